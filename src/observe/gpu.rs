@@ -1,0 +1,223 @@
+//! GPUs, as NVML tells them.
+
+use serde::{Deserialize, Serialize};
+
+/// Identity of one GPU; sent once, and again when it changes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GpuInfo {
+    /// NVML index: that of `nvidia-smi` in the same container.
+    pub index: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Lower case, four-digit domain where it fits: `0000:00:09.0`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bus_id: Option<String>,
+    /// The N of /dev/nvidiaN.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub minor: Option<u32>,
+    /// `None` where the firmware does not say (-1 in sysfs).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub numa: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// CUDA version of the driver, 1000 * major + 10 * minor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cuda_driver: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_limit_mw: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_limit_default_mw: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sm_clock_max_mhz: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mem_total_bytes: Option<u64>,
+    /// Temperature at which the GPU slows itself down, °C.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slowdown_c: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sm_count: Option<u32>,
+    /// GPM (SM, tensor, DRAM activity) is there: Hopper and newer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpm: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mig: Option<bool>,
+}
+
+/// One look at one GPU, fast lane.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GpuSample {
+    pub index: u32,
+    /// `Some` when the GPU did not answer: the NVML error or deadline in words. The other fields are then `None`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<GpuTrouble>,
+    /// Share of the last sampling period in which a kernel was resident, %. A waiting collective counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub util_pct: Option<u32>,
+    /// Share of the period in which device memory was read or written, %.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mem_util_pct: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mem_used_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mem_total_bytes: Option<u64>,
+    /// Mean over about a second on Ampere and newer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_mw: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sm_clock_mhz: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mem_clock_mhz: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temp_c: Option<u32>,
+    /// nvmlDeviceGetCurrentClocksEventReasons, raw bits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throttle_bits: Option<u64>,
+    /// GPM, means since the previous sample. `None` on the first sample, where GPM is missing, and for NaN.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpm: Option<Gpm>,
+    /// Field 138 and 139, scope all links, KiB since the driver was loaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nvlink_tx_kib: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nvlink_rx_kib: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GpuTrouble {
+    pub kind: GpuTroubleKind,
+    /// NVML's words or the deadline that passed.
+    pub detail: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GpuTroubleKind {
+    /// A call has not returned within the deadline.
+    NotAnswering,
+    /// NVML_ERROR_GPU_IS_LOST: it fell off the bus.
+    Lost,
+    /// NVML_ERROR_RESET_REQUIRED
+    ResetRequired,
+    Failed,
+}
+
+/// NVML GPM metrics 1, 2, 3, 5, 10, 20, 21, 60, 61. Percent, or bytes per second from the GPU's side of the link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Gpm {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub graphics_active_pct: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sm_active_pct: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sm_occupancy_pct: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tensor_active_pct: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dram_active_pct: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pcie_tx_bytes_per_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pcie_rx_bytes_per_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nvlink_tx_bytes_per_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nvlink_rx_bytes_per_s: Option<f64>,
+}
+
+/// nvmlDeviceGetComputeRunningProcesses
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GpuProcesses {
+    pub index: u32,
+    pub processes: Vec<GpuProcess>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GpuProcess {
+    pub pid: u32,
+    /// `None` where NVML reports all ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mem_bytes: Option<u64>,
+}
+
+/// Slow lane. All counters cumulative.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GpuHealth {
+    pub index: u32,
+    /// Field 4: uncorrected, since driver load.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecc_uncorrected_volatile: Option<u64>,
+    /// Field 3: corrected, since driver load.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecc_corrected_volatile: Option<u64>,
+    /// Field 6: uncorrected, lifetime.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecc_uncorrected_aggregate: Option<u64>,
+    /// Fields 142-145.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remapped_correctable: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remapped_uncorrectable: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remap_pending: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remap_failed: Option<bool>,
+    /// Field 230: 0 none, 1 GPU reset, 2 node reboot, 3 drain P2P, 4 drain and reset.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovery_action: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pcie_gen: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pcie_gen_max: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pcie_width: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pcie_width_max: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pcie_replays: Option<u64>,
+    /// Field 165 per link: 0 off, 1 active, 2 sleep. Empty where there is no NVLink.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nvlink_states: Vec<Option<u32>>,
+    /// Fields 161-163, scope all links.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nvlink_replays: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nvlink_recoveries: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nvlink_crc_errors: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_limit_mw: Option<u64>,
+    /// nvmlDeviceGetGpuFabricInfoV state: 0 not supported, 1 not started, 2 in progress, 3 completed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fabric_state: Option<u32>,
+}
+
+/// GPU by GPU. `pairs` holds each unordered pair once.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GpuTopology {
+    pub pairs: Vec<GpuPair>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GpuPair {
+    pub a: u32,
+    pub b: u32,
+    /// nvmlDeviceGetTopologyCommonAncestor: 0, 10 PIX, 20 PXB, 30 PHB, 40 NODE, 50 SYS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pcie_level: Option<u32>,
+    /// Active NVLinks that join the two, directly or through NVSwitch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nvlinks: Option<u32>,
+    /// nvmlDeviceGetP2PStatus READ: 0 is OK.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p2p_read: Option<u32>,
+}

@@ -1,0 +1,113 @@
+//! Text from outside: logs, kernel log, RAS answers. Hostile: it may hold anything, and it is kept as it came, bounded, until
+//! `crate::text` reads it.
+
+use serde::{Deserialize, Serialize};
+
+/// A log file, when found and whenever its identity changes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LogFileInfo {
+    /// Small number that [`Lines::file`] refers to; unique on a tape.
+    pub file: u32,
+    pub path: String,
+    pub state: LogFileState,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inode: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<u64>,
+    /// Bytes at that moment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+    /// Last modification, nanoseconds since the Unix epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modified_ns: Option<i64>,
+    /// Bytes at the start of the file that were not read, because only the end was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skipped_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFileState {
+    #[default]
+    Open,
+    /// Another file now has the path; reading goes on at its start.
+    Rotated,
+    /// The file became shorter; reading goes on at its start.
+    Truncated,
+    /// Nothing has the path.
+    Gone,
+    /// It cannot be read; `detail` says why.
+    #[serde(other)]
+    Failed,
+}
+
+/// New lines of one file, in order.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Lines {
+    pub file: u32,
+    pub lines: Vec<Line>,
+    /// Lines read and left out because there were too many: none of them WARN or worse.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub dropped_lines: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub dropped_bytes: u64,
+    /// Lines that are WARN or worse and were counted, but left out because equal or too many ones came with them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub folded_alarms: u64,
+    /// The lines were in the file before the program looked: their time is not the time of reading.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub backlog: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Line {
+    /// From 1, counted in the file as it was read; `None` when the start was skipped or lines before it were not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no: Option<u64>,
+    /// Byte offset of the line's start in the file.
+    pub offset: u64,
+    /// The bytes as lossy UTF-8, without NUL and line end, cut at 64 KiB.
+    pub text: String,
+    /// It ended in `\r`: the next one overwrites it on a terminal.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub transient: bool,
+}
+
+/// One question to NCCL's RAS service and its answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RasAnswer {
+    /// `127.0.0.1:28028`
+    pub address: String,
+    /// What came back, whole, or up to the cut.
+    pub reply: String,
+    /// `json`, `text`
+    pub format: String,
+    pub took_ms: f64,
+    /// Connection refused, timed out, cut off; the reply may still hold a part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KernelLine {
+    /// syslog priority & 7: 0 emerg to 7 debug.
+    pub level: u8,
+    /// Microseconds since boot (CLOCK_MONOTONIC), as the kernel stamps it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uptime_us: Option<u64>,
+    pub text: String,
+    /// It was in the buffer before the program looked.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub backlog: bool,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}

@@ -1,0 +1,112 @@
+//! Processes of jobs: ranks and their launchers.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Facts that seldom change. Sent when first seen, and again when one of them changes (exec, late environment, new log file).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProcessInfo {
+    pub pid: u32,
+    pub ppid: u32,
+    /// /proc/PID/stat field 22, clock ticks since boot: with the pid it names a process for good.
+    pub start_ticks: u64,
+    pub role: ProcessRole,
+    pub uid: u32,
+    /// First 15 characters of the program's name.
+    pub comm: String,
+    /// Arguments, secrets masked, bounded.
+    pub cmdline: Vec<String>,
+    /// Allow-listed variables of the initial environment. `None`: may not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub env: Option<BTreeMap<String, String>>,
+    /// Innermost pid (last of NSpid): the one that NCCL's lines carry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ns_pid: Option<u32>,
+    /// Path in /proc/PID/cgroup, for grouping and for the container's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Where the output goes and which log files belong to this process.
+    pub logs: Vec<ProcessLog>,
+    /// What could not be read, and why: `environ: permission denied`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProcessRole {
+    /// One of the processes that hold a GPU or have a rank in their environment.
+    Rank,
+    /// torchrun, srun, mpirun, deepspeed, accelerate: the parent of ranks.
+    Launcher,
+    /// Holds a GPU, but nothing says that it is a rank.
+    #[default]
+    #[serde(other)]
+    GpuUser,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProcessLog {
+    pub via: LogVia,
+    /// The path as this host can open it, or the link's text where it is no regular file (`pipe:[123]`, `/dev/pts/3`).
+    pub path: String,
+    /// `None`: not a regular file, never opened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inode: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogVia {
+    Stdout,
+    Stderr,
+    NcclDebugFile,
+    TorchrunLogDir,
+    #[default]
+    #[serde(other)]
+    Other,
+}
+
+/// One look at one process. Counters cumulative.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProcessSample {
+    pub pid: u32,
+    /// The letter of /proc/PID/stat: R, S, D, T, t, Z, X, I.
+    pub state: Option<char>,
+    /// utime + stime, clock ticks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_ticks: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rss_bytes: Option<u64>,
+    /// /proc/PID/io: bytes passed to read and write calls, and bytes that reached storage. Children that are no ranks are added.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rchar_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wchar_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_bytes: Option<u64>,
+    /// Threads in state D right now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads_in_d: Option<u32>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProcessGone {
+    pub pid: u32,
+    pub start_ticks: u64,
+    /// The wait status, where it could still be read from the zombie: exit code, or minus the signal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+}
