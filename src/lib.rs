@@ -15,7 +15,23 @@
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
+pub mod cli;
+pub mod commands;
+pub mod config;
+pub mod diagnostics;
+pub mod feed;
+pub mod findings;
+pub mod judge;
+pub mod model;
 pub mod observe;
+pub mod ras;
+pub mod rules;
+pub mod session;
+pub mod sinks;
 pub mod sources;
+pub mod tape;
 pub mod text;
 pub mod time;
+pub mod tui;
+pub mod units;
+pub mod verdict;

@@ -1,1 +1,16 @@
-fn main() {}
+//! The program: parse, run, exit code.
+
+use clap::Parser;
+use nccl_top::cli::Cli;
+use nccl_top::commands::{self, Outcome};
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let outcome = commands::run(Cli::parse()).unwrap_or_else(|err| {
+        // Standard error may be closed; there is nobody else to tell.
+        let _ = writeln!(io::stderr(), "nccl-top: {err:#}");
+        Outcome::CannotJudge
+    });
+    ExitCode::from(outcome as u8)
+}

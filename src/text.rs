@@ -313,6 +313,11 @@ pub struct Reader {
 }
 
 impl Reader {
+    /// A record of several lines has begun, and the next line may belong to it although it looks like noise.
+    pub fn is_inside(&self) -> bool {
+        false
+    }
+
     /// Puts what `line` says into `out`. `line` is one physical line without its end, as it came; it may hold several records.
     pub fn line(&mut self, line: &str, out: &mut Vec<TextEvent>) {
         let _ = (line, out, &self.torch);

@@ -1,0 +1,142 @@
+//! The command line. No behaviour.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Is the training job healthy, and if not, which rank is to blame?
+///
+/// With no arguments nccl-top finds the job by itself: ranks and their logs from the GPUs' processes, ports from sysfs.
+#[derive(Debug, Parser)]
+#[command(name = "nccl-top", version, args_conflicts_with_subcommands = true)]
+#[command(after_help = "Exit codes: 0 nothing at error or above; 1 such findings exist; 2 something could not be judged.")]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Logs to follow besides those that are found: files, globs, directories, - for standard input
+    #[arg(value_name = "LOG")]
+    pub logs: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub struct Global {
+    /// How often GPUs and ports are read and the screen is drawn [default: 1s]
+    #[arg(long, global = true, value_name = "DURATION")]
+    pub interval: Option<String>,
+    /// Show times in UTC
+    #[arg(long, global = true)]
+    pub utc: bool,
+    /// No colours, whatever the terminal
+    #[arg(long, global = true)]
+    pub no_color: bool,
+    /// Another config file than ~/.config/nccl-top/config.toml
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Read /sys and /proc below DIR; everything that asks the live system is off
+    #[arg(long, global = true, value_name = "DIR")]
+    pub sysroot: Option<PathBuf>,
+    /// Write nccl-top's own diagnostics to FILE
+    #[arg(long, global = true, value_name = "FILE")]
+    pub log_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Live without a screen: one line per finding opened or cleared and per state change
+    Watch {
+        /// JSON lines (nccl-top.event/1)
+        #[arg(long)]
+        json: bool,
+        /// Record everything that is seen to TAPE (gzip when it ends in .gz)
+        #[arg(short = 'o', long, value_name = "TAPE")]
+        output: Option<PathBuf>,
+        /// Stop after this long
+        #[arg(long = "for", value_name = "DURATION", value_parser = crate::time::parse_duration)]
+        duration: Option<Duration>,
+        #[arg(value_name = "LOG")]
+        logs: Vec<String>,
+    },
+    /// Observe this node for a moment, print what it shows, exit
+    Snapshot {
+        /// One JSON document (nccl-top.snapshot/1)
+        #[arg(long)]
+        json: bool,
+        /// How long to observe
+        #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = crate::time::parse_duration)]
+        wait: Duration,
+        #[arg(value_name = "LOG")]
+        logs: Vec<String>,
+    },
+    /// Record everything that is seen, to be replayed
+    Record {
+        /// The tape; - is standard output; gzip when it ends in .gz [default: nccl-top-HOST-TIME.jsonl.gz]
+        #[arg(short = 'o', long, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// Stop after this long
+        #[arg(long = "for", value_name = "DURATION", value_parser = crate::time::parse_duration)]
+        duration: Option<Duration>,
+        #[arg(value_name = "LOG")]
+        logs: Vec<String>,
+    },
+    /// Show a recording, as it was or faster
+    Replay(Replay),
+    /// Print every rule, or explain one: what it means, how it is known, what to do
+    Rules {
+        #[arg(value_name = "ID")]
+        id: Option<String>,
+    },
+    /// Print the settings in effect and where each came from
+    Config,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Replay {
+    /// The tape; - is standard input
+    #[arg(value_name = "FILE")]
+    pub tape: PathBuf,
+    /// How many times faster than it was: a number, or "max"
+    #[arg(long, default_value = "1", value_name = "N", value_parser = parse_speed)]
+    pub speed: Speed,
+    /// Begin this long after the start
+    #[arg(long, value_name = "+DURATION", value_parser = parse_offset)]
+    pub at: Option<Duration>,
+    /// No screen: print the event lines, as fast as possible
+    #[arg(long)]
+    pub headless: bool,
+    /// JSON lines (with --headless)
+    #[arg(long, requires = "headless")]
+    pub json: bool,
+    /// Judge as if this had not been seen
+    #[arg(long, value_enum, value_name = "SIGNAL")]
+    pub without: Vec<Without>,
+}
+
+/// A kind of signal that replay can leave out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Without {
+    Ras,
+    Gpm,
+    Nvml,
+    Log,
+    Procs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Speed {
+    Times(f64),
+    Max,
+}
+
+fn parse_speed(text: &str) -> Result<Speed, String> {
+    match text.parse::<f64>() {
+        _ if text == "max" => Ok(Speed::Max),
+        Ok(n) if n > 0.0 && n <= 10_000.0 => Ok(Speed::Times(n)),
+        _ => Err("expected a number above 0, or \"max\"".into()),
+    }
+}
+
+fn parse_offset(text: &str) -> Result<Duration, String> {
+    crate::time::parse_duration(text.strip_prefix('+').unwrap_or(text))
+}

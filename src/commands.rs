@@ -1,0 +1,160 @@
+//! The subcommands, one file each.
+
+pub mod live;
+pub mod record;
+pub mod replay;
+pub mod rules;
+pub mod snapshot;
+pub mod watch;
+
+use crate::cli::{Cli, Command, Global};
+use crate::config::{self, Color, Config, Origins};
+use crate::findings::Severity;
+use crate::session::{Event, Session};
+use crate::sources::{Roots, Setup};
+use crate::tape;
+use crate::time::{Clock, Stamp, Zone};
+use anyhow::{Context as _, Result};
+use std::io::{self, IsTerminal, Write};
+
+/// How the program ends. One place, so that all commands mean the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    Clean = 0,
+    Findings = 1,
+    CannotJudge = 2,
+}
+
+/// What every command needs to know.
+pub struct Env {
+    pub config: Config,
+    pub origins: Origins,
+    pub roots: Roots,
+    /// Colours may be used on standard output.
+    pub color: bool,
+}
+
+impl Env {
+    fn new(global: &Global) -> Result<Env> {
+        let mut flags = Vec::new();
+        if let Some(interval) = &global.interval {
+            flags.push(("interval", interval.clone()));
+        }
+        if global.utc {
+            flags.push(("utc", "true".into()));
+        }
+        if global.no_color {
+            flags.push(("color", "never".into()));
+        }
+        let var = |name: &str| std::env::var(name).ok();
+        let (config, origins) = config::load(global.config.as_deref(), &var, &flags)?;
+        let roots = match &global.sysroot {
+            None => Roots::live(),
+            Some(dir) => {
+                anyhow::ensure!(dir.is_dir(), "{}: not a directory; --sysroot takes one that holds sys/ and proc/", dir.display());
+                Roots::below(dir)
+            }
+        };
+        // https://no-color.org: set and not empty.
+        let refused = var("NO_COLOR").is_some_and(|v| !v.is_empty()) || var("TERM").is_some_and(|t| t == "dumb");
+        let color = match config.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => !refused && io::stdout().is_terminal(),
+        };
+        Ok(Env { config, origins, roots, color })
+    }
+
+    /// The sources as the command line and the config ask for them.
+    pub(crate) fn setup(&self, mut logs: Vec<String>) -> Setup {
+        logs.extend(self.config.logs.iter().cloned());
+        Setup::new(self.roots.clone(), self.config.interval, logs)
+    }
+
+    pub(crate) fn host(&self) -> String {
+        let read = |path: &str| std::fs::read_to_string(self.roots.path(path)).ok().map(|s| s.trim().to_owned());
+        read("/proc/sys/kernel/hostname").filter(|h| !h.is_empty()).unwrap_or_else(|| "localhost".into())
+    }
+
+    /// The zone in which times are printed; `seen` is that of the observed host.
+    pub(crate) fn zone(&self, seen: Zone) -> Zone {
+        if self.config.utc { Zone::UTC } else { seen }
+    }
+
+    fn header(&self) -> tape::Header {
+        let now = Clock::start().now();
+        let boot_id = std::fs::read_to_string(self.roots.path("/proc/sys/kernel/random/boot_id")).ok();
+        tape::Header {
+            tape: "nccl-top".into(),
+            version: tape::VERSION,
+            program: env!("CARGO_PKG_VERSION").into(),
+            host: self.host(),
+            zone_offset_s: Zone::of_host(now).offset_s,
+            boot_id: boot_id.map(|b| b.trim().to_owned()),
+            interval_ms: self.config.interval.as_millis() as u64,
+            started_ns: now,
+        }
+    }
+}
+
+/// Runs what the command line says.
+///
+/// # Errors
+/// Usage, configuration and start-up errors, to be printed for the user; the exit code is then 2.
+pub fn run(cli: Cli) -> Result<Outcome> {
+    if let Some(path) = &cli.global.log_file {
+        crate::diagnostics::to_file(path).with_context(|| format!("--log-file {}", path.display()))?;
+    }
+    let env = Env::new(&cli.global)?;
+    match cli.command {
+        None => crate::tui::live(&env, cli.logs),
+        Some(Command::Watch { json, output, duration, logs }) => watch::run(&env, json, output.as_deref(), duration, logs),
+        Some(Command::Snapshot { json, wait, logs }) => snapshot::run(&env, json, wait, logs),
+        Some(Command::Record { output, duration, logs }) => record::run(&env, output, duration, logs),
+        Some(Command::Replay(args)) if args.headless => replay::headless(&env, &args),
+        Some(Command::Replay(args)) => crate::tui::replay(&env, &args),
+        Some(Command::Rules { id }) => rules::run(id.as_deref()),
+        Some(Command::Config) => {
+            out(&config::print(&env.config, &env.origins))?;
+            Ok(Outcome::Clean)
+        }
+    }
+}
+
+/// Prints to standard output. A reader that went away is no error: the program ends quietly.
+fn out(text: &str) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(err) if err.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        other => other.context("standard output"),
+    }
+}
+
+/// Prints events as they come, and remembers how bad it got.
+struct Printer {
+    json: bool,
+    zone: Zone,
+    worst: Option<Severity>,
+}
+
+impl Printer {
+    fn print(&mut self, session: &Session, events: &mut Vec<(Stamp, Event)>) -> Result<()> {
+        let mut text = String::new();
+        for (at, event) in events.drain(..) {
+            if let Event::Finding(crate::findings::Change::Opened(f)) = &event {
+                self.worst = self.worst.max(Some(f.severity));
+            }
+            text.push_str(&if self.json {
+                crate::sinks::events::json_line(session, self.zone, at, &event)
+            } else {
+                crate::sinks::events::sentence(self.zone, at, &event)
+            });
+            text.push('\n');
+        }
+        if text.is_empty() { Ok(()) } else { out(&text) }
+    }
+
+    fn outcome(&self) -> Outcome {
+        if self.worst >= Some(Severity::Error) { Outcome::Findings } else { Outcome::Clean }
+    }
+}

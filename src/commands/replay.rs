@@ -1,0 +1,53 @@
+//! `nccl-top replay`: a tape instead of a live node.
+
+use super::{Env, Outcome, Printer};
+use crate::cli::{Replay, Without};
+use crate::observe::{Body, Observation};
+use crate::session::Session;
+use crate::tape;
+use anyhow::Result;
+
+/// Prints the event lines of the whole tape.
+pub fn headless(env: &Env, args: &Replay) -> Result<Outcome> {
+    let mut reader = tape::Reader::open(&args.tape)?;
+    let header = reader.header().clone();
+    let mut session = Session::of_tape(&header);
+    let mut printer = Printer { json: args.json, zone: env.zone(header.zone()), worst: None };
+    let mut events = Vec::new();
+    let mut started = None;
+    while let Some(seen) = reader.read()? {
+        let from = *started.get_or_insert(seen.at);
+        let Some(seen) = filter(seen, &args.without) else { continue };
+        session.apply(&seen, &mut events);
+        if args.at.is_some_and(|offset| seen.at < from.plus(offset)) {
+            events.clear();
+        }
+        printer.print(&session, &mut events)?;
+    }
+    if started.is_none() {
+        anyhow::bail!("{}: the tape holds no observation", args.tape.display());
+    }
+    Ok(printer.outcome())
+}
+
+/// The observation as if some kinds of signal did not exist; `None` when nothing is left.
+pub fn filter(mut seen: Observation, without: &[Without]) -> Option<Observation> {
+    for kind in without {
+        let source = match kind {
+            Without::Ras => "ras",
+            Without::Nvml => "nvml",
+            Without::Log => "tail",
+            Without::Procs => "procs",
+            Without::Gpm => {
+                if let Body::Gpus { gpus } = &mut seen.body {
+                    gpus.iter_mut().for_each(|g| g.gpm = None);
+                }
+                continue;
+            }
+        };
+        if seen.from.as_str() == source {
+            return None;
+        }
+    }
+    Some(seen)
+}

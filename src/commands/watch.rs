@@ -1,0 +1,22 @@
+//! `nccl-top watch`: live, without a screen.
+
+use super::{Env, Outcome, Printer, live};
+use crate::session::Session;
+use crate::time::{Clock, Zone};
+use anyhow::Result;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::Duration;
+
+pub fn run(env: &Env, json: bool, output: Option<&Path>, duration: Option<Duration>, logs: Vec<String>) -> Result<Outcome> {
+    let zone = Zone::of_host(Clock::start().now());
+    let mut session = Session::new(&env.host(), zone);
+    let mut printer = Printer { json, zone: env.zone(zone), worst: None };
+    let mut events = Vec::new();
+    live::observe(env, env.setup(logs), output, duration, |seen| {
+        session.apply(&seen, &mut events);
+        printer.print(&session, &mut events)?;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(printer.outcome())
+}

@@ -1,0 +1,162 @@
+//! Runs the sources while the program is live: a thread each, one bounded channel, stamps, ticks, and their health as observations.
+
+use crate::observe::{Body, Observation, SourceId, SourceReport, SourceState};
+use crate::sources::{SOURCES, Setup, Source, SourceError, SourceSpec};
+use crate::time::{Clock, Stamp, span};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+/// How often silence is judged.
+pub const TICK: Duration = Duration::from_secs(1);
+
+/// What the feed itself says (ticks, the end) comes from here.
+pub const FEED: SourceId = SourceId::of("feed");
+
+/// What one poll brought.
+#[derive(Debug)]
+pub struct Batch {
+    pub from: SourceId,
+    pub at: Stamp,
+    pub bodies: Vec<Body>,
+}
+
+/// Takes batches to the main loop; blocks while it is busy, returns `false` when it is gone.
+pub type Send = Arc<dyn Fn(Batch) -> bool + std::marker::Send + Sync>;
+
+/// The running sources.
+pub struct Feed {
+    clock: Clock,
+    watches: Vec<Watch>,
+    reports: BTreeMap<SourceId, SourceReport>,
+    last: Stamp,
+}
+
+/// What the main loop can see of a source's thread without asking it.
+struct Watch {
+    id: SourceId,
+    /// When the poll in progress began, ns since the epoch; 0 between polls.
+    busy_since: Arc<AtomicI64>,
+    every: Duration,
+    called_slow: bool,
+}
+
+impl Feed {
+    /// Starts a thread per source. Threads are never joined: a driver call that blocks forever must not keep the program.
+    pub fn start(mut setup: Setup, send: &Send) -> Feed {
+        let clock = Clock::start();
+        let mut watches = Vec::new();
+        let mut off = Vec::new();
+        for spec in SOURCES {
+            let id = SourceId::of(spec.id);
+            if spec.live_only && !setup.roots.is_live() {
+                off.push(id);
+                continue;
+            }
+            let source = (spec.make)(&mut setup);
+            let busy_since = Arc::new(AtomicI64::new(0));
+            watches.push(Watch { id: id.clone(), busy_since: busy_since.clone(), every: source.every(), called_slow: false });
+            let run = Run { spec, id, source, clock, busy_since, send: send.clone(), told: None };
+            // If the system has no thread to give, the source's absence from the list of states says so.
+            let _ = std::thread::Builder::new().name(format!("source:{}", spec.id)).stack_size(512 << 10).spawn(move || run.forever());
+        }
+        for id in off {
+            let report =
+                SourceReport { state: SourceState::Absent, detail: Some("off: it asks the live system, and --sysroot is given".into()) };
+            let _ = send(Batch { from: id, at: clock.now(), bodies: vec![Body::Source(report)] });
+        }
+        Feed { clock, watches, reports: BTreeMap::new(), last: Stamp::default() }
+    }
+
+    pub fn now(&self) -> Stamp {
+        self.clock.now()
+    }
+
+    /// Puts a batch on the stream. Threads stamp before they queue, so stamps are made to never go back.
+    pub fn accept(&mut self, batch: Batch, mut to: impl FnMut(Observation)) {
+        self.last = self.last.max(batch.at);
+        for body in batch.bodies {
+            if let Body::Source(report) = &body {
+                self.reports.insert(batch.from.clone(), report.clone());
+            }
+            to(Observation { at: self.last, host: None, from: batch.from.clone(), body });
+        }
+    }
+
+    /// A second has passed: says which sources are overdue, then ticks.
+    pub fn tick(&mut self, mut to: impl FnMut(Observation)) {
+        let now = self.clock.now();
+        self.last = self.last.max(now);
+        for watch in &mut self.watches {
+            let since = Stamp(watch.busy_since.load(Ordering::Relaxed));
+            let overdue = since.0 != 0 && now.since(since) > (watch.every * 3).max(Duration::from_secs(5));
+            if !overdue && !watch.called_slow {
+                continue;
+            }
+            let report = if overdue {
+                SourceReport { state: SourceState::Slow, detail: Some(format!("no answer for {}", span(now.since(since)))) }
+            } else {
+                // It answered again; what it was before holds until it says otherwise.
+                self.reports.get(&watch.id).cloned().unwrap_or(SourceReport { state: SourceState::Ok, detail: None })
+            };
+            watch.called_slow = overdue;
+            to(Observation { at: self.last, host: None, from: watch.id.clone(), body: Body::Source(report) });
+        }
+        to(Observation { at: self.last, host: None, from: FEED, body: Body::Tick });
+    }
+
+    /// The last observation of the stream.
+    pub fn end(&mut self) -> Observation {
+        self.last = self.last.max(self.clock.now());
+        Observation { at: self.last, host: None, from: FEED, body: Body::End }
+    }
+}
+
+/// One source and its thread.
+struct Run {
+    spec: &'static SourceSpec,
+    id: SourceId,
+    source: Box<dyn Source>,
+    clock: Clock,
+    busy_since: Arc<AtomicI64>,
+    send: Send,
+    told: Option<SourceReport>,
+}
+
+impl Run {
+    fn forever(mut self) {
+        let mut failures = 0u32;
+        loop {
+            self.busy_since.store(self.clock.now().0, Ordering::Relaxed);
+            let mut bodies = Vec::new();
+            let result = catch_unwind(AssertUnwindSafe(|| self.source.poll(&mut bodies))).unwrap_or_else(|cause| {
+                let text =
+                    cause.downcast_ref::<String>().map(String::as_str).or(cause.downcast_ref::<&str>().copied()).unwrap_or("no message");
+                Err(SourceError::Failed(format!("a defect of nccl-top: it panicked: {text}")))
+            });
+            self.busy_since.store(0, Ordering::Relaxed);
+            let (report, wait) = match result {
+                Ok(()) => {
+                    failures = 0;
+                    let (state, detail) = self.source.remark().map_or((SourceState::Ok, None), |(state, text)| (state, Some(text)));
+                    (SourceReport { state, detail }, self.source.every())
+                }
+                Err(err) => {
+                    failures += 1;
+                    let wait = self.source.every().saturating_mul(1 << failures.min(8)).min(self.spec.retry.max(self.source.every()));
+                    (SourceReport { state: err.state(), detail: Some(err.to_string()) }, wait)
+                }
+            };
+            if self.told.as_ref() != Some(&report) {
+                self.told = Some(report.clone());
+                bodies.push(Body::Source(report));
+            }
+            if !bodies.is_empty() && !(self.send)(Batch { from: self.id.clone(), at: self.clock.now(), bodies }) {
+                return;
+            }
+            self.source.wait(wait);
+        }
+    }
+}

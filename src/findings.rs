@@ -1,0 +1,357 @@
+//! Findings and their life: opened, kept, cleared. The life cycle is written here once; rules only say what holds now.
+
+use crate::time::Stamp;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How bad it is. Decides exit codes, colours and score.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    Info,
+    Warning,
+    Error,
+    Critical,
+}
+
+impl Severity {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Severity::Info => "info",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+            Severity::Critical => "critical",
+        }
+    }
+}
+
+/// What part a finding plays in what happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Nothing seen explains it: this is where to look.
+    Root,
+    /// A consequence of a root.
+    Cascade,
+    /// The job being taken down after a root.
+    Teardown,
+    /// Worth knowing, neither cause nor consequence.
+    Context,
+}
+
+impl Role {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Role::Root => "root",
+            Role::Cascade => "cascade",
+            Role::Teardown => "teardown",
+            Role::Context => "context",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Confidence {
+    Possible,
+    Likely,
+    Certain,
+}
+
+impl Confidence {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Confidence::Possible => "possible",
+            Confidence::Likely => "likely",
+            Confidence::Certain => "certain",
+        }
+    }
+}
+
+/// What proves a finding.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Evidence {
+    /// `line`, `ras`, `gpu`, `process`, `counter`, `source`
+    pub kind: &'static str,
+    pub path: Option<String>,
+    /// Line number in `path`, from 1.
+    pub line: Option<u64>,
+    pub text: String,
+    #[serde(skip)]
+    pub at: Option<Stamp>,
+}
+
+impl Evidence {
+    pub fn of(kind: &'static str, text: impl Into<String>) -> Self {
+        Evidence { kind, path: None, line: None, text: text.into(), at: None }
+    }
+
+    pub fn line(path: &str, line: Option<u64>, text: &str, at: Stamp) -> Self {
+        Evidence { kind: "line", path: Some(path.to_owned()), line, text: crate::text::clean::clip(text, 300), at: Some(at) }
+    }
+}
+
+/// What a rule has seen: the description of a finding, without its life.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// Together with the rule and the job it names the finding: the same subject seen again is the same finding.
+    pub subject: String,
+    pub job: Option<String>,
+    /// `None`: the rule's own.
+    pub severity: Option<Severity>,
+    pub signature: Option<&'static str>,
+    pub role: Role,
+    pub confidence: Confidence,
+    pub summary: String,
+    pub why: String,
+    /// What to do now: a command where there is one.
+    pub next: Option<String>,
+    pub ranks: Vec<u32>,
+    pub gpus: Vec<u32>,
+    pub ports: Vec<String>,
+    pub since: Stamp,
+    pub evidence: Vec<Evidence>,
+}
+
+impl Found {
+    pub fn new(subject: impl Into<String>, summary: impl Into<String>, since: Stamp) -> Self {
+        Found {
+            subject: subject.into(),
+            job: None,
+            severity: None,
+            signature: None,
+            role: Role::Root,
+            confidence: Confidence::Likely,
+            summary: summary.into(),
+            why: String::new(),
+            next: None,
+            ranks: Vec::new(),
+            gpus: Vec::new(),
+            ports: Vec::new(),
+            since,
+            evidence: Vec::new(),
+        }
+    }
+}
+
+/// A finding with its life.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    pub rule: &'static str,
+    pub severity: Severity,
+    pub found: Found,
+    pub opened_at: Stamp,
+    pub last_at: Stamp,
+    pub cleared_at: Option<Stamp>,
+    /// Times that it was seen: occurrences for text, 1 for a condition.
+    pub count: u64,
+}
+
+impl Finding {
+    pub fn is_open(&self) -> bool {
+        self.cleared_at.is_none()
+    }
+}
+
+/// A change that the ledger made.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    Opened(Box<Finding>),
+    Cleared { finding: Box<Finding>, reason: String },
+}
+
+/// How a rule's findings begin and end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// The condition must have held this long before the finding opens.
+    pub hold: Duration,
+    /// It must have been gone this long before the finding is cleared. `None`: it stays for the life of the run.
+    pub linger: Option<Duration>,
+}
+
+type Key = (&'static str, Option<String>, String);
+
+/// Open and past findings, bounded.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ledger {
+    open: BTreeMap<Key, Finding>,
+    pending: BTreeMap<Key, Pending>,
+    past: Vec<Finding>,
+    /// Findings that were not taken because too many are open.
+    pub overflow: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Pending {
+    first: Stamp,
+    last: Stamp,
+}
+
+impl Ledger {
+    /// More distinct findings than anybody reads; beyond it they are counted.
+    const MAX_OPEN: usize = 256;
+    const MAX_PAST: usize = 512;
+
+    /// Open findings, worst first, then oldest first.
+    pub fn open(&self) -> Vec<&Finding> {
+        let mut all: Vec<&Finding> = self.open.values().collect();
+        all.sort_by(|a, b| {
+            (b.severity, a.found.role, a.opened_at, a.rule, &a.found.subject).cmp(&(
+                a.severity,
+                b.found.role,
+                b.opened_at,
+                b.rule,
+                &b.found.subject,
+            ))
+        });
+        all
+    }
+
+    /// Cleared findings, newest first.
+    pub fn past(&self) -> impl Iterator<Item = &Finding> {
+        self.past.iter().rev()
+    }
+
+    pub fn is_open(&self, rule: &str, job: Option<&str>) -> bool {
+        self.open.values().any(|f| f.rule == rule && f.found.job.as_deref() == job)
+    }
+
+    /// A condition, or (`occurrence`) a line of text, was seen by a rule.
+    #[allow(clippy::too_many_arguments)]
+    pub fn saw(
+        &mut self,
+        now: Stamp,
+        rule: &'static str,
+        severity: Severity,
+        life: Life,
+        found: Found,
+        occurrence: bool,
+        out: &mut Vec<Change>,
+    ) {
+        let key = (rule, found.job.clone(), found.subject.clone());
+        if let Some(open) = self.open.get_mut(&key) {
+            open.last_at = now;
+            if occurrence {
+                open.count += 1;
+            } else if life.linger.is_some() {
+                // A condition is described anew at every look; when it began does not change.
+                let since = open.found.since;
+                open.found = found;
+                open.found.since = since;
+            }
+            return;
+        }
+        if !life.hold.is_zero() {
+            let pending = self.pending.entry(key.clone()).or_insert(Pending { first: now, last: now });
+            pending.last = now;
+            if now.since(pending.first) < life.hold {
+                return;
+            }
+        }
+        self.pending.remove(&key);
+        if self.open.len() >= Self::MAX_OPEN {
+            self.overflow += 1;
+            return;
+        }
+        let severity = found.severity.unwrap_or(severity);
+        let finding = Finding { rule, severity, found, opened_at: now, last_at: now, cleared_at: None, count: 1 };
+        out.push(Change::Opened(Box::new(finding.clone())));
+        self.open.insert(key, finding);
+    }
+
+    /// A second has passed: whatever was not seen at `now` begins to end. `lingers` tells a rule's linger.
+    pub fn settle(&mut self, now: Stamp, lingers: impl Fn(&str) -> Option<Duration>, out: &mut Vec<Change>) {
+        self.pending.retain(|_, p| p.last == now);
+        let over: Vec<Key> = self
+            .open
+            .iter()
+            .filter(|(key, f)| lingers(key.0).is_some_and(|linger| f.last_at < now && now.since(f.last_at) >= linger))
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in over {
+            self.clear(now, &key, "it no longer holds", out);
+        }
+    }
+
+    /// Clears what `which` says, whatever its life.
+    pub fn clear_where(&mut self, now: Stamp, reason: &str, which: impl Fn(&Finding) -> bool, out: &mut Vec<Change>) {
+        let keys: Vec<Key> = self.open.iter().filter(|(_, f)| which(f)).map(|(k, _)| k.clone()).collect();
+        for key in keys {
+            self.clear(now, &key, reason, out);
+        }
+    }
+
+    fn clear(&mut self, now: Stamp, key: &Key, reason: &str, out: &mut Vec<Change>) {
+        if let Some(mut finding) = self.open.remove(key) {
+            finding.cleared_at = Some(now);
+            out.push(Change::Cleared { finding: Box::new(finding.clone()), reason: reason.to_owned() });
+            if self.past.len() >= Self::MAX_PAST {
+                self.past.remove(0);
+            }
+            self.past.push(finding);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONDITION: Life = Life { hold: Duration::from_secs(3), linger: Some(Duration::from_secs(5)) };
+
+    fn at(s: i64) -> Stamp {
+        Stamp(s * 1_000_000_000)
+    }
+
+    fn look(ledger: &mut Ledger, s: i64, holds: bool) -> Vec<Change> {
+        let mut out = Vec::new();
+        if holds {
+            ledger.saw(at(s), "r", Severity::Error, CONDITION, Found::new("x", "it holds", at(s)), false, &mut out);
+        }
+        ledger.settle(at(s), |_| CONDITION.linger, &mut out);
+        out
+    }
+
+    #[test]
+    fn a_condition_opens_after_its_hold_once_and_clears_after_its_linger() {
+        let mut ledger = Ledger::default();
+        let mut seen = Vec::new();
+        for s in 0..20 {
+            for change in look(&mut ledger, s, (2..10).contains(&s)) {
+                seen.push((s, matches!(change, Change::Opened(_))));
+            }
+        }
+        assert_eq!(seen, [(5, true), (14, false)]);
+        assert_eq!(ledger.past().count(), 1);
+    }
+
+    #[test]
+    fn a_condition_that_flickers_never_opens() {
+        let mut ledger = Ledger::default();
+        assert!((0..60).all(|s| look(&mut ledger, s, s % 3 != 0).is_empty()));
+    }
+
+    #[test]
+    fn text_opens_at_once_counts_and_stays() {
+        let text = Life { hold: Duration::ZERO, linger: None };
+        let mut ledger = Ledger::default();
+        let mut out = Vec::new();
+        for s in 0..3 {
+            ledger.saw(at(s), "w", Severity::Warning, text, Found::new("same", "said", at(s)), true, &mut out);
+            ledger.settle(at(s + 1000), |_| None, &mut out);
+        }
+        assert_eq!(out.len(), 1);
+        assert_eq!(ledger.open()[0].count, 3);
+    }
+
+    #[test]
+    fn findings_beyond_the_bound_are_counted() {
+        let text = Life { hold: Duration::ZERO, linger: None };
+        let mut ledger = Ledger::default();
+        for i in 0..Ledger::MAX_OPEN + 7 {
+            ledger.saw(at(0), "w", Severity::Warning, text, Found::new(i.to_string(), "said", at(0)), true, &mut Vec::new());
+        }
+        assert_eq!((ledger.open().len(), ledger.overflow), (Ledger::MAX_OPEN, 7));
+    }
+}

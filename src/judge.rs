@@ -1,0 +1,197 @@
+//! One look at one job: every signal that this node has of whether it moves, side by side, with how long each has said so.
+//!
+//! Rules and the verdict read this and nothing else of the kind, so that they cannot disagree. A signal that is missing is `None`:
+//! it neither accuses nor acquits.
+
+use crate::model::Model;
+use crate::model::comm::{Behind, Comm};
+use crate::model::gpu::Activity;
+use crate::model::job::Job;
+use crate::model::process::Process;
+use crate::text::Phase;
+use crate::time::Stamp;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How far back I/O and CPU of a process are looked at: a checkpoint writer pauses for seconds between files.
+const IO_WINDOW: Duration = Duration::from_secs(10);
+
+/// More than a log and a few sockets: somebody reads or writes data.
+const IO_BYTES_PER_S: f64 = 256e3;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Look {
+    pub at: Stamp,
+    pub ranks: BTreeMap<u32, RankLook>,
+    /// Ranks of this node that should be there.
+    pub local_ranks: usize,
+    pub log: Option<LogLook>,
+    pub ras: Option<RasLook>,
+    pub phase: Option<(Phase, Stamp)>,
+    /// Something moves right now: a working GPU, a step, a count.
+    pub moving: bool,
+    /// When something was last seen to move.
+    pub moved_at: Option<Stamp>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct RankLook {
+    pub rank: u32,
+    pub pid: u32,
+    pub gpu: Option<u32>,
+    pub activity: Activity,
+    pub activity_since: Stamp,
+    pub util_pct: Option<u32>,
+    pub state: Option<char>,
+    pub state_since: Stamp,
+    /// `None` where /proc/PID/io may not be read.
+    pub io_bytes_per_s: Option<f64>,
+    /// A thread was in uninterruptible sleep within the window.
+    pub in_d: bool,
+    pub cpu_pct: Option<f64>,
+    pub gone_at: Option<Stamp>,
+    pub exit_code: Option<i32>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogLook {
+    pub step: Option<u64>,
+    pub last_step_at: Option<Stamp>,
+    pub quiet_for: Duration,
+    /// Silence up to this is usual for this log.
+    pub patience: Duration,
+}
+
+/// The communicator of a job that tells most: still and uneven before still, the largest first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RasLook {
+    pub hash: u64,
+    pub nranks: u32,
+    /// How long no count of any communicator of the job has changed.
+    pub still_for: Duration,
+    pub still_since: Stamp,
+    pub still_answers: u32,
+    pub age: Duration,
+    pub behind: Vec<Behind>,
+    pub missing: Vec<u32>,
+    pub operations: u64,
+}
+
+impl RankLook {
+    pub fn alive(&self) -> bool {
+        self.gone_at.is_none()
+    }
+
+    pub fn stopped(&self) -> bool {
+        self.alive() && matches!(self.state, Some('T' | 't'))
+    }
+
+    /// It reads, writes, or sleeps in the kernel waiting for a disk.
+    pub fn does_io(&self) -> bool {
+        self.alive() && (self.in_d || self.io_bytes_per_s.is_some_and(|b| b >= IO_BYTES_PER_S))
+    }
+
+    pub fn is(&self, activity: Activity, now: Stamp, least: Duration) -> bool {
+        self.activity == activity && now.since(self.activity_since) >= least
+    }
+
+    /// `rank 3 (GPU 3, pid 2939)`
+    pub fn name(&self) -> String {
+        match self.gpu {
+            Some(gpu) => format!("rank {} (GPU {gpu}, pid {})", self.rank, self.pid),
+            None => format!("rank {} (pid {})", self.rank, self.pid),
+        }
+    }
+}
+
+impl Look {
+    pub fn at(model: &Model, job: &Job) -> Look {
+        let now = model.now;
+        let ranks: BTreeMap<u32, RankLook> =
+            job.ranks.iter().filter_map(|(&rank, &pid)| Some((rank, rank_look(model, now, rank, model.processes.get(&pid)?)))).collect();
+        let progress = model.progress_of(&job.id);
+        let log = progress.filter(|p| !p.is_empty()).map(|p| LogLook {
+            step: p.step,
+            last_step_at: p.last_step_at,
+            quiet_for: p.last_step_at.map_or(Duration::ZERO, |at| now.since(at)),
+            patience: p.patience(),
+        });
+        let ras = ras_look(model, now, job);
+        let phase = progress.and_then(|p| p.phase());
+        let moving = ranks.values().any(|r| r.activity == Activity::Working && r.alive())
+            || log.as_ref().is_some_and(|l| l.last_step_at.is_some() && l.quiet_for < Duration::from_secs(2))
+            || ras.as_ref().is_some_and(|r| r.still_for.is_zero() && r.age < Duration::from_secs(3) && r.operations > 0);
+        let moved_at = if moving { Some(now) } else { job.moved_at.max(log.as_ref().and_then(|l| l.last_step_at)) };
+        Look {
+            at: now,
+            local_ranks: job.local_world_size.map_or(ranks.len(), |n| n as usize).max(ranks.len()),
+            ranks,
+            log,
+            ras,
+            phase,
+            moving,
+            moved_at,
+        }
+    }
+
+    pub fn alive(&self) -> impl Iterator<Item = &RankLook> {
+        self.ranks.values().filter(|r| r.alive())
+    }
+
+    pub fn gpus_of(&self, ranks: &[u32]) -> Vec<u32> {
+        let mut gpus: Vec<u32> = ranks.iter().filter_map(|r| self.ranks.get(r)?.gpu).collect();
+        gpus.sort_unstable();
+        gpus.dedup();
+        gpus
+    }
+
+    /// Ranks whose GPU has been in this state for at least so long.
+    pub fn with(&self, activity: Activity, least: Duration) -> Vec<&RankLook> {
+        self.alive().filter(|r| r.is(activity, self.at, least)).collect()
+    }
+
+    pub fn quiet_log(&self) -> bool {
+        self.log.as_ref().is_none_or(|l| l.quiet_for > l.patience)
+    }
+}
+
+fn rank_look(model: &Model, now: Stamp, rank: u32, process: &Process) -> RankLook {
+    let gpu = model.gpu_of_pid(process.info.pid);
+    let seen = gpu.and_then(|g| model.gpus.get(&g));
+    RankLook {
+        rank,
+        pid: process.info.pid,
+        gpu,
+        activity: seen.map_or(Activity::Unknown, |g| g.activity),
+        activity_since: seen.map_or(now, |g| g.activity_since),
+        util_pct: seen.and_then(|g| g.sample.util_pct),
+        state: process.sample.state,
+        state_since: process.state_since,
+        io_bytes_per_s: process.io_bytes_per_s(now, IO_WINDOW),
+        in_d: process.last_d.is_some_and(|at| now.since(at) <= IO_WINDOW),
+        cpu_pct: process.cpu_pct(now, IO_WINDOW),
+        gone_at: process.gone.map(|g| g.at),
+        exit_code: process.gone.and_then(|g| g.exit_code),
+    }
+}
+
+fn ras_look(model: &Model, now: Stamp, job: &Job) -> Option<RasLook> {
+    let comms: Vec<&Comm> = model.comms_of(job).filter(|c| c.answered_at.is_some()).collect();
+    let newest = comms.iter().filter_map(|c| c.answered_at).max()?;
+    // One that a process has left is no longer in the reports.
+    let current: Vec<&&Comm> = comms.iter().filter(|c| c.answered_at == Some(newest)).collect();
+    let still_since = current.iter().filter_map(|c| c.still_since).max()?;
+    let still_answers = current.iter().map(|c| c.still_answers).min().unwrap_or(0);
+    let told = current.iter().max_by_key(|c| (!c.missing.is_empty(), !c.behind().is_empty(), c.nranks, c.operations()))?;
+    Some(RasLook {
+        hash: told.hash,
+        nranks: told.nranks,
+        still_for: newest.since(still_since),
+        still_since,
+        still_answers,
+        age: now.since(newest),
+        behind: told.behind(),
+        missing: told.missing.keys().copied().collect(),
+        operations: told.operations(),
+    })
+}

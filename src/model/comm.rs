@@ -1,0 +1,153 @@
+//! Communicators, joined from RAS answers and init lines by their hash.
+
+use crate::ras::{RasComm, RasReport};
+use crate::time::Stamp;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A communicator as this node knows it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Comm {
+    pub hash: u64,
+    pub nranks: u32,
+    pub ranks: BTreeMap<u32, CommRank>,
+    /// Ranks that did not answer RAS in the last report.
+    pub missing: BTreeMap<u32, MissingRank>,
+    /// Ranks with an Init START, an Init COMPLETE line.
+    pub init_started: BTreeSet<u32>,
+    pub init_complete: BTreeSet<u32>,
+    pub init_from: Option<Stamp>,
+    pub init_to: Option<Stamp>,
+    /// The last RAS answer that held it.
+    pub answered_at: Option<Stamp>,
+    /// The earliest answer since which no count of any rank has changed.
+    pub still_since: Option<Stamp>,
+    /// Answers with the same counts as the one before, in a row.
+    pub still_answers: u32,
+    /// Recent answers: who was behind, and whether the counts had moved since the answer before. Newest last.
+    pub looks: Vec<LookBack>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CommRank {
+    pub pid: Option<u32>,
+    pub host: Option<String>,
+    pub nvml_dev: Option<u32>,
+    pub counts: BTreeMap<String, u64>,
+    pub moved_at: Stamp,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MissingRank {
+    pub pid: Option<u32>,
+    pub host: Option<String>,
+    pub nvml_dev: Option<u32>,
+    pub considered_dead: bool,
+    pub since: Stamp,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct LookBack {
+    pub at: Stamp,
+    pub behind: Vec<u32>,
+    pub moved: bool,
+}
+
+/// A rank that has launched fewer operations of one kind than another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Behind {
+    pub rank: u32,
+    /// `AllReduce`
+    pub collective: String,
+    pub have: u64,
+    pub max: u64,
+}
+
+const LOOKS: usize = 8;
+
+impl Comm {
+    pub fn apply(&mut self, at: Stamp, seen: &RasComm) {
+        self.hash = seen.hash;
+        self.nranks = self.nranks.max(seen.size.unwrap_or(0));
+        let mut moved = self.answered_at.is_none();
+        for rank in &seen.ranks {
+            let known = self.ranks.entry(rank.rank).or_default();
+            known.pid = rank.place.pid.or(known.pid);
+            known.host = rank.place.host.clone().or(known.host.take());
+            known.nvml_dev = rank.place.nvml_dev.or(known.nvml_dev);
+            let counts: BTreeMap<String, u64> = rank.counts.iter().map(|(k, v)| (k.as_str().to_owned(), *v)).collect();
+            if counts != known.counts {
+                moved = true;
+                known.counts = counts;
+                known.moved_at = at;
+            }
+        }
+        let missing: BTreeMap<u32, MissingRank> = seen
+            .missing
+            .iter()
+            .map(|m| {
+                let since = self.missing.get(&m.rank).map_or(at, |known| known.since);
+                (
+                    m.rank,
+                    MissingRank {
+                        pid: m.place.pid,
+                        host: m.place.host.clone(),
+                        nvml_dev: m.place.nvml_dev,
+                        considered_dead: m.considered_dead == Some(true),
+                        since,
+                    },
+                )
+            })
+            .collect();
+        self.missing = missing;
+        // The text report of NCCL before 2.28 tells counts only where ranks differ: no counts is not "still".
+        let counted = self.ranks.values().any(|r| !r.counts.is_empty());
+        if moved || !counted {
+            (self.still_since, self.still_answers) = (Some(at), 0);
+        } else {
+            self.still_answers += 1;
+        }
+        self.answered_at = Some(at);
+        let behind = self.behind().into_iter().map(|b| b.rank).collect();
+        if self.looks.len() == LOOKS {
+            self.looks.remove(0);
+        }
+        self.looks.push(LookBack { at, behind, moved });
+    }
+
+    /// Ranks that have launched fewer operations of a kind than the one with most, the farthest behind first.
+    pub fn behind(&self) -> Vec<Behind> {
+        let mut max: BTreeMap<&str, u64> = BTreeMap::new();
+        let answering = || self.ranks.iter().filter(|(r, _)| !self.missing.contains_key(r));
+        for (_, rank) in answering() {
+            for (collective, count) in &rank.counts {
+                let entry = max.entry(collective).or_default();
+                *entry = (*entry).max(*count);
+            }
+        }
+        let mut behind: Vec<Behind> = answering()
+            .filter_map(|(&rank, known)| {
+                max.iter()
+                    .filter_map(|(&collective, &max)| {
+                        let have = known.counts.get(collective).copied().unwrap_or(0);
+                        (have < max).then(|| Behind { rank, collective: collective.to_owned(), have, max })
+                    })
+                    .max_by_key(|b| b.max - b.have)
+            })
+            .collect();
+        behind.sort_by(|a, b| (b.max - b.have, a.rank).cmp(&(a.max - a.have, b.rank)));
+        behind
+    }
+
+    /// Operations of any kind launched by the rank that has launched most.
+    pub fn operations(&self) -> u64 {
+        self.ranks.values().map(|r| r.counts.values().sum()).max().unwrap_or(0)
+    }
+}
+
+/// All communicators that a report holds are updated; the others stay as they were.
+pub fn apply_report(comms: &mut BTreeMap<u64, Comm>, at: Stamp, report: &RasReport) {
+    for seen in &report.comms {
+        // An answer of thousands of communicators is bounded by its size in bytes already.
+        comms.entry(seen.hash).or_default().apply(at, seen);
+    }
+}

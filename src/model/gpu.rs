@@ -1,0 +1,243 @@
+//! A GPU, and what it is doing: not its "utilisation", which reads 100 % for one that waits.
+
+use super::series::{Series, rate};
+use crate::observe::gpu::{GpuHealth, GpuInfo, GpuProcess, GpuSample, GpuTrouble};
+use crate::time::Stamp;
+use std::time::Duration;
+
+/// What a GPU does, from GPM where there is one, else from memory utilisation, link bytes and power.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Activity {
+    #[default]
+    Unknown,
+    /// No kernel is resident.
+    Idle,
+    /// A kernel is resident, but neither computes nor moves bytes: it spins in a collective.
+    Waiting,
+    Working,
+    /// It does not answer, or fell off the bus.
+    Lost,
+}
+
+impl Activity {
+    pub fn as_str(self) -> Option<&'static str> {
+        match self {
+            Activity::Unknown => None,
+            Activity::Idle => Some("idle"),
+            Activity::Waiting => Some("waiting"),
+            Activity::Working => Some("working"),
+            Activity::Lost => Some("lost"),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gpu {
+    pub index: u32,
+    pub info: GpuInfo,
+    pub sample: GpuSample,
+    pub sampled_at: Option<Stamp>,
+    pub health: Option<GpuHealth>,
+    pub processes: Vec<GpuProcess>,
+    pub activity: Activity,
+    pub activity_since: Stamp,
+    /// GPM, or differences of fields 138 and 139; bytes/s.
+    pub nvlink_tx_bytes_per_s: Option<f64>,
+    pub nvlink_rx_bytes_per_s: Option<f64>,
+    /// Set while it does not answer, with the time since when.
+    pub trouble: Option<(Stamp, GpuTrouble)>,
+    /// Clock event reasons that hold a GPU back, since when.
+    pub throttled: Option<(Stamp, u64)>,
+    pub util_pct: Series,
+    pub sm_pct: Series,
+    pub power_w: Series,
+}
+
+/// Reasons that mean hardware or heat, not the power budget: HW slowdown, SW thermal, HW thermal, HW power brake.
+pub const THROTTLE_BITS: u64 = 0x8 | 0x20 | 0x40 | 0x80;
+
+/// Clock event reason bits in words (NVML nvmlClocksEventReasons).
+pub fn throttle_words(bits: u64) -> Vec<&'static str> {
+    [
+        (0x8, "HW slowdown"),
+        (0x40, "HW thermal slowdown"),
+        (0x80, "HW power brake"),
+        (0x20, "SW thermal slowdown"),
+        (0x4, "power cap"),
+        (0x10, "sync boost"),
+        (0x2, "application clocks"),
+    ]
+    .into_iter()
+    .filter(|(bit, _)| bits & bit != 0)
+    .map(|(_, word)| word)
+    .collect()
+}
+
+impl Gpu {
+    pub fn new(index: u32) -> Self {
+        Gpu {
+            index,
+            info: GpuInfo { index, ..Default::default() },
+            sample: GpuSample::default(),
+            sampled_at: None,
+            health: None,
+            processes: Vec::new(),
+            activity: Activity::Unknown,
+            activity_since: Stamp::default(),
+            nvlink_tx_bytes_per_s: None,
+            nvlink_rx_bytes_per_s: None,
+            trouble: None,
+            throttled: None,
+            util_pct: Series::new(600),
+            sm_pct: Series::new(600),
+            power_w: Series::new(600),
+        }
+    }
+
+    pub fn apply(&mut self, at: Stamp, sample: &GpuSample) {
+        let fields = |before: Option<u64>, now: Option<u64>| {
+            let then = self.sampled_at?;
+            rate((then, before?), (at, now?)).map(|kib| kib * 1024.0)
+        };
+        let gpm = sample.gpm.unwrap_or_default();
+        let tx = gpm.nvlink_tx_bytes_per_s.or_else(|| fields(self.sample.nvlink_tx_kib, sample.nvlink_tx_kib));
+        let rx = gpm.nvlink_rx_bytes_per_s.or_else(|| fields(self.sample.nvlink_rx_kib, sample.nvlink_rx_kib));
+        (self.nvlink_tx_bytes_per_s, self.nvlink_rx_bytes_per_s) = (tx, rx);
+        self.trouble = sample.trouble.clone().map(|t| (self.trouble.as_ref().map_or(at, |(since, _)| *since), t));
+        let bits = sample.throttle_bits.unwrap_or(0) & THROTTLE_BITS;
+        self.throttled = (bits != 0).then(|| (self.throttled.map_or(at, |(since, _)| since), bits));
+        for (series, value) in [
+            (&mut self.util_pct, sample.util_pct.map(f64::from)),
+            (&mut self.sm_pct, gpm.sm_active_pct.map(f64::from)),
+            (&mut self.power_w, sample.power_mw.map(|mw| mw as f64 / 1e3)),
+        ] {
+            if let Some(value) = value {
+                series.push(at, value);
+            }
+        }
+        self.sample = sample.clone();
+        self.sampled_at = Some(at);
+        let activity = self.classify();
+        if activity != self.activity {
+            (self.activity, self.activity_since) = (activity, at);
+        }
+    }
+
+    /// Thresholds from measurements on H200: waiting shows tensor, DRAM and link at 0 whatever the number of channels; the slowest
+    /// real work seen is over 1 % tensor or DRAM activity.
+    fn classify(&self) -> Activity {
+        const LINK_BYTES_PER_S: f64 = 50e6;
+        const PCIE_BYTES_PER_S: f64 = 200e6;
+        let s = &self.sample;
+        if s.trouble.is_some() {
+            return Activity::Lost;
+        }
+        let link = self.nvlink_tx_bytes_per_s.unwrap_or(0.0) + self.nvlink_rx_bytes_per_s.unwrap_or(0.0);
+        let Some(util) = s.util_pct.or_else(|| s.gpm.and_then(|g| g.graphics_active_pct).map(|p| p as u32)) else {
+            return Activity::Unknown;
+        };
+        if let Some(gpm) = s.gpm.filter(|g| g.sm_active_pct.is_some() && g.dram_active_pct.is_some()) {
+            let dram = gpm.dram_active_pct.unwrap_or(0.0);
+            let tensor = gpm.tensor_active_pct.unwrap_or(0.0);
+            let sm = gpm.sm_active_pct.unwrap_or(0.0);
+            let pcie = gpm.pcie_tx_bytes_per_s.unwrap_or(0.0) + gpm.pcie_rx_bytes_per_s.unwrap_or(0.0);
+            return if dram >= 1.0 || tensor >= 1.0 || sm >= 50.0 || link >= LINK_BYTES_PER_S || pcie >= PCIE_BYTES_PER_S {
+                Activity::Working
+            } else if util >= 50 || sm >= 0.3 {
+                Activity::Waiting
+            } else {
+                Activity::Idle
+            };
+        }
+        let share = match (s.power_mw, self.info.power_limit_mw) {
+            (Some(power), Some(limit)) if limit > 0 => Some(power as f64 / limit as f64),
+            _ => None,
+        };
+        if s.mem_util_pct.is_some_and(|m| m >= 2) || link >= LINK_BYTES_PER_S || share.is_some_and(|p| p >= 0.5) {
+            Activity::Working
+        } else if util >= 90 {
+            // Without GPM a waiting kernel and a memory-light one look alike but for power.
+            Activity::Waiting
+        } else if util >= 10 {
+            Activity::Working
+        } else {
+            Activity::Idle
+        }
+    }
+
+    pub fn has(&self, activity: Activity, now: Stamp, least: Duration) -> bool {
+        self.activity == activity && now.since(self.activity_since) >= least
+    }
+
+    /// Share of memory in use, 0 to 1.
+    pub fn mem_share(&self) -> Option<f64> {
+        let total = self.mem_total_bytes()?;
+        (total > 0).then(|| self.sample.mem_used_bytes.map(|used| used as f64 / total as f64)).flatten()
+    }
+
+    pub fn mem_total_bytes(&self) -> Option<u64> {
+        self.sample.mem_total_bytes.or(self.info.mem_total_bytes)
+    }
+
+    /// Links in state "active"; `None` where NVLink states are not told.
+    pub fn nvlinks_up(&self) -> Option<u32> {
+        let states = &self.health.as_ref()?.nvlink_states;
+        (!states.is_empty()).then(|| states.iter().filter(|s| **s == Some(1)).count() as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::gpu::Gpm;
+
+    fn seen(util: u32, sm: f32, tensor: f32, dram: f32, link_mb: f64, power_w: u64) -> Activity {
+        let mut gpu = Gpu::new(0);
+        let gpm = Gpm {
+            sm_active_pct: Some(sm),
+            tensor_active_pct: Some(tensor),
+            dram_active_pct: Some(dram),
+            nvlink_tx_bytes_per_s: Some(link_mb * 1e6),
+            nvlink_rx_bytes_per_s: Some(link_mb * 1e6),
+            ..Default::default()
+        };
+        gpu.apply(Stamp(1), &GpuSample { util_pct: Some(util), power_mw: Some(power_w * 1000), gpm: Some(gpm), ..Default::default() });
+        gpu.activity
+    }
+
+    #[test]
+    fn a_gpu_at_100_percent_that_moves_nothing_waits() {
+        // Measured on H200: rows of the table of states.
+        assert_eq!(seen(99, 84.0, 43.0, 37.0, 59e3, 690), Activity::Working, "training");
+        assert_eq!(seen(98, 92.0, 76.0, 22.0, 0.0, 692), Activity::Working, "forward only");
+        assert_eq!(seen(100, 18.2, 0.0, 0.0, 0.0, 255), Activity::Waiting, "all-reduce, 24 channels");
+        assert_eq!(seen(100, 0.8, 0.0, 0.0, 0.0, 118), Activity::Waiting, "barrier, 1 channel");
+        assert_eq!(seen(0, 0.0, 0.0, 0.0, 0.0, 120), Activity::Idle, "context open");
+        assert_eq!(seen(100, 21.0, 2.0, 2.0, 3e3, 290), Activity::Working, "waits for a straggler, but moves");
+    }
+
+    #[test]
+    fn without_gpm_memory_utilisation_links_and_power_decide() {
+        let mut gpu = Gpu::new(0);
+        gpu.info.power_limit_mw = Some(400_000);
+        let look = |gpu: &mut Gpu, s: i64, util, mem_util, power_w: u64, kib| {
+            let sample = GpuSample {
+                util_pct: Some(util),
+                mem_util_pct: Some(mem_util),
+                power_mw: Some(power_w * 1000),
+                nvlink_tx_kib: Some(kib),
+                nvlink_rx_kib: Some(kib),
+                ..Default::default()
+            };
+            gpu.apply(Stamp(s * 1_000_000_000), &sample);
+            gpu.activity
+        };
+        assert_eq!(look(&mut gpu, 1, 98, 40, 350, 0), Activity::Working);
+        assert_eq!(look(&mut gpu, 2, 100, 0, 110, 0), Activity::Waiting);
+        assert_eq!(look(&mut gpu, 3, 100, 0, 110, 1 << 20), Activity::Working);
+        assert_eq!(gpu.nvlink_tx_bytes_per_s, Some(1_073_741_824.0));
+        assert_eq!(look(&mut gpu, 4, 0, 0, 60, 1 << 20), Activity::Idle);
+        assert_eq!(look(&mut gpu, 5, 0, 0, 60, 0).as_str(), Some("idle"));
+        assert_eq!(gpu.nvlink_tx_bytes_per_s, None, "the driver was reloaded");
+    }
+}

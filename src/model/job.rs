@@ -1,0 +1,94 @@
+//! Jobs: which processes belong together, and what each rank is doing.
+
+use super::process::Process;
+use crate::observe::process::{LogVia, ProcessRole};
+use crate::time::Stamp;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A training job, as far as this node sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Slurm's job id, else the launcher's pid, else the name of a log file.
+    pub id: String,
+    pub first_seen: Stamp,
+    /// Global rank to pid, of this node.
+    pub ranks: BTreeMap<u32, u32>,
+    /// GPU users whose rank is not known.
+    pub unranked: BTreeSet<u32>,
+    pub launcher: Option<u32>,
+    pub world_size: Option<u32>,
+    /// Ranks that belong to this node.
+    pub local_world_size: Option<u32>,
+    /// Known only from log files: no process was seen.
+    pub log_only: bool,
+    /// The last instant at which anything of it was seen to move: a step, a count, a working GPU.
+    pub moved_at: Option<Stamp>,
+    pub ended_at: Option<Stamp>,
+    /// The launcher began to end the ranks, or was itself told to end.
+    pub taking_down_at: Option<Stamp>,
+}
+
+/// Variables that carry a rank, the most specific first (torchrun below srun sets both families).
+pub const RANK_VARS: &[&str] = &["RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID"];
+pub const LOCAL_RANK_VARS: &[&str] =
+    &["LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "MV2_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"];
+pub const WORLD_VARS: &[&str] = &["WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_NTASKS"];
+pub const LOCAL_WORLD_VARS: &[&str] = &["LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE"];
+
+impl Job {
+    pub fn new(id: String, at: Stamp) -> Self {
+        Job {
+            id,
+            first_seen: at,
+            ranks: BTreeMap::new(),
+            unranked: BTreeSet::new(),
+            launcher: None,
+            world_size: None,
+            local_world_size: None,
+            log_only: false,
+            moved_at: None,
+            ended_at: None,
+            taking_down_at: None,
+        }
+    }
+
+    pub fn pids(&self) -> impl Iterator<Item = u32> + '_ {
+        self.ranks.values().copied().chain(self.unranked.iter().copied())
+    }
+
+    pub fn rank_of(&self, pid: u32) -> Option<u32> {
+        self.ranks.iter().find(|(_, p)| **p == pid).map(|(r, _)| *r)
+    }
+}
+
+/// The name under which a process's job is known, told from its environment and its parent.
+///
+/// `ancestors` are the launchers above it, nearest first.
+pub fn job_id(process: &Process, launcher: Option<u32>) -> String {
+    if let Some(job) = process.env("SLURM_JOB_ID").or_else(|| process.env("SLURM_JOBID")) {
+        return match process.env("SLURM_STEP_ID") {
+            Some(step) if step != "0" => format!("{job}.{step}"),
+            _ => job.to_owned(),
+        };
+    }
+    match launcher {
+        Some(pid) => pid.to_string(),
+        None => match process.info.role {
+            // Orphans of one launcher share its port even when their parent is gone.
+            ProcessRole::Rank if process.info.ppid <= 1 => match (process.env("MASTER_ADDR"), process.env("MASTER_PORT")) {
+                (Some(addr), Some(port)) => format!("{addr}:{port}"),
+                _ => process.info.pid.to_string(),
+            },
+            _ if process.info.ppid > 1 => process.info.ppid.to_string(),
+            _ => process.info.pid.to_string(),
+        },
+    }
+}
+
+/// Does this log file, known by inode and path, belong to the process?
+pub fn owns_log(process: &Process, device: Option<u64>, inode: Option<u64>, path: &str) -> bool {
+    process.info.logs.iter().any(|log| {
+        let same_file = log.inode.is_some() && (log.inode, log.device) == (inode, device);
+        same_file || (log.via != LogVia::Other && log.path == path)
+    })
+}

@@ -1,0 +1,272 @@
+//! Log files, the lines kept for the screen, and the progress that the lines tell.
+
+use super::series::Series;
+use crate::observe::log::{LogFileInfo, LogFileState};
+use crate::text::{Dialect, Phase, Reader, Step};
+use crate::time::Stamp;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// One followed file.
+pub struct LogFile {
+    pub info: LogFileInfo,
+    /// The job whose output it is.
+    pub job: String,
+    pub reader: Reader,
+    pub progress: Progress,
+    pub lines: u64,
+    pub dropped_lines: u64,
+    pub folded_alarms: u64,
+    pub last_line_at: Option<Stamp>,
+    /// The last line kept was one that the next overwrites.
+    pub transient: bool,
+    /// pid of NCCL lines to rank, learnt from init lines.
+    pub rank_of_pid: BTreeMap<u32, u32>,
+}
+
+impl LogFile {
+    pub fn new(info: LogFileInfo) -> Self {
+        LogFile {
+            info,
+            job: String::new(),
+            reader: Reader::default(),
+            progress: Progress::default(),
+            lines: 0,
+            dropped_lines: 0,
+            folded_alarms: 0,
+            last_line_at: None,
+            transient: false,
+            rank_of_pid: BTreeMap::new(),
+        }
+    }
+
+    /// The last part of the path.
+    pub fn name(&self) -> &str {
+        self.info.path.rsplit('/').next().unwrap_or(&self.info.path)
+    }
+
+    pub fn is_readable(&self) -> bool {
+        !matches!(self.info.state, LogFileState::Gone | LogFileState::Failed)
+    }
+}
+
+/// Where training stands, from the lines of one file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    pub dialect: Dialect,
+    pub step: Option<u64>,
+    pub total_steps: Option<u64>,
+    pub epoch: Option<f64>,
+    pub loss: Option<f64>,
+    pub grad_norm: Option<f64>,
+    pub learning_rate: Option<f64>,
+    pub throughput: Option<f64>,
+    pub throughput_unit: Option<&'static str>,
+    /// As the line says, else from arrival times of steps.
+    pub step_time_s: Option<f64>,
+    pub losses: Series,
+    pub step_times: Series,
+    /// When the step last grew.
+    pub last_step_at: Option<Stamp>,
+    /// Distinct steps seen live.
+    pub steps_seen: u64,
+    /// Seconds between the arrivals of progress lines, newest last.
+    gaps: Series,
+    phase: Option<(Phase, Stamp)>,
+    pub done_at: Option<Stamp>,
+    /// Losses in a row that are not finite.
+    pub bad_losses: u32,
+    first_step: Option<(Stamp, u64)>,
+    /// Lines carry the step time themselves.
+    told_step_time: bool,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Progress {
+            dialect: Dialect::Plain,
+            step: None,
+            total_steps: None,
+            epoch: None,
+            loss: None,
+            grad_norm: None,
+            learning_rate: None,
+            throughput: None,
+            throughput_unit: None,
+            step_time_s: None,
+            losses: Series::new(600),
+            step_times: Series::new(600),
+            last_step_at: None,
+            steps_seen: 0,
+            gaps: Series::new(32),
+            phase: None,
+            done_at: None,
+            bad_losses: 0,
+            first_step: None,
+            told_step_time: false,
+        }
+    }
+}
+
+impl Progress {
+    pub fn apply(&mut self, at: Stamp, step: &Step, backlog: bool) {
+        // A bar repeats its numbers many times a second; it fills in what no better line has told.
+        let richer = !step.bar || matches!(self.dialect, Dialect::Tqdm | Dialect::Plain | Dialect::Lightning) || self.step.is_none();
+        if richer && !(step.bar && self.dialect != step.dialect && self.loss.is_some() && step.loss.is_none()) {
+            self.dialect = step.dialect;
+        }
+        let advanced = step.step.is_some_and(|s| self.step.is_none_or(|before| s > before));
+        let restarted = step.step.is_some_and(|s| self.step.is_some_and(|before| s < before)) && !step.bar;
+        if let Some(s) = step.step
+            && (advanced || restarted)
+        {
+            if !backlog {
+                self.arrived(at, s, restarted);
+            }
+            self.step = Some(s);
+            self.last_step_at = Some(at);
+            self.phase = None;
+            self.done_at = None;
+        } else if step.step.is_none() && step.loss.is_some() {
+            // HF's dictionary has no step, but it is a sign of life.
+            self.last_step_at = Some(at);
+            self.phase = None;
+        }
+        self.total_steps = step.total_steps.or(self.total_steps);
+        self.epoch = step.epoch.or(self.epoch);
+        self.grad_norm = step.grad_norm.or(self.grad_norm);
+        self.learning_rate = step.learning_rate.or(self.learning_rate);
+        if step.throughput.is_some() {
+            (self.throughput, self.throughput_unit) = (step.throughput, step.throughput_unit);
+        }
+        if let Some(loss) = step.loss {
+            self.loss = Some(loss);
+            self.bad_losses = if loss.is_finite() { 0 } else { self.bad_losses + 1 };
+            if loss.is_finite() {
+                self.losses.push(at, loss);
+            }
+        } else if step.loss_missing {
+            self.bad_losses += 1;
+        }
+        if let Some(s) = step.step_time_s {
+            self.told_step_time = true;
+            self.step_time_s = Some(s);
+            if advanced {
+                self.step_times.push(at, s);
+            }
+        }
+    }
+
+    fn arrived(&mut self, at: Stamp, step: u64, restarted: bool) {
+        if restarted || self.first_step.is_none() {
+            self.first_step = Some((at, step));
+        }
+        self.steps_seen += 1;
+        if let Some(last) = self.last_step_at
+            && at > last
+        {
+            self.gaps.push(at, at.secs_since(last));
+        }
+        // Lines of several steps arrive together: the time of one step is taken over a stretch of at least a second.
+        if let Some((then, first)) = self.first_step
+            && at.secs_since(then) >= 1.0
+            && step > first
+        {
+            let per_step = at.secs_since(then) / (step - first) as f64;
+            self.first_step = Some((at, step));
+            if !self.told_step_time {
+                self.step_time_s = Some(per_step);
+                self.step_times.push(at, per_step);
+            }
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.step.is_none() && self.loss.is_none()
+    }
+
+    pub fn phase_said(&mut self, at: Stamp, phase: Phase, begins: bool) {
+        if begins {
+            if self.phase.is_none_or(|(p, _)| p != phase) {
+                self.phase = Some((phase, at));
+            }
+        } else if self.phase.is_some_and(|(p, _)| p == phase) {
+            self.phase = None;
+        }
+    }
+
+    /// The pause that the log names, and since when.
+    pub fn phase(&self) -> Option<(Phase, Stamp)> {
+        self.phase
+    }
+
+    /// The usual and the longest pause between two progress lines, seconds.
+    pub fn usual_gap_s(&self) -> Option<(f64, f64)> {
+        let median = self.gaps.median_of_last(32)?;
+        let longest = self.gaps.iter().map(|g| g.1).fold(0.0, f64::max);
+        Some((median, longest))
+    }
+
+    /// How long the log may be silent before that means anything.
+    pub fn patience(&self) -> Duration {
+        let (median, longest) = self.usual_gap_s().unwrap_or((1.0, 1.0));
+        let step = self.step_time_s.unwrap_or(0.0);
+        Duration::from_secs_f64((median * 4.0).max(longest * 1.5).max(step * 4.0).clamp(6.0, 3600.0))
+    }
+
+    /// Time left at the current pace.
+    pub fn eta(&self) -> Option<Duration> {
+        let left = self.total_steps?.checked_sub(self.step?)?;
+        let per_step = self.step_times.median_of_last(50).or(self.step_time_s)?;
+        Duration::try_from_secs_f64(left as f64 * per_step).ok()
+    }
+}
+
+/// A line as the screen shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kept {
+    pub at: Stamp,
+    pub file: u32,
+    pub no: Option<u64>,
+    pub rank: Option<u32>,
+    pub class: crate::text::gate::Class,
+    /// Cleaned: safe to print.
+    pub text: String,
+}
+
+/// The newest lines of all files, merged by arrival, bounded by count and bytes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Logbook {
+    lines: VecDeque<Kept>,
+    bytes: usize,
+}
+
+impl Logbook {
+    const MAX_LINES: usize = 5000;
+    const MAX_BYTES: usize = 1 << 20;
+    const MAX_LINE: usize = 1000;
+
+    pub fn push(&mut self, mut line: Kept, replaces_last: bool) {
+        if line.text.len() > Self::MAX_LINE {
+            line.text = crate::text::clean::clip(&line.text, Self::MAX_LINE);
+        }
+        if replaces_last
+            && let Some(last) = self.lines.back()
+            && last.file == line.file
+        {
+            self.bytes -= last.text.len();
+            self.lines.pop_back();
+        }
+        self.bytes += line.text.len();
+        self.lines.push_back(line);
+        while self.lines.len() > Self::MAX_LINES || self.bytes > Self::MAX_BYTES {
+            if let Some(old) = self.lines.pop_front() {
+                self.bytes -= old.text.len();
+            }
+        }
+    }
+
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Kept> + ExactSizeIterator {
+        self.lines.iter()
+    }
+}

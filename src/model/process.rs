@@ -1,0 +1,105 @@
+//! A process of a job, alive or gone.
+
+use super::series::Series;
+use crate::observe::process::{ProcessInfo, ProcessSample};
+use crate::time::Stamp;
+use std::time::Duration;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Process {
+    pub info: ProcessInfo,
+    pub sample: ProcessSample,
+    pub first_seen: Stamp,
+    pub state_since: Stamp,
+    pub gone: Option<Gone>,
+    /// Bytes passed to read and write calls since it was first seen.
+    io_bytes: Series,
+    cpu_ticks: Series,
+    /// The last look at which it, or one of its threads, was in state D.
+    pub last_d: Option<Stamp>,
+    io_base: Option<u64>,
+    cpu_base: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gone {
+    pub at: Stamp,
+    /// Exit code, or minus the signal, where it could be read.
+    pub exit_code: Option<i32>,
+}
+
+/// Clock ticks a second on every Linux that NCCL runs on (USER_HZ).
+const TICKS_PER_S: f64 = 100.0;
+
+impl Process {
+    pub fn new(at: Stamp, info: ProcessInfo) -> Self {
+        Process {
+            info,
+            sample: ProcessSample::default(),
+            first_seen: at,
+            state_since: at,
+            gone: None,
+            io_bytes: Series::new(120),
+            cpu_ticks: Series::new(120),
+            last_d: None,
+            io_base: None,
+            cpu_base: None,
+        }
+    }
+
+    pub fn apply(&mut self, at: Stamp, sample: &ProcessSample) {
+        if sample.state != self.sample.state {
+            self.state_since = at;
+        }
+        if sample.state == Some('D') || sample.threads_in_d.is_some_and(|n| n > 0) {
+            self.last_d = Some(at);
+        }
+        if let (Some(r), Some(w)) = (sample.rchar_bytes, sample.wchar_bytes) {
+            let total = r.saturating_add(w);
+            // Small numbers keep their precision in a series of f32.
+            let base = *self.io_base.get_or_insert(total);
+            self.io_bytes.push(at, total.saturating_sub(base) as f64);
+        }
+        if let Some(ticks) = sample.cpu_ticks {
+            let base = *self.cpu_base.get_or_insert(ticks);
+            self.cpu_ticks.push(at, ticks.saturating_sub(base) as f64);
+        }
+        self.sample = sample.clone();
+    }
+
+    /// Bytes read and written per second over `window`; `None` where /proc/PID/io may not be read.
+    pub fn io_bytes_per_s(&self, now: Stamp, window: Duration) -> Option<f64> {
+        growth(&self.io_bytes, now, window)
+    }
+
+    /// CPU time used over `window`, % of one core.
+    pub fn cpu_pct(&self, now: Stamp, window: Duration) -> Option<f64> {
+        growth(&self.cpu_ticks, now, window).map(|ticks| ticks / TICKS_PER_S * 100.0)
+    }
+
+    pub fn is_alive(&self) -> bool {
+        self.gone.is_none()
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.is_alive() && matches!(self.sample.state, Some('T' | 't'))
+    }
+
+    pub fn env(&self, name: &str) -> Option<&str> {
+        self.info.env.as_ref()?.get(name).map(String::as_str)
+    }
+
+    /// The first of `names` that is set and a number.
+    pub fn env_number(&self, names: &[&str]) -> Option<u32> {
+        names.iter().find_map(|name| self.env(name)?.trim().parse().ok())
+    }
+}
+
+fn growth(series: &Series, now: Stamp, window: Duration) -> Option<f64> {
+    let from = now.minus(window);
+    let mut inside = series.iter().filter(|s| s.0 >= from);
+    let first = inside.next()?;
+    let last = inside.next_back()?;
+    let dt = last.0.secs_since(first.0);
+    (dt > 0.0).then(|| ((last.1 - first.1) / dt).max(0.0))
+}

@@ -1,0 +1,47 @@
+//! PyTorch's watchdog gave up.
+
+use super::{Check, Implies, ONCE, Rule, TextContext};
+use crate::findings::{Confidence, Found, Role, Severity};
+use crate::text::What;
+
+pub const RULE: Rule = Rule {
+    id: "collective-timeout",
+    severity: Severity::Error,
+    title: "PyTorch's watchdog gave up on a collective; the ranks that report it are messengers, not culprits",
+    how: "\"Watchdog caught collective operation timeout\" in the log, or its forms in other versions",
+    advice: "Look for the rank that did not report, or whose last enqueued number is the lowest: it never came. Flight Recorder dumps name it",
+    life: ONCE,
+    implies: Implies::Failed,
+    check: Check::Text(check),
+};
+
+fn check(ctx: &TextContext, out: &mut Vec<Found>) {
+    let What::CollectiveTimeout(timeout) = &ctx.seen.event.what else { return };
+    let what = match (&timeout.op, timeout.seq) {
+        (Some(op), Some(seq)) => format!("{op} {seq}"),
+        _ => "a collective".into(),
+    };
+    let after = timeout.ran_ms.or(timeout.timeout_ms).map_or(String::new(), |ms| format!(" after {} s", ms / 1000));
+    let by = ctx.seen.rank.or(timeout.pg_rank).map_or(String::new(), |r| format!("; rank {r} reported it first"));
+    let mut found = ctx.found("watchdog", format!("{what} timed out{after}{by}"));
+    // The reporters waited in vain: naming them as culprits would be wrong.
+    found.ranks.clear();
+    found.gpus.clear();
+    found.confidence = Confidence::Certain;
+    found.why = "the ranks that report a timeout are those that came".into();
+    found.next = Some(
+        "look for the ranks that report no timeout; `nccl-top check` on the Flight Recorder dumps names the one that is missing".into(),
+    );
+    let open = ctx.ledger.open();
+    let cause = open
+        .iter()
+        .find(|f| f.found.job.as_deref() == Some(&ctx.seen.job) && super::rule(f.rule).is_some_and(|r| r.implies == Implies::Stuck));
+    if let Some(cause) = cause {
+        found.role = Role::Cascade;
+        found.ranks.clone_from(&cause.found.ranks);
+        found.gpus.clone_from(&cause.found.gpus);
+    } else if ctx.follows_a_root(RULE.id) {
+        found.role = Role::Cascade;
+    }
+    out.push(found);
+}

@@ -1,0 +1,184 @@
+//! One or some ranks did not join a collective; the others wait for them.
+
+use super::{Check, Implies, Rule, TickContext, py_spy, rank_words, while_it_holds};
+use crate::findings::{Confidence, Evidence, Found, Severity};
+use crate::judge::{Look, RankLook};
+use crate::model::gpu::Activity;
+use crate::model::job::Job;
+use crate::text::Phase;
+use crate::time::{Stamp, span};
+use std::time::Duration;
+
+pub const RULE: Rule = Rule {
+    id: "hang-rank-absent",
+    severity: Severity::Critical,
+    title: "One or some ranks did not join a collective, and the others wait for them",
+    how: "RAS counts that stay behind and still; GPUs of the other ranks at 100 % without computing or moving a byte; the rank's own GPU idle; \
+          no step in the log for longer than usual; no I/O of the rank that would explain it",
+    advice: "Look at the stack of the rank that is named: data loader, a branch that only it took, a lock, a file system. The waiting ranks are \
+             victims; the watchdog of PyTorch will name them, not the culprit",
+    life: while_it_holds(0, 3),
+    implies: Implies::Stuck,
+    check: Check::Tick(check),
+};
+
+/// GPUs must have waited this long: after work stops, utilisation and power need up to three seconds to settle.
+const WAITED: Duration = Duration::from_secs(6);
+/// Without a second kind of signal more time must pass.
+const WAITED_ALONE: Duration = Duration::from_secs(12);
+/// Before the first steps, ranks wait for downloads, tokenisation and compilation of another: minutes are usual.
+const WAITED_AT_START: Duration = Duration::from_secs(120);
+/// A pause that the log itself names is believed for this long, if nothing else shows it.
+const NAMED_PAUSE: Duration = Duration::from_secs(600);
+
+fn check(ctx: &TickContext, out: &mut Vec<Found>) {
+    for (id, look) in ctx.looks {
+        let Some(job) = ctx.model.jobs.get(id) else { continue };
+        if let Some(found) = judge(job, look)
+            && !ctx.explained_by(&["rank-stopped", "rank-exited"], id, &found.ranks)
+        {
+            out.push(found);
+        }
+    }
+}
+
+/// Who is absent, if anybody is.
+struct Absent {
+    ranks: Vec<u32>,
+    since: Stamp,
+    confidence: Confidence,
+    what: String,
+    evidence: Vec<Evidence>,
+}
+
+pub(super) fn judge(job: &Job, look: &Look) -> Option<Found> {
+    if look.alive().any(|r| r.activity == Activity::Working) || paused_by_name(look) {
+        return None;
+    }
+    let absent = by_ras(look).or_else(|| by_gpus(look))?;
+    let culprits: Vec<&RankLook> = absent.ranks.iter().filter_map(|r| look.ranks.get(r)).collect();
+    if culprits.iter().any(|r| r.does_io()) {
+        return None;
+    }
+    let waiting = look.with(Activity::Waiting, Duration::from_secs(3)).len();
+    let named = match culprits.as_slice() {
+        [one] if absent.ranks.len() == 1 => one.name(),
+        _ => rank_words(&absent.ranks),
+    };
+    let verb = if absent.ranks.len() == 1 { "has" } else { "have" };
+    let waits = match waiting {
+        0 => String::new(),
+        1 => "; 1 rank waits".into(),
+        n => format!("; {n} ranks wait"),
+    };
+    let mut found = Found::new(rank_words(&absent.ranks), format!("{named} {verb} not joined {}{waits}", absent.what), absent.since);
+    found.job = Some(job.id.clone());
+    found.confidence = absent.confidence;
+    found.gpus = look.gpus_of(&absent.ranks);
+    found.ranks = absent.ranks;
+    found.next = culprits.first().map(|r| py_spy(r.pid));
+    found.evidence = absent.evidence;
+    if let Some(log) = look.log.as_ref().filter(|l| l.last_step_at.is_some()) {
+        found.evidence.push(Evidence::of("line", format!("no step in the log for {}", span(log.quiet_for))));
+    }
+    for rank in &culprits {
+        let state = rank.state.map_or("unknown".into(), |s| s.to_string());
+        let cpu = rank.cpu_pct.map_or(String::new(), |c| format!(", {c:.0} % of a CPU"));
+        let io = rank.io_bytes_per_s.map_or(", I/O may not be read".into(), |b| format!(", {:.0} kB/s of I/O", b / 1e3));
+        found.evidence.push(Evidence::of("process", format!("pid {} in state {state}{cpu}{io}", rank.pid)));
+    }
+    found.why = found.evidence.iter().map(|e| e.text.as_str()).collect::<Vec<_>>().join(" · ");
+    Some(found)
+}
+
+/// A checkpoint or an evaluation that the log names, and that has not lasted longer than such things do.
+fn paused_by_name(look: &Look) -> bool {
+    look.phase.is_some_and(|(phase, since)| phase != Phase::DataLoading && look.at.since(since) < NAMED_PAUSE)
+}
+
+/// The job has trained: what stops now was moving before.
+pub(crate) fn has_trained(look: &Look) -> bool {
+    look.log.as_ref().and_then(|l| l.step).is_some_and(|s| s >= 3) || look.ras.as_ref().is_some_and(|r| r.operations >= 50)
+}
+
+/// How long GPUs must have waited before that means something for this job.
+pub(super) fn patience(look: &Look, least: Duration) -> Duration {
+    if !has_trained(look) {
+        return WAITED_AT_START;
+    }
+    // A job whose ranks regularly wait for a slow one waits for most of a step.
+    let step = look.log.as_ref().map_or(Duration::ZERO, |l| l.patience.mul_f64(0.75).min(Duration::from_secs(120)));
+    if step > Duration::from_secs(10) { least.max(step) } else { least }
+}
+
+fn by_ras(look: &Look) -> Option<Absent> {
+    let ras = look.ras.as_ref()?;
+    let waiting = look.with(Activity::Waiting, patience(look, WAITED));
+    let knows_gpus = look.alive().any(|r| r.activity != Activity::Unknown);
+    // With GPUs that say the same, two equal answers do; without, it must have been still for longer.
+    let still = if knows_gpus {
+        !waiting.is_empty() && ras.still_answers >= 1 && ras.still_for >= Duration::from_secs(4)
+    } else {
+        look.quiet_log() && ras.still_answers >= 3 && ras.still_for >= patience(look, WAITED_ALONE)
+    };
+    if !still || ras.operations == 0 || ras.age > Duration::from_secs(30) {
+        return None;
+    }
+    if look.log.as_ref().is_some_and(|l| l.last_step_at.is_some_and(|at| at > ras.still_since && l.quiet_for < WAITED)) {
+        return None;
+    }
+    let gap = ras.behind.first().map(|b| b.max - b.have);
+    let mut ranks: Vec<u32> = ras.behind.iter().filter(|b| Some(b.max - b.have) == gap).map(|b| b.rank).collect();
+    ranks.extend(&ras.missing);
+    ranks.sort_unstable();
+    ranks.dedup();
+    // When most are "behind", the few are not the ones to ask for.
+    if ranks.is_empty() || ranks.len() * 2 > ras.nranks as usize {
+        return None;
+    }
+    let what = match ras.behind.first() {
+        Some(b) => format!("{} {} of comm {:x}", b.collective, b.have + 1, ras.hash >> 32),
+        None => format!("comm {:x}: RAS gets no answer from it", ras.hash >> 32),
+    };
+    let mut evidence = vec![match ras.behind.first() {
+        Some(b) => Evidence::of("ras", format!("{} {} of {}, still for {}", b.collective, b.have, b.max, span(ras.still_for))),
+        None => Evidence::of("ras", format!("{} missing, counts still for {}", rank_words(&ras.missing), span(ras.still_for))),
+    }];
+    evidence.extend(gpu_evidence(look, &ranks));
+    let agrees = !waiting.is_empty() && !waiting.iter().any(|r| ranks.contains(&r.rank));
+    let confidence = if agrees { Confidence::Certain } else { Confidence::Likely };
+    let since = waiting.iter().map(|r| r.activity_since).min().map_or(ras.still_since, |at| at.min(ras.still_since));
+    Some(Absent { ranks, since, confidence, what, evidence })
+}
+
+fn by_gpus(look: &Look) -> Option<Absent> {
+    // RAS that moves, or that says nobody is behind, knows better than utilisation.
+    if look.ras.as_ref().is_some_and(|r| r.age < Duration::from_secs(15) && (r.still_answers == 0 || r.still_for > WAITED))
+        || !look.quiet_log()
+    {
+        return None;
+    }
+    let least = patience(look, WAITED_ALONE);
+    let waiting = look.with(Activity::Waiting, least);
+    let idle = look.with(Activity::Idle, least);
+    if waiting.is_empty() || idle.is_empty() || idle.len() > waiting.len() || waiting.len() + idle.len() < look.alive().count() {
+        return None;
+    }
+    let ranks: Vec<u32> = idle.iter().map(|r| r.rank).collect();
+    let evidence = gpu_evidence(look, &ranks).into_iter().collect();
+    let since = waiting.iter().map(|r| r.activity_since).min()?;
+    Some(Absent { ranks, since, confidence: Confidence::Likely, what: "a collective".into(), evidence })
+}
+
+fn gpu_evidence(look: &Look, culprits: &[u32]) -> Option<Evidence> {
+    let waiting: Vec<&RankLook> = look.alive().filter(|r| r.activity == Activity::Waiting && !culprits.contains(&r.rank)).collect();
+    let since = waiting.iter().map(|r| r.activity_since).max()?;
+    let theirs: Vec<String> = culprits
+        .iter()
+        .filter_map(|r| look.ranks.get(r))
+        .filter_map(|r| Some(format!("GPU {} {}", r.gpu?, r.activity.as_str()?)))
+        .take(4)
+        .collect();
+    let theirs = if theirs.is_empty() { String::new() } else { format!("{}, ", theirs.join(", ")) };
+    Some(Evidence::of("gpu", format!("{theirs}{} GPUs spin without a byte for {}", waiting.len(), span(look.at.since(since)))))
+}

@@ -1,0 +1,57 @@
+//! Every rank has joined, and nothing moves.
+
+use super::hang_rank_absent::{has_trained, patience};
+use super::{Check, Implies, Rule, TickContext, py_spy, while_it_holds};
+use crate::findings::{Confidence, Evidence, Found, Severity};
+use crate::model::gpu::Activity;
+use crate::time::span;
+use std::time::Duration;
+
+pub const RULE: Rule = Rule {
+    id: "hang-symmetric",
+    severity: Severity::Critical,
+    title: "All ranks of this node wait in collectives, no rank is behind, and nothing moves",
+    how: "RAS counts that are equal and still; every GPU of the job at 100 % without computing or moving a byte; no step in the log",
+    advice: "No single rank of this node is to blame. Usual causes: communicators used in different order by different ranks, a network that lost \
+             a connection, a rank on another node. Compare the stacks of two ranks",
+    life: while_it_holds(0, 3),
+    implies: Implies::Stuck,
+    check: Check::Tick(check),
+};
+
+const WAITED: Duration = Duration::from_secs(20);
+
+fn check(ctx: &TickContext, out: &mut Vec<Found>) {
+    for (id, look) in ctx.looks {
+        let alive = look.alive().count();
+        let waiting = look.with(Activity::Waiting, patience(look, WAITED));
+        if alive < 2 || waiting.len() < alive || !look.quiet_log() || !has_trained(look) {
+            continue;
+        }
+        if alive < look.local_ranks || look.alive().any(|r| r.stopped()) {
+            continue;
+        }
+        let (confidence, counts) = match &look.ras {
+            Some(ras) if ras.age > Duration::from_secs(30) => (Confidence::Possible, None),
+            Some(ras) if !ras.behind.is_empty() || !ras.missing.is_empty() || ras.still_answers < 2 => continue,
+            Some(ras) => (
+                Confidence::Certain,
+                Some(Evidence::of("ras", format!("counts of {} ranks equal and still for {}", ras.nranks, span(ras.still_for)))),
+            ),
+            None => (Confidence::Possible, None),
+        };
+        let Some(since) = waiting.iter().map(|r| r.activity_since).max() else { continue };
+        let summary = format!("all {alive} ranks of this node wait, no rank is behind, nothing moves");
+        let mut found = Found::new("all", summary, since);
+        found.job = Some(id.clone());
+        found.confidence = confidence;
+        found.next = waiting.first().map(|r| py_spy(r.pid));
+        found.evidence.extend(counts);
+        found.evidence.push(Evidence::of("gpu", format!("{alive} GPUs spin without a byte for {}", span(look.at.since(since)))));
+        if let Some(log) = look.log.as_ref().filter(|l| l.last_step_at.is_some()) {
+            found.evidence.push(Evidence::of("line", format!("no step in the log for {}", span(log.quiet_for))));
+        }
+        found.why = found.evidence.iter().map(|e| e.text.as_str()).collect::<Vec<_>>().join(" · ");
+        out.push(found);
+    }
+}

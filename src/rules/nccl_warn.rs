@@ -1,0 +1,63 @@
+//! Any NCCL WARN that no other rule explains.
+
+use super::{Check, Implies, ONCE, Rule, TextContext};
+use crate::findings::{Confidence, Found, Role, Severity};
+use crate::text::What;
+
+pub const RULE: Rule = Rule {
+    id: "nccl-warn",
+    severity: Severity::Warning,
+    title: "NCCL printed a WARN that no other rule explains",
+    how: "A line of level WARN in any of NCCL's forms; lines that differ only in numbers and addresses are counted as one",
+    advice: "The first WARN in time is usually the cause; \"connection closed by remote peer\" and proxy warnings that follow it are consequences",
+    life: ONCE,
+    implies: Implies::Nothing,
+    check: Check::Text(check),
+};
+
+fn check(ctx: &TextContext, out: &mut Vec<Found>) {
+    let What::NcclWarn { site, text } = &ctx.seen.event.what else { return };
+    let mut found = ctx.found(shape(text), crate::text::clean::clip(text, 200));
+    found.confidence = Confidence::Certain;
+    found.why = site
+        .as_ref()
+        .map_or("a WARN line of NCCL".into(), |site| format!("a WARN line of NCCL, from {}", crate::text::clean::clip(site, 80)));
+    if ctx.follows_a_root(RULE.id) {
+        found.role = Role::Cascade;
+    }
+    out.push(found);
+}
+
+/// The text without what differs from rank to rank: numbers, addresses, pointers.
+fn shape(text: &str) -> String {
+    let mut shape = String::with_capacity(text.len().min(200));
+    let mut digits = false;
+    for c in text.chars().take(200) {
+        let digit = c.is_ascii_digit();
+        if !digit {
+            shape.push(c);
+        } else if !digits {
+            shape.push('#');
+        }
+        digits = digit || (digits && c.is_ascii_hexdigit());
+        if digits && !digit {
+            shape.pop();
+        }
+    }
+    shape
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shape;
+
+    #[test]
+    fn warns_that_differ_only_in_numbers_have_one_shape() {
+        assert_eq!(
+            shape("socketProgress: Connection closed by remote peer node-3<43211>"),
+            shape("socketProgress: Connection closed by remote peer node-17<9>")
+        );
+        assert_eq!(shape("comm 0x55d0c0de0010 rank 3"), shape("comm 0x7f31c2000000 rank 12"));
+        assert_ne!(shape("Cuda failure 2 'out of memory'"), shape("Cuda failure 2 'invalid argument'"));
+    }
+}

@@ -1,0 +1,39 @@
+//! A network port that was up is down.
+
+use super::{Check, Implies, Rule, TickContext, while_it_holds};
+use crate::findings::{Confidence, Evidence, Found, Severity};
+use crate::model::port::{Link, LinkHistory};
+use crate::time::span;
+
+pub const RULE: Rule = Rule {
+    id: "nic-down",
+    severity: Severity::Error,
+    title: "A network port that was up is down",
+    how: "state below /sys/class/infiniband, operstate and carrier below /sys/class/net; only ports that were seen up",
+    advice: "Look at the cable, the switch port and the kernel log; connections over this port end or hang until NCCL's timeouts",
+    life: while_it_holds(2, 3),
+    implies: Implies::Nothing,
+    check: Check::Tick(check),
+};
+
+fn check(ctx: &TickContext, out: &mut Vec<Found>) {
+    let model = ctx.model;
+    let rdma = model.ports.values().map(|p| {
+        let path = format!("/sys/class/infiniband/{}/ports/{}/state", p.info.device, p.info.port);
+        (p.name(), p.info.kind.as_str(), &p.link, path, p.sample.state.clone())
+    });
+    let netdevs = model.netdevs.values().filter(|n| n.is_physical()).map(|n| {
+        let path = format!("/sys/class/net/{}/operstate", n.sample.name);
+        (n.sample.name.clone(), "interface", &n.link, path, n.sample.operstate.clone())
+    });
+    for (name, kind, link, path, said) in rdma.chain(netdevs) {
+        let LinkHistory { now: Link::Down, since, was_up: true } = *link else { continue };
+        let mut found = Found::new(name.clone(), format!("{kind} {name} went down"), since);
+        found.confidence = Confidence::Certain;
+        found.why = format!("down for {}", span(model.now.since(since)));
+        found.next = Some("dmesg -T | grep -i -e link -e mlx5 -e efa | tail".into());
+        found.evidence = vec![Evidence { path: Some(path), ..Evidence::of("counter", said.unwrap_or_else(|| "no carrier".into())) }];
+        found.ports = vec![name];
+        out.push(found);
+    }
+}

@@ -1,0 +1,36 @@
+//! A rank ended with a Python exception.
+
+use super::{Check, Implies, ONCE, Rule, TextContext, rank_words};
+use crate::findings::{Confidence, Found, Role, Severity};
+use crate::text::What;
+
+pub const RULE: Rule = Rule {
+    id: "python-exception",
+    severity: Severity::Error,
+    title: "A process of the job ended with a Python exception",
+    how: "A traceback in the log, taken whole: the class and message of its last line, the place of its last frame",
+    advice: "Read the traceback of the first rank that has one. Connection resets, NCCL remote errors and ChildFailedError on other ranks are \
+             consequences of a rank that went before",
+    life: ONCE,
+    implies: Implies::Failed,
+    check: Check::Text(check),
+};
+
+fn check(ctx: &TextContext, out: &mut Vec<Found>) {
+    let What::Exception(exception) = &ctx.seen.event.what else { return };
+    let who = ctx.seen.rank.map_or(String::new(), |r| format!("{}: ", rank_words(&[r])));
+    let message = crate::text::clean::clip(&exception.message, 160);
+    let subject = if exception.victim { "victim" } else { "first" };
+    let mut found = ctx.found(subject, format!("{who}{}: {message}", exception.class));
+    found.confidence = Confidence::Certain;
+    found.why = exception.place.as_ref().map_or("a traceback in the log".into(), |place| format!("raised at {place}"));
+    found.next = exception.place.as_ref().map(|place| format!("look at {place}"));
+    if exception.victim || ctx.follows_a_root(RULE.id) || exited_first(ctx) {
+        found.role = Role::Cascade;
+    }
+    out.push(found);
+}
+
+fn exited_first(ctx: &TextContext) -> bool {
+    ctx.ledger.is_open("rank-exited", Some(&ctx.seen.job))
+}

@@ -1,0 +1,33 @@
+//! A rank's process is stopped.
+
+use super::{Check, Implies, Rule, TickContext, while_it_holds};
+use crate::findings::{Confidence, Evidence, Found, Severity};
+use crate::time::span;
+
+pub const RULE: Rule = Rule {
+    id: "rank-stopped",
+    severity: Severity::Critical,
+    title: "The process of a rank is stopped (SIGSTOP, a debugger, job control); every collective waits for it",
+    how: "State T or t in /proc/PID/stat for two seconds",
+    advice: "Find out who stopped it (a debugger, a suspended shell, a checkpoint tool), then let it go on with kill -CONT",
+    life: while_it_holds(2, 2),
+    implies: Implies::Stuck,
+    check: Check::Tick(check),
+};
+
+fn check(ctx: &TickContext, out: &mut Vec<Found>) {
+    for (id, look) in ctx.looks {
+        for rank in look.alive().filter(|r| r.stopped()) {
+            let traced = if rank.state == Some('t') { "stopped by a tracer" } else { "stopped" };
+            let mut found = Found::new(format!("rank {}", rank.rank), format!("{} is {traced}", rank.name()), rank.state_since);
+            found.job = Some(id.clone());
+            found.confidence = Confidence::Certain;
+            found.ranks = vec![rank.rank];
+            found.gpus = rank.gpu.into_iter().collect();
+            found.next = Some(format!("kill -CONT {}", rank.pid));
+            found.why = format!("process state {} for {}", rank.state.unwrap_or('T'), span(look.at.since(rank.state_since)));
+            found.evidence = vec![Evidence::of("process", format!("/proc/{}/stat: state {}", rank.pid, rank.state.unwrap_or('T')))];
+            out.push(found);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! A source of nccl-top itself has nothing to tell: what it would have seen goes unseen.
+
+use super::{Check, Implies, Rule, TickContext, while_it_holds};
+use crate::findings::{Confidence, Evidence, Found, Role, Severity};
+use crate::observe::SourceState;
+
+pub const RULE: Rule = Rule {
+    id: "source-trouble",
+    severity: Severity::Info,
+    title: "A source is absent, denied, slow or failing: verdicts are made without it",
+    how: "The state that each source tells of itself, and polls that do not return",
+    advice: "Read the detail: it names the path or call and the remedy. Running as the job's user or root shows more",
+    life: while_it_holds(3, 3),
+    implies: Implies::Nothing,
+    check: Check::Tick(check),
+};
+
+/// Their absence is a fact about the machine; that of the others only means that no job runs.
+const MISSED_WHEN_ABSENT: &[&str] = &["nvml", "rdma", "kmsg"];
+
+fn check(ctx: &TickContext, out: &mut Vec<Found>) {
+    for (id, view) in &ctx.model.sources {
+        let id = id.as_str();
+        match view.state {
+            SourceState::Ok => continue,
+            SourceState::Absent if !MISSED_WHEN_ABSENT.contains(&id) => continue,
+            _ => {}
+        }
+        let detail = view.detail.as_deref().unwrap_or("no detail");
+        let mut found = Found::new(id, format!("{id} {}: {detail}", view.state.as_str()), view.since);
+        found.role = Role::Context;
+        found.confidence = Confidence::Certain;
+        found.why = detail.to_owned();
+        found.evidence = vec![Evidence::of("source", detail)];
+        out.push(found);
+    }
+}

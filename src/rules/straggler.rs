@@ -1,0 +1,75 @@
+//! One rank is late at every step.
+
+use super::{Check, Implies, Rule, TickContext, py_spy, while_it_holds};
+use crate::findings::{Confidence, Evidence, Found, Severity};
+use crate::judge::Look;
+use crate::model::Model;
+use crate::model::job::Job;
+use std::time::Duration;
+
+pub const RULE: Rule = Rule {
+    id: "straggler",
+    severity: Severity::Warning,
+    title: "One rank is late every step; the others wait for it each time",
+    how: "Its GPU is the least busy while its siblings are at 100 %; RAS has it behind at every look although all counts move",
+    advice: "The GPU that looks least busy is the slow one: look at its data loader, CPU pinning, page faults, and whether its GPU is throttled",
+    life: while_it_holds(5, 15),
+    implies: Implies::Slow,
+    check: Check::Tick(check),
+};
+
+const WINDOW: Duration = Duration::from_secs(12);
+/// Siblings of a straggler spin: at least this busy, on average.
+const SIBLINGS_PCT: f64 = 93.0;
+/// How much less busy than the least busy sibling. Healthy data-parallel ranks differ by 3.
+const LAG_PCT: f64 = 15.0;
+
+fn check(ctx: &TickContext, out: &mut Vec<Found>) {
+    for (id, look) in ctx.looks {
+        let Some(job) = ctx.model.jobs.get(id) else { continue };
+        let progresses = look.log.as_ref().is_none_or(|l| l.quiet_for <= l.patience)
+            && (look.log.as_ref().is_some_and(|l| l.step.is_some()) || look.ras.as_ref().is_some_and(|r| r.still_answers == 0));
+        if !progresses || look.phase.is_some() {
+            continue;
+        }
+        out.extend(least_busy(ctx.model, job, look));
+    }
+}
+
+fn least_busy(model: &Model, job: &Job, look: &Look) -> Option<Found> {
+    let mut busy: Vec<(f64, u32)> = Vec::new();
+    for rank in look.alive() {
+        let gpu = model.gpus.get(&rank.gpu?)?;
+        if gpu.util_pct.within(model.now, WINDOW).count() < 6 {
+            return None;
+        }
+        busy.push((gpu.util_pct.mean_within(model.now, WINDOW)?, rank.rank));
+    }
+    busy.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (&(slow, rank), &(next, _)) = (busy.first()?, busy.get(1)?);
+    if next < SIBLINGS_PCT || slow > next - LAG_PCT {
+        return None;
+    }
+    let told = look.ranks.get(&rank)?;
+    let mut found = Found::new(
+        format!("rank {rank}"),
+        format!("{} is late every step; the other {} wait for it", told.name(), busy.len() - 1),
+        model.now.minus(WINDOW),
+    );
+    found.job = Some(job.id.clone());
+    found.ranks = vec![rank];
+    found.gpus = look.gpus_of(&found.ranks);
+    found.next = Some(py_spy(told.pid));
+    found.evidence.push(Evidence::of(
+        "gpu",
+        format!("over {} s its GPU was busy {slow:.0} % of the time, the others {next:.0} % or more", WINDOW.as_secs()),
+    ));
+    let looks: Vec<_> = model.comms_of(job).flat_map(|c| c.looks.iter()).filter(|l| model.now.since(l.at) < WINDOW * 3).collect();
+    let behind = looks.iter().filter(|l| l.moved && l.behind == [rank]).count();
+    if behind >= 2 {
+        found.confidence = Confidence::Certain;
+        found.evidence.push(Evidence::of("ras", format!("behind at {behind} of {} looks while counts moved", looks.len())));
+    }
+    found.why = found.evidence.iter().map(|e| e.text.as_str()).collect::<Vec<_>>().join(" · ");
+    Some(found)
+}

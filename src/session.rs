@@ -1,0 +1,152 @@
+//! Model, rules and ledger put together: observations in, changes out. Live, replay and demo are this with other input.
+
+use crate::findings::{Change, Ledger};
+use crate::judge::Look;
+use crate::model::Model;
+use crate::observe::{Body, Observation};
+use crate::rules::{Check, RULES, TextContext, TickContext};
+use crate::tape::Header;
+use crate::time::{Stamp, Zone};
+use crate::verdict::{self, State, Verdict};
+use std::collections::BTreeMap;
+
+/// Everything known and judged so far.
+#[derive(Default)]
+pub struct Session {
+    pub model: Model,
+    pub ledger: Ledger,
+    /// By job id.
+    pub verdicts: BTreeMap<String, Verdict>,
+    looks: BTreeMap<String, Look>,
+    /// The state last reported without a job.
+    reported_idle: bool,
+}
+
+/// Something that was reported: what `watch` prints, one line each.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    Finding(Change),
+    /// `job` is `None` when there is no job at all.
+    State {
+        job: Option<String>,
+        state: State,
+        phase: Option<&'static str>,
+        summary: String,
+    },
+}
+
+impl Session {
+    pub fn new(host: &str, zone: Zone) -> Self {
+        let mut session = Session::default();
+        session.model.host = host.to_owned();
+        session.model.zone = zone;
+        session
+    }
+
+    pub fn of_tape(header: &Header) -> Self {
+        Session::new(&header.host, header.zone())
+    }
+
+    /// Applies one observation; what changed is added to `out`, with its time.
+    pub fn apply(&mut self, seen: &Observation, out: &mut Vec<(Stamp, Event)>) {
+        let mut changes = Vec::new();
+        self.model.apply(seen);
+        match &seen.body {
+            Body::Lines(lines) => {
+                if let Some(file) = self.model.files.get_mut(&lines.file) {
+                    file.dropped_lines += lines.dropped_lines;
+                    file.folded_alarms += lines.folded_alarms;
+                }
+                let ledger = &mut self.ledger;
+                for line in &lines.lines {
+                    self.model.apply_line(seen.at, lines.file, line, lines.backlog, |model, text| {
+                        let mut found = Vec::new();
+                        for rule in RULES {
+                            let (Check::Text(check) | Check::Both(check, _)) = rule.check else { continue };
+                            check(&TextContext { model, seen: text, ledger }, &mut found);
+                            for f in found.drain(..) {
+                                ledger.saw(seen.at, rule.id, rule.severity, rule.life, f, true, &mut changes);
+                            }
+                        }
+                    });
+                }
+            }
+            Body::Tick | Body::End => self.tick(seen.at, &mut changes),
+            _ => {}
+        }
+        let urgent = !changes.is_empty();
+        out.extend(changes.into_iter().map(|c| (seen.at, Event::Finding(c))));
+        if urgent || matches!(seen.body, Body::Tick | Body::End) {
+            self.judge(seen.at, out);
+        }
+    }
+
+    fn tick(&mut self, now: Stamp, changes: &mut Vec<Change>) {
+        self.looks.clear();
+        let model = &self.model;
+        for job in model.jobs.values().filter(|j| j.ended_at.is_none() && !model.is_stale(j)) {
+            self.looks.insert(job.id.clone(), Look::at(model, job));
+        }
+        for rule in RULES {
+            let (Check::Tick(check) | Check::Both(_, check)) = rule.check else { continue };
+            let mut found = Vec::new();
+            check(&TickContext { model, looks: &self.looks, ledger: &self.ledger }, &mut found);
+            for f in found {
+                self.ledger.saw(now, rule.id, rule.severity, rule.life, f, false, changes);
+            }
+        }
+        self.ledger.settle(now, |id| crate::rules::rule(id).and_then(|r| r.life.linger), changes);
+        for (id, look) in &self.looks {
+            if let Some(job) = self.model.jobs.get_mut(id) {
+                job.moved_at = look.moved_at;
+            }
+        }
+    }
+
+    /// Says each job's state where it changed.
+    fn judge(&mut self, now: Stamp, out: &mut Vec<(Stamp, Event)>) {
+        let gone: Vec<String> = self.verdicts.keys().filter(|id| !self.model.jobs.contains_key(*id)).cloned().collect();
+        for id in gone {
+            self.verdicts.remove(&id);
+        }
+        let model = &self.model;
+        for job in model.jobs.values().filter(|j| !model.is_stale(j)) {
+            let fresh;
+            let look = match self.looks.get(&job.id) {
+                Some(look) => look,
+                None => {
+                    fresh = Look::at(model, job);
+                    &fresh
+                }
+            };
+            let before = self.verdicts.get(&job.id);
+            let verdict = verdict::of_job(model, &self.ledger, job, look, before);
+            if before.is_none_or(|b| (b.state, b.phase) != (verdict.state, verdict.phase)) {
+                self.reported_idle = false;
+                let summary = verdict.summary.clone();
+                out.push((now, Event::State { job: Some(job.id.clone()), state: verdict.state, phase: verdict.phase, summary }));
+            }
+            self.verdicts.insert(job.id.clone(), verdict);
+        }
+        if self.verdicts.is_empty() && !self.reported_idle {
+            self.reported_idle = true;
+            out.push((now, Event::State { job: None, state: State::Idle, phase: None, summary: "no job on this node".into() }));
+        }
+    }
+
+    /// The job to show first: the worst of those that run, else the last one that ended.
+    pub fn main_job(&self) -> Option<(&str, &Verdict)> {
+        let running = |id: &str| self.model.jobs.get(id).is_some_and(|j| j.ended_at.is_none());
+        let first_seen = |id: &str| self.model.jobs.get(id).map(|j| j.first_seen);
+        self.verdicts.iter().max_by_key(|(id, v)| (running(id), v.state, first_seen(id))).map(|(id, v)| (id.as_str(), v))
+    }
+
+    pub fn look(&self, job: &str) -> Option<&Look> {
+        self.looks.get(job)
+    }
+
+    /// The state of the node: that of its main job.
+    pub fn state(&self) -> (State, String) {
+        self.main_job().map_or((State::Idle, "no job on this node".into()), |(_, v)| (v.state, v.summary.clone()))
+    }
+}

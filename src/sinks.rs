@@ -1,0 +1,4 @@
+//! What is done with a session: event lines and snapshots. The screen is `crate::tui`.
+
+pub mod events;
+pub mod snapshot;

@@ -1,0 +1,233 @@
+//! The one line on top: what a job is doing, and if it is not well, who is to blame, since when, and what to do now.
+
+use crate::findings::{Finding, Ledger, Role, Severity};
+use crate::judge::Look;
+use crate::model::Model;
+use crate::model::gpu::Activity;
+use crate::model::job::Job;
+use crate::rules::{Implies, rule};
+use crate::text::Phase;
+use crate::time::{Stamp, span};
+use serde::Serialize;
+use std::time::Duration;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// No job.
+    #[default]
+    Idle,
+    Finished,
+    /// Nothing says how it goes.
+    Unknown,
+    Starting,
+    Training,
+    /// Checkpoint, evaluation, compilation: named, no alarm.
+    Paused,
+    Slow,
+    Stuck,
+    Failed,
+}
+
+impl State {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Idle => "idle",
+            State::Starting => "starting",
+            State::Training => "training",
+            State::Paused => "paused",
+            State::Slow => "slow",
+            State::Stuck => "stuck",
+            State::Failed => "failed",
+            State::Finished => "finished",
+            State::Unknown => "unknown",
+        }
+    }
+}
+
+/// The state of one job, in words.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    pub state: State,
+    /// `checkpoint`, `evaluation`, `first step`, …
+    pub phase: Option<&'static str>,
+    pub since: Stamp,
+    pub summary: String,
+    /// Key of the finding that decides the state: rule and subject.
+    pub because: Option<(&'static str, String)>,
+}
+
+/// What the evidence makes of a job at this moment; `before` carries when the state began.
+pub fn of_job(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Option<&Verdict>) -> Verdict {
+    let mut verdict = judge(model, ledger, job, look, before);
+    verdict.since = match before {
+        Some(b) if b.state == verdict.state && b.phase == verdict.phase => b.since,
+        _ => verdict.since,
+    };
+    verdict
+}
+
+fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Option<&Verdict>) -> Verdict {
+    let now = model.now;
+    let say = |state, phase, summary: String| Verdict { state, phase, since: now, summary, because: None };
+    let mine: Vec<&Finding> = ledger.open().into_iter().filter(|f| f.found.job.as_deref() == Some(&job.id)).collect();
+    let implied = |what: Implies| mine.iter().copied().filter(move |f| rule(f.rule).is_some_and(|r| r.implies == what));
+    let because = |state, f: &Finding| Verdict {
+        state,
+        phase: None,
+        since: f.found.since,
+        summary: f.found.summary.clone(),
+        because: Some((f.rule, f.found.subject.clone())),
+    };
+    let ended = job.ended_at.is_some();
+    // An error that the job survived is no failure: it went on for a while.
+    let survived = |f: &Finding| {
+        !ended
+            && look.moving
+            && look.log.as_ref().and_then(|l| l.last_step_at).is_some_and(|at| at > f.last_at.plus(Duration::from_secs(5)))
+    };
+    let failed =
+        implied(Implies::Failed).filter(|f| f.severity >= Severity::Error && !survived(f)).min_by_key(|f| (f.found.role, f.opened_at));
+    if let Some(f) = failed.filter(|f| f.found.role == Role::Root) {
+        return because(State::Failed, f);
+    }
+    if let Some(f) = implied(Implies::Stuck).min_by_key(|f| f.opened_at) {
+        return because(State::Stuck, f);
+    }
+    if let Some(f) = failed {
+        return because(State::Failed, f);
+    }
+    let progress = model.progress_of(&job.id);
+    if let Some(at) = job.ended_at {
+        if let Some(b) = before.filter(|b| matches!(b.state, State::Stuck | State::Failed)) {
+            let summary =
+                if b.summary.starts_with("it ended ") { b.summary.clone() } else { format!("it ended while stuck: {}", b.summary) };
+            return Verdict { state: State::Failed, since: at, summary, ..b.clone() };
+        }
+        if job.taking_down_at.is_some() && progress.is_none_or(|p| p.done_at.is_none()) {
+            return say(State::Failed, None, "it was ended from outside: its launcher got a signal".into());
+        }
+        // The launcher may still have to say why.
+        let launcher_lives = job.launcher.and_then(|pid| model.processes.get(&pid)).is_some_and(|p| p.is_alive());
+        if !launcher_lives || now.since(at) > Duration::from_secs(30) {
+            let step = progress.and_then(|p| p.step).map_or(String::new(), |s| format!(" at step {s}"));
+            return say(State::Finished, None, format!("all processes ended{step}"));
+        }
+        if let Some(b) = before {
+            return b.clone();
+        }
+    }
+    if job.log_only && progress.is_some_and(|p| p.done_at.is_some()) {
+        return say(State::Finished, None, "the log says that it is done".into());
+    }
+    if let Some((phase, summary)) = pause(look) {
+        return say(State::Paused, Some(phase), summary);
+    }
+    if let Some(f) = implied(Implies::Slow).min_by_key(|f| f.opened_at) {
+        return because(State::Slow, f);
+    }
+    let trained = crate::rules::has_trained(look);
+    let steps = progress.and_then(|p| p.step).map(|step| match progress.and_then(|p| p.total_steps) {
+        Some(total) => format!("step {} of {}", group(step), group(total)),
+        None => format!("step {}", group(step)),
+    });
+    if trained || (job.log_only && steps.is_some()) {
+        let lately = look.moved_at.is_some_and(|at| now.since(at) < Duration::from_secs(20)) || !look.quiet_log();
+        return match steps {
+            Some(steps) if lately => say(State::Training, None, steps),
+            None if lately => say(State::Training, None, "collectives move; no step line in any log".into()),
+            steps => {
+                let quiet = look.moved_at.map_or(String::new(), |at| format!("nothing has moved for {}", span(now.since(at))));
+                let steps = steps.map_or(String::new(), |s| format!("{s}; "));
+                let why = if job.log_only { ", and only its log is seen here" } else { ", and nobody waits in a collective" };
+                say(State::Unknown, None, format!("{steps}{quiet}{why}"))
+            }
+        };
+    }
+    if job.log_only {
+        return say(State::Unknown, None, "no step line yet".into());
+    }
+    let (phase, summary) = start(model, job, look);
+    say(State::Starting, Some(phase), summary)
+}
+
+/// A pause that is no hang, by what the log names, or by what processes and GPUs do.
+fn pause(look: &Look) -> Option<(&'static str, String)> {
+    const SHOWN_AFTER: Duration = Duration::from_secs(5);
+    if let Some((phase, since)) = look.phase {
+        let word = phase.as_str();
+        return Some((word, format!("{word} for {}", span(look.at.since(since)))));
+    }
+    if !crate::rules::has_trained(look) {
+        return None;
+    }
+    let quiet = look.log.as_ref().filter(|l| l.quiet_for > l.patience.max(SHOWN_AFTER));
+    let waiting = look.with(Activity::Waiting, SHOWN_AFTER);
+    let writing: Vec<u32> = look.alive().filter(|r| r.does_io()).map(|r| r.rank).collect();
+    if !writing.is_empty() && !waiting.is_empty() && quiet.is_some_or_no_log(look) {
+        let who = crate::rules::rank_words(&writing);
+        return Some((Phase::Checkpoint.as_str(), format!("{who} does I/O, {} wait: probably a checkpoint", waiting.len())));
+    }
+    let working = look.with(Activity::Working, SHOWN_AFTER).len();
+    if let Some(log) = quiet
+        && working > 0
+        && working == look.alive().count()
+    {
+        return Some((
+            Phase::Evaluation.as_str(),
+            format!("all GPUs compute without a step for {}: probably an evaluation", span(log.quiet_for)),
+        ));
+    }
+    None
+}
+
+trait Quiet {
+    fn is_some_or_no_log(&self, look: &Look) -> bool;
+}
+
+impl<T> Quiet for Option<T> {
+    /// Silence counts when there is a log that could speak.
+    fn is_some_or_no_log(&self, look: &Look) -> bool {
+        self.is_some() || look.log.is_none()
+    }
+}
+
+fn start(model: &Model, job: &Job, look: &Look) -> (&'static str, String) {
+    let seen = look.alive().count();
+    let expected = look.local_ranks;
+    if seen < expected {
+        return ("launch", format!("{seen} of {expected} ranks of this node are there"));
+    }
+    let comm = model.comms_of(job).max_by_key(|c| c.nranks);
+    let for_s = span(model.now.since(job.first_seen));
+    match comm {
+        None if look.alive().all(|r| r.gpu.is_none()) => ("imports", format!("{seen} ranks run, none holds a GPU yet ({for_s})")),
+        None => ("NCCL initialisation", format!("{seen} ranks hold GPUs, no communicator yet ({for_s})")),
+        Some(c) if !c.missing.is_empty() => {
+            let missing: Vec<u32> = c.missing.keys().copied().collect();
+            ("NCCL initialisation", format!("communicator of {} ranks, {} not seen", c.nranks, crate::rules::rank_words(&missing)))
+        }
+        Some(c) => ("first step", format!("communicator of {} ranks is up, no step yet ({for_s})", c.nranks)),
+    }
+}
+
+/// `1240` as `1,240`.
+pub fn group(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn thousands_are_grouped() {
+        assert_eq!([0, 999, 1240, 50_000, 1_234_567].map(super::group), ["0", "999", "1,240", "50,000", "1,234,567"]);
+    }
+}
