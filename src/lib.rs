@@ -16,6 +16,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 pub mod observe;
+pub mod ras;
 pub mod sources;
 pub mod text;
 pub mod time;
