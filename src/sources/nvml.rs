@@ -158,7 +158,8 @@ struct One {
     bus_id: Option<String>,
     known: bool,
     info_due: Instant,
-    health_due: Instant,
+    /// `None`: not asked yet.
+    health_due: Option<Instant>,
     pids: Vec<u32>,
     trouble: Option<GpuTrouble>,
 }
@@ -214,11 +215,11 @@ impl Sweep {
         if info {
             gpu.info_due = now + INFO_EVERY;
         }
-        let health = now >= gpu.health_due;
+        let health = gpu.health_due.is_none_or(|due| now >= due);
         if health {
-            // After the first round, which comes at once, each GPU has its own turn.
-            let turn = HEALTH_EVERY * (gpu.index + 1) / count;
-            gpu.health_due = if now.duration_since(self.topology.began) < self.deadline { now + turn } else { now + HEALTH_EVERY };
+            // The first round comes at once; after it each GPU has its own turn.
+            let wait = if gpu.health_due.is_none() { HEALTH_EVERY * (gpu.index + 1) / count } else { HEALTH_EVERY };
+            gpu.health_due = Some(now + wait);
         }
         let (links, pairs) = self.topology.next(gpu.index, &busy);
         Ask { sample: true, info, processes, health, links, pairs }
@@ -317,7 +318,7 @@ impl One {
             bus_id: None,
             known: false,
             info_due: now,
-            health_due: now,
+            health_due: None,
             pids: Vec::new(),
             trouble: None,
         }
@@ -519,5 +520,34 @@ mod tests {
         assert_eq!(source.poll(&mut Vec::new()), Err(SourceError::Failed("nvmlInit_v2 has not returned for 0 s".into())));
         std::thread::sleep(Duration::from_millis(400));
         assert_eq!(source.poll(&mut Vec::new()), Ok(()));
+    }
+
+    /// Prints what a machine with GPUs says, and what asking costs:
+    /// `cargo test --release --lib what_this_machine_says -- --ignored --nocapture`
+    #[test]
+    #[ignore = "needs NVIDIA GPUs"]
+    #[allow(clippy::print_stdout)]
+    fn what_this_machine_says() {
+        let mut setup = Setup::new(crate::sources::Roots::live(), Duration::from_secs(1), Vec::new());
+        let mut source = make(&mut setup);
+        let ticks = || -> u64 {
+            let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+            stat.rsplit(") ").next().unwrap().split(' ').skip(11).take(2).map(|n| n.parse::<u64>().unwrap()).sum()
+        };
+        let mut measured_from = (ticks(), Instant::now());
+        for poll in 0..40 {
+            let (mut out, began) = (Vec::new(), Instant::now());
+            let result = source.poll(&mut out);
+            println!("poll {poll}: {:.1} ms, {result:?}, {:?}", began.elapsed().as_secs_f64() * 1e3, source.remark());
+            for body in out.iter().filter(|body| poll < 3 || matches!(body, Body::GpuTopology(_))) {
+                println!("  {}", serde_json::to_string(body).unwrap());
+            }
+            if poll == 10 {
+                measured_from = (ticks(), Instant::now());
+            }
+            source.wait(source.every());
+        }
+        let (cpu, wall) = (ticks() - measured_from.0, measured_from.1.elapsed());
+        println!("CPU since poll 10: {:.2} % of a core", cpu as f64 / wall.as_secs_f64());
     }
 }

@@ -333,7 +333,11 @@ impl NvmlGpu {
             mem_total_bytes: self.memory(doing).map(|(_, total)| total),
             slowdown_c: self.once(doing, IDENTITY, |d| d.temperature_threshold(TemperatureThreshold::Slowdown)),
             sm_count: cores.zip(capability).and_then(|(cores, cc)| sm_count(cores, cc.major, cc.minor)),
-            gpm: Some(matches!(self.gpm, GpmState::Running(_))),
+            gpm: match self.gpm {
+                GpmState::Unknown => None,
+                GpmState::Running(_) => Some(true),
+                GpmState::Absent | GpmState::Denied => Some(false),
+            },
             mig,
         };
         // A GPU that was lost half-way is asked again when it is back.

@@ -132,7 +132,8 @@ impl Conversation<'_> {
         }
         let mut reply = if outcome.json { minified(report) } else { report.to_string() };
         if outcome.error.is_some() {
-            reply.truncate(reply.floor_char_boundary(KEPT_OF_A_BAD_REPLY));
+            let end = (0..=KEPT_OF_A_BAD_REPLY.min(reply.len())).rev().find(|&at| reply.is_char_boundary(at));
+            reply.truncate(end.unwrap_or(0));
         }
         outcome.reply = reply;
         outcome
