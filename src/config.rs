@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn what_is_printed_is_a_config_file_with_the_same_values() {
         let (config, origins) = file("interval = \"500ms\"\nutc = true\ncolor = \"never\"\nlogs = [\"/a\", \"/b\"]\n").unwrap();
-        assert_eq!(origins["utc"], "c.toml:2");
+        assert!(origins["utc"].ends_with("/c.toml:2"), "{origins:?}");
         assert_eq!(file(&print(&config, &origins)).unwrap().0, config);
     }
 

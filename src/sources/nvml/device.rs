@@ -1,0 +1,542 @@
+//! One GPU through NVML: which calls make up a lane, and what their answers mean. Keeps no time and starts no thread.
+
+use super::pci;
+use super::raw::{self, ALL_LINKS, Field};
+use super::topology::Links;
+use super::watched::{Doing, Gpu};
+use super::{Answer, Ask};
+use crate::observe::gpu::{Gpm, GpuHealth, GpuInfo, GpuPair, GpuProcess, GpuProcesses, GpuSample, GpuTrouble, GpuTroubleKind};
+use crate::sources::{Roots, SourceError};
+use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor, TemperatureThreshold};
+use nvml_wrapper::enums::device::UsedGpuMemory;
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::gpm::GpmSample;
+use nvml_wrapper::{Device, Nvml};
+
+/// Loads and starts NVML, and makes a [`Gpu`] of each device. About 0.1 s for 8 GPUs with persistence mode, seconds without.
+pub(super) fn open(roots: &Roots) -> Result<Vec<Box<dyn Gpu>>, SourceError> {
+    let nvml = Nvml::init().map_err(|err| cannot_open(&err))?;
+    let count = nvml.device_count().map_err(|err| cannot_open(&err))?;
+    if count == 0 {
+        let text = "NVML shows no GPU here: none is given to this container or machine";
+        return Err(SourceError::Absent(text.into()));
+    }
+    // Never shut down: a thread that a sick GPU holds in a call may outlive everything else.
+    let nvml: &'static Nvml = Box::leak(Box::new(nvml));
+    Ok((0..count).map(|index| Box::new(NvmlGpu::new(nvml, index, roots.clone())) as Box<dyn Gpu>).collect())
+}
+
+fn cannot_open(err: &NvmlError) -> SourceError {
+    match err {
+        NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound => {
+            SourceError::Absent("libnvidia-ml.so.1 not found: no NVIDIA driver; GPU panes are off, logs and network still work".into())
+        }
+        NvmlError::DriverNotLoaded => SourceError::Absent(
+            "libnvidia-ml.so.1 is there, but the NVIDIA kernel module is not loaded; GPU panes are off, logs and network still work".into(),
+        ),
+        NvmlError::NoPermission | NvmlError::OperatingSystem => {
+            SourceError::Denied(format!("nvmlInit_v2: {err}; are /dev/nvidiactl and /dev/nvidia* given to this container?"))
+        }
+        NvmlError::LibRmVersionMismatch => SourceError::Failed(
+            "nvmlInit_v2: driver/library version mismatch: the driver was upgraded while its kernel module stayed; reload the module or reboot"
+                .into(),
+        ),
+        NvmlError::GpuLost => SourceError::Failed("nvmlInit_v2: a GPU has fallen off the bus; the machine must be restarted".into()),
+        err => SourceError::Failed(format!("nvmlInit_v2: {err}")),
+    }
+}
+
+/// An NVML function: a bit for the set of those not worth asking again, and its name.
+#[derive(Clone, Copy)]
+struct Call(u32, &'static str);
+
+const HANDLE: Call = Call(0, "nvmlDeviceGetHandleByIndex_v2");
+const UTILIZATION: Call = Call(1, "nvmlDeviceGetUtilizationRates");
+const MEMORY: Call = Call(2, "nvmlDeviceGetMemoryInfo_v2");
+const MEMORY_V1: Call = Call(3, "nvmlDeviceGetMemoryInfo");
+const POWER: Call = Call(4, "nvmlDeviceGetPowerUsage");
+const SM_CLOCK: Call = Call(5, "nvmlDeviceGetClockInfo(SM)");
+const MEM_CLOCK: Call = Call(6, "nvmlDeviceGetClockInfo(MEM)");
+const TEMPERATURE: Call = Call(7, "nvmlDeviceGetTemperature");
+const REASONS: Call = Call(8, "nvmlDeviceGetCurrentClocksEventReasons");
+const GPM_SUPPORT: Call = Call(9, "nvmlGpmQueryDeviceSupport");
+const GPM_SAMPLE: Call = Call(10, "nvmlGpmSampleGet");
+const GPM_METRICS: Call = Call(11, "nvmlGpmMetricsGet");
+const NVLINK_BYTES: Call = Call(12, "nvmlDeviceGetFieldValues(138, 139)");
+const PROCESSES: Call = Call(13, "nvmlDeviceGetComputeRunningProcesses_v3");
+const ECC: Call = Call(14, "nvmlDeviceGetFieldValues(3, 4, 6)");
+const REMAPPED: Call = Call(15, "nvmlDeviceGetFieldValues(142-145)");
+const RECOVERY: Call = Call(16, "nvmlDeviceGetFieldValues(230)");
+const LINK_COUNT: Call = Call(17, "nvmlDeviceGetFieldValues(91)");
+const LINK_STATES: Call = Call(18, "nvmlDeviceGetFieldValues(165)");
+const LINK_ERRORS: Call = Call(19, "nvmlDeviceGetFieldValues(161-163)");
+const PCIE_GEN: Call = Call(20, "nvmlDeviceGetCurrPcieLinkGeneration");
+const PCIE_GEN_MAX: Call = Call(21, "nvmlDeviceGetMaxPcieLinkGeneration");
+const PCIE_WIDTH: Call = Call(22, "nvmlDeviceGetCurrPcieLinkWidth");
+const PCIE_WIDTH_MAX: Call = Call(23, "nvmlDeviceGetMaxPcieLinkWidth");
+const PCIE_REPLAYS: Call = Call(24, "nvmlDeviceGetPcieReplayCounter");
+const POWER_LIMIT: Call = Call(25, "nvmlDeviceGetEnforcedPowerLimit");
+const FABRIC: Call = Call(26, "nvmlDeviceGetGpuFabricInfoV");
+const LINK_REMOTE: Call = Call(27, "nvmlDeviceGetNvLinkRemotePciInfo_v2");
+const LINK_REMOTE_TYPE: Call = Call(28, "nvmlDeviceGetNvLinkRemoteDeviceType");
+const ANCESTOR: Call = Call(29, "nvmlDeviceGetTopologyCommonAncestor");
+const P2P: Call = Call(30, "nvmlDeviceGetP2PStatus");
+/// The calls that are made once, for [`GpuInfo`].
+const IDENTITY: Call = Call(31, "nvmlDeviceGetUUID and the like");
+
+const FIELD_ECC_SBE_VOLATILE: u32 = 3;
+const FIELD_ECC_DBE_VOLATILE: u32 = 4;
+const FIELD_ECC_DBE_AGGREGATE: u32 = 6;
+const FIELD_LINK_COUNT: u32 = 91;
+const FIELD_DATA_TX: u32 = 138;
+const FIELD_DATA_RX: u32 = 139;
+const FIELD_REMAPPED: [u32; 4] = [142, 143, 144, 145];
+const FIELD_LINK_ERRORS: [u32; 3] = [161, 162, 163];
+const FIELD_LINK_STATE: u32 = 165;
+const FIELD_RECOVERY_ACTION: u32 = 230;
+
+/// More than any GPU has (36 in the newest header): a bound on what a confused driver can make us allocate.
+const MAX_LINKS: u64 = 64;
+
+const GPM_METRICS_ASKED: [u32; 9] = [1, 2, 3, 5, 10, 20, 21, 60, 61];
+
+/// GPM calls both MiB/s. That is so for PCIe; for NVLink the value times 1,024,000 is what fields 138 and 139 count (measured on H200).
+const PCIE_UNIT: f64 = 1_048_576.0;
+const NVLINK_UNIT: f64 = 1_024_000.0;
+
+struct NvmlGpu {
+    nvml: &'static Nvml,
+    index: u32,
+    roots: Roots,
+    /// `None` until NVML hands it out: a lost GPU has no handle.
+    device: Option<Device<'static>>,
+    /// Calls that this GPU does not support: a bit per [`Call`].
+    unsupported: u32,
+    gpm: GpmState,
+    /// The worst error since the current question.
+    fault: Option<GpuTrouble>,
+    /// Calls that gave something since the current question.
+    answered: u32,
+}
+
+enum GpmState {
+    Unknown,
+    Absent,
+    Denied,
+    /// The last sample, and the one to fill next.
+    Running(Box<[GpmSample<'static>; 2]>),
+}
+
+impl Gpu for NvmlGpu {
+    fn answer(&mut self, ask: &Ask, doing: &Doing) -> Answer {
+        let mut answer = Answer::default();
+        // The samples come first, so that they are taken at an even pace whatever else is asked.
+        if ask.sample {
+            answer.sample = Some(self.sample(doing));
+        }
+        if ask.info {
+            answer.info = self.info(doing);
+        }
+        if ask.processes {
+            answer.processes = self.processes(doing);
+        }
+        if ask.health {
+            answer.health = self.health(doing);
+        }
+        if ask.links {
+            answer.links = self.links(doing);
+        }
+        answer.pairs = ask.pairs.iter().map(|&other| self.pair(other, doing)).collect();
+        answer.gpm_denied = matches!(self.gpm, GpmState::Denied);
+        answer
+    }
+}
+
+impl NvmlGpu {
+    fn new(nvml: &'static Nvml, index: u32, roots: Roots) -> Self {
+        NvmlGpu { nvml, index, roots, device: None, unsupported: 0, gpm: GpmState::Unknown, fault: None, answered: 0 }
+    }
+
+    /// Makes one call, unless it is known to lead nowhere.
+    fn ask<T>(&mut self, doing: &Doing, call: Call, read: impl FnOnce(&Device<'static>) -> Result<T, NvmlError>) -> Option<T> {
+        if self.unsupported & (1 << call.0) != 0 || self.is_gone() {
+            return None;
+        }
+        if self.device.is_none() {
+            doing.set(HANDLE.1);
+            match self.nvml.device_by_index(self.index) {
+                Ok(device) => self.device = Some(device),
+                Err(err) => {
+                    self.note(HANDLE, &err);
+                    return None;
+                }
+            }
+        }
+        let device = self.device.as_ref()?;
+        doing.set(call.1);
+        match read(device) {
+            Ok(value) => {
+                self.answered += 1;
+                Some(value)
+            }
+            Err(err) => {
+                self.note(call, &err);
+                None
+            }
+        }
+    }
+
+    fn note(&mut self, call: Call, err: &NvmlError) {
+        let kind = match err {
+            NvmlError::NotSupported | NvmlError::FailedToLoadSymbol(_) | NvmlError::FunctionNotFound => {
+                self.unsupported |= 1 << call.0;
+                return;
+            }
+            NvmlError::GpuLost => GpuTroubleKind::Lost,
+            NvmlError::ResetRequired => GpuTroubleKind::ResetRequired,
+            _ => GpuTroubleKind::Failed,
+        };
+        let worse = kind != GpuTroubleKind::Failed || self.fault.is_none();
+        if worse {
+            self.fault = Some(GpuTrouble { kind, detail: format!("{}: {err}", call.1) });
+        }
+    }
+
+    /// Every further call would fail the same way.
+    fn is_gone(&self) -> bool {
+        self.fault.as_ref().is_some_and(|fault| fault.kind != GpuTroubleKind::Failed)
+    }
+
+    fn begin(&mut self) {
+        self.fault = None;
+        self.answered = 0;
+    }
+
+    fn fields<const N: usize>(&mut self, doing: &Doing, call: Call, asked: [Field; N]) -> [Option<u64>; N] {
+        let got = self.ask(doing, call, |device| raw::fields(device, &asked)).unwrap_or_default();
+        if self.none_supported(&got) {
+            self.unsupported |= 1 << call.0;
+        }
+        let mut got = got.into_iter();
+        std::array::from_fn(|_| got.next().and_then(Result::ok))
+    }
+
+    fn none_supported(&self, got: &[Result<u64, NvmlError>]) -> bool {
+        // InvalidArg: an id that this driver does not know.
+        !got.is_empty() && got.iter().all(|value| matches!(value, Err(NvmlError::NotSupported | NvmlError::InvalidArg)))
+    }
+
+    fn sample(&mut self, doing: &Doing) -> GpuSample {
+        self.begin();
+        let mut sample = GpuSample { index: self.index, ..GpuSample::default() };
+        if let Some(util) = self.ask(doing, UTILIZATION, Device::utilization_rates) {
+            sample.util_pct = Some(util.gpu);
+            sample.mem_util_pct = Some(util.memory);
+        }
+        if let Some((used, total)) = self.memory(doing) {
+            sample.mem_used_bytes = Some(used);
+            sample.mem_total_bytes = Some(total);
+        }
+        sample.power_mw = self.ask(doing, POWER, Device::power_usage).map(u64::from);
+        sample.sm_clock_mhz = self.ask(doing, SM_CLOCK, |d| d.clock_info(Clock::SM));
+        sample.mem_clock_mhz = self.ask(doing, MEM_CLOCK, |d| d.clock_info(Clock::Memory));
+        sample.temp_c = self.ask(doing, TEMPERATURE, |d| d.temperature(TemperatureSensor::Gpu));
+        sample.throttle_bits = self.ask(doing, REASONS, raw::clock_reasons);
+        sample.gpm = self.gpm(doing);
+        if !matches!(self.gpm, GpmState::Running(_)) {
+            let kib = self.fields(doing, NVLINK_BYTES, [(FIELD_DATA_TX, ALL_LINKS), (FIELD_DATA_RX, ALL_LINKS)]);
+            [sample.nvlink_tx_kib, sample.nvlink_rx_kib] = kib;
+        }
+        if self.is_gone() || self.answered == 0 {
+            return GpuSample { index: self.index, trouble: self.fault.clone(), ..GpuSample::default() };
+        }
+        sample
+    }
+
+    /// Bytes used and in all. The second version leaves the driver's own share out of what is used, as nvidia-smi does.
+    fn memory(&mut self, doing: &Doing) -> Option<(u64, u64)> {
+        let new = self.ask(doing, MEMORY, |d| d.memory_info().map(|m| (m.used, m.total)));
+        match new {
+            None if self.unsupported & (1 << MEMORY.0) != 0 => self.ask(doing, MEMORY_V1, raw::memory_v1),
+            new => new,
+        }
+    }
+
+    fn gpm(&mut self, doing: &Doing) -> Option<Gpm> {
+        let mut gpm = None;
+        self.gpm = match std::mem::replace(&mut self.gpm, GpmState::Unknown) {
+            GpmState::Unknown => self.gpm_start(doing),
+            GpmState::Running(mut samples) => {
+                let refilled = self.ask(doing, GPM_SAMPLE, |d| unless_denied(raw::gpm_refill(d, &mut samples[1])));
+                match refilled {
+                    Some(Ok(())) => {
+                        let nvml = self.nvml;
+                        let read = |_: &Device<'static>| unless_denied(raw::gpm_metrics(nvml, &samples[0], &samples[1], GPM_METRICS_ASKED));
+                        let values = self.ask(doing, GPM_METRICS, read);
+                        samples.swap(0, 1);
+                        match values {
+                            Some(Ok(values)) => {
+                                gpm = gpm_of(values);
+                                GpmState::Running(samples)
+                            }
+                            Some(Err(Denied)) => GpmState::Denied,
+                            None if self.unsupported & (1 << GPM_METRICS.0) != 0 => GpmState::Absent,
+                            None => GpmState::Running(samples),
+                        }
+                    }
+                    Some(Err(Denied)) => GpmState::Denied,
+                    None if self.unsupported & (1 << GPM_SAMPLE.0) != 0 => GpmState::Absent,
+                    // It may be filled in part: the next one starts anew, from the older sample.
+                    None => GpmState::Running(samples),
+                }
+            }
+            settled @ (GpmState::Absent | GpmState::Denied) => settled,
+        };
+        gpm
+    }
+
+    fn gpm_start(&mut self, doing: &Doing) -> GpmState {
+        match self.ask(doing, GPM_SUPPORT, |d| unless_denied(d.gpm_support())) {
+            Some(Ok(true)) => {}
+            Some(Err(Denied)) => return GpmState::Denied,
+            None if self.unsupported & (1 << GPM_SUPPORT.0) == 0 => return GpmState::Unknown,
+            Some(Ok(false)) | None => return GpmState::Absent,
+        }
+        let both = self.ask(doing, GPM_SAMPLE, |d| unless_denied(d.gpm_sample().and_then(|last| Ok([last, d.gpm_sample()?]))));
+        match both {
+            Some(Ok(both)) => GpmState::Running(Box::new(both)),
+            Some(Err(Denied)) => GpmState::Denied,
+            None if self.is_gone() => GpmState::Unknown,
+            None => GpmState::Absent,
+        }
+    }
+
+    fn info(&mut self, doing: &Doing) -> Option<GpuInfo> {
+        self.begin();
+        let bus_id = self.once(doing, IDENTITY, |d| Ok(d.pci_info()?.bus_id)).map(|id| pci::bus_id(&id));
+        self.device.as_ref()?;
+        let mig = self.once(doing, IDENTITY, Device::mig_mode).map(|mode| mode.current == 1);
+        let cores = self.once(doing, IDENTITY, Device::num_cores);
+        let capability = self.once(doing, IDENTITY, Device::cuda_compute_capability);
+        let info = GpuInfo {
+            index: self.index,
+            uuid: self.once(doing, IDENTITY, Device::uuid),
+            name: self.once(doing, IDENTITY, Device::name),
+            minor: self.once(doing, IDENTITY, Device::minor_number),
+            numa: bus_id.as_deref().and_then(|id| pci::numa(&self.roots, id)),
+            bus_id,
+            driver: self.nvml.sys_driver_version().ok(),
+            cuda_driver: self.nvml.sys_cuda_driver_version().ok().and_then(|v| u32::try_from(v).ok()),
+            power_limit_mw: self.ask(doing, POWER_LIMIT, Device::enforced_power_limit).map(u64::from),
+            power_limit_default_mw: self.once(doing, IDENTITY, Device::power_management_limit_default).map(u64::from),
+            sm_clock_max_mhz: self.once(doing, IDENTITY, |d| d.max_clock_info(Clock::SM)),
+            mem_total_bytes: self.memory(doing).map(|(_, total)| total),
+            slowdown_c: self.once(doing, IDENTITY, |d| d.temperature_threshold(TemperatureThreshold::Slowdown)),
+            sm_count: cores.zip(capability).and_then(|(cores, cc)| sm_count(cores, cc.major, cc.minor)),
+            gpm: match self.gpm {
+                GpmState::Unknown => None,
+                GpmState::Running(_) => Some(true),
+                GpmState::Absent | GpmState::Denied => Some(false),
+            },
+            mig,
+        };
+        // A GPU that was lost half-way is asked again when it is back.
+        (!self.is_gone()).then_some(info)
+    }
+
+    /// Like [`Self::ask`] for what is asked once per GPU or link: that it is not supported need not be kept.
+    fn once<T>(&mut self, doing: &Doing, call: Call, read: impl FnOnce(&Device<'static>) -> Result<T, NvmlError>) -> Option<T> {
+        let value = self.ask(doing, call, read);
+        self.unsupported &= !(1 << call.0);
+        value
+    }
+
+    fn processes(&mut self, doing: &Doing) -> Option<GpuProcesses> {
+        self.begin();
+        let list = |d: &Device<'static>| match d.running_compute_processes() {
+            // More of them than a moment before, by more than the slack.
+            Err(NvmlError::InsufficientSize(_)) => d.running_compute_processes(),
+            other => other,
+        };
+        let found = self.ask(doing, PROCESSES, list)?;
+        let processes = found
+            .into_iter()
+            .map(|p| GpuProcess {
+                pid: p.pid,
+                mem_bytes: match p.used_gpu_memory {
+                    UsedGpuMemory::Used(bytes) => Some(bytes),
+                    UsedGpuMemory::Unavailable => None,
+                },
+            })
+            .collect();
+        Some(GpuProcesses { index: self.index, processes })
+    }
+
+    fn health(&mut self, doing: &Doing) -> Option<GpuHealth> {
+        self.begin();
+        let ecc = [FIELD_ECC_DBE_VOLATILE, FIELD_ECC_SBE_VOLATILE, FIELD_ECC_DBE_AGGREGATE].map(|id| (id, 0));
+        let [ecc_uncorrected_volatile, ecc_corrected_volatile, ecc_uncorrected_aggregate] = self.fields(doing, ECC, ecc);
+        let [remapped_correctable, remapped_uncorrectable, pending, failed] =
+            self.fields(doing, REMAPPED, FIELD_REMAPPED.map(|id| (id, 0)));
+        let [recovery] = self.fields(doing, RECOVERY, [(FIELD_RECOVERY_ACTION, 0)]);
+        let nvlink_states = self.link_states(doing);
+        let errors =
+            if nvlink_states.is_empty() { [None; 3] } else { self.fields(doing, LINK_ERRORS, FIELD_LINK_ERRORS.map(|id| (id, ALL_LINKS))) };
+        let [nvlink_replays, nvlink_recoveries, nvlink_crc_errors] = errors;
+        let health = GpuHealth {
+            index: self.index,
+            ecc_uncorrected_volatile,
+            ecc_corrected_volatile,
+            ecc_uncorrected_aggregate,
+            remapped_correctable,
+            remapped_uncorrectable,
+            remap_pending: pending.map(|n| n != 0),
+            remap_failed: failed.map(|n| n != 0),
+            recovery_action: recovery.and_then(|n| u32::try_from(n).ok()),
+            pcie_gen: self.ask(doing, PCIE_GEN, Device::current_pcie_link_gen),
+            pcie_gen_max: self.ask(doing, PCIE_GEN_MAX, Device::max_pcie_link_gen),
+            pcie_width: self.ask(doing, PCIE_WIDTH, Device::current_pcie_link_width),
+            pcie_width_max: self.ask(doing, PCIE_WIDTH_MAX, Device::max_pcie_link_width),
+            pcie_replays: self.ask(doing, PCIE_REPLAYS, Device::pcie_replay_counter).map(u64::from),
+            nvlink_states,
+            nvlink_replays,
+            nvlink_recoveries,
+            nvlink_crc_errors,
+            power_limit_mw: self.ask(doing, POWER_LIMIT, Device::enforced_power_limit).map(u64::from),
+            fabric_state: self.ask(doing, FABRIC, raw::fabric_state),
+        };
+        // The fast lane says what is wrong with a GPU that answers nothing.
+        (!self.is_gone() && self.answered > 0).then_some(health)
+    }
+
+    /// Field 165 per link; empty where there is no NVLink or it cannot be asked.
+    fn link_states(&mut self, doing: &Doing) -> Vec<Option<u32>> {
+        let [count] = self.fields(doing, LINK_COUNT, [(FIELD_LINK_COUNT, 0)]);
+        let count = count.unwrap_or(0).min(MAX_LINKS) as u32;
+        if count == 0 {
+            return Vec::new();
+        }
+        let asked: Vec<Field> = (0..count).map(|link| (FIELD_LINK_STATE, link)).collect();
+        let got = self.ask(doing, LINK_STATES, |d| raw::fields(d, &asked)).unwrap_or_default();
+        if self.none_supported(&got) {
+            self.unsupported |= 1 << LINK_STATES.0;
+            return Vec::new();
+        }
+        got.into_iter().map(|state| state.ok().and_then(|n| u32::try_from(n).ok())).collect()
+    }
+
+    fn links(&mut self, doing: &Doing) -> Option<Links> {
+        const SWITCH: u32 = 2;
+        self.begin();
+        let states = self.link_states(doing);
+        let mut links = Links::default();
+        for (link, _) in (0..).zip(states).filter(|(_, state)| matches!(state, Some(1 | 2))) {
+            let kind = self.once(doing, LINK_REMOTE_TYPE, |d| raw::link_remote_type(d, link));
+            if kind == Some(SWITCH) {
+                links.to_switch += 1;
+                continue;
+            }
+            match self.once(doing, LINK_REMOTE, |d| Ok(d.link_wrapper_for(link).remote_pci_info()?.bus_id)) {
+                // What a virtual machine shows of a switch that it was not given.
+                Some(id) if id.to_ascii_uppercase().starts_with("FFFFFFFF") => links.to_switch += 1,
+                Some(id) => links.peers.push(pci::bus_id(&id)),
+                None => {}
+            }
+        }
+        (!self.is_gone()).then_some(links)
+    }
+
+    fn pair(&mut self, other: u32, doing: &Doing) -> GpuPair {
+        self.begin();
+        let nvml = self.nvml;
+        let mut pair = GpuPair { a: self.index, b: other, ..GpuPair::default() };
+        if let Some(peer) = self.once(doing, HANDLE, |_| nvml.device_by_index(other)) {
+            pair.pcie_level = self.ask(doing, ANCESTOR, |d| raw::common_ancestor(d, &peer));
+            pair.p2p_read = self.ask(doing, P2P, |d| raw::p2p_read(d, &peer));
+        }
+        pair
+    }
+}
+
+/// NVML_ERROR_NO_PERMISSION: the administrator has closed the profiling counters.
+struct Denied;
+
+/// Takes denial out of the errors: it is an answer, and it stays.
+fn unless_denied<T>(got: Result<T, NvmlError>) -> Result<Result<T, Denied>, NvmlError> {
+    match got {
+        Ok(value) => Ok(Ok(value)),
+        Err(NvmlError::NoPermission) => Ok(Err(Denied)),
+        Err(err) => Err(err),
+    }
+}
+
+/// Metrics in the order of [`GPM_METRICS_ASKED`]. `None` if there is not one value among them.
+fn gpm_of(values: [f64; 9]) -> Option<Gpm> {
+    let known = |value: f64| (value.is_finite() && value >= 0.0).then_some(value);
+    let pct = |value| known(value).map(|v| v as f32);
+    let [graphics, sm, occupancy, tensor, dram, pcie_tx, pcie_rx, nvlink_rx, nvlink_tx] = values;
+    let gpm = Gpm {
+        graphics_active_pct: pct(graphics),
+        sm_active_pct: pct(sm),
+        sm_occupancy_pct: pct(occupancy),
+        tensor_active_pct: pct(tensor),
+        dram_active_pct: pct(dram),
+        pcie_tx_bytes_per_s: known(pcie_tx).map(|v| v * PCIE_UNIT),
+        pcie_rx_bytes_per_s: known(pcie_rx).map(|v| v * PCIE_UNIT),
+        nvlink_tx_bytes_per_s: known(nvlink_tx).map(|v| v * NVLINK_UNIT),
+        nvlink_rx_bytes_per_s: known(nvlink_rx).map(|v| v * NVLINK_UNIT),
+    };
+    (gpm != Gpm::default()).then_some(gpm)
+}
+
+/// NVML counts CUDA cores; how many make an SM depends on the architecture. `None` for one that is not known yet.
+fn sm_count(cores: u32, major: i32, minor: i32) -> Option<u32> {
+    let per_sm = match (major, minor) {
+        (6, 0) | (7, _) | (8, 0) => 64,
+        (6, _) | (8..=12, _) => 128,
+        _ => return None,
+    };
+    (cores > 0 && cores.is_multiple_of(per_sm)).then(|| cores / per_sm)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gpm_values_become_percent_and_bytes_per_second() {
+        let gpm = gpm_of([100.0, 18.2, 4.8, 0.0, 0.0, 2.0, 3.0, 1000.0, f64::NAN]).unwrap();
+        assert_eq!(gpm.sm_active_pct, Some(18.2));
+        assert_eq!(gpm.tensor_active_pct, Some(0.0), "no activity is a value");
+        assert_eq!(gpm.pcie_tx_bytes_per_s, Some(2_097_152.0));
+        assert_eq!(gpm.pcie_rx_bytes_per_s, Some(3_145_728.0));
+        assert_eq!(gpm.nvlink_rx_bytes_per_s, Some(1_024_000_000.0));
+        assert_eq!(gpm.nvlink_tx_bytes_per_s, None, "NaN is no value");
+        assert_eq!(gpm_of([f64::NAN; 9]), None);
+    }
+
+    #[test]
+    fn cores_are_counted_in_sms() {
+        assert_eq!(sm_count(16896, 9, 0), Some(132), "H200");
+        assert_eq!(sm_count(6912, 8, 0), Some(108), "A100");
+        assert_eq!(sm_count(5120, 7, 0), Some(80), "V100");
+        assert_eq!(sm_count(16896, 99, 0), None);
+    }
+
+    #[test]
+    fn failures_to_open_say_what_to_do() {
+        assert!(
+            matches!(cannot_open(&NvmlError::LibraryNotFound), SourceError::Absent(text) if text.starts_with("libnvidia-ml.so.1 not found"))
+        );
+        assert!(matches!(cannot_open(&NvmlError::DriverNotLoaded), SourceError::Absent(_)));
+        assert!(matches!(cannot_open(&NvmlError::LibRmVersionMismatch), SourceError::Failed(text) if text.contains("reload")));
+        assert!(matches!(cannot_open(&NvmlError::NoPermission), SourceError::Denied(_)));
+    }
+
+    #[test]
+    fn without_a_driver_nvml_is_absent() {
+        if let Err(err) = open(&Roots::live()) {
+            assert!(matches!(err, SourceError::Absent(_)), "{err}");
+        }
+    }
+}

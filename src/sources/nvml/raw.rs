@@ -1,0 +1,203 @@
+//! The NVML calls that nvml-wrapper lacks or gets wrong. The only unsafe code of the crate; decides nothing.
+#![allow(unsafe_code)]
+
+use nvml_wrapper::error::{NvmlError, nvml_sym, nvml_try};
+use nvml_wrapper::gpm::GpmSample;
+use nvml_wrapper::{Device, Nvml};
+use nvml_wrapper_sys::bindings as sys;
+use std::mem;
+
+/// A field id and its scope: 0, a link, or [`ALL_LINKS`].
+pub(super) type Field = (u32, u32);
+
+/// The scope that sums a field over all NVLinks.
+pub(super) const ALL_LINKS: u32 = u32::MAX;
+
+/// Not an NVML code: what an entry holds until NVML has written to it. NVML leaves entries untouched now and then and returns success.
+const UNTOUCHED: u32 = 999;
+
+/// nvmlDeviceGetFieldValues, because the wrapper cannot set the scope. One result per field, in order. Keep a batch of one kind:
+/// in mixed ones NVML has been seen to skip entries.
+pub(super) fn fields(device: &Device<'static>, asked: &[Field]) -> Result<Vec<Result<u64, NvmlError>>, NvmlError> {
+    let call = *nvml_sym(device.nvml().lib().nvmlDeviceGetFieldValues.as_ref())?;
+    let mut values: Vec<sys::nvmlFieldValue_t> = asked
+        .iter()
+        .map(|&(field, scope)| sys::nvmlFieldValue_t {
+            fieldId: field,
+            scopeId: scope,
+            timestamp: 0,
+            latencyUsec: 0,
+            valueType: 0,
+            nvmlReturn: UNTOUCHED,
+            value: sys::nvmlValue_t { ullVal: 0 },
+        })
+        .collect();
+    let count = i32::try_from(values.len()).map_err(|_| NvmlError::InvalidArg)?;
+    // SAFETY: the handle comes from a live `Device`, whose `Nvml` is never shut down; `values` holds `count` initialised entries and
+    // outlives the call.
+    nvml_try(unsafe { call(device.handle(), count, values.as_mut_ptr()) })?;
+    Ok(values.iter().map(field_value).collect())
+}
+
+fn field_value(entry: &sys::nvmlFieldValue_t) -> Result<u64, NvmlError> {
+    if entry.nvmlReturn == UNTOUCHED || (entry.nvmlReturn == 0 && entry.timestamp == 0) {
+        return Err(NvmlError::NoData);
+    }
+    nvml_try(entry.nvmlReturn)?;
+    let value = entry.value;
+    // SAFETY: all eight bytes were initialised in `fields`, every bit pattern is valid for each of these types, and NVML names in
+    // `valueType` the one that it wrote.
+    let number = unsafe {
+        match entry.valueType {
+            0 if value.dVal.is_finite() && value.dVal >= 0.0 => Some(value.dVal as u64),
+            1 => Some(u64::from(value.uiVal)),
+            2 => Some(value.ulVal),
+            3 => Some(value.ullVal),
+            4 => u64::try_from(value.sllVal).ok(),
+            5 => u64::try_from(value.siVal).ok(),
+            6 => Some(u64::from(value.usVal)),
+            _ => None,
+        }
+    };
+    number.ok_or(NvmlError::UnexpectedVariant(entry.valueType))
+}
+
+/// nvmlDeviceGetCurrentClocksEventReasons, by its older name where the driver has no other. The wrapper drops bits it does not know.
+pub(super) fn clock_reasons(device: &Device<'static>) -> Result<u64, NvmlError> {
+    let lib = device.nvml().lib();
+    let mut bits = 0u64;
+    let call = match lib.nvmlDeviceGetCurrentClocksEventReasons.as_ref() {
+        Ok(call) => *call,
+        Err(_) => *nvml_sym(lib.nvmlDeviceGetCurrentClocksThrottleReasons.as_ref())?,
+    };
+    // SAFETY: a live handle, and a pointer to an initialised integer that outlives the call. Both names have this signature.
+    nvml_try(unsafe { call(device.handle(), &mut bits) })?;
+    Ok(bits)
+}
+
+/// nvmlDeviceGetMemoryInfo, for drivers older than `_v2`: used and total bytes, the driver's own share counted as used.
+pub(super) fn memory_v1(device: &Device<'static>) -> Result<(u64, u64), NvmlError> {
+    let call = *nvml_sym(device.nvml().lib().nvmlDeviceGetMemoryInfo.as_ref())?;
+    // SAFETY: a struct of integers, for which zero is a value.
+    let mut memory: sys::nvmlMemory_t = unsafe { mem::zeroed() };
+    // SAFETY: a live handle, and a pointer to an initialised struct that outlives the call.
+    nvml_try(unsafe { call(device.handle(), &mut memory) })?;
+    Ok((memory.used, memory.total))
+}
+
+/// nvmlDeviceGetGpuFabricInfoV: the state. Version 3 first; drivers that do not know it answer 25 and take version 2.
+pub(super) fn fabric_state(device: &Device<'static>) -> Result<u32, NvmlError> {
+    const VERSION_MISMATCH: u32 = 25;
+    let call = *nvml_sym(device.nvml().lib().nvmlDeviceGetGpuFabricInfoV.as_ref())?;
+    // SAFETY: a struct of integers, for which zero is a value.
+    let mut fabric: sys::nvmlGpuFabricInfoV_t = unsafe { mem::zeroed() };
+    fabric.version = mem::size_of::<sys::nvmlGpuFabricInfo_v3_t>() as u32 | (3 << 24);
+    // SAFETY: a live handle, and a pointer to a version 3 struct that says so.
+    let mut code = unsafe { call(device.handle(), &mut fabric) };
+    if code == VERSION_MISMATCH {
+        fabric.version = mem::size_of::<sys::nvmlGpuFabricInfo_v2_t>() as u32 | (2 << 24);
+        // SAFETY: version 2 is a prefix of version 3: NVML writes less than there is room for.
+        code = unsafe { call(device.handle(), &mut fabric) };
+    }
+    nvml_try(code)?;
+    Ok(u32::from(fabric.state))
+}
+
+/// nvmlDeviceGetNvLinkRemoteDeviceType, because the wrapper writes the answer into a temporary: 0 GPU, 1 NPU, 2 switch, 255 unknown.
+pub(super) fn link_remote_type(device: &Device<'static>, link: u32) -> Result<u32, NvmlError> {
+    let call = *nvml_sym(device.nvml().lib().nvmlDeviceGetNvLinkRemoteDeviceType.as_ref())?;
+    let mut kind = 255;
+    // SAFETY: a live handle, and a pointer to an initialised integer that outlives the call.
+    nvml_try(unsafe { call(device.handle(), link, &mut kind) })?;
+    Ok(kind)
+}
+
+/// nvmlDeviceGetP2PStatus READ as NVML's number, so that one the wrapper does not know is not lost.
+pub(super) fn p2p_read(a: &Device<'static>, b: &Device<'static>) -> Result<u32, NvmlError> {
+    const READ: u32 = 0;
+    let call = *nvml_sym(a.nvml().lib().nvmlDeviceGetP2PStatus.as_ref())?;
+    let mut status = 0;
+    // SAFETY: two live handles, and a pointer to an initialised integer that outlives the call.
+    nvml_try(unsafe { call(a.handle(), b.handle(), READ, &mut status) })?;
+    Ok(status)
+}
+
+/// nvmlDeviceGetTopologyCommonAncestor as NVML's number.
+pub(super) fn common_ancestor(a: &Device<'static>, b: &Device<'static>) -> Result<u32, NvmlError> {
+    let call = *nvml_sym(a.nvml().lib().nvmlDeviceGetTopologyCommonAncestor.as_ref())?;
+    let mut level = 0;
+    // SAFETY: two live handles, and a pointer to an initialised integer that outlives the call.
+    nvml_try(unsafe { call(a.handle(), b.handle(), &mut level) })?;
+    Ok(level)
+}
+
+/// nvmlGpmSampleGet into a sample that exists: the wrapper allocates a new one each time.
+pub(super) fn gpm_refill(device: &Device<'static>, sample: &mut GpmSample<'static>) -> Result<(), NvmlError> {
+    let call = *nvml_sym(device.nvml().lib().nvmlGpmSampleGet.as_ref())?;
+    // SAFETY: a live handle; the sample was allocated by the same library and `&mut` means that nobody else uses it meanwhile.
+    nvml_try(unsafe { call(device.handle(), sample.handle()) })
+}
+
+/// nvmlGpmMetricsGet for up to [`GPM_MAX`] metrics: NaN where a metric has no value.
+pub(super) fn gpm_metrics<const N: usize>(
+    nvml: &'static Nvml,
+    from: &GpmSample<'static>,
+    to: &GpmSample<'static>,
+    ids: [u32; N],
+) -> Result<[f64; N], NvmlError> {
+    const { assert!(N <= GPM_MAX) };
+    let call = *nvml_sym(nvml.lib().nvmlGpmMetricsGet.as_ref())?;
+    // SAFETY: integers, floats and pointers that NVML only writes: zero is a value for each.
+    let mut request: sys::nvmlGpmMetricsGet_t = unsafe { mem::zeroed() };
+    request.version = sys::NVML_GPM_METRICS_GET_VERSION;
+    request.numMetrics = N as u32;
+    for (metric, id) in request.metrics.iter_mut().zip(ids) {
+        metric.metricId = id;
+        metric.nvmlReturn = UNTOUCHED;
+    }
+    // SAFETY: both samples are alive and were filled; NVML only reads them, and this thread alone has them.
+    unsafe {
+        request.sample1 = from.handle();
+        request.sample2 = to.handle();
+    }
+    // SAFETY: `request` is initialised, says its version, and holds room for `numMetrics` metrics.
+    nvml_try(unsafe { call(&mut request) })?;
+    Ok(std::array::from_fn(|i| match request.metrics[i].nvmlReturn {
+        0 => request.metrics[i].value,
+        _ => f64::NAN,
+    }))
+}
+
+const GPM_MAX: usize = 210;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The sizes in nvml.h 13; a driver reads and writes exactly these.
+    #[test]
+    fn structs_are_as_large_as_the_driver_believes() {
+        assert_eq!(mem::size_of::<sys::nvmlFieldValue_t>(), 40);
+        assert_eq!(mem::size_of::<sys::nvmlGpuFabricInfo_v2_t>(), 36);
+        assert_eq!(mem::size_of::<sys::nvmlGpuFabricInfo_v3_t>(), 40);
+        assert_eq!(mem::size_of::<sys::nvmlGpmMetric_t>(), 40);
+    }
+
+    #[test]
+    fn an_entry_that_nvml_did_not_touch_is_no_value() {
+        let entry = |code, timestamp, kind, bits| {
+            let value = sys::nvmlValue_t { ullVal: bits };
+            let entry =
+                sys::nvmlFieldValue_t { fieldId: 4, scopeId: 0, timestamp, latencyUsec: 0, valueType: kind, nvmlReturn: code, value };
+            field_value(&entry).ok()
+        };
+        assert_eq!(entry(0, 1, 3, 7), Some(7));
+        assert_eq!(entry(0, 1, 1, 0xdead_0000_0007), Some(7));
+        assert_eq!(entry(0, 1, 0, 2.5f64.to_bits()), Some(2));
+        assert_eq!(entry(0, 1, 5, u64::from(u32::MAX)), None, "-1");
+        assert_eq!(entry(0, 1, 0, f64::NAN.to_bits()), None);
+        assert_eq!(entry(0, 0, 3, 0), None, "timestamp 0");
+        assert_eq!(entry(UNTOUCHED, 0, 3, 0), None);
+        assert_eq!(entry(3, 1, 3, 0), None);
+    }
+}
