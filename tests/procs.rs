@@ -361,6 +361,26 @@ fn without_nvml_an_open_device_makes_a_gpu_user_but_not_a_forked_child_or_a_moni
 }
 
 #[test]
+fn a_device_that_a_data_loader_inherited_does_not_make_it_a_rank() {
+    let rank = |pid, ppid| process(pid, ppid, "python3 t.py").env(&torch_env(0, 1)).fd(7, "/dev/nvidia0");
+    // The child has the lower number, and started in the same tick.
+    let tree = Tree::of([rank(20, 1), Fake { start: 1020, ..rank(19, 20) }]);
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!((watch.ranks(), watch.gpu_users()), (vec![20], vec![]));
+}
+
+#[test]
+fn the_pid_of_a_data_loader_may_come_back_as_a_rank() {
+    let tree = Tree::of(torchrun_job(1));
+    let mut watch = tree.watch();
+    watch.poll();
+    tree.put(Fake { start: 50_000, ..process(300, 20, "python3 -u train.py").env(&torch_env(1, 2)) });
+    watch.poll();
+    assert_eq!(watch.ranks(), [200, 300]);
+}
+
+#[test]
 fn nvml_is_believed_where_its_pids_are_ours() {
     let tree = Tree::of([
         process(10, 1, "python3 serve.py"),
@@ -604,10 +624,13 @@ fn a_wrapper_that_execs_and_a_late_rank_are_found() {
 
 #[test]
 fn an_old_process_that_execs_into_a_rank_is_found_in_the_end() {
-    let tree = Tree::of([process(10, 1, "sleep 999")]);
+    let tree = Tree::of([process(10, 1, "sleep 999"), process(12, 1, "sleep 999")]);
+    fs::write(tree.at("proc/uptime"), "5000.25 1.0\n").unwrap();
     let mut watch = tree.watch();
-    (0..15).for_each(|_| drop(watch.poll()));
+    watch.poll();
     tree.put(process(10, 1, "python3 t.py").env(&torch_env(0, 1)));
+    // The program has not changed, so its environment has not either.
+    tree.put(process(12, 1, "sleep 999").env(&torch_env(0, 1)));
     (0..4).for_each(|_| drop(watch.poll()));
     assert_eq!(watch.ranks(), [10]);
 }
@@ -724,6 +747,7 @@ fn a_real_child_is_found_stopped_and_killed() {
     // Rotated by renaming a new file over it: the child still writes to the old one, which only its descriptor names.
     fs::remove_file(&log).unwrap();
     fs::write(&log, "of somebody else").unwrap();
+    fs::write(files.path().join("out.log (deleted)"), "as the link reads, but not what it leads to").unwrap();
     let Body::Process(rotated) = until(&|body| matches!(body, Body::Process(info) if info.pid == pid)) else { unreachable!() };
     assert_eq!((rotated.logs[0].path.as_str(), rotated.logs[0].inode), (format!("/proc/{pid}/fd/1").as_str(), info.logs[0].inode));
 

@@ -32,6 +32,12 @@ impl Reader {
         Ok(&self.buf)
     }
 
+    pub fn uptime_ticks(&self) -> Option<u64> {
+        let text = std::fs::read_to_string(self.roots.path("/proc/uptime")).ok()?;
+        let secs: f64 = text.split_whitespace().next()?.parse().ok()?;
+        Some((secs * 100.0) as u64)
+    }
+
     /// All process numbers.
     pub fn pids(&self) -> io::Result<Vec<u32>> {
         let names = std::fs::read_dir(self.roots.path("/proc"))?;

@@ -11,6 +11,8 @@ use std::io;
 
 /// A process that is younger than this many scans may still exec into something else.
 const YOUNG_SCANS: u32 = 10;
+/// … unless it is older than this when first seen. The kernel shows times to users in hundredths of a second everywhere.
+const OLD_TICKS: u64 = 30 * 100;
 /// Of the processes of no interest, one in so many is looked at again per scan.
 const SETTLED_TURN: u32 = 4;
 /// A rank holds a few hundred descriptors; whoever holds more is not read to the end.
@@ -45,12 +47,15 @@ pub struct Entry {
     pub helper: bool,
     pub first_scan: u32,
     last_scan: u32,
+    old_at_first: bool,
 }
 
 #[derive(Default)]
 pub struct Table {
     pub entries: HashMap<u32, Entry>,
     pub scan: u32,
+    /// `None` where /proc/uptime cannot be read: then nobody counts as old.
+    uptime_ticks: Option<u64>,
 }
 
 impl Table {
@@ -58,6 +63,7 @@ impl Table {
     pub fn refresh(&mut self, reader: &mut Reader, own_pid: Option<u32>) -> io::Result<()> {
         let pids = reader.pids()?;
         self.scan = self.scan.wrapping_add(1);
+        self.uptime_ticks = reader.uptime_ticks();
         for pid in pids {
             if Some(pid) != own_pid {
                 self.look_at(pid, reader);
@@ -93,18 +99,20 @@ impl Table {
             helper: false,
             first_scan: scan,
             last_scan: scan,
+            old_at_first: self.uptime_ticks.is_some_and(|now| now.saturating_sub(stat.start_ticks) > OLD_TICKS),
         });
         entry.ppid = stat.ppid;
         entry.dead = stat.is_dead();
         entry.last_scan = scan;
-        if execed || entry.comm.is_empty() {
+        let new = entry.first_scan == scan;
+        if execed || new {
             entry.comm = stat.comm.to_vec();
             entry.program = None;
         }
         if entry.dead {
             entry.signs = Signs::default();
             entry.gpu = Gpu::No;
-        } else if !entry.kernel_thread && (execed || entry.is_young(scan)) {
+        } else if !entry.kernel_thread && (execed || new || entry.is_young(scan)) {
             entry.program = None;
             entry.read_signs(pid, reader);
         }
@@ -170,7 +178,7 @@ impl Table {
 
 impl Entry {
     fn is_young(&self, scan: u32) -> bool {
-        scan.wrapping_sub(self.first_scan) < YOUNG_SCANS
+        !self.old_at_first && scan.wrapping_sub(self.first_scan) < YOUNG_SCANS
     }
 
     /// Old enough, and neither a rank nor near one.
