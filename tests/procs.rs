@@ -255,6 +255,22 @@ fn the_one_that_holds_the_gpu_is_the_rank_even_below_another_python() {
 }
 
 #[test]
+fn a_script_beside_the_training_gives_its_rank_back() {
+    let env = torch_env(0, 1);
+    let tree = Tree::of([
+        process(10, 1, "bash run.sh").env(&env),
+        process(11, 10, "python3 monitor.py").env(&env),
+        process(12, 10, "python3 train.py").env(&env),
+    ]);
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!(watch.ranks(), [11], "nothing tells them apart yet but age");
+    watch.gpus(&[12]);
+    watch.poll();
+    assert_eq!((watch.ranks(), watch.gpu_users()), (vec![12], vec![11]));
+}
+
+#[test]
 fn processes_side_by_side_with_one_rank_and_several_gpus_are_no_ranks() {
     let env = "SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_JOB_ID=7 SLURM_STEP_ID=0";
     let tree = Tree::of([

@@ -21,10 +21,14 @@ pub fn choose(table: &mut Table) {
     for (_, members) in families {
         let verdict = Family { table, members: &members, fans_out: &fans_out }.decide();
         for pid in members {
+            let above = verdict.keys().any(|rank| table.ancestors(*rank).any(|above| above == pid));
             let Some(entry) = table.entries.get_mut(&pid) else { continue };
             match verdict.get(&pid) {
                 Some(role) => entry.role = Some(*role),
-                None if entry.role == Some(ProcessRole::Rank) => entry.role = Some(ProcessRole::Launcher),
+                // Taken for the rank until a better one held a GPU: what started that one, or something beside it.
+                None if entry.role == Some(ProcessRole::Rank) => {
+                    entry.role = Some(if above || fans_out.contains(&pid) { ProcessRole::Launcher } else { ProcessRole::GpuUser });
+                }
                 None => {}
             }
         }
