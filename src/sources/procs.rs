@@ -1,21 +1,335 @@
-//! Placeholder.
+//! Ranks and launchers, by what /proc says: who they are, where their output goes, how they are. Groups nothing into jobs and judges
+//! nothing; opens no log and no pipe.
+//!
+//! A full scan every three seconds finds processes ([`table`], [`choose`]); the known ones are looked at every interval.
 
-use super::{Setup, Source, SourceError};
-use crate::observe::Body;
+mod choose;
+mod environ;
+mod facts;
+mod logs;
+mod mask;
+mod program;
+mod read;
+mod stat;
+mod table;
+
+use super::{Hint, Hints, Roots, Setup, Source, SourceError};
+use crate::observe::process::{ProcessGone, ProcessInfo, ProcessRole, ProcessSample};
+use crate::observe::{Body, SourceState};
+use read::{Reader, is_gone};
+use stat::{Io, Stat, Status, exit_code};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
+use table::Table;
 
-struct Nothing;
+const SCAN_EVERY: Duration = Duration::from_secs(3);
+/// A rank has hundreds of threads: they are counted once in so many looks, unless the main one is stuck itself.
+const THREADS_TURN: u32 = 5;
+/// Where NCCL's RAS service listens unless told otherwise.
+const RAS_ADDRESS: &str = "localhost:28028";
 
-impl Source for Nothing {
-    fn every(&self) -> Duration {
-        Duration::from_secs(60)
+pub fn make(setup: &mut Setup) -> Box<dyn Source> {
+    Box::new(Procs::new(setup.roots.clone(), setup.interval, setup.procs_inbox.take()).telling(setup.to_tail.clone(), setup.to_ras.clone()))
+}
+
+pub struct Procs {
+    reader: Reader,
+    interval: Duration,
+    inbox: Option<Receiver<Hint>>,
+    to_tail: Option<Hints>,
+    to_ras: Option<Hints>,
+    /// NVML's last word. `None`: it has not spoken.
+    gpu_pids: Option<HashSet<u32>>,
+    table: Table,
+    known: BTreeMap<u32, Known>,
+    polls_to_scan: u32,
+    samples: u32,
+    hidepid: bool,
+}
+
+struct Known {
+    info: ProcessInfo,
+    /// Descendants that are no ranks: data loader workers, checkpoint writers.
+    helpers: Vec<u32>,
+}
+
+impl Procs {
+    pub fn new(roots: Roots, interval: Duration, inbox: Option<Receiver<Hint>>) -> Self {
+        Procs {
+            reader: Reader::new(roots),
+            interval: interval.max(Duration::from_millis(10)),
+            inbox,
+            to_tail: None,
+            to_ras: None,
+            gpu_pids: None,
+            table: Table::default(),
+            known: BTreeMap::new(),
+            polls_to_scan: 0,
+            samples: 0,
+            hidepid: false,
+        }
     }
 
-    fn poll(&mut self, _out: &mut Vec<Body>) -> Result<(), SourceError> {
-        Err(SourceError::Absent("not built yet".into()))
+    /// Who else wants to know what is found.
+    pub fn telling(mut self, to_tail: Hints, to_ras: Hints) -> Self {
+        (self.to_tail, self.to_ras) = (Some(to_tail), Some(to_ras));
+        self
+    }
+
+    fn listen(&mut self) {
+        for hint in self.inbox.iter().flat_map(Receiver::try_iter) {
+            if let Hint::GpuPids(pids) = hint {
+                let pids: HashSet<u32> = pids.into_iter().collect();
+                if self.gpu_pids.as_ref() != Some(&pids) {
+                    self.polls_to_scan = 0;
+                }
+                self.gpu_pids = Some(pids);
+            }
+        }
+    }
+
+    /// Tells which of the known processes are gone.
+    fn reap(&mut self, out: &mut Vec<Body>) {
+        let mut gone = Vec::new();
+        for (pid, known) in &self.known {
+            let exit_code = match self.reader.read(*pid, "stat") {
+                Ok(text) => match Stat::parse(text) {
+                    Some(stat) if stat.start_ticks != known.info.start_ticks => None,
+                    // To who may not trace the process the kernel shows 0 whatever happened, and that would be a lie.
+                    Some(stat) if stat.is_dead() => stat.wait_status.map(exit_code).filter(|_| !facts::is_hidden(&known.info)),
+                    _ => continue,
+                },
+                Err(err) if is_gone(&err) => None,
+                Err(_) => continue,
+            };
+            gone.push(ProcessGone { pid: *pid, start_ticks: known.info.start_ticks, exit_code });
+        }
+        for process in gone {
+            self.known.remove(&process.pid);
+            self.table.entries.remove(&process.pid);
+            // What replaces it is likely to be there already.
+            self.polls_to_scan = 0;
+            out.push(Body::ProcessGone(process));
+        }
+    }
+
+    fn scan(&mut self, out: &mut Vec<Body>) -> Result<(), SourceError> {
+        let own_pid = self.reader.roots().is_live().then(std::process::id);
+        let listed = self.table.refresh(&mut self.reader, own_pid);
+        listed.map_err(|err| SourceError::io(&self.reader.roots().path("/proc"), &err))?;
+        self.table.weigh(&mut self.reader, self.gpu_pids.as_ref());
+        choose::choose(&mut self.table);
+        self.hidepid = self.is_hidepid();
+
+        let mut chosen: Vec<(u32, ProcessRole)> =
+            self.table.entries.iter().filter(|(_, entry)| !entry.dead).filter_map(|(pid, entry)| Some((*pid, entry.role?))).collect();
+        // Launchers first: who reads in order then knows the parent before its ranks.
+        chosen.sort_unstable_by_key(|(pid, role)| (*role != ProcessRole::Launcher, *pid));
+        for (pid, role) in chosen {
+            let Some(info) = facts::of(&mut self.reader, pid, role) else { continue };
+            match self.known.get_mut(&pid) {
+                Some(known) if known.info == info => {}
+                // Another process by now: `reap` tells first that the old one is gone.
+                Some(known) if known.info.start_ticks != info.start_ticks => {}
+                Some(known) => {
+                    known.info = info.clone();
+                    out.push(Body::Process(info));
+                }
+                None => {
+                    out.push(Body::Process(info.clone()));
+                    self.known.insert(pid, Known { info, helpers: Vec::new() });
+                }
+            }
+        }
+        self.assign_helpers();
+        self.tell_others();
+        Ok(())
+    }
+
+    fn assign_helpers(&mut self) {
+        let children = self.table.children();
+        let pids: HashSet<u32> = self.known.keys().copied().collect();
+        for (pid, known) in &mut self.known {
+            known.helpers.clear();
+            if known.info.role != ProcessRole::Launcher {
+                collect_helpers(*pid, &children, &pids, &mut known.helpers);
+            }
+        }
+    }
+
+    fn tell_others(&self) {
+        if let Some(to_tail) = &self.to_tail {
+            let mut inodes = BTreeSet::new();
+            let files = self.known.values().flat_map(|known| &known.info.logs).filter(|log| log.inode.is_some());
+            // Ranks often share a file, under its name or as /proc/PID/fd/1.
+            let paths: Vec<PathBuf> =
+                files.filter(|log| inodes.insert((log.device, log.inode))).map(|log| PathBuf::from(&log.path)).collect();
+            if !paths.is_empty() {
+                to_tail.send(Hint::Logs(paths));
+            }
+        }
+        if let Some(to_ras) = &self.to_ras {
+            let addresses: BTreeSet<String> = self.known.values().filter_map(|known| ras_address(&known.info)).collect();
+            if !addresses.is_empty() {
+                to_ras.send(Hint::RasAddresses(addresses.into_iter().collect()));
+            }
+        }
+    }
+
+    fn sample(&mut self) -> Vec<ProcessSample> {
+        self.samples = self.samples.wrapping_add(1);
+        let turn = self.samples;
+        let mut samples = Vec::with_capacity(self.known.len());
+        for (pid, known) in &self.known {
+            let Some(stat) = self.reader.read(*pid, "stat").ok().and_then(Stat::parse) else { continue };
+            if stat.start_ticks != known.info.start_ticks || stat.is_dead() {
+                continue;
+            }
+            let mut sample = ProcessSample {
+                pid: *pid,
+                state: Some(stat.state),
+                cpu_ticks: Some(stat.cpu_ticks),
+                threads: Some(stat.threads),
+                ..ProcessSample::default()
+            };
+            // Not stat's rss: that counts pages, whose size another host need not share.
+            sample.rss_bytes = self.reader.read(*pid, "status").ok().and_then(|text| Status::parse(text).rss_bytes);
+            if let Some(io) = io_with_helpers(&mut self.reader, *pid, &known.helpers) {
+                sample.rchar_bytes = Some(io.rchar);
+                sample.wchar_bytes = Some(io.wchar);
+                sample.read_bytes = Some(io.read);
+                sample.write_bytes = Some(io.write);
+            }
+            let due = turn.wrapping_add(*pid) % THREADS_TURN == 0;
+            if known.info.role != ProcessRole::Launcher && (due || sample.state == Some('D')) {
+                sample.threads_in_d = threads_in_d(&mut self.reader, *pid);
+            }
+            samples.push(sample);
+        }
+        samples
+    }
+
+    /// hidepid hides other users' processes, unless we are privileged: then process 1 can be read nevertheless.
+    fn is_hidepid(&mut self) -> bool {
+        let mounts = std::fs::read(self.reader.roots().path("/proc/mounts")).unwrap_or_default();
+        let hiding = mounts.split(|b| *b == b'\n').any(|line| {
+            let mut words = line.split(|b| *b == b' ').skip(1);
+            let (at, kind, options) = (words.next(), words.next(), words.next());
+            at == Some(b"/proc")
+                && kind == Some(b"proc")
+                && options
+                    .unwrap_or_default()
+                    .split(|b| *b == b',')
+                    .any(|o| o.starts_with(b"hidepid=") && o != b"hidepid=0" && o != b"hidepid=off")
+        });
+        hiding && self.reader.read(1, "stat").is_err()
+    }
+
+    fn polls_per_scan(&self) -> u32 {
+        u32::try_from(SCAN_EVERY.as_millis().div_ceil(self.interval.as_millis().max(1))).unwrap_or(u32::MAX).max(1)
     }
 }
 
-pub fn make(_setup: &mut Setup) -> Box<dyn Source> {
-    Box::new(Nothing)
+impl Source for Procs {
+    fn every(&self) -> Duration {
+        if self.known.is_empty() { SCAN_EVERY } else { self.interval }
+    }
+
+    fn poll(&mut self, out: &mut Vec<Body>) -> Result<(), SourceError> {
+        self.listen();
+        self.reap(out);
+        if self.polls_to_scan == 0 || self.known.is_empty() {
+            self.scan(out)?;
+            self.polls_to_scan = self.polls_per_scan();
+        }
+        self.polls_to_scan -= 1;
+        if self.known.is_empty() {
+            let mut text = "no process of a training job found".to_owned();
+            if self.hidepid {
+                text.push_str("; ");
+                text.push_str(HIDEPID);
+            }
+            return Err(SourceError::Absent(text));
+        }
+        let processes = self.sample();
+        if !processes.is_empty() {
+            out.push(Body::Processes { processes });
+        }
+        Ok(())
+    }
+
+    fn remark(&self) -> Option<(SourceState, String)> {
+        let hidden = self.known.values().filter(|known| facts::is_hidden(&known.info)).count();
+        let mut texts = Vec::new();
+        if hidden > 0 {
+            texts.push(format!(
+                "{hidden} of {} processes belong to other users: environ and logs are hidden; run as the job's user or root",
+                self.known.len()
+            ));
+        }
+        if self.hidepid {
+            texts.push(HIDEPID.to_owned());
+        }
+        (!texts.is_empty()).then(|| (SourceState::Ok, texts.join("; ")))
+    }
+}
+
+const HIDEPID: &str = "/proc is mounted with hidepid: only own processes are seen";
+
+fn collect_helpers(pid: u32, children: &HashMap<u32, Vec<u32>>, known: &HashSet<u32>, helpers: &mut Vec<u32>) {
+    const MOST: usize = 1024;
+    let mut todo = vec![pid];
+    while let Some(parent) = todo.pop() {
+        for child in children.get(&parent).into_iter().flatten() {
+            if !known.contains(child) && *child != pid && !helpers.contains(child) && helpers.len() < MOST {
+                helpers.push(*child);
+                todo.push(*child);
+            }
+        }
+    }
+}
+
+/// When a helper ends, the kernel adds its counters to those of its parent: the sum stays cumulative.
+fn io_with_helpers(reader: &mut Reader, pid: u32, helpers: &[u32]) -> Option<Io> {
+    let own = reader.read(pid, "io").ok().and_then(Io::parse)?;
+    Some(helpers.iter().fold(own, |sum, helper| match reader.read(*helper, "io").ok().and_then(Io::parse) {
+        Some(io) => sum.plus(io),
+        None => sum,
+    }))
+}
+
+fn threads_in_d(reader: &mut Reader, pid: u32) -> Option<u32> {
+    let tids: Vec<u32> =
+        std::fs::read_dir(reader.path(pid, "task")).ok()?.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
+    let stuck = tids.iter().filter(|tid| {
+        let text = reader.read(pid, &format!("task/{tid}/stat"));
+        text.ok().and_then(Stat::parse).is_some_and(|stat| stat.state == 'D')
+    });
+    u32::try_from(stuck.count()).ok()
+}
+
+/// Where the RAS service of this process's job would answer.
+fn ras_address(info: &ProcessInfo) -> Option<String> {
+    let variable = |name: &str| info.env.as_ref()?.get(name).map(String::as_str);
+    match info.role {
+        ProcessRole::Launcher => None,
+        // Who knows what another user's process was told: the usual address is worth a try.
+        _ if info.env.is_none() => Some(RAS_ADDRESS.to_owned()),
+        ProcessRole::GpuUser => None,
+        ProcessRole::Rank if variable("NCCL_RAS_ENABLE") == Some("0") => None,
+        ProcessRole::Rank => Some(variable("NCCL_RAS_ADDR").unwrap_or(RAS_ADDRESS).to_owned()),
+    }
+}
+
+/// Bytes from another process as text that cannot move a cursor.
+fn printable(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+fn bounded(bytes: &[u8], chars: usize) -> String {
+    // A character has at most four bytes.
+    let enough = &bytes[..bytes.len().min(chars * 4)];
+    printable(enough).chars().take(chars).collect()
 }

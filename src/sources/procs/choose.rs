@@ -1,0 +1,197 @@
+//! Which of the processes that carry a rank in their environment is the rank. Reads no files.
+//!
+//! Everything below a launcher inherits the rank: `bash run.sh` → `python train.py` → eight data loader workers all say `RANK=3`.
+//! Processes joined by parenthood with the same rank form a family, and each family has one rank: the one that holds a GPU; else the
+//! topmost that is no shell and no launcher.
+
+use super::environ::RankKey;
+use super::program::Program;
+use super::table::{Gpu, LAUNCHER_LEVELS, Table};
+use crate::observe::process::ProcessRole;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A process that appears below a wrapper while we watch may be a step before the training (`pip install`): it is given this many
+/// scans to hold a GPU or to leave.
+const FRESH_SCANS: u32 = 2;
+
+/// Sets `role` and `helper` of every process that matters.
+pub fn choose(table: &mut Table) {
+    let families = families(table);
+    let fans_out = fans_out(table, &families);
+    for (_, members) in families {
+        let verdict = Family { table, members: &members, fans_out: &fans_out }.decide();
+        for pid in members {
+            let above = verdict.keys().any(|rank| table.ancestors(*rank).any(|above| above == pid));
+            let Some(entry) = table.entries.get_mut(&pid) else { continue };
+            match verdict.get(&pid) {
+                Some(role) => entry.role = Some(*role),
+                // Taken for the rank until a better one held a GPU: what started that one, or something beside it.
+                None if entry.role == Some(ProcessRole::Rank) => {
+                    entry.role = Some(if above || fans_out.contains(&pid) { ProcessRole::Launcher } else { ProcessRole::GpuUser });
+                }
+                None => {}
+            }
+        }
+        mark_helpers(table, &verdict);
+    }
+    choose_gpu_users(table);
+    choose_launchers(table);
+}
+
+/// Members by the topmost of their family.
+fn families(table: &Table) -> BTreeMap<u32, Vec<u32>> {
+    let mut families: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (pid, entry) in &table.entries {
+        if let Some(key) = entry.signs.key {
+            families.entry(head(table, *pid, key)).or_default().push(*pid);
+        }
+    }
+    for members in families.values_mut() {
+        members.sort_unstable_by_key(|pid| (table.get(*pid).map(|entry| entry.start_ticks), *pid));
+    }
+    families
+}
+
+fn head(table: &Table, pid: u32, key: RankKey) -> u32 {
+    table.ancestors(pid).take_while(|above| table.key(*above) == Some(key)).last().unwrap_or(pid)
+}
+
+/// Who has another rank below itself: a launcher, whatever its name.
+fn fans_out(table: &Table, families: &BTreeMap<u32, Vec<u32>>) -> BTreeSet<u32> {
+    let below = families.keys().flat_map(|head| table.ancestors(*head).map(move |above| (*head, above)));
+    below.filter(|(head, above)| table.key(*above).is_some() && table.key(*above) != table.key(*head)).map(|(_, above)| above).collect()
+}
+
+struct Family<'a> {
+    table: &'a Table,
+    /// Oldest first.
+    members: &'a [u32],
+    fans_out: &'a BTreeSet<u32>,
+}
+
+impl Family<'_> {
+    fn decide(&self) -> BTreeMap<u32, ProcessRole> {
+        let holders = self.topmost(|pid| self.holds_gpu(pid));
+        let sitting = self.members.iter().copied().find(|pid| self.role(*pid) == Some(ProcessRole::Rank));
+        match (sitting, holders.as_slice()) {
+            (Some(rank), [_, ..]) if self.holds_gpu(rank) => BTreeMap::from([(rank, ProcessRole::Rank)]),
+            // The last of several that were side by side is no more the rank than the others were.
+            (_, [one]) if self.role(*one) == Some(ProcessRole::GpuUser) => BTreeMap::from([(*one, ProcessRole::GpuUser)]),
+            (_, [one]) => BTreeMap::from([(*one, ProcessRole::Rank)]),
+            // Side by side with the same rank: the number says nothing about any of them.
+            (_, [_, _, ..]) => holders.iter().map(|pid| (*pid, ProcessRole::GpuUser)).collect(),
+            (Some(rank), []) if !self.fans_out.contains(&rank) => BTreeMap::from([(rank, ProcessRole::Rank)]),
+            (_, []) => self.without_gpu().map(|rank| (rank, ProcessRole::Rank)).into_iter().collect(),
+        }
+    }
+
+    fn holds_gpu(&self, pid: u32) -> bool {
+        self.table.get(pid).is_some_and(|entry| {
+            let trains = !matches!(entry.runs(), Program::Monitor | Program::Launcher | Program::Wrapper | Program::Helper);
+            // What a helper has open it may have inherited from the rank.
+            entry.gpu == Gpu::Nvml && trains || entry.gpu == Gpu::OpenDevice && trains && !entry.helper
+        })
+    }
+
+    fn role(&self, pid: u32) -> Option<ProcessRole> {
+        self.table.get(pid)?.role
+    }
+
+    fn runs(&self, pid: u32) -> Program {
+        self.table.get(pid).map_or(Program::Other, |entry| entry.runs())
+    }
+
+    fn without_gpu(&self) -> Option<u32> {
+        let wrapped = self.members.iter().any(|pid| matches!(self.runs(*pid), Program::Wrapper | Program::Launcher));
+        let free = |pid: u32| self.table.get(pid).is_some_and(|entry| !entry.helper) && !self.fans_out.contains(&pid);
+        let mut heads = self.topmost(|pid| self.runs(pid).can_train() && free(pid));
+        heads.sort_by_key(|pid| self.runs(*pid) != Program::Python);
+        let chosen = heads.first().copied().or_else(|| {
+            let tools =
+                self.topmost(|pid| self.runs(pid) == Program::Tool && free(pid) && !self.table.get(pid).is_some_and(|e| e.signs.in_pod));
+            if wrapped { None } else { tools.first().copied() }
+        })?;
+        let entry = self.table.get(chosen)?;
+        let fresh = entry.first_scan > 1 && self.table.scan.wrapping_sub(entry.first_scan) < FRESH_SCANS;
+        (!(fresh && wrapped)).then_some(chosen)
+    }
+
+    /// Those of whom `is` holds, but of no member above them. Oldest first.
+    fn topmost(&self, is: impl Fn(u32) -> bool) -> Vec<u32> {
+        let fit = |pid: u32| self.members.contains(&pid) && is(pid);
+        self.members.iter().copied().filter(|pid| is(*pid) && !self.table.ancestors(*pid).any(fit)).collect()
+    }
+}
+
+fn mark_helpers(table: &mut Table, verdict: &BTreeMap<u32, ProcessRole>) {
+    for rank in verdict.keys() {
+        let key = table.key(*rank);
+        let below: Vec<u32> = table
+            .entries
+            .iter()
+            .filter(|(pid, entry)| {
+                entry.signs.key == key && entry.role.is_none() && !entry.helper && table.ancestors(**pid).any(|above| above == *rank)
+            })
+            .map(|(pid, _)| *pid)
+            .collect();
+        for pid in below {
+            if let Some(entry) = table.entries.get_mut(&pid) {
+                entry.helper = true;
+            }
+        }
+    }
+}
+
+fn choose_gpu_users(table: &mut Table) {
+    let users: Vec<u32> = table
+        .entries
+        .iter()
+        .filter(|(_, entry)| entry.signs.key.is_none() && entry.role.is_none() && !entry.dead)
+        .filter(|(_, entry)| !matches!(entry.runs(), Program::Monitor | Program::Launcher | Program::Helper))
+        .filter(|(_, entry)| match entry.gpu {
+            Gpu::No => false,
+            Gpu::Nvml => true,
+            // A forked child has its parent's descriptors.
+            Gpu::OpenDevice => table.get(entry.ppid).is_none_or(|parent| parent.gpu == Gpu::No),
+        })
+        .map(|(pid, _)| *pid)
+        .collect();
+    for pid in users {
+        if let Some(entry) = table.entries.get_mut(&pid) {
+            entry.role = Some(ProcessRole::GpuUser);
+        }
+    }
+}
+
+fn choose_launchers(table: &mut Table) {
+    let workers: Vec<u32> = table
+        .entries
+        .iter()
+        .filter(|(_, entry)| matches!(entry.role, Some(ProcessRole::Rank | ProcessRole::GpuUser)))
+        .map(|(pid, _)| *pid)
+        .collect();
+    let mut ranks_of_parent: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut launchers = BTreeSet::new();
+    for pid in &workers {
+        let Some(entry) = table.get(*pid) else { continue };
+        if entry.role == Some(ProcessRole::Rank) {
+            *ranks_of_parent.entry(entry.ppid).or_default() += 1;
+        }
+        launchers.extend(
+            table.ancestors(*pid).take(LAUNCHER_LEVELS).filter(|above| table.get(*above).is_some_and(|e| e.runs() == Program::Launcher)),
+        );
+        // The srun client is nobody's ancestor: its tasks are children of slurmstepd. But it has the job's output.
+        if let Some(job) = &entry.signs.slurm_job {
+            let clients = table.entries.iter().filter(|(_, e)| e.comm == b"srun" && e.signs.slurm_job.as_ref() == Some(job));
+            launchers.extend(clients.map(|(pid, _)| *pid));
+        }
+    }
+    // A script of one's own that starts several ranks.
+    let own = ranks_of_parent.iter().filter(|(pid, ranks)| **ranks > 1 && table.get(**pid).is_some_and(|e| e.runs() == Program::Python));
+    launchers.extend(own.map(|(pid, _)| *pid));
+    for pid in launchers {
+        if let Some(entry) = table.entries.get_mut(&pid).filter(|entry| entry.role.is_none() && !entry.dead) {
+            entry.role = Some(ProcessRole::Launcher);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The initial environment of a process: which rank it says it is, and the variables that may be shown. Everything else in it
+//! (tokens, home directories) is never taken.
+
+use super::mask;
+use super::stat::number;
+use std::collections::BTreeMap;
+
+/// Who gave the rank. In order of precedence: below srun, torchrun's own numbers are the true ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Family {
+    Torch,
+    OpenMpi,
+    Mvapich,
+    Pmi,
+    Pmix,
+    Slurm,
+    Kubernetes,
+}
+
+/// The rank that an environment names. Wrappers and data loader workers inherit it, so it does not name a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RankKey {
+    pub family: Family,
+    pub rank: u32,
+    /// `None` only where the launcher does not say it (PMIx).
+    pub world: Option<u32>,
+}
+
+/// Rank variable, and the variables of which one must be there too.
+const RANKS: &[(Family, &str, &[&str])] = &[
+    (Family::Torch, "RANK", &["WORLD_SIZE"]),
+    (Family::OpenMpi, "OMPI_COMM_WORLD_RANK", &["OMPI_COMM_WORLD_SIZE"]),
+    (Family::Mvapich, "MV2_COMM_WORLD_RANK", &["MV2_COMM_WORLD_SIZE"]),
+    (Family::Pmi, "PMI_RANK", &["PMI_SIZE"]),
+    (Family::Pmix, "PMIX_RANK", &["PMIX_NAMESPACE"]),
+    (Family::Slurm, "SLURM_PROCID", &["SLURM_NTASKS", "SLURM_STEP_NUM_TASKS", "SLURM_NPROCS"]),
+    (Family::Kubernetes, "JOB_COMPLETION_INDEX", &["WORLD_SIZE"]),
+];
+
+const SHOWN: &[&str] = &[
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "GROUP_WORLD_SIZE",
+    "ROLE_RANK",
+    "ROLE_WORLD_SIZE",
+    "NODE_RANK",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "OMPI_COMM_WORLD_NODE_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "MV2_COMM_WORLD_RANK",
+    "MV2_COMM_WORLD_LOCAL_RANK",
+    "MV2_COMM_WORLD_SIZE",
+    "MV2_COMM_WORLD_LOCAL_SIZE",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "PMI_LOCAL_RANK",
+    "PMI_LOCAL_SIZE",
+    "MPI_LOCALRANKID",
+    "MPI_LOCALNRANKS",
+    "PMIX_RANK",
+    "PMIX_NAMESPACE",
+    "SLURM_JOB_ID",
+    "SLURM_JOBID",
+    "SLURM_STEP_ID",
+    "SLURM_STEPID",
+    "SLURM_PROCID",
+    "SLURM_LOCALID",
+    "SLURM_NTASKS",
+    "SLURM_STEP_NUM_TASKS",
+    "SLURM_NPROCS",
+    "SLURM_NNODES",
+    "SLURM_NODEID",
+    "SLURM_JOB_NAME",
+    "PET_NNODES",
+    "PET_NODE_RANK",
+    "JOB_COMPLETION_INDEX",
+    "HOSTNAME",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "NVIDIA_VISIBLE_DEVICES",
+    "OMP_NUM_THREADS",
+    "UCX_NET_DEVICES",
+    "PYTORCH_CUDA_ALLOC_CONF",
+];
+
+const SHOWN_PREFIXES: &[&str] = &["NCCL_", "FI_", "OFI_", "TORCH_", "TORCHELASTIC_"];
+
+/// Its value is an address of the cluster: that it is there says enough.
+const POD: &str = "KUBERNETES_SERVICE_HOST";
+
+const MAX_VALUE_CHARS: usize = 256;
+const MAX_SHOWN: usize = 256;
+
+/// What finding ranks needs of an environment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Signs {
+    pub key: Option<RankKey>,
+    pub slurm_job: Option<String>,
+    /// In a pod every process carries the pod's variables, even `sleep infinity`.
+    pub in_pod: bool,
+}
+
+impl Signs {
+    pub fn read(raw: &[u8]) -> Self {
+        let mut signs = Signs::default();
+        let mut ranks: [Option<u32>; RANKS.len()] = [None; RANKS.len()];
+        let mut worlds: [Option<Option<u32>>; RANKS.len()] = [None; RANKS.len()];
+        for (name, value) in variables(raw) {
+            match name {
+                b"SLURM_JOB_ID" => signs.slurm_job = Some(super::printable(value)),
+                _ if name == POD.as_bytes() => signs.in_pod = true,
+                _ => {}
+            }
+            for (at, (_, rank, world)) in RANKS.iter().enumerate() {
+                if name == rank.as_bytes() {
+                    ranks[at] = number(value);
+                } else if world.iter().any(|w| w.as_bytes() == name) {
+                    worlds[at] = Some(number(value));
+                }
+            }
+        }
+        signs.key = RANKS.iter().zip(ranks).zip(worlds).find_map(|(((family, _, _), rank), world)| {
+            let (rank, world) = (rank?, world?);
+            (world.is_some() || *family == Family::Pmix).then_some(RankKey { family: *family, rank, world })
+        });
+        signs
+    }
+}
+
+/// The variables that may be shown. A name that smells of a secret is never taken, whatever its prefix.
+pub fn shown(raw: &[u8]) -> BTreeMap<String, String> {
+    variables(raw)
+        .filter_map(|(name, value)| {
+            let name = std::str::from_utf8(name).ok()?;
+            if name == POD {
+                return Some((name.to_owned(), "set".to_owned()));
+            }
+            let wanted = SHOWN.contains(&name) || SHOWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+            let plain = !mask::is_secret_name(name) && name.bytes().all(|b| b.is_ascii_graphic());
+            (wanted && plain).then(|| (name.to_owned(), mask::value(&super::bounded(value, MAX_VALUE_CHARS))))
+        })
+        .take(MAX_SHOWN)
+        .collect()
+}
+
+/// One variable, unbounded and unmasked: for paths that are to be opened.
+pub fn variable<'a>(raw: &'a [u8], wanted: &str) -> Option<&'a [u8]> {
+    variables(raw).find(|(name, _)| *name == wanted.as_bytes()).map(|(_, value)| value)
+}
+
+fn variables(raw: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    raw.split(|b| *b == 0).filter_map(|entry| {
+        let equals = memchr::memchr(b'=', entry)?;
+        Some((&entry[..equals], &entry[equals + 1..]))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(env: &str) -> Option<RankKey> {
+        Signs::read(env.replace(' ', "\0").as_bytes()).key
+    }
+
+    #[test]
+    fn every_family_needs_a_rank_and_a_world() {
+        let is = |family, rank, world| Some(RankKey { family, rank, world });
+        assert_eq!(key("RANK=3 WORLD_SIZE=8"), is(Family::Torch, 3, Some(8)));
+        assert_eq!(key("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2"), is(Family::OpenMpi, 1, Some(2)));
+        assert_eq!(key("MV2_COMM_WORLD_RANK=1 MV2_COMM_WORLD_SIZE=2"), is(Family::Mvapich, 1, Some(2)));
+        assert_eq!(key("PMI_RANK=1 PMI_SIZE=2"), is(Family::Pmi, 1, Some(2)));
+        assert_eq!(key("PMIX_RANK=1 PMIX_NAMESPACE=prterun-x@1"), is(Family::Pmix, 1, None));
+        assert_eq!(key("SLURM_PROCID=4 SLURM_NTASKS=16"), is(Family::Slurm, 4, Some(16)));
+        assert_eq!(key("JOB_COMPLETION_INDEX=1 WORLD_SIZE=2"), is(Family::Kubernetes, 1, Some(2)));
+        for lone in ["RANK=3", "WORLD_SIZE=8", "RANK=x WORLD_SIZE=8", "RANK=1 WORLD_SIZE=many", "PMIX_RANK=1", ""] {
+            assert_eq!(key(lone), None, "{lone}");
+        }
+    }
+
+    #[test]
+    fn torchrun_wins_over_srun() {
+        let both = key("SLURM_PROCID=0 SLURM_NTASKS=2 RANK=5 WORLD_SIZE=16");
+        assert_eq!(both, Some(RankKey { family: Family::Torch, rank: 5, world: Some(16) }));
+    }
+
+    #[test]
+    fn only_listed_variables_are_taken_and_secrets_never() {
+        let raw = b"RANK=0\0HOME=/home/me\0NCCL_DEBUG=INFO\0NCCL_API_KEY=x\0TORCH_SECRET=x\0AWS_SECRET_ACCESS_KEY=x\0FI_PROVIDER=efa\0\
+            SLURM_JOB_NAME=run\0SLURM_JWT=x\0KUBERNETES_SERVICE_HOST=10.0.0.1\0TORCH_X=hf_AbCdEfGhIjKlMnOp0123\0nonsense";
+        let shown: Vec<String> = shown(raw).into_iter().map(|(k, v)| format!("{k}={v}")).collect();
+        assert_eq!(
+            shown,
+            ["FI_PROVIDER=efa", "KUBERNETES_SERVICE_HOST=set", "NCCL_DEBUG=INFO", "RANK=0", "SLURM_JOB_NAME=run", "TORCH_X=***"]
+        );
+    }
+
+    #[test]
+    fn a_value_is_bounded() {
+        let raw = format!("NCCL_TOPO={}", "é".repeat(1000));
+        assert_eq!(shown(raw.as_bytes())["NCCL_TOPO"].chars().count(), 256);
+    }
+}

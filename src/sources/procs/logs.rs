@@ -1,0 +1,111 @@
+//! Where the output of a process goes, and which log NCCL writes for it. Asks for names and inodes; opens nothing, because who reads
+//! from a pipe steals from its reader.
+
+use super::environ;
+use super::read::{Reader, is_gone};
+use crate::observe::process::{LogVia, ProcessLog};
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What fd 1 and 2 are.
+///
+/// # Errors
+/// Only what is worth telling: that the links may not be read.
+pub fn output(reader: &Reader, pid: u32) -> io::Result<Vec<ProcessLog>> {
+    let mut logs = Vec::new();
+    for (fd, via) in [("fd/1", LogVia::Stdout), ("fd/2", LogVia::Stderr)] {
+        let magic = reader.path(pid, fd);
+        match std::fs::read_link(&magic) {
+            Ok(target) => logs.push(one_output(reader, via, &magic, &target)),
+            // Closed, or the process left.
+            Err(err) if is_gone(&err) => {}
+            Err(err) => return Err(err),
+        }
+    }
+    Ok(logs)
+}
+
+fn one_output(reader: &Reader, via: LogVia, magic: &Path, target: &Path) -> ProcessLog {
+    // stat follows the link to the open file itself, even where its name is gone or belongs to another mount namespace.
+    match std::fs::metadata(magic).ok().filter(Metadata::is_file) {
+        None => ProcessLog { via, path: super::printable(target.as_os_str().as_bytes()), inode: None, device: None },
+        Some(open) => {
+            let named = [target.to_path_buf(), reader.roots().path(target)];
+            let path = named.into_iter().find(|path| is_same(path, &open)).unwrap_or_else(|| magic.to_path_buf());
+            regular(via, path, magic, &open)
+        }
+    }
+}
+
+/// `NCCL_DEBUG_FILE` as NCCL itself expands it, if that file is there by now.
+pub fn nccl_debug_file(reader: &Reader, pid: u32, ns_pid: u32, environ: &[u8]) -> Option<ProcessLog> {
+    let pattern = environ::variable(environ, "NCCL_DEBUG_FILE").filter(|pattern| !pattern.is_empty())?;
+    // A container has a name of its own, which only its processes know.
+    let host = std::fs::read(reader.roots().path("/proc/sys/kernel/hostname")).unwrap_or_default();
+    let pod = environ::variable(environ, "HOSTNAME").unwrap_or_default();
+    [host.trim_ascii(), pod].into_iter().find_map(|host| {
+        let name = expand(pattern, host, ns_pid);
+        let relative = Path::new(std::ffi::OsStr::from_bytes(&name));
+        find_in_view(reader, pid, relative)
+    })
+}
+
+/// Looks for a file by the name that the process gives it: its root and working directory may not be ours.
+fn find_in_view(reader: &Reader, pid: u32, name: &Path) -> Option<ProcessLog> {
+    let (theirs, ours) = match name.strip_prefix("/") {
+        Ok(below) => (reader.path(pid, "root").join(below), reader.roots().path(name)),
+        Err(_) => {
+            let cwd = reader.path(pid, "cwd");
+            (cwd.join(name), std::fs::read_link(&cwd).ok()?.join(name))
+        }
+    };
+    let at = |path: &PathBuf| std::fs::metadata(path).ok().filter(Metadata::is_file);
+    match at(&theirs) {
+        Some(open) if is_same(&ours, &open) => Some(regular(LogVia::NcclDebugFile, ours, &theirs, &open)),
+        Some(open) => Some(regular(LogVia::NcclDebugFile, theirs.clone(), &theirs, &open)),
+        None => at(&ours).map(|open| regular(LogVia::NcclDebugFile, ours.clone(), &ours, &open)),
+    }
+}
+
+fn expand(pattern: &[u8], host: &[u8], pid: u32) -> Vec<u8> {
+    let mut name = Vec::with_capacity(pattern.len() + 16);
+    let mut rest = pattern.iter().copied();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            name.push(byte);
+            continue;
+        }
+        match rest.next() {
+            Some(b'h') => name.extend(host.split(|b| *b == b'.').next().unwrap_or_default()),
+            Some(b'p') => name.extend(pid.to_string().bytes()),
+            Some(b'%') => name.push(b'%'),
+            Some(other) => name.extend([b'%', other]),
+            None => name.push(b'%'),
+        }
+    }
+    name
+}
+
+fn is_same(path: &Path, open: &Metadata) -> bool {
+    path.to_str().is_some() && std::fs::metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == (open.dev(), open.ino()))
+}
+
+fn regular(via: LogVia, path: PathBuf, otherwise: &Path, open: &Metadata) -> ProcessLog {
+    let path = path.to_str().unwrap_or_else(|| otherwise.to_str().unwrap_or_default()).to_owned();
+    ProcessLog { via, path, inode: Some(open.ino()), device: Some(open.dev()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pattern_is_expanded_as_nccl_does() {
+        let expanded = |pattern: &str| String::from_utf8(expand(pattern.as_bytes(), b"node-1.cluster.local", 42)).unwrap();
+        assert_eq!(expanded("/logs/nccl.%h.%p.log"), "/logs/nccl.node-1.42.log");
+        assert_eq!(expanded("100%%-%x-%"), "100%-%x-%");
+    }
+}

@@ -1,0 +1,228 @@
+//! Keeps secrets out of what is shown and recorded. Rather one `***` too many than one password on a tape.
+
+pub const MASK: &str = "***";
+
+const SECRET_WORDS: &[&str] = &["TOKEN", "KEY", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
+
+/// Values that give themselves away: prefix, how many more characters at least, and which besides letters and digits.
+const SECRET_SHAPES: &[(&str, usize, &str)] = &[
+    ("hf_", 16, ""),
+    ("AKIA", 12, ""),
+    ("ASIA", 12, ""),
+    ("sk-", 16, "-_"),
+    ("nvapi-", 16, "-_"),
+    ("ghp_", 16, ""),
+    ("gho_", 16, ""),
+    ("ghs_", 16, ""),
+    ("github_pat_", 16, "_"),
+    ("glpat-", 16, "-_"),
+    ("xoxb-", 16, "-"),
+    ("xoxp-", 16, "-"),
+    ("AIza", 16, "-_"),
+    ("eyJ", 24, "-_."),
+];
+
+/// Is this the name of something secret?
+pub fn is_secret_name(name: &str) -> bool {
+    // Every trainer has --tokenizer-something, which nobody wants hidden.
+    let name = name.to_ascii_uppercase().replace("TOKENIZER", "");
+    SECRET_WORDS.iter().any(|word| name.contains(word))
+}
+
+/// `--max-tokens 4096` is a count.
+fn is_count(name: &str, value: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    let numeric = value.replace('_', "").parse::<f64>().is_ok();
+    numeric && !is_secret_name(&name.replace("TOKENS", ""))
+}
+
+/// The arguments with every secret replaced.
+pub fn arguments(args: &[String]) -> Vec<String> {
+    let mut pending = None;
+    args.iter()
+        .map(|arg| {
+            // A whole script in one argument (`bash -c "export HF_TOKEN=…; python …"`) is words within a word.
+            if arg.contains(char::is_whitespace) { script(arg, &mut pending) } else { word(arg, &mut pending) }
+        })
+        .map(|arg| shapes(&arg))
+        .collect()
+}
+
+/// A value without the parts that look like a secret.
+pub fn value(text: &str) -> String {
+    shapes(text)
+}
+
+/// What the word before says about the next one.
+type Pending = Option<String>;
+
+fn word(text: &str, pending: &mut Pending) -> String {
+    if let Some(name) = pending.take().filter(|name| !text.starts_with("--") && !is_count(name, text)) {
+        // `--header "Authorization: Bearer xyz"`: the scheme is no secret, what follows is.
+        *pending = text.eq_ignore_ascii_case("bearer").then_some(name);
+        return if pending.is_some() { text.into() } else { MASK.into() };
+    }
+    // `--env=HF_TOKEN=abc` has two names.
+    let mut start = 0;
+    while let Some(equals) = text[start..].find('=').map(|at| start + at) {
+        let (name, rest) = (&text[start..equals], &text[equals + 1..]);
+        if is_secret_name(name) && !is_count(name, rest) {
+            return format!("{}{MASK}", &text[..=equals]);
+        }
+        start = equals + 1;
+    }
+    if let Some(colon) = secret_before_colon(text) {
+        return format!("{}{MASK}", &text[..=colon]);
+    }
+    let names_next = text.starts_with('-') || text.ends_with(':') || text.eq_ignore_ascii_case("bearer");
+    if names_next && (is_secret_name(text) || text.trim_end_matches(':').eq_ignore_ascii_case("bearer")) {
+        *pending = Some(text.trim_matches(['-', ':']).to_owned());
+    }
+    text.into()
+}
+
+/// `{"api_key":"…"}` and `api_key:…`: where the colon is.
+fn secret_before_colon(text: &str) -> Option<usize> {
+    let mut start = 0;
+    while let Some(colon) = text[start..].find(':').map(|at| start + at) {
+        let name = text[..colon].rsplit(['{', ',', ';', '/', '=']).next().unwrap_or_default();
+        if colon + 1 < text.len() && is_secret_name(name) {
+            return Some(colon);
+        }
+        start = colon + 1;
+    }
+    None
+}
+
+fn script(text: &str, pending: &mut Pending) -> String {
+    let mut masked = String::with_capacity(text.len());
+    // A quoted secret may hold spaces: hidden up to the closing quote.
+    let mut open_quote: Option<char> = None;
+    for piece in text.split_inclusive(char::is_whitespace) {
+        let bare = piece.trim_end();
+        let space = &piece[bare.len()..];
+        if let Some(quote) = open_quote {
+            if bare.contains(quote) {
+                open_quote = None;
+            }
+            continue;
+        }
+        if bare.is_empty() {
+            masked.push_str(space);
+            continue;
+        }
+        let shown = word(bare, pending);
+        if shown.ends_with(MASK) && !bare.ends_with(MASK) {
+            let hidden = &bare[shown.len().saturating_sub(MASK.len()).min(bare.len())..];
+            open_quote = hidden.chars().next().filter(|c| matches!(c, '"' | '\'') && hidden.matches(*c).count() == 1);
+        }
+        masked.push_str(&shown);
+        masked.push_str(space);
+    }
+    masked
+}
+
+/// Replaces what looks like a secret wherever it stands: well-known prefixes, and the user part of a URL.
+fn shapes(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut before = ' ';
+    while let Some(first) = rest.chars().next() {
+        let found = if before.is_ascii_alphanumeric() { None } else { shape_len(rest) };
+        let skipped = match found.or_else(|| url_user_len(&out, rest)) {
+            Some(len) => {
+                out.push_str(MASK);
+                len
+            }
+            None => {
+                out.push(first);
+                first.len_utf8()
+            }
+        };
+        before = rest[..skipped].chars().next_back().unwrap_or(' ');
+        rest = &rest[skipped..];
+    }
+    out
+}
+
+fn shape_len(text: &str) -> Option<usize> {
+    SECRET_SHAPES.iter().find_map(|(prefix, least, also)| {
+        let tail = text.strip_prefix(prefix)?;
+        let len = tail.bytes().take_while(|b| b.is_ascii_alphanumeric() || also.as_bytes().contains(b)).count();
+        let random = tail[..len].bytes().any(|b| b.is_ascii_digit());
+        (len >= *least && random).then_some(prefix.len() + len)
+    })
+}
+
+/// `https://user:password@host`: from after `://` to before `@`.
+fn url_user_len(done: &str, rest: &str) -> Option<usize> {
+    if !done.ends_with("://") {
+        return None;
+    }
+    let authority = &rest[..rest.find(['/', '?', '#', ' ', '"', '\'']).unwrap_or(rest.len())];
+    authority.rfind('@').filter(|at| *at > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn masked(args: &[&str]) -> Vec<String> {
+        arguments(&args.iter().map(|a| (*a).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_secret_is_hidden_in_every_form_of_option() {
+        assert_eq!(masked(&["train.py", "--api-key=abc", "--lr=1e-4"]), ["train.py", "--api-key=***", "--lr=1e-4"]);
+        assert_eq!(masked(&["--api-key", "abc", "--lr", "1e-4"]), ["--api-key", "***", "--lr", "1e-4"]);
+        assert_eq!(masked(&["--wandb_token", "--next", "x"]), ["--wandb_token", "--next", "x"]);
+        assert_eq!(masked(&["wandb.Password=x", "-e", "HF_TOKEN=abc"]), ["wandb.Password=***", "-e", "HF_TOKEN=***"]);
+        assert_eq!(masked(&["--env=HF_TOKEN=abc"]), ["--env=HF_TOKEN=***"]);
+        assert_eq!(masked(&["{\"aws_secret_access_key\":\"abc\"}"]), ["{\"aws_secret_access_key\":***"]);
+    }
+
+    #[test]
+    fn a_secret_within_a_script_is_hidden() {
+        assert_eq!(
+            masked(&["bash", "-c", "export WANDB_API_KEY=abc; python t.py --password abc --x 1"]),
+            ["bash", "-c", "export WANDB_API_KEY=*** python t.py --password *** --x 1"]
+        );
+        assert_eq!(masked(&["A_SECRET='one two three' python t.py"]), ["A_SECRET=*** python t.py"]);
+        assert_eq!(masked(&["curl -H \"Authorization: Bearer abcd\" --api-token: Bearer abcd"])[0].matches("abcd").count(), 0);
+    }
+
+    #[test]
+    fn a_secret_is_known_by_its_looks() {
+        assert_eq!(masked(&["login", "hf_AbCdEfGhIjKlMnOp0123"]), ["login", "***"]);
+        assert_eq!(masked(&["id:AKIAIOSFODNN7EXAMPLE,x"]), ["id:***,x"]);
+        assert_eq!(masked(&["sk-proj-0123456789abcdefghij"]), ["***"]);
+        assert_eq!(masked(&["git+https://me:pw@github.com/a@b"]), ["git+https://***@github.com/a@b"]);
+    }
+
+    #[test]
+    fn what_every_trainer_says_stays_readable() {
+        let args = [
+            "--tokenizer-type=Llama",
+            "--tokenizer-model",
+            "/m",
+            "--max-tokens",
+            "4096",
+            "max_tokens=1e3",
+            "s3://b/k",
+            "sk-learn",
+            "hf_model",
+        ];
+        assert_eq!(masked(&args), args);
+    }
+
+    proptest! {
+        #[test]
+        fn no_argument_panics_and_no_named_secret_survives(args in prop::collection::vec("\\PC{0,40}", 0..6), name in "[a-z_]{0,4}(token|KEY|Secret)") {
+            arguments(&args);
+            let mut args = args;
+            args.push(format!("--{name}=V3RYS3CR3T"));
+            prop_assert!(!arguments(&args).iter().any(|a| a.contains("V3RYS3CR3T")));
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Reads small files of /proc into one buffer that is used again and again.
+
+use crate::sources::Roots;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::PathBuf;
+
+pub struct Reader {
+    roots: Roots,
+    buf: Vec<u8>,
+}
+
+/// Environments of batch jobs reach hundreds of KiB; nothing else here comes near.
+const LIMIT: u64 = 1 << 20;
+
+impl Reader {
+    pub fn new(roots: Roots) -> Self {
+        Reader { roots, buf: Vec::with_capacity(16 << 10) }
+    }
+
+    pub fn roots(&self) -> &Roots {
+        &self.roots
+    }
+
+    pub fn path(&self, pid: u32, file: &str) -> PathBuf {
+        self.roots.path(format!("/proc/{pid}/{file}"))
+    }
+
+    pub fn read(&mut self, pid: u32, file: &str) -> io::Result<&[u8]> {
+        self.buf.clear();
+        File::open(self.path(pid, file))?.take(LIMIT).read_to_end(&mut self.buf)?;
+        Ok(&self.buf)
+    }
+
+    pub fn uptime_ticks(&self) -> Option<u64> {
+        let text = std::fs::read_to_string(self.roots.path("/proc/uptime")).ok()?;
+        let secs: f64 = text.split_whitespace().next()?.parse().ok()?;
+        Some((secs * 100.0) as u64)
+    }
+
+    /// All process numbers.
+    pub fn pids(&self) -> io::Result<Vec<u32>> {
+        let names = std::fs::read_dir(self.roots.path("/proc"))?;
+        Ok(names.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+    }
+}
+
+/// The process left while it was being read: no error, only a race.
+pub fn is_gone(err: &io::Error) -> bool {
+    const ESRCH: i32 = 3;
+    err.kind() == io::ErrorKind::NotFound || err.raw_os_error() == Some(ESRCH)
+}
