@@ -622,7 +622,8 @@ proptest! {
             let mut paths = Vec::new();
             entries(dir.path(), &mut paths);
             for (index, damage) in damages {
-                damage.apply(index.get(&paths));
+                let path: &std::path::PathBuf = index.get(&paths);
+                damage.apply(path);
             }
             for source in &mut sources {
                 for _ in 0..=POLLS_PER_LISTING {

@@ -48,14 +48,14 @@ pub fn break_file(root: &Path, path: &str) {
 fn expand(text: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut words: Option<Vec<&str>> = None;
-    let mut block = Vec::new();
+    let mut block: Vec<&str> = Vec::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
         if let Some(list) = line.strip_prefix("for ") {
             assert!(words.is_none(), "nested: {line}");
             words = Some(list.split_whitespace().collect());
         } else if line == "end" {
             let words = words.take().expect("end without for");
-            lines.extend(words.iter().flat_map(|word| block.iter().map(|line| fill(line, word))));
+            lines.extend(words.iter().flat_map(|word| block.iter().map(move |line| fill(line, word))));
             block.clear();
         } else if words.is_some() {
             block.push(line);
