@@ -554,8 +554,10 @@ fn a_pipe_in_the_place_of_a_file_stops_no_source() {
     }
 }
 
+/// They list at every second poll.
 fn sources(root: &Path) -> [Box<dyn Source>; 3] {
-    [Box::new(rdma(root)), Box::new(Netdevs::new(Roots::below(root), SECOND)), Box::new(host(root))]
+    let (roots, every) = (Roots::below(root), Duration::from_secs(15));
+    [Box::new(Rdma::new(roots.clone(), every)), Box::new(Netdevs::new(roots.clone(), every)), Box::new(Host::new(roots, every))]
 }
 
 /// What may be found in the place of a file.
@@ -626,7 +628,7 @@ proptest! {
                 damage.apply(path);
             }
             for source in &mut sources {
-                for _ in 0..=POLLS_PER_LISTING {
+                for _ in 0..3 {
                     source.poll(&mut Vec::new()).ok();
                 }
             }
