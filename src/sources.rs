@@ -10,6 +10,7 @@ pub mod nvml;
 pub mod procs;
 pub mod ras;
 pub mod rdma;
+pub mod sysfs;
 pub mod tail;
 
 use crate::observe::{Body, SourceState};

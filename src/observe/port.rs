@@ -117,7 +117,8 @@ pub struct PortSample {
     /// On a tape only those that changed since the last sample of this port: absent means unchanged.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub counters: BTreeMap<String, u64>,
-    /// Files that were there before and could not be read now, with the reason.
+    /// Files that were there before and could not be read now, with the reason: a counter under its name, `state` when the port is
+    /// gone, a whole directory under `counters`, `hw_counters` or `device/hw_counters`. Told again with every sample while it lasts.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub unreadable: BTreeMap<String, String>,
 }

@@ -1,21 +1,249 @@
-//! Placeholder.
+//! The machine: CPU, memory, load, shared memory and disk, and once what it is. Reads /proc, /sys and three file systems.
 
-use super::{Setup, Source, SourceError};
+use super::sysfs::{Dir, Reader, names};
+use super::{Roots, Setup, Source, SourceError};
 use crate::observe::Body;
+use crate::observe::host::{DiskSample, HostSample, Node};
+use std::path::Path;
 use std::time::Duration;
 
-struct Nothing;
+/// Memory and disks fill over minutes, so this lane is slower than that of the links.
+const PERIOD: Duration = Duration::from_secs(5);
+/// File systems that jobs fill: the root, and the place of temporary files if that is another one.
+const DISKS: &[&str] = &["/", "/tmp"];
 
-impl Source for Nothing {
-    fn every(&self) -> Duration {
-        Duration::from_secs(60)
+pub fn make(setup: &mut Setup) -> Box<dyn Source> {
+    Box::new(Host::new(setup.roots.clone(), setup.interval))
+}
+
+pub struct Host {
+    roots: Roots,
+    every: Duration,
+    reader: Reader,
+    node: NodeState,
+}
+
+#[derive(PartialEq, Eq)]
+enum NodeState {
+    Untold,
+    Told,
+}
+
+impl Host {
+    /// `interval` is that of the fast lanes: this one is not faster than [`PERIOD`].
+    pub fn new(roots: Roots, interval: Duration) -> Self {
+        Host { roots, every: interval.max(PERIOD), reader: Reader::new(), node: NodeState::Untold }
     }
 
-    fn poll(&mut self, _out: &mut Vec<Body>) -> Result<(), SourceError> {
-        Err(SourceError::Absent("not built yet".into()))
+    fn table(&mut self, path: &str) -> Option<&[u8]> {
+        self.reader.table(&self.roots.path(path)).ok()
+    }
+
+    /// One line, trimmed.
+    fn line(&mut self, dir: &str, name: &str) -> Option<String> {
+        let dir = Dir::open(&self.roots.path(dir)).ok()?;
+        self.reader.text(&dir, name)
+    }
+
+    fn node(&mut self) -> Node {
+        Node {
+            hostname: self.line("/proc/sys/kernel", "hostname").unwrap_or_default(),
+            boot_id: self.line("/proc/sys/kernel/random", "boot_id"),
+            kernel: self.line("/proc/sys/kernel", "osrelease"),
+            vendor: self.line("/sys/devices/virtual/dmi/id", "sys_vendor"),
+            product: self.line("/sys/devices/virtual/dmi/id", "product_name"),
+            cpus: self.table("/proc/stat").and_then(cpus),
+            container: self.container().map(str::to_owned),
+            iommu: names(&self.roots.path("/sys/class/iommu")).ok().map(|units| !units.is_empty()),
+            memlock_bytes: self.table("/proc/self/limits").and_then(memlock_hard_limit_bytes),
+        }
+    }
+
+    /// The most telling sign first: a pod is a container too.
+    fn container(&mut self) -> Option<&'static str> {
+        const MARKS: &[(&str, &str)] = &[
+            ("/var/run/secrets/kubernetes.io/serviceaccount", "kubernetes"),
+            ("/run/secrets/kubernetes.io/serviceaccount", "kubernetes"),
+            ("/run/.containerenv", "podman"),
+            ("/.dockerenv", "docker"),
+        ];
+        let mark = MARKS.iter().find(|(path, _)| self.roots.path(path).symlink_metadata().is_ok());
+        if let Some((_, name)) = mark {
+            return Some(name);
+        }
+        if let Some(name) = self.table("/proc/1/cgroup").and_then(container_of_cgroup) {
+            return Some(name);
+        }
+        // Readable by root only.
+        self.table("/proc/1/environ").and_then(container_of_environ)
+    }
+
+    fn sample(&mut self) -> Result<HostSample, SourceError> {
+        let mut sample = HostSample::default();
+        if let Some(table) = self.table("/proc/meminfo") {
+            sample.mem_total_bytes = kib(table, "MemTotal:");
+            sample.mem_available_bytes = kib(table, "MemAvailable:");
+        }
+        sample.load_1m = self.table("/proc/loadavg").and_then(load_1m);
+        sample.oom_kills = self.table("/proc/vmstat").and_then(|table| field(table, "oom_kill"));
+        if let Some(shm) = self.disk("/dev/shm") {
+            sample.shm_total_bytes = Some(shm.total_bytes);
+            sample.shm_free_bytes = Some(shm.free_bytes);
+        }
+        sample.disks = self.disks();
+        let table = self.reader.table(&self.roots.path("/proc/stat"));
+        let table = table.map_err(|err| SourceError::io(Path::new("/proc/stat"), &err))?;
+        if let Some(cpu) = CpuTicks::parse(table) {
+            sample.cpu_busy_ticks = Some(cpu.busy);
+            sample.cpu_idle_ticks = Some(cpu.idle);
+            sample.cpu_iowait_ticks = Some(cpu.iowait);
+        }
+        sample.procs_running = field(table, "procs_running");
+        Ok(sample)
+    }
+
+    /// Each file system once, although several of the paths may lie on it.
+    fn disks(&self) -> Vec<DiskSample> {
+        let mut devices = Vec::new();
+        let is_new = |path: &&&str| {
+            let device = rustix::fs::stat(self.roots.path(path)).map(|stat| stat.st_dev);
+            let is_new = device.is_ok_and(|device| !devices.contains(&device));
+            devices.extend(device);
+            is_new
+        };
+        DISKS.iter().filter(is_new).filter_map(|path| self.disk(path)).collect()
+    }
+
+    fn disk(&self, mount: &str) -> Option<DiskSample> {
+        let fs = rustix::fs::statvfs(self.roots.path(mount)).ok()?;
+        // What an ordinary user may still write; root has a reserve beyond that.
+        let bytes = |blocks: u64| blocks.saturating_mul(fs.f_frsize);
+        Some(DiskSample { mount: mount.to_owned(), total_bytes: bytes(fs.f_blocks), free_bytes: bytes(fs.f_bavail) })
     }
 }
 
-pub fn make(_setup: &mut Setup) -> Box<dyn Source> {
-    Box::new(Nothing)
+impl Source for Host {
+    fn every(&self) -> Duration {
+        self.every
+    }
+
+    fn poll(&mut self, out: &mut Vec<Body>) -> Result<(), SourceError> {
+        if self.node == NodeState::Untold {
+            out.push(Body::Node(self.node()));
+            self.node = NodeState::Told;
+        }
+        out.push(Body::Host(self.sample()?));
+        Ok(())
+    }
+}
+
+/// The `cpu` line of /proc/stat.
+struct CpuTicks {
+    busy: u64,
+    idle: u64,
+    iowait: u64,
+}
+
+impl CpuTicks {
+    /// user nice system idle iowait irq softirq steal; guest time is in user already.
+    fn parse(table: &[u8]) -> Option<CpuTicks> {
+        let line = lines(table).find_map(|line| line.strip_prefix("cpu "))?;
+        let ticks: Vec<u64> = line.split_ascii_whitespace().take(8).map_while(|word| word.parse().ok()).collect();
+        let &[user, nice, system, idle, iowait, ref rest @ ..] = &ticks[..] else { return None };
+        let busy = [user, nice, system].iter().chain(rest).fold(0u64, |sum, &n| sum.saturating_add(n));
+        Some(CpuTicks { busy, idle: idle.saturating_add(iowait), iowait })
+    }
+}
+
+/// CPUs that are online: lines `cpu0`, `cpu1`, … of /proc/stat.
+fn cpus(table: &[u8]) -> Option<u32> {
+    let is_cpu = |line: &&str| line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    u32::try_from(lines(table).filter(is_cpu).count()).ok().filter(|&n| n > 0)
+}
+
+/// `MemTotal:  2113564744 kB`
+fn kib(table: &[u8], name: &str) -> Option<u64> {
+    field(table, name)?.checked_mul(1024)
+}
+
+/// The number after `name` on the line that starts with it.
+fn field(table: &[u8], name: &str) -> Option<u64> {
+    lines(table).find_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        (words.next() == Some(name)).then(|| words.next()?.parse().ok()).flatten()
+    })
+}
+
+fn load_1m(table: &[u8]) -> Option<f64> {
+    let load: f64 = lines(table).next()?.split_ascii_whitespace().next()?.parse().ok()?;
+    (load.is_finite() && load >= 0.0).then_some(load)
+}
+
+/// `Max locked memory         8388608              unlimited            bytes`: the second is the hard one.
+fn memlock_hard_limit_bytes(table: &[u8]) -> Option<u64> {
+    let limits = lines(table).find_map(|line| line.strip_prefix("Max locked memory"))?;
+    match limits.split_ascii_whitespace().nth(1)? {
+        "unlimited" => Some(u64::MAX),
+        bytes => bytes.parse().ok(),
+    }
+}
+
+/// Version 1 of cgroups names the runtime in the path of pid 1; on a host that is `/` or `/init.scope`.
+fn container_of_cgroup(table: &[u8]) -> Option<&'static str> {
+    const PATHS: &[(&str, &str)] =
+        &[("kubepods", "kubernetes"), ("libpod", "podman"), ("docker", "docker"), ("containerd", "containerd"), ("lxc", "lxc")];
+    let (_, name) = PATHS.iter().find(|(path, _)| lines(table).any(|line| line.contains(path)))?;
+    Some(name)
+}
+
+/// `container=` in the environment of pid 1 is how runtimes greet systemd.
+fn container_of_environ(table: &[u8]) -> Option<&'static str> {
+    const VALUES: &[&str] = &["docker", "podman", "lxc", "systemd-nspawn", "oci", "enroot"];
+    let value = table.split(|&b| b == 0).find_map(|entry| entry.strip_prefix(b"container="))?;
+    Some(VALUES.iter().find(|name| name.as_bytes() == value).copied().unwrap_or("container"))
+}
+
+fn lines(table: &[u8]) -> impl Iterator<Item = &str> {
+    table.split(|&b| b == b'\n').filter_map(|line| std::str::from_utf8(line).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_is_busy_or_idle_and_guests_are_not_counted_twice() {
+        let cpu = CpuTicks::parse(b"cpu  100 20 30 4000 500 6 7 8 90 1\ncpu0 1 2 3 4 5 6 7 8 9 0\n").unwrap();
+        assert_eq!((cpu.busy, cpu.idle, cpu.iowait), (171, 4500, 500));
+        assert!(CpuTicks::parse(b"cpu  1 2 x\n").is_none());
+        assert!(CpuTicks::parse(b"cpu0 1 2 3 4 5 6 7 8 9 0\n").is_none());
+    }
+
+    #[test]
+    fn the_hard_limit_of_locked_memory_is_the_second_column() {
+        let line = |soft: &str, hard: &str| {
+            let head = "Limit                     Soft Limit           Hard Limit           Units     \n";
+            memlock_hard_limit_bytes(format!("{head}Max locked memory         {soft:<20} {hard:<20} bytes     \n").as_bytes())
+        };
+        assert_eq!(line("65536", "8388608"), Some(8_388_608));
+        assert_eq!(line("65536", "unlimited"), Some(u64::MAX));
+        assert_eq!(memlock_hard_limit_bytes(b"Max open files 1 2 files\n"), None);
+    }
+
+    #[test]
+    fn a_field_is_found_by_its_whole_name() {
+        let table = b"oom_kill_other 9\noom_kill 3\nMemTotal:       2048 kB\n";
+        assert_eq!(field(table, "oom_kill"), Some(3));
+        assert_eq!(kib(table, "MemTotal:"), Some(2_097_152));
+        assert_eq!(kib(b"MemTotal: 18446744073709551615 kB\n", "MemTotal:"), None);
+    }
+
+    #[test]
+    fn containers_are_recognised_by_what_pid_1_tells() {
+        assert_eq!(container_of_cgroup(b"11:memory:/kubepods/burstable/pod1/abc\n"), Some("kubernetes"));
+        assert_eq!(container_of_cgroup(b"0::/init.scope\n"), None);
+        assert_eq!(container_of_environ(b"PATH=/bin\0container=lxc\0"), Some("lxc"));
+        assert_eq!(container_of_environ(b"container=my-own\0"), Some("container"));
+        assert_eq!(container_of_environ(b"xcontainer=lxc\0"), None);
+    }
 }

@@ -1,21 +1,478 @@
-//! Placeholder.
+//! The kernel log: Xids, NIC resets, PCIe errors, the OOM killer. Starts no program and forwards only lines that may concern a job.
 
-use super::{Setup, Source, SourceError};
-use crate::observe::Body;
+use super::{Roots, Setup, Source, SourceError, io_words};
+use crate::observe::log::KernelLine;
+use crate::observe::{Body, SourceState};
+use regex::bytes::Regex;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::{Errno, read, retry_on_intr};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::LazyLock;
 use std::time::Duration;
 
-struct Nothing;
+const DEVICE: &str = "/dev/kmsg";
+/// Where syslog daemons copy the kernel log, for users who may not read the device.
+const FILES: &[&str] = &["/var/log/kern.log", "/var/log/dmesg"];
+/// A read of a record that is longer than the buffer fails; the kernel makes none longer than 8 KiB.
+const RECORD_BYTES: usize = 16 << 10;
+const LINE_BYTES: usize = 4 << 10;
+/// Lines forwarded and records read by one poll. What is left stays in the kernel's buffer for the next one.
+const LINES_PER_POLL: usize = 2000;
+const RECORDS_PER_POLL: usize = 100_000;
+/// How much of a file one poll reads, and how far before its end the first one starts.
+const FILE_BYTES: u64 = 1 << 20;
+/// A copy in a file has no level; this is the kernel's own default (KERN_WARNING).
+const LEVEL_OF_COPIES: u8 = 4;
 
-impl Source for Nothing {
-    fn every(&self) -> Duration {
-        Duration::from_secs(60)
+/// Short words are bounded: `oom` is in `room`, `ena` in `enabled`.
+static INTERESTING: LazyLock<Regex> = LazyLock::new(|| {
+    let any_case = [
+        r"nvrm",
+        r"\bs?xid\b",
+        r"nvidia",
+        r"nvlink",
+        r"mlx5",
+        r"\befa\b",
+        r"\bena\b",
+        r"infiniband",
+        r"rdma",
+        r"\boom",
+        r"out of memory",
+        r"killed process",
+        r"blocked for more than",
+        r"segfault",
+        r"pcieport",
+        r"link is (?:down|up)\b",
+        r"machine check",
+        r"\bmce\b",
+    ];
+    let text = format!(r"(?i-u:{})|(?-u:\bAER\b)|\[Hardware Error\]", any_case.join("|"));
+    Regex::new(&text).expect("the pattern is constant")
+});
+
+pub fn make(setup: &mut Setup) -> Box<dyn Source> {
+    Box::new(Kmsg::new(setup.roots.clone(), setup.interval))
+}
+
+pub struct Kmsg {
+    roots: Roots,
+    every: Duration,
+    way: Way,
+}
+
+/// How the log is read.
+enum Way {
+    Unknown,
+    Device(Records),
+    Copy { file: Copied, why_not_device: String },
+}
+
+impl Kmsg {
+    pub fn new(roots: Roots, every: Duration) -> Self {
+        Kmsg { roots, every, way: Way::Unknown }
     }
 
-    fn poll(&mut self, _out: &mut Vec<Body>) -> Result<(), SourceError> {
-        Err(SourceError::Absent("not built yet".into()))
+    /// The device, or else a copy of the log in a file.
+    fn find_way(&self) -> Result<Way, SourceError> {
+        let refused = match Records::open(&self.roots.path(DEVICE)) {
+            Ok(records) => return Ok(Way::Device(records)),
+            Err(err) => err,
+        };
+        let why_not_device = why_not_device(&refused);
+        let readable = FILES.iter().find(|file| std::fs::File::open(self.roots.path(file)).is_ok());
+        match readable {
+            Some(path) => Ok(Way::Copy { file: Copied::new(path), why_not_device }),
+            None => {
+                let text = format!("kernel log: {why_not_device}; Xid lines will be missed");
+                Err(match refused.kind() {
+                    io::ErrorKind::PermissionDenied => SourceError::Denied(text),
+                    io::ErrorKind::NotFound => SourceError::Absent(text),
+                    _ => SourceError::Failed(text),
+                })
+            }
+        }
     }
 }
 
-pub fn make(_setup: &mut Setup) -> Box<dyn Source> {
-    Box::new(Nothing)
+fn why_not_device(err: &io::Error) -> String {
+    let hint = if err.kind() == io::ErrorKind::PermissionDenied { " (kernel.dmesg_restrict)" } else { "" };
+    format!("{DEVICE}: {}{hint}", io_words(err))
+}
+
+impl Source for Kmsg {
+    fn every(&self) -> Duration {
+        self.every
+    }
+
+    fn poll(&mut self, out: &mut Vec<Body>) -> Result<(), SourceError> {
+        if let Way::Unknown = self.way {
+            self.way = self.find_way()?;
+        }
+        let mut lines = Vec::new();
+        let polled = match &mut self.way {
+            Way::Unknown => Ok(()),
+            Way::Device(records) => records.read(&mut lines).map_err(|err| SourceError::io(Path::new(DEVICE), &err)),
+            Way::Copy { file, .. } => file.read(&self.roots, &mut lines).map_err(|err| SourceError::io(Path::new(file.path), &err)),
+        };
+        if !lines.is_empty() {
+            out.push(Body::Kernel { lines });
+        }
+        polled
+    }
+
+    fn remark(&self) -> Option<(SourceState, String)> {
+        match &self.way {
+            Way::Unknown => None,
+            Way::Device(records) if records.overwritten == 0 => None,
+            Way::Device(records) => {
+                Some((SourceState::Ok, format!("{} kernel messages were overwritten before they were read", records.overwritten)))
+            }
+            Way::Copy { file, why_not_device } => Some((SourceState::Ok, format!("reading {}: {why_not_device}", file.path))),
+        }
+    }
+}
+
+/// /dev/kmsg: one record per read, from the oldest that the kernel still has.
+struct Records {
+    device: OwnedFd,
+    buf: Vec<u8>,
+    next_seq: Option<u64>,
+    overwritten: u64,
+    age: Age,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Age {
+    Backlog,
+    New,
+}
+
+impl Records {
+    fn open(path: &Path) -> io::Result<Records> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let device = rustix::fs::open(path, flags, Mode::empty())?;
+        Ok(Records { device, buf: vec![0; RECORD_BYTES], next_seq: None, overwritten: 0, age: Age::Backlog })
+    }
+
+    fn read(&mut self, lines: &mut Vec<KernelLine>) -> io::Result<()> {
+        for _ in 0..RECORDS_PER_POLL {
+            if lines.len() >= LINES_PER_POLL {
+                return Ok(());
+            }
+            match retry_on_intr(|| read(&self.device, &mut self.buf)) {
+                // A regular file in the place of the device has an end.
+                Ok(0) | Err(Errno::AGAIN) => {
+                    self.age = Age::New;
+                    return Ok(());
+                }
+                Ok(n) => {
+                    if let Some(record) = Record::parse(&self.buf[..n]) {
+                        let lost = self.next_seq.map_or(0, |next| record.seq.saturating_sub(next));
+                        self.overwritten = self.overwritten.saturating_add(lost);
+                        self.next_seq = record.seq.checked_add(1);
+                        lines.extend(record.line(self.age));
+                    }
+                }
+                // The next record was overwritten; the read after this one gives the oldest that is left, and the gap in the
+                // sequence says how many are lost.
+                Err(Errno::PIPE) => {}
+                Err(err) => return Err(err.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `prio,seq,usec,flags;text`, then lines ` KEY=value` that say which device it is about.
+#[derive(Debug, PartialEq, Eq)]
+struct Record<'a> {
+    level: u8,
+    seq: u64,
+    uptime_us: u64,
+    text: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    fn parse(bytes: &'a [u8]) -> Option<Record<'a>> {
+        let split = bytes.iter().position(|&b| b == b';')?;
+        let (head, text) = (std::str::from_utf8(&bytes[..split]).ok()?, &bytes[split + 1..]);
+        // Later kernels may add fields before the semicolon.
+        let mut fields = head.split(',');
+        let priority: u64 = fields.next()?.parse().ok()?;
+        let seq = fields.next()?.parse().ok()?;
+        let uptime_us = fields.next()?.parse().ok()?;
+        let text = text.split(|&b| b == b'\n').next()?;
+        // Above the three bits of the level is the facility: root may write lines into the log, too.
+        Some(Record { level: (priority & 7) as u8, seq, uptime_us, text })
+    }
+
+    fn line(&self, age: Age) -> Option<KernelLine> {
+        INTERESTING.is_match(self.text).then(|| KernelLine {
+            level: self.level,
+            uptime_us: Some(self.uptime_us),
+            text: bounded(self.text),
+            backlog: age == Age::Backlog,
+        })
+    }
+}
+
+fn bounded(text: &[u8]) -> String {
+    String::from_utf8_lossy(&text[..text.len().min(LINE_BYTES)]).into_owned()
+}
+
+/// A copy of the log in a file that grows and is rotated.
+struct Copied {
+    path: &'static str,
+    inode: Option<u64>,
+    offset: u64,
+    age: Age,
+}
+
+impl Copied {
+    fn new(path: &'static str) -> Self {
+        Copied { path, inode: None, offset: 0, age: Age::Backlog }
+    }
+
+    /// Whole lines only: the rest of the last one is read when its end is there.
+    fn read(&mut self, roots: &Roots, lines: &mut Vec<KernelLine>) -> io::Result<()> {
+        let file = std::fs::File::open(roots.path(self.path))?;
+        let meta = file.metadata()?;
+        match self.inode {
+            None => self.offset = meta.len().saturating_sub(FILE_BYTES),
+            Some(inode) if inode != meta.ino() || meta.len() < self.offset => self.offset = 0,
+            Some(_) => {}
+        }
+        self.inode = Some(meta.ino());
+        let mut bytes = vec![0; FILE_BYTES.min(meta.len().saturating_sub(self.offset)) as usize];
+        let n = file.read_at(&mut bytes, self.offset)?;
+        let whole = match bytes[..n].iter().rposition(|&b| b == b'\n') {
+            Some(end) => end + 1,
+            // A megabyte without a line end is no log.
+            None if n as u64 == FILE_BYTES => n,
+            None => 0,
+        };
+        self.offset += whole as u64;
+        for line in bytes[..whole].split(|&b| b == b'\n') {
+            if self.age == Age::Backlog && is_boot(line) {
+                lines.clear();
+            }
+            lines.extend(copied_line(line, self.age));
+        }
+        lines.drain(..lines.len().saturating_sub(LINES_PER_POLL));
+        if self.offset >= meta.len() || whole == 0 {
+            self.age = Age::New;
+        }
+        Ok(())
+    }
+}
+
+/// The first line of a boot. What a file has from before it is over.
+fn is_boot(line: &[u8]) -> bool {
+    let (_, text) = split_uptime(line);
+    let text = text.trim_ascii_start();
+    text.strip_prefix(b"kernel: ").unwrap_or(text).starts_with(b"Linux version ")
+}
+
+fn copied_line(line: &[u8], age: Age) -> Option<KernelLine> {
+    let (uptime_us, text) = split_uptime(line);
+    INTERESTING.is_match(text).then(|| KernelLine { level: LEVEL_OF_COPIES, uptime_us, text: bounded(text), backlog: age == Age::Backlog })
+}
+
+/// `Nov 21 01:02:03 node-1 kernel: [  123.456789] text`; without brackets, what follows `kernel: `, or the whole line.
+fn split_uptime(line: &[u8]) -> (Option<u64>, &[u8]) {
+    let message = match memchr::memmem::find(line, b"kernel: ") {
+        Some(at) if !line.starts_with(b"[") => &line[at + b"kernel: ".len()..],
+        _ => line,
+    };
+    match bracketed_uptime_us(message) {
+        Some((uptime_us, text)) => (Some(uptime_us), text),
+        None => (None, message),
+    }
+}
+
+/// `[  123.456789] `
+fn bracketed_uptime_us(message: &[u8]) -> Option<(u64, &[u8])> {
+    let rest = message.strip_prefix(b"[")?;
+    let end = memchr::memchr(b']', &rest[..rest.len().min(32)])?;
+    let (secs, micros) = std::str::from_utf8(&rest[..end]).ok()?.trim().split_once('.')?;
+    if micros.len() != 6 {
+        return None;
+    }
+    let uptime_us = secs.parse::<u64>().ok()?.checked_mul(1_000_000)?.checked_add(micros.parse().ok()?)?;
+    Some((uptime_us, rest[end + 1..].trim_ascii_start()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const XID: &str = "NVRM: Xid (PCI:0000:04:00): 79, pid=2201, name=python, GPU has fallen off the bus.";
+
+    fn lines_of(out: &[Body]) -> Vec<KernelLine> {
+        let lines = |body: &Body| match body {
+            Body::Kernel { lines } => lines.clone(),
+            _ => Vec::new(),
+        };
+        out.iter().flat_map(lines).collect()
+    }
+
+    fn is_forwarded(text: &str) -> bool {
+        INTERESTING.is_match(text.as_bytes())
+    }
+
+    #[test]
+    fn a_record_is_its_level_sequence_time_and_first_line() {
+        let bytes = format!("11,1234,98765432,-;{XID}\n SUBSYSTEM=pci\n DEVICE=+pci:0000:04:00.0\n");
+        let record = Record::parse(bytes.as_bytes()).unwrap();
+        assert_eq!(record, Record { level: 3, seq: 1234, uptime_us: 98_765_432, text: XID.as_bytes() });
+    }
+
+    #[test]
+    fn fields_that_later_kernels_add_are_skipped() {
+        let record = Record::parse(b"6,1,2,-,caller=T1;mlx5_core: a;b\n").unwrap();
+        assert_eq!(record.text, b"mlx5_core: a;b");
+    }
+
+    #[test]
+    fn what_is_no_record_is_none() {
+        for bytes in ["", ";", "6,1,2,-", "a,1,2,-;text", "6,,2,-;text", "6,1;text", "-1,1,2,-;text", "6,1,99999999999999999999,-;x"] {
+            assert_eq!(Record::parse(bytes.as_bytes()), None, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn lines_that_may_concern_a_job_are_forwarded() {
+        for text in [
+            XID,
+            "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 24007, Non-fatal",
+            "mlx5_core 0000:18:00.0: Port module event[error]: module 0, Cable error, High Temperature",
+            "efa 0000:10:1b.0: Failed to process command",
+            "ena 0000:00:05.0 ens5: TX hasn't completed",
+            "infiniband rdmap16s27: ib_query_port failed (-5)",
+            "python invoked oom-killer: gfp_mask=0xcc0",
+            "Memory cgroup out of memory: Killed process 2201 (python)",
+            "Out of memory: Killed process 77 (pt_data_worker)",
+            "INFO: task python:2201 blocked for more than 120 seconds.",
+            "python[2201]: segfault at 0 ip 00007f",
+            "pcieport 0000:00:01.0: AER: Corrected error message received",
+            "{1}[Hardware Error]: Hardware error from APEI",
+            "mce: [Hardware Error]: Machine check events logged",
+            "bnxt_en 0000:86:00.0 eth2: NIC Link is Down",
+            "ixgbe 0000:01:00.0 eno1: NIC Link is Up 10 Gbps",
+        ] {
+            assert!(is_forwarded(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_lines_are_not_forwarded() {
+        for text in [
+            "systemd[1]: Started Update UTMP.",
+            "no room left, feature enabled by header",
+            "usb 1-1: new high-speed USB device",
+            "audit: type=1400",
+            "commence",
+            "laser printer",
+        ] {
+            assert!(!is_forwarded(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_line_is_cut_at_4_kib() {
+        let bytes = format!("3,1,2,-;NVRM {}", "é".repeat(5000));
+        let line = Record::parse(bytes.as_bytes()).unwrap().line(Age::New).unwrap();
+        assert!(line.text.len() <= LINE_BYTES + 2, "{}", line.text.len());
+        assert!(line.text.starts_with("NVRM é"));
+    }
+
+    #[test]
+    fn copies_have_a_time_where_the_daemon_kept_it() {
+        let line = |text: &str| copied_line(text.as_bytes(), Age::New).unwrap();
+        let old = line("Nov 21 01:02:03 node-1 kernel: [  123.456789] NVRM: Xid 79");
+        assert_eq!((old.uptime_us, old.text.as_str()), (Some(123_456_789), "NVRM: Xid 79"));
+        let new = line("2026-11-21T01:02:03.123456+00:00 node-1 kernel: NVRM: Xid 79");
+        assert_eq!((new.uptime_us, new.text.as_str()), (None, "NVRM: Xid 79"));
+        let dmesg = line("[    1.000002] mlx5_core 0000:18:00.0: firmware version");
+        assert_eq!((dmesg.uptime_us, dmesg.text.as_str()), (Some(1_000_002), "mlx5_core 0000:18:00.0: firmware version"));
+        assert_eq!(line("[drm] nvidia").text, "[drm] nvidia");
+    }
+
+    fn source(dir: &tempfile::TempDir) -> Kmsg {
+        Kmsg::new(Roots::below(dir.path()), Duration::from_secs(1))
+    }
+
+    #[test]
+    fn without_device_and_copies_the_log_is_absent_and_says_what_is_missed() {
+        let dir = tempfile::tempdir().unwrap();
+        let err = source(&dir).poll(&mut Vec::new()).unwrap_err();
+        let text = "kernel log: /dev/kmsg: no such file or directory; Xid lines will be missed";
+        assert_eq!(err, SourceError::Absent(text.to_owned()));
+    }
+
+    #[test]
+    fn a_refusal_names_the_setting_behind_it() {
+        let refused = io::Error::from(Errno::PERM);
+        assert_eq!(why_not_device(&refused), "/dev/kmsg: operation not permitted (kernel.dmesg_restrict)");
+    }
+
+    #[test]
+    fn a_copy_is_followed_from_the_last_boot_on_and_over_a_rotation() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("var/log/kern.log");
+        std::fs::create_dir_all(log.parent().unwrap()).unwrap();
+        let first = "n kernel: [ 9.000000] NVRM: before\nn kernel: [ 0.000000] Linux version 6.8\nn kernel: [ 1.000000] NVRM: after\nn ker";
+        std::fs::write(&log, first).unwrap();
+        let mut kmsg = source(&dir);
+        let mut poll = || {
+            let mut out = Vec::new();
+            kmsg.poll(&mut out).unwrap();
+            lines_of(&out).into_iter().map(|line| (line.text, line.backlog)).collect::<Vec<_>>()
+        };
+        assert_eq!(poll(), [("NVRM: after".to_owned(), true)]);
+        assert_eq!(poll(), []);
+        std::fs::write(&log, format!("{first}nel: [ 2.000000] NVRM: now\n")).unwrap();
+        assert_eq!(poll(), [("NVRM: now".to_owned(), false)]);
+        std::fs::rename(&log, log.with_extension("log.1")).unwrap();
+        std::fs::write(&log, "n kernel: [ 3.000000] NVRM: rotated\n").unwrap();
+        assert_eq!(poll(), [("NVRM: rotated".to_owned(), false)]);
+        let (state, remark) = kmsg.remark().unwrap();
+        assert_eq!(state, SourceState::Ok);
+        assert_eq!(remark, "reading /var/log/kern.log: /dev/kmsg: no such file or directory");
+    }
+
+    #[test]
+    fn the_live_log_can_be_drained_or_says_why_not() {
+        let mut kmsg = Kmsg::new(Roots::live(), Duration::from_secs(1));
+        let mut out = Vec::new();
+        if kmsg.poll(&mut out).is_ok() {
+            assert!(lines_of(&out).iter().all(|line| line.backlog));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_record_makes_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..256)) {
+            if let Some(record) = Record::parse(&bytes) {
+                record.line(Age::New);
+            }
+            copied_line(&bytes, Age::Backlog);
+            is_boot(&bytes);
+        }
+
+        #[test]
+        fn no_text_of_a_record_makes_the_parser_panic(text in proptest::collection::vec(any::<u8>(), 0..256)) {
+            let record = [b"3,1,2,-;NVRM ", &text[..]].concat();
+            prop_assert!(Record::parse(&record).unwrap().line(Age::New).is_some());
+        }
+
+        #[test]
+        fn no_time_in_brackets_makes_the_parser_panic(text in "\\[[ 0-9.]{0,30}\\]?.{0,5}") {
+            copied_line(text.as_bytes(), Age::New);
+        }
+    }
 }

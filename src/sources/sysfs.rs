@@ -1,0 +1,181 @@
+//! Reads small files that the kernel makes up: attributes of sysfs and tables of /proc. Never follows anything but the path it was
+//! given, never waits for data, never reads without a bound.
+
+use super::Roots;
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::{read, retry_on_intr};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Names and identities of things that come and go are looked up again this often; counters are read at every poll.
+const LISTING_PERIOD: Duration = Duration::from_secs(30);
+/// An attribute is a page at most, and those read here are a line.
+const ATTRIBUTE_BYTES: usize = 4096;
+/// /proc/stat of a machine with 256 CPUs and thousands of interrupts stays below 100 KB.
+const TABLE_BYTES: usize = 1 << 20;
+/// More names than this in one directory are not the kernel's.
+const MAX_NAMES: usize = 4096;
+
+/// How many polls lie between two listings. Counting polls needs no clock.
+pub(crate) fn polls_per_listing(every: Duration) -> u32 {
+    let polls = LISTING_PERIOD.as_millis() / every.as_millis().max(1);
+    u32::try_from(polls).unwrap_or(u32::MAX).max(1)
+}
+
+/// A directory to look up names in: with it, a file costs the look-up of one name, not of the whole path and its links.
+pub(crate) struct Dir(OwnedFd);
+
+impl Dir {
+    pub(crate) fn open(path: &Path) -> io::Result<Dir> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Dir(rustix::fs::open(path, flags, Mode::empty())?))
+    }
+}
+
+/// Reads files into one buffer that is used again and again.
+pub(crate) struct Reader {
+    buf: Vec<u8>,
+}
+
+impl Reader {
+    pub(crate) fn new() -> Self {
+        Reader { buf: vec![0; ATTRIBUTE_BYTES] }
+    }
+
+    /// What the file `name` in `dir` says, without white space around it.
+    pub(crate) fn bytes(&mut self, dir: &Dir, name: &str) -> io::Result<&[u8]> {
+        let file = open_file(&dir.0, Path::new(name))?;
+        // One read: an attribute comes whole or not at all, and a second read, for the end, would cost as much as the first.
+        let n = retry_on_intr(|| read(&file, &mut self.buf[..ATTRIBUTE_BYTES]))?;
+        Ok(self.buf[..n].trim_ascii())
+    }
+
+    /// The same as text; `None` when it cannot be read or is empty.
+    pub(crate) fn text(&mut self, dir: &Dir, name: &str) -> Option<String> {
+        let bytes = self.bytes(dir, name).ok()?;
+        (!bytes.is_empty()).then(|| String::from_utf8_lossy(bytes).into_owned())
+    }
+
+    /// The same as a number; `None` when it cannot be read or is none.
+    pub(crate) fn number<T: FromStr>(&mut self, dir: &Dir, name: &str) -> Option<T> {
+        number(self.bytes(dir, name).ok()?)
+    }
+
+    /// A whole table of /proc, which comes in as many reads as the kernel likes.
+    pub(crate) fn table(&mut self, path: &Path) -> io::Result<&[u8]> {
+        let file = open_file(CWD, path)?;
+        let mut len = 0;
+        loop {
+            if len == self.buf.len() {
+                if len >= TABLE_BYTES {
+                    break;
+                }
+                self.buf.resize(len * 2, 0);
+            }
+            match retry_on_intr(|| read(&file, &mut self.buf[len..]))? {
+                0 => break,
+                n => len += n,
+            }
+        }
+        Ok(&self.buf[..len])
+    }
+}
+
+/// Below `--sysroot` a path may be anything; without NONBLOCK a pipe would stop the source for good.
+fn open_file(dir: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    Ok(rustix::fs::openat(dir, path, flags, Mode::empty())?)
+}
+
+/// A decimal number and nothing else: `N/A (no PMA)` is none.
+pub(crate) fn number<T: FromStr>(bytes: &[u8]) -> Option<T> {
+    std::str::from_utf8(bytes).ok()?.parse().ok()
+}
+
+/// The names in a directory, sorted.
+pub(crate) fn names(dir: &Path) -> io::Result<Vec<String>> {
+    let entries = std::fs::read_dir(dir)?.take(MAX_NAMES);
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// The last part of a link's target: how sysfs names drivers and subsystems.
+pub(crate) fn link_name(link: &Path) -> Option<String> {
+    Some(std::fs::read_link(link).ok()?.file_name()?.to_str()?.to_owned())
+}
+
+/// A PCI function and its place in the tree of bridges.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct PciFunction {
+    /// `0000:86:00.0`
+    pub bus_id: String,
+    /// `/sys/devices/pci0000:80/0000:80:01.1/0000:86:00.0`, without the root.
+    pub path: PathBuf,
+}
+
+impl PciFunction {
+    /// The function that the device behind `link` is, or is a part of: a sub-function or a virtio device lies below one.
+    pub(crate) fn above(roots: &Roots, link: &Path) -> Option<PciFunction> {
+        let device = real_path(roots, link)?;
+        let function = device.ancestors().find(|dir| bus_id(dir).is_some())?;
+        Some(PciFunction { bus_id: bus_id(function)?.to_owned(), path: function.to_owned() })
+    }
+}
+
+/// Where `path` leads, as a path below the root; `None` when it leads nowhere or out of the root.
+pub(crate) fn real_path(roots: &Roots, path: &Path) -> Option<PathBuf> {
+    let root = std::fs::canonicalize(roots.path("/")).ok()?;
+    let real = std::fs::canonicalize(path).ok()?;
+    Some(Path::new("/").join(real.strip_prefix(root).ok()?))
+}
+
+fn bus_id(dir: &Path) -> Option<&str> {
+    let name = dir.file_name()?.to_str()?;
+    is_bus_id(name).then_some(name)
+}
+
+/// `hhhh:hh:hh.h`; domains of VMD controllers and of some hypervisors have more than four digits.
+fn is_bus_id(name: &str) -> bool {
+    let hex = |s: &str| s.bytes().all(|b| b.is_ascii_hexdigit());
+    let Some((domain, rest)) = name.split_once(':') else { return false };
+    let Some((bus, rest)) = rest.split_once(':') else { return false };
+    let Some((slot, function)) = rest.split_once('.') else { return false };
+    let lengths = (4..=8).contains(&domain.len()) && bus.len() == 2 && slot.len() == 2 && function.len() == 1;
+    lengths && hex(domain) && hex(bus) && hex(slot) && hex(function)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bus_ids_are_told_from_other_names_in_the_tree() {
+        for yes in ["0000:86:00.0", "000f:01:00.0", "10000:e1:00.0", "0000:10:1b.7"] {
+            assert!(is_bus_id(yes), "{yes}");
+        }
+        for no in ["pci0000:80", "0000:86", "mlx5_core.sf.4", "virtio0", "000:86:00.0", "0000:86:00.00", "0000:8g:00.0", "0000:86:00"] {
+            assert!(!is_bus_id(no), "{no}");
+        }
+    }
+
+    #[test]
+    fn listings_come_every_half_minute_whatever_the_interval() {
+        assert_eq!(polls_per_listing(Duration::from_secs(1)), 30);
+        assert_eq!(polls_per_listing(Duration::from_millis(250)), 120);
+        assert_eq!(polls_per_listing(Duration::from_secs(60)), 1);
+        assert_eq!(polls_per_listing(Duration::ZERO), 30_000);
+    }
+
+    #[test]
+    fn a_table_longer_than_one_read_is_read_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("stat");
+        let text = "intr 0 0 0 0 0 0 0\n".repeat(1000);
+        std::fs::write(&path, &text).unwrap();
+        assert_eq!(Reader::new().table(&path).unwrap(), text.as_bytes());
+    }
+}
