@@ -611,7 +611,7 @@ fn entries(dir: &Path, found: &mut Vec<std::path::PathBuf>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
     fn no_content_of_any_file_makes_a_source_panic(

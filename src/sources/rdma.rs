@@ -460,6 +460,14 @@ mod tests {
     }
 
     #[test]
+    fn a_roce_port_believes_its_netdev_and_an_infiniband_port_its_rate() {
+        let rate = Some("100 Gb/sec (4X EDR)");
+        assert_eq!(line_rate(&port(PortKind::Roce, "bnxt_en"), rate, Some(200_000), None), Some(200_000_000_000));
+        assert_eq!(line_rate(&port(PortKind::Roce, "bnxt_en"), rate, None, None), Some(100_000_000_000));
+        assert_eq!(line_rate(&port(PortKind::Infiniband, "mlx5_core"), rate, Some(200_000), None), Some(100_000_000_000));
+    }
+
+    #[test]
     fn an_efa_on_an_unknown_machine_has_the_rate_that_its_driver_says() {
         let efa = port(PortKind::Efa, "efa");
         assert_eq!(line_rate(&efa, Some("400 Gb/sec (8X HDR)"), None, Some("p9.48xlarge")), Some(400_000_000_000));
