@@ -28,7 +28,8 @@ pub struct NetdevSample {
     pub bus_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// Files of `statistics/`, by name; files that cannot be read are missing.
+    /// Files of `statistics/`, by name: those that changed since the last sample of this interface. Absent means unchanged, or that the
+    /// file cannot be read.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub counters: BTreeMap<String, u64>,
 }

@@ -100,9 +100,9 @@ fn gpu(model: &Model, gpu: &Gpu) -> Value {
         "pids": gpu.processes.iter().map(|p| p.pid).collect::<Vec<_>>(),
         "activity": gpu.activity.as_str(),
         "util_pct": sample.util_pct,
-        "sm_active_pct": gpm.sm_active_pct,
-        "tensor_active_pct": gpm.tensor_active_pct,
-        "dram_active_pct": gpm.dram_active_pct,
+        "sm_active_pct": gpm.sm_active_pct.map(tenths),
+        "tensor_active_pct": gpm.tensor_active_pct.map(tenths),
+        "dram_active_pct": gpm.dram_active_pct.map(tenths),
         "mem_used_bytes": sample.mem_used_bytes,
         "mem_total_bytes": gpu.mem_total_bytes(),
         "power_mw": sample.power_mw,
@@ -117,6 +117,11 @@ fn gpu(model: &Model, gpu: &Gpu) -> Value {
         "pcie_rx_bytes_per_s": gpm.pcie_rx_bytes_per_s,
         "trouble": gpu.trouble.as_ref().map(|(_, t)| t.detail.as_str()),
     })
+}
+
+/// GPM's own resolution is no better.
+fn tenths(pct: f32) -> f64 {
+    (f64::from(pct) * 10.0).round() / 10.0
 }
 
 fn ports(model: &Model) -> Vec<Value> {

@@ -4,6 +4,7 @@ use super::sysfs::{Dir, PciFunction, Reader, link_name, names, polls_per_listing
 use super::{Roots, Setup, Source, SourceError};
 use crate::observe::Body;
 use crate::observe::port::NetdevSample;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ struct Interface {
     last: NetdevSample,
     /// Paths of counters from `dir`: `statistics/rx_bytes`.
     counters: Vec<String>,
+    /// Values as last told: only changes are told, because most of the two dozen counters never move and tapes hold them all.
+    told: BTreeMap<String, u64>,
 }
 
 impl Netdevs {
@@ -55,7 +58,7 @@ impl Netdevs {
         read_link_settings(&mut self.reader, &dir, &mut last);
         let counters = names(&path.join("statistics")).unwrap_or_default();
         let counters = counters.into_iter().map(|counter| format!("statistics/{counter}")).collect();
-        Some(Interface { dir: path, last, counters })
+        Some(Interface { dir: path, last, counters, told: BTreeMap::new() })
     }
 }
 
@@ -98,7 +101,10 @@ impl Interface {
         }
         let mut sample = self.last.clone();
         for path in &self.counters {
-            if let Some(value) = reader.number(&dir, path) {
+            if let Some(value) = reader.number(&dir, path)
+                && self.told.get(path) != Some(&value)
+            {
+                self.told.insert(path.clone(), value);
                 sample.counters.insert(path["statistics/".len()..].to_owned(), value);
             }
         }
