@@ -35,6 +35,7 @@ const SWEEP_POLLED: Duration = Duration::from_millis(300);
 /// When there is more to read.
 const AT_ONCE: Duration = Duration::from_millis(2);
 const RESCAN: Duration = Duration::from_secs(2);
+const SLOW_SCAN: Duration = Duration::from_millis(50);
 
 /// Which files the next poll looks at.
 enum Scope {
@@ -190,7 +191,7 @@ impl Tail {
 
     fn scan_if_due(&mut self) {
         // A huge or slow directory is looked through less often.
-        let pause = self.rescan_every.max(self.scan_took * 20);
+        let pause = if self.scan_took > SLOW_SCAN { self.rescan_every.max(self.scan_took * 20) } else { self.rescan_every };
         if self.scanned.is_some_and(|at| at.elapsed() < pause) {
             return;
         }
