@@ -702,7 +702,7 @@ fn the_directory(dir: &Path) -> Vec<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn without_truncation_every_line_is_read_once_and_in_order(ops in prop::collection::vec(op(), 0..60), by_directory: bool) {
