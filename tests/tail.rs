@@ -2,7 +2,7 @@
 
 use nccl_top::observe::Body;
 use nccl_top::observe::log::{Line, Lines, LogFileInfo, LogFileState};
-use nccl_top::sources::tail::{Tail, make};
+use nccl_top::sources::tail::Tail;
 use nccl_top::sources::{Hint, Hints, Roots, Setup, Source, SourceError};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -490,6 +490,20 @@ fn every_line_of_a_flood_is_told_or_counted() {
 }
 
 #[test]
+fn a_rotated_file_is_read_to_its_end_even_if_that_takes_several_polls() {
+    let (dir, log) = one_log("");
+    let mut watched = Watched::new(&[&log]);
+    watched.poll().unwrap();
+    let count = 20 << 16;
+    append(&log, (0..count).map(|i| format!("{i:>15}\n")).collect::<String>());
+    fs::rename(&log, dir.path().join("train.log.1")).unwrap();
+    fs::write(&log, "after\n").unwrap();
+    watched.poll().unwrap();
+    let told: usize = watched.batches.iter().map(|b| b.lines.len() + b.dropped_lines as usize).sum();
+    assert_eq!((told, watched.texts().pop().as_deref()), (count + 1, Some("after")));
+}
+
+#[test]
 fn one_busy_file_does_not_starve_another() {
     let dir = dir_with(&[("busy.log", ""), ("quiet.log", "")]);
     let mut watched = Watched::new(&[dir.path()]);
@@ -538,7 +552,7 @@ fn an_appended_line_ends_the_wait() {
     let link = dir.path().join("link");
     fs::create_dir(&link).unwrap();
     symlink(&log, link.join("train.log")).unwrap();
-    let mut source = make(&mut Setup::new(Roots::live(), Duration::from_secs(1), names(&[&link.join("train.log")])));
+    let mut source = Tail::of(&mut Setup::new(Roots::live(), Duration::from_secs(1), names(&[&link.join("train.log")])));
     let mut out = Vec::new();
     source.poll(&mut out).unwrap();
     source.wait(Duration::from_millis(60)); // What opening it stirred up.

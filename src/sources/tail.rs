@@ -44,15 +44,7 @@ enum Scope {
 }
 
 pub fn make(setup: &mut Setup) -> Box<dyn Source> {
-    let mut tail = Tail::new(setup.logs.clone(), setup.whole_logs).woken();
-    if let Some(inbox) = setup.tail_inbox.take() {
-        tail = tail.listening(inbox);
-    }
-    if setup.logs.iter().any(|log| log == "-") {
-        let stdin = std::io::stdin();
-        tail = if stdin.is_terminal() { tail.refusing_input("a terminal; not read") } else { tail.reading(stdin) };
-    }
-    Box::new(tail)
+    Box::new(Tail::of(setup))
 }
 
 /// The tailer. As built by [`new`](Tail::new) it has no thread: each [`poll`](Source::poll) looks at everything.
@@ -106,6 +98,19 @@ impl Tail {
             scan_took: Duration::ZERO,
             left_out: 0,
         }
+    }
+
+    /// All that `setup` asks for, with the threads that it takes.
+    pub fn of(setup: &mut Setup) -> Self {
+        let mut tail = Tail::new(setup.logs.clone(), setup.whole_logs).woken();
+        if let Some(inbox) = setup.tail_inbox.take() {
+            tail = tail.listening(inbox);
+        }
+        if setup.logs.iter().any(|log| log == "-") {
+            let stdin = std::io::stdin();
+            tail = if stdin.is_terminal() { tail.refusing_input("a terminal; not read") } else { tail.reading(stdin) };
+        }
+        tail
     }
 
     /// Follows the files that hints name, too.
@@ -206,9 +211,6 @@ impl Tail {
             found.truncate(room);
         }
         found.into_iter().for_each(|candidate| self.follow(candidate, start));
-        if let Some(waker) = &mut self.waker {
-            self.targets.directories().filter_map(|dir| std::path::absolute(dir).ok()).for_each(|dir| waker.watch(&dir));
-        }
         self.scan_took = begin.elapsed();
         self.scanned = Some(begin);
     }
@@ -267,9 +269,8 @@ impl Tail {
             stays
         });
         let Some(waker) = waker else { return };
-        files.iter_mut().filter_map(|(id, file)| file.take_news().then_some((id, &file.path))).for_each(|(id, path)| {
-            waker.watch_file(path, *id);
-        });
+        let news: Vec<u32> = files.iter_mut().filter_map(|(id, file)| file.take_news().then_some(*id)).collect();
+        waker.watch_files(news.iter().filter_map(|id| Some((*id, files.get(id)?.path.as_path()))));
     }
 
     fn read_input(&mut self, out: &mut Vec<Body>) {

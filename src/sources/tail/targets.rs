@@ -37,11 +37,6 @@ impl Targets {
         &self.args
     }
 
-    /// Directories among the arguments: files may appear there.
-    pub fn directories(&self) -> impl Iterator<Item = &Path> {
-        self.args.iter().map(Path::new).filter(|path| path.is_dir())
-    }
-
     /// What the arguments lead to and is not in `followed` yet, in the order of the arguments.
     pub fn scan(&mut self, followed: &HashSet<PathBuf>, known: &Known) -> Vec<Candidate> {
         let mut out = Vec::new();

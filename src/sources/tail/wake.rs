@@ -65,25 +65,27 @@ impl Waker {
         self.trouble.as_deref()
     }
 
-    pub fn watch_file(&mut self, path: &Path, id: u32) {
-        for path in [std::path::absolute(path), path.canonicalize()].into_iter().flatten() {
-            if let Some(dir) = path.parent() {
-                self.watch(dir);
+    /// Wakes when one of `files` changes, appears, or is replaced.
+    pub fn watch_files<'a>(&mut self, files: impl Iterator<Item = (u32, &'a Path)>) {
+        let mut directories = BTreeSet::new();
+        for (id, path) in files {
+            for path in [resolve_parent(path), path.canonicalize().ok()].into_iter().flatten() {
+                directories.extend(path.parent().map(Path::to_path_buf));
+                self.files.insert(path, id);
             }
-            self.files.insert(path, id);
         }
+        directories.iter().for_each(|dir| self.watch(dir));
     }
 
     pub fn forget(&mut self, id: u32) {
         self.files.retain(|_, file| *file != id);
     }
 
-    pub fn watch(&mut self, dir: &Path) {
+    /// `dir` has no symbolic links in it: the kernel knows one watch per directory, and events carry the name it had last. Watching
+    /// again is cheap, and needed if the directory was deleted and made anew.
+    fn watch(&mut self, dir: &Path) {
         let Some(watcher) = &mut self.watcher else { return };
-        if self.directories.contains(dir) && dir.is_dir() {
-            return;
-        }
-        if self.directories.len() >= MOST_DIRECTORIES {
+        if self.directories.len() >= MOST_DIRECTORIES && !self.directories.contains(dir) {
             self.trouble = Some(format!("more than {MOST_DIRECTORIES} directories hold logs"));
             return;
         }
@@ -119,6 +121,12 @@ impl Waker {
             Wake::Anything => woken.anything = true,
         }
     }
+}
+
+/// The path with everything but its last part resolved.
+fn resolve_parent(path: &Path) -> Option<PathBuf> {
+    let path = std::path::absolute(path).ok()?;
+    Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?))
 }
 
 fn handler(tx: SyncSender<Wake>) -> impl FnMut(notify::Result<notify::Event>) + Send + 'static {
