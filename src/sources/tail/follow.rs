@@ -83,6 +83,7 @@ pub(super) struct Followed {
     start: Start,
     open: Option<Opened>,
     leads_to: Path,
+    /// Nothing has the path. Since then, or since the last byte that came after.
     gone_since: Option<Instant>,
     said: Option<(LogFileState, Option<String>)>,
     /// The file that was open last.
@@ -144,6 +145,9 @@ impl Followed {
     /// Reads up to `budget` bytes.
     pub fn read(&mut self, budget: u64, desk: &mut Desk<'_>) {
         let Some(open) = &mut self.open else { return };
+        if self.gone_since.is_some() {
+            self.gone_since = Some(Instant::now());
+        }
         match open.read(self.id, budget, desk.chunk, desk.sift, desk.out) {
             Ok(Progress::Read(_)) => {}
             Ok(Progress::Truncated) => self.restart(desk),
