@@ -1,21 +1,360 @@
-//! Placeholder.
+//! Follows logs: files, globs, directories, standard input, and the files behind the output of jobs. Reads them a bounded piece at a
+//! time; never interprets a line, and never opens anything but a regular file.
 
-use super::{Setup, Source, SourceError};
-use crate::observe::Body;
-use std::time::Duration;
+mod cut;
+mod follow;
+mod input;
+mod open;
+mod sift;
+mod targets;
+mod wake;
 
-struct Nothing;
+use super::{Hint, Setup, Source, SourceError};
+use crate::observe::log::{LogFileInfo, LogFileState};
+use crate::observe::{Body, SourceState};
+use follow::{Desk, Followed, Known, Origin};
+use input::Input;
+use open::{Chunk, Start, inode_of};
+use sift::{Excess, Sift};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fs;
+use std::io::{IsTerminal, Read};
+use std::path::PathBuf;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+use targets::{Candidate, Targets};
+use wake::Waker;
 
-impl Source for Nothing {
-    fn every(&self) -> Duration {
-        Duration::from_secs(60)
+/// Leaves room below the usual limit of 1024 open files.
+const MOST_FILES: usize = 768;
+/// Bytes that one poll reads in all.
+const BYTES_PER_POLL: u64 = 8 << 20;
+/// All files are looked at so often where the kernel wakes us, and where it does not.
+const SWEEP_WOKEN: Duration = Duration::from_secs(1);
+const SWEEP_POLLED: Duration = Duration::from_millis(300);
+/// When there is more to read.
+const AT_ONCE: Duration = Duration::from_millis(2);
+const RESCAN: Duration = Duration::from_secs(2);
+const SLOW_SCAN: Duration = Duration::from_millis(50);
+
+/// Which files the next poll looks at.
+enum Scope {
+    All,
+    Only(BTreeSet<u32>),
+}
+
+pub fn make(setup: &mut Setup) -> Box<dyn Source> {
+    Box::new(Tail::of(setup))
+}
+
+/// The tailer. As built by [`new`](Tail::new) it has no thread: each [`poll`](Source::poll) looks at everything.
+pub struct Tail {
+    targets: Targets,
+    whole_logs: bool,
+    rescan_every: Duration,
+    inbox: Option<Receiver<Hint>>,
+    input: Option<Input>,
+    refused_input: Option<&'static str>,
+    waker: Option<Waker>,
+    files: BTreeMap<u32, Followed>,
+    paths: HashSet<PathBuf>,
+    next_id: u32,
+    known: Known,
+    chunk: Chunk,
+    sift: Sift,
+    scope: Scope,
+    /// Files that have more to read, and whether standard input has.
+    behind: BTreeSet<u32>,
+    input_behind: bool,
+    swept: Option<Instant>,
+    scanned: Option<Instant>,
+    scan_took: Duration,
+    left_out: usize,
+}
+
+impl Tail {
+    /// `logs` are files, globs and directories; `-` is left to [`reading`](Tail::reading). With `whole_logs` big files are read from
+    /// their start and no fact is left out; otherwise only their head and their end.
+    pub fn new(logs: Vec<String>, whole_logs: bool) -> Self {
+        Tail {
+            targets: Targets::new(logs.into_iter().filter(|log| log != "-").collect()),
+            whole_logs,
+            rescan_every: RESCAN,
+            inbox: None,
+            input: None,
+            refused_input: None,
+            waker: None,
+            files: BTreeMap::new(),
+            paths: HashSet::new(),
+            next_id: 1,
+            known: Known::default(),
+            chunk: Chunk::new(),
+            sift: Sift::new(if whole_logs { Excess::Defer } else { Excess::Drop }),
+            scope: Scope::All,
+            behind: BTreeSet::new(),
+            input_behind: false,
+            swept: None,
+            scanned: None,
+            scan_took: Duration::ZERO,
+            left_out: 0,
+        }
     }
 
-    fn poll(&mut self, _out: &mut Vec<Body>) -> Result<(), SourceError> {
-        Err(SourceError::Absent("not built yet".into()))
+    /// All that `setup` asks for, with the threads that it takes.
+    pub fn of(setup: &mut Setup) -> Self {
+        let mut tail = Tail::new(setup.logs.clone(), setup.whole_logs).woken();
+        if let Some(inbox) = setup.tail_inbox.take() {
+            tail = tail.listening(inbox);
+        }
+        if setup.logs.iter().any(|log| log == "-") {
+            let stdin = std::io::stdin();
+            tail = if stdin.is_terminal() { tail.refusing_input("a terminal; not read") } else { tail.reading(stdin) };
+        }
+        tail
+    }
+
+    /// Follows the files that hints name, too.
+    pub fn listening(mut self, inbox: Receiver<Hint>) -> Self {
+        self.inbox = Some(inbox);
+        self
+    }
+
+    /// Lets the kernel end a wait when a followed file changes.
+    pub fn woken(mut self) -> Self {
+        self.waker = Some(Waker::new());
+        self
+    }
+
+    /// Reads `input` as the file `-`, on a thread of its own.
+    pub fn reading(mut self, input: impl Read + Send + 'static) -> Self {
+        let id = self.take_id();
+        match Input::spawn(id, input, self.waker.as_ref().map(Waker::sender)) {
+            Ok(input) => self.input = Some(input),
+            Err(_) => self.refused_input = Some("no thread to read it"),
+        }
+        self
+    }
+
+    /// Says once that standard input is not read, and why.
+    pub fn refusing_input(mut self, why: &'static str) -> Self {
+        self.refused_input = Some(why);
+        self
+    }
+
+    /// How often globs and directories are looked through for new files; 2 s if not set.
+    pub fn rescan_every(mut self, pause: Duration) -> Self {
+        self.rescan_every = pause;
+        self
+    }
+
+    /// Nothing more was there to read at the last poll; standard input, if it is read, has ended.
+    pub fn is_caught_up(&self) -> bool {
+        self.swept.is_some() && !self.is_behind() && self.input.as_ref().is_none_or(Input::has_ended)
+    }
+
+    /// Tells the unfinished last lines. For when there will be no further poll.
+    pub fn finish(&mut self, out: &mut Vec<Body>) {
+        let Tail { known, chunk, sift, .. } = self;
+        let mut desk = Desk { known, chunk, sift, out };
+        self.files.values_mut().for_each(|file| file.finish(&mut desk));
+        if let Some(input) = &mut self.input {
+            input.finish(&mut self.sift, out);
+        }
+    }
+
+    fn is_behind(&self) -> bool {
+        !self.behind.is_empty() || self.input_behind
+    }
+
+    fn sweep_every(&self) -> Duration {
+        match &self.waker {
+            Some(waker) if waker.trouble().is_none() => SWEEP_WOKEN,
+            _ => SWEEP_POLLED,
+        }
+    }
+
+    fn take_id(&mut self) -> u32 {
+        let id = self.next_id;
+        self.next_id += 1;
+        id
+    }
+
+    fn take_hints(&mut self) {
+        let Some(inbox) = &self.inbox else { return };
+        let paths: Vec<PathBuf> = inbox.try_iter().flat_map(|hint| if let Hint::Logs(paths) = hint { paths } else { Vec::new() }).collect();
+        for path in paths {
+            if self.paths.contains(&path) {
+                continue;
+            }
+            let Ok(meta) = fs::metadata(&path) else { continue };
+            let inode = inode_of(&meta);
+            if meta.is_file() && !self.known.is_open(inode) && !self.known.is_read(inode, meta.len()) {
+                self.follow(Candidate { path, origin: Origin::Hinted, meta: Some(meta) }, self.start_of_old());
+            }
+        }
+    }
+
+    fn scan_if_due(&mut self) {
+        // A huge or slow directory is looked through less often.
+        let pause = if self.scan_took > SLOW_SCAN { self.rescan_every.max(self.scan_took * 20) } else { self.rescan_every };
+        if self.scanned.is_some_and(|at| at.elapsed() < pause) {
+            return;
+        }
+        let begin = Instant::now();
+        // What was not there at the scan before was written since. If some had to be left out, nobody knows.
+        let start = if self.scanned.is_none() || self.left_out > 0 { self.start_of_old() } else { Start::Fresh };
+        let mut found = self.targets.scan(&self.paths, &self.known);
+        let room = MOST_FILES.saturating_sub(self.files.len());
+        self.left_out = found.len().saturating_sub(room);
+        if self.left_out > 0 {
+            targets::newest_first(&mut found);
+            found.truncate(room);
+        }
+        found.into_iter().for_each(|candidate| self.follow(candidate, start));
+        self.scan_took = begin.elapsed();
+        self.scanned = Some(begin);
+    }
+
+    fn start_of_old(&self) -> Start {
+        if self.whole_logs { Start::Whole } else { Start::Parts }
+    }
+
+    fn follow(&mut self, candidate: Candidate, start: Start) {
+        if self.files.len() >= MOST_FILES {
+            self.left_out += 1;
+            return;
+        }
+        let id = self.take_id();
+        self.paths.insert(candidate.path.clone());
+        self.files.insert(id, Followed::new(id, candidate.path, candidate.origin, start));
+        if let Scope::Only(ids) = &mut self.scope {
+            ids.insert(id);
+        }
+    }
+
+    /// Looks at the files of this poll's scope and reads them, each its share.
+    fn read(&mut self, out: &mut Vec<Body>) {
+        let ids: Vec<u32> = match std::mem::replace(&mut self.scope, Scope::All) {
+            Scope::Only(ids) => ids.into_iter().collect(),
+            Scope::All => {
+                self.swept = Some(Instant::now());
+                self.files.keys().copied().collect()
+            }
+        };
+        let Tail { known, chunk, sift, files, .. } = self;
+        let mut desk = Desk { known, chunk, sift, out };
+        let coming: Vec<u64> = ids.iter().map(|id| files.get_mut(id).map_or(0, |file| file.look(&mut desk))).collect();
+        for (id, share) in ids.iter().zip(shares(&coming, BYTES_PER_POLL)) {
+            let Some(file) = files.get_mut(id) else { continue };
+            if share > 0 {
+                file.read(share, &mut desk);
+            }
+            if file.settle(&mut desk) {
+                self.behind.insert(*id);
+            } else {
+                self.behind.remove(id);
+            }
+        }
+    }
+
+    fn tidy(&mut self) {
+        let Tail { files, paths, waker, behind, .. } = self;
+        files.retain(|id, file| {
+            let stays = !file.is_over();
+            if !stays {
+                paths.remove(&file.path);
+                behind.remove(id);
+                waker.iter_mut().for_each(|waker| waker.forget(*id));
+            }
+            stays
+        });
+        let Some(waker) = waker else { return };
+        let news: Vec<u32> = files.iter_mut().filter_map(|(id, file)| file.take_news().then_some(*id)).collect();
+        waker.watch_files(news.iter().filter_map(|id| Some((*id, files.get(id)?.path.as_path()))));
+    }
+
+    fn read_input(&mut self, out: &mut Vec<Body>) {
+        if let Some(why) = self.refused_input.take() {
+            let file = self.take_id();
+            let detail = Some(why.to_string());
+            out.push(Body::LogFile(LogFileInfo { file, path: "-".into(), state: LogFileState::Failed, detail, ..Default::default() }));
+        }
+        self.input_behind = self.input.as_mut().is_some_and(|input| input.poll(&mut self.sift, out));
     }
 }
 
-pub fn make(_setup: &mut Setup) -> Box<dyn Source> {
-    Box::new(Nothing)
+impl Source for Tail {
+    fn every(&self) -> Duration {
+        if self.is_behind() { AT_ONCE } else { self.sweep_every() }
+    }
+
+    fn poll(&mut self, out: &mut Vec<Body>) -> Result<(), SourceError> {
+        self.take_hints();
+        self.scan_if_due();
+        self.read(out);
+        self.tidy();
+        self.read_input(out);
+        if !self.files.is_empty() || self.input.is_some() {
+            return Ok(());
+        }
+        Err(SourceError::Absent(match self.targets.args() {
+            [] => "no log file known; name one on the command line".into(),
+            args => format!("no log file matches {} yet", args.join(", ")),
+        }))
+    }
+
+    fn remark(&self) -> Option<(SourceState, String)> {
+        let mut notes = Vec::new();
+        let troubled: Vec<&Followed> = self.files.values().filter(|file| file.trouble().is_some()).collect();
+        if let [first, ..] = troubled[..] {
+            let detail = first.trouble().unwrap_or_default();
+            notes.push(format!("{} of {} files not read ({}: {detail})", troubled.len(), self.files.len(), first.path.display()));
+        }
+        if self.left_out > 0 {
+            notes.push(format!("{} files followed, {} more left out", self.files.len(), self.left_out));
+        }
+        if let Some(trouble) = self.waker.as_ref().and_then(Waker::trouble) {
+            notes.push(format!("looked at every {} ms: {trouble}", SWEEP_POLLED.as_millis()));
+        }
+        (!notes.is_empty()).then(|| (SourceState::Ok, notes.join("; ")))
+    }
+
+    fn wait(&mut self, timeout: Duration) {
+        let sweep_every = self.sweep_every();
+        let woken = match &mut self.waker {
+            Some(waker) => waker.wait(timeout),
+            None => {
+                std::thread::sleep(timeout);
+                return;
+            }
+        };
+        let is_due = self.swept.is_none_or(|at| at.elapsed() >= sweep_every);
+        self.scope = if is_due || woken.anything { Scope::All } else { Scope::Only(woken.files.union(&self.behind).copied().collect()) };
+    }
+}
+
+/// Divides `budget` so that nobody gets more than it wants and nobody starves.
+fn shares(wants: &[u64], budget: u64) -> Vec<u64> {
+    let mut order: Vec<usize> = (0..wants.len()).filter(|i| wants[*i] > 0).collect();
+    order.sort_by_key(|i| wants[*i]);
+    let mut shares = vec![0; wants.len()];
+    let mut left = budget;
+    for (taken, i) in order.iter().enumerate() {
+        let even = left / (order.len() - taken) as u64;
+        shares[*i] = wants[*i].min(even);
+        left -= shares[*i];
+    }
+    shares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_wants_are_met_and_big_ones_share_the_rest() {
+        assert_eq!(shares(&[100, 5, 0, 70], 105), [50, 5, 0, 50]);
+        assert_eq!(shares(&[1, 2, 3], 100), [1, 2, 3]);
+        assert_eq!(shares(&[], 100), [0; 0]);
+    }
 }

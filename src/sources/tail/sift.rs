@@ -1,0 +1,338 @@
+//! Decides which of the lines that one read brought are told. Counts every line that is not.
+
+use super::cut::{Cutter, End, LONGEST, Piece, hash_of};
+use crate::observe::log::{Line, Lines};
+use crate::text::gate::{self, Class};
+use std::collections::HashMap;
+
+/// More than this many bytes of one file at once, and its lines are sifted.
+pub(super) const PRESSURE_BYTES: u64 = 256 << 10;
+/// At most so many lines, and so many bytes of text, are told of facts, and as many of alarms.
+const MOST_LINES: usize = 4096;
+const MOST_BYTES: usize = 1 << 20;
+/// How often the same alarm is told before it is only counted.
+const SAME_ALARM: u32 = 4;
+/// Noise that is kept, so that the screen has something to show.
+const LAST_NOISE: usize = 50;
+
+type Classify = fn(&[u8]) -> Class;
+
+/// How to go on when more is worth telling than fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Excess {
+    /// Leave it out and count it: the screen must not fall behind.
+    Drop,
+    /// Tell it all; the reader asks [`Sift::is_full`] and goes on at the next poll.
+    Defer,
+}
+
+/// One buffer for one line that may never be told, used again and again.
+#[derive(Default)]
+struct Slot {
+    seq: u64,
+    no: Option<u64>,
+    offset: u64,
+    len: u64,
+    transient: bool,
+    text: Vec<u8>,
+}
+
+impl Slot {
+    fn fill(&mut self, seq: u64, piece: Piece<'_>) {
+        self.seq = seq;
+        self.no = piece.no;
+        self.offset = piece.offset;
+        self.len = piece.len;
+        self.transient = piece.end == End::Return;
+        self.text.clear();
+        self.text.extend_from_slice(piece.text);
+        self.text.shrink_to(4096.max(piece.text.len()));
+    }
+
+    fn piece(&self) -> Piece<'_> {
+        let end = if self.transient { End::Return } else { End::Line };
+        Piece { text: &self.text, offset: self.offset, len: self.len, no: self.no, end }
+    }
+}
+
+#[derive(Default)]
+struct Room {
+    lines: usize,
+    bytes: usize,
+}
+
+impl Room {
+    fn is_full(&self) -> bool {
+        self.lines >= MOST_LINES || self.bytes >= MOST_BYTES
+    }
+
+    fn take(&mut self, text: &[u8]) {
+        self.lines += 1;
+        self.bytes += text.len();
+    }
+}
+
+/// The lines of one read of one file. [`begin`](Sift::begin), [`take`](Sift::take) each, [`finish`](Sift::finish).
+pub(super) struct Sift {
+    classify: Classify,
+    excess: Excess,
+    pressed: bool,
+    seq: u64,
+    told: Vec<(u64, Line)>,
+    facts: Room,
+    alarms: Room,
+    seen_alarms: HashMap<u64, u32>,
+    /// Ring of the newest noise; `noise_count` says how much there was.
+    noise: Vec<Slot>,
+    noise_count: usize,
+    /// A bar that the next one may replace.
+    bar: Slot,
+    has_bar: bool,
+    dropped_lines: u64,
+    dropped_bytes: u64,
+    folded_alarms: u64,
+}
+
+impl Sift {
+    pub fn new(excess: Excess) -> Self {
+        Sift::with(gate::classify, excess)
+    }
+
+    fn with(classify: Classify, excess: Excess) -> Self {
+        Sift {
+            classify,
+            excess,
+            pressed: false,
+            seq: 0,
+            told: Vec::new(),
+            facts: Room::default(),
+            alarms: Room::default(),
+            seen_alarms: HashMap::new(),
+            noise: Vec::new(),
+            noise_count: 0,
+            bar: Slot::default(),
+            has_bar: false,
+            dropped_lines: 0,
+            dropped_bytes: 0,
+            folded_alarms: 0,
+        }
+    }
+
+    /// `coming` is how many bytes the file has to offer.
+    pub fn begin(&mut self, coming: u64) {
+        self.pressed = coming > PRESSURE_BYTES;
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.excess == Excess::Defer && (self.facts.is_full() || self.alarms.is_full())
+    }
+
+    pub fn is_alarm(&self, text: &[u8]) -> bool {
+        (self.classify)(text) == Class::Alarm
+    }
+
+    pub fn take(&mut self, piece: Piece<'_>) {
+        if piece.end == End::Line {
+            self.settle_bar();
+            self.sort_in(piece);
+        } else if self.is_alarm(piece.text) {
+            // A message that is glued to a bar goes the way of the bar, but is not replaced by the next one.
+            self.settle_bar();
+            self.sort_in(piece);
+        } else {
+            self.bar.fill(0, piece);
+            self.has_bar = true;
+        }
+    }
+
+    /// Tells an unfinished bar, if there is one and it is new. One that is an alarm waits for its end.
+    pub fn glimpse(&mut self, cutter: &mut Cutter) {
+        let mut bar = None;
+        cutter.glimpse(|text| self.is_alarm(text), &mut |p| bar = Some((p.text.to_vec(), p.offset, p.len, p.no)));
+        if let Some((text, offset, len, no)) = bar {
+            self.take(Piece { text: &text, offset, len, no, end: End::Return });
+        }
+    }
+
+    /// What is to be told, or `None` if there was nothing. Ready for the next file afterwards.
+    pub fn finish(&mut self, file: u32, backlog: bool) -> Option<Lines> {
+        self.settle_bar();
+        let mut told = std::mem::take(&mut self.told);
+        for slot in &self.noise[..self.noise_count.min(LAST_NOISE)] {
+            told.push((slot.seq, line_of(slot.piece())));
+        }
+        told.sort_unstable_by_key(|(seq, _)| *seq);
+        let lines = Lines {
+            file,
+            lines: told.into_iter().map(|(_, line)| line).collect(),
+            dropped_lines: std::mem::take(&mut self.dropped_lines),
+            dropped_bytes: std::mem::take(&mut self.dropped_bytes),
+            folded_alarms: std::mem::take(&mut self.folded_alarms),
+            backlog,
+        };
+        self.noise_count = 0;
+        self.facts = Room::default();
+        self.alarms = Room::default();
+        self.seen_alarms.clear();
+        let nothing = lines.lines.is_empty() && lines.dropped_lines == 0 && lines.folded_alarms == 0;
+        (!nothing).then_some(lines)
+    }
+
+    fn settle_bar(&mut self) {
+        if std::mem::take(&mut self.has_bar) {
+            let bar = std::mem::take(&mut self.bar);
+            self.sort_in(bar.piece());
+            self.bar = bar;
+        }
+    }
+
+    fn sort_in(&mut self, piece: Piece<'_>) {
+        self.seq += 1;
+        // Empty lines cost memory too: very many lines are pressure however short they are.
+        let pressed = self.pressed || self.told.len() >= MOST_LINES;
+        let class = if pressed { (self.classify)(piece.text) } else { Class::Fact };
+        match class {
+            Class::Noise => self.keep_noise(piece),
+            Class::Alarm => self.tell_alarm(piece),
+            Class::Fact if pressed && self.excess == Excess::Drop && self.facts.is_full() => self.drop(piece.len),
+            Class::Fact => {
+                self.facts.take(piece.text);
+                self.tell(piece);
+            }
+        }
+    }
+
+    fn tell(&mut self, piece: Piece<'_>) {
+        self.told.push((self.seq, line_of(piece)));
+    }
+
+    fn tell_alarm(&mut self, piece: Piece<'_>) {
+        if self.excess == Excess::Drop && self.alarms.is_full() {
+            self.folded_alarms += 1;
+            return;
+        }
+        let times = self.seen_alarms.entry(hash_of(piece.text)).or_default();
+        *times = times.saturating_add(1);
+        if *times > SAME_ALARM {
+            self.folded_alarms += 1;
+            return;
+        }
+        self.alarms.take(piece.text);
+        self.tell(piece);
+    }
+
+    fn keep_noise(&mut self, piece: Piece<'_>) {
+        let i = self.noise_count % LAST_NOISE;
+        if self.noise_count >= LAST_NOISE {
+            self.drop(self.noise[i].len);
+        } else if i == self.noise.len() {
+            self.noise.push(Slot::default());
+        }
+        self.noise[i].fill(self.seq, piece);
+        self.noise_count += 1;
+    }
+
+    fn drop(&mut self, len: u64) {
+        self.dropped_lines += 1;
+        self.dropped_bytes += len;
+    }
+}
+
+fn line_of(piece: Piece<'_>) -> Line {
+    let mut text = String::from_utf8_lossy(piece.text).into_owned();
+    // Every invalid byte has become three.
+    if text.len() > LONGEST {
+        let cut = (0..=LONGEST).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
+        text.truncate(cut);
+    }
+    Line { no: piece.no, offset: piece.offset, text, transient: piece.end == End::Return }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn by_first_letter(text: &[u8]) -> Class {
+        match text.first() {
+            Some(b'n') => Class::Noise,
+            Some(b'A') => Class::Alarm,
+            _ => Class::Fact,
+        }
+    }
+
+    fn piece(text: &str) -> Piece<'_> {
+        Piece { text: text.as_bytes(), offset: 0, len: text.len() as u64 + 1, no: None, end: End::Line }
+    }
+
+    fn texts(lines: &Lines) -> Vec<&str> {
+        lines.lines.iter().map(|l| l.text.as_str()).collect()
+    }
+
+    #[test]
+    fn without_pressure_everything_is_told() {
+        let mut sift = Sift::with(by_first_letter, Excess::Drop);
+        sift.begin(100);
+        (0..200).for_each(|i| sift.take(piece(&format!("noise {i}"))));
+        assert_eq!(sift.finish(1, false).unwrap().lines.len(), 200);
+        assert_eq!(sift.finish(1, false), None);
+    }
+
+    #[test]
+    fn under_pressure_facts_and_alarms_stay_in_order_and_only_the_last_noise() {
+        let mut sift = Sift::with(by_first_letter, Excess::Drop);
+        sift.begin(u64::MAX);
+        sift.take(piece("first"));
+        (0..100).for_each(|i| sift.take(piece(&format!("noise {i}"))));
+        sift.take(piece("Alarm"));
+        sift.take(piece("noise 100"));
+        let lines = sift.finish(7, true).unwrap();
+        assert_eq!(lines.lines.len(), 52);
+        assert_eq!(texts(&lines)[..2], ["first", "noise 51"]);
+        assert_eq!(texts(&lines)[50..], ["Alarm", "noise 100"]);
+        assert_eq!((lines.file, lines.dropped_lines, lines.backlog), (7, 51, true));
+        assert_eq!(lines.dropped_bytes, 10 * 8 + 41 * 9);
+    }
+
+    #[test]
+    fn every_alarm_is_told_or_counted() {
+        let mut sift = Sift::with(by_first_letter, Excess::Drop);
+        sift.begin(u64::MAX);
+        (0..10_000).for_each(|i| sift.take(piece(&format!("Alarm {}", i % 3))));
+        (0..10_000).for_each(|i| sift.take(piece(&format!("Alarm of its own {i}"))));
+        let lines = sift.finish(1, false).unwrap();
+        assert_eq!(lines.lines.len(), MOST_LINES);
+        assert_eq!(lines.lines.len() as u64 + lines.folded_alarms, 20_000);
+        assert_eq!(lines.dropped_lines, 0);
+    }
+
+    #[test]
+    fn facts_beyond_the_cap_are_counted_as_dropped_unless_they_can_wait() {
+        for (excess, told) in [(Excess::Drop, MOST_LINES), (Excess::Defer, 5000)] {
+            let mut sift = Sift::with(by_first_letter, excess);
+            sift.begin(u64::MAX);
+            (0..5000).for_each(|_| sift.take(piece("fact")));
+            assert_eq!(sift.is_full(), excess == Excess::Defer);
+            let lines = sift.finish(1, false).unwrap();
+            assert_eq!((lines.lines.len(), lines.dropped_lines), (told, (5000 - told) as u64));
+        }
+    }
+
+    #[test]
+    fn only_the_last_of_several_bars_is_told_but_no_alarm_among_them_is_lost() {
+        let mut sift = Sift::with(by_first_letter, Excess::Drop);
+        sift.begin(100);
+        for text in ["10%", "20%", "Alarm 30%", "40%", "50%"] {
+            sift.take(Piece { end: End::Return, ..piece(text) });
+        }
+        sift.take(piece("line"));
+        let lines = sift.finish(1, false).unwrap();
+        assert_eq!(texts(&lines), ["20%", "Alarm 30%", "50%", "line"]);
+        assert!(lines.lines[2].transient && !lines.lines[3].transient);
+    }
+
+    #[test]
+    fn invalid_bytes_do_not_make_a_line_longer_than_the_cut() {
+        let bytes = vec![0xff; 60_000];
+        assert!(line_of(Piece { text: &bytes, ..piece("") }).text.len() <= LONGEST);
+    }
+}
