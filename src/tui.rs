@@ -151,6 +151,11 @@ fn run(
 ) -> Result<Outcome> {
     let mut events = Vec::new();
     screen.draw(|frame| overview::draw(frame, &session, &ui, &theme))?;
+    // How the terminal fares in a panic can only be tested with one.
+    #[cfg(debug_assertions)]
+    if std::env::var_os("NCCL_TOP_TEST_PANIC").is_some() {
+        panic!("asked to panic");
+    }
     let mut next_tick = Instant::now() + TICK;
     let mut next_draw = Instant::now() + Duration::from_millis(100);
     let mut due = Due::No;

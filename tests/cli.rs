@@ -1,0 +1,126 @@
+//! The command line from outside: exit codes, messages, and the JSON contracts.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn nccl_top(dir: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nccl-top")).args(args).current_dir(dir).env("HOME", dir).stdin(Stdio::null()).output().unwrap()
+}
+
+fn stderr(out: &Output) -> String {
+    String::from_utf8_lossy(&out.stderr).into_owned()
+}
+
+fn lines(out: &Output) -> Vec<Value> {
+    String::from_utf8_lossy(&out.stdout).lines().map(|l| serde_json::from_str(l).unwrap()).collect()
+}
+
+/// An empty tree, so that the machine of the test does not matter.
+fn tree(dir: &Path) -> String {
+    std::fs::create_dir_all(dir.join("root/proc")).unwrap();
+    dir.join("root").display().to_string()
+}
+
+#[test]
+fn bad_usage_bad_config_and_bad_input_end_with_2_and_name_the_place() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("bad.toml"), "\ninterval = \"2\"\n").unwrap();
+    std::fs::write(dir.path().join("not-a-tape"), "step 1\n").unwrap();
+    for (args, says) in [
+        (&["--no-such-flag"][..], "--no-such-flag"),
+        (&["--config", "bad.toml", "config"], "bad.toml:2: interval: found \"2\""),
+        (&["--interval", "never", "config"], "--interval: found \"never\""),
+        (&["replay", "gone.jsonl"], "gone.jsonl: no such file"),
+        (&["replay", "--headless", "not-a-tape"], "not a recording of nccl-top"),
+        (&["--sysroot", "nowhere", "snapshot"], "nowhere: not a directory"),
+        (&["rules", "no-such-rule"], "no rule \"no-such-rule\""),
+        (&["snapshot", "--wait", "3"], "expected a duration such as"),
+    ] {
+        let out = nccl_top(dir.path(), args);
+        assert_eq!(out.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&out).contains(says), "{args:?}: {}", stderr(&out));
+    }
+}
+
+#[test]
+fn watch_tells_a_state_and_a_warn_as_json_and_as_sentences() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = tree(dir.path());
+    std::fs::write(dir.path().join("train.log"), "step 1 | loss 2.5\nstep 2 | loss 2.5\nh:1:1 [0] NCCL WARN x\n").unwrap();
+    let out = nccl_top(dir.path(), &["--sysroot", &root, "watch", "--json", "--for", "2500ms", "train.log"]);
+    assert_eq!(out.status.code(), Some(0), "a warning is no error: {}", stderr(&out));
+    let events = lines(&out);
+    assert!(events.iter().all(|e| e["schema"] == "nccl-top.event/1" && e["t_s"].is_number() && e["at"].is_string()));
+    let opened: Vec<&Value> = events.iter().filter(|e| e["event"] == "opened" && e["rule"] == "nccl-warn").collect();
+    assert_eq!(opened.len(), 1, "{events:?}");
+    assert_eq!(opened[0]["evidence"][0]["line"], 3);
+    assert_eq!(opened[0]["evidence"][0]["path"], "train.log");
+    assert!(events.iter().any(|e| e["event"] == "state" && e["state"] == "training" && e["job"] == "train.log"), "{events:?}");
+    let out = nccl_top(dir.path(), &["--sysroot", &root, "watch", "--for", "1500ms", "train.log"]);
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(text.contains("warning nccl-warn: x."), "{text}");
+}
+
+#[test]
+fn errors_make_the_exit_code_1() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = tree(dir.path());
+    std::fs::write(dir.path().join("train.log"), "step 1 | loss nan | step_time 11.6 ms\nstep 2 | loss nan | step_time 11.6 ms\n").unwrap();
+    let out = nccl_top(dir.path(), &["--sysroot", &root, "watch", "--json", "--for", "1500ms", "train.log"]);
+    assert_eq!(out.status.code(), Some(1), "{}", String::from_utf8_lossy(&out.stdout));
+}
+
+#[test]
+fn a_recording_replays_to_the_lines_that_were_told_live() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = tree(dir.path());
+    let log = dir.path().join("train.log");
+    std::fs::write(&log, "step 1 | loss 2.5\nstep 2 | loss 2.5\n").unwrap();
+    let writer = std::thread::spawn(move || {
+        use std::io::Write;
+        for i in 3..30 {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            let mut file = std::fs::OpenOptions::new().append(true).open(&log).unwrap();
+            writeln!(file, "step {i} | loss 2.5").unwrap();
+            if i == 12 {
+                writeln!(file, "[rank3]: Traceback (most recent call last):\n[rank3]:   File \"a.py\", line 3, in f\n[rank3]: ValueError: bad").unwrap();
+            }
+        }
+    });
+    let live = nccl_top(dir.path(), &["--sysroot", &root, "watch", "--json", "--for", "4s", "-o", "t.jsonl.gz", "train.log"]);
+    writer.join().unwrap();
+    let replayed = nccl_top(dir.path(), &["replay", "--headless", "--json", "t.jsonl.gz"]);
+    let (live, replayed) = (lines(&live), lines(&replayed));
+    assert!(live.iter().any(|e| e["rule"] == "python-exception" && e["ranks"][0] == 3), "{live:?}");
+    assert_eq!(live, replayed);
+}
+
+#[test]
+fn a_snapshot_has_every_field_of_the_contract_and_no_invented_number() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = tree(dir.path());
+    std::fs::write(dir.path().join("train.log"), "step 7 | loss 2.5 | step_time 11.9 ms | tokens/s 2,741,882\n").unwrap();
+    let out = nccl_top(dir.path(), &["--sysroot", &root, "snapshot", "--json", "--wait", "1500ms", "train.log"]);
+    assert_eq!(out.status.code(), Some(0));
+    let snapshot: Value = serde_json::from_slice(&out.stdout).unwrap();
+    for key in ["schema", "at", "host", "state", "summary", "jobs", "gpus", "ports", "comms", "findings", "sources"] {
+        assert!(!snapshot[key].is_null(), "{key} is missing");
+    }
+    let training = &snapshot["jobs"][0]["training"];
+    assert_eq!(training["step"], 7);
+    assert_eq!(training["throughput_unit"], "tokens/s");
+    assert_eq!(training["total_steps"], Value::Null);
+    assert_eq!(snapshot["gpus"].as_array().map(Vec::len), Some(0));
+    let nvml = snapshot["sources"].as_array().unwrap().iter().find(|s| s["id"] == "nvml").unwrap();
+    assert_eq!(nvml["state"], "absent");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = format!("{} rules | head -1; exit ${{PIPESTATUS[0]}}", env!("CARGO_BIN_EXE_nccl-top"));
+    let out = Command::new("bash").args(["-c", &script]).current_dir(dir.path()).output().unwrap();
+    assert_eq!(out.status.code(), Some(0));
+    assert!(stderr(&out).is_empty(), "{}", stderr(&out));
+}

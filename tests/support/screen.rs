@@ -1,0 +1,115 @@
+//! The program in a real pseudo-terminal, its screen parsed.
+
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+pub struct Screen {
+    pub child: Box<dyn Child + Send + Sync>,
+    master: Box<dyn MasterPty + Send>,
+    writer: Box<dyn Write + Send>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+struct Seen {
+    parser: vt100::Parser,
+    raw: Vec<u8>,
+}
+
+/// Longer than anything here should take, on the slowest machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Screen {
+    pub fn start(args: &[&str], dir: &Path, env: &[(&str, &str)], rows: u16, cols: u16) -> Screen {
+        let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
+        let pair = native_pty_system().openpty(size).expect("a pseudo-terminal");
+        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_nccl-top"));
+        command.args(args);
+        command.cwd(dir);
+        command.env("HOME", dir);
+        command.env("TERM", "xterm-256color");
+        command.env("LANG", "C.UTF-8");
+        for (key, value) in env {
+            command.env(key, value);
+        }
+        let child = pair.slave.spawn_command(command).expect("the program starts");
+        drop(pair.slave);
+        let mut reader = pair.master.try_clone_reader().expect("a reader");
+        let writer = pair.master.take_writer().expect("a writer");
+        let seen = Arc::new(Mutex::new(Seen { parser: vt100::Parser::new(rows, cols, 0), raw: Vec::new() }));
+        let sink = seen.clone();
+        std::thread::spawn(move || {
+            let mut buf = [0; 8192];
+            while let Ok(n @ 1..) = reader.read(&mut buf) {
+                let mut seen = sink.lock().expect("no poison");
+                seen.parser.process(&buf[..n]);
+                seen.raw.extend(&buf[..n]);
+            }
+        });
+        Screen { child, master: pair.master, writer, seen }
+    }
+
+    pub fn text(&self) -> String {
+        self.seen.lock().expect("no poison").parser.screen().contents()
+    }
+
+    pub fn raw(&self) -> Vec<u8> {
+        self.seen.lock().expect("no poison").raw.clone()
+    }
+
+    pub fn keys(&mut self, keys: &str) {
+        self.writer.write_all(keys.as_bytes()).expect("the program reads keys");
+        self.writer.flush().expect("the program reads keys");
+    }
+
+    pub fn resize(&self, rows: u16, cols: u16) {
+        self.seen.lock().expect("no poison").parser.screen_mut().set_size(rows, cols);
+        self.master.resize(PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }).expect("a resize");
+    }
+
+    /// Waits until the screen holds `text`; shows the screen if it never does.
+    pub fn wait_for(&self, text: &str) {
+        let started = Instant::now();
+        while !self.text().contains(text) {
+            assert!(started.elapsed() < PATIENCE, "no {text:?} on the screen:\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits for the end of the program; returns its exit code.
+    pub fn wait_end(&mut self) -> u32 {
+        let started = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                // The reader thread may still hold the last bytes.
+                std::thread::sleep(Duration::from_millis(100));
+                return status.exit_code();
+            }
+            assert!(started.elapsed() < PATIENCE, "the program does not end; screen:\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The terminal was given back: main screen, visible cursor.
+    pub fn assert_restored(&self) {
+        let seen = self.seen.lock().expect("no poison");
+        let screen = seen.parser.screen();
+        assert!(!screen.alternate_screen(), "still on the alternate screen");
+        assert!(!screen.hide_cursor(), "the cursor is still hidden");
+        let entered = find(&seen.raw, b"\x1b[?1049h");
+        let left = find(&seen.raw, b"\x1b[?1049l");
+        assert!(entered.is_some() && left > entered, "the alternate screen was entered and left");
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+    }
+}
+
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    haystack.windows(needle.len()).rposition(|w| w == needle)
+}
