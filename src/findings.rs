@@ -88,7 +88,7 @@ impl Evidence {
     }
 
     pub fn line(path: &str, line: Option<u64>, text: &str, at: Stamp) -> Self {
-        Evidence { kind: "line", path: Some(path.to_owned()), line, text: crate::text::clean::clip(text, 300), at: Some(at) }
+        Evidence { kind: "line", path: Some(path.to_owned()), line, text: crate::text::clean::clip(text, 300).into_owned(), at: Some(at) }
     }
 }
 

@@ -310,16 +310,47 @@ impl Dialect {
 #[derive(Default)]
 pub struct Reader {
     torch: torch::State,
+    nccl: nccl::State,
+    progress: progress::State,
 }
+
+/// Nothing that a reader knows is longer; longer lines are read up to here.
+const MAX_LINE: usize = 64 * 1024;
 
 impl Reader {
     /// A record of several lines has begun, and the next line may belong to it although it looks like noise.
     pub fn is_inside(&self) -> bool {
-        false
+        !self.torch.is_idle()
     }
 
     /// Puts what `line` says into `out`. `line` is one physical line without its end, as it came; it may hold several records.
     pub fn line(&mut self, line: &str, out: &mut Vec<TextEvent>) {
-        let _ = (line, out, &self.torch);
+        if self.torch.is_idle() && gate::classify(line.as_bytes()) == gate::Class::Noise {
+            return;
+        }
+        let line = &line[..(0..=line.len().min(MAX_LINE)).rev().find(|at| line.is_char_boundary(*at)).unwrap_or(0)];
+        for piece in line.split(['\r', '\n']) {
+            let text = clean::clean(piece);
+            for record in prefix::records(&text) {
+                self.record(&prefix::peel(record), out);
+            }
+        }
+    }
+
+    /// The file has been silent for a while, or has ended: puts what was held back, because more of it might have come, into `out`.
+    pub fn idle(&mut self, out: &mut Vec<TextEvent>) {
+        self.torch.idle(out);
+    }
+
+    fn record(&mut self, p: &prefix::Peeled<'_>, out: &mut Vec<TextEvent>) {
+        let before = self.nccl.read(p.rest, &p.origin, out);
+        let p = match before {
+            None => p.clone(),
+            Some(before) if before.trim().is_empty() => return self.torch.pass(out),
+            Some(before) => prefix::Peeled { rest: before, ..p.clone() },
+        };
+        if !self.torch.read(&p, out) {
+            self.progress.read(&p, out);
+        }
     }
 }

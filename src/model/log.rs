@@ -248,7 +248,7 @@ impl Logbook {
 
     pub fn push(&mut self, mut line: Kept, replaces_last: bool) {
         if line.text.len() > Self::MAX_LINE {
-            line.text = crate::text::clean::clip(&line.text, Self::MAX_LINE);
+            line.text = crate::text::clean::clip(&line.text, Self::MAX_LINE).into_owned();
         }
         if replaces_last
             && let Some(last) = self.lines.back()

@@ -17,7 +17,7 @@ pub const RULE: Rule = Rule {
 
 fn check(ctx: &TextContext, out: &mut Vec<Found>) {
     let What::NcclWarn { site, text } = &ctx.seen.event.what else { return };
-    let mut found = ctx.found(shape(text), crate::text::clean::clip(text, 200));
+    let mut found = ctx.found(shape(text), crate::text::clean::clip(text, 200).into_owned());
     found.confidence = Confidence::Certain;
     found.why = site
         .as_ref()

@@ -1,10 +1,194 @@
-//! Placeholder.
+//! Makes hostile text safe to print: no escape sequences, no control characters, nothing that reorders or hides what stands beside it.
+//! Never changes what is left.
+
+use memchr::{memchr, memchr2};
 use std::borrow::Cow;
 
-pub fn clean(text: &str) -> Cow<'_, str> {
-    Cow::Borrowed(text)
+/// `line` without ANSI sequences (also those that lost their ESC at the line's start, or had it spelled out by a log shipper), control,
+/// bidi and zero-width characters. Tabs become spaces.
+pub fn clean(line: &str) -> Cow<'_, str> {
+    if is_plain(line) {
+        return Cow::Borrowed(line);
+    }
+    let mut out = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(next) = bare_colour(rest) {
+        rest = next;
+    }
+    while let Some(c) = rest.chars().next() {
+        rest = match c {
+            '\x1b' => after_escape(&rest[1..]),
+            '\u{9b}' => after_csi(&rest[2..]),
+            '\\' => match spelled_out(rest) {
+                Some(next) => next,
+                None => {
+                    out.push(c);
+                    &rest[1..]
+                }
+            },
+            '\t' => {
+                out.push(' ');
+                &rest[1..]
+            }
+            _ => {
+                if !is_unsafe(c) {
+                    out.push(c);
+                }
+                &rest[c.len_utf8()..]
+            }
+        };
+        if out.is_empty() {
+            while let Some(next) = bare_colour(rest) {
+                rest = next;
+            }
+        }
+    }
+    Cow::Owned(out)
 }
 
-pub fn clip(text: &str, max_chars: usize) -> String {
-    text.chars().take(max_chars).collect()
+/// The first `max_chars` characters, with `…` in place of the last one when something was cut.
+pub fn clip(text: &str, max_chars: usize) -> Cow<'_, str> {
+    if text.len() <= max_chars || text.char_indices().nth(max_chars).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let end = text.char_indices().nth(max_chars.saturating_sub(1)).map_or(0, |(at, _)| at);
+    Cow::Owned(format!("{}…", &text[..end]))
+}
+
+fn is_plain(line: &str) -> bool {
+    line.bytes().all(|b| (0x20..0x7f).contains(&b)) && !line.starts_with('[') && memchr(b'\\', line.as_bytes()).is_none()
+        || (bare_colour(line).is_none() && !line.chars().any(is_unsafe) && memchr2(b'\t', b'\\', line.as_bytes()).is_none())
+}
+
+/// Control characters, and what hides or reorders text.
+fn is_unsafe(c: char) -> bool {
+    match c {
+        ' '..='~' => false,
+        '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' => true,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180b}'..='\u{180f}' => true,
+        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => true,
+        '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' => true,
+        '\u{e0000}'..='\u{e0fff}' => true,
+        _ => false,
+    }
+}
+
+/// `[36m` at the start of a line whose ESC was lost on the way.
+fn bare_colour(s: &str) -> Option<&str> {
+    let inner = s.strip_prefix('[')?;
+    let digits = inner.bytes().take_while(|b| b.is_ascii_digit() || *b == b';').count();
+    if digits == 0 || digits > 24 {
+        return None;
+    }
+    inner[digits..].strip_prefix('m')
+}
+
+/// `\x1b[31m`, `\u001b[31m`, `\033[31m` as text.
+fn spelled_out(s: &str) -> Option<&str> {
+    let inner = ["\\x1b[", "\\x1B[", "\\u001b[", "\\u001B[", "\\033[", "\\e["].iter().find_map(|p| s.strip_prefix(p))?;
+    let params = inner.bytes().take_while(|b| b.is_ascii_digit() || *b == b';').count();
+    let after = &inner[params..];
+    after.starts_with(|c: char| c.is_ascii_alphabetic()).then(|| &after[1..])
+}
+
+fn after_escape(s: &str) -> &str {
+    match s.as_bytes().first() {
+        Some(b'[') => after_csi(&s[1..]),
+        Some(b']' | b'P' | b'X' | b'^' | b'_') => after_string(&s[1..]),
+        // nF sequences such as `ESC ( B`, and the two-byte ones.
+        Some(b' '..=b'/') => {
+            let n = s.bytes().take_while(|b| (0x20..0x30).contains(b)).count();
+            let last = s.as_bytes().get(n).is_some_and(|b| (0x30..0x7f).contains(b));
+            &s[n + usize::from(last)..]
+        }
+        Some(b'7' | b'8' | b'=' | b'>' | b'c' | b'D' | b'E' | b'H' | b'M' | b'N' | b'O' | b'Z' | b'\\') => &s[1..],
+        _ => s,
+    }
+}
+
+fn after_csi(s: &str) -> &str {
+    let n = s.bytes().take_while(|b| (0x20..0x40).contains(b)).count();
+    let last = s.as_bytes().get(n).is_some_and(|b| (0x40..0x7f).contains(b));
+    if n <= 64 { &s[n + usize::from(last)..] } else { s }
+}
+
+/// OSC, DCS and their kin end with BEL or `ESC \`. Without an end nothing is hidden: the text stays.
+fn after_string(s: &str) -> &str {
+    match memchr2(0x07, 0x1b, s.as_bytes()) {
+        Some(at) if s.as_bytes()[at] == 0x07 => &s[at + 1..],
+        Some(at) if s[at + 1..].starts_with('\\') => &s[at + 2..],
+        _ => s,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn plain_text_is_borrowed() {
+        for line in ["", "step 1 | loss 2.0", "[rank0]: hello", " 17%|█▋        | 5/30 [00:02<00:07,  3.28it/s]", "größer"] {
+            assert!(matches!(clean(line), Cow::Borrowed(_)), "{line}");
+        }
+    }
+
+    #[test]
+    fn escape_sequences_disappear() {
+        assert_eq!(clean("\x1b[31mstep: 200  \x1b[38;2;180;60;0mloss:  6.1\x1b[39m"), "step: 200  loss:  6.1");
+        assert_eq!(clean("\x1b]0;title\x07text"), "text");
+        assert_eq!(clean("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\"), "link");
+        assert_eq!(clean("\x1bP1$r0m\x1b\\dcs"), "dcs");
+        assert_eq!(clean("\x1b(Btext\x1b7\x1b8"), "text");
+        assert_eq!(clean("\u{9b}31mred"), "red");
+        assert_eq!(clean("\\x1b[31mred\\x1b[0m C:\\path"), "red C:\\path");
+    }
+
+    #[test]
+    fn a_colour_that_lost_its_escape_goes_from_the_start_of_a_line_only() {
+        assert_eq!(clean("[36m(RayWorker pid=4009)"), "(RayWorker pid=4009)");
+        assert_eq!(clean("[0m[31mx"), "x");
+        assert_eq!(clean("[3] x"), "[3] x");
+        assert_eq!(clean("a [0m"), "a [0m");
+    }
+
+    #[test]
+    fn an_unfinished_sequence_hides_nothing() {
+        assert_eq!(clean("\x1b]0;CUDA error: x"), "0;CUDA error: x");
+        assert_eq!(clean("\x1b["), "");
+        assert_eq!(clean("\x1b"), "");
+    }
+
+    #[test]
+    fn what_hides_or_reorders_is_dropped() {
+        assert_eq!(clean("a\0b\u{202e}c\u{200b}d\u{feff}e\u{2066}f\tg\u{7f}h\u{85}i"), "abcdef ghi");
+    }
+
+    #[test]
+    fn clip_counts_characters() {
+        assert_eq!(clip("grün", 4), "grün");
+        assert_eq!(clip("grüner", 4), "grü…");
+        assert_eq!(clip("x", 0), "…");
+        assert_eq!(clip("", 0), "");
+    }
+
+    proptest! {
+        #[test]
+        fn the_result_is_safe(s in "(?:\\PC|\x1b|\x1b\\[|\u{9b}|\\[3|m|;|\t|\u{202e}|\u{200b}|\r|\0|\x07|\\\\x1b\\[|\u{85}){0,40}") {
+            let c = clean(&s);
+            prop_assert!(!c.chars().any(is_unsafe), "{c:?}");
+            prop_assert!(!c.contains('\x1b'));
+        }
+
+        #[test]
+        fn any_characters_are_safe(s in any::<String>()) {
+            let c = clean(&s);
+            prop_assert!(!c.chars().any(|c| is_unsafe(c) || c.is_control()));
+        }
+
+        #[test]
+        fn clip_keeps_its_promise(s in any::<String>(), n in 0usize..20) {
+            prop_assert!(clip(&s, n).chars().count() <= n.max(1));
+        }
+    }
 }

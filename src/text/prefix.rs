@@ -1,1 +1,392 @@
-//! Placeholder.
+//! Who wrote a line: peels what launchers, loggers and log shippers put in front of it, in any order. Never looks at the message.
+
+pub mod stamp;
+
+use super::{Origin, Written};
+use regex::Regex;
+use std::sync::LazyLock;
+
+/// A line without its prefixes.
+#[derive(Clone, Debug, Default)]
+pub struct Peeled<'a> {
+    pub origin: Origin,
+    /// What is left, indentation included.
+    pub rest: &'a str,
+    /// A C++ logger of PyTorch (c10 or glog) wrote it.
+    pub cpp: bool,
+}
+
+/// Deepest stack of prefixes seen in the wild is five.
+const MAX_PREFIXES: usize = 10;
+
+/// Taken from a number in front of a line without more evidence, a larger one is a line number.
+const MAX_BARE_RANK: u32 = 16_384;
+
+pub fn peel(line: &str) -> Peeled<'_> {
+    let mut p = Peeled { rest: line, ..Peeled::default() };
+    for turn in 0..MAX_PREFIXES {
+        match one(p.rest, &mut p, turn) {
+            Some(rest) => p.rest = rest,
+            None => break,
+        }
+    }
+    p
+}
+
+/// Cuts a physical line where another record starts in it: bars and other ranks' lines are glued together without a line end.
+pub fn records(line: &str) -> Vec<&str> {
+    static START: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(
+            r"(?x)
+            (?:\[rank[0-9]+\]:\x20?)? \[[IWEFV] (?: [0-9]{3,4}\x20[0-9]{2}:[0-9]{2}:[0-9]{2}\. | \x20[A-Za-z_]+\.[a-z]+:[0-9]+\]\x20 )
+            | \[rank[0-9]+\]:
+            | [IWEF][0-9]{4}\x20[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}\x20[0-9]+\x20[A-Za-z_/.]+:[0-9]+\]
+            ",
+        )
+        .expect("pattern")
+    });
+    let mut out = Vec::new();
+    let mut from = 0;
+    for found in START.find_iter(line) {
+        let at = found.start();
+        // `[default0]:[rank0]:` is one prefix, not two records.
+        if at > from && !peel(&line[from..at]).rest.trim().is_empty() {
+            out.push(&line[from..at]);
+            from = at;
+        }
+    }
+    out.push(&line[from..]);
+    out
+}
+
+fn one<'a>(s: &'a str, p: &mut Peeled<'_>, turn: usize) -> Option<&'a str> {
+    match s.as_bytes().first()? {
+        b'[' => bracket(s, p),
+        b'(' => ray(s, p),
+        b'0'..=b'9' => stamped(s, p).or_else(|| task(s, p)).or_else(|| host(s, p)),
+        b' ' if turn == 0 => padded(s, p),
+        b'|' if p.origin.written.is_some() => s.strip_prefix("| "),
+        b'-' if p.origin.written.is_some() => logger(s),
+        c if c.is_ascii_uppercase() => glog(s, p).or_else(|| mpi_time(s, p)),
+        c if c.is_ascii_lowercase() => host(s, p),
+        _ => None,
+    }
+}
+
+fn skip_space(s: &str) -> &str {
+    s.strip_prefix(' ').unwrap_or(s)
+}
+
+fn number(s: &str) -> Option<u32> {
+    (!s.is_empty() && s.bytes().all(|b| b.is_ascii_digit())).then(|| s.parse().ok()).flatten()
+}
+
+fn set(slot: &mut Option<u32>, value: u32) {
+    slot.get_or_insert(value);
+}
+
+fn set_time(p: &mut Peeled<'_>, w: Written) {
+    p.origin.written = Some(w);
+}
+
+fn bracket<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
+    let end = memchr::memchr(b']', s.as_bytes().get(..s.len().min(300))?)?;
+    let inner = &s[1..end];
+    let after = &s[end + 1..];
+    if let Some(rest) = after.strip_prefix(':') {
+        let digits = inner.bytes().rev().take_while(u8::is_ascii_digit).count();
+        let (name, n) = inner.split_at(inner.len() - digits);
+        let n = number(n)?;
+        return match name {
+            "rank" => {
+                p.origin.rank = Some(n);
+                Some(skip_space(rest))
+            }
+            // torchrun --tee: role name and local rank, no space behind it.
+            _ if !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-')) => {
+                p.origin.local_rank = Some(n);
+                Some(rest)
+            }
+            _ => None,
+        };
+    }
+    if let Some((job, rank)) = inner.split_once(',') {
+        let rest = after.strip_prefix("<stdout>:").or_else(|| after.strip_prefix("<stderr>:"))?;
+        number(job)?;
+        p.origin.rank = Some(number(rank)?);
+        return Some(rest);
+    }
+    if let Some(n) = number(inner) {
+        // A torn NCCL header begins like this, too: there it is the CUDA device.
+        let rest = after.strip_prefix(' ').filter(|r| !r.starts_with("NCCL ") && !r.contains(" NCCL WARN "))?;
+        if n < MAX_BARE_RANK {
+            set(&mut p.origin.rank, n);
+        }
+        return Some(rest);
+    }
+    if let Some(n) = inner.strip_prefix("rank: ").or_else(|| inner.strip_prefix("RANK ")).and_then(number) {
+        p.origin.rank = Some(n);
+        return Some(skip_space(after));
+    }
+    if let Some(pod) = inner.strip_prefix("pod/") {
+        p.origin.host = Some(pod.split('/').next()?.to_string());
+        return Some(skip_space(after));
+    }
+    if let Some((w, n)) = stamp::iso(inner).filter(|(_, n)| *n == inner.len()) {
+        let _ = n;
+        set_time(p, w);
+        return Some(skip_space(after));
+    }
+    if let Some(tail) = inner.strip_prefix("NeMo ") {
+        if let Some((w, _)) = tail.get(2..).and_then(stamp::iso) {
+            set_time(p, w);
+        }
+        return Some(skip_space(after));
+    }
+    if matches!(inner, "INFO" | "WARNING" | "ERROR" | "DEBUG" | "CRITICAL" | "titan") || is_code_place(inner) {
+        return Some(skip_space(after));
+    }
+    cpp_head(inner, p)?;
+    p.cpp = true;
+    Some(skip_space(after))
+}
+
+/// `E1121 00:04:23.008941232 ProcessGroupNCCL.cpp:689`, or without a time before torch 2.4.
+fn cpp_head(inner: &str, p: &mut Peeled<'_>) -> Option<()> {
+    let tail = inner.strip_prefix(['I', 'W', 'E', 'F', 'V'])?;
+    let (w, place) = match stamp::glog(tail) {
+        Some((w, n)) => (Some(w), tail[n..].strip_prefix(' ')?),
+        None => (None, tail.strip_prefix(' ')?),
+    };
+    let (file, line) = place.rsplit_once(':')?;
+    number(line)?;
+    if !file.contains('.') || file.contains(' ') {
+        return None;
+    }
+    if let Some(w) = w {
+        set_time(p, w);
+    }
+    Some(())
+}
+
+/// `logging.py:96:log_dist`
+fn is_code_place(inner: &str) -> bool {
+    inner.split_once(".py:").is_some_and(|(file, line)| !file.contains(' ') && line.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// `W1121 00:10:00.838000 31792 torch/distributed/run.py:851] `; C++ builds with glog look the same, with a thread.
+fn glog<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
+    let (w, n) = stamp::glog(s.strip_prefix(['I', 'W', 'E', 'F', 'V'])?)?;
+    let tail = s[1 + n..].strip_prefix(' ')?.trim_start_matches(' ');
+    let (id, tail) = tail.split_once(' ')?;
+    let id: u64 = id.parse().ok()?;
+    let end = memchr::memchr(b']', &tail.as_bytes()[..tail.len().min(300)])?;
+    let (file, line) = tail[..end].rsplit_once(':')?;
+    number(line)?;
+    p.cpp = !file.ends_with(".py");
+    // torch 2.3 has a pthread id here.
+    if let Some(id) = u32::try_from(id).ok().filter(|id| *id <= 1 << 22) {
+        let slot = if p.cpp { &mut p.origin.tid } else { &mut p.origin.pid };
+        *slot = Some(id);
+    }
+    set_time(p, w);
+    Some(skip_space(&tail[end + 1..]))
+}
+
+/// `(RayWorkerWrapper pid=248, ip=10.0.3.8) `, `(pid=248)`
+fn ray<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
+    let end = memchr::memchr(b')', s.as_bytes().get(..s.len().min(200))?)?;
+    let inner = &s[1..end];
+    let tail = inner.strip_prefix("pid=").or_else(|| inner.split_once(" pid=").map(|(_, t)| t))?;
+    let digits = tail.bytes().take_while(u8::is_ascii_digit).count();
+    p.origin.pid = Some(number(&tail[..digits])?);
+    if let Some(ip) = tail[digits..].strip_prefix(", ip=") {
+        p.origin.host = Some(ip.to_string());
+    }
+    let after = &s[end + 1..];
+    Some(skip_space(after.strip_prefix("[0m").unwrap_or(after)))
+}
+
+fn stamped<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
+    let (w, n) = stamp::iso(s).or_else(|| stamp::american(s))?;
+    let rest = &s[n..];
+    if !rest.is_empty() && !rest.starts_with([' ', '[']) {
+        return None;
+    }
+    set_time(p, w);
+    Some(skip_space(rest))
+}
+
+/// `- root - INFO - `, `- INFO - __main__ - `
+fn logger(s: &str) -> Option<&str> {
+    let (first, tail) = s.strip_prefix("- ")?.split_once(" - ")?;
+    let (second, rest) = tail.split_once(" - ")?;
+    let level = |w: &str| matches!(w, "INFO" | "WARNING" | "ERROR" | "DEBUG" | "CRITICAL");
+    (level(first) || level(second)).then_some(rest)
+}
+
+/// `srun -l`: `3: `
+fn task<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
+    let digits = s.bytes().take_while(u8::is_ascii_digit).count();
+    let rest = s[digits..].strip_prefix(": ").or_else(|| s[digits..].strip_prefix(':').filter(|r| r.is_empty()))?;
+    let n = number(&s[..digits]).filter(|n| *n < MAX_BARE_RANK)?;
+    set(&mut p.origin.rank, n);
+    Some(rest)
+}
+
+/// `  3: ` of `srun -l`, and `  | <time> | ` of log viewers.
+fn padded<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
+    let inner = s.trim_start_matches(' ');
+    if let Some(tail) = inner.strip_prefix("| ") {
+        let (w, n) = stamp::iso(tail)?;
+        let rest = tail[n..].strip_prefix(" | ")?;
+        set_time(p, w);
+        return Some(rest);
+    }
+    if let Some(time) = inner.strip_prefix('[').filter(|t| s.len() - inner.len() == 1 && stamp::iso(t).is_some()) {
+        // Megatron starts its lines with a space.
+        let _ = time;
+        return bracket(inner, p);
+    }
+    if s.len() - inner.len() > 5 {
+        return None;
+    }
+    task(inner, p)
+}
+
+fn mpi_time<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
+    let (w, n) = stamp::ctime(s)?;
+    let rest = s[n..].strip_prefix('[').map(|_| &s[n..])?;
+    set_time(p, w);
+    Some(rest)
+}
+
+/// `10.0.3.7: ` and `worker-1: ` of pdsh, `worker-1 | ` of docker compose. Words that are no host names also end in a colon, so
+/// a name needs a digit and a dash or dot.
+fn host<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
+    let n = s.bytes().take(64).take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.')).count();
+    let (name, after) = s.split_at(n);
+    let rest =
+        after.strip_prefix(": ").or_else(|| after.strip_prefix(" | ")).or_else(|| after.strip_prefix(':').filter(|r| r.is_empty()))?;
+    let digit = name.bytes().any(|b| b.is_ascii_digit());
+    let joint = name.bytes().any(|b| matches!(b, b'-' | b'.'));
+    let lower = !name.bytes().any(|b| b.is_ascii_uppercase());
+    let address = name.split('.').count() == 4 && name.split('.').all(|part| part.parse::<u8>().is_ok());
+    let float = name.parse::<f64>().is_ok();
+    let word = ["epoch", "step", "iter", "rank", "layer", "loss", "phase", "stage", "torch", "python", "cuda", "gpu"];
+    if !(address || digit && joint && lower && !float && name.starts_with(|c: char| c.is_ascii_lowercase()))
+        || word.iter().any(|w| name.starts_with(w))
+    {
+        return None;
+    }
+    p.origin.host = Some(name.to_string());
+    Some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn show(line: &str) -> String {
+        let p = peel(line);
+        let o = &p.origin;
+        let mut s = String::new();
+        for (name, v) in [("rank", o.rank), ("local", o.local_rank), ("pid", o.pid), ("tid", o.tid)] {
+            if let Some(v) = v {
+                s += &format!("{name}={v} ");
+            }
+        }
+        if let Some(h) = &o.host {
+            s += &format!("host={h} ");
+        }
+        if let Some(w) = &o.written {
+            s += &format!("at={}-{} {}:{}:{} ", w.month, w.day, w.hour, w.minute, w.second);
+        }
+        s + "|" + p.rest
+    }
+
+    #[test]
+    fn every_prefix_of_the_table_is_peeled() {
+        for (line, want) in [
+            ("[default3]:text", "local=3 |text"),
+            ("[trainer3]:text", "local=3 |text"),
+            ("[rank3]: text", "rank=3 |text"),
+            ("[rank3]:[E1206 18:44:12.715298746 ProcessGroupNCCL.cpp:607] text", "rank=3 at=12-6 18:44:12 |text"),
+            ("[rank1]:[E ProcessGroupNCCL.cpp:563] text", "rank=1 |text"),
+            ("[E ProcessGroupNCCL.cpp:474] text", "|text"),
+            ("E1120 12:00:00.123456 31799 ProcessGroupNCCL.cpp:1234] text", "tid=31799 at=11-20 12:0:0 |text"),
+            ("W1121 00:10:00.838000 31792 torch/distributed/run.py:1028] text", "pid=31792 at=11-21 0:10:0 |text"),
+            ("W0418 00:10:00.838000 140737353987072 torch/distributed/run.py:757] text", "at=4-18 0:10:0 |text"),
+            ("[2024-04-18 10:46:28,089] torch.distributed.run: [WARNING] x", "at=4-18 10:46:28 |torch.distributed.run: [WARNING] x"),
+            ("[2026-09-11 17:52:18,030] [INFO] [logging.py:96:log_dist] text", "at=9-11 17:52:18 |text"),
+            ("[1,12]<stdout>:text", "rank=12 |text"),
+            ("[1,12]<stderr>:", "rank=12 |"),
+            ("Mon Jan  2 15:04:05 2026[1,0]<stdout>:text", "rank=0 at=1-2 15:4:5 |text"),
+            ("[3] text", "rank=3 |text"),
+            ("[80746] text", "|text"),
+            ("3: text", "rank=3 |text"),
+            ("  12: text", "rank=12 |text"),
+            ("10.0.3.7: text", "host=10.0.3.7 |text"),
+            ("worker-1: text", "host=worker-1 |text"),
+            ("host-0: host-0: text", "host=host-0 |text"),
+            ("worker-1 | text", "host=worker-1 |text"),
+            ("[rank: 2] text", "rank=2 |text"),
+            ("[RANK 3] text", "rank=3 |text"),
+            ("(RayWorkerWrapper pid=248, ip=10.0.3.8) text", "pid=248 host=10.0.3.8 |text"),
+            ("(main_task pid=9) (Worker pid=10)[0m text", "pid=10 |text"),
+            ("(EngineCore_DP0 pid=2301) text", "pid=2301 |text"),
+            ("[pod/job-0/trainer] text", "host=job-0 |text"),
+            ("2026-05-16T16:39:51.208Z text", "at=5-16 16:39:51 |text"),
+            ("2026-11-09 15:39:31.043 +08:00 text", "at=11-9 15:39:31 |text"),
+            ("  | 2026-05-16T16:39:51.208-07:00 | text", "at=5-16 16:39:51 |text"),
+            ("09/26/2026 12:00:00 - INFO - __main__ - text", "at=9-26 12:0:0 |text"),
+            ("[rank0]:[titan] 2026-06-16 22:30:50,322 - root - INFO - step: 2", "rank=0 at=6-16 22:30:50 |step: 2"),
+            ("[NeMo I 2026-05-01 12:00:00 exp_manager:396] text", "at=5-1 12:0:0 |text"),
+            ("[default0]:[rank4]: text", "rank=4 local=0 |text"),
+            ("2026-05-16T16:39:51.208Z [1,3]<stdout>:[rank3]: text", "rank=3 at=5-16 16:39:51 |text"),
+        ] {
+            assert_eq!(show(line), want, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_only_looks_like_a_prefix_stays() {
+        for line in [
+            "ValueError: boom",
+            "loss: 2.3",
+            "step 10: x",
+            "Epoch 0: x",
+            "  File \"x.py\", line 1",
+            "[100/5000] loss: 2.31",
+            "[batch=1/100]:",
+            "(see above)",
+            "0.5: x",
+            "E = mc2",
+            "W1121 torn",
+            "[E112",
+            "[",
+            "[0] NCCL INFO torn",
+            "step-100: loss",
+        ] {
+            assert_eq!(show(line), format!("|{line}"));
+        }
+    }
+
+    #[test]
+    fn indentation_survives() {
+        assert_eq!(peel("[rank5]:   File \"x\"").rest, "  File \"x\"");
+        assert_eq!(peel("3:   File \"x\"").rest, "  File \"x\"");
+    }
+
+    #[test]
+    fn glued_records_are_cut_apart() {
+        assert_eq!(
+            records("Epoch 0:   6%|█ | 3/50 [6:28<94:39:17,  1.37it/s][E ProcessGroupNCCL.cpp:458] [Rank 0] Watchdog"),
+            ["Epoch 0:   6%|█ | 3/50 [6:28<94:39:17,  1.37it/s]", "[E ProcessGroupNCCL.cpp:458] [Rank 0] Watchdog"]
+        );
+        assert_eq!(records("[default0]:[rank0]:[E1206 18:44:12.71 a.cpp:6] x").len(), 1);
+        assert_eq!(records("[rank1]: Trace[rank2]: Trace"), ["[rank1]: Trace", "[rank2]: Trace"]);
+        assert_eq!(records("text[rank0]:[W1121 00:03:18.105 reducer.cpp:1502] W[rank3]:[W1121 00:03:18.105 r.cpp:1] V").len(), 3);
+        assert_eq!(records(""), [""]);
+    }
+}

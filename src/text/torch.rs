@@ -1,5 +1,123 @@
-//! Placeholder.
+//! PyTorch and its launchers: watchdogs, tracebacks, torchrun. Keeps what lines that only make sense together have said so far.
 
-/// Lines that only make sense together: tracebacks, the failure table.
+mod launcher;
+mod traceback;
+mod watchdog;
+
+use super::prefix::Peeled;
+use super::{Origin, TextEvent, What};
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Lines that only make sense together: tracebacks, the failure table. Bounded, whatever the file holds.
 #[derive(Default)]
-pub struct State {}
+pub struct State {
+    tracebacks: traceback::Tracebacks,
+    tables: launcher::Tables,
+    watchdog: watchdog::Seen,
+    cuda: Told,
+}
+
+impl State {
+    /// Whether lines that mean nothing alone may be passed over.
+    pub fn is_idle(&self) -> bool {
+        self.tracebacks.is_idle() && self.tables.is_idle()
+    }
+
+    /// Reads one record. `true`: it belongs to PyTorch, nobody else needs to look at it.
+    pub fn read(&mut self, p: &Peeled<'_>, out: &mut Vec<TextEvent>) -> bool {
+        let from = out.len();
+        let taken = self.tables.read(p, out) || self.tracebacks.read(p, out) || launcher::read(p, out) || {
+            watchdog::read(p, &mut self.watchdog, out);
+            super::cuda::read(p.rest, &watchdog::origin_of(p), out);
+            p.cpp
+        };
+        self.settle(from, out);
+        taken
+    }
+
+    /// A line of another program went by.
+    pub fn pass(&mut self, out: &mut Vec<TextEvent>) {
+        if !self.tracebacks.is_idle() {
+            let from = out.len();
+            self.tracebacks.pass(out);
+            self.settle(from, out);
+        }
+    }
+
+    /// What is held back because more of it may come.
+    pub fn idle(&mut self, out: &mut Vec<TextEvent>) {
+        let from = out.len();
+        self.tracebacks.flush(out);
+        self.settle(from, out);
+    }
+
+    /// A new run forgets the old one; the same CUDA failure of one process is told once, whatever repeats it (`what():`, the watchdog).
+    fn settle(&mut self, from: usize, out: &mut Vec<TextEvent>) {
+        if out.len() == from {
+            return;
+        }
+        if out[from..].iter().any(|e| e.what == What::RunStart) {
+            *self = State::default();
+        }
+        let mut i = from;
+        while i < out.len() {
+            let repeated = match &out[i].what {
+                What::CudaError { text } | What::CudaOom { text, .. } => {
+                    !self.cuda.first_time(&(&out[i].origin.rank, &out[i].origin.pid, gist(text)))
+                }
+                _ => false,
+            };
+            if repeated {
+                out.remove(i);
+            } else {
+                i += 1;
+            }
+        }
+    }
+}
+
+/// The start of a failure's text: repeats differ in their ends.
+fn gist(text: &str) -> &str {
+    let end = text.find(['\n', '.']).unwrap_or(text.len()).min(text.char_indices().nth(60).map_or(text.len(), |(i, _)| i));
+    text[..end].trim_end()
+}
+
+/// Remembers the last few hundred things told.
+#[derive(Default)]
+pub(super) struct Told {
+    hashes: VecDeque<u64>,
+}
+
+const MAX_TOLD: usize = 512;
+
+impl Told {
+    pub(super) fn first_time(&mut self, thing: &impl Hash) -> bool {
+        let mut hasher = DefaultHasher::new();
+        thing.hash(&mut hasher);
+        let hash = hasher.finish();
+        if self.hashes.contains(&hash) {
+            return false;
+        }
+        if self.hashes.len() == MAX_TOLD {
+            self.hashes.pop_front();
+        }
+        self.hashes.push_back(hash);
+        true
+    }
+}
+
+fn emit(out: &mut Vec<TextEvent>, origin: &Origin, what: What) {
+    out.push(TextEvent { origin: origin.clone(), what });
+}
+
+/// The unsigned number at the start of `text`.
+fn leading_number<T: std::str::FromStr>(text: &str) -> Option<T> {
+    let n = text.bytes().take_while(u8::is_ascii_digit).count();
+    text[..n].parse().ok()
+}
+
+/// The number right behind `mark`.
+fn number_after<T: std::str::FromStr>(text: &str, mark: &str) -> Option<T> {
+    leading_number(text.split_once(mark)?.1)
+}

@@ -1,0 +1,347 @@
+//! tqdm bars. Decides which bar is the training, which an evaluation, which the loading of data; the others say nothing.
+
+use super::{phase_event, scan};
+use crate::text::{Dialect, Phase, Step, What};
+use regex::Regex;
+use std::sync::LazyLock;
+
+#[derive(Default)]
+pub struct Bars {
+    /// Length of the bar without a name that was there first, and whether it is at its end.
+    main: Option<(u64, bool)>,
+    /// A pause that a bar began.
+    pause: Option<Phase>,
+}
+
+struct Bar<'a> {
+    name: &'a str,
+    n: u64,
+    total: u64,
+    remaining_s: Option<f64>,
+    /// Seconds per turn.
+    turn_s: Option<f64>,
+    unit: &'a str,
+    post: &'a str,
+}
+
+enum Kind {
+    Training,
+    Pause(Phase),
+    Unnamed,
+    Other,
+}
+
+/// A bar shorter than this, without a loss, may be anything.
+const MIN_TOTAL: u64 = 20;
+
+impl Bars {
+    /// `true`: the line is a bar.
+    pub fn read(&mut self, text: &str, tell: &mut impl FnMut(What)) -> bool {
+        if let Some(step) = rich(text) {
+            self.end_pause(tell);
+            tell(What::Step(step));
+            return true;
+        }
+        let Some(bar) = last(text) else { return false };
+        match self.kind(&bar) {
+            Kind::Training => {
+                self.end_pause(tell);
+                if bar.n > 0 {
+                    tell(What::Step(bar.step()));
+                }
+            }
+            Kind::Pause(phase) => self.turn_pause(phase, &bar, tell),
+            Kind::Unnamed | Kind::Other => {}
+        }
+        true
+    }
+
+    /// A step came in another form: a pause that a bar began is over.
+    pub fn step_seen(&mut self) {
+        self.pause = None;
+    }
+
+    fn kind(&mut self, bar: &Bar<'_>) -> Kind {
+        match by_name(bar) {
+            Kind::Unnamed => self.unnamed(bar),
+            kind => kind,
+        }
+    }
+
+    /// Without a name, the training is the bar that came first; one of another length while it stands still is an evaluation.
+    fn unnamed(&mut self, bar: &Bar<'_>) -> Kind {
+        let at_end = bar.n == bar.total;
+        match self.main {
+            Some((total, _)) if total == bar.total => self.main = Some((total, at_end)),
+            Some((_, false)) => return Kind::Pause(Phase::Evaluation),
+            _ if bar.total > MIN_TOTAL || has_loss(bar.post) => self.main = Some((bar.total, at_end)),
+            _ => return Kind::Other,
+        }
+        Kind::Training
+    }
+
+    fn turn_pause(&mut self, phase: Phase, bar: &Bar<'_>, tell: &mut impl FnMut(What)) {
+        let at_end = bar.n >= bar.total;
+        if self.pause != Some(phase) {
+            self.end_pause(tell);
+            if at_end {
+                // Redrawn at its end.
+                return;
+            }
+            self.pause = Some(phase);
+            tell(phase_event(phase, true));
+        }
+        if at_end {
+            self.end_pause(tell);
+        }
+    }
+
+    fn end_pause(&mut self, tell: &mut impl FnMut(What)) {
+        if let Some(phase) = self.pause.take() {
+            tell(phase_event(phase, false));
+        }
+    }
+}
+
+fn by_name(bar: &Bar<'_>) -> Kind {
+    if !matches!(bar.unit, "it" | "ba" | "batch" | "batches" | "step" | "steps" | "iter" | "iters" | "") {
+        return match name_in(bar.name, DATA) {
+            true => Kind::Pause(Phase::DataLoading),
+            false => Kind::Other,
+        };
+    }
+    if name_in(bar.name, EVALUATION) {
+        Kind::Pause(Phase::Evaluation)
+    } else if name_in(bar.name, DATA) {
+        Kind::Pause(Phase::DataLoading)
+    } else if name_in(bar.name, TRAINING) || has_loss(bar.post) && !name_in(bar.name, NEITHER) {
+        Kind::Training
+    } else if bar.name.is_empty() {
+        Kind::Unnamed
+    } else {
+        Kind::Other
+    }
+}
+
+const EVALUATION: &[&str] =
+    &["validation", "validating", "valid", "val ", "val:", "sanity checking", "testing", "test", "evaluat", "eval", "predicting"];
+const DATA: &[&str] =
+    &["map", "tokeniz", "filter", "generating", "saving the dataset", "resolving data files", "grouping texts", "packing"];
+const TRAINING: &[&str] = &["train", "epoch", "step", "iteration", "iter", "global step"];
+const NEITHER: &[&str] = &["loading", "downloading", "capturing", "fetching", "upload", "merging"];
+
+fn name_in(name: &str, list: &[&str]) -> bool {
+    let name = name.trim().to_ascii_lowercase();
+    list.iter().any(|l| name.starts_with(l))
+}
+
+fn has_loss(post: &str) -> bool {
+    post.contains("loss")
+}
+
+/// The last bar in the line: redraws may be glued together.
+fn last(text: &str) -> Option<Bar<'_>> {
+    static BAR: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(
+            r"(?x-u)
+            ([0-9]{1,3})%\| [^|\[]* \|\x20* ([0-9][0-9.,]*[kMGT]?) \x20?/\x20? ([0-9][0-9.,]*[kMGT]?|\?)
+            \x20\[ ([0-9:]+) < ([0-9:]+|\?) ,\x20* (?: ([0-9.]+|\?) (?: ([A-Za-z]*)/s | s/([A-Za-z]+) ) )? ([^\]]*) \]?",
+        )
+        .expect("pattern")
+    });
+    if !text.contains("%|") {
+        return None;
+    }
+    let (mut from, mut found) = (0, None);
+    for c in BAR.captures_iter(text) {
+        let whole = c.get(0)?;
+        let name = text[from..whole.start()].trim().trim_end_matches(':');
+        from = whole.end();
+        let count = |i| c.get(i).and_then(|m| scaled(m.as_str()));
+        let (Some(n), Some(total)) = (count(2), count(3)) else { continue };
+        let rate: Option<f64> = c.get(6).and_then(|m| m.as_str().parse().ok()).filter(|r| *r > 0.0);
+        let inverted = c.get(8).is_some();
+        let unit = c.get(7).or(c.get(8)).map_or("", |m| m.as_str());
+        let turn_s = rate.map(|r| if inverted { r } else { 1.0 / r });
+        // Whatever else is glued to its front, a name is short.
+        let name = name.rsplit(']').next().unwrap_or("").trim();
+        let name = if name.len() > 80 { "" } else { name };
+        found = Some(Bar {
+            name,
+            n,
+            total,
+            remaining_s: c.get(5).and_then(|m| scan::clock(m.as_str())),
+            turn_s,
+            unit,
+            post: c.get(9).map_or("", |m| m.as_str()),
+        });
+    }
+    found
+}
+
+/// `2.1k` of `unit_scale`
+fn scaled(text: &str) -> Option<u64> {
+    let (digits, factor) = match text.as_bytes().last()? {
+        b'k' => (&text[..text.len() - 1], 1e3),
+        b'M' => (&text[..text.len() - 1], 1e6),
+        b'G' => (&text[..text.len() - 1], 1e9),
+        b'T' => (&text[..text.len() - 1], 1e12),
+        _ => return scan::integer(text).filter(|(_, n)| *n == text.len()).map(|(v, _)| v),
+    };
+    digits.parse::<f64>().ok().map(|v| (v * factor) as u64)
+}
+
+impl Bar<'_> {
+    fn step(&self) -> Step {
+        let post = self.post.trim_start_matches([',', ' ']);
+        let keyed = |keys: &[&str]| scan::keyed(post, keys);
+        let whole = |v: f64| (v >= 0.0 && v.fract() == 0.0).then_some(v as u64);
+        let global = keyed(&["global_step"]).and_then(whole);
+        let dialect = if post.contains("reduced_train_loss") || post.contains("train_step_timing") {
+            Dialect::Nemo
+        } else if post.contains("v_num=") {
+            Dialect::Lightning
+        } else {
+            Dialect::Tqdm
+        };
+        let epoch = self.name.split_once("poch").and_then(|(_, t)| scan::number(t.trim_start_matches([' ', ':', '[']))).map(|(v, _)| v);
+        Step {
+            dialect,
+            step: global.or(Some(self.n)),
+            // Of the epoch, not of the training.
+            total_steps: if global.is_some() { None } else { Some(self.total) },
+            epoch,
+            loss: keyed(&["loss", "train_loss", "step_loss", "reduced_train_loss", "train/loss", "train_loss_step", "loss/train/total"]),
+            grad_norm: keyed(&["grad_norm"]),
+            learning_rate: keyed(&["lr", "learning_rate"]),
+            step_time_s: keyed(&["train_step_timing in s"]).or(self.turn_s),
+            bar: true,
+            remaining_s: self.remaining_s,
+            ..Step::default()
+        }
+    }
+}
+
+/// `Epoch 1/1  ━━━━━━━━━ 8/8 0:00:00 • 0:00:00 785.04it/s v_num: 1.000` of Lightning with rich.
+fn rich(text: &str) -> Option<Step> {
+    let tail = text.trim_start().strip_prefix("Epoch ")?;
+    let (epoch, n) = scan::integer(tail)?;
+    let tail = &tail[n..];
+    if !tail.contains('━') && !tail.contains('╺') {
+        return None;
+    }
+    let mut words = tail.split_whitespace().skip_while(|w| w.starts_with('/') || w.starts_with(['━', '╸', '╺', '╶']));
+    let (now, total) = words.next()?.split_once('/')?;
+    let rate = words.find_map(|w| w.strip_suffix("it/s"))?.parse::<f64>().ok().filter(|r| *r > 0.0);
+    Some(Step {
+        dialect: Dialect::Lightning,
+        step: Some(now.parse().ok()?),
+        total_steps: total.parse().ok(),
+        epoch: Some(epoch as f64),
+        loss: scan::keyed(tail, &["train_loss", "loss", "train_loss_step"]),
+        step_time_s: rate.map(|r| 1.0 / r),
+        bar: true,
+        ..Step::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(lines: &[&str]) -> Vec<What> {
+        let mut bars = Bars::default();
+        let mut out = Vec::new();
+        for l in lines {
+            assert!(bars.read(l, &mut |w| out.push(w)), "{l}");
+        }
+        out
+    }
+
+    fn step(line: &str) -> Step {
+        match all(&[line]).as_slice() {
+            [What::Step(s)] => s.clone(),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn bars_of_all_shapes() {
+        let s = step("  3%|▎         | 15/500 [00:12<06:31,  1.25it/s]");
+        assert_eq!((s.step, s.total_steps, s.step_time_s, s.remaining_s, s.bar), (Some(15), Some(500), Some(0.8), Some(391.0), true));
+        let s = step("  1%|          | 6/1184 [00:21<1:09:10,  3.52s/it]");
+        assert_eq!((s.step_time_s, s.remaining_s), (Some(3.52), Some(4150.0)));
+        let s = step("Steps:   1%|▏         | 8/800 [00:17<3:57:13, 17.81s/it, lr=5e-5, step_loss=0.0114]");
+        assert_eq!((s.loss, s.learning_rate, s.step), (Some(0.0114), Some(5e-5), Some(8)));
+        let s = step("Epoch 0:  25%|##5       | 2/8 [00:00<00:00, 80.00it/s, v_num=0, train_loss=0.988]");
+        assert_eq!(
+            (s.dialect, s.epoch, s.step, s.loss, s.step_time_s),
+            (Dialect::Lightning, Some(0.0), Some(2), Some(0.988), Some(0.0125))
+        );
+        let s = step("Epoch 3/10: 100%|██████████| 99/99 [00:08<00:00, 8.77s/it, loss=nan]");
+        assert!(s.loss.is_some_and(f64::is_nan) && s.epoch == Some(3.0));
+        let s = step(
+            "Epoch 0:   1%|  | 795/77225 [9:07:58<878:01:48, 41.36s/it, loss=3.1, v_num=, reduced_train_loss=3.090, global_step=794.0, consumed_samples=1.63e+6, train_step_timing in s=40.9]",
+        );
+        assert_eq!((s.dialect, s.step, s.loss, s.step_time_s, s.total_steps), (Dialect::Nemo, Some(794), Some(3.1), Some(40.9), None));
+        let s = step("train          Epoch   0:   25%|███  | 5/20 [00:03<00:09, 2.0ba/s, loss/train/total=11.5]");
+        assert_eq!((s.loss, s.step_time_s), (Some(11.5), Some(0.5)));
+        assert_eq!(step("  0%| | 1/40 [00:00<?, ?it/s]  2%|▎| 2/40 [00:00<00:09, 4.00it/s]").step, Some(2));
+    }
+
+    #[test]
+    fn rich_bars() {
+        let s = step("Epoch 1/3  ━━━━━━━━━ 8/8 0:00:00 • 0:00:00 500.0it/s v_num: 1.000 train_loss: 1.044");
+        assert_eq!((s.step, s.total_steps, s.epoch, s.step_time_s, s.loss), (Some(8), Some(8), Some(1.0), Some(0.002), Some(1.044)));
+    }
+
+    #[test]
+    fn other_bars_are_no_steps() {
+        for line in [
+            "Loading checkpoint shards:  50%|█████     | 2/4 [00:12<00:12,  6.31s/it]",
+            "Downloading data:  50%|█████     | 2.1M/4.2M [00:12<00:12,  6.31MB/s]",
+            "Capturing CUDA graphs:  50%|█████     | 20/67 [00:12<00:12,  6.31it/s]",
+            "Fetching 10 files:  50%|█████     | 5/10 [00:12<00:12,  6.31it/s]",
+            " 50%|█████     | 5/10 [00:12<00:12,  6.31it/s]",
+            "100%|██████████| 5000/5000 [00:01<00:00, 4000.11 examples/s]",
+            "  0%|          | 0/40 [00:00<?, ?it/s]",
+        ] {
+            assert_eq!(all(&[line]), [], "{line}");
+        }
+    }
+
+    #[test]
+    fn validation_and_data_bars_are_pauses() {
+        let p = |phase, begins| phase_event(phase, begins);
+        assert_eq!(
+            all(&[
+                "Validation DataLoader 0:   0%|          | 0/20 [00:00<?, ?it/s]",
+                "Validation DataLoader 0:  50%|█████     | 10/20 [00:01<00:01, 10.00it/s]",
+                "Validation DataLoader 0: 100%|██████████| 20/20 [00:02<00:00, 10.00it/s]",
+                "Validation DataLoader 0: 100%|██████████| 20/20 [00:02<00:00, 10.00it/s]",
+            ]),
+            [p(Phase::Evaluation, true), p(Phase::Evaluation, false)]
+        );
+        assert_eq!(
+            all(&[
+                "Map (num_proc=8):  10%|█         | 500/5000 [00:00<00:01, 4000.00 examples/s]",
+                "Map (num_proc=8): 100%|█| 5000/5000 [00:00<00:00, 4000.00 examples/s]"
+            ]),
+            [p(Phase::DataLoading, true), p(Phase::DataLoading, false)]
+        );
+    }
+
+    #[test]
+    fn an_unnamed_bar_inside_the_training_is_an_evaluation() {
+        let got = all(&[
+            " 10%|█         | 50/500 [00:12<06:31,  1.25it/s]",
+            " 20%|██        | 10/50 [00:01<00:31,  9.25it/s]",
+            " 40%|████      | 20/50 [00:02<00:31,  9.25it/s]",
+            " 10%|█         | 51/500 [00:22<06:31,  1.25it/s]",
+        ]);
+        assert_eq!(got.len(), 4);
+        assert_eq!(got[1], phase_event(Phase::Evaluation, true));
+        assert_eq!(got[2], phase_event(Phase::Evaluation, false));
+        assert!(matches!(&got[3], What::Step(s) if s.step == Some(51)));
+    }
+}

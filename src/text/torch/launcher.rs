@@ -1,0 +1,318 @@
+//! torchrun and other launchers: who ended, and who was told to.
+
+use super::{emit, leading_number, number_after};
+use crate::text::prefix::{Peeled, stamp};
+use crate::text::{TextEvent, What, WorkerFailure};
+
+/// One line of a launcher. `true`: it was one.
+pub fn read(p: &Peeled<'_>, out: &mut Vec<TextEvent>) -> bool {
+    match find(p.rest) {
+        Some(what) => {
+            emit(out, &p.origin, what);
+            true
+        }
+        None => false,
+    }
+}
+
+fn find(text: &str) -> Option<What> {
+    if text.contains("Setting OMP_NUM_THREADS environment variable for each process") {
+        return Some(What::RunStart);
+    }
+    if let Some((_, tail)) = text.split_once("failed (exitcode: ") {
+        let (code, tail) = tail.split_once(')')?;
+        let local_rank = number_after(tail, "local_rank: ")?;
+        return Some(What::WorkerFailed { exit_code: code.parse().ok()?, local_rank, pid: number_after(tail, "(pid: ")? });
+    }
+    if let Some((_, tail)) = text.split_once("Sending process ") {
+        let (pid, signal) = tail.split_once(" closing signal ")?;
+        return Some(What::Terminating { pid: pid.parse().ok(), signal: signal_name(signal)? });
+    }
+    if let Some((_, tail)) = text.split_once("Unable to shutdown process ") {
+        let (_, signal) = tail.split_once("forcefully exiting via ")?;
+        return Some(What::Terminating { pid: leading_number(tail), signal: signal_name(signal)? });
+    }
+    if let Some((before, _)) = text.split_once(" death signal, shutting down workers") {
+        let word = before.rsplit_once("Received ")?.1;
+        return Some(What::LauncherSignalled { signal: signal_number(word)? });
+    }
+    if let Some((_, tail)) = text.split_once("Killing subprocess ") {
+        return Some(What::Terminating { pid: Some(leading_number(tail)?), signal: "SIGTERM".into() });
+    }
+    other_launchers(text)
+}
+
+/// Composer, Lightning, Open MPI.
+fn other_launchers(text: &str) -> Option<What> {
+    let failure = |f: WorkerFailure| Some(What::WorkerFailure(f));
+    if let Some((before, code)) = text.split_once(" crashed with exit code ") {
+        let rank = before.strip_prefix("Rank ")?.parse().ok()?;
+        return failure(WorkerFailure { rank: Some(rank), exit_code: Some(signed(code)?), ..WorkerFailure::default() });
+    }
+    if let Some((before, code)) = text.split_once(" exited with code ") {
+        let rank = number_after(before, "Global rank ")?;
+        let (exit_code, pid) = (Some(signed(code)?), number_after(before, "(PID "));
+        return failure(WorkerFailure { rank: Some(rank), exit_code, pid, ..WorkerFailure::default() });
+    }
+    if let Some((before, code)) = text.split_once(" terminated with code ") {
+        let pid = Some(number_after(before, "Child process with PID ")?);
+        return failure(WorkerFailure { pid, exit_code: Some(signed(code)?), ..WorkerFailure::default() });
+    }
+    if let Some((before, signal)) = text.split_once(" exited on signal ") {
+        let (rank, pid) = (Some(number_after(before, "process rank ")?), number_after(before, "with PID "));
+        let host = before.split_once(" on node ").map(|(_, h)| h.trim().to_string());
+        let signal: i32 = leading_number(signal)?;
+        return failure(WorkerFailure { root: true, rank, pid, host, exit_code: Some(-signal), ..WorkerFailure::default() });
+    }
+    None
+}
+
+fn signed(text: &str) -> Option<i32> {
+    match text.strip_prefix('-') {
+        Some(t) => leading_number::<i32>(t).map(|n| -n),
+        None => leading_number(text),
+    }
+}
+
+const SIGNALS: &[(i32, &str)] =
+    &[(1, "SIGHUP"), (2, "SIGINT"), (3, "SIGQUIT"), (6, "SIGABRT"), (9, "SIGKILL"), (10, "SIGUSR1"), (12, "SIGUSR2"), (15, "SIGTERM")];
+
+/// `SIGTERM`, `Signals.SIGTERM` (Python up to 3.10) or `15`.
+fn signal_name(text: &str) -> Option<String> {
+    let word = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '.').next()?.trim_end_matches('.');
+    let word = word.strip_prefix("Signals.").unwrap_or(word);
+    if let Ok(n) = word.parse::<i32>() {
+        return Some(SIGNALS.iter().find(|(k, _)| *k == n).map_or_else(|| format!("signal {n}"), |(_, name)| name.to_string()));
+    }
+    word.starts_with("SIG").then(|| word.to_string())
+}
+
+fn signal_number(word: &str) -> Option<i32> {
+    let word = word.strip_prefix("Signals.").unwrap_or(word);
+    word.parse().ok().or_else(|| SIGNALS.iter().find(|(_, name)| *name == word).map(|(n, _)| *n))
+}
+
+/// torchrun's failure table, one per agent that prints into the file.
+#[derive(Default)]
+pub struct Tables {
+    open: Vec<Table>,
+}
+
+struct Table {
+    who: Who,
+    root: bool,
+    block: Option<WorkerFailure>,
+    /// Lines of others since its last own one.
+    waited: u32,
+}
+
+/// What tells one agent's lines from another's.
+type Who = (Option<u32>, Option<String>);
+
+const MAX_TABLES: usize = 64;
+const MAX_WAIT: u32 = 200;
+
+impl Tables {
+    pub fn is_idle(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// `true`: the line is part of a table.
+    pub fn read(&mut self, p: &Peeled<'_>, out: &mut Vec<TextEvent>) -> bool {
+        let text = p.rest.trim_end();
+        let root = text == "Root Cause (first observed failure):";
+        if self.open.is_empty() && !root && text != "Failures:" {
+            return false;
+        }
+        let who: Who = (p.origin.rank, p.origin.host.clone());
+        if root || text == "Failures:" {
+            self.open.retain(|t| t.who != who);
+            if self.open.len() < MAX_TABLES {
+                self.open.push(Table { who, root, block: None, waited: 0 });
+            }
+            return true;
+        }
+        for t in &mut self.open {
+            t.waited += 1;
+        }
+        self.open.retain(|t| t.waited < MAX_WAIT);
+        let Some(at) = self.open.iter().position(|t| t.who == who) else { return false };
+        let table = &mut self.open[at];
+        if text.len() >= 3 && text.bytes().all(|b| b == b'=') {
+            self.open.remove(at);
+            return true;
+        }
+        if text.strip_prefix('[').and_then(|t| t.strip_suffix("]:")).is_some_and(|n| n.parse::<u32>().is_ok()) {
+            table.block = Some(WorkerFailure { root: table.root, ..WorkerFailure::default() });
+            table.waited = 0;
+            return true;
+        }
+        if let Some((key, value)) = field(text) {
+            table.waited = 0;
+            if let Some(done) = table.take(key, value) {
+                emit(out, &p.origin, What::WorkerFailure(done));
+            }
+            return true;
+        }
+        // Rules, `<NO_OTHER_FAILURES>`, and the traceback that `@record` indents into the table.
+        text.bytes().all(|b| b == b'-') || text.starts_with("  ")
+    }
+}
+
+impl Table {
+    /// One field; a block is complete with its exit code.
+    fn take(&mut self, key: &str, value: &str) -> Option<WorkerFailure> {
+        let block = self.block.as_mut()?;
+        match key {
+            "time" => block.time = stamp::iso(value).map(|(w, _)| w),
+            "host" => block.host = Some(value.to_string()).filter(|h| !h.is_empty()),
+            "rank" => {
+                block.rank = leading_number(value);
+                block.local_rank = number_after(value, "(local_rank: ");
+            }
+            "exitcode" => {
+                block.exit_code = signed(value);
+                block.pid = number_after(value, "(pid: ");
+                return self.block.take();
+            }
+            _ => {}
+        }
+        None
+    }
+}
+
+/// `  exitcode  : -9 (pid: 3239)`
+fn field(text: &str) -> Option<(&str, &str)> {
+    let (key, value) = text.strip_prefix("  ")?.split_once(':')?;
+    let key = key.trim_end();
+    matches!(key, "time" | "host" | "rank" | "exitcode" | "error_file" | "traceback").then_some((key, value.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::prefix::peel;
+
+    fn one(line: &str) -> What {
+        let mut out = Vec::new();
+        assert!(read(&peel(line), &mut out), "{line}");
+        assert_eq!(out.len(), 1);
+        out.remove(0).what
+    }
+
+    #[test]
+    fn torchrun_lines() {
+        let l = "W1121 00:05:26.176000 3137 torch/distributed/elastic/multiprocessing/api.py:1012] ";
+        assert_eq!(
+            one(&format!("{l}Setting OMP_NUM_THREADS environment variable for each process to be 1 in default, to avoid")),
+            What::RunStart
+        );
+        assert_eq!(
+            one(&format!("{l}failed (exitcode: -6) local_rank: 1 (pid: 31299) of binary: /usr/bin/python3")),
+            What::WorkerFailed { exit_code: -6, local_rank: 1, pid: 31299 }
+        );
+        assert_eq!(
+            one("ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 0 (pid: 7) of binary: x"),
+            What::WorkerFailed { exit_code: 1, local_rank: 0, pid: 7 }
+        );
+        let term = |pid, s: &str| What::Terminating { pid: Some(pid), signal: s.into() };
+        assert_eq!(one(&format!("{l}Sending process 3234 closing signal SIGTERM")), term(3234, "SIGTERM"));
+        assert_eq!(one("[15:58:29] WARNING  Sending process 197 closing signal SIGTERM            api.py:699"), term(197, "SIGTERM"));
+        assert_eq!(
+            one(&format!("{l}Unable to shutdown process 5 via Signals.SIGTERM, forcefully exiting via Signals.SIGKILL")),
+            term(5, "SIGKILL")
+        );
+        assert_eq!(one(&format!("{l}Unable to shutdown process 5 via 15, forcefully exiting via 9")), term(5, "SIGKILL"));
+        assert_eq!(one(&format!("{l}Received 15 death signal, shutting down workers")), What::LauncherSignalled { signal: 15 });
+        assert_eq!(one(&format!("{l}Received Signals.SIGHUP death signal, shutting down workers")), What::LauncherSignalled { signal: 1 });
+    }
+
+    #[test]
+    fn other_launchers_lines() {
+        let rank = |w: What| match w {
+            What::WorkerFailure(f) => (f.rank, f.pid, f.exit_code),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(rank(one("Rank 3 crashed with exit code -9.")), (Some(3), None, Some(-9)));
+        assert_eq!(rank(one("Global rank 3 (PID 123) exited with code -9")), (Some(3), Some(123), Some(-9)));
+        assert_eq!(
+            rank(one("[rank: 2] Child process with PID 13117 terminated with code -6. Forcefully terminating all other processes")),
+            (None, Some(13117), Some(-6))
+        );
+        assert_eq!(
+            rank(one("mpirun noticed that process rank 3 with PID 1167 on node n2 exited on signal 11 (Segmentation fault).")),
+            (Some(3), Some(1167), Some(-11))
+        );
+        assert!(matches!(
+            one("[2026-01-02 03:04:05,006] [INFO] [launch.py:316:sigkill_handler] Killing subprocess 1234"),
+            What::Terminating { pid: Some(1234), .. }
+        ));
+    }
+
+    fn table(lines: &str) -> (Vec<WorkerFailure>, bool) {
+        let mut t = Tables::default();
+        let mut out = Vec::new();
+        for l in lines.lines() {
+            t.read(&peel(l), &mut out);
+        }
+        let failures = out
+            .into_iter()
+            .map(|e| match e.what {
+                What::WorkerFailure(f) => f,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        (failures, t.is_idle())
+    }
+
+    const TABLE: &str = "\
+train.py FAILED
+-------------------------------------------------------
+Failures:
+[1]:
+  time      : 2026-11-21_00:10:00
+  host      : node-a
+  rank      : 8 (local_rank: 0)
+  exitcode  : -15 (pid: 31798)  (SIGTERM)
+  error_file: <N/A>
+  traceback : Signal 15 (SIGTERM) received by PID 31798
+-------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-21_00:10:01
+  host      : node-a
+  rank      : 9 (local_rank: 1)
+  exitcode  : 1 (pid: 31799) 
+  error_file: /tmp/error.json
+  traceback : Traceback (most recent call last):
+    File \"x.py\", line 1, in main
+  ValueError: boom
+=======================================================";
+
+    #[test]
+    fn the_failure_table() {
+        let (f, idle) = table(TABLE);
+        assert_eq!(f.len(), 2);
+        assert_eq!((f[0].root, f[0].rank, f[0].local_rank, f[0].exit_code, f[0].pid), (false, Some(8), Some(0), Some(-15), Some(31798)));
+        assert_eq!((f[1].root, f[1].rank, f[1].exit_code, f[1].host.as_deref()), (true, Some(9), Some(1), Some("node-a")));
+        assert_eq!(f[1].time.as_ref().map(|t| t.second), Some(1));
+        assert!(idle);
+    }
+
+    #[test]
+    fn one_failure_only_and_two_agents_at_once() {
+        let (f, _) = table(
+            "Failures:\n  <NO_OTHER_FAILURES>\n-----\nRoot Cause (first observed failure):\n[0]:\n  rank      : 5 (local_rank: 5)\n  exitcode  : -9 (pid: 3239)\n====",
+        );
+        assert_eq!(f.len(), 1);
+        assert!(f[0].root);
+        let both = TABLE.lines().flat_map(|l| [format!("0: {l}"), format!("1: {l}")]).collect::<Vec<_>>().join("\n");
+        assert_eq!(table(&both).0.len(), 4);
+    }
+
+    #[test]
+    fn an_unfinished_table_is_forgotten() {
+        let long = format!("Failures:\n[1]:\n{}", "x\n".repeat(300));
+        assert!(table(&long).1);
+    }
+}
