@@ -105,6 +105,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
     if let Some(path) = &cli.global.log_file {
         crate::diagnostics::to_file(path).with_context(|| format!("--log-file {}", path.display()))?;
     }
+    anyhow::ensure!(cli.command.is_none() || cli.logs.is_empty(), "{}: name logs after the subcommand", cli.logs.join(" "));
     let env = Env::new(&cli.global)?;
     match cli.command {
         None => crate::tui::live(&env, cli.logs),

@@ -65,8 +65,8 @@ pub fn live(env: &Env, logs: Vec<String>) -> Result<Outcome> {
 /// # Errors
 /// If there is no terminal, or the tape cannot be read.
 pub fn replay(env: &Env, args: &Replay) -> Result<Outcome> {
-    need_terminal("replay --headless")?;
     let reader = tape::Reader::open(&args.tape)?;
+    need_terminal("replay --headless")?;
     let header = reader.header().clone();
     let speed = match args.speed {
         Speed::Times(n) => format!("{n}x"),

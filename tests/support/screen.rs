@@ -2,6 +2,7 @@
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use std::io::{Read, Write};
+use std::num::NonZeroU16;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -38,7 +39,7 @@ impl Screen {
         drop(pair.slave);
         let mut reader = pair.master.try_clone_reader().expect("a reader");
         let writer = pair.master.take_writer().expect("a writer");
-        let seen = Arc::new(Mutex::new(Seen { parser: vt100::Parser::new(rows, cols, 0), raw: Vec::new() }));
+        let seen = Arc::new(Mutex::new(Seen { parser: vt100::Parser::new(cells(rows), cells(cols), 0), raw: Vec::new() }));
         let sink = seen.clone();
         std::thread::spawn(move || {
             let mut buf = [0; 8192];
@@ -65,7 +66,7 @@ impl Screen {
     }
 
     pub fn resize(&self, rows: u16, cols: u16) {
-        self.seen.lock().expect("no poison").parser.screen_mut().set_size(rows, cols);
+        self.seen.lock().expect("no poison").parser.screen_mut().set_size(cells(rows), cells(cols));
         self.master.resize(PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }).expect("a resize");
     }
 
@@ -102,6 +103,10 @@ impl Screen {
         let left = find(&seen.raw, b"\x1b[?1049l");
         assert!(entered.is_some() && left > entered, "the alternate screen was entered and left");
     }
+}
+
+fn cells(n: u16) -> NonZeroU16 {
+    NonZeroU16::new(n).expect("a terminal has cells")
 }
 
 impl Drop for Screen {
