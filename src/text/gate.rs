@@ -48,7 +48,7 @@ const FACTS: &[&str] = &[
     // around a traceback
     r#"  File ""#, "During handling of the above", "The above exception was", "ncclInvalidUsage: |nccl[A-Z][A-Za-z]+Error: ", "Last error:",
     // torchrun
-    "Setting OMP_NUM_THREADS", "Failures:", r"\[[0-9]+\]:\r?$", "  (?:time|host|rank|exitcode|traceback) +: ",
+    "Setting OMP_NUM_THREADS", "Failures:", r"\[[0-9]+\]:(?:$|\r)", "  (?:time|host|rank|exitcode|traceback) +: ",
     // progress
     "[Ll]oss", "LOSS", r"[0-9]%\|", "it/s", "s/it", "iteration", "step", "Step", r"[Ii]ter ", "SamplesPerSec", r"\[(?:epoch=[0-9]+\]\[)?batch=",
     "OVERFLOW", "Overflow", "[Oo]verflow on", "Gradient overflow", "train_runtime", "'eval_",
@@ -86,7 +86,8 @@ pub fn find_interesting(chunk: &[u8]) -> impl Iterator<Item = (Range<usize>, Cla
         let first = chunk.get(inside).filter(|b| matches!(b, b'\n' | b'\r')).map_or(inside, |_| inside + 1);
         let start = if first > inside { first } else { start };
         let end = memchr::memchr2(b'\n', b'\r', &chunk[first..]).map_or(chunk.len(), |n| first + n);
-        at = (end + 1).min(chunk.len()).max(found.end().min(chunk.len()));
+        // The separator stays: a pattern may want to see it.
+        at = end;
         let at_line = &chunk[start..end];
         Some((start..end, if ALARM.is_match(at_line) { Class::Alarm } else { Class::Fact }))
     })

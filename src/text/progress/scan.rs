@@ -92,14 +92,14 @@ pub fn duration(text: &str, default: f64) -> Option<f64> {
     let (v, n) = number(text)?;
     let unit = text[n..].trim_start_matches(' ');
     let unit = &unit[..unit.bytes().take_while(u8::is_ascii_alphabetic).count()];
-    let scale = match unit {
-        "ms" | "msec" | "milliseconds" => 1e-3,
-        "us" | "usec" => 1e-6,
-        "s" | "sec" | "secs" | "seconds" => 1.0,
-        "m" | "min" | "minutes" => 60.0,
-        _ => default,
-    };
-    Some(v * scale)
+    // Divided, not multiplied by 0.001: 11.9 ms is 0.0119 s exactly as printed.
+    Some(match unit {
+        "ms" | "msec" | "milliseconds" => v / 1e3,
+        "us" | "usec" => v / 1e6,
+        "s" | "sec" | "secs" | "seconds" => v,
+        "m" | "min" | "minutes" => v * 60.0,
+        _ => v * default,
+    })
 }
 
 const TOKENS: &str = "tokens/s";
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn durations_and_clocks() {
-        assert_eq!(seconds("step_time 11.9 ms", &["step_time"], 1.0), Some(11.9 * 1e-3));
+        assert_eq!(seconds("step_time 11.9 ms", &["step_time"], 1.0), Some(0.0119));
         assert_eq!(seconds("time: 0.35  data", &["time"], 1.0), Some(0.35));
         assert_eq!(clock("878:01:48"), Some(3_160_908.0));
         assert_eq!(clock("00:07"), Some(7.0));
