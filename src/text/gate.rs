@@ -66,12 +66,25 @@ static ANY: LazyLock<Regex> = LazyLock::new(|| any_of(&[ALARMS, FACTS]));
 
 /// Classifies one raw line.
 pub fn classify(line: &[u8]) -> Class {
-    if !ANY.is_match(line) {
+    if !ANY.is_match_at(line, after_header(line)) {
         Class::Noise
     } else if ALARM.is_match(line) {
         Class::Alarm
     } else {
         Class::Fact
+    }
+}
+
+/// Where the message of a line begins that starts with NCCL's own header; the search may begin there, at the level.
+fn after_header(line: &[u8]) -> usize {
+    const MARK: &[u8] = b"] NCCL INFO ";
+    let Some(space) = memchr::memchr(b' ', &line[..line.len().min(100)]) else { return 0 };
+    let Some(dev) = line[space + 1..].strip_prefix(b"[") else { return 0 };
+    let digits = dev.iter().take_while(|b| b.is_ascii_digit()).count();
+    if digits > 0 && dev[digits..].starts_with(MARK) && line[..space].iter().filter(|b| **b == b':').count() == 2 {
+        space + 2 + digits + "] NCCL ".len()
+    } else {
+        0
     }
 }
 

@@ -92,7 +92,6 @@ pub fn duration(text: &str, default: f64) -> Option<f64> {
     let (v, n) = number(text)?;
     let unit = text[n..].trim_start_matches(' ');
     let unit = &unit[..unit.bytes().take_while(u8::is_ascii_alphabetic).count()];
-    // Divided, not multiplied by 0.001: 11.9 ms is 0.0119 s exactly as printed.
     Some(match unit {
         "ms" | "msec" | "milliseconds" => v / 1e3,
         "us" | "usec" => v / 1e6,
@@ -136,6 +135,9 @@ const RATES: &[(&str, &str)] = &[
 
 /// `tokens/s 2,741,882`, `1745000 tok/s`; `lower` is in lower case.
 pub fn throughput(lower: &str) -> Option<(f64, &'static str)> {
+    if !["/s", "per", "tps", "wps"].iter().any(|m| lower.contains(m)) {
+        return None;
+    }
     RATES.iter().find_map(|(key, unit)| {
         let (at, tail) = words(lower, key).next()?;
         let behind = number(value(tail)).map(|(v, _)| v);
