@@ -33,7 +33,7 @@ const ALARMS: &[&str] = &[
     // CUDA
     "CUDA error: ", "CUDA out of memory", "CUBLAS_STATUS_", "CUDNN_STATUS_", "Cuda failure ", "cudaErrorMemoryAllocation", "CUDA_ERROR_",
     // launchers
-    r"failed \(exitcode: ", "Root Cause \\(first", "^Failures:", " closing signal ", " death signal", "forcefully exiting via",
+    r"failed \(exitcode: ", "Root Cause \\(first", "Failures:", " closing signal ", " death signal", "forcefully exiting via",
     "Killing subprocess", "exits with return code", "crashed with exit code", "exited with code", "terminated with code",
     "exited on signal",
     // the system
@@ -48,7 +48,7 @@ const FACTS: &[&str] = &[
     // around a traceback
     r#"  File ""#, "During handling of the above", "The above exception was", "ncclInvalidUsage: |nccl[A-Z][A-Za-z]+Error: ", "Last error:",
     // torchrun
-    "Setting OMP_NUM_THREADS", "Failures:", r"\[[0-9]+\]:(?:$|\r)", "  (?:time|host|rank|exitcode|traceback) +: ",
+    "Setting OMP_NUM_THREADS", r"\[[0-9]+\]:(?:$|\r)", "  (?:time|host|rank|exitcode|traceback) +: ",
     // progress
     "[Ll]oss", "LOSS", r"[0-9]%\|", "it/s", "s/it", "iteration", "step", "Step", r"[Ii]ter ", "SamplesPerSec", r"\[(?:epoch=[0-9]+\]\[)?batch=",
     "OVERFLOW", "Overflow", "[Oo]verflow on", "Gradient overflow", "train_runtime", "'eval_",
