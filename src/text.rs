@@ -325,14 +325,15 @@ impl Reader {
 
     /// Puts what `line` says into `out`. `line` is one physical line without its end, as it came; it may hold several records.
     pub fn line(&mut self, line: &str, out: &mut Vec<TextEvent>) {
-        if self.torch.is_idle() && gate::classify(line.as_bytes()) == gate::Class::Noise {
+        let class = if self.torch.is_idle() { gate::classify(line.as_bytes()) } else { gate::Class::Alarm };
+        if class == gate::Class::Noise {
             return;
         }
         let line = &line[..(0..=line.len().min(MAX_LINE)).rev().find(|at| line.is_char_boundary(*at)).unwrap_or(0)];
         for piece in line.split(['\r', '\n']) {
             let text = clean::clean(piece);
             for record in prefix::records(&text) {
-                self.record(&prefix::peel(record), out);
+                self.record(&prefix::peel(record), class, out);
             }
         }
     }
@@ -342,14 +343,16 @@ impl Reader {
         self.torch.idle(out);
     }
 
-    fn record(&mut self, p: &prefix::Peeled<'_>, out: &mut Vec<TextEvent>) {
+    fn record(&mut self, p: &prefix::Peeled<'_>, class: gate::Class, out: &mut Vec<TextEvent>) {
         let before = self.nccl.read(p.rest, &p.origin, out);
         let p = match before {
             None => p.clone(),
             Some(before) if before.trim().is_empty() => return self.torch.pass(out),
             Some(before) => prefix::Peeled { rest: before, ..p.clone() },
         };
-        if !self.torch.read(&p, out) {
+        // What PyTorch says is an alarm, but for torchrun's banner.
+        let torch = class == gate::Class::Alarm || p.rest.contains("OMP_NUM_THREADS");
+        if !(torch && self.torch.read(&p, out) || p.cpp) {
             self.progress.read(&p, out);
         }
     }

@@ -25,12 +25,11 @@ pub fn find(text: &str) -> Option<What> {
 
 /// A status name alone may be an argument, a symbol or an environment variable; SUCCESS is no failure.
 fn speaks_of_failure(text: &str, at: usize, mark: &str) -> bool {
-    let word_starts = !text[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    let inside_a_word = text[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
     let tail = &text[at + mark.len()..];
-    word_starts
-        && !tail.is_empty()
-        && !tail.starts_with("SUCCESS")
-        && !(mark.ends_with('_') && tail.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().is_some_and(|w| w.len() < 3))
+    let word = tail.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or("");
+    let no_status = mark.ends_with('_') && (word.len() < 3 || word.starts_with("SUCCESS"));
+    !(inside_a_word || tail.is_empty() || no_status)
 }
 
 fn out_of_memory(text: &str) -> Option<usize> {

@@ -33,7 +33,7 @@ const ALARMS: &[&str] = &[
     // CUDA
     "CUDA error: ", "CUDA out of memory", "CUBLAS_STATUS_", "CUDNN_STATUS_", "Cuda failure ", "cudaErrorMemoryAllocation", "CUDA_ERROR_",
     // launchers
-    r"failed \(exitcode: ", "Root Cause \\(first", "^Failures:", " closing signal ", " death signal", "forcefully exiting via",
+    r"failed \(exitcode: ", "Root Cause \\(first", "Failures:", " closing signal ", " death signal", "forcefully exiting via",
     "Killing subprocess", "exits with return code", "crashed with exit code", "exited with code", "terminated with code",
     "exited on signal",
     // the system
@@ -48,7 +48,7 @@ const FACTS: &[&str] = &[
     // around a traceback
     r#"  File ""#, "During handling of the above", "The above exception was", "ncclInvalidUsage: |nccl[A-Z][A-Za-z]+Error: ", "Last error:",
     // torchrun
-    "Setting OMP_NUM_THREADS", "Failures:", r"\[[0-9]+\]:\r?$", "  (?:time|host|rank|exitcode|traceback) +: ",
+    "Setting OMP_NUM_THREADS", r"\[[0-9]+\]:(?:$|\r)", "  (?:time|host|rank|exitcode|traceback) +: ",
     // progress
     "[Ll]oss", "LOSS", r"[0-9]%\|", "it/s", "s/it", "iteration", "step", "Step", r"[Ii]ter ", "SamplesPerSec", r"\[(?:epoch=[0-9]+\]\[)?batch=",
     "OVERFLOW", "Overflow", "[Oo]verflow on", "Gradient overflow", "train_runtime", "'eval_",
@@ -66,12 +66,25 @@ static ANY: LazyLock<Regex> = LazyLock::new(|| any_of(&[ALARMS, FACTS]));
 
 /// Classifies one raw line.
 pub fn classify(line: &[u8]) -> Class {
-    if !ANY.is_match(line) {
+    if !ANY.is_match_at(line, after_header(line)) {
         Class::Noise
     } else if ALARM.is_match(line) {
         Class::Alarm
     } else {
         Class::Fact
+    }
+}
+
+/// Where the message of a line begins that starts with NCCL's own header; the search may begin there, at the level.
+fn after_header(line: &[u8]) -> usize {
+    const MARK: &[u8] = b"] NCCL INFO ";
+    let Some(space) = memchr::memchr(b' ', &line[..line.len().min(100)]) else { return 0 };
+    let Some(dev) = line[space + 1..].strip_prefix(b"[") else { return 0 };
+    let digits = dev.iter().take_while(|b| b.is_ascii_digit()).count();
+    if digits > 0 && dev[digits..].starts_with(MARK) && line[..space].iter().filter(|b| **b == b':').count() == 2 {
+        space + 2 + digits + "] NCCL ".len()
+    } else {
+        0
     }
 }
 
@@ -86,7 +99,8 @@ pub fn find_interesting(chunk: &[u8]) -> impl Iterator<Item = (Range<usize>, Cla
         let first = chunk.get(inside).filter(|b| matches!(b, b'\n' | b'\r')).map_or(inside, |_| inside + 1);
         let start = if first > inside { first } else { start };
         let end = memchr::memchr2(b'\n', b'\r', &chunk[first..]).map_or(chunk.len(), |n| first + n);
-        at = (end + 1).min(chunk.len()).max(found.end().min(chunk.len()));
+        // The separator stays: a pattern may want to see it.
+        at = end;
         let at_line = &chunk[start..end];
         Some((start..end, if ALARM.is_match(at_line) { Class::Alarm } else { Class::Fact }))
     })

@@ -97,10 +97,9 @@ impl State {
         };
         let glued = before[..h.start].chars().next_back().is_some_and(|c| !matches!(c, ' ' | ']' | '>' | '|' | '\t' | ':'));
         let mut name = h.host;
-        if let Some(known) = self.hosts.iter().find(|k| name.len() > k.len() && name.ends_with(k.as_str())) {
-            if h.start > 0 || offset > 0 {
-                name = &name[name.len() - known.len()..];
-            }
+        let longer = self.hosts.iter().find(|k| name.len() > k.len() && name.ends_with(k.as_str()));
+        if let Some(known) = longer.filter(|_| h.start > 0 || offset > 0) {
+            name = &name[name.len() - known.len()..];
         }
         let known = self.hosts.iter().any(|k| k == name);
         if h.start == 0 && offset == 0 && !known && self.hosts.len() < MAX_HOSTS && name.len() <= 64 {

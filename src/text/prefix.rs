@@ -110,10 +110,8 @@ fn bracket<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
             _ => None,
         };
     }
-    if let Some((job, rank)) = inner.split_once(',') {
-        let rest = after.strip_prefix("<stdout>:").or_else(|| after.strip_prefix("<stderr>:"))?;
-        number(job)?;
-        p.origin.rank = Some(number(rank)?);
+    if let Some((rank, rest)) = mpi_tag(inner, after) {
+        p.origin.rank = Some(rank);
         return Some(rest);
     }
     if let Some(n) = number(inner) {
@@ -132,8 +130,7 @@ fn bracket<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
         p.origin.host = Some(pod.split('/').next()?.to_string());
         return Some(skip_space(after));
     }
-    if let Some((w, n)) = stamp::iso(inner).filter(|(_, n)| *n == inner.len()) {
-        let _ = n;
+    if let Some((w, _)) = stamp::iso(inner).filter(|(_, n)| *n == inner.len()) {
         set_time(p, w);
         return Some(skip_space(after));
     }
@@ -149,6 +146,14 @@ fn bracket<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     cpp_head(inner, p)?;
     p.cpp = true;
     Some(skip_space(after))
+}
+
+/// `[1,12]<stdout>:`: job and rank.
+fn mpi_tag<'a>(inner: &str, after: &'a str) -> Option<(u32, &'a str)> {
+    let (job, rank) = inner.split_once(',')?;
+    let rest = after.strip_prefix("<stdout>:").or_else(|| after.strip_prefix("<stderr>:"))?;
+    number(job)?;
+    Some((number(rank)?, rest))
 }
 
 /// `E1121 00:04:23.008941232 ProcessGroupNCCL.cpp:689`, or without a time before torch 2.4.
@@ -243,9 +248,8 @@ fn padded<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
         set_time(p, w);
         return Some(rest);
     }
-    if let Some(time) = inner.strip_prefix('[').filter(|t| s.len() - inner.len() == 1 && stamp::iso(t).is_some()) {
-        // Megatron starts its lines with a space.
-        let _ = time;
+    // Megatron starts its lines with a space.
+    if s.len() - inner.len() == 1 && inner.strip_prefix('[').is_some_and(|t| stamp::iso(t).is_some()) {
         return bracket(inner, p);
     }
     if s.len() - inner.len() > 5 {

@@ -27,13 +27,21 @@ impl State {
     /// Reads one record. `true`: it belongs to PyTorch, nobody else needs to look at it.
     pub fn read(&mut self, p: &Peeled<'_>, out: &mut Vec<TextEvent>) -> bool {
         let from = out.len();
-        let taken = self.tables.read(p, out) || self.tracebacks.read(p, out) || launcher::read(p, out) || {
+        let taken = self.tables.read(p, out) || self.tracebacks.read(p, out) || self.launcher(p, out) || {
             watchdog::read(p, &mut self.watchdog, out);
             super::cuda::read(p.rest, &watchdog::origin_of(p), out);
             p.cpp
         };
         self.settle(from, out);
         taken
+    }
+
+    /// A launcher speaks of processes that have ended: nothing is chained to their tracebacks any more.
+    fn launcher(&mut self, p: &Peeled<'_>, out: &mut Vec<TextEvent>) -> bool {
+        let Some(what) = launcher::find(p.rest) else { return false };
+        self.tracebacks.flush(out);
+        emit(out, &p.origin, what);
+        true
     }
 
     /// A line of another program went by.

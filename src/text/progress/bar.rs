@@ -143,9 +143,9 @@ fn has_loss(post: &str) -> bool {
 fn last(text: &str) -> Option<Bar<'_>> {
     static BAR: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(
-            r"(?x-u)
+            r"(?x)
             ([0-9]{1,3})%\| [^|\[]* \|\x20* ([0-9][0-9.,]*[kMGT]?) \x20?/\x20? ([0-9][0-9.,]*[kMGT]?|\?)
-            \x20\[ ([0-9:]+) < ([0-9:]+|\?) ,\x20* (?: ([0-9.]+|\?) (?: ([A-Za-z]*)/s | s/([A-Za-z]+) ) )? ([^\]]*) \]?",
+            \x20\[ ([0-9:]+) < ([0-9:]+|\?) ,\x20* (?: ([0-9.]+|\?) \x20? (?: ([A-Za-z]*)/s | s/([A-Za-z]+) ) )? ([^\]]*) \]?",
         )
         .expect("pattern")
     });

@@ -108,7 +108,8 @@ fn nanogpt(text: &str) -> Option<Step> {
     let fields = tail.trim_start().strip_prefix('|')?;
     let llm_c = fields.trim_start().starts_with("train loss ");
     let norm = scan::keyed(fields, &["norm"]);
-    if !llm_c && !(norm.is_some() && fields.contains("dt: ")) {
+    let gpt = norm.is_some() && fields.contains("dt: ");
+    if !(llm_c || gpt) {
         return None;
     }
     let loss = scan::keyed(fields, &["train loss", "loss"])?;

@@ -3,7 +3,7 @@
 
 use super::phase_event;
 use crate::text::{Phase, What};
-use regex::{Regex, RegexBuilder};
+use regex::bytes::{Regex, RegexBuilder};
 use std::sync::LazyLock;
 
 /// In order: the first that matches counts.
@@ -33,21 +33,21 @@ static WORDS: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 fn pattern(re: &str) -> Regex {
-    RegexBuilder::new(re).case_insensitive(true).build().expect("pattern")
+    RegexBuilder::new(re).case_insensitive(true).unicode(false).build().expect("pattern")
 }
 
 /// Nothing longer is a sentence.
 const MAX_LINE: usize = 600;
 
 pub fn read(text: &str, tell: &mut impl FnMut(What)) {
-    if text.len() > MAX_LINE || !WORDS.is_match(text) {
+    if text.len() > MAX_LINE || !WORDS.is_match(text.as_bytes()) {
         return;
     }
-    if IS_DONE.is_match(text) {
+    if IS_DONE.is_match(text.as_bytes()) {
         tell(What::Done);
         return;
     }
-    if let Some((phase, begins, _)) = ANY.iter().find(|(_, _, re)| re.is_match(text)) {
+    if let Some((phase, begins, _)) = ANY.iter().find(|(_, _, re)| re.is_match(text.as_bytes())) {
         tell(phase_event(*phase, *begins));
     }
 }

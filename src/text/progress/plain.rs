@@ -58,10 +58,7 @@ pub fn read(text: &str) -> Option<Step> {
     }
     let (step, total) = step(lower)?;
     let loss = loss(lower);
-    let step_time_s = scan::seconds(lower, STEP_TIME, 1.0).or_else(|| milliseconds(lower)).or_else(|| {
-        // These words need a loss beside them.
-        loss.and_then(|_| scan::seconds(lower, &["dt", "time", "elapsed"], 1.0))
-    });
+    let step_time_s = step_time(lower, loss.is_some());
     if loss.is_none() && step_time_s.is_none() {
         return None;
     }
@@ -79,6 +76,15 @@ pub fn read(text: &str) -> Option<Step> {
         throughput_unit,
         ..Step::default()
     })
+}
+
+fn step_time(lower: &str, beside_a_loss: bool) -> Option<f64> {
+    if !["time", "step", "dt", "elapsed"].iter().any(|m| lower.contains(m)) {
+        return None;
+    }
+    let named = scan::seconds(lower, STEP_TIME, 1.0).or_else(|| milliseconds(lower));
+    // These words alone may mean anything.
+    named.or_else(|| if beside_a_loss { scan::seconds(lower, &["dt", "time", "elapsed"], 1.0) } else { None })
 }
 
 /// A step and, with a slash, the total.

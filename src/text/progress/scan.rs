@@ -92,14 +92,13 @@ pub fn duration(text: &str, default: f64) -> Option<f64> {
     let (v, n) = number(text)?;
     let unit = text[n..].trim_start_matches(' ');
     let unit = &unit[..unit.bytes().take_while(u8::is_ascii_alphabetic).count()];
-    let scale = match unit {
-        "ms" | "msec" | "milliseconds" => 1e-3,
-        "us" | "usec" => 1e-6,
-        "s" | "sec" | "secs" | "seconds" => 1.0,
-        "m" | "min" | "minutes" => 60.0,
-        _ => default,
-    };
-    Some(v * scale)
+    Some(match unit {
+        "ms" | "msec" | "milliseconds" => v / 1e3,
+        "us" | "usec" => v / 1e6,
+        "s" | "sec" | "secs" | "seconds" => v,
+        "m" | "min" | "minutes" => v * 60.0,
+        _ => v * default,
+    })
 }
 
 const TOKENS: &str = "tokens/s";
@@ -136,6 +135,9 @@ const RATES: &[(&str, &str)] = &[
 
 /// `tokens/s 2,741,882`, `1745000 tok/s`; `lower` is in lower case.
 pub fn throughput(lower: &str) -> Option<(f64, &'static str)> {
+    if !["/s", "per", "tps", "wps"].iter().any(|m| lower.contains(m)) {
+        return None;
+    }
     RATES.iter().find_map(|(key, unit)| {
         let (at, tail) = words(lower, key).next()?;
         let behind = number(value(tail)).map(|(v, _)| v);
@@ -204,7 +206,7 @@ mod tests {
 
     #[test]
     fn durations_and_clocks() {
-        assert_eq!(seconds("step_time 11.9 ms", &["step_time"], 1.0), Some(11.9 * 1e-3));
+        assert_eq!(seconds("step_time 11.9 ms", &["step_time"], 1.0), Some(0.0119));
         assert_eq!(seconds("time: 0.35  data", &["time"], 1.0), Some(0.35));
         assert_eq!(clock("878:01:48"), Some(3_160_908.0));
         assert_eq!(clock("00:07"), Some(7.0));

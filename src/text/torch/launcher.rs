@@ -4,18 +4,8 @@ use super::{emit, leading_number, number_after};
 use crate::text::prefix::{Peeled, stamp};
 use crate::text::{TextEvent, What, WorkerFailure};
 
-/// One line of a launcher. `true`: it was one.
-pub fn read(p: &Peeled<'_>, out: &mut Vec<TextEvent>) -> bool {
-    match find(p.rest) {
-        Some(what) => {
-            emit(out, &p.origin, what);
-            true
-        }
-        None => false,
-    }
-}
-
-fn find(text: &str) -> Option<What> {
+/// What one line of a launcher says.
+pub fn find(text: &str) -> Option<What> {
     if text.contains("Setting OMP_NUM_THREADS environment variable for each process") {
         return Some(What::RunStart);
     }
@@ -194,10 +184,7 @@ mod tests {
     use crate::text::prefix::peel;
 
     fn one(line: &str) -> What {
-        let mut out = Vec::new();
-        assert!(read(&peel(line), &mut out), "{line}");
-        assert_eq!(out.len(), 1);
-        out.remove(0).what
+        find(peel(line).rest).unwrap_or_else(|| panic!("{line}"))
     }
 
     #[test]

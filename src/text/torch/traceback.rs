@@ -46,7 +46,7 @@ enum At {
 const MAX_OPEN: usize = 128;
 /// How long an open one waits for its last line, and a finished one for a chain.
 const MAX_FRAMES_WAIT: u32 = 2000;
-const MAX_ENDED_WAIT: u32 = 8;
+const MAX_ENDED_WAIT: u32 = 3;
 const MAX_TEXT: usize = 2000;
 
 impl Tracebacks {

@@ -18,6 +18,8 @@ type Key = (Option<u64>, Option<u32>, Option<String>);
 
 const MAX_TIMEOUTS: usize = 4096;
 const MAX_TEXT: usize = 400;
+/// Ranks whose lines were glued together.
+const MAX_IN_LINE: usize = 64;
 
 /// Said once and for all: the process, or its watchdog, ends.
 const ENDING: &[&str] = &[
@@ -77,28 +79,22 @@ const NCCL2: &str = "Operation timed out after ";
 
 fn timeouts(p: &Peeled<'_>, seen: &mut Seen, out: &mut Vec<TextEvent>) {
     let text = p.rest;
-    let mut ends: Vec<usize> = memmem::find_iter(text.as_bytes(), CAUGHT).collect();
+    let mut ends: Vec<usize> = memmem::find_iter(text.as_bytes(), CAUGHT).take(MAX_IN_LINE).collect();
     ends.push(text.len());
     let mut from = 0;
     for pair in ends.windows(2) {
         let (before, window) = (&text[from..pair[0]], &text[pair[0]..pair[1]]);
         from = pair[0];
-        let (group, pg_rank) = (group(before).or_else(|| group(text)), pg_rank(before).or_else(|| pg_rank(text)));
+        let (group, pg_rank) = (group(before), pg_rank(before));
         tell(p, seen, out, CollectiveTimeout { group, pg_rank, ..work(window) });
     }
     if let Some((before, _)) = text.split_once(BLOCKING) {
         let from = before.rfind("WorkNCCL(").unwrap_or(0);
         tell(p, seen, out, CollectiveTimeout { group: group(before), pg_rank: pg_rank(before), ..work(&before[from..]) });
-    } else if text.contains("[TC]") {
-        if let Some(ms) = number_after::<u64>(text, NCCL2) {
-            let timeout_ms = Some(ms);
-            tell(
-                p,
-                seen,
-                out,
-                CollectiveTimeout { group: group(text), pg_rank: pg_rank(text), timeout_ms, ..CollectiveTimeout::default() },
-            );
-        }
+    }
+    if let Some(ms) = number_after(text, NCCL2).filter(|_| text.contains("[TC]")) {
+        let t = CollectiveTimeout { group: group(text), pg_rank: pg_rank(text), timeout_ms: Some(ms), ..CollectiveTimeout::default() };
+        tell(p, seen, out, t);
     }
 }
 
