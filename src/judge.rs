@@ -46,7 +46,7 @@ pub struct RankLook {
     pub state_since: Stamp,
     /// `None` where /proc/PID/io may not be read.
     pub io_bytes_per_s: Option<f64>,
-    /// A thread was in uninterruptible sleep within the window.
+    /// It, or a thread of it, was in uninterruptible sleep for much of the window. A moment in it is usual: driver calls are.
     pub in_d: bool,
     pub cpu_pct: Option<f64>,
     pub gone_at: Option<Stamp>,
@@ -157,7 +157,8 @@ impl Look {
 
 fn rank_look(model: &Model, now: Stamp, rank: u32, process: &Process) -> RankLook {
     let gpu = model.gpu_of_pid(process.info.pid);
-    let seen = gpu.and_then(|g| model.gpus.get(&g));
+    // What a GPU did when it was last asked says nothing about now.
+    let seen = gpu.and_then(|g| model.gpus.get(&g)).filter(|g| g.is_fresh(now));
     RankLook {
         rank,
         pid: process.info.pid,
@@ -168,7 +169,7 @@ fn rank_look(model: &Model, now: Stamp, rank: u32, process: &Process) -> RankLoo
         state: process.sample.state,
         state_since: process.state_since,
         io_bytes_per_s: process.io_bytes_per_s(now, IO_WINDOW),
-        in_d: process.last_d.is_some_and(|at| now.since(at) <= IO_WINDOW),
+        in_d: process.share_in_d(now, IO_WINDOW).is_some_and(|share| share >= 0.4),
         cpu_pct: process.cpu_pct(now, IO_WINDOW),
         gone_at: process.gone.map(|g| g.at),
         exit_code: process.gone.and_then(|g| g.exit_code),

@@ -106,7 +106,7 @@ impl Model {
             Body::GpuInfo(info) => self.gpu(info.index).info = info.clone(),
             Body::Gpus { gpus } => gpus.iter().for_each(|sample| self.gpu(sample.index).apply(at, sample)),
             Body::GpuProcesses { gpus } => gpus.iter().for_each(|g| self.gpu(g.index).processes.clone_from(&g.processes)),
-            Body::GpuHealth { gpus } => gpus.iter().for_each(|h| self.gpu(h.index).health = Some(h.clone())),
+            Body::GpuHealth { gpus } => gpus.iter().for_each(|h| self.gpu(h.index).apply_health(h)),
             Body::GpuTopology(topology) => self.topology = Some(topology.clone()),
             Body::Netdevs { netdevs } => {
                 for sample in netdevs {
@@ -289,9 +289,10 @@ impl Model {
         let class = gate::classify(line.text.as_bytes());
         let mut events = Vec::new();
         if class > gate::Class::Noise || log.reader.is_inside() {
+            log.reader.at_line(line.no);
             log.reader.line(&line.text, &mut events);
         }
-        let mut clean = crate::text::clean::clean(&line.text);
+        let clean = crate::text::clean::clean(&line.text);
         if let Some(rank) = events.iter().find_map(|e| e.origin.rank) {
             self.keep(at, file, line, Some(rank), class, &clean);
         } else {
@@ -301,13 +302,38 @@ impl Model {
         if events.is_empty() {
             return;
         }
-        let clean = clean.to_mut().clone();
+        let clean = clean.into_owned();
+        self.apply_events(at, file, &events, (line.no, &clean), backlog, &mut each);
+    }
+
+    /// A second has passed: what the readers of silent files held back, because more of it might have come, is told now.
+    pub fn apply_silence(&mut self, at: Stamp, mut each: impl FnMut(&Model, &TextSeen)) {
+        let silent: Vec<u32> =
+            self.files.iter().filter(|(_, f)| f.reader.is_inside() && f.last_line_at.is_some_and(|l| l < at)).map(|(id, _)| *id).collect();
+        for file in silent {
+            let mut events = Vec::new();
+            if let Some(log) = self.files.get_mut(&file) {
+                log.reader.idle(&mut events);
+            }
+            self.apply_events(at, file, &events, (None, ""), false, &mut each);
+        }
+    }
+
+    fn apply_events(
+        &mut self,
+        at: Stamp,
+        file: u32,
+        events: &[TextEvent],
+        (line, text): (Option<u64>, &str),
+        backlog: bool,
+        each: &mut dyn FnMut(&Model, &TextSeen),
+    ) {
         let job = self.job_of_file(file);
-        for event in &events {
+        for event in events {
             let rank = event.origin.rank.or_else(|| event.origin.pid.and_then(|pid| self.rank_of_ns_pid(file, pid)));
             self.apply_event(at, file, event, rank, &job, backlog);
-            let seen = TextSeen { at, file, line: line.no, text: &clean, event, rank, job: job.clone(), backlog };
-            each(self, &seen);
+            let (line, text) = event.said_at.as_ref().map_or((line, text), |s| (s.line, s.text.as_str()));
+            each(self, &TextSeen { at, file, line, text, event, rank, job: job.clone(), backlog });
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::findings::{Change, Ledger};
 use crate::judge::Look;
-use crate::model::Model;
+use crate::model::{Model, TextSeen};
 use crate::observe::{Body, Observation};
 use crate::rules::{Check, RULES, TextContext, TickContext};
 use crate::tape::Header;
@@ -20,6 +20,18 @@ pub struct Session {
     looks: BTreeMap<String, Look>,
     /// The state last reported without a job.
     reported_idle: bool,
+}
+
+/// Runs the rules on text on one event.
+fn judge_text(model: &Model, seen: &TextSeen, ledger: &mut Ledger, changes: &mut Vec<Change>) {
+    let mut found = Vec::new();
+    for rule in RULES {
+        let (Check::Text(check) | Check::Both(check, _)) = rule.check else { continue };
+        check(&TextContext { model, seen, ledger }, &mut found);
+        for f in found.drain(..) {
+            ledger.saw(seen.at, rule.id, rule.severity, rule.life, f, true, changes);
+        }
+    }
 }
 
 /// Something that was reported: what `watch` prints, one line each.
@@ -59,19 +71,15 @@ impl Session {
                 }
                 let ledger = &mut self.ledger;
                 for line in &lines.lines {
-                    self.model.apply_line(seen.at, lines.file, line, lines.backlog, |model, text| {
-                        let mut found = Vec::new();
-                        for rule in RULES {
-                            let (Check::Text(check) | Check::Both(check, _)) = rule.check else { continue };
-                            check(&TextContext { model, seen: text, ledger }, &mut found);
-                            for f in found.drain(..) {
-                                ledger.saw(seen.at, rule.id, rule.severity, rule.life, f, true, &mut changes);
-                            }
-                        }
-                    });
+                    self.model
+                        .apply_line(seen.at, lines.file, line, lines.backlog, |model, text| judge_text(model, text, ledger, &mut changes));
                 }
             }
-            Body::Tick | Body::End => self.tick(seen.at, &mut changes),
+            Body::Tick | Body::End => {
+                let ledger = &mut self.ledger;
+                self.model.apply_silence(seen.at, |model, text| judge_text(model, text, ledger, &mut changes));
+                self.tick(seen.at, &mut changes);
+            }
             _ => {}
         }
         let urgent = !changes.is_empty();

@@ -18,6 +18,16 @@ use serde::{Deserialize, Serialize};
 pub struct TextEvent {
     pub origin: Origin,
     pub what: What,
+    /// The line that says it, where it is an earlier one than the line just read: a traceback is told when the next line shows that
+    /// it has ended.
+    pub said_at: Option<SaidAt>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaidAt {
+    /// From 1, as [`Reader::at_line`] was told.
+    pub line: Option<u64>,
+    pub text: String,
 }
 
 /// Who wrote the line, as far as the line itself tells.
@@ -321,6 +331,11 @@ impl Reader {
     /// A record of several lines has begun, and the next line may belong to it although it looks like noise.
     pub fn is_inside(&self) -> bool {
         !self.torch.is_idle()
+    }
+
+    /// The number in its file of the line that [`Reader::line`] gets next.
+    pub fn at_line(&mut self, no: Option<u64>) {
+        self.torch.at_line(no);
     }
 
     /// Puts what `line` says into `out`. `line` is one physical line without its end, as it came; it may hold several records.

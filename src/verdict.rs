@@ -166,7 +166,8 @@ fn pause(look: &Look) -> Option<(&'static str, String)> {
     let writing: Vec<u32> = look.alive().filter(|r| r.does_io()).map(|r| r.rank).collect();
     if !writing.is_empty() && !waiting.is_empty() && quiet.is_some_or_no_log(look) {
         let who = crate::rules::rank_words(&writing);
-        return Some((Phase::Checkpoint.as_str(), format!("{who} does I/O, {} wait: probably a checkpoint", waiting.len())));
+        let verb = if writing.len() == 1 { "reads or writes" } else { "read or write" };
+        return Some((Phase::Checkpoint.as_str(), format!("{who} {verb}, {} wait: probably a checkpoint", waiting.len())));
     }
     let working = look.with(Activity::Working, SHOWN_AFTER).len();
     if let Some(log) = quiet

@@ -84,7 +84,11 @@ fn a_recording_replays_to_the_lines_that_were_told_live() {
             let mut file = std::fs::OpenOptions::new().append(true).open(&log).unwrap();
             writeln!(file, "step {i} | loss 2.5").unwrap();
             if i == 12 {
-                writeln!(file, "[rank3]: Traceback (most recent call last):\n[rank3]:   File \"a.py\", line 3, in f\n[rank3]: ValueError: bad").unwrap();
+                writeln!(
+                    file,
+                    "[rank3]: Traceback (most recent call last):\n[rank3]:   File \"a.py\", line 3, in f\n[rank3]: ValueError: bad"
+                )
+                .unwrap();
             }
         }
     });

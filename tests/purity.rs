@@ -34,15 +34,30 @@ fn forbid(parts: &[&str], words: &[&str]) {
 #[test]
 fn the_judge_reads_no_clock_no_file_and_starts_no_thread() {
     let pure = &[
-        "model.rs", "model", "rules.rs", "rules", "judge.rs", "findings.rs", "session.rs", "verdict.rs", "text.rs", "text", "ras.rs", "ras",
-        "observe.rs", "observe",
+        "model.rs",
+        "model",
+        "rules.rs",
+        "rules",
+        "judge.rs",
+        "findings.rs",
+        "session.rs",
+        "verdict.rs",
+        "text.rs",
+        "text",
+        "ras.rs",
+        "ras",
+        "observe.rs",
+        "observe",
     ];
     forbid(pure, &["Instant::", "SystemTime", "std::fs", "std::net", "std::thread", "std::env", "println!", "ratatui", "crossterm"]);
 }
 
 #[test]
 fn the_view_does_no_io() {
-    forbid(&["tui/panes", "tui/overview.rs", "tui/theme.rs"], &["Instant::", "SystemTime", "std::fs", "std::net", "std::thread", "println!"]);
+    forbid(
+        &["tui/panes", "tui/overview.rs", "tui/theme.rs"],
+        &["Instant::", "SystemTime", "std::fs", "std::net", "std::thread", "println!"],
+    );
 }
 
 #[test]

@@ -37,6 +37,8 @@ pub struct Gpu {
     pub info: GpuInfo,
     pub sample: GpuSample,
     pub sampled_at: Option<Stamp>,
+    /// Time between the last two samples.
+    every: Duration,
     pub health: Option<GpuHealth>,
     pub processes: Vec<GpuProcess>,
     pub activity: Activity,
@@ -80,6 +82,7 @@ impl Gpu {
             info: GpuInfo { index, ..Default::default() },
             sample: GpuSample::default(),
             sampled_at: None,
+            every: Duration::from_secs(1),
             health: None,
             processes: Vec::new(),
             activity: Activity::Unknown,
@@ -115,6 +118,7 @@ impl Gpu {
                 series.push(at, value);
             }
         }
+        self.every = self.sampled_at.map_or(self.every, |before| at.since(before));
         self.sample = sample.clone();
         self.sampled_at = Some(at);
         let activity = self.classify();
@@ -165,8 +169,29 @@ impl Gpu {
         }
     }
 
-    pub fn has(&self, activity: Activity, now: Stamp, least: Duration) -> bool {
-        self.activity == activity && now.since(self.activity_since) >= least
+    /// Counters that were not asked this time keep their last value.
+    pub fn apply_health(&mut self, told: &GpuHealth) {
+        let before = self.health.take().unwrap_or_default();
+        self.health = Some(GpuHealth {
+            remapped_correctable: told.remapped_correctable.or(before.remapped_correctable),
+            remapped_uncorrectable: told.remapped_uncorrectable.or(before.remapped_uncorrectable),
+            remap_pending: told.remap_pending.or(before.remap_pending),
+            remap_failed: told.remap_failed.or(before.remap_failed),
+            pcie_gen_max: told.pcie_gen_max.or(before.pcie_gen_max),
+            pcie_width_max: told.pcie_width_max.or(before.pcie_width_max),
+            pcie_replays: told.pcie_replays.or(before.pcie_replays),
+            nvlink_replays: told.nvlink_replays.or(before.nvlink_replays),
+            nvlink_recoveries: told.nvlink_recoveries.or(before.nvlink_recoveries),
+            nvlink_crc_errors: told.nvlink_crc_errors.or(before.nvlink_crc_errors),
+            fabric_state: told.fabric_state.or(before.fabric_state),
+            ..told.clone()
+        });
+    }
+
+    /// The last sample is about now, not about some time ago.
+    pub fn is_fresh(&self, now: Stamp) -> bool {
+        let allowed = (self.every * 5 / 2).clamp(Duration::from_secs(3), Duration::from_secs(150));
+        self.sampled_at.is_some_and(|at| now.since(at) <= allowed)
     }
 
     /// Share of memory in use, 0 to 1.

@@ -72,6 +72,8 @@ pub struct Progress {
     pub steps_seen: u64,
     /// Seconds between the arrivals of progress lines, newest last.
     gaps: Series,
+    /// Steps have come regularly since then: no pause, no restart.
+    pub steady_since: Option<Stamp>,
     phase: Option<(Phase, Stamp)>,
     pub done_at: Option<Stamp>,
     /// Losses in a row that are not finite.
@@ -99,6 +101,7 @@ impl Default for Progress {
             last_step_at: None,
             steps_seen: 0,
             gaps: Series::new(32),
+            steady_since: None,
             phase: None,
             done_at: None,
             bad_losses: 0,
@@ -160,12 +163,17 @@ impl Progress {
     fn arrived(&mut self, at: Stamp, step: u64, restarted: bool) {
         if restarted || self.first_step.is_none() {
             self.first_step = Some((at, step));
+            self.steady_since = Some(at);
         }
         self.steps_seen += 1;
         if let Some(last) = self.last_step_at
             && at > last
         {
-            self.gaps.push(at, at.secs_since(last));
+            let gap = at.secs_since(last);
+            if gap > self.gaps.median_of_last(8).map_or(3.0, |usual| (usual * 4.0).max(3.0)) {
+                self.steady_since = Some(at);
+            }
+            self.gaps.push(at, gap);
         }
         // Lines of several steps arrive together: the time of one step is taken over a stretch of at least a second.
         if let Some((then, first)) = self.first_step

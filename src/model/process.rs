@@ -15,8 +15,8 @@ pub struct Process {
     /// Bytes passed to read and write calls since it was first seen.
     io_bytes: Series,
     cpu_ticks: Series,
-    /// The last look at which it, or one of its threads, was in state D.
-    pub last_d: Option<Stamp>,
+    /// 1 for each look at which it, or one of its threads, was in state D, else 0.
+    in_d: Series,
     io_base: Option<u64>,
     cpu_base: Option<u64>,
 }
@@ -41,7 +41,7 @@ impl Process {
             gone: None,
             io_bytes: Series::new(120),
             cpu_ticks: Series::new(120),
-            last_d: None,
+            in_d: Series::new(120),
             io_base: None,
             cpu_base: None,
         }
@@ -51,9 +51,8 @@ impl Process {
         if sample.state != self.sample.state {
             self.state_since = at;
         }
-        if sample.state == Some('D') || sample.threads_in_d.is_some_and(|n| n > 0) {
-            self.last_d = Some(at);
-        }
+        let in_d = sample.state == Some('D') || sample.threads_in_d.is_some_and(|n| n > 0);
+        self.in_d.push(at, f64::from(u8::from(in_d)));
         if let (Some(r), Some(w)) = (sample.rchar_bytes, sample.wchar_bytes) {
             let total = r.saturating_add(w);
             // Small numbers keep their precision in a series of f32.
@@ -70,6 +69,11 @@ impl Process {
     /// Bytes read and written per second over `window`; `None` where /proc/PID/io may not be read.
     pub fn io_bytes_per_s(&self, now: Stamp, window: Duration) -> Option<f64> {
         growth(&self.io_bytes, now, window)
+    }
+
+    /// Share of the looks within `window` at which it was in state D, 0 to 1.
+    pub fn share_in_d(&self, now: Stamp, window: Duration) -> Option<f64> {
+        self.in_d.mean_within(now, window)
     }
 
     /// CPU time used over `window`, % of one core.

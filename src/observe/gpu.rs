@@ -146,7 +146,7 @@ pub struct GpuProcess {
     pub mem_bytes: Option<u64>,
 }
 
-/// Slow lane. All counters cumulative.
+/// Slow lane. All counters cumulative. What is absent was not asked this time, or is not supported.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GpuHealth {

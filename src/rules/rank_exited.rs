@@ -83,9 +83,9 @@ fn on_tick(ctx: &TickContext, out: &mut Vec<Found>) {
         for rank in look.ranks.values() {
             let Some(gone) = rank.gone_at else { continue };
             // At the normal end ranks leave within seconds of each other, and nobody waits for anybody.
-            let waiting = look.alive().filter(|r| r.is(Activity::Waiting, look.at, Duration::from_secs(3))).count();
+            let waiting = look.alive().filter(|r| r.is(Activity::Waiting, look.at, Duration::from_secs(4))).count();
             let bad_code = rank.exit_code.filter(|c| *c != 0 && *c != -SIGTERM);
-            if look.at.since(gone) < Duration::from_secs(2) || (bad_code.is_none() && waiting == 0) || look.alive().count() == 0 {
+            if look.at.since(gone) < Duration::from_secs(4) || (bad_code.is_none() && waiting == 0) || look.alive().count() == 0 {
                 continue;
             }
             let code = rank.exit_code.map_or(String::new(), |c| format!(" ({})", exit_words(c)));

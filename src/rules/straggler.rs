@@ -32,6 +32,11 @@ fn check(ctx: &TickContext, out: &mut Vec<Found>) {
         if !progresses || look.phase.is_some() {
             continue;
         }
+        // A pause within the window would make the rank that saved a checkpoint look late.
+        let steady = ctx.model.progress_of(id).filter(|p| !p.is_empty()).map(|p| p.steady_since);
+        if steady.is_some_and(|since| since.is_none_or(|at| ctx.model.now.since(at) < WINDOW)) {
+            continue;
+        }
         out.extend(least_busy(ctx.model, job, look));
     }
 }

@@ -1,7 +1,7 @@
 //! GPUs through NVML: decides when each GPU is asked what, and what to say of one that does not answer. Makes no NVML call itself.
 //!
-//! GPUs are asked one after the other, each on a thread of its own ([`watched`]). One that does not answer in time costs that poll
-//! the deadline, once; after that it is only looked at, and reported, until its call returns.
+//! GPUs are asked one after the other by one thread ([`watched`]). One that does not answer in time costs that poll the deadline,
+//! once, and keeps the thread; after that it is only looked at, and reported, until its call returns, and a new thread asks the others.
 
 mod device;
 mod pci;
@@ -19,10 +19,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use topology::{Links, Topology};
-use watched::{Gpu, Waited, Watched};
+use watched::{Gpu, Hand, Waited, Watched};
 
-const PROCESSES_EVERY: Duration = Duration::from_secs(3);
+/// 0.5 ms a GPU.
+const PROCESSES_EVERY: Duration = Duration::from_secs(4);
 const HEALTH_EVERY: Duration = Duration::from_secs(10);
+/// Counters that only matter as a trend, and dear ones: every so many looks at health.
+const TREND_EVERY: u32 = 3;
 /// A GPU that could not say who it is (lost at start) is asked again.
 const INFO_EVERY: Duration = Duration::from_secs(10);
 
@@ -41,6 +44,8 @@ struct Ask {
     info: bool,
     processes: bool,
     health: bool,
+    /// With `health`: error counters of NVLink and PCIe, remapped rows.
+    trends: bool,
     links: bool,
     /// The other halves of pairs.
     pairs: Vec<u32>,
@@ -145,6 +150,7 @@ impl Source for Nvml {
 /// The GPUs and how far each is behind with what.
 struct Sweep {
     gpus: Vec<One>,
+    hand: Hand,
     deadline: Duration,
     to_procs: Hints,
     processes_due: Instant,
@@ -160,6 +166,7 @@ struct One {
     info_due: Instant,
     /// `None`: not asked yet.
     health_due: Option<Instant>,
+    health_looks: u32,
     pids: Vec<u32>,
     trouble: Option<GpuTrouble>,
 }
@@ -178,7 +185,7 @@ impl Sweep {
         let now = Instant::now();
         let gpus: Vec<One> = (0..).zip(gpus).map(|(index, gpu)| One::new(index, gpu, now)).collect();
         let topology = Topology::new(gpus.len() as u32, now);
-        Sweep { gpus, deadline, to_procs, processes_due: now, topology, gpm_denied: false }
+        Sweep { gpus, hand: Hand::start(), deadline, to_procs, processes_due: now, topology, gpm_denied: false }
     }
 
     fn run(&mut self, out: &mut Vec<Body>) {
@@ -193,12 +200,14 @@ impl Sweep {
             self.collect_late(at, &mut found);
             if self.gpus[at].watched.is_idle() {
                 let ask = self.next_ask(at, processes, began);
-                self.gpus[at].watched.ask(ask);
+                self.gpus[at].watched.ask(ask, &self.hand);
                 // When one GPU has used up the time, the others still get some: they answer in a few milliseconds.
                 let patience = self.deadline.saturating_sub(wasted).max(self.deadline / 8);
                 let waited = self.gpus[at].watched.wait(patience);
                 if matches!(waited, Waited::NotYet) {
                     wasted += patience;
+                    // The thread is in a call that may never return: it is left to this GPU.
+                    self.hand = Hand::start();
                 }
                 self.take(at, waited, &mut found, true);
             }
@@ -221,8 +230,10 @@ impl Sweep {
             let wait = if gpu.health_due.is_none() { HEALTH_EVERY * (gpu.index + 1) / count } else { HEALTH_EVERY };
             gpu.health_due = Some(now + wait);
         }
+        let trends = health && gpu.health_looks.is_multiple_of(TREND_EVERY);
+        gpu.health_looks += u32::from(health);
         let (links, pairs) = self.topology.next(gpu.index, &busy);
-        Ask { sample: true, info, processes, health, links, pairs }
+        Ask { sample: true, info, processes, health, trends, links, pairs }
     }
 
     /// An answer that came after the last sweep had stopped waiting for it.
@@ -314,11 +325,12 @@ impl One {
     fn new(index: u32, gpu: Box<dyn Gpu>, now: Instant) -> One {
         One {
             index,
-            watched: Watched::start(index, gpu),
+            watched: Watched::new(gpu),
             bus_id: None,
             known: false,
             info_due: now,
             health_due: None,
+            health_looks: 0,
             pids: Vec::new(),
             trouble: None,
         }
@@ -528,8 +540,10 @@ mod tests {
     #[ignore = "needs NVIDIA GPUs"]
     #[allow(clippy::print_stdout)]
     fn what_this_machine_says() {
-        let mut setup = Setup::new(crate::sources::Roots::live(), Duration::from_secs(1), Vec::new());
-        let mut source = make(&mut setup);
+        let setup = Setup::new(crate::sources::Roots::live(), Duration::from_secs(1), Vec::new());
+        let roots = setup.roots.clone();
+        let pace = Pace { interval: setup.interval, deadline: Duration::from_secs(2) };
+        let mut source = Nvml::new(Arc::new(move || device::open(&roots)), pace, setup.to_procs.clone());
         let ticks = || -> u64 {
             let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
             stat.rsplit(") ").next().unwrap().split(' ').skip(11).take(2).map(|n| n.parse::<u64>().unwrap()).sum()
@@ -548,6 +562,13 @@ mod tests {
             source.wait(source.every());
         }
         let (cpu, wall) = (ticks() - measured_from.0, measured_from.1.elapsed());
+        if let State::Open(sweep) = &source.state {
+            for gpu in &sweep.gpus[..1] {
+                for (call, (n, spent)) in gpu.watched.doing.spent() {
+                    println!("GPU {}: {n:>4} x {:>8.1} us  {call}", gpu.index, spent.as_secs_f64() * 1e6 / f64::from(n));
+                }
+            }
+        }
         println!("CPU since poll 10: {:.2} % of a core", cpu as f64 / wall.as_secs_f64());
     }
 }

@@ -7,7 +7,7 @@ const MAX_TEXT: usize = 600;
 
 pub fn read(text: &str, origin: &Origin, out: &mut Vec<TextEvent>) {
     if let Some(what) = find(text) {
-        out.push(TextEvent { origin: origin.clone(), what });
+        out.push(TextEvent { origin: origin.clone(), what, said_at: None });
     }
 }
 

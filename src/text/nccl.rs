@@ -173,7 +173,7 @@ fn digits_at(bytes: &[u8], at: usize) -> usize {
 }
 
 fn emit(out: &mut Vec<TextEvent>, origin: &Origin, what: What) {
-    out.push(TextEvent { origin: origin.clone(), what });
+    out.push(TextEvent { origin: origin.clone(), what, said_at: None });
 }
 
 fn info(message: &str, origin: &Origin, out: &mut Vec<TextEvent>) {

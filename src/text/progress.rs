@@ -28,7 +28,7 @@ impl State {
         if text.len() > MAX_LINE {
             return;
         }
-        let mut tell = |what| out.push(TextEvent { origin: p.origin.clone(), what });
+        let mut tell = |what| out.push(TextEvent { origin: p.origin.clone(), what, said_at: None });
         if self.bars.read(text, &mut tell) {
             return;
         }

@@ -19,6 +19,10 @@ pub struct State {
 }
 
 impl State {
+    pub fn at_line(&mut self, no: Option<u64>) {
+        self.tracebacks.line = no;
+    }
+
     /// Whether lines that mean nothing alone may be passed over.
     pub fn is_idle(&self) -> bool {
         self.tracebacks.is_idle() && self.tables.is_idle()
@@ -116,7 +120,7 @@ impl Told {
 }
 
 fn emit(out: &mut Vec<TextEvent>, origin: &Origin, what: What) {
-    out.push(TextEvent { origin: origin.clone(), what });
+    out.push(TextEvent { origin: origin.clone(), what, said_at: None });
 }
 
 /// The unsigned number at the start of `text`.

@@ -141,7 +141,7 @@ impl Gpu for NvmlGpu {
             answer.processes = self.processes(doing);
         }
         if ask.health {
-            answer.health = self.health(doing);
+            answer.health = self.health(doing, ask.trends);
         }
         if ask.links {
             answer.links = self.links(doing);
@@ -372,16 +372,19 @@ impl NvmlGpu {
         Some(GpuProcesses { index: self.index, processes })
     }
 
-    fn health(&mut self, doing: &Doing) -> Option<GpuHealth> {
+    fn health(&mut self, doing: &Doing, trends: bool) -> Option<GpuHealth> {
         self.begin();
         let ecc = [FIELD_ECC_DBE_VOLATILE, FIELD_ECC_SBE_VOLATILE, FIELD_ECC_DBE_AGGREGATE].map(|id| (id, 0));
         let [ecc_uncorrected_volatile, ecc_corrected_volatile, ecc_uncorrected_aggregate] = self.fields(doing, ECC, ecc);
-        let [remapped_correctable, remapped_uncorrectable, pending, failed] =
-            self.fields(doing, REMAPPED, FIELD_REMAPPED.map(|id| (id, 0)));
+        let remapped = if trends { self.fields(doing, REMAPPED, FIELD_REMAPPED.map(|id| (id, 0))) } else { [None; 4] };
+        let [remapped_correctable, remapped_uncorrectable, pending, failed] = remapped;
         let [recovery] = self.fields(doing, RECOVERY, [(FIELD_RECOVERY_ACTION, 0)]);
         let nvlink_states = self.link_states(doing);
-        let errors =
-            if nvlink_states.is_empty() { [None; 3] } else { self.fields(doing, LINK_ERRORS, FIELD_LINK_ERRORS.map(|id| (id, ALL_LINKS))) };
+        let errors = if nvlink_states.is_empty() || !trends {
+            [None; 3]
+        } else {
+            self.fields(doing, LINK_ERRORS, FIELD_LINK_ERRORS.map(|id| (id, ALL_LINKS)))
+        };
         let [nvlink_replays, nvlink_recoveries, nvlink_crc_errors] = errors;
         let health = GpuHealth {
             index: self.index,
@@ -394,19 +397,30 @@ impl NvmlGpu {
             remap_failed: failed.map(|n| n != 0),
             recovery_action: recovery.and_then(|n| u32::try_from(n).ok()),
             pcie_gen: self.ask(doing, PCIE_GEN, Device::current_pcie_link_gen),
-            pcie_gen_max: self.ask(doing, PCIE_GEN_MAX, Device::max_pcie_link_gen),
+            pcie_gen_max: self.trend(trends, doing, PCIE_GEN_MAX, Device::max_pcie_link_gen),
             pcie_width: self.ask(doing, PCIE_WIDTH, Device::current_pcie_link_width),
-            pcie_width_max: self.ask(doing, PCIE_WIDTH_MAX, Device::max_pcie_link_width),
-            pcie_replays: self.ask(doing, PCIE_REPLAYS, Device::pcie_replay_counter).map(u64::from),
+            pcie_width_max: self.trend(trends, doing, PCIE_WIDTH_MAX, Device::max_pcie_link_width),
+            pcie_replays: self.trend(trends, doing, PCIE_REPLAYS, Device::pcie_replay_counter).map(u64::from),
             nvlink_states,
             nvlink_replays,
             nvlink_recoveries,
             nvlink_crc_errors,
             power_limit_mw: self.ask(doing, POWER_LIMIT, Device::enforced_power_limit).map(u64::from),
-            fabric_state: self.ask(doing, FABRIC, raw::fabric_state),
+            fabric_state: self.trend(trends, doing, FABRIC, raw::fabric_state),
         };
         // The fast lane says what is wrong with a GPU that answers nothing.
         (!self.is_gone() && self.answered > 0).then_some(health)
+    }
+
+    /// Like [`Self::ask`], when it is the turn of the counters that only matter as a trend.
+    fn trend<T>(
+        &mut self,
+        turn: bool,
+        doing: &Doing,
+        call: Call,
+        read: impl FnOnce(&Device<'static>) -> Result<T, NvmlError>,
+    ) -> Option<T> {
+        if turn { self.ask(doing, call, read) } else { None }
     }
 
     /// Field 165 per link; empty where there is no NVLink or it cannot be asked.

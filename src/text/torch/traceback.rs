@@ -1,14 +1,15 @@
 //! Python tracebacks, several processes' in one file. Told when the last line is known and nothing is chained to it.
 
-use super::emit;
 use crate::text::prefix::Peeled;
-use crate::text::{Exception, Origin, TextEvent, What, clean, cuda};
+use crate::text::{Exception, Origin, SaidAt, TextEvent, What, clean, cuda};
 
 #[derive(Default)]
 pub struct Tracebacks {
     open: Vec<Open>,
     /// The next traceback of this process was survived ("Exception ignored in").
     survived: Option<Who>,
+    /// Number of the line being read.
+    pub line: Option<u64>,
 }
 
 /// What tells one process's lines from another's, as far as prefixes do.
@@ -40,6 +41,7 @@ enum At {
         place: Option<String>,
         more: Option<u8>,
         chained: bool,
+        said_at: SaidAt,
     },
 }
 
@@ -77,7 +79,7 @@ impl Tracebacks {
             return true;
         }
         match at {
-            Some(i) => self.line(i, p, out),
+            Some(i) => self.line_of(i, p, out),
             None => false,
         }
     }
@@ -148,7 +150,8 @@ impl Tracebacks {
         }
     }
 
-    fn line(&mut self, i: usize, p: &Peeled<'_>, out: &mut Vec<TextEvent>) -> bool {
+    fn line_of(&mut self, i: usize, p: &Peeled<'_>, out: &mut Vec<TextEvent>) -> bool {
+        let no = self.line;
         let o = &mut self.open[i];
         let text = p.rest.trim_end();
         if text.trim().is_empty() {
@@ -170,7 +173,7 @@ impl Tracebacks {
                 return false;
             }
         }
-        o.frame(text, p)
+        o.frame(text, p, no)
     }
 }
 
@@ -198,7 +201,7 @@ impl Open {
     }
 
     /// A line in the middle, or the last one.
-    fn frame(&mut self, text: &str, p: &Peeled<'_>) -> bool {
+    fn frame(&mut self, text: &str, p: &Peeled<'_>, line: Option<u64>) -> bool {
         if text.starts_with("  ") {
             if text.contains("%|") || p.cpp {
                 return false;
@@ -222,6 +225,7 @@ impl Open {
             place: self.place.take(),
             more,
             chained: false,
+            said_at: SaidAt { line, text: clean::clip(text, MAX_TEXT).into_owned() },
         };
         self.waited = 0;
         self.depth = self.depth.max(1);
@@ -229,7 +233,7 @@ impl Open {
     }
 
     fn tell(&mut self, out: &mut Vec<TextEvent>) {
-        let At::Ended { class, message, place, .. } = std::mem::replace(&mut self.at, At::Frames) else { return };
+        let At::Ended { class, message, place, said_at, .. } = std::mem::replace(&mut self.at, At::Frames) else { return };
         self.depth = self.depth.saturating_sub(1);
         let cause = self.cause.take();
         if std::mem::take(&mut self.ignored) {
@@ -239,7 +243,7 @@ impl Open {
             let victim = is_victim(&class, &message);
             What::Exception(Exception { class, message, place, victim })
         });
-        emit(out, &self.origin, what);
+        out.push(TextEvent { origin: self.origin.clone(), what, said_at: Some(said_at) });
     }
 }
 

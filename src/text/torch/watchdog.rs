@@ -201,7 +201,7 @@ mod tests {
     fn timeout(line: &str) -> (CollectiveTimeout, Option<u32>) {
         let got = all(&[line]);
         match got.as_slice() {
-            [TextEvent { origin, what: What::CollectiveTimeout(t) }] => (t.clone(), origin.rank),
+            [TextEvent { origin, what: What::CollectiveTimeout(t), .. }] => (t.clone(), origin.rank),
             other => panic!("{line}: {other:?}"),
         }
     }
@@ -337,7 +337,7 @@ mod tests {
             "[TC][rank=3][name=x] nccl hit async error on rank 3: internal error",
         ] {
             let got = all(&[&format!("{c}{text}")]);
-            let [TextEvent { origin, what: What::TakingDown { text: told } }] = got.as_slice() else { panic!("{text}: {got:?}") };
+            let [TextEvent { origin, what: What::TakingDown { text: told }, .. }] = got.as_slice() else { panic!("{text}: {got:?}") };
             assert_eq!(origin.rank, Some(3));
             assert!(!told.starts_with('['), "{told}");
         }
