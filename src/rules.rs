@@ -121,6 +121,12 @@ pub fn rank_words(ranks: &[u32]) -> String {
     }
 }
 
+/// The first two sentences: what happened, and the figure that goes with it.
+pub fn first_sentences(text: &str) -> String {
+    let end = text.match_indices(". ").nth(1).map_or(text.len(), |(at, _)| at);
+    crate::text::clean::clip(&text[..end], 160).into_owned()
+}
+
 /// The command that shows where a process is, without stopping it.
 pub fn py_spy(pid: u32) -> String {
     format!("py-spy dump --nonblocking --pid {pid}")

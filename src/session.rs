@@ -69,10 +69,12 @@ impl Session {
                     file.dropped_lines += lines.dropped_lines;
                     file.folded_alarms += lines.folded_alarms;
                 }
-                let ledger = &mut self.ledger;
+                // Line by line, states too, so that it does not matter which lines came together.
                 for line in &lines.lines {
+                    let ledger = &mut self.ledger;
                     self.model
                         .apply_line(seen.at, lines.file, line, lines.backlog, |model, text| judge_text(model, text, ledger, &mut changes));
+                    self.report(seen.at, &mut changes, out);
                 }
             }
             Body::Tick | Body::End => {
@@ -82,10 +84,18 @@ impl Session {
             }
             _ => {}
         }
-        let urgent = !changes.is_empty();
-        out.extend(changes.into_iter().map(|c| (seen.at, Event::Finding(c))));
-        if urgent || matches!(seen.body, Body::Tick | Body::End) {
+        let ticked = matches!(seen.body, Body::Tick | Body::End);
+        self.report(seen.at, &mut changes, out);
+        if ticked {
             self.judge(seen.at, out);
+        }
+    }
+
+    /// Hands findings on, and the states that they make.
+    fn report(&mut self, at: Stamp, changes: &mut Vec<Change>, out: &mut Vec<(Stamp, Event)>) {
+        if !changes.is_empty() {
+            out.extend(changes.drain(..).map(|c| (at, Event::Finding(c))));
+            self.judge(at, out);
         }
     }
 

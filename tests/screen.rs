@@ -56,7 +56,7 @@ fn quit_signals_and_hang_up_give_the_terminal_back() {
             "q" | "\u{3}" => screen.keys(end),
             signal => {
                 let pid = screen.child.process_id().expect("a pid").to_string();
-                assert!(std::process::Command::new("kill").args([&format!("-{signal}"), &pid]).status().unwrap().success());
+                assert!(std::process::Command::new("sh").args(["-c", &format!("kill -{signal} {pid}")]).status().unwrap().success());
             }
         }
         assert_eq!(screen.wait_end(), 0, "{end:?}");

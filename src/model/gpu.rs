@@ -1,7 +1,7 @@
 //! A GPU, and what it is doing: not its "utilisation", which reads 100 % for one that waits.
 
 use super::series::{Series, rate};
-use crate::observe::gpu::{GpuHealth, GpuInfo, GpuProcess, GpuSample, GpuTrouble};
+use crate::observe::gpu::{Gpm, GpuHealth, GpuInfo, GpuProcess, GpuSample, GpuTrouble};
 use crate::time::Stamp;
 use std::time::Duration;
 
@@ -39,6 +39,8 @@ pub struct Gpu {
     pub sampled_at: Option<Stamp>,
     /// Time between the last two samples.
     every: Duration,
+    /// The last GPM reading: it holds until the next, because it is read anew whenever utilisation or power change.
+    gpm: Option<(Stamp, Gpm)>,
     pub health: Option<GpuHealth>,
     pub processes: Vec<GpuProcess>,
     pub activity: Activity,
@@ -54,6 +56,9 @@ pub struct Gpu {
     pub sm_pct: Series,
     pub power_w: Series,
 }
+
+/// Longer than the pause between two readings while nothing changes.
+const GPM_HOLDS: Duration = Duration::from_secs(12);
 
 /// Reasons that mean hardware or heat, not the power budget: HW slowdown, SW thermal, HW thermal, HW power brake.
 pub const THROTTLE_BITS: u64 = 0x8 | 0x20 | 0x40 | 0x80;
@@ -83,6 +88,7 @@ impl Gpu {
             sample: GpuSample::default(),
             sampled_at: None,
             every: Duration::from_secs(1),
+            gpm: None,
             health: None,
             processes: Vec::new(),
             activity: Activity::Unknown,
@@ -102,7 +108,11 @@ impl Gpu {
             let then = self.sampled_at?;
             rate((then, before?), (at, now?)).map(|kib| kib * 1024.0)
         };
-        let gpm = sample.gpm.unwrap_or_default();
+        if let Some(gpm) = sample.gpm {
+            self.gpm = Some((at, gpm));
+        }
+        self.gpm = self.gpm.filter(|(read, _)| at.since(*read) <= GPM_HOLDS && sample.trouble.is_none());
+        let gpm = self.gpm().unwrap_or_default();
         let tx = gpm.nvlink_tx_bytes_per_s.or_else(|| fields(self.sample.nvlink_tx_kib, sample.nvlink_tx_kib));
         let rx = gpm.nvlink_rx_bytes_per_s.or_else(|| fields(self.sample.nvlink_rx_kib, sample.nvlink_rx_kib));
         (self.nvlink_tx_bytes_per_s, self.nvlink_rx_bytes_per_s) = (tx, rx);
@@ -111,7 +121,7 @@ impl Gpu {
         self.throttled = (bits != 0).then(|| (self.throttled.map_or(at, |(since, _)| since), bits));
         for (series, value) in [
             (&mut self.util_pct, sample.util_pct.map(f64::from)),
-            (&mut self.sm_pct, gpm.sm_active_pct.map(f64::from)),
+            (&mut self.sm_pct, sample.gpm.and_then(|g| g.sm_active_pct).map(f64::from)),
             (&mut self.power_w, sample.power_mw.map(|mw| mw as f64 / 1e3)),
         ] {
             if let Some(value) = value {
@@ -137,10 +147,10 @@ impl Gpu {
             return Activity::Lost;
         }
         let link = self.nvlink_tx_bytes_per_s.unwrap_or(0.0) + self.nvlink_rx_bytes_per_s.unwrap_or(0.0);
-        let Some(util) = s.util_pct.or_else(|| s.gpm.and_then(|g| g.graphics_active_pct).map(|p| p as u32)) else {
+        let Some(util) = s.util_pct.or_else(|| self.gpm().and_then(|g| g.graphics_active_pct).map(|p| p as u32)) else {
             return Activity::Unknown;
         };
-        if let Some(gpm) = s.gpm.filter(|g| g.sm_active_pct.is_some() && g.dram_active_pct.is_some()) {
+        if let Some(gpm) = self.gpm().filter(|g| g.sm_active_pct.is_some() && g.dram_active_pct.is_some()) {
             let dram = gpm.dram_active_pct.unwrap_or(0.0);
             let tensor = gpm.tensor_active_pct.unwrap_or(0.0);
             let sm = gpm.sm_active_pct.unwrap_or(0.0);
@@ -188,6 +198,11 @@ impl Gpu {
         });
     }
 
+    /// Activity by GPM, as last read.
+    pub fn gpm(&self) -> Option<Gpm> {
+        self.gpm.map(|(_, gpm)| gpm)
+    }
+
     /// The last sample is about now, not about some time ago.
     pub fn is_fresh(&self, now: Stamp) -> bool {
         let allowed = (self.every * 5 / 2).clamp(Duration::from_secs(3), Duration::from_secs(150));
@@ -214,7 +229,6 @@ impl Gpu {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::gpu::Gpm;
 
     fn seen(util: u32, sm: f32, tensor: f32, dram: f32, link_mb: f64, power_w: u64) -> Activity {
         let mut gpu = Gpu::new(0);

@@ -76,7 +76,8 @@ pub struct GpuSample {
     /// nvmlDeviceGetCurrentClocksEventReasons, raw bits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throttle_bits: Option<u64>,
-    /// GPM, means since the previous sample. `None` on the first sample, where GPM is missing, and for NaN.
+    /// GPM, means since it was last read. `None` where GPM is missing, for NaN, and when it was not read this time: it is read seldom
+    /// while utilisation and power stay as they are, at every sample when they change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpm: Option<Gpm>,
     /// Field 138 and 139, scope all links, KiB since the driver was loaded.

@@ -1,6 +1,6 @@
 //! A GPU ran out of memory.
 
-use super::{Check, Implies, ONCE, Rule, TextContext, rank_words};
+use super::{Check, Implies, ONCE, Rule, TextContext, first_sentences, rank_words};
 use crate::findings::{Confidence, Found, Role, Severity};
 use crate::text::What;
 
@@ -18,7 +18,7 @@ pub const RULE: Rule = Rule {
 fn check(ctx: &TextContext, out: &mut Vec<Found>) {
     let What::CudaOom { text, .. } = &ctx.seen.event.what else { return };
     let who = ctx.seen.rank.map_or(String::new(), |r| format!("{}: ", rank_words(&[r])));
-    let mut found = ctx.found("first", format!("{who}{}", crate::text::clean::clip(text, 160)));
+    let mut found = ctx.found("first", format!("{who}{}", first_sentences(text)));
     found.confidence = Confidence::Certain;
     found.why = "the first of its kind in this run; later ones of other ranks are counted, not opened".into();
     found.next = Some("nvidia-smi --query-compute-apps=pid,used_memory --format=csv".into());

@@ -18,10 +18,17 @@ pub const RULE: Rule = Rule {
 
 fn check(ctx: &TextContext, out: &mut Vec<Found>) {
     let What::Exception(exception) = &ctx.seen.event.what else { return };
+    // ChildFailedError and its like only repeat what is known.
+    if exception.victim && (ctx.follows_a_root(RULE.id) || exited_first(ctx)) {
+        return;
+    }
     let who = ctx.seen.rank.map_or(String::new(), |r| format!("{}: ", rank_words(&[r])));
     let message = crate::text::clean::clip(&exception.message, 160);
     let subject = if exception.victim { "victim" } else { "first" };
-    let mut found = ctx.found(subject, format!("{who}{}: {message}", exception.class));
+    let mut found = ctx.found(
+        subject,
+        format!("{who}{}", if message.is_empty() { exception.class.clone() } else { format!("{}: {message}", exception.class) }),
+    );
     found.confidence = Confidence::Certain;
     found.why = exception.place.as_ref().map_or("a traceback in the log".into(), |place| format!("raised at {place}"));
     found.next = exception.place.as_ref().map(|place| format!("look at {place}"));

@@ -4,6 +4,7 @@ use super::{Check, Implies, Rule, TickContext, py_spy, while_it_holds};
 use crate::findings::{Confidence, Evidence, Found, Severity};
 use crate::judge::Look;
 use crate::model::Model;
+use crate::model::gpu::Activity;
 use crate::model::job::Job;
 use std::time::Duration;
 
@@ -53,6 +54,11 @@ fn least_busy(model: &Model, job: &Job, look: &Look) -> Option<Found> {
     busy.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (&(slow, rank), &(next, _)) = (busy.first()?, busy.get(1)?);
     if next < SIBLINGS_PCT || slow > next - LAG_PCT {
+        return None;
+    }
+    // Without a log only the siblings can show that steps are made: while they wait in one barrier, nobody is late "every step".
+    let steps_made = look.log.is_some() || look.alive().filter(|r| r.rank != rank).all(|r| r.is(Activity::Working, look.at, WINDOW));
+    if !steps_made {
         return None;
     }
     let told = look.ranks.get(&rank)?;

@@ -83,7 +83,7 @@ fn training(progress: &Progress, zone: Zone) -> Value {
 
 fn gpu(model: &Model, gpu: &Gpu) -> Value {
     let sample = &gpu.sample;
-    let gpm = sample.gpm.unwrap_or_default();
+    let gpm = gpu.gpm().unwrap_or_default();
     let owner = model.jobs.values().filter(|j| !model.is_stale(j)).find_map(|job| {
         let pid =
             job.pids().find(|pid| model.gpu_of_pid(*pid) == Some(gpu.index) && model.processes.get(pid).is_some_and(|p| p.is_alive()))?;

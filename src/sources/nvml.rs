@@ -21,9 +21,10 @@ use std::time::{Duration, Instant};
 use topology::{Links, Topology};
 use watched::{Gpu, Hand, Waited, Watched};
 
-/// 0.5 ms a GPU.
-const PROCESSES_EVERY: Duration = Duration::from_secs(4);
-const HEALTH_EVERY: Duration = Duration::from_secs(10);
+/// 0.6 ms a GPU (H200, training).
+const PROCESSES_EVERY: Duration = Duration::from_secs(5);
+/// 1.7 ms a GPU.
+const HEALTH_EVERY: Duration = Duration::from_secs(15);
 /// Counters that only matter as a trend, and dear ones: every so many looks at health.
 const TREND_EVERY: u32 = 3;
 /// A GPU that could not say who it is (lost at start) is asked again.
@@ -31,7 +32,8 @@ const INFO_EVERY: Duration = Duration::from_secs(10);
 
 pub fn make(setup: &mut Setup) -> Box<dyn Source> {
     let roots = setup.roots.clone();
-    let open = Arc::new(move || device::open(&roots));
+    let interval = setup.interval;
+    let open = Arc::new(move || device::open(&roots, interval));
     // A sweep over 8 GPUs takes some 40 ms; a healthy driver under load has been seen to take 1 s.
     let deadline = Duration::from_secs(2).max(setup.interval * 2);
     Box::new(Nvml::new(open, Pace { interval: setup.interval, deadline }, setup.to_procs.clone()))
@@ -543,7 +545,7 @@ mod tests {
         let setup = Setup::new(crate::sources::Roots::live(), Duration::from_secs(1), Vec::new());
         let roots = setup.roots.clone();
         let pace = Pace { interval: setup.interval, deadline: Duration::from_secs(2) };
-        let mut source = Nvml::new(Arc::new(move || device::open(&roots)), pace, setup.to_procs.clone());
+        let mut source = Nvml::new(Arc::new(move || device::open(&roots, pace.interval)), pace, setup.to_procs.clone());
         let ticks = || -> u64 {
             let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
             stat.rsplit(") ").next().unwrap().split(' ').skip(11).take(2).map(|n| n.parse::<u64>().unwrap()).sum()

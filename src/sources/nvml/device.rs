@@ -12,9 +12,10 @@ use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::gpm::GpmSample;
 use nvml_wrapper::{Device, Nvml};
+use std::time::Duration;
 
 /// Loads and starts NVML, and makes a [`Gpu`] of each device. About 0.1 s for 8 GPUs with persistence mode, seconds without.
-pub(super) fn open(roots: &Roots) -> Result<Vec<Box<dyn Gpu>>, SourceError> {
+pub(super) fn open(roots: &Roots, interval: Duration) -> Result<Vec<Box<dyn Gpu>>, SourceError> {
     let nvml = Nvml::init().map_err(|err| cannot_open(&err))?;
     let count = nvml.device_count().map_err(|err| cannot_open(&err))?;
     if count == 0 {
@@ -23,7 +24,7 @@ pub(super) fn open(roots: &Roots) -> Result<Vec<Box<dyn Gpu>>, SourceError> {
     }
     // Never shut down: a thread that a sick GPU holds in a call may outlive everything else.
     let nvml: &'static Nvml = Box::leak(Box::new(nvml));
-    Ok((0..count).map(|index| Box::new(NvmlGpu::new(nvml, index, roots.clone())) as Box<dyn Gpu>).collect())
+    Ok((0..count).map(|index| Box::new(NvmlGpu::new(nvml, index, roots.clone(), interval)) as Box<dyn Gpu>).collect())
 }
 
 fn cannot_open(err: &NvmlError) -> SourceError {
@@ -113,6 +114,9 @@ struct NvmlGpu {
     /// Calls that this GPU does not support: a bit per [`Call`].
     unsupported: u32,
     gpm: GpmState,
+    pace: GpmPace,
+    /// Number of NVLinks, asked once.
+    links: Option<u32>,
     /// The worst error since the current question.
     fault: Option<GpuTrouble>,
     /// Calls that gave something since the current question.
@@ -125,6 +129,49 @@ enum GpmState {
     Denied,
     /// The last sample, and the one to fill next.
     Running(Box<[GpmSample<'static>; 2]>),
+}
+
+/// When to compute GPM metrics. nvmlGpmMetricsGet takes 1.6 ms a GPU however few are asked (H200, driver 580): each second on eight
+/// GPUs that alone is more than the whole program may cost. So: seldom while utilisation and power stay as they are, and at once and
+/// for a few seconds when they change, which is when it matters.
+struct GpmPace {
+    /// Polls between two readings while nothing changes.
+    seldom: u32,
+    since: u32,
+    /// Readings at every poll that are still to come.
+    hot: u32,
+    /// Utilisation, memory at work or not, power, at the last reading.
+    last: Option<(u32, bool, u64)>,
+}
+
+impl GpmPace {
+    const SELDOM: Duration = Duration::from_secs(5);
+    /// The first reading after a change still holds time from before it.
+    const HOT: u32 = 3;
+
+    fn new(index: u32, interval: Duration) -> Self {
+        let seldom = Self::SELDOM.as_millis().div_ceil(interval.as_millis().max(1)) as u32;
+        // GPUs take turns, so that no poll is much longer than another.
+        GpmPace { seldom, since: index % seldom.max(1), hot: Self::HOT, last: None }
+    }
+
+    fn is_due(&mut self, sample: &GpuSample) -> bool {
+        let now = (sample.util_pct.unwrap_or(0), sample.mem_util_pct.unwrap_or(0) > 0, sample.power_mw.unwrap_or(0));
+        let changed = self.last.is_none_or(|(util, memory, power)| {
+            now.0.abs_diff(util) >= 15 || now.1 != memory || now.2.abs_diff(power) > (power / 7).max(15_000)
+        });
+        if changed {
+            self.hot = Self::HOT;
+        }
+        self.since += 1;
+        let due = self.hot > 0 || self.since >= self.seldom;
+        if due {
+            self.last = Some(now);
+            self.since = 0;
+            self.hot = self.hot.saturating_sub(1);
+        }
+        due
+    }
 }
 
 impl Gpu for NvmlGpu {
@@ -153,8 +200,9 @@ impl Gpu for NvmlGpu {
 }
 
 impl NvmlGpu {
-    fn new(nvml: &'static Nvml, index: u32, roots: Roots) -> Self {
-        NvmlGpu { nvml, index, roots, device: None, unsupported: 0, gpm: GpmState::Unknown, fault: None, answered: 0 }
+    fn new(nvml: &'static Nvml, index: u32, roots: Roots, interval: Duration) -> Self {
+        let pace = GpmPace::new(index, interval);
+        NvmlGpu { nvml, index, roots, device: None, unsupported: 0, gpm: GpmState::Unknown, pace, links: None, fault: None, answered: 0 }
     }
 
     /// Makes one call, unless it is known to lead nowhere.
@@ -242,7 +290,9 @@ impl NvmlGpu {
         sample.mem_clock_mhz = self.ask(doing, MEM_CLOCK, |d| d.clock_info(Clock::Memory));
         sample.temp_c = self.ask(doing, TEMPERATURE, |d| d.temperature(TemperatureSensor::Gpu));
         sample.throttle_bits = self.ask(doing, REASONS, raw::clock_reasons);
-        sample.gpm = self.gpm(doing);
+        if self.pace.is_due(&sample) {
+            sample.gpm = self.gpm(doing);
+        }
         if !matches!(self.gpm, GpmState::Running(_)) {
             let kib = self.fields(doing, NVLINK_BYTES, [(FIELD_DATA_TX, ALL_LINKS), (FIELD_DATA_RX, ALL_LINKS)]);
             [sample.nvlink_tx_kib, sample.nvlink_rx_kib] = kib;
@@ -425,8 +475,12 @@ impl NvmlGpu {
 
     /// Field 165 per link; empty where there is no NVLink or it cannot be asked.
     fn link_states(&mut self, doing: &Doing) -> Vec<Option<u32>> {
-        let [count] = self.fields(doing, LINK_COUNT, [(FIELD_LINK_COUNT, 0)]);
-        let count = count.unwrap_or(0).min(MAX_LINKS) as u32;
+        if self.links.is_none() {
+            let [count] = self.fields(doing, LINK_COUNT, [(FIELD_LINK_COUNT, 0)]);
+            let supported = self.unsupported & (1 << LINK_COUNT.0) == 0;
+            self.links = count.map(|n| n.min(MAX_LINKS) as u32).or((!supported).then_some(0));
+        }
+        let count = self.links.unwrap_or(0);
         if count == 0 {
             return Vec::new();
         }
@@ -530,6 +584,22 @@ mod tests {
     }
 
     #[test]
+    fn gpm_is_read_seldom_while_nothing_changes_and_at_once_when_it_does() {
+        let sample = |util, memory, power_w: u64| GpuSample {
+            util_pct: Some(util),
+            mem_util_pct: Some(memory),
+            power_mw: Some(power_w * 1000),
+            ..GpuSample::default()
+        };
+        let mut pace = GpmPace::new(0, Duration::from_secs(1));
+        let mut due = |s: &GpuSample, polls: u32| (0..polls).map(|_| if pace.is_due(s) { '#' } else { '.' }).collect::<String>();
+        assert_eq!(due(&sample(99, 40, 690), 18), "###....#....#....#");
+        assert_eq!(due(&sample(100, 0, 255), 10), "###....#..", "a hang: memory stands still, power falls");
+        assert_eq!(due(&sample(100, 0, 262), 3), "..#", "noise is no change");
+        assert_eq!(due(&sample(0, 0, 121), 4), "###.");
+    }
+
+    #[test]
     fn cores_are_counted_in_sms() {
         assert_eq!(sm_count(16896, 9, 0), Some(132), "H200");
         assert_eq!(sm_count(6912, 8, 0), Some(108), "A100");
@@ -549,7 +619,7 @@ mod tests {
 
     #[test]
     fn without_a_driver_nvml_is_absent() {
-        if let Err(err) = open(&Roots::live()) {
+        if let Err(err) = open(&Roots::live(), Duration::from_secs(1)) {
             assert!(matches!(err, SourceError::Absent(_)), "{err}");
         }
     }

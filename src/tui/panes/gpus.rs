@@ -33,9 +33,9 @@ const COLUMNS: &[Column] = &[
     Column { head: "pid", width: 7, cell: |_, g| g.processes.first().map(|p| p.pid.to_string()) },
     Column { head: "activity", width: 8, cell: |_, g| g.activity.as_str().map(str::to_owned) },
     Column { head: "util%", width: 5, cell: |_, g| g.sample.util_pct.map(|u| u.to_string()) },
-    Column { head: "SM%", width: 4, cell: |_, g| pct(g.sample.gpm?.sm_active_pct) },
-    Column { head: "tens%", width: 5, cell: |_, g| pct(g.sample.gpm?.tensor_active_pct) },
-    Column { head: "DRAM%", width: 5, cell: |_, g| pct(g.sample.gpm?.dram_active_pct) },
+    Column { head: "SM%", width: 4, cell: |_, g| pct(g.gpm()?.sm_active_pct) },
+    Column { head: "tens%", width: 5, cell: |_, g| pct(g.gpm()?.tensor_active_pct) },
+    Column { head: "DRAM%", width: 5, cell: |_, g| pct(g.gpm()?.dram_active_pct) },
     Column {
         head: "NVLink GB/s",
         width: 12,

@@ -1,0 +1,202 @@
+//! Recordings of real jobs on 4 GPUs, each with what is known to have happened, judged by the same code as live.
+
+use nccl_top::findings::{Change, Role, Severity};
+use nccl_top::observe::{Body, Observation};
+use nccl_top::session::{Event, Session};
+use nccl_top::tape::{Header, Reader};
+use nccl_top::time::Stamp;
+use serde::Deserialize;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// What is known of a recording, from the script that caused the fault.
+#[derive(Deserialize)]
+struct Label {
+    /// A rule, or `none`.
+    class: String,
+    /// Other rules that are right too.
+    accept: Vec<String>,
+    ranks: Vec<u32>,
+    gpus: Vec<u32>,
+    since_s: Option<f64>,
+}
+
+struct Tape {
+    name: String,
+    header: Header,
+    seen: Vec<Observation>,
+    label: Label,
+}
+
+fn tapes() -> Vec<Tape> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tapes");
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(&dir).unwrap().map(|e| e.unwrap().path()).collect();
+    paths.retain(|p| p.to_string_lossy().ends_with(".jsonl.gz"));
+    paths.sort();
+    assert!(paths.len() >= 10, "the recordings are there");
+    paths.iter().map(|p| tape(p)).collect()
+}
+
+fn tape(path: &Path) -> Tape {
+    let mut reader = Reader::open(path).unwrap();
+    let mut seen = Vec::new();
+    while let Some(observation) = reader.read().unwrap() {
+        assert_ne!(observation.body, Body::Unknown, "{}", path.display());
+        seen.push(observation);
+    }
+    let label = std::fs::read_to_string(path.to_string_lossy().replace(".jsonl.gz", ".label.json")).unwrap();
+    let name = path.file_name().unwrap().to_string_lossy().replace(".jsonl.gz", "");
+    Tape { name, header: reader.header().clone(), seen, label: serde_json::from_str(&label).unwrap() }
+}
+
+fn judge<'a>(header: &Header, seen: impl IntoIterator<Item = &'a Observation>) -> Vec<(Stamp, Event)> {
+    let mut session = Session::of_tape(header);
+    let mut out = Vec::new();
+    seen.into_iter().for_each(|observation| session.apply(observation, &mut out));
+    out
+}
+
+/// One line per event, without what differs from look to look.
+fn lines(tape: &Tape, events: &[(Stamp, Event)]) -> String {
+    let start = tape.seen[0].at;
+    let mut out = String::new();
+    for (at, event) in events {
+        let t = at.secs_since(start);
+        let _ = match event {
+            Event::State { state, phase, summary, .. } => {
+                writeln!(out, "{t:6.1} {} {}: {summary}", state.as_str(), phase.unwrap_or("-"))
+            }
+            Event::Finding(Change::Opened(f)) => writeln!(
+                out,
+                "{t:6.1}   opened {} {} {} ranks {:?} gpus {:?}: {}\n           why: {}\n           next: {}",
+                f.severity.as_str(),
+                f.rule,
+                f.found.role.as_str(),
+                f.found.ranks,
+                f.found.gpus,
+                f.found.summary,
+                f.found.why,
+                f.found.next.as_deref().unwrap_or("-"),
+            ),
+            Event::Finding(Change::Cleared { finding, reason }) => writeln!(out, "{t:6.1}   cleared {}: {reason}", finding.rule),
+        };
+    }
+    out
+}
+
+#[test]
+fn every_recording_is_judged_as_its_label_says() {
+    let mut wrong = Vec::new();
+    for tape in tapes() {
+        let start = tape.seen[0].at;
+        let events = judge(&tape.header, &tape.seen);
+        let opened: Vec<_> = events
+            .iter()
+            .filter_map(|(at, e)| match e {
+                Event::Finding(Change::Opened(f)) => Some((at.secs_since(start), f)),
+                _ => None,
+            })
+            .collect();
+        let name = &tape.name;
+        let right = |rule: &str| rule == tape.label.class || tape.label.accept.iter().any(|a| a == rule);
+        let since = tape.label.since_s.unwrap_or(0.0);
+        match opened.iter().find(|(t, f)| right(f.rule) && *t >= since) {
+            None if tape.label.class != "none" => wrong.push(format!("{name}: no {}", tape.label.class)),
+            Some((t, f)) => {
+                if (&f.found.ranks, &f.found.gpus) != (&tape.label.ranks, &tape.label.gpus) {
+                    wrong.push(format!("{name}: ranks {:?}, GPUs {:?} are blamed", f.found.ranks, f.found.gpus));
+                }
+                let allowed = match f.rule {
+                    "hang-symmetric" => 30.0,
+                    "hang-rank-absent" | "straggler" => 15.0,
+                    "rank-stopped" | "rank-exited" => 5.0,
+                    // Text is told when it is read, at most a second after it was written.
+                    _ => 1.2,
+                };
+                if t - since > allowed {
+                    wrong.push(format!("{name}: {} came after {:.1} s", f.rule, t - since));
+                }
+            }
+            None => {}
+        }
+        let least = if tape.label.class == "none" { Severity::Warning } else { Severity::Error };
+        let false_alarms = opened.iter().filter(|(_, f)| f.severity >= least && f.found.role == Role::Root && !right(f.rule));
+        wrong.extend(false_alarms.map(|(t, f)| format!("{name}: false {} at {t:.1} s: {}", f.rule, f.found.summary)));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_is_said_of_each_recording_is_as_reviewed() {
+    for tape in tapes() {
+        let events = judge(&tape.header, &tape.seen);
+        insta::assert_snapshot!(tape.name.clone(), lines(&tape, &events));
+    }
+}
+
+/// However observations were batched, the same is said at the same time.
+#[test]
+fn batch_boundaries_do_not_matter() {
+    for tape in tapes() {
+        let whole = judge(&tape.header, &tape.seen);
+        let split: Vec<Observation> = tape.seen.iter().flat_map(split).collect();
+        assert!(split.len() > tape.seen.len());
+        assert_eq!(whole, judge(&tape.header, &split), "{}", tape.name);
+    }
+}
+
+/// An observation cut into as many as it can be.
+fn split(seen: &Observation) -> Vec<Observation> {
+    let with = |body| Observation { body, ..seen.clone() };
+    match &seen.body {
+        Body::Lines(lines) if lines.lines.len() > 1 => lines
+            .lines
+            .iter()
+            .enumerate()
+            .map(|(i, line)| {
+                let (dropped_lines, dropped_bytes, folded_alarms) =
+                    if i == 0 { (lines.dropped_lines, lines.dropped_bytes, lines.folded_alarms) } else { (0, 0, 0) };
+                with(Body::Lines(nccl_top::observe::log::Lines {
+                    lines: vec![line.clone()],
+                    dropped_lines,
+                    dropped_bytes,
+                    folded_alarms,
+                    ..lines.clone()
+                }))
+            })
+            .collect(),
+        Body::Gpus { gpus } => gpus.iter().map(|g| with(Body::Gpus { gpus: vec![g.clone()] })).collect(),
+        Body::GpuProcesses { gpus } => gpus.iter().map(|g| with(Body::GpuProcesses { gpus: vec![g.clone()] })).collect(),
+        Body::Processes { processes } => processes.iter().map(|p| with(Body::Processes { processes: vec![p.clone()] })).collect(),
+        _ => vec![seen.clone()],
+    }
+}
+
+/// With a kind of signal missing there may be less to say, but nothing wrong: no rank is blamed that is not to blame.
+#[test]
+fn a_missing_signal_never_makes_a_wrong_culprit() {
+    let mut wrong = Vec::new();
+    for tape in tapes() {
+        for source in ["ras", "nvml", "tail", "procs", "gpm"] {
+            let mut seen = tape.seen.clone();
+            seen.retain(|o| o.from.as_str() != source);
+            if source == "gpm" {
+                for observation in &mut seen {
+                    if let Body::Gpus { gpus } = &mut observation.body {
+                        gpus.iter_mut().for_each(|g| g.gpm = None);
+                    }
+                }
+            }
+            for (at, event) in judge(&tape.header, &seen) {
+                let Event::Finding(Change::Opened(f)) = event else { continue };
+                let blames_another = !f.found.ranks.is_empty() && f.found.ranks != tape.label.ranks;
+                let alarm = tape.label.class == "none" && f.severity >= Severity::Warning;
+                if f.found.role == Role::Root && (blames_another || alarm) {
+                    let t = at.secs_since(seen[0].at);
+                    wrong.push(format!("{} without {source}: {} at {t:.1} s: {}", tape.name, f.rule, f.found.summary));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
