@@ -722,7 +722,7 @@ impl Drop for Child {
 }
 
 fn signal(pid: u32, name: &str) {
-    assert!(std::process::Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
+    assert!(std::process::Command::new("sh").args(["-c", &format!("kill {name} {pid}")]).status().unwrap().success());
 }
 
 #[test]

@@ -412,13 +412,16 @@ fn interfaces_are_told_with_their_function_and_all_readable_counters() {
 }
 
 #[test]
-fn an_interface_is_told_whole_at_every_poll() {
+fn an_interface_is_told_at_every_poll_and_its_counters_when_they_change() {
     let dir = unpack(&["dgx-h100"]);
     let mut source = Netdevs::new(Roots::below(dir.path()), SECOND);
-    let first = poll(&mut source);
-    assert_eq!(poll(&mut source), first);
-    let netdevs = netdevs(&first);
-    let storage = &netdevs["enp41s0f0np0"];
+    let first = netdevs(&poll(&mut source));
+    let again = netdevs(&poll(&mut source));
+    assert_eq!(again.keys().collect::<Vec<_>>(), first.keys().collect::<Vec<_>>());
+    assert!(again.values().all(|n| n.counters.is_empty()), "nothing has changed");
+    set(dir.path(), "sys/class/net/enp41s0f0np0/statistics/tx_bytes", "5");
+    assert_eq!(netdevs(&poll(&mut source))["enp41s0f0np0"].counters, counters([("tx_bytes", 5)]));
+    let storage = &first["enp41s0f0np0"];
     assert_eq!((storage.speed_mbits_per_s, storage.driver.as_deref()), (Some(200_000), Some("mlx5_core")));
     assert_eq!(storage.counters, counters([("rx_bytes", u64::MAX), ("tx_bytes", 1)]));
 }

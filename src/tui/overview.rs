@@ -38,7 +38,10 @@ pub fn draw(frame: &mut Frame, session: &Session, ui: &Ui, theme: &Theme) {
     }
     let contents: Vec<(&Pane, Vec<Line<'static>>)> =
         PANES.iter().map(|pane| (pane, (pane.lines)(session, ui, theme, area.width))).collect();
-    let wants: Vec<(u16, u16, u8)> = contents.iter().map(|(p, lines)| (p.least, lines.len() as u16, p.priority)).collect();
+    let wants: Vec<Want> = contents
+        .iter()
+        .map(|(p, lines)| Want { least: p.least, all: lines.len() as u16, priority: p.priority, takes_rest: p.keeps_end })
+        .collect();
     let heights = share(area.height.saturating_sub(y + 1), &wants);
     for ((pane, lines), height) in contents.into_iter().zip(heights) {
         if height == 0 {
@@ -56,22 +59,32 @@ pub fn draw(frame: &mut Frame, session: &Session, ui: &Ui, theme: &Theme) {
     put(frame, area, area.height - 1, &Line::styled(" q quit   ↑↓ scroll the log   end newest", theme.dim));
 }
 
+/// What a pane asks for, in rows without its title.
+struct Want {
+    least: u16,
+    all: u16,
+    priority: u8,
+    /// It has more to show than any screen: it grows last.
+    takes_rest: bool,
+}
+
 /// Heights of the panes, title lines included: the important ones first get their least, then all get what they want, in the same
 /// order. A pane that does not get its least gets nothing.
-fn share(mut room: u16, wants: &[(u16, u16, u8)]) -> Vec<u16> {
+fn share(mut room: u16, wants: &[Want]) -> Vec<u16> {
     let mut order: Vec<usize> = (0..wants.len()).collect();
-    order.sort_by_key(|i| wants[*i].2);
+    order.sort_by_key(|i| wants[*i].priority);
     let mut heights = vec![0; wants.len()];
     for &i in &order {
-        let least = wants[i].0.min(wants[i].1) + 1;
-        if wants[i].1 > 0 && least <= room {
+        let least = wants[i].least.min(wants[i].all) + 1;
+        if wants[i].all > 0 && least <= room {
             heights[i] = least;
             room -= least;
         }
     }
+    order.sort_by_key(|i| wants[*i].takes_rest);
     for &i in &order {
         if heights[i] > 0 {
-            let more = (wants[i].1 + 1).saturating_sub(heights[i]).min(room);
+            let more = (wants[i].all + 1).saturating_sub(heights[i]).min(room);
             heights[i] += more;
             room -= more;
         }
@@ -115,7 +128,9 @@ fn header(session: &Session, ui: &Ui, theme: &Theme, width: u16) -> Line<'static
     let dropped: u64 = model.files.values().map(|f| f.dropped_lines).sum();
     let dropped = if dropped > 0 { format!("{dropped} lines dropped  ") } else { String::new() };
     let right = format!("{dropped}{} {} ", ui.zone.hms(model.now), ui.mode);
-    let gap = usize::from(width).saturating_sub(left.width() + right.width());
+    let room = usize::from(width).saturating_sub(right.width());
+    let left = crate::text::clean::clip(&left, room).into_owned();
+    let gap = room.saturating_sub(left.width());
     Line::from(vec![Span::styled(left, theme.title), Span::raw(" ".repeat(gap)), Span::styled(right, theme.dim)])
 }
 
@@ -171,15 +186,16 @@ mod tests {
 
     #[test]
     fn panes_share_the_height_by_importance_and_never_exceed_it() {
-        let wants = [(1, 1, 0), (2, 8, 1), (1, 30, 3), (3, 500, 2)];
+        let want = |least, all, priority, takes_rest| super::Want { least, all, priority, takes_rest };
+        let wants = [want(1, 1, 0, false), want(2, 8, 1, false), want(1, 30, 3, false), want(3, 500, 2, true)];
         for room in 0..100 {
             let heights = share(room, &wants);
             assert!(heights.iter().sum::<u16>() <= room, "{room}: {heights:?}");
-            for (h, w) in heights.iter().zip(wants) {
-                assert!(*h == 0 || *h > w.0.min(w.1), "{room}: {heights:?}");
+            for (h, w) in heights.iter().zip(&wants) {
+                assert!(*h == 0 || *h > w.least.min(w.all), "{room}: {heights:?}");
             }
         }
-        assert_eq!(share(100, &wants), [2, 9, 2, 87]);
+        assert_eq!(share(100, &wants), [2, 9, 31, 58], "the log takes what the others leave");
         assert_eq!(share(5, &wants), [2, 3, 0, 0]);
     }
 }

@@ -76,7 +76,7 @@ fn lines(session: &Session, _ui: &Ui, theme: &Theme, width: u16) -> Vec<Line<'st
     let mut used = 0;
     for column in COLUMNS {
         let all_absent = model.gpus.values().all(|g| (column.cell)(model, g).is_none());
-        if used + column.width + 1 <= usize::from(width) && !(all_absent && column.head != "rank") {
+        if used + column.width < usize::from(width) && !(all_absent && column.head != "rank") {
             used += column.width + 1;
             columns.push(column);
         }

@@ -6,7 +6,7 @@ use crate::text::gate::Class;
 use crate::tui::{Ui, theme::Theme};
 use ratatui::text::{Line, Span};
 
-pub const PANE: Pane = Pane { title, least: 3, priority: 3, keeps_end: true, lines };
+pub const PANE: Pane = Pane { title, least: 4, priority: 3, keeps_end: true, lines };
 
 /// More than the tallest screen shows, with room to scroll.
 const SHOWN: usize = 500;
@@ -28,12 +28,14 @@ fn title(session: &Session) -> String {
 fn lines(session: &Session, ui: &Ui, theme: &Theme, _width: u16) -> Vec<Line<'static>> {
     let book = &session.model.logbook;
     let skip = book.iter().len().saturating_sub(SHOWN + ui.log_back);
-    book.iter()
-        .skip(skip)
-        .map(|l| {
-            let rank = l.rank.map_or("   ".into(), |r| format!("{r:>3}"));
-            let style = if l.class == Class::Alarm { theme.act } else { theme.text };
-            Line::from(vec![Span::styled(format!(" {} {rank}  ", ui.zone.hms(l.at)), theme.dim), Span::styled(l.text.clone(), style)])
-        })
-        .collect()
+    let missing = session.model.files.values().filter(|f| !f.is_readable()).map(|f| {
+        let why = f.info.detail.as_deref().unwrap_or("gone");
+        Line::styled(format!(" {}", crate::text::clean::clean(&format!("{}: {why}", f.info.path))), theme.look)
+    });
+    let kept = book.iter().skip(skip).map(|l| {
+        let rank = l.rank.map_or("   ".into(), |r| format!("{r:>3}"));
+        let style = if l.class == Class::Alarm { theme.act } else { theme.text };
+        Line::from(vec![Span::styled(format!(" {} {rank}  ", ui.zone.hms(l.at)), theme.dim), Span::styled(l.text.clone(), style)])
+    });
+    missing.chain(kept).collect()
 }
