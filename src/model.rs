@@ -20,7 +20,8 @@ use job::{Job, job_id};
 use log::{Kept, LogFile, Logbook};
 use port::{Netdev, Port};
 use process::{Gone, Process};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 /// The state of one host and the jobs on it.
 #[derive(Default)]
@@ -80,6 +81,10 @@ pub struct TextSeen<'a> {
 
 /// Kernel lines kept for the screen.
 const MAX_KERNEL: usize = 200;
+/// How long a job that ended is shown.
+const FORGET_AFTER: Duration = Duration::from_secs(15 * 60);
+/// How long a process that is gone is known, if no job needs it.
+const KEEP_GONE: Duration = Duration::from_secs(60);
 /// Processes and communicators beyond this are not jobs of one node.
 const MAX_PROCESSES: usize = 4096;
 const MAX_COMMS: usize = 4096;
@@ -94,6 +99,7 @@ impl Model {
             Body::Lines(_) | Body::Unknown => {}
             Body::Tick => {
                 self.end_jobs(at);
+                self.forget(at);
                 self.reassign();
             }
             Body::End => self.ended = true,
@@ -140,6 +146,7 @@ impl Model {
                 if matches!(info.state, LogFileState::Rotated | LogFileState::Truncated) {
                     file.reader = crate::text::Reader::default();
                 }
+                file.gone_at = matches!(info.state, LogFileState::Gone | LogFileState::Failed).then_some(at);
                 file.info = info.clone();
                 self.reassign();
             }
@@ -197,6 +204,16 @@ impl Model {
         }
     }
 
+    /// Drops what has been over for long, so that weeks of jobs fit into bounded memory.
+    fn forget(&mut self, at: Stamp) {
+        let long_ago = |then: Option<Stamp>| then.is_some_and(|then| at.since(then) > FORGET_AFTER);
+        self.jobs.retain(|_, job| !long_ago(job.ended_at));
+        let held: BTreeSet<u32> = self.jobs.values().flat_map(|j| j.pids().chain(j.launcher)).collect();
+        self.processes.retain(|pid, p| held.contains(pid) || !p.gone.is_some_and(|g| at.since(g.at) > KEEP_GONE));
+        self.comms.retain(|_, c| !long_ago(c.answered_at.or(c.init_to).or(c.init_from)));
+        self.files.retain(|_, f| f.is_readable() || !long_ago(f.gone_at));
+    }
+
     /// Puts the processes into jobs. Facts about a launcher may come after its ranks, so all are looked at.
     fn regroup(&mut self, at: Stamp) {
         let mut members: BTreeMap<String, (Vec<u32>, Option<u32>)> = BTreeMap::new();
@@ -210,8 +227,9 @@ impl Model {
             entry.1 = entry.1.or(launcher);
         }
         // A process whose facts came late may have been in another job before.
+        let mut before: BTreeMap<String, BTreeMap<u32, u32>> = BTreeMap::new();
         for job in self.jobs.values_mut().filter(|j| !j.log_only) {
-            job.ranks.clear();
+            before.insert(job.id.clone(), std::mem::take(&mut job.ranks));
             job.unranked.clear();
         }
         for (id, (pids, launcher)) in members {
@@ -237,6 +255,13 @@ impl Model {
             }
             if job.pids().any(|pid| self.processes[&pid].is_alive()) {
                 job.ended_at = None;
+            }
+            let replaced = |(rank, old): (&u32, &u32)| {
+                job.ranks.get(rank).is_some_and(|new| new != old) && self.processes.get(old).is_none_or(|p| !p.is_alive())
+            };
+            if before.get(&job.id).is_some_and(|ranks| ranks.iter().any(replaced)) {
+                job.restarted_at = Some(at);
+                job.taking_down_at = None;
             }
         }
         self.jobs.retain(|_, j| j.log_only || !j.ranks.is_empty() || !j.unranked.is_empty());
@@ -375,6 +400,10 @@ impl Model {
                 }
             }
             What::RunStart => {
+                if let Some(job) = self.jobs.get_mut(job).filter(|j| j.log_only) {
+                    job.restarted_at = Some(at);
+                    job.taking_down_at = None;
+                }
                 log.progress = log::Progress::default();
                 log.rank_of_pid.clear();
             }
@@ -426,7 +455,7 @@ impl Model {
                 log.job = job;
             }
         }
-        let used: std::collections::BTreeSet<&str> = self.files.values().map(|f| f.job.as_str()).collect();
+        let used: BTreeSet<&str> = self.files.values().map(|f| f.job.as_str()).collect();
         self.jobs.retain(|id, j| !j.log_only || used.contains(id.as_str()));
     }
 
@@ -468,9 +497,7 @@ impl Model {
             && alive.iter().all(orphaned)
             && (alive.len() < expected || alive.iter().all(|p| p.is_stopped()))
             && alive.iter().all(|p| {
-                p.is_stopped()
-                    || p.sample.state == Some('Z')
-                    || p.cpu_pct(self.now, std::time::Duration::from_secs(10)).is_some_and(|c| c < 2.0)
+                p.is_stopped() || p.sample.state == Some('Z') || p.cpu_pct(self.now, Duration::from_secs(10)).is_some_and(|c| c < 2.0)
             })
     }
 

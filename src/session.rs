@@ -1,6 +1,6 @@
 //! Model, rules and ledger put together: observations in, changes out. Live, replay and demo are this with other input.
 
-use crate::findings::{Change, Ledger};
+use crate::findings::{Change, Finding, Ledger};
 use crate::judge::Look;
 use crate::model::{Model, TextSeen};
 use crate::observe::{Body, Observation};
@@ -101,6 +101,7 @@ impl Session {
 
     fn tick(&mut self, now: Stamp, changes: &mut Vec<Change>) {
         self.looks.clear();
+        self.close_past_runs(now, changes);
         let model = &self.model;
         for job in model.jobs.values().filter(|j| j.ended_at.is_none() && !model.is_stale(j)) {
             self.looks.insert(job.id.clone(), Look::at(model, job));
@@ -119,6 +120,18 @@ impl Session {
                 job.moved_at = look.moved_at;
             }
         }
+    }
+
+    /// What was wrong with ranks that were started anew, or with a job that is forgotten, is past.
+    fn close_past_runs(&mut self, now: Stamp, changes: &mut Vec<Change>) {
+        let jobs = &self.model.jobs;
+        let restarted = |f: &Finding| {
+            let job = f.found.job.as_ref().and_then(|id| jobs.get(id));
+            job.and_then(|j| j.restarted_at).is_some_and(|at| f.last_at < at)
+        };
+        self.ledger.clear_where(now, "the ranks were started again", restarted, changes);
+        let forgotten = |f: &Finding| f.found.job.as_ref().is_some_and(|id| !jobs.contains_key(id));
+        self.ledger.clear_where(now, "its job is no longer known", forgotten, changes);
     }
 
     /// Says each job's state where it changed.

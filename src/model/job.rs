@@ -26,6 +26,8 @@ pub struct Job {
     pub ended_at: Option<Stamp>,
     /// The launcher began to end the ranks, or was itself told to end.
     pub taking_down_at: Option<Stamp>,
+    /// The ranks were started anew: what was wrong with the ones before is past.
+    pub restarted_at: Option<Stamp>,
 }
 
 /// Variables that carry a rank, the most specific first (torchrun below srun sets both families).
@@ -49,6 +51,7 @@ impl Job {
             moved_at: None,
             ended_at: None,
             taking_down_at: None,
+            restarted_at: None,
         }
     }
 

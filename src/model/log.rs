@@ -18,6 +18,8 @@ pub struct LogFile {
     pub dropped_lines: u64,
     pub folded_alarms: u64,
     pub last_line_at: Option<Stamp>,
+    /// Since when nothing has the path, or it cannot be read.
+    pub gone_at: Option<Stamp>,
     /// The last line kept was one that the next overwrites.
     pub transient: bool,
     /// pid of NCCL lines to rank, learnt from init lines.
@@ -35,6 +37,7 @@ impl LogFile {
             dropped_lines: 0,
             folded_alarms: 0,
             last_line_at: None,
+            gone_at: None,
             transient: false,
             rank_of_pid: BTreeMap::new(),
         }

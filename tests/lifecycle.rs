@@ -1,0 +1,158 @@
+//! Jobs that come, go, fail, start again and run side by side.
+
+use nccl_top::findings::Change;
+use nccl_top::observe::log::{Line, Lines, LogFileInfo};
+use nccl_top::observe::process::{LogVia, ProcessGone, ProcessInfo, ProcessLog, ProcessRole};
+use nccl_top::observe::{Body, Observation, SourceId};
+use nccl_top::session::{Event, Session};
+use nccl_top::time::{Stamp, Zone};
+use nccl_top::verdict::State;
+
+/// A node under test, with a clock that is turned by hand.
+struct Node {
+    session: Session,
+    now_s: i64,
+    events: Vec<(Stamp, Event)>,
+}
+
+impl Node {
+    fn new() -> Node {
+        Node { session: Session::new("node-17", Zone::UTC), now_s: 1000, events: Vec::new() }
+    }
+
+    fn sees(&mut self, from: &'static str, body: Body) -> &mut Self {
+        let at = Stamp(self.now_s * 1_000_000_000);
+        self.session.apply(&Observation { at, host: None, from: SourceId::of(from), body }, &mut self.events);
+        self
+    }
+
+    fn after(&mut self, seconds: i64) -> &mut Self {
+        for _ in 0..seconds {
+            self.now_s += 1;
+            self.sees("feed", Body::Tick);
+        }
+        self
+    }
+
+    fn launcher(&mut self, pid: u32, log_inode: u64) -> &mut Self {
+        let info = ProcessInfo { pid, ppid: 1, start_ticks: 1, role: ProcessRole::Launcher, logs: logs(log_inode), ..Default::default() };
+        self.sees("procs", Body::Process(info))
+    }
+
+    fn rank(&mut self, rank: u32, pid: u32, launcher: u32, log_inode: u64) -> &mut Self {
+        let env = [("RANK", rank.to_string()), ("LOCAL_RANK", rank.to_string()), ("WORLD_SIZE", "2".into()), ("LOCAL_WORLD_SIZE", "2".into())];
+        let info = ProcessInfo {
+            pid,
+            ppid: launcher,
+            start_ticks: u64::from(pid),
+            role: ProcessRole::Rank,
+            env: Some(env.map(|(k, v)| (k.to_owned(), v)).into()),
+            logs: logs(log_inode),
+            ..Default::default()
+        };
+        self.sees("procs", Body::Process(info))
+    }
+
+    fn ends(&mut self, pid: u32, start_ticks: u64) -> &mut Self {
+        self.sees("procs", Body::ProcessGone(ProcessGone { pid, start_ticks, exit_code: None }))
+    }
+
+    fn log(&mut self, file: u32, inode: u64, path: &str) -> &mut Self {
+        let info = LogFileInfo { file, path: path.into(), inode: Some(inode), device: Some(1), ..Default::default() };
+        self.sees("tail", Body::LogFile(info))
+    }
+
+    fn line(&mut self, file: u32, text: &str) -> &mut Self {
+        let line = Line { no: Some(1), text: text.into(), ..Default::default() };
+        self.sees("tail", Body::Lines(Lines { file, lines: vec![line], ..Default::default() }))
+    }
+
+    fn state(&self, job: &str) -> State {
+        self.session.verdicts.get(job).unwrap_or_else(|| panic!("no job {job}")).state
+    }
+
+    fn open(&self) -> Vec<(&str, Option<&str>)> {
+        self.session.ledger.open().iter().map(|f| (f.rule, f.found.job.as_deref())).collect()
+    }
+}
+
+fn logs(inode: u64) -> Vec<ProcessLog> {
+    vec![ProcessLog { via: LogVia::Stdout, path: format!("/l/{inode}"), inode: Some(inode), device: Some(1) }]
+}
+
+fn two_ranks(node: &mut Node, launcher: u32, inode: u64) {
+    node.launcher(launcher, inode).rank(0, launcher + 1, launcher, inode).rank(1, launcher + 2, launcher, inode);
+}
+
+const FAILED: &str = "E1121 00:05:26.947000 100 torch/distributed/elastic/multiprocessing/api.py:986] failed (exitcode: -9) local_rank: 1 (pid: 102) of binary: python";
+
+#[test]
+fn a_job_that_is_started_again_is_not_failed_any_more() {
+    let mut node = Node::new();
+    two_ranks(&mut node, 100, 7);
+    node.log(1, 7, "/l/7");
+    for step in 0..5 {
+        node.line(1, &format!("step {step} | loss 2.5")).after(1);
+    }
+    assert_eq!(node.state("100"), State::Training);
+    node.line(1, FAILED).ends(101, 101).ends(102, 102).after(2);
+    assert_eq!(node.state("100"), State::Failed);
+    assert_eq!(node.open(), [("rank-exited", Some("100"))]);
+
+    node.rank(0, 201, 100, 7).rank(1, 202, 100, 7).after(1);
+    assert_eq!(node.open(), []);
+    assert_eq!(node.state("100"), State::Training, "{:?}", node.session.verdicts);
+    let cleared = node.events.iter().filter(|(_, e)| matches!(e, Event::Finding(Change::Cleared { .. }))).count();
+    assert_eq!(cleared, 1);
+}
+
+#[test]
+fn two_jobs_side_by_side_have_their_own_logs_findings_and_states() {
+    let mut node = Node::new();
+    two_ranks(&mut node, 100, 7);
+    two_ranks(&mut node, 300, 8);
+    node.log(1, 7, "/l/7").log(2, 8, "/l/8");
+    for step in 0..5 {
+        node.line(1, &format!("step {step} | loss 2.5")).line(2, &format!("step {} | loss 1.5", step * 10)).after(1);
+    }
+    node.line(1, FAILED).ends(101, 101).ends(102, 102).line(2, "step 50 | loss 1.5").after(1);
+    assert_eq!((node.state("100"), node.state("300")), (State::Failed, State::Training));
+    assert_eq!(node.open(), [("rank-exited", Some("100"))]);
+    assert_eq!(node.session.main_job().map(|(id, _)| id), Some("300"), "the one that runs comes first");
+    assert_eq!(node.session.model.progress_of("300").and_then(|p| p.step), Some(50));
+}
+
+#[test]
+fn a_job_that_ends_without_an_error_is_finished_and_is_forgotten_in_time() {
+    let mut node = Node::new();
+    two_ranks(&mut node, 100, 7);
+    node.log(1, 7, "/l/7");
+    for step in 0..5 {
+        node.line(1, &format!("step {step} | loss 2.5")).after(1);
+    }
+    node.ends(101, 101).ends(102, 102).ends(100, 1).after(1);
+    assert_eq!(node.state("100"), State::Finished);
+    node.after(16 * 60);
+    assert!(!node.session.model.jobs.contains_key("100"), "jobs do not pile up");
+    assert!(node.session.model.processes.is_empty(), "nor do processes");
+    assert_eq!(node.open(), []);
+}
+
+#[test]
+fn an_exception_that_the_job_survives_does_not_make_it_failed_for_good() {
+    let mut node = Node::new();
+    two_ranks(&mut node, 100, 7);
+    node.log(1, 7, "/l/7");
+    for step in 0..5 {
+        node.line(1, &format!("step {step} | loss 2.5")).after(1);
+    }
+    for line in ["Traceback (most recent call last):", "  File \"a.py\", line 3, in f", "ValueError: bad sample, skipped"] {
+        node.line(1, line);
+    }
+    node.after(2);
+    assert_eq!(node.state("100"), State::Failed);
+    for step in 5..20 {
+        node.line(1, &format!("step {step} | loss 2.5")).after(1);
+    }
+    assert_eq!(node.state("100"), State::Training);
+}
