@@ -132,8 +132,8 @@ pub enum Speed {
 fn parse_speed(text: &str) -> Result<Speed, String> {
     match text.parse::<f64>() {
         _ if text == "max" => Ok(Speed::Max),
-        Ok(n) if n > 0.0 && n <= 10_000.0 => Ok(Speed::Times(n)),
-        _ => Err("expected a number above 0, or \"max\"".into()),
+        Ok(n) if (0.01..=10_000.0).contains(&n) => Ok(Speed::Times(n)),
+        _ => Err("expected a number from 0.01 to 10000, or \"max\"".into()),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::sources::{Roots, Setup};
 use crate::tape;
 use crate::time::{Clock, Stamp, Zone};
 use anyhow::{Context as _, Result};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal, Read, Write};
 
 /// How the program ends. One place, so that all commands mean the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,8 +72,17 @@ impl Env {
     }
 
     pub(crate) fn host(&self) -> String {
-        let read = |path: &str| std::fs::read_to_string(self.roots.path(path)).ok().map(|s| s.trim().to_owned());
-        read("/proc/sys/kernel/hostname").filter(|h| !h.is_empty()).unwrap_or_else(|| "localhost".into())
+        self.first_line("/proc/sys/kernel/hostname").unwrap_or_else(|| "localhost".into())
+    }
+
+    /// The first line of a small file below the root. A FIFO there is not waited for.
+    fn first_line(&self, path: &str) -> Option<String> {
+        let path = self.roots.path(path);
+        let mut text = String::new();
+        if path.metadata().ok()?.is_file() {
+            std::fs::File::open(path).ok()?.take(256).read_to_string(&mut text).ok()?;
+        }
+        text.lines().next().map(|l| l.trim().to_owned()).filter(|l| !l.is_empty())
     }
 
     /// The zone in which times are printed; `seen` is that of the observed host.
@@ -83,14 +92,13 @@ impl Env {
 
     fn header(&self) -> tape::Header {
         let now = Clock::start().now();
-        let boot_id = std::fs::read_to_string(self.roots.path("/proc/sys/kernel/random/boot_id")).ok();
         tape::Header {
             tape: "nccl-top".into(),
             version: tape::VERSION,
             program: env!("CARGO_PKG_VERSION").into(),
             host: self.host(),
             zone_offset_s: Zone::of_host(now).offset_s,
-            boot_id: boot_id.map(|b| b.trim().to_owned()),
+            boot_id: self.first_line("/proc/sys/kernel/random/boot_id"),
             interval_ms: self.config.interval.as_millis() as u64,
             started_ns: now,
         }
@@ -129,6 +137,18 @@ fn out(text: &str) -> Result<()> {
         Err(err) if err.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
         other => other.context("standard output"),
     }
+}
+
+/// Says which of the logs that the user named could not be read; something was then not judged.
+fn name_unread(session: &Session, logs: &[String]) -> bool {
+    let unread = session.model.files.values().filter(|f| !f.is_readable() && logs.contains(&f.info.path));
+    let mut any = false;
+    for file in unread {
+        any = true;
+        let why = file.info.detail.as_deref().unwrap_or("it is gone");
+        let _ = writeln!(io::stderr(), "nccl-top: {}", crate::text::clean::clean(&format!("{}: {why}", file.info.path)));
+    }
+    any
 }
 
 /// Prints events as they come, and remembers how bad it got.

@@ -106,7 +106,8 @@ pub const SETTINGS: &[Setting] = &[
         env: "NCCL_TOP_LOGS",
         help: "Files, globs or directories to follow besides those that are found; in the environment separated by \":\"",
         set: |c, v| {
-            c.logs = v.split(':').filter(|s| !s.is_empty()).map(str::to_owned).collect();
+            // A list from the file comes line by line, so that paths may hold colons.
+            c.logs = v.split(if v.contains('\n') { '\n' } else { ':' }).filter(|s| !s.is_empty()).map(str::to_owned).collect();
             Ok(())
         },
         get: |c| format!("{:?}", c.logs),
@@ -181,7 +182,7 @@ fn apply_file(config: &mut Config, origins: &mut Origins, name: &str, text: &str
             toml::Value::String(s) => s.clone(),
             toml::Value::Array(items) if setting.key == "logs" => {
                 let strings: Option<Vec<&str>> = items.iter().map(toml::Value::as_str).collect();
-                strings.ok_or_else(|| ConfigError(format!("{name}:{line}: {}: expected a list of strings", setting.key)))?.join(":")
+                strings.ok_or_else(|| ConfigError(format!("{name}:{line}: {}: expected a list of strings", setting.key)))?.join("\n") + "\n"
             }
             other => other.to_string(),
         };

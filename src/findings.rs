@@ -190,7 +190,8 @@ struct Pending {
 
 impl Ledger {
     /// More distinct findings than anybody reads; beyond it they are counted.
-    const MAX_OPEN: usize = 256;
+    const MAX_OPEN: usize = 512;
+    const MAX_OF_RULE: usize = 128;
     const MAX_PAST: usize = 512;
 
     /// Open findings, worst first, then oldest first.
@@ -250,7 +251,9 @@ impl Ledger {
             }
         }
         self.pending.remove(&key);
-        if self.open.len() >= Self::MAX_OPEN {
+        // No rule can crowd out the others.
+        let of_rule = self.open.range((rule, None, String::new())..).take_while(|(k, _)| k.0 == rule).count();
+        if of_rule >= Self::MAX_OF_RULE || self.open.len() >= Self::MAX_OPEN {
             self.overflow += 1;
             return;
         }
@@ -279,6 +282,17 @@ impl Ledger {
         let keys: Vec<Key> = self.open.iter().filter(|(_, f)| which(f)).map(|(k, _)| k.clone()).collect();
         for key in keys {
             self.clear(now, &key, reason, out);
+        }
+    }
+
+    /// What was said of one job is said of another: the same job under its better name.
+    pub fn adopt(&mut self, from: &str, to: &str) {
+        for (mut key, mut finding) in std::mem::take(&mut self.open) {
+            if key.1.as_deref() == Some(from) {
+                key.1 = Some(to.to_owned());
+                finding.found.job = Some(to.to_owned());
+            }
+            self.open.entry(key).or_insert(finding);
         }
     }
 
@@ -349,9 +363,9 @@ mod tests {
     fn findings_beyond_the_bound_are_counted() {
         let text = Life { hold: Duration::ZERO, linger: None };
         let mut ledger = Ledger::default();
-        for i in 0..Ledger::MAX_OPEN + 7 {
+        for i in 0..Ledger::MAX_OF_RULE + 7 {
             ledger.saw(at(0), "w", Severity::Warning, text, Found::new(i.to_string(), "said", at(0)), true, &mut Vec::new());
         }
-        assert_eq!((ledger.open().len(), ledger.overflow), (Ledger::MAX_OPEN, 7));
+        assert_eq!((ledger.open().len(), ledger.overflow), (Ledger::MAX_OF_RULE, 7));
     }
 }

@@ -16,6 +16,9 @@ use std::time::Duration;
 /// How far back I/O and CPU of a process are looked at: a checkpoint writer pauses for seconds between files.
 const IO_WINDOW: Duration = Duration::from_secs(10);
 
+/// A pause that a log names is believed for this long.
+const NAMED_PAUSE: Duration = Duration::from_secs(600);
+
 /// More than a log and a few sockets: somebody reads or writes data.
 const IO_BYTES_PER_S: f64 = 256e3;
 
@@ -28,6 +31,8 @@ pub struct Look {
     pub log: Option<LogLook>,
     pub ras: Option<RasLook>,
     pub phase: Option<(Phase, Stamp)>,
+    /// How long its GPUs have worked so far.
+    pub worked: Duration,
     /// Something moves right now: a working GPU, a step, a count.
     pub moving: bool,
     /// When something was last seen to move.
@@ -72,9 +77,53 @@ pub struct RasLook {
     pub still_since: Stamp,
     pub still_answers: u32,
     pub age: Duration,
-    pub behind: Vec<Behind>,
-    pub missing: Vec<u32>,
+    pub behind: Vec<Late>,
+    pub missing: Vec<Member>,
     pub operations: u64,
+}
+
+/// A member of a communicator, which has its own numbering of ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its rank in the job; `None` when only its number in a smaller communicator is known.
+    pub rank: Option<u32>,
+    pub comm_rank: u32,
+    pub pid: Option<u32>,
+    pub host: Option<String>,
+}
+
+/// A member that has launched fewer operations than another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Late {
+    pub who: Member,
+    pub behind: Behind,
+}
+
+impl Member {
+    fn of(job: &Job, model: &Model, comm: &Comm, comm_rank: u32, pid: Option<u32>, host: Option<&String>) -> Member {
+        // On this node a process tells its rank; elsewhere the numbers agree only in the communicator of the whole job.
+        let by_pid = pid.and_then(|inner| {
+            job.ranks
+                .iter()
+                .find(|(_, pid)| model.processes.get(pid).is_some_and(|p| p.info.ns_pid.unwrap_or(p.info.pid) == inner))
+                .map(|(r, _)| *r)
+        });
+        let whole = job.world_size == Some(comm.nranks);
+        let rank = if whole { Some(comm_rank) } else { by_pid };
+        Member { rank, comm_rank, pid, host: host.cloned() }
+    }
+
+    /// `rank 13`, `rank 2 of comm 8228c677 (pid 48213 on 10.0.0.7)`
+    pub fn name(&self, hash: u64) -> String {
+        let place = match (self.pid, &self.host) {
+            (Some(pid), Some(host)) => format!(" (pid {pid} on {host})"),
+            _ => String::new(),
+        };
+        match self.rank {
+            Some(rank) => format!("rank {rank}{place}"),
+            None => format!("rank {} of comm {:08x}{place}", self.comm_rank, hash >> 32),
+        }
+    }
 }
 
 impl RankLook {
@@ -117,7 +166,7 @@ impl Look {
             patience: p.patience(),
         });
         let ras = ras_look(model, now, job);
-        let phase = progress.and_then(|p| p.phase());
+        let phase = model.phase_of(&job.id).filter(|(_, since)| now.since(*since) < NAMED_PAUSE);
         let moving = ranks.values().any(|r| r.activity == Activity::Working && r.alive())
             || log.as_ref().is_some_and(|l| l.last_step_at.is_some() && l.quiet_for < Duration::from_secs(2))
             || ras.as_ref().is_some_and(|r| r.still_for.is_zero() && r.age < Duration::from_secs(3) && r.operations > 0);
@@ -129,6 +178,7 @@ impl Look {
             log,
             ras,
             phase,
+            worked: job.worked,
             moving,
             moved_at,
         }
@@ -191,8 +241,16 @@ fn ras_look(model: &Model, now: Stamp, job: &Job) -> Option<RasLook> {
         still_since,
         still_answers,
         age: now.since(newest),
-        behind: told.behind(),
-        missing: told.missing.keys().copied().collect(),
+        behind: told
+            .behind()
+            .into_iter()
+            .map(|behind| {
+                let known = told.ranks.get(&behind.rank);
+                let who = Member::of(job, model, told, behind.rank, known.and_then(|k| k.pid), known.and_then(|k| k.host.as_ref()));
+                Late { who, behind }
+            })
+            .collect(),
+        missing: told.missing.iter().map(|(&rank, m)| Member::of(job, model, told, rank, m.pid, m.host.as_ref())).collect(),
         operations: told.operations(),
     })
 }

@@ -46,7 +46,10 @@ pub struct Model {
     pub comms: BTreeMap<u64, Comm>,
     pub ras: RasView,
     pub kernel: VecDeque<(Stamp, KernelLine)>,
-    pub ended: bool,
+    /// Processes or files came since jobs were last put together.
+    ungrouped: bool,
+    /// Jobs known from logs alone whose processes were found: the old id and the new one. Taken by the session.
+    pub adopted: Vec<(String, String)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -88,6 +91,8 @@ const KEEP_GONE: Duration = Duration::from_secs(60);
 /// Processes and communicators beyond this are not jobs of one node.
 const MAX_PROCESSES: usize = 4096;
 const MAX_COMMS: usize = 4096;
+/// Twice what the tailer follows.
+const MAX_FILES: usize = 2048;
 
 impl Model {
     /// Applies everything but log lines, which come one by one through [`Model::apply_line`].
@@ -98,11 +103,12 @@ impl Model {
         match &seen.body {
             Body::Lines(_) | Body::Unknown => {}
             Body::Tick => {
+                self.settle();
                 self.end_jobs(at);
                 self.forget(at);
                 self.reassign();
             }
-            Body::End => self.ended = true,
+            Body::End => {}
             Body::Source(report) => {
                 let since = self.sources.get(&seen.from).filter(|v| v.state == report.state).map_or(at, |v| v.since);
                 self.sources.insert(seen.from.clone(), SourceView { state: report.state, detail: report.detail.clone(), since });
@@ -141,14 +147,18 @@ impl Model {
                     process.gone.get_or_insert(Gone { at, exit_code: gone.exit_code });
                 }
             }
+            Body::LogFile(info) if self.files.len() >= MAX_FILES && !self.files.contains_key(&info.file) => {}
             Body::LogFile(info) => {
                 let file = self.files.entry(info.file).or_insert_with(|| LogFile::new(info.clone()));
                 if matches!(info.state, LogFileState::Rotated | LogFileState::Truncated) {
                     file.reader = crate::text::Reader::default();
                 }
+                if info.state == LogFileState::Truncated {
+                    file.progress = log::Progress::default();
+                }
                 file.gone_at = matches!(info.state, LogFileState::Gone | LogFileState::Failed).then_some(at);
                 file.info = info.clone();
-                self.reassign();
+                self.ungrouped = true;
             }
             Body::Ras(answer) => self.apply_ras(at, answer),
             Body::Kernel { lines } => {
@@ -182,13 +192,23 @@ impl Model {
             Some(known) if known.info.start_ticks == info.start_ticks => known.info = info.clone(),
             _ => {
                 if self.processes.len() >= MAX_PROCESSES {
+                    self.processes.retain(|_, p| p.is_alive());
+                }
+                if self.processes.len() >= MAX_PROCESSES {
                     return;
                 }
                 self.processes.insert(info.pid, Process::new(at, info.clone()));
             }
         }
-        self.regroup(at);
-        self.reassign();
+        self.ungrouped = true;
+    }
+
+    /// Groups processes and files anew, if any came since the last time.
+    fn settle(&mut self) {
+        if std::mem::take(&mut self.ungrouped) {
+            self.regroup(self.now);
+            self.reassign();
+        }
     }
 
     /// Notes when the last process of a job went.
@@ -232,19 +252,23 @@ impl Model {
             before.insert(job.id.clone(), std::mem::take(&mut job.ranks));
             job.unranked.clear();
         }
+        let mut restarted: Vec<String> = Vec::new();
         for (id, (pids, launcher)) in members {
-            let job = self.jobs.entry(id.clone()).or_insert_with(|| Job::new(id, at));
+            let first_seen = pids.iter().map(|pid| self.processes[pid].first_seen).min().unwrap_or(at);
+            let job = self.jobs.entry(id.clone()).or_insert_with(|| Job::new(id, first_seen));
             job.launcher = launcher.or(job.launcher);
             for pid in pids {
                 let process = &self.processes[&pid];
-                match process.env_number(job::RANK_VARS) {
+                match process.env_number(job::RANK_VARS).filter(|_| process.info.role == ProcessRole::Rank) {
                     Some(rank) => {
-                        // After a restart two processes have had the rank: the younger one holds it.
-                        let older =
-                            job.ranks.get(&rank).is_some_and(|other| self.processes[other].info.start_ticks > process.info.start_ticks);
-                        if !older {
-                            job.ranks.insert(rank, pid);
-                        }
+                        // After a restart two processes have had the rank: the living one holds it, else the younger.
+                        let strength = |p: &Process| (p.is_alive(), p.info.start_ticks);
+                        let holder = job.ranks.get(&rank).copied();
+                        let loser = match holder {
+                            Some(other) if strength(&self.processes[&other]) > strength(process) => Some(pid),
+                            _ => job.ranks.insert(rank, pid),
+                        };
+                        job.unranked.extend(loser.filter(|l| self.processes[l].is_alive()));
                         job.world_size = process.env_number(job::WORLD_VARS).or(job.world_size);
                         job.local_world_size = process.env_number(job::LOCAL_WORLD_VARS).or(job.local_world_size);
                     }
@@ -253,16 +277,20 @@ impl Model {
                     }
                 }
             }
-            if job.pids().any(|pid| self.processes[&pid].is_alive()) {
-                job.ended_at = None;
-            }
             let replaced = |(rank, old): (&u32, &u32)| {
                 job.ranks.get(rank).is_some_and(|new| new != old) && self.processes.get(old).is_none_or(|p| !p.is_alive())
             };
-            if before.get(&job.id).is_some_and(|ranks| ranks.iter().any(replaced)) {
-                job.restarted_at = Some(at);
-                job.taking_down_at = None;
+            let alive = job.pids().any(|pid| self.processes[&pid].is_alive());
+            if (alive && job.ended_at.is_some()) || before.get(&job.id).is_some_and(|ranks| ranks.iter().any(replaced)) {
+                job.restart(at);
+                restarted.push(job.id.clone());
             }
+            if alive {
+                job.ended_at = None;
+            }
+        }
+        for file in self.files.values_mut().filter(|f| restarted.contains(&f.job)) {
+            file.progress = log::Progress::default();
         }
         self.jobs.retain(|_, j| j.log_only || !j.ranks.is_empty() || !j.unranked.is_empty());
     }
@@ -290,9 +318,7 @@ impl Model {
             Ok(report) => {
                 self.ras.nccl_version = report.nccl_version.clone().or(self.ras.nccl_version.take());
                 self.ras.answered_at = Some(at);
-                if self.comms.len() < MAX_COMMS {
-                    comm::apply_report(&mut self.comms, at, &report);
-                }
+                comm::apply_report(&mut self.comms, at, &report, MAX_COMMS);
             }
             Err(err) => self.ras.error = Some(err.to_string()),
         }
@@ -308,6 +334,7 @@ impl Model {
         backlog: bool,
         mut each: impl FnMut(&Model, &TextSeen),
     ) {
+        self.settle();
         let Some(log) = self.files.get_mut(&file) else { return };
         log.lines += u64::from(!line.transient);
         log.last_line_at = Some(at);
@@ -401,8 +428,7 @@ impl Model {
             }
             What::RunStart => {
                 if let Some(job) = self.jobs.get_mut(job).filter(|j| j.log_only) {
-                    job.restarted_at = Some(at);
-                    job.taking_down_at = None;
+                    job.restart(at);
                 }
                 log.progress = log::Progress::default();
                 log.rank_of_pid.clear();
@@ -450,10 +476,13 @@ impl Model {
     /// Says anew which job every file belongs to, after processes or files came or went.
     fn reassign(&mut self) {
         let owners: Vec<(u32, String)> = self.files.keys().map(|&file| (file, self.owner_of(file))).collect();
+        let log_only = |jobs: &BTreeMap<String, Job>, id: &str| jobs.get(id).is_some_and(|j| j.log_only);
         for (file, job) in owners {
-            if let Some(log) = self.files.get_mut(&file) {
-                log.job = job;
+            let Some(log) = self.files.get_mut(&file).filter(|f| f.job != job) else { continue };
+            if log_only(&self.jobs, &log.job) {
+                self.adopted.push((log.job.clone(), job.clone()));
             }
+            log.job = job;
         }
         let used: BTreeSet<&str> = self.files.values().map(|f| f.job.as_str()).collect();
         self.jobs.retain(|id, j| !j.log_only || used.contains(id.as_str()));
@@ -463,24 +492,32 @@ impl Model {
     fn owner_of(&self, file: u32) -> String {
         let Some(log) = self.files.get(&file) else { return String::new() };
         let info = &log.info;
-        let owner = self.jobs.values().filter(|j| !j.log_only).find(|job| {
-            job.pids()
-                .chain(job.launcher)
-                .any(|pid| self.processes.get(&pid).is_some_and(|p| job::owns_log(p, info.device, info.inode, &info.path)))
-        });
-        if let Some(job) = owner {
+        let owns = |job: &&Job| {
+            let mut pids = job.pids().chain(job.launcher);
+            pids.any(|pid| self.processes.get(&pid).is_some_and(|p| job::owns_log(p, info.device, info.inode, &info.path)))
+        };
+        // A second run into the same file takes it over.
+        let real = || self.jobs.values().filter(|j| !j.log_only);
+        if let Some(job) = real().filter(owns).max_by_key(|j| (self.is_running(j), j.first_seen)) {
             return job.id.clone();
         }
-        let mut running = self.jobs.values().filter(|j| !j.log_only && j.ended_at.is_none() && self.is_running(j));
+        let mut running = real().filter(|j| self.is_running(j));
         match (running.next(), running.next()) {
             (Some(only), None) => only.id.clone(),
-            _ => self.jobs.values().find(|j| j.log_only).map_or_else(|| log.name().to_owned(), |j| j.id.clone()),
+            // Between two jobs a log stays with the one that it was last of.
+            _ if real().any(|j| j.id == log.job) => log.job.clone(),
+            // All files that nobody owns are taken for one job: its name is that of the first.
+            _ => {
+                let unowned = |f: &&LogFile| f.job.is_empty() || self.jobs.get(&f.job).is_none_or(|j| j.log_only);
+                self.files.values().find(unowned).unwrap_or(log).name().to_owned()
+            }
         }
     }
 
-    /// At least one of its processes is alive, and not as a leftover.
+    /// At least one of its processes is alive, and not as a leftover. A launcher alone may still have to say why its ranks are gone.
     pub fn is_running(&self, job: &Job) -> bool {
-        !self.is_stale(job) && job.pids().any(|pid| self.processes.get(&pid).is_some_and(Process::is_alive))
+        let alive = |pid: u32| self.processes.get(&pid).is_some_and(Process::is_alive);
+        !self.is_stale(job) && job.pids().chain(job.launcher).any(alive)
     }
 
     /// The leftovers of an earlier job: its launcher is gone, and only some of its ranks are left, stopped, dying or orphaned.
@@ -501,8 +538,15 @@ impl Model {
             })
     }
 
+    /// The pause that a log of the job names, the newest.
+    pub fn phase_of(&self, job: &str) -> Option<(crate::text::Phase, Stamp)> {
+        let last_step = self.progress_of(job).and_then(|p| p.last_step_at);
+        let phases = self.files_of(job).filter_map(|f| f.progress.phase());
+        phases.filter(|(_, since)| last_step.is_none_or(|at| at <= *since)).max_by_key(|(_, since)| *since)
+    }
+
     pub fn files_of(&self, job: &str) -> impl Iterator<Item = &LogFile> {
-        self.files.iter().filter(move |(id, _)| self.job_of_file(**id) == job).map(|(_, f)| f)
+        self.files.values().filter(move |f| f.job == job)
     }
 
     /// The progress of the file that tells most recently how far the job is.
@@ -515,7 +559,9 @@ impl Model {
 
     /// The GPU that a process holds: NVML's word, else RAS's.
     pub fn gpu_of_pid(&self, pid: u32) -> Option<u32> {
-        let by_nvml = self.gpus.values().find(|g| g.processes.iter().any(|p| p.pid == pid)).map(|g| g.index);
+        // A forgotten set_device leaves every rank a small context on GPU 0: the largest one is where it works.
+        let holds = |g: &Gpu| g.processes.iter().find(|p| p.pid == pid).map(|p| (p.mem_bytes, std::cmp::Reverse(g.index)));
+        let by_nvml = self.gpus.values().filter_map(holds).max().map(|(_, index)| index.0);
         by_nvml.or_else(|| {
             let inner = self.processes.get(&pid)?.info.ns_pid.unwrap_or(pid);
             let ranks = self.comms.values().flat_map(|c| c.ranks.values());

@@ -2,13 +2,19 @@
 
 use crate::findings::{Change, Finding, Ledger};
 use crate::judge::Look;
+use crate::model::gpu::Activity;
 use crate::model::{Model, TextSeen};
 use crate::observe::{Body, Observation};
-use crate::rules::{Check, RULES, TextContext, TickContext};
+use crate::rules::{Check, Implies, RULES, TextContext, TickContext};
 use crate::tape::Header;
+use crate::text::What;
 use crate::time::{Stamp, Zone};
 use crate::verdict::{self, State, Verdict};
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A job that makes steps this long after an error has survived it.
+const SURVIVED: Duration = Duration::from_secs(5);
 
 /// Everything known and judged so far.
 #[derive(Default)]
@@ -24,6 +30,10 @@ pub struct Session {
 
 /// Runs the rules on text on one event.
 fn judge_text(model: &Model, seen: &TextSeen, ledger: &mut Ledger, changes: &mut Vec<Change>) {
+    if seen.event.what == What::RunStart {
+        let once = |f: &Finding| crate::rules::rule(f.rule).is_some_and(|r| r.life.linger.is_none());
+        ledger.clear_where(seen.at, "a new run began", |f| f.found.job.as_deref() == Some(&seen.job) && once(f), changes);
+    }
     let mut found = Vec::new();
     for rule in RULES {
         let (Check::Text(check) | Check::Both(check, _)) = rule.check else { continue };
@@ -50,7 +60,7 @@ pub enum Event {
 impl Session {
     pub fn new(host: &str, zone: Zone) -> Self {
         let mut session = Session::default();
-        session.model.host = host.to_owned();
+        session.model.host = crate::text::clean::clean(host).into_owned();
         session.model.zone = zone;
         session
     }
@@ -63,6 +73,9 @@ impl Session {
     pub fn apply(&mut self, seen: &Observation, out: &mut Vec<(Stamp, Event)>) {
         let mut changes = Vec::new();
         self.model.apply(seen);
+        for (from, to) in std::mem::take(&mut self.model.adopted) {
+            self.ledger.adopt(&from, &to);
+        }
         match &seen.body {
             Body::Lines(lines) => {
                 if let Some(file) = self.model.files.get_mut(&lines.file) {
@@ -118,6 +131,10 @@ impl Session {
         for (id, look) in &self.looks {
             if let Some(job) = self.model.jobs.get_mut(id) {
                 job.moved_at = look.moved_at;
+                let working = look.alive().filter(|r| r.activity == Activity::Working).count();
+                if working * 2 > look.ranks.len() {
+                    job.worked += crate::feed::TICK;
+                }
             }
         }
     }
@@ -130,13 +147,21 @@ impl Session {
             job.and_then(|j| j.restarted_at).is_some_and(|at| f.last_at < at)
         };
         self.ledger.clear_where(now, "the ranks were started again", restarted, changes);
+        // An error that a job went on after was no failure.
+        let survived = |f: &Finding| {
+            let job = f.found.job.as_ref().and_then(|id| jobs.get(id)).filter(|j| j.ended_at.is_none());
+            let went_on = job.and_then(|j| self.model.progress_of(&j.id)?.last_step_at).is_some_and(|at| at > f.last_at.plus(SURVIVED));
+            went_on && crate::rules::rule(f.rule).is_some_and(|r| r.implies == Implies::Failed)
+        };
+        self.ledger.clear_where(now, "the job went on", survived, changes);
         let forgotten = |f: &Finding| f.found.job.as_ref().is_some_and(|id| !jobs.contains_key(id));
         self.ledger.clear_where(now, "its job is no longer known", forgotten, changes);
     }
 
     /// Says each job's state where it changed.
     fn judge(&mut self, now: Stamp, out: &mut Vec<(Stamp, Event)>) {
-        let gone: Vec<String> = self.verdicts.keys().filter(|id| !self.model.jobs.contains_key(*id)).cloned().collect();
+        let known = |id: &str| self.model.jobs.get(id).is_some_and(|j| !self.model.is_stale(j));
+        let gone: Vec<String> = self.verdicts.keys().filter(|id| !known(id)).cloned().collect();
         for id in gone {
             self.verdicts.remove(&id);
         }
@@ -163,6 +188,18 @@ impl Session {
             self.reported_idle = true;
             out.push((now, Event::State { job: None, state: State::Idle, phase: None, summary: "no job on this node".into() }));
         }
+    }
+
+    /// States and open findings as events of this moment.
+    pub fn present(&self, now: Stamp) -> Vec<(Stamp, Event)> {
+        let findings = self.ledger.open().into_iter().map(|f| Event::Finding(Change::Opened(Box::new(f.clone()))));
+        let states = self.verdicts.iter().map(|(id, v)| Event::State {
+            job: Some(id.clone()),
+            state: v.state,
+            phase: v.phase,
+            summary: v.summary.clone(),
+        });
+        findings.chain(states).map(|e| (now, e)).collect()
     }
 
     /// The job to show first: the worst of those that run, else the last one that ended.

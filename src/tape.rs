@@ -49,8 +49,8 @@ impl Header {
 /// Why a tape cannot be read. Names the file and, where there is one, the line.
 #[derive(Debug, thiserror::Error)]
 pub enum TapeError {
-    #[error("{path}: {}", crate::sources::io_words(source))]
-    Io { path: String, source: io::Error },
+    #[error("{path}: {}", crate::sources::io_words(cause))]
+    Io { path: String, cause: io::Error },
     #[error("{path}: not a recording of nccl-top: the first line is no header ({detail}); record one with `nccl-top record -o FILE`")]
     NotATape { path: String, detail: String },
     #[error("{path}: tape version {found} is newer than this program reads ({VERSION}); update nccl-top")]
@@ -78,7 +78,7 @@ impl Reader {
         if name == "-" {
             return Reader::from_read(Box::new(io::stdin()), "standard input");
         }
-        let file = File::open(path).map_err(|source| TapeError::Io { path: name.clone(), source })?;
+        let file = File::open(path).map_err(|cause| TapeError::Io { path: name.clone(), cause })?;
         Reader::from_read(Box::new(file), &name)
     }
 
@@ -86,7 +86,7 @@ impl Reader {
     /// If it does not begin with a header this version understands.
     pub fn from_read(input: Box<dyn Read + Send>, name: &str) -> Result<Self, TapeError> {
         let mut raw = BufReader::new(input);
-        let io_error = |source| TapeError::Io { path: name.to_owned(), source };
+        let io_error = |cause| TapeError::Io { path: name.to_owned(), cause };
         // By content, not by name: a recording may have been renamed, or come through a pipe.
         let gzip = raw.fill_buf().map_err(io_error)?.starts_with(&[0x1f, 0x8b]);
         let mut input: Box<dyn BufRead + Send> = if gzip { Box::new(BufReader::new(MultiGzDecoder::new(raw))) } else { Box::new(raw) };
@@ -186,7 +186,7 @@ impl Writer {
     /// If the file cannot be created.
     pub fn create(path: &Path, header: &Header) -> Result<Self, TapeError> {
         let name = path.display().to_string();
-        let io_error = |source: io::Error| TapeError::Io { path: name.clone(), source };
+        let io_error = |cause: io::Error| TapeError::Io { path: name.clone(), cause };
         let sink: Box<dyn Write + Send> = if name == "-" {
             Box::new(io::stdout())
         } else {

@@ -185,7 +185,10 @@ fn run(
                     Due::Now
                 }
                 Message::Input(input) => match on_input(&mut ui, &input) {
-                    Some(now) => now,
+                    Some(now) => {
+                        ui.log_back = ui.log_back.min(session.model.logbook.iter().len());
+                        now
+                    }
                     None => return Ok(Outcome::Clean),
                 },
                 Message::InputLost | Message::Signal => return Ok(Outcome::Clean),

@@ -79,15 +79,7 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Option<
         summary: f.found.summary.clone(),
         because: Some((f.rule, f.found.subject.clone())),
     };
-    let ended = job.ended_at.is_some();
-    // An error that the job survived is no failure: it went on for a while.
-    let survived = |f: &Finding| {
-        !ended
-            && look.moving
-            && look.log.as_ref().and_then(|l| l.last_step_at).is_some_and(|at| at > f.last_at.plus(Duration::from_secs(5)))
-    };
-    let failed =
-        implied(Implies::Failed).filter(|f| f.severity >= Severity::Error && !survived(f)).min_by_key(|f| (f.found.role, f.opened_at));
+    let failed = implied(Implies::Failed).filter(|f| f.severity >= Severity::Error).min_by_key(|f| (f.found.role, f.opened_at));
     if let Some(f) = failed.filter(|f| f.found.role == Role::Root) {
         return because(State::Failed, f);
     }
@@ -164,7 +156,7 @@ fn pause(look: &Look) -> Option<(&'static str, String)> {
     let quiet = look.log.as_ref().filter(|l| l.quiet_for > l.patience.max(SHOWN_AFTER));
     let waiting = look.with(Activity::Waiting, SHOWN_AFTER);
     let writing: Vec<u32> = look.alive().filter(|r| r.does_io()).map(|r| r.rank).collect();
-    if !writing.is_empty() && !waiting.is_empty() && quiet.is_some_or_no_log(look) {
+    if !writing.is_empty() && !waiting.is_empty() && (quiet.is_some() || look.log.is_none()) {
         let who = crate::rules::rank_words(&writing);
         let verb = if writing.len() == 1 { "reads or writes" } else { "read or write" };
         return Some((Phase::Checkpoint.as_str(), format!("{who} {verb}, {} wait: probably a checkpoint", waiting.len())));
@@ -182,17 +174,6 @@ fn pause(look: &Look) -> Option<(&'static str, String)> {
     None
 }
 
-trait Quiet {
-    fn is_some_or_no_log(&self, look: &Look) -> bool;
-}
-
-impl<T> Quiet for Option<T> {
-    /// Silence counts when there is a log that could speak.
-    fn is_some_or_no_log(&self, look: &Look) -> bool {
-        self.is_some() || look.log.is_none()
-    }
-}
-
 fn start(model: &Model, job: &Job, look: &Look) -> (&'static str, String) {
     let seen = look.alive().count();
     let expected = look.local_ranks;
@@ -200,13 +181,12 @@ fn start(model: &Model, job: &Job, look: &Look) -> (&'static str, String) {
         return ("launch", format!("{seen} of {expected} ranks of this node are there"));
     }
     let comm = model.comms_of(job).max_by_key(|c| c.nranks);
-    let for_s = span(model.now.since(job.first_seen));
+    let for_s = span(model.now.since(job.restarted_at.unwrap_or(job.first_seen)));
     match comm {
         None if look.alive().all(|r| r.gpu.is_none()) => ("imports", format!("{seen} ranks run, none holds a GPU yet ({for_s})")),
         None => ("NCCL initialisation", format!("{seen} ranks hold GPUs, no communicator yet ({for_s})")),
         Some(c) if !c.missing.is_empty() => {
-            let missing: Vec<u32> = c.missing.keys().copied().collect();
-            ("NCCL initialisation", format!("communicator of {} ranks, {} not seen", c.nranks, crate::rules::rank_words(&missing)))
+            ("NCCL initialisation", format!("communicator of {} ranks, {} of them not seen", c.nranks, c.missing.len()))
         }
         Some(c) => ("first step", format!("communicator of {} ranks is up, no step yet ({for_s})", c.nranks)),
     }

@@ -121,6 +121,47 @@ fn a_snapshot_has_every_field_of_the_contract_and_no_invented_number() {
 }
 
 #[test]
+fn a_named_log_that_cannot_be_read_is_named_and_makes_the_exit_code_2() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = tree(dir.path());
+    for command in ["watch", "snapshot"] {
+        let wait = if command == "watch" { "--for" } else { "--wait" };
+        let out = nccl_top(dir.path(), &["--sysroot", &root, command, wait, "600ms", "nope.log"]);
+        assert_eq!(out.status.code(), Some(2), "{command}");
+        assert!(stderr(&out).starts_with("nccl-top: nope.log: no such file"), "{}", stderr(&out));
+    }
+}
+
+#[test]
+fn a_replay_from_the_middle_tells_what_already_holds() {
+    let tape = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tapes/kill.jsonl.gz");
+    let dir = tempfile::tempdir().unwrap();
+    let out = nccl_top(dir.path(), &["replay", "--headless", "--json", "--at", "+52s", tape]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(lines(&out).iter().any(|e| e["rule"] == "rank-exited" && e["ranks"][0] == 3));
+    let out = nccl_top(dir.path(), &["replay", "--headless", "--at", "+9999s", tape]);
+    assert_eq!(out.status.code(), Some(2));
+}
+
+#[test]
+fn a_tape_that_was_cut_off_is_judged_up_to_there_and_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tapes/kill.jsonl.gz")).unwrap();
+    std::fs::write(dir.path().join("cut.jsonl.gz"), &bytes[..20_000]).unwrap();
+    let out = nccl_top(dir.path(), &["replay", "--headless", "cut.jsonl.gz"]);
+    assert_eq!(out.status.code(), Some(0));
+    assert!(stderr(&out).contains("cut.jsonl.gz: the tape was cut off"), "{}", stderr(&out));
+}
+
+#[test]
+fn error_messages_carry_no_control_sequences() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = nccl_top(dir.path(), &["replay", "--headless", "x\u{1b}[2Jy"]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(!out.stderr.contains(&0x1b), "{}", stderr(&out));
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_error() {
     let dir = tempfile::tempdir().unwrap();
     let script = format!("{} rules | head -1; exit ${{PIPESTATUS[0]}}", env!("CARGO_BIN_EXE_nccl-top"));

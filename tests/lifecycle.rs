@@ -40,7 +40,8 @@ impl Node {
     }
 
     fn rank(&mut self, rank: u32, pid: u32, launcher: u32, log_inode: u64) -> &mut Self {
-        let env = [("RANK", rank.to_string()), ("LOCAL_RANK", rank.to_string()), ("WORLD_SIZE", "2".into()), ("LOCAL_WORLD_SIZE", "2".into())];
+        let env =
+            [("RANK", rank.to_string()), ("LOCAL_RANK", rank.to_string()), ("WORLD_SIZE", "2".into()), ("LOCAL_WORLD_SIZE", "2".into())];
         let info = ProcessInfo {
             pid,
             ppid: launcher,
@@ -101,7 +102,11 @@ fn a_job_that_is_started_again_is_not_failed_any_more() {
 
     node.rank(0, 201, 100, 7).rank(1, 202, 100, 7).after(1);
     assert_eq!(node.open(), []);
-    assert_eq!(node.state("100"), State::Training, "{:?}", node.session.verdicts);
+    assert_eq!(node.state("100"), State::Starting, "what was known of the ranks before does not count");
+    for step in 3..8 {
+        node.line(1, &format!("step {step} | loss 2.5")).after(1);
+    }
+    assert_eq!(node.state("100"), State::Training);
     let cleared = node.events.iter().filter(|(_, e)| matches!(e, Event::Finding(Change::Cleared { .. }))).count();
     assert_eq!(cleared, 1);
 }
@@ -136,6 +141,63 @@ fn a_job_that_ends_without_an_error_is_finished_and_is_forgotten_in_time() {
     assert!(!node.session.model.jobs.contains_key("100"), "jobs do not pile up");
     assert!(node.session.model.processes.is_empty(), "nor do processes");
     assert_eq!(node.open(), []);
+}
+
+#[test]
+fn a_second_run_into_the_same_file_has_the_file_to_itself() {
+    let mut node = Node::new();
+    two_ranks(&mut node, 500, 7);
+    node.log(1, 7, "/l/7");
+    for step in 0..5 {
+        node.line(1, &format!("step {step} | loss 2.5")).after(1);
+    }
+    node.line(1, FAILED).ends(501, 501).ends(502, 502).ends(500, 1).after(2);
+    assert_eq!(node.state("500"), State::Failed);
+    two_ranks(&mut node, 100, 7);
+    for step in 0..5 {
+        node.line(1, &format!("step {step} | loss 2.5")).after(1);
+    }
+    assert_eq!((node.state("500"), node.state("100")), (State::Failed, State::Training));
+    assert_eq!(node.session.main_job().map(|(id, _)| id), Some("100"));
+}
+
+#[test]
+fn what_the_launcher_says_after_its_ranks_are_gone_is_said_of_their_job() {
+    let mut node = Node::new();
+    // Its output goes through a pipe into a file that nobody of the job holds.
+    node.launcher(100, 1).rank(0, 101, 100, 1).rank(1, 102, 100, 1);
+    node.log(1, 9, "train.log");
+    for step in 0..5 {
+        node.line(1, &format!("step {step} | loss 2.5")).after(1);
+    }
+    node.ends(101, 101).ends(102, 102).after(1).line(1, FAILED).after(1).ends(100, 1).after(2);
+    assert_eq!(node.open(), [("rank-exited", Some("100"))]);
+    assert_eq!(node.state("100"), State::Failed);
+}
+
+#[test]
+fn what_a_log_said_before_its_processes_were_found_is_said_of_their_job() {
+    let mut node = Node::new();
+    node.log(1, 7, "train.log").line(1, "h:1:1 [0] NCCL WARN Bootstrap : no socket interface found").after(1);
+    assert_eq!(node.open(), [("nccl-warn", Some("train.log"))]);
+    two_ranks(&mut node, 100, 7);
+    node.after(1);
+    assert_eq!(node.open(), [("nccl-warn", Some("100"))]);
+}
+
+#[test]
+fn warnings_cannot_crowd_out_what_matters() {
+    let mut node = Node::new();
+    two_ranks(&mut node, 100, 7);
+    node.log(1, 7, "/l/7");
+    for i in 0..400u32 {
+        let words: String =
+            (0..8).map(|bit| if i >> bit & 1 == 1 { "ba" } else { "mu" }).collect::<String>() + if i > 255 { "x" } else { "" };
+        node.line(1, &format!("h:1:1 [0] NCCL WARN {words}"));
+    }
+    node.line(1, FAILED).after(1);
+    assert!(node.open().contains(&("rank-exited", Some("100"))), "{} open", node.open().len());
+    assert!(node.session.ledger.overflow > 0, "and what was not kept is counted");
 }
 
 #[test]

@@ -60,7 +60,11 @@ pub fn observe(
         }
         for observation in seen {
             if let Some(tape) = &mut tape {
-                tape.write(&observation).with_context(|| writing(output))?;
+                match tape.write(&observation) {
+                    // Nobody reads the recording any more.
+                    Err(err) if err.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
+                    other => other.with_context(|| writing(output))?,
+                }
             }
             over |= each(observation)?.is_break();
         }

@@ -6,6 +6,7 @@ use crate::observe::{Body, Observation};
 use crate::session::Session;
 use crate::tape;
 use anyhow::Result;
+use std::io::{self, Write};
 
 /// Prints the event lines of the whole tape.
 pub fn headless(env: &Env, args: &Replay) -> Result<Outcome> {
@@ -15,14 +16,28 @@ pub fn headless(env: &Env, args: &Replay) -> Result<Outcome> {
     let mut printer = Printer { json: args.json, zone: env.zone(header.zone()), worst: None };
     let mut events = Vec::new();
     let mut started = None;
+    let mut at = args.at;
     while let Some(seen) = reader.read()? {
         let from = *started.get_or_insert(seen.at);
+        let now = seen.at;
+        if at.is_some_and(|offset| now >= from.plus(offset)) {
+            at = None;
+            // What holds at this moment is told as if it had just begun.
+            events = session.present(now);
+            printer.print(&session, &mut events)?;
+        }
         let Some(seen) = filter(seen, &args.without) else { continue };
         session.apply(&seen, &mut events);
-        if args.at.is_some_and(|offset| seen.at < from.plus(offset)) {
+        if at.is_some() {
             events.clear();
         }
         printer.print(&session, &mut events)?;
+    }
+    if at.is_some() && started.is_some() {
+        anyhow::bail!("{}: --at is behind the end of the tape", args.tape.display());
+    }
+    if reader.cut_off {
+        let _ = writeln!(io::stderr(), "nccl-top: {}: the tape was cut off; what came before was judged", args.tape.display());
     }
     if started.is_none() {
         anyhow::bail!("{}: the tape holds no observation", args.tape.display());

@@ -1,6 +1,6 @@
 //! `nccl-top snapshot`: observe for a moment, print, exit.
 
-use super::{Env, Outcome, live, out};
+use super::{Env, Outcome, live, name_unread, out};
 use crate::findings::Severity;
 use crate::session::Session;
 use crate::sinks::snapshot;
@@ -13,7 +13,7 @@ pub fn run(env: &Env, json: bool, wait: Duration, logs: Vec<String>) -> Result<O
     let zone = Zone::of_host(Clock::start().now());
     let mut session = Session::new(&env.host(), zone);
     let mut events = Vec::new();
-    live::observe(env, env.setup(logs), None, Some(wait), |seen| {
+    live::observe(env, env.setup(logs.clone()), None, Some(wait), |seen| {
         session.apply(&seen, &mut events);
         events.clear();
         Ok(ControlFlow::Continue(()))
@@ -23,6 +23,9 @@ pub fn run(env: &Env, json: bool, wait: Duration, logs: Vec<String>) -> Result<O
         out(&format!("{:#}\n", snapshot::json(&session, zone)))?;
     } else {
         out(&snapshot::text(&session, zone))?;
+    }
+    if name_unread(&session, &logs) {
+        return Ok(Outcome::CannotJudge);
     }
     let bad = session.ledger.open().iter().any(|f| f.severity >= Severity::Error);
     Ok(if bad { Outcome::Findings } else { Outcome::Clean })

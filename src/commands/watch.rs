@@ -1,6 +1,6 @@
 //! `nccl-top watch`: live, without a screen.
 
-use super::{Env, Outcome, Printer, live};
+use super::{Env, Outcome, Printer, live, name_unread};
 use crate::session::Session;
 use crate::time::{Clock, Zone};
 use anyhow::Result;
@@ -13,10 +13,10 @@ pub fn run(env: &Env, json: bool, output: Option<&Path>, duration: Option<Durati
     let mut session = Session::new(&env.host(), zone);
     let mut printer = Printer { json, zone: env.zone(zone), worst: None };
     let mut events = Vec::new();
-    live::observe(env, env.setup(logs), output, duration, |seen| {
+    live::observe(env, env.setup(logs.clone()), output, duration, |seen| {
         session.apply(&seen, &mut events);
         printer.print(&session, &mut events)?;
         Ok(ControlFlow::Continue(()))
     })?;
-    Ok(printer.outcome())
+    Ok(if name_unread(&session, &logs) { Outcome::CannotJudge } else { printer.outcome() })
 }

@@ -33,7 +33,6 @@ pub struct CommRank {
     pub host: Option<String>,
     pub nvml_dev: Option<u32>,
     pub counts: BTreeMap<String, u64>,
-    pub moved_at: Stamp,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -78,7 +77,6 @@ impl Comm {
             if counts != known.counts {
                 moved = true;
                 known.counts = counts;
-                known.moved_at = at;
             }
         }
         let missing: BTreeMap<u32, MissingRank> = seen
@@ -144,10 +142,12 @@ impl Comm {
     }
 }
 
-/// All communicators that a report holds are updated; the others stay as they were.
-pub fn apply_report(comms: &mut BTreeMap<u64, Comm>, at: Stamp, report: &RasReport) {
+/// All communicators that a report holds are updated, up to `most` in all; the others stay as they were.
+pub fn apply_report(comms: &mut BTreeMap<u64, Comm>, at: Stamp, report: &RasReport, most: usize) {
     for seen in &report.comms {
-        // An answer of thousands of communicators is bounded by its size in bytes already.
+        if comms.len() >= most && !comms.contains_key(&seen.hash) {
+            continue;
+        }
         comms.entry(seen.hash).or_default().apply(at, seen);
     }
 }

@@ -4,6 +4,7 @@ use super::process::Process;
 use crate::observe::process::{LogVia, ProcessRole};
 use crate::time::Stamp;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// A training job, as far as this node sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +27,8 @@ pub struct Job {
     pub ended_at: Option<Stamp>,
     /// The launcher began to end the ranks, or was itself told to end.
     pub taking_down_at: Option<Stamp>,
+    /// How long, in ticks of a second, most of its GPUs have worked so far.
+    pub worked: Duration,
     /// The ranks were started anew: what was wrong with the ones before is past.
     pub restarted_at: Option<Stamp>,
 }
@@ -52,7 +55,16 @@ impl Job {
             ended_at: None,
             taking_down_at: None,
             restarted_at: None,
+            worked: Duration::ZERO,
         }
+    }
+
+    /// Its ranks were started anew: nothing that was known of how it goes holds any more.
+    pub fn restart(&mut self, at: Stamp) {
+        self.restarted_at = Some(at);
+        self.taking_down_at = None;
+        self.moved_at = None;
+        self.worked = Duration::ZERO;
     }
 
     pub fn pids(&self) -> impl Iterator<Item = u32> + '_ {

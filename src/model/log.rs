@@ -71,8 +71,6 @@ pub struct Progress {
     pub step_times: Series,
     /// When the step last grew.
     pub last_step_at: Option<Stamp>,
-    /// Distinct steps seen live.
-    pub steps_seen: u64,
     /// Seconds between the arrivals of progress lines, newest last.
     gaps: Series,
     /// Steps have come regularly since then: no pause, no restart.
@@ -102,7 +100,6 @@ impl Default for Progress {
             losses: Series::new(600),
             step_times: Series::new(600),
             last_step_at: None,
-            steps_seen: 0,
             gaps: Series::new(32),
             steady_since: None,
             phase: None,
@@ -122,7 +119,9 @@ impl Progress {
             self.dialect = step.dialect;
         }
         let advanced = step.step.is_some_and(|s| self.step.is_none_or(|before| s > before));
-        let restarted = step.step.is_some_and(|s| self.step.is_some_and(|before| s < before)) && !step.bar;
+        // A bar of the same length that starts again is the next epoch; another one is a validation.
+        let may_restart = !step.bar || (step.total_steps.is_some() && step.total_steps == self.total_steps);
+        let restarted = step.step.is_some_and(|s| self.step.is_some_and(|before| s < before)) && may_restart;
         if let Some(s) = step.step
             && (advanced || restarted)
         {
@@ -168,7 +167,6 @@ impl Progress {
             self.first_step = Some((at, step));
             self.steady_since = Some(at);
         }
-        self.steps_seen += 1;
         if let Some(last) = self.last_step_at
             && at > last
         {
@@ -220,7 +218,8 @@ impl Progress {
 
     /// How long the log may be silent before that means anything.
     pub fn patience(&self) -> Duration {
-        let (median, longest) = self.usual_gap_s().unwrap_or((1.0, 1.0));
+        // Silence says nothing while the usual pace is not known.
+        let Some((median, longest)) = self.usual_gap_s().filter(|_| self.gaps.len() >= 3) else { return Duration::from_secs(60) };
         let step = self.step_time_s.unwrap_or(0.0);
         Duration::from_secs_f64((median * 4.0).max(longest * 1.5).max(step * 4.0).clamp(6.0, 3600.0))
     }

@@ -2,7 +2,7 @@
 
 use super::{Check, Implies, Rule, TickContext, py_spy, rank_words, while_it_holds};
 use crate::findings::{Confidence, Evidence, Found, Severity};
-use crate::judge::{Look, RankLook};
+use crate::judge::{Look, Member, RankLook};
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
 use crate::text::Phase;
@@ -23,13 +23,11 @@ pub const RULE: Rule = Rule {
 };
 
 /// GPUs must have waited this long: after work stops, utilisation and power need up to three seconds to settle.
-const WAITED: Duration = Duration::from_secs(6);
+const WAITED: Duration = Duration::from_secs(8);
 /// Without a second kind of signal more time must pass.
 const WAITED_ALONE: Duration = Duration::from_secs(12);
 /// Before the first steps, ranks wait for downloads, tokenisation and compilation of another: minutes are usual.
 const WAITED_AT_START: Duration = Duration::from_secs(120);
-/// A pause that the log itself names is believed for this long, if nothing else shows it.
-const NAMED_PAUSE: Duration = Duration::from_secs(600);
 
 fn check(ctx: &TickContext, out: &mut Vec<Found>) {
     for (id, look) in ctx.looks {
@@ -63,9 +61,10 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Found> {
     let waiting = look.with(Activity::Waiting, Duration::from_secs(3)).len();
     let named = match culprits.as_slice() {
         [one] if absent.ranks.len() == 1 => one.name(),
+        _ if absent.ranks.is_empty() => "a rank".into(),
         _ => rank_words(&absent.ranks),
     };
-    let verb = if absent.ranks.len() == 1 { "has" } else { "have" };
+    let verb = if absent.ranks.len() <= 1 { "has" } else { "have" };
     let waits = match waiting {
         0 => String::new(),
         1 => "; 1 rank waits".into(),
@@ -92,13 +91,15 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Found> {
 }
 
 /// A checkpoint or an evaluation that the log names, and that has not lasted longer than such things do.
-fn paused_by_name(look: &Look) -> bool {
-    look.phase.is_some_and(|(phase, since)| phase != Phase::DataLoading && look.at.since(since) < NAMED_PAUSE)
+pub(super) fn paused_by_name(look: &Look) -> bool {
+    look.phase.is_some_and(|(phase, _)| phase != Phase::DataLoading)
 }
 
 /// The job has trained: what stops now was moving before.
 pub(crate) fn has_trained(look: &Look) -> bool {
-    look.log.as_ref().and_then(|l| l.step).is_some_and(|s| s >= 3) || look.ras.as_ref().is_some_and(|r| r.operations >= 50)
+    // Operations alone prove nothing: weights are spread with hundreds of broadcasts before the first step.
+    let worked = look.worked >= Duration::from_secs(10);
+    look.log.as_ref().and_then(|l| l.step).is_some_and(|s| s >= 3) || worked && look.ras.as_ref().is_some_and(|r| r.operations >= 50)
 }
 
 /// How long GPUs must have waited before that means something for this job.
@@ -127,24 +128,36 @@ fn by_ras(look: &Look) -> Option<Absent> {
     if look.log.as_ref().is_some_and(|l| l.last_step_at.is_some_and(|at| at > ras.still_since && l.quiet_for < WAITED)) {
         return None;
     }
-    let gap = ras.behind.first().map(|b| b.max - b.have);
-    let mut ranks: Vec<u32> = ras.behind.iter().filter(|b| Some(b.max - b.have) == gap).map(|b| b.rank).collect();
-    ranks.extend(&ras.missing);
-    ranks.sort_unstable();
-    ranks.dedup();
+    let gap = ras.behind.first().map(|b| b.behind.max - b.behind.have);
+    let late = ras.behind.iter().filter(|l| Some(l.behind.max - l.behind.have) == gap).map(|l| &l.who);
+    let members: Vec<&Member> = late.chain(&ras.missing).collect();
     // When most are "behind", the few are not the ones to ask for.
-    if ranks.is_empty() || ranks.len() * 2 > ras.nranks as usize {
+    if members.is_empty() || members.len() * 2 > ras.nranks as usize {
         return None;
     }
-    let what = match ras.behind.first() {
-        Some(b) => format!("{} {} of comm {:x}", b.collective, b.have + 1, ras.hash >> 32),
-        None => format!("comm {:x}: RAS gets no answer from it", ras.hash >> 32),
+    let mut ranks: Vec<u32> = members.iter().filter_map(|m| m.rank).collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    let comm = format!("comm {:08x}", ras.hash >> 32);
+    let first = ras.behind.first().map(|l| &l.behind);
+    let what = match first {
+        Some(b) => format!("{} {} of {comm}", b.collective, b.have + 1),
+        None => format!("{comm}: RAS gets no answer from it"),
     };
-    let mut evidence = vec![match ras.behind.first() {
+    let mut evidence = vec![match first {
         Some(b) => Evidence::of("ras", format!("{} {} of {}, still for {}", b.collective, b.have, b.max, span(ras.still_for))),
-        None => Evidence::of("ras", format!("{} missing, counts still for {}", rank_words(&ras.missing), span(ras.still_for))),
+        None => Evidence::of("ras", format!("{} missing, counts still for {}", members[0].name(ras.hash), span(ras.still_for))),
     }];
     evidence.extend(gpu_evidence(look, &ranks));
+    // What a process on another node does cannot be seen here: it may well be saving a checkpoint.
+    let elsewhere: Vec<&&Member> = members.iter().filter(|m| m.rank.is_none_or(|r| !look.ranks.contains_key(&r))).collect();
+    if let Some(far) = elsewhere.first() {
+        if !look.quiet_log() || ras.still_for < WAITED_AT_START {
+            return None;
+        }
+        let what = format!("{what}; {} is not on this node", far.name(ras.hash));
+        return Some(Absent { ranks, since: ras.still_since, confidence: Confidence::Possible, what, evidence });
+    }
     let agrees = !waiting.is_empty() && !waiting.iter().any(|r| ranks.contains(&r.rank));
     let confidence = if agrees { Confidence::Certain } else { Confidence::Likely };
     let since = waiting.iter().map(|r| r.activity_since).min().map_or(ras.still_since, |at| at.min(ras.still_since));

@@ -1,6 +1,6 @@
 //! Every rank has joined, and nothing moves.
 
-use super::hang_rank_absent::{has_trained, patience};
+use super::hang_rank_absent::{has_trained, patience, paused_by_name};
 use super::{Check, Implies, Rule, TickContext, py_spy, while_it_holds};
 use crate::findings::{Confidence, Evidence, Found, Severity};
 use crate::model::gpu::Activity;
@@ -28,7 +28,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Found>) {
         if alive < 2 || waiting.len() < alive || !look.quiet_log() || !has_trained(look) {
             continue;
         }
-        if alive < look.local_ranks || look.alive().any(|r| r.stopped()) {
+        if alive < look.local_ranks || paused_by_name(look) || look.alive().any(|r| r.stopped() || r.does_io()) {
             continue;
         }
         let (confidence, counts) = match &look.ras {
