@@ -52,7 +52,7 @@ impl Feed {
         for spec in SOURCES {
             let id = SourceId::of(spec.id);
             if spec.live_only && !setup.roots.is_live() {
-                off.push(id);
+                off.push((id, spec.instead.map(|told| told(&setup.roots)).unwrap_or_default()));
                 continue;
             }
             let source = (spec.make)(&mut setup);
@@ -62,10 +62,11 @@ impl Feed {
             // If the system has no thread to give, the source's absence from the list of states says so.
             let _ = std::thread::Builder::new().name(format!("source:{}", spec.id)).stack_size(512 << 10).spawn(move || run.forever());
         }
-        for id in off {
+        for (id, mut bodies) in off {
             let report =
                 SourceReport { state: SourceState::Absent, detail: Some("off: it asks the live system, and --sysroot is given".into()) };
-            let _ = send(Batch { from: id, at: clock.now(), bodies: vec![Body::Source(report)] });
+            bodies.push(Body::Source(report));
+            let _ = send(Batch { from: id, at: clock.now(), bodies });
         }
         Feed { clock, watches, reports: BTreeMap::new(), last: Stamp::default() }
     }

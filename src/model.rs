@@ -229,7 +229,7 @@ impl Model {
         let long_ago = |then: Option<Stamp>| then.is_some_and(|then| at.since(then) > FORGET_AFTER);
         self.jobs.retain(|_, job| !long_ago(job.ended_at));
         let held: BTreeSet<u32> = self.jobs.values().flat_map(|j| j.pids().chain(j.launcher)).collect();
-        self.processes.retain(|pid, p| held.contains(pid) || !p.gone.is_some_and(|g| at.since(g.at) > KEEP_GONE));
+        self.processes.retain(|pid, p| held.contains(pid) || p.gone.is_none_or(|g| at.since(g.at) <= KEEP_GONE));
         self.comms.retain(|_, c| !long_ago(c.answered_at.or(c.init_to).or(c.init_from)));
         self.files.retain(|_, f| f.is_readable() || !long_ago(f.gone_at));
     }

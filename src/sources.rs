@@ -188,37 +188,22 @@ pub struct SourceSpec {
     pub title: &'static str,
     /// Off below `--sysroot`: it asks the live kernel or driver, whatever the root.
     pub live_only: bool,
+    /// What a tree below `--sysroot` tells in its place.
+    pub instead: Option<fn(&Roots) -> Vec<Body>>,
     /// The longest pause between two tries while it has nothing to tell or fails.
     pub retry: Duration,
     pub make: fn(&mut Setup) -> Box<dyn Source>,
 }
 
 /// All sources, in the order in which the sources pane shows them.
+#[rustfmt::skip]
 pub const SOURCES: &[SourceSpec] = &[
-    SourceSpec { id: "nvml", title: "GPUs through NVML", live_only: true, retry: Duration::from_secs(10), make: nvml::make },
-    SourceSpec {
-        id: "procs",
-        title: "ranks and launchers below /proc",
-        live_only: false,
-        retry: Duration::from_secs(3),
-        make: procs::make,
-    },
-    SourceSpec { id: "tail", title: "training and NCCL logs", live_only: false, retry: Duration::from_secs(1), make: tail::make },
-    SourceSpec { id: "ras", title: "NCCL's RAS service", live_only: true, retry: Duration::from_secs(5), make: ras::make },
-    SourceSpec {
-        id: "rdma",
-        title: "RDMA ports below /sys/class/infiniband",
-        live_only: false,
-        retry: Duration::from_secs(10),
-        make: rdma::make,
-    },
-    SourceSpec {
-        id: "netdev",
-        title: "interfaces below /sys/class/net",
-        live_only: false,
-        retry: Duration::from_secs(10),
-        make: netdev::make,
-    },
-    SourceSpec { id: "kmsg", title: "kernel log", live_only: true, retry: Duration::from_secs(60), make: kmsg::make },
-    SourceSpec { id: "host", title: "CPU, memory, /dev/shm and disk", live_only: false, retry: Duration::from_secs(10), make: host::make },
+    SourceSpec { id: "nvml", title: "GPUs through NVML", live_only: true, instead: Some(nvml::from_pci), retry: Duration::from_secs(10), make: nvml::make },
+    SourceSpec { id: "procs", title: "ranks and launchers below /proc", live_only: false, instead: None, retry: Duration::from_secs(3), make: procs::make },
+    SourceSpec { id: "tail", title: "training and NCCL logs", live_only: false, instead: None, retry: Duration::from_secs(1), make: tail::make },
+    SourceSpec { id: "ras", title: "NCCL's RAS service", live_only: true, instead: None, retry: Duration::from_secs(5), make: ras::make },
+    SourceSpec { id: "rdma", title: "RDMA ports below /sys/class/infiniband", live_only: false, instead: None, retry: Duration::from_secs(10), make: rdma::make },
+    SourceSpec { id: "netdev", title: "interfaces below /sys/class/net", live_only: false, instead: None, retry: Duration::from_secs(10), make: netdev::make },
+    SourceSpec { id: "kmsg", title: "kernel log", live_only: true, instead: None, retry: Duration::from_secs(60), make: kmsg::make },
+    SourceSpec { id: "host", title: "CPU, memory, /dev/shm and disk", live_only: false, instead: None, retry: Duration::from_secs(10), make: host::make },
 ];

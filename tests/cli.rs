@@ -162,6 +162,24 @@ fn error_messages_carry_no_control_sequences() {
 }
 
 #[test]
+fn below_a_sysroot_gpus_come_from_the_pci_tree_with_no_reading_invented() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = tree(dir.path());
+    let gpu = dir.path().join("root/sys/bus/pci/devices/0000:0f:00.0");
+    std::fs::create_dir_all(&gpu).unwrap();
+    for (file, text) in [("class", "0x030200\n"), ("vendor", "0x10de\n"), ("device", "0x2335\n"), ("numa_node", "1\n")] {
+        std::fs::write(gpu.join(file), text).unwrap();
+    }
+    let out = nccl_top(dir.path(), &["--sysroot", &root, "snapshot", "--json", "--wait", "600ms"]);
+    let snapshot: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let gpu = &snapshot["gpus"][0];
+    assert_eq!((&gpu["bus_id"], &gpu["numa"]), (&Value::from("0000:0f:00.0"), &Value::from(1)));
+    for unread in ["util_pct", "power_mw", "activity", "mem_total_bytes", "throttle"] {
+        assert_eq!(gpu[unread], Value::Null, "{unread}");
+    }
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_error() {
     let dir = tempfile::tempdir().unwrap();
     let script = format!("{} rules | head -1; exit ${{PIPESTATUS[0]}}", env!("CARGO_BIN_EXE_nccl-top"));

@@ -39,6 +39,11 @@ pub fn make(setup: &mut Setup) -> Box<dyn Source> {
     Box::new(Nvml::new(open, Pace { interval: setup.interval, deadline }, setup.to_procs.clone()))
 }
 
+/// Below `--sysroot` the PCI tree is all there is to tell of GPUs.
+pub fn from_pci(roots: &super::Roots) -> Vec<Body> {
+    gpus_from_pci(roots).into_iter().map(Body::GpuInfo).collect()
+}
+
 /// What a GPU is asked in one go.
 #[derive(Clone, Debug, Default)]
 struct Ask {
