@@ -25,9 +25,12 @@ const LEAST: (u16, u16) = (40, 10);
 
 pub fn draw(frame: &mut Frame, session: &Session, ui: &Ui, theme: &Theme) {
     let area = frame.area();
-    let verdict = verdict_lines(session, theme);
+    let verdict = verdict_lines(session, theme, usize::from(area.width));
     if area.width < LEAST.0 || area.height < LEAST.1 {
-        put(frame, area, 0, &verdict[0]);
+        let style = verdict[0].spans.first().map_or(theme.text, |s| s.style);
+        for (y, part) in (0..area.height).zip(wrap(verdict[0].to_string().trim(), usize::from(area.width))) {
+            put(frame, area, y, &Line::styled(part, style));
+        }
         return;
     }
     put(frame, area, 0, &header(session, ui, theme, area.width));
@@ -135,7 +138,7 @@ fn header(session: &Session, ui: &Ui, theme: &Theme, width: u16) -> Line<'static
 }
 
 /// State, culprit, since, evidence, next step: of every job, the worst first.
-fn verdict_lines(session: &Session, theme: &Theme) -> Vec<Line<'static>> {
+fn verdict_lines(session: &Session, theme: &Theme, width: usize) -> Vec<Line<'static>> {
     let model = &session.model;
     let mut jobs: Vec<_> = session.verdicts.iter().collect();
     let main = session.main_job().map(|(id, _)| id.to_owned());
@@ -163,7 +166,14 @@ fn verdict_lines(session: &Session, theme: &Theme) -> Vec<Line<'static>> {
                 .find(|f| f.rule == *rule && f.found.subject == *subject && f.found.job.as_deref() == Some(*id))
         });
         if let Some(finding) = finding {
-            lines.push(labelled("why", &finding.found.why, theme.text, theme));
+            // Evidence may take a second line; a command is never cut into two.
+            for (i, part) in wrap(&finding.found.why, width.saturating_sub(9)).into_iter().take(2).enumerate() {
+                lines.push(if i == 0 {
+                    labelled("why", &part, theme.text, theme)
+                } else {
+                    Line::styled(format!("        {part}"), theme.text)
+                });
+            }
             if let Some(next) = &finding.found.next {
                 lines.push(labelled("next", next, theme.accent, theme));
             }
@@ -171,6 +181,21 @@ fn verdict_lines(session: &Session, theme: &Theme) -> Vec<Line<'static>> {
     }
     if lines.is_empty() {
         lines.push(Line::from(vec![Span::styled(" ○ IDLE  ", theme.text), Span::styled("no job on this node yet", theme.dim)]));
+    }
+    lines
+}
+
+/// Cuts a text into lines at spaces.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in crate::text::clean::clean(text).split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.width() + 1 + word.width() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
     }
     lines
 }

@@ -8,7 +8,8 @@ use crate::tui::{Ui, theme::Theme};
 use crate::units::{gbytes_per_s, gib};
 use ratatui::text::{Line, Span};
 
-pub const PANE: Pane = Pane { title, least: 2, priority: 1, keeps_end: false, lines };
+/// Eight rows and their head: what a node has, usually.
+pub const PANE: Pane = Pane { title, least: 9, priority: 1, keeps_end: false, lines };
 
 fn title(session: &Session) -> String {
     let gpus = &session.model.gpus;

@@ -1,0 +1,84 @@
+//! What runs often, timed: `cargo bench`. Prints the median of many runs; compare two builds side by side, in one go, on one machine.
+
+use nccl_top::observe::Observation;
+use nccl_top::session::Session;
+use nccl_top::sources::rdma::Rdma;
+use nccl_top::sources::{Roots, Source};
+use nccl_top::tape::Reader;
+use nccl_top::text;
+use nccl_top::tui::theme::Theme;
+use nccl_top::tui::{Ui, overview};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use std::hint::black_box;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+#[path = "../support/mod.rs"]
+mod support;
+
+fn main() {
+    let noise =
+        "vm:2692:2692 [0] NCCL INFO Trees [0] 1/-1/-1->0->-1 [1] 1/-1/-1->0->-1 [2] 1/-1/-1->0->-1 [3] 1/-1/-1->0->-1\n".repeat(8000);
+    let step = "step 329 | loss 1.000193 | step_time 99.6 ms | tokens/s 328,962";
+    per_byte("classify NCCL INFO noise", noise.len(), || {
+        for line in noise.lines() {
+            black_box(text::gate::classify(black_box(line.as_bytes())));
+        }
+    });
+    let mut reader = text::Reader::default();
+    let mut events = Vec::new();
+    per_run("read a step line", || {
+        events.clear();
+        reader.line(black_box(step), &mut events);
+    });
+    let tape = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tapes/hang.jsonl.gz");
+    let mut tape = Reader::open(&tape).expect("the recording");
+    let header = tape.header().clone();
+    let mut seen: Vec<Observation> = Vec::new();
+    while let Some(observation) = tape.read().expect("whole") {
+        seen.push(observation);
+    }
+    per_run("judge 88 s of a hang on 4 GPUs", || {
+        let mut session = Session::of_tape(&header);
+        let mut out = Vec::new();
+        seen.iter().for_each(|o| session.apply(o, &mut out));
+        black_box(out.len());
+    });
+    let mut session = Session::of_tape(&header);
+    seen.iter().for_each(|o| session.apply(o, &mut Vec::new()));
+    let mut terminal = Terminal::new(TestBackend::new(200, 60)).expect("a terminal");
+    let (ui, theme) = (Ui::default(), Theme::new(true));
+    per_run("draw a 200x60 frame", || {
+        terminal.draw(|frame| overview::draw(frame, &session, &ui, &theme)).expect("a frame");
+    });
+    let dir = support::tree::unpack(&["efa-p5"]);
+    let mut rdma = Rdma::new(Roots::below(dir.path()), Duration::from_secs(1));
+    let mut out = Vec::new();
+    per_run("sweep over 32 EFA devices", || {
+        out.clear();
+        rdma.poll(&mut out).expect("a tree");
+    });
+}
+
+fn median(mut run: impl FnMut()) -> Duration {
+    let mut times: Vec<Duration> = (0..51)
+        .map(|_| {
+            let began = Instant::now();
+            run();
+            began.elapsed()
+        })
+        .collect();
+    times.sort();
+    times[times.len() / 2]
+}
+
+#[allow(clippy::print_stdout)]
+fn per_run(what: &str, run: impl FnMut()) {
+    println!("{what:<34} {:>10.1} us", median(run).as_secs_f64() * 1e6);
+}
+
+#[allow(clippy::print_stdout)]
+fn per_byte(what: &str, bytes: usize, run: impl FnMut()) {
+    println!("{what:<34} {:>10.0} MB/s", bytes as f64 / median(run).as_secs_f64() / 1e6);
+}
