@@ -8,6 +8,7 @@ use crate::tape;
 use anyhow::{Context as _, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ enum Message {
 }
 
 /// Observes until a signal comes, `duration` is over, or `each` breaks. Everything is put on the tape before `each` sees it; `each`
-/// also gets the last observation, `End`.
+/// also gets the last observation, `End`. `is_all` says that the recording is all that is wanted: without it there is no point.
 ///
 /// # Errors
 /// If the tape cannot be created or written, or `each` fails.
@@ -31,6 +32,7 @@ pub fn observe(
     env: &Env,
     setup: Setup,
     output: Option<&Path>,
+    is_all: bool,
     duration: Option<Duration>,
     mut each: impl FnMut(Observation) -> Result<ControlFlow<()>>,
 ) -> Result<()> {
@@ -59,20 +61,34 @@ pub fn observe(
             seen.push(feed.end());
         }
         for observation in seen {
-            if let Some(tape) = &mut tape {
-                match tape.write(&observation) {
-                    // Nobody reads the recording any more.
-                    Err(err) if err.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
-                    other => other.with_context(|| writing(output))?,
-                }
+            let written = tape.as_mut().map_or(Ok(()), |tape| tape.write(&observation));
+            if lost(written, output, is_all)? {
+                tape = None;
+                over |= is_all;
             }
             over |= each(observation)?.is_break();
         }
-        if let Some(tape) = tape.as_mut().filter(|_| ticked) {
-            tape.flush().with_context(|| writing(output))?;
+        let flushed = tape.as_mut().filter(|_| ticked).map_or(Ok(()), tape::Writer::flush);
+        if lost(flushed, output, is_all)? {
+            tape = None;
+            over |= is_all;
         }
     }
-    tape.map_or(Ok(()), tape::Writer::finish).with_context(|| writing(output))
+    lost(tape.map_or(Ok(()), tape::Writer::finish), output, is_all).map(drop)
+}
+
+/// Whether the recording ended here: nobody reads it any more, or the disk is full. That ends a command whose purpose it is, and
+/// is only said by one that has more to do.
+fn lost(written: std::io::Result<()>, output: Option<&Path>, is_all: bool) -> Result<bool> {
+    match written {
+        Ok(()) => Ok(false),
+        Err(err) if err.kind() == std::io::ErrorKind::BrokenPipe => Ok(true),
+        Err(err) if is_all => Err(err).with_context(|| writing(output)),
+        Err(err) => {
+            let _ = writeln!(std::io::stderr(), "nccl-top: {}: {}", writing(output), crate::sources::io_words(&err));
+            Ok(true)
+        }
+    }
 }
 
 fn writing(output: Option<&Path>) -> String {

@@ -17,6 +17,6 @@ pub fn run(env: &Env, output: Option<PathBuf>, duration: Option<Duration>, logs:
     if path.as_os_str() != "-" && io::stderr().is_terminal() {
         let _ = writeln!(io::stderr(), "recording to {}; Ctrl-C ends it", path.display());
     }
-    live::observe(env, env.setup(logs), Some(&path), duration, |_| Ok(ControlFlow::Continue(())))?;
+    live::observe(env, env.setup(logs), Some(&path), true, duration, |_| Ok(ControlFlow::Continue(())))?;
     Ok(Outcome::Clean)
 }

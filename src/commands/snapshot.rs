@@ -13,7 +13,7 @@ pub fn run(env: &Env, json: bool, wait: Duration, logs: Vec<String>) -> Result<O
     let zone = Zone::of_host(Clock::start().now());
     let mut session = Session::new(&env.host(), zone);
     let mut events = Vec::new();
-    live::observe(env, env.setup(logs.clone()), None, Some(wait), |seen| {
+    live::observe(env, env.setup(logs.clone()), None, false, Some(wait), |seen| {
         session.apply(&seen, &mut events);
         events.clear();
         Ok(ControlFlow::Continue(()))

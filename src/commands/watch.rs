@@ -13,7 +13,7 @@ pub fn run(env: &Env, json: bool, output: Option<&Path>, duration: Option<Durati
     let mut session = Session::new(&env.host(), zone);
     let mut printer = Printer { json, zone: env.zone(zone), worst: None };
     let mut events = Vec::new();
-    live::observe(env, env.setup(logs.clone()), output, duration, |seen| {
+    live::observe(env, env.setup(logs.clone()), output, false, duration, |seen| {
         session.apply(&seen, &mut events);
         printer.print(&session, &mut events)?;
         Ok(ControlFlow::Continue(()))
