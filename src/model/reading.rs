@@ -1,0 +1,147 @@
+//! What log lines change in the model.
+
+use super::job::{self, Job};
+use super::log::{self, Kept};
+use super::{MAX_COMMS, MAX_PROCESSES, Model, TextSeen};
+use crate::observe::log::Line;
+use crate::text::{TextEvent, What, clean, gate};
+use crate::time::Stamp;
+
+impl Model {
+    /// Reads one log line and applies what it says. Each event is handed to `each` after it was applied, so that rules see the
+    /// model of that very moment, however lines were batched.
+    pub fn apply_line(&mut self, at: Stamp, file: u32, line: &Line, backlog: bool, mut each: impl FnMut(&Model, &TextSeen)) {
+        self.settle();
+        let Some(log) = self.files.get_mut(&file) else { return };
+        log.lines += u64::from(!line.transient);
+        log.last_line_at = Some(at);
+        let class = gate::classify(line.text.as_bytes());
+        let mut events = Vec::new();
+        if class > gate::Class::Noise || log.reader.is_inside() {
+            log.reader.at_line(line.no);
+            log.reader.line(&line.text, &mut events);
+        }
+        let clean = clean::clean(&line.text);
+        if let Some(rank) = events.iter().find_map(|e| e.origin.rank) {
+            self.keep(at, file, line, Some(rank), class, &clean);
+        } else {
+            let rank = events.iter().find_map(|e| e.origin.pid).and_then(|pid| self.rank_of_ns_pid(file, pid));
+            self.keep(at, file, line, rank, class, &clean);
+        }
+        if events.is_empty() {
+            return;
+        }
+        let clean = clean.into_owned();
+        self.apply_events(at, file, &events, (line.no, &clean), backlog, &mut each);
+    }
+
+    /// A second has passed: what the readers of silent files held back, because more of it might have come, is told now.
+    pub fn apply_silence(&mut self, at: Stamp, mut each: impl FnMut(&Model, &TextSeen)) {
+        let silent: Vec<u32> =
+            self.files.iter().filter(|(_, f)| f.reader.is_inside() && f.last_line_at.is_some_and(|l| l < at)).map(|(id, _)| *id).collect();
+        for file in silent {
+            let mut events = Vec::new();
+            if let Some(log) = self.files.get_mut(&file) {
+                log.reader.idle(&mut events);
+            }
+            self.apply_events(at, file, &events, (None, ""), false, &mut each);
+        }
+    }
+
+    pub(super) fn apply_events(
+        &mut self,
+        at: Stamp,
+        file: u32,
+        events: &[TextEvent],
+        (line, text): (Option<u64>, &str),
+        backlog: bool,
+        each: &mut dyn FnMut(&Model, &TextSeen),
+    ) {
+        let job = self.job_of_file(file);
+        for event in events {
+            let rank = event.origin.rank.or_else(|| event.origin.pid.and_then(|pid| self.rank_of_ns_pid(file, pid)));
+            self.apply_event(at, file, event, rank, &job, backlog);
+            let (line, text) = event.said_at.as_ref().map_or((line, text), |s| (s.line, s.text.as_str()));
+            each(self, &TextSeen { at, file, line, text, event, rank, job: job.clone(), backlog });
+        }
+    }
+
+    pub(super) fn keep(&mut self, at: Stamp, file: u32, line: &Line, rank: Option<u32>, class: gate::Class, text: &str) {
+        if text.trim().is_empty() {
+            return;
+        }
+        let was_transient = self.files.get(&file).is_some_and(|f| f.transient);
+        self.logbook.push(Kept { at, file, no: line.no, rank, class, text: text.to_owned() }, was_transient);
+        if let Some(f) = self.files.get_mut(&file) {
+            f.transient = line.transient;
+        }
+    }
+
+    pub(super) fn apply_event(&mut self, at: Stamp, file: u32, event: &TextEvent, rank: Option<u32>, job: &str, backlog: bool) {
+        let modified = self.files.get(&file).and_then(|f| f.info.modified_ns).map(Stamp);
+        // Lines that were there before us were written no later than the file was last changed.
+        let when = if backlog { modified.filter(|m| *m <= at).unwrap_or(at) } else { at };
+        let matters = !matches!(event.what, What::EnvSet { .. } | What::Bootstrap { .. } | What::NcclVersion { .. });
+        if matters && !self.jobs.contains_key(job) {
+            let mut new = Job::new(job.to_owned(), at);
+            new.log_only = true;
+            self.jobs.insert(job.to_owned(), new);
+        }
+        let Some(log) = self.files.get_mut(&file) else { return };
+        match &event.what {
+            What::Step(step) => {
+                log.progress.apply(when, step, backlog);
+                if let Some(job) = self.jobs.get_mut(job) {
+                    job.moved_at = Some(when);
+                }
+            }
+            What::TotalSteps { total } => log.progress.total_steps = Some(*total),
+            What::Phase { phase, begins } => log.progress.phase_said(when, *phase, *begins),
+            What::Done => log.progress.done_at = Some(when),
+            What::Terminating { .. } | What::LauncherSignalled { .. } | What::WorkerFailed { .. } => {
+                if let Some(job) = self.jobs.get_mut(job) {
+                    job.taking_down_at.get_or_insert(when);
+                }
+            }
+            What::RunStart => {
+                if let Some(job) = self.jobs.get_mut(job).filter(|j| j.log_only) {
+                    job.restart(at);
+                }
+                log.progress = log::Progress::default();
+                log.rank_of_pid.clear();
+            }
+            What::Init(init) => {
+                if let Some(pid) = event.origin.pid
+                    && rank.is_none()
+                    && log.rank_of_pid.len() < MAX_PROCESSES
+                {
+                    log.rank_of_pid.insert(pid, init.rank);
+                }
+                if let Some(hash) = init.comm_id
+                    && (self.comms.len() < MAX_COMMS || self.comms.contains_key(&hash))
+                {
+                    let comm = self.comms.entry(hash).or_default();
+                    comm.hash = hash;
+                    comm.nranks = comm.nranks.max(init.nranks);
+                    comm.init_from.get_or_insert(when);
+                    if init.complete {
+                        comm.init_complete.insert(init.rank);
+                        comm.init_to = Some(when);
+                    } else {
+                        comm.init_started.insert(init.rank);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The rank of a process that a line names by the pid of its own namespace.
+    pub(super) fn rank_of_ns_pid(&self, file: u32, pid: u32) -> Option<u32> {
+        let by_process = || {
+            let process = self.processes.values().find(|p| p.info.ns_pid.unwrap_or(p.info.pid) == pid)?;
+            process.env_number(job::RANK_VARS)
+        };
+        by_process().or_else(|| self.files.get(&file)?.rank_of_pid.get(&pid).copied())
+    }
+}
