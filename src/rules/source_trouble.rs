@@ -3,6 +3,7 @@
 use super::{Check, Implies, Rule, TickContext, while_it_holds};
 use crate::findings::{Confidence, Evidence, Found, Role, Severity};
 use crate::observe::SourceState;
+use crate::sources::SOURCES;
 
 pub const RULE: Rule = Rule {
     id: "source-trouble",
@@ -30,7 +31,8 @@ fn check(ctx: &TickContext, out: &mut Vec<Found>) {
         let mut found = Found::new(id, format!("{id} {}: {detail}", view.state.as_str()), view.since);
         found.role = Role::Context;
         found.confidence = Confidence::Certain;
-        found.why = detail.to_owned();
+        let title = SOURCES.iter().find(|s| s.id == id).map_or(id, |s| s.title);
+        found.why = format!("not seen: {title}");
         found.evidence = vec![Evidence::of("source", detail)];
         out.push(found);
     }

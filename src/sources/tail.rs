@@ -25,6 +25,9 @@ use std::time::{Duration, Instant};
 use targets::{Candidate, Targets};
 use wake::Waker;
 
+/// A process that died in the middle of a line will not end it.
+const UNFINISHED: Duration = Duration::from_secs(4);
+
 /// Leaves room below the usual limit of 1024 open files.
 const MOST_FILES: usize = 768;
 /// Bytes that one poll reads in all.
@@ -52,6 +55,7 @@ pub struct Tail {
     targets: Targets,
     whole_logs: bool,
     rescan_every: Duration,
+    unfinished_after: Duration,
     inbox: Option<Receiver<Hint>>,
     input: Option<Input>,
     refused_input: Option<&'static str>,
@@ -80,6 +84,7 @@ impl Tail {
             targets: Targets::new(logs.into_iter().filter(|log| log != "-").collect()),
             whole_logs,
             rescan_every: RESCAN,
+            unfinished_after: Duration::MAX,
             inbox: None,
             input: None,
             refused_input: None,
@@ -102,7 +107,7 @@ impl Tail {
 
     /// All that `setup` asks for, with the threads that it takes.
     pub fn of(setup: &mut Setup) -> Self {
-        let mut tail = Tail::new(setup.logs.clone(), setup.whole_logs).woken();
+        let mut tail = Tail::new(setup.logs.clone(), setup.whole_logs).woken().unfinished_after(UNFINISHED);
         if let Some(inbox) = setup.tail_inbox.take() {
             tail = tail.listening(inbox);
         }
@@ -147,6 +152,12 @@ impl Tail {
         self
     }
 
+    /// A line whose end has not come for that long is told as it is. Without this it waits for its end.
+    pub fn unfinished_after(mut self, pause: Duration) -> Self {
+        self.unfinished_after = pause;
+        self
+    }
+
     /// Nothing more was there to read at the last poll; standard input, if it is read, has ended.
     pub fn is_caught_up(&self) -> bool {
         self.swept.is_some() && !self.is_behind() && self.input.as_ref().is_none_or(Input::has_ended)
@@ -154,8 +165,8 @@ impl Tail {
 
     /// Tells the unfinished last lines. For when there will be no further poll.
     pub fn finish(&mut self, out: &mut Vec<Body>) {
-        let Tail { known, chunk, sift, .. } = self;
-        let mut desk = Desk { known, chunk, sift, out };
+        let Tail { known, chunk, sift, unfinished_after, .. } = self;
+        let mut desk = Desk { known, chunk, sift, out, unfinished_after: *unfinished_after };
         self.files.values_mut().for_each(|file| file.finish(&mut desk));
         if let Some(input) = &mut self.input {
             input.finish(&mut self.sift, out);
@@ -241,8 +252,8 @@ impl Tail {
                 self.files.keys().copied().collect()
             }
         };
-        let Tail { known, chunk, sift, files, .. } = self;
-        let mut desk = Desk { known, chunk, sift, out };
+        let Tail { known, chunk, sift, files, unfinished_after, .. } = self;
+        let mut desk = Desk { known, chunk, sift, out, unfinished_after: *unfinished_after };
         let coming: Vec<u64> = ids.iter().map(|id| files.get_mut(id).map_or(0, |file| file.look(&mut desk))).collect();
         for (id, share) in ids.iter().zip(shares(&coming, BYTES_PER_POLL)) {
             let Some(file) = files.get_mut(id) else { continue };

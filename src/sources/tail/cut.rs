@@ -129,6 +129,14 @@ impl Cutter {
         }
     }
 
+    /// Nothing has come for a while, and perhaps nothing will: tells the unfinished piece as one that may be overwritten. What comes
+    /// later is another piece of the same line.
+    pub fn give_up_waiting(&mut self, sink: &mut impl FnMut(Piece<'_>)) {
+        if !self.returned && !is_blank(&self.kept) {
+            self.end(End::Return, None, sink);
+        }
+    }
+
     /// There will be no more bytes: tells the unfinished piece.
     pub fn finish(&mut self, sink: &mut impl FnMut(Piece<'_>)) {
         let end = if self.returned || self.began == Began::Return { End::Return } else { End::Line };
@@ -290,6 +298,17 @@ mod tests {
         cutter.feed(b"\r20%", &mut tell(&mut out));
         cutter.glimpse(|_| false, &mut tell(&mut out));
         assert_eq!(out, [bar("10%", 1, 1), bar("20%", 5, 1)]);
+    }
+
+    #[test]
+    fn a_line_whose_end_does_not_come_is_told_once_and_its_rest_later() {
+        let mut cutter = Cutter::at_line(0, Some(1));
+        let mut told = Vec::new();
+        cutter.feed(b"ValueError: b", &mut tell(&mut told));
+        cutter.give_up_waiting(&mut tell(&mut told));
+        cutter.give_up_waiting(&mut tell(&mut told));
+        cutter.feed(b"ad\nnext\n", &mut tell(&mut told));
+        assert_eq!(told, [bar("ValueError: b", 0, 1), line("ad", 13, 1), line("next", 16, 2)]);
     }
 
     #[test]

@@ -74,6 +74,8 @@ pub(super) struct Desk<'a> {
     pub chunk: &'a mut Chunk,
     pub sift: &'a mut Sift,
     pub out: &'a mut Vec<Body>,
+    /// How long a line may wait for its end.
+    pub unfinished_after: Duration,
 }
 
 pub(super) struct Followed {
@@ -160,6 +162,9 @@ impl Followed {
     pub fn settle(&mut self, desk: &mut Desk<'_>) -> bool {
         let Some(open) = &mut self.open else { return false };
         if self.leads_to == Path::Same {
+            if open.coming() == 0 {
+                open.give_up_waiting(self.id, desk.unfinished_after, desk.sift, desk.out);
+            }
             return open.coming() > 0;
         }
         // It may have been written to until just before it was renamed.

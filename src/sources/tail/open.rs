@@ -7,6 +7,7 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Of a big file these parts are read: its head, because that is where the bring-up is told, and its end.
 const HEAD_BYTES: u64 = 1 << 20;
@@ -69,6 +70,8 @@ pub(super) struct Opened {
     /// From where to where the middle is left out.
     jump: Option<(u64, u64)>,
     backlog_until: u64,
+    /// When bytes last came.
+    read_at: Instant,
 }
 
 impl Opened {
@@ -93,6 +96,7 @@ impl Opened {
             mark: Vec::new(),
             jump,
             backlog_until: if start == Start::Fresh { 0 } else { size },
+            read_at: Instant::now(),
         })
     }
 
@@ -184,6 +188,17 @@ impl Opened {
         self.cutter = Cutter::at_line(self.offset, Some(1));
     }
 
+    /// Tells a line whose end has not come for that long.
+    pub fn give_up_waiting(&mut self, file: u32, after: Duration, sift: &mut Sift, out: &mut Vec<Body>) {
+        if self.cutter.unfinished().is_empty() || self.read_at.elapsed() < after {
+            return;
+        }
+        sift.begin(0);
+        let backlog = self.offset <= self.backlog_until;
+        self.cutter.give_up_waiting(&mut |piece| sift.take(piece));
+        out.extend(sift.finish(file, backlog).map(Body::Lines));
+    }
+
     /// Tells the unfinished line: the file is given up.
     pub fn finish(&mut self, file: u32, sift: &mut Sift, out: &mut Vec<Body>) {
         sift.begin(0);
@@ -232,6 +247,7 @@ impl Opened {
                 break;
             }
             self.cutter.feed(new, &mut |piece| sift.take(piece));
+            self.read_at = Instant::now();
             self.offset += new.len() as u64;
             remember(&mut self.mark, new);
             before = 0;
