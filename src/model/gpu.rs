@@ -57,8 +57,8 @@ pub struct Gpu {
     pub power_w: Series,
 }
 
-/// Longer than the pause between two readings while nothing changes.
-const GPM_HOLDS: Duration = Duration::from_secs(12);
+/// Longer than the pause between two readings while nothing changes, or no kernel runs.
+const GPM_HOLDS: Duration = Duration::from_secs(40);
 
 /// Reasons that mean hardware or heat, not the power budget: HW slowdown, SW thermal, HW thermal, HW power brake.
 pub const THROTTLE_BITS: u64 = 0x8 | 0x20 | 0x40 | 0x80;

@@ -145,7 +145,9 @@ struct GpmPace {
 }
 
 impl GpmPace {
-    const SELDOM: Duration = Duration::from_secs(5);
+    const SELDOM: Duration = Duration::from_secs(8);
+    /// With no kernel resident all of GPM is 0, until utilisation says otherwise.
+    const WHILE_IDLE: u32 = 4;
     /// The first reading after a change still holds time from before it.
     const HOT: u32 = 3;
 
@@ -164,7 +166,8 @@ impl GpmPace {
             self.hot = Self::HOT;
         }
         self.since += 1;
-        let due = self.hot > 0 || self.since >= self.seldom;
+        let seldom = if now.0 == 0 { self.seldom * Self::WHILE_IDLE } else { self.seldom };
+        let due = self.hot > 0 || self.since >= seldom;
         if due {
             self.last = Some(now);
             self.since = 0;
@@ -593,10 +596,10 @@ mod tests {
         };
         let mut pace = GpmPace::new(0, Duration::from_secs(1));
         let mut due = |s: &GpuSample, polls: u32| (0..polls).map(|_| if pace.is_due(s) { '#' } else { '.' }).collect::<String>();
-        assert_eq!(due(&sample(99, 40, 690), 18), "###....#....#....#");
-        assert_eq!(due(&sample(100, 0, 255), 10), "###....#..", "a hang: memory stands still, power falls");
-        assert_eq!(due(&sample(100, 0, 262), 3), "..#", "noise is no change");
-        assert_eq!(due(&sample(0, 0, 121), 4), "###.");
+        assert_eq!(due(&sample(99, 40, 690), 19), "###.......#.......#");
+        assert_eq!(due(&sample(100, 0, 255), 13), "###.......#..", "a hang: memory stands still, power falls");
+        assert_eq!(due(&sample(100, 0, 262), 6), ".....#", "noise is no change");
+        assert_eq!(due(&sample(0, 0, 121), 36), format!("###{}#.", ".".repeat(31)), "nothing runs");
     }
 
     #[test]
