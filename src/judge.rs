@@ -33,8 +33,6 @@ pub struct Look {
     pub phase: Option<(Phase, Stamp)>,
     /// How long its GPUs have worked so far.
     pub worked: Duration,
-    /// Something moves right now: a working GPU, a step, a count.
-    pub moving: bool,
     /// When something was last seen to move.
     pub moved_at: Option<Stamp>,
 }
@@ -46,7 +44,6 @@ pub struct RankLook {
     pub gpu: Option<u32>,
     pub activity: Activity,
     pub activity_since: Stamp,
-    pub util_pct: Option<u32>,
     pub state: Option<char>,
     pub state_since: Stamp,
     /// `None` where /proc/PID/io may not be read.
@@ -167,6 +164,7 @@ impl Look {
         });
         let ras = ras_look(model, now, job);
         let phase = model.phase_of(&job.id).filter(|(_, since)| now.since(*since) < NAMED_PAUSE);
+        // A working GPU, a step, a count.
         let moving = ranks.values().any(|r| r.activity == Activity::Working && r.alive())
             || log.as_ref().is_some_and(|l| l.last_step_at.is_some() && l.quiet_for < Duration::from_secs(2))
             || ras.as_ref().is_some_and(|r| r.still_for.is_zero() && r.age < Duration::from_secs(3) && r.operations > 0);
@@ -179,7 +177,6 @@ impl Look {
             ras,
             phase,
             worked: job.worked,
-            moving,
             moved_at,
         }
     }
@@ -215,7 +212,6 @@ fn rank_look(model: &Model, now: Stamp, rank: u32, process: &Process) -> RankLoo
         gpu,
         activity: seen.map_or(Activity::Unknown, |g| g.activity),
         activity_since: seen.map_or(now, |g| g.activity_since),
-        util_pct: seen.and_then(|g| g.sample.util_pct),
         state: process.sample.state,
         state_since: process.state_since,
         io_bytes_per_s: process.io_bytes_per_s(now, IO_WINDOW),

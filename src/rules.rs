@@ -20,7 +20,7 @@ mod source_trouble;
 mod stale_process;
 mod straggler;
 
-use crate::findings::{Found, Ledger, Life, Severity};
+use crate::findings::{Confidence, Found, Ledger, Life, Role, Severity};
 use crate::judge::Look;
 use crate::model::{Model, TextSeen};
 use std::collections::BTreeMap;
@@ -147,6 +147,19 @@ impl TextContext<'_> {
         found
     }
 
+    /// A failure that one rank tells first and the others repeat: they are counted, not opened.
+    pub fn first_of_its_kind(&self, rule: &str, text: &str, next: &str) -> Found {
+        let who = self.seen.rank.map_or(String::new(), |r| format!("{}: ", rank_words(&[r])));
+        let mut found = self.found("first", format!("{who}{}", first_sentences(text)));
+        found.confidence = Confidence::Certain;
+        found.why = "the first of its kind in this run; later ones of other ranks are counted, not opened".into();
+        found.next = Some(next.into());
+        if self.follows_a_root(rule) {
+            found.role = Role::Cascade;
+        }
+        found
+    }
+
     pub fn gpu_of_rank(&self, rank: u32) -> Option<u32> {
         let pid = self.model.jobs.get(&self.seen.job)?.ranks.get(&rank)?;
         self.model.gpu_of_pid(*pid)
@@ -157,7 +170,7 @@ impl TextContext<'_> {
         self.ledger.open().iter().any(|f| {
             f.rule != rule
                 && f.severity >= Severity::Error
-                && f.found.role == crate::findings::Role::Root
+                && f.found.role == Role::Root
                 && f.found.job.as_deref() == Some(&self.seen.job)
                 && self::rule(f.rule).is_some_and(|r| r.implies == Implies::Failed)
         })

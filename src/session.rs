@@ -209,10 +209,6 @@ impl Session {
         self.verdicts.iter().max_by_key(|(id, v)| (running(id), v.state, first_seen(id))).map(|(id, v)| (id.as_str(), v))
     }
 
-    pub fn look(&self, job: &str) -> Option<&Look> {
-        self.looks.get(job)
-    }
-
     /// The state of the node: that of its main job.
     pub fn state(&self) -> (State, String) {
         self.main_job().map_or((State::Idle, "no job on this node".into()), |(_, v)| (v.state, v.summary.clone()))

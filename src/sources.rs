@@ -108,11 +108,6 @@ impl Roots {
         let path = path.as_ref();
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
-
-    /// The opposite: `/sys/class/net` for what lies below the root.
-    pub fn strip<'a>(&self, path: &'a Path) -> &'a Path {
-        path.strip_prefix(&self.root).unwrap_or(path)
-    }
 }
 
 /// A hint from one source to another: "these files are logs of a job". Lossy on purpose; what matters is said again at every scan.

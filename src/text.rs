@@ -338,9 +338,16 @@ impl Reader {
         self.torch.at_line(no);
     }
 
-    /// Puts what `line` says into `out`. `line` is one physical line without its end, as it came; it may hold several records.
+    /// Puts what `line` says into `out`, if it is worth a look. `line` is one physical line without its end, as it came; it may hold
+    /// several records.
     pub fn line(&mut self, line: &str, out: &mut Vec<TextEvent>) {
-        let class = if self.torch.is_idle() { gate::classify(line.as_bytes()) } else { gate::Class::Alarm };
+        self.read(line, gate::classify(line.as_bytes()), out);
+    }
+
+    /// Like [`Reader::line`], for a caller that has asked the gate already.
+    pub fn read(&mut self, line: &str, class: gate::Class, out: &mut Vec<TextEvent>) {
+        // Lines that belong to a record that has begun may look like anything.
+        let class = if self.is_inside() { gate::Class::Alarm } else { class };
         if class == gate::Class::Noise {
             return;
         }

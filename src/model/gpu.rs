@@ -209,12 +209,6 @@ impl Gpu {
         self.sampled_at.is_some_and(|at| now.since(at) <= allowed)
     }
 
-    /// Share of memory in use, 0 to 1.
-    pub fn mem_share(&self) -> Option<f64> {
-        let total = self.mem_total_bytes()?;
-        (total > 0).then(|| self.sample.mem_used_bytes.map(|used| used as f64 / total as f64)).flatten()
-    }
-
     pub fn mem_total_bytes(&self) -> Option<u64> {
         self.sample.mem_total_bytes.or(self.info.mem_total_bytes)
     }

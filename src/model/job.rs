@@ -76,9 +76,7 @@ impl Job {
     }
 }
 
-/// The name under which a process's job is known, told from its environment and its parent.
-///
-/// `ancestors` are the launchers above it, nearest first.
+/// The name under which a process's job is known, told from its environment and the launcher above it.
 pub fn job_id(process: &Process, launcher: Option<u32>) -> String {
     if let Some(job) = process.env("SLURM_JOB_ID").or_else(|| process.env("SLURM_JOBID")) {
         return match process.env("SLURM_STEP_ID") {

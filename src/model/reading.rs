@@ -17,17 +17,12 @@ impl Model {
         log.last_line_at = Some(at);
         let class = gate::classify(line.text.as_bytes());
         let mut events = Vec::new();
-        if class > gate::Class::Noise || log.reader.is_inside() {
-            log.reader.at_line(line.no);
-            log.reader.line(&line.text, &mut events);
-        }
+        log.reader.at_line(line.no);
+        log.reader.read(&line.text, class, &mut events);
         let clean = clean::clean(&line.text);
-        if let Some(rank) = events.iter().find_map(|e| e.origin.rank) {
-            self.keep(at, file, line, Some(rank), class, &clean);
-        } else {
-            let rank = events.iter().find_map(|e| e.origin.pid).and_then(|pid| self.rank_of_ns_pid(file, pid));
-            self.keep(at, file, line, rank, class, &clean);
-        }
+        let by_pid = || events.iter().find_map(|e| e.origin.pid).and_then(|pid| self.rank_of_ns_pid(file, pid));
+        let rank = events.iter().find_map(|e| e.origin.rank).or_else(by_pid);
+        self.keep(at, file, line, rank, class, &clean);
         if events.is_empty() {
             return;
         }

@@ -1,7 +1,7 @@
 //! A GPU ran out of memory.
 
-use super::{Check, Implies, ONCE, Rule, TextContext, first_sentences, rank_words};
-use crate::findings::{Confidence, Found, Role, Severity};
+use super::{Check, Implies, ONCE, Rule, TextContext};
+use crate::findings::{Found, Severity};
 use crate::text::What;
 
 pub const RULE: Rule = Rule {
@@ -17,13 +17,5 @@ pub const RULE: Rule = Rule {
 
 fn check(ctx: &TextContext, out: &mut Vec<Found>) {
     let What::CudaOom { text, .. } = &ctx.seen.event.what else { return };
-    let who = ctx.seen.rank.map_or(String::new(), |r| format!("{}: ", rank_words(&[r])));
-    let mut found = ctx.found("first", format!("{who}{}", first_sentences(text)));
-    found.confidence = Confidence::Certain;
-    found.why = "the first of its kind in this run; later ones of other ranks are counted, not opened".into();
-    found.next = Some("nvidia-smi --query-compute-apps=pid,used_memory --format=csv".into());
-    if ctx.follows_a_root(RULE.id) {
-        found.role = Role::Cascade;
-    }
-    out.push(found);
+    out.push(ctx.first_of_its_kind(RULE.id, text, "nvidia-smi --query-compute-apps=pid,used_memory --format=csv"));
 }
