@@ -1,9 +1,11 @@
-//! Jobs that come, go, fail, start again and run side by side.
+//! Jobs that come, go, fail, start again and run side by side; and the rules that no recording shows.
 
-use nccl_top::findings::Change;
+use nccl_top::findings::{Change, Severity};
+use nccl_top::observe::gpu::{GpuProcess, GpuProcesses, GpuSample, GpuTrouble, GpuTroubleKind};
 use nccl_top::observe::log::{Line, Lines, LogFileInfo};
-use nccl_top::observe::process::{LogVia, ProcessGone, ProcessInfo, ProcessLog, ProcessRole};
-use nccl_top::observe::{Body, Observation, SourceId};
+use nccl_top::observe::port::{PortInfo, PortKind, PortSample};
+use nccl_top::observe::process::{LogVia, ProcessGone, ProcessInfo, ProcessLog, ProcessRole, ProcessSample};
+use nccl_top::observe::{Body, Observation, SourceId, SourceReport, SourceState};
 use nccl_top::session::{Event, Session};
 use nccl_top::time::{Stamp, Zone};
 use nccl_top::verdict::State;
@@ -217,4 +219,103 @@ fn an_exception_that_the_job_survives_does_not_make_it_failed_for_good() {
         node.line(1, &format!("step {step} | loss 2.5")).after(1);
     }
     assert_eq!(node.state("100"), State::Training);
+}
+
+fn gpu(node: &mut Node, sample: GpuSample) {
+    node.sees("nvml", Body::Gpus { gpus: vec![sample] }).after(1);
+}
+
+fn opened(node: &Node, rule: &str) -> Option<nccl_top::findings::Finding> {
+    node.events.iter().find_map(|(_, e)| match e {
+        Event::Finding(Change::Opened(f)) if f.rule == rule => Some((**f).clone()),
+        _ => None,
+    })
+}
+
+#[test]
+fn heat_that_lasts_is_told_the_power_cap_is_not() {
+    let mut node = Node::new();
+    let sample = |bits| GpuSample { index: 6, throttle_bits: Some(bits), temp_c: Some(91), ..Default::default() };
+    (0..30).for_each(|_| gpu(&mut node, sample(0x4)));
+    assert_eq!(node.open(), []);
+    (0..8).for_each(|_| gpu(&mut node, sample(0x40)));
+    assert_eq!(node.open(), [], "not before ten seconds");
+    (0..5).for_each(|_| gpu(&mut node, sample(0x40)));
+    let found = opened(&node, "gpu-throttled").expect("told").found;
+    assert_eq!((found.gpus, found.summary.as_str()), (vec![6], "GPU 6: HW thermal slowdown, 91 °C"));
+    (0..20).for_each(|_| gpu(&mut node, sample(0)));
+    assert_eq!(node.open(), [], "and cleared when it is over");
+}
+
+#[test]
+fn a_gpu_that_does_not_answer_is_an_error_and_a_lost_one_critical() {
+    for (kind, severity) in [(GpuTroubleKind::NotAnswering, Severity::Error), (GpuTroubleKind::Lost, Severity::Critical)] {
+        let mut node = Node::new();
+        let trouble = GpuTrouble { kind, detail: "nvmlDeviceGetUtilizationRates has not returned for 2 s".into() };
+        (0..5).for_each(|_| gpu(&mut node, GpuSample { index: 2, trouble: Some(trouble.clone()), ..Default::default() }));
+        let finding = opened(&node, "gpu-not-answering").expect("told");
+        assert_eq!((finding.severity, finding.found.gpus.as_slice()), (severity, &[2][..]));
+        (0..8).for_each(|_| gpu(&mut node, GpuSample { index: 2, util_pct: Some(0), ..Default::default() }));
+        assert_eq!(node.open(), []);
+    }
+}
+
+#[test]
+fn a_port_that_goes_down_is_told_one_that_never_was_up_is_not() {
+    let mut node = Node::new();
+    let state = |node: &mut Node, first: &str| {
+        let port =
+            |device: &str, state: &str| PortSample { device: device.into(), port: 1, state: Some(state.into()), ..Default::default() };
+        node.sees("rdma", Body::Ports { ports: vec![port("mlx5_0", first), port("mlx5_9", "DOWN")] }).after(1);
+    };
+    for device in ["mlx5_0", "mlx5_9"] {
+        node.sees("rdma", Body::PortInfo(PortInfo { device: device.into(), port: 1, kind: PortKind::Infiniband, ..Default::default() }));
+    }
+    (0..5).for_each(|_| state(&mut node, "ACTIVE"));
+    assert_eq!(node.open(), []);
+    (0..4).for_each(|_| state(&mut node, "INIT"));
+    assert_eq!(opened(&node, "nic-down").expect("told").found.ports, ["mlx5_0/1"]);
+    (0..5).for_each(|_| state(&mut node, "ACTIVE"));
+    assert_eq!(node.open(), []);
+}
+
+#[test]
+fn a_leftover_on_a_gpu_is_named_and_the_running_job_is_not_blamed() {
+    let mut node = Node::new();
+    node.rank(1, 50, 1, 3);
+    let samples = |node: &mut Node| {
+        let sample = |pid, state| ProcessSample { pid, state: Some(state), ..Default::default() };
+        node.sees("procs", Body::Processes { processes: vec![sample(50, 'T'), sample(101, 'S'), sample(102, 'S')] });
+        let gpu = GpuProcesses { index: 4, processes: vec![GpuProcess { pid: 50, mem_bytes: Some(5 << 30) }] };
+        node.sees("nvml", Body::GpuProcesses { gpus: vec![gpu] }).after(1);
+    };
+    two_ranks(&mut node, 100, 7);
+    node.log(1, 7, "/l/7");
+    for step in 0..12 {
+        node.line(1, &format!("step {step} | loss 2.5"));
+        samples(&mut node);
+    }
+    let found = opened(&node, "stale-process").expect("told").found;
+    assert_eq!((found.gpus, found.next.as_deref()), (vec![4], Some("kill -9 50")));
+    assert_eq!(node.state("100"), State::Training);
+    assert!(opened(&node, "rank-stopped").is_none(), "the leftover is no rank of the running job");
+}
+
+#[test]
+fn the_ranks_that_report_a_timeout_are_not_its_culprits() {
+    let mut node = Node::new();
+    two_ranks(&mut node, 100, 7);
+    node.log(1, 7, "/l/7");
+    node.line(1, "[rank0]:[E1121 00:04:23.008941232 ProcessGroupNCCL.cpp:688] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=236, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=20000) ran for 20063 milliseconds before timing out.");
+    let found = opened(&node, "collective-timeout").expect("told").found;
+    assert_eq!((found.ranks.as_slice(), found.summary.as_str()), (&[][..], "ALLREDUCE 236 timed out after 20 s; rank 0 reported it first"));
+    assert_eq!(node.state("100"), State::Failed);
+}
+
+#[test]
+fn a_source_that_may_not_read_is_told_with_its_reason() {
+    let mut node = Node::new();
+    let report = SourceReport { state: SourceState::Denied, detail: Some("/dev/kmsg: operation not permitted".into()) };
+    node.sees("kmsg", Body::Source(report)).after(5);
+    assert!(opened(&node, "source-trouble").expect("told").found.summary.contains("/dev/kmsg: operation not permitted"));
 }
