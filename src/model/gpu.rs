@@ -1,6 +1,6 @@
 //! A GPU, and what it is doing: not its "utilisation", which reads 100 % for one that waits.
 
-use super::series::{Series, rate};
+use super::series::{Series, Trend, rate};
 use crate::observe::gpu::{Gpm, GpuHealth, GpuInfo, GpuProcess, GpuSample, GpuTrouble};
 use crate::time::Stamp;
 use std::time::Duration;
@@ -52,13 +52,19 @@ pub struct Gpu {
     pub trouble: Option<(Stamp, GpuTrouble)>,
     /// Clock event reasons that hold a GPU back, since when.
     pub throttled: Option<(Stamp, u64)>,
+    /// To judge by.
     pub util_pct: Series,
-    pub sm_pct: Series,
-    pub power_w: Series,
+    pub util_trend: Trend,
+    /// SMs active, %: only from GPM, at the moments when it was read; each reading stands for up to [`GPM_HOLDS`].
+    pub sm_trend: Trend,
+    /// W
+    pub power_trend: Trend,
+    /// Both directions, bytes/s; from GPM like [`Gpu::sm_trend`], else from field differences of every sample.
+    pub nvlink_trend: Trend,
 }
 
 /// Longer than the pause between two readings while nothing changes, or no kernel runs.
-const GPM_HOLDS: Duration = Duration::from_secs(40);
+pub const GPM_HOLDS: Duration = Duration::from_secs(40);
 
 /// Reasons that mean hardware or heat, not the power budget: HW slowdown, SW thermal, HW thermal, HW power brake.
 pub const THROTTLE_BITS: u64 = 0x8 | 0x20 | 0x40 | 0x80;
@@ -98,8 +104,10 @@ impl Gpu {
             trouble: None,
             throttled: None,
             util_pct: Series::new(600),
-            sm_pct: Series::new(600),
-            power_w: Series::new(600),
+            util_trend: Trend::default(),
+            sm_trend: Trend::default(),
+            power_trend: Trend::default(),
+            nvlink_trend: Trend::default(),
         }
     }
 
@@ -119,13 +127,20 @@ impl Gpu {
         self.trouble = sample.trouble.clone().map(|t| (self.trouble.as_ref().map_or(at, |(since, _)| *since), t));
         let bits = sample.throttle_bits.unwrap_or(0) & THROTTLE_BITS;
         self.throttled = (bits != 0).then(|| (self.throttled.map_or(at, |(since, _)| since), bits));
-        for (series, value) in [
-            (&mut self.util_pct, sample.util_pct.map(f64::from)),
-            (&mut self.sm_pct, sample.gpm.and_then(|g| g.sm_active_pct).map(f64::from)),
-            (&mut self.power_w, sample.power_mw.map(|mw| mw as f64 / 1e3)),
+        let util = sample.util_pct.map(f64::from);
+        if let Some(util) = util {
+            self.util_pct.push(at, util);
+        }
+        // A reading that only holds is not sampled anew.
+        let link_is_read = sample.gpm.is_some() || gpm.nvlink_tx_bytes_per_s.is_none();
+        for (trend, value) in [
+            (&mut self.util_trend, util),
+            (&mut self.sm_trend, sample.gpm.and_then(|g| g.sm_active_pct).map(f64::from)),
+            (&mut self.power_trend, sample.power_mw.map(|mw| mw as f64 / 1e3)),
+            (&mut self.nvlink_trend, tx.zip(rx).filter(|_| link_is_read).map(|(tx, rx)| tx + rx)),
         ] {
             if let Some(value) = value {
-                series.push(at, value);
+                trend.push(at, value);
             }
         }
         self.every = self.sampled_at.map_or(self.every, |before| at.since(before));
@@ -272,5 +287,21 @@ mod tests {
         assert_eq!(look(&mut gpu, 4, 0, 0, 60, 1 << 20), Activity::Idle);
         assert_eq!(look(&mut gpu, 5, 0, 0, 60, 0).as_str(), Some("idle"));
         assert_eq!(gpu.nvlink_tx_bytes_per_s, None, "the driver was reloaded");
+        let trend = |t: &Trend| t.iter().map(|(at, v)| (at.0 / 1_000_000_000, v)).collect::<Vec<_>>();
+        assert_eq!(trend(&gpu.nvlink_trend), [(2, 0.0), (3, 2_147_483_648.0), (4, 0.0)]);
+        assert_eq!(trend(&gpu.power_trend)[0], (1, 350.0));
+        assert!(gpu.sm_trend.is_empty(), "only GPM tells");
+    }
+
+    #[test]
+    fn a_gpm_reading_that_holds_is_drawn_once() {
+        let mut gpu = Gpu::new(0);
+        let gpm =
+            Gpm { sm_active_pct: Some(80.0), nvlink_tx_bytes_per_s: Some(1e9), nvlink_rx_bytes_per_s: Some(2e9), ..Default::default() };
+        for s in 0..3 {
+            gpu.apply(Stamp(s * 1_000_000_000), &GpuSample { gpm: (s == 0).then_some(gpm), util_pct: Some(9), ..Default::default() });
+        }
+        let seen = [&gpu.sm_trend, &gpu.nvlink_trend, &gpu.util_trend].map(|t| (t.iter().count(), t.last()));
+        assert_eq!(seen, [(1, Some(80.0)), (1, Some(3e9)), (3, Some(9.0))]);
     }
 }

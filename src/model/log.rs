@@ -1,6 +1,6 @@
 //! Log files, the lines kept for the screen, and the progress that the lines tell.
 
-use super::series::Series;
+use super::series::{Series, Trend};
 use crate::observe::log::{LogFileInfo, LogFileState};
 use crate::text::{Dialect, Phase, Reader, Step};
 use crate::time::Stamp;
@@ -67,8 +67,14 @@ pub struct Progress {
     pub throughput_unit: Option<&'static str>,
     /// As the line says, else from arrival times of steps.
     pub step_time_s: Option<f64>,
-    pub losses: Series,
+    /// To judge by, seconds.
     pub step_times: Series,
+    /// To draw: of lines seen as they came, because when older ones were written is not known.
+    pub losses: Trend,
+    /// Seconds.
+    pub step_trend: Trend,
+    /// In [`Progress::throughput_unit`].
+    pub throughput_trend: Trend,
     /// When the step last grew.
     pub last_step_at: Option<Stamp>,
     /// Seconds between the arrivals of progress lines, newest last.
@@ -76,13 +82,19 @@ pub struct Progress {
     /// Steps have come regularly since then: no pause, no restart.
     pub steady_since: Option<Stamp>,
     phase: Option<(Phase, Stamp)>,
+    /// Named pauses that are over, with begin and end, the newest [`MAX_PHASES`].
+    pub phases: VecDeque<(Phase, Stamp, Stamp)>,
     pub done_at: Option<Stamp>,
     /// Losses in a row that are not finite.
     pub bad_losses: u32,
+    /// Steps that overflowed in fp16 and were left out.
+    pub skipped_steps: u64,
     first_step: Option<(Stamp, u64)>,
     /// Lines carry the step time themselves.
     told_step_time: bool,
 }
+
+const MAX_PHASES: usize = 32;
 
 impl Default for Progress {
     fn default() -> Self {
@@ -97,14 +109,18 @@ impl Default for Progress {
             throughput: None,
             throughput_unit: None,
             step_time_s: None,
-            losses: Series::new(600),
             step_times: Series::new(600),
+            losses: Trend::default(),
+            step_trend: Trend::default(),
+            throughput_trend: Trend::default(),
             last_step_at: None,
             gaps: Series::new(32),
             steady_since: None,
             phase: None,
+            phases: VecDeque::new(),
             done_at: None,
             bad_losses: 0,
+            skipped_steps: 0,
             first_step: None,
             told_step_time: false,
         }
@@ -130,24 +146,27 @@ impl Progress {
             }
             self.step = Some(s);
             self.last_step_at = Some(at);
-            self.phase = None;
+            self.end_phase(at);
             self.done_at = None;
         } else if step.step.is_none() && step.loss.is_some() {
             // HF's dictionary has no step, but it is a sign of life.
             self.last_step_at = Some(at);
-            self.phase = None;
+            self.end_phase(at);
         }
         self.total_steps = step.total_steps.or(self.total_steps);
         self.epoch = step.epoch.or(self.epoch);
         self.grad_norm = step.grad_norm.or(self.grad_norm);
         self.learning_rate = step.learning_rate.or(self.learning_rate);
-        if step.throughput.is_some() {
+        if let Some(throughput) = step.throughput {
             (self.throughput, self.throughput_unit) = (step.throughput, step.throughput_unit);
+            if !backlog {
+                self.throughput_trend.push(at, throughput);
+            }
         }
         if let Some(loss) = step.loss {
             self.loss = Some(loss);
             self.bad_losses = if loss.is_finite() { 0 } else { self.bad_losses + 1 };
-            if loss.is_finite() {
+            if !backlog {
                 self.losses.push(at, loss);
             }
         } else if step.loss_missing {
@@ -158,6 +177,9 @@ impl Progress {
             self.step_time_s = Some(s);
             if advanced {
                 self.step_times.push(at, s);
+                if !backlog {
+                    self.step_trend.push(at, s);
+                }
             }
         }
     }
@@ -186,6 +208,7 @@ impl Progress {
             if !self.told_step_time {
                 self.step_time_s = Some(per_step);
                 self.step_times.push(at, per_step);
+                self.step_trend.push(at, per_step);
             }
         }
     }
@@ -197,10 +220,22 @@ impl Progress {
     pub fn phase_said(&mut self, at: Stamp, phase: Phase, begins: bool) {
         if begins {
             if self.phase.is_none_or(|(p, _)| p != phase) {
+                self.end_phase(at);
                 self.phase = Some((phase, at));
             }
         } else if self.phase.is_some_and(|(p, _)| p == phase) {
-            self.phase = None;
+            self.end_phase(at);
+        }
+    }
+
+    fn end_phase(&mut self, at: Stamp) {
+        if let Some((phase, from)) = self.phase.take()
+            && at > from
+        {
+            if self.phases.len() == MAX_PHASES {
+                self.phases.pop_front();
+            }
+            self.phases.push_back((phase, from, at));
         }
     }
 
@@ -222,6 +257,16 @@ impl Progress {
         let Some((median, longest)) = self.usual_gap_s().filter(|_| self.gaps.len() >= 3) else { return Duration::from_secs(60) };
         let step = self.step_time_s.unwrap_or(0.0);
         Duration::from_secs_f64((median * 4.0).max(longest * 1.5).max(step * 4.0).clamp(6.0, 3600.0))
+    }
+
+    /// How much step times differ: the span from the 10th to the 90th percentile of the last 50, as a share of their median. `None`
+    /// below 10 of them.
+    pub fn jitter(&self) -> Option<f64> {
+        let mut times: Vec<f64> = self.step_times.iter().rev().take(50).map(|s| s.1).filter(|t| t.is_finite()).collect();
+        times.sort_by(f64::total_cmp);
+        let percentile = |p: usize| times.get((times.len().saturating_sub(1) * p + 50) / 100).copied();
+        let median = percentile(50).filter(|m| *m > 0.0 && times.len() >= 10)?;
+        Some((percentile(90)? - percentile(10)?) / median)
     }
 
     /// Time left at the current pace.
@@ -278,5 +323,59 @@ impl Logbook {
 
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Kept> + ExactSizeIterator {
         self.lines.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(s: i64) -> Stamp {
+        Stamp(s * 1_000_000_000)
+    }
+
+    fn step(step: u64, time_s: f64) -> Step {
+        Step { step: Some(step), step_time_s: Some(time_s), loss: Some(2.0), throughput: Some(1e3), ..Default::default() }
+    }
+
+    #[test]
+    fn jitter_is_the_spread_of_recent_steps() {
+        let mut p = Progress::default();
+        for s in 0..9 {
+            p.apply(at(s), &step(s as u64, 0.1), false);
+        }
+        assert_eq!(p.jitter(), None, "too few");
+        for s in 9..200 {
+            p.apply(at(s), &step(s as u64, if s % 5 == 0 { 0.2 } else { 0.1 }), false);
+        }
+        assert!(p.jitter().is_some_and(|j| (j - 1.0).abs() < 1e-6), "{:?}", p.jitter());
+        for s in 200..250 {
+            p.apply(at(s), &step(s as u64, 0.1), false);
+        }
+        assert_eq!(p.jitter(), Some(0.0), "only the last 50 count");
+    }
+
+    #[test]
+    fn lines_from_before_are_not_drawn_because_their_time_is_not_known() {
+        let mut p = Progress::default();
+        p.apply(at(5), &step(1, 0.1), true);
+        assert_eq!((p.loss, p.losses.last(), p.step_trend.last(), p.throughput_trend.last()), (Some(2.0), None, None, None));
+        p.apply(at(6), &step(2, 0.5), false);
+        assert_eq!((p.losses.last(), p.step_trend.last(), p.throughput_trend.last()), (Some(2.0), Some(0.5), Some(1e3)));
+    }
+
+    #[test]
+    fn pauses_that_are_over_are_kept() {
+        let mut p = Progress::default();
+        p.phase_said(at(1), Phase::Checkpoint, true);
+        p.phase_said(at(4), Phase::Checkpoint, false);
+        p.phase_said(at(6), Phase::Evaluation, true);
+        p.apply(at(9), &step(1, 0.1), false);
+        p.phase_said(at(10), Phase::DataLoading, true);
+        assert_eq!(p.phases, [(Phase::Checkpoint, at(1), at(4)), (Phase::Evaluation, at(6), at(9))]);
+        for s in 11..100 {
+            p.phase_said(at(s), if s % 2 == 0 { Phase::DataLoading } else { Phase::Checkpoint }, true);
+        }
+        assert_eq!(p.phases.len(), MAX_PHASES);
     }
 }

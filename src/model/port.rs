@@ -1,6 +1,6 @@
 //! RDMA ports and network interfaces: counters become rates here.
 
-use super::series::{Series, rate};
+use super::series::{Trend, rate};
 use crate::observe::port::{NetdevSample, PortInfo, PortKind, PortSample};
 use crate::time::Stamp;
 use std::collections::BTreeMap;
@@ -84,27 +84,15 @@ impl Counters {
     }
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Port {
     pub info: PortInfo,
     pub sample: PortSample,
     pub link: LinkHistory,
     pub counters: Counters,
-    pub tx: Series,
-    pub rx: Series,
-}
-
-impl Default for Port {
-    fn default() -> Self {
-        Port {
-            info: PortInfo::default(),
-            sample: PortSample::default(),
-            link: LinkHistory::default(),
-            counters: Counters::default(),
-            tx: Series::new(600),
-            rx: Series::new(600),
-        }
-    }
+    /// Bytes/s, to draw.
+    pub tx: Trend,
+    pub rx: Trend,
 }
 
 impl Port {
@@ -118,9 +106,9 @@ impl Port {
         self.counters.apply(at, &sample.counters);
         self.sample = PortSample { counters: BTreeMap::new(), ..sample.clone() };
         let (tx, rx) = (self.tx_bytes_per_s(), self.rx_bytes_per_s());
-        for (series, value) in [(&mut self.tx, tx), (&mut self.rx, rx)] {
+        for (trend, value) in [(&mut self.tx, tx), (&mut self.rx, rx)] {
             if let Some(value) = value {
-                series.push(at, value);
+                trend.push(at, value);
             }
         }
     }
@@ -146,25 +134,14 @@ impl Port {
     }
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Netdev {
     pub sample: NetdevSample,
     pub link: LinkHistory,
     pub counters: Counters,
-    pub tx: Series,
-    pub rx: Series,
-}
-
-impl Default for Netdev {
-    fn default() -> Self {
-        Netdev {
-            sample: NetdevSample::default(),
-            link: LinkHistory::default(),
-            counters: Counters::default(),
-            tx: Series::new(600),
-            rx: Series::new(600),
-        }
-    }
+    /// Bytes/s, to draw.
+    pub tx: Trend,
+    pub rx: Trend,
 }
 
 impl Netdev {
@@ -178,9 +155,9 @@ impl Netdev {
         self.link.saw(at, link);
         self.counters.apply(at, &sample.counters);
         self.sample = NetdevSample { counters: BTreeMap::new(), ..sample.clone() };
-        for (series, name) in [(&mut self.tx, "tx_bytes"), (&mut self.rx, "rx_bytes")] {
+        for (trend, name) in [(&mut self.tx, "tx_bytes"), (&mut self.rx, "rx_bytes")] {
             if let Some(value) = self.counters.rate(name) {
-                series.push(at, value);
+                trend.push(at, value);
             }
         }
     }

@@ -92,6 +92,7 @@ impl Model {
             }
             What::TotalSteps { total } => log.progress.total_steps = Some(*total),
             What::Phase { phase, begins } => log.progress.phase_said(when, *phase, *begins),
+            What::SkippedStep => log.progress.skipped_steps += 1,
             What::Done => log.progress.done_at = Some(when),
             What::Terminating { .. } | What::LauncherSignalled { .. } | What::WorkerFailed { .. } => {
                 if let Some(job) = self.jobs.get_mut(job) {
