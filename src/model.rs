@@ -1,5 +1,6 @@
 //! What is known about the world: observations in, state out. No clock, no file, no thread.
 
+pub mod bringup;
 pub mod comm;
 pub mod gpu;
 mod grouping;
@@ -157,6 +158,7 @@ impl Model {
                 }
                 if info.state == LogFileState::Truncated {
                     file.progress = log::Progress::default();
+                    file.bringup = bringup::Bringup::default();
                 }
                 file.gone_at = matches!(info.state, LogFileState::Gone | LogFileState::Failed).then_some(at);
                 file.info = info.clone();

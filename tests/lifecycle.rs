@@ -319,3 +319,25 @@ fn a_source_that_may_not_read_is_told_with_its_reason() {
     node.sees("kmsg", Body::Source(report)).after(5);
     assert!(opened(&node, "source-trouble").expect("told").found.summary.contains("/dev/kmsg: operation not permitted"));
 }
+
+#[test]
+fn what_bring_up_said_goes_with_the_job_and_not_with_the_next_one_in_the_same_file() {
+    const NETWORK: &str = "vm:1:9 [0] NCCL INFO Using network IB";
+    let networks = |node: &Node, job: &str| node.session.model.bringup_of(job).networks.said.len();
+    let mut node = Node::new();
+    node.log(1, 7, "/l/7").line(1, NETWORK);
+    assert_eq!(networks(&node, "7"), 1, "known from the log alone");
+    two_ranks(&mut node, 100, 7);
+    node.after(1);
+    assert_eq!((networks(&node, "7"), networks(&node, "100")), (0, 1), "its processes were found");
+
+    node.ends(101, 101).ends(102, 102).rank(0, 201, 100, 7).rank(1, 202, 100, 7).after(1);
+    assert_eq!(networks(&node, "100"), 0, "the ranks were started again");
+    node.line(1, NETWORK).ends(201, 201).ends(202, 202).ends(100, 1).after(1);
+    assert_eq!(networks(&node, "100"), 1, "still shown when it has ended");
+    two_ranks(&mut node, 300, 7);
+    node.after(1);
+    assert_eq!(networks(&node, "300"), 0, "another job writes the file");
+    node.line(1, NETWORK);
+    assert_eq!(networks(&node, "300"), 1);
+}

@@ -1,5 +1,6 @@
 //! Which processes and log files belong to which job, and which jobs still matter.
 
+use super::bringup::Bringup;
 use super::job::{self, Job, job_id};
 use super::log::{self, LogFile};
 use super::process::Process;
@@ -34,7 +35,11 @@ impl Model {
     /// Drops what has been over for long, so that weeks of jobs fit into bounded memory.
     pub(super) fn forget(&mut self, at: Stamp) {
         let long_ago = |then: Option<Stamp>| then.is_some_and(|then| at.since(then) > FORGET_AFTER);
-        self.jobs.retain(|_, job| !long_ago(job.ended_at));
+        let over: BTreeSet<String> = self.jobs.values().filter(|j| long_ago(j.ended_at)).map(|j| j.id.clone()).collect();
+        self.jobs.retain(|id, _| !over.contains(id));
+        for file in self.files.values_mut().filter(|f| over.contains(&f.job)) {
+            file.bringup = Bringup::default();
+        }
         let held: BTreeSet<u32> = self.jobs.values().flat_map(|j| j.pids().chain(j.launcher)).collect();
         self.processes.retain(|pid, p| held.contains(pid) || p.gone.is_none_or(|g| at.since(g.at) <= KEEP_GONE));
         self.comms.retain(|_, c| !long_ago(c.answered_at.or(c.init_to).or(c.init_from)));
@@ -98,6 +103,7 @@ impl Model {
         }
         for file in self.files.values_mut().filter(|f| restarted.contains(&f.job)) {
             file.progress = log::Progress::default();
+            file.bringup = Bringup::default();
         }
         self.jobs.retain(|_, j| j.log_only || !j.ranks.is_empty() || !j.unranked.is_empty());
     }
@@ -118,11 +124,13 @@ impl Model {
     /// Says anew which job every file belongs to, after processes or files came or went.
     pub(super) fn reassign(&mut self) {
         let owners: Vec<(u32, String)> = self.files.keys().map(|&file| (file, self.owner_of(file))).collect();
-        let log_only = |jobs: &BTreeMap<String, Job>, id: &str| jobs.get(id).is_some_and(|j| j.log_only);
         for (file, job) in owners {
             let Some(log) = self.files.get_mut(&file).filter(|f| f.job != job) else { continue };
-            if log_only(&self.jobs, &log.job) {
-                self.adopted.push((log.job.clone(), job.clone()));
+            match self.jobs.get(&log.job) {
+                Some(before) if before.log_only => self.adopted.push((log.job.clone(), job.clone())),
+                // What it said was about that one.
+                Some(_) => log.bringup = Bringup::default(),
+                None => {}
             }
             log.job = job;
         }

@@ -1,5 +1,6 @@
 //! Log files, the lines kept for the screen, and the progress that the lines tell.
 
+use super::bringup::Bringup;
 use super::series::{Series, Trend};
 use crate::observe::log::{LogFileInfo, LogFileState};
 use crate::text::{Dialect, Phase, Reader, Step};
@@ -14,6 +15,8 @@ pub struct LogFile {
     pub job: String,
     pub reader: Reader,
     pub progress: Progress,
+    /// What it says of NCCL's bring-up in the run that it is of now.
+    pub bringup: Bringup,
     pub lines: u64,
     pub dropped_lines: u64,
     pub folded_alarms: u64,
@@ -33,6 +36,7 @@ impl LogFile {
             job: String::new(),
             reader: Reader::default(),
             progress: Progress::default(),
+            bringup: Bringup::default(),
             lines: 0,
             dropped_lines: 0,
             folded_alarms: 0,

@@ -1,5 +1,6 @@
 //! What log lines change in the model.
 
+use super::bringup::Bringup;
 use super::job::{self, Job};
 use super::log::{self, Kept};
 use super::{MAX_COMMS, MAX_PROCESSES, Model, TextSeen};
@@ -55,8 +56,12 @@ impl Model {
         let job = self.job_of_file(file);
         for event in events {
             let rank = event.origin.rank.or_else(|| event.origin.pid.and_then(|pid| self.rank_of_ns_pid(file, pid)));
-            self.apply_event(at, file, event, rank, &job, backlog);
             let (line, text) = event.said_at.as_ref().map_or((line, text), |s| (s.line, s.text.as_str()));
+            self.apply_event(at, file, event, rank, &job, backlog);
+            let when = self.written_at(at, file, backlog);
+            if let Some(log) = self.files.get_mut(&file) {
+                log.bringup.apply(&event.what, file, line, when, text);
+            }
             each(self, &TextSeen { at, file, line, text, event, rank, job: job.clone(), backlog });
         }
     }
@@ -73,9 +78,7 @@ impl Model {
     }
 
     pub(super) fn apply_event(&mut self, at: Stamp, file: u32, event: &TextEvent, rank: Option<u32>, job: &str, backlog: bool) {
-        let modified = self.files.get(&file).and_then(|f| f.info.modified_ns).map(Stamp);
-        // Lines that were there before us were written no later than the file was last changed.
-        let when = if backlog { modified.filter(|m| *m <= at).unwrap_or(at) } else { at };
+        let when = self.written_at(at, file, backlog);
         let matters = !matches!(event.what, What::EnvSet { .. } | What::Bootstrap { .. } | What::NcclVersion { .. });
         if matters && !self.jobs.contains_key(job) {
             let mut new = Job::new(job.to_owned(), at);
@@ -104,6 +107,7 @@ impl Model {
                     job.restart(at);
                 }
                 log.progress = log::Progress::default();
+                log.bringup = Bringup::default();
                 log.rank_of_pid.clear();
             }
             What::Init(init) => {
@@ -130,6 +134,12 @@ impl Model {
             }
             _ => {}
         }
+    }
+
+    /// Lines that were there before us were written no later than the file was last changed.
+    fn written_at(&self, at: Stamp, file: u32, backlog: bool) -> Stamp {
+        let modified = || self.files.get(&file)?.info.modified_ns.map(Stamp).filter(|m| *m <= at);
+        backlog.then(modified).flatten().unwrap_or(at)
     }
 
     /// The rank of a process that a line names by the pid of its own namespace.
