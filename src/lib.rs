@@ -32,6 +32,7 @@ pub mod sources;
 pub mod tape;
 pub mod text;
 pub mod time;
+pub mod timeline;
 pub mod tui;
 pub mod units;
 pub mod verdict;

@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// The state of one host and the jobs on it.
-#[derive(Default)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Model {
     pub now: Stamp,
     /// The first observation.

@@ -17,7 +17,7 @@ use std::time::Duration;
 const SURVIVED: Duration = Duration::from_secs(5);
 
 /// Everything known and judged so far.
-#[derive(Default)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Session {
     pub model: Model,
     pub ledger: Ledger,
@@ -67,6 +67,28 @@ impl Session {
 
     pub fn of_tape(header: &Header) -> Self {
         Session::new(&header.host, header.zone())
+    }
+
+    /// Memory of this session, estimated: what keeping it as it is now costs.
+    pub fn bytes(&self) -> usize {
+        /// Of one sample in a series, and of a process, GPU, communicator or finding with the texts that belong to it.
+        const SAMPLE: usize = 16;
+        const THING: usize = 2 << 10;
+        let model = &self.model;
+        let ports = model.ports.values().map(|p| p.tx.len() + p.rx.len());
+        let netdevs = model.netdevs.values().map(|n| n.tx.len() + n.rx.len());
+        let gpus = model
+            .gpus
+            .values()
+            .map(|g| g.util_pct.len() + g.util_trend.len() + g.sm_trend.len() + g.power_trend.len() + g.nvlink_trend.len());
+        let files = model.files.values().map(|f| {
+            f.progress.losses.len() + f.progress.step_trend.len() + f.progress.throughput_trend.len() + f.progress.step_times.len()
+        });
+        let samples: usize = ports.chain(netdevs).chain(gpus).chain(files).sum();
+        let members: usize = model.comms.values().map(|c| c.ranks.len() + c.missing.len()).sum();
+        let findings = self.ledger.open().len() + self.ledger.past().count();
+        let things = model.gpus.len() + model.ports.len() + model.netdevs.len() + model.processes.len() + model.files.len() + findings;
+        model.logbook.bytes() + samples * SAMPLE + members * (THING / 8) + model.kernel.len() * (THING / 8) + (1 + things) * THING
     }
 
     /// Applies one observation; what changed is added to `out`, with its time.

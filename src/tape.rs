@@ -135,10 +135,7 @@ impl Reader {
             if self.buf.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
-            return match serde_json::from_slice::<Observation>(&self.buf) {
-                Ok(seen) => Ok(Some(seen)),
-                Err(err) => Err(self.at_line(err.to_string())),
-            };
+            return read_observation(&self.buf).map(Some).map_err(|err| self.at_line(err.to_string()));
         }
     }
 
@@ -166,6 +163,24 @@ fn read_line(input: &mut dyn BufRead, buf: &mut Vec<u8>) -> io::Result<Got> {
         n if n as u64 >= MAX_LINE_BYTES => Got::TooLong,
         _ => Got::Cut,
     })
+}
+
+/// Adds a line of a tape, with its end, to `out`.
+///
+/// # Errors
+/// If a value has no form in JSON; `out` may then hold a part of it.
+pub fn put_line(value: &impl Serialize, out: &mut Vec<u8>) -> serde_json::Result<()> {
+    serde_json::to_writer(&mut *out, value)?;
+    out.push(b'\n');
+    Ok(())
+}
+
+/// Reads a line of a tape that is not its first.
+///
+/// # Errors
+/// If it is no observation.
+pub fn read_observation(line: &[u8]) -> serde_json::Result<Observation> {
+    serde_json::from_slice(line)
 }
 
 /// Writes a tape.
@@ -224,8 +239,7 @@ impl Writer {
 
     fn line(&mut self, value: &impl Serialize) -> io::Result<()> {
         self.buf.clear();
-        serde_json::to_writer(&mut self.buf, value)?;
-        self.buf.push(b'\n');
+        put_line(value, &mut self.buf)?;
         match &mut self.out {
             Out::Plain(out) => out.write_all(&self.buf),
             Out::Gzip(out) => out.write_all(&self.buf),

@@ -317,7 +317,7 @@ impl Dialect {
 }
 
 /// Reads the lines of one file, in order.
-#[derive(Default)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Reader {
     torch: torch::State,
     nccl: nccl::State,

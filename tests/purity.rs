@@ -41,6 +41,7 @@ fn the_judge_reads_no_clock_no_file_and_starts_no_thread() {
         "judge.rs",
         "findings.rs",
         "session.rs",
+        "timeline.rs",
         "verdict.rs",
         "text.rs",
         "text",

@@ -6,9 +6,11 @@ use crate::observe::log::{LogFileInfo, LogFileState};
 use crate::text::{Dialect, Phase, Reader, Step};
 use crate::time::Stamp;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// One followed file.
+#[derive(Clone, PartialEq)]
 pub struct LogFile {
     pub info: LogFileInfo,
     /// The job whose output it is.
@@ -289,8 +291,8 @@ pub struct Kept {
     pub no: Option<u64>,
     pub rank: Option<u32>,
     pub class: crate::text::gate::Class,
-    /// Cleaned: safe to print.
-    pub text: String,
+    /// Cleaned: safe to print. Shared by the sessions that are kept of earlier moments.
+    pub text: Arc<str>,
 }
 
 /// The newest lines of all files, merged by arrival, bounded by count and bytes.
@@ -307,7 +309,7 @@ impl Logbook {
 
     pub fn push(&mut self, mut line: Kept, replaces_last: bool) {
         if line.text.len() > Self::MAX_LINE {
-            line.text = crate::text::clean::clip(&line.text, Self::MAX_LINE).into_owned();
+            line.text = crate::text::clean::clip(&line.text, Self::MAX_LINE).into();
         }
         if replaces_last
             && let Some(last) = self.lines.back()
@@ -323,6 +325,11 @@ impl Logbook {
                 self.bytes -= old.text.len();
             }
         }
+    }
+
+    /// Memory, the texts included although other sessions may share them.
+    pub fn bytes(&self) -> usize {
+        self.bytes + self.lines.len() * size_of::<Kept>()
     }
 
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Kept> + ExactSizeIterator {

@@ -71,7 +71,7 @@ impl Model {
             return;
         }
         let was_transient = self.files.get(&file).is_some_and(|f| f.transient);
-        self.logbook.push(Kept { at, file, no: line.no, rank, class, text: text.to_owned() }, was_transient);
+        self.logbook.push(Kept { at, file, no: line.no, rank, class, text: text.into() }, was_transient);
         if let Some(f) = self.files.get_mut(&file) {
             f.transient = line.transient;
         }

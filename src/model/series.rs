@@ -121,6 +121,11 @@ impl Trend {
         self.buckets.back().map(|b| b.mean)
     }
 
+    /// Seconds that are kept.
+    pub fn len(&self) -> usize {
+        self.buckets.len()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.buckets.is_empty()
     }

@@ -4,7 +4,7 @@ use super::{Init, Origin, TextEvent, What, clean, prefix::stamp};
 use memchr::memmem;
 
 /// Host names that began a line of this file: with them, a header glued to other text can still be cut off.
-#[derive(Default)]
+#[derive(Clone, Default, PartialEq)]
 pub struct State {
     hosts: Vec<String>,
 }

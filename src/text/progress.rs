@@ -12,7 +12,7 @@ use super::prefix::Peeled;
 use super::{Phase, Step, TextEvent, What};
 
 /// What one line of a file leaves for the next: which bar is the training, and the heads of multi-line blocks.
-#[derive(Default)]
+#[derive(Clone, Default, PartialEq)]
 pub struct State {
     bars: bar::Bars,
     /// Composer prints its batch number on a line of its own.

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Lines that only make sense together: tracebacks, the failure table. Bounded, whatever the file holds.
-#[derive(Default)]
+#[derive(Clone, Default, PartialEq)]
 pub struct State {
     tracebacks: traceback::Tracebacks,
     tables: launcher::Tables,
@@ -96,7 +96,7 @@ fn gist(text: &str) -> &str {
 }
 
 /// Remembers the last few hundred things told.
-#[derive(Default)]
+#[derive(Clone, Default, PartialEq)]
 pub(super) struct Told {
     hashes: VecDeque<u64>,
 }

@@ -5,7 +5,7 @@ use crate::text::{Dialect, Phase, Step, What};
 use regex::Regex;
 use std::sync::LazyLock;
 
-#[derive(Default)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Bars {
     /// Length of the bar without a name that was there first, and whether it is at its end.
     main: Option<(u64, bool)>,

@@ -83,11 +83,12 @@ fn signal_number(word: &str) -> Option<i32> {
 }
 
 /// torchrun's failure table, one per agent that prints into the file.
-#[derive(Default)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Tables {
     open: Vec<Table>,
 }
 
+#[derive(Clone, PartialEq)]
 struct Table {
     who: Who,
     root: bool,

@@ -3,7 +3,7 @@
 use crate::text::prefix::Peeled;
 use crate::text::{Exception, Origin, SaidAt, TextEvent, What, clean, cuda};
 
-#[derive(Default)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Tracebacks {
     open: Vec<Open>,
     /// The next traceback of this process was survived ("Exception ignored in").
@@ -15,6 +15,7 @@ pub struct Tracebacks {
 /// What tells one process's lines from another's, as far as prefixes do.
 type Who = (Option<u32>, Option<u32>, Option<String>, Option<u32>);
 
+#[derive(Clone, PartialEq)]
 struct Open {
     who: Who,
     origin: Origin,
@@ -31,7 +32,7 @@ struct Open {
     waited: u32,
 }
 
-#[derive(PartialEq)]
+#[derive(Clone, PartialEq)]
 enum At {
     Frames,
     /// Its last line has come.

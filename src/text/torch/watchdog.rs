@@ -7,7 +7,7 @@ use memchr::memmem;
 use std::collections::VecDeque;
 
 /// Timeouts told so far: `what():` and the dying watchdog repeat them.
-#[derive(Default)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Seen {
     timeouts: VecDeque<(Option<u32>, Key)>,
     told: Told,

@@ -35,7 +35,7 @@ fn lines(session: &Session, ui: &Ui, theme: &Theme, _width: u16) -> Vec<Line<'st
     let kept = book.iter().skip(skip).map(|l| {
         let rank = l.rank.map_or("   ".into(), |r| format!("{r:>3}"));
         let style = if l.class == Class::Alarm { theme.act } else { theme.text };
-        Line::from(vec![Span::styled(format!(" {} {rank}  ", ui.zone.hms(l.at)), theme.dim), Span::styled(l.text.clone(), style)])
+        Line::from(vec![Span::styled(format!(" {} {rank}  ", ui.zone.hms(l.at)), theme.dim), Span::styled(l.text.to_string(), style)])
     });
     missing.chain(kept).collect()
 }
