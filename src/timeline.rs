@@ -138,7 +138,7 @@ impl Timeline {
         chunks.sum::<usize>() + self.base.bytes + self.near.as_ref().map_or(0, |n| n.1.bytes)
     }
 
-    /// Bytes of the chunks after the one that `playhead` is in: a reader of a tape waits while there are many.
+    /// Bytes, as they are kept, of the chunks after the one that `playhead` is in: a reader of a tape waits while there are many.
     pub fn ahead_bytes(&self, playhead: &Playhead) -> usize {
         let Some(newest) = self.chunks.back() else { return 0 };
         let passed = self.chunk(playhead.chunk).map_or(self.chunks[0].begins, Chunk::ends);
@@ -228,13 +228,13 @@ impl Timeline {
         let near = self.near.take_if(|n| n.0 <= self.first + 1).filter(|n| n.0 == self.first + 1).map(|n| n.1);
         let kept = self.chunks.get_mut(1).and_then(|c| c.keyframe.take()).or(near);
         self.base = kept.unwrap_or_else(|| {
-            let mut playhead = Playhead::before(self.first, self.base.session.as_ref().clone());
+            let mut playhead = Playhead::before(self.first, std::mem::take(&mut *self.base.session));
             let mut events = Vec::new();
             while playhead.peek(self).is_some() && playhead.chunk == self.first {
                 playhead.apply_next(&mut events);
                 events.clear();
             }
-            Keyframe::of(&playhead.session)
+            Keyframe { bytes: playhead.session.bytes(), session: Box::new(playhead.session) }
         });
         self.chunks.pop_front();
         self.first += 1;
@@ -275,7 +275,8 @@ impl Playhead {
         Playhead { session, chunk, offset: 0, next: None, enters: false, plain: Vec::new(), plain_of: None }
     }
 
-    /// To the state after every observation not later than `at`, which is brought into the span.
+    /// To the state after every observation not later than `at`, which is brought into the span. Where nothing was played yet there
+    /// are no keyframes: all that lies between is judged.
     pub fn seek(&mut self, timeline: &mut Timeline, at: Stamp) {
         let Some((from, to)) = timeline.span() else {
             *self = Playhead::new(timeline);
