@@ -18,6 +18,7 @@
 pub mod cli;
 pub mod commands;
 pub mod config;
+pub mod demo;
 pub mod diagnostics;
 pub mod feed;
 pub mod findings;
