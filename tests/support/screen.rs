@@ -19,14 +19,22 @@ struct Seen {
     raw: Vec<u8>,
 }
 
+/// Tests are told by cargo, tools are not.
+const PROGRAM: Option<&str> = option_env!("CARGO_BIN_EXE_nccl-top");
+
 /// Longer than anything here should take, on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Screen {
+    #[allow(dead_code)]
     pub fn start(args: &[&str], dir: &Path, env: &[(&str, &str)], rows: u16, cols: u16) -> Screen {
+        Screen::start_program(Path::new(PROGRAM.expect("a test knows the program")), args, dir, env, rows, cols)
+    }
+
+    pub fn start_program(program: &Path, args: &[&str], dir: &Path, env: &[(&str, &str)], rows: u16, cols: u16) -> Screen {
         let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).expect("a pseudo-terminal");
-        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_nccl-top"));
+        let mut command = CommandBuilder::new(program);
         command.args(args);
         command.cwd(dir);
         command.env("HOME", dir);
@@ -54,6 +62,12 @@ impl Screen {
 
     pub fn text(&self) -> String {
         self.seen.lock().expect("no poison").parser.screen().contents()
+    }
+
+    /// Looks at the cells.
+    #[allow(dead_code)]
+    pub fn look<T>(&self, at: impl FnOnce(&vt100::Screen) -> T) -> T {
+        at(self.seen.lock().expect("no poison").parser.screen())
     }
 
     pub fn raw(&self) -> Vec<u8> {
