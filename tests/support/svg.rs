@@ -1,5 +1,8 @@
 //! Cells of a terminal as an SVG picture. Lines, blocks and braille are shapes, so that they join whatever the viewer's font.
 
+// Each user takes a part.
+#![allow(dead_code)]
+
 use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier};
 use std::fmt::Write;
@@ -40,7 +43,6 @@ enum Tint {
 
 impl Cells {
     /// What is on a terminal's screen.
-    #[allow(dead_code)]
     pub fn of_screen(screen: &vt100::Screen) -> Cells {
         let tint = |color| match color {
             vt100::Color::Default => Tint::Default,
@@ -69,7 +71,6 @@ impl Cells {
     }
 
     /// What was drawn, without a terminal.
-    #[allow(dead_code)]
     pub fn of_buffer(buffer: &Buffer) -> Cells {
         let columns = usize::from(buffer.area.width);
         let mut cells: Vec<Cell> = Vec::new();
@@ -162,7 +163,6 @@ pub const DARK: Paper = Paper {
     ],
 };
 
-#[allow(dead_code)]
 pub const LIGHT: Paper = Paper {
     fg: (0x1f, 0x23, 0x28),
     bg: (0xff, 0xff, 0xff),
