@@ -194,13 +194,13 @@ impl Ledger {
     const MAX_OF_RULE: usize = 128;
     const MAX_PAST: usize = 512;
 
-    /// Open findings, worst first, then oldest first.
+    /// Open findings: causes before consequences, then worst first, then oldest first.
     pub fn open(&self) -> Vec<&Finding> {
         let mut all: Vec<&Finding> = self.open.values().collect();
         all.sort_by(|a, b| {
-            (b.severity, a.found.role, a.opened_at, a.rule, &a.found.subject).cmp(&(
-                a.severity,
+            (a.found.role, b.severity, a.opened_at, a.rule, &a.found.subject).cmp(&(
                 b.found.role,
+                a.severity,
                 b.opened_at,
                 b.rule,
                 &b.found.subject,

@@ -193,7 +193,16 @@ impl Model {
 
     fn apply_process(&mut self, at: Stamp, info: &ProcessInfo) {
         match self.processes.get_mut(&info.pid) {
-            Some(known) if known.info.start_ticks == info.start_ticks => known.info = info.clone(),
+            Some(known) if known.info.start_ticks == info.start_ticks => {
+                let before = std::mem::replace(&mut known.info, info.clone());
+                // A process that is ending has lost its arguments and environment; who it was stays known.
+                if known.info.cmdline.is_empty() {
+                    known.info.cmdline = before.cmdline;
+                }
+                if known.info.env.is_none() && before.env.is_some() {
+                    (known.info.env, known.info.role) = (before.env, before.role);
+                }
+            }
             _ => {
                 if self.processes.len() >= MAX_PROCESSES {
                     self.processes.retain(|_, p| p.is_alive());
@@ -252,6 +261,14 @@ impl Model {
             let ranks = self.comms.values().flat_map(|c| c.ranks.values());
             let dev = ranks.filter(|r| r.pid == Some(inner)).find_map(|r| r.nvml_dev)?;
             self.gpus.contains_key(&dev).then_some(dev)
+        })
+    }
+
+    /// The job that works on a GPU, and the pid of its process there.
+    pub fn owner_of_gpu(&self, index: u32) -> Option<(&Job, u32)> {
+        self.jobs.values().filter(|j| !self.is_stale(j)).find_map(|job| {
+            let works = |pid: &u32| self.gpu_of_pid(*pid) == Some(index) && self.processes.get(pid).is_some_and(Process::is_alive);
+            Some((job, job.pids().find(works)?))
         })
     }
 

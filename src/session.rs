@@ -226,9 +226,13 @@ impl Session {
 
     /// The job to show first: the worst of those that run, else the last one that ended.
     pub fn main_job(&self) -> Option<(&str, &Verdict)> {
-        let running = |id: &str| self.model.jobs.get(id).is_some_and(|j| j.ended_at.is_none());
-        let first_seen = |id: &str| self.model.jobs.get(id).map(|j| j.first_seen);
-        self.verdicts.iter().max_by_key(|(id, v)| (running(id), v.state, first_seen(id))).map(|(id, v)| (id.as_str(), v))
+        self.verdicts.iter().max_by_key(|(id, _)| self.weight_of(id)).map(|(id, v)| (id.as_str(), v))
+    }
+
+    /// How much a job matters beside others; the greatest comes first.
+    pub fn weight_of(&self, id: &str) -> impl Ord + use<> {
+        let job = self.model.jobs.get(id);
+        (job.is_some_and(|j| j.ended_at.is_none()), self.verdicts.get(id).map(|v| v.state), job.map(|j| j.first_seen))
     }
 
     /// The state of the node: that of its main job.

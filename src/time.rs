@@ -90,7 +90,7 @@ impl Zone {
 pub fn span(d: Duration) -> String {
     let s = d.as_secs();
     match s {
-        0 if d.as_millis() < 950 && d.as_millis() > 0 => format!("{:.1} s", d.as_secs_f64()),
+        0 if (50..950).contains(&d.as_millis()) => format!("{:.1} s", d.as_secs_f64()),
         0..=59 => format!("{:.0} s", d.as_secs_f64().floor()),
         60..=3599 => format!("{} m {:02} s", s / 60, s % 60),
         3600..=86_399 => format!("{} h {:02} m", s / 3600, s % 3600 / 60),

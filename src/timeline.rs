@@ -219,6 +219,10 @@ impl Timeline {
     /// Drops the oldest chunks that are beyond the limits, none from `keep` on.
     fn trim(&mut self, keep: u64) {
         let too_old = |t: &Timeline| t.chunks[t.chunks.len() - 1].to.since(t.chunks[1].from) >= t.limits.depth;
+        // Looking back must not cost what there is to look at.
+        if self.bytes() > self.limits.bytes {
+            self.near = None;
+        }
         while self.first < keep && self.chunks.len() > 1 && (self.bytes() > self.limits.bytes || too_old(self)) {
             self.drop_oldest();
         }

@@ -3,6 +3,7 @@
 use crate::ras::{RasComm, RasReport};
 use crate::time::Stamp;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// A communicator as this node knows it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -134,6 +135,11 @@ impl Comm {
             .collect();
         behind.sort_by(|a, b| (b.max - b.have, a.rank).cmp(&(a.max - a.have, b.rank)));
         behind
+    }
+
+    /// How long no count of any rank had changed at the last answer; `None` while they move, or tell no counts.
+    pub fn still_for(&self) -> Option<Duration> {
+        Some(self.answered_at?.since(self.still_since.filter(|_| self.still_answers > 0)?))
     }
 
     /// Operations of any kind launched by the rank that has launched most.

@@ -123,8 +123,19 @@ impl Model {
 
     /// Says anew which job every file belongs to, after processes or files came or went.
     pub(super) fn reassign(&mut self) {
-        let owners: Vec<(u32, String)> = self.files.keys().map(|&file| (file, self.owner_of(file))).collect();
-        for (file, job) in owners {
+        let owners: Vec<(u32, String, Option<u32>)> = self
+            .files
+            .keys()
+            .map(|&file| {
+                let job = self.owner_of(file);
+                let rank = self.rank_of_file(file, &job);
+                (file, job, rank)
+            })
+            .collect();
+        for (file, job, rank) in owners {
+            if let Some(log) = self.files.get_mut(&file) {
+                log.rank = rank;
+            }
             let Some(log) = self.files.get_mut(&file).filter(|f| f.job != job) else { continue };
             match self.jobs.get(&log.job) {
                 Some(before) if before.log_only => self.adopted.push((log.job.clone(), job.clone())),
@@ -136,6 +147,14 @@ impl Model {
         }
         let used: BTreeSet<&str> = self.files.values().map(|f| f.job.as_str()).collect();
         self.jobs.retain(|id, j| !j.log_only || used.contains(id.as_str()));
+    }
+
+    /// The one rank of a job whose output a file is.
+    fn rank_of_file(&self, file: u32, job: &str) -> Option<u32> {
+        let info = &self.files.get(&file)?.info;
+        let owns = |pid: &u32| self.processes.get(pid).is_some_and(|p| job::owns_log(p, info.device, info.inode, &info.path));
+        let mut ranks = self.jobs.get(job)?.ranks.iter().filter(|(_, pid)| owns(pid));
+        ranks.next().filter(|_| ranks.next().is_none()).map(|(rank, _)| *rank)
     }
 
     /// A file that nobody owns belongs to the only running job, else to the job that is known from logs alone.

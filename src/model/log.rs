@@ -15,6 +15,8 @@ pub struct LogFile {
     pub info: LogFileInfo,
     /// The job whose output it is.
     pub job: String,
+    /// The rank whose output it is, where it is that of one alone.
+    pub rank: Option<u32>,
     pub reader: Reader,
     pub progress: Progress,
     /// What it says of NCCL's bring-up in the run that it is of now.
@@ -36,6 +38,7 @@ impl LogFile {
         LogFile {
             info,
             job: String::new(),
+            rank: None,
             reader: Reader::default(),
             progress: Progress::default(),
             bringup: Bringup::default(),
@@ -300,6 +303,8 @@ pub struct Kept {
 pub struct Logbook {
     lines: VecDeque<Kept>,
     bytes: usize,
+    /// Number of the first line that is kept: lines are counted from 0 and keep their number.
+    first: u64,
 }
 
 impl Logbook {
@@ -323,8 +328,32 @@ impl Logbook {
         while self.lines.len() > Self::MAX_LINES || self.bytes > Self::MAX_BYTES {
             if let Some(old) = self.lines.pop_front() {
                 self.bytes -= old.text.len();
+                self.first += 1;
             }
         }
+    }
+
+    /// Lines with their numbers, oldest first.
+    pub fn numbered(&self) -> impl DoubleEndedIterator<Item = (u64, &Kept)> + ExactSizeIterator {
+        self.lines.iter().enumerate().map(|(i, line)| (self.first + i as u64, line))
+    }
+
+    /// Lines from number `at` on, and those before it, both outwards from there.
+    pub fn around(&self, at: u64) -> (impl Iterator<Item = (u64, &Kept)>, impl Iterator<Item = (u64, &Kept)>) {
+        let middle = (at.saturating_sub(self.first) as usize).min(self.lines.len());
+        let number = |i: usize| self.first + i as u64;
+        let after = self.lines.range(middle..).enumerate().map(move |(i, l)| (number(middle + i), l));
+        let before = self.lines.range(..middle).rev().enumerate().map(move |(i, l)| (number(middle - 1 - i), l));
+        (after, before)
+    }
+
+    pub fn get(&self, number: u64) -> Option<&Kept> {
+        self.lines.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
+    }
+
+    /// The number that the next line will have.
+    pub fn end(&self) -> u64 {
+        self.first + self.lines.len() as u64
     }
 
     /// Memory, the texts included although other sessions may share them.

@@ -1,9 +1,10 @@
 //! RDMA ports and network interfaces: counters become rates here.
 
-use super::series::{Trend, rate};
+use super::series::{Series, Trend, rate};
 use crate::observe::port::{NetdevSample, PortInfo, PortKind, PortSample};
 use crate::time::Stamp;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Whether traffic can flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,13 +52,12 @@ pub struct Counters {
 impl Counters {
     /// `changed` holds the counters that changed; one that is absent has not.
     fn apply(&mut self, at: Stamp, changed: &BTreeMap<String, u64>) {
-        for (name, (then, value)) in &mut self.values {
+        for (name, (then, _)) in &mut self.values {
             if !changed.contains_key(name) {
                 if at > *then {
                     self.rates.insert(name.clone(), 0.0);
                 }
                 *then = at;
-                let _ = value;
             }
         }
         for (name, &value) in changed {
@@ -84,6 +84,95 @@ impl Counters {
     }
 }
 
+/// Counters of packets that were lost, damaged or had to be sent again, of events that come of that. Names of files; what a driver does
+/// not have is not counted.
+///
+/// EFA: `efa_port_stats_descs` in drivers/infiniband/hw/efa/efa_verbs.c. SRD sends again what the network dropped, so a little of it is
+/// no fault.
+const LOSS_EFA: &[&str] = &[
+    "rx_drops",
+    "retrans_pkts",
+    "retrans_timeout_events",
+    "unresponsive_remote_events",
+    "impaired_remote_conn_events",
+    "rdma_read_wr_err",
+    "rdma_write_wr_err",
+];
+
+/// InfiniBand, RoCE and iWARP. `counters/`: PortCounters of the InfiniBand specification, as drivers/infiniband/core/sysfs.c names them,
+/// without port_xmit_wait (waiting is no loss), VL15_dropped (management only) and port_rcv_switch_relay_errors (a port's own multicast
+/// counts there). `hw_counters/`: drivers/infiniband/hw/mlx5/counters.c, then drivers/infiniband/hw/bnxt_re/hw_counters.c.
+const LOSS_IB: &[&str] = &[
+    "symbol_error",
+    "link_error_recovery",
+    "link_downed",
+    "port_rcv_errors",
+    "port_rcv_remote_physical_errors",
+    "port_rcv_constraint_errors",
+    "port_xmit_constraint_errors",
+    "port_xmit_discards",
+    "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
+    "out_of_sequence",
+    "out_of_buffer",
+    "packet_seq_err",
+    "implied_nak_seq_err",
+    "local_ack_timeout_err",
+    "rnr_nak_retry_err",
+    "rx_icrc_encapsulated",
+    "roce_adp_retrans",
+    "roce_adp_retrans_to",
+    "to_retransmits",
+    "seq_err_naks_rcvd",
+    "max_retry_exceeded",
+    "oos_drop_count",
+    "rx_roce_discards",
+    "tx_roce_discards",
+    "rx_roce_errors",
+    "tx_roce_errors",
+];
+
+/// Documentation/networking/statistics.rst. `rx_dropped` also counts frames that no protocol wants.
+const LOSS_NETDEV: &[&str] = &["rx_errors", "tx_errors", "rx_dropped", "tx_dropped"];
+
+/// What [`Loss::per_s`] is the mean of: seldom events stay in sight, what is over goes.
+const LOSS_WINDOW: Duration = Duration::from_secs(30);
+
+/// What traffic is the mean of: training sends in bursts, and ports are compared.
+const TRAFFIC_WINDOW: Duration = Duration::from_secs(5);
+
+/// Losses per second, of the last samples.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loss(Series);
+
+impl Default for Loss {
+    fn default() -> Self {
+        Loss(Series::new(60))
+    }
+}
+
+impl Loss {
+    fn saw(&mut self, at: Stamp, names: &[&str], counters: &Counters) {
+        let rates = names.iter().filter_map(|name| counters.rate(name));
+        if let Some(sum) = rates.reduce(|a, b| a + b) {
+            self.0.push(at, sum);
+        }
+    }
+
+    /// Losses per second in the last half minute.
+    pub fn per_s(&self, now: Stamp) -> Option<f64> {
+        self.0.mean_within(now, LOSS_WINDOW)
+    }
+}
+
+/// The mean of the newest seconds; `None` where nothing was sampled in them.
+fn newest(trend: &Trend, now: Stamp) -> Option<f64> {
+    let from = now.minus(TRAFFIC_WINDOW);
+    let values = trend.iter().rev().take_while(|(at, _)| *at >= from);
+    let (n, sum) = values.fold((0u32, 0.0), |(n, sum), (_, v)| (n + 1, sum + f64::from(v)));
+    (n > 0).then(|| sum / f64::from(n))
+}
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Port {
     pub info: PortInfo,
@@ -93,6 +182,7 @@ pub struct Port {
     /// Bytes/s, to draw.
     pub tx: Trend,
     pub rx: Trend,
+    pub loss: Loss,
 }
 
 impl Port {
@@ -104,6 +194,7 @@ impl Port {
         };
         self.link.saw(at, link);
         self.counters.apply(at, &sample.counters);
+        self.loss.saw(at, self.loss_counters(), &self.counters);
         self.sample = PortSample { counters: BTreeMap::new(), ..sample.clone() };
         let (tx, rx) = (self.tx_bytes_per_s(), self.rx_bytes_per_s());
         for (trend, value) in [(&mut self.tx, tx), (&mut self.rx, rx)] {
@@ -132,6 +223,26 @@ impl Port {
     pub fn rx_bytes_per_s(&self) -> Option<f64> {
         self.bytes_per_s("rx_bytes", "port_rcv_data")
     }
+
+    /// Bytes/s sent, over the last seconds.
+    pub fn tx_newest(&self, now: Stamp) -> Option<f64> {
+        newest(&self.tx, now).or_else(|| self.tx_bytes_per_s())
+    }
+
+    /// Bytes/s received, over the last seconds.
+    pub fn rx_newest(&self, now: Stamp) -> Option<f64> {
+        newest(&self.rx, now).or_else(|| self.rx_bytes_per_s())
+    }
+
+    /// Names of the counters that mean loss.
+    pub fn loss_counters(&self) -> &'static [&'static str] {
+        if self.info.kind == PortKind::Efa { LOSS_EFA } else { LOSS_IB }
+    }
+
+    /// It was there before, and is not now.
+    pub fn is_gone(&self) -> bool {
+        self.sample.state.is_none() && self.sample.unreadable.contains_key("state")
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -142,6 +253,7 @@ pub struct Netdev {
     /// Bytes/s, to draw.
     pub tx: Trend,
     pub rx: Trend,
+    pub loss: Loss,
 }
 
 impl Netdev {
@@ -154,12 +266,28 @@ impl Netdev {
         };
         self.link.saw(at, link);
         self.counters.apply(at, &sample.counters);
+        self.loss.saw(at, LOSS_NETDEV, &self.counters);
         self.sample = NetdevSample { counters: BTreeMap::new(), ..sample.clone() };
         for (trend, name) in [(&mut self.tx, "tx_bytes"), (&mut self.rx, "rx_bytes")] {
             if let Some(value) = self.counters.rate(name) {
                 trend.push(at, value);
             }
         }
+    }
+
+    /// Bytes/s sent, over the last seconds.
+    pub fn tx_newest(&self, now: Stamp) -> Option<f64> {
+        newest(&self.tx, now).or_else(|| self.counters.rate("tx_bytes"))
+    }
+
+    /// Bytes/s received, over the last seconds.
+    pub fn rx_newest(&self, now: Stamp) -> Option<f64> {
+        newest(&self.rx, now).or_else(|| self.counters.rate("rx_bytes"))
+    }
+
+    /// Names of the counters that mean loss.
+    pub fn loss_counters(&self) -> &'static [&'static str] {
+        LOSS_NETDEV
     }
 
     pub fn is_loopback(&self) -> bool {
@@ -203,6 +331,34 @@ mod tests {
         assert_eq!((efa.tx_bytes_per_s(), efa.counters.value("tx_bytes")), (Some(0.0), Some(1000)), "absent means unchanged");
         efa.apply(at(4), &sample("ACTIVE", &[("tx_bytes", 3000)]));
         assert_eq!(efa.tx_bytes_per_s(), Some(2000.0), "over one second, not over two");
+    }
+
+    #[test]
+    fn losses_are_remembered_for_half_a_minute() {
+        let mut efa = Port::default();
+        efa.info.kind = PortKind::Efa;
+        let lost = |n| [("retrans_pkts", n), ("rx_drops", 0), ("retrans_bytes", n * 9000)];
+        efa.apply(at(0), &sample("ACTIVE", &lost(0)));
+        assert_eq!(efa.loss.per_s(at(0)), None, "one value is no rate");
+        for s in 1..=10 {
+            efa.apply(at(s), &sample("ACTIVE", &lost(if s == 3 { 20 } else { 0 })[..usize::from(s == 3) * 3]));
+        }
+        assert_eq!(efa.loss.per_s(at(10)), Some(2.0), "of a retransmitted packet the bytes are not counted too");
+        for s in 11..=40 {
+            efa.apply(at(s), &sample("ACTIVE", &[]));
+        }
+        assert_eq!(efa.loss.per_s(at(40)), Some(0.0));
+        assert_eq!(efa.loss.per_s(at(100)), None);
+    }
+
+    #[test]
+    fn traffic_is_the_mean_of_some_seconds() {
+        let mut eth = Netdev::default();
+        for s in 0..10 {
+            let sent = (s as u64).div_ceil(2) * 1000;
+            eth.apply(at(s), &NetdevSample { counters: [("tx_bytes".to_owned(), sent)].into(), ..Default::default() });
+        }
+        assert_eq!((eth.tx_newest(at(9)), eth.rx_newest(at(9))), (Some(500.0), None));
     }
 
     #[test]

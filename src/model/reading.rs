@@ -23,7 +23,13 @@ impl Model {
         let clean = clean::clean(&line.text);
         let by_pid = || events.iter().find_map(|e| e.origin.pid).and_then(|pid| self.rank_of_ns_pid(file, pid));
         let rank = events.iter().find_map(|e| e.origin.rank).or_else(by_pid);
-        self.keep(at, file, line, rank, class, &clean);
+        // What says nothing else may still say who wrote it; else it is the rank whose output the file is.
+        let by_prefix = || {
+            let origin = crate::text::prefix::peel(&clean).origin;
+            origin.rank.or_else(|| self.rank_of_ns_pid(file, origin.pid?))
+        };
+        let shown_rank = rank.or_else(by_prefix).or_else(|| self.files.get(&file)?.rank);
+        self.keep(at, file, line, shown_rank, class, &clean);
         if events.is_empty() {
             return;
         }

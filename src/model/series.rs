@@ -67,12 +67,14 @@ pub struct Trend {
     buckets: VecDeque<Bucket>,
 }
 
-/// The samples of one second. 12 bytes, because there are many: two trends per port, four per GPU.
+/// The samples of one second. 20 bytes, because there are many: two trends per port, four per GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Bucket {
     /// Seconds since the Unix epoch.
     second: u32,
     mean: f32,
+    least: f32,
+    most: f32,
     /// Stays at its greatest.
     samples: u16,
 }
@@ -101,9 +103,10 @@ impl Trend {
                 let n = f64::from(b.samples);
                 b.mean = ((f64::from(b.mean) * n + f64::from(mean)) / (n + 1.0)) as f32;
                 b.samples = b.samples.saturating_add(1);
+                (b.least, b.most) = (b.least.min(mean), b.most.max(mean));
             }
             Err(i) => {
-                self.buckets.insert(i, Bucket { second, mean, samples: 1 });
+                self.buckets.insert(i, Bucket { second, mean, least: mean, most: mean, samples: 1 });
                 if self.buckets.len() > Self::MAX_BUCKETS {
                     self.buckets.pop_front();
                 }
@@ -128,6 +131,13 @@ impl Trend {
 
     pub fn is_empty(&self) -> bool {
         self.buckets.is_empty()
+    }
+
+    /// The least and the greatest sample of the seconds that began within `window` before `end`.
+    pub fn range(&self, end: Stamp, window: Duration) -> Option<(f32, f32)> {
+        let from = end.minus(window);
+        let inside = self.buckets.iter().rev().take_while(|b| b.at() >= from);
+        inside.map(|b| (b.least, b.most)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
     /// Means over `n` spans of `step`, oldest first; the last one ends at `end`, inclusive. `None` where nothing was sampled: absent is
@@ -203,7 +213,7 @@ mod tests {
         }
         assert_eq!(trend.iter().count(), Trend::MAX_BUCKETS);
         assert_eq!((trend.iter().next(), trend.last()), (Some((at(1100), 1100.0)), Some(1999.0)));
-        assert!(size_of::<Bucket>() <= 12);
+        assert!(size_of::<Bucket>() <= 20);
         for absent in [f64::NAN, f64::INFINITY, 1e300] {
             trend.push(at(5000), absent);
         }

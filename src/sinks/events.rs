@@ -86,7 +86,8 @@ pub fn sentence(zone: Zone, at: Stamp, event: &Event) -> String {
     let text = match event {
         Event::State { job: j, state, phase, summary } => {
             let phase = phase.map_or(String::new(), |p| format!(" ({p})"));
-            format!("{time} {}is {}{phase}: {summary}", job(j), state.as_str())
+            let who = if j.is_none() { "the node ".to_owned() } else { job(j) };
+            format!("{time} {who}is {}{phase}: {summary}", state.as_str())
         }
         Event::Finding(Change::Opened(f)) => {
             let role = match f.found.role {

@@ -84,19 +84,15 @@ fn training(progress: &Progress, zone: Zone) -> Value {
 fn gpu(model: &Model, gpu: &Gpu) -> Value {
     let sample = &gpu.sample;
     let gpm = gpu.gpm().unwrap_or_default();
-    let owner = model.jobs.values().filter(|j| !model.is_stale(j)).find_map(|job| {
-        let pid =
-            job.pids().find(|pid| model.gpu_of_pid(*pid) == Some(gpu.index) && model.processes.get(pid).is_some_and(|p| p.is_alive()))?;
-        Some((job.id.as_str(), job.rank_of(pid)))
-    });
+    let owner = model.owner_of_gpu(gpu.index);
     json!({
         "index": gpu.index,
         "uuid": gpu.info.uuid,
         "name": gpu.info.name,
         "bus_id": gpu.info.bus_id,
         "numa": gpu.info.numa,
-        "job": owner.map(|o| o.0),
-        "rank": owner.and_then(|o| o.1),
+        "job": owner.map(|(job, _)| job.id.as_str()),
+        "rank": owner.and_then(|(job, pid)| job.rank_of(pid)),
         "pids": gpu.processes.iter().map(|p| p.pid).collect::<Vec<_>>(),
         "activity": gpu.activity.as_str(),
         "util_pct": sample.util_pct,

@@ -68,6 +68,8 @@ fn is_unsafe(c: char) -> bool {
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180b}'..='\u{180f}' => true,
         '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => true,
         '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' => true,
+        // Variation selectors and skin tones: terminals differ in how wide they make what stands before.
+        '\u{fe00}'..='\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}' => true,
         '\u{e0000}'..='\u{e0fff}' => true,
         _ => false,
     }
