@@ -31,6 +31,15 @@ pub struct Global {
     /// No colours, whatever the terminal
     #[arg(long, global = true)]
     pub no_color: bool,
+    /// Leave the mouse to the terminal
+    #[arg(long, global = true)]
+    pub no_mouse: bool,
+    /// Draw with ASCII only, whatever the locale
+    #[arg(long, global = true)]
+    pub ascii: bool,
+    /// colorblind, dark, light, mono or a file
+    #[arg(long, global = true, value_name = "THEME")]
+    pub theme: Option<String>,
     /// Another config file than ~/.config/nccl-top/config.toml
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -82,6 +91,17 @@ pub enum Command {
     },
     /// Show a recording, as it was or faster
     Replay(Replay),
+    /// Show a recorded incident on any machine; no GPU needed
+    Demo {
+        /// Which one [default: hang]
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+        /// List what there is
+        #[arg(long)]
+        list: bool,
+        #[command(flatten)]
+        options: Play,
+    },
     /// Print every rule, or explain one: what it means, how it is known, what to do
     Rules {
         #[arg(value_name = "ID")]
@@ -96,9 +116,16 @@ pub struct Replay {
     /// The tape; - is standard input
     #[arg(value_name = "FILE")]
     pub tape: PathBuf,
-    /// How many times faster than it was: a number, or "max"
-    #[arg(long, default_value = "1", value_name = "N", value_parser = parse_speed)]
-    pub speed: Speed,
+    #[command(flatten)]
+    pub options: Play,
+}
+
+/// How a recording is shown.
+#[derive(Clone, Debug, Args)]
+pub struct Play {
+    /// How many times faster than it was: a number, or "max" [default: 1; a demo has its own pace]
+    #[arg(long, value_name = "N", value_parser = parse_speed)]
+    pub speed: Option<Speed>,
     /// Begin this long after the start
     #[arg(long, value_name = "+DURATION", value_parser = parse_offset)]
     pub at: Option<Duration>,

@@ -1,5 +1,6 @@
 //! The subcommands, one file each.
 
+pub mod demo;
 pub mod live;
 pub mod record;
 pub mod replay;
@@ -8,12 +9,13 @@ pub mod snapshot;
 pub mod watch;
 
 use crate::cli::{Cli, Command, Global};
-use crate::config::{self, Color, Config, Origins};
+use crate::config::{self, Color, Config, Drawing, Origins};
 use crate::findings::Severity;
 use crate::session::{Event, Session};
 use crate::sources::{Roots, Setup};
 use crate::tape;
 use crate::time::{Clock, Stamp, Zone};
+use crate::tui::theme::Depth;
 use anyhow::{Context as _, Result};
 use std::io::{self, IsTerminal, Read, Write};
 
@@ -30,8 +32,10 @@ pub struct Env {
     pub config: Config,
     pub origins: Origins,
     pub roots: Roots,
-    /// Colours may be used on standard output.
-    pub color: bool,
+    /// What colours standard output can show, and may.
+    pub depth: Depth,
+    /// Nothing but ASCII may be drawn.
+    pub ascii: bool,
 }
 
 impl Env {
@@ -46,6 +50,15 @@ impl Env {
         if global.no_color {
             flags.push(("color", "never".into()));
         }
+        if global.no_mouse {
+            flags.push(("mouse", "false".into()));
+        }
+        if global.ascii {
+            flags.push(("drawing", "ascii".into()));
+        }
+        if let Some(theme) = &global.theme {
+            flags.push(("theme", theme.clone()));
+        }
         let var = |name: &str| std::env::var(name).ok();
         let (config, origins) = config::load(global.config.as_deref(), &var, &flags)?;
         let roots = match &global.sysroot {
@@ -57,12 +70,18 @@ impl Env {
         };
         // https://no-color.org: set and not empty.
         let refused = var("NO_COLOR").is_some_and(|v| !v.is_empty()) || var("TERM").is_some_and(|t| t == "dumb");
-        let color = match config.color {
-            Color::Always => true,
-            Color::Never => false,
-            Color::Auto => !refused && io::stdout().is_terminal(),
+        let depth = match config.color {
+            Color::Always => Depth::of_terminal(&var).max(Depth::Sixteen),
+            Color::Never => Depth::None,
+            Color::Auto if refused || !io::stdout().is_terminal() => Depth::None,
+            Color::Auto => Depth::of_terminal(&var),
         };
-        Ok(Env { config, origins, roots, color })
+        let ascii = match config.drawing {
+            Drawing::Auto => !crate::tui::plain::is_utf8(&var),
+            Drawing::Unicode => false,
+            Drawing::Ascii => true,
+        };
+        Ok(Env { config, origins, roots, depth, ascii })
     }
 
     /// The sources as the command line and the config ask for them.
@@ -120,8 +139,9 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Some(Command::Watch { json, output, duration, logs }) => watch::run(&env, json, output.as_deref(), duration, logs),
         Some(Command::Snapshot { json, wait, logs }) => snapshot::run(&env, json, wait, logs),
         Some(Command::Record { output, duration, logs }) => record::run(&env, output, duration, logs),
-        Some(Command::Replay(args)) if args.headless => replay::headless(&env, &args),
+        Some(Command::Replay(args)) if args.options.headless => replay::headless(&env, &args.tape, &args.options),
         Some(Command::Replay(args)) => crate::tui::replay(&env, &args),
+        Some(Command::Demo { name, list, options }) => demo::run(&env, name.as_deref(), list, &options),
         Some(Command::Rules { id }) => rules::run(id.as_deref()),
         Some(Command::Config) => {
             out(&config::print(&env.config, &env.origins))?;

@@ -4,6 +4,8 @@
 //! the sample in `assets/config.toml` follow from the row, and a test holds the sample to the defaults.
 
 use crate::time::parse_duration;
+use crate::tui::keys::Keymap;
+use crate::tui::theme::{Depth, THEMES, Theme};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,6 +18,35 @@ pub struct Config {
     pub color: Color,
     /// Followed besides what is found and what the command line names.
     pub logs: Vec<String>,
+    /// A theme of the program by name, or the path of a file.
+    pub theme: String,
+    pub drawing: Drawing,
+    /// Clicks and the wheel are nccl-top's.
+    pub mouse: bool,
+    pub alert: Alert,
+    /// How far back the live screen can be moved.
+    pub history: Duration,
+    /// The time that sparklines cover at first.
+    pub axis: Duration,
+    pub keys: Keymap,
+}
+
+/// Which characters the screen is drawn with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drawing {
+    /// As the locale says.
+    Auto,
+    Unicode,
+    Ascii,
+}
+
+/// What a new critical finding does besides being shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alert {
+    Off,
+    Bell,
+    /// A note of the desktop, where the terminal passes it on (OSC 9).
+    Note,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +58,19 @@ pub enum Color {
 
 impl Default for Config {
     fn default() -> Self {
-        Config { interval: Duration::from_secs(1), utc: false, color: Color::Auto, logs: Vec::new() }
+        Config {
+            interval: Duration::from_secs(1),
+            utc: false,
+            color: Color::Auto,
+            logs: Vec::new(),
+            theme: THEMES[0].0.to_owned(),
+            drawing: Drawing::Auto,
+            mouse: true,
+            alert: Alert::Off,
+            history: Duration::from_secs(600),
+            axis: Duration::from_secs(120),
+            keys: Keymap::default(),
+        }
     }
 }
 
@@ -43,63 +86,53 @@ pub struct Setting {
     get: fn(&Config) -> String,
 }
 
+/// A value that is one of a few words.
+fn one_of<T: Copy>(found: &str, words: &[(&str, T)]) -> Result<T, String> {
+    let known = || words.iter().map(|(w, _)| format!("{w:?}")).collect::<Vec<_>>().join(", ");
+    words.iter().find(|(w, _)| *w == found).map(|(_, v)| *v).ok_or_else(|| format!("found {found:?}, expected one of {}", known()))
+}
+
+fn word_of<T: PartialEq>(value: &T, words: &[(&str, T)]) -> String {
+    words.iter().find(|(_, v)| v == value).map_or(String::new(), |(w, _)| format!("{w:?}"))
+}
+
+fn truth(found: &str) -> Result<bool, String> {
+    found.parse().map_err(|_| format!("found {found:?}, expected true or false"))
+}
+
+fn duration_within(found: &str, from: &str, to: &str) -> Result<Duration, String> {
+    let value = parse_duration(found)?;
+    let range = parse_duration(from)?..=parse_duration(to)?;
+    if range.contains(&value) { Ok(value) } else { Err(format!("found {found:?}, expected a duration from {from:?} to {to:?}")) }
+}
+
+/// As [`parse_duration`] reads it.
+fn duration_text(d: Duration) -> String {
+    match (d.subsec_millis(), d.as_secs()) {
+        (0, s) if s >= 60 && s % 60 == 0 => format!("\"{}m\"", s / 60),
+        (0, s) => format!("\"{s}s\""),
+        _ => format!("\"{}ms\"", d.as_millis()),
+    }
+}
+
+const COLORS: &[(&str, Color)] = &[("auto", Color::Auto), ("always", Color::Always), ("never", Color::Never)];
+const DRAWINGS: &[(&str, Drawing)] = &[("auto", Drawing::Auto), ("unicode", Drawing::Unicode), ("ascii", Drawing::Ascii)];
+const ALERTS: &[(&str, Alert)] = &[("off", Alert::Off), ("bell", Alert::Bell), ("note", Alert::Note)];
+
 pub const SETTINGS: &[Setting] = &[
     Setting {
         key: "interval",
         env: "NCCL_TOP_INTERVAL",
-        help: "How often GPUs and ports are read and the screen is drawn: \"500ms\" to \"60s\"",
-        set: |c, v| {
-            let interval = parse_duration(v)?;
-            if !(Duration::from_millis(200)..=Duration::from_secs(60)).contains(&interval) {
-                return Err(format!("found {v:?}, expected a duration from \"200ms\" to \"60s\""));
-            }
-            c.interval = interval;
-            Ok(())
-        },
-        get: |c| {
-            format!(
-                "{:?}",
-                if c.interval.subsec_millis() == 0 {
-                    format!("{}s", c.interval.as_secs())
-                } else {
-                    format!("{}ms", c.interval.as_millis())
-                }
-            )
-        },
+        help: "How often GPUs and ports are read and the screen is drawn: \"200ms\" to \"60s\"",
+        set: |c, v| duration_within(v, "200ms", "60s").map(|d| c.interval = d),
+        get: |c| duration_text(c.interval),
     },
     Setting {
         key: "utc",
         env: "NCCL_TOP_UTC",
         help: "Show times in UTC instead of the host's zone: true or false",
-        set: |c, v| {
-            c.utc = v.parse().map_err(|_| format!("found {v:?}, expected true or false"))?;
-            Ok(())
-        },
+        set: |c, v| truth(v).map(|t| c.utc = t),
         get: |c| c.utc.to_string(),
-    },
-    Setting {
-        key: "color",
-        env: "NCCL_TOP_COLOR",
-        help: "\"auto\" (a terminal without NO_COLOR), \"always\" or \"never\"",
-        set: |c, v| {
-            c.color = match v {
-                "auto" => Color::Auto,
-                "always" => Color::Always,
-                "never" => Color::Never,
-                _ => return Err(format!("found {v:?}, expected \"auto\", \"always\" or \"never\"")),
-            };
-            Ok(())
-        },
-        get: |c| {
-            format!(
-                "{:?}",
-                match c.color {
-                    Color::Auto => "auto",
-                    Color::Always => "always",
-                    Color::Never => "never",
-                }
-            )
-        },
     },
     Setting {
         key: "logs",
@@ -111,6 +144,59 @@ pub const SETTINGS: &[Setting] = &[
             Ok(())
         },
         get: |c| format!("{:?}", c.logs),
+    },
+    Setting {
+        key: "theme",
+        env: "NCCL_TOP_THEME",
+        help: "\"colorblind\", \"dark\", \"light\", \"mono\" or the path of a file like those in assets/themes",
+        set: |c, v| {
+            let home = std::env::var("HOME").unwrap_or_default();
+            c.theme = v.strip_prefix("~/").map_or(v.to_owned(), |rest| format!("{home}/{rest}"));
+            Theme::load(&c.theme, Depth::True).map(drop)
+        },
+        get: |c| format!("{:?}", c.theme),
+    },
+    Setting {
+        key: "color",
+        env: "NCCL_TOP_COLOR",
+        help: "\"auto\" (a terminal without NO_COLOR), \"always\" or \"never\"",
+        set: |c, v| one_of(v, COLORS).map(|color| c.color = color),
+        get: |c| word_of(&c.color, COLORS),
+    },
+    Setting {
+        key: "drawing",
+        env: "NCCL_TOP_DRAWING",
+        help: "\"auto\" (as the locale says), \"unicode\" or \"ascii\"",
+        set: |c, v| one_of(v, DRAWINGS).map(|drawing| c.drawing = drawing),
+        get: |c| word_of(&c.drawing, DRAWINGS),
+    },
+    Setting {
+        key: "mouse",
+        env: "NCCL_TOP_MOUSE",
+        help: "Clicks and the wheel are nccl-top's: true or false; false leaves them to the terminal, for selecting text",
+        set: |c, v| truth(v).map(|t| c.mouse = t),
+        get: |c| c.mouse.to_string(),
+    },
+    Setting {
+        key: "alert",
+        env: "NCCL_TOP_ALERT",
+        help: "What a new critical finding does besides being shown: \"off\", \"bell\" or \"note\" (of the desktop, by OSC 9)",
+        set: |c, v| one_of(v, ALERTS).map(|alert| c.alert = alert),
+        get: |c| word_of(&c.alert, ALERTS),
+    },
+    Setting {
+        key: "history",
+        env: "NCCL_TOP_HISTORY",
+        help: "How far back the live screen can be moved: \"10s\" to \"2h\", as far as a few MiB reach",
+        set: |c, v| duration_within(v, "10s", "2h").map(|d| c.history = d),
+        get: |c| duration_text(c.history),
+    },
+    Setting {
+        key: "axis",
+        env: "NCCL_TOP_AXIS",
+        help: "The time that sparklines cover at first: \"30s\" to \"15m\"",
+        set: |c, v| duration_within(v, "30s", "15m").map(|d| c.axis = d),
+        get: |c| duration_text(c.axis),
     },
 ];
 
@@ -166,6 +252,31 @@ pub fn load(
     Ok((config, origins))
 }
 
+/// The keys of the table `[keys]`: action = list of keys.
+fn apply_keys(config: &mut Config, name: &str, text: &str, line_of: &dyn Fn(usize) -> usize) -> Result<(), ConfigError> {
+    #[derive(serde::Deserialize)]
+    struct Keys {
+        keys: BTreeMap<toml::Spanned<String>, toml::Spanned<toml::Value>>,
+    }
+    let table: Keys =
+        toml::from_str(text).map_err(|err| ConfigError(format!("{name}: keys: {}; expected a table [keys]", err.message())))?;
+    let mut last = 1;
+    for (action, keys) in table.keys {
+        let line = line_of(action.span().start);
+        last = last.max(line);
+        let wrong = |why: String| ConfigError(format!("{name}:{line}: keys: {why}"));
+        let list: Option<Vec<&str>> = match keys.get_ref() {
+            toml::Value::String(one) => Some(vec![one.as_str()]),
+            toml::Value::Array(items) => items.iter().map(toml::Value::as_str).collect(),
+            _ => None,
+        };
+        let list =
+            list.ok_or_else(|| wrong(format!("{}: expected a key or a list of keys such as [\"q\", \"ctrl-c\"]", action.get_ref())))?;
+        config.keys.bind(action.get_ref(), &list).map_err(wrong)?;
+    }
+    config.keys.check().map_err(|why| ConfigError(format!("{name}:{last}: keys: {why}")))
+}
+
 fn apply_file(config: &mut Config, origins: &mut Origins, name: &str, text: &str) -> Result<(), ConfigError> {
     let line_of = |offset: usize| text.as_bytes()[..offset.min(text.len())].iter().filter(|b| **b == b'\n').count() + 1;
     let table: BTreeMap<toml::Spanned<String>, toml::Spanned<toml::Value>> = toml::from_str(text).map_err(|err| {
@@ -174,8 +285,13 @@ fn apply_file(config: &mut Config, origins: &mut Origins, name: &str, text: &str
     })?;
     for (key, value) in table {
         let line = line_of(key.span().start);
+        if key.get_ref() == "keys" {
+            apply_keys(config, name, text, &line_of)?;
+            origins.insert("keys", format!("{name}:{line}"));
+            continue;
+        }
         let Some(setting) = SETTINGS.iter().find(|s| s.key == key.get_ref()) else {
-            let known: Vec<&str> = SETTINGS.iter().map(|s| s.key).collect();
+            let known: Vec<&str> = SETTINGS.iter().map(|s| s.key).chain(["keys"]).collect();
             return Err(ConfigError(format!("{name}:{line}: unknown setting {:?}, expected one of {}", key.get_ref(), known.join(", "))));
         };
         let plain = match value.get_ref() {
@@ -205,6 +321,8 @@ pub fn print(config: &Config, origins: &Origins) -> String {
             (setting.get)(config)
         ));
     }
+    let origin = origins.get("keys").map_or("default", String::as_str);
+    out.push_str(&format!("\n[keys]    # from {origin}\n{}", config.keys.toml()));
     out
 }
 
@@ -225,21 +343,29 @@ mod tests {
 
     #[test]
     fn the_sample_is_the_defaults() {
-        let (config, _) = file(include_str!("../assets/config.toml")).unwrap();
-        assert_eq!(config, Config::default());
+        let sample = include_str!("../assets/config.toml");
+        assert_eq!(file(sample).unwrap().0, Config::default());
         for setting in SETTINGS {
-            assert!(
-                include_str!("../assets/config.toml").contains(&format!("\n{} = ", setting.key)),
-                "{} is not in the sample",
-                setting.key
-            );
+            let value = format!("\n{} = {}\n", setting.key, (setting.get)(&Config::default()));
+            assert!(sample.contains(&value), "the sample has not {value:?}");
         }
+        assert!(sample.ends_with(&format!("\n[keys]\n{}", Keymap::default().toml())));
     }
 
     #[test]
     fn what_is_printed_is_a_config_file_with_the_same_values() {
         let (config, origins) = file("interval = \"500ms\"\nutc = true\ncolor = \"never\"\nlogs = [\"/a\", \"/b\"]\n").unwrap();
         assert!(origins["utc"].ends_with("/c.toml:2"), "{origins:?}");
+        assert_eq!(file(&print(&config, &origins)).unwrap().0, config);
+
+        let other = "interval = \"1500ms\"\nutc = true\nlogs = [\"/a b:c\", \"/\\\"\\\\\"]\ntheme = \"light\"\ncolor = \"always\"\n\
+            drawing = \"ascii\"\nmouse = false\nalert = \"note\"\nhistory = \"90s\"\naxis = \"5m\"\n\
+            [keys]\nquit = [\"x\"]\nzoom = []\nopen = \"\\\"\"\nback = [\"\\\\\", \"ctrl-alt-é\"]\n";
+        let (config, origins) = file(other).unwrap();
+        for setting in SETTINGS {
+            assert_ne!((setting.get)(&config), (setting.get)(&Config::default()), "{} is not told apart", setting.key);
+            assert!(origins[setting.key].contains("c.toml:"));
+        }
         assert_eq!(file(&print(&config, &origins)).unwrap().0, config);
     }
 
@@ -266,8 +392,8 @@ mod tests {
                 "c.toml:2: interval: found \"2\", expected a duration such as \"500ms\", \"2s\" or \"10m\"",
             ),
             ("interval = \"1ms\"\n", "c.toml:1: interval: found \"1ms\", expected a duration from \"200ms\" to \"60s\""),
-            ("intervall = \"2s\"\n", "c.toml:1: unknown setting \"intervall\", expected one of interval, utc, color, logs"),
-            ("\n\ncolor = \"blue\"\n", "c.toml:3: color: found \"blue\", expected \"auto\", \"always\" or \"never\""),
+            ("intervall = \"2s\"\n", "c.toml:1: unknown setting \"intervall\", expected one of interval, utc, logs, theme"),
+            ("\n\ncolor = \"blue\"\n", "c.toml:3: color: found \"blue\", expected one of \"auto\", \"always\", \"never\""),
             ("logs = [1]\n", "c.toml:1: logs: expected a list of strings"),
             ("utc = maybe\n", "c.toml:1: "),
         ] {

@@ -1,45 +1,51 @@
 //! The screen: terminal in and out, one loop. It draws what the session says and never waits for anything but the next message.
 
-pub mod overview;
+pub mod filter;
+mod help;
+pub mod keys;
+pub mod layout;
+mod log_view;
 pub mod panes;
+pub mod plain;
+mod play;
 mod terminal;
 pub mod theme;
+pub mod ui;
+pub mod view;
+pub mod widgets;
 
 use crate::cli::{Replay, Speed};
-use crate::commands::live::{QUEUE, on_signals, sender};
+use crate::commands::live::{QUEUE, sender};
 use crate::commands::{Env, Outcome};
+use crate::config::Alert;
+use crate::demo::Demo;
 use crate::feed::{Batch, Feed, TICK};
+use crate::findings::{Change, Severity};
 use crate::observe::Observation;
 use crate::session::{Event, Session};
 use crate::tape;
-use crate::time::{Clock, Stamp, Zone};
+use crate::time::{Clock, Zone};
 use anyhow::{Context as _, Result};
-use crossterm::event::{Event as Input, KeyCode, KeyEventKind, KeyModifiers};
+use crossterm::event::Event as Input;
+use play::{Player, World};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
 use std::io::{self, IsTerminal};
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 use terminal::Screen;
 use theme::Theme;
-
-/// What the user has chosen; nothing about the world.
-#[derive(Clone, Debug, Default)]
-pub struct Ui {
-    /// Lines scrolled back in the log.
-    pub log_back: usize,
-    pub zone: Zone,
-    /// `live`, `replay 8x`: where the data comes from.
-    pub mode: String,
-}
+use ui::{Effect, Ui};
 
 enum Message {
     Batch(Batch),
-    Replayed(Box<Observation>),
+    /// The next observation of a tape.
+    Read(Box<Observation>),
     /// The tape is at its end, or broke; with the reason.
-    ReplayEnded(Option<String>),
+    ReadAll(Option<String>),
     Input(Input),
     /// The terminal is gone.
     InputLost,
-    Signal,
+    Signal(i32),
 }
 
 /// The live screen.
@@ -50,14 +56,10 @@ pub fn live(env: &Env, logs: Vec<String>) -> Result<Outcome> {
     need_terminal("watch")?;
     let zone = Zone::of_host(Clock::start().now());
     let session = Session::new(&env.host(), zone);
-    let ui = Ui { zone: env.zone(zone), mode: "live".into(), ..Ui::default() };
     let (tx, rx) = sync_channel(QUEUE);
-    let screen = Screen::enter()?;
-    start_input(tx.clone())?;
-    let setup = env.setup(logs);
-    let interval = env.config.interval;
-    let feed = Feed::start(setup, &sender(tx, Message::Batch));
-    run(screen, session, ui, Theme::new(env.color), &rx, Some(feed), interval)
+    let app = App::start(env, env.zone(zone), &tx)?;
+    let feed = Feed::start(env.setup(logs), &sender(tx, Message::Batch));
+    app.run(World::live(session, feed, env.config.history), &rx, None)
 }
 
 /// The screen over a tape.
@@ -67,72 +69,92 @@ pub fn live(env: &Env, logs: Vec<String>) -> Result<Outcome> {
 pub fn replay(env: &Env, args: &Replay) -> Result<Outcome> {
     let reader = tape::Reader::open(&args.tape)?;
     need_terminal("replay --headless")?;
+    from_tape(env, reader, &args.options, None)
+}
+
+/// The screen over a recording that comes with the program.
+///
+/// # Errors
+/// If there is no terminal.
+pub fn demo(env: &Env, demo: &'static Demo, options: &crate::cli::Play) -> Result<Outcome> {
+    need_terminal("demo --headless")?;
+    from_tape(env, demo.open()?, options, Some(demo))
+}
+
+fn from_tape(env: &Env, reader: tape::Reader, options: &crate::cli::Play, demo: Option<&'static Demo>) -> Result<Outcome> {
     let header = reader.header().clone();
-    let speed = match args.speed {
-        Speed::Times(n) => format!("{n}x"),
-        Speed::Max => "max".into(),
-    };
-    let ui = Ui { zone: env.zone(header.zone()), mode: format!("replay {speed}"), ..Ui::default() };
     let (tx, rx) = sync_channel(QUEUE);
-    let screen = Screen::enter()?;
-    start_input(tx.clone())?;
-    let args = args.clone();
-    std::thread::Builder::new().name("replay".into()).spawn(move || pace(reader, &args, &tx)).context("a thread for the tape")?;
-    run(screen, Session::of_tape(&header), ui, Theme::new(env.color), &rx, None, env.config.interval)
+    let app = App::start(env, env.zone(header.zone()), &tx)?;
+    // Reading ahead waits while enough lies ahead: the channel is full then.
+    let (read_tx, read_rx) = sync_channel(QUEUE);
+    let without = options.without.clone();
+    std::thread::Builder::new().name("tape".into()).spawn(move || read(reader, &without, &read_tx)).context("a thread for the tape")?;
+    let speed = match options.speed {
+        Some(Speed::Times(n)) => Some(n),
+        Some(Speed::Max) => None,
+        None => Some(1.0),
+    };
+    let paced = demo.filter(|_| options.speed.is_none());
+    let player = Player::new(Session::of_tape(&header), speed, options.at.unwrap_or_default(), demo, paced);
+    app.run(World::Tape(Box::new(player)), &rx, Some(&read_rx))
 }
 
 fn need_terminal(instead: &str) -> Result<()> {
     anyhow::ensure!(io::stdout().is_terminal(), "standard output is no terminal; use `nccl-top {instead}`");
+    anyhow::ensure!(io::stdin().is_terminal() || crossterm_has_tty(), "there is no terminal to read keys from; use `nccl-top {instead}`");
     Ok(())
 }
 
-fn start_input(tx: SyncSender<Message>) -> Result<()> {
-    on_signals(tx.clone(), || Message::Signal)?;
-    std::thread::Builder::new()
-        .name("input".into())
-        .spawn(move || {
-            loop {
-                let message = crossterm::event::read().map_or(Message::InputLost, Message::Input);
-                let lost = matches!(message, Message::InputLost);
-                if tx.send(message).is_err() || lost {
-                    return;
-                }
-            }
-        })
-        .context("a thread for input")?;
-    Ok(())
+/// Keys are read from /dev/tty where standard input is something else, such as a log.
+fn crossterm_has_tty() -> bool {
+    std::fs::File::open("/dev/tty").is_ok()
 }
 
-/// Releases a tape's observations at the pace they were made, `speed` times faster.
-fn pace(mut reader: tape::Reader, args: &Replay, tx: &SyncSender<Message>) {
-    let began = Instant::now();
-    let mut first: Option<Stamp> = None;
+fn read(mut reader: tape::Reader, without: &[crate::cli::Without], tx: &SyncSender<Message>) {
     loop {
-        let seen = match reader.read() {
-            Ok(Some(seen)) => seen,
-            Ok(None) => {
-                let _ = tx.send(Message::ReplayEnded(reader.cut_off.then(|| "the tape was cut off here".into())));
-                return;
-            }
-            Err(err) => {
-                let _ = tx.send(Message::ReplayEnded(Some(err.to_string())));
-                return;
-            }
+        let message = match reader.read() {
+            Ok(Some(seen)) => match crate::commands::replay::filter(seen, without) {
+                Some(seen) => Message::Read(Box::new(seen)),
+                None => continue,
+            },
+            Ok(None) => Message::ReadAll(reader.cut_off.then(|| "the tape was cut off here".into())),
+            Err(err) => Message::ReadAll(Some(err.to_string())),
         };
-        let start = first.get_or_insert(seen.at).plus(args.at.unwrap_or_default());
-        if let Speed::Times(n) = args.speed {
-            let due = began + seen.at.since(start).div_f64(n);
-            std::thread::sleep(due.saturating_duration_since(Instant::now()));
-        }
-        let Some(seen) = crate::commands::replay::filter(seen, &args.without) else { continue };
-        if tx.send(Message::Replayed(Box::new(seen))).is_err() {
+        let last = matches!(message, Message::ReadAll(_));
+        if tx.send(message).is_err() || last {
             return;
         }
     }
 }
 
+fn start_input(tx: SyncSender<Message>) -> Result<()> {
+    let to_loop = tx.clone();
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCONT]).context("signal handlers")?;
+    let watch = move || {
+        for signal in signals.forever() {
+            if to_loop.send(Message::Signal(signal)).is_err() {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(watch).context("a thread for signals")?;
+    let input = move || {
+        loop {
+            // Whatever happens to this thread, the loop must hear of it: without keys there is no way out.
+            let read = std::panic::catch_unwind(crossterm::event::read);
+            let message = read.ok().and_then(Result::ok).map_or(Message::InputLost, Message::Input);
+            let lost = matches!(message, Message::InputLost);
+            if tx.send(message).is_err() || lost {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().name("input".into()).spawn(input).context("a thread for input")?;
+    Ok(())
+}
+
 /// Whether the screen is out of date, and how urgently.
-#[derive(PartialEq, PartialOrd)]
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Due {
     No,
     /// With the next refresh.
@@ -140,99 +162,181 @@ enum Due {
     Now,
 }
 
-fn run(
-    mut screen: Screen,
-    mut session: Session,
-    mut ui: Ui,
+struct App {
+    screen: Screen,
+    ui: Ui,
     theme: Theme,
-    rx: &std::sync::mpsc::Receiver<Message>,
-    mut feed: Option<Feed>,
+    /// Of the program's themes; the next key goes on from here.
+    theme_name: String,
+    depth: theme::Depth,
+    alert: Alert,
     interval: Duration,
-) -> Result<Outcome> {
-    let mut events = Vec::new();
-    screen.draw(|frame| overview::draw(frame, &session, &ui, &theme))?;
-    // How the terminal fares in a panic can only be tested with one.
-    #[cfg(debug_assertions)]
-    if std::env::var_os("NCCL_TOP_TEST_PANIC").is_some() {
-        panic!("asked to panic");
-    }
-    let mut next_tick = Instant::now() + TICK;
-    let mut next_draw = Instant::now() + Duration::from_millis(100);
-    let mut due = Due::No;
-    loop {
-        let until = if due == Due::No { next_tick } else { next_tick.min(next_draw) };
-        let first = match rx.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(message) => Some(message),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => return Ok(Outcome::Clean),
-        };
-        // One is waited for, everything else that is ready is taken with it, then one frame is drawn.
-        for message in first.into_iter().chain(rx.try_iter().take(QUEUE)) {
-            let mut apply = |seen: Observation| session.apply(&seen, &mut events);
-            let now = match message {
-                Message::Batch(batch) => {
-                    if let Some(feed) = &mut feed {
-                        feed.accept(batch, apply);
-                    }
-                    Due::Refresh
-                }
-                Message::Replayed(seen) => {
-                    apply(*seen);
-                    Due::Refresh
-                }
-                Message::ReplayEnded(why) => {
-                    ui.mode = format!("{} · ended{}", ui.mode, why.map_or(String::new(), |w| format!(": {w}")));
-                    Due::Now
-                }
-                Message::Input(input) => match on_input(&mut ui, &input) {
-                    Some(now) => {
-                        ui.log_back = ui.log_back.min(session.model.logbook.iter().len());
-                        now
-                    }
-                    None => return Ok(Outcome::Clean),
-                },
-                Message::InputLost | Message::Signal => return Ok(Outcome::Clean),
-            };
-            if now > due {
-                due = now;
-            }
-        }
-        if Instant::now() >= next_tick {
-            next_tick = (next_tick + TICK).max(Instant::now());
-            if let Some(feed) = &mut feed {
-                feed.tick(|seen| session.apply(&seen, &mut events));
-                due = if due == Due::Now { due } else { Due::Refresh };
-            }
-        }
-        if events.drain(..).any(|(_, e)| matches!(e, Event::Finding(_) | Event::State { .. })) {
-            due = Due::Now;
-        }
-        if due == Due::Now || (due == Due::Refresh && Instant::now() >= next_draw) {
-            screen.draw(|frame| overview::draw(frame, &session, &ui, &theme))?;
-            next_draw = Instant::now() + interval;
-            due = Due::No;
-        }
-    }
 }
 
-/// `None` ends the program.
-fn on_input(ui: &mut Ui, input: &Input) -> Option<Due> {
-    match input {
-        Input::Resize(..) => Some(Due::Now),
-        Input::Key(key) if key.kind != KeyEventKind::Release => {
-            let control = key.modifiers.contains(KeyModifiers::CONTROL);
-            match key.code {
-                KeyCode::Char('q') => return None,
-                KeyCode::Char('c') if control => return None,
-                KeyCode::Up | KeyCode::Char('k') => ui.log_back = ui.log_back.saturating_add(1),
-                KeyCode::Down | KeyCode::Char('j') => ui.log_back = ui.log_back.saturating_sub(1),
-                KeyCode::PageUp => ui.log_back = ui.log_back.saturating_add(10),
-                KeyCode::PageDown => ui.log_back = ui.log_back.saturating_sub(10),
-                KeyCode::End | KeyCode::Char('G') => ui.log_back = 0,
-                _ => return Some(Due::No),
-            }
-            Some(Due::Now)
+impl App {
+    fn start(env: &Env, zone: Zone, tx: &SyncSender<Message>) -> Result<App> {
+        let theme = Theme::load(&env.config.theme, env.depth).map_err(anyhow::Error::msg)?;
+        let mut ui = Ui::new(zone);
+        ui.keys = env.config.keys.clone();
+        ui.window = env.config.axis;
+        ui.mouse = env.config.mouse;
+        let screen = Screen::enter(ui.mouse, env.ascii, env.depth)?;
+        ui.size = screen.size()?;
+        start_input(tx.clone())?;
+        let (theme_name, alert) = (env.config.theme.clone(), env.config.alert);
+        Ok(App { screen, ui, theme, theme_name, depth: env.depth, alert, interval: env.config.interval })
+    }
+
+    fn draw(&mut self, world: &mut World) -> Result<()> {
+        self.ui.mode = world.mode();
+        self.ui.caption = world.caption();
+        let (ui, theme) = (&mut self.ui, &self.theme);
+        self.screen.draw(|buf| {
+            ui.size = (buf.area().width, buf.area().height);
+            view::draw(buf, world.shown(), ui, theme);
+        })
+    }
+
+    fn run(mut self, mut world: World, rx: &Receiver<Message>, tape: Option<&Receiver<Message>>) -> Result<Outcome> {
+        self.draw(&mut world)?;
+        // How the terminal fares in a panic can only be tested with one.
+        #[cfg(debug_assertions)]
+        if std::env::var_os("NCCL_TOP_TEST_PANIC").is_some() {
+            panic!("asked to panic");
         }
-        _ => Some(Due::No),
+        let mut events = Vec::new();
+        let mut next_tick = Instant::now() + TICK;
+        let mut next_draw = Instant::now() + Duration::from_millis(100);
+        let mut due = Due::No;
+        let mut started_rush: Option<Instant> = None;
+        loop {
+            let mut until = if due == Due::No { next_tick } else { next_tick.min(next_draw) };
+            if let Some(wake) = world.next_due() {
+                until = until.min(wake);
+            }
+            let first = match rx.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(message) => Some(message),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return Ok(Outcome::Clean),
+            };
+            // One is waited for, everything else that is ready is taken with it, then one frame is drawn.
+            for message in first.into_iter().chain(rx.try_iter().take(QUEUE)) {
+                let now = match message {
+                    Message::Batch(batch) => {
+                        world.accept(batch, &mut events);
+                        Due::Refresh
+                    }
+                    Message::Input(input) => match self.input(&input, &mut world)? {
+                        Some(now) => now,
+                        None => return Ok(Outcome::Clean),
+                    },
+                    Message::Signal(SIGCONT) => {
+                        self.screen.resume()?;
+                        Due::Now
+                    }
+                    Message::InputLost | Message::Signal(_) => return Ok(Outcome::Clean),
+                    Message::Read(_) | Message::ReadAll(_) => Due::No,
+                };
+                due = if now > due { now } else { due };
+            }
+            if let (Some(tape), World::Tape(player)) = (tape, &mut world) {
+                while player.wants_more() {
+                    match tape.try_recv() {
+                        Ok(Message::Read(seen)) => player.read(&seen),
+                        Ok(Message::ReadAll(why)) => player.read_all(why),
+                        Ok(_) => {}
+                        Err(_) => break,
+                    }
+                }
+            }
+            let rushing = world.is_rushing();
+            if world.play(&mut events) {
+                due = if due == Due::No { Due::Refresh } else { due };
+            }
+            if Instant::now() >= next_tick {
+                next_tick = (next_tick + TICK).max(Instant::now());
+                if self.screen.is_gone() {
+                    return Ok(Outcome::Clean);
+                }
+                if world.tick(&mut events) {
+                    due = if due == Due::Now { due } else { Due::Refresh };
+                }
+            }
+            for (_, event) in events.drain(..) {
+                if matches!(event, Event::Finding(_) | Event::State { .. }) && world.is_current() {
+                    due = Due::Now;
+                }
+                if !rushing {
+                    self.alert(&event)?;
+                }
+            }
+            // On the way to another moment of a tape, what lies between is not shown unless it takes long.
+            let passing = world.is_rushing() && started_rush.get_or_insert_with(Instant::now).elapsed() < Duration::from_millis(500);
+            if !world.is_rushing() {
+                started_rush = None;
+            }
+            if passing {
+                continue;
+            }
+            if due == Due::Now || (due == Due::Refresh && Instant::now() >= next_draw) {
+                self.draw(&mut world)?;
+                next_draw = Instant::now() + self.interval;
+                due = Due::No;
+            }
+        }
+    }
+
+    /// `None` ends the program.
+    fn input(&mut self, input: &Input, world: &mut World) -> Result<Option<Due>> {
+        match self.ui.input(input, world.shown(), &self.theme) {
+            Effect::None => return Ok(Some(Due::No)),
+            Effect::Draw => {}
+            Effect::Redraw => self.screen.forget()?,
+            Effect::Quit => return Ok(None),
+            Effect::Suspend => self.screen.suspend()?,
+            Effect::Copy(text) => self.copy(&text)?,
+            Effect::NextTheme => self.next_theme(),
+            Effect::Time(to) => {
+                if let Some(notice) = world.go(to) {
+                    self.ui.notice = Some(notice);
+                }
+            }
+        }
+        // While a text is shown to be selected, the mouse is the terminal's.
+        self.screen.set_mouse(self.ui.mouse && self.ui.popup.is_none())?;
+        Ok(Some(Due::Now))
+    }
+
+    /// To the terminal's clipboard; and onto the screen with the mouse given back, for terminals that do not take it.
+    fn copy(&mut self, text: &str) -> Result<()> {
+        let text = crate::text::clean::clean(text).into_owned();
+        self.screen.send(&terminal::clipboard(&text))?;
+        let shown =
+            format!("{text}\n\nIf your terminal or tmux does not take it (OSC 52), select it here with the mouse. Any key goes on.");
+        self.ui.popup = Some(("Sent to the clipboard".into(), shown));
+        Ok(())
+    }
+
+    fn next_theme(&mut self) {
+        let now = theme::THEMES.iter().position(|(name, _)| *name == self.theme_name);
+        let next = theme::THEMES[now.map_or(0, |n| (n + 1) % theme::THEMES.len())].0;
+        if let Ok(theme) = Theme::load(next, self.depth) {
+            (self.theme, self.theme_name) = (theme, next.to_owned());
+            let colours = if self.depth == theme::Depth::None { " (colours are off)" } else { "" };
+            self.ui.notice = Some(format!("theme {next}{colours}"));
+        }
+    }
+
+    /// Draws attention to a new critical finding, if the user asked for that.
+    fn alert(&mut self, event: &Event) -> Result<()> {
+        let Event::Finding(Change::Opened(finding)) = event else { return Ok(()) };
+        if finding.severity < Severity::Critical {
+            return Ok(());
+        }
+        match self.alert {
+            Alert::Off => Ok(()),
+            Alert::Bell => self.screen.send("\x07"),
+            Alert::Note => self.screen.send_note(&finding.found.summary),
+        }
     }
 }

@@ -34,9 +34,11 @@ fn a_log_alone_shows_progress_and_a_warn_at_once() {
     screen.wait_for("nccl-top node-17");
     screen.wait_for("step 4");
     screen.wait_for("loss 2.5");
+    screen.keys("9");
     for source in ["nvml", "procs", "tail", "ras", "rdma", "netdev", "kmsg", "host"] {
         screen.wait_for(source);
     }
+    screen.keys("1");
     append(&log, "step 5 | loss 2.25\nh:1:1 [0] NCCL WARN x\n");
     screen.wait_for("nccl-warn");
     screen.wait_for("TRAINING");

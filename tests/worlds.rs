@@ -13,8 +13,9 @@ use nccl_top::session::Session;
 use nccl_top::sources::SOURCES;
 use nccl_top::text::gate::Class;
 use nccl_top::time::Zone;
-use nccl_top::tui::theme::Theme;
-use nccl_top::tui::{Ui, overview};
+use nccl_top::tui::theme::{Depth, Theme};
+use nccl_top::tui::ui::Ui;
+use nccl_top::tui::view;
 use nccl_top::verdict::State;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -119,11 +120,13 @@ fn every_world_can_be_drawn() {
         ("ranks-640", worlds::ranks_640),
         ("busy-log", worlds::busy_log),
     ];
-    let ui = Ui { zone: Zone::UTC, mode: "live".into(), ..Ui::default() };
+    let theme = Theme::load("colorblind", Depth::Indexed).unwrap();
+    let mut ui = Ui::new(Zone::UTC);
+    ui.size = (120, 40);
     for (name, make) in worlds {
         let session = make();
         let mut terminal = Terminal::new(TestBackend::new(120, 40)).unwrap();
-        terminal.draw(|frame| overview::draw(frame, &session, &ui, &Theme::new(true))).unwrap();
+        terminal.draw(|frame| view::draw(frame.buffer_mut(), &session, &ui, &theme)).unwrap();
         let cells = svg::Cells::of_buffer(terminal.backend().buffer());
         let picture = svg::picture(&cells, name, &svg::DARK);
         assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"));

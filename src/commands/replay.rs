@@ -1,16 +1,21 @@
 //! `nccl-top replay`: a tape instead of a live node.
 
 use super::{Env, Outcome, Printer};
-use crate::cli::{Replay, Without};
+use crate::cli::{Play, Without};
 use crate::observe::{Body, Observation};
 use crate::session::Session;
 use crate::tape;
 use anyhow::Result;
 use std::io::{self, Write};
+use std::path::Path;
 
 /// Prints the event lines of the whole tape.
-pub fn headless(env: &Env, args: &Replay) -> Result<Outcome> {
-    let mut reader = tape::Reader::open(&args.tape)?;
+pub fn headless(env: &Env, tape: &Path, options: &Play) -> Result<Outcome> {
+    from(env, tape::Reader::open(tape)?, &tape.display().to_string(), options)
+}
+
+/// Prints the event lines of a tape; `name` is for messages.
+pub fn from(env: &Env, mut reader: tape::Reader, name: &str, args: &Play) -> Result<Outcome> {
     let header = reader.header().clone();
     let mut session = Session::of_tape(&header);
     let mut printer = Printer { json: args.json, zone: env.zone(header.zone()), worst: None };
@@ -34,13 +39,13 @@ pub fn headless(env: &Env, args: &Replay) -> Result<Outcome> {
         printer.print(&session, &mut events)?;
     }
     if at.is_some() && started.is_some() {
-        anyhow::bail!("{}: --at is behind the end of the tape", args.tape.display());
+        anyhow::bail!("{}: --at is behind the end of the tape", name);
     }
     if reader.cut_off {
-        let _ = writeln!(io::stderr(), "nccl-top: {}: the tape was cut off; what came before was judged", args.tape.display());
+        let _ = writeln!(io::stderr(), "nccl-top: {}: the tape was cut off; what came before was judged", name);
     }
     if started.is_none() {
-        anyhow::bail!("{}: the tape holds no observation", args.tape.display());
+        anyhow::bail!("{}: the tape holds no observation", name);
     }
     Ok(printer.outcome())
 }

@@ -1,45 +1,194 @@
-//! The panes of the overview.
+//! The panes.
 //!
-//! **To add a pane**: a file below `panes/` with a `pub const PANE: Pane`, and its line in [`PANES`].
+//! **To add a pane**: a file below `panes/` with a `pub const PANE: Pane`, its line in [`PANES`], its place in
+//! [`super::layout::ARRANGEMENTS`] and its key in [`super::keys::KEYS`].
 
 mod findings;
 mod gpus;
 mod log;
-mod ports;
+mod nccl;
+mod network;
+mod processes;
 mod sources;
 pub mod training;
 
-use super::Ui;
+use super::layout::Want;
 use super::theme::Theme;
+use super::ui::{List, Opened, Ui};
+use super::widgets::spark::Axis;
 use crate::session::Session;
-use ratatui::text::Line;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
 
 pub struct Pane {
-    pub title: fn(&Session) -> String,
-    /// Rows without which it makes no sense, its title not counted.
-    pub least: u16,
-    /// The lowest gets its room first.
-    pub priority: u8,
-    /// When there is too little room, the last lines are shown, not the first.
-    pub keeps_end: bool,
-    pub lines: fn(&Session, &Ui, &Theme, u16) -> Vec<Line<'static>>,
+    pub id: &'static str,
+    pub title: fn(&Ctx) -> String,
+    /// What it asks for at a width; `None`: it has nothing to show and leaves its place to others.
+    pub want: fn(&Ctx, u16) -> Option<Want>,
+    /// Names of its rows, in the order shown; empty for a pane without a list.
+    pub rows: fn(&Ctx) -> Vec<String>,
+    /// Heads of the columns it can be sorted by.
+    pub sorts: fn() -> Vec<&'static str>,
+    /// The row at a line of the screen.
+    pub row_at: fn(&Ctx, Rect, u16) -> Option<usize>,
+    pub open: fn(&Ctx) -> Opened,
+    /// Draws into an area that has at least its least rows and columns, or any when zoomed.
+    pub draw: fn(&Ctx, Rect, &mut Buffer),
 }
 
-/// From top to bottom.
-pub const PANES: &[Pane] = &[training::PANE, gpus::PANE, ports::PANE, findings::PANE, sources::PANE, log::PANE];
+/// In the order of their keys.
+pub const PANES: &[Pane] =
+    &[training::PANE, gpus::PANE, network::PANE, nccl::PANE, findings::PANE, log::PANE, processes::PANE, sources::PANE];
 
-/// The panes without a screen, for `snapshot`.
+/// What a pane may look at.
+#[derive(Clone, Copy)]
+pub struct Ctx<'a> {
+    pub session: &'a Session,
+    pub ui: &'a Ui,
+    pub theme: &'a Theme,
+    /// Of [`PANES`].
+    pub pane: usize,
+    pub zoomed: bool,
+    pub focused: bool,
+}
+
+impl<'a> Ctx<'a> {
+    pub fn list(&self) -> &'a List {
+        &self.ui.lists[self.pane]
+    }
+
+    /// The time axis of all sparklines, for so many cells.
+    pub fn axis(&self, cells: usize) -> Axis {
+        Axis::new(self.session.model.now, self.ui.window, cells)
+    }
+
+    pub fn axis_words(&self) -> String {
+        match self.ui.window.as_secs() {
+            s if s % 60 == 0 => format!("last {} min", s / 60),
+            s => format!("last {s} s"),
+        }
+    }
+
+    /// What decides the state of the main job.
+    pub fn culprit(&self) -> Option<&'a crate::findings::Finding> {
+        let (job, _) = self.session.main_job()?;
+        super::view::deciding(self.session, job)
+    }
+
+    /// As [`Ctx::selected`]; as long as nothing was chosen, `first` where it is a row.
+    pub fn selected_or(&self, rows: &[String], first: Option<String>) -> Option<usize> {
+        let list = self.list();
+        let untouched = list.row.is_none() && list.index == 0 && self.focused;
+        let first = first.filter(|_| untouched).and_then(|f| rows.iter().position(|r| *r == f));
+        first.or_else(|| self.selected(rows))
+    }
+
+    /// The selected one of `rows`; none while the pane is neither focused nor zoomed and nothing was chosen.
+    pub fn selected(&self, rows: &[String]) -> Option<usize> {
+        (self.focused || self.list().row.is_some()).then(|| self.list().position(rows)).flatten()
+    }
+}
+
+const fn no_rows(_: &Ctx) -> Vec<String> {
+    Vec::new()
+}
+
+const fn no_sorts() -> Vec<&'static str> {
+    Vec::new()
+}
+
+const fn no_row_at(_: &Ctx, _: Rect, _: u16) -> Option<usize> {
+    None
+}
+
+const fn opens_nothing(_: &Ctx) -> Opened {
+    Opened::Nothing
+}
+
+/// The row of a table with a head of one line.
+fn table_row_at(ctx: &Ctx, area: Rect, y: u16) -> Option<usize> {
+    let rows = (PANES[ctx.pane].rows)(ctx);
+    let line = y.checked_sub(area.y + 1)?;
+    let height = usize::from(area.height.saturating_sub(1));
+    let row = super::widgets::first_shown(rows.len(), ctx.selected(&rows), height) + usize::from(line);
+    (row < rows.len() && usize::from(line) < height).then_some(row)
+}
+
+/// Draws lines from the top, as many as fit.
+fn lines(area: Rect, buf: &mut Buffer, lines: &[Line]) {
+    for (text, y) in lines.iter().zip(area.y..area.bottom()) {
+        line(buf, area, y, text);
+    }
+}
+
+/// Draws a text over as many rows as it needs and as there are: why there is nothing else to draw.
+fn paragraph(ctx: &Ctx, area: Rect, buf: &mut Buffer, text: &str) {
+    let parts = super::widgets::wrap(text, usize::from(area.width));
+    lines(area, buf, &parts.into_iter().map(|p| Line::styled(p, ctx.theme.dim)).collect::<Vec<_>>());
+}
+
+/// Draws a line; what was cut off says so.
+fn line(buf: &mut Buffer, area: Rect, y: u16, line: &Line) {
+    let (end, _) = buf.set_line(area.x, y, line, area.width);
+    if line.width() > usize::from(area.width) && area.width > 0 {
+        buf.set_string(end.min(area.right()) - 1, y, "…", Style::new());
+    }
+}
+
+/// `label value` with the label dimmed; what is not known is a dash.
+fn labelled(ctx: &Ctx, label: &str, value: Option<String>, style: Style) -> [Span<'static>; 2] {
+    let shown = value.map_or_else(|| Span::styled("–", ctx.theme.dim), |v| Span::styled(v, style));
+    [Span::styled(format!("{label} "), ctx.theme.dim), shown]
+}
+
+/// The panes without a screen, for `snapshot`: title and lines of text.
 pub fn as_text(session: &Session) -> Vec<(String, Vec<String>)> {
-    let theme = Theme::new(false);
-    let ui = Ui { zone: session.model.zone, ..Ui::default() };
-    PANES
-        .iter()
-        .filter(|p| !p.keeps_end)
-        .map(|p| ((p.title)(session), (p.lines)(session, &ui, &theme, 160).iter().map(ToString::to_string).collect()))
-        .collect()
+    const WIDTH: u16 = 160;
+    let theme = Theme::mono();
+    let ui = Ui::new(session.model.zone);
+    let shown = PANES.iter().enumerate().filter(|(_, p)| p.id != "log").filter_map(|(pane, p)| {
+        let ctx = Ctx { session, ui: &ui, theme: &theme, pane, zoomed: false, focused: false };
+        let area = Rect::new(0, 0, WIDTH, (p.want)(&ctx, WIDTH)?.all.min(2000));
+        let mut buf = Buffer::empty(area);
+        (p.draw)(&ctx, area, &mut buf);
+        let lines = buf.content().chunks(usize::from(WIDTH)).map(|row| {
+            let text: String = row.iter().map(|c| c.symbol()).collect();
+            format!(" {}", text.trim_end())
+        });
+        Some(((p.title)(&ctx), lines.collect()))
+    });
+    shown.collect()
 }
 
 /// A value, or the sign that it is not there.
 fn or_dash(value: Option<String>) -> String {
     value.unwrap_or_else(|| "–".into())
+}
+
+/// Leaves `below` rows at the bottom for the selected row in detail, with a line above them: the list's area and that of the detail.
+fn split_detail(ctx: &Ctx, area: Rect, below: u16, buf: &mut Buffer) -> (Rect, Rect) {
+    let below = below.min(area.height);
+    let list = Rect { height: area.height - below, ..area };
+    if below < 2 {
+        return (area, Rect { height: 0, ..area });
+    }
+    buf.set_stringn(area.x, list.bottom(), "─".repeat(usize::from(area.width)), usize::from(area.width), ctx.theme.border);
+    (list, Rect { y: list.bottom() + 1, height: below - 1, ..area })
+}
+
+/// The finding that is looked at, where findings are looked at.
+pub fn selected_finding(session: &Session, ui: &Ui) -> Option<crate::findings::Finding> {
+    findings::selected(session, ui)
+}
+
+/// Marks the row that keys go to. Its own colours give way, so that it reads as one.
+pub(super) fn mark_selected(ctx: &Ctx, row: Rect, buf: &mut Buffer) {
+    for position in row.positions() {
+        if let Some(cell) = buf.cell_mut(position) {
+            cell.set_style(Style::reset());
+            cell.set_style(ctx.theme.text.patch(ctx.theme.selected));
+        }
+    }
 }

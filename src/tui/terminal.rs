@@ -1,25 +1,98 @@
-//! The terminal, taken at the start and given back at every end: quit, error, signal, panic.
+//! The terminal, taken at the start and given back at every end: quit, error, signal, panic; and for a while when the program is
+//! stopped.
 
+use super::theme::Depth;
 use anyhow::{Context as _, Result};
 use crossterm::{cursor, execute, terminal};
-use ratatui::Frame;
-use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
-use std::io::{self, BufWriter, Stdout, Write};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::{Terminal, TerminalOptions, Viewport};
+use std::io::{self, Write};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 static ENTERED: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
 
+/// Clicks and the wheel, with coordinates beyond 223; not every motion, which would be a flood over a slow line.
+const MOUSE_ON: &str = "\x1b[?1000h\x1b[?1006h";
+const MOUSE_OFF: &str = "\x1b[?1006l\x1b[?1000l";
+/// Pasted text comes as one piece, not as keys.
+const PASTE_ON: &str = "\x1b[?2004h";
+const PASTE_OFF: &str = "\x1b[?2004l";
+
 pub struct Screen {
-    terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
+    terminal: Terminal<CrosstermBackend<Frame>>,
+    mouse: bool,
+    ascii: bool,
+}
+
+/// Collects what is drawn until it is flushed.
+struct Frame {
+    bytes: Vec<u8>,
+    /// Colours are sent as terminals of sixteen colours know them.
+    sixteen: bool,
+}
+
+impl Write for Frame {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        let done = if self.sixteen { out.write_all(&as_sixteen(&self.bytes)) } else { out.write_all(&self.bytes) };
+        self.bytes.clear();
+        done.and_then(|()| out.flush())
+    }
+}
+
+/// crossterm sends the sixteen colours as entries of a palette of 256 (`38;5;9`); older terminals know them as `91` only.
+fn as_sixteen(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some(at) = memchr::memmem::find(rest, b"\x1b[") {
+        let (before, sequence) = rest.split_at(at + 2);
+        out.extend_from_slice(before);
+        let end = sequence.iter().position(|b| !b.is_ascii_digit() && *b != b';').unwrap_or(sequence.len());
+        let codes: Vec<&[u8]> = sequence[..end].split(|b| *b == b';').collect();
+        let number = |code: &[u8]| std::str::from_utf8(code).ok()?.parse::<u32>().ok();
+        let mut words: Vec<String> = Vec::new();
+        let mut i = 0;
+        while sequence.get(end) == Some(&b'm') && i < codes.len() {
+            let palette = codes.get(i + 1) == Some(&&b"5"[..]);
+            let index = codes.get(i + 2).and_then(|c| number(c)).filter(|n| palette && *n < 16);
+            let base = match (number(codes[i]), index) {
+                (Some(38), Some(_)) => 30,
+                (Some(48), Some(_)) => 40,
+                (code, _) => {
+                    words.push(code.map_or(String::new(), |n| n.to_string()));
+                    i += 1;
+                    continue;
+                }
+            };
+            let index = index.unwrap_or(0);
+            words.push((if index < 8 { base + index } else { base + 52 + index }).to_string());
+            i += 3;
+        }
+        if words.is_empty() {
+            out.extend_from_slice(&sequence[..end]);
+        } else {
+            out.extend_from_slice(words.join(";").as_bytes());
+        }
+        rest = &sequence[end..];
+    }
+    out.extend_from_slice(rest);
+    out
 }
 
 impl Screen {
     /// # Errors
     /// If the terminal cannot be put into raw mode.
-    pub fn enter() -> Result<Screen> {
+    pub fn enter(mouse: bool, ascii: bool, depth: Depth) -> Result<Screen> {
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |info| {
@@ -33,19 +106,106 @@ impl Screen {
                 }
             }));
         });
-        terminal::enable_raw_mode().context("the terminal cannot be put into raw mode")?;
-        ENTERED.store(true, Ordering::SeqCst);
-        execute!(io::stdout(), terminal::EnterAlternateScreen, cursor::Hide).context("the terminal")?;
-        let out = BufWriter::with_capacity(32 << 10, io::stdout());
-        let terminal = Terminal::new(CrosstermBackend::new(out)).context("the terminal has no size")?;
-        Ok(Screen { terminal })
+        take(mouse)?;
+        let out = Frame { bytes: Vec::with_capacity(32 << 10), sixteen: depth == Depth::Sixteen };
+        let options = TerminalOptions { viewport: Viewport::Fullscreen };
+        let terminal = Terminal::with_options(CrosstermBackend::new(out), options).context("the terminal has no size")?;
+        Ok(Screen { terminal, mouse, ascii })
+    }
+
+    /// Columns and rows.
+    ///
+    /// # Errors
+    /// If the terminal is gone.
+    pub fn size(&self) -> Result<(u16, u16)> {
+        let size = self.terminal.size().context("the terminal is gone")?;
+        Ok((size.width, size.height))
+    }
+
+    /// The other end has hung up, and no signal told of it.
+    pub fn is_gone(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, poll};
+        let out = io::stdout();
+        let mut fds = [PollFd::new(&out, PollFlags::empty())];
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
+    }
+
+    /// Draws what differs from the frame before.
+    ///
+    /// # Errors
+    /// If the terminal is gone.
+    pub fn draw(&mut self, view: impl FnOnce(&mut Buffer)) -> Result<()> {
+        let ascii = self.ascii;
+        let drawn = self.terminal.draw(|frame| {
+            view(frame.buffer_mut());
+            if ascii {
+                super::plain::to_ascii(frame.buffer_mut());
+            }
+        });
+        drawn.context("the terminal is gone")?;
+        Ok(())
+    }
+
+    /// Whatever is on the terminal, everything is drawn anew by the next frame.
+    ///
+    /// # Errors
+    /// If the terminal is gone.
+    pub fn forget(&mut self) -> Result<()> {
+        // Not `clear`, which asks the terminal where the cursor is, while its answer goes to the thread that reads keys.
+        let (width, height) = self.size()?;
+        self.terminal.resize(Rect::new(0, 0, width, height)).context("the terminal is gone")
+    }
+
+    /// Sends a sequence that moves nothing on the screen: bell, note, clipboard.
+    ///
+    /// # Errors
+    /// If the terminal is gone.
+    pub fn send(&mut self, sequence: &str) -> Result<()> {
+        let out = self.terminal.backend_mut();
+        out.write_all(sequence.as_bytes()).and_then(|()| io::Write::flush(out)).context("the terminal is gone")
+    }
+
+    /// A note of the desktop.
+    ///
+    /// # Errors
+    /// If the terminal is gone.
+    pub fn send_note(&mut self, text: &str) -> Result<()> {
+        let text = note(text);
+        self.send(&if self.ascii { text.replace(|c: char| !c.is_ascii(), "?") } else { text })
     }
 
     /// # Errors
     /// If the terminal is gone.
-    pub fn draw(&mut self, view: impl FnOnce(&mut Frame)) -> Result<()> {
-        self.terminal.draw(view).context("the terminal is gone")?;
-        Ok(())
+    pub fn set_mouse(&mut self, on: bool) -> Result<()> {
+        if std::mem::replace(&mut self.mouse, on) == on {
+            return Ok(());
+        }
+        self.send(if on { MOUSE_ON } else { MOUSE_OFF })
+    }
+
+    /// Gives the terminal back, stops as the shell's job control expects it, and takes the terminal again when it goes on.
+    ///
+    /// # Errors
+    /// If the terminal cannot be taken again.
+    pub fn suspend(&mut self) -> Result<()> {
+        leave();
+        // The whole process group, as the terminal would do it. The kernel ignores this where no shell could make it go on.
+        let _ = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
+        // The stop comes at once, but not necessarily before that call returns.
+        std::thread::sleep(Duration::from_millis(50));
+        self.resume()
+    }
+
+    /// After a stop that gave no warning: the terminal may be in any state.
+    ///
+    /// # Errors
+    /// If the terminal cannot be taken again.
+    pub fn resume(&mut self) -> Result<()> {
+        // The shell may have put it out of raw mode, which crossterm does not know: it would do nothing.
+        let _ = terminal::disable_raw_mode();
+        take(self.mouse)?;
+        self.forget()
     }
 }
 
@@ -55,12 +215,75 @@ impl Drop for Screen {
     }
 }
 
+fn take(mouse: bool) -> Result<()> {
+    terminal::enable_raw_mode().context("the terminal cannot be put into raw mode")?;
+    ENTERED.store(true, Ordering::SeqCst);
+    let mut out = io::stdout();
+    execute!(out, terminal::EnterAlternateScreen, cursor::Hide).context("the terminal")?;
+    out.write_all(PASTE_ON.as_bytes()).context("the terminal")?;
+    if mouse {
+        out.write_all(MOUSE_ON.as_bytes()).context("the terminal")?;
+    }
+    out.flush().context("the terminal")
+}
+
 /// Gives the terminal back; safe to call twice.
 fn leave() {
     if ENTERED.swap(false, Ordering::SeqCst) {
         let mut out = io::stdout();
+        let _ = out.write_all(PASTE_OFF.as_bytes());
+        let _ = out.write_all(MOUSE_OFF.as_bytes());
         let _ = execute!(out, terminal::LeaveAlternateScreen, cursor::Show);
         let _ = terminal::disable_raw_mode();
         let _ = out.flush();
+    }
+}
+
+/// OSC 52: the terminal's own clipboard, also over ssh. The text goes as base64, so that it cannot end the sequence.
+pub fn clipboard(text: &str) -> String {
+    format!("\x1b]52;c;{}\x07", base64(text.as_bytes()))
+}
+
+/// A note of the desktop, for terminals that pass it on (OSC 9), and the bell for all others.
+fn note(text: &str) -> String {
+    let safe: String = crate::text::clean::clean(text).chars().filter(|c| !c.is_control() && *c != ';').take(200).collect();
+    format!("\x1b]9;nccl-top: {safe}\x07")
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let n = chunk.iter().fold(0u32, |n, b| n << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
+        for i in 0..4 {
+            let letter = LETTERS[(n >> (18 - 6 * i)) as usize & 63];
+            out.push(if i <= chunk.len() { char::from(letter) } else { '=' });
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_for_the_clipboard_cannot_end_the_sequence() {
+        assert_eq!(["", "f", "fo", "foo", "foob"].map(|t| base64(t.as_bytes())), ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg=="]);
+        assert_eq!(clipboard("py-spy\x07"), "\x1b]52;c;cHktc3B5Bw==\x07");
+    }
+
+    #[test]
+    fn sixteen_colors_are_sent_as_every_terminal_knows_them() {
+        let sent = |bytes: &str| String::from_utf8(as_sixteen(bytes.as_bytes())).unwrap();
+        assert_eq!(sent("\x1b[2;5Ha\x1b[38;5;9;48;5;3mb\x1b[38;5;0mc\x1b[m\x1b[0;1m"), "\x1b[2;5Ha\x1b[91;43mb\x1b[30mc\x1b[m\x1b[0;1m");
+        assert_eq!(sent("\x1b[?25l\x1b[38;5;15m\x1b[48;5;8m"), "\x1b[?25l\x1b[97m\x1b[100m");
+        assert_eq!(sent("\x1b]52;c;38;5;9m\x07 \x1b["), "\x1b]52;c;38;5;9m\x07 \x1b[");
+    }
+
+    #[test]
+    fn a_note_is_one_short_sequence() {
+        assert_eq!(note("rank 3\x1b]52;c;x\x07 is; late\n"), "\x1b]9;nccl-top: rank 3 is late\x07");
+        assert!(note(&"x".repeat(1000)).len() < 250);
     }
 }

@@ -1,45 +1,270 @@
-//! Named styles; drawing code names what a thing means, never a colour.
+//! Named styles; drawing code names what a thing means, never a colour. Themes are files: four come with the program, others are the
+//! user's.
 
 use crate::findings::Severity;
 use crate::verdict::State;
 use ratatui::style::{Color, Modifier, Style};
+use serde::Deserialize;
+use std::path::Path;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Theme {
     pub text: Style,
     pub dim: Style,
     pub title: Style,
+    pub border: Style,
+    /// Frame and title of the pane that keys go to.
+    pub focus: Style,
     pub good: Style,
     pub look: Style,
     pub act: Style,
+    /// What can be used: a command, a key.
     pub accent: Style,
+    /// The row that keys go to; laid over the others.
+    pub selected: Style,
+    /// A match of the search; laid over the others.
+    pub found: Style,
+    pub chart: Style,
+    /// The second line of a chart.
+    pub chart2: Style,
+}
+
+/// The themes that come with the program; the first is the default.
+pub const THEMES: &[(&str, &str)] = &[
+    ("colorblind", include_str!("../../assets/themes/colorblind.toml")),
+    ("dark", include_str!("../../assets/themes/dark.toml")),
+    ("light", include_str!("../../assets/themes/light.toml")),
+    ("mono", include_str!("../../assets/themes/mono.toml")),
+];
+
+/// What a terminal can show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Depth {
+    #[default]
+    None,
+    Sixteen,
+    Indexed,
+    True,
+}
+
+impl Depth {
+    /// As terminals say it: COLORTERM, then TERM.
+    pub fn of_terminal(var: &dyn Fn(&str) -> Option<String>) -> Depth {
+        let term = var("TERM").unwrap_or_default();
+        match var("COLORTERM").unwrap_or_default().as_str() {
+            "truecolor" | "24bit" => Depth::True,
+            _ if term.contains("direct") => Depth::True,
+            _ if term.contains("256") || term.contains("kitty") || term.contains("alacritty") || term.contains("ghostty") => Depth::Indexed,
+            _ if term == "dumb" => Depth::None,
+            _ => Depth::Sixteen,
+        }
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    text: Role,
+    dim: Role,
+    title: Role,
+    border: Role,
+    focus: Role,
+    good: Role,
+    look: Role,
+    act: Role,
+    accent: Role,
+    selected: Role,
+    found: Role,
+    chart: Role,
+    chart2: Role,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Role {
+    fg: Option<Hue>,
+    bg: Option<Hue>,
+    fg16: Option<Hue>,
+    bg16: Option<Hue>,
+    bold: bool,
+    dim: bool,
+    italic: bool,
+    underline: bool,
+    reverse: bool,
+}
+
+/// A colour as the file writes it.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(try_from = "toml::Value")]
+struct Hue(Color);
+
+const NAMES: [&str; 8] = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
+
+impl TryFrom<toml::Value> for Hue {
+    type Error = String;
+
+    fn try_from(value: toml::Value) -> Result<Hue, String> {
+        let wrong = || format!("found {value}, expected \"#rrggbb\", a number from 0 to 255 or a name such as \"red\" or \"bright-red\"");
+        match &value {
+            toml::Value::Integer(n) => u8::try_from(*n).map(|n| Hue(Color::Indexed(n))).map_err(|_| wrong()),
+            toml::Value::String(text) => {
+                if let Some(hex) = text.strip_prefix('#').filter(|h| h.len() == 6 && h.bytes().all(|b| b.is_ascii_hexdigit())) {
+                    let n = u32::from_str_radix(hex, 16).map_err(|_| wrong())?;
+                    return Ok(Hue(Color::Rgb((n >> 16) as u8, (n >> 8) as u8, n as u8)));
+                }
+                let (name, bright) = text.strip_prefix("bright-").map_or((text.as_str(), 0), |n| (n, 8));
+                let index = NAMES.iter().position(|n| *n == name).ok_or_else(wrong)?;
+                Ok(Hue(sixteen(index as u8 + bright)))
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
+/// One of the sixteen colours, which every terminal has and its user has chosen.
+fn sixteen(index: u8) -> Color {
+    const COLORS: [Color; 16] = [
+        Color::Black,
+        Color::Red,
+        Color::Green,
+        Color::Yellow,
+        Color::Blue,
+        Color::Magenta,
+        Color::Cyan,
+        Color::Gray,
+        Color::DarkGray,
+        Color::LightRed,
+        Color::LightGreen,
+        Color::LightYellow,
+        Color::LightBlue,
+        Color::LightMagenta,
+        Color::LightCyan,
+        Color::White,
+    ];
+    COLORS[usize::from(index) % 16]
+}
+
+/// Red, green and blue of the 256 colours, as xterm has them.
+fn rgb_of(index: u8) -> (u8, u8, u8) {
+    const FIRST: [(u8, u8, u8); 16] = [
+        (0, 0, 0),
+        (205, 0, 0),
+        (0, 205, 0),
+        (205, 205, 0),
+        (0, 0, 238),
+        (205, 0, 205),
+        (0, 205, 205),
+        (229, 229, 229),
+        (127, 127, 127),
+        (255, 0, 0),
+        (0, 255, 0),
+        (255, 255, 0),
+        (92, 92, 255),
+        (255, 0, 255),
+        (0, 255, 255),
+        (255, 255, 255),
+    ];
+    match index {
+        0..=15 => FIRST[usize::from(index)],
+        16..=231 => {
+            let level = |n: u8| if n == 0 { 0 } else { 55 + n * 40 };
+            let n = index - 16;
+            (level(n / 36), level(n / 6 % 6), level(n % 6))
+        }
+        _ => {
+            let grey = 8 + (index - 232) * 10;
+            (grey, grey, grey)
+        }
+    }
+}
+
+fn nearest(color: (u8, u8, u8), among: std::ops::RangeInclusive<u8>) -> u8 {
+    let apart = |a: u8, b: u8| i32::from(a).abs_diff(i32::from(b)).pow(2);
+    let distance = |i: &u8| {
+        let (r, g, b) = rgb_of(*i);
+        apart(r, color.0) * 3 + apart(g, color.1) * 4 + apart(b, color.2) * 2
+    };
+    among.min_by_key(distance).unwrap_or(7)
+}
+
+/// What a terminal of this depth shows for a colour.
+fn fit(color: Color, depth: Depth) -> Option<Color> {
+    match (color, depth) {
+        (_, Depth::None) => None,
+        (Color::Rgb(r, g, b), Depth::Indexed) => Some(Color::Indexed(nearest((r, g, b), 16..=255))),
+        (Color::Rgb(r, g, b), Depth::Sixteen) => Some(sixteen(nearest((r, g, b), 0..=15))),
+        (Color::Indexed(i), Depth::Sixteen) => Some(sixteen(nearest(rgb_of(i), 0..=15))),
+        (other, _) => Some(other),
+    }
+}
+
+impl Role {
+    fn style(&self, depth: Depth) -> Style {
+        let pick = |wide: Option<Hue>, sixteen: Option<Hue>| {
+            let hue = if depth == Depth::Sixteen { sixteen.or(wide) } else { wide };
+            hue.and_then(|h| fit(h.0, depth))
+        };
+        let mut style = Style::new();
+        style.fg = pick(self.fg, self.fg16);
+        style.bg = pick(self.bg, self.bg16);
+        let modifiers = [
+            (self.bold, Modifier::BOLD),
+            (self.dim, Modifier::DIM),
+            (self.italic, Modifier::ITALIC),
+            (self.underline, Modifier::UNDERLINED),
+            (self.reverse, Modifier::REVERSED),
+        ];
+        modifiers.into_iter().filter(|(on, _)| *on).fold(style, |s, (_, m)| s.add_modifier(m))
+    }
 }
 
 impl Theme {
-    /// Blue, amber and vermilion differ for all kinds of colour vision; without colour, weight carries the meaning.
-    pub fn new(color: bool) -> Theme {
-        let plain = Style::new();
-        if !color {
-            let bold = plain.add_modifier(Modifier::BOLD);
-            return Theme {
-                text: plain,
-                dim: plain,
-                title: bold,
-                good: plain,
-                look: bold,
-                act: plain.add_modifier(Modifier::REVERSED),
-                accent: plain.add_modifier(Modifier::UNDERLINED),
-            };
+    /// A theme of this program by name, or a file.
+    ///
+    /// # Errors
+    /// Names the file, the line, what was found and what is expected.
+    pub fn load(name: &str, depth: Depth) -> Result<Theme, String> {
+        if let Some((_, text)) = THEMES.iter().find(|(n, _)| *n == name) {
+            return Theme::parse(text, name, depth);
         }
-        Theme {
-            text: plain,
-            dim: plain.fg(Color::Indexed(245)),
-            title: plain.add_modifier(Modifier::BOLD),
-            good: plain.fg(Color::Indexed(74)),
-            look: plain.fg(Color::Indexed(214)),
-            act: plain.fg(Color::Indexed(203)).add_modifier(Modifier::BOLD),
-            accent: plain.fg(Color::Indexed(75)),
+        if !name.contains('/') && !name.ends_with(".toml") {
+            let names: Vec<&str> = THEMES.iter().map(|(n, _)| *n).collect();
+            return Err(format!("no theme {name:?}, expected one of {}, or the path of a file", names.join(", ")));
         }
+        let text = std::fs::read_to_string(Path::new(name)).map_err(|err| format!("{name}: {}", crate::sources::io_words(&err)))?;
+        Theme::parse(&text, name, depth)
+    }
+
+    fn parse(text: &str, name: &str, depth: Depth) -> Result<Theme, String> {
+        let file: File = toml::from_str(text).map_err(|err| {
+            let line = err.span().map_or(1, |s| text[..s.start.min(text.len())].matches('\n').count() + 1);
+            format!("{name}:{line}: {}", err.message())
+        })?;
+        // Without colour the roles of a coloured theme would all look alike.
+        if depth == Depth::None && name != "mono" {
+            return Ok(Theme::mono());
+        }
+        let of = |role: &Role| role.style(depth);
+        Ok(Theme {
+            text: of(&file.text),
+            dim: of(&file.dim),
+            title: of(&file.title),
+            border: of(&file.border),
+            focus: of(&file.focus),
+            good: of(&file.good),
+            look: of(&file.look),
+            act: of(&file.act),
+            accent: of(&file.accent),
+            selected: of(&file.selected),
+            found: of(&file.found),
+            chart: of(&file.chart),
+            chart2: of(&file.chart2),
+        })
+    }
+
+    /// The theme without colour.
+    pub fn mono() -> Theme {
+        Theme::load("mono", Depth::None).unwrap_or_default()
     }
 
     pub fn severity(&self, severity: Severity) -> Style {
@@ -76,5 +301,69 @@ pub fn severity_mark(severity: Severity) -> &'static str {
         Severity::Info => "·",
         Severity::Warning => "▲",
         Severity::Error | Severity::Critical => "■",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_theme_of_the_program_is_whole_at_every_depth() {
+        for (name, text) in THEMES {
+            let file: toml::Table = toml::from_str(text).unwrap();
+            assert_eq!(file.len(), 13, "{name} names every role");
+            for depth in [Depth::None, Depth::Sixteen, Depth::Indexed, Depth::True] {
+                let theme = Theme::load(name, depth).unwrap();
+                assert_ne!(theme.act, theme.look, "{name} {depth:?}");
+                assert_ne!(theme.act, theme.good, "{name} {depth:?}");
+                assert_ne!(theme.look, theme.text, "{name} {depth:?}");
+                assert_ne!(theme.selected, Style::new(), "{name} {depth:?}");
+                let colors = [theme.act.fg, theme.look.fg, theme.selected.bg, theme.found.bg];
+                for color in colors.into_iter().flatten() {
+                    match depth {
+                        Depth::None => panic!("{name}: a colour without colours"),
+                        Depth::Sixteen => assert!(!matches!(color, Color::Indexed(_) | Color::Rgb(..)), "{name}: {color}"),
+                        Depth::Indexed => assert!(!matches!(color, Color::Rgb(..)), "{name}: {color}"),
+                        Depth::True => {}
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_theme_is_named_with_its_line() {
+        let wrong = |text: &str| Theme::parse(text, "t.toml", Depth::True).unwrap_err();
+        assert_eq!(
+            wrong("text = {}\nact = { fg = \"crimson\" }\n"),
+            "t.toml:2: found \"crimson\", expected \"#rrggbb\", a number from 0 to 255 or a name such as \"red\" or \"bright-red\""
+        );
+        assert!(wrong("\nacct = {}\n").starts_with("t.toml:2: unknown field `acct`, expected one of"), "{}", wrong("\nacct = {}\n"));
+        assert!(Theme::load("neon", Depth::True).unwrap_err().starts_with("no theme \"neon\", expected one of colorblind, dark"));
+        assert!(Theme::load("/none/such.toml", Depth::True).unwrap_err().contains("no such file"));
+    }
+
+    #[test]
+    fn terminals_tell_their_depth() {
+        let depth = |term: &'static str, colorterm: Option<&'static str>| {
+            Depth::of_terminal(&move |name| match name {
+                "TERM" => Some(term.to_owned()),
+                _ => colorterm.map(str::to_owned),
+            })
+        };
+        assert_eq!(depth("xterm-256color", Some("truecolor")), Depth::True);
+        assert_eq!(depth("screen-256color", None), Depth::Indexed);
+        assert_eq!(depth("screen", None), Depth::Sixteen);
+        assert_eq!(depth("linux", None), Depth::Sixteen);
+        assert_eq!(depth("dumb", None), Depth::None);
+    }
+
+    #[test]
+    fn the_nearest_color_is_the_nearest() {
+        assert_eq!(fit(Color::Rgb(255, 0, 0), Depth::Indexed), Some(Color::Indexed(196)));
+        assert_eq!(fit(Color::Rgb(138, 138, 138), Depth::Indexed), Some(Color::Indexed(245)));
+        assert_eq!(fit(Color::Indexed(196), Depth::Sixteen), Some(Color::LightRed));
+        assert_eq!(fit(Color::Red, Depth::Indexed), Some(Color::Red));
     }
 }

@@ -6,16 +6,19 @@ use nccl_top::sources::rdma::Rdma;
 use nccl_top::sources::{Roots, Source};
 use nccl_top::tape::Reader;
 use nccl_top::text;
-use nccl_top::tui::theme::Theme;
-use nccl_top::tui::{Ui, overview};
+use nccl_top::timeline::{Limits, Timeline};
+use nccl_top::tui::filter::Filter;
+use nccl_top::tui::theme::{Depth, Theme};
+use nccl_top::tui::ui::Ui;
+use nccl_top::tui::view;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-#[path = "../support/mod.rs"]
-mod support;
+#[path = "../support/worlds.rs"]
+mod worlds;
 
 fn main() {
     let noise =
@@ -47,12 +50,37 @@ fn main() {
     });
     let mut session = Session::of_tape(&header);
     seen.iter().for_each(|o| session.apply(o, &mut Vec::new()));
+    let theme = Theme::load("colorblind", Depth::Indexed).expect("a theme");
+    let mut ui = Ui::new(header.zone());
+    ui.size = (200, 60);
     let mut terminal = Terminal::new(TestBackend::new(200, 60)).expect("a terminal");
-    let (ui, theme) = (Ui::default(), Theme::new(true));
     per_run("draw a 200x60 frame", || {
-        terminal.draw(|frame| overview::draw(frame, &session, &ui, &theme)).expect("a frame");
+        terminal.draw(|frame| view::draw(frame.buffer_mut(), &session, &ui, &theme)).expect("a frame");
     });
-    let dir = support::tree::unpack(&["efa-p5"]);
+    let p5 = worlds::p5();
+    per_run("draw it with 8 GPUs and 32 EFA", || {
+        terminal.draw(|frame| view::draw(frame.buffer_mut(), &p5, &ui, &theme)).expect("a frame");
+    });
+    let busy = worlds::busy_log();
+    ui.zoom = Some(view::pane_index("log"));
+    ui.log.filter = Filter::parse("rank:1 /no such (line|text)/").expect("a filter");
+    per_run("draw a log that no line passes", || {
+        terminal.draw(|frame| view::draw(frame.buffer_mut(), &busy, &ui, &theme)).expect("a frame");
+    });
+    let limits = Limits { depth: Duration::from_secs(600), bytes: 6 << 20 };
+    let mut timeline = Timeline::new(limits, &Session::of_tape(&header));
+    let mut live = Session::of_tape(&header);
+    for observation in &seen {
+        timeline.push(observation, &live);
+        live.apply(observation, &mut Vec::new());
+    }
+    let (from, to) = timeline.span().expect("observations");
+    let mut second = 0;
+    per_run("go to another moment of 88 s", || {
+        second = (second + 37) % to.since(from).as_secs();
+        black_box(timeline.session_at(from.plus(Duration::from_secs(second))));
+    });
+    let dir = worlds::tree::unpack(&["efa-p5"]);
     let mut rdma = Rdma::new(Roots::below(dir.path()), Duration::from_secs(1));
     let mut out = Vec::new();
     per_run("sweep over 32 EFA devices", || {

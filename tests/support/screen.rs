@@ -40,6 +40,11 @@ impl Screen {
         command.env("HOME", dir);
         command.env("TERM", "xterm-256color");
         command.env("LANG", "C.UTF-8");
+        for inherited in ["COLORTERM", "NO_COLOR", "LC_ALL", "LC_CTYPE", "XDG_CONFIG_HOME"] {
+            command.env_remove(inherited);
+        }
+        // Then the kernel has nobody to tell when the terminal hangs up.
+        command.set_controlling_tty(std::env::var_os("HANG_UP_NO_SIGNAL").is_none());
         for (key, value) in env {
             command.env(key, value);
         }
@@ -75,8 +80,27 @@ impl Screen {
     }
 
     pub fn keys(&mut self, keys: &str) {
-        self.writer.write_all(keys.as_bytes()).expect("the program reads keys");
+        self.send(keys.as_bytes());
+    }
+
+    /// Any bytes, as if they came from the terminal.
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.writer.write_all(bytes).expect("the program reads keys");
         self.writer.flush().expect("the program reads keys");
+    }
+
+    /// Presses keys and waits for what they bring about, which must not be there before.
+    #[allow(dead_code)]
+    pub fn press(&mut self, keys: &str, what: &str, so: impl Fn(&vt100::Screen) -> bool) {
+        assert!(!self.look(&so), "before {keys:?}: {what} already; screen:\n{}", self.text());
+        self.keys(keys);
+        self.wait_until(&format!("after {keys:?}: {what}"), so);
+    }
+
+    #[allow(dead_code)]
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.process_id().expect("a pid");
+        assert!(std::process::Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().expect("kill runs").success());
     }
 
     pub fn resize(&self, rows: u16, cols: u16) {
@@ -90,6 +114,26 @@ impl Screen {
         while !self.text().contains(text) {
             assert!(started.elapsed() < PATIENCE, "no {text:?} on the screen:\n{}", self.text());
             std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until the screen is as it should be; shows the screen if it never is.
+    #[allow(dead_code)]
+    pub fn wait_until(&self, what: &str, so: impl Fn(&vt100::Screen) -> bool) {
+        let started = Instant::now();
+        while !self.look(&so) {
+            assert!(started.elapsed() < PATIENCE, "not {what}; screen:\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits until what the program sent since byte `from` holds `bytes`.
+    #[allow(dead_code)]
+    pub fn wait_sent(&self, from: usize, bytes: &[u8]) {
+        let started = Instant::now();
+        while find(&self.raw()[from..], bytes).is_none() {
+            assert!(started.elapsed() < PATIENCE, "{:?} was not sent; screen:\n{}", String::from_utf8_lossy(bytes), self.text());
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 
@@ -129,6 +173,6 @@ impl Drop for Screen {
     }
 }
 
-fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+pub fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     haystack.windows(needle.len()).rposition(|w| w == needle)
 }

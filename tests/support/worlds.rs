@@ -7,7 +7,7 @@
 #![allow(dead_code)]
 
 #[path = "tree.rs"]
-mod tree;
+pub mod tree;
 
 use nccl_top::observe::gpu::{Gpm, GpuHealth, GpuInfo, GpuPair, GpuProcess, GpuProcesses, GpuSample, GpuTopology};
 use nccl_top::observe::host::HostSample;

@@ -1,104 +1,315 @@
-//! What the GPUs do.
+//! What the GPUs do. One at 100 % that computes nothing and moves nothing is *waiting*, not busy.
 
-use super::{Pane, or_dash};
+use super::{Ctx, Pane, labelled, opens_nothing, table_row_at};
 use crate::model::Model;
-use crate::model::gpu::{Activity, Gpu};
-use crate::session::Session;
-use crate::tui::{Ui, theme::Theme};
+use crate::model::gpu::{Activity, GPM_HOLDS, Gpu, throttle_words};
+use crate::observe::SourceId;
+use crate::text::clean::clean;
+use crate::time::span;
+use crate::tui::layout::Want;
+use crate::tui::widgets::spark::Axis;
+use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain};
 use crate::units::{gbytes_per_s, gib};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-/// Eight rows and their head: what a node has, usually.
-pub const PANE: Pane = Pane { title, least: 9, priority: 1, keeps_end: false, lines };
+pub const PANE: Pane = Pane {
+    id: "gpus",
+    title,
+    want,
+    rows: |ctx| names(&rows(ctx)),
+    sorts: || table::sorts(&columns()),
+    row_at: |ctx, area, y| table_row_at(ctx, Rect { height: area.height.saturating_sub(detail_rows(ctx, area.height)), ..area }, y),
+    open: opens_nothing,
+    draw,
+};
 
-fn title(session: &Session) -> String {
-    let gpus = &session.model.gpus;
-    let names: std::collections::BTreeSet<&str> = gpus.values().filter_map(|g| g.info.name.as_deref()).collect();
-    match names.len() {
-        0 => format!("GPUs: {}", gpus.len()),
-        1 => format!("GPUs: {} × {}", gpus.len(), names.first().copied().unwrap_or("")),
-        _ => format!("GPUs: {} of {} kinds", gpus.len(), names.len()),
+fn columns<'a>() -> Vec<Column<&'a Gpu>> {
+    vec![
+        Column::number("#", 2, 0, |_, g| plain(g.index.to_string()), |_, g| SortKey::index(Some(g.index.into()))),
+        Column::number(
+            "rank",
+            4,
+            0,
+            |ctx, g| plain(rank(&ctx.session.model, g)?.to_string()),
+            |ctx, g| SortKey::index(rank(&ctx.session.model, g).map(u64::from)),
+        ),
+        Column::number(
+            "pid",
+            7,
+            5,
+            |ctx, g| plain(pid(&ctx.session.model, g)?.to_string()),
+            |ctx, g| SortKey::index(pid(&ctx.session.model, g).map(u64::from)),
+        ),
+        Column::word("activity", 8, 8, 0, activity, |_, g| SortKey::number(Some(f64::from(g.activity as u8)))),
+        Column::number(
+            "util%",
+            5,
+            6,
+            |_, g| plain(g.sample.util_pct?.to_string()),
+            |_, g| SortKey::number(g.sample.util_pct.map(f64::from)),
+        ),
+        Column::number(
+            "SM%",
+            3,
+            1,
+            |_, g| pct(g.gpm()?.sm_active_pct),
+            |_, g| SortKey::number(g.gpm().and_then(|m| m.sm_active_pct).map(f64::from)),
+        ),
+        Column::number(
+            "tens%",
+            5,
+            2,
+            |_, g| pct(g.gpm()?.tensor_active_pct),
+            |_, g| SortKey::number(g.gpm().and_then(|m| m.tensor_active_pct).map(f64::from)),
+        ),
+        Column::number(
+            "DRAM%",
+            5,
+            2,
+            |_, g| pct(g.gpm()?.dram_active_pct),
+            |_, g| SortKey::number(g.gpm().and_then(|m| m.dram_active_pct).map(f64::from)),
+        ),
+        Column::number(
+            "NVLink GB/s",
+            11,
+            3,
+            |_, g| plain(format!("{:>5} {:>5}", gbytes_per_s(g.nvlink_tx_bytes_per_s?), gbytes_per_s(g.nvlink_rx_bytes_per_s?))),
+            |_, g| SortKey::number(g.nvlink_tx_bytes_per_s),
+        ),
+        Column::number("mem GiB", 11, 4, memory, |_, g| SortKey::number(g.sample.mem_used_bytes.map(|b| b as f64))),
+        Column::number("W/limit", 8, 3, power, |_, g| SortKey::number(g.sample.power_mw.map(|w| w as f64))),
+        Column::number("°C", 3, 4, temperature, |_, g| SortKey::number(g.sample.temp_c.map(f64::from))),
+        Column::number(
+            "SM MHz",
+            6,
+            7,
+            |_, g| plain(g.sample.sm_clock_mhz?.to_string()),
+            |_, g| SortKey::number(g.sample.sm_clock_mhz.map(f64::from)),
+        ),
+        Column::word("note", 5, 24, 8, note, |ctx, g| SortKey::word(note(ctx, g).map_or("~".into(), |n| n.0))),
+        Column::spark(8, 60, 6, |_, g, axis| (history(g, axis), 100.0)),
+    ]
+}
+
+/// SM activity where GPM tells it, else utilisation.
+fn history(gpu: &Gpu, axis: Axis) -> Vec<Option<f32>> {
+    let trend = if gpu.sm_trend.is_empty() { &gpu.util_trend } else { &gpu.sm_trend };
+    trend.columns(axis.end, axis.step, axis.columns, GPM_HOLDS)
+}
+
+fn pct(value: Option<f32>) -> Cell {
+    plain(format!("{:.0}", value?))
+}
+
+fn activity(ctx: &Ctx, gpu: &&Gpu) -> Cell {
+    let theme = ctx.theme;
+    if !gpu.is_fresh(ctx.session.model.now) && gpu.sampled_at.is_some() {
+        return Some(("stale".into(), Some(theme.look)));
     }
+    let word = gpu.activity.as_str()?;
+    let siblings_wait = || ctx.session.model.gpus.values().any(|g| g.activity == Activity::Waiting);
+    Some(match gpu.activity {
+        Activity::Waiting => (word.to_owned(), Some(theme.look)),
+        Activity::Lost => ("LOST".to_owned(), Some(theme.act)),
+        // One that idles while others wait for it is the one to look at.
+        Activity::Idle if is_stuck(ctx) && siblings_wait() && !gpu.processes.is_empty() => ("IDLE".to_owned(), Some(theme.act)),
+        Activity::Working => (word.to_owned(), Some(theme.good)),
+        _ => (word.to_owned(), None),
+    })
 }
 
-/// One column: everything about it in one row.
-struct Column {
-    head: &'static str,
-    width: usize,
-    cell: fn(&Model, &Gpu) -> Option<String>,
+/// In a pause that has a name, one that idles has its reason.
+fn is_stuck(ctx: &Ctx) -> bool {
+    ctx.session.main_job().is_some_and(|(_, v)| v.state == crate::verdict::State::Stuck)
 }
 
-const COLUMNS: &[Column] = &[
-    Column { head: "#", width: 2, cell: |_, g| Some(g.index.to_string()) },
-    Column { head: "rank", width: 5, cell: |m, g| rank(m, g).map(|r| r.to_string()) },
-    Column { head: "pid", width: 7, cell: |_, g| g.processes.first().map(|p| p.pid.to_string()) },
-    Column { head: "activity", width: 8, cell: |_, g| g.activity.as_str().map(str::to_owned) },
-    Column { head: "util%", width: 5, cell: |_, g| g.sample.util_pct.map(|u| u.to_string()) },
-    Column { head: "SM%", width: 4, cell: |_, g| pct(g.gpm()?.sm_active_pct) },
-    Column { head: "tens%", width: 5, cell: |_, g| pct(g.gpm()?.tensor_active_pct) },
-    Column { head: "DRAM%", width: 5, cell: |_, g| pct(g.gpm()?.dram_active_pct) },
-    Column {
-        head: "NVLink GB/s",
-        width: 12,
-        cell: |_, g| Some(format!("{:>5} {:>5}", gbytes_per_s(g.nvlink_tx_bytes_per_s?), gbytes_per_s(g.nvlink_rx_bytes_per_s?))),
-    },
-    Column { head: "mem GiB", width: 12, cell: |_, g| Some(format!("{}/{}", gib(g.sample.mem_used_bytes?), gib(g.mem_total_bytes()?))) },
-    Column {
-        head: "W/limit",
-        width: 8,
-        cell: |_, g| {
-            let limit = g.info.power_limit_mw.map_or("–".into(), |l| (l / 1000).to_string());
-            Some(format!("{}/{limit}", g.sample.power_mw? / 1000))
-        },
-    },
-    Column { head: "°C", width: 3, cell: |_, g| g.sample.temp_c.map(|t| t.to_string()) },
-    Column { head: "SM MHz", width: 6, cell: |_, g| g.sample.sm_clock_mhz.map(|c| c.to_string()) },
-];
+fn memory(_: &Ctx, gpu: &&Gpu) -> Cell {
+    plain(format!("{}/{}", gib(gpu.sample.mem_used_bytes?), gpu.mem_total_bytes().map_or("–".into(), gib)))
+}
 
-fn pct(value: Option<f32>) -> Option<String> {
-    value.map(|v| format!("{v:.0}"))
+fn power(_: &Ctx, gpu: &&Gpu) -> Cell {
+    let limit = gpu.info.power_limit_mw.map_or("–".into(), |l| (l / 1000).to_string());
+    plain(format!("{}/{limit}", gpu.sample.power_mw? / 1000))
+}
+
+fn temperature(ctx: &Ctx, gpu: &&Gpu) -> Cell {
+    let celsius = gpu.sample.temp_c?;
+    let hot = gpu.info.slowdown_c.is_some_and(|limit| celsius + 3 >= limit);
+    Some((celsius.to_string(), hot.then_some(ctx.theme.act)))
+}
+
+/// What is not as it should be.
+fn note(ctx: &Ctx, gpu: &&Gpu) -> Cell {
+    if let Some(at) = gpu.sampled_at.filter(|_| !gpu.is_fresh(ctx.session.model.now)) {
+        return Some((format!("no sample for {}", span(ctx.session.model.now.since(at))), Some(ctx.theme.look)));
+    }
+    if let Some((since, trouble)) = &gpu.trouble {
+        return Some((format!("{} for {}", clean(&trouble.detail), span(ctx.session.model.now.since(*since))), Some(ctx.theme.act)));
+    }
+    if let Some((_, bits)) = gpu.throttled {
+        return Some((throttle_words(bits).join(", "), Some(ctx.theme.look)));
+    }
+    let health = gpu.health.as_ref()?;
+    if let Some(errors) = health.ecc_uncorrected_volatile.filter(|n| *n > 0) {
+        return Some((format!("{errors} ECC uncorrected"), Some(ctx.theme.act)));
+    }
+    if health.remap_failed == Some(true) {
+        return Some(("row remap failed".into(), Some(ctx.theme.act)));
+    }
+    if health.remap_pending == Some(true) {
+        return Some(("row remap pending".into(), Some(ctx.theme.look)));
+    }
+    None
 }
 
 fn rank(model: &Model, gpu: &Gpu) -> Option<u32> {
-    model
-        .jobs
-        .values()
-        .filter(|j| !model.is_stale(j))
-        .find_map(|job| job.ranks.iter().find(|(_, pid)| gpu.processes.iter().any(|p| p.pid == **pid)).map(|(rank, _)| *rank))
+    let (job, pid) = model.owner_of_gpu(gpu.index)?;
+    job.rank_of(pid)
 }
 
-fn lines(session: &Session, _ui: &Ui, theme: &Theme, width: u16) -> Vec<Line<'static>> {
-    let model = &session.model;
-    if model.gpus.is_empty() {
-        let why = model.sources.get(&crate::observe::SourceId::of("nvml")).and_then(|v| v.detail.clone());
-        return vec![Line::styled(format!(" {}", why.unwrap_or_else(|| "no GPU seen yet".into())), theme.dim)];
+/// The process that works there, else any that holds memory on it.
+fn pid(model: &Model, gpu: &Gpu) -> Option<u32> {
+    model.owner_of_gpu(gpu.index).map(|(_, pid)| pid).or_else(|| gpu.processes.first().map(|p| p.pid))
+}
+
+fn rows<'a>(ctx: &Ctx<'a>) -> Vec<&'a Gpu> {
+    let mut rows: Vec<&Gpu> = ctx.session.model.gpus.values().collect();
+    table::sort(ctx, &columns(), &mut rows);
+    rows
+}
+
+fn names(rows: &[&Gpu]) -> Vec<String> {
+    rows.iter().map(|g| g.index.to_string()).collect()
+}
+
+fn title(ctx: &Ctx) -> String {
+    let gpus = &ctx.session.model.gpus;
+    let names: std::collections::BTreeSet<&str> = gpus.values().filter_map(|g| g.info.name.as_deref()).collect();
+    let mut parts = vec![match names.len() {
+        0 => format!("GPUs: {}", gpus.len()),
+        1 => format!("GPUs: {} × {}", gpus.len(), names.first().copied().unwrap_or("")),
+        _ => format!("GPUs: {} of {} kinds", gpus.len(), names.len()),
+    }];
+    let links: std::collections::BTreeSet<Option<u32>> = gpus.values().map(Gpu::nvlinks_up).collect();
+    if let (Some(Some(up)), 1) = (links.first(), links.len()) {
+        parts.push(format!("{up} NVLinks each"));
     }
-    let mut columns = Vec::new();
-    let mut used = 0;
-    for column in COLUMNS {
-        let all_absent = model.gpus.values().all(|g| (column.cell)(model, g).is_none());
-        if used + column.width < usize::from(width) && !(all_absent && column.head != "rank") {
-            used += column.width + 1;
-            columns.push(column);
+    parts.join(" · ")
+}
+
+fn want(ctx: &Ctx, _: u16) -> Option<Want> {
+    // Without one, why there is none.
+    let count = ctx.session.model.gpus.len().min(2000) as u16;
+    let all = if count == 0 { 2 } else { count + 1 };
+    Some(Want {
+        width: 36,
+        least: if count == 0 { 1 } else { all.min(9) },
+        comfort: all.min(17),
+        all,
+        priority: 1,
+        late: false,
+        grows: false,
+    })
+}
+
+fn detail_rows(ctx: &Ctx, height: u16) -> u16 {
+    if ctx.zoomed && height >= 18 { 8 } else { 0 }
+}
+
+fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
+    let rows = rows(ctx);
+    if rows.is_empty() {
+        let why = ctx.session.model.sources.get(&SourceId::of("nvml")).and_then(|v| v.detail.clone());
+        let why = clean(&why.unwrap_or_else(|| "no GPU seen yet".into())).into_owned();
+        super::paragraph(ctx, area, buf, &why);
+        return;
+    }
+    let selected = ctx.selected_or(&names(&rows), ctx.culprit().and_then(|f| f.found.gpus.first()).map(u32::to_string));
+    let below = detail_rows(ctx, area.height);
+    let (list, detail) = super::split_detail(ctx, area, below, buf);
+    let body = table::draw(ctx, &columns(), &rows, selected, list, buf);
+    let first = crate::tui::widgets::first_shown(rows.len(), selected, usize::from(body.height));
+    for (gpu, y) in rows.iter().skip(first).zip(body.y..body.bottom()) {
+        // What was true some time ago must not look like what is true now.
+        if !gpu.is_fresh(ctx.session.model.now) {
+            buf.set_style(Rect { y, height: 1, ..body }, ctx.theme.dim);
         }
     }
-    let head: String = columns.iter().map(|c| format!(" {:>w$}", c.head, w = c.width)).collect();
-    let mut lines = vec![Line::styled(head, theme.dim)];
-    for gpu in model.gpus.values() {
-        let spans: Vec<Span> = columns
-            .iter()
-            .map(|c| {
-                let text = format!(" {:>w$}", or_dash((c.cell)(model, gpu)), w = c.width);
-                let style = match (c.head, gpu.activity) {
-                    ("activity", Activity::Waiting) => theme.look,
-                    ("activity", Activity::Lost) => theme.act,
-                    ("activity", Activity::Working) => theme.good,
-                    _ => theme.text,
-                };
-                Span::styled(text, style)
+    if let Some(gpu) = selected.and_then(|s| rows.get(s)).filter(|_| below > 0) {
+        super::lines(detail, buf, &details(ctx, gpu));
+    }
+}
+
+/// What there is no column for, of one GPU.
+fn details(ctx: &Ctx, gpu: &Gpu) -> Vec<Line<'static>> {
+    let text = ctx.theme.text;
+    let info = &gpu.info;
+    let health = gpu.health.clone().unwrap_or_default();
+    let number = |n: Option<u64>| n.map(|n| n.to_string());
+    let pair = |now: Option<u32>, max: Option<u32>| Some(format!("{} of {}", now?, max.map_or("–".into(), |m| m.to_string())));
+    let line = |parts: Vec<(&str, Option<String>)>| {
+        let spans: Vec<Span> = parts
+            .into_iter()
+            .enumerate()
+            .flat_map(|(i, (label, value))| {
+                let gap = (i > 0).then(|| Span::raw("   "));
+                gap.into_iter().chain(labelled(ctx, label, value.map(|v| clean(&v).into_owned()), text))
             })
             .collect();
-        lines.push(Line::from(spans));
-    }
-    lines
+        Line::from(spans)
+    };
+    let processes: Vec<String> =
+        gpu.processes.iter().map(|p| format!("{}{}", p.pid, p.mem_bytes.map_or(String::new(), |b| format!(" ({} GiB)", gib(b))))).collect();
+    let gpm = gpu.gpm().unwrap_or_default();
+    vec![
+        line(vec![
+            ("GPU", Some(gpu.index.to_string())),
+            ("bus", info.bus_id.clone()),
+            ("NUMA", info.numa.map(|n| n.to_string())),
+            ("driver", info.driver.clone()),
+            ("uuid", info.uuid.clone()),
+        ]),
+        line(vec![
+            ("activity", gpu.activity.as_str().map(|a| format!("{a} for {}", span(ctx.session.model.now.since(gpu.activity_since))))),
+            ("occupancy %", gpm.sm_occupancy_pct.map(|p| format!("{p:.0}"))),
+            ("graphics engine %", gpm.graphics_active_pct.map(|p| format!("{p:.0}"))),
+            ("memory controller %", gpu.sample.mem_util_pct.map(|p| p.to_string())),
+        ]),
+        line(vec![
+            ("SM MHz", pair(gpu.sample.sm_clock_mhz, info.sm_clock_max_mhz)),
+            ("memory MHz", gpu.sample.mem_clock_mhz.map(|m| m.to_string())),
+            ("slows down at °C", info.slowdown_c.map(|c| c.to_string())),
+            (
+                "held back by",
+                gpu.sample.throttle_bits.map(|b| {
+                    let words = throttle_words(b);
+                    if words.is_empty() { "nothing".into() } else { words.join(", ") }
+                }),
+            ),
+        ]),
+        line(vec![
+            ("PCIe gen", pair(health.pcie_gen, health.pcie_gen_max)),
+            ("width", pair(health.pcie_width, health.pcie_width_max)),
+            (
+                "GB/s out, in",
+                gpm.pcie_tx_bytes_per_s.zip(gpm.pcie_rx_bytes_per_s).map(|(tx, rx)| format!("{} {}", gbytes_per_s(tx), gbytes_per_s(rx))),
+            ),
+            ("replays", number(health.pcie_replays)),
+        ]),
+        line(vec![
+            ("NVLinks up", gpu.nvlinks_up().map(|up| format!("{up} of {}", health.nvlink_states.len()))),
+            ("replays", number(health.nvlink_replays)),
+            ("recoveries", number(health.nvlink_recoveries)),
+            ("CRC errors", number(health.nvlink_crc_errors)),
+        ]),
+        line(vec![
+            ("ECC uncorrected", number(health.ecc_uncorrected_volatile)),
+            ("corrected", number(health.ecc_corrected_volatile)),
+            ("lifetime uncorrected", number(health.ecc_uncorrected_aggregate)),
+            ("remapped rows", health.remapped_uncorrectable.map(|n| n.to_string())),
+        ]),
+        line(vec![("processes", (!processes.is_empty()).then(|| processes.join("  ")))]),
+    ]
 }

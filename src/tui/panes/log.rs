@@ -1,41 +1,146 @@
-//! The newest lines of all logs, merged.
+//! All logs, merged by arrival.
 
-use super::Pane;
-use crate::session::Session;
+use super::{Ctx, Pane, no_rows, no_sorts, opens_nothing};
+use crate::model::log::{Kept, LogFile};
+use crate::text::clean::clean;
 use crate::text::gate::Class;
-use crate::tui::{Ui, theme::Theme};
-use ratatui::text::{Line, Span};
+use crate::tui::layout::Want;
+use crate::tui::log_view;
+use crate::tui::widgets::wrap;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
 
-pub const PANE: Pane = Pane { title, least: 4, priority: 3, keeps_end: true, lines };
+pub const PANE: Pane = Pane { id: "log", title, want, rows: no_rows, sorts: no_sorts, row_at, open: opens_nothing, draw };
 
-/// More than the tallest screen shows, with room to scroll.
-const SHOWN: usize = 500;
+/// The number of the line that stands there.
+fn row_at(ctx: &Ctx, area: Rect, y: u16) -> Option<usize> {
+    let (_, list, _) = parts(ctx, area);
+    let line = usize::from(y.checked_sub(list.y)?);
+    let lines = log_view::visible(&ctx.ui.log, ctx.session, usize::from(list.height));
+    lines.get(line).map(|(n, _)| *n as usize)
+}
 
-fn title(session: &Session) -> String {
-    let files: Vec<&crate::model::log::LogFile> = session.model.files.values().filter(|f| f.is_readable()).collect();
-    let dropped: u64 = files.iter().map(|f| f.dropped_lines).sum();
-    let folded: u64 = files.iter().map(|f| f.folded_alarms).sum();
+fn title(ctx: &Ctx) -> String {
+    let model = &ctx.session.model;
+    let files: Vec<&LogFile> = model.files.values().filter(|f| f.is_readable()).collect();
+    let sum = |of: fn(&LogFile) -> u64| files.iter().map(|f| of(f)).sum::<u64>();
     let name = match files.as_slice() {
         [] => "no file".to_owned(),
         [one] => one.name().to_owned(),
         [first, rest @ ..] => format!("{} (+{})", first.name(), rest.len()),
     };
-    let lines: u64 = files.iter().map(|f| f.lines).sum();
-    let folded = if folded > 0 { format!(", {folded} equal alarms folded") } else { String::new() };
-    format!("Log: {}, {lines} lines, {dropped} dropped{folded}", crate::text::clean::clean(&name))
+    let mut parts = vec![format!("Log: {name}"), format!("{} lines", crate::verdict::group(sum(|f| f.lines)))];
+    let (dropped, folded) = (sum(|f| f.dropped_lines), sum(|f| f.folded_alarms));
+    if dropped > 0 {
+        parts.push(format!("{} dropped", crate::verdict::group(dropped)));
+    }
+    if folded > 0 {
+        parts.push(format!("{} equal alarms folded", crate::verdict::group(folded)));
+    }
+    let log = &ctx.ui.log;
+    if !log.filter.is_empty() {
+        parts.push(format!("only {}", log.filter.words()));
+    }
+    if let Some(search) = &log.search {
+        parts.push(format!("search {:?}", search.text));
+    }
+    if log.at.is_some() {
+        let newer = model.logbook.end().saturating_sub(log.at.unwrap_or(0) + 1);
+        parts.push(format!("{} newer", crate::verdict::group(newer)));
+    }
+    parts.join(", ")
 }
 
-fn lines(session: &Session, ui: &Ui, theme: &Theme, _width: u16) -> Vec<Line<'static>> {
-    let book = &session.model.logbook;
-    let skip = book.iter().len().saturating_sub(SHOWN + ui.log_back);
-    let missing = session.model.files.values().filter(|f| !f.is_readable()).map(|f| {
-        let why = f.info.detail.as_deref().unwrap_or("gone");
-        Line::styled(format!(" {}", crate::text::clean::clean(&format!("{}: {why}", f.info.path))), theme.look)
-    });
-    let kept = book.iter().skip(skip).map(|l| {
-        let rank = l.rank.map_or("   ".into(), |r| format!("{r:>3}"));
-        let style = if l.class == Class::Alarm { theme.act } else { theme.text };
-        Line::from(vec![Span::styled(format!(" {} {rank}  ", ui.zone.hms(l.at)), theme.dim), Span::styled(l.text.to_string(), style)])
-    });
-    missing.chain(kept).collect()
+fn want(_: &Ctx, _: u16) -> Option<Want> {
+    Some(Want { width: 30, least: 2, comfort: 8, all: 500, priority: 3, late: false, grows: true })
+}
+
+/// Files that cannot be read, the list, and the selected line in full.
+fn parts(ctx: &Ctx, area: Rect) -> (Vec<String>, Rect, Rect) {
+    let bad = ctx.session.model.files.values().filter(|f| !f.is_readable());
+    let bad: Vec<String> = bad
+        .take(usize::from(area.height / 3))
+        .map(|f| clean(&format!("{}: {}", f.info.path, f.info.detail.as_deref().unwrap_or("gone"))).into_owned())
+        .collect();
+    let below = if ctx.zoomed && area.height >= 14 && ctx.ui.log.at.is_some() { 5 } else { 0 };
+    let list = Rect { y: area.y + bad.len() as u16, height: area.height - bad.len() as u16 - below, ..area };
+    (bad, list, Rect { y: list.bottom(), height: below, ..area })
+}
+
+/// What a line means, before any search.
+fn style(ctx: &Ctx, line: &Kept) -> Style {
+    match line.class {
+        Class::Alarm => ctx.theme.act,
+        Class::Fact => ctx.theme.text,
+        Class::Noise => ctx.theme.dim,
+    }
+}
+
+fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
+    let theme = ctx.theme;
+    let log = &ctx.ui.log;
+    let (bad, list, below) = parts(ctx, area);
+    for (text, y) in bad.iter().zip(area.y..) {
+        buf.set_stringn(area.x, y, text, usize::from(area.width), theme.look);
+    }
+    let lines = log_view::visible(log, ctx.session, usize::from(list.height));
+    if lines.is_empty() {
+        let book = &ctx.session.model.logbook;
+        let text = if book.end() == 0 { "no line yet" } else { "no kept line passes the filter; esc takes it away" };
+        buf.set_stringn(list.x, list.y, text, usize::from(list.width), theme.dim);
+        return;
+    }
+    let several = ctx.session.model.files.len() > 1 && list.width >= 140;
+    let names: usize = if several { 18 } else { 0 };
+    // As wide as the job's ranks need, whichever lines are in sight.
+    let known =
+        ctx.session.model.jobs.values().filter_map(|j| j.ranks.keys().last().copied().max(j.world_size.map(|w| w.saturating_sub(1)))).max();
+    let ranks = lines.iter().filter_map(|(_, l)| l.rank).max().max(known).map_or(0, |r| r.to_string().len().max(2));
+    let text_x = list.x + 9 + (ranks + usize::from(ranks > 0) + names) as u16;
+    for ((number, line), y) in lines.iter().zip(list.y..) {
+        buf.set_stringn(list.x, y, ctx.ui.zone.hms(line.at), 8.min(usize::from(list.width)), theme.dim);
+        if let Some(rank) = line.rank.filter(|_| text_x <= list.right()) {
+            buf.set_stringn(list.x + 9, y, format!("{rank:>ranks$}"), ranks, theme.accent);
+        }
+        if several && let Some(file) = ctx.session.model.files.get(&line.file) {
+            let name = clean(file.name());
+            let tail: String = name.chars().rev().take(names - 1).collect::<Vec<_>>().into_iter().rev().collect();
+            buf.set_stringn(text_x - names as u16, y, tail, names - 1, theme.dim);
+        }
+        let room = usize::from(list.right().saturating_sub(text_x));
+        buf.set_stringn(text_x, y, &line.text, room, style(ctx, line));
+        if log.at == Some(*number) && ctx.focused {
+            super::mark_selected(ctx, Rect { y, height: 1, ..list }, buf);
+        }
+        if let Some(search) = &log.search {
+            mark(buf, (text_x, y), room, &line.text, &search.places(&line.text), theme.found);
+        }
+    }
+    if below.height > 0
+        && let Some(line) = log.at.and_then(|at| ctx.session.model.logbook.get(at))
+    {
+        buf.set_stringn(below.x, below.y, "─".repeat(usize::from(below.width)), usize::from(below.width), theme.border);
+        let path = ctx.session.model.files.get(&line.file).map_or("", |f| f.info.path.as_str());
+        let no = line.no.map_or(String::new(), |n| format!(":{n}"));
+        let rank = line.rank.map_or(String::new(), |r| format!("  rank {r}"));
+        let head = format!("{}{no}  {}{rank}", clean(path), ctx.ui.zone.rfc3339(line.at));
+        buf.set_stringn(below.x, below.y + 1, head, usize::from(below.width), theme.dim);
+        let rows = below.y + 2..below.bottom();
+        for (part, y) in wrap(&line.text, usize::from(below.width)).into_iter().zip(rows) {
+            buf.set_stringn(below.x, y, part, usize::from(below.width), style(ctx, line));
+        }
+    }
+}
+
+/// Lays a style over the matches of a text that was drawn at a place.
+fn mark(buf: &mut Buffer, (x, y): (u16, u16), room: usize, text: &str, places: &[(usize, usize)], style: Style) {
+    use unicode_width::UnicodeWidthStr;
+    for (start, end) in places {
+        let from = text[..*start].width();
+        let to = (from + text[*start..*end].width()).min(room);
+        if from < to {
+            buf.set_style(Rect { x: x + from as u16, y, width: (to - from) as u16, height: 1 }, style);
+        }
+    }
 }

@@ -1,50 +1,92 @@
 //! How the sources are: what is not seen, and why.
 
-use super::Pane;
+use super::{Ctx, Pane, opens_nothing, table_row_at};
+use crate::model::SourceView;
 use crate::observe::{SourceId, SourceState};
-use crate::session::Session;
-use crate::sources::SOURCES;
+use crate::sources::{SOURCES, SourceSpec};
 use crate::text::clean::clean;
-use crate::tui::{Ui, theme::Theme};
+use crate::time::span;
+use crate::tui::layout::Want;
+use crate::tui::widgets::table::{self, Column, SortKey, plain};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
 use ratatui::style::Style;
-use ratatui::text::{Line, Span};
 
-pub const PANE: Pane = Pane { title: |_| "Sources".into(), least: 1, priority: 5, keeps_end: false, lines };
+pub const PANE: Pane = Pane {
+    id: "sources",
+    title,
+    want,
+    rows: |ctx| rows(ctx).iter().map(|r| r.spec.id.to_owned()).collect(),
+    sorts: || table::sorts(&columns()),
+    row_at: table_row_at,
+    open: opens_nothing,
+    draw,
+};
 
-fn lines(session: &Session, _ui: &Ui, theme: &Theme, _width: u16) -> Vec<Line<'static>> {
-    let view = |id| session.model.sources.get(&SourceId::of(id));
-    // All states in one line, then what there is to say of the sources that are not simply well.
-    let mut first = vec![Span::raw(" ")];
-    let mut details = Vec::new();
-    let states = [SourceState::Ok, SourceState::Slow, SourceState::Failed, SourceState::Denied, SourceState::Absent];
-    for state in states {
-        let ids: Vec<&str> = SOURCES.iter().map(|s| s.id).filter(|id| view(id).is_some_and(|v| v.state == state)).collect();
-        if !ids.is_empty() {
-            first.push(Span::styled(format!("{}: {}   ", state.as_str(), ids.join(" ")), style(state, theme)));
-        }
-        for id in ids {
-            let detail = view(id).and_then(|v| v.detail.as_deref()).map(|d| clean(d).into_owned());
-            details.extend(detail.map(|d| {
-                Line::from(vec![
-                    Span::styled(format!(" {id:<7} {:<7}", state.as_str()), style(state, theme)),
-                    Span::styled(format!(" {d}"), theme.dim),
-                ])
-            }));
-        }
-    }
-    let waiting: Vec<&str> = SOURCES.iter().map(|s| s.id).filter(|id| view(id).is_none()).collect();
-    if !waiting.is_empty() {
-        first.push(Span::styled(format!("no answer yet: {}", waiting.join(" ")), theme.dim));
-    }
-    let mut lines = vec![Line::from(first)];
-    lines.extend(details);
-    lines
+struct Row<'a> {
+    spec: &'static SourceSpec,
+    view: Option<&'a SourceView>,
 }
 
-fn style(state: SourceState, theme: &Theme) -> Style {
+fn columns<'a>() -> Vec<Column<Row<'a>>> {
+    vec![
+        Column::word("source", 8, 8, 0, |_, r| plain(r.spec.id), |_, r| SortKey::word(r.spec.id)),
+        Column::word("state", 7, 7, 0, state, |_, r| SortKey::number(r.view.map(|v| f64::from(v.state as u8)))),
+        Column::number(
+            "for",
+            9,
+            3,
+            |ctx, r| plain(span(ctx.session.model.now.since(r.view?.since))),
+            |ctx, r| SortKey::number(r.view.map(|v| ctx.session.model.now.since(v.since).as_secs_f64())),
+        ),
+        Column::word("what it says", 24, 400, 1, |_, r| plain(words(r)), |_, r| SortKey::word(words(r))),
+    ]
+}
+
+fn state(ctx: &Ctx, row: &Row) -> table::Cell {
+    let view = row.view?;
+    Some((view.state.as_str().to_owned(), Some(style(ctx, view.state))))
+}
+
+fn words(row: &Row) -> String {
+    let title = row.spec.title;
+    match row.view {
+        None => format!("no answer yet ({title})"),
+        Some(SourceView { detail: Some(detail), .. }) => clean(detail).into_owned(),
+        Some(_) => title.to_owned(),
+    }
+}
+
+fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
+    let view = |id| ctx.session.model.sources.get(&SourceId::of(id));
+    let mut rows: Vec<Row> = SOURCES.iter().map(|spec| Row { spec, view: view(spec.id) }).collect();
+    table::sort(ctx, &columns(), &mut rows);
+    rows
+}
+
+fn title(ctx: &Ctx) -> String {
+    let states = || ctx.session.model.sources.values().map(|v| v.state);
+    let well = states().filter(|s| *s == SourceState::Ok).count();
+    let trouble = states().filter(|s| matches!(s, SourceState::Denied | SourceState::Slow | SourceState::Failed)).count();
+    let trouble = if trouble > 0 { format!(", {trouble} in trouble") } else { String::new() };
+    format!("Sources: {well} of {} answer{trouble}", SOURCES.len())
+}
+
+fn want(_: &Ctx, _: u16) -> Option<Want> {
+    let all = SOURCES.len() as u16 + 1;
+    Some(Want { width: 30, least: 3, comfort: all, all, priority: 8, late: true, grows: false })
+}
+
+fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
+    let rows = rows(ctx);
+    let selected = ctx.selected(&rows.iter().map(|r| r.spec.id.to_owned()).collect::<Vec<_>>());
+    table::draw(ctx, &columns(), &rows, selected, area, buf);
+}
+
+fn style(ctx: &Ctx, state: SourceState) -> Style {
     match state {
-        SourceState::Ok => theme.good,
-        SourceState::Absent => theme.dim,
-        SourceState::Slow | SourceState::Failed | SourceState::Denied => theme.look,
+        SourceState::Ok => ctx.theme.good,
+        SourceState::Absent => ctx.theme.dim,
+        SourceState::Slow | SourceState::Failed | SourceState::Denied => ctx.theme.look,
     }
 }

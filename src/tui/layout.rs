@@ -1,0 +1,252 @@
+//! Where each pane stands. Pure: a size and what the panes ask for in, rectangles out.
+//!
+//! Panes stand in bands from top to bottom, side by side within a band. How many stand side by side depends on the width alone, so
+//! that nothing jumps while values change; what does not fit is left out, the least important first.
+
+use ratatui::layout::Rect;
+
+/// What a pane asks for, in cells of content, without frame and title.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Want {
+    pub width: u16,
+    /// Below this it makes no sense.
+    pub least: u16,
+    /// With this one can work.
+    pub comfort: u16,
+    /// All that there is to show.
+    pub all: u16,
+    /// The lowest gets its room first.
+    pub priority: u8,
+    /// It comes only once all others have their comfort.
+    pub late: bool,
+    /// It has more to show than any screen: it grows last.
+    pub grows: bool,
+}
+
+/// A pane of a band, by its id, with its share of the width.
+pub type Slot = (&'static str, u16);
+
+/// From this width on, these bands.
+pub struct Arrangement {
+    pub from_width: u16,
+    /// Panes have a frame; without, a line with the title.
+    pub framed: bool,
+    pub bands: &'static [&'static [Slot]],
+}
+
+/// The widest that fits is taken.
+pub const ARRANGEMENTS: &[Arrangement] = &[
+    Arrangement {
+        from_width: 170,
+        framed: true,
+        bands: &[
+            &[("training", 4), ("findings", 5), ("nccl", 4)],
+            &[("gpus", 4), ("network", 3)],
+            &[("processes", 4), ("sources", 3)],
+            &[("log", 1)],
+        ],
+    },
+    Arrangement {
+        from_width: 100,
+        framed: true,
+        bands: &[
+            &[("training", 5), ("findings", 6)],
+            &[("gpus", 1)],
+            &[("network", 5), ("nccl", 6)],
+            &[("processes", 5), ("sources", 6)],
+            &[("log", 1)],
+        ],
+    },
+    Arrangement {
+        from_width: 0,
+        framed: false,
+        bands: &[
+            &[("training", 1)],
+            &[("gpus", 1)],
+            &[("network", 1)],
+            &[("findings", 1)],
+            &[("nccl", 1)],
+            &[("processes", 1)],
+            &[("log", 1)],
+        ],
+    },
+];
+
+pub fn arrangement(width: u16) -> &'static Arrangement {
+    ARRANGEMENTS.iter().find(|a| width >= a.from_width).unwrap_or(&ARRANGEMENTS[ARRANGEMENTS.len() - 1])
+}
+
+/// A pane and where it stands, frame or title line included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub pane: &'static str,
+    pub area: Rect,
+}
+
+/// Columns and rows that a frame with its margin, or a title line, takes.
+pub fn chrome(framed: bool) -> (u16, u16) {
+    if framed { (4, 2) } else { (2, 1) }
+}
+
+/// What is inside the frame or below the title.
+pub fn inside(area: Rect, framed: bool) -> Rect {
+    let (across, down) = chrome(framed);
+    let left = if framed { 2 } else { 1 };
+    Rect {
+        x: area.x + left.min(area.width),
+        y: area.y + 1.min(area.height),
+        width: area.width.saturating_sub(across),
+        height: area.height.saturating_sub(down),
+    }
+}
+
+/// Places the panes of `arrangement` in `area`. `want` tells what a pane asks for at a width of content, `None` for a pane that has
+/// nothing to show.
+pub fn place(area: Rect, arrangement: &Arrangement, want: &dyn Fn(&str, u16) -> Option<Want>) -> Vec<Place> {
+    let (across, down) = chrome(arrangement.framed);
+    let mut bands = Vec::new();
+    for band in arrangement.bands {
+        let mut slots: Vec<Slot> = band.iter().copied().filter(|(pane, _)| want(pane, area.width).is_some()).collect();
+        // The least important leave until the others have the width that they need.
+        let columns = loop {
+            let columns = split(area, &slots);
+            let wants = || slots.iter().zip(&columns).map(|((pane, _), c)| want(pane, c.1.saturating_sub(across)));
+            let narrow = wants().zip(&columns).any(|(w, c)| w.is_none_or(|w| w.width + across > c.1));
+            if !narrow || slots.is_empty() {
+                break columns;
+            }
+            let priority = |slot: &Slot| want(slot.0, area.width).map_or(u8::MAX, |w| w.priority);
+            let last = (0..slots.len()).max_by_key(|i| priority(&slots[*i])).unwrap_or(0);
+            slots.remove(last);
+        };
+        let wants: Vec<Want> = slots.iter().zip(&columns).filter_map(|((pane, _), c)| want(pane, c.1.saturating_sub(across))).collect();
+        let Some(whole) = wants.iter().copied().reduce(|a, b| Want {
+            width: a.width + b.width,
+            least: a.least.max(b.least),
+            comfort: a.comfort.max(b.comfort),
+            all: a.all.max(b.all),
+            priority: a.priority.min(b.priority),
+            late: a.late && b.late,
+            grows: a.grows || b.grows,
+        }) else {
+            continue;
+        };
+        bands.push((slots, columns, whole));
+    }
+    let wants: Vec<Want> = bands.iter().map(|b| b.2).collect();
+    let heights = share(area.height, down, &wants);
+    let mut places = Vec::new();
+    let mut y = area.y;
+    for ((slots, columns, _), height) in bands.iter().zip(heights) {
+        for ((pane, _), (x, width)) in slots.iter().zip(columns) {
+            if height > 0 {
+                places.push(Place { pane, area: Rect { x: *x, y, width: *width, height } });
+            }
+        }
+        y += height;
+    }
+    places
+}
+
+/// Start and width of each slot.
+fn split(area: Rect, slots: &[Slot]) -> Vec<(u16, u16)> {
+    let total: u32 = slots.iter().map(|s| u32::from(s.1)).sum();
+    let mut out = Vec::new();
+    let (mut sum, mut x) = (0u32, area.x);
+    for (_, weight) in slots {
+        sum += u32::from(*weight);
+        let end = area.x + (u32::from(area.width) * sum / total.max(1)) as u16;
+        out.push((x, end - x));
+        x = end;
+    }
+    out
+}
+
+/// Heights of the bands, `down` rows of frame included. The important ones get their least first, then all their comfort, then the
+/// late ones come, then all get what they want, in the same order. A band that does not get its least gets nothing.
+fn share(mut room: u16, down: u16, wants: &[Want]) -> Vec<u16> {
+    let mut order: Vec<usize> = (0..wants.len()).collect();
+    order.sort_by_key(|i| wants[*i].priority);
+    let mut heights = vec![0u16; wants.len()];
+    for late in [false, true] {
+        for &i in order.iter().filter(|i| wants[**i].late == late) {
+            let want = &wants[i];
+            // A late one comes as it can be worked with, or not at all.
+            let least = if late { want.comfort } else { want.least }.min(want.all).saturating_add(down);
+            if want.all > 0 && least <= room {
+                heights[i] = least;
+                room -= least;
+            }
+        }
+        for &i in order.iter().filter(|i| wants[**i].late == late) {
+            grow(&mut heights[i], wants[i].comfort.min(wants[i].all).saturating_add(down), &mut room);
+        }
+    }
+    order.sort_by_key(|i| wants[*i].grows);
+    for &i in &order {
+        grow(&mut heights[i], wants[i].all.saturating_add(down), &mut room);
+    }
+    heights
+}
+
+fn grow(height: &mut u16, to: u16, room: &mut u16) {
+    if *height > 0 {
+        let more = to.saturating_sub(*height).min(*room);
+        *height += more;
+        *room -= more;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn want(least: u16, all: u16, priority: u8) -> Want {
+        Want { width: 20, least, comfort: least + 3, all, priority, late: false, grows: false }
+    }
+
+    #[test]
+    fn the_important_ones_get_their_room_first() {
+        let wants = [want(1, 1, 0), want(2, 8, 1), want(1, 30, 3), Want { grows: true, ..want(3, 500, 2) }];
+        assert_eq!(share(100, 1, &wants), [2, 9, 31, 58], "the log takes what the others leave");
+        assert_eq!(share(5, 1, &wants), [2, 3, 0, 0]);
+        let late = [want(1, 4, 0), Want { late: true, ..want(2, 9, 1) }, Want { grows: true, ..want(3, 99, 2) }];
+        assert_eq!(share(16, 1, &late), [5, 0, 11], "no room for the late one until the log has its comfort");
+        assert_eq!(share(20, 1, &late), [5, 8, 7]);
+    }
+
+    fn inside_of(outer: Rect, inner: Rect) -> bool {
+        inner.x >= outer.x && inner.y >= outer.y && inner.right() <= outer.right() && inner.bottom() <= outer.bottom()
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_overlaps_nothing_is_outside_and_minima_are_kept(
+            width in 1u16..=400, height in 1u16..=120, x in 0u16..5, y in 0u16..5,
+            wants in prop::collection::vec((0u16..60, 0u16..12, 0u16..12, 0u16..200, 0u8..9, any::<(bool, bool)>()), 9),
+        ) {
+            let area = Rect { x, y, width, height };
+            let ids = ["training", "gpus", "network", "nccl", "findings", "log", "processes", "sources"];
+            let want = |pane: &str, _: u16| {
+                let i = ids.iter().position(|id| *id == pane)?;
+                let (width, least, more, all, priority, (late, grows)) = wants[i];
+                (all > 0).then_some(Want { width, least, comfort: least + more, all, priority, late, grows })
+            };
+            let arrangement = arrangement(width);
+            let (across, down) = chrome(arrangement.framed);
+            let places = place(area, arrangement, &want);
+            for (i, a) in places.iter().enumerate() {
+                prop_assert!(inside_of(area, a.area), "{a:?} in {area:?}");
+                let asked = want(a.pane, a.area.width).unwrap();
+                prop_assert!(a.area.width >= asked.width + across, "{a:?} {asked:?}");
+                prop_assert!(a.area.height >= asked.least.min(asked.all) + down, "{a:?} {asked:?}");
+                prop_assert!(inside_of(a.area, inside(a.area, arrangement.framed)));
+                for b in &places[i + 1..] {
+                    prop_assert!(a.area.intersection(b.area).is_empty(), "{a:?} {b:?}");
+                    prop_assert!(a.pane != b.pane);
+                }
+            }
+        }
+    }
+}

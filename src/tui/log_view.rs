@@ -1,0 +1,94 @@
+//! Moving in the log: which lines a filter leaves, and where the selection stands among them.
+
+use super::ui::LogUi;
+use crate::model::Model;
+use crate::model::log::Kept;
+use crate::session::Session;
+
+/// Whether the filter leaves this line.
+pub fn shown(log: &LogUi, model: &Model, line: &Kept) -> bool {
+    if log.filter.is_empty() {
+        return true;
+    }
+    let file = model.files.get(&line.file).map_or("", |f| f.info.path.as_str());
+    log.filter.matches(line, file)
+}
+
+/// The lines that fill `height` rows: around the selected one, else the newest.
+pub fn visible<'a>(log: &LogUi, session: &'a Session, height: usize) -> Vec<(u64, &'a Kept)> {
+    let book = &session.model.logbook;
+    let keep = |(_, line): &(u64, &Kept)| shown(log, &session.model, line);
+    let Some(at) = log.at else {
+        let (_, before) = book.around(book.end());
+        let mut lines: Vec<_> = before.filter(keep).take(height).collect();
+        lines.reverse();
+        return lines;
+    };
+    let (after, before) = book.around(at);
+    let mut below: Vec<_> = after.filter(keep).take(height).collect();
+    let above_wanted = (height / 2).max(height.saturating_sub(below.len()));
+    let mut lines: Vec<_> = before.filter(keep).take(above_wanted).collect();
+    lines.reverse();
+    below.truncate(height - lines.len());
+    lines.extend(below);
+    lines
+}
+
+/// Moves the selection by so many lines that the filter leaves; behind the newest it follows again.
+pub fn step(log: &mut LogUi, session: &Session, by: i64) {
+    let book = &session.model.logbook;
+    let keep = |log: &LogUi, line: &Kept| shown(log, &session.model, line);
+    let at = log.at.unwrap_or_else(|| book.end());
+    let (after, before) = book.around(at);
+    log.at = match by {
+        i64::MAX => None,
+        i64::MIN => book.numbered().find(|(_, l)| keep(log, l)).map(|(n, _)| n),
+        0.. => {
+            // The selected line itself is the first that comes after.
+            let skip = usize::from(log.at.is_some());
+            after.filter(|(_, l)| keep(log, l)).skip(skip).nth(by.max(1) as usize - 1).map(|(n, _)| n)
+        }
+        _ => {
+            let mut last = log.at;
+            for (n, _) in before.filter(|(_, l)| keep(log, l)).take(by.unsigned_abs() as usize) {
+                last = Some(n);
+            }
+            last
+        }
+    };
+}
+
+/// A selected line that the filter does not leave gives its place to the next one that it does.
+pub fn hold(log: &mut LogUi, session: &Session) {
+    let Some(at) = log.at else { return };
+    let (after, _) = session.model.logbook.around(at);
+    log.at = after.filter(|(_, l)| shown(log, &session.model, l)).map(|(n, _)| n).next();
+}
+
+/// Selects the next line that the search matches, below or above `from` (else the end of the log), and from the other end when there
+/// is none. Says which of how many it is; `None` if nothing matches.
+pub fn find(log: &mut LogUi, session: &Session, from: Option<u64>, forward: bool) -> Option<String> {
+    let book = &session.model.logbook;
+    let search = log.search.as_ref()?;
+    let hits: Vec<u64> =
+        book.numbered().filter(|(_, line)| search.matches(line, "") && shown(log, &session.model, line)).map(|(n, _)| n).collect();
+    let from = from.unwrap_or_else(|| book.end());
+    let next = if forward { hits.iter().position(|n| *n > from) } else { hits.iter().rposition(|n| *n < from) };
+    let last = hits.len().checked_sub(1)?;
+    let at = next.unwrap_or(if forward { 0 } else { last });
+    log.at = Some(hits[at]);
+    let around = match (next, forward) {
+        (Some(_), _) => "",
+        (None, true) => ", from the top again",
+        (None, false) => ", from the bottom again",
+    };
+    Some(format!("match {} of {}{around}", at + 1, hits.len()))
+}
+
+/// The kept line that a finding's evidence names.
+pub fn line_of(session: &Session, path: &str, line: Option<u64>, text: &str) -> Option<u64> {
+    let model = &session.model;
+    let file = model.files.iter().find(|(_, f)| f.info.path == path).map(|(id, _)| *id)?;
+    let same = |l: &Kept| l.file == file && if line.is_some() { l.no == line } else { l.text.starts_with(text.trim_end_matches('…')) };
+    model.logbook.numbered().rev().find(|(_, l)| same(l)).map(|(n, _)| n)
+}

@@ -1,0 +1,852 @@
+//! How NCCL came up, each fact with the line that says so; and its communicators: who is behind, who does not answer.
+//!
+//! ```text
+//! ✓ NCCL version 2.28.9+cuda13.0    ✓ GPU paths 16 x P2P/CUMEM
+//! comm be2de794    8 ranks  1 node    241 ops  still for 12 s, rank 3 behind AllReduce 229 of 241
+//! ```
+
+use super::network::ranges;
+use super::{Ctx, Pane, opens_nothing};
+use crate::model::bringup::{Item, Seen};
+use crate::model::comm::{Behind, Comm};
+use crate::model::job::Job;
+use crate::observe::SourceId;
+use crate::rules::rank_words;
+use crate::text::clean::clean;
+use crate::time::span;
+use crate::tui::layout::Want;
+use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain};
+use crate::tui::widgets::{Pen, first_shown, wrap};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use unicode_width::UnicodeWidthStr;
+
+pub const PANE: Pane =
+    Pane { id: "nccl", title, want, rows: |ctx| names(&rows(ctx)), sorts: || table::sorts(&columns()), row_at, open: opens_nothing, draw };
+
+/// Rows of [`crate::model::bringup::Bringup::items`].
+const ITEMS: u16 = 7;
+/// From this width on they stand side by side.
+const TWO_COLUMNS: u16 = 70;
+/// From this width on if there is no room for them below one another.
+const TWO_NARROW: u16 = 50;
+/// Ranks that are few enough for a row each.
+const FEW: u32 = 8;
+/// Cells of a rank's row; no communicator that can be drawn has more ranks.
+const MOST: u32 = 1 << 14;
+/// Behind for longer than this, a rank keeps the others waiting.
+const LATE: Duration = Duration::from_secs(10);
+/// An answer older than this says nothing about now.
+const OLD: Duration = Duration::from_secs(30);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Calm,
+    Look,
+    Act,
+}
+
+/// A communicator and what can be said of it.
+struct Row<'a> {
+    comm: &'a Comm,
+    /// That its ranks run on, where RAS tells.
+    hosts: usize,
+    operations: u64,
+    behind: Vec<Behind>,
+    level: Level,
+    words: String,
+}
+
+fn row<'a>(ctx: &Ctx, comm: &'a Comm, is_json: bool) -> Row<'a> {
+    let ranks = comm.ranks.values().map(|r| &r.host).chain(comm.missing.values().map(|m| &m.host));
+    let hosts = ranks.flatten().collect::<BTreeSet<_>>().len();
+    let behind = comm.behind();
+    let (level, words) = standing(ctx, comm, &behind, is_json);
+    Row { comm, hosts, operations: comm.operations(), behind, level, words }
+}
+
+/// `moving`, `still for 12 s, rank 3 behind AllReduce 229 of 241 (+1)`, `rank 500 missing`
+fn standing(ctx: &Ctx, comm: &Comm, behind: &[Behind], is_json: bool) -> (Level, String) {
+    let model = &ctx.session.model;
+    let Some(answered) = comm.answered_at else {
+        let ras = match model.ras.answered_at {
+            None => "RAS has not answered",
+            Some(_) if is_json => "not in RAS",
+            Some(_) => "no trouble in RAS",
+        };
+        let init = match comm.init_complete.len() {
+            0 => String::new(),
+            1 => ", init complete on 1 rank here".into(),
+            n => format!(", init complete on {n} ranks here"),
+        };
+        return (Level::Calm, format!("{ras}{init}"));
+    };
+    let age = model.now.since(answered);
+    if model.ras.answered_at.is_some_and(|at| at > answered) {
+        let words = if comm.ranks.is_empty() { "RAS reports nothing more" } else { "no longer in RAS" };
+        return (Level::Calm, format!("{words} for {}", span(age)));
+    }
+    let still = comm.still_for();
+    let mut parts = Vec::new();
+    let mut level = Level::Calm;
+    // The last answer outlives the processes that it is about.
+    let mut jobs = model.jobs.values().filter(|j| model.comms_of(j).any(|c| c.hash == comm.hash)).peekable();
+    if jobs.peek().is_some() && jobs.all(|j| j.pids().all(|pid| model.processes.get(&pid).is_none_or(|p| !p.is_alive()))) {
+        return (Level::Calm, "its processes have ended".into());
+    }
+    parts.extend(still.map(|s| format!("still for {}", span(s))));
+    if !comm.missing.is_empty() {
+        let missing: Vec<u32> = comm.missing.keys().copied().collect();
+        let word = if comm.missing.values().all(|m| m.considered_dead) { "dead" } else { "missing" };
+        parts.push(format!("{} {word}", rank_words(&missing)));
+        level = Level::Act;
+    }
+    match (behind.first(), still) {
+        (Some(b), Some(still)) => {
+            let more = if behind.len() > 1 { format!(" (+{})", behind.len() - 1) } else { String::new() };
+            parts.push(format!("rank {} behind {} {} of {}{more}", b.rank, clean(&b.collective), b.have, b.max));
+            level = level.max(if still > LATE { Level::Act } else { Level::Look });
+        }
+        (None, Some(_)) if comm.missing.is_empty() => parts.push("no rank behind".into()),
+        (_, Some(_)) => {}
+        (_, None) => parts.push(moving_words(comm)),
+    }
+    if age > OLD {
+        let over = model.jobs.values().filter(|j| !j.log_only).all(|j| j.ended_at.is_some());
+        level = if over { Level::Calm } else { level.min(Level::Look) };
+        parts.insert(0, format!("no answer for {}, before that", span(age)));
+    }
+    (level, parts.join(", ").replace("before that, ", "before that "))
+}
+
+/// What answers say of one whose counts do not stand still.
+fn moving_words(comm: &Comm) -> String {
+    if comm.ranks.values().all(|r| r.counts.is_empty()) {
+        return "RAS tells no counts".into();
+    }
+    match often_last(comm) {
+        // One answer alone shows no movement.
+        _ if comm.looks.len() < 2 => "first answer".into(),
+        Some((rank, n)) => format!("moving, rank {rank} behind in {n} of {} answers", comm.looks.len()),
+        None => "moving".into(),
+    }
+}
+
+/// The rank that most recent answers found behind, and how many.
+fn often_last(comm: &Comm) -> Option<(u32, usize)> {
+    let mut found: BTreeMap<u32, usize> = BTreeMap::new();
+    // When many are behind, nobody is late: the counts were read while they changed.
+    let few = comm.looks.iter().filter(|l| l.behind.len() <= 2);
+    few.flat_map(|l| &l.behind).for_each(|rank| *found.entry(*rank).or_default() += 1);
+    let most = found.into_iter().max_by_key(|(rank, n)| (*n, std::cmp::Reverse(*rank)))?;
+    (most.1 >= 3 && most.1 * 2 > comm.looks.len()).then_some(most)
+}
+
+fn style(ctx: &Ctx, level: Level) -> Style {
+    match level {
+        Level::Calm => ctx.theme.text,
+        Level::Look => ctx.theme.look,
+        Level::Act => ctx.theme.act,
+    }
+}
+
+/// As findings name it.
+fn short(comm: &Comm) -> String {
+    format!("{:08x}", comm.hash >> 32)
+}
+
+/// `1 node`, `80 nodes`
+fn counted(n: impl Into<u64>, word: &str) -> String {
+    let n = n.into();
+    format!("{n} {word}{}", if n == 1 { "" } else { "s" })
+}
+
+/// What is in trouble first, then the largest.
+fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
+    // JSON holds every communicator there is, text only those with something to report.
+    let model = &ctx.session.model;
+    let is_json = model.comms.values().any(|c| !c.ranks.is_empty() && c.answered_at == model.ras.answered_at);
+    let mut rows: Vec<Row> = ctx.session.model.comms.values().map(|c| row(ctx, c, is_json)).collect();
+    rows.sort_by_key(|r| {
+        let answers = r.comm.answered_at == ctx.session.model.ras.answered_at;
+        (std::cmp::Reverse((r.level, answers, r.comm.nranks)), r.comm.hash)
+    });
+    table::sort(ctx, &columns(), &mut rows);
+    rows
+}
+
+fn names(rows: &[Row]) -> Vec<String> {
+    rows.iter().map(|r| format!("{:016x}", r.comm.hash)).collect()
+}
+
+fn columns<'a>() -> Vec<Column<Row<'a>>> {
+    vec![
+        Column::word("comm", 8, 8, 0, |_, r| plain(short(r.comm)), |_, r| SortKey::word(short(r.comm))),
+        Column::number("ranks", 5, 1, |_, r| plain(r.comm.nranks.to_string()), |_, r| SortKey::number(Some(r.comm.nranks.into()))),
+        Column::number(
+            "nodes",
+            5,
+            4,
+            |_, r| (r.hosts > 0).then(|| (r.hosts.to_string(), None)),
+            |_, r| SortKey::number(Some(r.hosts as f64)),
+        ),
+        Column::number("ops", 7, 2, |_, r| answered(r, r.operations, None), |_, r| SortKey::number(Some(r.operations as f64))),
+        Column::number(
+            "behind",
+            6,
+            3,
+            |ctx, r| answered(r, r.behind.len() as u64, (!r.behind.is_empty()).then(|| style(ctx, r.level))),
+            |_, r| SortKey::number(Some(r.behind.len() as f64)),
+        ),
+        Column::number(
+            "missing",
+            7,
+            3,
+            |ctx, r| answered(r, r.comm.missing.len() as u64, (!r.comm.missing.is_empty()).then(|| style(ctx, r.level))),
+            |_, r| SortKey::number(Some(r.comm.missing.len() as f64)),
+        ),
+        Column::number(
+            "answered",
+            9,
+            5,
+            |ctx, r| plain(span(ctx.session.model.now.since(r.comm.answered_at?))),
+            |ctx, r| SortKey::number(r.comm.answered_at.map(|at| -ctx.session.model.now.since(at).as_secs_f64())),
+        ),
+        Column::word(
+            "state",
+            12,
+            300,
+            0,
+            |ctx, r| Some((r.words.clone(), Some(style(ctx, r.level)))),
+            |_, r| SortKey::number(Some(f64::from(r.level as u8))),
+        ),
+    ]
+}
+
+/// A number that only RAS knows.
+fn answered(row: &Row, n: u64, style: Option<Style>) -> Cell {
+    row.comm.answered_at.map(|_| (n.to_string(), style))
+}
+
+fn job<'a>(ctx: &Ctx<'a>) -> Option<&'a Job> {
+    let (id, _) = ctx.session.main_job()?;
+    ctx.session.model.jobs.get(id)
+}
+
+fn items(ctx: &Ctx) -> Vec<Item> {
+    let model = &ctx.session.model;
+    job(ctx).map_or(Vec::new(), |job| model.bringup_of(&job.id).items(model, job))
+}
+
+fn title(ctx: &Ctx) -> String {
+    match ctx.session.model.comms.len() {
+        0 => "NCCL bring-up and communicators".into(),
+        n => format!("NCCL bring-up, {}", counted(n as u64, "communicator")),
+    }
+}
+
+/// Columns of items, in so many rows at most.
+fn item_columns(width: u16, rows: u16) -> u16 {
+    if width >= TWO_COLUMNS || (width >= TWO_NARROW && rows < ITEMS) { 2 } else { 1 }
+}
+
+fn want(ctx: &Ctx, width: u16) -> Option<Want> {
+    let comms = ctx.session.model.comms.len().min(500) as u16;
+    let rows = |room| if job(ctx).is_some() { ITEMS.div_ceil(item_columns(width, room)) } else { 0 };
+    let (all, comfort) = ((rows(ITEMS) + comms).max(2), (rows(0) + comms.min(2)).max(1));
+    Some(Want { width: 30, least: 1, comfort, all, priority: 5, late: false, grows: false })
+}
+
+/// Of the overview: how many rows items and communicators get.
+fn overview_rows(ctx: &Ctx, area: Rect, comms: usize) -> (u16, u16) {
+    let room = area.height - (comms as u16).min(1).min(area.height);
+    let items = if job(ctx).is_some() { ITEMS.div_ceil(item_columns(area.width, room)).min(room) } else { 0 };
+    (items, (comms.min(5000) as u16).min(area.height - items))
+}
+
+struct Zoomed {
+    items: Rect,
+    table: Rect,
+    /// With the line above it.
+    detail: Rect,
+}
+
+/// Items with their lines above, the table, and the selected communicator.
+fn zoomed(items: &[Item], area: Rect, comms: usize) -> Zoomed {
+    let proofs = items.iter().any(|i| i.proof.is_some());
+    let seen = items.iter().filter(|i| i.state != Seen::NotSeen).count().max(1) as u16;
+    let columns = item_columns(area.width, 0);
+    let items = match items.len() as u16 {
+        n if comms == 0 || (area.height >= 24 && proofs) => n.min(area.height),
+        0 => 0,
+        n if area.height >= 24 => n.div_ceil(columns),
+        // What is not seen says nothing.
+        _ => seen.div_ceil(columns).min(area.height / 3),
+    };
+    let items = Rect { height: items, ..area };
+    let gap = u16::from(items.height > 0 && area.height > items.height + 6);
+    let room = area.height - items.height - gap;
+    let table = if comms == 0 { 0 } else { (1 + comms.min(100) as u16).min((room / 3).max(2)).min(room) };
+    let table = Rect { y: items.bottom() + gap, height: table, ..area };
+    let below = area.bottom() - table.bottom();
+    // If there is nothing below, the table may have it all.
+    if below < 4 || comms == 0 {
+        return Zoomed { items, table: Rect { height: if comms == 0 { 0 } else { room }, ..table }, detail: Rect { height: 0, ..area } };
+    }
+    Zoomed { items, table, detail: Rect { y: table.bottom(), height: below, ..area } }
+}
+
+fn row_at(ctx: &Ctx, area: Rect, y: u16) -> Option<usize> {
+    let names = names(&rows(ctx));
+    let (list, head) = if ctx.zoomed {
+        (zoomed(&items(ctx), area, names.len()).table, 1)
+    } else {
+        let (items, comms) = overview_rows(ctx, area, names.len());
+        (Rect { y: area.y + items, height: comms, ..area }, 0)
+    };
+    let line = usize::from(y.checked_sub(list.y + head).filter(|_| y < list.bottom())?);
+    let height = usize::from(list.height - head);
+    let row = first_shown(names.len(), ctx.selected(&names), height) + line;
+    (row < names.len()).then_some(row)
+}
+
+fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
+    let items = items(ctx);
+    let rows = rows(ctx);
+    if rows.is_empty() && items.iter().all(|i| i.state == Seen::NotSeen && i.value.is_empty()) {
+        nothing(ctx, area, buf);
+        return;
+    }
+    let selected = ctx.selected(&names(&rows));
+    if ctx.zoomed {
+        let places = zoomed(&items, area, rows.len());
+        if places.items.height >= ITEMS {
+            proven(ctx, &items, places.items, buf);
+        } else {
+            compact(ctx, &items, places.items, buf);
+        }
+        if places.table.y > places.items.bottom() && places.items.height > 0 {
+            let line = "─".repeat(usize::from(area.width));
+            buf.set_stringn(area.x, places.items.bottom(), line, usize::from(area.width), ctx.theme.border);
+        }
+        if !rows.is_empty() {
+            table::draw(ctx, &columns(), &rows, selected, places.table, buf);
+        } else if places.items.bottom() < area.bottom() {
+            let below = Rect { y: places.table.y, height: area.bottom() - places.table.y, ..area };
+            said(ctx, &format!("no communicator known: {}", ras_words(ctx)), below, buf);
+        }
+        if let Some(row) = selected.and_then(|s| rows.get(s)).filter(|_| places.detail.height > 1) {
+            let (_, inner) = super::split_detail(ctx, places.detail, places.detail.height, buf);
+            details(ctx, row, inner, buf);
+        }
+        return;
+    }
+    let (item_rows, comm_rows) = overview_rows(ctx, area, rows.len());
+    compact(ctx, &items, Rect { height: item_rows, ..area }, buf);
+    let list = Rect { y: area.y + item_rows, height: comm_rows, ..area };
+    let first = first_shown(rows.len(), selected, usize::from(comm_rows));
+    let shown = &rows[first..rows.len().min(first + usize::from(comm_rows))];
+    let wide = |text: &dyn Fn(&Row) -> String| shown.iter().map(|r| text(r).width()).max().unwrap_or(0);
+    let (ranks, nodes) = (wide(&ranks_words), wide(&nodes_words));
+    for (i, (row, y)) in shown.iter().zip(list.y..list.bottom()).enumerate() {
+        let place = Rect { y, height: 1, ..area };
+        let mut pen = Pen::new(buf, place);
+        pen.put("comm ", ctx.theme.dim);
+        pen.put(&short(row.comm), ctx.theme.text);
+        pen.put(&format!("  {:>ranks$}", ranks_words(row)), ctx.theme.text);
+        // On a narrow screen the sentence is worth more.
+        if area.width >= 76 && nodes > 0 {
+            pen.put(&format!("  {:>nodes$}", nodes_words(row)), ctx.theme.text);
+        }
+        if area.width >= 86 {
+            let operations = row.comm.answered_at.map_or("–".into(), |_| row.operations.to_string());
+            pen.put(&format!("  {operations:>6} ops"), ctx.theme.text);
+        }
+        pen.put(&format!("  {}", row.words), if row.level == Level::Calm { ctx.theme.dim } else { style(ctx, row.level) });
+        if selected == Some(first + i) && ctx.focused {
+            buf.set_style(place, ctx.theme.selected);
+        }
+    }
+}
+
+fn ranks_words(row: &Row) -> String {
+    counted(row.comm.nranks, "rank")
+}
+
+fn nodes_words(row: &Row) -> String {
+    if row.hosts == 0 { String::new() } else { counted(row.hosts as u64, "node") }
+}
+
+/// What RAS or its source says of itself.
+fn ras_words(ctx: &Ctx) -> String {
+    let model = &ctx.session.model;
+    let detail = || model.sources.get(&SourceId::of("ras")).and_then(|v| v.detail.clone());
+    let words = model.ras.error.clone().or_else(detail).unwrap_or_else(|| match model.ras.answered_at {
+        Some(_) => "RAS answers, and reports none".into(),
+        None => "RAS has not answered".into(),
+    });
+    clean(&words).into_owned()
+}
+
+fn nothing(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
+    let ras = ctx.session.model.ras.answered_at.is_some();
+    let first = if ras {
+        "no NCCL line in any log; RAS reports no communicator; NCCL_DEBUG=INFO makes NCCL log how it comes up"
+    } else {
+        "no NCCL line in any log and no RAS answer; NCCL_DEBUG=INFO makes NCCL log how it comes up"
+    };
+    said(ctx, first, area, buf);
+    let used = (wrap(first, usize::from(area.width)).len() as u16).min(area.height);
+    said(ctx, &format!("RAS: {}", ras_words(ctx)), Rect { y: area.y + used, height: area.height - used, ..area }, buf);
+}
+
+/// A dim text, wrapped.
+fn said(ctx: &Ctx, text: &str, area: Rect, buf: &mut Buffer) {
+    for (part, y) in wrap(text, usize::from(area.width)).iter().zip(area.y..area.bottom()) {
+        Pen::new(buf, Rect { y, height: 1, ..area }).put(part, ctx.theme.dim);
+    }
+}
+
+fn mark(ctx: &Ctx, item: &Item) -> (&'static str, Style) {
+    match item.state {
+        Seen::Pass => ("✓ ", ctx.theme.good),
+        Seen::Look => ("▲ ", ctx.theme.look),
+        Seen::NotSeen => ("· ", ctx.theme.dim),
+    }
+}
+
+/// Mark, label and value.
+fn put_item(ctx: &Ctx, pen: &mut Pen, item: &Item, label: usize) {
+    let (sign, mark_style) = mark(ctx, item);
+    pen.put(sign, mark_style);
+    pen.put(&format!("{:<label$} ", item.label), ctx.theme.dim);
+    let value = if item.value.is_empty() { "–".into() } else { clean(&item.value) };
+    let style = match item.state {
+        Seen::Look => ctx.theme.look,
+        Seen::NotSeen => ctx.theme.dim,
+        Seen::Pass => ctx.theme.text,
+    };
+    pen.put(&value, style);
+}
+
+/// Without their lines; what does not fit is what needs no look.
+fn compact(ctx: &Ctx, items: &[Item], area: Rect, buf: &mut Buffer) {
+    let columns = item_columns(area.width, area.height);
+    let room = usize::from(area.height) * usize::from(columns);
+    let mut shown: Vec<&Item> = items.iter().collect();
+    if room < shown.len() {
+        shown.sort_by_key(|i| match i.state {
+            Seen::Look => 0,
+            Seen::Pass => 1,
+            Seen::NotSeen => 2,
+        });
+        shown.truncate(room);
+    }
+    let down = shown.len().div_ceil(usize::from(columns)).max(1);
+    let wide = area.width / columns;
+    let label = |shown: &[&Item]| if wide >= 44 { shown.iter().map(|i| i.label.width()).max().unwrap_or(0) } else { 0 };
+    for (column, items) in shown.chunks(down).enumerate() {
+        let label = label(items);
+        for (item, y) in items.iter().zip(area.y..area.bottom()) {
+            let x = area.x + column as u16 * wide;
+            // A gap between the columns.
+            let width = if column + 1 < usize::from(columns) { wide.saturating_sub(2) } else { area.right() - x };
+            put_item(ctx, &mut Pen::new(buf, Rect { x, y, width, height: 1 }), item, label);
+        }
+    }
+}
+
+/// Each with the line that proves it.
+fn proven(ctx: &Ctx, items: &[Item], area: Rect, buf: &mut Buffer) {
+    let label = items.iter().map(|i| i.label.width()).max().unwrap_or(0);
+    let value = items.iter().map(|i| i.value.width()).max().unwrap_or(0) as u16;
+    let left = (2 + label as u16 + 1 + value).min(area.width * 3 / 5).max(area.width.min(40));
+    for (item, y) in items.iter().zip(area.y..area.bottom()) {
+        // Without a proof the value may take the row.
+        let width = if item.proof.is_some() { left } else { area.width };
+        put_item(ctx, &mut Pen::new(buf, Rect { y, width, height: 1, ..area }), item, label);
+        let Some(proof) = &item.proof else { continue };
+        let mut pen = Pen::new(buf, Rect { y, height: 1, ..area });
+        pen.skip(left + 2);
+        let file = ctx.session.model.files.get(&proof.file).map_or("–".into(), |f| clean(f.name()).into_owned());
+        let line = proof.line.map_or(String::new(), |n| format!(":{n}"));
+        pen.put(&format!("{file}{line}  "), ctx.theme.dim);
+        // Who wrote the line matters less than what it says.
+        let text = clean(&proof.text);
+        pen.put(text.split_once(" NCCL INFO ").map_or(&*text, |(_, said)| said), ctx.theme.dim);
+    }
+}
+
+/// How far a rank is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Mark {
+    /// Nothing is known of it.
+    Unknown,
+    Equal,
+    Behind,
+    Missing,
+}
+
+/// Of the ranks that can be drawn, by rank.
+fn marks(row: &Row) -> Vec<Mark> {
+    let comm = row.comm;
+    let mut marks = vec![Mark::Unknown; comm.nranks.min(MOST) as usize];
+    let mut set = |rank: u32, mark: Mark| {
+        if let Some(m) = marks.get_mut(rank as usize) {
+            *m = mark;
+        }
+    };
+    comm.ranks.keys().for_each(|r| set(*r, Mark::Equal));
+    row.behind.iter().for_each(|b| set(b.rank, Mark::Behind));
+    comm.missing.keys().for_each(|r| set(*r, Mark::Missing));
+    marks
+}
+
+fn cell(ctx: &Ctx, row: &Row, mark: Mark) -> (&'static str, Style) {
+    match mark {
+        Mark::Unknown => (" ", ctx.theme.dim),
+        Mark::Equal => ("·", ctx.theme.dim),
+        Mark::Missing => ("×", if row.level == Level::Calm { ctx.theme.text } else { ctx.theme.act }),
+        // While counts move, one that is behind was only read a moment earlier.
+        Mark::Behind => match row.comm.still_for() {
+            Some(still) if still > LATE => ("▼", style(ctx, row.level)),
+            Some(_) => ("▼", style(ctx, row.level.min(Level::Look))),
+            None => ("▼", ctx.theme.text),
+        },
+    }
+}
+
+/// The selected communicator, rank by rank.
+fn details(ctx: &Ctx, row: &Row, area: Rect, buf: &mut Buffer) {
+    let comm = row.comm;
+    let head = Rect { height: area.height.min(1), ..area };
+    let mut pen = Pen::new(buf, head);
+    pen.put("comm ", ctx.theme.dim);
+    pen.put(&format!("{:016x}  {}", comm.hash, ranks_words(row)), ctx.theme.text);
+    if row.hosts > 0 {
+        pen.put(&format!("  {}", nodes_words(row)), ctx.theme.text);
+    }
+    let launched = collectives(comm);
+    if !launched.is_empty() {
+        let words: Vec<String> = launched.iter().map(|(name, n)| format!("{} {n}", clean(name))).collect();
+        pen.put("  launched ", ctx.theme.dim);
+        pen.put(&words.join(", "), ctx.theme.text);
+    }
+    let below = Rect { y: area.y + head.height, height: area.height - head.height, ..area };
+    if comm.ranks.is_empty() && comm.missing.is_empty() {
+        init_words(ctx, comm, below, buf);
+    } else if comm.nranks <= FEW {
+        few(ctx, row, &launched, below, buf);
+    } else {
+        many(ctx, row, below, buf);
+    }
+}
+
+/// Each collective that was launched, with the most that a rank has launched of it.
+fn collectives(comm: &Comm) -> BTreeMap<&str, u64> {
+    let mut most: BTreeMap<&str, u64> = BTreeMap::new();
+    for (name, n) in comm.ranks.values().flat_map(|r| &r.counts).filter(|(_, n)| **n > 0) {
+        let entry = most.entry(name).or_default();
+        *entry = (*entry).max(*n);
+    }
+    most
+}
+
+/// What the Init lines say, where RAS does not tell of ranks.
+fn init_words(ctx: &Ctx, comm: &Comm, area: Rect, buf: &mut Buffer) {
+    let known = |set: &BTreeSet<u32>| ranges(&set.iter().copied().collect::<Vec<_>>());
+    let pending: Vec<u32> = comm.init_started.difference(&comm.init_complete).copied().collect();
+    let mut rows = Vec::new();
+    if !comm.init_complete.is_empty() {
+        rows.push(format!("logs here show Init COMPLETE of ranks {}", known(&comm.init_complete)));
+    }
+    if !pending.is_empty() {
+        rows.push(format!("logs here show Init START and no COMPLETE of ranks {}", ranges(&pending)));
+    }
+    rows.push("RAS names no rank of it: NCCL 2.28 tells the counts of each, older ones only tell of trouble".into());
+    let mut y = area.y;
+    for text in rows {
+        said(ctx, &text, Rect { y, height: area.bottom().saturating_sub(y), ..area }, buf);
+        y = y.saturating_add(wrap(&text, usize::from(area.width)).len() as u16);
+    }
+}
+
+/// `rank 13  10.0.0.2  pid 51105  GPU 5  468 of 480 AllReduce`, for one in trouble.
+fn trouble_line(ctx: &Ctx, row: &Row, rank: u32, area: Rect, buf: &mut Buffer) {
+    let comm = row.comm;
+    let missing = comm.missing.get(&rank);
+    let (sign, style) = cell(ctx, row, if missing.is_some() { Mark::Missing } else { Mark::Behind });
+    let (host, pid, gpu) = match (missing, comm.ranks.get(&rank)) {
+        (Some(m), known) => {
+            let known = known.cloned().unwrap_or_default();
+            (m.host.clone().or(known.host), m.pid.or(known.pid), m.nvml_dev.or(known.nvml_dev))
+        }
+        (None, Some(known)) => (known.host.clone(), known.pid, known.nvml_dev),
+        (None, None) => (None, None, None),
+    };
+    let number = |n: Option<u32>| n.map_or("–".to_owned(), |n| n.to_string());
+    let wide = (comm.nranks.saturating_sub(1)).to_string().len();
+    let mut pen = Pen::new(buf, area);
+    pen.put(&format!("{sign} rank {rank:>wide$}"), style);
+    let host = host.map_or("–".to_owned(), |h| clean(&h).into_owned());
+    for (label, value) in [("", format!("{host:<12}")), ("pid ", number(pid)), ("GPU ", number(gpu))] {
+        pen.put("  ", ctx.theme.text);
+        pen.put(label, ctx.theme.dim);
+        pen.put(&value, ctx.theme.text);
+    }
+    let words = match (missing, row.behind.iter().find(|b| b.rank == rank)) {
+        (Some(m), _) => {
+            let word = if m.considered_dead { "dead" } else { "no answer" };
+            format!("  {word} for {}", span(ctx.session.model.now.since(m.since)))
+        }
+        (None, Some(b)) => format!("  {} {} of {}, {} behind", clean(&b.collective), b.have, b.max, b.max - b.have),
+        (None, None) => String::new(),
+    };
+    pen.put(&words, style);
+}
+
+/// A row each.
+fn few(ctx: &Ctx, row: &Row, launched: &BTreeMap<&str, u64>, area: Rect, buf: &mut Buffer) {
+    let comm = row.comm;
+    let theme = ctx.theme;
+    let hosts = comm.ranks.values().map(|r| &r.host).chain(comm.missing.values().map(|m| &m.host)).flatten();
+    let wide = hosts.map(|h| clean(h).width()).max().unwrap_or(4).clamp(4, 24);
+    let heads: Vec<(String, usize)> = launched.iter().map(|(name, n)| (clean(name).into_owned(), n.to_string().len())).collect();
+    let width = |(head, digits): &(String, usize)| head.width().max(*digits).max(7);
+    let mut put = |y: u16, parts: &[(String, Style)]| {
+        let mut pen = Pen::new(buf, Rect { y, height: 1, ..area });
+        parts.iter().for_each(|(text, style)| pen.put(text, *style));
+    };
+    if area.height == 0 {
+        return;
+    }
+    let head: String = heads.iter().map(|h| format!("  {:>w$}", h.0, w = width(h))).collect();
+    put(area.y, &[(format!("  {:>4}  {:<wide$}  {:>7}  {:>3}{head}", "rank", "host", "pid", "GPU"), theme.dim)]);
+    let marks = marks(row);
+    let mut order: Vec<u32> = (0..marks.len() as u32).collect();
+    // If not all fit, those in trouble are among those that do.
+    if marks.len() > usize::from(area.height - 1) {
+        order.sort_by_key(|r| std::cmp::Reverse(marks[*r as usize].max(Mark::Equal)));
+    }
+    for (rank, y) in order.into_iter().zip(area.y + 1..area.bottom()) {
+        let (known, missing) = (comm.ranks.get(&rank), comm.missing.get(&rank));
+        let mark = marks[rank as usize];
+        let (sign, marked) = cell(ctx, row, mark);
+        let text = if mark == Mark::Equal { theme.text } else { marked };
+        let or_dash = |n: Option<u32>| n.map_or("–".to_owned(), |n| n.to_string());
+        let host = known.and_then(|k| k.host.as_deref()).or(missing.and_then(|m| m.host.as_deref())).unwrap_or("–");
+        let pid = known.and_then(|k| k.pid).or(missing.and_then(|m| m.pid));
+        let gpu = known.and_then(|k| k.nvml_dev).or(missing.and_then(|m| m.nvml_dev));
+        let host = clean(host);
+        let pad = " ".repeat(wide.saturating_sub(host.width()));
+        let mut parts = vec![
+            (format!("{sign} "), marked),
+            (format!("{rank:>4}"), text),
+            (format!("  {host}{pad}  {:>7}  {:>3}", or_dash(pid), or_dash(gpu)), theme.text),
+        ];
+        for ((name, most), head) in launched.iter().zip(&heads) {
+            let n = known.filter(|_| missing.is_none()).map(|k| k.counts.get(*name).copied().unwrap_or(0));
+            let style = if n.is_some_and(|n| n < *most) { marked } else { theme.text };
+            parts.push((format!("  {:>w$}", n.map_or("–".into(), |n| n.to_string()), w = width(head)), style));
+        }
+        let note = match (missing, row.behind.iter().find(|b| b.rank == rank)) {
+            (Some(m), _) if m.considered_dead => format!("  dead for {}", span(ctx.session.model.now.since(m.since))),
+            (Some(m), _) => format!("  no answer for {}", span(ctx.session.model.now.since(m.since))),
+            (None, Some(b)) => format!("  {} behind", b.max - b.have),
+            (None, None) => String::new(),
+        };
+        parts.push((note, marked));
+        put(y, &parts);
+    }
+}
+
+/// Ranks of one host, or that follow one another.
+struct Block {
+    label: String,
+    ranks: Vec<u32>,
+}
+
+/// By host where RAS names hosts, else by number.
+fn blocks(comm: &Comm, marks: &[Mark], most: usize) -> Vec<Block> {
+    let host = |rank: u32| {
+        let missing = comm.missing.get(&rank).and_then(|m| m.host.as_deref());
+        comm.ranks.get(&rank).and_then(|r| r.host.as_deref()).or(missing)
+    };
+    let mut by_host: Vec<(&str, Vec<u32>)> = Vec::new();
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for rank in 0..marks.len() as u32 {
+        let host = host(rank).unwrap_or("?");
+        let place = *places.entry(host).or_insert_with(|| {
+            by_host.push((host, Vec::new()));
+            by_host.len() - 1
+        });
+        by_host[place].1.push(rank);
+    }
+    if by_host.iter().all(|(host, _)| *host == "?") {
+        let all: Vec<u32> = (0..marks.len() as u32).collect();
+        return all.chunks(most).map(|c| Block { label: c[0].to_string(), ranks: c.to_vec() }).collect();
+    }
+    let named = by_host.into_iter().flat_map(|(host, ranks)| {
+        let label = clean(host).into_owned();
+        let chunks: Vec<Vec<u32>> = ranks.chunks(most).map(<[u32]>::to_vec).collect();
+        chunks.into_iter().enumerate().map(move |(i, ranks)| Block { label: if i == 0 { label.clone() } else { String::new() }, ranks })
+    });
+    named.collect()
+}
+
+/// The ranks in trouble by name, then a cell for each.
+fn many(ctx: &Ctx, row: &Row, area: Rect, buf: &mut Buffer) {
+    let comm = row.comm;
+    let theme = ctx.theme;
+    let marks = marks(row);
+    let legend = u16::from(area.height >= 2);
+    let body = Rect { height: area.height - legend, ..area };
+    // While counts move, being behind is no trouble.
+    let still = comm.still_for().is_some();
+    let behind = row.behind.iter().map(|b| b.rank).filter(|_| still);
+    let troubles: Vec<u32> = comm.missing.keys().copied().chain(behind).collect();
+    let named = troubles.len().min(usize::from((body.height / 3).max(1)).min(6)) as u16;
+    let named = if troubles.is_empty() { 0 } else { named.min(body.height) };
+    for (i, (rank, y)) in troubles.iter().zip(body.y..body.y + named).enumerate() {
+        let place = Rect { y, height: 1, ..area };
+        let more = troubles.len() - i;
+        if y + 1 == body.y + named && more > 1 {
+            let and = if i > 0 { format!("and {more} more: ") } else { String::new() };
+            Pen::new(buf, place).put(&format!("  {and}{}", rank_words(&troubles[i..])), style(ctx, row.level));
+        } else {
+            trouble_line(ctx, row, *rank, place, buf);
+        }
+    }
+    let grid = Rect { y: body.y + named, height: body.height - named, ..area };
+    let most = [64usize, 32, 16, 8].into_iter().find(|n| n + n / 8 + 14 <= usize::from(area.width)).unwrap_or(8);
+    let mut blocks = blocks(comm, &marks, most);
+    let label = blocks.iter().map(|b| b.label.width()).max().unwrap_or(0).min(24);
+    let cells = blocks.iter().map(|b| b.ranks.len()).max().unwrap_or(0);
+    let width = label + 1 + cells + cells.saturating_sub(1) / 8;
+    let across = ((usize::from(area.width) + 3) / (width + 3)).max(1);
+    let lines = blocks.len().div_ceil(across);
+    let mut hidden = 0;
+    if lines > usize::from(grid.height) {
+        let worst = |b: &Block| b.ranks.iter().map(|r| marks[*r as usize]).max().filter(|m| *m >= Mark::Behind);
+        blocks.sort_by_key(|b| std::cmp::Reverse(worst(b)));
+        let fit = usize::from(grid.height) * across;
+        hidden = blocks.iter().skip(fit).map(|b| b.ranks.len()).sum();
+        blocks.truncate(fit);
+    }
+    for (i, block) in blocks.iter().enumerate() {
+        let place = Rect {
+            x: area.x + ((i % across) * (width + 3)) as u16,
+            y: grid.y + (i / across) as u16,
+            width: (area.width - ((i % across) * (width + 3)) as u16).min(width as u16),
+            height: 1,
+        };
+        let worst = block.ranks.iter().map(|r| marks[*r as usize]).max().filter(|m| *m == Mark::Missing || (still && *m == Mark::Behind));
+        let mut pen = Pen::new(buf, Rect { width: place.width.min(label as u16), ..place });
+        pen.put(&block.label, worst.map_or(theme.dim, |_| theme.text));
+        let mut pen = Pen::new(buf, place);
+        pen.skip(label as u16 + 1);
+        for (i, rank) in block.ranks.iter().enumerate() {
+            pen.skip(u16::from(i > 0 && i % 8 == 0));
+            let (sign, style) = cell(ctx, row, marks[*rank as usize]);
+            pen.put(sign, style);
+        }
+    }
+    if legend > 0 {
+        let below = grid.y + (blocks.len().div_ceil(across) as u16).min(grid.height);
+        let mut pen = Pen::new(buf, Rect { y: below, height: 1, ..area });
+        let unknown = marks.iter().filter(|m| **m == Mark::Unknown).count();
+        let count = |mark| marks.iter().filter(|m| **m == mark).count();
+        let counts = [(Mark::Equal, "as far as any"), (Mark::Behind, "behind"), (Mark::Missing, "missing")];
+        for (mark, word) in counts.into_iter().filter(|(mark, _)| count(*mark) > 0) {
+            let (sign, style) = cell(ctx, row, mark);
+            pen.put(sign, style);
+            pen.put(&format!(" {} {word}   ", count(mark)), theme.dim);
+        }
+        if unknown > 0 {
+            pen.put(&format!("{unknown} not told   "), theme.dim);
+        }
+        if hidden > 0 {
+            pen.put(&format!("{hidden} ranks not shown"), theme.dim);
+        }
+        if comm.nranks > MOST {
+            pen.put(&format!("the first {MOST} ranks"), theme.dim);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::comm::{CommRank, MissingRank};
+    use crate::session::Session;
+    use crate::time::{Stamp, Zone};
+    use crate::tui::theme::Theme;
+    use crate::tui::ui::Ui;
+
+    fn comm(nranks: u32, known: u32, host: impl Fn(u32) -> Option<String>) -> Comm {
+        let rank = |r| CommRank { host: host(r), counts: BTreeMap::from([("AllReduce".into(), 100)]), ..CommRank::default() };
+        let ranks = (0..known).map(|r| (r, rank(r))).collect();
+        Comm { hash: 0xab12_cd34_0000_0001, nranks, ranks, answered_at: Some(Stamp(0)), ..Comm::default() }
+    }
+
+    fn shown(comm: &Comm, (width, height): (u16, u16)) -> Vec<String> {
+        let mut session = Session::new("node", Zone::UTC);
+        session.model.comms.insert(comm.hash, comm.clone());
+        let (theme, ui) = (Theme::mono(), Ui::new(Zone::UTC));
+        let pane = crate::tui::view::pane_index(PANE.id);
+        let ctx = Ctx { session: &session, ui: &ui, theme: &theme, pane, zoomed: true, focused: true };
+        let area = Rect::new(0, 0, width, height);
+        let mut buf = Buffer::empty(area);
+        draw(&ctx, area, &mut buf);
+        let row = |row: &[ratatui::buffer::Cell]| row.iter().map(|c| c.symbol()).collect::<String>().trim_end().to_owned();
+        buf.content().chunks(usize::from(width)).map(row).collect()
+    }
+
+    #[test]
+    fn ranks_without_hosts_stand_in_rows_of_64() {
+        let mut c = comm(1024, 1024, |_| None);
+        c.missing.insert(130, MissingRank::default());
+        let rows = shown(&c, (100, 30));
+        let eight = "········";
+        assert!(rows.contains(&format!("64  {}", [eight; 8].join(" "))), "{rows:#?}");
+        let third = rows.iter().find(|r| r.starts_with("128 ")).unwrap();
+        assert!(third.starts_with("128 ··×·····"), "{third}");
+        assert_eq!(rows.iter().filter(|r| r.ends_with(&format!("{eight} {eight}"))).count(), 16, "{rows:#?}");
+        assert!(rows.iter().any(|r| r.contains("1023 as far as any") && r.contains("1 missing") && !r.contains("not shown")), "{rows:#?}");
+    }
+
+    #[test]
+    fn trouble_comes_first_where_not_all_fits() {
+        let mut c = comm(800, 800, |r| Some(format!("h{}", r / 8)));
+        c.missing.insert(799, MissingRank { host: Some("h99".into()), considered_dead: true, ..MissingRank::default() });
+        let rows = shown(&c, (60, 14));
+        assert!(rows.iter().any(|r| r.contains("h99 ·······×")), "{rows:#?}");
+        assert!(rows.iter().any(|r| r.contains("rank 799") && r.contains("dead")), "{rows:#?}");
+        assert!(rows.iter().any(|r| r.contains("ranks not shown")), "{rows:#?}");
+    }
+
+    #[test]
+    fn what_ras_claims_fills_no_memory() {
+        let mut c = comm(u32::MAX, 9, |r| (r < 3).then(|| "\u{1b}[31mh".repeat(200)));
+        c.missing.insert(u32::MAX, MissingRank::default());
+        let rows = shown(&c, (80, 24));
+        assert!(rows.iter().any(|r| r.contains("9 as far as any")) && !rows.concat().contains('\u{1b}'), "{rows:#?}");
+        for (width, height) in (0..30).flat_map(|h| [0, 1, 7, 9, 24, 80].map(|w| (w, h))) {
+            shown(&c, (width.max(1), height.max(1)));
+        }
+    }
+
+    #[test]
+    fn only_one_that_is_late_again_and_again_is_named() {
+        use crate::model::comm::LookBack;
+        let look = |behind: &[u32]| LookBack { at: Stamp(0), behind: behind.to_vec(), moved: true };
+        let mut c = comm(4, 4, |_| None);
+        c.looks = vec![look(&[2]), look(&[]), look(&[2, 3]), look(&[2]), look(&[0, 1, 3])];
+        assert_eq!(often_last(&c), Some((2, 3)));
+        c.looks.extend([look(&[]), look(&[])]);
+        assert_eq!(often_last(&c), None);
+    }
+}

@@ -1,0 +1,818 @@
+//! What the network does: RDMA ports, then interfaces. Many ports of one kind and rate are one line and two strips of cells, so that 32
+//! of them fit and one that lags behind its siblings stands out.
+//!
+//! ```text
+//! 32 × efa 100G  32 up  in  60%  out  60%  loss 0.8/s  worst rdmap147s0  40%
+//! in  ▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▃▅▅▅▅▅▅▅▅▅▅▅▅▅  40 to 62%
+//! out ▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▃▅▅▅▅▅▅▅▅▅▅▅▅▅  40 to 62%
+//! ▲ rdmap181s0  retrans_pkts 0.8/s
+//! ```
+
+use super::{Ctx, Pane, opens_nothing};
+use crate::model::gpu::Gpu;
+use crate::model::port::{Counters, Link, LinkHistory, Netdev, Port};
+use crate::model::series::Trend;
+use crate::observe::SourceId;
+use crate::text::clean::clean;
+use crate::time::{Stamp, span};
+use crate::tui::layout::Want;
+use crate::tui::widgets::spark::Axis;
+use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain};
+use crate::tui::widgets::{Pen, first_shown, wrap};
+use crate::units::{bits_per_s, line_rate, scaled};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use unicode_width::UnicodeWidthStr;
+
+pub const PANE: Pane = Pane { id: "network", title, want, rows, sorts: || table::sorts(&columns()), row_at, open: opens_nothing, draw };
+
+/// More of one kind and rate than this are one line.
+const SINGLE: usize = 4;
+/// Ports in trouble that have a line of their own.
+const TROUBLES: usize = 4;
+/// Below this share of what its siblings do, a port lags behind them, once they do enough to compare.
+const SLOW: f64 = 0.8;
+const BUSY: f64 = 0.1;
+/// Counters are read every second: a value stands that long.
+const HOLD: Duration = Duration::from_secs(3);
+/// Counters of interfaces count frames that nobody wants, too: only more per second than this stands out.
+const USUAL_DROPS: f64 = 1.0;
+
+/// A port or an interface.
+#[derive(Clone)]
+struct Nic<'a> {
+    /// Of the row.
+    id: String,
+    name: String,
+    kind: &'static str,
+    link: &'a LinkHistory,
+    /// bits/s
+    line: Option<u64>,
+    /// bytes/s
+    tx: Option<f64>,
+    rx: Option<f64>,
+    loss: Option<f64>,
+    /// Clearly behind its siblings, in one direction or both.
+    slow: bool,
+    counters: &'a Counters,
+    loss_counters: &'static [&'static str],
+    trends: (&'a Trend, &'a Trend),
+    port: Option<&'a Port>,
+    netdev: Option<&'a Netdev>,
+}
+
+#[derive(Clone, Copy)]
+enum Way {
+    In,
+    Out,
+}
+
+impl<'a> Nic<'a> {
+    fn of_port(port: &'a Port, alone: bool, now: Stamp) -> Nic<'a> {
+        Nic {
+            id: port.name(),
+            name: clean(&if alone { port.info.device.clone() } else { port.name() }).into_owned(),
+            kind: port.info.kind.as_str(),
+            link: &port.link,
+            line: port.sample.line_rate_bits_per_s.filter(|r| *r > 0),
+            tx: port.tx_newest(now),
+            rx: port.rx_newest(now),
+            loss: port.loss.per_s(now),
+            slow: false,
+            counters: &port.counters,
+            loss_counters: port.loss_counters(),
+            trends: (&port.tx, &port.rx),
+            port: Some(port),
+            netdev: None,
+        }
+    }
+
+    fn of_netdev(netdev: &'a Netdev, now: Stamp) -> Nic<'a> {
+        let kind = match netdev.sample.arp_type {
+            _ if !netdev.is_physical() => "virtual",
+            Some(32) => "ipoib",
+            _ => "eth",
+        };
+        Nic {
+            id: netdev.sample.name.clone(),
+            name: clean(&netdev.sample.name).into_owned(),
+            kind,
+            link: &netdev.link,
+            line: netdev.sample.speed_mbits_per_s.map(|m| m.saturating_mul(1_000_000)).filter(|r| *r > 0),
+            tx: netdev.tx_newest(now),
+            rx: netdev.rx_newest(now),
+            loss: netdev.loss.per_s(now),
+            slow: false,
+            counters: &netdev.counters,
+            loss_counters: netdev.loss_counters(),
+            trends: (&netdev.tx, &netdev.rx),
+            port: None,
+            netdev: Some(netdev),
+        }
+    }
+
+    fn is_up(&self) -> bool {
+        self.link.now == Link::Up
+    }
+
+    /// It was up, and is not: one that never was is not used.
+    fn is_lost(&self) -> bool {
+        // A bridge without its containers is no fault.
+        let is_real = self.netdev.is_none_or(|n| n.is_physical());
+        is_real && !self.is_up() && self.link.was_up && (self.link.now == Link::Down || self.port.is_some_and(Port::is_gone))
+    }
+
+    fn loses(&self) -> bool {
+        self.loss.is_some_and(|l| if self.port.is_some() { l > 0.0 } else { l > USUAL_DROPS })
+    }
+
+    /// Of its line rate.
+    fn share(&self, way: Way) -> Option<f64> {
+        let bytes = match way {
+            Way::In => self.rx,
+            Way::Out => self.tx,
+        };
+        Some(bytes? * 8.0 / self.line? as f64)
+    }
+
+    /// Of the busier direction.
+    fn busier(&self) -> Option<f64> {
+        let shares = [Way::In, Way::Out].into_iter().filter_map(|w| self.share(w));
+        shares.reduce(f64::max)
+    }
+
+    fn state(&self) -> Option<String> {
+        match self.port {
+            Some(port) if port.is_gone() => Some("gone".into()),
+            // What is not simply down says how far it got: `init`, `armed`.
+            Some(port) if self.link.now == Link::Down => port.sample.state.as_deref().map(|s| clean(s).to_lowercase()),
+            _ if self.link.now == Link::Unknown => None,
+            _ => Some(self.link.now.as_str().to_owned()),
+        }
+    }
+
+    /// The counter that loses most just now.
+    fn loss_word(&self) -> &'static str {
+        let rate = |name: &&&str| self.counters.rate(name).unwrap_or(0.0);
+        let most = self.loss_counters.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)));
+        // Between two losses: the only one that ever counted.
+        let mut ever = self.loss_counters.iter().filter(|name| self.counters.value(name).is_some_and(|v| v > 0));
+        let only = ever.next().filter(|_| ever.next().is_none());
+        most.filter(|name| rate(name) > 0.0).or(only).copied().unwrap_or("loss")
+    }
+}
+
+/// Numbers in names count as numbers, so that `mlx5_2` stands before `mlx5_10`.
+fn natural(name: &str) -> String {
+    let mut out = String::with_capacity(name.len() + 16);
+    let mut rest = name;
+    while let Some(c) = rest.chars().next() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let end = if digits > 0 { digits } else { c.len_utf8() };
+        out.extend(std::iter::repeat_n('0', 10usize.saturating_sub(digits) * usize::from(digits > 0)));
+        out.push_str(&rest[..end]);
+        rest = &rest[end..];
+    }
+    out
+}
+
+/// All, in the order of devices: ports, interfaces of hardware, virtual ones.
+fn nics<'a>(ctx: &Ctx<'a>) -> Vec<Nic<'a>> {
+    let model = &ctx.session.model;
+    let mut per_device: BTreeMap<&str, usize> = BTreeMap::new();
+    model.ports.keys().for_each(|(device, _)| *per_device.entry(device).or_default() += 1);
+    let ports = model.ports.values().map(|p| Nic::of_port(p, per_device.get(p.info.device.as_str()) == Some(&1), model.now));
+    let netdevs = model.netdevs.values().filter(|n| !n.is_loopback()).map(|n| Nic::of_netdev(n, model.now));
+    let mut all: Vec<Nic> = ports.chain(netdevs).collect();
+    all.sort_by_cached_key(|n| (n.netdev.is_some(), n.netdev.is_some_and(|d| !d.is_physical()), natural(&n.id)));
+    for group in fold(&all).groups {
+        for way in [Way::In, Way::Out] {
+            let median = median(&all, &group, way);
+            for i in &group.members {
+                all[*i].slow |= is_slow(&all[*i], way, median);
+            }
+        }
+    }
+    all
+}
+
+/// Those of one kind and rate.
+struct Group {
+    kind: &'static str,
+    line: Option<u64>,
+    /// Of all, in their order.
+    members: Vec<usize>,
+}
+
+struct Folded {
+    groups: Vec<Group>,
+    /// Members that are down or lose packets, the worst first.
+    troubles: Vec<usize>,
+    /// What has a row of its own.
+    single: Vec<usize>,
+}
+
+fn fold(nics: &[Nic]) -> Folded {
+    let mut rates: BTreeMap<&str, BTreeMap<Option<u64>, usize>> = BTreeMap::new();
+    for nic in nics.iter().filter(|n| n.is_up()) {
+        *rates.entry(nic.kind).or_default().entry(nic.line).or_default() += 1;
+    }
+    // What a port says of its rate while it is down is no rate: it stays with most of its kind.
+    let usual = |kind: &str| rates.get(kind).and_then(|r| r.iter().max_by_key(|(_, n)| **n)).and_then(|(line, _)| *line);
+    let mut groups: Vec<Group> = Vec::new();
+    for (i, nic) in nics.iter().enumerate() {
+        let line = if nic.is_up() { nic.line } else { usual(nic.kind).or(nic.line) };
+        match groups.iter_mut().find(|g| (g.kind, g.line) == (nic.kind, line)) {
+            Some(group) => group.members.push(i),
+            None => groups.push(Group { kind: nic.kind, line, members: vec![i] }),
+        }
+    }
+    let mut single: Vec<usize> = groups.iter().filter(|g| g.members.len() <= SINGLE).flat_map(|g| g.members.iter().copied()).collect();
+    single.sort_unstable();
+    groups.retain(|g| g.members.len() > SINGLE);
+    let members = groups.iter().flat_map(|g| g.members.iter().copied());
+    let mut troubles: Vec<usize> = members.filter(|i| nics[*i].is_lost() || nics[*i].loses()).collect();
+    troubles.sort_by(|a, b| {
+        let worth = |i: &usize| if nics[*i].is_lost() { f64::MAX } else { nics[*i].loss.unwrap_or(0.0) };
+        worth(b).total_cmp(&worth(a))
+    });
+    Folded { groups, troubles, single }
+}
+
+/// What stands on the screen, from above.
+#[derive(Clone, Debug, PartialEq)]
+enum Piece {
+    Group(usize),
+    Strip(usize, bool),
+    /// Of all.
+    Trouble(usize),
+    MoreTroubles(usize),
+    /// With so many rows, the head included.
+    Table(u16),
+    Note(String),
+}
+
+impl Piece {
+    fn height(&self) -> u16 {
+        match self {
+            Piece::Table(rows) => *rows,
+            _ => 1,
+        }
+    }
+}
+
+impl Folded {
+    fn has_strips(&self, group: usize) -> bool {
+        self.groups[group].line.is_some()
+    }
+
+    /// What fits into a height: every group, what is in trouble, strips, single rows, notes; in the order in which they are read.
+    fn pieces(&self, notes: &[String], height: u16) -> Vec<Piece> {
+        let mut room = height;
+        let mut take = |rows: u16| {
+            let fits = rows <= room;
+            room -= if fits { rows } else { 0 };
+            fits
+        };
+        let groups: Vec<usize> = (0..self.groups.len()).filter(|_| take(1)).collect();
+        let troubles = if self.troubles.len() > TROUBLES { TROUBLES - 1 } else { self.troubles.len() };
+        let troubles = (0..troubles).filter(|_| take(1)).count();
+        let more = self.troubles.len() - troubles;
+        let more = if more > 0 && take(1) { more } else { 0 };
+        let strips: Vec<bool> = groups.iter().map(|g| self.has_strips(*g) && take(2)).collect();
+        let single = self.single.len() as u16;
+        let table = if single == 0 || !take(2) { 0 } else { 2 + (1..single).filter(|_| take(1)).count() as u16 };
+        let notes: Vec<&String> = notes.iter().filter(|_| take(1)).collect();
+        let mut out = Vec::new();
+        for (g, strips) in groups.iter().zip(strips) {
+            out.push(Piece::Group(*g));
+            if strips {
+                out.extend([Piece::Strip(*g, true), Piece::Strip(*g, false)]);
+            }
+        }
+        out.extend(self.troubles.iter().take(troubles).map(|t| Piece::Trouble(*t)));
+        if more > 0 {
+            out.push(Piece::MoreTroubles(more));
+        }
+        if table > 0 {
+            out.push(Piece::Table(table));
+        }
+        out.extend(notes.into_iter().map(|n| Piece::Note(n.clone())));
+        out
+    }
+}
+
+/// What is not seen, and why.
+fn notes(ctx: &Ctx, nics: &[Nic]) -> Vec<String> {
+    let said = |id: &'static str, otherwise: &str| {
+        let detail = ctx.session.model.sources.get(&SourceId::of(id)).and_then(|v| v.detail.clone());
+        clean(&detail.unwrap_or_else(|| otherwise.to_owned())).into_owned()
+    };
+    let mut out = Vec::new();
+    let ports = nics.iter().filter_map(|n| n.port);
+    if ports.clone().next().is_none() {
+        out.push(format!("RDMA: {}", said("rdma", "no port seen yet")));
+    }
+    if nics.iter().all(|n| n.netdev.is_none()) {
+        out.push(format!("interfaces: {}", said("netdev", "none seen yet")));
+    }
+    let mut hidden: BTreeMap<&str, usize> = BTreeMap::new();
+    ports.filter_map(|p| p.info.counters_hidden.as_deref()).for_each(|why| *hidden.entry(why).or_default() += 1);
+    out.extend(hidden.iter().map(|(why, n)| format!("{n} RDMA {}: {}", if *n == 1 { "port" } else { "ports" }, clean(why))));
+    out
+}
+
+/// The singles of the overview or, zoomed, all; as the user sorted them.
+fn table_rows<'a>(ctx: &Ctx, nics: &[Nic<'a>], folded: &Folded) -> Vec<Nic<'a>> {
+    let mut rows: Vec<Nic> = if ctx.zoomed { nics.to_vec() } else { folded.single.iter().map(|i| nics[*i].clone()).collect() };
+    table::sort(ctx, &columns(), &mut rows);
+    rows
+}
+
+fn rows(ctx: &Ctx) -> Vec<String> {
+    let nics = nics(ctx);
+    let folded = fold(&nics);
+    names(&troubles_shown(ctx, &nics, &folded), &table_rows(ctx, &nics, &folded))
+}
+
+fn troubles_shown<'b, 'a>(ctx: &Ctx, nics: &'b [Nic<'a>], folded: &Folded) -> Vec<&'b Nic<'a>> {
+    let most = if folded.troubles.len() > TROUBLES { TROUBLES - 1 } else { TROUBLES };
+    if ctx.zoomed { Vec::new() } else { folded.troubles.iter().take(most).map(|i| &nics[*i]).collect() }
+}
+
+fn names(troubles: &[&Nic], rows: &[Nic]) -> Vec<String> {
+    troubles.iter().copied().chain(rows).map(|n| n.id.clone()).collect()
+}
+
+fn row_at(ctx: &Ctx, area: Rect, y: u16) -> Option<usize> {
+    let nics = nics(ctx);
+    let folded = fold(&nics);
+    let rows = table_rows(ctx, &nics, &folded);
+    let troubles = troubles_shown(ctx, &nics, &folded);
+    let selected = ctx.selected(&names(&troubles, &rows));
+    let in_table = |list: Rect, selected: Option<usize>| {
+        let line = y.checked_sub(list.y + 1).filter(|_| y < list.bottom())?;
+        let row = first_shown(rows.len(), selected, usize::from(list.height - 1)) + usize::from(line);
+        (row < rows.len()).then_some(row)
+    };
+    if ctx.zoomed {
+        return in_table(zoomed_areas(area, notes(ctx, &nics).len() as u16).0, selected);
+    }
+    let mut top = area.y;
+    for piece in folded.pieces(&notes(ctx, &nics), area.height) {
+        let height = piece.height();
+        if (top..top + height).contains(&y) {
+            return match piece {
+                Piece::Trouble(i) => troubles.iter().position(|n| n.id == nics[i].id),
+                Piece::Table(_) => {
+                    let selected = selected.and_then(|s| s.checked_sub(troubles.len()));
+                    Some(troubles.len() + in_table(Rect { y: top, height, ..area }, selected)?)
+                }
+                _ => None,
+            };
+        }
+        top += height;
+    }
+    None
+}
+
+fn columns<'a>() -> Vec<Column<Nic<'a>>> {
+    vec![
+        Column::word("port", 10, 14, 0, name, |_, n| SortKey::word(natural(&n.name))),
+        Column::word("kind", 5, 10, 5, |_, n| plain(n.kind), |_, n| SortKey::word(n.kind)),
+        Column::word("state", 6, 14, 0, state, |_, n| SortKey::word(n.state().unwrap_or_default())),
+        Column::number("line b/s", 8, 4, |_, n| plain(line_rate(n.line?)), |_, n| SortKey::number(n.line.map(|l| l as f64))),
+        Column::number("in b/s", 6, 1, |_, n| plain(bits_per_s(n.rx?)), |_, n| SortKey::number(n.rx)),
+        Column::number("out b/s", 7, 1, |_, n| plain(bits_per_s(n.tx?)), |_, n| SortKey::number(n.tx)),
+        Column::number("share%", 6, 2, share, |_, n| SortKey::number(n.busier())),
+        Column::number("loss/s", 6, 1, loss, |_, n| SortKey::number(n.loss)),
+        Column::number(
+            "near GPU",
+            8,
+            6,
+            |ctx, n| plain(near(n, ctx.session.model.gpus.values())?),
+            |ctx, n| SortKey::word(near(n, ctx.session.model.gpus.values()).unwrap_or("~".into())),
+        ),
+        Column::word("netdev", 8, 15, 7, |_, n| plain(clean(n.port?.info.netdev.as_deref()?)), |_, n| SortKey::word(netdev(n))),
+        Column::spark(8, 60, 3, history),
+    ]
+}
+
+fn netdev(nic: &Nic) -> String {
+    nic.port.and_then(|p| p.info.netdev.clone()).unwrap_or("~".into())
+}
+
+fn pct(share: f64) -> String {
+    format!("{:.0}", share * 100.0)
+}
+
+fn name(ctx: &Ctx, nic: &Nic) -> Cell {
+    Some((nic.name.clone(), nic.is_lost().then_some(ctx.theme.act)))
+}
+
+fn state(ctx: &Ctx, nic: &Nic) -> Cell {
+    let word = nic.state()?;
+    Some(if nic.is_lost() {
+        (format!("{word} {}", span(ctx.session.model.now.since(nic.link.since))), Some(ctx.theme.act))
+    } else {
+        (word, (!nic.is_up()).then_some(ctx.theme.dim))
+    })
+}
+
+fn share(ctx: &Ctx, nic: &Nic) -> Cell {
+    Some((pct(nic.busier()?), nic.slow.then_some(ctx.theme.look)))
+}
+
+fn loss(ctx: &Ctx, nic: &Nic) -> Cell {
+    Some((scaled(nic.loss?), nic.loses().then_some(ctx.theme.look)))
+}
+
+/// Share of the line rate, of the busier direction; without a rate, bytes as they come.
+fn history(_: &Ctx, nic: &Nic, axis: Axis) -> (Vec<Option<f32>>, f32) {
+    let columns = |trend: &Trend| trend.columns(axis.end, axis.step, axis.columns, HOLD);
+    let both = columns(nic.trends.0).into_iter().zip(columns(nic.trends.1));
+    let values: Vec<Option<f32>> = both.map(|(tx, rx)| tx.into_iter().chain(rx).reduce(f32::max)).collect();
+    let max = match nic.line {
+        Some(line) => line as f32 / 8.0,
+        None => values.iter().flatten().copied().fold(0.0, f32::max),
+    };
+    (values, max)
+}
+
+/// GPUs on the same PCI bus, else on the same NUMA node. What bridges stand between is not known, so nothing is said of that.
+fn near<'g>(nic: &Nic, gpus: impl Iterator<Item = &'g Gpu>) -> Option<String> {
+    let (bus, numa) = match (nic.port, nic.netdev) {
+        (Some(port), _) => (port.info.bus_id.as_deref(), port.info.numa),
+        (_, netdev) => (netdev?.sample.bus_id.as_deref(), None),
+    };
+    let gpus: Vec<&Gpu> = gpus.collect();
+    // The domain is written with four digits or eight.
+    let bus_of = |id: &str| {
+        let mut parts = id.split(':');
+        let domain = u32::from_str_radix(parts.next()?, 16).ok()?;
+        Some((domain, u32::from_str_radix(parts.next()?, 16).ok()?))
+    };
+    let beside = |g: &&&Gpu| bus.and_then(bus_of).is_some() && g.info.bus_id.as_deref().and_then(bus_of) == bus.and_then(bus_of);
+    let mut found: Vec<u32> = gpus.iter().filter(beside).map(|g| g.index).collect();
+    if found.is_empty() {
+        found = gpus.iter().filter(|g| numa.is_some() && g.info.numa == numa).map(|g| g.index).collect();
+    }
+    // Virtual machines have all on one bus, many hosts one node: that says nothing.
+    (!found.is_empty() && found.len() < gpus.len()).then(|| ranges(&found))
+}
+
+/// `0-3,6`
+pub(super) fn ranges(sorted: &[u32]) -> String {
+    let mut parts: Vec<(u32, u32)> = Vec::new();
+    for &n in sorted {
+        match parts.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(n) => *last = n,
+            _ => parts.push((n, n)),
+        }
+    }
+    let word = |(a, b): &(u32, u32)| if a == b { a.to_string() } else { format!("{a}-{b}") };
+    parts.iter().map(word).collect::<Vec<_>>().join(",")
+}
+
+fn title(ctx: &Ctx) -> String {
+    let nics = nics(ctx);
+    let mut kinds: Vec<(&str, usize)> = Vec::new();
+    for nic in &nics {
+        match kinds.iter_mut().find(|(kind, _)| *kind == nic.kind) {
+            Some((_, n)) => *n += 1,
+            None => kinds.push((nic.kind, 1)),
+        }
+    }
+    let lost = nics.iter().filter(|n| n.is_lost()).count();
+    let mut parts: Vec<String> = kinds.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
+    if lost > 0 {
+        parts.push(format!("{lost} DOWN"));
+    }
+    if parts.is_empty() { "Network".into() } else { format!("Network: {}", parts.join(", ")) }
+}
+
+fn want(ctx: &Ctx, _: u16) -> Option<Want> {
+    let nics = nics(ctx);
+    let folded = fold(&nics);
+    let height = |pieces: &[Piece]| pieces.iter().map(Piece::height).sum::<u16>();
+    let all = height(&folded.pieces(&notes(ctx, &nics), 1000));
+    // Four of the single ones do.
+    let comfort = all.saturating_sub(folded.single.len().saturating_sub(4).min(1000) as u16);
+    let least = if folded.groups.is_empty() { 2.min(all) } else { 1 };
+    // Beside NVLink alone, plain Ethernet tells less than NCCL's own counts.
+    let priority = if ctx.session.model.ports.is_empty() { 6 } else { 4 };
+    Some(Want { width: 30, least, comfort, all, priority, late: false, grows: false })
+}
+
+/// Of the list, the detail with the line above it, and the notes.
+fn zoomed_areas(area: Rect, notes: u16) -> (Rect, Rect, Rect) {
+    let notes = notes.min(area.height / 3);
+    let room = area.height - notes;
+    let detail = if room >= 16 { (room / 3).min(12) } else { 0 };
+    let list = Rect { height: room - detail, ..area };
+    (list, Rect { y: list.bottom(), height: detail, ..area }, Rect { y: list.bottom() + detail, height: notes, ..area })
+}
+
+fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
+    let nics = nics(ctx);
+    let folded = fold(&nics);
+    let notes = notes(ctx, &nics);
+    let rows = table_rows(ctx, &nics, &folded);
+    let troubles = troubles_shown(ctx, &nics, &folded);
+    let selected = ctx.selected(&names(&troubles, &rows));
+    let columns = columns();
+    if ctx.zoomed {
+        let (list, detail, below) = zoomed_areas(area, notes.len() as u16);
+        if !rows.is_empty() {
+            table::draw(ctx, &columns, &rows, selected, list, buf);
+        }
+        for (note, y) in notes.iter().zip(if rows.is_empty() { area.y..area.bottom() } else { below.y..below.bottom() }) {
+            Pen::new(buf, Rect { y, ..area }).put(note, ctx.theme.dim);
+        }
+        if let Some(nic) = selected.and_then(|s| rows.get(s)).filter(|_| detail.height > 1) {
+            let (_, inner) = super::split_detail(ctx, Rect { height: list.height + detail.height, ..list }, detail.height, buf);
+            details(ctx, nic, inner, buf);
+        }
+        return;
+    }
+    let mut y = area.y;
+    for piece in folded.pieces(&notes, area.height) {
+        let place = Rect { y, height: piece.height(), ..area };
+        match &piece {
+            Piece::Group(g) => group_line(ctx, &nics, &folded.groups[*g], place, buf),
+            Piece::Strip(g, into) => strip(ctx, &nics, &folded.groups[*g], if *into { Way::In } else { Way::Out }, place, buf),
+            Piece::Trouble(i) => {
+                trouble(ctx, &nics[*i], place, buf);
+                if ctx.focused && selected.and_then(|s| troubles.get(s)).is_some_and(|n| n.id == nics[*i].id) {
+                    buf.set_style(place, ctx.theme.selected);
+                }
+            }
+            Piece::MoreTroubles(n) => Pen::new(buf, place).put(&format!("▲ {n} more ports are down or lose packets"), ctx.theme.look),
+            Piece::Table(_) => {
+                table::draw(ctx, &columns, &rows, selected.and_then(|s| s.checked_sub(troubles.len())), place, buf);
+            }
+            Piece::Note(note) => Pen::new(buf, place).put(note, ctx.theme.dim),
+        }
+        y += piece.height();
+    }
+}
+
+/// What most of a group do.
+fn median(nics: &[Nic], group: &Group, way: Way) -> Option<f64> {
+    let mut shares: Vec<f64> = group.members.iter().filter(|i| nics[**i].is_up()).filter_map(|i| nics[*i].share(way)).collect();
+    shares.sort_by(f64::total_cmp);
+    shares.get(shares.len() / 2).copied()
+}
+
+/// How much a member does of what its siblings do, once they do enough to compare.
+fn of_siblings(nic: &Nic, way: Way, median: Option<f64>) -> Option<f64> {
+    let median = median.filter(|m| *m > BUSY)?;
+    Some(nic.share(way).filter(|_| nic.is_up())? / median)
+}
+
+fn is_slow(nic: &Nic, way: Way, median: Option<f64>) -> bool {
+    of_siblings(nic, way, median).is_some_and(|ratio| ratio < SLOW)
+}
+
+fn group_line(ctx: &Ctx, nics: &[Nic], group: &Group, area: Rect, buf: &mut Buffer) {
+    let theme = ctx.theme;
+    let members = || group.members.iter().map(|i| &nics[*i]);
+    let (up, lost) = (members().filter(|n| n.is_up()).count(), members().filter(|n| n.is_lost()).count());
+    let unused = group.members.len() - up - lost;
+    let line = group.line.map_or(String::new(), |l| format!(" {}", line_rate(l)));
+    // In the order of the line, each with its importance: what matters less leaves first when it is narrow.
+    let mut parts: Vec<(u8, Vec<(String, Style)>)> =
+        vec![(0, vec![(format!("{} × {}{line}", group.members.len(), group.kind), theme.text)])];
+    if lost > 0 {
+        parts.push((1, vec![(format!("{lost} DOWN"), theme.act)]));
+    }
+    parts.push((5, vec![(format!("{up} up"), theme.text)]));
+    for (label, way) in [("in", Way::In), ("out", Way::Out)] {
+        let bytes = |n: &Nic| match way {
+            Way::In => n.rx,
+            Way::Out => n.tx,
+        };
+        let sum = members().filter(|n| n.is_up()).filter_map(bytes).reduce(|a, b| a + b);
+        let lines: u64 = members().filter(|n| n.is_up() && bytes(n).is_some()).filter_map(|n| n.line).sum();
+        let value = match sum {
+            Some(sum) if lines > 0 => format!("{:>3}%", pct(sum * 8.0 / lines as f64)),
+            Some(sum) => format!("{:>5} b/s", bits_per_s(sum)),
+            None => "  –".into(),
+        };
+        parts.push((2, vec![(format!("{label} "), theme.dim), (value, theme.text)]));
+    }
+    let loss = members().filter_map(|n| n.loss).reduce(|a, b| a + b);
+    let style = if members().any(Nic::loses) { theme.look } else { theme.text };
+    parts.push((4, vec![("loss ".into(), theme.dim), (loss.map_or("–".into(), |l| format!("{}/s", scaled(l))), style)]));
+    let ways = [Way::In, Way::Out].map(|w| (w, median(nics, group, w)));
+    let slowness = members().flat_map(|n| ways.into_iter().filter_map(move |(w, m)| Some((of_siblings(n, w, m)?, n, w))));
+    if let Some((ratio, nic, way)) = slowness.min_by(|a, b| a.0.total_cmp(&b.0)) {
+        let share = nic.share(way).map_or(String::new(), |s| format!("{:>3}%", pct(s)));
+        let words = format!("{} {share}", nic.name);
+        parts.push(match (ratio < SLOW, area.width >= 60) {
+            (false, _) => (6, vec![("worst ".into(), theme.dim), (words, theme.text)]),
+            (true, true) => (3, vec![("worst ".into(), theme.dim), (words, theme.look)]),
+            (true, false) => (3, vec![(words, theme.look)]),
+        });
+    }
+    if unused > 0 {
+        parts.push((7, vec![(format!("{unused} never up"), theme.dim)]));
+    }
+    let wide = |part: &[(String, Style)]| part.iter().map(|(text, _)| text.width()).sum::<usize>() + 2;
+    // Half a number would be a wrong number: a part is there or not.
+    while parts.len() > 1 && parts.iter().map(|(_, p)| wide(p)).sum::<usize>() > usize::from(area.width) + 2 {
+        let last = (0..parts.len()).max_by_key(|i| (parts[*i].0, *i)).unwrap_or(0);
+        parts.remove(last);
+    }
+    let mut pen = Pen::new(buf, area);
+    for (i, (_, part)) in parts.iter().enumerate() {
+        pen.skip(if i > 0 { 2 } else { 0 });
+        part.iter().for_each(|(text, style)| pen.put(text, *style));
+    }
+}
+
+/// One cell a member, and what the least and the most of them do.
+fn strip(ctx: &Ctx, nics: &[Nic], group: &Group, way: Way, area: Rect, buf: &mut Buffer) {
+    const BARS: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
+    let theme = ctx.theme;
+    let median = median(nics, group, way);
+    let mut pen = Pen::new(buf, area);
+    pen.put(if matches!(way, Way::In) { "in  " } else { "out " }, theme.dim);
+    let fit = if group.members.len() > usize::from(pen.room()) { usize::from(pen.room().saturating_sub(1)) } else { group.members.len() };
+    for nic in group.members.iter().take(fit).map(|i| &nics[*i]) {
+        match nic.share(way).filter(|s| nic.is_up() && s.is_finite()) {
+            Some(share) => {
+                let style = if is_slow(nic, way, median) { theme.look } else { theme.chart };
+                pen.put(BARS[((share * 8.0).round() as usize).clamp(1, 8) - 1], style);
+            }
+            None if nic.is_lost() => pen.put("×", theme.act),
+            None => pen.put("·", theme.dim),
+        }
+    }
+    if fit < group.members.len() {
+        pen.put("…", theme.dim);
+    }
+    let shares = || group.members.iter().filter(|i| nics[**i].is_up()).filter_map(|i| nics[*i].share(way));
+    if let (Some(least), Some(most)) = (shares().reduce(f64::min), shares().reduce(f64::max)) {
+        let words = format!("  {:>3} to {:>3}%", pct(least), pct(most));
+        if usize::from(pen.room()) >= words.len() {
+            pen.put(&words, theme.dim);
+        }
+    }
+}
+
+/// `■ rdmap143s1  down for 12 s`
+fn trouble(ctx: &Ctx, nic: &Nic, area: Rect, buf: &mut Buffer) {
+    let theme = ctx.theme;
+    let mut pen = Pen::new(buf, area);
+    if nic.is_lost() {
+        let word = nic.state().unwrap_or("down".into());
+        let words = format!("■ {}  {word} for {}", nic.name, span(ctx.session.model.now.since(nic.link.since)));
+        pen.put(&words, theme.act);
+        return;
+    }
+    pen.put(&format!("▲ {}", nic.name), theme.look);
+    pen.put(&format!("  {} {}/s", nic.loss_word(), scaled(nic.loss.unwrap_or(0.0))), theme.text);
+}
+
+/// What there is no column for, of one.
+fn details(ctx: &Ctx, nic: &Nic, area: Rect, buf: &mut Buffer) {
+    const LABEL: u16 = 12;
+    let theme = ctx.theme;
+    let mut y = area.y;
+    let mut say = |label: &str, text: &str, style: Style| {
+        for (i, part) in wrap(text, usize::from(area.width.saturating_sub(LABEL))).iter().enumerate() {
+            if y < area.bottom() {
+                Pen::new(buf, Rect { y, height: 1, width: area.width.min(LABEL - 1), ..area })
+                    .put(if i == 0 { label } else { "" }, theme.dim);
+                let mut pen = Pen::new(buf, Rect { y, height: 1, ..area });
+                pen.skip(LABEL);
+                pen.put(part, style);
+                y += 1;
+            }
+        }
+    };
+    let model = &ctx.session.model;
+    let lasting = span(model.now.since(nic.link.since));
+    let first = model.started.is_some_and(|at| nic.link.since.since(at) < Duration::from_secs(5));
+    let lasting = match (nic.state(), first) {
+        (None, _) => "not known".to_owned(),
+        (Some(word), true) => format!("{word} for {lasting} or longer"),
+        (Some(word), false) => format!("{word} for {lasting}"),
+    };
+    let or_dash = |v: &Option<String>| v.as_deref().map_or("–".to_owned(), |v| clean(v).into_owned());
+    let mut link = format!("{}  {lasting}", nic.name);
+    if let Some(port) = nic.port {
+        let layer = or_dash(&port.info.link_layer);
+        link += &format!("  physical {}  layer {layer}", or_dash(&port.sample.phys_state));
+    }
+    if let Some(netdev) = nic.netdev {
+        let sample = &netdev.sample;
+        let mtu = sample.mtu.map_or("–".to_owned(), |m| m.to_string());
+        let changes = sample.carrier_changes.map_or("–".to_owned(), |c| c.to_string());
+        link += &format!("  MTU {mtu}  carrier changes {changes}");
+    }
+    say("link", &link, if nic.is_lost() { theme.act } else { theme.text });
+    if let Some(port) = nic.port {
+        let info = &port.info;
+        let numa = info.numa.map_or("–".to_owned(), |n| n.to_string());
+        let device = format!(
+            "driver {}  model {}  firmware {}  GUID {}  bus {}  NUMA {numa}",
+            or_dash(&info.driver),
+            or_dash(&info.model),
+            or_dash(&info.firmware),
+            or_dash(&info.guid),
+            or_dash(&info.bus_id),
+        );
+        say("device", &device, theme.text);
+        say("GPUDirect", &or_dash(&info.gpu_direct), theme.text);
+        if let Some(why) = &info.counters_hidden {
+            say("counters", why, theme.look);
+        }
+        if !port.sample.unreadable.is_empty() {
+            let unreadable: Vec<String> = port.sample.unreadable.iter().map(|(name, why)| format!("{name}: {why}")).collect();
+            say("unreadable", &unreadable.join("; "), theme.look);
+        }
+    } else if let Some(netdev) = nic.netdev {
+        say("device", &format!("driver {}  bus {}", or_dash(&netdev.sample.driver), or_dash(&netdev.sample.bus_id)), theme.text);
+    }
+    let lost: Vec<String> = nic
+        .loss_counters
+        .iter()
+        .filter_map(|name| Some((name, nic.counters.value(name).filter(|v| *v > 0)?)))
+        .map(|(name, value)| format!("{name}\u{a0}{value}"))
+        .collect();
+    say("lost in all", &if lost.is_empty() { "nothing counted".to_owned() } else { lost.join("  ") }, theme.text);
+    let rates = nic.counters.rates().iter().filter(|(_, rate)| **rate != 0.0);
+    let rates: Vec<String> = rates.map(|(name, rate)| format!("{name}\u{a0}{}/s", scaled(*rate))).collect();
+    say("counts", &if rates.is_empty() { "nothing moves".to_owned() } else { rates.join("  ") }, theme.text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::gpu::GpuInfo;
+    use crate::observe::port::{PortInfo, PortKind, PortSample};
+
+    #[test]
+    fn numbers_in_names_are_numbers() {
+        let mut names = ["mlx5_10", "mlx5_2", "rdmap113s0", "rdmap79s0", "bond0", "é7"];
+        names.sort_by_key(|n| natural(n));
+        assert_eq!(names, ["bond0", "mlx5_2", "mlx5_10", "rdmap79s0", "rdmap113s0", "é7"]);
+        assert_eq!(ranges(&[0, 1, 2, 3, 6, u32::MAX]), format!("0-3,6,{}", u32::MAX));
+    }
+
+    fn port(numa: Option<u32>, bus: &str) -> Port {
+        let info = PortInfo { device: "a".into(), port: 1, numa, bus_id: Some(bus.into()), ..Default::default() };
+        Port { info, ..Default::default() }
+    }
+
+    #[test]
+    fn only_what_is_certain_is_near() {
+        let gpu = |index: u32, bus: &str, numa| {
+            let info = GpuInfo { index, bus_id: Some(bus.into()), numa, ..Default::default() };
+            let mut gpu = Gpu::new(index);
+            gpu.info = info;
+            gpu
+        };
+        let gpus = [gpu(0, "0000:53:00.0", Some(0)), gpu(1, "00000000:64:00.0", Some(0)), gpu(2, "0000:75:00.0", Some(1))];
+        let near = |numa, bus: &str| near(&Nic::of_port(&port(numa, bus), true, Stamp(0)), gpus.iter());
+        assert_eq!(near(Some(0), "0000:18:00.0"), Some("0-1".into()));
+        assert_eq!(near(Some(0), "0000:64:00.1"), Some("1".into()), "the same bus is nearer than the same node");
+        assert_eq!(near(None, "0000:4f:00.0"), None);
+        assert_eq!(near(Some(3), ""), None);
+        let flat = [gpu(0, "0000:00:04.0", Some(0)), gpu(1, "0000:00:05.0", Some(0))];
+        let eth = port(Some(0), "0000:00:03.0");
+        assert_eq!(super::near(&Nic::of_port(&eth, true, Stamp(0)), flat.iter()), None, "all are as near");
+    }
+
+    #[test]
+    fn a_port_that_is_down_stays_with_its_siblings() {
+        let ports: Vec<Port> = (0..6)
+            .map(|i| {
+                let mut port = port(None, "");
+                port.info.kind = PortKind::Infiniband;
+                let up = PortSample { state: Some("ACTIVE".into()), line_rate_bits_per_s: Some(400_000_000_000), ..Default::default() };
+                port.apply(Stamp(0), &up);
+                if i == 2 {
+                    let down = PortSample { state: Some("DOWN".into()), line_rate_bits_per_s: Some(10_000_000_000), ..Default::default() };
+                    port.apply(Stamp(1), &down);
+                }
+                port
+            })
+            .collect();
+        let nics: Vec<Nic> = ports.iter().map(|p| Nic::of_port(p, true, Stamp(2))).collect();
+        let folded = fold(&nics);
+        assert_eq!((folded.groups.len(), folded.groups[0].members.len(), folded.groups[0].line), (1, 6, Some(400_000_000_000)));
+        assert_eq!((folded.troubles.as_slice(), folded.single.len()), (&[2][..], 0));
+        let pieces = |height| folded.pieces(&[], height);
+        assert_eq!(pieces(9), [Piece::Group(0), Piece::Strip(0, true), Piece::Strip(0, false), Piece::Trouble(2)]);
+        assert_eq!(pieces(2), [Piece::Group(0), Piece::Trouble(2)]);
+        assert_eq!((pieces(1), pieces(0)), (vec![Piece::Group(0)], vec![]));
+        let few = fold(&nics[..4]);
+        assert_eq!((few.groups.len(), few.single.len(), few.troubles.len()), (0, 4, 0));
+    }
+}

@@ -1,0 +1,217 @@
+//! Ranks and launchers: what the kernel says of each process.
+
+use super::{Ctx, Pane, opens_nothing, table_row_at};
+use crate::model::job::{Job, LOCAL_RANK_VARS};
+use crate::model::process::Process;
+use crate::observe::process::ProcessRole;
+use crate::text::clean::clean;
+use crate::time::span;
+use crate::tui::layout::Want;
+use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain};
+use crate::tui::widgets::wrap;
+use crate::units::{gib, scaled};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use std::time::Duration;
+
+pub const PANE: Pane = Pane {
+    id: "processes",
+    title,
+    want,
+    rows: |ctx| names(&rows(ctx)),
+    sorts: || table::sorts(&columns()),
+    row_at: |ctx, area, y| table_row_at(ctx, Rect { height: area.height.saturating_sub(detail_rows(ctx, area.height)), ..area }, y),
+    open: opens_nothing,
+    draw,
+};
+
+/// CPU and I/O are means over this.
+const WINDOW: Duration = Duration::from_secs(10);
+
+struct Row<'a> {
+    job: Option<&'a Job>,
+    rank: Option<u32>,
+    process: &'a Process,
+}
+
+fn columns<'a>() -> Vec<Column<Row<'a>>> {
+    vec![
+        Column::number("rank", 5, 0, |_, r| plain(r.rank?.to_string()), |_, r| SortKey::index(r.rank.map(u64::from))),
+        Column::number(
+            "local",
+            5,
+            6,
+            |_, r| plain(r.process.env_number(LOCAL_RANK_VARS)?.to_string()),
+            |_, r| SortKey::index(r.process.env_number(LOCAL_RANK_VARS).map(u64::from)),
+        ),
+        Column::number("pid", 7, 0, |_, r| plain(r.process.info.pid.to_string()), |_, r| SortKey::index(Some(r.process.info.pid.into()))),
+        Column::number(
+            "GPU",
+            3,
+            3,
+            |ctx, r| plain(ctx.session.model.gpu_of_pid(r.process.info.pid)?.to_string()),
+            |ctx, r| SortKey::index(ctx.session.model.gpu_of_pid(r.process.info.pid).map(u64::from)),
+        ),
+        Column::word("state", 12, 18, 0, state, |_, r| SortKey::word(format!("{:?}", r.process.sample.state))),
+        Column::number(
+            "CPU%",
+            5,
+            2,
+            |ctx, r| plain(format!("{:.0}", live(r)?.cpu_pct(ctx.session.model.now, WINDOW)?)),
+            |ctx, r| SortKey::number(r.process.cpu_pct(ctx.session.model.now, WINDOW)),
+        ),
+        Column::number(
+            "I/O B/s",
+            7,
+            3,
+            |ctx, r| plain(scaled(live(r)?.io_bytes_per_s(ctx.session.model.now, WINDOW)?)),
+            |ctx, r| SortKey::number(r.process.io_bytes_per_s(ctx.session.model.now, WINDOW)),
+        ),
+        Column::number(
+            "in D",
+            4,
+            5,
+            |ctx, r| plain(format!("{:.0}%", live(r)?.share_in_d(ctx.session.model.now, WINDOW)? * 100.0)),
+            |ctx, r| SortKey::number(r.process.share_in_d(ctx.session.model.now, WINDOW)),
+        ),
+        Column::number(
+            "RSS GiB",
+            7,
+            4,
+            |_, r| plain(gib(live(r)?.sample.rss_bytes?)),
+            |_, r| SortKey::number(r.process.sample.rss_bytes.map(|b| b as f64)),
+        ),
+        Column::number(
+            "threads",
+            7,
+            7,
+            |_, r| plain(live(r)?.sample.threads?.to_string()),
+            |_, r| SortKey::number(r.process.sample.threads.map(f64::from)),
+        ),
+        Column::word("command", 10, 200, 4, |_, r| plain(command(r.process)), |_, r| SortKey::word(command(r.process))),
+    ]
+}
+
+/// The process while it lives: what is gone has no rates.
+fn live<'a>(row: &Row<'a>) -> Option<&'a Process> {
+    row.process.is_alive().then_some(row.process)
+}
+
+fn command(process: &Process) -> String {
+    let words = process.info.cmdline.join(" ");
+    clean(if words.is_empty() { &process.info.comm } else { &words }).into_owned()
+}
+
+/// The letter of /proc/PID/stat in a word, since when where it matters, or how it ended.
+fn state(ctx: &Ctx, row: &Row) -> Cell {
+    let process = row.process;
+    let theme = ctx.theme;
+    if let Some(gone) = process.gone {
+        let how = match gone.exit_code {
+            Some(code @ ..0) => format!("signal {}", -code),
+            Some(code) => format!("exit {code}"),
+            None => "gone".into(),
+        };
+        return Some((how, Some(if gone.exit_code.is_none_or(|code| code == 0) { theme.dim } else { theme.act })));
+    }
+    let letter = process.sample.state?;
+    let word = match letter {
+        'R' => "running",
+        'S' => "sleeping",
+        'D' => "disk",
+        'T' => "stopped",
+        't' => "traced",
+        'Z' => "zombie",
+        'I' => "idle",
+        _ => return plain(letter.to_string()),
+    };
+    let long = matches!(letter, 'T' | 't' | 'Z' | 'D');
+    let since = if long { format!(" {}", span(ctx.session.model.now.since(process.state_since))) } else { String::new() };
+    Some((format!("{word}{since}"), matches!(letter, 'T' | 't' | 'Z').then_some(theme.act)))
+}
+
+/// By job, launchers first, then ranks in their order.
+fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
+    let model = &ctx.session.model;
+    let of_pid = |pid: u32| model.jobs.values().find(|j| j.launcher == Some(pid) || j.pids().any(|p| p == pid));
+    let mut rows: Vec<Row> = model
+        .processes
+        .values()
+        .map(|process| {
+            let job = of_pid(process.info.pid);
+            Row { job, rank: job.and_then(|j| j.rank_of(process.info.pid)), process }
+        })
+        // What is gone and belongs to no job says nothing any more.
+        .filter(|r| r.job.is_some() || r.process.is_alive())
+        .collect();
+    rows.sort_by_key(|r| {
+        (r.job.map(|j| j.id.clone()), r.process.info.role != ProcessRole::Launcher, r.rank.is_none(), r.rank, r.process.info.pid)
+    });
+    table::sort(ctx, &columns(), &mut rows);
+    rows
+}
+
+fn names(rows: &[Row]) -> Vec<String> {
+    rows.iter().map(|r| r.process.info.pid.to_string()).collect()
+}
+
+fn title(ctx: &Ctx) -> String {
+    let model = &ctx.session.model;
+    let alive = model.processes.values().filter(|p| p.is_alive()).count();
+    let stopped = model.processes.values().filter(|p| p.is_stopped()).count();
+    let stopped = if stopped > 0 { format!(", {stopped} stopped") } else { String::new() };
+    let cpu = model.cpu_busy_pct.map_or(String::new(), |p| format!(" · CPU {p:.0} %"));
+    let load = model.host_sample.as_ref().and_then(|h| h.load_1m).map_or(String::new(), |l| format!(" · load {l:.1}"));
+    format!("Processes: {alive}{stopped}{cpu}{load}")
+}
+
+fn want(ctx: &Ctx, _: u16) -> Option<Want> {
+    let count = ctx.session.model.processes.len() as u16;
+    let all = count + 1;
+    (count > 0).then_some(Want { width: 40, least: 3, comfort: all.min(10), all, priority: 7, late: true, grows: false })
+}
+
+fn detail_rows(ctx: &Ctx, height: u16) -> u16 {
+    if ctx.zoomed && height >= 16 { (height / 3).min(10) } else { 0 }
+}
+
+fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
+    let rows = rows(ctx);
+    let rank = ctx.culprit().and_then(|f| f.found.ranks.first().copied());
+    let culprit = rank.and_then(|rank| rows.iter().find(|r| r.rank == Some(rank))).map(|r| r.process.info.pid.to_string());
+    let selected = ctx.selected_or(&names(&rows), culprit);
+    let below = detail_rows(ctx, area.height);
+    let (list, detail) = super::split_detail(ctx, area, below, buf);
+    if rows.is_empty() {
+        let why = ctx.session.model.sources.get(&crate::observe::SourceId::of("procs")).and_then(|v| v.detail.clone());
+        super::paragraph(ctx, area, buf, &why.unwrap_or_else(|| "no process of a job seen".into()));
+        return;
+    }
+    table::draw(ctx, &columns(), &rows, selected, list, buf);
+    let Some(row) = selected.and_then(|s| rows.get(s)).filter(|_| below > 0) else { return };
+    let info = &row.process.info;
+    let mut y = detail.y;
+    let mut say = |label: &str, text: String| {
+        for (i, part) in wrap(&text, usize::from(detail.width.saturating_sub(13))).into_iter().enumerate() {
+            if y < detail.bottom() {
+                buf.set_stringn(detail.x, y, if i == 0 { label } else { "" }, 12, ctx.theme.dim);
+                buf.set_stringn(detail.x + 13, y, part, usize::from(detail.width.saturating_sub(13)), ctx.theme.text);
+                y += 1;
+            }
+        }
+    };
+    let job = row.job.map_or("–".into(), |j| j.id.clone());
+    let inner = info.ns_pid.filter(|p| *p != info.pid).map_or(String::new(), |p| format!(", pid {p} inside its container"));
+    say("job", format!("{job}, parent {}{inner}, user {}", info.ppid, info.uid));
+    let logs: std::collections::BTreeSet<&str> = info.logs.iter().map(|l| l.path.as_str()).collect();
+    say("logs", if logs.is_empty() { "–".into() } else { logs.into_iter().collect::<Vec<_>>().join("  ") });
+    if !info.hidden.is_empty() {
+        say("hidden", info.hidden.join("; "));
+    }
+    let nccl = info.env.iter().flatten().filter(|(k, _)| k.starts_with("NCCL_") || k.starts_with("FI_") || k.starts_with("TORCH_"));
+    let env: Vec<String> = nccl.map(|(k, v)| format!("{k}={v}")).collect();
+    if !env.is_empty() {
+        say("environment", env.join(" "));
+    }
+    say("command", command(row.process));
+}

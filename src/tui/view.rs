@@ -1,0 +1,509 @@
+//! The screen.
+//!
+//! ```text
+//!  nccl-top node-17 · job 2890 · 8 ranks here of 8 · NCCL 2.28.9                          10:04:09 ● live
+//!  ■ STUCK 14 s  rank 3 (GPU 3, pid 2939) has not joined AllReduce 236; 7 ranks wait
+//!    why: AllReduce 229 of 241, still for 12 s · 7 GPUs spin without a byte for 12 s
+//!    next: py-spy dump --nonblocking --pid 2939
+//! ╭ Training ──────────────────────────╮╭ Findings: 1 open ───────────────────────────────────────────────╮
+//! │ …                                  ││ …                                                              │
+//!  1 overview   / search   p pause   ? help   q quit
+//! ```
+
+use super::keys::{Action, KEYS};
+use super::layout::{self, Place, Want};
+use super::panes::{Ctx, PANES, Pane};
+use super::theme::{Theme, severity_mark, state_mark};
+use super::ui::{Mode, Ui};
+use super::widgets::wrap;
+use crate::findings::{Finding, Severity};
+use crate::session::Session;
+use crate::text::clean::clean;
+use crate::time::span;
+use crate::verdict::{State, Verdict};
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr;
+
+/// Below this there is room for one sentence.
+const LEAST: (u16, u16) = (40, 10);
+
+pub fn pane_index(id: &str) -> usize {
+    PANES.iter().position(|p| p.id == id).unwrap_or(0)
+}
+
+pub fn draw(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme) {
+    let area = *buf.area();
+    buf.set_style(area, theme.text);
+    if area.width < LEAST.0 || area.height < LEAST.1 {
+        draw_sentence(buf, session, ui, theme, area);
+        return;
+    }
+    let verdict = verdict_lines(session, ui, theme, area);
+    let mut put = |y: u16, line: &Line| buf.set_line(area.x, y, line, area.width);
+    put(0, &header(session, ui, theme, area.width));
+    for (line, y) in verdict.iter().zip(1..) {
+        put(y, line);
+    }
+    if let Some(caption) = ui.caption {
+        put(area.height - 2, &Line::styled(format!(" {caption}"), theme.accent));
+    }
+    for place in places(session, ui, theme) {
+        draw_pane(buf, session, ui, theme, &place);
+    }
+    draw_footer(buf, ui, theme, area);
+    if let Some(help) = ui.help {
+        super::help::draw(buf, body(session, ui, theme), ui, theme, help);
+    }
+    if let Some((title, text)) = &ui.popup {
+        draw_popup(buf, area, theme, title, text);
+    }
+}
+
+fn draw_pane(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme, place: &Place) {
+    let pane = pane_index(place.pane);
+    let focused = ui.target() == pane;
+    let ctx = Ctx { session, ui, theme, pane, zoomed: ui.zoom.is_some(), focused };
+    let spec: &Pane = &PANES[pane];
+    // A shape says it where there is no colour.
+    let title = format!("{}{}", if focused && ui.zoom.is_none() { "▸ " } else { "" }, clean(&(spec.title)(&ctx)));
+    frame(
+        buf,
+        place.area,
+        is_framed(ui),
+        &title,
+        if focused { theme.focus } else { theme.border },
+        if focused { theme.focus } else { theme.title },
+    );
+    let inside = inside(ui, place.area);
+    if inside.width > 0 && inside.height > 0 {
+        (spec.draw)(&ctx, inside, buf);
+    }
+}
+
+/// A frame, or the line that stands for it.
+fn frame(buf: &mut Buffer, area: Rect, framed: bool, title: &str, border: Style, words: Style) {
+    if area.width < 4 || area.height == 0 {
+        return;
+    }
+    let (left, right) = (area.x, area.right() - 1);
+    let room = usize::from(area.width).saturating_sub(6);
+    let title = fitted(title, room);
+    let dashes = "─".repeat(usize::from(area.width).saturating_sub(title.width() + 4));
+    let (first, last) = if framed { ("╭", "╮") } else { ("─", "─") };
+    let line = Line::from(vec![
+        Span::styled(format!("{first} "), border),
+        Span::styled(title, words),
+        Span::styled(format!(" {dashes}{last}"), border),
+    ]);
+    buf.set_line(area.x, area.y, &line, area.width);
+    if !framed || area.height < 2 {
+        return;
+    }
+    for y in area.y + 1..area.bottom() - 1 {
+        buf.set_string(left, y, "│", border);
+        buf.set_string(right, y, "│", border);
+    }
+    let below = format!("╰{}╯", "─".repeat(usize::from(area.width) - 2));
+    buf.set_stringn(left, area.bottom() - 1, below, usize::from(area.width), border);
+}
+
+/// The text with `…` at its end when it is too wide.
+fn fitted(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut out = String::new();
+    for c in text.chars() {
+        if out.width() + unicode_width::UnicodeWidthChar::width(c).unwrap_or(0) + 1 > width {
+            break;
+        }
+        out.push(c);
+    }
+    out.push('…');
+    out
+}
+
+fn is_framed(ui: &Ui) -> bool {
+    ui.zoom.is_some() || layout::arrangement(ui.size.0).framed
+}
+
+/// What is inside a pane's frame.
+pub fn inside(ui: &Ui, area: Rect) -> Rect {
+    layout::inside(area, is_framed(ui))
+}
+
+/// Between verdict and footer.
+pub fn body(session: &Session, ui: &Ui, theme: &Theme) -> Rect {
+    let area = Rect::new(0, 0, ui.size.0, ui.size.1);
+    let top = 1 + verdict_lines(session, ui, theme, area).len() as u16;
+    let below = 1 + u16::from(ui.caption.is_some());
+    Rect { y: top.min(area.height), height: area.height.saturating_sub(top + below), ..area }
+}
+
+/// The panes on the screen.
+pub fn places(session: &Session, ui: &Ui, theme: &Theme) -> Vec<Place> {
+    let area = body(session, ui, theme);
+    if ui.size.0 < LEAST.0 || ui.size.1 < LEAST.1 || area.height < 2 {
+        return Vec::new();
+    }
+    if let Some(zoom) = ui.zoom {
+        return vec![Place { pane: PANES[zoom].id, area }];
+    }
+    let want = |id: &str, width: u16| -> Option<Want> {
+        let pane = pane_index(id);
+        (PANES[pane].want)(&Ctx { session, ui, theme, pane, zoomed: false, focused: ui.focus == pane }, width)
+    };
+    layout::place(area, layout::arrangement(ui.size.0), &want)
+}
+
+/// Whether a pane has a place in the arrangement of this width.
+pub fn is_shown(ui: &Ui, pane: usize) -> bool {
+    let bands = layout::arrangement(ui.size.0).bands;
+    ui.size.1 >= 24 && bands.iter().flat_map(|b| b.iter()).any(|slot| slot.0 == PANES[pane].id)
+}
+
+fn header(session: &Session, ui: &Ui, theme: &Theme, width: u16) -> Line<'static> {
+    let model = &session.model;
+    let mut parts = vec![format!("nccl-top {}", model.host)];
+    if let Some((id, _)) = session.main_job() {
+        parts.push(format!("job {id}"));
+        if let Some(job) = model.jobs.get(id).filter(|j| !j.log_only) {
+            let alive = job.ranks.values().filter(|pid| model.processes.get(pid).is_some_and(|p| p.is_alive())).count();
+            parts.push(match job.world_size {
+                Some(world) => format!("{alive} ranks here of {world}"),
+                None => format!("{alive} ranks"),
+            });
+        }
+    }
+    if let Some(version) = &model.ras.nccl_version {
+        parts.push(format!("NCCL {version}"));
+    }
+    let dropped: u64 = model.files.values().map(|f| f.dropped_lines).sum();
+    let dropped = if dropped > 0 { format!("{dropped} lines dropped  ") } else { String::new() };
+    let (mode, style) = mode_words(session, ui, theme);
+    let right = format!("{dropped}{}  ", ui.zone.hms(model.now));
+    let room = usize::from(width).saturating_sub(right.width() + mode.width() + 2);
+    // Whole parts leave, what tells least first.
+    while parts.len() > 1 && clean(&parts.join(" · ")).width() + 1 > room {
+        parts.pop();
+    }
+    let left = fitted(&format!(" {}", clean(&parts.join(" · "))), room);
+    let gap = room.saturating_sub(left.width()) + 1;
+    Line::from(vec![Span::styled(left, theme.title), Span::raw(" ".repeat(gap)), Span::styled(right, theme.dim), Span::styled(mode, style)])
+}
+
+/// `● live`, `‖ paused −1 m 05 s`, `▶ replay 4x 33 s of 1 m 28 s`
+fn mode_words(session: &Session, ui: &Ui, theme: &Theme) -> (String, Style) {
+    let now = session.model.now;
+    match &ui.mode {
+        Mode::Live => ("● live".into(), theme.good),
+        Mode::Paused { now: present, missed, .. } => {
+            let missed = match missed {
+                0 => String::new(),
+                1 => ", 1 new finding".into(),
+                n => format!(", {n} new findings"),
+            };
+            (format!("‖ paused, {} ago{missed}", span(present.since(now))), theme.look)
+        }
+        Mode::Replay { name, speed, playing, from, to, ended } => {
+            let name = name.map_or("replay".into(), |n| format!("demo {n}"));
+            let speed = match speed {
+                Some(s) if (*s - 1.0).abs() < 1e-9 => String::new(),
+                Some(s) if *s < 1.0 => format!(" 1/{:.0}x", 1.0 / s),
+                Some(s) => format!(" {s}x"),
+                None => " max".into(),
+            };
+            let mark = if *playing { "▶" } else { "‖" };
+            let end = ended
+                .as_ref()
+                .map_or(String::new(), |why| if why.is_empty() { " · end".into() } else { format!(" · {}", fitted(&clean(why), 40)) });
+            (format!("{mark} {name}{speed} {} of {}{end}", span(now.since(*from)), span(to.since(*from))), theme.text)
+        }
+    }
+}
+
+/// The finding that decides the state of a job.
+pub fn deciding<'a>(session: &'a Session, job: &str) -> Option<&'a Finding> {
+    let (rule, subject) = session.verdicts.get(job)?.because.as_ref()?;
+    let open = session.ledger.open();
+    open.into_iter().find(|f| f.rule == *rule && f.found.subject == *subject && f.found.job.as_deref() == Some(job))
+}
+
+/// The command to copy: of the selected finding where findings are looked at, else of what decides the state.
+pub fn command(session: &Session, ui: &Ui) -> Option<String> {
+    if let Some(finding) = super::panes::selected_finding(session, ui) {
+        return finding.found.next.clone();
+    }
+    let (job, _) = session.main_job()?;
+    let worst = || session.ledger.open().into_iter().find(|f| f.found.next.is_some());
+    deciding(session, job).filter(|f| f.found.next.is_some()).or_else(worst)?.found.next.clone()
+}
+
+/// The head of a verdict: `■ STUCK 14 s since 02:49:24`, and the sentence after it.
+fn head_and_sentence(session: &Session, ui: &Ui, job: &str, verdict: &Verdict, several: bool, width: usize) -> (String, String) {
+    let model = &session.model;
+    let lasted = model.now.since(verdict.since);
+    // Two digits keep their place when a third is not needed.
+    let lasted = format!("{:>4}", span(lasted));
+    let phase = verdict.phase.map_or(String::new(), |p| format!(" ({p})"));
+    let for_s = match verdict.state {
+        State::Idle | State::Training => String::new(),
+        // What it waits for is told with its own time.
+        State::Starting | State::Paused => phase,
+        State::Slow | State::Stuck | State::Failed if width >= 100 => format!(" {lasted} since {}", ui.zone.hms(verdict.since)),
+        _ => format!(" {lasted}"),
+    };
+    let mut sentence = verdict.summary.clone();
+    if verdict.state == State::Training
+        && let Some(progress) = model.progress_of(job)
+    {
+        sentence = super::panes::training::sentence(progress, model.now, &sentence);
+    }
+    if several {
+        sentence = format!("job {job}: {sentence}");
+    }
+    let mark = match worst(session, job) {
+        Some(f) if verdict.state == State::Training => severity_mark(f.severity),
+        _ => state_mark(verdict.state),
+    };
+    (format!(" {mark} {}{for_s}  ", verdict.state.as_str().to_uppercase()), sentence)
+}
+
+/// The worst of what is open and no mere note, of a job or of the node.
+fn worst<'a>(session: &'a Session, job: &str) -> Option<&'a Finding> {
+    let open = session.ledger.open();
+    open.into_iter().find(|f| f.severity > Severity::Info && f.found.job.as_deref().is_none_or(|j| j == job))
+}
+
+/// State, culprit, since, evidence, next step: of every job, the worst first.
+fn verdict_lines(session: &Session, ui: &Ui, theme: &Theme, area: Rect) -> Vec<Line<'static>> {
+    let width = usize::from(area.width);
+    let mut jobs: Vec<_> = session.verdicts.iter().collect();
+    jobs.sort_by_key(|(id, _)| std::cmp::Reverse(session.weight_of(id)));
+    let mut lines = Vec::new();
+    // Beside the verdicts there must be room for a pane, and one line says what there was none for.
+    let most = usize::from(area.height.saturating_sub(6)).max(1);
+    for (i, (id, verdict)) in jobs.iter().enumerate() {
+        if i > 0 && (i >= 3 || lines.len() + 3 > most) {
+            let rest: Vec<&str> = jobs[i..].iter().map(|(_, v)| v.state.as_str()).collect();
+            lines.push(Line::styled(fitted(&format!("   {} more jobs: {}", rest.len(), rest.join(", ")), width), theme.dim));
+            break;
+        }
+        let (head, sentence) = head_and_sentence(session, ui, id, verdict, jobs.len() > 1, width);
+        let style = match worst(session, id) {
+            Some(f) if verdict.state == State::Training => theme.severity(f.severity),
+            _ => theme.state(verdict.state),
+        };
+        let indent = head.width().min(width / 3);
+        let room = width.saturating_sub(head.width() + 1).max(20);
+        for (i, part) in wrap_to(&sentence, room, if area.height >= 30 { 3 } else { 2 }).into_iter().enumerate() {
+            let head = if i == 0 { Span::styled(head.clone(), style) } else { Span::raw(" ".repeat(indent)) };
+            lines.push(Line::from(vec![head, Span::styled(part, theme.text)]));
+        }
+        // Half a command would be another command: it is shown whole, or on as many lines as it needs.
+        let next = |f: &Finding| {
+            let parts = f.found.next.as_deref().map_or(Vec::new(), |next| wrap(next, width.saturating_sub(9)));
+            let label = |i: usize| Span::styled(if i == 0 { "   next: " } else { "         " }, theme.dim);
+            parts.into_iter().enumerate().map(move |(i, part)| Line::from(vec![label(i), Span::styled(part, theme.accent)]))
+        };
+        if let Some(finding) = deciding(session, id) {
+            // Evidence may take a second line; a command is never cut into two. A pane that is alone needs the rows itself.
+            let why_rows = if ui.zoom.is_some() && area.height < 30 { 0 } else { 2 };
+            for (i, part) in wrap_to(&finding.found.why, width.saturating_sub(9), why_rows).into_iter().enumerate() {
+                let label = if i == 0 { "   why: " } else { "        " };
+                lines.push(Line::from(vec![Span::styled(label, theme.dim), Span::styled(part, theme.text)]));
+            }
+            lines.extend(next(finding));
+        } else if let Some(finding) = worst(session, id) {
+            // It does not stop the job, but it is what there is to look at.
+            let since = span(session.model.now.since(finding.found.since));
+            let told = format!("   {} {}  {since}  {}", severity_mark(finding.severity), finding.rule, clean(&finding.found.summary));
+            lines.push(Line::styled(fitted(&told, width), theme.severity(finding.severity)));
+            lines.extend(next(finding));
+        } else if jobs.len() == 1 && area.height >= 20 {
+            let watched = session.model.started.map_or(String::new(), |at| format!(" in {}", span(session.model.now.since(at))));
+            lines.push(Line::styled(format!("   no findings{watched}"), theme.dim));
+        }
+    }
+    lines.truncate(most);
+    if lines.is_empty() {
+        lines.push(Line::from(vec![Span::styled(" ○ IDLE  ", theme.text), Span::styled("no job on this node yet", theme.dim)]));
+    }
+    lines
+}
+
+/// All of the verdict that a small screen can take: the sentence, and with what is left the next step.
+fn draw_sentence(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme, area: Rect) {
+    let width = usize::from(area.width);
+    let (text, style, next) = match session.main_job() {
+        None => ("○ IDLE  no job on this node yet".to_owned(), theme.text, None),
+        Some((id, verdict)) => {
+            let (head, sentence) = head_and_sentence(session, ui, id, verdict, session.verdicts.len() > 1, width);
+            let next = deciding(session, id).or_else(|| worst(session, id)).and_then(|f| f.found.next.clone());
+            (format!("{}{sentence}", head.trim_start()), theme.state(verdict.state), next)
+        }
+    };
+    let mut lines: Vec<(String, Style)> = wrap_to(&text, width, usize::from(area.height)).into_iter().map(|part| (part, style)).collect();
+    let left = usize::from(area.height).saturating_sub(lines.len());
+    let next = next.map(|n| wrap(&format!("next: {n}"), width)).filter(|n| n.len() <= left);
+    lines.extend(next.into_iter().flatten().map(|part| (part, theme.accent)));
+    for ((part, style), y) in lines.iter().zip(area.y..area.bottom()) {
+        buf.set_stringn(area.x, y, part, width, *style);
+    }
+}
+
+/// As [`wrap`], but not more than `most` lines; what was left out says so.
+fn wrap_to(text: &str, width: usize, most: usize) -> Vec<String> {
+    let mut lines = wrap(text, width);
+    if lines.len() > most {
+        lines.truncate(most);
+        if let Some(last) = lines.last_mut() {
+            *last = fitted(&format!("{last} …"), width);
+        }
+    }
+    lines
+}
+
+/// A key in as few cells as possible.
+fn sign(key: &str) -> String {
+    match key {
+        "left" => "←".into(),
+        "right" => "→".into(),
+        "up" => "↑".into(),
+        "down" => "↓".into(),
+        other => other.to_owned(),
+    }
+}
+
+/// What the footer offers: key, word, action.
+fn offers(ui: &Ui) -> Vec<(String, &'static str, Action)> {
+    let first = |action: Action| ui.keys.words(action).first().map(|key| sign(key));
+    let mut out: Vec<(String, &'static str, Action)> = Vec::new();
+    let mut offer = |action: Action, word: &'static str| {
+        if let Some(key) = first(action) {
+            out.push((key, word, action));
+        }
+    };
+    if ui.help.is_some() {
+        offer(Action::Back, "back");
+        offer(Action::Down, "scroll");
+        offer(Action::Quit, "quit");
+        return out;
+    }
+    let word = |action: Action| KEYS.iter().find(|k| k.action == action).and_then(|k| k.footer).unwrap_or("");
+    if ui.zoom.is_some() {
+        offer(Action::Pane(1), word(Action::Pane(1)));
+    } else if let (Some(from), Some(to)) = (first(Action::Pane(1)), first(Action::Pane(PANES.len() as u8 + 1))) {
+        out.push((format!("{from}-{to}"), "panes", Action::Pane(1)));
+    }
+    let mut offer = |action: Action, word: &'static str| {
+        if let Some(key) = first(action) {
+            out.push((key, word, action));
+        }
+    };
+    if ui.zoom.is_some() && ui.target() == pane_index("log") {
+        offer(Action::Bottom, "follow");
+        offer(Action::Search, word(Action::Search));
+        offer(Action::Filter, "filter");
+        offer(Action::FilterRank, "rank");
+        offer(Action::FilterSeverity, "severity");
+        offer(Action::Pause, word(Action::Pause));
+    } else {
+        offer(Action::Copy, word(Action::Copy));
+        offer(Action::Search, word(Action::Search));
+        offer(Action::Pause, word(Action::Pause));
+        offer(Action::Earlier, word(Action::Earlier));
+        if matches!(ui.mode, Mode::Replay { .. }) {
+            offer(Action::Later, "forward");
+            offer(Action::Faster, "faster");
+        }
+        if ui.zoom.is_none() || ui.target() == pane_index("findings") {
+            offer(Action::Open, word(Action::Open));
+        }
+        if ui.zoom.is_some() && !(PANES[ui.target()].sorts)().is_empty() {
+            offer(Action::Sort, "sort");
+        }
+    }
+    offer(Action::Help, word(Action::Help));
+    offer(Action::Quit, word(Action::Quit));
+    // Help and quit are the last to leave a narrow footer.
+    out
+}
+
+/// The offers that fit, each with its first column.
+fn footer_places(ui: &Ui) -> Vec<(u16, String, &'static str, Action)> {
+    let width = usize::from(ui.size.0);
+    let mut offers = offers(ui);
+    let wide = |o: &[(String, &'static str, Action)]| o.iter().map(|(k, w, _)| k.width() + w.width() + 3).sum::<usize>();
+    while wide(&offers) > width && offers.len() > 2 {
+        let keep = |a: &Action| matches!(a, Action::Help | Action::Quit);
+        let last = (0..offers.len()).rev().find(|i| !keep(&offers[*i].2)).unwrap_or(0);
+        offers.remove(last);
+    }
+    let mut x = 1u16;
+    let mut out = Vec::new();
+    for (key, word, action) in offers {
+        let next = x + (key.width() + word.width()) as u16 + 3;
+        out.push((x, key, word, action));
+        x = next;
+    }
+    out
+}
+
+/// The offer at a place of the screen.
+pub fn footer_at(ui: &Ui, at: Position) -> Option<Action> {
+    if at.y.checked_add(1) != Some(ui.size.1) || ui.prompt.is_some() || ui.notice.is_some() {
+        return None;
+    }
+    let hit = |(x, key, word, _): &(u16, String, &str, Action)| (*x..*x + (key.width() + word.width()) as u16 + 1).contains(&at.x);
+    footer_places(ui).into_iter().find(hit).map(|o| o.3)
+}
+
+fn draw_footer(buf: &mut Buffer, ui: &Ui, theme: &Theme, area: Rect) {
+    let y = area.bottom() - 1;
+    if let Some(prompt) = &ui.prompt {
+        let label = format!(" {}: ", prompt.kind.label());
+        // The end of what is typed stays in sight.
+        let room = usize::from(area.width).saturating_sub(label.width() + 2);
+        let mut text = clean(&prompt.text).into_owned();
+        while text.width() > room {
+            text.remove(0);
+        }
+        let mut spans = vec![Span::styled(label, theme.focus), Span::styled(text, theme.text), Span::styled("█", theme.focus)];
+        if let Some(error) = &prompt.error {
+            spans.push(Span::styled(format!("  {}", clean(error)), theme.act));
+        }
+        buf.set_line(area.x, y, &Line::from(spans), area.width);
+        return;
+    }
+    if let Some(notice) = &ui.notice {
+        buf.set_stringn(area.x, y, format!(" {}", clean(notice)), usize::from(area.width), theme.accent);
+        return;
+    }
+    for (x, key, word, _) in footer_places(ui) {
+        let room = usize::from(area.width.saturating_sub(x));
+        let line = Line::from(vec![Span::styled(key, theme.accent), Span::styled(format!(" {word}"), theme.dim)]);
+        buf.set_line(x, y, &line, room as u16);
+    }
+}
+
+/// A text in the middle of the screen.
+fn draw_popup(buf: &mut Buffer, area: Rect, theme: &Theme, title: &str, text: &str) {
+    let width = area.width.saturating_sub(4).min(100);
+    let lines: Vec<String> = text.lines().flat_map(|l| wrap(l, usize::from(width.saturating_sub(4)))).collect();
+    let height = (lines.len() as u16 + 2).min(area.height);
+    let place = Rect { x: (area.width - width) / 2, y: (area.height - height) / 2, width, height };
+    for position in place.positions() {
+        if let Some(cell) = buf.cell_mut(position) {
+            cell.reset();
+        }
+    }
+    buf.set_style(place, theme.text);
+    frame(buf, place, true, title, theme.focus, theme.focus);
+    for (line, y) in lines.iter().zip(place.y + 1..place.bottom().saturating_sub(1)) {
+        buf.set_stringn(place.x + 2, y, line, usize::from(width.saturating_sub(4)), theme.text);
+    }
+}

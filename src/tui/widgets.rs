@@ -1,0 +1,124 @@
+//! What ratatui lacks, or what must look the same in every pane.
+
+pub mod chart;
+pub mod spark;
+pub mod table;
+
+use crate::text::clean::clean;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use unicode_width::UnicodeWidthStr;
+
+/// Writes texts into one row, one after the other; what does not fit ends with `…`.
+pub struct Pen<'a> {
+    buf: &'a mut Buffer,
+    x: u16,
+    y: u16,
+    right: u16,
+}
+
+impl<'a> Pen<'a> {
+    /// At the first row of an area.
+    pub fn new(buf: &'a mut Buffer, area: Rect) -> Pen<'a> {
+        let right = if area.height == 0 { area.x } else { area.right() };
+        Pen { buf, x: area.x, y: area.y, right }
+    }
+
+    pub fn room(&self) -> u16 {
+        self.right - self.x
+    }
+
+    pub fn put(&mut self, text: &str, style: Style) {
+        let room = usize::from(self.room());
+        if text.width() <= room {
+            (self.x, _) = self.buf.set_stringn(self.x, self.y, text, room, style);
+        } else if room > 0 {
+            let (end, _) = self.buf.set_stringn(self.x, self.y, text, room - 1, style);
+            self.buf.set_stringn(end, self.y, "…", 1, style);
+            self.x = self.right;
+        }
+    }
+
+    /// Leaves columns free.
+    pub fn skip(&mut self, columns: u16) {
+        self.x = self.x.saturating_add(columns).min(self.right);
+    }
+}
+
+/// The first of `rows` that is shown so that `selected` stands in the middle where it can.
+pub fn first_shown(rows: usize, selected: Option<usize>, height: usize) -> usize {
+    selected.map_or(0, |s| s.saturating_sub(height / 2)).min(rows.saturating_sub(height))
+}
+
+/// Cuts a text into lines at spaces; a word that is wider than a line is cut, too.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(1);
+    let mut lines: Vec<String> = Vec::new();
+    for word in clean(text).split(' ') {
+        let mut word = word;
+        match lines.last_mut() {
+            Some(line) if line.width() + 1 + word.width() <= width => {
+                line.push(' ');
+                line.push_str(word);
+                continue;
+            }
+            _ => {}
+        }
+        while word.width() > width {
+            let mut end = 0;
+            let mut used = 0;
+            for (at, c) in word.char_indices() {
+                let w = unicode_width::UnicodeWidthChar::width(c).unwrap_or(0);
+                if used + w > width && end > 0 {
+                    break;
+                }
+                used += w;
+                end = at + c.len_utf8();
+            }
+            lines.push(word[..end].to_owned());
+            word = &word[end..];
+        }
+        if !word.is_empty() || lines.is_empty() {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_are_too_wide_are_cut() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("abcdefgh ij", 3), ["abc", "def", "gh", "ij"]);
+        assert_eq!(wrap("測試測試", 3), ["測", "試", "測", "試"]);
+        assert_eq!(wrap("", 5), [""]);
+        assert_eq!(wrap("測", 0), ["測"]);
+    }
+
+    #[test]
+    fn what_does_not_fit_says_so() {
+        let row = |texts: &[&str], width| {
+            let area = Rect::new(1, 0, width, 1);
+            let mut buf = Buffer::empty(Rect::new(0, 0, 12, 1));
+            let mut pen = Pen::new(&mut buf, area);
+            texts.iter().for_each(|t| pen.put(t, Style::new()));
+            buf.content().iter().map(|c| c.symbol()).collect::<String>().trim_end().to_owned()
+        };
+        assert_eq!(row(&["one", " two"], 10), " one two");
+        assert_eq!(row(&["one", " two", "three"], 6), " one t…");
+        assert_eq!(row(&["測試測試"], 4), " 測 …", "a wide character has two cells");
+        assert_eq!(row(&["one"], 0), "");
+    }
+
+    #[test]
+    fn the_selected_row_stays_in_sight() {
+        assert_eq!(first_shown(100, Some(50), 10), 45);
+        assert_eq!(first_shown(100, Some(99), 10), 90);
+        assert_eq!(first_shown(5, Some(4), 10), 0);
+        assert_eq!(first_shown(100, None, 10), 0);
+    }
+}

@@ -1,0 +1,191 @@
+//! A table that keeps its columns where they are: numbers right-aligned, units in the head, the least important columns leave first
+//! when it is narrow, and a column in which nothing is known is left out.
+
+use super::spark::{self, Axis};
+use crate::tui::panes::Ctx;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use std::cmp::Ordering;
+use unicode_width::UnicodeWidthStr;
+
+/// What a column sorts by; numbers largest first, words in their order, what is absent last.
+#[derive(Clone, Debug, PartialEq, PartialOrd)]
+pub enum SortKey {
+    Number(f64),
+    Word(String),
+    Absent,
+}
+
+impl SortKey {
+    pub fn number(value: Option<f64>) -> SortKey {
+        value.filter(|v| !v.is_nan()).map_or(SortKey::Absent, |v| SortKey::Number(-v))
+    }
+
+    pub fn word(value: impl Into<String>) -> SortKey {
+        SortKey::Word(value.into())
+    }
+
+    /// From the lowest to the highest, as indices and ranks are read.
+    pub fn index(value: Option<u64>) -> SortKey {
+        value.map_or(SortKey::Absent, |v| SortKey::Number(v as f64))
+    }
+}
+
+/// A text with its style, or what is not known.
+pub type Cell = Option<(String, Option<Style>)>;
+
+/// Plain text of a cell.
+pub fn plain(text: impl Into<String>) -> Cell {
+    Some((text.into(), None))
+}
+
+/// Values over an axis, and the value of a full cell.
+pub type History = (Vec<Option<f32>>, f32);
+
+pub enum Content<R> {
+    Text(fn(&Ctx, &R) -> Cell),
+    /// Values over the axis, and what fills a cell.
+    Spark(fn(&Ctx, &R, Axis) -> History),
+}
+
+pub struct Column<R> {
+    pub head: &'static str,
+    pub width: u16,
+    /// Given to columns that can use more, such as texts and sparklines.
+    pub widest: u16,
+    pub right: bool,
+    /// The highest leave first when it is narrow.
+    pub rank: u8,
+    pub content: Content<R>,
+    pub sort: Option<fn(&Ctx, &R) -> SortKey>,
+}
+
+impl<R> Column<R> {
+    /// Right-aligned, of one width.
+    pub const fn number(head: &'static str, width: u16, rank: u8, cell: fn(&Ctx, &R) -> Cell, sort: fn(&Ctx, &R) -> SortKey) -> Self {
+        Column { head, width, widest: width, right: true, rank, content: Content::Text(cell), sort: Some(sort) }
+    }
+
+    /// Left-aligned.
+    pub const fn word(
+        head: &'static str,
+        width: u16,
+        widest: u16,
+        rank: u8,
+        cell: fn(&Ctx, &R) -> Cell,
+        sort: fn(&Ctx, &R) -> SortKey,
+    ) -> Self {
+        Column { head, width, widest, right: false, rank, content: Content::Text(cell), sort: Some(sort) }
+    }
+
+    pub const fn spark(width: u16, widest: u16, rank: u8, values: fn(&Ctx, &R, Axis) -> History) -> Self {
+        Column { head: "", width, widest, right: false, rank, content: Content::Spark(values), sort: None }
+    }
+}
+
+/// Sorts rows as the user chose: 0 is their own order, then one column after the other.
+pub fn sort<R>(ctx: &Ctx, columns: &[Column<R>], rows: &mut Vec<R>) {
+    let list = ctx.list();
+    if let Some(key) = columns.iter().filter_map(|c| c.sort).nth(list.sort.wrapping_sub(1)) {
+        let mut keyed: Vec<(SortKey, R)> = std::mem::take(rows).into_iter().map(|r| (key(ctx, &r), r)).collect();
+        keyed.sort_by(|(a, _), (b, _)| {
+            let order = a.partial_cmp(b).unwrap_or(Ordering::Equal);
+            // What is absent stays last, whichever way round.
+            let both_known = *a != SortKey::Absent && *b != SortKey::Absent;
+            if list.reverse && both_known { order.reverse() } else { order }
+        });
+        rows.extend(keyed.into_iter().map(|(_, r)| r));
+    } else if list.reverse {
+        rows.reverse();
+    }
+}
+
+/// Heads of the columns that can be sorted by.
+pub fn sorts<R>(columns: &[Column<R>]) -> Vec<&'static str> {
+    columns.iter().filter(|c| c.sort.is_some()).map(|c| c.head).collect()
+}
+
+/// Draws the head and the rows that fit, the selected one among them. Returns the area of the rows.
+pub fn draw<R>(ctx: &Ctx, columns: &[Column<R>], rows: &[R], selected: Option<usize>, area: Rect, buf: &mut Buffer) -> Rect {
+    let theme = ctx.theme;
+    let chosen = fit(ctx, columns, rows, area);
+    let body = Rect { y: area.y + 1.min(area.height), height: area.height.saturating_sub(1), ..area };
+    if area.height == 0 {
+        return body;
+    }
+    let sorted_by = columns.iter().filter(|c| c.sort.is_some()).nth(ctx.list().sort.wrapping_sub(1)).map(|c| c.head);
+    for (column, x, width) in &chosen {
+        let head = match (&column.content, sorted_by == Some(column.head)) {
+            (Content::Spark(_), _) => ctx.axis_words(),
+            (_, true) => format!("{}{}", column.head, if ctx.list().reverse { "▲" } else { "▼" }),
+            _ => column.head.to_owned(),
+        };
+        // The sign of the order may stand in the gap between two columns.
+        let wide = head.width() > usize::from(*width) && sorted_by == Some(column.head);
+        let (left, right) = (wide && column.right && *x > area.x, wide && !column.right && x + width < area.right());
+        put(buf, (x - u16::from(left), area.y, width + u16::from(left || right)), &head, column.right, theme.dim);
+    }
+    let first = super::first_shown(rows.len(), selected, usize::from(body.height));
+    for (i, row) in rows.iter().enumerate().skip(first).take(usize::from(body.height)) {
+        let y = body.y + (i - first) as u16;
+        let is_selected = selected == Some(i) && ctx.focused;
+        for (column, x, width) in &chosen {
+            match column.content {
+                Content::Text(cell) => match cell(ctx, row) {
+                    Some((text, style)) => put(buf, (*x, y, *width), &text, column.right, style.unwrap_or(theme.text)),
+                    None => put(buf, (*x, y, *width), "–", column.right, theme.dim),
+                },
+                Content::Spark(values) => {
+                    let (values, max) = values(ctx, row, ctx.axis(usize::from(*width)));
+                    if is_selected {
+                        crate::tui::panes::mark_selected(ctx, Rect { y, height: 1, width: *x - body.x, ..body }, buf);
+                    }
+                    spark::draw(buf, *x, y, &values, max, theme.chart);
+                }
+            }
+        }
+        // History keeps its own look: it is the last column.
+        let has_history = chosen.last().is_some_and(|(c, _, _)| matches!(c.content, Content::Spark(_)));
+        if is_selected && !has_history {
+            crate::tui::panes::mark_selected(ctx, Rect { y, height: 1, ..body }, buf);
+        }
+    }
+    body
+}
+
+/// The columns that are shown, with place and width.
+fn fit<'a, R>(ctx: &Ctx, columns: &'a [Column<R>], rows: &[R], area: Rect) -> Vec<(&'a Column<R>, u16, u16)> {
+    let known = |c: &Column<R>| match c.content {
+        Content::Text(cell) => rows.is_empty() || rows.iter().any(|r| cell(ctx, r).is_some()),
+        Content::Spark(_) => true,
+    };
+    let mut shown: Vec<&Column<R>> = columns.iter().filter(|c| known(c)).collect();
+    let used = |shown: &[&Column<R>]| shown.iter().map(|c| c.width + 1).sum::<u16>();
+    while used(&shown) > area.width + 1 && !shown.is_empty() {
+        let last = (0..shown.len()).max_by_key(|i| (shown[*i].rank, *i)).unwrap_or(0);
+        shown.remove(last);
+    }
+    let mut spare = (area.width + 1).saturating_sub(used(&shown));
+    let mut x = area.x;
+    let mut out = Vec::new();
+    for column in shown {
+        let more = spare.min(column.widest.saturating_sub(column.width));
+        spare -= more;
+        out.push((column, x, column.width + more));
+        x += column.width + more + 1;
+    }
+    out
+}
+
+fn put(buf: &mut Buffer, (x, y, width): (u16, u16, u16), text: &str, right: bool, style: Style) {
+    let wide = text.width();
+    let indent = if right { usize::from(width).saturating_sub(wide) as u16 } else { 0 };
+    if wide > usize::from(width) && width > 1 {
+        // What was cut off says so.
+        let (end, _) = buf.set_stringn(x, y, text, usize::from(width) - 1, style);
+        buf.set_stringn(end, y, "…", 1, style);
+        return;
+    }
+    buf.set_stringn(x + indent, y, text, usize::from(width), style);
+}
