@@ -34,7 +34,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 use terminal::Screen;
 use theme::Theme;
-use ui::{Effect, Ui};
+use ui::{Effect, Move, Ui};
 
 enum Message {
     Batch(Batch),
@@ -171,6 +171,8 @@ struct App {
     depth: theme::Depth,
     alert: Alert,
     interval: Duration,
+    /// Asked for on the time axis, and not done yet.
+    move_by_s: i64,
 }
 
 impl App {
@@ -184,7 +186,7 @@ impl App {
         ui.size = screen.size()?;
         start_input(tx.clone())?;
         let (theme_name, alert) = (env.config.theme.clone(), env.config.alert);
-        Ok(App { screen, ui, theme, theme_name, depth: env.depth, alert, interval: env.config.interval })
+        Ok(App { screen, ui, theme, theme_name, depth: env.depth, alert, interval: env.config.interval, move_by_s: 0 })
     }
 
     fn draw(&mut self, world: &mut World) -> Result<()> {
@@ -239,6 +241,7 @@ impl App {
                 };
                 due = if now > due { now } else { due };
             }
+            self.go_on(&mut world);
             if let (Some(tape), World::Tape(player)) = (tape, &mut world) {
                 while player.wants_more() {
                     match tape.try_recv() {
@@ -286,6 +289,20 @@ impl App {
         }
     }
 
+    fn go(&mut self, world: &mut World, to: Move) {
+        if let Some(notice) = world.go(to) {
+            self.ui.notice = Some(notice);
+        }
+    }
+
+    /// Makes the moves that were asked for since the last time.
+    fn go_on(&mut self, world: &mut World) {
+        match std::mem::take(&mut self.move_by_s) {
+            0 => {}
+            s => self.go(world, Move::By(s)),
+        }
+    }
+
     /// `None` ends the program.
     fn input(&mut self, input: &Input, world: &mut World) -> Result<Option<Due>> {
         match self.ui.input(input, world.shown(), &self.theme) {
@@ -296,10 +313,11 @@ impl App {
             Effect::Suspend => self.screen.suspend()?,
             Effect::Copy(text) => self.copy(&text)?,
             Effect::NextTheme => self.next_theme(),
+            // A key that is held down comes many times at once, and each move may take a while: they are made in one.
+            Effect::Time(Move::By(s)) => self.move_by_s += s,
             Effect::Time(to) => {
-                if let Some(notice) = world.go(to) {
-                    self.ui.notice = Some(notice);
-                }
+                self.go_on(world);
+                self.go(world, to);
             }
         }
         // While a text is shown to be selected, the mouse is the terminal's.

@@ -47,8 +47,9 @@ pub fn draw(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme) {
     for (line, y) in verdict.iter().zip(1..) {
         put(y, line);
     }
-    if let Some(caption) = ui.caption {
-        put(area.height - 2, &Line::styled(format!(" {caption}"), theme.accent));
+    let caption = caption_rows(ui);
+    for (part, y) in caption.iter().zip(area.height.saturating_sub(1 + caption.len() as u16)..) {
+        put(y, &Line::styled(format!(" {part}"), theme.accent));
     }
     for place in places(session, ui, theme) {
         draw_pane(buf, session, ui, theme, &place);
@@ -135,11 +136,16 @@ pub fn inside(ui: &Ui, area: Rect) -> Rect {
     layout::inside(area, is_framed(ui))
 }
 
+/// What a demo says, in as many rows as it needs, two at most.
+fn caption_rows(ui: &Ui) -> Vec<String> {
+    ui.caption.map_or(Vec::new(), |caption| wrap_to(caption, usize::from(ui.size.0.saturating_sub(2)), 2))
+}
+
 /// Between verdict and footer.
 pub fn body(session: &Session, ui: &Ui, theme: &Theme) -> Rect {
     let area = Rect::new(0, 0, ui.size.0, ui.size.1);
     let top = 1 + verdict_lines(session, ui, theme, area).len() as u16;
-    let below = 1 + u16::from(ui.caption.is_some());
+    let below = 1 + caption_rows(ui).len() as u16;
     Rect { y: top.min(area.height), height: area.height.saturating_sub(top + below), ..area }
 }
 
