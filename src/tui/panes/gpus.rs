@@ -1,7 +1,6 @@
 //! What the GPUs do. One at 100 % that computes nothing and moves nothing is *waiting*, not busy.
 
 use super::{Ctx, Pane, labelled, opens_nothing, table_row_at};
-use crate::model::Model;
 use crate::model::gpu::{Activity, GPM_HOLDS, Gpu, throttle_words};
 use crate::observe::SourceId;
 use crate::text::clean::clean;
@@ -25,23 +24,27 @@ pub const PANE: Pane = Pane {
     draw,
 };
 
-fn columns<'a>() -> Vec<Column<&'a Gpu>> {
+/// A GPU and whose it is, found once a frame.
+struct Row<'a> {
+    gpu: &'a Gpu,
+    rank: Option<u32>,
+    /// Of the process that works there, else of any that holds memory on it.
+    pid: Option<u32>,
+}
+
+impl std::ops::Deref for Row<'_> {
+    type Target = Gpu;
+
+    fn deref(&self) -> &Gpu {
+        self.gpu
+    }
+}
+
+fn columns<'a>() -> Vec<Column<Row<'a>>> {
     vec![
         Column::number("#", 2, 0, |_, g| plain(g.index.to_string()), |_, g| SortKey::index(Some(g.index.into()))),
-        Column::number(
-            "rank",
-            4,
-            0,
-            |ctx, g| plain(rank(&ctx.session.model, g)?.to_string()),
-            |ctx, g| SortKey::index(rank(&ctx.session.model, g).map(u64::from)),
-        ),
-        Column::number(
-            "pid",
-            7,
-            5,
-            |ctx, g| plain(pid(&ctx.session.model, g)?.to_string()),
-            |ctx, g| SortKey::index(pid(&ctx.session.model, g).map(u64::from)),
-        ),
+        Column::number("rank", 4, 0, |_, g| plain(g.rank?.to_string()), |_, g| SortKey::index(g.rank.map(u64::from))),
+        Column::number("pid", 7, 5, |_, g| plain(g.pid?.to_string()), |_, g| SortKey::index(g.pid.map(u64::from))),
         Column::word("activity", 8, 8, 0, activity, |_, g| SortKey::number(Some(f64::from(g.activity as u8)))),
         Column::number(
             "util%",
@@ -103,7 +106,7 @@ fn pct(value: Option<f32>) -> Cell {
     plain(format!("{:.0}", value?))
 }
 
-fn activity(ctx: &Ctx, gpu: &&Gpu) -> Cell {
+fn activity(ctx: &Ctx, gpu: &Row) -> Cell {
     let theme = ctx.theme;
     if !gpu.is_fresh(ctx.session.model.now) && gpu.sampled_at.is_some() {
         return Some(("stale".into(), Some(theme.look)));
@@ -125,23 +128,23 @@ fn is_stuck(ctx: &Ctx) -> bool {
     ctx.session.main_job().is_some_and(|(_, v)| v.state == crate::verdict::State::Stuck)
 }
 
-fn memory(_: &Ctx, gpu: &&Gpu) -> Cell {
+fn memory(_: &Ctx, gpu: &Row) -> Cell {
     plain(format!("{}/{}", gib(gpu.sample.mem_used_bytes?), gpu.mem_total_bytes().map_or("–".into(), gib)))
 }
 
-fn power(_: &Ctx, gpu: &&Gpu) -> Cell {
+fn power(_: &Ctx, gpu: &Row) -> Cell {
     let limit = gpu.info.power_limit_mw.map_or("–".into(), |l| (l / 1000).to_string());
     plain(format!("{}/{limit}", gpu.sample.power_mw? / 1000))
 }
 
-fn temperature(ctx: &Ctx, gpu: &&Gpu) -> Cell {
+fn temperature(ctx: &Ctx, gpu: &Row) -> Cell {
     let celsius = gpu.sample.temp_c?;
     let hot = gpu.info.slowdown_c.is_some_and(|limit| celsius + 3 >= limit);
     Some((celsius.to_string(), hot.then_some(ctx.theme.act)))
 }
 
 /// What is not as it should be.
-fn note(ctx: &Ctx, gpu: &&Gpu) -> Cell {
+fn note(ctx: &Ctx, gpu: &Row) -> Cell {
     if let Some(at) = gpu.sampled_at.filter(|_| !gpu.is_fresh(ctx.session.model.now)) {
         return Some((format!("no sample for {}", span(ctx.session.model.now.since(at))), Some(ctx.theme.look)));
     }
@@ -164,23 +167,19 @@ fn note(ctx: &Ctx, gpu: &&Gpu) -> Cell {
     None
 }
 
-fn rank(model: &Model, gpu: &Gpu) -> Option<u32> {
-    let (job, pid) = model.owner_of_gpu(gpu.index)?;
-    job.rank_of(pid)
-}
-
-/// The process that works there, else any that holds memory on it.
-fn pid(model: &Model, gpu: &Gpu) -> Option<u32> {
-    model.owner_of_gpu(gpu.index).map(|(_, pid)| pid).or_else(|| gpu.processes.first().map(|p| p.pid))
-}
-
-fn rows<'a>(ctx: &Ctx<'a>) -> Vec<&'a Gpu> {
-    let mut rows: Vec<&Gpu> = ctx.session.model.gpus.values().collect();
+fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
+    let model = &ctx.session.model;
+    let row = |gpu: &'a Gpu| {
+        let owner = model.owner_of_gpu(gpu.index);
+        let pid = owner.map(|(_, pid)| pid).or_else(|| gpu.processes.first().map(|p| p.pid));
+        Row { gpu, rank: owner.and_then(|(job, pid)| job.rank_of(pid)), pid }
+    };
+    let mut rows: Vec<Row> = model.gpus.values().map(row).collect();
     table::sort(ctx, &columns(), &mut rows);
     rows
 }
 
-fn names(rows: &[&Gpu]) -> Vec<String> {
+fn names(rows: &[Row]) -> Vec<String> {
     rows.iter().map(|g| g.index.to_string()).collect()
 }
 
