@@ -38,14 +38,17 @@ use ui::{Effect, Move, Ui};
 
 enum Message {
     Batch(Batch),
-    /// The next observation of a tape.
-    Read(Box<Observation>),
-    /// The tape is at its end, or broke; with the reason.
-    ReadAll(Option<String>),
     Input(Input),
     /// The terminal is gone.
     InputLost,
     Signal(i32),
+}
+
+/// From the thread that reads a tape ahead.
+enum FromTape {
+    Seen(Box<Observation>),
+    /// The tape is at its end, or broke; with the reason.
+    End(Option<String>),
 }
 
 /// The live screen.
@@ -110,17 +113,17 @@ fn crossterm_has_tty() -> bool {
     std::fs::File::open("/dev/tty").is_ok()
 }
 
-fn read(mut reader: tape::Reader, without: &[crate::cli::Without], tx: &SyncSender<Message>) {
+fn read(mut reader: tape::Reader, without: &[crate::cli::Without], tx: &SyncSender<FromTape>) {
     loop {
         let message = match reader.read() {
             Ok(Some(seen)) => match crate::commands::replay::filter(seen, without) {
-                Some(seen) => Message::Read(Box::new(seen)),
+                Some(seen) => FromTape::Seen(Box::new(seen)),
                 None => continue,
             },
-            Ok(None) => Message::ReadAll(reader.cut_off.then(|| "the tape was cut off here".into())),
-            Err(err) => Message::ReadAll(Some(err.to_string())),
+            Ok(None) => FromTape::End(reader.cut_off.then(|| "the tape was cut off here".into())),
+            Err(err) => FromTape::End(Some(err.to_string())),
         };
-        let last = matches!(message, Message::ReadAll(_));
+        let last = matches!(message, FromTape::End(_));
         if tx.send(message).is_err() || last {
             return;
         }
@@ -199,7 +202,7 @@ impl App {
         })
     }
 
-    fn run(mut self, mut world: World, rx: &Receiver<Message>, tape: Option<&Receiver<Message>>) -> Result<Outcome> {
+    fn run(mut self, mut world: World, rx: &Receiver<Message>, tape: Option<&Receiver<FromTape>>) -> Result<Outcome> {
         self.draw(&mut world)?;
         // How the terminal fares in a panic can only be tested with one.
         #[cfg(debug_assertions)]
@@ -237,7 +240,6 @@ impl App {
                         Due::Now
                     }
                     Message::InputLost | Message::Signal(_) => return Ok(Outcome::Clean),
-                    Message::Read(_) | Message::ReadAll(_) => Due::No,
                 };
                 due = if now > due { now } else { due };
             }
@@ -245,9 +247,8 @@ impl App {
             if let (Some(tape), World::Tape(player)) = (tape, &mut world) {
                 while player.wants_more() {
                     match tape.try_recv() {
-                        Ok(Message::Read(seen)) => player.read(&seen),
-                        Ok(Message::ReadAll(why)) => player.read_all(why),
-                        Ok(_) => {}
+                        Ok(FromTape::Seen(seen)) => player.read(&seen),
+                        Ok(FromTape::End(why)) => player.read_all(why),
                         Err(_) => break,
                     }
                 }

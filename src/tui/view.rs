@@ -402,14 +402,7 @@ fn offers(ui: &Ui) -> Vec<(String, &'static str, Action)> {
     let word = |action: Action| KEYS.iter().find(|k| k.action == action).and_then(|k| k.footer).unwrap_or("");
     if ui.zoom.is_some() {
         offer(Action::Pane(1), word(Action::Pane(1)));
-    } else if let (Some(from), Some(to)) = (first(Action::Pane(1)), first(Action::Pane(PANES.len() as u8 + 1))) {
-        out.push((format!("{from}-{to}"), "panes", Action::Pane(1)));
     }
-    let mut offer = |action: Action, word: &'static str| {
-        if let Some(key) = first(action) {
-            out.push((key, word, action));
-        }
-    };
     if ui.zoom.is_some() && ui.target() == pane_index("log") {
         offer(Action::Bottom, "follow");
         offer(Action::Search, word(Action::Search));
@@ -435,7 +428,11 @@ fn offers(ui: &Ui) -> Vec<(String, &'static str, Action)> {
     }
     offer(Action::Help, word(Action::Help));
     offer(Action::Quit, word(Action::Quit));
-    // Help and quit are the last to leave a narrow footer.
+    if ui.zoom.is_none()
+        && let (Some(from), Some(to)) = (first(Action::Pane(1)), first(Action::Pane(PANES.len() as u8 + 1)))
+    {
+        out.insert(0, (format!("{from}-{to}"), "panes", Action::Pane(1)));
+    }
     out
 }
 
