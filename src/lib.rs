@@ -22,6 +22,7 @@ pub mod demo;
 pub mod diagnostics;
 pub mod feed;
 pub mod findings;
+pub mod flight;
 pub mod judge;
 pub mod model;
 pub mod observe;
