@@ -23,7 +23,7 @@ use job::Job;
 use log::{LogFile, Logbook};
 use port::{Netdev, Port};
 use process::{Gone, Process};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// The state of one host and the jobs on it.
@@ -49,6 +49,8 @@ pub struct Model {
     pub comms: BTreeMap<u64, Comm>,
     pub ras: RasView,
     pub kernel: VecDeque<(Stamp, KernelLine)>,
+    /// Grows with every fact that [`bringup`] may judge differently.
+    pub bringup_revision: u64,
     /// Processes or files came since jobs were last put together.
     ungrouped: bool,
     /// Jobs known from logs alone whose processes were found: the old id and the new one. Taken by the session.
@@ -122,20 +124,30 @@ impl Model {
             Body::Gpus { gpus } => gpus.iter().for_each(|sample| self.gpu(sample.index).apply(at, sample)),
             Body::GpuProcesses { gpus } => gpus.iter().for_each(|g| self.gpu(g.index).processes.clone_from(&g.processes)),
             Body::GpuHealth { gpus } => gpus.iter().for_each(|h| self.gpu(h.index).apply_health(h)),
-            Body::GpuTopology(topology) => self.topology = Some(topology.clone()),
+            Body::GpuTopology(topology) => {
+                self.topology = Some(topology.clone());
+                self.bringup_revision += 1;
+            }
             Body::Netdevs { netdevs } => {
                 for sample in netdevs {
                     self.netdevs.entry(sample.name.clone()).or_default().apply(at, sample);
                 }
-                self.netdevs.retain(|name, _| netdevs.iter().any(|n| n.name == *name));
+                let there: BTreeSet<&str> = netdevs.iter().map(|n| n.name.as_str()).collect();
+                self.netdevs.retain(|name, _| there.contains(name.as_str()));
             }
-            Body::PortInfo(info) => self.ports.entry((info.device.clone(), info.port)).or_default().info = info.clone(),
+            Body::PortInfo(info) => {
+                self.ports.entry((info.device.clone(), info.port)).or_default().info = info.clone();
+                self.bringup_revision += 1;
+            }
             Body::Ports { ports } => {
                 for sample in ports {
                     self.ports.entry((sample.device.clone(), sample.port)).or_default().apply(at, sample);
                 }
             }
-            Body::Process(info) => self.apply_process(at, info),
+            Body::Process(info) => {
+                self.apply_process(at, info);
+                self.bringup_revision += 1;
+            }
             Body::Processes { processes } => {
                 for sample in processes {
                     if let Some(process) = self.processes.get_mut(&sample.pid) {

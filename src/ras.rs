@@ -168,6 +168,13 @@ impl Collective {
     }
 }
 
+impl RasRank {
+    /// Of all kinds.
+    pub fn operations(&self) -> u64 {
+        self.counts.values().fold(0, |sum, count| sum.saturating_add(*count))
+    }
+}
+
 impl RasComm {
     /// The ranks by their count of `op`, the furthest behind first. From either format; empty where text reports no difference.
     pub fn op_counts(&self, op: Collective) -> Vec<RasPart> {

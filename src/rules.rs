@@ -3,26 +3,52 @@
 //! **To add a rule**: a file below `rules/` with a `pub const RULE: Rule` and its tests, and its line in [`RULES`]. A rule says what
 //! holds now, with its evidence; opening, holding, clearing and counting are the ledger's business.
 
+mod collective_mismatch;
 mod collective_timeout;
 mod cuda_error;
 mod cuda_oom;
+mod env_mismatch;
+mod env_no_effect;
+mod fallback_to_sockets;
+mod gpu_driver;
+mod gpu_ecc;
+mod gpu_lost;
 mod gpu_not_answering;
 mod gpu_throttled;
+mod gpu_xid;
+mod grad_overflow;
 mod hang_rank_absent;
 mod hang_symmetric;
+mod init_stuck;
+mod job_cancelled;
 mod loss_not_finite;
+mod nccl_tests_failed;
 mod nccl_warn;
 mod nic_down;
+mod nvlink_down;
 mod python_exception;
 mod rank_exited;
+mod rank_oom_killed;
 mod rank_stopped;
+mod rendezvous_failed;
+mod slow_steps;
 mod source_trouble;
 mod stale_process;
+mod storage_failed;
 mod straggler;
+mod transport_below_topology;
+mod version_mismatch;
+mod wrong_interface;
 
-use crate::findings::{Confidence, Found, Ledger, Life, Role, Severity};
+use crate::findings::{Confidence, Evidence, Found, Ledger, Life, Role, Severity};
 use crate::judge::Look;
+use crate::model::bringup::Bringup;
+use crate::model::bringup::trouble::{Facts, Trouble};
+use crate::model::job::Job;
 use crate::model::{Model, TextSeen};
+use crate::text::What;
+use crate::text::signature::{self, Part, Scope, Signature};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -57,6 +83,10 @@ pub enum Check {
     Text(fn(&TextContext, &mut Vec<Found>)),
     /// Runs once a second.
     Tick(fn(&TickContext, &mut Vec<Found>)),
+    /// Runs on what logs say of a job's bring-up, whenever that has changed, and when the log has ended.
+    Facts(fn(&FactContext, &mut Vec<Found>)),
+    /// None of its own: its findings come from the signatures that stand under it, and from `check`.
+    Signatures,
     /// Both: a process that ended is told by the log, or by its absence.
     Both(fn(&TextContext, &mut Vec<Found>), fn(&TickContext, &mut Vec<Found>)),
 }
@@ -75,6 +105,59 @@ pub struct TickContext<'a> {
     pub ledger: &'a Ledger,
 }
 
+/// What a rule on facts may know.
+pub struct FactContext<'a> {
+    pub model: &'a Model,
+    pub ledger: &'a Ledger,
+    /// No more lines will come.
+    pub ended: bool,
+    bringups: Vec<(&'a Job, Bringup)>,
+}
+
+/// What the rules on facts find now.
+pub fn facts(model: &Model, ledger: &Ledger, ended: bool) -> Vec<(&'static Rule, Found)> {
+    let bringups = model.jobs.values().map(|job| (job, model.bringup_of(&job.id))).collect();
+    let ctx = FactContext { model, ledger, ended, bringups };
+    let (mut all, mut found) = (Vec::new(), Vec::new());
+    for rule in RULES {
+        let Check::Facts(check) = rule.check else { continue };
+        check(&ctx, &mut found);
+        all.extend(found.drain(..).map(|f| (rule, f)));
+    }
+    all
+}
+
+impl FactContext<'_> {
+    /// The bring-up of each job.
+    fn each(&self) -> impl Iterator<Item = Facts<'_>> {
+        self.bringups.iter().map(|(job, bringup)| {
+            let ended = self.ended || job.ended_at.is_some();
+            Facts { bringup, model: self.model, job, ended }
+        })
+    }
+
+    /// One thing that is wrong, as a finding; where it is not sure to cost something, as a warning at most.
+    fn found(&self, facts: &Facts, told: Trouble) -> Found {
+        let since = told.since.or(told.proofs.iter().map(|p| p.at).min()).unwrap_or(self.model.now);
+        let mut found = Found::new(told.subject, told.summary, since);
+        found.job = Some(facts.job.id.clone());
+        found.severity = (!told.fails).then_some(Severity::Warning);
+        found.confidence = told.confidence;
+        found.why = told.why;
+        found.next = Some(told.advice);
+        found.ranks = told.ranks;
+        let path = |file: u32| self.model.files.get(&file).map_or("", |f| f.info.path.as_str());
+        found.evidence = told.proofs.iter().map(|p| Evidence::line(path(p.file), p.line, &p.text, p.at)).collect();
+        found.evidence.extend(told.seen);
+        found
+    }
+
+    /// An error of another rule is open for this job.
+    fn has_failed(&self, rule: &str, job: &str) -> bool {
+        self.ledger.open().iter().any(|f| f.rule != rule && f.severity >= Severity::Error && f.found.job.as_deref() == Some(job))
+    }
+}
+
 /// Seen once, it stays for the life of the run.
 pub const ONCE: Life = Life { hold: Duration::ZERO, linger: None };
 
@@ -86,23 +169,45 @@ pub const fn while_it_holds(hold_s: u64, linger_s: u64) -> Life {
 pub const RULES: &[Rule] = &[
     hang_rank_absent::RULE,
     hang_symmetric::RULE,
+    collective_mismatch::RULE,
+    init_stuck::RULE,
     rank_exited::RULE,
     rank_stopped::RULE,
+    rank_oom_killed::RULE,
     collective_timeout::RULE,
+    rendezvous_failed::RULE,
+    job_cancelled::RULE,
     cuda_oom::RULE,
     cuda_error::RULE,
     python_exception::RULE,
+    storage_failed::RULE,
     loss_not_finite::RULE,
+    grad_overflow::RULE,
     straggler::RULE,
+    slow_steps::RULE,
+    gpu_lost::RULE,
     gpu_not_answering::RULE,
+    gpu_ecc::RULE,
+    gpu_xid::RULE,
+    gpu_driver::RULE,
     gpu_throttled::RULE,
+    nvlink_down::RULE,
     nic_down::RULE,
+    fallback_to_sockets::RULE,
+    transport_below_topology::RULE,
+    wrong_interface::RULE,
+    env_mismatch::RULE,
+    env_no_effect::RULE,
+    version_mismatch::RULE,
     nccl_warn::RULE,
+    nccl_tests_failed::RULE,
     stale_process::RULE,
     source_trouble::RULE,
 ];
 
 pub(crate) use hang_rank_absent::has_trained;
+pub(crate) use nccl_warn::shape;
+pub(crate) use rank_exited::exit_words;
 
 pub fn rule(id: &str) -> Option<&'static Rule> {
     RULES.iter().find(|r| r.id == id)
@@ -121,10 +226,93 @@ pub fn rank_words(ranks: &[u32]) -> String {
     }
 }
 
+/// `ValueError: bad sample`
+pub fn exception_words(e: &crate::text::Exception) -> String {
+    if e.message.is_empty() { e.class.clone() } else { format!("{}: {}", e.class, e.message) }
+}
+
 /// The first two sentences: what happened, and the figure that goes with it.
 pub fn first_sentences(text: &str) -> String {
+    let text = nccl_words(text).unwrap_or_else(|| text.split_whitespace().collect::<Vec<_>>().join(" "));
     let end = text.match_indices(". ").nth(1).map_or(text.len(), |(at, _)| at);
     crate::text::clean::clip(&text[..end], 160).into_owned()
+}
+
+/// The reason at the end of an error of NCCL, with its kind: `Bootstrap : no socket interface found (ncclInternalError)`, or without a
+/// reason `NCCL 2.14.3: internal error`. What stands before it is the same for all.
+fn nccl_words(text: &str) -> Option<String> {
+    let Some(reason) = last_error(text) else {
+        let (_, tail) = text.split_once("NCCL error in: ")?.1.split_once(", ")?;
+        let (kind, version) = tail.split_once(", NCCL version ")?;
+        let kind = kind.split(" (run with").next().unwrap_or(kind);
+        return Some(format!("NCCL {}: {kind}", version.split_whitespace().next()?));
+    };
+    let kind = text.split(|c: char| !c.is_ascii_alphanumeric()).find(|w| w.starts_with("nccl") && w.len() > 8);
+    Some(format!("{reason}{}", kind.map_or(String::new(), |kind| format!(" ({kind})"))))
+}
+
+/// What stands behind `Last error:` in an error of NCCL.
+pub fn last_error(text: &str) -> Option<&str> {
+    let (_, reason) = text.split_once("Last error:")?;
+    let reason = reason.trim_start().lines().next()?.trim();
+    (!reason.is_empty()).then_some(reason)
+}
+
+/// The ranks that a text itself names as those that it is about, whoever printed it.
+pub fn named_ranks(text: &str) -> Option<Vec<u32>> {
+    let number = |t: &str| t[..t.bytes().take_while(u8::is_ascii_digit).count()].parse::<u32>().ok();
+    let after = |mark: &str| text.split_once(mark).and_then(|(_, t)| number(t));
+    if let Some((_, pair)) = text.split_once("Duplicate GPU detected : rank ") {
+        let other = pair.split_once(" and rank ").and_then(|(_, t)| number(t));
+        let mut ranks: Vec<u32> = number(pair).into_iter().chain(other).collect();
+        ranks.sort_unstable();
+        return Some(ranks);
+    }
+    if let Some((_, pair)) = text.split_once("Detected mismatch between collectives on ranks. Rank ") {
+        let other = pair.split_once("Rank ").and_then(|(_, t)| number(t));
+        let mut ranks: Vec<u32> = number(pair).into_iter().chain(other).collect();
+        ranks.sort_unstable();
+        return Some(ranks);
+    }
+    // It was to make the id that all others wait for.
+    after("retrieving ncclUniqueId from [").or_else(|| after("Proxy Call to rank ")).map(|rank| vec![rank])
+}
+
+/// Texts whose point is buried: two fingerprints of collectives, a command line, an operator's JSON.
+fn in_short(text: &str) -> Option<String> {
+    if let Some((_, command)) = text.split_once("Detected mismatch between collectives on ranks. Rank ") {
+        let (one, other) = command.split_once(", but Rank ").or_else(|| command.split_once("Rank "))?;
+        let rank = |t: &str| t[..t.bytes().take_while(u8::is_ascii_digit).count()].to_owned();
+        let call = |t: &str| {
+            let word = |key: &str, end: &[char]| t.split_once(key).map(|(_, v)| v.split(end).next().unwrap_or("").to_owned());
+            let op = word("OpType=", &[',', ')', '.'])?;
+            let shape = word("TensorShape=", &[']']).map_or(String::new(), |shape| format!(" of shape {shape}]"));
+            let seq = word("SequenceNumber=", &[',', 'O', ')']).map_or(String::new(), |seq| format!(" at sequence number {seq}"));
+            Some(format!("{op}{shape}{seq}"))
+        };
+        return Some(format!("rank {} called {}, rank {} called {}", rank(one), call(one)?, rank(other), call(other)?));
+    }
+    if let Some((_, code)) = text.split_once(" exits with return code = ") {
+        let code = code.split_whitespace().next()?.parse().ok()?;
+        return Some(format!("DeepSpeed's launcher: a process ended: {}", exit_words(code)));
+    }
+    let (pod, code) = text.split_once("Pod: ")?.1.split_once(" exited with code ")?;
+    Some(format!("pod {pod} ended: exit code {}", code.split(|c: char| !c.is_ascii_digit()).next()?))
+}
+
+/// Who waits for NCCL's unique id, and who was to make it.
+fn unique_id(text: &str) -> Option<(u32, u32)> {
+    let (before, after) = text.split_once("] is setting up NCCL communicator and retrieving ncclUniqueId from [")?;
+    let waits = before.rsplit_once('[')?.1.parse().ok()?;
+    Some((waits, after.split_once(']')?.0.parse().ok()?))
+}
+
+/// The Xid that a line names as the cause of its own, and the GPU.
+fn xid_before(text: &str) -> Option<(u32, &str)> {
+    let (before, code) = text.split_once(" caused by previous Xid ")?;
+    let place = before.split_once("Xid (PCI:")?.1.split_once(')')?.0;
+    let digits = code.bytes().take_while(u8::is_ascii_digit).count();
+    Some((code[..digits].parse().ok()?, place))
 }
 
 /// The command that shows where a process is, without stopping it.
@@ -152,7 +340,7 @@ impl TextContext<'_> {
         let who = self.seen.rank.map_or(String::new(), |r| format!("{}: ", rank_words(&[r])));
         let mut found = self.found("first", format!("{who}{}", first_sentences(text)));
         found.confidence = Confidence::Certain;
-        found.why = "the first of its kind in this run; later ones of other ranks are counted, not opened".into();
+        found.why = "the first of its kind in this run".into();
         found.next = Some(next.into());
         if self.follows_a_root(rule) {
             found.role = Role::Cascade;
@@ -160,9 +348,97 @@ impl TextContext<'_> {
         found
     }
 
+    /// What an event is in the catalogue of texts, if it is in it; what other rules tell in their own words is left to them.
+    pub fn signature(&self) -> Option<(&'static Signature, Cow<'_, str>)> {
+        let other_than = |rule: &str, text: String| {
+            let signature = signature::find(Scope::Line, &text).filter(|s| s.rule != rule)?;
+            Some((signature, Cow::Owned(text)))
+        };
+        match &self.seen.event.what {
+            What::Signed { signature, text, .. } => Some((signature, text.into())),
+            What::NcclWarn { text, .. } => signature::find(Scope::Nccl, text).map(|s| (s, text.into())),
+            What::Exception(e) if self.repeats(e) => None,
+            What::Exception(e) => {
+                // NCCL's own last words say more than the kind of its error.
+                let by_reason = last_error(&e.message).and_then(|reason| signature::find(Scope::Nccl, reason));
+                match by_reason {
+                    Some(signature) => Some((signature, Cow::Owned(exception_words(e)))),
+                    None => other_than("python-exception", exception_words(e)),
+                }
+            }
+            What::CudaError { text } => other_than("cuda-error", text.clone()),
+            _ => None,
+        }
+    }
+
+    /// The same words of NCCL were told as its WARN, which the catalogue knows.
+    fn warned(&self, text: &str) -> bool {
+        text.starts_with("Cuda failure ") && self.seen.text.contains("NCCL WARN") && signature::find(Scope::Nccl, text).is_some()
+    }
+
+    /// Adds to a finding what the catalogue knows of its text.
+    pub fn sign(&self, found: &mut Found, text: &str) {
+        if let Some(signature) = signature::find(Scope::Line, text) {
+            found.signature = Some(signature.id);
+            found.why = if found.why.is_empty() { signature.means.into() } else { format!("{} · {}", signature.means, found.why) };
+            found.next = Some(signature.next.into());
+        }
+    }
+
+    /// A text of the catalogue as a finding.
+    pub fn signed(&self, signature: &'static Signature, text: &str) -> Found {
+        let mut found = self.found(signature.id, first_sentences(text));
+        // NCCL's INFO tells of what it does without, too.
+        let most = match (&self.seen.event.what, signature.part) {
+            (What::Signed { tried: true, .. }, Part::Harmless) => Severity::Info,
+            (What::Signed { tried: true, .. }, _) => Severity::Warning,
+            _ => Severity::Critical,
+        };
+        found.severity = Some(signature.severity.min(most));
+        if let Some(ranks) = named_ranks(text) {
+            (found.ranks, found.gpus) = (ranks, Vec::new());
+        } else if signature.rule == "collective-timeout" && signature.part != Part::Cause {
+            // Who reports has waited for somebody else.
+            (found.ranks, found.gpus) = (Vec::new(), Vec::new());
+        }
+        found.signature = Some(signature.id);
+        found.confidence = Confidence::Certain;
+        found.why = signature.means.into();
+        found.next = Some(signature.next.into());
+        if let Some(summary) = in_short(text) {
+            found.summary = summary;
+        }
+        if let Some((waits, maker)) = unique_id(text) {
+            found.summary = format!("rank {maker} did not make the NCCL communicator that rank {waits} waits for");
+            found.confidence = Confidence::Likely;
+        }
+        if let Some((code, place)) = xid_before(text) {
+            found.summary = format!("Xid {code} on {place}; the driver took the GPU away from its programs (Xid 45)");
+            if let Some((_, before)) = signature::by_id(&format!("xid-{code}")) {
+                (found.why, found.next) = (before.means.into(), Some(before.next.into()));
+            }
+        }
+        found.role = match signature.part.role() {
+            Role::Root if self.follows_a_root(signature.rule) => Role::Cascade,
+            role => role,
+        };
+        found
+    }
+
     pub fn gpu_of_rank(&self, rank: u32) -> Option<u32> {
         let pid = self.model.jobs.get(&self.seen.job)?.ranks.get(&rank)?;
         self.model.gpu_of_pid(*pid)
+    }
+
+    /// ChildFailedError and its like only repeat what is known.
+    pub fn repeats(&self, e: &crate::text::Exception) -> bool {
+        let teardown = || signature::find(Scope::Line, &exception_words(e)).is_some_and(|s| s.part == Part::Teardown);
+        e.victim && (self.follows_a_root("python-exception") || self.exited_first()) && teardown()
+    }
+
+    /// A rank of this job is known to have ended.
+    pub fn exited_first(&self) -> bool {
+        self.ledger.is_open("rank-exited", Some(&self.seen.job))
     }
 
     /// An error of this job is open already, of another kind: what comes now follows from it.
@@ -188,6 +464,9 @@ impl TickContext<'_> {
 }
 
 #[cfg(test)]
+mod facts_tests;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -200,6 +479,24 @@ mod tests {
                 assert!(text.len() > 20, "{}: {text:?}", rule.id);
             }
         }
+    }
+
+    #[test]
+    fn errors_of_nccl_are_told_by_their_reason() {
+        let text = "RuntimeError: NCCL error in: /b/P.cpp:12, internal error, NCCL version 2.14.3\nncclInternalError: Internal check failed.\nLast error:\nno such thing";
+        assert_eq!(first_sentences(text), "no such thing (ncclInternalError)");
+        assert_eq!(first_sentences(text.split("\nLast").next().unwrap()), "NCCL 2.14.3: internal error");
+        assert_eq!(first_sentences("a  wide     gap. Two. Three"), "a wide gap. Two");
+        assert_eq!(last_error("Last error:\n"), None);
+    }
+
+    #[test]
+    fn texts_name_ranks() {
+        assert_eq!(named_ranks("Duplicate GPU detected : rank 9 and rank 4 both on CUDA device 1000"), Some(vec![4, 9]));
+        assert_eq!(named_ranks("Proxy Call to rank 12 failed (Connect)"), Some(vec![12]));
+        assert_eq!(named_ranks("[5] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d"), Some(vec![0]));
+        assert_eq!(named_ranks("rank 3 says nothing"), None);
+        assert_eq!(xid_before("Xid (PCI:0000:ab:00): 45, pid=9, name=x, Ch 01 caused by previous Xid 145"), Some((145, "0000:ab:00")));
     }
 
     #[test]

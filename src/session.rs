@@ -1,6 +1,6 @@
 //! Model, rules and ledger put together: observations in, changes out. Live, replay and demo are this with other input.
 
-use crate::findings::{Change, Finding, Ledger};
+use crate::findings::{Change, Finding, Ledger, Life};
 use crate::judge::Look;
 use crate::model::gpu::Activity;
 use crate::model::{Model, TextSeen};
@@ -24,15 +24,25 @@ pub struct Session {
     /// By job id.
     pub verdicts: BTreeMap<String, Verdict>,
     looks: BTreeMap<String, Look>,
+    /// [`Model::bringup_revision`] when the rules on facts were last asked.
+    facts_at: u64,
     /// The state last reported without a job.
     reported_idle: bool,
 }
 
 /// Runs the rules on text on one event.
-fn judge_text(model: &Model, seen: &TextSeen, ledger: &mut Ledger, changes: &mut Vec<Change>) {
+pub(crate) fn judge_text(model: &Model, seen: &TextSeen, ledger: &mut Ledger, changes: &mut Vec<Change>) {
     if seen.event.what == What::RunStart {
         let once = |f: &Finding| crate::rules::rule(f.rule).is_some_and(|r| r.life.linger.is_none());
         ledger.clear_where(seen.at, "a new run began", |f| f.found.job.as_deref() == Some(&seen.job) && once(f), changes);
+    }
+    if let Some((signature, text)) = (TextContext { model, seen, ledger }).signature()
+        && let Some(rule) = crate::rules::rule(signature.rule)
+    {
+        let found = (TextContext { model, seen, ledger }).signed(signature, &text);
+        // A text says it once and for all; only what is looked at again and again has to hold for a while.
+        let life = Life { hold: Duration::ZERO, ..rule.life };
+        ledger.saw(seen.at, rule.id, rule.severity, life, found, true, changes);
     }
     let mut found = Vec::new();
     for rule in RULES {
@@ -149,6 +159,7 @@ impl Session {
                 self.ledger.saw(now, rule.id, rule.severity, rule.life, f, false, changes);
             }
         }
+        self.judge_facts(now, changes);
         self.ledger.settle(now, |id| crate::rules::rule(id).and_then(|r| r.life.linger), changes);
         for (id, look) in &self.looks {
             if let Some(job) = self.model.jobs.get_mut(id) {
@@ -159,6 +170,21 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// Runs the rules on facts, where one has come since, or time alone may tell. What they no longer find was told too early.
+    fn judge_facts(&mut self, now: Stamp, changes: &mut Vec<Change>) {
+        let waits = self.model.comms.values().any(|c| c.init_started.len() > c.init_complete.len());
+        if self.facts_at == self.model.bringup_revision && !waits {
+            return;
+        }
+        self.facts_at = self.model.bringup_revision;
+        for (rule, f) in crate::rules::facts(&self.model, &self.ledger, false) {
+            self.ledger.saw(now, rule.id, rule.severity, rule.life, f, false, changes);
+        }
+        let of_facts =
+            |f: &Finding| crate::rules::rule(f.rule).is_some_and(|r| matches!(r.check, Check::Facts(_))) && f.found.signature.is_none();
+        self.ledger.clear_where(now, "it no longer holds", |f| of_facts(f) && f.last_at < now, changes);
     }
 
     /// What was wrong with ranks that were started anew, or with a job that is forgotten, is past.

@@ -9,9 +9,17 @@ pub mod gate;
 pub mod nccl;
 pub mod prefix;
 pub mod progress;
+pub mod signature;
+pub mod signatures;
 pub mod torch;
 
+use memchr::memmem::Finder;
+pub use nccl::facts::{
+    Collective, Ending, GraphPath, GraphPaths, GraphPattern, NetDevice, NetDevices, Ofi, PathKind, Plugin, PluginKind, PluginState,
+    Timings, Tree,
+};
 use serde::{Deserialize, Serialize};
+use std::sync::LazyLock;
 
 /// One thing a log line says.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,10 +91,16 @@ pub enum What {
     Network {
         name: String,
     },
-    /// `Loaded net plugin AWS Libfabric (v10)`; `None` for "could not find libnccl-net.so".
-    NetPlugin {
-        name: Option<String>,
+    /// `NET/Plugin: Loaded net plugin AWS Libfabric (v10)` and all else about plugins.
+    Plugin(Plugin),
+    /// `cudaDriverVersion 12090`, as `12.9`.
+    CudaDriver {
+        version: String,
     },
+    /// `NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.1<0>`, `NET/Socket : Using [0]eth0:10.0.0.1<0>`
+    NetDevices(NetDevices),
+    /// What aws-ofi-nccl says of itself.
+    Ofi(Ofi),
     /// `RAS client listening socket at 127.0.0.1<28028>`, as `127.0.0.1:28028`.
     RasListening {
         address: String,
@@ -96,33 +110,126 @@ pub enum What {
         name: String,
         value: String,
     },
+    /// `NCCL_IB_HCA set to mlx5_0`: a filter that was applied.
+    Setting {
+        name: String,
+        value: String,
+    },
+    /// `Invalid value abc for NCCL_IB_TIMEOUT, using default 20.`
+    EnvInvalid {
+        name: String,
+        value: String,
+    },
+    /// `Warning: ENV NCCL_X is unused. Setting it has no effect.`
+    EnvUnused {
+        name: String,
+        /// `unused`, `deprecated`, `private`
+        how: &'static str,
+    },
+    /// `Comm config Blocking set to 1`
+    CommConfig {
+        field: String,
+        value: String,
+    },
     /// `… - Init START` and `… - Init COMPLETE`
     Init(Init),
+    /// How long bring-up took, in parts.
+    Timings(Timings),
     /// `comm 0x… rank 3 nRanks 8 nNodes 1 localRanks 8 localRank 3 MNNVL 0`
     Layout {
         rank: u32,
         nranks: u32,
         nnodes: u32,
         local_ranks: u32,
+        /// Over several hosts of one NVLink domain.
+        mnnvl: Option<bool>,
     },
     /// `Channel 00/0 : 3[3] -> 4[4] via P2P/CUMEM`
     Channel {
+        channel: u32,
         from_rank: u32,
         to_rank: u32,
+        transport: String,
+        receive: bool,
+    },
+    /// `CollNet 00/0 : 3 [send] via COLLNET/SHARP/0/GDRDMA`
+    CollNet {
+        channel: u32,
+        rank: u32,
         transport: String,
         receive: bool,
     },
     /// `24 coll channels, 24 collnet channels, 0 nvls channels, 32 p2p channels…`
     Channels {
         coll: u32,
+        collnet: Option<u32>,
+        nvls: Option<u32>,
+        p2p: u32,
+        per_peer: u32,
     },
-    /// `Connected all rings…`
-    Connected,
-    /// Destroy or abort of a communicator finished.
+    /// `Channel 00/24 : 0 1 2 3`: a ring. Its end may be missing.
+    Ring {
+        channel: u32,
+        channels: u32,
+        ranks: Vec<u32>,
+    },
+    /// `Trees [0] 1/-1/-1->0->-1 …`
+    Trees(Vec<Tree>),
+    /// `Check P2P Type isAllDirectP2p 1 directMode 0`
+    P2pType {
+        /// Every pair of GPUs of the node has direct P2P.
+        all_direct: bool,
+        direct_mode: bool,
+        all_cuda: Option<bool>,
+    },
+    /// `Connected all rings, use ring PXN 0 GDR 1`
+    Connected {
+        pxn: Option<bool>,
+        gdr: Option<bool>,
+    },
+    /// `NVLS multicast support is available on dev 3`
+    NvlsSupport {
+        available: bool,
+    },
+    /// `MNNVL 1 cliqueId 0 cliqueSize 8 cliqueRank 3`
+    NvlinkClique {
+        enabled: bool,
+        size: u32,
+    },
+    /// `Communicator has 1 nodes which is less than CollNet node threshold 2, disabling CollNet`
+    CollNetDisabled,
+    /// `NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'`, `GPU Direct RDMA Disabled for GPU 3 / HCA 0 (distance 6 > 5)`
+    GpuDirect {
+        enabled: bool,
+        device: Option<String>,
+        /// Too far, in steps of NCCL's path types: distance and limit.
+        distance: Option<(u32, u32)>,
+    },
+    /// `DMA-BUF is available on GPU device 3`
+    DmaBuf,
+    /// `Setting affinity for GPU 3 to 0-23`
+    Affinity {
+        gpu: u32,
+        /// The process was pinned to cores far from the GPU.
+        empty: bool,
+    },
+    /// `GPU/0-9000 :GPU/0-9000 (0/5000.0/LOC) GPU/0-b000 (2/288.0/NVL) …`
+    GraphPaths(GraphPaths),
+    /// `Pattern 4, crossNic 0, nChannels 12, bw 24.000000/24.000000, type NVL/PIX, sameChannels 1`
+    GraphPattern(GraphPattern),
+    /// `AllReduce: opCount 1a sendbuff … stream 0x…`: one call of one rank.
+    Collective(Collective),
+    /// `… - Abort START`, `… - Revoke START`
+    CommEnding {
+        comm: String,
+        rank: u32,
+        how: Ending,
+    },
+    /// Destroy, abort or revocation of a communicator finished.
     CommEnded {
         comm: String,
         rank: u32,
-        aborted: bool,
+        how: Ending,
     },
 
     /// `Watchdog caught collective operation timeout: WorkNCCL(…) ran for … milliseconds before timing out.` and its kin.
@@ -186,6 +293,14 @@ pub enum What {
     Done,
     /// fp16 overflow, skipped step.
     SkippedStep,
+
+    /// A text of the catalogue that no other event tells.
+    Signed {
+        signature: &'static signature::Signature,
+        text: String,
+        /// NCCL printed it as INFO: it tries something that may fail.
+        tried: bool,
+    },
 }
 
 /// Communicator creation, one rank's view.
@@ -201,6 +316,11 @@ pub struct Init {
     pub bus_id: Option<String>,
     /// Same on all ranks; equals RAS's hash. Missing on splits.
     pub comm_id: Option<u64>,
+    /// `ncclCommInitRankConfig`
+    pub function: Option<String>,
+    /// Pointer of the communicator that it was split from.
+    pub parent: Option<String>,
+    pub color: Option<i64>,
     pub complete: bool,
 }
 
@@ -296,6 +416,11 @@ pub enum Dialect {
     Torchtitan,
     Nemo,
     NanoGpt,
+    LitGpt,
+    Composer,
+    Fairseq,
+    /// PyTorch's examples, torchvision, MMEngine.
+    Vision,
     Json,
 }
 
@@ -311,6 +436,10 @@ impl Dialect {
             Dialect::Torchtitan => "torchtitan",
             Dialect::Nemo => "nemo",
             Dialect::NanoGpt => "nanogpt",
+            Dialect::LitGpt => "litgpt",
+            Dialect::Composer => "composer",
+            Dialect::Fairseq => "fairseq",
+            Dialect::Vision => "vision",
             Dialect::Json => "json",
         }
     }
@@ -351,12 +480,22 @@ impl Reader {
         if class == gate::Class::Noise {
             return;
         }
-        let line = &line[..(0..=line.len().min(MAX_LINE)).rev().find(|at| line.is_char_boundary(*at)).unwrap_or(0)];
-        for piece in line.split(['\r', '\n']) {
-            let text = clean::clean(piece);
-            for record in prefix::records(&text) {
-                self.record(&prefix::peel(record), class, out);
-            }
+        let mut rest = &line[..(0..=line.len().min(MAX_LINE)).rev().find(|at| line.is_char_boundary(*at)).unwrap_or(0)];
+        while let Some(at) = memchr::memchr2(b'\r', b'\n', rest.as_bytes()) {
+            self.piece(&rest[..at], class, out);
+            rest = &rest[at + 1..];
+        }
+        self.piece(rest, class, out);
+    }
+
+    fn piece(&mut self, piece: &str, class: gate::Class, out: &mut Vec<TextEvent>) {
+        let text = clean::clean(piece);
+        // Every head of another record has a bracket.
+        if memchr::memchr(b']', text.as_bytes()).is_none() {
+            return self.record(prefix::peel(&text), class, out);
+        }
+        for record in prefix::records(&text) {
+            self.record(prefix::peel(record), class, out);
         }
     }
 
@@ -365,16 +504,31 @@ impl Reader {
         self.torch.idle(out);
     }
 
-    fn record(&mut self, p: &prefix::Peeled<'_>, class: gate::Class, out: &mut Vec<TextEvent>) {
-        let before = self.nccl.read(p.rest, &p.origin, out);
-        let p = match before {
-            None => p.clone(),
-            Some(before) if before.trim().is_empty() => return self.torch.pass(out),
-            Some(before) => prefix::Peeled { rest: before, ..p.clone() },
-        };
+    fn record(&mut self, mut p: prefix::Peeled<'_>, class: gate::Class, out: &mut Vec<TextEvent>) {
+        static NCCL: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("NCCL "));
+        static BANNER: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("OMP_NUM_THREADS"));
+        if NCCL.find(p.rest.as_bytes()).is_some() {
+            match self.nccl.read(p.rest, &p.origin, out) {
+                None => {}
+                Some(before) if before.trim().is_empty() => return self.torch.pass(out),
+                Some(before) => p.rest = before,
+            }
+        }
         // What PyTorch says is an alarm, but for torchrun's banner.
-        let torch = class == gate::Class::Alarm || p.rest.contains("OMP_NUM_THREADS");
-        if !(torch && self.torch.read(&p, out) || p.cpp) {
+        let torch = class == gate::Class::Alarm || BANNER.find(p.rest.as_bytes()).is_some();
+        let before = out.len();
+        let taken = torch && self.torch.read(&p, out);
+        // What no reader tells is looked up. What a record of several lines holds belongs to it.
+        if torch
+            && out.len() == before
+            && !self.is_inside()
+            && let Some(signature) = signature::find(signature::Scope::Line, p.rest)
+        {
+            let text = clean::clip(p.rest.trim(), signature::MAX_TEXT).into_owned();
+            out.push(TextEvent { origin: p.origin.clone(), what: What::Signed { signature, text, tried: false }, said_at: None });
+            return;
+        }
+        if !taken && !p.cpp {
             self.progress.read(&p, out);
         }
     }

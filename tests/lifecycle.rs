@@ -181,10 +181,10 @@ fn what_the_launcher_says_after_its_ranks_are_gone_is_said_of_their_job() {
 fn what_a_log_said_before_its_processes_were_found_is_said_of_their_job() {
     let mut node = Node::new();
     node.log(1, 7, "train.log").line(1, "h:1:1 [0] NCCL WARN Bootstrap : no socket interface found").after(1);
-    assert_eq!(node.open(), [("nccl-warn", Some("train.log"))]);
+    assert_eq!(node.open(), [("wrong-interface", Some("train.log"))]);
     two_ranks(&mut node, 100, 7);
     node.after(1);
-    assert_eq!(node.open(), [("nccl-warn", Some("100"))]);
+    assert_eq!(node.open(), [("wrong-interface", Some("100"))]);
 }
 
 #[test]

@@ -1,15 +1,16 @@
 //! How NCCL came up in a job, as its own lines say, each fact with the line that proves it.
 
+mod checklist;
+mod names;
+pub mod trouble;
+
 use super::Model;
-use super::job::Job;
-use super::port::Link;
-use crate::observe::port::PortKind;
-use crate::text::{What, clean};
-use crate::time::{Stamp, span};
-use crate::units::seconds;
+use crate::findings::Severity;
+use crate::text::signature::{self, Scope};
+use crate::text::{Ofi, PathKind, PluginKind, PluginState, What, clean};
+use crate::time::Stamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The bring-up lines of one file, or of all files of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,8 +21,29 @@ pub struct Bringup {
     pub bootstraps: Distinct<String>,
     /// `Socket`, `IB`, `AWS Libfabric`
     pub networks: Distinct<String>,
-    /// `None`: a plugin was looked for and not found.
-    pub net_plugins: Distinct<Option<String>>,
+    /// The driver's CUDA: `12.9`.
+    pub drivers: Distinct<String>,
+    /// Names, where the line has one.
+    pub plugins: BTreeMap<(PluginKind, PluginState), Distinct<String>>,
+    /// RDMA devices that NCCL took: `mlx5_0`.
+    pub devices: Distinct<String>,
+    /// Interfaces that NCCL took for data over TCP.
+    pub sockets: Distinct<String>,
+    pub ofi: Distinct<Ofi>,
+    /// Whether GPUDirect RDMA is there, per GPU and device; sockets left out.
+    pub gpu_direct: Distinct<bool>,
+    pub dma_buf: Option<Proof>,
+    /// PXN and GPUDirect in the rings that were connected.
+    pub connected: Distinct<(Option<bool>, Option<bool>)>,
+    /// Every pair of GPUs of a node has direct P2P.
+    pub all_direct: Distinct<bool>,
+    /// What joins GPU to GPU, as NCCL's dump of the topology has it.
+    pub gpu_links: BTreeMap<PathKind, Path>,
+    /// Variables that NCCL says do nothing, with its word for it; the first [`MAX_NAMES`].
+    pub env_unused: BTreeMap<String, (&'static str, Proof)>,
+    /// Lines that tell of an error, whoever prints them.
+    pub errors: u64,
+    pub first_error: Option<Proof>,
     /// Where RAS listens: `127.0.0.1:28028`.
     pub ras: Distinct<String>,
     /// `NCCL_*` variables that NCCL says it took from its environment, by name; the first [`MAX_NAMES`].
@@ -70,6 +92,18 @@ pub struct Said<T> {
     pub lines: u64,
     /// The first of them.
     pub proof: Proof,
+    /// Who said so, the first [`MAX_WHO`], sorted.
+    pub who: Vec<Who>,
+}
+
+/// Who wrote a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Who {
+    pub file: u32,
+    pub rank: Option<u32>,
+    /// Of the host's name: containers of several hosts have the same pids.
+    pub host: Option<u64>,
+    pub pid: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,13 +136,17 @@ pub struct Item {
     /// Empty where nothing is known.
     pub value: String,
     pub proof: Option<Proof>,
+    /// What to do, where it does not pass.
+    pub advice: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     Pass,
     /// A person should look at it.
-    Look,
+    Warn,
+    /// It costs the job its speed, or its life.
+    Fail,
     /// No line says.
     NotSeen,
 }
@@ -117,12 +155,10 @@ pub const MAX_VALUES: usize = 8;
 pub const MAX_NAMES: usize = 128;
 pub const MAX_KINDS: usize = 32;
 pub const MAX_COMMS: usize = 256;
+pub const MAX_WHO: usize = 64;
 const MAX_PROOF: usize = 300;
 /// A value is a name or a short list.
 const MAX_VALUE: usize = 200;
-/// Bring-up takes seconds; on thousands of ranks some tens of them.
-const INIT_TAKES: Duration = Duration::from_secs(30);
-
 impl<T> Default for Distinct<T> {
     fn default() -> Self {
         Distinct { said: Vec::new(), others: 0 }
@@ -130,16 +166,23 @@ impl<T> Default for Distinct<T> {
 }
 
 impl<T: PartialEq> Distinct<T> {
-    fn add(&mut self, value: T, lines: u64, proof: &Proof) {
+    fn add(&mut self, value: T, lines: u64, proof: &Proof, who: &[Who]) {
         let room = self.said.len() < MAX_VALUES;
         match self.said.iter_mut().find(|s| s.value == value) {
             Some(said) => {
                 said.lines += lines;
+                for one in who {
+                    if let Err(at) = said.who.binary_search(one)
+                        && said.who.len() < MAX_WHO
+                    {
+                        said.who.insert(at, *one);
+                    }
+                }
                 if proof.at < said.proof.at {
                     said.proof = proof.clone();
                 }
             }
-            None if room => self.said.push(Said { value, lines, proof: proof.clone() }),
+            None if room => self.said.push(Said { value, lines, proof: proof.clone(), who: who.to_vec() }),
             None => self.others += lines,
         }
     }
@@ -157,7 +200,7 @@ impl<T: PartialEq> Distinct<T> {
 impl<T: PartialEq + Clone> Distinct<T> {
     fn merge(&mut self, other: &Distinct<T>) {
         for s in &other.said {
-            self.add(s.value.clone(), s.lines, &s.proof);
+            self.add(s.value.clone(), s.lines, &s.proof, &s.who);
         }
         self.others += other.others;
     }
@@ -209,34 +252,66 @@ fn later(known: &mut Option<Proof>, other: &Option<Proof>) {
 }
 
 impl Bringup {
-    /// Notes what a line says, if it is about bring-up.
-    pub(super) fn apply(&mut self, what: &What, file: u32, line: Option<u64>, at: Stamp, text: &str) {
+    /// Notes what a line says, if it is about bring-up; `true` then.
+    pub(super) fn apply(&mut self, what: &What, who: Who, line: Option<u64>, at: Stamp, text: &str) -> bool {
+        let file = who.file;
         let proof = || Proof { file, line, at, text: clean::clip(text, MAX_PROOF).into() };
         let short = |value: &str| clean::clip(value, MAX_VALUE).into_owned();
+        let who = &[who];
+        if is_error(what) {
+            self.errors += 1;
+            self.first_error.get_or_insert_with(proof);
+        }
         match what {
             What::NcclVersion { version, cuda } => {
                 let cuda = cuda.as_ref().map_or(String::new(), |c| format!("+cuda{c}"));
-                self.nccl_versions.add(short(&format!("{version}{cuda}")), 1, &proof());
-                return;
+                self.nccl_versions.add(short(&format!("{version}{cuda}")), 1, &proof(), who);
+                return true;
             }
             What::NcclWarn { .. } => {
                 self.warnings += 1;
                 self.first_warning.get_or_insert_with(proof);
                 self.newest_warning = Some(proof());
-                return;
+                return true;
             }
-            What::Bootstrap { interface, .. } => self.bootstraps.add(short(interface), 1, &proof()),
-            What::Network { name } => self.networks.add(short(name), 1, &proof()),
-            What::NetPlugin { name } => self.net_plugins.add(name.as_deref().map(short), 1, &proof()),
-            What::RasListening { address } => self.ras.add(short(address), 1, &proof()),
+            What::CudaDriver { version } => self.drivers.add(short(version), 1, &proof(), who),
+            What::Bootstrap { interface, .. } => self.bootstraps.add(short(interface), 1, &proof(), who),
+            What::Network { name } => self.networks.add(short(name), 1, &proof(), who),
+            What::Plugin(p) => {
+                let name = p.name.as_deref().map_or(String::new(), short);
+                self.plugins.entry((p.kind, p.state)).or_default().add(name, 1, &proof(), who);
+            }
+            What::NetDevices(d) => {
+                let list = if d.transport == "Socket" { &mut self.sockets } else { &mut self.devices };
+                d.devices.iter().for_each(|device| list.add(short(&device.name), 1, &proof(), who));
+            }
+            What::Ofi(ofi) => self.ofi.add(ofi.clone(), 1, &proof(), who),
+            What::GpuDirect { enabled, .. } if !text.contains("NET/Socket") => self.gpu_direct.add(*enabled, 1, &proof(), who),
+            What::DmaBuf => {
+                self.dma_buf.get_or_insert_with(proof);
+            }
+            What::Connected { pxn, gdr } => self.connected.add((*pxn, *gdr), 1, &proof(), who),
+            What::P2pType { all_direct, .. } => self.all_direct.add(*all_direct, 1, &proof(), who),
+            What::GraphPaths(paths) if paths.from.starts_with("GPU/") => {
+                for path in paths.to.iter().filter(|p| p.to.starts_with("GPU/")) {
+                    self.gpu_links.entry(path.kind).or_insert_with(|| Path { sends: 0, receives: 0, proof: proof() }).sends += 1;
+                }
+            }
+            What::EnvUnused { name, how } if self.env_unused.len() < MAX_NAMES => {
+                self.env_unused.entry(short(name)).or_insert_with(|| (how, proof()));
+            }
+            What::EnvInvalid { name, .. } if self.env_unused.len() < MAX_NAMES => {
+                self.env_unused.entry(short(name)).or_insert_with(|| ("not valid", proof()));
+            }
+            What::RasListening { address } => self.ras.add(short(address), 1, &proof(), who),
             What::EnvSet { name, value } => {
                 let name = short(name);
                 if self.env.len() < MAX_NAMES || self.env.contains_key(&name) {
-                    self.env.entry(name).or_default().add(short(value), 1, &proof());
+                    self.env.entry(name).or_default().add(short(value), 1, &proof(), who);
                 }
             }
-            What::Layout { nranks, nnodes, .. } => self.layouts.add(Layout { nranks: *nranks, nnodes: *nnodes }, 1, &proof()),
-            What::Channels { coll } => self.channels.add(*coll, 1, &proof()),
+            What::Layout { nranks, nnodes, .. } => self.layouts.add(Layout { nranks: *nranks, nnodes: *nnodes }, 1, &proof(), who),
+            What::Channels { coll, .. } => self.channels.add(*coll, 1, &proof(), who),
             What::Channel { transport, receive, .. } => {
                 let (sends, receives) = if *receive { (0, 1) } else { (1, 0) };
                 self.path(&short(&kind(transport)), sends, receives, proof);
@@ -253,9 +328,17 @@ impl Bringup {
                     }
                 }
             }
-            _ => return,
+            _ => return is_error(what),
         }
         self.first_info.get_or_insert_with(proof);
+        true
+    }
+
+    /// Further channel lines of a transport that a line has told.
+    pub fn more_channels(&mut self, transport: &str, receive: bool, lines: u64) {
+        if let Some(path) = self.paths.get_mut(kind(transport).as_str()) {
+            if receive { path.receives += lines } else { path.sends += lines }
+        }
     }
 
     fn path(&mut self, kind: &str, sends: u64, receives: u64, proof: impl FnOnce() -> Proof) {
@@ -273,11 +356,32 @@ impl Bringup {
     }
 
     /// Adds what another file of the same job says.
-    fn merge(&mut self, other: &Bringup) {
+    pub(crate) fn merge(&mut self, other: &Bringup) {
         self.nccl_versions.merge(&other.nccl_versions);
         self.bootstraps.merge(&other.bootstraps);
         self.networks.merge(&other.networks);
-        self.net_plugins.merge(&other.net_plugins);
+        self.drivers.merge(&other.drivers);
+        for (key, names) in &other.plugins {
+            self.plugins.entry(*key).or_default().merge(names);
+        }
+        self.devices.merge(&other.devices);
+        self.sockets.merge(&other.sockets);
+        self.ofi.merge(&other.ofi);
+        self.gpu_direct.merge(&other.gpu_direct);
+        earlier(&mut self.dma_buf, &other.dma_buf);
+        self.connected.merge(&other.connected);
+        self.all_direct.merge(&other.all_direct);
+        for (kind, path) in &other.gpu_links {
+            let new = || Path { sends: 0, receives: 0, proof: path.proof.clone() };
+            self.gpu_links.entry(*kind).or_insert_with(new).sends += path.sends;
+        }
+        for (name, said) in &other.env_unused {
+            if self.env_unused.len() < MAX_NAMES {
+                self.env_unused.entry(name.clone()).or_insert_with(|| said.clone());
+            }
+        }
+        self.errors += other.errors;
+        earlier(&mut self.first_error, &other.first_error);
         self.ras.merge(&other.ras);
         for (name, values) in &other.env {
             if self.env.len() < MAX_NAMES || self.env.contains_key(name) {
@@ -303,70 +407,9 @@ impl Bringup {
         earlier(&mut self.first_info, &other.first_info);
     }
 
-    /// The rows of the NCCL pane, always the same, in this order. What no line says is [`Seen::NotSeen`].
-    pub fn items(&self, model: &Model, job: &Job) -> Vec<Item> {
-        let items = [
-            self.version(model),
-            self.net_plugin(model),
-            self.network(model),
-            self.socket_ifname(),
-            self.gpu_paths(),
-            self.init(model, job),
-            self.no_warnings(),
-        ];
-        items.into()
-    }
-
-    /// [`Seen::Pass`] where all lines agree.
-    fn agreed<T: PartialEq + Clone>(id: &'static str, label: &'static str, said: &Distinct<T>, word: impl Fn(&T) -> String) -> Item {
-        let state = match said.first() {
-            None => Seen::NotSeen,
-            Some(_) if said.is_one() => Seen::Pass,
-            Some(_) => Seen::Look,
-        };
-        // Where lines differ, the line that does not say what the first one says.
-        let proof = said.said.get(1).or(said.first()).map(|s| s.proof.clone());
-        Item { id, label, state, value: said.words(word), proof }
-    }
-
-    fn version(&self, model: &Model) -> Item {
-        let mut item = Self::agreed("nccl-version", "NCCL version", &self.nccl_versions, String::clone);
-        if let (Seen::NotSeen, Some(version)) = (item.state, &model.ras.nccl_version) {
-            (item.state, item.value) = (Seen::Pass, format!("{} (RAS)", clean::clip(version, MAX_VALUE)));
-        }
-        item
-    }
-
-    /// Not to find one is usual, but for EFA, which NCCL cannot use without.
-    fn net_plugin(&self, model: &Model) -> Item {
-        let said = &self.net_plugins.said;
-        let loaded: Vec<&Said<Option<String>>> = said.iter().filter(|s| s.value.is_some()).collect();
-        let names: Vec<&str> = loaded.iter().filter_map(|s| s.value.as_deref()).collect();
-        let efa = model.ports.values().any(|p| p.info.kind == PortKind::Efa && p.link.now == Link::Up);
-        let (state, value) = match said.first() {
-            None => (Seen::NotSeen, String::new()),
-            Some(_) if !names.is_empty() => (Seen::Pass, names.join(", ")),
-            Some(_) if efa && !self.is_one_node() => (Seen::Look, "none found, and an EFA port is up".into()),
-            Some(_) => (Seen::Pass, "none found".into()),
-        };
-        let proof = loaded.first().copied().or(said.first()).map(|s| s.proof.clone());
-        Item { id: "net-plugin", label: "Net plugin", state, value, proof }
-    }
-
-    /// Sockets are right where there is nothing faster, and do not matter inside one node.
-    fn network(&self, model: &Model) -> Item {
-        let mut item = Self::agreed("network", "Network", &self.networks, String::clone);
-        let socket = self.networks.first().is_some_and(|s| s.value == "Socket");
-        let up = || model.ports.values().find(|p| p.link.now == Link::Up);
-        if item.state == Seen::Pass
-            && socket
-            && !self.is_one_node()
-            && let Some(port) = up()
-        {
-            item.state = Seen::Look;
-            item.value = format!("Socket, and {} is up", port.name());
-        }
-        item
+    /// Lines about plugins for the network, of one kind.
+    fn net_plugin(&self, state: PluginState) -> Option<&Distinct<String>> {
+        self.plugins.get(&(PluginKind::Net, state))
     }
 
     /// All communicators whose layout was said are inside one node.
@@ -375,80 +418,24 @@ impl Bringup {
         !layouts.said.is_empty() && layouts.others == 0 && layouts.said.iter().all(|l| l.value.nnodes == 1)
     }
 
-    /// Hosts may differ in the names of their interfaces.
-    fn socket_ifname(&self) -> Item {
-        let mut item = Self::agreed("socket-ifname", "Bootstrap interface", &self.bootstraps, String::clone);
-        if item.state == Seen::Look {
-            (item.state, item.proof) = (Seen::Pass, self.bootstraps.first().map(|s| s.proof.clone()));
-        }
-        if let Some(set) = self.env.get("NCCL_SOCKET_IFNAME") {
-            let set_to = format!("NCCL_SOCKET_IFNAME={}", set.words(String::clone));
-            item.value = if item.value.is_empty() { set_to } else { format!("{} ({set_to})", item.value) };
-            item.proof = item.proof.or(set.first().map(|s| s.proof.clone()));
-        }
-        item
+    /// Some communicator goes over several nodes.
+    fn is_many_nodes(&self) -> bool {
+        self.layouts.said.iter().any(|l| l.value.nnodes > 1)
     }
 
-    fn gpu_paths(&self) -> Item {
-        let mut paths: Vec<(&String, &Path)> = self.paths.iter().collect();
-        paths.sort_by_key(|(_, p)| std::cmp::Reverse(p.channels()));
-        let others = (self.other_paths > 0).then(|| format!("{} x others", self.other_paths));
-        let words: Vec<String> = paths.iter().map(|(kind, p)| format!("{} x {kind}", p.channels())).chain(others).collect();
-        Item {
-            id: "gpu-paths",
-            label: "GPU paths",
-            state: if paths.is_empty() { Seen::NotSeen } else { Seen::Pass },
-            value: words.join(", "),
-            proof: paths.first().map(|(_, p)| p.proof.clone()),
-        }
+    /// The value of a variable that NCCL said it took, with the line.
+    fn env_value(&self, name: &str) -> Option<(&str, &Proof)> {
+        self.env.get(name)?.first().map(|s| (s.value.as_str(), &s.proof))
     }
+}
 
-    /// About the communicator that hangs, else the largest one.
-    fn init(&self, model: &Model, job: &Job) -> Item {
-        let mut item = Item { id: "init-complete", label: "Init", state: Seen::NotSeen, value: String::new(), proof: None };
-        let now = job.ended_at.unwrap_or(model.now);
-        // A COMPLETE can be torn, or left out where too many lines came at once: a job that makes steps is past it.
-        let stepped = model.progress_of(&job.id).and_then(|p| p.last_step_at);
-        let whole = model.files_of(&job.id).all(|f| f.dropped_lines == 0);
-        let of_job = || self.inits.iter().filter_map(|(hash, lines)| Some((model.comms.get(hash)?, lines)));
-        let late = |c: &super::comm::Comm| {
-            let since = c.init_from.filter(|from| now.since(*from) > INIT_TAKES && stepped.is_none_or(|s| s < *from));
-            since.filter(|_| whole && c.init_started.difference(&c.init_complete).next().is_some())
-        };
-        let hangs = of_job().filter(|(c, _)| late(c).is_some()).max_by_key(|(c, _)| c.nranks);
-        // The first of the largest ones: the newest of all would change with every split.
-        let largest = || of_job().max_by_key(|(c, _)| (c.nranks, std::cmp::Reverse(c.init_from)));
-        let Some((comm, lines)) = hangs.or_else(largest) else { return item };
-        let (done, all) = (comm.init_complete.len(), comm.nranks);
-        item.value = format!("{done} of {all} ranks");
-        let pending = comm.init_started.iter().any(|r| !comm.init_complete.contains(r));
-        if let Some(since) = late(comm) {
-            item.state = Seen::Look;
-            item.value = format!("{done} of {all} ranks after {}", span(now.since(since)));
-            item.proof = lines.first_start.clone();
-        } else if !pending && done > 0 {
-            item.state = Seen::Pass;
-            // Lines that were there before us all have one time.
-            let took = comm.init_from.zip(comm.init_to).filter(|(from, to)| to > from);
-            item.value += &took.map_or(String::new(), |(from, to)| format!(" in {}", seconds(to.secs_since(from))));
-            if done < all as usize {
-                item.value += ", all that are logged here";
-            }
-            item.proof = lines.newest_complete.clone();
-        } else {
-            item.proof = lines.newest_complete.clone().or(lines.first_start.clone());
-        }
-        item
-    }
-
-    /// Without a line of level INFO it is not known whether WARN lines would be printed.
-    fn no_warnings(&self) -> Item {
-        let (state, value, proof) = match (&self.first_warning, &self.first_info) {
-            (Some(first), _) => (Seen::Look, count(self.warnings, "line"), Some(first.clone())),
-            (None, Some(info)) => (Seen::Pass, "none".into(), Some(info.clone())),
-            (None, None) => (Seen::NotSeen, String::new(), None),
-        };
-        Item { id: "no-warnings", label: "WARN lines", state, value, proof }
+/// It tells of an error, by itself or by the catalogue of texts.
+fn is_error(what: &What) -> bool {
+    match what {
+        What::Exception(_) | What::CudaError { .. } | What::CudaOom { .. } | What::CollectiveTimeout(_) | What::WorkerFailed { .. } => true,
+        What::Signed { signature, .. } => signature.severity >= Severity::Error,
+        What::NcclWarn { text, .. } => signature::find(Scope::Nccl, text).is_some_and(|s| s.severity >= Severity::Error),
+        _ => false,
     }
 }
 
@@ -465,8 +452,10 @@ impl Model {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::job::Job;
     use crate::model::port::Port;
     use crate::observe::log::{Line, LogFileInfo};
+    use crate::observe::port::PortKind;
     use crate::observe::port::{PortInfo, PortSample};
     use crate::observe::{Body, Observation, SourceId};
 
@@ -528,6 +517,9 @@ mod tests {
                 ("gpu-paths", Seen::Pass, "16 x P2P/CUMEM".into()),
                 ("init-complete", Seen::Pass, format!("8 of 8 ranks in {took}")),
                 ("no-warnings", Seen::Pass, "none".into()),
+                ("no-errors", Seen::Fail, "7 lines".into()),
+                ("env-settings", Seen::Pass, "1 variable set".into()),
+                ("ranks-agree", Seen::Pass, "all that say so: 8".into()),
             ]
         );
         let b = model.bringup_of("x.log");
@@ -544,18 +536,18 @@ mod tests {
     #[test]
     fn sockets_between_nodes_are_looked_at_where_something_faster_is_up() {
         let mut model = recorded(include_bytes!("../../tests/fixtures/logs/twohosts.log"));
-        assert_eq!(row(&model, "network"), (Seen::Pass, "Socket".into()));
+        assert_eq!(row(&model, "network"), (Seen::Warn, "Socket between nodes".into()));
         assert_eq!(row(&model, "gpu-paths"), (Seen::Pass, "28 x P2P/CUMEM, 8 x NET/Socket".into()));
         port_is_up(&mut model, PortKind::Efa);
-        assert_eq!(row(&model, "network"), (Seen::Look, "Socket, and rdma0/1 is up".into()));
-        assert_eq!(row(&model, "net-plugin"), (Seen::Look, "none found, and an EFA port is up".into()));
+        assert_eq!(row(&model, "network"), (Seen::Fail, "NCCL uses TCP sockets although rdma0/1 is up".into()));
+        assert_eq!(row(&model, "net-plugin"), (Seen::Fail, "none found, and an EFA port is up".into()));
     }
 
     #[test]
     fn what_no_line_said_is_not_seen() {
         let mut model = recorded(include_bytes!("../../tests/fixtures/logs/ifname.log"));
         assert_eq!(row(&model, "socket-ifname"), (Seen::NotSeen, "NCCL_SOCKET_IFNAME=nope0".into()));
-        assert_eq!(row(&model, "no-warnings"), (Seen::Look, "1 line".into()));
+        assert_eq!(row(&model, "no-warnings"), (Seen::Warn, "1 line".into()));
         assert_eq!(row(&model, "network"), (Seen::NotSeen, String::new()));
         assert!(model.bringup_of("x.log").newest_warning.is_some_and(|p| p.text.contains("no socket interface found")));
         model = recorded(include_bytes!("../../tests/fixtures/logs/kill.log"));
@@ -578,7 +570,7 @@ mod tests {
         model.now = at(20);
         assert_eq!(row(&model, "init-complete"), (Seen::NotSeen, "1 of 2 ranks".into()));
         model.now = at(45);
-        assert_eq!(row(&model, "init-complete"), (Seen::Look, "1 of 2 ranks after 45 s".into()));
+        assert_eq!(row(&model, "init-complete"), (Seen::Fail, "initialisation finished on 1 of 2 ranks after 45 s: rank 1 began".into()));
         let mut stepping = told([START, &other]);
         tell(&mut stepping, at(40), 4, "step 5 | loss 2.5");
         assert_eq!(row(&stepping, "init-complete"), (Seen::NotSeen, "0 of 2 ranks".into()), "a COMPLETE line was lost");
@@ -592,8 +584,8 @@ mod tests {
     fn ranks_that_differ_are_looked_at() {
         let network = |name: &str| format!("vm:1:9 [0] NCCL INFO Using network {name}");
         let model = told([network("IB"), network("IB"), network("Socket")].iter().map(String::as_str));
-        assert_eq!(row(&model, "network"), (Seen::Look, "IB (2 lines), Socket (1 line)".into()));
-        let names: Vec<String> = (0..20).map(|i| network(&format!("N{i}"))).collect();
+        assert_eq!(row(&model, "network"), (Seen::Warn, "IB (2 lines), Socket (1 line)".into()));
+        let names: Vec<String> = (0..20).map(|i| network(&format!("Net{i}"))).collect();
         let b = told(names.iter().map(String::as_str)).bringup_of("x.log");
         assert_eq!((b.networks.said.len(), b.networks.others), (MAX_VALUES, 12));
     }

@@ -144,7 +144,7 @@ impl Comm {
 
     /// Operations of any kind launched by the rank that has launched most.
     pub fn operations(&self) -> u64 {
-        self.ranks.values().map(|r| r.counts.values().sum()).max().unwrap_or(0)
+        self.ranks.values().map(|r| r.counts.values().fold(0, |sum: u64, n| sum.saturating_add(*n))).max().unwrap_or(0)
     }
 }
 

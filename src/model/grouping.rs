@@ -12,7 +12,7 @@ use std::time::Duration;
 
 impl Model {
     /// Groups processes and files anew, if any came since the last time.
-    pub(super) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         if std::mem::take(&mut self.ungrouped) {
             self.regroup(self.now);
             self.reassign();

@@ -96,6 +96,10 @@ pub struct Progress {
     pub done_at: Option<Stamp>,
     /// Losses in a row that are not finite.
     pub bad_losses: u32,
+    /// Gradient norms in a row that are not finite.
+    pub bad_norms: u32,
+    /// Losses in a row that are exactly 0 and have no good gradient beside them, after one that was not 0.
+    pub zero_losses: u32,
     /// Steps that overflowed in fp16 and were left out.
     pub skipped_steps: u64,
     first_step: Option<(Stamp, u64)>,
@@ -104,6 +108,20 @@ pub struct Progress {
 }
 
 const MAX_PHASES: usize = 32;
+/// The first steps compile and connect.
+const WARM_UP: usize = 3;
+const LEAST_BEFORE: usize = 8;
+const LEAST_AFTER: usize = 10;
+const SLOWER: f64 = 1.4;
+
+/// A lasting change of the time that a step takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Slowdown {
+    /// Kept steps since it began.
+    pub steps: usize,
+    pub before_s: f64,
+    pub after_s: f64,
+}
 
 impl Default for Progress {
     fn default() -> Self {
@@ -129,6 +147,8 @@ impl Default for Progress {
             phases: VecDeque::new(),
             done_at: None,
             bad_losses: 0,
+            bad_norms: 0,
+            zero_losses: 0,
             skipped_steps: 0,
             first_step: None,
             told_step_time: false,
@@ -172,7 +192,13 @@ impl Progress {
                 self.throughput_trend.push(at, throughput);
             }
         }
+        if let Some(norm) = step.grad_norm {
+            self.bad_norms = if norm.is_finite() { 0 } else { self.bad_norms + 1 };
+        }
         if let Some(loss) = step.loss {
+            let learns = step.grad_norm.is_some_and(|norm| norm.is_finite() && norm != 0.0);
+            let was_not = self.zero_losses > 0 || self.loss.is_some_and(|before| before != 0.0);
+            self.zero_losses = if loss == 0.0 && !learns && was_not { self.zero_losses + 1 } else { 0 };
             self.loss = Some(loss);
             self.bad_losses = if loss.is_finite() { 0 } else { self.bad_losses + 1 };
             if !backlog {
@@ -276,6 +302,30 @@ impl Progress {
         let percentile = |p: usize| times.get((times.len().saturating_sub(1) * p + 50) / 100).copied();
         let median = percentile(50).filter(|m| *m > 0.0 && times.len() >= 10)?;
         Some((percentile(90)? - percentile(10)?) / median)
+    }
+
+    /// Since how many of the kept step times they have lasted longer, and from what to what, seconds: the one lasting change that
+    /// stands out from all others. `None` while steps vary more than they changed.
+    pub fn slowdown(&self) -> Option<Slowdown> {
+        let times: Vec<f64> = self.step_times.iter().map(|s| s.1).filter(|t| t.is_finite()).collect();
+        let sorted = |part: &[f64]| {
+            let mut part = part.to_vec();
+            part.sort_by(f64::total_cmp);
+            part
+        };
+        let at = |part: &[f64], percent: usize| part[(part.len() - 1) * percent / 100];
+        let candidates = (WARM_UP + LEAST_BEFORE..times.len().saturating_sub(LEAST_AFTER)).filter_map(|i| {
+            let (before, after) = (sorted(&times[WARM_UP..i]), sorted(&times[i..]));
+            // Nine of ten steps before it were faster than nine of ten behind it.
+            let apart = at(&after, 10) > at(&before, 90) * SLOWER;
+            let middle = (at(&before, 50) * at(&after, 50)).sqrt();
+            (apart && times[i - 1] < middle && times[i] > middle).then(|| Slowdown {
+                steps: times.len() - i,
+                before_s: at(&before, 50),
+                after_s: at(&after, 50),
+            })
+        });
+        candidates.max_by(|a, b| (a.after_s / a.before_s).total_cmp(&(b.after_s / b.before_s)).then(a.steps.cmp(&b.steps)))
     }
 
     /// Time left at the current pace.
@@ -393,6 +443,31 @@ mod tests {
             p.apply(at(s), &step(s as u64, 0.1), false);
         }
         assert_eq!(p.jitter(), Some(0.0), "only the last 50 count");
+    }
+
+    #[test]
+    fn a_lasting_change_is_told_from_jitter_pauses_and_warm_up() {
+        let of = |times: &[f64]| {
+            let mut p = Progress::default();
+            for (s, time) in times.iter().enumerate() {
+                p.apply(at(s as i64), &step(s as u64, *time), false);
+            }
+            p.slowdown()
+        };
+        let mut slow = vec![0.3, 0.1, 0.05];
+        slow.extend([0.012; 12]);
+        assert_eq!(of(&slow), None);
+        slow.extend([0.262; 30]);
+        let found = of(&slow).expect("a change");
+        assert_eq!((found.steps, (found.after_s / found.before_s).round()), (30, 22.0));
+        // A few slow steps, and as many again: no lasting change.
+        let mut pauses = vec![0.1; 100];
+        (40..45).chain(80..85).for_each(|i| pauses[i] = 3.0);
+        assert_eq!(of(&pauses), None);
+        let jitter: Vec<f64> = (0..200).map(|i| if i % 3 == 0 { 0.2 } else { 0.1 }).collect();
+        assert_eq!(of(&jitter), None);
+        let faster: Vec<f64> = (0..60).map(|i| if i < 30 { 0.2 } else { 0.1 }).collect();
+        assert_eq!(of(&faster), None);
     }
 
     #[test]

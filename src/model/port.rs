@@ -302,6 +302,7 @@ impl Netdev {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::{Body, Observation, SourceId};
 
     fn at(s: i64) -> Stamp {
         Stamp(s * 1_000_000_000)
@@ -313,6 +314,23 @@ mod tests {
             counters: counters.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect(),
             ..Default::default()
         }
+    }
+
+    /// What takes a time that grows with the square of the interfaces takes a minute here.
+    #[test]
+    fn very_many_interfaces_are_kept_in_time() {
+        let netdevs: Vec<_> = (0..50_000).map(|i| NetdevSample { name: format!("veth{i}"), ..NetdevSample::default() }).collect();
+        let seen = |netdevs: &[NetdevSample]| Observation {
+            at: at(1),
+            host: None,
+            from: SourceId::of("netdev"),
+            body: Body::Netdevs { netdevs: netdevs.to_vec() },
+        };
+        let mut model = crate::model::Model::default();
+        model.apply(&seen(&netdevs));
+        assert_eq!(model.netdevs.len(), 50_000);
+        model.apply(&seen(&netdevs[7..9]));
+        assert_eq!(model.netdevs.keys().collect::<Vec<_>>(), ["veth7", "veth8"]);
     }
 
     #[test]

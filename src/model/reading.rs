@@ -1,12 +1,13 @@
 //! What log lines change in the model.
 
-use super::bringup::Bringup;
+use super::bringup::{Bringup, Who};
 use super::job::{self, Job};
 use super::log::{self, Kept};
 use super::{MAX_COMMS, MAX_PROCESSES, Model, TextSeen};
 use crate::observe::log::Line;
 use crate::text::{TextEvent, What, clean, gate};
 use crate::time::Stamp;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 impl Model {
     /// Reads one log line and applies what it says. Each event is handed to `each` after it was applied, so that rules see the
@@ -50,7 +51,7 @@ impl Model {
         }
     }
 
-    pub(super) fn apply_events(
+    pub(crate) fn apply_events(
         &mut self,
         at: Stamp,
         file: u32,
@@ -66,7 +67,15 @@ impl Model {
             self.apply_event(at, file, event, rank, &job, backlog);
             let when = self.written_at(at, file, backlog);
             if let Some(log) = self.files.get_mut(&file) {
-                log.bringup.apply(&event.what, file, line, when, text);
+                let host = event.origin.host.as_ref().map(|name| {
+                    let mut hasher = DefaultHasher::new();
+                    name.hash(&mut hasher);
+                    hasher.finish()
+                });
+                let who = Who { file, rank: event.origin.rank, host, pid: event.origin.pid };
+                if log.bringup.apply(&event.what, who, line, when, text) {
+                    self.bringup_revision += 1;
+                }
             }
             each(self, &TextSeen { at, file, line, text, event, rank, job: job.clone(), backlog });
         }

@@ -17,5 +17,13 @@ pub const RULE: Rule = Rule {
 
 fn check(ctx: &TextContext, out: &mut Vec<Found>) {
     let What::CudaError { text } = &ctx.seen.event.what else { return };
-    out.push(ctx.first_of_its_kind(RULE.id, text, "dmesg -T | grep -i xid"));
+    if ctx.warned(text) {
+        return;
+    }
+    if ctx.signature().is_some() {
+        return;
+    }
+    let mut found = ctx.first_of_its_kind(RULE.id, text, "dmesg -T | grep -i xid");
+    ctx.sign(&mut found, text);
+    out.push(found);
 }

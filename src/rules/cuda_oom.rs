@@ -15,7 +15,18 @@ pub const RULE: Rule = Rule {
     check: Check::Text(check),
 };
 
+const NEXT: &str = "nvidia-smi --query-compute-apps=pid,used_memory --format=csv";
+
 fn check(ctx: &TextContext, out: &mut Vec<Found>) {
     let What::CudaOom { text, .. } = &ctx.seen.event.what else { return };
-    out.push(ctx.first_of_its_kind(RULE.id, text, "nvidia-smi --query-compute-apps=pid,used_memory --format=csv"));
+    if ctx.warned(text) {
+        return;
+    }
+    let mut found = ctx.first_of_its_kind(RULE.id, text, "");
+    ctx.sign(&mut found, text);
+    // While the job runs the first question is who holds the memory.
+    if !ctx.model.processes.is_empty() || found.next.is_none() {
+        found.next = Some(NEXT.into());
+    }
+    out.push(found);
 }

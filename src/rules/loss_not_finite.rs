@@ -2,7 +2,8 @@
 
 use super::{Check, Implies, ONCE, Rule, TextContext};
 use crate::findings::{Confidence, Found, Severity};
-use crate::text::What;
+use crate::model::log::Progress;
+use crate::text::{Step, What};
 
 pub const RULE: Rule = Rule {
     id: "loss-not-finite",
@@ -17,6 +18,33 @@ pub const RULE: Rule = Rule {
     check: Check::Text(check),
 };
 
+/// A single one is how fp16 looks for its scale.
+const LEAST_ZEROS: u32 = 3;
+const LEAST_NORMS: u32 = 10;
+
+/// The loss can be read, but nothing is learnt: it fell to exactly 0, or the gradients are NaN.
+fn worthless(ctx: &TextContext, step: &Step, progress: &Progress, out: &mut Vec<Found>) {
+    let zero = step.loss == Some(0.0) && progress.zero_losses >= LEAST_ZEROS;
+    if !zero && progress.bad_norms < LEAST_NORMS {
+        return;
+    }
+    let what = match (zero, progress.bad_norms > 0) {
+        (true, true) => "the loss is exactly 0 and the gradient norm is not finite",
+        (true, false) => "the loss is exactly 0",
+        (false, _) => "the gradient norm is not finite",
+    };
+    let at = step.step.or(progress.step).map_or(String::new(), |s| format!(" at step {s}"));
+    let mut found = ctx.found("gradients", format!("{what}{at}, again and again"));
+    found.ranks.clear();
+    found.gpus.clear();
+    found.severity = Some(Severity::Warning);
+    found.confidence = Confidence::Likely;
+    found.why = "the progress lines say so: the run goes on, but it learns nothing".into();
+    found.next =
+        Some("stop the run and go back to a checkpoint before it; train in bf16, lower the learning rate, look at the data".into());
+    out.push(found);
+}
+
 fn check(ctx: &TextContext, out: &mut Vec<Found>) {
     let What::Step(step) = &ctx.seen.event.what else { return };
     let Some(progress) = ctx.model.files.get(&ctx.seen.file).map(|f| &f.progress) else { return };
@@ -24,7 +52,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Found>) {
         Some(loss) if loss.is_nan() => ("NaN", 1),
         Some(loss) if loss.is_infinite() => ("infinite", 2),
         None if step.loss_missing => ("left out of the line, as Megatron does with NaN", 2),
-        _ => return,
+        _ => return worthless(ctx, step, progress, out),
     };
     if progress.bad_losses < least {
         return;

@@ -7,7 +7,7 @@ use crate::text::What;
 pub const RULE: Rule = Rule {
     id: "nccl-warn",
     severity: Severity::Warning,
-    title: "NCCL printed a WARN that no other rule explains",
+    title: "NCCL printed a WARN that no other rule stands for",
     how: "A line of level WARN in any of NCCL's forms; lines that differ only in numbers and addresses are counted as one",
     advice: "The first WARN in time is usually the cause; \"connection closed by remote peer\" and proxy warnings that follow it are consequences",
     life: ONCE,
@@ -17,6 +17,9 @@ pub const RULE: Rule = Rule {
 
 fn check(ctx: &TextContext, out: &mut Vec<Found>) {
     let What::NcclWarn { site, text } = &ctx.seen.event.what else { return };
+    if ctx.signature().is_some() {
+        return;
+    }
     let mut found = ctx.found(shape(text), crate::text::clean::clip(text, 200).into_owned());
     found.confidence = Confidence::Certain;
     found.why = site
@@ -29,7 +32,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Found>) {
 }
 
 /// The text without what differs from rank to rank: numbers, addresses, pointers.
-fn shape(text: &str) -> String {
+pub fn shape(text: &str) -> String {
     let mut shape = String::with_capacity(text.len().min(200));
     let mut digits = false;
     for c in text.chars().take(200) {

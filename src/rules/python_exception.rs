@@ -18,8 +18,10 @@ pub const RULE: Rule = Rule {
 
 fn check(ctx: &TextContext, out: &mut Vec<Found>) {
     let What::Exception(exception) = &ctx.seen.event.what else { return };
-    // ChildFailedError and its like only repeat what is known.
-    if exception.victim && (ctx.follows_a_root(RULE.id) || exited_first(ctx)) {
+    if ctx.signature().is_some() {
+        return;
+    }
+    if ctx.repeats(exception) {
         return;
     }
     let who = ctx.seen.rank.map_or(String::new(), |r| format!("{}: ", rank_words(&[r])));
@@ -27,17 +29,18 @@ fn check(ctx: &TextContext, out: &mut Vec<Found>) {
     let subject = if exception.victim { "victim" } else { "first" };
     let mut found = ctx.found(
         subject,
-        format!("{who}{}", if message.is_empty() { exception.class.clone() } else { format!("{}: {message}", exception.class) }),
+        match super::nccl_words(&super::exception_words(exception)) {
+            Some(words) => format!("{who}{words}"),
+            None if message.is_empty() => format!("{who}{}", exception.class),
+            None => format!("{who}{}: {message}", exception.class),
+        },
     );
     found.confidence = Confidence::Certain;
     found.why = exception.place.as_ref().map_or("a traceback in the log".into(), |place| format!("raised at {place}"));
     found.next = exception.place.as_ref().map(|place| format!("look at {place}"));
-    if exception.victim || ctx.follows_a_root(RULE.id) || exited_first(ctx) {
+    ctx.sign(&mut found, &super::exception_words(exception));
+    if exception.victim || ctx.follows_a_root(RULE.id) || ctx.exited_first() {
         found.role = Role::Cascade;
     }
     out.push(found);
-}
-
-fn exited_first(ctx: &TextContext) -> bool {
-    ctx.ledger.is_open("rank-exited", Some(&ctx.seen.job))
 }

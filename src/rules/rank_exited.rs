@@ -23,7 +23,7 @@ const SIGTERM: i32 = 15;
 
 /// Exit codes as torchrun prints them: negative is a signal, 128 + n the same through a shell.
 pub fn exit_words(code: i32) -> String {
-    let signal = if code < 0 { Some(-code) } else { (129..=159).contains(&code).then(|| code - 128) };
+    let signal = if code < 0 { Some(code.unsigned_abs()) } else { (129..=159).contains(&code).then(|| code.unsigned_abs() - 128) };
     match signal {
         Some(n) => {
             let name = match n {
@@ -51,23 +51,27 @@ fn on_text(ctx: &TextContext, out: &mut Vec<Found>) {
             let by_pid = job.and_then(|j| j.rank_of(*pid));
             // On one node the local rank is the rank.
             let one_node = job.is_none_or(|j| j.world_size == j.local_world_size);
-            (*exit_code, Some(*pid), by_pid.or(one_node.then_some(*local_rank)))
+            (Some(*exit_code), Some(*pid), by_pid.or(one_node.then_some(*local_rank)))
         }
-        What::WorkerFailure(f) if f.root => (f.exit_code.unwrap_or(1), f.pid, f.rank),
+        What::WorkerFailure(f) if f.root => (f.exit_code, f.pid, f.rank),
         _ => return,
     };
     let who = rank.map_or_else(|| pid.map_or("a rank".to_owned(), |p| format!("pid {p}")), |r| format!("rank {r}"));
     let pid_words = pid.map_or(String::new(), |p| format!(" (pid {p})"));
-    let mut found = ctx.found(who.clone(), format!("{who}{pid_words} ended: {}", exit_words(code)));
+    // Of several nodes the local rank is another one than the rank.
+    let of_node = matches!(ctx.seen.event.what, What::WorkerFailed { .. })
+        && ctx.model.jobs.get(&ctx.seen.job).is_none_or(|job| job.world_size.is_none() && pid.is_none_or(|pid| job.rank_of(pid).is_none()));
+    let words = if of_node { format!("local {who}") } else { who.clone() };
+    let mut found = ctx.found(who.clone(), format!("{words}{pid_words} ended: {}", code.map_or("with an error".into(), exit_words)));
     found.ranks = rank.into_iter().collect();
     found.gpus = rank.and_then(|r| ctx.gpu_of_rank(r)).into_iter().collect();
     found.confidence = Confidence::Certain;
     found.why = "the launcher reports it as the first to fail".into();
     found.next = Some(match code {
-        -9 | 137 => "dmesg -T | grep -i -e 'killed process' -e oom".into(),
+        Some(-9 | 137) => "dmesg -T | grep -i -e 'killed process' -e oom".into(),
         _ => format!("read the log above the failure for {who}"),
     });
-    let taken_down = code == -SIGTERM || code == 128 + SIGTERM;
+    let taken_down = code.is_some_and(|c| c == -SIGTERM || c == 128 + SIGTERM);
     if ctx.follows_a_root(RULE.id) || taken_down {
         found.role = Role::Cascade;
     }
@@ -118,5 +122,6 @@ mod tests {
         assert_eq!(exit_words(-9), "killed by signal 9 (SIGKILL)");
         assert_eq!(exit_words(137), "killed by signal 9 (SIGKILL)");
         assert_eq!(exit_words(1), "exit code 1");
+        assert_eq!(exit_words(i32::MIN), "killed by signal 2147483648");
     }
 }

@@ -62,13 +62,17 @@ fn job(session: &Session, job: &Job, zone: Zone) -> Value {
         "world_size": job.world_size,
         "ranks": ranks,
         "logs": logs,
-        "training": model.progress_of(&job.id).filter(|p| !p.is_empty()).map(|p| training(p, zone)),
+        "training": model.progress_of(&job.id).filter(|p| !p.is_empty()).map(|p| {
+            let mut fields = training(p);
+            fields.insert("last_progress_at".into(), json!(p.last_step_at.map(|at| zone.rfc3339(at))));
+            fields
+        }),
     })
 }
 
-fn training(progress: &Progress, zone: Zone) -> Value {
-    // JSON has no NaN: a loss that is not finite is told by its finding and by null here.
-    json!({
+/// How far training came. JSON has no NaN: a loss that is not finite is told by its finding and by null here.
+pub fn training(progress: &Progress) -> Map<String, Value> {
+    let fields = json!({
         "dialect": progress.dialect.as_str(),
         "step": progress.step,
         "total_steps": progress.total_steps,
@@ -77,8 +81,11 @@ fn training(progress: &Progress, zone: Zone) -> Value {
         "step_time_s": progress.step_time_s,
         "throughput": progress.throughput,
         "throughput_unit": progress.throughput_unit,
-        "last_progress_at": progress.last_step_at.map(|at| zone.rfc3339(at)),
-    })
+    });
+    match fields {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
 }
 
 fn gpu(model: &Model, gpu: &Gpu) -> Value {

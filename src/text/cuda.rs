@@ -1,6 +1,8 @@
 //! CUDA failures in any program's words. Leaves PyTorch's advice around them ("Compile with …") alone.
 
 use super::{Origin, TextEvent, What, clean};
+use aho_corasick::AhoCorasick;
+use std::sync::LazyLock;
 
 /// Texts are cut here: the useful part of an out-of-memory message is its first half.
 const MAX_TEXT: usize = 600;
@@ -13,6 +15,20 @@ pub fn read(text: &str, origin: &Origin, out: &mut Vec<TextEvent>) {
 
 /// The CUDA failure that `text` tells of.
 pub fn find(text: &str) -> Option<What> {
+    const WORDS: &[&str] = &[
+        "CUDA error: ",
+        "CUBLAS_STATUS_",
+        "cuDNN error: ",
+        "CUDNN_STATUS_",
+        "Cuda failure ",
+        "CUDA_ERROR_",
+        "CUDA out of memory.",
+        "cudaErrorMem",
+    ];
+    static ANY: LazyLock<AhoCorasick> = LazyLock::new(|| super::torch::words(WORDS));
+    if !ANY.is_match(text) {
+        return None;
+    }
     if let Some(at) = out_of_memory(text) {
         return Some(What::CudaOom { text: shorten(&text[at..]), tried_bytes: tried_bytes(text) });
     }

@@ -30,7 +30,41 @@ pub fn peel(line: &str) -> Peeled<'_> {
             None => break,
         }
     }
+    if p.rest.ends_with([']', ')', 'm']) {
+        p.rest = without_repeats(p.rest);
+    }
+    if p.rest.ends_with("]:") {
+        p.rest = without_next_prefix(p.rest);
+    }
     p
+}
+
+/// Without Ray's ` [repeated 7x across cluster]` at the end.
+fn without_repeats(s: &str) -> &str {
+    let Some(at) = s.rfind(" [repeated ").filter(|at| s.len() - at < 200) else { return s };
+    let digits = s[at + 11..].bytes().take_while(u8::is_ascii_digit).count();
+    if digits == 0 || !s[at + 11 + digits..].starts_with("x across cluster]") {
+        return s;
+    }
+    let text = s[..at].trim_end();
+    // What is left of a colour.
+    text.strip_suffix("[32m").map_or(text, str::trim_end)
+}
+
+/// Without the `[trainer0|0]:` of an empty record that is glued to the end.
+fn without_next_prefix(s: &str) -> &str {
+    match s.rfind('[') {
+        Some(at) if at > 0 && torchx(&s[at + 1..s.len() - 2]).is_some() => s[..at].trim_end(),
+        _ => s,
+    }
+}
+
+/// The local rank in `trainer0|0`, the inner part of TorchX's prefix.
+fn torchx(inner: &str) -> Option<u32> {
+    let (role, local) = inner.split_once('|')?;
+    let is_role = role.starts_with(|c: char| c.is_ascii_alphabetic()) && role.ends_with(|c: char| c.is_ascii_digit());
+    (is_role && role.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))).then_some(())?;
+    number(local)
 }
 
 /// Cuts a physical line where another record starts in it: bars and other ranks' lines are glued together without a line end.
@@ -40,6 +74,8 @@ pub fn records(line: &str) -> Vec<&str> {
             r"(?x)
             (?:\[rank[0-9]+\]:\x20?)? \[[IWEFV] (?: [0-9]{3,4}\x20[0-9]{2}:[0-9]{2}:[0-9]{2}\. | \x20[A-Za-z_]+\.[a-z]+:[0-9]+\]\x20 )
             | \[rank[0-9]+\]:
+            | (?:WARNING|ERROR):torch\.[A-Za-z_.]+:
+            | \[[0-9]{4}-[0-9]{2}-[0-9]{2}\x20[0-9]{2}:[0-9]{2}:[0-9]{2},[0-9]{3}\]\x20\[(?:INFO|WARNING|ERROR)\]
             | [IWEF][0-9]{4}\x20[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}\x20[0-9]+\x20[A-Za-z_/.]+:[0-9]+\]
             ",
         )
@@ -63,12 +99,13 @@ fn one<'a>(s: &'a str, p: &mut Peeled<'_>, turn: usize) -> Option<&'a str> {
     match s.as_bytes().first()? {
         b'[' => bracket(s, p),
         b'(' => ray(s, p),
-        b'0'..=b'9' => stamped(s, p).or_else(|| task(s, p)).or_else(|| host(s, p)),
+        b'0'..=b'9' => stamped(s, p).or_else(|| zap(s)).or_else(|| task(s, p)).or_else(|| host(s, p)),
         b' ' if turn == 0 => padded(s, p),
         b'|' if p.origin.written.is_some() => s.strip_prefix("| "),
+        c if c.is_ascii_lowercase() && p.origin.written.is_some() && p.origin.host.is_none() => syslog(s, p).or_else(|| host(s, p)),
         b'-' if p.origin.written.is_some() => logger(s),
-        c if c.is_ascii_uppercase() => glog(s, p).or_else(|| mpi_time(s, p)),
-        c if c.is_ascii_lowercase() => host(s, p),
+        c if c.is_ascii_uppercase() => glog(s, p).or_else(|| mpi_time(s, p)).or_else(|| journal(s, p)),
+        c if c.is_ascii_lowercase() => host(s, p).or_else(|| stern(s, p)).or_else(|| replica(s, p)),
         _ => None,
     }
 }
@@ -90,10 +127,27 @@ fn set_time(p: &mut Peeled<'_>, w: Written) {
 }
 
 fn bracket<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
+    // A colour whose escape was lost: `[0m `.
+    let colour = s[1..].bytes().take_while(|b| b.is_ascii_digit() || *b == b';').count();
+    if (1..=8).contains(&colour) && s.as_bytes().get(1 + colour) == Some(&b'm') {
+        return Some(skip_space(&s[2 + colour..]));
+    }
     let end = memchr::memchr(b']', s.as_bytes().get(..s.len().min(300))?)?;
     let inner = &s[1..end];
     let after = &s[end + 1..];
+    // The kernel's clock: `[ 1843.308148] `
+    if let Some((seconds, micros)) = inner.trim_start().split_once('.')
+        && micros.len() == 6
+        && number(micros).is_some()
+        && number(seconds).is_some()
+    {
+        return Some(skip_space(after));
+    }
     if let Some(rest) = after.strip_prefix(':') {
+        if let Some(local) = torchx(inner) {
+            p.origin.local_rank = Some(local);
+            return Some(skip_space(rest));
+        }
         let digits = inner.bytes().rev().take_while(u8::is_ascii_digit).count();
         let (name, n) = inner.split_at(inner.len() - digits);
         let n = number(n)?;
@@ -103,14 +157,14 @@ fn bracket<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
                 Some(skip_space(rest))
             }
             // torchrun --tee: role name and local rank, no space behind it.
-            _ if !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-')) => {
+            _ if !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.')) => {
                 p.origin.local_rank = Some(n);
                 Some(rest)
             }
             _ => None,
         };
     }
-    if let Some((rank, rest)) = mpi_tag(inner, after) {
+    if let Some((rank, rest)) = mpi_tag(inner, after, p) {
         p.origin.rank = Some(rank);
         return Some(rest);
     }
@@ -130,9 +184,12 @@ fn bracket<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
         p.origin.host = Some(pod.split('/').next()?.to_string());
         return Some(skip_space(after));
     }
-    if let Some((w, _)) = stamp::iso(inner).filter(|(_, n)| *n == inner.len()) {
+    if let Some((w, _)) = stamp::iso(inner).or_else(|| stamp::ctime(inner)).filter(|(_, n)| *n == inner.len()) {
         set_time(p, w);
-        return Some(skip_space(after));
+        let rest = skip_space(after);
+        // Determined: `[<time>] <container> || text`.
+        let container = |id: &str| (4..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        return Some(rest.split_once(" ||").filter(|(id, _)| container(id)).map_or(rest, |(_, t)| skip_space(t)));
     }
     if let Some(tail) = inner.strip_prefix("NeMo ") {
         if let Some((w, _)) = tail.get(2..).and_then(stamp::iso) {
@@ -148,10 +205,20 @@ fn bracket<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     Some(skip_space(after))
 }
 
-/// `[1,12]<stdout>:`: job and rank.
-fn mpi_tag<'a>(inner: &str, after: &'a str) -> Option<(u32, &'a str)> {
+/// `[1,12]<stdout>:`: job and rank. Open MPI 5 writes `[prterun-host-1@1,12]<stdout>: `, SageMaker `[1,mpirank:12,algo-2]<stdout>:`.
+fn mpi_tag<'a>(inner: &str, after: &'a str, p: &mut Peeled<'_>) -> Option<(u32, &'a str)> {
     let (job, rank) = inner.split_once(',')?;
-    let rest = after.strip_prefix("<stdout>:").or_else(|| after.strip_prefix("<stderr>:"))?;
+    let rest = ["<stdout>:", "<stderr>:", "<stddiag>:"].iter().find_map(|t| after.strip_prefix(t))?;
+    if let Some((rank, host)) = rank.strip_prefix("mpirank:").and_then(|t| t.split_once(',')) {
+        number(job)?;
+        let rank = number(rank)?;
+        p.origin.host = Some(host.to_string());
+        return Some((rank, rest));
+    }
+    if let Some((_, no)) = job.rsplit_once('@') {
+        number(no)?;
+        return Some((number(rank)?, skip_space(rest)));
+    }
     number(job)?;
     Some((number(rank)?, rest))
 }
@@ -203,6 +270,10 @@ fn ray<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     let end = memchr::memchr(b')', s.as_bytes().get(..s.len().min(200))?)?;
     let inner = &s[1..end];
     let tail = inner.strip_prefix("pid=").or_else(|| inner.split_once(" pid=").map(|(_, t)| t))?;
+    // vLLM: `(VllmWorker rank=3 pid=2301)`
+    if let Some(rank) = inner.split_once(" rank=").and_then(|(_, t)| number(t.split([' ', ',']).next()?)) {
+        set(&mut p.origin.rank, rank);
+    }
     let digits = tail.bytes().take_while(u8::is_ascii_digit).count();
     p.origin.pid = Some(number(&tail[..digits])?);
     if let Some(ip) = tail[digits..].strip_prefix(", ip=") {
@@ -215,11 +286,23 @@ fn ray<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
 fn stamped<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     let (w, n) = stamp::iso(s).or_else(|| stamp::american(s))?;
     let rest = &s[n..];
+    // A log shipper may put a colon between it and the launcher's prefix.
+    let rest = rest.strip_prefix(':').filter(|r| r.starts_with(" [")).unwrap_or(rest);
     if !rest.is_empty() && !rest.starts_with([' ', '[']) {
         return None;
     }
     set_time(p, w);
     Some(skip_space(rest))
+}
+
+/// Kubernetes operators: `1.7e+09 DEBUG events text`.
+fn zap(s: &str) -> Option<&str> {
+    let mut words = s.splitn(4, [' ', '\t']);
+    let at = words.next().filter(|t| t.ends_with("e+09"))?;
+    at.parse::<f64>().ok()?;
+    words.next().filter(|level| matches!(*level, "DEBUG" | "INFO" | "WARN" | "ERROR"))?;
+    words.next()?;
+    words.next()
 }
 
 /// `- root - INFO - `, `- INFO - __main__ - `
@@ -244,7 +327,15 @@ fn padded<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     let inner = s.trim_start_matches(' ');
     if let Some(tail) = inner.strip_prefix("| ") {
         let (w, n) = stamp::iso(tail)?;
-        let rest = tail[n..].strip_prefix(" | ")?;
+        let rest = match tail[n..].strip_prefix(" | ") {
+            Some(rest) => rest,
+            // CloudWatch's table may hold the text twice: `  | <time>text | text`.
+            None => {
+                let both = tail[n..].trim_end();
+                let (once, again) = (both.get(..both.len().checked_sub(3)? / 2)?, both.get(both.len().div_ceil(2) + 1..)?);
+                (once == again && both[once.len()..].starts_with(" | ")).then_some(again)?
+            }
+        };
         set_time(p, w);
         return Some(rest);
     }
@@ -270,20 +361,69 @@ fn mpi_time<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
 fn host<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     let n = s.bytes().take(64).take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.')).count();
     let (name, after) = s.split_at(n);
-    let rest =
-        after.strip_prefix(": ").or_else(|| after.strip_prefix(" | ")).or_else(|| after.strip_prefix(':').filter(|r| r.is_empty()))?;
+    let rest = after.strip_prefix(": ").or_else(|| column(after)).or_else(|| after.strip_prefix(':').filter(|r| r.is_empty()))?;
     let digit = name.bytes().any(|b| b.is_ascii_digit());
     let joint = name.bytes().any(|b| matches!(b, b'-' | b'.'));
     let lower = !name.bytes().any(|b| b.is_ascii_uppercase());
     let address = name.split('.').count() == 4 && name.split('.').all(|part| part.parse::<u8>().is_ok());
     let float = name.parse::<f64>().is_ok();
-    let word = ["epoch", "step", "iter", "rank", "layer", "loss", "phase", "stage", "torch", "python", "cuda", "gpu"];
+    let word = ["epoch", "step", "iter", "rank", "layer", "loss", "phase", "stage", "torch", "python", "cuda", "gpu", "nvidia-"];
     if !(address || digit && joint && lower && !float && name.starts_with(|c: char| c.is_ascii_lowercase()))
         || word.iter().any(|w| name.starts_with(w))
     {
         return None;
     }
     p.origin.host = Some(name.to_string());
+    Some(rest)
+}
+
+/// `worker-1  | ` of docker compose, which makes all names equally wide.
+fn column(after: &str) -> Option<&str> {
+    let rest = after.trim_start_matches(' ');
+    rest.strip_prefix("| ").filter(|_| (1..=32).contains(&(after.len() - rest.len())))
+}
+
+/// `trainer/0 [1]:` of TorchX: role, replica and local rank.
+fn replica<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
+    let (place, tail) = s.split_once(" [")?;
+    let (role, no) = place.split_once('/')?;
+    (role.len() <= 32 && role.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))).then_some(())?;
+    number(no)?;
+    let (local, rest) = tail.split_once("]:")?;
+    p.origin.local_rank = Some(number(local)?);
+    Some(skip_space(rest))
+}
+
+/// `trainer-0 pytorch ` of stern: a pod and its container. Two words are no proof, so only usual names are taken.
+fn stern<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
+    let (pod, tail) = s.split_once(' ')?;
+    let (container, rest) = tail.split_once(' ')?;
+    let usual = matches!(container, "pytorch" | "trainer" | "worker" | "main" | "master" | "launcher" | "node" | "mpi" | "app");
+    let number = pod.rsplit_once('-').is_some_and(|(_, n)| !n.is_empty() && n.len() <= 5 && n.bytes().any(|b| b.is_ascii_digit()));
+    let name = pod.len() <= 253 && pod.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.'));
+    (usual && number && name).then_some(())?;
+    p.origin.host = Some(pod.to_string());
+    Some(rest)
+}
+
+/// `Nov 21 00:05:26 node-01 python[1234]: `
+fn journal<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
+    let (w, n) = stamp::syslog(s)?;
+    let rest = syslog(s[n..].strip_prefix(' ')?, p)?;
+    set_time(p, w);
+    Some(rest)
+}
+
+/// `node-01 python[1234]: `, behind a time. The process may be the one that collects the output of containers.
+fn syslog<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
+    let (host, tail) = s.split_once(' ')?;
+    let (program, rest) = tail.split_once("]: ")?;
+    let (name, pid) = program.split_once('[')?;
+    number(pid)?;
+    let word =
+        |w: &str| !w.is_empty() && w.len() <= 64 && w.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'/'));
+    (word(host) && word(name)).then_some(())?;
+    p.origin.host = Some(host.to_string());
     Some(rest)
 }
 
@@ -334,6 +474,7 @@ mod tests {
             ("worker-1: text", "host=worker-1 |text"),
             ("host-0: host-0: text", "host=host-0 |text"),
             ("worker-1 | text", "host=worker-1 |text"),
+            ("nvidia-nvswitch3: SXid (PCI)", "|nvidia-nvswitch3: SXid (PCI)"),
             ("[rank: 2] text", "rank=2 |text"),
             ("[RANK 3] text", "rank=3 |text"),
             ("(RayWorkerWrapper pid=248, ip=10.0.3.8) text", "pid=248 host=10.0.3.8 |text"),
@@ -347,6 +488,32 @@ mod tests {
             ("[rank0]:[titan] 2026-06-16 22:30:50,322 - root - INFO - step: 2", "rank=0 at=6-16 22:30:50 |step: 2"),
             ("[NeMo I 2026-05-01 12:00:00 exp_manager:396] text", "at=5-1 12:0:0 |text"),
             ("[default0]:[rank4]: text", "rank=4 local=0 |text"),
+            ("[my_role.v2-7]:text", "local=7 |text"),
+            ("[1,3]<stddiag>:text", "rank=3 |text"),
+            ("[prterun-node01-4711@1,3]<stdout>: text", "rank=3 |text"),
+            ("[1,mpirank:5,algo-2]<stdout>:text", "rank=5 host=algo-2 |text"),
+            ("(WorkerDict pid=90) text [repeated 7x across cluster]", "pid=90 |text"),
+            ("(pid=90)[0m text[32m [repeated 31x across cluster][0m", "pid=90 |text"),
+            ("(main_task pid=9) text [repeated 2x across cluster] (Ray deduplicates logs by default.)", "pid=9 |text"),
+            ("(VllmWorker rank=3 pid=2301) text", "rank=3 pid=2301 |text"),
+            ("worker-1     | text", "host=worker-1 |text"),
+            ("algo-1-abc12  | text", "host=algo-1-abc12 |text"),
+            ("llama-worker-0 pytorch text", "host=llama-worker-0 |text"),
+            ("Nov 21 00:05:26 node-01 python3[1234]: text", "host=node-01 at=11-21 0:5:26 |text"),
+            ("Nov  1 00:05:26 gpu2 dockerd[1]: [rank3]: text", "rank=3 host=gpu2 at=11-1 0:5:26 |text"),
+            ("2026-11-21T00:05:26+0000 gpu2 srun[88]: 3: text", "rank=3 host=gpu2 at=11-21 0:5:26 |text"),
+            ("2024-12-04T07:19:43.480Z", "at=12-4 7:19:43 |"),
+            ("[worker2|6]:text", "local=6 |text"),
+            ("1.812345678e+09 INFO events text of it", "|text of it"),
+            ("[worker2|6]: 3%|| 4/9 [00:01<00:02][worker2|6]:", "local=6 |3%|| 4/9 [00:01<00:02]"),
+            ("[0m node-3:71:72 [0] NCCL INFO x", "|node-3:71:72 [0] NCCL INFO x"),
+            ("[1;36m(Worker pid=7) text", "pid=7 |text"),
+            ("worker/3 [5]:[W socket.cpp:558] text", "local=5 |text"),
+            ("[  812.004711] NVRM: text", "|NVRM: text"),
+            ("[Tue Nov 18 04:05:06 2026] NVRM: text", "at=11-18 4:5:6 |NVRM: text"),
+            ("[2026-02-03T04:05:06.123456Z] 0a1b2c3d || text", "at=2-3 4:5:6 |text"),
+            ("2026-02-03T04:05:06.123Z: [1,9]<stdout>:text", "rank=9 at=2-3 4:5:6 |text"),
+            ("  | 2026-02-03T04:05:06.123-07:00twice | twice", "at=2-3 4:5:6 |twice"),
             ("2026-05-16T16:39:51.208Z [1,3]<stdout>:[rank3]: text", "rank=3 at=5-16 16:39:51 |text"),
         ] {
             assert_eq!(show(line), want, "{line}");
@@ -371,6 +538,10 @@ mod tests {
             "[",
             "[0] NCCL INFO torn",
             "step-100: loss",
+            "gpt-2 model loaded",
+            "May be 00:05",
+            "text [repeated twice]",
+            "[1,2] text",
         ] {
             assert_eq!(show(line), format!("|{line}"));
         }
@@ -391,6 +562,8 @@ mod tests {
         assert_eq!(records("[default0]:[rank0]:[E1206 18:44:12.71 a.cpp:6] x").len(), 1);
         assert_eq!(records("[rank1]: Trace[rank2]: Trace"), ["[rank1]: Trace", "[rank2]: Trace"]);
         assert_eq!(records("text[rank0]:[W1121 00:03:18.105 reducer.cpp:1502] W[rank3]:[W1121 00:03:18.105 r.cpp:1] V").len(), 3);
+        assert_eq!(records("  9%|▉ | 4/40 [0:22<1:02, 2.80s/it]WARNING:torch.distributed.run:x").len(), 2);
+        assert_eq!(records("9/40 [0:22<1:02, 3.33s/it][2026-11-02 06:07:16,494] [INFO] [logging.py:69:log_dist] x").len(), 2);
         assert_eq!(records(""), [""]);
     }
 }

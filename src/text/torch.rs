@@ -6,6 +6,7 @@ mod watchdog;
 
 use super::prefix::Peeled;
 use super::{Origin, TextEvent, What};
+use aho_corasick::{AhoCorasick, MatchKind};
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -31,7 +32,9 @@ impl State {
     /// Reads one record. `true`: it belongs to PyTorch, nobody else needs to look at it.
     pub fn read(&mut self, p: &Peeled<'_>, out: &mut Vec<TextEvent>) -> bool {
         let from = out.len();
-        let taken = self.tables.read(p, out) || self.tracebacks.read(p, out) || self.launcher(p, out) || {
+        // Within a record of several lines, every line comes here.
+        let is_blank = p.rest.trim_ascii().is_empty();
+        let taken = self.tables.read(p, out) || self.tracebacks.read(p, out) || is_blank || self.launcher(p, out) || {
             watchdog::read(p, &mut self.watchdog, out);
             super::cuda::read(p.rest, &watchdog::origin_of(p), out);
             p.cpp
@@ -121,6 +124,11 @@ impl Told {
 
 fn emit(out: &mut Vec<TextEvent>, origin: &Origin, what: What) {
     out.push(TextEvent { origin: origin.clone(), what, said_at: None });
+}
+
+/// Whether a text has one of some words. Most lines have none: asking for them all at once is cheap, one by one is not.
+pub(super) fn words(words: &[&str]) -> AhoCorasick {
+    AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(words).expect("words")
 }
 
 /// The unsigned number at the start of `text`.

@@ -152,9 +152,23 @@ pub fn glog(text: &str) -> Option<(Written, usize)> {
     Some((w, walk.at))
 }
 
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// `Nov  2 15:04:05`, as syslog and journalctl stamp.
+pub fn syslog(text: &str) -> Option<(Written, usize)> {
+    let month = MONTHS.iter().position(|m| text.get(..3) == Some(m))? as u32 + 1;
+    let mut walk = Walk { bytes: text.as_bytes(), at: 3 };
+    let mut w = blank();
+    walk.eat(b" ")?;
+    let day = if walk.eat(b" ").is_some() { walk.digits(1)? } else { walk.digits(2)? };
+    walk.date(&mut w, month, day)?;
+    walk.eat(b" ")?;
+    walk.clock(&mut w)?;
+    Some((w, walk.at))
+}
+
 /// `Mon Jan  2 15:04:05 2026`, as Open MPI stamps.
 pub fn ctime(text: &str) -> Option<(Written, usize)> {
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let day_name = text.get(..4)?;
     if !["Mon ", "Tue ", "Wed ", "Thu ", "Fri ", "Sat ", "Sun "].contains(&day_name) {
         return None;

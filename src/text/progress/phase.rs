@@ -1,7 +1,7 @@
 //! Named pauses and the end: checkpoints, evaluations, compilation, data loading, "done". The words that trainers print, not any that
 //! mean the same.
 
-use super::phase_event;
+use super::{Line, phase_event, scan};
 use crate::text::{Phase, What};
 use regex::bytes::{Regex, RegexBuilder};
 use std::sync::LazyLock;
@@ -11,16 +11,16 @@ use std::sync::LazyLock;
 const PHASES: &[(Phase, bool, &str)] = &[
     (Phase::Checkpoint, true, r"\bcheckpoint \S{1,80} is about to be saved"),
     (Phase::Checkpoint, false, r"\bfinished saving (?:the )?checkpoint|\bsuccessfully saved checkpoint|\bcheckpoint (?:was |has been |successfully )?saved\b|^\W*saved (?:the |model |full |latest |sharded |distributed )*checkpoint\b|\bcheckpoint \S{1,80} is ready now|\bcheckpoint(?:ing)? (?:done|finished|complete)|\bsave-checkpoint \.*:"),
-    (Phase::Checkpoint, true, r"\b(?:saving|writing|storing) (?:the |a |model |full |latest |final |best |sharded |distributed )*checkpoint|\bsaving model to \S+ckpt|, saving model to '|^\W*\[?torch\]? saving \S+\.pt\b"),
-    (Phase::Evaluation, false, r"\b(?:evaluation|validation) (?:done|finished|complete|ended|took)|\bvalidation loss at iteration|^\W*validate step: +[0-9]|^\W*step [0-9]+: train loss [0-9.a-z]+, val loss"),
-    (Phase::Evaluation, true, r"\*{3,} *running (?:evaluation|validation|prediction|testing)|^\W*(?:running|starting|begin|beginning|start) (?:the )?(?:evaluation|validation)\b|^\W*(?:evaluating|validating)\b(?: \S+){0,6}\W*$|^\W*\[eval batch=1/"),
+    (Phase::Checkpoint, true, r"\b(?:saving|writing|storing) (?:the |a |model |full |latest |final |best |sharded |distributed )*checkpoint|\bsaving model to \S+ckpt|\bpreparing to save checkpoint|^\W*saving current state to |, saving model to '|^\W*\[?torch\]? saving \S+\.pt\b"),
+    (Phase::Evaluation, false, r"\b(?:evaluation|validation) (?:done|finished|complete|ended|took)|\bvalidation loss at iteration|^\W*validate step: +[0-9]|^\W*step [0-9]+: train loss [0-9.a-z]+, val loss|^\W*iter [0-9]+: val loss|^\W*val(?:idation)? loss:? [0-9.]+$|\bvalid \| epoch [0-9]+ \| valid on "),
+    (Phase::Evaluation, true, r"\*{3,} *running (?:evaluation|validation|prediction|testing)|^\W*(?:running|starting|begin|beginning|start) (?:the )?(?:evaluation|validation)\b|\bbegin validation on |^\W*(?:evaluating|validating)\b(?: \S+){0,6}\W*$"),
     (Phase::Compilation, false, r"\bcompil(?:ation|ing) (?:done|finished|complete|took)|\bcompiled \S+ in [0-9]|\bfinished compiling"),
     (Phase::Compilation, true, r"\bcompiling (?:the |each |model|graph|transformerblock|function|loss|with|train)|^\W*compiling\W*$|\busing torch\.compile|torch/_inductor/\S+\.py"),
-    (Phase::DataLoading, false, r"\bfinished (?:creating|building|loading) \S*(?: \S+){0,2} ?data(?:set|loader)s?|\b(?:dataset|data|dataloader)s? (?:loaded|ready)\b"),
+    (Phase::DataLoading, false, r"\bfinished (?:creating|building|loading) \S*(?: \S+){0,2} ?data(?:set|loader)s?|\b(?:dataset|data|dataloader)s? (?:loaded|ready)\b|\*{3,} *running training|^\W*training starts at step [0-9]|\[before the start of training step\]"),
     (Phase::DataLoading, true, r"^\W*(?:loading|building|preparing|tokenizing|creating) (?:the |train(?:ing)?,? |validation,? |test |and |eval |gpt |tokenized |raw )*(?:dataset|data|dataloader)s?\b"),
 ];
 
-const DONE: &str = r"^\W*done in [0-9.]+ ?(?:s|sec|seconds|m|min|minutes|h)\b|^\W*training (?:is )?(?:completed?|finished|done)\b|`trainer\.fit` stopped|\bexiting program at iteration [0-9]|\[after training is done\]";
+const DONE: &str = r"^\W*done in [0-9.]+ ?(?:s|sec|seconds|m|min|minutes|h)\b|^\W*training (?:is )?(?:completed?|finished|done)\b|`trainer\.fit` stopped|\bexiting program (?:at iteration [0-9]|after [0-9.]+ minutes|after receiving )|\bdone training in [0-9]|\[after training is done\]";
 
 static ANY: LazyLock<Vec<(Phase, bool, Regex)>> =
     LazyLock::new(|| PHASES.iter().map(|(p, begins, re)| (*p, *begins, pattern(re))).collect());
@@ -28,7 +28,7 @@ static IS_DONE: LazyLock<Regex> = LazyLock::new(|| pattern(DONE));
 /// One look that tells most lines to be none of these.
 static WORDS: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"checkpoint|ckpt|\.pt|evaluat|validat|val loss|eval batch|prediction|testing|compil|_inductor/|dataset|data|done|training|stopped|exiting",
+        r"checkpoint|ckpt|\.pt|evaluat|valid|val loss|saving current state|prediction|testing|compil|_inductor/|data|done|training|total |train_iters|train_num_b|stopped|exiting",
     )
 });
 
@@ -39,9 +39,14 @@ fn pattern(re: &str) -> Regex {
 /// Nothing longer is a sentence.
 const MAX_LINE: usize = 600;
 
-pub fn read(text: &str, tell: &mut impl FnMut(What)) {
-    if text.len() > MAX_LINE || !WORDS.is_match(text.as_bytes()) {
+pub fn read(line: &Line<'_>, tell: &mut dyn FnMut(What)) {
+    let text = line.head;
+    // One of these letters is in every word.
+    if text.len() > MAX_LINE || !b"acdgvACDGV".iter().any(|b| line.has(*b)) || !WORDS.is_match(text.as_bytes()) {
         return;
+    }
+    if let Some(total) = total(text) {
+        return tell(What::TotalSteps { total });
     }
     if IS_DONE.is_match(text.as_bytes()) {
         tell(What::Done);
@@ -52,13 +57,29 @@ pub fn read(text: &str, tell: &mut impl FnMut(What)) {
     }
 }
 
+/// What stands before the number of all steps: the HF Trainer and accelerate, torchtitan, Megatron's arguments, llm.c's.
+const TOTALS: &[&str] = &[
+    "Total optimization steps = ",
+    "Total training steps = ",
+    "Total training steps: ",
+    "total steps: ",
+    ", total steps ",
+    "train_iters ..",
+    "| train_num_batches ",
+];
+
+fn total(text: &str) -> Option<u64> {
+    let tail = TOTALS.iter().find_map(|m| scan::after(text, m))?;
+    scan::integer(tail.trim_start_matches(['.', ' ', '|'])).map(|(total, _)| total)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn one(text: &str) -> Option<What> {
         let mut out = Vec::new();
-        read(text, &mut |w| out.push(w));
+        read(&Line::new(text), &mut |w| out.push(w));
         assert!(out.len() <= 1);
         out.pop()
     }
@@ -81,6 +102,9 @@ mod tests {
                 "Saving model checkpoint to out/checkpoint-500",
                 "Saving the checkpoint (or staging if async is enabled).",
                 "[Torch] Checkpoint global_step10 is about to be saved!",
+                "Preparing to save checkpoint for epoch 1 @ 100 updates",
+                "Saving current state to out/step_500",
+                "Saving checkpoint at 1 epochs",
                 "[Torch] Saving output/global_step10/mp_rank_00_model_states.pt...",
                 "Epoch 0, global step 100: 'val_loss' reached 2.30 (best 2.30), saving model to '/x/last.ckpt' as top 1",
             ],
@@ -94,6 +118,7 @@ mod tests {
                 "Finished saving the checkpoint (or staging if async is enabled)in 1.23 seconds.",
                 "[Torch] Checkpoint global_step10 is ready now!",
                 "Saved checkpoint to /x",
+                "Saved checkpoint out/checkpoint1.pt (epoch 1 @ 100 updates, score 2.3) (writing took 1.2 seconds)",
             ],
         );
     }
@@ -109,7 +134,8 @@ mod tests {
                 "***** Running Prediction *****",
                 "Evaluating...",
                 "Starting validation",
-                "[Eval batch=1/10] Eval on eval data",
+                "begin validation on \"valid\" subset",
+                "Validating ...",
             ],
         );
         all(
@@ -120,6 +146,10 @@ mod tests {
                 " validation loss at iteration 1000 | lm loss value: 2.1E+00 | lm loss PPL: 8.2E+00 | ",
                 "validate step: 100  loss:  2.1  memory: 1GiB  tps: 5",
                 "step 2000: train loss 2.1, val loss 2.2",
+                "validation loss: 3.2712",
+                "val loss 3.271234",
+                "iter 100: val loss 2.1000, val time: 1234.50 ms",
+                "valid | epoch 001 | valid on \"valid\" subset | loss 9.1 | nll_loss 8.0",
             ],
         );
     }
@@ -143,6 +173,15 @@ mod tests {
             &["> building train, validation, and test datasets for GPT ...", "Loading dataset wikitext", "loading data"],
         );
         all(Phase::DataLoading, false, &["> finished creating GPT datasets ...", "dataset loaded in 3 s"]);
+        all(
+            Phase::DataLoading,
+            false,
+            &[
+                "***** Running training *****",
+                "Training starts at step 1",
+                "[before the start of training step] datetime: 2026-08-22 10:11:12 ",
+            ],
+        );
     }
 
     #[test]
@@ -152,10 +191,35 @@ mod tests {
             "Training completed",
             "Training completed. Do not forget to share your model",
             "`Trainer.fit` stopped: `max_epochs=2` reached.",
+            "`Trainer.fit` stopped: `max_steps=100` reached.",
             "exiting program at iteration 500",
+            "exiting program after 230.5 minutes",
+            "exiting program after receiving SIGTERM.",
+            "[after training is done] datetime: 2026-08-22 10:11:12 ",
+            "done training in 123.4 seconds",
             "Training finished!",
         ] {
             assert_eq!(one(l), Some(What::Done), "{l}");
+        }
+    }
+
+    #[test]
+    fn the_number_of_all_steps() {
+        for (l, total) in [
+            ("  Total optimization steps = 1,875", 1875),
+            ("  Total optimization steps = 1875", 1875),
+            ("Total training steps: 500", 500),
+            (
+                "Trainer is initialized with local batch size 8, global batch size 64, sequence length 8192, total steps 1000 (warmup 200)",
+                1000,
+            ),
+            ("  train_iters ..................................... 500000", 500_000),
+            ("| train_num_batches     | 18865                                              |", 18865),
+        ] {
+            assert_eq!(one(l), Some(What::TotalSteps { total }), "{l}");
+        }
+        for l in ["  Num examples = 5,000", "  Num Epochs = 3", "  Total train batch size (w. parallel, distributed & accumulation) = 64"] {
+            assert_eq!(one(l), None, "{l}");
         }
     }
 

@@ -6,26 +6,25 @@ pub fn number(text: &str) -> Option<(f64, usize)> {
     let sign = usize::from(matches!(bytes.first(), Some(b'-' | b'+')));
     let word = text[sign..].bytes().take_while(u8::is_ascii_alphabetic).count();
     if word > 0 {
-        let value = match text[sign..sign + word].to_ascii_lowercase().as_str() {
-            "nan" => f64::NAN,
-            "inf" | "infinity" => f64::INFINITY,
+        let value = match &text[sign..sign + word] {
+            w if w.eq_ignore_ascii_case("nan") => f64::NAN,
+            w if w.eq_ignore_ascii_case("inf") || w.eq_ignore_ascii_case("infinity") => f64::INFINITY,
             _ => return None,
         };
         return Some((if bytes[0] == b'-' { -value } else { value }, sign + word));
     }
     let mut at = sign;
-    let mut clean = String::with_capacity(16);
-    clean.push_str(&text[..sign]);
+    let (mut commas, mut point) = (false, false);
     while let Some(b) = bytes.get(at) {
         match b {
-            b'0'..=b'9' | b'.' => clean.push(*b as char),
+            b'0'..=b'9' => {}
+            b'.' => point = true,
             // Thousands: three digits behind it, digits before it.
-            b',' if at > sign && !clean.contains('.') && group_of_three(&bytes[at + 1..]) => {}
+            b',' if at > sign && !point && group_of_three(&bytes[at + 1..]) => commas = true,
             b'e' | b'E' if at > sign => {
                 let signed = usize::from(matches!(bytes.get(at + 1), Some(b'-' | b'+')));
                 let digits = bytes[at + 1 + signed..].iter().take_while(|b| b.is_ascii_digit()).count();
                 if digits > 0 {
-                    clean.push_str(&text[at..at + 1 + signed + digits]);
                     at += 1 + signed + digits;
                 }
                 break;
@@ -35,9 +34,17 @@ pub fn number(text: &str) -> Option<(f64, usize)> {
         at += 1;
     }
     // The full stop of a sentence.
-    let trailing = clean.len() - clean.trim_end_matches('.').len();
-    clean.truncate(clean.len() - trailing);
-    Some((clean.parse().ok()?, at - trailing))
+    let digits = text[..at].trim_end_matches('.');
+    if !commas {
+        return Some((digits.parse().ok()?, digits.len()));
+    }
+    let mut plain = [0; 40];
+    let mut n = 0;
+    for b in digits.bytes().filter(|b| *b != b',') {
+        *plain.get_mut(n)? = b;
+        n += 1;
+    }
+    Some((std::str::from_utf8(&plain[..n]).ok()?.parse().ok()?, digits.len()))
 }
 
 fn group_of_three(bytes: &[u8]) -> bool {
@@ -79,15 +86,13 @@ pub fn value(tail: &str) -> &str {
 
 /// The number behind the first of `keys` that has one.
 pub fn keyed(text: &str, keys: &[&str]) -> Option<f64> {
+    if text.is_empty() {
+        return None;
+    }
     keys.iter().find_map(|k| words(text, k).find_map(|(_, tail)| Some(number(value(tail))?.0)))
 }
 
-/// A duration behind one of `keys`, in seconds; without a unit, in `default` seconds.
-pub fn seconds(text: &str, keys: &[&str], default: f64) -> Option<f64> {
-    keys.iter().find_map(|k| words(text, k).find_map(|(_, tail)| duration(value(tail), default)))
-}
-
-/// `11.9 ms`, `0.5s`
+/// `11.9 ms`, `0.5s`, in seconds; without a unit, in `default` seconds.
 pub fn duration(text: &str, default: f64) -> Option<f64> {
     let (v, n) = number(text)?;
     let unit = text[n..].trim_start_matches(' ');
@@ -96,59 +101,75 @@ pub fn duration(text: &str, default: f64) -> Option<f64> {
         "ms" | "msec" | "milliseconds" => v / 1e3,
         "us" | "usec" => v / 1e6,
         "s" | "sec" | "secs" | "seconds" => v,
+        // A `ms` that the line's end has cut.
+        "m" if text[n..].trim_start_matches(' ') == unit => return None,
         "m" | "min" | "minutes" => v * 60.0,
         _ => v * default,
     })
 }
 
-const TOKENS: &str = "tokens/s";
-const TOKENS_GPU: &str = "tokens/s/GPU";
-const SAMPLES: &str = "samples/s";
+pub const TOKENS: &str = "tokens/s";
+pub const TOKENS_GPU: &str = "tokens/s/GPU";
+pub const SAMPLES: &str = "samples/s";
+pub const TFLOPS_GPU: &str = "TFLOP/s/GPU";
 
-/// Longest first: `tokens/s/GPU` also holds `tokens/s`.
-const RATES: &[(&str, &str)] = &[
-    ("tokens-per-second-per-gpu", TOKENS_GPU),
-    ("tokens/s/gpu", TOKENS_GPU),
-    ("tokens/sec/gpu", TOKENS_GPU),
-    ("tok/s/gpu", TOKENS_GPU),
-    ("toks/s/device", TOKENS_GPU),
-    ("tps", TOKENS_GPU),
-    ("wps", TOKENS_GPU),
-    ("tokens_per_second", TOKENS),
-    ("tokens_per_sec", TOKENS),
-    ("tokens/second", TOKENS),
-    ("tokens/sec", TOKENS),
-    ("tokens/s", TOKENS),
-    ("tok/sec", TOKENS),
-    ("tok/s", TOKENS),
-    ("samples_per_second", SAMPLES),
-    ("samples_per_sec", SAMPLES),
-    ("samples per second", SAMPLES),
-    ("samples/second", SAMPLES),
-    ("samples/sec", SAMPLES),
-    ("samples/s", SAMPLES),
-    ("images/sec", SAMPLES),
-    ("images/s", SAMPLES),
-    ("img/s", SAMPLES),
-    ("examples/s", SAMPLES),
-];
-
-/// `tokens/s 2,741,882`, `1745000 tok/s`; `lower` is in lower case.
-pub fn throughput(lower: &str) -> Option<(f64, &'static str)> {
-    if !["/s", "per", "tps", "wps"].iter().any(|m| lower.contains(m)) {
+/// What a word in lower case counts, if it is a rate: `tok/s`, `samples_per_sec`.
+pub fn unit_of(word: &[u8]) -> Option<&'static str> {
+    let word =
+        word.strip_prefix(b"train/").or_else(|| word.strip_prefix(b"train_")).or_else(|| word.strip_prefix(b"throughput/")).unwrap_or(word);
+    let n = word.iter().take_while(|b| b.is_ascii_lowercase()).count();
+    let (what, per) = word.split_at(n);
+    let count = match what {
+        b"tokens" | b"token" | b"tok" | b"toks" | b"words" => TOKENS,
+        b"samples" | b"sample" | b"images" | b"image" | b"img" | b"imgs" | b"examples" | b"example" | b"seq" | b"seqs" | b"sequences"
+        | b"frames" => SAMPLES,
+        b"tps" | b"wps" if per.is_empty() => return Some(TOKENS),
+        b"tgs" if per.is_empty() => return Some(TOKENS_GPU),
+        _ => return None,
+    };
+    let tail = per
+        .strip_prefix(b"/")
+        .or_else(|| per.strip_prefix(b"_per_"))
+        .or_else(|| per.strip_prefix(b"-per-"))
+        .or_else(|| per.strip_prefix(b" per "))?;
+    let n = tail.iter().take_while(|b| b.is_ascii_lowercase()).count();
+    let (time, each) = tail.split_at(n);
+    if !matches!(time, b"s" | b"sec" | b"second" | b"seconds") {
         return None;
     }
-    RATES.iter().find_map(|(key, unit)| {
-        let (at, tail) = words(lower, key).next()?;
-        let behind = number(value(tail)).map(|(v, _)| v);
-        // `1771 toks/s/device`
-        let before = lower[..at].trim_end();
-        let start = before.bytes().rev().take_while(|b| b.is_ascii_digit() || matches!(b, b'.' | b',' | b'e' | b'+')).count();
-        let before = number(&before[before.len() - start..]).filter(|(_, n)| *n == start && at > 0).map(|(v, _)| v);
-        let assigned = tail.trim_start().starts_with([':', '=', '"', '\'']);
-        let v = if assigned { behind } else { before.filter(|_| start > 0).or(behind) };
-        Some((v?, *unit))
-    })
+    match each {
+        b"" => Some(count),
+        b"/gpu" | b"/device" | b"_per_gpu" | b"-per-gpu" | b"_per_device" | b" per gpu" if count == TOKENS => Some(TOKENS_GPU),
+        _ => None,
+    }
+}
+
+/// `6 days, 15:22:46`, `0:31:22`, `1 day, 2:03:04`: what is left, in seconds, when it does not end the line in its middle.
+pub fn left(text: &str) -> Option<f64> {
+    let text = text.trim_start();
+    let (days, text) = match text.find(" day") {
+        Some(at) if at <= 6 => {
+            let days: f64 = text[..at].parse().ok()?;
+            (days, text[at + 4..].trim_start_matches('s').strip_prefix(',')?.trim_start())
+        }
+        _ => (0.0, text),
+    };
+    let n = text.bytes().take_while(|b| b.is_ascii_digit() || *b == b':').count();
+    Some(days * 86_400.0 + clock(&text[..n])?)
+}
+
+/// The number at the start of `text` and what stands behind it; `None` where the line ends with it, because it may have been cut.
+pub fn whole(text: &str) -> Option<(f64, &str)> {
+    let (v, n) = number(text)?;
+    let rest = &text[n..];
+    let cut = rest.is_empty() || rest.strip_prefix(',').is_some_and(|r| r.len() < 3 && r.bytes().all(|b| b.is_ascii_digit()));
+    (!cut).then_some((v, rest))
+}
+
+/// The text behind `key`, without blanks in front.
+pub fn after<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    let at = memchr::memmem::find(text.as_bytes(), key.as_bytes())?;
+    Some(text[at + key.len()..].trim_start_matches([' ', '\t']))
 }
 
 /// `MM:SS`, `H:MM:SS`, as tqdm counts.
@@ -195,19 +216,48 @@ mod tests {
     }
 
     #[test]
-    fn rates_before_and_behind_their_unit() {
-        assert_eq!(throughput("step_time 11.9 ms | tokens/s 2,741,882"), Some((2_741_882.0, TOKENS)));
-        assert_eq!(throughput("55% bf16 mfu | 1745000 tok/s"), Some((1_745_000.0, TOKENS)));
-        assert_eq!(throughput("speed: 1771 toks/s/device"), Some((1771.0, TOKENS_GPU)));
-        assert_eq!(throughput("tps: 5,856  tflops: 339.16"), Some((5856.0, TOKENS_GPU)));
-        assert_eq!(throughput("dt: 95.12ms | tok/sec: 5512345.67"), Some((5_512_345.67, TOKENS)));
-        assert_eq!(throughput("no rate"), None);
+    fn rates() {
+        for (word, unit) in [
+            ("tokens/s", TOKENS),
+            ("tok/sec", TOKENS),
+            ("train_tokens_per_second", TOKENS),
+            ("tps", TOKENS),
+            ("tokens/s/gpu", TOKENS_GPU),
+            ("toks/s/device", TOKENS_GPU),
+            ("tokens-per-second-per-gpu", TOKENS_GPU),
+            ("img/s", SAMPLES),
+            ("samples per second", SAMPLES),
+            ("throughput/samples_per_sec", SAMPLES),
+        ] {
+            assert_eq!(unit_of(word.as_bytes()), Some(unit), "{word}");
+        }
+        for word in ["it/s", "tokens", "samples/epoch", "tokens/step", "steps_per_second", "gb/s", "tokens/s/x"] {
+            assert_eq!(unit_of(word.as_bytes()), None, "{word}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_ends_the_line_may_have_been_cut() {
+        assert_eq!(whole("12.5, x"), Some((12.5, ", x")));
+        assert_eq!(whole("12.5"), None);
+        assert_eq!(whole("5,8"), None);
+        assert_eq!(whole("5,856  x"), Some((5856.0, "  x")));
+    }
+
+    #[test]
+    fn what_is_left() {
+        assert_eq!(left("6 days, 15:22:46, time"), Some(6.0 * 86_400.0 + 55_366.0));
+        assert_eq!(left("1 day, 0:00:01"), Some(86_401.0));
+        assert_eq!(left("0:31:22  lr"), Some(1882.0));
+        assert_eq!(left("?"), None);
     }
 
     #[test]
     fn durations_and_clocks() {
-        assert_eq!(seconds("step_time 11.9 ms", &["step_time"], 1.0), Some(0.0119));
-        assert_eq!(seconds("time: 0.35  data", &["time"], 1.0), Some(0.35));
+        assert_eq!(duration("11.9 ms", 1.0), Some(0.0119));
+        assert_eq!(duration("0.35  data", 1.0), Some(0.35));
+        assert_eq!(duration("250", 1e-3), Some(0.25));
+        assert_eq!(duration("99.6 m", 1.0), None, "cut");
         assert_eq!(clock("878:01:48"), Some(3_160_908.0));
         assert_eq!(clock("00:07"), Some(7.0));
         assert_eq!(clock("?"), None);

@@ -1,11 +1,33 @@
 //! torchrun and other launchers: who ended, and who was told to.
 
-use super::{emit, leading_number, number_after};
+use super::{emit, leading_number, number_after, words};
 use crate::text::prefix::{Peeled, stamp};
 use crate::text::{TextEvent, What, WorkerFailure};
+use aho_corasick::AhoCorasick;
+use std::sync::LazyLock;
+
+/// No line of a launcher that is read is without one of these.
+const WORDS: &[&str] = &[
+    "Setting OMP_NUM_THREADS",
+    "failed (exitcode: ",
+    "Sending process ",
+    "Closing process ",
+    "Process name: [[",
+    "Unable to shutdown process ",
+    " death signal, shutting",
+    "Killing subprocess ",
+    " crashed with exit code ",
+    " exited with code ",
+    " terminated with code ",
+    " exited on signal ",
+];
 
 /// What one line of a launcher says.
 pub fn find(text: &str) -> Option<What> {
+    static ANY: LazyLock<AhoCorasick> = LazyLock::new(|| words(WORDS));
+    if !ANY.is_match(text) {
+        return None;
+    }
     if text.contains("Setting OMP_NUM_THREADS environment variable for each process") {
         return Some(What::RunStart);
     }
@@ -16,6 +38,9 @@ pub fn find(text: &str) -> Option<What> {
     }
     if let Some((_, tail)) = text.split_once("Sending process ") {
         let (pid, signal) = tail.split_once(" closing signal ")?;
+        return Some(What::Terminating { pid: pid.parse().ok(), signal: signal_name(signal)? });
+    }
+    if let Some((pid, signal)) = text.split_once("Closing process ").and_then(|(_, t)| t.split_once(" via signal ")) {
         return Some(What::Terminating { pid: pid.parse().ok(), signal: signal_name(signal)? });
     }
     if let Some((_, tail)) = text.split_once("Unable to shutdown process ") {
@@ -35,6 +60,11 @@ pub fn find(text: &str) -> Option<What> {
 /// Composer, Lightning, Open MPI.
 fn other_launchers(text: &str) -> Option<What> {
     let failure = |f: WorkerFailure| Some(What::WorkerFailure(f));
+    // Open MPI: `Process name: [[44912,1],251]`; the exit code stands in a line of its own.
+    if let Some(name) = text.trim_start().strip_prefix("Process name: [[") {
+        let (_, rank) = name.split_once("],")?;
+        return failure(WorkerFailure { root: true, rank: Some(leading_number(rank)?), ..WorkerFailure::default() });
+    }
     if let Some((before, code)) = text.split_once(" crashed with exit code ") {
         let rank = before.strip_prefix("Rank ")?.parse().ok()?;
         return failure(WorkerFailure { rank: Some(rank), exit_code: Some(signed(code)?), ..WorkerFailure::default() });
@@ -210,6 +240,7 @@ mod tests {
             one(&format!("{l}Unable to shutdown process 5 via Signals.SIGTERM, forcefully exiting via Signals.SIGKILL")),
             term(5, "SIGKILL")
         );
+        assert_eq!(one(&format!("{l}Closing process 3234 via signal SIGTERM")), term(3234, "SIGTERM"));
         assert_eq!(one(&format!("{l}Unable to shutdown process 5 via 15, forcefully exiting via 9")), term(5, "SIGKILL"));
         assert_eq!(one(&format!("{l}Received 15 death signal, shutting down workers")), What::LauncherSignalled { signal: 15 });
         assert_eq!(one(&format!("{l}Received Signals.SIGHUP death signal, shutting down workers")), What::LauncherSignalled { signal: 1 });
@@ -231,6 +262,7 @@ mod tests {
             rank(one("mpirun noticed that process rank 3 with PID 1167 on node n2 exited on signal 11 (Segmentation fault).")),
             (Some(3), Some(1167), Some(-11))
         );
+        assert_eq!(rank(one("  Process name: [[912,1],31]")), (Some(31), None, None));
         assert!(matches!(
             one("[2026-01-02 03:04:05,006] [INFO] [launch.py:316:sigkill_handler] Killing subprocess 1234"),
             What::Terminating { pid: Some(1234), .. }

@@ -2,6 +2,8 @@
 
 use crate::text::prefix::Peeled;
 use crate::text::{Exception, Origin, SaidAt, TextEvent, What, clean, cuda};
+use memchr::memmem::Finder;
+use std::sync::LazyLock;
 
 #[derive(Clone, Default, PartialEq)]
 pub struct Tracebacks {
@@ -60,7 +62,8 @@ impl Tracebacks {
     /// `true`: the line belongs to a traceback.
     pub fn read(&mut self, p: &Peeled<'_>, out: &mut Vec<TextEvent>) -> bool {
         let header = header(p.rest);
-        if self.open.is_empty() && header.is_none() && !p.rest.starts_with("Exception ignored in") {
+        let bare = is_bare(p.rest);
+        if self.open.is_empty() && header.is_none() && !bare && !p.rest.starts_with("Exception ignored in") {
             return false;
         }
         let who: Who = (p.origin.rank, p.origin.local_rank, p.origin.host.clone(), p.origin.pid);
@@ -81,6 +84,10 @@ impl Tracebacks {
         }
         match at {
             Some(i) => self.line_of(i, p, out),
+            None if bare => {
+                self.begin(who, p, false);
+                self.line_of(self.open.len() - 1, p, out)
+            }
             None => false,
         }
     }
@@ -219,7 +226,7 @@ impl Open {
             self.waited += 1;
             return false;
         };
-        let more = message.starts_with("NCCL error in").then_some(2);
+        let more = (message.starts_with("NCCL error in") || class.starts_with("nccl")).then_some(2);
         self.at = At::Ended {
             class: class.to_string(),
             message: clean::clip(message, MAX_TEXT).into_owned(),
@@ -251,12 +258,20 @@ impl Open {
 /// `Traceback (most recent call last):`, true for the `Original …` one that a worker of a DataLoader hands up. Indented ones are part
 /// of something else.
 fn header(text: &str) -> Option<bool> {
-    let at = text.find("Traceback (most recent call last)")?;
+    static TRACEBACK: LazyLock<Finder> = LazyLock::new(|| Finder::new("Traceback (most recent call last)"));
+    let at = TRACEBACK.find(text.as_bytes())?;
     let before = text[..at].trim_end();
     if text.starts_with("  ") || before.ends_with('|') || before.ends_with("+ Exception Group") {
         return None;
     }
     Some(before.ends_with("Original"))
+}
+
+/// The last line of a traceback of NCCL whose head is missing or stands under another process's name: the reason follows it.
+fn is_bare(text: &str) -> bool {
+    let class = text.split_once(": ").map_or("", |(class, _)| class);
+    let nccl = class.starts_with("nccl") && class.ends_with("Error") || matches!(class, "ncclInvalidUsage" | "ncclInvalidArgument");
+    nccl || class.ends_with("Error") && !class.contains(' ') && text[class.len() + 2..].starts_with("NCCL error in")
 }
 
 /// `ValueError: boom`, `SystemExit`, `a.b.ChildFailedError:`. Right behind a frame, any capitalised name will do.
@@ -269,10 +284,14 @@ fn last_line(text: &str, behind_frame: bool) -> Option<(&str, &str)> {
         Some(m) => m.strip_prefix(' ')?,
         None => return None,
     };
-    if class.len() > 200 || !class.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+    // Torn in two, it may begin with the dot.
+    if class.len() > 200 || !class.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '.')) {
         return None;
     }
     let name = class.rsplit('.').next().unwrap_or(class);
+    if name.starts_with("nccl") && (name.ends_with("Error") || name.starts_with("ncclInvalid")) {
+        return Some((class, message.trim()));
+    }
     let capital = name.starts_with(|c: char| c.is_ascii_uppercase()) && name.bytes().any(|b| b.is_ascii_lowercase());
     let known = ["Error", "Exception", "Interrupt", "Exit", "Warning", "Failure", "Timeout", "Expired", "StopIteration"];
     let sure = known.iter().any(|k| name.ends_with(k)) && capital;

@@ -193,3 +193,17 @@ fn what_never_ends_is_forgotten() {
     }
     assert!(t.is_idle());
 }
+
+#[test]
+fn errors_of_nccl_without_their_head() {
+    let (rank, class, message, _) =
+        one("[rank4]: ncclInternalError: Internal check failed.\n[rank4]: Last error:\n[rank4]: Proxy Call to rank 2 failed (Setup)\n");
+    assert_eq!((rank, class.as_str()), (Some(4), "ncclInternalError"));
+    assert!(message.ends_with("Last error:\nProxy Call to rank 2 failed (Setup)"), "{message}");
+    let (_, class, message, _) = one(
+        ".DistBackendError: NCCL error in: /b/P.cpp:17, invalid usage (run with NCCL_DEBUG=WARN for details), NCCL version 2.19.3\nncclInvalidUsage: This usually reflects invalid usage of NCCL library.\nLast error:\nDuplicate GPU detected : rank 1 and rank 0 both on CUDA device f000\n",
+    );
+    assert_eq!(class, ".DistBackendError");
+    assert!(message.contains("Last error:\nDuplicate GPU"), "{message}");
+    assert_eq!(exceptions("the ncclInternalError: is no error here\n"), []);
+}

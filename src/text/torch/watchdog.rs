@@ -1,10 +1,12 @@
 //! What ProcessGroupNCCL and its successor `nccl2` (torch 2.15) say about collectives that do not end.
 
-use super::{Told, emit, leading_number, number_after};
+use super::{Told, emit, leading_number, number_after, words};
 use crate::text::prefix::Peeled;
 use crate::text::{CollectiveTimeout, Origin, TextEvent, What, clean};
+use aho_corasick::AhoCorasick;
 use memchr::memmem;
 use std::collections::VecDeque;
+use std::sync::LazyLock;
 
 /// Timeouts told so far: `what():` and the dying watchdog repeat them.
 #[derive(Clone, Default, PartialEq)]
@@ -49,6 +51,10 @@ const ENDING: &[&str] = &[
 
 pub fn read(p: &Peeled<'_>, seen: &mut Seen, out: &mut Vec<TextEvent>) {
     let text = p.rest;
+    static ANY: LazyLock<AhoCorasick> = LazyLock::new(|| words(&[ENDING, &[CAUGHT, BLOCKING, NCCL2, "ast enqueued "]].concat()));
+    if !ANY.is_match(text) {
+        return;
+    }
     timeouts(p, seen, out);
     if let Some(what) = status(text) {
         emit(out, &p.origin, what);

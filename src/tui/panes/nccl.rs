@@ -28,7 +28,7 @@ pub const PANE: Pane =
     Pane { id: "nccl", title, want, rows: |ctx| names(&rows(ctx)), sorts: || table::sorts(&columns()), row_at, open: opens_nothing, draw };
 
 /// Rows of [`crate::model::bringup::Bringup::items`].
-const ITEMS: u16 = 7;
+const ITEMS: u16 = 10;
 /// From this width on they stand side by side.
 const TWO_COLUMNS: u16 = 70;
 /// From this width on if there is no room for them below one another.
@@ -255,8 +255,8 @@ fn item_columns(width: u16, rows: u16) -> u16 {
 
 fn want(ctx: &Ctx, width: u16) -> Option<Want> {
     let comms = ctx.session.model.comms.len().min(500) as u16;
-    let rows = |room| if job(ctx).is_some() { ITEMS.div_ceil(item_columns(width, room)) } else { 0 };
-    let (all, comfort) = ((rows(ITEMS) + comms).max(2), (rows(0) + comms.min(2)).max(1));
+    let rows = if job(ctx).is_some() { ITEMS.div_ceil(item_columns(width, 0)) } else { 0 };
+    let (all, comfort) = ((rows + comms).max(2), (rows + comms.min(2)).max(1));
     Some(Want { width: 30, least: 1, comfort, all, priority: 5, late: false, grows: false })
 }
 
@@ -413,7 +413,8 @@ fn said(ctx: &Ctx, text: &str, area: Rect, buf: &mut Buffer) {
 fn mark(ctx: &Ctx, item: &Item) -> (&'static str, Style) {
     match item.state {
         Seen::Pass => ("✓ ", ctx.theme.good),
-        Seen::Look => ("▲ ", ctx.theme.look),
+        Seen::Warn => ("▲ ", ctx.theme.look),
+        Seen::Fail => ("× ", ctx.theme.act),
         Seen::NotSeen => ("· ", ctx.theme.dim),
     }
 }
@@ -425,7 +426,8 @@ fn put_item(ctx: &Ctx, pen: &mut Pen, item: &Item, label: usize) {
     pen.put(&format!("{:<label$} ", item.label), ctx.theme.dim);
     let value = if item.value.is_empty() { "–".into() } else { clean(&item.value) };
     let style = match item.state {
-        Seen::Look => ctx.theme.look,
+        Seen::Warn => ctx.theme.look,
+        Seen::Fail => ctx.theme.act,
         Seen::NotSeen => ctx.theme.dim,
         Seen::Pass => ctx.theme.text,
     };
@@ -439,9 +441,10 @@ fn compact(ctx: &Ctx, items: &[Item], area: Rect, buf: &mut Buffer) {
     let mut shown: Vec<&Item> = items.iter().collect();
     if room < shown.len() {
         shown.sort_by_key(|i| match i.state {
-            Seen::Look => 0,
-            Seen::Pass => 1,
-            Seen::NotSeen => 2,
+            Seen::Fail => 0,
+            Seen::Warn => 1,
+            Seen::Pass => 2,
+            Seen::NotSeen => 3,
         });
         shown.truncate(room);
     }

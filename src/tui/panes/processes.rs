@@ -108,7 +108,7 @@ fn state(ctx: &Ctx, row: &Row) -> Cell {
     let theme = ctx.theme;
     if let Some(gone) = process.gone {
         let how = match gone.exit_code {
-            Some(code @ ..0) => format!("signal {}", -code),
+            Some(code @ ..0) => format!("signal {}", code.unsigned_abs()),
             Some(code) => format!("exit {code}"),
             None => "gone".into(),
         };

@@ -1,0 +1,489 @@
+//! What is wrong with a bring-up: read by the checklist and by the rules on facts, so that they cannot disagree.
+
+use super::{Bringup, Proof, Said, names};
+use crate::findings::{Confidence, Evidence};
+use crate::model::Model;
+use crate::model::comm::Comm;
+use crate::model::job::Job;
+use crate::model::port::Link;
+use crate::observe::port::PortKind;
+use crate::rules::rank_words;
+use crate::text::{Ofi, PathKind, PluginState};
+use crate::time::{Stamp, span};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Bring-up takes seconds; on thousands of ranks some tens of them.
+const INIT_TAKES: Duration = Duration::from_secs(30);
+/// A log that has said nothing for so long is silent.
+const SILENT: Duration = Duration::from_secs(10);
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trouble {
+    /// The same for the same thing, however it is told.
+    pub subject: String,
+    /// It is sure to cost something; else a person should look.
+    pub fails: bool,
+    pub confidence: Confidence,
+    pub summary: String,
+    pub why: String,
+    pub advice: String,
+    pub proofs: Vec<Proof>,
+    /// What shows it, where no line does.
+    pub seen: Vec<Evidence>,
+    pub ranks: Vec<u32>,
+    pub since: Option<Stamp>,
+}
+
+/// The bring-up of one job, and what is known around it.
+pub struct Facts<'a> {
+    pub bringup: &'a Bringup,
+    pub model: &'a Model,
+    pub job: &'a Job,
+    /// No more lines will come.
+    pub ended: bool,
+}
+
+fn trouble(subject: impl Into<String>, summary: String, advice: impl Into<String>) -> Trouble {
+    Trouble {
+        subject: subject.into(),
+        fails: false,
+        confidence: Confidence::Likely,
+        summary,
+        why: String::new(),
+        advice: advice.into(),
+        proofs: Vec::new(),
+        seen: Vec::new(),
+        ranks: Vec::new(),
+        since: None,
+    }
+}
+
+/// Values that lines cut short did not make: the beginning of another one is dropped.
+fn whole(said: &[Said<String>]) -> Vec<&Said<String>> {
+    let is_piece = |s: &Said<String>| {
+        said.iter().any(|o| {
+            o.value.len() > s.value.len()
+                && o.value.starts_with(&s.value)
+                && (o.lines > s.lines || o.value.as_bytes().get(s.value.len()) == Some(&b'+'))
+        })
+    };
+    said.iter().filter(|s| !is_piece(s)).collect()
+}
+
+/// Bridges of containers come by the dozen: those beside a good interface are told as one.
+fn fold_interfaces(found: Vec<Trouble>) -> Vec<Trouble> {
+    let (beside, mut out): (Vec<Trouble>, Vec<Trouble>) = found.into_iter().partition(|t| !t.fails && t.summary.contains(" for data,"));
+    let names: Vec<String> = beside.iter().map(|t| t.subject.clone()).collect();
+    let Some(mut first) = beside.into_iter().next() else { return out };
+    if names.len() > 1 {
+        let more = if names.len() > 3 { format!(" and {} more", names.len() - 3) } else { String::new() };
+        let list = names.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
+        first.summary = format!("NCCL uses the interfaces {list}{more} for data, which other nodes cannot reach");
+    }
+    out.push(first);
+    out
+}
+
+impl Facts<'_> {
+    /// NCCL went over TCP although something faster was there or was asked for.
+    pub fn sockets(&self) -> Option<Trouble> {
+        let b = self.bringup;
+        let socket = b.networks.said.iter().find(|s| s.value == "Socket")?;
+        if b.is_one_node() {
+            return None;
+        }
+        let mut proofs = vec![socket.proof.clone()];
+        let mut seen = Vec::new();
+        let mut reasons = Vec::new();
+        let mut asked = false;
+        if let Some((net, proof)) = b.env_value("NCCL_NET").filter(|(net, _)| !net.eq_ignore_ascii_case("Socket")) {
+            asked = true;
+            reasons.push(format!("NCCL_NET={net} asked for another network"));
+            proofs.push(proof.clone());
+        }
+        for (state, words, is_asked) in [
+            (PluginState::FailedToLoad, "a network plugin could not be loaded", true),
+            (PluginState::Unsupported, "the network plugin does not fit this NCCL", true),
+            (PluginState::SetByEnv, "a network plugin was asked for", true),
+            (PluginState::Loaded, "a network plugin was loaded", false),
+        ] {
+            if let Some(said) = b.net_plugin(state).and_then(|d| d.first()) {
+                asked |= is_asked;
+                let name = if said.value.is_empty() { String::new() } else { format!(" ({})", said.value) };
+                reasons.push(format!("{words}{name}"));
+                proofs.push(said.proof.clone());
+            }
+        }
+        if let Some(device) = b.devices.first() {
+            asked = true;
+            reasons.push(format!("NCCL itself found {}", device.value));
+            proofs.push(device.proof.clone());
+        }
+        if let Some(ofi) =
+            b.ofi.said.iter().find(|o| {
+                matches!(&o.value, Ofi::Platform(p) if p == "AWS") || matches!(o.value, Ofi::Topology { .. } | Ofi::Provider { .. })
+            })
+        {
+            asked = true;
+            reasons.push("aws-ofi-nccl was there".into());
+            proofs.push(ofi.proof.clone());
+        }
+        if let Some(port) = self.model.ports.values().find(|p| p.link.now == Link::Up) {
+            asked |= port.info.kind == PortKind::Efa;
+            reasons.push(format!("{} is up", port.name()));
+            seen.push(Evidence::of("counter", format!("port {} ({}) is up", port.name(), port.info.kind.as_str())));
+        }
+        let off = b.env_value("NCCL_IB_DISABLE").is_some_and(|(v, _)| v == "1");
+        if reasons.is_empty() && off {
+            reasons.push("RDMA was turned off by hand".into());
+        }
+        if reasons.is_empty() {
+            return None;
+        }
+        let mut told = trouble(
+            "network",
+            format!("NCCL uses TCP sockets although {}", reasons[0]),
+            "read the plugin's lines above \"Using network\": its library or /dev/infiniband is missing in the container; NCCL_NET=IB or NCCL_NET=\"AWS Libfabric\" makes the fallback an error",
+        );
+        let by_hand = [("NCCL_IB_DISABLE", "1"), ("NCCL_NET", "Socket")];
+        let cause = by_hand.iter().find_map(|(name, want)| {
+            b.env_value(name).filter(|(v, _)| v.eq_ignore_ascii_case(want)).map(|(v, p)| (format!("{name}={v}"), p))
+        });
+        if let Some((set, proof)) = cause {
+            let although = if off && reasons.len() == 1 { String::new() } else { format!(", although {}", reasons[0]) };
+            told.summary = format!("NCCL uses TCP sockets because of {set}{although}");
+            told.advice = format!("take {set} away");
+            told.confidence = Confidence::Certain;
+            proofs.insert(1, proof.clone());
+            asked = false;
+        }
+        told.fails = asked;
+        told.why = reasons.join("; ");
+        (told.proofs, told.seen) = (proofs, seen);
+        Some(told)
+    }
+
+    /// The first of these variables that NCCL said it took.
+    fn explained(&self, names: &[&str]) -> Option<(String, Proof)> {
+        let set = |name: &&str| {
+            let (value, proof) = self.bringup.env_value(name).filter(|(v, _)| *v != "0")?;
+            Some((format!("{name}={value}"), proof.clone()))
+        };
+        names.iter().find_map(set)
+    }
+
+    /// GPUs talk over something slower than what joins them.
+    pub fn transports(&self) -> Vec<Trouble> {
+        let b = self.bringup;
+        let mut out = Vec::new();
+        if let Some((kind, path)) = b.paths.iter().find(|(kind, _)| kind.starts_with("P2P/indirect")) {
+            let mut told = trouble(
+                "indirect",
+                format!("{} channels go by way of another GPU ({kind})", path.channels()),
+                "look at NVLink and P2P of the two GPUs: nvidia-smi topo -p2p r, nvidia-smi nvlink -s",
+            );
+            told.proofs.push(path.proof.clone());
+            told.confidence = Confidence::Certain;
+            told.why = "the only transport that is named indirect".into();
+            out.push(told);
+        }
+        // Shared memory is used inside a node only; the network may be between nodes.
+        let local = |kind: &str| kind.starts_with("SHM") || kind == "direct shared memory" || (b.is_one_node() && kind.starts_with("NET/"));
+        let slow: Vec<_> = b.paths.iter().filter(|(kind, _)| local(kind)).collect();
+        let dump = b.gpu_links.get(&PathKind::Nvl).filter(|_| b.gpu_links.keys().all(|k| *k <= PathKind::Nvb));
+        let pairs = self.model.topology.as_ref().map(|t| t.pairs.as_slice()).filter(|p| !p.is_empty());
+        let joined = pairs.is_some_and(|p| p.iter().all(|pair| pair.nvlinks.is_some_and(|n| n > 0)));
+        if let Some((kind, path)) = slow.first() {
+            let cause = self.explained(&["NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_SHM_DISABLE"]);
+            if dump.is_some() || joined || cause.is_some() {
+                let by = cause.as_ref().map_or(String::new(), |(set, _)| format!(" because of {set}"));
+                let link = if dump.is_some() || joined { "that NVLink joins " } else { "" };
+                let advice = match &cause {
+                    Some((set, _)) => format!("take {set} away"),
+                    None => "look for containers that do not share IPC and host name, and for NVLinks that are down (nvidia-smi nvlink -s)"
+                        .into(),
+                };
+                let mut told = trouble("local", format!("GPUs {link}talk over {kind}{by} ({} channels)", path.channels()), advice);
+                told.proofs.push(path.proof.clone());
+                if let Some((_, proof)) = cause {
+                    told.proofs.push(proof);
+                    told.confidence = Confidence::Certain;
+                }
+                told.proofs.extend(dump.map(|p| p.proof.clone()));
+                if joined {
+                    told.seen.push(Evidence::of("gpu", "NVML: NVLink joins all GPUs of this node"));
+                }
+                told.why = "GPUs of one node should talk by P2P".into();
+                out.push(told);
+            }
+        }
+        let refused = b.all_direct.said.iter().find(|s| !s.value).filter(|_| slow.is_empty() && (dump.is_some() || joined));
+        if let Some(said) = refused {
+            let advice = "look at P2P between the GPUs: nvidia-smi topo -p2p r, and NCCL_P2P_DISABLE, NCCL_P2P_LEVEL";
+            let mut told = trouble("direct", "NVLink joins the GPUs, but NCCL finds pairs without direct P2P".into(), advice);
+            told.why = "isAllDirectP2p 0".into();
+            told.proofs.push(said.proof.clone());
+            told.proofs.extend(dump.map(|p| p.proof.clone()));
+            out.push(told);
+        }
+        out.extend(self.no_gpu_direct());
+        out
+    }
+
+    /// The network copies through the host's memory although GPUDirect RDMA is there.
+    fn no_gpu_direct(&self) -> Option<Trouble> {
+        let b = self.bringup;
+        let net = |kind: &str| kind.starts_with("NET/") && !kind.starts_with("NET/Socket");
+        let without = b.paths.iter().find(|(kind, _)| net(kind) && !kind.contains("/GDRDMA"));
+        let with = b.paths.keys().any(|kind| net(kind) && kind.contains("/GDRDMA"));
+        // From 2.24 on the rings say it, too.
+        let fast = b.networks.first().is_some_and(|n| n.value != "Socket") && b.networks.is_one() && b.is_many_nodes();
+        let rings = b.connected.said.iter().find(|s| s.value.1 == Some(false)).filter(|_| fast);
+        let proof = without.map(|(_, path)| &path.proof).or(rings.map(|s| &s.proof)).filter(|_| !with && !b.is_one_node())?;
+        let there = b.gpu_direct.said.iter().find(|s| s.value).map(|s| s.proof.clone()).or(b.dma_buf.clone());
+        let by_value =
+            |name: &str, bad: &[&str]| b.env_value(name).filter(|(v, _)| bad.contains(v)).map(|(v, p)| (format!("{name}={v}"), p.clone()));
+        let cause = by_value("NCCL_NET_GDR_LEVEL", &["LOC", "0", "NVL", "PIX", "1"])
+            .or_else(|| by_value("NCCL_DMABUF_ENABLE", &["0"]))
+            .or_else(|| self.explained(&["NCCL_NET_GDR_DISABLE"]));
+        if there.is_none() && cause.is_none() {
+            return None;
+        }
+        let by = cause.as_ref().map_or(String::new(), |(set, _)| format!(" because of {set}"));
+        let advice = match &cause {
+            Some((set, _)) => format!("take {set} away"),
+            None => "look at nvidia-peermem (lsmod), ACS and IOMMU of the PCIe bridges, and NCCL_NET_GDR_LEVEL".into(),
+        };
+        let mut told =
+            trouble("gpudirect", format!("data between nodes is copied through host memory, GPUDirect RDMA is not used{by}"), advice);
+        told.why = "the network is used without GDRDMA, and GPUDirect is there".into();
+        told.proofs.push(proof.clone());
+        told.proofs.extend(cause.map(|(_, p)| p));
+        told.proofs.extend(there);
+        Some(told)
+    }
+
+    /// Interfaces that other nodes cannot reach, or that differ.
+    pub fn interfaces(&self) -> Vec<Trouble> {
+        let b = self.bringup;
+        let mut out = Vec::new();
+        let local = |name: &str| name == "lo" || ["docker", "virbr", "veth", "cni", "br-"].iter().any(|p| name.starts_with(p));
+        let is_whole = |c: &Comm| c.nranks > 1 && c.init_complete.len() == c.nranks as usize;
+        let came_up = b.inits.keys().filter_map(|hash| self.model.comms.get(hash)).any(is_whole);
+        let hosts: BTreeSet<Option<u64>> = b.bootstraps.said.iter().flat_map(|s| &s.who).map(|w| w.host).collect();
+        if b.is_one_node() || (came_up && hosts.len() <= 1 && !b.is_many_nodes()) {
+            return out;
+        }
+        for (said, what) in b.bootstraps.said.iter().map(|s| (s, "bootstrap")).chain(b.sockets.said.iter().map(|s| (s, "data"))) {
+            if !local(&said.value) || out.iter().any(|t: &Trouble| t.subject == said.value) {
+                continue;
+            }
+            // Of several interfaces for data the good ones may be enough.
+            let others = what == "data" && b.sockets.said.iter().any(|s| !local(&s.value));
+            let mut told = trouble(
+                said.value.clone(),
+                format!("NCCL uses the interface {} for {what}, which other nodes usually cannot reach", said.value),
+                "set NCCL_SOCKET_IFNAME to the interface that all nodes reach one another by (ip -brief address)",
+            );
+            // All ranks found one another over it.
+            told.fails = !others && !came_up;
+            told.confidence = if b.is_many_nodes() { Confidence::Certain } else { Confidence::Possible };
+            told.why = "it is the loopback, or a bridge of this host's containers".into();
+            told.proofs.push(said.proof.clone());
+            if let Some((v, p)) = b.env_value("NCCL_SOCKET_IFNAME") {
+                told.why += &format!("; NCCL_SOCKET_IFNAME={v}");
+                told.proofs.push(p.clone());
+            }
+            told.ranks = self.ranks(said);
+            out.push(told);
+        }
+        fold_interfaces(out)
+    }
+
+    /// Ranks of one job with different settings.
+    pub fn env_mismatch(&self) -> Vec<Trouble> {
+        let mut out = Vec::new();
+        for (name, values) in self.bringup.env.iter().filter(|(name, _)| !names::may_differ(name)) {
+            let said = whole(&values.said);
+            let differ = said.windows(2).any(|w| w[0].who != w[1].who);
+            if said.len() < 2 || !differ {
+                continue;
+            }
+            let words: Vec<String> = said.iter().take(4).map(|s| format!("{} on {}", s.value, self.who_words(s))).collect();
+            let mut told = self.mismatch(name, words);
+            told.proofs = said.iter().take(4).map(|s| s.proof.clone()).collect();
+            told.ranks = said.iter().min_by_key(|s| s.lines).map_or(Vec::new(), |s| self.ranks(s));
+            out.push(told);
+        }
+        // The environment of processes tells also what is not set.
+        let envs: Vec<(u32, &BTreeMap<String, String>)> =
+            self.job.ranks.iter().filter_map(|(r, pid)| Some((*r, self.model.processes.get(pid)?.info.env.as_ref()?))).collect();
+        let mut names: Vec<&String> =
+            envs.iter().flat_map(|(_, e)| e.keys()).filter(|n| n.starts_with("NCCL_") && !names::may_differ(n)).collect();
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            let mut by_value: BTreeMap<Option<&String>, Vec<u32>> = BTreeMap::new();
+            envs.iter().for_each(|(rank, env)| by_value.entry(env.get(name)).or_default().push(*rank));
+            if by_value.len() < 2 || out.iter().any(|t: &Trouble| t.subject == *name) {
+                continue;
+            }
+            let words =
+                by_value.iter().take(4).map(|(v, r)| format!("{} on {}", v.map_or("not set", |v| v.as_str()), rank_words(r))).collect();
+            let mut told = self.mismatch(name, words);
+            told.ranks = by_value.values().min_by_key(|r| r.len()).cloned().unwrap_or_default();
+            told.seen.push(Evidence::of("process", format!("environment of the processes: {}", told.why)));
+            out.push(told);
+        }
+        out
+    }
+
+    fn mismatch(&self, name: &str, words: Vec<String>) -> Trouble {
+        let mut told = trouble(
+            name,
+            format!("{name} differs between ranks: {}", words.join(", ")),
+            "set it in one place for all nodes: the launcher's export list, the image, /etc/nccl.conf",
+        );
+        // Hosts may have other names for the same things.
+        let by_host = ["_IFNAME", "_HCA", "_GID_INDEX"].iter().any(|e| name.ends_with(e));
+        told.confidence = if by_host { Confidence::Possible } else { Confidence::Certain };
+        told.why = words.join(", ");
+        told
+    }
+
+    /// Variables that do nothing.
+    pub fn env_no_effect(&self) -> Vec<Trouble> {
+        let b = self.bringup;
+        let mut out = Vec::new();
+        for (name, (how, proof)) in &b.env_unused {
+            let mut told = trouble(name.clone(), format!("{name} is {how}, NCCL says"), "take it away, or use the name that NCCL knows");
+            told.confidence = Confidence::Certain;
+            told.why = "NCCL's own line about it".into();
+            told.proofs.push(proof.clone());
+            out.push(told);
+        }
+        let processes = self.job.pids().filter_map(|pid| self.model.processes.get(&pid)?.info.env.as_ref());
+        let mut names: Vec<&str> = processes.flat_map(|e| e.keys().map(String::as_str)).chain(b.env.keys().map(String::as_str)).collect();
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            let Some(doubt) = names::doubt(name) else { continue };
+            // What NCCL says it took, it knows.
+            let known = b.env.get(name).and_then(|d| d.first());
+            let (summary, advice, confidence) = match doubt {
+                names::Doubt::Like(like) if known.is_none() => {
+                    (format!("NCCL does not know {name}; {like} may be meant"), format!("use {like}"), Confidence::Likely)
+                }
+                names::Doubt::Gone(now) if known.is_none() => {
+                    (format!("{name} does nothing in this NCCL"), format!("use {now}"), Confidence::Likely)
+                }
+                names::Doubt::OfTorch => (
+                    format!("{name} is PyTorch's, which names it TORCH_{name} since 2.2"),
+                    format!("use TORCH_{name}"),
+                    Confidence::Possible,
+                ),
+                _ => continue,
+            };
+            let mut told = trouble(name, summary, advice);
+            told.confidence = confidence;
+            told.why = "by its name".into();
+            match known {
+                Some(said) => told.proofs.push(said.proof.clone()),
+                None => told.seen.push(Evidence::of("process", format!("{name} stands in the environment of a rank"))),
+            }
+            out.push(told);
+        }
+        out
+    }
+
+    /// Ranks of one job with different versions of NCCL, or of the driver.
+    pub fn versions(&self) -> Vec<Trouble> {
+        let b = self.bringup;
+        let mut out = Vec::new();
+        for (subject, what, values) in
+            [("nccl", "versions of NCCL", &b.nccl_versions), ("driver", "CUDA versions of the driver", &b.drivers)]
+        {
+            let said = whole(&values.said);
+            if said.len() < 2 {
+                continue;
+            }
+            let words: Vec<String> = said.iter().take(4).map(|s| format!("{} on {}", s.value, self.who_words(s))).collect();
+            let mut told = trouble(
+                subject,
+                format!("ranks have different {what}: {}", words.join(", ")),
+                "use one image on all nodes; ldd and LD_LIBRARY_PATH say which libnccl a process loads",
+            );
+            let number = |s: &Said<String>| s.value.split('+').next().map(str::to_owned);
+            told.fails = subject == "nccl" && said.windows(2).any(|w| number(w[0]) != number(w[1]));
+            told.confidence = Confidence::Certain;
+            told.why = words.join(", ");
+            told.proofs = said.iter().take(4).map(|s| s.proof.clone()).collect();
+            told.ranks = said.iter().min_by_key(|s| s.lines).map_or(Vec::new(), |s| self.ranks(s));
+            out.push(told);
+        }
+        out
+    }
+
+    /// A communicator that ranks began to create and did not complete, when nothing more comes.
+    pub fn init(&self) -> Option<Trouble> {
+        let b = self.bringup;
+        let (model, job) = (self.model, self.job);
+        let now = job.ended_at.unwrap_or(model.now);
+        // A COMPLETE can be torn, or left out where too many lines came at once: a job that makes steps is past it.
+        let stepped = model.progress_of(&job.id).and_then(|p| p.last_step_at);
+        let whole = model.files_of(&job.id).all(|f| f.dropped_lines == 0);
+        let last = model.files_of(&job.id).filter_map(|f| f.last_line_at).max();
+        let silent = self.ended || last.is_none_or(|at| now.since(at) > SILENT);
+        let late = |c: &Comm| {
+            let from = c.init_from?;
+            let waits = self.ended || now.since(from) > INIT_TAKES;
+            (whole && silent && waits && stepped.is_none_or(|s| s < from)).then_some(from)
+        };
+        let pending = |c: &Comm| c.init_started.difference(&c.init_complete).next().is_some();
+        let of_job = b.inits.iter().filter_map(|(hash, lines)| Some((model.comms.get(hash)?, lines)));
+        let (comm, lines) = of_job.filter(|(c, _)| pending(c) && late(c).is_some()).max_by_key(|(c, _)| c.nranks)?;
+        let from = late(comm)?;
+        let began: Vec<u32> = comm.init_started.difference(&comm.init_complete).copied().collect();
+        let known = |r: &u32| comm.init_started.contains(r) || comm.init_complete.contains(r);
+        let never: Vec<u32> = (0..comm.nranks.min(1 << 14)).filter(|r| !known(r)).collect();
+        let mut words = format!("{} of {} ranks", comm.init_complete.len(), comm.nranks);
+        let took = now.since(from);
+        let after = if took < Duration::from_secs(1) { String::new() } else { format!(" after {}", span(took)) };
+        words = format!("initialisation finished on {words}{after}: {} began", rank_words(&began));
+        if !never.is_empty() {
+            words += &format!(", {} never did as far as is logged here", rank_words(&never));
+        }
+        let advice = match never.as_slice() {
+            [] => "look at the first WARN, and whether ranks reach one another over the bootstrap interface".to_owned(),
+            missing => format!("look at {}: a node that was not started, a firewall, another world size", rank_words(missing)),
+        };
+        let mut told = trouble(format!("init of comm {:08x}", comm.hash >> 32), words, advice);
+        told.fails = true;
+        told.why = "Init START without Init COMPLETE, and no line since".into();
+        told.proofs.extend(lines.first_start.clone());
+        told.ranks = if never.is_empty() { began } else { never };
+        told.since = Some(from);
+        Some(told)
+    }
+
+    fn ranks<T>(&self, said: &Said<T>) -> Vec<u32> {
+        let rank = |w: &super::Who| w.rank.or_else(|| self.model.rank_of_ns_pid(w.file, w.pid?));
+        let mut ranks: Vec<u32> = said.who.iter().filter_map(rank).collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        ranks
+    }
+
+    /// `ranks 0, 1 and 2`, `2 processes`
+    fn who_words<T>(&self, said: &Said<T>) -> String {
+        match self.ranks(said) {
+            ranks if !ranks.is_empty() => rank_words(&ranks),
+            _ if said.who.iter().any(|w| w.pid.is_some()) => {
+                super::count(said.who.len() as u64, "process").replace("processs", "processes")
+            }
+            _ => super::count(said.lines, "line"),
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! An NCCL variable that is set does nothing: misspelt, renamed, of another version, or overridden.
+
+use super::{Check, FactContext, Implies, ONCE, Rule};
+use crate::findings::{Found, Severity};
+
+pub const RULE: Rule = Rule {
+    id: "env-no-effect",
+    severity: Severity::Warning,
+    title: "An NCCL variable that is set does nothing: misspelt, renamed, of another version, or overridden",
+    how: "NCCL's own lines about it, or a name that NCCL does not know",
+    advice: "Take it away, or use the name that NCCL knows",
+    life: ONCE,
+    implies: Implies::Nothing,
+    check: Check::Facts(check),
+};
+
+fn check(ctx: &FactContext, out: &mut Vec<Found>) {
+    for facts in ctx.each() {
+        out.extend(facts.env_no_effect().into_iter().map(|told| ctx.found(&facts, told)));
+    }
+}

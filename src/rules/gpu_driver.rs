@@ -1,0 +1,15 @@
+//! Driver, fabric manager or container do not fit together: CUDA cannot start.
+
+use super::{Check, Implies, ONCE, Rule};
+use crate::findings::Severity;
+
+pub const RULE: Rule = Rule {
+    id: "gpu-driver",
+    severity: Severity::Error,
+    title: "Driver, fabric manager or container do not fit together: CUDA cannot start",
+    how: "CUDA's and NVML's error texts",
+    advice: "`nvidia-smi` inside the container; `systemctl status nvidia-fabricmanager` on NVSwitch machines; driver, fabric manager and CUDA of one version",
+    life: ONCE,
+    implies: Implies::Failed,
+    check: Check::Signatures,
+};

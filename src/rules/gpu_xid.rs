@@ -1,0 +1,15 @@
+//! The driver's Xid errors that no other rule stands for.
+
+use super::{Check, Implies, ONCE, Rule};
+use crate::findings::Severity;
+
+pub const RULE: Rule = Rule {
+    id: "gpu-xid",
+    severity: Severity::Error,
+    title: "The driver reported an Xid error of a GPU",
+    how: "NVRM lines of the kernel's log, NVML events",
+    advice: "The catalogue says for each Xid whether the program, the GPU or the node is to blame: nccl-top rules xid-NUMBER",
+    life: ONCE,
+    implies: Implies::Nothing,
+    check: Check::Signatures,
+};

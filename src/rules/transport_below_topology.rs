@@ -1,0 +1,21 @@
+//! GPUs that NVLink joins talk over shared memory or the network, or GPUDirect is not used where it could be.
+
+use super::{Check, FactContext, Implies, ONCE, Rule};
+use crate::findings::{Found, Severity};
+
+pub const RULE: Rule = Rule {
+    id: "transport-below-topology",
+    severity: Severity::Warning,
+    title: "GPUs that NVLink joins talk over shared memory or the network, or GPUDirect is not used where it could be",
+    how: "Channel lines against the topology of GPUs, or against the environment lines that explain them",
+    advice: "Take the variable that did it away (NCCL_P2P_DISABLE, NCCL_P2P_LEVEL, NCCL_NET_GDR_LEVEL, NCCL_SHM_DISABLE); without one, look for containers that do not share IPC and host name, or for a GPU whose NVLinks are down (nvidia-smi nvlink -s)",
+    life: ONCE,
+    implies: Implies::Nothing,
+    check: Check::Facts(check),
+};
+
+fn check(ctx: &FactContext, out: &mut Vec<Found>) {
+    for facts in ctx.each() {
+        out.extend(facts.transports().into_iter().map(|told| ctx.found(&facts, told)));
+    }
+}

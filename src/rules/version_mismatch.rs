@@ -1,0 +1,21 @@
+//! Ranks of one job run different versions of NCCL.
+
+use super::{Check, FactContext, Implies, ONCE, Rule};
+use crate::findings::{Found, Severity};
+
+pub const RULE: Rule = Rule {
+    id: "version-mismatch",
+    severity: Severity::Error,
+    title: "Ranks of one job run different versions of NCCL",
+    how: "Version lines of the ranks, or NCCL's own check",
+    advice: "Use one container image; where several libnccl are installed, `ldd` and LD_LIBRARY_PATH say which one each process loads",
+    life: ONCE,
+    implies: Implies::Failed,
+    check: Check::Facts(check),
+};
+
+fn check(ctx: &FactContext, out: &mut Vec<Found>) {
+    for facts in ctx.each() {
+        out.extend(facts.versions().into_iter().map(|told| ctx.found(&facts, told)));
+    }
+}

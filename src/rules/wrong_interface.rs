@@ -1,0 +1,21 @@
+//! NCCL was told to use, or chose, a network interface that is missing, down or cannot reach the other nodes.
+
+use super::{Check, FactContext, Implies, ONCE, Rule};
+use crate::findings::{Found, Severity};
+
+pub const RULE: Rule = Rule {
+    id: "wrong-interface",
+    severity: Severity::Error,
+    title: "NCCL was told to use, or chose, a network interface that is missing, down or cannot reach the other nodes",
+    how: "The bootstrap and socket lines of NCCL, its environment, the interfaces of the node",
+    advice: "`ip -brief address` shows what there is; set NCCL_SOCKET_IFNAME to the interface that all nodes reach one another by (a prefix; = in front for exact, ^ to exclude)",
+    life: ONCE,
+    implies: Implies::Failed,
+    check: Check::Facts(check),
+};
+
+fn check(ctx: &FactContext, out: &mut Vec<Found>) {
+    for facts in ctx.each() {
+        out.extend(facts.interfaces().into_iter().map(|told| ctx.found(&facts, told)));
+    }
+}

@@ -1,0 +1,393 @@
+//! Sockets and bootstrap: how ranks find and reach one another.
+
+use crate::findings::Severity;
+use crate::text::signature::{Part, Scope, Signature, Table};
+
+#[rustfmt::skip]
+pub static TABLE: Table = Table {
+    title: "NCCL: sockets and bootstrap",
+    scope: Scope::Nccl,
+    rows: &[
+        // Which interface
+        Signature {
+            id: "sock-no-interface", rule: "wrong-interface", severity: Severity::Error, part: Part::Cause,
+            texts: &["Bootstrap*: no socket interface found"],
+            means: "No network interface is left for NCCL's bootstrap: NCCL_SOCKET_IFNAME matches none, or there are only lo and docker interfaces.",
+            next: "`ip -brief address` on that host, inside the container. Then correct NCCL_SOCKET_IFNAME (a prefix; = in front for exact, ^ to exclude), or unset it; an interface without an address does not count.",
+            source: "NCCL bootstrap.cc", versions: "all",
+            examples: &[
+                "node-02:40112:40112 [0] bootstrap.cc:45 NCCL WARN Bootstrap : no socket interface found",
+                "[2026-05-05 06:16:47] node-02:40112:40112 [0] bootstrap.cc:101 NCCL WARN Bootstrap : no socket interface found",
+                "[2026-06-05 06:16:47] node-02:40112:40112 [0] bootstrap.cc:104 (bootstrapNetInit) NCCL WARN Bootstrap: no socket interface found",
+            ],
+        },
+        Signature {
+            id: "sock-no-listen-interface", rule: "wrong-interface", severity: Severity::Error, part: Part::Cause,
+            texts: &["NET/Socket*: No usable listening interface found"],
+            means: "NCCL_COMM_ID names the root's address, and this host has no interface in that subnet to be reached by.",
+            next: "`ip -brief address` here and on the root; set NCCL_COMM_ID to an address of a network that both are in, or leave NCCL_COMM_ID unset and set NCCL_SOCKET_IFNAME.",
+            source: "NCCL bootstrap.cc", versions: "all",
+            examples: &["node-02:40112:40112 [0] bootstrap.cc:39 NCCL WARN NET/Socket : No usable listening interface found"],
+        },
+        Signature {
+            id: "sock-no-data-interface", rule: "wrong-interface", severity: Severity::Error, part: Part::Cause,
+            texts: &["NET/Socket*: no interface found"],
+            means: "NCCL's TCP transport found no network interface that it may use: NCCL_SOCKET_IFNAME filters all of them, or there is none but lo and docker.",
+            next: "`ip -brief address` on that host, inside the container; correct or unset NCCL_SOCKET_IFNAME.",
+            source: "NCCL transport/net_socket.cc", versions: "all",
+            examples: &[
+                "node-02:40112:40112 [0] transport/net_socket.cc:46 NCCL WARN NET/Socket : no interface found",
+                "[2026-05-05 06:16:47] node-02:40112:40112 [0] transport/net_socket.cc:67 NCCL WARN NET/Socket : no interface found",
+            ],
+        },
+        Signature {
+            id: "sock-oob-ifname", rule: "wrong-interface", severity: Severity::Error, part: Part::Cause,
+            texts: &["no device found matching *, verify NCCL_OOB_NET_IFNAME", "no device found after excluding *, verify NCCL_OOB_NET_IFNAME"],
+            means: "The bootstrap shall go over the network plugin (NCCL_OOB_NET_ENABLE=1), and NCCL_OOB_NET_IFNAME leaves no device of it.",
+            next: "`ibstat -l` or `rdma link` lists the devices; NCCL_OOB_NET_IFNAME wants names such as mlx5_0, not of Ethernet interfaces, when the plugin is IB. Or unset NCCL_OOB_NET_ENABLE.",
+            source: "NCCL bootstrap.cc", versions: "2.24+",
+            examples: &[
+                "node-02:40112:40140 [0] bootstrap.cc:412 NCCL WARN no device found matching exactly =mlx5_9, verify NCCL_OOB_NET_IFNAME",
+                "[2026-05-05 06:16:47] node-02:40112:40140 [0] bootstrap.cc:415 NCCL WARN no device found after excluding ^mlx5, verify NCCL_OOB_NET_IFNAME",
+            ],
+        },
+        Signature {
+            id: "sock-oob-ifname-ignored", rule: "nccl-warn", severity: Severity::Warning, part: Part::Harmless,
+            texts: &["no device found *NCCL_OOB_NET_IFNAME=*, ignoring"],
+            means: "NCCL_OOB_NET_IFNAME matches no device; NCCL went on without it.",
+            next: "Correct NCCL_OOB_NET_IFNAME, or unset it; `rdma link` lists the devices. From 2.24 on this is an error.",
+            source: "NCCL bootstrap.cc", versions: "2.23",
+            examples: &["node-02:40112:40140 [0] bootstrap.cc:398 NCCL WARN no device found matching NCCL_OOB_NET_IFNAME=eth7, ignoring"],
+        },
+        Signature {
+            id: "net-no-subnet-match", rule: "wrong-interface", severity: Severity::Error, part: Part::Cause,
+            texts: &["Net*: No interface found in the same subnet as remote address "],
+            means: "None of this host's interfaces is in the subnet of the root's address in NCCL_COMM_ID.",
+            next: "`ip -brief address` here and on the root; set NCCL_COMM_ID to an address in a network that both have, or do without NCCL_COMM_ID.",
+            source: "NCCL misc/socket.cc", versions: "up to 2.26",
+            examples: &["node-02:40112:40112 [0] misc/socket.cc:251 NCCL WARN Net : No interface found in the same subnet as remote address 10.8.0.1<29500>"],
+        },
+        Signature {
+            id: "sock-comm-id-format", rule: "rendezvous-failed", severity: Severity::Error, part: Part::Cause,
+            texts: &["Invalid NCCL_COMM_ID, please use format:"],
+            means: "NCCL_COMM_ID is not an address with a port that NCCL can read.",
+            next: "Write it as 10.0.0.1:29500, [fe80::1]:29500 or host:29500, the same on all ranks. PyTorch needs no NCCL_COMM_ID: `env | grep NCCL_COMM_ID` and unset it.",
+            source: "NCCL bootstrap.cc", versions: "all",
+            examples: &["node-02:40112:40112 [0] bootstrap.cc:31 NCCL WARN Invalid NCCL_COMM_ID, please use format: <ipv4>:<port> or [<ipv6>]:<port> or <hostname>:<port>"],
+        },
+        Signature {
+            id: "net-addr-parse", rule: "rendezvous-failed", severity: Severity::Error, part: Part::Cause,
+            texts: &[
+                "Net : string is null", "Net : No valid <IPv4_or_hostname>:<port> pair found", "Net : error encountered when getting address info : ",
+                "Net : unsupported IP family", "Net : No valid [IPv6]:port pair found",
+            ],
+            means: "NCCL could not make an address of a string, usually NCCL_COMM_ID: it is malformed, or the name in it does not resolve on this host.",
+            next: "`getent hosts NAME` on the failing host, inside the container; correct DNS or /etc/hosts, or write the IP address. NCCL_RAS_ADDR is read in the same way.",
+            source: "NCCL misc/socket.cc", versions: "all",
+            examples: &[
+                "node-02:40112:40112 [0] misc/socket.cc:262 NCCL WARN Net : string is null",
+                "node-02:40112:40112 [0] misc/socket.cc:272 NCCL WARN Net : No valid <IPv4_or_hostname>:<port> pair found",
+                "[2026-05-05 06:16:47] node-02:40112:40112 [0] misc/socket.cc:281 NCCL WARN Net : error encountered when getting address info : Temporary failure in name resolution",
+                "node-02:40112:40112 [0] misc/socket.cc:299 NCCL WARN Net : unsupported IP family",
+                "node-02:40112:40112 [0] misc/socket.cc:311 NCCL WARN Net : No valid [IPv6]:port pair found",
+            ],
+        },
+        // The peer
+        Signature {
+            id: "sock-peer-closed", rule: "nccl-warn", severity: Severity::Error, part: Part::Victim,
+            texts: &["socketProgress: Connection closed by remote peer "],
+            means: "The process at the other end of a connection is gone or has aborted; this rank only noticed.",
+            next: "Look at the host that the line names: its first WARN, its exit code, `dmesg -T` for the OOM killer and Xid. This rank needs no repair.",
+            source: "NCCL misc/socket.cc", versions: "2.16+",
+            examples: &[
+                "node-01:189884:189990 [3] misc/socket.cc:58 NCCL WARN socketProgress: Connection closed by remote peer node-07.cluster.local<43211>",
+                "[2026-05-05 06:16:47] node-01:189884:189990 [3] misc/socket.cc:67 NCCL WARN socketProgress: Connection closed by remote peer node-07<43211>",
+                "[2026-06-05 06:16:47] node-01:189884:189990 [3] misc/socket.cc:77 (socketProgress) NCCL WARN socketProgress: Connection closed by remote peer node-07<43211>",
+            ],
+        },
+        Signature {
+            id: "sock-recv-failed", rule: "nccl-warn", severity: Severity::Error, part: Part::Victim,
+            texts: &["Call to recv from * failed : ", "Call to send to * failed : "],
+            means: "A connection to another rank broke. \"Connection reset by peer\" and \"Broken pipe\" say that the process there has ended.",
+            next: "Look for the first error on the host of that address (`getent hosts ADDRESS` names it). If its process still lives, look at the network between the two: `ip -s link`, firewalls that drop idle connections.",
+            source: "NCCL misc/socket.cc, os/linux.cc", versions: "2.16+; up to 2.23 it says recv for sends too",
+            examples: &[
+                "node-01:189884:189990 [3] misc/socket.cc:49 NCCL WARN socketProgressOpt: Call to recv from 10.0.0.7<43211> failed : Connection reset by peer",
+                "node-01:189884:189990 [3] misc/socket.cc:50 NCCL WARN socketProgressOpt: Call to send to 10.0.0.7<43211> failed : Broken pipe",
+                "[2026-05-05 06:16:47] node-01:189884:189990 [3] os/linux.cc:311 NCCL WARN ncclOsSocketProgressOpt: Call to recv from 10.0.0.7<43211> failed : Connection reset by peer",
+                "[2026-06-05 06:16:47] node-01:189884:189990 [3] os/linux.cc:320 (ncclOsSocketProgressOpt) NCCL WARN ncclOsSocketProgressOpt: Call to send to 10.0.0.7<43211> failed : Connection reset by peer",
+            ],
+        },
+        Signature {
+            id: "sock-recv-network-lost", rule: "nccl-warn", severity: Severity::Error, part: Part::Messenger,
+            texts: &[
+                "Call to recv from * failed : Connection timed out", "Call to send to * failed : Connection timed out",
+                "Call to recv from * failed : No route to host", "Call to send to * failed : No route to host",
+            ],
+            means: "A connection that worked went silent: the other host, its link or the network between fell away. A process that only ended would have reset it.",
+            next: "Is that host up: `ping ADDRESS`, its BMC and kernel log; `ip -brief link` and switch logs for a port that went down; firewalls or cloud networks that forget idle connections.",
+            source: "NCCL misc/socket.cc, os/linux.cc", versions: "2.16+",
+            examples: &[
+                "node-01:189884:189990 [3] misc/socket.cc:49 NCCL WARN socketProgressOpt: Call to recv from 10.0.0.7<43211> failed : Connection timed out",
+                "[2026-05-05 06:16:47] node-01:189884:189990 [3] misc/socket.cc:55 NCCL WARN socketProgressOpt: Call to send to 10.0.0.7<43211> failed : Connection timed out",
+                "[2026-05-05 06:16:47] node-01:189884:189990 [3] os/linux.cc:311 NCCL WARN ncclOsSocketProgressOpt: Call to recv from 10.0.0.7<43211> failed : No route to host",
+                "[2026-05-05 06:16:47] node-01:189884:189990 [3] os/linux.cc:311 NCCL WARN ncclOsSocketProgressOpt: Call to send to 10.0.0.7<43211> failed : No route to host",
+            ],
+        },
+        Signature {
+            id: "sock-connect-failed", rule: "nccl-warn", severity: Severity::Error, part: Part::Cause,
+            texts: &["Connect: Connect to * failed : ", "Connect: connect to * failed : ", "Net : Connect to * failed : "],
+            means: "This rank could not reach another one by TCP. No route, unreachable: a wrong subnet or a firewall; \"Software caused connection abort\": often an address of docker0 or another private interface was given out.",
+            next: "Is the address one that this host can reach: `ip route get ADDRESS`, `nc -vz ADDRESS PORT`. If not, set NCCL_SOCKET_IFNAME on all nodes to the common interface, or open all ports between the nodes (NCCL takes any).",
+            source: "NCCL misc/socket.cc, os/linux.cc", versions: "all",
+            examples: &[
+                "node-01:189884:189990 [3] include/socket.h:409 NCCL WARN Net : Connect to 10.0.0.7<43211> failed : No route to host",
+                "node-01:189884:189990 [3] misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to 172.17.0.1<43211> failed : Software caused connection abort",
+                "[2026-05-05 06:16:47] node-01:189884:189990 [3] misc/socket.cc:571 NCCL WARN socketPollConnect: Connect to 10.0.0.7<43211> failed : No route to host",
+                "[2026-05-05 06:16:47] node-01:189884:189990 [3] misc/socket.cc:590 NCCL WARN socketStartConnect: connect to 10.0.0.7<43211> failed : Network is unreachable",
+                "[2026-06-05 06:16:47] node-01:189884:189990 [3] os/linux.cc:190 (socketConnectCheck) NCCL WARN ncclOsSocketStartConnect: connect to 10.0.0.7<43211> failed : Network is unreachable",
+            ],
+        },
+        Signature {
+            id: "sock-connect-refused", rule: "nccl-warn", severity: Severity::Error, part: Part::Messenger,
+            texts: &["Connect: Connect to * failed : Connection refused", "Connect: connect to * failed : Connection refused"],
+            means: "Nobody listens at another rank's address: its process has ended or did not come that far, or a firewall answers for it.",
+            next: "Look for the first error on the host of that address. If its process is well: is the address the right one (`ip route get ADDRESS`), does a firewall reject (`iptables -L -n | grep REJECT`), NCCL_SOCKET_IFNAME.",
+            source: "NCCL misc/socket.cc, os/linux.cc", versions: "all",
+            examples: &[
+                "node-01:189884:189990 [3] misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to 10.0.0.7<43211> failed : Connection refused",
+                "[2026-05-05 06:16:47] node-01:189884:189990 [3] misc/socket.cc:590 NCCL WARN socketPollConnect: connect to 10.0.0.7<43211> failed : Connection refused",
+            ],
+        },
+        Signature {
+            id: "sock-connect-timeout", rule: "nccl-warn", severity: Severity::Error, part: Part::Messenger,
+            texts: &[
+                "Connect: exceeded timeouts (#)", "Connect: exceeded retries (#)", "Connect: connect returned *, exceeded error retry count (#)",
+                "Connect: connect to * returned *, exceeded error retry count after # attempts",
+            ],
+            means: "Another rank did not accept a connection for about a minute: its process has ended or did not come that far, or the network does not let it through.",
+            next: "Look at the rank behind that address first: did it start, did it fail earlier. If it is well: `nc -vz ADDRESS PORT`, firewall, NCCL_SOCKET_IFNAME. Slow starts of big jobs: raise NCCL_SOCKET_RETRY_CNT (2.24+).",
+            source: "NCCL misc/socket.cc, os/linux.cc", versions: "2.16+",
+            examples: &[
+                "node-01:189884:189990 [3] misc/socket.cc:470 NCCL WARN socketStartConnect: exceeded timeouts (20000)",
+                "node-01:189884:189990 [3] misc/socket.cc:523 NCCL WARN socketPollConnect: exceeded retries (20000)",
+                "node-01:189884:189990 [3] misc/socket.cc:564 NCCL WARN socketPollConnect: connect returned Connection refused, exceeded error retry count (34)",
+                "[2026-05-05 06:16:47] node-01:189884:189990 [3] misc/socket.cc:581 NCCL WARN socketPollConnect: connect to 10.0.0.7<43211> returned Connection timed out, exceeded error retry count after 35 attempts",
+                "[2026-05-05 06:16:47] node-01:189884:189990 [3] os/linux.cc:200 NCCL WARN ncclOsSocketPollConnect: connect to 10.0.0.7<43211> returned Connection refused, exceeded error retry count after 35 attempts",
+            ],
+        },
+        Signature {
+            id: "sock-connect-retry", rule: "nccl-warn", severity: Severity::Info, part: Part::Harmless,
+            texts: &["Call to connect returned *, retrying", "Connect: connect returned *, retrying (#/#)", "Connect: connect to * returned *, retrying (#/#)"],
+            means: "Another rank does not accept connections yet; NCCL tries again. A few at the start are usual.",
+            next: "Nothing, unless it goes on towards the limit: then look at the rank behind the address, and try `nc -vz ADDRESS PORT` from here.",
+            source: "NCCL misc/socket.cc, os/linux.cc", versions: "all; the address from 2.27",
+            examples: &[
+                "node-01:189884:189990 [3] NCCL INFO Call to connect returned Connection refused, retrying",
+                "node-01:189884:189990 [3] NCCL INFO socketPollConnect: connect returned Connection refused, retrying (3/34) after sleep for 300 msec",
+                "node-01:189884:189990 [3] NCCL INFO socketStartConnect: connect to 10.0.0.7<43211> returned Connection refused, retrying (3/34) after sleep for 300 msec",
+                "node-01:189884:189990 [3] NCCL INFO ncclOsSocketPollConnect: connect to 10.0.0.7<43211> returned Connection timed out, retrying (12/34) after sleep for 1200 msec",
+            ],
+        },
+        Signature {
+            id: "sock-poll-failed", rule: "nccl-warn", severity: Severity::Error, part: Part::Messenger,
+            texts: &[
+                "socketPollConnect poll() failed with error ", "socketPollConnect* to * failed with error ", "ncclOsSocketPollConnect* to * failed with error ",
+                "socketPollConnect poll() returned ",
+            ],
+            means: "While a connection to another rank was being made the socket went bad. \"no POLLOUT events\" is what an interface gives that cannot reach the peer, or a peer that went away.",
+            next: "`ip route get ADDRESS` to the peer; set NCCL_SOCKET_IFNAME on all nodes to the interface by which they reach one another. If the peer's process has ended, its own error comes first.",
+            source: "NCCL misc/socket.cc, os/linux.cc", versions: "2.16+",
+            examples: &[
+                "node-01:189884:189990 [3] misc/socket.cc:509 NCCL WARN socketPollConnect poll() failed with error Interrupted system call",
+                "node-01:189884:189990 [3] misc/socket.cc:512 NCCL WARN socketPollConnect poll() returned 1, no POLLOUT events",
+                "[2026-05-05 06:16:47] node-01:189884:189990 [3] misc/socket.cc:604 NCCL WARN socketPollConnect to 10.0.0.7<43211> failed with error Bad file descriptor",
+                "[2026-05-05 06:16:47] node-01:189884:189990 [3] os/linux.cc:226 NCCL WARN ncclOsSocketPollConnect to 10.0.0.7<43211> failed with error Bad file descriptor",
+            ],
+        },
+        // This process
+        Signature {
+            id: "sock-accept-failed", rule: "nccl-warn", severity: Severity::Error, part: Part::Cause,
+            texts: &["TryAccept: Accept failed: ", "TryAccept: exceeded error retry count"],
+            means: "This process could not take a connection of another rank. With \"Too many open files\" its limit of file descriptors is used up.",
+            next: "`ulimit -n 1048576` in the job's shell, or LimitNOFILE= of slurmd, containerd or docker; /proc/PID/limits shows what the process has, `ls /proc/PID/fd | wc -l` what it uses.",
+            source: "NCCL misc/socket.cc, os/linux.cc", versions: "2.18+",
+            examples: &[
+                "node-01:189884:189990 [3] misc/socket.cc:402 NCCL WARN socketTryAccept: Accept failed: Too many open files",
+                "node-01:189884:189990 [3] misc/socket.cc:407 NCCL WARN socketTryAccept: exceeded error retry count (34), Network is down",
+                "[2026-05-05 06:16:47] node-01:189884:189990 [3] misc/socket.cc:471 NCCL WARN socketTryAccept: exceeded error retry count after 35 attempts, Software caused connection abort",
+                "[2026-05-05 06:16:47] node-01:189884:189990 [3] os/linux.cc:140 NCCL WARN ncclOsSocketTryAccept: Accept failed: Too many open files",
+            ],
+        },
+        Signature {
+            id: "sock-accept-retry", rule: "nccl-warn", severity: Severity::Info, part: Part::Harmless,
+            texts: &["Call to accept returned *, retrying"],
+            means: "Taking a connection failed once and is tried again.",
+            next: "Nothing while the job goes on. If it repeats, `ulimit -n` and `ip -brief link` on that host.",
+            source: "NCCL misc/socket.cc, os/linux.cc", versions: "2.24+",
+            examples: &["node-01:189884:189990 [3] NCCL INFO Call to accept returned Software caused connection abort, retrying"],
+        },
+        Signature {
+            id: "sock-create-failed", rule: "nccl-warn", severity: Severity::Error, part: Part::Cause,
+            texts: &["ncclSocketInit: Socket creation failed : ", "Call to socket failed: "],
+            means: "The kernel gave this process no further socket. With \"Too many open files\" its limit of file descriptors is used up; \"Address family not supported\" is IPv6 that is switched off.",
+            next: "`ulimit -n 1048576` in the job's shell, or LimitNOFILE= of slurmd, containerd or docker; /proc/PID/limits shows what the process has. For the address family: NCCL_SOCKET_FAMILY=AF_INET.",
+            source: "NCCL misc/socket.cc", versions: "2.16 to 2.23 the first text, 2.24+ the second",
+            examples: &[
+                "node-01:189884:189990 [3] misc/socket.cc:692 NCCL WARN ncclSocketInit: Socket creation failed : Too many open files",
+                "[2026-05-05 06:16:47] node-01:189884:189990 [3] misc/socket.cc:735 NCCL WARN Call to socket failed: Too many open files",
+            ],
+        },
+        Signature {
+            id: "sys-call-failed", rule: "nccl-warn", severity: Severity::Error, part: Part::Cause,
+            texts: &["^Call to * failed : ", "^Call to * failed: "],
+            means: "A system call that NCCL needs failed; the line names it and the reason. bind with \"Address already in use\" or \"Cannot assign requested address\" is a port or address of this host that NCCL was told to use and cannot.",
+            next: "By its reason: \"Too many open files\": ulimit -n; \"Resource temporarily unavailable\" of pthread_create: `ulimit -u` and the container's pids limit; bind: `ss -ltnp` for the port, `ip -brief address` for the address in NCCL_COMM_ID or NCCL_SOCKET_IFNAME.",
+            source: "NCCL include/checks.h", versions: "all",
+            examples: &[
+                "node-01:189884:189884 [3] misc/socket.cc:320 NCCL WARN Call to bind failed : Address already in use",
+                "[2026-05-05 06:16:47] node-01:189884:189884 [3] misc/socket.cc:427 NCCL WARN Call to bind failed: Cannot assign requested address",
+                "[2026-06-05 06:16:47] node-01:189884:189884 [3] proxy.cc:1912 (ncclProxyCreate) NCCL WARN Call to pthread_create failed: Resource temporarily unavailable",
+            ],
+        },
+        Signature {
+            id: "sock-wrong-magic", rule: "nccl-warn", severity: Severity::Error, part: Part::Cause,
+            texts: &["socketFinalizeAccept: wrong magic ", "socketFinalizeAccept: wrong type ", "socketFinalizeAccept from *: wrong type "],
+            means: "Somebody who is not of this communicator connected to an NCCL port: a port scanner, another job, or ranks with different NCCL versions. Up to 2.26 that breaks the communicator.",
+            next: "Compare `NCCL version` of all ranks; look for a second job or left-over processes on the same nodes (`ss -tnp`); keep security scanners away from the compute network; 2.27+ ignores strangers.",
+            source: "NCCL misc/socket.cc", versions: "2.16 to 2.30.4",
+            examples: &[
+                "node-01:189884:189990 [3] misc/socket.cc:431 NCCL WARN socketFinalizeAccept: wrong magic 474554202f204854 != 7a1be6a3c0b5d1f2",
+                "node-01:189884:189990 [3] misc/socket.cc:440 NCCL WARN socketFinalizeAccept: wrong type 3 != 2",
+                "[2026-05-05 06:16:47] node-01:189884:189990 [3] misc/socket.cc:520 NCCL WARN socketFinalizeAccept from 10.0.0.99<51512>: wrong type 3 != 2",
+            ],
+        },
+        Signature {
+            id: "sock-stranger", rule: "nccl-warn", severity: Severity::Info, part: Part::Harmless,
+            texts: &[
+                "socketFinalizeAccept: didn't receive a valid magic from ", "socketFinalizeAccept from *: socket magic mismatch ",
+                "socketFinalizeAccept from *handshake receive*failed", "socketFinalizeAccept from * closed before magic handshake",
+            ],
+            means: "Something that is not a rank of this job connected to an NCCL port, such as a port scanner or a health check; NCCL turned it away and went on.",
+            next: "Nothing. If it comes often, find who is behind the address and keep it off the nodes' ports.",
+            source: "NCCL misc/socket.cc", versions: "2.27+",
+            examples: &[
+                "node-01:189884:189990 [3] NCCL INFO socketFinalizeAccept: didn't receive a valid magic from 10.0.0.99<51512>",
+                "node-01:189884:189990 [3] NCCL INFO socketFinalizeAccept from 10.0.0.99<51512>: socket magic mismatch (peer 0x474554202f204854 != expected 0x7a1be6a3c0b5d1f2), discarding peer connection",
+                "node-01:189884:189990 [3] NCCL INFO socketFinalizeAccept from 10.0.0.99<51512>: magic handshake receive from peer failed, discarding peer connection",
+                "node-01:189884:189990 [3] NCCL INFO socketFinalizeAccept from 10.0.0.99<51512>: peer closed before magic handshake, discarding peer connection",
+            ],
+        },
+        Signature {
+            id: "sock-bad-state", rule: "nccl-warn", severity: Severity::Error, part: Part::Victim,
+            texts: &[
+                "ncclSocket*: socket state (#) is not ready", "ncclSocketSendRecv: socket state (send/recv) (#/#) is not ready", "ncclSocket*: wrong socket state #",
+                "ncclSocket*: pass NULL socket", "ncclSocket*: unexpected socket state", "ncclSocket*: file descriptor is -1", "ncclSocket*: socket is invalid",
+            ],
+            means: "NCCL wanted to use a connection that an earlier error or an abort had already closed.",
+            next: "Look for the first WARN of this process and of its peers; this line follows from it.",
+            source: "NCCL misc/socket.cc", versions: "2.16+",
+            examples: &[
+                "node-01:189884:189990 [3] misc/socket.cc:805 NCCL WARN ncclSocketSend: socket state (7) is not ready",
+                "[2026-05-05 06:16:47] node-01:189884:189990 [3] misc/socket.cc:880 NCCL WARN ncclSocketSendRecv: socket state (send/recv) (7/6) is not ready",
+                "node-01:189884:189990 [3] misc/socket.cc:590 NCCL WARN ncclSocketConnect: wrong socket state 7",
+                "node-01:189884:189990 [3] misc/socket.cc:797 NCCL WARN ncclSocketRecv: pass NULL socket",
+                "node-01:189884:189990 [3] misc/socket.cc:561 NCCL WARN ncclSocketReady: unexpected socket state 9",
+                "node-01:189884:189990 [3] misc/socket.cc:585 NCCL WARN ncclSocketConnect: file descriptor is -1",
+                "[2026-06-05 06:16:47] node-01:189884:189990 [3] misc/socket.cc:402 (ncclSocketConnect) NCCL WARN ncclSocketConnect: socket is invalid",
+            ],
+        },
+        Signature {
+            id: "oob-multiop", rule: "nccl-warn", severity: Severity::Error, part: Part::Victim,
+            texts: &["ncclSocketMultiOp: invalid ", "ncclSocketSendRecv: invalid socket "],
+            means: "NCCL was to send and receive over a connection that no longer exists, after an earlier error.",
+            next: "Look for the first WARN of this process and of its peers; this line follows from it.",
+            source: "NCCL misc/socket.cc", versions: "2.21+ and 2.28.7+",
+            examples: &[
+                "[2026-05-05 06:16:47] node-01:189884:189990 [3] misc/socket.cc:921 NCCL WARN ncclSocketMultiOp: invalid socket at index 1",
+                "node-01:189884:189990 [3] misc/socket.cc:861 NCCL WARN ncclSocketSendRecv: invalid socket (nil)",
+            ],
+        },
+        // Bootstrap
+        Signature {
+            id: "bootstrap-root-mismatch", rule: "rendezvous-failed", severity: Severity::Error, part: Part::Cause,
+            texts: &["Bootstrap Root : mismatch in rank count from procs ", "Bootstrap Root : mismatch in info from procs, "],
+            means: "Ranks that joined one communicator do not agree on how many there are: they were started with different world sizes, or processes of another run use the same id.",
+            next: "Compare WORLD_SIZE, --nnodes and --nproc-per-node of all nodes; look for left-over processes of an earlier run (`ps -ef | grep python` on each node) and take a fresh MASTER_PORT.",
+            source: "NCCL bootstrap.cc", versions: "up to 2.22 the first text, 2.23+ the second",
+            examples: &[
+                "node-01:189884:189990 [0] bootstrap.cc:153 NCCL WARN Bootstrap Root : mismatch in rank count from procs 16 : 8",
+                "[2026-05-05 06:16:47] node-01:189884:189990 [0] bootstrap.cc:271 NCCL WARN Bootstrap Root : mismatch in info from procs, nranks 16 vs 8, nroots 1 vs 1, iroot 0 vs 0",
+            ],
+        },
+        Signature {
+            id: "bootstrap-duplicate-rank", rule: "rendezvous-failed", severity: Severity::Error, part: Part::Cause,
+            texts: &["Bootstrap Root : rank # of # ranks has already checked in"],
+            means: "Two processes came with the same rank number: RANK or the node's rank is set twice, or a restarted worker met the old one's communicator.",
+            next: "Compare RANK, --node-rank and SLURM_PROCID of the nodes; end left-over processes of an earlier run before the restart.",
+            source: "NCCL bootstrap.cc", versions: "all",
+            examples: &[
+                "node-01:189884:189990 [0] bootstrap.cc:158 NCCL WARN Bootstrap Root : rank 3 of 16 ranks has already checked in",
+                "[2026-06-05 06:16:47] node-01:189884:189990 [0] bootstrap.cc:290 (bootstrapRoot) NCCL WARN Bootstrap Root : rank 3 of 16 ranks has already checked in",
+            ],
+        },
+        Signature {
+            id: "bootstrap-truncated", rule: "rendezvous-failed", severity: Severity::Error, part: Part::Cause,
+            texts: &["Message truncated : received # bytes instead of #"],
+            means: "Two ranks exchanged bootstrap messages of different sizes: they run different NCCL versions, or create communicators in different order.",
+            next: "Compare `NCCL version` of all ranks (one image, LD_LIBRARY_PATH); if they are equal, look for code that creates process groups on some ranks only or in another order.",
+            source: "NCCL bootstrap.cc", versions: "all",
+            examples: &[
+                "node-01:189884:189990 [0] bootstrap.cc:68 NCCL WARN Message truncated : received 1024 bytes instead of 256",
+                "[2026-05-05 06:16:47] node-01:189884:189990 [0] bootstrap.cc:143 NCCL WARN Message truncated : received 1024 bytes instead of 256",
+            ],
+        },
+        Signature {
+            id: "bootstrap-leftover", rule: "nccl-warn", severity: Severity::Error, part: Part::Victim,
+            texts: &["Unexpected connections are not empty"],
+            means: "A communicator was taken down while other ranks were still connecting to it.",
+            next: "Look for what ended it: an earlier error of this rank, or ranks that destroy process groups at different places of the program.",
+            source: "NCCL bootstrap.cc", versions: "all",
+            examples: &["node-01:189884:189990 [0] bootstrap.cc:620 NCCL WARN Unexpected connections are not empty"],
+        },
+        // TCP transport
+        Signature {
+            id: "netsocket-truncated", rule: "collective-mismatch", severity: Severity::Error, part: Part::Cause,
+            texts: &["NET/Socket : peer * message truncated : receiving # bytes instead of #"],
+            means: "Two ranks sent and expected different sizes in the same place: they called different collectives, or the same one with different sizes, or run with different NCCL_PROTO or NCCL_ALGO.",
+            next: "Compare NCCL_* of the ranks. Then look in the program for shapes that differ by rank (uneven last batch, branches on data); TORCH_DISTRIBUTED_DEBUG=DETAIL checks each collective.",
+            source: "NCCL transport/net_socket.cc", versions: "all",
+            examples: &[
+                "node-01:189884:189990 [0] transport/net_socket.cc:500 NCCL WARN NET/Socket : peer 10.0.0.7<43211> message truncated : receiving 1048576 bytes instead of 524288",
+                "[2026-05-05 06:16:47] node-01:189884:189990 [0] transport/net_socket.cc:561 NCCL WARN NET/Socket : peer 10.0.0.7<43211> message truncated : receiving 1048576 bytes instead of 524288. If you believe your socket network is in a healthy state, there may be a mismatch in collective sizes or environment settings (e.g. NCCL_PROTO, NCCL_ALGO) between ranks",
+            ],
+        },
+        Signature {
+            id: "netsocket-threads", rule: "nccl-warn", severity: Severity::Warning, part: Part::Harmless,
+            texts: &["NET/Socket : NCCL_SOCKET_NTHREADS is greater than the maximum allowed, ", "NET/Socket : the total number of sockets is greater than the maximum allowed, "],
+            means: "NCCL_SOCKET_NTHREADS or NCCL_NSOCKS_PERTHREAD asks for more than NCCL allows; it took the most it can.",
+            next: "At most 16 threads, and threads times sockets at most 64: lower NCCL_SOCKET_NTHREADS or NCCL_NSOCKS_PERTHREAD.",
+            source: "NCCL transport/net_socket.cc", versions: "all",
+            examples: &[
+                "node-01:189884:189990 [0] transport/net_socket.cc:193 NCCL WARN NET/Socket : NCCL_SOCKET_NTHREADS is greater than the maximum allowed, setting to 16",
+                "node-01:189884:189990 [0] transport/net_socket.cc:230 NCCL WARN NET/Socket : the total number of sockets is greater than the maximum allowed, setting NCCL_NSOCKS_PERTHREAD to 8",
+            ],
+        },
+        Signature {
+            id: "netsocket-progress", rule: "nccl-warn", severity: Severity::Error, part: Part::Victim,
+            texts: &[
+                "NET/Socket : socket progress error", "NET/Socket : unable to allocate requests", "NET/Socket : unable to allocate subtasks",
+                "NET/Socket : test called with NULL request",
+            ],
+            means: "NCCL's TCP transport could not go on with a transfer, as a rule because the connection broke before.",
+            next: "Look for the WARN before it and for the first error on the peer's host.",
+            source: "NCCL transport/net_socket.cc", versions: "all",
+            examples: &[
+                "node-01:189884:189990 [0] transport/net_socket.cc:168 NCCL WARN NET/Socket : socket progress error",
+                "node-01:189884:189990 [0] transport/net_socket.cc:426 NCCL WARN NET/Socket : unable to allocate requests",
+                "node-01:189884:189990 [0] transport/net_socket.cc:451 NCCL WARN NET/Socket : unable to allocate subtasks",
+                "node-01:189884:189990 [0] transport/net_socket.cc:470 NCCL WARN NET/Socket : test called with NULL request",
+            ],
+        },
+    ],
+};
