@@ -27,6 +27,7 @@ pub mod judge;
 pub mod model;
 pub mod observe;
 pub mod ras;
+pub mod reports;
 pub mod rules;
 pub mod session;
 pub mod sinks;

@@ -1,0 +1,422 @@
+//! Records of the NCCL Inspector, a profiler plugin: one line for each completed operation, one file for each process.
+
+mod judge;
+pub mod prom;
+
+pub use judge::judge;
+
+use serde::{Deserialize, Deserializer};
+use std::collections::{BTreeMap, VecDeque};
+
+const MAX_LINE: usize = 1 << 20;
+/// Communicators of one process, and groups of operations in each.
+const MAX_COMMS: usize = 256;
+const MAX_GROUPS: usize = 256;
+/// The newest operations of a communicator, kept one by one.
+const MAX_OPS: usize = 8192;
+/// Values kept of a group: above this, an even choice of them.
+const MAX_VALUES: usize = 1024;
+
+/// What one file holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Inspector {
+    pub path: String,
+    pub hostname: Option<String>,
+    pub pid: Option<u32>,
+    /// `v4.0`
+    pub format_version: Option<String>,
+    pub records: u64,
+    /// Lines that are no record; the last line of a process that was killed often is none.
+    pub bad_lines: u64,
+    pub first_bad_line: Option<u64>,
+    pub comms: Vec<InspectorComm>,
+    /// Records of communicators, or groups, that are too many.
+    pub left_out: u64,
+}
+
+/// A rank of a communicator.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct InspectorComm {
+    /// Hexadecimal digits of the hash, without `0x`; the last two may be missing: see [`joins`].
+    pub id: String,
+    pub name: Option<String>,
+    pub rank: u32,
+    pub n_ranks: u32,
+    pub nnodes: Option<u32>,
+    /// Sequence numbers by collective: the first and the last.
+    pub sequence: BTreeMap<String, (u64, u64)>,
+    pub groups: BTreeMap<Group, Stats>,
+    ops: VecDeque<Op>,
+    /// Operations that are no longer kept one by one.
+    ops_forgotten: u64,
+}
+
+/// Operations that may be compared.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Group {
+    /// `AllReduce`, `Send`
+    pub name: String,
+    pub p2p: bool,
+    /// Messages from this size up to less than twice as much: a power of two, or 0.
+    pub from_bytes: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stats {
+    pub count: u64,
+    pub smallest_bytes: u64,
+    pub largest_bytes: u64,
+    pub max_busbw_gbytes_per_s: Option<f64>,
+    /// `kernel_gpu`, `kernel_cpu`, `collective_cpu`
+    pub timing_source: Option<String>,
+    exec_us: Sample,
+    busbw: Sample,
+}
+
+/// One collective of one rank.
+#[derive(Clone, Debug, PartialEq)]
+struct Op {
+    name: String,
+    sn: u64,
+    bytes: u64,
+    exec_us: f64,
+    /// When it was written, µs since the epoch; later than the operation.
+    written_us: u64,
+    line: u64,
+}
+
+impl Stats {
+    pub fn median_exec_us(&self) -> Option<f64> {
+        self.exec_us.quantile(0.5)
+    }
+
+    pub fn p95_exec_us(&self) -> Option<f64> {
+        self.exec_us.quantile(0.95)
+    }
+
+    /// In 10⁹ bytes/s.
+    pub fn median_busbw_gbytes_per_s(&self) -> Option<f64> {
+        self.busbw.quantile(0.5)
+    }
+}
+
+/// Some of very many values, chosen evenly; all of them while they are few.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Sample {
+    seen: u64,
+    /// With the number that decides whether it is kept when there are too many.
+    values: Vec<(u64, f64)>,
+    /// Numbers below it are kept; 0 is all.
+    keep_below: u64,
+}
+
+impl Sample {
+    fn add(&mut self, value: f64) {
+        self.seen += 1;
+        // Spreads the counter over all numbers: every second value would be blind to what happens at every second step.
+        let number = self.seen.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (self.seen.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 29);
+        if self.keep_below > 0 && number >= self.keep_below {
+            return;
+        }
+        self.values.push((number, value));
+        if self.values.len() > MAX_VALUES {
+            self.keep_below = if self.keep_below == 0 { 1 << 63 } else { self.keep_below / 2 };
+            self.values.retain(|(number, _)| *number < self.keep_below);
+        }
+    }
+
+    fn quantile(&self, part: f64) -> Option<f64> {
+        let mut values: Vec<f64> = self.values.iter().map(|(_, value)| *value).collect();
+        quantile(&mut values, part)
+    }
+}
+
+/// The value that `part` of all values does not exceed.
+fn quantile(values: &mut [f64], part: f64) -> Option<f64> {
+    let last = values.len().checked_sub(1)?;
+    let at = ((values.len() as f64 * part).ceil() as usize).saturating_sub(1).min(last);
+    Some(*values.select_nth_unstable_by(at, f64::total_cmp).1)
+}
+
+/// Whether the id of a header (format v4.0 prints no more than 14 digits) is that of a communicator.
+pub fn joins(id_prefix: &str, full: u64) -> bool {
+    let digits = id_prefix.strip_prefix("0x").unwrap_or(id_prefix).to_ascii_lowercase();
+    let whole = format!("{full:x}");
+    digits == whole || digits.len() >= 12 && (whole.starts_with(&digits) || format!("{full:016x}").starts_with(&digits))
+}
+
+#[derive(Deserialize)]
+struct Record {
+    header: Header,
+    metadata: Option<Metadata>,
+    coll_perf: Option<Coll>,
+    p2p_perf: Option<P2p>,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    id: String,
+    comm_name: Option<String>,
+    rank: u32,
+    n_ranks: u32,
+    nnodes: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    inspector_output_format_version: Option<String>,
+    dump_timestamp_us: Option<u64>,
+    hostname: Option<String>,
+    pid: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct Coll {
+    coll: String,
+    coll_sn: u64,
+    coll_msg_size_bytes: u64,
+    #[serde(default, deserialize_with = "number")]
+    coll_exec_time_us: Option<f64>,
+    coll_timing_source: Option<String>,
+    #[serde(default, deserialize_with = "number")]
+    coll_busbw_gbs: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct P2p {
+    p2p: String,
+    #[serde(default)]
+    p2p_sn: u64,
+    p2p_msg_size_bytes: u64,
+    #[serde(default, deserialize_with = "number")]
+    p2p_exec_time_us: Option<f64>,
+    p2p_timing_source: Option<String>,
+    #[serde(default, deserialize_with = "number")]
+    p2p_busbw_gbs: Option<f64>,
+}
+
+/// What both kinds of records tell.
+struct Measured {
+    name: String,
+    p2p: bool,
+    sn: u64,
+    bytes: u64,
+    exec_us: Option<f64>,
+    timing_source: Option<String>,
+    busbw: Option<f64>,
+}
+
+/// A number, or the string `nan` in its place.
+fn number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    let value = serde_json::Value::deserialize(from)?;
+    Ok(value.as_f64().filter(|value| value.is_finite() && *value >= 0.0))
+}
+
+impl Inspector {
+    pub fn new(path: impl Into<String>) -> Self {
+        Inspector { path: path.into(), ..Inspector::default() }
+    }
+
+    /// `no` counts from 1.
+    pub fn line(&mut self, line: &str, no: u64) {
+        if line.trim().is_empty() {
+            return;
+        }
+        let record = if line.len() <= MAX_LINE { serde_json::from_str(line).ok() } else { None };
+        let Some(record): Option<Record> = record else {
+            self.bad_lines += 1;
+            self.first_bad_line.get_or_insert(no);
+            return;
+        };
+        self.records += 1;
+        let mut written_us = 0;
+        if let Some(about) = record.metadata {
+            written_us = about.dump_timestamp_us.unwrap_or(0);
+            self.hostname = about.hostname.or(self.hostname.take());
+            self.pid = about.pid.or(self.pid);
+            self.format_version = about.inspector_output_format_version.or(self.format_version.take());
+        }
+        let measured = match (record.coll_perf, record.p2p_perf) {
+            (Some(coll), _) => Measured {
+                name: coll.coll,
+                p2p: false,
+                sn: coll.coll_sn,
+                bytes: coll.coll_msg_size_bytes,
+                exec_us: coll.coll_exec_time_us,
+                timing_source: coll.coll_timing_source,
+                busbw: coll.coll_busbw_gbs,
+            },
+            (None, Some(p2p)) => Measured {
+                name: p2p.p2p,
+                p2p: true,
+                sn: p2p.p2p_sn,
+                bytes: p2p.p2p_msg_size_bytes,
+                exec_us: p2p.p2p_exec_time_us,
+                timing_source: p2p.p2p_timing_source,
+                busbw: p2p.p2p_busbw_gbs,
+            },
+            (None, None) => return,
+        };
+        match self.comm(record.header) {
+            Some(comm) => {
+                if !comm.add(measured, written_us, no) {
+                    self.left_out += 1;
+                }
+            }
+            None => self.left_out += 1,
+        }
+    }
+
+    fn comm(&mut self, header: Header) -> Option<&mut InspectorComm> {
+        let id = header.id.strip_prefix("0x").unwrap_or(&header.id).to_ascii_lowercase();
+        let known = self.comms.iter().position(|comm| comm.id == id && comm.rank == header.rank);
+        let at = match known {
+            Some(at) => at,
+            None if self.comms.len() >= MAX_COMMS => return None,
+            None => {
+                let comm = InspectorComm {
+                    id,
+                    name: header.comm_name.filter(|name| !name.is_empty()),
+                    rank: header.rank,
+                    n_ranks: header.n_ranks,
+                    nnodes: header.nnodes,
+                    ..InspectorComm::default()
+                };
+                self.comms.push(comm);
+                self.comms.len() - 1
+            }
+        };
+        self.comms.get_mut(at)
+    }
+
+    /// Who wrote it, in words.
+    fn process(&self) -> String {
+        match (self.pid, &self.hostname) {
+            (Some(pid), Some(host)) => format!("pid {pid} on {host}"),
+            (Some(pid), None) => format!("pid {pid}"),
+            (None, _) => self.path.clone(),
+        }
+    }
+}
+
+impl InspectorComm {
+    /// `false` where there are too many groups.
+    fn add(&mut self, op: Measured, written_us: u64, line: u64) -> bool {
+        let group = Group { name: op.name.clone(), p2p: op.p2p, from_bytes: bucket(op.bytes) };
+        if self.groups.len() >= MAX_GROUPS && !self.groups.contains_key(&group) {
+            return false;
+        }
+        let stats = self.groups.entry(group).or_default();
+        stats.smallest_bytes = if stats.count == 0 { op.bytes } else { stats.smallest_bytes.min(op.bytes) };
+        stats.largest_bytes = stats.largest_bytes.max(op.bytes);
+        stats.count += 1;
+        stats.timing_source = op.timing_source.or(stats.timing_source.take());
+        if let Some(busbw) = op.busbw {
+            stats.busbw.add(busbw);
+            stats.max_busbw_gbytes_per_s = Some(stats.max_busbw_gbytes_per_s.map_or(busbw, |max| max.max(busbw)));
+        }
+        if let Some(exec_us) = op.exec_us {
+            stats.exec_us.add(exec_us);
+        }
+        if op.p2p {
+            return true;
+        }
+        let seen = self.sequence.entry(op.name.clone()).or_insert((op.sn, op.sn));
+        *seen = (seen.0.min(op.sn), seen.1.max(op.sn));
+        if let Some(exec_us) = op.exec_us {
+            if self.ops.len() == MAX_OPS {
+                self.ops.pop_front();
+                self.ops_forgotten += 1;
+            }
+            self.ops.push_back(Op { name: op.name, sn: op.sn, bytes: op.bytes, exec_us, written_us, line });
+        }
+        true
+    }
+}
+
+/// The power of two at or below.
+fn bucket(bytes: u64) -> u64 {
+    bytes.checked_ilog2().map_or(0, |log| 1 << log)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reports::fixture;
+    use proptest::prelude::*;
+
+    fn read(text: &str) -> Inspector {
+        let mut file = Inspector::new("x.log");
+        for (no, line) in (1..).zip(text.lines()) {
+            file.line(line, no);
+        }
+        file
+    }
+
+    #[test]
+    fn a_recorded_rank_is_summed_up() {
+        let file = read(&fixture("reports/inspector-rank0.log"));
+        assert_eq!((file.hostname.as_deref(), file.pid, file.format_version.as_deref()), (Some("vm"), Some(5457), Some("v4.0")));
+        assert_eq!((file.records, file.bad_lines, file.comms.len()), (131, 0, 1));
+        let comm = &file.comms[0];
+        assert_eq!((comm.id.as_str(), comm.rank, comm.n_ranks, comm.nnodes), ("fec30663df8340", 0, 8, Some(1)));
+        assert_eq!((comm.sequence["AllReduce"], comm.sequence["Broadcast"]), ((0, 208), (0, 4)));
+        let stats = &comm.groups[&Group { name: "AllReduce".into(), p2p: false, from_bytes: 1 << 25 }];
+        assert_eq!((stats.smallest_bytes, stats.largest_bytes), (33_562_624, 33_562_624));
+        assert_eq!(stats.timing_source.as_deref(), Some("kernel_gpu"));
+        let (median, p95) = (stats.median_exec_us().unwrap(), stats.p95_exec_us().unwrap());
+        assert!((390.0..490.0).contains(&median) && p95 > 250_000.0, "{median} {p95}");
+        let (middle, best) = (stats.median_busbw_gbytes_per_s().unwrap(), stats.max_busbw_gbytes_per_s.unwrap());
+        assert!(middle > 100.0 && middle < best && best < 300.0, "{middle} {best}");
+    }
+
+    #[test]
+    fn ids_join_what_they_are_the_beginning_of() {
+        let full = 0xfec3_0663_df83_4094;
+        assert!(joins("0xfec30663df8340", full) && joins("fec30663df834094", full) && joins("0xFEC30663DF8340", full));
+        assert!(joins("0x7f8c496ae9f661", 0x7f_8c49_6ae9_f661) && joins("0x1f", 0x1f));
+        assert!(!joins("0xfec30663df8341", full) && !joins("0xfec3", full) && !joins("", full) && !joins("", 0));
+    }
+
+    #[test]
+    fn sends_strings_in_place_of_numbers_and_torn_lines_are_read() {
+        let record = |perf: &str| {
+            format!(
+                "{{\"header\":{{\"id\":\"0x1\",\"comm_name\":\"pp\",\"rank\":1,\"n_ranks\":2}},\"metadata\":{{\"dump_timestamp_us\":5,\"pid\":7}},{perf}}}\n"
+            )
+        };
+        let send = r#""p2p_perf":{"p2p":"Send","p2p_sn":4,"p2p_peer":0,"p2p_msg_size_bytes":0,"p2p_exec_time_us":10,"p2p_timing_source":"kernel_gpu","p2p_busbw_gbs":1.5}"#;
+        let nan = r#""coll_perf":{"coll":"Reduce","coll_sn":9,"coll_msg_size_bytes":12,"coll_exec_time_us":"nan","coll_busbw_gbs":"nan","event_trace_sn":{"a":1},"event_trace_ts":{"kernel_events":[{}]}}"#;
+        let text = format!("{}{}{}", record(send), record(nan), &record(nan)[..90]);
+        let file = read(&text);
+        assert_eq!((file.records, file.bad_lines, file.first_bad_line), (2, 1, Some(3)));
+        let comm = &file.comms[0];
+        assert_eq!(comm.name.as_deref(), Some("pp"));
+        let sends = &comm.groups[&Group { name: "Send".into(), p2p: true, from_bytes: 0 }];
+        assert_eq!((sends.count, sends.median_busbw_gbytes_per_s(), sends.median_exec_us()), (1, Some(1.5), Some(10.0)));
+        let reduces = &comm.groups[&Group { name: "Reduce".into(), p2p: false, from_bytes: 8 }];
+        assert_eq!((reduces.count, reduces.median_exec_us(), reduces.max_busbw_gbytes_per_s), (1, None, None));
+        assert_eq!(comm.sequence["Reduce"], (9, 9));
+    }
+
+    #[test]
+    fn a_sample_of_very_many_values_stays_small_and_even() {
+        let mut sample = Sample::default();
+        (0..200_000).for_each(|i| sample.add(f64::from(i % 1000)));
+        assert!(sample.values.len() <= MAX_VALUES && sample.values.len() > MAX_VALUES / 4);
+        assert!((400.0..600.0).contains(&sample.quantile(0.5).unwrap()), "{:?}", sample.quantile(0.5));
+        assert!((900.0..990.0).contains(&sample.quantile(0.95).unwrap()), "{:?}", sample.quantile(0.95));
+        assert_eq!(Sample::default().quantile(0.5), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_mutation_makes_it_panic(at in 0_usize..440, len in 0_usize..30, with in "\\PC{0,8}|[0-9]{1,30}") {
+            let whole = fixture("reports/inspector-rank0.log");
+            let line = whole.lines().next().unwrap();
+            if let (Some(before), Some(after)) = (line.get(..at), line.get((at + len).min(line.len())..)) {
+                read(&format!("{before}{with}{after}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! Saved answers of RAS, one after the other: what stands still between them, and who is behind.
+
+mod view;
+
+use super::Judged;
+use crate::findings::{Confidence, Severity};
+use crate::ras::{self, RasError, RasPlace, RasReport};
+use crate::time::Stamp;
+use std::collections::{BTreeMap, BTreeSet};
+use view::{Behind, View};
+
+/// One answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RasLook {
+    pub path: String,
+    /// When it was taken, as the caller knows it: from the file's name or its time.
+    pub at: Option<Stamp>,
+    /// The time in the answer itself, read as UTC: NCCL prints the clock of its host without a zone. Only JSON has it.
+    pub written: Option<Stamp>,
+    pub report: RasReport,
+    /// JSON tells all counts; text only those that differ.
+    json: bool,
+}
+
+impl RasLook {
+    /// Reads a file. What a recorder added (`# took`, `# EXC`) is left out.
+    ///
+    /// # Errors
+    /// There is no whole report in it; the text says why.
+    pub fn read(path: &str, text: &str, at: Option<Stamp>) -> Result<RasLook, String> {
+        let mut trouble = None;
+        let mut answer = String::with_capacity(text.len());
+        for line in text.split_inclusive('\n') {
+            if let Some(said) = line.strip_prefix("# EXC ") {
+                trouble = Some(crate::text::clean::clip(said.trim(), 200).into_owned());
+            } else if !line.starts_with("# took ") {
+                answer.push_str(line);
+            }
+        }
+        let report = ras::parse(&answer).map_err(|err| match (err, trouble) {
+            (RasError::Empty, Some(trouble)) => format!("holds no answer of RAS: {trouble}"),
+            (RasError::Empty, None) => "holds no answer of RAS".to_owned(),
+            (err, Some(trouble)) => format!("{err} ({trouble})"),
+            (err, None) => err.to_string(),
+        })?;
+        let json = ras::without_chatter(&answer).0.starts_with('{');
+        let written = if json { timestamp(&answer) } else { None };
+        Ok(RasLook { path: path.to_owned(), at, written, report, json })
+    }
+}
+
+/// `"timestamp": "2026-11-21 00:04:05"`
+fn timestamp(answer: &str) -> Option<Stamp> {
+    let tail = answer.split_once("\"timestamp\"")?.1.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
+    let time: jiff::civil::DateTime = tail.split_once('"')?.0.parse().ok()?;
+    let nanos = time.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_nanosecond();
+    i64::try_from(nanos).ok().map(Stamp)
+}
+
+/// Seconds from the first of these looks to the last, as far as that is known. Times of files that are less than a second apart are
+/// those of a copy.
+fn seconds(looks: &[&RasLook]) -> Option<f64> {
+    let span = |times: Vec<Stamp>| Some(times.last()?.secs_since(*times.first()?)).filter(|_| times.len() > 1);
+    let written = span(looks.iter().filter_map(|look| look.written).collect());
+    let told = span(looks.iter().filter_map(|look| look.at).collect()).filter(|secs| *secs >= 1.0);
+    match (written, told) {
+        (Some(a), Some(b)) if looks.iter().any(|look| look.written.is_none()) => Some(a.max(b)),
+        (written, told) => written.or(told),
+    }
+    .filter(|secs| *secs >= 0.0)
+}
+
+fn over(looks: &[&RasLook]) -> String {
+    match seconds(looks) {
+        Some(secs) => format!("{} reports over {secs:.0} s", looks.len()),
+        None => format!("{} reports", looks.len()),
+    }
+}
+
+/// A rank that launches ahead of the others fills a queue: so many operations and not more.
+const A_LOT: u64 = 100;
+/// The operations of one step of a few ranks behind all others: more than a report taken between two of them shows.
+const QUEUED: u64 = 8;
+/// A pause between two steps, or the time that RAS itself takes.
+const SHORT_S: f64 = 4.0;
+/// Ranks launch ahead, then wait while one saves a checkpoint.
+const LONG_S: f64 = 60.0;
+/// All ranks wait in a barrier or compute: nothing moves for so long without meaning anything.
+const PAUSE_S: f64 = 10.0;
+
+const MAX_REMARKS: usize = 4;
+
+/// What the answers show, given in the order in which they were taken.
+pub fn judge(looks: &[RasLook]) -> Vec<Judged> {
+    let mut series: Vec<(u64, Vec<View>)> = view::series(looks);
+    // What a rank does to the largest communicator says most.
+    series.sort_by_key(|(_, views)| std::cmp::Reverse(views.iter().rev().find_map(|view| view.comm).map_or(0, comm_size)));
+    let mut out = Vec::new();
+    let mut processes = BTreeSet::new();
+    let dead_pids: BTreeSet<u32> = looks.iter().flat_map(|look| &look.report.dead_processes.listed).map(|process| process.pid).collect();
+    for (hash, views) in &series {
+        let gone = missing(*hash, views, &dead_pids, &mut processes);
+        let complaints = complaints(*hash, views);
+        let starting = starting(*hash, views);
+        if gone.is_none() && complaints.is_none() && starting.is_none() {
+            out.extend(behind(*hash, views));
+        }
+        out.extend(gone.into_iter().flatten());
+        out.extend(complaints);
+        out.extend(starting);
+    }
+    // The same process in several communicators, and jobs with very many of them.
+    let mut processes = BTreeSet::new();
+    out.retain(|found| found.next.is_none() || processes.insert((found.rule, found.next.clone(), found.hosts.clone())));
+    let mut remarks = 0;
+    out.retain(|found| {
+        remarks += usize::from(found.severity == Severity::Info);
+        found.severity > Severity::Info || remarks <= MAX_REMARKS
+    });
+    if out.is_empty() {
+        out.extend(unnamed(looks));
+    }
+    if !out.iter().any(|found| found.severity > Severity::Info) {
+        out.extend(still(&series, looks));
+    }
+    out
+}
+
+fn comm_words(hash: u64) -> String {
+    format!("comm {:08x}", hash >> 32)
+}
+
+fn rank_words(ranks: &[u32]) -> String {
+    match ranks {
+        [] => "a rank".into(),
+        [one] => format!("rank {one}"),
+        [few @ .., last] if few.len() < 8 => {
+            format!("ranks {} and {last}", few.iter().map(u32::to_string).collect::<Vec<_>>().join(", "))
+        }
+        many => format!("{} ranks", many.len()),
+    }
+}
+
+/// `pid 2939 on 192.0.2.2, GPU 3`
+fn place_words(place: &RasPlace) -> String {
+    let pid = place.pid.map(|pid| format!("pid {pid}"));
+    let host = place.host.as_ref().map(|host| format!("on {host}"));
+    let gpu = place.nvml_dev.or(place.cuda_dev).map(|gpu| format!("GPU {gpu}"));
+    let process = [pid, host].into_iter().flatten().collect::<Vec<_>>().join(" ");
+    [Some(process).filter(|words| !words.is_empty()), gpu].into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// Puts ranks and where they run into a finding.
+fn naming(mut found: Judged, ranks: &[(u32, RasPlace)]) -> Judged {
+    found.ranks = ranks.iter().map(|(rank, _)| *rank).collect();
+    found.gpus = ranks.iter().filter_map(|(_, place)| place.nvml_dev.or(place.cuda_dev)).collect();
+    found.hosts = ranks.iter().filter_map(|(_, place)| place.host.clone()).collect::<BTreeSet<_>>().into_iter().collect();
+    found.next = ranks.iter().find_map(|(_, place)| place.pid).map(|pid| format!("py-spy dump --nonblocking --pid {pid}"));
+    found
+}
+
+/// Ranks of which RAS has nothing. A process is told once, whatever communicators it is in.
+fn missing(
+    hash: u64,
+    views: &[View],
+    dead_pids: &BTreeSet<u32>,
+    told: &mut BTreeSet<(Option<u32>, Option<String>)>,
+) -> Option<Vec<Judged>> {
+    let last = views.last()?;
+    let comm = last.comm.filter(|comm| comm.missing_count > 0)?;
+    let mut out = Vec::new();
+    let is_dead = |place: &RasPlace, said: Option<bool>| said == Some(true) || place.pid.is_some_and(|pid| dead_pids.contains(&pid));
+    let (gone, left): (Vec<_>, Vec<_>) = comm.missing.iter().partition(|rank| rank.unresponsive != Some(false));
+    for dead in [true, false] {
+        let ranks: Vec<(u32, RasPlace)> = gone
+            .iter()
+            .filter(|rank| is_dead(&rank.place, rank.considered_dead) == dead)
+            .map(|rank| (rank.rank, rank.place.clone()))
+            .collect();
+        let new = ranks.iter().filter(|(_, place)| place.pid.is_none() || told.insert((place.pid, place.host.clone()))).count();
+        if new == 0 {
+            continue;
+        }
+        let named: Vec<u32> = ranks.iter().map(|(rank, _)| *rank).collect();
+        let seen = views.iter().filter(|view| named.iter().any(|rank| view.misses(*rank))).count();
+        let does = if named.len() == 1 { "does" } else { "do" };
+        let (rule, severity, confidence, what) = match (dead, seen) {
+            (true, _) => ("rank-exited", Severity::Critical, Confidence::Certain, "is dead for RAS: unreachable for a minute"),
+            (false, 1) => ("hang-rank-absent", Severity::Error, Confidence::Likely, "RAS: stopped, dead, or cut off from the network"),
+            (false, _) => ("hang-rank-absent", Severity::Critical, Confidence::Likely, "RAS: stopped, dead, or cut off from the network"),
+        };
+        let summary =
+            if dead { format!("{} {what}", rank_words(&named)) } else { format!("{} {does} not answer {what}", rank_words(&named)) };
+        let words: Vec<String> = ranks.iter().take(4).map(|(rank, place)| format!("rank {rank}: {}", place_words(place))).collect();
+        let why = format!(
+            "{} of {} ranks of {} answer; {}",
+            comm_size(comm).saturating_sub(comm.missing_count),
+            comm_size(comm),
+            comm_words(hash),
+            words.join("; ")
+        );
+        let mut found = naming(Judged::new(rule, severity, confidence, summary), &ranks).because(why);
+        found.since =
+            views.iter().find(|view| named.iter().any(|rank| view.misses(*rank))).and_then(|view| view.look.written.or(view.look.at));
+        let waits = last.look.report.timeouts_count;
+        let text = if waits > 0 { format!("{}; RAS waited in vain {waits} times", words.join("; ")) } else { words.join("; ") };
+        out.push(found.proved("ras", &last.look.path, None, text));
+    }
+    if gone.is_empty() && !left.is_empty() {
+        let ranks: Vec<(u32, RasPlace)> = left.iter().map(|rank| (rank.rank, rank.place.clone())).collect();
+        let named: Vec<u32> = ranks.iter().map(|(rank, _)| *rank).collect();
+        let summary = format!("{} answers RAS, but is not in {} any more, or not yet", rank_words(&named), comm_words(hash));
+        let found = naming(Judged::new("hang-rank-absent", Severity::Info, Confidence::Possible, summary), &ranks);
+        out.push(found.proved("ras", &last.look.path, None, "not unresponsive, but missing".to_owned()));
+    }
+    if comm.missing.is_empty() {
+        let summary = format!("{} ranks of {} do not answer RAS", comm.missing_count, comm_words(hash));
+        let found = Judged::new("hang-rank-absent", Severity::Error, Confidence::Likely, summary);
+        out.push(found.proved("ras", &last.look.path, None, "too many to be listed".to_owned()));
+    }
+    Some(out)
+}
+
+fn comm_size(comm: &ras::RasComm) -> u32 {
+    comm.size.unwrap_or((comm.ranks.len() as u32).saturating_add(comm.missing_count))
+}
+
+/// Errors that ranks report.
+fn complaints(hash: u64, views: &[View]) -> Option<Judged> {
+    let last = views.last()?;
+    let said = last.complaints();
+    let (what, _) = said.first()?;
+    let ranks: Vec<(u32, RasPlace)> = said.iter().flat_map(|(_, ranks)| ranks.clone()).collect();
+    let named: Vec<u32> = ranks.iter().map(|(rank, _)| *rank).collect();
+    let summary = format!("{} of {} reports to RAS: {what}", rank_words(&named), comm_words(hash));
+    let found = naming(Judged::new("nccl-warn", Severity::Error, Confidence::Likely, summary), &ranks);
+    Some(found.proved("ras", &last.look.path, None, what.clone()))
+}
+
+/// Ranks that do not get through initialisation.
+fn starting(hash: u64, views: &[View]) -> Option<Judged> {
+    let last = views.last()?;
+    let since = views.iter().rposition(|view| !view.starts()).map_or(0, |at| at + 1);
+    let run: Vec<&RasLook> = views[since..].iter().map(|view| view.look).collect();
+    if run.len() < 2 || seconds(&run).is_some_and(|secs| secs < PAUSE_S) {
+        return None;
+    }
+    let summary = format!("{} does not get through its initialisation", comm_words(hash));
+    let found = Judged::new("init-stuck", Severity::Critical, Confidence::Likely, summary);
+    Some(found.because(format!("still in progress in {}", over(&run))).proved("ras", &last.look.path, None, "initialisation in progress"))
+}
+
+/// Counts that differ.
+fn behind(hash: u64, views: &[View]) -> Option<Judged> {
+    let last = views.last()?;
+    let now = last.behind()?;
+    let still = views.windows(2).rev().take_while(|pair| pair[0].moved(&pair[1]) == Some(false)).count() + 1;
+    let run = &views[views.len() - still..];
+    let looks: Vec<&RasLook> = run.iter().map(|view| view.look).collect();
+    if still == 1 {
+        return late(hash, views).or_else(|| (views.len() == 1).then(|| one_look(hash, last, &now)));
+    }
+    // Where most are "behind", it is the few who are ahead.
+    if now.are_most() || now.ranks.is_empty() {
+        return None;
+    }
+    let gap = now.most - now.have;
+    let secs = seconds(&looks);
+    let (severity, confidence) = match (gap, secs) {
+        (1, Some(secs)) if secs < LONG_S => (Severity::Info, Confidence::Possible),
+        (1, _) => (Severity::Warning, Confidence::Possible),
+        (_, Some(secs)) if secs < SHORT_S => (Severity::Info, Confidence::Possible),
+        (_, Some(secs)) if secs >= LONG_S => (Severity::Critical, Confidence::Certain),
+        _ => (Severity::Critical, Confidence::Likely),
+    };
+    let who = rank_words(&now.rank_numbers());
+    let has = if now.ranks.len() == 1 { "has" } else { "have" };
+    let wait = now.of - now.count;
+    let summary = match severity {
+        Severity::Info => {
+            format!("{who} {has} not joined {} {} of {}: too early to call it a hang", now.op, now.have + 1, comm_words(hash))
+        }
+        _ => format!(
+            "{who} {has} not joined {} {} of {}; {wait} {}",
+            now.op,
+            now.have + 1,
+            comm_words(hash),
+            if wait == 1 { "rank waits" } else { "ranks wait" }
+        ),
+    };
+    let mut why = format!("{} {} of {}, and no count moved in {}", now.op, now.have, now.most, over(&looks));
+    if gap == 1 && severity != Severity::Info {
+        why.push_str("; a rank that saves a checkpoint while the others wait looks the same");
+    }
+    let mut found = naming(Judged::new("hang-rank-absent", severity, confidence, summary), &now.ranks).because(why);
+    found.since = looks.first().and_then(|look| look.written.or(look.at));
+    for view in [run.first(), run.last()].into_iter().flatten() {
+        found = found.proved("ras", &view.look.path, None, now.words());
+    }
+    Some(found)
+}
+
+/// A rank that is behind at every look although all counts move.
+fn late(hash: u64, views: &[View]) -> Option<Judged> {
+    let all: Vec<Behind> = views.iter().map(View::behind).collect::<Option<_>>()?;
+    let moved = views.windows(2).all(|pair| pair[0].moved(&pair[1]) == Some(true));
+    let first = all.first()?;
+    let same = all.iter().all(|seen| seen.rank_numbers() == first.rank_numbers() && seen.op == first.op);
+    if all.len() < 2 || !moved || !same || first.ranks.is_empty() || first.are_most() {
+        return None;
+    }
+    let least = all.iter().map(|seen| seen.most - seen.have).min()?;
+    let (severity, confidence) = match (least, all.len()) {
+        (0 | 1, _) => (Severity::Info, Confidence::Possible),
+        (_, 2) => (Severity::Warning, Confidence::Possible),
+        _ => (Severity::Warning, Confidence::Likely),
+    };
+    let who = rank_words(&first.rank_numbers());
+    let is = if first.ranks.len() == 1 { "is" } else { "are" };
+    let operations = if least == 1 { "1 operation".to_owned() } else { format!("{least} operations") };
+    let summary =
+        format!("{who} {is} late: {operations} of {} behind at each of {} looks while all counts move", comm_words(hash), all.len());
+    let looks: Vec<&RasLook> = views.iter().map(|view| view.look).collect();
+    let mut found = naming(Judged::new("straggler", severity, confidence, summary), &first.ranks)
+        .because(format!("behind in {}, and the counts moved between them", over(&looks)));
+    for (view, seen) in views.iter().zip(&all).take(4) {
+        found = found.proved("ras", &view.look.path, None, seen.words());
+    }
+    Some(found)
+}
+
+fn one_look(hash: u64, view: &View, now: &Behind) -> Judged {
+    let gap = now.most - now.have;
+    let minority = !now.are_most() && !now.ranks.is_empty();
+    let few = u64::from(now.count) * 4 <= u64::from(now.of);
+    if gap > if few { QUEUED } else { A_LOT } && minority {
+        let summary = format!(
+            "{} is {gap} operations of {} behind: it has not joined {} {}",
+            rank_words(&now.rank_numbers()),
+            comm_words(hash),
+            now.op,
+            now.have + 1
+        );
+        let found = naming(Judged::new("hang-rank-absent", Severity::Warning, Confidence::Possible, summary), &now.ranks);
+        return found.because("one report cannot tell whether it moves; take another after ten seconds").proved(
+            "ras",
+            &view.look.path,
+            None,
+            now.words(),
+        );
+    }
+    let summary = format!("ranks of {} differ by {gap} in their {} counts; one look is not enough", comm_words(hash), now.op);
+    let found =
+        naming(Judged::new("hang-rank-absent", Severity::Info, Confidence::Possible, summary), if minority { &now.ranks } else { &[] });
+    let mut found = found.because("running jobs differ by a few operations; take another report after ten seconds");
+    found.next = None;
+    found.proved("ras", &view.look.path, None, now.words())
+}
+
+/// Processes that the text report misses without saying of which communicator.
+fn unnamed(looks: &[RasLook]) -> Option<Judged> {
+    let last = looks.last()?;
+    let (rule, processes, what) = match (&last.report.dead_processes, &last.report.missing_processes) {
+        (dead, _) if dead.count > 0 => ("rank-exited", dead, "dead for RAS"),
+        (_, missing) if missing.count > 0 => ("hang-rank-absent", missing, "missing: they do not answer RAS"),
+        _ => return None,
+    };
+    let summary = format!("{} of the job's processes are {what}", processes.count);
+    let mut found = Judged::new(rule, Severity::Error, Confidence::Likely, summary);
+    found.hosts = processes.listed.iter().map(|process| process.host.clone()).collect::<BTreeSet<_>>().into_iter().collect();
+    let listed: Vec<String> = processes.listed.iter().take(4).map(|process| format!("pid {} on {}", process.pid, process.host)).collect();
+    Some(found.proved("ras", &last.path, None, listed.join("; ")))
+}
+
+/// Counts that are equal, and do not move; or that are zero and stay so.
+fn still(series: &[(u64, Vec<View>)], looks: &[RasLook]) -> Vec<Judged> {
+    let told: Vec<&RasLook> = looks.iter().filter(|look| look.json).collect();
+    let counts = |look: &RasLook| -> BTreeMap<u64, Vec<(u32, u64)>> {
+        let total = |comm: &ras::RasComm| comm.ranks.iter().map(|rank| (rank.rank, rank.operations())).collect();
+        look.report.comms.iter().map(|comm| (comm.hash, total(comm))).collect()
+    };
+    let Some(last) = told.last() else { return Vec::new() };
+    let steps = told.windows(2).rev().take_while(|pair| counts(pair[0]) == counts(pair[1])).count();
+    let run = &told[told.len() - 1 - steps..];
+    let differ = series.iter().any(|(_, views)| views.last().is_some_and(|view| view.behind().is_some() || view.starts()));
+    if differ || last.report.comms.is_empty() || last.report.comms.iter().any(|comm| comm.missing_count > 0) {
+        return Vec::new();
+    }
+    let idle: Vec<(u64, Vec<&RasLook>)> = series.iter().filter_map(|(hash, views)| Some((*hash, view::idle(views)?))).collect();
+    let long = |looks: &[&RasLook], least: f64| looks.len() >= 2 && seconds(looks).is_none_or(|secs| secs >= least);
+    let all_still = long(run, PAUSE_S);
+    let idle: Vec<(u64, Vec<&RasLook>)> =
+        idle.into_iter().filter(|(_, looks)| long(looks, 2.0 * PAUSE_S) || all_still && looks.len() > 1).collect();
+    if let Some((_, looks)) = idle.first() {
+        let shared = view::share_a_process(&idle.iter().map(|(hash, _)| *hash).collect(), &last.report);
+        let (severity, confidence) = match (all_still, shared) {
+            (true, _) => (Severity::Critical, Confidence::Likely),
+            (false, true) => (Severity::Warning, Confidence::Possible),
+            // A communicator for sends and receives, which are not counted, or one that nobody uses.
+            (false, false) => (Severity::Info, Confidence::Possible),
+        };
+        let names: Vec<String> = idle.iter().take(4).map(|(hash, _)| comm_words(*hash)).collect();
+        let noun = if idle.len() == 1 { "1 communicator has".to_owned() } else { format!("{} communicators have", idle.len()) };
+        let summary = format!("{noun} all their ranks and no finished collective: the first may be stuck ({})", names.join(", "));
+        let summary = if idle.len() == 1 { summary.replace("all their ranks", "all its ranks") } else { summary };
+        let why = match (all_still, shared) {
+            (true, _) => format!("no count of any communicator moved in {}", over(run)),
+            (_, true) => format!(
+                "counts of 0 in {} on communicators of the same processes: used in different order, they wait for each other",
+                over(looks)
+            ),
+            _ => format!("counts of 0 in {}; sends and receives are not counted, so it may be in use, or not needed", over(looks)),
+        };
+        let found = Judged::new("init-stuck", severity, confidence, summary).because(why);
+        return vec![found.proved("ras", &last.path, None, format!("counts of 0 on {}", names.join(", ")))];
+    }
+    if !all_still {
+        return Vec::new();
+    }
+    let summary = format!("no rank is behind and no count moves in {}: all ranks may wait for each other", over(run));
+    let mut found = Judged::new("hang-symmetric", Severity::Warning, Confidence::Possible, summary).because(
+        "equal counts that stand still: a deadlock, a lost connection, or a pause (checkpoint, evaluation) that RAS cannot tell from it",
+    );
+    found.since = run.first().and_then(|look| look.written.or(look.at));
+    for look in [run.first(), run.last()].into_iter().flatten() {
+        let each = look.report.comms.iter().filter_map(|comm| comm.ranks.first()).map(ras::RasRank::operations);
+        let total = each.fold(0_u64, u64::saturating_add);
+        found = found.proved("ras", &look.path, None, format!("{total} operations in {} communicators", look.report.comms.len()));
+    }
+    vec![found]
+}
+
+#[cfg(test)]
+mod tests;
