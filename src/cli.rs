@@ -102,6 +102,18 @@ pub enum Command {
         #[command(flatten)]
         options: Play,
     },
+    /// Judge logs, Flight Recorder dumps, RAS reports, nccl-tests tables, Inspector files and recordings
+    Check {
+        /// One JSON document (nccl-top.check/1)
+        #[arg(long)]
+        json: bool,
+        /// Exit with 1 for warnings, too
+        #[arg(long)]
+        strict: bool,
+        /// Files, globs, directories, - for standard input; gzip is unpacked
+        #[arg(value_name = "FILE", required = true)]
+        files: Vec<String>,
+    },
     /// Print every rule, or explain one: what it means, how it is known, what to do
     Rules {
         #[arg(value_name = "ID")]

@@ -1,5 +1,6 @@
 //! The subcommands, one file each.
 
+pub mod check;
 pub mod demo;
 pub mod live;
 pub mod record;
@@ -142,6 +143,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Some(Command::Replay(args)) if args.options.headless => replay::headless(&env, &args.tape, &args.options),
         Some(Command::Replay(args)) => crate::tui::replay(&env, &args),
         Some(Command::Demo { name, list, options }) => demo::run(&env, name.as_deref(), list, &options),
+        Some(Command::Check { json, strict, files }) => check::run(&env, json, strict, &files),
         Some(Command::Rules { id }) => rules::run(id.as_deref()),
         Some(Command::Config) => {
             out(&config::print(&env.config, &env.origins))?;

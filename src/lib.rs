@@ -11,10 +11,13 @@
 //! host  ─┘                   └──► tape (record, watch -o) ──► replay, demo: the same stream again
 //! ```
 //!
+//! `check` feeds the same readers, rules and catalogue with files that were written, and judges when all of it is known: see [`check`].
+//!
 //! To add a source, see [`sources`]; a rule, see `rules`; a line that NCCL or a trainer prints, see [`text`].
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
+pub mod check;
 pub mod cli;
 pub mod commands;
 pub mod config;

@@ -1,4 +1,5 @@
 //! What is done with a session: event lines and snapshots. The screen is `crate::tui`.
 
+pub mod check;
 pub mod events;
 pub mod snapshot;

@@ -1,0 +1,115 @@
+//! What lines said that may be a failure, kept until all inputs are read: only then is their order in time known.
+
+use crate::text::signature::{self, Scope};
+use crate::text::{TextEvent, What};
+use crate::time::Stamp;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// One thing said by one line.
+#[derive(Clone, Debug)]
+pub struct Alarm {
+    pub file: u32,
+    /// The run of the file that it belongs to, counted from 0.
+    pub run: u32,
+    pub line: u64,
+    /// Cleaned and cut.
+    pub text: String,
+    pub event: TextEvent,
+    /// Global rank of the writer.
+    pub rank: Option<u32>,
+    /// As the line says, or the line before it that does; else `None`.
+    pub at: Option<Stamp>,
+    /// The line itself says it.
+    pub is_timed: bool,
+    /// How often it was said, by this rank or by one that is not known.
+    pub count: u64,
+}
+
+/// Alarms, folded and bounded: of equal ones of one rank the first is kept.
+#[derive(Debug, Default)]
+pub struct Alarms {
+    kept: Vec<Alarm>,
+    /// What was said, by whom, in which run: index into `kept`.
+    known: HashMap<u64, u32>,
+    /// Not kept, because too many different ones were said.
+    pub overflow: u64,
+}
+
+/// 16,384 ranks that say one thing each, and some more.
+const MOST: usize = 20_000;
+const MAX_TEXT: usize = 400;
+
+/// Whether a failure, or a part of one, is told.
+pub fn is_alarm(what: &What) -> bool {
+    matches!(
+        what,
+        What::NcclWarn { .. }
+            | What::CollectiveTimeout(_)
+            | What::CollectiveStatus { .. }
+            | What::TakingDown { .. }
+            | What::Exception(_)
+            | What::CudaOom { .. }
+            | What::CudaError { .. }
+            | What::WorkerFailed { .. }
+            | What::WorkerFailure(_)
+            | What::Terminating { .. }
+            | What::LauncherSignalled { .. }
+            | What::Signed { .. }
+    )
+}
+
+impl Alarms {
+    pub fn push(&mut self, mut alarm: Alarm) {
+        let key = key(&alarm);
+        if let Some(&at) = self.known.get(&key) {
+            self.kept[at as usize].count += 1;
+            return;
+        }
+        if self.kept.len() >= MOST {
+            self.overflow += 1;
+            return;
+        }
+        alarm.text = crate::text::clean::clip(&alarm.text, MAX_TEXT).into_owned();
+        self.known.insert(key, self.kept.len() as u32);
+        self.kept.push(alarm);
+    }
+
+    /// In the order of time, as far as it is known: a line without one stands where its file has it.
+    pub fn in_order(&self) -> Vec<&Alarm> {
+        let mut all: Vec<&Alarm> = self.kept.iter().collect();
+        // A file without any times comes last: nothing says that it was first.
+        all.sort_by_key(|a| (a.at.unwrap_or(Stamp(i64::MAX)), a.file, a.line));
+        all
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Alarm> {
+        self.kept.iter()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+}
+
+/// Equal for alarms that say the same of the same rank.
+fn key(alarm: &Alarm) -> u64 {
+    let mut h = DefaultHasher::new();
+    std::mem::discriminant(&alarm.event.what).hash(&mut h);
+    (alarm.file, alarm.run, alarm.rank, alarm.event.origin.pid).hash(&mut h);
+    match &alarm.event.what {
+        What::NcclWarn { text, .. } => match signature::find(Scope::Nccl, text) {
+            Some(signature) => signature.id.hash(&mut h),
+            None => crate::rules::shape(text).hash(&mut h),
+        },
+        What::Signed { signature, .. } => signature.id.hash(&mut h),
+        What::Exception(e) => (&e.class, crate::rules::shape(&e.message)).hash(&mut h),
+        What::CudaError { text } | What::CudaOom { text, .. } | What::TakingDown { text } => crate::rules::shape(text).hash(&mut h),
+        What::CollectiveTimeout(t) => (&t.group, t.pg_rank, t.seq, &t.op, t.numel_in).hash(&mut h),
+        What::CollectiveStatus { group, pg_rank, seq, enqueued, .. } => (group, pg_rank, seq, enqueued).hash(&mut h),
+        What::WorkerFailed { pid, exit_code, .. } => (pid, exit_code).hash(&mut h),
+        What::WorkerFailure(f) => (f.rank, f.pid, f.root).hash(&mut h),
+        _ => {}
+    }
+    h.finish()
+}

@@ -1,0 +1,144 @@
+//! Turns the arguments of `check` into files: files, globs, directories, `-`.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// How deep and how far a directory is searched.
+const DEEPEST: usize = 8;
+const MOST_ENTRIES: usize = 20_000;
+
+/// One file to read.
+#[derive(Debug)]
+pub struct Input {
+    /// As the user may know it.
+    pub name: String,
+    pub source: Source,
+    /// The user named it: that nothing can be made of it is worth saying.
+    pub named: bool,
+    pub size_bytes: Option<u64>,
+}
+
+#[derive(Debug)]
+pub enum Source {
+    Stdin,
+    File(PathBuf),
+    /// It cannot be read, and why.
+    Nothing(String),
+}
+
+/// What the arguments lead to, in their order, each file once.
+pub fn expand(args: &[String]) -> Vec<Input> {
+    let mut out: Vec<Input> = Vec::new();
+    for arg in args {
+        let path = Path::new(arg);
+        if arg == "-" {
+            out.push(Input { name: "standard input".into(), source: Source::Stdin, named: true, size_bytes: None });
+            continue;
+        }
+        match fs::metadata(path) {
+            Ok(meta) if meta.is_dir() => {
+                let (files, too_many) = files_below(path);
+                let why = if files.is_empty() {
+                    Some("no files in it".to_owned())
+                } else {
+                    too_many.then(|| format!("more than {MOST_ENTRIES} entries: the rest was not read; name the files, or a glob"))
+                };
+                out.extend(why.map(|why| nothing(arg, why)));
+                out.extend(files.into_iter().map(|(path, size)| file(path, false, size)));
+            }
+            Ok(meta) if meta.is_file() => out.push(file(path.to_path_buf(), true, meta.len())),
+            // `nccl-top check <(kubectl logs …)`
+            Ok(_) if ["/dev/fd/", "/proc/self/fd/", "/dev/stdin"].iter().any(|own| arg.starts_with(own)) => {
+                out.push(Input { size_bytes: None, ..file(path.to_path_buf(), true, 0) });
+            }
+            Ok(_) => out.push(nothing(arg, "neither a file nor a directory".into())),
+            Err(err) if err.kind() == io::ErrorKind::NotFound && arg.contains(['*', '?', '[']) => {
+                let before = out.len();
+                let matches: Vec<PathBuf> = glob::glob(arg).into_iter().flatten().filter_map(Result::ok).take(MOST_ENTRIES).collect();
+                for path in matches {
+                    match fs::metadata(&path) {
+                        Ok(meta) if meta.is_file() => out.push(file(path, false, meta.len())),
+                        Ok(meta) if meta.is_dir() => {
+                            out.extend(files_below(&path).0.into_iter().map(|(path, size)| file(path, false, size)))
+                        }
+                        _ => {}
+                    }
+                }
+                if out.len() == before {
+                    out.push(nothing(arg, "no file matches".into()));
+                }
+            }
+            Err(err) if err.kind() == io::ErrorKind::NotFound => out.push(nothing(arg, "no such file".into())),
+            Err(err) => out.push(nothing(arg, crate::sources::io_words(&err))),
+        }
+    }
+    let mut seen = std::collections::HashSet::new();
+    out.retain(|i| match &i.source {
+        Source::File(path) => seen.insert(path.clone()),
+        _ => true,
+    });
+    out
+}
+
+fn file(path: PathBuf, named: bool, size: u64) -> Input {
+    Input { name: path.display().to_string(), source: Source::File(path), named, size_bytes: Some(size) }
+}
+
+fn nothing(arg: &str, why: String) -> Input {
+    Input { name: arg.to_owned(), source: Source::Nothing(why), named: true, size_bytes: Some(0) }
+}
+
+/// Regular files in and below `dir`, by name. Hidden ones and links to directories are passed over.
+fn files_below(dir: &Path) -> (Vec<(PathBuf, u64)>, bool) {
+    let (mut out, mut entries) = (Vec::new(), 0);
+    let mut dirs = vec![(dir.to_path_buf(), 0)];
+    while let Some((dir, depth)) = dirs.pop() {
+        let Ok(listing) = fs::read_dir(&dir) else { continue };
+        for entry in listing.filter_map(Result::ok) {
+            entries += 1;
+            if entries > MOST_ENTRIES {
+                out.sort();
+                return (out, true);
+            }
+            if entry.file_name().as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() && depth < DEEPEST => dirs.push((entry.path(), depth + 1)),
+                // Through a link to a file, but never to a pipe or a device.
+                Ok(kind) if !kind.is_dir() => {
+                    if let Ok(meta) = fs::metadata(entry.path())
+                        && meta.is_file()
+                    {
+                        out.push((entry.path(), meta.len()));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    out.sort();
+    (out, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_globs_and_directories_are_expanded_once_each() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["b.log", "a.log", ".hidden", "sub/c.txt"] {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "x").unwrap();
+        }
+        let at = |name: &str| dir.path().join(name).display().to_string();
+        let names = |args: &[String]| expand(args).into_iter().map(|i| i.name.replace(&at(""), "")).collect::<Vec<_>>();
+        assert_eq!(names(&[at("b.log"), at("*.log"), at("")]), ["b.log", "a.log", "sub/c.txt"]);
+        let gone = expand(&[at("gone.log"), at("*.none"), "/dev/null".into()]);
+        let whys: Vec<_> = gone.iter().map(|i| if let Source::Nothing(why) = &i.source { why.as_str() } else { "" }).collect();
+        assert_eq!(whys, ["no such file", "no file matches", "neither a file nor a directory"]);
+    }
+}

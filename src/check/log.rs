@@ -1,0 +1,784 @@
+//! Logs: read in chunks, one core, bounded memory. Almost all lines of a large log are noise that nobody looks at; of the rest, most
+//! are the same few kinds again and again, which have lanes of their own.
+
+use super::case::Case;
+use super::kinds::{Counts, Kind, Opened};
+use crate::observe::log::{LogFileInfo, LogFileState};
+use crate::reports::nccl_tests::Tables;
+use crate::sources::io_words;
+use crate::text::gate::{self, Class};
+use crate::text::signature::Part;
+use crate::text::{Reader, TextEvent, What};
+use memchr::{memchr, memrchr};
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::io::{self, Read};
+
+pub const KIND: Kind = Kind { id: "log", name: "logs", is: |opened| super::kinds::is_text(&opened.head), read };
+
+const CHUNK: usize = 256 << 10;
+/// A line is cut here; the rest of it is read and forgotten.
+const LONGEST: usize = 64 << 10;
+
+fn read(opened: &mut Opened, case: &mut Case, progress: &mut dyn FnMut()) -> Result<Counts, String> {
+    let file =
+        case.add_file(LogFileInfo { path: opened.name.clone(), state: LogFileState::Open, ..LogFileInfo::default() }, opened.modified);
+    let mut lines = Lines::new(case, file);
+    let outcome = cut(opened, CHUNK, &mut lines, progress);
+    let count = lines.no - 1;
+    lines.end();
+    case.files_read(file, count);
+    match outcome {
+        Ok(()) => Ok(Counts { lines: Some(count) }),
+        Err(err) => Err(format!("reading stopped at line {count}: {}; what came before was judged", io_words(&err))),
+    }
+}
+
+/// Hands whole lines to `lines`, chunk by chunk.
+fn cut(input: &mut impl Read, size: usize, lines: &mut Lines<'_>, progress: &mut dyn FnMut()) -> io::Result<()> {
+    let mut buffer = vec![0; size + LONGEST];
+    let mut kept = 0;
+    // The rest of a line that was too long.
+    let mut skipping = false;
+    loop {
+        let n = match input.read(&mut buffer[kept..kept + size]) {
+            Ok(0) => break,
+            Ok(n) => n,
+            Err(err) if err.kind() == io::ErrorKind::Interrupted => continue,
+            Err(err) => {
+                lines.chunk(&buffer[..kept]);
+                return Err(err);
+            }
+        };
+        progress();
+        let mut from = 0;
+        let end = kept + n;
+        if skipping {
+            match memchr(b'\n', &buffer[kept..end]) {
+                Some(at) => {
+                    skipping = false;
+                    lines.no += 1;
+                    from = kept + at + 1;
+                }
+                None => {
+                    kept = 0;
+                    continue;
+                }
+            }
+        }
+        let mut whole = memrchr(b'\n', &buffer[from..end]).map_or(from, |at| from + at + 1);
+        lines.chunk(&buffer[from..whole]);
+        // A bar that is redrawn for hours is one line to the file, and many to whoever reads it.
+        if end - whole >= LONGEST
+            && let Some(at) = memrchr(b'\r', &buffer[whole..end])
+        {
+            lines.pieces(&buffer[whole..whole + at]);
+            whole += at + 1;
+        }
+        if end - whole >= LONGEST {
+            // What a reader knows stands at the start of a line; its end comes later, or never.
+            lines.long(&buffer[whole..whole + LONGEST]);
+            skipping = true;
+            kept = 0;
+        } else {
+            buffer.copy_within(whole..end, 0);
+            kept = end - whole;
+        }
+    }
+    if skipping {
+        lines.no += 1;
+    } else {
+        lines.chunk(&buffer[..kept]);
+    }
+    Ok(())
+}
+
+/// The lines of one file on their way into the case.
+struct Lines<'a> {
+    case: &'a mut Case,
+    file: u32,
+    reader: Reader,
+    /// Of the next line, from 1.
+    no: u64,
+    events: Vec<TextEvent>,
+    /// The reader is in the middle of a record of several lines.
+    inside: bool,
+    /// A table of nccl-tests began, and has not ended.
+    tabled: bool,
+    tables: Tables,
+    lanes: Lanes,
+}
+
+/// Lines of which there are millions, each worth little: channels, steps, and what was said before.
+struct Lanes {
+    /// Transports of channel lines, whether at the receiving end, and how many lines after the first.
+    channels: Vec<(Vec<u8>, bool, u64)>,
+    /// The kinds of step lines, with the letters that they are told by.
+    steps: Vec<StepLane>,
+    /// Steps read so far, and how many are read before any is passed over.
+    steps_read: u64,
+    all_steps: u64,
+    /// Kinds of which the last line was passed over.
+    behind: usize,
+    /// Hashes of lines that said nothing, or only how NCCL came up.
+    said: HashSet<u64, BuildHasherDefault<Same>>,
+    /// The same of lines that name no process: a further run in the file may say them again, and means itself.
+    said_of_run: HashSet<u64, BuildHasherDefault<Same>>,
+    /// Something was said in this run that was said before.
+    again: bool,
+}
+
+impl Default for Lanes {
+    fn default() -> Self {
+        Lanes {
+            channels: Vec::new(),
+            steps: Vec::new(),
+            steps_read: 0,
+            all_steps: ALL_STEPS,
+            behind: 0,
+            said: HashSet::default(),
+            said_of_run: HashSet::default(),
+            again: false,
+        }
+    }
+}
+
+/// Lines that were a step and nothing else, and differ in nothing but numbers.
+#[derive(Default)]
+struct StepLane {
+    /// What stands behind the number that such a line may begin with.
+    start: Vec<u8>,
+    letters: Vec<u8>,
+    /// Something else was said since one was read: the next one may end a pause.
+    due: bool,
+    /// Passed over since one was read, and the last of them with its number.
+    passed: u64,
+    last: Vec<u8>,
+    last_no: u64,
+}
+
+/// Of the steps of a long run every so many-th is read, besides the last.
+const ALL_STEPS: u64 = 4000;
+const PASS_STEPS: u64 = 15;
+/// Of a very long one fewer.
+const MANY_STEPS: u64 = 20_000;
+const PASS_MANY: u64 = 63;
+const MOST_STEP_LANES: usize = 16;
+const MAX_STEP: usize = 512;
+const MAX_START: usize = 2;
+const MOST_SAID: usize = 1 << 16;
+
+/// A hash is its own hash.
+#[derive(Default)]
+struct Same(u64);
+
+impl Hasher for Same {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {}
+
+    fn write_u64(&mut self, n: u64) {
+        self.0 = n;
+    }
+}
+
+/// Thirty-two bytes at a time: what is told apart is a few thousand lines of a log, not an attacker's.
+fn hash(line: &[u8]) -> u64 {
+    const K: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut h = [line.len() as u64, 1, 2, 3];
+    let mut add = |block: &[u8]| {
+        for (h, eight) in h.iter_mut().zip(block.chunks_exact(8)) {
+            let n = eight.first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
+            *h = (*h ^ n).wrapping_mul(K).rotate_left(29);
+        }
+    };
+    let blocks = line.chunks_exact(32);
+    let rest = blocks.remainder();
+    blocks.for_each(&mut add);
+    if let Some(last) = line.last_chunk::<32>() {
+        add(last);
+    } else {
+        let mut last = [0; 32];
+        last[..rest.len()].copy_from_slice(rest);
+        add(&last);
+    }
+    let all = h.iter().fold(0, |all: u64, h| (all.rotate_left(17) ^ h).wrapping_mul(K));
+    all ^ all >> 29
+}
+
+impl<'a> Lines<'a> {
+    fn new(case: &'a mut Case, file: u32) -> Lines<'a> {
+        Lines {
+            case,
+            file,
+            reader: Reader::default(),
+            no: 1,
+            events: Vec::new(),
+            inside: false,
+            tabled: false,
+            tables: Tables::default(),
+            lanes: Lanes::default(),
+        }
+    }
+
+    /// Whole lines; the last one may lack its end only at the end of the file.
+    fn chunk(&mut self, chunk: &[u8]) {
+        let mut sieve = gate::Sieve::new(chunk);
+        while sieve.at < chunk.len() {
+            if self.inside || self.tabled {
+                let line = sieve.line();
+                self.one(line);
+                self.no += 1;
+                continue;
+            }
+            let found = sieve.next_candidate();
+            self.no += found.passed;
+            let Some(line) = found.line else { break };
+            if found.message > 0 {
+                self.nccl(line, found.message);
+            } else {
+                self.pieces(line);
+            }
+            self.no += 1;
+        }
+    }
+
+    /// A line with NCCL's header; `message` is where its message begins.
+    fn nccl(&mut self, line: &[u8], message: usize) {
+        if line[message..].starts_with(CHANNEL) && self.is_channel(line, message + CHANNEL.len()) {
+            return;
+        }
+        let hash = hash(line);
+        if self.lanes.said.contains(&hash) {
+            self.lanes.again = true;
+            return;
+        }
+        if memchr(b'\r', line).is_some() {
+            return self.pieces(line);
+        }
+        self.line(line, hash, true);
+    }
+
+    /// Another line, with `\r` in it or not.
+    fn pieces(&mut self, line: &[u8]) {
+        if memchr(b'\r', line).is_some() {
+            line.split(|b| *b == b'\r').for_each(|piece| self.piece(piece));
+        } else {
+            self.piece(line);
+        }
+    }
+
+    /// Another line, or a part of one that a `\r` ended.
+    fn piece(&mut self, line: &[u8]) {
+        if self.inside {
+            return self.one(line);
+        }
+        if self.is_one_step_more(line) {
+            return;
+        }
+        let hash = hash(line);
+        if self.lanes.said_of_run.contains(&hash) {
+            return;
+        }
+        if begins_table(line) {
+            self.tabled = true;
+            return self.one(line);
+        }
+        self.line(line, hash, false);
+    }
+
+    /// A line of a record or table: each is looked at.
+    fn one(&mut self, line: &[u8]) {
+        let class = if self.inside { Class::Alarm } else { gate::classify(line) };
+        if self.tabled {
+            let text = text_of(line);
+            self.tables.line(&text, self.no);
+            // What follows the last line of a run is a log again, and a further run begins like the first.
+            self.tabled = !["Collective test concluded", "Avg bus bandwidth"].iter().any(|end| text.contains(end));
+        }
+        if class != Class::Noise {
+            self.read(line, class);
+        }
+    }
+
+    /// `… NCCL INFO Channel 00/0 : 3[3] -> 4[4] via P2P/CUMEM` over a transport that was seen before: one more of them.
+    fn is_channel(&mut self, line: &[u8], pair: usize) -> bool {
+        let Some((receive, transport)) = channel(&line[pair..]) else { return false };
+        let known = self.lanes.channels.iter_mut().find(|(t, r, _)| *r == receive && t == transport);
+        if let Some((_, _, lines)) = known {
+            *lines += 1;
+            return true;
+        }
+        false
+    }
+
+    /// Of a long run's steps not every one is read. What differs from those read before in a letter, as `nan` does, always is.
+    fn is_one_step_more(&mut self, line: &[u8]) -> bool {
+        let lanes = &mut self.lanes;
+        if lanes.steps_read < lanes.all_steps || line.len() > MAX_STEP {
+            return false;
+        }
+        let start = start_of(line);
+        if !lanes.steps.iter().any(|l| start.starts_with(&l.start)) {
+            return false;
+        }
+        let mut space = [0; MAX_STEP];
+        let letters = letters(line, &mut space);
+        let Some(lane) = lanes.steps.iter_mut().find(|l| l.letters == letters) else { return false };
+        if lane.due || lane.passed >= if lanes.steps_read < MANY_STEPS { PASS_STEPS } else { PASS_MANY } {
+            // This one is read, and takes the place of those before it.
+            lanes.behind -= usize::from(lane.passed > 0);
+            lane.passed = 0;
+            lane.due = false;
+            return false;
+        }
+        lanes.behind += usize::from(lane.passed == 0);
+        lane.passed += 1;
+        lane.last_no = self.no;
+        lane.last.clear();
+        lane.last.extend_from_slice(line);
+        true
+    }
+
+    /// Reads the last steps that were passed over.
+    fn catch_up(&mut self) {
+        if std::mem::take(&mut self.lanes.behind) == 0 {
+            return;
+        }
+        let mut last: Vec<(u64, Vec<u8>)> = Vec::new();
+        for lane in self.lanes.steps.iter_mut().filter(|l| l.passed > 0) {
+            lane.passed = 0;
+            last.push((lane.last_no, std::mem::take(&mut lane.last)));
+        }
+        last.sort();
+        let no = self.no;
+        for (at, line) in last {
+            self.no = at;
+            self.events.clear();
+            self.parse(&line, Class::Fact);
+            self.tell(&line);
+        }
+        self.no = no;
+    }
+
+    /// The start of a line that is too long.
+    fn long(&mut self, start: &[u8]) {
+        let class = if self.inside { Class::Alarm } else { gate::classify(start) };
+        if class != Class::Noise {
+            self.read(start, class);
+        }
+    }
+
+    fn line(&mut self, line: &[u8], hash: u64, names_process: bool) {
+        let class = gate::classify(line);
+        if class == Class::Noise {
+            return self.remember(hash, names_process);
+        }
+        self.catch_up();
+        self.events.clear();
+        self.parse(line, class);
+        self.lanes.note(&self.events, line);
+        let nothing_new = !self.inside && self.events.iter().all(|e| is_bringup(&e.what));
+        self.tell(line);
+        if nothing_new {
+            self.remember(hash, names_process);
+        }
+    }
+
+    fn remember(&mut self, hash: u64, names_process: bool) {
+        let said = if names_process { &mut self.lanes.said } else { &mut self.lanes.said_of_run };
+        if said.len() >= MOST_SAID {
+            said.clear();
+        }
+        said.insert(hash);
+    }
+
+    /// A further run begins in the file.
+    fn run_began(&mut self) {
+        self.flush_channels();
+        self.lanes.said_of_run.clear();
+        self.lanes.again = false;
+        self.case.run_began(self.file);
+    }
+
+    fn flush_channels(&mut self) {
+        for (transport, receive, lines) in std::mem::take(&mut self.lanes.channels) {
+            self.case.more_channels(self.file, &String::from_utf8_lossy(&transport), receive, lines);
+        }
+    }
+
+    fn read(&mut self, bytes: &[u8], class: Class) {
+        self.catch_up();
+        self.events.clear();
+        self.parse(bytes, class);
+        self.tell(bytes);
+    }
+
+    fn parse(&mut self, bytes: &[u8], class: Class) {
+        let text = text_of(bytes);
+        self.reader.at_line(Some(self.no));
+        self.reader.read(&text, class, &mut self.events);
+        self.inside = self.reader.is_inside();
+    }
+
+    fn tell(&mut self, bytes: &[u8]) {
+        if self.events.is_empty() {
+            return;
+        }
+        if self.events.iter().any(|e| e.what == What::RunStart) {
+            self.run_began();
+        }
+        self.case.told(self.file, self.no, &text_of(bytes), &mut self.events);
+    }
+
+    fn end(&mut self) {
+        self.catch_up();
+        self.events.clear();
+        self.reader.idle(&mut self.events);
+        self.case.told(self.file, self.no, "", &mut self.events);
+        let path = self.case.path_of(self.file);
+        let (tables, _) = std::mem::take(&mut self.tables).finish();
+        self.case.tables.extend(tables.into_iter().map(|t| (path.clone(), t)));
+        self.flush_channels();
+        if self.lanes.again {
+            self.case.same_as_before(self.file);
+        }
+    }
+}
+
+/// The first lines of a run of nccl-tests, old and new.
+fn begins_table(line: &[u8]) -> bool {
+    memchr(b'#', line).is_some()
+        && ["# nccl-tests version", "# Collective test starting", "# nThread "]
+            .iter()
+            .any(|start| memchr::memmem::find(line, start.as_bytes()).is_some())
+}
+
+const CHANNEL: &[u8] = b"Channel ";
+/// Kinds of transports that have a lane; others are read line by line.
+const MOST_LANES: usize = 16;
+
+impl Lanes {
+    /// Learns from what a line said which lines are like it.
+    fn note(&mut self, events: &[TextEvent], line: &[u8]) {
+        if events.iter().any(|e| !matches!(e.what, What::Step(_))) {
+            self.steps.iter_mut().for_each(|lane| lane.due = true);
+        }
+        let [event] = events else { return };
+        match &event.what {
+            What::Channel { .. } => {
+                let pair = memchr::memmem::find(line, CHANNEL).map(|at| &line[at + CHANNEL.len()..]);
+                if let Some((receive, transport)) = pair.and_then(channel)
+                    && self.channels.len() < MOST_LANES
+                {
+                    self.channels.push((transport.to_vec(), receive, 0));
+                }
+            }
+            What::Step(step) => {
+                self.steps_read += 1;
+                let is_number = |n: Option<f64>| n.is_none_or(f64::is_finite);
+                if is_number(step.loss) && is_number(step.grad_norm) && !step.loss_missing {
+                    self.step_line(line);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A line that is a step and nothing else, and all right.
+    fn step_line(&mut self, line: &[u8]) {
+        if line.len() > MAX_STEP {
+            return;
+        }
+        let mut space = [0; MAX_STEP];
+        let letters = letters(line, &mut space);
+        if self.steps.iter().any(|l| l.letters == letters) {
+            return;
+        }
+        if self.steps.len() >= MOST_STEP_LANES {
+            self.steps.remove(0);
+        }
+        let start = start_of(line);
+        let start = start[..start.len().min(MAX_START)].to_vec();
+        self.steps.push(StepLane { start, letters: letters.to_vec(), ..StepLane::default() });
+    }
+}
+
+/// A line without the blanks and the number that it may begin with, as bars do.
+fn start_of(line: &[u8]) -> &[u8] {
+    let skipped = line.iter().take_while(|b| **b == b' ' || b.is_ascii_digit()).count();
+    &line[skipped..]
+}
+
+/// The letters of a line, which is no longer than the space, and the numbers behind a slash: bars of one form differ in their lengths.
+fn letters<'a>(line: &[u8], space: &'a mut [u8; MAX_STEP]) -> &'a [u8] {
+    let (mut n, mut length) = (0, false);
+    for byte in line {
+        // Written in any case, kept only if it is one: a step line has too many turns to guess.
+        space[n % MAX_STEP] = *byte;
+        length &= byte.is_ascii_digit();
+        n += usize::from(byte.is_ascii_alphabetic() | length);
+        length |= *byte == b'/';
+    }
+    &space[..n]
+}
+
+/// Of `00/0 : 3[3] -> 4[4] [receive] via P2P/CUMEM` whether it is the receiving end, and the transport.
+fn channel(pair: &[u8]) -> Option<(bool, &[u8])> {
+    let part = |b: &u8| b.is_ascii_hexdigit() || matches!(b, b' ' | b'/' | b':' | b'[' | b']' | b'-' | b'>');
+    let numbers = pair.iter().take_while(|b| part(b)).count();
+    let tail = &pair[numbers..];
+    // The words in between begin with a letter that is no number's.
+    let (receive, tail) = match pair[..numbers].ends_with(b" [") {
+        true if tail.starts_with(b"send] ") => (false, &tail[6..]),
+        true if tail.starts_with(b"receive] ") => (true, &tail[9..]),
+        _ => (false, tail),
+    };
+    Some((receive, tail.strip_prefix(b"via ")?))
+}
+
+/// How NCCL came up: saying it again adds nothing. A step may come twice, and a failure is counted.
+fn is_bringup(what: &What) -> bool {
+    let is_progress =
+        matches!(what, What::Step(_) | What::TotalSteps { .. } | What::Phase { .. } | What::Done | What::SkippedStep | What::RunStart);
+    let is_harmless = matches!(what, What::Signed { signature, .. } if signature.part == Part::Harmless);
+    is_harmless || !(is_progress || super::alarms::is_alarm(what))
+}
+
+fn text_of(bytes: &[u8]) -> Cow<'_, str> {
+    let text = String::from_utf8_lossy(bytes);
+    if memchr(0, bytes).is_some() { text.replace('\0', "").into() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::{Stamp, Zone};
+    use proptest::prelude::*;
+
+    /// Hands out a few bytes at a time.
+    struct Drip(Vec<u8>, usize, usize);
+
+    impl Read for Drip {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            let n = self.2.min(buf.len()).min(self.0.len() - self.1);
+            buf[..n].copy_from_slice(&self.0[self.1..self.1 + n]);
+            self.1 += n;
+            Ok(n)
+        }
+    }
+
+    fn case_of(text: &[u8], piece: usize) -> (Case, Option<u64>) {
+        let mut case = Case::new(Zone::UTC);
+        let mut opened = Opened::from_read("x.log".into(), Drip(text.to_vec(), 0, piece), Stamp(0)).unwrap();
+        let counts = (KIND.read)(&mut opened, &mut case, &mut || ()).unwrap();
+        (case, counts.lines)
+    }
+
+    #[test]
+    fn lines_are_counted_and_found_however_they_come() {
+        let mut text = b"noise\n[rank1]: Traceback (most recent call last):\n[rank1]:   File \"a.py\", line 3, in f\n".to_vec();
+        text.extend_from_slice(
+            b"[rank1]: ValueError: bad\nstep 7 loss 2.5\n\rstep 8 loss 2.25\rnoise\nh:1:1 [0] a.cc:1 NCCL WARN odd\nno end",
+        );
+        for piece in [1, 7, 100_000] {
+            let (mut case, lines) = case_of(&text, piece);
+            assert_eq!(lines, Some(8), "{piece}");
+            let (findings, root) = case.judge();
+            let places: Vec<_> = findings.iter().map(|f| (f.rule, f.found.evidence[0].line)).collect();
+            assert_eq!(places, [("python-exception", Some(4)), ("nccl-warn", Some(7))], "{piece}");
+            assert_eq!(root, Some(0));
+            assert_eq!(case.model.files[&0].progress.step, Some(8));
+        }
+    }
+
+    #[test]
+    fn a_run_begins_anew_only_after_something_has_failed() {
+        let banner =
+            "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default, to avoid your system being overloaded\n";
+        let warn = |no: u32| format!("h:1:1 [0] a.cc:{no} NCCL WARN odd\n");
+        let text = [banner, banner, &warn(1), &warn(2), banner, banner, &warn(1)].concat();
+        let (case, _) = case_of(text.as_bytes(), 100_000);
+        let runs: Vec<_> = case.alarms.iter().map(|a| (a.run, a.line)).collect();
+        assert_eq!(runs, [(0, 3), (1, 7)]);
+    }
+
+    #[test]
+    fn blank_lines_in_a_traceback_say_nothing() {
+        let text =
+            format!("[rank3]: Traceback (most recent call last):\n{}[rank3]: ValueError: bad\nstep 7 loss 2.5\n", "\n \n\r".repeat(2000));
+        let (mut case, _) = case_of(text.as_bytes(), 100_000);
+        let (findings, _) = case.judge();
+        assert_eq!(findings.iter().map(|f| (f.rule, f.found.ranks.clone())).collect::<Vec<_>>(), [("python-exception", vec![3])]);
+        assert_eq!(case.model.files[&0].progress.step, Some(7));
+    }
+
+    #[test]
+    fn a_line_without_end_takes_no_memory_and_is_read_at_its_start() {
+        let mut text = b"h:1:1 [0] a.cc:1 NCCL WARN long ".to_vec();
+        text.resize(3 << 20, b'x');
+        text.extend_from_slice(b"\nstep 1 loss 2.0\nstep 2 loss 1.0");
+        let (mut case, lines) = case_of(&text, 100_000);
+        assert_eq!(lines, Some(3));
+        assert_eq!(case.judge().0[0].rule, "nccl-warn");
+        assert_eq!(case.model.files[&0].progress.step, Some(2));
+    }
+
+    /// What a case knows, as far as two ways of reading must agree, in pieces. How often and when a line of bring-up came again does not
+    /// matter.
+    fn known(case: &mut Case) -> Vec<String> {
+        let again = regex::Regex::new(
+            r#" lines: \d+|proof: Proof .*? text: "(?:\\.|[^"\\])*" \}|newest_\w+: Some\(Proof .*? text: "(?:\\.|[^"\\])*" \}\)"#,
+        )
+        .unwrap();
+        let (mut all, mut said) = (Vec::new(), HashSet::new());
+        for a in case.alarms.iter() {
+            // Said again, it may be of a rank that is known by then.
+            if let What::Signed { signature, .. } = &a.event.what
+                && signature.part == Part::Harmless
+            {
+                if said.insert((signature.id, a.event.origin.pid)) {
+                    all.push(format!("harmless {} {:?}", signature.id, a.event.origin.pid));
+                }
+                continue;
+            }
+            all.push(format!("alarm {} {} {:?} {:?} {} {} {:?}", a.run, a.line, a.rank, a.at, a.count, a.text, a.event));
+        }
+        let log = &case.model.files[&0];
+        let p = &log.progress;
+        all.push(format!("progress {:?} {:?} {:?} {} {:?}", p.step, p.total_steps, p.loss, p.skipped_steps, p.done_at));
+        all.push(again.replace_all(&format!("bringup {:?}", log.bringup), "").into_owned());
+        all.push(format!("{:?} {:?} {:?} {:?}", case.transports, case.hosts, case.ranks, case.init_s));
+        let (mut findings, _) = case.judge();
+        // Losses of exactly 0 are counted in a row, and a long row is thinned out.
+        findings.retain(|f| f.found.subject != "gradients");
+        all.extend(findings.iter().map(|f| format!("{} {:?} {} {:?}", f.rule, f.severity, f.found.subject, f.found.evidence)));
+        all.iter().flat_map(|s| s.split(", ")).map(str::to_owned).collect()
+    }
+
+    /// The first thing that differs.
+    fn difference(a: &[String], b: &[String]) -> Option<String> {
+        let at = (0..a.len().max(b.len())).find(|i| a.get(*i) != b.get(*i))?;
+        let around = |all: &[String]| all[at.saturating_sub(6).min(all.len())..all.len().min(at + 2)].join(", ");
+        Some(format!("{}\n{}", around(a), around(b)))
+    }
+
+    fn is_chatter(line: &[u8]) -> bool {
+        gate::Sieve::new(line).next_candidate().line.is_none()
+    }
+
+    /// Every line through the reader, in the plainest way.
+    fn slow(text: &[u8]) -> (Case, u64) {
+        let mut case = Case::new(Zone::UTC);
+        let info = LogFileInfo { path: "x.log".into(), state: LogFileState::Open, ..LogFileInfo::default() };
+        let file = case.add_file(info, Stamp(0));
+        let (mut reader, mut events, mut no) = (Reader::default(), Vec::new(), 0);
+        for line in text.split_inclusive(|b| *b == b'\n') {
+            no += 1;
+            let line = line.strip_suffix(b"\n").unwrap_or(line);
+            for piece in line.strip_suffix(b"\r").unwrap_or(line).split(|b| *b == b'\r') {
+                reader.at_line(Some(no));
+                reader.line(&text_of(piece), &mut events);
+                case.told(file, no, &text_of(piece), &mut events);
+            }
+        }
+        reader.idle(&mut events);
+        case.told(file, no + 1, "", &mut events);
+        (case, no)
+    }
+
+    /// The way that `check` takes, with chunks of a size; of steps some are passed over from the start.
+    fn fast(text: &[u8], chunk: usize) -> (Case, u64) {
+        let mut case = Case::new(Zone::UTC);
+        let info = LogFileInfo { path: "x.log".into(), state: LogFileState::Open, ..LogFileInfo::default() };
+        let file = case.add_file(info, Stamp(0));
+        let mut lines = Lines::new(&mut case, file);
+        lines.lanes.all_steps = 3;
+        cut(&mut io::Cursor::new(text), chunk, &mut lines, &mut || ()).unwrap();
+        let count = lines.no - 1;
+        lines.end();
+        (case, count)
+    }
+
+    fn recordings() -> Vec<(String, Vec<u8>)> {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/logs");
+        let paths = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path());
+        paths.map(|p| (p.display().to_string(), std::fs::read(&p).unwrap())).collect()
+    }
+
+    #[test]
+    fn the_fast_way_sees_what_every_line_says() {
+        for (name, text) in recordings() {
+            let (mut plain, lines) = slow(&text);
+            let want = known(&mut plain);
+            for chunk in [1000, CHUNK] {
+                let (mut case, count) = fast(&text, chunk);
+                assert_eq!(count, lines, "{name}");
+                assert_eq!(difference(&known(&mut case), &want), None, "{name} {chunk}");
+            }
+        }
+    }
+
+    #[test]
+    fn chunks_may_end_anywhere() {
+        let text = b"vm:1:1 [0] NCCL INFO Tree 0\r\nvm:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/IPC\nstep 1 loss 2\nstep 2 loss 3\n\n\
+            vm:1:1 [0] NCCL INFO Channel 01/0 : 0[0] -> 1[1] via P2P/IPC\rstep 3 loss 3\rstep 4 loss nan\nvm:1:1 [0] NCCL INFO Ring 0 x\
+            vm:1:2 [1] a.cc:1 NCCL WARN torn\n[rank1]: Traceback (most recent call last):\r\n[rank1]: ValueError: bad\r\nstep 5 loss 1";
+        let (mut plain, lines) = slow(text);
+        let want = known(&mut plain);
+        for chunk in 1..text.len() + 2 {
+            let (mut case, count) = fast(text, chunk);
+            assert_eq!(count, lines, "{chunk}");
+            assert_eq!(difference(&known(&mut case), &want), None, "{chunk}");
+        }
+    }
+
+    #[test]
+    fn a_bar_that_is_redrawn_for_hours_is_read_to_its_end() {
+        let mut text = b"start\n".to_vec();
+        (1..=20_000).for_each(|i| text.extend_from_slice(format!("\r  9%|#    | {i}/90000 [00:01<10:00, 9.00it/s]").as_bytes()));
+        text.extend_from_slice(b"\nh:1:1 [0] a.cc:1 NCCL WARN odd\n");
+        for chunk in [999, CHUNK] {
+            let (case, lines) = fast(&text, chunk);
+            assert_eq!((lines, case.model.files[&0].progress.step), (3, Some(20_000)));
+            assert_eq!(case.alarms.iter().next().map(|a| a.line), Some(3));
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        #[test]
+        fn any_mix_of_lines_says_the_same_either_way(
+            picks in prop::collection::vec((any::<prop::sample::Index>(), 0..12_u8, any::<prop::sample::Index>()), 0..150),
+            chunk in 1..5000_usize,
+        ) {
+            static LINES: std::sync::LazyLock<Vec<Vec<u8>>> = std::sync::LazyLock::new(|| {
+                let all = recordings();
+                let lines = all.iter().flat_map(|(_, text)| text.split(|b| *b == b'\n'));
+                // A run that begins again says the same of its bring-up again, and it is not read again.
+                lines.filter(|l| memchr::memmem::find(l, b"OMP_NUM_THREADS").is_none()).map(<[u8]>::to_vec).collect()
+            });
+            let mut text = Vec::new();
+            for (pick, end, cut) in picks {
+                let line = pick.get(&LINES);
+                // What is glued to chatter is passed over with it.
+                let begun = text.rsplit(|b| *b == b'\n').next().is_some_and(is_chatter);
+                match end {
+                    0 | 2 if begun || is_chatter(line) => text.extend_from_slice(&[line, &b"\n"[..]].concat()),
+                    0 => text.extend_from_slice(&line[..cut.index(line.len() + 1)]),
+                    1 => text.extend_from_slice(&[line, &b"\r\n"[..]].concat()),
+                    2 => text.extend_from_slice(&[line, &b"\r"[..]].concat()),
+                    3 => text.extend_from_slice(b"\n"),
+                    _ => text.extend_from_slice(&[line, &b"\n"[..]].concat()),
+                }
+            }
+            let (mut plain, lines) = slow(&text);
+            let (mut case, count) = fast(&text, chunk);
+            prop_assert_eq!(count, lines);
+            prop_assert_eq!(difference(&known(&mut case), &known(&mut plain)), None);
+        }
+    }
+}

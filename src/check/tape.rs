@@ -1,0 +1,50 @@
+//! Recordings of nccl-top itself: judged as they were, moment by moment.
+
+use super::case::Case;
+use super::kinds::{Counts, Kind, Opened};
+use crate::session::Session;
+use crate::tape;
+use memchr::memmem;
+use std::io::Read;
+
+pub const KIND: Kind = Kind { id: "tape", name: "recordings", is, read };
+
+fn is(opened: &Opened) -> bool {
+    let first = opened.head.split(|b| *b == b'\n').next().unwrap_or_default();
+    first.starts_with(b"{") && memmem::find(first, b"\"tape\":\"nccl-top\"").is_some()
+}
+
+fn read(opened: &mut Opened, case: &mut Case, progress: &mut dyn FnMut()) -> Result<Counts, String> {
+    let name = opened.name.clone();
+    // The reader keeps its input to itself: the rest of this one is handed over.
+    let input = std::mem::replace(opened, Opened::nothing());
+    let mut reader = tape::Reader::from_read(Box::new(input) as Box<dyn Read + Send>, &name).map_err(|err| err.to_string())?;
+    let mut session = Session::of_tape(reader.header());
+    let mut events = Vec::new();
+    let mut outcome = Ok(Counts::default());
+    let mut count = 0;
+    loop {
+        match reader.read() {
+            Ok(Some(seen)) => session.apply(&seen, &mut events),
+            Ok(None) => break,
+            Err(err) => {
+                outcome = Err(err.to_string());
+                break;
+            }
+        }
+        events.clear();
+        count += 1;
+        if count % 64 == 0 {
+            progress();
+        }
+    }
+    if count == 0 && outcome.is_ok() {
+        return Err("the recording holds no observation".into());
+    }
+    if reader.cut_off {
+        outcome = Err("the recording was cut off; what came before was judged".into());
+    }
+    case.understood = true;
+    case.replayed(session, &name);
+    outcome
+}

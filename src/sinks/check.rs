@@ -1,0 +1,77 @@
+//! The report of `check`: one document (`nccl-top.check/1`), or [`text`] for people.
+
+pub mod text;
+
+use super::events::finding_fields;
+use crate::check::{Report, facts};
+use crate::findings::Finding;
+use crate::model::bringup::{Item, Seen};
+use crate::text::clean::clean;
+use crate::time::Zone;
+use serde_json::{Map, Value, json};
+
+pub const SCHEMA: &str = "nccl-top.check/1";
+
+pub fn json(report: &Report, zone: Zone) -> Value {
+    json!({
+        "schema": SCHEMA,
+        "verdict": report.verdict,
+        "inputs": report.inputs,
+        "facts": facts::json(&report.case),
+        "checklist": report.checklist.iter().map(|i| item(report, i)).collect::<Vec<_>>(),
+        "findings": report.findings.iter().map(|f| finding(f, zone)).collect::<Vec<_>>(),
+        "root_cause": report.root_cause.map(|i| root_cause(&report.findings[i])),
+    })
+}
+
+fn finding(f: &Finding, zone: Zone) -> Value {
+    let mut fields = Map::new();
+    finding_fields(&mut fields, f, zone);
+    for list in ["links", "hosts"] {
+        fields.entry(list).or_insert_with(|| json!([]));
+    }
+    // What carried no time has none.
+    if f.found.evidence.iter().all(|e| e.at.is_none()) {
+        fields.insert("since".into(), Value::Null);
+    }
+    Value::Object(fields)
+}
+
+fn root_cause(f: &Finding) -> Value {
+    json!({
+        "rule": f.rule,
+        "signature": f.found.signature,
+        "summary": clean(&f.found.summary),
+        "ranks": f.found.ranks,
+        "gpus": f.found.gpus,
+        "confidence": f.found.confidence,
+    })
+}
+
+fn item(report: &Report, item: &Item) -> Value {
+    let evidence = item.proof.as_ref().map(|p| {
+        json!({
+            "kind": "line",
+            "path": report.case.model.files.get(&p.file).map(|f| f.info.path.as_str()),
+            "line": p.line,
+            "text": clean(&p.text),
+        })
+    });
+    json!({
+        "id": item.id,
+        "title": item.label,
+        "status": status(item.state),
+        "value": item.value,
+        "evidence": evidence,
+        "advice": item.advice.as_deref().map(clean),
+    })
+}
+
+fn status(seen: Seen) -> &'static str {
+    match seen {
+        Seen::Pass => "pass",
+        Seen::Warn => "warn",
+        Seen::Fail => "fail",
+        Seen::NotSeen => "not seen",
+    }
+}

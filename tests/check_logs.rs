@@ -1,0 +1,463 @@
+//! Small logs of many programs: what `check` concludes from each, and whom it blames.
+
+use nccl_top::check::{Report, Verdict, check, facts};
+use nccl_top::time::Zone;
+use serde_json::Value;
+
+fn report(log: &str) -> Report {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("job.log");
+    std::fs::write(&path, log).unwrap();
+    check(&[path.display().to_string()], Zone::UTC, &mut |_, _| ())
+}
+
+/// `fail rank-exited [3] rank 3 ended…`
+fn said(log: &str) -> String {
+    let report = report(log);
+    let verdict = report.verdict.as_str();
+    match report.root_cause.map(|i| &report.findings[i]) {
+        Some(f) => format!("{verdict} {} {:?} {}", f.rule, f.found.ranks, f.found.summary),
+        None => verdict.to_owned(),
+    }
+}
+
+fn told(log: &str) -> Value {
+    facts::json(&report(log).case)
+}
+
+/// Each says its verdict, the rule of its cause, the ranks to blame, and how the summary begins.
+fn all_are(cases: &[(&str, &str)]) {
+    let wrong: Vec<String> = cases
+        .iter()
+        .map(|(want, log)| (*want, said(log)))
+        .filter(|(want, got)| !got.starts_with(want) || (!want.contains(' ') && got.contains(' ')))
+        .map(|(want, got)| format!("want {want}\n got {got}"))
+        .collect();
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn warnings_of_nccl() {
+    all_are(&[
+        (
+            "fail nccl-warn [] socketStartConnect: Connect to 10.20.0.8<40111> failed : No route to host",
+            "web-1:501:533 [2] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to 10.20.0.8<40111> failed : No route to host\n\
+             web-1:501:533 [2] NCCL INFO misc/socket.cc:564 -> 2\n\
+             web-1:501:520 [2] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer web-2<50111>\n\
+             web-1:501:520 [2] proxy.cc:1143 NCCL WARN Socket recv failed while polling for opId=0x7f0011aa2240\n",
+        ),
+        (
+            "fail nccl-warn [] Net : Connect to 192.168.77.4<51000> failed : No route to host",
+            "box-7:795:822 [0] include/socket.h:409 NCCL WARN Net : Connect to 192.168.77.4<51000> failed : No route to host\n\
+             box-7:795:822 [0] NCCL INFO bootstrap.cc:360 -> 2\n\
+             Traceback (most recent call last):\n  File \"/opt/p/store.py\", line 31, in get_all\n    data = store.get(key)\nRuntimeError: Socket Timeout\n",
+        ),
+        (
+            "fail nccl-warn [] Error: failed to extend /dev/shm/nccl-Qx11Zz to 33554436 bytes, error: No space left on device (28)",
+            "pod-4:11:61 [1] NCCL INFO Symmetric VA size=16GB\n\
+             [2026-08-09 10:11:12] pod-4:11:62 [1] misc/shmutils.cc:88 NCCL WARN Error: failed to extend /dev/shm/nccl-Qx11Zz to 33554436 bytes, error: No space left on device (28)\n\
+             [2026-08-09 10:11:12] pod-4:11:66 [3] proxy.cc:1326 NCCL WARN Socket recv failed\n",
+        ),
+        // What is printed first follows from what is printed last.
+        (
+            "fail cuda-oom [] Cuda failure 'out of memory'",
+            "n5:901:990 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer n5-ib<41001>\n\
+             n5:901:990 [0] proxy.cc:1143 NCCL WARN Socket recv failed while polling for opId=0x55a519\n\
+             n5:904:995 [3] include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'\n\
+             n5:904:995 [3] include/alloc.h:185 NCCL WARN Failed to CUDA calloc 4194304 bytes\n\
+             n5:904:995 [3] proxy.cc:1519 NCCL WARN [Proxy Service 3] Failed to execute operation Setup from rank 3, retcode 1\n",
+        ),
+        (
+            "fail nccl-warn [2, 3, 6, 7] Duplicate GPU detected : rank 6 and rank 2 both on CUDA device 31000",
+            "g2:52:93 [0] init.cc:795 NCCL WARN Duplicate GPU detected : rank 6 and rank 2 both on CUDA device 31000\n\
+             g2:54:95 [1] init.cc:795 NCCL WARN Duplicate GPU detected : rank 7 and rank 3 both on CUDA device 4b000\n\
+             g2:53:96 [0] init.cc:795 NCCL WARN Duplicate GPU detected : rank 2 and rank 6 both on CUDA device 31000\n",
+        ),
+        (
+            "fail nccl-warn [] Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_3:1",
+            "[2026-03-14 02:06:02] node-31.example.org:4211 [5] ibvwrap.cc:262 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_3:1, curr state INIT, next state RTR\n",
+        ),
+        (
+            "fail nccl-warn [41] NET/IB : Got completion from peer 172.30.1.12<45021> with status=12",
+            "tr-5:84:1257 [1] NCCL INFO comm 0x55fe785f7a0 rank 41 nranks 96 cudaDev 1 nvmlDev 1 busId 9b000 commId 0x6be77eb5ea4ec1ff - Init COMPLETE\n\
+             tr-5:84:1499 [1] transport/net_ib.cc:2091 NCCL WARN NET/IB : Got completion from peer 172.30.1.12<45021> with status=12 opcode=1 len=0 vendor err 129 (Send)\n",
+        ),
+        (
+            "fail nic-down [] NET/IB : Got async event : port error",
+            "iter 9001: loss 1.9494, time: 235.95ms\n\
+             ...-17:340:420 [0] transport/net_ib.cc:93 NCCL WARN NET/IB : Got async event : port error\n\
+             ...-17:341:421 [0] transport/net_ib.cc:93 NCCL WARN NET/IB : Got async event : port error\n\
+             ...-23:730:785 [4] transport/net_ib.cc:1238 NCCL WARN NET/IB : Got completion from peer n17<31948> with error 12, opcode 2, len 1, vendor err 129\n",
+        ),
+        (
+            "fail nccl-warn [4, 5] NET/IB : Got async event : local catastrophic error",
+            "2026-06-02T09:13:44.887Z: [1,5]<stdout>:ctr-3-000031:815:864 [0] transport/net_ib.cu:80 NCCL WARN NET/IB : Got async event : local catastrophic error\n\
+             2026-06-02T09:13:44.881Z: [1,4]<stdout>:ctr-3-000031:814:868 [0] transport/net_ib.cu:80 NCCL WARN NET/IB : Got async event : local catastrophic error\n",
+        ),
+        (
+            "fail nccl-warn [] NET/OFI Operation with NULL context completed with error",
+            "p5-9:1463:1469 [0] process_err_completion:1723 NCCL WARN NET/OFI Operation with NULL context completed with error\n",
+        ),
+        (
+            "fail cuda-error [] Cuda failure 401 'the operation cannot be performed in the present state'",
+            "[2026-07-21 22:05:29] h-6:2337:2337 [1] transport/nvls.cc:254 NCCL WARN Cuda failure 401 'the operation cannot be performed in the present state'\n\
+             h-6:2337:2337 [1] NCCL INFO transport/nvls.cc:409 -> 1\n",
+        ),
+    ]);
+}
+
+#[test]
+fn what_is_said_once_is_told_once() {
+    let log = "w-2: w-2:29:45 [6] init.cc:263 NCCL WARN Cuda failure 'initialization error'\n\
+               w-2: w-2:30:30 [7] misc/cudawrap.cc:33 NCCL WARN Cuda failure 'initialization error'\n\
+               w-2: Traceback (most recent call last):\n\
+               w-2: torch.distributed.DistBackendError: NCCL error in: /b/ProcessGroupNCCL.cpp:1197, unhandled cuda error (run with NCCL_DEBUG=INFO for details), NCCL version 2.18.3\n\
+               w-2: ncclUnhandledCudaError: Call to CUDA function failed.\n\
+               w-2: Last error:\n\
+               w-2: Cuda failure 'initialization error'\n\
+               w-2:   File \"/w/tune.py\", line 26, in run\n";
+    let report = report(log);
+    let same = report.findings.iter().filter(|f| f.found.summary == "Cuda failure 'initialization error'").count();
+    assert_eq!((report.verdict, same), (Verdict::Fail, 1));
+}
+
+#[test]
+fn errors_that_python_hands_on() {
+    all_are(&[
+        (
+            "fail nccl-warn [1, 5] Duplicate GPU detected : rank 5 and rank 1 both on CUDA device f000 (ncclInvalidUsage)",
+            "torch.distributed  File \"/job/init.py\", line 156, in build\n\
+             .DistBackendError: NCCL error in: /b/ProcessGroupNCCL.cpp:1727, invalid usage (run with NCCL_DEBUG=WARN for details), NCCL version 2.19.3\n\
+             ncclInvalidUsage: This usually reflects invalid usage of NCCL library.\n\
+             Last error:\n\
+             Duplicate GPU detected : rank 5 and rank 1 both on CUDA device f000\n",
+        ),
+        (
+            "fail wrong-interface [] Bootstrap : no socket interface found (ncclInternalError)",
+            "Traceback (most recent call last):\n  File \"/w/main.py\", line 27, in <module>\n    dist.barrier()\n\
+             RuntimeError: NCCL error in: ../ProcessGroupNCCL.cpp:1201, internal error, NCCL version 2.14.3\n\
+             ncclInternalError: Internal check failed.\nLast error:\nBootstrap : no socket interface found\n\
+             ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 0 (pid: 411) of binary: /opt/bin/python\n",
+        ),
+        (
+            "fail nccl-warn [5] Proxy Call to rank 5 failed (Connect) (ncclInternalError)",
+            "(Engine pid=76, ip=10.8.2.15) ncclInternalError: Internal check failed.\n\
+             (Engine pid=76, ip=10.8.2.15) Last error:\n\
+             (Engine pid=76, ip=10.8.2.15) Proxy Call to rank 5 failed (Connect)\n",
+        ),
+        (
+            "fail nccl-warn [] ncclSocketInit: connecting to address  with family 4021 is neither",
+            "[worker0|0]:ncclInternalError: Internal check failed.\n[worker0|0]:Last error:\n\
+             [worker0|0]:ncclSocketInit: connecting to address  with family 4021 is neither AF_INET(2) nor AF_INET6(10)\n",
+        ),
+        (
+            "fail python-exception [] NCCL 2.4.8: invalid argument",
+            "RuntimeError: NCCL error in: /pytorch/NCCLUtils.hpp:82, invalid argument, NCCL version 2.4.8\n\
+             srun: error: sj-0: tasks 2-7: Exited with exit code 1\n",
+        ),
+        (
+            "fail nccl-warn [] NCCL 2.14.3: internal error",
+            "m17:209:252 [1] NCCL INFO Call to connect returned Connection refused, retrying\n\
+             RuntimeError: NCCL error in: /b/ProcessGroupNCCL.cpp:1269, internal error, NCCL version 2.14.3\n\
+             ncclInternalError: Internal check failed.\n",
+        ),
+        (
+            "fail rendezvous-failed [0] rank 0 did not make the NCCL communicator that rank 3 waits for",
+            "[rank3]: Traceback (most recent call last):\n[rank3]:   File \"/w/a.py\", line 5, in <module>\n[rank3]:     main()\n\
+             [rank3]: torch.distributed.DistBackendError: [3] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0') got error: Socket Timeout\n",
+        ),
+        (
+            "fail collective-mismatch [1, 6] rank 1 called ALLGATHER of shape [1] at sequence number 11, rank 6 called REDUCE at sequence number 0",
+            "[RANK 1] 2026-05-19 13:10:29,701 [ERROR] breaker open: cuda_error - Detected mismatch between collectives on ranks. Rank 1 is running collective: CollectiveFingerPrint(SequenceNumber=11, OpType=ALLGATHER, TensorShape=[1]), but Rank 6 is running collective: CollectiveFingerPrint(SequenceNumber=0OpType=REDUCE).Collectives differ in the following aspects: \t Sequence number: 11vs 0\n",
+        ),
+        (
+            "fail cuda-oom [2] rank 2: CUDA out of memory. Tried to allocate 3.06 GiB",
+            "[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.06 GiB. GPU  has a total capacity of 44.42 GiB of which 1.96 GiB is free.\n\
+             W0330 00:37:33.868003 5501 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 5526 closing signal SIGTERM\n\
+             E0330 00:37:34.807003 5501 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: 1 (pid: 5527) of binary: /opt/bin/python\n",
+        ),
+    ]);
+}
+
+const CPP: &str = "ProcessGroupNCCL.cpp:1890]";
+
+#[test]
+fn watchdogs() {
+    let lone = |text: &str| format!("[rank4]:[E418 04:32:50.907313456 {CPP} {text}\n");
+    for (want, log) in [
+        (
+            "fail collective-timeout [] rank 4: Heartbeat monitor timed out!",
+            lone("[PG 3 Rank 0] Heartbeat monitor timed out! Process will be terminated after dumping debug info. workMetaList_.size()=17"),
+        ),
+        (
+            "fail collective-timeout [] rank 4: ProcessGroupNCCL's watchdog got stuck for 600 seconds",
+            lone("[PG 3 Rank 0] [PG 3 Rank 0] ProcessGroupNCCL's watchdog got stuck for 600 seconds without making progress in monitoring enqueued collectives."),
+        ),
+        (
+            "fail collective-timeout [] rank 4: Received a dump signal due to a collective timeout from this local rank",
+            lone("[PG ID 0 PG GUID 0(default_pg) Rank 4] Received a dump signal due to a collective timeout from this local rank and we will try our best to dump the debug info. Last enqueued NCCL work: 6, last completed NCCL work: 6.This is most likely caused by incorrect usages of collectives"),
+        ),
+        (
+            "fail collective-timeout [] rank 4: the watchdog found that collective 7149 failed or timed out; last enqueued 7151, last completed 7148",
+            lone("[PG ID 0 PG GUID 0(default_pg) Rank 4]  failure detected by watchdog at work sequence id: 7149 PG status: last enqueued work: 7151, last completed work: 7148"),
+        ),
+        (
+            "fail collective-timeout [] GATHER 8046 timed out after 600 s; rank 1 reported it first",
+            "[36m(RayWorkerWrapper pid=49) [rank1]:[E ProcessGroupNCCL.cpp:563] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8046, OpType=GATHER, NumelIn=2867200, NumelOut=0, Timeout(ms)=600000) ran for 600027 milliseconds before timing out.\n\
+             (RayWorkerWrapper pid=49) [rank1]:[E ProcessGroupNCCL.cpp:583] [Rank 1] To avoid data inconsistency, we are taking the entire process down.\n"
+                .into(),
+        ),
+        (
+            "fail cuda-error [0] rank 0: CUDA error: an illegal memory access was encountered",
+            "[rank0]:[E504 02:32:59.338859798 ProcessGroupNCCL.cpp:1896] [PG ID 0 PG GUID 0(default_pg) Rank 0] Process group watchdog thread terminated with exception: CUDA error: an illegal memory access was encountered\n".into(),
+        ),
+    ] {
+        let got = said(&log);
+        assert!(got.starts_with(want), "want {want}\n got {got}");
+    }
+}
+
+#[test]
+fn a_timeout_is_told_once_and_the_silent_ranks_are_named() {
+    let caught = |rank: u32| {
+        format!(
+            "[E ProcessGroupNCCL.cpp:737] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9508, OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 180221{rank} milliseconds before timing out.\n"
+        )
+    };
+    let log: String = [1, 3, 2, 6, 7, 5].into_iter().map(caught).collect();
+    let all = report(&log);
+    let f = &all.findings[all.root_cause.unwrap()];
+    assert_eq!((f.rule, f.count, all.findings.len()), ("collective-timeout", 6, 1));
+    assert!(f.found.why.contains("ranks 0 and 4 report no timeout"), "{}", f.found.why);
+    let log = "[rank3]:[E626 19:48:25.440250122 ProcessGroupNCCL.cpp:684] [Rank 3] Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels, subsequent GPU operations might run on corrupted/incomplete data.\n\
+               [rank3]:[E626 19:48:25.440271518 ProcessGroupNCCL.cpp:698] [Rank 3] To avoid data inconsistency, we are taking the entire process down.\n\
+               [rank5]:[E626 19:48:25.440238642 ProcessGroupNCCL.cpp:2268] [PG ID 0 PG GUID 0(default_pg) Rank 5]  failure detected by watchdog at work sequence id: 49 PG status: last enqueued work: 51, last completed work: 48\n";
+    assert_eq!(report(log).findings.iter().filter(|f| f.rule == "collective-timeout").count(), 1);
+}
+
+#[test]
+fn launchers_and_schedulers() {
+    all_are(&[
+        (
+            "fail job-cancelled [] the launcher received signal 15 (SIGTERM) and shut its workers down",
+            "[default0]:12:13:46    INFO Starting training loop (max_steps=100)\n\
+             W1130 15:13:49.388003 1246 torch/distributed/elastic/agent/server/api.py:723] Received 15 death signal, shutting down workers\n\
+             W1130 15:13:49.389003 1246 torch/distributed/elastic/multiprocessing/api.py:900] Sending process 1253 closing signal SIGTERM\n",
+        ),
+        (
+            "fail job-cancelled [] the launcher received signal 15 (SIGTERM)",
+            "[2026-02-27T00:35:32.106316Z] 0a88b9df || WARNING: torch.distributed.elastic.agent.server.api:Received 15 death signal, shutting down workers\n",
+        ),
+        (
+            "fail job-cancelled [] the launcher received signal 1 (SIGHUP)",
+            " 16%|█▋        | 84/520 [3:02:22<19:20:02,  2.80s/it]WARNING:torch.distributed.elastic.agent.server.api:Received 1 death signal, shutting down workers\n",
+        ),
+        (
+            "fail job-cancelled [] slurmstepd: error: *** STEP 871.0 ON nid7 CANCELLED AT 2026-07-03T05:59:56 DUE TO TIME LIMIT ***",
+            "srun: Force Terminated job 871\nsrun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n\
+             slurmstepd: error: *** STEP 871.0 ON nid7 CANCELLED AT 2026-07-03T05:59:56 DUE TO TIME LIMIT ***\n\
+             srun: error: nid7: tasks 2,4-5,7: Terminated\n",
+        ),
+        (
+            "fail rank-oom-killed []",
+            "slurmstepd: error: Detected 1 oom_kill event in StepId=71.0. Some of the step tasks have been OOM Killed.\n\
+             srun: error: nid9: tasks 1-3: Out Of Memory\n\
+             slurmstepd: error: *** STEP 71.0 ON nid9 CANCELLED AT 2026-12-05T10:16:01 ***\n",
+        ),
+        (
+            "fail rendezvous-failed [] RuntimeError: Timed out initializing process group in store based barrier on rank: 2",
+            "Traceback (most recent call last):\n  File \"/w/a.py\", line 3, in <module>\n    init()\n\
+             RuntimeError: Timed out initializing process group in store based barrier on rank: 2, for key: store_based_barrier_key:1 (world_size=16, worker_count=12, timeout=0:30:00)\n",
+        ),
+        (
+            "fail rendezvous-failed [] [c10d] The client socket has failed to connect to any network address of (77, 40323).",
+            "worker/0 [1]:[W socket.cpp:558] [c10d] The client socket has failed to connect to [::ffff:0.0.0.77]:40323 (errno: 110 - Connection timed out).\n\
+             worker/0 [1]:[E socket.cpp:610] [c10d] The client socket has failed to connect to any network address of (77, 40323).\n",
+        ),
+        (
+            "fail rank-exited [1] rank 1 (pid 690) ended: exit code 1",
+            "Failures:\n[2]:\n  time      : 2026-09-07_16:03:29\n  host      : n\n  rank      : 0 (local_rank: 0)\n  exitcode  : -9 (pid: 689)\n  error_file: <N/A>\n\
+             Root Cause (first observed failure):\n[0]:\n  time      : 2026-09-07_16:02:58\n  host      : n\n  rank      : 1 (local_rank: 1)\n  exitcode  : 1 (pid: 690)\n  error_file: <N/A>\n============\n",
+        ),
+        (
+            "fail rank-exited [] pod team.run-7-worker-3 ended: exit code 255",
+            "1.708507856644099e+09\tDEBUG\tevents\tPod: team.run-7-worker-3 exited with code 255\t{\"type\": \"Normal\"}\n",
+        ),
+        (
+            "fail rank-exited [] DeepSpeed's launcher: a process ended: killed by signal 11 (SIGSEGV)",
+            "kd[2026-07-10 07:26:05,876] [INFO] [launch.py:318:sigkill_handler] Killing subprocess 984\n\
+             [2026-07-10 07:26:35,999] [ERROR] [launch.py:324:sigkill_handler] ['/usr/bin/python3', '-u', 'lm.py', '--local_rank=1'] exits with return code = -11\n",
+        ),
+    ]);
+}
+
+#[test]
+fn kernels_and_cards() {
+    all_are(&[
+        (
+            "fail gpu-xid [] Xid 149 on 0000:ab:00;",
+            "kernel: NVRM: Xid (PCI:0000:ab:00): 45, pid=990, name=python3, Ch 00000001 caused by previous Xid 149\n\
+             kernel: NVRM: Xid (PCI:0000:ed:00): 45, pid=992, name=python3, Ch 0000000c caused by previous Xid 145\n",
+        ),
+        (
+            "fail gpu-xid [] NVRM: Xid (PCI:0000:cb:00): 13,",
+            "[Fri Nov 20 14:11:22 2026] nvidia-peermem nv_get_p2p_free_callback:127 ERROR detected invalid context, skipping further processing\n\
+             [Fri Nov 20 14:43:09 2026] NVRM: Xid (PCI:0000:cb:00): 13, pid='<unknown>', name=<unknown>, Graphics SM Warp Exception on (GPC 7, TPC 7, SM 0): Illegal Instruction Parameter\n",
+        ),
+        (
+            "fail gpu-lost []",
+            "[ 1843.308148] NVRM: The NVIDIA GPU 0000:a3:00.0\n               NVRM: (PCI ID: 10de:26b5) installed in this system has\n               NVRM: fallen off the bus and is not responding to commands.\n",
+        ),
+        (
+            "fail rank-oom-killed [] oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,me ms_allowed=0",
+            "[2059991.491439] oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,me                       ms_allowed=0,global_oom,task=python3,pid=2531,uid=0\n",
+        ),
+        ("fail rank-oom-killed [] Reason: OOMKilled", "Last State:     Terminated\n  Reason:       OOMKilled\n  Exit Code:    137\n"),
+        (
+            "fail nccl-warn [] mlx5: node_unknown: got completion with error:",
+            "(Actor pid=738, ip=172.9.2.110) mlx5: node_unknown: got completion with error:\n(Actor pid=738, ip=172.9.2.110) mlx5: node_u\n",
+        ),
+        (
+            "fail gpu-ecc [] CUDA error: uncorrectable ECC error encountered",
+            "RuntimeError: CUDA error: uncorrectable ECC error encountered\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n",
+        ),
+    ]);
+}
+
+#[test]
+fn tests_of_nccl() {
+    all_are(&[
+        (
+            "fail cuda-error [] Cuda failure 711 'peer mapping resources exhausted'",
+            "# nThread 1 nGpus 10 minBytes 8 maxBytes 64 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0\n#\n# Using devices\n\
+             [2026-06-20 05:14:03] l4:332:332 [0] allocator.cc:79 NCCL WARN Cuda failure 711 'peer mapping resources exhausted'\n\
+             l4: Test NCCL failure common.cu:1119 'unhandled cuda error (run with NCCL_DEBUG=INFO for details) / '\n",
+        ),
+        (
+            "fail nccl-tests-failed [] Test NCCL failure common.cu:1204 'unhandled cuda error",
+            "hca-63: Test NCCL failure common.cu:1204 'unhandled cuda error (run with NCCL_DEBUG=INFO for details) / '\n .. hca-63 pid 1883: Test failure common.cu:915\n\
+             mpirun detected that one or more processes exited with non-zero status, thus causing\nthe job to be terminated. The first process to do so was:\n\n  Process name: [[449,1],25]\n  Exit code:    3\n",
+        ),
+        (
+            "fail nccl-tests-failed [] nccl-tests: 7 results out of bounds",
+            "# nThread 1 nGpus 2 minBytes 8 maxBytes 64 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0\n#\n# Out of bounds values : 7 FAILED\n",
+        ),
+    ]);
+}
+
+#[test]
+fn interfaces() {
+    all_are(&[
+        (
+            "fail wrong-interface [] NCCL uses the interface lo for",
+            "G9:10:10 [0] NCCL INFO NCCL_SOCKET_IFNAME set by environment to lo\nG9:10:10 [0] NCCL INFO Bootstrap : Using [0]lo:127.0.0.1<0>\n\
+             G9:10:10 [0] NCCL INFO NET/Socket : Using [0]lo:127.0.0.1<0>\nG9:10:10 [0] NCCL INFO Using network Socket\n",
+        ),
+        (
+            "warn wrong-interface [] NCCL uses the interfaces br-a29d90e2, br-a8ce60a0, veth5d57c65 and 1 more for data",
+            "10.4.1.17: lam3:14:14 [3] NCCL INFO NET/Socket : Using [0]enp1s0f0:10.4.1.17<0> [1]br-a29d90e2:192.168.203.1<0> [2]br-a8ce60a0:172.19.0.1<0> [3]veth5d57c65:fe80::6c58%veth5d57c65<0> [4]veth6d57c65:fe80::6c68%veth6d57c65<0>\n\
+             10.4.1.17: lam3:14:14 [3] NCCL INFO Using network Socket\n",
+        ),
+    ]);
+}
+
+#[test]
+fn losses() {
+    all_are(&[
+        (
+            "warn loss-not-finite [] the loss is exactly 0 and the gradient norm is not finite",
+            "{'loss': 1.4705, 'grad_norm': 2.1137, 'learning_rate': 4e-06, 'epoch': 0.61}\n{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 4e-06, 'epoch': 0.62}\n\
+             {'loss': 0.0, 'grad_norm': nan, 'learning_rate': 4e-06, 'epoch': 0.63}\n{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 4e-06, 'epoch': 0.64}\n",
+        ),
+        (
+            "fail loss-not-finite []",
+            "{'loss': 1.2, 'grad_norm': 1.0, 'learning_rate': 4e-06, 'epoch': 0.61}\n{'loss': nan, 'grad_norm': nan, 'learning_rate': 4e-06, 'epoch': 0.62}\n",
+        ),
+        // Reinforcement learning has a loss of 0 with a gradient; one bad norm is how fp16 finds its scale.
+        (
+            "ok",
+            "{'loss': 0.1, 'grad_norm': 0.2, 'learning_rate': 4e-06, 'epoch': 0.61}\n{'loss': 0.0, 'grad_norm': 0.3, 'learning_rate': 4e-06, 'epoch': 0.62}\n\
+             {'loss': 0.0, 'grad_norm': 0.2, 'learning_rate': 4e-06, 'epoch': 0.63}\n{'loss': 0.0, 'grad_norm': 0.1, 'learning_rate': 4e-06, 'epoch': 0.64}\n",
+        ),
+        (
+            "ok",
+            "{'loss': 2.1, 'grad_norm': inf, 'learning_rate': 4e-06, 'epoch': 0.01}\n{'loss': 2.0, 'grad_norm': 3.5, 'learning_rate': 4e-06, 'epoch': 0.02}\n",
+        ),
+    ]);
+}
+
+#[test]
+fn healthy_logs() {
+    all_are(&[
+        (
+            "ok",
+            " iteration       22/    5000 | consumed samples:        24928 | elapsed time per iteration (ms): 8654.2 | learning rate: 9.1E-06 | global batch size:  1024 | lm loss: 2.5E+00 | loss scale: 1.0 | grad norm: 0.234 | number of skipped iterations:   0 | number of nan iterations:   0 |\n iteration       23/    5000 | consumed samples:        259\n",
+        ),
+        (
+            "ok",
+            "[rank0]:[titan] 2026-03-12 14:10:21,589 - root - INFO - step: 23  loss:  6.2239  memory:  1.41GiB(1.79%)  tps: 212,462  tflops: 20.12  mfu: 2.03%\n[rank0]:[titan] 2026-03-12 14:10:21,603 - root - WARNING - Dataset c4_test is being re-looped\n",
+        ),
+        (
+            "ok",
+            "10.8.5.171:   total_norm = acc.FloatTensor([float(total_norm)])\n10.8.5.170: {'loss': 1.2995, 'learning_rate': 1.2e-06, 'epoch': 0.0}\n",
+        ),
+        (
+            "ok",
+            "[rank5]:[W515 10:06:42.894453423 ProcessGroupNCCL.cpp:1117] WARNING: process group has NOT been destroyed before it is being destructed. On normal program exit, the application should call destroy_process_group\n",
+        ),
+        (
+            "ok",
+            "u9:13:13 [0] NCCL INFO Bootstrap : Using enp36s0f1:10.1.129.18<0>\nu9:13:13 [0] misc/ibvwrap.cc:63 NCCL WARN Failed to open libibverbs.so[.1]\nu9:13:13 [0] NCCL INFO NET/Socket : Using [0]enp36s0f1:10.1.129.18<0>\nu9:13:13 [0] NCCL INFO Using network Socket\n",
+        ),
+        (
+            "ok",
+            "[1,26]<stdout>:ip-9:87:95 [2] NCCL INFO Ring 00 : 26[2] -> 30[6] via P2P/IPC\n[1,7]<stdout>:ip-8:21:22 [7] NCCL INFO Ring 00 : 7 -> 8 [send] via NET/AWS Libfabric/0\n",
+        ),
+        (
+            "ok",
+            "64:220:577 [5] NCCL INFO Channel 13/0 : 14[d0000] -> 5[c4000] [receive] via NET/IB/7/GDRDMA\n64:219:636 [4] NCCL INFO comm 0x4df81900 rank 4 nranks 16 cudaDev 4 busId 85000 - Init COMPLETE\n",
+        ),
+        (
+            "ok",
+            "[1,6]<stdout>:b-worker-0:27:575 [6] NCCL INFO Channel 00/0 : 6[6] -> 7[7] via P2P/CUMEM\n[1,20]<stdout>:b-worker-2:25:574 [4] NCCL INFO Channel 00/0 : 20[4] -> 24[0] [se\n",
+        ),
+        (
+            "ok",
+            "[worker0|0]:  1%|          | 1/101 [00:20<34:51, 20.91s/it]\n[worker0|0]:1|2|Loss: 2.7642:   3%|▏         | 3/101 [00:53<27:44, 16.98s/it] [worker0|0]:\n",
+        ),
+    ]);
+}
+
+#[test]
+fn a_search_for_the_loss_scale_is_no_failure() {
+    let line = |from: u32, to: u32| {
+        format!(
+            "[2026-07-17 22:44:06,829] [INFO] [loss_scaler.py:183:update_scale] [deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: {from}, reducing to {to}\n"
+        )
+    };
+    assert_eq!(report(&(line(65536, 32768) + &line(32768, 16384))).verdict, Verdict::Ok);
+}
+
+#[test]
+fn facts_of_odd_lines() {
+    let f = told(
+        "[0m ipx-3:146:147 [0] NCCL INFO Bootstrap : Using [0]ens5:10.31.0.137<0> [1]veth7:fe80::14%veth7<0>\n[0m NCCL version 2.7.8+cuda11.1\n[0m ipx-3:146:148 [0] NCCL INFO Channel 00/04 :    0   1   2\n",
+    );
+    assert_eq!((&f["nccl_version"], &f["socket_ifname"][0], &f["nranks"]), (&"2.7.8".into(), &"ens5".into(), &3.into()));
+    let f = told(
+        "64:219:636 [4] NCCL INFO comm 0x4df81900 rank 4 nranks 16 cudaDev 4 busId 85000 - Init COMPLETE\n64:220:577 [5] NCCL INFO Channel 13/0 : 14[d0000] -> 5[c4000] [receive] via NET/IB/7/GDRDMA\n",
+    );
+    assert_eq!((&f["nranks"], &f["network"], &f["hosts_seen"][0]), (&16.into(), &"IB".into(), &"64".into()));
+    let f = told(
+        "RuntimeError: NCCL error in: /b/ProcessGroupNCCL.cpp:1269, internal error, NCCL version 2.14.3\nncclInternalError: Internal check failed.\n",
+    );
+    assert_eq!(f["nccl_version"], "2.14.3");
+    let f = told(
+        "  | 2026-05-16T19:39:55.213-07:00ip-5:79:79 [0] NCCL INFO NET/OFI Selected provider is efa, fabric is efa (found 4 nics) | ip-5:79:79 [0] NCCL INFO NET/OFI Selected provider is efa, fabric is efa (found 4 nics)\n",
+    );
+    assert_eq!(f["hosts_seen"][0], "ip-5");
+    let f = told(
+        "[worker0|0]:  1%|          | 1/101 [00:20<34:51, 20.91s/it]\n[worker0|0]:1|2|Loss: 2.7642:   3%|▏         | 3/101 [00:53<27:44, 16.98s/it] [worker0|0]:\n",
+    );
+    assert_eq!((&f["training"]["step"], &f["training"]["loss"]), (&2.into(), &2.7642.into()));
+}
