@@ -34,7 +34,7 @@ fn bad_usage_bad_config_and_bad_input_end_with_2_and_name_the_place() {
         (&["replay", "gone.jsonl"], "gone.jsonl: no such file"),
         (&["replay", "--headless", "not-a-tape"], "not a recording of nccl-top"),
         (&["--sysroot", "nowhere", "snapshot"], "nowhere: not a directory"),
-        (&["rules", "no-such-rule"], "no rule \"no-such-rule\""),
+        (&["rules", "no-such-rule"], "no rule and no signature \"no-such-rule\""),
         (&["snapshot", "--wait", "3"], "expected a duration such as"),
     ] {
         let out = nccl_top(dir.path(), args);

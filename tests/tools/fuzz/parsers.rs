@@ -1,0 +1,302 @@
+//! The parsers, each as a function of the bytes of some files.
+
+use nccl_top::check::case::Case;
+use nccl_top::check::kinds::{KINDS, Opened};
+use nccl_top::check::{Report, Seen, Verdict};
+use nccl_top::flight;
+use nccl_top::reports::inspector::{self, Inspector};
+use nccl_top::reports::nccl_tests::{self, Tables};
+use nccl_top::reports::ras_series::{self, RasLook};
+use nccl_top::session::Session;
+use nccl_top::sinks;
+use nccl_top::tape;
+use nccl_top::text::gate::{self, Sieve};
+use nccl_top::text::signature::{self, Scope};
+use nccl_top::text::{Reader, clean, prefix};
+use nccl_top::time::{Stamp, Zone};
+use std::collections::BTreeMap;
+use std::io::{Cursor, Read};
+
+pub struct Parser {
+    pub name: &'static str,
+    /// Reads the files; how many bytes they are, unpacked.
+    pub run: fn(&[Vec<u8>]) -> usize,
+    /// Files and directories of examples.
+    pub seeds: &'static [&'static str],
+    /// Sources of which the texts are examples.
+    pub sources: &'static [&'static str],
+    /// Most files of one input.
+    pub parts: usize,
+    /// It reads lines.
+    pub has_lines: bool,
+    /// The first line says what the file is.
+    pub has_header: bool,
+    pub has_catalogue: bool,
+    /// It reads gzip.
+    pub packs: bool,
+    /// It reads dumps of the Flight Recorder.
+    pub dumps: bool,
+}
+
+const NONE: Parser = Parser {
+    name: "",
+    run: |_| 0,
+    seeds: &[],
+    sources: &[],
+    parts: 1,
+    has_lines: true,
+    has_header: false,
+    has_catalogue: false,
+    packs: false,
+    dumps: false,
+};
+
+pub const PARSERS: &[Parser] = &[
+    Parser {
+        name: "log",
+        run: log,
+        seeds: &["tests/fixtures/logs", "tests/fixtures/reports/nccl-tests-1G.log"],
+        sources: &["src/text", "tests/parse.rs"],
+        has_catalogue: true,
+        ..NONE
+    },
+    Parser {
+        name: "check-log",
+        run: check_log,
+        seeds: &["tests/fixtures/logs", "tests/fixtures/reports", "tests/fixtures/ras"],
+        sources: &["src/text", "src/check", "src/rules", "src/model", "tests/parse.rs"],
+        parts: 3,
+        has_catalogue: true,
+        packs: true,
+        ..NONE
+    },
+    Parser { name: "flight", run: flight, seeds: &["tests/fixtures/flight"], parts: 8, has_lines: false, dumps: true, ..NONE },
+    Parser { name: "ras", run: ras, seeds: &["tests/fixtures/ras"], sources: &["src/ras", "src/ras.rs"], parts: 6, ..NONE },
+    Parser { name: "nccl-tests", run: tests, seeds: &["tests/fixtures/reports"], sources: &["src/reports/nccl_tests"], ..NONE },
+    Parser {
+        name: "inspector",
+        run: inspector,
+        seeds: &["tests/fixtures/reports"],
+        sources: &["src/reports/inspector", "src/reports/inspector.rs"],
+        parts: 6,
+        ..NONE
+    },
+    Parser { name: "tape", run: tape, seeds: &["tests/tapes"], has_header: true, packs: true, ..NONE },
+    Parser { name: "signature", run: signature, has_catalogue: true, ..NONE },
+];
+
+fn size(files: &[Vec<u8>]) -> usize {
+    files.iter().map(Vec::len).sum()
+}
+
+/// How much there is when it is unpacked.
+fn unpacked(files: &[Vec<u8>]) -> usize {
+    let one = |file: &Vec<u8>| {
+        if !file.starts_with(&[0x1f, 0x8b]) {
+            return file.len();
+        }
+        let mut unzipped = flate2::read::MultiGzDecoder::new(file.as_slice());
+        let (mut buffer, mut bytes) = (vec![0; 64 << 10], 0);
+        while let Ok(n @ 1..) = unzipped.read(&mut buffer) {
+            bytes += n;
+        }
+        bytes.max(file.len())
+    };
+    files.iter().map(one).sum()
+}
+
+fn log(files: &[Vec<u8>]) -> usize {
+    for file in files {
+        let mut reader = Reader::default();
+        let mut events = Vec::new();
+        for (no, line) in file.split(|b| *b == b'\n').enumerate() {
+            let text = String::from_utf8_lossy(line);
+            reader.at_line(Some(no as u64 + 1));
+            reader.line(&text, &mut events);
+            gate::classify(line);
+            if line.len() < 2000 {
+                let cleaned = clean::clean(&text);
+                assert!(!cleaned.chars().any(|c| c.is_control() && c != '\t'), "{cleaned:?}");
+                prefix::peel(&cleaned);
+                // What is damaged may look like a command to a terminal.
+                for event in &events {
+                    let said = format!("{:?}", event.what);
+                    assert!(!said.contains("\\u{1b}") && !said.contains("\\u{9b}"), "{said}");
+                }
+            }
+            events.clear();
+        }
+        reader.idle(&mut events);
+        sieve(file);
+    }
+    size(files)
+}
+
+/// No line is lost, and none is counted twice.
+fn sieve(file: &[u8]) {
+    let mut sieve = Sieve::new(file);
+    let mut no = 0;
+    loop {
+        let candidate = sieve.next_candidate();
+        no += candidate.passed as usize;
+        if candidate.line.is_none() {
+            break;
+        }
+        no += 1;
+    }
+    let lines = file.split(|b| *b == b'\n').count() - usize::from(file.is_empty() || file.ends_with(b"\n"));
+    assert_eq!(no, lines, "lines");
+}
+
+fn check_log(files: &[Vec<u8>]) -> usize {
+    let zone = Zone { offset_s: 3600 };
+    let mut case = Case::new(zone);
+    let mut inputs = Vec::new();
+    for (no, file) in files.iter().enumerate() {
+        let name = if flight::looks_like(file) { format!("nccl_trace_rank_{no}") } else { format!("logs/f{no}.log") };
+        let mut seen = Seen { path: name.clone(), bytes: Some(file.len() as u64), ..Seen::default() };
+        match Opened::from_read(name, Cursor::new(file.clone()), Stamp(1_795_219_809_000_000_000 + no as i64)) {
+            Ok(mut opened) => {
+                if let Some(kind) = KINDS.iter().find(|kind| (kind.is)(&opened)) {
+                    seen.kind = Some(kind.id);
+                    match (kind.read)(&mut opened, &mut case, &mut || ()) {
+                        Ok(counts) => seen.lines = counts.lines,
+                        Err(why) => seen.error = Some(why),
+                    }
+                }
+            }
+            Err(why) => seen.error = Some(why),
+        }
+        inputs.push(seen);
+    }
+    tell(case, inputs);
+    unpacked(files)
+}
+
+/// Judges a case and writes its report both ways.
+fn tell(mut case: Case, inputs: Vec<Seen>) {
+    let zone = case.zone;
+    let (findings, root_cause) = case.judge();
+    let checklist = case.checklist();
+    assert!(root_cause.is_none_or(|at| at < findings.len()));
+    case.recognised();
+    let report = Report { verdict: Verdict::Fail, inputs, case, checklist, findings, root_cause };
+    let value = sinks::check::json(&report, zone);
+    serde_json::to_string(&value).expect("JSON");
+    for (width, ascii) in [(40, true), (100, false)] {
+        let text = sinks::check::text::text(&report, zone, &sinks::check::text::Style { color: false, ascii, width });
+        assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{:?}", text.chars().find(|c| c.is_control() && *c != '\n'));
+        assert!(text.len() < 1 << 20, "a report of {} bytes", text.len());
+    }
+}
+
+fn flight(files: &[Vec<u8>]) -> usize {
+    let mut dumps = BTreeMap::new();
+    for (rank, file) in files.iter().enumerate() {
+        flight::rank_of_name(&String::from_utf8_lossy(&file[..file.len().min(40)]));
+        flight::looks_like(file);
+        match flight::read(file) {
+            Ok(dump) => drop(dumps.insert(rank as u32, dump)),
+            Err(err) => drop(err.to_string()),
+        }
+    }
+    for entry in dumps.values().flat_map(|dump| &dump.entries) {
+        entry.own_frame();
+        entry.op();
+    }
+    for finding in flight::judge(&dumps).findings {
+        finding.summary();
+        finding.why();
+    }
+    size(files)
+}
+
+fn ras(files: &[Vec<u8>]) -> usize {
+    let mut looks = Vec::new();
+    for (no, file) in files.iter().enumerate() {
+        let text = String::from_utf8_lossy(file);
+        match nccl_top::ras::parse(&text) {
+            Ok(report) => {
+                for comm in &report.comms {
+                    for op in nccl_top::ras::Collective::ALL {
+                        comm.op_counts(op);
+                    }
+                }
+            }
+            Err(err) => drop(err.to_string()),
+        }
+        looks.extend(RasLook::read("x", &text, Some(Stamp(no as i64 * 5_000_000_000))));
+    }
+    ras_series::judge(&looks);
+    size(files)
+}
+
+fn tests(files: &[Vec<u8>]) -> usize {
+    for file in files {
+        let text = String::from_utf8_lossy(file);
+        let mut tables = Tables::default();
+        for (no, line) in text.split('\n').enumerate() {
+            tables.line(line, no as u64 + 1);
+        }
+        let (mut tables, _) = tables.finish();
+        tables.extend(nccl_tests::parse_json(&text));
+        for table in &tables {
+            nccl_tests::judge(table, "x");
+        }
+    }
+    size(files)
+}
+
+fn inspector(files: &[Vec<u8>]) -> usize {
+    let mut all = Vec::new();
+    for (no, file) in files.iter().enumerate() {
+        let mut inspector = Inspector::new(format!("x{no}"));
+        for (no, line) in file.split(|b| *b == b'\n').enumerate() {
+            inspector.line(&String::from_utf8_lossy(line), no as u64 + 1);
+        }
+        for stats in inspector.comms.iter().flat_map(|comm| comm.groups.values()) {
+            stats.median_exec_us();
+            stats.p95_exec_us();
+            stats.median_busbw_gbytes_per_s();
+        }
+        all.push(inspector);
+        inspector::prom::parse(&String::from_utf8_lossy(file));
+    }
+    inspector::judge(&all);
+    size(files)
+}
+
+fn tape(files: &[Vec<u8>]) -> usize {
+    for file in files {
+        let Ok(mut reader) = tape::Reader::from_read(Box::new(Cursor::new(file.clone())), "x") else { continue };
+        let mut session = Session::of_tape(reader.header());
+        let mut events = Vec::new();
+        let mut last = Stamp::default();
+        while let Ok(Some(seen)) = reader.read() {
+            last = seen.at;
+            session.apply(&seen, &mut events);
+            events.clear();
+        }
+        session.present(last);
+        session.state();
+        session.bytes();
+        let mut case = Case::new(Zone::UTC);
+        case.understood = true;
+        case.replayed(session, "x");
+        tell(case, vec![Seen { path: "x".into(), kind: Some("tape"), ..Seen::default() }]);
+    }
+    unpacked(files)
+}
+
+fn signature(files: &[Vec<u8>]) -> usize {
+    for file in files {
+        for line in file.split(|b| *b == b'\n') {
+            let text = String::from_utf8_lossy(line);
+            for scope in [Scope::Nccl, Scope::Line] {
+                signature::find(scope, &text);
+                signature::find(scope, prefix::peel(&text).rest);
+            }
+        }
+    }
+    size(files)
+}
