@@ -218,23 +218,14 @@ impl Ledger {
         self.open.values().any(|f| f.rule == rule && f.found.job.as_deref() == job)
     }
 
-    /// A condition, or (`occurrence`) a line of text, was seen by a rule.
+    /// A condition (`times` is 0), or a line of text so many times, was seen by a rule.
     #[allow(clippy::too_many_arguments)]
-    pub fn saw(
-        &mut self,
-        now: Stamp,
-        rule: &'static str,
-        severity: Severity,
-        life: Life,
-        found: Found,
-        occurrence: bool,
-        out: &mut Vec<Change>,
-    ) {
+    pub fn saw(&mut self, now: Stamp, rule: &'static str, severity: Severity, life: Life, found: Found, times: u64, out: &mut Vec<Change>) {
         let key = (rule, found.job.clone(), found.subject.clone());
         if let Some(open) = self.open.get_mut(&key) {
             open.last_at = now;
-            if occurrence {
-                open.count += 1;
+            if times > 0 {
+                open.count += times;
             } else if life.linger.is_some() {
                 // A condition is described anew at every look; when it began does not change.
                 let since = open.found.since;
@@ -258,7 +249,7 @@ impl Ledger {
             return;
         }
         let severity = found.severity.unwrap_or(severity);
-        let finding = Finding { rule, severity, found, opened_at: now, last_at: now, cleared_at: None, count: 1 };
+        let finding = Finding { rule, severity, found, opened_at: now, last_at: now, cleared_at: None, count: times.max(1) };
         out.push(Change::Opened(Box::new(finding.clone())));
         self.open.insert(key, finding);
     }
@@ -321,7 +312,7 @@ mod tests {
     fn look(ledger: &mut Ledger, s: i64, holds: bool) -> Vec<Change> {
         let mut out = Vec::new();
         if holds {
-            ledger.saw(at(s), "r", Severity::Error, CONDITION, Found::new("x", "it holds", at(s)), false, &mut out);
+            ledger.saw(at(s), "r", Severity::Error, CONDITION, Found::new("x", "it holds", at(s)), 0, &mut out);
         }
         ledger.settle(at(s), |_| CONDITION.linger, &mut out);
         out
@@ -352,7 +343,7 @@ mod tests {
         let mut ledger = Ledger::default();
         let mut out = Vec::new();
         for s in 0..3 {
-            ledger.saw(at(s), "w", Severity::Warning, text, Found::new("same", "said", at(s)), true, &mut out);
+            ledger.saw(at(s), "w", Severity::Warning, text, Found::new("same", "said", at(s)), 1, &mut out);
             ledger.settle(at(s + 1000), |_| None, &mut out);
         }
         assert_eq!(out.len(), 1);
@@ -364,7 +355,7 @@ mod tests {
         let text = Life { hold: Duration::ZERO, linger: None };
         let mut ledger = Ledger::default();
         for i in 0..Ledger::MAX_OF_RULE + 7 {
-            ledger.saw(at(0), "w", Severity::Warning, text, Found::new(i.to_string(), "said", at(0)), true, &mut Vec::new());
+            ledger.saw(at(0), "w", Severity::Warning, text, Found::new(i.to_string(), "said", at(0)), 1, &mut Vec::new());
         }
         assert_eq!((ledger.open().len(), ledger.overflow), (Ledger::MAX_OF_RULE, 7));
     }

@@ -85,6 +85,8 @@ pub struct TextSeen<'a> {
     pub rank: Option<u32>,
     pub job: String,
     pub backlog: bool,
+    /// How often it was said: more than once where equal lines were folded.
+    pub times: u64,
 }
 
 /// Kernel lines kept for the screen.

@@ -42,14 +42,14 @@ pub(crate) fn judge_text(model: &Model, seen: &TextSeen, ledger: &mut Ledger, ch
         let found = (TextContext { model, seen, ledger }).signed(signature, &text);
         // A text says it once and for all; only what is looked at again and again has to hold for a while.
         let life = Life { hold: Duration::ZERO, ..rule.life };
-        ledger.saw(seen.at, rule.id, rule.severity, life, found, true, changes);
+        ledger.saw(seen.at, rule.id, rule.severity, life, found, seen.times, changes);
     }
     let mut found = Vec::new();
     for rule in RULES {
         let (Check::Text(check) | Check::Both(check, _)) = rule.check else { continue };
         check(&TextContext { model, seen, ledger }, &mut found);
         for f in found.drain(..) {
-            ledger.saw(seen.at, rule.id, rule.severity, rule.life, f, true, changes);
+            ledger.saw(seen.at, rule.id, rule.severity, rule.life, f, seen.times, changes);
         }
     }
 }
@@ -156,7 +156,7 @@ impl Session {
             let mut found = Vec::new();
             check(&TickContext { model, looks: &self.looks, ledger: &self.ledger }, &mut found);
             for f in found {
-                self.ledger.saw(now, rule.id, rule.severity, rule.life, f, false, changes);
+                self.ledger.saw(now, rule.id, rule.severity, rule.life, f, 0, changes);
             }
         }
         self.judge_facts(now, changes);
@@ -180,7 +180,7 @@ impl Session {
         }
         self.facts_at = self.model.bringup_revision;
         for (rule, f) in crate::rules::facts(&self.model, &self.ledger, false) {
-            self.ledger.saw(now, rule.id, rule.severity, rule.life, f, false, changes);
+            self.ledger.saw(now, rule.id, rule.severity, rule.life, f, 0, changes);
         }
         let of_facts =
             |f: &Finding| crate::rules::rule(f.rule).is_some_and(|r| matches!(r.check, Check::Facts(_))) && f.found.signature.is_none();

@@ -46,7 +46,7 @@ fn stuck_jobs(n: usize) -> Session {
         found.job = Some(other.id.clone());
         let life = Life { hold: Duration::ZERO, linger: None };
         session.verdicts.insert(other.id.clone(), verdict.clone());
-        session.ledger.saw(session.model.now, finding.rule, finding.severity, life, found, false, &mut Vec::new());
+        session.ledger.saw(session.model.now, finding.rule, finding.severity, life, found, 0, &mut Vec::new());
         session.model.jobs.insert(other.id.clone(), other);
     }
     session
@@ -115,7 +115,7 @@ fn silence_and_errors_show_while_the_job_is_still_called_training() {
     let mut found = nccl_top::findings::Found::new("loss", "the loss is NaN at step 330", session.model.now);
     (found.job, found.next) = (Some(id), Some("stop the run".into()));
     let life = Life { hold: Duration::ZERO, linger: None };
-    session.ledger.saw(session.model.now, "loss-not-finite", nccl_top::findings::Severity::Error, life, found, true, &mut Vec::new());
+    session.ledger.saw(session.model.now, "loss-not-finite", nccl_top::findings::Severity::Error, life, found, 1, &mut Vec::new());
     let rows = draw(&session, &mut Ui::new(Zone::UTC), (120, 40));
     assert!(rows[1].starts_with(" ■ TRAINING") && rows[2].contains("loss-not-finite") && rows[3] == "   next: stop the run", "{rows:#?}");
 }

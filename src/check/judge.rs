@@ -50,13 +50,12 @@ impl Case {
                 rank: self.rank_of(alarm),
                 job,
                 backlog: true,
+                times: alarm.count,
             };
             // What a reader has taken in its own words, the catalogue may know by its text.
             let named = in_the_catalogue(alarm);
             let seen = TextSeen { event: named.as_ref().unwrap_or(&alarm.event), ..seen };
-            for _ in 0..alarm.count.min(2) {
-                crate::session::judge_text(&self.model, &seen, &mut ledger, &mut Vec::new());
-            }
+            crate::session::judge_text(&self.model, &seen, &mut ledger, &mut Vec::new());
         }
         let mut out = self.judgements();
         out.extend(ledger.open().into_iter().cloned());

@@ -77,7 +77,7 @@ impl Model {
                     self.bringup_revision += 1;
                 }
             }
-            each(self, &TextSeen { at, file, line, text, event, rank, job: job.clone(), backlog });
+            each(self, &TextSeen { at, file, line, text, event, rank, job: job.clone(), backlog, times: 1 });
         }
     }
 
