@@ -114,6 +114,8 @@ pub enum Command {
         #[arg(value_name = "FILE", required = true)]
         files: Vec<String>,
     },
+    /// Hold the judge against recordings whose fault is known: NAME.jsonl.gz with NAME.label.json
+    Score(ScoreArgs),
     /// Print every rule, or explain one: what it means, how it is known, what to do
     Rules {
         #[arg(value_name = "ID")]
@@ -121,6 +123,27 @@ pub enum Command {
     },
     /// Print the settings in effect and where each came from
     Config,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ScoreArgs {
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// One JSON document (nccl-top.score/1)
+    #[arg(long)]
+    pub json: bool,
+    /// Judge as if this had not been seen
+    #[arg(long, value_enum, value_name = "SIGNAL")]
+    pub without: Vec<Without>,
+    /// Only recordings of this half, by the hash of their names: one to improve the judge with, one to be judged by
+    #[arg(long, value_enum)]
+    pub half: Option<Half>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Half {
+    First,
+    Second,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -6,6 +6,7 @@ pub mod live;
 pub mod record;
 pub mod replay;
 pub mod rules;
+pub mod score;
 pub mod snapshot;
 pub mod watch;
 
@@ -144,6 +145,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Some(Command::Replay(args)) => crate::tui::replay(&env, &args),
         Some(Command::Demo { name, list, options }) => demo::run(&env, name.as_deref(), list, &options),
         Some(Command::Check { json, strict, files }) => check::run(&env, json, strict, &files),
+        Some(Command::Score(args)) => score::run(&env, &args),
         Some(Command::Rules { id }) => rules::run(id.as_deref()),
         Some(Command::Config) => {
             out(&config::print(&env.config, &env.origins))?;

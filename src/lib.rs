@@ -32,6 +32,7 @@ pub mod observe;
 pub mod ras;
 pub mod reports;
 pub mod rules;
+pub mod score;
 pub mod session;
 pub mod sinks;
 pub mod sources;
