@@ -11,7 +11,7 @@ use crate::text::signature::Part;
 use crate::text::{Reader, TextEvent, What};
 use memchr::{memchr, memrchr};
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::io::{self, Read};
 
@@ -124,7 +124,9 @@ struct Lanes {
     /// Hashes of lines that said nothing, or only how NCCL came up.
     said: HashSet<u64, BuildHasherDefault<Same>>,
     /// The same of lines that name no process: a further run in the file may say them again, and means itself.
-    said_of_run: HashSet<u64, BuildHasherDefault<Same>>,
+    said_in_run: HashMap<u64, Said, BuildHasherDefault<Same>>,
+    /// From 1.
+    run: u32,
     /// Something was said in this run that was said before.
     again: bool,
 }
@@ -138,10 +140,19 @@ impl Default for Lanes {
             all_steps: ALL_STEPS,
             behind: 0,
             said: HashSet::default(),
-            said_of_run: HashSet::default(),
+            said_in_run: HashMap::default(),
+            run: 1,
             again: false,
         }
     }
+}
+
+/// A line that names no process and was seen before.
+#[derive(Clone, Copy)]
+struct Said {
+    class: Class,
+    /// The run that it need not be read in again; 0: in each it has to be.
+    run: u32,
 }
 
 /// Lines that were a step and nothing else, and differ in nothing but numbers.
@@ -156,6 +167,16 @@ struct StepLane {
     passed: u64,
     last: Vec<u8>,
     last_no: u64,
+    /// Lines of this kind, by the last bits of their lengths: most lines are like one of them.
+    forms: [Form; FORMS],
+}
+
+/// A line, and what of it another one of the same letters and length has to repeat.
+#[derive(Default)]
+struct Form {
+    line: Vec<u8>,
+    /// All bits are set where the same byte has to stand, none where any digit may.
+    fixed: Vec<u8>,
 }
 
 /// Of the steps of a long run every so many-th is read, besides the last.
@@ -166,6 +187,7 @@ const MANY_STEPS: u64 = 20_000;
 const PASS_MANY: u64 = 63;
 const MOST_STEP_LANES: usize = 16;
 const MAX_STEP: usize = 512;
+const FORMS: usize = 4;
 const MAX_START: usize = 2;
 const MOST_SAID: usize = 1 << 16;
 
@@ -185,28 +207,37 @@ impl Hasher for Same {
     }
 }
 
-/// Thirty-two bytes at a time: what is told apart is a few thousand lines of a log, not an attacker's.
+/// Sixteen bytes by one multiplication: what is told apart is a few thousand lines of a log, not an attacker's.
+#[inline]
 fn hash(line: &[u8]) -> u64 {
-    const K: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut h = [line.len() as u64, 1, 2, 3];
-    let mut add = |block: &[u8]| {
-        for (h, eight) in h.iter_mut().zip(block.chunks_exact(8)) {
-            let n = eight.first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
-            *h = (*h ^ n).wrapping_mul(K).rotate_left(29);
-        }
+    const K: [u64; 4] = [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03, 0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db];
+    let mix = |a: u64, b: u64| {
+        let product = u128::from(a) * u128::from(b);
+        product as u64 ^ (product >> 64) as u64
     };
-    let blocks = line.chunks_exact(32);
-    let rest = blocks.remainder();
-    blocks.for_each(&mut add);
-    if let Some(last) = line.last_chunk::<32>() {
-        add(last);
-    } else {
-        let mut last = [0; 32];
-        last[..rest.len()].copy_from_slice(rest);
-        add(&last);
+    let halves = |block: &[u8; 16]| {
+        let n = u128::from_le_bytes(*block);
+        (n as u64, (n >> 64) as u64)
+    };
+    let (blocks, rest) = line.as_chunks::<16>();
+    // Two chains: the next multiplication need not wait for the last one.
+    let mut h = [line.len() as u64 ^ K[0], K[1]];
+    let (pairs, single) = blocks.as_chunks::<2>();
+    for [first, second] in pairs {
+        let ((a, b), (c, d)) = (halves(first), halves(second));
+        h = [mix(a ^ K[2], b ^ h[0]), mix(c ^ K[3], d ^ h[1])];
     }
-    let all = h.iter().fold(0, |all: u64, h| (all.rotate_left(17) ^ h).wrapping_mul(K));
-    all ^ all >> 29
+    if let [block] = single {
+        let (a, b) = halves(block);
+        h[0] = mix(a ^ K[2], b ^ h[0]);
+    }
+    let mut last = [0; 16];
+    match line.last_chunk::<16>() {
+        Some(end) => last = *end,
+        None => last[..rest.len()].copy_from_slice(rest),
+    }
+    let (a, b) = halves(&last);
+    mix(mix(a ^ K[3], b ^ h[0]) ^ K[2], h[1] ^ K[0])
 }
 
 impl<'a> Lines<'a> {
@@ -259,7 +290,7 @@ impl<'a> Lines<'a> {
         if memchr(b'\r', line).is_some() {
             return self.pieces(line);
         }
-        self.line(line, hash, true);
+        self.line(line, hash, gate::classify(line), true);
     }
 
     /// Another line, with `\r` in it or not.
@@ -280,14 +311,15 @@ impl<'a> Lines<'a> {
             return;
         }
         let hash = hash(line);
-        if self.lanes.said_of_run.contains(&hash) {
+        let said = self.lanes.said_in_run.get(&hash).copied();
+        if said.is_some_and(|s| s.class == Class::Noise || s.run == self.lanes.run) {
             return;
         }
         if begins_table(line) {
             self.tabled = true;
             return self.one(line);
         }
-        self.line(line, hash, false);
+        self.line(line, hash, said.map_or_else(|| gate::classify(line), |s| s.class), false);
     }
 
     /// A line of a record or table: each is looked at.
@@ -325,9 +357,14 @@ impl<'a> Lines<'a> {
         if !lanes.steps.iter().any(|l| start.starts_with(&l.start)) {
             return false;
         }
-        let mut space = [0; MAX_STEP];
-        let letters = letters(line, &mut space);
-        let Some(lane) = lanes.steps.iter_mut().find(|l| l.letters == letters) else { return false };
+        let at = lanes.steps.iter().position(|l| l.form_of(line).is_like(line)).or_else(|| {
+            let mut space = [0; MAX_STEP];
+            let letters = letters(line, &mut space);
+            let at = lanes.steps.iter().position(|l| l.letters == letters)?;
+            lanes.steps[at].forms[line.len() % FORMS].learn(line);
+            Some(at)
+        });
+        let Some(lane) = at.and_then(|at| lanes.steps.get_mut(at)) else { return false };
         if lane.due || lane.passed >= if lanes.steps_read < MANY_STEPS { PASS_STEPS } else { PASS_MANY } {
             // This one is read, and takes the place of those before it.
             lanes.behind -= usize::from(lane.passed > 0);
@@ -357,9 +394,7 @@ impl<'a> Lines<'a> {
         let no = self.no;
         for (at, line) in last {
             self.no = at;
-            self.events.clear();
-            self.parse(&line, Class::Fact);
-            self.tell(&line);
+            self.read(&line, Class::Fact);
         }
         self.no = no;
     }
@@ -372,34 +407,40 @@ impl<'a> Lines<'a> {
         }
     }
 
-    fn line(&mut self, line: &[u8], hash: u64, names_process: bool) {
-        let class = gate::classify(line);
-        if class == Class::Noise {
-            return self.remember(hash, names_process);
+    fn line(&mut self, line: &[u8], hash: u64, class: Class, names_process: bool) {
+        let mut nothing_new = true;
+        // Of steps hardly two are equal.
+        let mut may_come_again = true;
+        if class != Class::Noise {
+            self.catch_up();
+            let text = text_of(line);
+            self.parse(&text, class);
+            self.lanes.note(&self.events, line);
+            nothing_new = !self.inside && self.events.iter().all(|e| is_bringup(&e.what));
+            may_come_again = !self.events.iter().any(|e| matches!(e.what, What::Step(_)));
+            self.tell(&text);
         }
-        self.catch_up();
-        self.events.clear();
-        self.parse(line, class);
-        self.lanes.note(&self.events, line);
-        let nothing_new = !self.inside && self.events.iter().all(|e| is_bringup(&e.what));
-        self.tell(line);
-        if nothing_new {
-            self.remember(hash, names_process);
+        if names_process {
+            if nothing_new {
+                let said = &mut self.lanes.said;
+                if said.len() >= MOST_SAID {
+                    said.clear();
+                }
+                said.insert(hash);
+            }
+        } else if may_come_again {
+            let said = &mut self.lanes.said_in_run;
+            if said.len() >= MOST_SAID {
+                said.clear();
+            }
+            said.insert(hash, Said { class, run: if nothing_new { self.lanes.run } else { 0 } });
         }
-    }
-
-    fn remember(&mut self, hash: u64, names_process: bool) {
-        let said = if names_process { &mut self.lanes.said } else { &mut self.lanes.said_of_run };
-        if said.len() >= MOST_SAID {
-            said.clear();
-        }
-        said.insert(hash);
     }
 
     /// A further run begins in the file.
     fn run_began(&mut self) {
         self.flush_channels();
-        self.lanes.said_of_run.clear();
+        self.lanes.run += 1;
         self.lanes.again = false;
         self.case.run_began(self.file);
     }
@@ -412,26 +453,26 @@ impl<'a> Lines<'a> {
 
     fn read(&mut self, bytes: &[u8], class: Class) {
         self.catch_up();
-        self.events.clear();
-        self.parse(bytes, class);
-        self.tell(bytes);
+        let text = text_of(bytes);
+        self.parse(&text, class);
+        self.tell(&text);
     }
 
-    fn parse(&mut self, bytes: &[u8], class: Class) {
-        let text = text_of(bytes);
+    fn parse(&mut self, text: &str, class: Class) {
+        self.events.clear();
         self.reader.at_line(Some(self.no));
-        self.reader.read(&text, class, &mut self.events);
+        self.reader.read(text, class, &mut self.events);
         self.inside = self.reader.is_inside();
     }
 
-    fn tell(&mut self, bytes: &[u8]) {
+    fn tell(&mut self, text: &str) {
         if self.events.is_empty() {
             return;
         }
         if self.events.iter().any(|e| e.what == What::RunStart) {
             self.run_began();
         }
-        self.case.told(self.file, self.no, &text_of(bytes), &mut self.events);
+        self.case.told(self.file, self.no, text, &mut self.events);
     }
 
     fn end(&mut self) {
@@ -493,6 +534,9 @@ impl Lanes {
         if line.len() > MAX_STEP {
             return;
         }
+        if self.steps.iter().any(|l| l.form_of(line).is_like(line)) {
+            return;
+        }
         let mut space = [0; MAX_STEP];
         let letters = letters(line, &mut space);
         if self.steps.iter().any(|l| l.letters == letters) {
@@ -526,6 +570,41 @@ fn letters<'a>(line: &[u8], space: &'a mut [u8; MAX_STEP]) -> &'a [u8] {
     &space[..n]
 }
 
+impl StepLane {
+    fn form_of(&self, line: &[u8]) -> &Form {
+        &self.forms[line.len() % FORMS]
+    }
+}
+
+impl Form {
+    /// Whether a line differs in nothing but digits that [`letters`] passes over: then it has the same letters.
+    fn is_like(&self, line: &[u8]) -> bool {
+        if self.line.len() != line.len() {
+            return false;
+        }
+        // Without a way out in between, many bytes are compared at once.
+        let mut different = 0;
+        for ((b, known), fixed) in line.iter().zip(&self.line).zip(&self.fixed) {
+            let no_digit = u8::from(b.wrapping_sub(b'0') > 9).wrapping_neg();
+            different |= (b ^ known) & (fixed | no_digit);
+        }
+        different == 0
+    }
+
+    fn learn(&mut self, line: &[u8]) {
+        self.line.clear();
+        self.line.extend_from_slice(line);
+        self.fixed.clear();
+        let mut length = false;
+        self.fixed.extend(line.iter().map(|b| {
+            length &= b.is_ascii_digit();
+            let is_free = b.is_ascii_digit() && !length;
+            length |= *b == b'/';
+            if is_free { 0 } else { !0 }
+        }));
+    }
+}
+
 /// Of `00/0 : 3[3] -> 4[4] [receive] via P2P/CUMEM` whether it is the receiving end, and the transport.
 fn channel(pair: &[u8]) -> Option<(bool, &[u8])> {
     let part = |b: &u8| b.is_ascii_hexdigit() || matches!(b, b' ' | b'/' | b':' | b'[' | b']' | b'-' | b'>');
@@ -549,7 +628,8 @@ fn is_bringup(what: &What) -> bool {
 }
 
 fn text_of(bytes: &[u8]) -> Cow<'_, str> {
-    let text = String::from_utf8_lossy(bytes);
+    // Whether all is well is found out faster than what is not.
+    let text = std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed);
     if memchr(0, bytes).is_some() { text.replace('\0', "").into() } else { text }
 }
 

@@ -56,7 +56,10 @@ pub fn clip(text: &str, max_chars: usize) -> Cow<'_, str> {
 }
 
 fn is_plain(line: &str) -> bool {
-    line.bytes().all(|b| (0x20..0x7f).contains(&b)) && !line.starts_with('[') && memchr(b'\\', line.as_bytes()).is_none()
+    // Without a way out in between, many bytes are looked at at once.
+    line.bytes().fold(true, |plain, b| plain & (0x20..0x7f).contains(&b))
+        && !line.starts_with('[')
+        && memchr(b'\\', line.as_bytes()).is_none()
         || (bare_colour(line).is_none() && !line.chars().any(is_unsafe) && memchr2(b'\t', b'\\', line.as_bytes()).is_none())
 }
 

@@ -172,8 +172,7 @@ impl<'a> Sieve<'a> {
     }
 
     fn find_warn(&mut self) {
-        static WARN: LazyLock<memmem::Finder> = LazyLock::new(|| memmem::Finder::new(b" NCCL WARN "));
-        self.warn = WARN.find(&self.chunk[self.at..]).map_or(self.chunk.len(), |n| self.at + n);
+        self.warn = warn_in(&self.chunk[self.at..]).map_or(self.chunk.len(), |n| self.at + n);
     }
 
     /// The next line, whatever it is, without its end.
@@ -187,7 +186,7 @@ impl<'a> Sieve<'a> {
         self.ends.next().unwrap_or(self.chunk.len())
     }
 
-    #[inline]
+    #[inline(always)]
     fn line_to(&mut self, end: usize) -> &'a [u8] {
         let line = &self.chunk[self.at..end];
         self.at = end + 1;
@@ -199,12 +198,13 @@ impl<'a> Sieve<'a> {
 
     pub fn next_candidate(&mut self) -> Candidate<'a> {
         let mut passed = 0;
-        while self.at < self.chunk.len() {
+        let (chunk, chatter) = (self.chunk, self.chatter);
+        while self.at < chunk.len() {
             let end = self.end();
-            if end > self.at {
-                let line = &self.chunk[self.at..end];
+            let line = &chunk[self.at..end];
+            if !line.is_empty() {
                 let message = self.message_of(line);
-                if message == 0 || self.warn < end || !self.chatter.has(&line[message..]) {
+                if message == 0 || self.warn < end || !chatter.has(&line[message..]) {
                     return Candidate { passed, line: Some(self.line_to(end)), message };
                 }
             }
@@ -220,7 +220,7 @@ impl<'a> Sieve<'a> {
         const MARK: &[u8; 12] = b"] NCCL INFO ";
         // Process and thread ids of one log are mostly as long as those of the line before.
         let mark = self.message.saturating_sub(MARK.len());
-        if mark > 0 && line.get(mark..).and_then(|l| l.first_chunk()) == Some(MARK) {
+        if mark > 0 && line.get(mark..self.message).is_some_and(|at| at == MARK) {
             return self.message;
         }
         let from = after_header(&line[..line.len().min(160)]);
@@ -232,28 +232,54 @@ impl<'a> Sieve<'a> {
     }
 }
 
+/// Where the first WARN begins. Looking for one letter of it is far cheaper, as long as there are few others of that letter.
+fn warn_in(text: &[u8]) -> Option<usize> {
+    const WARN: &[u8] = b" NCCL WARN ";
+    const BEFORE: usize = b" NCCL ".len();
+    const PATIENCE: usize = 1000;
+    static FINDER: LazyLock<memmem::Finder> = LazyLock::new(|| memmem::Finder::new(WARN));
+    for (n, at) in memchr_iter(b'W', text).enumerate() {
+        let begin = at.saturating_sub(BEFORE);
+        if text[begin..].starts_with(WARN) {
+            return Some(begin);
+        }
+        if n == PATIENCE {
+            return FINDER.find(&text[begin..]).map(|at| begin + at);
+        }
+    }
+    None
+}
+
 /// What chatter begins with, by its first four letters.
 struct Chatter {
-    by_start: [Vec<Start>; 256],
+    /// Those of one place stand together.
+    starts: Vec<Start>,
+    /// Where those of a place begin; the next place's begin where they end.
+    places: [u8; 257],
 }
 
 /// The start of a message, as numbers: up to sixteen letters at once.
+#[derive(Clone, Copy)]
 struct Start {
     mask: u128,
     letters: u128,
 }
 
 static CHATTER_TABLE: LazyLock<Chatter> = LazyLock::new(|| {
-    let mut by_start = [const { Vec::new() }; 256];
-    for text in CHATTER {
-        let bytes = text.as_bytes();
-        let n = bytes.len().min(16);
-        let mut letters = [0; 16];
-        letters[..n].copy_from_slice(&bytes[..n]);
-        let letters = u128::from_le_bytes(letters);
-        by_start[Chatter::place(letters)].push(Start { mask: u128::MAX >> (8 * (16 - n)), letters });
-    }
-    Chatter { by_start }
+    let mut starts: Vec<Start> = CHATTER
+        .iter()
+        .map(|text| {
+            let bytes = text.as_bytes();
+            let n = bytes.len().min(16);
+            let mut letters = [0; 16];
+            letters[..n].copy_from_slice(&bytes[..n]);
+            Start { mask: u128::MAX >> (8 * (16 - n)), letters: u128::from_le_bytes(letters) }
+        })
+        .collect();
+    starts.sort_by_key(|s| Chatter::place(s.letters));
+    let before = |place: usize| starts.partition_point(|s| Chatter::place(s.letters) < place);
+    let places = std::array::from_fn(|place| u8::try_from(before(place)).expect("few starts"));
+    Chatter { starts, places }
 });
 
 impl Chatter {
@@ -271,7 +297,9 @@ impl Chatter {
                 u128::from_le_bytes(sixteen)
             }
         };
-        self.by_start[Chatter::place(letters)].iter().any(|s| letters & s.mask == s.letters)
+        let place = Chatter::place(letters);
+        let here = usize::from(self.places[place])..usize::from(self.places[place + 1]);
+        self.starts[here].iter().any(|s| letters & s.mask == s.letters)
     }
 }
 

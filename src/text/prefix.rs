@@ -385,6 +385,9 @@ fn column(after: &str) -> Option<&str> {
 
 /// `trainer/0 [1]:` of TorchX: role, replica and local rank.
 fn replica<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
+    // Most lines end here.
+    let n = s.bytes().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-')).count();
+    s[n..].starts_with('/').then_some(())?;
     let (place, tail) = s.split_once(" [")?;
     let (role, no) = place.split_once('/')?;
     (role.len() <= 32 && role.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))).then_some(())?;
@@ -399,9 +402,9 @@ fn stern<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     let (pod, tail) = s.split_once(' ')?;
     let (container, rest) = tail.split_once(' ')?;
     let usual = matches!(container, "pytorch" | "trainer" | "worker" | "main" | "master" | "launcher" | "node" | "mpi" | "app");
-    let number = pod.rsplit_once('-').is_some_and(|(_, n)| !n.is_empty() && n.len() <= 5 && n.bytes().any(|b| b.is_ascii_digit()));
-    let name = pod.len() <= 253 && pod.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.'));
-    (usual && number && name).then_some(())?;
+    let number = || pod.rsplit_once('-').is_some_and(|(_, n)| !n.is_empty() && n.len() <= 5 && n.bytes().any(|b| b.is_ascii_digit()));
+    let name = || pod.len() <= 253 && pod.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.'));
+    (usual && number() && name()).then_some(())?;
     p.origin.host = Some(pod.to_string());
     Some(rest)
 }
