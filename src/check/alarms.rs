@@ -60,8 +60,9 @@ pub fn is_alarm(what: &What) -> bool {
 }
 
 impl Alarms {
-    pub fn push(&mut self, mut alarm: Alarm) {
-        let key = key(&alarm);
+    /// Counts one more of an alarm; where it is the first of its kind, `alarm` makes it.
+    pub fn push(&mut self, said: &Said<'_>, alarm: impl FnOnce() -> Alarm) {
+        let key = key(said);
         if let Some(&at) = self.known.get(&key) {
             self.kept[at as usize].count += 1;
             return;
@@ -70,6 +71,7 @@ impl Alarms {
             self.overflow += 1;
             return;
         }
+        let mut alarm = alarm();
         alarm.text = crate::text::clean::clip(&alarm.text, MAX_TEXT).into_owned();
         self.known.insert(key, self.kept.len() as u32);
         self.kept.push(alarm);
@@ -92,8 +94,16 @@ impl Alarms {
     }
 }
 
+/// What tells one alarm from another.
+pub struct Said<'a> {
+    pub file: u32,
+    pub run: u32,
+    pub rank: Option<u32>,
+    pub event: &'a TextEvent,
+}
+
 /// Equal for alarms that say the same of the same rank.
-fn key(alarm: &Alarm) -> u64 {
+fn key(alarm: &Said<'_>) -> u64 {
     let mut h = DefaultHasher::new();
     std::mem::discriminant(&alarm.event.what).hash(&mut h);
     (alarm.file, alarm.run, alarm.rank, alarm.event.origin.pid).hash(&mut h);

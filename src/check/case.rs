@@ -1,6 +1,6 @@
 //! All that the inputs say, put together.
 
-use super::alarms::{Alarm, Alarms, is_alarm};
+use super::alarms::{Alarm, Alarms, Said, is_alarm};
 use super::flight::Dumped;
 use super::when;
 use crate::findings::{Evidence, Finding, Ledger};
@@ -206,7 +206,8 @@ impl Case {
         model.apply_events(at.unwrap_or(modified), file, events, (Some(line), &clean), true, &mut |model, seen| {
             if is_alarm(&seen.event.what) {
                 failed = true;
-                alarms.push(Alarm {
+                let said = Said { file, run, rank: seen.rank, event: seen.event };
+                alarms.push(&said, || Alarm {
                     file,
                     run,
                     line: seen.line.unwrap_or(line),

@@ -127,6 +127,8 @@ struct Lanes {
     said_in_run: HashMap<u64, Said, BuildHasherDefault<Same>>,
     /// From 1.
     run: u32,
+    /// Hashes of lines without their digits that are noise, whatever the digits are.
+    noise: HashSet<u64, BuildHasherDefault<Same>>,
     /// Something was said in this run that was said before.
     again: bool,
 }
@@ -142,6 +144,7 @@ impl Default for Lanes {
             said: HashSet::default(),
             said_in_run: HashMap::default(),
             run: 1,
+            noise: HashSet::default(),
             again: false,
         }
     }
@@ -205,6 +208,22 @@ impl Hasher for Same {
     fn write_u64(&mut self, n: u64) {
         self.0 = n;
     }
+}
+
+fn insert(set: &mut HashSet<u64, BuildHasherDefault<Same>>, hash: u64) {
+    if set.len() >= MOST_SAID {
+        set.clear();
+    }
+    set.insert(hash);
+}
+
+/// A line with zeros for all digits, if it is not longer than the space.
+fn digitless<'a>(line: &[u8], space: &'a mut [u8; MAX_STEP]) -> Option<&'a [u8]> {
+    let out = space.get_mut(..line.len())?;
+    for (to, from) in out.iter_mut().zip(line) {
+        *to = if from.is_ascii_digit() { b'0' } else { *from };
+    }
+    Some(out)
 }
 
 /// Sixteen bytes by one multiplication: what is told apart is a few thousand lines of a log, not an attacker's.
@@ -319,7 +338,26 @@ impl<'a> Lines<'a> {
             self.tabled = true;
             return self.one(line);
         }
-        self.line(line, hash, said.map_or_else(|| gate::classify(line), |s| s.class), false);
+        let class = match said {
+            Some(said) => said.class,
+            None => {
+                let mut space = [0; MAX_STEP];
+                let shape = digitless(line, &mut space).map(self::hash);
+                if shape.is_some_and(|shape| self.lanes.noise.contains(&shape)) {
+                    return;
+                }
+                let class = gate::classify(line);
+                if class == Class::Noise
+                    && let Some(shape) = shape
+                    && gate::is_noise_with_any_digits(line)
+                {
+                    insert(&mut self.lanes.noise, shape);
+                    return;
+                }
+                class
+            }
+        };
+        self.line(line, hash, class, false);
     }
 
     /// A line of a record or table: each is looked at.
@@ -422,11 +460,7 @@ impl<'a> Lines<'a> {
         }
         if names_process {
             if nothing_new {
-                let said = &mut self.lanes.said;
-                if said.len() >= MOST_SAID {
-                    said.clear();
-                }
-                said.insert(hash);
+                insert(&mut self.lanes.said, hash);
             }
         } else if may_come_again {
             let said = &mut self.lanes.said_in_run;

@@ -1,7 +1,7 @@
 //! Makes hostile text safe to print: no escape sequences, no control characters, nothing that reorders or hides what stands beside it.
 //! Never changes what is left.
 
-use memchr::{memchr, memchr2};
+use memchr::memchr2;
 use std::borrow::Cow;
 
 /// `line` without ANSI sequences (also those that lost their ESC at the line's start, or had it spelled out by a log shipper), control,
@@ -57,10 +57,8 @@ pub fn clip(text: &str, max_chars: usize) -> Cow<'_, str> {
 
 fn is_plain(line: &str) -> bool {
     // Without a way out in between, many bytes are looked at at once.
-    line.bytes().fold(true, |plain, b| plain & (0x20..0x7f).contains(&b))
-        && !line.starts_with('[')
-        && memchr(b'\\', line.as_bytes()).is_none()
-        || (bare_colour(line).is_none() && !line.chars().any(is_unsafe) && memchr2(b'\t', b'\\', line.as_bytes()).is_none())
+    let ascii = line.bytes().fold(true, |plain, b| plain & (0x20..0x7f).contains(&b));
+    bare_colour(line).is_none() && (ascii || !line.chars().any(is_unsafe)) && memchr2(b'\t', b'\\', line.as_bytes()).is_none()
 }
 
 /// Control characters, and what hides or reorders text.

@@ -322,6 +322,40 @@ pub fn classify(line: &[u8]) -> Class {
     }
 }
 
+static ANY_WITH_ANY_DIGITS: LazyLock<Regex> = LazyLock::new(|| {
+    let lists = [ALARMS, FACTS].map(|list| list.iter().map(|p| any_digits(p)).collect::<Vec<_>>());
+    any_of(&lists.each_ref().map(|list| list.iter().map(String::as_str).collect::<Vec<_>>()).each_ref().map(Vec::as_slice))
+});
+
+/// Whether a line is noise, and would be with any other digits in the place of those that it has.
+pub fn is_noise_with_any_digits(line: &[u8]) -> bool {
+    !ANY_WITH_ANY_DIGITS.is_match(line)
+}
+
+/// A pattern of the gate that takes any digit where it wants one.
+fn any_digits(pattern: &str) -> String {
+    let mut out = String::new();
+    let mut rest = pattern;
+    while let Some(c) = rest.chars().next() {
+        let (piece, tail) = match c {
+            '\\' => rest.split_at(2),
+            '{' => rest.split_at(rest.find('}').map_or(1, |end| end + 1)),
+            '[' => rest.split_at(rest.find(']').map_or(1, |end| end + 1)),
+            _ => rest.split_at(c.len_utf8()),
+        };
+        rest = tail;
+        match c {
+            '[' if piece.bytes().any(|b| b.is_ascii_digit()) => {
+                out.push_str("[0-9");
+                out.push_str(&piece[1..]);
+            }
+            '0'..='9' => out.push_str("[0-9]"),
+            _ => out.push_str(piece),
+        }
+    }
+    out
+}
+
 /// Where the message of a line begins that starts with NCCL's own header; the search may begin there, at the level.
 fn after_header(line: &[u8]) -> usize {
     const MARK: &[u8] = b"] NCCL INFO ";
@@ -379,6 +413,23 @@ mod tests {
         ] {
             assert_eq!(classify(line.as_bytes()), class, "{line}");
         }
+    }
+
+    #[test]
+    fn patterns_take_any_digits() {
+        for (pattern, any) in
+            [(r"\[Errno (?:5|12)\]", r"\[Errno (?:[0-9]|[0-9][0-9])\]"), (r"[EF][0-9]{4} [0-9a-f-]x", r"[EF][0-90-9]{4} [0-90-9a-f-]x")]
+        {
+            assert_eq!(any_digits(pattern), any);
+        }
+        for p in ALARMS.iter().chain(FACTS) {
+            assert!(!p.contains(r"\d") && !p.contains(r"\w") && !p.contains("[^"), "{p}: digits that are not seen");
+            Regex::new(&format!("(?-u){}", any_digits(p))).unwrap();
+        }
+        assert!(!is_noise_with_any_digits(b"exited with exit code 138"));
+        assert_eq!(classify(b"it ends with exit code 138"), Class::Noise);
+        assert!(!is_noise_with_any_digits(b"it ends with exit code 138"));
+        assert!(is_noise_with_any_digits(b"processed 12 samples in 3.5 s"));
     }
 
     /// All lines that a sieve does not pass over, and the count of all.

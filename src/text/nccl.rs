@@ -12,6 +12,7 @@ pub mod transport;
 
 use super::{Origin, TextEvent, What, clean, prefix::stamp, signature};
 use memchr::memmem;
+use std::sync::LazyLock;
 
 /// Host names that began a line of this file: with them, a header glued to other text can still be cut off.
 #[derive(Clone, Default, PartialEq)]
@@ -71,7 +72,8 @@ impl State {
     fn records<'a>(&mut self, line: &'a str, launcher: &Origin) -> Vec<Record<'a>> {
         let mut out = Vec::new();
         let mut from = 0;
-        for at in memmem::find_iter(line.as_bytes(), " NCCL ") {
+        static NCCL: LazyLock<memmem::Finder<'_>> = LazyLock::new(|| memmem::Finder::new(" NCCL "));
+        for at in NCCL.find_iter(line.as_bytes()) {
             if at < from {
                 continue;
             }

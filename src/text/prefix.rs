@@ -81,6 +81,9 @@ pub fn records(line: &str) -> Vec<&str> {
         )
         .expect("pattern")
     });
+    if !may_hold_records(line.as_bytes()) {
+        return vec![line];
+    }
     let mut out = Vec::new();
     let mut from = 0;
     for found in START.find_iter(line) {
@@ -93,6 +96,16 @@ pub fn records(line: &str) -> Vec<&str> {
     }
     out.push(&line[from..]);
     out
+}
+
+/// Whether another record may begin behind the start of a line: with a bracket, with the name of a logger, or with a time and, further
+/// on, the end of a bracket.
+fn may_hold_records(line: &[u8]) -> bool {
+    const SHORTEST: usize = "E0101 00:00:00.000000 1 a:1]".len();
+    static LOGGER: LazyLock<memchr::memmem::Finder<'_>> = LazyLock::new(|| memchr::memmem::Finder::new(":torch."));
+    memchr::memrchr(b'[', line).is_some_and(|at| at > 0)
+        || memchr::memrchr(b']', line).is_some_and(|at| at >= SHORTEST)
+        || LOGGER.find(line).is_some()
 }
 
 fn one<'a>(s: &'a str, p: &mut Peeled<'_>, turn: usize) -> Option<&'a str> {

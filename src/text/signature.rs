@@ -9,6 +9,7 @@ use crate::findings::{Role, Severity};
 use aho_corasick::AhoCorasick;
 use regex::Regex;
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::sync::{LazyLock, OnceLock};
 
 /// One text, or a few of one meaning, of one program.
@@ -109,12 +110,39 @@ pub fn by_id(id: &str) -> Option<(&'static Table, &'static Signature)> {
 
 /// The signature of a text: of all that match the one with most literal text; the first in the tables if there are several.
 pub fn find(scope: Scope, text: &str) -> Option<&'static Signature> {
-    let index = match scope {
-        Scope::Nccl => &NCCL,
-        Scope::Line => &LINE,
-    };
-    index.find(text)
+    thread_local!(static NEWEST: RefCell<VecDeque<Found>> = const { RefCell::new(VecDeque::new()) });
+    NEWEST.with_borrow_mut(|newest| {
+        if let Some(found) = newest.iter().find(|f| f.scope == scope && f.text == text) {
+            return found.signature;
+        }
+        let index = match scope {
+            Scope::Nccl => &NCCL,
+            Scope::Line => &LINE,
+        };
+        let signature = index.find(text);
+        let mut found = if newest.len() < NEWEST_KEPT { None } else { newest.pop_front() }.unwrap_or_default();
+        found.text.clear();
+        found.text.push_str(text);
+        (found.scope, found.signature) = (scope, signature);
+        newest.push_back(found);
+        signature
+    })
 }
+
+/// What was looked up: each reader and rule that a line meets asks for the same text again.
+struct Found {
+    scope: Scope,
+    text: String,
+    signature: Option<&'static Signature>,
+}
+
+impl Default for Found {
+    fn default() -> Self {
+        Found { scope: Scope::Line, text: String::new(), signature: None }
+    }
+}
+
+const NEWEST_KEPT: usize = 4;
 
 static NCCL: LazyLock<Index> = LazyLock::new(|| Index::of(Scope::Nccl));
 static LINE: LazyLock<Index> = LazyLock::new(|| Index::of(Scope::Line));
