@@ -313,7 +313,10 @@ static ANY: LazyLock<Regex> = LazyLock::new(|| any_of(&[ALARMS, FACTS]));
 
 /// Classifies one raw line.
 pub fn classify(line: &[u8]) -> Class {
-    if !ANY.is_match_at(line, after_header(line)) {
+    // The first of the patterns is by far the cheapest to find.
+    if warn_in(line).is_some() {
+        Class::Alarm
+    } else if !ANY.is_match_at(line, after_header(line)) {
         Class::Noise
     } else if ALARM.is_match(line) {
         Class::Alarm

@@ -41,6 +41,10 @@ pub fn peel(line: &str) -> Peeled<'_> {
 
 /// Without Ray's ` [repeated 7x across cluster]` at the end.
 fn without_repeats(s: &str) -> &str {
+    // Most have no bracket at all.
+    if memchr::memrchr(b'[', s.as_bytes()).is_none() {
+        return s;
+    }
     let Some(at) = s.rfind(" [repeated ").filter(|at| s.len() - at < 200) else { return s };
     let digits = s[at + 11..].bytes().take_while(u8::is_ascii_digit).count();
     if digits == 0 || !s[at + 11 + digits..].starts_with("x across cluster]") {
@@ -99,12 +103,22 @@ pub fn records(line: &str) -> Vec<&str> {
 }
 
 /// Whether another record may begin behind the start of a line: with a bracket, with the name of a logger, or with a time and, further
-/// on, the end of a bracket.
+/// on, a place in a file and the end of a bracket.
 fn may_hold_records(line: &[u8]) -> bool {
     const SHORTEST: usize = "E0101 00:00:00.000000 1 a:1]".len();
     static LOGGER: LazyLock<memchr::memmem::Finder<'_>> = LazyLock::new(|| memchr::memmem::Finder::new(":torch."));
-    memchr::memrchr(b'[', line).is_some_and(|at| at > 0)
-        || memchr::memrchr(b']', line).is_some_and(|at| at >= SHORTEST)
+    let opens = |at: usize| match line.get(at + 1) {
+        Some(b'I' | b'W' | b'E' | b'F' | b'V' | b'r') => true,
+        // A year.
+        Some(b'0'..=b'9') => line.get(at + 5) == Some(&b'-'),
+        _ => false,
+    };
+    let closes = |at: usize| {
+        let digits = line[..at].iter().rev().take_while(|b| b.is_ascii_digit()).count();
+        digits > 0 && line[..at - digits].ends_with(b":")
+    };
+    memchr::memchr_iter(b'[', line).any(|at| at > 0 && opens(at))
+        || memchr::memchr_iter(b']', line).any(|at| at >= SHORTEST && closes(at))
         || LOGGER.find(line).is_some()
 }
 

@@ -211,7 +211,7 @@ impl Open {
     /// A line in the middle, or the last one.
     fn frame(&mut self, text: &str, p: &Peeled<'_>, line: Option<u64>) -> bool {
         if text.starts_with("  ") {
-            if text.contains("%|") || p.cpp {
+            if memchr::memchr(b'%', text.as_bytes()).is_some() && text.contains("%|") || p.cpp {
                 return false;
             }
             if let Some(tail) = text.trim_start().strip_prefix("File \"") {
@@ -269,6 +269,10 @@ fn header(text: &str) -> Option<bool> {
 
 /// The last line of a traceback of NCCL whose head is missing or stands under another process's name: the reason follows it.
 fn is_bare(text: &str) -> bool {
+    // Frames are most of the lines, and indented.
+    if text.starts_with(' ') {
+        return false;
+    }
     let class = text.split_once(": ").map_or("", |(class, _)| class);
     let nccl = class.starts_with("nccl") && class.ends_with("Error") || matches!(class, "ncclInvalidUsage" | "ncclInvalidArgument");
     nccl || class.ends_with("Error") && !class.contains(' ') && text[class.len() + 2..].starts_with("NCCL error in")
