@@ -863,6 +863,29 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_is_like_a_form_has_its_letters(known in "[a1/. ]{0,12}", other in "[a12/. ]{0,12}") {
+            let mut form = Form::default();
+            form.learn(known.as_bytes());
+            let of = |line: &str| letters(line.as_bytes(), &mut [0; MAX_STEP]).to_vec();
+            prop_assert!(form.is_like(known.as_bytes()));
+            prop_assert!(!form.is_like(other.as_bytes()) || of(&known) == of(&other));
+        }
+
+        #[test]
+        fn lines_are_told_apart(line in prop::collection::vec(any::<u8>(), 0..80), at in any::<prop::sample::Index>(), bit in 0..8) {
+            let mut other = line.clone();
+            other.push(0);
+            prop_assert_ne!(hash(&line), hash(&other));
+            if !line.is_empty() {
+                other.pop();
+                other[at.index(line.len())] ^= 1_u8 << bit;
+                prop_assert_ne!(hash(&line), hash(&other));
+            }
+        }
+    }
+
+    proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
         #[test]
         fn any_mix_of_lines_says_the_same_either_way(

@@ -435,6 +435,15 @@ mod tests {
         assert!(is_noise_with_any_digits(b"processed 12 samples in 3.5 s"));
     }
 
+    #[test]
+    fn a_warn_is_found_behind_any_number_of_its_letter() {
+        for letters in [0, 1, 6, 999, 1000, 1001, 5000] {
+            let text = format!("{} NCCL WARN x", "W".repeat(letters));
+            assert_eq!(warn_in(text.as_bytes()), Some(letters), "{letters}");
+            assert_eq!(warn_in("W NCCL WAR".repeat(letters).as_bytes()), None, "{letters}");
+        }
+    }
+
     /// All lines that a sieve does not pass over, and the count of all.
     fn sieved(chunk: &[u8]) -> (Vec<&str>, u64) {
         let mut sieve = Sieve::new(chunk);

@@ -584,6 +584,23 @@ mod tests {
     }
 
     #[test]
+    fn a_line_with_one_record_is_known_without_search() {
+        for line in ["[rank5]:   File \"x.py\", line 3, in f", "node-01:2601:3001 [1] x.cc:12 NCCL WARN odd", "step 7 | loss 2.5"] {
+            assert!(!may_hold_records(line.as_bytes()), "{line}");
+        }
+        for glued in [
+            "x[E ProcessGroupNCCL.cpp:458] [Rank 0] W",
+            "x[W1121 00:03:18.105 reducer.cpp:1502] W",
+            "x[rank1]: y",
+            "xERROR:torch.distributed.run:y",
+            "x[2026-11-02 06:07:16,494] [INFO] y",
+            "xE1121 00:05:26.947000 3 a:9] y",
+        ] {
+            assert_eq!(records(glued).len(), 2, "{glued}");
+        }
+    }
+
+    #[test]
     fn glued_records_are_cut_apart() {
         assert_eq!(
             records("Epoch 0:   6%|█ | 3/50 [6:28<94:39:17,  1.37it/s][E ProcessGroupNCCL.cpp:458] [Rank 0] Watchdog"),
