@@ -47,6 +47,7 @@ use crate::model::bringup::trouble::{Facts, Trouble};
 use crate::model::job::Job;
 use crate::model::{Model, TextSeen};
 use crate::text::What;
+use crate::text::headline;
 use crate::text::signature::{self, Part, Scope, Signature};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -387,7 +388,15 @@ impl TextContext<'_> {
 
     /// A text of the catalogue as a finding.
     pub fn signed(&self, signature: &'static Signature, text: &str) -> Found {
-        let mut found = self.found(signature.id, first_sentences(text));
+        let headline = headline::of(signature, text, self.seen.event.origin.host.as_deref());
+        let subject = match headline.as_ref().and_then(|h| h.thing.as_deref()) {
+            // The same process is killed in several words; a GPU has several troubles.
+            Some(thing) if signature.rule == "rank-oom-killed" => thing.to_owned(),
+            Some(thing) => format!("{} {thing}", signature.id),
+            None => signature.id.to_owned(),
+        };
+        let mut found =
+            self.found(subject, headline.map_or_else(|| first_sentences(text), |h| crate::text::clean::clip(&h.words, 220).into_owned()));
         // NCCL's INFO tells of what it does without, too.
         let most = match (&self.seen.event.what, signature.part) {
             (What::Signed { tried: true, .. }, Part::Harmless) => Severity::Info,
@@ -413,7 +422,8 @@ impl TextContext<'_> {
             found.confidence = Confidence::Likely;
         }
         if let Some((code, place)) = xid_before(text) {
-            found.summary = format!("Xid {code} on {place}; the driver took the GPU away from its programs (Xid 45)");
+            let place = place.strip_prefix("PCI:").unwrap_or(place);
+            found.summary = format!("Xid {code} on GPU {place}; the driver took the GPU away from its programs (Xid 45)");
             if let Some((_, before)) = signature::by_id(&format!("xid-{code}")) {
                 (found.why, found.next) = (before.means.into(), Some(before.next.into()));
             }

@@ -6,6 +6,7 @@
 pub mod clean;
 pub mod cuda;
 pub mod gate;
+pub mod headline;
 pub mod nccl;
 pub mod prefix;
 pub mod progress;

@@ -78,12 +78,12 @@ fn warnings_of_nccl() {
             "[2026-03-14 02:06:02] node-31.example.org:4211 [5] ibvwrap.cc:262 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_3:1, curr state INIT, next state RTR\n",
         ),
         (
-            "fail nccl-warn [41] NET/IB : Got completion from peer 172.30.1.12<45021> with status=12",
+            "fail nccl-warn [41] InfiniBand completion status 12 (transport retry counter exceeded) to peer 172.30.1.12<45021>, vendor error 129",
             "tr-5:84:1257 [1] NCCL INFO comm 0x55fe785f7a0 rank 41 nranks 96 cudaDev 1 nvmlDev 1 busId 9b000 commId 0x6be77eb5ea4ec1ff - Init COMPLETE\n\
              tr-5:84:1499 [1] transport/net_ib.cc:2091 NCCL WARN NET/IB : Got completion from peer 172.30.1.12<45021> with status=12 opcode=1 len=0 vendor err 129 (Send)\n",
         ),
         (
-            "fail nic-down [] NET/IB : Got async event : port error",
+            "fail nic-down [] InfiniBand port error",
             "iter 9001: loss 1.9494, time: 235.95ms\n\
              ...-17:340:420 [0] transport/net_ib.cc:93 NCCL WARN NET/IB : Got async event : port error\n\
              ...-17:341:421 [0] transport/net_ib.cc:93 NCCL WARN NET/IB : Got async event : port error\n\
@@ -253,7 +253,7 @@ fn launchers_and_schedulers() {
             " 16%|█▋        | 84/520 [3:02:22<19:20:02,  2.80s/it]WARNING:torch.distributed.elastic.agent.server.api:Received 1 death signal, shutting down workers\n",
         ),
         (
-            "fail job-cancelled [] slurmstepd: error: *** STEP 871.0 ON nid7 CANCELLED AT 2026-07-03T05:59:56 DUE TO TIME LIMIT ***",
+            "fail job-cancelled [] Slurm cancelled job 871 step 0 on nid7: time limit",
             "srun: Force Terminated job 871\nsrun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n\
              slurmstepd: error: *** STEP 871.0 ON nid7 CANCELLED AT 2026-07-03T05:59:56 DUE TO TIME LIMIT ***\n\
              srun: error: nid7: tasks 2,4-5,7: Terminated\n",
@@ -295,12 +295,12 @@ fn launchers_and_schedulers() {
 fn kernels_and_cards() {
     all_are(&[
         (
-            "fail gpu-xid [] Xid 149 on 0000:ab:00;",
+            "fail gpu-xid [] Xid 149 on GPU 0000:ab:00;",
             "kernel: NVRM: Xid (PCI:0000:ab:00): 45, pid=990, name=python3, Ch 00000001 caused by previous Xid 149\n\
              kernel: NVRM: Xid (PCI:0000:ed:00): 45, pid=992, name=python3, Ch 0000000c caused by previous Xid 145\n",
         ),
         (
-            "fail gpu-xid [] NVRM: Xid (PCI:0000:cb:00): 13,",
+            "fail gpu-xid [] Xid 13 on GPU 0000:cb:00 (graphics engine exception)",
             "[Fri Nov 20 14:11:22 2026] nvidia-peermem nv_get_p2p_free_callback:127 ERROR detected invalid context, skipping further processing\n\
              [Fri Nov 20 14:43:09 2026] NVRM: Xid (PCI:0000:cb:00): 13, pid='<unknown>', name=<unknown>, Graphics SM Warp Exception on (GPC 7, TPC 7, SM 0): Illegal Instruction Parameter\n",
         ),
@@ -309,7 +309,7 @@ fn kernels_and_cards() {
             "[ 1843.308148] NVRM: The NVIDIA GPU 0000:a3:00.0\n               NVRM: (PCI ID: 10de:26b5) installed in this system has\n               NVRM: fallen off the bus and is not responding to commands.\n",
         ),
         (
-            "fail rank-oom-killed [] oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,me ms_allowed=0",
+            "fail rank-oom-killed [] the kernel's OOM killer killed python3 (pid 2531): the host is out of memory",
             "[2059991.491439] oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,me                       ms_allowed=0,global_oom,task=python3,pid=2531,uid=0\n",
         ),
         ("fail rank-oom-killed [] Reason: OOMKilled", "Last State:     Terminated\n  Reason:       OOMKilled\n  Exit Code:    137\n"),
@@ -322,6 +322,35 @@ fn kernels_and_cards() {
             "RuntimeError: CUDA error: uncorrectable ECC error encountered\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n",
         ),
     ]);
+}
+
+#[test]
+fn headlines_name_what_the_lines_name() {
+    let told = |log: &str| {
+        let report = report(log);
+        report.findings.iter().map(|f| format!("{} x{}", f.found.summary, f.count)).collect::<Vec<_>>()
+    };
+    // Each GPU for itself; the raw line is the proof.
+    let xid = "Nov 20 14:43:09 node-7 kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=2201, name=python3, GPU has fallen off the bus.\n";
+    let all = report(&[xid, &xid.replace("3b", "5e")].concat());
+    let said: Vec<_> = all.findings.iter().map(|f| f.found.summary.as_str()).collect();
+    assert_eq!(
+        said,
+        [
+            "Xid 79 on GPU 0000:3b:00 on node-7 (GPU has fallen off the bus), process python3 (pid 2201)",
+            "Xid 79 on GPU 0000:5e:00 on node-7 (GPU has fallen off the bus), process python3 (pid 2201)",
+        ]
+    );
+    assert!(all.findings[0].found.evidence[0].text.contains("NVRM: Xid (PCI:0000:3b:00): 79, pid=2201"));
+    // One kill in three lines is one finding, of the process that was killed.
+    assert_eq!(
+        told(
+            "[ 10.1] dataloader invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0\n\
+             [ 10.2] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=x,mems_allowed=0-1,oom_memcg=/slurm/job_12,task_memcg=/slurm/job_12/step_0,task=python3,pid=4711,uid=0\n\
+             [ 10.3] Memory cgroup out of memory: Killed process 4711 (python3) total-vm:99kB, anon-rss:64000000kB, file-rss:0kB\n"
+        ),
+        ["the kernel's OOM killer killed python3 (pid 4711): memory cgroup /slurm/job_12 is at its limit x2"]
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What lines said that may be a failure, kept until all inputs are read: only then is their order in time known.
 
+use crate::text::headline;
 use crate::text::signature::{self, Scope};
 use crate::text::{TextEvent, What};
 use crate::time::Stamp;
@@ -112,7 +113,10 @@ fn key(alarm: &Said<'_>) -> u64 {
             Some(signature) => signature.id.hash(&mut h),
             None => crate::rules::shape(text).hash(&mut h),
         },
-        What::Signed { signature, .. } => signature.id.hash(&mut h),
+        What::Signed { signature, text, .. } => {
+            signature.id.hash(&mut h);
+            headline::of(signature, text, alarm.event.origin.host.as_deref()).and_then(|told| told.thing).hash(&mut h);
+        }
         What::Exception(e) => (&e.class, crate::rules::shape(&e.message)).hash(&mut h),
         What::CudaError { text } | What::CudaOom { text, .. } | What::TakingDown { text } => crate::rules::shape(text).hash(&mut h),
         What::CollectiveTimeout(t) => (&t.group, t.pg_rank, t.seq, &t.op, t.numel_in).hash(&mut h),

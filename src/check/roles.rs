@@ -2,6 +2,7 @@
 
 use crate::findings::{Finding, Role, Severity};
 use crate::rules::{Implies, rule};
+use crate::text::headline::INVOKED;
 use crate::text::signature::{self, Part};
 use crate::time::Stamp;
 use std::time::Duration;
@@ -115,6 +116,10 @@ pub fn tidy(findings: &mut Vec<Finding>) {
     // The table of failures stands right below it.
     if findings.iter().any(|f| f.rule == "rank-exited" && f.found.signature.is_none()) {
         findings.retain(|f| f.found.signature != Some("child-failed"));
+    }
+    // Whom the kernel killed says more than who asked for memory at that moment.
+    if findings.iter().any(|f| f.rule == "rank-oom-killed" && f.found.subject.starts_with("pid ")) {
+        findings.retain(|f| f.rule != "rank-oom-killed" || f.found.subject != INVOKED);
     }
     // Why Slurm ended a job says more than that it did.
     if findings.iter().any(|f| f.found.signature.is_some_and(|s| SLURM_REASONS.contains(&s))) {

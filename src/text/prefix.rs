@@ -444,15 +444,21 @@ fn journal<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     Some(rest)
 }
 
-/// `node-01 python[1234]: `, behind a time. The process may be the one that collects the output of containers.
+/// `node-01 python[1234]: `, `node-01 kernel: `, behind a time. The process may be the one that collects the output of containers.
 fn syslog<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     let (host, tail) = s.split_once(' ')?;
-    let (program, rest) = tail.split_once("]: ")?;
-    let (name, pid) = program.split_once('[')?;
-    number(pid)?;
     let word =
         |w: &str| !w.is_empty() && w.len() <= 64 && w.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'/'));
-    (word(host) && word(name)).then_some(())?;
+    let rest = match tail.strip_prefix("kernel: ") {
+        Some(rest) => rest,
+        None => {
+            let (program, rest) = tail.split_once("]: ")?;
+            let (name, pid) = program.split_once('[')?;
+            number(pid).filter(|_| word(name))?;
+            rest
+        }
+    };
+    word(host).then_some(())?;
     p.origin.host = Some(host.to_string());
     Some(rest)
 }
@@ -530,6 +536,8 @@ mod tests {
             ("algo-1-abc12  | text", "host=algo-1-abc12 |text"),
             ("llama-worker-0 pytorch text", "host=llama-worker-0 |text"),
             ("Nov 21 00:05:26 node-01 python3[1234]: text", "host=node-01 at=11-21 0:5:26 |text"),
+            ("Nov 21 00:05:26 node-01 kernel: text", "host=node-01 at=11-21 0:5:26 |text"),
+            ("2026-11-21T00:05:26+0000 gpu2 kernel: [ 1843.308148] text", "host=gpu2 at=11-21 0:5:26 |text"),
             ("Nov  1 00:05:26 gpu2 dockerd[1]: [rank3]: text", "rank=3 host=gpu2 at=11-1 0:5:26 |text"),
             ("2026-11-21T00:05:26+0000 gpu2 srun[88]: 3: text", "rank=3 host=gpu2 at=11-21 0:5:26 |text"),
             ("2024-12-04T07:19:43.480Z", "at=12-4 7:19:43 |"),
