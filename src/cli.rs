@@ -116,9 +116,9 @@ pub enum Command {
     },
     /// Hold the judge against recordings whose fault is known: NAME.jsonl.gz with NAME.label.json
     Score(ScoreArgs),
-    /// Print every rule, or explain one: what it means, how it is known, what to do
+    /// Print every rule, explain one (what it means, how it is known, what to do), or list those that say TEXT
     Rules {
-        #[arg(value_name = "ID")]
+        #[arg(value_name = "ID|TEXT")]
         id: Option<String>,
     },
     /// Print the settings in effect and where each came from

@@ -44,6 +44,29 @@ fn bad_usage_bad_config_and_bad_input_end_with_2_and_name_the_place() {
 }
 
 #[test]
+fn rules_are_found_by_id_in_any_case_and_by_what_they_say() {
+    let dir = tempfile::tempdir().unwrap();
+    let told = |what: &str| {
+        let out = nccl_top(dir.path(), &["rules", what]);
+        assert_eq!(out.status.code(), Some(0), "{what}: {}", stderr(&out));
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    };
+    assert!(told("XID-79").starts_with("xid-79 (signature, critical"));
+    assert!(told("Hang-Rank-Absent").starts_with("hang-rank-absent (rule, critical"));
+    // The advice of a rule and the text of a signature.
+    let said = told("memory window");
+    assert!(said.contains("ib-mw-bind") && !said.contains("xid-79"), "{said}");
+    assert!(told("py-spy").contains("straggler") || told("py-spy").contains("hang"));
+    // A line that somebody pastes is known by its text.
+    assert!(
+        told("NET/IB : Got completion from peer 10.9.8.7<1> with error 12, opcode 1, len 0, vendor err 129").contains("ib-retry-exceeded")
+    );
+    let out = nccl_top(dir.path(), &["rules", "straggle-rank"]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(stderr(&out).contains("did you mean"), "{}", stderr(&out));
+}
+
+#[test]
 fn watch_tells_a_state_and_a_warn_as_json_and_as_sentences() {
     let dir = tempfile::tempdir().unwrap();
     let root = tree(dir.path());

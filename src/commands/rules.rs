@@ -1,7 +1,9 @@
 //! `nccl-top rules`: the catalogue of rules, and of the texts that are known.
 
 use super::{Outcome, out};
+use crate::findings::Severity;
 use crate::rules::{RULES, Rule, rule};
+use crate::text::clean::clean;
 use crate::text::signature::{self, Signature, Table};
 use crate::tui::widgets::wrap;
 use anyhow::Result;
@@ -9,11 +11,15 @@ use std::fmt::Write;
 
 const WIDTH: usize = 96;
 
-pub fn run(id: Option<&str>) -> Result<Outcome> {
-    let text = match id {
+/// `what` is an id, in any case, or a part of what is looked for.
+pub fn run(what: Option<&str>) -> Result<Outcome> {
+    let text = match what {
         None => list(),
-        Some(id) => match (rule(id), signature::by_id(id)) {
-            (None, None) => anyhow::bail!("no rule and no signature {id:?}; {}", nearest(id)),
+        Some(what) => match (rule(&what.to_lowercase()), signature::by_id(&what.to_lowercase())) {
+            (None, None) => match holding(what) {
+                Some(text) => text,
+                None => anyhow::bail!("no rule and no signature {what:?}, and none that says so; {}", nearest(what)),
+            },
             (about, text) => {
                 let parts = [about.map(explain), text.map(|(table, s)| explain_text(table, s))];
                 parts.into_iter().flatten().collect::<Vec<_>>().join("\n")
@@ -27,22 +33,46 @@ pub fn run(id: Option<&str>) -> Result<Outcome> {
 fn list() -> String {
     let mut text = String::from("Rules: what counts as trouble\n\n");
     for r in RULES {
-        let _ = writeln!(text, "  {:<26} {:<9} {}", r.id, r.severity.as_str(), r.title);
+        text.push_str(&row(r.id, r.severity, r.title));
     }
     let _ = writeln!(text, "\nSignatures: texts that are known, {} of them", signature::all().count());
     for table in crate::text::signatures::TABLES {
         let _ = writeln!(text, "\n{}\n", table.title);
-        for s in table.rows {
-            let what = s.means.split(". ").next().unwrap_or(s.means).trim_end_matches('.');
-            let _ = writeln!(text, "  {:<26} {:<9} {}", s.id, severity(s), crate::text::clean::clip(what, 110));
-        }
+        table.rows.iter().for_each(|s| text.push_str(&row_of(s)));
     }
-    text.push_str("\nnccl-top rules ID explains one: what it means, how it is known, what to do.\n");
+    text.push_str(
+        "\nnccl-top rules ID explains one: what it means, how it is known, what to do; nccl-top rules TEXT lists those that say TEXT.\n",
+    );
     text
 }
 
-fn severity(s: &Signature) -> &'static str {
-    s.severity.as_str()
+fn row(id: &str, severity: Severity, what: &str) -> String {
+    format!("  {id:<26} {:<9} {what}\n", severity.as_str())
+}
+
+fn row_of(s: &Signature) -> String {
+    let what = s.means.split(". ").next().unwrap_or(s.means).trim_end_matches('.');
+    row(s.id, s.severity, &crate::text::clean::clip(what, 110))
+}
+
+/// The rules and signatures that say `what` anywhere, or that know it for one of their texts.
+fn holding(what: &str) -> Option<String> {
+    let part = what.trim().to_lowercase();
+    let says = |texts: &[&str]| texts.iter().any(|t| t.to_lowercase().contains(&part));
+    if part.is_empty() {
+        return None;
+    }
+    let mut rows: Vec<String> =
+        RULES.iter().filter(|r| says(&[r.id, r.title, r.how, r.advice])).map(|r| row(r.id, r.severity, r.title)).collect();
+    let of_text = [signature::Scope::Line, signature::Scope::Nccl].map(|scope| signature::find(scope, what).map(|s| s.id));
+    let known = |s: &Signature| of_text.contains(&Some(s.id));
+    let said = signature::all().filter(|(_, s)| known(s) || says(&[s.id, s.means, s.next]) || says(s.texts) || says(s.examples));
+    rows.extend(said.map(|(_, s)| row_of(s)));
+    if rows.is_empty() {
+        return None;
+    }
+    let count = if rows.len() == 1 { "1 rule or signature says".into() } else { format!("{} rules and signatures say", rows.len()) };
+    Some(format!("{count} {:?}\n\n{}\nnccl-top rules ID explains one.\n", clean(what), rows.concat()))
 }
 
 fn explain(r: &Rule) -> String {
@@ -58,7 +88,7 @@ fn explain(r: &Rule) -> String {
 }
 
 fn explain_text(table: &Table, s: &Signature) -> String {
-    let mut text = format!("{} (signature, {}, {})\n", s.id, severity(s), s.part.as_str());
+    let mut text = format!("{} (signature, {}, {})\n", s.id, s.severity.as_str(), s.part.as_str());
     put(&mut text, "", s.means);
     put(&mut text, "What to do: ", s.next);
     put(&mut text, "Where: ", &format!("{}: {}; versions: {}", table.title, s.source, s.versions));
@@ -86,6 +116,8 @@ fn put(text: &mut String, title: &str, what: &str) {
 
 /// Ids that the user may have meant.
 fn nearest(id: &str) -> String {
+    let id = id.to_lowercase();
+    let id = id.as_str();
     let ids = || RULES.iter().map(|r| r.id).chain(signature::all().map(|(_, s)| s.id));
     let part = |known: &&str| known.contains(id) || id.split('-').any(|word| word.len() > 3 && known.contains(word));
     let close: Vec<&str> = ids().filter(part).take(8).collect();
