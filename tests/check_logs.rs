@@ -375,6 +375,22 @@ fn tests_of_nccl() {
 }
 
 #[test]
+fn what_is_left_of_a_test_of_nccl() {
+    let row = "     8388608       2097152     float     sum      -1    96.14   87.25  163.60      0    95.30   88.02  165.04      0\n";
+    let f = told(row);
+    assert_eq!((&f["nccl_tests"][0]["rows"], &f["nccl_tests"][0]["peak_busbw_gbytes_per_s"]), (&1.into(), &165.04.into()));
+    all_are(&[
+        ("ok", row),
+        ("ok", "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 106.831 \n#\n"),
+        (
+            "fail nccl-tests-failed [] nccl-tests: 3 results out of bounds",
+            "# Out of bounds values : 3 FAILED\n# Avg bus bandwidth    : 106.831 \n",
+        ),
+        ("fail nccl-tests-failed [] nccl-tests: average of 20.1 GB/s", "# Avg bus bandwidth    : 20.1 FAILED\n"),
+    ]);
+}
+
+#[test]
 fn interfaces() {
     all_are(&[
         (

@@ -4,7 +4,7 @@
 use super::case::Case;
 use super::kinds::{Counts, Kind, Opened};
 use crate::observe::log::{LogFileInfo, LogFileState};
-use crate::reports::nccl_tests::Tables;
+use crate::reports::nccl_tests::{self, Tables};
 use crate::sources::io_words;
 use crate::text::gate::{self, Class};
 use crate::text::signature::Part;
@@ -334,7 +334,7 @@ impl<'a> Lines<'a> {
         if said.is_some_and(|s| s.class == Class::Noise || s.run == self.lanes.run) {
             return;
         }
-        if begins_table(line) {
+        if nccl_tests::begins(line) {
             self.tabled = true;
             return self.one(line);
         }
@@ -522,14 +522,6 @@ impl<'a> Lines<'a> {
             self.case.same_as_before(self.file);
         }
     }
-}
-
-/// The first lines of a run of nccl-tests, old and new.
-fn begins_table(line: &[u8]) -> bool {
-    memchr(b'#', line).is_some()
-        && ["# nccl-tests version", "# Collective test starting", "# nThread "]
-            .iter()
-            .any(|start| memchr::memmem::find(line, start.as_bytes()).is_some())
 }
 
 const CHANNEL: &[u8] = b"Channel ";

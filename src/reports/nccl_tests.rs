@@ -4,7 +4,7 @@ mod json;
 mod text;
 
 pub use json::parse as parse_json;
-pub use text::Tables;
+pub use text::{Tables, begins};
 
 use super::{Judged, size_words};
 use crate::findings::{Confidence, Severity};
@@ -39,6 +39,8 @@ pub struct Table {
     pub failures_left_out: u64,
     /// The size that was begun last and has no result, with its line.
     pub unfinished: Option<(u64, u64)>,
+    /// It began with a row or a last line: somebody has cut the run out, and its end may be missing for the same reason.
+    pub excerpt: bool,
     /// Line numbers from 1; 0 in JSON.
     pub first_line: u64,
     pub last_line: u64,
@@ -212,7 +214,7 @@ pub fn judge(table: &Table, path: &str) -> Vec<Judged> {
             found = found.proved("line", path, line(failure.line), failure.text.clone());
         }
         out.push(found);
-    } else if !table.complete && table.out_of_bounds.is_none() {
+    } else if !table.complete && table.out_of_bounds.is_none() && !table.excerpt {
         let at = match (table.unfinished, table.rows.last()) {
             (Some((size, _)), _) => format!(" at {}", size_words(size)),
             (None, Some(row)) => format!(" after {}", size_words(row.size_bytes)),

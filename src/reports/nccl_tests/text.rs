@@ -73,6 +73,11 @@ impl Tables {
         self.open.get_or_insert_with(|| Table { first_line: no, last_line: no, ..Table::default() })
     }
 
+    /// The same, from the middle of a run on.
+    fn excerpt(&mut self, no: u64) -> &mut Table {
+        self.open.get_or_insert_with(|| Table { first_line: no, last_line: no, excerpt: true, ..Table::default() })
+    }
+
     fn touch(&mut self, no: u64) {
         if let Some(table) = &mut self.open {
             table.last_line = no;
@@ -106,7 +111,7 @@ impl Tables {
             "Rank" => words.next().and_then(|rank| rank.parse::<u32>().ok()).is_some() && self.rank(text),
             "size" => self.header(text, no),
             "Out" => self.out_of_bounds(text, no),
-            "Avg" => self.average(text),
+            "Avg" => self.average(text, no),
             "error:" => match &mut self.open {
                 Some(table) => {
                     table.fail(no, text, false);
@@ -172,17 +177,20 @@ impl Tables {
         self.end_row();
         let mut words = tail.split_ascii_whitespace();
         let (Some(count), verdict) = (words.next().and_then(|count| count.parse::<u64>().ok()), words.next()) else { return false };
-        self.begun(no).out_of_bounds = Some(OutOfBounds { count, ok: verdict.map_or(count == 0, |word| word != "FAILED"), line: no });
+        self.excerpt(no).out_of_bounds = Some(OutOfBounds { count, ok: verdict.map_or(count == 0, |word| word != "FAILED"), line: no });
         true
     }
 
-    fn average(&mut self, text: &str) -> bool {
+    fn average(&mut self, text: &str, no: u64) -> bool {
         let Some(tail) = text.strip_prefix("Avg bus bandwidth").and_then(|tail| tail.trim_start().strip_prefix(':')) else {
             return false;
         };
         self.end_row();
-        let Some(table) = &mut self.open else { return false };
-        let mut words = tail.split_ascii_whitespace();
+        let mut words = tail.split_ascii_whitespace().peekable();
+        if words.peek().is_none() {
+            return false;
+        }
+        let table = self.excerpt(no);
         table.avg_busbw_gbytes_per_s = words.next().and_then(|word| word.parse().ok()).filter(|average: &f64| average.is_finite());
         table.fast_enough = match words.next() {
             Some("OK") => Some(true),
@@ -200,7 +208,7 @@ impl Tables {
                 self.close();
             }
             self.end_row();
-            self.begun(no);
+            self.excerpt(no);
             row.line = no;
             let gap = words.get(used).map_or(0, |(at, _)| at.saturating_sub(after.end));
             self.row = Some(row);
@@ -269,6 +277,26 @@ impl Tables {
             table.add(row);
         }
     }
+}
+
+/// The first line of a run, or of what is left of one: a header, a row, a last line.
+pub fn begins(line: &[u8]) -> bool {
+    if memchr::memchr(b'#', line).is_some() {
+        let starts = ["# nccl-tests version", "# Collective test starting", "# nThread ", "# Out of bounds values", "# Avg bus bandwidth"];
+        return starts.iter().any(|start| memmem::find(line, start.as_bytes()).is_some())
+            || memmem::find(line, b"busbw").is_some() && memmem::find(line, b"count").is_some();
+    }
+    let row = line.trim_ascii_start();
+    if !row.first().is_some_and(u8::is_ascii_digit) || line.len() > MAX_LINE {
+        return false;
+    }
+    let numbers = row.iter().take_while(|b| b.is_ascii_digit() || **b == b' ').count();
+    if !row[numbers..].first().is_some_and(u8::is_ascii_lowercase) {
+        return false;
+    }
+    let Ok(row) = std::str::from_utf8(row) else { return false };
+    let words: Vec<(usize, &str)> = words_of(row).take(MAX_WORDS).collect();
+    left_part(&words).is_some_and(|(_, used, after)| !after.glued && words.get(used..used + 4).is_some_and(|w| side_of(w).is_some()))
 }
 
 /// What comes after the left part of a row.

@@ -57,6 +57,26 @@ fn recorded_runs_on_eight_h200() {
 }
 
 #[test]
+fn what_is_left_of_a_run_begins_a_table_too() {
+    let row = "     8388608       2097152     float     sum      -1    96.14   87.25  163.60      0    95.30   88.02  165.04      0";
+    let header = "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong";
+    for line in [row, header, "# Out of bounds values : 3 FAILED", "# Avg bus bandwidth    : 106.831 ", "node-1: # Avg bus bandwidth : 1 "]
+    {
+        assert!(begins(line.as_bytes()), "{line}");
+    }
+    for line in
+        ["12 34 steps done in 5 6 7 8", "  8388608 of 9000000 float", "# size of the batch: 8", "1/10 [00:01<00:02]", "8 2 float sum"]
+    {
+        assert!(!begins(line.as_bytes()), "{line}");
+    }
+    let table = only(&format!("{row}\n"));
+    assert_eq!((table.rows.len(), table.excerpt, judge(&table, "x.log").len()), (1, true, 0));
+    let table = only("# Avg bus bandwidth    : 106.831 \n");
+    assert_eq!((table.avg_busbw_gbytes_per_s, table.complete, judge(&table, "x.log").len()), (Some(106.831), true, 0));
+    assert_eq!(judge(&only("# Out of bounds values : 3 FAILED\n"), "x.log").len(), 1);
+}
+
+#[test]
 fn rows_of_all_versions_and_options() {
     let row =
         row_of("           8             2     float     sum      -1    21.35    0.00    0.00       0    20.98    0.01    0.02       3");
