@@ -391,6 +391,23 @@ fn what_is_left_of_a_test_of_nccl() {
 }
 
 #[test]
+fn utf_16_is_told_how_to_be_converted() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, mark) in [("le.log", [0xff, 0xfe]), ("be.bin", [0xfe, 0xff])] {
+        let text: Vec<u8> =
+            "step 1 loss 2".encode_utf16().flat_map(|c| if mark[0] == 0xff { c.to_le_bytes() } else { c.to_be_bytes() }).collect();
+        std::fs::write(dir.path().join(name), [&mark[..], &text].concat()).unwrap();
+    }
+    let told = |path: std::path::PathBuf| {
+        let report = check(&[path.display().to_string()], Zone::UTC, &mut |_, _| ());
+        report.inputs.iter().filter_map(|i| i.error.clone()).filter(|e| e.contains("iconv -f UTF-16 -t UTF-8")).count()
+    };
+    assert_eq!((told(dir.path().join("le.log")), told(dir.path().join("be.bin"))), (1, 1));
+    // Of what merely lies in a directory only the log is worth a word.
+    assert_eq!(told(dir.path().to_path_buf()), 1);
+}
+
+#[test]
 fn interfaces() {
     all_are(&[
         (

@@ -191,6 +191,10 @@ pub fn read(input: &Input, case: &mut Case, progress: &mut dyn FnMut(u64)) -> Se
         seen.error = (input.named || dump).then(|| "the file is empty: whoever should have written it did not".into());
         return seen;
     }
+    if let Some(why) = utf_16(&opened) {
+        seen.error = (input.named || why.1).then_some(why.0);
+        return seen;
+    }
     let Some(kind) = KINDS.iter().find(|k| (k.is)(&opened)) else {
         seen.error = input.named.then(|| unknown(&opened.head));
         return seen;
@@ -203,6 +207,13 @@ pub fn read(input: &Input, case: &mut Case, progress: &mut dyn FnMut(u64)) -> Se
     }
     seen.bytes = seen.bytes.or(Some(opened.taken()));
     seen
+}
+
+/// What is said of UTF-16 text, as PowerShell's `>` writes it, and whether the file's name is that of a log.
+fn utf_16(opened: &Opened) -> Option<(String, bool)> {
+    let mark = [[0xff, 0xfe], [0xfe, 0xff]].iter().any(|mark| opened.head.starts_with(mark));
+    let is_log = [".log", ".out", ".err", ".txt"].iter().any(|end| opened.file_name().ends_with(end));
+    mark.then(|| ("UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8 FILE | nccl-top check -".to_owned(), is_log))
 }
 
 /// What is said of a file that is of no kind.
