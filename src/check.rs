@@ -15,6 +15,7 @@ pub mod log;
 mod nccl_tests;
 mod ras;
 pub mod roles;
+mod runs;
 mod tape;
 pub mod timeouts;
 pub mod when;

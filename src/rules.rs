@@ -31,6 +31,7 @@ mod rank_exited;
 mod rank_oom_killed;
 mod rank_stopped;
 mod rendezvous_failed;
+mod several_runs;
 mod slow_steps;
 mod source_trouble;
 mod stale_process;
@@ -204,6 +205,7 @@ pub const RULES: &[Rule] = &[
     nccl_tests_failed::RULE,
     stale_process::RULE,
     source_trouble::RULE,
+    several_runs::RULE,
 ];
 
 pub(crate) use hang_rank_absent::has_trained;

@@ -407,6 +407,64 @@ fn utf_16_is_told_how_to_be_converted() {
     assert_eq!(told(dir.path().to_path_buf()), 1);
 }
 
+/// The line that says that files are of several runs.
+fn runs(files: &[(&str, &str)]) -> Option<String> {
+    let dir = tempfile::tempdir().unwrap();
+    let paths: Vec<String> = files
+        .iter()
+        .map(|(name, text)| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.display().to_string()
+        })
+        .collect();
+    let report = check(&paths, Zone::UTC, &mut |_, _| ());
+    let found = report.findings.iter().find(|f| f.rule == "several-runs")?;
+    Some(found.found.summary.replace(&format!("{}/", dir.path().display()), ""))
+}
+
+#[test]
+fn files_of_several_runs_are_told_apart() {
+    let cancelled = |job: u32| format!("slurmstepd: error: *** STEP {job}.0 ON n1 CANCELLED AT 2026-04-20T09:09:37 ***\n");
+    let init = |at: &str, host: &str, pid: u32, rank: u32, bus: &str, id: u64| {
+        let head = format!("[2026-04-20 {at}] {host}:{pid}:{pid} [0] NCCL INFO");
+        format!(
+            "{head} NCCL version 2.28.9+cuda13.0\n{head} ncclCommInitRankConfig comm 0x5{rank} rank {rank} nranks 8 cudaDev 0 nvmlDev 0 busId {bus} commId {id:#x} - Init START\n\
+             {head} ncclCommInitRankConfig comm 0x5{rank} rank {rank} nranks 8 cudaDev 0 nvmlDev 0 busId {bus} commId {id:#x} - Init COMPLETE\n"
+        )
+    };
+    let said = |names: &str| Some(format!("these files look like 2 runs: {names}; give each to its own check"));
+    assert_eq!(
+        runs(&[("a.log", &cancelled(4711)), ("b.log", &cancelled(4712)), ("c.log", &cancelled(4711))]),
+        said("job 4711: a.log and 1 more · job 4712: b.log")
+    );
+    assert_eq!(
+        runs(&[("slurm-4711.out", "step 1 loss 2\n"), ("slurm-4712.out", "step 1 loss 2\n")]),
+        said("job 4711: slurm-4711.out · job 4712: slurm-4712.out")
+    );
+    // The same seat, another process.
+    let first = init("09:00:00", "n1", 100, 0, "1b000", 1);
+    assert_eq!(runs(&[("a.log", &first), ("b.log", &init("09:00:05", "n1", 200, 0, "1b000", 2))]), said("a.log · b.log"));
+    // One after the other.
+    assert_eq!(runs(&[("a.log", &first), ("b.log", &init("11:00:00", "n2", 200, 0, "1b000", 2))]), said("a.log · b.log"));
+    // Two nodes of one job: of a communicator over both, and of one inside each.
+    let second = init("09:00:00", "n2", 300, 1, "1b000", 1);
+    assert_eq!(runs(&[("a.log", &first), ("b.log", &second)]), None);
+    assert_eq!(runs(&[("a.log", &first), ("b.log", &init("09:00:00", "n2", 300, 0, "1b000", 2))]), None);
+    assert_eq!(runs(&[("a.log", &cancelled(4711)), ("b.log", &cancelled(4711)), ("c.log", &first)]), None);
+    // A later part of the same log.
+    assert_eq!(
+        runs(&[
+            ("a.log", &first),
+            (
+                "b.log",
+                "[2026-04-20 11:00:00] n1:100:100 [0] NCCL INFO comm 0x9 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x77 - Init COMPLETE\n"
+            )
+        ]),
+        None
+    );
+}
+
 #[test]
 fn interfaces() {
     all_are(&[

@@ -2,6 +2,7 @@
 
 use super::alarms::{Alarm, Alarms, Said, is_alarm};
 use super::flight::Dumped;
+use super::runs::Marks;
 use super::when;
 use crate::findings::{Evidence, Finding, Ledger};
 use crate::model::Model;
@@ -70,6 +71,8 @@ pub struct FileSeen {
     /// Progress lines since the last failure that it tells, and whether its end was told since then.
     pub(super) steps_since: u32,
     pub(super) ended_well: bool,
+    /// What tells its run from others.
+    pub(super) marks: Marks,
     /// How NCCL came up in the run before the last one.
     before: Bringup,
     /// The rank of whoever writes it, by the place where launchers put each one's output.
@@ -169,7 +172,9 @@ impl Case {
         for event in events.iter() {
             if let Some(written) = &event.origin.written {
                 seen.assumed |= written.year.is_none() || written.offset_s.is_none();
-                seen.at = when::stamp_of(written, seen.modified, self.zone).or(seen.at);
+                let at = when::stamp_of(written, seen.modified, self.zone);
+                at.into_iter().for_each(|at| seen.marks.timed(at));
+                seen.at = at.or(seen.at);
             }
             if let What::WorkerFailure(WorkerFailure { time: Some(time), .. }) = &event.what {
                 // It tells whole seconds: what was said in that second was said before.
@@ -185,6 +190,7 @@ impl Case {
             match &event.what {
                 What::Step(_) => seen.steps_since += 1,
                 What::Done => seen.ended_well = true,
+                What::Init(init) => seen.marks.init(&event.origin, init),
                 What::Signed { signature, .. } if signature.part == Part::Harmless => {}
                 what if is_alarm(what) => (seen.steps_since, seen.ended_well) = (0, false),
                 _ => {}

@@ -89,6 +89,7 @@ impl Case {
         for (rule, at, found) in hangs {
             add(&mut out, finding(rule, at, rule.severity, found));
         }
+        out.extend(super::runs::judge(self).map(|(rule, at, found)| finding(rule, at, rule.severity, found)));
         let mut judged = super::ras::judge(self);
         judged.truncate(MOST_JUDGED);
         judged.extend(self.tables.iter().flat_map(|(path, table)| nccl_tests::judge(table, path)));

@@ -236,6 +236,14 @@ fn slurm(text: &str) -> Option<String> {
     Some(format!("Slurm {tasks} on {node} {how}"))
 }
 
+/// The job that a line of Slurm names.
+pub fn slurm_job(text: &str) -> Option<&str> {
+    let marks = ["StepId=", "*** STEP ", "*** JOB ", "Force Terminated job ", "Terminating job step ", " event(s) in step "];
+    let id = marks.iter().find_map(|mark| text.split_once(mark))?.1;
+    let id = &id[..id.bytes().take_while(|b| b.is_ascii_digit() || matches!(b, b'_' | b'+')).count()];
+    (!id.is_empty()).then_some(id)
+}
+
 /// `494583.0` is `job 494583 step 0`.
 fn step(id: &str) -> String {
     match id.split_once('.') {

@@ -33,6 +33,8 @@ enum Ink {
 }
 
 /// Consequences and the like beyond this are counted.
+/// Told below the verdict.
+const SEVERAL: &str = "several-runs";
 const MOST_LISTED: usize = 8;
 const MOST_PROOFS: usize = 4;
 const MOST_INPUTS: usize = 8;
@@ -48,6 +50,7 @@ pub fn text(report: &Report, zone: Zone, style: &Style) -> String {
         .enumerate()
         .filter(|(i, _)| Some(*i) != report.root_cause)
         .map(|(_, f)| f)
+        .filter(|f| f.rule != SEVERAL)
         .partition(|f| f.found.role != Role::Context);
     let (follows, own): (Vec<&Finding>, Vec<&Finding>) =
         rest.into_iter().partition(|f| matches!(f.found.role, Role::Cascade | Role::Teardown));
@@ -139,6 +142,9 @@ impl Page {
         for (i, line) in wrap(&sentence, width).into_iter().enumerate() {
             let left = if i == 0 { self.ink(ink, &word) } else { " ".repeat(word.len()) };
             let _ = writeln!(self.out, "{left}  {}", self.ink(Ink::Bold, &line));
+        }
+        if let Some(runs) = report.findings.iter().find(|f| f.rule == SEVERAL) {
+            self.row("note", Ink::Warn, &runs.found.summary);
         }
         let Some(f) = cause else { return };
         let mut about = vec![f.severity.as_str().to_owned(), name(f), f.found.confidence.as_str().to_owned()];
