@@ -1,6 +1,8 @@
 //! Small logs of many programs: what `check` concludes from each, and whom it blames.
 
 use nccl_top::check::{Report, Verdict, check, facts};
+use nccl_top::findings::{Role, Severity};
+use nccl_top::model::bringup::Seen;
 use nccl_top::time::Zone;
 use serde_json::Value;
 
@@ -479,6 +481,49 @@ fn interfaces() {
              10.4.1.17: lam3:14:14 [3] NCCL INFO Using network Socket\n",
         ),
     ]);
+}
+
+const NODES: &str = "n1:10:9 [0] NCCL INFO comm 0x1 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0\n";
+
+/// Of an item of the checklist its state, value and proof.
+fn item(log: &str, id: &str) -> (Seen, String, String) {
+    let report = report(log);
+    let item = report.checklist.iter().find(|i| i.id == id).unwrap();
+    (item.state, item.value.clone(), item.proof.as_ref().map_or(String::new(), |p| p.text.to_string()))
+}
+
+#[test]
+fn gpu_direct_that_is_off_between_nodes_is_told_with_the_line_that_says_so() {
+    let off = "n1:10:9 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'\n";
+    let line =
+        |via: &str| format!("n1:10:9 [0] NCCL INFO Using network IB\nn1:10:9 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via {via}\n");
+    let without = [NODES, off, &line("NET/IB/0")].concat();
+    let (state, value, proof) = item(&without, "gpu-paths");
+    assert_eq!(
+        (state, value.starts_with("data between nodes is copied through host memory, GPUDirect RDMA is not used")),
+        (Seen::Warn, true),
+        "{value}"
+    );
+    assert!(proof.contains("GPU Direct RDMA Disabled"), "{proof}");
+    all_are(&[("warn transport-below-topology [] data between nodes is copied through host memory", &without)]);
+    assert_eq!(report(&without).findings.len(), 1);
+    assert_eq!(item(&[NODES, &line("NET/IB/0")].concat(), "gpu-paths").0, Seen::Pass);
+}
+
+#[test]
+fn sockets_between_nodes_are_worth_knowing_and_a_warning_only_beside_rdma() {
+    let socket = "n1:10:9 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.1<0>\nn1:10:9 [0] NCCL INFO Using network Socket\n";
+    let plain = [socket, NODES].concat();
+    let all = report(&plain);
+    let f = &all.findings[0];
+    assert_eq!((all.verdict, f.rule, f.severity, f.found.role), (Verdict::Ok, "fallback-to-sockets", Severity::Info, Role::Context));
+    assert!(f.found.summary.starts_with("the nodes talk over TCP sockets"), "{}", f.found.summary);
+    assert_eq!(item(&plain, "network").0, Seen::Warn);
+    let asked = ["n1:10:9 [0] NCCL INFO NCCL_NET set by environment to AWS Libfabric\n", socket, NODES].concat();
+    assert!(said(&asked).contains("fallback-to-sockets [] NCCL uses TCP sockets although NCCL_NET=AWS Libfabric"), "{}", said(&asked));
+    assert_eq!(report(&asked).findings.iter().filter(|f| f.rule == "fallback-to-sockets").count(), 1);
+    // Inside one node sockets do not matter.
+    assert_eq!(report(&plain.replace("nNodes 2", "nNodes 1")).findings.len(), 0);
 }
 
 #[test]

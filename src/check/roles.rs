@@ -121,6 +121,10 @@ pub fn tidy(findings: &mut Vec<Finding>) {
     if findings.iter().any(|f| f.rule == "rank-oom-killed" && f.found.subject.starts_with("pid ")) {
         findings.retain(|f| f.rule != "rank-oom-killed" || f.found.subject != INVOKED);
     }
+    // What became of it stands beside the channels.
+    if findings.iter().any(|f| f.rule == "transport-below-topology" && f.found.subject == "gpudirect") {
+        findings.retain(|f| f.found.signature != Some("gdr-off-for-nic"));
+    }
     // Why Slurm ended a job says more than that it did.
     if findings.iter().any(|f| f.found.signature.is_some_and(|s| SLURM_REASONS.contains(&s))) {
         findings.iter_mut().filter(|f| f.found.signature == Some("slurm-cancelled")).for_each(|f| f.found.role = Role::Teardown);

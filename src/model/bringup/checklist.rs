@@ -123,11 +123,9 @@ impl Bringup {
         if let Some(told) = facts.sockets() {
             return item.with(&told);
         }
-        if item.state == Seen::Pass && self.is_many_nodes() && self.networks.first().is_some_and(|s| s.value == "Socket") {
-            item.state = Seen::Warn;
+        if let Some(told) = facts.plain_sockets() {
+            item = item.with(&told);
             item.value = "Socket between nodes".into();
-            item.advice =
-                Some("TCP is slow: if the nodes have InfiniBand, RoCE or EFA, give the container its devices and libraries".into());
         }
         item
     }

@@ -165,6 +165,28 @@ impl Facts<'_> {
         Some(told)
     }
 
+    /// Nodes talk over TCP, and nothing faster is seen: that may be all there is.
+    pub fn plain_sockets(&self) -> Option<Trouble> {
+        let b = self.bringup;
+        let socket = b.networks.said.iter().find(|s| s.value == "Socket").filter(|_| b.networks.is_one())?;
+        let hosts: BTreeSet<u64> = b.networks.said.iter().flat_map(|s| &s.who).filter_map(|w| w.host).collect();
+        let carried = b.paths.iter().find(|(kind, _)| kind.starts_with("NET/Socket"));
+        let many = b.is_many_nodes() || (hosts.len() > 1 && carried.is_some() && !b.is_one_node());
+        if !many || self.sockets().is_some() {
+            return None;
+        }
+        let mut told = trouble(
+            "plain",
+            "the nodes talk over TCP sockets, and no RDMA device or network plugin is seen".into(),
+            "TCP is slow: if the nodes have InfiniBand, RoCE or EFA, give the container its devices (/dev/infiniband) and libraries (rdma-core, aws-ofi-nccl)",
+        );
+        told.confidence = Confidence::Certain;
+        told.why = "that is right where the nodes have nothing faster; on EFA, InfiniBand or RoCE it costs most of the bandwidth".into();
+        told.proofs.push(socket.proof.clone());
+        told.proofs.extend(carried.map(|(_, path)| path.proof.clone()));
+        Some(told)
+    }
+
     /// The first of these variables that NCCL said it took.
     fn explained(&self, names: &[&str]) -> Option<(String, Proof)> {
         let set = |name: &&str| {
@@ -248,17 +270,26 @@ impl Facts<'_> {
         let cause = by_value("NCCL_NET_GDR_LEVEL", &["LOC", "0", "NVL", "PIX", "1"])
             .or_else(|| by_value("NCCL_DMABUF_ENABLE", &["0"]))
             .or_else(|| self.explained(&["NCCL_NET_GDR_DISABLE"]));
-        if there.is_none() && cause.is_none() {
+        // It may be off because the host lacks what it needs.
+        let off = |o: &&Said<Ofi>| matches!(o.value, Ofi::NoGpuDirect);
+        let refused = b.gpu_direct.said.iter().find(|s| !s.value).map(|s| s.proof.clone());
+        let refused = refused.or_else(|| Some(b.ofi.said.iter().find(off)?.proof.clone())).filter(|_| there.is_none());
+        if there.is_none() && cause.is_none() && refused.is_none() {
             return None;
         }
         let by = cause.as_ref().map_or(String::new(), |(set, _)| format!(" because of {set}"));
         let advice = match &cause {
             Some((set, _)) => format!("take {set} away"),
+            None if refused.is_some() => "lsmod | grep nvidia_peermem, or DMA-BUF (open kernel modules, Linux 5.12 or newer); on EFA a libfabric and an instance type that have GDR; else live with it".into(),
             None => "look at nvidia-peermem (lsmod), ACS and IOMMU of the PCIe bridges, and NCCL_NET_GDR_LEVEL".into(),
         };
         let mut told =
             trouble("gpudirect", format!("data between nodes is copied through host memory, GPUDirect RDMA is not used{by}"), advice);
-        told.why = "the network is used without GDRDMA, and GPUDirect is there".into();
+        told.why = match &refused {
+            Some(_) => "the network is used without GDRDMA, and NCCL says that GPUDirect RDMA is off".into(),
+            None => "the network is used without GDRDMA, and GPUDirect is there".into(),
+        };
+        told.proofs.extend(refused);
         told.proofs.push(proof.clone());
         told.proofs.extend(cause.map(|(_, p)| p));
         told.proofs.extend(there);
