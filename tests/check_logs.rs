@@ -527,6 +527,37 @@ fn sockets_between_nodes_are_worth_knowing_and_a_warning_only_beside_rdma() {
 }
 
 #[test]
+fn an_exception_that_was_caught_does_not_fail_a_job_that_goes_on() {
+    let steps = |from: u32, to: u32| (from..to).map(|i| format!("step {i} loss 2.5\n")).collect::<String>();
+    let caught = "Traceback (most recent call last):\n  File \"/w/a.py\", line 3, in save\n    upload()\nOSError: bucket is not there\n";
+    let on = [&steps(1, 5), caught, &steps(5, 20)].concat();
+    all_are(&[
+        ("warn python-exception [] OSError: bucket is not there", &on),
+        ("fail python-exception []", &[&steps(1, 5), caught].concat()),
+    ]);
+    let report = report(&on);
+    assert!(
+        report.findings[0].found.why.starts_with("the job went on after it, and made 15 more steps"),
+        "{}",
+        report.findings[0].found.why
+    );
+    // The last step said again by each bar as it closes is no step.
+    let bar = |i: u32| format!("\r {i}%|#    | {i}/100 [00:01<10:00,  9.00it/s]");
+    let closed = [bar(1), bar(2), "\n".into(), caught.into(), bar(2), bar(2), bar(2), bar(2), "\n".into()].concat();
+    all_are(&[("fail python-exception []", &closed)]);
+    // A process that prints into a file writes what it held back behind its last words.
+    let held_back = [&"config: a line that is long enough to fill what is held back\n".repeat(200), caught, &steps(1, 100)].concat();
+    all_are(&[("fail python-exception []", &held_back)]);
+    all_are(&[("fail python-exception []", &[caught, &steps(1, 100)].concat())]);
+    // More than it can hold back was not.
+    let long = [&"config: a line that is long enough to fill what is held back\n".repeat(200), caught, &steps(1, 900)].concat();
+    all_are(&[("warn python-exception []", &long)]);
+    // Another rank that ends the job has the last word.
+    let ended = [&on, "E0330 00:37:34.807003 5501 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: 1 (pid: 5527) of binary: /opt/bin/python\n"].concat();
+    assert!(said(&ended).starts_with("fail"), "{}", said(&ended));
+}
+
+#[test]
 fn losses() {
     all_are(&[
         (

@@ -16,7 +16,7 @@ use crate::reports::ras_series::RasLook;
 use crate::rules;
 use crate::session::Session;
 use crate::text::signature::Part;
-use crate::text::{Init, TextEvent, Timings, What, WorkerFailure, clean};
+use crate::text::{Init, Step, TextEvent, Timings, What, WorkerFailure, clean};
 use crate::time::{Stamp, Zone};
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -71,6 +71,13 @@ pub struct FileSeen {
     /// Progress lines since the last failure that it tells, and whether its end was told since then.
     pub(super) steps_since: u32,
     pub(super) ended_well: bool,
+    /// The highest step, the bytes and the bars among those.
+    step_since: Option<u64>,
+    bytes_since: usize,
+    bars_since: u32,
+    /// Lines that stand in the first [`BUFFER`] bytes and before any failure, and whether a step is among them.
+    pub(super) early_lines: u64,
+    early_step: bool,
     /// What tells its run from others.
     pub(super) marks: Marks,
     /// How NCCL came up in the run before the last one.
@@ -92,6 +99,35 @@ pub struct RankSeen {
     pub host: Option<String>,
     /// NVML index.
     pub gpu: Option<u32>,
+}
+
+/// What a process that prints into a file holds back, until so much has come together or it ends.
+pub const BUFFER: usize = 8192;
+
+impl FileSeen {
+    fn stepped(&mut self, step: &Step, line: u64, bytes: usize) {
+        // Ranks that stand still say the same step once more when they end.
+        if step.step.is_none() || step.step > self.step_since {
+            self.steps_since += 1;
+            self.bars_since += u32::from(step.bar);
+        }
+        self.step_since = self.step_since.max(step.step);
+        self.bytes_since = self.bytes_since.saturating_add(bytes);
+        self.early_step |= line <= self.early_lines;
+    }
+
+    fn has_failed(&mut self) {
+        (self.steps_since, self.ended_well) = (0, false);
+        (self.step_since, self.bytes_since, self.bars_since) = (None, 0, 0);
+        // What a short run held back is all there is, and stands behind this.
+        self.early_lines = 0;
+    }
+
+    /// The steps behind a failure were made after it. What a process held back is written when it ends, behind its traceback: that is
+    /// ruled out by more than it holds back, by bars, which are not held back, and by a step that came too early for that.
+    pub(super) fn goes_on(&self) -> bool {
+        self.early_step || self.bytes_since > BUFFER || self.bars_since > 2
+    }
 }
 
 const MAX_RANKS: usize = 1 << 17;
@@ -157,6 +193,12 @@ impl Case {
         }
     }
 
+    pub fn early_lines(&mut self, file: u32, lines: u64) {
+        if let Some(seen) = self.files.get_mut(&file) {
+            seen.early_lines = lines;
+        }
+    }
+
     pub fn files_read(&mut self, file: u32, lines: u64) {
         if let Some(seen) = self.files.get_mut(&file) {
             seen.lines = lines;
@@ -183,16 +225,20 @@ impl Case {
             }
             if event.what == What::RunStart {
                 seen.run += u32::from(std::mem::take(&mut seen.failed));
+                // A run before this one may have written all that it held back.
+                if std::mem::take(&mut seen.early_step) {
+                    seen.early_lines = 0;
+                }
             }
         }
         let (at, run, modified) = (seen.at, seen.run, seen.modified);
         for event in events.iter() {
             match &event.what {
-                What::Step(_) => seen.steps_since += 1,
+                What::Step(step) => seen.stepped(step, line, text.len()),
                 What::Done => seen.ended_well = true,
                 What::Init(init) => seen.marks.init(&event.origin, init),
                 What::Signed { signature, .. } if signature.part == Part::Harmless => {}
-                what if is_alarm(what) => (seen.steps_since, seen.ended_well) = (0, false),
+                what if is_alarm(what) => seen.has_failed(),
                 _ => {}
             }
         }

@@ -8,11 +8,11 @@ use crate::model::TextSeen;
 use crate::model::log::Progress;
 use crate::reports::Judged;
 use crate::reports::{inspector, nccl_tests};
-use crate::rules::{self, Rule};
+use crate::rules::{self, Check, Implies, Rule};
 use crate::text::signature::{self, Part, Scope};
 use crate::text::{TextEvent, What, prefix};
 use crate::time::Stamp;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 /// Ranks that print one text within this time tell of one thing.
@@ -109,8 +109,8 @@ impl Case {
     /// Fills in what all inputs together know: GPUs and processes of ranks, whole counts.
     fn complete(&self, findings: &mut [Finding], job: &str) {
         let path = |file: u32| self.model.files.get(&file).map_or("", |f| f.info.path.as_str());
-        let survived = |f: &&FileSeen| f.steps_since >= SURVIVED_STEPS && f.ended_well;
-        let survived: HashSet<&str> = self.files.iter().filter(|(_, f)| survived(f)).map(|(file, _)| path(*file)).collect();
+        let survived = |f: &FileSeen| f.steps_since >= SURVIVED_STEPS && (f.ended_well || f.goes_on());
+        let survived: HashMap<&str, &FileSeen> = self.files.iter().filter(|(_, f)| survived(f)).map(|(file, f)| (path(*file), f)).collect();
         let timed: HashSet<(&str, u64)> = self.alarms.iter().filter(|a| a.is_timed).map(|a| (path(a.file), a.line)).collect();
         let refused = findings.iter().any(|f| f.found.signature == Some("sock-connect-retry"));
         for finding in findings {
@@ -119,9 +119,14 @@ impl Case {
                 found.why = format!("before it, connections to another rank were refused again and again. {}", found.why);
             }
             let place = found.evidence.first().and_then(|e| e.path.as_deref());
-            if finding.severity >= Severity::Error && place.is_some_and(|p| survived.contains(p)) && finding.rule != "loss-not-finite" {
+            // A job makes its steps over a slow network, too: that it does is no excuse.
+            let excused = finding.rule != "loss-not-finite"
+                && !rules::rule(finding.rule).is_some_and(|r| matches!(r.check, Check::Facts(_)) && r.implies == Implies::Nothing);
+            let went_on = place.and_then(|p| survived.get(p)).filter(|_| finding.severity >= Severity::Error && excused);
+            if let Some(file) = went_on {
                 finding.severity = Severity::Warning;
-                found.why = format!("the job went on after it, and came to its end; {}", found.why);
+                let how = if file.ended_well { "came to its end".into() } else { format!("made {} more steps", file.steps_since) };
+                found.why = format!("the job went on after it, and {how}; {}", found.why);
             }
             // An order was needed to judge by; a time is told only where a line has one.
             for e in &mut found.evidence {

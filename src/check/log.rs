@@ -1,7 +1,7 @@
 //! Logs: read in chunks, one core, bounded memory. Almost all lines of a large log are noise that nobody looks at; of the rest, most
 //! are the same few kinds again and again, which have lanes of their own.
 
-use super::case::Case;
+use super::case::{BUFFER, Case};
 use super::kinds::{Counts, Kind, Opened};
 use crate::observe::log::{LogFileInfo, LogFileState};
 use crate::reports::nccl_tests::{self, Tables};
@@ -24,6 +24,8 @@ const LONGEST: usize = 64 << 10;
 fn read(opened: &mut Opened, case: &mut Case, progress: &mut dyn FnMut()) -> Result<Counts, String> {
     let file =
         case.add_file(LogFileInfo { path: opened.name.clone(), state: LogFileState::Open, ..LogFileInfo::default() }, opened.modified);
+    let early = &opened.head[..opened.head.len().min(BUFFER)];
+    case.early_lines(file, early.iter().filter(|b| **b == b'\n').count() as u64);
     let mut lines = Lines::new(case, file);
     let outcome = cut(opened, CHUNK, &mut lines, progress);
     let count = lines.no - 1;
