@@ -238,6 +238,7 @@ pub enum What {
     /// `… last enqueued work: 247, last completed work: 235`
     CollectiveStatus {
         group: Option<String>,
+        guid: Option<String>,
         pg_rank: Option<u32>,
         seq: Option<u64>,
         enqueued: Option<u64>,
@@ -331,6 +332,8 @@ pub struct CollectiveTimeout {
     pub pg_rank: Option<u32>,
     /// Group name or description: `default_pg`, `0`.
     pub group: Option<String>,
+    /// The group's name, which is the same on all its ranks and no other group's: `0`, `3`. Several groups may have one description.
+    pub guid: Option<String>,
     pub seq: Option<u64>,
     /// `ALLREDUCE`
     pub op: Option<String>,

@@ -238,6 +238,44 @@ fn a_timeout_is_told_once_and_the_silent_ranks_are_named() {
 }
 
 #[test]
+fn timeouts_in_groups_that_are_a_part_of_the_job() {
+    let line = |rank: u32, group: &str, pg_rank: u32| {
+        format!(
+            "[rank{rank}]:[E1121 00:04:23.09 ProcessGroupNCCL.cpp:689] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=20000) ran for 20001 milliseconds before timing out.\n\
+             [rank{rank}]:[E1121 00:04:23.09 ProcessGroupNCCL.cpp:2268] [PG ID 2 PG GUID {group} Rank {pg_rank}]  failure detected by watchdog at work sequence id: 5 PG status: last enqueued work: 7, last completed work: 4\n"
+        )
+    };
+    // Numbered evenly: 0, 2, -, 6.
+    let dp: String = [(0, 0), (2, 1), (6, 3)].map(|(rank, pg_rank)| line(rank, "3(mesh_dp)", pg_rank)).concat();
+    let report_dp = report(&dp);
+    let f = &report_dp.findings[report_dp.root_cause.unwrap()];
+    assert_eq!((f.rule, &f.found.ranks[..]), ("hang-rank-absent", &[4][..]));
+    assert!(f.found.summary.starts_with("rank 4 did not join AllReduce 5 of group mesh_dp; 3 ranks waited in it"), "{}", f.found.summary);
+    assert!(f.found.why.starts_with("rank 2 inside the group says nothing"), "{}", f.found.why);
+    // Two groups of one description are two groups, and nobody can be named.
+    let tp = [line(0, "3(mesh_tp)", 0), line(3, "4(mesh_tp)", 1)].concat();
+    let report_tp = report(&tp);
+    let f = &report_tp.findings[report_tp.root_cause.unwrap()];
+    assert_eq!((f.rule, f.found.ranks.len()), ("collective-timeout", 0));
+    assert!(f.found.why.contains("these inputs do not say which other ranks are in it"), "{}", f.found.why);
+    // A rank inside a group is not the rank of the job.
+    let bare = "[E1121 00:04:23.09 ProcessGroupNCCL.cpp:689] [PG ID 2 PG GUID 3(mesh_dp) Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=20000) ran for 20001 milliseconds before timing out.\n";
+    all_are(&[("fail collective-timeout [] ALLREDUCE 5 timed out after 20 s; rank 1 of group mesh_dp reported it first", bare)]);
+    // A dump lists the group.
+    let dir = tempfile::tempdir().unwrap();
+    let dump = |last: u64| {
+        format!(
+            "{{\"version\": \"2.10\", \"pg_config\": {{\"0\": {{\"name\": \"0\", \"desc\": \"default_pg\", \"ranks\": \"[0, 1, 2, 3]\"}}, \"3\": {{\"name\": \"3\", \"desc\": \"mesh_tp\", \"ranks\": \"[1, 3]\"}}}}, \"pg_status\": {{\"2\": {{\"last_enqueued_collective\": {last}, \"last_started_collective\": -1, \"last_completed_collective\": 4}}}}, \"entries\": []}}"
+        )
+    };
+    std::fs::write(dir.path().join("nccl_trace_rank_1"), dump(7)).unwrap();
+    std::fs::write(dir.path().join("job.log"), line(1, "3(mesh_tp)", 0)).unwrap();
+    let all = check(&[dir.path().display().to_string()], Zone::UTC, &mut |_, _| ());
+    let f = &all.findings[all.root_cause.unwrap()];
+    assert_eq!((f.rule, &f.found.ranks[..]), ("hang-rank-absent", &[3][..]), "{:?} {:?}", f.found.summary, all.inputs);
+}
+
+#[test]
 fn launchers_and_schedulers() {
     all_are(&[
         (

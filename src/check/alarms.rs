@@ -119,8 +119,8 @@ fn key(alarm: &Said<'_>) -> u64 {
         }
         What::Exception(e) => (&e.class, crate::rules::shape(&e.message)).hash(&mut h),
         What::CudaError { text } | What::CudaOom { text, .. } | What::TakingDown { text } => crate::rules::shape(text).hash(&mut h),
-        What::CollectiveTimeout(t) => (&t.group, t.pg_rank, t.seq, &t.op, t.numel_in).hash(&mut h),
-        What::CollectiveStatus { group, pg_rank, seq, enqueued, .. } => (group, pg_rank, seq, enqueued).hash(&mut h),
+        What::CollectiveTimeout(t) => (&t.group, &t.guid, t.pg_rank, t.seq, &t.op, t.numel_in).hash(&mut h),
+        What::CollectiveStatus { group, guid, pg_rank, seq, enqueued, .. } => (group, guid, pg_rank, seq, enqueued).hash(&mut h),
         What::WorkerFailed { pid, exit_code, .. } => (pid, exit_code).hash(&mut h),
         What::WorkerFailure(f) => (f.rank, f.pid, f.root).hash(&mut h),
         _ => {}

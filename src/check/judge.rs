@@ -112,6 +112,7 @@ impl Case {
         let survived = |f: &FileSeen| f.steps_since >= SURVIVED_STEPS && (f.ended_well || f.goes_on());
         let survived: HashMap<&str, &FileSeen> = self.files.iter().filter(|(_, f)| survived(f)).map(|(file, f)| (path(*file), f)).collect();
         let timed: HashSet<(&str, u64)> = self.alarms.iter().filter(|a| a.is_timed).map(|a| (path(a.file), a.line)).collect();
+        let note = timeouts::note(self);
         let refused = findings.iter().any(|f| f.found.signature == Some("sock-connect-retry"));
         for finding in findings {
             let found = &mut finding.found;
@@ -135,7 +136,7 @@ impl Case {
             }
             if finding.rule == "collective-timeout"
                 && found.role != Role::Context
-                && let Some(note) = timeouts::note(self)
+                && let Some(note) = &note
             {
                 found.why = format!("{}; {note}", found.why);
             }

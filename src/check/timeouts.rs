@@ -8,6 +8,7 @@ use crate::rules::{self, Rule, rank_words};
 use crate::text::{CollectiveTimeout, What};
 use crate::time::Stamp;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What one rank's watchdog says of one process group.
@@ -15,24 +16,76 @@ use std::time::Duration;
 struct Report<'a> {
     timeout: Option<(&'a Alarm, &'a CollectiveTimeout)>,
     status: Option<&'a Alarm>,
+    /// Rank inside the group.
+    pg_rank: Option<u32>,
     seq: Option<u64>,
     enqueued: Option<u64>,
     completed: Option<u64>,
 }
 
-/// Names the ranks that did not come, or that called something else, where the reports tell.
-pub fn judge(case: &Case) -> Vec<(&'static Rule, Stamp, Found)> {
-    let mut groups: BTreeMap<String, BTreeMap<u32, Report>> = BTreeMap::new();
+/// A process group; PyTorch's default one, which is the whole job, and one that is not named have no name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Group {
+    /// The same on all ranks; a description where there is nothing better.
+    id: String,
+    name: String,
+}
+
+impl Group {
+    fn of(group: Option<&str>, guid: Option<&str>) -> Group {
+        match (group, guid) {
+            (None | Some("default_pg"), None) | (Some("default_pg"), _) | (_, Some("0")) => Group::default(),
+            (name, id) => {
+                let name = name.or(id).unwrap_or_default();
+                Group { id: id.unwrap_or(name).to_owned(), name: name.to_owned() }
+            }
+        }
+    }
+
+    fn is_world(&self) -> bool {
+        self.id.is_empty()
+    }
+
+    /// ` of group mesh_tp`
+    fn words(&self) -> String {
+        if self.is_world() { String::new() } else { format!(" of group {}", self.name) }
+    }
+
+    /// The global ranks of a group by their ranks inside it, as Flight Recorder dumps list them.
+    fn members(&self, case: &Case) -> Option<Arc<[u32]>> {
+        let groups = || case.dumps.values().flat_map(|d| &d.dump.groups).filter(|(_, g)| !g.ranks.is_empty());
+        let by_id = groups().find(|(id, _)| **id == self.id).map(|(_, g)| g.ranks.clone());
+        by_id.or_else(|| {
+            // A description is as good where only one group has it.
+            let mut named = groups().filter(|(_, g)| g.desc.as_deref() == Some(&self.name)).map(|(_, g)| &g.ranks);
+            let first = named.next()?;
+            named.all(|other| other == first).then(|| first.clone())
+        })
+    }
+}
+
+type Groups<'a> = BTreeMap<Group, BTreeMap<u32, Report<'a>>>;
+
+/// What all watchdogs say, by process group and global rank.
+fn groups(case: &Case) -> Groups<'_> {
+    let mut groups = Groups::new();
+    let mut members: BTreeMap<Group, Option<Arc<[u32]>>> = BTreeMap::new();
     for alarm in case.alarms.iter() {
-        let (group, pg_rank) = match &alarm.event.what {
-            What::CollectiveTimeout(t) => (t.group.clone(), t.pg_rank),
-            What::CollectiveStatus { group, pg_rank, .. } => (group.clone(), *pg_rank),
+        let (group, guid, pg_rank) = match &alarm.event.what {
+            What::CollectiveTimeout(t) => (&t.group, &t.guid, t.pg_rank),
+            What::CollectiveStatus { group, guid, pg_rank, .. } => (group, guid, *pg_rank),
             _ => continue,
         };
-        let Some(rank) = case.rank_of(alarm).or(pg_rank) else { continue };
         // Work-level lines of most versions do not name the group; the status line right behind them does.
-        let group = group.filter(|g| g != "default_pg").unwrap_or_default();
+        let group = Group::of(group.as_deref(), guid.as_deref());
+        let named = || {
+            let ranks = members.entry(group.clone()).or_insert_with(|| group.members(case)).clone();
+            ranks?.get(pg_rank? as usize).copied()
+        };
+        let rank = case.rank_of(alarm).or_else(|| if group.is_world() { pg_rank } else { None });
+        let Some(rank) = rank.or_else(named) else { continue };
         let report = groups.entry(group).or_default().entry(rank).or_default();
+        report.pg_rank = report.pg_rank.or(pg_rank);
         match &alarm.event.what {
             What::CollectiveTimeout(t) if report.timeout.is_none() => {
                 report.seq = t.seq.or(report.seq);
@@ -47,27 +100,22 @@ pub fn judge(case: &Case) -> Vec<(&'static Rule, Stamp, Found)> {
         }
     }
     merge_unnamed(&mut groups);
-    groups.iter().filter_map(|(name, reports)| of_group(case, reports, name.is_empty())).collect()
+    groups
+}
+
+/// Names the ranks that did not come, or that called something else, where the reports tell.
+pub fn judge(case: &Case) -> Vec<(&'static Rule, Stamp, Found)> {
+    groups(case).iter().filter_map(|(group, reports)| of_group(case, group, reports)).collect()
 }
 
 /// What the reports leave open: ranks that say nothing, and ranks that wait elsewhere.
 pub fn note(case: &Case) -> Option<String> {
-    let mut reports: BTreeMap<u32, BTreeSet<u64>> = BTreeMap::new();
-    for alarm in case.alarms.iter() {
-        let (pg_rank, seq) = match &alarm.event.what {
-            What::CollectiveTimeout(t) => (t.pg_rank, t.seq),
-            What::CollectiveStatus { pg_rank, seq, .. } => (*pg_rank, *seq),
-            _ => continue,
-        };
-        if let (Some(rank), Some(seq)) = (alarm.rank.or(pg_rank), seq) {
-            reports.entry(rank).or_default().insert(seq);
-        }
-    }
-    let first = |seqs: &BTreeSet<u64>| seqs.first().copied().unwrap_or(0);
-    let highest = reports.values().map(first).max()?;
-    let behind: Vec<u32> = reports.iter().filter(|(_, seqs)| first(seqs) < highest).map(|(rank, _)| *rank).collect();
-    if let [rank] = behind.as_slice() {
-        let at = first(&reports[rank]);
+    let groups = groups(case);
+    let Some(world) = groups.get(&Group::default()) else { return elsewhere(case, &groups) };
+    let reports: BTreeMap<u32, u64> = world.iter().filter_map(|(rank, r)| Some((*rank, r.seq?))).collect();
+    let highest = *reports.values().max()?;
+    let behind: Vec<(u32, u64)> = reports.iter().filter(|(_, seq)| **seq < highest).map(|(rank, seq)| (*rank, *seq)).collect();
+    if let [(rank, at)] = behind.as_slice() {
         return Some(format!(
             "rank {rank} waits at {at}, the others at {highest}: if they are of one process group, rank {rank} is behind"
         ));
@@ -81,10 +129,24 @@ pub fn note(case: &Case) -> Option<String> {
     })
 }
 
+/// All wait in groups that are a part of the job.
+fn elsewhere(case: &Case, groups: &Groups) -> Option<String> {
+    let open = groups.iter().filter(|(group, _)| group.members(case).is_none());
+    let (group, reports) = open.max_by_key(|(_, reports)| reports.len())?;
+    let ranks: Vec<u32> = reports.keys().copied().collect();
+    let verb = if ranks.len() == 1 { "reports" } else { "report" };
+    Some(format!(
+        "{} {verb} it in process group {}, which is a part of the job: these inputs do not say which other ranks are in it, so who is missing \
+         cannot be told; Flight Recorder dumps (TORCH_FR_BUFFER_SIZE=2000) list them",
+        rank_words(&ranks),
+        group.name
+    ))
+}
+
 /// Timeouts without a group's name belong to the group in which the same rank has the same number.
-fn merge_unnamed<'a>(groups: &mut BTreeMap<String, BTreeMap<u32, Report<'a>>>) {
-    let Some(unnamed) = groups.remove("") else { return };
-    let mut left: BTreeMap<u32, Report<'a>> = BTreeMap::new();
+fn merge_unnamed(groups: &mut Groups) {
+    let Some(unnamed) = groups.remove(&Group::default()) else { return };
+    let mut left = BTreeMap::new();
     for (rank, report) in unnamed {
         let home = groups.values_mut().find_map(|g| g.get_mut(&rank).filter(|r| r.timeout.is_none() && r.seq == report.seq));
         match home {
@@ -95,20 +157,39 @@ fn merge_unnamed<'a>(groups: &mut BTreeMap<String, BTreeMap<u32, Report<'a>>>) {
         }
     }
     if !left.is_empty() {
-        groups.insert(String::new(), left);
+        groups.insert(Group::default(), left);
     }
 }
 
-/// `is_world`: the group is PyTorch's default one, or is not named.
-fn of_group(case: &Case, reports: &BTreeMap<u32, Report>, is_world: bool) -> Option<(&'static Rule, Stamp, Found)> {
+fn of_group(case: &Case, group: &Group, reports: &BTreeMap<u32, Report>) -> Option<(&'static Rule, Stamp, Found)> {
     let timed_out: Vec<(&u32, &Report)> = reports.iter().filter(|(_, r)| r.timeout.is_some() || r.seq.is_some()).collect();
     // The collective that they wait in is the lowest: who got further than the others did so because it needed nobody.
     let seq = timed_out.iter().filter_map(|(_, r)| r.seq).min()?;
     let waiting: Vec<(u32, &Report)> = timed_out.iter().filter(|(_, r)| r.seq == Some(seq)).map(|(rank, r)| (**rank, *r)).collect();
     let first = waiting.iter().filter_map(|(_, r)| r.timeout).min_by_key(|(a, _)| (a.at, a.line))?;
     let since = began(first.0, first.1);
-    let what = name(first.1, seq);
-    mismatch(case, &waiting, seq, since).or_else(|| absent(case, reports, &waiting, &what, since, is_world))
+    let what = format!("{}{}", name(first.1, seq), group.words());
+    mismatch(case, &waiting, seq, since).or_else(|| absent(case, reports, &waiting, &what, since, group))
+}
+
+/// The ranks of a group that say nothing, by the numbers that the others have inside it and in the job: groups of parallel training
+/// have every so many-th rank. With how it is known.
+fn gaps(reports: &BTreeMap<u32, Report>) -> Option<(Vec<u32>, String)> {
+    let pairs: BTreeMap<u32, u32> = reports.iter().filter_map(|(rank, r)| Some((r.pg_rank?, *rank))).collect();
+    let ((p0, g0), (p1, g1)) = (pairs.iter().next()?, pairs.iter().nth(1)?);
+    let step = g1.checked_sub(*g0)?.checked_div(p1 - p0).filter(|step| *step > 0)?;
+    let start = g0.checked_sub(step * p0)?;
+    if pairs.len() != reports.len() || pairs.iter().any(|(p, g)| *g != start + step * p) {
+        return None;
+    }
+    let last = *pairs.keys().next_back()?;
+    let missing: Vec<u32> = (0..=last).filter(|p| !pairs.contains_key(p)).collect();
+    if missing.is_empty() || missing.len() > pairs.len() {
+        return None;
+    }
+    let known = pairs.iter().take(3).map(|(p, g)| format!("{p} is rank {g}")).collect::<Vec<_>>().join(", ");
+    let why = format!("{} inside the group says nothing, and the others are numbered evenly ({known})", rank_words(&missing));
+    Some((missing.iter().map(|p| start + step * p).collect(), why))
 }
 
 /// They report at the end of the wait.
@@ -196,17 +277,26 @@ fn absent(
     waiting: &[(u32, &Report)],
     what: &str,
     since: Stamp,
-    is_world: bool,
+    group: &Group,
 ) -> Option<(&'static Rule, Stamp, Found)> {
     let seq = waiting.first().and_then(|(_, r)| r.seq)?;
     // Who issued less than the others stopped issuing.
     let behind: Vec<(u32, u64)> = reports.iter().filter_map(|(rank, r)| Some((*rank, r.enqueued?))).filter(|(_, e)| *e < seq).collect();
     let came: BTreeSet<u32> = reports.keys().copied().filter(|r| behind.iter().all(|(b, _)| b != r)).collect();
-    let size = case.world_size().filter(|n| *n as usize >= came.len());
+    let is_world = group.is_world();
+    let members = if is_world { None } else { group.members(case) };
+    let size = if is_world { case.world_size() } else { members.as_ref().map(|m| m.len() as u32) };
+    let size = size.filter(|n| *n as usize >= came.len());
     // In a group that is not the whole world silence of others says nothing. Where its size is not told, the highest rank tells it.
     let highest = case.ranks.keys().chain(&came).max().map_or(0, |r| r + 1);
     let guessed = is_world && size.is_none() && highest >= 4 && came.len() * 8 >= highest as usize * 7;
+    let evenly = gaps(reports).filter(|_| !is_world && members.is_none() && behind.is_empty());
     let silent: Vec<u32> = match size.or(guessed.then_some(highest)) {
+        _ if evenly.is_some() => evenly.as_ref().map_or(Vec::new(), |(ranks, _)| ranks.clone()),
+        Some(n) if !is_world && behind.is_empty() && came.len() * 2 >= n as usize => {
+            members.iter().flat_map(|m| m.iter()).copied().filter(|r| !came.contains(r)).collect()
+        }
+        _ if !is_world => Vec::new(),
         Some(n) if behind.is_empty() && came.len() * 2 > n as usize => (0..n).filter(|r| !came.contains(r)).collect(),
         _ => Vec::new(),
     };
@@ -227,11 +317,17 @@ fn absent(
     } else if !silent.is_empty() {
         let summary = format!("{} did not join {what}; {waits} until the watchdog ended it", rank_words(&silent));
         let all = match size {
+            Some(n) if !is_world => format!("the dumps list {n} ranks in group {}", group.name),
             Some(n) => format!("the group has {n} ranks"),
             None => format!("ranks up to {} are seen", highest - 1),
         };
-        let why = format!("{} no timeout in these inputs, although {all}; {issued}", report_words(silent.len()));
-        ("hang-rank-absent", silent, summary, why, if size.is_some() { Confidence::Likely } else { Confidence::Possible })
+        let why = match &evenly {
+            Some((_, why)) => format!("{why}; {issued}"),
+            None => format!("{} no timeout in these inputs, although {all}; {issued}", report_words(silent.len())),
+        };
+        // Whoever has written nothing at all may only lack in the inputs.
+        let seen = is_world || silent.iter().all(|r| case.ranks.contains_key(r) || case.dumps.contains_key(r));
+        ("hang-rank-absent", silent, summary, why, if size.is_some() && seen { Confidence::Likely } else { Confidence::Possible })
     } else if size == Some(came.len() as u32) {
         let summary = format!("all {} ranks joined {what}, and it did not finish", came.len());
         let why = "every rank reports the same collective: none is absent; the network, a GPU, or another communicator holds it".into();

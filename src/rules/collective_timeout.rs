@@ -22,7 +22,13 @@ fn check(ctx: &TextContext, out: &mut Vec<Found>) {
         _ => "a collective".into(),
     };
     let after = timeout.ran_ms.or(timeout.timeout_ms).map_or(String::new(), |ms| format!(" after {} s", ms / 1000));
-    let by = ctx.seen.rank.or(timeout.pg_rank).map_or(String::new(), |r| format!("; rank {r} reported it first"));
+    // Of a group that is not the whole job the text has the rank inside the group.
+    let group = timeout.group.as_deref().filter(|g| *g != "default_pg" && timeout.guid.as_deref() != Some("0"));
+    let by = match (ctx.seen.rank, timeout.pg_rank, group) {
+        (Some(r), ..) | (None, Some(r), None) => format!("; rank {r} reported it first"),
+        (None, Some(r), Some(group)) => format!("; rank {r} of group {group} reported it first"),
+        (None, None, _) => String::new(),
+    };
     let mut found = ctx.found("watchdog", format!("{what} timed out{after}{by}"));
     // The reporters waited in vain: naming them as culprits would be wrong.
     found.ranks.clear();

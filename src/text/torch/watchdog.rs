@@ -91,12 +91,17 @@ fn timeouts(p: &Peeled<'_>, seen: &mut Seen, out: &mut Vec<TextEvent>) {
     for pair in ends.windows(2) {
         let (before, window) = (&text[from..pair[0]], &text[pair[0]..pair[1]]);
         from = pair[0];
-        let (group, pg_rank) = (group(before), pg_rank(before));
-        tell(p, seen, out, CollectiveTimeout { group, pg_rank, ..work(window) });
+        let (group, guid, pg_rank) = (group(before), guid(before), pg_rank(before));
+        tell(p, seen, out, CollectiveTimeout { group, guid, pg_rank, ..work(window) });
     }
     if let Some((before, _)) = text.split_once(BLOCKING) {
         let from = before.rfind("WorkNCCL(").unwrap_or(0);
-        tell(p, seen, out, CollectiveTimeout { group: group(before), pg_rank: pg_rank(before), ..work(&before[from..]) });
+        tell(
+            p,
+            seen,
+            out,
+            CollectiveTimeout { group: group(before), guid: guid(before), pg_rank: pg_rank(before), ..work(&before[from..]) },
+        );
     }
     if let Some(ms) = number_after(text, NCCL2).filter(|_| text.contains("[TC]")) {
         let t = CollectiveTimeout { group: group(text), pg_rank: pg_rank(text), timeout_ms: Some(ms), ..CollectiveTimeout::default() };
@@ -147,7 +152,8 @@ fn status(text: &str) -> Option<What> {
     let before = &text[..at];
     let seq =
         ["at work sequence id: ", "detected by watchdog at work: ", "Timeout at NCCL work: "].iter().find_map(|m| number_after(before, m));
-    Some(What::CollectiveStatus { group: group(before), pg_rank: pg_rank(before), seq, enqueued: count(tail)?, completed: count(done)? })
+    let (group, guid, pg_rank) = (group(before), guid(before), pg_rank(before));
+    Some(What::CollectiveStatus { group, guid, pg_rank, seq, enqueued: count(tail)?, completed: count(done)? })
 }
 
 /// `default_pg` of `[PG ID 0 PG GUID 0(default_pg) Rank 3]`, else the GUID, else the number; the name of `[TC][rank=3][name=…]`.
@@ -164,6 +170,13 @@ fn group(text: &str) -> Option<String> {
     let head = head.trim_end();
     let id = head.split_once("GUID ").map(|(_, g)| g).or_else(|| head.strip_prefix("ID ")).unwrap_or(head);
     Some(id.split(' ').next()?.to_string()).filter(|g| !g.is_empty())
+}
+
+/// `3` of `[PG ID 2 PG GUID 3(mesh_tp) Rank 0]`; before 2.5 there is none.
+fn guid(text: &str) -> Option<String> {
+    let inner = text.split_once("[PG ")?.1.split_once(']')?.0;
+    let guid = inner.split_once("GUID ")?.1.split(['(', ' ']).next()?;
+    Some(guid.to_owned()).filter(|g| !g.is_empty())
 }
 
 /// The last `Rank 3]` or `[rank=3]`.
@@ -279,7 +292,7 @@ mod tests {
     #[test]
     fn status_in_all_versions() {
         let st = |line: &str| match all(&[line]).into_iter().find(|e| matches!(e.what, What::CollectiveStatus { .. })).map(|e| e.what) {
-            Some(What::CollectiveStatus { group, pg_rank, seq, enqueued, completed }) => {
+            Some(What::CollectiveStatus { group, pg_rank, seq, enqueued, completed, .. }) => {
                 (group.unwrap_or_default(), pg_rank, seq, enqueued, completed)
             }
             other => panic!("{line}: {other:?}"),
