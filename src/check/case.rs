@@ -71,7 +71,8 @@ pub struct FileSeen {
     /// Progress lines since the last failure that it tells, and whether its end was told since then.
     pub(super) steps_since: u32,
     pub(super) ended_well: bool,
-    /// The highest step, the bytes and the bars among those.
+    /// The lines of those, of which the first [`WATCHED_STEPS`] are looked at; the highest step, the bytes and the bars among them.
+    lines_since: u64,
     step_since: Option<u64>,
     bytes_since: usize,
     bars_since: u32,
@@ -104,8 +105,25 @@ pub struct RankSeen {
 /// What a process that prints into a file holds back, until so much has come together or it ends.
 pub const BUFFER: usize = 8192;
 
+/// Step lines after a failure that show whether the job goes on.
+pub const WATCHED_STEPS: u64 = 1024;
+
+/// Something failed. What only looks like it is no failure.
+pub fn is_failure(what: &What) -> bool {
+    is_alarm(what) && !matches!(what, What::Signed { signature, .. } if signature.part == Part::Harmless)
+}
+
 impl FileSeen {
+    /// Whether more steps were made than are looked at.
+    pub(super) fn went_far(&self) -> bool {
+        self.lines_since > WATCHED_STEPS
+    }
+
     fn stepped(&mut self, step: &Step, line: u64, bytes: usize) {
+        self.lines_since += 1;
+        if self.lines_since > WATCHED_STEPS {
+            return;
+        }
         // Ranks that stand still say the same step once more when they end.
         if step.step.is_none() || step.step > self.step_since {
             self.steps_since += 1;
@@ -118,7 +136,7 @@ impl FileSeen {
 
     fn has_failed(&mut self) {
         (self.steps_since, self.ended_well) = (0, false);
-        (self.step_since, self.bytes_since, self.bars_since) = (None, 0, 0);
+        (self.lines_since, self.step_since, self.bytes_since, self.bars_since) = (0, None, 0, 0);
         // What a short run held back is all there is, and stands behind this.
         self.early_lines = 0;
     }
@@ -237,8 +255,7 @@ impl Case {
                 What::Step(step) => seen.stepped(step, line, text.len()),
                 What::Done => seen.ended_well = true,
                 What::Init(init) => seen.marks.init(&event.origin, init),
-                What::Signed { signature, .. } if signature.part == Part::Harmless => {}
-                what if is_alarm(what) => seen.has_failed(),
+                what if is_failure(what) => seen.has_failed(),
                 _ => {}
             }
         }

@@ -126,7 +126,11 @@ impl Case {
             let went_on = place.and_then(|p| survived.get(p)).filter(|_| finding.severity >= Severity::Error && excused);
             if let Some(file) = went_on {
                 finding.severity = Severity::Warning;
-                let how = if file.ended_well { "came to its end".into() } else { format!("made {} more steps", file.steps_since) };
+                let how = if file.ended_well {
+                    "came to its end".into()
+                } else {
+                    format!("made {}{} more steps", if file.went_far() { "at least " } else { "" }, file.steps_since)
+                };
                 found.why = format!("the job went on after it, and {how}; {}", found.why);
             }
             // An order was needed to judge by; a time is told only where a line has one.

@@ -1,7 +1,7 @@
 //! Logs: read in chunks, one core, bounded memory. Almost all lines of a large log are noise that nobody looks at; of the rest, most
 //! are the same few kinds again and again, which have lanes of their own.
 
-use super::case::{BUFFER, Case};
+use super::case::{BUFFER, Case, WATCHED_STEPS, is_failure};
 use super::kinds::{Counts, Kind, Opened};
 use crate::observe::log::{LogFileInfo, LogFileState};
 use crate::reports::nccl_tests::{self, Tables};
@@ -505,6 +505,10 @@ impl<'a> Lines<'a> {
         if self.events.is_empty() {
             return;
         }
+        // Whether the job goes on after it, the next steps show.
+        if self.events.iter().any(|e| is_failure(&e.what)) {
+            self.lanes.all_steps = self.lanes.all_steps.max(self.lanes.steps_read + WATCHED_STEPS);
+        }
         if self.events.iter().any(|e| e.what == What::RunStart) {
             self.run_began();
         }
@@ -738,10 +742,9 @@ mod tests {
     /// What a case knows, as far as two ways of reading must agree, in pieces. How often and when a line of bring-up came again does not
     /// matter.
     fn known(case: &mut Case) -> Vec<String> {
-        let again = regex::Regex::new(
-            r#" lines: \d+|proof: Proof .*? text: "(?:\\.|[^"\\])*" \}|newest_\w+: Some\(Proof .*? text: "(?:\\.|[^"\\])*" \}\)"#,
-        )
-        .unwrap();
+        let again =
+            regex::Regex::new(r#" lines: \d+|\w+: Proof .*? text: "(?:\\.|[^"\\])*" \}|\w+: Some\(Proof .*? text: "(?:\\.|[^"\\])*" \}\)"#)
+                .unwrap();
         let (mut all, mut said) = (Vec::new(), HashSet::new());
         for a in case.alarms.iter() {
             // Said again, it may be of a rank that is known by then.

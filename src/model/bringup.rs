@@ -38,7 +38,7 @@ pub struct Bringup {
     /// Every pair of GPUs of a node has direct P2P.
     pub all_direct: Distinct<bool>,
     /// What joins GPU to GPU, as NCCL's dump of the topology has it.
-    pub gpu_links: BTreeMap<PathKind, Path>,
+    pub gpu_links: BTreeMap<PathKind, Proof>,
     /// Variables that NCCL says do nothing, with its word for it; the first [`MAX_NAMES`].
     pub env_unused: BTreeMap<String, (&'static str, Proof)>,
     /// Lines that tell of an error, whoever prints them.
@@ -294,7 +294,7 @@ impl Bringup {
             What::P2pType { all_direct, .. } => self.all_direct.add(*all_direct, 1, &proof(), who),
             What::GraphPaths(paths) if paths.from.starts_with("GPU/") => {
                 for path in paths.to.iter().filter(|p| p.to.starts_with("GPU/")) {
-                    self.gpu_links.entry(path.kind).or_insert_with(|| Path { sends: 0, receives: 0, proof: proof() }).sends += 1;
+                    self.gpu_links.entry(path.kind).or_insert_with(proof);
                 }
             }
             What::EnvUnused { name, how } if self.env_unused.len() < MAX_NAMES => {
@@ -371,9 +371,8 @@ impl Bringup {
         earlier(&mut self.dma_buf, &other.dma_buf);
         self.connected.merge(&other.connected);
         self.all_direct.merge(&other.all_direct);
-        for (kind, path) in &other.gpu_links {
-            let new = || Path { sends: 0, receives: 0, proof: path.proof.clone() };
-            self.gpu_links.entry(*kind).or_insert_with(new).sends += path.sends;
+        for (kind, proof) in &other.gpu_links {
+            self.gpu_links.entry(*kind).or_insert_with(|| proof.clone());
         }
         for (name, said) in &other.env_unused {
             if self.env_unused.len() < MAX_NAMES {

@@ -233,7 +233,7 @@ impl Facts<'_> {
                     told.proofs.push(proof);
                     told.confidence = Confidence::Certain;
                 }
-                told.proofs.extend(dump.map(|p| p.proof.clone()));
+                told.proofs.extend(dump.cloned());
                 if joined {
                     told.seen.push(Evidence::of("gpu", "NVML: NVLink joins all GPUs of this node"));
                 }
@@ -247,7 +247,7 @@ impl Facts<'_> {
             let mut told = trouble("direct", "NVLink joins the GPUs, but NCCL finds pairs without direct P2P".into(), advice);
             told.why = "isAllDirectP2p 0".into();
             told.proofs.push(said.proof.clone());
-            told.proofs.extend(dump.map(|p| p.proof.clone()));
+            told.proofs.extend(dump.cloned());
             out.push(told);
         }
         out.extend(self.no_gpu_direct());
