@@ -132,7 +132,18 @@ pub fn note(case: &Case) -> Option<String> {
 /// All wait in groups that are a part of the job.
 fn elsewhere(case: &Case, groups: &Groups) -> Option<String> {
     let open = groups.iter().filter(|(group, _)| group.members(case).is_none());
-    let (group, reports) = open.max_by_key(|(_, reports)| reports.len())?;
+    let Some((group, reports)) = open.max_by_key(|(_, reports)| reports.len()) else {
+        // The rank inside the group is all that its lines tell.
+        let of = |a: &Alarm| {
+            if let What::CollectiveTimeout(t) = &a.event.what { Some(Group::of(t.group.as_deref(), t.guid.as_deref())) } else { None }
+        };
+        let group = case.alarms.iter().find_map(of).filter(|g| groups.is_empty() && !g.is_world())?;
+        return Some(format!(
+            "it is said in process group {}, which is a part of the job, and with ranks inside the group: which ranks of the job these are, and \
+             who is missing, cannot be told; Flight Recorder dumps (TORCH_FR_BUFFER_SIZE=2000) list them",
+            group.name
+        ));
+    };
     let ranks: Vec<u32> = reports.keys().copied().collect();
     let verb = if ranks.len() == 1 { "reports" } else { "report" };
     Some(format!(
