@@ -1,12 +1,9 @@
 //! Turns the arguments of `check` into files: files, globs, directories, `-`.
 
+use crate::sources::files::{MOST_ENTRIES, below};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-
-/// How deep and how far a directory is searched.
-const DEEPEST: usize = 8;
-const MOST_ENTRIES: usize = 20_000;
 
 /// One file to read.
 #[derive(Debug)]
@@ -89,37 +86,15 @@ fn nothing(arg: &str, why: String) -> Input {
     Input { name: arg.to_owned(), source: Source::Nothing(why), named: true, size_bytes: Some(0) }
 }
 
-/// Regular files in and below `dir`, by name. Hidden ones and links to directories are passed over.
+/// Regular files in and below `dir`, by name, with their sizes; hidden ones are passed over. Through a link to a file, but never to a
+/// pipe or a device.
 fn files_below(dir: &Path) -> (Vec<(PathBuf, u64)>, bool) {
-    let (mut out, mut entries) = (Vec::new(), 0);
-    let mut dirs = vec![(dir.to_path_buf(), 0)];
-    while let Some((dir, depth)) = dirs.pop() {
-        let Ok(listing) = fs::read_dir(&dir) else { continue };
-        for entry in listing.filter_map(Result::ok) {
-            entries += 1;
-            if entries > MOST_ENTRIES {
-                out.sort();
-                return (out, true);
-            }
-            if entry.file_name().as_encoded_bytes().starts_with(b".") {
-                continue;
-            }
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() && depth < DEEPEST => dirs.push((entry.path(), depth + 1)),
-                // Through a link to a file, but never to a pipe or a device.
-                Ok(kind) if !kind.is_dir() => {
-                    if let Ok(meta) = fs::metadata(entry.path())
-                        && meta.is_file()
-                    {
-                        out.push((entry.path(), meta.len()));
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-    out.sort();
-    (out, false)
+    let (files, too_many) = below(dir, |name| !name.starts_with('.'));
+    let regular = files.into_iter().filter_map(|path| {
+        let meta = fs::metadata(&path).ok().filter(|m| m.is_file())?;
+        Some((path, meta.len()))
+    });
+    (regular.collect(), too_many)
 }
 
 #[cfg(test)]

@@ -2,15 +2,13 @@
 
 use super::follow::{Known, Origin};
 use super::open::{Inode, inode_of};
+use crate::sources::files::{self, MOST_ENTRIES};
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, Metadata, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// How deep and how far a directory is searched.
-const DEEPEST: usize = 8;
-const MOST_ENTRIES: usize = 20_000;
 const SNIFF_BYTES: u64 = 4096;
 const MOST_SNIFFED: usize = 4096;
 
@@ -44,7 +42,7 @@ impl Targets {
         for arg in self.args.clone() {
             let path = Path::new(&arg);
             let found = match fs::metadata(path) {
-                Ok(meta) if meta.is_dir() => files_below(path),
+                Ok(meta) if meta.is_dir() => files::below(path, looks_like_log).0,
                 Err(_) if arg.contains(['*', '?', '[']) => matches_of(&arg),
                 found => {
                     if !followed.contains(path) && seen.insert(path.to_path_buf()) {
@@ -99,30 +97,6 @@ pub(super) fn newest_first(candidates: &mut [Candidate]) {
 
 fn matches_of(pattern: &str) -> Vec<PathBuf> {
     glob::glob(pattern).map(|paths| paths.filter_map(Result::ok).take(MOST_ENTRIES).collect()).unwrap_or_default()
-}
-
-/// Files in and below `dir` whose names look like logs. Symbolic links to directories are not followed.
-fn files_below(dir: &Path) -> Vec<PathBuf> {
-    let (mut out, mut entries) = (Vec::new(), 0);
-    let mut dirs = vec![(dir.to_path_buf(), 0)];
-    while let Some((dir, depth)) = dirs.pop() {
-        let Ok(listing) = fs::read_dir(&dir) else { continue };
-        for entry in listing.filter_map(Result::ok) {
-            entries += 1;
-            if entries > MOST_ENTRIES {
-                return out;
-            }
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() && depth < DEEPEST && !name.starts_with('.') => dirs.push((entry.path(), depth + 1)),
-                Ok(kind) if !kind.is_dir() && looks_like_log(&name) => out.push(entry.path()),
-                _ => {}
-            }
-        }
-    }
-    out.sort();
-    out
 }
 
 fn looks_like_log(name: &str) -> bool {
