@@ -5,6 +5,7 @@ mod view;
 use super::Judged;
 use crate::findings::{Confidence, Severity};
 use crate::ras::{self, RasError, RasPlace, RasReport};
+use crate::rules::rank_words;
 use crate::time::Stamp;
 use std::collections::{BTreeMap, BTreeSet};
 use view::{Behind, View};
@@ -128,17 +129,6 @@ pub fn judge(looks: &[RasLook]) -> Vec<Judged> {
 
 fn comm_words(hash: u64) -> String {
     format!("comm {:08x}", hash >> 32)
-}
-
-fn rank_words(ranks: &[u32]) -> String {
-    match ranks {
-        [] => "a rank".into(),
-        [one] => format!("rank {one}"),
-        [few @ .., last] if few.len() < 8 => {
-            format!("ranks {} and {last}", few.iter().map(u32::to_string).collect::<Vec<_>>().join(", "))
-        }
-        many => format!("{} ranks", many.len()),
-    }
 }
 
 /// `pid 2939 on 192.0.2.2, GPU 3`
