@@ -110,6 +110,8 @@ pub struct Found {
     pub ranks: Vec<u32>,
     pub gpus: Vec<u32>,
     pub ports: Vec<String>,
+    /// Where the ranks run, or who wrote the line.
+    pub hosts: Vec<String>,
     pub since: Stamp,
     pub evidence: Vec<Evidence>,
 }
@@ -129,6 +131,7 @@ impl Found {
             ranks: Vec::new(),
             gpus: Vec::new(),
             ports: Vec::new(),
+            hosts: Vec::new(),
             since,
             evidence: Vec::new(),
         }

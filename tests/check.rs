@@ -189,7 +189,6 @@ fn the_document_has_the_fields_of_its_contract() {
             "ranks",
             "gpus",
             "ports",
-            "links",
             "hosts",
             "count",
             "since",

@@ -261,6 +261,7 @@ fn timeouts_in_groups_that_are_a_part_of_the_job() {
     // A rank inside a group is not the rank of the job.
     let bare = "[E1121 00:04:23.09 ProcessGroupNCCL.cpp:689] [PG ID 2 PG GUID 3(mesh_dp) Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=20000) ran for 20001 milliseconds before timing out.\n";
     all_are(&[("fail collective-timeout [] ALLREDUCE 5 timed out after 20 s; rank 1 of group mesh_dp reported it first", bare)]);
+    assert!(report(bare).findings[0].found.why.contains("with ranks inside the group"), "{}", report(bare).findings[0].found.why);
     // A dump lists the group.
     let dir = tempfile::tempdir().unwrap();
     let dump = |last: u64| {
@@ -382,6 +383,7 @@ fn headlines_name_what_the_lines_name() {
         ]
     );
     assert!(all.findings[0].found.evidence[0].text.contains("NVRM: Xid (PCI:0000:3b:00): 79, pid=2201"));
+    assert_eq!(all.findings[0].found.hosts, ["node-7"]);
     // One kill in three lines is one finding, of the process that was killed.
     assert_eq!(
         told(

@@ -100,7 +100,7 @@ impl Case {
             let at = j.since.unwrap_or_default();
             let mut found = Found::new(j.summary.clone(), j.summary, at);
             (found.role, found.confidence, found.why, found.next) = (j.role, j.confidence, j.why, j.next);
-            (found.ranks, found.gpus, found.evidence) = (j.ranks, j.gpus, j.evidence);
+            (found.ranks, found.gpus, found.hosts, found.evidence) = (j.ranks, j.gpus, j.hosts, j.evidence);
             add(&mut out, finding(rule, at, j.severity, found));
         }
         out
@@ -151,12 +151,27 @@ impl Case {
                 found.gpus = found.ranks.iter().filter_map(|r| self.ranks.get(r)?.gpu).collect();
                 found.gpus.dedup();
             }
+            if found.hosts.is_empty() {
+                found.hosts = self.hosts_of(found);
+            }
             if found.job.as_deref().is_some_and(|j| j != job) {
                 found.role = Role::Context;
                 found.why = format!("in an earlier run of the same file; {}", found.why);
             }
             found.job = None;
         }
+    }
+
+    /// Where the ranks of a finding run; else the host that wrote its first line.
+    fn hosts_of(&self, found: &Found) -> Vec<String> {
+        let of_ranks: BTreeSet<String> = found.ranks.iter().filter_map(|r| self.ranks.get(r)?.host.clone()).collect();
+        if !of_ranks.is_empty() || !found.ranks.is_empty() {
+            return of_ranks.into_iter().take(MAX_NAMED).collect();
+        }
+        let proof = found.evidence.first();
+        let Some((path, line)) = proof.and_then(|e| Some((e.path.as_deref()?, e.line?))) else { return Vec::new() };
+        let is_it = |a: &&Alarm| a.line == line && self.path_of(a.file) == path;
+        self.alarms.iter().find(is_it).and_then(|a| a.event.origin.host.clone()).into_iter().collect()
     }
 
     /// One text stands for all ranks that printed it at that time, or that it names.
