@@ -47,7 +47,7 @@ pub const DEMOS: &[Demo] = &[
             (ms(19_100), "Training: a step takes 100 ms, each of the 4 GPUs draws 690 W"),
             (ms(42_000), "From here in real time. In 7 seconds rank 2 becomes slow: watch the step time and GPU 2"),
             (ms(50_500), "A step takes 336 ms instead of 99 ms. Nothing fails, and no line in the log says why"),
-            (ms(54_000), "GPUs 0, 1 and 3 are busy all the time, because they wait; GPU 2, the one they wait for, is not"),
+            (ms(55_000), "Slow steps. GPUs 0, 1 and 3 are busy all the time, because they wait; GPU 2 is not"),
             (ms(58_100), "Slow: rank 2 (GPU 2) is late every step, and the other 3 ranks wait for it"),
             (ms(67_000), "All ranks make the same steps; how long each GPU is busy tells which one is late"),
             (ms(76_000), "Below the verdict: what proves it, and what to run next, py-spy on the process of rank 2"),
@@ -104,7 +104,7 @@ mod tests {
         use State::{Finished, Idle, Slow, Starting, Stuck, Training};
         match name {
             "hang" => vec![Idle, Starting, Training, Training, Training, Training, Stuck, Stuck, Stuck],
-            "slow" => vec![Idle, Starting, Training, Training, Training, Training, Slow, Slow, Slow],
+            "slow" => vec![Idle, Starting, Training, Training, Training, Slow, Slow, Slow, Slow],
             _ => vec![Idle, Starting, Training, Training, Training, Training, Training, Finished],
         }
     }
@@ -162,6 +162,7 @@ mod tests {
                     assert_eq!(state, claimed[at], "{} at {offset:?}: {}", demo.name, demo.captions[at].1);
                     match state {
                         State::Stuck => assert!(summary.starts_with("rank 3 (GPU 3"), "{summary}"),
+                        State::Slow if at == 5 => assert!(summary.starts_with("steps take 33"), "{summary}"),
                         State::Slow => assert!(summary.starts_with("rank 2 (GPU 2"), "{summary}"),
                         State::Finished => assert!(summary.ends_with("at step 519"), "{summary}"),
                         _ => {}

@@ -4,8 +4,8 @@
 //! it neither accuses nor acquits.
 
 use crate::model::Model;
-use crate::model::comm::{Behind, Comm};
-use crate::model::gpu::Activity;
+use crate::model::comm::{Behind, Comm, CommRank, Odd};
+use crate::model::gpu::{Activity, Gpu};
 use crate::model::job::Job;
 use crate::model::process::Process;
 use crate::text::Phase;
@@ -33,6 +33,8 @@ pub struct Look {
     pub phase: Option<(Phase, Stamp)>,
     /// How long its GPUs have worked so far.
     pub worked: Duration,
+    /// Which kinds of signal are not there, in words: `RAS answers`.
+    pub lacks: Vec<&'static str>,
     /// When something was last seen to move.
     pub moved_at: Option<Stamp>,
 }
@@ -44,6 +46,9 @@ pub struct RankLook {
     pub gpu: Option<u32>,
     pub activity: Activity,
     pub activity_since: Stamp,
+    /// Activity is told by GPM, not by utilisation and power.
+    pub by_gpm: bool,
+    pub power_mw: Option<u64>,
     pub state: Option<char>,
     pub state_since: Stamp,
     /// `None` where /proc/PID/io may not be read.
@@ -75,8 +80,15 @@ pub struct RasLook {
     pub still_answers: u32,
     pub age: Duration,
     pub behind: Vec<Late>,
+    /// Members whose counts are not those that most have.
+    pub odd: Vec<(Member, Odd)>,
     pub missing: Vec<Member>,
     pub operations: u64,
+    /// Communicators in which no rank has launched anything yet.
+    pub unused: Vec<u64>,
+    /// Members of any communicator whose initialisation is in progress, and since when the first of them.
+    pub in_init: Vec<Member>,
+    pub in_init_since: Option<Stamp>,
 }
 
 /// A member of a communicator, which has its own numbering of ranks.
@@ -105,7 +117,9 @@ impl Member {
                 .find(|(_, pid)| model.processes.get(pid).is_some_and(|p| p.info.ns_pid.unwrap_or(p.info.pid) == inner))
                 .map(|(r, _)| *r)
         });
-        let whole = job.world_size == Some(comm.nranks);
+        // Where no process may be seen, the largest communicator is taken for that.
+        let largest = || model.comms_of(job).all(|c| c.nranks <= comm.nranks);
+        let whole = job.world_size == Some(comm.nranks) || (job.log_only && largest());
         let rank = if whole { Some(comm_rank) } else { by_pid };
         Member { rank, comm_rank, pid, host: host.cloned() }
     }
@@ -153,8 +167,14 @@ impl RankLook {
 impl Look {
     pub fn at(model: &Model, job: &Job) -> Look {
         let now = model.now;
-        let ranks: BTreeMap<u32, RankLook> =
-            job.ranks.iter().filter_map(|(&rank, &pid)| Some((rank, rank_look(model, now, rank, model.processes.get(&pid)?)))).collect();
+        let mut ranks: BTreeMap<u32, RankLook> = job
+            .ranks
+            .iter()
+            .filter_map(|(&rank, &pid)| Some((rank, rank_look(model, now, rank, pid, model.processes.get(&pid)?))))
+            .collect();
+        if job.log_only {
+            ranks = unseen_ranks(model, now, job);
+        }
         let progress = model.progress_of(&job.id);
         let log = progress.filter(|p| !p.is_empty()).map(|p| LogLook {
             step: p.step,
@@ -163,6 +183,7 @@ impl Look {
             patience: p.patience(),
         });
         let ras = ras_look(model, now, job);
+        let lacks = lacks(&ranks, log.as_ref(), ras.as_ref());
         let phase = model.phase_of(&job.id).filter(|(_, since)| now.since(*since) < NAMED_PAUSE);
         // A working GPU, a step, a count.
         let moving = ranks.values().any(|r| r.activity == Activity::Working && r.alive())
@@ -177,6 +198,7 @@ impl Look {
             ras,
             phase,
             worked: job.worked,
+            lacks,
             moved_at,
         }
     }
@@ -202,16 +224,77 @@ impl Look {
     }
 }
 
-fn rank_look(model: &Model, now: Stamp, rank: u32, process: &Process) -> RankLook {
-    let gpu = model.gpu_of_pid(process.info.pid);
+/// An answer older than this says nothing about now.
+pub const RAS_OLD: Duration = Duration::from_secs(30);
+
+fn lacks(ranks: &BTreeMap<u32, RankLook>, log: Option<&LogLook>, ras: Option<&RasLook>) -> Vec<&'static str> {
+    let alive = || ranks.values().filter(|r| r.alive());
+    let some = |is: &dyn Fn(&RankLook) -> bool| alive().next().is_some() && alive().any(is);
+    let mut lacks = Vec::new();
+    for (missing, words) in [
+        (ras.is_none_or(|r| r.age > RAS_OLD), "RAS answers"),
+        (some(&|r| r.activity == Activity::Unknown), "GPU activity"),
+        (some(&|r| r.activity != Activity::Unknown && !r.by_gpm), "GPM"),
+        (log.is_none_or(|l| l.last_step_at.is_none()), "step lines"),
+        (some(&|r| r.state.is_none()), "process states"),
+        (some(&|r| r.state.is_some() && r.io_bytes_per_s.is_none()), "process I/O"),
+    ] {
+        if missing {
+            lacks.push(words);
+        }
+    }
+    lacks
+}
+
+/// Where processes may not be seen: the ranks whose pids NCCL's lines or RAS name, and of which NVML says that they hold a GPU here.
+fn unseen_ranks(model: &Model, now: Stamp, job: &Job) -> BTreeMap<u32, RankLook> {
+    let said = model.files_of(&job.id).flat_map(|f| f.rank_of_pid.iter().map(|(pid, rank)| (*pid, *rank)));
+    let largest = model.comms_of(job).max_by_key(|c| (c.nranks, c.operations()));
+    let answered = largest.into_iter().flat_map(|c| c.ranks.iter().filter_map(|(rank, known)| Some((known.pid?, *rank))));
+    let away = largest.into_iter().flat_map(|c| c.missing.iter().filter_map(|(rank, known)| Some((known.pid?, *rank))));
+    said.chain(answered)
+        .chain(away)
+        .filter(|(pid, _)| model.gpu_of_pid(*pid).is_some())
+        .map(|(pid, rank)| {
+            let (gpu, seen) = gpu_look(model, now, pid);
+            let look = RankLook {
+                rank,
+                pid,
+                gpu,
+                activity: seen.map_or(Activity::Unknown, |g| g.activity),
+                activity_since: seen.map_or(now, |g| g.activity_since),
+                by_gpm: seen.is_some_and(|g| g.gpm().is_some()),
+                power_mw: seen.and_then(|g| g.sample.power_mw),
+                state: None,
+                state_since: now,
+                io_bytes_per_s: None,
+                in_d: false,
+                cpu_pct: None,
+                gone_at: None,
+                exit_code: None,
+            };
+            (rank, look)
+        })
+        .collect()
+}
+
+/// The GPU that a process holds, and what it does, if that is known of now.
+fn gpu_look(model: &Model, now: Stamp, pid: u32) -> (Option<u32>, Option<&Gpu>) {
+    let gpu = model.gpu_of_pid(pid);
     // What a GPU did when it was last asked says nothing about now.
-    let seen = gpu.and_then(|g| model.gpus.get(&g)).filter(|g| g.is_fresh(now));
+    (gpu, gpu.and_then(|g| model.gpus.get(&g)).filter(|g| g.is_fresh(now)))
+}
+
+fn rank_look(model: &Model, now: Stamp, rank: u32, pid: u32, process: &Process) -> RankLook {
+    let (gpu, seen) = gpu_look(model, now, pid);
     RankLook {
         rank,
-        pid: process.info.pid,
+        pid,
         gpu,
         activity: seen.map_or(Activity::Unknown, |g| g.activity),
         activity_since: seen.map_or(now, |g| g.activity_since),
+        by_gpm: seen.is_some_and(|g| g.gpm().is_some()),
+        power_mw: seen.and_then(|g| g.sample.power_mw),
         state: process.sample.state,
         state_since: process.state_since,
         io_bytes_per_s: process.io_bytes_per_s(now, IO_WINDOW),
@@ -246,7 +329,25 @@ fn ras_look(model: &Model, now: Stamp, job: &Job) -> Option<RasLook> {
                 Late { who, behind }
             })
             .collect(),
+        odd: told
+            .odd()
+            .into_iter()
+            .map(|odd| {
+                let known = told.ranks.get(&odd.rank);
+                (Member::of(job, model, told, odd.rank, known.and_then(|k| k.pid), known.and_then(|k| k.host.as_ref())), odd)
+            })
+            .collect(),
+        unused: current.iter().filter(|c| c.nranks > 1 && c.operations() == 0 && c.missing.is_empty()).map(|c| c.hash).collect(),
+        in_init: current
+            .iter()
+            .flat_map(|c| in_init(c).map(|(rank, known)| Member::of(job, model, c, rank, known.pid, known.host.as_ref())))
+            .collect(),
+        in_init_since: current.iter().flat_map(|c| in_init(c).filter_map(|(_, known)| known.init_since)).min(),
         missing: told.missing.iter().map(|(&rank, m)| Member::of(job, model, told, rank, m.pid, m.host.as_ref())).collect(),
         operations: told.operations(),
     })
+}
+
+fn in_init(comm: &Comm) -> impl Iterator<Item = (u32, &CommRank)> {
+    comm.ranks.iter().filter(|(_, known)| known.init_since.is_some()).map(|(rank, known)| (*rank, known))
 }

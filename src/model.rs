@@ -288,9 +288,21 @@ impl Model {
 
     /// Communicators whose processes are this job's.
     pub fn comms_of<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = &'a Comm> {
-        let inner: Vec<u32> = job.pids().map(|pid| self.processes.get(&pid).and_then(|p| p.info.ns_pid).unwrap_or(pid)).collect();
+        // Where no process may be seen, the lines of its logs name its communicators. If they do not, and no other job is known, those
+        // are its own whose processes hold GPUs here.
+        let told: BTreeSet<u64> = self.files_of(&job.id).filter(|_| job.log_only).flat_map(|f| f.comms.iter().copied()).collect();
+        let only = job.log_only && told.is_empty() && self.jobs.len() == 1 && self.processes.is_empty();
+        let held = self.gpus.values().filter(|_| only).flat_map(|g| g.processes.iter().map(|p| p.pid));
+        let inner: Vec<u32> =
+            job.pids().map(|pid| self.processes.get(&pid).and_then(|p| p.info.ns_pid).unwrap_or(pid)).chain(held).collect();
         self.comms.values().filter(move |comm| {
-            comm.ranks.values().filter_map(|r| r.pid).chain(comm.missing.values().filter_map(|m| m.pid)).any(|pid| inner.contains(&pid))
+            told.contains(&comm.hash)
+                || comm
+                    .ranks
+                    .values()
+                    .filter_map(|r| r.pid)
+                    .chain(comm.missing.values().filter_map(|m| m.pid))
+                    .any(|pid| inner.contains(&pid))
         })
     }
 }

@@ -87,6 +87,8 @@ pub enum Check {
     Tick(fn(&TickContext, &mut Vec<Found>)),
     /// Runs on what logs say of a job's bring-up, whenever that has changed, and when the log has ended.
     Facts(fn(&FactContext, &mut Vec<Found>)),
+    /// Runs on bring-up facts, and once a second on how the job moves.
+    FactsAndTick(fn(&FactContext, &mut Vec<Found>), fn(&TickContext, &mut Vec<Found>)),
     /// None of its own: its findings come from the signatures that stand under it, and from `check`.
     Signatures,
     /// Both: a process that ended is told by the log, or by its absence.
@@ -122,7 +124,7 @@ pub fn facts(model: &Model, ledger: &Ledger, ended: bool) -> Vec<(&'static Rule,
     let ctx = FactContext { model, ledger, ended, bringups };
     let (mut all, mut found) = (Vec::new(), Vec::new());
     for rule in RULES {
-        let Check::Facts(check) = rule.check else { continue };
+        let (Check::Facts(check) | Check::FactsAndTick(check, _)) = rule.check else { continue };
         check(&ctx, &mut found);
         all.extend(found.drain(..).map(|f| (rule, f)));
     }
@@ -316,6 +318,17 @@ fn xid_before(text: &str) -> Option<(u32, &str)> {
     let place = before.split_once("Xid (PCI:")?.1.split_once(')')?.0;
     let digits = code.bytes().take_while(u8::is_ascii_digit).count();
     Some((code[..digits].parse().ok()?, place))
+}
+
+/// Ends a finding of the judge of progress: what it rests on, and what could not be seen.
+pub fn told_by(found: &mut Found, look: &Look) {
+    if let Some(log) = look.log.as_ref().filter(|l| l.last_step_at.is_some() && l.quiet_for > l.patience) {
+        found.evidence.push(Evidence::of("line", format!("no step in the log for {}", crate::time::span(log.quiet_for))));
+    }
+    if !look.lacks.is_empty() {
+        found.evidence.push(Evidence::of("source", format!("not seen: {}", look.lacks.join(", "))));
+    }
+    found.why = found.evidence.iter().map(|e| e.text.as_str()).collect::<Vec<_>>().join(" · ");
 }
 
 /// The command that shows where a process is, without stopping it.

@@ -152,7 +152,7 @@ impl Session {
             self.looks.insert(job.id.clone(), Look::at(model, job));
         }
         for rule in RULES {
-            let (Check::Tick(check) | Check::Both(_, check)) = rule.check else { continue };
+            let (Check::Tick(check) | Check::Both(_, check) | Check::FactsAndTick(_, check)) = rule.check else { continue };
             let mut found = Vec::new();
             check(&TickContext { model, looks: &self.looks, ledger: &self.ledger }, &mut found);
             for f in found {
@@ -182,8 +182,12 @@ impl Session {
         for (rule, f) in crate::rules::facts(&self.model, &self.ledger, false) {
             self.ledger.saw(now, rule.id, rule.severity, rule.life, f, 0, changes);
         }
-        let of_facts =
-            |f: &Finding| crate::rules::rule(f.rule).is_some_and(|r| matches!(r.check, Check::Facts(_))) && f.found.signature.is_none();
+        let from_facts = |r: &crate::rules::Rule| match r.check {
+            Check::Facts(_) => true,
+            Check::FactsAndTick(..) => r.life.linger.is_none(),
+            _ => false,
+        };
+        let of_facts = |f: &Finding| crate::rules::rule(f.rule).is_some_and(from_facts) && f.found.signature.is_none();
         self.ledger.clear_where(now, "it no longer holds", |f| of_facts(f) && f.last_at < now, changes);
     }
 
@@ -199,7 +203,8 @@ impl Session {
         let survived = |f: &Finding| {
             let job = f.found.job.as_ref().and_then(|id| jobs.get(id)).filter(|j| j.ended_at.is_none());
             let went_on = job.and_then(|j| self.model.progress_of(&j.id)?.last_step_at).is_some_and(|at| at > f.last_at.plus(SURVIVED));
-            went_on && crate::rules::rule(f.rule).is_some_and(|r| r.implies == Implies::Failed)
+            let ends = |r: &crate::rules::Rule| r.implies == Implies::Failed || r.implies == Implies::Stuck && r.life.linger.is_none();
+            went_on && crate::rules::rule(f.rule).is_some_and(ends)
         };
         self.ledger.clear_where(now, "the job went on", survived, changes);
         let forgotten = |f: &Finding| f.found.job.as_ref().is_some_and(|id| !jobs.contains_key(id));
@@ -225,7 +230,9 @@ impl Session {
             };
             let before = self.verdicts.get(&job.id);
             let verdict = verdict::of_job(model, &self.ledger, job, look, before);
-            if before.is_none_or(|b| (b.state, b.phase) != (verdict.state, verdict.phase)) {
+            // The same state for another reason is news, too: steps are slow, and then it is known who is late.
+            let told = |v: &Verdict| (v.state, v.phase, v.because.as_ref().map(|b| b.0));
+            if before.is_none_or(|b| told(b) != told(&verdict)) {
                 self.reported_idle = false;
                 let summary = verdict.summary.clone();
                 out.push((now, Event::State { job: Some(job.id.clone()), state: verdict.state, phase: verdict.phase, summary }));

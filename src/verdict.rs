@@ -115,7 +115,7 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Option<
     if let Some((phase, summary)) = pause(look) {
         return say(State::Paused, Some(phase), summary);
     }
-    if let Some(f) = implied(Implies::Slow).min_by_key(|f| f.opened_at) {
+    if let Some(f) = implied(Implies::Slow).min_by_key(|f| (f.found.role, f.opened_at)) {
         return because(State::Slow, f);
     }
     let trained = crate::rules::has_trained(look);

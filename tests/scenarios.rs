@@ -2,24 +2,12 @@
 
 use nccl_top::findings::{Change, Role, Severity};
 use nccl_top::observe::{Body, Observation};
+use nccl_top::score::{Label, NONE, case};
 use nccl_top::session::{Event, Session};
 use nccl_top::tape::{Header, Reader};
 use nccl_top::time::Stamp;
-use serde::Deserialize;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-
-/// What is known of a recording, from the script that caused the fault.
-#[derive(Deserialize)]
-struct Label {
-    /// A rule, or `none`.
-    class: String,
-    /// Other rules that are right too.
-    accept: Vec<String>,
-    ranks: Vec<u32>,
-    gpus: Vec<u32>,
-    since_s: Option<f64>,
-}
 
 struct Tape {
     name: String,
@@ -92,40 +80,23 @@ fn lines(tape: &Tape, events: &[(Stamp, Event)]) -> String {
 fn every_recording_is_judged_as_its_label_says() {
     let mut wrong = Vec::new();
     for tape in tapes() {
-        let start = tape.seen[0].at;
         let events = judge(&tape.header, &tape.seen);
-        let opened: Vec<_> = events
-            .iter()
-            .filter_map(|(at, e)| match e {
-                Event::Finding(Change::Opened(f)) => Some((at.secs_since(start), f)),
-                _ => None,
-            })
-            .collect();
+        let case = case(&tape.name, &tape.label, tape.seen[0].at, &events);
         let name = &tape.name;
-        let right = |rule: &str| rule == tape.label.class || tape.label.accept.iter().any(|a| a == rule);
-        let since = tape.label.since_s.unwrap_or(0.0);
-        match opened.iter().find(|(t, f)| right(f.rule) && *t >= since) {
-            None if tape.label.class != "none" => wrong.push(format!("{name}: no {}", tape.label.class)),
-            Some((t, f)) => {
-                if (&f.found.ranks, &f.found.gpus) != (&tape.label.ranks, &tape.label.gpus) {
-                    wrong.push(format!("{name}: ranks {:?}, GPUs {:?} are blamed", f.found.ranks, f.found.gpus));
-                }
-                let allowed = match f.rule {
-                    "hang-symmetric" => 30.0,
-                    "hang-rank-absent" | "straggler" => 15.0,
-                    "rank-stopped" | "rank-exited" => 5.0,
-                    // Text is told when it is read, at most a second after it was written.
-                    _ => 1.2,
-                };
-                if t - since > allowed {
-                    wrong.push(format!("{name}: {} came after {:.1} s", f.rule, t - since));
-                }
-            }
-            None => {}
+        let allowed = match case.found {
+            Some("hang-symmetric") => 30.0,
+            Some("hang-rank-absent" | "straggler") => 15.0,
+            Some("rank-stopped" | "rank-exited") => 5.0,
+            // Text is told when it is read, at most a second after it was written.
+            _ => 1.2,
+        };
+        if tape.label.class != NONE && case.culprit_right != Some(true) {
+            wrong.push(format!("{name}: {:?} blames {:?}", case.found, case.blamed));
         }
-        let least = if tape.label.class == "none" { Severity::Warning } else { Severity::Error };
-        let false_alarms = opened.iter().filter(|(_, f)| f.severity >= least && f.found.role == Role::Root && !right(f.rule));
-        wrong.extend(false_alarms.map(|(t, f)| format!("{name}: false {} at {t:.1} s: {}", f.rule, f.found.summary)));
+        if case.delay_s.is_some_and(|s| s > allowed) {
+            wrong.push(format!("{name}: after {:?} s", case.delay_s));
+        }
+        wrong.extend(case.false_findings.iter().map(|f| format!("{name}: false {} at {:.1} s: {}", f.rule, f.at_s, f.summary)));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

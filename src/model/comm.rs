@@ -34,6 +34,8 @@ pub struct CommRank {
     pub host: Option<String>,
     pub nvml_dev: Option<u32>,
     pub counts: BTreeMap<String, u64>,
+    /// Its initialisation is in progress (ncclInProgress), since when.
+    pub init_since: Option<Stamp>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -62,7 +64,18 @@ pub struct Behind {
     pub max: u64,
 }
 
+/// A rank whose counts are not those that most have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Odd {
+    pub rank: u32,
+    /// Kinds of which it has launched more, with its count and the usual one.
+    pub more: Vec<(String, u64, u64)>,
+    pub fewer: Vec<(String, u64, u64)>,
+}
+
 const LOOKS: usize = 8;
+/// ncclInProgress, as RAS reports an initialisation that is not done.
+const IN_PROGRESS: i32 = 7;
 
 impl Comm {
     pub fn apply(&mut self, at: Stamp, seen: &RasComm) {
@@ -74,6 +87,7 @@ impl Comm {
             known.pid = rank.place.pid.or(known.pid);
             known.host = rank.place.host.clone().or(known.host.take());
             known.nvml_dev = rank.place.nvml_dev.or(known.nvml_dev);
+            known.init_since = (rank.init_state == IN_PROGRESS).then(|| known.init_since.unwrap_or(at));
             let counts: BTreeMap<String, u64> = rank.counts.iter().map(|(k, v)| (k.as_str().to_owned(), *v)).collect();
             if counts != known.counts {
                 moved = true;
@@ -135,6 +149,37 @@ impl Comm {
             .collect();
         behind.sort_by(|a, b| (b.max - b.have, a.rank).cmp(&(a.max - a.have, b.rank)));
         behind
+    }
+
+    /// The ranks whose counts differ from those that more than half of all have. Of two that differ, each differs from the other.
+    /// Empty where nobody differs, or no counts are those of most.
+    pub fn odd(&self) -> Vec<Odd> {
+        let answering: Vec<(u32, &BTreeMap<String, u64>)> = self
+            .ranks
+            .iter()
+            .filter(|(r, known)| !self.missing.contains_key(r) && !known.counts.is_empty())
+            .map(|(r, k)| (*r, &k.counts))
+            .collect();
+        let against = |rank: u32, own: &BTreeMap<String, u64>, usual: &BTreeMap<String, u64>| {
+            let count = |of: &BTreeMap<String, u64>, op: &String| of.get(op).copied().unwrap_or(0);
+            let ops: BTreeSet<&String> = own.keys().chain(usual.keys()).collect();
+            let counts = || ops.iter().map(|op| ((*op).clone(), count(own, op), count(usual, op)));
+            Odd { rank, more: counts().filter(|c| c.1 > c.2).collect(), fewer: counts().filter(|c| c.1 < c.2).collect() }
+        };
+        if let [(a, one), (b, other)] = answering.as_slice() {
+            return if one == other { Vec::new() } else { vec![against(*a, one, other), against(*b, other, one)] };
+        }
+        // Thousands of ranks have a handful of different counts.
+        let mut held: Vec<(&BTreeMap<String, u64>, usize)> = Vec::new();
+        for (_, counts) in &answering {
+            match held.iter().position(|(known, _)| known == counts) {
+                Some(at) => held[at].1 += 1,
+                None if held.len() < 64 => held.push((counts, 1)),
+                None => return Vec::new(),
+            }
+        }
+        let Some((usual, _)) = held.into_iter().max_by_key(|(_, n)| *n).filter(|(_, n)| n * 2 > answering.len()) else { return Vec::new() };
+        answering.into_iter().filter(|(_, counts)| *counts != usual).map(|(rank, counts)| against(rank, counts, usual)).collect()
     }
 
     /// How long no count of any rank had changed at the last answer; `None` while they move, or tell no counts.

@@ -5,7 +5,7 @@ use super::series::{Series, Trend};
 use crate::observe::log::{LogFileInfo, LogFileState};
 use crate::text::{Dialect, Phase, Reader, Step};
 use crate::time::Stamp;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +31,8 @@ pub struct LogFile {
     pub transient: bool,
     /// pid of NCCL lines to rank, learnt from init lines.
     pub rank_of_pid: BTreeMap<u32, u32>,
+    /// Ids of the communicators that its lines tell of.
+    pub comms: BTreeSet<u64>,
 }
 
 impl LogFile {
@@ -49,6 +51,7 @@ impl LogFile {
             gone_at: None,
             transient: false,
             rank_of_pid: BTreeMap::new(),
+            comms: BTreeSet::new(),
         }
     }
 
@@ -105,6 +108,18 @@ pub struct Progress {
     first_step: Option<(Stamp, u64)>,
     /// Lines carry the step time themselves.
     told_step_time: bool,
+    /// Steps take longer than they did, and still do.
+    pub slow: Option<SlowSince>,
+    /// What steps usually take: the median and the 90th percentile, seconds, and how many more steps until that is looked at anew.
+    usual_step_s: Option<(f64, f64)>,
+    usual_due: u32,
+}
+
+/// A lasting change of the step time while the job runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SlowSince {
+    pub since: Stamp,
+    pub before_s: f64,
 }
 
 const MAX_PHASES: usize = 32;
@@ -152,6 +167,9 @@ impl Default for Progress {
             skipped_steps: 0,
             first_step: None,
             told_step_time: false,
+            slow: None,
+            usual_step_s: None,
+            usual_due: 0,
         }
     }
 }
@@ -214,7 +232,43 @@ impl Progress {
                 self.step_times.push(at, s);
                 if !backlog {
                     self.step_trend.push(at, s);
+                    self.watch_pace(at);
                 }
+            }
+        }
+    }
+
+    /// Notes when steps begin to take longer for good, and when they are as before again.
+    fn watch_pace(&mut self, now: Stamp) {
+        /// Steps that must agree, and the time that they must cover: one slow step is a checkpoint.
+        const AGREE: usize = 6;
+        const COVER: Duration = Duration::from_secs(5);
+        const BACK_TO_NORMAL: f64 = 1.15;
+        let recent: Vec<(Stamp, f64)> = self.step_times.iter().rev().take(AGREE).collect();
+        let all = |is: &dyn Fn(f64) -> bool| recent.len() == AGREE && recent.iter().all(|s| is(s.1));
+        if let Some(slow) = self.slow {
+            if all(&|s| s < slow.before_s * BACK_TO_NORMAL) {
+                self.slow = None;
+            }
+            return;
+        }
+        if let Some((median, most)) = self.usual_step_s
+            && all(&|s| s > most.max(median * 1.1) * SLOWER)
+        {
+            // Where steps are short, six of them are no time: it began with the first of all that are slow in a row.
+            let began = self.step_times.iter().rev().take_while(|s| s.1 > median * SLOWER).last();
+            if let Some((since, _)) = began.filter(|(since, _)| now.since(*since) >= COVER) {
+                self.slow = Some(SlowSince { since, before_s: median });
+            }
+            return;
+        }
+        self.usual_due = self.usual_due.saturating_sub(1);
+        if self.usual_due == 0 && !self.step_times.last().is_some_and(|s| self.usual_step_s.is_some_and(|(_, most)| s > most * SLOWER)) {
+            let mut usual: Vec<f64> = self.step_times.iter().rev().take(200).map(|s| s.1).filter(|s| s.is_finite()).collect();
+            if usual.len() >= WARM_UP + LEAST_BEFORE {
+                usual.sort_by(f64::total_cmp);
+                self.usual_step_s = Some((usual[usual.len() / 2], usual[(usual.len() - 1) * 9 / 10]));
+                self.usual_due = 16;
             }
         }
     }
@@ -244,6 +298,7 @@ impl Progress {
                 self.step_time_s = Some(per_step);
                 self.step_times.push(at, per_step);
                 self.step_trend.push(at, per_step);
+                self.watch_pace(at);
             }
         }
     }

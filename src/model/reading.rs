@@ -124,6 +124,7 @@ impl Model {
                 log.progress = log::Progress::default();
                 log.bringup = Bringup::default();
                 log.rank_of_pid.clear();
+                log.comms.clear();
             }
             What::Init(init) => {
                 if let Some(pid) = event.origin.pid
@@ -131,6 +132,9 @@ impl Model {
                     && log.rank_of_pid.len() < MAX_PROCESSES
                 {
                     log.rank_of_pid.insert(pid, init.rank);
+                }
+                if let Some(hash) = init.comm_id.filter(|_| log.comms.len() < MAX_COMMS) {
+                    log.comms.insert(hash);
                 }
                 if let Some(hash) = init.comm_id
                     && (self.comms.len() < MAX_COMMS || self.comms.contains_key(&hash))

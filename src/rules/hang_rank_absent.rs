@@ -1,8 +1,8 @@
 //! One or some ranks did not join a collective; the others wait for them.
 
-use super::{Check, Implies, Rule, TickContext, py_spy, rank_words, while_it_holds};
+use super::{Check, Implies, Rule, TickContext, py_spy, rank_words, told_by, while_it_holds};
 use crate::findings::{Confidence, Evidence, Found, Severity};
-use crate::judge::{Look, Member, RankLook};
+use crate::judge::{Look, Member, RAS_OLD, RankLook};
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
 use crate::text::Phase;
@@ -23,9 +23,9 @@ pub const RULE: Rule = Rule {
 };
 
 /// GPUs must have waited this long: after work stops, utilisation and power need up to three seconds to settle.
-const WAITED: Duration = Duration::from_secs(8);
+pub(super) const WAITED: Duration = Duration::from_secs(8);
 /// Without a second kind of signal more time must pass.
-const WAITED_ALONE: Duration = Duration::from_secs(12);
+pub(super) const WAITED_ALONE: Duration = Duration::from_secs(12);
 /// Before the first steps, ranks wait for downloads, tokenisation and compilation of another: minutes are usual.
 const WAITED_AT_START: Duration = Duration::from_secs(120);
 
@@ -33,7 +33,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Found>) {
     for (id, look) in ctx.looks {
         let Some(job) = ctx.model.jobs.get(id) else { continue };
         if let Some(found) = judge(job, look)
-            && !ctx.explained_by(&["rank-stopped", "rank-exited"], id, &found.ranks)
+            && !ctx.explained_by(&["rank-stopped", "rank-exited", "collective-mismatch"], id, &found.ranks)
         {
             out.push(found);
         }
@@ -53,9 +53,14 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Found> {
     if look.alive().any(|r| r.activity == Activity::Working) || paused_by_name(look) {
         return None;
     }
-    let absent = by_ras(look).or_else(|| by_gpus(look))?;
+    let absent = by_ras(look).or_else(|| by_gpus(look)).or_else(|| by_cpu(look))?;
     let culprits: Vec<&RankLook> = absent.ranks.iter().filter_map(|r| look.ranks.get(r)).collect();
     if culprits.iter().any(|r| r.does_io()) {
+        return None;
+    }
+    // Rank 0 is who writes checkpoints. Where its I/O may not be seen, it is not accused before a checkpoint would be over.
+    let hidden = |r: &&RankLook| r.rank == 0 && r.io_bytes_per_s.is_none();
+    if culprits.iter().any(hidden) && look.at.since(absent.since) < WAITED_AT_START {
         return None;
     }
     let waiting = look.with(Activity::Waiting, Duration::from_secs(3)).len();
@@ -77,16 +82,13 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Found> {
     found.ranks = absent.ranks;
     found.next = culprits.first().map(|r| py_spy(r.pid));
     found.evidence = absent.evidence;
-    if let Some(log) = look.log.as_ref().filter(|l| l.last_step_at.is_some()) {
-        found.evidence.push(Evidence::of("line", format!("no step in the log for {}", span(log.quiet_for))));
-    }
-    for rank in &culprits {
-        let state = rank.state.map_or("unknown".into(), |s| s.to_string());
+    for rank in culprits.iter().filter(|r| r.state.is_some()) {
+        let state = rank.state.unwrap_or('?');
         let cpu = rank.cpu_pct.map_or(String::new(), |c| format!(", {c:.0} % of a CPU"));
         let io = rank.io_bytes_per_s.map_or(", I/O may not be read".into(), |b| format!(", {:.0} kB/s of I/O", b / 1e3));
         found.evidence.push(Evidence::of("process", format!("pid {} in state {state}{cpu}{io}", rank.pid)));
     }
-    found.why = found.evidence.iter().map(|e| e.text.as_str()).collect::<Vec<_>>().join(" · ");
+    told_by(&mut found, look);
     Some(found)
 }
 
@@ -98,8 +100,15 @@ pub(super) fn paused_by_name(look: &Look) -> bool {
 /// The job has trained: what stops now was moving before.
 pub(crate) fn has_trained(look: &Look) -> bool {
     // Operations alone prove nothing: weights are spread with hundreds of broadcasts before the first step.
-    let worked = look.worked >= Duration::from_secs(10);
-    look.log.as_ref().and_then(|l| l.step).is_some_and(|s| s >= 3) || worked && look.ras.as_ref().is_some_and(|r| r.operations >= 50)
+    let worked = |s| look.worked >= Duration::from_secs(s);
+    look.log.as_ref().and_then(|l| l.step).is_some_and(|s| s >= 3)
+        || worked(10) && look.ras.as_ref().is_some_and(|r| r.operations >= 50)
+        || worked(25) && look.log.is_none()
+}
+
+/// The log has made steps since, and not long ago.
+pub(super) fn steps_since(look: &Look, at: Stamp) -> bool {
+    look.log.as_ref().is_some_and(|l| l.last_step_at.is_some_and(|last| last > at && l.quiet_for < WAITED))
 }
 
 /// How long GPUs must have waited before that means something for this job.
@@ -122,17 +131,25 @@ fn by_ras(look: &Look) -> Option<Absent> {
     } else {
         look.quiet_log() && ras.still_answers >= 3 && ras.still_for >= patience(look, WAITED_ALONE)
     };
-    if !still || ras.operations == 0 || ras.age > Duration::from_secs(30) {
+    if !still || ras.operations == 0 || ras.age > RAS_OLD {
         return None;
     }
-    if look.log.as_ref().is_some_and(|l| l.last_step_at.is_some_and(|at| at > ras.still_since && l.quiet_for < WAITED)) {
+    if steps_since(look, ras.still_since) {
         return None;
     }
     let gap = ras.behind.first().map(|b| b.behind.max - b.behind.have);
     let late = ras.behind.iter().filter(|l| Some(l.behind.max - l.behind.have) == gap).map(|l| &l.who);
     let members: Vec<&Member> = late.chain(&ras.missing).collect();
-    // When most are "behind", the few are not the ones to ask for.
-    if members.is_empty() || members.len() * 2 > ras.nranks as usize {
+    let gpu_is = |member: &&Member, what: Activity| {
+        member.rank.and_then(|r| look.ranks.get(&r)).is_some_and(|r| r.is(what, look.at, patience(look, WAITED)))
+    };
+    // When most are "behind", the few are not the ones to ask for, unless the GPUs of all those are idle. One whose GPU waits, too, has
+    // come, but to another collective.
+    let most = members.len() * 2 > ras.nranks as usize;
+    if members.is_empty()
+        || (most && !members.iter().all(|m| gpu_is(m, Activity::Idle)))
+        || members.iter().all(|m| gpu_is(m, Activity::Waiting))
+    {
         return None;
     }
     let mut ranks: Vec<u32> = members.iter().filter_map(|m| m.rank).collect();
@@ -181,6 +198,38 @@ fn by_gpus(look: &Look) -> Option<Absent> {
     let evidence = gpu_evidence(look, &ranks).into_iter().collect();
     let since = waiting.iter().map(|r| r.activity_since).min()?;
     Some(Absent { ranks, since, confidence: Confidence::Likely, what: "a collective".into(), evidence })
+}
+
+/// Neither RAS nor GPUs tell: of ranks that wait in a collective, the process spins; who did not come to it may sleep. A rank that
+/// spins elsewhere, and processes that wait asleep, are not told apart.
+fn by_cpu(look: &Look) -> Option<Absent> {
+    const SPINS_PCT: f64 = 80.0;
+    const SLEEPS_PCT: f64 = 10.0;
+    let blind = look.ras.as_ref().is_none_or(|r| r.age > RAS_OLD) && look.alive().all(|r| r.activity == Activity::Unknown);
+    let log = look.log.as_ref().filter(|l| l.quiet_for > l.patience.max(patience(look, WAITED_ALONE)))?;
+    if !blind || !has_trained(look) || look.alive().count() < look.local_ranks {
+        return None;
+    }
+    let spins = look.alive().filter(|r| r.cpu_pct.is_some_and(|c| c >= SPINS_PCT)).count();
+    let asleep: Vec<&RankLook> = look.alive().filter(|r| r.cpu_pct.is_some_and(|c| c <= SLEEPS_PCT)).collect();
+    // What rank 0 does alone and asleep is often an upload.
+    if spins == 0
+        || asleep.is_empty()
+        || asleep.len() > spins
+        || spins + asleep.len() < look.alive().count()
+        || asleep.iter().any(|r| r.rank == 0)
+    {
+        return None;
+    }
+    let evidence = vec![Evidence::of("process", format!("{spins} other ranks spin on their CPUs"))];
+    let since = log.last_step_at?;
+    Some(Absent {
+        ranks: asleep.iter().map(|r| r.rank).collect(),
+        since,
+        confidence: Confidence::Possible,
+        what: "a collective".into(),
+        evidence,
+    })
 }
 
 fn gpu_evidence(look: &Look, culprits: &[u32]) -> Option<Evidence> {

@@ -1,8 +1,9 @@
 //! Every rank has joined, and nothing moves.
 
 use super::hang_rank_absent::{has_trained, patience, paused_by_name};
-use super::{Check, Implies, Rule, TickContext, py_spy, while_it_holds};
+use super::{Check, Implies, Rule, TickContext, py_spy, told_by, while_it_holds};
 use crate::findings::{Confidence, Evidence, Found, Severity};
+use crate::judge::RAS_OLD;
 use crate::model::gpu::Activity;
 use crate::time::span;
 use std::time::Duration;
@@ -28,11 +29,14 @@ fn check(ctx: &TickContext, out: &mut Vec<Found>) {
         if alive < 2 || waiting.len() < alive || !look.quiet_log() || !has_trained(look) {
             continue;
         }
+        if ctx.ledger.is_open("collective-mismatch", Some(id)) {
+            continue;
+        }
         if alive < look.local_ranks || paused_by_name(look) || look.alive().any(|r| r.stopped() || r.does_io()) {
             continue;
         }
         let (confidence, counts) = match &look.ras {
-            Some(ras) if ras.age > Duration::from_secs(30) => (Confidence::Possible, None),
+            Some(ras) if ras.age > RAS_OLD => (Confidence::Possible, None),
             Some(ras) if !ras.behind.is_empty() || !ras.missing.is_empty() || ras.still_answers < 2 => continue,
             Some(ras) => (
                 Confidence::Certain,
@@ -48,10 +52,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Found>) {
         found.next = waiting.first().map(|r| py_spy(r.pid));
         found.evidence.extend(counts);
         found.evidence.push(Evidence::of("gpu", format!("{alive} GPUs spin without a byte for {}", span(look.at.since(since)))));
-        if let Some(log) = look.log.as_ref().filter(|l| l.last_step_at.is_some()) {
-            found.evidence.push(Evidence::of("line", format!("no step in the log for {}", span(log.quiet_for))));
-        }
-        found.why = found.evidence.iter().map(|e| e.text.as_str()).collect::<Vec<_>>().join(" · ");
+        told_by(&mut found, look);
         out.push(found);
     }
 }

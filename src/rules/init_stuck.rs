@@ -1,20 +1,92 @@
 //! Rendezvous, initialisation or the first collective of a communicator does not finish.
 
-use super::{Check, FactContext, Implies, ONCE, Rule};
-use crate::findings::{Found, Role, Severity};
+use super::hang_rank_absent::paused_by_name;
+use super::{Check, FactContext, Implies, ONCE, Rule, TickContext, py_spy, rank_words, told_by};
+use crate::findings::{Confidence, Evidence, Found, Role, Severity};
+use crate::judge::{Look, RAS_OLD, RankLook, RasLook};
+use crate::model::gpu::Activity;
+use crate::time::span;
+use std::time::Duration;
 
 pub const RULE: Rule = Rule {
     id: "init-stuck",
     severity: Severity::Critical,
     title: "Rendezvous, initialisation or the first collective of a communicator does not finish",
-    how: "Ranks that began to create a communicator and did not complete it; ranks that are missing; timeouts of the rendezvous",
+    how: "Ranks that began to create a communicator and did not complete it; ranks that are missing; timeouts of the rendezvous; RAS: \
+          initialisations in progress for a minute, or a communicator that nobody has used yet while all ranks spin on their CPUs, their GPUs \
+          are idle and nothing moves",
     advice: "Look at the ranks that are missing: a node that was not started, a firewall, another world size",
     life: ONCE,
     implies: Implies::Stuck,
-    check: Check::Facts(check),
+    check: Check::FactsAndTick(on_facts, on_tick),
 };
 
-fn check(ctx: &FactContext, out: &mut Vec<Found>) {
+/// Connecting thousands of ranks takes less.
+const WAITED: Duration = Duration::from_secs(45);
+
+fn on_tick(ctx: &TickContext, out: &mut Vec<Found>) {
+    for (id, look) in ctx.looks {
+        let Some(ras) = look.ras.as_ref().filter(|r| r.age <= RAS_OLD) else { continue };
+        let moves = look.alive().any(|r| r.activity == Activity::Working || r.stopped() || r.does_io()) || !look.quiet_log();
+        if moves || paused_by_name(look) || look.alive().count() < look.local_ranks {
+            continue;
+        }
+        if let Some(mut found) = in_progress(look, ras).or_else(|| first_collective(look, ras)) {
+            found.job = Some(id.clone());
+            found.gpus = look.gpus_of(&found.ranks);
+            told_by(&mut found, look);
+            out.push(found);
+        }
+    }
+}
+
+/// Ranks that say themselves that their initialisation is not done.
+fn in_progress(look: &Look, ras: &RasLook) -> Option<Found> {
+    let since = ras.in_init_since.filter(|since| look.at.since(*since) >= WAITED)?;
+    let missing: Vec<u32> = ras.missing.iter().filter_map(|m| m.rank).collect();
+    let waiting: Vec<u32> = ras.in_init.iter().filter_map(|m| m.rank).collect();
+    let comm = format!("comm {:08x}", ras.hash >> 32);
+    let words = match missing.as_slice() {
+        [] => format!("initialisation of {comm} does not finish on {}", rank_words(&waiting)),
+        some => format!("{} did not come to {comm}; its initialisation does not finish", rank_words(some)),
+    };
+    let mut found = Found::new("initialisation", words, since);
+    found.confidence = Confidence::Certain;
+    found.evidence = vec![Evidence::of("ras", format!("{} ranks in progress for {}", ras.in_init.len(), span(look.at.since(since))))];
+    found.next = look.alive().next().map(|r| py_spy(r.pid));
+    found.ranks = missing;
+    Some(found)
+}
+
+/// The first collective of a communicator connects its ranks, on the CPU: if they come to two communicators in different order, all spin.
+fn first_collective(look: &Look, ras: &RasLook) -> Option<Found> {
+    let spins = |r: &RankLook| r.cpu_pct.is_some_and(|c| c >= 80.0);
+    let idle = |r: &RankLook| r.activity == Activity::Unknown || r.is(Activity::Idle, look.at, Duration::from_secs(10));
+    if ras.unused.is_empty() || ras.still_answers < 3 || ras.still_for < WAITED || !ras.missing.is_empty() || !ras.odd.is_empty() {
+        return None;
+    }
+    let ranks: Vec<&RankLook> = look.alive().collect();
+    if ranks.len() < 2 || !ranks.iter().all(|r| spins(r) && idle(r)) {
+        return None;
+    }
+    let comms: Vec<String> = ras.unused.iter().take(4).map(|hash| format!("{:08x}", hash >> 32)).collect();
+    let which = if comms.len() == 1 { "comm" } else { "comms" };
+    let words = format!(
+        "the first collective of {which} {} does not finish: all {} ranks of this node spin while they connect",
+        comms.join(", "),
+        ranks.len()
+    );
+    let mut found = Found::new("first collective", words, ras.still_since);
+    found.confidence = Confidence::Likely;
+    found.evidence = vec![
+        Evidence::of("ras", format!("nothing launched in {which} {}, all counts still for {}", comms.join(", "), span(ras.still_for))),
+        Evidence::of("process", format!("{} ranks at 80 % of a CPU or more, their GPUs idle", ranks.len())),
+    ];
+    found.next = ranks.first().map(|r| py_spy(r.pid));
+    Some(found)
+}
+
+fn on_facts(ctx: &FactContext, out: &mut Vec<Found>) {
     for facts in ctx.each() {
         let Some(told) = facts.init() else { continue };
         let mut found = ctx.found(&facts, told);

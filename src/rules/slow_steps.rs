@@ -1,22 +1,44 @@
 //! Steps take longer than before, for all ranks.
 
-use super::{Check, FactContext, Implies, ONCE, Rule};
-use crate::findings::{Confidence, Evidence, Found, Severity};
+use super::{Check, FactContext, Implies, Rule, TickContext, while_it_holds};
+use crate::findings::{Confidence, Evidence, Found, Role, Severity};
 use crate::units::seconds;
 
 pub const RULE: Rule = Rule {
     id: "slow-steps",
     severity: Severity::Warning,
     title: "Steps take longer than before, for all ranks",
-    how: "A lasting change of the job's own step time",
+    how: "A lasting change of the job's own step time: six steps in a row take 1.4 times as long as nine of ten did before",
     advice: "Look at what changed at that step: data, sequence length, checkpoints beside training, throttled GPUs, a busy network",
-    life: ONCE,
+    life: while_it_holds(0, 5),
     implies: Implies::Slow,
-    check: Check::Facts(check),
+    check: Check::FactsAndTick(of_whole_log, while_it_runs),
 };
 
-/// Only of a whole log: while a job runs, what looks like a change may be over in a minute.
-fn check(ctx: &FactContext, out: &mut Vec<Found>) {
+fn while_it_runs(ctx: &TickContext, out: &mut Vec<Found>) {
+    for (id, look) in ctx.looks {
+        let Some(progress) = ctx.model.progress_of(id).filter(|_| look.phase.is_none()) else { continue };
+        // A job that makes no steps is not slow, it stands.
+        let Some(slow) = progress.slow.filter(|_| !look.quiet_log()) else { continue };
+        let Some(now_s) = progress.step_times.median_of_last(10) else { continue };
+        let (before, after) = (seconds(slow.before_s), seconds(now_s));
+        let mut found = Found::new("steps", format!("steps take {after} instead of {before}"), slow.since);
+        found.job = Some(id.clone());
+        found.confidence = Confidence::Likely;
+        let step = progress.step.map_or(String::new(), |s| format!(", the last one is step {s}"));
+        found.evidence = vec![Evidence::of("line", format!("median of the last 10 steps {after}, {before} before{step}"))];
+        found.why = format!("the median step time rose {:.1} times and stays there", now_s / slow.before_s);
+        found.next = Some("look at what changed there: one late rank (RAS, GPU activity), data, sequence length, throttling".into());
+        // One late rank makes all of them late.
+        if ctx.ledger.is_open("straggler", Some(id)) {
+            found.role = Role::Cascade;
+        }
+        out.push(found);
+    }
+}
+
+/// Of a whole log the exact place of the change can be told.
+fn of_whole_log(ctx: &FactContext, out: &mut Vec<Found>) {
     if !ctx.ended {
         return;
     }

@@ -1,6 +1,6 @@
 //! One rank is late at every step.
 
-use super::{Check, Implies, Rule, TickContext, py_spy, while_it_holds};
+use super::{Check, Implies, Rule, TickContext, py_spy, told_by, while_it_holds};
 use crate::findings::{Confidence, Evidence, Found, Severity};
 use crate::judge::Look;
 use crate::model::Model;
@@ -38,8 +38,40 @@ fn check(ctx: &TickContext, out: &mut Vec<Found>) {
         if steady.is_some_and(|since| since.is_none_or(|at| ctx.model.now.since(at) < WINDOW)) {
             continue;
         }
-        out.extend(least_busy(ctx.model, job, look));
+        out.extend(least_busy(ctx.model, job, look).or_else(|| always_behind(ctx.model, job, look)));
     }
+}
+
+/// Where nobody tells how busy the GPUs are: the only rank that was behind whenever RAS was asked of late, while all counts moved. Who
+/// launches at the same pace as the others is seen behind once in a while, not each time.
+fn always_behind(model: &Model, job: &Job, look: &Look) -> Option<Found> {
+    const LOOKS: usize = 3;
+    if look.alive().any(|r| r.activity != Activity::Unknown) {
+        return None;
+    }
+    let comm = model.comms_of(job).filter(|c| c.answered_at.is_some()).max_by_key(|c| (c.nranks, c.operations()))?;
+    let recent: Vec<_> = comm.looks.iter().rev().take(LOOKS).collect();
+    let &[rank] = recent.first()?.behind.as_slice() else { return None };
+    if recent.len() < LOOKS
+        || recent.iter().any(|l| !l.moved || l.behind != [rank])
+        || look.at.since(recent[0].at) > Duration::from_secs(15)
+    {
+        return None;
+    }
+    // Numbers of a smaller communicator are not ranks of the job.
+    let told = look.ranks.get(&rank).filter(|_| job.world_size.is_none_or(|n| n == comm.nranks))?;
+    let mut found = Found::new(
+        format!("rank {rank}"),
+        format!("{} is late every step; the other {} wait for it", told.name(), comm.nranks.saturating_sub(1)),
+        recent[LOOKS - 1].at,
+    );
+    found.job = Some(job.id.clone());
+    found.ranks = vec![rank];
+    found.gpus = look.gpus_of(&found.ranks);
+    found.next = Some(py_spy(told.pid));
+    found.evidence = vec![Evidence::of("ras", format!("alone behind at the last {LOOKS} looks, while counts moved"))];
+    told_by(&mut found, look);
+    Some(found)
 }
 
 fn least_busy(model: &Model, job: &Job, look: &Look) -> Option<Found> {
@@ -81,6 +113,6 @@ fn least_busy(model: &Model, job: &Job, look: &Look) -> Option<Found> {
         found.confidence = Confidence::Certain;
         found.evidence.push(Evidence::of("ras", format!("behind at {behind} of {} looks while counts moved", looks.len())));
     }
-    found.why = found.evidence.iter().map(|e| e.text.as_str()).collect::<Vec<_>>().join(" · ");
+    told_by(&mut found, look);
     Some(found)
 }
