@@ -202,3 +202,40 @@ pub fn apply_report(comms: &mut BTreeMap<u64, Comm>, at: Stamp, report: &RasRepo
         comms.entry(seen.hash).or_default().apply(at, seen);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ranks with their counts of AllReduce and Broadcast.
+    fn comm(counts: &[(u64, u64)]) -> Comm {
+        let rank = |(reduced, broadcast): &(u64, u64)| CommRank {
+            counts: BTreeMap::from([("AllReduce".to_owned(), *reduced), ("Broadcast".to_owned(), *broadcast)]),
+            ..Default::default()
+        };
+        Comm { nranks: counts.len() as u32, ranks: (0..).zip(counts.iter().map(rank)).collect(), ..Default::default() }
+    }
+
+    fn odd(counts: &[(u64, u64)]) -> Vec<(u32, usize, usize)> {
+        comm(counts).odd().into_iter().map(|o| (o.rank, o.more.len(), o.fewer.len())).collect()
+    }
+
+    #[test]
+    fn who_differs_from_most_is_odd() {
+        assert_eq!(odd(&[(9, 1), (9, 1), (9, 1)]), []);
+        assert_eq!(odd(&[(9, 1), (8, 2), (9, 1), (9, 1)]), [(1, 1, 1)], "called another operation");
+        assert_eq!(odd(&[(9, 1), (10, 1), (9, 1)]), [(1, 1, 0)], "called one more");
+        assert_eq!(odd(&[(9, 1), (9, 1), (3, 1)]), [(2, 0, 1)], "is behind");
+        assert_eq!(odd(&[(9, 1), (9, 1), (8, 1), (8, 1)]), [], "halves: neither is usual");
+        assert_eq!(odd(&[(9, 1), (8, 2)]), [(0, 1, 1), (1, 1, 1)], "of two, each differs from the other");
+        let counts = comm(&[(9, 1), (8, 2), (9, 1)]).odd().remove(0);
+        assert_eq!((counts.more, counts.fewer), (vec![("Broadcast".into(), 2, 1)], vec![("AllReduce".into(), 8, 9)]));
+    }
+
+    #[test]
+    fn who_does_not_answer_is_not_compared() {
+        let mut comm = comm(&[(9, 1), (3, 1), (9, 1)]);
+        comm.missing.insert(1, MissingRank::default());
+        assert_eq!(comm.odd(), []);
+    }
+}

@@ -501,6 +501,31 @@ mod tests {
     }
 
     #[test]
+    fn steps_that_take_longer_for_good_are_slow_until_they_do_not() {
+        let mut p = Progress::default();
+        let mut now = 0;
+        let mut make = |p: &mut Progress, n: usize, time_s: f64| {
+            for _ in 0..n {
+                now += 1;
+                p.apply(at(now), &step(now as u64, time_s), false);
+            }
+            now
+        };
+        make(&mut p, 4, 3.0);
+        let healthy = make(&mut p, 40, 1.0);
+        make(&mut p, 3, 5.0);
+        make(&mut p, 10, 1.0);
+        assert_eq!(p.slow, None, "a checkpoint");
+        let before = make(&mut p, 5, 2.0);
+        assert_eq!(p.slow, None, "five steps may be anything");
+        make(&mut p, 300, 2.0);
+        assert_eq!(p.slow, Some(SlowSince { since: at(before - 4), before_s: 1.0 }), "and what is slow does not become usual");
+        make(&mut p, 6, 1.0);
+        assert_eq!(p.slow, None);
+        assert!(healthy < before);
+    }
+
+    #[test]
     fn a_lasting_change_is_told_from_jitter_pauses_and_warm_up() {
         let of = |times: &[f64]| {
             let mut p = Progress::default();
