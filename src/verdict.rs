@@ -161,6 +161,15 @@ fn pause(look: &Look) -> Option<(&'static str, String)> {
         let verb = if writing.len() == 1 { "reads or writes" } else { "read or write" };
         return Some((Phase::Checkpoint.as_str(), format!("{who} {verb}, {} wait: probably a checkpoint", waiting.len())));
     }
+    if let (Some(log), [only]) = (quiet, look.with(Activity::Working, SHOWN_AFTER).as_slice())
+        && only.rank == 0
+        && !waiting.is_empty()
+        && waiting.len() + 1 == look.alive().count()
+    {
+        let words =
+            format!("rank 0 computes alone and {} wait, without a step for {}: probably an evaluation", waiting.len(), span(log.quiet_for));
+        return Some((Phase::Evaluation.as_str(), words));
+    }
     let working = look.with(Activity::Working, SHOWN_AFTER).len();
     if let Some(log) = quiet
         && working > 0

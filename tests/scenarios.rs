@@ -192,3 +192,56 @@ fn a_missing_signal_never_makes_a_wrong_culprit() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// The recording, and then its last ten seconds again and again.
+fn prolonged(tape: &Tape, by_s: i64) -> Vec<Observation> {
+    let second = 1_000_000_000;
+    let mut seen: Vec<Observation> = tape.seen.iter().filter(|o| o.body != Body::End).cloned().collect();
+    let end = seen[seen.len() - 1].at;
+    let last: Vec<Observation> =
+        seen.iter().filter(|o| o.at.0 > end.0 - 10 * second && !matches!(o.body, Body::Lines(_))).cloned().collect();
+    for turn in 1..=by_s / 10 {
+        seen.extend(last.iter().map(|o| Observation { at: Stamp(o.at.0 + turn * 10 * second), ..o.clone() }));
+    }
+    seen
+}
+
+/// Its GPU computes without end while the others wait: nobody can tell from the GPUs' states alone that it does not come.
+#[test]
+fn a_rank_that_computes_something_else_for_a_minute_is_absent() {
+    for (gpu, blamed) in [(3, true), (0, false)] {
+        let tapes = tapes();
+        let tape = tapes.iter().find(|t| t.name == "hang").unwrap();
+        let mut seen = prolonged(tape, 90);
+        let hangs = tape.seen[0].at.plus(std::time::Duration::from_secs(51));
+        for observation in seen.iter_mut().filter(|o| o.at > hangs) {
+            let Body::Gpus { gpus } = &mut observation.body else { continue };
+            let waits = gpus.iter().find(|g| g.index == 1).unwrap().clone();
+            for sample in gpus {
+                let index = sample.index;
+                *sample = nccl_top::observe::gpu::GpuSample { index, ..waits.clone() };
+                if index == gpu {
+                    (sample.mem_util_pct, sample.power_mw, sample.gpm) = (Some(30), Some(600_000), None);
+                    (sample.nvlink_tx_kib, sample.nvlink_rx_kib) = (None, None);
+                }
+            }
+        }
+        // GPM was last read before, and would hold.
+        for observation in &mut seen {
+            let Body::Gpus { gpus } = &mut observation.body else { continue };
+            gpus.iter_mut().for_each(|g| g.gpm = None);
+        }
+        seen.retain(|o| gpu == 3 || !matches!(o.body, Body::Ras(_)));
+        let found: Vec<_> = judge(&tape.header, &seen)
+            .into_iter()
+            .filter_map(|(at, event)| match event {
+                Event::Finding(Change::Opened(f)) if f.severity == Severity::Critical => {
+                    Some((at.secs_since(hangs) as u64 / 30, f.rule, f.found.ranks.clone()))
+                }
+                _ => None,
+            })
+            .collect();
+        let expected = if blamed { vec![(2, "hang-rank-absent", vec![3])] } else { Vec::new() };
+        assert_eq!(found, expected, "GPU {gpu}");
+    }
+}

@@ -50,10 +50,11 @@ struct Absent {
 }
 
 pub(super) fn judge(job: &Job, look: &Look) -> Option<Found> {
-    if look.alive().any(|r| r.activity == Activity::Working) || paused_by_name(look) {
+    if paused_by_name(look) {
         return None;
     }
-    let absent = by_ras(look).or_else(|| by_gpus(look)).or_else(|| by_cpu(look))?;
+    let works = look.alive().any(|r| r.activity == Activity::Working);
+    let absent = if works { busy_elsewhere(look) } else { by_ras(look).or_else(|| by_gpus(look)).or_else(|| by_cpu(look)) }?;
     let culprits: Vec<&RankLook> = absent.ranks.iter().filter_map(|r| look.ranks.get(r)).collect();
     if culprits.iter().any(|r| r.does_io()) {
         return None;
@@ -198,6 +199,32 @@ fn by_gpus(look: &Look) -> Option<Absent> {
     let evidence = gpu_evidence(look, &ranks).into_iter().collect();
     let since = waiting.iter().map(|r| r.activity_since).min()?;
     Some(Absent { ranks, since, confidence: Confidence::Likely, what: "a collective".into(), evidence })
+}
+
+/// A few GPUs compute and all others wait for them, for longer than the work of a step: a kernel that does not end, a loop of one rank
+/// alone. Rank 0 evaluates and converts weights alone, that is no hang.
+fn busy_elsewhere(look: &Look) -> Option<Absent> {
+    const ALONE: Duration = Duration::from_secs(60);
+    let busy: Vec<u32> = look.with(Activity::Working, ALONE).iter().map(|r| r.rank).collect();
+    let waiting = look.with(Activity::Waiting, patience(look, ALONE));
+    if busy.is_empty()
+        || busy.contains(&0)
+        || busy.len() >= waiting.len()
+        || busy.len() + waiting.len() < look.alive().count()
+        || !look.quiet_log()
+    {
+        return None;
+    }
+    let ras = look.ras.as_ref().filter(|r| r.age <= RAS_OLD);
+    let behind = |r: &crate::judge::RasLook| r.behind.iter().filter_map(|l| l.who.rank).collect::<std::collections::BTreeSet<_>>();
+    if ras.is_some_and(|r| r.still_for < ALONE / 2 || behind(r) != busy.iter().copied().collect()) {
+        return None;
+    }
+    let since = waiting.iter().map(|r| r.activity_since).min()?;
+    let mut evidence: Vec<Evidence> = gpu_evidence(look, &busy).into_iter().collect();
+    evidence.extend(ras.map(|r| Evidence::of("ras", format!("behind, counts still for {}", span(r.still_for)))));
+    let confidence = if ras.is_some() { Confidence::Likely } else { Confidence::Possible };
+    Some(Absent { ranks: busy, since, confidence, what: "a collective: it computes something else".into(), evidence })
 }
 
 /// Neither RAS nor GPUs tell: of ranks that wait in a collective, the process spins; who did not come to it may sleep. A rank that
