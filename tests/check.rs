@@ -189,6 +189,7 @@ fn the_document_has_the_fields_of_its_contract() {
             "ranks",
             "gpus",
             "ports",
+            "links",
             "hosts",
             "count",
             "since",

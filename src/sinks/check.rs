@@ -27,6 +27,8 @@ pub fn json(report: &Report, zone: Zone) -> Value {
 fn finding(f: &Finding, zone: Zone) -> Value {
     let mut fields = Map::new();
     finding_fields(&mut fields, f, zone);
+    // Which link it was, no rule knows as yet.
+    fields.insert("links".into(), json!([]));
     fields.insert("hosts".into(), json!(f.found.hosts.iter().map(|h| clean(h)).collect::<Vec<_>>()));
     // What carried no time has none.
     if f.found.evidence.iter().all(|e| e.at.is_none()) {
