@@ -185,7 +185,7 @@ fn slurm(text: &str) -> Option<String> {
         if !rest.starts_with("CANCELLED AT ") {
             return None;
         }
-        let reason = rest.split_once(" DUE ").map(|(_, r)| r[3.min(r.len())..].trim_end_matches(['*', ' ']));
+        let reason = rest.split_once(" DUE ").map(|(_, r)| r.get(3..).unwrap_or("").trim_end_matches(['*', ' ']));
         let reason = reason.map_or(String::new(), |r| match r.split_once("SIGNAL ") {
             Some((_, signal)) => format!(": signal {signal}"),
             None => format!(": {}", r.split(',').next().unwrap_or(r).to_lowercase()),
