@@ -267,7 +267,13 @@ impl Run {
             self.worst_growth = growth(a, b);
             self.save(&large, "growth");
         }
-        if growth(a, b) > 20.0 {
+        // A reader may give up a record after so many lines, and each line costs more from there on: that grows no further.
+        let goes_on = || {
+            let larger = of(many * 2);
+            let twice = size(&larger) as f64 / size(&large).max(1) as f64;
+            best(&larger, 3).as_secs_f64() / b.as_secs_f64() > 1.4 * twice
+        };
+        if growth(a, b) > 20.0 && goes_on() {
             let trouble = Trouble::Slow(format!("{} bytes in {a:?}, {} bytes in {b:?}", size(&small), size(&large)));
             self.report(no, large, &trouble);
         } else if let Some(limit) = bounds::too_slow(b, size(&large)) {
