@@ -65,7 +65,10 @@ impl Alarms {
     pub fn push(&mut self, said: &Said<'_>, alarm: impl FnOnce() -> Alarm) {
         let key = key(said);
         if let Some(&at) = self.known.get(&key) {
-            self.kept[at as usize].count += 1;
+            let kept = &mut self.kept[at as usize];
+            kept.count += 1;
+            // Which rank a process is may be told after it has said something.
+            kept.rank = kept.rank.or(said.rank);
             return;
         }
         if self.kept.len() >= MOST {
@@ -107,7 +110,8 @@ pub struct Said<'a> {
 fn key(alarm: &Said<'_>) -> u64 {
     let mut h = DefaultHasher::new();
     std::mem::discriminant(&alarm.event.what).hash(&mut h);
-    (alarm.file, alarm.run, alarm.rank, alarm.event.origin.pid).hash(&mut h);
+    let who = &alarm.event.origin;
+    (alarm.file, alarm.run, who.rank, &who.host, who.pid).hash(&mut h);
     match &alarm.event.what {
         What::NcclWarn { text, .. } => match signature::find(Scope::Nccl, text) {
             Some(signature) => signature.id.hash(&mut h),

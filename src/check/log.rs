@@ -729,6 +729,16 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_says_a_thing_again_when_its_rank_is_known_says_one_thing() {
+        let warn = "h:1:1 [0] a.cc:1 NCCL WARN odd\n";
+        let init =
+            "h:1:1 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 4 nranks 8 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x2 - Init COMPLETE\n";
+        let (case, _) = case_of([warn, init, warn, &warn.replace("h:1", "i:1")].concat().as_bytes(), 100_000);
+        let said: Vec<_> = case.alarms.iter().map(|a| (a.line, a.rank, a.count)).collect();
+        assert_eq!(said, [(1, Some(4), 2), (4, Some(4), 1)]);
+    }
+
+    #[test]
     fn a_line_without_end_takes_no_memory_and_is_read_at_its_start() {
         let mut text = b"h:1:1 [0] a.cc:1 NCCL WARN long ".to_vec();
         text.resize(3 << 20, b'x');
