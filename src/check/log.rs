@@ -456,7 +456,8 @@ impl<'a> Lines<'a> {
             let text = text_of(line);
             self.parse(&text, class);
             self.lanes.note(&self.events, line);
-            nothing_new = !self.inside && self.events.iter().all(|e| is_bringup(&e.what));
+            // What carries a time is when the untimed lines behind it were said, each time anew.
+            nothing_new = !self.inside && self.events.iter().all(|e| is_bringup(&e.what) && e.origin.written.is_none());
             may_come_again = !self.events.iter().any(|e| matches!(e.what, What::Step(_)));
             self.tell(&text);
         }
@@ -726,6 +727,19 @@ mod tests {
         let (findings, _) = case.judge();
         assert_eq!(findings.iter().map(|f| (f.rule, f.found.ranks.clone())).collect::<Vec<_>>(), [("python-exception", vec![3])]);
         assert_eq!(case.model.files[&0].progress.step, Some(7));
+    }
+
+    #[test]
+    fn what_has_no_time_was_said_after_the_timed_line_before_it() {
+        let [early, late] = ["01", "09"].map(|second| {
+            format!("[rank0]:[W1121 00:00:{second}.000000000 ProcessGroupNCCL.cpp:5068] Guessing device ID based on global rank. This can cause a hang if rank to GPU mapping is heterogeneous.\n")
+        });
+        let text = [&early, &late, &early, "h:1:1 [0] a.cc:1 NCCL WARN odd\n"].concat();
+        let (mut case, _) = fast(text.as_bytes(), CHUNK);
+        let (mut plain, _) = slow(text.as_bytes());
+        assert_eq!(difference(&known(&mut case), &known(&mut plain)), None);
+        let at = case.alarms.iter().last().and_then(|a| a.at).map(|at| Zone::UTC.rfc3339(at));
+        assert!(at.as_deref().is_some_and(|at| at.ends_with("-11-21T00:00:01.000+00:00")), "{at:?}");
     }
 
     #[test]
