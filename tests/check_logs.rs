@@ -697,3 +697,16 @@ fn facts_of_odd_lines() {
     );
     assert_eq!((&f["training"]["step"], &f["training"]["loss"]), (&2.into(), &2.7642.into()));
 }
+
+#[test]
+fn damaged_lines_may_tell_any_rank() {
+    for log in [
+        "[rank4294967295]:Watchdog caught collective operation timeout: SeqNum=116OpType=A.\n[Rank 5] Watchdog caught collective operation timeout: C(SeqNum=116, OpType=AL\n",
+        "[rank4294967290]:Watchdog caught collective operation timeout: SeqNum=116OpType=A.\n[Rank 5] Watchdog caught collective operation timeout: C(SeqNum=116, OpType=AL\n",
+        "Rank 1]Watchdog caught collective operation timeout: SeqNum=3[rank4294967295]:ProcessGroupNCCL preparing to dump debug info\n",
+        "slurmstepd: error: ***   ON  CANCELLED AT DUE o\u{fffd}SIGNAL Terminated ***\n",
+        "Epoch|1/8 [2:1,global_step=922337203685477580]\n",
+    ] {
+        assert!(report(log).findings.len() < 4, "{log}");
+    }
+}

@@ -121,12 +121,15 @@ pub fn note(case: &Case) -> Option<String> {
         ));
     }
     let last = *reports.keys().next_back()?;
-    let size = case.world_size().unwrap_or(last + 1).max(last + 1);
-    let silent: Vec<u32> = (0..size).filter(|rank| !reports.contains_key(rank)).collect();
-    (!silent.is_empty() && silent.len() <= reports.len()).then(|| {
-        let verb = if silent.len() == 1 { "reports" } else { "report" };
-        format!("{} {verb} no timeout in these inputs: look there first", rank_words(&silent))
-    })
+    let size = case.world_size().unwrap_or(0).max(last.saturating_add(1));
+    let silent = absentees(size, &reports).filter(|silent| !silent.is_empty())?;
+    let verb = if silent.len() == 1 { "reports" } else { "report" };
+    Some(format!("{} {verb} no timeout in these inputs: look there first", rank_words(&silent)))
+}
+
+/// Numbers below `size` that are not known, unless those are more than the known ones: a damaged line may tell any number.
+fn absentees<T>(size: u32, known: &BTreeMap<u32, T>) -> Option<Vec<u32>> {
+    (size as usize <= known.len() * 2).then(|| (0..size).filter(|n| !known.contains_key(n)).collect())
 }
 
 /// All wait in groups that are a part of the job.
@@ -189,18 +192,16 @@ fn gaps(reports: &BTreeMap<u32, Report>) -> Option<(Vec<u32>, String)> {
     let pairs: BTreeMap<u32, u32> = reports.iter().filter_map(|(rank, r)| Some((r.pg_rank?, *rank))).collect();
     let ((p0, g0), (p1, g1)) = (pairs.iter().next()?, pairs.iter().nth(1)?);
     let step = g1.checked_sub(*g0)?.checked_div(p1 - p0).filter(|step| *step > 0)?;
-    let start = g0.checked_sub(step * p0)?;
-    if pairs.len() != reports.len() || pairs.iter().any(|(p, g)| *g != start + step * p) {
+    let start = g0.checked_sub(step.checked_mul(*p0)?)?;
+    let rank_at = |p: u32| step.checked_mul(p)?.checked_add(start);
+    if pairs.len() != reports.len() || pairs.iter().any(|(p, g)| rank_at(*p) != Some(*g)) {
         return None;
     }
     let last = *pairs.keys().next_back()?;
-    let missing: Vec<u32> = (0..=last).filter(|p| !pairs.contains_key(p)).collect();
-    if missing.is_empty() || missing.len() > pairs.len() {
-        return None;
-    }
+    let missing = absentees(last.saturating_add(1), &pairs).filter(|missing| !missing.is_empty())?;
     let known = pairs.iter().take(3).map(|(p, g)| format!("{p} is rank {g}")).collect::<Vec<_>>().join(", ");
     let why = format!("{} inside the group says nothing, and the others are numbered evenly ({known})", rank_words(&missing));
-    Some((missing.iter().map(|p| start + step * p).collect(), why))
+    Some((missing.into_iter().filter_map(rank_at).collect(), why))
 }
 
 /// They report at the end of the wait.
@@ -299,7 +300,7 @@ fn absent(
     let size = if is_world { case.world_size() } else { members.as_ref().map(|m| m.len() as u32) };
     let size = size.filter(|n| *n as usize >= came.len());
     // In a group that is not the whole world silence of others says nothing. Where its size is not told, the highest rank tells it.
-    let highest = case.ranks.keys().chain(&came).max().map_or(0, |r| r + 1);
+    let highest = case.ranks.keys().chain(&came).max().map_or(0, |r| r.saturating_add(1));
     let guessed = is_world && size.is_none() && highest >= 4 && came.len() * 8 >= highest as usize * 7;
     let evenly = gaps(reports).filter(|_| !is_world && members.is_none() && behind.is_empty());
     let silent: Vec<u32> = match size.or(guessed.then_some(highest)) {
