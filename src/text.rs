@@ -21,6 +21,7 @@ pub use nccl::facts::{
 };
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
+use std::time::Duration;
 
 /// One thing a log line says.
 #[derive(Clone, Debug, PartialEq)]
@@ -341,6 +342,13 @@ pub struct CollectiveTimeout {
     pub numel_out: Option<u64>,
     pub timeout_ms: Option<u64>,
     pub ran_ms: Option<u64>,
+}
+
+impl CollectiveTimeout {
+    /// How long the rank had waited when it said so.
+    pub fn waited(&self) -> Duration {
+        Duration::from_millis(self.ran_ms.or(self.timeout_ms).unwrap_or(0))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

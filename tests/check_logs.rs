@@ -699,6 +699,18 @@ fn facts_of_odd_lines() {
 }
 
 #[test]
+fn what_was_said_before_the_first_time_came_first() {
+    let bad = "[rank1]: Traceback (most recent call last):\n[rank1]:   File \"/t.py\", line 3, in f\n[rank1]: ValueError: bad\n";
+    let late = |rank: u32, at: &str| {
+        format!(
+            "[rank{rank}]:[E1121 {at} ProcessGroupNCCL.cpp:689] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=20000) ran for 20001 milliseconds before timing out.\n"
+        )
+    };
+    let log = [bad, &late(0, "00:04:23.090000000"), &late(2, "00:04:29.090000000")].concat();
+    all_are(&[("fail python-exception [1] ", &log)]);
+}
+
+#[test]
 fn damaged_lines_may_tell_any_rank() {
     for log in [
         "[rank4294967295]:Watchdog caught collective operation timeout: SeqNum=116OpType=A.\n[Rank 5] Watchdog caught collective operation timeout: C(SeqNum=116, OpType=AL\n",

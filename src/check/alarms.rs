@@ -81,14 +81,6 @@ impl Alarms {
         self.kept.push(alarm);
     }
 
-    /// In the order of time, as far as it is known: a line without one stands where its file has it.
-    pub fn in_order(&self) -> Vec<&Alarm> {
-        let mut all: Vec<&Alarm> = self.kept.iter().collect();
-        // A file without any times comes last: nothing says that it was first.
-        all.sort_by_key(|a| (a.at.unwrap_or(Stamp(i64::MAX)), a.file, a.line));
-        all
-    }
-
     pub fn iter(&self) -> impl Iterator<Item = &Alarm> {
         self.kept.iter()
     }

@@ -19,7 +19,7 @@ use crate::text::signature::Part;
 use crate::text::{Init, Step, TextEvent, Timings, What, WorkerFailure, clean};
 use crate::time::{Stamp, Zone};
 use regex::Regex;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -62,6 +62,10 @@ pub struct FileSeen {
     pub modified: Stamp,
     /// The last time that a line of it carried.
     at: Option<Stamp>,
+    /// The last few of them, with their lines.
+    times: VecDeque<(u64, Stamp)>,
+    /// The first one, or when a wait began that a watchdog tells of, if that was earlier.
+    began: Option<Stamp>,
     /// Times came without zone or year, which were assumed.
     pub assumed: bool,
     run: u32,
@@ -119,6 +123,14 @@ impl FileSeen {
         self.lines_since > WATCHED_STEPS
     }
 
+    /// When an event was told, as far as the lines up to its own say.
+    fn at_of(&self, event: &TextEvent) -> Option<Stamp> {
+        match event.said_at.as_ref().and_then(|said| said.line) {
+            Some(line) if event.origin.written.is_none() => self.times.iter().rfind(|(at, _)| *at <= line).map(|(_, at)| *at),
+            _ => self.at,
+        }
+    }
+
     fn stepped(&mut self, step: &Step, line: u64, bytes: usize) {
         self.lines_since += 1;
         if self.lines_since > WATCHED_STEPS {
@@ -148,6 +160,7 @@ impl FileSeen {
     }
 }
 
+const MOST_TIMES: usize = 16;
 const MAX_RANKS: usize = 1 << 17;
 const MAX_HOSTS: usize = 1 << 14;
 const MAX_TRANSPORTS: usize = 256;
@@ -241,6 +254,10 @@ impl Case {
                 let told = when::stamp_of(time, seen.modified, self.zone).map(|at| at.plus(Duration::from_millis(999)));
                 seen.at = told.or(seen.at);
             }
+            seen.began = seen.began.or(seen.at);
+            if let What::CollectiveTimeout(t) = &event.what {
+                seen.began = seen.began.min(seen.at.map(|at| at.minus(t.waited())));
+            }
             if event.what == What::RunStart {
                 seen.run += u32::from(std::mem::take(&mut seen.failed));
                 // A run before this one may have written all that it held back.
@@ -249,6 +266,15 @@ impl Case {
                 }
             }
         }
+        if let Some(at) = seen.at.filter(|at| seen.times.back().is_none_or(|(_, last)| last != at)) {
+            // The first one stays.
+            if seen.times.len() >= MOST_TIMES {
+                seen.times.remove(1);
+            }
+            seen.times.push_back((line, at));
+        }
+        // A traceback is told when later lines show that it has ended, which may be written much later.
+        let mut times = events.iter().map(|e| seen.at_of(e)).collect::<Vec<_>>().into_iter();
         let (at, run, modified) = (seen.at, seen.run, seen.modified);
         for event in events.iter() {
             match &event.what {
@@ -273,6 +299,7 @@ impl Case {
         let (alarms, losses, model) = (&mut self.alarms, &mut self.losses, &mut self.model);
         let mut failed = false;
         model.apply_events(at.unwrap_or(modified), file, events, (Some(line), &clean), true, &mut |model, seen| {
+            let at = times.next().flatten();
             if is_alarm(&seen.event.what) {
                 failed = true;
                 let said = Said { file, run, rank: seen.rank, event: seen.event };
@@ -387,6 +414,15 @@ impl Case {
     /// The one job that all logs are of, or the main one of a recording.
     pub fn job(&self) -> Option<&Job> {
         self.replayed_job.as_ref().and_then(|id| self.model.jobs.get(id)).or_else(|| self.model.jobs.values().next())
+    }
+
+    /// All alarms in the order of time, as far as it is known, with the time. A line without one stands where its file has it.
+    pub fn in_order(&self) -> Vec<(Option<Stamp>, &Alarm)> {
+        let began = |file: u32| self.files.get(&file).and_then(|f| f.began);
+        let mut all: Vec<_> = self.alarms.iter().map(|a| (a.at.or_else(|| began(a.file)), a)).collect();
+        // A file without any times comes last: nothing says that it was first.
+        all.sort_by_key(|(at, a)| (at.unwrap_or(Stamp(i64::MAX)), a.file, a.line));
+        all
     }
 
     /// The name of a log file.

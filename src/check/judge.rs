@@ -36,9 +36,9 @@ impl Case {
         self.learn_pids();
         let start = self.files.values().map(|f| f.modified).min().unwrap_or_default();
         let mut last = None;
-        for (no, alarm) in self.alarms.in_order().into_iter().enumerate() {
+        for (no, (at, alarm)) in self.in_order().into_iter().enumerate() {
             // What has no time comes after what was said before it.
-            let at = alarm.at.or(last).unwrap_or(start.plus(Duration::from_nanos(no as u64)));
+            let at = at.or(last).unwrap_or(start.plus(Duration::from_nanos(no as u64)));
             last = Some(at);
             let job = if alarm.run < runs[&alarm.file] { format!("{name} (earlier run)") } else { name.clone() };
             let seen = TextSeen {

@@ -9,7 +9,6 @@ use crate::text::{CollectiveTimeout, What};
 use crate::time::Stamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What one rank's watchdog says of one process group.
 #[derive(Default)]
@@ -206,8 +205,7 @@ fn gaps(reports: &BTreeMap<u32, Report>) -> Option<(Vec<u32>, String)> {
 
 /// They report at the end of the wait.
 fn began(alarm: &Alarm, timeout: &CollectiveTimeout) -> Stamp {
-    let waited = Duration::from_millis(timeout.ran_ms.or(timeout.timeout_ms).unwrap_or(0));
-    alarm.at.unwrap_or_default().minus(waited)
+    alarm.at.unwrap_or_default().minus(timeout.waited())
 }
 
 /// `AllReduce 236`
