@@ -77,6 +77,16 @@ pub struct Proof {
     pub text: Arc<str>,
 }
 
+impl Proof {
+    /// In one file the lines tell, whatever times they carry.
+    fn is_before(&self, other: &Proof) -> bool {
+        match (self.line, other.line) {
+            (Some(line), Some(known)) if self.file == other.file => line < known,
+            _ => self.at < other.at,
+        }
+    }
+}
+
 /// The different values that lines gave for one thing, the first ones, in the order in which they came.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Distinct<T> {
@@ -178,7 +188,7 @@ impl<T: PartialEq> Distinct<T> {
                         said.who.insert(at, *one);
                     }
                 }
-                if proof.at < said.proof.at {
+                if proof.is_before(&said.proof) {
                     said.proof = proof.clone();
                 }
             }
@@ -237,7 +247,7 @@ fn kind(transport: &str) -> String {
 
 fn earlier(known: &mut Option<Proof>, other: &Option<Proof>) {
     if let Some(p) = other
-        && known.as_ref().is_none_or(|k| p.at < k.at)
+        && known.as_ref().is_none_or(|k| p.is_before(k))
     {
         *known = Some(p.clone());
     }
