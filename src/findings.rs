@@ -72,7 +72,7 @@ impl Confidence {
 /// What proves a finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Evidence {
-    /// `line`, `ras`, `gpu`, `process`, `counter`, `source`
+    /// `line`, `ras`, `gpu`, `process`, `counter`, `source`, `event`
     pub kind: &'static str,
     pub path: Option<String>,
     /// Line number in `path`, from 1.
@@ -114,6 +114,9 @@ pub struct Found {
     pub hosts: Vec<String>,
     pub since: Stamp,
     pub evidence: Vec<Evidence>,
+    /// A fault of the machine, seen live. Kernel, driver and counters may all tell of it, and what each proves is kept. A job may survive
+    /// it: it has failed only when it stands still, too.
+    pub machine: bool,
 }
 
 impl Found {
@@ -134,6 +137,7 @@ impl Found {
             hosts: Vec::new(),
             since,
             evidence: Vec::new(),
+            machine: false,
         }
     }
 }
@@ -155,6 +159,33 @@ impl Finding {
     pub fn is_open(&self) -> bool {
         self.cleared_at.is_none()
     }
+
+    /// More of a fault of the machine. Who told it in words describes it; counters describe themselves anew at every look.
+    fn hear(&mut self, found: Found, severity: Severity, times: u64) {
+        let (words, new_words) = (self.found.signature, found.signature);
+        if words.is_some() && words == new_words {
+            self.count += times;
+        }
+        let again = times > 0 && words == new_words;
+        let keeps = words.is_some();
+        self.severity = if words.is_none() && new_words.is_none() { severity } else { self.severity.max(severity) };
+        let since = self.found.since;
+        let extra = if keeps { found } else { std::mem::replace(&mut self.found, found) };
+        self.found.since = since;
+        for proof in extra.evidence {
+            let proofs = &mut self.found.evidence;
+            let same_kind = proofs.iter().position(|e| e.kind == proof.kind);
+            let looked_at = matches!(proof.kind, "counter" | "gpu");
+            match same_kind {
+                Some(_) if again || !keeps => {}
+                Some(before) if looked_at => proofs[before] = proof,
+                _ if proofs.len() >= Self::MAX_EVIDENCE || proofs.iter().any(|e| e.text == proof.text) => {}
+                _ => proofs.push(proof),
+            }
+        }
+    }
+
+    const MAX_EVIDENCE: usize = 6;
 }
 
 /// A change that the ledger made.
@@ -226,8 +257,18 @@ impl Ledger {
     pub fn saw(&mut self, now: Stamp, rule: &'static str, severity: Severity, life: Life, found: Found, times: u64, out: &mut Vec<Change>) {
         let key = (rule, found.job.clone(), found.subject.clone());
         if let Some(open) = self.open.get_mut(&key) {
-            open.last_at = now;
-            if times > 0 {
+            // Counters that still prove what was said do not say it again.
+            if times > 0 || found.signature == open.found.signature {
+                open.last_at = now;
+            }
+            if open.found.machine && found.machine {
+                let severity = found.severity.unwrap_or(severity);
+                let before = open.severity;
+                open.hear(found, severity, times);
+                if open.severity > before && open.severity >= Severity::Error {
+                    out.push(Change::Opened(Box::new(open.clone())));
+                }
+            } else if times > 0 {
                 open.count += times;
             } else if life.linger.is_some() {
                 // A condition is described anew at every look; when it began does not change.
@@ -257,13 +298,13 @@ impl Ledger {
         self.open.insert(key, finding);
     }
 
-    /// A second has passed: whatever was not seen at `now` begins to end. `lingers` tells a rule's linger.
-    pub fn settle(&mut self, now: Stamp, lingers: impl Fn(&str) -> Option<Duration>, out: &mut Vec<Change>) {
+    /// A second has passed: whatever was not seen at `now` begins to end. `lingers` tells how long that takes.
+    pub fn settle(&mut self, now: Stamp, lingers: impl Fn(&Finding) -> Option<Duration>, out: &mut Vec<Change>) {
         self.pending.retain(|_, p| p.last == now);
         let over: Vec<Key> = self
             .open
             .iter()
-            .filter(|(key, f)| lingers(key.0).is_some_and(|linger| f.last_at < now && now.since(f.last_at) >= linger))
+            .filter(|(_, f)| lingers(f).is_some_and(|linger| f.last_at < now && now.since(f.last_at) >= linger))
             .map(|(key, _)| key.clone())
             .collect();
         for key in over {

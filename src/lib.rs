@@ -27,6 +27,7 @@ pub mod feed;
 pub mod findings;
 pub mod flight;
 pub mod judge;
+pub mod machine;
 pub mod model;
 pub mod observe;
 pub mod ras;

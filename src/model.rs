@@ -4,6 +4,7 @@ pub mod bringup;
 pub mod comm;
 pub mod gpu;
 mod grouping;
+pub mod health;
 pub mod job;
 pub mod log;
 pub mod port;
@@ -37,6 +38,8 @@ pub struct Model {
     pub node: Option<Node>,
     pub host_sample: Option<HostSample>,
     pub cpu_busy_pct: Option<f64>,
+    /// When the kernel last killed a process for memory.
+    pub oom_kills_rose: Option<Rise>,
     pub sources: BTreeMap<SourceId, SourceView>,
     pub gpus: BTreeMap<u32, Gpu>,
     pub topology: Option<GpuTopology>,
@@ -62,6 +65,14 @@ pub struct SourceView {
     pub state: SourceState,
     pub detail: Option<String>,
     pub since: Stamp,
+}
+
+/// A count that grew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rise {
+    pub at: Stamp,
+    pub before: u64,
+    pub after: u64,
 }
 
 /// How asking RAS goes.
@@ -108,7 +119,7 @@ impl Model {
         self.now = self.now.max(seen.at);
         let at = seen.at;
         match &seen.body {
-            Body::Lines(_) | Body::Unknown => {}
+            Body::Lines(_) | Body::GpuEvents { .. } | Body::Unknown => {}
             Body::Tick => {
                 self.settle();
                 self.end_jobs(at);
@@ -121,11 +132,11 @@ impl Model {
                 self.sources.insert(seen.from.clone(), SourceView { state: report.state, detail: report.detail.clone(), since });
             }
             Body::Node(node) => self.node = Some(node.clone()),
-            Body::Host(sample) => self.apply_host(sample),
+            Body::Host(sample) => self.apply_host(at, sample),
             Body::GpuInfo(info) => self.gpu(info.index).info = info.clone(),
             Body::Gpus { gpus } => gpus.iter().for_each(|sample| self.gpu(sample.index).apply(at, sample)),
             Body::GpuProcesses { gpus } => gpus.iter().for_each(|g| self.gpu(g.index).processes.clone_from(&g.processes)),
-            Body::GpuHealth { gpus } => gpus.iter().for_each(|h| self.gpu(h.index).apply_health(h)),
+            Body::GpuHealth { gpus } => gpus.iter().for_each(|h| self.gpu(h.index).apply_health(at, h)),
             Body::GpuTopology(topology) => {
                 self.topology = Some(topology.clone());
                 self.bringup_revision += 1;
@@ -179,7 +190,7 @@ impl Model {
                 self.ungrouped = true;
             }
             Body::Ras(answer) => self.apply_ras(at, answer),
-            Body::Kernel { lines } => {
+            Body::Kernel { lines, .. } => {
                 for line in lines {
                     if self.kernel.len() == MAX_KERNEL {
                         self.kernel.pop_front();
@@ -194,13 +205,18 @@ impl Model {
         self.gpus.entry(index).or_insert_with(|| Gpu::new(index))
     }
 
-    fn apply_host(&mut self, sample: &HostSample) {
+    fn apply_host(&mut self, at: Stamp, sample: &HostSample) {
         if let Some(before) = &self.host_sample
             && let (Some(b0), Some(b1)) = (before.cpu_busy_ticks, sample.cpu_busy_ticks)
             && let (Some(i0), Some(i1)) = (before.cpu_idle_ticks, sample.cpu_idle_ticks)
         {
             let (busy, idle) = (b1.saturating_sub(b0) as f64, i1.saturating_sub(i0) as f64);
             self.cpu_busy_pct = (busy + idle > 0.0).then(|| busy / (busy + idle) * 100.0);
+        }
+        if let (Some(before), Some(after)) = (self.host_sample.as_ref().and_then(|h| h.oom_kills), sample.oom_kills)
+            && after > before
+        {
+            self.oom_kills_rose = Some(Rise { at, before, after });
         }
         self.host_sample = Some(sample.clone());
     }

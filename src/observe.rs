@@ -66,6 +66,8 @@ pub enum Body {
     GpuProcesses { gpus: Vec<gpu::GpuProcesses> },
     /// ECC, remapped rows, NVLink and PCIe state, slow lane.
     GpuHealth { gpus: Vec<gpu::GpuHealth> },
+    /// What the driver tells of GPUs by itself: Xids, ECC errors, retired rows.
+    GpuEvents { events: Vec<gpu::GpuEvent> },
     /// How GPUs are joined.
     GpuTopology(gpu::GpuTopology),
     /// Network interfaces.
@@ -87,7 +89,12 @@ pub enum Body {
     /// An answer of NCCL's RAS service, as it was received.
     Ras(log::RasAnswer),
     /// Kernel log lines.
-    Kernel { lines: Vec<log::KernelLine> },
+    Kernel {
+        lines: Vec<log::KernelLine>,
+        /// Microseconds since boot when they were read: with it a line's own time is a time of day.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        uptime_us: Option<u64>,
+    },
     /// A kind this version does not know: skipped.
     #[serde(other)]
     Unknown,

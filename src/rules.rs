@@ -26,6 +26,8 @@ mod nccl_tests_failed;
 mod nccl_warn;
 mod nic_down;
 mod nvlink_down;
+mod nvlink_errors;
+mod pcie_degraded;
 mod python_exception;
 mod rank_exited;
 mod rank_oom_killed;
@@ -43,6 +45,7 @@ mod wrong_interface;
 
 use crate::findings::{Confidence, Evidence, Found, Ledger, Life, Role, Severity};
 use crate::judge::Look;
+use crate::machine::Hit;
 use crate::model::bringup::Bringup;
 use crate::model::bringup::trouble::{Facts, Trouble};
 use crate::model::job::Job;
@@ -50,6 +53,7 @@ use crate::model::{Model, TextSeen};
 use crate::text::What;
 use crate::text::headline;
 use crate::text::signature::{self, Part, Scope, Signature};
+use crate::time::Stamp;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -196,6 +200,8 @@ pub const RULES: &[Rule] = &[
     gpu_driver::RULE,
     gpu_throttled::RULE,
     nvlink_down::RULE,
+    nvlink_errors::RULE,
+    pcie_degraded::RULE,
     nic_down::RULE,
     fallback_to_sockets::RULE,
     transport_below_topology::RULE,
@@ -468,8 +474,11 @@ impl TextContext<'_> {
 
     /// An error of this job is open already, of another kind: what comes now follows from it.
     pub fn follows_a_root(&self, rule: &str) -> bool {
+        /// What a job has survived for so long is not why it fails now.
+        const SURVIVED: Duration = Duration::from_secs(120);
         self.ledger.open().iter().any(|f| {
             f.rule != rule
+                && (!f.found.machine || self.seen.at.since(f.last_at) < SURVIVED)
                 && f.severity >= Severity::Error
                 && f.found.role == Role::Root
                 && f.found.job.as_deref() == Some(&self.seen.job)
@@ -479,6 +488,29 @@ impl TextContext<'_> {
 }
 
 impl TickContext<'_> {
+    /// A finding about a GPU, with the rank that works on it and its job, and the name of the GPU: `GPU 3 (0000:3b:00.0), rank 3`.
+    pub fn of_gpu(&self, rule: &str, index: u32, subject: String, since: Stamp) -> (Found, String) {
+        let mut hit = Hit::of_gpu(self.model, index);
+        // What began with a job that has ended since is still its.
+        if hit.job.is_none()
+            && let Some(open) = self.ledger.open().iter().find(|f| f.rule == rule && f.found.subject == subject && f.found.job.is_some())
+        {
+            hit.job.clone_from(&open.found.job);
+            hit.rank = open.found.ranks.first().copied();
+        }
+        let mut found = Found::new(subject, "", since);
+        hit.mark(&mut found);
+        (found, hit.name(self.model).unwrap_or_else(|| format!("GPU {index}")))
+    }
+
+    /// Where kernel or driver have told of the same fault of a GPU already, its subject: what counters say then belongs to it.
+    pub fn told_already(&self, rule: &str, gpu: u32) -> Option<String> {
+        let told =
+            |f: &&&crate::findings::Finding| f.rule == rule && f.found.machine && f.found.signature.is_some() && f.found.gpus == [gpu];
+        let open = self.ledger.open();
+        open.iter().filter(|f| f.found.role != crate::findings::Role::Context).find(told).map(|f| f.found.subject.clone())
+    }
+
     /// A finding of the same job, of one of these rules, that names one of these ranks is open.
     pub fn explained_by(&self, rules: &[&str], job: &str, ranks: &[u32]) -> bool {
         self.ledger

@@ -2,6 +2,7 @@
 
 use crate::findings::{Change, Finding, Ledger, Life};
 use crate::judge::Look;
+use crate::machine::{self, Machine};
 use crate::model::gpu::Activity;
 use crate::model::{Model, TextSeen};
 use crate::observe::{Body, Observation};
@@ -24,6 +25,8 @@ pub struct Session {
     /// By job id.
     pub verdicts: BTreeMap<String, Verdict>,
     looks: BTreeMap<String, Look>,
+    /// What kernel and driver say.
+    machine: Machine,
     /// [`Model::bringup_revision`] when the rules on facts were last asked.
     facts_at: u64,
     /// The state last reported without a job.
@@ -122,7 +125,11 @@ impl Session {
                     self.report(seen.at, &mut changes, out);
                 }
             }
+            Body::Kernel { lines, uptime_us } => self.machine.lines(seen.at, lines, *uptime_us),
+            Body::GpuEvents { events } => self.machine.events(seen.at, events),
             Body::Tick | Body::End => {
+                let ended = seen.body == Body::End;
+                self.machine.judge(&self.model, ended, &mut self.ledger, &mut changes);
                 let ledger = &mut self.ledger;
                 self.model.apply_silence(seen.at, |model, text| judge_text(model, text, ledger, &mut changes));
                 self.tick(seen.at, &mut changes);
@@ -160,7 +167,7 @@ impl Session {
             }
         }
         self.judge_facts(now, changes);
-        self.ledger.settle(now, |id| crate::rules::rule(id).and_then(|r| r.life.linger), changes);
+        self.ledger.settle(now, machine::linger_of, changes);
         for (id, look) in &self.looks {
             if let Some(job) = self.model.jobs.get_mut(id) {
                 job.moved_at = look.moved_at;
@@ -204,7 +211,7 @@ impl Session {
             let job = f.found.job.as_ref().and_then(|id| jobs.get(id)).filter(|j| j.ended_at.is_none());
             let went_on = job.and_then(|j| self.model.progress_of(&j.id)?.last_step_at).is_some_and(|at| at > f.last_at.plus(SURVIVED));
             let ends = |r: &crate::rules::Rule| r.implies == Implies::Failed || r.implies == Implies::Stuck && r.life.linger.is_none();
-            went_on && crate::rules::rule(f.rule).is_some_and(ends)
+            went_on && !f.found.machine && crate::rules::rule(f.rule).is_some_and(ends)
         };
         self.ledger.clear_where(now, "the job went on", survived, changes);
         let forgotten = |f: &Finding| f.found.job.as_ref().is_some_and(|id| !jobs.contains_key(id));

@@ -79,7 +79,8 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Option<
         summary: f.found.summary.clone(),
         because: Some((f.rule, f.found.subject.clone())),
     };
-    let failed = implied(Implies::Failed).filter(|f| f.severity >= Severity::Error).min_by_key(|f| (f.found.role, f.opened_at));
+    let failed =
+        implied(Implies::Failed).filter(|f| f.severity >= Severity::Error && !goes_on(f, look)).min_by_key(|f| (f.found.role, f.opened_at));
     if let Some(f) = failed.filter(|f| f.found.role == Role::Root) {
         return because(State::Failed, f);
     }
@@ -141,6 +142,19 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Option<
     }
     let (phase, summary) = start(model, job, look);
     say(State::Starting, Some(phase), summary)
+}
+
+/// A job may survive a fault of its machine; one that does not stands still, and soon.
+fn goes_on(finding: &Finding, look: &Look) -> bool {
+    if !finding.found.machine || finding.severity == Severity::Critical {
+        return false;
+    }
+    let trained = crate::rules::has_trained(look);
+    let moved_at = look.moved_at.unwrap_or_default().max(finding.opened_at);
+    let allowed = Duration::from_secs(if trained { 5 } else { 60 });
+    let told_at = if finding.found.signature.is_some() { finding.last_at } else { finding.found.since };
+    let long_before = look.moved_at.is_some_and(|at| at.since(told_at) > Duration::from_secs(60));
+    long_before || look.at.since(moved_at) < allowed || pause(look).is_some()
 }
 
 /// A pause that is no hang, by what the log names, or by what processes and GPUs do.

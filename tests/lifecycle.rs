@@ -249,13 +249,15 @@ fn heat_that_lasts_is_told_the_power_cap_is_not() {
 
 #[test]
 fn a_gpu_that_does_not_answer_is_an_error_and_a_lost_one_critical() {
-    for (kind, severity) in [(GpuTroubleKind::NotAnswering, Severity::Error), (GpuTroubleKind::Lost, Severity::Critical)] {
+    for (kind, rule, severity) in
+        [(GpuTroubleKind::NotAnswering, "gpu-not-answering", Severity::Error), (GpuTroubleKind::Lost, "gpu-lost", Severity::Critical)]
+    {
         let mut node = Node::new();
         let trouble = GpuTrouble { kind, detail: "nvmlDeviceGetUtilizationRates has not returned for 2 s".into() };
         (0..5).for_each(|_| gpu(&mut node, GpuSample { index: 2, trouble: Some(trouble.clone()), ..Default::default() }));
-        let finding = opened(&node, "gpu-not-answering").expect("told");
+        let finding = opened(&node, rule).expect("told");
         assert_eq!((finding.severity, finding.found.gpus.as_slice()), (severity, &[2][..]));
-        (0..8).for_each(|_| gpu(&mut node, GpuSample { index: 2, util_pct: Some(0), ..Default::default() }));
+        (0..40).for_each(|_| gpu(&mut node, GpuSample { index: 2, util_pct: Some(0), ..Default::default() }));
         assert_eq!(node.open(), []);
     }
 }

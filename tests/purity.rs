@@ -39,6 +39,8 @@ fn the_judge_reads_no_clock_no_file_and_starts_no_thread() {
         "rules.rs",
         "rules",
         "judge.rs",
+        "machine.rs",
+        "machine",
         "findings.rs",
         "session.rs",
         "timeline.rs",

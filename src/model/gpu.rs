@@ -1,5 +1,6 @@
 //! A GPU, and what it is doing: not its "utilisation", which reads 100 % for one that waits.
 
+use super::health::HealthWatch;
 use super::series::{Series, Trend, rate};
 use crate::observe::gpu::{Gpm, GpuHealth, GpuInfo, GpuProcess, GpuSample, GpuTrouble};
 use crate::time::Stamp;
@@ -42,6 +43,8 @@ pub struct Gpu {
     /// The last GPM reading: it holds until the next, because it is read anew whenever utilisation or power change.
     gpm: Option<(Stamp, Gpm)>,
     pub health: Option<GpuHealth>,
+    /// What its counters have done while they were watched.
+    pub watch: HealthWatch,
     pub processes: Vec<GpuProcess>,
     pub activity: Activity,
     pub activity_since: Stamp,
@@ -54,6 +57,10 @@ pub struct Gpu {
     pub throttled: Option<(Stamp, u64)>,
     /// To judge by.
     pub util_pct: Series,
+    /// MHz, to compare with that of other GPUs.
+    pub sm_clock: Series,
+    /// All clock event reasons of the last sample, and since when they have been these.
+    pub reasons: Option<(Stamp, u64)>,
     pub util_trend: Trend,
     /// SMs active, %: only from GPM, at the moments when it was read; each reading stands for up to [`GPM_HOLDS`].
     pub sm_trend: Trend,
@@ -96,6 +103,7 @@ impl Gpu {
             every: Duration::from_secs(1),
             gpm: None,
             health: None,
+            watch: HealthWatch::default(),
             processes: Vec::new(),
             activity: Activity::Unknown,
             activity_since: Stamp::default(),
@@ -104,6 +112,8 @@ impl Gpu {
             trouble: None,
             throttled: None,
             util_pct: Series::new(600),
+            sm_clock: Series::new(60),
+            reasons: None,
             util_trend: Trend::default(),
             sm_trend: Trend::default(),
             power_trend: Trend::default(),
@@ -127,6 +137,10 @@ impl Gpu {
         self.trouble = sample.trouble.clone().map(|t| (self.trouble.as_ref().map_or(at, |(since, _)| *since), t));
         let bits = sample.throttle_bits.unwrap_or(0) & THROTTLE_BITS;
         self.throttled = (bits != 0).then(|| (self.throttled.map_or(at, |(since, _)| since), bits));
+        if let Some(clock) = sample.sm_clock_mhz {
+            self.sm_clock.push(at, f64::from(clock));
+        }
+        self.reasons = sample.throttle_bits.map(|bits| (self.reasons.filter(|r| r.1 == bits).map_or(at, |r| r.0), bits));
         let util = sample.util_pct.map(f64::from);
         if let Some(util) = util {
             self.util_pct.push(at, util);
@@ -195,7 +209,8 @@ impl Gpu {
     }
 
     /// Counters that were not asked this time keep their last value.
-    pub fn apply_health(&mut self, told: &GpuHealth) {
+    pub fn apply_health(&mut self, at: Stamp, told: &GpuHealth) {
+        self.watch.saw(at, told, self.activity, self.activity_since);
         let before = self.health.take().unwrap_or_default();
         self.health = Some(GpuHealth {
             remapped_correctable: told.remapped_correctable.or(before.remapped_correctable),
@@ -235,6 +250,37 @@ impl Gpu {
     }
 }
 
+/// Domain, bus and device of a PCI address, however it is written: `0000:3b:00.0`, `00000000:3B:00.0`, `PCI:0000:3b:00`, `3b:00.0`. One
+/// board has one device, so that its functions do not matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PciAddress {
+    pub domain: u32,
+    pub bus: u8,
+    pub device: u8,
+}
+
+impl PciAddress {
+    pub fn parse(text: &str) -> Option<PciAddress> {
+        let text = text.trim();
+        let text = text.strip_prefix("PCI:").unwrap_or(text).split([' ', ',']).next()?;
+        let mut parts = text.rsplit(':');
+        let (device, bus) = (parts.next()?, parts.next()?);
+        let domain = parts.next().unwrap_or("0");
+        let device = device.split('.').next()?;
+        if parts.next().is_some() || domain.len() > 8 || device.len() != 2 || bus.len() != 2 {
+            return None;
+        }
+        let hex = |text: &str| u32::from_str_radix(text, 16).ok().filter(|_| text.bytes().all(|b| b.is_ascii_hexdigit()));
+        Some(PciAddress { domain: hex(domain)?, bus: hex(bus)? as u8, device: hex(device)? as u8 })
+    }
+}
+
+impl Gpu {
+    pub fn is_at(&self, address: PciAddress) -> bool {
+        self.info.bus_id.as_deref().and_then(PciAddress::parse) == Some(address)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -251,6 +297,18 @@ mod tests {
         };
         gpu.apply(Stamp(1), &GpuSample { util_pct: Some(util), power_mw: Some(power_w * 1000), gpm: Some(gpm), ..Default::default() });
         gpu.activity
+    }
+
+    #[test]
+    fn a_pci_address_is_the_same_however_it_is_written() {
+        let address = Some(PciAddress { domain: 0, bus: 0x3b, device: 0 });
+        for text in ["0000:3b:00.0", "00000000:3B:00.0", "PCI:0000:3b:00", "PCI:0000:3b:00 GPU-I:05", "3b:00.0", "0000:3b:00"] {
+            assert_eq!(PciAddress::parse(text), address, "{text}");
+        }
+        assert_eq!(PciAddress::parse("10000:01:1c.7"), Some(PciAddress { domain: 0x10000, bus: 1, device: 0x1c }));
+        for text in ["", ":", "PCI:", "0000:3b", "0000:3b:zz.0", "0:0:0:0", "1:2:3", "123456789:3b:00", "0000:+b:00", "é:é:é"] {
+            assert_eq!(PciAddress::parse(text), None, "{text}");
+        }
     }
 
     #[test]

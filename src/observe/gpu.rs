@@ -200,6 +200,23 @@ pub struct GpuHealth {
     pub fabric_state: Option<u32>,
 }
 
+/// nvmlEventData_t: one thing that the driver told by itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GpuEvent {
+    /// `None` where NVML names no GPU of its list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index: Option<u32>,
+    /// nvmlEventType, one bit: 0x2 uncorrected ECC error, 0x8 Xid, 0x200 storm of corrected errors, 0x400 row retired, 0x800 its failure,
+    /// 0x1000 and 0x2000 poison, 0x4000 GPU unavailable, 0x8000 recovery action changed.
+    pub event_bits: u64,
+    /// eventData: of an Xid its number.
+    pub data: u64,
+    /// Instance of a partitioned GPU; `None` for a whole one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mig_instance: Option<u32>,
+}
+
 /// GPU by GPU. `pairs` holds each unordered pair once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

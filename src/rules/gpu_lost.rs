@@ -1,15 +1,30 @@
 //! A GPU fell off the bus.
 
-use super::{Check, Implies, ONCE, Rule};
-use crate::findings::Severity;
+use super::{Check, Implies, ONCE, Rule, TickContext};
+use crate::findings::{Confidence, Evidence, Found, Severity};
+use crate::observe::gpu::GpuTroubleKind;
+use crate::time::span;
 
 pub const RULE: Rule = Rule {
     id: "gpu-lost",
     severity: Severity::Critical,
     title: "A GPU fell off the bus",
-    how: "The kernel's log (Xid 79 and its kin), NVML",
+    how: "The kernel's log (Xid 79 and its kin), an NVML event, or NVML's error \"GPU is lost\"",
     advice: "Drain the node and power-cycle it; a GPU that falls off again has to be replaced",
     life: ONCE,
     implies: Implies::Failed,
-    check: Check::Signatures,
+    check: Check::Tick(check),
 };
+
+fn check(ctx: &TickContext, out: &mut Vec<Found>) {
+    for gpu in ctx.model.gpus.values() {
+        let Some((since, trouble)) = gpu.trouble.as_ref().filter(|(_, t)| t.kind == GpuTroubleKind::Lost) else { continue };
+        let (mut found, name) = ctx.of_gpu(RULE.id, gpu.index, format!("GPU {}", gpu.index), *since);
+        found.summary = format!("{name} is lost: it fell off the bus");
+        found.confidence = Confidence::Certain;
+        found.why = format!("{} for {}", trouble.detail, span(ctx.model.now.since(*since)));
+        found.next = Some("dmesg -T | grep -i xid | tail".into());
+        found.evidence = vec![Evidence::of("gpu", trouble.detail.clone())];
+        out.push(found);
+    }
+}

@@ -1,35 +1,89 @@
-//! A GPU is slowed by heat or by its power supply.
+//! A GPU is slowed by heat or by its power supply, or runs slower than the others.
 
-use super::gpu_not_answering::rank_of_gpu;
 use super::{Check, Implies, Rule, TickContext, while_it_holds};
 use crate::findings::{Confidence, Evidence, Found, Severity};
-use crate::model::gpu::throttle_words;
-use crate::time::span;
+use crate::model::gpu::{Activity, Gpu, throttle_words};
+use crate::time::{Stamp, span};
+use std::time::Duration;
 
 pub const RULE: Rule = Rule {
     id: "gpu-throttled",
     severity: Severity::Warning,
-    title: "A GPU is slowed down by heat or by its power supply; in data parallel training it slows all",
-    how: "NVML clock event reasons 0x8, 0x20, 0x40 or 0x80 for ten seconds. The power cap (0x4) is usual under load and not reported",
+    title: "A GPU is slowed down by heat or by its power supply, or runs slower than the others; in data parallel training it slows all",
+    how: "NVML clock event reasons 0x8, 0x20, 0x40 or 0x80 for ten seconds; an SM clock more than 10 % below the median of the job's other \
+          GPUs while all work. The power cap (0x4) is usual under load: alone it is told only of a GPU that runs below the others, as information",
     advice: "Compare temperature and clock with the other GPUs: one hot GPU is a cooling fault of the node; a power brake is the rack's",
     life: while_it_holds(10, 15),
     implies: Implies::Nothing,
     check: Check::Tick(check),
 };
 
+const POWER_CAP: u64 = 0x4;
+const WINDOW: Duration = Duration::from_secs(10);
+/// Healthy GPUs of one job differ by a few percent.
+const BELOW: f64 = 0.9;
+
+/// A GPU that runs slower than the others at the same work.
+struct Lag {
+    mhz: f64,
+    others_mhz: f64,
+    others: usize,
+}
+
 fn check(ctx: &TickContext, out: &mut Vec<Found>) {
     for gpu in ctx.model.gpus.values() {
-        let Some((since, bits)) = gpu.throttled else { continue };
-        let words = throttle_words(bits).join(", ");
-        let temp = gpu.sample.temp_c.map_or(String::new(), |t| format!(", {t} °C"));
-        let clock = gpu.sample.sm_clock_mhz.map_or(String::new(), |c| format!(", SM {c} MHz"));
-        let mut found = Found::new(format!("GPU {}", gpu.index), format!("GPU {}: {words}{temp}", gpu.index), since);
-        found.confidence = Confidence::Certain;
-        found.why = format!("{words} for {}{temp}{clock}", span(ctx.model.now.since(since)));
-        found.next = Some(format!("nvidia-smi -q -i {} -d PERFORMANCE,TEMPERATURE,POWER", gpu.index));
-        found.gpus = vec![gpu.index];
-        found.ranks = rank_of_gpu(ctx, gpu.index).into_iter().collect();
-        found.evidence = vec![Evidence::of("gpu", format!("clock event reasons {bits:#x}{temp}{clock}"))];
-        out.push(found);
+        let lag = lag(ctx, gpu);
+        if gpu.throttled.is_none() && lag.is_none() {
+            continue;
+        }
+        let (since, bits) = gpu.throttled.or(gpu.reasons).unwrap_or((ctx.model.now, 0));
+        out.push(found(ctx, gpu, since, bits, lag));
     }
+}
+
+fn found(ctx: &TickContext, gpu: &Gpu, since: Stamp, bits: u64, lag: Option<Lag>) -> Found {
+    let words = match throttle_words(bits)[..] {
+        [] => "no reason told".to_owned(),
+        ref words => words.join(", "),
+    };
+    let temp = gpu.sample.temp_c.map_or(String::new(), |t| format!(", {t} °C"));
+    let clock = gpu.sample.sm_clock_mhz.map_or(String::new(), |c| format!(", SM {c} MHz"));
+    let (mut found, name) = ctx.of_gpu(RULE.id, gpu.index, format!("GPU {}", gpu.index), since);
+    found.confidence = Confidence::Certain;
+    found.next = Some(format!("nvidia-smi -q -i {} -d PERFORMANCE,TEMPERATURE,POWER", gpu.index));
+    let mut proof = format!("clock event reasons {bits:#x}{temp}{clock}");
+    found.why = format!("{words} for {}{temp}{clock}", span(ctx.model.now.since(since)));
+    found.summary = format!("{name}: {words}{temp}");
+    if let Some(Lag { mhz, others_mhz, others }) = lag {
+        found.summary = format!("{name} runs at {mhz:.0} MHz, the others at {others_mhz:.0}: {words}{temp}");
+        found.why = format!("{:.0} % below them at the same work: it makes the job slower · {words}", (1.0 - mhz / others_mhz) * 100.0);
+        proof = format!("{proof}; over {} s {mhz:.0} MHz, median of {others} others {others_mhz:.0} MHz", WINDOW.as_secs());
+        let told = bits & !0x1;
+        found.severity = (told == POWER_CAP).then_some(Severity::Info);
+    }
+    found.evidence = vec![Evidence::of("gpu", proof)];
+    found
+}
+
+/// How far it is behind the other GPUs of its job, where all of them work.
+fn lag(ctx: &TickContext, gpu: &Gpu) -> Option<Lag> {
+    let look = ctx.looks.values().find(|look| look.alive().any(|r| r.gpu == Some(gpu.index)))?;
+    let mut clocks = Vec::new();
+    for rank in look.alive() {
+        let other = ctx.model.gpus.get(&rank.gpu?)?;
+        if !rank.is(Activity::Working, look.at, WINDOW) || other.sm_clock.within(ctx.model.now, WINDOW).count() < 5 {
+            return None;
+        }
+        if other.index != gpu.index {
+            clocks.push(other.sm_clock.mean_within(ctx.model.now, WINDOW)?);
+        }
+    }
+    clocks.sort_by(f64::total_cmp);
+    let (mhz, others) = (gpu.sm_clock.mean_within(ctx.model.now, WINDOW)?, clocks.len());
+    let others_mhz = match others {
+        0 => return None,
+        n if n % 2 == 1 => clocks[n / 2],
+        n => (clocks[n / 2 - 1] + clocks[n / 2]) / 2.0,
+    };
+    (mhz < others_mhz * BELOW).then_some(Lag { mhz, others_mhz, others })
 }

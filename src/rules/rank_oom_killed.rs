@@ -1,15 +1,61 @@
 //! The system killed a process because memory ran out.
 
-use super::{Check, Implies, ONCE, Rule};
-use crate::findings::Severity;
+use super::{Check, Implies, ONCE, Rule, TickContext};
+use crate::findings::{Confidence, Evidence, Found, Severity};
+use std::time::Duration;
 
 pub const RULE: Rule = Rule {
     id: "rank-oom-killed",
     severity: Severity::Critical,
     title: "The system killed a process because memory ran out",
-    how: "The kernel's log, the scheduler's or the container runtime's word",
+    how: "The kernel's log, the scheduler's or the container runtime's word. Where the kernel's log may not be read: its count of processes \
+          killed for memory rose when a rank vanished, which makes it possible",
     advice: "Host memory, not GPU memory: fewer data-loader workers, less pinned memory, smaller checkpoint staging, or a higher limit for the job",
     life: ONCE,
     implies: Implies::Failed,
-    check: Check::Signatures,
+    check: Check::Tick(check),
 };
+
+/// The count is read every few seconds, and a process is missed within one.
+const APART: Duration = Duration::from_secs(15);
+const SIGKILL: i32 = 9;
+
+fn check(ctx: &TickContext, out: &mut Vec<Found>) {
+    let Some(rise) = ctx.model.oom_kills_rose else { return };
+    for (id, look) in ctx.looks {
+        // The kernel's own word says more.
+        if ctx.ledger.open().iter().any(|f| f.rule == RULE.id && f.found.job.as_deref() == Some(id) && f.found.signature.is_some()) {
+            continue;
+        }
+        for rank in look.ranks.values() {
+            let Some(gone) = rank.gone_at else { continue };
+            let by_kill = rank.exit_code.is_none_or(|code| code == -SIGKILL || code == 128 + SIGKILL);
+            if !by_kill || gone.since(rise.at).max(rise.at.since(gone)) > APART {
+                continue;
+            }
+            let mut found = Found::new(
+                format!("rank {}", rank.rank),
+                format!("rank {} (pid {}) may have been killed because host memory ran out", rank.rank, rank.pid),
+                gone,
+            );
+            found.job = Some(id.clone());
+            found.ranks = vec![rank.rank];
+            found.gpus = rank.gpu.into_iter().collect();
+            found.machine = true;
+            // That it is gone is another rule's word.
+            found.severity = Some(Severity::Warning);
+            found.confidence = Confidence::Possible;
+            found.why = format!("the kernel killed {} for memory when the rank vanished", processes(rise.after - rise.before));
+            found.next = Some("dmesg -T | grep -i -e 'killed process' -e oom-kill".into());
+            found.evidence = vec![Evidence {
+                path: Some("/proc/vmstat".into()),
+                ..Evidence::of("counter", format!("oom_kill {} -> {}", rise.before, rise.after))
+            }];
+            out.push(found);
+        }
+    }
+}
+
+fn processes(n: u64) -> String {
+    if n == 1 { "a process".into() } else { format!("{n} processes") }
+}

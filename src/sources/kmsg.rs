@@ -48,6 +48,27 @@ static INTERESTING: LazyLock<Regex> = LazyLock::new(|| {
         r"link is (?:down|up)\b",
         r"machine check",
         r"\bmce\b",
+        r"\bedac\b",
+        r"sending sigbus",
+        r"soft lockup",
+        r"hard lockup",
+        r"page allocation failure",
+        r"netdev watchdog",
+        r"definitely down",
+        r"pciehp",
+        r"\bdpc:",
+        r"io_page_fault",
+        r"\bdmar:",
+        r"cpu clock throttled",
+        r"\bnfs4?:",
+        r"\blustre(?:error)?:",
+        r"i/o error",
+        r"\bnvme\b",
+        r"remounting filesystem",
+        r"kernel panic",
+        r"\bbug:",
+        r"general protection fault",
+        r"trap invalid opcode",
     ];
     let text = format!(r"(?i-u:{})|(?-u:\bAER\b)|\[Hardware Error\]", any_case.join("|"));
     Regex::new(&text).expect("the pattern is constant")
@@ -95,6 +116,13 @@ impl Kmsg {
             }
         }
     }
+
+    /// The second number of /proc/uptime is of no use here; the first has hundredths of a second.
+    fn uptime_us(&self) -> Option<u64> {
+        let text = std::fs::read_to_string(self.roots.path("/proc/uptime")).ok()?;
+        let secs: f64 = text.split_whitespace().next()?.parse().ok()?;
+        (0.0..1e12).contains(&secs).then_some((secs * 1e6) as u64)
+    }
 }
 
 fn why_not_device(err: &io::Error) -> String {
@@ -118,7 +146,7 @@ impl Source for Kmsg {
             Way::Copy { file, .. } => file.read(&self.roots, &mut lines).map_err(|err| SourceError::io(Path::new(file.path), &err)),
         };
         if !lines.is_empty() {
-            out.push(Body::Kernel { lines });
+            out.push(Body::Kernel { lines, uptime_us: self.uptime_us() });
         }
         polled
     }
@@ -314,7 +342,7 @@ mod tests {
 
     fn lines_of(out: &[Body]) -> Vec<KernelLine> {
         let lines = |body: &Body| match body {
-            Body::Kernel { lines } => lines.clone(),
+            Body::Kernel { lines, .. } => lines.clone(),
             _ => Vec::new(),
         };
         out.iter().flat_map(lines).collect()
@@ -363,6 +391,10 @@ mod tests {
             "mce: [Hardware Error]: Machine check events logged",
             "bnxt_en 0000:86:00.0 eth2: NIC Link is Down",
             "ixgbe 0000:01:00.0 eno1: NIC Link is Up 10 Gbps",
+            "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#1_Chan#0_DIMM#0",
+            "nfs: server 10.0.9.9 not responding, still trying",
+            "watchdog: BUG: soft lockup - CPU#3 stuck for 22s!",
+            "DMAR: [DMA Read NO_PASID] Request device [16:00.0] fault addr 0xfffa0000",
         ] {
             assert!(is_forwarded(text), "{text}");
         }

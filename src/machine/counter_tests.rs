@@ -1,0 +1,257 @@
+//! Rules on what NVML's counters do, on the same node.
+
+use super::tests::{BEGAN_TICKS, Node, PID};
+use crate::findings::{Change, Confidence, Severity};
+use crate::observe::Body;
+use crate::observe::gpu::{GpuHealth, GpuInfo, GpuSample};
+use crate::observe::host::HostSample;
+use crate::observe::process::ProcessGone;
+use crate::session::Event;
+
+fn healthy(index: u32) -> GpuHealth {
+    GpuHealth {
+        index,
+        ecc_uncorrected_volatile: Some(0),
+        ecc_uncorrected_aggregate: Some(0),
+        remap_pending: Some(false),
+        remap_failed: Some(false),
+        recovery_action: Some(0),
+        pcie_gen: Some(5),
+        pcie_gen_max: Some(5),
+        pcie_width: Some(16),
+        pcie_width_max: Some(16),
+        pcie_replays: Some(3),
+        nvlink_states: vec![Some(1); 18],
+        nvlink_replays: Some(0),
+        nvlink_recoveries: Some(0),
+        nvlink_crc_errors: Some(4),
+        ..Default::default()
+    }
+}
+
+/// A look at the health of all, GPU 2 as told, and 15 s.
+fn look(node: &mut Node, of_two: &GpuHealth) {
+    let gpus = (0..4).map(|i| if i == 2 { GpuHealth { index: 2, ..of_two.clone() } } else { healthy(i) }).collect();
+    node.sees("nvml", Body::GpuHealth { gpus });
+    node.ticks(15);
+}
+
+fn works(node: &mut Node, seconds: usize, of: impl Fn(u32) -> GpuSample) {
+    for _ in 0..seconds {
+        let sample = |index| {
+            let told = of(index);
+            let mem_util_pct = told.mem_util_pct.or(Some(40));
+            GpuSample { index, util_pct: Some(98), mem_util_pct, power_mw: Some(300_000), ..told }
+        };
+        node.sees("nvml", Body::Gpus { gpus: (0..4).map(sample).collect() });
+        node.ticks(1);
+    }
+}
+
+fn at_1755(index: u32, mhz: u32, bits: u64) -> GpuSample {
+    match index {
+        2 => GpuSample { sm_clock_mhz: Some(mhz), throttle_bits: Some(bits), temp_c: Some(88), ..Default::default() },
+        _ => GpuSample { sm_clock_mhz: Some(1755 - index), throttle_bits: Some(0), temp_c: Some(60), ..Default::default() },
+    }
+}
+
+#[test]
+fn errors_that_come_while_watched_are_told_those_from_before_are_not() {
+    let mut node = Node::with_job();
+    let old = GpuHealth { ecc_uncorrected_volatile: Some(7), ..healthy(2) };
+    look(&mut node, &old);
+    look(&mut node, &old);
+    assert!(node.lines().is_empty(), "{:?}", node.lines());
+    look(&mut node, &GpuHealth { ecc_uncorrected_volatile: Some(8), ecc_uncorrected_aggregate: Some(9), ..healthy(2) });
+    assert_eq!(node.lines(), ["gpu-ecc [GPU 2 uncorrected] error [2] [2] 2100 x1"]);
+    let found = node.only().found.clone();
+    assert_eq!(found.summary, "GPU 2 (0000:3b:00.0), rank 2: an error of its memory could not be corrected");
+    assert_eq!(found.evidence[0].text, "uncorrected ECC errors since the driver was loaded: 7 -> 8, 9 in its lifetime");
+    assert_eq!(node.at().secs_since(found.since), 15.0);
+    look(&mut node, &GpuHealth { ecc_uncorrected_volatile: Some(12), ..healthy(2) });
+    assert!(node.only().found.summary.contains("5 errors"), "it is described as it is now: {}", node.only().found.summary);
+}
+
+#[test]
+fn a_counter_and_the_xid_that_tells_of_it_are_one_finding() {
+    let mut node = Node::with_job();
+    look(&mut node, &healthy(2));
+    node.kernel(&["NVRM: Xid (PCI:0000:3b:00): 48, pid=2202, name=python3, DBE at 0x1"]);
+    look(&mut node, &GpuHealth { ecc_uncorrected_volatile: Some(1), ..healthy(2) });
+    assert_eq!(node.lines(), ["gpu-ecc [GPU 2 Xid 48] error [2] [2] 2100 x1"]);
+    assert!(node.only().found.summary.contains("Xid 48"));
+    assert_eq!(node.only().found.evidence.iter().map(|e| e.kind).collect::<Vec<_>>(), ["line", "counter"]);
+}
+
+#[test]
+fn rows_and_the_recovery_action() {
+    let mut node = Node::with_job();
+    look(&mut node, &GpuHealth { remap_pending: Some(true), ..healthy(2) });
+    assert_eq!(node.lines(), ["gpu-ecc [GPU 2 rows] info [2] [2] 2100 x1"], "it was so at the start");
+    look(&mut node, &GpuHealth { remap_pending: Some(true), remap_failed: Some(true), recovery_action: Some(1), ..healthy(2) });
+    assert_eq!(node.lines(), ["gpu-ecc [GPU 2 rows] error [2] [2] 2100 x1", "gpu-ecc [GPU 2 recovery] error [2] [2] 2100 x1"]);
+    let told = node.events.iter().filter(|e| matches!(e, Event::Finding(Change::Opened(_)))).count();
+    assert_eq!(told, 3, "what became worse is told again");
+    assert_eq!(node.open()[1].found.summary, "GPU 2 (0000:3b:00.0), rank 2 needs a reset of the GPU, says the driver");
+    look(&mut node, &healthy(2));
+    look(&mut node, &healthy(2));
+    look(&mut node, &healthy(2));
+    assert!(node.lines().is_empty(), "after a reset: {:?}", node.lines());
+}
+
+#[test]
+fn a_link_that_goes_down_is_named() {
+    let mut node = Node::with_job();
+    look(&mut node, &healthy(2));
+    let mut down = healthy(2);
+    for no in [3, 4, 5, 9] {
+        down.nvlink_states[no] = Some(0);
+    }
+    look(&mut node, &down);
+    assert_eq!(node.lines(), ["nvlink-down [GPU 2 links] error [2] [2] 2100 x1"]);
+    let found = &node.only().found;
+    assert_eq!(found.summary, "GPU 2 (0000:3b:00.0), rank 2: NVLink 3-5, 9 down, 14 of 18 active");
+    assert_eq!(found.why, "4 went down while watched, for 15 s now");
+    look(&mut node, &healthy(2));
+    look(&mut node, &healthy(2));
+    look(&mut node, &healthy(2));
+    assert!(node.lines().is_empty(), "{:?}", node.lines());
+}
+
+#[test]
+fn a_link_that_is_down_from_the_start_is_wrong_only_beside_others() {
+    let mut node = Node::with_job();
+    let mut down = healthy(2);
+    down.nvlink_states[17] = Some(0);
+    look(&mut node, &down);
+    assert_eq!(node.lines(), ["nvlink-down [GPU 2 links] error [2] [2] 2100 x1"]);
+    assert!(node.only().found.why.starts_with("off since nccl-top began"), "{}", node.only().found.why);
+    // Two bridged pairs would be one thing; here only GPUs 0 and 1 are bridged.
+    let mut node = Node::with_job();
+    let bridged = |index: u32| GpuHealth { nvlink_states: vec![Some(u32::from(index < 2)); 4], ..healthy(index) };
+    node.sees("nvml", Body::GpuHealth { gpus: (0..4).map(bridged).collect() });
+    node.ticks(15);
+    assert!(node.lines().is_empty(), "{:?}", node.lines());
+    // Links that sleep, and those of a partitioned GPU.
+    let mut node = Node::with_job();
+    look(&mut node, &GpuHealth { nvlink_states: vec![Some(2); 18], ..healthy(2) });
+    node.sees("nvml", Body::GpuInfo(GpuInfo { index: 2, mig: Some(true), ..Default::default() }));
+    look(&mut node, &GpuHealth { nvlink_states: vec![Some(0); 18], ..healthy(2) });
+    assert!(node.lines().is_empty(), "{:?}", node.lines());
+}
+
+#[test]
+fn an_xid_74_and_the_link_that_is_down_are_one_finding() {
+    let mut node = Node::with_job();
+    look(&mut node, &healthy(2));
+    node.kernel(&["NVRM: Xid (PCI:0000:3b:00): 74, pid=2202, name=python3, NVLink: fatal error detected on link 5"]);
+    let mut down = healthy(2);
+    down.nvlink_states[5] = Some(0);
+    look(&mut node, &down);
+    assert_eq!(node.lines(), ["nvlink-down [GPU 2 Xid 74] error [2] [2] 2100 x1"]);
+    assert_eq!(node.only().found.evidence[1].text, "NVML field 165, state of link 5: 1 -> 0");
+}
+
+#[test]
+fn link_errors_count_when_they_rise_look_after_look() {
+    let mut node = Node::with_job();
+    for errors in [4, 4, 5, 6, 7] {
+        look(&mut node, &GpuHealth { nvlink_crc_errors: Some(errors), ..healthy(2) });
+        node.ticks(30);
+    }
+    assert!(node.lines().is_empty(), "{:?}", node.lines());
+    for errors in [107, 207, 307] {
+        look(&mut node, &GpuHealth { nvlink_crc_errors: Some(errors), pcie_replays: Some(errors), ..healthy(2) });
+        node.ticks(30);
+    }
+    assert_eq!(
+        node.lines(),
+        ["nvlink-errors [GPU 2 errors] warning [2] [2] 2100 x1", "pcie-degraded [GPU 2 PCIe] warning [2] [2] 2100 x1"]
+    );
+    let found = &node.open()[0].found;
+    assert!(found.summary.contains("CRC errors a minute") && found.evidence[0].text == "NVLink CRC errors: 4 -> 307", "{found:?}");
+    for _ in 0..6 {
+        look(&mut node, &GpuHealth { nvlink_crc_errors: Some(307), pcie_replays: Some(307), ..healthy(2) });
+        node.ticks(30);
+    }
+    assert!(node.lines().is_empty(), "it is over: {:?}", node.lines());
+}
+
+#[test]
+fn a_narrow_or_slow_pcie_link_is_told_where_the_others_have_more() {
+    let mut node = Node::with_job();
+    look(&mut node, &GpuHealth { pcie_width: Some(8), pcie_gen: Some(1), ..healthy(2) });
+    assert_eq!(node.lines(), ["pcie-degraded [GPU 2 PCIe] warning [2] [2] 2100 x1"]);
+    assert_eq!(node.only().found.summary, "GPU 2 (0000:3b:00.0), rank 2: PCIe x8 instead of x16", "at rest any generation is well");
+    let mut node = Node::with_job();
+    works(&mut node, 5, |i| at_1755(i, 1755, 0));
+    look(&mut node, &GpuHealth { pcie_gen: Some(3), ..healthy(2) });
+    assert_eq!(node.only().found.summary, "GPU 2 (0000:3b:00.0), rank 2: PCIe generation 3 instead of 5 at work");
+    assert_eq!(node.only().found.evidence[0].text, "link generation 3 of 5 at work, others 5");
+    works(&mut node, 5, |i| at_1755(i, 1755, 0));
+    look(&mut node, &healthy(2));
+    node.ticks(40);
+    assert!(node.lines().is_empty(), "{:?}", node.lines());
+}
+
+#[test]
+fn a_link_that_is_the_same_everywhere_is_the_machines_design() {
+    let mut node = Node::with_job();
+    let virtual_machine = |index| GpuHealth { pcie_width: Some(8), pcie_gen: Some(3), ..healthy(index) };
+    works(&mut node, 5, |i| at_1755(i, 1755, 0));
+    for _ in 0..3 {
+        node.sees("nvml", Body::GpuHealth { gpus: (0..4).map(virtual_machine).collect() });
+        node.ticks(15);
+    }
+    assert!(node.lines().is_empty(), "{:?}", node.lines());
+}
+
+#[test]
+fn a_gpu_below_its_siblings_makes_the_job_slower_and_says_why() {
+    let mut node = Node::with_job();
+    works(&mut node, 40, |i| at_1755(i, 1230, 0x40));
+    assert_eq!(node.lines(), ["gpu-throttled [GPU 2] warning [2] [2] 2100 x1"]);
+    let found = &node.only().found;
+    assert_eq!(found.summary, "GPU 2 (0000:3b:00.0), rank 2 runs at 1230 MHz, the others at 1754: HW thermal slowdown, 88 °C");
+    assert!(found.why.starts_with("30 % below them at the same work: it makes the job slower"), "{}", found.why);
+    assert!(found.evidence[0].text.contains("0x40") && found.evidence[0].text.contains("median of 3 others 1754 MHz"), "{found:?}");
+    works(&mut node, 40, |i| at_1755(i, 1755, 0));
+    assert!(node.lines().is_empty(), "{:?}", node.lines());
+}
+
+#[test]
+fn a_power_cap_is_information_at_most() {
+    let mut node = Node::with_job();
+    works(&mut node, 40, |i| at_1755(i, 1700, 0x4));
+    assert!(node.lines().is_empty(), "{:?}", node.lines());
+    works(&mut node, 40, |i| at_1755(i, 1400, 0x4));
+    assert_eq!(node.lines(), ["gpu-throttled [GPU 2] info [2] [2] 2100 x1"]);
+    assert!(node.only().found.summary.ends_with("power cap, 88 °C"), "{}", node.only().found.summary);
+    // One that waits runs at any clock.
+    let mut node = Node::with_job();
+    works(&mut node, 40, |i| match i {
+        1 => GpuSample { mem_util_pct: Some(0), ..at_1755(i, 0, 0) },
+        _ => at_1755(i, 1400, 0),
+    });
+    assert!(node.lines().iter().all(|l| !l.starts_with("gpu-throttled")), "{:?}", node.lines());
+}
+
+#[test]
+fn a_count_of_killed_processes_makes_a_vanished_rank_possible_to_explain() {
+    let mut node = Node::with_job();
+    let host = |kills| Body::Host(HostSample { oom_kills: Some(kills), ..Default::default() });
+    node.sees("host", host(3));
+    node.ticks(10);
+    let gone = |rank, exit_code| Body::ProcessGone(ProcessGone { pid: PID + rank, start_ticks: BEGAN_TICKS, exit_code });
+    node.sees("procs", gone(1, None));
+    node.sees("procs", gone(3, Some(1)));
+    node.ticks(2);
+    assert!(node.lines().iter().all(|l| !l.starts_with("rank-oom-killed")), "{:?}", node.lines());
+    node.sees("host", host(4));
+    node.ticks(2);
+    let open: Vec<_> = node.open().into_iter().filter(|f| f.rule == "rank-oom-killed").cloned().collect();
+    assert_eq!(open.len(), 1, "who ended with a code was not killed");
+    let f = &open[0];
+    assert_eq!((f.found.ranks.clone(), f.severity, f.found.confidence), (vec![1], Severity::Warning, Confidence::Possible));
+    assert_eq!(f.found.evidence[0].text, "oom_kill 3 -> 4");
+}
