@@ -201,5 +201,6 @@ pub const SOURCES: &[SourceSpec] = &[
     SourceSpec { id: "rdma", title: "RDMA ports below /sys/class/infiniband", live_only: false, instead: None, retry: Duration::from_secs(10), make: rdma::make },
     SourceSpec { id: "netdev", title: "interfaces below /sys/class/net", live_only: false, instead: None, retry: Duration::from_secs(10), make: netdev::make },
     SourceSpec { id: "kmsg", title: "kernel log", live_only: true, instead: None, retry: Duration::from_secs(60), make: kmsg::make },
+    SourceSpec { id: "events", title: "Xids and errors, as the driver tells them", live_only: true, instead: None, retry: Duration::from_secs(60), make: nvml::make_events },
     SourceSpec { id: "host", title: "CPU, memory, /dev/shm and disk", live_only: false, instead: None, retry: Duration::from_secs(10), make: host::make },
 ];

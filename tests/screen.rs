@@ -35,7 +35,7 @@ fn a_log_alone_shows_progress_and_a_warn_at_once() {
     screen.wait_for("step 4");
     screen.wait_for("loss 2.5");
     screen.keys("9");
-    for source in ["nvml", "procs", "tail", "ras", "rdma", "netdev", "kmsg", "host"] {
+    for source in ["nvml", "procs", "tail", "ras", "rdma", "netdev", "kmsg", "events", "host"] {
         screen.wait_for(source);
     }
     screen.keys("1");

@@ -53,11 +53,11 @@ pub fn from(env: &Env, mut reader: tape::Reader, name: &str, args: &Play) -> Res
 /// The observation as if some kinds of signal did not exist; `None` when nothing is left.
 pub fn filter(mut seen: Observation, without: &[Without]) -> Option<Observation> {
     for kind in without {
-        let source = match kind {
-            Without::Ras => "ras",
-            Without::Nvml => "nvml",
-            Without::Log => "tail",
-            Without::Procs => "procs",
+        let sources: &[&str] = match kind {
+            Without::Ras => &["ras"],
+            Without::Nvml => &["nvml", "events"],
+            Without::Log => &["tail"],
+            Without::Procs => &["procs"],
             Without::Gpm => {
                 if let Body::Gpus { gpus } = &mut seen.body {
                     gpus.iter_mut().for_each(|g| g.gpm = None);
@@ -65,7 +65,7 @@ pub fn filter(mut seen: Observation, without: &[Without]) -> Option<Observation>
                 continue;
             }
         };
-        if seen.from.as_str() == source {
+        if sources.contains(&seen.from.as_str()) {
             return None;
         }
     }

@@ -90,7 +90,7 @@ impl Node {
     }
 
     pub fn event(&mut self, index: u32, event_bits: u64, data: u64) {
-        self.sees("nvml-events", Body::GpuEvents { events: vec![GpuEvent { index: Some(index), event_bits, data, mig_instance: None }] });
+        self.sees("events", Body::GpuEvents { events: vec![GpuEvent { index: Some(index), event_bits, data, mig_instance: None }] });
     }
 
     pub fn open(&self) -> Vec<&Finding> {
@@ -290,7 +290,7 @@ fn without_the_kernels_log_the_event_alone_tells() {
 #[test]
 fn an_xid_without_the_gpus_number_is_told_all_the_same() {
     let mut node = Node::with_job();
-    node.sees("nvml-events", Body::GpuEvents { events: vec![GpuEvent { index: None, event_bits: 0x8, data: 79, mig_instance: None }] });
+    node.sees("events", Body::GpuEvents { events: vec![GpuEvent { index: None, event_bits: 0x8, data: 79, mig_instance: None }] });
     node.ticks(5);
     assert_eq!(node.lines(), ["gpu-lost [a GPU] critical [] [] - x1"]);
 }

@@ -453,6 +453,22 @@ mod tests {
     }
 
     #[test]
+    fn a_tree_with_a_device_gives_records_and_the_time_since_boot() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("dev")).unwrap();
+        std::fs::create_dir_all(dir.path().join("proc")).unwrap();
+        std::fs::write(dir.path().join("proc/uptime"), "2000.25 9.00\n").unwrap();
+        // A regular file gives in one read what the device gives one by one: one record.
+        std::fs::write(dir.path().join("dev/kmsg"), format!("3,7,1500000000,-;{XID}\n SUBSYSTEM=pci\n")).unwrap();
+        let mut out = Vec::new();
+        source(&dir).poll(&mut out).unwrap();
+        let line = KernelLine { level: 3, uptime_us: Some(1_500_000_000), text: XID.into(), backlog: true };
+        assert_eq!(out, [Body::Kernel { lines: vec![line], uptime_us: Some(2_000_250_000) }]);
+        std::fs::write(dir.path().join("proc/uptime"), "nonsense\n").unwrap();
+        assert_eq!(source(&dir).uptime_us(), None);
+    }
+
+    #[test]
     fn a_copy_is_followed_from_the_last_boot_on_and_over_a_rotation() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("var/log/kern.log");

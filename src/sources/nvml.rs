@@ -4,11 +4,13 @@
 //! once, and keeps the thread; after that it is only looked at, and reported, until its call returns, and a new thread asks the others.
 
 mod device;
+mod events;
 mod pci;
 mod raw;
 mod topology;
 mod watched;
 
+pub use events::make_events;
 pub use pci::gpus_from_pci;
 
 use super::{Hint, Hints, Setup, Source, SourceError};

@@ -108,6 +108,7 @@ pub fn no_gpu() -> Session {
     let roots = || Roots::below(dir.path());
     let no_driver = "libnvidia-ml.so.1 not found: no NVIDIA driver; GPU panes are off, logs and network still work";
     world.reports("nvml", SourceState::Absent, no_driver);
+    world.reports("events", SourceState::Absent, "no events of GPUs: NVML cannot be opened");
     world.asks("procs", &mut Procs::new(roots(), SECOND, None));
     world.reports("ras", SourceState::Absent, "no job with RAS seen; it is asked when ranks appear");
     world.asks("rdma", &mut Rdma::new(roots(), SECOND));
@@ -135,6 +136,7 @@ pub fn absent() -> Session {
     let not_allowed = "nvmlInit_v2: the current user does not have permission to perform this operation; \
                        are /dev/nvidiactl and /dev/nvidia* given to this container?";
     world.reports("nvml", SourceState::Denied, not_allowed);
+    world.reports("events", SourceState::Absent, "no events of GPUs: NVML cannot be opened");
     let hidden = "no process of a training job found; /proc is mounted with hidepid: only own processes are seen";
     world.reports("procs", SourceState::Absent, hidden);
     world.asks("tail", &mut Tail::new(Vec::new(), false));

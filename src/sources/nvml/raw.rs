@@ -1,6 +1,7 @@
 //! The NVML calls that nvml-wrapper lacks or gets wrong. The only unsafe code of the crate; decides nothing.
 #![allow(unsafe_code)]
 
+use crate::observe::gpu::GpuEvent;
 use nvml_wrapper::error::{NvmlError, nvml_sym, nvml_try};
 use nvml_wrapper::gpm::GpmSample;
 use nvml_wrapper::{Device, Nvml};
@@ -170,6 +171,71 @@ pub(super) fn gpm_metrics<const N: usize>(
 
 const GPM_MAX: usize = 210;
 
+/// nvmlEventSet_t, with the events of some GPUs. The wrapper's own drops the kinds of event that it does not know.
+pub(super) struct EventSet {
+    nvml: &'static Nvml,
+    set: sys::nvmlEventSet_t,
+    /// Handles, as numbers to compare with, and indexes of the GPUs in it.
+    gpus: Vec<(usize, u32)>,
+}
+
+impl EventSet {
+    pub fn new(nvml: &'static Nvml) -> Result<EventSet, NvmlError> {
+        let call = *nvml_sym(nvml.lib().nvmlEventSetCreate.as_ref())?;
+        let mut set: sys::nvmlEventSet_t = std::ptr::null_mut();
+        // SAFETY: a pointer to an initialised pointer that outlives the call.
+        nvml_try(unsafe { call(&mut set) })?;
+        Ok(EventSet { nvml, set, gpus: Vec::new() })
+    }
+
+    /// Adds a GPU, with as many of the wanted kinds as it supports.
+    pub fn register(&mut self, index: u32, device: &Device<'static>, wanted: u64) -> Result<(), NvmlError> {
+        let lib = self.nvml.lib();
+        let (supported, register) =
+            (*nvml_sym(lib.nvmlDeviceGetSupportedEventTypes.as_ref())?, *nvml_sym(lib.nvmlDeviceRegisterEvents.as_ref())?);
+        let mut kinds = 0;
+        // SAFETY: a live handle, and a pointer to an initialised integer that outlives the call.
+        nvml_try(unsafe { supported(device.handle(), &mut kinds) })?;
+        if kinds & wanted == 0 {
+            return Err(NvmlError::NotSupported);
+        }
+        // SAFETY: a live handle and a live set.
+        nvml_try(unsafe { register(device.handle(), kinds & wanted, self.set) })?;
+        // SAFETY: the handle is only compared.
+        self.gpus.push((unsafe { device.handle() } as usize, index));
+        Ok(())
+    }
+
+    /// nvmlEventSetWait_v2: `None` when none came in time.
+    pub fn wait(&mut self, millis: u32) -> Result<Option<GpuEvent>, NvmlError> {
+        /// What NVML says instead of an instance for a GPU that is not partitioned.
+        const WHOLE: u32 = u32::MAX;
+        let call = *nvml_sym(self.nvml.lib().nvmlEventSetWait_v2.as_ref())?;
+        // SAFETY: integers and a pointer, for which zero is a value.
+        let mut data: sys::nvmlEventData_t = unsafe { mem::zeroed() };
+        // SAFETY: a live set, and a pointer to an initialised struct that outlives the call.
+        match nvml_try(unsafe { call(self.set, &mut data, millis) }) {
+            Err(NvmlError::Timeout) => Ok(None),
+            Err(err) => Err(err),
+            Ok(()) => Ok(Some(GpuEvent {
+                index: self.gpus.iter().find(|(handle, _)| *handle == data.device as usize).map(|(_, index)| *index),
+                event_bits: data.eventType,
+                data: data.eventData,
+                mig_instance: (data.gpuInstanceId != WHOLE).then_some(data.gpuInstanceId),
+            })),
+        }
+    }
+}
+
+impl Drop for EventSet {
+    fn drop(&mut self) {
+        if let Ok(call) = self.nvml.lib().nvmlEventSetFree.as_ref() {
+            // SAFETY: a live set, which nobody can use any more. What NVML answers changes nothing.
+            let _ = unsafe { call(self.set) };
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,6 +247,7 @@ mod tests {
         assert_eq!(mem::size_of::<sys::nvmlGpuFabricInfo_v2_t>(), 36);
         assert_eq!(mem::size_of::<sys::nvmlGpuFabricInfo_v3_t>(), 40);
         assert_eq!(mem::size_of::<sys::nvmlGpmMetric_t>(), 40);
+        assert_eq!(mem::size_of::<sys::nvmlEventData_t>(), 32);
     }
 
     #[test]

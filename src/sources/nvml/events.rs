@@ -1,0 +1,288 @@
+//! What the driver tells of GPUs by itself, through NVML's events: Xids at once, for users too who may not read the kernel's log. Only what
+//! happens after it has been asked for is told.
+
+use super::raw;
+use crate::observe::gpu::GpuEvent;
+use crate::observe::{Body, SourceState};
+use crate::sources::{Setup, Source, SourceError};
+use nvml_wrapper::Nvml;
+use nvml_wrapper::error::NvmlError;
+use std::sync::OnceLock;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// Uncorrected ECC errors, Xids, a storm of corrected errors, retired rows and their failure, poison, a GPU that is not available,
+/// another recovery action.
+const WANTED: u64 = 0x2 | XID | 0x200 | 0x400 | 0x800 | 0x1000 | 0x2000 | 0x4000 | 0x8000;
+const XID: u64 = 0x8;
+/// A GPU that goes mad tells thousands; what is left is told by the next poll.
+const EVENTS_PER_POLL: usize = 256;
+/// Longest time in one call of the driver.
+const WAIT: Duration = Duration::from_secs(1);
+
+pub fn make_events(setup: &mut Setup) -> Box<dyn Source> {
+    Box::new(Events { every: setup.interval, open: Box::new(Thread::start), ear: None, arrived: None })
+}
+
+/// Something that gives one event after the other.
+trait Ear: Send {
+    /// The next event, `None` if none came in time.
+    fn next(&mut self, patience: Duration) -> Result<Option<GpuEvent>, SourceError>;
+
+    /// What it cannot hear.
+    fn deaf_to(&self) -> Option<String>;
+}
+
+type Open = Box<dyn FnMut() -> Result<Box<dyn Ear>, SourceError> + Send>;
+
+struct Events {
+    every: Duration,
+    open: Open,
+    ear: Option<Box<dyn Ear>>,
+    /// What came while it waited.
+    arrived: Option<Result<GpuEvent, SourceError>>,
+}
+
+impl Source for Events {
+    fn every(&self) -> Duration {
+        self.every
+    }
+
+    fn poll(&mut self, out: &mut Vec<Body>) -> Result<(), SourceError> {
+        let ear = match &mut self.ear {
+            Some(ear) => ear,
+            none => none.insert((self.open)()?),
+        };
+        let mut events = Vec::new();
+        let mut trouble = None;
+        let mut next = self.arrived.take().map(|first| first.map(Some));
+        while events.len() < EVENTS_PER_POLL {
+            match next.take().unwrap_or_else(|| ear.next(Duration::ZERO)) {
+                Ok(Some(event)) => events.push(event),
+                Ok(None) => break,
+                Err(err) => {
+                    trouble = Some(err);
+                    break;
+                }
+            }
+        }
+        if !events.is_empty() {
+            out.push(Body::GpuEvents { events });
+        }
+        match trouble {
+            None => Ok(()),
+            Some(err) => {
+                // Without the GPU that is gone the others are heard again.
+                self.ear = None;
+                Err(err)
+            }
+        }
+    }
+
+    fn remark(&self) -> Option<(SourceState, String)> {
+        Some((SourceState::Ok, self.ear.as_ref()?.deaf_to()?))
+    }
+
+    fn wait(&mut self, timeout: Duration) {
+        match &mut self.ear {
+            Some(ear) if self.arrived.is_none() => self.arrived = ear.next(timeout.min(WAIT)).transpose(),
+            _ => std::thread::sleep(timeout),
+        }
+    }
+}
+
+/// A thread of its own, which waits in the driver: it may not come back, and needs more stack than a source has.
+struct Thread {
+    told: Receiver<Result<GpuEvent, SourceError>>,
+    /// GPUs that give no events, and why.
+    deaf: Vec<(u32, String)>,
+}
+
+/// Started once, and never shut down: see `device::open`.
+static NVML: OnceLock<Nvml> = OnceLock::new();
+
+impl Thread {
+    fn start() -> Result<Box<dyn Ear>, SourceError> {
+        let (opened, opening) = channel();
+        let (tell, told) = channel();
+        let work = move || match listen() {
+            Ok((mut set, deaf)) => {
+                let mut wanted = opened.send(Ok(deaf)).is_ok();
+                while wanted {
+                    let next = match set.wait(WAIT.as_millis() as u32) {
+                        Ok(None) => continue,
+                        Ok(Some(event)) => Ok(event),
+                        Err(err) => Err(SourceError::Failed(format!("nvmlEventSetWait_v2: {err}"))),
+                    };
+                    wanted = next.is_ok();
+                    wanted &= tell.send(next).is_ok();
+                }
+            }
+            // Whoever has asked waits for it.
+            Err(err) => drop(opened.send(Err(err))),
+        };
+        std::thread::Builder::new()
+            .name("nvml events".into())
+            .spawn(work)
+            .map_err(|err| SourceError::Failed(format!("thread for events: {}", crate::sources::io_words(&err))))?;
+        let deaf = opening.recv().unwrap_or_else(|_| Err(SourceError::Failed("the thread for events has ended".into())))?;
+        Ok(Box::new(Thread { told, deaf }))
+    }
+}
+
+fn listen() -> Result<(raw::EventSet, Vec<(u32, String)>), SourceError> {
+    let nvml = match NVML.get() {
+        Some(nvml) => nvml,
+        None => {
+            let started = Nvml::init().map_err(|err| without_nvml(&err))?;
+            NVML.get_or_init(|| started)
+        }
+    };
+    let count = nvml.device_count().map_err(|err| without_nvml(&err))?;
+    if count == 0 {
+        return Err(SourceError::Absent("NVML shows no GPU here".into()));
+    }
+    let mut set = raw::EventSet::new(nvml).map_err(|err| SourceError::Failed(format!("nvmlEventSetCreate: {err}")))?;
+    let mut deaf = Vec::new();
+    let mut denied = false;
+    for index in 0..count {
+        if let Err(err) = nvml.device_by_index(index).and_then(|device| set.register(index, &device, WANTED)) {
+            denied |= matches!(err, NvmlError::NoPermission);
+            deaf.push((index, err.to_string()));
+        }
+    }
+    match deaf.first() {
+        Some((_, why)) if deaf.len() == count as usize => {
+            let text = format!("nvmlDeviceRegisterEvents: {why}; Xids are seen in the kernel log only");
+            Err(if denied { SourceError::Denied(text) } else { SourceError::Absent(text) })
+        }
+        _ => Ok((set, deaf)),
+    }
+}
+
+/// Why is told by the source that asks NVML for everything else.
+fn without_nvml(_: &NvmlError) -> SourceError {
+    SourceError::Absent("no events of GPUs: NVML cannot be opened".into())
+}
+
+impl Ear for Thread {
+    fn next(&mut self, patience: Duration) -> Result<Option<GpuEvent>, SourceError> {
+        match self.told.recv_timeout(patience) {
+            Ok(told) => told.map(Some),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(SourceError::Failed("the thread for events has ended".into())),
+        }
+    }
+
+    fn deaf_to(&self) -> Option<String> {
+        let (_, why) = self.deaf.first()?;
+        let which: Vec<String> = self.deaf.iter().map(|(index, _)| index.to_string()).collect();
+        Some(format!("no events of GPU {}: {why}", which.join(", ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::Sender;
+
+    struct Fake(Receiver<Result<GpuEvent, SourceError>>);
+
+    impl Ear for Fake {
+        fn next(&mut self, patience: Duration) -> Result<Option<GpuEvent>, SourceError> {
+            match self.0.recv_timeout(patience) {
+                Ok(told) => told.map(Some),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Ok(None),
+            }
+        }
+
+        fn deaf_to(&self) -> Option<String> {
+            Some("no events of GPU 3: not supported".into())
+        }
+    }
+
+    fn source() -> (Events, Receiver<Sender<Result<GpuEvent, SourceError>>>) {
+        let (opened, openings) = channel();
+        let open = move || {
+            let (tell, heard) = channel();
+            opened.send(tell).unwrap();
+            Ok(Box::new(Fake(heard)) as Box<dyn Ear>)
+        };
+        (Events { every: Duration::from_millis(20), open: Box::new(open), ear: None, arrived: None }, openings)
+    }
+
+    fn xid(data: u64) -> GpuEvent {
+        GpuEvent { index: Some(2), event_bits: XID, data, mig_instance: None }
+    }
+
+    fn polled(source: &mut Events) -> (Vec<u64>, Result<(), SourceError>) {
+        let mut out = Vec::new();
+        let result = source.poll(&mut out);
+        let told = out.into_iter().flat_map(|body| if let Body::GpuEvents { events } = body { events } else { Vec::new() });
+        (told.map(|e| e.data).collect(), result)
+    }
+
+    #[test]
+    fn events_come_in_order_and_none_is_lost_while_it_waits() {
+        let (mut source, openings) = source();
+        assert_eq!(polled(&mut source), (vec![], Ok(())));
+        let tell = openings.recv().unwrap();
+        for data in [79, 48, 63] {
+            tell.send(Ok(xid(data))).unwrap();
+        }
+        source.wait(Duration::from_millis(20));
+        source.wait(Duration::from_millis(1));
+        assert_eq!(polled(&mut source), (vec![79, 48, 63], Ok(())));
+        assert_eq!(source.remark(), Some((SourceState::Ok, "no events of GPU 3: not supported".into())));
+        for data in 0..300 {
+            tell.send(Ok(xid(data))).unwrap();
+        }
+        assert_eq!((polled(&mut source).0.len(), polled(&mut source).0.len()), (256, 44));
+    }
+
+    #[test]
+    fn after_an_error_it_listens_anew() {
+        let (mut source, openings) = source();
+        polled(&mut source).1.unwrap();
+        let tell = openings.recv().unwrap();
+        tell.send(Ok(xid(79))).unwrap();
+        let lost = SourceError::Failed("nvmlEventSetWait_v2: GPU is lost".into());
+        tell.send(Err(lost.clone())).unwrap();
+        assert_eq!(polled(&mut source), (vec![79], Err(lost)), "what was told before still counts");
+        source.wait(Duration::from_millis(1));
+        assert_eq!(polled(&mut source), (vec![], Ok(())));
+        openings.recv().unwrap().send(Ok(xid(31))).unwrap();
+        assert_eq!(polled(&mut source), (vec![31], Ok(())));
+    }
+
+    #[test]
+    fn without_a_driver_it_says_so() {
+        let mut source = Events { every: Duration::from_secs(1), open: Box::new(Thread::start), ear: None, arrived: None };
+        if let Err(err) = source.poll(&mut Vec::new()) {
+            assert!(matches!(err, SourceError::Absent(_)), "{err}");
+            source.wait(Duration::from_millis(1));
+        }
+    }
+
+    /// Prints what a machine with GPUs registers and tells in 30 s, and what waiting costs; a program that writes to an address which is
+    /// not mapped makes an Xid 31 meanwhile: `cargo test --lib events_of_this_machine -- --ignored --nocapture`
+    #[test]
+    #[ignore = "needs NVIDIA GPUs"]
+    #[allow(clippy::print_stdout)]
+    fn events_of_this_machine() {
+        let mut source = Events { every: Duration::from_secs(1), open: Box::new(Thread::start), ear: None, arrived: None };
+        let began = std::time::Instant::now();
+        source.poll(&mut Vec::new()).expect("events can be registered");
+        println!("registered in {:.1} ms, {:?}", began.elapsed().as_secs_f64() * 1e3, source.remark());
+        while began.elapsed() < Duration::from_secs(30) {
+            let waited = std::time::Instant::now();
+            source.wait(source.every());
+            let (waited, mut out) = (waited.elapsed(), Vec::new());
+            source.poll(&mut out).expect("events can be waited for");
+            for body in &out {
+                println!("after {:.3} s: {}", waited.as_secs_f64(), serde_json::to_string(body).unwrap());
+            }
+            assert!(!out.is_empty() || waited >= Duration::from_millis(900), "it waits in the driver and does not spin");
+        }
+    }
+}
