@@ -258,7 +258,7 @@ impl Ledger {
         let key = (rule, found.job.clone(), found.subject.clone());
         if let Some(open) = self.open.get_mut(&key) {
             // Counters that still prove what was said do not say it again.
-            if times > 0 || found.signature == open.found.signature {
+            if times > 0 || !open.found.machine || found.signature == open.found.signature {
                 open.last_at = now;
             }
             if open.found.machine && found.machine {

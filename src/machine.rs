@@ -29,8 +29,9 @@ const KNOWN_AFTER: Duration = Duration::from_secs(15);
 const FIRST_LOOKS: Duration = Duration::from_secs(3);
 /// What happened longer ago than this, before any job that runs, is of another day.
 const OF_ANOTHER_DAY: Duration = Duration::from_secs(24 * 3600);
-/// Kept until they can be judged.
-const MAX_WAITING: usize = 512;
+/// Kept until they can be judged: as many as one poll of the kernel's log tells.
+const MAX_WAITING: usize = 2048;
+const MAX_HEARD: usize = 512;
 /// A process that is gone is still the one that a line is about.
 const JUST_GONE: Duration = Duration::from_secs(60);
 /// A finding of the machine that something is asked for again and again ends when it has been gone for so long.
@@ -216,8 +217,10 @@ impl Machine {
 
     fn wait(&mut self, said: Said) {
         if self.waiting.len() == MAX_WAITING {
+            // What came first may be the cause of the rest; what is from before is not.
             let old = self.waiting.iter().position(|s| matches!(&s.what, What::Line(line) if line.backlog));
-            self.waiting.remove(old.unwrap_or(0));
+            let Some(old) = old else { return };
+            self.waiting.remove(old);
         }
         self.waiting.push_back(said);
     }
@@ -271,7 +274,7 @@ impl Machine {
             }
             None => self.heard.push_back(Heard { at: now, subject, by_event }),
         }
-        while self.heard.len() > MAX_WAITING {
+        while self.heard.len() > MAX_HEARD {
             self.heard.pop_front();
         }
         // What is said is so; only what is looked at again and again has to hold for a while.
@@ -346,9 +349,12 @@ fn still_in_trouble(model: &Model, rule: &str, found: &Found) -> bool {
 fn context(model: &Model, said: &Said, mut told: Told) -> Option<Told> {
     let severity = told.found.severity.unwrap_or(Severity::Error);
     let old = said.written.is_some_and(|at| model.now.since(at) > OF_ANOTHER_DAY);
-    if severity < Severity::Warning || old || told.found.role == Role::Context {
+    // Whether a port is up now is seen elsewhere.
+    if severity < Severity::Warning || old || told.found.role == Role::Context || !told.found.machine {
         return None;
     }
+    let runs = model.jobs.values().any(|j| j.ended_at.is_none() && !model.is_stale(j));
+    let before = if runs { "this job" } else { "nccl-top began" };
     let when = said.written.map_or("before nccl-top began".to_owned(), |at| format!("{} before nccl-top saw it", span(said.at.since(at))));
     let found = &mut told.found;
     found.job = None;
@@ -356,7 +362,7 @@ fn context(model: &Model, said: &Said, mut told: Told) -> Option<Told> {
     found.role = Role::Context;
     found.severity = Some(Severity::Info);
     found.subject = format!("before: {}", found.subject);
-    found.summary = format!("{} (before this job)", found.summary);
+    found.summary = format!("{} (before {before})", found.summary);
     found.why = format!("{when}, and not of a job that runs · {}", found.why);
     Some(told)
 }
@@ -400,6 +406,11 @@ fn told(model: &Model, said: &Said, signature: &'static Signature, named: &Named
         (true, None) if hit.job.is_some() => Confidence::Possible,
         _ => Confidence::Certain,
     };
+    if found.confidence == Confidence::Possible {
+        severity = severity.min(Severity::Error);
+        found.severity = Some(severity);
+        why = format!("that it was of this job is only possible: it is named as its processes are · {why}");
+    }
     found.why = why;
     found.next = Some(signature.next.into());
     found.role = signature.part.role();

@@ -79,8 +79,10 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Option<
         summary: f.found.summary.clone(),
         because: Some((f.rule, f.found.subject.clone())),
     };
+    // Kernel and driver are read once a second: what a program says of the same fault may come a moment earlier.
+    let told_at = |f: &Finding| f.opened_at.minus(if f.found.machine { Duration::from_secs(5) } else { Duration::ZERO });
     let failed =
-        implied(Implies::Failed).filter(|f| f.severity >= Severity::Error && !goes_on(f, look)).min_by_key(|f| (f.found.role, f.opened_at));
+        implied(Implies::Failed).filter(|f| f.severity >= Severity::Error && !goes_on(f, look)).min_by_key(|f| (f.found.role, told_at(f)));
     if let Some(f) = failed.filter(|f| f.found.role == Role::Root) {
         return because(State::Failed, f);
     }

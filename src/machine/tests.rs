@@ -188,6 +188,7 @@ fn a_killed_process_of_another_name_or_pid_is_no_rank() {
     node.kernel(&["Memory cgroup out of memory: Killed process 9001 (pt_data_worker) total-vm:1kB"]);
     let worker = node.open().into_iter().find(|f| f.found.subject == "pid 9001").cloned().unwrap();
     assert_eq!((worker.found.job.as_deref(), worker.found.confidence), (Some("2100"), Confidence::Possible));
+    assert_eq!(worker.severity, Severity::Error, "that alone fails nobody");
     node.kernel(&["bash[777]: segfault at 0 ip 00007f sp 0 error 4 in libc.so.6"]);
     let other = node.open().into_iter().find(|f| f.found.subject == "pid 777").cloned().unwrap();
     assert_eq!((other.severity, other.found.job), (Severity::Info, None));

@@ -5,6 +5,7 @@ use crate::findings::{Confidence, Evidence, Found, Severity};
 use crate::model::gpu::Gpu;
 use crate::model::health::LinkWatch;
 use crate::time::span;
+use std::time::Duration;
 
 pub const RULE: Rule = Rule {
     id: "nvlink-down",
@@ -18,12 +19,19 @@ pub const RULE: Rule = Rule {
     check: Check::Tick(check),
 };
 
+/// Links are looked at every 15 s: it was down at two looks.
+const LASTS: Duration = Duration::from_secs(16);
+
 fn check(ctx: &TickContext, out: &mut Vec<Found>) {
     for gpu in ctx.model.gpus.values().filter(|g| g.info.mig != Some(true) && g.trouble.is_none()) {
         let down: Vec<(usize, &LinkWatch)> =
             gpu.watch.links.iter().enumerate().filter(|(no, link)| is_wrong(ctx, gpu, *no, link)).collect();
         let Some(since) = down.iter().map(|(_, link)| link.since).min() else { continue };
-        let subject = ctx.told_already(RULE.id, gpu.index).unwrap_or_else(|| format!("GPU {} links", gpu.index));
+        let told = ctx.told_already(RULE.id, gpu.index);
+        if told.is_none() && ctx.model.now.since(since) < LASTS {
+            continue;
+        }
+        let subject = told.unwrap_or_else(|| format!("GPU {} links", gpu.index));
         let (mut found, name) = ctx.of_gpu(RULE.id, gpu.index, subject, since);
         let up = gpu.watch.links.iter().filter(|link| link.is_up()).count();
         let numbers = numbers(&down.iter().map(|(no, _)| *no).collect::<Vec<_>>());
