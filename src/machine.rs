@@ -79,8 +79,8 @@ pub struct Hit {
     pub job: Option<String>,
     /// The process was named, not its GPU.
     pub by_pid: bool,
-    /// It is not sure that the process is the one that is known by this pid.
-    pub maybe: bool,
+    /// `None`: it is certain.
+    pub confidence: Option<Confidence>,
 }
 
 impl Hit {
@@ -123,7 +123,7 @@ impl Hit {
             hit.gpu = hit.rank.and_then(|_| model.gpu_of_pid(pid));
             hit.job = Some(job.id.clone());
             // In a container the kernel counts pids otherwise.
-            hit.maybe = model.node.as_ref().is_some_and(|n| n.container.is_some());
+            hit.confidence = model.node.as_ref().and_then(|n| n.container.as_ref()).map(|_| Confidence::Likely);
             return hit;
         }
         // A child of a rank: by its control group, or else by what only the job's processes are called.
@@ -139,19 +139,15 @@ impl Hit {
             [job] => Some(job.id.clone()),
             _ => None,
         };
-        let group = named.group.as_deref().filter(|g| g.len() > 1);
-        let by_group = group.and_then(|group| by(&|p| p.info.cgroup.as_deref() == Some(group)));
-        let by_name = || {
-            let comm = named.comm.as_deref()?;
-            if comm.starts_with("pt_")
-                && let [job] = running[..]
-            {
-                return Some(job.id.clone());
-            }
-            by(&|p| same_name(&p.info.comm, comm))
-        };
-        hit.job = by_group.or_else(by_name);
-        hit.maybe = true;
+        if let Some(group) = named.group.as_deref().filter(|g| g.len() > 1) {
+            hit.job = by(&|p| p.info.cgroup.as_deref() == Some(group));
+            hit.confidence = Some(Confidence::Likely);
+        } else if let Some(comm) = named.comm.as_deref().filter(|_| named.killed_for_memory) {
+            // PyTorch calls its data loaders so.
+            let by_nature = || running.first().filter(|_| running.len() == 1 && comm.starts_with("pt_")).map(|j| j.id.clone());
+            hit.job = by(&|p| same_name(&p.info.comm, comm)).or_else(by_nature);
+            hit.confidence = Some(Confidence::Possible);
+        }
         hit
     }
 
@@ -262,9 +258,17 @@ impl Machine {
         self.heard.iter().any(|h| h.subject == subject && h.by_event != by_event)
     }
 
-    fn tell(&mut self, now: Stamp, told: Told, by_event: bool, ledger: &mut Ledger, changes: &mut Vec<Change>) {
+    fn tell(&mut self, now: Stamp, mut told: Told, by_event: bool, ledger: &mut Ledger, changes: &mut Vec<Change>) {
         let Some(rule) = rule(told.rule) else { return };
         let subject = told.found.subject.clone();
+        // Several lines tell of one killed process, and not each names all.
+        if !told.counts && !by_event {
+            let same = |f: &&&Finding| f.rule == told.rule && f.found.subject == subject && now.since(f.last_at) <= SAME;
+            if let Some(open) = ledger.open().iter().find(same).map(|f| f.found.clone()) {
+                (told.found.job, told.found.ranks, told.found.gpus) = (open.job, open.ranks, open.gpus);
+                told.found.severity = told.found.severity.min(open.severity);
+            }
+        }
         let pair = self.heard.iter().position(|h| h.subject == subject && h.by_event != by_event);
         let mut times = u64::from(told.counts);
         match pair {
@@ -400,17 +404,14 @@ fn told(model: &Model, said: &Said, signature: &'static Signature, named: &Named
         severity = severity.min(most);
         why = format!("the process belongs to no job seen here · {why}");
     }
-    found.severity = Some(severity);
-    found.confidence = match (by_pid && hit.maybe, hit.rank) {
-        (true, Some(_)) => Confidence::Likely,
-        (true, None) if hit.job.is_some() => Confidence::Possible,
-        _ => Confidence::Certain,
-    };
-    if found.confidence == Confidence::Possible {
+    found.confidence = hit.confidence.filter(|_| hit.job.is_some()).unwrap_or(Confidence::Certain);
+    if by_pid && hit.job.is_some() && hit.rank.is_none() {
+        // Whether the job can do without it shows soon.
         severity = severity.min(Severity::Error);
-        found.severity = Some(severity);
-        why = format!("that it was of this job is only possible: it is named as its processes are · {why}");
+        let how = if found.confidence == Confidence::Possible { "is named as its processes are" } else { "is in its control group" };
+        why = format!("it is no rank of the job, but {how} · {why}");
     }
+    found.severity = Some(severity);
     found.why = why;
     found.next = Some(signature.next.into());
     found.role = signature.part.role();

@@ -12,6 +12,7 @@ pub(super) struct Named<'a> {
     /// The address as the text has it.
     pub device: Option<String>,
     pub pid: Option<u32>,
+    pub killed_for_memory: bool,
     /// The program's name.
     pub comm: Option<String>,
     /// The control group of the process.
@@ -39,6 +40,8 @@ static PROCESS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     .map(|text| Regex::new(text).expect("constant"))
     .collect()
 });
+/// So many of them tell of memory that ran out.
+const KILLED: usize = 4;
 static GROUP: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\btask_memcg=(?P<group>[^,]{1,512})").expect("constant"));
 static INTERFACE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?:[0-9a-f]:[0-9a-f]{2}\.[0-7] (?P<a>[A-Za-z0-9_.-]{1,15}): (?:NIC )?Link|NETDEV WATCHDOG: (?P<b>[A-Za-z0-9_.-]{1,15}) |for interface (?P<c>[A-Za-z0-9_.-]{1,15}))")
@@ -58,7 +61,8 @@ impl<'a> Named<'a> {
             named.pci = PciAddress::parse(found.as_str());
             named.device = Some(found.as_str().to_owned());
         }
-        if let Some(found) = PROCESS.iter().find_map(|r| r.captures(text)) {
+        if let Some((no, found)) = PROCESS.iter().enumerate().find_map(|(no, r)| Some((no, r.captures(text)?))) {
+            named.killed_for_memory = no < KILLED;
             named.pid = found["pid"].parse().ok();
             named.comm = Some(found["comm"].trim().to_owned()).filter(|c| !c.is_empty());
         }

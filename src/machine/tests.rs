@@ -195,6 +195,45 @@ fn a_killed_process_of_another_name_or_pid_is_no_rank() {
 }
 
 #[test]
+fn several_lines_about_one_killed_process_are_one_finding_of_one_job() {
+    let group = |path: &str| format!("oom-kill:constraint=CONSTRAINT_MEMCG,task_memcg={path},task=python3,pid=9001,uid=0");
+    let killed = "Memory cgroup out of memory: Killed process 9001 (python3) total-vm:1kB";
+    let mut node = Node::with_job();
+    node.kernel(&[&group("/slurm/job_7"), killed]);
+    assert_eq!(node.lines(), ["rank-oom-killed [pid 9001] error [] [] 2100 x1"]);
+    assert_eq!(node.only().found.confidence, Confidence::Likely);
+    let mut node = Node::with_job();
+    node.kernel(&[&group("/user.slice/somebody"), killed]);
+    assert_eq!(node.lines(), ["rank-oom-killed [pid 9001] warning [] [] - x1"], "the group says that it is another's");
+    let mut node = Node::with_job();
+    node.kernel(&["python3[9001]: segfault at 0 ip 00007f sp 0 error 4 in libc.so.6"]);
+    assert_eq!(node.lines(), ["rank-exited [pid 9001] info [] [] - x1"], "a name alone is little");
+    node.kernel(&["python3[2203]: segfault at 0 ip 00007f sp 0 error 4 in libnccl.so.2"]);
+    assert_eq!(node.lines()[0], "rank-exited [pid 2203] error [3] [3] 2100 x1");
+}
+
+#[test]
+fn an_xid_explains_what_a_program_said_a_moment_before() {
+    use crate::observe::log::{Line, Lines, LogFileInfo};
+    use crate::observe::process::{LogVia, ProcessLog};
+    let mut node = Node::with_job();
+    let logs = vec![ProcessLog { via: LogVia::Stderr, path: "/l/7".into(), inode: Some(7), device: Some(1) }];
+    let info = node.session.model.processes[&(PID + 2)].info.clone();
+    node.sees("procs", Body::Process(ProcessInfo { logs, ..info }));
+    let file = LogFileInfo { file: 1, path: "/l/7".into(), inode: Some(7), device: Some(1), ..Default::default() };
+    node.sees("tail", Body::LogFile(file));
+    node.ticks(1);
+    let text = "[rank2]: torch.AcceleratorError: CUDA error: unspecified launch failure";
+    let lines = ["[rank2]: Traceback (most recent call last):", "[rank2]:   File \"t.py\", line 9, in main", text, "x"];
+    let lines = lines.iter().map(|t| Line { text: (*t).into(), ..Default::default() }).collect();
+    node.sees("tail", Body::Lines(Lines { file: 1, lines, ..Default::default() }));
+    node.ticks(2);
+    assert_eq!(node.session.state().0, crate::verdict::State::Failed, "{:?}", node.lines());
+    node.kernel(&[XID_79]);
+    assert!(node.session.state().1.contains("Xid 79"), "{:?}", node.session.state());
+}
+
+#[test]
 fn what_was_said_before_the_job_began_blames_nobody() {
     let mut node = Node::with_job();
     node.backlog(&[(900, XID_79), (10, "mlx5_core 0000:0c:00.0 ens1np0: Link down"), (20, "systemd: hello")]);
