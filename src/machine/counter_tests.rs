@@ -230,6 +230,13 @@ fn a_power_cap_is_information_at_most() {
     works(&mut node, 40, |i| at_1755(i, 1400, 0x4));
     assert_eq!(node.lines(), ["gpu-throttled [GPU 2] info [2] [2] 2100 x1"]);
     assert!(node.only().found.summary.ends_with("power cap, 88 °C"), "{}", node.only().found.summary);
+    // Under load it comes and goes.
+    let mut told = std::collections::BTreeSet::new();
+    for bits in [0x4, 0, 0, 0x4, 0, 0, 0, 0x4].repeat(5) {
+        works(&mut node, 1, |i| at_1755(i, 1400, bits));
+        told.extend(node.lines());
+    }
+    assert_eq!(told.into_iter().collect::<Vec<_>>(), ["gpu-throttled [GPU 2] info [2] [2] 2100 x1"]);
     // One that waits runs at any clock.
     let mut node = Node::with_job();
     works(&mut node, 40, |i| match i {

@@ -4,6 +4,7 @@ use super::health::HealthWatch;
 use super::series::{Series, Trend, rate};
 use crate::observe::gpu::{Gpm, GpuHealth, GpuInfo, GpuProcess, GpuSample, GpuTrouble};
 use crate::time::Stamp;
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// What a GPU does, from GPM where there is one, else from memory utilisation, link bytes and power.
@@ -59,8 +60,8 @@ pub struct Gpu {
     pub util_pct: Series,
     /// MHz, to compare with that of other GPUs.
     pub sm_clock: Series,
-    /// All clock event reasons of the last sample, and since when they have been these.
-    pub reasons: Option<(Stamp, u64)>,
+    /// Clock event reasons of the last samples: under load they come and go.
+    reasons: VecDeque<(Stamp, u64)>,
     pub util_trend: Trend,
     /// SMs active, %: only from GPM, at the moments when it was read; each reading stands for up to [`GPM_HOLDS`].
     pub sm_trend: Trend,
@@ -72,6 +73,8 @@ pub struct Gpu {
 
 /// Longer than the pause between two readings while nothing changes, or no kernel runs.
 pub const GPM_HOLDS: Duration = Duration::from_secs(40);
+
+const MAX_REASONS: usize = 60;
 
 /// Reasons that mean hardware or heat, not the power budget: HW slowdown, SW thermal, HW thermal, HW power brake.
 pub const THROTTLE_BITS: u64 = 0x8 | 0x20 | 0x40 | 0x80;
@@ -113,7 +116,7 @@ impl Gpu {
             throttled: None,
             util_pct: Series::new(600),
             sm_clock: Series::new(60),
-            reasons: None,
+            reasons: VecDeque::new(),
             util_trend: Trend::default(),
             sm_trend: Trend::default(),
             power_trend: Trend::default(),
@@ -140,7 +143,12 @@ impl Gpu {
         if let Some(clock) = sample.sm_clock_mhz {
             self.sm_clock.push(at, f64::from(clock));
         }
-        self.reasons = sample.throttle_bits.map(|bits| (self.reasons.filter(|r| r.1 == bits).map_or(at, |r| r.0), bits));
+        if let Some(bits) = sample.throttle_bits {
+            if self.reasons.len() == MAX_REASONS {
+                self.reasons.pop_front();
+            }
+            self.reasons.push_back((at, bits));
+        }
         let util = sample.util_pct.map(f64::from);
         if let Some(util) = util {
             self.util_pct.push(at, util);
@@ -226,6 +234,11 @@ impl Gpu {
             fabric_state: told.fabric_state.or(before.fabric_state),
             ..told.clone()
         });
+    }
+
+    /// All clock event reasons told within a time.
+    pub fn reasons_within(&self, now: Stamp, window: Duration) -> u64 {
+        self.reasons.iter().filter(|(at, _)| now.since(*at) <= window).fold(0, |all, (_, bits)| all | bits)
     }
 
     /// Activity by GPM, as last read.

@@ -69,8 +69,8 @@ impl Looks {
     const ROSE: usize = 3;
     /// Fewer than these are within what healthy links count.
     const LEAST: u64 = 10;
-    /// Looks are 45 s apart.
-    const STALE: Duration = Duration::from_secs(150);
+    /// Looks are 45 s apart, with long intervals minutes.
+    const STALE: Duration = Duration::from_secs(600);
 
     fn saw(&mut self, at: Stamp, value: Option<u64>) {
         let Some(value) = value else { return };

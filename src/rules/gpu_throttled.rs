@@ -36,7 +36,8 @@ fn check(ctx: &TickContext, out: &mut Vec<Found>) {
         if gpu.throttled.is_none() && lag.is_none() {
             continue;
         }
-        let (since, bits) = gpu.throttled.or(gpu.reasons).unwrap_or((ctx.model.now, 0));
+        let lately = || (ctx.model.now.minus(WINDOW), gpu.reasons_within(ctx.model.now, WINDOW));
+        let (since, bits) = gpu.throttled.unwrap_or_else(lately);
         out.push(found(ctx, gpu, since, bits, lag));
     }
 }
