@@ -72,7 +72,7 @@ impl Confidence {
 /// What proves a finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Evidence {
-    /// `line`, `ras`, `gpu`, `process`, `counter`, `source`, `event`
+    /// `line`, `ras`, `gpu`, `process`, `counter`, `source`, `kernel`, `event`
     pub kind: &'static str,
     pub path: Option<String>,
     /// Line number in `path`, from 1.

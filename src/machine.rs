@@ -183,7 +183,7 @@ fn same_name(ours: &str, told: &str) -> bool {
 /// How long a finding is shown after it was last seen.
 pub fn linger_of(finding: &Finding) -> Option<Duration> {
     let linger = rule(finding.rule)?.life.linger;
-    let said = finding.found.signature.is_some() || finding.found.evidence.iter().any(|e| e.kind == "event" || e.kind == "line");
+    let said = finding.found.signature.is_some() || finding.found.evidence.iter().any(|e| e.kind == "event" || e.kind == "kernel");
     match finding.found.machine {
         false => linger,
         true if said => linger.map(|l| l.max(SAID_ONCE)),
@@ -305,7 +305,7 @@ fn told_by_line(model: &Model, said: &Said, line: &KernelLine) -> Option<Told> {
     }
     let hit = Hit::of(model, &named);
     let shown = clip(&text, 300).into_owned();
-    let proof = Evidence { path: Some("kernel log".into()), at: Some(said.written.unwrap_or(said.at)), ..Evidence::of("line", shown) };
+    let proof = Evidence { path: Some("kernel log".into()), at: Some(said.written.unwrap_or(said.at)), ..Evidence::of("kernel", shown) };
     let what = match named.xid {
         Some((number, rest)) => format!("Xid {number}{}", if rest.is_empty() { String::new() } else { format!(", {rest}") }),
         None => text.trim().to_owned(),
@@ -395,7 +395,7 @@ fn told(model: &Model, said: &Said, signature: &'static Signature, named: &Named
     let mut why = signature.means.to_owned();
     // The kernel's log is that of the whole machine: other containers' GPUs and processes, too.
     let gpus_are_known = !model.gpus.is_empty() && model.gpus.values().all(|g| g.info.bus_id.is_some());
-    if signature.id.starts_with("xid-") && hit.gpu.is_none() && gpus_are_known && proof.kind == "line" {
+    if signature.id.starts_with("xid-") && hit.gpu.is_none() && gpus_are_known && proof.kind == "kernel" {
         severity = severity.min(Severity::Warning);
         why = format!("it is none of the GPUs seen here · {why}");
     }

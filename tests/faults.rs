@@ -2,6 +2,7 @@
 
 use nccl_top::findings::{Change, Severity};
 use nccl_top::observe::gpu::{GpuEvent, GpuInfo, GpuProcess, GpuProcesses};
+use nccl_top::observe::log::KernelLine;
 use nccl_top::observe::process::{ProcessInfo, ProcessRole};
 use nccl_top::observe::{Body, Observation, SourceId, SourceReport, SourceState};
 use nccl_top::session::{Event, Session};
@@ -211,4 +212,71 @@ fn hostile_records_do_no_harm() {
         .collect();
     assert!(shown.iter().all(|t| t.len() < 1200 && !t.contains('\u{1b}') && !t.contains('\u{7}')), "{shown:?}");
     assert_eq!(node.lines()[0], "gpu-xid error [1] x1: GPU 1 (0000:3b:00.0), rank 1: Xid 31, red\u{fffd}\u{fffd}");
+}
+
+/// A healthy job on 4 GPUs as it was recorded, with what `with` adds after 40 s.
+fn recorded(with: impl Fn(&Observation) -> Vec<(&'static str, Body)>) -> (Session, Vec<(f64, Event)>) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tapes/none.jsonl.gz");
+    let mut reader = Reader::open(&path).unwrap();
+    let mut session = Session::of_tape(reader.header());
+    let (mut out, mut began, mut added) = (Vec::new(), None, false);
+    while let Some(mut seen) = reader.read().unwrap() {
+        let start = *began.get_or_insert(seen.at);
+        let late = seen.at.secs_since(start) >= 40.0;
+        if late && let Body::GpuHealth { gpus } = &mut seen.body {
+            for health in gpus.iter_mut().filter(|h| h.index == 2) {
+                health.nvlink_states[7] = Some(0);
+            }
+        }
+        session.apply(&seen, &mut out);
+        if late && !added {
+            added = true;
+            for (from, body) in with(&seen) {
+                session.apply(&Observation { at: seen.at, host: None, from: SourceId::of(from), body }, &mut out);
+            }
+        }
+        if seen.at.secs_since(start) > 70.0 {
+            break;
+        }
+    }
+    let start = began.unwrap();
+    (session, out.into_iter().map(|(at, e)| (at.secs_since(start), e)).collect())
+}
+
+fn kernel(text: &str) -> Vec<(&'static str, Body)> {
+    let line = KernelLine { level: 3, uptime_us: None, text: text.into(), backlog: false };
+    vec![("kmsg", Body::Kernel { lines: vec![line], uptime_us: None })]
+}
+
+#[test]
+fn a_recorded_job_goes_on_beside_a_link_that_failed() {
+    let (session, events) =
+        recorded(|_| kernel("NVRM: Xid (PCI:0000:00:08): 74, pid=853, name=pt_main_thread, NVLink: fatal error on link 7"));
+    let opened: Vec<_> = events
+        .iter()
+        .filter_map(|(t, e)| match e {
+            Event::Finding(Change::Opened(f)) if f.severity >= Severity::Warning => Some((*t, f.rule, f.found.clone())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(opened.len(), 1, "{opened:?}");
+    let (t, rule, found) = &opened[0];
+    assert!((40.0..42.5).contains(t), "{t}");
+    assert_eq!((*rule, found.gpus.as_slice(), found.ranks.as_slice()), ("nvlink-down", &[2][..], &[2][..]));
+    assert!(found.job.is_some() && found.summary.starts_with("GPU 2 (0000:00:08.0), rank 2: Xid 74"), "{}", found.summary);
+    let open = session.ledger.open().into_iter().find(|f| f.rule == "nvlink-down").unwrap();
+    assert!(open.found.evidence.iter().any(|e| e.kind == "counter" && e.text.contains("link 7")), "{:?}", open.found.evidence);
+    let failed = events.iter().filter(|(_, e)| matches!(e, Event::State { state: State::Failed | State::Stuck, .. }));
+    assert_eq!(failed.count(), 0, "it trains on");
+}
+
+#[test]
+fn a_recorded_job_has_failed_at_once_when_a_gpu_is_lost() {
+    let (_, events) = recorded(|_| kernel("NVRM: Xid (PCI:0000:00:09): 79, pid=854, name=pt_main_thread, GPU has fallen off the bus."));
+    let failed = events.iter().find_map(|(t, e)| match e {
+        Event::State { state: State::Failed, summary, .. } => Some((*t, summary.clone())),
+        _ => None,
+    });
+    let (t, summary) = failed.expect("it has failed");
+    assert!((40.0..42.5).contains(&t) && summary.starts_with("GPU 3 (0000:00:09.0), rank 3: Xid 79"), "{t} {summary}");
 }

@@ -80,7 +80,7 @@ fn a_counter_and_the_xid_that_tells_of_it_are_one_finding() {
     look(&mut node, &GpuHealth { ecc_uncorrected_volatile: Some(1), ..healthy(2) });
     assert_eq!(node.lines(), ["gpu-ecc [GPU 2 Xid 48] error [2] [2] 2100 x1"]);
     assert!(node.only().found.summary.contains("Xid 48"));
-    assert_eq!(node.only().found.evidence.iter().map(|e| e.kind).collect::<Vec<_>>(), ["line", "counter"]);
+    assert_eq!(node.only().found.evidence.iter().map(|e| e.kind).collect::<Vec<_>>(), ["kernel", "counter"]);
 }
 
 #[test]

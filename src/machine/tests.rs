@@ -122,7 +122,7 @@ fn an_xid_names_its_gpu_its_rank_and_its_job() {
     assert_eq!(node.lines(), ["gpu-lost [GPU 2] critical [2] [2] 2100 x1"]);
     let f = node.only();
     assert_eq!(f.found.summary, "GPU 2 (0000:3b:00.0), rank 2: Xid 79, pid=2202, name=python3, GPU has fallen off the bus.");
-    assert_eq!((f.found.signature, f.found.evidence[0].kind), (Some("xid-79"), "line"));
+    assert_eq!((f.found.signature, f.found.evidence[0].kind), (Some("xid-79"), "kernel"));
     assert!(f.found.next.as_deref().is_some_and(|n| n.contains("Drain")));
     assert_eq!(node.session.state().0, crate::verdict::State::Failed);
 }
@@ -259,7 +259,7 @@ fn what_was_said_before_the_job_and_still_holds_is_told_in_full() {
     node.backlog(&[(900, XID_79)]);
     assert_eq!(node.lines(), ["gpu-lost [GPU 2] critical [2] [2] 2100 x1"]);
     let kinds: Vec<&str> = node.only().found.evidence.iter().map(|e| e.kind).collect();
-    assert_eq!(kinds, ["line", "gpu"], "one finding, with what each proves");
+    assert_eq!(kinds, ["kernel", "gpu"], "one finding, with what each proves");
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn a_lost_gpu_is_one_finding_whoever_tells_it_first() {
     assert_eq!(node.lines(), ["gpu-lost [GPU 2] critical [2] [2] 2100 x1"]);
     let mut kinds: Vec<&str> = node.only().found.evidence.iter().map(|e| e.kind).collect();
     kinds.sort_unstable();
-    assert_eq!(kinds, ["event", "gpu", "line"]);
+    assert_eq!(kinds, ["event", "gpu", "kernel"]);
     // Its process ends; the finding stays one, and the job's.
     node.sees("procs", Body::ProcessGone(ProcessGone { pid: 2202, start_ticks: BEGAN_TICKS, ..Default::default() }));
     node.ticks(90);
@@ -301,7 +301,7 @@ fn an_event_and_the_kernels_line_are_one_finding_in_either_order() {
         node.ticks(4);
         let times = if event_first { 2 } else { 1 };
         assert_eq!(node.lines(), [format!("gpu-ecc [GPU 2 Xid 48] error [2] [2] 2100 x{times}")]);
-        assert_eq!(node.only().found.evidence.iter().map(|e| e.kind).collect::<Vec<_>>(), ["line", "event"]);
+        assert_eq!(node.only().found.evidence.iter().map(|e| e.kind).collect::<Vec<_>>(), ["kernel", "event"]);
     }
 }
 
