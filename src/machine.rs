@@ -8,6 +8,7 @@ use crate::findings::{Change, Confidence, Evidence, Finding, Found, Ledger, Life
 use crate::model::Model;
 use crate::model::gpu::{Gpu, PciAddress};
 use crate::model::job::Job;
+use crate::model::process::Process;
 use crate::observe::gpu::GpuEvent;
 use crate::observe::log::KernelLine;
 use crate::observe::{SourceId, SourceState};
@@ -87,7 +88,7 @@ impl Hit {
     /// The GPU, the rank that works on it, and its job.
     pub fn of_gpu(model: &Model, index: u32) -> Hit {
         let mut hit = Hit { gpu: Some(index), ..Hit::default() };
-        let lately = |pid: &u32| model.processes.get(pid).is_some_and(|p| p.gone.is_none_or(|g| model.now.since(g.at) <= JUST_GONE));
+        let lately = |pid: &u32| model.processes.get(pid).is_some_and(|p| was_there(model, p));
         let just_worked = || {
             let jobs = model.jobs.values().filter(|j| j.ended_at.is_none_or(|at| model.now.since(at) <= JUST_GONE));
             jobs.filter(|j| !model.is_stale(j))
@@ -117,7 +118,10 @@ impl Hit {
         let mut hit = Hit { pid: named.pid, by_pid: named.pid.is_some(), ..Hit::default() };
         let Some(pid) = named.pid else { return hit };
         let holds = |job: &&Job| job.pids().any(|p| p == pid) || job.launcher == Some(pid);
-        let known = model.processes.get(&pid).filter(|p| named.comm.as_deref().is_none_or(|comm| same_name(&p.info.comm, comm)));
+        let known = model
+            .processes
+            .get(&pid)
+            .filter(|p| was_there(model, p) && named.comm.as_deref().is_none_or(|comm| same_name(&p.info.comm, comm)));
         if let (Some(_), Some(job)) = (known, model.jobs.values().find(holds)) {
             hit.rank = job.rank_of(pid);
             hit.gpu = hit.rank.and_then(|_| model.gpu_of_pid(pid));
@@ -128,14 +132,10 @@ impl Hit {
         }
         // A child of a rank: by its control group, or else by what only the job's processes are called.
         let running: Vec<&Job> = model.jobs.values().filter(|j| j.ended_at.is_none() && !j.log_only && !model.is_stale(j)).collect();
-        let has = |job: &Job, which: &dyn Fn(&crate::model::process::Process) -> bool| {
+        let has = |job: &Job, which: &dyn Fn(&Process) -> bool| {
             job.pids().chain(job.launcher).filter_map(|pid| model.processes.get(&pid)).any(which)
         };
-        let by = |which: &dyn Fn(&crate::model::process::Process) -> bool| match running
-            .iter()
-            .filter(|j| has(j, which))
-            .collect::<Vec<_>>()[..]
-        {
+        let by = |which: &dyn Fn(&Process) -> bool| match running.iter().filter(|j| has(j, which)).collect::<Vec<_>>()[..] {
             [job] => Some(job.id.clone()),
             _ => None,
         };
@@ -172,6 +172,11 @@ impl Hit {
         found.gpus = self.gpu.into_iter().collect();
         found.ports = self.port.clone().into_iter().collect();
     }
+}
+
+/// It runs, or has just ended: another process may have its number later.
+fn was_there(model: &Model, process: &Process) -> bool {
+    process.gone.is_none_or(|gone| model.now.since(gone.at) <= JUST_GONE)
 }
 
 /// The kernel cuts names at 15 bytes.
@@ -316,7 +321,7 @@ fn told_by_line(model: &Model, said: &Said, line: &KernelLine) -> Option<Told> {
     }
     match since_before(model, &told.found, line) {
         false => {}
-        true if still_in_trouble(model, signature.rule, &told.found) => {
+        true if still_in_trouble(model, signature.rule, &told.found, said) => {
             told.found.why = format!("{} · it was said before the job began, and still holds", told.found.why);
         }
         true => return context(model, said, told),
@@ -329,13 +334,13 @@ fn since_before(model: &Model, found: &Found, line: &KernelLine) -> bool {
     let Some(job) = found.job.as_ref().and_then(|id| model.jobs.get(id)) else { return true };
     let Some(written_us) = line.uptime_us else { return true };
     // Clock ticks are hundredths of a second.
-    let starts = job.pids().filter_map(|pid| Some(model.processes.get(&pid)?.info.start_ticks * 10_000));
+    let starts = job.pids().filter_map(|pid| Some(model.processes.get(&pid)?.info.start_ticks.saturating_mul(10_000)));
     // The kernel's clock of its log drifts from that of its processes.
     let slack_us = 5_000_000 + written_us / 10_000;
     starts.min().is_none_or(|began_us| written_us < began_us.saturating_add(slack_us))
 }
 
-fn still_in_trouble(model: &Model, rule: &str, found: &Found) -> bool {
+fn still_in_trouble(model: &Model, rule: &str, found: &Found, said: &Said) -> bool {
     let Some(gpu) = found.gpus.first().and_then(|index| model.gpus.get(index)) else { return false };
     let now = |held: Option<bool>| held == Some(true);
     let watch = &gpu.watch;
@@ -344,15 +349,21 @@ fn still_in_trouble(model: &Model, rule: &str, found: &Found) -> bool {
         || match rule {
             "gpu-ecc" => needs_action || now(watch.remap_failed.map(|h| h.value)) || now(watch.remap_pending.map(|h| h.value)),
             "nvlink-down" => needs_action || watch.links.iter().any(crate::model::health::LinkWatch::is_down),
-            "gpu-xid" | "gpu-lost" => needs_action,
+            // Most of these are the programs' own.
+            "gpu-xid" => needs_action && !is_of_another_day(model, said),
+            "gpu-lost" => needs_action,
             _ => false,
         }
+}
+
+fn is_of_another_day(model: &Model, said: &Said) -> bool {
+    said.written.is_some_and(|at| model.now.since(at) > OF_ANOTHER_DAY)
 }
 
 /// Worth knowing, and not this job's.
 fn context(model: &Model, said: &Said, mut told: Told) -> Option<Told> {
     let severity = told.found.severity.unwrap_or(Severity::Error);
-    let old = said.written.is_some_and(|at| model.now.since(at) > OF_ANOTHER_DAY);
+    let old = is_of_another_day(model, said);
     // Whether a port is up now is seen elsewhere.
     if severity < Severity::Warning || old || told.found.role == Role::Context || !told.found.machine {
         return None;

@@ -263,6 +263,26 @@ fn what_was_said_before_the_job_and_still_holds_is_told_in_full() {
 }
 
 #[test]
+fn an_old_xid_of_a_program_is_not_why_the_gpu_needs_a_reset_today() {
+    let mut node = Node::with_job();
+    let health = GpuHealth { index: 2, recovery_action: Some(1), ..Default::default() };
+    node.sees("nvml", Body::GpuHealth { gpus: vec![health] });
+    let line = |s: u64| KernelLine {
+        level: 3,
+        uptime_us: Some(s * 1_000_000),
+        text: "NVRM: Xid (PCI:0000:3b:00): 62, pid=1, x".into(),
+        backlog: true,
+    };
+    node.sees("kmsg", Body::Kernel { lines: vec![line(100)], uptime_us: Some(90_000 * 1_000_000) });
+    node.ticks(1);
+    assert_eq!(node.lines(), ["gpu-ecc [GPU 2 recovery] warning [2] [2] 2100 x1"]);
+    node.sees("kmsg", Body::Kernel { lines: vec![line(900)], uptime_us: Some(SEEN_AT_US) });
+    node.ticks(1);
+    assert_eq!(node.lines()[0], "gpu-xid [GPU 2 Xid 62] error [2] [2] 2100 x1");
+    assert!(node.open()[0].found.why.ends_with("it was said before the job began, and still holds"));
+}
+
+#[test]
 fn a_lost_gpu_is_one_finding_whoever_tells_it_first() {
     let mut node = Node::with_job();
     let trouble = GpuTrouble { kind: GpuTroubleKind::Lost, detail: "nvmlDeviceGetUtilizationRates: GPU is lost".into() };

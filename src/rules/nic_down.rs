@@ -9,7 +9,8 @@ pub const RULE: Rule = Rule {
     id: "nic-down",
     severity: Severity::Error,
     title: "A network port that was up is down",
-    how: "state below /sys/class/infiniband, operstate and carrier below /sys/class/net; only ports that were seen up",
+    how: "state below /sys/class/infiniband, operstate and carrier below /sys/class/net; only ports that were seen up. The \
+          kernel's log: a link that went down for a moment, a card that is ill",
     advice: "Look at the cable, the switch port and the kernel log; connections over this port end or hang until NCCL's timeouts",
     life: while_it_holds(2, 3),
     implies: Implies::Nothing,
