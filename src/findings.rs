@@ -320,6 +320,15 @@ impl Ledger {
         }
     }
 
+    /// What is open and follows from something else is told as its consequence from now on.
+    pub fn follow(&mut self, which: impl Fn(&Finding) -> bool) {
+        for finding in self.open.values_mut().filter(|f| f.found.role == Role::Root) {
+            if which(finding) {
+                finding.found.role = Role::Cascade;
+            }
+        }
+    }
+
     /// What was said of one job is said of another: the same job under its better name.
     pub fn adopt(&mut self, from: &str, to: &str) {
         for (mut key, mut finding) in std::mem::take(&mut self.open) {

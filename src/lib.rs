@@ -17,6 +17,7 @@
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
+pub mod base64;
 pub mod check;
 pub mod cli;
 pub mod commands;

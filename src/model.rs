@@ -2,6 +2,7 @@
 
 pub mod bringup;
 pub mod comm;
+pub mod dumps;
 pub mod gpu;
 mod grouping;
 pub mod health;
@@ -19,6 +20,7 @@ use crate::observe::{Body, Observation, SourceId, SourceState, gpu::GpuTopology}
 use crate::text::TextEvent;
 use crate::time::{Stamp, Zone};
 use comm::Comm;
+use dumps::Dumps;
 use gpu::Gpu;
 use job::Job;
 use log::{LogFile, Logbook};
@@ -52,6 +54,7 @@ pub struct Model {
     pub comms: BTreeMap<u64, Comm>,
     pub ras: RasView,
     pub kernel: VecDeque<(Stamp, KernelLine)>,
+    pub dumps: Dumps,
     /// Grows with every fact that [`bringup`] may judge differently.
     pub bringup_revision: u64,
     /// Processes or files came since jobs were last put together.
@@ -190,6 +193,7 @@ impl Model {
                 self.ungrouped = true;
             }
             Body::Ras(answer) => self.apply_ras(at, answer),
+            Body::FlightDump(dump) => self.dumps.apply(at, dump),
             Body::Kernel { lines, .. } => {
                 for line in lines {
                     if self.kernel.len() == MAX_KERNEL {

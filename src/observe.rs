@@ -3,6 +3,7 @@
 //!
 //! A tape is these values as JSON lines, so a field may be added (`#[serde(default)]`), but not renamed or given another meaning.
 
+pub mod flight;
 pub mod gpu;
 pub mod host;
 pub mod log;
@@ -95,6 +96,8 @@ pub enum Body {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         uptime_us: Option<u64>,
     },
+    /// A Flight Recorder dump that appeared.
+    FlightDump(flight::FlightDump),
     /// A kind this version does not know: skipped.
     #[serde(other)]
     Unknown,

@@ -7,6 +7,7 @@ mod collective_mismatch;
 mod collective_timeout;
 mod cuda_error;
 mod cuda_oom;
+pub mod dumps;
 mod env_mismatch;
 mod env_no_effect;
 mod fallback_to_sockets;

@@ -1,6 +1,6 @@
 //! Model, rules and ledger put together: observations in, changes out. Live, replay and demo are this with other input.
 
-use crate::findings::{Change, Finding, Ledger, Life};
+use crate::findings::{Change, Finding, Found, Ledger, Life};
 use crate::judge::Look;
 use crate::machine::{self, Machine};
 use crate::model::gpu::Activity;
@@ -17,6 +17,9 @@ use std::time::Duration;
 /// A job that makes steps this long after an error has survived it.
 const SURVIVED: Duration = Duration::from_secs(5);
 
+/// Ranks write their Flight Recorder dumps within a second or two of each other: so long after the last they are judged.
+const DUMPS_SETTLE: Duration = Duration::from_secs(3);
+
 /// Everything known and judged so far.
 #[derive(Clone, Default, PartialEq)]
 pub struct Session {
@@ -29,6 +32,9 @@ pub struct Session {
     machine: Machine,
     /// [`Model::bringup_revision`] when the rules on facts were last asked.
     facts_at: u64,
+    /// [`Model::dumps`]' revision when they were last judged, and what they say.
+    dumps_at: u64,
+    dumps_say: Vec<(&'static str, Found)>,
     /// The state last reported without a job.
     reported_idle: bool,
 }
@@ -167,6 +173,7 @@ impl Session {
             }
         }
         self.judge_facts(now, changes);
+        self.judge_dumps(now, changes);
         self.ledger.settle(now, machine::linger_of, changes);
         for (id, look) in &self.looks {
             if let Some(job) = self.model.jobs.get_mut(id) {
@@ -196,6 +203,44 @@ impl Session {
         };
         let of_facts = |f: &Finding| crate::rules::rule(f.rule).is_some_and(from_facts) && f.found.signature.is_none();
         self.ledger.clear_where(now, "it no longer holds", |f| of_facts(f) && f.last_at < now, changes);
+    }
+
+    /// Says what Flight Recorder dumps prove, and what only follows from that.
+    fn judge_dumps(&mut self, now: Stamp, changes: &mut Vec<Change>) {
+        let dumps = &self.model.dumps;
+        if dumps.revision == 0 {
+            return;
+        }
+        let settled = || now.since(dumps.changed_at) >= DUMPS_SETTLE || crate::rules::dumps::are_complete(&self.model);
+        if self.dumps_at != dumps.revision && settled() {
+            self.dumps_at = dumps.revision;
+            self.dumps_say = crate::rules::dumps::live(&self.model).into_iter().map(|(rule, found)| (rule.id, found)).collect();
+        }
+        let model = &self.model;
+        let went_on = |job: Option<&str>| job.is_some_and(|job| crate::rules::dumps::went_on(model, job));
+        self.ledger.clear_where(now, "the job went on", |f| crate::rules::dumps::is_proven(f) && went_on(f.found.job.as_deref()), changes);
+        let say = &self.dumps_say;
+        let still_said = |f: &Finding| say.iter().any(|(rule, s)| *rule == f.rule && s.subject == f.found.subject && s.job == f.found.job);
+        let once = |f: &Finding| crate::rules::rule(f.rule).is_some_and(|r| r.life.linger.is_none());
+        let other = |f: &Finding| crate::rules::dumps::is_proven(f) && once(f) && !still_said(f);
+        self.ledger.clear_where(now, "more dumps say otherwise", other, changes);
+        for (rule, found) in say {
+            let Some(rule) = crate::rules::rule(rule) else { continue };
+            let Some(job) = found.job.as_ref().and_then(|id| model.jobs.get(id)) else { continue };
+            // Of processes that have ended only what was said once stays said.
+            let over = job.ended_at.is_some() && rule.life.linger.is_some();
+            if over || went_on(found.job.as_deref()) {
+                continue;
+            }
+            let mut found = found.clone();
+            // What counters and GPUs have shown of the same, this second.
+            let same =
+                |f: &&&Finding| f.rule == rule.id && f.found.subject == found.subject && f.found.job == found.job && f.last_at == now;
+            let seen = self.ledger.open().iter().find(same).map_or(Vec::new(), |f| f.found.evidence.clone());
+            found.evidence.extend(seen.into_iter().filter(|e| e.kind != "dump"));
+            self.ledger.saw(now, rule.id, rule.severity, Life { hold: Duration::ZERO, ..rule.life }, found, 0, changes);
+            crate::rules::dumps::put_in_order(&mut self.ledger, &job.id);
+        }
     }
 
     /// What was wrong with ranks that were started anew, or with a job that is forgotten, is past.

@@ -4,6 +4,7 @@
 //! something new, a variant of [`Body`] with its arm in `model::Model::apply`.
 
 pub mod files;
+pub mod flight;
 pub mod host;
 pub mod kmsg;
 pub mod netdev;
@@ -118,6 +119,8 @@ pub enum Hint {
     GpuPids(Vec<u32>),
     /// Regular files behind a job's output, from the process reader to the tailer.
     Logs(Vec<PathBuf>),
+    /// Ranks of this node, pid and start, from the process reader to the one of Flight Recorder dumps.
+    Ranks(Vec<(u32, u64)>),
     /// `NCCL_RAS_ADDR` of jobs, from the process reader to the RAS client.
     RasAddresses(Vec<String>),
 }
@@ -151,10 +154,12 @@ pub struct Setup {
     pub to_procs: Hints,
     pub to_tail: Hints,
     pub to_ras: Hints,
+    pub to_flight: Hints,
     /// The receiving ends, taken by the source that listens.
     pub procs_inbox: Option<Receiver<Hint>>,
     pub tail_inbox: Option<Receiver<Hint>>,
     pub ras_inbox: Option<Receiver<Hint>>,
+    pub flight_inbox: Option<Receiver<Hint>>,
 }
 
 impl Setup {
@@ -162,6 +167,7 @@ impl Setup {
         let (to_procs, procs_inbox) = Hints::line();
         let (to_tail, tail_inbox) = Hints::line();
         let (to_ras, ras_inbox) = Hints::line();
+        let (to_flight, flight_inbox) = Hints::line();
         Setup {
             roots,
             interval,
@@ -170,9 +176,11 @@ impl Setup {
             to_procs,
             to_tail,
             to_ras,
+            to_flight,
             procs_inbox: Some(procs_inbox),
             tail_inbox: Some(tail_inbox),
             ras_inbox: Some(ras_inbox),
+            flight_inbox: Some(flight_inbox),
         }
     }
 }
@@ -198,6 +206,7 @@ pub const SOURCES: &[SourceSpec] = &[
     SourceSpec { id: "procs", title: "ranks and launchers below /proc", live_only: false, instead: None, retry: Duration::from_secs(3), make: procs::make },
     SourceSpec { id: "tail", title: "training and NCCL logs", live_only: false, instead: None, retry: Duration::from_secs(1), make: tail::make },
     SourceSpec { id: "ras", title: "NCCL's RAS service", live_only: true, instead: None, retry: Duration::from_secs(5), make: ras::make },
+    SourceSpec { id: "flight", title: "Flight Recorder dumps that appear", live_only: false, instead: None, retry: Duration::from_secs(3), make: flight::make },
     SourceSpec { id: "rdma", title: "RDMA ports below /sys/class/infiniband", live_only: false, instead: None, retry: Duration::from_secs(10), make: rdma::make },
     SourceSpec { id: "netdev", title: "interfaces below /sys/class/net", live_only: false, instead: None, retry: Duration::from_secs(10), make: netdev::make },
     SourceSpec { id: "kmsg", title: "kernel log", live_only: true, instead: None, retry: Duration::from_secs(60), make: kmsg::make },

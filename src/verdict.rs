@@ -86,7 +86,7 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Option<
     if let Some(f) = failed.filter(|f| f.found.role == Role::Root) {
         return because(State::Failed, f);
     }
-    if let Some(f) = implied(Implies::Stuck).min_by_key(|f| f.opened_at) {
+    if let Some(f) = implied(Implies::Stuck).min_by_key(|f| (f.found.role, f.opened_at)) {
         return because(State::Stuck, f);
     }
     if let Some(f) = failed {

@@ -4,13 +4,13 @@
 //! A full scan every three seconds finds processes ([`table`], [`choose`]); the known ones are looked at every interval.
 
 mod choose;
-mod environ;
+pub(super) mod environ;
 mod facts;
 mod logs;
-mod mask;
+pub(crate) mod mask;
 mod program;
-mod read;
-mod stat;
+pub(super) mod read;
+pub(super) mod stat;
 mod table;
 
 use super::{Hint, Hints, Roots, Setup, Source, SourceError};
@@ -31,7 +31,8 @@ const THREADS_TURN: u32 = 5;
 const RAS_ADDRESS: &str = "localhost:28028";
 
 pub fn make(setup: &mut Setup) -> Box<dyn Source> {
-    Box::new(Procs::new(setup.roots.clone(), setup.interval, setup.procs_inbox.take()).telling(setup.to_tail.clone(), setup.to_ras.clone()))
+    let procs = Procs::new(setup.roots.clone(), setup.interval, setup.procs_inbox.take());
+    Box::new(procs.telling(setup.to_tail.clone(), setup.to_ras.clone()).telling_of_ranks(setup.to_flight.clone()))
 }
 
 pub struct Procs {
@@ -40,6 +41,7 @@ pub struct Procs {
     inbox: Option<Receiver<Hint>>,
     to_tail: Option<Hints>,
     to_ras: Option<Hints>,
+    to_flight: Option<Hints>,
     /// NVML's last word. `None`: it has not spoken.
     gpu_pids: Option<HashSet<u32>>,
     table: Table,
@@ -63,6 +65,7 @@ impl Procs {
             inbox,
             to_tail: None,
             to_ras: None,
+            to_flight: None,
             gpu_pids: None,
             table: Table::default(),
             known: BTreeMap::new(),
@@ -75,6 +78,12 @@ impl Procs {
     /// Who else wants to know what is found.
     pub fn telling(mut self, to_tail: Hints, to_ras: Hints) -> Self {
         (self.to_tail, self.to_ras) = (Some(to_tail), Some(to_ras));
+        self
+    }
+
+    /// Who wants to know the ranks.
+    pub fn telling_of_ranks(mut self, to_flight: Hints) -> Self {
+        self.to_flight = Some(to_flight);
         self
     }
 
@@ -169,6 +178,10 @@ impl Procs {
             if !paths.is_empty() {
                 to_tail.send(Hint::Logs(paths));
             }
+        }
+        if let Some(to_flight) = &self.to_flight {
+            let ranks = self.known.values().filter(|known| known.info.role == ProcessRole::Rank);
+            to_flight.send(Hint::Ranks(ranks.map(|known| (known.info.pid, known.info.start_ticks)).collect()));
         }
         if let Some(to_ras) = &self.to_ras {
             let addresses: BTreeSet<String> = self.known.values().filter_map(|known| ras_address(&known.info)).collect();

@@ -241,7 +241,7 @@ fn leave() {
 
 /// OSC 52: the terminal's own clipboard, also over ssh. The text goes as base64, so that it cannot end the sequence.
 pub fn clipboard(text: &str) -> String {
-    format!("\x1b]52;c;{}\x07", base64(text.as_bytes()))
+    format!("\x1b]52;c;{}\x07", crate::base64::encode(text.as_bytes()))
 }
 
 /// A note of the desktop, for terminals that pass it on (OSC 9), and the bell for all others.
@@ -250,26 +250,12 @@ fn note(text: &str) -> String {
     format!("\x1b]9;nccl-top: {safe}\x07")
 }
 
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let n = chunk.iter().fold(0u32, |n, b| n << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
-        for i in 0..4 {
-            let letter = LETTERS[(n >> (18 - 6 * i)) as usize & 63];
-            out.push(if i <= chunk.len() { char::from(letter) } else { '=' });
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn text_for_the_clipboard_cannot_end_the_sequence() {
-        assert_eq!(["", "f", "fo", "foo", "foob"].map(|t| base64(t.as_bytes())), ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg=="]);
         assert_eq!(clipboard("py-spy\x07"), "\x1b]52;c;cHktc3B5Bw==\x07");
     }
 

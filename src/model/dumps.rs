@@ -1,0 +1,70 @@
+//! Flight Recorder dumps that appeared while we looked, the newest of each file.
+
+use crate::flight::{self, Dump};
+use crate::observe::flight::FlightDump;
+use crate::time::Stamp;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Dumps {
+    by_path: BTreeMap<String, Dumped>,
+    /// Grows with every dump.
+    pub revision: u64,
+    pub changed_at: Stamp,
+    /// Left out because there were too many.
+    pub ignored: u64,
+}
+
+/// Cheap to copy: a session is copied for every moment that is kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dumped {
+    pub at: Stamp,
+    pub seen: Arc<FlightDump>,
+    /// Or why it could not be read.
+    pub dump: Result<Arc<Dump>, String>,
+}
+
+/// More than a node has ranks; on a shared file system other nodes' are seen too.
+const MAX_DUMPS: usize = 256;
+/// Of all, as they are on the tape.
+const MAX_PACKED_BYTES: usize = 16 << 20;
+
+impl Dumps {
+    pub fn apply(&mut self, at: Stamp, seen: &FlightDump) {
+        let others = self.by_path.iter().filter(|(path, _)| **path != seen.path);
+        let (count, bytes) = others.fold((0, 0), |(n, sum), (_, d)| (n + 1, sum + d.seen.packed.len()));
+        if count >= MAX_DUMPS || bytes + seen.packed.len() > MAX_PACKED_BYTES {
+            self.ignored += 1;
+            return;
+        }
+        let dump = match (&seen.problem, seen.bytes()) {
+            (Some(problem), _) => Err(problem.clone()),
+            (None, None) => Err("the recording holds no whole dump".to_owned()),
+            (None, Some(bytes)) => flight::read(&bytes).map(Arc::new).map_err(|err| err.to_string()),
+        };
+        self.by_path.insert(seen.path.clone(), Dumped { at, seen: Arc::new(seen.clone()), dump });
+        self.revision += 1;
+        self.changed_at = at;
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Dumped> {
+        self.by_path.values()
+    }
+
+    /// Forgets those of processes that are not `known`.
+    pub fn keep(&mut self, known: impl Fn(u32) -> bool) {
+        self.by_path.retain(|_, d| known(d.seen.pid));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_path.is_empty()
+    }
+}
+
+impl Dumped {
+    /// When its process wrote it.
+    pub fn written(&self) -> Stamp {
+        self.seen.modified_ns.filter(|ns| *ns > 0).map_or(self.at, Stamp)
+    }
+}

@@ -1,0 +1,70 @@
+//! Flight Recorder dumps: the files as their processes wrote them.
+//!
+//! The whole file, compressed, and no digest of it: it is the rank's own word, a tenth of its size is what a tape of a minute has anyway, a
+//! later version may judge it better, and what is judged again is what was judged. The bounds are those of the source that reads it.
+
+use crate::base64;
+use flate2::Compression;
+use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
+use serde::{Deserialize, Serialize};
+use std::io::{Read, Write};
+
+/// Larger ones are not taken onto a tape: 2,000 calls with their stacks are a few MiB.
+pub const MAX_BYTES: u64 = 16 << 20;
+
+/// A dump that appeared, whole; or the reason why one could not be read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FlightDump {
+    /// Global rank.
+    pub rank: u32,
+    /// The process of this node in whose environment the place was found: it names the job, and is the writer unless the rank is
+    /// another node's.
+    pub pid: u32,
+    pub path: String,
+    pub size_bytes: u64,
+    /// Last modification, nanoseconds since the Unix epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modified_ns: Option<i64>,
+    /// Deflate, then base64.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub packed: String,
+    /// Why there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+impl FlightDump {
+    /// The bytes of a file as they go onto a tape.
+    pub fn pack(bytes: &[u8]) -> String {
+        let mut packed = DeflateEncoder::new(Vec::with_capacity(bytes.len() / 6), Compression::new(6));
+        // Into memory nothing can fail.
+        let done = packed.write_all(bytes).and_then(|()| packed.finish());
+        base64::encode(&done.unwrap_or_default())
+    }
+
+    /// The bytes of the file; `None` where there are none, or more than a dump has.
+    pub fn bytes(&self) -> Option<Vec<u8>> {
+        let packed = base64::decode(&self.packed).filter(|p| !p.is_empty())?;
+        let mut bytes = Vec::new();
+        DeflateDecoder::new(&packed[..]).take(MAX_BYTES + 1).read_to_end(&mut bytes).ok()?;
+        (bytes.len() as u64 <= MAX_BYTES).then_some(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_comes_back_as_it_was_and_a_bomb_does_not() {
+        let bytes: Vec<u8> = (0..100_000u32).map(|i| (i / 7) as u8).collect();
+        let dump = |packed| FlightDump { packed, ..FlightDump::default() };
+        assert_eq!(dump(FlightDump::pack(&bytes)).bytes(), Some(bytes));
+        assert_eq!(dump(FlightDump::pack(&vec![0; (MAX_BYTES + 1) as usize])).bytes(), None);
+        for packed in ["", "====", "Zm9v"] {
+            assert_eq!(dump(packed.into()).bytes(), None);
+        }
+    }
+}
