@@ -75,6 +75,9 @@ pub enum Command {
         /// How long to observe
         #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = crate::time::parse_duration)]
         wait: Duration,
+        /// Write an evidence bundle, too: recording, findings and processes as text; DIR must be new or empty
+        #[arg(long, value_name = "DIR")]
+        bundle: Option<PathBuf>,
         #[arg(value_name = "LOG")]
         logs: Vec<String>,
     },

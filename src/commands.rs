@@ -111,7 +111,7 @@ impl Env {
         if self.config.utc { Zone::UTC } else { seen }
     }
 
-    fn header(&self) -> tape::Header {
+    pub(crate) fn header(&self) -> tape::Header {
         let now = Clock::start().now();
         tape::Header {
             tape: "nccl-top".into(),
@@ -139,7 +139,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
     match cli.command {
         None => crate::tui::live(&env, cli.logs),
         Some(Command::Watch { json, output, duration, logs }) => watch::run(&env, json, output.as_deref(), duration, logs),
-        Some(Command::Snapshot { json, wait, logs }) => snapshot::run(&env, json, wait, logs),
+        Some(Command::Snapshot { json, wait, bundle, logs }) => snapshot::run(&env, json, wait, bundle.as_deref(), logs),
         Some(Command::Record { output, duration, logs }) => record::run(&env, output, duration, logs),
         Some(Command::Replay(args)) if args.options.headless => replay::headless(&env, &args.tape, &args.options),
         Some(Command::Replay(args)) => crate::tui::replay(&env, &args),

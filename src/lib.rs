@@ -18,6 +18,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 pub mod base64;
+pub mod bundle;
 pub mod check;
 pub mod cli;
 pub mod commands;
@@ -32,12 +33,15 @@ pub mod machine;
 pub mod model;
 pub mod observe;
 pub mod ras;
+pub mod recap;
 pub mod reports;
 pub mod rules;
 pub mod score;
 pub mod session;
 pub mod sinks;
 pub mod sources;
+pub mod stack;
+pub mod steps;
 pub mod tape;
 pub mod text;
 pub mod time;

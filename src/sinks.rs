@@ -2,4 +2,5 @@
 
 pub mod check;
 pub mod events;
+pub mod evidence;
 pub mod snapshot;

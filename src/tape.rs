@@ -226,6 +226,17 @@ impl Writer {
         self.line(seen)
     }
 
+    /// A line that is one already, with its end.
+    ///
+    /// # Errors
+    /// As [`Writer::write`].
+    pub fn write_line(&mut self, line: &[u8]) -> io::Result<()> {
+        match &mut self.out {
+            Out::Plain(out) => out.write_all(line),
+            Out::Gzip(out) => out.write_all(line),
+        }
+    }
+
     /// Brings everything written so far to the file, so that a crash of this program loses nothing before this point.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How much is kept.
@@ -49,7 +50,8 @@ struct Chunk {
     from: Stamp,
     to: Stamp,
     /// Lines of a tape, with their ends.
-    stored: Vec<u8>,
+    /// Shared with copies that are being written out.
+    stored: Arc<Vec<u8>>,
     packed: bool,
     /// Bytes stored before it since the beginning: distances between chunks are taken in what it costs to go them.
     begins: u64,
@@ -81,9 +83,9 @@ impl Chunk {
         let mut packed = DeflateEncoder::new(Vec::with_capacity(self.stored.len() / 6), Compression::fast());
         let done: io::Result<Vec<u8>> = packed.write_all(&self.stored).and_then(|()| packed.finish());
         if let Ok(packed) = done {
-            (self.stored, self.packed) = (packed, true);
+            (self.stored, self.packed) = (Arc::new(packed), true);
         }
-        self.stored.shrink_to_fit();
+        Arc::make_mut(&mut self.stored).shrink_to_fit();
     }
 
     fn ends(&self) -> u64 {
@@ -155,16 +157,24 @@ impl Timeline {
                 full.close();
             }
             let begins = self.chunks.back().map_or(0, Chunk::ends);
-            self.chunks.push_back(Chunk { from: at, to: at, stored: Vec::new(), packed: false, begins, keyframe: None });
+            self.chunks.push_back(Chunk { from: at, to: at, stored: Arc::new(Vec::new()), packed: false, begins, keyframe: None });
         }
         if let Some(open) = self.chunks.back_mut() {
             open.to = at;
-            let whole = open.stored.len();
-            if tape::put_line(seen, &mut open.stored).is_err() {
-                open.stored.truncate(whole);
+            let stored = Arc::make_mut(&mut open.stored);
+            let whole = stored.len();
+            if tape::put_line(seen, stored).is_err() {
+                stored.truncate(whole);
             }
         }
         begin
+    }
+
+    /// All that is kept up to a moment, to be written out elsewhere. Copies no lines.
+    pub fn kept(&self, until: Stamp) -> Kept {
+        let shown = self.chunks.iter().filter(|c| c.from <= until);
+        let chunks = shown.map(|c| (c.stored.clone(), c.packed, c.to <= until)).collect();
+        Kept { before: self.base.session.clone(), until, chunks }
     }
 
     fn last(&self) -> u64 {
@@ -242,6 +252,38 @@ impl Timeline {
         });
         self.chunks.pop_front();
         self.first += 1;
+    }
+}
+
+/// What a timeline keeps, taken out of it.
+pub struct Kept {
+    /// The state before the first line.
+    pub before: Box<Session>,
+    until: Stamp,
+    /// Lines, whether they are compressed, and whether all of them count.
+    chunks: Vec<(Arc<Vec<u8>>, bool, bool)>,
+}
+
+impl Kept {
+    /// Hands on the lines of the tape, each with its end, and how many parts of all are done.
+    ///
+    /// # Errors
+    /// As `each`.
+    pub fn lines<E>(&self, mut each: impl FnMut(&[u8], (usize, usize)) -> Result<(), E>) -> Result<(), E> {
+        let mut plain = Vec::new();
+        for (i, (stored, packed, whole)) in self.chunks.iter().enumerate() {
+            if *packed {
+                plain.clear();
+                // As in `Chunk::plain`.
+                let _ = DeflateDecoder::new(&stored[..]).read_to_end(&mut plain);
+            }
+            for line in (if *packed { &plain } else { &**stored }).split_inclusive(|b| *b == b'\n') {
+                if *whole || tape::read_observation(line).is_ok_and(|seen| seen.at <= self.until) {
+                    each(line, (i, self.chunks.len()))?;
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -355,7 +397,7 @@ impl Playhead {
                 }
                 &self.plain
             } else {
-                &chunk.stored
+                &*chunk.stored
             };
             let rest = lines.get(self.offset..).unwrap_or_default();
             let Some(end) = memchr::memchr(b'\n', rest) else {

@@ -14,6 +14,7 @@ pub mod ui;
 pub mod view;
 pub mod widgets;
 
+use crate::bundle::{self, Bundle};
 use crate::cli::{Replay, Speed};
 use crate::commands::live::{QUEUE, sender};
 use crate::commands::{Env, Outcome};
@@ -23,13 +24,17 @@ use crate::feed::{Batch, Feed, TICK};
 use crate::findings::{Change, Severity};
 use crate::observe::Observation;
 use crate::session::{Event, Session};
+use crate::stack::{self, Stack};
 use crate::tape;
 use crate::time::{Clock, Zone};
 use anyhow::{Context as _, Result};
 use crossterm::event::Event as Input;
 use play::{Player, World};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 use terminal::Screen;
@@ -42,6 +47,17 @@ enum Message {
     /// The terminal is gone.
     InputLost,
     Signal(i32),
+    Work(Work),
+}
+
+/// What was done beside the loop, in a thread of its own.
+enum Work {
+    /// How far the evidence is.
+    Writing(String),
+    Written(Result<String, String>),
+    /// Where py-spy is, for a process.
+    Found(u32, Option<PathBuf>),
+    Stack(Stack),
 }
 
 /// From the thread that reads a tape ahead.
@@ -60,9 +76,11 @@ pub fn live(env: &Env, logs: Vec<String>) -> Result<Outcome> {
     let zone = Zone::of_host(Clock::start().now());
     let session = Session::new(&env.host(), zone);
     let (tx, rx) = sync_channel(QUEUE);
-    let app = App::start(env, env.zone(zone), &tx)?;
+    let app = App::start(env, env.zone(zone), env.header(), &tx)?;
     let feed = Feed::start(env.setup(logs), &sender(tx, Message::Batch));
-    app.run(World::live(session, feed, env.config.history), &rx, None)
+    let outcome = app.run(World::live(session, feed, env.config.history), &rx, None);
+    stack::end();
+    outcome
 }
 
 /// The screen over a tape.
@@ -87,7 +105,7 @@ pub fn demo(env: &Env, demo: &'static Demo, options: &crate::cli::Play) -> Resul
 fn from_tape(env: &Env, reader: tape::Reader, options: &crate::cli::Play, demo: Option<&'static Demo>) -> Result<Outcome> {
     let header = reader.header().clone();
     let (tx, rx) = sync_channel(QUEUE);
-    let app = App::start(env, env.zone(header.zone()), &tx)?;
+    let app = App::start(env, env.zone(header.zone()), header.clone(), &tx)?;
     // Reading ahead waits while enough lies ahead: the channel is full then.
     let (read_tx, read_rx) = sync_channel(QUEUE);
     let without = options.without.clone();
@@ -176,10 +194,27 @@ struct App {
     interval: Duration,
     /// Asked for on the time axis, and not done yet.
     move_by_s: i64,
+    /// Of the recording that goes with evidence.
+    header: tape::Header,
+    /// /proc is that of this machine.
+    is_live: bool,
+    /// For what is done beside the loop.
+    tx: SyncSender<Message>,
+    /// The evidence is being written.
+    writing: bool,
+    /// py-spy is being looked for, or runs.
+    spying: bool,
+    /// Where it was found when the user was asked, and the process that was meant.
+    py_spy: Option<(PathBuf, u32, u64)>,
+    /// By pid, the last of each.
+    stacks: BTreeMap<u32, Arc<Stack>>,
 }
 
+/// Stacks kept for the evidence.
+const MAX_STACKS: usize = 16;
+
 impl App {
-    fn start(env: &Env, zone: Zone, tx: &SyncSender<Message>) -> Result<App> {
+    fn start(env: &Env, zone: Zone, header: tape::Header, tx: &SyncSender<Message>) -> Result<App> {
         let theme = Theme::load(&env.config.theme, env.depth).map_err(anyhow::Error::msg)?;
         let mut ui = Ui::new(zone);
         ui.keys = env.config.keys.clone();
@@ -189,7 +224,23 @@ impl App {
         ui.size = screen.size()?;
         start_input(tx.clone())?;
         let (theme_name, alert) = (env.config.theme.clone(), env.config.alert);
-        Ok(App { screen, ui, theme, theme_name, depth: env.depth, alert, interval: env.config.interval, move_by_s: 0 })
+        Ok(App {
+            screen,
+            ui,
+            theme,
+            theme_name,
+            depth: env.depth,
+            alert,
+            interval: env.config.interval,
+            move_by_s: 0,
+            header,
+            is_live: env.roots.is_live(),
+            tx: tx.clone(),
+            writing: false,
+            spying: false,
+            py_spy: None,
+            stacks: BTreeMap::new(),
+        })
     }
 
     fn draw(&mut self, world: &mut World) -> Result<()> {
@@ -237,6 +288,10 @@ impl App {
                     },
                     Message::Signal(SIGCONT) => {
                         self.screen.resume()?;
+                        Due::Now
+                    }
+                    Message::Work(work) => {
+                        self.worked(work);
                         Due::Now
                     }
                     Message::InputLost | Message::Signal(_) => return Ok(Outcome::Clean),
@@ -312,8 +367,11 @@ impl App {
             Effect::Redraw => self.screen.forget()?,
             Effect::Quit => return Ok(None),
             Effect::Suspend => self.screen.suspend()?,
-            Effect::Copy(text) => self.copy(&text)?,
+            Effect::Copy(text) => self.copy(&text, world)?,
             Effect::NextTheme => self.next_theme(),
+            Effect::Evidence(dir) => self.write_evidence(&dir, world),
+            Effect::AskStack(pid) => self.find_py_spy(pid, world),
+            Effect::RunStack(pid) => self.run_py_spy(pid, world),
             // A key that is held down comes many times at once, and each move may take a while: they are made in one.
             Effect::Time(Move::By(s)) => self.move_by_s += s,
             Effect::Time(to) => {
@@ -327,13 +385,104 @@ impl App {
     }
 
     /// To the terminal's clipboard; and onto the screen with the mouse given back, for terminals that do not take it.
-    fn copy(&mut self, text: &str) -> Result<()> {
+    fn copy(&mut self, text: &str, world: &World) -> Result<()> {
         let text = crate::text::clean::clean(text).into_owned();
         self.screen.send(&terminal::clipboard(&text))?;
-        let shown =
-            format!("{text}\n\nIf your terminal or tmux does not take it (OSC 52), select it here with the mouse. Any key goes on.");
+        let others = view::other_steps(world.shown(), &self.ui);
+        let others: String = others.iter().map(|step| format!("\n{}", crate::text::clean::clean(&step.what))).collect();
+        let others = if others.is_empty() { others } else { format!("\n\nBesides:{others}") };
+        let shown = format!(
+            "{text}{others}\n\nIf your terminal or tmux does not take it (OSC 52), select it here with the mouse. Any key goes on."
+        );
         self.ui.popup = Some(("Sent to the clipboard".into(), shown));
         Ok(())
+    }
+
+    /// Does something that may take its time beside the loop. It tells what came of it with a message.
+    fn beside(&mut self, name: &str, work: impl FnOnce(&dyn Fn(Work)) + Send + 'static) -> bool {
+        let tx = self.tx.clone();
+        let send = move |work| drop(tx.send(Message::Work(work)));
+        let started = std::thread::Builder::new().name(name.into()).spawn(move || work(&send)).is_ok();
+        if !started {
+            self.ui.notice = Some("the system has no thread to give".into());
+        }
+        started
+    }
+
+    fn write_evidence(&mut self, dir: &str, world: &World) {
+        if self.writing {
+            self.ui.notice = Some("evidence is being written already".into());
+            return;
+        }
+        let (session, kept) = world.evidence();
+        let stacks = self.stacks.values().cloned().collect();
+        let bundle = Bundle { header: self.header.clone(), zone: self.ui.zone, session, kept, stacks };
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let path = dir.strip_prefix("~/").zip(home).map_or_else(|| PathBuf::from(dir), |(below, home)| home.join(below));
+        let dir = dir.to_owned();
+        self.ui.notice = Some(format!("writing evidence to {dir}"));
+        self.writing = self.beside("evidence", move |tell| {
+            let written = bundle::write(&path, &bundle, &mut |what| tell(Work::Writing(format!("writing evidence to {dir}: {what}"))));
+            tell(Work::Written(match written {
+                Ok(w) => Ok(format!("evidence: {} files, {} kB, in {dir}", w.files, w.bytes.div_ceil(1000))),
+                Err(why) => Err(format!("evidence is not written, or not whole: {why}: {dir}")),
+            }));
+        });
+    }
+
+    fn find_py_spy(&mut self, pid: u32, world: &World) {
+        let why_not = match () {
+            () if self.spying => Some("py-spy is at work already".to_owned()),
+            () if !self.is_live => Some("--sysroot: the process is not one of this machine".to_owned()),
+            () if world.start_of(pid).is_none() => Some(format!("process {pid} has ended")),
+            () => None,
+        };
+        if why_not.is_some() {
+            self.ui.notice = why_not;
+            return;
+        }
+        self.spying = self.beside("find", move |tell| tell(Work::Found(pid, stack::find())));
+        self.py_spy = world.start_of(pid).map(|start| (PathBuf::new(), pid, start));
+    }
+
+    fn run_py_spy(&mut self, asked: u32, world: &World) {
+        let Some((program, pid, start)) = self.py_spy.take().filter(|(_, pid, _)| *pid == asked) else { return };
+        let at = world.shown().model.now.max(crate::time::Clock::start().now());
+        self.ui.notice = Some(format!("{} runs", stack::command(&program, pid)));
+        self.spying = self.beside("py-spy", move |tell| tell(Work::Stack(stack::run(&program, pid, start, at))));
+    }
+
+    fn worked(&mut self, work: Work) {
+        match work {
+            Work::Writing(text) => self.ui.notice = Some(text),
+            Work::Written(result) => {
+                self.writing = false;
+                self.ui.notice = Some(result.unwrap_or_else(|why| why));
+            }
+            Work::Found(_, None) => {
+                self.spying = false;
+                self.ui.notice = Some(format!("py-spy is not installed: {}", stack::INSTALL));
+            }
+            Work::Found(pid, Some(program)) => {
+                self.spying = false;
+                // What the user has begun to type meanwhile is not taken away, and is no answer.
+                if self.ui.prompt.is_none() && self.ui.popup.is_none() && self.ui.help.is_none() {
+                    let text = stack::command(&program, pid);
+                    self.ui.prompt = Some(ui::Prompt { kind: ui::Ask::Run { pid }, text, error: None });
+                    self.py_spy = self.py_spy.take().map(|(_, pid, start)| (program, pid, start));
+                }
+            }
+            Work::Stack(stack) => {
+                self.spying = false;
+                self.ui.notice = None;
+                self.ui.help = None;
+                self.ui.sheet = Some(ui::Sheet { title: stack.command.clone(), lines: stack.lines.clone(), scroll: 0 });
+                if self.stacks.len() >= MAX_STACKS {
+                    self.stacks.pop_first();
+                }
+                self.stacks.insert(stack.pid, Arc::new(stack));
+            }
+        }
     }
 
     fn next_theme(&mut self) {

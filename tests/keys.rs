@@ -327,6 +327,14 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
             s.press("2", "as before", |s| !has(s, "clipboard") && !is_zoomed(s));
             s.wait_sent(shown, b"\x1b[?1000h\x1b[?1006h");
         }
+        Action::Stack => {
+            s.press(key, "why not", |s| footer(s).contains("py-spy asks a process that lives"));
+            s.press("6", "the findings", |s| is_zoomed(s) && footer(s).contains("x stack (not of a recording)"));
+        }
+        Action::Evidence => {
+            s.press(key, "a prompt", |s| footer(s).contains("write evidence to (Esc: nothing): ./nccl-top-evidence-"));
+            s.press("\x1b", "no prompt", |s| !footer(s).contains("write evidence"));
+        }
         Action::Pause => {
             s.press(key, "playing", |s| row(s, 0).contains("▶ replay"));
             s.press(key, "paused", |s| row(s, 0).contains("‖ replay"));
@@ -1042,14 +1050,14 @@ fn mistakes_in_settings_and_themes_are_told_before_the_screen_is_touched() {
 fn keys_given_to_other_actions_work_and_are_shown() {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("c.toml");
-    let text = "axis = \"5m\"\n[keys]\nquit = [\"x\", \"ctrl-q\"]\nhelp = \"f2\"\nzoom = []\nnext-pane = \"alt-n\"\n";
+    let text = "axis = \"5m\"\n[keys]\nquit = [\"v\", \"ctrl-q\"]\nhelp = \"f2\"\nzoom = []\nnext-pane = \"alt-n\"\n";
     std::fs::write(&config, text).unwrap();
     let mut s = still(dir.path(), "+70s", &["--config", config.to_str().unwrap()], &[]);
-    assert!(s.look(footer).contains("x quit") && s.look(footer).contains("f2 help"), "{}", s.look(footer));
+    assert!(s.look(footer).contains("v quit") && s.look(footer).contains("f2 help"), "{}", s.look(footer));
     assert!(s.text().contains("last 5 min"));
     s.press("\x1bn", "the next pane", |s| focused(s) == "Training");
     s.press("\x1bOQ", "help", |s| has(s, " Help") && has(s, "  alt-n   ") && !has(s, "the focused pane alone, and back"));
-    s.press("G", "its end", |s| has(s, "x  ctrl-q"));
+    s.press("G", "its end", |s| has(s, "v  ctrl-q"));
     s.press("\x1bOQ", "no help", |s| !has(s, " Help"));
     s.keys("q?z");
     s.press("9", "the sources, for those keys do nothing now", |s| title(s).starts_with("Sources"));
@@ -1066,7 +1074,7 @@ fn keys_given_to_other_actions_work_and_are_shown() {
     };
     assert_eq!((printed.status.code(), again.status.code()), (Some(0), Some(0)), "{}", String::from_utf8_lossy(&again.stderr));
     assert_eq!(values(&printed), values(&again));
-    assert!(values(&printed).contains(&"quit = [\"x\", \"ctrl-q\"]".to_owned()));
+    assert!(values(&printed).contains(&"quit = [\"v\", \"ctrl-q\"]".to_owned()));
 }
 
 #[test]

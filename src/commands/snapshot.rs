@@ -1,24 +1,40 @@
 //! `nccl-top snapshot`: observe for a moment, print, exit.
 
 use super::{Env, Outcome, live, name_unread, out};
+use crate::bundle::{self, Bundle};
 use crate::findings::Severity;
 use crate::session::Session;
 use crate::sinks::snapshot;
-use crate::time::{Clock, Zone};
+use crate::time::{Clock, Stamp, Zone};
+use crate::timeline::{Limits, Timeline};
 use anyhow::Result;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::time::Duration;
 
-pub fn run(env: &Env, json: bool, wait: Duration, logs: Vec<String>) -> Result<Outcome> {
+/// Memory for what goes into a bundle.
+const KEPT_BYTES: usize = 64 << 20;
+
+pub fn run(env: &Env, json: bool, wait: Duration, bundle: Option<&Path>, logs: Vec<String>) -> Result<Outcome> {
     let zone = Zone::of_host(Clock::start().now());
     let mut session = Session::new(&env.host(), zone);
+    let header = env.header();
+    let mut timeline = bundle.map(|_| Timeline::new(Limits { depth: Duration::MAX, bytes: KEPT_BYTES }, &session));
     let mut events = Vec::new();
     live::observe(env, env.setup(logs.clone()), None, false, Some(wait), |seen| {
+        if let Some(timeline) = &mut timeline {
+            timeline.push(&seen, &session);
+        }
         session.apply(&seen, &mut events);
         events.clear();
         Ok(ControlFlow::Continue(()))
     })?;
     let zone = env.zone(zone);
+    if let (Some(dir), Some(timeline)) = (bundle, timeline) {
+        let kept = timeline.kept(Stamp(i64::MAX));
+        let bundle = Bundle { header, zone, session: Box::new(session.clone()), kept, stacks: Vec::new() };
+        bundle::write(dir, &bundle, &mut |_| {}).map_err(|why| anyhow::anyhow!("{}: {why}", dir.display()))?;
+    }
     if json {
         out(&format!("{:#}\n", snapshot::json(&session, zone)))?;
     } else {

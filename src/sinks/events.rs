@@ -27,6 +27,7 @@ pub fn json_line(session: &Session, zone: Zone, at: Stamp, event: &Event) -> Str
         Event::Finding(Change::Opened(finding)) => {
             line.insert("event".into(), "opened".into());
             finding_fields(&mut line, finding, zone);
+            line.insert("steps".into(), steps(session, finding));
         }
         Event::Finding(Change::Cleared { finding, reason }) => {
             line.insert("event".into(), "cleared".into());
@@ -57,6 +58,11 @@ pub fn finding_fields(line: &mut Map<String, Value>, finding: &Finding, zone: Zo
     put("since", zone.rfc3339(f.since).into());
     let evidence: Vec<Value> = f.evidence.iter().map(|e| evidence_json(e, zone)).collect();
     put("evidence", evidence.into());
+}
+
+/// The commands, the first of which is `next`.
+pub fn steps(session: &Session, finding: &Finding) -> Value {
+    crate::steps::of(&session.model, finding).iter().map(|s| Value::from(clean(&s.what))).collect()
 }
 
 fn evidence_json(evidence: &crate::findings::Evidence, zone: Zone) -> Value {

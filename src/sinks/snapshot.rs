@@ -1,6 +1,6 @@
 //! The state of the node as one document (`nccl-top.snapshot/1`), or as text.
 
-use super::events::finding_fields;
+use super::events::{finding_fields, steps};
 use crate::model::Model;
 use crate::model::gpu::{Gpu, throttle_words};
 use crate::model::job::Job;
@@ -28,6 +28,7 @@ pub fn json(session: &Session, zone: Zone) -> Value {
         "findings": session.ledger.open().into_iter().map(|f| {
             let mut fields = Map::new();
             finding_fields(&mut fields, f, zone);
+            fields.insert("steps".into(), steps(session, f));
             Value::Object(fields)
         }).collect::<Vec<_>>(),
         "sources": model.sources.iter().map(|(id, v)| json!({

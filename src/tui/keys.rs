@@ -34,6 +34,8 @@ pub enum Action {
     FilterRank,
     FilterSeverity,
     Copy,
+    Stack,
+    Evidence,
     Pause,
     Earlier,
     Later,
@@ -145,6 +147,8 @@ pub const KEYS: &[Key] = &[
     key(Action::LongerAxis, "longer-axis", &["-"], Group::Time, "sparklines over a longer time"),
     key(Action::ShorterAxis, "shorter-axis", &["+", "="], Group::Time, "sparklines over a shorter time"),
     main_key(Action::Copy, "copy", &["c", "y"], Group::Program, "copy the next step's command to the terminal's clipboard", "copy command"),
+    main_key(Action::Stack, "stack", &["x"], Group::Program, "run py-spy on the culprit, after you said yes, and show its stack", "stack"),
+    main_key(Action::Evidence, "evidence", &["e"], Group::Program, "write an evidence bundle to a directory that you name", "evidence"),
     key(Action::Theme, "theme", &["t"], Group::Program, "the next theme"),
     key(Action::Mouse, "mouse", &["m"], Group::Program, "give the mouse back to the terminal, and take it again"),
     key(Action::Redraw, "redraw", &["ctrl-l"], Group::Program, "draw everything anew"),
@@ -377,14 +381,14 @@ mod tests {
     #[test]
     fn keys_can_be_given_to_other_actions() {
         let mut keys = Keymap::default();
-        keys.bind("quit", &["x", "ctrl-q"]).unwrap();
+        keys.bind("quit", &["v", "ctrl-q"]).unwrap();
         keys.check().unwrap();
         assert_eq!(keys.action(&KeyEvent::new(KeyCode::Char('q'), KeyModifiers::CONTROL)), Some(Action::Quit));
         assert_eq!(keys.action(&KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE)), None);
-        assert!(keys.bind("leave", &["x"]).unwrap_err().starts_with("unknown action \"leave\", expected one of help, quit"));
+        assert!(keys.bind("leave", &["v"]).unwrap_err().starts_with("unknown action \"leave\", expected one of help, quit"));
         assert!(keys.bind("quit", &["hyper-x"]).unwrap_err().starts_with("found \"hyper-x\", expected a character"));
-        keys.bind("help", &["x"]).unwrap();
-        assert_eq!(keys.check().unwrap_err(), "\"x\" is bound to both help and quit; give one of them another key");
+        keys.bind("help", &["v"]).unwrap();
+        assert_eq!(keys.check().unwrap_err(), "\"v\" is bound to both help and quit; give one of them another key");
         keys.bind("quit", &[]).unwrap();
         assert!(keys.check().unwrap_err().starts_with("quit has no key"));
     }

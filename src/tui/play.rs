@@ -7,7 +7,7 @@ use crate::findings::Change;
 use crate::observe::Observation;
 use crate::session::{Event, Session};
 use crate::time::{Stamp, Zone, span};
-use crate::timeline::{Limits, Playhead, Timeline};
+use crate::timeline::{Kept, Limits, Playhead, Timeline};
 use std::time::{Duration, Instant};
 
 /// Memory for what can be shown again, live.
@@ -132,6 +132,22 @@ impl World {
             World::Live(_) => false,
             World::Tape(player) => player.play(events),
         }
+    }
+
+    /// What is known now, and what is kept of how it came: of the job as it is, wherever the screen stands; of a tape up to the moment
+    /// that is shown.
+    pub fn evidence(&self) -> (Box<Session>, Kept) {
+        let (session, kept) = match self {
+            World::Live(live) => (&live.session, live.timeline.kept(Stamp(i64::MAX))),
+            World::Tape(player) => (&player.head.session, player.timeline.kept(player.head.session.model.now)),
+        };
+        (Box::new(session.clone()), kept)
+    }
+
+    /// The process that lives now with this number, by its start.
+    pub fn start_of(&self, pid: u32) -> Option<u64> {
+        let World::Live(live) = self else { return None };
+        live.session.model.processes.get(&pid).filter(|p| p.is_alive()).map(|p| p.info.start_ticks)
     }
 
     /// Moves on the time axis. A text says why it did not go as asked.

@@ -26,6 +26,8 @@ pub struct Ui {
     pub help: Option<Help>,
     /// A text laid over the screen until the next key, with its title.
     pub popup: Option<(String, String)>,
+    /// A long text over the panes, to be scrolled, until it is left.
+    pub sheet: Option<Sheet>,
     /// One line in place of the footer until the next key.
     pub notice: Option<String>,
     /// The time that sparklines cover.
@@ -101,6 +103,12 @@ pub enum Ask {
     Search,
     Filter,
     Ranks,
+    /// Where to write the evidence.
+    Evidence,
+    /// Whether to run the command that is the prompt's text, on this process.
+    Run {
+        pid: u32,
+    },
 }
 
 impl Ask {
@@ -109,12 +117,22 @@ impl Ask {
             Ask::Search => "search",
             Ask::Filter => "only lines with",
             Ask::Ranks => "only ranks (3 or 0-7,12)",
+            Ask::Evidence => "write evidence to (Esc: nothing)",
+            Ask::Run { .. } => "run this? (y/n)",
         }
     }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Help {
+    pub scroll: usize,
+}
+
+/// A text that is scrolled. Its lines are safe to print.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sheet {
+    pub title: String,
+    pub lines: Vec<String>,
     pub scroll: usize,
 }
 
@@ -132,6 +150,12 @@ pub enum Effect {
     Copy(String),
     NextTheme,
     Time(Move),
+    /// Write the evidence there.
+    Evidence(String),
+    /// Find py-spy, and ask whether to run it on this process.
+    AskStack(u32),
+    /// It was shown, and the user said yes.
+    RunStack(u32),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -165,6 +189,7 @@ impl Ui {
             prompt: None,
             help: None,
             popup: None,
+            sheet: None,
             notice: None,
             window: Duration::from_secs(120),
             caption: None,
@@ -212,6 +237,14 @@ impl Ui {
         let Some(prompt) = &mut self.prompt else { return Effect::None };
         match key.code {
             KeyCode::Esc => self.prompt = None,
+            _ if matches!(prompt.kind, Ask::Run { .. }) => {
+                let Ask::Run { pid } = prompt.kind else { return Effect::None };
+                self.prompt = None;
+                if matches!(key.code, KeyCode::Char('y' | 'Y')) && !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
+                    return Effect::RunStack(pid);
+                }
+                self.notice = Some("nothing was run".into());
+            }
             KeyCode::Backspace if prompt.text.is_empty() => self.prompt = None,
             KeyCode::Backspace => {
                 prompt.text.pop();
@@ -222,7 +255,7 @@ impl Ui {
                 prompt.text.push(c);
                 prompt.error = None;
             }
-            KeyCode::Enter => self.answer(session),
+            KeyCode::Enter => return self.answer(session),
             _ => {}
         }
         Effect::Draw
@@ -230,14 +263,15 @@ impl Ui {
 
     /// Pasted text is typed text, but for what would end the prompt; without a prompt it is no sequence of commands.
     fn paste(&mut self, text: &str) -> Effect {
-        let Some(prompt) = &mut self.prompt else { return Effect::None };
+        // Nobody says yes by pasting.
+        let Some(prompt) = self.prompt.as_mut().filter(|p| !matches!(p.kind, Ask::Run { .. })) else { return Effect::None };
         let room = MAX_TYPED.saturating_sub(prompt.text.len());
         prompt.text.extend(crate::text::clean::clean(text).chars().filter(|c| !c.is_control()).take(room));
         Effect::Draw
     }
 
-    fn answer(&mut self, session: &Session) {
-        let Some(mut prompt) = self.prompt.take() else { return };
+    fn answer(&mut self, session: &Session) -> Effect {
+        let Some(mut prompt) = self.prompt.take() else { return Effect::Draw };
         let result = match prompt.kind {
             Ask::Search => Filter::parse_search(&prompt.text).map(|search| {
                 self.log.search = search;
@@ -261,11 +295,15 @@ impl Ui {
                 self.show_log();
                 log_view::hold(&mut self.log, session);
             }),
+            Ask::Evidence if prompt.text.trim().is_empty() => Err("name a directory".into()),
+            Ask::Evidence => return Effect::Evidence(prompt.text.trim().to_owned()),
+            Ask::Run { .. } => Ok(()),
         };
         if let Err(error) = result {
             prompt.error = Some(error);
             self.prompt = Some(prompt);
         }
+        Effect::Draw
     }
 
     fn show_log(&mut self) {
@@ -292,6 +330,23 @@ impl Ui {
                 _ => self.help = None,
             }
             self.hold_help(session, theme);
+            return Effect::Draw;
+        }
+        if let Some(sheet) = &mut self.sheet {
+            match action {
+                Action::Up => sheet.scroll = sheet.scroll.saturating_sub(1),
+                Action::Down => sheet.scroll = sheet.scroll.saturating_add(1),
+                Action::PageUp => sheet.scroll = sheet.scroll.saturating_sub(10),
+                Action::PageDown => sheet.scroll = sheet.scroll.saturating_add(10),
+                Action::Top => sheet.scroll = 0,
+                Action::Bottom => sheet.scroll = usize::MAX,
+                Action::Quit => return Effect::Quit,
+                Action::Suspend => return Effect::Suspend,
+                Action::Redraw => return Effect::Redraw,
+                Action::Evidence => return self.ask_evidence(session),
+                _ => self.sheet = None,
+            }
+            self.hold_sheet(session, theme);
             return Effect::Draw;
         }
         let moves = |by: i64| Effect::Time(Move::By(by));
@@ -361,6 +416,8 @@ impl Ui {
                 Some(command) => return Effect::Copy(command),
                 None => self.notice = Some("nothing to copy: no finding has a next step".into()),
             },
+            Action::Stack => return self.ask_stack(session),
+            Action::Evidence => return self.ask_evidence(session),
             Action::Pause => return Effect::Time(Move::Toggle),
             Action::Earlier => return moves(-5),
             Action::Later => return moves(5),
@@ -394,8 +451,37 @@ impl Ui {
         }
     }
 
+    /// The sheet ends with its last line.
+    fn hold_sheet(&mut self, session: &Session, theme: &Theme) {
+        let height = view::body(session, self, theme).height;
+        if let Some(sheet) = &mut self.sheet {
+            sheet.scroll = sheet.scroll.min(sheet.lines.len().saturating_sub(usize::from(height.saturating_sub(1))));
+        }
+    }
+
+    fn ask_evidence(&mut self, session: &Session) -> Effect {
+        let text = format!("./{}", crate::bundle::default_name(&session.model.host, session.model.now, self.zone));
+        self.prompt = Some(Prompt { kind: Ask::Evidence, text, error: None });
+        Effect::Draw
+    }
+
+    fn ask_stack(&mut self, session: &Session) -> Effect {
+        if matches!(self.mode, Mode::Replay { .. }) {
+            self.notice = Some("py-spy asks a process that lives: there is none in a recording".into());
+            return Effect::Draw;
+        }
+        match view::culprit(session, self) {
+            Ok(pid) => Effect::AskStack(pid),
+            Err(why) => {
+                self.notice = Some(why);
+                Effect::Draw
+            }
+        }
+    }
+
     fn ask(&mut self, kind: Ask) {
         let text = match kind {
+            Ask::Evidence | Ask::Run { .. } => return,
             Ask::Search => String::new(),
             Ask::Filter => self.log.filter.text.clone(),
             Ask::Ranks => self.log.filter.ranks_text(),
@@ -490,6 +576,16 @@ impl Ui {
                 _ => return Effect::None,
             }
             self.hold_help(session, theme);
+            return Effect::Draw;
+        }
+        if let Some(sheet) = &mut self.sheet {
+            match mouse.kind {
+                MouseEventKind::ScrollUp => sheet.scroll = sheet.scroll.saturating_sub(3),
+                MouseEventKind::ScrollDown => sheet.scroll = sheet.scroll.saturating_add(3),
+                MouseEventKind::Down(_) => self.sheet = None,
+                _ => return Effect::None,
+            }
+            self.hold_sheet(session, theme);
             return Effect::Draw;
         }
         if clicked && let Some(action) = view::footer_at(self, at) {

@@ -14,7 +14,7 @@ use super::keys::{Action, KEYS};
 use super::layout::{self, Place, Want};
 use super::panes::{Ctx, PANES, Pane};
 use super::theme::{Theme, severity_mark, state_mark};
-use super::ui::{Mode, Ui};
+use super::ui::{Ask, Mode, Sheet, Ui};
 use super::widgets::wrap;
 use crate::findings::{Finding, Severity};
 use crate::session::Session;
@@ -55,8 +55,17 @@ pub fn draw(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme) {
         draw_pane(buf, session, ui, theme, &place);
     }
     draw_footer(buf, ui, theme, area);
+    if let Some(sheet) = &ui.sheet {
+        draw_sheet(buf, body(session, ui, theme), theme, sheet);
+    }
     if let Some(help) = ui.help {
         super::help::draw(buf, body(session, ui, theme), ui, theme, help);
+    }
+    if let Some(prompt) = ui.prompt.as_ref().filter(|p| matches!(p.kind, Ask::Run { .. })) {
+        // A command that is asked about is shown whole.
+        let text =
+            format!("{}\n\ny runs it, for 10 s at most; it reads the process's memory and does not stop it. n does not.", prompt.text);
+        draw_popup(buf, area, theme, "Run this?", &text);
     }
     if let Some((title, text)) = &ui.popup {
         draw_popup(buf, area, theme, title, text);
@@ -248,6 +257,29 @@ pub fn command(session: &Session, ui: &Ui) -> Option<String> {
     deciding(session, job).filter(|f| f.found.next.is_some()).or_else(worst)?.found.next.clone()
 }
 
+/// The finding that `command` is of.
+fn told(session: &Session, ui: &Ui) -> Option<Finding> {
+    if let Some(finding) = super::panes::selected_finding(session, ui) {
+        return Some(finding);
+    }
+    let (job, _) = session.main_job()?;
+    deciding(session, job).or_else(|| worst(session, job)).cloned()
+}
+
+/// What else there is to do about it, besides the command that is copied.
+pub fn other_steps(session: &Session, ui: &Ui) -> Vec<crate::steps::Step> {
+    let command = command(session, ui);
+    let steps = told(session, ui).map_or(Vec::new(), |finding| crate::steps::of(&session.model, &finding));
+    steps.into_iter().filter(|step| Some(&step.what) != command.as_ref()).collect()
+}
+
+/// The process that the finding blames, or why there is none to look at.
+pub fn culprit(session: &Session, ui: &Ui) -> Result<u32, String> {
+    let finding = told(session, ui).ok_or("no finding names a process: there is nothing to look at")?;
+    let process = crate::steps::culprits(&session.model, &finding).first().map(|p| p.info.pid);
+    process.ok_or_else(|| format!("{} names no process that lives on this node", finding.rule))
+}
+
 /// The head of a verdict: `■ STUCK 14 s since 02:49:24`, and the sentence after it.
 fn head_and_sentence(session: &Session, ui: &Ui, job: &str, verdict: &Verdict, several: bool, width: usize) -> (String, String) {
     let model = &session.model;
@@ -384,6 +416,10 @@ fn sign(key: &str) -> String {
     }
 }
 
+fn is_replay(ui: &Ui) -> bool {
+    matches!(ui.mode, Mode::Replay { .. })
+}
+
 /// What the footer offers: key, word, action.
 fn offers(ui: &Ui) -> Vec<(String, &'static str, Action)> {
     let first = |action: Action| ui.keys.words(action).first().map(|key| sign(key));
@@ -393,7 +429,7 @@ fn offers(ui: &Ui) -> Vec<(String, &'static str, Action)> {
             out.push((key, word, action));
         }
     };
-    if ui.help.is_some() {
+    if ui.help.is_some() || ui.sheet.is_some() {
         offer(Action::Back, "back");
         offer(Action::Down, "scroll");
         offer(Action::Quit, "quit");
@@ -412,6 +448,11 @@ fn offers(ui: &Ui) -> Vec<(String, &'static str, Action)> {
         offer(Action::Pause, word(Action::Pause));
     } else {
         offer(Action::Copy, word(Action::Copy));
+        if ui.zoom.is_some() && ui.target() == pane_index("findings") {
+            // It is offered there all the same, and says why not.
+            offer(Action::Stack, if is_replay(ui) { "stack (not of a recording)" } else { word(Action::Stack) });
+            offer(Action::Evidence, word(Action::Evidence));
+        }
         offer(Action::Search, word(Action::Search));
         offer(Action::Pause, word(Action::Pause));
         offer(Action::Earlier, word(Action::Earlier));
@@ -486,10 +527,32 @@ fn draw_footer(buf: &mut Buffer, ui: &Ui, theme: &Theme, area: Rect) {
         buf.set_stringn(area.x, y, format!(" {}", clean(notice)), usize::from(area.width), theme.accent);
         return;
     }
-    for (x, key, word, _) in footer_places(ui) {
+    for (x, key, word, action) in footer_places(ui) {
         let room = usize::from(area.width.saturating_sub(x));
-        let line = Line::from(vec![Span::styled(key, theme.accent), Span::styled(format!(" {word}"), theme.dim)]);
+        let style = if action == Action::Stack && is_replay(ui) { theme.dim } else { theme.accent };
+        let line = Line::from(vec![Span::styled(key, style), Span::styled(format!(" {word}"), theme.dim)]);
         buf.set_line(x, y, &line, room as u16);
+    }
+}
+
+/// A long text in place of the panes.
+fn draw_sheet(buf: &mut Buffer, area: Rect, theme: &Theme, sheet: &Sheet) {
+    if area.height == 0 {
+        return;
+    }
+    for position in area.positions() {
+        if let Some(cell) = buf.cell_mut(position) {
+            cell.reset();
+        }
+    }
+    buf.set_style(area, theme.text);
+    let last = sheet.lines.len().saturating_sub(usize::from(area.height - 1));
+    let first = sheet.scroll.min(last);
+    let more = if last > first { format!("  {} more lines below", last - first) } else { String::new() };
+    let title = fitted(&format!(" {}{more}", clean(&sheet.title)), usize::from(area.width));
+    buf.set_stringn(area.x, area.y, title, usize::from(area.width), theme.focus);
+    for (line, y) in sheet.lines.iter().skip(first).zip(area.y + 1..area.bottom()) {
+        buf.set_stringn(area.x + 1, y, fitted(line, usize::from(area.width.saturating_sub(2))), usize::from(area.width), theme.text);
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 pub struct Screen {
     pub child: Box<dyn Child + Send + Sync>,
+    #[allow(dead_code)]
     master: Box<dyn MasterPty + Send>,
     writer: Box<dyn Write + Send>,
     seen: Arc<Mutex<Seen>>,
@@ -103,6 +104,7 @@ impl Screen {
         assert!(std::process::Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().expect("kill runs").success());
     }
 
+    #[allow(dead_code)]
     pub fn resize(&self, rows: u16, cols: u16) {
         self.seen.lock().expect("no poison").parser.screen_mut().set_size(cells(rows), cells(cols));
         self.master.resize(PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }).expect("a resize");
@@ -152,6 +154,7 @@ impl Screen {
     }
 
     /// The terminal was given back: main screen, visible cursor.
+    #[allow(dead_code)]
     pub fn assert_restored(&self) {
         let seen = self.seen.lock().expect("no poison");
         let screen = seen.parser.screen();

@@ -1,5 +1,9 @@
 //! Keeps secrets out of what is shown and recorded. Rather one `***` too many than one password on a tape.
 
+use regex::Regex;
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
 pub const MASK: &str = "***";
 
 const SECRET_WORDS: &[&str] = &["TOKEN", "KEY", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
@@ -51,6 +55,25 @@ pub fn arguments(args: &[String]) -> Vec<String> {
 /// A value without the parts that look like a secret.
 pub fn value(text: &str) -> String {
     shapes(text)
+}
+
+/// Any text without what looks like a secret, and without the values of variables that are named like one: `env` in a job script
+/// prints them. Safe on the JSON of a text: it takes no quote and no backslash.
+pub fn text(text: &str) -> Cow<'_, str> {
+    static ASSIGNED: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new(r#"\b[A-Z0-9_]*(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIAL)[A-Z0-9_]*=[^\s"'\\,;]+"#).ok());
+    let hide = |found: &regex::Captures| match found[0].split_once('=') {
+        Some((name, value)) if is_secret_name(name) && !is_count(name, value) => format!("{name}={MASK}"),
+        _ => found[0].to_owned(),
+    };
+    let assigned = ASSIGNED.as_ref().map_or(Cow::Borrowed(text), |regex| regex.replace_all(text, hide));
+    let masked = shapes(&assigned);
+    if masked == text { Cow::Borrowed(text) } else { Cow::Owned(masked) }
+}
+
+/// The value of a variable as it may be shown.
+pub fn variable(name: &str, text: &str) -> String {
+    if is_secret_name(name) { MASK.into() } else { value(text) }
 }
 
 /// What the word before says about the next one.

@@ -192,8 +192,9 @@ fn detail(ctx: &Ctx, f: &Finding, width: usize) -> Vec<Line<'static>> {
         };
         say(if i == 0 { "evidence" } else { "" }, &format!("{place}{}", e.text), theme.text);
     }
-    if let Some(next) = &f.found.next {
-        say("next", next, theme.accent);
+    for (i, step) in crate::steps::of(&ctx.session.model, f).iter().enumerate() {
+        let note = if step.note.is_empty() { String::new() } else { format!("  # {}", step.note) };
+        say(if i == 0 { "next" } else { "" }, &format!("{}{note}", step.what), theme.accent);
     }
     if let Some(rule) = crate::rules::rule(f.rule) {
         say("meaning", rule.title, theme.dim);

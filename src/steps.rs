@@ -1,0 +1,173 @@
+//! What to do next about a finding: all commands for its culprits, from one place. The first is the finding's own; the screen copies it,
+//! and events, snapshots and the evidence bundle tell all of them. Nothing here runs anything.
+
+use crate::findings::Finding;
+use crate::model::Model;
+use crate::model::job::Job;
+use crate::model::process::Process;
+use crate::rules::{Implies, py_spy, rule};
+
+/// One thing to do: a command, or words where there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub what: String,
+    /// What it tells, or costs. May be empty.
+    pub note: &'static str,
+}
+
+/// So many culprits get commands of their own.
+const MOST_RANKS: usize = 4;
+
+/// Everything worth doing, in this order.
+pub fn of(model: &Model, finding: &Finding) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let mut say = |what: String, note| {
+        if !steps.iter().any(|s: &Step| s.what == what) {
+            steps.push(Step { what, note });
+        }
+    };
+    if let Some(next) = &finding.found.next {
+        say(next.clone(), "");
+    }
+    let processes = culprits(model, finding);
+    for process in &processes {
+        for (what, note) in of_process(process) {
+            say(what, note);
+        }
+    }
+    if let Some(job) = finding.found.job.as_ref().and_then(|id| model.jobs.get(id)).filter(|_| is_of_processes(finding)) {
+        if let Some(trigger) = trigger(model, job) {
+            say(trigger, "all ranks of this node write their Flight Recorder dumps; the job goes on");
+        }
+    }
+    for process in processes.iter().take(1).filter(|p| !p.is_stopped()) {
+        let pid = process.info.pid;
+        say(format!("gdb -p {pid} --batch -ex 'thread apply all bt'"), "last resort: it stops the process meanwhile");
+        if finding.rule.starts_with("hang-") {
+            say(format!("cuda-gdb -p {pid} --batch -ex 'info cuda kernels'"), "last resort: it stops process and GPU meanwhile");
+        }
+    }
+    steps
+}
+
+/// The processes to look at, as far as they are on this node and alive.
+pub fn culprits<'a>(model: &'a Model, finding: &Finding) -> Vec<&'a Process> {
+    let Some(job) = finding.found.job.as_ref().and_then(|id| model.jobs.get(id)).filter(|_| is_of_processes(finding)) else {
+        return Vec::new();
+    };
+    // Where nobody is to blame, two stacks side by side say most.
+    let ranks: Vec<u32> = match finding.found.ranks.as_slice() {
+        [] if finding.rule == "hang-symmetric" => job.ranks.keys().copied().take(2).collect(),
+        ranks => ranks.iter().copied().take(MOST_RANKS).collect(),
+    };
+    let processes = ranks.iter().filter_map(|rank| model.processes.get(job.ranks.get(rank)?));
+    processes.filter(|p| p.is_alive()).collect()
+}
+
+/// It is about what processes do now.
+fn is_of_processes(finding: &Finding) -> bool {
+    rule(finding.rule).is_some_and(|r| matches!(r.implies, Implies::Stuck | Implies::Slow)) || finding.rule == "collective-timeout"
+}
+
+fn of_process(process: &Process) -> Vec<(String, &'static str)> {
+    let pid = process.info.pid;
+    let program = process.info.cmdline.first().map_or("", |arg| arg.rsplit('/').next().unwrap_or(arg));
+    let python = program.starts_with("python") || process.info.comm.starts_with("python") || process.info.comm.starts_with("pt_");
+    let stack = || (py_spy(pid), "where it is in Python; does not stop it");
+    match process.sample.state {
+        Some('T') => vec![(format!("kill -CONT {pid}"), "lets it go on")],
+        Some('t') => vec![(format!("grep TracerPid /proc/{pid}/status"), "the debugger that holds it")],
+        state => {
+            let mut out = Vec::new();
+            let in_kernel = state == Some('D') || process.sample.threads_in_d.is_some_and(|n| n > 0);
+            if in_kernel {
+                out.push((format!("sudo cat /proc/{pid}/stack"), "where it waits in the kernel"));
+                out.push((format!("cat /proc/{pid}/wchan"), "the same in a word"));
+            }
+            if python {
+                out.push(stack());
+            }
+            out
+        }
+    }
+}
+
+/// Makes the ranks of this node write Flight Recorder dumps, where the job was started so that they can be asked.
+fn trigger(model: &Model, job: &Job) -> Option<String> {
+    let alive = job.ranks.values().filter_map(|pid| model.processes.get(pid)).filter(|p| p.is_alive());
+    let listens = |p: &'_ Process| p.env("TORCH_NCCL_DEBUG_INFO_PIPE_FILE").filter(|prefix| !prefix.is_empty()).map(str::to_owned);
+    let (process, prefix) = alive.filter_map(|p| Some((p, listens(p)?))).next()?;
+    // In a container the pipes are in its file system.
+    let inside = process.info.ns_pid.is_some_and(|inner| inner != process.info.pid);
+    let root = if inside { format!("/proc/{}/root", process.info.pid) } else { String::new() };
+    let pipes = word(&format!("{root}{prefix}"));
+    // Without a reader the shell would wait for one.
+    Some(format!("for p in {pipes}*.pipe; do timeout 2 sh -c 'echo 1 > \"$0\"' \"$p\"; done"))
+}
+
+/// A word for the shell, whatever is in it: this comes from another process, and is pasted by somebody who may be root.
+fn word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+@".contains(c);
+    if !text.is_empty() && text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::{Found, Severity};
+    use crate::observe::process::{ProcessInfo, ProcessRole, ProcessSample};
+    use crate::time::Stamp;
+
+    fn model(state: char, env: &[(&str, &str)]) -> Model {
+        let mut model = Model::default();
+        let mut job = Job::new("j".into(), Stamp(1));
+        for rank in 0..2 {
+            let pid = 100 + rank;
+            let info = ProcessInfo {
+                pid,
+                role: ProcessRole::Rank,
+                comm: "python3".into(),
+                env: Some(env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()),
+                ..Default::default()
+            };
+            let mut process = Process::new(Stamp(1), info);
+            process.apply(Stamp(1), &ProcessSample { pid, state: Some(state), ..Default::default() });
+            model.processes.insert(pid, process);
+            job.ranks.insert(rank, pid);
+        }
+        model.jobs.insert("j".into(), job);
+        model
+    }
+
+    fn finding(rule: &'static str, ranks: &[u32], next: Option<&str>) -> Finding {
+        let mut found = Found::new("s", "it holds", Stamp(1));
+        (found.job, found.ranks, found.next) = (Some("j".into()), ranks.to_vec(), next.map(Into::into));
+        Finding { rule, severity: Severity::Critical, found, opened_at: Stamp(1), last_at: Stamp(1), cleared_at: None, count: 1 }
+    }
+
+    fn told(model: &Model, finding: &Finding) -> Vec<String> {
+        of(model, finding).into_iter().map(|s| s.what).collect()
+    }
+
+    #[test]
+    fn the_state_of_the_culprit_decides_what_helps() {
+        let absent = finding("hang-rank-absent", &[1], Some("py-spy dump --nonblocking --pid 101"));
+        let gdb = "gdb -p 101 --batch -ex 'thread apply all bt'";
+        let cuda = "cuda-gdb -p 101 --batch -ex 'info cuda kernels'";
+        let spy = "py-spy dump --nonblocking --pid 101";
+        assert_eq!(told(&model('S', &[]), &absent), [spy, gdb, cuda]);
+        assert_eq!(told(&model('D', &[]), &absent), [spy, "sudo cat /proc/101/stack", "cat /proc/101/wchan", gdb, cuda]);
+        assert_eq!(told(&model('T', &[]), &absent), [spy, "kill -CONT 101"]);
+        assert_eq!(told(&model('t', &[]), &finding("rank-stopped", &[1], None)), ["grep TracerPid /proc/101/status"]);
+        assert_eq!(told(&model('S', &[]), &finding("cuda-oom", &[1], Some("use less"))), ["use less"]);
+        assert_eq!(told(&model('S', &[]), &finding("hang-rank-absent", &[7], Some("x"))), ["x"], "of another node");
+    }
+
+    #[test]
+    fn flight_recorder_is_asked_where_the_job_listens() {
+        let all = finding("hang-symmetric", &[], None);
+        let steps = told(&model('S', &[("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "/tmp/fr pipe'_")]), &all);
+        assert_eq!(steps[..2], ["py-spy dump --nonblocking --pid 100", "py-spy dump --nonblocking --pid 101"]);
+        assert_eq!(steps[2], "for p in '/tmp/fr pipe'\\''_'*.pipe; do timeout 2 sh -c 'echo 1 > \"$0\"' \"$p\"; done");
+    }
+}
