@@ -360,7 +360,7 @@ mod tests {
 
         let other = "interval = \"1500ms\"\nutc = true\nlogs = [\"/a b:c\", \"/\\\"\\\\\"]\ntheme = \"light\"\ncolor = \"always\"\n\
             drawing = \"ascii\"\nmouse = false\nalert = \"note\"\nhistory = \"90s\"\naxis = \"5m\"\n\
-            [keys]\nquit = [\"x\"]\nzoom = []\nopen = \"\\\"\"\nback = [\"\\\\\", \"ctrl-alt-é\"]\n";
+            [keys]\nquit = [\"v\"]\nzoom = []\nopen = \"\\\"\"\nback = [\"\\\\\", \"ctrl-alt-é\"]\n";
         let (config, origins) = file(other).unwrap();
         for setting in SETTINGS {
             assert_ne!((setting.get)(&config), (setting.get)(&Config::default()), "{} is not told apart", setting.key);
