@@ -117,6 +117,22 @@ impl Screen {
             assert!(started.elapsed() < PATIENCE, "no {text:?} on the screen:\n{}", self.text());
             std::thread::sleep(Duration::from_millis(20));
         }
+        self.settle();
+    }
+
+    /// A frame may come in pieces: what is looked at next should be whole.
+    fn settle(&self) {
+        let length = || self.seen.lock().expect("no poison").raw.len();
+        let started = Instant::now();
+        let mut before = length();
+        while started.elapsed() < Duration::from_millis(60) {
+            std::thread::sleep(Duration::from_millis(15));
+            let now = length();
+            if now == before {
+                return;
+            }
+            before = now;
+        }
     }
 
     /// Waits until the screen is as it should be; shows the screen if it never is.
@@ -127,6 +143,7 @@ impl Screen {
             assert!(started.elapsed() < PATIENCE, "not {what}; screen:\n{}", self.text());
             std::thread::sleep(Duration::from_millis(5));
         }
+        self.settle();
     }
 
     /// Waits until what the program sent since byte `from` holds `bytes`.
