@@ -35,10 +35,10 @@ pub fn of(model: &Model, finding: &Finding) -> Vec<Step> {
             say(what, note);
         }
     }
-    if let Some(job) = finding.found.job.as_ref().and_then(|id| model.jobs.get(id)).filter(|_| is_of_processes(finding)) {
-        if let Some(trigger) = trigger(model, job) {
-            say(trigger, "all ranks of this node write their Flight Recorder dumps; the job goes on");
-        }
+    if let Some(job) = finding.found.job.as_ref().and_then(|id| model.jobs.get(id)).filter(|_| is_of_processes(finding))
+        && let Some(trigger) = trigger(model, job)
+    {
+        say(trigger, "all ranks of this node write their Flight Recorder dumps; the job goes on");
     }
     for process in processes.iter().take(1).filter(|p| !p.is_stopped()) {
         let pid = process.info.pid;

@@ -277,7 +277,7 @@ impl Kept {
                 // As in `Chunk::plain`.
                 let _ = DeflateDecoder::new(&stored[..]).read_to_end(&mut plain);
             }
-            for line in (if *packed { &plain } else { &**stored }).split_inclusive(|b| *b == b'\n') {
+            for line in (if *packed { &plain } else { stored.as_ref() }).split_inclusive(|b| *b == b'\n') {
                 if *whole || tape::read_observation(line).is_ok_and(|seen| seen.at <= self.until) {
                     each(line, (i, self.chunks.len()))?;
                 }

@@ -142,6 +142,16 @@ fn dumps_name_the_culprit_of_a_timeout_and_the_recording_does_so_again() {
         again.apply(&tape::read_observation(&line).unwrap(), &mut events);
     }
     assert!(events == node.events && again == node.session);
+
+    // And from what is left when the beginning is no longer kept.
+    let mut again = Session::new("node-17", Zone::UTC);
+    for seen in nccl_top::recap::of(&node.session.model) {
+        again.apply(&seen, &mut events);
+    }
+    let tick = Observation { at: node.session.model.now, host: None, from: SourceId::of("feed"), body: Body::Tick };
+    again.apply(&tick, &mut events);
+    let open: Vec<_> = again.ledger.open().iter().map(|f| (f.rule, f.found.role, f.found.ranks.clone())).collect();
+    assert_eq!(open, node.open());
 }
 
 #[test]

@@ -3,6 +3,12 @@
 #[path = "support/screen.rs"]
 mod screen;
 
+use nccl_top::bundle::{self, Bundle};
+use nccl_top::findings::{Role, Severity};
+use nccl_top::session::Session;
+use nccl_top::tape::Reader;
+use nccl_top::time::Zone;
+use nccl_top::timeline::{Limits, Timeline};
 use screen::{Screen, find};
 use std::fs;
 use std::io::Read;
@@ -246,6 +252,55 @@ fn a_snapshot_writes_the_same_without_a_screen() {
     let again = run();
     assert_eq!(again.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&again.stderr).contains("b: it exists and is not empty"));
+}
+
+#[test]
+fn a_recording_whose_beginning_is_no_longer_kept_shows_the_same_findings() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, rule) in [
+        ("hang", "hang-rank-absent"),
+        ("stop", "rank-stopped"),
+        ("slow", "straggler"),
+        ("symmetric", "hang-symmetric"),
+        ("nan", "loss-not-finite"),
+    ] {
+        let mut reader = Reader::open(Path::new(&tape(name))).unwrap();
+        let header = reader.header().clone();
+        let mut session = Session::of_tape(&header);
+        // A chunk is a minute at most: of the first nothing is left.
+        let limits = Limits { depth: Duration::MAX, bytes: 1 };
+        let mut timeline = Timeline::new(limits, &session);
+        let mut events = Vec::new();
+        let mut count = 0;
+        while let Some(seen) = reader.read().unwrap() {
+            timeline.push(&seen, &session);
+            session.apply(&seen, &mut events);
+            count += 1;
+        }
+        let kept = timeline.kept(session.model.now);
+        assert!(kept.before.model.started.is_some(), "{name}: something was dropped");
+        let open = |session: &Session| -> Vec<(&str, Vec<u32>, Role)> {
+            let worse = session.ledger.open().into_iter().filter(|f| f.severity > Severity::Info);
+            worse.map(|f| (f.rule, f.found.ranks.clone(), f.found.role)).collect()
+        };
+        let now = open(&session);
+        assert!(now.iter().any(|f| f.0 == rule), "{name}: {now:?}");
+        let out = dir.path().join(name);
+        let bundle = Bundle { header, zone: Zone::UTC, session: Box::new(session.clone()), kept, stacks: Vec::new() };
+        bundle::write(&out, &bundle, &mut |_| {}).unwrap();
+
+        let mut reader = Reader::open(&out.join("recording.jsonl.gz")).unwrap();
+        let mut again = Session::of_tape(reader.header());
+        let mut written = 0;
+        while let Some(seen) = reader.read().unwrap() {
+            again.apply(&seen, &mut events);
+            written += 1;
+        }
+        assert!(written < count, "{name}: facts and what is kept, not everything");
+        assert_eq!(open(&again), now, "{name}");
+        let state = |s: &Session| s.verdicts.values().map(|v| (v.state, v.summary.clone())).collect::<Vec<_>>();
+        assert_eq!(state(&again), state(&session), "{name}");
+    }
 }
 
 /// A real process that calls itself a rank, stopped: the screen names it. Ended when dropped.
