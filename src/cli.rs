@@ -186,6 +186,7 @@ pub enum Without {
     Nvml,
     Log,
     Procs,
+    Flight,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -6,6 +6,7 @@
 //! procs ─┤                                             ┌──────── Session ────────┐
 //! tail  ─┤   poll() -> Vec<Body>                       │  Model   <- apply(&obs) │
 //! ras   ─┼────────────► feed: stamp, bound, tick ────► │  RULES   <- text, Tick  │──► screen, watch, snapshot
+//! flight─┤                   │                         │                         │
 //! rdma  ─┤                   │                         │  Ledger  (open/cleared) │
 //! kmsg  ─┤                   │                         └─────────────────────────┘
 //! host  ─┘                   └──► tape (record, watch -o) ──► replay, demo: the same stream again

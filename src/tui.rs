@@ -78,9 +78,7 @@ pub fn live(env: &Env, logs: Vec<String>) -> Result<Outcome> {
     let (tx, rx) = sync_channel(QUEUE);
     let app = App::start(env, env.zone(zone), env.header(), &tx)?;
     let feed = Feed::start(env.setup(logs), &sender(tx, Message::Batch));
-    let outcome = app.run(World::live(session, feed, env.config.history), &rx, None);
-    stack::end();
-    outcome
+    app.run(World::live(session, feed, env.config.history), &rx, None)
 }
 
 /// The screen over a tape.
@@ -210,6 +208,8 @@ struct App {
     stacks: BTreeMap<u32, Arc<Stack>>,
 }
 
+/// How long the end of the program waits for what is being written.
+const LAST_WORK: Duration = Duration::from_secs(5);
 /// Stacks kept for the evidence.
 const MAX_STACKS: usize = 16;
 
@@ -253,7 +253,22 @@ impl App {
         })
     }
 
-    fn run(mut self, mut world: World, rx: &Receiver<Message>, tape: Option<&Receiver<FromTape>>) -> Result<Outcome> {
+    fn run(mut self, world: World, rx: &Receiver<Message>, tape: Option<&Receiver<FromTape>>) -> Result<Outcome> {
+        let outcome = self.go_round(world, rx, tape);
+        stack::end();
+        // Evidence that was asked for is finished, if it does not take long.
+        let ended = Instant::now();
+        while self.writing && ended.elapsed() < LAST_WORK {
+            match rx.recv_timeout(LAST_WORK.saturating_sub(ended.elapsed())) {
+                Ok(Message::Work(work)) => self.worked(work),
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+        outcome
+    }
+
+    fn go_round(&mut self, mut world: World, rx: &Receiver<Message>, tape: Option<&Receiver<FromTape>>) -> Result<Outcome> {
         self.draw(&mut world)?;
         // How the terminal fares in a panic can only be tested with one.
         #[cfg(debug_assertions)]

@@ -3,7 +3,7 @@
 use nccl_top::findings::{Change, Role};
 use nccl_top::observe::flight::FlightDump;
 use nccl_top::observe::log::{Line, Lines, LogFileInfo};
-use nccl_top::observe::process::{LogVia, ProcessInfo, ProcessLog, ProcessRole};
+use nccl_top::observe::process::{LogVia, ProcessInfo, ProcessLog, ProcessRole, ProcessSample};
 use nccl_top::observe::{Body, Observation, SourceId};
 use nccl_top::session::{Event, Session};
 use nccl_top::sources::flight::Flight;
@@ -186,6 +186,22 @@ fn a_rank_that_did_not_join_is_found_without_a_timeout_and_a_job_that_goes_on_wa
     (5..12).for_each(|step| node.line(&format!("step {step} | loss 2.5")).after(1));
     assert_eq!(node.open(), []);
     assert_eq!(node.session.verdicts["100"].state, State::Training);
+}
+
+#[test]
+fn a_rank_that_was_stopped_is_why_it_did_not_join() {
+    let mut node = Node::of(8);
+    let stopped = ProcessSample { pid: 104, state: Some('T'), ..Default::default() };
+    for _ in 0..8 {
+        node.sees("procs", Body::Processes { processes: vec![stopped.clone()] }).after(1);
+    }
+    assert_eq!(node.open(), [("rank-stopped", Role::Root, vec![3])]);
+    for rank in 0..8 {
+        node.dump("hang", rank);
+    }
+    node.after(2);
+    assert_eq!(node.open(), [("rank-stopped", Role::Root, vec![3]), ("hang-rank-absent", Role::Cascade, vec![3])]);
+    assert_eq!(node.session.verdicts["100"].because.as_ref().map(|b| b.0), Some("rank-stopped"));
 }
 
 #[test]

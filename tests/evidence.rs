@@ -105,6 +105,11 @@ fn evidence_is_written_where_the_user_says_and_replays_to_the_same_findings() {
     assert!(lines(&out.join("recording.jsonl.gz")) < lines(Path::new(&tape("hang"))));
 
     // And on the screen: the same verdict.
+    // What was asked for is finished when the program is ended at once.
+    s.keys("e\x15last\rq");
+    assert_eq!(s.wait_end(), 0);
+    assert_eq!(findings(&dir.path().join("last/recording.jsonl.gz")), recorded);
+
     let recording = out.join("recording.jsonl.gz");
     let mut again = Screen::start(&["replay", recording.to_str().unwrap()], dir.path(), &[], 40, 200);
     again.wait_for("▶ replay");
@@ -112,8 +117,6 @@ fn evidence_is_written_where_the_user_says_and_replays_to_the_same_findings() {
     again.keys("L");
     again.wait_for("STUCK");
     again.wait_for("rank 3 (GPU 3, pid 1453) has not joined");
-    s.keys("q");
-    assert_eq!(s.wait_end(), 0);
 }
 
 #[test]

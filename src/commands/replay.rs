@@ -58,6 +58,7 @@ pub fn filter(mut seen: Observation, without: &[Without]) -> Option<Observation>
             Without::Nvml => &["nvml", "events"],
             Without::Log => &["tail"],
             Without::Procs => &["procs"],
+            Without::Flight => &["flight"],
             Without::Gpm => {
                 if let Body::Gpus { gpus } = &mut seen.body {
                     gpus.iter_mut().for_each(|g| g.gpm = None);

@@ -181,7 +181,7 @@ pub fn went_on(model: &Model, job: &str) -> bool {
     step.zip(written).is_some_and(|(step, written)| step > written.plus(Duration::from_secs(3)))
 }
 
-/// What dumps prove explains what else was said of the same hang: that follows from it. Where a rank was stopped, or had ended before,
+/// What dumps prove explains what else was said of the same hang: that follows from it. Where the rank was stopped or had failed before,
 /// it is the other way round.
 pub fn put_in_order(ledger: &mut Ledger, job: &str) {
     let open = ledger.open();
@@ -189,9 +189,10 @@ pub fn put_in_order(ledger: &mut Ledger, job: &str) {
     let gave_up = open.iter().filter(|f| mine(f) && f.rule == super::collective_timeout::RULE.id).map(|f| f.opened_at).min();
     let before = |f: &Finding| gave_up.is_none_or(|at| f.opened_at < at);
     let proven: Vec<u32> = open.iter().filter(|f| mine(f) && is_proven(f)).flat_map(|f| f.found.ranks.clone()).collect();
+    let failed = |f: &Finding| rule(f.rule).is_some_and(|r| r.implies == super::Implies::Failed);
     let explains = |f: &Finding| {
         mine(f)
-            && matches!(f.rule, "rank-stopped" | "rank-exited")
+            && (f.rule == "rank-stopped" || failed(f) && f.rule != super::collective_timeout::RULE.id)
             && f.found.role == Role::Root
             && before(f)
             && f.found.ranks.iter().any(|r| proven.contains(r))
@@ -199,8 +200,7 @@ pub fn put_in_order(ledger: &mut Ledger, job: &str) {
     let explained = open.iter().any(|f| explains(f));
     ledger.follow(|f| {
         let hang = matches!(f.rule, "hang-rank-absent" | "hang-symmetric" | "collective-mismatch");
-        let failed = rule(f.rule).is_some_and(|r| r.implies == super::Implies::Failed);
-        let told_after = f.rule == super::collective_timeout::RULE.id || (failed && !before(f));
+        let told_after = f.rule == super::collective_timeout::RULE.id || (failed(f) && !before(f));
         mine(f) && ((hang && (explained || !is_proven(f))) || told_after)
     });
 }
