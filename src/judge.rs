@@ -9,8 +9,10 @@ use crate::model::gpu::{Activity, Gpu};
 use crate::model::job::Job;
 use crate::model::process::Process;
 use crate::text::Phase;
+use crate::text::clean::clean;
 use crate::time::Stamp;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// How far back I/O and CPU of a process are looked at: a checkpoint writer pauses for seconds between files.
@@ -21,6 +23,10 @@ const NAMED_PAUSE: Duration = Duration::from_secs(600);
 
 /// More than a log and a few sockets: somebody reads or writes data.
 const IO_BYTES_PER_S: f64 = 256e3;
+
+/// Gigabytes within this: a part of a checkpoint, which other nodes write, too.
+const LATELY: Duration = Duration::from_secs(60);
+const MUCH_IO_BYTES_PER_S: f64 = 16e6;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Look {
@@ -33,6 +39,8 @@ pub struct Look {
     pub phase: Option<(Phase, Stamp)>,
     /// How long its GPUs have worked so far.
     pub worked: Duration,
+    /// Its ranks of this node count their pids in a container.
+    pub contained: bool,
     /// Which kinds of signal are not there, in words: `RAS answers`.
     pub lacks: Vec<&'static str>,
     /// When something was last seen to move.
@@ -53,6 +61,8 @@ pub struct RankLook {
     pub state_since: Stamp,
     /// `None` where /proc/PID/io may not be read.
     pub io_bytes_per_s: Option<f64>,
+    /// It has read or written gigabytes within a minute.
+    pub much_io_lately: bool,
     /// It, or a thread of it, was in uninterruptible sleep for much of the window. A moment in it is usual: driver calls are.
     pub in_d: bool,
     pub cpu_pct: Option<f64>,
@@ -99,6 +109,22 @@ pub struct Member {
     pub comm_rank: u32,
     pub pid: Option<u32>,
     pub host: Option<String>,
+    /// It runs on another node, where this one sees nothing but what RAS says.
+    pub elsewhere: bool,
+    /// It is the first of a communicator: those write checkpoints for the others.
+    pub first: bool,
+    /// RAS has nothing of it.
+    pub silent: Option<Silent>,
+}
+
+/// Why RAS has nothing of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Silent {
+    /// Its process answers, but is not in the communicator.
+    NotIn,
+    NoAnswer,
+    /// None for a minute: RAS has given it up.
+    Dead,
 }
 
 /// A member that has launched fewer operations than another.
@@ -108,32 +134,107 @@ pub struct Late {
     pub behind: Behind,
 }
 
-impl Member {
-    fn of(job: &Job, model: &Model, comm: &Comm, comm_rank: u32, pid: Option<u32>, host: Option<&String>) -> Member {
-        // On this node a process tells its rank; elsewhere the numbers agree only in the communicator of the whole job.
-        let by_pid = pid.and_then(|inner| {
-            job.ranks
-                .iter()
-                .find(|(_, pid)| model.processes.get(pid).is_some_and(|p| p.info.ns_pid.unwrap_or(p.info.pid) == inner))
-                .map(|(r, _)| *r)
-        });
-        // Where no process may be seen, the largest communicator is taken for that.
-        let largest = || model.comms_of(job).all(|c| c.nranks <= comm.nranks);
-        let whole = job.world_size == Some(comm.nranks) || (job.log_only && largest());
-        let rank = if whole { Some(comm_rank) } else { by_pid };
-        Member { rank, comm_rank, pid, host: host.cloned() }
+/// How this node and the processes of a job on it look to RAS, which knows addresses and the pids that processes have themselves.
+struct Here<'a> {
+    job: &'a Job,
+    ranks: &'a BTreeMap<u32, RankLook>,
+    rank_of_pid: BTreeMap<u32, u32>,
+    host: Option<&'a str>,
+    /// Host and pid of the first ranks of communicators.
+    firsts: BTreeSet<(&'a str, u32)>,
+    largest: u32,
+}
+
+impl<'a> Here<'a> {
+    fn new(model: &Model, job: &'a Job, ranks: &'a BTreeMap<u32, RankLook>, comms: &[&'a Comm]) -> Here<'a> {
+        let inner = |pid: u32| model.processes.get(&pid).and_then(|p| p.info.ns_pid).unwrap_or(pid);
+        let rank_of_pid: BTreeMap<u32, u32> = ranks.values().map(|r| (inner(r.pid), r.rank)).collect();
+        // Processes in containers have the same pids on every node: a rank that is right, too, counts more.
+        let mut votes: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        let mut firsts = BTreeSet::new();
+        for comm in comms {
+            let whole = job.world_size == Some(comm.nranks) || job.log_only;
+            for (rank, host, pid) in places(comm) {
+                let (Some(host), Some(pid)) = (host, pid) else { continue };
+                if rank == 0 && comm.nranks > 1 {
+                    firsts.insert((host, pid));
+                }
+                if let Some(own) = rank_of_pid.get(&pid) {
+                    let vote = votes.entry(host).or_default();
+                    vote.0 += usize::from(whole && *own == rank);
+                    vote.1 += 1;
+                }
+            }
+        }
+        let most = votes.values().max().copied();
+        let mut hosts = votes.iter().filter(|(_, vote)| Some(**vote) == most).map(|(host, _)| *host);
+        // Of two that look the same, neither is known to be this one.
+        let host = hosts.next().filter(|_| hosts.next().is_none());
+        Here { job, ranks, rank_of_pid, host, firsts, largest: comms.iter().map(|c| c.nranks).max().unwrap_or(0) }
     }
 
+    fn member(&self, comm: &Comm, comm_rank: u32) -> Member {
+        let (known, missing) = (comm.ranks.get(&comm_rank), comm.missing.get(&comm_rank));
+        let pid = missing.and_then(|m| m.pid).or(known.and_then(|k| k.pid));
+        let host = missing.and_then(|m| m.host.as_deref()).or(known.and_then(|k| k.host.as_deref()));
+        let other_host = matches!((host, self.host), (Some(host), Some(own)) if host != own);
+        // On this node a process tells its rank; elsewhere the numbers agree only in the communicator of the whole job. Where no process
+        // may be seen, the largest communicator is taken for that.
+        let whole = self.job.world_size == Some(comm.nranks) || (self.job.log_only && comm.nranks == self.largest);
+        let by_pid = || pid.filter(|_| !other_host).and_then(|pid| self.rank_of_pid.get(&pid).copied());
+        let rank = if whole { Some(comm_rank) } else { by_pid() };
+        Member {
+            rank,
+            comm_rank,
+            pid,
+            host: host.map(str::to_owned),
+            elsewhere: rank.map_or(other_host, |r| !self.ranks.contains_key(&r)),
+            first: comm_rank == 0 || host.zip(pid).is_some_and(|who| self.firsts.contains(&who)),
+            silent: missing.map(|m| match (m.considered_dead, m.answers) {
+                (true, _) => Silent::Dead,
+                (false, true) => Silent::NotIn,
+                (false, false) => Silent::NoAnswer,
+            }),
+        }
+    }
+}
+
+/// Of every member that RAS knows: its number, host and pid.
+fn places(comm: &Comm) -> impl Iterator<Item = (u32, Option<&str>, Option<u32>)> {
+    let answering = comm.ranks.iter().map(|(rank, known)| (*rank, known.host.as_deref(), known.pid));
+    answering.chain(comm.missing.iter().map(|(rank, known)| (*rank, known.host.as_deref(), known.pid)))
+}
+
+impl Member {
     /// `rank 13`, `rank 2 of comm 8228c677 (pid 48213 on 10.0.0.7)`
     pub fn name(&self, hash: u64) -> String {
         let place = match (self.pid, &self.host) {
-            (Some(pid), Some(host)) => format!(" (pid {pid} on {host})"),
+            (Some(pid), Some(host)) => format!(" (pid {pid} on {})", clean(host)),
             _ => String::new(),
         };
         match self.rank {
             Some(rank) => format!("rank {rank}{place}"),
             None => format!("rank {} of comm {:08x}{place}", self.comm_rank, hash >> 32),
         }
+    }
+
+    /// `rank 13 on 10.0.0.7 (pid 48213)`
+    pub fn far_name(&self, hash: u64) -> String {
+        let host = self.host.as_deref().map_or(" on another node".to_owned(), |host| format!(" on {}", clean(host)));
+        let pid = self.pid.map_or(String::new(), |pid| format!(" (pid {pid})"));
+        match self.rank {
+            Some(rank) => format!("rank {rank}{host}{pid}"),
+            None => format!("rank {} of comm {:08x}{host}{pid}", self.comm_rank, hash >> 32),
+        }
+    }
+
+    /// The command that shows what it does, to be run from here. What RAS calls a host becomes part of it only if it is an address.
+    pub fn far_command(&self) -> Option<String> {
+        let (host, pid) = (self.host.as_ref()?.parse::<IpAddr>().ok()?, self.pid?);
+        Some(match self.silent {
+            None => format!("ssh {host} {}", crate::rules::py_spy(pid)),
+            Some(_) => format!("ssh {host} ps -o pid,stat,wchan:24,etime,args -p {pid}"),
+        })
     }
 }
 
@@ -182,7 +283,7 @@ impl Look {
             quiet_for: p.last_step_at.map_or(Duration::ZERO, |at| now.since(at)),
             patience: p.patience(),
         });
-        let ras = ras_look(model, now, job);
+        let ras = ras_look(model, now, job, &ranks);
         let lacks = lacks(&ranks, log.as_ref(), ras.as_ref());
         let phase = model.phase_of(&job.id).filter(|(_, since)| now.since(*since) < NAMED_PAUSE);
         // A working GPU, a step, a count.
@@ -198,6 +299,7 @@ impl Look {
             ras,
             phase,
             worked: job.worked,
+            contained: job.pids().filter_map(|pid| model.processes.get(&pid)).any(|p| p.info.ns_pid.is_some_and(|ns| ns != p.info.pid)),
             lacks,
             moved_at,
         }
@@ -268,6 +370,7 @@ fn unseen_ranks(model: &Model, now: Stamp, job: &Job) -> BTreeMap<u32, RankLook>
                 state: None,
                 state_since: now,
                 io_bytes_per_s: None,
+                much_io_lately: false,
                 in_d: false,
                 cpu_pct: None,
                 gone_at: None,
@@ -298,6 +401,7 @@ fn rank_look(model: &Model, now: Stamp, rank: u32, pid: u32, process: &Process) 
         state: process.sample.state,
         state_since: process.state_since,
         io_bytes_per_s: process.io_bytes_per_s(now, IO_WINDOW),
+        much_io_lately: process.io_bytes_per_s(now, LATELY).is_some_and(|b| b >= MUCH_IO_BYTES_PER_S),
         in_d: process.share_in_d(now, IO_WINDOW).is_some_and(|share| share >= 0.4),
         cpu_pct: process.cpu_pct(now, IO_WINDOW),
         gone_at: process.gone.map(|g| g.at),
@@ -305,14 +409,16 @@ fn rank_look(model: &Model, now: Stamp, rank: u32, pid: u32, process: &Process) 
     }
 }
 
-fn ras_look(model: &Model, now: Stamp, job: &Job) -> Option<RasLook> {
+fn ras_look(model: &Model, now: Stamp, job: &Job, ranks: &BTreeMap<u32, RankLook>) -> Option<RasLook> {
     let comms: Vec<&Comm> = model.comms_of(job).filter(|c| c.answered_at.is_some()).collect();
     let newest = comms.iter().filter_map(|c| c.answered_at).max()?;
     // One that a process has left is no longer in the reports.
-    let current: Vec<&&Comm> = comms.iter().filter(|c| c.answered_at == Some(newest)).collect();
+    let current: Vec<&Comm> = comms.into_iter().filter(|c| c.answered_at == Some(newest)).collect();
     let still_since = current.iter().filter_map(|c| c.still_since).max()?;
     let still_answers = current.iter().map(|c| c.still_answers).min().unwrap_or(0);
-    let told = current.iter().max_by_key(|c| (!c.missing.is_empty(), !c.behind().is_empty(), c.nranks, c.operations()))?;
+    let with_behind = current.iter().map(|c| (*c, c.behind()));
+    let (told, behind) = with_behind.max_by_key(|(c, behind)| (!c.missing.is_empty(), !behind.is_empty(), c.nranks, c.operations()))?;
+    let here = Here::new(model, job, ranks, &current);
     Some(RasLook {
         hash: told.hash,
         nranks: told.nranks,
@@ -320,30 +426,12 @@ fn ras_look(model: &Model, now: Stamp, job: &Job) -> Option<RasLook> {
         still_since,
         still_answers,
         age: now.since(newest),
-        behind: told
-            .behind()
-            .into_iter()
-            .map(|behind| {
-                let known = told.ranks.get(&behind.rank);
-                let who = Member::of(job, model, told, behind.rank, known.and_then(|k| k.pid), known.and_then(|k| k.host.as_ref()));
-                Late { who, behind }
-            })
-            .collect(),
-        odd: told
-            .odd()
-            .into_iter()
-            .map(|odd| {
-                let known = told.ranks.get(&odd.rank);
-                (Member::of(job, model, told, odd.rank, known.and_then(|k| k.pid), known.and_then(|k| k.host.as_ref())), odd)
-            })
-            .collect(),
+        behind: behind.into_iter().map(|behind| Late { who: here.member(told, behind.rank), behind }).collect(),
+        odd: told.odd().into_iter().map(|odd| (here.member(told, odd.rank), odd)).collect(),
         unused: current.iter().filter(|c| c.nranks > 1 && c.operations() == 0 && c.missing.is_empty()).map(|c| c.hash).collect(),
-        in_init: current
-            .iter()
-            .flat_map(|c| in_init(c).map(|(rank, known)| Member::of(job, model, c, rank, known.pid, known.host.as_ref())))
-            .collect(),
+        in_init: current.iter().flat_map(|c| in_init(c).map(|(rank, _)| here.member(c, rank))).collect(),
         in_init_since: current.iter().flat_map(|c| in_init(c).filter_map(|(_, known)| known.init_since)).min(),
-        missing: told.missing.iter().map(|(&rank, m)| Member::of(job, model, told, rank, m.pid, m.host.as_ref())).collect(),
+        missing: told.missing.keys().map(|&rank| here.member(told, rank)).collect(),
         operations: told.operations(),
     })
 }

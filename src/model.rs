@@ -315,8 +315,13 @@ impl Model {
         let held = self.gpus.values().filter(|_| only).flat_map(|g| g.processes.iter().map(|p| p.pid));
         let inner: Vec<u32> =
             job.pids().map(|pid| self.processes.get(&pid).and_then(|p| p.info.ns_pid).unwrap_or(pid)).chain(held).collect();
+        // A text report names few pids, and perhaps none of ours: then the lines of the logs, or its size, say whose it is.
+        let in_logs: BTreeSet<u64> = self.files_of(&job.id).flat_map(|f| f.comms.iter().copied()).collect();
+        let alone = self.jobs.values().filter(|j| j.ended_at.is_none()).count() == 1;
+        let by_text = move |comm: &Comm| comm.in_text && (in_logs.contains(&comm.hash) || (alone && job.world_size == Some(comm.nranks)));
         self.comms.values().filter(move |comm| {
             told.contains(&comm.hash)
+                || by_text(comm)
                 || comm
                     .ranks
                     .values()

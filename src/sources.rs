@@ -121,8 +121,16 @@ pub enum Hint {
     Logs(Vec<PathBuf>),
     /// Ranks of this node, pid and start, from the process reader to the one of Flight Recorder dumps.
     Ranks(Vec<(u32, u64)>),
-    /// `NCCL_RAS_ADDR` of jobs, from the process reader to the RAS client.
-    RasAddresses(Vec<String>),
+    /// Where jobs have their RAS, from the process reader to the RAS client.
+    RasAddresses(Vec<RasAddress>),
+}
+
+/// An `NCCL_RAS_ADDR`, or the address that NCCL takes without one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RasAddress {
+    pub name: String,
+    /// Of the processes that have it, as they count them themselves.
+    pub pids: Vec<u32>,
 }
 
 /// The sending half of a hint line; never blocks.

@@ -346,3 +346,16 @@ fn the_report_reads_as_reviewed() {
         insta::assert_snapshot!(name, text);
     }
 }
+
+#[test]
+fn what_the_inspector_saw_is_joined_with_the_communicators_of_the_log() {
+    let all = check(&["runs/inspector.log.gz", "reports/inspector-rank0.log", "reports/inspector-rank6.log"]);
+    let text = all.fact("inspector").to_string();
+    let comms = all.fact("comms").as_array().unwrap();
+    let comm = comms.iter().find(|c| c["id"] == "0xfec30663df834094").unwrap_or_else(|| panic!("{comms:?}"));
+    assert_eq!(comm["ranks_inspected"], json!([0, 6]));
+    assert!(text.contains("\"0xfec30663df834094\"") && !text.contains("\"0xfec30663df8340\""), "{text}");
+    // Without the log nobody knows the last two digits.
+    let alone = check(&["reports/inspector-rank0.log"]).fact("inspector").to_string();
+    assert!(alone.contains("\"0xfec30663df8340\""), "{alone}");
+}

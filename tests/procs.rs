@@ -3,7 +3,7 @@
 use nccl_top::observe::Body;
 use nccl_top::observe::process::{LogVia, ProcessGone, ProcessInfo, ProcessRole, ProcessSample};
 use nccl_top::sources::procs::Procs;
-use nccl_top::sources::{Hint, Hints, Roots, Source, SourceError};
+use nccl_top::sources::{Hint, Hints, RasAddress, Roots, Source, SourceError};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fs;
@@ -443,7 +443,14 @@ fn hidepid_is_said_unless_it_does_not_concern_us() {
     assert_eq!(absent(&mut tree.watch()), SourceError::Absent("no process of a training job found".into()));
     tree.remove(1);
     let text = "no process of a training job found; /proc is mounted with hidepid: only own processes are seen";
-    assert_eq!(absent(&mut tree.watch()), SourceError::Absent(text.into()));
+    let mut watch = tree.watch();
+    assert_eq!(absent(&mut watch), SourceError::Absent(text.into()));
+    assert_eq!(watch.ras.try_iter().count(), 0);
+    // Somebody is there all the same.
+    watch.hints.send(Hint::GpuPids(vec![4711]));
+    watch.poll();
+    let usual = RasAddress { name: "localhost:28028".into(), pids: Vec::new() };
+    assert_eq!(watch.ras.try_iter().last(), Some(Hint::RasAddresses(vec![usual])));
 }
 
 #[test]
@@ -600,7 +607,9 @@ fn ras_addresses_are_those_of_ranks_that_have_the_service() {
     let tree = Tree::of([rank(10, "NCCL_RAS_ADDR=localhost:30000"), rank(11, "A=b"), rank(12, "NCCL_RAS_ENABLE=0 NCCL_RAS_ADDR=x:1")]);
     let mut watch = tree.watch();
     watch.poll();
-    assert_eq!(watch.ras.try_iter().last(), Some(Hint::RasAddresses(vec!["localhost:28028".into(), "localhost:30000".into()])));
+    let address = |name: &str, pid| RasAddress { name: name.into(), pids: vec![pid] };
+    let expected = vec![address("localhost:28028", 11), address("localhost:30000", 10)];
+    assert_eq!(watch.ras.try_iter().last(), Some(Hint::RasAddresses(expected)));
     let quiet = Tree::of([rank(12, "NCCL_RAS_ENABLE=0")]);
     let mut watch = quiet.watch();
     watch.poll();

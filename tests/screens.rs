@@ -127,6 +127,9 @@ fn overview() {
     golden("overview-no-gpu", &worlds::no_gpu(), |_| {});
     golden("overview-absent", &worlds::absent(), |_| {});
     golden("overview-ranks-640", &worlds::ranks_640(), |_| {});
+    // The culprit is on another node.
+    let (elsewhere, _) = worlds::elsewhere(30, |n| worlds::ras_json(16, |rank| Some(if rank == 5 { n - 12 } else { n })));
+    golden("overview-elsewhere", &elsewhere, |_| {});
 }
 
 /// Wider than anything is worth: nothing is stretched.
@@ -144,6 +147,7 @@ fn each_pane_alone() {
     golden("gpus", &hang, pane("gpus"));
     golden("network", &p5, pane("network"));
     golden("nccl", &worlds::ranks_640(), pane("nccl"));
+    golden("nccl-1024", &worlds::ranks_1024(), pane("nccl"));
     golden("nccl-8", &p5, pane("nccl"));
     golden("findings", &hang, pane("findings"));
     golden("processes", &hang, pane("processes"));

@@ -5,7 +5,7 @@ mod svg;
 #[path = "support/worlds.rs"]
 mod worlds;
 
-use nccl_top::findings::{Finding, Severity};
+use nccl_top::findings::{Finding, Role, Severity};
 use nccl_top::model::gpu::Activity;
 use nccl_top::model::port::Link;
 use nccl_top::observe::SourceState;
@@ -24,9 +24,10 @@ fn alarms(session: &Session) -> Vec<&Finding> {
     session.ledger.open().into_iter().filter(|f| f.severity >= Severity::Warning).collect()
 }
 
-/// The rule and the ranks of the only alarm.
+/// The rule and the ranks of the only alarm that does not follow from another.
 fn alarm(session: &Session) -> (&'static str, &[u32]) {
-    let [only] = alarms(session)[..] else { panic!("{:?}", alarms(session)) };
+    let roots: Vec<&Finding> = alarms(session).into_iter().filter(|f| f.found.role == Role::Root).collect();
+    let [only] = roots[..] else { panic!("{roots:?}") };
     (only.rule, &only.found.ranks)
 }
 
@@ -118,6 +119,7 @@ fn every_world_can_be_drawn() {
         ("no-gpu", worlds::no_gpu),
         ("absent", worlds::absent),
         ("ranks-640", worlds::ranks_640),
+        ("ranks-1024", worlds::ranks_1024),
         ("busy-log", worlds::busy_log),
     ];
     let theme = Theme::load("colorblind", Depth::Indexed).unwrap();

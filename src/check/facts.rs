@@ -97,16 +97,34 @@ fn comms(case: &Case) -> Vec<Value> {
         .take(256)
         .map(|c| {
             let seen: BTreeSet<u32> = c.init_started.iter().chain(&c.init_complete).chain(c.ranks.keys()).copied().collect();
+            let inspected = case.inspectors.iter().flat_map(|file| &file.comms);
+            let inspected: BTreeSet<u32> = inspected.filter(|i| crate::reports::inspector::joins(&i.id, c.hash)).map(|i| i.rank).collect();
             let hosts: BTreeSet<&String> = c.ranks.values().filter_map(|r| r.host.as_ref()).collect();
             json!({
                 "id": format!("{:#x}", c.hash),
                 "nranks": c.nranks,
                 "nnodes": (!hosts.is_empty()).then_some(hosts.len()),
                 "ranks_seen": seen,
+                "ranks_inspected": inspected,
                 "init_s": init_s(case, c.nranks),
             })
         })
         .collect()
+}
+
+/// The communicators that lines and answers of RAS name.
+fn hashes(case: &Case) -> BTreeSet<u64> {
+    let answered = case.ras.iter().flat_map(|look| look.report.comms.iter().map(|c| c.hash));
+    case.model.comms.keys().copied().chain(answered).collect()
+}
+
+/// The Inspector's id of a communicator as the others name it: it may lack its last two digits.
+fn whole_id(hashes: &BTreeSet<u64>, digits: &str) -> String {
+    let mut same = hashes.iter().filter(|hash| crate::reports::inspector::joins(digits, **hash));
+    match (same.next(), same.next()) {
+        (Some(hash), None) => format!("{hash:#x}"),
+        _ => format!("0x{digits}"),
+    }
 }
 
 /// How long the slowest rank took to create a communicator. The line names no communicator, so it is known where only one has the size.
@@ -128,10 +146,11 @@ fn table(t: &Table) -> Value {
 
 /// The operations that the Inspector saw, by communicator, collective and size.
 fn inspector(case: &Case) -> Vec<Value> {
+    let hashes = &hashes(case);
     let rows = case.inspectors.iter().flat_map(|file| file.comms.iter()).flat_map(|comm| {
         comm.groups.iter().map(move |(group, stats)| {
             json!({
-                "comm": format!("0x{}", comm.id),
+                "comm": whole_id(hashes, &comm.id),
                 "rank": comm.rank,
                 "collective": group.name,
                 "from_bytes": group.from_bytes,

@@ -1,6 +1,6 @@
 //! Communicators, joined from RAS answers and init lines by their hash.
 
-use crate::ras::{RasComm, RasReport};
+use crate::ras::{PartValue, RasComm, RasReport, SpreadOf};
 use crate::time::Stamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,6 +24,8 @@ pub struct Comm {
     pub still_since: Option<Stamp>,
     /// Answers with the same counts as the one before, in a row.
     pub still_answers: u32,
+    /// The last answer was a text report, which names only what is wrong.
+    pub in_text: bool,
     /// Recent answers: who was behind, and whether the counts had moved since the answer before. Newest last.
     pub looks: Vec<LookBack>,
 }
@@ -34,6 +36,8 @@ pub struct CommRank {
     pub host: Option<String>,
     pub nvml_dev: Option<u32>,
     pub counts: BTreeMap<String, u64>,
+    /// The answer at which they had last changed.
+    pub counts_since: Option<Stamp>,
     /// Its initialisation is in progress (ncclInProgress), since when.
     pub init_since: Option<Stamp>,
 }
@@ -44,6 +48,8 @@ pub struct MissingRank {
     pub host: Option<String>,
     pub nvml_dev: Option<u32>,
     pub considered_dead: bool,
+    /// Its process does, but it is not in the communicator.
+    pub answers: bool,
     pub since: Stamp,
 }
 
@@ -74,11 +80,15 @@ pub struct Odd {
 }
 
 const LOOKS: usize = 8;
+/// What a text report says of "all others" is told of each, up to so many.
+const MOST_RANKS: u32 = 1 << 15;
+/// As what is counted before NCCL 2.26, which does not tell kinds apart.
+const ANY_COLLECTIVE: &str = "collective";
 /// ncclInProgress, as RAS reports an initialisation that is not done.
 const IN_PROGRESS: i32 = 7;
 
 impl Comm {
-    pub fn apply(&mut self, at: Stamp, seen: &RasComm) {
+    pub fn apply(&mut self, at: Stamp, seen: &RasComm, in_text: bool) {
         self.hash = seen.hash;
         self.nranks = self.nranks.max(seen.size.unwrap_or(0));
         let mut moved = self.answered_at.is_none();
@@ -89,10 +99,14 @@ impl Comm {
             known.nvml_dev = rank.place.nvml_dev.or(known.nvml_dev);
             known.init_since = (rank.init_state == IN_PROGRESS).then(|| known.init_since.unwrap_or(at));
             let counts: BTreeMap<String, u64> = rank.counts.iter().map(|(k, v)| (k.as_str().to_owned(), *v)).collect();
-            if counts != known.counts {
-                moved = true;
-                known.counts = counts;
+            if counts != known.counts || known.counts_since.is_none() {
+                moved |= counts != known.counts;
+                (known.counts, known.counts_since) = (counts, Some(at));
             }
+        }
+        self.in_text = in_text;
+        if in_text {
+            moved |= self.apply_spreads(at, seen);
         }
         let missing: BTreeMap<u32, MissingRank> = seen
             .missing
@@ -106,6 +120,7 @@ impl Comm {
                         host: m.place.host.clone(),
                         nvml_dev: m.place.nvml_dev,
                         considered_dead: m.considered_dead == Some(true),
+                        answers: m.unresponsive == Some(false),
                         since,
                     },
                 )
@@ -125,6 +140,52 @@ impl Comm {
             self.looks.remove(0);
         }
         self.looks.push(LookBack { at, behind, moved });
+    }
+
+    /// The counts of a text report, which are told only where ranks differ. Says whether they are others than before.
+    fn apply_spreads(&mut self, at: Stamp, seen: &RasComm) -> bool {
+        let mut counts: BTreeMap<u32, BTreeMap<String, u64>> = BTreeMap::new();
+        for spread in &seen.spreads {
+            let SpreadOf::Count(op) = spread.of else { continue };
+            let name = op.map_or(ANY_COLLECTIVE, |op| op.as_str());
+            // Those that are too many to be listed are all that are not listed.
+            let mut unlisted = None;
+            let mut listed = BTreeSet::new();
+            for part in &spread.parts {
+                let PartValue::Count(count) = part.value else { continue };
+                for (rank, place) in &part.ranks {
+                    let known = self.ranks.entry(*rank).or_default();
+                    known.pid = place.pid.or(known.pid);
+                    known.host = place.host.clone().or(known.host.take());
+                    known.nvml_dev = place.nvml_dev.or(known.nvml_dev);
+                    listed.insert(*rank);
+                    counts.entry(*rank).or_default().insert(name.to_owned(), count);
+                }
+                if part.ranks.len() < part.rank_count as usize {
+                    // Of two groups that are not listed nobody knows who is in which.
+                    unlisted = if unlisted.is_none() { Some(Some(count)) } else { Some(None) };
+                }
+            }
+            if let Some(Some(count)) = unlisted
+                && self.nranks <= MOST_RANKS
+            {
+                for rank in (0..self.nranks).filter(|r| !listed.contains(r) && !seen.missing.iter().any(|m| m.rank == *r)) {
+                    counts.entry(rank).or_default().insert(name.to_owned(), count);
+                }
+            }
+        }
+        let mut moved = false;
+        for (rank, known) in &mut self.ranks {
+            let told = counts.remove(rank).unwrap_or_default();
+            if told != known.counts || known.counts_since.is_none() {
+                moved |= told != known.counts;
+                (known.counts, known.counts_since) = (told, Some(at));
+            }
+        }
+        moved |= !counts.is_empty();
+        let fresh = |counts| CommRank { counts, counts_since: Some(at), ..CommRank::default() };
+        self.ranks.extend(counts.into_iter().map(|(rank, counts)| (rank, fresh(counts))));
+        moved
     }
 
     /// Ranks that have launched fewer operations of a kind than the one with most, the farthest behind first.
@@ -195,16 +256,88 @@ impl Comm {
 
 /// All communicators that a report holds are updated, up to `most` in all; the others stay as they were.
 pub fn apply_report(comms: &mut BTreeMap<u64, Comm>, at: Stamp, report: &RasReport, most: usize) {
+    let in_text = !report.groups.is_empty();
     for seen in &report.comms {
         if comms.len() >= most && !comms.contains_key(&seen.hash) {
             continue;
         }
-        comms.entry(seen.hash).or_default().apply(at, seen);
+        let comm = comms.entry(seen.hash).or_default();
+        comm.apply(at, seen, in_text);
+        // Text says of processes that they are dead, JSON of ranks.
+        for missing in comm.missing.values_mut() {
+            let dead = |p: &crate::ras::RasProcess| Some(p.pid) == missing.pid && Some(&p.host) == missing.host.as_ref();
+            missing.considered_dead |= report.dead_processes.listed.iter().any(dead);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    fn text(errors: &str, warnings: &str) -> RasReport {
+        let head = "NCCL version 2.26.2 compiled with CUDA 12.8\nCUDA runtime version 12080, driver version 12080\n\n\
+            Communicators... (0.05s)\n=============\n\n\
+            Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors\n\
+            \x20   #  in group  per comm  per node  per comm  in group\n\
+            \x20   0         1         4         8        32        32   RUNNING      OK\n\n";
+        crate::ras::parse(&format!("{head}Errors\n======\n\n{errors}\nWarnings\n========\n\n{warnings}\n")).unwrap()
+    }
+
+    fn at(seconds: i64) -> Stamp {
+        Stamp(seconds * 1_000_000_000)
+    }
+
+    fn late(op: &str, many: u64, few: u64) -> String {
+        format!(
+            "#0-0 (27a079b828ff1a75) MISMATCH\n  Communicator ranks have different {op} operation counts\n\
+             \x20 31 ranks have launched up to operation {many}\n\
+             \x20 Rank 13 has launched up to operation {few} -- GPU 5 managed by process 483077 on node 10.0.0.7\n\n"
+        )
+    }
+
+    #[test]
+    fn a_text_report_tells_the_counts_of_all_where_they_differ() {
+        for (op, name) in [("AllReduce", "AllReduce"), ("collective", "collective")] {
+            let mut comms = BTreeMap::new();
+            apply_report(&mut comms, at(0), &text("", &late(op, 6650, 6640)), 9);
+            let comm = &comms[&0x27a0_79b8_28ff_1a75];
+            assert_eq!((comm.nranks, comm.ranks.len(), comm.in_text), (32, 32, true));
+            let expected = Behind { rank: 13, collective: name.into(), have: 6640, max: 6650 };
+            assert_eq!((comm.behind(), comm.still_answers), (vec![expected], 0));
+            assert_eq!(comm.ranks[&13].host.as_deref(), Some("10.0.0.7"));
+            apply_report(&mut comms, at(5), &text("", &late(op, 6650, 6640)), 9);
+            assert_eq!(comms[&0x27a0_79b8_28ff_1a75].still_for(), Some(Duration::from_secs(5)));
+            apply_report(&mut comms, at(9), &text("", &late(op, 6651, 6640)), 9);
+            assert_eq!(comms[&0x27a0_79b8_28ff_1a75].still_for(), None, "they move");
+        }
+    }
+
+    #[test]
+    fn what_a_text_report_no_longer_says_is_over() {
+        let mut comms = BTreeMap::new();
+        apply_report(&mut comms, at(0), &text("", &late("AllReduce", 9, 8)), 9);
+        let gone = "DEAD\n  1 job process is considered dead (unreachable via the RAS network)\n\
+            \x20 Process 7 on node 10.0.0.9 managing GPU 0\n\n#0-0 (27a079b828ff1a75) INCOMPLETE\n\
+            \x20 Missing communicator data from 1 rank\n  Rank 24 -- GPU 0 managed by process 7 on node 10.0.0.9\n\n";
+        apply_report(&mut comms, at(5), &text(gone, ""), 9);
+        let comm = &comms[&0x27a0_79b8_28ff_1a75];
+        assert!(comm.behind().is_empty() && comm.missing[&24].considered_dead, "{comm:?}");
+        assert_eq!(comm.still_for(), None, "no counts is not still");
+    }
+
+    #[test]
+    fn a_text_report_of_a_size_that_cannot_be_fills_no_memory() {
+        let mut comm = Comm::default();
+        let mut seen = text("", &late("AllReduce", 9, 8)).comms.remove(0);
+        seen.size = Some(u32::MAX);
+        comm.apply(at(0), &seen, true);
+        assert_eq!(comm.ranks.len(), 1);
+    }
+}
+
+#[cfg(test)]
+mod odd_tests {
     use super::*;
 
     /// Ranks with their counts of AllReduce and Broadcast.

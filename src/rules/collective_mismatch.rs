@@ -43,6 +43,8 @@ struct Differs {
     confidence: Confidence,
     words: String,
     evidence: Vec<Evidence>,
+    /// The next step, if it is on another node.
+    far: Option<String>,
 }
 
 pub(super) fn judge(job: &Job, look: &Look) -> Option<Found> {
@@ -54,7 +56,7 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Found> {
     found.job = Some(job.id.clone());
     found.confidence = told.confidence;
     found.gpus = look.gpus_of(&told.ranks);
-    found.next = told.ranks.iter().find_map(|r| look.ranks.get(r)).map(|r| py_spy(r.pid));
+    found.next = told.ranks.iter().find_map(|r| look.ranks.get(r)).map(|r| py_spy(r.pid)).or(told.far);
     found.ranks = told.ranks;
     found.evidence = told.evidence;
     let waiting = look.with(Activity::Waiting, Duration::from_secs(3));
@@ -103,7 +105,7 @@ fn by_ras(look: &Look) -> Option<Differs> {
     };
     let who = match (odd.as_slice(), member.rank.and_then(|r| look.ranks.get(&r))) {
         ([_], Some(rank)) => rank.name(),
-        ([_], None) => member.name(ras.hash),
+        ([_], None) => member.far_name(ras.hash),
         (_, _) if ranks.is_empty() => format!("{} ranks", odd.len()),
         (_, _) => rank_words(&ranks),
     };
@@ -123,7 +125,17 @@ fn by_ras(look: &Look) -> Option<Differs> {
         (false, false) => Confidence::Possible,
     };
     let since = waiting.iter().map(|r| r.activity_since).min().map_or(ras.still_since, |at| at.min(ras.still_since));
-    Some(Differs { ranks, since, confidence, words: format!("{who} {what} in {comm}; nothing moves"), evidence: evidence.collect() })
+    let far = odd.iter().all(|(m, _)| m.elsewhere);
+    let here = look.alive().count();
+    let rest = match here {
+        1 if far && all_wait => "; the only rank of this node waits: the cause is not here".to_owned(),
+        _ if far && all_wait => format!("; all {here} ranks of this node wait: the cause is not here"),
+        _ => "; nothing moves".to_owned(),
+    };
+    let command = odd.iter().filter(|_| far && !look.contained).find_map(|(m, _)| m.far_command());
+    let words =
+        if member.rank.is_none() && odd.len() == 1 { format!("{who} {what}{rest}") } else { format!("{who} {what} in {comm}{rest}") };
+    Some(Differs { ranks, since, confidence, words, evidence: evidence.collect(), far: command })
 }
 
 /// Without counts: one GPU waits at another power than the others, which all draw the same.
@@ -143,7 +155,7 @@ fn by_power(look: &Look) -> Option<Differs> {
     let odd_one = |odd: (f64, &RankLook), others: &[(f64, &RankLook)]| {
         let usual = others[others.len() / 2].0;
         let same = others.iter().all(|o| (o.0 - usual).abs() <= usual * SAME_POWER);
-        (same && (odd.0 - usual).abs() >= usual * OTHER_POWER).then(|| (odd.0, usual, odd.1.rank))
+        (same && (odd.0 - usual).abs() >= usual * OTHER_POWER).then_some((odd.0, usual, odd.1.rank))
     };
     let (first, last) = (by_power[0], by_power[by_power.len() - 1]);
     let (watts, usual, rank) = odd_one(first, &by_power[1..]).or_else(|| odd_one(last, &by_power[..by_power.len() - 1]))?;
@@ -155,5 +167,6 @@ fn by_power(look: &Look) -> Option<Differs> {
         confidence: Confidence::Possible,
         words: format!("{} waits in another kernel than the other {}; nothing moves", who.name(), waiting.len() - 1),
         evidence: vec![Evidence::of("gpu", format!("it draws {watts:.0} W, the others {usual:.0} W"))],
+        far: None,
     })
 }

@@ -2,10 +2,11 @@
 
 use super::{Check, Implies, Rule, TickContext, py_spy, rank_words, told_by, while_it_holds};
 use crate::findings::{Confidence, Evidence, Found, Severity};
-use crate::judge::{Look, Member, RAS_OLD, RankLook};
+use crate::judge::{Look, Member, RAS_OLD, RankLook, RasLook, Silent};
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
 use crate::text::Phase;
+use crate::text::clean::clean;
 use crate::time::{Stamp, span};
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ pub const RULE: Rule = Rule {
     severity: Severity::Critical,
     title: "One or some ranks did not join a collective, and the others wait for them",
     how: "RAS counts that stay behind and still; GPUs of the other ranks at 100 % without computing or moving a byte; the rank's own GPU idle; \
-          no step in the log for longer than usual; no I/O of the rank that would explain it",
+          no step in the log for longer than usual; no I/O of the rank that would explain it. Of a rank on another node: RAS's word, all ranks \
+          of this node that wait, and more patience where it may be saving a checkpoint",
     advice: "Look at the stack of the rank that is named: data loader, a branch that only it took, a lock, a file system. The waiting ranks are \
              victims; the watchdog of PyTorch will name them, not the culprit",
     life: while_it_holds(0, 3),
@@ -26,6 +28,8 @@ pub const RULE: Rule = Rule {
 pub(super) const WAITED: Duration = Duration::from_secs(8);
 /// Without a second kind of signal more time must pass.
 pub(super) const WAITED_ALONE: Duration = Duration::from_secs(12);
+/// What RAS says of a rank elsewhere, of which nothing else is seen, must have held so long.
+const WAITED_FAR: Duration = Duration::from_secs(10);
 /// Before the first steps, ranks wait for downloads, tokenisation and compilation of another: minutes are usual.
 const WAITED_AT_START: Duration = Duration::from_secs(120);
 
@@ -47,6 +51,18 @@ struct Absent {
     confidence: Confidence,
     what: String,
     evidence: Vec<Evidence>,
+    /// Those that are not on this node.
+    far: Option<Far>,
+}
+
+/// Culprits of which only RAS knows.
+struct Far {
+    one: bool,
+    subject: String,
+    named: String,
+    next: Option<String>,
+    /// All of them are silent, for that reason.
+    silent: Option<Silent>,
 }
 
 pub(super) fn judge(job: &Job, look: &Look) -> Option<Found> {
@@ -65,23 +81,43 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Found> {
         return None;
     }
     let waiting = look.with(Activity::Waiting, Duration::from_secs(3)).len();
-    let named = match culprits.as_slice() {
-        [one] if absent.ranks.len() == 1 => one.name(),
-        _ if absent.ranks.is_empty() => "a rank".into(),
-        _ => rank_words(&absent.ranks),
-    };
-    let verb = if absent.ranks.len() <= 1 { "has" } else { "have" };
+    let here = look.alive().count();
+    // One of this node that is not seen may be the one.
+    let not_here = absent.far.is_some() && culprits.is_empty() && here >= look.local_ranks;
     let waits = match waiting {
         0 => String::new(),
+        1 if not_here && here == 1 => "; the only rank of this node waits: the cause is not here".into(),
+        n if not_here && n == here => {
+            format!("; all {n} ranks of this node wait: the cause is not here")
+        }
         1 => "; 1 rank waits".into(),
         n => format!("; {n} ranks wait"),
     };
-    let mut found = Found::new(rank_words(&absent.ranks), format!("{named} {verb} not joined {}{waits}", absent.what), absent.since);
+    let named = match (&absent.far, culprits.as_slice()) {
+        (Some(far), []) => far.named.clone(),
+        (Some(far), [one]) => format!("{} here and {}", one.name(), far.named),
+        (Some(far), some) => format!("{} here and {}", rank_words(&some.iter().map(|r| r.rank).collect::<Vec<_>>()), far.named),
+        (None, [one]) if absent.ranks.len() == 1 => one.name(),
+        (None, _) if absent.ranks.is_empty() => "a rank".into(),
+        (None, _) => rank_words(&absent.ranks),
+    };
+    let one = absent.far.as_ref().map_or(absent.ranks.len() <= 1, |far| far.one && culprits.is_empty());
+    let words = match absent.far.as_ref().and_then(|f| f.silent) {
+        Some(Silent::Dead) => format!("{named} {} gone: no answer to RAS for a minute{waits}", if one { "is" } else { "are" }),
+        Some(Silent::NoAnswer) => format!("{named} {} not answer RAS{waits}", if one { "does" } else { "do" }),
+        Some(Silent::NotIn) => format!("{named} {} left {}{waits}", if one { "has" } else { "have" }, absent.what),
+        None => format!("{named} {} not joined {}{waits}", if one { "has" } else { "have" }, absent.what),
+    };
+    let subject = match &absent.far {
+        Some(far) if culprits.is_empty() => far.subject.clone(),
+        _ => rank_words(&absent.ranks),
+    };
+    let mut found = Found::new(subject, words, absent.since);
     found.job = Some(job.id.clone());
     found.confidence = absent.confidence;
     found.gpus = look.gpus_of(&absent.ranks);
     found.ranks = absent.ranks;
-    found.next = culprits.first().map(|r| py_spy(r.pid));
+    found.next = culprits.first().map(|r| py_spy(r.pid)).or(absent.far.and_then(|far| far.next));
     found.evidence = absent.evidence;
     for rank in culprits.iter().filter(|r| r.state.is_some()) {
         let state = rank.state.unwrap_or('?');
@@ -139,7 +175,9 @@ fn by_ras(look: &Look) -> Option<Absent> {
         return None;
     }
     let gap = ras.behind.first().map(|b| b.behind.max - b.behind.have);
-    let late = ras.behind.iter().filter(|l| Some(l.behind.max - l.behind.have) == gap).map(|l| &l.who);
+    // One elsewhere that has launched more of another kind has come, but to something else.
+    let differs = |who: &Member| who.elsewhere && ras.odd.iter().any(|(m, odd)| m == who && !odd.more.is_empty());
+    let late = ras.behind.iter().filter(|l| Some(l.behind.max - l.behind.have) == gap && !differs(&l.who)).map(|l| &l.who);
     let members: Vec<&Member> = late.chain(&ras.missing).collect();
     let gpu_is = |member: &&Member, what: Activity| {
         member.rank.and_then(|r| look.ranks.get(&r)).is_some_and(|r| r.is(what, look.at, patience(look, WAITED)))
@@ -167,19 +205,70 @@ fn by_ras(look: &Look) -> Option<Absent> {
         None => Evidence::of("ras", format!("{} missing, counts still for {}", members[0].name(ras.hash), span(ras.still_for))),
     }];
     evidence.extend(gpu_evidence(look, &ranks));
-    // What a process on another node does cannot be seen here: it may well be saving a checkpoint.
-    let elsewhere: Vec<&&Member> = members.iter().filter(|m| m.rank.is_none_or(|r| !look.ranks.contains_key(&r))).collect();
-    if let Some(far) = elsewhere.first() {
-        if !look.quiet_log() || ras.still_for < WAITED_AT_START {
-            return None;
+    if members.iter().any(|m| m.elsewhere) {
+        let confidence = of_far(look, ras, &members, gap)?;
+        let since = waiting.iter().map(|r| r.activity_since).min().map_or(ras.still_since, |at| at.min(ras.still_since));
+        if let (Some(_), [one, ..]) = (first, ras.missing.as_slice()) {
+            evidence.push(Evidence::of("ras", format!("{} does not answer", one.far_name(ras.hash))));
         }
-        let what = format!("{what}; {} is not on this node", far.name(ras.hash));
-        return Some(Absent { ranks, since: ras.still_since, confidence: Confidence::Possible, what, evidence });
+        if look.contained {
+            evidence.push(Evidence::of("ras", "pids on other nodes are those inside containers".to_owned()));
+        }
+        let what = if first.is_some() { what } else { comm };
+        return Some(Absent { ranks, since, confidence, what, evidence, far: Some(far(look, ras, &members)) });
     }
     let agrees = !waiting.is_empty() && !waiting.iter().any(|r| ranks.contains(&r.rank));
     let confidence = if agrees { Confidence::Certain } else { Confidence::Likely };
     let since = waiting.iter().map(|r| r.activity_since).min().map_or(ras.still_since, |at| at.min(ras.still_since));
-    Some(Absent { ranks, since, confidence, what, evidence })
+    Some(Absent { ranks, since, confidence, what, evidence, far: None })
+}
+
+/// How sure it is that ranks are absent of which some are elsewhere: what a process does there cannot be seen. It may well be saving
+/// a checkpoint, while all others wait at the barrier behind it.
+fn of_far(look: &Look, ras: &RasLook, members: &[&Member], gap: Option<u64>) -> Option<Confidence> {
+    if !look.quiet_log() {
+        return None;
+    }
+    let named = |r: &&RankLook| !members.iter().any(|m| m.rank == Some(r.rank));
+    let waits = |r: &RankLook| r.is(Activity::Waiting, look.at, patience(look, WAITED));
+    let all_wait = look.alive().count() >= look.local_ranks && look.alive().any(|r| named(&r)) && look.alive().filter(named).all(waits);
+    // Who saves for all is the first of a communicator; when all save, this node has just saved, too.
+    let saves = ras.missing.is_empty()
+        && gap == Some(1)
+        && (members.iter().any(|m| m.elsewhere && m.first) || look.alive().any(|r| r.much_io_lately));
+    if all_wait && !saves && ras.still_for >= WAITED_FAR {
+        return Some(Confidence::Likely);
+    }
+    (ras.still_for >= WAITED_AT_START).then_some(Confidence::Possible)
+}
+
+/// How culprits are called that are not on this node.
+fn far(look: &Look, ras: &RasLook, all: &[&Member]) -> Far {
+    let members: Vec<&Member> = all.iter().copied().filter(|m| m.elsewhere).collect();
+    let mut ranks: Vec<u32> = members.iter().filter_map(|m| m.rank).collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    let mut hosts: Vec<&str> = members.iter().filter_map(|m| m.host.as_deref()).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    let who = match members.as_slice() {
+        [one] if one.rank.is_none() => format!("rank {} of comm {:08x}", one.comm_rank, ras.hash >> 32),
+        _ if ranks.len() == members.len() => rank_words(&ranks),
+        _ => format!("{} ranks of comm {:08x}", members.len(), ras.hash >> 32),
+    };
+    let place = match hosts.as_slice() {
+        [] => "other nodes".to_owned(),
+        [one] => clean(one).into_owned(),
+        [one, other] => format!("{} and {}", clean(one), clean(other)),
+        [one, other, ..] => format!("{} nodes ({}, {}, …)", hosts.len(), clean(one), clean(other)),
+    };
+    let named = match members.as_slice() {
+        [one] => one.far_name(ras.hash),
+        _ => format!("{who} on {place}"),
+    };
+    let next = members.iter().find_map(|m| m.far_command()).filter(|_| !look.contained);
+    let all_silent = all.iter().all(|m| m.silent.is_some());
+    Far { one: members.len() == 1, subject: who, named, next, silent: members.iter().filter_map(|m| m.silent).max().filter(|_| all_silent) }
 }
 
 fn by_gpus(look: &Look) -> Option<Absent> {
@@ -198,7 +287,7 @@ fn by_gpus(look: &Look) -> Option<Absent> {
     let ranks: Vec<u32> = idle.iter().map(|r| r.rank).collect();
     let evidence = gpu_evidence(look, &ranks).into_iter().collect();
     let since = waiting.iter().map(|r| r.activity_since).min()?;
-    Some(Absent { ranks, since, confidence: Confidence::Likely, what: "a collective".into(), evidence })
+    Some(Absent { ranks, since, confidence: Confidence::Likely, what: "a collective".into(), evidence, far: None })
 }
 
 /// A few GPUs compute and all others wait for them, for longer than the work of a step: a kernel that does not end, a loop of one rank
@@ -224,7 +313,7 @@ fn busy_elsewhere(look: &Look) -> Option<Absent> {
     let mut evidence: Vec<Evidence> = gpu_evidence(look, &busy).into_iter().collect();
     evidence.extend(ras.map(|r| Evidence::of("ras", format!("behind, counts still for {}", span(r.still_for)))));
     let confidence = if ras.is_some() { Confidence::Likely } else { Confidence::Possible };
-    Some(Absent { ranks: busy, since, confidence, what: "a collective: it computes something else".into(), evidence })
+    Some(Absent { ranks: busy, since, confidence, what: "a collective: it computes something else".into(), evidence, far: None })
 }
 
 /// Neither RAS nor GPUs tell: of ranks that wait in a collective, the process spins; who did not come to it may sleep. A rank that
@@ -256,6 +345,7 @@ fn by_cpu(look: &Look) -> Option<Absent> {
         confidence: Confidence::Possible,
         what: "a collective".into(),
         evidence,
+        far: None,
     })
 }
 

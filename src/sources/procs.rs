@@ -13,7 +13,7 @@ pub(super) mod read;
 pub(super) mod stat;
 mod table;
 
-use super::{Hint, Hints, Roots, Setup, Source, SourceError};
+use super::{Hint, Hints, RasAddress, Roots, Setup, Source, SourceError};
 use crate::observe::process::{ProcessGone, ProcessInfo, ProcessRole, ProcessSample};
 use crate::observe::{Body, SourceState};
 use read::{Reader, is_gone};
@@ -184,9 +184,18 @@ impl Procs {
             to_flight.send(Hint::Ranks(ranks.map(|known| (known.info.pid, known.info.start_ticks)).collect()));
         }
         if let Some(to_ras) = &self.to_ras {
-            let addresses: BTreeSet<String> = self.known.values().filter_map(|known| ras_address(&known.info)).collect();
+            let mut addresses: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+            for info in self.known.values().map(|known| &known.info) {
+                if let Some(name) = ras_address(info) {
+                    addresses.entry(name).or_default().push(info.ns_pid.unwrap_or(info.pid));
+                }
+            }
+            // Some hold GPUs, and none of them may be seen.
+            if self.known.is_empty() && self.hidepid && self.gpu_pids.as_ref().is_some_and(|pids| !pids.is_empty()) {
+                addresses.insert(RAS_ADDRESS.to_owned(), Vec::new());
+            }
             if !addresses.is_empty() {
-                to_ras.send(Hint::RasAddresses(addresses.into_iter().collect()));
+                to_ras.send(Hint::RasAddresses(addresses.into_iter().map(|(name, pids)| RasAddress { name, pids }).collect()));
             }
         }
     }

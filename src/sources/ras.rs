@@ -3,10 +3,11 @@
 
 mod question;
 
-use super::{Hint, Roots, Setup, Source, SourceError};
+use super::{Hint, RasAddress, Roots, Setup, Source, SourceError};
 use crate::observe::log::RasAnswer;
 use crate::observe::{Body, SourceState};
 use question::{Limits, Outcome};
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -18,6 +19,12 @@ const MOVING: Duration = Duration::from_secs(5);
 const STILL: Duration = Duration::from_millis(2500);
 /// After no answer.
 const REFUSED: Duration = Duration::from_secs(10);
+/// Every process of every job of a user listens at the same address, and the kernel picks one. A job that was not heard lately is asked
+/// for so many times more, this long after one another; if that does not help, not again for a while.
+const AGAIN: Duration = Duration::from_millis(300);
+const TRIES: u32 = 2;
+const LATELY: Duration = Duration::from_secs(4);
+const NOT_FOUND: Duration = Duration::from_secs(60);
 /// Jobs on one host with an address of their own: more are not asked.
 const MAX_ADDRESSES: usize = 16;
 
@@ -37,8 +44,14 @@ struct Service {
     name: String,
     due: Instant,
     text_only: bool,
-    /// Of the last answer, without what differs in every answer.
-    fingerprint: Option<u64>,
+    /// The processes of this host that have this address.
+    pids: BTreeSet<u32>,
+    /// When each of them was last in an answer, or should be asked for again.
+    heard: BTreeMap<u32, Instant>,
+    /// Questions in a row for the sake of those that were not.
+    tries: u32,
+    /// Of the last answer of each job, without what differs in every answer, by its first pid here.
+    fingerprints: BTreeMap<u32, u64>,
     /// Why the last question had no answer.
     trouble: Option<(SourceState, String)>,
 }
@@ -56,14 +69,21 @@ impl Ras {
 
     /// Takes the addresses of a hint for all there are. Says whether one of them is new.
     fn heed(&mut self, hint: Hint) -> bool {
-        let Hint::RasAddresses(mut names) = hint else { return false };
-        names.sort();
-        names.dedup();
-        names.truncate(MAX_ADDRESSES);
-        self.services.retain(|service| names.contains(&service.name));
-        names.retain(|name| !self.services.iter().any(|service| service.name == *name));
-        let new = !names.is_empty();
-        self.services.extend(names.into_iter().map(Service::new));
+        let Hint::RasAddresses(mut addresses) = hint else { return false };
+        addresses.sort();
+        addresses.dedup_by(|a, b| a.name == b.name);
+        addresses.truncate(MAX_ADDRESSES);
+        self.services.retain(|service| addresses.iter().any(|a| a.name == service.name));
+        let mut new = false;
+        for address in addresses {
+            match self.services.iter_mut().find(|service| service.name == address.name) {
+                Some(service) => service.has(address.pids),
+                None => {
+                    self.services.push(Service::new(address));
+                    new = true;
+                }
+            }
+        }
         new
     }
 
@@ -146,15 +166,33 @@ impl Source for Ras {
 }
 
 impl Service {
-    fn new(name: String) -> Self {
-        Service { name, due: Instant::now(), text_only: false, fingerprint: None, trouble: None }
+    fn new(address: RasAddress) -> Self {
+        let mut service = Service {
+            name: address.name,
+            due: Instant::now(),
+            text_only: false,
+            pids: BTreeSet::new(),
+            heard: BTreeMap::new(),
+            tries: 0,
+            fingerprints: BTreeMap::new(),
+            trouble: None,
+        };
+        service.has(address.pids);
+        service
+    }
+
+    fn has(&mut self, pids: Vec<u32>) {
+        self.pids = pids.into_iter().collect();
+        self.heard.retain(|pid, _| self.pids.contains(pid));
+        self.fingerprints.retain(|pid, _| *pid == 0 || self.pids.contains(pid));
     }
 
     /// Keeps what the answer teaches for the next question, and says when that should be.
     fn learn(&mut self, outcome: &Outcome) -> Duration {
         if let Some(error) = &outcome.error {
             // What answers next may be another job, with another NCCL.
-            (self.text_only, self.fingerprint) = (false, None);
+            (self.text_only, self.tries) = (false, 0);
+            self.fingerprints.clear();
             let state = if outcome.connected { SourceState::Slow } else { SourceState::Absent };
             let why = if outcome.connected { "" } else { ": NCCL before 2.24, NCCL_RAS_ENABLE=0, or no communicator yet" };
             self.trouble = Some((state, format!("{}: {error}{why}", outcome.address)));
@@ -162,11 +200,38 @@ impl Service {
         }
         self.text_only = !outcome.json;
         self.trouble = None;
+        let said = pids_in(&outcome.reply);
+        let ours: BTreeSet<u32> = said.intersection(&self.pids).copied().collect();
+        let foreign = outcome.json && !said.is_empty() && ours.is_empty() && !self.pids.is_empty();
         let now = fingerprint(&outcome.reply);
-        let before = self.fingerprint.replace(now);
+        let before = self.fingerprints.insert(ours.first().copied().unwrap_or(0), now);
         // The second answer says whether anything moves.
-        if before.is_some_and(|before| before != now) { MOVING } else { STILL }
+        let usual = if before.is_some_and(|before| before != now) { MOVING } else { STILL };
+        let at = Instant::now();
+        self.heard.extend(ours.iter().map(|pid| (*pid, at)));
+        // A text report names hardly any process: whose it is cannot be told.
+        let unheard = |pid: &u32| self.heard.get(pid).is_none_or(|heard| *heard <= at && at.duration_since(*heard) > LATELY);
+        let unheard: Vec<u32> = self.pids.iter().filter(|pid| outcome.json && unheard(pid)).copied().collect();
+        if !unheard.is_empty() && self.tries < TRIES {
+            self.tries += 1;
+            return AGAIN;
+        }
+        self.tries = 0;
+        // They have no communicator yet, or none any more.
+        self.heard.extend(unheard.into_iter().map(|pid| (pid, at + NOT_FOUND)));
+        if foreign {
+            let words = "another job answers here; where two jobs share a node, each needs an NCCL_RAS_ADDR of its own";
+            self.trouble = Some((SourceState::Slow, format!("{}: {words}", outcome.address)));
+        }
+        usual
     }
+}
+
+/// The processes that an answer names.
+fn pids_in(reply: &str) -> BTreeSet<u32> {
+    let keys: &[&str] = if reply.starts_with('{') { &["\"pid\":"] } else { &["managed by process ", "  Process "] };
+    let number = |text: &str| text[..text.bytes().take_while(u8::is_ascii_digit).count()].parse().ok();
+    keys.iter().flat_map(|key| reply.match_indices(key).filter_map(move |(at, key)| number(&reply[at + key.len()..]))).collect()
 }
 
 /// A hash of the answer without its time and duration.
@@ -237,8 +302,12 @@ mod tests {
     use super::*;
     use crate::sources::Hints;
 
+    fn address(name: &str, pids: &[u32]) -> RasAddress {
+        RasAddress { name: name.into(), pids: pids.to_vec() }
+    }
+
     fn service() -> Service {
-        Service::new("localhost:1".into())
+        Service::new(address("localhost:1", &[]))
     }
 
     fn answered(reply: &str) -> Outcome {
@@ -285,6 +354,43 @@ mod tests {
         assert_eq!(service.trouble.as_ref().map(|t| t.0), Some(SourceState::Absent));
     }
 
+    fn job(pid: u32, count: u32) -> Outcome {
+        answered(&format!(r#"{{"timestamp":"x","communicators":[{{"ranks":[{{"pid":{pid},"AllReduce":{count}}}]}}]}}"#))
+    }
+
+    #[test]
+    fn of_two_jobs_at_one_address_both_are_asked_and_compared_with_themselves() {
+        let mut service = Service::new(address("localhost:1", &[10, 20]));
+        assert_eq!(service.learn(&job(10, 5)), AGAIN, "the other was not heard");
+        assert_eq!(service.learn(&job(20, 7)), STILL);
+        assert_eq!(service.learn(&job(10, 5)), STILL, "it stands still, whatever the other does");
+        assert_eq!(service.learn(&job(20, 8)), MOVING);
+        assert_eq!(service.trouble, None);
+    }
+
+    #[test]
+    fn the_wrong_job_is_said_to_be_the_wrong_one_and_not_asked_for_ever() {
+        let mut service = Service::new(address("localhost:1", &[10]));
+        let waits: Vec<Duration> = (0..6).map(|n| service.learn(&job(99, n))).collect();
+        assert_eq!(waits, [AGAIN, AGAIN, MOVING, MOVING, MOVING, MOVING]);
+        let (state, words) = service.trouble.clone().unwrap();
+        assert!(state == SourceState::Slow && words.contains("another job answers here"), "{words}");
+        service.has(vec![10, 99]);
+        service.learn(&job(99, 7));
+        assert_eq!(service.trouble, None, "it belongs to this node after all");
+    }
+
+    #[test]
+    fn what_has_no_communicator_is_no_other_job() {
+        let mut service = Service::new(address("localhost:1", &[10]));
+        let empty = [(); 3].map(|()| service.learn(&answered(r#"{"communicators":[]}"#)));
+        assert_eq!((empty, &service.trouble), ([AGAIN, AGAIN, STILL], &None));
+        let text = answered("NCCL version 2.24.3\nErrors\n  Process 9 on node 10.0.0.1\nRank 1 -- GPU 1 managed by process 4 on node x\n");
+        assert_eq!(pids_in(&text.reply), BTreeSet::from([4, 9]));
+        assert_ne!(service.learn(&text), AGAIN);
+        assert_eq!(service.trouble, None);
+    }
+
     #[test]
     fn text_answers_are_compared_without_their_duration() {
         let text = |took: &str, count: u32| fingerprint(&format!("NCCL version 2\nCommunicators... ({took}s)\n operation {count}\n"));
@@ -298,7 +404,7 @@ mod tests {
         let mut source = Ras::new(Some(inbox), Roots::live(), Limits::default());
         assert!(matches!(source.poll(&mut Vec::new()), Err(SourceError::Absent(_))));
         hints.send(Hint::RasAddresses(Vec::new()));
-        hints.send(Hint::RasAddresses(vec!["192.0.2.77:28028".into()]));
+        hints.send(Hint::RasAddresses(vec![address("192.0.2.77:28028", &[])]));
         let began = Instant::now();
         source.wait(Duration::from_secs(20));
         assert!(began.elapsed() < Duration::from_secs(10));
@@ -316,7 +422,7 @@ mod tests {
     fn a_service_that_is_not_there_is_tried_again_later() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let (hints, inbox) = Hints::line();
-        hints.send(Hint::RasAddresses(vec![free.to_string(), free.to_string()]));
+        hints.send(Hint::RasAddresses(vec![address(&free.to_string(), &[]), address(&free.to_string(), &[7])]));
         let mut source = Ras::new(Some(inbox), Roots::live(), Limits::default());
         let mut out = Vec::new();
         source.poll(&mut out).unwrap();

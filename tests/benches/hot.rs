@@ -1,6 +1,6 @@
 //! What runs often, timed: `cargo bench`. Prints the median of many runs; compare two builds side by side, in one go, on one machine.
 
-use nccl_top::observe::Observation;
+use nccl_top::observe::{Body, Observation, SourceId};
 use nccl_top::session::Session;
 use nccl_top::sources::rdma::Rdma;
 use nccl_top::sources::{Roots, Source};
@@ -61,6 +61,22 @@ fn main() {
     per_run("draw it with 8 GPUs and 32 EFA", || {
         terminal.draw(|frame| view::draw(frame.buffer_mut(), &p5, &ui, &theme)).expect("a frame");
     });
+    ui.zoom = Some(view::pane_index("nccl"));
+    for ranks in [1024, 16_384] {
+        let mut world = worlds::many_ranks(ranks);
+        per_run(&format!("draw the ranks of {ranks}"), || {
+            terminal.draw(|frame| view::draw(frame.buffer_mut(), &world, &ui, &theme)).expect("a frame");
+        });
+        let still = worlds::ras_json(ranks, |rank| (rank != 500).then_some(if rank == 13 { 468 } else { 480 }));
+        let body = worlds::ras_answer(still, "json", None);
+        let mut now = world.model.now;
+        let mut apply = |world: &mut Session, body: Body| {
+            now = now.plus(Duration::from_millis(100));
+            world.apply(&Observation { at: now, host: None, from: SourceId::of("bench"), body }, &mut Vec::new());
+        };
+        per_run(&format!("apply a RAS answer of {ranks}"), || apply(&mut world, body.clone()));
+        per_run(&format!("judge a second with {ranks}"), || apply(&mut world, Body::Tick));
+    }
     let busy = worlds::busy_log();
     ui.zoom = Some(view::pane_index("log"));
     ui.log.filter = Filter::parse("rank:1 /no such (line|text)/").expect("a filter");

@@ -187,6 +187,83 @@ pub fn ranks_640() -> Session {
     world.session
 }
 
+/// When the worlds of [`elsewhere`] stop.
+pub const STOPS_AT: u64 = 40;
+
+/// The second of two nodes of a job of 16 ranks, whose processes have the same pids on both, as in containers. After [`STOPS_AT`] all
+/// GPUs of this node wait, and RAS answers what `answer` makes of the operations launched. With what was said, by second.
+pub fn elsewhere(seconds: u64, answer: impl Fn(u64) -> String) -> (Session, Vec<(f64, Event)>) {
+    elsewhere_after(0, seconds, answer)
+}
+
+/// The same after each rank here has written so many bytes in the 20 s before.
+pub fn elsewhere_after(written: u64, seconds: u64, answer: impl Fn(u64) -> String) -> (Session, Vec<(f64, Event)>) {
+    let mut world = World::new("node-02");
+    let node = Node { gpus: 8, first_rank: 8, world: 16, launcher: 51_000, job: "77121", log: "/fsx/jobs/77121/train.log" };
+    world.all_is_well();
+    world.bodies("nvml", node.gpu_facts());
+    world.bodies("procs", node.processes());
+    world.see("tail", Body::LogFile(log_file(1, node.log)));
+    for second in 0..STOPS_AT + seconds {
+        let stuck = second >= STOPS_AT;
+        world.bodies("nvml", node.gpus(second, |_| if stuck { Doing::Waiting } else { Doing::Training }));
+        let mut samples = node.process_samples(|_| second);
+        for sample in
+            samples.iter_mut().flat_map(|b| if let Body::Processes { processes } = b { processes.as_mut_slice() } else { &mut [] })
+        {
+            sample.wchar_bytes = sample.wchar_bytes.map(|n| n + second.clamp(STOPS_AT - 20, STOPS_AT) * (written / 20));
+        }
+        world.bodies("procs", samples);
+        // As the client asks: every 5 s while counts move.
+        if second % 5 == 3 || (second > STOPS_AT + 8 && second.is_multiple_of(3)) {
+            let answer = if stuck { answer(STOPS_AT * 12) } else { ras_json(node.world, |_| Some(second * 12)) };
+            world.see("ras", ras_answer(answer, "json", None));
+        }
+        if !stuck {
+            world.say(1, &steps(4, second));
+        }
+        world.tick();
+    }
+    let said = world.changes.into_iter().map(|(at, event)| (at.secs_since(START) - STOPS_AT as f64, event)).collect();
+    (world.session, said)
+}
+
+/// 1,024 ranks on 128 nodes: rank 13 is behind, rank 500 does not answer.
+pub fn ranks_1024() -> Session {
+    many_ranks(1024)
+}
+
+/// So many ranks, of which RAS has answered thrice.
+pub fn many_ranks(ranks: u32) -> Session {
+    let mut world = World::new("node-01");
+    let node = Node { gpus: 8, first_rank: 8, world: ranks, launcher: 51_000, job: "77122", log: "/fsx/jobs/77122/train.log" };
+    world.all_is_well();
+    world.bodies("nvml", node.gpu_facts());
+    world.bodies("procs", node.processes());
+    for second in 0..30 {
+        world.bodies(
+            "nvml",
+            node.gpus(second, |gpu| match gpu {
+                _ if second < 15 => Doing::Training,
+                5 => Doing::Nothing,
+                _ => Doing::Waiting,
+            }),
+        );
+        world.bodies("procs", node.process_samples(|gpu| if gpu == 5 { second.min(15) } else { second }));
+        if second % 10 == 5 {
+            let answer = ras_json(node.world, |rank| match rank {
+                _ if second < 15 => Some(240),
+                13 => Some(468),
+                500 => None,
+                _ => Some(480),
+            });
+            world.see("ras", ras_answer(answer, "json", None));
+        }
+        world.tick();
+    }
+    world.session
+}
+
 /// 300 logs of one job in one stream, with all that logs hold: noise, progress, errors, a traceback, and text that no terminal should get.
 pub fn busy_log() -> Session {
     const FILES: u32 = 300;
@@ -669,7 +746,7 @@ fn step_line(step: u64) -> String {
     format!("step {step}/50000 | loss {loss:.4} | step_time {ms:.1} ms | tokens/s {:.0}", 4_194_304.0 / ms * 1e3)
 }
 
-fn ras_answer(reply: String, format: &str, error: Option<String>) -> Body {
+pub fn ras_answer(reply: String, format: &str, error: Option<String>) -> Body {
     Body::Ras(RasAnswer { address: "127.0.0.1:28028".into(), reply, format: format.into(), took_ms: 4.2, error })
 }
 
@@ -688,7 +765,8 @@ fn ras_2_27(ranks: u32, nodes: u32) -> String {
 }
 
 /// NCCL 2.28.9: 8 ranks a node, each with its number of AllReduce; a rank without a number does not answer.
-fn ras_json(ranks: u32, launched: impl Fn(u32) -> Option<u64>) -> String {
+/// An answer; `None` is missing.
+pub fn ras_json(ranks: u32, launched: impl Fn(u32) -> Option<u64>) -> String {
     let place = |rank: u32| {
         let (node, gpu) = (rank / 8, rank % 8);
         // What `Node::pid` makes of it, on every node.

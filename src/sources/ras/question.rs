@@ -128,7 +128,7 @@ impl Conversation<'_> {
         };
         let (report, refusal) = crate::ras::without_chatter(&outcome.reply);
         if let (true, Some(refusal)) = (report.is_empty(), refusal) {
-            outcome.error = Some(refusal.chars().take(200).collect());
+            outcome.error = Some(crate::text::clean::clean(refusal).chars().take(200).collect());
         }
         let mut reply = if outcome.json { minified(report) } else { report.to_string() };
         if outcome.error.is_some() {
@@ -371,6 +371,20 @@ mod tests {
         assert_eq!(outcome.reply.len(), KEPT_OF_A_BAD_REPLY);
         let outcome = ask(&service(move |mut stream| flood(&mut stream)), false, &QUICK);
         assert!(outcome.error.unwrap().starts_with("is not a RAS service"));
+    }
+
+    #[test]
+    fn hostile_bytes_stay_text() {
+        let reply = b"{\"nccl_version\":\"\x1b]0;x\x07\xff\xfe\",\"communicators\":[]}\n".to_vec();
+        let outcome = ask(&service(move |stream| polite(stream, true, |out| drop(out.write_all(&reply)))), false, &QUICK);
+        assert_eq!(outcome.error, None);
+        assert!(outcome.reply.contains('\u{fffd}'));
+        let refusal = "ERROR: \x1b[2J\x1b]52;c;cm0gLXJm\x07 no\n".to_owned();
+        let error = ask(&says(true, refusal), false, &QUICK).error.unwrap();
+        assert!(error.contains("no") && !error.contains(|c: char| c.is_control()), "{error:?}");
+        let banner = |mut stream: TcpStream| drop((stream.read(&mut [0; 64]), stream.write_all(b"\x1b[31mhello\n")));
+        let error = ask(&service(banner), false, &QUICK).error.unwrap();
+        assert!(error.starts_with("is not a RAS service") && !error.contains('\x1b'), "{error:?}");
     }
 
     #[test]

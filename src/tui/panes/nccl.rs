@@ -8,7 +8,7 @@
 use super::network::ranges;
 use super::{Ctx, Pane, opens_nothing};
 use crate::model::bringup::{Item, Seen};
-use crate::model::comm::{Behind, Comm};
+use crate::model::comm::{Behind, Comm, MissingRank};
 use crate::model::job::Job;
 use crate::observe::SourceId;
 use crate::rules::rank_words;
@@ -491,6 +491,7 @@ enum Mark {
     Equal,
     Behind,
     Missing,
+    Dead,
 }
 
 /// Of the ranks that can be drawn, by rank.
@@ -504,14 +505,28 @@ fn marks(row: &Row) -> Vec<Mark> {
     };
     comm.ranks.keys().for_each(|r| set(*r, Mark::Equal));
     row.behind.iter().for_each(|b| set(b.rank, Mark::Behind));
-    comm.missing.keys().for_each(|r| set(*r, Mark::Missing));
+    comm.missing.iter().for_each(|(r, m)| set(*r, of_missing(m)));
     marks
+}
+
+fn of_missing(rank: &MissingRank) -> Mark {
+    if rank.considered_dead { Mark::Dead } else { Mark::Missing }
+}
+
+/// `no answer`
+fn missing_word(rank: &MissingRank) -> &'static str {
+    match (rank.considered_dead, rank.answers) {
+        (true, _) => "dead",
+        (false, true) => "not in it",
+        (false, false) => "no answer",
+    }
 }
 
 fn cell(ctx: &Ctx, row: &Row, mark: Mark) -> (&'static str, Style) {
     match mark {
         Mark::Unknown => (" ", ctx.theme.dim),
         Mark::Equal => ("·", ctx.theme.dim),
+        Mark::Dead => ("†", if row.level == Level::Calm { ctx.theme.text } else { ctx.theme.act }),
         Mark::Missing => ("×", if row.level == Level::Calm { ctx.theme.text } else { ctx.theme.act }),
         // While counts move, one that is behind was only read a moment earlier.
         Mark::Behind => match row.comm.still_for() {
@@ -581,7 +596,7 @@ fn init_words(ctx: &Ctx, comm: &Comm, area: Rect, buf: &mut Buffer) {
 fn trouble_line(ctx: &Ctx, row: &Row, rank: u32, area: Rect, buf: &mut Buffer) {
     let comm = row.comm;
     let missing = comm.missing.get(&rank);
-    let (sign, style) = cell(ctx, row, if missing.is_some() { Mark::Missing } else { Mark::Behind });
+    let (sign, style) = cell(ctx, row, missing.map_or(Mark::Behind, of_missing));
     let (host, pid, gpu) = match (missing, comm.ranks.get(&rank)) {
         (Some(m), known) => {
             let known = known.cloned().unwrap_or_default();
@@ -601,11 +616,12 @@ fn trouble_line(ctx: &Ctx, row: &Row, rank: u32, area: Rect, buf: &mut Buffer) {
         pen.put(&value, ctx.theme.text);
     }
     let words = match (missing, row.behind.iter().find(|b| b.rank == rank)) {
-        (Some(m), _) => {
-            let word = if m.considered_dead { "dead" } else { "no answer" };
-            format!("  {word} for {}", span(ctx.session.model.now.since(m.since)))
+        (Some(m), _) => format!("  {} for {}", missing_word(m), span(ctx.session.model.now.since(m.since))),
+        (None, Some(b)) => {
+            let still = comm.answered_at.zip(comm.ranks.get(&rank).and_then(|r| r.counts_since)).map(|(at, since)| at.since(since));
+            let still = still.filter(|s| !s.is_zero()).map_or(String::new(), |s| format!(", still for {}", span(s)));
+            format!("  {} {} of {}, {} behind{still}", clean(&b.collective), b.have, b.max, b.max - b.have)
         }
-        (None, Some(b)) => format!("  {} {} of {}, {} behind", clean(&b.collective), b.have, b.max, b.max - b.have),
         (None, None) => String::new(),
     };
     pen.put(&words, style);
@@ -656,8 +672,7 @@ fn few(ctx: &Ctx, row: &Row, launched: &BTreeMap<&str, u64>, area: Rect, buf: &m
             parts.push((format!("  {:>w$}", n.map_or("–".into(), |n| n.to_string()), w = width(head)), style));
         }
         let note = match (missing, row.behind.iter().find(|b| b.rank == rank)) {
-            (Some(m), _) if m.considered_dead => format!("  dead for {}", span(ctx.session.model.now.since(m.since))),
-            (Some(m), _) => format!("  no answer for {}", span(ctx.session.model.now.since(m.since))),
+            (Some(m), _) => format!("  {} for {}", missing_word(m), span(ctx.session.model.now.since(m.since))),
             (None, Some(b)) => format!("  {} behind", b.max - b.have),
             (None, None) => String::new(),
         };
@@ -731,12 +746,13 @@ fn many(ctx: &Ctx, row: &Row, area: Rect, buf: &mut Buffer) {
     let width = label + 1 + cells + cells.saturating_sub(1) / 8;
     let across = ((usize::from(area.width) + 3) / (width + 3)).max(1);
     let lines = blocks.len().div_ceil(across);
-    let mut hidden = 0;
+    let (mut hidden, mut hidden_well) = (0, true);
     if lines > usize::from(grid.height) {
         let worst = |b: &Block| b.ranks.iter().map(|r| marks[*r as usize]).max().filter(|m| *m >= Mark::Behind);
         blocks.sort_by_key(|b| std::cmp::Reverse(worst(b)));
         let fit = usize::from(grid.height) * across;
         hidden = blocks.iter().skip(fit).map(|b| b.ranks.len()).sum();
+        hidden_well = blocks.iter().skip(fit).flat_map(|b| &b.ranks).all(|r| marks[*r as usize] == Mark::Equal);
         blocks.truncate(fit);
     }
     for (i, block) in blocks.iter().enumerate() {
@@ -746,7 +762,7 @@ fn many(ctx: &Ctx, row: &Row, area: Rect, buf: &mut Buffer) {
             width: (area.width - ((i % across) * (width + 3)) as u16).min(width as u16),
             height: 1,
         };
-        let worst = block.ranks.iter().map(|r| marks[*r as usize]).max().filter(|m| *m == Mark::Missing || (still && *m == Mark::Behind));
+        let worst = block.ranks.iter().map(|r| marks[*r as usize]).max().filter(|m| *m >= Mark::Missing || (still && *m == Mark::Behind));
         let mut pen = Pen::new(buf, Rect { width: place.width.min(label as u16), ..place });
         pen.put(&block.label, worst.map_or(theme.dim, |_| theme.text));
         let mut pen = Pen::new(buf, place);
@@ -762,7 +778,7 @@ fn many(ctx: &Ctx, row: &Row, area: Rect, buf: &mut Buffer) {
         let mut pen = Pen::new(buf, Rect { y: below, height: 1, ..area });
         let unknown = marks.iter().filter(|m| **m == Mark::Unknown).count();
         let count = |mark| marks.iter().filter(|m| **m == mark).count();
-        let counts = [(Mark::Equal, "as far as any"), (Mark::Behind, "behind"), (Mark::Missing, "missing")];
+        let counts = [(Mark::Equal, "as far as any"), (Mark::Behind, "behind"), (Mark::Missing, "missing"), (Mark::Dead, "dead")];
         for (mark, word) in counts.into_iter().filter(|(mark, _)| count(*mark) > 0) {
             let (sign, style) = cell(ctx, row, mark);
             pen.put(sign, style);
@@ -772,7 +788,8 @@ fn many(ctx: &Ctx, row: &Row, area: Rect, buf: &mut Buffer) {
             pen.put(&format!("{unknown} not told   "), theme.dim);
         }
         if hidden > 0 {
-            pen.put(&format!("{hidden} ranks not shown"), theme.dim);
+            let well = if hidden_well { ", all as far as any" } else { "" };
+            pen.put(&format!("{hidden} ranks not shown{well}"), theme.dim);
         }
         if comm.nranks > MOST {
             pen.put(&format!("the first {MOST} ranks"), theme.dim);
@@ -783,7 +800,7 @@ fn many(ctx: &Ctx, row: &Row, area: Rect, buf: &mut Buffer) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::comm::{CommRank, MissingRank};
+    use crate::model::comm::CommRank;
     use crate::session::Session;
     use crate::time::{Stamp, Zone};
     use crate::tui::theme::Theme;
@@ -826,7 +843,7 @@ mod tests {
         let mut c = comm(800, 800, |r| Some(format!("h{}", r / 8)));
         c.missing.insert(799, MissingRank { host: Some("h99".into()), considered_dead: true, ..MissingRank::default() });
         let rows = shown(&c, (60, 14));
-        assert!(rows.iter().any(|r| r.contains("h99 ·······×")), "{rows:#?}");
+        assert!(rows.iter().any(|r| r.contains("h99 ·······†")), "{rows:#?}");
         assert!(rows.iter().any(|r| r.contains("rank 799") && r.contains("dead")), "{rows:#?}");
         assert!(rows.iter().any(|r| r.contains("ranks not shown")), "{rows:#?}");
     }
