@@ -11,8 +11,8 @@ use crate::model::process::Process;
 use crate::text::Phase;
 use crate::text::clean::clean;
 use crate::time::Stamp;
+use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::time::Duration;
 
 /// How far back I/O and CPU of a process are looked at: a checkpoint writer pauses for seconds between files.

@@ -111,6 +111,7 @@ pub fn no_gpu() -> Session {
     world.reports("events", SourceState::Absent, "no events of GPUs: NVML cannot be opened");
     world.asks("procs", &mut Procs::new(roots(), SECOND, None));
     world.reports("ras", SourceState::Absent, "no job with RAS seen; it is asked when ranks appear");
+    world.reports("flight", SourceState::Absent, "no rank that could write dumps");
     world.asks("rdma", &mut Rdma::new(roots(), SECOND));
     world.asks("netdev", &mut Netdevs::new(roots(), SECOND));
     for id in ["tail", "kmsg", "host"] {
@@ -141,6 +142,7 @@ pub fn absent() -> Session {
     world.reports("procs", SourceState::Absent, hidden);
     world.asks("tail", &mut Tail::new(Vec::new(), false));
     world.reports("ras", SourceState::Absent, "no job with RAS seen; it is asked when ranks appear");
+    world.reports("flight", SourceState::Absent, "no rank that could write dumps");
     world.asks("rdma", &mut Rdma::new(roots(), SECOND));
     world.asks("netdev", &mut Netdevs::new(roots(), SECOND));
     let restricted = "kernel log: /dev/kmsg: operation not permitted (kernel.dmesg_restrict); Xid lines will be missed";

@@ -60,21 +60,27 @@ fn words(row: &Row) -> String {
 fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
     let view = |id| ctx.session.model.sources.get(&SourceId::of(id));
     let mut rows: Vec<Row> = SOURCES.iter().map(|spec| Row { spec, view: view(spec.id) }).collect();
+    // Where not all have room, those in trouble must be seen.
+    rows.sort_by_key(|r| !r.view.is_some_and(|v| in_trouble(v.state)));
     table::sort(ctx, &columns(), &mut rows);
     rows
+}
+
+fn in_trouble(state: SourceState) -> bool {
+    matches!(state, SourceState::Denied | SourceState::Slow | SourceState::Failed)
 }
 
 fn title(ctx: &Ctx) -> String {
     let states = || ctx.session.model.sources.values().map(|v| v.state);
     let well = states().filter(|s| *s == SourceState::Ok).count();
-    let trouble = states().filter(|s| matches!(s, SourceState::Denied | SourceState::Slow | SourceState::Failed)).count();
+    let trouble = states().filter(|s| in_trouble(*s)).count();
     let trouble = if trouble > 0 { format!(", {trouble} in trouble") } else { String::new() };
     format!("Sources: {well} of {} answer{trouble}", SOURCES.len())
 }
 
 fn want(_: &Ctx, _: u16) -> Option<Want> {
     let all = SOURCES.len() as u16 + 1;
-    Some(Want { width: 30, least: 3, comfort: all, all, priority: 8, late: true, grows: false })
+    Some(Want { width: 30, least: 3, comfort: all.min(8), all, priority: 8, late: true, grows: false })
 }
 
 fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
