@@ -105,6 +105,9 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Option<
         // The launcher may still have to say why.
         let launcher_lives = job.launcher.and_then(|pid| model.processes.get(&pid)).is_some_and(|p| p.is_alive());
         if !launcher_lives || now.since(at) > Duration::from_secs(30) {
+            if model.files_of(&job.id).all(|f| f.lines == 0) {
+                return say(State::Unknown, None, "all processes ended; no log is seen that says how".into());
+            }
             let step = progress.and_then(|p| p.step).map_or(String::new(), |s| format!(" at step {s}"));
             return say(State::Finished, None, format!("all processes ended{step}"));
         }

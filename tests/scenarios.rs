@@ -245,3 +245,25 @@ fn a_rank_that_computes_something_else_for_a_minute_is_absent() {
         assert_eq!(found, expected, "GPU {gpu}");
     }
 }
+
+/// All recordings, those too whose half was judged only once: found, culprit right, false, as the README says.
+#[test]
+fn the_score_is_what_the_readme_says() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tapes");
+    let score = |without: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_nccl-top"));
+        command.arg("score").arg(&dir).arg("--json");
+        without.iter().for_each(|signal| {
+            command.arg("--without").arg(signal);
+        });
+        let out = command.output().unwrap();
+        let score: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        assert_eq!(score["faults"], 28);
+        ["found", "culprit_right", "false_findings"].map(|key| score[key].as_u64().unwrap())
+    };
+    assert_eq!(score(&[]), [27, 27, 0]);
+    let rows = [("ras", [26, 25, 1]), ("gpm", [27, 27, 0]), ("nvml", [22, 21, 1]), ("log", [17, 17, 0]), ("procs", [24, 24, 0])];
+    for (signal, row) in rows {
+        assert_eq!(score(&[signal]), row, "without {signal}");
+    }
+}
