@@ -104,7 +104,16 @@ fn standing(ctx: &Ctx, comm: &Comm, behind: &[Behind], is_json: bool) -> (Level,
         parts.push(format!("{} {word}", rank_words(&missing)));
         level = Level::Act;
     }
+    // When most are "behind" one or a few, those few have called what the others did not.
+    let odd = if behind.len() * 2 > comm.ranks.len() { comm.odd() } else { Vec::new() };
     match (behind.first(), still) {
+        (Some(_), Some(still)) if !odd.is_empty() => {
+            let counts = odd[0].more.first().or(odd[0].fewer.first());
+            let counts = counts.map_or(String::new(), |(op, have, usual)| format!(": {} {have}, others {usual}", clean(op)));
+            let more = if odd.len() > 1 { format!(" (+{})", odd.len() - 1) } else { String::new() };
+            parts.push(format!("rank {} differs{counts}{more}", odd[0].rank));
+            level = level.max(if still > LATE { Level::Act } else { Level::Look });
+        }
         (Some(b), Some(still)) => {
             let more = if behind.len() > 1 { format!(" (+{})", behind.len() - 1) } else { String::new() };
             parts.push(format!("rank {} behind {} {} of {}{more}", b.rank, clean(&b.collective), b.have, b.max));
