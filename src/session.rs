@@ -1,6 +1,6 @@
 //! Model, rules and ledger put together: observations in, changes out. Live, replay and demo are this with other input.
 
-use crate::findings::{Change, Finding, Found, Ledger, Life};
+use crate::findings::{Change, Finding, Found, Ledger, Life, Role, Severity};
 use crate::judge::Look;
 use crate::machine::{self, Machine};
 use crate::model::gpu::Activity;
@@ -317,7 +317,9 @@ impl Session {
     /// How much a job matters beside others; the greatest comes first.
     pub fn weight_of(&self, id: &str) -> impl Ord + use<> {
         let job = self.model.jobs.get(id);
-        (job.is_some_and(|j| j.ended_at.is_none()), self.verdicts.get(id).map(|v| v.state), job.map(|j| j.first_seen))
+        let mine = self.ledger.open().into_iter().filter(|f| f.found.job.as_deref() == Some(id) && f.found.role == Role::Root);
+        let worst = mine.map(|f| f.severity).filter(|s| *s >= Severity::Warning).max();
+        (job.is_some_and(|j| j.ended_at.is_none()), self.verdicts.get(id).map(|v| v.state), worst, job.map(|j| j.first_seen))
     }
 
     /// The state of the node: that of its main job.

@@ -17,30 +17,30 @@ const MAX_LABEL_BYTES: u64 = 64 << 10;
 pub fn run(env: &Env, args: &ScoreArgs) -> Result<Outcome> {
     let names = names(&args.dir)?;
     let mut cases = Vec::new();
-    let mut unread = 0;
+    let mut unread = Vec::new();
     for name in names.iter().filter(|name| in_half(name, args.half)) {
         match one(&args.dir, name, args) {
             Ok(case) => cases.push(case),
             Err(err) => {
-                unread += 1;
+                unread.push(name.as_str());
                 // Nothing more can be said where nobody listens.
                 let _ = writeln!(std::io::stderr(), "nccl-top: {}", crate::text::clean::clean(&format!("{err:#}")));
             }
         }
     }
     anyhow::ensure!(
-        !cases.is_empty() || unread > 0,
+        !cases.is_empty() || !unread.is_empty(),
         "{}: no recording NAME.jsonl.gz with its NAME{LABEL} there{}",
         args.dir.display(),
         if names.is_empty() { "" } else { " in this half" }
     );
     let score = Score::of(cases);
     let missed = score.found < score.faults || score.culprit_right < score.found || score.false_findings > 0;
-    out(&if args.json { json(&score) } else { table(&score, env.depth != crate::tui::theme::Depth::None) })?;
-    Ok(match (unread, missed) {
-        (0, false) => Outcome::Clean,
-        (0, true) => Outcome::Findings,
-        _ => Outcome::CannotJudge,
+    out(&if args.json { json(&score, &unread) } else { table(&score, env.depth != crate::tui::theme::Depth::None) })?;
+    Ok(match (unread.is_empty(), missed) {
+        (true, false) => Outcome::Clean,
+        (true, true) => Outcome::Findings,
+        (false, _) => Outcome::CannotJudge,
     })
 }
 
@@ -76,6 +76,8 @@ fn one(dir: &Path, name: &str, args: &ScoreArgs) -> Result<Case> {
         .map(|end| dir.join(format!("{name}{end}")))
         .find(|p| p.exists())
         .with_context(|| format!("{}: there is no {name}.jsonl.gz beside it", path.display()))?;
+    // A FIFO would be waited for.
+    anyhow::ensure!(tape.is_file(), "{}: not a regular file", tape.display());
     let mut reader = tape::Reader::open(&tape)?;
     let mut session = Session::of_tape(reader.header());
     let (mut events, mut start) = (Vec::new(), None);
@@ -85,12 +87,14 @@ fn one(dir: &Path, name: &str, args: &ScoreArgs) -> Result<Case> {
             session.apply(&seen, &mut events);
         }
     }
+    // What is missing may be what was to be found.
+    anyhow::ensure!(!reader.cut_off, "{}: the tape was cut off: not counted", tape.display());
     let start = start.with_context(|| format!("{}: the tape holds no observation", tape.display()))?;
     Ok(case(name, &label, start, &events))
 }
 
-fn json(score: &Score) -> String {
-    let mut document = serde_json::json!({ "schema": "nccl-top.score/1" });
+fn json(score: &Score, unread: &[&str]) -> String {
+    let mut document = serde_json::json!({ "schema": "nccl-top.score/1", "not_judged": unread });
     if let (Some(fields), Ok(serde_json::Value::Object(own))) = (document.as_object_mut(), serde_json::to_value(score)) {
         fields.extend(own);
     }

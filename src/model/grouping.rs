@@ -55,7 +55,13 @@ impl Model {
                 continue;
             }
             let launcher = self.launcher_of(pid);
-            let entry = members.entry(job_id(process, launcher)).or_default();
+            // A launcher that ends before its ranks leaves them in the job that they were in.
+            let before = self
+                .jobs
+                .values()
+                .find(|j| !j.log_only && j.ended_at.is_none() && launcher.is_none() && j.launcher.is_some() && j.pids().any(|p| p == pid));
+            let id = before.map_or_else(|| job_id(process, launcher), |j| j.id.clone());
+            let entry = members.entry(id).or_default();
             entry.0.push(pid);
             entry.1 = entry.1.or(launcher);
         }

@@ -15,7 +15,8 @@ pub const RULE: Rule = Rule {
     how: "Ranks that began to create a communicator and did not complete it; ranks that are missing; timeouts of the rendezvous; RAS: \
           initialisations in progress for a minute, or a communicator that nobody has used yet while all ranks spin on their CPUs, their GPUs \
           are idle and nothing moves",
-    advice: "Look at the ranks that are missing: a node that was not started, a firewall, another world size",
+    advice: "Look at the ranks that are missing: a node that was not started, a firewall, another world size. Where all ranks are there, compare \
+             the stacks of two: they may use two communicators in different order",
     life: ONCE,
     implies: Implies::Stuck,
     check: Check::FactsAndTick(on_facts, on_tick),
@@ -82,7 +83,8 @@ fn first_collective(look: &Look, ras: &RasLook) -> Option<Found> {
         Evidence::of("ras", format!("nothing launched in {which} {}, all counts still for {}", comms.join(", "), span(ras.still_for))),
         Evidence::of("process", format!("{} ranks at 80 % of a CPU or more, their GPUs idle", ranks.len())),
     ];
-    found.next = ranks.first().map(|r| py_spy(r.pid));
+    // The stacks of two tell whether they came to different communicators.
+    found.next = Some(ranks.iter().take(2).map(|r| py_spy(r.pid)).collect::<Vec<_>>().join("; "));
     Some(found)
 }
 

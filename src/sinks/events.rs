@@ -75,13 +75,9 @@ fn evidence_json(evidence: &crate::findings::Evidence, zone: Zone) -> Value {
         at: Option<String>,
     }
     let text = clean(&evidence.text);
-    let shown = Shown {
-        kind: evidence.kind,
-        path: evidence.path.as_deref(),
-        line: evidence.line,
-        text: &text,
-        at: evidence.at.map(|at| zone.rfc3339(at)),
-    };
+    let path = evidence.path.as_deref().map(clean);
+    let shown =
+        Shown { kind: evidence.kind, path: path.as_deref(), line: evidence.line, text: &text, at: evidence.at.map(|at| zone.rfc3339(at)) };
     json!(shown)
 }
 

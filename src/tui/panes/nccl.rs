@@ -8,7 +8,7 @@
 use super::network::ranges;
 use super::{Ctx, Pane, opens_nothing};
 use crate::model::bringup::{Item, Seen};
-use crate::model::comm::{Behind, Comm, MissingRank};
+use crate::model::comm::{Behind, Comm, MissingRank, Odd};
 use crate::model::job::Job;
 use crate::observe::SourceId;
 use crate::rules::rank_words;
@@ -63,13 +63,18 @@ struct Row<'a> {
 fn row<'a>(ctx: &Ctx, comm: &'a Comm, is_json: bool) -> Row<'a> {
     let ranks = comm.ranks.values().map(|r| &r.host).chain(comm.missing.values().map(|m| &m.host));
     let hosts = ranks.flatten().collect::<BTreeSet<_>>().len();
-    let behind = comm.behind();
-    let (level, words) = standing(ctx, comm, &behind, is_json);
+    let mut behind = comm.behind();
+    // When most are "behind" one or a few, those few have called what the others did not: they are to be seen, not all the others.
+    let odd = if behind.len() * 2 > comm.ranks.len() && comm.still_for().is_some() { comm.odd() } else { Vec::new() };
+    if !odd.is_empty() {
+        behind.retain(|b| odd.iter().any(|o| o.rank == b.rank));
+    }
+    let (level, words) = standing(ctx, comm, &behind, &odd, is_json);
     Row { comm, hosts, operations: comm.operations(), behind, level, words }
 }
 
 /// `moving`, `still for 12 s, rank 3 behind AllReduce 229 of 241 (+1)`, `rank 500 missing`
-fn standing(ctx: &Ctx, comm: &Comm, behind: &[Behind], is_json: bool) -> (Level, String) {
+fn standing(ctx: &Ctx, comm: &Comm, behind: &[Behind], odd: &[Odd], is_json: bool) -> (Level, String) {
     let model = &ctx.session.model;
     let Some(answered) = comm.answered_at else {
         let ras = match model.ras.answered_at {
@@ -104,10 +109,8 @@ fn standing(ctx: &Ctx, comm: &Comm, behind: &[Behind], is_json: bool) -> (Level,
         parts.push(format!("{} {word}", rank_words(&missing)));
         level = Level::Act;
     }
-    // When most are "behind" one or a few, those few have called what the others did not.
-    let odd = if behind.len() * 2 > comm.ranks.len() { comm.odd() } else { Vec::new() };
     match (behind.first(), still) {
-        (Some(_), Some(still)) if !odd.is_empty() => {
+        (_, Some(still)) if !odd.is_empty() => {
             let counts = odd[0].more.first().or(odd[0].fewer.first());
             let counts = counts.map_or(String::new(), |(op, have, usual)| format!(": {} {have}, others {usual}", clean(op)));
             let more = if odd.len() > 1 { format!(" (+{})", odd.len() - 1) } else { String::new() };
