@@ -5,7 +5,7 @@
 
 use crate::model::Model;
 use crate::model::comm::{Behind, Comm, CommRank, Odd};
-use crate::model::gpu::{Activity, Gpu};
+use crate::model::gpu::Activity;
 use crate::model::job::Job;
 use crate::model::process::Process;
 use crate::text::Phase;
@@ -271,7 +271,7 @@ impl Look {
         let mut ranks: BTreeMap<u32, RankLook> = job
             .ranks
             .iter()
-            .filter_map(|(&rank, &pid)| Some((rank, rank_look(model, now, rank, pid, model.processes.get(&pid)?))))
+            .filter_map(|(&rank, &pid)| Some((rank, rank_look(model, now, rank, pid, Some(model.processes.get(&pid)?)))))
             .collect();
         if job.log_only {
             ranks = unseen_ranks(model, now, job);
@@ -357,39 +357,16 @@ fn unseen_ranks(model: &Model, now: Stamp, job: &Job) -> BTreeMap<u32, RankLook>
     said.chain(answered)
         .chain(away)
         .filter(|(pid, _)| model.gpu_of_pid(*pid).is_some())
-        .map(|(pid, rank)| {
-            let (gpu, seen) = gpu_look(model, now, pid);
-            let look = RankLook {
-                rank,
-                pid,
-                gpu,
-                activity: seen.map_or(Activity::Unknown, |g| g.activity),
-                activity_since: seen.map_or(now, |g| g.activity_since),
-                by_gpm: seen.is_some_and(|g| g.gpm().is_some()),
-                power_mw: seen.and_then(|g| g.sample.power_mw),
-                state: None,
-                state_since: now,
-                io_bytes_per_s: None,
-                much_io_lately: false,
-                in_d: false,
-                cpu_pct: None,
-                gone_at: None,
-                exit_code: None,
-            };
-            (rank, look)
-        })
+        .map(|(pid, rank)| (rank, rank_look(model, now, rank, pid, None)))
         .collect()
 }
 
-/// The GPU that a process holds, and what it does, if that is known of now.
-fn gpu_look(model: &Model, now: Stamp, pid: u32) -> (Option<u32>, Option<&Gpu>) {
+/// `process` is `None` where it may not be seen.
+fn rank_look(model: &Model, now: Stamp, rank: u32, pid: u32, process: Option<&Process>) -> RankLook {
     let gpu = model.gpu_of_pid(pid);
     // What a GPU did when it was last asked says nothing about now.
-    (gpu, gpu.and_then(|g| model.gpus.get(&g)).filter(|g| g.is_fresh(now)))
-}
-
-fn rank_look(model: &Model, now: Stamp, rank: u32, pid: u32, process: &Process) -> RankLook {
-    let (gpu, seen) = gpu_look(model, now, pid);
+    let seen = gpu.and_then(|g| model.gpus.get(&g)).filter(|g| g.is_fresh(now));
+    let io = |window| process.and_then(|p| p.io_bytes_per_s(now, window));
     RankLook {
         rank,
         pid,
@@ -398,14 +375,14 @@ fn rank_look(model: &Model, now: Stamp, rank: u32, pid: u32, process: &Process) 
         activity_since: seen.map_or(now, |g| g.activity_since),
         by_gpm: seen.is_some_and(|g| g.gpm().is_some()),
         power_mw: seen.and_then(|g| g.sample.power_mw),
-        state: process.sample.state,
-        state_since: process.state_since,
-        io_bytes_per_s: process.io_bytes_per_s(now, IO_WINDOW),
-        much_io_lately: process.io_bytes_per_s(now, LATELY).is_some_and(|b| b >= MUCH_IO_BYTES_PER_S),
-        in_d: process.share_in_d(now, IO_WINDOW).is_some_and(|share| share >= 0.4),
-        cpu_pct: process.cpu_pct(now, IO_WINDOW),
-        gone_at: process.gone.map(|g| g.at),
-        exit_code: process.gone.and_then(|g| g.exit_code),
+        state: process.and_then(|p| p.sample.state),
+        state_since: process.map_or(now, |p| p.state_since),
+        io_bytes_per_s: io(IO_WINDOW),
+        much_io_lately: io(LATELY).is_some_and(|b| b >= MUCH_IO_BYTES_PER_S),
+        in_d: process.and_then(|p| p.share_in_d(now, IO_WINDOW)).is_some_and(|share| share >= 0.4),
+        cpu_pct: process.and_then(|p| p.cpu_pct(now, IO_WINDOW)),
+        gone_at: process.and_then(|p| p.gone).map(|g| g.at),
+        exit_code: process.and_then(|p| p.gone).and_then(|g| g.exit_code),
     }
 }
 
