@@ -321,6 +321,11 @@ impl Look {
         self.alive().filter(|r| r.is(activity, self.at, least)).collect()
     }
 
+    /// What at least one GPU of the job does can be seen.
+    pub fn knows_gpus(&self) -> bool {
+        self.alive().any(|r| r.activity != Activity::Unknown)
+    }
+
     pub fn quiet_log(&self) -> bool {
         self.log.as_ref().is_none_or(|l| l.quiet_for > l.patience)
     }

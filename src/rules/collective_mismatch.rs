@@ -1,6 +1,6 @@
 //! Ranks called different collectives, or the same one with different sizes, at the same place.
 
-use super::hang_rank_absent::{WAITED, WAITED_ALONE, has_trained, patience, paused_by_name, steps_since};
+use super::hang_rank_absent::{WAITED_ALONE, has_trained, patience, paused_by_name, standing_still};
 use super::{Check, Implies, ONCE, Rule, TickContext, py_spy, rank_words, told_by};
 use crate::findings::{Confidence, Evidence, Found, Severity};
 use crate::judge::{Look, Member, RAS_OLD, RankLook};
@@ -68,17 +68,11 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Found> {
 }
 
 fn by_ras(look: &Look) -> Option<Differs> {
-    let ras = look.ras.as_ref()?;
-    let knows_gpus = look.alive().any(|r| r.activity != Activity::Unknown);
-    let waiting = look.with(Activity::Waiting, patience(look, WAITED));
-    let still = if knows_gpus {
-        !waiting.is_empty() && ras.still_answers >= 1 && ras.still_for >= Duration::from_secs(4)
-    } else {
-        look.quiet_log() && ras.still_answers >= 3 && ras.still_for >= patience(look, WAITED_ALONE)
-    };
-    if !still || ras.age > RAS_OLD || ras.odd.is_empty() || !ras.missing.is_empty() || steps_since(look, ras.still_since) {
+    let (ras, waiting) = standing_still(look)?;
+    if ras.odd.is_empty() || !ras.missing.is_empty() {
         return None;
     }
+    let knows_gpus = look.knows_gpus();
     let waits = |member: &Member| member.rank.and_then(|r| look.ranks.get(&r)).map(|r| r.activity);
     let all_wait = look.alive().all(|r| r.activity == Activity::Waiting);
     // Another kind of operation, or one too many, needs no more proof than that nobody works; one too few may be a rank that is still to

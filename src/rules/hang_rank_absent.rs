@@ -2,7 +2,7 @@
 
 use super::{Check, Implies, Rule, TickContext, py_spy, rank_words, told_by, while_it_holds};
 use crate::findings::{Confidence, Evidence, Found, Severity};
-use crate::judge::{Look, Member, RAS_OLD, RankLook, RasLook, Silent};
+use crate::judge::{LogLook, Look, Member, RAS_OLD, RankLook, RasLook, Silent};
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
 use crate::text::Phase;
@@ -143,11 +143,6 @@ pub(crate) fn has_trained(look: &Look) -> bool {
         || worked(25) && look.log.is_none()
 }
 
-/// The log has made steps since, and not long ago.
-pub(super) fn steps_since(look: &Look, at: Stamp) -> bool {
-    look.log.as_ref().is_some_and(|l| l.last_step_at.is_some_and(|last| last > at && l.quiet_for < WAITED))
-}
-
 /// How long GPUs must have waited before that means something for this job.
 pub(super) fn patience(look: &Look, least: Duration) -> Duration {
     if !has_trained(look) {
@@ -158,22 +153,23 @@ pub(super) fn patience(look: &Look, least: Duration) -> Duration {
     if step > Duration::from_secs(10) { least.max(step) } else { least }
 }
 
-fn by_ras(look: &Look) -> Option<Absent> {
-    let ras = look.ras.as_ref()?;
+/// What RAS says, and the ranks whose GPUs wait, where counts have stood still for long enough to mean something.
+pub(super) fn standing_still(look: &Look) -> Option<(&RasLook, Vec<&RankLook>)> {
+    let ras = look.ras.as_ref().filter(|r| r.age <= RAS_OLD && r.operations > 0)?;
     let waiting = look.with(Activity::Waiting, patience(look, WAITED));
-    let knows_gpus = look.alive().any(|r| r.activity != Activity::Unknown);
     // With GPUs that say the same, two equal answers do; without, it must have been still for longer.
-    let still = if knows_gpus {
+    let still = if look.knows_gpus() {
         !waiting.is_empty() && ras.still_answers >= 1 && ras.still_for >= Duration::from_secs(4)
     } else {
         look.quiet_log() && ras.still_answers >= 3 && ras.still_for >= patience(look, WAITED_ALONE)
     };
-    if !still || ras.operations == 0 || ras.age > RAS_OLD {
-        return None;
-    }
-    if steps_since(look, ras.still_since) {
-        return None;
-    }
+    // The log has made steps since, and not long ago.
+    let moved = |l: &LogLook| l.last_step_at.is_some_and(|last| last > ras.still_since && l.quiet_for < WAITED);
+    (still && !look.log.as_ref().is_some_and(moved)).then_some((ras, waiting))
+}
+
+fn by_ras(look: &Look) -> Option<Absent> {
+    let (ras, waiting) = standing_still(look)?;
     let gap = ras.behind.first().map(|b| b.behind.max - b.behind.have);
     // One elsewhere that has launched more of another kind has come, but to something else.
     let differs = |who: &Member| who.elsewhere && ras.odd.iter().any(|(m, odd)| m == who && !odd.more.is_empty());

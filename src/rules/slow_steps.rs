@@ -2,6 +2,8 @@
 
 use super::{Check, FactContext, Implies, Rule, TickContext, while_it_holds};
 use crate::findings::{Confidence, Evidence, Found, Role, Severity};
+use crate::model::log::Progress;
+use crate::time::Stamp;
 use crate::units::seconds;
 
 pub const RULE: Rule = Rule {
@@ -22,13 +24,9 @@ fn while_it_runs(ctx: &TickContext, out: &mut Vec<Found>) {
         let Some(slow) = progress.slow.filter(|_| !look.quiet_log()) else { continue };
         let Some(now_s) = progress.step_times.median_of_last(10) else { continue };
         let (before, after) = (seconds(slow.before_s), seconds(now_s));
-        let mut found = Found::new("steps", format!("steps take {after} instead of {before}"), slow.since);
-        found.job = Some(id.clone());
-        found.confidence = Confidence::Likely;
-        let step = progress.step.map_or(String::new(), |s| format!(", the last one is step {s}"));
-        found.evidence = vec![Evidence::of("line", format!("median of the last 10 steps {after}, {before} before{step}"))];
-        found.why = format!("the median step time rose {:.1} times and stays there", now_s / slow.before_s);
-        found.next = Some("look at what changed there: one late rank (RAS, GPU activity), data, sequence length, throttling".into());
+        let mut found = found(id, slow.since, (slow.before_s, now_s), "");
+        let proof = format!("median of the last 10 steps {after}, {before} before{}", last_step(progress));
+        found.evidence = vec![Evidence::of("line", proof)];
         // One late rank makes all of them late.
         if ctx.ledger.is_open("straggler", Some(id)) {
             found.role = Role::Cascade;
@@ -44,21 +42,26 @@ fn of_whole_log(ctx: &FactContext, out: &mut Vec<Found>) {
     }
     for file in ctx.model.files.values() {
         let Some(slow) = file.progress.slowdown() else { continue };
-        let now = ctx.model.now;
         let (before, after) = (seconds(slow.before_s), seconds(slow.after_s));
-        let mut found = Found::new("steps", format!("steps take {after} instead of {before}, for the last {} of them", slow.steps), now);
-        found.job = Some(file.job.clone());
-        found.confidence = Confidence::Likely;
-        found.why = format!("the median step time rose {:.1} times and stayed there", slow.after_s / slow.before_s);
-        found.next = Some("look at what changed there: one late rank (RAS, GPU activity), data, sequence length, throttling".into());
-        let step = file.progress.step.map_or(String::new(), |s| format!(", the last one is step {s}"));
-        found.evidence = vec![Evidence {
-            path: Some(file.info.path.clone()),
-            ..Evidence::of(
-                "line",
-                format!("{} steps of {before} before, {} of {after} since{step}", file.progress.step_times.len() - slow.steps, slow.steps),
-            )
-        }];
+        let many = format!(", for the last {} of them", slow.steps);
+        let mut found = found(&file.job, ctx.model.now, (slow.before_s, slow.after_s), &many);
+        let steps_before = file.progress.step_times.len() - slow.steps;
+        let proof = format!("{steps_before} steps of {before} before, {} of {after} since{}", slow.steps, last_step(&file.progress));
+        found.evidence = vec![Evidence { path: Some(file.info.path.clone()), ..Evidence::of("line", proof) }];
         out.push(found);
     }
+}
+
+fn found(job: &str, since: Stamp, (before_s, after_s): (f64, f64), many: &str) -> Found {
+    let words = format!("steps take {} instead of {}{many}", seconds(after_s), seconds(before_s));
+    let mut found = Found::new("steps", words, since);
+    found.job = Some(job.to_owned());
+    found.confidence = Confidence::Likely;
+    found.why = format!("the median step time rose {:.1} times and stays there", after_s / before_s);
+    found.next = Some("look at what changed there: one late rank (RAS, GPU activity), data, sequence length, throttling".into());
+    found
+}
+
+fn last_step(progress: &Progress) -> String {
+    progress.step.map_or(String::new(), |s| format!(", the last one is step {s}"))
 }
