@@ -267,3 +267,17 @@ fn the_score_is_what_the_readme_says() {
         assert_eq!(score(&[signal]), row, "without {signal}");
     }
 }
+
+/// torchrun was ended before its ranks: they are the same job until they end, too.
+#[test]
+fn a_job_keeps_its_name_when_its_launcher_ends_first() {
+    let tape = tape(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tapes/two-jobs-slow-nan.jsonl.gz"));
+    let jobs: std::collections::BTreeSet<String> = judge(&tape.header, &tape.seen)
+        .into_iter()
+        .filter_map(|(_, event)| match event {
+            Event::State { job, .. } => job,
+            Event::Finding(_) => None,
+        })
+        .collect();
+    assert!(jobs.iter().all(|id| id.parse::<u32>().is_ok()) && jobs.contains("4757"), "{jobs:?}");
+}

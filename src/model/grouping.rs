@@ -49,18 +49,19 @@ impl Model {
 
     /// Puts the processes into jobs. Facts about a launcher may come after its ranks, so all are looked at.
     pub(super) fn regroup(&mut self, at: Stamp) {
+        // A launcher that ends before its ranks leaves them in the job that they were in.
+        let launched = self.jobs.values().filter(|j| !j.log_only && j.ended_at.is_none() && j.launcher.is_some());
+        let left: BTreeMap<u32, &str> = launched.flat_map(|j| j.pids().map(|pid| (pid, j.id.as_str()))).collect();
         let mut members: BTreeMap<String, (Vec<u32>, Option<u32>)> = BTreeMap::new();
         for (&pid, process) in &self.processes {
             if process.info.role == ProcessRole::Launcher {
                 continue;
             }
             let launcher = self.launcher_of(pid);
-            // A launcher that ends before its ranks leaves them in the job that they were in.
-            let before = self
-                .jobs
-                .values()
-                .find(|j| !j.log_only && j.ended_at.is_none() && launcher.is_none() && j.launcher.is_some() && j.pids().any(|p| p == pid));
-            let id = before.map_or_else(|| job_id(process, launcher), |j| j.id.clone());
+            let id = match left.get(&pid).filter(|_| launcher.is_none()) {
+                Some(job) => (*job).to_owned(),
+                None => job_id(process, launcher),
+            };
             let entry = members.entry(id).or_default();
             entry.0.push(pid);
             entry.1 = entry.1.or(launcher);
