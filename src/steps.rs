@@ -57,7 +57,7 @@ pub fn culprits<'a>(model: &'a Model, finding: &Finding) -> Vec<&'a Process> {
     };
     // Where nobody is to blame, two stacks side by side say most.
     let ranks: Vec<u32> = match finding.found.ranks.as_slice() {
-        [] if finding.rule == "hang-symmetric" => job.ranks.keys().copied().take(2).collect(),
+        [] if matches!(finding.rule, "hang-symmetric" | "init-stuck") => job.ranks.keys().copied().take(2).collect(),
         ranks => ranks.iter().copied().take(MOST_RANKS).collect(),
     };
     let processes = ranks.iter().filter_map(|rank| model.processes.get(job.ranks.get(rank)?));
@@ -159,6 +159,8 @@ mod tests {
         assert_eq!(told(&model('D', &[]), &absent), [spy, "sudo cat /proc/101/stack", "cat /proc/101/wchan", gdb, cuda]);
         assert_eq!(told(&model('T', &[]), &absent), [spy, "kill -CONT 101"]);
         assert_eq!(told(&model('t', &[]), &finding("rank-stopped", &[1], None)), ["grep TracerPid /proc/101/status"]);
+        let stuck = finding("init-stuck", &[], None);
+        assert_eq!(told(&model('S', &[]), &stuck)[..2], ["py-spy dump --nonblocking --pid 100", "py-spy dump --nonblocking --pid 101"]);
         assert_eq!(told(&model('S', &[]), &finding("cuda-oom", &[1], Some("use less"))), ["use less"]);
         assert_eq!(told(&model('S', &[]), &finding("hang-rank-absent", &[7], Some("x"))), ["x"], "of another node");
     }

@@ -83,8 +83,7 @@ fn first_collective(look: &Look, ras: &RasLook) -> Option<Found> {
         Evidence::of("ras", format!("nothing launched in {which} {}, all counts still for {}", comms.join(", "), span(ras.still_for))),
         Evidence::of("process", format!("{} ranks at 80 % of a CPU or more, their GPUs idle", ranks.len())),
     ];
-    // The stacks of two tell whether they came to different communicators.
-    found.next = Some(ranks.iter().take(2).map(|r| py_spy(r.pid)).collect::<Vec<_>>().join("; "));
+    found.next = ranks.first().map(|r| py_spy(r.pid));
     Some(found)
 }
 
