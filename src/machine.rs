@@ -88,11 +88,12 @@ impl Hit {
     /// The GPU, the rank that works on it, and its job.
     pub fn of_gpu(model: &Model, index: u32) -> Hit {
         let mut hit = Hit { gpu: Some(index), ..Hit::default() };
-        let lately = |pid: &u32| model.processes.get(pid).is_some_and(|p| was_there(model, p));
+        let gone_at = |pid: &u32| Some(model.processes.get(pid).filter(|p| was_there(model, p))?.gone?.at);
+        // The last of them: one job ends, the next begins and meets the fault, all within a minute.
         let just_worked = || {
-            let jobs = model.jobs.values().filter(|j| j.ended_at.is_none_or(|at| model.now.since(at) <= JUST_GONE));
-            jobs.filter(|j| !model.is_stale(j))
-                .find_map(|job| Some((job, job.pids().find(|pid| lately(pid) && model.gpu_of_pid(*pid) == Some(index))?)))
+            let jobs = model.jobs.values().filter(|j| !model.is_stale(j));
+            let worked = jobs.flat_map(|job| job.pids().map(move |pid| (job, pid)));
+            worked.filter(|(_, pid)| gone_at(pid).is_some() && model.gpu_of_pid(*pid) == Some(index)).max_by_key(|(_, pid)| gone_at(pid))
         };
         if let Some((job, pid)) = model.owner_of_gpu(index).or_else(just_worked) {
             hit.pid = Some(pid);

@@ -39,13 +39,17 @@ impl Node {
     }
 
     pub fn starts_job(&mut self) {
+        self.starts_job_of(PID, 2100);
+    }
+
+    pub fn starts_job_of(&mut self, first_pid: u32, launcher: u32) {
         for rank in 0..4 {
             let env = [("RANK", rank), ("WORLD_SIZE", 4), ("LOCAL_WORLD_SIZE", 4)];
             self.sees(
                 "procs",
                 Body::Process(ProcessInfo {
-                    pid: PID + rank,
-                    ppid: 2100,
+                    pid: first_pid + rank,
+                    ppid: launcher,
                     start_ticks: BEGAN_TICKS,
                     role: ProcessRole::Rank,
                     comm: "python3".into(),
@@ -54,7 +58,7 @@ impl Node {
                     ..Default::default()
                 }),
             );
-            let processes = vec![GpuProcess { pid: PID + rank, mem_bytes: Some(1 << 30) }];
+            let processes = vec![GpuProcess { pid: first_pid + rank, mem_bytes: Some(1 << 30) }];
             self.sees("nvml", Body::GpuProcesses { gpus: vec![GpuProcesses { index: rank, processes }] });
         }
     }
@@ -125,6 +129,24 @@ fn an_xid_names_its_gpu_its_rank_and_its_job() {
     assert_eq!((f.found.signature, f.found.evidence[0].kind), (Some("xid-79"), "kernel"));
     assert!(f.found.next.as_deref().is_some_and(|n| n.contains("Drain")));
     assert_eq!(node.session.state().0, crate::verdict::State::Failed);
+}
+
+#[test]
+fn a_line_that_comes_after_its_process_is_the_last_jobs_that_ended_there() {
+    let mut node = Node::with_job();
+    let ends = |node: &mut Node, first_pid: u32| {
+        for pid in first_pid..first_pid + 4 {
+            node.sees("procs", Body::ProcessGone(ProcessGone { pid, start_ticks: BEGAN_TICKS, exit_code: None }));
+        }
+        node.ticks(1);
+    };
+    ends(&mut node, PID);
+    node.ticks(10);
+    node.starts_job_of(3200, 3100);
+    node.ticks(10);
+    ends(&mut node, 3200);
+    node.kernel(&["NVRM: Xid (PCI:0000:3b:00): 31, pid=3202, name=python3, channel 0x0000000a, intr 00000000. MMU Fault"]);
+    assert!(node.lines().iter().any(|l| l.starts_with("gpu-xid [GPU 2") && l.contains("[2] [2] 3100 ")), "{:?}", node.lines());
 }
 
 #[test]

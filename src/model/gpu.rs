@@ -176,9 +176,13 @@ impl Gpu {
 
     /// Thresholds from measurements on H200: waiting shows tensor, DRAM and link at 0 whatever the number of channels; the slowest
     /// real work seen is over 1 % tensor or DRAM activity.
+    ///
+    /// PCIe alone is no sign of work: streams that wait for each other's events (FSDP) poll host memory with up to 6.6 GB/s, and DRAM
+    /// stays at the 0.0003 to 0.0006 % of an idle GPU. A copy reads or writes DRAM, too: 0.03 % at 1.5 GB/s.
     fn classify(&self) -> Activity {
         const LINK_BYTES_PER_S: f64 = 50e6;
         const PCIE_BYTES_PER_S: f64 = 200e6;
+        const COPY_DRAM_PCT: f32 = 0.002;
         let s = &self.sample;
         if s.trouble.is_some() {
             return Activity::Lost;
@@ -192,7 +196,8 @@ impl Gpu {
             let tensor = gpm.tensor_active_pct.unwrap_or(0.0);
             let sm = gpm.sm_active_pct.unwrap_or(0.0);
             let pcie = gpm.pcie_tx_bytes_per_s.unwrap_or(0.0) + gpm.pcie_rx_bytes_per_s.unwrap_or(0.0);
-            return if dram >= 1.0 || tensor >= 1.0 || sm >= 50.0 || link >= LINK_BYTES_PER_S || pcie >= PCIE_BYTES_PER_S {
+            let copies = pcie >= PCIE_BYTES_PER_S && dram >= COPY_DRAM_PCT;
+            return if dram >= 1.0 || tensor >= 1.0 || sm >= 50.0 || link >= LINK_BYTES_PER_S || copies {
                 Activity::Working
             } else if util >= 50 || sm >= 0.3 {
                 Activity::Waiting
@@ -333,6 +338,29 @@ mod tests {
         assert_eq!(seen(100, 0.8, 0.0, 0.0, 0.0, 118), Activity::Waiting, "barrier, 1 channel");
         assert_eq!(seen(0, 0.0, 0.0, 0.0, 0.0, 120), Activity::Idle, "context open");
         assert_eq!(seen(100, 21.0, 2.0, 2.0, 3e3, 290), Activity::Working, "waits for a straggler, but moves");
+    }
+
+    #[test]
+    fn bytes_over_pcie_are_work_only_if_they_reach_memory() {
+        let seen = |util, sm, dram, pcie_tx: f64, pcie_rx: f64| {
+            let mut gpu = Gpu::new(0);
+            let gpm = Gpm {
+                sm_active_pct: Some(sm),
+                tensor_active_pct: Some(0.0),
+                dram_active_pct: Some(dram),
+                pcie_tx_bytes_per_s: Some(pcie_tx),
+                pcie_rx_bytes_per_s: Some(pcie_rx),
+                ..Default::default()
+            };
+            gpu.apply(Stamp(1), &GpuSample { util_pct: Some(util), gpm: Some(gpm), ..Default::default() });
+            gpu.activity
+        };
+        // Measured on H200.
+        assert_eq!(seen(100, 18.18, 0.0004, 443e6, 6_559e6), Activity::Waiting, "FSDP in an all-gather that a rank does not join");
+        assert_eq!(seen(100, 18.18, 0.0005, 51e6, 242e6), Activity::Waiting, "the same, another pair of GPUs");
+        assert_eq!(seen(0, 0.0, 0.029, 1_506e6, 1e6), Activity::Working, "weights to the host");
+        assert_eq!(seen(100, 0.0, 1.1, 2e9, 59e9), Activity::Working, "a copy at full speed");
+        assert_eq!(seen(0, 0.0, 0.0006, 1e6, 0.6e6), Activity::Idle, "file I/O of the rank");
     }
 
     #[test]

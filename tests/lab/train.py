@@ -3,7 +3,7 @@
 torchrun --standalone --nproc-per-node 4 train.py --fault lock --fault-rank 1 --truth /tmp/truth.jsonl
 
 Recordings of it are in tests/tapes. Faults: segv (SIGSEGV), lock (a rank waits for a lock that nobody gives back), slowall (every
-step of every rank is late), exit (a rank calls os._exit(3)). No faults: none, epoch (all ranks wait for data, without a line),
+step of every rank is late), exit (a rank calls os._exit(3)), illegal (a kernel writes where no memory is mapped: Xid 31). No faults: none, epoch (all ranks wait for data, without a line),
 evalrank0 (rank 0 evaluates alone while the others wait), slowckpt (rank 0 writes little by little to a slow disk).
 """
 import argparse
@@ -85,6 +85,13 @@ def fault(step):
         os.kill(os.getpid(), signal.SIGSEGV)
     if a.fault == "exit":
         os._exit(3)
+    if a.fault == "illegal":
+
+        class Beyond:
+            __cuda_array_interface__ = {"shape": (1 << 39,), "typestr": "|u1", "data": (x.data_ptr(), False), "version": 3}
+
+        torch.as_tensor(Beyond(), device="cuda")[-1].fill_(1)
+        torch.cuda.synchronize()
     if a.fault == "lock":
         lock = threading.Lock()
         lock.acquire()
