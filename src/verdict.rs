@@ -87,17 +87,20 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Option<
         return because(State::Failed, f);
     }
     if let Some(f) = implied(Implies::Stuck).min_by_key(|f| (f.found.role, f.opened_at)) {
-        return because(State::Stuck, f);
+        return match job.ended_at {
+            Some(_) => ended_stuck(because(State::Failed, f)),
+            None => because(State::Stuck, f),
+        };
     }
-    if let Some(f) = failed {
+    // What only followed from a hang does not stand in its place when the hang ends with the job.
+    let was_stuck = before.and_then(|b| rule(b.because.as_ref()?.0)).is_some_and(|r| r.implies == Implies::Stuck);
+    if let Some(f) = failed.filter(|_| job.ended_at.is_none() || !was_stuck) {
         return because(State::Failed, f);
     }
     let progress = model.progress_of(&job.id);
     if let Some(at) = job.ended_at {
         if let Some(b) = before.filter(|b| matches!(b.state, State::Stuck | State::Failed)) {
-            let summary =
-                if b.summary.starts_with("it ended ") { b.summary.clone() } else { format!("it ended while stuck: {}", b.summary) };
-            return Verdict { state: State::Failed, since: at, summary, ..b.clone() };
+            return ended_stuck(Verdict { state: State::Failed, since: at, ..b.clone() });
         }
         if job.taking_down_at.is_some() && progress.is_none_or(|p| p.done_at.is_none()) {
             return say(State::Failed, None, "it was ended from outside: its launcher got a signal".into());
@@ -147,6 +150,13 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Option<
     }
     let (phase, summary) = start(model, job, look);
     say(State::Starting, Some(phase), summary)
+}
+
+fn ended_stuck(mut verdict: Verdict) -> Verdict {
+    if !verdict.summary.starts_with("it ended ") {
+        verdict.summary.insert_str(0, "it ended while stuck: ");
+    }
+    verdict
 }
 
 /// A job may survive a fault of its machine; one that does not stands still, and soon.

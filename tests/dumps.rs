@@ -3,7 +3,7 @@
 use nccl_top::findings::{Change, Role};
 use nccl_top::observe::flight::FlightDump;
 use nccl_top::observe::log::{Line, Lines, LogFileInfo};
-use nccl_top::observe::process::{LogVia, ProcessInfo, ProcessLog, ProcessRole, ProcessSample};
+use nccl_top::observe::process::{LogVia, ProcessGone, ProcessInfo, ProcessLog, ProcessRole, ProcessSample};
 use nccl_top::observe::{Body, Observation, SourceId};
 use nccl_top::session::{Event, Session};
 use nccl_top::sources::flight::Flight;
@@ -152,6 +152,28 @@ fn dumps_name_the_culprit_of_a_timeout_and_the_recording_does_so_again() {
     again.apply(&tick, &mut events);
     let open: Vec<_> = again.ledger.open().iter().map(|f| (f.rule, f.found.role, f.found.ranks.clone())).collect();
     assert_eq!(open, node.open());
+}
+
+#[test]
+fn a_job_that_ends_after_a_timeout_still_names_who_was_to_blame() {
+    let mut node = Node::of(4);
+    node.times_out();
+    for rank in 0..4 {
+        node.dump("mismatch4", rank);
+    }
+    node.after(1);
+    for pid in (101..105).chain([100]) {
+        node.sees(
+            "procs",
+            Body::ProcessGone(ProcessGone { pid, start_ticks: if pid == 100 { 1 } else { u64::from(pid) }, exit_code: None }),
+        );
+        node.after(1);
+    }
+    node.after(60);
+    let verdict = &node.session.verdicts["100"];
+    assert_eq!(verdict.state, State::Failed);
+    let named = "it ended while stuck: rank 1 called AllReduce of 7 Float as collective 2727, the others AllReduce of 151007232 BFloat16";
+    assert_eq!(verdict.summary, named);
 }
 
 #[test]
