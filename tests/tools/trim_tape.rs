@@ -1,7 +1,10 @@
 //! Makes a recording fit to be published: cuts it, leaves out kinds of observation or other jobs, replaces texts.
 //!
 //! `cargo run --example trim_tape -- IN OUT [--from S] [--to S] [--drop KIND]... [--launcher PID] [--replace OLD=NEW]...`
+//!
+//! What the kernel said before the recording began is left out. In Flight Recorder dumps a text can only be replaced by one as long.
 
+use nccl_top::observe::flight::FlightDump;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -40,8 +43,23 @@ fn main() {
             if t < from_s || t > to_s || drop.iter().any(|d| d == kind) {
                 continue;
             }
+            if kind == "kernel" {
+                let Some(lines) = line["lines"].as_array_mut() else { continue };
+                lines.retain(|l| l["backlog"] != true);
+                if lines.is_empty() {
+                    continue;
+                }
+            }
             if job.as_ref().is_some_and(|job| !job.keep(&mut line)) {
                 continue;
+            }
+            if line["kind"] == "flight_dump" {
+                let mut dump: FlightDump = serde_json::from_value(line.clone()).expect("a dump");
+                if let Some(mut bytes) = dump.bytes() {
+                    replace.iter().for_each(|(old, new)| put_in(&mut bytes, old.as_bytes(), new.as_bytes()));
+                    dump.packed = FlightDump::pack(&bytes);
+                    line["packed"] = dump.packed.into();
+                }
             }
         } else if let Some(header) = line.as_object_mut() {
             header.remove("boot_id");
@@ -50,6 +68,17 @@ fn main() {
         writeln!(out, "{line}").expect("OUT");
     }
     out.finish().expect("OUT");
+}
+
+/// Lengths stand before texts in a pickle.
+fn put_in(bytes: &mut [u8], old: &[u8], new: &[u8]) {
+    let mut at = 0;
+    while let Some(found) = bytes[at..].windows(old.len()).position(|w| w == old) {
+        assert_eq!(old.len(), new.len(), "a text in a dump can only be replaced by one as long");
+        at += found;
+        bytes[at..at + new.len()].copy_from_slice(new);
+        at += new.len();
+    }
 }
 
 /// What belongs to one of several jobs on a recording: its processes, their GPUs, their log files, their RAS answers.
@@ -103,9 +132,10 @@ impl Job {
             !items.is_empty()
         };
         match line["kind"].as_str() {
-            Some("process" | "process_gone") => self.has(line),
+            Some("process" | "process_gone" | "flight_dump") => self.has(line),
             Some("processes") => only(&mut line["processes"], &|p| self.has(p)),
             Some("gpu_info") => gpu(line),
+            Some("gpu_events") => only(&mut line["events"], &gpu),
             Some("gpus" | "gpu_health") => only(&mut line["gpus"], &gpu),
             Some("gpu_processes") => {
                 for gpu in line["gpus"].as_array_mut().into_iter().flatten() {
