@@ -29,6 +29,7 @@ pub mod diagnostics;
 pub mod feed;
 pub mod findings;
 pub mod flight;
+mod heap;
 pub mod judge;
 pub mod machine;
 pub mod model;

@@ -1,4 +1,4 @@
-//! The NVML calls that nvml-wrapper lacks or gets wrong. The only unsafe code of the crate; decides nothing.
+//! The NVML calls that nvml-wrapper lacks or gets wrong. Unsafe code; decides nothing.
 #![allow(unsafe_code)]
 
 use crate::observe::gpu::GpuEvent;
