@@ -789,3 +789,95 @@ fn a_real_child_is_found_stopped_and_killed() {
     let gone = until(&|body| matches!(body, Body::ProcessGone(gone) if gone.pid == pid));
     assert_eq!(gone, Body::ProcessGone(ProcessGone { pid, start_ticks: info.start_ticks, exit_code: Some(-9) }));
 }
+
+/// A rank below a shell that is our child: somebody else reaps it, or nobody.
+struct Grandchild {
+    parent: Child,
+    pid: u32,
+}
+
+impl Grandchild {
+    /// `then` is what its parent does afterwards.
+    fn of(program: &str, then: &str) -> Grandchild {
+        use std::io::BufRead;
+        // A job in the background has no standard input of its own.
+        let script = format!("exec 3<&0; RANK=0 WORLD_SIZE=2 {program} <&3 3<&- >/dev/null & echo $!; exec >/dev/null; {then}");
+        let mut parent = std::process::Command::new("sh")
+            .args(["-c", &script])
+            .env_remove("KUBERNETES_SERVICE_HOST")
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        std::io::BufReader::new(parent.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Grandchild { parent: Child(parent), pid: line.trim().parse().unwrap() }
+    }
+
+    fn tell(&mut self) {
+        use std::io::Write;
+        self.parent.0.stdin.take().unwrap().write_all(b"end\n").unwrap();
+    }
+
+    fn state(&self) -> Option<char> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
+        stat.rsplit_once(") ")?.1.chars().next()
+    }
+
+    /// Seen by the reader, then ended by `end`, then `until` its state is this; how it ended, as the reader tells.
+    fn ended(mut self, end: impl Fn(&mut Grandchild), until: Option<char>) -> Option<i32> {
+        let mut procs = Procs::new(Roots::live(), Duration::from_secs(1), None);
+        let patience = || std::thread::sleep(Duration::from_millis(10));
+        let mut look = |what: &dyn Fn(&Body) -> Option<Option<i32>>| {
+            for _ in 0..1000 {
+                let mut out = Vec::new();
+                let _ = procs.poll(&mut out);
+                if let Some(told) = out.iter().find_map(what) {
+                    return told;
+                }
+                patience();
+            }
+            panic!("not seen")
+        };
+        let pid = self.pid;
+        look(&|body| matches!(body, Body::Process(info) if info.pid == pid && info.comm != "sh").then_some(None));
+        end(&mut self);
+        while self.state() != until {
+            patience();
+        }
+        look(&|body| match body {
+            Body::ProcessGone(gone) if gone.pid == pid => Some(gone.exit_code),
+            _ => None,
+        })
+    }
+}
+
+/// PIDFD_GET_INFO tells how a process ended from Linux 6.15 on. Who skips a test says why.
+#[allow(clippy::print_stderr)]
+fn kernel_tells_ends() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse::<u32>().unwrap_or(0));
+    let tells = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 15);
+    if !tells {
+        eprintln!("not tested: Linux {} has no PIDFD_INFO_EXIT, which came with 6.15", release.trim());
+    }
+    tells
+}
+
+#[test]
+fn how_a_process_ended_is_known_after_its_parent_has_reaped_it() {
+    if !kernel_tells_ends() {
+        return;
+    }
+    let waits = "wait; exec sleep 600";
+    assert_eq!(Grandchild::of("awk '{exit 3}'", waits).ended(Grandchild::tell, None), Some(3));
+    assert_eq!(Grandchild::of("awk '{exit 0}'", waits).ended(Grandchild::tell, None), Some(0));
+    assert_eq!(Grandchild::of("sleep 600", waits).ended(|g| signal(g.pid, "-SEGV"), None), Some(-11));
+}
+
+#[test]
+fn how_a_process_ended_is_known_while_nobody_has_reaped_it() {
+    let never_waits = "exec sleep 600";
+    assert_eq!(Grandchild::of("awk '{exit 3}'", never_waits).ended(Grandchild::tell, Some('Z')), Some(3));
+    assert_eq!(Grandchild::of("sleep 600", never_waits).ended(|g| signal(g.pid, "-SEGV"), Some('Z')), Some(-11));
+}

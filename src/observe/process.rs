@@ -106,7 +106,16 @@ pub struct ProcessSample {
 pub struct ProcessGone {
     pub pid: u32,
     pub start_ticks: u64,
-    /// The wait status, where it could still be read from the zombie: exit code, or minus the signal.
+    /// How it ended, where the zombie or the kernel (Linux 6.15 and later) could be asked: exit code, or minus the signal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
+}
+
+/// The signal behind an exit code: negative as here and in Python, 128 + n as a shell hands it on.
+pub fn signal_of(exit_code: i32) -> Option<u32> {
+    match exit_code {
+        ..0 => Some(exit_code.unsigned_abs()),
+        129..=159 => Some(exit_code.unsigned_abs() - 128),
+        _ => None,
+    }
 }

@@ -1,22 +1,26 @@
 //! Ranks and launchers, by what /proc says: who they are, where their output goes, how they are. Groups nothing into jobs and judges
 //! nothing; opens no log and no pipe.
 //!
-//! A full scan every three seconds finds processes ([`table`], [`choose`]); the known ones are looked at every interval.
+//! A full scan every three seconds finds processes ([`table`], [`choose`]); the known ones are looked at every interval, and when one
+//! dies ([`pidfd`]).
 
 mod choose;
 pub(super) mod environ;
 mod facts;
 mod logs;
 pub(crate) mod mask;
+mod pidfd;
 mod program;
 pub(super) mod read;
 pub(super) mod stat;
 mod table;
 
-use super::{Hint, Hints, RasAddress, Roots, Setup, Source, SourceError};
+use super::{Hint, Hints, RasAddress, Roots, Setup, Source, SourceError, io_words};
 use crate::observe::process::{ProcessGone, ProcessInfo, ProcessRole, ProcessSample};
 use crate::observe::{Body, SourceState};
+use pidfd::Pidfd;
 use read::{Reader, is_gone};
+use rustix::io::Errno;
 use stat::{Io, Stat, Status, exit_code};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
@@ -27,6 +31,10 @@ use table::Table;
 const SCAN_EVERY: Duration = Duration::from_secs(3);
 /// A rank has hundreds of threads: they are counted once in so many looks, unless the main one is stuck itself.
 const THREADS_TURN: u32 = 5;
+/// A node has some ranks per GPU and core; the rest of the descriptors is for logs.
+const MAX_PIDFDS: usize = 256;
+/// Ranks die one after the other: after the first, they are looked at no sooner than this.
+const BETWEEN_DEATHS: Duration = Duration::from_millis(50);
 /// Where NCCL's RAS service listens unless told otherwise.
 const RAS_ADDRESS: &str = "localhost:28028";
 
@@ -49,12 +57,33 @@ pub struct Procs {
     polls_to_scan: u32,
     samples: u32,
     hidepid: bool,
+    /// Why a process is without a pidfd: no such call, or no descriptor left.
+    without_pidfd: Option<Errno>,
+    /// A death ended the last wait.
+    woken: bool,
 }
 
 struct Known {
     info: ProcessInfo,
     /// Descendants that are no ranks: data loader workers, checkpoint writers.
     helpers: Vec<u32>,
+    pidfd: Option<Pidfd>,
+    /// Dead at the last look, and only its parent could know how: it may have been reaped since.
+    awaited: bool,
+}
+
+impl Known {
+    fn new(info: ProcessInfo) -> Self {
+        Known { info, helpers: Vec::new(), pidfd: None, awaited: false }
+    }
+}
+
+/// What a look says of whether a process is gone.
+enum Fate {
+    Alive,
+    /// Dead, and the next look may tell more.
+    Awaited,
+    Gone(Option<i32>),
 }
 
 impl Procs {
@@ -72,6 +101,8 @@ impl Procs {
             polls_to_scan: 0,
             samples: 0,
             hidepid: false,
+            without_pidfd: None,
+            woken: false,
         }
     }
 
@@ -102,18 +133,12 @@ impl Procs {
     /// Tells which of the known processes are gone.
     fn reap(&mut self, out: &mut Vec<Body>) {
         let mut gone = Vec::new();
-        for (pid, known) in &self.known {
-            let exit_code = match self.reader.read(*pid, "stat") {
-                Ok(text) => match Stat::parse(text) {
-                    Some(stat) if stat.start_ticks != known.info.start_ticks => None,
-                    // To who may not trace the process the kernel shows 0 whatever happened, and that would be a lie.
-                    Some(stat) if stat.is_dead() => stat.wait_status.map(exit_code).filter(|_| !facts::is_hidden(&known.info)),
-                    _ => continue,
-                },
-                Err(err) if is_gone(&err) => None,
-                Err(_) => continue,
-            };
-            gone.push(ProcessGone { pid: *pid, start_ticks: known.info.start_ticks, exit_code });
+        for (pid, known) in &mut self.known {
+            match fate(&mut self.reader, *pid, known) {
+                Fate::Alive => {}
+                Fate::Awaited => known.awaited = true,
+                Fate::Gone(exit_code) => gone.push(ProcessGone { pid: *pid, start_ticks: known.info.start_ticks, exit_code }),
+            }
         }
         for process in gone {
             self.known.remove(&process.pid);
@@ -148,13 +173,34 @@ impl Procs {
                 }
                 None => {
                     out.push(Body::Process(info.clone()));
-                    self.known.insert(pid, Known { info, helpers: Vec::new() });
+                    self.known.insert(pid, Known::new(info));
                 }
             }
         }
+        self.hold();
         self.assign_helpers();
         self.tell_others();
         Ok(())
+    }
+
+    /// Takes hold of the known processes, so that it is seen how they end.
+    fn hold(&mut self) {
+        self.without_pidfd = None;
+        let room = MAX_PIDFDS.saturating_sub(self.known.values().filter(|known| known.pidfd.is_some()).count());
+        if !self.reader.roots().is_live() {
+            return;
+        }
+        for (pid, known) in self.known.iter_mut().filter(|(_, known)| known.pidfd.is_none()).take(room) {
+            match held(&mut self.reader, *pid, known.info.start_ticks) {
+                Ok(pidfd) => known.pidfd = Some(pidfd),
+                // The next look sees it.
+                Err(Errno::SRCH) => {}
+                Err(errno) => {
+                    self.without_pidfd = Some(errno);
+                    break;
+                }
+            }
+        }
     }
 
     fn assign_helpers(&mut self) {
@@ -294,8 +340,58 @@ impl Source for Procs {
         if self.hidepid {
             texts.push(HIDEPID.to_owned());
         }
+        if let Some(errno) = self.without_pidfd {
+            let why = io_words(&errno.into());
+            texts.push(format!("pidfd_open: {why}: how a process ended is seen only while it is a zombie"));
+        }
         (!texts.is_empty()).then(|| (SourceState::Ok, texts.join("; ")))
     }
+
+    fn wait(&mut self, timeout: Duration) {
+        let calm = if self.woken { BETWEEN_DEATHS.min(timeout) } else { Duration::ZERO };
+        std::thread::sleep(calm);
+        // One that was dead at the last look would end every wait at once.
+        let pidfds = self.known.values().filter(|known| !known.awaited).filter_map(|known| known.pidfd.as_ref());
+        self.woken = pidfd::wait(pidfds, timeout.saturating_sub(calm));
+    }
+}
+
+/// Is it dead, and how did it end? Known from its pidfd, even when its number is another's by now; else from /proc alone.
+fn fate(reader: &mut Reader, pid: u32, known: &Known) -> Fate {
+    let told = match &known.pidfd {
+        Some(pidfd) if !pidfd.is_dead() => return Fate::Alive,
+        Some(pidfd) => pidfd.status(),
+        None => pidfd::Status::Never,
+    };
+    if let pidfd::Status::Told(wait_status) = told {
+        return Fate::Gone(Some(exit_code(wait_status)));
+    }
+    // Reaped between two questions.
+    let told_now = || match known.pidfd.as_ref().map(Pidfd::status) {
+        Some(pidfd::Status::Told(wait_status)) => Some(exit_code(wait_status)),
+        _ => None,
+    };
+    match reader.read(pid, "stat") {
+        Ok(text) => match Stat::parse(text) {
+            Some(stat) if stat.start_ticks != known.info.start_ticks => Fate::Gone(told_now()),
+            // To who may not trace the process the kernel shows 0 whatever happened, and that would be a lie.
+            Some(stat) if stat.is_dead() && facts::is_hidden(&known.info) => match told {
+                pidfd::Status::NotYet if !known.awaited => Fate::Awaited,
+                _ => Fate::Gone(None),
+            },
+            Some(stat) if stat.is_dead() => Fate::Gone(stat.wait_status.map(exit_code)),
+            _ => Fate::Alive,
+        },
+        Err(err) if is_gone(&err) => Fate::Gone(told_now()),
+        Err(_) => Fate::Alive,
+    }
+}
+
+/// A pidfd of this very process: what is opened by number may be another's by then.
+fn held(reader: &mut Reader, pid: u32, start_ticks: u64) -> Result<Pidfd, Errno> {
+    let pidfd = Pidfd::open(pid)?;
+    let same = reader.read(pid, "stat").ok().and_then(Stat::parse).is_some_and(|stat| stat.start_ticks == start_ticks);
+    if same { Ok(pidfd) } else { Err(Errno::SRCH) }
 }
 
 const HIDEPID: &str = "/proc is mounted with hidepid: only own processes are seen";
@@ -354,4 +450,18 @@ fn bounded(bytes: &[u8], chars: usize) -> String {
     // A character has at most four bytes.
     let enough = &bytes[..bytes.len().min(chars * 4)];
     printable(enough).chars().take(chars).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_is_another_processs_by_now_is_not_held() {
+        let mut reader = Reader::new(Roots::live());
+        let own = std::process::id();
+        let start_ticks = Stat::parse(reader.read(own, "stat").unwrap()).unwrap().start_ticks;
+        assert!(held(&mut reader, own, start_ticks).is_ok());
+        assert_eq!(held(&mut reader, own, start_ticks + 1).unwrap_err(), Errno::SRCH);
+    }
 }
