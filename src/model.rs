@@ -3,6 +3,7 @@
 pub mod bringup;
 pub mod comm;
 pub mod dumps;
+pub mod ending;
 pub mod gpu;
 mod grouping;
 pub mod health;

@@ -44,7 +44,7 @@ mod transport_below_topology;
 mod version_mismatch;
 mod wrong_interface;
 
-use crate::findings::{Confidence, Evidence, Found, Ledger, Life, Role, Severity};
+use crate::findings::{Confidence, Evidence, Finding, Found, Ledger, Life, Role, Severity};
 use crate::judge::Look;
 use crate::machine::Hit;
 use crate::model::bringup::Bringup;
@@ -219,7 +219,12 @@ pub const RULES: &[Rule] = &[
 
 pub(crate) use hang_rank_absent::has_trained;
 pub(crate) use nccl_warn::shape;
-pub(crate) use rank_exited::exit_words;
+pub(crate) use rank_exited::{ended_words, exit_words, is_by_exit_code, signal_words};
+
+/// A rule whose texts say why a rank ended.
+pub(crate) fn tells_why(rule: &str) -> bool {
+    ["python-exception", "cuda-oom", "cuda-error", "storage-failed", "loss-not-finite"].contains(&rule)
+}
 
 pub fn rule(id: &str) -> Option<&'static Rule> {
     RULES.iter().find(|r| r.id == id)
@@ -468,9 +473,15 @@ impl TextContext<'_> {
         e.victim && (self.follows_a_root("python-exception") || self.exited_first()) && teardown()
     }
 
-    /// A rank of this job is known to have ended.
+    /// A rank of this job is known to have ended, another one than the writer, or in other words.
     pub fn exited_first(&self) -> bool {
-        self.ledger.is_open("rank-exited", Some(&self.seen.job))
+        let of_job = |f: &&Finding| f.rule == rank_exited::RULE.id && f.found.job.as_deref() == Some(&self.seen.job);
+        self.ledger.open().into_iter().filter(of_job).any(|f| !self.is_end_of_writer(f))
+    }
+
+    /// A finding that knows of the writer of this line that it ended, and not why.
+    fn is_end_of_writer(&self, f: &Finding) -> bool {
+        rank_exited::is_by_exit_code(f) && self.seen.rank.is_none_or(|rank| f.found.ranks.contains(&rank))
     }
 
     /// An error of this job is open already, of another kind: what comes now follows from it.
@@ -479,6 +490,7 @@ impl TextContext<'_> {
         const SURVIVED: Duration = Duration::from_secs(120);
         self.ledger.open().iter().any(|f| {
             f.rule != rule
+                && !(tells_why(rule) && self.is_end_of_writer(f))
                 && (!f.found.machine || self.seen.at.since(f.last_at) < SURVIVED)
                 && f.severity >= Severity::Error
                 && f.found.role == Role::Root
@@ -512,6 +524,17 @@ impl TickContext<'_> {
         open.iter().filter(|f| f.found.role != crate::findings::Role::Context).find(told).map(|f| f.found.subject.clone())
     }
 
+    /// What a cause of another rule makes of a job that ended then, if one is open or was when it ended.
+    pub fn explained(&self, rule: &Rule, job: &Job, at: Stamp) -> Option<Implies> {
+        let still = self.ledger.open().into_iter().filter(|f| f.found.role == Role::Root);
+        let then = self.ledger.past().filter(|f| f.found.role == Role::Root && f.cleared_at.is_some_and(|cleared| cleared >= at));
+        let others = still.chain(then).filter(|f| f.rule != rule.id && f.severity >= Severity::Error);
+        // What a job has survived for two minutes is not why it fails now.
+        let near = |f: &&Finding| !f.found.machine || at.since(f.last_at) < Duration::from_secs(120);
+        let mine = others.filter(|f| f.found.job.as_deref() == Some(&job.id)).filter(near);
+        mine.filter_map(|f| self::rule(f.rule)).map(|r| r.implies).filter(|implies| *implies >= Implies::Stuck).max()
+    }
+
     /// A finding of the same job, of one of these rules, that names one of these ranks is open.
     pub fn explained_by(&self, rules: &[&str], job: &str, ranks: &[u32]) -> bool {
         self.ledger
@@ -521,6 +544,8 @@ impl TickContext<'_> {
     }
 }
 
+#[cfg(test)]
+mod ends_tests;
 #[cfg(test)]
 mod facts_tests;
 

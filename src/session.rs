@@ -172,6 +172,10 @@ impl Session {
                 self.ledger.saw(now, rule.id, rule.severity, rule.life, f, 0, changes);
             }
         }
+        // A log may be read later than a death is seen.
+        let roots = self.ledger.open().into_iter().filter(|f| f.found.role == Role::Root && crate::rules::tells_why(f.rule));
+        let explained: Vec<Option<String>> = roots.map(|f| f.found.job.clone()).collect();
+        self.ledger.follow(|f| crate::rules::is_by_exit_code(f) && explained.contains(&f.found.job));
         self.judge_facts(now, changes);
         self.judge_dumps(now, changes);
         self.ledger.settle(now, machine::linger_of, changes);

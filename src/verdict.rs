@@ -3,9 +3,10 @@
 use crate::findings::{Finding, Ledger, Role, Severity};
 use crate::judge::Look;
 use crate::model::Model;
+use crate::model::ending::{Ending, SETTLES};
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
-use crate::rules::{Implies, rule};
+use crate::rules::{Implies, ended_words, rule, signal_words};
 use crate::text::Phase;
 use crate::time::{Stamp, span};
 use serde::Serialize;
@@ -99,7 +100,7 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Option<
     }
     let progress = model.progress_of(&job.id);
     if let Some(at) = job.ended_at {
-        if let Some(b) = before.filter(|b| matches!(b.state, State::Stuck | State::Failed)) {
+        if let Some(b) = before.filter(|b| matches!(b.state, State::Stuck | State::Failed) && b.because.is_some()) {
             return ended_stuck(Verdict { state: State::Failed, since: at, ..b.clone() });
         }
         if job.taking_down_at.is_some() && progress.is_none_or(|p| p.done_at.is_none()) {
@@ -108,6 +109,23 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Option<
         // The launcher may still have to say why.
         let launcher_lives = job.launcher.and_then(|pid| model.processes.get(&pid)).is_some_and(|p| p.is_alive());
         if !launcher_lives || now.since(at) > Duration::from_secs(30) {
+            let ending = model.ending_of(job);
+            match (&ending, before) {
+                // It becomes a finding unless the log says more.
+                (Ending::Failed { .. }, Some(b)) if now.since(at) <= SETTLES => return b.clone(),
+                (Ending::Stopped { signal, .. }, _) => {
+                    let words = format!("it was ended from outside: {} ended its processes", signal_words(*signal));
+                    return say(State::Failed, None, words);
+                }
+                (Ending::Launcher { pid, exit_code, .. }, _) => {
+                    let words = format!("its launcher (pid {pid}) {}; nothing tells which rank failed", ended_words(*exit_code));
+                    return say(State::Failed, None, words);
+                }
+                (Ending::Well, _) if model.files_of(&job.id).all(|f| f.lines == 0) => {
+                    return say(State::Finished, None, "all processes ended with exit code 0".into());
+                }
+                _ => {}
+            }
             if model.files_of(&job.id).all(|f| f.lines == 0) {
                 return say(State::Unknown, None, "all processes ended; no log is seen that says how".into());
             }

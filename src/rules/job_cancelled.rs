@@ -1,15 +1,53 @@
 //! The scheduler, the cluster or a person ended the job.
 
-use super::{Check, Implies, ONCE, Rule};
-use crate::findings::Severity;
+use super::rank_exited::signal_words;
+use super::{Check, Implies, ONCE, Rule, TickContext, rank_words};
+use crate::findings::{Confidence, Evidence, Found, Severity};
+use crate::model::ending::{Ending, SETTLES, SIGKILL};
+use crate::time::span;
+use std::time::Duration;
 
 pub const RULE: Rule = Rule {
     id: "job-cancelled",
     severity: Severity::Error,
     title: "The scheduler, the cluster or a person ended the job",
-    how: "The words of Slurm, Kubernetes, the launcher or the trainer",
+    how: "The words of Slurm, Kubernetes, the launcher or the trainer; or the exit codes of its processes: SIGTERM, SIGINT or SIGHUP ended them, \
+          and none had failed before",
     advice: "Nothing in the job is to blame: look at the time limit, the preemption or the node's events",
     life: ONCE,
     implies: Implies::Failed,
-    check: Check::Signatures,
+    check: Check::Tick(check),
 };
+
+/// torchrun ends all ranks and starts them anew when nodes come or go: a launcher that lives has so long to do that.
+const RESTARTS: Duration = Duration::from_secs(30);
+const SIGINT: u32 = 2;
+
+fn check(ctx: &TickContext, out: &mut Vec<Found>) {
+    for job in ctx.model.jobs.values().filter(|job| !job.log_only && job.taking_down_at.is_none()) {
+        let (Some(ended), Ending::Stopped { signal, since }) = (job.ended_at, ctx.model.ending_of(job)) else { continue };
+        let launcher_lives = job.launcher.and_then(|pid| ctx.model.processes.get(&pid)).is_some_and(|p| p.is_alive());
+        let waits = if launcher_lives { RESTARTS } else { SETTLES };
+        // All killed at once: the kernel may have done it, for memory. The verdict tells it.
+        if signal == SIGKILL || ctx.model.now.since(ended) < waits || ctx.explained(&RULE, job, since).is_some() {
+            continue;
+        }
+        let ends = ctx.model.ends_of(job);
+        let mut ranks: Vec<u32> = ends.iter().map(|e| e.rank).collect();
+        ranks.sort_unstable();
+        let name = signal_words(signal);
+        let elsewhere = job.world_size.is_some_and(|n| n as usize > job.ranks.len());
+        let or_there = if elsewhere { ", or a rank of another node failed" } else { "" };
+        let mut found = Found::new("signal", format!("{name} ended the job from outside; no rank had failed before{or_there}"), since);
+        found.job = Some(job.id.clone());
+        // As the catalogue has it for a KeyboardInterrupt.
+        found.severity = (signal == SIGINT).then_some(Severity::Warning);
+        found.confidence = if elsewhere { Confidence::Possible } else { Confidence::Likely };
+        found.next = Some("ask the scheduler, or whoever works in the terminal: sacct -j JOB, kubectl describe pod POD".into());
+        let last = ends.last().map_or(since, |e| e.at);
+        let within = format!("{} ended within {}, the first by {name}", rank_words(&ranks), span(last.since(since)));
+        found.evidence = vec![Evidence { at: Some(since), ..Evidence::of("process", within) }];
+        found.why = found.evidence[0].text.clone();
+        out.push(found);
+    }
+}

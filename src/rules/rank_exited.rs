@@ -1,17 +1,23 @@
 //! A rank's process is gone while its job is not over.
 
-use super::{Check, Implies, ONCE, Rule, TextContext, TickContext};
-use crate::findings::{Confidence, Evidence, Found, Role, Severity};
+use super::{Check, Implies, ONCE, Rule, TextContext, TickContext, rank_words};
+use crate::findings::{Confidence, Evidence, Finding, Found, Role, Severity};
+use crate::judge::Look;
+use crate::model::ending::{End, Ending, SETTLES, SIGKILL};
 use crate::model::gpu::Activity;
+use crate::model::job::Job;
+use crate::observe::process::{LogVia, signal_of};
 use crate::text::What;
-use crate::time::span;
+use crate::time::{Stamp, span};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 pub const RULE: Rule = Rule {
     id: "rank-exited",
     severity: Severity::Critical,
     title: "The process of a rank is gone while the job is not over",
-    how: "torchrun's report of a failed worker, or a process that vanished from /proc while its siblings wait",
+    how: "torchrun's report of a failed worker; the exit codes of its processes (Linux 6.15 and later, or while they are zombies): the first that \
+          ended by itself, not by SIGTERM; or a process that vanished from /proc while its siblings wait",
     advice: "Exit code -9 is SIGKILL: look for the kernel's OOM killer, a cgroup limit, the scheduler. -6, -7, -11 are crashes: look for the first \
              error of that rank in the log. Ranks that ended with -15 were taken down afterwards",
     life: ONCE,
@@ -23,24 +29,40 @@ const SIGTERM: i32 = 15;
 
 /// Exit codes as torchrun prints them: negative is a signal, 128 + n the same through a shell.
 pub fn exit_words(code: i32) -> String {
-    let signal = if code < 0 { Some(code.unsigned_abs()) } else { (129..=159).contains(&code).then(|| code.unsigned_abs() - 128) };
-    match signal {
+    match signal_of(code) {
         Some(n) => {
-            let name = match n {
-                1 => " (SIGHUP)",
-                2 => " (SIGINT)",
-                4 => " (SIGILL)",
-                6 => " (SIGABRT)",
-                7 => " (SIGBUS)",
-                8 => " (SIGFPE)",
-                9 => " (SIGKILL)",
-                11 => " (SIGSEGV)",
-                15 => " (SIGTERM)",
-                _ => "",
-            };
+            let name = signal_name(n).map_or(String::new(), |name| format!(" ({name})"));
             format!("killed by signal {n}{name}")
         }
         None => format!("exit code {code}"),
+    }
+}
+
+fn signal_name(signal: u32) -> Option<&'static str> {
+    Some(match signal {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        4 => "SIGILL",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        15 => "SIGTERM",
+        _ => return None,
+    })
+}
+
+/// `SIGSEGV`, `signal 34`
+pub fn signal_words(signal: u32) -> String {
+    signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned)
+}
+
+/// `exited with code 1`, `was killed by SIGSEGV`
+pub fn ended_words(exit_code: i32) -> String {
+    match signal_of(exit_code) {
+        Some(signal) => format!("was killed by {}", signal_words(signal)),
+        None => format!("exited with code {exit_code}"),
     }
 }
 
@@ -79,17 +101,24 @@ fn on_text(ctx: &TextContext, out: &mut Vec<Found>) {
 }
 
 fn on_tick(ctx: &TickContext, out: &mut Vec<Found>) {
+    let mut known = BTreeSet::new();
+    for job in ctx.model.jobs.values().filter(|job| !job.log_only && job.taking_down_at.is_none() && !ctx.model.is_stale(job)) {
+        let ending = ctx.model.ending_of(job);
+        if matches!(ending, Ending::Failed { .. } | Ending::Stopped { .. }) {
+            known.insert(job.id.as_str());
+        }
+        out.extend(by_exit_codes(ctx, job, &ending));
+    }
     for (id, look) in ctx.looks {
         let Some(job) = ctx.model.jobs.get(id) else { continue };
-        if job.taking_down_at.is_some() {
+        if job.taking_down_at.is_some() || known.contains(id.as_str()) {
             continue;
         }
         for rank in look.ranks.values() {
             let Some(gone) = rank.gone_at else { continue };
             // At the normal end ranks leave within seconds of each other, and nobody waits for anybody.
-            let waiting = look.alive().filter(|r| r.is(Activity::Waiting, look.at, Duration::from_secs(4))).count();
-            let bad_code = rank.exit_code.filter(|c| *c != 0 && *c != -SIGTERM);
-            if look.at.since(gone) < Duration::from_secs(4) || (bad_code.is_none() && waiting == 0) || look.alive().count() == 0 {
+            let waiting = waiting(look);
+            if look.at.since(gone) < Duration::from_secs(4) || waiting == 0 || look.alive().count() == 0 {
                 continue;
             }
             let code = rank.exit_code.map_or(String::new(), |c| format!(" ({})", exit_words(c)));
@@ -99,17 +128,118 @@ fn on_tick(ctx: &TickContext, out: &mut Vec<Found>) {
                 gone,
             );
             found.job = Some(id.clone());
-            found.confidence = if waiting > 0 { Confidence::Certain } else { Confidence::Likely };
+            found.confidence = Confidence::Certain;
             found.ranks = vec![rank.rank];
             found.gpus = rank.gpu.into_iter().collect();
             found.next = Some("dmesg -T | tail -50".into());
-            found.evidence = vec![Evidence::of("process", format!("pid {} left /proc {} ago", rank.pid, span(look.at.since(gone))))];
-            if waiting > 0 {
-                found.evidence.push(Evidence::of("gpu", format!("{waiting} GPUs spin without a byte")));
-            }
+            found.evidence = vec![
+                Evidence::of("process", format!("pid {} left /proc {} ago", rank.pid, span(look.at.since(gone)))),
+                Evidence::of("gpu", format!("{waiting} GPUs spin without a byte")),
+            ];
             found.why = found.evidence.iter().map(|e| e.text.as_str()).collect::<Vec<_>>().join(" · ");
             out.push(found);
         }
+    }
+}
+
+fn waiting(look: &Look) -> usize {
+    look.alive().filter(|r| r.is(Activity::Waiting, look.at, Duration::from_secs(4))).count()
+}
+
+/// A finding that rests on exit codes alone: what the log says of the same rank is why it ended.
+pub fn is_by_exit_code(finding: &Finding) -> bool {
+    finding.rule == RULE.id && finding.found.signature.is_none() && finding.found.evidence.iter().all(|e| e.kind == "process")
+}
+
+/// Who ended by itself, before the others were ended.
+fn by_exit_codes(ctx: &TickContext, job: &Job, ending: &Ending) -> Option<Found> {
+    /// A job that makes steps this long after has survived it.
+    const SURVIVED: Duration = Duration::from_secs(5);
+    let (now, ends) = (ctx.model.now, ctx.model.ends_of(job));
+    let (at, mut found) = match ending {
+        Ending::Failed { first, unseen } => {
+            let at = first.first()?.at;
+            let words: Vec<String> = first.iter().take(4).map(|e| format!("rank {} (pid {}) {}", e.rank, e.pid, words_of(e))).collect();
+            let more = if first.len() > words.len() { format!(", and {} more", first.len() - words.len()) } else { String::new() };
+            let ranks: Vec<u32> = first.iter().map(|e| e.rank).collect();
+            let mut found = Found::new(rank_words(&ranks), format!("{}{more}", words.join(", ")), at);
+            found.evidence = first.iter().take(4).map(|e| told(e.pid, words_of(e), e.at)).collect();
+            found.confidence = if first.len() == 1 { Confidence::Certain } else { Confidence::Likely };
+            found.next = Some(next(ctx, first.first()?));
+            if unseen.is_empty() {
+                found.gpus = ranks.iter().filter_map(|rank| ctx.model.gpu_of_pid(*job.ranks.get(rank)?)).collect();
+                found.ranks = ranks;
+            } else {
+                // One of those may have been the first.
+                found.confidence = Confidence::Possible;
+                found.summary.push_str(&format!("; how {} ended is not known", rank_words(unseen)));
+            }
+            (at, found)
+        }
+        // Where it is not known how the ranks ended, none of them is said to have failed: the verdict tells what the launcher's code does.
+        Ending::Launcher { pid, at, exit_code } if ends.iter().all(|e| e.exit_code.is_some()) => {
+            let words = ended_words(*exit_code);
+            let summary = format!("the launcher (pid {pid}) {words}, its ranks of this node with code 0");
+            let mut found = Found::new("launcher", summary, *at);
+            found.evidence = vec![told(*pid, words, *at)];
+            found.next = Some("read what the launcher wrote; a rank of another node may have failed".into());
+            (*at, found)
+        }
+        _ => return None,
+    };
+    let went_on = ctx.model.progress_of(&job.id).and_then(|p| p.last_step_at).is_some_and(|step| step > at.plus(SURVIVED));
+    let told_in_words = |f: &&Finding| f.rule == RULE.id && f.found.job.as_deref() == Some(&job.id) && !is_by_exit_code(f);
+    if now.since(at) < SETTLES || went_on || ctx.ledger.open().into_iter().any(|f| told_in_words(&f)) {
+        return None;
+    }
+    found.job = Some(job.id.clone());
+    match ctx.explained(&RULE, job, at) {
+        // Watchdogs abort ranks that hang.
+        Some(Implies::Stuck) => return None,
+        Some(_) => found.role = Role::Cascade,
+        None => {}
+    }
+    found.evidence.extend(followers(&ends, at));
+    if let Some(look) = ctx.looks.get(&job.id) {
+        found.evidence.push(Evidence::of("process", format!("{} ranks are left", look.alive().count())));
+    }
+    found.why = found.evidence.iter().map(|e| e.text.as_str()).collect::<Vec<_>>().join(" · ");
+    Some(found)
+}
+
+fn words_of(end: &End) -> String {
+    end.exit_code.map_or("ended".into(), ended_words)
+}
+
+fn told(pid: u32, words: String, at: Stamp) -> Evidence {
+    Evidence { at: Some(at), ..Evidence::of("process", format!("pid {pid} {words}")) }
+}
+
+/// `ranks 0 and 2 were killed by SIGTERM within 0.4 s after it`
+fn followers(ends: &[End], at: Stamp) -> Option<Evidence> {
+    let asked = |e: &&End| e.exit_code.and_then(signal_of).is_some_and(|s| s == SIGTERM.unsigned_abs() || s == SIGKILL) && e.at >= at;
+    // Who died of the same at the same moment is named already.
+    let first: Vec<&End> = ends.iter().filter(|e| e.at == at && e.exit_code.is_some_and(|c| c != -SIGTERM)).collect();
+    let after: Vec<&End> = ends.iter().filter(asked).filter(|e| !first.contains(e)).collect();
+    let last = after.last()?;
+    let mut ranks: Vec<u32> = after.iter().map(|e| e.rank).collect();
+    ranks.sort_unstable();
+    let signal = last.exit_code.and_then(signal_of).map_or(String::new(), signal_words);
+    let when = if last.at == at { "at the same look".to_owned() } else { format!("within {} after it", span(last.at.since(at))) };
+    Some(Evidence { at: Some(last.at), ..Evidence::of("process", format!("{}: {signal} {when}", rank_words(&ranks))) })
+}
+
+fn next(ctx: &TickContext, end: &End) -> String {
+    if end.exit_code.and_then(signal_of) == Some(SIGKILL) {
+        return "dmesg -T | grep -i -e 'killed process' -e oom".into();
+    }
+    let process = ctx.model.processes.get(&end.pid);
+    let output = process.and_then(|p| p.info.logs.iter().find(|log| matches!(log.via, LogVia::Stderr | LogVia::Stdout)));
+    match output {
+        Some(log) if log.inode.is_none() => {
+            format!("its output went to {}, which is not read here: look there, or run it with its output in a file", log.path)
+        }
+        _ => format!("read the log of rank {} above its end", end.rank),
     }
 }
 

@@ -1,0 +1,133 @@
+//! How the ranks of a job ended, by their exit codes: which of them ended by itself, and which were ended by others after that.
+
+use super::Model;
+use super::job::Job;
+use super::process::Process;
+use crate::observe::process::signal_of;
+use crate::time::Stamp;
+use std::time::Duration;
+
+/// A rank that is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    pub rank: u32,
+    pub pid: u32,
+    pub at: Stamp,
+    pub exit_code: Option<i32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Nothing bad was seen, and not everything.
+    Untold,
+    /// All processes ended with exit code 0, or the launcher did, which would tell otherwise.
+    Well,
+    /// These ended by themselves, before any other; more than one where they cannot be told apart.
+    Failed {
+        first: Vec<End>,
+        /// Ranks that ended no later, and nobody knows how.
+        unseen: Vec<u32>,
+    },
+    /// Ranks were ended by a signal that others send, and none had failed before.
+    Stopped { signal: u32, since: Stamp },
+    /// No rank is known to have failed, but the launcher ended like that.
+    Launcher { pid: u32, at: Stamp, exit_code: i32 },
+}
+
+const SIGHUP: u32 = 1;
+const SIGINT: u32 = 2;
+pub const SIGKILL: u32 = 9;
+const SIGTERM: u32 = 15;
+/// After the first rank: by then the log has said what it says, and who ends a whole job with SIGKILL has ended it (a process takes a while
+/// to give its GPU back). torchrun waits 30 s between SIGTERM and SIGKILL, Slurm and Kubernetes as long.
+pub const SETTLES: Duration = Duration::from_secs(2);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    Unseen,
+    Well,
+    /// With an exit code, or a signal that a process brings upon itself.
+    ByItself,
+    /// A launcher, a scheduler or a person asked it to end.
+    Asked(u32),
+    /// By the kernel for memory, by a person, or by whoever had asked it to end before.
+    Killed,
+}
+
+impl End {
+    fn how(&self) -> How {
+        match (self.exit_code, self.exit_code.and_then(signal_of)) {
+            (None, _) => How::Unseen,
+            (Some(0), _) => How::Well,
+            (_, Some(signal @ (SIGHUP | SIGINT | SIGTERM))) => How::Asked(signal),
+            (_, Some(SIGKILL)) => How::Killed,
+            _ => How::ByItself,
+        }
+    }
+}
+
+impl Model {
+    /// Ranks of this node that are gone, in the order in which they went. Those before a restart do not count.
+    pub fn ends_of(&self, job: &Job) -> Vec<End> {
+        let end = |(&rank, pid): (&u32, &u32)| {
+            let gone = self.processes.get(pid)?.gone.filter(|gone| job.restarted_at.is_none_or(|at| gone.at >= at))?;
+            Some(End { rank, pid: *pid, at: gone.at, exit_code: gone.exit_code })
+        };
+        let mut ends: Vec<End> = job.ranks.iter().filter_map(end).collect();
+        ends.sort_by_key(|end| (end.at, end.rank));
+        ends
+    }
+
+    pub fn ending_of(&self, job: &Job) -> Ending {
+        let ends = self.ends_of(job);
+        let all_gone = !ends.is_empty() && !job.pids().any(|pid| self.processes.get(&pid).is_some_and(Process::is_alive));
+        let first = |is: &dyn Fn(How) -> bool| ends.iter().find(|end| is(end.how())).copied();
+        let asked = first(&|how| matches!(how, How::Asked(_)));
+        let by_itself = first(&|how| how == How::ByItself);
+        let killed = first(&|how| how == How::Killed);
+        let stopped = |end: End| Ending::Stopped { signal: end.exit_code.and_then(signal_of).unwrap_or(SIGTERM), since: end.at };
+        let failed = |at: Stamp, how: How| Ending::Failed {
+            first: ends.iter().filter(|end| end.at == at && end.how() == how).copied().collect(),
+            unseen: ends.iter().filter(|end| end.at <= at && end.how() == How::Unseen).map(|end| end.rank).collect(),
+        };
+        // Launchers end the others with SIGTERM; SIGINT and SIGHUP come from a terminal, and all may go at once.
+        let was_asked_before = |end: End| match asked.map(|a| (a.at, a.how())) {
+            Some((at, How::Asked(SIGTERM))) => at < end.at,
+            Some((at, _)) => at <= end.at,
+            None => false,
+        };
+        match (by_itself, killed, asked) {
+            (Some(own), _, Some(asked)) if was_asked_before(own) => stopped(asked),
+            // Whoever died of SIGKILL before the others failed may be why they did.
+            (Some(own), Some(kill), _) if kill.at < own.at && !was_asked_before(kill) => failed(kill.at, How::Killed),
+            (Some(own), ..) => failed(own.at, How::ByItself),
+            (None, Some(kill), Some(asked)) if was_asked_before(kill) => stopped(asked),
+            (None, Some(kill), _) => {
+                let last = ends.iter().map(|end| end.at).max().unwrap_or(kill.at);
+                let of_all = ends.len() > 1 && ends.iter().all(|end| end.how() == How::Killed) && last.since(kill.at) < SETTLES;
+                match (of_all, all_gone) {
+                    (true, true) => stopped(kill),
+                    _ => failed(kill.at, How::Killed),
+                }
+            }
+            (None, None, Some(asked)) if all_gone => stopped(asked),
+            (None, None, Some(_)) => Ending::Untold,
+            (None, None, None) if all_gone => self.by_launcher(job, &ends),
+            (None, None, None) => Ending::Untold,
+        }
+    }
+
+    fn by_launcher(&self, job: &Job, ends: &[End]) -> Ending {
+        let launcher = job.launcher.and_then(|pid| self.processes.get(&pid));
+        let told = launcher.and_then(|l| l.gone).and_then(|gone| Some((gone.at, gone.exit_code?)));
+        match (launcher, told) {
+            (Some(_), Some((_, 0))) => Ending::Well,
+            (Some(l), Some((at, exit_code))) => match signal_of(exit_code) {
+                Some(signal @ (SIGHUP | SIGINT | SIGTERM | SIGKILL)) => Ending::Stopped { signal, since: at },
+                _ => Ending::Launcher { pid: l.info.pid, at, exit_code },
+            },
+            _ if ends.iter().all(|end| end.how() == How::Well) => Ending::Well,
+            _ => Ending::Untold,
+        }
+    }
+}

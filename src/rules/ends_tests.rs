@@ -1,0 +1,256 @@
+//! What is said of jobs whose processes end, by their exit codes.
+
+use crate::findings::{Confidence, Finding, Role, Severity};
+use crate::observe::log::{Line, Lines, LogFileInfo};
+use crate::observe::process::{LogVia, ProcessGone, ProcessInfo, ProcessLog, ProcessRole};
+use crate::observe::{Body, Observation, SourceId};
+use crate::session::Session;
+use crate::time::{Stamp, Zone};
+use crate::verdict::State;
+
+/// torchrun is process 100 with ranks 0 to 3 as 101 to 104, their output in a pipe; a second job is at 300.
+struct Node {
+    session: Session,
+    ms: i64,
+}
+
+const SIGTERM: Option<i32> = Some(-15);
+const SIGKILL: Option<i32> = Some(-9);
+
+impl Node {
+    fn empty() -> Node {
+        Node { session: Session::new("node", Zone::UTC), ms: 1_000_000 }
+    }
+
+    fn with_job() -> Node {
+        let mut node = Node::empty();
+        node.starts(100, "4").after_s(4);
+        node
+    }
+
+    fn sees(&mut self, from: &'static str, body: Body) -> &mut Self {
+        let at = Stamp(self.ms * 1_000_000);
+        self.session.apply(&Observation { at, host: None, from: SourceId::of(from), body }, &mut Vec::new());
+        self
+    }
+
+    fn starts(&mut self, launcher: u32, world: &str) -> &mut Self {
+        let info = ProcessInfo { pid: launcher, ppid: 1, start_ticks: 1, role: ProcessRole::Launcher, ..Default::default() };
+        self.sees("procs", Body::Process(info));
+        for rank in 0..4 {
+            self.rank(rank, launcher, launcher + 1 + rank, world);
+        }
+        self
+    }
+
+    fn rank(&mut self, rank: u32, launcher: u32, pid: u32, world: &str) -> &mut Self {
+        let env = [("RANK", rank.to_string()), ("WORLD_SIZE", world.into()), ("LOCAL_WORLD_SIZE", "4".into())];
+        let pipe = ProcessLog { via: LogVia::Stdout, path: "pipe:[77]".into(), ..Default::default() };
+        self.sees(
+            "procs",
+            Body::Process(ProcessInfo {
+                pid,
+                ppid: launcher,
+                start_ticks: 1,
+                role: ProcessRole::Rank,
+                env: Some(env.map(|(k, v)| (k.to_owned(), v)).into()),
+                logs: vec![pipe],
+                ..Default::default()
+            }),
+        )
+    }
+
+    fn after_ms(&mut self, ms: i64) -> &mut Self {
+        let until = self.ms + ms;
+        while self.ms / 1000 < until / 1000 {
+            self.ms = (self.ms / 1000 + 1) * 1000;
+            self.sees("feed", Body::Tick);
+        }
+        self.ms = until;
+        self
+    }
+
+    fn after_s(&mut self, seconds: i64) -> &mut Self {
+        self.after_ms(seconds * 1000)
+    }
+
+    fn ends(&mut self, pid: u32, exit_code: Option<i32>) -> &mut Self {
+        self.sees("procs", Body::ProcessGone(ProcessGone { pid, start_ticks: 1, exit_code }))
+    }
+
+    fn all_end(&mut self, pids: impl IntoIterator<Item = u32>, exit_code: Option<i32>) -> &mut Self {
+        for pid in pids {
+            self.ends(pid, exit_code);
+        }
+        self
+    }
+
+    fn says(&mut self, text: &str) -> &mut Self {
+        self.sees("tail", Body::LogFile(LogFileInfo { file: 1, path: "train.log".into(), inode: Some(5), ..Default::default() }));
+        let lines = vec![Line { text: text.into(), ..Default::default() }];
+        self.sees("tail", Body::Lines(Lines { file: 1, lines, ..Default::default() }))
+    }
+
+    fn open(&self) -> Vec<&Finding> {
+        self.session.ledger.open()
+    }
+
+    /// Rule, role, ranks and summary of all that is open.
+    fn told(&self) -> Vec<String> {
+        self.open().iter().map(|f| format!("{} {} {:?} {}", f.rule, f.found.role.as_str(), f.found.ranks, f.found.summary)).collect()
+    }
+
+    fn state(&self, job: &str) -> (State, &str) {
+        let verdict = &self.session.verdicts[job];
+        (verdict.state, &verdict.summary)
+    }
+}
+
+#[test]
+fn who_ended_by_itself_is_to_blame_and_not_those_that_the_launcher_ended() {
+    let mut node = Node::with_job();
+    // All within one look.
+    node.all_end([101, 103, 104], SIGTERM).ends(102, Some(1)).ends(100, Some(1)).after_s(1);
+    assert!(node.told().is_empty(), "the log may say more: {:?}", node.told());
+    node.after_s(3);
+    assert_eq!(node.told(), ["rank-exited root [1] rank 1 (pid 102) exited with code 1"]);
+    let finding = node.open()[0];
+    assert_eq!((finding.severity, finding.found.confidence), (Severity::Critical, Confidence::Certain));
+    let evidence: Vec<&str> = finding.found.evidence.iter().map(|e| e.text.as_str()).collect();
+    assert_eq!(evidence, ["pid 102 exited with code 1", "ranks 0, 2 and 3: SIGTERM at the same look"]);
+    assert_eq!(finding.found.evidence[0].at, Some(Stamp(1_004_000_000_000)));
+    assert!(finding.found.next.as_ref().unwrap().contains("pipe:[77]"));
+    assert_eq!(node.state("100"), (State::Failed, "rank 1 (pid 102) exited with code 1"));
+}
+
+#[test]
+fn the_first_that_crashes_is_to_blame_whatever_the_others_die_of() {
+    let mut node = Node::with_job();
+    node.ends(103, Some(-11)).after_ms(300).ends(101, Some(-6)).after_ms(100).ends(102, SIGTERM).after_s(30).ends(104, SIGKILL).after_s(1);
+    assert_eq!(node.told(), ["rank-exited root [2] rank 2 (pid 103) was killed by SIGSEGV"]);
+
+    let mut node = Node::with_job();
+    node.ends(104, SIGKILL).after_ms(200).ends(101, Some(1)).after_ms(100).all_end([102, 103], SIGTERM).ends(100, Some(1)).after_s(4);
+    assert_eq!(node.told(), ["rank-exited root [3] rank 3 (pid 104) was killed by SIGKILL"]);
+}
+
+#[test]
+fn ranks_that_fail_at_one_moment_are_all_named() {
+    let mut node = Node::with_job();
+    node.all_end(101..105, Some(2)).ends(100, Some(1)).after_s(4);
+    assert_eq!((node.open()[0].found.ranks.clone(), node.open()[0].found.confidence), (vec![0, 1, 2, 3], Confidence::Likely));
+}
+
+#[test]
+fn a_rank_that_dies_while_the_others_live_is_told() {
+    let mut node = Node::with_job();
+    node.ends(103, Some(-7)).after_s(3);
+    assert_eq!(node.told(), ["rank-exited root [2] rank 2 (pid 103) was killed by SIGBUS"]);
+    assert!(node.open()[0].found.why.ends_with("3 ranks are left"));
+    // torchrun starts all of them again.
+    node.all_end([101, 102, 104], SIGTERM).after_s(1);
+    (0..4).for_each(|rank| {
+        node.rank(rank, 100, 201 + rank, "4");
+    });
+    node.after_s(20);
+    assert!(node.told().is_empty(), "{:?}", node.told());
+    assert_eq!(node.state("100").0, State::Starting);
+}
+
+#[test]
+fn one_of_which_it_is_not_known_how_it_ended_may_have_been_the_first() {
+    let mut node = Node::with_job();
+    node.ends(101, None).after_ms(500).ends(102, Some(1)).all_end([103, 104], SIGTERM).after_s(4);
+    assert_eq!(node.told(), ["rank-exited root [] rank 1 (pid 102) exited with code 1; how rank 0 ended is not known"]);
+}
+
+#[test]
+fn a_good_end_is_no_finding() {
+    let mut node = Node::with_job();
+    node.all_end(101..105, Some(0)).after_ms(800).ends(100, Some(0)).after_s(4);
+    assert!(node.told().is_empty(), "{:?}", node.told());
+    assert_eq!(node.state("100"), (State::Finished, "all processes ended with exit code 0"));
+    // Where only the launcher's code could be seen, it is that of all.
+    let mut node = Node::with_job();
+    node.all_end(101..105, None).ends(100, Some(0)).after_s(4);
+    assert_eq!(node.state("100").0, State::Finished);
+    let mut node = Node::with_job();
+    node.all_end(101..105, None).ends(100, None).after_s(4);
+    assert_eq!(node.state("100").0, State::Unknown);
+}
+
+#[test]
+fn a_job_that_is_cancelled_blames_no_rank() {
+    let mut node = Node::with_job();
+    node.all_end([101, 102, 104], SIGTERM).after_ms(400).ends(103, Some(1)).ends(100, Some(1)).after_s(4);
+    assert_eq!(node.told(), ["job-cancelled root [] SIGTERM ended the job from outside; no rank had failed before"]);
+    assert_eq!((node.open()[0].severity, node.state("100").0), (Severity::Error, State::Failed));
+
+    // Ctrl-C reaches all at once.
+    let mut node = Node::with_job();
+    node.all_end([101, 102], Some(-2)).all_end([103, 104], Some(1)).ends(100, Some(1)).after_s(4);
+    assert_eq!(node.told(), ["job-cancelled root [] SIGINT ended the job from outside; no rank had failed before"]);
+    assert_eq!(node.open()[0].severity, Severity::Warning);
+    assert_eq!(node.state("100"), (State::Failed, "it was ended from outside: SIGINT ended its processes"));
+
+    // Another node's rank may have failed.
+    let mut node = Node::empty();
+    node.starts(100, "8").after_s(4).all_end(101..105, SIGTERM).ends(100, Some(1)).after_s(4);
+    assert!(node.told()[0].ends_with("or a rank of another node failed"), "{:?}", node.told());
+
+    let mut node = Node::with_job();
+    node.all_end(101..105, SIGKILL).ends(100, SIGKILL).after_s(4);
+    assert!(node.told().is_empty(), "{:?}", node.told());
+    assert_eq!(node.state("100"), (State::Failed, "it was ended from outside: SIGKILL ended its processes"));
+}
+
+#[test]
+fn a_launcher_that_lives_may_start_its_ranks_again() {
+    let mut node = Node::with_job();
+    node.all_end(101..105, SIGTERM).after_s(10);
+    assert!(node.told().is_empty(), "{:?}", node.told());
+    (0..4).for_each(|rank| {
+        node.rank(rank, 100, 201 + rank, "4");
+    });
+    node.after_s(60);
+    assert!(node.told().is_empty(), "{:?}", node.told());
+}
+
+#[test]
+fn a_launcher_that_fails_alone_names_no_rank() {
+    let mut node = Node::with_job();
+    node.all_end(101..105, Some(0)).ends(100, Some(1)).after_s(4);
+    assert_eq!(node.told(), ["rank-exited root [] the launcher (pid 100) exited with code 1, its ranks of this node with code 0"]);
+    let mut node = Node::with_job();
+    node.all_end(101..105, None).ends(100, Some(1)).after_s(4);
+    assert!(node.told().is_empty(), "{:?}", node.told());
+    assert_eq!(node.state("100"), (State::Failed, "its launcher (pid 100) exited with code 1; nothing tells which rank failed"));
+}
+
+#[test]
+fn each_job_ends_for_itself() {
+    let mut node = Node::with_job();
+    node.starts(300, "4").after_s(4);
+    node.ends(302, Some(-8)).all_end([301, 303, 304], SIGTERM).ends(300, Some(1)).all_end(101..105, Some(0)).ends(100, Some(0)).after_s(4);
+    assert_eq!(node.told(), ["rank-exited root [1] rank 1 (pid 302) was killed by SIGFPE"]);
+    assert_eq!(node.open()[0].found.job.as_deref(), Some("300"));
+    assert_eq!((node.state("100").0, node.state("300").0), (State::Finished, State::Failed));
+}
+
+#[test]
+fn what_the_log_says_of_the_rank_is_why_it_ended_read_before_or_after() {
+    const OOM: &str = "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 79.11 GiB of which 1.06 GiB is free.";
+    for late in [false, true] {
+        let mut node = Node::with_job();
+        if !late {
+            node.says(OOM);
+        }
+        node.ends(102, Some(1)).all_end([101, 103, 104], SIGTERM).after_s(3);
+        if late {
+            node.says(OOM);
+        }
+        node.after_s(3);
+        let told: Vec<_> = node.open().iter().map(|f| (f.rule, f.found.role)).collect();
+        assert_eq!(told, [("cuda-oom", Role::Root), ("rank-exited", Role::Cascade)], "late: {late}");
+    }
+}
