@@ -101,7 +101,8 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Option<
     let progress = model.progress_of(&job.id);
     if let Some(at) = job.ended_at {
         if let Some(b) = before.filter(|b| matches!(b.state, State::Stuck | State::Failed) && b.because.is_some()) {
-            return ended_stuck(Verdict { state: State::Failed, since: at, ..b.clone() });
+            let ended = Verdict { state: State::Failed, since: at, ..b.clone() };
+            return if b.state == State::Stuck { ended_stuck(ended) } else { ended };
         }
         if job.taking_down_at.is_some() && progress.is_none_or(|p| p.done_at.is_none()) {
             return say(State::Failed, None, "it was ended from outside: its launcher got a signal".into());

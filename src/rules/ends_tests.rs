@@ -223,8 +223,9 @@ fn a_launcher_that_fails_alone_names_no_rank() {
     assert_eq!(node.told(), ["rank-exited root [] the launcher (pid 100) exited with code 1, its ranks of this node with code 0"]);
     let mut node = Node::with_job();
     node.all_end(101..105, None).ends(100, Some(1)).after_s(4);
-    assert!(node.told().is_empty(), "{:?}", node.told());
-    assert_eq!(node.state("100"), (State::Failed, "its launcher (pid 100) exited with code 1; nothing tells which rank failed"));
+    let words = "the launcher (pid 100) exited with code 1, and nothing tells how its ranks did";
+    assert_eq!(node.told(), [format!("rank-exited root [] {words}")]);
+    assert_eq!(node.state("100"), (State::Failed, words));
 }
 
 #[test]

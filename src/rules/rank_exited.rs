@@ -176,13 +176,18 @@ fn by_exit_codes(ctx: &TickContext, job: &Job, ending: &Ending) -> Option<Found>
             }
             (at, found)
         }
-        // Where it is not known how the ranks ended, none of them is said to have failed: the verdict tells what the launcher's code does.
-        Ending::Launcher { pid, at, exit_code } if ends.iter().all(|e| e.exit_code.is_some()) => {
+        Ending::Launcher { pid, at, exit_code } => {
             let words = ended_words(*exit_code);
-            let summary = format!("the launcher (pid {pid}) {words}, its ranks of this node with code 0");
-            let mut found = Found::new("launcher", summary, *at);
+            let (of_ranks, next) = match ends.iter().all(|e| e.exit_code.is_some()) {
+                true => ("its ranks of this node with code 0", "read what the launcher wrote; a rank of another node may have failed"),
+                false => ("and nothing tells how its ranks did", "read what the launcher wrote: it names the rank that failed first"),
+            };
+            let mut found = Found::new("launcher", format!("the launcher (pid {pid}) {words}, {of_ranks}"), *at);
             found.evidence = vec![told(*pid, words, *at)];
-            found.next = Some("read what the launcher wrote; a rank of another node may have failed".into());
+            // It may have been ended by hand.
+            found.severity = Some(Severity::Error);
+            found.confidence = Confidence::Likely;
+            found.next = Some(next.into());
             (*at, found)
         }
         _ => return None,
