@@ -2,6 +2,7 @@
 
 use crate::time::Stamp;
 use serde::Serialize;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -222,6 +223,12 @@ struct Pending {
     last: Stamp,
 }
 
+/// Causes before consequences, then worst first, then oldest first.
+fn by_weight(a: &Finding, b: &Finding) -> Ordering {
+    let key = |f: &Finding| (f.found.role, Reverse(f.severity), f.opened_at, f.rule);
+    key(a).cmp(&key(b)).then_with(|| a.found.subject.cmp(&b.found.subject))
+}
+
 impl Ledger {
     /// More distinct findings than anybody reads; beyond it they are counted.
     const MAX_OPEN: usize = 512;
@@ -231,16 +238,13 @@ impl Ledger {
     /// Open findings: causes before consequences, then worst first, then oldest first.
     pub fn open(&self) -> Vec<&Finding> {
         let mut all: Vec<&Finding> = self.open.values().collect();
-        all.sort_by(|a, b| {
-            (a.found.role, b.severity, a.opened_at, a.rule, &a.found.subject).cmp(&(
-                b.found.role,
-                a.severity,
-                b.opened_at,
-                b.rule,
-                &b.found.subject,
-            ))
-        });
+        all.sort_by(|a, b| by_weight(a, b));
         all
+    }
+
+    /// The one of these that would stand first in [`Ledger::open`]; for what is asked at every frame.
+    pub fn first_open(&self, which: impl Fn(&Finding) -> bool) -> Option<&Finding> {
+        self.open.values().filter(|f| which(f)).min_by(|a, b| by_weight(a, b))
     }
 
     /// Cleared findings, newest first.
@@ -369,6 +373,27 @@ mod tests {
         }
         ledger.settle(at(s), |_| CONDITION.linger, &mut out);
         out
+    }
+
+    #[test]
+    fn the_first_of_some_is_found_as_in_the_whole_order() {
+        let mut ledger = Ledger::default();
+        let mut out = Vec::new();
+        let life = Life { hold: Duration::ZERO, ..CONDITION };
+        let said =
+            [("a", Severity::Warning, Role::Root, 1), ("b", Severity::Error, Role::Cascade, 1), ("c", Severity::Error, Role::Root, 3)];
+        for (subject, severity, role, s) in said.into_iter().chain([("d", Severity::Error, Role::Root, 2)]) {
+            let mut found = Found::new(subject, "it holds", at(s));
+            found.role = role;
+            ledger.saw(at(s), "r", severity, life, found, 1, &mut out);
+        }
+        let order: Vec<&str> = ledger.open().iter().map(|f| f.found.subject.as_str()).collect();
+        assert_eq!(order, ["d", "c", "a", "b"]);
+        let first = |which: &dyn Fn(&Finding) -> bool| ledger.first_open(which).map(|f| f.found.subject.as_str());
+        assert_eq!(first(&|_| true), Some("d"));
+        assert_eq!(first(&|f| f.found.subject != "d"), Some("c"));
+        assert_eq!(first(&|f| f.found.role == Role::Cascade), Some("b"));
+        assert_eq!(first(&|f| f.rule == "other"), None);
     }
 
     #[test]

@@ -321,8 +321,8 @@ impl Session {
     /// How much a job matters beside others; the greatest comes first.
     pub fn weight_of(&self, id: &str) -> impl Ord + use<> {
         let job = self.model.jobs.get(id);
-        let mine = self.ledger.open().into_iter().filter(|f| f.found.job.as_deref() == Some(id) && f.found.role == Role::Root);
-        let worst = mine.map(|f| f.severity).filter(|s| *s >= Severity::Warning).max();
+        let mine = |f: &Finding| f.found.job.as_deref() == Some(id) && f.found.role == Role::Root && f.severity >= Severity::Warning;
+        let worst = self.ledger.first_open(mine).map(|f| f.severity);
         (job.is_some_and(|j| j.ended_at.is_none()), self.verdicts.get(id).map(|v| v.state), worst, job.map(|j| j.first_seen))
     }
 

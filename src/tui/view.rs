@@ -243,8 +243,7 @@ fn mode_words(session: &Session, ui: &Ui, theme: &Theme) -> (String, Style) {
 /// The finding that decides the state of a job.
 pub fn deciding<'a>(session: &'a Session, job: &str) -> Option<&'a Finding> {
     let (rule, subject) = session.verdicts.get(job)?.because.as_ref()?;
-    let open = session.ledger.open();
-    open.into_iter().find(|f| f.rule == *rule && f.found.subject == *subject && f.found.job.as_deref() == Some(job))
+    session.ledger.first_open(|f| f.rule == *rule && f.found.subject == *subject && f.found.job.as_deref() == Some(job))
 }
 
 /// The command to copy: of the selected finding where findings are looked at, else of what decides the state.
@@ -253,7 +252,7 @@ pub fn command(session: &Session, ui: &Ui) -> Option<String> {
         return finding.found.next.clone();
     }
     let (job, _) = session.main_job()?;
-    let worst = || session.ledger.open().into_iter().find(|f| f.found.next.is_some());
+    let worst = || session.ledger.first_open(|f| f.found.next.is_some());
     deciding(session, job).filter(|f| f.found.next.is_some()).or_else(worst)?.found.next.clone()
 }
 
@@ -312,15 +311,14 @@ fn head_and_sentence(session: &Session, ui: &Ui, job: &str, verdict: &Verdict, s
 
 /// The worst of what is open and no mere note, of a job or of the node.
 fn worst<'a>(session: &'a Session, job: &str) -> Option<&'a Finding> {
-    let open = session.ledger.open();
-    open.into_iter().find(|f| f.severity > Severity::Info && f.found.job.as_deref().is_none_or(|j| j == job))
+    session.ledger.first_open(|f| f.severity > Severity::Info && f.found.job.as_deref().is_none_or(|j| j == job))
 }
 
 /// State, culprit, since, evidence, next step: of every job, the worst first.
 fn verdict_lines(session: &Session, ui: &Ui, theme: &Theme, area: Rect) -> Vec<Line<'static>> {
     let width = usize::from(area.width);
     let mut jobs: Vec<_> = session.verdicts.iter().collect();
-    jobs.sort_by_key(|(id, _)| std::cmp::Reverse(session.weight_of(id)));
+    jobs.sort_by_cached_key(|(id, _)| std::cmp::Reverse(session.weight_of(id)));
     let mut lines = Vec::new();
     // Beside the verdicts there must be room for a pane, and one line says what there was none for.
     let most = usize::from(area.height.saturating_sub(6)).max(1);
