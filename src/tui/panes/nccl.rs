@@ -7,6 +7,7 @@
 
 use super::network::ranges;
 use super::{Ctx, Pane, opens_nothing};
+use crate::judge::RAS_OLD;
 use crate::model::bringup::{Item, Seen};
 use crate::model::comm::{Behind, Comm, MissingRank, Odd};
 use crate::model::job::Job;
@@ -39,8 +40,6 @@ const FEW: u32 = 8;
 const MOST: u32 = 1 << 14;
 /// Behind for longer than this, a rank keeps the others waiting.
 const LATE: Duration = Duration::from_secs(10);
-/// An answer older than this says nothing about now.
-const OLD: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
@@ -126,7 +125,7 @@ fn standing(ctx: &Ctx, comm: &Comm, behind: &[Behind], odd: &[Odd], is_json: boo
         (_, Some(_)) => {}
         (_, None) => parts.push(moving_words(comm)),
     }
-    if age > OLD {
+    if age > RAS_OLD {
         let over = model.jobs.values().filter(|j| !j.log_only).all(|j| j.ended_at.is_some());
         level = if over { Level::Calm } else { level.min(Level::Look) };
         parts.insert(0, format!("no answer for {}, before that", span(age)));
