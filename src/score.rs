@@ -8,7 +8,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What is known of a recording, from whoever caused the fault: `NAME.label.json`.
+///
+/// A field that is none of these is no label: a misspelt one would make the judge look better or worse than it is.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Label {
     /// The id of a rule, or `none`.
     pub class: String,

@@ -167,6 +167,21 @@ fn a_replay_from_the_middle_tells_what_already_holds() {
 }
 
 #[test]
+fn a_label_with_an_unknown_field_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let tapes = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tapes");
+    std::fs::copy(tapes.join("pair-nan.jsonl.gz"), dir.path().join("nan.jsonl.gz")).unwrap();
+    let label = std::fs::read_to_string(tapes.join("pair-nan.label.json")).unwrap();
+    std::fs::write(dir.path().join("nan.label.json"), label.replace("\"since_s\"", "\"since\"")).unwrap();
+    let out = nccl_top(dir.path(), &["score", "--json", "."]);
+    assert_eq!(out.status.code(), Some(2));
+    let told = stderr(&out);
+    assert!(told.contains("nan.label.json: unknown field `since`, expected one of `class`"), "{told}");
+    let document: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!((&document["not_judged"][0], document["cases"].as_array().map(Vec::len)), (&Value::from("nan"), Some(0)));
+}
+
+#[test]
 fn a_tape_that_was_cut_off_is_judged_up_to_there_and_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let bytes = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tapes/kill.jsonl.gz")).unwrap();
