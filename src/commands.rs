@@ -192,7 +192,7 @@ impl Printer {
             text.push_str(&if self.json {
                 crate::sinks::events::json_line(session, self.zone, at, &event)
             } else {
-                crate::sinks::events::sentence(self.zone, at, &event)
+                crate::sinks::events::spoken(self.zone, at, &event)
             });
             text.push('\n');
         }

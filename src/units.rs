@@ -1,5 +1,7 @@
 //! Numbers as people read them. NICs in bits, NVLink and PCIe in bytes, all decimal; memory in GiB.
 
+use std::fmt::Display;
+
 /// `12.4` GiB
 pub fn gib(bytes: u64) -> String {
     format!("{:.1}", bytes as f64 / f64::from(1 << 30))
@@ -45,9 +47,73 @@ pub fn seconds(s: f64) -> String {
     }
 }
 
+/// `1 rank`, `24 ranks`, `2 processes`
+pub fn counted<N: Display + PartialEq + From<u8>>(n: N, word: &str) -> String {
+    let more = match n == N::from(1) {
+        true => "",
+        false if word.ends_with('s') => "es",
+        false => "s",
+    };
+    format!("{n} {word}{more}")
+}
+
+/// What so many do, from the form for several: `waits`, `wait`.
+pub fn does(n: usize, verb: &str) -> String {
+    format!("{verb}{}", if n == 1 { "s" } else { "" })
+}
+
+/// `1 rank waits`, `24 ranks wait`
+pub fn so_many(n: usize, word: &str, verb: &str) -> String {
+    format!("{} {}", counted(n, word), does(n, verb))
+}
+
+/// `the only rank`, `both ranks`, `all 24 ranks`
+pub fn all_of(n: usize, word: &str) -> String {
+    match n {
+        1 => format!("the only {word}"),
+        2 => format!("both {word}s"),
+        n => format!("all {n} {word}s"),
+    }
+}
+
+/// `both ranks of this node wait`
+pub fn all_here(n: usize, verb: &str) -> String {
+    format!("{} of this node {}", all_of(n, "rank"), does(n, verb))
+}
+
+/// Those besides one: `the other rank waits`, `the other 23 wait`
+pub fn the_other(n: usize, word: &str, verb: &str) -> String {
+    match n {
+        1 => format!("the other {word} {}", does(n, verb)),
+        n => format!("the other {n} {}", does(n, verb)),
+    }
+}
+
+/// A text as a sentence: with a full stop, unless it ends in something like one.
+pub fn sentence(text: &str) -> String {
+    let ends = text.trim_end().ends_with(['.', '!', '?', '…']);
+    format!("{}{}", text.trim_end(), if ends { "" } else { "." })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_are_worded_as_people_say_them() {
+        assert_eq!([1u32, 2, 24].map(|n| counted(n, "rank")), ["1 rank", "2 ranks", "24 ranks"]);
+        assert_eq!([1u64, 2].map(|n| counted(n, "process")), ["1 process", "2 processes"]);
+        assert_eq!([1, 2].map(|n| so_many(n, "GPU", "spin")), ["1 GPU spins", "2 GPUs spin"]);
+        let here = ["the only rank of this node waits", "both ranks of this node wait", "all 8 ranks of this node wait"];
+        assert_eq!([1, 2, 8].map(|n| all_here(n, "wait")), here);
+        assert_eq!([1, 3].map(|n| the_other(n, "rank", "wait")), ["the other rank waits", "the other 3 wait"]);
+    }
+
+    #[test]
+    fn a_sentence_ends_in_one_full_stop() {
+        let texts = ["it waits", "ignoring (GPU 3).", "may be off to a …", "is it?", "CPU affinity = 0-63). "];
+        assert_eq!(texts.map(sentence), ["it waits.", "ignoring (GPU 3).", "may be off to a …", "is it?", "CPU affinity = 0-63)."]);
+    }
 
     #[test]
     fn three_digits_are_enough() {

@@ -9,6 +9,7 @@ use crate::model::job::Job;
 use crate::rules::{Implies, ended_words, rule, signal_words};
 use crate::text::Phase;
 use crate::time::{Stamp, span};
+use crate::units::{does, the_other};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -207,15 +208,21 @@ fn pause(look: &Look) -> Option<(&'static str, String)> {
     if !writing.is_empty() && !waiting.is_empty() && (quiet.is_some() || look.log.is_none()) {
         let who = crate::rules::rank_words(&writing);
         let verb = if writing.len() == 1 { "reads or writes" } else { "read or write" };
-        return Some((Phase::Checkpoint.as_str(), format!("{who} {verb}, {} wait: probably a checkpoint", waiting.len())));
+        return Some((
+            Phase::Checkpoint.as_str(),
+            format!("{who} {verb}, {} {}: probably a checkpoint", waiting.len(), does(waiting.len(), "wait")),
+        ));
     }
     if let (Some(log), [only]) = (quiet, look.with(Activity::Working, SHOWN_AFTER).as_slice())
         && only.rank == 0
         && !waiting.is_empty()
         && waiting.len() + 1 == look.alive().count()
     {
-        let words =
-            format!("rank 0 computes alone and {} wait, without a step for {}: probably an evaluation", waiting.len(), span(log.quiet_for));
+        let words = format!(
+            "rank 0 computes alone and {}, without a step for {}: probably an evaluation",
+            the_other(waiting.len(), "rank", "wait"),
+            span(log.quiet_for)
+        );
         return Some((Phase::Evaluation.as_str(), words));
     }
     let working = look.with(Activity::Working, SHOWN_AFTER).len();

@@ -7,6 +7,7 @@ use crate::findings::{Confidence, Evidence, Found};
 use crate::rules::{self, Rule, rank_words};
 use crate::text::{CollectiveTimeout, What};
 use crate::time::Stamp;
+use crate::units::{all_of, counted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -310,7 +311,7 @@ fn absent(
         Some(n) if behind.is_empty() && came.len() * 2 > n as usize => (0..n).filter(|r| !came.contains(r)).collect(),
         _ => Vec::new(),
     };
-    let waits = format!("{} {} in it", came.len(), if came.len() == 1 { "rank waited" } else { "ranks waited" });
+    let waits = format!("{} waited in it", counted(came.len(), "rank"));
     let enqueued: BTreeSet<u64> = waiting.iter().filter_map(|(_, r)| r.enqueued).collect();
     let issued = match (enqueued.first(), enqueued.last()) {
         (Some(a), Some(b)) if a == b => format!("the others had enqueued up to {b}"),
@@ -339,7 +340,7 @@ fn absent(
         let seen = is_world || silent.iter().all(|r| case.ranks.contains_key(r) || case.dumps.contains_key(r));
         ("hang-rank-absent", silent, summary, why, if size.is_some() && seen { Confidence::Likely } else { Confidence::Possible })
     } else if size == Some(came.len() as u32) {
-        let summary = format!("all {} ranks joined {what}, and it did not finish", came.len());
+        let summary = format!("{} joined {what}, and it did not finish", all_of(came.len(), "rank"));
         let why = "every rank reports the same collective: none is absent; the network, a GPU, or another communicator holds it".into();
         ("hang-symmetric", Vec::new(), summary, why, Confidence::Possible)
     } else {

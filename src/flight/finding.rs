@@ -5,6 +5,7 @@ use super::{Entry, Frame, Op, State, op};
 use crate::findings::Confidence;
 use crate::rules::rank_words;
 use crate::time::span;
+use crate::units::all_of;
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
@@ -227,7 +228,7 @@ impl FlightFinding {
                 }
             }
             FlightKind::AllJoined { seq, call } => {
-                format!("all {} ranks joined {} {seq}{of}, and it does not end", self.waiting.len(), op_word(call))
+                format!("{} joined {} {seq}{of}, and it does not end", all_of(self.waiting.len(), "rank"), op_word(call))
             }
         }
     }

@@ -9,6 +9,7 @@ use crate::findings::Severity;
 use crate::text::signature::{self, Scope};
 use crate::text::{Ofi, PathKind, PluginKind, PluginState, What, clean};
 use crate::time::Stamp;
+use crate::units::counted;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -220,8 +221,8 @@ impl<T: PartialEq + Clone> Distinct<T> {
         if self.is_one() {
             return self.first().map_or(String::new(), |s| word(&s.value));
         }
-        let said = self.said.iter().map(|s| format!("{} ({})", word(&s.value), count(s.lines, "line")));
-        let others = (self.others > 0).then(|| format!("others ({})", count(self.others, "line")));
+        let said = self.said.iter().map(|s| format!("{} ({})", word(&s.value), counted(s.lines, "line")));
+        let others = (self.others > 0).then(|| format!("others ({})", counted(self.others, "line")));
         said.chain(others).collect::<Vec<_>>().join(", ")
     }
 }
@@ -231,11 +232,6 @@ impl Path {
     pub fn channels(&self) -> u64 {
         self.sends.max(self.receives)
     }
-}
-
-/// `1 line`, `2 lines`
-fn count(n: u64, word: &str) -> String {
-    format!("{n} {word}{}", if n == 1 { "" } else { "s" })
 }
 
 /// The transport without what differs from device to device: `NET/IB/3(1)/GDRDMA` is `NET/IB/GDRDMA`.

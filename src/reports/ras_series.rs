@@ -7,6 +7,7 @@ use crate::findings::{Confidence, Severity};
 use crate::ras::{self, RasError, RasPlace, RasReport};
 use crate::rules::rank_words;
 use crate::time::Stamp;
+use crate::units::so_many;
 use std::collections::{BTreeMap, BTreeSet};
 use view::{Behind, View};
 
@@ -271,11 +272,11 @@ fn behind(hash: u64, views: &[View]) -> Option<Judged> {
             format!("{who} {has} not joined {} {} of {}: too early to call it a hang", now.op, now.have + 1, comm_words(hash))
         }
         _ => format!(
-            "{who} {has} not joined {} {} of {}; {wait} {}",
+            "{who} {has} not joined {} {} of {}; {}",
             now.op,
             now.have + 1,
             comm_words(hash),
-            if wait == 1 { "rank waits" } else { "ranks wait" }
+            so_many(wait as usize, "rank", "wait")
         ),
     };
     let mut why = format!("{} {} of {}, and no count moved in {}", now.op, now.have, now.most, over(&looks));

@@ -8,6 +8,7 @@ use crate::model::comm::Odd;
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
 use crate::time::{Stamp, span};
+use crate::units::{all_here, so_many};
 use std::time::Duration;
 
 pub const RULE: Rule = Rule {
@@ -61,7 +62,10 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Found> {
     found.evidence = told.evidence;
     let waiting = look.with(Activity::Waiting, Duration::from_secs(3));
     if let Some(since) = waiting.iter().map(|r| r.activity_since).max() {
-        found.evidence.push(Evidence::of("gpu", format!("{} GPUs spin without a byte for {}", waiting.len(), span(look.at.since(since)))));
+        found.evidence.push(Evidence::of(
+            "gpu",
+            format!("{} without a byte for {}", so_many(waiting.len(), "GPU", "spin"), span(look.at.since(since))),
+        ));
     }
     told_by(&mut found, look);
     Some(found)
@@ -122,8 +126,7 @@ fn by_ras(look: &Look) -> Option<Differs> {
     let far = odd.iter().all(|(m, _)| m.elsewhere);
     let here = look.alive().count();
     let rest = match here {
-        1 if far && all_wait => "; the only rank of this node waits: the cause is not here".to_owned(),
-        _ if far && all_wait => format!("; all {here} ranks of this node wait: the cause is not here"),
+        _ if far && all_wait => format!("; {}: the cause is not here", all_here(here, "wait")),
         _ => "; nothing moves".to_owned(),
     };
     let command = odd.iter().filter(|_| far && !look.contained).find_map(|(m, _)| m.far_command());

@@ -8,6 +8,7 @@ use crate::model::job::Job;
 use crate::text::Phase;
 use crate::text::clean::clean;
 use crate::time::{Stamp, span};
+use crate::units::{all_here, so_many};
 use std::time::Duration;
 
 pub const RULE: Rule = Rule {
@@ -86,12 +87,8 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Found> {
     let not_here = absent.far.is_some() && culprits.is_empty() && here >= look.local_ranks;
     let waits = match waiting {
         0 => String::new(),
-        1 if not_here && here == 1 => "; the only rank of this node waits: the cause is not here".into(),
-        n if not_here && n == here => {
-            format!("; all {n} ranks of this node wait: the cause is not here")
-        }
-        1 => "; 1 rank waits".into(),
-        n => format!("; {n} ranks wait"),
+        n if not_here && n == here => format!("; {}: the cause is not here", all_here(n, "wait")),
+        n => format!("; {}", so_many(n, "rank", "wait")),
     };
     let named = match (&absent.far, culprits.as_slice()) {
         (Some(far), []) => far.named.clone(),
@@ -333,7 +330,7 @@ fn by_cpu(look: &Look) -> Option<Absent> {
     {
         return None;
     }
-    let evidence = vec![Evidence::of("process", format!("{spins} other ranks spin on their CPUs"))];
+    let evidence = vec![Evidence::of("process", format!("{} on the CPU", so_many(spins, "other rank", "spin")))];
     let since = log.last_step_at?;
     Some(Absent {
         ranks: asleep.iter().map(|r| r.rank).collect(),
@@ -355,5 +352,8 @@ fn gpu_evidence(look: &Look, culprits: &[u32]) -> Option<Evidence> {
         .take(4)
         .collect();
     let theirs = if theirs.is_empty() { String::new() } else { format!("{}, ", theirs.join(", ")) };
-    Some(Evidence::of("gpu", format!("{theirs}{} GPUs spin without a byte for {}", waiting.len(), span(look.at.since(since)))))
+    Some(Evidence::of(
+        "gpu",
+        format!("{theirs}{} without a byte for {}", so_many(waiting.len(), "GPU", "spin"), span(look.at.since(since))),
+    ))
 }

@@ -6,6 +6,7 @@ use crate::findings::{Confidence, Evidence, Found, Severity};
 use crate::judge::RAS_OLD;
 use crate::model::gpu::Activity;
 use crate::time::span;
+use crate::units::{all_here, so_many};
 use std::time::Duration;
 
 pub const RULE: Rule = Rule {
@@ -45,13 +46,15 @@ fn check(ctx: &TickContext, out: &mut Vec<Found>) {
             None => (Confidence::Possible, None),
         };
         let Some(since) = waiting.iter().map(|r| r.activity_since).max() else { continue };
-        let summary = format!("all {alive} ranks of this node wait, no rank is behind, nothing moves");
+        let summary = format!("{}, no rank is behind, nothing moves", all_here(alive, "wait"));
         let mut found = Found::new("all", summary, since);
         found.job = Some(id.clone());
         found.confidence = confidence;
         found.next = waiting.first().map(|r| py_spy(r.pid));
         found.evidence.extend(counts);
-        found.evidence.push(Evidence::of("gpu", format!("{alive} GPUs spin without a byte for {}", span(look.at.since(since)))));
+        found
+            .evidence
+            .push(Evidence::of("gpu", format!("{} without a byte for {}", so_many(alive, "GPU", "spin"), span(look.at.since(since)))));
         told_by(&mut found, look);
         out.push(found);
     }

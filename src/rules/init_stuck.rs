@@ -6,6 +6,7 @@ use crate::findings::{Confidence, Evidence, Found, Role, Severity};
 use crate::judge::{Look, RAS_OLD, RankLook, RasLook};
 use crate::model::gpu::Activity;
 use crate::time::span;
+use crate::units::{all_here, counted};
 use std::time::Duration;
 
 pub const RULE: Rule = Rule {
@@ -53,7 +54,8 @@ fn in_progress(look: &Look, ras: &RasLook) -> Option<Found> {
     };
     let mut found = Found::new("initialisation", words, since);
     found.confidence = Confidence::Certain;
-    found.evidence = vec![Evidence::of("ras", format!("{} ranks in progress for {}", ras.in_init.len(), span(look.at.since(since))))];
+    found.evidence =
+        vec![Evidence::of("ras", format!("{} in progress for {}", counted(ras.in_init.len(), "rank"), span(look.at.since(since))))];
     found.next = look.alive().next().map(|r| py_spy(r.pid));
     found.ranks = missing;
     Some(found)
@@ -73,9 +75,9 @@ fn first_collective(look: &Look, ras: &RasLook) -> Option<Found> {
     let comms: Vec<String> = ras.unused.iter().take(4).map(|hash| format!("{:08x}", hash >> 32)).collect();
     let which = if comms.len() == 1 { "comm" } else { "comms" };
     let words = format!(
-        "the first collective of {which} {} does not finish: all {} ranks of this node spin while they connect",
+        "the first collective of {which} {} does not finish: {} while they connect",
         comms.join(", "),
-        ranks.len()
+        all_here(ranks.len(), "spin")
     );
     let mut found = Found::new("first collective", words, ras.still_since);
     found.confidence = Confidence::Likely;

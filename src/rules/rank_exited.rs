@@ -9,6 +9,7 @@ use crate::model::job::Job;
 use crate::observe::process::{LogVia, signal_of};
 use crate::text::What;
 use crate::time::{Stamp, span};
+use crate::units::so_many;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -122,9 +123,13 @@ fn on_tick(ctx: &TickContext, out: &mut Vec<Found>) {
                 continue;
             }
             let code = rank.exit_code.map_or(String::new(), |c| format!(" ({})", exit_words(c)));
+            let left = match look.alive().count() {
+                1 => "1 rank is".to_owned(),
+                n => format!("{n} ranks are"),
+            };
             let mut found = Found::new(
                 format!("rank {}", rank.rank),
-                format!("rank {} (pid {}) is gone{code}; {} ranks are left", rank.rank, rank.pid, look.alive().count()),
+                format!("rank {} (pid {}) is gone{code}; {left} left", rank.rank, rank.pid),
                 gone,
             );
             found.job = Some(id.clone());
@@ -134,7 +139,7 @@ fn on_tick(ctx: &TickContext, out: &mut Vec<Found>) {
             found.next = Some("dmesg -T | tail -50".into());
             found.evidence = vec![
                 Evidence::of("process", format!("pid {} left /proc {} ago", rank.pid, span(look.at.since(gone)))),
-                Evidence::of("gpu", format!("{waiting} GPUs spin without a byte")),
+                Evidence::of("gpu", format!("{} without a byte", so_many(waiting, "GPU", "spin"))),
             ];
             found.why = found.evidence.iter().map(|e| e.text.as_str()).collect::<Vec<_>>().join(" · ");
             out.push(found);

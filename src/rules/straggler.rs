@@ -6,6 +6,7 @@ use crate::judge::Look;
 use crate::model::Model;
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
+use crate::units::the_other;
 use std::time::Duration;
 
 pub const RULE: Rule = Rule {
@@ -62,7 +63,7 @@ fn always_behind(model: &Model, job: &Job, look: &Look) -> Option<Found> {
     let told = look.ranks.get(&rank).filter(|_| job.world_size.is_none_or(|n| n == comm.nranks))?;
     let mut found = Found::new(
         format!("rank {rank}"),
-        format!("{} is late every step; the other {} wait for it", told.name(), comm.nranks.saturating_sub(1)),
+        format!("{} is late every step; {} for it", told.name(), the_other(comm.nranks.saturating_sub(1) as usize, "rank", "wait")),
         recent[LOOKS - 1].at,
     );
     found.job = Some(job.id.clone());
@@ -96,7 +97,7 @@ fn least_busy(model: &Model, job: &Job, look: &Look) -> Option<Found> {
     let told = look.ranks.get(&rank)?;
     let mut found = Found::new(
         format!("rank {rank}"),
-        format!("{} is late every step; the other {} wait for it", told.name(), busy.len() - 1),
+        format!("{} is late every step; {} for it", told.name(), the_other(busy.len() - 1, "rank", "wait")),
         model.now.minus(WINDOW),
     );
     found.job = Some(job.id.clone());
@@ -105,7 +106,10 @@ fn least_busy(model: &Model, job: &Job, look: &Look) -> Option<Found> {
     found.next = Some(py_spy(told.pid));
     found.evidence.push(Evidence::of(
         "gpu",
-        format!("over {} s its GPU was busy {slow:.0} % of the time, the others {next:.0} % or more", WINDOW.as_secs()),
+        match busy.len() {
+            2 => format!("over {} s its GPU was busy {slow:.0} % of the time, the other {next:.0} %", WINDOW.as_secs()),
+            _ => format!("over {} s its GPU was busy {slow:.0} % of the time, the others {next:.0} % or more", WINDOW.as_secs()),
+        },
     ));
     let looks: Vec<_> = model.comms_of(job).flat_map(|c| c.looks.iter()).filter(|l| model.now.since(l.at) < WINDOW * 3).collect();
     let behind = looks.iter().filter(|l| l.moved && l.behind == [rank]).count();

@@ -4,6 +4,7 @@ use crate::findings::{Change, Finding};
 use crate::session::{Event, Session};
 use crate::text::clean::clean;
 use crate::time::{Stamp, Zone};
+use crate::units::sentence;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -82,7 +83,7 @@ fn evidence_json(evidence: &crate::findings::Evidence, zone: Zone) -> Value {
 }
 
 /// The line for people. No columns, no symbols: a screen reader reads it as it stands.
-pub fn sentence(zone: Zone, at: Stamp, event: &Event) -> String {
+pub fn spoken(zone: Zone, at: Stamp, event: &Event) -> String {
     let time = zone.hms(at);
     let job = |job: &Option<String>| job.as_ref().map_or(String::new(), |j| format!("job {j} "));
     let text = match event {
@@ -96,9 +97,9 @@ pub fn sentence(zone: Zone, at: Stamp, event: &Event) -> String {
                 crate::findings::Role::Root => String::new(),
                 other => format!(", {}", other.as_str()),
             };
-            let why = if f.found.why.is_empty() { String::new() } else { format!(" Why: {}.", f.found.why) };
+            let why = if f.found.why.is_empty() { String::new() } else { format!(" Why: {}", sentence(&f.found.why)) };
             let next = f.found.next.as_ref().map_or(String::new(), |n| format!(" Next: {n}"));
-            format!("{time} {} {}{role}: {}.{why}{next}", f.severity.as_str(), f.rule, f.found.summary)
+            format!("{time} {} {}{role}: {}{why}{next}", f.severity.as_str(), f.rule, sentence(&f.found.summary))
         }
         Event::Finding(Change::Cleared { finding, reason }) => {
             format!("{time} cleared {}: {}; {reason}", finding.rule, finding.found.summary)

@@ -1,13 +1,14 @@
 //! The checklist of a bring-up: ten questions, each answered with the line that proves it.
 
 use super::trouble::{Facts, Trouble};
-use super::{Bringup, Distinct, Item, MAX_VALUE, Path, Seen, count};
+use super::{Bringup, Distinct, Item, MAX_VALUE, Path, Seen};
 use crate::findings::Confidence;
 use crate::model::Model;
 use crate::model::job::Job;
 use crate::model::port::Link;
 use crate::observe::port::PortKind;
 use crate::text::{Ofi, PluginState, clean};
+use crate::units::counted;
 use crate::units::seconds;
 
 fn item(id: &'static str, label: &'static str) -> Item {
@@ -209,7 +210,7 @@ impl Bringup {
         match (&self.first_warning, &self.first_info) {
             (Some(first), _) => Item {
                 state: Seen::Warn,
-                value: count(self.warnings, "line"),
+                value: counted(self.warnings, "line"),
                 proof: Some(first.clone()),
                 advice: Some("the first WARN in time is usually the cause of the others".into()),
                 ..item
@@ -224,7 +225,7 @@ impl Bringup {
         match &self.first_error {
             Some(first) => Item {
                 state: Seen::Fail,
-                value: count(self.errors, "line"),
+                value: counted(self.errors, "line"),
                 proof: Some(first.clone()),
                 advice: Some("the first error in time is usually the cause of the others".into()),
                 ..item
@@ -242,7 +243,7 @@ impl Bringup {
         }
         let Some(first) = self.env.values().filter_map(Distinct::first).min_by_key(|s| s.proof.at) else { return item };
         item.state = Seen::Pass;
-        item.value = format!("{} set", count(self.env.len() as u64, "variable"));
+        item.value = format!("{} set", counted(self.env.len(), "variable"));
         item.proof = Some(first.proof.clone());
         item
     }

@@ -10,6 +10,7 @@ use crate::observe::port::PortKind;
 use crate::rules::rank_words;
 use crate::text::{Ofi, PathKind, PluginState};
 use crate::time::{Stamp, span};
+use crate::units::counted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -511,10 +512,8 @@ impl Facts<'_> {
     fn who_words<T>(&self, said: &Said<T>) -> String {
         match self.ranks(said) {
             ranks if !ranks.is_empty() => rank_words(&ranks),
-            _ if said.who.iter().any(|w| w.pid.is_some()) => {
-                super::count(said.who.len() as u64, "process").replace("processs", "processes")
-            }
-            _ => super::count(said.lines, "line"),
+            _ if said.who.iter().any(|w| w.pid.is_some()) => counted(said.who.len(), "process"),
+            _ => counted(said.lines, "line"),
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::time::span;
 use crate::tui::layout::Want;
 use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain};
 use crate::tui::widgets::{Pen, first_shown, wrap};
+use crate::units::counted;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -167,12 +168,6 @@ fn style(ctx: &Ctx, level: Level) -> Style {
 /// As findings name it.
 fn short(comm: &Comm) -> String {
     format!("{:08x}", comm.hash >> 32)
-}
-
-/// `1 node`, `80 nodes`
-fn counted(n: impl Into<u64>, word: &str) -> String {
-    let n = n.into();
-    format!("{n} {word}{}", if n == 1 { "" } else { "s" })
 }
 
 /// What is in trouble first, then the largest.
