@@ -4,6 +4,7 @@ use crate::time::Stamp;
 use serde::Serialize;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 /// How bad it is. Decides exit codes, colours and score.
@@ -340,7 +341,21 @@ impl Ledger {
                 key.1 = Some(to.to_owned());
                 finding.found.job = Some(to.to_owned());
             }
-            self.open.entry(key).or_insert(finding);
+            match self.open.entry(key) {
+                Entry::Vacant(place) => drop(place.insert(finding)),
+                // Both have it: the one that was there first, and all that was counted.
+                Entry::Occupied(mut known) => {
+                    let known = known.get_mut();
+                    let (count, last_at) = (known.count + finding.count, known.last_at.max(finding.last_at));
+                    if finding.opened_at < known.opened_at {
+                        *known = finding;
+                    }
+                    (known.count, known.last_at) = (count, last_at);
+                }
+            }
+        }
+        for finding in self.past.iter_mut().filter(|f| f.found.job.as_deref() == Some(from)) {
+            finding.found.job = Some(to.to_owned());
         }
     }
 
@@ -394,6 +409,23 @@ mod tests {
         assert_eq!(first(&|f| f.found.subject != "d"), Some("c"));
         assert_eq!(first(&|f| f.found.role == Role::Cascade), Some("b"));
         assert_eq!(first(&|f| f.rule == "other"), None);
+    }
+
+    #[test]
+    fn what_is_said_of_a_job_under_two_names_is_said_once() {
+        let mut ledger = Ledger::default();
+        let life = Life { hold: Duration::ZERO, linger: None };
+        for (s, job, times) in [(1, "train.log", 2), (3, "2890", 1)] {
+            let mut found = Found::new("x", "it holds", at(s));
+            found.job = Some(job.into());
+            ledger.saw(at(s), "r", Severity::Error, life, found, times, &mut Vec::new());
+        }
+        ledger.adopt("train.log", "2890");
+        let open: Vec<_> = ledger.open().iter().map(|f| (f.found.job.as_deref(), f.count, f.opened_at, f.last_at)).collect();
+        assert_eq!(open, [(Some("2890"), 3, at(1), at(3))]);
+        ledger.clear_where(at(5), "over", |_| true, &mut Vec::new());
+        ledger.adopt("2890", "17.0");
+        assert!(ledger.past().all(|f| f.found.job.as_deref() == Some("17.0")));
     }
 
     #[test]

@@ -114,6 +114,10 @@ impl Session {
     pub fn apply(&mut self, seen: &Observation, out: &mut Vec<(Stamp, Event)>) {
         let mut changes = Vec::new();
         self.model.apply(seen);
+        if matches!(seen.body, Body::Lines(_)) {
+            // Whose lines these are is known before anything is said of them: else it is said of the log's name, and again of the job.
+            self.model.settle();
+        }
         for (from, to) in std::mem::take(&mut self.model.adopted) {
             self.ledger.adopt(&from, &to);
         }

@@ -114,6 +114,31 @@ fn a_job_that_is_started_again_is_not_failed_any_more() {
 }
 
 #[test]
+fn a_log_given_by_name_and_the_job_that_writes_it_are_one_job() {
+    let mut node = Node::new();
+    // The file holds an earlier run's lines; who writes to it now comes after, and its next line at once.
+    node.log(1, 7, "train.log").line(1, "step 1 | loss nan | step_time 100 ms").after(1);
+    assert_eq!(node.open(), [("loss-not-finite", Some("train.log"))]);
+    two_ranks(&mut node, 100, 7);
+    node.line(1, "step 7 | loss nan | step_time 100 ms");
+    assert_eq!(node.open(), [("loss-not-finite", Some("100"))]);
+    node.after(3);
+    assert_eq!(node.open(), [("loss-not-finite", Some("100"))]);
+    let opened = node.events.iter().filter(|(_, e)| matches!(e, Event::Finding(Change::Opened(_)))).count();
+    assert_eq!(opened, 1, "{:?}", node.events);
+    assert_eq!(node.session.verdicts.keys().collect::<Vec<_>>(), ["100"]);
+
+    // Beside another job, too, and when the process is known before where it writes.
+    let mut node = Node::new();
+    two_ranks(&mut node, 300, 8);
+    node.rank(0, 501, 1, 99).log(1, 7, "train.log").line(1, "step 1 | loss nan | step_time 100 ms").after(1);
+    assert_eq!(node.open(), [("loss-not-finite", Some("train.log"))]);
+    node.rank(0, 501, 1, 7).line(1, "step 2 | loss nan | step_time 100 ms").after(1);
+    assert_eq!(node.open(), [("loss-not-finite", Some("501"))]);
+    assert_eq!(node.session.verdicts.len(), 2);
+}
+
+#[test]
 fn two_jobs_side_by_side_have_their_own_logs_findings_and_states() {
     let mut node = Node::new();
     two_ranks(&mut node, 100, 7);
