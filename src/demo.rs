@@ -116,7 +116,7 @@ mod tests {
             assert_ne!(observation.body, Body::Unknown);
             seen.push(observation);
         }
-        assert!(!reader.cut_off);
+        assert_eq!(reader.cut_off(), None);
         (Session::of_tape(reader.header()), seen)
     }
 

@@ -4,7 +4,7 @@
 //! is whole up to its last line. Tapes are untrusted: lines are bounded, unknown kinds are skipped.
 
 use crate::observe::Observation;
-use crate::time::{Stamp, Zone};
+use crate::time::{Stamp, Zone, span};
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
@@ -67,7 +67,9 @@ pub struct Reader {
     line_no: u64,
     buf: Vec<u8>,
     /// The tape ended in the middle of a line or of the compressed stream.
-    pub cut_off: bool,
+    cut: bool,
+    /// The stamps of the first and the last observation.
+    seen: Option<(Stamp, Stamp)>,
 }
 
 impl Reader {
@@ -106,7 +108,7 @@ impl Reader {
         if header.version > VERSION {
             return Err(TapeError::TooNew { path: name.to_owned(), found: header.version });
         }
-        Ok(Reader { path: name.to_owned(), header, input, line_no: 1, buf, cut_off: false })
+        Ok(Reader { path: name.to_owned(), header, input, line_no: 1, buf, cut: false, seen: None })
     }
 
     pub fn header(&self) -> &Header {
@@ -124,7 +126,7 @@ impl Reader {
                 Ok(Got::Line) => {}
                 Ok(Got::End) => return Ok(None),
                 Ok(Got::Cut) | Err(_) => {
-                    self.cut_off = true;
+                    self.cut = true;
                     return Ok(None);
                 }
                 Ok(Got::TooLong) => {
@@ -135,8 +137,16 @@ impl Reader {
             if self.buf.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
-            return read_observation(&self.buf).map(Some).map_err(|err| self.at_line(err.to_string()));
+            let seen = read_observation(&self.buf).map_err(|err| self.at_line(err.to_string()))?;
+            self.seen = Some((self.seen.map_or(seen.at, |(first, _)| first), seen.at));
+            return Ok(Some(seen));
         }
+    }
+
+    /// After the end: that the tape was cut off, and where.
+    pub fn cut_off(&self) -> Option<String> {
+        let after = self.seen.map_or(String::new(), |(first, last)| format!(", {} from its beginning", span(last.since(first))));
+        self.cut.then(|| format!("the recording is cut off after line {}{after}", self.line_no))
     }
 
     fn at_line(&self, detail: String) -> TapeError {
@@ -291,13 +301,13 @@ mod tests {
         Observation { at: Stamp(ns), host: None, from: SourceId::of("feed"), body: Body::Tick }
     }
 
-    fn read_all(bytes: &[u8]) -> (Vec<Observation>, bool) {
+    fn read_all(bytes: &[u8]) -> (Vec<Observation>, Option<String>) {
         let mut reader = Reader::from_read(Box::new(io::Cursor::new(bytes.to_vec())), "t").expect("a header");
         let mut all = Vec::new();
         while let Some(seen) = reader.read().expect("whole lines") {
             all.push(seen);
         }
-        (all, reader.cut_off)
+        (all, reader.cut_off())
     }
 
     #[test]
@@ -325,7 +335,7 @@ mod tests {
             assert_eq!(reader.read().unwrap(), Some(seen.clone()));
             assert_eq!(reader.read().unwrap(), Some(tick(2)));
             assert_eq!(reader.read().unwrap(), None);
-            assert!(!reader.cut_off);
+            assert_eq!(reader.cut_off(), None);
             assert!(Writer::create(&path, &header()).is_err(), "an existing tape is not overwritten");
         }
     }
@@ -349,6 +359,20 @@ mod tests {
                 assert!(some.len() >= 20 && some[..] == all[..some.len()], "cut at {cut}");
             }
         }
+    }
+
+    #[test]
+    fn where_a_tape_was_cut_is_named_by_line_and_time() {
+        let mut bytes = serde_json::to_vec(&header()).unwrap();
+        for s in [5, 6, 70] {
+            bytes.push(b'\n');
+            serde_json::to_writer(&mut bytes, &tick(s * 1_000_000_000)).unwrap();
+        }
+        assert_eq!(read_all(&bytes).1.as_deref(), Some("the recording is cut off after line 3, 1 s from its beginning"));
+        bytes.push(b'\n');
+        assert_eq!(read_all(&bytes).1, None);
+        bytes.extend(b"{\"at_ns\":");
+        assert_eq!(read_all(&bytes).1.as_deref(), Some("the recording is cut off after line 4, 1 m 05 s from its beginning"));
     }
 
     #[test]

@@ -136,7 +136,7 @@ fn read(mut reader: tape::Reader, without: &[crate::cli::Without], tx: &SyncSend
                 Some(seen) => FromTape::Seen(Box::new(seen)),
                 None => continue,
             },
-            Ok(None) => FromTape::End(reader.cut_off.then(|| "the tape was cut off here".into())),
+            Ok(None) => FromTape::End(reader.cut_off()),
             Err(err) => FromTape::End(Some(err.to_string())),
         };
         let last = matches!(message, FromTape::End(_));

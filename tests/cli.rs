@@ -187,8 +187,13 @@ fn a_tape_that_was_cut_off_is_judged_up_to_there_and_says_so() {
     let bytes = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tapes/kill.jsonl.gz")).unwrap();
     std::fs::write(dir.path().join("cut.jsonl.gz"), &bytes[..20_000]).unwrap();
     let out = nccl_top(dir.path(), &["replay", "--headless", "cut.jsonl.gz"]);
-    assert_eq!(out.status.code(), Some(0));
-    assert!(stderr(&out).contains("cut.jsonl.gz: the tape was cut off"), "{}", stderr(&out));
+    assert_eq!(out.status.code(), Some(2), "what is missing may be what was to be found");
+    let (told, said) = (stderr(&out), String::from_utf8_lossy(&out.stdout).into_owned());
+    assert!(told.contains("cut.jsonl.gz: the recording is cut off after line ") && told.contains(" s from its beginning"), "{told}");
+    assert!(said.contains("is training"), "{said}");
+    let out = nccl_top(dir.path(), &["check", "cut.jsonl.gz"]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(stderr(&out).contains("cut.jsonl.gz: the recording is cut off after line "), "{}", stderr(&out));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use nccl_top::observe::{Body, Observation, SourceId};
 use nccl_top::session::Session;
 use nccl_top::time::Zone;
 use nccl_top::tui::theme::Theme;
-use nccl_top::tui::ui::Ui;
+use nccl_top::tui::ui::{Mode, Ui};
 use nccl_top::tui::view;
 use nccl_top::verdict::State;
 use ratatui::buffer::Buffer;
@@ -71,6 +71,23 @@ fn several_jobs_fit_on_any_screen_and_none_is_hidden() {
     }
     let text = draw(&session, &mut Ui::new(Zone::UTC), (120, 40)).join("\n");
     assert!(text.contains("job job-4: rank 3") && text.contains("2 more jobs: finished, finished"), "{text}");
+}
+
+#[test]
+fn the_end_of_a_recording_that_is_cut_off_says_so_and_where() {
+    let session = worlds::hang();
+    let now = session.model.now;
+    let why = "the recording is cut off after line 812, 1 m 02 s from its beginning";
+    for (ended, shown) in [(None, false), (Some(String::new()), false), (Some(why.to_owned()), true)] {
+        let mut ui = Ui::new(Zone::UTC);
+        let from = now.minus(Duration::from_secs(62));
+        ui.mode = Mode::Replay { name: None, speed: Some(1.0), playing: false, from, to: now, ended };
+        for size in [(80, 24), (120, 40), (220, 60)] {
+            let rows = draw(&session, &mut ui, size);
+            assert_eq!(rows[0].ends_with("· cut off"), shown, "{}", rows[0]);
+            assert_eq!(rows[rows.len() - 2].contains(why), shown, "{}", rows.join("\n"));
+        }
+    }
 }
 
 /// Every rank that forgot `set_device` has a small context on GPU 0.

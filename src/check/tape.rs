@@ -41,8 +41,8 @@ fn read(opened: &mut Opened, case: &mut Case, progress: &mut dyn FnMut()) -> Res
     if count == 0 && outcome.is_ok() {
         return Err("the recording holds no observation".into());
     }
-    if reader.cut_off {
-        outcome = Err("the recording was cut off; what came before was judged".into());
+    if let Some(cut) = reader.cut_off() {
+        outcome = Err(format!("{cut}; what came before was judged"));
     }
     case.understood = true;
     case.replayed(session, &name);

@@ -41,13 +41,13 @@ pub fn from(env: &Env, mut reader: tape::Reader, name: &str, args: &Play) -> Res
     if at.is_some() && started.is_some() {
         anyhow::bail!("{}: --at is behind the end of the tape", name);
     }
-    if reader.cut_off {
-        let _ = writeln!(io::stderr(), "nccl-top: {}: the tape was cut off; what came before was judged", name);
-    }
     if started.is_none() {
         anyhow::bail!("{}: the tape holds no observation", name);
     }
-    Ok(printer.outcome())
+    let Some(cut) = reader.cut_off() else { return Ok(printer.outcome()) };
+    // What is missing may be what was to be found.
+    let _ = writeln!(io::stderr(), "nccl-top: {}", crate::text::clean::clean(&format!("{name}: {cut}; what came before was judged")));
+    Ok(Outcome::CannotJudge)
 }
 
 /// The observation as if some kinds of signal did not exist; `None` when nothing is left.

@@ -88,7 +88,9 @@ fn one(dir: &Path, name: &str, args: &ScoreArgs) -> Result<Case> {
         }
     }
     // What is missing may be what was to be found.
-    anyhow::ensure!(!reader.cut_off, "{}: the tape was cut off: not counted", tape.display());
+    if let Some(cut) = reader.cut_off() {
+        anyhow::bail!("{}: {cut}: not counted", tape.display());
+    }
     let start = start.with_context(|| format!("{}: the tape holds no observation", tape.display()))?;
     Ok(case(name, &label, start, &events))
 }

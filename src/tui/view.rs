@@ -48,8 +48,9 @@ pub fn draw(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme) {
         put(y, line);
     }
     let caption = caption_rows(ui);
+    let caption_style = if cut_off(ui).is_some() { theme.look } else { theme.accent };
     for (part, y) in caption.iter().zip(area.height.saturating_sub(1 + caption.len() as u16)..) {
-        put(y, &Line::styled(format!(" {part}"), theme.accent));
+        put(y, &Line::styled(format!(" {part}"), caption_style));
     }
     for place in places(session, ui, theme) {
         draw_pane(buf, session, ui, theme, &place);
@@ -145,9 +146,18 @@ pub fn inside(ui: &Ui, area: Rect) -> Rect {
     layout::inside(area, is_framed(ui))
 }
 
-/// What a demo says, in as many rows as it needs, two at most.
+/// Why a recording that stands at its end has no more, where that is not the usual reason.
+fn cut_off(ui: &Ui) -> Option<&str> {
+    match &ui.mode {
+        Mode::Replay { ended: Some(why), .. } => Some(why.as_str()).filter(|why| !why.is_empty()),
+        _ => None,
+    }
+}
+
+/// What a demo says, or that the recording is not whole, in as many rows as it needs, two at most.
 fn caption_rows(ui: &Ui) -> Vec<String> {
-    ui.caption.map_or(Vec::new(), |caption| wrap_to(caption, usize::from(ui.size.0.saturating_sub(2)), 2))
+    let caption = cut_off(ui).map(|why| clean(why)).or(ui.caption.map(Into::into));
+    caption.map_or(Vec::new(), |caption| wrap_to(&caption, usize::from(ui.size.0.saturating_sub(2)), 2))
 }
 
 /// Between verdict and footer.
@@ -232,10 +242,13 @@ fn mode_words(session: &Session, ui: &Ui, theme: &Theme) -> (String, Style) {
                 None => " max".into(),
             };
             let mark = if *playing { "▶" } else { "‖" };
-            let end = ended
-                .as_ref()
-                .map_or(String::new(), |why| if why.is_empty() { " · end".into() } else { format!(" · {}", fitted(&clean(why), 40)) });
-            (format!("{mark} {name}{speed} {} of {}{end}", span(now.since(*from)), span(to.since(*from))), theme.text)
+            // Why stands above the footer.
+            let (end, style) = match ended.as_deref() {
+                None => ("", theme.text),
+                Some("") => (" · end", theme.text),
+                Some(_) => (" · cut off", theme.look),
+            };
+            (format!("{mark} {name}{speed} {} of {}{end}", span(now.since(*from)), span(to.since(*from))), style)
         }
     }
 }
