@@ -40,6 +40,7 @@ use std::time::{Duration, Instant};
 use terminal::Screen;
 use theme::Theme;
 use ui::{Effect, Move, Ui};
+use unicode_width::UnicodeWidthStr;
 
 enum Message {
     Batch(Batch),
@@ -52,12 +53,18 @@ enum Message {
 
 /// What was done beside the loop, in a thread of its own.
 enum Work {
-    /// How far the evidence is.
-    Writing(String),
-    Written(Result<String, String>),
+    Evidence(Written),
     /// Where py-spy is, for a process.
     Found(u32, Option<PathBuf>),
     Stack(Stack),
+}
+
+/// How far the evidence is, said around the name of its directory.
+struct Written {
+    before: String,
+    dir: String,
+    after: String,
+    done: bool,
 }
 
 /// From the thread that reads a tape ahead.
@@ -435,14 +442,23 @@ impl App {
         let home = std::env::var_os("HOME").map(PathBuf::from);
         let path = dir.strip_prefix("~/").zip(home).map_or_else(|| PathBuf::from(dir), |(below, home)| home.join(below));
         let dir = dir.to_owned();
-        self.ui.notice = Some(format!("writing evidence to {dir}"));
+        self.note_around("writing evidence to ", &dir, "");
         self.writing = self.beside("evidence", move |tell| {
-            let written = bundle::write(&path, &bundle, &mut |what| tell(Work::Writing(format!("writing evidence to {dir}: {what}"))));
-            tell(Work::Written(match written {
-                Ok(w) => Ok(format!("evidence: {} files, {} kB, in {dir}", w.files, w.bytes.div_ceil(1000))),
-                Err(why) => Err(format!("evidence is not written, or not whole: {why}: {dir}")),
-            }));
+            let say = |before: String, after: String, done| tell(Work::Evidence(Written { before, dir: dir.clone(), after, done }));
+            let written = bundle::write(&path, &bundle, &mut |what| say("writing evidence to ".into(), format!(": {what}"), false));
+            match written {
+                Ok(w) => say(format!("evidence: {} files, {} kB, in ", w.files, w.bytes.div_ceil(1000)), String::new(), true),
+                Err(why) => say(format!("evidence failed: {why}: "), String::new(), true),
+            }
         });
+    }
+
+    /// A note with a path in it, which is shortened where there is no room for all: why something failed must stay.
+    fn note_around(&mut self, before: &str, path: &str, after: &str) {
+        let (before, after) = (crate::text::clean::clean(before), crate::text::clean::clean(after));
+        let room = usize::from(self.ui.size.0).saturating_sub(before.width() + after.width() + 2);
+        let path = widgets::shorten(&crate::text::clean::clean(path), room.max(3));
+        self.ui.notice = Some(format!("{before}{path}{after}"));
     }
 
     fn find_py_spy(&mut self, pid: u32, world: &World) {
@@ -469,10 +485,9 @@ impl App {
 
     fn worked(&mut self, work: Work) {
         match work {
-            Work::Writing(text) => self.ui.notice = Some(text),
-            Work::Written(result) => {
-                self.writing = false;
-                self.ui.notice = Some(result.unwrap_or_else(|why| why));
+            Work::Evidence(Written { before, dir, after, done }) => {
+                self.writing = !done;
+                self.note_around(&before, &dir, &after);
             }
             Work::Found(_, None) => {
                 self.spying = false;
@@ -483,7 +498,7 @@ impl App {
                 // What the user has begun to type meanwhile is not taken away, and is no answer.
                 if self.ui.prompt.is_none() && self.ui.popup.is_none() && self.ui.help.is_none() {
                     let text = stack::command(&program, pid);
-                    self.ui.prompt = Some(ui::Prompt { kind: ui::Ask::Run { pid }, text, error: None });
+                    self.ui.prompt = Some(ui::Prompt { kind: ui::Ask::Run { pid }, text, proposed: false, error: None });
                     self.py_spy = self.py_spy.take().map(|(_, pid, start)| (program, pid, start));
                 }
             }

@@ -77,7 +77,15 @@ fn evidence_is_written_where_the_user_says_and_replays_to_the_same_findings() {
     s.press("\x1b", "no prompt", |s| !footer(s).contains("write evidence"));
     assert!(names(dir.path()).is_empty(), "nothing is written before Enter");
     s.press("e\x15\r", "what is missing", |s| footer(s).contains("name a directory"));
-    s.press("out dir\r", "written", |s| footer(s).contains("evidence: 3 files, "));
+    s.press("\x1b", "no prompt", |s| !footer(s).contains("write evidence"));
+    // An arrow takes what is proposed, to be changed at its end.
+    s.press("e\x1b[C\x7f\x7fX", "the proposal, changed", |s| {
+        footer(s).contains("nothing): ./nccl-top-evidence-") && footer(s).trim_end().ends_with("X█")
+    });
+    s.press("\x1b", "no prompt", |s| !footer(s).contains("write evidence"));
+    // What is typed takes its place.
+    s.press("eout dir", "what was typed alone", |s| footer(s).contains("(Esc: nothing): out dir█"));
+    s.press("\r", "written", |s| footer(s).contains("evidence: 3 files, "));
     let out = dir.path().join("out dir");
     assert_eq!(names(&out), ["findings.txt", "processes.txt", "recording.jsonl.gz"]);
     assert_eq!(mode(&out), 0o700);
@@ -137,8 +145,8 @@ fn what_exists_is_not_touched() {
         ("/proc/x", "/proc/x"),
     ] {
         s.keys(&format!("e\x15{name}\r"));
-        s.wait_until(why, |s| footer(s).contains("evidence is not written, or not whole: ") && footer(s).contains(why));
-        s.press("1", "no note", |s| !footer(s).contains("evidence is"));
+        s.wait_until(why, |s| footer(s).contains("evidence failed: ") && footer(s).contains(why));
+        s.press("1", "no note", |s| !footer(s).contains("evidence failed"));
     }
     assert_eq!(fs::read_to_string(at("full/findings.txt")).unwrap(), "mine");
     assert_eq!(fs::read_to_string(at("file")).unwrap(), "mine");

@@ -10,7 +10,7 @@ use nccl_top::observe::{Body, Observation, SourceId};
 use nccl_top::session::Session;
 use nccl_top::time::Zone;
 use nccl_top::tui::theme::Theme;
-use nccl_top::tui::ui::{Mode, Ui};
+use nccl_top::tui::ui::{Ask, Mode, Prompt, Ui};
 use nccl_top::tui::view;
 use nccl_top::verdict::State;
 use ratatui::buffer::Buffer;
@@ -71,6 +71,27 @@ fn several_jobs_fit_on_any_screen_and_none_is_hidden() {
     }
     let text = draw(&session, &mut Ui::new(Zone::UTC), (120, 40)).join("\n");
     assert!(text.contains("job job-4: rank 3") && text.contains("2 more jobs: finished, finished"), "{text}");
+}
+
+#[test]
+fn evidence_is_offered_while_something_is_wrong() {
+    for size in [(80, 24), (120, 40)] {
+        let rows = draw(&worlds::hang(), &mut Ui::new(Zone::UTC), size);
+        let footer = &rows[rows.len() - 1];
+        assert!(["c copy", "e evidence", "? help", "q quit"].iter().all(|offer| footer.contains(offer)), "{footer}");
+        let rows = draw(&worlds::healthy(), &mut Ui::new(Zone::UTC), size);
+        assert!(!rows[rows.len() - 1].contains("e evidence"), "{}", rows[rows.len() - 1]);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_long_path_stays_in_sight() {
+    let path = format!("/fsx/{}/evidence", "team-with-a-long-name/".repeat(8));
+    let mut ui = Ui::new(Zone::UTC);
+    ui.prompt = Some(Prompt { kind: Ask::Evidence, text: path, proposed: false, error: Some("it exists and is no directory".into()) });
+    let rows = draw(&worlds::hang(), &mut ui, (80, 24));
+    let footer = &rows[rows.len() - 1];
+    assert!(footer.contains(": /f") && footer.contains("…") && footer.contains("ence█  it exists and is no directory"), "{footer}");
 }
 
 #[test]

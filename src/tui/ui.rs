@@ -94,6 +94,8 @@ pub struct LogUi {
 pub struct Prompt {
     pub kind: Ask,
     pub text: String,
+    /// The text was proposed and not touched yet: what is typed takes its place.
+    pub proposed: bool,
     /// Why the text cannot be used.
     pub error: Option<String>,
 }
@@ -235,6 +237,8 @@ impl Ui {
 
     fn typed(&mut self, key: &KeyEvent, session: &Session) -> Effect {
         let Some(prompt) = &mut self.prompt else { return Effect::None };
+        // Any key but typing (an arrow, backspace) takes a proposal as it stands, to be changed at its end.
+        let proposed = std::mem::take(&mut prompt.proposed);
         match key.code {
             KeyCode::Esc => self.prompt = None,
             _ if matches!(prompt.kind, Ask::Run { .. }) => {
@@ -252,6 +256,9 @@ impl Ui {
             }
             KeyCode::Char('u') if key.modifiers.contains(KeyModifiers::CONTROL) => prompt.text.clear(),
             KeyCode::Char(c) if !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) && prompt.text.len() < MAX_TYPED => {
+                if proposed {
+                    prompt.text.clear();
+                }
                 prompt.text.push(c);
                 prompt.error = None;
             }
@@ -265,6 +272,9 @@ impl Ui {
     fn paste(&mut self, text: &str) -> Effect {
         // Nobody says yes by pasting.
         let Some(prompt) = self.prompt.as_mut().filter(|p| !matches!(p.kind, Ask::Run { .. })) else { return Effect::None };
+        if std::mem::take(&mut prompt.proposed) {
+            prompt.text.clear();
+        }
         let room = MAX_TYPED.saturating_sub(prompt.text.len());
         prompt.text.extend(crate::text::clean::clean(text).chars().filter(|c| !c.is_control()).take(room));
         Effect::Draw
@@ -461,7 +471,7 @@ impl Ui {
 
     fn ask_evidence(&mut self, session: &Session) -> Effect {
         let text = format!("./{}", crate::bundle::default_name(&session.model.host, session.model.now, self.zone));
-        self.prompt = Some(Prompt { kind: Ask::Evidence, text, error: None });
+        self.prompt = Some(Prompt { kind: Ask::Evidence, text, proposed: true, error: None });
         Effect::Draw
     }
 
@@ -486,7 +496,7 @@ impl Ui {
             Ask::Filter => self.log.filter.text.clone(),
             Ask::Ranks => self.log.filter.ranks_text(),
         };
-        self.prompt = Some(Prompt { kind, text, error: None });
+        self.prompt = Some(Prompt { kind, text, proposed: false, error: None });
     }
 
     fn back(&mut self) {
@@ -588,7 +598,7 @@ impl Ui {
             self.hold_sheet(session, theme);
             return Effect::Draw;
         }
-        if clicked && let Some(action) = view::footer_at(self, at) {
+        if clicked && let Some(action) = view::footer_at(session, self, at) {
             self.notice = None;
             return self.act(action, session, theme);
         }

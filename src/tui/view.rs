@@ -15,7 +15,7 @@ use super::layout::{self, Place, Want};
 use super::panes::{Ctx, PANES, Pane};
 use super::theme::{Theme, severity_mark, state_mark};
 use super::ui::{Ask, Mode, Sheet, Ui};
-use super::widgets::wrap;
+use super::widgets::{shorten, wrap};
 use crate::findings::{Finding, Severity};
 use crate::session::Session;
 use crate::text::clean::clean;
@@ -55,7 +55,7 @@ pub fn draw(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme) {
     for place in places(session, ui, theme) {
         draw_pane(buf, session, ui, theme, &place);
     }
-    draw_footer(buf, ui, theme, area);
+    draw_footer(buf, session, ui, theme, area);
     if let Some(sheet) = &ui.sheet {
         draw_sheet(buf, body(session, ui, theme), theme, sheet);
     }
@@ -432,7 +432,7 @@ fn is_replay(ui: &Ui) -> bool {
 }
 
 /// What the footer offers: key, word, action.
-fn offers(ui: &Ui) -> Vec<(String, &'static str, Action)> {
+fn offers(session: &Session, ui: &Ui) -> Vec<(String, &'static str, Action)> {
     let first = |action: Action| ui.keys.words(action).first().map(|key| sign(key));
     let mut out: Vec<(String, &'static str, Action)> = Vec::new();
     let mut offer = |action: Action, word: &'static str| {
@@ -462,6 +462,10 @@ fn offers(ui: &Ui) -> Vec<(String, &'static str, Action)> {
         if ui.zoom.is_some() && ui.target() == pane_index("findings") {
             // It is offered there all the same, and says why not.
             offer(Action::Stack, if is_replay(ui) { "stack (not of a recording)" } else { word(Action::Stack) });
+        }
+        // Nobody looks for a key in the help while a job is failing.
+        let trouble = session.ledger.first_open(|f| f.severity > Severity::Info).is_some();
+        if trouble && ui.zoom.is_none() || ui.zoom.is_some() && ui.target() == pane_index("findings") {
             offer(Action::Evidence, word(Action::Evidence));
         }
         offer(Action::Search, word(Action::Search));
@@ -489,9 +493,9 @@ fn offers(ui: &Ui) -> Vec<(String, &'static str, Action)> {
 }
 
 /// The offers that fit, each with its first column.
-fn footer_places(ui: &Ui) -> Vec<(u16, String, &'static str, Action)> {
+fn footer_places(session: &Session, ui: &Ui) -> Vec<(u16, String, &'static str, Action)> {
     let width = usize::from(ui.size.0);
-    let mut offers = offers(ui);
+    let mut offers = offers(session, ui);
     let wide = |o: &[(String, &'static str, Action)]| o.iter().map(|(k, w, _)| k.width() + w.width() + 3).sum::<usize>();
     while wide(&offers) > width && offers.len() > 2 {
         let keep = |a: &Action| matches!(a, Action::Help | Action::Quit);
@@ -509,28 +513,25 @@ fn footer_places(ui: &Ui) -> Vec<(u16, String, &'static str, Action)> {
 }
 
 /// The offer at a place of the screen.
-pub fn footer_at(ui: &Ui, at: Position) -> Option<Action> {
+pub fn footer_at(session: &Session, ui: &Ui, at: Position) -> Option<Action> {
     if at.y.checked_add(1) != Some(ui.size.1) || ui.prompt.is_some() || ui.notice.is_some() {
         return None;
     }
     let hit = |(x, key, word, _): &(u16, String, &str, Action)| (*x..*x + (key.width() + word.width()) as u16 + 1).contains(&at.x);
-    footer_places(ui).into_iter().find(hit).map(|o| o.3)
+    footer_places(session, ui).into_iter().find(hit).map(|o| o.3)
 }
 
-fn draw_footer(buf: &mut Buffer, ui: &Ui, theme: &Theme, area: Rect) {
+fn draw_footer(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme, area: Rect) {
     let y = area.bottom() - 1;
     if let Some(prompt) = &ui.prompt {
         let label = format!(" {}: ", prompt.kind.label());
-        // The end of what is typed stays in sight.
-        let room = usize::from(area.width).saturating_sub(label.width() + 2);
-        let mut text = clean(&prompt.text).into_owned();
-        while text.width() > room {
-            text.remove(0);
-        }
-        let mut spans = vec![Span::styled(label, theme.focus), Span::styled(text, theme.text), Span::styled("█", theme.focus)];
-        if let Some(error) = &prompt.error {
-            spans.push(Span::styled(format!("  {}", clean(error)), theme.act));
-        }
+        let error = prompt.error.as_ref().map_or(String::new(), |error| format!("  {}", clean(error)));
+        // Both ends of what is typed stay in sight, and all of what is wrong with it.
+        let room = usize::from(area.width).saturating_sub(label.width() + error.width() + 1).max(8);
+        let text = shorten(&clean(&prompt.text), room);
+        let style = if prompt.proposed { theme.text.patch(theme.selected) } else { theme.text };
+        let mut spans = vec![Span::styled(label, theme.focus), Span::styled(text, style), Span::styled("█", theme.focus)];
+        spans.push(Span::styled(error, theme.act));
         buf.set_line(area.x, y, &Line::from(spans), area.width);
         return;
     }
@@ -538,7 +539,7 @@ fn draw_footer(buf: &mut Buffer, ui: &Ui, theme: &Theme, area: Rect) {
         buf.set_stringn(area.x, y, format!(" {}", clean(notice)), usize::from(area.width), theme.accent);
         return;
     }
-    for (x, key, word, action) in footer_places(ui) {
+    for (x, key, word, action) in footer_places(session, ui) {
         let room = usize::from(area.width.saturating_sub(x));
         let style = if action == Action::Stack && is_replay(ui) { theme.dim } else { theme.accent };
         let line = Line::from(vec![Span::styled(key, style), Span::styled(format!(" {word}"), theme.dim)]);

@@ -8,7 +8,7 @@ use crate::text::clean::clean;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
-use unicode_width::UnicodeWidthStr;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Writes texts into one row, one after the other; what does not fit ends with `…`.
 pub struct Pen<'a> {
@@ -44,6 +44,26 @@ impl<'a> Pen<'a> {
     pub fn skip(&mut self, columns: u16) {
         self.x = self.x.saturating_add(columns).min(self.right);
     }
+}
+
+/// A text, such as a path, in so many columns: both ends stay, and `…` stands for what is left out between them.
+pub fn shorten(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let room = width.saturating_sub(1);
+    let take = |chars: &mut dyn Iterator<Item = char>, most: usize| {
+        let mut used = 0;
+        let fits = |c: &char| {
+            used += UnicodeWidthChar::width(*c).unwrap_or(0);
+            used <= most
+        };
+        chars.take_while(fits).collect::<String>()
+    };
+    // The end of a path tells more than its beginning.
+    let head = take(&mut text.chars(), room / 3);
+    let tail: String = take(&mut text.chars().rev(), room - head.width()).chars().rev().collect();
+    format!("{head}…{tail}")
 }
 
 /// The first of `rows` that is shown so that `selected` stands in the middle where it can.
@@ -89,6 +109,14 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn both_ends_of_a_long_path_stay() {
+        assert_eq!(shorten("/fsx/out", 8), "/fsx/out");
+        assert_eq!(shorten("/fsx/team/run-17/out", 10), "/fs…17/out");
+        assert_eq!(shorten("測試測試測試", 7), "測…測試");
+        assert_eq!([0, 1, 2].map(|width| shorten("abcdef", width)), ["…", "…", "…f"]);
+    }
 
     #[test]
     fn words_that_are_too_wide_are_cut() {
