@@ -1,4 +1,4 @@
-//! Any NCCL WARN that no other rule explains.
+//! Any NCCL WARN that no other rule explains, and what NCCL tells of the kind at level INFO.
 
 use super::{Check, Implies, ONCE, Rule, TextContext};
 use crate::findings::{Confidence, Found, Role, Severity};
@@ -7,8 +7,8 @@ use crate::text::What;
 pub const RULE: Rule = Rule {
     id: "nccl-warn",
     severity: Severity::Warning,
-    title: "NCCL printed a WARN that no other rule stands for",
-    how: "A line of level WARN in any of NCCL's forms; lines that differ only in numbers and addresses are counted as one",
+    title: "NCCL printed a WARN, or at level INFO what is known to be trouble, that no other rule stands for",
+    how: "A line of level WARN in any of NCCL's forms, or one of level INFO that the catalogue knows; lines that differ only in numbers and addresses are counted as one",
     advice: "The first WARN in time is usually the cause; \"connection closed by remote peer\" and proxy warnings that follow it are consequences",
     life: ONCE,
     implies: Implies::Nothing,

@@ -215,7 +215,13 @@ impl Bringup {
                 advice: Some("the first WARN in time is usually the cause of the others".into()),
                 ..item
             },
-            (None, Some(info)) => Item { state: Seen::Pass, value: "none".into(), proof: Some(info.clone()), ..item },
+            // A finding that rests on a line of level INFO must not seem to be denied here.
+            (None, Some(info)) => Item {
+                state: Seen::Pass,
+                value: if self.noted == 0 { "none".into() } else { format!("none ({} at INFO)", self.noted) },
+                proof: Some(self.first_noted.as_ref().unwrap_or(info).clone()),
+                ..item
+            },
             (None, None) => item,
         }
     }
