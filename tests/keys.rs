@@ -258,7 +258,7 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
             if action == Action::Sort {
                 for head in (PANES[1].sorts)() {
                     s.press(key, "sorted", |s| {
-                        footer(s).trim() == format!("sorted by {head}") && (has(s, &format!("{head}▼")) || head == "note")
+                        footer(s).trim() == format!("sorted by {head}") && (has(s, &format!("{head}▼")) || ["note", "job"].contains(&head))
                     });
                 }
                 s.press(key, "in their own order", |s| footer(s).contains("own order") && !has(s, "▼") && first_gpu(s) == Some(0));

@@ -123,6 +123,8 @@ fn overview() {
     golden("overview-healthy", &worlds::healthy(), |_| {});
     golden("overview-hang", &worlds::hang(), |_| {});
     golden("overview-straggler", &worlds::straggler(), |_| {});
+    // Whose a row is, is told where it could be another's.
+    golden("overview-two-jobs", &worlds::two_jobs(), |_| {});
     golden("overview-p5", &worlds::p5(), |_| {});
     golden("overview-no-gpu", &worlds::no_gpu(), |_| {});
     golden("overview-absent", &worlds::absent(), |_| {});
@@ -149,6 +151,10 @@ fn each_pane_alone() {
     golden("nccl", &worlds::ranks_640(), pane("nccl"));
     golden("nccl-1024", &worlds::ranks_1024(), pane("nccl"));
     golden("nccl-8", &p5, pane("nccl"));
+    let two_jobs = worlds::two_jobs();
+    for id in ["gpus", "nccl", "log", "processes"] {
+        golden(&format!("{id}-two-jobs"), &two_jobs, pane(id));
+    }
     golden("findings", &hang, pane("findings"));
     golden("processes", &hang, pane("processes"));
     golden("sources", &worlds::absent(), pane("sources"));

@@ -71,6 +71,11 @@ impl<'a> Ctx<'a> {
         }
     }
 
+    /// The name of a job, where it has to be told whose something is: more than one is there.
+    pub fn whose(&self, job: &str) -> Option<String> {
+        (self.session.model.jobs.len() > 1).then(|| crate::text::clean::clean(job).into_owned())
+    }
+
     /// What decides the state of the main job.
     pub fn culprit(&self) -> Option<&'a crate::findings::Finding> {
         let (job, _) = self.session.main_job()?;

@@ -49,6 +49,11 @@ pub fn straggler() -> Session {
     recorded("slow", 60)
 }
 
+/// A recording: two jobs of 2 ranks side by side, the one slow, the other with a loss that is no number.
+pub fn two_jobs() -> Session {
+    recorded("two-jobs-slow-nan", 60)
+}
+
 fn recorded(name: &str, seconds: u64) -> Session {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/tapes/{name}.jsonl.gz"));
     let mut reader = Reader::open(&path).expect("the recording");

@@ -118,9 +118,7 @@ fn row(ctx: &Ctx, f: &Finding) -> Line<'static> {
         Some(at) => ("✓", span(now.since(at)), theme.dim, theme.dim),
     };
     let past = if f.cleared_at.is_some() { "was: " } else { "" };
-    // Of several jobs it must be said whose it is.
-    let several = ctx.session.model.jobs.len() > 1;
-    let whose = f.found.job.as_deref().filter(|_| several).map_or(String::new(), |id| format!("job {}: ", clean(id)));
+    let whose = f.found.job.as_deref().and_then(|id| ctx.whose(id)).map_or(String::new(), |id| format!("job {id}: "));
     Line::from(vec![
         Span::styled(format!("{mark} {age:>8}  {}  ", f.rule), style),
         Span::styled(format!("{past}{whose}{}{count}{role}", clean(&f.found.summary)), words),

@@ -27,6 +27,7 @@ pub const PANE: Pane = Pane {
 /// A GPU and whose it is, found once a frame.
 struct Row<'a> {
     gpu: &'a Gpu,
+    job: Option<&'a str>,
     rank: Option<u32>,
     /// Of the process that works there, else of any that holds memory on it.
     pid: Option<u32>,
@@ -43,6 +44,7 @@ impl std::ops::Deref for Row<'_> {
 fn columns<'a>() -> Vec<Column<Row<'a>>> {
     vec![
         Column::number("#", 2, 0, |_, g| plain(g.index.to_string()), |_, g| SortKey::index(Some(g.index.into()))),
+        Column::word("job", 7, 12, 1, |ctx, g| plain(ctx.whose(g.job?)?), |_, g| g.job.map_or(SortKey::Absent, SortKey::word)),
         Column::number("rank", 4, 0, |_, g| plain(g.rank?.to_string()), |_, g| SortKey::index(g.rank.map(u64::from))),
         Column::number("pid", 7, 5, |_, g| plain(g.pid?.to_string()), |_, g| SortKey::index(g.pid.map(u64::from))),
         Column::word("activity", 8, 8, 0, activity, |_, g| SortKey::number(Some(f64::from(g.activity as u8)))),
@@ -172,7 +174,7 @@ fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
     let row = |gpu: &'a Gpu| {
         let owner = model.owner_of_gpu(gpu.index);
         let pid = owner.map(|(_, pid)| pid).or_else(|| gpu.processes.first().map(|p| p.pid));
-        Row { gpu, rank: owner.and_then(|(job, pid)| job.rank_of(pid)), pid }
+        Row { gpu, job: owner.map(|(job, _)| job.id.as_str()), rank: owner.and_then(|(job, pid)| job.rank_of(pid)), pid }
     };
     let mut rows: Vec<Row> = model.gpus.values().map(row).collect();
     table::sort(ctx, &columns(), &mut rows);

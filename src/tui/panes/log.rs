@@ -6,12 +6,16 @@ use crate::text::clean::clean;
 use crate::text::gate::Class;
 use crate::tui::layout::Want;
 use crate::tui::log_view;
-use crate::tui::widgets::wrap;
+use crate::tui::widgets::{shorten, wrap};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use unicode_width::UnicodeWidthStr;
 
 pub const PANE: Pane = Pane { id: "log", title, want, rows: no_rows, sorts: no_sorts, row_at, open: opens_nothing, draw };
+
+/// Columns for the name of a job, where there are several.
+const JOB: usize = 12;
 
 /// The number of the line that stands there.
 fn row_at(ctx: &Ctx, area: Rect, y: u16) -> Option<usize> {
@@ -97,11 +101,18 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let known =
         ctx.session.model.jobs.values().filter_map(|j| j.ranks.keys().last().copied().max(j.world_size.map(|w| w.saturating_sub(1)))).max();
     let ranks = lines.iter().filter_map(|(_, l)| l.rank).max().max(known).map_or(0, |r| r.to_string().len().max(2));
-    let text_x = list.x + 9 + (ranks + usize::from(ranks > 0) + names) as u16;
+    // Two jobs have the same ranks.
+    let whose = |line: &Kept| ctx.whose(&ctx.session.model.files.get(&line.file)?.job);
+    let jobs = ctx.session.model.files.values().filter_map(|f| ctx.whose(&f.job)).map(|id| id.width()).max().unwrap_or(0).min(JOB);
+    let rank_x = list.x + 9 + (jobs + usize::from(jobs > 0)) as u16;
+    let text_x = rank_x + (ranks + usize::from(ranks > 0) + names) as u16;
     for ((number, line), y) in lines.iter().zip(list.y..) {
         buf.set_stringn(list.x, y, ctx.ui.zone.hms(line.at), 8.min(usize::from(list.width)), theme.dim);
+        if let Some(job) = whose(line).filter(|_| text_x <= list.right()) {
+            buf.set_stringn(list.x + 9, y, format!("{:<jobs$}", shorten(&job, jobs)), jobs, theme.dim);
+        }
         if let Some(rank) = line.rank.filter(|_| text_x <= list.right()) {
-            buf.set_stringn(list.x + 9, y, format!("{rank:>ranks$}"), ranks, theme.accent);
+            buf.set_stringn(rank_x, y, format!("{rank:>ranks$}"), ranks, theme.accent);
         }
         if several && let Some(file) = ctx.session.model.files.get(&line.file) {
             let name = clean(file.name());
@@ -124,7 +135,8 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
         let path = ctx.session.model.files.get(&line.file).map_or("", |f| f.info.path.as_str());
         let no = line.no.map_or(String::new(), |n| format!(":{n}"));
         let rank = line.rank.map_or(String::new(), |r| format!("  rank {r}"));
-        let head = format!("{}{no}  {}{rank}", clean(path), ctx.ui.zone.rfc3339(line.at));
+        let job = whose(line).map_or(String::new(), |id| format!("  job {id}"));
+        let head = format!("{}{no}  {}{job}{rank}", clean(path), ctx.ui.zone.rfc3339(line.at));
         buf.set_stringn(below.x, below.y + 1, head, usize::from(below.width), theme.dim);
         let rows = below.y + 2..below.bottom();
         for (part, y) in wrap(&line.text, usize::from(below.width)).into_iter().zip(rows) {
@@ -135,7 +147,6 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
 
 /// Lays a style over the matches of a text that was drawn at a place.
 fn mark(buf: &mut Buffer, (x, y): (u16, u16), room: usize, text: &str, places: &[(usize, usize)], style: Style) {
-    use unicode_width::UnicodeWidthStr;
     for (start, end) in places {
         let from = text[..*start].width();
         let to = (from + text[*start..*end].width()).min(room);

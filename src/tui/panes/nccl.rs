@@ -17,7 +17,7 @@ use crate::text::clean::clean;
 use crate::time::span;
 use crate::tui::layout::Want;
 use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain};
-use crate::tui::widgets::{Pen, first_shown, wrap};
+use crate::tui::widgets::{Pen, first_shown, shorten, wrap};
 use crate::units::counted;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -39,6 +39,8 @@ const TWO_NARROW: u16 = 50;
 const FEW: u32 = 8;
 /// Cells of a rank's row; no communicator that can be drawn has more ranks.
 const MOST: u32 = 1 << 14;
+/// Columns for the name of a job.
+const JOB: usize = 12;
 /// Behind for longer than this, a rank keeps the others waiting.
 const LATE: Duration = Duration::from_secs(10);
 
@@ -52,6 +54,8 @@ enum Level {
 /// A communicator and what can be said of it.
 struct Row<'a> {
     comm: &'a Comm,
+    /// Whose it is, where more than one job is there.
+    job: Option<String>,
     /// That its ranks run on, where RAS tells.
     hosts: usize,
     operations: u64,
@@ -60,7 +64,7 @@ struct Row<'a> {
     words: String,
 }
 
-fn row<'a>(ctx: &Ctx, comm: &'a Comm, is_json: bool) -> Row<'a> {
+fn row<'a>(ctx: &Ctx, comm: &'a Comm, job: Option<String>, is_json: bool) -> Row<'a> {
     let ranks = comm.ranks.values().map(|r| &r.host).chain(comm.missing.values().map(|m| &m.host));
     let hosts = ranks.flatten().collect::<BTreeSet<_>>().len();
     let mut behind = comm.behind();
@@ -70,7 +74,7 @@ fn row<'a>(ctx: &Ctx, comm: &'a Comm, is_json: bool) -> Row<'a> {
         behind.retain(|b| odd.iter().any(|o| o.rank == b.rank));
     }
     let (level, words) = standing(ctx, comm, &behind, &odd, is_json);
-    Row { comm, hosts, operations: comm.operations(), behind, level, words }
+    Row { comm, job, hosts, operations: comm.operations(), behind, level, words }
 }
 
 /// `moving`, `still for 12 s, rank 3 behind AllReduce 229 of 241 (+1)`, `rank 500 missing`
@@ -175,7 +179,12 @@ fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
     // JSON holds every communicator there is, text only those with something to report.
     let model = &ctx.session.model;
     let is_json = model.comms.values().any(|c| !c.ranks.is_empty() && c.answered_at == model.ras.answered_at);
-    let mut rows: Vec<Row> = ctx.session.model.comms.values().map(|c| row(ctx, c, is_json)).collect();
+    let mut owners: BTreeMap<u64, String> = BTreeMap::new();
+    for job in model.jobs.values() {
+        let Some(name) = ctx.whose(&job.id) else { break };
+        owners.extend(model.comms_of(job).map(|c| (c.hash, name.clone())));
+    }
+    let mut rows: Vec<Row> = model.comms.values().map(|c| row(ctx, c, owners.remove(&c.hash), is_json)).collect();
     rows.sort_by_key(|r| {
         let answers = r.comm.answered_at == ctx.session.model.ras.answered_at;
         (std::cmp::Reverse((r.level, answers, r.comm.nranks)), r.comm.hash)
@@ -191,6 +200,7 @@ fn names(rows: &[Row]) -> Vec<String> {
 fn columns<'a>() -> Vec<Column<Row<'a>>> {
     vec![
         Column::word("comm", 8, 8, 0, |_, r| plain(short(r.comm)), |_, r| SortKey::word(short(r.comm))),
+        Column::word("job", 7, 12, 1, |_, r| plain(r.job.clone()?), |_, r| r.job.clone().map_or(SortKey::Absent, SortKey::Word)),
         Column::number("ranks", 5, 1, |_, r| plain(r.comm.nranks.to_string()), |_, r| SortKey::number(Some(r.comm.nranks.into()))),
         Column::number(
             "nodes",
@@ -248,9 +258,11 @@ fn items(ctx: &Ctx) -> Vec<Item> {
 }
 
 fn title(ctx: &Ctx) -> String {
+    // The checklist is that of one job, communicators are those of all.
+    let whose = job(ctx).and_then(|job| ctx.whose(&job.id)).map_or(String::new(), |id| format!(" of job {id}"));
     match ctx.session.model.comms.len() {
-        0 => "NCCL bring-up and communicators".into(),
-        n => format!("NCCL bring-up, {}", counted(n as u64, "communicator")),
+        0 => format!("NCCL bring-up{whose} and communicators"),
+        n => format!("NCCL bring-up{whose}, {}", counted(n, "communicator")),
     }
 }
 
@@ -356,12 +368,15 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let first = first_shown(rows.len(), selected, usize::from(comm_rows));
     let shown = &rows[first..rows.len().min(first + usize::from(comm_rows))];
     let wide = |text: &dyn Fn(&Row) -> String| shown.iter().map(|r| text(r).width()).max().unwrap_or(0);
-    let (ranks, nodes) = (wide(&ranks_words), wide(&nodes_words));
+    let (ranks, nodes, jobs) = (wide(&ranks_words), wide(&nodes_words), wide(&job_words));
     for (i, (row, y)) in shown.iter().zip(list.y..list.bottom()).enumerate() {
         let place = Rect { y, height: 1, ..area };
         let mut pen = Pen::new(buf, place);
         pen.put("comm ", ctx.theme.dim);
         pen.put(&short(row.comm), ctx.theme.text);
+        if jobs > 0 {
+            pen.put(&format!("  {:<jobs$}", job_words(row)), ctx.theme.text);
+        }
         pen.put(&format!("  {:>ranks$}", ranks_words(row)), ctx.theme.text);
         // On a narrow screen the sentence is worth more.
         if area.width >= 76 && nodes > 0 {
@@ -384,6 +399,11 @@ fn ranks_words(row: &Row) -> String {
 
 fn nodes_words(row: &Row) -> String {
     if row.hosts == 0 { String::new() } else { counted(row.hosts as u64, "node") }
+}
+
+/// `job 2890`, in as many columns as may be taken from the sentence.
+fn job_words(row: &Row) -> String {
+    row.job.as_ref().map_or(String::new(), |id| format!("job {}", shorten(id, JOB)))
 }
 
 /// What RAS or its source says of itself.
@@ -549,7 +569,8 @@ fn details(ctx: &Ctx, row: &Row, area: Rect, buf: &mut Buffer) {
     let head = Rect { height: area.height.min(1), ..area };
     let mut pen = Pen::new(buf, head);
     pen.put("comm ", ctx.theme.dim);
-    pen.put(&format!("{:016x}  {}", comm.hash, ranks_words(row)), ctx.theme.text);
+    let whose = row.job.as_ref().map_or(String::new(), |id| format!("  job {id}"));
+    pen.put(&format!("{:016x}{whose}  {}", comm.hash, ranks_words(row)), ctx.theme.text);
     if row.hosts > 0 {
         pen.put(&format!("  {}", nodes_words(row)), ctx.theme.text);
     }

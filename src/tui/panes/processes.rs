@@ -36,6 +36,14 @@ struct Row<'a> {
 
 fn columns<'a>() -> Vec<Column<Row<'a>>> {
     vec![
+        Column::word(
+            "job",
+            7,
+            12,
+            1,
+            |ctx, r| plain(ctx.whose(&r.job?.id)?),
+            |_, r| r.job.map_or(SortKey::Absent, |job| SortKey::word(&*job.id)),
+        ),
         Column::number("rank", 5, 0, |_, r| plain(r.rank?.to_string()), |_, r| SortKey::index(r.rank.map(u64::from))),
         Column::number(
             "local",
