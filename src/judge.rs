@@ -88,6 +88,9 @@ pub struct RasLook {
     pub still_for: Duration,
     pub still_since: Stamp,
     pub still_answers: u32,
+    /// What last changed, changed after this. `None`: no change was seen yet.
+    pub moved_after: Option<Stamp>,
+    pub answered_at: Stamp,
     pub age: Duration,
     pub behind: Vec<Late>,
     /// Members whose counts are not those that most have.
@@ -407,6 +410,8 @@ fn ras_look(model: &Model, now: Stamp, job: &Job, ranks: &BTreeMap<u32, RankLook
         still_for: newest.since(still_since),
         still_since,
         still_answers,
+        moved_after: current.iter().filter_map(|c| c.moved_after).max(),
+        answered_at: newest,
         age: now.since(newest),
         behind: behind.into_iter().map(|behind| Late { who: here.member(told, behind.rank), behind }).collect(),
         odd: told.odd().into_iter().map(|odd| (here.member(told, odd.rank), odd)).collect(),

@@ -246,6 +246,10 @@ fn a_rank_that_computes_something_else_for_a_minute_is_absent() {
     }
 }
 
+/// Of all signals together, how long the judge may take, seconds of the recording.
+const SOON_ENOUGH: &[(&str, f64)] =
+    &[("hang-rank-absent", 15.0), ("collective-mismatch", 15.0), ("straggler", 15.0), ("hang-symmetric", 30.0), ("init-stuck", 60.0)];
+
 /// All recordings, those too whose half was judged only once: found, culprit right, false, as the README says.
 #[test]
 fn the_score_is_what_the_readme_says() {
@@ -259,6 +263,12 @@ fn the_score_is_what_the_readme_says() {
         let out = command.output().unwrap();
         let score: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
         assert_eq!(score["faults"], 28);
+        if without.is_empty() {
+            for (class, most_s) in SOON_ENOUGH {
+                let worst = score["classes"][class]["delay_worst_s"].as_f64().unwrap();
+                assert!(worst <= *most_s, "{class} after {worst} s");
+            }
+        }
         ["found", "culprit_right", "false_findings"].map(|key| score[key].as_u64().unwrap())
     };
     assert_eq!(score(&[]), [27, 27, 0]);

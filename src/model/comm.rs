@@ -24,6 +24,8 @@ pub struct Comm {
     pub still_since: Option<Stamp>,
     /// Answers with the same counts as the one before, in a row.
     pub still_answers: u32,
+    /// The answer before that: what last changed, changed after it. `None` while no change was seen.
+    pub moved_after: Option<Stamp>,
     /// The last answer was a text report, which names only what is wrong.
     pub in_text: bool,
     /// Recent answers: who was behind, and whether the counts had moved since the answer before. Newest last.
@@ -129,6 +131,9 @@ impl Comm {
         self.missing = missing;
         // The text report of NCCL before 2.28 tells counts only where ranks differ: no counts is not "still".
         let counted = self.ranks.values().any(|r| !r.counts.is_empty());
+        if moved {
+            self.moved_after = self.answered_at;
+        }
         if moved || !counted {
             (self.still_since, self.still_answers) = (Some(at), 0);
         } else {

@@ -27,6 +27,8 @@ pub const RULE: Rule = Rule {
 
 /// GPUs must have waited this long: after work stops, utilisation and power need up to three seconds to settle.
 pub(super) const WAITED: Duration = Duration::from_secs(8);
+/// What was on its way when GPUs were first seen to wait has come through by then.
+const SETTLED: Duration = Duration::from_secs(4);
 /// Without a second kind of signal more time must pass.
 pub(super) const WAITED_ALONE: Duration = Duration::from_secs(12);
 /// What RAS says of a rank elsewhere, of which nothing else is seen, must have held so long.
@@ -156,13 +158,22 @@ pub(super) fn standing_still(look: &Look) -> Option<(&RasLook, Vec<&RankLook>)> 
     let waiting = look.with(Activity::Waiting, patience(look, WAITED));
     // With GPUs that say the same, two equal answers do; without, it must have been still for longer.
     let still = if look.knows_gpus() {
-        !waiting.is_empty() && ras.still_answers >= 1 && ras.still_for >= Duration::from_secs(4)
+        !waiting.is_empty() && (ras.still_answers >= 1 && ras.still_for >= SETTLED || told_in_standstill(look, ras))
     } else {
         look.quiet_log() && ras.still_answers >= 3 && ras.still_for >= patience(look, WAITED_ALONE)
     };
     // The log has made steps since, and not long ago.
     let moved = |l: &LogLook| l.last_step_at.is_some_and(|last| last > ras.still_since && l.quiet_for < WAITED);
     (still && !look.log.as_ref().is_some_and(moved)).then_some((ras, waiting))
+}
+
+/// One answer does where it came while nothing moved: no GPU of those that it tells of has begun or ended anything since, so that the next
+/// answer would say the same. Where jobs share a port it may not come for long.
+fn told_in_standstill(look: &Look, ras: &RasLook) -> bool {
+    let elsewhere = ras.behind.iter().map(|l| &l.who).chain(ras.odd.iter().map(|(m, _)| m)).chain(&ras.missing).any(|m| m.elsewhere);
+    let stood =
+        |r: &RankLook| matches!(r.activity, Activity::Waiting | Activity::Idle) && ras.answered_at >= r.activity_since.plus(SETTLED);
+    look.quiet_log() && !elsewhere && look.alive().count() >= look.local_ranks && look.alive().all(stood)
 }
 
 fn by_ras(look: &Look) -> Option<Absent> {
@@ -265,15 +276,18 @@ fn far(look: &Look, ras: &RasLook, all: &[&Member]) -> Far {
 }
 
 fn by_gpus(look: &Look) -> Option<Absent> {
-    // RAS that moves, or that says nobody is behind, knows better than utilisation.
-    if look.ras.as_ref().is_some_and(|r| r.age < Duration::from_secs(15) && (r.still_answers == 0 || r.still_for > WAITED))
-        || !look.quiet_log()
-    {
-        return None;
-    }
     let least = patience(look, WAITED_ALONE);
     let waiting = look.with(Activity::Waiting, least);
     let idle = look.with(Activity::Idle, least);
+    let stands_since = waiting.iter().chain(&idle).map(|r| r.activity_since).max()?;
+    // RAS that has seen something move since, or that says nobody is behind, knows better than utilisation.
+    let knows_better = |r: &RasLook| {
+        let moved = r.still_answers == 0 && r.moved_after.is_none_or(|at| at >= stands_since);
+        moved || r.still_for > WAITED || r.answered_at >= stands_since.plus(SETTLED)
+    };
+    if look.ras.as_ref().is_some_and(|r| r.age < Duration::from_secs(15) && knows_better(r)) || !look.quiet_log() {
+        return None;
+    }
     if waiting.is_empty() || idle.is_empty() || idle.len() > waiting.len() || waiting.len() + idle.len() < look.alive().count() {
         return None;
     }
