@@ -247,8 +247,14 @@ fn a_rank_that_computes_something_else_for_a_minute_is_absent() {
 }
 
 /// Of all signals together, how long the judge may take, seconds of the recording.
-const SOON_ENOUGH: &[(&str, f64)] =
-    &[("hang-rank-absent", 15.0), ("collective-mismatch", 15.0), ("straggler", 15.0), ("hang-symmetric", 30.0), ("init-stuck", 60.0)];
+const SOON_ENOUGH: &[(&str, f64)] = &[
+    ("hang-rank-absent", 15.0),
+    ("collective-mismatch", 15.0),
+    ("straggler", 15.0),
+    ("rank-exited", 5.0),
+    ("hang-symmetric", 30.0),
+    ("init-stuck", 60.0),
+];
 
 /// All recordings, those too whose half was judged only once: found, culprit right, false, as the README says.
 #[test]

@@ -101,6 +101,12 @@ fn on_text(ctx: &TextContext, out: &mut Vec<Found>) {
     out.push(found);
 }
 
+/// At the normal end ranks leave within seconds of each other, and nobody waits for anybody. Processes are read once a second: this is
+/// from the third look without it on.
+const GONE_FOR: Duration = Duration::from_millis(2500);
+/// Of a GPU that is read once a second three readings in a row: the first may still tell of the work before, which fades within one.
+const LEFT_WAITING: Duration = Duration::from_secs(2);
+
 fn on_tick(ctx: &TickContext, out: &mut Vec<Found>) {
     let mut known = BTreeSet::new();
     for job in ctx.model.jobs.values().filter(|job| !job.log_only && job.taking_down_at.is_none() && !ctx.model.is_stale(job)) {
@@ -117,9 +123,8 @@ fn on_tick(ctx: &TickContext, out: &mut Vec<Found>) {
         }
         for rank in look.ranks.values() {
             let Some(gone) = rank.gone_at else { continue };
-            // At the normal end ranks leave within seconds of each other, and nobody waits for anybody.
             let waiting = waiting(look);
-            if look.at.since(gone) < Duration::from_secs(4) || waiting == 0 || look.alive().count() == 0 {
+            if look.at.since(gone) < GONE_FOR || waiting == 0 || look.alive().count() == 0 {
                 continue;
             }
             let code = rank.exit_code.map_or(String::new(), |c| format!(" ({})", exit_words(c)));
@@ -148,7 +153,7 @@ fn on_tick(ctx: &TickContext, out: &mut Vec<Found>) {
 }
 
 fn waiting(look: &Look) -> usize {
-    look.alive().filter(|r| r.is(Activity::Waiting, look.at, Duration::from_secs(4))).count()
+    look.alive().filter(|r| r.is(Activity::Waiting, look.at, LEFT_WAITING)).count()
 }
 
 /// A finding that rests on exit codes alone: what the log says of the same rank is why it ended.
