@@ -251,6 +251,7 @@ const SOON_ENOUGH: &[(&str, f64)] = &[
     ("hang-rank-absent", 15.0),
     ("collective-mismatch", 15.0),
     ("straggler", 15.0),
+    ("slow-steps", 7.0),
     ("rank-exited", 5.0),
     ("hang-symmetric", 30.0),
     ("init-stuck", 60.0),

@@ -113,6 +113,17 @@ pub struct Progress {
     /// What steps usually take: the median and the 90th percentile, seconds, and how many more steps until that is looked at anew.
     usual_step_s: Option<(f64, f64)>,
     usual_due: u32,
+    late: Option<Late>,
+}
+
+/// Lines in a row that tell of steps that took longer than usual.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Late {
+    since: Stamp,
+    lines: usize,
+    steps: u64,
+    /// By how many times the least of them exceeds what was usual.
+    least: f64,
 }
 
 /// A lasting change of the step time while the job runs.
@@ -170,6 +181,7 @@ impl Default for Progress {
             slow: None,
             usual_step_s: None,
             usual_due: 0,
+            late: None,
         }
     }
 }
@@ -181,6 +193,7 @@ impl Progress {
         if richer && !(step.bar && self.dialect != step.dialect && self.loss.is_some() && step.loss.is_none()) {
             self.dialect = step.dialect;
         }
+        let before = self.last_step_at.zip(self.step);
         let advanced = step.step.is_some_and(|s| self.step.is_none_or(|before| s > before));
         // A bar of the same length that starts again is the next epoch; another one is a validation.
         let may_restart = !step.bar || (step.total_steps.is_some() && step.total_steps == self.total_steps);
@@ -232,38 +245,49 @@ impl Progress {
                 self.step_times.push(at, s);
                 if !backlog {
                     self.step_trend.push(at, s);
-                    self.watch_pace(at);
+                    let (began, first) = before.unwrap_or((at, 0));
+                    self.watch_pace(at, began, self.step.unwrap_or(0).saturating_sub(first).max(1));
                 }
             }
         }
     }
 
-    /// Notes when steps begin to take longer for good, and when they are as before again.
-    fn watch_pace(&mut self, now: Stamp) {
-        /// Steps that must agree, and the time that they must cover: one slow step is a checkpoint.
-        const AGREE: usize = 6;
+    /// Notes when steps begin to take longer for good, and when they are as before again. The newest of the step times came `now` and is
+    /// that of `steps` steps, which began at `began` or later.
+    fn watch_pace(&mut self, now: Stamp, began: Stamp, steps: u64) {
+        /// The time that slow steps must cover, and their number: a few of them are a hiccup.
         const COVER: Duration = Duration::from_secs(5);
+        const AGREE: usize = 6;
+        /// One slow line is a checkpoint, a second one what it left cold.
+        const LEAST_LINES: usize = 3;
         const BACK_TO_NORMAL: f64 = 1.15;
-        let recent: Vec<(Stamp, f64)> = self.step_times.iter().rev().take(AGREE).collect();
-        let all = |is: &dyn Fn(f64) -> bool| recent.len() == AGREE && recent.iter().all(|s| is(s.1));
+        let Some(last) = self.step_times.last() else { return };
         if let Some(slow) = self.slow {
-            if all(&|s| s < slow.before_s * BACK_TO_NORMAL) {
-                self.slow = None;
+            let recent = || self.step_times.iter().rev().take(AGREE);
+            if recent().count() == AGREE && recent().all(|s| s.1 < slow.before_s * BACK_TO_NORMAL) {
+                (self.slow, self.late) = (None, None);
             }
             return;
         }
-        if let Some((median, most)) = self.usual_step_s
-            && all(&|s| s > most.max(median * 1.1) * SLOWER)
-        {
-            // Where steps are short, six of them are no time: it began with the first of all that are slow in a row.
-            let began = self.step_times.iter().rev().take_while(|s| s.1 > median * SLOWER).last();
-            if let Some((since, _)) = began.filter(|(since, _)| now.since(*since) >= COVER) {
-                self.slow = Some(SlowSince { since, before_s: median });
+        if let Some((median, most)) = self.usual_step_s {
+            let usual = most.max(median * 1.1);
+            if last > usual * SLOWER {
+                // A pause before them is not theirs.
+                let took = Duration::try_from_secs_f64(last * steps as f64).unwrap_or(Duration::MAX);
+                let late = self.late.get_or_insert(Late { since: began.max(now.minus(took)), lines: 0, steps: 0, least: f64::INFINITY });
+                (late.lines, late.steps, late.least) = (late.lines + 1, late.steps.saturating_add(steps), late.least.min(last / usual));
+                // Each line speaks for a change by as much as it exceeds what was usual, on a scale of ratios: six by 1.4, three by 2.
+                let told = late.lines as f64 * late.least.ln() >= AGREE as f64 * SLOWER.ln();
+                let enough = late.lines >= LEAST_LINES && late.steps >= AGREE as u64 && now.since(late.since) >= COVER;
+                if told && enough {
+                    self.slow = Some(SlowSince { since: late.since, before_s: median });
+                }
+                return;
             }
-            return;
+            self.late = None;
         }
         self.usual_due = self.usual_due.saturating_sub(1);
-        if self.usual_due == 0 && !self.step_times.last().is_some_and(|s| self.usual_step_s.is_some_and(|(_, most)| s > most * SLOWER)) {
+        if self.usual_due == 0 {
             let mut usual: Vec<f64> = self.step_times.iter().rev().take(200).map(|s| s.1).filter(|s| s.is_finite()).collect();
             if usual.len() >= WARM_UP + LEAST_BEFORE {
                 usual.sort_by(f64::total_cmp);
@@ -298,7 +322,7 @@ impl Progress {
                 self.step_time_s = Some(per_step);
                 self.step_times.push(at, per_step);
                 self.step_trend.push(at, per_step);
-                self.watch_pace(at);
+                self.watch_pace(at, then, step - first);
             }
         }
     }
@@ -519,10 +543,27 @@ mod tests {
         let before = make(&mut p, 5, 2.0);
         assert_eq!(p.slow, None, "five steps may be anything");
         make(&mut p, 300, 2.0);
-        assert_eq!(p.slow, Some(SlowSince { since: at(before - 4), before_s: 1.0 }), "and what is slow does not become usual");
+        assert_eq!(p.slow, Some(SlowSince { since: at(before - 5), before_s: 1.0 }), "and what is slow does not become usual");
         make(&mut p, 6, 1.0);
         assert_eq!(p.slow, None);
         assert!(healthy < before);
+    }
+
+    #[test]
+    fn lines_of_many_steps_are_enough_sooner_the_farther_they_are_from_what_was_usual() {
+        // Lines of ten steps, of 0.2 s each, then slower.
+        let lines = |times_s: f64| {
+            let mut p = Progress::default();
+            let mut now = Stamp(1_000_000_000);
+            (1..=40).find(|line| {
+                let time_s = if *line <= 20 { 0.2 } else { 0.2 * times_s };
+                now = now.plus(Duration::from_secs_f64(time_s * 10.0));
+                p.apply(now, &step(line * 10, time_s), false);
+                p.slow.is_some()
+            })
+        };
+        assert_eq!([3.0, 2.0, 1.7, 1.6].map(|times_s| lines(times_s).map(|line| line - 20)), [3, 4, 5, 6].map(Some));
+        assert_eq!(lines(1.5), None, "a tenth is usual, 1.4 times that is slow");
     }
 
     #[test]

@@ -10,7 +10,8 @@ pub const RULE: Rule = Rule {
     id: "slow-steps",
     severity: Severity::Warning,
     title: "Steps take longer than before, for all ranks",
-    how: "A lasting change of the job's own step time: six steps in a row take 1.4 times as long as nine of ten did before",
+    how: "A lasting change of the job's own step time: six lines in a row tell of steps that take 1.4 times as long as nine of ten \
+          did before, or three of twice as long; for 5 s and six steps at least",
     advice: "Look at what changed at that step: data, sequence length, checkpoints beside training, throttled GPUs, a busy network",
     life: while_it_holds(0, 5),
     implies: Implies::Slow,
@@ -22,10 +23,11 @@ fn while_it_runs(ctx: &TickContext, out: &mut Vec<Found>) {
         let Some(progress) = ctx.model.progress_of(id).filter(|_| look.phase.is_none()) else { continue };
         // A job that makes no steps is not slow, it stands.
         let Some(slow) = progress.slow.filter(|_| !look.quiet_log()) else { continue };
-        let Some(now_s) = progress.step_times.median_of_last(10) else { continue };
+        let late = progress.step_times.iter().rev().take_while(|(at, _)| *at > slow.since).count().min(10);
+        let Some(now_s) = progress.step_times.median_of_last(late) else { continue };
         let (before, after) = (seconds(slow.before_s), seconds(now_s));
         let mut found = found(id, slow.since, (slow.before_s, now_s), "");
-        let proof = format!("median of the last 10 steps {after}, {before} before{}", last_step(progress));
+        let proof = format!("median of the last {late} step times {after}, {before} before{}", last_step(progress));
         found.evidence = vec![Evidence::of("line", proof)];
         // One late rank makes all of them late.
         if ctx.ledger.is_open("straggler", Some(id)) {
