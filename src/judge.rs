@@ -24,6 +24,9 @@ const NAMED_PAUSE: Duration = Duration::from_secs(600);
 /// More than a log and a few sockets: somebody reads or writes data.
 const IO_BYTES_PER_S: f64 = 256e3;
 
+/// A reading of GPM is a mean over the time since the one before.
+const GPM_SETTLES: Duration = Duration::from_secs(2);
+
 /// Gigabytes within this: a part of a checkpoint, which other nodes write, too.
 const LATELY: Duration = Duration::from_secs(60);
 const MUCH_IO_BYTES_PER_S: f64 = 16e6;
@@ -57,6 +60,8 @@ pub struct RankLook {
     /// Activity is told by GPM, not by utilisation and power.
     pub by_gpm: bool,
     pub power_mw: Option<u64>,
+    /// SMs with a kernel on them while its GPU has been in this state.
+    pub sm_active_pct: Option<f64>,
     pub state: Option<char>,
     pub state_since: Stamp,
     /// `None` where /proc/PID/io may not be read.
@@ -382,6 +387,7 @@ fn rank_look(model: &Model, now: Stamp, rank: u32, pid: u32, process: Option<&Pr
         activity: seen.map_or(Activity::Unknown, |g| g.activity),
         activity_since: seen.map_or(now, |g| g.activity_since),
         by_gpm: seen.is_some_and(|g| g.gpm().is_some()),
+        sm_active_pct: seen.and_then(|g| g.gpm_since(g.activity_since.plus(GPM_SETTLES))?.sm_active_pct).map(f64::from),
         power_mw: seen.and_then(|g| g.sample.power_mw),
         state: process.and_then(|p| p.sample.state),
         state_since: process.map_or(now, |p| p.state_since),

@@ -251,6 +251,11 @@ impl Gpu {
         self.gpm.map(|(_, gpm)| gpm)
     }
 
+    /// Activity by GPM, if it was read then or later.
+    pub fn gpm_since(&self, then: Stamp) -> Option<Gpm> {
+        self.gpm.filter(|(read, _)| *read >= then).map(|(_, gpm)| gpm)
+    }
+
     /// The last sample is about now, not about some time ago.
     pub fn is_fresh(&self, now: Stamp) -> bool {
         let allowed = (self.every * 5 / 2).clamp(Duration::from_secs(3), Duration::from_secs(150));

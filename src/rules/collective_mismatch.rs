@@ -15,8 +15,8 @@ pub const RULE: Rule = Rule {
     id: "collective-mismatch",
     severity: Severity::Critical,
     title: "Ranks called different collectives, or the same one with different sizes, at the same place",
-    how: "RAS counts per kind of operation that differ and stand still while every GPU waits; the power of one waiting GPU that is not that of \
-          the others; Flight Recorder dumps; watchdog lines that differ at one sequence number; PyTorch's or NCCL's own check",
+    how: "RAS counts per kind of operation that differ and stand still while every GPU waits; without counts, the number of channels or the power \
+          of one waiting GPU that is not that of the others; Flight Recorder dumps; watchdog lines that differ at one sequence number; PyTorch's or NCCL's own check",
     advice: "Look at the code of the rank that differs: a branch that depends on rank or data, uneven batches, another order of groups",
     life: ONCE,
     implies: Implies::Stuck,
@@ -26,6 +26,10 @@ pub const RULE: Rule = Rule {
 /// GPUs that wait in the same collective draw the same power, within this share (measured: 3 %); in another one, less or more.
 const SAME_POWER: f64 = 0.08;
 const OTHER_POWER: f64 = 0.20;
+/// While they wait, the kernels of one collective have the same number of channels on all ranks, each on an SM of its own: one more or less
+/// is 0.6 % of the SMs or more (B200 has 148, H200 132). The same kernel reads the same within 0.01.
+const SAME_SM_PCT: f64 = 0.2;
+const OTHER_SM_PCT: f64 = 0.5;
 
 fn check(ctx: &TickContext, out: &mut Vec<Found>) {
     for (id, look) in ctx.looks {
@@ -52,7 +56,7 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Found> {
     if look.alive().any(|r| r.activity == Activity::Working || r.stopped() || r.does_io()) || paused_by_name(look) || !has_trained(look) {
         return None;
     }
-    let told = by_ras(look).or_else(|| by_power(look))?;
+    let told = by_ras(look).or_else(|| by_kernel(look))?;
     let mut found = Found::new(rank_words(&told.ranks), told.words, told.since);
     found.job = Some(job.id.clone());
     found.confidence = told.confidence;
@@ -135,8 +139,8 @@ fn by_ras(look: &Look) -> Option<Differs> {
     Some(Differs { ranks, since, confidence, words, evidence: evidence.collect(), far: command })
 }
 
-/// Without counts: one GPU waits at another power than the others, which all draw the same.
-fn by_power(look: &Look) -> Option<Differs> {
+/// Without counts: one GPU waits in another kernel than the others, which all wait in the same.
+fn by_kernel(look: &Look) -> Option<Differs> {
     if look.ras.as_ref().is_some_and(|r| r.age <= RAS_OLD) || !look.quiet_log() {
         return None;
     }
@@ -144,18 +148,23 @@ fn by_power(look: &Look) -> Option<Differs> {
     if waiting.len() < 4 || waiting.len() < look.alive().count() {
         return None;
     }
-    let mut by_power: Vec<(f64, &RankLook)> = waiting.iter().filter_map(|r| Some((r.power_mw? as f64 / 1e3, *r))).collect();
-    if by_power.len() < waiting.len() {
-        return None;
-    }
-    by_power.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let odd_one = |odd: (f64, &RankLook), others: &[(f64, &RankLook)]| {
-        let usual = others[others.len() / 2].0;
-        let same = others.iter().all(|o| (o.0 - usual).abs() <= usual * SAME_POWER);
-        (same && (odd.0 - usual).abs() >= usual * OTHER_POWER).then_some((odd.0, usual, odd.1.rank))
+    // Of all, or it says nothing.
+    let all = |value: &dyn Fn(&RankLook) -> Option<f64>| -> Option<Vec<(f64, u32)>> {
+        waiting.iter().map(|r| Some((value(r)?, r.rank))).collect()
     };
-    let (first, last) = (by_power[0], by_power[by_power.len() - 1]);
-    let (watts, usual, rank) = odd_one(first, &by_power[1..]).or_else(|| odd_one(last, &by_power[..by_power.len() - 1]))?;
+    let channels = || {
+        let same = |value: f64, usual: f64| (value - usual).abs() <= SAME_SM_PCT;
+        let other = |value: f64, usual: f64| (value - usual).abs() >= OTHER_SM_PCT;
+        let (one, of_others, rank) = stands_out(all(&|r| r.sm_active_pct)?, same, other)?;
+        Some((rank, format!("its kernel is on {one:.1} % of the SMs, that of the others on {of_others:.1} %: another number of channels")))
+    };
+    let power = || {
+        let same = |value: f64, usual: f64| (value - usual).abs() <= usual * SAME_POWER;
+        let other = |value: f64, usual: f64| (value - usual).abs() >= usual * OTHER_POWER;
+        let (one, of_others, rank) = stands_out(all(&|r| Some(r.power_mw? as f64 / 1e3))?, same, other)?;
+        Some((rank, format!("it draws {one:.0} W, the others {of_others:.0} W")))
+    };
+    let (rank, proof) = channels().or_else(power)?;
     let since = waiting.iter().map(|r| r.activity_since).max()?;
     let who = look.ranks.get(&rank)?;
     Some(Differs {
@@ -163,7 +172,39 @@ fn by_power(look: &Look) -> Option<Differs> {
         since,
         confidence: Confidence::Possible,
         words: format!("{} waits in another kernel than the other {}; nothing moves", who.name(), waiting.len() - 1),
-        evidence: vec![Evidence::of("gpu", format!("it draws {watts:.0} W, the others {usual:.0} W"))],
+        evidence: vec![Evidence::of("gpu", proof)],
         far: None,
     })
+}
+
+/// The one whose value is another than that of all others, which have the same: its value, the usual one, and its rank.
+fn stands_out(mut by_value: Vec<(f64, u32)>, same: impl Fn(f64, f64) -> bool, other: impl Fn(f64, f64) -> bool) -> Option<(f64, f64, u32)> {
+    if by_value.len() < 3 {
+        return None;
+    }
+    by_value.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let odd = |odd: (f64, u32), others: &[(f64, u32)]| {
+        let usual = others[others.len() / 2].0;
+        (others.iter().all(|o| same(o.0, usual)) && other(odd.0, usual)).then_some((odd.0, usual, odd.1))
+    };
+    odd(by_value[0], &by_value[1..]).or_else(|| odd(by_value[by_value.len() - 1], &by_value[..by_value.len() - 1]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_at_least_three_stands_out_only_if_all_others_are_the_same() {
+        let odd = |values: &[f64]| {
+            let values: Vec<(f64, u32)> = values.iter().copied().zip(0..).collect();
+            let same = |value: f64, usual: f64| (value - usual).abs() <= SAME_SM_PCT;
+            stands_out(values, same, |value, usual| (value - usual).abs() >= OTHER_SM_PCT).map(|told| told.2)
+        };
+        assert_eq!(odd(&[18.18, 0.76, 18.18, 18.18]), Some(1));
+        assert_eq!(odd(&[18.18, 18.18, 18.18, 18.94]), Some(3), "one channel more");
+        assert_eq!(odd(&[18.18, 18.179, 18.181, 18.184]), None);
+        assert_eq!(odd(&[18.18, 0.76, 18.18, 0.76]), None, "halves");
+        assert_eq!(odd(&[18.18, 0.76]), None, "of two, either may be the one");
+    }
 }

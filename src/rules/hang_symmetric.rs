@@ -46,7 +46,9 @@ fn check(ctx: &TickContext, out: &mut Vec<Found>) {
             None => (Confidence::Possible, None),
         };
         let Some(since) = waiting.iter().map(|r| r.activity_since).max() else { continue };
-        let summary = format!("{}, no rank is behind, nothing moves", all_here(alive, "wait"));
+        // Without counts nobody knows whether all wait for the same.
+        let behind = if counts.is_some() { "no rank is behind" } else { "whether one is behind is not known" };
+        let summary = format!("{}, {behind}, nothing moves", all_here(alive, "wait"));
         let mut found = Found::new("all", summary, since);
         found.job = Some(id.clone());
         found.confidence = confidence;
