@@ -24,6 +24,10 @@ const NAMED_PAUSE: Duration = Duration::from_secs(600);
 /// More than a log and a few sockets: somebody reads or writes data.
 const IO_BYTES_PER_S: f64 = 256e3;
 
+/// Of one core: a thread that polls uses all of it.
+const SPINS_PCT: f64 = 80.0;
+const SLEEPS_PCT: f64 = 10.0;
+
 /// A reading of GPM is a mean over the time since the one before.
 const GPM_SETTLES: Duration = Duration::from_secs(2);
 
@@ -258,6 +262,16 @@ impl RankLook {
     /// It reads, writes, or sleeps in the kernel waiting for a disk.
     pub fn does_io(&self) -> bool {
         self.alive() && (self.in_d || self.io_bytes_per_s.is_some_and(|b| b >= IO_BYTES_PER_S))
+    }
+
+    /// Its process keeps a CPU busy.
+    pub fn spins(&self) -> bool {
+        self.alive() && self.cpu_pct.is_some_and(|c| c >= SPINS_PCT)
+    }
+
+    /// Its process hardly uses a CPU.
+    pub fn sleeps(&self) -> bool {
+        self.alive() && self.cpu_pct.is_some_and(|c| c <= SLEEPS_PCT)
     }
 
     pub fn is(&self, activity: Activity, now: Stamp, least: Duration) -> bool {

@@ -217,7 +217,7 @@ pub const RULES: &[Rule] = &[
     several_runs::RULE,
 ];
 
-pub(crate) use hang_rank_absent::has_trained;
+pub(crate) use hang_rank_absent::{has_trained, works_unseen};
 pub(crate) use nccl_warn::shape;
 pub(crate) use rank_exited::{ended_words, exit_words, is_by_exit_code, signal_words};
 

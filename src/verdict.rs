@@ -1,7 +1,7 @@
 //! The one line on top: what a job is doing, and if it is not well, who is to blame, since when, and what to do now.
 
 use crate::findings::{Finding, Ledger, Role, Severity};
-use crate::judge::Look;
+use crate::judge::{Look, RAS_OLD};
 use crate::model::Model;
 use crate::model::ending::{Ending, SETTLES};
 use crate::model::gpu::Activity;
@@ -221,6 +221,17 @@ fn pause(look: &Look) -> Option<(&'static str, String)> {
         let words = format!(
             "rank 0 computes alone and {}, without a step for {}: probably an evaluation",
             the_other(waiting.len(), "rank", "wait"),
+            span(log.quiet_for)
+        );
+        return Some((Phase::Evaluation.as_str(), words));
+    }
+    let behind = look.ras.as_ref().filter(|r| r.age <= RAS_OLD && r.still_answers > 0).map_or(&[][..], |r| r.behind.as_slice());
+    if let (Some(log), [only]) = (quiet, behind)
+        && only.who.rank == Some(0)
+        && look.ranks.get(&0).is_some_and(crate::rules::works_unseen)
+    {
+        let words = format!(
+            "rank 0 works and the others wait for it, without a step for {}: probably an evaluation, but its GPU is not seen",
             span(log.quiet_for)
         );
         return Some((Phase::Evaluation.as_str(), words));

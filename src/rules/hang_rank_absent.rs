@@ -78,9 +78,10 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Found> {
     if culprits.iter().any(|r| r.does_io()) {
         return None;
     }
-    // Rank 0 is who writes checkpoints. Where its I/O may not be seen, it is not accused before a checkpoint would be over.
-    let hidden = |r: &&RankLook| r.rank == 0 && r.io_bytes_per_s.is_none();
-    if culprits.iter().any(hidden) && look.at.since(absent.since) < WAITED_AT_START {
+    // Rank 0 is who writes checkpoints and evaluates. Where its I/O may not be seen, or what its GPU does while its process works, it is
+    // not accused before that would be over.
+    let may_work = |r: &&RankLook| r.rank == 0 && (r.io_bytes_per_s.is_none() || works_unseen(r));
+    if culprits.iter().any(may_work) && look.at.since(absent.since) < WAITED_AT_START {
         return None;
     }
     let waiting = look.with(Activity::Waiting, Duration::from_secs(3)).len();
@@ -128,6 +129,11 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Found> {
     Some(found)
 }
 
+/// Its process works, and whether its GPU does cannot be seen.
+pub(crate) fn works_unseen(rank: &RankLook) -> bool {
+    rank.activity == Activity::Unknown && rank.spins()
+}
+
 /// A checkpoint or an evaluation that the log names, and that has not lasted longer than such things do.
 pub(super) fn paused_by_name(look: &Look) -> bool {
     look.phase.is_some_and(|(phase, _)| phase != Phase::DataLoading)
@@ -160,11 +166,24 @@ pub(super) fn standing_still(look: &Look) -> Option<(&RasLook, Vec<&RankLook>)> 
     let still = if look.knows_gpus() {
         !waiting.is_empty() && (ras.still_answers >= 1 && ras.still_for >= SETTLED || told_in_standstill(look, ras))
     } else {
-        look.quiet_log() && ras.still_answers >= 3 && ras.still_for >= patience(look, WAITED_ALONE)
+        // Counts only grow: two equal answers say the same of all the time between as many would.
+        let waited = patience(look, WAITED_ALONE);
+        let quiet = look.log.as_ref().is_some_and(|l| l.last_step_at.is_some() && l.quiet_for >= waited);
+        look.quiet_log()
+            && ras.still_answers >= 1
+            && (ras.still_for >= waited || quiet && ras.still_for >= SETTLED && cpus_agree(look, ras))
     };
     // The log has made steps since, and not long ago.
     let moved = |l: &LogLook| l.last_step_at.is_some_and(|last| last > ras.still_since && l.quiet_for < WAITED);
     (still && !look.log.as_ref().is_some_and(moved)).then_some((ras, waiting))
+}
+
+/// Where GPUs are not seen: the processes of those that RAS has behind sleep, and all others of this node spin, as who waits in a
+/// collective does. What rank 0 does alone and asleep is often an upload.
+fn cpus_agree(look: &Look, ras: &RasLook) -> bool {
+    let behind = |r: &RankLook| ras.behind.iter().any(|l| l.who.rank == Some(r.rank));
+    let agrees = |r: &RankLook| if behind(r) { r.rank != 0 && r.sleeps() } else { r.spins() };
+    look.alive().count() >= look.local_ranks && look.alive().any(behind) && look.alive().all(agrees)
 }
 
 /// One answer does where it came while nothing moved: no GPU of those that it tells of has begun or ended anything since, so that the next
@@ -326,15 +345,13 @@ fn busy_elsewhere(look: &Look) -> Option<Absent> {
 /// Neither RAS nor GPUs tell: of ranks that wait in a collective, the process spins; who did not come to it may sleep. A rank that
 /// spins elsewhere, and processes that wait asleep, are not told apart.
 fn by_cpu(look: &Look) -> Option<Absent> {
-    const SPINS_PCT: f64 = 80.0;
-    const SLEEPS_PCT: f64 = 10.0;
     let blind = look.ras.as_ref().is_none_or(|r| r.age > RAS_OLD) && look.alive().all(|r| r.activity == Activity::Unknown);
     let log = look.log.as_ref().filter(|l| l.quiet_for > l.patience.max(patience(look, WAITED_ALONE)))?;
     if !blind || !has_trained(look) || look.alive().count() < look.local_ranks {
         return None;
     }
-    let spins = look.alive().filter(|r| r.cpu_pct.is_some_and(|c| c >= SPINS_PCT)).count();
-    let asleep: Vec<&RankLook> = look.alive().filter(|r| r.cpu_pct.is_some_and(|c| c <= SLEEPS_PCT)).collect();
+    let spins = look.alive().filter(|r| r.spins()).count();
+    let asleep: Vec<&RankLook> = look.alive().filter(|r| r.sleeps()).collect();
     // What rank 0 does alone and asleep is often an upload.
     if spins == 0
         || asleep.is_empty()

@@ -63,13 +63,12 @@ fn in_progress(look: &Look, ras: &RasLook) -> Option<Found> {
 
 /// The first collective of a communicator connects its ranks, on the CPU: if they come to two communicators in different order, all spin.
 fn first_collective(look: &Look, ras: &RasLook) -> Option<Found> {
-    let spins = |r: &RankLook| r.cpu_pct.is_some_and(|c| c >= 80.0);
     let idle = |r: &RankLook| r.activity == Activity::Unknown || r.is(Activity::Idle, look.at, Duration::from_secs(10));
     if ras.unused.is_empty() || ras.still_answers < 3 || ras.still_for < WAITED || !ras.missing.is_empty() || !ras.odd.is_empty() {
         return None;
     }
     let ranks: Vec<&RankLook> = look.alive().collect();
-    if ranks.len() < 2 || !ranks.iter().all(|r| spins(r) && idle(r)) {
+    if ranks.len() < 2 || !ranks.iter().all(|r| r.spins() && idle(r)) {
         return None;
     }
     let comms: Vec<String> = ras.unused.iter().take(4).map(|hash| format!("{:08x}", hash >> 32)).collect();
