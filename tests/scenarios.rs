@@ -285,6 +285,17 @@ fn the_score_is_what_the_readme_says() {
     }
 }
 
+/// A rank died, its output went to a pipe: nobody says why, but it is no healthy end.
+#[test]
+fn a_job_whose_launcher_ends_with_an_error_has_failed() {
+    let tape = tape(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tapes/pair-assert.jsonl.gz"));
+    let mut states = judge(&tape.header, &tape.seen).into_iter().filter_map(|(_, event)| match event {
+        Event::State { job: Some(_), state, summary, .. } => Some((state.as_str(), summary)),
+        _ => None,
+    });
+    assert_eq!(states.next_back(), Some(("failed", "all processes ended; its launcher: exit code 1".to_owned())));
+}
+
 /// torchrun was ended before its ranks: they are the same job until they end, too.
 #[test]
 fn a_job_keeps_its_name_when_its_launcher_ends_first() {

@@ -49,9 +49,11 @@ impl Model {
 
     /// Puts the processes into jobs. Facts about a launcher may come after its ranks, so all are looked at.
     pub(super) fn regroup(&mut self, at: Stamp) {
-        // A launcher that ends before its ranks leaves them in the job that they were in.
-        let launched = self.jobs.values().filter(|j| !j.log_only && j.ended_at.is_none() && j.launcher.is_some());
-        let left: BTreeMap<u32, &str> = launched.flat_map(|j| j.pids().map(|pid| (pid, j.id.as_str()))).collect();
+        // A launcher that ends before its ranks leaves them in the job that they were in, and there they stay when they have ended, too.
+        let launched = self.jobs.values().filter(|j| !j.log_only && j.launcher.is_some());
+        let stays = |j: &Job, pid: &u32| j.ended_at.is_none() || self.processes.get(pid).is_some_and(|p| !p.is_alive());
+        let left: BTreeMap<u32, &str> =
+            launched.flat_map(|j| j.pids().filter(|pid| stays(j, pid)).map(|pid| (pid, j.id.as_str()))).collect();
         let mut members: BTreeMap<String, (Vec<u32>, Option<u32>)> = BTreeMap::new();
         for (&pid, process) in &self.processes {
             if process.info.role == ProcessRole::Launcher {
@@ -131,18 +133,21 @@ impl Model {
 
     /// Says anew which job every file belongs to, after processes or files came or went.
     pub(super) fn reassign(&mut self) {
-        let owners: Vec<(u32, String, Option<u32>)> = self
+        let owners: Vec<(u32, String, Option<u32>, bool)> = self
             .files
             .keys()
             .map(|&file| {
-                let job = self.owner_of(file);
+                let writer = self.writer_of(file);
+                let is_written = writer.is_some();
+                let job = writer.unwrap_or_else(|| self.owner_of(file));
                 let rank = self.rank_of_file(file, &job);
-                (file, job, rank)
+                (file, job, rank, is_written)
             })
             .collect();
-        for (file, job, rank) in owners {
+        for (file, job, rank, is_written) in owners {
             if let Some(log) = self.files.get_mut(&file) {
                 log.rank = rank;
+                log.had_writer |= is_written;
             }
             let Some(log) = self.files.get_mut(&file).filter(|f| f.job != job) else { continue };
             match self.jobs.get(&log.job) {
@@ -166,18 +171,25 @@ impl Model {
     }
 
     /// A file that nobody owns belongs to the only running job, else to the job that is known from logs alone.
-    pub(super) fn owner_of(&self, file: u32) -> String {
-        let Some(log) = self.files.get(&file) else { return String::new() };
-        let info = &log.info;
+    /// The job whose processes have a file as their output. A second run into the same file takes it over.
+    fn writer_of(&self, file: u32) -> Option<String> {
+        let info = &self.files.get(&file)?.info;
         let owns = |job: &&Job| {
             let mut pids = job.pids().chain(job.launcher);
             pids.any(|pid| self.processes.get(&pid).is_some_and(|p| job::owns_log(p, info.device, info.inode, &info.path)))
         };
-        // A second run into the same file takes it over.
-        let real = || self.jobs.values().filter(|j| !j.log_only);
-        if let Some(job) = real().filter(owns).max_by_key(|j| (self.is_running(j), j.first_seen)) {
-            return job.id.clone();
+        let real = self.jobs.values().filter(|j| !j.log_only);
+        real.filter(owns).max_by_key(|j| (self.is_running(j), j.first_seen)).map(|job| job.id.clone())
+    }
+
+    /// The job that a file without a writer is taken for.
+    fn owner_of(&self, file: u32) -> String {
+        let Some(log) = self.files.get(&file) else { return String::new() };
+        // What an earlier job wrote says nothing of the one that runs now.
+        if log.had_writer {
+            return log.job.clone();
         }
+        let real = || self.jobs.values().filter(|j| !j.log_only);
         let mut running = real().filter(|j| self.is_running(j));
         match (running.next(), running.next()) {
             (Some(only), None) => only.id.clone(),

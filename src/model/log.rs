@@ -15,6 +15,8 @@ pub struct LogFile {
     pub info: LogFileInfo,
     /// The job whose output it is.
     pub job: String,
+    /// Processes have been seen that write it.
+    pub had_writer: bool,
     /// The rank whose output it is, where it is that of one alone.
     pub rank: Option<u32>,
     pub reader: Reader,
@@ -40,6 +42,7 @@ impl LogFile {
         LogFile {
             info,
             job: String::new(),
+            had_writer: false,
             rank: None,
             reader: Reader::default(),
             progress: Progress::default(),

@@ -239,6 +239,30 @@ fn each_job_ends_for_itself() {
 }
 
 #[test]
+fn a_job_keeps_its_ranks_and_its_log_when_it_has_ended_and_another_begins() {
+    let mut node = Node::with_job();
+    let jobs = |node: &Node| node.session.model.jobs.keys().cloned().collect::<Vec<_>>();
+    let log = ProcessLog { via: LogVia::Stdout, path: "train.log".into(), inode: Some(5), ..Default::default() };
+    let launcher = ProcessInfo { pid: 100, ppid: 1, start_ticks: 1, role: ProcessRole::Launcher, logs: vec![log], ..Default::default() };
+    node.sees("procs", Body::Process(launcher)).says("step 5 | loss 2.5 | step_time 10.0 ms");
+    assert_eq!(node.session.model.files[&1].job, "100");
+    // SIGKILL to the launcher first: its ranks become children of init.
+    node.ends(100, SIGKILL);
+    (0..4).for_each(|rank| {
+        node.rank(rank, 1, 101 + rank, "4");
+    });
+    node.all_end(101..105, SIGKILL).after_s(70);
+    node.starts(300, "4").after_s(4);
+    assert_eq!(jobs(&node), ["100", "300"]);
+    assert_eq!(node.session.model.files[&1].job, "100");
+    node.after_s(16 * 60);
+    assert_eq!(jobs(&node), ["300"], "long ago");
+    node.starts(400, "4").after_s(4);
+    node.all_end(401..405, Some(0)).ends(400, Some(0)).after_s(4);
+    assert!(["300", "400"].iter().all(|job| node.session.model.progress_of(job).is_none()), "its steps were another job's");
+}
+
+#[test]
 fn what_the_log_says_of_the_rank_is_why_it_ended_read_before_or_after() {
     const OOM: &str = "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 79.11 GiB of which 1.06 GiB is free.";
     for late in [false, true] {

@@ -218,7 +218,7 @@ impl Bringup {
             // A finding that rests on a line of level INFO must not seem to be denied here.
             (None, Some(info)) => Item {
                 state: Seen::Pass,
-                value: if self.noted == 0 { "none".into() } else { format!("none ({} at INFO)", self.noted) },
+                value: if self.first_noted.is_none() { "none".into() } else { "none (INFO only)".into() },
                 proof: Some(self.first_noted.as_ref().unwrap_or(info).clone()),
                 ..item
             },
