@@ -57,11 +57,14 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Found> {
         return None;
     }
     let told = by_ras(look).or_else(|| by_kernel(look))?;
-    let mut found = Found::new(rank_words(&told.ranks), told.words, told.since);
+    let subject = if told.ranks.is_empty() { "all".to_owned() } else { rank_words(&told.ranks) };
+    let mut found = Found::new(subject, told.words, told.since);
     found.job = Some(job.id.clone());
     found.confidence = told.confidence;
     found.gpus = look.gpus_of(&told.ranks);
-    found.next = told.ranks.iter().find_map(|r| look.ranks.get(r)).map(|r| py_spy(r.pid)).or(told.far);
+    let named = told.ranks.iter().find_map(|r| look.ranks.get(r));
+    let anyone = || look.alive().next().filter(|_| told.ranks.is_empty());
+    found.next = named.or_else(anyone).map(|r| py_spy(r.pid)).or(told.far);
     found.ranks = told.ranks;
     found.evidence = told.evidence;
     let waiting = look.with(Activity::Waiting, Duration::from_secs(3));
@@ -145,16 +148,17 @@ fn by_kernel(look: &Look) -> Option<Differs> {
         return None;
     }
     let waiting = look.with(Activity::Waiting, patience(look, WAITED_ALONE));
-    if waiting.len() < 4 || waiting.len() < look.alive().count() {
+    if waiting.len() < 2 || waiting.len() < look.alive().count() {
         return None;
     }
+    let since = waiting.iter().map(|r| r.activity_since).max()?;
     // Of all, or it says nothing.
     let all = |value: &dyn Fn(&RankLook) -> Option<f64>| -> Option<Vec<(f64, u32)>> {
         waiting.iter().map(|r| Some((value(r)?, r.rank))).collect()
     };
+    let same = |value: f64, usual: f64| (value - usual).abs() <= SAME_SM_PCT;
+    let other = |value: f64, usual: f64| (value - usual).abs() >= OTHER_SM_PCT;
     let channels = || {
-        let same = |value: f64, usual: f64| (value - usual).abs() <= SAME_SM_PCT;
-        let other = |value: f64, usual: f64| (value - usual).abs() >= OTHER_SM_PCT;
         let (one, of_others, rank) = stands_out(all(&|r| r.sm_active_pct)?, same, other)?;
         Some((rank, format!("its kernel is on {one:.1} % of the SMs, that of the others on {of_others:.1} %: another number of channels")))
     };
@@ -164,8 +168,19 @@ fn by_kernel(look: &Look) -> Option<Differs> {
         let (one, of_others, rank) = stands_out(all(&|r| Some(r.power_mw? as f64 / 1e3))?, same, other)?;
         Some((rank, format!("it draws {one:.0} W, the others {of_others:.0} W")))
     };
-    let (rank, proof) = channels().or_else(power)?;
-    let since = waiting.iter().map(|r| r.activity_since).max()?;
+    // Of fewer, two that are alike may both be the ones.
+    let Some((rank, proof)) = Some(()).filter(|()| waiting.len() >= 4).and_then(|()| channels().or_else(power)) else {
+        let (low, high) = two_kinds(all(&|r| r.sm_active_pct)?, same, other)?;
+        let side = |(pct, ranks): &(f64, Vec<u32>)| format!("{} on {pct:.1} % of the SMs", rank_words(ranks));
+        return Some(Differs {
+            ranks: Vec::new(),
+            since,
+            confidence: Confidence::Possible,
+            words: format!("{} and {} wait in different kernels; nothing moves", rank_words(&low.1), rank_words(&high.1)),
+            evidence: vec![Evidence::of("gpu", format!("{}, {}: another number of channels", side(&low), side(&high)))],
+            far: None,
+        });
+    };
     let who = look.ranks.get(&rank)?;
     Some(Differs {
         ranks: vec![rank],
@@ -190,9 +205,40 @@ fn stands_out(mut by_value: Vec<(f64, u32)>, same: impl Fn(f64, f64) -> bool, ot
     odd(by_value[0], &by_value[1..]).or_else(|| odd(by_value[by_value.len() - 1], &by_value[..by_value.len() - 1]))
 }
 
+/// The values and ranks of two groups, if there are exactly two: which of them is right nobody knows.
+fn two_kinds(
+    mut by_value: Vec<(f64, u32)>,
+    same: impl Fn(f64, f64) -> bool,
+    other: impl Fn(f64, f64) -> bool,
+) -> Option<((f64, Vec<u32>), (f64, Vec<u32>))> {
+    by_value.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (low, high) = (by_value.first()?.0, by_value.last()?.0);
+    let (lower, upper): (Vec<_>, Vec<_>) = by_value.into_iter().partition(|(value, _)| same(*value, low));
+    let ranks = |group: Vec<(f64, u32)>| {
+        let mut ranks: Vec<u32> = group.into_iter().map(|(_, rank)| rank).collect();
+        ranks.sort_unstable();
+        ranks
+    };
+    (other(low, high) && upper.iter().all(|(value, _)| same(*value, high))).then(|| ((low, ranks(lower)), (high, ranks(upper))))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_kinds_are_told_apart_and_three_are_not() {
+        let kinds = |values: &[f64]| {
+            let values: Vec<(f64, u32)> = values.iter().copied().zip(0..).collect();
+            let same = |value: f64, usual: f64| (value - usual).abs() <= SAME_SM_PCT;
+            two_kinds(values, same, |value, usual| (value - usual).abs() >= OTHER_SM_PCT).map(|(low, high)| (low.1, high.1))
+        };
+        assert_eq!(kinds(&[0.7578, 18.1821]), Some((vec![0], vec![1])), "measured: one rank reduces 7 numbers, the other a gradient");
+        assert_eq!(kinds(&[18.18, 0.76, 18.18, 0.76]), Some((vec![1, 3], vec![0, 2])));
+        assert_eq!(kinds(&[18.18, 18.181]), None);
+        assert_eq!(kinds(&[18.18, 0.76, 9.0]), None);
+        assert_eq!(kinds(&[]), None);
+    }
 
     #[test]
     fn one_of_at_least_three_stands_out_only_if_all_others_are_the_same() {
