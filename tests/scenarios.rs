@@ -30,6 +30,9 @@ const REVIEWED: &[&str] = &[
     "oom",
     "order",
     "pair-initdeadlock",
+    "pair-lock-noras",
+    "pair-mismatch-noras",
+    "pair-python-pipe",
     "pair-slowall",
     "slow",
     "stop",
@@ -107,7 +110,9 @@ fn every_recording_is_judged_as_its_label_says() {
             // Text is told when it is read, at most a second after it was written.
             _ => 1.2,
         };
-        if tape.label.class != NONE && case.culprit_right != Some(true) {
+        // Of two ranks that wait in different kernels either may be the one: nobody is named, and nobody wrongly.
+        let names_nobody = name == "pair-mismatch-noras" && case.blamed.is_empty();
+        if tape.label.class != NONE && case.culprit_right != Some(true) && !names_nobody {
             wrong.push(format!("{name}: {:?} blames {:?}", case.found, case.blamed));
         }
         if case.delay_s.is_some_and(|s| s > allowed) {
@@ -269,7 +274,7 @@ fn the_score_is_what_the_readme_says() {
         });
         let out = command.output().unwrap();
         let score: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
-        assert_eq!(score["faults"], 28);
+        assert_eq!(score["faults"], 42);
         if without.is_empty() {
             for (class, most_s) in SOON_ENOUGH {
                 let worst = score["classes"][class]["delay_worst_s"].as_f64().unwrap();
@@ -278,8 +283,8 @@ fn the_score_is_what_the_readme_says() {
         }
         ["found", "culprit_right", "false_findings"].map(|key| score[key].as_u64().unwrap())
     };
-    assert_eq!(score(&[]), [27, 27, 0]);
-    let rows = [("ras", [26, 26, 0]), ("gpm", [27, 27, 0]), ("nvml", [23, 22, 0]), ("log", [17, 17, 0]), ("procs", [24, 24, 0])];
+    assert_eq!(score(&[]), [42, 40, 0]);
+    let rows = [("ras", [41, 39, 0]), ("gpm", [41, 40, 1]), ("nvml", [36, 33, 0]), ("log", [35, 29, 0]), ("procs", [33, 31, 0])];
     for (signal, row) in rows {
         assert_eq!(score(&[signal]), row, "without {signal}");
     }
@@ -293,7 +298,10 @@ fn a_job_whose_launcher_ends_with_an_error_has_failed() {
         Event::State { job: Some(_), state, summary, .. } => Some((state.as_str(), summary)),
         _ => None,
     });
-    assert_eq!(states.next_back(), Some(("failed", "all processes ended; its launcher: exit code 1".to_owned())));
+    assert_eq!(
+        states.next_back(),
+        Some(("failed", "the launcher (pid 1676) exited with code 1, and nothing tells how its ranks did".to_owned()))
+    );
 }
 
 /// torchrun was ended before its ranks: they are the same job until they end, too.
