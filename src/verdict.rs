@@ -116,7 +116,7 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Option<
                 // It becomes a finding unless the log says more.
                 (Ending::Failed { .. }, Some(b)) if now.since(at) <= SETTLES => return b.clone(),
                 (Ending::Stopped { signal, .. }, _) => {
-                    let words = format!("it was ended from outside: {} ended its processes", signal_words(*signal));
+                    let words = format!("it was ended from outside by {}", signal_words(*signal));
                     return say(State::Failed, None, words);
                 }
                 (Ending::Launcher { pid, exit_code, .. }, _) => {

@@ -191,7 +191,7 @@ fn a_job_that_is_cancelled_blames_no_rank() {
     node.all_end([101, 102], Some(-2)).all_end([103, 104], Some(1)).ends(100, Some(1)).after_s(4);
     assert_eq!(node.told(), ["job-cancelled root [] SIGINT ended the job from outside; no rank had failed before"]);
     assert_eq!(node.open()[0].severity, Severity::Warning);
-    assert_eq!(node.state("100"), (State::Failed, "it was ended from outside: SIGINT ended its processes"));
+    assert_eq!(node.state("100"), (State::Failed, "it was ended from outside by SIGINT"));
 
     // Another node's rank may have failed.
     let mut node = Node::empty();
@@ -201,7 +201,7 @@ fn a_job_that_is_cancelled_blames_no_rank() {
     let mut node = Node::with_job();
     node.all_end(101..105, SIGKILL).ends(100, SIGKILL).after_s(4);
     assert!(node.told().is_empty(), "{:?}", node.told());
-    assert_eq!(node.state("100"), (State::Failed, "it was ended from outside: SIGKILL ended its processes"));
+    assert_eq!(node.state("100"), (State::Failed, "it was ended from outside by SIGKILL"));
 }
 
 #[test]

@@ -25,6 +25,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use unicode_width::UnicodeWidthStr;
 
 /// Below this there is room for one sentence.
@@ -327,18 +329,30 @@ fn worst<'a>(session: &'a Session, job: &str) -> Option<&'a Finding> {
     session.ledger.first_open(|f| f.severity > Severity::Info && f.found.job.as_deref().is_none_or(|j| j == job))
 }
 
+/// `1 more job: finished`, `4 more jobs: 1 failed, 3 finished`; the worst first.
+fn more_jobs(states: impl Iterator<Item = State>) -> String {
+    let mut count = BTreeMap::<Reverse<State>, usize>::new();
+    states.for_each(|state| *count.entry(Reverse(state)).or_default() += 1);
+    match (count.values().sum::<usize>(), count.first_key_value()) {
+        (1, Some((state, _))) => format!("1 more job: {}", state.0.as_str()),
+        (all, _) => {
+            let each: Vec<String> = count.iter().map(|(state, n)| format!("{n} {}", state.0.as_str())).collect();
+            format!("{all} more jobs: {}", each.join(", "))
+        }
+    }
+}
+
 /// State, culprit, since, evidence, next step: of every job, the worst first.
 fn verdict_lines(session: &Session, ui: &Ui, theme: &Theme, area: Rect) -> Vec<Line<'static>> {
     let width = usize::from(area.width);
     let mut jobs: Vec<_> = session.verdicts.iter().collect();
-    jobs.sort_by_cached_key(|(id, _)| std::cmp::Reverse(session.weight_of(id)));
+    jobs.sort_by_cached_key(|(id, _)| Reverse(session.weight_of(id)));
     let mut lines = Vec::new();
     // Beside the verdicts there must be room for a pane, and one line says what there was none for.
     let most = usize::from(area.height.saturating_sub(6)).max(1);
     for (i, (id, verdict)) in jobs.iter().enumerate() {
         if i > 0 && (i >= 3 || lines.len() + 3 > most) {
-            let rest: Vec<&str> = jobs[i..].iter().map(|(_, v)| v.state.as_str()).collect();
-            lines.push(Line::styled(fitted(&format!("   {} more jobs: {}", rest.len(), rest.join(", ")), width), theme.dim));
+            lines.push(Line::styled(fitted(&format!("   {}", more_jobs(jobs[i..].iter().map(|(_, v)| v.state))), width), theme.dim));
             break;
         }
         let (head, sentence) = head_and_sentence(session, ui, id, verdict, jobs.len() > 1, width);
@@ -583,5 +597,17 @@ fn draw_popup(buf: &mut Buffer, area: Rect, theme: &Theme, title: &str, text: &s
     frame(buf, place, true, title, theme.focus, theme.focus);
     for (line, y) in lines.iter().zip(place.y + 1..place.bottom().saturating_sub(1)) {
         buf.set_stringn(place.x + 2, y, line, usize::from(width.saturating_sub(4)), theme.text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_jobs_are_counted_by_state_the_worst_first() {
+        assert_eq!(more_jobs([State::Finished].into_iter()), "1 more job: finished");
+        let states = [State::Finished, State::Failed, State::Finished, State::Training];
+        assert_eq!(more_jobs(states.into_iter()), "4 more jobs: 1 failed, 1 training, 2 finished");
     }
 }

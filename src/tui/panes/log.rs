@@ -27,7 +27,10 @@ fn row_at(ctx: &Ctx, area: Rect, y: u16) -> Option<usize> {
 
 fn title(ctx: &Ctx) -> String {
     let model = &ctx.session.model;
-    let files: Vec<&LogFile> = model.files.values().filter(|f| f.is_readable()).collect();
+    let mut files: Vec<&LogFile> = model.files.values().filter(|f| f.is_readable()).collect();
+    // The main job's first.
+    let main = ctx.session.main_job().map(|(job, _)| job);
+    files.sort_by_key(|f| Some(f.job.as_str()) != main);
     let sum = |of: fn(&LogFile) -> u64| files.iter().map(|f| of(f)).sum::<u64>();
     let name = match files.as_slice() {
         [] => "no file".to_owned(),

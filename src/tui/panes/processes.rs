@@ -138,7 +138,7 @@ fn state(ctx: &Ctx, row: &Row) -> Cell {
     Some((format!("{word}{since}"), matches!(letter, 'T' | 't' | 'Z').then_some(theme.act)))
 }
 
-/// By job, launchers first, then ranks in their order.
+/// By job, those that have ended last; launchers first, then ranks in their order.
 fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
     let model = &ctx.session.model;
     let of_pid = |pid: u32| model.jobs.values().find(|j| j.launcher == Some(pid) || j.pids().any(|p| p == pid));
@@ -153,7 +153,8 @@ fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
         .filter(|r| r.job.is_some() || r.process.is_alive())
         .collect();
     rows.sort_by_key(|r| {
-        (r.job.map(|j| j.id.clone()), r.process.info.role != ProcessRole::Launcher, r.rank.is_none(), r.rank, r.process.info.pid)
+        let has_ended = r.job.is_some_and(|j| j.ended_at.is_some());
+        (has_ended, r.job.map(|j| j.id.clone()), r.process.info.role != ProcessRole::Launcher, r.rank.is_none(), r.rank, r.process.info.pid)
     });
     table::sort(ctx, &columns(), &mut rows);
     rows
