@@ -160,7 +160,11 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Option<
             steps => {
                 let quiet = look.moved_at.map_or(String::new(), |at| format!("nothing has moved for {}", span(now.since(at))));
                 let steps = steps.map_or(String::new(), |s| format!("{s}; "));
-                let why = if job.log_only { ", and only its log is seen here" } else { ", and nobody waits in a collective" };
+                let why = match look.alive().any(|r| r.activity == Activity::Waiting) {
+                    _ if job.log_only => ", and only its log is seen here",
+                    true => "",
+                    false => ", and nobody waits in a collective",
+                };
                 say(State::Unknown, None, format!("{steps}{quiet}{why}"))
             }
         };
