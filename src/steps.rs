@@ -26,8 +26,8 @@ pub fn of(model: &Model, finding: &Finding) -> Vec<Step> {
             steps.push(Step { what, note });
         }
     };
-    if let Some(next) = &finding.found.next {
-        say(next.clone(), "");
+    if let Some(next) = first(model, finding) {
+        say(next, "");
     }
     let processes = culprits(model, finding);
     for process in &processes {
@@ -50,6 +50,17 @@ pub fn of(model: &Model, finding: &Finding) -> Vec<Step> {
     steps
 }
 
+/// The finding's own next step, as long as there is still a process to take it on.
+pub fn first(model: &Model, finding: &Finding) -> Option<String> {
+    let next = finding.found.next.as_ref()?;
+    let job = finding.found.job.as_ref().and_then(|id| model.jobs.get(id));
+    let gone = |pid: &u32| model.processes.get(pid).is_some_and(|p| !p.is_alive());
+    match job.is_some_and(|job| job.pids().any(|pid| gone(&pid) && *next == py_spy(pid))) {
+        true => Some("its process is gone: read what it wrote last, and Flight Recorder's dumps if there are any".into()),
+        false => Some(next.clone()),
+    }
+}
+
 /// The processes to look at, as far as they are on this node and alive.
 pub fn culprits<'a>(model: &'a Model, finding: &Finding) -> Vec<&'a Process> {
     let Some(job) = finding.found.job.as_ref().and_then(|id| model.jobs.get(id)).filter(|_| is_of_processes(finding)) else {
@@ -57,7 +68,9 @@ pub fn culprits<'a>(model: &'a Model, finding: &Finding) -> Vec<&'a Process> {
     };
     // Where nobody is to blame, two stacks side by side say most.
     let ranks: Vec<u32> = match finding.found.ranks.as_slice() {
-        [] if matches!(finding.rule, "hang-symmetric" | "init-stuck") => job.ranks.keys().copied().take(2).collect(),
+        [] if matches!(finding.rule, "hang-symmetric" | "init-stuck" | "collective-mismatch") => {
+            job.ranks.keys().copied().take(2).collect()
+        }
         ranks => ranks.iter().copied().take(MOST_RANKS).collect(),
     };
     let processes = ranks.iter().filter_map(|rank| model.processes.get(job.ranks.get(rank)?));
@@ -163,6 +176,17 @@ mod tests {
         assert_eq!(told(&model('S', &[]), &stuck)[..2], ["py-spy dump --nonblocking --pid 100", "py-spy dump --nonblocking --pid 101"]);
         assert_eq!(told(&model('S', &[]), &finding("cuda-oom", &[1], Some("use less"))), ["use less"]);
         assert_eq!(told(&model('S', &[]), &finding("hang-rank-absent", &[7], Some("x"))), ["x"], "of another node");
+    }
+
+    #[test]
+    fn nobody_is_sent_to_a_process_that_is_gone() {
+        let absent = finding("hang-rank-absent", &[1], Some("py-spy dump --nonblocking --pid 101"));
+        let mut ended = model('S', &[]);
+        for process in ended.processes.values_mut() {
+            process.gone = Some(crate::model::process::Gone { at: Stamp(2), exit_code: None });
+        }
+        assert_eq!(told(&ended, &absent), ["its process is gone: read what it wrote last, and Flight Recorder's dumps if there are any"]);
+        assert_eq!(told(&ended, &finding("cuda-oom", &[1], Some("use less"))), ["use less"]);
     }
 
     #[test]

@@ -203,7 +203,7 @@ pub fn text(session: &Session, zone: Zone) -> String {
     let _ = writeln!(out, "{} at {}: {}: {summary}", model.host, zone.rfc3339(model.now), state.as_str());
     for finding in session.ledger.open() {
         let _ = writeln!(out, "  {} {}: {}", finding.severity.as_str(), finding.rule, finding.found.summary);
-        if let Some(next) = &finding.found.next {
+        if let Some(next) = crate::steps::first(model, finding) {
             let _ = writeln!(out, "    next: {next}");
         }
     }

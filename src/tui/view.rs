@@ -264,11 +264,11 @@ pub fn deciding<'a>(session: &'a Session, job: &str) -> Option<&'a Finding> {
 /// The command to copy: of the selected finding where findings are looked at, else of what decides the state.
 pub fn command(session: &Session, ui: &Ui) -> Option<String> {
     if let Some(finding) = super::panes::selected_finding(session, ui) {
-        return finding.found.next.clone();
+        return crate::steps::first(&session.model, &finding);
     }
     let (job, _) = session.main_job()?;
     let worst = || session.ledger.first_open(|f| f.found.next.is_some());
-    deciding(session, job).filter(|f| f.found.next.is_some()).or_else(worst)?.found.next.clone()
+    crate::steps::first(&session.model, deciding(session, job).filter(|f| f.found.next.is_some()).or_else(worst)?)
 }
 
 /// The finding that `command` is of.
@@ -329,17 +329,17 @@ fn worst<'a>(session: &'a Session, job: &str) -> Option<&'a Finding> {
     session.ledger.first_open(|f| f.severity > Severity::Info && f.found.job.as_deref().is_none_or(|j| j == job))
 }
 
-/// `1 more job: finished`, `4 more jobs: 1 failed, 3 finished`; the worst first.
+/// `1 more job: finished`, `3 more jobs: finished`, `4 more jobs: 1 failed, 3 finished`; the worst first.
 fn more_jobs(states: impl Iterator<Item = State>) -> String {
     let mut count = BTreeMap::<Reverse<State>, usize>::new();
     states.for_each(|state| *count.entry(Reverse(state)).or_default() += 1);
-    match (count.values().sum::<usize>(), count.first_key_value()) {
-        (1, Some((state, _))) => format!("1 more job: {}", state.0.as_str()),
-        (all, _) => {
-            let each: Vec<String> = count.iter().map(|(state, n)| format!("{n} {}", state.0.as_str())).collect();
-            format!("{all} more jobs: {}", each.join(", "))
-        }
-    }
+    let all: usize = count.values().sum();
+    let jobs = if all == 1 { "job" } else { "jobs" };
+    let each: Vec<String> = match count.first_key_value() {
+        Some((state, _)) if count.len() == 1 => vec![state.0.as_str().to_owned()],
+        _ => count.iter().map(|(state, n)| format!("{n} {}", state.0.as_str())).collect(),
+    };
+    format!("{all} more {jobs}: {}", each.join(", "))
 }
 
 /// State, culprit, since, evidence, next step: of every job, the worst first.
@@ -368,7 +368,7 @@ fn verdict_lines(session: &Session, ui: &Ui, theme: &Theme, area: Rect) -> Vec<L
         }
         // Half a command would be another command: it is shown whole, or on as many lines as it needs.
         let next = |f: &Finding| {
-            let parts = f.found.next.as_deref().map_or(Vec::new(), |next| wrap(next, width.saturating_sub(9)));
+            let parts = crate::steps::first(&session.model, f).map_or(Vec::new(), |next| wrap(&next, width.saturating_sub(9)));
             let label = |i: usize| Span::styled(if i == 0 { "   next: " } else { "         " }, theme.dim);
             parts.into_iter().enumerate().map(move |(i, part)| Line::from(vec![label(i), Span::styled(part, theme.accent)]))
         };
@@ -405,7 +405,7 @@ fn draw_sentence(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme, ar
         None => ("○ IDLE  no job on this node yet".to_owned(), theme.text, None),
         Some((id, verdict)) => {
             let (head, sentence) = head_and_sentence(session, ui, id, verdict, session.verdicts.len() > 1, width);
-            let next = deciding(session, id).or_else(|| worst(session, id)).and_then(|f| f.found.next.clone());
+            let next = deciding(session, id).or_else(|| worst(session, id)).and_then(|f| crate::steps::first(&session.model, f));
             (format!("{}{sentence}", head.trim_start()), theme.state(verdict.state), next)
         }
     };
@@ -607,6 +607,7 @@ mod tests {
     #[test]
     fn more_jobs_are_counted_by_state_the_worst_first() {
         assert_eq!(more_jobs([State::Finished].into_iter()), "1 more job: finished");
+        assert_eq!(more_jobs([State::Finished; 3].into_iter()), "3 more jobs: finished");
         let states = [State::Finished, State::Failed, State::Finished, State::Training];
         assert_eq!(more_jobs(states.into_iter()), "4 more jobs: 1 failed, 1 training, 2 finished");
     }
