@@ -481,7 +481,7 @@ impl TextContext<'_> {
 
     /// A finding that knows of the writer of this line that it ended, and not why.
     fn is_end_of_writer(&self, f: &Finding) -> bool {
-        rank_exited::is_by_exit_code(f) && self.seen.rank.is_none_or(|rank| f.found.ranks.contains(&rank))
+        rank_exited::is_by_exit_code(f) && (f.found.ranks.is_empty() || self.seen.rank.is_none_or(|rank| f.found.ranks.contains(&rank)))
     }
 
     /// An error of this job is open already, of another kind: what comes now follows from it.
@@ -528,7 +528,9 @@ impl TickContext<'_> {
     pub fn explained(&self, rule: &Rule, job: &Job, at: Stamp) -> Option<Implies> {
         let still = self.ledger.open().into_iter().filter(|f| f.found.role == Role::Root);
         let then = self.ledger.past().filter(|f| f.found.role == Role::Root && f.cleared_at.is_some_and(|cleared| cleared >= at));
-        let others = still.chain(then).filter(|f| f.rule != rule.id && f.severity >= Severity::Error);
+        // Ctrl-C is told as a warning, and explains all the same.
+        let tells = |f: &&Finding| f.severity >= Severity::Error || f.rule == job_cancelled::RULE.id;
+        let others = still.chain(then).filter(|f| f.rule != rule.id).filter(tells);
         // What a job has survived for two minutes is not why it fails now.
         let near = |f: &&Finding| !f.found.machine || at.since(f.last_at) < Duration::from_secs(120);
         let mine = others.filter(|f| f.found.job.as_deref() == Some(&job.id)).filter(near);

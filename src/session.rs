@@ -223,6 +223,7 @@ impl Session {
         if self.dumps_at != dumps.revision && settled() {
             self.dumps_at = dumps.revision;
             self.dumps_say = crate::rules::dumps::live(&self.model).into_iter().map(|(rule, found)| (rule.id, found)).collect();
+            crate::heap::give_back();
         }
         let model = &self.model;
         let went_on = |job: Option<&str>| job.is_some_and(|job| crate::rules::dumps::went_on(model, job));

@@ -3,7 +3,7 @@
 use crate::findings::{Finding, Ledger, Role, Severity};
 use crate::judge::{Look, RAS_OLD};
 use crate::model::Model;
-use crate::model::ending::{Ending, SETTLES};
+use crate::model::ending::{Ending, RESTARTS, SETTLES};
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
 use crate::rules::{Implies, ended_words, rule, signal_words};
@@ -110,7 +110,7 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Option<
         }
         // The launcher may still have to say why.
         let launcher_lives = job.launcher.and_then(|pid| model.processes.get(&pid)).is_some_and(|p| p.is_alive());
-        if !launcher_lives || now.since(at) > Duration::from_secs(30) {
+        if !launcher_lives || now.since(at) > RESTARTS {
             let ending = model.ending_of(job);
             match (&ending, before) {
                 // It becomes a finding unless the log says more.

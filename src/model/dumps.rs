@@ -46,7 +46,6 @@ impl Dumps {
         self.by_path.insert(seen.path.clone(), Dumped { at, seen: Arc::new(seen.clone()), dump });
         self.revision += 1;
         self.changed_at = at;
-        crate::heap::give_back();
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Dumped> {

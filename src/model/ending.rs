@@ -36,11 +36,24 @@ pub enum Ending {
 
 const SIGHUP: u32 = 1;
 const SIGINT: u32 = 2;
+const SIGQUIT: u32 = 3;
+/// Slurm's warnings before the time limit.
+const SIGUSR1: u32 = 10;
+const SIGUSR2: u32 = 12;
+const SIGXCPU: u32 = 24;
 pub const SIGKILL: u32 = 9;
 const SIGTERM: u32 = 15;
 /// After the first rank: by then the log has said what it says, and who ends a whole job with SIGKILL has ended it (a process takes a while
 /// to give its GPU back). torchrun waits 30 s between SIGTERM and SIGKILL, Slurm and Kubernetes as long.
 pub const SETTLES: Duration = Duration::from_secs(2);
+/// torchrun ends all ranks and starts them anew when nodes come or go, after up to 30 s of waiting for more: a launcher that lives has so
+/// long to do that.
+pub const RESTARTS: Duration = Duration::from_secs(60);
+
+/// Sent by a launcher, a scheduler or a person.
+fn is_request(signal: u32) -> bool {
+    matches!(signal, SIGHUP | SIGINT | SIGQUIT | SIGUSR1 | SIGUSR2 | SIGTERM | SIGXCPU)
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum How {
@@ -59,7 +72,7 @@ impl End {
         match (self.exit_code, self.exit_code.and_then(signal_of)) {
             (None, _) => How::Unseen,
             (Some(0), _) => How::Well,
-            (_, Some(signal @ (SIGHUP | SIGINT | SIGTERM))) => How::Asked(signal),
+            (_, Some(signal)) if is_request(signal) => How::Asked(signal),
             (_, Some(SIGKILL)) => How::Killed,
             _ => How::ByItself,
         }
@@ -84,6 +97,11 @@ impl Model {
         let first = |is: &dyn Fn(How) -> bool| ends.iter().find(|end| is(end.how())).copied();
         let asked = first(&|how| matches!(how, How::Asked(_)));
         let by_itself = first(&|how| how == How::ByItself);
+        // What it ended itself at the end, or was ended in when it was done, is no failure.
+        let launcher_well = all_gone && self.launcher_end(job).is_some_and(|(_, _, code)| code == 0);
+        if by_itself.is_none() && (launcher_well || self.said_done(job) && all_gone) {
+            return Ending::Well;
+        }
         let killed = first(&|how| how == How::Killed);
         let stopped = |end: End| Ending::Stopped { signal: end.exit_code.and_then(signal_of).unwrap_or(SIGTERM), since: end.at };
         let failed = |at: Stamp, how: How| Ending::Failed {
@@ -117,17 +135,32 @@ impl Model {
         }
     }
 
+    /// The log has said that the job is done.
+    pub fn said_done(&self, job: &Job) -> bool {
+        self.progress_of(&job.id).is_some_and(|p| p.done_at.is_some())
+    }
+
+    /// pid, time and exit code of a launcher that has ended.
+    fn launcher_end(&self, job: &Job) -> Option<(u32, Stamp, i32)> {
+        let launcher = self.processes.get(&job.launcher?)?;
+        let gone = launcher.gone?;
+        Some((launcher.info.pid, gone.at, gone.exit_code?))
+    }
+
     fn by_launcher(&self, job: &Job, ends: &[End]) -> Ending {
-        let launcher = job.launcher.and_then(|pid| self.processes.get(&pid));
-        let told = launcher.and_then(|l| l.gone).and_then(|gone| Some((gone.at, gone.exit_code?)));
-        match (launcher, told) {
-            (Some(_), Some((_, 0))) => Ending::Well,
-            (Some(l), Some((at, exit_code))) => match signal_of(exit_code) {
-                Some(signal @ (SIGHUP | SIGINT | SIGTERM | SIGKILL)) => Ending::Stopped { signal, since: at },
-                _ => Ending::Launcher { pid: l.info.pid, at, exit_code },
+        let all_well = ends.iter().all(|end| end.how() == How::Well);
+        let last = ends.iter().map(|end| end.at).max().unwrap_or_default();
+        match self.launcher_end(job) {
+            Some((_, _, 0)) => Ending::Well,
+            // What a script did after its ranks is another matter.
+            Some((_, at, _)) if all_well && at.since(last) > RESTARTS => Ending::Well,
+            Some((pid, at, exit_code)) => match signal_of(exit_code) {
+                Some(signal) if all_well && (is_request(signal) || signal == SIGKILL) => Ending::Well,
+                Some(signal) if is_request(signal) || signal == SIGKILL => Ending::Stopped { signal, since: at },
+                _ => Ending::Launcher { pid, at, exit_code },
             },
-            _ if ends.iter().all(|end| end.how() == How::Well) => Ending::Well,
-            _ => Ending::Untold,
+            None if all_well => Ending::Well,
+            None => Ending::Untold,
         }
     }
 }

@@ -39,6 +39,8 @@ impl Model {
         self.jobs.retain(|id, _| !over.contains(id));
         for file in self.files.values_mut().filter(|f| over.contains(&f.job)) {
             file.bringup = Bringup::default();
+            file.progress = log::Progress::default();
+            file.had_writer = false;
         }
         let held: BTreeSet<u32> = self.jobs.values().flat_map(|j| j.pids().chain(j.launcher)).collect();
         self.processes.retain(|pid, p| held.contains(pid) || p.gone.is_none_or(|g| at.since(g.at) <= KEEP_GONE));
@@ -170,7 +172,6 @@ impl Model {
         ranks.next().filter(|_| ranks.next().is_none()).map(|(rank, _)| *rank)
     }
 
-    /// A file that nobody owns belongs to the only running job, else to the job that is known from logs alone.
     /// The job whose processes have a file as their output. A second run into the same file takes it over.
     fn writer_of(&self, file: u32) -> Option<String> {
         let info = &self.files.get(&file)?.info;
@@ -182,7 +183,7 @@ impl Model {
         real.filter(owns).max_by_key(|j| (self.is_running(j), j.first_seen)).map(|job| job.id.clone())
     }
 
-    /// The job that a file without a writer is taken for.
+    /// A file that nobody owns belongs to the only running job, else to the job that is known from logs alone.
     fn owner_of(&self, file: u32) -> String {
         let Some(log) = self.files.get(&file) else { return String::new() };
         // What an earlier job wrote says nothing of the one that runs now.

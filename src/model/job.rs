@@ -71,6 +71,11 @@ impl Job {
         self.ranks.values().copied().chain(self.unranked.iter().copied())
     }
 
+    /// Of the whole job some ranks are on other nodes.
+    pub fn has_ranks_elsewhere(&self) -> bool {
+        self.world_size.is_some_and(|n| n as usize > self.ranks.len())
+    }
+
     pub fn rank_of(&self, pid: u32) -> Option<u32> {
         self.ranks.iter().find(|(_, p)| **p == pid).map(|(r, _)| *r)
     }

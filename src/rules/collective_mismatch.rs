@@ -56,7 +56,7 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Found> {
     if look.alive().any(|r| r.activity == Activity::Working || r.stopped() || r.does_io()) || paused_by_name(look) || !has_trained(look) {
         return None;
     }
-    let told = by_ras(look).or_else(|| by_kernel(look))?;
+    let told = by_ras(look).or_else(|| by_kernel(job, look))?;
     let subject = if told.ranks.is_empty() { "all".to_owned() } else { rank_words(&told.ranks) };
     let mut found = Found::new(subject, told.words, told.since);
     found.job = Some(job.id.clone());
@@ -143,7 +143,7 @@ fn by_ras(look: &Look) -> Option<Differs> {
 }
 
 /// Without counts: one GPU waits in another kernel than the others, which all wait in the same.
-fn by_kernel(look: &Look) -> Option<Differs> {
+fn by_kernel(job: &Job, look: &Look) -> Option<Differs> {
     if look.ras.as_ref().is_some_and(|r| r.age <= RAS_OLD) || !look.quiet_log() {
         return None;
     }
@@ -170,8 +170,10 @@ fn by_kernel(look: &Look) -> Option<Differs> {
     };
     // Of fewer, two that are alike may both be the ones.
     let Some((rank, proof)) = Some(()).filter(|()| waiting.len() >= 4).and_then(|()| channels().or_else(power)) else {
-        let (low, high) = two_kinds(all(&|r| r.sm_active_pct)?, same, other)?;
-        let side = |(pct, ranks): &(f64, Vec<u32>)| format!("{} on {pct:.1} % of the SMs", rank_words(ranks));
+        // Ranks that wait for another node may rightly do so in several communicators.
+        let (low, high) =
+            Some(()).filter(|()| !job.has_ranks_elsewhere()).and_then(|()| two_kinds(all(&|r| r.sm_active_pct)?, same, other))?;
+        let side = |(pct, ranks): &Alike| format!("{} on {pct:.1} % of the SMs", rank_words(ranks));
         return Some(Differs {
             ranks: Vec::new(),
             since,
@@ -205,12 +207,11 @@ fn stands_out(mut by_value: Vec<(f64, u32)>, same: impl Fn(f64, f64) -> bool, ot
     odd(by_value[0], &by_value[1..]).or_else(|| odd(by_value[by_value.len() - 1], &by_value[..by_value.len() - 1]))
 }
 
+/// A value, and the ranks that have it.
+type Alike = (f64, Vec<u32>);
+
 /// The values and ranks of two groups, if there are exactly two: which of them is right nobody knows.
-fn two_kinds(
-    mut by_value: Vec<(f64, u32)>,
-    same: impl Fn(f64, f64) -> bool,
-    other: impl Fn(f64, f64) -> bool,
-) -> Option<((f64, Vec<u32>), (f64, Vec<u32>))> {
+fn two_kinds(mut by_value: Vec<(f64, u32)>, same: impl Fn(f64, f64) -> bool, other: impl Fn(f64, f64) -> bool) -> Option<(Alike, Alike)> {
     by_value.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (low, high) = (by_value.first()?.0, by_value.last()?.0);
     let (lower, upper): (Vec<_>, Vec<_>) = by_value.into_iter().partition(|(value, _)| same(*value, low));

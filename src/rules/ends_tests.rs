@@ -229,6 +229,45 @@ fn a_launcher_that_fails_alone_names_no_rank() {
 }
 
 #[test]
+fn a_launcher_that_ends_well_or_much_later_makes_no_failure_of_a_good_end() {
+    // It ends helpers itself when all is done.
+    let mut node = Node::with_job();
+    node.all_end(101..103, Some(0)).all_end(103..105, SIGTERM).ends(100, Some(0)).after_s(90);
+    assert!(node.told().is_empty(), "{:?}", node.told());
+    assert_eq!(node.state("100").0, State::Finished);
+    // A script that goes on after training, and is stopped by hand, or fails at something else.
+    for exit_code in [-2, -15, 1] {
+        let mut node = Node::with_job();
+        node.all_end(101..105, Some(0)).after_s(90).ends(100, Some(exit_code)).after_s(10);
+        assert!(node.told().is_empty(), "{:?}", node.told());
+        assert_eq!(node.state("100").0, State::Finished);
+    }
+}
+
+#[test]
+fn what_others_send_is_no_crash() {
+    for signal in [1, 2, 3, 10, 12, 15, 24] {
+        let mut node = Node::with_job();
+        node.all_end(101..105, Some(-signal)).ends(100, Some(1)).after_s(4);
+        assert!(node.told()[0].starts_with("job-cancelled root []"), "{:?}", node.told());
+    }
+}
+
+#[test]
+fn ranks_that_watchdogs_abort_may_have_waited_for_another_node() {
+    let mut node = Node::empty();
+    node.starts(100, "8").after_s(4);
+    node.ends(102, Some(-6)).after_ms(300).all_end([101, 103, 104], SIGTERM).ends(100, Some(1)).after_s(4);
+    let words = "rank 1 (pid 102) was killed by SIGABRT; a rank of another node may have failed before";
+    assert_eq!(node.told(), [format!("rank-exited root [] {words}")]);
+    assert_eq!(node.open()[0].found.confidence, Confidence::Possible);
+    let mut node = Node::empty();
+    node.starts(100, "8").after_s(4);
+    node.ends(102, Some(-11)).after_ms(300).all_end([101, 103, 104], SIGTERM).ends(100, Some(1)).after_s(4);
+    assert!(node.told()[0].starts_with("rank-exited root [1] rank 1 (pid 102) was killed by SIGSEGV"), "{:?}", node.told());
+}
+
+#[test]
 fn each_job_ends_for_itself() {
     let mut node = Node::with_job();
     node.starts(300, "4").after_s(4);

@@ -3,9 +3,8 @@
 use super::rank_exited::signal_words;
 use super::{Check, Implies, ONCE, Rule, TickContext, rank_words};
 use crate::findings::{Confidence, Evidence, Found, Severity};
-use crate::model::ending::{Ending, SETTLES, SIGKILL};
+use crate::model::ending::{Ending, RESTARTS, SETTLES, SIGKILL};
 use crate::time::span;
-use std::time::Duration;
 
 pub const RULE: Rule = Rule {
     id: "job-cancelled",
@@ -19,13 +18,13 @@ pub const RULE: Rule = Rule {
     check: Check::Tick(check),
 };
 
-/// torchrun ends all ranks and starts them anew when nodes come or go: a launcher that lives has so long to do that.
-const RESTARTS: Duration = Duration::from_secs(30);
 const SIGINT: u32 = 2;
 
 fn check(ctx: &TickContext, out: &mut Vec<Found>) {
     for job in ctx.model.jobs.values().filter(|job| !job.log_only && job.taking_down_at.is_none()) {
-        let (Some(ended), Ending::Stopped { signal, since }) = (job.ended_at, ctx.model.ending_of(job)) else { continue };
+        // Its words are said already, or there is nothing to say.
+        let Some(ended) = job.ended_at.filter(|_| !ctx.ledger.is_open(RULE.id, Some(&job.id))) else { continue };
+        let Ending::Stopped { signal, since } = ctx.model.ending_of(job) else { continue };
         let launcher_lives = job.launcher.and_then(|pid| ctx.model.processes.get(&pid)).is_some_and(|p| p.is_alive());
         let waits = if launcher_lives { RESTARTS } else { SETTLES };
         // All killed at once: the kernel may have done it, for memory. The verdict tells it.
@@ -36,7 +35,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Found>) {
         let mut ranks: Vec<u32> = ends.iter().map(|e| e.rank).collect();
         ranks.sort_unstable();
         let name = signal_words(signal);
-        let elsewhere = job.world_size.is_some_and(|n| n as usize > job.ranks.len());
+        let elsewhere = job.has_ranks_elsewhere();
         let or_there = if elsewhere { ", or a rank of another node failed" } else { "" };
         let mut found = Found::new("signal", format!("{name} ended the job from outside; no rank had failed before{or_there}"), since);
         found.job = Some(job.id.clone());

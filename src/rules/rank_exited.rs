@@ -26,6 +26,7 @@ pub const RULE: Rule = Rule {
     check: Check::Both(on_text, on_tick),
 };
 
+const SIGABRT: u32 = 6;
 const SIGTERM: i32 = 15;
 
 /// Exit codes as torchrun prints them: negative is a signal, 128 + n the same through a shell.
@@ -128,13 +129,9 @@ fn on_tick(ctx: &TickContext, out: &mut Vec<Found>) {
                 continue;
             }
             let code = rank.exit_code.map_or(String::new(), |c| format!(" ({})", exit_words(c)));
-            let left = match look.alive().count() {
-                1 => "1 rank is".to_owned(),
-                n => format!("{n} ranks are"),
-            };
             let mut found = Found::new(
                 format!("rank {}", rank.rank),
-                format!("rank {} (pid {}) is gone{code}; {left} left", rank.rank, rank.pid),
+                format!("rank {} (pid {}) is gone{code}; {}", rank.rank, rank.pid, left(look)),
                 gone,
             );
             found.job = Some(id.clone());
@@ -152,6 +149,14 @@ fn on_tick(ctx: &TickContext, out: &mut Vec<Found>) {
     }
 }
 
+/// `1 rank is left`, `3 ranks are left`
+fn left(look: &Look) -> String {
+    match look.alive().count() {
+        1 => "1 rank is left".to_owned(),
+        n => format!("{n} ranks are left"),
+    }
+}
+
 fn waiting(look: &Look) -> usize {
     look.alive().filter(|r| r.is(Activity::Waiting, look.at, LEFT_WAITING)).count()
 }
@@ -165,6 +170,9 @@ pub fn is_by_exit_code(finding: &Finding) -> bool {
 fn by_exit_codes(ctx: &TickContext, job: &Job, ending: &Ending) -> Option<Found> {
     /// A job that makes steps this long after has survived it.
     const SURVIVED: Duration = Duration::from_secs(5);
+    if !matches!(ending, Ending::Failed { .. } | Ending::Launcher { .. }) {
+        return None;
+    }
     let (now, ends) = (ctx.model.now, ctx.model.ends_of(job));
     let (at, mut found) = match ending {
         Ending::Failed { first, unseen } => {
@@ -176,7 +184,15 @@ fn by_exit_codes(ctx: &TickContext, job: &Job, ending: &Ending) -> Option<Found>
             found.evidence = first.iter().take(4).map(|e| told(e.pid, words_of(e), e.at)).collect();
             found.confidence = if first.len() == 1 { Confidence::Certain } else { Confidence::Likely };
             found.next = Some(next(ctx, first.first()?));
-            if unseen.is_empty() {
+            // Watchdogs abort the ranks that wait for one of another node.
+            let aborted = job.has_ranks_elsewhere() && first.iter().all(|e| e.exit_code.and_then(signal_of) == Some(SIGABRT));
+            if job.has_ranks_elsewhere() {
+                found.confidence = Confidence::Possible;
+                found.summary.push_str("; a rank of another node may have failed before");
+            }
+            if aborted {
+                found.subject = "aborted".into();
+            } else if unseen.is_empty() {
                 found.gpus = ranks.iter().filter_map(|rank| ctx.model.gpu_of_pid(*job.ranks.get(rank)?)).collect();
                 found.ranks = ranks;
             } else {
@@ -208,6 +224,10 @@ fn by_exit_codes(ctx: &TickContext, job: &Job, ending: &Ending) -> Option<Found>
         return None;
     }
     found.job = Some(job.id.clone());
+    // It crashed on its way out.
+    if ctx.model.said_done(job) {
+        found.severity = Some(Severity::Warning);
+    }
     match ctx.explained(&RULE, job, at) {
         // Watchdogs abort ranks that hang.
         Some(Implies::Stuck) => return None,
@@ -216,7 +236,7 @@ fn by_exit_codes(ctx: &TickContext, job: &Job, ending: &Ending) -> Option<Found>
     }
     found.evidence.extend(followers(&ends, at));
     if let Some(look) = ctx.looks.get(&job.id) {
-        found.evidence.push(Evidence::of("process", format!("{} ranks are left", look.alive().count())));
+        found.evidence.push(Evidence::of("process", left(look)));
     }
     found.why = found.evidence.iter().map(|e| e.text.as_str()).collect::<Vec<_>>().join(" · ");
     Some(found)
