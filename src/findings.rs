@@ -334,6 +334,16 @@ impl Ledger {
         }
     }
 
+    /// Whose it is has become known.
+    pub fn name(&mut self, which: impl Fn(&Finding) -> bool, whose: &Found) {
+        for finding in self.open.values_mut().filter(|f| which(f)) {
+            let found = &mut finding.found;
+            (found.ranks, found.gpus) = (whose.ranks.clone(), whose.gpus.clone());
+            found.summary = format!("{}: {}", crate::rules::rank_words(&whose.ranks), found.summary);
+            found.evidence.extend(whose.evidence.first().cloned());
+        }
+    }
+
     /// What was said of one job is said of another: the same job under its better name.
     pub fn adopt(&mut self, from: &str, to: &str) {
         for (mut key, mut finding) in std::mem::take(&mut self.open) {

@@ -180,6 +180,7 @@ impl Session {
         let roots = self.ledger.open().into_iter().filter(|f| f.found.role == Role::Root && crate::rules::tells_why(f.rule));
         let explained: Vec<Option<String>> = roots.map(|f| f.found.job.clone()).collect();
         self.ledger.follow(|f| crate::rules::is_by_exit_code(f) && explained.contains(&f.found.job));
+        self.name_writers();
         self.judge_facts(now, changes);
         self.judge_dumps(now, changes);
         self.ledger.settle(now, machine::linger_of, changes);
@@ -211,6 +212,21 @@ impl Session {
         };
         let of_facts = |f: &Finding| crate::rules::rule(f.rule).is_some_and(from_facts) && f.found.signature.is_none();
         self.ledger.clear_where(now, "it no longer holds", |f| of_facts(f) && f.last_at < now, changes);
+    }
+
+    /// What a log says without naming a rank is of the one rank that ended by itself at that moment.
+    fn name_writers(&mut self) {
+        const NEAR: Duration = Duration::from_secs(10);
+        let by_code = self.ledger.open().into_iter().filter(|f| crate::rules::is_by_exit_code(f) && f.found.ranks.len() == 1);
+        let ended: Vec<Found> = by_code.map(|f| f.found.clone()).collect();
+        for end in ended {
+            let is_its = |f: &Finding| {
+                let near = f.last_at.since(end.since) <= NEAR && end.since.since(f.last_at) <= NEAR;
+                let told = ["python-exception", "cuda-oom", "cuda-error"].contains(&f.rule) && f.severity >= Severity::Error;
+                near && told && f.found.role == Role::Root && f.found.ranks.is_empty() && f.found.job == end.job
+            };
+            self.ledger.name(is_its, &end);
+        }
     }
 
     /// Says what Flight Recorder dumps prove, and what only follows from that.
@@ -257,7 +273,7 @@ impl Session {
         let jobs = &self.model.jobs;
         let restarted = |f: &Finding| {
             let job = f.found.job.as_ref().and_then(|id| jobs.get(id));
-            job.and_then(|j| j.restarted_at).is_some_and(|at| f.last_at < at)
+            job.and_then(|j| j.restarted_at).is_some_and(|at| f.last_at <= at)
         };
         self.ledger.clear_where(now, "the ranks were started again", restarted, changes);
         // An error that a job went on after was no failure.

@@ -134,6 +134,9 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Option<
             let step = progress.and_then(|p| p.step).map_or(String::new(), |s| format!(" at step {s}"));
             return say(State::Finished, None, format!("all processes ended{step}"));
         }
+        if now.since(at) > SETTLES && model.ending_of(job) == Ending::Well {
+            return say(State::Finished, None, "all ranks ended with exit code 0; the launcher still runs".into());
+        }
         if let Some(b) = before {
             return b.clone();
         }

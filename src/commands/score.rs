@@ -62,7 +62,9 @@ fn names(dir: &Path) -> Result<Vec<String>> {
 
 fn one(dir: &Path, name: &str, args: &ScoreArgs) -> Result<Case> {
     let path = dir.join(format!("{name}{LABEL}"));
-    let size = path.metadata().map_or(0, |m| m.len());
+    let meta = path.metadata().map_err(|err| anyhow::anyhow!("{}: {}", path.display(), crate::sources::io_words(&err)))?;
+    anyhow::ensure!(meta.is_file(), "{}: not a regular file", path.display());
+    let size = meta.len();
     anyhow::ensure!(size <= MAX_LABEL_BYTES, "{}: {size} bytes are no label", path.display());
     let text = std::fs::read_to_string(&path).map_err(|err| anyhow::anyhow!("{}: {}", path.display(), crate::sources::io_words(&err)))?;
     let label: Label = serde_json::from_str(&text).map_err(|err| {

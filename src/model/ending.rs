@@ -22,7 +22,7 @@ pub enum Ending {
     Untold,
     /// All processes ended with exit code 0, or the launcher did, which would tell otherwise.
     Well,
-    /// These ended by themselves, before any other; more than one where they cannot be told apart.
+    /// These ended by themselves, before any other, by time; more than one where they failed together.
     Failed {
         first: Vec<End>,
         /// Ranks that ended no later, and nobody knows how.
@@ -49,6 +49,9 @@ pub const SETTLES: Duration = Duration::from_secs(2);
 /// torchrun ends all ranks and starts them anew when nodes come or go, after up to 30 s of waiting for more: a launcher that lives has so
 /// long to do that.
 pub const RESTARTS: Duration = Duration::from_secs(60);
+
+/// Ranks that fail of the same thing fail so soon after each other, and which of them was the first says little. A launcher takes longer.
+pub const TOGETHER: Duration = Duration::from_millis(100);
 
 /// Sent by a launcher, a scheduler or a person.
 fn is_request(signal: u32) -> bool {
@@ -105,7 +108,7 @@ impl Model {
         let killed = first(&|how| how == How::Killed);
         let stopped = |end: End| Ending::Stopped { signal: end.exit_code.and_then(signal_of).unwrap_or(SIGTERM), since: end.at };
         let failed = |at: Stamp, how: How| Ending::Failed {
-            first: ends.iter().filter(|end| end.at == at && end.how() == how).copied().collect(),
+            first: ends.iter().filter(|end| end.at >= at && end.at.since(at) <= TOGETHER && end.how() == how).copied().collect(),
             unseen: ends.iter().filter(|end| end.at <= at && end.how() == How::Unseen).map(|end| end.rank).collect(),
         };
         // Launchers end the others with SIGTERM; SIGINT and SIGHUP come from a terminal, and all may go at once.

@@ -106,7 +106,11 @@ impl Model {
             };
             let alive = job.pids().any(|pid| self.processes[&pid].is_alive());
             if (alive && job.ended_at.is_some()) || before.get(&job.id).is_some_and(|ranks| ranks.iter().any(replaced)) {
-                job.restart(at);
+                // Its first ranks may have ended before the last was seen.
+                let old = before.get(&job.id);
+                let is_new = |(rank, pid): &(&u32, &u32)| old.is_none_or(|ranks| ranks.get(rank) != Some(pid));
+                let began = job.ranks.iter().filter(is_new).filter_map(|(_, pid)| Some(self.processes.get(pid)?.first_seen)).min();
+                job.restart(began.unwrap_or(at));
                 restarted.push(job.id.clone());
             }
             if alive {
@@ -146,10 +150,12 @@ impl Model {
                 (file, job, rank, is_written)
             })
             .collect();
+        let several = self.jobs.values().filter(|j| !j.log_only && self.is_running(j)).count() > 1;
         for (file, job, rank, is_written) in owners {
             if let Some(log) = self.files.get_mut(&file) {
                 log.rank = rank;
                 log.had_writer |= is_written;
+                log.of_one_of_several |= several && !is_written;
             }
             let Some(log) = self.files.get_mut(&file).filter(|f| f.job != job) else { continue };
             match self.jobs.get(&log.job) {
@@ -193,7 +199,8 @@ impl Model {
         let real = || self.jobs.values().filter(|j| !j.log_only);
         let mut running = real().filter(|j| self.is_running(j));
         match (running.next(), running.next()) {
-            (Some(only), None) => only.id.clone(),
+            // It may be that of one that has ended since.
+            (Some(only), None) if !log.of_one_of_several => only.id.clone(),
             // Between two jobs a log stays with the one that it was last of.
             _ if real().any(|j| j.id == log.job) => log.job.clone(),
             // All files that nobody owns are taken for one job: its name is that of the first.

@@ -17,6 +17,8 @@ pub struct LogFile {
     pub job: String,
     /// Processes have been seen that write it.
     pub had_writer: bool,
+    /// Several jobs ran, and nobody was seen to write it.
+    pub of_one_of_several: bool,
     /// The rank whose output it is, where it is that of one alone.
     pub rank: Option<u32>,
     pub reader: Reader,
@@ -43,6 +45,7 @@ impl LogFile {
             info,
             job: String::new(),
             had_writer: false,
+            of_one_of_several: false,
             rank: None,
             reader: Reader::default(),
             progress: Progress::default(),

@@ -245,6 +245,57 @@ fn a_launcher_that_ends_well_or_much_later_makes_no_failure_of_a_good_end() {
 }
 
 #[test]
+fn ranks_that_fail_together_are_named_together() {
+    let mut node = Node::with_job();
+    node.ends(102, Some(1)).after_ms(50).all_end([101, 103, 104], Some(1)).ends(100, Some(1)).after_s(4);
+    assert!(node.told()[0].starts_with("rank-exited root [1, 0, 2, 3] rank 1 (pid 102) exited with code 1, rank 0"), "{:?}", node.told());
+    assert_eq!(node.open()[0].found.confidence, Confidence::Likely);
+}
+
+#[test]
+fn ranks_that_are_gone_are_not_said_to_train_while_the_launcher_waits() {
+    let mut node = Node::with_job();
+    node.all_end(101..105, Some(0)).after_s(4);
+    assert_eq!(node.state("100"), (State::Finished, "all ranks ended with exit code 0; the launcher still runs"));
+}
+
+#[test]
+fn a_rank_of_a_second_start_that_fails_before_all_are_seen_is_named() {
+    let mut node = Node::with_job();
+    node.ends(102, Some(1)).after_ms(200).all_end([101, 103, 104], SIGTERM).after_s(1);
+    (0..3).for_each(|rank| {
+        node.rank(rank, 100, 201 + rank, "4");
+    });
+    node.after_ms(1500).ends(202, Some(44)).rank(3, 100, 204, "4").after_ms(300);
+    node.all_end([201, 203, 204], SIGTERM).ends(100, Some(1)).after_s(4);
+    assert!(node.told().iter().any(|t| t.starts_with("rank-exited root [1] rank 1 (pid 202) exited with code 44")), "{:?}", node.told());
+}
+
+#[test]
+fn a_log_of_one_of_two_jobs_is_not_the_survivors() {
+    let mut node = Node::with_job();
+    node.starts(300, "4").after_s(4);
+    node.says("[rank2]: ValueError: boom").after_s(1);
+    node.all_end(301..305, Some(1)).ends(300, Some(1)).after_s(4);
+    node.says("step 3 | loss 2.5").after_s(4);
+    assert!(!["100", "300"].contains(&node.session.model.files[&1].job.as_str()), "{}", node.session.model.files[&1].job);
+}
+
+#[test]
+fn what_a_log_says_without_a_rank_is_of_the_one_that_ended_by_itself() {
+    let mut node = Node::with_job();
+    let traceback = ["Traceback (most recent call last):", "  File \"t.py\", line 3, in <module>", "ValueError: boom"];
+    traceback.iter().for_each(|line| {
+        node.says(line);
+    });
+    node.after_ms(200).ends(103, Some(1)).after_ms(300).all_end([101, 102, 104], SIGTERM).ends(100, Some(1)).after_s(4);
+    let told = node.told();
+    assert!(told.contains(&"python-exception root [2] rank 2: ValueError: boom".to_owned()), "{told:?}");
+    assert!(told.iter().any(|t| t.starts_with("rank-exited cascade [2] ")), "{told:?}");
+    assert!(node.state("100").1.starts_with("rank 2: ValueError: boom"));
+}
+
+#[test]
 fn what_others_send_is_no_crash() {
     for signal in [1, 2, 3, 10, 12, 15, 24] {
         let mut node = Node::with_job();

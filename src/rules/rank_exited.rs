@@ -3,7 +3,7 @@
 use super::{Check, Implies, ONCE, Rule, TextContext, TickContext, rank_words};
 use crate::findings::{Confidence, Evidence, Finding, Found, Role, Severity};
 use crate::judge::Look;
-use crate::model::ending::{End, Ending, SETTLES, SIGKILL};
+use crate::model::ending::{End, Ending, SETTLES, SIGKILL, TOGETHER};
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
 use crate::observe::process::{LogVia, signal_of};
@@ -254,7 +254,8 @@ fn told(pid: u32, words: String, at: Stamp) -> Evidence {
 fn followers(ends: &[End], at: Stamp) -> Option<Evidence> {
     let asked = |e: &&End| e.exit_code.and_then(signal_of).is_some_and(|s| s == SIGTERM.unsigned_abs() || s == SIGKILL) && e.at >= at;
     // Who died of the same at the same moment is named already.
-    let first: Vec<&End> = ends.iter().filter(|e| e.at == at && e.exit_code.is_some_and(|c| c != -SIGTERM)).collect();
+    let together = |e: &&End| e.at >= at && e.at.since(at) <= TOGETHER;
+    let first: Vec<&End> = ends.iter().filter(together).filter(|e| e.exit_code.is_some_and(|c| c != -SIGTERM)).collect();
     let after: Vec<&End> = ends.iter().filter(asked).filter(|e| !first.contains(e)).collect();
     let last = after.last()?;
     let mut ranks: Vec<u32> = after.iter().map(|e| e.rank).collect();
