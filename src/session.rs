@@ -309,7 +309,9 @@ impl Session {
             let verdict = verdict::of_job(model, &self.ledger, job, look, before);
             // The same state for another reason is news, too: steps are slow, and then it is known who is late.
             let told = |v: &Verdict| (v.state, v.phase, v.because.as_ref().map(|b| b.0));
-            if before.is_none_or(|b| told(b) != told(&verdict)) {
+            // So is a name before the same words.
+            let named = |b: &Verdict| b.summary.len() < verdict.summary.len() && verdict.summary.ends_with(&b.summary);
+            if before.is_none_or(|b| told(b) != told(&verdict) || named(b)) {
                 self.reported_idle = false;
                 let summary = verdict.summary.clone();
                 out.push((now, Event::State { job: Some(job.id.clone()), state: verdict.state, phase: verdict.phase, summary }));
