@@ -223,7 +223,12 @@ pub(crate) use rank_exited::{ended_words, exit_words, is_by_exit_code, signal_wo
 
 /// A rule whose texts say why a rank ended.
 pub(crate) fn tells_why(rule: &str) -> bool {
-    ["python-exception", "cuda-oom", "cuda-error", "storage-failed", "loss-not-finite"].contains(&rule)
+    names_its_rank(rule) || ["storage-failed", "loss-not-finite"].contains(&rule)
+}
+
+/// One whose texts are of one rank alone.
+pub(crate) fn names_its_rank(rule: &str) -> bool {
+    ["python-exception", "cuda-oom", "cuda-error"].contains(&rule)
 }
 
 pub fn rule(id: &str) -> Option<&'static Rule> {
@@ -475,8 +480,8 @@ impl TextContext<'_> {
 
     /// A rank of this job is known to have ended, another one than the writer, or in other words.
     pub fn exited_first(&self) -> bool {
-        let of_job = |f: &&Finding| f.rule == rank_exited::RULE.id && f.found.job.as_deref() == Some(&self.seen.job);
-        self.ledger.open().into_iter().filter(of_job).any(|f| !self.is_end_of_writer(f))
+        let of_job = |f: &Finding| f.rule == rank_exited::RULE.id && f.found.job.as_deref() == Some(&self.seen.job);
+        self.ledger.first_open(|f| of_job(f) && !self.is_end_of_writer(f)).is_some()
     }
 
     /// A finding that knows of the writer of this line that it ended, and not why.

@@ -222,7 +222,7 @@ impl Session {
         for end in ended {
             let is_its = |f: &Finding| {
                 let near = f.last_at.since(end.since) <= NEAR && end.since.since(f.last_at) <= NEAR;
-                let told = ["python-exception", "cuda-oom", "cuda-error"].contains(&f.rule) && f.severity >= Severity::Error;
+                let told = crate::rules::names_its_rank(f.rule) && f.severity >= Severity::Error;
                 near && told && f.found.role == Role::Root && f.found.ranks.is_empty() && f.found.job == end.job
             };
             self.ledger.name(is_its, &end);

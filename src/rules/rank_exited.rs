@@ -219,8 +219,8 @@ fn by_exit_codes(ctx: &TickContext, job: &Job, ending: &Ending) -> Option<Found>
         _ => return None,
     };
     let went_on = ctx.model.progress_of(&job.id).and_then(|p| p.last_step_at).is_some_and(|step| step > at.plus(SURVIVED));
-    let told_in_words = |f: &&Finding| f.rule == RULE.id && f.found.job.as_deref() == Some(&job.id) && !is_by_exit_code(f);
-    if now.since(at) < SETTLES || went_on || ctx.ledger.open().into_iter().any(|f| told_in_words(&f)) {
+    let told_in_words = |f: &Finding| f.rule == RULE.id && f.found.job.as_deref() == Some(&job.id) && !is_by_exit_code(f);
+    if now.since(at) < SETTLES || went_on || ctx.ledger.first_open(told_in_words).is_some() {
         return None;
     }
     found.job = Some(job.id.clone());
