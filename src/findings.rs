@@ -94,14 +94,16 @@ impl Evidence {
     }
 }
 
-/// What a rule has seen: the description of a finding, without its life.
+/// What is wrong, or worth knowing: the conclusion, its evidence and what to do. A rule describes it; its life is the ledger's.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct Finding {
+    /// The rule that it stands under: an id of [`crate::rules::RULES`].
+    pub rule: &'static str,
     /// Together with the rule and the job it names the finding: the same subject seen again is the same finding.
     pub subject: String,
     pub job: Option<String>,
-    /// `None`: the rule's own.
-    pub severity: Option<Severity>,
+    pub severity: Severity,
+    /// The entry of the catalogue, where a text was recognised.
     pub signature: Option<&'static str>,
     pub role: Role,
     pub confidence: Confidence,
@@ -109,24 +111,35 @@ pub struct Found {
     pub why: String,
     /// What to do now: a command where there is one.
     pub next: Option<String>,
+    /// Global ranks to blame. Those that only wait or report are not among them.
     pub ranks: Vec<u32>,
+    /// NVML indices.
     pub gpus: Vec<u32>,
+    /// `mlx5_0:1`, `eth0`
     pub ports: Vec<String>,
     /// Where the ranks run, or who wrote the line.
     pub hosts: Vec<String>,
+    /// When it began, as far as that is known.
     pub since: Stamp,
     pub evidence: Vec<Evidence>,
-    /// A fault of the machine, seen live. Kernel, driver and counters may all tell of it, and what each proves is kept. A job may survive
+    /// A fault of the machine, seen live. Kernel, driver and counters may all report it, and what each proves is kept. A job may survive
     /// it: it has failed only when it stands still, too.
     pub machine: bool,
+    pub opened_at: Stamp,
+    pub last_at: Stamp,
+    pub cleared_at: Option<Stamp>,
+    /// Times that it was seen: occurrences for text, 1 for a condition.
+    pub count: u64,
 }
 
-impl Found {
-    pub fn new(subject: impl Into<String>, summary: impl Into<String>, since: Stamp) -> Self {
-        Found {
+impl Finding {
+    /// A root finding of `rule` that is likely, blames nobody and has no evidence yet.
+    pub fn new(rule: &'static str, severity: Severity, subject: impl Into<String>, summary: impl Into<String>, since: Stamp) -> Self {
+        Finding {
+            rule,
             subject: subject.into(),
             job: None,
-            severity: None,
+            severity,
             signature: None,
             role: Role::Root,
             confidence: Confidence::Likely,
@@ -140,21 +153,12 @@ impl Found {
             since,
             evidence: Vec::new(),
             machine: false,
+            opened_at: since,
+            last_at: since,
+            cleared_at: None,
+            count: 1,
         }
     }
-}
-
-/// A finding with its life.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Finding {
-    pub rule: &'static str,
-    pub severity: Severity,
-    pub found: Found,
-    pub opened_at: Stamp,
-    pub last_at: Stamp,
-    pub cleared_at: Option<Stamp>,
-    /// Times that it was seen: occurrences for text, 1 for a condition.
-    pub count: u64,
 }
 
 impl Finding {
@@ -162,20 +166,31 @@ impl Finding {
         self.cleared_at.is_none()
     }
 
-    /// More of a fault of the machine. Who told it in words describes it; counters describe themselves anew at every look.
-    fn hear(&mut self, found: Found, severity: Severity, times: u64) {
-        let (words, new_words) = (self.found.signature, found.signature);
+    /// Describes itself as `new` does from now on. Its life, and how bad it is, stay.
+    fn become_described_as(&mut self, new: Finding) {
+        let life = (self.severity, self.since, self.opened_at, self.last_at, self.cleared_at, self.count);
+        *self = new;
+        (self.severity, self.since, self.opened_at, self.last_at, self.cleared_at, self.count) = life;
+    }
+
+    /// More of a fault of the machine. Who reports it in words describes it; counters describe themselves anew at every look.
+    fn hear(&mut self, new: Finding, times: u64) {
+        let (words, new_words) = (self.signature, new.signature);
         if words.is_some() && words == new_words {
             self.count += times;
         }
         let again = times > 0 && words == new_words;
         let keeps = words.is_some();
-        self.severity = if words.is_none() && new_words.is_none() { severity } else { self.severity.max(severity) };
-        let since = self.found.since;
-        let extra = if keeps { found } else { std::mem::replace(&mut self.found, found) };
-        self.found.since = since;
-        for proof in extra.evidence {
-            let proofs = &mut self.found.evidence;
+        self.severity = if words.is_none() && new_words.is_none() { new.severity } else { self.severity.max(new.severity) };
+        let extra = if keeps {
+            new.evidence
+        } else {
+            let before = std::mem::take(&mut self.evidence);
+            self.become_described_as(new);
+            before
+        };
+        for proof in extra {
+            let proofs = &mut self.evidence;
             let same_kind = proofs.iter().position(|e| e.kind == proof.kind);
             let looked_at = matches!(proof.kind, "counter" | "gpu");
             match same_kind {
@@ -226,8 +241,8 @@ struct Pending {
 
 /// Causes before consequences, then worst first, then oldest first.
 fn by_weight(a: &Finding, b: &Finding) -> Ordering {
-    let key = |f: &Finding| (f.found.role, Reverse(f.severity), f.opened_at, f.rule);
-    key(a).cmp(&key(b)).then_with(|| a.found.subject.cmp(&b.found.subject))
+    let key = |f: &Finding| (f.role, Reverse(f.severity), f.opened_at, f.rule);
+    key(a).cmp(&key(b)).then_with(|| a.subject.cmp(&b.subject))
 }
 
 impl Ledger {
@@ -254,22 +269,20 @@ impl Ledger {
     }
 
     pub fn is_open(&self, rule: &str, job: Option<&str>) -> bool {
-        self.open.values().any(|f| f.rule == rule && f.found.job.as_deref() == job)
+        self.open.values().any(|f| f.rule == rule && f.job.as_deref() == job)
     }
 
     /// A condition (`times` is 0), or a line of text so many times, was seen by a rule.
-    #[allow(clippy::too_many_arguments)]
-    pub fn saw(&mut self, now: Stamp, rule: &'static str, severity: Severity, life: Life, found: Found, times: u64, out: &mut Vec<Change>) {
-        let key = (rule, found.job.clone(), found.subject.clone());
+    pub fn saw(&mut self, now: Stamp, mut seen: Finding, life: Life, times: u64, out: &mut Vec<Change>) {
+        let key = (seen.rule, seen.job.clone(), seen.subject.clone());
         if let Some(open) = self.open.get_mut(&key) {
-            // Counters that still prove what was said do not say it again.
-            if times > 0 || !open.found.machine || found.signature == open.found.signature {
+            // Counters that still prove what is known do not count as new.
+            if times > 0 || !open.machine || seen.signature == open.signature {
                 open.last_at = now;
             }
-            if open.found.machine && found.machine {
-                let severity = found.severity.unwrap_or(severity);
+            if open.machine && seen.machine {
                 let before = open.severity;
-                open.hear(found, severity, times);
+                open.hear(seen, times);
                 if open.severity > before && open.severity >= Severity::Error {
                     out.push(Change::Opened(Box::new(open.clone())));
                 }
@@ -277,9 +290,7 @@ impl Ledger {
                 open.count += times;
             } else if life.linger.is_some() {
                 // A condition is described anew at every look; when it began does not change.
-                let since = open.found.since;
-                open.found = found;
-                open.found.since = since;
+                open.become_described_as(seen);
             }
             return;
         }
@@ -292,15 +303,14 @@ impl Ledger {
         }
         self.pending.remove(&key);
         // No rule can crowd out the others.
-        let of_rule = self.open.range((rule, None, String::new())..).take_while(|(k, _)| k.0 == rule).count();
+        let of_rule = self.open.range((seen.rule, None, String::new())..).take_while(|(k, _)| k.0 == seen.rule).count();
         if of_rule >= Self::MAX_OF_RULE || self.open.len() >= Self::MAX_OPEN {
             self.overflow += 1;
             return;
         }
-        let severity = found.severity.unwrap_or(severity);
-        let finding = Finding { rule, severity, found, opened_at: now, last_at: now, cleared_at: None, count: times.max(1) };
-        out.push(Change::Opened(Box::new(finding.clone())));
-        self.open.insert(key, finding);
+        (seen.opened_at, seen.last_at, seen.count) = (now, now, times.max(1));
+        out.push(Change::Opened(Box::new(seen.clone())));
+        self.open.insert(key, seen);
     }
 
     /// A second has passed: whatever was not seen at `now` begins to end. `lingers` tells how long that takes.
@@ -327,20 +337,19 @@ impl Ledger {
 
     /// What is open and follows from something else is told as its consequence from now on.
     pub fn follow(&mut self, which: impl Fn(&Finding) -> bool) {
-        for finding in self.open.values_mut().filter(|f| f.found.role == Role::Root) {
+        for finding in self.open.values_mut().filter(|f| f.role == Role::Root) {
             if which(finding) {
-                finding.found.role = Role::Cascade;
+                finding.role = Role::Cascade;
             }
         }
     }
 
     /// Whose it is has become known.
-    pub fn name(&mut self, which: impl Fn(&Finding) -> bool, whose: &Found) {
+    pub fn name(&mut self, which: impl Fn(&Finding) -> bool, whose: &Finding) {
         for finding in self.open.values_mut().filter(|f| which(f)) {
-            let found = &mut finding.found;
-            (found.ranks, found.gpus) = (whose.ranks.clone(), whose.gpus.clone());
-            found.summary = format!("{}: {}", crate::rules::rank_words(&whose.ranks), found.summary);
-            found.evidence.extend(whose.evidence.first().cloned());
+            (finding.ranks, finding.gpus) = (whose.ranks.clone(), whose.gpus.clone());
+            finding.summary = format!("{}: {}", crate::rules::rank_words(&whose.ranks), finding.summary);
+            finding.evidence.extend(whose.evidence.first().cloned());
         }
     }
 
@@ -349,7 +358,7 @@ impl Ledger {
         for (mut key, mut finding) in std::mem::take(&mut self.open) {
             if key.1.as_deref() == Some(from) {
                 key.1 = Some(to.to_owned());
-                finding.found.job = Some(to.to_owned());
+                finding.job = Some(to.to_owned());
             }
             match self.open.entry(key) {
                 Entry::Vacant(place) => drop(place.insert(finding)),
@@ -364,8 +373,8 @@ impl Ledger {
                 }
             }
         }
-        for finding in self.past.iter_mut().filter(|f| f.found.job.as_deref() == Some(from)) {
-            finding.found.job = Some(to.to_owned());
+        for finding in self.past.iter_mut().filter(|f| f.job.as_deref() == Some(from)) {
+            finding.job = Some(to.to_owned());
         }
     }
 
@@ -391,10 +400,14 @@ mod tests {
         Stamp(s * 1_000_000_000)
     }
 
+    fn found(subject: &str, s: i64) -> Finding {
+        Finding::new("r", Severity::Error, subject, "it holds", at(s))
+    }
+
     fn look(ledger: &mut Ledger, s: i64, holds: bool) -> Vec<Change> {
         let mut out = Vec::new();
         if holds {
-            ledger.saw(at(s), "r", Severity::Error, CONDITION, Found::new("x", "it holds", at(s)), 0, &mut out);
+            ledger.saw(at(s), found("x", s), CONDITION, 0, &mut out);
         }
         ledger.settle(at(s), |_| CONDITION.linger, &mut out);
         out
@@ -408,16 +421,14 @@ mod tests {
         let said =
             [("a", Severity::Warning, Role::Root, 1), ("b", Severity::Error, Role::Cascade, 1), ("c", Severity::Error, Role::Root, 3)];
         for (subject, severity, role, s) in said.into_iter().chain([("d", Severity::Error, Role::Root, 2)]) {
-            let mut found = Found::new(subject, "it holds", at(s));
-            found.role = role;
-            ledger.saw(at(s), "r", severity, life, found, 1, &mut out);
+            ledger.saw(at(s), Finding { role, severity, ..found(subject, s) }, life, 1, &mut out);
         }
-        let order: Vec<&str> = ledger.open().iter().map(|f| f.found.subject.as_str()).collect();
+        let order: Vec<&str> = ledger.open().iter().map(|f| f.subject.as_str()).collect();
         assert_eq!(order, ["d", "c", "a", "b"]);
-        let first = |which: &dyn Fn(&Finding) -> bool| ledger.first_open(which).map(|f| f.found.subject.as_str());
+        let first = |which: &dyn Fn(&Finding) -> bool| ledger.first_open(which).map(|f| f.subject.as_str());
         assert_eq!(first(&|_| true), Some("d"));
-        assert_eq!(first(&|f| f.found.subject != "d"), Some("c"));
-        assert_eq!(first(&|f| f.found.role == Role::Cascade), Some("b"));
+        assert_eq!(first(&|f| f.subject != "d"), Some("c"));
+        assert_eq!(first(&|f| f.role == Role::Cascade), Some("b"));
         assert_eq!(first(&|f| f.rule == "other"), None);
     }
 
@@ -426,16 +437,14 @@ mod tests {
         let mut ledger = Ledger::default();
         let life = Life { hold: Duration::ZERO, linger: None };
         for (s, job, times) in [(1, "train.log", 2), (3, "2890", 1)] {
-            let mut found = Found::new("x", "it holds", at(s));
-            found.job = Some(job.into());
-            ledger.saw(at(s), "r", Severity::Error, life, found, times, &mut Vec::new());
+            ledger.saw(at(s), Finding { job: Some(job.into()), ..found("x", s) }, life, times, &mut Vec::new());
         }
         ledger.adopt("train.log", "2890");
-        let open: Vec<_> = ledger.open().iter().map(|f| (f.found.job.as_deref(), f.count, f.opened_at, f.last_at)).collect();
+        let open: Vec<_> = ledger.open().iter().map(|f| (f.job.as_deref(), f.count, f.opened_at, f.last_at)).collect();
         assert_eq!(open, [(Some("2890"), 3, at(1), at(3))]);
         ledger.clear_where(at(5), "over", |_| true, &mut Vec::new());
         ledger.adopt("2890", "17.0");
-        assert!(ledger.past().all(|f| f.found.job.as_deref() == Some("17.0")));
+        assert!(ledger.past().all(|f| f.job.as_deref() == Some("17.0")));
     }
 
     #[test]
@@ -463,7 +472,7 @@ mod tests {
         let mut ledger = Ledger::default();
         let mut out = Vec::new();
         for s in 0..3 {
-            ledger.saw(at(s), "w", Severity::Warning, text, Found::new("same", "said", at(s)), 1, &mut out);
+            ledger.saw(at(s), found("same", s), text, 1, &mut out);
             ledger.settle(at(s + 1000), |_| None, &mut out);
         }
         assert_eq!(out.len(), 1);
@@ -475,7 +484,7 @@ mod tests {
         let text = Life { hold: Duration::ZERO, linger: None };
         let mut ledger = Ledger::default();
         for i in 0..Ledger::MAX_OF_RULE + 7 {
-            ledger.saw(at(0), "w", Severity::Warning, text, Found::new(i.to_string(), "said", at(0)), 1, &mut Vec::new());
+            ledger.saw(at(0), found(&i.to_string(), 0), text, 1, &mut Vec::new());
         }
         assert_eq!((ledger.open().len(), ledger.overflow), (Ledger::MAX_OF_RULE, 7));
     }

@@ -4,7 +4,7 @@
 
 mod named;
 
-use crate::findings::{Change, Confidence, Evidence, Finding, Found, Ledger, Life, Role, Severity};
+use crate::findings::{Change, Confidence, Evidence, Finding, Ledger, Life, Role, Severity};
 use crate::model::Model;
 use crate::model::gpu::{Gpu, PciAddress};
 use crate::model::job::Job;
@@ -166,7 +166,7 @@ impl Hit {
     }
 
     /// Puts into a finding whom it hits.
-    pub fn mark(&self, found: &mut Found) {
+    pub fn mark(&self, found: &mut Finding) {
         found.machine = true;
         found.job.clone_from(&self.job);
         found.ranks = self.rank.into_iter().collect();
@@ -189,8 +189,8 @@ fn same_name(ours: &str, told: &str) -> bool {
 /// How long a finding is shown after it was last seen.
 pub fn linger_of(finding: &Finding) -> Option<Duration> {
     let linger = rule(finding.rule)?.life.linger;
-    let said = finding.found.signature.is_some() || finding.found.evidence.iter().any(|e| e.kind == "event" || e.kind == "kernel");
-    match finding.found.machine {
+    let said = finding.signature.is_some() || finding.evidence.iter().any(|e| e.kind == "event" || e.kind == "kernel");
+    match finding.machine {
         false => linger,
         true if said => linger.map(|l| l.max(SAID_ONCE)),
         true => Some(linger.unwrap_or(GONE_FOR)),
@@ -265,12 +265,12 @@ impl Machine {
     }
 
     fn tell(&mut self, now: Stamp, mut told: Told, by_event: bool, ledger: &mut Ledger, changes: &mut Vec<Change>) {
-        let Some(rule) = rule(told.rule) else { return };
+        let Some(rule) = rule(told.found.rule) else { return };
         let subject = told.found.subject.clone();
         // Several lines tell of one killed process, and not each names all.
         if !told.counts && !by_event {
-            let same = |f: &&&Finding| f.rule == told.rule && f.found.subject == subject && now.since(f.last_at) <= SAME;
-            if let Some(open) = ledger.open().iter().find(same).map(|f| f.found.clone()) {
+            let same = |f: &&&Finding| f.rule == told.found.rule && f.subject == subject && now.since(f.last_at) <= SAME;
+            if let Some(open) = ledger.open().into_iter().find(|f| same(&f)).cloned() {
                 (told.found.job, told.found.ranks, told.found.gpus) = (open.job, open.ranks, open.gpus);
                 told.found.severity = told.found.severity.min(open.severity);
             }
@@ -289,14 +289,13 @@ impl Machine {
         }
         // What is said is so; only what is looked at again and again has to hold for a while.
         let life = Life { hold: Duration::ZERO, ..rule.life };
-        ledger.saw(now, rule.id, rule.severity, life, told.found, times, changes);
+        ledger.saw(now, told.found, life, times, changes);
     }
 }
 
-/// A finding, and the rule that it stands under.
+/// A finding, and how it is counted.
 struct Told {
-    rule: &'static str,
-    found: Found,
+    found: Finding,
     /// Said again it is another one.
     counts: bool,
 }
@@ -331,7 +330,7 @@ fn told_by_line(model: &Model, said: &Said, line: &KernelLine) -> Option<Told> {
 }
 
 /// A line that was there before the job began, or of which that is not known, or that is about no job.
-fn since_before(model: &Model, found: &Found, line: &KernelLine) -> bool {
+fn since_before(model: &Model, found: &Finding, line: &KernelLine) -> bool {
     let Some(job) = found.job.as_ref().and_then(|id| model.jobs.get(id)) else { return true };
     let Some(written_us) = line.uptime_us else { return true };
     // Clock ticks are hundredths of a second.
@@ -341,7 +340,7 @@ fn since_before(model: &Model, found: &Found, line: &KernelLine) -> bool {
     starts.min().is_none_or(|began_us| written_us < began_us.saturating_add(slack_us))
 }
 
-fn still_in_trouble(model: &Model, rule: &str, found: &Found, said: &Said) -> bool {
+fn still_in_trouble(model: &Model, rule: &str, found: &Finding, said: &Said) -> bool {
     let Some(gpu) = found.gpus.first().and_then(|index| model.gpus.get(index)) else { return false };
     let now = |held: Option<bool>| held == Some(true);
     let watch = &gpu.watch;
@@ -363,7 +362,7 @@ fn is_of_another_day(model: &Model, said: &Said) -> bool {
 
 /// Worth knowing, and not this job's.
 fn context(model: &Model, said: &Said, mut told: Told) -> Option<Told> {
-    let severity = told.found.severity.unwrap_or(Severity::Error);
+    let severity = told.found.severity;
     let old = is_of_another_day(model, said);
     // Whether a port is up now is seen elsewhere.
     if severity < Severity::Warning || old || told.found.role == Role::Context || !told.found.machine {
@@ -376,7 +375,7 @@ fn context(model: &Model, said: &Said, mut told: Told) -> Option<Told> {
     found.job = None;
     found.ranks.clear();
     found.role = Role::Context;
-    found.severity = Some(Severity::Info);
+    found.severity = Severity::Info;
     found.subject = format!("before: {}", found.subject);
     found.summary = format!("{} (before {before})", found.summary);
     found.why = format!("{when}, and not of a job that runs · {}", found.why);
@@ -401,7 +400,7 @@ fn told(model: &Model, said: &Said, signature: &'static Signature, named: &Named
         Some(name) if !is_named_in_text => format!("{name}: {what}"),
         _ => what.to_owned(),
     };
-    let mut found = Found::new(subject, clip(&summary, 160), said.written.unwrap_or(said.at));
+    let mut found = Finding::new(signature.rule, signature.severity, subject, clip(&summary, 160), said.written.unwrap_or(said.at));
     hit.mark(&mut found);
     let mut severity = signature.severity;
     let mut why = signature.means.to_owned();
@@ -423,7 +422,7 @@ fn told(model: &Model, said: &Said, signature: &'static Signature, named: &Named
         let how = if found.confidence == Confidence::Possible { "is named as its processes are" } else { "is in its control group" };
         why = format!("it is no rank of the job, but {how} · {why}");
     }
-    found.severity = Some(severity);
+    found.severity = severity;
     found.why = why;
     found.next = Some(signature.next.into());
     found.role = signature.part.role();
@@ -434,7 +433,7 @@ fn told(model: &Model, said: &Said, signature: &'static Signature, named: &Named
     if signature.part == Part::Harmless && severity == Severity::Info && named.xid.is_none() {
         return None;
     }
-    Some(Told { rule: signature.rule, found, counts: !(by_pid && signature.rule == "rank-oom-killed") })
+    Some(Told { found, counts: !(by_pid && signature.rule == "rank-oom-killed") })
 }
 
 /// The Xid that stands for the same fault as an event of another kind.
@@ -487,13 +486,13 @@ fn told_by_event(model: &Model, said: &Said, event: &GpuEvent) -> Option<Told> {
         return None;
     }
     let name = hit.name(model).unwrap_or_else(|| "a GPU".into());
-    let mut found = Found::new(format!("{name} unavailable"), format!("{name}: {words}"), said.at);
+    let mut found = rule("gpu-xid")?.finding(format!("{name} unavailable"), format!("{name}: {words}"), said.at);
     hit.mark(&mut found);
     found.confidence = Confidence::Certain;
     found.why = "the driver took it out of use; programs on it fail".into();
     found.next = Some("nvidia-smi -q | grep -i -A3 recovery; dmesg -T | grep -i xid | tail".into());
     found.evidence = vec![proof];
-    Some(Told { rule: "gpu-xid", found, counts: true })
+    Some(Told { found, counts: true })
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ mod version_mismatch;
 mod wording;
 mod wrong_interface;
 
-use crate::findings::{Confidence, Evidence, Finding, Found, Ledger, Life, Role, Severity};
+use crate::findings::{Confidence, Evidence, Finding, Ledger, Life, Role, Severity};
 use crate::judge::Look;
 use crate::machine::Hit;
 use crate::model::bringup::Bringup;
@@ -73,7 +73,12 @@ pub struct Rule {
     pub life: Life,
     /// What the job is while it is open.
     pub implies: Implies,
-    pub check: Check,
+    /// Runs on each event of each log line, as it is applied.
+    pub on_text: Option<fn(&TextContext, &mut Vec<Finding>)>,
+    /// Runs once a second.
+    pub on_tick: Option<fn(&TickContext, &mut Vec<Finding>)>,
+    /// Runs on what logs, dumps and reports show of a job, whenever that has changed, and when there is no more input.
+    pub on_facts: Option<fn(&FactContext, &mut Vec<Finding>)>,
 }
 
 /// What an open finding makes of its job's state.
@@ -84,21 +89,6 @@ pub enum Implies {
     Stuck,
     /// The job has failed, unless it goes on all the same.
     Failed,
-}
-
-pub enum Check {
-    /// Runs on each event of each log line, as it is applied.
-    Text(fn(&TextContext, &mut Vec<Found>)),
-    /// Runs once a second.
-    Tick(fn(&TickContext, &mut Vec<Found>)),
-    /// Runs on what logs say of a job's bring-up, whenever that has changed, and when the log has ended.
-    Facts(fn(&FactContext, &mut Vec<Found>)),
-    /// Runs on bring-up facts, and once a second on how the job moves.
-    FactsAndTick(fn(&FactContext, &mut Vec<Found>), fn(&TickContext, &mut Vec<Found>)),
-    /// None of its own: its findings come from the signatures that stand under it, and from `check`.
-    Signatures,
-    /// Both: a process that ended is told by the log, or by its absence.
-    Both(fn(&TextContext, &mut Vec<Found>), fn(&TickContext, &mut Vec<Found>)),
 }
 
 /// What a rule on text may know.
@@ -125,16 +115,38 @@ pub struct FactContext<'a> {
 }
 
 /// What the rules on facts find now.
-pub fn facts(model: &Model, ledger: &Ledger, ended: bool) -> Vec<(&'static Rule, Found)> {
+pub fn facts(model: &Model, ledger: &Ledger, ended: bool) -> Vec<(&'static Rule, Finding)> {
     let bringups = model.jobs.values().map(|job| (job, model.bringup_of(&job.id))).collect();
     let ctx = FactContext { model, ledger, ended, bringups };
     let (mut all, mut found) = (Vec::new(), Vec::new());
     for rule in RULES {
-        let (Check::Facts(check) | Check::FactsAndTick(check, _)) = rule.check else { continue };
+        let Some(check) = rule.on_facts else { continue };
         check(&ctx, &mut found);
         all.extend(found.drain(..).map(|f| (rule, f)));
     }
     all
+}
+
+impl Rule {
+    /// One that is seen once, changes nothing for its job, and has no hook: its findings come from the texts of the catalogue that stand
+    /// under it.
+    const PLAIN: Rule = Rule {
+        id: "",
+        severity: Severity::Info,
+        title: "",
+        how: "",
+        advice: "",
+        life: ONCE,
+        implies: Implies::Nothing,
+        on_text: None,
+        on_tick: None,
+        on_facts: None,
+    };
+
+    /// A finding of this rule, as bad as its findings usually are.
+    pub fn finding(&self, subject: impl Into<String>, summary: impl Into<String>, since: Stamp) -> Finding {
+        Finding::new(self.id, self.severity, subject, summary, since)
+    }
 }
 
 impl FactContext<'_> {
@@ -147,11 +159,13 @@ impl FactContext<'_> {
     }
 
     /// One thing that is wrong, as a finding; where it is not sure to cost something, as a warning at most.
-    fn found(&self, facts: &Facts, told: Trouble) -> Found {
+    fn found(&self, rule: &Rule, facts: &Facts, told: Trouble) -> Finding {
         let since = told.since.or(told.proofs.iter().map(|p| p.at).min()).unwrap_or(self.model.now);
-        let mut found = Found::new(told.subject, told.summary, since);
+        let mut found = rule.finding(told.subject, told.summary, since);
         found.job = Some(facts.job.id.clone());
-        found.severity = (!told.fails).then_some(Severity::Warning);
+        if !told.fails {
+            found.severity = Severity::Warning;
+        }
         found.confidence = told.confidence;
         found.why = told.why;
         found.next = Some(told.advice);
@@ -164,7 +178,7 @@ impl FactContext<'_> {
 
     /// An error of another rule is open for this job.
     fn has_failed(&self, rule: &str, job: &str) -> bool {
-        self.ledger.open().iter().any(|f| f.rule != rule && f.severity >= Severity::Error && f.found.job.as_deref() == Some(job))
+        self.ledger.open().iter().any(|f| f.rule != rule && f.severity >= Severity::Error && f.job.as_deref() == Some(job))
     }
 }
 
@@ -239,7 +253,7 @@ pub fn rule(id: &str) -> Option<&'static Rule> {
 }
 
 /// Ends a finding of the judge of progress: what it rests on, and what could not be seen.
-pub fn told_by(found: &mut Found, look: &Look) {
+pub fn told_by(found: &mut Finding, look: &Look) {
     if let Some(log) = look.log.as_ref().filter(|l| l.last_step_at.is_some() && l.quiet_for > l.patience) {
         found.evidence.push(Evidence::of("line", format!("no step in the log for {}", crate::time::span(log.quiet_for))));
     }
@@ -256,10 +270,10 @@ pub fn py_spy(pid: u32) -> String {
 
 impl TextContext<'_> {
     /// The finding's frame: job, rank, GPU, the line as evidence. Errors that follow another root of the same job are its cascade.
-    pub fn found(&self, subject: impl Into<String>, summary: impl Into<String>) -> Found {
+    pub fn found(&self, rule: &Rule, subject: impl Into<String>, summary: impl Into<String>) -> Finding {
         let seen = self.seen;
         let path = self.model.files.get(&seen.file).map_or("", |f| f.info.path.as_str());
-        let mut found = Found::new(subject, summary, seen.at);
+        let mut found = rule.finding(subject, summary, seen.at);
         found.job = Some(seen.job.clone());
         found.evidence = vec![crate::findings::Evidence::line(path, seen.line, seen.text, seen.at)];
         if let Some(rank) = seen.rank {
@@ -270,13 +284,13 @@ impl TextContext<'_> {
     }
 
     /// A failure that one rank tells first and the others repeat: they are counted, not opened.
-    pub fn first_of_its_kind(&self, rule: &str, text: &str, next: &str) -> Found {
+    pub fn first_of_its_kind(&self, rule: &Rule, text: &str, next: &str) -> Finding {
         let who = self.seen.rank.map_or(String::new(), |r| format!("{}: ", rank_words(&[r])));
-        let mut found = self.found("first", format!("{who}{}", first_sentences(text)));
+        let mut found = self.found(rule, "first", format!("{who}{}", first_sentences(text)));
         found.confidence = Confidence::Certain;
         found.why = "the first of its kind in this run".into();
         found.next = Some(next.into());
-        if self.follows_a_root(rule) {
+        if self.follows_a_root(rule.id) {
             found.role = Role::Cascade;
         }
         found
@@ -311,7 +325,7 @@ impl TextContext<'_> {
     }
 
     /// Adds to a finding what the catalogue knows of its text.
-    pub fn sign(&self, found: &mut Found, text: &str) {
+    pub fn sign(&self, found: &mut Finding, text: &str) {
         if let Some(signature) = signature::find(Scope::Line, text) {
             found.signature = Some(signature.id);
             found.why = if found.why.is_empty() { signature.means.into() } else { format!("{} · {}", signature.means, found.why) };
@@ -320,7 +334,7 @@ impl TextContext<'_> {
     }
 
     /// A text of the catalogue as a finding.
-    pub fn signed(&self, signature: &'static Signature, text: &str) -> Found {
+    pub fn signed(&self, rule: &Rule, signature: &'static Signature, text: &str) -> Finding {
         let headline = headline::of(signature, text, self.seen.event.origin.host.as_deref());
         let subject = match headline.as_ref().and_then(|h| h.thing.as_deref()) {
             // The same process is killed in several words; a GPU has several troubles.
@@ -328,15 +342,18 @@ impl TextContext<'_> {
             Some(thing) => format!("{} {thing}", signature.id),
             None => signature.id.to_owned(),
         };
-        let mut found =
-            self.found(subject, headline.map_or_else(|| first_sentences(text), |h| crate::text::clean::clip(&h.words, 220).into_owned()));
+        let mut found = self.found(
+            rule,
+            subject,
+            headline.map_or_else(|| first_sentences(text), |h| crate::text::clean::clip(&h.words, 220).into_owned()),
+        );
         // NCCL's INFO tells of what it does without, too.
         let most = match (&self.seen.event.what, signature.part) {
             (What::Signed { tried: true, .. }, Part::Harmless) => Severity::Info,
             (What::Signed { tried: true, .. }, _) => Severity::Warning,
             _ => Severity::Critical,
         };
-        found.severity = Some(signature.severity.min(most));
+        found.severity = signature.severity.min(most);
         if let Some(ranks) = named_ranks(text) {
             (found.ranks, found.gpus) = (ranks, Vec::new());
         } else if signature.rule == "collective-timeout" && signature.part != Part::Cause {
@@ -381,13 +398,13 @@ impl TextContext<'_> {
 
     /// A rank of this job is known to have ended, another one than the writer, or in other words.
     pub fn exited_first(&self) -> bool {
-        let of_job = |f: &Finding| f.rule == rank_exited::RULE.id && f.found.job.as_deref() == Some(&self.seen.job);
+        let of_job = |f: &Finding| f.rule == rank_exited::RULE.id && f.job.as_deref() == Some(&self.seen.job);
         self.ledger.first_open(|f| of_job(f) && !self.is_end_of_writer(f)).is_some()
     }
 
     /// A finding that knows of the writer of this line that it ended, and not why.
     fn is_end_of_writer(&self, f: &Finding) -> bool {
-        rank_exited::is_by_exit_code(f) && (f.found.ranks.is_empty() || self.seen.rank.is_none_or(|rank| f.found.ranks.contains(&rank)))
+        rank_exited::is_by_exit_code(f) && (f.ranks.is_empty() || self.seen.rank.is_none_or(|rank| f.ranks.contains(&rank)))
     }
 
     /// An error of this job is open already, of another kind: what comes now follows from it.
@@ -397,10 +414,10 @@ impl TextContext<'_> {
         self.ledger.open().iter().any(|f| {
             f.rule != rule
                 && !(tells_why(rule) && self.is_end_of_writer(f))
-                && (!f.found.machine || self.seen.at.since(f.last_at) < SURVIVED)
+                && (!f.machine || self.seen.at.since(f.last_at) < SURVIVED)
                 && f.severity >= Severity::Error
-                && f.found.role == Role::Root
-                && f.found.job.as_deref() == Some(&self.seen.job)
+                && f.role == Role::Root
+                && f.job.as_deref() == Some(&self.seen.job)
                 && self::rule(f.rule).is_some_and(|r| r.implies == Implies::Failed)
         })
     }
@@ -408,38 +425,37 @@ impl TextContext<'_> {
 
 impl TickContext<'_> {
     /// A finding about a GPU, with the rank that works on it and its job, and the name of the GPU: `GPU 3 (0000:3b:00.0), rank 3`.
-    pub fn of_gpu(&self, rule: &str, index: u32, subject: String, since: Stamp) -> (Found, String) {
+    pub fn of_gpu(&self, rule: &Rule, index: u32, subject: String, since: Stamp) -> (Finding, String) {
         let mut hit = Hit::of_gpu(self.model, index);
         // What began with a job that has ended since is still its.
         if hit.job.is_none()
-            && let Some(open) = self.ledger.open().iter().find(|f| f.rule == rule && f.found.subject == subject && f.found.job.is_some())
+            && let Some(open) = self.ledger.open().iter().find(|f| f.rule == rule.id && f.subject == subject && f.job.is_some())
         {
-            hit.job.clone_from(&open.found.job);
-            hit.rank = open.found.ranks.first().copied();
+            hit.job.clone_from(&open.job);
+            hit.rank = open.ranks.first().copied();
         }
-        let mut found = Found::new(subject, "", since);
+        let mut found = rule.finding(subject, "", since);
         hit.mark(&mut found);
         (found, hit.name(self.model).unwrap_or_else(|| format!("GPU {index}")))
     }
 
     /// Where kernel or driver have told of the same fault of a GPU already, its subject: what counters say then belongs to it.
     pub fn told_already(&self, rule: &str, gpu: u32) -> Option<String> {
-        let told =
-            |f: &&&crate::findings::Finding| f.rule == rule && f.found.machine && f.found.signature.is_some() && f.found.gpus == [gpu];
+        let told = |f: &&&crate::findings::Finding| f.rule == rule && f.machine && f.signature.is_some() && f.gpus == [gpu];
         let open = self.ledger.open();
-        open.iter().filter(|f| f.found.role != crate::findings::Role::Context).find(told).map(|f| f.found.subject.clone())
+        open.iter().filter(|f| f.role != crate::findings::Role::Context).find(told).map(|f| f.subject.clone())
     }
 
     /// What a cause of another rule makes of a job that ended then, if one is open or was when it ended.
     pub fn explained(&self, rule: &Rule, job: &Job, at: Stamp) -> Option<Implies> {
-        let still = self.ledger.open().into_iter().filter(|f| f.found.role == Role::Root);
-        let then = self.ledger.past().filter(|f| f.found.role == Role::Root && f.cleared_at.is_some_and(|cleared| cleared >= at));
+        let still = self.ledger.open().into_iter().filter(|f| f.role == Role::Root);
+        let then = self.ledger.past().filter(|f| f.role == Role::Root && f.cleared_at.is_some_and(|cleared| cleared >= at));
         // Ctrl-C is told as a warning, and explains all the same.
         let tells = |f: &&Finding| f.severity >= Severity::Error || f.rule == job_cancelled::RULE.id;
         let others = still.chain(then).filter(|f| f.rule != rule.id).filter(tells);
         // What a job has survived for two minutes is not why it fails now.
-        let near = |f: &&Finding| !f.found.machine || at.since(f.last_at) < Duration::from_secs(120);
-        let mine = others.filter(|f| f.found.job.as_deref() == Some(&job.id)).filter(near);
+        let near = |f: &&Finding| !f.machine || at.since(f.last_at) < Duration::from_secs(120);
+        let mine = others.filter(|f| f.job.as_deref() == Some(&job.id)).filter(near);
         mine.filter_map(|f| self::rule(f.rule)).map(|r| r.implies).filter(|implies| *implies >= Implies::Stuck).max()
     }
 
@@ -448,7 +464,7 @@ impl TickContext<'_> {
         self.ledger
             .open()
             .iter()
-            .any(|f| rules.contains(&f.rule) && f.found.job.as_deref() == Some(job) && ranks.iter().any(|r| f.found.ranks.contains(r)))
+            .any(|f| rules.contains(&f.rule) && f.job.as_deref() == Some(job) && ranks.iter().any(|r| f.ranks.contains(r)))
     }
 }
 

@@ -85,17 +85,17 @@ pub fn case(name: &str, label: &Label, start: Stamp, events: &[(Stamp, Event)]) 
     let false_findings = opened()
         .filter(|(t, f)| {
             let expected = label.class != NONE && label.accepts(f.rule) && late_enough(*t);
-            f.severity >= least && f.found.role == Role::Root && !expected && f.rule != "source-trouble"
+            f.severity >= least && f.role == Role::Root && !expected && f.rule != "source-trouble"
         })
-        .map(|(at_s, f)| False { at_s, rule: f.rule, summary: f.found.summary.clone() })
+        .map(|(at_s, f)| False { at_s, rule: f.rule, summary: f.summary.clone() })
         .collect();
     Case {
         name: name.to_owned(),
         class: label.class.clone(),
         found: hit.map(|(_, f)| f.rule),
         delay_s: hit.map(|(t, _)| (t - since).max(0.0)),
-        culprit_right: hit.map(|(_, f)| f.found.ranks == label.ranks),
-        blamed: hit.map(|(_, f)| f.found.ranks.clone()).unwrap_or_default(),
+        culprit_right: hit.map(|(_, f)| f.ranks == label.ranks),
+        blamed: hit.map(|(_, f)| f.ranks.clone()).unwrap_or_default(),
         false_findings,
     }
 }
@@ -167,12 +167,11 @@ pub fn is_first_half(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::{Finding, Found};
+    use crate::findings::Finding;
 
     fn opened(at_s: i64, rule: &'static str, severity: Severity, ranks: &[u32]) -> (Stamp, Event) {
         let at = Stamp(at_s * 1_000_000_000);
-        let found = Found { ranks: ranks.to_vec(), ..Found::new("x", "it is so", at) };
-        let finding = Finding { rule, severity, found, opened_at: at, last_at: at, cleared_at: None, count: 1 };
+        let finding = Finding { ranks: ranks.to_vec(), ..Finding::new(rule, severity, "x", "it is so", at) };
         (at, Event::Finding(Change::Opened(Box::new(finding))))
     }
 

@@ -1,12 +1,12 @@
 //! Model, rules and ledger put together: observations in, changes out. Live, replay and demo are this with other input.
 
-use crate::findings::{Change, Finding, Found, Ledger, Life, Role, Severity};
+use crate::findings::{Change, Finding, Ledger, Life, Role, Severity};
 use crate::judge::Look;
 use crate::machine::{self, Machine};
 use crate::model::gpu::Activity;
 use crate::model::{Model, TextSeen};
 use crate::observe::{Body, Observation};
-use crate::rules::{Check, Implies, RULES, TextContext, TickContext};
+use crate::rules::{Implies, RULES, TextContext, TickContext};
 use crate::tape::Header;
 use crate::text::What;
 use crate::time::{Stamp, Zone};
@@ -34,7 +34,7 @@ pub struct Session {
     facts_at: u64,
     /// [`Model::dumps`]' revision when they were last judged, and what they say.
     dumps_at: u64,
-    dumps_say: Vec<(&'static str, Found)>,
+    dumps_say: Vec<Finding>,
     /// The state last reported without a job.
     reported_idle: bool,
 }
@@ -43,22 +43,22 @@ pub struct Session {
 pub(crate) fn judge_text(model: &Model, seen: &TextSeen, ledger: &mut Ledger, changes: &mut Vec<Change>) {
     if seen.event.what == What::RunStart {
         let once = |f: &Finding| crate::rules::rule(f.rule).is_some_and(|r| r.life.linger.is_none());
-        ledger.clear_where(seen.at, "a new run began", |f| f.found.job.as_deref() == Some(&seen.job) && once(f), changes);
+        ledger.clear_where(seen.at, "a new run began", |f| f.job.as_deref() == Some(&seen.job) && once(f), changes);
     }
     if let Some((signature, text)) = (TextContext { model, seen, ledger }).signature()
         && let Some(rule) = crate::rules::rule(signature.rule)
     {
-        let found = (TextContext { model, seen, ledger }).signed(signature, &text);
+        let found = (TextContext { model, seen, ledger }).signed(rule, signature, &text);
         // A text says it once and for all; only what is looked at again and again has to hold for a while.
         let life = Life { hold: Duration::ZERO, ..rule.life };
-        ledger.saw(seen.at, rule.id, rule.severity, life, found, seen.times, changes);
+        ledger.saw(seen.at, found, life, seen.times, changes);
     }
     let mut found = Vec::new();
     for rule in RULES {
-        let (Check::Text(check) | Check::Both(check, _)) = rule.check else { continue };
+        let Some(check) = rule.on_text else { continue };
         check(&TextContext { model, seen, ledger }, &mut found);
         for f in found.drain(..) {
-            ledger.saw(seen.at, rule.id, rule.severity, rule.life, f, seen.times, changes);
+            ledger.saw(seen.at, f, rule.life, seen.times, changes);
         }
     }
 }
@@ -169,17 +169,17 @@ impl Session {
             self.looks.insert(job.id.clone(), Look::at(model, job));
         }
         for rule in RULES {
-            let (Check::Tick(check) | Check::Both(_, check) | Check::FactsAndTick(_, check)) = rule.check else { continue };
+            let Some(check) = rule.on_tick else { continue };
             let mut found = Vec::new();
             check(&TickContext { model, looks: &self.looks, ledger: &self.ledger }, &mut found);
             for f in found {
-                self.ledger.saw(now, rule.id, rule.severity, rule.life, f, 0, changes);
+                self.ledger.saw(now, f, rule.life, 0, changes);
             }
         }
         // A log may be read later than a death is seen.
-        let roots = self.ledger.open().into_iter().filter(|f| f.found.role == Role::Root && crate::rules::tells_why(f.rule));
-        let explained: Vec<Option<String>> = roots.map(|f| f.found.job.clone()).collect();
-        self.ledger.follow(|f| crate::rules::is_by_exit_code(f) && explained.contains(&f.found.job));
+        let roots = self.ledger.open().into_iter().filter(|f| f.role == Role::Root && crate::rules::tells_why(f.rule));
+        let explained: Vec<Option<String>> = roots.map(|f| f.job.clone()).collect();
+        self.ledger.follow(|f| crate::rules::is_by_exit_code(f) && explained.contains(&f.job));
         self.name_writers();
         self.judge_facts(now, changes);
         self.judge_dumps(now, changes);
@@ -203,27 +203,23 @@ impl Session {
         }
         self.facts_at = self.model.bringup_revision;
         for (rule, f) in crate::rules::facts(&self.model, &self.ledger, false) {
-            self.ledger.saw(now, rule.id, rule.severity, rule.life, f, 0, changes);
+            self.ledger.saw(now, f, rule.life, 0, changes);
         }
-        let from_facts = |r: &crate::rules::Rule| match r.check {
-            Check::Facts(_) => true,
-            Check::FactsAndTick(..) => r.life.linger.is_none(),
-            _ => false,
-        };
-        let of_facts = |f: &Finding| crate::rules::rule(f.rule).is_some_and(from_facts) && f.found.signature.is_none();
+        let from_facts = |r: &crate::rules::Rule| r.on_facts.is_some() && (r.on_tick.is_none() || r.life.linger.is_none());
+        let of_facts = |f: &Finding| crate::rules::rule(f.rule).is_some_and(from_facts) && f.signature.is_none();
         self.ledger.clear_where(now, "it no longer holds", |f| of_facts(f) && f.last_at < now, changes);
     }
 
     /// What a log says without naming a rank is of the one rank that ended by itself at that moment.
     fn name_writers(&mut self) {
         const NEAR: Duration = Duration::from_secs(10);
-        let by_code = self.ledger.open().into_iter().filter(|f| crate::rules::is_by_exit_code(f) && f.found.ranks.len() == 1);
-        let ended: Vec<Found> = by_code.map(|f| f.found.clone()).collect();
+        let by_code = self.ledger.open().into_iter().filter(|f| crate::rules::is_by_exit_code(f) && f.ranks.len() == 1);
+        let ended: Vec<Finding> = by_code.map(|f| f.clone()).collect();
         for end in ended {
             let is_its = |f: &Finding| {
                 let near = f.last_at.since(end.since) <= NEAR && end.since.since(f.last_at) <= NEAR;
                 let told = crate::rules::names_its_rank(f.rule) && f.severity >= Severity::Error;
-                near && told && f.found.role == Role::Root && f.found.ranks.is_empty() && f.found.job == end.job
+                near && told && f.role == Role::Root && f.ranks.is_empty() && f.job == end.job
             };
             self.ledger.name(is_its, &end);
         }
@@ -238,19 +234,19 @@ impl Session {
         let settled = || now.since(dumps.changed_at) >= DUMPS_SETTLE || crate::rules::dumps::are_complete(&self.model);
         if self.dumps_at != dumps.revision && settled() {
             self.dumps_at = dumps.revision;
-            self.dumps_say = crate::rules::dumps::live(&self.model).into_iter().map(|(rule, found)| (rule.id, found)).collect();
+            self.dumps_say = crate::rules::dumps::live(&self.model);
             crate::heap::give_back();
         }
         let model = &self.model;
         let went_on = |job: Option<&str>| job.is_some_and(|job| crate::rules::dumps::went_on(model, job));
-        self.ledger.clear_where(now, "the job went on", |f| crate::rules::dumps::is_proven(f) && went_on(f.found.job.as_deref()), changes);
+        self.ledger.clear_where(now, "the job went on", |f| crate::rules::dumps::is_proven(f) && went_on(f.job.as_deref()), changes);
         let say = &self.dumps_say;
-        let still_said = |f: &Finding| say.iter().any(|(rule, s)| *rule == f.rule && s.subject == f.found.subject && s.job == f.found.job);
+        let still_said = |f: &Finding| say.iter().any(|s| s.rule == f.rule && s.subject == f.subject && s.job == f.job);
         let once = |f: &Finding| crate::rules::rule(f.rule).is_some_and(|r| r.life.linger.is_none());
         let other = |f: &Finding| crate::rules::dumps::is_proven(f) && once(f) && !still_said(f);
         self.ledger.clear_where(now, "more dumps say otherwise", other, changes);
-        for (rule, found) in say {
-            let Some(rule) = crate::rules::rule(rule) else { continue };
+        for found in say {
+            let Some(rule) = crate::rules::rule(found.rule) else { continue };
             let Some(job) = found.job.as_ref().and_then(|id| model.jobs.get(id)) else { continue };
             // Of processes that have ended only what was said once stays said.
             let over = job.ended_at.is_some() && rule.life.linger.is_some();
@@ -259,11 +255,10 @@ impl Session {
             }
             let mut found = found.clone();
             // What counters and GPUs have shown of the same, this second.
-            let same =
-                |f: &&&Finding| f.rule == rule.id && f.found.subject == found.subject && f.found.job == found.job && f.last_at == now;
-            let seen = self.ledger.open().iter().find(same).map_or(Vec::new(), |f| f.found.evidence.clone());
+            let same = |f: &&&Finding| f.rule == rule.id && f.subject == found.subject && f.job == found.job && f.last_at == now;
+            let seen = self.ledger.open().iter().find(same).map_or(Vec::new(), |f| f.evidence.clone());
             found.evidence.extend(seen.into_iter().filter(|e| e.kind != "dump"));
-            self.ledger.saw(now, rule.id, rule.severity, Life { hold: Duration::ZERO, ..rule.life }, found, 0, changes);
+            self.ledger.saw(now, found, Life { hold: Duration::ZERO, ..rule.life }, 0, changes);
             crate::rules::dumps::put_in_order(&mut self.ledger, &job.id);
         }
     }
@@ -272,19 +267,19 @@ impl Session {
     fn close_past_runs(&mut self, now: Stamp, changes: &mut Vec<Change>) {
         let jobs = &self.model.jobs;
         let restarted = |f: &Finding| {
-            let job = f.found.job.as_ref().and_then(|id| jobs.get(id));
+            let job = f.job.as_ref().and_then(|id| jobs.get(id));
             job.and_then(|j| j.restarted_at).is_some_and(|at| f.last_at <= at)
         };
         self.ledger.clear_where(now, "the ranks were started again", restarted, changes);
         // An error that a job went on after was no failure.
         let survived = |f: &Finding| {
-            let job = f.found.job.as_ref().and_then(|id| jobs.get(id)).filter(|j| j.ended_at.is_none());
+            let job = f.job.as_ref().and_then(|id| jobs.get(id)).filter(|j| j.ended_at.is_none());
             let went_on = job.and_then(|j| self.model.progress_of(&j.id)?.last_step_at).is_some_and(|at| at > f.last_at.plus(SURVIVED));
             let ends = |r: &crate::rules::Rule| r.implies == Implies::Failed || r.implies == Implies::Stuck && r.life.linger.is_none();
-            went_on && !f.found.machine && crate::rules::rule(f.rule).is_some_and(ends)
+            went_on && !f.machine && crate::rules::rule(f.rule).is_some_and(ends)
         };
         self.ledger.clear_where(now, "the job went on", survived, changes);
-        let forgotten = |f: &Finding| f.found.job.as_ref().is_some_and(|id| !jobs.contains_key(id));
+        let forgotten = |f: &Finding| f.job.as_ref().is_some_and(|id| !jobs.contains_key(id));
         self.ledger.clear_where(now, "its job is no longer known", forgotten, changes);
     }
 
@@ -344,7 +339,7 @@ impl Session {
     /// How much a job matters beside others; the greatest comes first.
     pub fn weight_of(&self, id: &str) -> impl Ord + use<> {
         let job = self.model.jobs.get(id);
-        let mine = |f: &Finding| f.found.job.as_deref() == Some(id) && f.found.role == Role::Root && f.severity >= Severity::Warning;
+        let mine = |f: &Finding| f.job.as_deref() == Some(id) && f.role == Role::Root && f.severity >= Severity::Warning;
         let worst = self.ledger.first_open(mine).map(|f| f.severity);
         (job.is_some_and(|j| j.ended_at.is_none()), self.verdicts.get(id).map(|v| v.state), worst, job.map(|j| j.first_seen))
     }

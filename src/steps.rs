@@ -35,7 +35,7 @@ pub fn of(model: &Model, finding: &Finding) -> Vec<Step> {
             say(what, note);
         }
     }
-    if let Some(job) = finding.found.job.as_ref().and_then(|id| model.jobs.get(id)).filter(|_| is_of_processes(finding))
+    if let Some(job) = finding.job.as_ref().and_then(|id| model.jobs.get(id)).filter(|_| is_of_processes(finding))
         && let Some(trigger) = trigger(model, job)
     {
         say(trigger, "all ranks of this node write their Flight Recorder dumps; the job goes on");
@@ -52,8 +52,8 @@ pub fn of(model: &Model, finding: &Finding) -> Vec<Step> {
 
 /// The finding's own next step, as long as there is still a process to take it on.
 pub fn first(model: &Model, finding: &Finding) -> Option<String> {
-    let next = finding.found.next.as_ref()?;
-    let job = finding.found.job.as_ref().and_then(|id| model.jobs.get(id));
+    let next = finding.next.as_ref()?;
+    let job = finding.job.as_ref().and_then(|id| model.jobs.get(id));
     let gone = |pid: &u32| model.processes.get(pid).is_some_and(|p| !p.is_alive());
     match job.is_some_and(|job| job.pids().any(|pid| gone(&pid) && *next == py_spy(pid))) {
         true => Some("its process is gone: read what it wrote last, and Flight Recorder's dumps if there are any".into()),
@@ -63,11 +63,11 @@ pub fn first(model: &Model, finding: &Finding) -> Option<String> {
 
 /// The processes to look at, as far as they are on this node and alive.
 pub fn culprits<'a>(model: &'a Model, finding: &Finding) -> Vec<&'a Process> {
-    let Some(job) = finding.found.job.as_ref().and_then(|id| model.jobs.get(id)).filter(|_| is_of_processes(finding)) else {
+    let Some(job) = finding.job.as_ref().and_then(|id| model.jobs.get(id)).filter(|_| is_of_processes(finding)) else {
         return Vec::new();
     };
     // Where nobody is to blame, two stacks side by side say most.
-    let ranks: Vec<u32> = match finding.found.ranks.as_slice() {
+    let ranks: Vec<u32> = match finding.ranks.as_slice() {
         [] if matches!(finding.rule, "hang-symmetric" | "init-stuck" | "collective-mismatch") => {
             job.ranks.keys().copied().take(2).collect()
         }
@@ -127,7 +127,7 @@ fn word(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::{Found, Severity};
+    use crate::findings::{Finding, Severity};
     use crate::observe::process::{ProcessInfo, ProcessRole, ProcessSample};
     use crate::time::Stamp;
 
@@ -153,9 +153,9 @@ mod tests {
     }
 
     fn finding(rule: &'static str, ranks: &[u32], next: Option<&str>) -> Finding {
-        let mut found = Found::new("s", "it holds", Stamp(1));
+        let mut found = Finding::new(rule, Severity::Critical, "s", "it holds", Stamp(1));
         (found.job, found.ranks, found.next) = (Some("j".into()), ranks.to_vec(), next.map(Into::into));
-        Finding { rule, severity: Severity::Critical, found, opened_at: Stamp(1), last_at: Stamp(1), cleared_at: None, count: 1 }
+        found
     }
 
     fn told(model: &Model, finding: &Finding) -> Vec<String> {

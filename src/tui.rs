@@ -534,7 +534,7 @@ impl App {
         match self.alert {
             Alert::Off => Ok(()),
             Alert::Bell => self.screen.send("\x07"),
-            Alert::Note => self.screen.send_note(&finding.found.summary),
+            Alert::Note => self.screen.send_note(&finding.summary),
         }
     }
 }

@@ -72,23 +72,23 @@ pub fn of_job(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Op
 fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Option<&Verdict>) -> Verdict {
     let now = model.now;
     let say = |state, phase, summary: String| Verdict { state, phase, since: now, summary, because: None };
-    let mine: Vec<&Finding> = ledger.open().into_iter().filter(|f| f.found.job.as_deref() == Some(&job.id)).collect();
+    let mine: Vec<&Finding> = ledger.open().into_iter().filter(|f| f.job.as_deref() == Some(&job.id)).collect();
     let implied = |what: Implies| mine.iter().copied().filter(move |f| rule(f.rule).is_some_and(|r| r.implies == what));
     let because = |state, f: &Finding| Verdict {
         state,
         phase: None,
-        since: f.found.since,
-        summary: f.found.summary.clone(),
-        because: Some((f.rule, f.found.subject.clone())),
+        since: f.since,
+        summary: f.summary.clone(),
+        because: Some((f.rule, f.subject.clone())),
     };
     // Kernel and driver are read once a second: what a program says of the same fault may come a moment earlier.
-    let told_at = |f: &Finding| f.opened_at.minus(if f.found.machine { Duration::from_secs(5) } else { Duration::ZERO });
+    let told_at = |f: &Finding| f.opened_at.minus(if f.machine { Duration::from_secs(5) } else { Duration::ZERO });
     let failed =
-        implied(Implies::Failed).filter(|f| f.severity >= Severity::Error && !goes_on(f, look)).min_by_key(|f| (f.found.role, told_at(f)));
-    if let Some(f) = failed.filter(|f| f.found.role == Role::Root) {
+        implied(Implies::Failed).filter(|f| f.severity >= Severity::Error && !goes_on(f, look)).min_by_key(|f| (f.role, told_at(f)));
+    if let Some(f) = failed.filter(|f| f.role == Role::Root) {
         return because(State::Failed, f);
     }
-    if let Some(f) = implied(Implies::Stuck).min_by_key(|f| (f.found.role, f.opened_at)) {
+    if let Some(f) = implied(Implies::Stuck).min_by_key(|f| (f.role, f.opened_at)) {
         return match job.ended_at {
             Some(_) => ended_stuck(because(State::Failed, f)),
             None => because(State::Stuck, f),
@@ -147,7 +147,7 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Option<
     if let Some((phase, summary)) = pause(look) {
         return say(State::Paused, Some(phase), summary);
     }
-    if let Some(f) = implied(Implies::Slow).min_by_key(|f| (f.found.role, f.opened_at)) {
+    if let Some(f) = implied(Implies::Slow).min_by_key(|f| (f.role, f.opened_at)) {
         return because(State::Slow, f);
     }
     let trained = crate::rules::has_trained(look);
@@ -188,13 +188,13 @@ fn ended_stuck(mut verdict: Verdict) -> Verdict {
 
 /// A job may survive a fault of its machine; one that does not stands still, and soon.
 fn goes_on(finding: &Finding, look: &Look) -> bool {
-    if !finding.found.machine || finding.severity == Severity::Critical {
+    if !finding.machine || finding.severity == Severity::Critical {
         return false;
     }
     let trained = crate::rules::has_trained(look);
     let moved_at = look.moved_at.unwrap_or_default().max(finding.opened_at);
     let allowed = Duration::from_secs(if trained { 5 } else { 60 });
-    let told_at = if finding.found.signature.is_some() { finding.last_at } else { finding.found.since };
+    let told_at = if finding.signature.is_some() { finding.last_at } else { finding.since };
     let long_before = look.moved_at.is_some_and(|at| at.since(told_at) > Duration::from_secs(60));
     long_before || look.at.since(moved_at) < allowed || pause(look).is_some()
 }

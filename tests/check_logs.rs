@@ -18,7 +18,7 @@ fn said(log: &str) -> String {
     let report = report(log);
     let verdict = report.verdict.as_str();
     match report.root_cause.map(|i| &report.findings[i]) {
-        Some(f) => format!("{verdict} {} {:?} {}", f.rule, f.found.ranks, f.found.summary),
+        Some(f) => format!("{verdict} {} {:?} {}", f.rule, f.ranks, f.summary),
         None => verdict.to_owned(),
     }
 }
@@ -119,7 +119,7 @@ fn what_is_said_once_is_told_once() {
                w-2: Cuda failure 'initialization error'\n\
                w-2:   File \"/w/tune.py\", line 26, in run\n";
     let report = report(log);
-    let same = report.findings.iter().filter(|f| f.found.summary == "Cuda failure 'initialization error'").count();
+    let same = report.findings.iter().filter(|f| f.summary == "Cuda failure 'initialization error'").count();
     assert_eq!((report.verdict, same), (Verdict::Fail, 1));
 }
 
@@ -230,7 +230,7 @@ fn a_timeout_is_told_once_and_the_silent_ranks_are_named() {
     let all = report(&log);
     let f = &all.findings[all.root_cause.unwrap()];
     assert_eq!((f.rule, f.count, all.findings.len()), ("collective-timeout", 6, 1));
-    assert!(f.found.why.contains("ranks 0 and 4 report no timeout"), "{}", f.found.why);
+    assert!(f.why.contains("ranks 0 and 4 report no timeout"), "{}", f.why);
     let log = "[rank3]:[E626 19:48:25.440250122 ProcessGroupNCCL.cpp:684] [Rank 3] Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels, subsequent GPU operations might run on corrupted/incomplete data.\n\
                [rank3]:[E626 19:48:25.440271518 ProcessGroupNCCL.cpp:698] [Rank 3] To avoid data inconsistency, we are taking the entire process down.\n\
                [rank5]:[E626 19:48:25.440238642 ProcessGroupNCCL.cpp:2268] [PG ID 0 PG GUID 0(default_pg) Rank 5]  failure detected by watchdog at work sequence id: 49 PG status: last enqueued work: 51, last completed work: 48\n";
@@ -249,19 +249,19 @@ fn timeouts_in_groups_that_are_a_part_of_the_job() {
     let dp: String = [(0, 0), (2, 1), (6, 3)].map(|(rank, pg_rank)| line(rank, "3(mesh_dp)", pg_rank)).concat();
     let report_dp = report(&dp);
     let f = &report_dp.findings[report_dp.root_cause.unwrap()];
-    assert_eq!((f.rule, &f.found.ranks[..]), ("hang-rank-absent", &[4][..]));
-    assert!(f.found.summary.starts_with("rank 4 did not join AllReduce 5 of group mesh_dp; 3 ranks waited in it"), "{}", f.found.summary);
-    assert!(f.found.why.starts_with("rank 2 inside the group says nothing"), "{}", f.found.why);
+    assert_eq!((f.rule, &f.ranks[..]), ("hang-rank-absent", &[4][..]));
+    assert!(f.summary.starts_with("rank 4 did not join AllReduce 5 of group mesh_dp; 3 ranks waited in it"), "{}", f.summary);
+    assert!(f.why.starts_with("rank 2 inside the group says nothing"), "{}", f.why);
     // Two groups of one description are two groups, and nobody can be named.
     let tp = [line(0, "3(mesh_tp)", 0), line(3, "4(mesh_tp)", 1)].concat();
     let report_tp = report(&tp);
     let f = &report_tp.findings[report_tp.root_cause.unwrap()];
-    assert_eq!((f.rule, f.found.ranks.len()), ("collective-timeout", 0));
-    assert!(f.found.why.contains("these inputs do not say which other ranks are in it"), "{}", f.found.why);
+    assert_eq!((f.rule, f.ranks.len()), ("collective-timeout", 0));
+    assert!(f.why.contains("these inputs do not say which other ranks are in it"), "{}", f.why);
     // A rank inside a group is not the rank of the job.
     let bare = "[E1121 00:04:23.09 ProcessGroupNCCL.cpp:689] [PG ID 2 PG GUID 3(mesh_dp) Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=20000) ran for 20001 milliseconds before timing out.\n";
     all_are(&[("fail collective-timeout [] ALLREDUCE 5 timed out after 20 s; rank 1 of group mesh_dp reported it first", bare)]);
-    assert!(report(bare).findings[0].found.why.contains("with ranks inside the group"), "{}", report(bare).findings[0].found.why);
+    assert!(report(bare).findings[0].why.contains("with ranks inside the group"), "{}", report(bare).findings[0].why);
     // A dump lists the group.
     let dir = tempfile::tempdir().unwrap();
     let dump = |last: u64| {
@@ -273,7 +273,7 @@ fn timeouts_in_groups_that_are_a_part_of_the_job() {
     std::fs::write(dir.path().join("job.log"), line(1, "3(mesh_tp)", 0)).unwrap();
     let all = check(&[dir.path().display().to_string()], Zone::UTC, &mut |_, _| ());
     let f = &all.findings[all.root_cause.unwrap()];
-    assert_eq!((f.rule, &f.found.ranks[..]), ("hang-rank-absent", &[3][..]), "{:?} {:?}", f.found.summary, all.inputs);
+    assert_eq!((f.rule, &f.ranks[..]), ("hang-rank-absent", &[3][..]), "{:?} {:?}", f.summary, all.inputs);
 }
 
 #[test]
@@ -369,12 +369,12 @@ fn kernels_and_cards() {
 fn headlines_name_what_the_lines_name() {
     let told = |log: &str| {
         let report = report(log);
-        report.findings.iter().map(|f| format!("{} x{}", f.found.summary, f.count)).collect::<Vec<_>>()
+        report.findings.iter().map(|f| format!("{} x{}", f.summary, f.count)).collect::<Vec<_>>()
     };
     // Each GPU for itself; the raw line is the proof.
     let xid = "Nov 20 14:43:09 node-7 kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=2201, name=python3, GPU has fallen off the bus.\n";
     let all = report(&[xid, &xid.replace("3b", "5e")].concat());
-    let said: Vec<_> = all.findings.iter().map(|f| f.found.summary.as_str()).collect();
+    let said: Vec<_> = all.findings.iter().map(|f| f.summary.as_str()).collect();
     assert_eq!(
         said,
         [
@@ -382,8 +382,8 @@ fn headlines_name_what_the_lines_name() {
             "Xid 79 on GPU 0000:5e:00 on node-7 (GPU has fallen off the bus), process python3 (pid 2201)",
         ]
     );
-    assert!(all.findings[0].found.evidence[0].text.contains("NVRM: Xid (PCI:0000:3b:00): 79, pid=2201"));
-    assert_eq!(all.findings[0].found.hosts, ["node-7"]);
+    assert!(all.findings[0].evidence[0].text.contains("NVRM: Xid (PCI:0000:3b:00): 79, pid=2201"));
+    assert_eq!(all.findings[0].hosts, ["node-7"]);
     // One kill in three lines is one finding, of the process that was killed.
     assert_eq!(
         told(
@@ -462,7 +462,7 @@ fn runs(files: &[(&str, &str)]) -> Option<String> {
         .collect();
     let report = check(&paths, Zone::UTC, &mut |_, _| ());
     let found = report.findings.iter().find(|f| f.rule == "several-runs")?;
-    Some(found.found.summary.replace(&format!("{}/", dir.path().display()), ""))
+    Some(found.summary.replace(&format!("{}/", dir.path().display()), ""))
 }
 
 #[test]
@@ -556,8 +556,8 @@ fn sockets_between_nodes_are_worth_knowing_and_a_warning_only_beside_rdma() {
     let plain = [socket, NODES].concat();
     let all = report(&plain);
     let f = &all.findings[0];
-    assert_eq!((all.verdict, f.rule, f.severity, f.found.role), (Verdict::Ok, "fallback-to-sockets", Severity::Info, Role::Context));
-    assert!(f.found.summary.starts_with("the nodes talk over TCP sockets"), "{}", f.found.summary);
+    assert_eq!((all.verdict, f.rule, f.severity, f.role), (Verdict::Ok, "fallback-to-sockets", Severity::Info, Role::Context));
+    assert!(f.summary.starts_with("the nodes talk over TCP sockets"), "{}", f.summary);
     assert_eq!(item(&plain, "network").0, Seen::Warn);
     let asked = ["n1:10:9 [0] NCCL INFO NCCL_NET set by environment to AWS Libfabric\n", socket, NODES].concat();
     assert!(said(&asked).contains("fallback-to-sockets [] NCCL uses TCP sockets although NCCL_NET=AWS Libfabric"), "{}", said(&asked));
@@ -576,11 +576,7 @@ fn an_exception_that_was_caught_does_not_fail_a_job_that_goes_on() {
         ("fail python-exception []", &[&steps(1, 5), caught].concat()),
     ]);
     let report = report(&on);
-    assert!(
-        report.findings[0].found.why.starts_with("the job went on after it, and made 15 more steps"),
-        "{}",
-        report.findings[0].found.why
-    );
+    assert!(report.findings[0].why.starts_with("the job went on after it, and made 15 more steps"), "{}", report.findings[0].why);
     // The last step said again by each bar as it closes is no step.
     let bar = |i: u32| format!("\r {i}%|#    | {i}/100 [00:01<10:00,  9.00it/s]");
     let closed = [bar(1), bar(2), "\n".into(), caught.into(), bar(2), bar(2), bar(2), bar(2), "\n".into()].concat();

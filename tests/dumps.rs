@@ -112,7 +112,7 @@ impl Node {
     }
 
     fn open(&self) -> Vec<(&'static str, Role, Vec<u32>)> {
-        self.session.ledger.open().iter().map(|f| (f.rule, f.found.role, f.found.ranks.clone())).collect()
+        self.session.ledger.open().iter().map(|f| (f.rule, f.role, f.ranks.clone())).collect()
     }
 }
 
@@ -128,7 +128,7 @@ fn dumps_name_the_culprit_of_a_timeout_and_the_recording_does_so_again() {
     let verdict = &node.session.verdicts["100"];
     assert_eq!(verdict.state, State::Stuck);
     assert_eq!(verdict.summary, "rank 1 called AllReduce of 7 Float as collective 2727, the others AllReduce of 151007232 BFloat16");
-    let found = node.session.ledger.open()[0].found.clone();
+    let found = node.session.ledger.open()[0].clone();
     assert_eq!(found.evidence[0].text, "rank 1: last enqueued 2735, completed 2726");
     assert_eq!(found.evidence[0].path.as_deref(), Some("/d/fr_1"));
     assert!(found.next.as_ref().is_some_and(|n| n.contains("fault_train.py:101 in fault")), "{found:?}");
@@ -150,7 +150,7 @@ fn dumps_name_the_culprit_of_a_timeout_and_the_recording_does_so_again() {
     }
     let tick = Observation { at: node.session.model.now, host: None, from: SourceId::of("feed"), body: Body::Tick };
     again.apply(&tick, &mut events);
-    let open: Vec<_> = again.ledger.open().iter().map(|f| (f.rule, f.found.role, f.found.ranks.clone())).collect();
+    let open: Vec<_> = again.ledger.open().iter().map(|f| (f.rule, f.role, f.ranks.clone())).collect();
     assert_eq!(open, node.open());
 }
 
@@ -187,7 +187,7 @@ fn what_is_missing_is_said_and_judged_anew_when_it_comes() {
     assert_eq!(node.open().len(), 1, "one may still come");
     node.after(4);
     assert_eq!(node.open()[0], ("hang-rank-absent", Role::Root, vec![1]));
-    assert!(node.session.ledger.open()[0].found.summary.contains("rank 1 left no dump"));
+    assert!(node.session.ledger.open()[0].summary.contains("rank 1 left no dump"));
     node.dump("mismatch4", 1).after(6);
     assert_eq!(node.open(), [("collective-mismatch", Role::Root, vec![1]), ("collective-timeout", Role::Cascade, vec![])]);
     let cleared = node.events.iter().filter(|(_, e)| matches!(e, Event::Finding(Change::Cleared { .. }))).count();
@@ -202,7 +202,7 @@ fn a_rank_that_did_not_join_is_found_without_a_timeout_and_a_job_that_goes_on_wa
     }
     node.after(1);
     assert_eq!(node.open(), [("hang-rank-absent", Role::Root, vec![3])]);
-    assert_eq!(node.session.ledger.open()[0].found.next.as_deref(), Some("py-spy dump --nonblocking --pid 104"));
+    assert_eq!(node.session.ledger.open()[0].next.as_deref(), Some("py-spy dump --nonblocking --pid 104"));
     node.after(5);
     assert_eq!(node.open().len(), 1);
     (5..12).for_each(|step| node.line(&format!("step {step} | loss 2.5")).after(1));

@@ -32,15 +32,12 @@ fn a_rank_that_is_behind_on_another_node_is_named_with_its_node() {
     let (session, said) = elsewhere(40, but(5, |n| Some(n - 12)));
     let (at, f) = told(&said).expect("a finding");
     assert!((10.0..=20.0).contains(&at), "after {at} s");
+    assert_eq!((f.rule, f.confidence, &f.ranks[..], &f.gpus[..]), ("hang-rank-absent", Confidence::Likely, &[5][..], &[][..]));
     assert_eq!(
-        (f.rule, f.found.confidence, &f.found.ranks[..], &f.found.gpus[..]),
-        ("hang-rank-absent", Confidence::Likely, &[5][..], &[][..])
-    );
-    assert_eq!(
-        f.found.summary,
+        f.summary,
         "rank 5 on 10.0.0.1 (pid 51105) has not joined AllReduce 469 of comm 5c1de770; all 8 ranks of this node wait: the cause is not here"
     );
-    assert_eq!(f.found.next.as_deref(), Some("ssh 10.0.0.1 py-spy dump --nonblocking --pid 51105"));
+    assert_eq!(f.next.as_deref(), Some("ssh 10.0.0.1 py-spy dump --nonblocking --pid 51105"));
     assert_eq!(state(&session), State::Stuck);
     assert_eq!(session.ledger.open().iter().filter(|f| f.rule.starts_with("hang")).count(), 1);
 }
@@ -51,11 +48,11 @@ fn the_first_rank_elsewhere_one_operation_behind_may_be_saving_a_checkpoint() {
     assert_eq!(told(&said).map(|t| t.0), None);
     let (_, said) = elsewhere(150, but(0, |n| Some(n - 1)));
     let (at, f) = told(&said).expect("a finding");
-    assert!(at >= 120.0 && f.found.confidence == Confidence::Possible, "after {at} s");
+    assert!(at >= 120.0 && f.confidence == Confidence::Possible, "after {at} s");
     // Nobody saves a checkpoint between twelve operations, nor is any other rank in the way of one.
     for (rank, behind) in [(0, 12), (3, 1)] {
         let (_, said) = elsewhere(40, but(rank, |n| Some(n - behind)));
-        assert!(told(&said).is_some_and(|(at, f)| at <= 20.0 && f.found.ranks == [rank]), "rank {rank}");
+        assert!(told(&said).is_some_and(|(at, f)| at <= 20.0 && f.ranks == [rank]), "rank {rank}");
     }
 }
 
@@ -73,15 +70,15 @@ fn one_that_does_not_answer_is_named_too() {
     let (_, said) = elsewhere(40, but(5, |_| None));
     let (at, f) = told(&said).expect("a finding");
     assert!(at <= 20.0, "after {at} s");
-    assert_eq!(f.found.summary, "rank 5 on 10.0.0.1 (pid 51105) does not answer RAS; all 8 ranks of this node wait: the cause is not here");
-    assert_eq!(f.found.next.as_deref(), Some("ssh 10.0.0.1 ps -o pid,stat,wchan:24,etime,args -p 51105"));
+    assert_eq!(f.summary, "rank 5 on 10.0.0.1 (pid 51105) does not answer RAS; all 8 ranks of this node wait: the cause is not here");
+    assert_eq!(f.next.as_deref(), Some("ssh 10.0.0.1 ps -o pid,stat,wchan:24,etime,args -p 51105"));
 
     let (_, said) = elsewhere(40, |n| but(5, |_| None)(n).replace("\"considered_dead\": false", "\"considered_dead\": true"));
-    let dead = &told(&said).expect("a finding").1.found.summary;
+    let dead = &told(&said).expect("a finding").1.summary;
     assert!(dead.starts_with("rank 5 on 10.0.0.1 (pid 51105) is gone: no answer to RAS for a minute; all 8 ranks"), "{dead}");
 
     let (_, said) = elsewhere(40, |n| but(5, |_| None)(n).replace("\"unresponsive\": true", "\"unresponsive\": false"));
-    let left = &told(&said).expect("a finding").1.found.summary;
+    let left = &told(&said).expect("a finding").1.summary;
     assert!(left.starts_with("rank 5 on 10.0.0.1 (pid 51105) has left comm 5c1de770; all 8 ranks"), "{left}");
 }
 
@@ -89,7 +86,7 @@ fn one_that_does_not_answer_is_named_too() {
 fn a_whole_node_is_named_as_one() {
     let node = |rank: u32| rank < 6;
     let (_, said) = elsewhere(40, |n| ras_json(16, |r| Some(if node(r) { n - 7 } else { n })));
-    let summary = &told(&said).expect("a finding").1.found.summary;
+    let summary = &told(&said).expect("a finding").1.summary;
     assert!(
         summary.starts_with("ranks 0, 1, 2, 3, 4 and 5 on 10.0.0.1 have not joined AllReduce 474 of comm 5c1de770; all 8"),
         "{summary}"
@@ -107,13 +104,13 @@ fn another_collective_elsewhere_is_a_mismatch_and_says_where() {
     });
     let (at, f) = told(&said).expect("a finding");
     assert!(at <= 20.0, "after {at} s");
-    assert_eq!((f.rule, &f.found.ranks[..]), ("collective-mismatch", &[5][..]));
+    assert_eq!((f.rule, &f.ranks[..]), ("collective-mismatch", &[5][..]));
     assert_eq!(
-        f.found.summary,
+        f.summary,
         "rank 5 on 10.0.0.1 (pid 51105) called AllGather where the others called AllReduce in comm 5c1de770; \
          all 8 ranks of this node wait: the cause is not here"
     );
-    assert_eq!(f.found.next.as_deref(), Some("ssh 10.0.0.1 py-spy dump --nonblocking --pid 51105"));
+    assert_eq!(f.next.as_deref(), Some("ssh 10.0.0.1 py-spy dump --nonblocking --pid 51105"));
     assert!(!session.ledger.open().iter().any(|f| f.rule == "hang-rank-absent"));
 }
 
@@ -122,8 +119,8 @@ fn what_ras_calls_a_host_becomes_no_command() {
     let hostile = "$(reboot)\\u001b[2J";
     let (_, said) = elsewhere(40, |n| but(5, |n| Some(n - 12))(n).replace("10.0.0.1\"", &format!("{hostile}\"")));
     let f = told(&said).expect("a finding").1;
-    assert_eq!(f.found.next, None);
-    assert!(!f.found.summary.contains('\u{1b}'), "{}", f.found.summary);
+    assert_eq!(f.next, None);
+    assert!(!f.summary.contains('\u{1b}'), "{}", f.summary);
 }
 
 #[test]
@@ -144,7 +141,7 @@ fn an_old_nccl_that_answers_in_text_is_understood() {
     });
     let (at, f) = told(&said).expect("a finding");
     assert!(at <= 25.0, "after {at} s");
-    assert_eq!((f.rule, &f.found.ranks[..]), ("hang-rank-absent", &[5][..]));
-    assert!(f.found.summary.starts_with("rank 5 on 10.0.0.1 (pid 51105) has not joined collective 469 of comm"), "{}", f.found.summary);
+    assert_eq!((f.rule, &f.ranks[..]), ("hang-rank-absent", &[5][..]));
+    assert!(f.summary.starts_with("rank 5 on 10.0.0.1 (pid 51105) has not joined collective 469 of comm"), "{}", f.summary);
     assert_eq!(state(&session), State::Stuck);
 }

@@ -292,7 +292,7 @@ fn a_recording_whose_beginning_is_no_longer_kept_shows_the_same_findings() {
         assert!(kept.before.model.started.is_some(), "{name}: something was dropped");
         let open = |session: &Session| -> Vec<(&str, Vec<u32>, Role)> {
             let worse = session.ledger.open().into_iter().filter(|f| f.severity > Severity::Info);
-            worse.map(|f| (f.rule, f.found.ranks.clone(), f.found.role)).collect()
+            worse.map(|f| (f.rule, f.ranks.clone(), f.role)).collect()
         };
         let now = open(&session);
         assert!(now.iter().any(|f| f.0 == rule), "{name}: {now:?}");

@@ -97,7 +97,7 @@ impl Node {
 fn lines(session: &Session) -> Vec<String> {
     let open = session.ledger.open();
     let told = open.iter().filter(|f| f.rule != "source-trouble");
-    told.map(|f| format!("{} {} {:?} x{}: {}", f.rule, f.severity.as_str(), f.found.ranks, f.count, f.found.summary)).collect()
+    told.map(|f| format!("{} {} {:?} x{}: {}", f.rule, f.severity.as_str(), f.ranks, f.count, f.summary)).collect()
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_record_of_the_device_becomes_a_finding_of_the_rank_and_a_recording_tells_th
     (0..4).for_each(|_| node.polls());
     let told = ["gpu-lost critical [1] x1: GPU 1 (0000:3b:00.0), rank 1: Xid 79, pid=2201, name=python3, GPU has fallen off the bus."];
     assert_eq!(node.lines(), told);
-    assert_eq!(node.session.state(), (State::Failed, node.session.ledger.open()[0].found.summary.clone()));
+    assert_eq!(node.session.state(), (State::Failed, node.session.ledger.open()[0].summary.clone()));
     let opened = node.events.iter().filter(|e| matches!(e, Event::Finding(Change::Opened(f)) if f.severity == Severity::Critical));
     assert_eq!(opened.count(), 1);
 
@@ -152,7 +152,7 @@ fn what_the_buffer_held_from_before_the_job_is_only_information() {
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(lines[0].starts_with("gpu-lost info [] x1: ") && lines[0].ends_with("(before this job)"), "{lines:?}");
     assert_ne!(node.session.state().0, State::Failed);
-    let why = &node.session.ledger.open()[0].found.why;
+    let why = &node.session.ledger.open()[0].why;
     assert!(why.starts_with("18 m 20 s before nccl-top saw it"), "{why}");
 }
 
@@ -169,7 +169,7 @@ fn a_log_that_may_not_be_read_is_a_state_of_its_source_and_nothing_else() {
     node.sees("events", Body::GpuEvents { events: vec![event] });
     node.polls();
     assert_eq!(node.lines(), ["gpu-ecc error [1] x1: GPU 1 (0000:3b:00.0), rank 1: Xid 48"]);
-    assert!(node.session.ledger.open().iter().any(|f| f.rule == "source-trouble" && f.found.subject == "kmsg"));
+    assert!(node.session.ledger.open().iter().any(|f| f.rule == "source-trouble" && f.subject == "kmsg"));
 }
 
 #[test]
@@ -206,8 +206,8 @@ fn hostile_records_do_no_harm() {
         .open()
         .iter()
         .flat_map(|f| {
-            let proofs = f.found.evidence.iter().map(|e| e.text.clone());
-            proofs.chain([f.found.summary.clone(), f.found.why.clone(), f.found.subject.clone()]).collect::<Vec<_>>()
+            let proofs = f.evidence.iter().map(|e| e.text.clone());
+            proofs.chain([f.summary.clone(), f.why.clone(), f.subject.clone()]).collect::<Vec<_>>()
         })
         .collect();
     assert!(shown.iter().all(|t| t.len() < 1200 && !t.contains('\u{1b}') && !t.contains('\u{7}')), "{shown:?}");
@@ -255,7 +255,7 @@ fn a_recorded_job_goes_on_beside_a_link_that_failed() {
     let opened: Vec<_> = events
         .iter()
         .filter_map(|(t, e)| match e {
-            Event::Finding(Change::Opened(f)) if f.severity >= Severity::Warning => Some((*t, f.rule, f.found.clone())),
+            Event::Finding(Change::Opened(f)) if f.severity >= Severity::Warning => Some((*t, f.rule, f.clone())),
             _ => None,
         })
         .collect();
@@ -265,7 +265,7 @@ fn a_recorded_job_goes_on_beside_a_link_that_failed() {
     assert_eq!((*rule, found.gpus.as_slice(), found.ranks.as_slice()), ("nvlink-down", &[2][..], &[2][..]));
     assert!(found.job.is_some() && found.summary.starts_with("GPU 2 (0000:00:08.0), rank 2: Xid 74"), "{}", found.summary);
     let open = session.ledger.open().into_iter().find(|f| f.rule == "nvlink-down").unwrap();
-    assert!(open.found.evidence.iter().any(|e| e.kind == "counter" && e.text.contains("link 7")), "{:?}", open.found.evidence);
+    assert!(open.evidence.iter().any(|e| e.kind == "counter" && e.text.contains("link 7")), "{:?}", open.evidence);
     let failed = events.iter().filter(|(_, e)| matches!(e, Event::State { state: State::Failed | State::Stuck, .. }));
     assert_eq!(failed.count(), 0, "it trains on");
 }

@@ -75,7 +75,7 @@ impl Node {
     }
 
     fn open(&self) -> Vec<(&str, Option<&str>)> {
-        self.session.ledger.open().iter().map(|f| (f.rule, f.found.job.as_deref())).collect()
+        self.session.ledger.open().iter().map(|f| (f.rule, f.job.as_deref())).collect()
     }
 }
 
@@ -266,7 +266,7 @@ fn heat_that_lasts_is_told_the_power_cap_is_not() {
     (0..8).for_each(|_| gpu(&mut node, sample(0x40)));
     assert_eq!(node.open(), [], "not before ten seconds");
     (0..5).for_each(|_| gpu(&mut node, sample(0x40)));
-    let found = opened(&node, "gpu-throttled").expect("told").found;
+    let found = opened(&node, "gpu-throttled").expect("told");
     assert_eq!((found.gpus, found.summary.as_str()), (vec![6], "GPU 6: HW thermal slowdown, 91 °C"));
     (0..20).for_each(|_| gpu(&mut node, sample(0)));
     assert_eq!(node.open(), [], "and cleared when it is over");
@@ -281,7 +281,7 @@ fn a_gpu_that_does_not_answer_is_an_error_and_a_lost_one_critical() {
         let trouble = GpuTrouble { kind, detail: "nvmlDeviceGetUtilizationRates has not returned for 2 s".into() };
         (0..5).for_each(|_| gpu(&mut node, GpuSample { index: 2, trouble: Some(trouble.clone()), ..Default::default() }));
         let finding = opened(&node, rule).expect("told");
-        assert_eq!((finding.severity, finding.found.gpus.as_slice()), (severity, &[2][..]));
+        assert_eq!((finding.severity, finding.gpus.as_slice()), (severity, &[2][..]));
         (0..40).for_each(|_| gpu(&mut node, GpuSample { index: 2, util_pct: Some(0), ..Default::default() }));
         assert_eq!(node.open(), []);
     }
@@ -301,7 +301,7 @@ fn a_port_that_goes_down_is_told_one_that_never_was_up_is_not() {
     (0..5).for_each(|_| state(&mut node, "ACTIVE"));
     assert_eq!(node.open(), []);
     (0..4).for_each(|_| state(&mut node, "INIT"));
-    assert_eq!(opened(&node, "nic-down").expect("told").found.ports, ["mlx5_0/1"]);
+    assert_eq!(opened(&node, "nic-down").expect("told").ports, ["mlx5_0/1"]);
     (0..5).for_each(|_| state(&mut node, "ACTIVE"));
     assert_eq!(node.open(), []);
 }
@@ -322,7 +322,7 @@ fn a_leftover_on_a_gpu_is_named_and_the_running_job_is_not_blamed() {
         node.line(1, &format!("step {step} | loss 2.5"));
         samples(&mut node);
     }
-    let found = opened(&node, "stale-process").expect("told").found;
+    let found = opened(&node, "stale-process").expect("told");
     assert_eq!((found.gpus, found.next.as_deref()), (vec![4], Some("kill -9 50")));
     assert_eq!(node.state("100"), State::Training);
     assert!(opened(&node, "rank-stopped").is_none(), "the leftover is no rank of the running job");
@@ -334,7 +334,7 @@ fn the_ranks_that_report_a_timeout_are_not_its_culprits() {
     two_ranks(&mut node, 100, 7);
     node.log(1, 7, "/l/7");
     node.line(1, "[rank0]:[E1121 00:04:23.008941232 ProcessGroupNCCL.cpp:688] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=236, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=20000) ran for 20063 milliseconds before timing out.");
-    let found = opened(&node, "collective-timeout").expect("told").found;
+    let found = opened(&node, "collective-timeout").expect("told");
     assert_eq!((found.ranks.as_slice(), found.summary.as_str()), (&[][..], "ALLREDUCE 236 timed out after 20 s; rank 0 reported it first"));
     assert_eq!(node.state("100"), State::Failed);
 }
@@ -344,7 +344,7 @@ fn a_source_that_may_not_read_is_told_with_its_reason() {
     let mut node = Node::new();
     let report = SourceReport { state: SourceState::Denied, detail: Some("/dev/kmsg: operation not permitted".into()) };
     node.sees("kmsg", Body::Source(report)).after(5);
-    assert!(opened(&node, "source-trouble").expect("told").found.summary.contains("/dev/kmsg: operation not permitted"));
+    assert!(opened(&node, "source-trouble").expect("told").summary.contains("/dev/kmsg: operation not permitted"));
 }
 
 #[test]

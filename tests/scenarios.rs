@@ -85,12 +85,12 @@ fn lines(tape: &Tape, events: &[(Stamp, Event)]) -> String {
                 "{t:6.1}   opened {} {} {} ranks {:?} gpus {:?}: {}\n           why: {}\n           next: {}",
                 f.severity.as_str(),
                 f.rule,
-                f.found.role.as_str(),
-                f.found.ranks,
-                f.found.gpus,
-                f.found.summary,
-                f.found.why,
-                f.found.next.as_deref().unwrap_or("-"),
+                f.role.as_str(),
+                f.ranks,
+                f.gpus,
+                f.summary,
+                f.why,
+                f.next.as_deref().unwrap_or("-"),
             ),
             Event::Finding(Change::Cleared { finding, reason }) => writeln!(out, "{t:6.1}   cleared {}: {reason}", finding.rule),
         };
@@ -189,11 +189,11 @@ fn a_missing_signal_never_makes_a_wrong_culprit() {
             }
             for (at, event) in judge(&tape.header, &seen) {
                 let Event::Finding(Change::Opened(f)) = event else { continue };
-                let blames_another = !f.found.ranks.is_empty() && f.found.ranks != tape.label.ranks;
+                let blames_another = !f.ranks.is_empty() && f.ranks != tape.label.ranks;
                 let alarm = tape.label.class == "none" && f.severity >= Severity::Warning;
-                if f.found.role == Role::Root && (blames_another || alarm) {
+                if f.role == Role::Root && (blames_another || alarm) {
                     let t = at.secs_since(seen[0].at);
-                    wrong.push(format!("{} without {source}: {} at {t:.1} s: {}", tape.name, f.rule, f.found.summary));
+                    wrong.push(format!("{} without {source}: {} at {t:.1} s: {}", tape.name, f.rule, f.summary));
                 }
             }
         }
@@ -244,7 +244,7 @@ fn a_rank_that_computes_something_else_for_a_minute_is_absent() {
             .into_iter()
             .filter_map(|(at, event)| match event {
                 Event::Finding(Change::Opened(f)) if f.severity == Severity::Critical => {
-                    Some((at.secs_since(hangs) as u64 / 30, f.rule, f.found.ranks.clone()))
+                    Some((at.secs_since(hangs) as u64 / 30, f.rule, f.ranks.clone()))
                 }
                 _ => None,
             })

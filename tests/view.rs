@@ -4,7 +4,7 @@
 mod worlds;
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
-use nccl_top::findings::Life;
+use nccl_top::findings::{Life, Severity};
 use nccl_top::observe::gpu::GpuProcess;
 use nccl_top::observe::{Body, Observation, SourceId};
 use nccl_top::session::Session;
@@ -38,15 +38,15 @@ fn stuck_jobs(n: usize) -> Session {
     let (id, verdict) = session.main_job().map(|(id, v)| (id.to_owned(), v.clone())).unwrap();
     let job = session.model.jobs[&id].clone();
     let open = session.ledger.open();
-    let finding = open.into_iter().find(|f| Some((f.rule, f.found.subject.clone())) == verdict.because).unwrap().clone();
+    let finding = open.into_iter().find(|f| Some((f.rule, f.subject.clone())) == verdict.because).unwrap().clone();
     for i in 1..n {
         let mut other = job.clone();
         other.id = format!("job-{i}");
-        let mut found = finding.found.clone();
+        let mut found = finding.clone();
         found.job = Some(other.id.clone());
         let life = Life { hold: Duration::ZERO, linger: None };
         session.verdicts.insert(other.id.clone(), verdict.clone());
-        session.ledger.saw(session.model.now, finding.rule, finding.severity, life, found, 0, &mut Vec::new());
+        session.ledger.saw(session.model.now, found, life, 0, &mut Vec::new());
         session.model.jobs.insert(other.id.clone(), other);
     }
     session
@@ -150,10 +150,11 @@ fn silence_and_errors_show_while_the_job_is_still_called_training() {
     session.model.now = session.model.now.plus(Duration::from_secs(9));
     let text = draw(&session, &mut Ui::new(Zone::UTC), (120, 40)).join("\n");
     assert!(text.contains("TRAINING  step") && text.contains("no step line for 9 s (usually one in"), "{text}");
-    let mut found = nccl_top::findings::Found::new("loss", "the loss is NaN at step 330", session.model.now);
+    let mut found =
+        nccl_top::findings::Finding::new("loss-not-finite", Severity::Error, "loss", "the loss is NaN at step 330", session.model.now);
     (found.job, found.next) = (Some(id), Some("stop the run".into()));
     let life = Life { hold: Duration::ZERO, linger: None };
-    session.ledger.saw(session.model.now, "loss-not-finite", nccl_top::findings::Severity::Error, life, found, 1, &mut Vec::new());
+    session.ledger.saw(session.model.now, found, life, 1, &mut Vec::new());
     let rows = draw(&session, &mut Ui::new(Zone::UTC), (120, 40));
     assert!(rows[1].starts_with(" ■ TRAINING") && rows[2].contains("loss-not-finite") && rows[3] == "   next: stop the run", "{rows:#?}");
 }

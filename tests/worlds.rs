@@ -26,9 +26,9 @@ fn alarms(session: &Session) -> Vec<&Finding> {
 
 /// The rule and the ranks of the only alarm that does not follow from another.
 fn alarm(session: &Session) -> (&'static str, &[u32]) {
-    let roots: Vec<&Finding> = alarms(session).into_iter().filter(|f| f.found.role == Role::Root).collect();
+    let roots: Vec<&Finding> = alarms(session).into_iter().filter(|f| f.role == Role::Root).collect();
     let [only] = roots[..] else { panic!("{roots:?}") };
-    (only.rule, &only.found.ranks)
+    (only.rule, &only.ranks)
 }
 
 fn with(session: &Session, activity: Activity) -> usize {

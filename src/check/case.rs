@@ -457,12 +457,12 @@ impl Case {
         let mut findings: Vec<Finding> = session.ledger.open().into_iter().cloned().collect();
         findings.extend(session.ledger.past().cloned().map(|mut f| {
             let after = f.cleared_at.map_or(String::new(), |at| crate::time::span(at.since(f.opened_at)));
-            f.found.why = format!("{}; it passed after {after}", f.found.why);
+            f.why = format!("{}; it passed after {after}", f.why);
             f
         }));
         for f in &mut findings {
-            f.found.job = None;
-            f.found.evidence.iter_mut().filter(|e| e.path.is_none()).for_each(|e| e.path = Some(path.to_owned()));
+            f.job = None;
+            f.evidence.iter_mut().filter(|e| e.path.is_none()).for_each(|e| e.path = Some(path.to_owned()));
         }
         self.replayed.extend(findings);
         if self.files.is_empty() {

@@ -3,9 +3,8 @@
 use super::case::Case;
 use super::judge::MOST_JUDGED;
 use super::kinds::{Counts, Kind, Opened};
-use crate::findings::Found;
+use crate::findings::Finding;
 use crate::flight;
-use crate::rules::Rule;
 use crate::rules::dumps::{self, Given};
 use crate::time::Stamp;
 
@@ -39,7 +38,7 @@ fn read(opened: &mut Opened, case: &mut Case, progress: &mut dyn FnMut()) -> Res
 }
 
 /// What the dumps of all ranks say together.
-pub fn judge(case: &Case) -> Vec<(&'static Rule, Stamp, Found)> {
+pub fn judge(case: &Case) -> Vec<Finding> {
     if case.dumps.is_empty() {
         return Vec::new();
     }
@@ -48,5 +47,5 @@ pub fn judge(case: &Case) -> Vec<(&'static Rule, Stamp, Found)> {
         path: &|rank| case.dumps.get(&rank).map(|d| d.path.clone()),
         py_spy: &|rank| case.py_spy(rank),
     };
-    dumps::judge(&given, MOST_JUDGED).into_iter().map(|told| (told.rule, told.at, told.found)).collect()
+    dumps::judge(&given, MOST_JUDGED).into_iter().map(|told| told.found).collect()
 }

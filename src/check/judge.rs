@@ -3,15 +3,14 @@
 use super::alarms::Alarm;
 use super::case::{Case, FileSeen};
 use super::{roles, timeouts};
-use crate::findings::{Confidence, Finding, Found, Ledger, Role, Severity};
+use crate::findings::{Confidence, Finding, Ledger, Role, Severity};
 use crate::model::TextSeen;
 use crate::model::log::Progress;
 use crate::reports::Judged;
 use crate::reports::{inspector, nccl_tests};
-use crate::rules::{self, Check, Implies, Rule};
+use crate::rules::{self, Implies};
 use crate::text::signature::{self, Part, Scope};
 use crate::text::{TextEvent, What, prefix};
-use crate::time::Stamp;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
@@ -59,10 +58,7 @@ impl Case {
         }
         let mut out = self.judgements();
         out.extend(ledger.open().into_iter().cloned());
-        out.extend(rules::facts(&self.model, &ledger, true).into_iter().map(|(rule, found)| {
-            let severity = found.severity.unwrap_or(rule.severity);
-            finding(rule, found.since, severity, found)
-        }));
+        out.extend(rules::facts(&self.model, &ledger, true).into_iter().map(|(_, found)| found));
         out.extend(self.losses.open().into_iter().cloned());
         out.append(&mut self.replayed);
         self.complete(&mut out, &name);
@@ -86,10 +82,10 @@ impl Case {
         let mut hangs = super::flight::judge(self);
         hangs.extend(timeouts::judge(self).into_iter().take(MOST_JUDGED));
         let mut out: Vec<Finding> = Vec::new();
-        for (rule, at, found) in hangs {
-            add(&mut out, finding(rule, at, rule.severity, found));
+        for found in hangs {
+            add(&mut out, found);
         }
-        out.extend(super::runs::judge(self).map(|(rule, at, found)| finding(rule, at, rule.severity, found)));
+        out.extend(super::runs::judge(self));
         let mut judged = super::ras::judge(self);
         judged.truncate(MOST_JUDGED);
         judged.extend(self.tables.iter().flat_map(|(path, table)| nccl_tests::judge(table, path)));
@@ -98,10 +94,10 @@ impl Case {
         for j in judged {
             let Some(rule) = rules::rule(j.rule) else { continue };
             let at = j.since.unwrap_or_default();
-            let mut found = Found::new(j.summary.clone(), j.summary, at);
+            let mut found = Finding::new(rule.id, j.severity, j.summary.clone(), j.summary, at);
             (found.role, found.confidence, found.why, found.next) = (j.role, j.confidence, j.why, j.next);
             (found.ranks, found.gpus, found.hosts, found.evidence) = (j.ranks, j.gpus, j.hosts, j.evidence);
-            add(&mut out, finding(rule, at, j.severity, found));
+            add(&mut out, found);
         }
         out
     }
@@ -113,19 +109,18 @@ impl Case {
         let survived: HashMap<&str, &FileSeen> = self.files.iter().filter(|(_, f)| survived(f)).map(|(file, f)| (path(*file), f)).collect();
         let timed: HashSet<(&str, u64)> = self.alarms.iter().filter(|a| a.is_timed).map(|a| (path(a.file), a.line)).collect();
         let note = timeouts::note(self);
-        let refused = findings.iter().any(|f| f.found.signature == Some("sock-connect-retry"));
-        for finding in findings {
-            let found = &mut finding.found;
+        let refused = findings.iter().any(|f| f.signature == Some("sock-connect-retry"));
+        for found in findings {
             if refused && matches!(found.signature, Some("nccl-internal-error" | "nccl-system-error")) {
                 found.why = format!("before it, connections to another rank were refused again and again. {}", found.why);
             }
             let place = found.evidence.first().and_then(|e| e.path.as_deref());
             // A job makes its steps over a slow network, too: that it does is no excuse.
-            let excused = finding.rule != "loss-not-finite"
-                && !rules::rule(finding.rule).is_some_and(|r| matches!(r.check, Check::Facts(_)) && r.implies == Implies::Nothing);
-            let went_on = place.and_then(|p| survived.get(p)).filter(|_| finding.severity >= Severity::Error && excused);
+            let excused = found.rule != "loss-not-finite"
+                && !rules::rule(found.rule).is_some_and(|r| r.on_facts.is_some() && r.on_tick.is_none() && r.implies == Implies::Nothing);
+            let went_on = place.and_then(|p| survived.get(p)).filter(|_| found.severity >= Severity::Error && excused);
             if let Some(file) = went_on {
-                finding.severity = Severity::Warning;
+                found.severity = Severity::Warning;
                 let how = if file.ended_well {
                     "came to its end".into()
                 } else {
@@ -138,14 +133,15 @@ impl Case {
                 let is_timed = e.path.as_deref().zip(e.line).is_none_or(|at| timed.contains(&at));
                 e.at = e.at.filter(|_| is_timed);
             }
-            if finding.rule == "collective-timeout"
+            if found.rule == "collective-timeout"
                 && found.role != Role::Context
                 && let Some(note) = &note
             {
                 found.why = format!("{}; {note}", found.why);
             }
             if let Some(signature) = found.signature {
-                self.whom(signature, finding.severity, found);
+                let severity = found.severity;
+                self.whom(signature, severity, found);
             }
             if found.gpus.is_empty() {
                 found.gpus = found.ranks.iter().filter_map(|r| self.ranks.get(r)?.gpu).collect();
@@ -163,7 +159,7 @@ impl Case {
     }
 
     /// Where the ranks of a finding run; else the host that wrote its first line.
-    fn hosts_of(&self, found: &Found) -> Vec<String> {
+    fn hosts_of(&self, found: &Finding) -> Vec<String> {
         let of_ranks: BTreeSet<String> = found.ranks.iter().filter_map(|r| self.ranks.get(r)?.host.clone()).collect();
         if !of_ranks.is_empty() || !found.ranks.is_empty() {
             return of_ranks.into_iter().take(MAX_NAMED).collect();
@@ -175,7 +171,7 @@ impl Case {
     }
 
     /// One text stands for all ranks that printed it at that time, or that it names.
-    fn whom(&self, signature: &str, severity: Severity, found: &mut Found) {
+    fn whom(&self, signature: &str, severity: Severity, found: &mut Finding) {
         let known = signature::by_id(signature).filter(|(table, s)| table.scope == Scope::Nccl && s.part == Part::Cause);
         if known.is_none() || severity < Severity::Error {
             return;
@@ -226,31 +222,27 @@ fn in_the_catalogue(alarm: &Alarm) -> Option<TextEvent> {
     Some(TextEvent { what, ..alarm.event.clone() })
 }
 
-fn finding(rule: &'static Rule, at: Stamp, severity: Severity, found: Found) -> Finding {
-    Finding { rule: rule.id, severity, found, opened_at: at, last_at: at, cleared_at: None, count: 1 }
-}
-
 /// Adds what one kind of input shows. Where another has shown the same, it is one finding with the proofs of both.
 fn add(all: &mut Vec<Finding>, new: Finding) {
-    let blames = |f: &Finding| !f.found.ranks.is_empty();
+    let blames = |f: &Finding| !f.ranks.is_empty();
     if !is_of_hangs(&new) {
         all.push(new);
         return;
     }
-    if let Some(known) = all.iter_mut().find(|k| k.rule == new.rule && k.found.ranks == new.found.ranks && is_hang(k)) {
+    if let Some(known) = all.iter_mut().find(|k| k.rule == new.rule && k.ranks == new.ranks && is_hang(k)) {
         if new.severity == Severity::Info {
             return;
         }
-        known.found.confidence = known.found.confidence.max(new.found.confidence);
+        known.confidence = known.confidence.max(new.confidence);
         known.severity = known.severity.max(new.severity);
-        known.found.evidence.extend(new.found.evidence);
-        if new.found.since.0 > 0 && (known.found.since.0 <= 0 || new.found.since < known.found.since) {
-            known.found.since = new.found.since;
+        known.evidence.extend(new.evidence);
+        if new.since.0 > 0 && (known.since.0 <= 0 || new.since < known.since) {
+            known.since = new.since;
         }
         return;
     }
     // Who sees less says that nobody is to blame, or takes a wrong call for an absence.
-    let better = |k: &Finding| is_hang(k) && (blames(k) || !blames(&new)) && k.found.confidence >= new.found.confidence;
+    let better = |k: &Finding| is_hang(k) && (blames(k) || !blames(&new)) && k.confidence >= new.confidence;
     if is_hang(&new) && all.iter().any(better) {
         return;
     }

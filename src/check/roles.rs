@@ -14,22 +14,22 @@ use std::time::Duration;
 pub fn assign(mut findings: Vec<Finding>) -> (Vec<Finding>, Option<usize>) {
     set_old_apart(&mut findings);
     let messengers = findings.iter().filter(|f| is_failure(f) && is_messenger(f));
-    let began = messengers.map(|f| f.found.since).filter(|since| *since > Stamp::default()).min();
+    let began = messengers.map(|f| f.since).filter(|since| *since > Stamp::default()).min();
     // A judgement over all ranks explains what the messengers said; something hard explains it if it came first.
     let test = findings.iter().any(is_stopped_test);
     let explains = |f: &Finding| {
-        let first = began.is_none_or(|began| f.found.since <= began) && !(test && f.rule == "rank-exited");
+        let first = began.is_none_or(|began| f.since <= began) && !(test && f.rule == "rank-exited");
         is_judgement(f) || (!is_messenger(f) && first)
     };
     let cause = {
         let roots: Vec<usize> = findings
             .iter()
             .enumerate()
-            .filter(|(_, f)| is_failure(f) && matches!(f.found.role, Role::Root | Role::Cascade) && !is_victim(f))
+            .filter(|(_, f)| is_failure(f) && matches!(f.role, Role::Root | Role::Cascade) && !is_victim(f))
             .map(|(i, _)| i)
             .collect();
         let earliest = |which: &dyn Fn(&Finding) -> bool| {
-            roots.iter().copied().filter(|i| which(&findings[*i])).min_by_key(|i| (findings[*i].found.since, place(&findings[*i])))
+            roots.iter().copied().filter(|i| which(&findings[*i])).min_by_key(|i| (findings[*i].since, place(&findings[*i])))
         };
         earliest(&|f| explains(f) && !is_judgement(f))
             .or_else(|| earliest(&is_judgement))
@@ -37,10 +37,10 @@ pub fn assign(mut findings: Vec<Finding>) -> (Vec<Finding>, Option<usize>) {
             .or_else(|| earliest(&|_| true))
     };
     // Whoever is missed because it failed is not missed without a reason; whoever was killed for its memory did not just end.
-    let own = |f: &Finding| OWN_FAILURES.contains(&f.rule) && is_failure(f) && !is_victim(f) && !f.found.ranks.is_empty();
+    let own = |f: &Finding| OWN_FAILURES.contains(&f.rule) && is_failure(f) && !is_victim(f) && !f.ranks.is_empty();
     let cause = cause.map(|c| {
         let missed = &findings[c];
-        let of_missed = |f: &Finding| own(f) && f.found.ranks.iter().all(|r| missed.found.ranks.contains(r));
+        let of_missed = |f: &Finding| own(f) && f.ranks.iter().all(|r| missed.ranks.contains(r));
         let better = match missed.rule {
             "hang-rank-absent" => findings.iter().position(of_missed),
             "rank-exited" => findings.iter().position(|f| f.rule == "rank-oom-killed" && is_failure(f)),
@@ -49,34 +49,34 @@ pub fn assign(mut findings: Vec<Finding>) -> (Vec<Finding>, Option<usize>) {
         better.unwrap_or(c)
     });
     // A job that stands is ended by somebody in the end: that it stood is the cause, even where it is not certain.
-    let stood = |f: &Finding| is_judgement(f) && f.severity >= Severity::Warning && f.found.role == Role::Root;
+    let stood = |f: &Finding| is_judgement(f) && f.severity >= Severity::Warning && f.role == Role::Root;
     let cause = match cause.filter(|c| findings[*c].rule == "job-cancelled") {
         Some(_) => findings.iter().position(stood).or(cause),
         None => cause,
     };
     for (i, f) in findings.iter_mut().enumerate() {
         if Some(i) == cause {
-            f.found.role = Role::Root;
-        } else if f.found.role == Role::Root && is_failure(f) && cause.is_some() {
-            f.found.role = Role::Cascade;
+            f.role = Role::Root;
+        } else if f.role == Role::Root && is_failure(f) && cause.is_some() {
+            f.role = Role::Cascade;
         }
     }
     // Nothing but consequences, or nothing but warnings. What may explain a consequence is worth more than the consequence.
     let suspect = || {
-        let warns = |f: &&Finding| f.severity >= Severity::Warning && f.found.role == Role::Root && !is_victim(f);
+        let warns = |f: &&Finding| f.severity >= Severity::Warning && f.role == Role::Root && !is_victim(f);
         let suspects = findings.iter().filter(warns).filter(|f| rule(f.rule).is_some_and(|r| r.implies != Implies::Nothing));
-        let first = suspects.min_by_key(|f| (f.found.since, place(f)))?;
+        let first = suspects.min_by_key(|f| (f.since, place(f)))?;
         findings.iter().position(|f| std::ptr::eq(f, first))
     };
     let cause = cause.or_else(suspect).or_else(|| {
         let worst = findings.iter().map(|f| f.severity).filter(|s| *s >= Severity::Warning).max()?;
-        let of_worst = findings.iter().enumerate().filter(|(_, f)| f.severity == worst && f.found.role != Role::Context);
-        of_worst.min_by_key(|(_, f)| (f.found.role, f.found.since, place(f))).map(|(i, _)| i)
+        let of_worst = findings.iter().enumerate().filter(|(_, f)| f.severity == worst && f.role != Role::Context);
+        of_worst.min_by_key(|(_, f)| (f.role, f.since, place(f))).map(|(i, _)| i)
     });
     let mut order: Vec<usize> = (0..findings.len()).collect();
     order.sort_by_key(|&i| {
         let f = &findings[i];
-        (Some(i) != cause, f.found.role, std::cmp::Reverse(f.severity), f.found.since, place(f))
+        (Some(i) != cause, f.role, std::cmp::Reverse(f.severity), f.since, place(f))
     });
     let root = cause.and_then(|c| order.iter().position(|i| *i == c));
     let mut slots: Vec<Option<Finding>> = findings.into_iter().map(Some).collect();
@@ -92,14 +92,14 @@ const OLD: Duration = Duration::from_secs(12 * 3600);
 /// What the kernel told long before anything else failed is of another day.
 fn set_old_apart(findings: &mut [Finding]) {
     let from_kernel = |f: &Finding| FROM_THE_KERNEL.contains(&f.rule);
-    let timed = |f: &&Finding| is_failure(f) && f.found.since > Stamp::default();
-    let Some(first) = findings.iter().filter(timed).filter(|f| !from_kernel(f)).map(|f| f.found.since).min() else { return };
-    for f in findings.iter_mut().filter(|f| from_kernel(f) && f.found.evidence.iter().any(|e| e.at.is_some())) {
-        let before = first.since(f.found.since);
+    let timed = |f: &&Finding| is_failure(f) && f.since > Stamp::default();
+    let Some(first) = findings.iter().filter(timed).filter(|f| !from_kernel(f)).map(|f| f.since).min() else { return };
+    for f in findings.iter_mut().filter(|f| from_kernel(f) && f.evidence.iter().any(|e| e.at.is_some())) {
+        let before = first.since(f.since);
         if before > OLD {
-            f.found.role = Role::Context;
+            f.role = Role::Context;
             f.severity = f.severity.min(Severity::Warning);
-            f.found.why = format!("{} before the job failed; {}", crate::time::span(before), f.found.why);
+            f.why = format!("{} before the job failed; {}", crate::time::span(before), f.why);
         }
     }
 }
@@ -110,47 +110,47 @@ const SLURM_REASONS: &[&str] = &["slurm-time-limit", "slurm-preempted", "slurm-s
 /// end of the process the one that tells most is kept.
 pub fn tidy(findings: &mut Vec<Finding>) {
     // The table of a test says what its lines say.
-    if findings.iter().any(|f| f.found.signature.is_none() && is_stopped_test(f)) {
-        findings.retain(|f| f.found.signature != Some("nccl-test-failure"));
+    if findings.iter().any(|f| f.signature.is_none() && is_stopped_test(f)) {
+        findings.retain(|f| f.signature != Some("nccl-test-failure"));
     }
     // The table of failures stands right below it.
-    if findings.iter().any(|f| f.rule == "rank-exited" && f.found.signature.is_none()) {
-        findings.retain(|f| f.found.signature != Some("child-failed"));
+    if findings.iter().any(|f| f.rule == "rank-exited" && f.signature.is_none()) {
+        findings.retain(|f| f.signature != Some("child-failed"));
     }
     // Whom the kernel killed says more than who asked for memory at that moment.
-    if findings.iter().any(|f| f.rule == "rank-oom-killed" && f.found.subject.starts_with("pid ")) {
-        findings.retain(|f| f.rule != "rank-oom-killed" || f.found.subject != INVOKED);
+    if findings.iter().any(|f| f.rule == "rank-oom-killed" && f.subject.starts_with("pid ")) {
+        findings.retain(|f| f.rule != "rank-oom-killed" || f.subject != INVOKED);
     }
     // What became of it stands beside the channels.
-    if findings.iter().any(|f| f.rule == "transport-below-topology" && f.found.subject == "gpudirect") {
-        findings.retain(|f| f.found.signature != Some("gdr-off-for-nic"));
+    if findings.iter().any(|f| f.rule == "transport-below-topology" && f.subject == "gpudirect") {
+        findings.retain(|f| f.signature != Some("gdr-off-for-nic"));
     }
     // Why Slurm ended a job says more than that it did.
-    if findings.iter().any(|f| f.found.signature.is_some_and(|s| SLURM_REASONS.contains(&s))) {
-        findings.iter_mut().filter(|f| f.found.signature == Some("slurm-cancelled")).for_each(|f| f.found.role = Role::Teardown);
+    if findings.iter().any(|f| f.signature.is_some_and(|s| SLURM_REASONS.contains(&s))) {
+        findings.iter_mut().filter(|f| f.signature == Some("slurm-cancelled")).for_each(|f| f.role = Role::Teardown);
     }
     // Who failed did not come to the end of its initialisation, either.
     let hard = findings.iter().any(|f| is_failure(f) && !is_judgement(f) && !is_messenger(f) && !is_victim(f));
-    findings.retain(|f| !(hard && f.rule == "init-stuck" && f.found.signature.is_none() && f.found.role == Role::Cascade));
+    findings.retain(|f| !(hard && f.rule == "init-stuck" && f.signature.is_none() && f.role == Role::Cascade));
     let mut told: Vec<(&'static str, String)> = Vec::new();
     findings.retain(|f| {
-        let thing = (f.rule, f.found.summary.clone());
+        let thing = (f.rule, f.summary.clone());
         let again = told.contains(&thing);
         told.push(thing);
         !again
     });
     let tells = |f: &Finding| match part(f) {
-        _ if f.rule != "collective-timeout" || f.found.role == Role::Context => None,
+        _ if f.rule != "collective-timeout" || f.role == Role::Context => None,
         None => Some(0),
         Some(Part::Messenger) => Some(1),
         // Another rank's end, told by this one, is worth its count.
-        Some(Part::Victim) => f.found.signature.filter(|s| s.starts_with("pg")).map(|_| 2),
+        Some(Part::Victim) => f.signature.filter(|s| s.starts_with("pg")).map(|_| 2),
         Some(Part::Teardown) => Some(3),
         Some(Part::Cause | Part::Harmless) => None,
     };
     let is_told = |f: &Finding| is_judgement(f) || (is_failure(f) && tells(f).is_none() && !is_victim(f));
     if findings.iter().any(|f| tells(f).is_some() || is_told(f)) {
-        findings.retain(|f| !f.found.signature.is_some_and(|s| matches!(s, "pg-dump-start" | "pg-dump-first")));
+        findings.retain(|f| !f.signature.is_some_and(|s| matches!(s, "pg-dump-start" | "pg-dump-first")));
     }
     let least = match findings.iter().filter_map(tells).min() {
         Some(least) => least,
@@ -169,12 +169,12 @@ pub fn tidy(findings: &mut Vec<Finding>) {
 
 /// Where its first evidence stands.
 fn place(f: &Finding) -> (Option<String>, Option<u64>) {
-    f.found.evidence.first().map_or((None, None), |e| (e.path.clone(), e.line))
+    f.evidence.first().map_or((None, None), |e| (e.path.clone(), e.line))
 }
 
 /// It ends a job, or keeps it from going on.
 fn is_failure(f: &Finding) -> bool {
-    f.severity >= Severity::Error && f.found.role != Role::Context && rule(f.rule).is_some_and(|r| r.implies != Implies::Slow)
+    f.severity >= Severity::Error && f.role != Role::Context && rule(f.rule).is_some_and(|r| r.implies != Implies::Slow)
 }
 
 /// It says only that somebody else did not come.
@@ -184,7 +184,7 @@ fn is_messenger(f: &Finding) -> bool {
 
 /// A test of nccl-tests ends itself because a call failed: NCCL's own lines say why.
 fn is_stopped_test(f: &Finding) -> bool {
-    f.rule == "nccl-tests-failed" && f.found.summary.contains("Test ") && f.found.summary.contains("ailure ")
+    f.rule == "nccl-tests-failed" && f.summary.contains("Test ") && f.summary.contains("ailure ")
 }
 
 /// What all ranks together show, however late the last of them told.
@@ -193,29 +193,27 @@ fn is_judgement(f: &Finding) -> bool {
 }
 
 fn is_victim(f: &Finding) -> bool {
-    matches!(part(f), Some(Part::Victim | Part::Teardown)) || (f.rule == "python-exception" && f.found.subject == "victim")
+    matches!(part(f), Some(Part::Victim | Part::Teardown)) || (f.rule == "python-exception" && f.subject == "victim")
 }
 
 fn part(f: &Finding) -> Option<Part> {
-    Some(signature::by_id(f.found.signature?)?.1.part)
+    Some(signature::by_id(f.signature?)?.1.part)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::{Found, Severity};
+    use crate::findings::{Finding, Severity};
     use crate::time::Stamp;
 
     fn found(rule: &'static str, signature: Option<&'static str>, summary: &str) -> Finding {
         let severity = Severity::Error;
-        let mut found = Found::new(summary, summary, Stamp(1));
-        found.signature = signature;
-        Finding { rule, severity, found, opened_at: Stamp(1), last_at: Stamp(1), cleared_at: None, count: 1 }
+        Finding { signature, ..Finding::new(rule, severity, summary, summary, Stamp(1)) }
     }
 
     fn left(mut findings: Vec<Finding>) -> Vec<String> {
         tidy(&mut findings);
-        findings.into_iter().map(|f| f.found.summary).collect()
+        findings.into_iter().map(|f| f.summary).collect()
     }
 
     #[test]
@@ -235,7 +233,7 @@ mod tests {
             vec![found("job-cancelled", Some("slurm-cancelled"), "that"), found("job-cancelled", Some("slurm-time-limit"), "why")];
         tidy(&mut both);
         let (ordered, root) = assign(both);
-        assert_eq!(root.map(|i| ordered[i].found.summary.as_str()), Some("why"));
+        assert_eq!(root.map(|i| ordered[i].summary.as_str()), Some("why"));
         assert_eq!(left(vec![found("rank-exited", None, "rank 1"), found("rank-exited", Some("child-failed"), "child")]), ["rank 1"]);
         assert_eq!(left(vec![found("nccl-warn", None, "same"), found("nccl-warn", None, "same")]), ["same"]);
     }

@@ -2,8 +2,8 @@
 //! different ranks and, for groups inside a node, different communicators of the same size.
 
 use super::case::{Case, FileSeen};
-use crate::findings::{Confidence, Evidence, Found, Role};
-use crate::rules::{self, Rule};
+use crate::findings::{Confidence, Evidence, Finding, Role};
+use crate::rules;
 use crate::text::{Init, Origin, What, headline};
 use crate::time::Stamp;
 use regex::Regex;
@@ -68,7 +68,7 @@ struct Run<'a> {
 }
 
 /// Says so, where the files are of several runs.
-pub fn judge(case: &Case) -> Option<(&'static Rule, Stamp, Found)> {
+pub fn judge(case: &Case) -> Option<Finding> {
     let mut jobs: BTreeMap<u32, BTreeSet<String>> = BTreeMap::new();
     for alarm in case.alarms.iter() {
         if let What::Signed { signature, text, .. } = &alarm.event.what
@@ -123,12 +123,12 @@ pub fn judge(case: &Case) -> Option<(&'static Rule, Stamp, Found)> {
     let more = if kinds.len() > MOST_NAMED { " · …" } else { "" };
     let names = names.collect::<Vec<_>>().join(" · ");
     let words = format!("these files look like {} runs: {names}{more}; give each to its own check", kinds.len());
-    let mut found = Found::new("runs", words, Stamp::default());
+    let mut found = rules::rule("several-runs")?.finding("runs", words, Stamp::default());
     (found.role, found.confidence, found.why) = (Role::Context, Confidence::Likely, why.clone());
     found.next = Some("give each run to its own check: nccl-top check FILES-OF-ONE-RUN".into());
     let (a, b, _) = &differ[0];
     found.evidence = [a, b].map(|i| Evidence { path: Some(runs[*i].path.clone()), ..Evidence::of("file", why.clone()) }).into();
-    Some((rules::rule("several-runs")?, Stamp::default(), found))
+    Some(found)
 }
 
 impl Run<'_> {

@@ -3,8 +3,8 @@
 
 use super::alarms::Alarm;
 use super::case::Case;
-use crate::findings::{Confidence, Evidence, Found};
-use crate::rules::{self, Rule, rank_words};
+use crate::findings::{Confidence, Evidence, Finding};
+use crate::rules::{self, rank_words};
 use crate::text::{CollectiveTimeout, What};
 use crate::time::Stamp;
 use crate::units::{all_of, counted};
@@ -104,7 +104,7 @@ fn groups(case: &Case) -> Groups<'_> {
 }
 
 /// Names the ranks that did not come, or that called something else, where the reports tell.
-pub fn judge(case: &Case) -> Vec<(&'static Rule, Stamp, Found)> {
+pub fn judge(case: &Case) -> Vec<Finding> {
     groups(case).iter().filter_map(|(group, reports)| of_group(case, group, reports)).collect()
 }
 
@@ -175,7 +175,7 @@ fn merge_unnamed(groups: &mut Groups) {
     }
 }
 
-fn of_group(case: &Case, group: &Group, reports: &BTreeMap<u32, Report>) -> Option<(&'static Rule, Stamp, Found)> {
+fn of_group(case: &Case, group: &Group, reports: &BTreeMap<u32, Report>) -> Option<Finding> {
     let timed_out: Vec<(&u32, &Report)> = reports.iter().filter(|(_, r)| r.timeout.is_some() || r.seq.is_some()).collect();
     // The collective that they wait in is the lowest: who got further than the others did so because it needed nobody.
     let seq = timed_out.iter().filter_map(|(_, r)| r.seq).min()?;
@@ -235,7 +235,7 @@ fn words(op: &str) -> &str {
 }
 
 /// At one sequence number ranks called different things.
-fn mismatch(case: &Case, waiting: &[(u32, &Report)], seq: u64, since: Stamp) -> Option<(&'static Rule, Stamp, Found)> {
+fn mismatch(case: &Case, waiting: &[(u32, &Report)], seq: u64, since: Stamp) -> Option<Finding> {
     type Call<'a> = (Option<&'a str>, Option<u64>, Option<u64>);
     let mut calls: BTreeMap<Call, Vec<(u32, &Alarm)>> = BTreeMap::new();
     for (rank, report) in waiting {
@@ -267,7 +267,7 @@ fn mismatch(case: &Case, waiting: &[(u32, &Report)], seq: u64, since: Stamp) -> 
         let verb = if differs.len() == 1 { "differs" } else { "differ" };
         format!("{} {verb} at sequence number {seq}: {}", rank_words(&differs), called.join(", "))
     };
-    let mut found = Found::new(format!("mismatch {seq}"), summary, since);
+    let mut found = rules::rule("collective-mismatch")?.finding(format!("mismatch {seq}"), summary, since);
     found.confidence = if even { Confidence::Possible } else { Confidence::Likely };
     found.why = "the watchdogs of a process group report one sequence number with different operations or sizes".into();
     found.ranks = if even { Vec::new() } else { differs };
@@ -278,7 +278,7 @@ fn mismatch(case: &Case, waiting: &[(u32, &Report)], seq: u64, since: Stamp) -> 
         }
     });
     found.evidence = calls.values().filter_map(|who| who.first()).map(|(_, alarm)| case.proof(alarm)).collect();
-    Some((rules::rule("collective-mismatch")?, since, found))
+    Some(found)
 }
 
 /// Ranks that did not come at all.
@@ -289,7 +289,7 @@ fn absent(
     what: &str,
     since: Stamp,
     group: &Group,
-) -> Option<(&'static Rule, Stamp, Found)> {
+) -> Option<Finding> {
     let seq = waiting.first().and_then(|(_, r)| r.seq)?;
     // Who issued less than the others stopped issuing.
     let behind: Vec<(u32, u64)> = reports.iter().filter_map(|(rank, r)| Some((*rank, r.enqueued?))).filter(|(_, e)| *e < seq).collect();
@@ -348,7 +348,7 @@ fn absent(
     };
     evidence.extend(waiting.iter().take(2).filter_map(|(_, r)| r.timeout).map(|(a, _)| case.proof(a)));
     evidence.extend(waiting.first().and_then(|(_, r)| r.status).map(|a| case.proof(a)));
-    let mut found = Found::new(format!("{rule} {seq}"), summary, since);
+    let mut found = rules::rule(rule)?.finding(format!("{rule} {seq}"), summary, since);
     found.next = match ranks.first() {
         Some(rank) => Some(case.py_spy(*rank).unwrap_or_else(|| {
             format!(
@@ -361,7 +361,7 @@ fn absent(
     found.ranks = ranks;
     found.confidence = confidence;
     found.evidence = evidence;
-    Some((rules::rule(rule)?, since, found))
+    Some(found)
 }
 
 fn report_words(n: usize) -> &'static str {

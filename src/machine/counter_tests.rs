@@ -64,12 +64,12 @@ fn errors_that_come_while_watched_are_told_those_from_before_are_not() {
     assert!(node.lines().is_empty(), "{:?}", node.lines());
     look(&mut node, &GpuHealth { ecc_uncorrected_volatile: Some(8), ecc_uncorrected_aggregate: Some(9), ..healthy(2) });
     assert_eq!(node.lines(), ["gpu-ecc [GPU 2 uncorrected] error [2] [2] 2100 x1"]);
-    let found = node.only().found.clone();
+    let found = node.only().clone();
     assert_eq!(found.summary, "GPU 2 (0000:3b:00.0), rank 2: an error of its memory could not be corrected");
     assert_eq!(found.evidence[0].text, "uncorrected ECC errors since the driver was loaded: 7 -> 8, 9 in its lifetime");
     assert_eq!(node.at().secs_since(found.since), 15.0);
     look(&mut node, &GpuHealth { ecc_uncorrected_volatile: Some(12), ..healthy(2) });
-    assert!(node.only().found.summary.contains("5 errors"), "it is described as it is now: {}", node.only().found.summary);
+    assert!(node.only().summary.contains("5 errors"), "it is described as it is now: {}", node.only().summary);
 }
 
 #[test]
@@ -79,8 +79,8 @@ fn a_counter_and_the_xid_that_tells_of_it_are_one_finding() {
     node.kernel(&["NVRM: Xid (PCI:0000:3b:00): 48, pid=2202, name=python3, DBE at 0x1"]);
     look(&mut node, &GpuHealth { ecc_uncorrected_volatile: Some(1), ..healthy(2) });
     assert_eq!(node.lines(), ["gpu-ecc [GPU 2 Xid 48] error [2] [2] 2100 x1"]);
-    assert!(node.only().found.summary.contains("Xid 48"));
-    assert_eq!(node.only().found.evidence.iter().map(|e| e.kind).collect::<Vec<_>>(), ["kernel", "counter"]);
+    assert!(node.only().summary.contains("Xid 48"));
+    assert_eq!(node.only().evidence.iter().map(|e| e.kind).collect::<Vec<_>>(), ["kernel", "counter"]);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn rows_and_the_recovery_action() {
     assert_eq!(node.lines(), ["gpu-ecc [GPU 2 rows] error [2] [2] 2100 x1", "gpu-ecc [GPU 2 recovery] error [2] [2] 2100 x1"]);
     let told = node.events.iter().filter(|e| matches!(e, Event::Finding(Change::Opened(_)))).count();
     assert_eq!(told, 3, "what became worse is told again");
-    assert_eq!(node.open()[1].found.summary, "GPU 2 (0000:3b:00.0), rank 2 needs a reset of the GPU, says the driver");
+    assert_eq!(node.open()[1].summary, "GPU 2 (0000:3b:00.0), rank 2 needs a reset of the GPU, says the driver");
     look(&mut node, &healthy(2));
     look(&mut node, &healthy(2));
     look(&mut node, &healthy(2));
@@ -111,7 +111,7 @@ fn a_link_that_goes_down_is_named() {
     assert!(node.lines().is_empty(), "one look is none: {:?}", node.lines());
     look(&mut node, &down);
     assert_eq!(node.lines(), ["nvlink-down [GPU 2 links] error [2] [2] 2100 x1"]);
-    let found = &node.only().found;
+    let found = node.only();
     assert_eq!(found.summary, "GPU 2 (0000:3b:00.0), rank 2: NVLink 3-5, 9 down, 14 of 18 active");
     assert_eq!(found.why, "4 went down while watched, for 30 s now");
     look(&mut node, &healthy(2));
@@ -128,7 +128,7 @@ fn a_link_that_is_down_from_the_start_is_wrong_only_beside_others() {
     look(&mut node, &down);
     look(&mut node, &down);
     assert_eq!(node.lines(), ["nvlink-down [GPU 2 links] error [2] [2] 2100 x1"]);
-    assert!(node.only().found.why.starts_with("off since nccl-top began"), "{}", node.only().found.why);
+    assert!(node.only().why.starts_with("off since nccl-top began"), "{}", node.only().why);
     // Two bridged pairs would be one thing; here only GPUs 0 and 1 are bridged.
     let mut node = Node::with_job();
     let bridged = |index: u32| GpuHealth { nvlink_states: vec![Some(u32::from(index < 2)); 4], ..healthy(index) };
@@ -152,7 +152,7 @@ fn an_xid_74_and_the_link_that_is_down_are_one_finding() {
     down.nvlink_states[5] = Some(0);
     look(&mut node, &down);
     assert_eq!(node.lines(), ["nvlink-down [GPU 2 Xid 74] error [2] [2] 2100 x1"]);
-    assert_eq!(node.only().found.evidence[1].text, "NVML field 165, state of link 5: 1 -> 0");
+    assert_eq!(node.only().evidence[1].text, "NVML field 165, state of link 5: 1 -> 0");
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn link_errors_count_when_they_rise_look_after_look() {
         node.lines(),
         ["nvlink-errors [GPU 2 errors] warning [2] [2] 2100 x1", "pcie-degraded [GPU 2 PCIe] warning [2] [2] 2100 x1"]
     );
-    let found = &node.open()[0].found;
+    let found = node.open()[0];
     assert!(found.summary.contains("CRC errors a minute") && found.evidence[0].text == "NVLink CRC errors: 4 -> 307", "{found:?}");
     for _ in 0..6 {
         look(&mut node, &GpuHealth { nvlink_crc_errors: Some(307), pcie_replays: Some(307), ..healthy(2) });
@@ -185,12 +185,12 @@ fn a_narrow_or_slow_pcie_link_is_told_where_the_others_have_more() {
     let mut node = Node::with_job();
     look(&mut node, &GpuHealth { pcie_width: Some(8), pcie_gen: Some(1), ..healthy(2) });
     assert_eq!(node.lines(), ["pcie-degraded [GPU 2 PCIe] warning [2] [2] 2100 x1"]);
-    assert_eq!(node.only().found.summary, "GPU 2 (0000:3b:00.0), rank 2: PCIe x8 instead of x16", "at rest any generation is well");
+    assert_eq!(node.only().summary, "GPU 2 (0000:3b:00.0), rank 2: PCIe x8 instead of x16", "at rest any generation is well");
     let mut node = Node::with_job();
     works(&mut node, 5, |i| at_1755(i, 1755, 0));
     look(&mut node, &GpuHealth { pcie_gen: Some(3), ..healthy(2) });
-    assert_eq!(node.only().found.summary, "GPU 2 (0000:3b:00.0), rank 2: PCIe generation 3 instead of 5 at work");
-    assert_eq!(node.only().found.evidence[0].text, "link generation 3 of 5 at work, others 5");
+    assert_eq!(node.only().summary, "GPU 2 (0000:3b:00.0), rank 2: PCIe generation 3 instead of 5 at work");
+    assert_eq!(node.only().evidence[0].text, "link generation 3 of 5 at work, others 5");
     works(&mut node, 5, |i| at_1755(i, 1755, 0));
     look(&mut node, &healthy(2));
     node.ticks(40);
@@ -214,7 +214,7 @@ fn a_gpu_below_its_siblings_makes_the_job_slower_and_says_why() {
     let mut node = Node::with_job();
     works(&mut node, 40, |i| at_1755(i, 1230, 0x40));
     assert_eq!(node.lines(), ["gpu-throttled [GPU 2] warning [2] [2] 2100 x1"]);
-    let found = &node.only().found;
+    let found = node.only();
     assert_eq!(found.summary, "GPU 2 (0000:3b:00.0), rank 2 runs at 1230 MHz, the others at 1754: HW thermal slowdown, 88 °C");
     assert!(found.why.starts_with("30 % below them at the same work: it makes the job slower"), "{}", found.why);
     assert!(found.evidence[0].text.contains("0x40") && found.evidence[0].text.contains("median of 3 others 1754 MHz"), "{found:?}");
@@ -229,7 +229,7 @@ fn a_power_cap_is_information_at_most() {
     assert!(node.lines().is_empty(), "{:?}", node.lines());
     works(&mut node, 40, |i| at_1755(i, 1400, 0x4));
     assert_eq!(node.lines(), ["gpu-throttled [GPU 2] info [2] [2] 2100 x1"]);
-    assert!(node.only().found.summary.ends_with("power cap, 88 °C"), "{}", node.only().found.summary);
+    assert!(node.only().summary.ends_with("power cap, 88 °C"), "{}", node.only().summary);
     // Under load it comes and goes.
     let mut told = std::collections::BTreeSet::new();
     for bits in [0x4, 0, 0, 0x4, 0, 0, 0, 0x4].repeat(5) {
@@ -262,6 +262,6 @@ fn a_count_of_killed_processes_makes_a_vanished_rank_possible_to_explain() {
     let open: Vec<_> = node.open().into_iter().filter(|f| f.rule == "rank-oom-killed").cloned().collect();
     assert_eq!(open.len(), 1, "who ended with a code was not killed");
     let f = &open[0];
-    assert_eq!((f.found.ranks.clone(), f.severity, f.found.confidence), (vec![1], Severity::Warning, Confidence::Possible));
-    assert_eq!(f.found.evidence[0].text, "oom_kill 3 -> 4");
+    assert_eq!((f.ranks.clone(), f.severity, f.confidence), (vec![1], Severity::Warning, Confidence::Possible));
+    assert_eq!(f.evidence[0].text, "oom_kill 3 -> 4");
 }

@@ -104,7 +104,7 @@ impl Node {
     /// Rule, subject, severity, GPU, rank, job and count of all that is open.
     pub fn lines(&self) -> Vec<String> {
         let one = |f: &&Finding| {
-            let Found { subject, gpus, ranks, job, .. } = &f.found;
+            let Finding { subject, gpus, ranks, job, .. } = f;
             format!("{} [{subject}] {} {gpus:?} {ranks:?} {} x{}", f.rule, f.severity.as_str(), job.as_deref().unwrap_or("-"), f.count)
         };
         self.open().iter().filter(|f| f.rule != "source-trouble").map(one).collect()
@@ -125,9 +125,9 @@ fn an_xid_names_its_gpu_its_rank_and_its_job() {
     node.kernel(&[XID_79]);
     assert_eq!(node.lines(), ["gpu-lost [GPU 2] critical [2] [2] 2100 x1"]);
     let f = node.only();
-    assert_eq!(f.found.summary, "GPU 2 (0000:3b:00.0), rank 2: Xid 79, pid=2202, name=python3, GPU has fallen off the bus.");
-    assert_eq!((f.found.signature, f.found.evidence[0].kind), (Some("xid-79"), "kernel"));
-    assert!(f.found.next.as_deref().is_some_and(|n| n.contains("Drain")));
+    assert_eq!(f.summary, "GPU 2 (0000:3b:00.0), rank 2: Xid 79, pid=2202, name=python3, GPU has fallen off the bus.");
+    assert_eq!((f.signature, f.evidence[0].kind), (Some("xid-79"), "kernel"));
+    assert!(f.next.as_deref().is_some_and(|n| n.contains("Drain")));
     assert_eq!(node.session.state().0, crate::verdict::State::Failed);
 }
 
@@ -179,8 +179,8 @@ fn hostile_lines_are_shown_harmless_and_bounded() {
     let huge = format!("NVRM: Xid (PCI:0000:3b:00): 31, \u{1b}]52;c;AAAA\u{7}\u{1b}[2J{}", "x\u{202e}".repeat(2000));
     node.kernel(&[&huge]);
     let f = node.only();
-    assert!(f.found.summary.chars().count() <= 165 && f.found.evidence[0].text.chars().count() <= 305);
-    for text in [&f.found.summary, &f.found.evidence[0].text] {
+    assert!(f.summary.chars().count() <= 165 && f.evidence[0].text.chars().count() <= 305);
+    for text in [&f.summary, &f.evidence[0].text] {
         assert!(!text.contains('\u{1b}') && !text.contains('\u{7}'), "{text:?}");
     }
     let lines: Vec<String> = (0..3000).map(|i| format!("NVRM: Xid (PCI:0000:{:02x}:00): {}, x", i % 256, i % 170)).collect();
@@ -198,8 +198,8 @@ fn a_killed_process_is_a_rank() {
         "oom_reaper: reaped process 2201 (python3), now anon-rss:0kB",
     ]);
     assert_eq!(node.lines(), ["rank-oom-killed [pid 2201] critical [1] [1] 2100 x1"]);
-    assert!(node.only().found.evidence.len() >= 2, "{:?}", node.only().found.evidence);
-    assert!(node.only().found.summary.starts_with("rank 1 (pid 2201): "), "{}", node.only().found.summary);
+    assert!(node.only().evidence.len() >= 2, "{:?}", node.only().evidence);
+    assert!(node.only().summary.starts_with("rank 1 (pid 2201): "), "{}", node.only().summary);
 }
 
 #[test]
@@ -208,12 +208,12 @@ fn a_killed_process_of_another_name_or_pid_is_no_rank() {
     node.kernel(&["Out of memory: Killed process 2201 (sshd) total-vm:1kB"]);
     assert_eq!(node.lines(), ["rank-oom-killed [pid 2201] warning [] [] - x1"]);
     node.kernel(&["Memory cgroup out of memory: Killed process 9001 (pt_data_worker) total-vm:1kB"]);
-    let worker = node.open().into_iter().find(|f| f.found.subject == "pid 9001").cloned().unwrap();
-    assert_eq!((worker.found.job.as_deref(), worker.found.confidence), (Some("2100"), Confidence::Possible));
+    let worker = node.open().into_iter().find(|f| f.subject == "pid 9001").cloned().unwrap();
+    assert_eq!((worker.job.as_deref(), worker.confidence), (Some("2100"), Confidence::Possible));
     assert_eq!(worker.severity, Severity::Error, "that alone fails nobody");
     node.kernel(&["bash[777]: segfault at 0 ip 00007f sp 0 error 4 in libc.so.6"]);
-    let other = node.open().into_iter().find(|f| f.found.subject == "pid 777").cloned().unwrap();
-    assert_eq!((other.severity, other.found.job), (Severity::Info, None));
+    let other = node.open().into_iter().find(|f| f.subject == "pid 777").cloned().unwrap();
+    assert_eq!((other.severity, other.job), (Severity::Info, None));
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn several_lines_about_one_killed_process_are_one_finding_of_one_job() {
     let mut node = Node::with_job();
     node.kernel(&[&group("/slurm/job_7"), killed]);
     assert_eq!(node.lines(), ["rank-oom-killed [pid 9001] error [] [] 2100 x1"]);
-    assert_eq!(node.only().found.confidence, Confidence::Likely);
+    assert_eq!(node.only().confidence, Confidence::Likely);
     let mut node = Node::with_job();
     node.kernel(&[&group("/user.slice/somebody"), killed]);
     assert_eq!(node.lines(), ["rank-oom-killed [pid 9001] warning [] [] - x1"], "the group says that it is another's");
@@ -261,7 +261,7 @@ fn what_was_said_before_the_job_began_blames_nobody() {
     node.backlog(&[(900, XID_79), (10, "mlx5_core 0000:0c:00.0 ens1np0: Link down"), (20, "systemd: hello")]);
     assert!(node.lines().iter().all(|l| l.contains(" info ") && l.contains(" - ")), "{:?}", node.lines());
     assert_eq!(node.lines()[0], "gpu-lost [before: GPU 2] info [2] [] - x1");
-    assert_eq!(node.open()[0].found.since, node.open()[0].opened_at.minus(Duration::from_secs(1101)));
+    assert_eq!(node.open()[0].since, node.open()[0].opened_at.minus(Duration::from_secs(1101)));
     assert_ne!(node.session.state().0, crate::verdict::State::Failed);
 }
 
@@ -270,7 +270,7 @@ fn what_was_said_while_the_job_ran_is_its() {
     let mut node = Node::with_job();
     node.backlog(&[(1500, XID_79)]);
     assert_eq!(node.lines(), ["gpu-lost [GPU 2] critical [2] [2] 2100 x1"]);
-    assert_eq!(node.at().secs_since(node.only().found.since), 501.0);
+    assert_eq!(node.at().secs_since(node.only().since), 501.0);
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn what_was_said_before_the_job_and_still_holds_is_told_in_full() {
     node.sees("nvml", Body::Gpus { gpus: vec![GpuSample { index: 2, trouble: Some(trouble), ..Default::default() }] });
     node.backlog(&[(900, XID_79)]);
     assert_eq!(node.lines(), ["gpu-lost [GPU 2] critical [2] [2] 2100 x1"]);
-    let kinds: Vec<&str> = node.only().found.evidence.iter().map(|e| e.kind).collect();
+    let kinds: Vec<&str> = node.only().evidence.iter().map(|e| e.kind).collect();
     assert_eq!(kinds, ["kernel", "gpu"], "one finding, with what each proves");
 }
 
@@ -301,7 +301,7 @@ fn an_old_xid_of_a_program_is_not_why_the_gpu_needs_a_reset_today() {
     node.sees("kmsg", Body::Kernel { lines: vec![line(900)], uptime_us: Some(SEEN_AT_US) });
     node.ticks(1);
     assert_eq!(node.lines()[0], "gpu-xid [GPU 2 Xid 62] error [2] [2] 2100 x1");
-    assert!(node.open()[0].found.why.ends_with("it was said before the job began, and still holds"));
+    assert!(node.open()[0].why.ends_with("it was said before the job began, and still holds"));
 }
 
 #[test]
@@ -311,12 +311,12 @@ fn a_lost_gpu_is_one_finding_whoever_tells_it_first() {
     node.sees("nvml", Body::Gpus { gpus: vec![GpuSample { index: 2, trouble: Some(trouble), ..Default::default() }] });
     node.ticks(2);
     assert_eq!(node.lines(), ["gpu-lost [GPU 2] critical [2] [2] 2100 x1"]);
-    assert_eq!(node.only().found.summary, "GPU 2 (0000:3b:00.0), rank 2 is lost: it fell off the bus");
+    assert_eq!(node.only().summary, "GPU 2 (0000:3b:00.0), rank 2 is lost: it fell off the bus");
     node.kernel(&[XID_79]);
     node.event(2, 0x8, 79);
     node.ticks(5);
     assert_eq!(node.lines(), ["gpu-lost [GPU 2] critical [2] [2] 2100 x1"]);
-    let mut kinds: Vec<&str> = node.only().found.evidence.iter().map(|e| e.kind).collect();
+    let mut kinds: Vec<&str> = node.only().evidence.iter().map(|e| e.kind).collect();
     kinds.sort_unstable();
     assert_eq!(kinds, ["event", "gpu", "kernel"]);
     // Its process ends; the finding stays one, and the job's.
@@ -343,7 +343,7 @@ fn an_event_and_the_kernels_line_are_one_finding_in_either_order() {
         node.ticks(4);
         let times = if event_first { 2 } else { 1 };
         assert_eq!(node.lines(), [format!("gpu-ecc [GPU 2 Xid 48] error [2] [2] 2100 x{times}")]);
-        assert_eq!(node.only().found.evidence.iter().map(|e| e.kind).collect::<Vec<_>>(), ["kernel", "event"]);
+        assert_eq!(node.only().evidence.iter().map(|e| e.kind).collect::<Vec<_>>(), ["kernel", "event"]);
     }
 }
 
@@ -365,8 +365,8 @@ fn without_the_kernels_log_the_event_alone_tells() {
             "gpu-xid [GPU 0 (0000:18:00.0), rank 0 unavailable] error [0] [0] 2100 x1",
         ]
     );
-    assert!(node.open()[1].found.summary.starts_with("GPU 3 (10000:5d:00.0), rank 3: Xid 94"));
-    assert!(node.open()[1].found.evidence[0].text.contains("0x8"));
+    assert!(node.open()[1].summary.starts_with("GPU 3 (10000:5d:00.0), rank 3: Xid 94"));
+    assert!(node.open()[1].evidence[0].text.contains("0x8"));
 }
 
 #[test]
@@ -420,7 +420,7 @@ fn a_card_is_named_by_its_port_and_a_link_that_is_up_again_is_over() {
     node.sees("rdma", Body::PortInfo(info));
     node.kernel(&["mlx5_core 0000:0c:00.0 ens1np0: Link down"]);
     let f = node.only();
-    assert_eq!((f.rule, f.found.ports.clone(), f.found.job.clone()), ("nic-down", vec!["mlx5_3/1".to_owned()], None));
+    assert_eq!((f.rule, f.ports.clone(), f.job.clone()), ("nic-down", vec!["mlx5_3/1".to_owned()], None));
     node.ticks(5);
     assert!(node.lines().is_empty(), "{:?}", node.lines());
     node.kernel(&["mlx5_core 0000:0c:00.0: temp_warn: High temperature on sensors with bit set 0x1"]);

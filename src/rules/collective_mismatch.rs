@@ -1,8 +1,8 @@
 //! Ranks called different collectives, or the same one with different sizes, at the same place.
 
 use super::hang_rank_absent::{WAITED_ALONE, has_trained, patience, paused_by_name, standing_still};
-use super::{Check, Implies, ONCE, Rule, TickContext, py_spy, rank_words, told_by};
-use crate::findings::{Confidence, Evidence, Found, Severity};
+use super::{Implies, ONCE, Rule, TickContext, py_spy, rank_words, told_by};
+use crate::findings::{Confidence, Evidence, Finding, Severity};
 use crate::judge::{Look, Member, RAS_OLD, RankLook};
 use crate::model::comm::Odd;
 use crate::model::gpu::Activity;
@@ -20,7 +20,8 @@ pub const RULE: Rule = Rule {
     advice: "Look at the code of the rank that differs: a branch that depends on rank or data, uneven batches, another order of groups",
     life: ONCE,
     implies: Implies::Stuck,
-    check: Check::Tick(check),
+    on_tick: Some(check),
+    ..Rule::PLAIN
 };
 
 /// GPUs that wait in the same collective draw the same power, within this share (measured: 3 %); in another one, less or more.
@@ -31,7 +32,7 @@ const OTHER_POWER: f64 = 0.20;
 const SAME_SM_PCT: f64 = 0.2;
 const OTHER_SM_PCT: f64 = 0.5;
 
-fn check(ctx: &TickContext, out: &mut Vec<Found>) {
+fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
         let Some(job) = ctx.model.jobs.get(id) else { continue };
         let dead: Vec<u32> = look.ranks.keys().copied().collect();
@@ -52,13 +53,13 @@ struct Differs {
     far: Option<String>,
 }
 
-pub(super) fn judge(job: &Job, look: &Look) -> Option<Found> {
+pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
     if look.alive().any(|r| r.activity == Activity::Working || r.stopped() || r.does_io()) || paused_by_name(look) || !has_trained(look) {
         return None;
     }
     let told = by_ras(look).or_else(|| by_kernel(job, look))?;
     let subject = if told.ranks.is_empty() { "all".to_owned() } else { rank_words(&told.ranks) };
-    let mut found = Found::new(subject, told.words, told.since);
+    let mut found = RULE.finding(subject, told.words, told.since);
     found.job = Some(job.id.clone());
     found.confidence = told.confidence;
     found.gpus = look.gpus_of(&told.ranks);

@@ -1,7 +1,7 @@
 //! PyTorch's watchdog gave up.
 
-use super::{Check, Implies, ONCE, Rule, TextContext};
-use crate::findings::{Confidence, Found, Role, Severity};
+use super::{Implies, ONCE, Rule, TextContext};
+use crate::findings::{Confidence, Finding, Role, Severity};
 use crate::text::What;
 
 pub const RULE: Rule = Rule {
@@ -12,10 +12,11 @@ pub const RULE: Rule = Rule {
     advice: "Look for the rank that did not report, or whose last enqueued number is the lowest: it never came. Flight Recorder dumps name it",
     life: ONCE,
     implies: Implies::Failed,
-    check: Check::Text(check),
+    on_text: Some(check),
+    ..Rule::PLAIN
 };
 
-fn check(ctx: &TextContext, out: &mut Vec<Found>) {
+fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let What::CollectiveTimeout(timeout) = &ctx.seen.event.what else { return };
     let what = match (&timeout.op, timeout.seq) {
         (Some(op), Some(seq)) => format!("{op} {seq}"),
@@ -29,7 +30,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Found>) {
         (None, Some(r), Some(group)) => format!("; rank {r} of group {group} reported it first"),
         (None, None, _) => String::new(),
     };
-    let mut found = ctx.found("watchdog", format!("{what} timed out{after}{by}"));
+    let mut found = ctx.found(&RULE, "watchdog", format!("{what} timed out{after}{by}"));
     // The reporters waited in vain: naming them as culprits would be wrong.
     found.ranks.clear();
     found.gpus.clear();
@@ -39,13 +40,12 @@ fn check(ctx: &TextContext, out: &mut Vec<Found>) {
         "look for the ranks that report no timeout; `nccl-top check` on the Flight Recorder dumps names the one that is missing".into(),
     );
     let open = ctx.ledger.open();
-    let cause = open
-        .iter()
-        .find(|f| f.found.job.as_deref() == Some(&ctx.seen.job) && super::rule(f.rule).is_some_and(|r| r.implies == Implies::Stuck));
+    let cause =
+        open.iter().find(|f| f.job.as_deref() == Some(&ctx.seen.job) && super::rule(f.rule).is_some_and(|r| r.implies == Implies::Stuck));
     if let Some(cause) = cause {
         found.role = Role::Cascade;
-        found.ranks.clone_from(&cause.found.ranks);
-        found.gpus.clone_from(&cause.found.gpus);
+        found.ranks.clone_from(&cause.ranks);
+        found.gpus.clone_from(&cause.gpus);
     } else if ctx.follows_a_root(RULE.id) {
         found.role = Role::Cascade;
     }

@@ -1,7 +1,7 @@
 //! A CUDA call failed; every later call of that process fails too.
 
-use super::{Check, Implies, ONCE, Rule, TextContext};
-use crate::findings::{Found, Severity};
+use super::{Implies, ONCE, Rule, TextContext};
+use crate::findings::{Finding, Severity};
 use crate::text::What;
 
 pub const RULE: Rule = Rule {
@@ -12,10 +12,11 @@ pub const RULE: Rule = Rule {
     advice: "Device-side asserts and illegal accesses are bugs of the program: run again with CUDA_LAUNCH_BLOCKING=1. ECC, NVLink and \"unspecified launch failure\" can be the hardware: look at the kernel log for Xid",
     life: ONCE,
     implies: Implies::Failed,
-    check: Check::Text(check),
+    on_text: Some(check),
+    ..Rule::PLAIN
 };
 
-fn check(ctx: &TextContext, out: &mut Vec<Found>) {
+fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let What::CudaError { text } = &ctx.seen.event.what else { return };
     if ctx.warned(text) {
         return;
@@ -23,7 +24,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Found>) {
     if ctx.signature().is_some() {
         return;
     }
-    let mut found = ctx.first_of_its_kind(RULE.id, text, "dmesg -T | grep -i xid");
+    let mut found = ctx.first_of_its_kind(&RULE, text, "dmesg -T | grep -i xid");
     ctx.sign(&mut found, text);
     out.push(found);
 }

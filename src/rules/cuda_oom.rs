@@ -1,7 +1,7 @@
 //! A GPU ran out of memory.
 
-use super::{Check, Implies, ONCE, Rule, TextContext};
-use crate::findings::{Found, Severity};
+use super::{Implies, ONCE, Rule, TextContext};
+use crate::findings::{Finding, Severity};
 use crate::text::What;
 
 pub const RULE: Rule = Rule {
@@ -12,17 +12,18 @@ pub const RULE: Rule = Rule {
     advice: "Lower the batch or sequence length of that rank, or look for another process on its GPU; reserved far above allocated is fragmentation: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
     life: ONCE,
     implies: Implies::Failed,
-    check: Check::Text(check),
+    on_text: Some(check),
+    ..Rule::PLAIN
 };
 
 const NEXT: &str = "nvidia-smi --query-compute-apps=pid,used_memory --format=csv";
 
-fn check(ctx: &TextContext, out: &mut Vec<Found>) {
+fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let What::CudaOom { text, .. } = &ctx.seen.event.what else { return };
     if ctx.warned(text) {
         return;
     }
-    let mut found = ctx.first_of_its_kind(RULE.id, text, "");
+    let mut found = ctx.first_of_its_kind(&RULE, text, "");
     ctx.sign(&mut found, text);
     // While the job runs the first question is who holds the memory.
     if !ctx.model.processes.is_empty() || found.next.is_none() {

@@ -1,7 +1,7 @@
 //! What Flight Recorder dumps say together, as findings: the same for dumps that `check` is given and for those that appear live.
 
-use super::{Rule, py_spy, rank_words, rule};
-use crate::findings::{Evidence, Finding, Found, Ledger, Role};
+use super::{py_spy, rank_words, rule};
+use crate::findings::{Evidence, Finding, Ledger, Role};
 use crate::flight::{self, Dump, FlightFinding, FlightKind, Judgement};
 use crate::model::Model;
 use crate::model::dumps::Dumped;
@@ -21,9 +21,8 @@ pub struct Given<'a> {
 
 /// One finding, with what it was made from.
 pub struct Told {
-    pub rule: &'static Rule,
     pub at: Stamp,
-    pub found: Found,
+    pub found: Finding,
     pub flight: FlightFinding,
 }
 
@@ -33,7 +32,8 @@ pub fn judge(given: &Given, most: usize) -> Vec<Told> {
     let findings = std::mem::take(&mut judgement.findings);
     let told = |finding: FlightFinding| {
         let at = finding.since_ns.and_then(|ns| i64::try_from(ns).ok()).map_or(Stamp::default(), Stamp);
-        let mut found = Found::new(format!("dumps {}", finding.summary()), finding.summary(), at);
+        let rule = rule(rule_of(&finding.kind)).unwrap_or(&super::RULES[0]);
+        let mut found = rule.finding(format!("dumps {}", finding.summary()), finding.summary(), at);
         found.why = finding.why();
         found.ranks.clone_from(&finding.ranks);
         found.confidence = finding.confidence;
@@ -44,7 +44,7 @@ pub fn judge(given: &Given, most: usize) -> Vec<Told> {
             evidence.extend(given.dumps.keys().take(2).filter_map(|rank| proof(given, &judgement, *rank, at)));
         }
         found.evidence = evidence;
-        Told { rule: rule(rule_of(&finding.kind)).unwrap_or(&super::RULES[0]), at, found, flight: finding }
+        Told { at, found, flight: finding }
     };
     findings.into_iter().take(most).map(told).collect()
 }
@@ -115,7 +115,7 @@ const MOST_LIVE: usize = 8;
 const WAITED: Duration = Duration::from_secs(10);
 
 /// Findings of dumps that appeared, by the rules that they stand under.
-pub fn live(model: &Model) -> Vec<(&'static Rule, Found)> {
+pub fn live(model: &Model) -> Vec<Finding> {
     let mut out = Vec::new();
     for job in model.jobs.values() {
         let mut newest: BTreeMap<u32, &Dumped> = BTreeMap::new();
@@ -143,12 +143,12 @@ pub fn live(model: &Model) -> Vec<(&'static Rule, Found)> {
             found.job = Some(job.id.clone());
             found.gpus = found.ranks.iter().filter_map(|rank| model.gpu_of_pid(*job.ranks.get(rank)?)).collect();
             // By counters and GPUs the same is known under these names: then it is one finding.
-            match told.rule.id {
+            match found.rule {
                 "hang-rank-absent" => found.subject = rank_words(&found.ranks),
                 "hang-symmetric" => found.subject = "all".into(),
                 _ => {}
             }
-            out.push((told.rule, told.found));
+            out.push(told.found);
         }
     }
     out
@@ -169,7 +169,7 @@ pub fn are_complete(model: &Model) -> bool {
 
 /// A finding that dumps prove.
 pub fn is_proven(f: &Finding) -> bool {
-    f.found.evidence.iter().any(|e| e.kind == EVIDENCE)
+    f.evidence.iter().any(|e| e.kind == EVIDENCE)
 }
 
 /// The job made a step after its dumps were written: it was not stuck.
@@ -185,17 +185,17 @@ pub fn went_on(model: &Model, job: &str) -> bool {
 /// it is the other way round.
 pub fn put_in_order(ledger: &mut Ledger, job: &str) {
     let open = ledger.open();
-    let mine = |f: &Finding| f.found.job.as_deref() == Some(job);
+    let mine = |f: &Finding| f.job.as_deref() == Some(job);
     let gave_up = open.iter().filter(|f| mine(f) && f.rule == super::collective_timeout::RULE.id).map(|f| f.opened_at).min();
     let before = |f: &Finding| gave_up.is_none_or(|at| f.opened_at < at);
-    let proven: Vec<u32> = open.iter().filter(|f| mine(f) && is_proven(f)).flat_map(|f| f.found.ranks.clone()).collect();
+    let proven: Vec<u32> = open.iter().filter(|f| mine(f) && is_proven(f)).flat_map(|f| f.ranks.clone()).collect();
     let failed = |f: &Finding| rule(f.rule).is_some_and(|r| r.implies == super::Implies::Failed);
     let explains = |f: &Finding| {
         mine(f)
             && (f.rule == "rank-stopped" || failed(f) && f.rule != super::collective_timeout::RULE.id)
-            && f.found.role == Role::Root
+            && f.role == Role::Root
             && before(f)
-            && f.found.ranks.iter().any(|r| proven.contains(r))
+            && f.ranks.iter().any(|r| proven.contains(r))
     };
     let explained = open.iter().any(|f| explains(f));
     ledger.follow(|f| {

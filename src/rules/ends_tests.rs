@@ -97,7 +97,7 @@ impl Node {
 
     /// Rule, role, ranks and summary of all that is open.
     fn told(&self) -> Vec<String> {
-        self.open().iter().map(|f| format!("{} {} {:?} {}", f.rule, f.found.role.as_str(), f.found.ranks, f.found.summary)).collect()
+        self.open().iter().map(|f| format!("{} {} {:?} {}", f.rule, f.role.as_str(), f.ranks, f.summary)).collect()
     }
 
     fn state(&self, job: &str) -> (State, &str) {
@@ -115,11 +115,11 @@ fn who_ended_by_itself_is_to_blame_and_not_those_that_the_launcher_ended() {
     node.after_s(3);
     assert_eq!(node.told(), ["rank-exited root [1] rank 1 (pid 102) exited with code 1"]);
     let finding = node.open()[0];
-    assert_eq!((finding.severity, finding.found.confidence), (Severity::Critical, Confidence::Certain));
-    let evidence: Vec<&str> = finding.found.evidence.iter().map(|e| e.text.as_str()).collect();
+    assert_eq!((finding.severity, finding.confidence), (Severity::Critical, Confidence::Certain));
+    let evidence: Vec<&str> = finding.evidence.iter().map(|e| e.text.as_str()).collect();
     assert_eq!(evidence, ["pid 102 exited with code 1", "ranks 0, 2 and 3: SIGTERM at the same look"]);
-    assert_eq!(finding.found.evidence[0].at, Some(Stamp(1_004_000_000_000)));
-    assert!(finding.found.next.as_ref().unwrap().contains("pipe:[77]"));
+    assert_eq!(finding.evidence[0].at, Some(Stamp(1_004_000_000_000)));
+    assert!(finding.next.as_ref().unwrap().contains("pipe:[77]"));
     assert_eq!(node.state("100"), (State::Failed, "rank 1 (pid 102) exited with code 1"));
 }
 
@@ -138,7 +138,7 @@ fn the_first_that_crashes_is_to_blame_whatever_the_others_die_of() {
 fn ranks_that_fail_at_one_moment_are_all_named() {
     let mut node = Node::with_job();
     node.all_end(101..105, Some(2)).ends(100, Some(1)).after_s(4);
-    assert_eq!((node.open()[0].found.ranks.clone(), node.open()[0].found.confidence), (vec![0, 1, 2, 3], Confidence::Likely));
+    assert_eq!((node.open()[0].ranks.clone(), node.open()[0].confidence), (vec![0, 1, 2, 3], Confidence::Likely));
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_rank_that_dies_while_the_others_live_is_told() {
     let mut node = Node::with_job();
     node.ends(103, Some(-7)).after_s(3);
     assert_eq!(node.told(), ["rank-exited root [2] rank 2 (pid 103) was killed by SIGBUS"]);
-    assert!(node.open()[0].found.why.ends_with("3 ranks are left"));
+    assert!(node.open()[0].why.ends_with("3 ranks are left"));
     // torchrun starts all of them again.
     node.all_end([101, 102, 104], SIGTERM).after_s(1);
     (0..4).for_each(|rank| {
@@ -249,7 +249,7 @@ fn ranks_that_fail_together_are_named_together() {
     let mut node = Node::with_job();
     node.ends(102, Some(1)).after_ms(50).all_end([101, 103, 104], Some(1)).ends(100, Some(1)).after_s(4);
     assert!(node.told()[0].starts_with("rank-exited root [1, 0, 2, 3] rank 1 (pid 102) exited with code 1, rank 0"), "{:?}", node.told());
-    assert_eq!(node.open()[0].found.confidence, Confidence::Likely);
+    assert_eq!(node.open()[0].confidence, Confidence::Likely);
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn ranks_that_watchdogs_abort_may_have_waited_for_another_node() {
     node.ends(102, Some(-6)).after_ms(300).all_end([101, 103, 104], SIGTERM).ends(100, Some(1)).after_s(4);
     let words = "rank 1 (pid 102) was killed by SIGABRT; a rank of another node may have failed before";
     assert_eq!(node.told(), [format!("rank-exited root [] {words}")]);
-    assert_eq!(node.open()[0].found.confidence, Confidence::Possible);
+    assert_eq!(node.open()[0].confidence, Confidence::Possible);
     let mut node = Node::empty();
     node.starts(100, "8").after_s(4);
     node.ends(102, Some(-11)).after_ms(300).all_end([101, 103, 104], SIGTERM).ends(100, Some(1)).after_s(4);
@@ -324,7 +324,7 @@ fn each_job_ends_for_itself() {
     node.starts(300, "4").after_s(4);
     node.ends(302, Some(-8)).all_end([301, 303, 304], SIGTERM).ends(300, Some(1)).all_end(101..105, Some(0)).ends(100, Some(0)).after_s(4);
     assert_eq!(node.told(), ["rank-exited root [1] rank 1 (pid 302) was killed by SIGFPE"]);
-    assert_eq!(node.open()[0].found.job.as_deref(), Some("300"));
+    assert_eq!(node.open()[0].job.as_deref(), Some("300"));
     assert_eq!((node.state("100").0, node.state("300").0), (State::Finished, State::Failed));
 }
 
@@ -365,7 +365,7 @@ fn what_the_log_says_of_the_rank_is_why_it_ended_read_before_or_after() {
             node.says(OOM);
         }
         node.after_s(3);
-        let told: Vec<_> = node.open().iter().map(|f| (f.rule, f.found.role)).collect();
+        let told: Vec<_> = node.open().iter().map(|f| (f.rule, f.role)).collect();
         assert_eq!(told, [("cuda-oom", Role::Root), ("rank-exited", Role::Cascade)], "late: {late}");
     }
 }

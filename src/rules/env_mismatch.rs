@@ -1,7 +1,7 @@
 //! Ranks of one job have different NCCL settings.
 
-use super::{Check, FactContext, Implies, ONCE, Rule};
-use crate::findings::{Found, Severity};
+use super::{FactContext, Implies, ONCE, Rule};
+use crate::findings::{Finding, Severity};
 
 pub const RULE: Rule = Rule {
     id: "env-mismatch",
@@ -11,11 +11,12 @@ pub const RULE: Rule = Rule {
     advice: "Set the variables in one place for all nodes: the launcher's export list, the container image, /etc/nccl.conf",
     life: ONCE,
     implies: Implies::Nothing,
-    check: Check::Facts(check),
+    on_facts: Some(check),
+    ..Rule::PLAIN
 };
 
-fn check(ctx: &FactContext, out: &mut Vec<Found>) {
+fn check(ctx: &FactContext, out: &mut Vec<Finding>) {
     for facts in ctx.each() {
-        out.extend(facts.env_mismatch().into_iter().map(|told| ctx.found(&facts, told)));
+        out.extend(facts.env_mismatch().into_iter().map(|told| ctx.found(&RULE, &facts, told)));
     }
 }

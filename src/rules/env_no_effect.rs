@@ -1,7 +1,7 @@
 //! An NCCL variable that is set does nothing: misspelt, renamed, of another version, or overridden.
 
-use super::{Check, FactContext, Implies, ONCE, Rule};
-use crate::findings::{Found, Severity};
+use super::{FactContext, Implies, ONCE, Rule};
+use crate::findings::{Finding, Severity};
 
 pub const RULE: Rule = Rule {
     id: "env-no-effect",
@@ -11,11 +11,12 @@ pub const RULE: Rule = Rule {
     advice: "Take it away, or use the name that NCCL knows",
     life: ONCE,
     implies: Implies::Nothing,
-    check: Check::Facts(check),
+    on_facts: Some(check),
+    ..Rule::PLAIN
 };
 
-fn check(ctx: &FactContext, out: &mut Vec<Found>) {
+fn check(ctx: &FactContext, out: &mut Vec<Finding>) {
     for facts in ctx.each() {
-        out.extend(facts.env_no_effect().into_iter().map(|told| ctx.found(&facts, told)));
+        out.extend(facts.env_no_effect().into_iter().map(|told| ctx.found(&RULE, &facts, told)));
     }
 }

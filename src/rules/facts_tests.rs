@@ -34,7 +34,7 @@ fn info(messages: &[&str]) -> Vec<String> {
 }
 
 /// Rule, subject, severity and evidence lines of what is found in these messages, each of another process.
-fn found(messages: &[&str]) -> Vec<(&'static str, Found)> {
+fn found(messages: &[&str]) -> Vec<(&'static str, Finding)> {
     let lines = info(messages);
     let session = log(&lines.iter().map(String::as_str).collect::<Vec<_>>());
     facts(&session.model, &session.ledger, true).into_iter().map(|(r, f)| (r.id, f)).collect()
@@ -53,7 +53,7 @@ fn sockets_are_a_fallback_where_something_better_was_named() {
     let all = found(&["NCCL_NET set by environment to AWS Libfabric", "Using network Socket", TWO_NODES]);
     assert_eq!(all.len(), 1);
     let (id, f) = &all[0];
-    assert_eq!((*id, f.severity, f.job.as_deref()), ("fallback-to-sockets", None, Some("x.log")));
+    assert_eq!((*id, f.severity, f.job.as_deref()), ("fallback-to-sockets", Severity::Warning, Some("x.log")));
     assert_eq!((f.evidence[0].line, f.evidence[0].path.as_deref()), (Some(2), Some("/l/x.log")));
     assert!(f.evidence[1].text.contains("NCCL_NET set by"));
     let (_, f) = &found(&[
@@ -62,13 +62,13 @@ fn sockets_are_a_fallback_where_something_better_was_named() {
         "Using network Socket",
         TWO_NODES,
     ])[0];
-    assert!(f.summary.contains("because of NCCL_IB_DISABLE=1") && f.severity == Some(Severity::Warning), "{}", f.summary);
+    assert!(f.summary.contains("because of NCCL_IB_DISABLE=1") && f.severity == Severity::Warning, "{}", f.summary);
     assert!(ids(&["NCCL_NET set by environment to IB", "Using network Socket", ONE_NODE]).is_empty());
     // Without anything faster it is worth knowing, and no more.
     let plain = found(&["NET/Plugin: Could not find: libnccl-net.so", "NET/IB : No device found.", "Using network Socket", TWO_NODES]);
     assert_eq!(
         plain.iter().map(|(id, f)| (*id, f.severity, f.role)).collect::<Vec<_>>(),
-        [("fallback-to-sockets", Some(Severity::Info), Role::Context)]
+        [("fallback-to-sockets", Severity::Info, Role::Context)]
     );
 }
 
@@ -174,10 +174,10 @@ fn an_init_that_stands_still_opens_and_clears_when_it_goes_on() {
     sees(&mut session, at(41), Body::Tick);
     let open = session.ledger.open().into_iter().find(|f| f.rule == "init-stuck").cloned().unwrap();
     assert_eq!(
-        open.found.summary,
+        open.summary,
         "initialisation finished on 0 of 3 ranks after 41 s: ranks 0 and 1 began, rank 2 never did as far as is logged here"
     );
-    assert_eq!(open.found.ranks, [2]);
+    assert_eq!(open.ranks, [2]);
     let done: Vec<String> = (0..3).map(|r| start(r).replace("START", "COMPLETE")).collect();
     tells(&mut session, at(42), &done.iter().map(String::as_str).collect::<Vec<_>>());
     sees(&mut session, at(43), Body::Tick);

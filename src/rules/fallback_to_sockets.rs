@@ -1,7 +1,7 @@
 //! NCCL chose TCP sockets although an RDMA device or plugin was there or asked for.
 
-use super::{Check, FactContext, Implies, ONCE, Rule};
-use crate::findings::{Found, Role, Severity};
+use super::{FactContext, Implies, ONCE, Rule};
+use crate::findings::{Finding, Role, Severity};
 
 pub const RULE: Rule = Rule {
     id: "fallback-to-sockets",
@@ -11,16 +11,17 @@ pub const RULE: Rule = Rule {
     advice: "Read the lines of the network plugin above \"Using network\": the library or its device is missing in the container. On EFA /dev/infiniband and aws-ofi-nccl must be there; NCCL_NET=\"AWS Libfabric\" or NCCL_NET=IB makes the fallback an error",
     life: ONCE,
     implies: Implies::Nothing,
-    check: Check::Facts(check),
+    on_facts: Some(check),
+    ..Rule::PLAIN
 };
 
-fn check(ctx: &FactContext, out: &mut Vec<Found>) {
+fn check(ctx: &FactContext, out: &mut Vec<Finding>) {
     for facts in ctx.each() {
-        out.extend(facts.sockets().into_iter().map(|told| ctx.found(&facts, told)));
+        out.extend(facts.sockets().into_iter().map(|told| ctx.found(&RULE, &facts, told)));
         // Where nothing faster is known to be there, nothing is known to be wrong.
         out.extend(facts.plain_sockets().map(|told| {
-            let mut found = ctx.found(&facts, told);
-            (found.severity, found.role) = (Some(Severity::Info), Role::Context);
+            let mut found = ctx.found(&RULE, &facts, told);
+            (found.severity, found.role) = (Severity::Info, Role::Context);
             found
         }));
     }

@@ -1,6 +1,6 @@
 //! Driver, fabric manager or container do not fit together: CUDA cannot start.
 
-use super::{Check, Implies, ONCE, Rule};
+use super::{Implies, ONCE, Rule};
 use crate::findings::Severity;
 
 pub const RULE: Rule = Rule {
@@ -11,5 +11,5 @@ pub const RULE: Rule = Rule {
     advice: "`nvidia-smi` inside the container; `systemctl status nvidia-fabricmanager` on NVSwitch machines; driver, fabric manager and CUDA of one version",
     life: ONCE,
     implies: Implies::Failed,
-    check: Check::Signatures,
+    ..Rule::PLAIN
 };

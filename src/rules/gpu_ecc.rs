@@ -1,7 +1,7 @@
 //! A GPU's memory had an error that could not be corrected, or cannot be repaired.
 
-use super::{Check, Implies, ONCE, Rule, TickContext};
-use crate::findings::{Confidence, Evidence, Found, Severity};
+use super::{Implies, ONCE, Rule, TickContext};
+use crate::findings::{Confidence, Evidence, Finding, Severity};
 use crate::model::gpu::Gpu;
 
 pub const RULE: Rule = Rule {
@@ -13,20 +13,21 @@ pub const RULE: Rule = Rule {
     advice: "Drain the node and reset the GPU: `nvidia-smi -r -i GPU`; a remapping that failed (Xid 64) means that it has to be replaced",
     life: ONCE,
     implies: Implies::Failed,
-    check: Check::Tick(check),
+    on_tick: Some(check),
+    ..Rule::PLAIN
 };
 
-fn check(ctx: &TickContext, out: &mut Vec<Found>) {
+fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for gpu in ctx.model.gpus.values() {
         out.extend([uncorrected(ctx, gpu), remapping(ctx, gpu), recovery(ctx, gpu)].into_iter().flatten());
     }
 }
 
-fn uncorrected(ctx: &TickContext, gpu: &Gpu) -> Option<Found> {
+fn uncorrected(ctx: &TickContext, gpu: &Gpu) -> Option<Finding> {
     let count = gpu.watch.ecc_uncorrected?;
     let since = count.since?;
     let subject = ctx.told_already(RULE.id, gpu.index).unwrap_or_else(|| format!("GPU {} uncorrected", gpu.index));
-    let (mut found, name) = ctx.of_gpu(RULE.id, gpu.index, subject, since);
+    let (mut found, name) = ctx.of_gpu(&RULE, gpu.index, subject, since);
     let more = count.now - count.first;
     let errors = if more == 1 { "an error".to_owned() } else { format!("{more} errors") };
     found.summary = format!("{name}: {errors} of its memory could not be corrected");
@@ -43,7 +44,7 @@ fn uncorrected(ctx: &TickContext, gpu: &Gpu) -> Option<Found> {
 }
 
 /// Of replacing rows, the worse of the two things to tell.
-fn remapping(ctx: &TickContext, gpu: &Gpu) -> Option<Found> {
+fn remapping(ctx: &TickContext, gpu: &Gpu) -> Option<Finding> {
     let failed = gpu.watch.remap_failed.filter(|h| h.value);
     let pending = gpu.watch.remap_pending.filter(|h| h.value);
     let (held, severity) = match (failed, pending) {
@@ -51,8 +52,8 @@ fn remapping(ctx: &TickContext, gpu: &Gpu) -> Option<Found> {
         (None, Some(held)) => (held, if held.became { Severity::Warning } else { Severity::Info }),
         (None, None) => return None,
     };
-    let (mut found, name) = ctx.of_gpu(RULE.id, gpu.index, format!("GPU {} rows", gpu.index), held.since);
-    found.severity = Some(severity);
+    let (mut found, name) = ctx.of_gpu(&RULE, gpu.index, format!("GPU {} rows", gpu.index), held.since);
+    found.severity = severity;
     found.confidence = Confidence::Certain;
     let when = if held.became { "it came while the GPU was watched" } else { "it was so when nccl-top began" };
     let rows = gpu.health.as_ref().map_or(String::new(), |h| {
@@ -73,7 +74,7 @@ fn remapping(ctx: &TickContext, gpu: &Gpu) -> Option<Found> {
     Some(found)
 }
 
-fn recovery(ctx: &TickContext, gpu: &Gpu) -> Option<Found> {
+fn recovery(ctx: &TickContext, gpu: &Gpu) -> Option<Finding> {
     let held = gpu.watch.recovery_action.filter(|h| h.value != 0)?;
     let (words, next) = match held.value {
         1 => ("a reset of the GPU", format!("drain the node; nvidia-smi -r -i {}", gpu.index)),
@@ -82,9 +83,11 @@ fn recovery(ctx: &TickContext, gpu: &Gpu) -> Option<Found> {
         4 => ("to be drained and reset", format!("drain the node; nvidia-smi -r -i {}", gpu.index)),
         _ => ("an action that this version does not know", format!("nvidia-smi -q -i {} | grep -i -A3 recovery", gpu.index)),
     };
-    let (mut found, name) = ctx.of_gpu(RULE.id, gpu.index, format!("GPU {} recovery", gpu.index), held.since);
+    let (mut found, name) = ctx.of_gpu(&RULE, gpu.index, format!("GPU {} recovery", gpu.index), held.since);
     found.summary = format!("{name} needs {words}, says the driver");
-    found.severity = (!held.became).then_some(Severity::Warning);
+    if !held.became {
+        found.severity = Severity::Warning;
+    }
     found.confidence = Confidence::Certain;
     let when = if held.became { "since it was watched" } else { "since before nccl-top began" };
     found.why = format!("its recovery action is {} {when}", held.value);

@@ -1,7 +1,7 @@
 //! A GPU fell off the bus.
 
-use super::{Check, Implies, ONCE, Rule, TickContext};
-use crate::findings::{Confidence, Evidence, Found, Severity};
+use super::{Implies, ONCE, Rule, TickContext};
+use crate::findings::{Confidence, Evidence, Finding, Severity};
 use crate::observe::gpu::GpuTroubleKind;
 use crate::time::span;
 
@@ -13,13 +13,14 @@ pub const RULE: Rule = Rule {
     advice: "Drain the node and power-cycle it; a GPU that falls off again has to be replaced",
     life: ONCE,
     implies: Implies::Failed,
-    check: Check::Tick(check),
+    on_tick: Some(check),
+    ..Rule::PLAIN
 };
 
-fn check(ctx: &TickContext, out: &mut Vec<Found>) {
+fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for gpu in ctx.model.gpus.values() {
         let Some((since, trouble)) = gpu.trouble.as_ref().filter(|(_, t)| t.kind == GpuTroubleKind::Lost) else { continue };
-        let (mut found, name) = ctx.of_gpu(RULE.id, gpu.index, format!("GPU {}", gpu.index), *since);
+        let (mut found, name) = ctx.of_gpu(&RULE, gpu.index, format!("GPU {}", gpu.index), *since);
         found.summary = format!("{name} is lost: it fell off the bus");
         found.confidence = Confidence::Certain;
         found.why = format!("{} for {}", trouble.detail, span(ctx.model.now.since(*since)));

@@ -1,7 +1,7 @@
 //! A GPU does not answer NVML.
 
-use super::{Check, Implies, Rule, TickContext, while_it_holds};
-use crate::findings::{Confidence, Evidence, Found, Severity};
+use super::{Implies, Rule, TickContext, while_it_holds};
+use crate::findings::{Confidence, Evidence, Finding, Severity};
 use crate::observe::gpu::GpuTroubleKind;
 use crate::time::span;
 
@@ -13,10 +13,11 @@ pub const RULE: Rule = Rule {
     advice: "Look for Xid 79, 119 or 120 in the kernel log. A GPU that fell off the bus needs a reboot of the node; drain it",
     life: while_it_holds(3, 5),
     implies: Implies::Nothing,
-    check: Check::Tick(check),
+    on_tick: Some(check),
+    ..Rule::PLAIN
 };
 
-fn check(ctx: &TickContext, out: &mut Vec<Found>) {
+fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for gpu in ctx.model.gpus.values() {
         let Some((since, trouble)) = &gpu.trouble else { continue };
         let what = match trouble.kind {
@@ -26,7 +27,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Found>) {
             GpuTroubleKind::NotAnswering => "does not answer",
             GpuTroubleKind::Failed => "cannot be read",
         };
-        let (mut found, name) = ctx.of_gpu(RULE.id, gpu.index, format!("GPU {}", gpu.index), *since);
+        let (mut found, name) = ctx.of_gpu(&RULE, gpu.index, format!("GPU {}", gpu.index), *since);
         found.summary = format!("{name} {what}");
         found.confidence = Confidence::Certain;
         found.why = format!("{} for {}", trouble.detail, span(ctx.model.now.since(*since)));

@@ -1,7 +1,7 @@
 //! A GPU is slowed by heat or by its power supply, or runs slower than the others.
 
-use super::{Check, Implies, Rule, TickContext, while_it_holds};
-use crate::findings::{Confidence, Evidence, Found, Severity};
+use super::{Implies, Rule, TickContext, while_it_holds};
+use crate::findings::{Confidence, Evidence, Finding, Severity};
 use crate::model::gpu::{Activity, Gpu, throttle_words};
 use crate::time::{Stamp, span};
 use std::time::Duration;
@@ -15,7 +15,8 @@ pub const RULE: Rule = Rule {
     advice: "Compare temperature and clock with the other GPUs: one hot GPU is a cooling fault of the node; a power brake is the rack's",
     life: while_it_holds(10, 15),
     implies: Implies::Nothing,
-    check: Check::Tick(check),
+    on_tick: Some(check),
+    ..Rule::PLAIN
 };
 
 const POWER_CAP: u64 = 0x4;
@@ -30,7 +31,7 @@ struct Lag {
     others: usize,
 }
 
-fn check(ctx: &TickContext, out: &mut Vec<Found>) {
+fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for gpu in ctx.model.gpus.values() {
         let lag = lag(ctx, gpu);
         if gpu.throttled.is_none() && lag.is_none() {
@@ -42,14 +43,14 @@ fn check(ctx: &TickContext, out: &mut Vec<Found>) {
     }
 }
 
-fn found(ctx: &TickContext, gpu: &Gpu, since: Stamp, bits: u64, lag: Option<Lag>) -> Found {
+fn found(ctx: &TickContext, gpu: &Gpu, since: Stamp, bits: u64, lag: Option<Lag>) -> Finding {
     let words = match throttle_words(bits)[..] {
         [] => "no reason told".to_owned(),
         ref words => words.join(", "),
     };
     let temp = gpu.sample.temp_c.map_or(String::new(), |t| format!(", {t} °C"));
     let clock = gpu.sample.sm_clock_mhz.map_or(String::new(), |c| format!(", SM {c} MHz"));
-    let (mut found, name) = ctx.of_gpu(RULE.id, gpu.index, format!("GPU {}", gpu.index), since);
+    let (mut found, name) = ctx.of_gpu(&RULE, gpu.index, format!("GPU {}", gpu.index), since);
     found.confidence = Confidence::Certain;
     found.next = Some(format!("nvidia-smi -q -i {} -d PERFORMANCE,TEMPERATURE,POWER", gpu.index));
     let mut proof = format!("clock event reasons {bits:#x}{temp}{clock}");
@@ -60,7 +61,9 @@ fn found(ctx: &TickContext, gpu: &Gpu, since: Stamp, bits: u64, lag: Option<Lag>
         found.why = format!("{:.0} % below them at the same work: it makes the job slower · {words}", (1.0 - mhz / others_mhz) * 100.0);
         proof = format!("{proof}; over {} s {mhz:.0} MHz, median of {others} others {others_mhz:.0} MHz", WINDOW.as_secs());
         let told = bits & !0x1;
-        found.severity = (told == POWER_CAP).then_some(Severity::Info);
+        if told == POWER_CAP {
+            found.severity = Severity::Info;
+        }
     }
     found.evidence = vec![Evidence::of("gpu", proof)];
     found

@@ -1,6 +1,6 @@
 //! The driver's Xid errors that no other rule stands for.
 
-use super::{Check, Implies, ONCE, Rule};
+use super::{Implies, ONCE, Rule};
 use crate::findings::Severity;
 
 pub const RULE: Rule = Rule {
@@ -11,5 +11,5 @@ pub const RULE: Rule = Rule {
     advice: "The catalogue says for each Xid whether the program, the GPU or the node is to blame: nccl-top rules xid-NUMBER",
     life: ONCE,
     implies: Implies::Nothing,
-    check: Check::Signatures,
+    ..Rule::PLAIN
 };

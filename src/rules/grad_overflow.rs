@@ -1,6 +1,6 @@
 //! fp16 gradients overflow again and again: steps are skipped.
 
-use super::{Check, Implies, ONCE, Rule};
+use super::{Implies, ONCE, Rule};
 use crate::findings::Severity;
 
 pub const RULE: Rule = Rule {
@@ -11,5 +11,5 @@ pub const RULE: Rule = Rule {
     advice: "A few at the start are normal; many in a row mean that the loss diverges: lower the learning rate, use bf16, look at the data",
     life: ONCE,
     implies: Implies::Nothing,
-    check: Check::Signatures,
+    ..Rule::PLAIN
 };

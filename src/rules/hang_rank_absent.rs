@@ -1,7 +1,7 @@
 //! One or some ranks did not join a collective; the others wait for them.
 
-use super::{Check, Implies, Rule, TickContext, py_spy, rank_words, told_by, while_it_holds};
-use crate::findings::{Confidence, Evidence, Found, Severity};
+use super::{Implies, Rule, TickContext, py_spy, rank_words, told_by, while_it_holds};
+use crate::findings::{Confidence, Evidence, Finding, Severity};
 use crate::judge::{LogLook, Look, Member, RAS_OLD, RankLook, RasLook, Silent};
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
@@ -22,7 +22,8 @@ pub const RULE: Rule = Rule {
              victims; the watchdog of PyTorch will name them, not the culprit",
     life: while_it_holds(0, 3),
     implies: Implies::Stuck,
-    check: Check::Tick(check),
+    on_tick: Some(check),
+    ..Rule::PLAIN
 };
 
 /// GPUs must have waited this long: after work stops, utilisation and power need up to three seconds to settle.
@@ -36,7 +37,7 @@ const WAITED_FAR: Duration = Duration::from_secs(10);
 /// Before the first steps, ranks wait for downloads, tokenisation and compilation of another: minutes are usual.
 const WAITED_AT_START: Duration = Duration::from_secs(120);
 
-fn check(ctx: &TickContext, out: &mut Vec<Found>) {
+fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
         let Some(job) = ctx.model.jobs.get(id) else { continue };
         if let Some(found) = judge(job, look)
@@ -68,7 +69,7 @@ struct Far {
     silent: Option<Silent>,
 }
 
-pub(super) fn judge(job: &Job, look: &Look) -> Option<Found> {
+pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
     if paused_by_name(look) {
         return None;
     }
@@ -112,7 +113,7 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Found> {
         Some(far) if culprits.is_empty() => far.subject.clone(),
         _ => rank_words(&absent.ranks),
     };
-    let mut found = Found::new(subject, words, absent.since);
+    let mut found = RULE.finding(subject, words, absent.since);
     found.job = Some(job.id.clone());
     found.confidence = absent.confidence;
     found.gpus = look.gpus_of(&absent.ranks);

@@ -1,8 +1,8 @@
 //! Every rank has joined, and nothing moves.
 
 use super::hang_rank_absent::{has_trained, patience, paused_by_name};
-use super::{Check, Implies, Rule, TickContext, py_spy, told_by, while_it_holds};
-use crate::findings::{Confidence, Evidence, Found, Severity};
+use super::{Implies, Rule, TickContext, py_spy, told_by, while_it_holds};
+use crate::findings::{Confidence, Evidence, Finding, Severity};
 use crate::judge::RAS_OLD;
 use crate::model::gpu::Activity;
 use crate::time::span;
@@ -18,12 +18,13 @@ pub const RULE: Rule = Rule {
              a connection, a rank on another node. Compare the stacks of two ranks",
     life: while_it_holds(0, 3),
     implies: Implies::Stuck,
-    check: Check::Tick(check),
+    on_tick: Some(check),
+    ..Rule::PLAIN
 };
 
 const WAITED: Duration = Duration::from_secs(20);
 
-fn check(ctx: &TickContext, out: &mut Vec<Found>) {
+fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
         let alive = look.alive().count();
         let waiting = look.with(Activity::Waiting, patience(look, WAITED));
@@ -49,7 +50,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Found>) {
         // Without counts nobody knows whether all wait for the same.
         let behind = if counts.is_some() { "no rank is behind" } else { "whether one is behind is not known" };
         let summary = format!("{}, {behind}, nothing moves", all_here(alive, "wait"));
-        let mut found = Found::new("all", summary, since);
+        let mut found = RULE.finding("all", summary, since);
         found.job = Some(id.clone());
         found.confidence = confidence;
         found.next = waiting.first().map(|r| py_spy(r.pid));

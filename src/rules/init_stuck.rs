@@ -1,8 +1,8 @@
 //! Rendezvous, initialisation or the first collective of a communicator does not finish.
 
 use super::hang_rank_absent::paused_by_name;
-use super::{Check, FactContext, Implies, ONCE, Rule, TickContext, py_spy, rank_words, told_by};
-use crate::findings::{Confidence, Evidence, Found, Role, Severity};
+use super::{FactContext, Implies, ONCE, Rule, TickContext, py_spy, rank_words, told_by};
+use crate::findings::{Confidence, Evidence, Finding, Role, Severity};
 use crate::judge::{Look, RAS_OLD, RankLook, RasLook};
 use crate::model::gpu::Activity;
 use crate::time::span;
@@ -20,13 +20,15 @@ pub const RULE: Rule = Rule {
              the stacks of two: they may use two communicators in different order",
     life: ONCE,
     implies: Implies::Stuck,
-    check: Check::FactsAndTick(on_facts, on_tick),
+    on_facts: Some(on_facts),
+    on_tick: Some(on_tick),
+    ..Rule::PLAIN
 };
 
 /// Connecting thousands of ranks takes less.
 const WAITED: Duration = Duration::from_secs(45);
 
-fn on_tick(ctx: &TickContext, out: &mut Vec<Found>) {
+fn on_tick(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
         let Some(ras) = look.ras.as_ref().filter(|r| r.age <= RAS_OLD) else { continue };
         let moves = look.alive().any(|r| r.activity == Activity::Working || r.stopped() || r.does_io()) || !look.quiet_log();
@@ -43,7 +45,7 @@ fn on_tick(ctx: &TickContext, out: &mut Vec<Found>) {
 }
 
 /// Ranks that say themselves that their initialisation is not done.
-fn in_progress(look: &Look, ras: &RasLook) -> Option<Found> {
+fn in_progress(look: &Look, ras: &RasLook) -> Option<Finding> {
     let since = ras.in_init_since.filter(|since| look.at.since(*since) >= WAITED)?;
     let missing: Vec<u32> = ras.missing.iter().filter_map(|m| m.rank).collect();
     let waiting: Vec<u32> = ras.in_init.iter().filter_map(|m| m.rank).collect();
@@ -52,7 +54,7 @@ fn in_progress(look: &Look, ras: &RasLook) -> Option<Found> {
         [] => format!("initialisation of {comm} does not finish on {}", rank_words(&waiting)),
         some => format!("{} did not come to {comm}; its initialisation does not finish", rank_words(some)),
     };
-    let mut found = Found::new("initialisation", words, since);
+    let mut found = RULE.finding("initialisation", words, since);
     found.confidence = Confidence::Certain;
     found.evidence =
         vec![Evidence::of("ras", format!("{} in progress for {}", counted(ras.in_init.len(), "rank"), span(look.at.since(since))))];
@@ -62,7 +64,7 @@ fn in_progress(look: &Look, ras: &RasLook) -> Option<Found> {
 }
 
 /// The first collective of a communicator connects its ranks, on the CPU: if they come to two communicators in different order, all spin.
-fn first_collective(look: &Look, ras: &RasLook) -> Option<Found> {
+fn first_collective(look: &Look, ras: &RasLook) -> Option<Finding> {
     let idle = |r: &RankLook| r.activity == Activity::Unknown || r.is(Activity::Idle, look.at, Duration::from_secs(10));
     if ras.unused.is_empty() || ras.still_answers < 3 || ras.still_for < WAITED || !ras.missing.is_empty() || !ras.odd.is_empty() {
         return None;
@@ -78,7 +80,7 @@ fn first_collective(look: &Look, ras: &RasLook) -> Option<Found> {
         comms.join(", "),
         all_here(ranks.len(), "spin")
     );
-    let mut found = Found::new("first collective", words, ras.still_since);
+    let mut found = RULE.finding("first collective", words, ras.still_since);
     found.confidence = Confidence::Likely;
     found.evidence = vec![
         Evidence::of("ras", format!("nothing launched in {which} {}, all counts still for {}", comms.join(", "), span(ras.still_for))),
@@ -88,10 +90,10 @@ fn first_collective(look: &Look, ras: &RasLook) -> Option<Found> {
     Some(found)
 }
 
-fn on_facts(ctx: &FactContext, out: &mut Vec<Found>) {
+fn on_facts(ctx: &FactContext, out: &mut Vec<Finding>) {
     for facts in ctx.each() {
         let Some(told) = facts.init() else { continue };
-        let mut found = ctx.found(&facts, told);
+        let mut found = ctx.found(&RULE, &facts, told);
         // A job that died of something else did not get to the end of it, either.
         if ctx.has_failed(RULE.id, &facts.job.id) {
             found.role = Role::Cascade;

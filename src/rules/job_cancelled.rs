@@ -1,8 +1,8 @@
 //! The scheduler, the cluster or a person ended the job.
 
 use super::rank_exited::signal_words;
-use super::{Check, Implies, ONCE, Rule, TickContext, rank_words};
-use crate::findings::{Confidence, Evidence, Found, Severity};
+use super::{Implies, ONCE, Rule, TickContext, rank_words};
+use crate::findings::{Confidence, Evidence, Finding, Severity};
 use crate::model::ending::{Ending, RESTARTS, SETTLES, SIGKILL};
 use crate::time::span;
 
@@ -15,12 +15,13 @@ pub const RULE: Rule = Rule {
     advice: "Nothing in the job is to blame: look at the time limit, the preemption or the node's events",
     life: ONCE,
     implies: Implies::Failed,
-    check: Check::Tick(check),
+    on_tick: Some(check),
+    ..Rule::PLAIN
 };
 
 const SIGINT: u32 = 2;
 
-fn check(ctx: &TickContext, out: &mut Vec<Found>) {
+fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for job in ctx.model.jobs.values().filter(|job| !job.log_only && job.taking_down_at.is_none()) {
         // Its words are said already, or there is nothing to say.
         let Some(ended) = job.ended_at.filter(|_| !ctx.ledger.is_open(RULE.id, Some(&job.id))) else { continue };
@@ -37,10 +38,12 @@ fn check(ctx: &TickContext, out: &mut Vec<Found>) {
         let name = signal_words(signal);
         let elsewhere = job.has_ranks_elsewhere();
         let or_there = if elsewhere { ", or a rank of another node failed" } else { "" };
-        let mut found = Found::new("signal", format!("{name} ended the job from outside; no rank had failed before{or_there}"), since);
+        let mut found = RULE.finding("signal", format!("{name} ended the job from outside; no rank had failed before{or_there}"), since);
         found.job = Some(job.id.clone());
         // As the catalogue has it for a KeyboardInterrupt.
-        found.severity = (signal == SIGINT).then_some(Severity::Warning);
+        if signal == SIGINT {
+            found.severity = Severity::Warning;
+        }
         found.confidence = if elsewhere { Confidence::Possible } else { Confidence::Likely };
         found.next = Some("ask the scheduler, or whoever works in the terminal: sacct -j JOB, kubectl describe pod POD".into());
         let last = ends.last().map_or(since, |e| e.at);

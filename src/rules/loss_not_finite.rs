@@ -1,7 +1,7 @@
 //! The loss is NaN or infinite.
 
-use super::{Check, Implies, ONCE, Rule, TextContext};
-use crate::findings::{Confidence, Found, Severity};
+use super::{Implies, ONCE, Rule, TextContext};
+use crate::findings::{Confidence, Finding, Severity};
 use crate::model::log::Progress;
 use crate::text::{Step, What};
 
@@ -15,7 +15,8 @@ pub const RULE: Rule = Rule {
              rank can be a defective GPU",
     life: ONCE,
     implies: Implies::Nothing,
-    check: Check::Text(check),
+    on_text: Some(check),
+    ..Rule::PLAIN
 };
 
 /// A single one is how fp16 looks for its scale.
@@ -23,7 +24,7 @@ const LEAST_ZEROS: u32 = 3;
 const LEAST_NORMS: u32 = 10;
 
 /// The loss can be read, but nothing is learnt: it fell to exactly 0, or the gradients are NaN.
-fn worthless(ctx: &TextContext, step: &Step, progress: &Progress, out: &mut Vec<Found>) {
+fn worthless(ctx: &TextContext, step: &Step, progress: &Progress, out: &mut Vec<Finding>) {
     let zero = step.loss == Some(0.0) && progress.zero_losses >= LEAST_ZEROS;
     if !zero && progress.bad_norms < LEAST_NORMS {
         return;
@@ -34,10 +35,10 @@ fn worthless(ctx: &TextContext, step: &Step, progress: &Progress, out: &mut Vec<
         (false, _) => "the gradient norm is not finite",
     };
     let at = step.step.or(progress.step).map_or(String::new(), |s| format!(" at step {s}"));
-    let mut found = ctx.found("gradients", format!("{what}{at}, again and again"));
+    let mut found = ctx.found(&RULE, "gradients", format!("{what}{at}, again and again"));
     found.ranks.clear();
     found.gpus.clear();
-    found.severity = Some(Severity::Warning);
+    found.severity = Severity::Warning;
     found.confidence = Confidence::Likely;
     found.why = "the progress lines say so: the run goes on, but it learns nothing".into();
     found.next =
@@ -45,7 +46,7 @@ fn worthless(ctx: &TextContext, step: &Step, progress: &Progress, out: &mut Vec<
     out.push(found);
 }
 
-fn check(ctx: &TextContext, out: &mut Vec<Found>) {
+fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let What::Step(step) = &ctx.seen.event.what else { return };
     let Some(progress) = ctx.model.files.get(&ctx.seen.file).map(|f| &f.progress) else { return };
     let (what, least) = match step.loss {
@@ -58,7 +59,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Found>) {
         return;
     }
     let at = step.step.or(progress.step).map_or(String::new(), |s| format!(" at step {s}"));
-    let mut found = ctx.found("loss", format!("the loss is {what}{at}"));
+    let mut found = ctx.found(&RULE, "loss", format!("the loss is {what}{at}"));
     // The line is printed by one rank; the loss is usually that of all.
     found.ranks.clear();
     found.gpus.clear();

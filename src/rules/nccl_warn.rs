@@ -1,7 +1,7 @@
 //! Any NCCL WARN that no other rule explains, and what NCCL tells of the kind at level INFO.
 
-use super::{Check, Implies, ONCE, Rule, TextContext};
-use crate::findings::{Confidence, Found, Role, Severity};
+use super::{Implies, ONCE, Rule, TextContext};
+use crate::findings::{Confidence, Finding, Role, Severity};
 use crate::text::What;
 
 pub const RULE: Rule = Rule {
@@ -12,15 +12,16 @@ pub const RULE: Rule = Rule {
     advice: "The first WARN in time is usually the cause; \"connection closed by remote peer\" and proxy warnings that follow it are consequences",
     life: ONCE,
     implies: Implies::Nothing,
-    check: Check::Text(check),
+    on_text: Some(check),
+    ..Rule::PLAIN
 };
 
-fn check(ctx: &TextContext, out: &mut Vec<Found>) {
+fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let What::NcclWarn { site, text } = &ctx.seen.event.what else { return };
     if ctx.signature().is_some() {
         return;
     }
-    let mut found = ctx.found(shape(text), crate::text::clean::clip(text, 200).into_owned());
+    let mut found = ctx.found(&RULE, shape(text), crate::text::clean::clip(text, 200).into_owned());
     found.confidence = Confidence::Certain;
     found.why = site
         .as_ref()

@@ -1,7 +1,7 @@
 //! A network port that was up is down.
 
-use super::{Check, Implies, Rule, TickContext, while_it_holds};
-use crate::findings::{Confidence, Evidence, Found, Severity};
+use super::{Implies, Rule, TickContext, while_it_holds};
+use crate::findings::{Confidence, Evidence, Finding, Severity};
 use crate::model::port::{Link, LinkHistory};
 use crate::time::span;
 
@@ -14,10 +14,11 @@ pub const RULE: Rule = Rule {
     advice: "Look at the cable, the switch port and the kernel log; connections over this port end or hang until NCCL's timeouts",
     life: while_it_holds(2, 3),
     implies: Implies::Nothing,
-    check: Check::Tick(check),
+    on_tick: Some(check),
+    ..Rule::PLAIN
 };
 
-fn check(ctx: &TickContext, out: &mut Vec<Found>) {
+fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     let model = ctx.model;
     let rdma = model.ports.values().map(|p| {
         let path = format!("/sys/class/infiniband/{}/ports/{}/state", p.info.device, p.info.port);
@@ -29,7 +30,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Found>) {
     });
     for (name, kind, link, path, said) in rdma.chain(netdevs) {
         let LinkHistory { now: Link::Down, since, was_up: true } = *link else { continue };
-        let mut found = Found::new(name.clone(), format!("{kind} {name} went down"), since);
+        let mut found = RULE.finding(name.clone(), format!("{kind} {name} went down"), since);
         found.confidence = Confidence::Certain;
         found.why = format!("down for {}", span(model.now.since(since)));
         found.next = Some("dmesg -T | grep -i -e link -e mlx5 -e efa | tail".into());

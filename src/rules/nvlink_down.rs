@@ -1,7 +1,7 @@
 //! An NVLink or NVSwitch link is down or failing.
 
-use super::{Check, Implies, ONCE, Rule, TickContext};
-use crate::findings::{Confidence, Evidence, Found, Severity};
+use super::{Implies, ONCE, Rule, TickContext};
+use crate::findings::{Confidence, Evidence, Finding, Severity};
 use crate::model::gpu::Gpu;
 use crate::model::health::LinkWatch;
 use crate::time::span;
@@ -16,13 +16,14 @@ pub const RULE: Rule = Rule {
     advice: "`nvidia-smi nvlink -s` names the link; drain the node, reset its GPUs, look at fabric manager and cables",
     life: ONCE,
     implies: Implies::Failed,
-    check: Check::Tick(check),
+    on_tick: Some(check),
+    ..Rule::PLAIN
 };
 
 /// Links are looked at every 15 s: it was down at two looks.
 const LASTS: Duration = Duration::from_secs(16);
 
-fn check(ctx: &TickContext, out: &mut Vec<Found>) {
+fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for gpu in ctx.model.gpus.values().filter(|g| g.info.mig != Some(true) && g.trouble.is_none()) {
         let down: Vec<(usize, &LinkWatch)> =
             gpu.watch.links.iter().enumerate().filter(|(no, link)| is_wrong(ctx, gpu, *no, link)).collect();
@@ -32,7 +33,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Found>) {
             continue;
         }
         let subject = told.unwrap_or_else(|| format!("GPU {} links", gpu.index));
-        let (mut found, name) = ctx.of_gpu(RULE.id, gpu.index, subject, since);
+        let (mut found, name) = ctx.of_gpu(&RULE, gpu.index, subject, since);
         let up = gpu.watch.links.iter().filter(|link| link.is_up()).count();
         let numbers = numbers(&down.iter().map(|(no, _)| *no).collect::<Vec<_>>());
         found.summary = format!("{name}: NVLink {numbers} down, {up} of {} active", gpu.watch.links.len());

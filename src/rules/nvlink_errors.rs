@@ -1,7 +1,7 @@
 //! An NVLink works, but counts errors all the time.
 
-use super::{Check, Implies, Rule, TickContext, while_it_holds};
-use crate::findings::{Confidence, Evidence, Found, Severity};
+use super::{Implies, Rule, TickContext, while_it_holds};
+use crate::findings::{Confidence, Evidence, Finding, Severity};
 
 pub const RULE: Rule = Rule {
     id: "nvlink-errors",
@@ -12,17 +12,18 @@ pub const RULE: Rule = Rule {
     advice: "`nvidia-smi nvlink -e` names the link; compare with the other GPUs. Have the GPU's seat, the baseboard or the cable checked",
     life: while_it_holds(0, 120),
     implies: Implies::Nothing,
-    check: Check::Tick(check),
+    on_tick: Some(check),
+    ..Rule::PLAIN
 };
 
-fn check(ctx: &TickContext, out: &mut Vec<Found>) {
+fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for gpu in ctx.model.gpus.values() {
         let watch = &gpu.watch;
         let counters =
             [("CRC errors", &watch.nvlink_crc_errors), ("replays", &watch.nvlink_replays), ("recoveries", &watch.nvlink_recoveries)];
         let rising: Vec<_> = counters.into_iter().filter_map(|(name, looks)| Some((name, looks.rising(ctx.model.now)?))).collect();
         let Some(since) = rising.iter().map(|(_, r)| r.since).min() else { continue };
-        let (mut found, name) = ctx.of_gpu(RULE.id, gpu.index, format!("GPU {} errors", gpu.index), since);
+        let (mut found, name) = ctx.of_gpu(&RULE, gpu.index, format!("GPU {} errors", gpu.index), since);
         let rates: Vec<String> = rising.iter().map(|(what, r)| format!("{:.0} {what}", r.per_min)).collect();
         found.summary = format!("{name}: its NVLinks count {} a minute", rates.join(" and "));
         found.confidence = Confidence::Certain;

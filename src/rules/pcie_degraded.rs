@@ -1,7 +1,7 @@
 //! A GPU's PCIe link is slower than it could be.
 
-use super::{Check, Implies, Rule, TickContext, while_it_holds};
-use crate::findings::{Confidence, Evidence, Found, Severity};
+use super::{Implies, Rule, TickContext, while_it_holds};
+use crate::findings::{Confidence, Evidence, Finding, Severity};
 use crate::model::gpu::Gpu;
 use crate::time::Stamp;
 
@@ -14,15 +14,16 @@ pub const RULE: Rule = Rule {
     advice: "Copies from and to the host and GPUDirect RDMA take longer on this GPU, and the others wait. Have it reseated, or the riser replaced",
     life: while_it_holds(5, 30),
     implies: Implies::Nothing,
-    check: Check::Tick(check),
+    on_tick: Some(check),
+    ..Rule::PLAIN
 };
 
-fn check(ctx: &TickContext, out: &mut Vec<Found>) {
+fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for gpu in ctx.model.gpus.values().filter(|g| g.trouble.is_none()) {
         let wrong: Vec<(Stamp, String, String)> =
             [width(ctx, gpu), generation(ctx, gpu), replays(ctx, gpu)].into_iter().flatten().collect();
         let Some(since) = wrong.iter().map(|(since, ..)| *since).min() else { continue };
-        let (mut found, name) = ctx.of_gpu(RULE.id, gpu.index, format!("GPU {} PCIe", gpu.index), since);
+        let (mut found, name) = ctx.of_gpu(&RULE, gpu.index, format!("GPU {} PCIe", gpu.index), since);
         let all = |which: fn(&(Stamp, String, String)) -> &str| wrong.iter().map(which).collect::<Vec<_>>().join(", ");
         found.summary = format!("{name}: PCIe {}", all(|w| &w.1));
         found.confidence = Confidence::Certain;

@@ -1,7 +1,7 @@
 //! A rank ended with a Python exception.
 
-use super::{Check, Implies, ONCE, Rule, TextContext, rank_words};
-use crate::findings::{Confidence, Found, Role, Severity};
+use super::{Implies, ONCE, Rule, TextContext, rank_words};
+use crate::findings::{Confidence, Finding, Role, Severity};
 use crate::text::What;
 
 pub const RULE: Rule = Rule {
@@ -13,10 +13,11 @@ pub const RULE: Rule = Rule {
              consequences of a rank that went before",
     life: ONCE,
     implies: Implies::Failed,
-    check: Check::Text(check),
+    on_text: Some(check),
+    ..Rule::PLAIN
 };
 
-fn check(ctx: &TextContext, out: &mut Vec<Found>) {
+fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let What::Exception(exception) = &ctx.seen.event.what else { return };
     if ctx.signature().is_some() {
         return;
@@ -28,6 +29,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Found>) {
     let message = crate::text::clean::clip(&exception.message, 160);
     let subject = if exception.victim { "victim" } else { "first" };
     let mut found = ctx.found(
+        &RULE,
         subject,
         match super::nccl_words(&super::exception_words(exception)) {
             Some(words) => format!("{who}{words}"),

@@ -1,7 +1,7 @@
 //! A rank's process is gone while its job is not over.
 
-use super::{Check, Implies, ONCE, Rule, TextContext, TickContext, rank_words};
-use crate::findings::{Confidence, Evidence, Finding, Found, Role, Severity};
+use super::{Implies, ONCE, Rule, TextContext, TickContext, rank_words};
+use crate::findings::{Confidence, Evidence, Finding, Role, Severity};
 use crate::judge::Look;
 use crate::model::ending::{End, Ending, SETTLES, SIGKILL, TOGETHER};
 use crate::model::gpu::Activity;
@@ -23,7 +23,9 @@ pub const RULE: Rule = Rule {
              error of that rank in the log. Ranks that ended with -15 were taken down afterwards",
     life: ONCE,
     implies: Implies::Failed,
-    check: Check::Both(on_text, on_tick),
+    on_text: Some(on_text),
+    on_tick: Some(on_tick),
+    ..Rule::PLAIN
 };
 
 const SIGABRT: u32 = 6;
@@ -68,7 +70,7 @@ pub fn ended_words(exit_code: i32) -> String {
     }
 }
 
-fn on_text(ctx: &TextContext, out: &mut Vec<Found>) {
+fn on_text(ctx: &TextContext, out: &mut Vec<Finding>) {
     let (code, pid, rank) = match &ctx.seen.event.what {
         What::WorkerFailed { exit_code, local_rank, pid } => {
             let job = ctx.model.jobs.get(&ctx.seen.job);
@@ -86,7 +88,7 @@ fn on_text(ctx: &TextContext, out: &mut Vec<Found>) {
     let of_node = matches!(ctx.seen.event.what, What::WorkerFailed { .. })
         && ctx.model.jobs.get(&ctx.seen.job).is_none_or(|job| job.world_size.is_none() && pid.is_none_or(|pid| job.rank_of(pid).is_none()));
     let words = if of_node { format!("local {who}") } else { who.clone() };
-    let mut found = ctx.found(who.clone(), format!("{words}{pid_words} ended: {}", code.map_or("with an error".into(), exit_words)));
+    let mut found = ctx.found(&RULE, who.clone(), format!("{words}{pid_words} ended: {}", code.map_or("with an error".into(), exit_words)));
     found.ranks = rank.into_iter().collect();
     found.gpus = rank.and_then(|r| ctx.gpu_of_rank(r)).into_iter().collect();
     found.confidence = Confidence::Certain;
@@ -108,7 +110,7 @@ const GONE_FOR: Duration = Duration::from_millis(2500);
 /// Of a GPU that is read once a second three readings in a row: the first may still tell of the work before, which fades within one.
 const LEFT_WAITING: Duration = Duration::from_secs(2);
 
-fn on_tick(ctx: &TickContext, out: &mut Vec<Found>) {
+fn on_tick(ctx: &TickContext, out: &mut Vec<Finding>) {
     let mut known = BTreeSet::new();
     for job in ctx.model.jobs.values().filter(|job| !job.log_only && job.taking_down_at.is_none() && !ctx.model.is_stale(job)) {
         let ending = ctx.model.ending_of(job);
@@ -129,7 +131,7 @@ fn on_tick(ctx: &TickContext, out: &mut Vec<Found>) {
                 continue;
             }
             let code = rank.exit_code.map_or(String::new(), |c| format!(" ({})", exit_words(c)));
-            let mut found = Found::new(
+            let mut found = RULE.finding(
                 format!("rank {}", rank.rank),
                 format!("rank {} (pid {}) is gone{code}; {}", rank.rank, rank.pid, left(look)),
                 gone,
@@ -163,11 +165,11 @@ fn waiting(look: &Look) -> usize {
 
 /// A finding that rests on exit codes alone: what the log says of the same rank is why it ended.
 pub fn is_by_exit_code(finding: &Finding) -> bool {
-    finding.rule == RULE.id && finding.found.signature.is_none() && finding.found.evidence.iter().all(|e| e.kind == "process")
+    finding.rule == RULE.id && finding.signature.is_none() && finding.evidence.iter().all(|e| e.kind == "process")
 }
 
 /// Who ended by itself, before the others were ended.
-fn by_exit_codes(ctx: &TickContext, job: &Job, ending: &Ending) -> Option<Found> {
+fn by_exit_codes(ctx: &TickContext, job: &Job, ending: &Ending) -> Option<Finding> {
     /// A job that makes steps this long after has survived it.
     const SURVIVED: Duration = Duration::from_secs(5);
     if !matches!(ending, Ending::Failed { .. } | Ending::Launcher { .. }) {
@@ -180,7 +182,7 @@ fn by_exit_codes(ctx: &TickContext, job: &Job, ending: &Ending) -> Option<Found>
             let words: Vec<String> = first.iter().take(4).map(|e| format!("rank {} (pid {}) {}", e.rank, e.pid, words_of(e))).collect();
             let more = if first.len() > words.len() { format!(", and {} more", first.len() - words.len()) } else { String::new() };
             let ranks: Vec<u32> = first.iter().map(|e| e.rank).collect();
-            let mut found = Found::new(rank_words(&ranks), format!("{}{more}", words.join(", ")), at);
+            let mut found = RULE.finding(rank_words(&ranks), format!("{}{more}", words.join(", ")), at);
             found.evidence = first.iter().take(4).map(|e| told(e.pid, words_of(e), e.at)).collect();
             found.confidence = if first.len() == 1 { Confidence::Certain } else { Confidence::Likely };
             found.next = Some(next(ctx, first.first()?));
@@ -208,10 +210,10 @@ fn by_exit_codes(ctx: &TickContext, job: &Job, ending: &Ending) -> Option<Found>
                 true => ("its ranks of this node with code 0", "read what the launcher wrote; a rank of another node may have failed"),
                 false => ("and nothing tells how its ranks did", "read what the launcher wrote: it names the rank that failed first"),
             };
-            let mut found = Found::new("launcher", format!("the launcher (pid {pid}) {words}, {of_ranks}"), *at);
+            let mut found = RULE.finding("launcher", format!("the launcher (pid {pid}) {words}, {of_ranks}"), *at);
             found.evidence = vec![told(*pid, words, *at)];
             // It may have been ended by hand.
-            found.severity = Some(Severity::Error);
+            found.severity = Severity::Error;
             found.confidence = Confidence::Likely;
             found.next = Some(next.into());
             (*at, found)
@@ -219,14 +221,14 @@ fn by_exit_codes(ctx: &TickContext, job: &Job, ending: &Ending) -> Option<Found>
         _ => return None,
     };
     let went_on = ctx.model.progress_of(&job.id).and_then(|p| p.last_step_at).is_some_and(|step| step > at.plus(SURVIVED));
-    let told_in_words = |f: &Finding| f.rule == RULE.id && f.found.job.as_deref() == Some(&job.id) && !is_by_exit_code(f);
+    let told_in_words = |f: &Finding| f.rule == RULE.id && f.job.as_deref() == Some(&job.id) && !is_by_exit_code(f);
     if now.since(at) < SETTLES || went_on || ctx.ledger.first_open(told_in_words).is_some() {
         return None;
     }
     found.job = Some(job.id.clone());
     // It crashed on its way out.
     if ctx.model.said_done(job) {
-        found.severity = Some(Severity::Warning);
+        found.severity = Severity::Warning;
     }
     match ctx.explained(&RULE, job, at) {
         // Watchdogs abort ranks that hang.

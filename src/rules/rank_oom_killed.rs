@@ -1,7 +1,7 @@
 //! The system killed a process because memory ran out.
 
-use super::{Check, Implies, ONCE, Rule, TickContext};
-use crate::findings::{Confidence, Evidence, Found, Severity};
+use super::{Implies, ONCE, Rule, TickContext};
+use crate::findings::{Confidence, Evidence, Finding, Severity};
 use std::time::Duration;
 
 pub const RULE: Rule = Rule {
@@ -13,18 +13,19 @@ pub const RULE: Rule = Rule {
     advice: "Host memory, not GPU memory: fewer data-loader workers, less pinned memory, smaller checkpoint staging, or a higher limit for the job",
     life: ONCE,
     implies: Implies::Failed,
-    check: Check::Tick(check),
+    on_tick: Some(check),
+    ..Rule::PLAIN
 };
 
 /// The count is read every few seconds, and a process is missed within one.
 const APART: Duration = Duration::from_secs(15);
 const SIGKILL: i32 = 9;
 
-fn check(ctx: &TickContext, out: &mut Vec<Found>) {
+fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     let Some(rise) = ctx.model.oom_kills_rose else { return };
     for (id, look) in ctx.looks {
         // The kernel's own word says more.
-        if ctx.ledger.open().iter().any(|f| f.rule == RULE.id && f.found.job.as_deref() == Some(id) && f.found.signature.is_some()) {
+        if ctx.ledger.open().iter().any(|f| f.rule == RULE.id && f.job.as_deref() == Some(id) && f.signature.is_some()) {
             continue;
         }
         for rank in look.ranks.values() {
@@ -33,7 +34,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Found>) {
             if !by_kill || gone.since(rise.at).max(rise.at.since(gone)) > APART {
                 continue;
             }
-            let mut found = Found::new(
+            let mut found = RULE.finding(
                 format!("rank {}", rank.rank),
                 format!("rank {} (pid {}) may have been killed because host memory ran out", rank.rank, rank.pid),
                 gone,
@@ -43,7 +44,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Found>) {
             found.gpus = rank.gpu.into_iter().collect();
             found.machine = true;
             // That it is gone is another rule's word.
-            found.severity = Some(Severity::Warning);
+            found.severity = Severity::Warning;
             found.confidence = Confidence::Possible;
             found.why = format!("the kernel killed {} for memory when the rank vanished", processes(rise.after - rise.before));
             found.next = Some("dmesg -T | grep -i -e 'killed process' -e oom-kill".into());

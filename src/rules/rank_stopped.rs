@@ -1,7 +1,7 @@
 //! A rank's process is stopped.
 
-use super::{Check, Implies, Rule, TickContext, while_it_holds};
-use crate::findings::{Confidence, Evidence, Found, Severity};
+use super::{Implies, Rule, TickContext, while_it_holds};
+use crate::findings::{Confidence, Evidence, Finding, Severity};
 use crate::time::span;
 
 pub const RULE: Rule = Rule {
@@ -12,14 +12,15 @@ pub const RULE: Rule = Rule {
     advice: "Find out who stopped it (a debugger, a suspended shell, a checkpoint tool), then let it go on with kill -CONT",
     life: while_it_holds(2, 2),
     implies: Implies::Stuck,
-    check: Check::Tick(check),
+    on_tick: Some(check),
+    ..Rule::PLAIN
 };
 
-fn check(ctx: &TickContext, out: &mut Vec<Found>) {
+fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
         for rank in look.alive().filter(|r| r.stopped()) {
             let traced = if rank.state == Some('t') { "stopped by a tracer" } else { "stopped" };
-            let mut found = Found::new(format!("rank {}", rank.rank), format!("{} is {traced}", rank.name()), rank.state_since);
+            let mut found = RULE.finding(format!("rank {}", rank.rank), format!("{} is {traced}", rank.name()), rank.state_since);
             found.job = Some(id.clone());
             found.confidence = Confidence::Certain;
             found.ranks = vec![rank.rank];

@@ -1,6 +1,6 @@
 //! The inputs of one `check` are of several runs.
 
-use super::{Check, Implies, ONCE, Rule};
+use super::{Implies, ONCE, Rule};
 use crate::findings::Severity;
 
 pub const RULE: Rule = Rule {
@@ -11,5 +11,5 @@ pub const RULE: Rule = Rule {
     advice: "Give each run to a check of its own",
     life: ONCE,
     implies: Implies::Nothing,
-    check: Check::Signatures,
+    ..Rule::PLAIN
 };

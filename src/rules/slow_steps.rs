@@ -1,7 +1,7 @@
 //! Steps take longer than before, for all ranks.
 
-use super::{Check, FactContext, Implies, Rule, TickContext, while_it_holds};
-use crate::findings::{Confidence, Evidence, Found, Role, Severity};
+use super::{FactContext, Implies, Rule, TickContext, while_it_holds};
+use crate::findings::{Confidence, Evidence, Finding, Role, Severity};
 use crate::model::log::Progress;
 use crate::time::Stamp;
 use crate::units::seconds;
@@ -15,10 +15,12 @@ pub const RULE: Rule = Rule {
     advice: "Look at what changed at that step: data, sequence length, checkpoints beside training, throttled GPUs, a busy network",
     life: while_it_holds(0, 5),
     implies: Implies::Slow,
-    check: Check::FactsAndTick(of_whole_log, while_it_runs),
+    on_facts: Some(of_whole_log),
+    on_tick: Some(while_it_runs),
+    ..Rule::PLAIN
 };
 
-fn while_it_runs(ctx: &TickContext, out: &mut Vec<Found>) {
+fn while_it_runs(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
         let Some(progress) = ctx.model.progress_of(id).filter(|_| look.phase.is_none()) else { continue };
         // A job that makes no steps is not slow, it stands.
@@ -38,7 +40,7 @@ fn while_it_runs(ctx: &TickContext, out: &mut Vec<Found>) {
 }
 
 /// Of a whole log the exact place of the change can be told.
-fn of_whole_log(ctx: &FactContext, out: &mut Vec<Found>) {
+fn of_whole_log(ctx: &FactContext, out: &mut Vec<Finding>) {
     if !ctx.ended {
         return;
     }
@@ -54,9 +56,9 @@ fn of_whole_log(ctx: &FactContext, out: &mut Vec<Found>) {
     }
 }
 
-fn found(job: &str, since: Stamp, (before_s, after_s): (f64, f64), many: &str) -> Found {
+fn found(job: &str, since: Stamp, (before_s, after_s): (f64, f64), many: &str) -> Finding {
     let words = format!("steps take {} instead of {}{many}", seconds(after_s), seconds(before_s));
-    let mut found = Found::new("steps", words, since);
+    let mut found = RULE.finding("steps", words, since);
     found.job = Some(job.to_owned());
     found.confidence = Confidence::Likely;
     found.why = format!("the median step time rose {:.1} times and stays there", after_s / before_s);

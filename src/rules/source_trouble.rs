@@ -1,7 +1,7 @@
 //! A source of nccl-top itself has nothing to tell: what it would have seen goes unseen.
 
-use super::{Check, Implies, Rule, TickContext, while_it_holds};
-use crate::findings::{Confidence, Evidence, Found, Role, Severity};
+use super::{Implies, Rule, TickContext, while_it_holds};
+use crate::findings::{Confidence, Evidence, Finding, Role, Severity};
 use crate::observe::SourceState;
 use crate::sources::SOURCES;
 
@@ -13,13 +13,14 @@ pub const RULE: Rule = Rule {
     advice: "Read the detail: it names the path or call and the remedy. Running as the job's user or root shows more",
     life: while_it_holds(3, 3),
     implies: Implies::Nothing,
-    check: Check::Tick(check),
+    on_tick: Some(check),
+    ..Rule::PLAIN
 };
 
 /// Their absence is a fact about the machine; that of the others only means that no job runs.
 const MISSED_WHEN_ABSENT: &[&str] = &["nvml", "rdma", "kmsg"];
 
-fn check(ctx: &TickContext, out: &mut Vec<Found>) {
+fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, view) in &ctx.model.sources {
         let id = id.as_str();
         match view.state {
@@ -28,7 +29,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Found>) {
             _ => {}
         }
         let detail = view.detail.as_deref().unwrap_or("no detail");
-        let mut found = Found::new(id, format!("{id} {}: {detail}", view.state.as_str()), view.since);
+        let mut found = RULE.finding(id, format!("{id} {}: {detail}", view.state.as_str()), view.since);
         found.role = Role::Context;
         found.confidence = Confidence::Certain;
         let title = SOURCES.iter().find(|s| s.id == id).map_or(id, |s| s.title);

@@ -1,7 +1,7 @@
 //! A leftover of an earlier job holds a GPU.
 
-use super::{Check, Implies, Rule, TickContext, while_it_holds};
-use crate::findings::{Confidence, Evidence, Found, Severity};
+use super::{Implies, Rule, TickContext, while_it_holds};
+use crate::findings::{Confidence, Evidence, Finding, Severity};
 
 pub const RULE: Rule = Rule {
     id: "stale-process",
@@ -11,10 +11,11 @@ pub const RULE: Rule = Rule {
     advice: "If nobody needs it, end it: a stopped process takes SIGKILL only. Its memory is missing to the running job",
     life: while_it_holds(6, 5),
     implies: Implies::Nothing,
-    check: Check::Tick(check),
+    on_tick: Some(check),
+    ..Rule::PLAIN
 };
 
-fn check(ctx: &TickContext, out: &mut Vec<Found>) {
+fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     let model = ctx.model;
     for job in model.jobs.values().filter(|j| model.is_stale(j)) {
         for process in job.pids().filter_map(|pid| model.processes.get(&pid)).filter(|p| p.is_alive()) {
@@ -29,7 +30,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Found>) {
             };
             let since = process.state_since.min(process.first_seen);
             let mut found =
-                Found::new(format!("pid {pid}"), format!("pid {pid} of an earlier job is {what} and holds GPU {gpu}{mem}"), since);
+                RULE.finding(format!("pid {pid}"), format!("pid {pid} of an earlier job is {what} and holds GPU {gpu}{mem}"), since);
             found.job = Some(job.id.clone());
             found.confidence = Confidence::Likely;
             found.gpus = vec![gpu];

@@ -1,6 +1,6 @@
 //! A file system is full, over quota, or does not answer.
 
-use super::{Check, Implies, ONCE, Rule};
+use super::{Implies, ONCE, Rule};
 use crate::findings::Severity;
 
 pub const RULE: Rule = Rule {
@@ -11,5 +11,5 @@ pub const RULE: Rule = Rule {
     advice: "`df -h` and `df -i` on the checkpoint's and the log's file system, `ulimit -n` for open files",
     life: ONCE,
     implies: Implies::Failed,
-    check: Check::Signatures,
+    ..Rule::PLAIN
 };

@@ -1,7 +1,7 @@
 //! One rank is late at every step.
 
-use super::{Check, Implies, Rule, TickContext, py_spy, told_by, while_it_holds};
-use crate::findings::{Confidence, Evidence, Found, Severity};
+use super::{Implies, Rule, TickContext, py_spy, told_by, while_it_holds};
+use crate::findings::{Confidence, Evidence, Finding, Severity};
 use crate::judge::Look;
 use crate::model::Model;
 use crate::model::gpu::Activity;
@@ -17,7 +17,8 @@ pub const RULE: Rule = Rule {
     advice: "The GPU that looks least busy is the slow one: look at its data loader, CPU pinning, page faults, and whether its GPU is throttled",
     life: while_it_holds(5, 15),
     implies: Implies::Slow,
-    check: Check::Tick(check),
+    on_tick: Some(check),
+    ..Rule::PLAIN
 };
 
 const WINDOW: Duration = Duration::from_secs(12);
@@ -26,7 +27,7 @@ const SIBLINGS_PCT: f64 = 93.0;
 /// How much less busy than the least busy sibling. Healthy data-parallel ranks differ by 3.
 const LAG_PCT: f64 = 15.0;
 
-fn check(ctx: &TickContext, out: &mut Vec<Found>) {
+fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
         let Some(job) = ctx.model.jobs.get(id) else { continue };
         let progresses = look.log.as_ref().is_none_or(|l| l.quiet_for <= l.patience)
@@ -45,7 +46,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Found>) {
 
 /// Where nobody tells how busy the GPUs are: the only rank that was behind whenever RAS was asked of late, while all counts moved. Who
 /// launches at the same pace as the others is seen behind once in a while, not each time.
-fn always_behind(model: &Model, job: &Job, look: &Look) -> Option<Found> {
+fn always_behind(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
     const LOOKS: usize = 3;
     if look.alive().any(|r| r.activity != Activity::Unknown) {
         return None;
@@ -61,7 +62,7 @@ fn always_behind(model: &Model, job: &Job, look: &Look) -> Option<Found> {
     }
     // Numbers of a smaller communicator are not ranks of the job.
     let told = look.ranks.get(&rank).filter(|_| job.world_size.is_none_or(|n| n == comm.nranks))?;
-    let mut found = Found::new(
+    let mut found = RULE.finding(
         format!("rank {rank}"),
         format!("{} is late every step; {} for it", told.name(), the_other(comm.nranks.saturating_sub(1) as usize, "rank", "wait")),
         recent[LOOKS - 1].at,
@@ -75,7 +76,7 @@ fn always_behind(model: &Model, job: &Job, look: &Look) -> Option<Found> {
     Some(found)
 }
 
-fn least_busy(model: &Model, job: &Job, look: &Look) -> Option<Found> {
+fn least_busy(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
     let mut busy: Vec<(f64, u32)> = Vec::new();
     for rank in look.alive() {
         let gpu = model.gpus.get(&rank.gpu?)?;
@@ -95,7 +96,7 @@ fn least_busy(model: &Model, job: &Job, look: &Look) -> Option<Found> {
         return None;
     }
     let told = look.ranks.get(&rank)?;
-    let mut found = Found::new(
+    let mut found = RULE.finding(
         format!("rank {rank}"),
         format!("{} is late every step; {} for it", told.name(), the_other(busy.len() - 1, "rank", "wait")),
         model.now.minus(WINDOW),

@@ -1,7 +1,7 @@
 //! GPUs that NVLink joins talk over shared memory or the network, or GPUDirect is not used where it could be.
 
-use super::{Check, FactContext, Implies, ONCE, Rule};
-use crate::findings::{Found, Severity};
+use super::{FactContext, Implies, ONCE, Rule};
+use crate::findings::{Finding, Severity};
 
 pub const RULE: Rule = Rule {
     id: "transport-below-topology",
@@ -11,11 +11,12 @@ pub const RULE: Rule = Rule {
     advice: "Take the variable that did it away (NCCL_P2P_DISABLE, NCCL_P2P_LEVEL, NCCL_NET_GDR_LEVEL, NCCL_SHM_DISABLE); without one, look for containers that do not share IPC and host name, or for a GPU whose NVLinks are down (nvidia-smi nvlink -s)",
     life: ONCE,
     implies: Implies::Nothing,
-    check: Check::Facts(check),
+    on_facts: Some(check),
+    ..Rule::PLAIN
 };
 
-fn check(ctx: &FactContext, out: &mut Vec<Found>) {
+fn check(ctx: &FactContext, out: &mut Vec<Finding>) {
     for facts in ctx.each() {
-        out.extend(facts.transports().into_iter().map(|told| ctx.found(&facts, told)));
+        out.extend(facts.transports().into_iter().map(|told| ctx.found(&RULE, &facts, told)));
     }
 }

@@ -1,7 +1,7 @@
 //! Ranks of one job run different versions of NCCL.
 
-use super::{Check, FactContext, Implies, ONCE, Rule};
-use crate::findings::{Found, Severity};
+use super::{FactContext, Implies, ONCE, Rule};
+use crate::findings::{Finding, Severity};
 
 pub const RULE: Rule = Rule {
     id: "version-mismatch",
@@ -11,11 +11,12 @@ pub const RULE: Rule = Rule {
     advice: "Use one container image; where several libnccl are installed, `ldd` and LD_LIBRARY_PATH say which one each process loads",
     life: ONCE,
     implies: Implies::Failed,
-    check: Check::Facts(check),
+    on_facts: Some(check),
+    ..Rule::PLAIN
 };
 
-fn check(ctx: &FactContext, out: &mut Vec<Found>) {
+fn check(ctx: &FactContext, out: &mut Vec<Finding>) {
     for facts in ctx.each() {
-        out.extend(facts.versions().into_iter().map(|told| ctx.found(&facts, told)));
+        out.extend(facts.versions().into_iter().map(|told| ctx.found(&RULE, &facts, told)));
     }
 }

@@ -1,7 +1,7 @@
 //! NCCL was told to use, or chose, a network interface that is missing, down or cannot reach the other nodes.
 
-use super::{Check, FactContext, Implies, ONCE, Rule};
-use crate::findings::{Found, Severity};
+use super::{FactContext, Implies, ONCE, Rule};
+use crate::findings::{Finding, Severity};
 
 pub const RULE: Rule = Rule {
     id: "wrong-interface",
@@ -11,11 +11,12 @@ pub const RULE: Rule = Rule {
     advice: "`ip -brief address` shows what there is; set NCCL_SOCKET_IFNAME to the interface that all nodes reach one another by (a prefix; = in front for exact, ^ to exclude)",
     life: ONCE,
     implies: Implies::Failed,
-    check: Check::Facts(check),
+    on_facts: Some(check),
+    ..Rule::PLAIN
 };
 
-fn check(ctx: &FactContext, out: &mut Vec<Found>) {
+fn check(ctx: &FactContext, out: &mut Vec<Finding>) {
     for facts in ctx.each() {
-        out.extend(facts.interfaces().into_iter().map(|told| ctx.found(&facts, told)));
+        out.extend(facts.interfaces().into_iter().map(|told| ctx.found(&RULE, &facts, told)));
     }
 }

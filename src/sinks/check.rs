@@ -29,9 +29,9 @@ fn finding(f: &Finding, zone: Zone) -> Value {
     finding_fields(&mut fields, f, zone);
     // Which link it was, no rule knows as yet.
     fields.insert("links".into(), json!([]));
-    fields.insert("hosts".into(), json!(f.found.hosts.iter().map(|h| clean(h)).collect::<Vec<_>>()));
+    fields.insert("hosts".into(), json!(f.hosts.iter().map(|h| clean(h)).collect::<Vec<_>>()));
     // What carried no time has none.
-    if f.found.evidence.iter().all(|e| e.at.is_none()) {
+    if f.evidence.iter().all(|e| e.at.is_none()) {
         fields.insert("since".into(), Value::Null);
     }
     Value::Object(fields)
@@ -40,11 +40,11 @@ fn finding(f: &Finding, zone: Zone) -> Value {
 fn root_cause(f: &Finding) -> Value {
     json!({
         "rule": f.rule,
-        "signature": f.found.signature,
-        "summary": clean(&f.found.summary),
-        "ranks": f.found.ranks,
-        "gpus": f.found.gpus,
-        "confidence": f.found.confidence,
+        "signature": f.signature,
+        "summary": clean(&f.summary),
+        "ranks": f.ranks,
+        "gpus": f.gpus,
+        "confidence": f.confidence,
     })
 }
 

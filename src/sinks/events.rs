@@ -41,7 +41,7 @@ pub fn json_line(session: &Session, zone: Zone, at: Stamp, event: &Event) -> Str
 
 /// The fields that every contract gives to a finding.
 pub fn finding_fields(line: &mut Map<String, Value>, finding: &Finding, zone: Zone) {
-    let f = &finding.found;
+    let f = finding;
     let mut put = |key: &str, value: Value| line.insert(key.into(), value);
     put("job", json!(f.job));
     put("rule", finding.rule.into());
@@ -93,16 +93,16 @@ pub fn spoken(zone: Zone, at: Stamp, event: &Event) -> String {
             format!("{time} {who}is {}{phase}: {summary}", state.as_str())
         }
         Event::Finding(Change::Opened(f)) => {
-            let role = match f.found.role {
+            let role = match f.role {
                 crate::findings::Role::Root => String::new(),
                 other => format!(", {}", other.as_str()),
             };
-            let why = if f.found.why.is_empty() { String::new() } else { format!(" Why: {}", sentence(&f.found.why)) };
-            let next = f.found.next.as_ref().map_or(String::new(), |n| format!(" Next: {n}"));
-            format!("{time} {} {}{role}: {}{why}{next}", f.severity.as_str(), f.rule, sentence(&f.found.summary))
+            let why = if f.why.is_empty() { String::new() } else { format!(" Why: {}", sentence(&f.why)) };
+            let next = f.next.as_ref().map_or(String::new(), |n| format!(" Next: {n}"));
+            format!("{time} {} {}{role}: {}{why}{next}", f.severity.as_str(), f.rule, sentence(&f.summary))
         }
         Event::Finding(Change::Cleared { finding, reason }) => {
-            format!("{time} cleared {}: {}; {reason}", finding.rule, finding.found.summary)
+            format!("{time} cleared {}: {}; {reason}", finding.rule, finding.summary)
         }
     };
     clean(&text).into_owned()

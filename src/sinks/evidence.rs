@@ -44,13 +44,7 @@ pub fn findings(session: &Session, zone: Zone) -> String {
         say(&format!("\nPast findings: {}", past.len()));
         for finding in past.iter().take(MOST_PAST) {
             let until = finding.cleared_at.map_or(String::new(), |at| format!(" to {}", zone.rfc3339(at)));
-            say(&format!(
-                "  {} {} {}{until}: {}",
-                finding.severity.as_str(),
-                finding.rule,
-                zone.rfc3339(finding.found.since),
-                finding.found.summary
-            ));
+            say(&format!("  {} {} {}{until}: {}", finding.severity.as_str(), finding.rule, zone.rfc3339(finding.since), finding.summary));
         }
     }
     say("\nSources");
@@ -65,7 +59,7 @@ pub fn findings(session: &Session, zone: Zone) -> String {
 }
 
 fn one(say: &mut impl FnMut(&str), session: &Session, finding: &Finding, zone: Zone) {
-    let f = &finding.found;
+    let f = finding;
     let words = |words: [&str; 4]| words.join(", ");
     say("");
     say(&format!("* {}", f.summary));

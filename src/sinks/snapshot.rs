@@ -202,7 +202,7 @@ pub fn text(session: &Session, zone: Zone) -> String {
     let (state, summary) = session.state();
     let _ = writeln!(out, "{} at {}: {}: {summary}", model.host, zone.rfc3339(model.now), state.as_str());
     for finding in session.ledger.open() {
-        let _ = writeln!(out, "  {} {}: {}", finding.severity.as_str(), finding.rule, finding.found.summary);
+        let _ = writeln!(out, "  {} {}: {}", finding.severity.as_str(), finding.rule, finding.summary);
         if let Some(next) = crate::steps::first(model, finding) {
             let _ = writeln!(out, "    next: {next}");
         }

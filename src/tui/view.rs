@@ -258,7 +258,7 @@ fn mode_words(session: &Session, ui: &Ui, theme: &Theme) -> (String, Style) {
 /// The finding that decides the state of a job.
 pub fn deciding<'a>(session: &'a Session, job: &str) -> Option<&'a Finding> {
     let (rule, subject) = session.verdicts.get(job)?.because.as_ref()?;
-    session.ledger.first_open(|f| f.rule == *rule && f.found.subject == *subject && f.found.job.as_deref() == Some(job))
+    session.ledger.first_open(|f| f.rule == *rule && f.subject == *subject && f.job.as_deref() == Some(job))
 }
 
 /// The command to copy: of the selected finding where findings are looked at, else of what decides the state.
@@ -267,8 +267,8 @@ pub fn command(session: &Session, ui: &Ui) -> Option<String> {
         return crate::steps::first(&session.model, &finding);
     }
     let (job, _) = session.main_job()?;
-    let worst = || session.ledger.first_open(|f| f.found.next.is_some());
-    crate::steps::first(&session.model, deciding(session, job).filter(|f| f.found.next.is_some()).or_else(worst)?)
+    let worst = || session.ledger.first_open(|f| f.next.is_some());
+    crate::steps::first(&session.model, deciding(session, job).filter(|f| f.next.is_some()).or_else(worst)?)
 }
 
 /// The finding that `command` is of.
@@ -326,7 +326,7 @@ fn head_and_sentence(session: &Session, ui: &Ui, job: &str, verdict: &Verdict, s
 
 /// The worst of what is open and no mere note, of a job or of the node.
 fn worst<'a>(session: &'a Session, job: &str) -> Option<&'a Finding> {
-    session.ledger.first_open(|f| f.severity > Severity::Info && f.found.job.as_deref().is_none_or(|j| j == job))
+    session.ledger.first_open(|f| f.severity > Severity::Info && f.job.as_deref().is_none_or(|j| j == job))
 }
 
 /// `1 more job: finished`, `3 more jobs: finished`, `4 more jobs: 1 failed, 3 finished`; the worst first.
@@ -375,15 +375,15 @@ fn verdict_lines(session: &Session, ui: &Ui, theme: &Theme, area: Rect) -> Vec<L
         if let Some(finding) = deciding(session, id) {
             // Evidence may take a second line; a command is never cut into two. A pane that is alone needs the rows itself.
             let why_rows = if ui.zoom.is_some() && area.height < 30 { 0 } else { 2 };
-            for (i, part) in wrap_to(&finding.found.why, width.saturating_sub(9), why_rows).into_iter().enumerate() {
+            for (i, part) in wrap_to(&finding.why, width.saturating_sub(9), why_rows).into_iter().enumerate() {
                 let label = if i == 0 { "   why: " } else { "        " };
                 lines.push(Line::from(vec![Span::styled(label, theme.dim), Span::styled(part, theme.text)]));
             }
             lines.extend(next(finding));
         } else if let Some(finding) = worst(session, id) {
             // It does not stop the job, but it is what there is to look at.
-            let since = span(session.model.now.since(finding.found.since));
-            let told = format!("   {} {}  {since}  {}", severity_mark(finding.severity), finding.rule, clean(&finding.found.summary));
+            let since = span(session.model.now.since(finding.since));
+            let told = format!("   {} {}  {since}  {}", severity_mark(finding.severity), finding.rule, clean(&finding.summary));
             lines.push(Line::styled(fitted(&told, width), theme.severity(finding.severity)));
             lines.extend(next(finding));
         } else if jobs.len() == 1 && area.height >= 20 {

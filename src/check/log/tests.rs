@@ -29,7 +29,7 @@ fn lines_are_counted_and_found_however_they_come() {
         let (mut case, lines) = case_of(&text, piece);
         assert_eq!(lines, Some(8), "{piece}");
         let (findings, root) = case.judge();
-        let places: Vec<_> = findings.iter().map(|f| (f.rule, f.found.evidence[0].line)).collect();
+        let places: Vec<_> = findings.iter().map(|f| (f.rule, f.evidence[0].line)).collect();
         assert_eq!(places, [("python-exception", Some(4)), ("nccl-warn", Some(7))], "{piece}");
         assert_eq!(root, Some(0));
         assert_eq!(case.model.files[&0].progress.step, Some(8));
@@ -53,7 +53,7 @@ fn blank_lines_in_a_traceback_say_nothing() {
         format!("[rank3]: Traceback (most recent call last):\n{}[rank3]: ValueError: bad\nstep 7 loss 2.5\n", "\n \n\r".repeat(2000));
     let (mut case, _) = case_of(text.as_bytes(), 100_000);
     let (findings, _) = case.judge();
-    assert_eq!(findings.iter().map(|f| (f.rule, f.found.ranks.clone())).collect::<Vec<_>>(), [("python-exception", vec![3])]);
+    assert_eq!(findings.iter().map(|f| (f.rule, f.ranks.clone())).collect::<Vec<_>>(), [("python-exception", vec![3])]);
     assert_eq!(case.model.files[&0].progress.step, Some(7));
 }
 
@@ -116,8 +116,8 @@ fn known(case: &mut Case) -> Vec<String> {
     all.push(format!("{:?} {:?} {:?} {:?}", case.transports, case.hosts, case.ranks, case.init_s));
     let (mut findings, _) = case.judge();
     // Losses of exactly 0 are counted in a row, and a long row is thinned out.
-    findings.retain(|f| f.found.subject != "gradients");
-    all.extend(findings.iter().map(|f| format!("{} {:?} {} {:?}", f.rule, f.severity, f.found.subject, f.found.evidence)));
+    findings.retain(|f| f.subject != "gradients");
+    all.extend(findings.iter().map(|f| format!("{} {:?} {} {:?}", f.rule, f.severity, f.subject, f.evidence)));
     all.iter().flat_map(|s| s.split(", ")).map(str::to_owned).collect()
 }
 

@@ -51,9 +51,8 @@ pub fn text(report: &Report, zone: Zone, style: &Style) -> String {
         .filter(|(i, _)| Some(*i) != report.root_cause)
         .map(|(_, f)| f)
         .filter(|f| f.rule != SEVERAL)
-        .partition(|f| f.found.role != Role::Context);
-    let (follows, own): (Vec<&Finding>, Vec<&Finding>) =
-        rest.into_iter().partition(|f| matches!(f.found.role, Role::Cascade | Role::Teardown));
+        .partition(|f| f.role != Role::Context);
+    let (follows, own): (Vec<&Finding>, Vec<&Finding>) = rest.into_iter().partition(|f| matches!(f.role, Role::Cascade | Role::Teardown));
     page.list("Also found", &own, true);
     page.list(if report.root_cause.is_some() { "Follows from it" } else { "Seen" }, &follows, false);
     page.list("Worth knowing", &context, false);
@@ -126,7 +125,7 @@ impl Page {
         let word = report.verdict.as_str().to_uppercase();
         let cause = report.root_cause.map(|i| &report.findings[i]);
         let sentence = match (cause, report.verdict) {
-            (Some(f), _) => f.found.summary.clone(),
+            (Some(f), _) => f.summary.clone(),
             (None, Verdict::Ok) => "nothing wrong was found".into(),
             (None, Verdict::Unknown) => "nothing was recognised".into(),
             (None, _) => "see below".into(),
@@ -144,13 +143,13 @@ impl Page {
             let _ = writeln!(self.out, "{left}  {}", self.ink(Ink::Bold, &line));
         }
         if let Some(runs) = report.findings.iter().find(|f| f.rule == SEVERAL) {
-            self.row("note", Ink::Warn, &runs.found.summary);
+            self.row("note", Ink::Warn, &runs.summary);
         }
         let Some(f) = cause else { return };
-        let mut about = vec![f.severity.as_str().to_owned(), name(f), f.found.confidence.as_str().to_owned()];
-        if f.found.evidence.iter().any(|e| e.at.is_some()) {
+        let mut about = vec![f.severity.as_str().to_owned(), name(f), f.confidence.as_str().to_owned()];
+        if f.evidence.iter().any(|e| e.at.is_some()) {
             let assumed = if report.case.files.values().any(|f| f.assumed) { " (zone or year assumed)" } else { "" };
-            about.push(format!("since {}{assumed}", zone.rfc3339(f.found.since)));
+            about.push(format!("since {}{assumed}", zone.rfc3339(f.since)));
         }
         self.row("what", Ink::Plain, &about.join(", "));
         if is_consequence(f) {
@@ -159,11 +158,11 @@ impl Page {
         if let Some(who) = said_by(report, f) {
             self.row("said by", Ink::Plain, &who);
         }
-        if !f.found.why.is_empty() {
-            self.row("why", Ink::Plain, &f.found.why);
+        if !f.why.is_empty() {
+            self.row("why", Ink::Plain, &f.why);
         }
-        self.proofs(&f.found.evidence);
-        if let Some(next) = &f.found.next {
+        self.proofs(&f.evidence);
+        if let Some(next) = &f.next {
             self.row("next", Ink::Bold, next);
         }
     }
@@ -192,15 +191,14 @@ impl Page {
                 _ => Ink::Plain,
             };
             let times = if f.count > 1 { format!(" ({} times)", f.count) } else { String::new() };
-            let at =
-                f.found.evidence.first().map(|e| self.place(e)).filter(|at| !at.is_empty()).map_or(String::new(), |at| format!(", {at}"));
+            let at = f.evidence.first().map(|e| self.place(e)).filter(|at| !at.is_empty()).map_or(String::new(), |at| format!(", {at}"));
             // What a known text means is shorter than the text, and says more.
             let what = match f.severity {
-                Severity::Info if f.found.signature.is_some() => f.found.why.split(". ").next().unwrap_or("").trim_end_matches('.'),
-                _ => f.found.summary.as_str(),
+                Severity::Info if f.signature.is_some() => f.why.split(". ").next().unwrap_or("").trim_end_matches('.'),
+                _ => f.summary.as_str(),
             };
             self.row(f.severity.as_str(), ink, &format!("{}: {what}{times}{at}", name(f)));
-            if with_next && let Some(next) = &f.found.next {
+            if with_next && let Some(next) = &f.next {
                 self.row("", Ink::Plain, &format!("next: {next}"));
             }
         }
@@ -310,7 +308,7 @@ impl Page {
 
 /// Rank, host and GPU of the process that printed the first proof.
 fn said_by(report: &Report, f: &Finding) -> Option<String> {
-    let proof = f.found.evidence.first()?;
+    let proof = f.evidence.first()?;
     let (path, line) = (proof.path.as_deref()?, proof.line?);
     let is_it = |a: &&Alarm| a.line == line && report.case.path_of(a.file) == path;
     let alarm = report.case.alarms.iter().find(is_it)?;
@@ -323,11 +321,11 @@ fn said_by(report: &Report, f: &Finding) -> Option<String> {
 }
 
 fn name(f: &Finding) -> String {
-    f.found.signature.map_or(f.rule.to_owned(), |s| if s == f.rule { s.to_owned() } else { format!("{} ({s})", f.rule) })
+    f.signature.map_or(f.rule.to_owned(), |s| if s == f.rule { s.to_owned() } else { format!("{} ({s})", f.rule) })
 }
 
 fn is_consequence(f: &Finding) -> bool {
-    matches!(f.found.role, Role::Cascade | Role::Teardown)
+    matches!(f.role, Role::Cascade | Role::Teardown)
 }
 
 fn table_words(t: &Value) -> String {

@@ -37,7 +37,7 @@ fn all(session: &Session) -> Vec<&Finding> {
 }
 
 fn name(f: &Finding) -> String {
-    format!("{}/{}/{}/{}", f.rule, f.found.job.as_deref().unwrap_or(""), f.found.subject, f.opened_at.0)
+    format!("{}/{}/{}/{}", f.rule, f.job.as_deref().unwrap_or(""), f.subject, f.opened_at.0)
 }
 
 /// The finding that is looked at, where findings are looked at.
@@ -112,16 +112,16 @@ fn row(ctx: &Ctx, f: &Finding) -> Line<'static> {
     let theme = ctx.theme;
     let now = ctx.session.model.now;
     let count = if f.count > 1 { format!(" ×{}", f.count) } else { String::new() };
-    let role = if f.found.role == Role::Cascade { " (a consequence)" } else { "" };
+    let role = if f.role == Role::Cascade { " (a consequence)" } else { "" };
     let (mark, age, style, words) = match f.cleared_at {
-        None => (severity_mark(f.severity), span(now.since(f.found.since)), theme.severity(f.severity), theme.text),
+        None => (severity_mark(f.severity), span(now.since(f.since)), theme.severity(f.severity), theme.text),
         Some(at) => ("✓", span(now.since(at)), theme.dim, theme.dim),
     };
     let past = if f.cleared_at.is_some() { "was: " } else { "" };
-    let whose = f.found.job.as_deref().and_then(|id| ctx.whose(id)).map_or(String::new(), |id| format!("job {id}: "));
+    let whose = f.job.as_deref().and_then(|id| ctx.whose(id)).map_or(String::new(), |id| format!("job {id}: "));
     Line::from(vec![
         Span::styled(format!("{mark} {age:>8}  {}  ", f.rule), style),
-        Span::styled(format!("{past}{whose}{}{count}{role}", clean(&f.found.summary)), words),
+        Span::styled(format!("{past}{whose}{}{count}{role}", clean(&f.summary)), words),
     ])
 }
 
@@ -171,21 +171,21 @@ fn detail(ctx: &Ctx, f: &Finding, width: usize) -> Vec<Line<'static>> {
         }
     };
     let severity = if f.severity >= Severity::Warning { theme.severity(f.severity) } else { theme.text };
-    say("what", &f.found.summary, severity);
-    let mut kind = format!("{} · {} · {} · {}", f.rule, f.severity.as_str(), f.found.role.as_str(), f.found.confidence.as_str());
-    if let Some(signature) = f.found.signature {
+    say("what", &f.summary, severity);
+    let mut kind = format!("{} · {} · {} · {}", f.rule, f.severity.as_str(), f.role.as_str(), f.confidence.as_str());
+    if let Some(signature) = f.signature {
         kind.push_str(&format!(" · {signature}"));
     }
     say("rule", &kind, theme.text);
     let cleared = f.cleared_at.map_or(String::new(), |at| format!(", cleared {}", zone.hms(at)));
     let count = if f.count > 1 { format!(", {} times, last {}", f.count, zone.hms(f.last_at)) } else { String::new() };
-    say("since", &format!("{}, found {}{count}{cleared}", zone.hms(f.found.since), zone.hms(f.opened_at)), theme.text);
+    say("since", &format!("{}, found {}{count}{cleared}", zone.hms(f.since), zone.hms(f.opened_at)), theme.text);
     // Where it only puts the evidence into one line, the evidence stands below.
-    let told: Vec<&str> = f.found.evidence.iter().map(|e| e.text.as_str()).collect();
-    if !f.found.why.is_empty() && f.found.why != told.join(" · ") {
-        say("why", &f.found.why, theme.text);
+    let told: Vec<&str> = f.evidence.iter().map(|e| e.text.as_str()).collect();
+    if !f.why.is_empty() && f.why != told.join(" · ") {
+        say("why", &f.why, theme.text);
     }
-    for (i, e) in f.found.evidence.iter().enumerate() {
+    for (i, e) in f.evidence.iter().enumerate() {
         let place = match (&e.path, e.line) {
             (Some(path), Some(line)) => format!("{path}:{line}  "),
             (Some(path), None) => format!("{path}  "),
@@ -208,11 +208,11 @@ fn detail(ctx: &Ctx, f: &Finding, width: usize) -> Vec<Line<'static>> {
 /// The log at the first line that is evidence.
 fn open(ctx: &Ctx) -> Opened {
     let Some(f) = selected(ctx.session, ctx.ui) else { return Opened::Nothing };
-    let mut lines = f.found.evidence.iter().filter(|e| e.kind == "line" && e.path.is_some()).peekable();
+    let mut lines = f.evidence.iter().filter(|e| e.kind == "line" && e.path.is_some()).peekable();
     if lines.peek().is_none() {
         // What no line proves is best read in the lines of that time.
         let book = &ctx.session.model.logbook;
-        let then = book.numbered().rev().find(|(_, l)| l.at <= f.found.since).map(|(n, _)| n);
+        let then = book.numbered().rev().find(|(_, l)| l.at <= f.since).map(|(n, _)| n);
         return then.map_or_else(|| Opened::Notice("no line of that time is kept".into()), Opened::LogLine);
     }
     let found = lines.clone().find_map(|e| log_view::line_of(ctx.session, e.path.as_deref()?, e.line, &e.text));

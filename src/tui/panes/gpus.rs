@@ -227,7 +227,7 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
         super::paragraph(ctx, area, buf, &why);
         return;
     }
-    let selected = ctx.selected_or(&names(&rows), ctx.culprit().and_then(|f| f.found.gpus.first()).map(u32::to_string));
+    let selected = ctx.selected_or(&names(&rows), ctx.culprit().and_then(|f| f.gpus.first()).map(u32::to_string));
     let below = detail_rows(ctx, area.height);
     let (list, detail) = super::split_detail(ctx, area, below, buf);
     let body = table::draw(ctx, &columns(), &rows, selected, list, buf);

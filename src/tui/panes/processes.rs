@@ -186,7 +186,7 @@ fn detail_rows(ctx: &Ctx, height: u16) -> u16 {
 
 fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let rows = rows(ctx);
-    let rank = ctx.culprit().and_then(|f| f.found.ranks.first().copied());
+    let rank = ctx.culprit().and_then(|f| f.ranks.first().copied());
     let culprit = rank.and_then(|rank| rows.iter().find(|r| r.rank == Some(rank))).map(|r| r.process.info.pid.to_string());
     let selected = ctx.selected_or(&names(&rows), culprit);
     let below = detail_rows(ctx, area.height);
