@@ -3,33 +3,35 @@
 //!
 //! **To teach it a kind of file**: a file below `check/` with a `pub const KIND: Kind`, and its line in [`kinds::KINDS`].
 
-pub mod alarms;
-pub mod case;
 pub mod facts;
 mod flight;
 pub mod inputs;
 mod inspector;
-mod judge;
+pub mod intake;
 pub mod kinds;
 pub mod log;
 mod nccl_tests;
 mod ras;
-pub mod roles;
-mod runs;
 mod tape;
-pub mod timeouts;
-pub mod when;
 
+use crate::diagnosis::conclusion::Conclusion;
 use crate::findings::{Finding, Severity};
-use crate::model::bringup::Item;
-use case::Case;
+use crate::model::Model;
+use crate::model::bringup::{Bringup, Item};
+use crate::model::job::Job;
+use crate::model::log::Progress as Training;
+use crate::model::record::Record;
+use crate::session::Session;
+use intake::Intake;
 use serde::Serialize;
 
 /// All that is known of the inputs, judged.
 pub struct Report {
     pub verdict: Verdict,
     pub inputs: Vec<Seen>,
-    pub case: Case,
+    pub session: Session,
+    /// Recordings among the inputs, with their paths.
+    pub recordings: Vec<(String, Session)>,
     pub checklist: Vec<Item>,
     /// The cause first.
     pub findings: Vec<Finding>,
@@ -78,24 +80,26 @@ pub type Progress<'a> = &'a mut dyn FnMut(u64, Option<u64>);
 pub fn check(args: &[String], zone: crate::time::Zone, progress: Progress<'_>) -> Report {
     let found = inputs::expand(args);
     let total: Option<u64> = found.iter().map(|f| f.size_bytes).sum();
-    let mut case = Case::new(zone);
+    let mut intake = Intake::new(zone);
     let mut inputs = Vec::new();
     let mut done = 0;
     for input in found {
-        let seen = kinds::read(&input, &mut case, &mut |bytes| progress(done + bytes, total));
+        let seen = kinds::read(&input, &mut intake, &mut |bytes| progress(done + bytes, total));
         done += input.size_bytes.unwrap_or(seen.bytes.unwrap_or(0));
         // In a directory there may be anything; what is named is expected to say something.
         if input.named || seen.kind.is_some() || seen.error.is_some() {
             inputs.push(seen);
         }
     }
-    report(case, inputs)
+    report(intake, inputs)
 }
 
-fn report(mut case: Case, mut inputs: Vec<Seen>) -> Report {
-    let (findings, root_cause) = case.judge();
-    let checklist = case.checklist();
-    let recognised = case.recognised() || !findings.is_empty();
+/// Judges what was read from these inputs.
+pub fn report(mut intake: Intake, mut inputs: Vec<Seen>) -> Report {
+    intake.end();
+    let Intake { session, recordings, understood } = intake;
+    let Conclusion { findings, root_cause } = Conclusion::of(&session, &recordings);
+    let recognised = understood || is_recognised(&session.model) || !findings.is_empty();
     if !recognised && inputs.iter().all(|i| i.error.is_none()) {
         let why = "nothing in it is known: no line of NCCL, PyTorch, a trainer or a launcher";
         inputs.iter_mut().for_each(|i| i.error = Some(why.into()));
@@ -107,5 +111,58 @@ fn report(mut case: Case, mut inputs: Vec<Seen>) -> Report {
         Some(_) => Verdict::Warn,
         None => Verdict::Ok,
     };
-    Report { verdict, inputs, case, checklist, findings, root_cause }
+    let mut report = Report { verdict, inputs, session, recordings, checklist: Vec::new(), findings, root_cause };
+    report.checklist = report.make_checklist();
+    report
+}
+
+fn is_recognised(model: &Model) -> bool {
+    let steps = |f: &Training| !f.is_empty() || f.skipped_steps > 0;
+    let facts = || model.files.values().any(|f| steps(&f.progress) || f.bringup != Bringup::default());
+    let reports = |r: &Record| !r.tables.is_empty() || !r.alarms.is_empty();
+    model.records.values().any(reports) || !model.comms.is_empty() || facts()
+}
+
+impl Report {
+    /// What is known: from logs and reports, else from the last recording.
+    pub fn model(&self) -> &Model {
+        match self.recordings.last() {
+            Some((_, recording)) if self.session.model.files.is_empty() => &recording.model,
+            _ => &self.session.model,
+        }
+    }
+
+    /// The one job that all logs are of, or the main one of a recording.
+    pub fn job(&self) -> Option<&Job> {
+        match self.recordings.last() {
+            Some((_, recording)) if self.session.model.files.is_empty() => {
+                recording.main_job().and_then(|(id, _)| recording.model.jobs.get(id)).or_else(|| recording.model.jobs.values().next())
+            }
+            _ => self.session.model.archive().filter(|j| j.has_spoken),
+        }
+    }
+
+    /// What its logs have reported.
+    pub fn record(&self) -> &Record {
+        let archive = self.session.model.archive().map_or("", |j| j.id.as_str());
+        self.session.model.record_of(archive)
+    }
+
+    /// How NCCL came up, by all logs.
+    pub fn bringup(&self) -> Bringup {
+        let model = self.model();
+        let job = self.job().map(|j| j.id.as_str()).or_else(|| Some(model.files.values().next()?.job.as_str()));
+        job.map(|id| model.bringup_of(id)).unwrap_or_default()
+    }
+
+    fn make_checklist(&self) -> Vec<Item> {
+        let nobody = Job::new(String::new(), self.model().now);
+        self.bringup().checklist(self.model(), self.job().unwrap_or(&nobody), true)
+    }
+
+    /// How far training came: the file that shows most.
+    pub fn training(&self) -> Option<&Training> {
+        let all = self.model().files.values().map(|f| &f.progress).filter(|p| !p.is_empty());
+        all.max_by_key(|p| (p.step, p.loss.is_some()))
+    }
 }

@@ -1,10 +1,11 @@
 //! Findings and their life: opened, kept, cleared. The life cycle is written here once; rules only say what holds now.
 
+use crate::text::signature::{Part, Signature};
 use crate::time::Stamp;
 use serde::Serialize;
 use std::cmp::{Ordering, Reverse};
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// How bad it is. Decides exit codes, colours and score.
@@ -82,15 +83,19 @@ pub struct Evidence {
     pub text: String,
     #[serde(skip)]
     pub at: Option<Stamp>,
+    /// Who brought it.
+    #[serde(skip)]
+    pub by: Witness,
 }
 
 impl Evidence {
     pub fn of(kind: &'static str, text: impl Into<String>) -> Self {
-        Evidence { kind, path: None, line: None, text: text.into(), at: None }
+        Evidence { kind, path: None, line: None, text: text.into(), at: None, by: Witness::Text }
     }
 
     pub fn line(path: &str, line: Option<u64>, text: &str, at: Stamp) -> Self {
-        Evidence { kind: "line", path: Some(path.to_owned()), line, text: crate::text::clean::clip(text, 300).into_owned(), at: Some(at) }
+        let text = crate::text::clean::clip(text, 300);
+        Evidence { path: Some(path.to_owned()), line, at: Some(at), ..Evidence::of("line", text) }
     }
 }
 
@@ -105,10 +110,20 @@ pub struct Finding {
     pub severity: Severity,
     /// The entry of the catalogue, where a text was recognised.
     pub signature: Option<&'static str>,
+    /// What the text that it rests on is in a chain of failures, where there is one.
+    pub part: Option<Part>,
+    /// What it is among the findings of its job.
     pub role: Role,
+    /// What it is by itself.
+    pub own_role: Role,
+    /// How bad it is by itself.
+    pub own_severity: Severity,
+    pub witness: Witness,
     pub confidence: Confidence,
     pub summary: String,
     pub why: String,
+    /// What is known besides, from all findings of the job together.
+    pub note: Option<String>,
     /// What to do now: a command where there is one.
     pub next: Option<String>,
     /// Global ranks to blame. Those that only wait or report are not among them.
@@ -125,11 +140,46 @@ pub struct Finding {
     /// A fault of the machine, seen live. Kernel, driver and counters may all report it, and what each proves is kept. A job may survive
     /// it: it has failed only when it stands still, too.
     pub machine: bool,
+    /// In the order in which findings were opened.
+    pub no: u64,
     pub opened_at: Stamp,
     pub last_at: Stamp,
     pub cleared_at: Option<Stamp>,
+    /// Why it was cleared.
+    pub cleared_for: Option<&'static str>,
     /// Times that it was seen: occurrences for text, 1 for a condition.
     pub count: u64,
+}
+
+/// What speaks for a finding; of two that describe the same one, the later in this list knows more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Witness {
+    /// Lines of a log, one by one.
+    Text,
+    /// Steps of training, one by one.
+    Progress,
+    /// What a log says of how NCCL came up.
+    Bringup,
+    /// GPUs, processes and RAS, looked at every second.
+    Signals,
+    /// Saved answers of RAS, tables of nccl-tests, files of the Inspector.
+    Reports,
+    /// The watchdogs of all ranks, compared.
+    Watchdogs,
+    /// Flight Recorder dumps of all ranks, compared.
+    Dumps,
+}
+
+impl Witness {
+    /// It rests on all that is known at a moment, and may rest on more later.
+    fn is_of_facts(self) -> bool {
+        !self.is_text() && self != Witness::Signals
+    }
+
+    /// It rests on lines of a log as they came.
+    pub fn is_text(self) -> bool {
+        matches!(self, Witness::Text | Witness::Progress)
+    }
 }
 
 impl Finding {
@@ -141,10 +191,15 @@ impl Finding {
             job: None,
             severity,
             signature: None,
+            part: None,
             role: Role::Root,
+            own_role: Role::Root,
+            own_severity: severity,
+            witness: Witness::Text,
             confidence: Confidence::Likely,
             summary: summary.into(),
             why: String::new(),
+            note: None,
             next: None,
             ranks: Vec::new(),
             gpus: Vec::new(),
@@ -153,9 +208,11 @@ impl Finding {
             since,
             evidence: Vec::new(),
             machine: false,
+            no: 0,
             opened_at: since,
             last_at: since,
             cleared_at: None,
+            cleared_for: None,
             count: 1,
         }
     }
@@ -166,11 +223,54 @@ impl Finding {
         self.cleared_at.is_none()
     }
 
-    /// Describes itself as `new` does from now on. Its life, and how bad it is, stay.
+    /// With this reason.
+    pub fn because(mut self, why: impl Into<String>) -> Self {
+        self.why = why.into();
+        self
+    }
+
+    /// With one more proof. An empty path is none.
+    pub fn proved(mut self, kind: &'static str, path: &str, line: Option<u64>, text: impl Into<String>) -> Self {
+        let path = (!path.is_empty()).then(|| path.to_owned());
+        self.evidence.push(Evidence { path, line, ..Evidence::of(kind, text) });
+        self
+    }
+
+    /// Why it is so, with what is known besides.
+    pub fn whole_why(&self) -> String {
+        let parts = [self.note.as_deref(), Some(self.why.as_str())];
+        parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+    }
+
+    /// The entry of the catalogue that its text is.
+    pub fn sign(&mut self, signature: &'static Signature) {
+        (self.signature, self.part) = (Some(signature.id), Some(signature.part));
+    }
+
+    /// Another witness of the same: whoever knows more describes it, and the proofs of both stay.
+    fn join(&mut self, mut other: Finding) {
+        let confidence = self.confidence.max(other.confidence);
+        let severity = self.own_severity.max(other.own_severity);
+        let since = [self.since, other.since].into_iter().filter(|at| at.0 > 0).min().unwrap_or(self.since);
+        if other.witness > self.witness {
+            self.become_described_as(other);
+        } else {
+            self.evidence.retain(|e| e.by != other.witness);
+            self.evidence.append(&mut other.evidence);
+        }
+        (self.confidence, self.severity, self.own_severity, self.since) = (confidence, severity, severity, since);
+    }
+
+    /// Describes itself as `new` does from now on. Its life, how bad it is and what others prove stay.
     fn become_described_as(&mut self, new: Finding) {
-        let life = (self.severity, self.since, self.opened_at, self.last_at, self.cleared_at, self.count);
+        let bad = (self.severity, self.own_severity);
+        let life = (self.since, self.no, self.opened_at, self.last_at, self.cleared_at, self.count);
+        let proofs = std::mem::take(&mut self.evidence);
         *self = new;
-        (self.severity, self.since, self.opened_at, self.last_at, self.cleared_at, self.count) = life;
+        let by = self.witness;
+        self.evidence.extend(proofs.into_iter().filter(|e| e.by != by));
+        (self.severity, self.own_severity) = bad;
+        (self.since, self.no, self.opened_at, self.last_at, self.cleared_at, self.count) = life;
     }
 
     /// More of a fault of the machine. Who reports it in words describes it; counters describe themselves anew at every look.
@@ -181,7 +281,9 @@ impl Finding {
         }
         let again = times > 0 && words == new_words;
         let keeps = words.is_some();
-        self.severity = if words.is_none() && new_words.is_none() { new.severity } else { self.severity.max(new.severity) };
+        let before = self.own_severity;
+        self.own_severity = if words.is_none() && new_words.is_none() { new.own_severity } else { before.max(new.own_severity) };
+        self.severity = self.own_severity;
         let extra = if keeps {
             new.evidence
         } else {
@@ -221,14 +323,19 @@ pub struct Life {
     pub linger: Option<Duration>,
 }
 
+/// Rule, job and subject.
 type Key = (&'static str, Option<String>, String);
 
 /// Open and past findings, bounded.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ledger {
     open: BTreeMap<Key, Finding>,
+    /// Open findings that say nothing which another one does not say better.
+    covered: BTreeSet<Key>,
     pending: BTreeMap<Key, Pending>,
     past: Vec<Finding>,
+    changes: Vec<Changed>,
+    opened: u64,
     /// Findings that were not taken because too many are open.
     pub overflow: u64,
 }
@@ -237,6 +344,13 @@ pub struct Ledger {
 struct Pending {
     first: Stamp,
     last: Stamp,
+}
+
+/// What happened since changes were last taken. What was opened is described when they are taken.
+#[derive(Clone, Debug, PartialEq)]
+enum Changed {
+    Opened(Key),
+    Cleared(Box<Finding>, String),
 }
 
 /// Causes before consequences, then worst first, then oldest first.
@@ -253,14 +367,18 @@ impl Ledger {
 
     /// Open findings: causes before consequences, then worst first, then oldest first.
     pub fn open(&self) -> Vec<&Finding> {
-        let mut all: Vec<&Finding> = self.open.values().collect();
+        let mut all: Vec<&Finding> = self.shown().collect();
         all.sort_by(|a, b| by_weight(a, b));
         all
     }
 
+    fn shown(&self) -> impl Iterator<Item = &Finding> {
+        self.open.iter().filter(|(key, _)| !self.covered.contains(*key)).map(|(_, f)| f)
+    }
+
     /// The one of these that would stand first in [`Ledger::open`]; for what is asked at every frame.
     pub fn first_open(&self, which: impl Fn(&Finding) -> bool) -> Option<&Finding> {
-        self.open.values().filter(|f| which(f)).min_by(|a, b| by_weight(a, b))
+        self.shown().filter(|f| which(f)).min_by(|a, b| by_weight(a, b))
     }
 
     /// Cleared findings, newest first.
@@ -269,12 +387,15 @@ impl Ledger {
     }
 
     pub fn is_open(&self, rule: &str, job: Option<&str>) -> bool {
-        self.open.values().any(|f| f.rule == rule && f.job.as_deref() == job)
+        self.shown().any(|f| f.rule == rule && f.job.as_deref() == job)
     }
 
     /// A condition (`times` is 0), or a line of text so many times, was seen by a rule.
-    pub fn saw(&mut self, now: Stamp, mut seen: Finding, life: Life, times: u64, out: &mut Vec<Change>) {
-        let key = (seen.rule, seen.job.clone(), seen.subject.clone());
+    pub fn saw(&mut self, now: Stamp, mut seen: Finding, life: Life, times: u64) {
+        (seen.own_role, seen.own_severity) = (seen.role, seen.severity);
+        let by = seen.witness;
+        seen.evidence.iter_mut().for_each(|e| e.by = by);
+        let key = key_of(&seen);
         if let Some(open) = self.open.get_mut(&key) {
             // Counters that still prove what is known do not count as new.
             if times > 0 || !open.machine || seen.signature == open.signature {
@@ -284,11 +405,18 @@ impl Ledger {
                 let before = open.severity;
                 open.hear(seen, times);
                 if open.severity > before && open.severity >= Severity::Error {
-                    out.push(Change::Opened(Box::new(open.clone())));
+                    self.changes.push(Changed::Opened(key));
+                }
+            } else if open.witness != seen.witness {
+                let before = open.summary.clone();
+                open.join(seen);
+                // Who knows more says it in other words: that is news.
+                if open.summary != before {
+                    self.changes.push(Changed::Opened(key));
                 }
             } else if times > 0 {
                 open.count += times;
-            } else if life.linger.is_some() {
+            } else if life.linger.is_some() || seen.witness.is_of_facts() {
                 // A condition is described anew at every look; when it began does not change.
                 open.become_described_as(seen);
             }
@@ -308,39 +436,102 @@ impl Ledger {
             self.overflow += 1;
             return;
         }
-        (seen.opened_at, seen.last_at, seen.count) = (now, now, times.max(1));
-        out.push(Change::Opened(Box::new(seen.clone())));
-        self.open.insert(key, seen);
+        self.opened += 1;
+        (seen.no, seen.opened_at, seen.last_at, seen.count) = (self.opened, now, now, times.max(1));
+        self.open.insert(key.clone(), seen);
+        self.changes.push(Changed::Opened(key));
     }
 
-    /// A second has passed: whatever was not seen at `now` begins to end. `lingers` tells how long that takes.
-    pub fn settle(&mut self, now: Stamp, lingers: impl Fn(&Finding) -> Option<Duration>, out: &mut Vec<Change>) {
-        self.pending.retain(|_, p| p.last == now);
-        let over: Vec<Key> = self
-            .open
-            .iter()
-            .filter(|(_, f)| lingers(f).is_some_and(|linger| f.last_at < now && now.since(f.last_at) >= linger))
-            .map(|(key, _)| key.clone())
-            .collect();
-        for key in over {
-            self.clear(now, &key, "it no longer holds", out);
+    /// What was opened and cleared since this was last asked. What is covered by another finding was not opened for anybody.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        let changes = std::mem::take(&mut self.changes);
+        let change = |change| match change {
+            Changed::Opened(key) if self.covered.contains(&key) => None,
+            Changed::Opened(key) => self.open.get(&key).map(|f| Change::Opened(Box::new(f.clone()))),
+            Changed::Cleared(finding, reason) => Some(Change::Cleared { finding, reason }),
+        };
+        changes.into_iter().filter_map(change).collect()
+    }
+
+    pub fn has_changes(&self) -> bool {
+        !self.changes.is_empty()
+    }
+
+    /// Nobody is to be informed of what was opened and cleared so far.
+    pub fn forget_changes(&mut self) {
+        self.changes.clear();
+    }
+
+    /// The jobs that have open findings.
+    pub fn jobs(&self) -> BTreeSet<String> {
+        self.open.values().filter_map(|f| f.job.clone()).collect()
+    }
+
+    /// What the lines of a log report has been judged anew as a whole: that replaces what was opened line by line.
+    pub fn replace_text(&mut self, now: Stamp, job: &str, whole: Ledger) {
+        let is_text = |f: &Finding| f.job.as_deref() == Some(job) && f.witness == Witness::Text && !f.machine;
+        let gone = |f: &Finding| is_text(f) && !whole.open.contains_key(&key_of(f));
+        self.clear_where(now, "the whole log shows otherwise", gone);
+        let first = self.opened;
+        self.opened += whole.opened;
+        for (key, mut found) in whole.open {
+            found.no += first;
+            match self.open.get_mut(&key) {
+                Some(known) if known.witness == Witness::Text => {
+                    (found.opened_at, found.last_at) = (known.opened_at, known.last_at);
+                    *known = found;
+                }
+                Some(known) => known.join(found),
+                None => {
+                    (found.opened_at, found.last_at) = (now, now);
+                    self.open.insert(key.clone(), found);
+                    self.changes.push(Changed::Opened(key));
+                }
+            }
         }
+    }
+
+    /// The open findings of a job in the order in which they were opened, covered ones too, to be given their roles.
+    pub fn of_job(&mut self, job: &str) -> Vec<&mut Finding> {
+        let mut all: Vec<&mut Finding> = self.open.values_mut().filter(|f| f.job.as_deref() == Some(job)).collect();
+        all.sort_by_key(|f| f.no);
+        all
+    }
+
+    /// From now on these findings of a job, by their number, are covered by others, and no others of it.
+    pub fn cover(&mut self, now: Stamp, job: &str, numbers: &BTreeSet<u64>) {
+        for (key, f) in self.open.iter().filter(|(key, _)| key.1.as_deref() == Some(job)) {
+            let was = self.covered.contains(key);
+            let is_new = || self.changes.iter().any(|c| matches!(c, Changed::Opened(opened) if opened == key));
+            match (was, numbers.contains(&f.no)) {
+                (false, true) => {
+                    self.covered.insert(key.clone());
+                    if !is_new() {
+                        let finding = Box::new(Finding { cleared_at: Some(now), ..f.clone() });
+                        self.changes.push(Changed::Cleared(finding, "another finding says more".to_owned()));
+                    }
+                }
+                (true, false) => {
+                    self.covered.remove(key);
+                    self.changes.push(Changed::Opened(key.clone()));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A second has passed: whatever was not seen at `now` begins to end. `lingers` says how long that takes.
+    pub fn settle(&mut self, now: Stamp, lingers: impl Fn(&Finding) -> Option<Duration>) {
+        self.pending.retain(|_, p| p.last == now);
+        let over = |f: &Finding| lingers(f).is_some_and(|linger| f.last_at < now && now.since(f.last_at) >= linger);
+        self.clear_where(now, "it no longer holds", over);
     }
 
     /// Clears what `which` says, whatever its life.
-    pub fn clear_where(&mut self, now: Stamp, reason: &str, which: impl Fn(&Finding) -> bool, out: &mut Vec<Change>) {
+    pub fn clear_where(&mut self, now: Stamp, reason: &'static str, which: impl Fn(&Finding) -> bool) {
         let keys: Vec<Key> = self.open.iter().filter(|(_, f)| which(f)).map(|(k, _)| k.clone()).collect();
         for key in keys {
-            self.clear(now, &key, reason, out);
-        }
-    }
-
-    /// What is open and follows from something else is told as its consequence from now on.
-    pub fn follow(&mut self, which: impl Fn(&Finding) -> bool) {
-        for finding in self.open.values_mut().filter(|f| f.role == Role::Root) {
-            if which(finding) {
-                finding.role = Role::Cascade;
-            }
+            self.clear(now, &key, reason);
         }
     }
 
@@ -353,13 +544,13 @@ impl Ledger {
         }
     }
 
-    /// What was said of one job is said of another: the same job under its better name.
+    /// What is known of one job is known of another: the same job under its better name.
     pub fn adopt(&mut self, from: &str, to: &str) {
-        for (mut key, mut finding) in std::mem::take(&mut self.open) {
-            if key.1.as_deref() == Some(from) {
-                key.1 = Some(to.to_owned());
-                finding.job = Some(to.to_owned());
-            }
+        let renamed = |key: Key| if key.1.as_deref() == Some(from) { (key.0, Some(to.to_owned()), key.2) } else { key };
+        self.covered = std::mem::take(&mut self.covered).into_iter().map(renamed).collect();
+        for (key, mut finding) in std::mem::take(&mut self.open) {
+            let key = renamed(key);
+            finding.job.clone_from(&key.1);
             match self.open.entry(key) {
                 Entry::Vacant(place) => drop(place.insert(finding)),
                 // Both have it: the one that was there first, and all that was counted.
@@ -378,16 +569,24 @@ impl Ledger {
         }
     }
 
-    fn clear(&mut self, now: Stamp, key: &Key, reason: &str, out: &mut Vec<Change>) {
-        if let Some(mut finding) = self.open.remove(key) {
-            finding.cleared_at = Some(now);
-            out.push(Change::Cleared { finding: Box::new(finding.clone()), reason: reason.to_owned() });
-            if self.past.len() >= Self::MAX_PAST {
-                self.past.remove(0);
-            }
-            self.past.push(finding);
+    fn clear(&mut self, now: Stamp, key: &Key, reason: &'static str) {
+        let Some(mut finding) = self.open.remove(key) else { return };
+        (finding.cleared_at, finding.cleared_for) = (Some(now), Some(reason));
+        let is_new = |c: &Changed| matches!(c, Changed::Opened(opened) if opened == key);
+        let was_shown = !self.covered.remove(key) && !self.changes.iter().any(is_new);
+        self.changes.retain(|c| !is_new(c));
+        if was_shown {
+            self.changes.push(Changed::Cleared(Box::new(finding.clone()), reason.to_owned()));
         }
+        if self.past.len() >= Self::MAX_PAST {
+            self.past.remove(0);
+        }
+        self.past.push(finding);
     }
+}
+
+fn key_of(f: &Finding) -> Key {
+    (f.rule, f.job.clone(), f.subject.clone())
 }
 
 #[cfg(test)]
@@ -405,23 +604,21 @@ mod tests {
     }
 
     fn look(ledger: &mut Ledger, s: i64, holds: bool) -> Vec<Change> {
-        let mut out = Vec::new();
         if holds {
-            ledger.saw(at(s), found("x", s), CONDITION, 0, &mut out);
+            ledger.saw(at(s), found("x", s), CONDITION, 0);
         }
-        ledger.settle(at(s), |_| CONDITION.linger, &mut out);
-        out
+        ledger.settle(at(s), |_| CONDITION.linger);
+        ledger.take_changes()
     }
 
     #[test]
     fn the_first_of_some_is_found_as_in_the_whole_order() {
         let mut ledger = Ledger::default();
-        let mut out = Vec::new();
         let life = Life { hold: Duration::ZERO, ..CONDITION };
         let said =
             [("a", Severity::Warning, Role::Root, 1), ("b", Severity::Error, Role::Cascade, 1), ("c", Severity::Error, Role::Root, 3)];
         for (subject, severity, role, s) in said.into_iter().chain([("d", Severity::Error, Role::Root, 2)]) {
-            ledger.saw(at(s), Finding { role, severity, ..found(subject, s) }, life, 1, &mut out);
+            ledger.saw(at(s), Finding { role, severity, ..found(subject, s) }, life, 1);
         }
         let order: Vec<&str> = ledger.open().iter().map(|f| f.subject.as_str()).collect();
         assert_eq!(order, ["d", "c", "a", "b"]);
@@ -437,12 +634,12 @@ mod tests {
         let mut ledger = Ledger::default();
         let life = Life { hold: Duration::ZERO, linger: None };
         for (s, job, times) in [(1, "train.log", 2), (3, "2890", 1)] {
-            ledger.saw(at(s), Finding { job: Some(job.into()), ..found("x", s) }, life, times, &mut Vec::new());
+            ledger.saw(at(s), Finding { job: Some(job.into()), ..found("x", s) }, life, times);
         }
         ledger.adopt("train.log", "2890");
         let open: Vec<_> = ledger.open().iter().map(|f| (f.job.as_deref(), f.count, f.opened_at, f.last_at)).collect();
         assert_eq!(open, [(Some("2890"), 3, at(1), at(3))]);
-        ledger.clear_where(at(5), "over", |_| true, &mut Vec::new());
+        ledger.clear_where(at(5), "over", |_| true);
         ledger.adopt("2890", "17.0");
         assert!(ledger.past().all(|f| f.job.as_deref() == Some("17.0")));
     }
@@ -470,12 +667,11 @@ mod tests {
     fn text_opens_at_once_counts_and_stays() {
         let text = Life { hold: Duration::ZERO, linger: None };
         let mut ledger = Ledger::default();
-        let mut out = Vec::new();
         for s in 0..3 {
-            ledger.saw(at(s), found("same", s), text, 1, &mut out);
-            ledger.settle(at(s + 1000), |_| None, &mut out);
+            ledger.saw(at(s), found("same", s), text, 1);
+            ledger.settle(at(s + 1000), |_| None);
         }
-        assert_eq!(out.len(), 1);
+        assert_eq!(ledger.take_changes().len(), 1);
         assert_eq!(ledger.open()[0].count, 3);
     }
 
@@ -484,7 +680,7 @@ mod tests {
         let text = Life { hold: Duration::ZERO, linger: None };
         let mut ledger = Ledger::default();
         for i in 0..Ledger::MAX_OF_RULE + 7 {
-            ledger.saw(at(0), found(&i.to_string(), 0), text, 1, &mut Vec::new());
+            ledger.saw(at(0), found(&i.to_string(), 0), text, 1);
         }
         assert_eq!((ledger.open().len(), ledger.overflow), (Ledger::MAX_OF_RULE, 7));
     }

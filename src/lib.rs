@@ -25,6 +25,7 @@ pub mod cli;
 pub mod commands;
 pub mod config;
 pub mod demo;
+pub mod diagnosis;
 pub mod diagnostics;
 pub mod feed;
 pub mod findings;

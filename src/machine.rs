@@ -4,7 +4,7 @@
 
 mod named;
 
-use crate::findings::{Change, Confidence, Evidence, Finding, Ledger, Life, Role, Severity};
+use crate::findings::{Confidence, Evidence, Finding, Ledger, Life, Role, Severity};
 use crate::model::Model;
 use crate::model::gpu::{Gpu, PciAddress};
 use crate::model::job::Job;
@@ -228,7 +228,7 @@ impl Machine {
     }
 
     /// Makes findings of what was said, once it can be known whom it hits.
-    pub fn judge(&mut self, model: &Model, ended: bool, ledger: &mut Ledger, changes: &mut Vec<Change>) {
+    pub fn judge(&mut self, model: &Model, ended: bool, ledger: &mut Ledger) {
         let now = model.now;
         self.heard.retain(|h| now.since(h.at) <= SAME);
         let age = model.started.map_or(Duration::ZERO, |at| now.since(at));
@@ -255,7 +255,7 @@ impl Machine {
                 },
             };
             if let Some(told) = found {
-                self.tell(now, told, matches!(one.what, What::Event(_)), ledger, changes);
+                self.tell(now, told, matches!(one.what, What::Event(_)), ledger);
             }
         }
     }
@@ -264,7 +264,7 @@ impl Machine {
         self.heard.iter().any(|h| h.subject == subject && h.by_event != by_event)
     }
 
-    fn tell(&mut self, now: Stamp, mut told: Told, by_event: bool, ledger: &mut Ledger, changes: &mut Vec<Change>) {
+    fn tell(&mut self, now: Stamp, mut told: Told, by_event: bool, ledger: &mut Ledger) {
         let Some(rule) = rule(told.found.rule) else { return };
         let subject = told.found.subject.clone();
         // Several lines tell of one killed process, and not each names all.
@@ -289,7 +289,7 @@ impl Machine {
         }
         // What is said is so; only what is looked at again and again has to hold for a while.
         let life = Life { hold: Duration::ZERO, ..rule.life };
-        ledger.saw(now, told.found, life, times, changes);
+        ledger.saw(now, told.found, life, times);
     }
 }
 
@@ -426,7 +426,9 @@ fn told(model: &Model, said: &Said, signature: &'static Signature, named: &Named
     found.why = why;
     found.next = Some(signature.next.into());
     found.role = signature.part.role();
-    found.signature = (!is_watched_elsewhere(signature)).then_some(signature.id);
+    if !is_watched_elsewhere(signature) {
+        found.sign(signature);
+    }
     found.machine = !is_watched_elsewhere(signature);
     found.evidence = vec![proof];
     // A fault that the text itself calls harmless is nobody's.

@@ -1,6 +1,9 @@
 //! What is known about the world: observations in, state out. No clock, no file, no thread.
 
+pub mod alarms;
+mod archive;
 pub mod bringup;
+pub mod chronicle;
 pub mod comm;
 pub mod dumps;
 pub mod ending;
@@ -11,7 +14,9 @@ pub mod job;
 pub mod log;
 pub mod port;
 pub mod process;
-mod reading;
+pub mod reading;
+pub mod record;
+pub mod saved_report;
 pub mod series;
 
 use crate::observe::host::{HostSample, Node};
@@ -27,6 +32,7 @@ use job::Job;
 use log::{LogFile, Logbook};
 use port::{Netdev, Port};
 use process::{Gone, Process};
+use record::Record;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -56,6 +62,8 @@ pub struct Model {
     pub ras: RasView,
     pub kernel: VecDeque<(Stamp, KernelLine)>,
     pub dumps: Dumps,
+    /// What the logs of each job have reported, by its id.
+    pub records: BTreeMap<String, Record>,
     /// Grows with every fact that [`bringup`] may judge differently.
     pub bringup_revision: u64,
     /// Processes or files came since jobs were last put together.
@@ -90,7 +98,10 @@ pub struct RasView {
 
 /// An event of a log line, with everything about the line that rules need.
 pub struct TextSeen<'a> {
+    /// When it was read.
     pub at: Stamp,
+    /// When it was written, as far as that is known better.
+    pub since: Stamp,
     pub file: u32,
     pub line: Option<u64>,
     /// Cleaned.
@@ -104,6 +115,8 @@ pub struct TextSeen<'a> {
     pub times: u64,
 }
 
+/// A log that has not grown for so long is silent.
+const SILENT: Duration = Duration::from_secs(30);
 /// Kernel lines kept for the screen.
 const MAX_KERNEL: usize = 200;
 /// How long a job that ended is shown.
@@ -179,6 +192,7 @@ impl Model {
                     process.gone.get_or_insert(Gone { at, exit_code: gone.exit_code });
                 }
             }
+            Body::LogFile(info) if info.archived => self.archive_log(at, info),
             Body::LogFile(info) if self.files.len() >= MAX_FILES && !self.files.contains_key(&info.file) => {}
             Body::LogFile(info) => {
                 let file = self.files.entry(info.file).or_insert_with(|| LogFile::new(info.clone()));
@@ -276,6 +290,12 @@ impl Model {
 
     pub fn files_of(&self, job: &str) -> impl Iterator<Item = &LogFile> {
         self.files.values().filter(move |f| f.job == job)
+    }
+
+    /// A log of a job of which no process is seen has come to its end, or to a stop.
+    pub fn is_silent(&self, file: &LogFile) -> bool {
+        let log_only = self.jobs.get(&file.job).is_some_and(|j| j.log_only);
+        log_only && file.last_line_at.is_some_and(|at| self.now.since(at) >= SILENT)
     }
 
     /// The progress of the file that tells most recently how far the job is.

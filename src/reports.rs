@@ -1,64 +1,10 @@
 //! Finished reports that `check` reads beside logs: nccl-tests, the NCCL Inspector, saved RAS answers. Text in, structures and
-//! judgements out; opens no file and knows no clock.
+//! out; opens no file and knows no clock.
 
 pub mod inspector;
 pub mod nccl_tests;
-pub mod ras_series;
 
-use crate::findings::{Confidence, Evidence, Role, Severity};
-use crate::time::Stamp;
 use memchr::memmem;
-
-/// What a report shows to be wrong, or worth knowing.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Judged {
-    /// Of `rules::RULES`.
-    pub rule: &'static str,
-    pub severity: Severity,
-    pub role: Role,
-    pub confidence: Confidence,
-    pub summary: String,
-    pub why: String,
-    /// What to do now.
-    pub next: Option<String>,
-    /// Ranks in the communicator that the report is about.
-    pub ranks: Vec<u32>,
-    /// GPU indices as NVML counts them, where they are known.
-    pub gpus: Vec<u32>,
-    pub hosts: Vec<String>,
-    pub since: Option<Stamp>,
-    pub evidence: Vec<Evidence>,
-}
-
-impl Judged {
-    pub fn new(rule: &'static str, severity: Severity, confidence: Confidence, summary: impl Into<String>) -> Self {
-        Judged {
-            rule,
-            severity,
-            role: if severity == Severity::Info { Role::Context } else { Role::Root },
-            confidence,
-            summary: summary.into(),
-            why: String::new(),
-            next: None,
-            ranks: Vec::new(),
-            gpus: Vec::new(),
-            hosts: Vec::new(),
-            since: None,
-            evidence: Vec::new(),
-        }
-    }
-
-    fn because(mut self, why: impl Into<String>) -> Self {
-        self.why = why.into();
-        self
-    }
-
-    fn proved(mut self, kind: &'static str, path: &str, line: Option<u64>, text: impl Into<String>) -> Self {
-        let path = (!path.is_empty()).then(|| path.to_owned());
-        self.evidence.push(Evidence { path, line, ..Evidence::of(kind, text) });
-        self
-    }
-}
 
 fn holds(text: &[u8], what: &str) -> bool {
     memmem::find(text, what.as_bytes()).is_some()
@@ -102,7 +48,7 @@ pub fn looks_like_prom(first_bytes: &[u8]) -> bool {
 }
 
 /// `1.2 MiB`, as sizes are given to nccl-tests.
-fn size_words(bytes: u64) -> String {
+pub(crate) fn size_words(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;
     let mut unit = 0;
@@ -114,7 +60,7 @@ fn size_words(bytes: u64) -> String {
 }
 
 #[cfg(test)]
-fn fixture(name: &str) -> String {
+pub(crate) fn fixture(name: &str) -> String {
     let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     std::fs::read_to_string(fixtures.join(name)).unwrap()
 }

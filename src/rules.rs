@@ -3,6 +3,7 @@
 //! **To add a rule**: a file below `rules/` with a `pub const RULE: Rule` and its tests, and its line in [`RULES`]. A rule says what
 //! holds now, with its evidence; opening, holding, clearing and counting are the ledger's business.
 
+pub mod chain;
 mod collective_mismatch;
 mod collective_timeout;
 mod cuda_error;
@@ -21,6 +22,7 @@ mod grad_overflow;
 mod hang_rank_absent;
 mod hang_symmetric;
 mod init_stuck;
+mod inspector_records;
 mod job_cancelled;
 mod loss_not_finite;
 mod nccl_tests_failed;
@@ -33,6 +35,7 @@ mod python_exception;
 mod rank_exited;
 mod rank_oom_killed;
 mod rank_stopped;
+mod ras_reports;
 mod rendezvous_failed;
 mod several_runs;
 mod slow_steps;
@@ -42,20 +45,22 @@ mod storage_failed;
 mod straggler;
 mod transport_below_topology;
 mod version_mismatch;
+mod watchdogs;
 mod wording;
 mod wrong_interface;
 
-use crate::findings::{Confidence, Evidence, Finding, Ledger, Life, Role, Severity};
+use crate::findings::{Confidence, Evidence, Finding, Ledger, Life, Role, Severity, Witness};
 use crate::judge::Look;
 use crate::machine::Hit;
-use crate::model::bringup::Bringup;
 use crate::model::bringup::trouble::{Facts, Trouble};
+use crate::model::bringup::{Bringup, Proof};
 use crate::model::job::Job;
 use crate::model::{Model, TextSeen};
 use crate::text::What;
 use crate::text::headline;
 use crate::text::signature::{self, Part, Scope, Signature};
 use crate::time::Stamp;
+use chain::Chain;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -73,6 +78,8 @@ pub struct Rule {
     pub life: Life,
     /// What the job is while it is open.
     pub implies: Implies,
+    /// What its findings are in a chain of failures.
+    pub chain: Chain,
     /// Runs on each event of each log line, as it is applied.
     pub on_text: Option<fn(&TextContext, &mut Vec<Finding>)>,
     /// Runs once a second.
@@ -112,17 +119,29 @@ pub struct FactContext<'a> {
     /// No more lines will come.
     pub ended: bool,
     bringups: Vec<(&'a Job, Bringup)>,
+    /// What is known from all dumps, watchdogs and reports together, whatever rule it stands under.
+    compared: Vec<Finding>,
 }
 
-/// What the rules on facts find now.
-pub fn facts(model: &Model, ledger: &Ledger, ended: bool) -> Vec<(&'static Rule, Finding)> {
+/// What the rules on facts find now. Flight Recorder dumps are compared once they are all there, which the caller knows.
+pub fn facts(model: &Model, ledger: &Ledger, ended: bool, dumps: &[Finding]) -> Vec<Finding> {
     let bringups = model.jobs.values().map(|job| (job, model.bringup_of(&job.id))).collect();
-    let ctx = FactContext { model, ledger, ended, bringups };
+    let mut compared = dumps.to_vec();
+    for job in model.jobs.values() {
+        compared.extend(watchdogs::judge(model, job));
+        compared.extend(ras_reports::of_job(model, job));
+        compared.extend(inspector_records::of_job(model, job));
+    }
+    let ctx = FactContext { model, ledger, ended, bringups, compared };
     let (mut all, mut found) = (Vec::new(), Vec::new());
     for rule in RULES {
-        let Some(check) = rule.on_facts else { continue };
-        check(&ctx, &mut found);
-        all.extend(found.drain(..).map(|f| (rule, f)));
+        found.extend(ctx.compared.iter().filter(|f| f.rule == rule.id).cloned());
+        if let Some(check) = rule.on_facts {
+            check(&ctx, &mut found);
+        }
+        // What no rule says otherwise rests on how NCCL came up.
+        found.iter_mut().filter(|f| f.witness == Witness::Text).for_each(|f| f.witness = Witness::Bringup);
+        all.append(&mut found);
     }
     all
 }
@@ -138,10 +157,20 @@ impl Rule {
         advice: "",
         life: ONCE,
         implies: Implies::Nothing,
+        chain: Chain::PLAIN,
         on_text: None,
         on_tick: None,
         on_facts: None,
     };
+
+    /// What a report shows: it is told apart from others by its words.
+    pub fn weighed(&self, severity: Severity, confidence: Confidence, summary: impl Into<String>) -> Finding {
+        let summary = summary.into();
+        let mut found = Finding::new(self.id, severity, summary.clone(), summary, Stamp::default());
+        found.role = if severity == Severity::Info { Role::Context } else { Role::Root };
+        (found.confidence, found.witness) = (confidence, Witness::Reports);
+        found
+    }
 
     /// A finding of this rule, as bad as its findings usually are.
     pub fn finding(&self, subject: impl Into<String>, summary: impl Into<String>, since: Stamp) -> Finding {
@@ -170,8 +199,11 @@ impl FactContext<'_> {
         found.why = told.why;
         found.next = Some(told.advice);
         found.ranks = told.ranks;
-        let path = |file: u32| self.model.files.get(&file).map_or("", |f| f.info.path.as_str());
-        found.evidence = told.proofs.iter().map(|p| Evidence::line(path(p.file), p.line, &p.text, p.at)).collect();
+        let proof = |p: &Proof| Evidence {
+            at: self.model.carries_time(p.file, p.line).then_some(p.at),
+            ..Evidence::line(self.model.path_of(p.file), p.line, &p.text, p.at)
+        };
+        found.evidence = told.proofs.iter().map(proof).collect();
         found.evidence.extend(told.seen);
         found
     }
@@ -188,6 +220,9 @@ pub const ONCE: Life = Life { hold: Duration::ZERO, linger: None };
 pub const fn while_it_holds(hold_s: u64, linger_s: u64) -> Life {
     Life { hold: Duration::from_secs(hold_s), linger: Some(Duration::from_secs(linger_s)) }
 }
+
+/// The rule whose findings say that a process of a job is gone.
+pub const END_OF_A_RANK: &str = rank_exited::RULE.id;
 
 /// All rules. The order is that of the catalogue, not of importance.
 pub const RULES: &[Rule] = &[
@@ -233,19 +268,20 @@ pub const RULES: &[Rule] = &[
 ];
 
 pub(crate) use hang_rank_absent::{has_trained, works_unseen};
+#[cfg(test)]
+pub(crate) use nccl_tests_failed::judge as judge_table;
 pub(crate) use nccl_warn::shape;
 pub(crate) use rank_exited::{ended_words, exit_words, is_by_exit_code, signal_words};
+pub(crate) use watchdogs::note as open_questions;
 pub use wording::{exception_words, first_sentences, last_error, named_ranks, rank_words};
 use wording::{in_short, nccl_words, unique_id, xid_before};
 
-/// A rule whose texts say why a rank ended.
-pub(crate) fn tells_why(rule: &str) -> bool {
-    names_its_rank(rule) || ["storage-failed", "loss-not-finite"].contains(&rule)
-}
-
-/// One whose texts are of one rank alone.
-pub(crate) fn names_its_rank(rule: &str) -> bool {
-    ["python-exception", "cuda-oom", "cuda-error"].contains(&rule)
+/// The job made steps after its watchdogs spoke, or its dumps were written: it was not stuck.
+pub(crate) fn went_on(model: &Model, job: &Job, witness: Witness) -> bool {
+    match witness {
+        Witness::Dumps => dumps::went_on(model, job),
+        _ => watchdogs::went_on(model, job),
+    }
 }
 
 pub fn rule(id: &str) -> Option<&'static Rule> {
@@ -272,10 +308,11 @@ impl TextContext<'_> {
     /// The finding's frame: job, rank, GPU, the line as evidence. Errors that follow another root of the same job are its cascade.
     pub fn found(&self, rule: &Rule, subject: impl Into<String>, summary: impl Into<String>) -> Finding {
         let seen = self.seen;
-        let path = self.model.files.get(&seen.file).map_or("", |f| f.info.path.as_str());
-        let mut found = rule.finding(subject, summary, seen.at);
+        let mut found = rule.finding(subject, summary, seen.since);
         found.job = Some(seen.job.clone());
-        found.evidence = vec![crate::findings::Evidence::line(path, seen.line, seen.text, seen.at)];
+        let is_timed = seen.event.origin.written.is_some() || !self.model.is_archived(seen.file);
+        let proof = Evidence::line(self.model.path_of(seen.file), seen.line, seen.text, seen.since);
+        found.evidence = vec![Evidence { at: Some(seen.since).filter(|_| is_timed), ..proof }];
         if let Some(rank) = seen.rank {
             found.ranks = vec![rank];
             found.gpus = self.gpu_of_rank(rank).into_iter().collect();
@@ -290,9 +327,6 @@ impl TextContext<'_> {
         found.confidence = Confidence::Certain;
         found.why = "the first of its kind in this run".into();
         found.next = Some(next.into());
-        if self.follows_a_root(rule.id) {
-            found.role = Role::Cascade;
-        }
         found
     }
 
@@ -327,7 +361,7 @@ impl TextContext<'_> {
     /// Adds to a finding what the catalogue knows of its text.
     pub fn sign(&self, found: &mut Finding, text: &str) {
         if let Some(signature) = signature::find(Scope::Line, text) {
-            found.signature = Some(signature.id);
+            found.sign(signature);
             found.why = if found.why.is_empty() { signature.means.into() } else { format!("{} · {}", signature.means, found.why) };
             found.next = Some(signature.next.into());
         }
@@ -360,7 +394,7 @@ impl TextContext<'_> {
             // Who reports has waited for somebody else.
             (found.ranks, found.gpus) = (Vec::new(), Vec::new());
         }
-        found.signature = Some(signature.id);
+        found.sign(signature);
         found.confidence = Confidence::Certain;
         found.why = signature.means.into();
         found.next = Some(signature.next.into());
@@ -378,11 +412,14 @@ impl TextContext<'_> {
                 (found.why, found.next) = (before.means.into(), Some(before.next.into()));
             }
         }
-        found.role = match signature.part.role() {
-            Role::Root if self.follows_a_root(signature.rule) => Role::Cascade,
-            role => role,
-        };
+        found.role = signature.part.role();
         found
+    }
+
+    /// The rank of a process that a launcher names.
+    pub fn rank_of_pid(&self, pid: u32) -> Option<u32> {
+        let by_process = self.model.jobs.get(&self.seen.job).and_then(|job| job.rank_of(pid));
+        by_process.or_else(|| self.model.record_of(&self.seen.job).launched.get(&pid).copied())
     }
 
     pub fn gpu_of_rank(&self, rank: u32) -> Option<u32> {
@@ -393,33 +430,17 @@ impl TextContext<'_> {
     /// ChildFailedError and its like only repeat what is known.
     pub fn repeats(&self, e: &crate::text::Exception) -> bool {
         let teardown = || signature::find(Scope::Line, &exception_words(e)).is_some_and(|s| s.part == Part::Teardown);
-        e.victim && (self.follows_a_root("python-exception") || self.exited_first()) && teardown()
-    }
-
-    /// A rank of this job is known to have ended, another one than the writer, or in other words.
-    pub fn exited_first(&self) -> bool {
-        let of_job = |f: &Finding| f.rule == rank_exited::RULE.id && f.job.as_deref() == Some(&self.seen.job);
-        self.ledger.first_open(|f| of_job(f) && !self.is_end_of_writer(f)).is_some()
+        let of_job = |f: &Finding| f.job.as_deref() == Some(&self.seen.job);
+        let has_failed = |f: &Finding| {
+            let fails = self::rule(f.rule).is_some_and(|r| r.implies == Implies::Failed || r.id == END_OF_A_RANK);
+            f.rule != python_exception::RULE.id && f.severity >= Severity::Error && fails && !self.is_end_of_writer(f)
+        };
+        e.victim && teardown() && self.ledger.first_open(|f| of_job(f) && f.own_role == Role::Root && has_failed(f)).is_some()
     }
 
     /// A finding that knows of the writer of this line that it ended, and not why.
     fn is_end_of_writer(&self, f: &Finding) -> bool {
         rank_exited::is_by_exit_code(f) && (f.ranks.is_empty() || self.seen.rank.is_none_or(|rank| f.ranks.contains(&rank)))
-    }
-
-    /// An error of this job is open already, of another kind: what comes now follows from it.
-    pub fn follows_a_root(&self, rule: &str) -> bool {
-        /// What a job has survived for so long is not why it fails now.
-        const SURVIVED: Duration = Duration::from_secs(120);
-        self.ledger.open().iter().any(|f| {
-            f.rule != rule
-                && !(tells_why(rule) && self.is_end_of_writer(f))
-                && (!f.machine || self.seen.at.since(f.last_at) < SURVIVED)
-                && f.severity >= Severity::Error
-                && f.role == Role::Root
-                && f.job.as_deref() == Some(&self.seen.job)
-                && self::rule(f.rule).is_some_and(|r| r.implies == Implies::Failed)
-        })
     }
 }
 
@@ -459,12 +480,11 @@ impl TickContext<'_> {
         mine.filter_map(|f| self::rule(f.rule)).map(|r| r.implies).filter(|implies| *implies >= Implies::Stuck).max()
     }
 
-    /// A finding of the same job, of one of these rules, that names one of these ranks is open.
-    pub fn explained_by(&self, rules: &[&str], job: &str, ranks: &[u32]) -> bool {
-        self.ledger
-            .open()
-            .iter()
-            .any(|f| rules.contains(&f.rule) && f.job.as_deref() == Some(job) && ranks.iter().any(|r| f.ranks.contains(r)))
+    /// Another finding of the same job already says what a finding of this rule would say of these ranks.
+    pub fn is_covered(&self, rule: &Rule, job: &str, ranks: &[u32]) -> bool {
+        let names_one = |f: &Finding| ranks.iter().any(|r| f.ranks.contains(r));
+        let covers = |f: &Finding| rule.chain.covered_by.contains(&f.rule) && f.job.as_deref() == Some(job) && names_one(f);
+        self.ledger.first_open(covers).is_some()
     }
 }
 

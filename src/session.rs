@@ -1,14 +1,16 @@
-//! Model, rules and ledger put together: observations in, changes out. Live, replay and demo are this with other input.
+//! Model, rules and ledger put together: observations in, changes out. Live, replay, demo, `score` and `check` are this with other input.
 
-use crate::findings::{Change, Finding, Ledger, Life, Role, Severity};
+use crate::diagnosis::{causality, cover, logs};
+use crate::findings::{Change, Finding, Ledger, Life, Role, Severity, Witness};
 use crate::judge::Look;
 use crate::machine::{self, Machine};
 use crate::model::gpu::Activity;
+use crate::model::reading::ReadLine;
 use crate::model::{Model, TextSeen};
 use crate::observe::{Body, Observation};
-use crate::rules::{Implies, RULES, TextContext, TickContext};
+use crate::rules::{Implies, RULES, TickContext};
 use crate::tape::Header;
-use crate::text::What;
+use crate::text::{TextEvent, What};
 use crate::time::{Stamp, Zone};
 use crate::verdict::{self, State, Verdict};
 use std::collections::BTreeMap;
@@ -16,9 +18,10 @@ use std::time::Duration;
 
 /// A job that makes steps this long after an error has survived it.
 const SURVIVED: Duration = Duration::from_secs(5);
-
 /// Ranks write their Flight Recorder dumps within a second or two of each other: so long after the last they are judged.
 const DUMPS_SETTLE: Duration = Duration::from_secs(3);
+/// Logs of jobs of which no process is seen are judged anew as a whole while they report no more than this.
+const MOST_JUDGED_ANEW: usize = 1024;
 
 /// Everything known and judged so far.
 #[derive(Clone, Default, PartialEq)]
@@ -30,37 +33,29 @@ pub struct Session {
     looks: BTreeMap<String, Look>,
     /// What kernel and driver say.
     machine: Machine,
-    /// [`Model::bringup_revision`] when the rules on facts were last asked.
-    facts_at: u64,
-    /// [`Model::dumps`]' revision when they were last judged, and what they say.
+    /// Revisions of what the rules on facts read, when they were last asked, and what they find.
+    facts_at: Option<FactsAt>,
+    facts_found: Vec<Finding>,
+    /// Revision of the dumps when they were last compared, and what they show.
     dumps_at: u64,
-    dumps_say: Vec<Finding>,
+    dumps_found: Vec<Finding>,
+    /// What watchdogs leave open, by job.
+    questions: BTreeMap<String, String>,
+    /// Revision of the record of a job when its log was last judged as a whole.
+    whole_at: BTreeMap<String, u64>,
     /// The state last reported without a job.
     reported_idle: bool,
 }
 
-/// Runs the rules on text on one event.
-pub(crate) fn judge_text(model: &Model, seen: &TextSeen, ledger: &mut Ledger, changes: &mut Vec<Change>) {
-    if seen.event.what == What::RunStart {
-        let once = |f: &Finding| crate::rules::rule(f.rule).is_some_and(|r| r.life.linger.is_none());
-        ledger.clear_where(seen.at, "a new run began", |f| f.job.as_deref() == Some(&seen.job) && once(f), changes);
-    }
-    if let Some((signature, text)) = (TextContext { model, seen, ledger }).signature()
-        && let Some(rule) = crate::rules::rule(signature.rule)
-    {
-        let found = (TextContext { model, seen, ledger }).signed(rule, signature, &text);
-        // A text says it once and for all; only what is looked at again and again has to hold for a while.
-        let life = Life { hold: Duration::ZERO, ..rule.life };
-        ledger.saw(seen.at, found, life, seen.times, changes);
-    }
-    let mut found = Vec::new();
-    for rule in RULES {
-        let Some(check) = rule.on_text else { continue };
-        check(&TextContext { model, seen, ledger }, &mut found);
-        for f in found.drain(..) {
-            ledger.saw(seen.at, f, rule.life, seen.times, changes);
-        }
-    }
+/// What the rules on facts were asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FactsAt {
+    bringup: u64,
+    records: u64,
+    dumps: u64,
+    /// Logs of jobs of which no process is seen that have fallen silent.
+    silent: usize,
+    ended: bool,
 }
 
 /// Something that was reported: what `watch` prints, one line each.
@@ -105,14 +100,15 @@ impl Session {
         });
         let samples: usize = ports.chain(netdevs).chain(gpus).chain(files).sum();
         let members: usize = model.comms.values().map(|c| c.ranks.len() + c.missing.len()).sum();
+        let alarms: usize = model.records.values().map(|r| r.alarms.iter().len() + r.ranks.len() / 8).sum();
         let findings = self.ledger.open().len() + self.ledger.past().count();
         let things = model.gpus.len() + model.ports.len() + model.netdevs.len() + model.processes.len() + model.files.len() + findings;
-        model.logbook.bytes() + samples * SAMPLE + members * (THING / 8) + model.kernel.len() * (THING / 8) + (1 + things) * THING
+        let lists = (members + model.kernel.len() + alarms) * (THING / 8);
+        model.logbook.bytes() + samples * SAMPLE + lists + (1 + things) * THING
     }
 
     /// Applies one observation; what changed is added to `out`, with its time.
     pub fn apply(&mut self, seen: &Observation, out: &mut Vec<(Stamp, Event)>) {
-        let mut changes = Vec::new();
         self.model.apply(seen);
         if matches!(seen.body, Body::Lines(_)) {
             // Whose lines these are is known before anything is said of them: else it is said of the log's name, and again of the job.
@@ -130,42 +126,76 @@ impl Session {
                 // Line by line, states too, so that it does not matter which lines came together.
                 for line in &lines.lines {
                     let ledger = &mut self.ledger;
-                    self.model
-                        .apply_line(seen.at, lines.file, line, lines.backlog, |model, text| judge_text(model, text, ledger, &mut changes));
-                    self.report(seen.at, &mut changes, out);
+                    self.model.apply_line(seen.at, lines.file, line, lines.backlog, |model, text| logs::judge_line(model, text, ledger));
+                    self.report(seen.at, out);
                 }
             }
             Body::Kernel { lines, uptime_us } => self.machine.lines(seen.at, lines, *uptime_us),
             Body::GpuEvents { events } => self.machine.events(seen.at, events),
             Body::Tick | Body::End => {
                 let ended = seen.body == Body::End;
-                self.machine.judge(&self.model, ended, &mut self.ledger, &mut changes);
+                self.machine.judge(&self.model, ended, &mut self.ledger);
                 let ledger = &mut self.ledger;
-                self.model.apply_silence(seen.at, |model, text| judge_text(model, text, ledger, &mut changes));
-                self.tick(seen.at, &mut changes);
+                self.model.apply_silence(seen.at, |model, text| logs::judge_line(model, text, ledger));
+                self.tick(seen.at, ended);
+                self.relate(seen.at);
             }
             _ => {}
         }
-        let ticked = matches!(seen.body, Body::Tick | Body::End);
-        self.report(seen.at, &mut changes, out);
-        if ticked {
+        self.report(seen.at, out);
+        if matches!(seen.body, Body::Tick | Body::End) {
             self.judge(seen.at, out);
         }
     }
 
+    /// Applies what a line of an archived file says, which its source has read already. Takes the events out.
+    pub fn read(&mut self, file: u32, line: &ReadLine, events: &mut Vec<TextEvent>) {
+        let ledger = &mut self.ledger;
+        // What failed is judged when all files are read: only then is its order in time known.
+        let judge = |model: &Model, text: &TextSeen| {
+            if matches!(text.event.what, What::Step(_) | What::RunStart) {
+                logs::judge_line(model, text, ledger);
+            }
+        };
+        let at = self.model.now;
+        self.model.apply_events(at, file, events, line, true, &mut { judge });
+        self.ledger.forget_changes();
+        events.clear();
+    }
+
     /// Hands findings on, and the states that they make.
-    fn report(&mut self, at: Stamp, changes: &mut Vec<Change>, out: &mut Vec<(Stamp, Event)>) {
+    fn report(&mut self, at: Stamp, out: &mut Vec<(Stamp, Event)>) {
+        if !self.ledger.has_changes() {
+            return;
+        }
+        self.relate(at);
+        let changes = self.ledger.take_changes();
         if !changes.is_empty() {
-            out.extend(changes.drain(..).map(|c| (at, Event::Finding(c))));
+            out.extend(changes.into_iter().map(|c| (at, Event::Finding(c))));
             self.judge(at, out);
         }
     }
 
-    fn tick(&mut self, now: Stamp, changes: &mut Vec<Change>) {
+    /// Gives all findings their roles, and says which of them say nothing new.
+    fn relate(&mut self, now: Stamp) {
+        for job in self.ledger.jobs() {
+            let model = &self.model;
+            let outlived = causality::outlived(model.progress_of(&job).and_then(|p| p.last_step_at));
+            let mut findings = self.ledger.of_job(&job);
+            logs::complete(model, &job, self.questions.get(&job).map(String::as_str), &mut findings);
+            let covered = cover::covered(&findings);
+            findings.retain(|f| !covered.contains(&f.no));
+            causality::assign(&mut findings, &outlived);
+            self.ledger.cover(now, &job, &covered);
+        }
+    }
+
+    fn tick(&mut self, now: Stamp, ended: bool) {
         self.looks.clear();
-        self.close_past_runs(now, changes);
+        self.close_past_runs(now);
+        self.judge_whole_logs(now, ended);
         let model = &self.model;
-        for job in model.jobs.values().filter(|j| j.ended_at.is_none() && !model.is_stale(j)) {
+        for job in model.jobs.values().filter(|j| j.ended_at.is_none() && !j.archived && !model.is_stale(j)) {
             self.looks.insert(job.id.clone(), Look::at(model, job));
         }
         for rule in RULES {
@@ -173,17 +203,16 @@ impl Session {
             let mut found = Vec::new();
             check(&TickContext { model, looks: &self.looks, ledger: &self.ledger }, &mut found);
             for f in found {
-                self.ledger.saw(now, f, rule.life, 0, changes);
+                self.ledger.saw(now, Finding { witness: Witness::Signals, ..f }, rule.life, 0);
             }
         }
-        // A log may be read later than a death is seen.
-        let roots = self.ledger.open().into_iter().filter(|f| f.role == Role::Root && crate::rules::tells_why(f.rule));
-        let explained: Vec<Option<String>> = roots.map(|f| f.job.clone()).collect();
-        self.ledger.follow(|f| crate::rules::is_by_exit_code(f) && explained.contains(&f.job));
         self.name_writers();
-        self.judge_facts(now, changes);
-        self.judge_dumps(now, changes);
-        self.ledger.settle(now, machine::linger_of, changes);
+        self.compare_dumps(now, ended);
+        self.judge_facts(now, ended);
+        // Nobody looks again at what only a log reports.
+        let log_only = |job: &String| self.model.jobs.get(job).is_some_and(|j| j.log_only);
+        let is_final = |f: &Finding| f.witness.is_text() && f.job.as_ref().is_some_and(log_only);
+        self.ledger.settle(now, |f| machine::linger_of(f).filter(|_| !is_final(f)));
         for (id, look) in &self.looks {
             if let Some(job) = self.model.jobs.get_mut(id) {
                 job.moved_at = look.moved_at;
@@ -195,103 +224,111 @@ impl Session {
         }
     }
 
-    /// Runs the rules on facts, where one has come since, or time alone may tell. What they no longer find was told too early.
-    fn judge_facts(&mut self, now: Stamp, changes: &mut Vec<Change>) {
-        let waits = self.model.comms.values().any(|c| c.init_started.len() > c.init_complete.len());
-        if self.facts_at == self.model.bringup_revision && !waits {
-            return;
+    /// Of a job of which no process is seen, lines may come late or name each other's ranks: they are judged anew, all together, in the
+    /// order in which they were written. An archived log is judged when all of it is read.
+    fn judge_whole_logs(&mut self, now: Stamp, ended: bool) {
+        let model = &self.model;
+        for job in model.jobs.values().filter(|j| j.log_only) {
+            let record = model.record_of(&job.id);
+            let known = self.whole_at.get(&job.id).copied().unwrap_or(0);
+            if job.archived && ended {
+                logs::judge_archive(model, job, &mut self.ledger);
+            } else if !job.archived && record.revision != known && record.alarms.iter().len() <= MOST_JUDGED_ANEW {
+                let whole = logs::judge_whole(model, job);
+                self.ledger.replace_text(now, &job.id, whole);
+                self.whole_at.insert(job.id.clone(), record.revision);
+            }
         }
-        self.facts_at = self.model.bringup_revision;
-        for (rule, f) in crate::rules::facts(&self.model, &self.ledger, false) {
-            self.ledger.saw(now, f, rule.life, 0, changes);
-        }
-        let from_facts = |r: &crate::rules::Rule| r.on_facts.is_some() && (r.on_tick.is_none() || r.life.linger.is_none());
-        let of_facts = |f: &Finding| crate::rules::rule(f.rule).is_some_and(from_facts) && f.signature.is_none();
-        self.ledger.clear_where(now, "it no longer holds", |f| of_facts(f) && f.last_at < now, changes);
+        self.whole_at.retain(|job, _| model.jobs.contains_key(job));
     }
 
-    /// What a log says without naming a rank is of the one rank that ended by itself at that moment.
+    /// Runs the rules on facts where something has come since, or time alone may tell. What they no longer find was reported too early.
+    fn judge_facts(&mut self, now: Stamp, ended: bool) {
+        let model = &self.model;
+        // A live program that ends knows nothing more of a job that goes on.
+        let ended = ended && model.jobs.values().any(|j| j.archived);
+        let records = model.records.values().fold(0u64, |sum, r| sum.wrapping_add(r.revision));
+        let silent = model.files.values().filter(|f| model.is_silent(f)).count();
+        let at = FactsAt { bringup: model.bringup_revision, records, dumps: self.dumps_at, silent, ended };
+        let waits = model.comms.values().any(|c| c.init_started.len() > c.init_complete.len());
+        if waits || self.facts_at != Some(at) {
+            self.facts_at = Some(at);
+            self.facts_found = crate::rules::facts(model, &self.ledger, ended, &self.dumps_found);
+            self.facts_found.iter_mut().for_each(|f| logs::place(model, f));
+            let question = |id: &String| Some((id.clone(), crate::rules::open_questions(model, model.jobs.get(id)?)?));
+            self.questions = model.jobs.keys().filter_map(question).collect();
+        }
+        for found in &self.facts_found {
+            let Some(rule) = crate::rules::rule(found.rule) else { continue };
+            let job = found.job.as_ref().and_then(|id| model.jobs.get(id));
+            // Of processes that have ended only what was reported once stays.
+            let over = job.is_some_and(|j| j.ended_at.is_some()) && rule.life.linger.is_some();
+            let weighed = matches!(found.witness, Witness::Watchdogs | Witness::Dumps);
+            if over || weighed && job.is_some_and(|j| crate::rules::went_on(model, j, found.witness)) {
+                continue;
+            }
+            self.ledger.saw(now, found.clone(), Life { hold: Duration::ZERO, ..rule.life }, 0);
+        }
+        let from_facts = |f: &Finding| !f.witness.is_text() && f.witness != Witness::Signals && !f.machine;
+        self.ledger.clear_where(now, "it no longer holds", |f| from_facts(f) && f.last_at < now);
+    }
+
+    /// What a log reports without naming a rank is of the one rank that ended by itself at that moment.
     fn name_writers(&mut self) {
         const NEAR: Duration = Duration::from_secs(10);
         let by_code = self.ledger.open().into_iter().filter(|f| crate::rules::is_by_exit_code(f) && f.ranks.len() == 1);
-        let ended: Vec<Finding> = by_code.map(|f| f.clone()).collect();
+        let ended: Vec<Finding> = by_code.cloned().collect();
         for end in ended {
             let is_its = |f: &Finding| {
                 let near = f.last_at.since(end.since) <= NEAR && end.since.since(f.last_at) <= NEAR;
-                let told = crate::rules::names_its_rank(f.rule) && f.severity >= Severity::Error;
-                near && told && f.role == Role::Root && f.ranks.is_empty() && f.job == end.job
+                let of_writer = crate::rules::rule(f.rule).is_some_and(|r| r.chain.is_of_its_writer) && f.severity >= Severity::Error;
+                near && of_writer && f.role == Role::Root && f.ranks.is_empty() && f.job == end.job
             };
             self.ledger.name(is_its, &end);
         }
     }
 
-    /// Says what Flight Recorder dumps prove, and what only follows from that.
-    fn judge_dumps(&mut self, now: Stamp, changes: &mut Vec<Change>) {
+    /// Compares Flight Recorder dumps once all of them are there.
+    fn compare_dumps(&mut self, now: Stamp, ended: bool) {
         let dumps = &self.model.dumps;
-        if dumps.revision == 0 {
-            return;
-        }
-        let settled = || now.since(dumps.changed_at) >= DUMPS_SETTLE || crate::rules::dumps::are_complete(&self.model);
+        let settled = || ended || now.since(dumps.changed_at) >= DUMPS_SETTLE || crate::rules::dumps::are_complete(&self.model);
         if self.dumps_at != dumps.revision && settled() {
             self.dumps_at = dumps.revision;
-            self.dumps_say = crate::rules::dumps::live(&self.model);
+            self.dumps_found = crate::rules::dumps::compare(&self.model);
             crate::heap::give_back();
-        }
-        let model = &self.model;
-        let went_on = |job: Option<&str>| job.is_some_and(|job| crate::rules::dumps::went_on(model, job));
-        self.ledger.clear_where(now, "the job went on", |f| crate::rules::dumps::is_proven(f) && went_on(f.job.as_deref()), changes);
-        let say = &self.dumps_say;
-        let still_said = |f: &Finding| say.iter().any(|s| s.rule == f.rule && s.subject == f.subject && s.job == f.job);
-        let once = |f: &Finding| crate::rules::rule(f.rule).is_some_and(|r| r.life.linger.is_none());
-        let other = |f: &Finding| crate::rules::dumps::is_proven(f) && once(f) && !still_said(f);
-        self.ledger.clear_where(now, "more dumps say otherwise", other, changes);
-        for found in say {
-            let Some(rule) = crate::rules::rule(found.rule) else { continue };
-            let Some(job) = found.job.as_ref().and_then(|id| model.jobs.get(id)) else { continue };
-            // Of processes that have ended only what was said once stays said.
-            let over = job.ended_at.is_some() && rule.life.linger.is_some();
-            if over || went_on(found.job.as_deref()) {
-                continue;
-            }
-            let mut found = found.clone();
-            // What counters and GPUs have shown of the same, this second.
-            let same = |f: &&&Finding| f.rule == rule.id && f.subject == found.subject && f.job == found.job && f.last_at == now;
-            let seen = self.ledger.open().iter().find(same).map_or(Vec::new(), |f| f.evidence.clone());
-            found.evidence.extend(seen.into_iter().filter(|e| e.kind != "dump"));
-            self.ledger.saw(now, found, Life { hold: Duration::ZERO, ..rule.life }, 0, changes);
-            crate::rules::dumps::put_in_order(&mut self.ledger, &job.id);
         }
     }
 
     /// What was wrong with ranks that were started anew, or with a job that is forgotten, is past.
-    fn close_past_runs(&mut self, now: Stamp, changes: &mut Vec<Change>) {
+    fn close_past_runs(&mut self, now: Stamp) {
         let jobs = &self.model.jobs;
+        let job_of = |f: &Finding| f.job.as_ref().and_then(|id| jobs.get(id));
         let restarted = |f: &Finding| {
-            let job = f.job.as_ref().and_then(|id| jobs.get(id));
-            job.and_then(|j| j.restarted_at).is_some_and(|at| f.last_at <= at)
+            let at = job_of(f).filter(|j| !j.log_only).and_then(|j| j.restarted_at);
+            at.is_some_and(|at| f.last_at <= at)
         };
-        self.ledger.clear_where(now, "the ranks were started again", restarted, changes);
-        // An error that a job went on after was no failure.
+        self.ledger.clear_where(now, "the ranks were started again", restarted);
+        // An error that a job went on after was no failure. Of a log alone that is judged with the whole of it.
         let survived = |f: &Finding| {
-            let job = f.job.as_ref().and_then(|id| jobs.get(id)).filter(|j| j.ended_at.is_none());
+            let job = job_of(f).filter(|j| j.ended_at.is_none() && !j.log_only);
             let went_on = job.and_then(|j| self.model.progress_of(&j.id)?.last_step_at).is_some_and(|at| at > f.last_at.plus(SURVIVED));
             let ends = |r: &crate::rules::Rule| r.implies == Implies::Failed || r.implies == Implies::Stuck && r.life.linger.is_none();
             went_on && !f.machine && crate::rules::rule(f.rule).is_some_and(ends)
         };
-        self.ledger.clear_where(now, "the job went on", survived, changes);
+        self.ledger.clear_where(now, "the job went on", survived);
         let forgotten = |f: &Finding| f.job.as_ref().is_some_and(|id| !jobs.contains_key(id));
-        self.ledger.clear_where(now, "its job is no longer known", forgotten, changes);
+        self.ledger.clear_where(now, "its job is no longer known", forgotten);
     }
 
     /// Says each job's state where it changed.
     fn judge(&mut self, now: Stamp, out: &mut Vec<(Stamp, Event)>) {
-        let known = |id: &str| self.model.jobs.get(id).is_some_and(|j| !self.model.is_stale(j));
+        let known = |id: &str| self.model.jobs.get(id).is_some_and(|j| !j.archived && !self.model.is_stale(j));
         let gone: Vec<String> = self.verdicts.keys().filter(|id| !known(id)).cloned().collect();
         for id in gone {
             self.verdicts.remove(&id);
         }
         let model = &self.model;
-        for job in model.jobs.values().filter(|j| !model.is_stale(j)) {
+        for job in model.jobs.values().filter(|j| !j.archived && !model.is_stale(j)) {
             let fresh;
             let look = match self.looks.get(&job.id) {
                 Some(look) => look,
@@ -303,10 +340,10 @@ impl Session {
             let before = self.verdicts.get(&job.id);
             let verdict = verdict::of_job(model, &self.ledger, job, look, before);
             // The same state for another reason is news, too: steps are slow, and then it is known who is late.
-            let told = |v: &Verdict| (v.state, v.phase, v.because.as_ref().map(|b| b.0));
+            let reason = |v: &Verdict| (v.state, v.phase, v.because.as_ref().map(|b| b.0));
             // So is a name before the same words.
             let named = |b: &Verdict| b.summary.len() < verdict.summary.len() && verdict.summary.ends_with(&b.summary);
-            if before.is_none_or(|b| told(b) != told(&verdict) || named(b)) {
+            if before.is_none_or(|b| reason(b) != reason(&verdict) || named(b)) {
                 self.reported_idle = false;
                 let summary = verdict.summary.clone();
                 out.push((now, Event::State { job: Some(job.id.clone()), state: verdict.state, phase: verdict.phase, summary }));

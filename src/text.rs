@@ -13,6 +13,7 @@ pub mod progress;
 pub mod signature;
 pub mod signatures;
 pub mod torch;
+pub mod when;
 
 use memchr::memmem::Finder;
 pub use nccl::facts::{
@@ -304,6 +305,32 @@ pub enum What {
         /// NCCL printed it as INFO: it tries something that may fail.
         tried: bool,
     },
+}
+
+impl What {
+    /// A failure, or a part of one.
+    pub fn is_alarm(&self) -> bool {
+        matches!(
+            self,
+            What::NcclWarn { .. }
+                | What::CollectiveTimeout(_)
+                | What::CollectiveStatus { .. }
+                | What::TakingDown { .. }
+                | What::Exception(_)
+                | What::CudaOom { .. }
+                | What::CudaError { .. }
+                | What::WorkerFailed { .. }
+                | What::WorkerFailure(_)
+                | What::Terminating { .. }
+                | What::LauncherSignalled { .. }
+                | What::Signed { .. }
+        )
+    }
+
+    /// Something failed: an alarm that is not known to be harmless.
+    pub fn is_failure(&self) -> bool {
+        self.is_alarm() && !matches!(self, What::Signed { signature, .. } if signature.part == signature::Part::Harmless)
+    }
 }
 
 /// Communicator creation, one rank's view.

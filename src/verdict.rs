@@ -91,6 +91,8 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Option<
     if let Some(f) = implied(Implies::Stuck).min_by_key(|f| (f.role, f.opened_at)) {
         return match job.ended_at {
             Some(_) => ended_stuck(because(State::Failed, f)),
+            // Of a job of which only the log is seen, the failures that follow in it say that it is over.
+            None if job.log_only && failed.is_some() => because(State::Failed, f),
             None => because(State::Stuck, f),
         };
     }

@@ -24,7 +24,7 @@ fn said(log: &str) -> String {
 }
 
 fn told(log: &str) -> Value {
-    facts::json(&report(log).case)
+    facts::json(&report(log))
 }
 
 /// Each says its verdict, the rule of its cause, the ranks to blame, and how the summary begins.

@@ -99,6 +99,7 @@ impl Node {
             modified_ns: Some(self.now_s * 1_000_000_000),
             packed: FlightDump::pack(&bytes),
             problem: None,
+            ..FlightDump::default()
         };
         self.sees("flight", Body::FlightDump(told))
     }

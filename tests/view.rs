@@ -46,7 +46,7 @@ fn stuck_jobs(n: usize) -> Session {
         found.job = Some(other.id.clone());
         let life = Life { hold: Duration::ZERO, linger: None };
         session.verdicts.insert(other.id.clone(), verdict.clone());
-        session.ledger.saw(session.model.now, found, life, 0, &mut Vec::new());
+        session.ledger.saw(session.model.now, found, life, 0);
         session.model.jobs.insert(other.id.clone(), other);
     }
     session
@@ -154,7 +154,7 @@ fn silence_and_errors_show_while_the_job_is_still_called_training() {
         nccl_top::findings::Finding::new("loss-not-finite", Severity::Error, "loss", "the loss is NaN at step 330", session.model.now);
     (found.job, found.next) = (Some(id), Some("stop the run".into()));
     let life = Life { hold: Duration::ZERO, linger: None };
-    session.ledger.saw(session.model.now, found, life, 1, &mut Vec::new());
+    session.ledger.saw(session.model.now, found, life, 1);
     let rows = draw(&session, &mut Ui::new(Zone::UTC), (120, 40));
     assert!(rows[1].starts_with(" ■ TRAINING") && rows[2].contains("loss-not-finite") && rows[3] == "   next: stop the run", "{rows:#?}");
 }

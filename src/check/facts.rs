@@ -1,25 +1,24 @@
 //! What the inputs tell besides failures: `facts` of the report. Absent is `null`, never 0.
 
-use super::case::Case;
-use crate::model::log::Progress;
+use super::Report;
 use crate::reports::nccl_tests::Table;
 use crate::text::{PluginKind, PluginState, What};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
 /// The `facts` object of `nccl-top.check/1`.
-pub fn json(case: &Case) -> Value {
-    let bringup = case.bringup();
+pub fn json(report: &Report) -> Value {
+    let bringup = report.bringup();
     let version = bringup.nccl_versions.first().map(|s| s.value.clone());
-    let version = version.or_else(|| version_in_errors(case));
+    let version = version.or_else(|| version_in_errors(report));
     let (nccl, cuda) = match version.as_deref().map(|v| v.split_once("+cuda").unwrap_or((v, ""))) {
         Some((nccl, cuda)) => (Some(nccl.to_owned()), Some(cuda.to_owned()).filter(|c| !c.is_empty())),
         None => (None, None),
     };
     let nnodes = bringup.layouts.said.iter().map(|s| s.value.nnodes).max();
-    let said = case.world_size().or_else(|| bringup.layouts.said.iter().map(|s| s.value.nranks).max());
-    let nranks = said.or(case.ranks_told).or_else(|| case.tables.iter().filter_map(|(_, t)| t.ranks).max());
-    let network = bringup.networks.first().map(|s| s.value.clone()).or_else(|| network_in_use(case));
+    let said = report.model().comms.values().map(|c| c.nranks).max().or_else(|| bringup.layouts.said.iter().map(|s| s.value.nranks).max());
+    let nranks = said.or(report.record().ring_ranks).or_else(|| report.record().tables.iter().filter_map(|(_, t)| t.ranks).max());
+    let network = bringup.networks.first().map(|s| s.value.clone()).or_else(|| network_in_use(report));
     let env: Map<String, Value> =
         bringup.env.iter().filter_map(|(name, said)| Some((name.clone(), said.first()?.value.clone().into()))).collect();
     let said = if bringup.bootstraps.said.is_empty() { &bringup.sockets } else { &bringup.bootstraps };
@@ -28,7 +27,7 @@ pub fn json(case: &Case) -> Value {
     // NCCL speaks of its own transports as plugins, too.
     let own = |name: &&String| matches!(name.as_str(), "" | "IB" | "Socket");
     let net_plugin = loaded.and_then(|names| names.said.iter().map(|s| &s.value).find(|name| !own(name)));
-    let hosts: Vec<&String> = case.hosts.iter().take(1024).collect();
+    let hosts: Vec<&String> = report.record().hosts.iter().take(1024).collect();
     json!({
         "nccl_version": nccl,
         "cuda_version": cuda,
@@ -38,66 +37,62 @@ pub fn json(case: &Case) -> Value {
         "socket_ifname": interfaces,
         "nranks": nranks,
         "nnodes": nnodes,
-        "ranks_seen": case.ranks_seen(),
+        "ranks_seen": ranks_seen(report),
         "hosts_seen": hosts,
         "channels": bringup.channels.said.iter().map(|s| s.value).max(),
-        "transports": case.transports,
-        "comms": comms(case),
+        "transports": report.record().transports,
+        "comms": comms(report),
         "env": env,
-        "nccl_tests": case.tables.iter().map(|(_, t)| table(t)).collect::<Vec<_>>(),
-        "inspector": inspector(case),
-        "training": case.progress().map(crate::sinks::snapshot::training),
+        "nccl_tests": report.record().tables.iter().map(|(_, t)| table(t)).collect::<Vec<_>>(),
+        "inspector": inspector(report),
+        "training": report.training().map(crate::sinks::snapshot::training),
     })
 }
 
 /// Errors of PyTorch name the version where NCCL itself was not told to print it.
-fn version_in_errors(case: &Case) -> Option<String> {
+fn version_in_errors(report: &Report) -> Option<String> {
     let of = |text: &str| {
         let word = text.split_once("NCCL version ")?.1.split(|c: char| !c.is_ascii_digit() && c != '.').next()?;
         let version = word.trim_end_matches('.');
         (version.split('.').count() == 3).then(|| version.to_owned())
     };
-    case.alarms.iter().find_map(|a| of(&a.text).or_else(|| if let What::Exception(e) = &a.event.what { of(&e.message) } else { None }))
+    report
+        .record()
+        .alarms
+        .iter()
+        .find_map(|a| of(&a.text).or_else(|| if let What::Exception(e) = &a.event.what { of(&e.message) } else { None }))
 }
 
 /// What the channels over the network go by, where no line says which network was chosen.
-fn network_in_use(case: &Case) -> Option<String> {
-    let nets = case.transports.iter().filter_map(|(transport, lines)| {
+fn network_in_use(report: &Report) -> Option<String> {
+    let nets = report.record().transports.iter().filter_map(|(transport, lines)| {
         let name = transport.strip_prefix("NET/")?.split('/').next()?;
         Some((*lines, name))
     });
     let by_errors = || {
         let ib =
             |text: &str| text.starts_with("NET/IB : Got ") || text.starts_with("NET/IB: Got ") || text.starts_with("Call to ibv_modify_qp");
-        case.alarms.iter().any(|a| matches!(&a.event.what, What::NcclWarn { text, .. } if ib(text))).then(|| "IB".to_owned())
+        report.record().alarms.iter().any(|a| matches!(&a.event.what, What::NcclWarn { text, .. } if ib(text))).then(|| "IB".to_owned())
     };
     nets.max().map(|(_, name)| name.to_owned()).or_else(by_errors)
 }
 
-impl Case {
-    /// Ranks that wrote anything, or began or finished the initialisation of the largest communicator.
-    pub fn ranks_seen(&self) -> BTreeSet<u32> {
-        let world = self.model.comms.values().max_by_key(|c| c.nranks);
-        let by_init = world.into_iter().flat_map(|c| c.init_started.iter().chain(&c.init_complete).copied());
-        self.ranks.keys().copied().chain(by_init).collect()
-    }
-
-    /// How far training came: the file that tells most.
-    pub fn progress(&self) -> Option<&Progress> {
-        let all = self.model.files.values().map(|f| &f.progress).filter(|p| !p.is_empty());
-        all.max_by_key(|p| (p.step, p.loss.is_some()))
-    }
+/// Ranks that wrote anything, or began or finished the initialisation of the largest communicator.
+fn ranks_seen(report: &Report) -> BTreeSet<u32> {
+    let world = report.model().comms.values().max_by_key(|c| c.nranks);
+    let by_init = world.into_iter().flat_map(|c| c.init_started.iter().chain(&c.init_complete).copied());
+    report.record().ranks.keys().copied().chain(by_init).collect()
 }
 
-fn comms(case: &Case) -> Vec<Value> {
-    let mut comms: Vec<_> = case.model.comms.values().collect();
+fn comms(report: &Report) -> Vec<Value> {
+    let mut comms: Vec<_> = report.model().comms.values().collect();
     comms.sort_by_key(|c| (std::cmp::Reverse(c.nranks), c.hash));
     comms
         .into_iter()
         .take(256)
         .map(|c| {
             let seen: BTreeSet<u32> = c.init_started.iter().chain(&c.init_complete).chain(c.ranks.keys()).copied().collect();
-            let inspected = case.inspectors.iter().flat_map(|file| &file.comms);
+            let inspected = report.record().inspectors.iter().flat_map(|file| &file.comms);
             let inspected: BTreeSet<u32> = inspected.filter(|i| crate::reports::inspector::joins(&i.id, c.hash)).map(|i| i.rank).collect();
             let hosts: BTreeSet<&String> = c.ranks.values().filter_map(|r| r.host.as_ref()).collect();
             json!({
@@ -106,16 +101,16 @@ fn comms(case: &Case) -> Vec<Value> {
                 "nnodes": (!hosts.is_empty()).then_some(hosts.len()),
                 "ranks_seen": seen,
                 "ranks_inspected": inspected,
-                "init_s": init_s(case, c.nranks),
+                "init_s": init_s(report, c.nranks),
             })
         })
         .collect()
 }
 
 /// The communicators that lines and answers of RAS name.
-fn hashes(case: &Case) -> BTreeSet<u64> {
-    let answered = case.ras.iter().flat_map(|look| look.report.comms.iter().map(|c| c.hash));
-    case.model.comms.keys().copied().chain(answered).collect()
+fn hashes(report: &Report) -> BTreeSet<u64> {
+    let answered = report.record().reports.iter().flat_map(|look| look.report.comms.iter().map(|c| c.hash));
+    report.model().comms.keys().copied().chain(answered).collect()
 }
 
 /// The Inspector's id of a communicator as the others name it: it may lack its last two digits.
@@ -128,9 +123,9 @@ fn whole_id(hashes: &BTreeSet<u64>, digits: &str) -> String {
 }
 
 /// How long the slowest rank took to create a communicator. The line names no communicator, so it is known where only one has the size.
-fn init_s(case: &Case, nranks: u32) -> Option<f64> {
-    let only = case.model.comms.values().filter(|c| c.nranks == nranks).count() == 1;
-    case.init_s.get(&nranks).copied().filter(|_| only)
+fn init_s(report: &Report, nranks: u32) -> Option<f64> {
+    let only = report.model().comms.values().filter(|c| c.nranks == nranks).count() == 1;
+    report.record().init_s.get(&nranks).copied().filter(|_| only)
 }
 
 fn table(t: &Table) -> Value {
@@ -145,9 +140,9 @@ fn table(t: &Table) -> Value {
 }
 
 /// The operations that the Inspector saw, by communicator, collective and size.
-fn inspector(case: &Case) -> Vec<Value> {
-    let hashes = &hashes(case);
-    let rows = case.inspectors.iter().flat_map(|file| file.comms.iter()).flat_map(|comm| {
+fn inspector(report: &Report) -> Vec<Value> {
+    let hashes = &hashes(report);
+    let rows = report.record().inspectors.iter().flat_map(|file| file.comms.iter()).flat_map(|comm| {
         comm.groups.iter().map(move |(group, stats)| {
             json!({
                 "comm": whole_id(hashes, &comm.id),

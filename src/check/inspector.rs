@@ -1,6 +1,6 @@
 //! Files of the NCCL Inspector: records of operations, and metrics for Prometheus.
 
-use super::case::Case;
+use super::intake::Intake;
 use super::kinds::{Counts, Kind, Opened};
 use crate::reports::inspector::{Inspector, prom};
 use crate::sources::io_words;
@@ -13,7 +13,7 @@ pub const PROM: Kind =
 /// A record with traces of all channels has some tens of KiB.
 const LONGEST: u64 = 1 << 20;
 
-fn read(opened: &mut Opened, case: &mut Case, progress: &mut dyn FnMut()) -> Result<Counts, String> {
+fn read(opened: &mut Opened, intake: &mut Intake, progress: &mut dyn FnMut()) -> Result<Counts, String> {
     let mut inspector = Inspector::new(opened.name.clone());
     let mut input = BufReader::new(opened);
     let (mut line, mut lines) = (Vec::new(), 0);
@@ -29,16 +29,17 @@ fn read(opened: &mut Opened, case: &mut Case, progress: &mut dyn FnMut()) -> Res
             progress();
         }
     }
-    case.understood = true;
-    case.inspectors.push(inspector);
+    intake.understood = true;
+    let (path, at) = (inspector.path.clone(), intake.session.model.now);
+    intake.session.model.archive_record(&path, at).inspectors.push(inspector);
     Ok(Counts { lines: Some(lines) })
 }
 
-fn read_prom(opened: &mut Opened, case: &mut Case, progress: &mut dyn FnMut()) -> Result<Counts, String> {
+fn read_prom(opened: &mut Opened, intake: &mut Intake, progress: &mut dyn FnMut()) -> Result<Counts, String> {
     let bytes = opened.all(64 << 20)?;
     progress();
     let text = String::from_utf8_lossy(&bytes);
     let metrics = prom::parse(&text);
-    case.understood |= !metrics.rows.is_empty();
+    intake.understood |= !metrics.rows.is_empty();
     Ok(Counts { lines: Some(text.lines().count() as u64) })
 }

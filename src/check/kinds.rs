@@ -1,8 +1,8 @@
 //! What kinds of files there are, told apart by their first bytes.
 
 use super::Seen;
-use super::case::Case;
 use super::inputs::{Input, Source};
+use super::intake::Intake;
 use crate::sources::io_words;
 use crate::time::{Clock, Stamp};
 use flate2::read::MultiGzDecoder;
@@ -23,9 +23,9 @@ pub struct Kind {
     pub read: Reading,
 }
 
-/// Reads an input into the case; the last argument is called now and then. An error says, in words, why the input, or the rest of it,
+/// Reads an input into a session; the last argument is called now and then. An error says, in words, why the input, or the rest of it,
 /// could not be judged.
-pub type Reading = fn(&mut Opened, &mut Case, &mut dyn FnMut()) -> Result<Counts, String>;
+pub type Reading = fn(&mut Opened, &mut Intake, &mut dyn FnMut()) -> Result<Counts, String>;
 
 /// All kinds; the first that a file is.
 #[rustfmt::skip]
@@ -174,8 +174,8 @@ fn read_up_to(input: &mut impl Read, most: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads one input into the case. `progress` gets the bytes taken from it so far.
-pub fn read(input: &Input, case: &mut Case, progress: &mut dyn FnMut(u64)) -> Seen {
+/// Reads one input into a session. `progress` gets the bytes taken from it so far.
+pub fn read(input: &Input, intake: &mut Intake, progress: &mut dyn FnMut(u64)) -> Seen {
     let mut seen = Seen { path: input.name.clone(), ..Seen::default() };
     let mut opened = match Opened::of(input) {
         Ok(opened) => opened,
@@ -201,7 +201,7 @@ pub fn read(input: &Input, case: &mut Case, progress: &mut dyn FnMut(u64)) -> Se
     };
     seen.kind = Some(kind.id);
     let taken = opened.taken.clone();
-    match (kind.read)(&mut opened, case, &mut || progress(taken.load(Ordering::Relaxed))) {
+    match (kind.read)(&mut opened, intake, &mut || progress(taken.load(Ordering::Relaxed))) {
         Ok(counts) => seen.lines = counts.lines,
         Err(why) => seen.error = Some(why),
     }

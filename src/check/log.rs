@@ -1,14 +1,15 @@
 //! Logs: read in chunks, one core, bounded memory. Almost all lines of a large log are noise that nobody looks at; of the rest, most
 //! are the same few kinds again and again, which have lanes of their own.
 
-use super::case::{BUFFER, Case, WATCHED_STEPS, is_failure};
+use super::intake::Intake;
 use super::kinds::{Counts, Kind, Opened};
-use crate::observe::log::{LogFileInfo, LogFileState};
+use crate::model::chronicle::{BUFFER, WATCHED_STEPS};
+use crate::model::reading::ReadLine;
 use crate::reports::nccl_tests::{self, Tables};
 use crate::sources::io_words;
 use crate::text::gate::{self, Class};
 use crate::text::signature::Part;
-use crate::text::{Reader, TextEvent, What};
+use crate::text::{Reader, TextEvent, What, clean};
 use memchr::{memchr, memrchr};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -21,16 +22,15 @@ const CHUNK: usize = 256 << 10;
 /// A line is cut here; the rest of it is read and forgotten.
 const LONGEST: usize = 64 << 10;
 
-fn read(opened: &mut Opened, case: &mut Case, progress: &mut dyn FnMut()) -> Result<Counts, String> {
-    let file =
-        case.add_file(LogFileInfo { path: opened.name.clone(), state: LogFileState::Open, ..LogFileInfo::default() }, opened.modified);
+fn read(opened: &mut Opened, intake: &mut Intake, progress: &mut dyn FnMut()) -> Result<Counts, String> {
     let early = &opened.head[..opened.head.len().min(BUFFER)];
-    case.early_lines(file, early.iter().filter(|b| **b == b'\n').count() as u64);
-    let mut lines = Lines::new(case, file);
+    let early_lines = early.iter().filter(|b| **b == b'\n').count() as u64;
+    let file = intake.log_file(&opened.name, opened.modified, early_lines);
+    let mut lines = Lines::new(intake, file);
     let outcome = cut(opened, CHUNK, &mut lines, progress);
     let count = lines.no - 1;
     lines.end();
-    case.files_read(file, count);
+    intake.session.model.archive_lines(file, count);
     match outcome {
         Ok(()) => Ok(Counts { lines: Some(count) }),
         Err(err) => Err(format!("reading stopped at line {count}: {}; what came before was judged", io_words(&err))),
@@ -96,9 +96,9 @@ fn cut(input: &mut impl Read, size: usize, lines: &mut Lines<'_>, progress: &mut
     Ok(())
 }
 
-/// The lines of one file on their way into the case.
+/// The lines of one file on their way into the session.
 struct Lines<'a> {
-    case: &'a mut Case,
+    intake: &'a mut Intake,
     file: u32,
     reader: Reader,
     /// Of the next line, from 1.
@@ -262,9 +262,9 @@ fn hash(line: &[u8]) -> u64 {
 }
 
 impl<'a> Lines<'a> {
-    fn new(case: &'a mut Case, file: u32) -> Lines<'a> {
+    fn new(intake: &'a mut Intake, file: u32) -> Lines<'a> {
         Lines {
-            case,
+            intake,
             file,
             reader: Reader::default(),
             no: 1,
@@ -369,7 +369,7 @@ impl<'a> Lines<'a> {
             let text = text_of(line);
             self.tables.line(&text, self.no);
             // What follows the last line of a run is a log again, and a further run begins like the first.
-            self.tabled = !["Collective test concluded", "Avg bus bandwidth"].iter().any(|end| text.contains(end));
+            self.tabled = !nccl_tests::ends(&text);
         }
         if class != Class::Noise {
             self.read(line, class);
@@ -479,12 +479,11 @@ impl<'a> Lines<'a> {
         self.flush_channels();
         self.lanes.run += 1;
         self.lanes.again = false;
-        self.case.run_began(self.file);
     }
 
     fn flush_channels(&mut self) {
         for (transport, receive, lines) in std::mem::take(&mut self.lanes.channels) {
-            self.case.more_channels(self.file, &String::from_utf8_lossy(&transport), receive, lines);
+            self.intake.session.model.archive_channels(self.file, &String::from_utf8_lossy(&transport), receive, lines);
         }
     }
 
@@ -507,26 +506,28 @@ impl<'a> Lines<'a> {
             return;
         }
         // Whether the job goes on after it, the next steps show.
-        if self.events.iter().any(|e| is_failure(&e.what)) {
+        if self.events.iter().any(|e| e.what.is_failure()) {
             self.lanes.all_steps = self.lanes.all_steps.max(self.lanes.steps_read + WATCHED_STEPS);
         }
         if self.events.iter().any(|e| e.what == What::RunStart) {
             self.run_began();
         }
-        self.case.told(self.file, self.no, text, &mut self.events);
+        let clean = clean::clean(text);
+        let line = ReadLine { no: Some(self.no), text: &clean, bytes: text.len() };
+        self.intake.session.read(self.file, &line, &mut self.events);
     }
 
     fn end(&mut self) {
         self.catch_up();
         self.events.clear();
         self.reader.idle(&mut self.events);
-        self.case.told(self.file, self.no, "", &mut self.events);
-        let path = self.case.path_of(self.file);
+        let line = ReadLine { no: Some(self.no), ..ReadLine::default() };
+        self.intake.session.read(self.file, &line, &mut self.events);
         let (tables, _) = std::mem::take(&mut self.tables).finish();
-        self.case.tables.extend(tables.into_iter().map(|t| (path.clone(), t)));
+        self.intake.tables(self.file, tables);
         self.flush_channels();
         if self.lanes.again {
-            self.case.same_as_before(self.file);
+            self.intake.session.model.archive_repeats(self.file);
         }
     }
 }
@@ -657,7 +658,7 @@ fn is_bringup(what: &What) -> bool {
     let is_progress =
         matches!(what, What::Step(_) | What::TotalSteps { .. } | What::Phase { .. } | What::Done | What::SkippedStep | What::RunStart);
     let is_harmless = matches!(what, What::Signed { signature, .. } if signature.part == Part::Harmless);
-    is_harmless || !(is_progress || super::alarms::is_alarm(what))
+    is_harmless || !(is_progress || what.is_alarm())
 }
 
 fn text_of(bytes: &[u8]) -> Cow<'_, str> {

@@ -1,8 +1,8 @@
 //! Saved answers of NCCL's RAS service.
 
-use super::case::Case;
+use super::intake::Intake;
 use super::kinds::{Counts, Kind, Opened};
-use crate::reports::ras_series::{self, RasLook};
+use crate::model::saved_report::{self, SavedReport};
 
 pub const KIND: Kind = Kind { id: "ras", name: "RAS reports", is, read };
 
@@ -13,7 +13,7 @@ fn is(opened: &Opened) -> bool {
     crate::reports::looks_like_ras(&opened.head)
 }
 
-fn read(opened: &mut Opened, case: &mut Case, progress: &mut dyn FnMut()) -> Result<Counts, String> {
+fn read(opened: &mut Opened, intake: &mut Intake, progress: &mut dyn FnMut()) -> Result<Counts, String> {
     let bytes = opened.all(MOST_BYTES)?;
     progress();
     let text = String::from_utf8_lossy(&bytes);
@@ -22,42 +22,21 @@ fn read(opened: &mut Opened, case: &mut Case, progress: &mut dyn FnMut()) -> Res
     if text.contains("# EXC ") && !text.contains("NCCL version") && !text.contains("nccl_version") {
         return Ok(lines);
     }
-    let look = RasLook::read(&opened.name, &text, Some(opened.modified))?;
-    case.understood = true;
-    for comm in &look.report.comms {
-        let world = look.report.comms.iter().all(|c| c.size <= comm.size);
+    let report = SavedReport::read(&opened.name, &text, Some(opened.modified))?;
+    intake.understood = true;
+    let record = intake.session.model.archive_record(&opened.name, opened.modified);
+    for comm in &report.report.comms {
+        let world = report.report.comms.iter().all(|c| c.size <= comm.size);
         let known = comm.ranks.iter().map(|r| (r.rank, &r.place)).chain(comm.missing.iter().map(|m| (m.rank, &m.place)));
         for (rank, place) in known.filter(|_| world) {
-            let seen = case.ranks.entry(rank).or_default();
-            seen.pid = seen.pid.or(place.pid);
-            seen.gpu = seen.gpu.or(place.nvml_dev);
-            seen.host = seen.host.take().or(place.host.clone());
+            record.rank(rank, |seen| {
+                seen.pid = seen.pid.or(place.pid);
+                seen.gpu = seen.gpu.or(place.nvml_dev);
+                seen.host = seen.host.take().or(place.host.clone());
+            });
         }
     }
-    case.ras.push(look);
+    record.reports.push(report);
+    saved_report::in_order(&mut record.reports);
     Ok(lines)
-}
-
-/// What the answers say in the order in which they were taken.
-pub fn judge(case: &mut Case) -> Vec<crate::reports::Judged> {
-    case.ras.sort_by_key(|look| (look.written.or(look.at), natural(&look.path)));
-    ras_series::judge(&case.ras)
-}
-
-/// Numbers in names count as numbers: `ras-9` stands before `ras-10`.
-fn natural(name: &str) -> Vec<(u64, String)> {
-    let mut out: Vec<(u64, String)> = Vec::new();
-    let mut digits = false;
-    for c in name.chars() {
-        let digit = c.is_ascii_digit();
-        match out.last_mut() {
-            Some((_, text)) if digit == digits => text.push(c),
-            _ => out.push((0, c.to_string())),
-        }
-        digits = digit;
-    }
-    for (number, text) in &mut out {
-        *number = text.parse().unwrap_or(u64::MAX);
-    }
-    out
 }

@@ -1,6 +1,6 @@
 //! Recordings of nccl-top itself: judged as they were, moment by moment.
 
-use super::case::Case;
+use super::intake::Intake;
 use super::kinds::{Counts, Kind, Opened};
 use crate::session::Session;
 use crate::tape;
@@ -14,7 +14,7 @@ fn is(opened: &Opened) -> bool {
     first.starts_with(b"{") && memmem::find(first, b"\"tape\":\"nccl-top\"").is_some()
 }
 
-fn read(opened: &mut Opened, case: &mut Case, progress: &mut dyn FnMut()) -> Result<Counts, String> {
+fn read(opened: &mut Opened, intake: &mut Intake, progress: &mut dyn FnMut()) -> Result<Counts, String> {
     let name = opened.name.clone();
     // The reader keeps its input to itself: the rest of this one is handed over.
     let input = std::mem::replace(opened, Opened::nothing());
@@ -44,7 +44,7 @@ fn read(opened: &mut Opened, case: &mut Case, progress: &mut dyn FnMut()) -> Res
     if let Some(cut) = reader.cut_off() {
         outcome = Err(format!("{cut}; what came before was judged"));
     }
-    case.understood = true;
-    case.replayed(session, &name);
+    intake.understood = true;
+    intake.recordings.push((name, session));
     outcome
 }

@@ -27,6 +27,8 @@ pub struct Dumped {
 
 /// More than a node has ranks; on a shared file system other nodes' are seen too.
 const MAX_DUMPS: usize = 256;
+/// More than any job has ranks.
+const MAX_ARCHIVED: usize = 1 << 16;
 /// Of all, as they are on the tape.
 const MAX_PACKED_BYTES: usize = 16 << 20;
 
@@ -44,6 +46,17 @@ impl Dumps {
             (None, Some(bytes)) => flight::read(&bytes).map(Arc::new).map_err(|err| err.to_string()),
         };
         self.by_path.insert(seen.path.clone(), Dumped { at, seen: Arc::new(seen.clone()), dump });
+        self.revision += 1;
+        self.changed_at = at;
+    }
+
+    /// Takes one that was read already.
+    pub fn add(&mut self, at: Stamp, seen: FlightDump, dump: Dump) {
+        if self.by_path.len() >= MAX_ARCHIVED {
+            self.ignored += 1;
+            return;
+        }
+        self.by_path.insert(seen.path.clone(), Dumped { at, seen: Arc::new(seen), dump: Ok(Arc::new(dump)) });
         self.revision += 1;
         self.changed_at = at;
     }

@@ -22,6 +22,10 @@ pub struct Job {
     pub local_world_size: Option<u32>,
     /// Known only from log files: no process was seen.
     pub log_only: bool,
+    /// Known only from files that were written before: nothing of it runs.
+    pub archived: bool,
+    /// A line of its logs said something of it.
+    pub has_spoken: bool,
     /// The last instant at which anything of it was seen to move: a step, a count, a working GPU.
     pub moved_at: Option<Stamp>,
     pub ended_at: Option<Stamp>,
@@ -51,6 +55,8 @@ impl Job {
             world_size: None,
             local_world_size: None,
             log_only: false,
+            archived: false,
+            has_spoken: false,
             moved_at: None,
             ended_at: None,
             taking_down_at: None,

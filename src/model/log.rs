@@ -1,8 +1,10 @@
 //! Log files, the lines kept for the screen, and the progress that the lines tell.
 
 use super::bringup::Bringup;
+use super::chronicle::{Chronicle, PathRank, rank_of_path};
 use super::series::{Series, Trend};
 use crate::observe::log::{LogFileInfo, LogFileState};
+use crate::reports::nccl_tests::{Table, Tables, begins, ends};
 use crate::text::{Dialect, Phase, Reader, Step};
 use crate::time::Stamp;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -37,11 +39,18 @@ pub struct LogFile {
     pub rank_of_pid: BTreeMap<u32, u32>,
     /// Ids of the communicators that its lines tell of.
     pub comms: BTreeSet<u64>,
+    /// When its lines were written, and how it went on after a failure.
+    pub chronicle: Chronicle,
+    /// A table of nccl-tests that has begun in it.
+    pub table: Option<Tables>,
+    /// The rank whose output it is, by the place where launchers put each one's.
+    pub path_rank: Option<PathRank>,
 }
 
 impl LogFile {
     pub fn new(info: LogFileInfo) -> Self {
         LogFile {
+            path_rank: rank_of_path(&info.path),
             info,
             job: String::new(),
             had_writer: false,
@@ -58,12 +67,40 @@ impl LogFile {
             transient: false,
             rank_of_pid: BTreeMap::new(),
             comms: BTreeSet::new(),
+            chronicle: Chronicle::default(),
+            table: None,
         }
     }
 
     /// The last part of the path.
     pub fn name(&self) -> &str {
         self.info.path.rsplit('/').next().unwrap_or(&self.info.path)
+    }
+
+    /// Reads a line that may be of a table of nccl-tests; tables that end with it come back.
+    pub fn read_table(&mut self, line: &str, no: Option<u64>) -> Vec<Table> {
+        if self.table.is_none() && !begins(line.as_bytes()) {
+            return Vec::new();
+        }
+        let table = self.table.get_or_insert_default();
+        table.line(line, no.unwrap_or(0));
+        if !ends(line) {
+            return Vec::new();
+        }
+        let finished = table.take_finished();
+        self.table = None;
+        finished
+    }
+
+    /// Whether what failed in one of its runs is of the present. Of an archived log, a run of which nothing bad is known does not make
+    /// the one before it the past.
+    pub fn is_present(&self, run: u32) -> bool {
+        run == if self.info.archived { self.chronicle.last_failed_run } else { self.chronicle.run }
+    }
+
+    /// When it was last changed; `now` where that is not known.
+    pub fn modified(&self, now: Stamp) -> Stamp {
+        self.info.modified_ns.map_or(now, Stamp)
     }
 
     pub fn is_readable(&self) -> bool {

@@ -1,13 +1,29 @@
 //! What log lines change in the model.
 
-use super::bringup::{Bringup, Who};
+use super::alarms::{Alarm, Said};
+use super::bringup::Who;
 use super::job::{self, Job};
 use super::log::{self, Kept};
+use super::record::Record;
 use super::{MAX_COMMS, MAX_PROCESSES, Model, TextSeen};
 use crate::observe::log::Line;
 use crate::text::{TextEvent, What, clean, gate};
 use crate::time::Stamp;
 use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// A line that was read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReadLine<'a> {
+    /// From 1, where lines were counted.
+    pub no: Option<u64>,
+    /// Cleaned.
+    pub text: &'a str,
+    /// Of the line as it was written.
+    pub bytes: usize,
+}
+
+/// The newest tables of a job that runs tests all day.
+const MAX_TABLES: usize = 64;
 
 impl Model {
     /// Reads one log line and applies what it says. Each event is handed to `each` after it was applied, so that rules see the
@@ -21,6 +37,15 @@ impl Model {
         let mut events = Vec::new();
         log.reader.at_line(line.no);
         log.reader.read(&line.text, class, &mut events);
+        let tables = log.read_table(&line.text, line.no);
+        if !tables.is_empty() {
+            let path = log.info.path.clone();
+            let record = self.records.entry(self.job_of_file(file)).or_default();
+            record.revision += 1;
+            record.tables.extend(tables.into_iter().map(|table| (path.clone(), table)));
+            let too_many = record.tables.len().saturating_sub(MAX_TABLES);
+            record.tables.drain(..too_many);
+        }
         let clean = clean::clean(&line.text);
         let by_pid = || events.iter().find_map(|e| e.origin.pid).and_then(|pid| self.rank_of_ns_pid(file, pid));
         let rank = events.iter().find_map(|e| e.origin.rank).or_else(by_pid);
@@ -35,7 +60,11 @@ impl Model {
             return;
         }
         let clean = clean.into_owned();
-        self.apply_events(at, file, &events, (line.no, &clean), backlog, &mut each);
+        if let Some(log) = self.files.get_mut(&file) {
+            log.chronicle.at_offset(line.offset, line.no);
+        }
+        let read = ReadLine { no: line.no, text: &clean, bytes: line.text.len() };
+        self.apply_events(at, file, &events, &read, backlog, &mut each);
     }
 
     /// A second has passed: what the readers of silent files held back, because more of it might have come, is told now.
@@ -47,23 +76,30 @@ impl Model {
             if let Some(log) = self.files.get_mut(&file) {
                 log.reader.idle(&mut events);
             }
-            self.apply_events(at, file, &events, (None, ""), false, &mut each);
+            self.apply_events(at, file, &events, &ReadLine::default(), false, &mut each);
         }
     }
 
+    /// Applies what a line says. Each event is handed to `each` after it was applied.
     pub(crate) fn apply_events(
         &mut self,
         at: Stamp,
         file: u32,
         events: &[TextEvent],
-        (line, text): (Option<u64>, &str),
+        read: &ReadLine,
         backlog: bool,
         each: &mut dyn FnMut(&Model, &TextSeen),
     ) {
         let job = self.job_of_file(file);
+        let zone = self.zone;
+        let Some(log) = self.files.get_mut(&file) else { return };
+        let archived = log.info.archived;
+        let modified = if archived || backlog { log.modified(at) } else { at };
+        log.chronicle.apply(events, read.no, read.bytes, modified, zone);
+        let at = if archived { log.chronicle.at.unwrap_or(modified) } else { at };
         for event in events {
             let rank = event.origin.rank.or_else(|| event.origin.pid.and_then(|pid| self.rank_of_ns_pid(file, pid)));
-            let (line, text) = event.said_at.as_ref().map_or((line, text), |s| (s.line, s.text.as_str()));
+            let (line, text) = event.said_at.as_ref().map_or((read.no, read.text), |s| (s.line, s.text.as_str()));
             self.apply_event(at, file, event, rank, &job, backlog);
             let when = self.written_at(at, file, backlog);
             if let Some(log) = self.files.get_mut(&file) {
@@ -77,8 +113,46 @@ impl Model {
                     self.bringup_revision += 1;
                 }
             }
-            each(self, &TextSeen { at, file, line, text, event, rank, job: job.clone(), backlog, times: 1 });
+            let log_only = self.jobs.get(&job).is_none_or(|j| j.log_only);
+            let since = self.files.get(&file).and_then(|f| f.chronicle.at_of(event)).filter(|_| log_only || backlog).unwrap_or(at);
+            let seen = TextSeen { at, since, file, line, text, event, rank, job: job.clone(), backlog, times: 1 };
+            self.record(&seen);
+            each(self, &seen);
         }
+    }
+
+    /// Keeps what a line reports for the judgement of its job as a whole.
+    fn record(&mut self, seen: &TextSeen) {
+        if !self.records.contains_key(&seen.job) {
+            self.records.insert(seen.job.clone(), Record::default());
+        }
+        let log_only = self.jobs.get(&seen.job).is_none_or(|j| j.log_only);
+        let files = self.files.len();
+        let (Some(record), Some(log)) = (self.records.get_mut(&seen.job), self.files.get_mut(&seen.file)) else { return };
+        if seen.event.what == What::RunStart && files == 1 {
+            record.transports.clear();
+        }
+        record.apply(seen.event);
+        if !seen.event.what.is_alarm() {
+            return;
+        }
+        log.chronicle.alarmed();
+        let run = log.chronicle.run;
+        let said = Said { file: seen.file, run, rank: seen.rank, event: seen.event };
+        record.revision += 1;
+        record.alarms.push(&said, || Alarm {
+            file: seen.file,
+            run,
+            line: seen.line,
+            text: seen.text.to_owned(),
+            event: seen.event.clone(),
+            rank: seen.rank,
+            // Of a job that runs here the time of arrival is better known than the zone of its lines.
+            at: if log_only || seen.backlog { log.chronicle.at_of(seen.event) } else { Some(seen.at) },
+            seen_at: seen.at,
+            is_timed: seen.event.origin.written.is_some(),
+            count: 1,
+        });
     }
 
     pub(super) fn keep(&mut self, at: Stamp, file: u32, line: &Line, rank: Option<u32>, class: gate::Class, text: &str) {
@@ -99,6 +173,9 @@ impl Model {
             let mut new = Job::new(job.to_owned(), at);
             new.log_only = true;
             self.jobs.insert(job.to_owned(), new);
+        }
+        if let Some(job) = self.jobs.get_mut(job).filter(|_| matters) {
+            job.has_spoken = true;
         }
         let Some(log) = self.files.get_mut(&file) else { return };
         match &event.what {
@@ -122,7 +199,8 @@ impl Model {
                     job.restart(at);
                 }
                 log.progress = log::Progress::default();
-                log.bringup = Bringup::default();
+                let before = std::mem::take(&mut log.bringup);
+                log.chronicle.set_aside(before);
                 log.rank_of_pid.clear();
                 log.comms.clear();
             }
@@ -157,7 +235,7 @@ impl Model {
 
     /// Lines that were there before us were written no later than the file was last changed.
     fn written_at(&self, at: Stamp, file: u32, backlog: bool) -> Stamp {
-        let modified = || self.files.get(&file)?.info.modified_ns.map(Stamp).filter(|m| *m <= at);
+        let modified = || self.files.get(&file).filter(|f| !f.info.archived)?.info.modified_ns.map(Stamp).filter(|m| *m <= at);
         backlog.then(modified).flatten().unwrap_or(at)
     }
 

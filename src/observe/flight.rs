@@ -30,6 +30,9 @@ pub struct FlightDump {
     /// Deflate, then base64.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub packed: String,
+    /// It was written before, and is read as one of several files that are judged together.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub archived: bool,
     /// Why there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,

@@ -26,6 +26,9 @@ pub struct LogFileInfo {
     pub skipped_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+    /// It was written before and is read as a whole: what its lines report is judged in the order in which they were written.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub archived: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,9 +1,6 @@
 //! Records of the NCCL Inspector, a profiler plugin: one line for each completed operation, one file for each process.
 
-mod judge;
 pub mod prom;
-
-pub use judge::judge;
 
 use serde::{Deserialize, Deserializer};
 use std::collections::{BTreeMap, VecDeque};
@@ -46,9 +43,9 @@ pub struct InspectorComm {
     /// Sequence numbers by collective: the first and the last.
     pub sequence: BTreeMap<String, (u64, u64)>,
     pub groups: BTreeMap<Group, Stats>,
-    ops: VecDeque<Op>,
+    pub(crate) ops: VecDeque<Op>,
     /// Operations that are no longer kept one by one.
-    ops_forgotten: u64,
+    pub(crate) ops_forgotten: u64,
 }
 
 /// Operations that may be compared.
@@ -75,14 +72,14 @@ pub struct Stats {
 
 /// One collective of one rank.
 #[derive(Clone, Debug, PartialEq)]
-struct Op {
-    name: String,
-    sn: u64,
-    bytes: u64,
-    exec_us: f64,
+pub(crate) struct Op {
+    pub(crate) name: String,
+    pub(crate) sn: u64,
+    pub(crate) bytes: u64,
+    pub(crate) exec_us: f64,
     /// When it was written, µs since the epoch; later than the operation.
-    written_us: u64,
-    line: u64,
+    pub(crate) written_us: u64,
+    pub(crate) line: u64,
 }
 
 impl Stats {
@@ -132,7 +129,7 @@ impl Sample {
 }
 
 /// The value that `part` of all values does not exceed.
-fn quantile(values: &mut [f64], part: f64) -> Option<f64> {
+pub(crate) fn quantile(values: &mut [f64], part: f64) -> Option<f64> {
     let last = values.len().checked_sub(1)?;
     let at = ((values.len() as f64 * part).ceil() as usize).saturating_sub(1).min(last);
     Some(*values.select_nth_unstable_by(at, f64::total_cmp).1)
@@ -290,7 +287,7 @@ impl Inspector {
     }
 
     /// Who wrote it, in words.
-    fn process(&self) -> String {
+    pub(crate) fn process(&self) -> String {
         match (self.pid, &self.hostname) {
             (Some(pid), Some(host)) => format!("pid {pid} on {host}"),
             (Some(pid), None) => format!("pid {pid}"),
@@ -335,7 +332,7 @@ impl InspectorComm {
 }
 
 /// The power of two at or below.
-fn bucket(bytes: u64) -> u64 {
+pub(crate) fn bucket(bytes: u64) -> u64 {
     bytes.checked_ilog2().map_or(0, |log| 1 << log)
 }
 

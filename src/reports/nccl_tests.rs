@@ -4,10 +4,9 @@ mod json;
 mod text;
 
 pub use json::parse as parse_json;
-pub use text::{Tables, begins};
+pub use text::{Tables, begins, ends};
 
-use super::{Judged, size_words};
-use crate::findings::{Confidence, Severity};
+pub(crate) use super::size_words;
 
 /// Rows kept of one table. A run has some dozens.
 const MAX_ROWS: usize = 4096;
@@ -97,14 +96,14 @@ pub struct Failure {
 }
 
 impl Row {
-    fn wrong(&self) -> Option<u64> {
+    pub fn wrong(&self) -> Option<u64> {
         let sides = [self.out_of_place, self.in_place];
         let counts = sides.into_iter().flatten().filter_map(|side| side.wrong);
         counts.fold(None, |sum, wrong| Some(sum.unwrap_or(0_u64).saturating_add(wrong)))
     }
 
     /// The faster side.
-    fn busbw(&self) -> Option<(f64, bool)> {
+    pub fn busbw(&self) -> Option<(f64, bool)> {
         let sides = [(self.out_of_place, false), (self.in_place, true)];
         let known = sides.into_iter().filter_map(|(side, in_place)| Some((side?.busbw?, in_place)));
         known.filter(|(busbw, _)| busbw.is_finite()).max_by(|a, b| a.0.total_cmp(&b.0))
@@ -169,104 +168,10 @@ impl Table {
         }
     }
 
-    fn name(&self) -> String {
+    pub fn name(&self) -> String {
         match &self.collective {
             Some(collective) => format!("nccl-tests {collective}"),
             None => "nccl-tests".into(),
         }
     }
-}
-
-/// Below this part of the peak, the largest size is slow. Curves of healthy nodes rise, or lose a tenth where the algorithm changes.
-const ODD_PART: f64 = 0.7;
-/// Smaller than this, latency decides.
-const ODD_SIZE: u64 = 64 << 20;
-
-/// What is wrong with a run. `path` is where it stands, for the evidence.
-pub fn judge(table: &Table, path: &str) -> Vec<Judged> {
-    let mut out = Vec::new();
-    let failed = |severity, confidence, summary: String| Judged::new("nccl-tests-failed", severity, confidence, summary);
-    let name = table.name();
-    let line = |line: u64| (line > 0).then_some(line);
-    let bad = table.out_of_bounds.filter(|seen| !seen.ok);
-    if table.wrong.is_some_and(|wrong| wrong > 0) || bad.is_some() {
-        let wrong = table.wrong.filter(|wrong| *wrong > 0).or(bad.map(|seen| seen.count)).unwrap_or(0);
-        let elements = if table.first_wrong.is_some() { "wrong elements" } else { "results out of bounds" };
-        let mut found = failed(Severity::Error, Confidence::Certain, format!("{name}: {wrong} {elements}"))
-            .because("the data that arrived is not the data that was sent; a training run on these GPUs would compute nonsense");
-        found.next = Some("run the test on pairs of GPUs (-g 2) to find the bad one; look at ECC and NVLink errors".into());
-        if let Some(row) = &table.first_wrong {
-            let text = format!("{} wrong at {}", row.wrong().unwrap_or(0), size_words(row.size_bytes));
-            found = found.proved("line", path, line(row.line), text);
-        }
-        if let Some(seen) = bad {
-            found = found.proved("line", path, line(seen.line), format!("Out of bounds values : {} FAILED", seen.count));
-        }
-        out.push(found);
-    }
-    let fatal: Vec<&Failure> = table.failures.iter().filter(|failure| failure.fatal).collect();
-    if let Some(first) = fatal.first() {
-        let mut found = failed(Severity::Error, Confidence::Certain, format!("{name} failed: {}", first.text));
-        if let Some((size, _)) = table.unfinished {
-            found.why = format!("it stopped at {}", size_words(size));
-        }
-        for failure in fatal.iter().take(5) {
-            found = found.proved("line", path, line(failure.line), failure.text.clone());
-        }
-        out.push(found);
-    } else if !table.complete && table.out_of_bounds.is_none() && !table.excerpt {
-        let at = match (table.unfinished, table.rows.last()) {
-            (Some((size, _)), _) => format!(" at {}", size_words(size)),
-            (None, Some(row)) => format!(" after {}", size_words(row.size_bytes)),
-            (None, None) => " before its first result".into(),
-        };
-        let last = table.unfinished.map_or(table.last_line, |(_, line)| line);
-        out.push(
-            failed(Severity::Warning, Confidence::Likely, format!("{name} did not finish: it stopped{at}"))
-                .because("its last lines are missing: it hangs, was killed, or still runs")
-                .proved("line", path, line(last), "the last line of the run".to_owned()),
-        );
-    } else if let Some(said) = table.failures.first() {
-        out.push(
-            failed(Severity::Warning, Confidence::Possible, format!("{name} finished, but NCCL's last error was: {}", said.text)).proved(
-                "line",
-                path,
-                line(said.line),
-                said.text.clone(),
-            ),
-        );
-    }
-    if table.fast_enough == Some(false) {
-        let average = table.avg_busbw_gbytes_per_s.unwrap_or_default();
-        let summary = format!("{name}: average of {average:.1} GB/s is below the bandwidth that was asked (NCCL_TESTS_MIN_BW)");
-        out.push(failed(Severity::Error, Confidence::Certain, summary).proved(
-            "line",
-            path,
-            line(table.last_line),
-            format!("Avg bus bandwidth : {average} FAILED"),
-        ));
-    }
-    out.extend(odd_curve(table, path));
-    out
-}
-
-/// Bandwidth that falls again with size.
-fn odd_curve(table: &Table, path: &str) -> Option<Judged> {
-    let peak = table.peak.filter(|peak| peak.busbw_gbytes_per_s >= 1.0)?;
-    let largest = table.rows.iter().filter(|row| row.busbw().is_some()).max_by_key(|row| row.size_bytes)?;
-    let (busbw, _) = largest.busbw()?;
-    if largest.size_bytes < ODD_SIZE || largest.size_bytes <= peak.size_bytes || busbw >= peak.busbw_gbytes_per_s * ODD_PART {
-        return None;
-    }
-    let summary = format!(
-        "{}: {busbw:.1} GB/s at {}, but {:.1} GB/s at {}",
-        table.name(),
-        size_words(largest.size_bytes),
-        peak.busbw_gbytes_per_s,
-        size_words(peak.size_bytes)
-    );
-    let found = Judged::new("nccl-tests-failed", Severity::Info, Confidence::Possible, summary)
-        .because("bandwidth should not fall with size: memory, buffers or a throttled GPU may be the limit");
-    let line = (largest.line > 0).then_some(largest.line);
-    Some(found.proved("line", path, line, format!("{busbw:.2} GB/s at {}", size_words(largest.size_bytes))))
 }

@@ -1,5 +1,6 @@
 //! Ranks called different collectives, or the same one with different sizes, at the same place.
 
+use super::chain::Chain;
 use super::hang_rank_absent::{WAITED_ALONE, has_trained, patience, paused_by_name, standing_still};
 use super::{Implies, ONCE, Rule, TickContext, py_spy, rank_words, told_by};
 use crate::findings::{Confidence, Evidence, Finding, Severity};
@@ -20,6 +21,7 @@ pub const RULE: Rule = Rule {
     advice: "Look at the code of the rank that differs: a branch that depends on rank or data, uneven batches, another order of groups",
     life: ONCE,
     implies: Implies::Stuck,
+    chain: Chain { covered_by: &["rank-stopped", "rank-exited", "hang-rank-absent"], ..Chain::HANG },
     on_tick: Some(check),
     ..Rule::PLAIN
 };
@@ -36,7 +38,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
         let Some(job) = ctx.model.jobs.get(id) else { continue };
         let dead: Vec<u32> = look.ranks.keys().copied().collect();
-        if !ctx.explained_by(&["rank-stopped", "rank-exited", "hang-rank-absent"], id, &dead) {
+        if !ctx.is_covered(&RULE, id, &dead) {
             out.extend(judge(job, look));
         }
     }

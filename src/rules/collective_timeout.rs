@@ -1,7 +1,8 @@
 //! PyTorch's watchdog gave up.
 
+use super::chain::{Chain, Place};
 use super::{Implies, ONCE, Rule, TextContext};
-use crate::findings::{Confidence, Finding, Role, Severity};
+use crate::findings::{Confidence, Finding, Severity};
 use crate::text::What;
 
 pub const RULE: Rule = Rule {
@@ -12,6 +13,7 @@ pub const RULE: Rule = Rule {
     advice: "Look for the rank that did not report, or whose last enqueued number is the lowest: it never came. Flight Recorder dumps name it",
     life: ONCE,
     implies: Implies::Failed,
+    chain: Chain { place: Place::Messenger, ..Chain::PLAIN },
     on_text: Some(check),
     ..Rule::PLAIN
 };
@@ -39,15 +41,5 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     found.next = Some(
         "look for the ranks that report no timeout; `nccl-top check` on the Flight Recorder dumps names the one that is missing".into(),
     );
-    let open = ctx.ledger.open();
-    let cause =
-        open.iter().find(|f| f.job.as_deref() == Some(&ctx.seen.job) && super::rule(f.rule).is_some_and(|r| r.implies == Implies::Stuck));
-    if let Some(cause) = cause {
-        found.role = Role::Cascade;
-        found.ranks.clone_from(&cause.ranks);
-        found.gpus.clone_from(&cause.gpus);
-    } else if ctx.follows_a_root(RULE.id) {
-        found.role = Role::Cascade;
-    }
     out.push(found);
 }

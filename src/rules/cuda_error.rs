@@ -1,5 +1,6 @@
 //! A CUDA call failed; every later call of that process fails too.
 
+use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TextContext};
 use crate::findings::{Finding, Severity};
 use crate::text::What;
@@ -12,6 +13,7 @@ pub const RULE: Rule = Rule {
     advice: "Device-side asserts and illegal accesses are bugs of the program: run again with CUDA_LAUNCH_BLOCKING=1. ECC, NVLink and \"unspecified launch failure\" can be the hardware: look at the kernel log for Xid",
     life: ONCE,
     implies: Implies::Failed,
+    chain: Chain { is_of_its_writer: true, ..Chain::ENDS_ITS_RANK },
     on_text: Some(check),
     ..Rule::PLAIN
 };

@@ -1,5 +1,6 @@
 //! A GPU ran out of memory.
 
+use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TextContext};
 use crate::findings::{Finding, Severity};
 use crate::text::What;
@@ -12,6 +13,7 @@ pub const RULE: Rule = Rule {
     advice: "Lower the batch or sequence length of that rank, or look for another process on its GPU; reserved far above allocated is fragmentation: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
     life: ONCE,
     implies: Implies::Failed,
+    chain: Chain { is_of_its_writer: true, ..Chain::ENDS_ITS_RANK },
     on_text: Some(check),
     ..Rule::PLAIN
 };

@@ -1,7 +1,7 @@
 //! What Flight Recorder dumps say together, as findings: the same for dumps that `check` is given and for those that appear live.
 
-use super::{py_spy, rank_words, rule};
-use crate::findings::{Evidence, Finding, Ledger, Role};
+use super::{rank_words, rule};
+use crate::findings::{Evidence, Finding, Witness};
 use crate::flight::{self, Dump, FlightFinding, FlightKind, Judgement};
 use crate::model::Model;
 use crate::model::dumps::Dumped;
@@ -74,7 +74,7 @@ fn proof(given: &Given, judgement: &Judgement, rank: u32, at: Stamp) -> Option<E
         })
         .collect();
     let text = format!("rank {rank}: {}", words.join("; "));
-    Some(Evidence { path: Some(path), at: (at.0 > 0).then_some(at), ..Evidence::of(EVIDENCE, text) })
+    Some(Evidence { path: Some(path), at: (at.0 > 0).then_some(at), ..Evidence::of("dump", text) })
 }
 
 fn next(given: &Given, finding: &FlightFinding) -> String {
@@ -107,56 +107,52 @@ fn next(given: &Given, finding: &FlightFinding) -> String {
     }
 }
 
-/// The kind of evidence that only dumps give.
-const EVIDENCE: &str = "dump";
 /// More than one thing seldom goes wrong at once.
 const MOST_LIVE: usize = 8;
+/// Nobody reads more.
+const MOST_ARCHIVED: usize = 200;
 /// A job that runs always has operations that have not ended: only what has waited this long when the dump was written is stuck.
 const WAITED: Duration = Duration::from_secs(10);
 
-/// Findings of dumps that appeared, by the rules that they stand under.
-pub fn live(model: &Model) -> Vec<Finding> {
-    let mut out = Vec::new();
-    for job in model.jobs.values() {
-        let mut newest: BTreeMap<u32, &Dumped> = BTreeMap::new();
-        for dumped in of_job(model, job).filter(|d| d.dump.is_ok()) {
-            let known = newest.entry(dumped.seen.rank).or_insert(dumped);
-            if known.written() < dumped.written() {
-                *known = dumped;
-            }
-        }
-        let Some(written) = newest.values().map(|d| d.written()).max() else { continue };
-        let alive = |rank: u32| job.ranks.get(&rank).filter(|pid| model.processes.get(pid).is_some_and(|p| p.is_alive()));
-        let given = Given {
-            dumps: newest.iter().filter_map(|(rank, d)| Some((*rank, Dump::clone(d.dump.as_ref().ok()?)))).collect(),
-            path: &|rank| newest.get(&rank).map(|d| d.seen.path.clone()),
-            py_spy: &|rank| alive(rank).map(|pid| py_spy(*pid)),
-        };
-        for mut told in judge(&given, MOST_LIVE) {
-            let waited = written.since(told.at);
-            // Of a rank that is elsewhere the dump may be elsewhere too.
-            let elsewhere = |rank: &u32| !newest.contains_key(rank) && !job.ranks.contains_key(rank);
-            if told.at.0 <= 0 || waited < WAITED || told.flight.ranks.iter().any(elsewhere) {
-                continue;
-            }
-            let found = &mut told.found;
-            found.job = Some(job.id.clone());
-            found.gpus = found.ranks.iter().filter_map(|rank| model.gpu_of_pid(*job.ranks.get(rank)?)).collect();
-            // By counters and GPUs the same is known under these names: then it is one finding.
-            match found.rule {
-                "hang-rank-absent" => found.subject = rank_words(&found.ranks),
-                "hang-symmetric" => found.subject = "all".into(),
-                _ => {}
-            }
-            out.push(told.found);
+/// What the dumps of all jobs show, each job's worst first.
+pub fn compare(model: &Model) -> Vec<Finding> {
+    model.jobs.values().flat_map(|job| of_one(model, job)).collect()
+}
+
+fn of_one(model: &Model, job: &Job) -> Vec<Finding> {
+    let mut newest: BTreeMap<u32, &Dumped> = BTreeMap::new();
+    for dumped in of_job(model, job).filter(|d| d.dump.is_ok()) {
+        let known = newest.entry(dumped.seen.rank).or_insert(dumped);
+        if known.written() < dumped.written() {
+            *known = dumped;
         }
     }
-    out
+    let Some(written) = newest.values().map(|d| d.written()).max() else { return Vec::new() };
+    let given = Given {
+        dumps: newest.iter().filter_map(|(rank, d)| Some((*rank, Dump::clone(d.dump.as_ref().ok()?)))).collect(),
+        path: &|rank| newest.get(&rank).map(|d| d.seen.path.clone()),
+        py_spy: &|rank| model.py_spy(job, rank),
+    };
+    let archived = newest.values().all(|d| d.seen.archived);
+    // Of a job that runs some operations have always not ended, and of a rank that is elsewhere the dump may be elsewhere, too.
+    let elsewhere = |rank: &u32| !newest.contains_key(rank) && !job.ranks.contains_key(rank);
+    let stands = |told: &Told| told.at.0 > 0 && written.since(told.at) >= WAITED && !told.flight.ranks.iter().any(elsewhere);
+    let told = judge(&given, if archived { MOST_ARCHIVED } else { MOST_LIVE }).into_iter().filter(|told| archived || stands(told));
+    told.map(|told| {
+        let mut found = told.found;
+        (found.job, found.witness) = (Some(job.id.clone()), Witness::Dumps);
+        found.gpus = found.ranks.iter().filter_map(|rank| model.gpu_of_pid(*job.ranks.get(rank)?)).collect();
+        // Under these names the same is known by counters, GPUs and watchdogs: then it is one finding.
+        found.subject = if found.ranks.is_empty() { "all".into() } else { rank_words(&found.ranks) };
+        found
+    })
+    .collect()
 }
 
 /// The dumps of a job's ranks, unless they are of ranks before a restart.
-fn of_job<'a>(model: &'a Model, job: &'a Job) -> impl Iterator<Item = &'a Dumped> {
-    model.dumps.iter().filter(|d| job.ranks.values().any(|pid| *pid == d.seen.pid))
+pub fn of_job<'a>(model: &'a Model, job: &'a Job) -> impl Iterator<Item = &'a Dumped> {
+    let is_its = |d: &&Dumped| if d.seen.archived { job.archived } else { job.ranks.values().any(|pid| *pid == d.seen.pid) };
+    model.dumps.iter().filter(is_its)
 }
 
 /// All ranks that are known to belong to the job have a dump: no more will come.
@@ -167,40 +163,10 @@ pub fn are_complete(model: &Model) -> bool {
     })
 }
 
-/// A finding that dumps prove.
-pub fn is_proven(f: &Finding) -> bool {
-    f.evidence.iter().any(|e| e.kind == EVIDENCE)
-}
-
 /// The job made a step after its dumps were written: it was not stuck.
-pub fn went_on(model: &Model, job: &str) -> bool {
-    let Some(job) = model.jobs.get(job) else { return false };
+pub fn went_on(model: &Model, job: &Job) -> bool {
     let written = of_job(model, job).map(Dumped::written).max();
     let step = model.progress_of(&job.id).and_then(|p| p.last_step_at);
     // A line may be read a while after it was written.
     step.zip(written).is_some_and(|(step, written)| step > written.plus(Duration::from_secs(3)))
-}
-
-/// What dumps prove explains what else was said of the same hang: that follows from it. Where the rank was stopped or had failed before,
-/// it is the other way round.
-pub fn put_in_order(ledger: &mut Ledger, job: &str) {
-    let open = ledger.open();
-    let mine = |f: &Finding| f.job.as_deref() == Some(job);
-    let gave_up = open.iter().filter(|f| mine(f) && f.rule == super::collective_timeout::RULE.id).map(|f| f.opened_at).min();
-    let before = |f: &Finding| gave_up.is_none_or(|at| f.opened_at < at);
-    let proven: Vec<u32> = open.iter().filter(|f| mine(f) && is_proven(f)).flat_map(|f| f.ranks.clone()).collect();
-    let failed = |f: &Finding| rule(f.rule).is_some_and(|r| r.implies == super::Implies::Failed);
-    let explains = |f: &Finding| {
-        mine(f)
-            && (f.rule == "rank-stopped" || failed(f) && f.rule != super::collective_timeout::RULE.id)
-            && f.role == Role::Root
-            && before(f)
-            && f.ranks.iter().any(|r| proven.contains(r))
-    };
-    let explained = open.iter().any(|f| explains(f));
-    ledger.follow(|f| {
-        let hang = matches!(f.rule, "hang-rank-absent" | "hang-symmetric" | "collective-mismatch");
-        let told_after = f.rule == super::collective_timeout::RULE.id || (failed(f) && !before(f));
-        mine(f) && ((hang && (explained || !is_proven(f))) || told_after)
-    });
 }

@@ -37,7 +37,7 @@ fn info(messages: &[&str]) -> Vec<String> {
 fn found(messages: &[&str]) -> Vec<(&'static str, Finding)> {
     let lines = info(messages);
     let session = log(&lines.iter().map(String::as_str).collect::<Vec<_>>());
-    facts(&session.model, &session.ledger, true).into_iter().map(|(r, f)| (r.id, f)).collect()
+    facts(&session.model, &session.ledger, true, &[]).into_iter().map(|f| (f.rule, f)).collect()
 }
 
 fn ids(messages: &[&str]) -> Vec<String> {
@@ -92,7 +92,7 @@ fn transports_are_held_against_what_joins_the_gpus() {
         at(1),
         Body::GpuTopology(GpuTopology { pairs: vec![GpuPair { a: 0, b: 1, nvlinks: Some(4), ..Default::default() }] }),
     );
-    assert_eq!(facts(&session.model, &session.ledger, false).len(), 1);
+    assert_eq!(facts(&session.model, &session.ledger, false, &[]).len(), 1);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn ranks_that_differ_are_named() {
         "vm:10:9 [0] NCCL INFO NCCL_HOSTID set by environment to a".into(),
     ];
     let session = log(&lines.iter().map(String::as_str).collect::<Vec<_>>());
-    let all: Vec<(&str, String)> = facts(&session.model, &session.ledger, true).into_iter().map(|(r, f)| (r.id, f.summary)).collect();
+    let all: Vec<(&str, String)> = facts(&session.model, &session.ledger, true, &[]).into_iter().map(|f| (f.rule, f.summary)).collect();
     assert_eq!(
         all,
         [
@@ -184,6 +184,6 @@ fn an_init_that_stands_still_opens_and_clears_when_it_goes_on() {
     assert!(!session.ledger.is_open("init-stuck", Some("x.log")));
     // At the end of the input nothing is waited for.
     let session = log(&[&zero, &one]);
-    assert!(facts(&session.model, &session.ledger, false).is_empty());
-    assert_eq!(facts(&session.model, &session.ledger, true)[0].0.id, "init-stuck");
+    assert!(facts(&session.model, &session.ledger, false, &[]).is_empty());
+    assert_eq!(facts(&session.model, &session.ledger, true, &[])[0].rule, "init-stuck");
 }

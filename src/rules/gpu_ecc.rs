@@ -1,5 +1,6 @@
 //! A GPU's memory had an error that could not be corrected, or cannot be repaired.
 
+use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TickContext};
 use crate::findings::{Confidence, Evidence, Finding, Severity};
 use crate::model::gpu::Gpu;
@@ -13,6 +14,7 @@ pub const RULE: Rule = Rule {
     advice: "Drain the node and reset the GPU: `nvidia-smi -r -i GPU`; a remapping that failed (Xid 64) means that it has to be replaced",
     life: ONCE,
     implies: Implies::Failed,
+    chain: Chain::KERNEL,
     on_tick: Some(check),
     ..Rule::PLAIN
 };

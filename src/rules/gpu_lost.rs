@@ -1,5 +1,6 @@
 //! A GPU fell off the bus.
 
+use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TickContext};
 use crate::findings::{Confidence, Evidence, Finding, Severity};
 use crate::observe::gpu::GpuTroubleKind;
@@ -13,6 +14,7 @@ pub const RULE: Rule = Rule {
     advice: "Drain the node and power-cycle it; a GPU that falls off again has to be replaced",
     life: ONCE,
     implies: Implies::Failed,
+    chain: Chain::KERNEL,
     on_tick: Some(check),
     ..Rule::PLAIN
 };

@@ -1,5 +1,6 @@
 //! The driver's Xid errors that no other rule stands for.
 
+use super::chain::Chain;
 use super::{Implies, ONCE, Rule};
 use crate::findings::Severity;
 
@@ -11,5 +12,6 @@ pub const RULE: Rule = Rule {
     advice: "The catalogue says for each Xid whether the program, the GPU or the node is to blame: nccl-top rules xid-NUMBER",
     life: ONCE,
     implies: Implies::Nothing,
+    chain: Chain::KERNEL,
     ..Rule::PLAIN
 };

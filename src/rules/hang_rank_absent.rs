@@ -1,5 +1,6 @@
 //! One or some ranks did not join a collective; the others wait for them.
 
+use super::chain::Chain;
 use super::{Implies, Rule, TickContext, py_spy, rank_words, told_by, while_it_holds};
 use crate::findings::{Confidence, Evidence, Finding, Severity};
 use crate::judge::{LogLook, Look, Member, RAS_OLD, RankLook, RasLook, Silent};
@@ -22,6 +23,7 @@ pub const RULE: Rule = Rule {
              victims; the watchdog of PyTorch will name them, not the culprit",
     life: while_it_holds(0, 3),
     implies: Implies::Stuck,
+    chain: Chain { covered_by: &["rank-stopped", "rank-exited", "collective-mismatch"], ..Chain::HANG },
     on_tick: Some(check),
     ..Rule::PLAIN
 };
@@ -41,7 +43,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
         let Some(job) = ctx.model.jobs.get(id) else { continue };
         if let Some(found) = judge(job, look)
-            && !ctx.explained_by(&["rank-stopped", "rank-exited", "collective-mismatch"], id, &found.ranks)
+            && !ctx.is_covered(&RULE, id, &found.ranks)
         {
             out.push(found);
         }

@@ -1,5 +1,6 @@
 //! Every rank has joined, and nothing moves.
 
+use super::chain::Chain;
 use super::hang_rank_absent::{has_trained, patience, paused_by_name};
 use super::{Implies, Rule, TickContext, py_spy, told_by, while_it_holds};
 use crate::findings::{Confidence, Evidence, Finding, Severity};
@@ -18,6 +19,7 @@ pub const RULE: Rule = Rule {
              a connection, a rank on another node. Compare the stacks of two ranks",
     life: while_it_holds(0, 3),
     implies: Implies::Stuck,
+    chain: Chain { covered_by: &["collective-mismatch"], ..Chain::HANG },
     on_tick: Some(check),
     ..Rule::PLAIN
 };
@@ -31,7 +33,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         if alive < 2 || waiting.len() < alive || !look.quiet_log() || !has_trained(look) {
             continue;
         }
-        if ctx.ledger.is_open("collective-mismatch", Some(id)) {
+        if RULE.chain.covered_by.iter().any(|rule| ctx.ledger.is_open(rule, Some(id))) {
             continue;
         }
         if alive < look.local_ranks || paused_by_name(look) || look.alive().any(|r| r.stopped() || r.does_io()) {

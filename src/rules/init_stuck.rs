@@ -1,5 +1,6 @@
 //! Rendezvous, initialisation or the first collective of a communicator does not finish.
 
+use super::chain::{Chain, Place};
 use super::hang_rank_absent::paused_by_name;
 use super::{FactContext, Implies, ONCE, Rule, TickContext, py_spy, rank_words, told_by};
 use crate::findings::{Confidence, Evidence, Finding, Role, Severity};
@@ -20,6 +21,7 @@ pub const RULE: Rule = Rule {
              the stacks of two: they may use two communicators in different order",
     life: ONCE,
     implies: Implies::Stuck,
+    chain: Chain { place: Place::Judgement, yields_to_failure: true, ..Chain::PLAIN },
     on_facts: Some(on_facts),
     on_tick: Some(on_tick),
     ..Rule::PLAIN

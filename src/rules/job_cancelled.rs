@@ -1,5 +1,6 @@
 //! The scheduler, the cluster or a person ended the job.
 
+use super::chain::{Chain, Place};
 use super::rank_exited::signal_words;
 use super::{Implies, ONCE, Rule, TickContext, rank_words};
 use crate::findings::{Confidence, Evidence, Finding, Severity};
@@ -15,6 +16,7 @@ pub const RULE: Rule = Rule {
     advice: "Nothing in the job is to blame: look at the time limit, the preemption or the node's events",
     life: ONCE,
     implies: Implies::Failed,
+    chain: Chain { place: Place::Request, ..Chain::PLAIN },
     on_tick: Some(check),
     ..Rule::PLAIN
 };

@@ -1,7 +1,8 @@
 //! The loss is NaN or infinite.
 
+use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TextContext};
-use crate::findings::{Confidence, Finding, Severity};
+use crate::findings::{Confidence, Finding, Severity, Witness};
 use crate::model::log::Progress;
 use crate::text::{Step, What};
 
@@ -15,6 +16,7 @@ pub const RULE: Rule = Rule {
              rank can be a defective GPU",
     life: ONCE,
     implies: Implies::Nothing,
+    chain: Chain { says_why: true, ..Chain::PLAIN },
     on_text: Some(check),
     ..Rule::PLAIN
 };
@@ -43,6 +45,7 @@ fn worthless(ctx: &TextContext, step: &Step, progress: &Progress, out: &mut Vec<
     found.why = "the progress lines say so: the run goes on, but it learns nothing".into();
     found.next =
         Some("stop the run and go back to a checkpoint before it; train in bf16, lower the learning rate, look at the data".into());
+    found.witness = Witness::Progress;
     out.push(found);
 }
 
@@ -66,5 +69,6 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     found.confidence = Confidence::Certain;
     found.why = "the progress line says so".into();
     found.next = Some("stop the run and go back to the last checkpoint before this step".into());
+    found.witness = Witness::Progress;
     out.push(found);
 }

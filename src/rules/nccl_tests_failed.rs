@@ -1,7 +1,10 @@
 //! nccl-tests found wrong results, or could not run.
 
-use super::{Implies, ONCE, Rule};
-use crate::findings::Severity;
+use super::chain::{Chain, Explains};
+use super::{FactContext, Implies, ONCE, Rule};
+use crate::findings::{Confidence, Finding, Severity};
+use crate::reports::nccl_tests::{Failure, Table, size_words};
+use crate::text::signature::Part;
 
 pub const RULE: Rule = Rule {
     id: "nccl-tests-failed",
@@ -11,5 +14,112 @@ pub const RULE: Rule = Rule {
     advice: "Wrong results are corrupted data: find the pair with `-g 2` runs, look at NVLink and ECC errors; never train on such a node",
     life: ONCE,
     implies: Implies::Failed,
+    chain: Chain { explains: &[Explains { rule: "rank-exited", of_its_ranks: false }], ..Chain::PLAIN },
+    on_facts: Some(check),
     ..Rule::PLAIN
 };
+
+/// Below this part of the peak, the largest size is slow. Curves of healthy nodes rise, or lose a tenth where the algorithm changes.
+const ODD_PART: f64 = 0.7;
+/// Smaller than this, latency decides.
+const ODD_SIZE: u64 = 64 << 20;
+
+fn check(ctx: &FactContext, out: &mut Vec<Finding>) {
+    for job in ctx.model.jobs.values() {
+        let tables = &ctx.model.record_of(&job.id).tables;
+        let found = tables.iter().flat_map(|(path, table)| judge(table, path));
+        out.extend(found.map(|f| Finding { job: Some(job.id.clone()), ..f }));
+    }
+}
+
+/// What is wrong with a run. `path` is where it stands, for the evidence.
+pub(crate) fn judge(table: &Table, path: &str) -> Vec<Finding> {
+    let mut out = Vec::new();
+    let failed = |severity, confidence, summary: String| RULE.weighed(severity, confidence, summary);
+    let name = table.name();
+    let line = |line: u64| (line > 0).then_some(line);
+    let bad = table.out_of_bounds.filter(|seen| !seen.ok);
+    if table.wrong.is_some_and(|wrong| wrong > 0) || bad.is_some() {
+        let wrong = table.wrong.filter(|wrong| *wrong > 0).or(bad.map(|seen| seen.count)).unwrap_or(0);
+        let elements = if table.first_wrong.is_some() { "wrong elements" } else { "results out of bounds" };
+        let mut found = failed(Severity::Error, Confidence::Certain, format!("{name}: {wrong} {elements}"))
+            .because("the data that arrived is not the data that was sent; a training run on these GPUs would compute nonsense");
+        found.next = Some("run the test on pairs of GPUs (-g 2) to find the bad one; look at ECC and NVLink errors".into());
+        if let Some(row) = &table.first_wrong {
+            let text = format!("{} wrong at {}", row.wrong().unwrap_or(0), size_words(row.size_bytes));
+            found = found.proved("line", path, line(row.line), text);
+        }
+        if let Some(seen) = bad {
+            found = found.proved("line", path, line(seen.line), format!("Out of bounds values : {} FAILED", seen.count));
+        }
+        out.push(found);
+    }
+    let fatal: Vec<&Failure> = table.failures.iter().filter(|failure| failure.fatal).collect();
+    if let Some(first) = fatal.first() {
+        let mut found = failed(Severity::Error, Confidence::Certain, format!("{name} failed: {}", first.text));
+        if let Some((size, _)) = table.unfinished {
+            found.why = format!("it stopped at {}", size_words(size));
+        }
+        // It ends itself because a call failed: NCCL's own lines say why.
+        found.part = Some(Part::Messenger);
+        for failure in fatal.iter().take(5) {
+            found = found.proved("line", path, line(failure.line), failure.text.clone());
+        }
+        out.push(found);
+    } else if !table.complete && table.out_of_bounds.is_none() && !table.excerpt {
+        let at = match (table.unfinished, table.rows.last()) {
+            (Some((size, _)), _) => format!(" at {}", size_words(size)),
+            (None, Some(row)) => format!(" after {}", size_words(row.size_bytes)),
+            (None, None) => " before its first result".into(),
+        };
+        let last = table.unfinished.map_or(table.last_line, |(_, line)| line);
+        out.push(
+            failed(Severity::Warning, Confidence::Likely, format!("{name} did not finish: it stopped{at}"))
+                .because("its last lines are missing: it hangs, was killed, or still runs")
+                .proved("line", path, line(last), "the last line of the run".to_owned()),
+        );
+    } else if let Some(said) = table.failures.first() {
+        out.push(
+            failed(Severity::Warning, Confidence::Possible, format!("{name} finished, but NCCL's last error was: {}", said.text)).proved(
+                "line",
+                path,
+                line(said.line),
+                said.text.clone(),
+            ),
+        );
+    }
+    if table.fast_enough == Some(false) {
+        let average = table.avg_busbw_gbytes_per_s.unwrap_or_default();
+        let summary = format!("{name}: average of {average:.1} GB/s is below the bandwidth that was asked (NCCL_TESTS_MIN_BW)");
+        out.push(failed(Severity::Error, Confidence::Certain, summary).proved(
+            "line",
+            path,
+            line(table.last_line),
+            format!("Avg bus bandwidth : {average} FAILED"),
+        ));
+    }
+    out.extend(odd_curve(table, path));
+    out
+}
+
+/// Bandwidth that falls again with size.
+fn odd_curve(table: &Table, path: &str) -> Option<Finding> {
+    let peak = table.peak.filter(|peak| peak.busbw_gbytes_per_s >= 1.0)?;
+    let largest = table.rows.iter().filter(|row| row.busbw().is_some()).max_by_key(|row| row.size_bytes)?;
+    let (busbw, _) = largest.busbw()?;
+    if largest.size_bytes < ODD_SIZE || largest.size_bytes <= peak.size_bytes || busbw >= peak.busbw_gbytes_per_s * ODD_PART {
+        return None;
+    }
+    let summary = format!(
+        "{}: {busbw:.1} GB/s at {}, but {:.1} GB/s at {}",
+        table.name(),
+        size_words(largest.size_bytes),
+        peak.busbw_gbytes_per_s,
+        size_words(peak.size_bytes)
+    );
+    let found = RULE
+        .weighed(Severity::Info, Confidence::Possible, summary)
+        .because("bandwidth should not fall with size: memory, buffers or a throttled GPU may be the limit");
+    let line = (largest.line > 0).then_some(largest.line);
+    Some(found.proved("line", path, line, format!("{busbw:.2} GB/s at {}", size_words(largest.size_bytes))))
+}

@@ -1,7 +1,7 @@
 //! Any NCCL WARN that no other rule explains, and what NCCL tells of the kind at level INFO.
 
 use super::{Implies, ONCE, Rule, TextContext};
-use crate::findings::{Confidence, Finding, Role, Severity};
+use crate::findings::{Confidence, Finding, Severity};
 use crate::text::What;
 
 pub const RULE: Rule = Rule {
@@ -26,9 +26,6 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     found.why = site
         .as_ref()
         .map_or("a WARN line of NCCL".into(), |site| format!("a WARN line of NCCL, from {}", crate::text::clean::clip(site, 80)));
-    if ctx.follows_a_root(RULE.id) {
-        found.role = Role::Cascade;
-    }
     out.push(found);
 }
 

@@ -1,5 +1,6 @@
 //! A network port that was up is down.
 
+use super::chain::Chain;
 use super::{Implies, Rule, TickContext, while_it_holds};
 use crate::findings::{Confidence, Evidence, Finding, Severity};
 use crate::model::port::{Link, LinkHistory};
@@ -14,6 +15,7 @@ pub const RULE: Rule = Rule {
     advice: "Look at the cable, the switch port and the kernel log; connections over this port end or hang until NCCL's timeouts",
     life: while_it_holds(2, 3),
     implies: Implies::Nothing,
+    chain: Chain::KERNEL,
     on_tick: Some(check),
     ..Rule::PLAIN
 };

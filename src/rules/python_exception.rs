@@ -1,8 +1,10 @@
 //! A rank ended with a Python exception.
 
+use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TextContext, rank_words};
 use crate::findings::{Confidence, Finding, Role, Severity};
 use crate::text::What;
+use crate::text::signature::Part;
 
 pub const RULE: Rule = Rule {
     id: "python-exception",
@@ -13,6 +15,7 @@ pub const RULE: Rule = Rule {
              consequences of a rank that went before",
     life: ONCE,
     implies: Implies::Failed,
+    chain: Chain { is_of_its_writer: true, ..Chain::ENDS_ITS_RANK },
     on_text: Some(check),
     ..Rule::PLAIN
 };
@@ -41,8 +44,8 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     found.why = exception.place.as_ref().map_or("a traceback in the log".into(), |place| format!("raised at {place}"));
     found.next = exception.place.as_ref().map(|place| format!("look at {place}"));
     ctx.sign(&mut found, &super::exception_words(exception));
-    if exception.victim || ctx.follows_a_root(RULE.id) || ctx.exited_first() {
-        found.role = Role::Cascade;
+    if exception.victim {
+        (found.part, found.role) = (Some(Part::Victim), Role::Cascade);
     }
     out.push(found);
 }

@@ -74,7 +74,7 @@ fn on_text(ctx: &TextContext, out: &mut Vec<Finding>) {
     let (code, pid, rank) = match &ctx.seen.event.what {
         What::WorkerFailed { exit_code, local_rank, pid } => {
             let job = ctx.model.jobs.get(&ctx.seen.job);
-            let by_pid = job.and_then(|j| j.rank_of(*pid));
+            let by_pid = ctx.rank_of_pid(*pid);
             // On one node the local rank is the rank.
             let one_node = job.is_none_or(|j| j.world_size == j.local_world_size);
             (Some(*exit_code), Some(*pid), by_pid.or(one_node.then_some(*local_rank)))
@@ -86,7 +86,11 @@ fn on_text(ctx: &TextContext, out: &mut Vec<Finding>) {
     let pid_words = pid.map_or(String::new(), |p| format!(" (pid {p})"));
     // Of several nodes the local rank is another one than the rank.
     let of_node = matches!(ctx.seen.event.what, What::WorkerFailed { .. })
-        && ctx.model.jobs.get(&ctx.seen.job).is_none_or(|job| job.world_size.is_none() && pid.is_none_or(|pid| job.rank_of(pid).is_none()));
+        && ctx
+            .model
+            .jobs
+            .get(&ctx.seen.job)
+            .is_none_or(|job| job.world_size.is_none() && pid.is_none_or(|pid| ctx.rank_of_pid(pid).is_none()));
     let words = if of_node { format!("local {who}") } else { who.clone() };
     let mut found = ctx.found(&RULE, who.clone(), format!("{words}{pid_words} ended: {}", code.map_or("with an error".into(), exit_words)));
     found.ranks = rank.into_iter().collect();
@@ -98,7 +102,7 @@ fn on_text(ctx: &TextContext, out: &mut Vec<Finding>) {
         _ => format!("read the log above the failure for {who}"),
     });
     let taken_down = code.is_some_and(|c| c == -SIGTERM || c == 128 + SIGTERM);
-    if ctx.follows_a_root(RULE.id) || taken_down {
+    if taken_down {
         found.role = Role::Cascade;
     }
     out.push(found);

@@ -1,8 +1,13 @@
 //! The system killed a process because memory ran out.
 
+use super::chain::{Chain, Explains};
 use super::{Implies, ONCE, Rule, TickContext};
 use crate::findings::{Confidence, Evidence, Finding, Severity};
 use std::time::Duration;
+
+/// Whoever was killed for its memory did not just end, and is missed for that reason.
+const EXPLAINS: &[Explains] =
+    &[Explains { rule: "hang-rank-absent", of_its_ranks: true }, Explains { rule: "rank-exited", of_its_ranks: false }];
 
 pub const RULE: Rule = Rule {
     id: "rank-oom-killed",
@@ -13,6 +18,7 @@ pub const RULE: Rule = Rule {
     advice: "Host memory, not GPU memory: fewer data-loader workers, less pinned memory, smaller checkpoint staging, or a higher limit for the job",
     life: ONCE,
     implies: Implies::Failed,
+    chain: Chain { explains: EXPLAINS, ..Chain::KERNEL },
     on_tick: Some(check),
     ..Rule::PLAIN
 };

@@ -41,14 +41,12 @@ fn while_it_runs(ctx: &TickContext, out: &mut Vec<Finding>) {
 
 /// Of a whole log the exact place of the change can be told.
 fn of_whole_log(ctx: &FactContext, out: &mut Vec<Finding>) {
-    if !ctx.ended {
-        return;
-    }
-    for file in ctx.model.files.values() {
+    for file in ctx.model.files.values().filter(|f| ctx.ended || ctx.model.is_silent(f)) {
         let Some(slow) = file.progress.slowdown() else { continue };
         let (before, after) = (seconds(slow.before_s), seconds(slow.after_s));
         let many = format!(", for the last {} of them", slow.steps);
         let mut found = found(&file.job, ctx.model.now, (slow.before_s, slow.after_s), &many);
+        found.subject = format!("steps in {}", file.info.path);
         let steps_before = file.progress.step_times.len() - slow.steps;
         let proof = format!("{steps_before} steps of {before} before, {} of {after} since{}", slow.steps, last_step(&file.progress));
         found.evidence = vec![Evidence { path: Some(file.info.path.clone()), ..Evidence::of("line", proof) }];

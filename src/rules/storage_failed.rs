@@ -1,5 +1,6 @@
 //! A file system is full, over quota, or does not answer.
 
+use super::chain::Chain;
 use super::{Implies, ONCE, Rule};
 use crate::findings::Severity;
 
@@ -11,5 +12,6 @@ pub const RULE: Rule = Rule {
     advice: "`df -h` and `df -i` on the checkpoint's and the log's file system, `ulimit -n` for open files",
     life: ONCE,
     implies: Implies::Failed,
+    chain: Chain::ENDS_ITS_RANK,
     ..Rule::PLAIN
 };

@@ -17,7 +17,7 @@ pub fn json(report: &Report, zone: Zone) -> Value {
         "schema": SCHEMA,
         "verdict": report.verdict,
         "inputs": report.inputs,
-        "facts": facts::json(&report.case),
+        "facts": facts::json(report),
         "checklist": report.checklist.iter().map(|i| item(report, i)).collect::<Vec<_>>(),
         "findings": report.findings.iter().map(|f| finding(f, zone)).collect::<Vec<_>>(),
         "root_cause": report.root_cause.map(|i| root_cause(&report.findings[i])),
@@ -52,7 +52,7 @@ fn item(report: &Report, item: &Item) -> Value {
     let evidence = item.proof.as_ref().map(|p| {
         json!({
             "kind": "line",
-            "path": report.case.model.files.get(&p.file).map(|f| f.info.path.as_str()),
+            "path": report.model().files.get(&p.file).map(|f| f.info.path.as_str()),
             "line": p.line,
             "text": clean(&p.text),
         })

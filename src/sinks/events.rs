@@ -53,7 +53,7 @@ pub fn finding_fields(line: &mut Map<String, Value>, finding: &Finding, zone: Zo
     put("gpus", json!(f.gpus));
     put("ports", json!(f.ports));
     put("summary", clean(&f.summary).into());
-    put("why", clean(&f.why).into());
+    put("why", clean(&f.whole_why()).into());
     put("next", json!(f.next.as_deref().map(clean)));
     put("count", finding.count.into());
     put("since", zone.rfc3339(f.since).into());
@@ -97,7 +97,7 @@ pub fn spoken(zone: Zone, at: Stamp, event: &Event) -> String {
                 crate::findings::Role::Root => String::new(),
                 other => format!(", {}", other.as_str()),
             };
-            let why = if f.why.is_empty() { String::new() } else { format!(" Why: {}", sentence(&f.why)) };
+            let why = if f.whole_why().is_empty() { String::new() } else { format!(" Why: {}", sentence(&f.whole_why())) };
             let next = f.next.as_ref().map_or(String::new(), |n| format!(" Next: {n}"));
             format!("{time} {} {}{role}: {}{why}{next}", f.severity.as_str(), f.rule, sentence(&f.summary))
         }

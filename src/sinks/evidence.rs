@@ -82,8 +82,8 @@ fn one(say: &mut impl FnMut(&str), session: &Session, finding: &Finding, zone: Z
     }
     let times = if finding.count > 1 { format!(", {} times", finding.count) } else { String::new() };
     say(&format!("  since     {}, found {}{times}", zone.rfc3339(f.since), zone.rfc3339(finding.opened_at)));
-    if !f.why.is_empty() {
-        say(&format!("  why       {}", f.why));
+    if !f.whole_why().is_empty() {
+        say(&format!("  why       {}", f.whole_why()));
     }
     for e in &f.evidence {
         let place = match (&e.path, e.line) {

@@ -286,6 +286,7 @@ impl Place {
             modified_ns: Some(mark.modified_ns),
             packed,
             problem,
+            archived: false,
         };
         let told = match read(path, mark) {
             Ok(bytes) => match FlightDump::pack(&bytes) {

@@ -108,6 +108,31 @@ pub fn by_id(id: &str) -> Option<(&'static Table, &'static Signature)> {
     all().find(|(_, s)| s.id == id)
 }
 
+/// Rules and signatures that say the same as this text, and more.
+pub fn yields_to(id: &str) -> &'static [&'static str] {
+    match id {
+        "child-failed" => &["rank-exited"],
+        "nccl-test-failure" => &["nccl-tests-failed"],
+        "gdr-off-for-nic" => &["transport-below-topology"],
+        "pg-dump-start" | "pg-dump-first" => &["*", "collective-timeout"],
+        _ => &[],
+    }
+}
+
+/// Texts that follow from this one, and what is to be noted on them.
+pub fn leads_to(id: &str) -> Option<[(&'static str, &'static str); 2]> {
+    const REFUSED: &str = "before it, connections to another rank were refused again and again";
+    (id == "sock-connect-retry").then_some([("nccl-internal-error", REFUSED), ("nccl-system-error", REFUSED)])
+}
+
+/// Texts that only say what this one says the reason of.
+pub fn explains(id: &str) -> &'static [&'static str] {
+    match id {
+        "slurm-time-limit" | "slurm-preempted" | "slurm-signal" | "slurm-node-failure" | "slurm-oom" => &["slurm-cancelled"],
+        _ => &[],
+    }
+}
+
 /// The signature of a text: of all that match the one with most literal text; the first in the tables if there are several.
 pub fn find(scope: Scope, text: &str) -> Option<&'static Signature> {
     thread_local!(static NEWEST: RefCell<VecDeque<Found>> = const { RefCell::new(VecDeque::new()) });

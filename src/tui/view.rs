@@ -375,7 +375,7 @@ fn verdict_lines(session: &Session, ui: &Ui, theme: &Theme, area: Rect) -> Vec<L
         if let Some(finding) = deciding(session, id) {
             // Evidence may take a second line; a command is never cut into two. A pane that is alone needs the rows itself.
             let why_rows = if ui.zoom.is_some() && area.height < 30 { 0 } else { 2 };
-            for (i, part) in wrap_to(&finding.why, width.saturating_sub(9), why_rows).into_iter().enumerate() {
+            for (i, part) in wrap_to(&finding.whole_why(), width.saturating_sub(9), why_rows).into_iter().enumerate() {
                 let label = if i == 0 { "   why: " } else { "        " };
                 lines.push(Line::from(vec![Span::styled(label, theme.dim), Span::styled(part, theme.text)]));
             }

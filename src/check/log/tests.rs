@@ -1,4 +1,6 @@
 use super::*;
+use crate::diagnosis::conclusion::Conclusion;
+use crate::model::record::Record;
 use crate::time::{Stamp, Zone};
 use proptest::prelude::*;
 
@@ -14,11 +16,20 @@ impl Read for Drip {
     }
 }
 
-fn case_of(text: &[u8], piece: usize) -> (Case, Option<u64>) {
-    let mut case = Case::new(Zone::UTC);
+fn case_of(text: &[u8], piece: usize) -> (Intake, Option<u64>) {
+    let mut case = Intake::new(Zone::UTC);
     let mut opened = Opened::from_read("x.log".into(), Drip(text.to_vec(), 0, piece), Stamp(0)).unwrap();
     let counts = (KIND.read)(&mut opened, &mut case, &mut || ()).unwrap();
     (case, counts.lines)
+}
+
+fn judged(case: &mut Intake) -> Conclusion {
+    case.end();
+    Conclusion::of(&case.session, &[])
+}
+
+fn record(case: &Intake) -> &Record {
+    case.session.model.record_of("x.log")
 }
 
 #[test]
@@ -28,11 +39,11 @@ fn lines_are_counted_and_found_however_they_come() {
     for piece in [1, 7, 100_000] {
         let (mut case, lines) = case_of(&text, piece);
         assert_eq!(lines, Some(8), "{piece}");
-        let (findings, root) = case.judge();
+        let Conclusion { findings, root_cause: root } = judged(&mut case);
         let places: Vec<_> = findings.iter().map(|f| (f.rule, f.evidence[0].line)).collect();
         assert_eq!(places, [("python-exception", Some(4)), ("nccl-warn", Some(7))], "{piece}");
         assert_eq!(root, Some(0));
-        assert_eq!(case.model.files[&0].progress.step, Some(8));
+        assert_eq!(case.session.model.files[&0].progress.step, Some(8));
     }
 }
 
@@ -43,8 +54,8 @@ fn a_run_begins_anew_only_after_something_has_failed() {
     let warn = |no: u32| format!("h:1:1 [0] a.cc:{no} NCCL WARN odd\n");
     let text = [banner, banner, &warn(1), &warn(2), banner, banner, &warn(1)].concat();
     let (case, _) = case_of(text.as_bytes(), 100_000);
-    let runs: Vec<_> = case.alarms.iter().map(|a| (a.run, a.line)).collect();
-    assert_eq!(runs, [(0, 3), (1, 7)]);
+    let runs: Vec<_> = record(&case).alarms.iter().map(|a| (a.run, a.line)).collect();
+    assert_eq!(runs, [(0, Some(3)), (1, Some(7))]);
 }
 
 #[test]
@@ -52,9 +63,9 @@ fn blank_lines_in_a_traceback_say_nothing() {
     let text =
         format!("[rank3]: Traceback (most recent call last):\n{}[rank3]: ValueError: bad\nstep 7 loss 2.5\n", "\n \n\r".repeat(2000));
     let (mut case, _) = case_of(text.as_bytes(), 100_000);
-    let (findings, _) = case.judge();
+    let findings = judged(&mut case).findings;
     assert_eq!(findings.iter().map(|f| (f.rule, f.ranks.clone())).collect::<Vec<_>>(), [("python-exception", vec![3])]);
-    assert_eq!(case.model.files[&0].progress.step, Some(7));
+    assert_eq!(case.session.model.files[&0].progress.step, Some(7));
 }
 
 #[test]
@@ -66,7 +77,7 @@ fn what_has_no_time_was_said_after_the_timed_line_before_it() {
     let (mut case, _) = fast(text.as_bytes(), CHUNK);
     let (mut plain, _) = slow(text.as_bytes());
     assert_eq!(difference(&known(&mut case), &known(&mut plain)), None);
-    let at = case.alarms.iter().last().and_then(|a| a.at).map(|at| Zone::UTC.rfc3339(at));
+    let at = record(&case).alarms.iter().last().and_then(|a| a.at).map(|at| Zone::UTC.rfc3339(at));
     assert!(at.as_deref().is_some_and(|at| at.ends_with("-11-21T00:00:01.000+00:00")), "{at:?}");
 }
 
@@ -75,8 +86,8 @@ fn a_process_that_says_a_thing_again_when_its_rank_is_known_says_one_thing() {
     let warn = "h:1:1 [0] a.cc:1 NCCL WARN odd\n";
     let init = "h:1:1 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 4 nranks 8 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x2 - Init COMPLETE\n";
     let (case, _) = case_of([warn, init, warn, &warn.replace("h:1", "i:1")].concat().as_bytes(), 100_000);
-    let said: Vec<_> = case.alarms.iter().map(|a| (a.line, a.rank, a.count)).collect();
-    assert_eq!(said, [(1, Some(4), 2), (4, Some(4), 1)]);
+    let said: Vec<_> = record(&case).alarms.iter().map(|a| (a.line, a.rank, a.count)).collect();
+    assert_eq!(said, [(Some(1), Some(4), 2), (Some(4), Some(4), 1)]);
 }
 
 #[test]
@@ -86,18 +97,18 @@ fn a_line_without_end_takes_no_memory_and_is_read_at_its_start() {
     text.extend_from_slice(b"\nstep 1 loss 2.0\nstep 2 loss 1.0");
     let (mut case, lines) = case_of(&text, 100_000);
     assert_eq!(lines, Some(3));
-    assert_eq!(case.judge().0[0].rule, "nccl-warn");
-    assert_eq!(case.model.files[&0].progress.step, Some(2));
+    assert_eq!(judged(&mut case).findings[0].rule, "nccl-warn");
+    assert_eq!(case.session.model.files[&0].progress.step, Some(2));
 }
 
 /// What a case knows, as far as two ways of reading must agree, in pieces. How often and when a line of bring-up came again does not
 /// matter.
-fn known(case: &mut Case) -> Vec<String> {
+fn known(case: &mut Intake) -> Vec<String> {
     let again =
         regex::Regex::new(r#" lines: \d+|\w+: Proof .*? text: "(?:\\.|[^"\\])*" \}|\w+: Some\(Proof .*? text: "(?:\\.|[^"\\])*" \}\)"#)
             .unwrap();
     let (mut all, mut said) = (Vec::new(), HashSet::new());
-    for a in case.alarms.iter() {
+    for a in record(case).alarms.iter() {
         // Said again, it may be of a rank that is known by then.
         if let What::Signed { signature, .. } = &a.event.what
             && signature.part == Part::Harmless
@@ -107,14 +118,15 @@ fn known(case: &mut Case) -> Vec<String> {
             }
             continue;
         }
-        all.push(format!("alarm {} {} {:?} {:?} {} {} {:?}", a.run, a.line, a.rank, a.at, a.count, a.text, a.event));
+        all.push(format!("alarm {} {:?} {:?} {:?} {} {} {:?}", a.run, a.line, a.rank, a.at, a.count, a.text, a.event));
     }
-    let log = &case.model.files[&0];
+    let log = &case.session.model.files[&0];
     let p = &log.progress;
     all.push(format!("progress {:?} {:?} {:?} {} {:?}", p.step, p.total_steps, p.loss, p.skipped_steps, p.done_at));
     all.push(again.replace_all(&format!("bringup {:?}", log.bringup), "").into_owned());
-    all.push(format!("{:?} {:?} {:?} {:?}", case.transports, case.hosts, case.ranks, case.init_s));
-    let (mut findings, _) = case.judge();
+    let of_all = record(case);
+    all.push(format!("{:?} {:?} {:?} {:?}", of_all.transports, of_all.hosts, of_all.ranks, of_all.init_s));
+    let mut findings = judged(case).findings;
     // Losses of exactly 0 are counted in a row, and a long row is thinned out.
     findings.retain(|f| f.subject != "gradients");
     all.extend(findings.iter().map(|f| format!("{} {:?} {} {:?}", f.rule, f.severity, f.subject, f.evidence)));
@@ -132,11 +144,15 @@ fn is_chatter(line: &[u8]) -> bool {
     gate::Sieve::new(line).next_candidate().line.is_none()
 }
 
+fn tell(case: &mut Intake, file: u32, no: u64, text: &str, events: &mut Vec<TextEvent>) {
+    let line = ReadLine { no: Some(no), text: &clean::clean(text), bytes: text.len() };
+    case.session.read(file, &line, events);
+}
+
 /// Every line through the reader, in the plainest way.
-fn slow(text: &[u8]) -> (Case, u64) {
-    let mut case = Case::new(Zone::UTC);
-    let info = LogFileInfo { path: "x.log".into(), state: LogFileState::Open, ..LogFileInfo::default() };
-    let file = case.add_file(info, Stamp(0));
+fn slow(text: &[u8]) -> (Intake, u64) {
+    let mut case = Intake::new(Zone::UTC);
+    let file = case.log_file("x.log", Stamp(0), 0);
     let (mut reader, mut events, mut no) = (Reader::default(), Vec::new(), 0);
     for line in text.split_inclusive(|b| *b == b'\n') {
         no += 1;
@@ -144,19 +160,18 @@ fn slow(text: &[u8]) -> (Case, u64) {
         for piece in line.strip_suffix(b"\r").unwrap_or(line).split(|b| *b == b'\r') {
             reader.at_line(Some(no));
             reader.line(&text_of(piece), &mut events);
-            case.told(file, no, &text_of(piece), &mut events);
+            tell(&mut case, file, no, &text_of(piece), &mut events);
         }
     }
     reader.idle(&mut events);
-    case.told(file, no + 1, "", &mut events);
+    tell(&mut case, file, no + 1, "", &mut events);
     (case, no)
 }
 
 /// The way that `check` takes, with chunks of a size; of steps some are passed over from the start.
-fn fast(text: &[u8], chunk: usize) -> (Case, u64) {
-    let mut case = Case::new(Zone::UTC);
-    let info = LogFileInfo { path: "x.log".into(), state: LogFileState::Open, ..LogFileInfo::default() };
-    let file = case.add_file(info, Stamp(0));
+fn fast(text: &[u8], chunk: usize) -> (Intake, u64) {
+    let mut case = Intake::new(Zone::UTC);
+    let file = case.log_file("x.log", Stamp(0), 0);
     let mut lines = Lines::new(&mut case, file);
     lines.lanes.all_steps = 3;
     cut(&mut io::Cursor::new(text), chunk, &mut lines, &mut || ()).unwrap();
@@ -206,8 +221,8 @@ fn a_bar_that_is_redrawn_for_hours_is_read_to_its_end() {
     text.extend_from_slice(b"\nh:1:1 [0] a.cc:1 NCCL WARN odd\n");
     for chunk in [999, CHUNK] {
         let (case, lines) = fast(&text, chunk);
-        assert_eq!((lines, case.model.files[&0].progress.step), (3, Some(20_000)));
-        assert_eq!(case.alarms.iter().next().map(|a| a.line), Some(3));
+        assert_eq!((lines, case.session.model.files[&0].progress.step), (3, Some(20_000)));
+        assert_eq!(record(&case).alarms.iter().next().and_then(|a| a.line), Some(3));
     }
 }
 

@@ -185,7 +185,7 @@ fn side(value: Option<&Value>) -> Option<Side> {
 mod tests {
     use super::*;
     use crate::findings::Severity;
-    use crate::reports::nccl_tests::judge;
+    use crate::rules::judge_table as judge;
     use proptest::prelude::*;
 
     const WHOLE: &str = r#"{"version":2,"start_time":"2026-01-01 10:00:00","args":["./build\/all_reduce_perf","-g","8"],

@@ -11,7 +11,7 @@ const MAX_LINE: usize = 4096;
 const MAX_WORDS: usize = 24;
 
 /// Reads tables out of the lines of a log, in order.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tables {
     done: Vec<Table>,
     left_out: u64,
@@ -47,6 +47,12 @@ impl Tables {
             Some(comment) => self.comment(comment.trim(), no),
             None => self.numbers(rest, no),
         }
+    }
+
+    /// Tables of which the last line was read; the next line begins a new one.
+    pub fn take_finished(&mut self) -> Vec<Table> {
+        self.close();
+        std::mem::take(&mut self.done)
     }
 
     /// All tables, and how many more there were than are kept.
@@ -277,6 +283,11 @@ impl Tables {
             table.add(row);
         }
     }
+}
+
+/// The last line of a run.
+pub fn ends(line: &str) -> bool {
+    ["Collective test concluded", "Avg bus bandwidth"].iter().any(|end| line.contains(end))
 }
 
 /// The first line of a run, or of what is left of one: a header, a row, a last line.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::findings::Severity;
 use crate::reports::fixture;
-use crate::reports::nccl_tests::judge;
+use crate::rules::judge_table as judge;
 use proptest::prelude::*;
 
 fn tables(text: &str) -> Vec<Table> {

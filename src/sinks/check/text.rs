@@ -1,9 +1,9 @@
 //! The report of `check` for people: the cause first, with its proof and what to do; then what follows from it, how NCCL came up, how
 //! far training came, and what was read.
 
-use crate::check::alarms::Alarm;
 use crate::check::{Report, Verdict, facts};
 use crate::findings::{Evidence, Finding, Role, Severity};
+use crate::model::alarms::Alarm;
 use crate::model::bringup::{Item, Seen};
 use crate::text::clean::clean;
 use crate::time::Zone;
@@ -148,7 +148,7 @@ impl Page {
         let Some(f) = cause else { return };
         let mut about = vec![f.severity.as_str().to_owned(), name(f), f.confidence.as_str().to_owned()];
         if f.evidence.iter().any(|e| e.at.is_some()) {
-            let assumed = if report.case.files.values().any(|f| f.assumed) { " (zone or year assumed)" } else { "" };
+            let assumed = if report.session.model.files.values().any(|f| f.chronicle.assumed) { " (zone or year assumed)" } else { "" };
             about.push(format!("since {}{assumed}", zone.rfc3339(f.since)));
         }
         self.row("what", Ink::Plain, &about.join(", "));
@@ -158,8 +158,8 @@ impl Page {
         if let Some(who) = said_by(report, f) {
             self.row("said by", Ink::Plain, &who);
         }
-        if !f.why.is_empty() {
-            self.row("why", Ink::Plain, &f.why);
+        if !f.whole_why().is_empty() {
+            self.row("why", Ink::Plain, &f.whole_why());
         }
         self.proofs(&f.evidence);
         if let Some(next) = &f.next {
@@ -232,7 +232,7 @@ impl Page {
             Seen::NotSeen => ("", Ink::Dim),
         };
         let at = item.proof.as_ref().and_then(|p| {
-            let path = &report.case.model.files.get(&p.file)?.info.path;
+            let path = &report.model().files.get(&p.file)?.info.path;
             Some(p.line.map_or(path.to_owned(), |line| format!("{path}:{line}")))
         });
         let at = at.map_or(String::new(), |at| format!("  ({at})"));
@@ -243,7 +243,7 @@ impl Page {
     }
 
     fn facts(&mut self, report: &Report) {
-        let facts = facts::json(&report.case);
+        let facts = facts::json(report);
         let number = |key: &str| facts[key].as_u64();
         let mut job = Vec::new();
         if let Some(n) = number("nranks") {
@@ -265,7 +265,7 @@ impl Page {
         if !job.is_empty() {
             rows.push(("job", job.join(", ")));
         }
-        if let Some(progress) = report.case.progress() {
+        if let Some(progress) = report.training() {
             let mut said = vec![match (progress.step, progress.total_steps) {
                 (Some(step), Some(total)) => format!("step {} of {}", crate::verdict::group(step), crate::verdict::group(total)),
                 (Some(step), None) => format!("step {}", crate::verdict::group(step)),
@@ -310,8 +310,8 @@ impl Page {
 fn said_by(report: &Report, f: &Finding) -> Option<String> {
     let proof = f.evidence.first()?;
     let (path, line) = (proof.path.as_deref()?, proof.line?);
-    let is_it = |a: &&Alarm| a.line == line && report.case.path_of(a.file) == path;
-    let alarm = report.case.alarms.iter().find(is_it)?;
+    let is_it = |a: &&Alarm| a.line == Some(line) && report.model().path_of(a.file) == path;
+    let alarm = report.record().alarms.iter().find(is_it)?;
     let origin = &alarm.event.origin;
     let mut said: Vec<String> = alarm.rank.map(|rank| format!("rank {rank}")).into_iter().collect();
     said.extend(origin.host.as_ref().map(|host| format!("host {host}")));

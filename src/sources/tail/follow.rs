@@ -290,6 +290,7 @@ impl Followed {
             modified_ns: open.map(Opened::modified_ns),
             skipped_bytes: open.and_then(Opened::skipped_bytes),
             detail: news.1.clone(),
+            archived: false,
         }));
         self.said = Some(news);
     }

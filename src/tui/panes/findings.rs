@@ -182,8 +182,8 @@ fn detail(ctx: &Ctx, f: &Finding, width: usize) -> Vec<Line<'static>> {
     say("since", &format!("{}, found {}{count}{cleared}", zone.hms(f.since), zone.hms(f.opened_at)), theme.text);
     // Where it only puts the evidence into one line, the evidence stands below.
     let told: Vec<&str> = f.evidence.iter().map(|e| e.text.as_str()).collect();
-    if !f.why.is_empty() && f.why != told.join(" · ") {
-        say("why", &f.why, theme.text);
+    if !f.whole_why().is_empty() && f.whole_why() != told.join(" · ") {
+        say("why", &f.whole_why(), theme.text);
     }
     for (i, e) in f.evidence.iter().enumerate() {
         let place = match (&e.path, e.line) {

@@ -1,12 +1,13 @@
 //! The parsers, each as a function of the bytes of some files.
 
-use nccl_top::check::case::Case;
+use nccl_top::check::intake::Intake;
 use nccl_top::check::kinds::{KINDS, Opened};
-use nccl_top::check::{Report, Seen, Verdict};
+use nccl_top::check::{Seen, report};
 use nccl_top::flight;
+use nccl_top::model::record::Record;
+use nccl_top::model::saved_report::SavedReport;
 use nccl_top::reports::inspector::{self, Inspector};
 use nccl_top::reports::nccl_tests::{self, Tables};
-use nccl_top::reports::ras_series::{self, RasLook};
 use nccl_top::session::Session;
 use nccl_top::sinks;
 use nccl_top::tape;
@@ -150,7 +151,7 @@ fn sieve(file: &[u8]) {
 
 fn check_log(files: &[Vec<u8>]) -> usize {
     let zone = Zone { offset_s: 3600 };
-    let mut case = Case::new(zone);
+    let mut intake = Intake::new(zone);
     let mut inputs = Vec::new();
     for (no, file) in files.iter().enumerate() {
         let name = if flight::looks_like(file) { format!("nccl_trace_rank_{no}") } else { format!("logs/f{no}.log") };
@@ -159,7 +160,7 @@ fn check_log(files: &[Vec<u8>]) -> usize {
             Ok(mut opened) => {
                 if let Some(kind) = KINDS.iter().find(|kind| (kind.is)(&opened)) {
                     seen.kind = Some(kind.id);
-                    match (kind.read)(&mut opened, &mut case, &mut || ()) {
+                    match (kind.read)(&mut opened, &mut intake, &mut || ()) {
                         Ok(counts) => seen.lines = counts.lines,
                         Err(why) => seen.error = Some(why),
                     }
@@ -169,18 +170,15 @@ fn check_log(files: &[Vec<u8>]) -> usize {
         }
         inputs.push(seen);
     }
-    tell(case, inputs);
+    tell(intake, inputs);
     unpacked(files)
 }
 
-/// Judges a case and writes its report both ways.
-fn tell(mut case: Case, inputs: Vec<Seen>) {
-    let zone = case.zone;
-    let (findings, root_cause) = case.judge();
-    let checklist = case.checklist();
-    assert!(root_cause.is_none_or(|at| at < findings.len()));
-    case.recognised();
-    let report = Report { verdict: Verdict::Fail, inputs, case, checklist, findings, root_cause };
+/// Judges what was read and writes the report both ways.
+fn tell(intake: Intake, inputs: Vec<Seen>) {
+    let zone = intake.session.model.zone;
+    let report = report(intake, inputs);
+    assert!(report.root_cause.is_none_or(|at| at < report.findings.len()));
     let value = sinks::check::json(&report, zone);
     serde_json::to_string(&value).expect("JSON");
     for (width, ascii) in [(40, true), (100, false)] {
@@ -225,10 +223,17 @@ fn ras(files: &[Vec<u8>]) -> usize {
             }
             Err(err) => drop(err.to_string()),
         }
-        looks.extend(RasLook::read("x", &text, Some(Stamp(no as i64 * 5_000_000_000))));
+        looks.extend(SavedReport::read("x", &text, Some(Stamp(no as i64 * 5_000_000_000))));
     }
-    ras_series::judge(&looks);
+    judged(|record| record.reports = looks);
     size(files)
+}
+
+/// Judges what was put into the record of an archive.
+fn judged(put: impl FnOnce(&mut Record)) {
+    let mut intake = Intake::new(Zone::UTC);
+    put(intake.session.model.archive_record("x", Stamp(0)));
+    tell(intake, Vec::new());
 }
 
 fn tests(files: &[Vec<u8>]) -> usize {
@@ -240,9 +245,7 @@ fn tests(files: &[Vec<u8>]) -> usize {
         }
         let (mut tables, _) = tables.finish();
         tables.extend(nccl_tests::parse_json(&text));
-        for table in &tables {
-            nccl_tests::judge(table, "x");
-        }
+        judged(|record| record.tables = tables.into_iter().map(|table| ("x".to_owned(), table)).collect());
     }
     size(files)
 }
@@ -262,7 +265,7 @@ fn inspector(files: &[Vec<u8>]) -> usize {
         all.push(inspector);
         inspector::prom::parse(&String::from_utf8_lossy(file));
     }
-    inspector::judge(&all);
+    judged(|record| record.inspectors = all);
     size(files)
 }
 
@@ -280,10 +283,10 @@ fn tape(files: &[Vec<u8>]) -> usize {
         session.present(last);
         session.state();
         session.bytes();
-        let mut case = Case::new(Zone::UTC);
-        case.understood = true;
-        case.replayed(session, "x");
-        tell(case, vec![Seen { path: "x".into(), kind: Some("tape"), ..Seen::default() }]);
+        let mut intake = Intake::new(Zone::UTC);
+        intake.understood = true;
+        intake.recordings.push(("x".to_owned(), session));
+        tell(intake, vec![Seen { path: "x".into(), kind: Some("tape"), ..Seen::default() }]);
     }
     unpacked(files)
 }

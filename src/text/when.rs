@@ -1,6 +1,6 @@
 //! Times in log lines, made whole: year and zone are often missing and are taken from the file and the host.
 
-use crate::text::Written;
+use super::Written;
 use crate::time::{Stamp, Zone};
 use std::time::Duration;
 

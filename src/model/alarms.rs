@@ -6,14 +6,16 @@ use crate::text::{TextEvent, What};
 use crate::time::Stamp;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 /// One thing said by one line.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Alarm {
     pub file: u32,
     /// The run of the file that it belongs to, counted from 0.
     pub run: u32,
-    pub line: u64,
+    /// From 1, where lines were counted.
+    pub line: Option<u64>,
     /// Cleaned and cut.
     pub text: String,
     pub event: TextEvent,
@@ -21,6 +23,8 @@ pub struct Alarm {
     pub rank: Option<u32>,
     /// As the line says, or the line before it that does; else `None`.
     pub at: Option<Stamp>,
+    /// When it was read.
+    pub seen_at: Stamp,
     /// The line itself says it.
     pub is_timed: bool,
     /// How often it was said, by this rank or by one that is not known.
@@ -28,9 +32,10 @@ pub struct Alarm {
 }
 
 /// Alarms, folded and bounded: of equal ones of one rank the first is kept.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Alarms {
-    kept: Vec<Alarm>,
+    /// Shared by the sessions that are kept of earlier moments.
+    kept: Vec<Arc<Alarm>>,
     /// What was said, by whom, in which run: index into `kept`.
     known: HashMap<u64, u32>,
     /// Not kept, because too many different ones were said.
@@ -41,31 +46,12 @@ pub struct Alarms {
 const MOST: usize = 20_000;
 const MAX_TEXT: usize = 400;
 
-/// Whether a failure, or a part of one, is told.
-pub fn is_alarm(what: &What) -> bool {
-    matches!(
-        what,
-        What::NcclWarn { .. }
-            | What::CollectiveTimeout(_)
-            | What::CollectiveStatus { .. }
-            | What::TakingDown { .. }
-            | What::Exception(_)
-            | What::CudaOom { .. }
-            | What::CudaError { .. }
-            | What::WorkerFailed { .. }
-            | What::WorkerFailure(_)
-            | What::Terminating { .. }
-            | What::LauncherSignalled { .. }
-            | What::Signed { .. }
-    )
-}
-
 impl Alarms {
     /// Counts one more of an alarm; where it is the first of its kind, `alarm` makes it.
     pub fn push(&mut self, said: &Said<'_>, alarm: impl FnOnce() -> Alarm) {
         let key = key(said);
         if let Some(&at) = self.known.get(&key) {
-            let kept = &mut self.kept[at as usize];
+            let kept = Arc::make_mut(&mut self.kept[at as usize]);
             kept.count += 1;
             // Which rank a process is may be told after it has said something.
             kept.rank = kept.rank.or(said.rank);
@@ -78,11 +64,11 @@ impl Alarms {
         let mut alarm = alarm();
         alarm.text = crate::text::clean::clip(&alarm.text, MAX_TEXT).into_owned();
         self.known.insert(key, self.kept.len() as u32);
-        self.kept.push(alarm);
+        self.kept.push(Arc::new(alarm));
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Alarm> {
-        self.kept.iter()
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Alarm> + ExactSizeIterator {
+        self.kept.iter().map(Arc::as_ref)
     }
 
     pub fn is_empty(&self) -> bool {

@@ -1,11 +1,11 @@
 //! One communicator in one answer, whatever format told it.
 
-use super::RasLook;
+use crate::model::saved_report::SavedReport;
 use crate::ras::{Collective, PartValue, RasComm, RasPart, RasPlace, RasReport, SpreadOf};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) struct View<'a> {
-    pub look: &'a RasLook,
+    pub look: &'a SavedReport,
     /// `None`: the text report has nothing to say of it, so its ranks agree.
     pub comm: Option<&'a RasComm>,
     ops: Vec<Spread>,
@@ -56,7 +56,7 @@ impl Behind {
 }
 
 /// Each communicator in all answers that tell of it.
-pub(super) fn series(looks: &[RasLook]) -> Vec<(u64, Vec<View<'_>>)> {
+pub(super) fn series(looks: &[SavedReport]) -> Vec<(u64, Vec<View<'_>>)> {
     let mut comms: BTreeMap<u64, Vec<Option<&RasComm>>> = BTreeMap::new();
     for (at, look) in looks.iter().enumerate() {
         for comm in &look.report.comms {
@@ -64,7 +64,7 @@ pub(super) fn series(looks: &[RasLook]) -> Vec<(u64, Vec<View<'_>>)> {
         }
     }
     let view = |(look, comm): (_, Option<_>)| {
-        let look: &RasLook = look;
+        let look: &SavedReport = look;
         // A JSON answer holds every communicator; where it is not in, it is over, or not yet there.
         (comm.is_some() || !look.json).then(|| View { look, comm, ops: comm.map_or_else(Vec::new, spreads) })
     };
@@ -180,10 +180,10 @@ impl View<'_> {
 }
 
 /// The answers, at the end of all, in which the communicator has done nothing yet. Text does not tell: only JSON counts.
-pub(super) fn idle<'a>(views: &[View<'a>]) -> Option<Vec<&'a RasLook>> {
+pub(super) fn idle<'a>(views: &[View<'a>]) -> Option<Vec<&'a SavedReport>> {
     let told: Vec<&View> = views.iter().filter(|view| view.look.json).collect();
     let from = told.iter().rposition(|view| !view.is_idle()).map_or(0, |at| at + 1);
-    let looks: Vec<&RasLook> = told[from..].iter().map(|view| view.look).collect();
+    let looks: Vec<&SavedReport> = told[from..].iter().map(|view| view.look).collect();
     (!looks.is_empty()).then_some(looks)
 }
 

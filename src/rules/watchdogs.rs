@@ -1,15 +1,18 @@
 //! What the watchdogs of all ranks say together: each of them only tells what it waited for, but the one that says nothing, or waits
 //! for something else, is the one to look at.
 
-use super::alarms::Alarm;
-use super::case::Case;
-use crate::findings::{Confidence, Evidence, Finding};
-use crate::rules::{self, rank_words};
+use super::{collective_mismatch, hang_rank_absent, hang_symmetric, rank_words};
+use crate::findings::{Confidence, Evidence, Finding, Witness};
+use crate::model::Model;
+use crate::model::alarms::Alarm;
+use crate::model::job::Job;
+use crate::model::record::Record;
 use crate::text::{CollectiveTimeout, What};
 use crate::time::Stamp;
 use crate::units::{all_of, counted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What one rank's watchdog says of one process group.
 #[derive(Default)]
@@ -52,8 +55,9 @@ impl Group {
     }
 
     /// The global ranks of a group by their ranks inside it, as Flight Recorder dumps list them.
-    fn members(&self, case: &Case) -> Option<Arc<[u32]>> {
-        let groups = || case.dumps.values().flat_map(|d| &d.dump.groups).filter(|(_, g)| !g.ranks.is_empty());
+    fn members(&self, logs: &Logs) -> Option<Arc<[u32]>> {
+        let dumps = || super::dumps::of_job(logs.model, logs.job).filter_map(|d| d.dump.as_ref().ok());
+        let groups = || dumps().flat_map(|d| &d.groups).filter(|(_, g)| !g.ranks.is_empty());
         let by_id = groups().find(|(id, _)| **id == self.id).map(|(_, g)| g.ranks.clone());
         by_id.or_else(|| {
             // A description is as good where only one group has it.
@@ -67,10 +71,10 @@ impl Group {
 type Groups<'a> = BTreeMap<Group, BTreeMap<u32, Report<'a>>>;
 
 /// What all watchdogs say, by process group and global rank.
-fn groups(case: &Case) -> Groups<'_> {
+fn groups<'a>(logs: &Logs<'a>) -> Groups<'a> {
     let mut groups = Groups::new();
     let mut members: BTreeMap<Group, Option<Arc<[u32]>>> = BTreeMap::new();
-    for alarm in case.alarms.iter() {
+    for alarm in logs.alarms() {
         let (group, guid, pg_rank) = match &alarm.event.what {
             What::CollectiveTimeout(t) => (&t.group, &t.guid, t.pg_rank),
             What::CollectiveStatus { group, guid, pg_rank, .. } => (group, guid, *pg_rank),
@@ -79,10 +83,10 @@ fn groups(case: &Case) -> Groups<'_> {
         // Work-level lines of most versions do not name the group; the status line right behind them does.
         let group = Group::of(group.as_deref(), guid.as_deref());
         let named = || {
-            let ranks = members.entry(group.clone()).or_insert_with(|| group.members(case)).clone();
+            let ranks = members.entry(group.clone()).or_insert_with(|| group.members(logs)).clone();
             ranks?.get(pg_rank? as usize).copied()
         };
-        let rank = case.rank_of(alarm).or_else(|| if group.is_world() { pg_rank } else { None });
+        let rank = logs.rank_of(alarm).or_else(|| if group.is_world() { pg_rank } else { None });
         let Some(rank) = rank.or_else(named) else { continue };
         let report = groups.entry(group).or_default().entry(rank).or_default();
         report.pg_rank = report.pg_rank.or(pg_rank);
@@ -103,15 +107,76 @@ fn groups(case: &Case) -> Groups<'_> {
     groups
 }
 
-/// Names the ranks that did not come, or that called something else, where the reports tell.
-pub fn judge(case: &Case) -> Vec<Finding> {
-    groups(case).iter().filter_map(|(group, reports)| of_group(case, group, reports)).collect()
+/// Judgements of one kind: nobody reads more.
+const MOST_JUDGED: usize = 200;
+
+/// Names the ranks that did not come, or that called something else, where the watchdogs of a job tell.
+pub fn judge(model: &Model, job: &Job) -> Vec<Finding> {
+    let logs = Logs::of(model, job);
+    let found = groups(&logs).iter().filter_map(|(group, reports)| of_group(&logs, group, reports)).collect::<Vec<_>>();
+    found.into_iter().take(MOST_JUDGED).map(|f| Finding { job: Some(job.id.clone()), witness: Witness::Watchdogs, ..f }).collect()
+}
+
+/// What the watchdogs of a job leave open: ranks that report nothing, and ranks that wait elsewhere.
+pub fn note(model: &Model, job: &Job) -> Option<String> {
+    open_questions(&Logs::of(model, job))
+}
+
+/// The job made steps after the last of its watchdogs spoke.
+pub fn went_on(model: &Model, job: &Job) -> bool {
+    let speaks = |a: &&Alarm| matches!(a.event.what, What::CollectiveTimeout(_));
+    let spoke = Logs::of(model, job).alarms().filter(speaks).map(|a| a.seen_at).max();
+    let step = model.progress_of(&job.id).and_then(|p| p.last_step_at);
+    !job.archived && step.zip(spoke).is_some_and(|(step, spoke)| step > spoke.plus(SURVIVED))
+}
+
+/// Steps that came so long after a watchdog were made after it.
+const SURVIVED: Duration = Duration::from_secs(5);
+
+/// The logs of one job.
+struct Logs<'a> {
+    model: &'a Model,
+    job: &'a Job,
+    record: &'a Record,
+}
+
+impl<'a> Logs<'a> {
+    fn of(model: &'a Model, job: &'a Job) -> Logs<'a> {
+        Logs { model, job, record: model.record_of(&job.id) }
+    }
+
+    /// Those of the run that each file is of now.
+    fn alarms(&self) -> impl Iterator<Item = &'a Alarm> {
+        let model = self.model;
+        let is_of_now = move |a: &&Alarm| model.files.get(&a.file).is_none_or(|f| f.is_present(a.run));
+        self.record.alarms.iter().filter(is_of_now)
+    }
+
+    fn rank_of(&self, alarm: &Alarm) -> Option<u32> {
+        self.model.rank_of_alarm(&self.job.id, alarm)
+    }
+
+    fn world_size(&self) -> Option<u32> {
+        self.model.world_size_of(self.job)
+    }
+
+    fn has_dump(&self, rank: u32) -> bool {
+        super::dumps::of_job(self.model, self.job).any(|d| d.seen.rank == rank)
+    }
+
+    fn proof(&self, alarm: &Alarm) -> Evidence {
+        self.model.proof(alarm)
+    }
+
+    fn py_spy(&self, rank: u32) -> Option<String> {
+        self.model.py_spy(self.job, rank)
+    }
 }
 
 /// What the reports leave open: ranks that say nothing, and ranks that wait elsewhere.
-pub fn note(case: &Case) -> Option<String> {
-    let groups = groups(case);
-    let Some(world) = groups.get(&Group::default()) else { return elsewhere(case, &groups) };
+fn open_questions(logs: &Logs) -> Option<String> {
+    let groups = groups(logs);
+    let Some(world) = groups.get(&Group::default()) else { return elsewhere(logs, &groups) };
     let reports: BTreeMap<u32, u64> = world.iter().filter_map(|(rank, r)| Some((*rank, r.seq?))).collect();
     let highest = *reports.values().max()?;
     let behind: Vec<(u32, u64)> = reports.iter().filter(|(_, seq)| **seq < highest).map(|(rank, seq)| (*rank, *seq)).collect();
@@ -121,7 +186,7 @@ pub fn note(case: &Case) -> Option<String> {
         ));
     }
     let last = *reports.keys().next_back()?;
-    let size = case.world_size().unwrap_or(0).max(last.saturating_add(1));
+    let size = logs.world_size().unwrap_or(0).max(last.saturating_add(1));
     let silent = absentees(size, &reports).filter(|silent| !silent.is_empty())?;
     let verb = if silent.len() == 1 { "reports" } else { "report" };
     Some(format!("{} {verb} no timeout in these inputs: look there first", rank_words(&silent)))
@@ -133,14 +198,14 @@ fn absentees<T>(size: u32, known: &BTreeMap<u32, T>) -> Option<Vec<u32>> {
 }
 
 /// All wait in groups that are a part of the job.
-fn elsewhere(case: &Case, groups: &Groups) -> Option<String> {
-    let open = groups.iter().filter(|(group, _)| group.members(case).is_none());
+fn elsewhere(logs: &Logs, groups: &Groups) -> Option<String> {
+    let open = groups.iter().filter(|(group, _)| group.members(logs).is_none());
     let Some((group, reports)) = open.max_by_key(|(_, reports)| reports.len()) else {
         // The rank inside the group is all that its lines tell.
         let of = |a: &Alarm| {
             if let What::CollectiveTimeout(t) = &a.event.what { Some(Group::of(t.group.as_deref(), t.guid.as_deref())) } else { None }
         };
-        let group = case.alarms.iter().find_map(of).filter(|g| groups.is_empty() && !g.is_world())?;
+        let group = logs.alarms().find_map(of).filter(|g| groups.is_empty() && !g.is_world())?;
         return Some(format!(
             "it is said in process group {}, which is a part of the job, and with ranks inside the group: which ranks of the job these are, and \
              who is missing, cannot be told; Flight Recorder dumps (TORCH_FR_BUFFER_SIZE=2000) list them",
@@ -175,7 +240,7 @@ fn merge_unnamed(groups: &mut Groups) {
     }
 }
 
-fn of_group(case: &Case, group: &Group, reports: &BTreeMap<u32, Report>) -> Option<Finding> {
+fn of_group(logs: &Logs, group: &Group, reports: &BTreeMap<u32, Report>) -> Option<Finding> {
     let timed_out: Vec<(&u32, &Report)> = reports.iter().filter(|(_, r)| r.timeout.is_some() || r.seq.is_some()).collect();
     // The collective that they wait in is the lowest: who got further than the others did so because it needed nobody.
     let seq = timed_out.iter().filter_map(|(_, r)| r.seq).min()?;
@@ -183,7 +248,7 @@ fn of_group(case: &Case, group: &Group, reports: &BTreeMap<u32, Report>) -> Opti
     let first = waiting.iter().filter_map(|(_, r)| r.timeout).min_by_key(|(a, _)| (a.at, a.line))?;
     let since = began(first.0, first.1);
     let what = format!("{}{}", name(first.1, seq), group.words());
-    mismatch(case, &waiting, seq, since).or_else(|| absent(case, reports, &waiting, &what, since, group))
+    mismatch(logs, &waiting, seq, since).or_else(|| absent(logs, reports, &waiting, &what, since, group))
 }
 
 /// The ranks of a group that say nothing, by the numbers that the others have inside it and in the job: groups of parallel training
@@ -235,7 +300,7 @@ fn words(op: &str) -> &str {
 }
 
 /// At one sequence number ranks called different things.
-fn mismatch(case: &Case, waiting: &[(u32, &Report)], seq: u64, since: Stamp) -> Option<Finding> {
+fn mismatch(logs: &Logs, waiting: &[(u32, &Report)], seq: u64, since: Stamp) -> Option<Finding> {
     type Call<'a> = (Option<&'a str>, Option<u64>, Option<u64>);
     let mut calls: BTreeMap<Call, Vec<(u32, &Alarm)>> = BTreeMap::new();
     for (rank, report) in waiting {
@@ -267,7 +332,8 @@ fn mismatch(case: &Case, waiting: &[(u32, &Report)], seq: u64, since: Stamp) -> 
         let verb = if differs.len() == 1 { "differs" } else { "differ" };
         format!("{} {verb} at sequence number {seq}: {}", rank_words(&differs), called.join(", "))
     };
-    let mut found = rules::rule("collective-mismatch")?.finding(format!("mismatch {seq}"), summary, since);
+    let subject = if even { "all".to_owned() } else { rank_words(&differs) };
+    let mut found = collective_mismatch::RULE.finding(subject, summary, since);
     found.confidence = if even { Confidence::Possible } else { Confidence::Likely };
     found.why = "the watchdogs of a process group report one sequence number with different operations or sizes".into();
     found.ranks = if even { Vec::new() } else { differs };
@@ -277,13 +343,13 @@ fn mismatch(case: &Case, waiting: &[(u32, &Report)], seq: u64, since: Stamp) -> 
             "look for a branch that depends on the rank; Flight Recorder dumps (TORCH_FR_BUFFER_SIZE=2000) show where each rank was".into()
         }
     });
-    found.evidence = calls.values().filter_map(|who| who.first()).map(|(_, alarm)| case.proof(alarm)).collect();
+    found.evidence = calls.values().filter_map(|who| who.first()).map(|(_, alarm)| logs.proof(alarm)).collect();
     Some(found)
 }
 
 /// Ranks that did not come at all.
 fn absent(
-    case: &Case,
+    logs: &Logs,
     reports: &BTreeMap<u32, Report>,
     waiting: &[(u32, &Report)],
     what: &str,
@@ -295,11 +361,11 @@ fn absent(
     let behind: Vec<(u32, u64)> = reports.iter().filter_map(|(rank, r)| Some((*rank, r.enqueued?))).filter(|(_, e)| *e < seq).collect();
     let came: BTreeSet<u32> = reports.keys().copied().filter(|r| behind.iter().all(|(b, _)| b != r)).collect();
     let is_world = group.is_world();
-    let members = if is_world { None } else { group.members(case) };
-    let size = if is_world { case.world_size() } else { members.as_ref().map(|m| m.len() as u32) };
+    let members = if is_world { None } else { group.members(logs) };
+    let size = if is_world { logs.world_size() } else { members.as_ref().map(|m| m.len() as u32) };
     let size = size.filter(|n| *n as usize >= came.len());
     // In a group that is not the whole world silence of others says nothing. Where its size is not told, the highest rank tells it.
-    let highest = case.ranks.keys().chain(&came).max().map_or(0, |r| r.saturating_add(1));
+    let highest = logs.record.ranks.keys().chain(&came).max().map_or(0, |r| r.saturating_add(1));
     let guessed = is_world && size.is_none() && highest >= 4 && came.len() * 8 >= highest as usize * 7;
     let evenly = gaps(reports).filter(|_| !is_world && members.is_none() && behind.is_empty());
     let silent: Vec<u32> = match size.or(guessed.then_some(highest)) {
@@ -321,10 +387,10 @@ fn absent(
     let mut evidence: Vec<Evidence> = Vec::new();
     let (rule, ranks, summary, why, confidence) = if !behind.is_empty() {
         let ranks: Vec<u32> = behind.iter().map(|b| b.0).collect();
-        evidence.extend(ranks.iter().take(3).filter_map(|r| reports[r].status).map(|a| case.proof(a)));
+        evidence.extend(ranks.iter().take(3).filter_map(|r| reports[r].status).map(|a| logs.proof(a)));
         let last: Vec<String> = behind.iter().take(3).map(|(r, e)| format!("rank {r} had enqueued up to {e}")).collect();
         let summary = format!("{} did not join {what}; {waits} until the watchdog ended it", rank_words(&ranks));
-        ("hang-rank-absent", ranks, summary, format!("{}; {issued}", last.join(", ")), Confidence::Certain)
+        (hang_rank_absent::RULE, ranks, summary, format!("{}; {issued}", last.join(", ")), Confidence::Certain)
     } else if !silent.is_empty() {
         let summary = format!("{} did not join {what}; {waits} until the watchdog ended it", rank_words(&silent));
         let all = match size {
@@ -337,20 +403,21 @@ fn absent(
             None => format!("{} no timeout in these inputs, although {all}; {issued}", report_words(silent.len())),
         };
         // Whoever has written nothing at all may only lack in the inputs.
-        let seen = is_world || silent.iter().all(|r| case.ranks.contains_key(r) || case.dumps.contains_key(r));
-        ("hang-rank-absent", silent, summary, why, if size.is_some() && seen { Confidence::Likely } else { Confidence::Possible })
+        let seen = is_world || silent.iter().all(|r| logs.record.ranks.contains_key(r) || logs.has_dump(*r));
+        (hang_rank_absent::RULE, silent, summary, why, if size.is_some() && seen { Confidence::Likely } else { Confidence::Possible })
     } else if size == Some(came.len() as u32) {
         let summary = format!("{} joined {what}, and it did not finish", all_of(came.len(), "rank"));
         let why = "every rank reports the same collective: none is absent; the network, a GPU, or another communicator holds it".into();
-        ("hang-symmetric", Vec::new(), summary, why, Confidence::Possible)
+        (hang_symmetric::RULE, Vec::new(), summary, why, Confidence::Possible)
     } else {
         return None;
     };
-    evidence.extend(waiting.iter().take(2).filter_map(|(_, r)| r.timeout).map(|(a, _)| case.proof(a)));
-    evidence.extend(waiting.first().and_then(|(_, r)| r.status).map(|a| case.proof(a)));
-    let mut found = rules::rule(rule)?.finding(format!("{rule} {seq}"), summary, since);
+    evidence.extend(waiting.iter().take(2).filter_map(|(_, r)| r.timeout).map(|(a, _)| logs.proof(a)));
+    evidence.extend(waiting.first().and_then(|(_, r)| r.status).map(|a| logs.proof(a)));
+    let subject = if ranks.is_empty() { "all".to_owned() } else { rank_words(&ranks) };
+    let mut found = rule.finding(subject, summary, since);
     found.next = match ranks.first() {
-        Some(rank) => Some(case.py_spy(*rank).unwrap_or_else(|| {
+        Some(rank) => Some(logs.py_spy(*rank).unwrap_or_else(|| {
             format!(
                 "read what rank {rank} printed last, and its node's kernel log; where it still runs: py-spy dump --nonblocking --pid PID"
             )

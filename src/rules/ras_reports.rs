@@ -2,66 +2,21 @@
 
 mod view;
 
-use super::Judged;
-use crate::findings::{Confidence, Severity};
-use crate::ras::{self, RasError, RasPlace, RasReport};
+use super::{hang_rank_absent, hang_symmetric, init_stuck, nccl_warn, rank_exited, rule, straggler};
+use crate::findings::{Confidence, Finding, Severity};
+use crate::model::Model;
+use crate::model::job::Job;
+use crate::model::saved_report::SavedReport;
+use crate::ras::{self, RasPlace};
 use crate::rules::rank_words;
 use crate::time::Stamp;
 use crate::units::so_many;
 use std::collections::{BTreeMap, BTreeSet};
 use view::{Behind, View};
 
-/// One answer.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RasLook {
-    pub path: String,
-    /// When it was taken, as the caller knows it: from the file's name or its time.
-    pub at: Option<Stamp>,
-    /// The time in the answer itself, read as UTC: NCCL prints the clock of its host without a zone. Only JSON has it.
-    pub written: Option<Stamp>,
-    pub report: RasReport,
-    /// JSON tells all counts; text only those that differ.
-    json: bool,
-}
-
-impl RasLook {
-    /// Reads a file. What a recorder added (`# took`, `# EXC`) is left out.
-    ///
-    /// # Errors
-    /// There is no whole report in it; the text says why.
-    pub fn read(path: &str, text: &str, at: Option<Stamp>) -> Result<RasLook, String> {
-        let mut trouble = None;
-        let mut answer = String::with_capacity(text.len());
-        for line in text.split_inclusive('\n') {
-            if let Some(said) = line.strip_prefix("# EXC ") {
-                trouble = Some(crate::text::clean::clip(said.trim(), 200).into_owned());
-            } else if !line.starts_with("# took ") {
-                answer.push_str(line);
-            }
-        }
-        let report = ras::parse(&answer).map_err(|err| match (err, trouble) {
-            (RasError::Empty, Some(trouble)) => format!("holds no answer of RAS: {trouble}"),
-            (RasError::Empty, None) => "holds no answer of RAS".to_owned(),
-            (err, Some(trouble)) => format!("{err} ({trouble})"),
-            (err, None) => err.to_string(),
-        })?;
-        let json = ras::without_chatter(&answer).0.starts_with('{');
-        let written = if json { timestamp(&answer) } else { None };
-        Ok(RasLook { path: path.to_owned(), at, written, report, json })
-    }
-}
-
-/// `"timestamp": "2026-11-21 00:04:05"`
-fn timestamp(answer: &str) -> Option<Stamp> {
-    let tail = answer.split_once("\"timestamp\"")?.1.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
-    let time: jiff::civil::DateTime = tail.split_once('"')?.0.parse().ok()?;
-    let nanos = time.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_nanosecond();
-    i64::try_from(nanos).ok().map(Stamp)
-}
-
 /// Seconds from the first of these looks to the last, as far as that is known. Times of files that are less than a second apart are
 /// those of a copy.
-fn seconds(looks: &[&RasLook]) -> Option<f64> {
+fn seconds(looks: &[&SavedReport]) -> Option<f64> {
     let span = |times: Vec<Stamp>| Some(times.last()?.secs_since(*times.first()?)).filter(|_| times.len() > 1);
     let written = span(looks.iter().filter_map(|look| look.written).collect());
     let told = span(looks.iter().filter_map(|look| look.at).collect()).filter(|secs| *secs >= 1.0);
@@ -72,7 +27,7 @@ fn seconds(looks: &[&RasLook]) -> Option<f64> {
     .filter(|secs| *secs >= 0.0)
 }
 
-fn over(looks: &[&RasLook]) -> String {
+fn over(looks: &[&SavedReport]) -> String {
     match seconds(looks) {
         Some(secs) => format!("{} reports over {secs:.0} s", looks.len()),
         None => format!("{} reports", looks.len()),
@@ -91,9 +46,25 @@ const LONG_S: f64 = 60.0;
 const PAUSE_S: f64 = 10.0;
 
 const MAX_REMARKS: usize = 4;
+/// Nobody reads more.
+const MOST_JUDGED: usize = 200;
+
+/// What the saved answers of a job show.
+pub fn of_job(model: &Model, job: &Job) -> Vec<Finding> {
+    let mut found = judge(&model.record_of(&job.id).reports);
+    found.truncate(MOST_JUDGED);
+    for f in &mut found {
+        f.job = Some(job.id.clone());
+        // Under these names the same is known by watchdogs and dumps: then it is one finding.
+        if f.severity > Severity::Info && rule(f.rule).is_some_and(|r| r.chain.is_hang) {
+            f.subject = if f.ranks.is_empty() { "all".into() } else { rank_words(&f.ranks) };
+        }
+    }
+    found
+}
 
 /// What the answers show, given in the order in which they were taken.
-pub fn judge(looks: &[RasLook]) -> Vec<Judged> {
+fn judge(looks: &[SavedReport]) -> Vec<Finding> {
     let mut series: Vec<(u64, Vec<View>)> = view::series(looks);
     // What a rank does to the largest communicator says most.
     series.sort_by_key(|(_, views)| std::cmp::Reverse(views.iter().rev().find_map(|view| view.comm).map_or(0, comm_size)));
@@ -142,7 +113,7 @@ fn place_words(place: &RasPlace) -> String {
 }
 
 /// Puts ranks and where they run into a finding.
-fn naming(mut found: Judged, ranks: &[(u32, RasPlace)]) -> Judged {
+fn naming(mut found: Finding, ranks: &[(u32, RasPlace)]) -> Finding {
     found.ranks = ranks.iter().map(|(rank, _)| *rank).collect();
     found.gpus = ranks.iter().filter_map(|(_, place)| place.nvml_dev.or(place.cuda_dev)).collect();
     found.hosts = ranks.iter().filter_map(|(_, place)| place.host.clone()).collect::<BTreeSet<_>>().into_iter().collect();
@@ -156,7 +127,7 @@ fn missing(
     views: &[View],
     dead_pids: &BTreeSet<u32>,
     told: &mut BTreeSet<(Option<u32>, Option<String>)>,
-) -> Option<Vec<Judged>> {
+) -> Option<Vec<Finding>> {
     let last = views.last()?;
     let comm = last.comm.filter(|comm| comm.missing_count > 0)?;
     let mut out = Vec::new();
@@ -176,9 +147,11 @@ fn missing(
         let seen = views.iter().filter(|view| named.iter().any(|rank| view.misses(*rank))).count();
         let does = if named.len() == 1 { "does" } else { "do" };
         let (rule, severity, confidence, what) = match (dead, seen) {
-            (true, _) => ("rank-exited", Severity::Critical, Confidence::Certain, "is dead for RAS: unreachable for a minute"),
-            (false, 1) => ("hang-rank-absent", Severity::Error, Confidence::Likely, "RAS: stopped, dead, or cut off from the network"),
-            (false, _) => ("hang-rank-absent", Severity::Critical, Confidence::Likely, "RAS: stopped, dead, or cut off from the network"),
+            (true, _) => (rank_exited::RULE, Severity::Critical, Confidence::Certain, "is dead for RAS: unreachable for a minute"),
+            (false, 1) => (hang_rank_absent::RULE, Severity::Error, Confidence::Likely, "RAS: stopped, dead, or cut off from the network"),
+            (false, _) => {
+                (hang_rank_absent::RULE, Severity::Critical, Confidence::Likely, "RAS: stopped, dead, or cut off from the network")
+            }
         };
         let summary =
             if dead { format!("{} {what}", rank_words(&named)) } else { format!("{} {does} not answer {what}", rank_words(&named)) };
@@ -190,9 +163,12 @@ fn missing(
             comm_words(hash),
             words.join("; ")
         );
-        let mut found = naming(Judged::new(rule, severity, confidence, summary), &ranks).because(why);
-        found.since =
-            views.iter().find(|view| named.iter().any(|rank| view.misses(*rank))).and_then(|view| view.look.written.or(view.look.at));
+        let mut found = naming(rule.weighed(severity, confidence, summary), &ranks).because(why);
+        found.since = views
+            .iter()
+            .find(|view| named.iter().any(|rank| view.misses(*rank)))
+            .and_then(|view| view.look.written.or(view.look.at))
+            .unwrap_or_default();
         let waits = last.look.report.timeouts_count;
         let text = if waits > 0 { format!("{}; RAS waited in vain {waits} times", words.join("; ")) } else { words.join("; ") };
         out.push(found.proved("ras", &last.look.path, None, text));
@@ -201,12 +177,12 @@ fn missing(
         let ranks: Vec<(u32, RasPlace)> = left.iter().map(|rank| (rank.rank, rank.place.clone())).collect();
         let named: Vec<u32> = ranks.iter().map(|(rank, _)| *rank).collect();
         let summary = format!("{} answers RAS, but is not in {} any more, or not yet", rank_words(&named), comm_words(hash));
-        let found = naming(Judged::new("hang-rank-absent", Severity::Info, Confidence::Possible, summary), &ranks);
+        let found = naming(hang_rank_absent::RULE.weighed(Severity::Info, Confidence::Possible, summary), &ranks);
         out.push(found.proved("ras", &last.look.path, None, "not unresponsive, but missing".to_owned()));
     }
     if comm.missing.is_empty() {
         let summary = format!("{} ranks of {} do not answer RAS", comm.missing_count, comm_words(hash));
-        let found = Judged::new("hang-rank-absent", Severity::Error, Confidence::Likely, summary);
+        let found = hang_rank_absent::RULE.weighed(Severity::Error, Confidence::Likely, summary);
         out.push(found.proved("ras", &last.look.path, None, "too many to be listed".to_owned()));
     }
     Some(out)
@@ -217,37 +193,37 @@ fn comm_size(comm: &ras::RasComm) -> u32 {
 }
 
 /// Errors that ranks report.
-fn complaints(hash: u64, views: &[View]) -> Option<Judged> {
+fn complaints(hash: u64, views: &[View]) -> Option<Finding> {
     let last = views.last()?;
     let said = last.complaints();
     let (what, _) = said.first()?;
     let ranks: Vec<(u32, RasPlace)> = said.iter().flat_map(|(_, ranks)| ranks.clone()).collect();
     let named: Vec<u32> = ranks.iter().map(|(rank, _)| *rank).collect();
     let summary = format!("{} of {} reports to RAS: {what}", rank_words(&named), comm_words(hash));
-    let found = naming(Judged::new("nccl-warn", Severity::Error, Confidence::Likely, summary), &ranks);
+    let found = naming(nccl_warn::RULE.weighed(Severity::Error, Confidence::Likely, summary), &ranks);
     Some(found.proved("ras", &last.look.path, None, what.clone()))
 }
 
 /// Ranks that do not get through initialisation.
-fn starting(hash: u64, views: &[View]) -> Option<Judged> {
+fn starting(hash: u64, views: &[View]) -> Option<Finding> {
     let last = views.last()?;
     let since = views.iter().rposition(|view| !view.starts()).map_or(0, |at| at + 1);
-    let run: Vec<&RasLook> = views[since..].iter().map(|view| view.look).collect();
+    let run: Vec<&SavedReport> = views[since..].iter().map(|view| view.look).collect();
     if run.len() < 2 || seconds(&run).is_some_and(|secs| secs < PAUSE_S) {
         return None;
     }
     let summary = format!("{} does not get through its initialisation", comm_words(hash));
-    let found = Judged::new("init-stuck", Severity::Critical, Confidence::Likely, summary);
+    let found = init_stuck::RULE.weighed(Severity::Critical, Confidence::Likely, summary);
     Some(found.because(format!("still in progress in {}", over(&run))).proved("ras", &last.look.path, None, "initialisation in progress"))
 }
 
 /// Counts that differ.
-fn behind(hash: u64, views: &[View]) -> Option<Judged> {
+fn behind(hash: u64, views: &[View]) -> Option<Finding> {
     let last = views.last()?;
     let now = last.behind()?;
     let still = views.windows(2).rev().take_while(|pair| pair[0].moved(&pair[1]) == Some(false)).count() + 1;
     let run = &views[views.len() - still..];
-    let looks: Vec<&RasLook> = run.iter().map(|view| view.look).collect();
+    let looks: Vec<&SavedReport> = run.iter().map(|view| view.look).collect();
     if still == 1 {
         return late(hash, views).or_else(|| (views.len() == 1).then(|| one_look(hash, last, &now)));
     }
@@ -283,8 +259,8 @@ fn behind(hash: u64, views: &[View]) -> Option<Judged> {
     if gap == 1 && severity != Severity::Info {
         why.push_str("; a rank that saves a checkpoint while the others wait looks the same");
     }
-    let mut found = naming(Judged::new("hang-rank-absent", severity, confidence, summary), &now.ranks).because(why);
-    found.since = looks.first().and_then(|look| look.written.or(look.at));
+    let mut found = naming(hang_rank_absent::RULE.weighed(severity, confidence, summary), &now.ranks).because(why);
+    found.since = looks.first().and_then(|look| look.written.or(look.at)).unwrap_or_default();
     for view in [run.first(), run.last()].into_iter().flatten() {
         found = found.proved("ras", &view.look.path, None, now.words());
     }
@@ -292,7 +268,7 @@ fn behind(hash: u64, views: &[View]) -> Option<Judged> {
 }
 
 /// A rank that is behind at every look although all counts move.
-fn late(hash: u64, views: &[View]) -> Option<Judged> {
+fn late(hash: u64, views: &[View]) -> Option<Finding> {
     let all: Vec<Behind> = views.iter().map(View::behind).collect::<Option<_>>()?;
     let moved = views.windows(2).all(|pair| pair[0].moved(&pair[1]) == Some(true));
     let first = all.first()?;
@@ -311,8 +287,8 @@ fn late(hash: u64, views: &[View]) -> Option<Judged> {
     let operations = if least == 1 { "1 operation".to_owned() } else { format!("{least} operations") };
     let summary =
         format!("{who} {is} late: {operations} of {} behind at each of {} looks while all counts move", comm_words(hash), all.len());
-    let looks: Vec<&RasLook> = views.iter().map(|view| view.look).collect();
-    let mut found = naming(Judged::new("straggler", severity, confidence, summary), &first.ranks)
+    let looks: Vec<&SavedReport> = views.iter().map(|view| view.look).collect();
+    let mut found = naming(straggler::RULE.weighed(severity, confidence, summary), &first.ranks)
         .because(format!("behind in {}, and the counts moved between them", over(&looks)));
     for (view, seen) in views.iter().zip(&all).take(4) {
         found = found.proved("ras", &view.look.path, None, seen.words());
@@ -320,7 +296,7 @@ fn late(hash: u64, views: &[View]) -> Option<Judged> {
     Some(found)
 }
 
-fn one_look(hash: u64, view: &View, now: &Behind) -> Judged {
+fn one_look(hash: u64, view: &View, now: &Behind) -> Finding {
     let gap = now.most - now.have;
     let minority = !now.are_most() && !now.ranks.is_empty();
     let few = u64::from(now.count) * 4 <= u64::from(now.of);
@@ -332,7 +308,7 @@ fn one_look(hash: u64, view: &View, now: &Behind) -> Judged {
             now.op,
             now.have + 1
         );
-        let found = naming(Judged::new("hang-rank-absent", Severity::Warning, Confidence::Possible, summary), &now.ranks);
+        let found = naming(hang_rank_absent::RULE.weighed(Severity::Warning, Confidence::Possible, summary), &now.ranks);
         return found.because("one report cannot tell whether it moves; take another after ten seconds").proved(
             "ras",
             &view.look.path,
@@ -342,31 +318,31 @@ fn one_look(hash: u64, view: &View, now: &Behind) -> Judged {
     }
     let summary = format!("ranks of {} differ by {gap} in their {} counts; one look is not enough", comm_words(hash), now.op);
     let found =
-        naming(Judged::new("hang-rank-absent", Severity::Info, Confidence::Possible, summary), if minority { &now.ranks } else { &[] });
+        naming(hang_rank_absent::RULE.weighed(Severity::Info, Confidence::Possible, summary), if minority { &now.ranks } else { &[] });
     let mut found = found.because("running jobs differ by a few operations; take another report after ten seconds");
     found.next = None;
     found.proved("ras", &view.look.path, None, now.words())
 }
 
 /// Processes that the text report misses without saying of which communicator.
-fn unnamed(looks: &[RasLook]) -> Option<Judged> {
+fn unnamed(looks: &[SavedReport]) -> Option<Finding> {
     let last = looks.last()?;
     let (rule, processes, what) = match (&last.report.dead_processes, &last.report.missing_processes) {
-        (dead, _) if dead.count > 0 => ("rank-exited", dead, "dead for RAS"),
-        (_, missing) if missing.count > 0 => ("hang-rank-absent", missing, "missing: they do not answer RAS"),
+        (dead, _) if dead.count > 0 => (rank_exited::RULE, dead, "dead for RAS"),
+        (_, missing) if missing.count > 0 => (hang_rank_absent::RULE, missing, "missing: they do not answer RAS"),
         _ => return None,
     };
     let summary = format!("{} of the job's processes are {what}", processes.count);
-    let mut found = Judged::new(rule, Severity::Error, Confidence::Likely, summary);
+    let mut found = rule.weighed(Severity::Error, Confidence::Likely, summary);
     found.hosts = processes.listed.iter().map(|process| process.host.clone()).collect::<BTreeSet<_>>().into_iter().collect();
     let listed: Vec<String> = processes.listed.iter().take(4).map(|process| format!("pid {} on {}", process.pid, process.host)).collect();
     Some(found.proved("ras", &last.path, None, listed.join("; ")))
 }
 
 /// Counts that are equal, and do not move; or that are zero and stay so.
-fn still(series: &[(u64, Vec<View>)], looks: &[RasLook]) -> Vec<Judged> {
-    let told: Vec<&RasLook> = looks.iter().filter(|look| look.json).collect();
-    let counts = |look: &RasLook| -> BTreeMap<u64, Vec<(u32, u64)>> {
+fn still(series: &[(u64, Vec<View>)], looks: &[SavedReport]) -> Vec<Finding> {
+    let told: Vec<&SavedReport> = looks.iter().filter(|look| look.json).collect();
+    let counts = |look: &SavedReport| -> BTreeMap<u64, Vec<(u32, u64)>> {
         let total = |comm: &ras::RasComm| comm.ranks.iter().map(|rank| (rank.rank, rank.operations())).collect();
         look.report.comms.iter().map(|comm| (comm.hash, total(comm))).collect()
     };
@@ -377,10 +353,10 @@ fn still(series: &[(u64, Vec<View>)], looks: &[RasLook]) -> Vec<Judged> {
     if differ || last.report.comms.is_empty() || last.report.comms.iter().any(|comm| comm.missing_count > 0) {
         return Vec::new();
     }
-    let idle: Vec<(u64, Vec<&RasLook>)> = series.iter().filter_map(|(hash, views)| Some((*hash, view::idle(views)?))).collect();
-    let long = |looks: &[&RasLook], least: f64| looks.len() >= 2 && seconds(looks).is_none_or(|secs| secs >= least);
+    let idle: Vec<(u64, Vec<&SavedReport>)> = series.iter().filter_map(|(hash, views)| Some((*hash, view::idle(views)?))).collect();
+    let long = |looks: &[&SavedReport], least: f64| looks.len() >= 2 && seconds(looks).is_none_or(|secs| secs >= least);
     let all_still = long(run, PAUSE_S);
-    let idle: Vec<(u64, Vec<&RasLook>)> =
+    let idle: Vec<(u64, Vec<&SavedReport>)> =
         idle.into_iter().filter(|(_, looks)| long(looks, 2.0 * PAUSE_S) || all_still && looks.len() > 1).collect();
     if let Some((_, looks)) = idle.first() {
         let shared = view::share_a_process(&idle.iter().map(|(hash, _)| *hash).collect(), &last.report);
@@ -402,17 +378,17 @@ fn still(series: &[(u64, Vec<View>)], looks: &[RasLook]) -> Vec<Judged> {
             ),
             _ => format!("counts of 0 in {}; sends and receives are not counted, so it may be in use, or not needed", over(looks)),
         };
-        let found = Judged::new("init-stuck", severity, confidence, summary).because(why);
+        let found = init_stuck::RULE.weighed(severity, confidence, summary).because(why);
         return vec![found.proved("ras", &last.path, None, format!("counts of 0 on {}", names.join(", ")))];
     }
     if !all_still {
         return Vec::new();
     }
     let summary = format!("no rank is behind and no count moves in {}: all ranks may wait for each other", over(run));
-    let mut found = Judged::new("hang-symmetric", Severity::Warning, Confidence::Possible, summary).because(
+    let mut found = hang_symmetric::RULE.weighed(Severity::Warning, Confidence::Possible, summary).because(
         "equal counts that stand still: a deadlock, a lost connection, or a pause (checkpoint, evaluation) that RAS cannot tell from it",
     );
-    found.since = run.first().and_then(|look| look.written.or(look.at));
+    found.since = run.first().and_then(|look| look.written.or(look.at)).unwrap_or_default();
     for look in [run.first(), run.last()].into_iter().flatten() {
         let each = look.report.comms.iter().filter_map(|comm| comm.ranks.first()).map(ras::RasRank::operations);
         let total = each.fold(0_u64, u64::saturating_add);

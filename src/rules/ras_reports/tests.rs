@@ -3,24 +3,24 @@ use crate::reports::fixture;
 use proptest::prelude::*;
 
 /// Answers of NCCL 2.28.9 on 8 H200, with the recorder's lines.
-fn look(name: &str) -> RasLook {
-    RasLook::read(name, &fixture(&format!("ras/{name}")), None).unwrap()
+fn look(name: &str) -> SavedReport {
+    SavedReport::read(name, &fixture(&format!("ras/{name}")), None).unwrap()
 }
 
-fn found(names: &[&str]) -> Vec<Judged> {
+fn found(names: &[&str]) -> Vec<Finding> {
     judge(&names.iter().map(|name| look(name)).collect::<Vec<_>>())
 }
 
-fn only(names: &[&str]) -> Judged {
+fn only(names: &[&str]) -> Finding {
     let mut all = found(names);
     assert_eq!(all.len(), 1, "{names:?}: {all:#?}");
     all.remove(0)
 }
 
 /// The same answers, with the times that the caller knows.
-fn timed(names: &[(&str, i64)]) -> Vec<Judged> {
-    let looks: Vec<RasLook> =
-        names.iter().map(|(name, secs)| RasLook { at: Some(Stamp(secs * 1_000_000_000)), written: None, ..look(name) }).collect();
+fn timed(names: &[(&str, i64)]) -> Vec<Finding> {
+    let looks: Vec<SavedReport> =
+        names.iter().map(|(name, secs)| SavedReport { at: Some(Stamp(secs * 1_000_000_000)), written: None, ..look(name) }).collect();
     judge(&looks)
 }
 
@@ -60,7 +60,7 @@ fn one_report_is_not_enough() {
     }
     assert_eq!(only(&["init-deadlock-4.txt"]).ranks, [0_u32; 0], "one is ahead, nobody is behind");
     let far = fixture("ras/hang-5.txt").replace("up to operation 241", "up to operation 1241");
-    let far = judge(&[RasLook::read("far", &far, None).unwrap()]);
+    let far = judge(&[SavedReport::read("far", &far, None).unwrap()]);
     assert_eq!((far[0].severity, far[0].confidence, far[0].ranks.as_slice()), (Severity::Warning, Confidence::Possible, [3].as_slice()));
 }
 
@@ -96,10 +96,10 @@ fn a_stopped_process_is_named() {
     }
     assert_eq!(only(&["stop-4.json"]).severity, Severity::Error);
     let dead = fixture("ras/stop-4.json").replace("\"considered_dead\": false", "\"considered_dead\": true");
-    let dead = judge(&[RasLook::read("dead", &dead, None).unwrap()]);
+    let dead = judge(&[SavedReport::read("dead", &dead, None).unwrap()]);
     assert_eq!((dead[0].rule, dead[0].confidence), ("rank-exited", Confidence::Certain));
     let left = fixture("ras/stop-4.json").replace("\"unresponsive\": true", "\"unresponsive\": false");
-    let left = judge(&[RasLook::read("left", &left, None).unwrap()]);
+    let left = judge(&[SavedReport::read("left", &left, None).unwrap()]);
     assert_eq!((left.len(), left[0].severity), (1, Severity::Info));
 }
 
@@ -123,7 +123,7 @@ fn a_first_collective_that_does_not_finish() {
     let still = timed(&[("init-deadlock-9.json", 0), ("init-deadlock-9.json", 15)]);
     assert_eq!((still[0].rule, still[0].severity, still[0].confidence), ("init-stuck", Severity::Critical, Confidence::Likely));
     let starting = fixture("ras/healthy-2.json").replace("\"init_state\": 0", "\"init_state\": 7");
-    let starting = [1, 2].map(|n| RasLook { written: None, ..RasLook::read(&n.to_string(), &starting, None).unwrap() });
+    let starting = [1, 2].map(|n| SavedReport { written: None, ..SavedReport::read(&n.to_string(), &starting, None).unwrap() });
     assert_eq!(judge(&starting)[0].rule, "init-stuck");
     assert_eq!(judge(&starting).len(), 1);
 }
@@ -154,7 +154,7 @@ fn healthy_jobs_have_nothing() {
 #[test]
 fn counts_at_the_end_of_their_range_are_added() {
     let looks = [0, 60].map(|secs| {
-        let mut look = RasLook { at: Some(Stamp(secs * 1_000_000_000)), written: None, ..look("healthy-4.json") };
+        let mut look = SavedReport { at: Some(Stamp(secs * 1_000_000_000)), written: None, ..look("healthy-4.json") };
         let ranks = look.report.comms.iter_mut().flat_map(|comm| &mut comm.ranks);
         ranks.flat_map(|rank| rank.counts.values_mut()).for_each(|count| *count = u64::MAX);
         look
@@ -167,7 +167,7 @@ fn counts_at_the_end_of_their_range_are_added() {
 fn more_ranks_than_there_can_be_are_counted() {
     let text = "NCCL version 2.28.9 compiled with CUDA 13.0\nWarnings\n#0 (f)\n  Communicator ranks have different AllReduce operation counts\n  \
                 4294967295 ranks have launched up to operation 9\n  Rank 3 has launched up to operation 12\n";
-    let look = RasLook::read("x", text, None).unwrap();
+    let look = SavedReport::read("x", text, None).unwrap();
     assert_eq!(judge(&[look])[0].severity, Severity::Info);
 }
 
@@ -187,14 +187,14 @@ fn many_communicators_take_no_longer_each_than_few() {
 #[test]
 fn errors_of_ranks_are_told() {
     let failed = fixture("ras/compile-2.json").replacen("\"async_error\": 0", "\"async_error\": 6", 1);
-    let failed = judge(&[RasLook::read("x", &failed, None).unwrap()]);
+    let failed = judge(&[SavedReport::read("x", &failed, None).unwrap()]);
     assert_eq!((failed.len(), failed[0].severity, failed[0].ranks.as_slice()), (1, Severity::Error, [0].as_slice()));
     assert!(failed[0].summary.ends_with("remote process error"), "{}", failed[0].summary);
 }
 
 #[test]
 fn what_is_no_report_is_said_to_be_none() {
-    let err = |text: &str| RasLook::read("x", text, None).unwrap_err();
+    let err = |text: &str| SavedReport::read("x", text, None).unwrap_err();
     assert_eq!(
         err("\n# EXC ConnectionRefusedError(111, 'Connection refused')\n"),
         "holds no answer of RAS: ConnectionRefusedError(111, 'Connection refused')"
@@ -229,7 +229,7 @@ proptest! {
                 text = format!("{before}{with}{after}");
             }
         }
-        let looks: Vec<RasLook> = [&whole, &text, &text].iter().filter_map(|text| RasLook::read("x", text, None).ok()).collect();
+        let looks: Vec<SavedReport> = [&whole, &text, &text].iter().filter_map(|text| SavedReport::read("x", text, None).ok()).collect();
         judge(&looks);
     }
 }

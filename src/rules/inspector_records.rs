@@ -1,9 +1,11 @@
 //! Who is late. A collective ends for all ranks together and begins for each when it arrives: who arrives last has the shortest time
 //! of its own, and the others have waited for it.
 
-use super::{Inspector, InspectorComm, Op, bucket, quantile};
-use crate::findings::{Confidence, Severity};
-use crate::reports::Judged;
+use super::{slow_steps, straggler};
+use crate::findings::{Confidence, Finding, Severity};
+use crate::model::Model;
+use crate::model::job::Job;
+use crate::reports::inspector::{Inspector, InspectorComm, Op, bucket, quantile};
 use std::collections::BTreeMap;
 
 /// Less is no wait that matters, and healthy ranks that queue collectives are up to 0.3 ms apart for dozens of them.
@@ -13,8 +15,17 @@ const LEAST_EVENTS: usize = 3;
 /// Of the time that passed, what the others must have lost by waiting. A checkpoint now and then costs less.
 const LEAST_LOSS: f64 = 0.1;
 
+/// What the Inspector's files of a job show.
+pub fn of_job(model: &Model, job: &Job) -> Vec<Finding> {
+    let found = judge(&model.record_of(&job.id).inspectors);
+    found.into_iter().take(MOST_JUDGED).map(|f| Finding { job: Some(job.id.clone()), ..f }).collect()
+}
+
+/// Nobody reads more.
+const MOST_JUDGED: usize = 200;
+
 /// What several files of one run show together; of a single file, only whether times changed in it.
-pub fn judge(files: &[Inspector]) -> Vec<Judged> {
+fn judge(files: &[Inspector]) -> Vec<Finding> {
     let mut comms: BTreeMap<&str, Vec<(&Inspector, &InspectorComm)>> = BTreeMap::new();
     for file in files {
         for comm in &file.comms {
@@ -54,7 +65,7 @@ struct Event<'a> {
     op: &'a Op,
 }
 
-fn late(members: &[(&Inspector, &InspectorComm)]) -> Vec<Judged> {
+fn late(members: &[(&Inspector, &InspectorComm)]) -> Vec<Finding> {
     let joined = join(members);
     let events = events(&joined);
     let mut out = Vec::new();
@@ -89,7 +100,7 @@ fn late(members: &[(&Inspector, &InspectorComm)]) -> Vec<Judged> {
         if !whole {
             why.push_str(&format!(" (records of {} of {} ranks)", members.len(), comm.n_ranks));
         }
-        let mut found = Judged::new("straggler", Severity::Warning, confidence, summary).because(why);
+        let mut found = straggler::RULE.weighed(Severity::Warning, confidence, summary).because(why);
         found.ranks = vec![comm.rank];
         found.hosts = file.hostname.iter().cloned().collect();
         found.next = file.pid.map(|pid| format!("py-spy dump --nonblocking --pid {pid}"));
@@ -192,7 +203,7 @@ fn passed(joined: &[Joined], first: &Event, last: &Event) -> f64 {
 const LEAST_OPS: usize = 20;
 
 /// One rank alone: whether its collectives of one kind became slower. It cannot tell whose fault that is.
-fn changed(file: &Inspector, comm: &InspectorComm) -> Option<Judged> {
+fn changed(file: &Inspector, comm: &InspectorComm) -> Option<Finding> {
     let mut groups: BTreeMap<(&str, u64), Vec<&Op>> = BTreeMap::new();
     for op in &comm.ops {
         groups.entry((&op.name, bucket(op.bytes))).or_default().push(op);
@@ -216,7 +227,7 @@ fn changed(file: &Inspector, comm: &InspectorComm) -> Option<Judged> {
         after / 1000.0,
         before / 1000.0
     );
-    let found = Judged::new("slow-steps", Severity::Info, Confidence::Possible, summary).because(
+    let found = slow_steps::RULE.weighed(Severity::Info, Confidence::Possible, summary).because(
         "one rank's records cannot tell who is slow: a rank that waits for another has long collectives. Add the files of the other ranks",
     );
     let text = format!("{}: {} {} took {:.0} µs", file.process(), op.name, op.sn, op.exec_us);

@@ -1,0 +1,227 @@
+//! What explains what: of all findings of one job the first that nothing explains is the cause, and the others follow from it.
+//!
+//! Knows no rule and no text by name: what a finding is in a chain stands in its rule ([`Chain`]) and in the catalogue's entry of its text.
+
+use crate::findings::{Finding, Role, Severity};
+use crate::rules::chain::{Chain, Place};
+use crate::rules::{Implies, rule};
+use crate::text::signature::{self, Part};
+use crate::time::{Stamp, span};
+use std::cmp::Reverse;
+use std::time::Duration;
+
+/// A job that makes steps so long after something does not fail because of it.
+const OUTLIVED: Duration = Duration::from_secs(120);
+/// What a job has survived for so long is not why it fails now.
+const SURVIVED: Duration = Duration::from_secs(120);
+/// What the kernel reported so long before anything else failed is of another day.
+const OF_ANOTHER_DAY: Duration = Duration::from_secs(12 * 3600);
+/// Faults of different GPUs so far apart have nothing to do with each other.
+const APART: Duration = Duration::from_secs(600);
+
+/// Gives each finding of one job its role, and says which of them is the cause.
+///
+/// The cause is the earliest failure that is not by itself a consequence (a closed connection, a SIGTERM of the launcher). Ranks that
+/// waited in vain for somebody are messengers: theirs is the cause only if nothing else is known.
+///
+/// `outlived` says of a finding that the job made steps for long after it: that is not why it fails now.
+pub fn assign(findings: &mut [&mut Finding], outlived: &dyn Fn(&Finding) -> bool) -> Option<usize> {
+    for f in findings.iter_mut() {
+        f.role = f.own_role;
+    }
+    reasons_come_first(findings);
+    set_old_apart(findings);
+    let cause = first_failure(findings, outlived).map(|c| better_explained(findings, c)).map(|c| what_stood(findings, c));
+    give_roles(findings, cause, outlived);
+    warnings_follow(findings);
+    ends_follow(findings);
+    cause.or_else(|| suspect(findings)).or_else(|| worst(findings))
+}
+
+/// Whether a job whose last step was then made steps for long after a finding.
+pub fn outlived(last_step_at: Option<Stamp>) -> impl Fn(&Finding) -> bool {
+    move |f| last_step_at.is_some_and(|at| at > f.last_at.max(f.since).plus(OUTLIVED))
+}
+
+pub(super) fn chain(f: &Finding) -> &'static Chain {
+    rule(f.rule).map_or(&Chain::PLAIN, |r| &r.chain)
+}
+
+fn implies(f: &Finding) -> Implies {
+    rule(f.rule).map_or(Implies::Nothing, |r| r.implies)
+}
+
+/// It ends a job, or keeps it from going on.
+pub(super) fn is_failure(f: &Finding) -> bool {
+    f.severity >= Severity::Error && f.role != Role::Context && implies(f) != Implies::Slow
+}
+
+pub(super) fn is_messenger(f: &Finding) -> bool {
+    chain(f).place == Place::Messenger || f.part == Some(Part::Messenger)
+}
+
+pub(super) fn is_judgement(f: &Finding) -> bool {
+    chain(f).place == Place::Judgement
+}
+
+pub(super) fn is_victim(f: &Finding) -> bool {
+    matches!(f.part, Some(Part::Victim | Part::Teardown))
+}
+
+/// An end that is known by an exit code alone: nothing says why.
+fn is_bare_end(f: &Finding) -> bool {
+    crate::rules::is_by_exit_code(f)
+}
+
+/// Where its first evidence stands: of two that came at once the first in its file is first.
+fn place(f: &Finding) -> (Option<&str>, Option<u64>) {
+    f.evidence.first().map_or((None, None), |e| (e.path.as_deref(), e.line))
+}
+
+/// When it began. The kernel and the driver are read once a second: what a program prints of the same fault may come a moment earlier.
+fn began(f: &Finding) -> Stamp {
+    const READ_LATE: Duration = Duration::from_secs(5);
+    if f.machine { f.since.minus(READ_LATE) } else { f.since }
+}
+
+fn earliest(findings: &[&mut Finding], which: impl Fn(&Finding) -> bool) -> Option<usize> {
+    let all = findings.iter().enumerate().filter(|(_, f)| which(f));
+    all.min_by_key(|(_, f)| (began(f), place(f))).map(|(i, _)| i)
+}
+
+fn first_failure(findings: &[&mut Finding], outlived: &dyn Fn(&Finding) -> bool) -> Option<usize> {
+    let messengers = || findings.iter().filter(|f| is_failure(f) && is_messenger(f));
+    let waited = messengers().map(|f| f.since).filter(|since| *since > Stamp::default()).min();
+    let is_root = |f: &Finding| is_failure(f) && matches!(f.role, Role::Root | Role::Cascade) && !is_victim(f);
+    // That a process ended is no cause where its own words say why, or where a messenger ended it.
+    let same = |a: &Finding, b: &Finding| a.ranks.is_empty() || b.ranks.is_empty() || a.ranks.iter().any(|r| b.ranks.contains(r));
+    let is_explained = |end: &Finding| {
+        is_bare_end(end) && findings.iter().any(|f| is_root(f) && chain(f).says_why && same(f, end))
+            || messengers().any(|m| chain(m).explains.iter().any(|e| e.rule == end.rule))
+    };
+    // Something hard explains what the messengers say only if it came first.
+    let first = |f: &Finding| waited.is_none_or(|waited| began(f) <= waited);
+    let explains = |f: &Finding| is_root(f) && !is_messenger(f) && !is_judgement(f) && first(f) && !is_explained(f);
+    earliest(findings, |f| explains(f) && !outlived(f))
+        .or_else(|| earliest(findings, |f| is_root(f) && is_judgement(f)))
+        .or_else(|| earliest(findings, |f| is_root(f) && is_messenger(f)))
+        .or_else(|| earliest(findings, |f| is_root(f) && !outlived(f)))
+        .or_else(|| earliest(findings, is_root))
+}
+
+/// Whoever is missed because it failed is not missed without a reason; whoever was killed for its memory did not just end.
+fn better_explained(findings: &[&mut Finding], cause: usize) -> usize {
+    let what = &findings[cause];
+    let explains = |f: &Finding| {
+        let of_it = chain(f).explains.iter().find(|e| e.rule == what.rule);
+        let ranks = || !f.ranks.is_empty() && f.ranks.iter().all(|r| what.ranks.contains(r));
+        is_failure(f) && !is_victim(f) && of_it.is_some_and(|e| !e.of_its_ranks || ranks())
+    };
+    findings.iter().position(|f| explains(f)).unwrap_or(cause)
+}
+
+/// A job that stands is ended by somebody in the end: that it stood is the cause, even where it is not certain.
+fn what_stood(findings: &[&mut Finding], cause: usize) -> usize {
+    let stood = |f: &Finding| is_judgement(f) && f.severity >= Severity::Warning && f.role == Role::Root;
+    match chain(findings[cause]).place {
+        Place::Request => findings.iter().position(|f| stood(f)).unwrap_or(cause),
+        _ => cause,
+    }
+}
+
+fn give_roles(findings: &mut [&mut Finding], cause: Option<usize>, outlived: &dyn Fn(&Finding) -> bool) {
+    let Some(cause) = cause else { return };
+    findings[cause].role = Role::Root;
+    let what = findings[cause].clone();
+    for (i, f) in findings.iter_mut().enumerate() {
+        if i == cause || f.role != Role::Root || !is_failure(f) {
+            continue;
+        }
+        if f.since < what.since && outlived(f) {
+            f.role = Role::Context;
+        } else if are_related(&what, f) {
+            f.role = Role::Cascade;
+        }
+    }
+}
+
+/// Whether one may have to do with the other. Two faults of machines have not, where they are of different hosts, of different GPUs long
+/// apart, or where the job went on for minutes in between.
+fn are_related(cause: &Finding, f: &Finding) -> bool {
+    let is_fault = |f: &Finding| f.machine || chain(f).from_kernel;
+    let differ = |a: &[String], b: &[String]| !a.is_empty() && !b.is_empty() && a.iter().all(|x| !b.contains(x));
+    let apart = f.since.since(cause.since).max(cause.since.since(f.since));
+    let joined = chain(cause).joins_gpus || chain(f).joins_gpus;
+    let gpus_differ = !joined && !cause.gpus.is_empty() && !f.gpus.is_empty() && cause.gpus.iter().all(|g| !f.gpus.contains(g));
+    let elsewhere = differ(&cause.hosts, &f.hosts) || gpus_differ || cause.subject != f.subject && apart > APART;
+    let survived = cause.machine && f.since.since(cause.last_at) >= SURVIVED;
+    !(survived || is_fault(cause) && is_fault(f) && elsewhere)
+}
+
+/// What is only a warning follows from a failure of another kind that came before it.
+fn warnings_follow(findings: &mut [&mut Finding]) {
+    let fails = |f: &Finding| f.severity >= Severity::Error && f.own_role == Role::Root && implies(f) == Implies::Failed;
+    let failures: Vec<(u64, &'static str, bool, Stamp)> =
+        findings.iter().filter(|f| fails(f)).map(|f| (f.no, f.rule, f.machine, f.last_at)).collect();
+    for f in findings.iter_mut().filter(|f| f.role == Role::Root && !is_failure(f) && f.witness.is_text()) {
+        let before = |(no, rule, machine, last_at): &(u64, &str, bool, Stamp)| {
+            *no < f.no && *rule != f.rule && !(*machine && f.since.since(*last_at) >= SURVIVED)
+        };
+        if failures.iter().any(before) {
+            f.role = Role::Cascade;
+        }
+    }
+}
+
+/// That a process ended with an exit code follows from whatever says why.
+fn ends_follow(findings: &mut [&mut Finding]) {
+    if findings.iter().any(|f| f.role == Role::Root && chain(f).says_why) {
+        findings.iter_mut().filter(|f| f.role == Role::Root && is_bare_end(f)).for_each(|f| f.role = Role::Cascade);
+    }
+}
+
+/// Where there are only consequences, or only warnings: what may explain a consequence is worth more than the consequence.
+fn suspect(findings: &[&mut Finding]) -> Option<usize> {
+    let warns = |f: &Finding| f.severity >= Severity::Warning && f.role == Role::Root && !is_victim(f);
+    earliest(findings, |f| warns(f) && implies(f) != Implies::Nothing)
+}
+
+fn worst(findings: &[&mut Finding]) -> Option<usize> {
+    let worst = findings.iter().map(|f| f.severity).filter(|s| *s >= Severity::Warning).max()?;
+    let of_worst = findings.iter().enumerate().filter(|(_, f)| f.severity == worst && f.role != Role::Context);
+    of_worst.min_by_key(|(_, f)| (f.role, f.since, place(f))).map(|(i, _)| i)
+}
+
+/// Why a scheduler ended a job says more than that it did.
+fn reasons_come_first(findings: &mut [&mut Finding]) {
+    let explained = |signature: &str| signature::explains(signature);
+    let all: Vec<&'static str> = findings.iter().filter_map(|f| f.signature).flat_map(explained).copied().collect();
+    findings.iter_mut().filter(|f| f.signature.is_some_and(|s| all.contains(&s))).for_each(|f| f.role = Role::Teardown);
+}
+
+/// What the kernel reported long before anything else failed is of another day.
+fn set_old_apart(findings: &mut [&mut Finding]) {
+    let timed = |f: &&&mut Finding| is_failure(f) && f.since > Stamp::default();
+    let first = findings.iter().filter(timed).filter(|f| !chain(f).from_kernel).map(|f| f.since).min();
+    let Some(first) = first else { return };
+    for f in findings.iter_mut().filter(|f| chain(f).from_kernel && f.evidence.iter().any(|e| e.at.is_some())) {
+        let before = first.since(f.since);
+        if before > OF_ANOTHER_DAY {
+            f.role = Role::Context;
+            f.severity = f.severity.min(Severity::Warning);
+            f.note = Some(format!("{} before the job failed", span(before)));
+        }
+    }
+}
+
+/// The order of a report: the cause first, then what it explains, the worst first.
+pub fn order(findings: &mut Vec<Finding>, cause: Option<usize>) -> Option<usize> {
+    let mut at: Vec<usize> = (0..findings.len()).collect();
+    at.sort_by_key(|&i| {
+        let f = &findings[i];
+        (Some(i) != cause, f.role, Reverse(f.severity), f.since, place(f))
+    });
+    let mut slots: Vec<Option<Finding>> = std::mem::take(findings).into_iter().map(Some).collect();
+    findings.extend(at.into_iter().filter_map(|i| slots[i].take()));
+    cause.map(|_| 0)
+}

@@ -1,0 +1,77 @@
+//! What a session comes to when there is no more input: all findings, the cause first.
+
+use super::logs::{NEW_RUN, earlier_run};
+use super::{causality, cover};
+use crate::findings::{Finding, Role};
+use crate::session::Session;
+use crate::time::{Stamp, span};
+
+/// All findings of a session and of recordings beside it, and which of them is the cause.
+#[derive(Clone, Debug, Default)]
+pub struct Conclusion {
+    pub findings: Vec<Finding>,
+    /// Index into `findings`.
+    pub root_cause: Option<usize>,
+}
+
+impl Conclusion {
+    /// Of the one job that is known from logs, and of all that the recordings, with their paths, showed.
+    pub fn of(session: &Session, recordings: &[(String, Session)]) -> Conclusion {
+        let mut findings: Vec<Finding> = session.ledger.open().into_iter().map(as_one_job).collect();
+        findings.sort_by_key(|f| f.no);
+        let of_earlier_run = |f: &&Finding| f.cleared_for == Some(NEW_RUN);
+        findings.extend(session.ledger.past().filter(of_earlier_run).map(set_apart));
+        findings.extend(recordings.iter().flat_map(|(path, recording)| replayed(recording, path)));
+        for (no, f) in findings.iter_mut().enumerate() {
+            (f.no, f.own_severity) = (no as u64, f.severity);
+        }
+        let covered = cover::covered(&findings.iter_mut().collect::<Vec<_>>());
+        findings.retain(|f| !covered.contains(&f.no));
+        let cause = causality::assign(&mut findings.iter_mut().collect::<Vec<_>>(), &causality::outlived(last_step(session)));
+        let root_cause = causality::order(&mut findings, cause);
+        for f in &mut findings {
+            (f.why, f.note) = (f.whole_why(), None);
+        }
+        Conclusion { findings, root_cause }
+    }
+
+    /// The finding that is the cause.
+    pub fn cause(&self) -> Option<&Finding> {
+        self.findings.get(self.root_cause?)
+    }
+}
+
+/// When the last step was made that any log shows.
+fn last_step(session: &Session) -> Option<Stamp> {
+    session.model.files.values().filter_map(|f| f.progress.last_step_at).max()
+}
+
+/// Of several files given together all findings are of one job, but for those of earlier runs.
+fn as_one_job(f: &Finding) -> Finding {
+    match &f.job {
+        Some(job) if job.ends_with(&earlier_run("")) => set_apart(f),
+        _ => Finding { job: None, ..f.clone() },
+    }
+}
+
+fn set_apart(f: &Finding) -> Finding {
+    let note = [Some("in an earlier run of the same file"), f.note.as_deref()];
+    let note = note.into_iter().flatten().collect::<Vec<_>>().join("; ");
+    Finding { job: None, own_role: Role::Context, role: Role::Context, note: Some(note), ..f.clone() }
+}
+
+/// What a recording showed, also what it saw pass.
+fn replayed(session: &Session, path: &str) -> Vec<Finding> {
+    let passed = session.ledger.past().cloned().map(|mut f| {
+        let after = f.cleared_at.map_or(String::new(), |at| span(at.since(f.opened_at)));
+        f.why = format!("{}; it passed after {after}", f.whole_why());
+        f.note = None;
+        f
+    });
+    let mut findings: Vec<Finding> = session.ledger.open().into_iter().cloned().chain(passed).collect();
+    for f in &mut findings {
+        (f.job, f.own_role) = (None, f.role);
+        f.evidence.iter_mut().filter(|e| e.path.is_none()).for_each(|e| e.path = Some(path.to_owned()));
+    }
+    findings
+}

@@ -1,0 +1,69 @@
+//! What a rule's findings are in a chain of failures: what explains what, and who is only a messenger. Read by `diagnosis::causality` alone.
+
+/// The place of a rule's findings in a chain of causes and consequences.
+#[derive(Clone, Copy, Debug)]
+pub struct Chain {
+    pub place: Place,
+    /// The findings that follow from one of this rule.
+    pub explains: &'static [Explains],
+    /// Its texts say why a process ended: an end that is known by its exit code alone follows from it.
+    pub says_why: bool,
+    /// Its texts are of the one rank that prints them.
+    pub is_of_its_writer: bool,
+    /// A fault of what joins GPUs, which several of them report.
+    pub joins_gpus: bool,
+    /// From the kernel's log, which keeps lines for weeks.
+    pub from_kernel: bool,
+    /// It says why a job stands that had moved.
+    pub is_hang: bool,
+    /// Where something failed, that explains it, and there is nothing more to say.
+    pub yields_to_failure: bool,
+    /// Where a finding of one of these rules names one of the same ranks, there is nothing more to say.
+    pub covered_by: &'static [&'static str],
+}
+
+/// How findings of a rule are weighed against others of the same job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Something failed; the first of all failures is the cause.
+    Failure,
+    /// What all ranks together show. It explains what messengers say, however late the last of them wrote.
+    Judgement,
+    /// Somebody waited in vain for somebody else: the cause only if nothing else is known.
+    Messenger,
+    /// Somebody ended the job. A job that stood is ended in the end: then that it stood is the cause.
+    Request,
+}
+
+/// A consequence.
+#[derive(Clone, Copy, Debug)]
+pub struct Explains {
+    pub rule: &'static str,
+    /// Only where the cause's ranks are among those of the consequence.
+    pub of_its_ranks: bool,
+}
+
+impl Chain {
+    /// A failure like any other.
+    pub const PLAIN: Chain = Chain {
+        place: Place::Failure,
+        explains: &[],
+        says_why: false,
+        is_of_its_writer: false,
+        joins_gpus: false,
+        from_kernel: false,
+        is_hang: false,
+        yields_to_failure: false,
+        covered_by: &[],
+    };
+
+    /// A judgement of why a job hangs.
+    pub const HANG: Chain = Chain { place: Place::Judgement, is_hang: true, ..Chain::PLAIN };
+
+    /// A fault that the kernel reports.
+    pub const KERNEL: Chain = Chain { from_kernel: true, ..Chain::PLAIN };
+
+    /// What a rank does not come back from: it is missed because of it.
+    pub const ENDS_ITS_RANK: Chain =
+        Chain { explains: &[Explains { rule: "hang-rank-absent", of_its_ranks: true }], says_why: true, ..Chain::PLAIN };
+}

@@ -1,0 +1,114 @@
+//! There is one judge: a log that is followed line by line comes to the same conclusion as the same log given to `check`.
+
+use flate2::read::MultiGzDecoder;
+use nccl_top::check::check;
+use nccl_top::diagnosis::conclusion::Conclusion;
+use nccl_top::findings::Finding;
+use nccl_top::observe::log::{Line, Lines, LogFileInfo};
+use nccl_top::observe::{Body, Observation, SourceId};
+use nccl_top::session::Session;
+use nccl_top::text::{prefix, when};
+use nccl_top::time::{Stamp, Zone};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A session that sees one log as it is written.
+struct Live {
+    session: Session,
+    now: Stamp,
+}
+
+impl Live {
+    fn sees(&mut self, body: Body) {
+        let from = SourceId::of("tail");
+        self.session.apply(&Observation { at: self.now, host: None, from, body }, &mut Vec::new());
+    }
+
+    /// Time passes, with a tick each second; of hours without a line no more than minutes are gone through one by one.
+    fn goes_on_until(&mut self, at: Stamp) {
+        const MOST: Duration = Duration::from_secs(300);
+        if at.since(self.now) > MOST {
+            self.now = at.minus(MOST);
+        }
+        while at.since(self.now) >= SECOND {
+            self.now = self.now.plus(SECOND);
+            self.sees(Body::Tick);
+        }
+        self.now = self.now.max(at);
+    }
+}
+
+/// What a live session comes to that sees the lines with the times that they carry.
+fn live(path: &Path, bytes: &[u8]) -> Conclusion {
+    let modified = std::fs::metadata(path).unwrap().modified().unwrap();
+    let modified = Stamp(modified.duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as i64);
+    let text = String::from_utf8_lossy(bytes);
+    let at_of = |line: &str| prefix::peel(line).origin.written.and_then(|w| when::stamp_of(&w, modified, Zone::UTC));
+    let start = text.lines().find_map(at_of).unwrap_or(modified);
+    let mut live = Live { session: Session::new("node", Zone::UTC), now: start };
+    live.sees(Body::LogFile(LogFileInfo { file: 0, path: path.display().to_string(), ..LogFileInfo::default() }));
+    let mut offset = 0;
+    for (no, whole) in text.split_inclusive('\n').enumerate() {
+        let line = whole.trim_end_matches('\n').trim_end_matches('\r');
+        if let Some(at) = at_of(line) {
+            live.goes_on_until(at);
+        }
+        let mut pieces = line.split('\r').peekable();
+        while let Some(piece) = pieces.next() {
+            let line = Line { no: Some(no as u64 + 1), offset, text: piece.into(), transient: pieces.peek().is_some() };
+            live.sees(Body::Lines(Lines { file: 0, lines: vec![line], ..Lines::default() }));
+        }
+        offset += whole.len() as u64;
+    }
+    live.goes_on_until(live.now.plus(Duration::from_secs(180)));
+    live.sees(Body::End);
+    Conclusion::of(&live.session, &[])
+}
+
+fn headline(cause: Option<&Finding>) -> String {
+    cause.map_or("nothing".into(), |f| format!("{} {:?} {}", f.rule, f.ranks, f.summary))
+}
+
+/// Where the two differ, and why that is right.
+const EXCEPTIONS: &[(&str, &str)] = &[];
+
+fn compare(files: Vec<PathBuf>) {
+    let mut wrong = Vec::new();
+    for path in &files {
+        let mut bytes = std::fs::read(path).unwrap();
+        if path.extension().is_some_and(|e| e == "gz") {
+            let packed = std::mem::take(&mut bytes);
+            MultiGzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
+        }
+        let report = check(&[path.display().to_string()], Zone::UTC, &mut |_, _| ());
+        let whole = headline(report.root_cause.map(|i| &report.findings[i]));
+        let followed = headline(live(path, &bytes).cause());
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let excepted = EXCEPTIONS.iter().any(|(file, _)| *file == name);
+        if (whole != followed) != excepted {
+            wrong.push(format!("{name}\n    check {whole}\n    live  {followed}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), files.len(), wrong.join("\n"));
+}
+
+fn files_in(dir: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn recorded_logs_are_judged_alike_live_and_afterwards() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    compare([files_in(&fixtures.join("logs")), files_in(&fixtures.join("runs"))].concat());
+}
+
+#[test]
+#[ignore]
+fn extra() {
+    compare(files_in(Path::new(&std::env::var("EXTRA").unwrap())));
+}
