@@ -63,6 +63,7 @@ impl Env {
         }
         let var = |name: &str| std::env::var(name).ok();
         let (config, origins) = config::load(global.config.as_deref(), &var, &flags)?;
+        crate::limit::put_into_effect(config.rules.clone());
         let roots = match &global.sysroot {
             None => Roots::live(),
             Some(dir) => {

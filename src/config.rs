@@ -3,6 +3,8 @@
 //! **To add a setting**: a field of [`Config`] and a row of [`SETTINGS`]; the file, the environment, `--help` of `nccl-top config` and
 //! the sample in `assets/config.toml` follow from the row, and a test holds the sample to the defaults.
 
+use crate::limit;
+use crate::rules::settings;
 use crate::time::parse_duration;
 use crate::tui::keys::Keymap;
 use crate::tui::theme::{Depth, THEMES, Theme};
@@ -29,6 +31,8 @@ pub struct Config {
     /// The time that sparklines cover at first.
     pub axis: Duration,
     pub keys: Keymap,
+    /// Thresholds, severities and what is muted.
+    pub rules: limit::Settings,
 }
 
 /// Which characters the screen is drawn with.
@@ -70,6 +74,7 @@ impl Default for Config {
             history: Duration::from_secs(600),
             axis: Duration::from_secs(120),
             keys: Keymap::default(),
+            rules: limit::Settings::default(),
         }
     }
 }
@@ -277,6 +282,26 @@ fn apply_keys(config: &mut Config, name: &str, text: &str, line_of: &dyn Fn(usiz
     config.keys.check().map_err(|why| ConfigError(format!("{name}:{last}: keys: {why}")))
 }
 
+/// The tables `[rules.ID]`.
+fn apply_rules(config: &mut Config, name: &str, text: &str, line_of: &dyn Fn(usize) -> usize) -> Result<(), ConfigError> {
+    type Tables = BTreeMap<String, BTreeMap<toml::Spanned<String>, toml::Value>>;
+    #[derive(serde::Deserialize)]
+    struct Rules {
+        rules: Tables,
+    }
+    let read: Rules = toml::from_str(text)
+        .map_err(|err| ConfigError(format!("{name}: rules: {}; expected tables such as [rules.hang-rank-absent]", err.message())))?;
+    for (rule, keys) in read.rules {
+        for (key, value) in keys {
+            let plain = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let place = line_of(key.span().start);
+            settings::set(&mut config.rules, &rule, key.get_ref(), &plain)
+                .map_err(|why| ConfigError(format!("{name}:{place}: rules.{rule}: {why}")))?;
+        }
+    }
+    Ok(())
+}
+
 fn apply_file(config: &mut Config, origins: &mut Origins, name: &str, text: &str) -> Result<(), ConfigError> {
     let line_of = |offset: usize| text.as_bytes()[..offset.min(text.len())].iter().filter(|b| **b == b'\n').count() + 1;
     let table: BTreeMap<toml::Spanned<String>, toml::Spanned<toml::Value>> = toml::from_str(text).map_err(|err| {
@@ -290,8 +315,13 @@ fn apply_file(config: &mut Config, origins: &mut Origins, name: &str, text: &str
             origins.insert("keys", format!("{name}:{line}"));
             continue;
         }
+        if key.get_ref() == "rules" {
+            apply_rules(config, name, text, &line_of)?;
+            origins.insert("rules", format!("{name}:{line}"));
+            continue;
+        }
         let Some(setting) = SETTINGS.iter().find(|s| s.key == key.get_ref()) else {
-            let known: Vec<&str> = SETTINGS.iter().map(|s| s.key).chain(["keys"]).collect();
+            let known: Vec<&str> = SETTINGS.iter().map(|s| s.key).chain(["keys", "rules"]).collect();
             return Err(ConfigError(format!("{name}:{line}: unknown setting {:?}, expected one of {}", key.get_ref(), known.join(", "))));
         };
         let plain = match value.get_ref() {
@@ -323,6 +353,9 @@ pub fn print(config: &Config, origins: &Origins) -> String {
     }
     let origin = origins.get("keys").map_or("default", String::as_str);
     out.push_str(&format!("\n[keys]    # from {origin}\n{}", config.keys.toml()));
+    if let Some(origin) = origins.get("rules") {
+        out.push_str(&format!("\n# Thresholds and severities of rules, from {origin}{}", settings::toml(&config.rules)));
+    }
     out
 }
 

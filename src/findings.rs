@@ -1,5 +1,6 @@
 //! Findings and their life: opened, kept, cleared. The life cycle is written here once; rules only say what holds now.
 
+use crate::limit;
 use crate::text::signature::{Part, Signature};
 use crate::time::Stamp;
 use serde::Serialize;
@@ -19,6 +20,11 @@ pub enum Severity {
 }
 
 impl Severity {
+    /// By its name, in lower case.
+    pub fn parse(name: &str) -> Option<Severity> {
+        [Severity::Info, Severity::Warning, Severity::Error, Severity::Critical].into_iter().find(|s| s.as_str() == name)
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Severity::Info => "info",
@@ -392,6 +398,10 @@ impl Ledger {
 
     /// A condition (`times` is 0), or a line of text so many times, was seen by a rule.
     pub fn saw(&mut self, now: Stamp, mut seen: Finding, life: Life, times: u64) {
+        if limit::is_muted(seen.rule) {
+            return;
+        }
+        seen.severity = limit::severity_of(seen.rule).unwrap_or(seen.severity);
         (seen.own_role, seen.own_severity) = (seen.role, seen.severity);
         let by = seen.witness;
         seen.evidence.iter_mut().for_each(|e| e.by = by);

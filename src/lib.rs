@@ -32,6 +32,7 @@ pub mod findings;
 pub mod flight;
 mod heap;
 pub mod judge;
+pub mod limit;
 pub mod machine;
 pub mod model;
 pub mod observe;

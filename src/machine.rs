@@ -4,7 +4,7 @@
 
 mod named;
 
-use crate::findings::{Confidence, Evidence, Finding, Ledger, Life, Role, Severity};
+use crate::findings::{Confidence, Evidence, Finding, Ledger, Role, Severity};
 use crate::model::Model;
 use crate::model::gpu::{Gpu, PciAddress};
 use crate::model::job::Job;
@@ -227,69 +227,67 @@ impl Machine {
         self.waiting.push_back(said);
     }
 
-    /// Makes findings of what was said, once it can be known whom it hits.
-    pub fn judge(&mut self, model: &Model, ended: bool, ledger: &mut Ledger) {
+    /// What was reported and can now be judged, because it is known whom it hits; each finding with the times that it was reported.
+    pub fn judge(&mut self, model: &Model, ended: bool, ledger: &Ledger) -> Vec<Finding> {
         let now = model.now;
         self.heard.retain(|h| now.since(h.at) <= SAME);
         let age = model.started.map_or(Duration::ZERO, |at| now.since(at));
-        let told = |id: &'static str| model.sources.get(&SourceId::of(id)).is_some_and(|s| s.state != SourceState::Slow);
-        let known = ended || age >= KNOWN_AFTER || (age >= FIRST_LOOKS && told("nvml") && told("procs"));
+        let has_spoken = |id: &'static str| model.sources.get(&SourceId::of(id)).is_some_and(|s| s.state != SourceState::Slow);
+        let known = ended || age >= KNOWN_AFTER || (age >= FIRST_LOOKS && has_spoken("nvml") && has_spoken("procs"));
+        let mut found: Vec<Finding> = Vec::new();
         if !known || self.waiting.is_empty() {
-            return;
+            return found;
         }
         let kernel_speaks = model.sources.get(&SourceId::of("kmsg")).is_some_and(|s| s.state == SourceState::Ok);
         let mut said: Vec<Said> = std::mem::take(&mut self.waiting).into();
         // Lines first: they say more.
         said.sort_by_key(|s| matches!(s.what, What::Event(_)));
         for one in said {
-            let found = match &one.what {
+            let by_event = matches!(one.what, What::Event(_));
+            let told = match &one.what {
                 What::Line(line) => told_by_line(model, &one, line),
-                What::Event(event) => match told_by_event(model, &one, event) {
-                    Some(told)
-                        if kernel_speaks && !ended && now.since(one.at) < LINE_COMES && !self.is_paired(&told.found.subject, true) =>
-                    {
-                        self.waiting.push_back(one);
-                        continue;
-                    }
-                    told => told,
-                },
+                What::Event(event) => told_by_event(model, &one, event),
             };
-            if let Some(told) = found {
-                self.tell(now, told, matches!(one.what, What::Event(_)), ledger);
+            let Some(told) = told else { continue };
+            let line_may_come = kernel_speaks && !ended && now.since(one.at) < LINE_COMES;
+            if by_event && line_may_come && !self.is_paired(&told.found.subject, true) {
+                self.waiting.push_back(one);
+                continue;
             }
+            let told = self.counted(now, told, by_event, ledger, &found);
+            found.push(told);
         }
+        found
     }
 
     fn is_paired(&self, subject: &str, by_event: bool) -> bool {
         self.heard.iter().any(|h| h.subject == subject && h.by_event != by_event)
     }
 
-    fn tell(&mut self, now: Stamp, mut told: Told, by_event: bool, ledger: &mut Ledger) {
-        let Some(rule) = rule(told.found.rule) else { return };
+    /// A finding with the times that it counts: what the kernel and the driver both report counts once.
+    fn counted(&mut self, now: Stamp, mut told: Told, by_event: bool, ledger: &Ledger, before: &[Finding]) -> Finding {
         let subject = told.found.subject.clone();
-        // Several lines tell of one killed process, and not each names all.
+        // Several lines are about one killed process, and not each names all.
         if !told.counts && !by_event {
-            let same = |f: &&&Finding| f.rule == told.found.rule && f.subject == subject && now.since(f.last_at) <= SAME;
-            if let Some(open) = ledger.open().into_iter().find(|f| same(&f)).cloned() {
+            let same = |f: &&Finding| f.rule == told.found.rule && f.subject == subject && now.since(f.last_at) <= SAME;
+            let known = before.iter().find(|f| f.rule == told.found.rule && f.subject == subject);
+            if let Some(open) = known.or_else(|| ledger.open().into_iter().find(same)).cloned() {
                 (told.found.job, told.found.ranks, told.found.gpus) = (open.job, open.ranks, open.gpus);
                 told.found.severity = told.found.severity.min(open.severity);
             }
         }
-        let pair = self.heard.iter().position(|h| h.subject == subject && h.by_event != by_event);
-        let mut times = u64::from(told.counts);
-        match pair {
+        told.found.count = u64::from(told.counts);
+        match self.heard.iter().position(|h| h.subject == subject && h.by_event != by_event) {
             Some(at) => {
                 self.heard.remove(at);
-                times = 0;
+                told.found.count = 0;
             }
             None => self.heard.push_back(Heard { at: now, subject, by_event }),
         }
         while self.heard.len() > MAX_HEARD {
             self.heard.pop_front();
         }
-        // What is said is so; only what is looked at again and again has to hold for a while.
-        let life = Life { hold: Duration::ZERO, ..rule.life };
-        ledger.saw(now, told.found, life, times);
+        told.found
     }
 }
 

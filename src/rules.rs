@@ -37,6 +37,7 @@ mod rank_oom_killed;
 mod rank_stopped;
 mod ras_reports;
 mod rendezvous_failed;
+pub mod settings;
 mod several_runs;
 mod slow_steps;
 mod source_trouble;
@@ -51,6 +52,7 @@ mod wrong_interface;
 
 use crate::findings::{Confidence, Evidence, Finding, Ledger, Life, Role, Severity, Witness};
 use crate::judge::Look;
+use crate::limit::Limit;
 use crate::machine::Hit;
 use crate::model::bringup::trouble::{Facts, Trouble};
 use crate::model::bringup::{Bringup, Proof};
@@ -80,6 +82,8 @@ pub struct Rule {
     pub implies: Implies,
     /// What its findings are in a chain of failures.
     pub chain: Chain,
+    /// Its thresholds.
+    pub limits: &'static [&'static Limit],
     /// Runs on each event of each log line, as it is applied.
     pub on_text: Option<fn(&TextContext, &mut Vec<Finding>)>,
     /// Runs once a second.
@@ -158,6 +162,7 @@ impl Rule {
         life: ONCE,
         implies: Implies::Nothing,
         chain: Chain::PLAIN,
+        limits: &[],
         on_text: None,
         on_tick: None,
         on_facts: None,

@@ -134,8 +134,14 @@ impl Session {
             Body::GpuEvents { events } => self.machine.events(seen.at, events),
             Body::Tick | Body::End => {
                 let ended = seen.body == Body::End;
-                self.machine.judge(&self.model, ended, &mut self.ledger);
+                let faults = self.machine.judge(&self.model, ended, &self.ledger);
                 let ledger = &mut self.ledger;
+                for fault in faults {
+                    let Some(rule) = crate::rules::rule(fault.rule) else { continue };
+                    // What is reported is so; only what is looked at again and again has to hold for a while.
+                    let (life, times) = (Life { hold: Duration::ZERO, ..rule.life }, fault.count);
+                    ledger.saw(seen.at, fault, life, times);
+                }
                 self.model.apply_silence(seen.at, |model, text| logs::judge_line(model, text, ledger));
                 self.tick(seen.at, ended);
                 self.relate(seen.at);

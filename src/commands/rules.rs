@@ -2,6 +2,7 @@
 
 use super::{Outcome, out};
 use crate::findings::Severity;
+use crate::limit;
 use crate::rules::{RULES, Rule, rule};
 use crate::text::clean::clean;
 use crate::text::signature::{self, Signature, Table};
@@ -80,10 +81,24 @@ fn explain(r: &Rule) -> String {
     put(&mut text, "", r.title);
     put(&mut text, "How it is known: ", r.how);
     put(&mut text, "What to do: ", r.advice);
+    text.push_str(&settings_of(r));
     let texts: Vec<&str> = signature::all().filter(|(_, s)| s.rule == r.id).map(|(_, s)| s.id).collect();
     if !texts.is_empty() {
         put(&mut text, "Texts that it knows: ", &texts.join(", "));
     }
+    text
+}
+
+/// What can be set of a rule in the config, with the values in effect.
+fn settings_of(r: &Rule) -> String {
+    let mut text = format!("\nIn the config, below [rules.{}]:\n", r.id);
+    for limit in r.limits {
+        let default = limit.default_text();
+        let now = limit.text();
+        let default = if now == default { "the default".to_owned() } else { format!("the default is {default}") };
+        let _ = writeln!(text, "  {} = {now}{}  ({default}): {}", limit.key, limit.unit(), limit.meaning);
+    }
+    let _ = writeln!(text, "  severity = {:?}, mute = {}", limit::severity_of(r.id).unwrap_or(r.severity).as_str(), limit::is_muted(r.id));
     text
 }
 

@@ -3,6 +3,7 @@
 use super::bringup::Bringup;
 use super::chronicle::{Chronicle, PathRank, rank_of_path};
 use super::series::{Series, Trend};
+use crate::limit::Limit;
 use crate::observe::log::{LogFileInfo, LogFileState};
 use crate::reports::nccl_tests::{Table, Tables, begins, ends};
 use crate::text::{Dialect, Phase, Reader, Step};
@@ -181,7 +182,9 @@ const MAX_PHASES: usize = 32;
 const WARM_UP: usize = 3;
 const LEAST_BEFORE: usize = 8;
 const LEAST_AFTER: usize = 10;
-const SLOWER: f64 = 1.4;
+/// The time that slow steps must cover.
+pub const COVER: Limit = Limit::seconds("slow-steps", "after", 5.0, "slow steps must cover this long");
+pub const SLOWER: Limit = Limit::times("slow-steps", "slower", 1.4, "steps must take so many times as long as nine of ten did before");
 
 /// A lasting change of the time that a step takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -298,8 +301,7 @@ impl Progress {
     /// Notes when steps begin to take longer for good, and when they are as before again. The newest of the step times came `now` and is
     /// that of `steps` steps, which began at `began` or later.
     fn watch_pace(&mut self, now: Stamp, began: Stamp, steps: u64) {
-        /// The time that slow steps must cover, and their number: a few of them are a hiccup.
-        const COVER: Duration = Duration::from_secs(5);
+        /// The number of slow steps: a few of them are a hiccup.
         const AGREE: usize = 6;
         /// One slow line is a checkpoint, a second one what it left cold.
         const LEAST_LINES: usize = 3;
@@ -314,14 +316,14 @@ impl Progress {
         }
         if let Some((median, most)) = self.usual_step_s {
             let usual = most.max(median * 1.1);
-            if last > usual * SLOWER {
+            if last > usual * SLOWER.value() {
                 // A pause before them is not theirs.
                 let took = Duration::try_from_secs_f64(last * steps as f64).unwrap_or(Duration::MAX);
                 let late = self.late.get_or_insert(Late { since: began.max(now.minus(took)), lines: 0, steps: 0, least: f64::INFINITY });
                 (late.lines, late.steps, late.least) = (late.lines + 1, late.steps.saturating_add(steps), late.least.min(last / usual));
                 // Each line speaks for a change by as much as it exceeds what was usual, on a scale of ratios: six by 1.4, three by 2.
-                let told = late.lines as f64 * late.least.ln() >= AGREE as f64 * SLOWER.ln();
-                let enough = late.lines >= LEAST_LINES && late.steps >= AGREE as u64 && now.since(late.since) >= COVER;
+                let told = late.lines as f64 * late.least.ln() >= AGREE as f64 * SLOWER.value().ln();
+                let enough = late.lines >= LEAST_LINES && late.steps >= AGREE as u64 && now.since(late.since) >= COVER.duration();
                 if told && enough {
                     self.slow = Some(SlowSince { since: late.since, before_s: median });
                 }
@@ -439,7 +441,7 @@ impl Progress {
         let candidates = (WARM_UP + LEAST_BEFORE..times.len().saturating_sub(LEAST_AFTER)).filter_map(|i| {
             let (before, after) = (sorted(&times[WARM_UP..i]), sorted(&times[i..]));
             // Nine of ten steps before it were faster than nine of ten behind it.
-            let apart = at(&after, 10) > at(&before, 90) * SLOWER;
+            let apart = at(&after, 10) > at(&before, 90) * SLOWER.value();
             let middle = (at(&before, 50) * at(&after, 50)).sqrt();
             (apart && times[i - 1] < middle && times[i] > middle).then(|| Slowdown {
                 steps: times.len() - i,

@@ -5,6 +5,7 @@ use super::hang_rank_absent::{WAITED_ALONE, has_trained, patience, paused_by_nam
 use super::{Implies, ONCE, Rule, TickContext, py_spy, rank_words, told_by};
 use crate::findings::{Confidence, Evidence, Finding, Severity};
 use crate::judge::{Look, Member, RAS_OLD, RankLook};
+use crate::limit::Limit;
 use crate::model::comm::Odd;
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
@@ -23,16 +24,21 @@ pub const RULE: Rule = Rule {
     implies: Implies::Stuck,
     chain: Chain { covered_by: &["rank-stopped", "rank-exited", "hang-rank-absent"], ..Chain::HANG },
     on_tick: Some(check),
+    limits: &[&SAME_POWER, &OTHER_POWER, &SAME_SM_PCT, &OTHER_SM_PCT],
     ..Rule::PLAIN
 };
 
 /// GPUs that wait in the same collective draw the same power, within this share (measured: 3 %); in another one, less or more.
-const SAME_POWER: f64 = 0.08;
-const OTHER_POWER: f64 = 0.20;
+const SAME_POWER: Limit =
+    Limit::percent("collective-mismatch", "same_power", 8.0, "GPUs that wait in the same collective draw the same power within this share");
+const OTHER_POWER: Limit =
+    Limit::percent("collective-mismatch", "other_power", 20.0, "a GPU that waits in another collective draws so much more or less");
 /// While they wait, the kernels of one collective have the same number of channels on all ranks, each on an SM of its own: one more or less
 /// is 0.6 % of the SMs or more (B200 has 148, H200 132). The same kernel reads the same within 0.01.
-const SAME_SM_PCT: f64 = 0.2;
-const OTHER_SM_PCT: f64 = 0.5;
+const SAME_SM_PCT: Limit =
+    Limit::percent("collective-mismatch", "same_sm", 0.2, "kernels of the same collective use the same share of the SMs within this");
+const OTHER_SM_PCT: Limit =
+    Limit::percent("collective-mismatch", "other_sm", 0.5, "a kernel of another collective uses so much more or less of the SMs");
 
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
@@ -150,7 +156,7 @@ fn by_kernel(job: &Job, look: &Look) -> Option<Differs> {
     if look.ras.as_ref().is_some_and(|r| r.age <= RAS_OLD) || !look.quiet_log() {
         return None;
     }
-    let waiting = look.with(Activity::Waiting, patience(look, WAITED_ALONE));
+    let waiting = look.with(Activity::Waiting, patience(look, WAITED_ALONE.duration()));
     if waiting.len() < 2 || waiting.len() < look.alive().count() {
         return None;
     }
@@ -159,15 +165,15 @@ fn by_kernel(job: &Job, look: &Look) -> Option<Differs> {
     let all = |value: &dyn Fn(&RankLook) -> Option<f64>| -> Option<Vec<(f64, u32)>> {
         waiting.iter().map(|r| Some((value(r)?, r.rank))).collect()
     };
-    let same = |value: f64, usual: f64| (value - usual).abs() <= SAME_SM_PCT;
-    let other = |value: f64, usual: f64| (value - usual).abs() >= OTHER_SM_PCT;
+    let same = |value: f64, usual: f64| (value - usual).abs() <= SAME_SM_PCT.value();
+    let other = |value: f64, usual: f64| (value - usual).abs() >= OTHER_SM_PCT.value();
     let channels = || {
         let (one, of_others, rank) = stands_out(all(&|r| r.sm_active_pct)?, same, other)?;
         Some((rank, format!("its kernel is on {one:.1} % of the SMs, that of the others on {of_others:.1} %: another number of channels")))
     };
     let power = || {
-        let same = |value: f64, usual: f64| (value - usual).abs() <= usual * SAME_POWER;
-        let other = |value: f64, usual: f64| (value - usual).abs() >= usual * OTHER_POWER;
+        let same = |value: f64, usual: f64| (value - usual).abs() <= usual * SAME_POWER.value() / 100.0;
+        let other = |value: f64, usual: f64| (value - usual).abs() >= usual * OTHER_POWER.value() / 100.0;
         let (one, of_others, rank) = stands_out(all(&|r| Some(r.power_mw? as f64 / 1e3))?, same, other)?;
         Some((rank, format!("it draws {one:.0} W, the others {of_others:.0} W")))
     };
@@ -234,8 +240,8 @@ mod tests {
     fn two_kinds_are_told_apart_and_three_are_not() {
         let kinds = |values: &[f64]| {
             let values: Vec<(f64, u32)> = values.iter().copied().zip(0..).collect();
-            let same = |value: f64, usual: f64| (value - usual).abs() <= SAME_SM_PCT;
-            two_kinds(values, same, |value, usual| (value - usual).abs() >= OTHER_SM_PCT).map(|(low, high)| (low.1, high.1))
+            let same = |value: f64, usual: f64| (value - usual).abs() <= SAME_SM_PCT.value();
+            two_kinds(values, same, |value, usual| (value - usual).abs() >= OTHER_SM_PCT.value()).map(|(low, high)| (low.1, high.1))
         };
         assert_eq!(kinds(&[0.7578, 18.1821]), Some((vec![0], vec![1])), "measured: one rank reduces 7 numbers, the other a gradient");
         assert_eq!(kinds(&[18.18, 0.76, 18.18, 0.76]), Some((vec![1, 3], vec![0, 2])));
@@ -248,8 +254,8 @@ mod tests {
     fn one_of_at_least_three_stands_out_only_if_all_others_are_the_same() {
         let odd = |values: &[f64]| {
             let values: Vec<(f64, u32)> = values.iter().copied().zip(0..).collect();
-            let same = |value: f64, usual: f64| (value - usual).abs() <= SAME_SM_PCT;
-            stands_out(values, same, |value, usual| (value - usual).abs() >= OTHER_SM_PCT).map(|told| told.2)
+            let same = |value: f64, usual: f64| (value - usual).abs() <= SAME_SM_PCT.value();
+            stands_out(values, same, |value, usual| (value - usual).abs() >= OTHER_SM_PCT.value()).map(|told| told.2)
         };
         assert_eq!(odd(&[18.18, 0.76, 18.18, 18.18]), Some(1));
         assert_eq!(odd(&[18.18, 18.18, 18.18, 18.94]), Some(3), "one channel more");

@@ -2,9 +2,9 @@
 
 use super::{Implies, Rule, TickContext, while_it_holds};
 use crate::findings::{Confidence, Evidence, Finding, Severity};
+use crate::limit::Limit;
 use crate::model::gpu::{Activity, Gpu, throttle_words};
 use crate::time::{Stamp, span};
-use std::time::Duration;
 
 pub const RULE: Rule = Rule {
     id: "gpu-throttled",
@@ -16,13 +16,14 @@ pub const RULE: Rule = Rule {
     life: while_it_holds(10, 15),
     implies: Implies::Nothing,
     on_tick: Some(check),
+    limits: &[&WINDOW, &BELOW],
     ..Rule::PLAIN
 };
 
 const POWER_CAP: u64 = 0x4;
-const WINDOW: Duration = Duration::from_secs(10);
+const WINDOW: Limit = Limit::seconds("gpu-throttled", "window", 10.0, "clocks are compared over this time");
 /// Healthy GPUs of one job differ by a few percent.
-const BELOW: f64 = 0.9;
+const BELOW: Limit = Limit::percent("gpu-throttled", "clock", 90.0, "a clock below this share of the others' at the same work is too low");
 
 /// A GPU that runs slower than the others at the same work.
 struct Lag {
@@ -37,7 +38,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         if gpu.throttled.is_none() && lag.is_none() {
             continue;
         }
-        let lately = || (ctx.model.now.minus(WINDOW), gpu.reasons_within(ctx.model.now, WINDOW));
+        let lately = || (ctx.model.now.minus(WINDOW.duration()), gpu.reasons_within(ctx.model.now, WINDOW.duration()));
         let (since, bits) = gpu.throttled.unwrap_or_else(lately);
         out.push(found(ctx, gpu, since, bits, lag));
     }
@@ -59,7 +60,7 @@ fn found(ctx: &TickContext, gpu: &Gpu, since: Stamp, bits: u64, lag: Option<Lag>
     if let Some(Lag { mhz, others_mhz, others }) = lag {
         found.summary = format!("{name} runs at {mhz:.0} MHz, the others at {others_mhz:.0}: {words}{temp}");
         found.why = format!("{:.0} % below them at the same work: it makes the job slower · {words}", (1.0 - mhz / others_mhz) * 100.0);
-        proof = format!("{proof}; over {} s {mhz:.0} MHz, median of {others} others {others_mhz:.0} MHz", WINDOW.as_secs());
+        proof = format!("{proof}; over {} s {mhz:.0} MHz, median of {others} others {others_mhz:.0} MHz", WINDOW.duration().as_secs());
         let told = bits & !0x1;
         if told == POWER_CAP {
             found.severity = Severity::Info;
@@ -75,19 +76,19 @@ fn lag(ctx: &TickContext, gpu: &Gpu) -> Option<Lag> {
     let mut clocks = Vec::new();
     for rank in look.alive() {
         let other = ctx.model.gpus.get(&rank.gpu?)?;
-        if !rank.is(Activity::Working, look.at, WINDOW) || other.sm_clock.within(ctx.model.now, WINDOW).count() < 5 {
+        if !rank.is(Activity::Working, look.at, WINDOW.duration()) || other.sm_clock.within(ctx.model.now, WINDOW.duration()).count() < 5 {
             return None;
         }
         if other.index != gpu.index {
-            clocks.push(other.sm_clock.mean_within(ctx.model.now, WINDOW)?);
+            clocks.push(other.sm_clock.mean_within(ctx.model.now, WINDOW.duration())?);
         }
     }
     clocks.sort_by(f64::total_cmp);
-    let (mhz, others) = (gpu.sm_clock.mean_within(ctx.model.now, WINDOW)?, clocks.len());
+    let (mhz, others) = (gpu.sm_clock.mean_within(ctx.model.now, WINDOW.duration())?, clocks.len());
     let others_mhz = match others {
         0 => return None,
         n if n % 2 == 1 => clocks[n / 2],
         n => (clocks[n / 2 - 1] + clocks[n / 2]) / 2.0,
     };
-    (mhz < others_mhz * BELOW).then_some(Lag { mhz, others_mhz, others })
+    (mhz < others_mhz * BELOW.value() / 100.0).then_some(Lag { mhz, others_mhz, others })
 }

@@ -4,6 +4,7 @@ use super::chain::Chain;
 use super::{Implies, Rule, TickContext, py_spy, rank_words, told_by, while_it_holds};
 use crate::findings::{Confidence, Evidence, Finding, Severity};
 use crate::judge::{LogLook, Look, Member, RAS_OLD, RankLook, RasLook, Silent};
+use crate::limit::Limit;
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
 use crate::text::Phase;
@@ -25,19 +26,51 @@ pub const RULE: Rule = Rule {
     implies: Implies::Stuck,
     chain: Chain { covered_by: &["rank-stopped", "rank-exited", "collective-mismatch"], ..Chain::HANG },
     on_tick: Some(check),
+    limits: &[&WAITED, &SETTLED, &WAITED_ALONE, &WAITED_FAR, &WAITED_AT_START, &A_LOT, &QUEUED, &SHORT_S, &LONG_S],
     ..Rule::PLAIN
 };
 
 /// GPUs must have waited this long: after work stops, utilisation and power need up to three seconds to settle.
-pub(super) const WAITED: Duration = Duration::from_secs(8);
+pub(super) const WAITED: Limit = Limit::seconds("hang-rank-absent", "after", 8.0, "GPUs of ranks that wait must have waited this long");
 /// What was on its way when GPUs were first seen to wait has come through by then.
-const SETTLED: Duration = Duration::from_secs(4);
+const SETTLED: Limit = Limit::seconds("hang-rank-absent", "settled", 4.0, "RAS counts must have stood still this long where GPUs wait");
 /// Without a second kind of signal more time must pass.
-pub(super) const WAITED_ALONE: Duration = Duration::from_secs(12);
+pub(super) const WAITED_ALONE: Limit =
+    Limit::seconds("hang-rank-absent", "after_alone", 12.0, "the same where only one kind of signal is seen");
 /// What RAS says of a rank elsewhere, of which nothing else is seen, must have held so long.
-const WAITED_FAR: Duration = Duration::from_secs(10);
+const WAITED_FAR: Limit =
+    Limit::seconds("hang-rank-absent", "after_elsewhere", 10.0, "what RAS says of a rank on another node must have held this long");
 /// Before the first steps, ranks wait for downloads, tokenisation and compilation of another: minutes are usual.
-const WAITED_AT_START: Duration = Duration::from_secs(120);
+const WAITED_AT_START: Limit = Limit::seconds(
+    "hang-rank-absent",
+    "after_at_start",
+    120.0,
+    "the same before the first steps, and where a rank may be saving a checkpoint",
+);
+
+/// A rank that launches ahead of the others fills a queue: so many operations and not more.
+pub(super) const A_LOT: Limit = Limit::count(
+    "hang-rank-absent",
+    "reports_many",
+    100.0,
+    "in one saved RAS report, of many ranks: operations behind that are more than a queue",
+);
+
+/// The operations of one step of a few ranks behind all others: more than a report taken between two of them shows.
+pub(super) const QUEUED: Limit = Limit::count(
+    "hang-rank-absent",
+    "reports_few",
+    8.0,
+    "in one saved RAS report, of few ranks: operations behind that are more than a queue",
+);
+
+/// A pause between two steps, or the time that RAS itself takes.
+pub(super) const SHORT_S: Limit =
+    Limit::seconds("hang-rank-absent", "reports_short", 4.0, "saved RAS reports that are closer together prove no hang");
+
+/// Ranks launch ahead, then wait while one saves a checkpoint.
+pub(super) const LONG_S: Limit =
+    Limit::seconds("hang-rank-absent", "reports_long", 60.0, "saved RAS reports with the same counts over this long are certain");
 
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
@@ -84,7 +117,7 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
     // Rank 0 is who writes checkpoints and evaluates. Where its I/O may not be seen, or what its GPU does while its process works, it is
     // not accused before that would be over.
     let may_work = |r: &&RankLook| r.rank == 0 && (r.io_bytes_per_s.is_none() || works_unseen(r));
-    if culprits.iter().any(may_work) && look.at.since(absent.since) < WAITED_AT_START {
+    if culprits.iter().any(may_work) && look.at.since(absent.since) < WAITED_AT_START.duration() {
         return None;
     }
     let waiting = look.with(Activity::Waiting, Duration::from_secs(3)).len();
@@ -154,7 +187,7 @@ pub(crate) fn has_trained(look: &Look) -> bool {
 /// How long GPUs must have waited before that means something for this job.
 pub(super) fn patience(look: &Look, least: Duration) -> Duration {
     if !has_trained(look) {
-        return WAITED_AT_START;
+        return WAITED_AT_START.duration();
     }
     // A job whose ranks regularly wait for a slow one waits for most of a step.
     let step = look.log.as_ref().map_or(Duration::ZERO, |l| l.patience.mul_f64(0.75).min(Duration::from_secs(120)));
@@ -164,20 +197,20 @@ pub(super) fn patience(look: &Look, least: Duration) -> Duration {
 /// What RAS says, and the ranks whose GPUs wait, where counts have stood still for long enough to mean something.
 pub(super) fn standing_still(look: &Look) -> Option<(&RasLook, Vec<&RankLook>)> {
     let ras = look.ras.as_ref().filter(|r| r.age <= RAS_OLD && r.operations > 0)?;
-    let waiting = look.with(Activity::Waiting, patience(look, WAITED));
+    let waiting = look.with(Activity::Waiting, patience(look, WAITED.duration()));
     // With GPUs that say the same, two equal answers do; without, it must have been still for longer.
     let still = if look.knows_gpus() {
-        !waiting.is_empty() && (ras.still_answers >= 1 && ras.still_for >= SETTLED || told_in_standstill(look, ras))
+        !waiting.is_empty() && (ras.still_answers >= 1 && ras.still_for >= SETTLED.duration() || told_in_standstill(look, ras))
     } else {
         // Counts only grow: two equal answers say the same of all the time between as many would.
-        let waited = patience(look, WAITED_ALONE);
+        let waited = patience(look, WAITED_ALONE.duration());
         let quiet = look.log.as_ref().is_some_and(|l| l.last_step_at.is_some() && l.quiet_for >= waited);
         look.quiet_log()
             && ras.still_answers >= 1
-            && (ras.still_for >= waited || quiet && ras.still_for >= SETTLED && cpus_agree(look, ras))
+            && (ras.still_for >= waited || quiet && ras.still_for >= SETTLED.duration() && cpus_agree(look, ras))
     };
     // The log has made steps since, and not long ago.
-    let moved = |l: &LogLook| l.last_step_at.is_some_and(|last| last > ras.still_since && l.quiet_for < WAITED);
+    let moved = |l: &LogLook| l.last_step_at.is_some_and(|last| last > ras.still_since && l.quiet_for < WAITED.duration());
     (still && !look.log.as_ref().is_some_and(moved)).then_some((ras, waiting))
 }
 
@@ -193,8 +226,9 @@ fn cpus_agree(look: &Look, ras: &RasLook) -> bool {
 /// answer would say the same. Where jobs share a port it may not come for long.
 fn told_in_standstill(look: &Look, ras: &RasLook) -> bool {
     let elsewhere = ras.behind.iter().map(|l| &l.who).chain(ras.odd.iter().map(|(m, _)| m)).chain(&ras.missing).any(|m| m.elsewhere);
-    let stood =
-        |r: &RankLook| matches!(r.activity, Activity::Waiting | Activity::Idle) && ras.answered_at >= r.activity_since.plus(SETTLED);
+    let stood = |r: &RankLook| {
+        matches!(r.activity, Activity::Waiting | Activity::Idle) && ras.answered_at >= r.activity_since.plus(SETTLED.duration())
+    };
     look.quiet_log() && !elsewhere && look.alive().count() >= look.local_ranks && look.alive().all(stood)
 }
 
@@ -206,7 +240,7 @@ fn by_ras(look: &Look) -> Option<Absent> {
     let late = ras.behind.iter().filter(|l| Some(l.behind.max - l.behind.have) == gap && !differs(&l.who)).map(|l| &l.who);
     let members: Vec<&Member> = late.chain(&ras.missing).collect();
     let gpu_is = |member: &&Member, what: Activity| {
-        member.rank.and_then(|r| look.ranks.get(&r)).is_some_and(|r| r.is(what, look.at, patience(look, WAITED)))
+        member.rank.and_then(|r| look.ranks.get(&r)).is_some_and(|r| r.is(what, look.at, patience(look, WAITED.duration())))
     };
     // When most are "behind", the few are not the ones to ask for, unless the GPUs of all those are idle. One whose GPU waits, too, has
     // come, but to another collective.
@@ -256,16 +290,16 @@ fn of_far(look: &Look, ras: &RasLook, members: &[&Member], gap: Option<u64>) -> 
         return None;
     }
     let named = |r: &&RankLook| !members.iter().any(|m| m.rank == Some(r.rank));
-    let waits = |r: &RankLook| r.is(Activity::Waiting, look.at, patience(look, WAITED));
+    let waits = |r: &RankLook| r.is(Activity::Waiting, look.at, patience(look, WAITED.duration()));
     let all_wait = look.alive().count() >= look.local_ranks && look.alive().any(|r| named(&r)) && look.alive().filter(named).all(waits);
     // Who saves for all is the first of a communicator; when all save, this node has just saved, too.
     let saves = ras.missing.is_empty()
         && gap == Some(1)
         && (members.iter().any(|m| m.elsewhere && m.first) || look.alive().any(|r| r.much_io_lately));
-    if all_wait && !saves && ras.still_for >= WAITED_FAR {
+    if all_wait && !saves && ras.still_for >= WAITED_FAR.duration() {
         return Some(Confidence::Likely);
     }
-    (ras.still_for >= WAITED_AT_START).then_some(Confidence::Possible)
+    (ras.still_for >= WAITED_AT_START.duration()).then_some(Confidence::Possible)
 }
 
 /// How culprits are called that are not on this node.
@@ -298,14 +332,14 @@ fn far(look: &Look, ras: &RasLook, all: &[&Member]) -> Far {
 }
 
 fn by_gpus(look: &Look) -> Option<Absent> {
-    let least = patience(look, WAITED_ALONE);
+    let least = patience(look, WAITED_ALONE.duration());
     let waiting = look.with(Activity::Waiting, least);
     let idle = look.with(Activity::Idle, least);
     let stands_since = waiting.iter().chain(&idle).map(|r| r.activity_since).max()?;
     // RAS that has seen something move since, or that says nobody is behind, knows better than utilisation.
     let knows_better = |r: &RasLook| {
         let moved = r.still_answers == 0 && r.moved_after.is_none_or(|at| at >= stands_since);
-        moved || r.still_for > WAITED || r.answered_at >= stands_since.plus(SETTLED)
+        moved || r.still_for > WAITED.duration() || r.answered_at >= stands_since.plus(SETTLED.duration())
     };
     if look.ras.as_ref().is_some_and(|r| r.age < Duration::from_secs(15) && knows_better(r)) || !look.quiet_log() {
         return None;
@@ -349,7 +383,7 @@ fn busy_elsewhere(look: &Look) -> Option<Absent> {
 /// spins elsewhere, and processes that wait asleep, are not told apart.
 fn by_cpu(look: &Look) -> Option<Absent> {
     let blind = look.ras.as_ref().is_none_or(|r| r.age > RAS_OLD) && look.alive().all(|r| r.activity == Activity::Unknown);
-    let log = look.log.as_ref().filter(|l| l.quiet_for > l.patience.max(patience(look, WAITED_ALONE)))?;
+    let log = look.log.as_ref().filter(|l| l.quiet_for > l.patience.max(patience(look, WAITED_ALONE.duration())))?;
     if !blind || !has_trained(look) || look.alive().count() < look.local_ranks {
         return None;
     }

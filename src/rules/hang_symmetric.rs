@@ -5,10 +5,10 @@ use super::hang_rank_absent::{has_trained, patience, paused_by_name};
 use super::{Implies, Rule, TickContext, py_spy, told_by, while_it_holds};
 use crate::findings::{Confidence, Evidence, Finding, Severity};
 use crate::judge::RAS_OLD;
+use crate::limit::Limit;
 use crate::model::gpu::Activity;
 use crate::time::span;
 use crate::units::{all_here, so_many};
-use std::time::Duration;
 
 pub const RULE: Rule = Rule {
     id: "hang-symmetric",
@@ -21,15 +21,20 @@ pub const RULE: Rule = Rule {
     implies: Implies::Stuck,
     chain: Chain { covered_by: &["collective-mismatch"], ..Chain::HANG },
     on_tick: Some(check),
+    limits: &[&WAITED, &PAUSE_S],
     ..Rule::PLAIN
 };
 
-const WAITED: Duration = Duration::from_secs(20);
+const WAITED: Limit = Limit::seconds("hang-symmetric", "after", 20.0, "all GPUs must have waited this long");
+
+/// All ranks wait in a barrier or compute: nothing moves for so long without meaning anything.
+pub(super) const PAUSE_S: Limit =
+    Limit::seconds("hang-symmetric", "reports", 10.0, "equal counts must stand still this long in saved RAS reports");
 
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
         let alive = look.alive().count();
-        let waiting = look.with(Activity::Waiting, patience(look, WAITED));
+        let waiting = look.with(Activity::Waiting, patience(look, WAITED.duration()));
         if alive < 2 || waiting.len() < alive || !look.quiet_log() || !has_trained(look) {
             continue;
         }

@@ -5,6 +5,7 @@ use super::hang_rank_absent::paused_by_name;
 use super::{FactContext, Implies, ONCE, Rule, TickContext, py_spy, rank_words, told_by};
 use crate::findings::{Confidence, Evidence, Finding, Role, Severity};
 use crate::judge::{Look, RAS_OLD, RankLook, RasLook};
+use crate::limit::Limit;
 use crate::model::gpu::Activity;
 use crate::time::span;
 use crate::units::{all_here, counted};
@@ -24,11 +25,12 @@ pub const RULE: Rule = Rule {
     chain: Chain { place: Place::Judgement, yields_to_failure: true, ..Chain::PLAIN },
     on_facts: Some(on_facts),
     on_tick: Some(on_tick),
+    limits: &[&WAITED],
     ..Rule::PLAIN
 };
 
 /// Connecting thousands of ranks takes less.
-const WAITED: Duration = Duration::from_secs(45);
+const WAITED: Limit = Limit::seconds("init-stuck", "after", 45.0, "initialisation, or the first collective, must have taken this long");
 
 fn on_tick(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
@@ -48,7 +50,7 @@ fn on_tick(ctx: &TickContext, out: &mut Vec<Finding>) {
 
 /// Ranks that say themselves that their initialisation is not done.
 fn in_progress(look: &Look, ras: &RasLook) -> Option<Finding> {
-    let since = ras.in_init_since.filter(|since| look.at.since(*since) >= WAITED)?;
+    let since = ras.in_init_since.filter(|since| look.at.since(*since) >= WAITED.duration())?;
     let missing: Vec<u32> = ras.missing.iter().filter_map(|m| m.rank).collect();
     let waiting: Vec<u32> = ras.in_init.iter().filter_map(|m| m.rank).collect();
     let comm = format!("comm {:08x}", ras.hash >> 32);
@@ -68,7 +70,8 @@ fn in_progress(look: &Look, ras: &RasLook) -> Option<Finding> {
 /// The first collective of a communicator connects its ranks, on the CPU: if they come to two communicators in different order, all spin.
 fn first_collective(look: &Look, ras: &RasLook) -> Option<Finding> {
     let idle = |r: &RankLook| r.activity == Activity::Unknown || r.is(Activity::Idle, look.at, Duration::from_secs(10));
-    if ras.unused.is_empty() || ras.still_answers < 3 || ras.still_for < WAITED || !ras.missing.is_empty() || !ras.odd.is_empty() {
+    if ras.unused.is_empty() || ras.still_answers < 3 || ras.still_for < WAITED.duration() || !ras.missing.is_empty() || !ras.odd.is_empty()
+    {
         return None;
     }
     let ranks: Vec<&RankLook> = look.alive().collect();

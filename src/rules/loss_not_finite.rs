@@ -3,6 +3,7 @@
 use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TextContext};
 use crate::findings::{Confidence, Finding, Severity, Witness};
+use crate::limit::Limit;
 use crate::model::log::Progress;
 use crate::text::{Step, What};
 
@@ -18,17 +19,18 @@ pub const RULE: Rule = Rule {
     implies: Implies::Nothing,
     chain: Chain { says_why: true, ..Chain::PLAIN },
     on_text: Some(check),
+    limits: &[&LEAST_ZEROS, &LEAST_NORMS],
     ..Rule::PLAIN
 };
 
 /// A single one is how fp16 looks for its scale.
-const LEAST_ZEROS: u32 = 3;
-const LEAST_NORMS: u32 = 10;
+const LEAST_ZEROS: Limit = Limit::count("loss-not-finite", "zeros", 3.0, "so many losses of exactly 0 in a row");
+const LEAST_NORMS: Limit = Limit::count("loss-not-finite", "norms", 10.0, "so many gradient norms in a row that are not finite");
 
 /// The loss can be read, but nothing is learnt: it fell to exactly 0, or the gradients are NaN.
 fn worthless(ctx: &TextContext, step: &Step, progress: &Progress, out: &mut Vec<Finding>) {
-    let zero = step.loss == Some(0.0) && progress.zero_losses >= LEAST_ZEROS;
-    if !zero && progress.bad_norms < LEAST_NORMS {
+    let zero = step.loss == Some(0.0) && progress.zero_losses >= LEAST_ZEROS.value() as u32;
+    if !zero && progress.bad_norms < LEAST_NORMS.value() as u32 {
         return;
     }
     let what = match (zero, progress.bad_norms > 0) {

@@ -3,6 +3,7 @@
 use super::chain::{Chain, Explains};
 use super::{FactContext, Implies, ONCE, Rule};
 use crate::findings::{Confidence, Finding, Severity};
+use crate::limit::Limit;
 use crate::reports::nccl_tests::{Failure, Table, size_words};
 use crate::text::signature::Part;
 
@@ -16,11 +17,13 @@ pub const RULE: Rule = Rule {
     implies: Implies::Failed,
     chain: Chain { explains: &[Explains { rule: "rank-exited", of_its_ranks: false }], ..Chain::PLAIN },
     on_facts: Some(check),
+    limits: &[&ODD_PART],
     ..Rule::PLAIN
 };
 
 /// Below this part of the peak, the largest size is slow. Curves of healthy nodes rise, or lose a tenth where the algorithm changes.
-const ODD_PART: f64 = 0.7;
+const ODD_PART: Limit =
+    Limit::percent("nccl-tests-failed", "fall", 70.0, "below this share of the peak the bandwidth of the largest size is odd");
 /// Smaller than this, latency decides.
 const ODD_SIZE: u64 = 64 << 20;
 
@@ -107,7 +110,8 @@ fn odd_curve(table: &Table, path: &str) -> Option<Finding> {
     let peak = table.peak.filter(|peak| peak.busbw_gbytes_per_s >= 1.0)?;
     let largest = table.rows.iter().filter(|row| row.busbw().is_some()).max_by_key(|row| row.size_bytes)?;
     let (busbw, _) = largest.busbw()?;
-    if largest.size_bytes < ODD_SIZE || largest.size_bytes <= peak.size_bytes || busbw >= peak.busbw_gbytes_per_s * ODD_PART {
+    if largest.size_bytes < ODD_SIZE || largest.size_bytes <= peak.size_bytes || busbw >= peak.busbw_gbytes_per_s * ODD_PART.value() / 100.0
+    {
         return None;
     }
     let summary = format!(

@@ -3,10 +3,10 @@
 use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TickContext};
 use crate::findings::{Confidence, Evidence, Finding, Severity};
+use crate::limit::Limit;
 use crate::model::gpu::Gpu;
 use crate::model::health::LinkWatch;
 use crate::time::span;
-use std::time::Duration;
 
 pub const RULE: Rule = Rule {
     id: "nvlink-down",
@@ -19,11 +19,12 @@ pub const RULE: Rule = Rule {
     implies: Implies::Failed,
     chain: Chain { joins_gpus: true, ..Chain::KERNEL },
     on_tick: Some(check),
+    limits: &[&LASTS],
     ..Rule::PLAIN
 };
 
 /// Links are looked at every 15 s: it was down at two looks.
-const LASTS: Duration = Duration::from_secs(16);
+const LASTS: Limit = Limit::seconds("nvlink-down", "after", 16.0, "links must have been down this long; they are looked at every 15 s");
 
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for gpu in ctx.model.gpus.values().filter(|g| g.info.mig != Some(true) && g.trouble.is_none()) {
@@ -31,7 +32,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
             gpu.watch.links.iter().enumerate().filter(|(no, link)| is_wrong(ctx, gpu, *no, link)).collect();
         let Some(since) = down.iter().map(|(_, link)| link.since).min() else { continue };
         let told = ctx.told_already(RULE.id, gpu.index);
-        if told.is_none() && ctx.model.now.since(since) < LASTS {
+        if told.is_none() && ctx.model.now.since(since) < LASTS.duration() {
             continue;
         }
         let subject = told.unwrap_or_else(|| format!("GPU {} links", gpu.index));

@@ -3,6 +3,7 @@
 use super::{Implies, ONCE, Rule, TextContext, TickContext, rank_words};
 use crate::findings::{Confidence, Evidence, Finding, Role, Severity};
 use crate::judge::Look;
+use crate::limit::Limit;
 use crate::model::ending::{End, Ending, SETTLES, SIGKILL, TOGETHER};
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
@@ -25,6 +26,7 @@ pub const RULE: Rule = Rule {
     implies: Implies::Failed,
     on_text: Some(on_text),
     on_tick: Some(on_tick),
+    limits: &[&GONE_FOR, &LEFT_WAITING],
     ..Rule::PLAIN
 };
 
@@ -110,9 +112,10 @@ fn on_text(ctx: &TextContext, out: &mut Vec<Finding>) {
 
 /// At the normal end ranks leave within seconds of each other, and nobody waits for anybody. Processes are read once a second: this is
 /// from the third look without it on.
-const GONE_FOR: Duration = Duration::from_millis(2500);
+const GONE_FOR: Limit = Limit::seconds("rank-exited", "after", 2.5, "a process must have been gone this long while others of its job wait");
 /// Of a GPU that is read once a second three readings in a row: the first may still tell of the work before, which fades within one.
-const LEFT_WAITING: Duration = Duration::from_secs(2);
+const LEFT_WAITING: Limit =
+    Limit::seconds("rank-exited", "left_waiting", 2.0, "the GPUs of the ranks that are left must have waited this long");
 
 fn on_tick(ctx: &TickContext, out: &mut Vec<Finding>) {
     let mut known = BTreeSet::new();
@@ -131,7 +134,7 @@ fn on_tick(ctx: &TickContext, out: &mut Vec<Finding>) {
         for rank in look.ranks.values() {
             let Some(gone) = rank.gone_at else { continue };
             let waiting = waiting(look);
-            if look.at.since(gone) < GONE_FOR || waiting == 0 || look.alive().count() == 0 {
+            if look.at.since(gone) < GONE_FOR.duration() || waiting == 0 || look.alive().count() == 0 {
                 continue;
             }
             let code = rank.exit_code.map_or(String::new(), |c| format!(" ({})", exit_words(c)));
@@ -164,7 +167,7 @@ fn left(look: &Look) -> String {
 }
 
 fn waiting(look: &Look) -> usize {
-    look.alive().filter(|r| r.is(Activity::Waiting, look.at, LEFT_WAITING)).count()
+    look.alive().filter(|r| r.is(Activity::Waiting, look.at, LEFT_WAITING.duration())).count()
 }
 
 /// A finding that rests on exit codes alone: what the log says of the same rank is why it ended.

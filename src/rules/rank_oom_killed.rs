@@ -3,7 +3,7 @@
 use super::chain::{Chain, Explains};
 use super::{Implies, ONCE, Rule, TickContext};
 use crate::findings::{Confidence, Evidence, Finding, Severity};
-use std::time::Duration;
+use crate::limit::Limit;
 
 /// Whoever was killed for its memory did not just end, and is missed for that reason.
 const EXPLAINS: &[Explains] =
@@ -20,11 +20,17 @@ pub const RULE: Rule = Rule {
     implies: Implies::Failed,
     chain: Chain { explains: EXPLAINS, ..Chain::KERNEL },
     on_tick: Some(check),
+    limits: &[&APART],
     ..Rule::PLAIN
 };
 
 /// The count is read every few seconds, and a process is missed within one.
-const APART: Duration = Duration::from_secs(15);
+const APART: Limit = Limit::seconds(
+    "rank-oom-killed",
+    "apart",
+    15.0,
+    "a rank's end and a rise of the kernel's count of kills for memory are at most this far apart",
+);
 const SIGKILL: i32 = 9;
 
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
@@ -37,7 +43,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         for rank in look.ranks.values() {
             let Some(gone) = rank.gone_at else { continue };
             let by_kill = rank.exit_code.is_none_or(|code| code == -SIGKILL || code == 128 + SIGKILL);
-            if !by_kill || gone.since(rise.at).max(rise.at.since(gone)) > APART {
+            if !by_kill || gone.since(rise.at).max(rise.at.since(gone)) > APART.duration() {
                 continue;
             }
             let mut found = RULE.finding(

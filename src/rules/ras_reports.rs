@@ -34,17 +34,6 @@ fn over(looks: &[&SavedReport]) -> String {
     }
 }
 
-/// A rank that launches ahead of the others fills a queue: so many operations and not more.
-const A_LOT: u64 = 100;
-/// The operations of one step of a few ranks behind all others: more than a report taken between two of them shows.
-const QUEUED: u64 = 8;
-/// A pause between two steps, or the time that RAS itself takes.
-const SHORT_S: f64 = 4.0;
-/// Ranks launch ahead, then wait while one saves a checkpoint.
-const LONG_S: f64 = 60.0;
-/// All ranks wait in a barrier or compute: nothing moves for so long without meaning anything.
-const PAUSE_S: f64 = 10.0;
-
 const MAX_REMARKS: usize = 4;
 /// Nobody reads more.
 const MOST_JUDGED: usize = 200;
@@ -209,7 +198,7 @@ fn starting(hash: u64, views: &[View]) -> Option<Finding> {
     let last = views.last()?;
     let since = views.iter().rposition(|view| !view.starts()).map_or(0, |at| at + 1);
     let run: Vec<&SavedReport> = views[since..].iter().map(|view| view.look).collect();
-    if run.len() < 2 || seconds(&run).is_some_and(|secs| secs < PAUSE_S) {
+    if run.len() < 2 || seconds(&run).is_some_and(|secs| secs < hang_symmetric::PAUSE_S.value()) {
         return None;
     }
     let summary = format!("{} does not get through its initialisation", comm_words(hash));
@@ -234,10 +223,10 @@ fn behind(hash: u64, views: &[View]) -> Option<Finding> {
     let gap = now.most - now.have;
     let secs = seconds(&looks);
     let (severity, confidence) = match (gap, secs) {
-        (1, Some(secs)) if secs < LONG_S => (Severity::Info, Confidence::Possible),
+        (1, Some(secs)) if secs < hang_rank_absent::LONG_S.value() => (Severity::Info, Confidence::Possible),
         (1, _) => (Severity::Warning, Confidence::Possible),
-        (_, Some(secs)) if secs < SHORT_S => (Severity::Info, Confidence::Possible),
-        (_, Some(secs)) if secs >= LONG_S => (Severity::Critical, Confidence::Certain),
+        (_, Some(secs)) if secs < hang_rank_absent::SHORT_S.value() => (Severity::Info, Confidence::Possible),
+        (_, Some(secs)) if secs >= hang_rank_absent::LONG_S.value() => (Severity::Critical, Confidence::Certain),
         _ => (Severity::Critical, Confidence::Likely),
     };
     let who = rank_words(&now.rank_numbers());
@@ -300,7 +289,7 @@ fn one_look(hash: u64, view: &View, now: &Behind) -> Finding {
     let gap = now.most - now.have;
     let minority = !now.are_most() && !now.ranks.is_empty();
     let few = u64::from(now.count) * 4 <= u64::from(now.of);
-    if gap > if few { QUEUED } else { A_LOT } && minority {
+    if gap > if few { hang_rank_absent::QUEUED.value() as u64 } else { hang_rank_absent::A_LOT.value() as u64 } && minority {
         let summary = format!(
             "{} is {gap} operations of {} behind: it has not joined {} {}",
             rank_words(&now.rank_numbers()),
@@ -355,9 +344,9 @@ fn still(series: &[(u64, Vec<View>)], looks: &[SavedReport]) -> Vec<Finding> {
     }
     let idle: Vec<(u64, Vec<&SavedReport>)> = series.iter().filter_map(|(hash, views)| Some((*hash, view::idle(views)?))).collect();
     let long = |looks: &[&SavedReport], least: f64| looks.len() >= 2 && seconds(looks).is_none_or(|secs| secs >= least);
-    let all_still = long(run, PAUSE_S);
+    let all_still = long(run, hang_symmetric::PAUSE_S.value());
     let idle: Vec<(u64, Vec<&SavedReport>)> =
-        idle.into_iter().filter(|(_, looks)| long(looks, 2.0 * PAUSE_S) || all_still && looks.len() > 1).collect();
+        idle.into_iter().filter(|(_, looks)| long(looks, 2.0 * hang_symmetric::PAUSE_S.value()) || all_still && looks.len() > 1).collect();
     if let Some((_, looks)) = idle.first() {
         let shared = view::share_a_process(&idle.iter().map(|(hash, _)| *hash).collect(), &last.report);
         let (severity, confidence) = match (all_still, shared) {

@@ -2,7 +2,7 @@
 
 use super::{FactContext, Implies, Rule, TickContext, while_it_holds};
 use crate::findings::{Confidence, Evidence, Finding, Role, Severity};
-use crate::model::log::Progress;
+use crate::model::log::{COVER, Progress, SLOWER};
 use crate::time::Stamp;
 use crate::units::seconds;
 
@@ -17,6 +17,7 @@ pub const RULE: Rule = Rule {
     implies: Implies::Slow,
     on_facts: Some(of_whole_log),
     on_tick: Some(while_it_runs),
+    limits: &[&COVER, &SLOWER],
     ..Rule::PLAIN
 };
 

@@ -3,6 +3,7 @@
 use super::{Implies, Rule, TickContext, py_spy, told_by, while_it_holds};
 use crate::findings::{Confidence, Evidence, Finding, Severity};
 use crate::judge::Look;
+use crate::limit::Limit;
 use crate::model::Model;
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
@@ -18,14 +19,15 @@ pub const RULE: Rule = Rule {
     life: while_it_holds(5, 15),
     implies: Implies::Slow,
     on_tick: Some(check),
+    limits: &[&WINDOW, &SIBLINGS_PCT, &LAG_PCT],
     ..Rule::PLAIN
 };
 
-const WINDOW: Duration = Duration::from_secs(12);
+const WINDOW: Limit = Limit::seconds("straggler", "window", 12.0, "GPU activity is compared over this time");
 /// Siblings of a straggler spin: at least this busy, on average.
-const SIBLINGS_PCT: f64 = 93.0;
+const SIBLINGS_PCT: Limit = Limit::percent("straggler", "siblings", 93.0, "the other GPUs must be busy this share of the time");
 /// How much less busy than the least busy sibling. Healthy data-parallel ranks differ by 3.
-const LAG_PCT: f64 = 15.0;
+const LAG_PCT: Limit = Limit::percent("straggler", "lag", 15.0, "the GPU of the late rank must be this much less busy than the next one");
 
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
@@ -37,7 +39,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         }
         // A pause within the window would make the rank that saved a checkpoint look late.
         let steady = ctx.model.progress_of(id).filter(|p| !p.is_empty()).map(|p| p.steady_since);
-        if steady.is_some_and(|since| since.is_none_or(|at| ctx.model.now.since(at) < WINDOW)) {
+        if steady.is_some_and(|since| since.is_none_or(|at| ctx.model.now.since(at) < WINDOW.duration())) {
             continue;
         }
         out.extend(least_busy(ctx.model, job, look).or_else(|| always_behind(ctx.model, job, look)));
@@ -80,18 +82,19 @@ fn least_busy(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
     let mut busy: Vec<(f64, u32)> = Vec::new();
     for rank in look.alive() {
         let gpu = model.gpus.get(&rank.gpu?)?;
-        if gpu.util_pct.within(model.now, WINDOW).count() < 6 {
+        if gpu.util_pct.within(model.now, WINDOW.duration()).count() < 6 {
             return None;
         }
-        busy.push((gpu.util_pct.mean_within(model.now, WINDOW)?, rank.rank));
+        busy.push((gpu.util_pct.mean_within(model.now, WINDOW.duration())?, rank.rank));
     }
     busy.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (&(slow, rank), &(next, _)) = (busy.first()?, busy.get(1)?);
-    if next < SIBLINGS_PCT || slow > next - LAG_PCT {
+    if next < SIBLINGS_PCT.value() || slow > next - LAG_PCT.value() {
         return None;
     }
     // Without a log only the siblings can show that steps are made: while they wait in one barrier, nobody is late "every step".
-    let steps_made = look.log.is_some() || look.alive().filter(|r| r.rank != rank).all(|r| r.is(Activity::Working, look.at, WINDOW));
+    let steps_made =
+        look.log.is_some() || look.alive().filter(|r| r.rank != rank).all(|r| r.is(Activity::Working, look.at, WINDOW.duration()));
     if !steps_made {
         return None;
     }
@@ -99,7 +102,7 @@ fn least_busy(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
     let mut found = RULE.finding(
         format!("rank {rank}"),
         format!("{} is late every step; {} for it", told.name(), the_other(busy.len() - 1, "rank", "wait")),
-        model.now.minus(WINDOW),
+        model.now.minus(WINDOW.duration()),
     );
     found.job = Some(job.id.clone());
     found.ranks = vec![rank];
@@ -108,11 +111,12 @@ fn least_busy(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
     found.evidence.push(Evidence::of(
         "gpu",
         match busy.len() {
-            2 => format!("over {} s its GPU was busy {slow:.0} % of the time, the other {next:.0} %", WINDOW.as_secs()),
-            _ => format!("over {} s its GPU was busy {slow:.0} % of the time, the others {next:.0} % or more", WINDOW.as_secs()),
+            2 => format!("over {} s its GPU was busy {slow:.0} % of the time, the other {next:.0} %", WINDOW.duration().as_secs()),
+            _ => format!("over {} s its GPU was busy {slow:.0} % of the time, the others {next:.0} % or more", WINDOW.duration().as_secs()),
         },
     ));
-    let looks: Vec<_> = model.comms_of(job).flat_map(|c| c.looks.iter()).filter(|l| model.now.since(l.at) < WINDOW * 3).collect();
+    let looks: Vec<_> =
+        model.comms_of(job).flat_map(|c| c.looks.iter()).filter(|l| model.now.since(l.at) < WINDOW.duration() * 3).collect();
     let behind = looks.iter().filter(|l| l.moved && l.behind == [rank]).count();
     if behind >= 2 {
         found.confidence = Confidence::Certain;

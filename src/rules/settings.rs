@@ -1,0 +1,91 @@
+//! What a user sets of rules in the tables `[rules.ID]` of the config.
+
+use crate::findings::Severity;
+use crate::limit::Settings;
+use std::collections::BTreeMap;
+
+/// One line of a table `[rules.ID]`: `after = "15s"`, `severity = "info"`, `mute = true`.
+///
+/// # Errors
+/// What was found and what is expected.
+pub fn set(settings: &mut Settings, rule: &str, key: &str, value: &str) -> Result<(), String> {
+    let known = super::rule(rule).ok_or_else(|| format!("there is no rule {rule:?}; `nccl-top rules` lists them"))?;
+    let limit = || known.limits.iter().find(|l| l.key == key);
+    match key {
+        "mute" => {
+            let mute: bool = value.parse().map_err(|_| format!("mute: found {value:?}, expected true or false"))?;
+            if mute {
+                settings.muted.insert(rule.to_owned())
+            } else {
+                settings.muted.remove(rule)
+            };
+        }
+        "severity" => {
+            let severity = Severity::parse(value)
+                .ok_or_else(|| format!("severity: found {value:?}, expected \"info\", \"warning\", \"error\" or \"critical\""))?;
+            settings.severities.insert(rule.to_owned(), severity);
+        }
+        _ => {
+            let limit = limit().ok_or_else(|| {
+                let keys = known.limits.iter().map(|l| l.key).chain(["severity", "mute"]).collect::<Vec<_>>().join(", ");
+                format!("{key}: the rule has no such setting, expected one of {keys}")
+            })?;
+            settings.limits.insert((rule.to_owned(), key.to_owned()), limit.parse(value).map_err(|why| format!("{key}: {why}"))?);
+        }
+    }
+    Ok(())
+}
+
+/// As tables of the config.
+pub fn toml(settings: &Settings) -> String {
+    let mut tables: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (rule, key) in settings.limits.keys() {
+        let limit = super::rule(rule).and_then(|r| r.limits.iter().find(|l| l.key == key));
+        let value = limit.map(|l| l.words(settings.limits[&(rule.clone(), key.clone())])).unwrap_or_default();
+        tables.entry(rule).or_default().push(format!("{key} = {value}"));
+    }
+    for (rule, severity) in &settings.severities {
+        tables.entry(rule).or_default().push(format!("severity = {:?}", severity.as_str()));
+    }
+    for rule in &settings.muted {
+        tables.entry(rule).or_default().push("mute = true".to_owned());
+    }
+    tables.iter().map(|(rule, lines)| format!("\n[rules.{rule}]\n{}\n", lines.join("\n"))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_set_is_what_a_rule_has() {
+        let mut settings = Settings::default();
+        assert_eq!(set(&mut settings, "hang-rank-absent", "after", "15s"), Ok(()));
+        assert_eq!(set(&mut settings, "straggler", "mute", "true"), Ok(()));
+        assert_eq!(set(&mut settings, "slow-steps", "severity", "info"), Ok(()));
+        let toml = toml(&settings);
+        assert!(toml.contains("[rules.hang-rank-absent]\nafter = \"15s\"\n") && toml.contains("mute = true"), "{toml}");
+        for (rule, key, value, why) in [
+            ("hang-rank-absnt", "after", "15s", "no rule"),
+            ("hang-rank-absent", "aftr", "15s", "expected one of after,"),
+            ("hang-rank-absent", "after", "soon", "soon"),
+            ("hang-rank-absent", "after", "1ms", "expected a duration from"),
+            ("hang-rank-absent", "severity", "bad", "expected \"info\""),
+            ("straggler", "lag", "200", "from 0 to 100"),
+        ] {
+            let err = set(&mut settings, rule, key, value).unwrap_err();
+            assert!(err.contains(why), "{err}");
+        }
+    }
+
+    #[test]
+    fn every_limit_of_a_rule_is_its_own_and_explained() {
+        for rule in crate::rules::RULES {
+            for limit in rule.limits {
+                assert_eq!(limit.rule, rule.id, "{}", limit.key);
+                assert!(limit.meaning.len() > 15 && !matches!(limit.key, "mute" | "severity"), "{} {}", rule.id, limit.key);
+                assert_eq!(limit.parse(limit.default_text().trim_matches('"')), Ok(limit.value()), "{} {}", rule.id, limit.key);
+            }
+        }
+    }
+}
