@@ -43,6 +43,9 @@ pub struct Global {
     /// Another config file than ~/.config/nccl-top/config.toml
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Texts of your own, or other severities for known ones, besides those of ~/.config/nccl-top/catalog/*.toml; may be given several times
+    #[arg(long, global = true, value_name = "FILE")]
+    pub catalog: Vec<PathBuf>,
     /// Read /sys and /proc below DIR; everything that asks the live system is off
     #[arg(long, global = true, value_name = "DIR")]
     pub sysroot: Option<PathBuf>,

@@ -1,5 +1,6 @@
 //! The subcommands, one file each.
 
+mod catalog;
 pub mod check;
 pub mod demo;
 pub mod live;
@@ -63,6 +64,7 @@ impl Env {
         }
         let var = |name: &str| std::env::var(name).ok();
         let (config, origins) = config::load(global.config.as_deref(), &var, &flags)?;
+        catalog::install(config::default_path(&var).as_deref(), &global.catalog)?;
         let roots = match &global.sysroot {
             None => Roots::live(),
             Some(dir) => {

@@ -53,7 +53,6 @@ use crate::model::bringup::trouble::{Facts, Trouble};
 use crate::model::job::Job;
 use crate::model::{Model, TextSeen};
 use crate::text::What;
-use crate::text::headline;
 use crate::text::signature::{self, Part, Scope, Signature};
 use crate::time::Stamp;
 use std::borrow::Cow;
@@ -221,8 +220,8 @@ pub const RULES: &[Rule] = &[
 pub(crate) use hang_rank_absent::{has_trained, works_unseen};
 pub(crate) use nccl_warn::shape;
 pub(crate) use rank_exited::{ended_words, exit_words, is_by_exit_code, signal_words};
-pub use wording::{exception_words, first_sentences, last_error, named_ranks, rank_words};
-use wording::{in_short, nccl_words, unique_id, xid_before};
+use wording::nccl_words;
+pub use wording::{exception_words, first_sentences, last_error, rank_words};
 
 /// A rule whose texts say why a rank ended.
 pub(crate) fn tells_why(rule: &str) -> bool {
@@ -290,7 +289,7 @@ impl TextContext<'_> {
         };
         match &self.seen.event.what {
             What::Signed { signature, text, .. } => Some((signature, text.into())),
-            What::NcclWarn { text, .. } => signature::find(Scope::Nccl, text).map(|s| (s, text.into())),
+            What::NcclWarn { site, text } => signature::find_warn(site.as_deref(), text).map(|s| (s, text.into())),
             What::Exception(e) if self.repeats(e) => None,
             What::Exception(e) => {
                 // NCCL's own last words say more than the kind of its error.
@@ -321,15 +320,15 @@ impl TextContext<'_> {
 
     /// A text of the catalogue as a finding.
     pub fn signed(&self, signature: &'static Signature, text: &str) -> Found {
-        let headline = headline::of(signature, text, self.seen.event.origin.host.as_deref());
-        let subject = match headline.as_ref().and_then(|h| h.thing.as_deref()) {
+        let told = signature.tell(text, self.seen.event.origin.host.as_deref());
+        let subject = match told.thing {
             // The same process is killed in several words; a GPU has several troubles.
-            Some(thing) if signature.rule == "rank-oom-killed" => thing.to_owned(),
+            Some(thing) if signature.rule == "rank-oom-killed" => thing,
             Some(thing) => format!("{} {thing}", signature.id),
             None => signature.id.to_owned(),
         };
-        let mut found =
-            self.found(subject, headline.map_or_else(|| first_sentences(text), |h| crate::text::clean::clip(&h.words, 220).into_owned()));
+        let summary = told.headline.map_or_else(|| first_sentences(text), |words| crate::text::clean::clip(&words, 220).into_owned());
+        let mut found = self.found(subject, summary);
         // NCCL's INFO tells of what it does without, too.
         let most = match (&self.seen.event.what, signature.part) {
             (What::Signed { tried: true, .. }, Part::Harmless) => Severity::Info,
@@ -337,30 +336,17 @@ impl TextContext<'_> {
             _ => Severity::Critical,
         };
         found.severity = Some(signature.severity.min(most));
-        if let Some(ranks) = named_ranks(text) {
+        if let Some(ranks) = told.ranks {
             (found.ranks, found.gpus) = (ranks, Vec::new());
         } else if signature.rule == "collective-timeout" && signature.part != Part::Cause {
             // Who reports has waited for somebody else.
             (found.ranks, found.gpus) = (Vec::new(), Vec::new());
         }
+        let explained_by = told.follows.unwrap_or(signature);
         found.signature = Some(signature.id);
-        found.confidence = Confidence::Certain;
-        found.why = signature.means.into();
-        found.next = Some(signature.next.into());
-        if let Some(summary) = in_short(text) {
-            found.summary = summary;
-        }
-        if let Some((waits, maker)) = unique_id(text) {
-            found.summary = format!("rank {maker} did not make the NCCL communicator that rank {waits} waits for");
-            found.confidence = Confidence::Likely;
-        }
-        if let Some((code, place)) = xid_before(text) {
-            let place = place.strip_prefix("PCI:").unwrap_or(place);
-            found.summary = format!("Xid {code} on GPU {place}; the driver took the GPU away from its programs (Xid 45)");
-            if let Some((_, before)) = signature::by_id(&format!("xid-{code}")) {
-                (found.why, found.next) = (before.means.into(), Some(before.next.into()));
-            }
-        }
+        found.confidence = signature.confidence;
+        found.why = explained_by.means.into();
+        found.next = Some(explained_by.next.into());
         found.role = match signature.part.role() {
             Role::Root if self.follows_a_root(signature.rule) => Role::Cascade,
             role => role,

@@ -176,16 +176,16 @@ impl Case {
 
     /// One text stands for all ranks that printed it at that time, or that it names.
     fn whom(&self, signature: &str, severity: Severity, found: &mut Found) {
-        let known = signature::by_id(signature).filter(|(table, s)| table.scope == Scope::Nccl && s.part == Part::Cause);
-        if known.is_none() || severity < Severity::Error {
+        let Some((_, known)) = signature::by_id(signature).filter(|(_, s)| s.scope == Scope::Nccl && s.part == Part::Cause) else { return };
+        if severity < Severity::Error {
             return;
         }
         let soon = |a: &Alarm| a.at.is_none_or(|at| at.since(found.since) <= AT_ONCE);
         let mut ranks: BTreeSet<u32> = found.ranks.iter().copied().collect();
         for alarm in self.alarms.iter().filter(|a| soon(a)) {
-            let What::NcclWarn { text, .. } = &alarm.event.what else { continue };
-            if ranks.len() < MAX_NAMED && signature::find(Scope::Nccl, text).is_some_and(|s| s.id == signature) {
-                ranks.extend(rules::named_ranks(text).unwrap_or_else(|| alarm.rank.into_iter().collect()));
+            let What::NcclWarn { site, text } = &alarm.event.what else { continue };
+            if ranks.len() < MAX_NAMED && signature::find_warn(site.as_deref(), text) == Some(known) {
+                ranks.extend(known.tell(text, None).ranks.unwrap_or_else(|| alarm.rank.into_iter().collect()));
             }
         }
         found.ranks = ranks.into_iter().collect();

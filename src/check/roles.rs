@@ -2,7 +2,6 @@
 
 use crate::findings::{Finding, Role, Severity};
 use crate::rules::{Implies, rule};
-use crate::text::headline::INVOKED;
 use crate::text::signature::{self, Part};
 use crate::time::Stamp;
 use std::time::Duration;
@@ -119,7 +118,7 @@ pub fn tidy(findings: &mut Vec<Finding>) {
     }
     // Whom the kernel killed says more than who asked for memory at that moment.
     if findings.iter().any(|f| f.rule == "rank-oom-killed" && f.found.subject.starts_with("pid ")) {
-        findings.retain(|f| f.rule != "rank-oom-killed" || f.found.subject != INVOKED);
+        findings.retain(|f| f.found.signature != Some("oom-invoked"));
     }
     // What became of it stands beside the channels.
     if findings.iter().any(|f| f.rule == "transport-below-topology" && f.found.subject == "gpudirect") {

@@ -4,7 +4,7 @@
 use super::case::{Case, FileSeen};
 use crate::findings::{Confidence, Evidence, Found, Role};
 use crate::rules::{self, Rule};
-use crate::text::{Init, Origin, What, headline};
+use crate::text::{Init, Origin, What};
 use crate::time::Stamp;
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,10 +71,8 @@ struct Run<'a> {
 pub fn judge(case: &Case) -> Option<(&'static Rule, Stamp, Found)> {
     let mut jobs: BTreeMap<u32, BTreeSet<String>> = BTreeMap::new();
     for alarm in case.alarms.iter() {
-        if let What::Signed { signature, text, .. } = &alarm.event.what
-            && signature.id.starts_with("slurm-")
-        {
-            jobs.entry(alarm.file).or_default().extend(headline::slurm_job(text).map(str::to_owned));
+        if let What::Signed { signature, text, .. } = &alarm.event.what {
+            jobs.entry(alarm.file).or_default().extend(signature.capture(text, "job").map(str::to_owned));
         }
     }
     let runs: Vec<Run> = case

@@ -18,7 +18,7 @@ pub fn run(what: Option<&str>) -> Result<Outcome> {
         Some(what) => match (rule(&what.to_lowercase()), signature::by_id(&what.to_lowercase())) {
             (None, None) => match holding(what) {
                 Some(text) => text,
-                None => anyhow::bail!("no rule and no signature {what:?}, and none that says so; {}", nearest(what)),
+                None => anyhow::bail!("no rule and no signature {what:?}, and none that says so; {}", signature::nearest(what)),
             },
             (about, text) => {
                 let parts = [about.map(explain), text.map(|(table, s)| explain_text(table, s))];
@@ -36,9 +36,9 @@ fn list() -> String {
         text.push_str(&row(r.id, r.severity, r.title));
     }
     let _ = writeln!(text, "\nSignatures: texts that are known, {} of them", signature::all().count());
-    for table in crate::text::signatures::TABLES {
+    for table in signature::tables() {
         let _ = writeln!(text, "\n{}\n", table.title);
-        table.rows.iter().for_each(|s| text.push_str(&row_of(s)));
+        signature::rows(table).for_each(|s| text.push_str(&row_of(s)));
     }
     text.push_str(
         "\nnccl-top rules ID explains one: what it means, how it is known, what to do; nccl-top rules TEXT lists those that say TEXT.\n",
@@ -66,7 +66,8 @@ fn holding(what: &str) -> Option<String> {
         RULES.iter().filter(|r| says(&[r.id, r.title, r.how, r.advice])).map(|r| row(r.id, r.severity, r.title)).collect();
     let of_text = [signature::Scope::Line, signature::Scope::Nccl].map(|scope| signature::find(scope, what).map(|s| s.id));
     let known = |s: &Signature| of_text.contains(&Some(s.id));
-    let said = signature::all().filter(|(_, s)| known(s) || says(&[s.id, s.means, s.next]) || says(s.texts) || says(s.examples));
+    let said = signature::all()
+        .filter(|(_, s)| known(s) || says(&[s.id, s.means, s.next]) || s.texts.iter().any(|p| says(&[p.text])) || says(s.examples));
     rows.extend(said.map(|(_, s)| row_of(s)));
     if rows.is_empty() {
         return None;
@@ -95,7 +96,7 @@ fn explain_text(table: &Table, s: &Signature) -> String {
     put(&mut text, "Stands under the rule: ", s.rule);
     text.push_str("\nThe text (* is anything, # digits):\n");
     for pattern in s.texts {
-        let _ = writeln!(text, "  {pattern}");
+        let _ = writeln!(text, "  {}", pattern.text);
     }
     text.push_str("\nFor example:\n");
     for example in s.examples.iter().take(3) {
@@ -112,14 +113,4 @@ fn put(text: &mut String, title: &str, what: &str) {
     for line in wrap(&format!("{title}{what}."), WIDTH) {
         let _ = writeln!(text, "{line}");
     }
-}
-
-/// Ids that the user may have meant.
-fn nearest(id: &str) -> String {
-    let id = id.to_lowercase();
-    let id = id.as_str();
-    let ids = || RULES.iter().map(|r| r.id).chain(signature::all().map(|(_, s)| s.id));
-    let part = |known: &&str| known.contains(id) || id.split('-').any(|word| word.len() > 3 && known.contains(word));
-    let close: Vec<&str> = ids().filter(part).take(8).collect();
-    if close.is_empty() { "nccl-top rules lists them".into() } else { format!("did you mean {}?", close.join(", ")) }
 }

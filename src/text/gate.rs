@@ -1,5 +1,6 @@
 //! Which lines are worth a look: a million uninteresting ones must cost almost nothing.
 
+use super::signature;
 use memchr::{memchr, memchr_iter, memmem};
 use regex::bytes::Regex;
 use std::sync::LazyLock;
@@ -15,98 +16,43 @@ pub enum Class {
     Alarm,
 }
 
-/// Without these nothing would be read; alternatives of one pattern, bytes, `(?-u)`. Keep them free of `.*`: a line is scanned once.
+/// What makes a line worth a look besides the texts of the catalogue, which [`signature::gate`] looks for: what readers of the program need,
+/// and how programs begin lines that tell of trouble. Alternatives of one pattern, bytes, `(?-u)`. Keep them free of `.*`: a line is
+/// scanned once.
 #[rustfmt::skip]
 const ALARMS: &[&str] = &[
-    " NCCL WARN ",
     // Python
     r"Traceback \(most recent call last\)", r"[A-Za-z](?:Error|Exception|Interrupt|SystemExit)(?::|$|\r)", r"(?:^|[\r\n\]: ])SystemExit",
     "Exception ignored in", "Fatal Python error",
     // c10 and glog, severities E and F
     r"\[[EF][0-9]{3,4} [0-9]{2}:", r"(?:^|[\r\n\]: ])[EF][0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2}\.", r"\[[EF] [A-Za-z]+\.cpp:",
+    // PyTorch's watchdogs
     "Watchdog caught", "watchdog thread terminated", "watchdog got stuck", "detected by watchdog", "timed out in blocking wait",
-    "Timeout at NCCL work", "following async exception", "found async exception", "taking the entire process down",
+    "Timeout at (?:NCCL work|collective: )", "following async exception", "found async exception", "taking the entire process down",
     "Some NCCL operations have failed", "dump signal", "timeout signal from", "global timeout from", "signal dumping",
     "Heartbeat monitor timed out", "NCCL monitor thread timeout", "detects no heartbeat", "Terminating the process after",
     "remote error detected", "Aborting process on rank", "nccl hit async error", "Async error on rank", "Operation timed out after",
-    "NCCL operation timed out", "what\\(\\):", "ncclRemoteError",
-    // CUDA
-    "CUDA error: ", "CUDA out of memory", "CUBLAS_STATUS_", "CUDNN_STATUS_", "Cuda failure ", "cudaErrorMemoryAllocation", "CUDA_ERROR_",
+    "what\\(\\):", "ncclRemoteError", "FlightRecorder", "retrieving ncclUniqueId", r"\[c10d\] (?:The|TCP|waitForInput|recv|send)", "gloo/transport/",
+    "NCCL [A-Za-z]+ failed", "Unknown NCCL [eE]rror", "Detected mismatch between",
+    // CUDA and NVML
+    "CUDA error: ", "CUDA out of memory", "CUBLAS_STATUS_", "CUDNN_STATUS_", "Cuda failure ", "CUDA_ERROR_", "Assertion `", "NVMLError",
+    "initialize NVML", "GPU is lost", "fabric manager ", "nvidia-fabricmanager", "nvidia-container-cli", "nvidia-peermem",
     // launchers
     r"failed \(exitcode: ", "Root Cause \\(first", "Failures:", " closing signal ", " death signal", "forcefully exiting via",
-    "Killing subprocess", "exits with return code", "crashed with exit code", "exited with code", "terminated with code",
-    "exited on signal", "noticed that process rank", "detected that one or more processes", "Primary job  terminated", "Per user-direction",
-    "MPI_ABORT was", "MPI_Abort\\(", "BAD TERMINATION", r"=   EXIT CODE: ", "TERMINATED WITH THE EXIT STRING",
-    "(?:ORTE|PRTE) (?:has lost|daemon has|was unable|does not)",
-    "not enough slots available", "Process received signal", " did not exit after ", "abandoning and continuing teardown",
-    "attempts left; will restart", "; will restart worker group", "Detected dead node", "write error file", "error file defined",
-    " seconds for other agents",
-    "terminated with (?:signal|exit code)", "ProcessRaisedException",
-    "terminated with exit code", "with exit code 137", "Job failed: exit code", "Permission denied \\(publickey",
-    "Host key verification failed",
-    "ssh: (?:connect to|Could not)",
-    // PyTorch, below E
-    r"WARNING: (?:destroy_process_group|process group has NOT|NCCL communicator hasn)", 
-    "Guessing device ID", "to perform barrier as devices",
-    "An unbatched P2P op", "main process destroyed cuda", "was not finalized before destruction", "dump(?:ing)? nccl trace to",
-    "Flight Recorder (?:debug info|trace) to ", "FlightRecorder", r#"the "should dump" flag"#, "TCPStore check for dump key",
-    "retrieving ncclUniqueId",
-    "Initializing ProcessGroupNCCL", "ProcessGroupNCCL initialized", "Timeout thread starting", "To our best knowledge, ",
-    "(?:finish|join) collective ", "Timeout at collective: ", r"\[c10d\] (?:The|TCP|waitForInput|recv|send)",
-    "server socket has failed", "client socket has timed out",
-    "Unknown NCCL [eE]rror", "terminate called ", r"NCCL [A-Za-z]+ failed", "NCCL operation failed", "hostname to a \\(local\\)",
-    "gloo/transport/",
-    // Python, DataLoader, CUDA, NVML
-    "DataLoader worker", "encountered in worker", "unable to (?:write to|open|allocate) ",
-    r"\[Errno (?:5|12|24|28|30|98|107|108|116|122|-2|-3)\]",
-    "No space left on device", "Disk quota exceeded", "Too many open files", r"Segfault encountered", "SIGSEGV received",
-    r"(?:^|[\r\n\]: ])Killed(?:\r|$)", "Killed {12}", "double free or", r"malloc\(\): ", r"free\(\): invalid", "corrupted size vs",
-    "stack smashing detected",
-    "Assertion `", "initialize NVML", "NVMLError", "NVIDIA-SMI has failed", "No devices were found", "determine the device handle",
-    "GPU is lost",
-    "fabric manager ", "nvidia-fabricmanager", "(?:detected|available) NVSwitch", "nvidia-container-cli", r"capabilities: \[\[gpu",
+    "Killing subprocess", "exits with return code", "crashed with exit code", "exited with code", "terminated with (?:code|signal|exit code)",
+    "exited on signal", " via signal SIG", r"Process name: \[\[", "slurmstepd: error",
+    "srun: (?:error|fatal|Force|Terminating|Job step|launch)", "Test (?:NCCL |CUDA )?failure ",
     // the system
-    "Segmentation fault", "Bus error", r"core dumped\)", "[oO]om[-_]kill", "Kill(?:ed)? process", "OOM victim", "oom_reaper",
-    "systemd-oomd",
-    "sending SIGKILL", "OOMKilled", r"pressure \(OOM\)", "slurmstepd: error", "srun: (?:error|fatal|Force|Terminating|Job step|launch)",
-    "NVRM: ", "SXid \\(", "fallen off the bus", "page allocation failure", "blocked for more than", "soft lockup", "hard LOCKUP",
-    " stalls? on CPU",
-    "Kernel panic", "BUG: (?:unable to|kernel)", "general protection fault", "segfault at ", "trap invalid opcode", "AER: ",
-    "PCIe Bus Error",
-    "DPC: containment", "pciehp: ", "mlx5_core ", "Link is Down", "NETDEV WATCHDOG", "definitely down",
-    "efa 0000:", "infiniband rdmap", "Libfabric EFA", "libfabric:[0-9]",
-    "nvidia-peermem",
-    "nfs4?: server ", "Lustre(?:Error)?: ", "I/O error", "controller is down", "I/O [0-9]+ QID", "EXT4-fs error", "Remounting filesystem",
-    "EDAC MC", "Hardware Error", "Hardware error", "Sending SIGBUS", "cpu clock throttled", "IO_PAGE_FAULT", r"DMAR: \[DMA",
-    // Kubernetes
-    "low on resource: ", "(?:Reason: +|Warning  )Evicted", "local storage usage exceeds", "The node had condition", "Preempted by",
-    "imminent node shutdown",
-    "DisruptionTarget", "Back-off restarting", "CrashLoopBackOff", "ImagePullBackOff", "Failed to pull image", "FailedScheduling",
-    "Insufficient nvidia", "NodeNotReady", "node controller is", "Container runtime is down", "PLEG is not",
-    // trainers
-    r"\(message='", "found (?:NaN|Inf) in ",
-    "not reproducible within", "Possible (?:transient|persistent) error", "Loss is (?:nan|inf)", "[nN]on-finite loss", "loss is NaN or Inf",
-    "receiving SIGTERM", "Received SIGTERM", "Bypassing SIGTERM", "handler called with signal", "Spot interruption", "STRAGGLER DETECTION",
-    "Ranks with lowest ", "Worker exit type", "RayTaskError", "A worker died or was", "has been marked dead", "broadcast block found",
-    "Test (?:NCCL |CUDA )?failure ", "Detected mismatch between", "got completion with error", " via signal SIG", r"Process name: \[\[",
+    "Segmentation fault", "Bus error", r"core dumped\)", "Too many open files", "DataLoader worker", "unable to (?:write to|open|allocate) ",
+    "[oO]om[-_]kill", "Kill(?:ed)? process", "systemd-oomd", "NVRM: ", "SXid \\(", "fallen off the bus",
+    "Kernel panic", "general protection fault", "segfault at ", "AER: ", "PCIe Bus Error", "pciehp: ", "mlx5_core ", "efa 0000:",
+    "infiniband rdmap", "Libfabric EFA", "libfabric:[0-9]", "nfs4?: server ", "Lustre(?:Error)?: ", "I/O error", "EDAC MC",
+    "Hardware [Ee]rror", "Sending SIGBUS",
 ];
 
 #[rustfmt::skip]
 const FACTS: &[&str] = &[
     // NCCL
-    // what NCCL prints as INFO of things that it tries again or does without
-    "INFO Call to (?:connect|accept|ibv_modify_qp) ", "INFO (?:socket|ncclOsSocket)(?:PollConnect|StartConnect|FinalizeAccept)", "INFO HINT: In",
-    r"INFO \[Service thread\] Connection closed", "INFO RAS (?:declaring|keep-alive timeout|connect timeout)",
-    "INFO NET/IB: (?:Ip address|NCCL_IB_SUBNET)", "INFO TOPO/NET : Tried merging",
-    // NCCL, what the catalogue knows at this level
-    "cannot open shared object", "undefined symbol: ", "invalid ELF header", r"' not found \(required by", r"External [a-z]+ plugin ",
-    "INFO Failed to initialize NET", "Plugin: Failed to initialize any", "PXN Disabled", r"(?:Failed to|Count not) open lib", "open mlx5dv symbols",
-    r"ENV:? [A-Z0-9_]+ is (?:unused|deprecated|private)", "INFO Invalid value ", "P2P is disabled between", "Could not enable P2P",
-    "peer query failed", "Legacy IPC not supported", "RDMA Disabled for HCA", "Affinity for GPU [0-9]+ is empty", "cuMem host allocations",
-    r"Stack size limit \(", "mismatched physical devices", "speed change detected", "Could not get speed from",
-    "RAS failed to establish", "RAS initialization error", "Multicast memory of size", "Could not open XML",
-    "Could not find a path for pattern", "User asked for a m[ai][nx]imum of", "Profiler init failed",
-    r"NET/OFI (?:Could not disable|No eligible|The tuner plugin|NCCL_OFI_TUNER is|Selected [Pp]rovider is (?:tcp|sockets|udp|shm))",
     "[NR]CCL version", "INFO Bootstrap", "INFO Using (?:network|tuner) ", "/Plugin ?:", "INFO RAS client listening", " set by environment to ",
     "INFO cudaDriverVersion ", "INFO NET/(?:IB|Socket) ?: ?(?:Using|No device)", "GPU Direct RDMA ", "INFO NET/OFI ", " NET plugin ",
     "loaded external ", "INFO External ", "INFO Plugin name set", "INFO Disabling external", "INFO Assigned ", r"INFO NCCL_[A-Z_]+ set to ",
@@ -303,21 +249,31 @@ impl Chatter {
     }
 }
 
-fn any_of(lists: &[&[&str]]) -> Regex {
-    let all: Vec<String> = lists.iter().flat_map(|l| l.iter()).map(|p| format!("(?:{p})")).collect();
+fn any_of(patterns: &[String]) -> Regex {
+    let all: Vec<String> = patterns.iter().map(|p| format!("(?:{p})")).collect();
     Regex::new(&format!("(?m-u){}", all.join("|"))).expect("gate patterns")
 }
 
-static ALARM: LazyLock<Regex> = LazyLock::new(|| any_of(&[ALARMS]));
-static ANY: LazyLock<Regex> = LazyLock::new(|| any_of(&[ALARMS, FACTS]));
+static ALARM: LazyLock<Regex> = LazyLock::new(|| any_of(&alarms()));
+static ANY: LazyLock<Regex> = LazyLock::new(|| any_of(&[alarms(), facts()].concat()));
+
+fn alarms() -> Vec<String> {
+    ALARMS.iter().map(|p| (*p).to_owned()).chain(signature::gate::unseen(false)).collect()
+}
+
+fn facts() -> Vec<String> {
+    FACTS.iter().map(|p| (*p).to_owned()).chain(signature::gate::unseen(true)).collect()
+}
 
 /// Classifies one raw line.
 pub fn classify(line: &[u8]) -> Class {
     // The first of the patterns is by far the cheapest to find.
     if warn_in(line).is_some() {
-        Class::Alarm
-    } else if !ANY.is_match_at(line, after_header(line)) {
-        Class::Noise
+        return Class::Alarm;
+    }
+    let known = signature::gate::classify(line);
+    if known == Class::Alarm || !ANY.is_match_at(line, after_header(line)) {
+        known
     } else if ALARM.is_match(line) {
         Class::Alarm
     } else {
@@ -326,13 +282,13 @@ pub fn classify(line: &[u8]) -> Class {
 }
 
 static ANY_WITH_ANY_DIGITS: LazyLock<Regex> = LazyLock::new(|| {
-    let lists = [ALARMS, FACTS].map(|list| list.iter().map(|p| any_digits(p)).collect::<Vec<_>>());
-    any_of(&lists.each_ref().map(|list| list.iter().map(String::as_str).collect::<Vec<_>>()).each_ref().map(Vec::as_slice))
+    let all: Vec<String> = alarms().iter().chain(&facts()).map(|p| any_digits(p)).collect();
+    any_of(&all)
 });
 
 /// Whether a line is noise, and would be with any other digits in the place of those that it has.
 pub fn is_noise_with_any_digits(line: &[u8]) -> bool {
-    !ANY_WITH_ANY_DIGITS.is_match(line)
+    !signature::gate::may_have(line) && !ANY_WITH_ANY_DIGITS.is_match(line)
 }
 
 /// A pattern of the gate that takes any digit where it wants one.
@@ -429,9 +385,8 @@ mod tests {
             assert!(!p.contains(r"\d") && !p.contains(r"\w") && !p.contains("[^"), "{p}: digits that are not seen");
             Regex::new(&format!("(?-u){}", any_digits(p))).unwrap();
         }
-        assert!(!is_noise_with_any_digits(b"exited with exit code 138"));
-        assert_eq!(classify(b"it ends with exit code 138"), Class::Noise);
-        assert!(!is_noise_with_any_digits(b"it ends with exit code 138"));
+        assert_eq!(classify(b"Process completed with exit code 138"), Class::Noise);
+        assert!(!is_noise_with_any_digits(b"Process completed with exit code 138"));
         assert!(is_noise_with_any_digits(b"processed 12 samples in 3.5 s"));
     }
 
