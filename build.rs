@@ -1,6 +1,6 @@
 //! Turns `assets/catalog/*.toml` into tables of constants, so that the program parses nothing when it starts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -20,9 +20,9 @@ mod pattern;
 #[path = "src/text/signature/template.rs"]
 mod template;
 
-use entry::{Signature, Words};
-use grams::{Index, Indexes};
-use pattern::{Atom, Pattern};
+use entry::{Signature, Table, Words};
+use grams::{Index, Indexes, Slots};
+use pattern::Pattern;
 use template::{Piece, Template};
 
 // As in `src/findings.rs`: the shared files know them by these names.
@@ -71,38 +71,25 @@ fn catalog() -> Result<String, String> {
             }
         }
     }
-    let mut out = String::new();
-    let mut tables = String::new();
-    let mut names: BTreeMap<&str, String> = BTreeMap::new();
-    let mut rows: Vec<&'static Signature> = Vec::new();
-    for (no, (path, file)) in files.iter().enumerate() {
-        let _ = writeln!(out, "static ROWS_{no}: [Signature; {}] = [", file.rows.len());
-        for (at, (_, row)) in file.rows.iter().enumerate() {
-            out += &signature(row);
-            names.insert(row.id, format!("&ROWS_{no}[{at}]"));
-            rows.push(Box::leak(Box::new(row.clone())));
-        }
-        out += "];\n";
+    let mut rust = Rust::default();
+    let mut tables: Vec<&'static Table> = Vec::new();
+    let mut all = String::new();
+    for (path, file) in &files {
         let title = file.title.ok_or_else(|| format!("{}: title is missing", path.display()))?;
-        let _ =
-            writeln!(tables, "Table {{ title: {title:?}, file: {:?}, is_users: false, rows: &ROWS_{no} }},", path.display().to_string());
+        let path: &'static str = path.display().to_string().leak();
+        let rows: &'static [Signature] = Vec::leak(file.rows.iter().map(|(_, row)| row.clone()).collect());
+        let written = rows.iter().map(|row| rust.signature(row)).collect();
+        let written = rust.list("Signature", written);
+        let _ = writeln!(all, "&Table {{ title: {title:?}, file: {path:?}, is_users: false, rows: {written} }},");
+        tables.push(Box::leak(Box::new(Table { title, file: path, is_users: false, rows })));
     }
-    let _ = writeln!(out, "pub static TABLES: &[Table] = &[\n{tables}];");
-    let words = files.iter().flat_map(|(_, file)| &file.words).map(words);
-    let _ = writeln!(out, "pub static WORDS: &[Words] = &{};", list(words));
-    let indexes = Indexes::of(&rows);
-    let unseen: Vec<&str> = indexes.unseen.iter().map(|(signature, _)| names[signature.id].as_str()).collect();
-    let texts: Vec<usize> = indexes.unseen.iter().map(|(_, text)| *text).collect();
-    let unseen = unseen.into_iter().zip(texts).map(|(name, text)| format!("({name}, {text})"));
-    let _ = writeln!(
-        out,
-        "pub static INDEXES: Indexes = Indexes {{ nccl: {}, line: {}, gate: {}, unseen: &{} }};",
-        index(&indexes.nccl, &names),
-        index(&indexes.line, &names),
-        index(&indexes.gate, &names),
-        list(unseen)
-    );
-    Ok(out)
+    let indexes = Indexes::of(Vec::leak(tables));
+    let mut out = format!("pub static TABLES: &[&Table] = &[{all}];\n");
+    let words = list(files.iter().flat_map(|(_, file)| &file.words).map(words));
+    let _ = writeln!(out, "pub static WORDS: &[Words] = &{words};");
+    let [nccl, line, gate] = [&indexes.nccl, &indexes.line, &indexes.gate].map(slots);
+    let _ = writeln!(out, "pub static INDEXES: Indexes = Indexes {{ tables: TABLES, nccl: {nccl}, line: {line}, gate: {gate} }};");
+    Ok(rust.out + &out)
 }
 
 fn paths() -> Result<Vec<PathBuf>, String> {
@@ -117,77 +104,98 @@ fn list(items: impl Iterator<Item = String>) -> String {
     format!("[{}]", items.collect::<Vec<_>>().join(", "))
 }
 
-fn texts(texts: &[&str]) -> String {
-    format!("&{texts:?}")
+/// Rust that is written; lists that are equal are one.
+#[derive(Default)]
+struct Rust {
+    out: String,
+    names: HashMap<String, String>,
 }
 
-fn signature(s: &Signature) -> String {
-    format!(
-        "Signature {{ id: {:?}, scope: Scope::{:?}, rule: {:?}, severity: Severity::{:?}, part: Part::{:?}, texts: {}, alone: {}, site: {:?}, \
-         captures: {}, headline: &{}, thing: {}, ranks: {}, follows: {}, confidence: Confidence::{:?}, yields_to: {}, explains: {}, \
-         is_fact: {}, code: {:?}, name: {:?}, means: {:?}, next: {:?}, source: {:?}, versions: {:?}, examples: {}, muted: false }},\n",
-        s.id,
-        s.scope,
-        s.rule,
-        s.severity,
-        s.part,
-        patterns(s.texts),
-        s.alone,
-        s.site,
-        patterns(s.captures),
-        list(s.headline.iter().map(template)),
-        optional(s.thing.as_ref()),
-        texts(s.ranks),
-        optional(s.follows.as_ref()),
-        s.confidence,
-        texts(s.yields_to),
-        texts(s.explains),
-        s.is_fact,
-        s.code,
-        s.name,
-        s.means,
-        s.next,
-        s.source,
-        s.versions,
-        texts(s.examples),
-    )
-}
+impl Rust {
+    /// The name of a list.
+    fn list(&mut self, kind: &str, items: Vec<String>) -> String {
+        if items.is_empty() {
+            return "&[]".into();
+        }
+        let text = format!("[{kind}; {}] = [{}];", items.len(), items.join(", "));
+        let no = self.names.len();
+        let Rust { out, names } = self;
+        let name = names.entry(text).or_insert_with_key(|text| {
+            let _ = writeln!(out, "static LIST_{no}: {text}");
+            format!("&LIST_{no}")
+        });
+        name.clone()
+    }
 
-fn patterns(patterns: &[Pattern]) -> String {
-    let one = |p: &Pattern| {
-        let atoms = list(p.atoms.iter().map(atom));
-        format!("Pattern {{ text: {:?}, atoms: &{atoms}, at_start: {}, at_end: {} }}", p.text, p.at_start, p.at_end)
-    };
-    format!("&{}", list(patterns.iter().map(one)))
-}
+    fn texts(&mut self, texts: &[&str]) -> String {
+        self.list("&str", texts.iter().map(|text| format!("{text:?}")).collect())
+    }
 
-fn atom(atom: &Atom) -> String {
-    format!("Atom::{atom:?}")
-}
+    fn signature(&mut self, s: &Signature) -> String {
+        let headline = s.headline.iter().map(|t| self.template(t)).collect();
+        format!(
+            "Signature {{ id: {:?}, scope: Scope::{:?}, rule: {:?}, severity: Severity::{:?}, part: Part::{:?}, texts: {}, alone: {}, \
+             site: {:?}, captures: {}, headline: {}, thing: {}, ranks: {}, follows: {}, confidence: Confidence::{:?}, yields_to: {}, \
+             explains: {}, is_fact: {}, code: {:?}, name: {:?}, means: {:?}, next: {:?}, source: {:?}, versions: {:?}, examples: {}, \
+             muted: false }}\n",
+            s.id,
+            s.scope,
+            s.rule,
+            s.severity,
+            s.part,
+            self.patterns(s.texts),
+            s.alone,
+            s.site,
+            self.patterns(s.captures),
+            self.list("Template", headline),
+            s.thing.as_ref().map_or("None".into(), |t| format!("Some({})", self.template(t))),
+            self.texts(s.ranks),
+            s.follows.as_ref().map_or("None".into(), |t| format!("Some({})", self.template(t))),
+            s.confidence,
+            self.texts(s.yields_to),
+            self.texts(s.explains),
+            s.is_fact,
+            s.code,
+            s.name,
+            s.means,
+            s.next,
+            s.source,
+            s.versions,
+            self.texts(s.examples),
+        )
+    }
 
-fn optional(of: Option<&Template>) -> String {
-    of.map_or("None".into(), |t| format!("Some({})", template(t)))
-}
+    fn patterns(&mut self, patterns: &[Pattern]) -> String {
+        let mut one = |p: &Pattern| {
+            let atoms = self.list("Atom", p.atoms.iter().map(|atom| format!("Atom::{atom:?}")).collect());
+            format!("Pattern {{ text: {:?}, atoms: {atoms}, at_start: {}, at_end: {} }}", p.text, p.at_start, p.at_end)
+        };
+        let written = patterns.iter().map(&mut one).collect();
+        self.list("Pattern", written)
+    }
 
-fn template(template: &Template) -> String {
-    format!("Template {{ text: {:?}, pieces: {} }}", template.text, pieces(template.pieces))
-}
+    fn template(&mut self, template: &Template) -> String {
+        format!("Template {{ text: {:?}, pieces: {} }}", template.text, self.pieces(template.pieces))
+    }
 
-fn pieces(pieces: &[Piece]) -> String {
-    let one = |piece: &Piece| match piece {
-        Piece::Optional(either) => format!("Piece::Optional(&{})", list(either.iter().map(|inside| self::pieces(inside)))),
-        other => format!("Piece::{other:?}"),
-    };
-    format!("&{}", list(pieces.iter().map(one)))
+    fn pieces(&mut self, pieces: &[Piece]) -> String {
+        let mut one = |piece: &Piece| match piece {
+            Piece::Optional(either) => {
+                let either = either.iter().map(|inside| self.pieces(inside)).collect();
+                format!("Piece::Optional({})", self.list("&[Piece]", either))
+            }
+            other => format!("Piece::{other:?}"),
+        };
+        let written = pieces.iter().map(&mut one).collect();
+        self.list("Piece", written)
+    }
 }
 
 fn words(words: &Words) -> String {
     format!("Words {{ name: {:?}, words: &{:?} }}", words.name, words.words)
 }
 
-fn index(index: &Index, names: &BTreeMap<&str, String>) -> String {
-    let Index { bits, buckets, grams, slots } = index;
-    let grams = grams.iter().map(|g| format!("Gram {{ letters: {}, slot: {}, offset: {} }}", g.letters, g.slot, g.offset));
-    let slots = slots.iter().map(|s| format!("Slot {{ signature: {}, text: {}, key: &{:?} }}", names[s.signature.id], s.text, s.key));
-    format!("Index {{ bits: &{bits:?}, buckets: &{buckets:?}, grams: &{}, slots: &{} }}", list(grams), list(slots))
+fn slots(slots: &Slots) -> String {
+    let Index { bits, buckets, keys } = slots.index;
+    format!("Slots {{ index: Index {{ bits: &{bits:?}, buckets: &{buckets:?}, keys: &{keys:?} }}, slots: &{:?} }}", slots.slots)
 }

@@ -2,13 +2,13 @@
 //!
 //! It is data: `assets/catalog/*.toml`, a file for each kind of program, an entry for each text; `build.rs` turns it into tables of
 //! constants. **To add a text**: an entry in the file of the program that prints it, with an example line, which a test reads. Nothing
-//! else is needed: what the gate lets through follows from the entry's own text. Users add theirs in the same format: see [`user`].
+//! else is needed: that the line is looked at follows from the entry's own text. Users add theirs in the same format: see [`user`].
 //!
 //! The format is in [`format`], the language of texts in [`pattern`], that of headlines in [`template`].
 
 pub mod entry;
 pub mod format;
-mod grams;
+pub(super) mod grams;
 pub mod pattern;
 mod tell;
 pub mod template;
@@ -25,7 +25,7 @@ use user::users;
 /// What `build.rs` has made of `assets/catalog/*.toml`.
 #[allow(clippy::all)]
 mod builtin {
-    use super::grams::{Gram, Index, Indexes, Slot};
+    use super::grams::{Index, Indexes, Slot, Slots};
     use super::pattern::{Atom, Pattern};
     use super::template::{Piece, Template};
     use super::{Confidence, Part, Scope, Severity, Signature, Table, Words};
@@ -59,7 +59,7 @@ impl Part {
 
 /// All tables, the user's last. What the user replaced stands in the user's table only.
 pub fn tables() -> impl Iterator<Item = &'static Table> {
-    builtin::TABLES.iter().chain(users().tables.iter().copied())
+    builtin::TABLES.iter().chain(&users().tables).copied()
 }
 
 /// All signatures, with their tables.
@@ -140,15 +140,17 @@ fn heaviest(
     text: &str,
     is_in_use: &dyn Fn(&Signature) -> bool,
 ) -> Option<(usize, &'static Signature)> {
-    let index = if scope == Scope::Nccl { &indexes.nccl } else { &indexes.line };
+    let found = if scope == Scope::Nccl { &indexes.nccl } else { &indexes.line };
     // The number stands for the place in the tables.
     let mut best: Option<(usize, usize, &Signature)> = None;
-    index.search(text.as_bytes(), 1, |no, slot| {
-        let pattern = slot.pattern();
-        let weight = pattern.weight() + slot.signature.site.len();
-        let is_better = best.is_none_or(|(most, first, _)| weight > most || (weight == most && no < first));
-        if is_better && site.starts_with(slot.signature.site) && is_in_use(slot.signature) && pattern.is_match(text) {
-            best = Some((weight, no, slot.signature));
+    grams::search(found.index.bits, text.as_bytes(), 0, |_, key| {
+        for no in found.index.at(key) {
+            let (signature, pattern) = indexes.get(found.slots[no]);
+            let weight = pattern.weight() + signature.site.len();
+            let is_better = best.is_none_or(|(most, first, _)| weight > most || (weight == most && no < first));
+            if is_better && site.starts_with(signature.site) && is_in_use(signature) && pattern.is_match(text) {
+                best = Some((weight, no, signature));
+            }
         }
         false
     });
@@ -169,43 +171,46 @@ fn words(name: &str) -> Option<&'static Words> {
     builtin::WORDS.iter().chain(users().words.iter().copied()).find(|w| w.name == name)
 }
 
-/// What a line must have to be worth a look, where an entry's text says so.
+/// What makes a line worth a look, where an entry's text does.
 pub mod gate {
-    use super::pattern::{Atom, Pattern};
+    use super::grams::{BIT_WORDS, Indexes, stands};
+    use super::pattern::Pattern;
     use super::{Scope, Signature, builtin, users};
-    use crate::text::gate::Class;
-    use std::collections::BTreeSet;
+    use crate::text::prefix;
 
-    /// How much a line matters by the catalogue alone: whether it has the text of an entry.
-    pub fn classify(line: &[u8]) -> Class {
-        let mut class = Class::Noise;
-        let mut text = None;
-        search(line, |signature, pattern| {
-            let of_entry = if signature.is_fact { Class::Fact } else { Class::Alarm };
-            if of_entry > class && has(text.get_or_insert_with(|| String::from_utf8_lossy(line)), signature.scope, pattern) {
-                class = of_entry;
+    fn indexes() -> impl Iterator<Item = (bool, &'static Indexes)> {
+        std::iter::once((true, &builtin::INDEXES)).chain(users().indexes.as_ref().map(|indexes| (false, indexes)))
+    }
+
+    /// The bits of all keys, those of users' entries among them.
+    pub fn bits() -> [u64; BIT_WORDS] {
+        let mut bits = [0; BIT_WORDS];
+        for (_, indexes) in indexes() {
+            bits.iter_mut().zip(indexes.gate.index.bits).for_each(|(all, own)| *all |= own);
+        }
+        bits
+    }
+
+    /// Gives the texts to `take` that may be in a line, which has the four bytes at `at`; `any_digits`: or would be with other digits.
+    pub fn each(key: u32, line: &[u8], at: usize, any_digits: bool, mut take: impl FnMut(&'static Signature, &'static Pattern)) {
+        for (is_builtin, indexes) in indexes() {
+            for slot in indexes.gate.index.at(key).map(|no| indexes.gate.slots[no]) {
+                let (signature, pattern) = indexes.get(slot);
+                let piece = pattern.pieces().nth(usize::from(slot.piece)).unwrap_or_default().as_bytes();
+                if stands(piece, line, at, usize::from(slot.at), any_digits) && (!is_builtin || users().is_in_use(signature)) {
+                    take(signature, pattern);
+                }
             }
-            class == Class::Alarm
-        });
-        class
+        }
     }
 
-    /// Whether a line might have the text of an entry if it had other digits.
-    pub fn may_have(line: &[u8]) -> bool {
-        let mut text = None;
-        search(line, |_, pattern| pattern.may_match(text.get_or_insert_with(|| String::from_utf8_lossy(line))))
-    }
-
-    fn search(line: &[u8], mut take: impl FnMut(&'static Signature, &'static Pattern) -> bool) -> bool {
-        let users = users();
-        builtin::INDEXES.gate.search(line, 4, |_, slot| users.is_in_use(slot.signature) && take(slot.signature, slot.pattern()))
-            || users.indexes.is_some_and(|indexes| indexes.gate.search(line, 4, |_, slot| take(slot.signature, slot.pattern())))
-    }
-
-    /// Prefixes are still there, and several records may stand in a line.
-    fn has(line: &str, scope: Scope, pattern: &Pattern) -> bool {
+    /// Whether a line has a text; prefixes are still there, and several records may stand in it.
+    pub fn has(line: &str, scope: Scope, pattern: &Pattern) -> bool {
         const INFO: &str = " NCCL INFO ";
-        let mut pieces = line.split('\r').flat_map(crate::text::prefix::records);
+        if !pattern.pieces().all(|piece| line.contains(piece)) {
+            return false;
+        }
+        let mut pieces = line.split('\r').flat_map(prefix::records);
         match scope {
             // What NCCL says is its own.
             Scope::Line if pattern.at_start => pieces.filter(|p| !p.contains(INFO)).any(|p| starts(p).any(|text| pattern.is_match(text))),
@@ -220,21 +225,10 @@ pub mod gate {
         std::iter::once(line).chain(behind)
     }
 
-    /// Patterns without a piece that is long enough to be looked for here, as regular expressions.
-    pub fn unseen(facts: bool) -> BTreeSet<String> {
-        let of_users = users().indexes.as_ref().map_or(&[][..], |i| i.unseen);
-        let of_class = builtin::INDEXES.unseen.iter().chain(of_users).filter(|(s, _)| s.is_fact == facts);
-        of_class.map(|(s, text)| expression(&s.texts[*text])).collect()
-    }
-
-    /// The longest piece of a pattern, best without digits, which are many.
-    fn expression(pattern: &Pattern) -> String {
-        let has_digits = |piece: &str| piece.bytes().any(|b| b.is_ascii_digit());
-        let piece = pattern.pieces().max_by_key(|piece| (!has_digits(piece), piece.len())).unwrap_or("");
-        let is = |atom: Option<&Atom>| atom == Some(&Atom::Text(piece));
-        let start = if pattern.at_start && is(pattern.atoms.first()) { r"(?:^|[\r\n\]: ])" } else { "" };
-        let end = if pattern.at_end && is(pattern.atoms.last()) { r"\s*(?:\r|$)" } else { "" };
-        format!("{start}{}{end}", regex::escape(piece))
+    /// Texts of NCCL that are looked for in its INFO, by users.
+    pub fn of_users() -> impl Iterator<Item = &'static Pattern> {
+        let rows = users().tables.iter().flat_map(|table| table.rows).filter(|s| s.scope == Scope::Nccl && s.is_fact);
+        rows.flat_map(|s| &s.texts[..s.alone])
     }
 }
 

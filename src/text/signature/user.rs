@@ -133,8 +133,7 @@ impl Reading {
             users.tables.push(Box::leak(Box::new(Table { title, file: read.path, is_users: true, rows: own })));
         }
         if !rows.is_empty() {
-            let all: Vec<&'static Signature> = users.tables.iter().flat_map(|t| t.rows).collect();
-            users.indexes = Some(Indexes::of(&all));
+            users.indexes = Some(Indexes::of(Vec::leak(users.tables.clone())));
         }
         let by_id = |id: &str| rows.get(id).copied().or_else(|| built_in(id));
         let is_known = |id: &&&str| by_id(id).is_some() || crate::rules::rule(id).is_some();
