@@ -175,7 +175,7 @@ impl Rust {
     }
 
     fn template(&mut self, template: &Template) -> String {
-        format!("Template {{ text: {:?}, pieces: {} }}", template.text, self.pieces(template.pieces))
+        format!("Template {{ pieces: {} }}", self.pieces(template.pieces))
     }
 
     fn pieces(&mut self, pieces: &[Piece]) -> String {

@@ -148,7 +148,8 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Some(Command::Demo { name, list, options }) => demo::run(&env, name.as_deref(), list, &options),
         Some(Command::Check { json, strict, files }) => check::run(&env, json, strict, &files),
         Some(Command::Score(args)) => score::run(&env, &args),
-        Some(Command::Rules { id }) => rules::run(id.as_deref()),
+        Some(Command::Rules { test: Some(file), .. }) => catalog::test(&file),
+        Some(Command::Rules { id, test: None }) => rules::run(id.as_deref()),
         Some(Command::Config) => {
             out(&config::print(&env.config, &env.origins))?;
             Ok(Outcome::Clean)

@@ -313,6 +313,7 @@ impl TextContext<'_> {
     pub fn sign(&self, found: &mut Found, text: &str) {
         if let Some(signature) = signature::find(Scope::Line, text) {
             found.signature = Some(signature.id);
+            found.severity = signature::user::severity_of(signature.id);
             found.why = if found.why.is_empty() { signature.means.into() } else { format!("{} · {}", signature.means, found.why) };
             found.next = Some(signature.next.into());
         }

@@ -517,7 +517,8 @@ impl Reader {
         drop_muted(before, out);
     }
 
-    fn read_all(&mut self, line: &str, class: gate::Class, out: &mut Vec<TextEvent>) {
+    /// Like [`Reader::read`], with what the user has muted.
+    pub fn read_all(&mut self, line: &str, class: gate::Class, out: &mut Vec<TextEvent>) {
         // Lines that belong to a record that has begun may look like anything.
         let class = if self.is_inside() { gate::Class::Alarm } else { class };
         if class == gate::Class::Noise {

@@ -1,13 +1,22 @@
-//! Users' own entries of the catalogue: their files are found and read here, see [`crate::text::signature::user`].
+//! Users' own entries of the catalogue: their files are found and read here, see [`crate::text::signature::user`]; and
+//! `nccl-top rules --test FILE`, which shows what the lines of a log are known by.
 
+use super::{Outcome, out};
+use crate::check::inputs;
+use crate::check::kinds::Opened;
 use crate::sources::io_words;
-use crate::text::signature::user;
+use crate::text::clean::{clean, clip};
+use crate::text::signature::{self, Scope, user};
+use crate::text::{Reader, TextEvent, What, gate, prefix};
 use anyhow::{Context as _, Result};
-use std::io::Read;
+use std::fmt::Write;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 const MAX_FILE_BYTES: u64 = 1 << 20;
 const MOST_FILES: usize = 64;
+/// Of a line so much is looked at, as elsewhere.
+const LONGEST: u64 = 64 << 10;
 
 /// Puts the entries of `catalog/*.toml` beside the config file, and of the files that the command line names, into use.
 ///
@@ -48,4 +57,110 @@ fn read_file(path: &Path) -> Result<String> {
     file.take(MAX_FILE_BYTES + 1).read_to_end(&mut text).map_err(|err| wrong(&err))?;
     anyhow::ensure!(text.len() as u64 <= MAX_FILE_BYTES, "a file of a catalogue has at most {} KiB; split it", MAX_FILE_BYTES >> 10);
     String::from_utf8(text).map_err(|_| anyhow::anyhow!("it is not UTF-8; save it as UTF-8"))
+}
+
+/// Prints for each line of a file that is recognised its number, the entry or reader that it is known by, and the rule; then how many
+/// lines there are, and how many of them mean nothing.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn test(file: &str) -> Result<Outcome> {
+    let wrong = |why: String| anyhow::anyhow!("{file}: {why}");
+    let input = inputs::expand(&[file.to_owned()]).into_iter().next().ok_or_else(|| wrong("no such file".into()))?;
+    let mut input = BufReader::new(Opened::of(&input).map_err(wrong)?);
+    let mut tested = Tested::default();
+    let mut line = Vec::new();
+    while (&mut input).take(LONGEST).read_until(b'\n', &mut line).map_err(|err| wrong(io_words(&err)))? > 0 {
+        if line.last() != Some(&b'\n') {
+            input.skip_until(b'\n').map_err(|err| wrong(io_words(&err)))?;
+        }
+        tested.line(&line);
+        line.clear();
+        if tested.text.len() > 1 << 16 {
+            out(&std::mem::take(&mut tested.text))?;
+        }
+    }
+    out(&tested.end())?;
+    Ok(Outcome::Clean)
+}
+
+/// A file's lines on their way through the reader.
+#[derive(Default)]
+struct Tested {
+    reader: Reader,
+    lines: u64,
+    nothing: u64,
+    text: String,
+}
+
+impl Tested {
+    fn line(&mut self, line: &[u8]) {
+        self.lines += 1;
+        let line = String::from_utf8_lossy(line);
+        let line = line.trim_end_matches(['\n', '\r']);
+        let was_inside = self.reader.is_inside();
+        let mut events = Vec::new();
+        self.reader.at_line(Some(self.lines));
+        self.reader.read_all(line, gate::classify(line.as_bytes()), &mut events);
+        let here = events.iter().any(|event| event.said_at.is_none());
+        self.nothing += u64::from(!here && !was_inside && !self.reader.is_inside());
+        events.iter().for_each(|event| self.put(event, line));
+    }
+
+    fn put(&mut self, event: &TextEvent, line: &str) {
+        let (no, line) = match &event.said_at {
+            Some(at) => (at.line.unwrap_or(self.lines), at.text.as_str()),
+            None => (self.lines, line),
+        };
+        let line = clean(line);
+        // What a reader takes in its own words, the catalogue may know by its text.
+        let known =
+            event.what.signature().or_else(|| signature::find(Scope::Line, prefix::peel(&line).rest).filter(|_| says_trouble(&event.what)));
+        let (name, rule) = match known {
+            Some(s) if s.muted => (format!("{} (muted)", s.id), s.rule),
+            Some(s) => (s.id.to_owned(), s.rule),
+            None => (format!("reader: {}", reader(&event.what)), rule(&event.what)),
+        };
+        let _ = writeln!(self.text, "{no:>7}  {name:<30} {rule:<24} {}", clip(line.trim(), 110));
+    }
+
+    fn end(mut self) -> String {
+        let mut events = Vec::new();
+        self.reader.idle(&mut events);
+        events.iter().for_each(|event| self.put(event, ""));
+        let _ = writeln!(self.text, "\n{} lines, {} of them mean nothing to nccl-top", self.lines, self.nothing);
+        self.text
+    }
+}
+
+fn says_trouble(what: &What) -> bool {
+    crate::check::alarms::is_alarm(what)
+}
+
+/// `nccl-version` of [`What::NcclVersion`].
+fn reader(what: &What) -> String {
+    let name = format!("{what:?}");
+    let name = name.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+    let mut words = String::new();
+    for (at, c) in name.char_indices() {
+        if at > 0 && c.is_ascii_uppercase() {
+            words.push('-');
+        }
+        words.push(c.to_ascii_lowercase());
+    }
+    words
+}
+
+/// The rule that a reader's event stands under, where the catalogue does not know its text.
+fn rule(what: &What) -> &'static str {
+    match what {
+        What::NcclWarn { .. } => "nccl-warn",
+        What::CollectiveTimeout(_) | What::CollectiveStatus { .. } | What::TakingDown { .. } => "collective-timeout",
+        What::Exception(_) => "python-exception",
+        What::CudaOom { .. } => "cuda-oom",
+        What::CudaError { .. } => "cuda-error",
+        What::WorkerFailed { .. } | What::WorkerFailure(_) | What::Terminating { .. } => "rank-exited",
+        What::LauncherSignalled { .. } => "job-cancelled",
+        _ => "-",
+    }
 }

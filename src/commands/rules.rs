@@ -3,10 +3,11 @@
 use super::{Outcome, out};
 use crate::findings::Severity;
 use crate::rules::{RULES, Rule, rule};
-use crate::text::clean::clean;
+use crate::text::clean::{clean, clip};
 use crate::text::signature::{self, Signature, Table};
 use crate::tui::widgets::wrap;
 use anyhow::Result;
+use std::borrow::Cow;
 use std::fmt::Write;
 
 const WIDTH: usize = 96;
@@ -37,11 +38,12 @@ fn list() -> String {
     }
     let _ = writeln!(text, "\nSignatures: texts that are known, {} of them", signature::all().count());
     for table in signature::tables() {
-        let _ = writeln!(text, "\n{}\n", table.title);
+        let _ = writeln!(text, "\n{} ({})\n", clean(table.title), place(table));
         signature::rows(table).for_each(|s| text.push_str(&row_of(s)));
     }
     text.push_str(
-        "\nnccl-top rules ID explains one: what it means, how it is known, what to do; nccl-top rules TEXT lists those that say TEXT.\n",
+        "\nnccl-top rules ID explains one: what it means, how it is known, what to do; nccl-top rules TEXT lists those that say TEXT;\n\
+         nccl-top rules --test FILE shows what the lines of a log are known by.\n",
     );
     text
 }
@@ -52,7 +54,13 @@ fn row(id: &str, severity: Severity, what: &str) -> String {
 
 fn row_of(s: &Signature) -> String {
     let what = s.means.split(". ").next().unwrap_or(s.means).trim_end_matches('.');
-    row(s.id, s.severity, &crate::text::clean::clip(what, 110))
+    let muted = if s.muted { "(muted) " } else { "" };
+    row(s.id, s.severity, &format!("{muted}{}", clip(&clean(what), 110)))
+}
+
+/// Where a table comes from.
+fn place(table: &Table) -> Cow<'static, str> {
+    if table.is_users { clean(table.file) } else { "built in".into() }
 }
 
 /// The rules and signatures that say `what` anywhere, or that know it for one of their texts.
@@ -94,15 +102,26 @@ fn explain_text(table: &Table, s: &Signature) -> String {
     put(&mut text, "What to do: ", s.next);
     put(&mut text, "Where: ", &format!("{}: {}; versions: {}", table.title, s.source, s.versions));
     put(&mut text, "Stands under the rule: ", s.rule);
-    text.push_str("\nThe text (* is anything, # digits):\n");
-    for pattern in s.texts {
-        let _ = writeln!(text, "  {}", pattern.text);
+    put(&mut text, "From: ", &if table.is_users { table.file.to_owned() } else { format!("{}, built in", table.file) });
+    if s.muted {
+        put(&mut text, "Muted: ", "it is recognised, and never a finding");
     }
-    text.push_str("\nFor example:\n");
-    for example in s.examples.iter().take(3) {
-        for line in example.lines() {
-            let _ = writeln!(text, "  {line}");
-        }
+    let (alone, quoted) = s.texts.split_at(s.alone);
+    text.push_str("\nThe text (* is anything, # digits, {…} is captured):\n");
+    for pattern in alone {
+        let _ = writeln!(text, "  {}", clean(pattern.text));
+    }
+    if !quoted.is_empty() {
+        text.push_str("\nOnly in lines that are errors for another reason, exceptions among them:\n");
+    }
+    for pattern in quoted {
+        let _ = writeln!(text, "  {}", clean(pattern.text));
+    }
+    if !s.examples.is_empty() {
+        text.push_str("\nFor example:\n");
+    }
+    for line in s.examples.iter().take(3).flat_map(|example| example.lines()) {
+        let _ = writeln!(text, "  {}", clean(line));
     }
     text
 }
@@ -110,7 +129,7 @@ fn explain_text(table: &Table, s: &Signature) -> String {
 fn put(text: &mut String, title: &str, what: &str) {
     let what = what.trim_end_matches('.');
     text.push('\n');
-    for line in wrap(&format!("{title}{what}."), WIDTH) {
+    for line in wrap(&clean(&format!("{title}{what}.")), WIDTH) {
         let _ = writeln!(text, "{line}");
     }
 }

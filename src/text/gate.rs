@@ -1,7 +1,7 @@
 //! Which lines are worth a look: a million uninteresting ones must cost almost nothing.
 
 use super::signature;
-use super::signature::grams::{BIT_WORDS, Index, Keys, search, stands};
+use super::signature::grams::{BIT_WORDS, Index, Keys, Tried, search, stands};
 use memchr::{memchr, memchr_iter, memchr2_iter, memmem};
 use regex::bytes::Regex;
 use std::sync::{LazyLock, OnceLock};
@@ -234,8 +234,11 @@ struct Start {
 }
 
 static CHATTER_TABLE: LazyLock<Chatter> = LazyLock::new(|| {
+    // A user may be interested in it.
+    let is_wanted = |start: &&&str| signature::gate::of_users().any(|pattern| pattern.may_begin(start));
     let mut starts: Vec<Start> = CHATTER
         .iter()
+        .filter(|start| !is_wanted(start))
         .map(|text| {
             let bytes = text.as_bytes();
             let n = bytes.len().min(16);
@@ -308,8 +311,11 @@ static GATE: LazyLock<Gate> = LazyLock::new(|| {
 
 impl Word {
     fn is_in(&self, line: &[u8], at: usize, any_digits: bool) -> bool {
-        let stands = stands(self.text.as_bytes(), line, at, self.key_at, any_digits);
-        stands && self.form.is_none_or(|form| self.regex.get_or_init(|| regex_of(form)).is_match(line))
+        stands(self.text.as_bytes(), line, at, self.key_at, any_digits)
+    }
+
+    fn has_form(&self, line: &[u8]) -> bool {
+        self.form.is_none_or(|form| self.regex.get_or_init(|| regex_of(form)).is_match(line))
     }
 }
 
@@ -325,13 +331,16 @@ fn look(line: &[u8], from: usize, any_digits: bool) -> Class {
     let gate: &Gate = &GATE;
     let mut class = if ends_a_table(line) || has_bar(line) { Class::Fact } else { Class::Noise };
     let mut text = None;
+    let (mut tried, mut texts) = (Tried::default(), signature::gate::Search::default());
     search(&gate.bits, line, from, |at, key| {
-        for word in gate.index.at(key).map(|no| &gate.words[no]) {
-            if word.class > class && word.is_in(line, at, any_digits) {
+        for no in gate.index.at(key) {
+            let word = &gate.words[no];
+            // A form is looked for in the whole line.
+            if word.class > class && word.is_in(line, at, any_digits) && tried.is_first(no) && word.has_form(line) {
                 class = word.class;
             }
         }
-        signature::gate::each(key, line, at, any_digits, |signature, pattern| {
+        texts.each(key, line, at, any_digits, |signature, pattern| {
             let of_entry = if signature.is_fact { Class::Fact } else { Class::Alarm };
             if of_entry > class {
                 let text = text.get_or_insert_with(|| String::from_utf8_lossy(line));

@@ -16,7 +16,7 @@ pub mod user;
 
 use crate::findings::{Confidence, Role, Severity};
 pub use entry::{Part, Scope, Signature, Table, Words};
-use grams::Indexes;
+use grams::{Indexes, Tried};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 pub use tell::Told;
@@ -143,12 +143,14 @@ fn heaviest(
     let found = if scope == Scope::Nccl { &indexes.nccl } else { &indexes.line };
     // The number stands for the place in the tables.
     let mut best: Option<(usize, usize, &Signature)> = None;
+    let mut tried = Tried::default();
     grams::search(found.index.bits, text.as_bytes(), 0, |_, key| {
         for no in found.index.at(key) {
             let (signature, pattern) = indexes.get(found.slots[no]);
             let weight = pattern.weight() + signature.site.len();
             let is_better = best.is_none_or(|(most, first, _)| weight > most || (weight == most && no < first));
-            if is_better && site.starts_with(signature.site) && is_in_use(signature) && pattern.is_match(text) {
+            let may_be = is_better && site.starts_with(signature.site) && is_in_use(signature) && tried.is_first(no);
+            if may_be && pattern.is_match(text) {
                 best = Some((weight, no, signature));
             }
         }
@@ -173,7 +175,7 @@ fn words(name: &str) -> Option<&'static Words> {
 
 /// What makes a line worth a look, where an entry's text does.
 pub mod gate {
-    use super::grams::{BIT_WORDS, Indexes, stands};
+    use super::grams::{BIT_WORDS, Indexes, Tried, stands};
     use super::pattern::Pattern;
     use super::{Scope, Signature, builtin, users};
     use crate::text::prefix;
@@ -191,14 +193,34 @@ pub mod gate {
         bits
     }
 
-    /// Gives the texts to `take` that may be in a line, which has the four bytes at `at`; `any_digits`: or would be with other digits.
-    pub fn each(key: u32, line: &[u8], at: usize, any_digits: bool, mut take: impl FnMut(&'static Signature, &'static Pattern)) {
-        for (is_builtin, indexes) in indexes() {
-            for slot in indexes.gate.index.at(key).map(|no| indexes.gate.slots[no]) {
-                let (signature, pattern) = indexes.get(slot);
-                let piece = pattern.pieces().nth(usize::from(slot.piece)).unwrap_or_default().as_bytes();
-                if stands(piece, line, at, usize::from(slot.at), any_digits) && (!is_builtin || users().is_in_use(signature)) {
-                    take(signature, pattern);
+    /// Texts that are looked for in one line.
+    #[derive(Default)]
+    pub struct Search {
+        built_in: Tried,
+        of_users: Tried,
+    }
+
+    impl Search {
+        /// Gives the texts to `take` that may be in the line, which has the four bytes at `at`, each once; `any_digits`: or would be with
+        /// other digits.
+        pub fn each(
+            &mut self,
+            key: u32,
+            line: &[u8],
+            at: usize,
+            any_digits: bool,
+            mut take: impl FnMut(&'static Signature, &'static Pattern),
+        ) {
+            for (is_built_in, indexes) in indexes() {
+                let tried = if is_built_in { &mut self.built_in } else { &mut self.of_users };
+                for no in indexes.gate.index.at(key) {
+                    let slot = indexes.gate.slots[no];
+                    let (signature, pattern) = indexes.get(slot);
+                    let piece = pattern.pieces().nth(usize::from(slot.piece)).unwrap_or_default().as_bytes();
+                    let is_in_use = !is_built_in || users().is_in_use(signature);
+                    if stands(piece, line, at, usize::from(slot.at), any_digits) && is_in_use && tried.is_first(no) {
+                        take(signature, pattern);
+                    }
                 }
             }
         }
@@ -231,6 +253,3 @@ pub mod gate {
         rows.flat_map(|s| &s.texts[..s.alone])
     }
 }
-
-#[cfg(test)]
-mod tests;

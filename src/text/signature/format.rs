@@ -189,7 +189,11 @@ impl<'i> Place<'i> {
     }
 
     fn string<'v>(&self, key: &str, value: &'v Value<'_>) -> Result<&'v str, Mistake> {
-        value.get_ref().as_str().ok_or_else(|| self.expected(key, value, "a text in quotes"))
+        let text = value.get_ref().as_str().ok_or_else(|| self.expected(key, value, "a text in quotes"))?;
+        match text.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
+            Some(c) => Err(self.mistake(key, value.span().start, format!("{c:?} is no sign to show; remove it"))),
+            None => Ok(text),
+        }
     }
 
     fn array<'v, 't>(&self, key: &str, value: &'v Value<'t>) -> Result<&'v [Value<'t>], Mistake> {

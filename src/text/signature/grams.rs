@@ -68,6 +68,21 @@ pub fn search(bits: &[u64; BIT_WORDS], text: &[u8], from: usize, mut take: impl 
     })
 }
 
+/// The texts that have been tried on a line: each is tried once, however often its key stands there.
+#[derive(Default)]
+pub struct Tried(Vec<u64>);
+
+impl Tried {
+    pub fn is_first(&mut self, no: usize) -> bool {
+        if self.0.len() <= no / 64 {
+            self.0.resize(no / 64 + 1, 0);
+        }
+        let is_first = self.0[no / 64] & 1 << (no % 64) == 0;
+        self.0[no / 64] |= 1 << (no % 64);
+        is_first
+    }
+}
+
 /// A text of the catalogue, and where its key stands.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {

@@ -26,7 +26,7 @@ pub enum Atom {
 
 #[derive(Clone, Copy, Debug)]
 pub struct Pattern {
-    /// As the catalogue has it.
+    /// As the catalogue has it, with its entry's constants.
     pub text: &'static str,
     pub atoms: &'static [Atom],
     pub at_start: bool,
@@ -116,7 +116,8 @@ impl Pattern {
         if !literal.is_empty() {
             atoms.push(Atom::Text(leak(&literal)));
         }
-        Ok(Pattern { text: leak(text), atoms: Vec::leak(atoms), at_start, at_end })
+        let shown = constants.iter().fold(text.to_owned(), |shown, (name, value)| shown.replace(&format!("{{{name}}}"), value));
+        Ok(Pattern { text: leak(&shown), atoms: Vec::leak(atoms), at_start, at_end })
     }
 
     /// Pieces of literal text.
@@ -138,6 +139,14 @@ impl Pattern {
     pub fn may_match(&self, text: &str) -> bool {
         let mut parts = self.pieces().flat_map(|piece| piece.split(|c: char| c.is_ascii_digit()));
         parts.try_fold(text, |rest, part| rest.split_once(part).map(|(_, behind)| behind)).is_some()
+    }
+
+    /// Whether it may be in a text that begins so.
+    pub fn may_begin(&self, start: &str) -> bool {
+        match self.atoms.first() {
+            Some(Atom::Text(first)) if self.at_start => first.starts_with(start) || start.starts_with(first),
+            _ => true,
+        }
     }
 
     pub fn is_match(&self, text: &str) -> bool {

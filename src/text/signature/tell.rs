@@ -51,13 +51,14 @@ impl Signature {
     }
 
     fn value(&self, name: &str, captures: &Captured<'_>, host: Option<&str>) -> Option<String> {
-        let value = match name {
-            "host" => host.unwrap_or("").to_owned(),
-            "code" => self.code.to_owned(),
-            "name" => self.name.to_owned(),
-            "short" => in_short(self.means),
-            name => captures.iter().find(|(known, _)| *known == name)?.1.to_owned(),
-        };
+        let captured = captures.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        let value = captured.or_else(|| match name {
+            "host" => host.map(str::to_owned),
+            "code" => Some(self.code.to_owned()),
+            "name" => Some(self.name.to_owned()),
+            "short" => Some(in_short(self.means)),
+            _ => None,
+        })?;
         (!value.is_empty()).then_some(value)
     }
 }

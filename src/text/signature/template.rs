@@ -16,8 +16,6 @@ pub const GIVEN: &[&str] = &["host", "code", "name", "short"];
 
 #[derive(Clone, Copy, Debug)]
 pub struct Template {
-    /// As the catalogue has it.
-    pub text: &'static str,
     pub pieces: &'static [Piece],
 }
 
@@ -36,7 +34,7 @@ impl Template {
     pub fn parse(text: &str) -> Result<Template, String> {
         let mut rest = text;
         let pieces = pieces(&mut rest, false)?;
-        Ok(Template { text: leak(text), pieces })
+        Ok(Template { pieces })
     }
 
     /// Each capture that it uses, with the table or way.

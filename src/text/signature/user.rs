@@ -4,11 +4,11 @@
 //! severities (`[severity]`, `id = "info"`). A later file wins over an earlier one. `assets/catalog-sample.toml` shows all of it.
 //! They are read once, before anything else, and live as long as the program.
 
-use super::builtin;
 use super::entry::{Signature, Table, Words};
 use super::format::{self, Mistake};
 use super::grams::Indexes;
 use super::pattern::leak;
+use super::{Severity, builtin};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::OnceLock;
@@ -27,9 +27,11 @@ pub struct Users {
     replaced: BTreeSet<&'static str>,
     /// Copies of entries that were muted or have another severity.
     changed: BTreeMap<&'static str, &'static Signature>,
+    has_mutes: bool,
 }
 
-static NONE: Users = Users { tables: Vec::new(), words: Vec::new(), indexes: None, replaced: BTreeSet::new(), changed: BTreeMap::new() };
+static NONE: Users =
+    Users { tables: Vec::new(), words: Vec::new(), indexes: None, replaced: BTreeSet::new(), changed: BTreeMap::new(), has_mutes: false };
 static USERS: OnceLock<Users> = OnceLock::new();
 
 pub(super) fn users() -> &'static Users {
@@ -51,15 +53,17 @@ impl Users {
     pub(super) fn changed(&self, s: &'static Signature) -> &'static Signature {
         if self.changed.is_empty() { s } else { self.changed.get(s.id).copied().unwrap_or(s) }
     }
-
-    pub fn has_mutes(&self) -> bool {
-        self.changed.values().any(|s| s.muted)
-    }
 }
 
-/// Whether the user wants to hear of some texts never.
+/// Whether the user has muted anything.
 pub fn has_mutes() -> bool {
-    users().has_mutes()
+    users().has_mutes
+}
+
+/// The severity that the user gave an entry, by a setting or by an entry of that id.
+pub fn severity_of(id: &str) -> Option<Severity> {
+    let own = || users().tables.iter().flat_map(|table| table.rows).find(|s| s.id == id);
+    users().changed.get(id).copied().or_else(own).map(|s| s.severity)
 }
 
 /// What is wrong with a user's file: the file, the line, the key, and what to do.
@@ -158,6 +162,7 @@ impl Reading {
                 };
                 let muted = known.muted || severity.is_none();
                 let copy = Signature { muted, severity: severity.unwrap_or(known.severity), ..known.clone() };
+                users.has_mutes |= muted;
                 users.changed.insert(known.id, Box::leak(Box::new(copy)));
             }
         }
