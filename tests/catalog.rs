@@ -559,6 +559,7 @@ fn a_file_that_is_wrong_ends_every_command() {
     fails(&["rules", "--catalog", "none.toml"], "none.toml: no such file");
     fails(&["rules", "--catalog", "large.toml"], "large.toml: a file of a catalogue has at most 1024 KiB; split it");
     fails(&["rules", "--test", "none.log"], "none.log: no such file");
+    fails(&["rules", "--test", "."], ".: not one file; name one, or - for standard input");
     let folder = home.join("config/nccl-top/catalog");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("b.toml"), "[[entry]]\nid = \"own\"\nmeans = \"m\"\ntexts = \"abcdef\"\n").unwrap();

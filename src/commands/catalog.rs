@@ -66,7 +66,8 @@ fn read_file(path: &Path) -> Result<String> {
 /// If the file cannot be read.
 pub fn test(file: &str) -> Result<Outcome> {
     let wrong = |why: String| anyhow::anyhow!("{file}: {why}");
-    let input = inputs::expand(&[file.to_owned()]).into_iter().next().ok_or_else(|| wrong("no such file".into()))?;
+    let input = inputs::expand(&[file.to_owned()]).into_iter().next().filter(|input| input.named);
+    let input = input.ok_or_else(|| wrong("not one file; name one, or - for standard input".into()))?;
     let mut input = BufReader::new(Opened::of(&input).map_err(wrong)?);
     let mut tested = Tested::default();
     let mut line = Vec::new();

@@ -4,6 +4,7 @@ use super::signature;
 use super::signature::grams::{BIT_WORDS, Index, Keys, Tried, search, stands};
 use memchr::{memchr, memchr_iter, memchr2_iter, memmem};
 use regex::bytes::Regex;
+use std::borrow::Cow;
 use std::sync::{LazyLock, OnceLock};
 
 /// How much a line matters before anybody has parsed it.
@@ -328,29 +329,48 @@ fn look(line: &[u8], from: usize, any_digits: bool) -> Class {
     if has_glog(line) {
         return Class::Alarm;
     }
+    let class = if ends_a_table(line) || has_bar(line) { Class::Fact } else { Class::Noise };
+    let mut look = Look { line, any_digits, class, text: None, words: Tried::default(), texts: signature::gate::Search::default() };
     let gate: &Gate = &GATE;
-    let mut class = if ends_a_table(line) || has_bar(line) { Class::Fact } else { Class::Noise };
-    let mut text = None;
-    let (mut tried, mut texts) = (Tried::default(), signature::gate::Search::default());
-    search(&gate.bits, line, from, |at, key| {
+    search(&gate.bits, line, from, |at, key| look.hit(gate, at, key));
+    look.class
+}
+
+/// One line, as far as it has been looked through.
+struct Look<'a> {
+    line: &'a [u8],
+    any_digits: bool,
+    class: Class,
+    /// The line, where it has been needed.
+    text: Option<Cow<'a, str>>,
+    words: Tried,
+    texts: signature::gate::Search,
+}
+
+impl Look<'_> {
+    /// Four bytes that are a key stand at `at`. True where nothing more can come of the line.
+    #[cold]
+    #[inline(never)]
+    fn hit(&mut self, gate: &Gate, at: usize, key: u32) -> bool {
         for no in gate.index.at(key) {
             let word = &gate.words[no];
             // A form is looked for in the whole line.
-            if word.class > class && word.is_in(line, at, any_digits) && tried.is_first(no) && word.has_form(line) {
-                class = word.class;
+            let may_be = word.class > self.class && word.is_in(self.line, at, self.any_digits) && self.words.is_first(no);
+            if may_be && word.has_form(self.line) {
+                self.class = word.class;
             }
         }
-        texts.each(key, line, at, any_digits, |signature, pattern| {
+        let Look { line, any_digits, class, text, texts, .. } = self;
+        texts.each(key, line, at, *any_digits, |signature, pattern| {
             let of_entry = if signature.is_fact { Class::Fact } else { Class::Alarm };
-            if of_entry > class {
+            if of_entry > *class {
                 let text = text.get_or_insert_with(|| String::from_utf8_lossy(line));
-                let has = if any_digits { pattern.may_match(text) } else { signature::gate::has(text, signature.scope, pattern) };
-                class = if has { of_entry } else { class };
+                let has = if *any_digits { pattern.may_match(text) } else { signature::gate::has(text, signature.scope, pattern) };
+                *class = if has { of_entry } else { *class };
             }
         });
-        class == Class::Alarm
-    });
-    class
+        self.class == Class::Alarm
+    }
 }
 
 /// The head of a line of glog or c10 at severity E or F: `E1121 00:05:26.947000`, `[E1121 00:10:`.

@@ -60,12 +60,20 @@ impl Index {
 /// Gives each place of `text` from `from` on, with its four bytes, whose bit is set to `take`, until that returns true.
 #[inline]
 pub fn search(bits: &[u64; BIT_WORDS], text: &[u8], from: usize, mut take: impl FnMut(usize, u32) -> bool) -> bool {
-    let windows = text.get(from..).unwrap_or_default().windows(KEY);
-    windows.enumerate().any(|(at, window)| {
-        let key = u32::from_le_bytes([window[0], window[1], window[2], window[3]]);
-        let hash = hash(key);
-        bits[bucket(hash)] & mask(hash) != 0 && take(from + at, key)
-    })
+    /// Eight bytes have so many keys.
+    const AT_ONCE: usize = 5;
+    let is_set = |key: u32| bits[bucket(hash(key))] & mask(hash(key)) != 0;
+    let mut at = from;
+    while let Some(eight) = text.get(at..).and_then(<[u8]>::first_chunk::<8>) {
+        let eight = u64::from_le_bytes(*eight);
+        let key = |no: usize| (eight >> (8 * no)) as u32;
+        if (0..AT_ONCE).fold(false, |any, no| any | is_set(key(no))) && (0..AT_ONCE).any(|no| is_set(key(no)) && take(at + no, key(no))) {
+            return true;
+        }
+        at += AT_ONCE;
+    }
+    let rest = text.get(at..).unwrap_or_default().windows(KEY).enumerate();
+    rest.filter_map(|(no, four)| Some((no, u32::from_le_bytes(*four.first_chunk()?)))).any(|(no, key)| is_set(key) && take(at + no, key))
 }
 
 /// The texts that have been tried on a line: each is tried once, however often its key stands there.
