@@ -43,6 +43,9 @@ pub struct Global {
     /// Another config file than ~/.config/nccl-top/config.toml
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Texts of your own, or other severities for known ones, besides those of ~/.config/nccl-top/catalog/*.toml; may be given several times
+    #[arg(long, global = true, value_name = "FILE")]
+    pub catalog: Vec<PathBuf>,
     /// Read /sys and /proc below DIR; everything that asks the live system is off
     #[arg(long, global = true, value_name = "DIR")]
     pub sysroot: Option<PathBuf>,
@@ -120,9 +123,13 @@ pub enum Command {
     /// Hold the judge against recordings whose fault is known: NAME.jsonl.gz with NAME.label.json
     Score(ScoreArgs),
     /// Print every rule, explain one (what it means, how it is known, what to do), or list those that say TEXT
+    #[command(after_long_help = concat!("A file of your own texts looks like this:\n\n", include_str!("../assets/catalog-sample.toml")))]
     Rules {
         #[arg(value_name = "ID|TEXT")]
         id: Option<String>,
+        /// Print which entry or reader each line of FILE is known by, and under which rule it stands; - is standard input
+        #[arg(long, value_name = "FILE", conflicts_with = "id")]
+        test: Option<String>,
     },
     /// Print the settings in effect and where each came from
     Config,

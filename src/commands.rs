@@ -1,5 +1,6 @@
 //! The subcommands, one file each.
 
+mod catalog;
 pub mod check;
 pub mod demo;
 pub mod live;
@@ -64,6 +65,7 @@ impl Env {
         let var = |name: &str| std::env::var(name).ok();
         let (config, origins) = config::load(global.config.as_deref(), &var, &flags)?;
         crate::limit::put_into_effect(config.rules.clone());
+        catalog::install(config::default_path(&var).as_deref(), &global.catalog)?;
         let roots = match &global.sysroot {
             None => Roots::live(),
             Some(dir) => {
@@ -147,7 +149,8 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Some(Command::Demo { name, list, options }) => demo::run(&env, name.as_deref(), list, &options),
         Some(Command::Check { json, strict, files }) => check::run(&env, json, strict, &files),
         Some(Command::Score(args)) => score::run(&env, &args),
-        Some(Command::Rules { id }) => rules::run(id.as_deref()),
+        Some(Command::Rules { test: Some(file), .. }) => catalog::test(&file),
+        Some(Command::Rules { id, test: None }) => rules::run(id.as_deref()),
         Some(Command::Config) => {
             out(&config::print(&env.config, &env.origins))?;
             Ok(Outcome::Clean)

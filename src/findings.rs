@@ -114,8 +114,9 @@ pub struct Finding {
     pub subject: String,
     pub job: Option<String>,
     pub severity: Severity,
-    /// The entry of the catalogue, where a text was recognised.
+    /// The id of the catalogue's entry, where a text was recognised, and the entry.
     pub signature: Option<&'static str>,
+    pub entry: Option<&'static Signature>,
     /// What the text that it rests on is in a chain of failures, where there is one.
     pub part: Option<Part>,
     /// What it is among the findings of its job.
@@ -197,6 +198,7 @@ impl Finding {
             job: None,
             severity,
             signature: None,
+            entry: None,
             part: None,
             role: Role::Root,
             own_role: Role::Root,
@@ -250,7 +252,7 @@ impl Finding {
 
     /// The entry of the catalogue that its text is.
     pub fn sign(&mut self, signature: &'static Signature) {
-        (self.signature, self.part) = (Some(signature.id), Some(signature.part));
+        (self.signature, self.entry, self.part) = (Some(signature.id), Some(signature), Some(signature.part));
     }
 
     /// Another witness of the same: whoever knows more describes it, and the proofs of both stay.

@@ -300,8 +300,8 @@ struct Told {
 
 fn told_by_line(model: &Model, said: &Said, line: &KernelLine) -> Option<Told> {
     let text = clean(&line.text);
-    let signature = signature::find(Scope::Line, &text)?;
-    let named = Named::of(&text);
+    let signature = signature::find(Scope::Line, &text).filter(|s| !s.muted)?;
+    let named = Named::of(signature, &text);
     // Another line names the process that was killed.
     if signature.rule == "rank-oom-killed" && named.pid.is_none() {
         return None;
@@ -475,7 +475,7 @@ fn told_by_event(model: &Model, said: &Said, event: &GpuEvent) -> Option<Told> {
     let bus = event.index.and_then(|i| model.gpus.get(&i)).and_then(|g: &Gpu| g.info.bus_id.as_deref());
     if let Some(number) = xid_of(event) {
         let text = format!("NVRM: Xid (PCI:{}): {number}, ", bus.unwrap_or(""));
-        let signature = signature::find(Scope::Line, &text)?;
+        let signature = signature::find(Scope::Line, &text).filter(|s| !s.muted)?;
         let what = if event.event_bits == 0x8 { words } else { format!("{words} (Xid {number})") };
         let named = Named { xid: Some((number, "")), pci: bus.and_then(PciAddress::parse), ..Named::default() };
         let mut told = told(model, said, signature, &named, hit, &what, proof)?;

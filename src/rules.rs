@@ -59,10 +59,9 @@ use crate::model::bringup::{Bringup, Proof};
 use crate::model::job::Job;
 use crate::model::{Model, TextSeen};
 use crate::text::What;
-use crate::text::headline;
 use crate::text::signature::{self, Part, Scope, Signature};
 use crate::time::Stamp;
-use chain::Chain;
+use chain::{Chain, Place};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -278,8 +277,8 @@ pub(crate) use nccl_tests_failed::judge as judge_table;
 pub(crate) use nccl_warn::shape;
 pub(crate) use rank_exited::{ended_words, exit_words, is_by_exit_code, signal_words};
 pub(crate) use watchdogs::note as open_questions;
-pub use wording::{exception_words, first_sentences, last_error, named_ranks, rank_words};
-use wording::{in_short, nccl_words, unique_id, xid_before};
+use wording::nccl_words;
+pub use wording::{exception_words, first_sentences, last_error, rank_words};
 
 /// The job made steps after its watchdogs spoke, or its dumps were written: it was not stuck.
 pub(crate) fn went_on(model: &Model, job: &Job, witness: Witness) -> bool {
@@ -343,7 +342,7 @@ impl TextContext<'_> {
         };
         match &self.seen.event.what {
             What::Signed { signature, text, .. } => Some((signature, text.into())),
-            What::NcclWarn { text, .. } => signature::find(Scope::Nccl, text).map(|s| (s, text.into())),
+            What::NcclWarn { site, text } => signature::find_warn(site.as_deref(), text).map(|s| (s, text.into())),
             What::Exception(e) if self.repeats(e) => None,
             What::Exception(e) => {
                 // NCCL's own last words say more than the kind of its error.
@@ -367,6 +366,9 @@ impl TextContext<'_> {
     pub fn sign(&self, found: &mut Finding, text: &str) {
         if let Some(signature) = signature::find(Scope::Line, text) {
             found.sign(signature);
+            if let Some(severity) = signature::user::severity_of(signature.id) {
+                found.severity = severity;
+            }
             found.why = if found.why.is_empty() { signature.means.into() } else { format!("{} · {}", signature.means, found.why) };
             found.next = Some(signature.next.into());
         }
@@ -374,18 +376,15 @@ impl TextContext<'_> {
 
     /// A text of the catalogue as a finding.
     pub fn signed(&self, rule: &Rule, signature: &'static Signature, text: &str) -> Finding {
-        let headline = headline::of(signature, text, self.seen.event.origin.host.as_deref());
-        let subject = match headline.as_ref().and_then(|h| h.thing.as_deref()) {
+        let told = signature.tell(text, self.seen.event.origin.host.as_deref());
+        let subject = match told.thing {
             // The same process is killed in several words; a GPU has several troubles.
-            Some(thing) if signature.rule == "rank-oom-killed" => thing.to_owned(),
+            Some(thing) if signature.rule == "rank-oom-killed" => thing,
             Some(thing) => format!("{} {thing}", signature.id),
             None => signature.id.to_owned(),
         };
-        let mut found = self.found(
-            rule,
-            subject,
-            headline.map_or_else(|| first_sentences(text), |h| crate::text::clean::clip(&h.words, 220).into_owned()),
-        );
+        let summary = told.headline.map_or_else(|| first_sentences(text), |words| crate::text::clean::clip(&words, 220).into_owned());
+        let mut found = self.found(rule, subject, summary);
         // NCCL's INFO tells of what it does without, too.
         let most = match (&self.seen.event.what, signature.part) {
             (What::Signed { tried: true, .. }, Part::Harmless) => Severity::Info,
@@ -393,30 +392,17 @@ impl TextContext<'_> {
             _ => Severity::Critical,
         };
         found.severity = signature.severity.min(most);
-        if let Some(ranks) = named_ranks(text) {
+        if let Some(ranks) = told.ranks {
             (found.ranks, found.gpus) = (ranks, Vec::new());
-        } else if signature.rule == "collective-timeout" && signature.part != Part::Cause {
+        } else if rule.chain.place == Place::Messenger && signature.part != Part::Cause {
             // Who reports has waited for somebody else.
             (found.ranks, found.gpus) = (Vec::new(), Vec::new());
         }
+        let explained_by = told.follows.unwrap_or(signature);
         found.sign(signature);
-        found.confidence = Confidence::Certain;
-        found.why = signature.means.into();
-        found.next = Some(signature.next.into());
-        if let Some(summary) = in_short(text) {
-            found.summary = summary;
-        }
-        if let Some((waits, maker)) = unique_id(text) {
-            found.summary = format!("rank {maker} did not make the NCCL communicator that rank {waits} waits for");
-            found.confidence = Confidence::Likely;
-        }
-        if let Some((code, place)) = xid_before(text) {
-            let place = place.strip_prefix("PCI:").unwrap_or(place);
-            found.summary = format!("Xid {code} on GPU {place}; the driver took the GPU away from its programs (Xid 45)");
-            if let Some((_, before)) = signature::by_id(&format!("xid-{code}")) {
-                (found.why, found.next) = (before.means.into(), Some(before.next.into()));
-            }
-        }
+        found.confidence = signature.confidence;
+        found.why = explained_by.means.into();
+        found.next = Some(explained_by.next.into());
         found.role = signature.part.role();
         found
     }

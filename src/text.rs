@@ -1,17 +1,16 @@
 //! What log text means: bytes in, events out. Reads no files, knows no clock, keeps no more state than the last lines of one file.
 //!
-//! **To teach it a line**: a pattern in [`gate`], so that the line is looked at, and a reader in the file of the program that prints
-//! it (`nccl`, `torch`, `cuda`, `progress`), with the line as an example in its tests.
+//! **To teach it a line** that means trouble: an entry of the catalogue, see [`signature`]. One that tells a fact: a pattern in [`gate`], so
+//! that the line is looked at, and a reader in the file of the program that prints it (`nccl`, `torch`, `cuda`, `progress`), with the line
+//! as an example in its tests.
 
 pub mod clean;
 pub mod cuda;
 pub mod gate;
-pub mod headline;
 pub mod nccl;
 pub mod prefix;
 pub mod progress;
 pub mod signature;
-pub mod signatures;
 pub mod torch;
 pub mod when;
 
@@ -484,6 +483,32 @@ impl Dialect {
     }
 }
 
+impl What {
+    /// The entry of the catalogue that knows the text of this event.
+    pub fn signature(&self) -> Option<&'static signature::Signature> {
+        let line = |text: &str| signature::find(signature::Scope::Line, text);
+        match self {
+            What::Signed { signature, .. } => Some(signature),
+            What::NcclWarn { site, text } => signature::find_warn(site.as_deref(), text),
+            What::CudaError { text } | What::CudaOom { text, .. } | What::TakingDown { text } => line(text),
+            What::Exception(e) => {
+                // NCCL's own last words say more than the kind of its error.
+                let reason = crate::rules::last_error(&e.message).and_then(|reason| signature::find(signature::Scope::Nccl, reason));
+                reason.or_else(|| line(&crate::rules::exception_words(e)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What the user has muted is never told.
+fn drop_muted(from: usize, out: &mut Vec<TextEvent>) {
+    if from < out.len() && signature::user::has_mutes() {
+        let new = out.split_off(from);
+        out.extend(new.into_iter().filter(|event| event.what.signature().is_none_or(|s| !s.muted)));
+    }
+}
+
 /// Reads the lines of one file, in order.
 #[derive(Clone, Default, PartialEq)]
 pub struct Reader {
@@ -514,6 +539,13 @@ impl Reader {
 
     /// Like [`Reader::line`], for a caller that has asked the gate already.
     pub fn read(&mut self, line: &str, class: gate::Class, out: &mut Vec<TextEvent>) {
+        let before = out.len();
+        self.read_all(line, class, out);
+        drop_muted(before, out);
+    }
+
+    /// Like [`Reader::read`], with what the user has muted.
+    pub fn read_all(&mut self, line: &str, class: gate::Class, out: &mut Vec<TextEvent>) {
         // Lines that belong to a record that has begun may look like anything.
         let class = if self.is_inside() { gate::Class::Alarm } else { class };
         if class == gate::Class::Noise {
@@ -540,7 +572,9 @@ impl Reader {
 
     /// The file has been silent for a while, or has ended: puts what was held back, because more of it might have come, into `out`.
     pub fn idle(&mut self, out: &mut Vec<TextEvent>) {
+        let before = out.len();
         self.torch.idle(out);
+        drop_muted(before, out);
     }
 
     fn record(&mut self, mut p: prefix::Peeled<'_>, class: gate::Class, out: &mut Vec<TextEvent>) {

@@ -97,7 +97,9 @@ impl<R: Read> Read for Counted<R> {
 }
 
 impl Opened {
-    fn of(input: &Input) -> Result<Opened, String> {
+    /// # Errors
+    /// As [`Opened::from_read`].
+    pub fn of(input: &Input) -> Result<Opened, String> {
         let now = || Clock::start().now();
         match &input.source {
             Source::Nothing(why) => Err(why.clone()),

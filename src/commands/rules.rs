@@ -4,10 +4,11 @@ use super::{Outcome, out};
 use crate::findings::Severity;
 use crate::limit;
 use crate::rules::{RULES, Rule, rule};
-use crate::text::clean::clean;
+use crate::text::clean::{clean, clip};
 use crate::text::signature::{self, Signature, Table};
 use crate::tui::widgets::wrap;
 use anyhow::Result;
+use std::borrow::Cow;
 use std::fmt::Write;
 
 const WIDTH: usize = 96;
@@ -19,7 +20,7 @@ pub fn run(what: Option<&str>) -> Result<Outcome> {
         Some(what) => match (rule(&what.to_lowercase()), signature::by_id(&what.to_lowercase())) {
             (None, None) => match holding(what) {
                 Some(text) => text,
-                None => anyhow::bail!("no rule and no signature {what:?}, and none that says so; {}", nearest(what)),
+                None => anyhow::bail!("no rule and no signature {what:?}, and none that says so; {}", signature::nearest(what)),
             },
             (about, text) => {
                 let parts = [about.map(explain), text.map(|(table, s)| explain_text(table, s))];
@@ -37,12 +38,13 @@ fn list() -> String {
         text.push_str(&row(r.id, r.severity, r.title));
     }
     let _ = writeln!(text, "\nSignatures: texts that are known, {} of them", signature::all().count());
-    for table in crate::text::signatures::TABLES {
-        let _ = writeln!(text, "\n{}\n", table.title);
-        table.rows.iter().for_each(|s| text.push_str(&row_of(s)));
+    for table in signature::tables() {
+        let _ = writeln!(text, "\n{} ({})\n", clean(table.title), place(table));
+        signature::rows(table).for_each(|s| text.push_str(&row_of(s)));
     }
     text.push_str(
-        "\nnccl-top rules ID explains one: what it means, how it is known, what to do; nccl-top rules TEXT lists those that say TEXT.\n",
+        "\nnccl-top rules ID explains one: what it means, how it is known, what to do; nccl-top rules TEXT lists those that say TEXT;\n\
+         nccl-top rules --test FILE shows what the lines of a log are known by.\n",
     );
     text
 }
@@ -53,7 +55,13 @@ fn row(id: &str, severity: Severity, what: &str) -> String {
 
 fn row_of(s: &Signature) -> String {
     let what = s.means.split(". ").next().unwrap_or(s.means).trim_end_matches('.');
-    row(s.id, s.severity, &crate::text::clean::clip(what, 110))
+    let muted = if s.muted { "(muted) " } else { "" };
+    row(s.id, s.severity, &format!("{muted}{}", clip(&clean(what), 110)))
+}
+
+/// Where a table comes from.
+fn place(table: &Table) -> Cow<'static, str> {
+    if table.is_users { clean(table.file) } else { "built in".into() }
 }
 
 /// The rules and signatures that say `what` anywhere, or that know it for one of their texts.
@@ -67,7 +75,8 @@ fn holding(what: &str) -> Option<String> {
         RULES.iter().filter(|r| says(&[r.id, r.title, r.how, r.advice])).map(|r| row(r.id, r.severity, r.title)).collect();
     let of_text = [signature::Scope::Line, signature::Scope::Nccl].map(|scope| signature::find(scope, what).map(|s| s.id));
     let known = |s: &Signature| of_text.contains(&Some(s.id));
-    let said = signature::all().filter(|(_, s)| known(s) || says(&[s.id, s.means, s.next]) || says(s.texts) || says(s.examples));
+    let said = signature::all()
+        .filter(|(_, s)| known(s) || says(&[s.id, s.means, s.next]) || s.texts.iter().any(|p| says(&[p.text])) || says(s.examples));
     rows.extend(said.map(|(_, s)| row_of(s)));
     if rows.is_empty() {
         return None;
@@ -108,15 +117,26 @@ fn explain_text(table: &Table, s: &Signature) -> String {
     put(&mut text, "What to do: ", s.next);
     put(&mut text, "Where: ", &format!("{}: {}; versions: {}", table.title, s.source, s.versions));
     put(&mut text, "Stands under the rule: ", s.rule);
-    text.push_str("\nThe text (* is anything, # digits):\n");
-    for pattern in s.texts {
-        let _ = writeln!(text, "  {pattern}");
+    put(&mut text, "From: ", &if table.is_users { table.file.to_owned() } else { format!("{}, built in", table.file) });
+    if s.muted {
+        put(&mut text, "Muted: ", "it is recognised, and never a finding");
     }
-    text.push_str("\nFor example:\n");
-    for example in s.examples.iter().take(3) {
-        for line in example.lines() {
-            let _ = writeln!(text, "  {line}");
-        }
+    let (alone, quoted) = s.texts.split_at(s.alone);
+    text.push_str("\nThe text (* is anything, # digits, {…} is captured):\n");
+    for pattern in alone {
+        let _ = writeln!(text, "  {}", clean(pattern.text));
+    }
+    if !quoted.is_empty() {
+        text.push_str("\nOnly in lines that are errors for another reason, exceptions among them:\n");
+    }
+    for pattern in quoted {
+        let _ = writeln!(text, "  {}", clean(pattern.text));
+    }
+    if !s.examples.is_empty() {
+        text.push_str("\nFor example:\n");
+    }
+    for line in s.examples.iter().take(3).flat_map(|example| example.lines()) {
+        let _ = writeln!(text, "  {}", clean(line));
     }
     text
 }
@@ -124,17 +144,7 @@ fn explain_text(table: &Table, s: &Signature) -> String {
 fn put(text: &mut String, title: &str, what: &str) {
     let what = what.trim_end_matches('.');
     text.push('\n');
-    for line in wrap(&format!("{title}{what}."), WIDTH) {
+    for line in wrap(&clean(&format!("{title}{what}.")), WIDTH) {
         let _ = writeln!(text, "{line}");
     }
-}
-
-/// Ids that the user may have meant.
-fn nearest(id: &str) -> String {
-    let id = id.to_lowercase();
-    let id = id.as_str();
-    let ids = || RULES.iter().map(|r| r.id).chain(signature::all().map(|(_, s)| s.id));
-    let part = |known: &&str| known.contains(id) || id.split('-').any(|word| word.len() > 3 && known.contains(word));
-    let close: Vec<&str> = ids().filter(part).take(8).collect();
-    if close.is_empty() { "nccl-top rules lists them".into() } else { format!("did you mean {}?", close.join(", ")) }
 }

@@ -5,7 +5,7 @@
 use crate::findings::{Finding, Role, Severity};
 use crate::rules::chain::{Chain, Place};
 use crate::rules::{Implies, rule};
-use crate::text::signature::{self, Part};
+use crate::text::signature::Part;
 use crate::time::{Stamp, span};
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -194,8 +194,7 @@ fn worst(findings: &[&mut Finding]) -> Option<usize> {
 
 /// Why a scheduler ended a job says more than that it did.
 fn reasons_come_first(findings: &mut [&mut Finding]) {
-    let explained = |signature: &str| signature::explains(signature);
-    let all: Vec<&'static str> = findings.iter().filter_map(|f| f.signature).flat_map(explained).copied().collect();
+    let all: Vec<&'static str> = findings.iter().filter_map(|f| f.entry).flat_map(|entry| entry.explains).copied().collect();
     findings.iter_mut().filter(|f| f.signature.is_some_and(|s| all.contains(&s))).for_each(|f| f.role = Role::Teardown);
 }
 

@@ -3,9 +3,11 @@
 use super::causality::{chain, is_failure, is_judgement, is_messenger, is_victim};
 use crate::findings::{Finding, Role, Severity};
 use crate::rules::chain::Place;
-use crate::text::headline::INVOKED;
 use crate::text::signature::Part;
 use std::collections::BTreeSet;
+
+/// In place of an id: whatever failed.
+const ANY_FAILURE: &str = "*";
 
 /// The numbers of the findings of one job that others cover.
 pub fn covered(findings: &[&mut Finding]) -> BTreeSet<u64> {
@@ -19,15 +21,13 @@ pub fn covered(findings: &[&mut Finding]) -> BTreeSet<u64> {
 
 /// A text of which the catalogue says that a rule, or another text, says the same and more.
 fn by_better_text(findings: &[&Finding]) -> Vec<u64> {
+    let covers = |to: &[&str], o: &Finding| {
+        let fails = to.contains(&ANY_FAILURE) && is_failure(o) && !is_victim(o);
+        fails || to.contains(&o.rule) && says_it_itself(o) || o.signature.is_some_and(|s| to.contains(&s))
+    };
     let yields = |f: &&&Finding| {
-        let to = crate::text::signature::yields_to(f.signature.unwrap_or(""));
-        let names_it = |o: &&&Finding| o.rule == f.rule && o.subject.starts_with("pid ") && f.subject == INVOKED;
-        let fails = |o: &&&Finding| o.no != f.no && is_failure(o) && !is_victim(o);
-        (to.contains(&"*") && findings.iter().any(|o| fails(&o)))
-            || findings.iter().any(|o| names_it(&o))
-            || findings
-                .iter()
-                .any(|o| o.no != f.no && (to.contains(&o.rule) && says_it_itself(o) || o.signature.is_some_and(|s| to.contains(&s))))
+        let to = f.entry.map_or(&[][..], |entry| entry.yields_to);
+        findings.iter().any(|o| o.no != f.no && covers(to, o))
     };
     findings.iter().filter(yields).map(|f| f.no).collect()
 }

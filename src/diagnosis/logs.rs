@@ -8,7 +8,7 @@ use crate::model::job::Job;
 use crate::model::{Model, TextSeen};
 use crate::rules::chain::Place;
 use crate::rules::{self, Implies, RULES, TextContext};
-use crate::text::signature::{self, Part, Scope};
+use crate::text::signature::{self, Part, Scope, Signature};
 use crate::text::{TextEvent, What, prefix};
 use crate::time::Stamp;
 use std::collections::BTreeSet;
@@ -130,17 +130,16 @@ fn in_order<'a>(model: &'a Model, job: &Job) -> Vec<(Option<Stamp>, &'a Alarm)> 
 
 /// One text stands for all ranks that printed it at that time, or that it names.
 fn whom(model: &Model, job: &Job, found: &mut Finding) {
-    let Some(signature) = found.signature else { return };
-    let known = signature::by_id(signature).filter(|(table, s)| table.scope == Scope::Nccl && s.part == Part::Cause);
-    if known.is_none() || found.severity < Severity::Error {
+    let Some(known) = found.entry.filter(|s| s.scope == Scope::Nccl && s.part == Part::Cause) else { return };
+    if found.severity < Severity::Error {
         return;
     }
     let soon = |a: &Alarm| a.at.is_none_or(|at| at.since(found.since) <= AT_ONCE);
     let mut ranks: BTreeSet<u32> = found.ranks.iter().copied().collect();
     for alarm in model.record_of(&job.id).alarms.iter().filter(|a| soon(a)) {
-        let What::NcclWarn { text, .. } = &alarm.event.what else { continue };
-        if ranks.len() < MAX_NAMED && signature::find(Scope::Nccl, text).is_some_and(|s| s.id == signature) {
-            ranks.extend(rules::named_ranks(text).unwrap_or_else(|| alarm.rank.into_iter().collect()));
+        let What::NcclWarn { site, text } = &alarm.event.what else { continue };
+        if ranks.len() < MAX_NAMED && signature::find_warn(site.as_deref(), text) == Some(known) {
+            ranks.extend(known.tell(text, None).ranks.unwrap_or_else(|| alarm.rank.into_iter().collect()));
         }
     }
     found.ranks = ranks.into_iter().collect();
@@ -175,12 +174,12 @@ fn hosts_of(model: &Model, job: &str, found: &Finding) -> Vec<String> {
 /// Adds to the findings of one job what all of its logs and findings together show: what it survived, and what is open.
 pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut [&mut Finding]) {
     let log_only = model.jobs.get(job).is_some_and(|j| j.log_only);
-    let before: Vec<(&'static str, &'static str)> = findings.iter().filter_map(|f| signature::leads_to(f.signature?)).flatten().collect();
+    let hints: Vec<&'static Signature> = findings.iter().filter_map(|f| f.entry).filter(|entry| !entry.hints.is_empty()).collect();
     for f in findings.iter_mut() {
         f.severity = f.own_severity;
         let mut notes: Vec<String> = Vec::new();
-        if let Some((_, words)) = before.iter().find(|(signature, _)| f.signature == Some(signature)) {
-            notes.push((*words).to_owned());
+        if let Some(entry) = hints.iter().find(|entry| f.signature.is_some_and(|s| entry.hints.contains(&s))) {
+            notes.push(entry.hint.to_owned());
         }
         if let Some(how) = chronicle_of(model, job, f).filter(|_| log_only).and_then(Chronicle::survival)
             && f.severity >= Severity::Error

@@ -1,7 +1,6 @@
 //! What lines said that may be a failure, kept until all inputs are read: only then is their order in time known.
 
-use crate::text::headline;
-use crate::text::signature::{self, Scope};
+use crate::text::signature;
 use crate::text::{TextEvent, What};
 use crate::time::Stamp;
 use std::collections::HashMap;
@@ -91,13 +90,13 @@ fn key(alarm: &Said<'_>) -> u64 {
     let who = &alarm.event.origin;
     (alarm.file, alarm.run, who.rank, &who.host, who.pid).hash(&mut h);
     match &alarm.event.what {
-        What::NcclWarn { text, .. } => match signature::find(Scope::Nccl, text) {
+        What::NcclWarn { site, text } => match signature::find_warn(site.as_deref(), text) {
             Some(signature) => signature.id.hash(&mut h),
             None => crate::rules::shape(text).hash(&mut h),
         },
         What::Signed { signature, text, .. } => {
             signature.id.hash(&mut h);
-            headline::of(signature, text, alarm.event.origin.host.as_deref()).and_then(|told| told.thing).hash(&mut h);
+            signature.thing(text, alarm.event.origin.host.as_deref()).hash(&mut h);
         }
         What::Exception(e) => (&e.class, crate::rules::shape(&e.message)).hash(&mut h),
         What::CudaError { text } | What::CudaOom { text, .. } | What::TakingDown { text } => crate::rules::shape(text).hash(&mut h),

@@ -6,7 +6,7 @@ pub mod trouble;
 
 use super::Model;
 use crate::findings::Severity;
-use crate::text::signature::{self, Scope};
+use crate::text::signature;
 use crate::text::{Ofi, PathKind, PluginKind, PluginState, What, clean};
 use crate::time::Stamp;
 use crate::units::counted;
@@ -445,7 +445,7 @@ fn is_error(what: &What) -> bool {
     match what {
         What::Exception(_) | What::CudaError { .. } | What::CudaOom { .. } | What::CollectiveTimeout(_) | What::WorkerFailed { .. } => true,
         What::Signed { signature, .. } => signature.severity >= Severity::Error,
-        What::NcclWarn { text, .. } => signature::find(Scope::Nccl, text).is_some_and(|s| s.severity >= Severity::Error),
+        What::NcclWarn { site, text } => signature::find_warn(site.as_deref(), text).is_some_and(|s| s.severity >= Severity::Error),
         _ => false,
     }
 }

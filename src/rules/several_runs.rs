@@ -6,7 +6,7 @@ use crate::findings::{Confidence, Evidence, Finding, Role, Severity};
 use crate::model::Model;
 use crate::model::chronicle::Chronicle;
 use crate::model::job::Job;
-use crate::text::{What, headline};
+use crate::text::What;
 use crate::time::Stamp;
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,10 +47,8 @@ struct Run<'a> {
 fn judge(model: &Model, job: &Job) -> Option<Finding> {
     let mut jobs: BTreeMap<u32, BTreeSet<String>> = BTreeMap::new();
     for alarm in model.record_of(&job.id).alarms.iter() {
-        if let What::Signed { signature, text, .. } = &alarm.event.what
-            && signature.id.starts_with("slurm-")
-        {
-            jobs.entry(alarm.file).or_default().extend(headline::slurm_job(text).map(str::to_owned));
+        if let What::Signed { signature, text, .. } = &alarm.event.what {
+            jobs.entry(alarm.file).or_default().extend(signature.capture(text, "job").map(str::to_owned));
         }
     }
     let runs: Vec<Run> = model

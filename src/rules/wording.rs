@@ -1,6 +1,4 @@
-//! What findings on text are called: the point of a text, and the ranks that it names. Where a text buries its point, the part that counts.
-
-use super::exit_words;
+//! What findings on text are called, where the catalogue has no headline for them: the point of a text.
 
 /// `rank 3`, `ranks 3, 5 and 7`, `24 ranks`
 pub fn rank_words(ranks: &[u32]) -> String {
@@ -47,63 +45,6 @@ pub fn last_error(text: &str) -> Option<&str> {
     (!reason.is_empty()).then_some(reason)
 }
 
-/// The ranks that a text itself names as those that it is about, whoever printed it.
-pub fn named_ranks(text: &str) -> Option<Vec<u32>> {
-    let number = |t: &str| t[..t.bytes().take_while(u8::is_ascii_digit).count()].parse::<u32>().ok();
-    let after = |mark: &str| text.split_once(mark).and_then(|(_, t)| number(t));
-    if let Some((_, pair)) = text.split_once("Duplicate GPU detected : rank ") {
-        let other = pair.split_once(" and rank ").and_then(|(_, t)| number(t));
-        let mut ranks: Vec<u32> = number(pair).into_iter().chain(other).collect();
-        ranks.sort_unstable();
-        return Some(ranks);
-    }
-    if let Some((_, pair)) = text.split_once("Detected mismatch between collectives on ranks. Rank ") {
-        let other = pair.split_once("Rank ").and_then(|(_, t)| number(t));
-        let mut ranks: Vec<u32> = number(pair).into_iter().chain(other).collect();
-        ranks.sort_unstable();
-        return Some(ranks);
-    }
-    // It was to make the id that all others wait for.
-    after("retrieving ncclUniqueId from [").or_else(|| after("Proxy Call to rank ")).map(|rank| vec![rank])
-}
-
-/// Texts whose point is buried: two fingerprints of collectives, a command line, an operator's JSON.
-pub(super) fn in_short(text: &str) -> Option<String> {
-    if let Some((_, command)) = text.split_once("Detected mismatch between collectives on ranks. Rank ") {
-        let (one, other) = command.split_once(", but Rank ").or_else(|| command.split_once("Rank "))?;
-        let rank = |t: &str| t[..t.bytes().take_while(u8::is_ascii_digit).count()].to_owned();
-        let call = |t: &str| {
-            let word = |key: &str, end: &[char]| t.split_once(key).map(|(_, v)| v.split(end).next().unwrap_or("").to_owned());
-            let op = word("OpType=", &[',', ')', '.'])?;
-            let shape = word("TensorShape=", &[']']).map_or(String::new(), |shape| format!(" of shape {shape}]"));
-            let seq = word("SequenceNumber=", &[',', 'O', ')']).map_or(String::new(), |seq| format!(" at sequence number {seq}"));
-            Some(format!("{op}{shape}{seq}"))
-        };
-        return Some(format!("rank {} called {}, rank {} called {}", rank(one), call(one)?, rank(other), call(other)?));
-    }
-    if let Some((_, code)) = text.split_once(" exits with return code = ") {
-        let code = code.split_whitespace().next()?.parse().ok()?;
-        return Some(format!("DeepSpeed's launcher: a process ended: {}", exit_words(code)));
-    }
-    let (pod, code) = text.split_once("Pod: ")?.1.split_once(" exited with code ")?;
-    Some(format!("pod {pod} ended: exit code {}", code.split(|c: char| !c.is_ascii_digit()).next()?))
-}
-
-/// Who waits for NCCL's unique id, and who was to make it.
-pub(super) fn unique_id(text: &str) -> Option<(u32, u32)> {
-    let (before, after) = text.split_once("] is setting up NCCL communicator and retrieving ncclUniqueId from [")?;
-    let waits = before.rsplit_once('[')?.1.parse().ok()?;
-    Some((waits, after.split_once(']')?.0.parse().ok()?))
-}
-
-/// The Xid that a line names as the cause of its own, and the GPU.
-pub(super) fn xid_before(text: &str) -> Option<(u32, &str)> {
-    let (before, code) = text.split_once(" caused by previous Xid ")?;
-    let place = before.split_once("Xid (PCI:")?.1.split_once(')')?.0;
-    let digits = code.bytes().take_while(u8::is_ascii_digit).count();
-    Some((code[..digits].parse().ok()?, place))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,15 +56,6 @@ mod tests {
         assert_eq!(first_sentences(text.split("\nLast").next().unwrap()), "NCCL 2.14.3: internal error");
         assert_eq!(first_sentences("a  wide     gap. Two. Three"), "a wide gap. Two");
         assert_eq!(last_error("Last error:\n"), None);
-    }
-
-    #[test]
-    fn texts_name_ranks() {
-        assert_eq!(named_ranks("Duplicate GPU detected : rank 9 and rank 4 both on CUDA device 1000"), Some(vec![4, 9]));
-        assert_eq!(named_ranks("Proxy Call to rank 12 failed (Connect)"), Some(vec![12]));
-        assert_eq!(named_ranks("[5] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d"), Some(vec![0]));
-        assert_eq!(named_ranks("rank 3 says nothing"), None);
-        assert_eq!(xid_before("Xid (PCI:0000:ab:00): 45, pid=9, name=x, Ch 01 caused by previous Xid 145"), Some((145, "0000:ab:00")));
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! Which lines are worth a look: a million uninteresting ones must cost almost nothing.
 
-use memchr::{memchr, memchr_iter, memmem};
+use super::signature;
+use super::signature::grams::{BIT_WORDS, Index, Keys, Tried, search, stands};
+use memchr::{memchr, memchr_iter, memchr2_iter, memmem};
 use regex::bytes::Regex;
-use std::sync::LazyLock;
+use std::borrow::Cow;
+use std::sync::{LazyLock, OnceLock};
 
 /// How much a line matters before anybody has parsed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,117 +18,83 @@ pub enum Class {
     Alarm,
 }
 
-/// Without these nothing would be read; alternatives of one pattern, bytes, `(?-u)`. Keep them free of `.*`: a line is scanned once.
+/// What makes a line worth a look besides the texts of the catalogue, which [`signature::gate`] knows: what readers of the program need,
+/// and how programs begin lines that tell of trouble. Four letters or more that are no digits.
 #[rustfmt::skip]
 const ALARMS: &[&str] = &[
-    " NCCL WARN ",
     // Python
-    r"Traceback \(most recent call last\)", r"[A-Za-z](?:Error|Exception|Interrupt|SystemExit)(?::|$|\r)", r"(?:^|[\r\n\]: ])SystemExit",
-    "Exception ignored in", "Fatal Python error",
-    // c10 and glog, severities E and F
-    r"\[[EF][0-9]{3,4} [0-9]{2}:", r"(?:^|[\r\n\]: ])[EF][0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2}\.", r"\[[EF] [A-Za-z]+\.cpp:",
+    "Traceback (most recent call last)", "Exception ignored in", "Fatal Python error",
+    // PyTorch's watchdogs
     "Watchdog caught", "watchdog thread terminated", "watchdog got stuck", "detected by watchdog", "timed out in blocking wait",
-    "Timeout at NCCL work", "following async exception", "found async exception", "taking the entire process down",
+    "Timeout at NCCL work", "Timeout at collective: ", "following async exception", "found async exception", "taking the entire process down",
     "Some NCCL operations have failed", "dump signal", "timeout signal from", "global timeout from", "signal dumping",
     "Heartbeat monitor timed out", "NCCL monitor thread timeout", "detects no heartbeat", "Terminating the process after",
     "remote error detected", "Aborting process on rank", "nccl hit async error", "Async error on rank", "Operation timed out after",
-    "NCCL operation timed out", "what\\(\\):", "ncclRemoteError",
-    // CUDA
-    "CUDA error: ", "CUDA out of memory", "CUBLAS_STATUS_", "CUDNN_STATUS_", "Cuda failure ", "cudaErrorMemoryAllocation", "CUDA_ERROR_",
+    "what():", "ncclRemoteError", "FlightRecorder", "retrieving ncclUniqueId", "[c10d] The", "[c10d] TCP", "[c10d] waitForInput", "[c10d] recv",
+    "[c10d] send", "gloo/transport/", "Unknown NCCL error", "Unknown NCCL Error", "Detected mismatch between",
+    // CUDA and NVML
+    "CUDA error: ", "CUDA out of memory", "CUBLAS_STATUS_", "CUDNN_STATUS_", "Cuda failure ", "CUDA_ERROR_", "Assertion `", "NVMLError",
+    "initialize NVML", "GPU is lost", "fabric manager ", "nvidia-fabricmanager", "nvidia-container-cli", "nvidia-peermem",
     // launchers
-    r"failed \(exitcode: ", "Root Cause \\(first", "Failures:", " closing signal ", " death signal", "forcefully exiting via",
+    "failed (exitcode: ", "Root Cause (first", "Failures:", " closing signal ", " death signal", "forcefully exiting via",
     "Killing subprocess", "exits with return code", "crashed with exit code", "exited with code", "terminated with code",
-    "exited on signal", "noticed that process rank", "detected that one or more processes", "Primary job  terminated", "Per user-direction",
-    "MPI_ABORT was", "MPI_Abort\\(", "BAD TERMINATION", r"=   EXIT CODE: ", "TERMINATED WITH THE EXIT STRING",
-    "(?:ORTE|PRTE) (?:has lost|daemon has|was unable|does not)",
-    "not enough slots available", "Process received signal", " did not exit after ", "abandoning and continuing teardown",
-    "attempts left; will restart", "; will restart worker group", "Detected dead node", "write error file", "error file defined",
-    " seconds for other agents",
-    "terminated with (?:signal|exit code)", "ProcessRaisedException",
-    "terminated with exit code", "with exit code 137", "Job failed: exit code", "Permission denied \\(publickey",
-    "Host key verification failed",
-    "ssh: (?:connect to|Could not)",
-    // PyTorch, below E
-    r"WARNING: (?:destroy_process_group|process group has NOT|NCCL communicator hasn)", 
-    "Guessing device ID", "to perform barrier as devices",
-    "An unbatched P2P op", "main process destroyed cuda", "was not finalized before destruction", "dump(?:ing)? nccl trace to",
-    "Flight Recorder (?:debug info|trace) to ", "FlightRecorder", r#"the "should dump" flag"#, "TCPStore check for dump key",
-    "retrieving ncclUniqueId",
-    "Initializing ProcessGroupNCCL", "ProcessGroupNCCL initialized", "Timeout thread starting", "To our best knowledge, ",
-    "(?:finish|join) collective ", "Timeout at collective: ", r"\[c10d\] (?:The|TCP|waitForInput|recv|send)",
-    "server socket has failed", "client socket has timed out",
-    "Unknown NCCL [eE]rror", "terminate called ", r"NCCL [A-Za-z]+ failed", "NCCL operation failed", "hostname to a \\(local\\)",
-    "gloo/transport/",
-    // Python, DataLoader, CUDA, NVML
-    "DataLoader worker", "encountered in worker", "unable to (?:write to|open|allocate) ",
-    r"\[Errno (?:5|12|24|28|30|98|107|108|116|122|-2|-3)\]",
-    "No space left on device", "Disk quota exceeded", "Too many open files", r"Segfault encountered", "SIGSEGV received",
-    r"(?:^|[\r\n\]: ])Killed(?:\r|$)", "Killed {12}", "double free or", r"malloc\(\): ", r"free\(\): invalid", "corrupted size vs",
-    "stack smashing detected",
-    "Assertion `", "initialize NVML", "NVMLError", "NVIDIA-SMI has failed", "No devices were found", "determine the device handle",
-    "GPU is lost",
-    "fabric manager ", "nvidia-fabricmanager", "(?:detected|available) NVSwitch", "nvidia-container-cli", r"capabilities: \[\[gpu",
+    "terminated with signal", "terminated with exit code", "exited on signal", " via signal SIG", "Process name: [[", "slurmstepd: error",
+    "srun: error", "srun: fatal", "srun: Force", "srun: Terminating", "srun: Job step", "srun: launch", "Test failure ", "Test NCCL failure ",
+    "Test CUDA failure ",
     // the system
-    "Segmentation fault", "Bus error", r"core dumped\)", "[oO]om[-_]kill", "Kill(?:ed)? process", "OOM victim", "oom_reaper",
-    "systemd-oomd",
-    "sending SIGKILL", "OOMKilled", r"pressure \(OOM\)", "slurmstepd: error", "srun: (?:error|fatal|Force|Terminating|Job step|launch)",
-    "NVRM: ", "SXid \\(", "fallen off the bus", "page allocation failure", "blocked for more than", "soft lockup", "hard LOCKUP",
-    " stalls? on CPU",
-    "Kernel panic", "BUG: (?:unable to|kernel)", "general protection fault", "segfault at ", "trap invalid opcode", "AER: ",
-    "PCIe Bus Error",
-    "DPC: containment", "pciehp: ", "mlx5_core ", "Link is Down", "NETDEV WATCHDOG", "definitely down",
-    "efa 0000:", "infiniband rdmap", "Libfabric EFA", "libfabric:[0-9]",
-    "nvidia-peermem",
-    "nfs4?: server ", "Lustre(?:Error)?: ", "I/O error", "controller is down", "I/O [0-9]+ QID", "EXT4-fs error", "Remounting filesystem",
-    "EDAC MC", "Hardware Error", "Hardware error", "Sending SIGBUS", "cpu clock throttled", "IO_PAGE_FAULT", r"DMAR: \[DMA",
-    // Kubernetes
-    "low on resource: ", "(?:Reason: +|Warning  )Evicted", "local storage usage exceeds", "The node had condition", "Preempted by",
-    "imminent node shutdown",
-    "DisruptionTarget", "Back-off restarting", "CrashLoopBackOff", "ImagePullBackOff", "Failed to pull image", "FailedScheduling",
-    "Insufficient nvidia", "NodeNotReady", "node controller is", "Container runtime is down", "PLEG is not",
-    // trainers
-    r"\(message='", "found (?:NaN|Inf) in ",
-    "not reproducible within", "Possible (?:transient|persistent) error", "Loss is (?:nan|inf)", "[nN]on-finite loss", "loss is NaN or Inf",
-    "receiving SIGTERM", "Received SIGTERM", "Bypassing SIGTERM", "handler called with signal", "Spot interruption", "STRAGGLER DETECTION",
-    "Ranks with lowest ", "Worker exit type", "RayTaskError", "A worker died or was", "has been marked dead", "broadcast block found",
-    "Test (?:NCCL |CUDA )?failure ", "Detected mismatch between", "got completion with error", " via signal SIG", r"Process name: \[\[",
+    "Segmentation fault", "Bus error", "core dumped)", "Too many open files", "DataLoader worker", "unable to write to ", "unable to open ",
+    "unable to allocate ", "oom-kill", "oom_kill", "Oom-kill", "Oom_kill", "Kill process", "Killed process", "systemd-oomd", "NVRM: ", "SXid (",
+    "fallen off the bus", "Kernel panic", "general protection fault", "segfault at ", "AER: ", "PCIe Bus Error", "pciehp: ", "mlx5_core ",
+    "efa 0000:", "infiniband rdmap", "Libfabric EFA", "nfs: server ", "nfs4: server ", "Lustre: ", "LustreError: ", "I/O error", "EDAC MC",
+    "Hardware Error", "Hardware error", "Sending SIGBUS",
 ];
 
 #[rustfmt::skip]
 const FACTS: &[&str] = &[
     // NCCL
-    // what NCCL prints as INFO of things that it tries again or does without
-    "INFO Call to (?:connect|accept|ibv_modify_qp) ", "INFO (?:socket|ncclOsSocket)(?:PollConnect|StartConnect|FinalizeAccept)", "INFO HINT: In",
-    r"INFO \[Service thread\] Connection closed", "INFO RAS (?:declaring|keep-alive timeout|connect timeout)",
-    "INFO NET/IB: (?:Ip address|NCCL_IB_SUBNET)", "INFO TOPO/NET : Tried merging",
-    // NCCL, what the catalogue knows at this level
-    "cannot open shared object", "undefined symbol: ", "invalid ELF header", r"' not found \(required by", r"External [a-z]+ plugin ",
-    "INFO Failed to initialize NET", "Plugin: Failed to initialize any", "PXN Disabled", r"(?:Failed to|Count not) open lib", "open mlx5dv symbols",
-    r"ENV:? [A-Z0-9_]+ is (?:unused|deprecated|private)", "INFO Invalid value ", "P2P is disabled between", "Could not enable P2P",
-    "peer query failed", "Legacy IPC not supported", "RDMA Disabled for HCA", "Affinity for GPU [0-9]+ is empty", "cuMem host allocations",
-    r"Stack size limit \(", "mismatched physical devices", "speed change detected", "Could not get speed from",
-    "RAS failed to establish", "RAS initialization error", "Multicast memory of size", "Could not open XML",
-    "Could not find a path for pattern", "User asked for a m[ai][nx]imum of", "Profiler init failed",
-    r"NET/OFI (?:Could not disable|No eligible|The tuner plugin|NCCL_OFI_TUNER is|Selected [Pp]rovider is (?:tcp|sockets|udp|shm))",
-    "[NR]CCL version", "INFO Bootstrap", "INFO Using (?:network|tuner) ", "/Plugin ?:", "INFO RAS client listening", " set by environment to ",
-    "INFO cudaDriverVersion ", "INFO NET/(?:IB|Socket) ?: ?(?:Using|No device)", "GPU Direct RDMA ", "INFO NET/OFI ", " NET plugin ",
-    "loaded external ", "INFO External ", "INFO Plugin name set", "INFO Disabling external", "INFO Assigned ", r"INFO NCCL_[A-Z_]+ set to ",
-    "INFO Comm config ", "INFO DMA-BUF is", "INFO Invalid value ", "ENV:? NCCL_", "[Aa]ffinity for GPU ",
-    r"comm 0x[0-9a-f]+ rank ", r"\] via (?:P2P|SHM|NET|COLLNET|direct)", " coll channels, ", "INFO Connected all rings", "timings: ", "INFO Init timings",
-    "INFO Check P2P Type", "INFO NVLS multicast", r"INFO MNNVL [01] cliqueId", "disabling CollNet",
-    r"INFO Channel [0-9]+/[0-9]+ : +[0-9]+ ", r"INFO (?:GPU|NET)/[0-9A-Fa-f-]+ :", "INFO Pattern [0-9]",
+    "NCCL version", "RCCL version", "INFO Bootstrap", "INFO Using network ", "INFO Using tuner ", "/Plugin:", "/Plugin :",
+    "INFO RAS client listening", " set by environment to ", "INFO cudaDriverVersion ", "GPU Direct RDMA ", "INFO NET/OFI ", " NET plugin ",
+    "loaded external ", "INFO External ", "INFO Plugin name set", "INFO Disabling external", "INFO Assigned ", "INFO Comm config ",
+    "INFO DMA-BUF is", "INFO Invalid value ", "ENV NCCL_", "ENV: NCCL_", "Affinity for GPU ", "affinity for GPU ", "] via P2P", "] via SHM",
+    "] via NET", "] via COLLNET", "] via direct", " coll channels, ", "INFO Connected all rings", "timings: ", "INFO Init timings",
+    "INFO Check P2P Type", "INFO NVLS multicast", "disabling CollNet",
     // around a traceback
-    r#"  File ""#, "During handling of the above", "The above exception was", "ncclInvalidUsage: |nccl[A-Z][A-Za-z]+Error: ", "Last error:",
+    "  File \"", "During handling of the above", "The above exception was", "ncclInvalidUsage: ", "Last error:",
     // torchrun
-    "Setting OMP_NUM_THREADS", r"\[[0-9]+\]:(?:$|\r)", "  (?:time|host|rank|exitcode|traceback) +: ",
+    "Setting OMP_NUM_THREADS",
     // progress
-    "[Ll]oss", "LOSS", r"[0-9]%\|", "it/s", "s/it", "iteration", "step", "Step", r"[Ii]ter ", "SamplesPerSec",
-    r"\[(?:epoch=[0-9]+\]\[)?batch=",
-    "OVERFLOW", "Overflow", "[Oo]verflow on", "Gradient overflow", "train_runtime", "'eval_",
-    "[Cc]heckpoint", "[Ee]valuat", "[Vv]alidat", "[Cc]ompil", "_inductor/", "[Ll]oading", "[Bb]uilding", "dataset",
-    "done in [0-9]", "Training (?:complete|finished|done)", "training is done", "stopped: ", "exiting program", "train_iters",
-    "done training", r"\*\* Running ", r"\[Eval batch=", "Train (?:throughput/|time/remaining|lr-|l2_norm/)", "Acc@1", "Test: ",
-    r"\((?:val|test)\)", "train_num_batches",
+    "Loss", "loss", "LOSS", "it/s", "s/it", "iteration", "step", "Step", "Iter ", "iter ", "SamplesPerSec", "[batch=",
+    "OVERFLOW", "Overflow", "overflow on", "Gradient overflow", "train_runtime", "'eval_", "Checkpoint", "checkpoint", "Evaluat", "evaluat",
+    "Validat", "validat", "Compil", "compil", "_inductor/", "Loading", "loading", "Building", "building", "dataset",
+    "Training complete", "Training finished", "Training done", "training is done", "stopped: ", "exiting program", "train_iters",
+    "done training", "** Running ", "[Eval batch=", "Train throughput/", "Train time/remaining", "Train lr-", "Train l2_norm/", "Acc@1", "Test: ",
+    "(val)", "(test)", "train_num_batches",
+];
+
+/// Words that count only in a form. A digit in a form is any digit.
+#[rustfmt::skip]
+const FORMS: &[(Class, &str, &str)] = &[
+    (Class::Alarm, "Error", r"[A-Za-z]Error(?::|$|\r)"),
+    (Class::Alarm, "Exception", r"[A-Za-z]Exception(?::|$|\r)"),
+    (Class::Alarm, "Interrupt", r"[A-Za-z]Interrupt(?::|$|\r)"),
+    (Class::Alarm, "SystemExit", r"[A-Za-z]SystemExit(?::|$|\r)|(?:^|[\r\]: ])SystemExit"),
+    (Class::Alarm, ".cpp:", r"\[[EF] [A-Za-z]+\.cpp:"),
+    (Class::Alarm, " failed", r"NCCL [A-Za-z]+ failed"),
+    (Class::Alarm, "libfabric:", r"libfabric:[0-9]"),
+    (Class::Fact, " set to ", r"INFO NCCL_[A-Z_]+ set to "),
+    (Class::Fact, "INFO NET/", r"INFO NET/(?:(?:IB|Socket) ?: ?(?:Using|No device)|[0-9A-Fa-f-]+ :)"),
+    (Class::Fact, "INFO GPU/", r"INFO GPU/[0-9A-Fa-f-]+ :"),
+    (Class::Fact, "comm 0x", r"comm 0x[0-9a-f]+ rank "),
+    (Class::Fact, "INFO MNNVL ", r"INFO MNNVL [0-9] cliqueId"),
+    (Class::Fact, "INFO Channel ", r"INFO Channel [0-9]+/[0-9]+ : +[0-9]+ "),
+    (Class::Fact, "INFO Pattern ", r"INFO Pattern [0-9]"),
+    (Class::Fact, "Error: ", r"nccl[A-Z][A-Za-z]+Error: "),
+    (Class::Fact, "  time", r"  time +: "),
+    (Class::Fact, "  host", r"  host +: "),
+    (Class::Fact, "  rank", r"  rank +: "),
+    (Class::Fact, "  exitcode", r"  exitcode +: "),
+    (Class::Fact, "  traceback", r"  traceback +: "),
+    (Class::Fact, "done in ", r"done in [0-9]"),
 ];
 
 /// What messages of NCCL begin with that nobody reads: the dump of the topology, rings and trees one by one, each operation, each
@@ -266,8 +235,11 @@ struct Start {
 }
 
 static CHATTER_TABLE: LazyLock<Chatter> = LazyLock::new(|| {
+    // A user may be interested in it.
+    let is_wanted = |start: &&&str| signature::gate::of_users().any(|pattern| pattern.may_begin(start));
     let mut starts: Vec<Start> = CHATTER
         .iter()
+        .filter(|start| !is_wanted(start))
         .map(|text| {
             let bytes = text.as_bytes();
             let n = bytes.len().min(16);
@@ -303,60 +275,143 @@ impl Chatter {
     }
 }
 
-fn any_of(lists: &[&[&str]]) -> Regex {
-    let all: Vec<String> = lists.iter().flat_map(|l| l.iter()).map(|p| format!("(?:{p})")).collect();
-    Regex::new(&format!("(?m-u){}", all.join("|"))).expect("gate patterns")
+/// A text that is looked for.
+struct Word {
+    class: Class,
+    text: &'static str,
+    /// Where in it the four bytes stand that it is found by.
+    key_at: usize,
+    form: Option<&'static str>,
+    /// Of the form, once it has been needed.
+    regex: OnceLock<Regex>,
 }
 
-static ALARM: LazyLock<Regex> = LazyLock::new(|| any_of(&[ALARMS]));
-static ANY: LazyLock<Regex> = LazyLock::new(|| any_of(&[ALARMS, FACTS]));
+/// All words, and the bits of their keys and of the catalogue's.
+struct Gate {
+    bits: [u64; BIT_WORDS],
+    index: Index,
+    words: Vec<Word>,
+}
+
+static GATE: LazyLock<Gate> = LazyLock::new(|| {
+    let plain =
+        [(Class::Alarm, ALARMS), (Class::Fact, FACTS)].into_iter().flat_map(|(class, list)| list.iter().map(move |t| (class, *t, None)));
+    let forms = FORMS.iter().map(|(class, text, form)| (*class, *text, Some(*form)));
+    let all: Vec<(Class, &str, Option<&str>)> = plain.chain(forms).collect();
+    let keys = Keys::of(all.iter().map(|(_, text, _)| *text));
+    let word = |(class, text, form): (Class, &'static str, Option<&'static str>)| {
+        let (_, key_at, key) = keys.best(std::iter::once(text), false)?;
+        Some((key, Word { class, text, key_at, form, regex: OnceLock::new() }))
+    };
+    let (keys, words): (Vec<_>, Vec<_>) = all.into_iter().filter_map(word).unzip();
+    let index = Index::build(keys.into_iter());
+    let mut bits = signature::gate::bits();
+    bits.iter_mut().zip(index.bits).for_each(|(all, own)| *all |= own);
+    Gate { bits, index, words }
+});
+
+impl Word {
+    fn is_in(&self, line: &[u8], at: usize, any_digits: bool) -> bool {
+        stands(self.text.as_bytes(), line, at, self.key_at, any_digits)
+    }
+
+    fn has_form(&self, line: &[u8]) -> bool {
+        self.form.is_none_or(|form| self.regex.get_or_init(|| regex_of(form)).is_match(line))
+    }
+}
+
+fn regex_of(form: &str) -> Regex {
+    Regex::new(&format!("(?-u){form}")).expect("a form")
+}
+
+/// The class that words and texts give a line, looked through from `from` on; `any_digits`: or might give it if it had other digits.
+fn look(line: &[u8], from: usize, any_digits: bool) -> Class {
+    if has_glog(line) {
+        return Class::Alarm;
+    }
+    let class = if ends_a_table(line) || has_bar(line) { Class::Fact } else { Class::Noise };
+    let mut look = Look { line, any_digits, class, text: None, words: Tried::default(), texts: signature::gate::Search::default() };
+    let gate: &Gate = &GATE;
+    search(&gate.bits, line, from, |at, key| look.hit(gate, at, key));
+    look.class
+}
+
+/// One line, as far as it has been looked through.
+struct Look<'a> {
+    line: &'a [u8],
+    any_digits: bool,
+    class: Class,
+    /// The line, where it has been needed.
+    text: Option<Cow<'a, str>>,
+    words: Tried,
+    texts: signature::gate::Search,
+}
+
+impl Look<'_> {
+    /// Four bytes that are a key stand at `at`. True where nothing more can come of the line.
+    #[cold]
+    #[inline(never)]
+    fn hit(&mut self, gate: &Gate, at: usize, key: u32) -> bool {
+        for no in gate.index.at(key) {
+            let word = &gate.words[no];
+            // A form is looked for in the whole line.
+            let may_be = word.class > self.class && word.is_in(self.line, at, self.any_digits) && self.words.is_first(no);
+            if may_be && word.has_form(self.line) {
+                self.class = word.class;
+            }
+        }
+        let Look { line, any_digits, class, text, texts, .. } = self;
+        texts.each(key, line, at, *any_digits, |signature, pattern| {
+            let of_entry = if signature.is_fact { Class::Fact } else { Class::Alarm };
+            if of_entry > *class {
+                let text = text.get_or_insert_with(|| String::from_utf8_lossy(line));
+                let has = if *any_digits { pattern.may_match(text) } else { signature::gate::has(text, signature.scope, pattern) };
+                *class = if has { of_entry } else { *class };
+            }
+        });
+        self.class == Class::Alarm
+    }
+}
+
+/// The head of a line of glog or c10 at severity E or F: `E1121 00:05:26.947000`, `[E1121 00:10:`.
+fn has_glog(line: &[u8]) -> bool {
+    memchr2_iter(b'E', b'F', line).any(|at| {
+        let behind = &line[at + 1..];
+        let digits = behind.iter().take(5).take_while(|b| b.is_ascii_digit()).count();
+        let is_time = |time: &[u8], like: &[u8]| {
+            time.len() >= like.len() && time.iter().zip(like).all(|(b, l)| if *l == b'0' { b.is_ascii_digit() } else { b == l })
+        };
+        match line[..at].last() {
+            Some(b'[') if matches!(digits, 3 | 4) => is_time(&behind[digits..], b" 00:"),
+            None | Some(b'\r' | b']' | b':' | b' ') if digits == 4 => is_time(&behind[digits..], b" 00:00:00."),
+            _ => false,
+        }
+    })
+}
+
+/// A line of torchrun's table of failures that ends it: `[3]:`.
+fn ends_a_table(line: &[u8]) -> bool {
+    let is_end = |piece: &[u8]| {
+        let inside = piece.strip_suffix(b"]:").unwrap_or(b"");
+        let digits = inside.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+        digits > 0 && inside[..inside.len() - digits].ends_with(b"[")
+    };
+    is_end(line) || (memchr(b'\r', line).is_some() && line.split(|b| *b == b'\r').any(is_end))
+}
+
+/// A progress bar: ` 12%|██`.
+fn has_bar(line: &[u8]) -> bool {
+    memchr_iter(b'%', line).any(|at| line[at..].starts_with(b"%|") && at > 0 && line[at - 1].is_ascii_digit())
+}
 
 /// Classifies one raw line.
 pub fn classify(line: &[u8]) -> Class {
-    // The first of the patterns is by far the cheapest to find.
-    if warn_in(line).is_some() {
-        Class::Alarm
-    } else if !ANY.is_match_at(line, after_header(line)) {
-        Class::Noise
-    } else if ALARM.is_match(line) {
-        Class::Alarm
-    } else {
-        Class::Fact
-    }
+    if warn_in(line).is_some() { Class::Alarm } else { look(line, after_header(line), false) }
 }
-
-static ANY_WITH_ANY_DIGITS: LazyLock<Regex> = LazyLock::new(|| {
-    let lists = [ALARMS, FACTS].map(|list| list.iter().map(|p| any_digits(p)).collect::<Vec<_>>());
-    any_of(&lists.each_ref().map(|list| list.iter().map(String::as_str).collect::<Vec<_>>()).each_ref().map(Vec::as_slice))
-});
 
 /// Whether a line is noise, and would be with any other digits in the place of those that it has.
 pub fn is_noise_with_any_digits(line: &[u8]) -> bool {
-    !ANY_WITH_ANY_DIGITS.is_match(line)
-}
-
-/// A pattern of the gate that takes any digit where it wants one.
-fn any_digits(pattern: &str) -> String {
-    let mut out = String::new();
-    let mut rest = pattern;
-    while let Some(c) = rest.chars().next() {
-        let (piece, tail) = match c {
-            '\\' => rest.split_at(2),
-            '{' => rest.split_at(rest.find('}').map_or(1, |end| end + 1)),
-            '[' => rest.split_at(rest.find(']').map_or(1, |end| end + 1)),
-            _ => rest.split_at(c.len_utf8()),
-        };
-        rest = tail;
-        match c {
-            '[' if piece.bytes().any(|b| b.is_ascii_digit()) => {
-                out.push_str("[0-9");
-                out.push_str(&piece[1..]);
-            }
-            '0'..='9' => out.push_str("[0-9]"),
-            _ => out.push_str(piece),
-        }
-    }
-    out
+    look(line, 0, true) == Class::Noise
 }
 
 /// Where the message of a line begins that starts with NCCL's own header; the search may begin there, at the level.
@@ -419,20 +474,30 @@ mod tests {
     }
 
     #[test]
-    fn patterns_take_any_digits() {
-        for (pattern, any) in
-            [(r"\[Errno (?:5|12)\]", r"\[Errno (?:[0-9]|[0-9][0-9])\]"), (r"[EF][0-9]{4} [0-9a-f-]x", r"[EF][0-90-9]{4} [0-90-9a-f-]x")]
-        {
-            assert_eq!(any_digits(pattern), any);
+    fn words_can_be_found() {
+        let forms = FORMS.iter().map(|(_, text, form)| {
+            assert!(Regex::new(form).is_ok() && !form.contains(r"\d") && !form.contains(r"\w"), "{form}");
+            text
+        });
+        for text in ALARMS.iter().chain(FACTS).chain(forms) {
+            assert!(
+                text.as_bytes().windows(4).any(|w| !w.iter().any(u8::is_ascii_digit)),
+                "{text}: four letters that are no digits are needed"
+            );
         }
-        for p in ALARMS.iter().chain(FACTS) {
-            assert!(!p.contains(r"\d") && !p.contains(r"\w") && !p.contains("[^"), "{p}: digits that are not seen");
-            Regex::new(&format!("(?-u){}", any_digits(p))).unwrap();
+    }
+
+    #[test]
+    fn other_digits_are_seen() {
+        for (text, is_noise) in [
+            ("Process completed with exit code 138", false),
+            ("x mlx4_core y", false),
+            ("E112 00:05:26.9", true),
+            ("processed 12 samples in 3.5 s", true),
+        ] {
+            assert_eq!(classify(text.as_bytes()), Class::Noise, "{text}");
+            assert_eq!(is_noise_with_any_digits(text.as_bytes()), is_noise, "{text}");
         }
-        assert!(!is_noise_with_any_digits(b"exited with exit code 138"));
-        assert_eq!(classify(b"it ends with exit code 138"), Class::Noise);
-        assert!(!is_noise_with_any_digits(b"it ends with exit code 138"));
-        assert!(is_noise_with_any_digits(b"processed 12 samples in 3.5 s"));
     }
 
     #[test]

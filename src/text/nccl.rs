@@ -59,8 +59,11 @@ impl State {
             match r.level {
                 Level::Warn => {
                     let site = (!r.site.is_empty()).then(|| r.site.to_string());
+                    let is_muted = signature::user::has_mutes() && signature::find_warn(site.as_deref(), message).is_some_and(|s| s.muted);
                     emit(out, &r.origin, What::NcclWarn { site, text: clean::clip(message, 2000).into_owned() });
-                    super::cuda::read(message, &r.origin, out);
+                    if !is_muted {
+                        super::cuda::read(message, &r.origin, out);
+                    }
                 }
                 Level::Info if r.headed => info(message, &r.origin, out),
                 Level::Info | Level::Other => {}

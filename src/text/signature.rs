@@ -1,65 +1,40 @@
-//! Texts that are known: what a line means, whether it is a cause, and what to do. The tables are in [`crate::text::signatures`]; this
-//! finds the row that a text belongs to.
+//! The catalogue: what every text of NCCL, PyTorch, CUDA, the kernel and the launchers means that says that something is wrong, or seems to.
 //!
-//! **To add a text**: a row in the table of the program that prints it, with an example line, which a test reads. If the gate does not
-//! let the line through yet, the same test says so.
+//! It is data: `assets/catalog/*.toml`, a file for each kind of program, an entry for each text; `build.rs` turns it into tables of
+//! constants. **To add a text**: an entry in the file of the program that prints it, with an example line, which a test reads. Nothing
+//! else is needed: that the line is looked at follows from the entry's own text. Users add theirs in the same format: see [`user`].
+//!
+//! The format is in [`format`], the language of texts in [`pattern`], that of headlines in [`template`].
 
-use super::signatures::TABLES;
-use crate::findings::{Role, Severity};
-use aho_corasick::AhoCorasick;
-use regex::Regex;
+pub mod entry;
+pub mod format;
+pub(super) mod grams;
+pub mod pattern;
+mod tell;
+pub mod template;
+pub mod user;
+
+use crate::findings::{Confidence, Role, Severity};
+pub use entry::{Part, Scope, Signature, Table, Words};
+use grams::{Indexes, Tried};
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::sync::{LazyLock, OnceLock};
+pub use tell::Told;
+use user::users;
 
-/// One text, or a few of one meaning, of one program.
-#[derive(Debug)]
-pub struct Signature {
-    /// Stable; in lower case with dashes, as in the references of NCCL and its kin: `shm-no-space`.
-    pub id: &'static str,
-    /// The rule that its findings stand under: an id of [`crate::rules::RULES`].
-    pub rule: &'static str,
-    pub severity: Severity,
-    pub part: Part,
-    /// Any of them. Matched anywhere in the text, case-sensitively: `*` stands for anything, `#` for digits, `^` in front and `$` at the
-    /// end for the ends of the text; `\` takes a sign's meaning away. Of several signatures that match, the one with the longest
-    /// literal text counts.
-    pub texts: &'static [&'static str],
-    /// In a sentence or two: what happened.
-    pub means: &'static str,
-    /// What to do now, most useful first. A command where there is one.
-    pub next: &'static str,
-    /// Who prints it and where: `NCCL misc/socket.cc`.
-    pub source: &'static str,
-    /// `all`, `2.24+`, `2.16 to 2.23`, `PyTorch 2.6+`
-    pub versions: &'static str,
-    /// Whole lines as logs have them, prefix included. Each is found as this signature.
-    pub examples: &'static [&'static str],
-}
+/// What `build.rs` has made of `assets/catalog/*.toml`.
+#[allow(clippy::all)]
+mod builtin {
+    use super::grams::{Index, Indexes, Slot, Slots};
+    use super::pattern::{Atom, Pattern};
+    use super::template::{Piece, Template};
+    use super::{Confidence, Part, Scope, Severity, Signature, Table, Words};
 
-impl PartialEq for Signature {
-    fn eq(&self, other: &Self) -> bool {
-        self.id == other.id
-    }
+    include!(concat!(env!("OUT_DIR"), "/catalog.rs"));
 }
 
 /// Texts are kept up to here.
 pub const MAX_TEXT: usize = 600;
-
-/// What a text tells in a chain of failures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// It may be where things began.
-    Cause,
-    /// Whoever says it waited for somebody else: a cause only while nothing harder is known.
-    Messenger,
-    /// Something else failed first, often on another rank or host.
-    Victim,
-    /// The job is being ended, by its own programs.
-    Teardown,
-    /// It looks bad and is not, or is worth knowing only.
-    Harmless,
-}
 
 impl Part {
     pub fn role(self) -> Role {
@@ -82,72 +57,47 @@ impl Part {
     }
 }
 
-/// Which texts a table is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scope {
-    /// Messages of NCCL and its plugins, what stands behind `NCCL WARN ` or `NCCL INFO `. NCCL prints the same text on either level.
-    Nccl,
-    /// Lines of everybody else without their prefixes, the kernel log included.
-    Line,
-}
-
-/// Signatures of one kind of program.
-pub struct Table {
-    /// `InfiniBand and RoCE`
-    pub title: &'static str,
-    pub scope: Scope,
-    pub rows: &'static [Signature],
+/// All tables, the user's last. What the user replaced stands in the user's table only.
+pub fn tables() -> impl Iterator<Item = &'static Table> {
+    builtin::TABLES.iter().chain(&users().tables).copied()
 }
 
 /// All signatures, with their tables.
 pub fn all() -> impl Iterator<Item = (&'static Table, &'static Signature)> {
-    TABLES.iter().flat_map(|t| t.rows.iter().map(move |s| (*t, s)))
+    tables().flat_map(|table| rows(table).map(move |s| (table, s)))
+}
+
+/// The signatures of a table, as the user's settings have them.
+pub fn rows(table: &'static Table) -> impl Iterator<Item = &'static Signature> {
+    table.rows.iter().filter(|s| table.is_users || users().is_in_use(s)).map(|s| users().changed(s))
 }
 
 pub fn by_id(id: &str) -> Option<(&'static Table, &'static Signature)> {
     all().find(|(_, s)| s.id == id)
 }
 
-/// Rules and signatures that say the same as this text, and more.
-pub fn yields_to(id: &str) -> &'static [&'static str] {
-    match id {
-        "child-failed" => &["rank-exited"],
-        "nccl-test-failure" => &["nccl-tests-failed"],
-        "gdr-off-for-nic" => &["transport-below-topology"],
-        "pg-dump-start" | "pg-dump-first" => &["*", "collective-timeout"],
-        _ => &[],
-    }
-}
-
-/// Texts that follow from this one, and what is to be noted on them.
-pub fn leads_to(id: &str) -> Option<[(&'static str, &'static str); 2]> {
-    const REFUSED: &str = "before it, connections to another rank were refused again and again";
-    (id == "sock-connect-retry").then_some([("nccl-internal-error", REFUSED), ("nccl-system-error", REFUSED)])
-}
-
-/// Texts that only say what this one says the reason of.
-pub fn explains(id: &str) -> &'static [&'static str] {
-    match id {
-        "slurm-time-limit" | "slurm-preempted" | "slurm-signal" | "slurm-node-failure" | "slurm-oom" => &["slurm-cancelled"],
-        _ => &[],
-    }
-}
-
 /// The signature of a text: of all that match the one with most literal text; the first in the tables if there are several.
 pub fn find(scope: Scope, text: &str) -> Option<&'static Signature> {
+    find_of(scope, "", text)
+}
+
+/// As [`find`], for a WARN of NCCL, whose source file may say more than its text.
+pub fn find_warn(site: Option<&str>, text: &str) -> Option<&'static Signature> {
+    find_of(Scope::Nccl, site.unwrap_or(""), text)
+}
+
+fn find_of(scope: Scope, site: &str, text: &str) -> Option<&'static Signature> {
     thread_local!(static NEWEST: RefCell<VecDeque<Found>> = const { RefCell::new(VecDeque::new()) });
     NEWEST.with_borrow_mut(|newest| {
-        if let Some(found) = newest.iter().find(|f| f.scope == scope && f.text == text) {
+        if let Some(found) = newest.iter().find(|f| f.scope == scope && f.text == text && f.site == site) {
             return found.signature;
         }
-        let index = match scope {
-            Scope::Nccl => &NCCL,
-            Scope::Line => &LINE,
-        };
-        let signature = index.find(text);
+        let signature = look_up(scope, site, text);
         let mut found = if newest.len() < NEWEST_KEPT { None } else { newest.pop_front() }.unwrap_or_default();
-        found.text.clear();
-        found.text.push_str(text);
+        for (kept, new) in [(&mut found.text, text), (&mut found.site, site)] {
+            kept.clear();
+            kept.push_str(new);
+        }
         (found.scope, found.signature) = (scope, signature);
         newest.push_back(found);
         signature
@@ -157,215 +107,149 @@ pub fn find(scope: Scope, text: &str) -> Option<&'static Signature> {
 /// What was looked up: each reader and rule that a line meets asks for the same text again.
 struct Found {
     scope: Scope,
+    site: String,
     text: String,
     signature: Option<&'static Signature>,
 }
 
 impl Default for Found {
     fn default() -> Self {
-        Found { scope: Scope::Line, text: String::new(), signature: None }
+        Found { scope: Scope::Line, site: String::new(), text: String::new(), signature: None }
     }
 }
 
 const NEWEST_KEPT: usize = 4;
 
-static NCCL: LazyLock<Index> = LazyLock::new(|| Index::of(Scope::Nccl));
-static LINE: LazyLock<Index> = LazyLock::new(|| Index::of(Scope::Line));
-
-/// Patterns by their longest literal piece.
-struct Index {
-    pieces: AhoCorasick,
-    /// In the order of `pieces`.
-    patterns: Vec<Pattern>,
+fn look_up(scope: Scope, site: &str, text: &str) -> Option<&'static Signature> {
+    let users = users();
+    // The first of two that weigh the same counts, and the user's count before all.
+    let of_users = users.indexes.as_ref().and_then(|indexes| heaviest(indexes, scope, site, text, &|_| true));
+    let built_in = heaviest(&builtin::INDEXES, scope, site, text, &|s| users.is_in_use(s));
+    let best = match (of_users, built_in) {
+        (Some((mine, _)), Some((other, s))) if other > mine => Some(s),
+        (mine, other) => mine.or(other).map(|(_, s)| s),
+    };
+    best.map(|s| users.changed(s))
 }
 
-struct Pattern {
-    signature: &'static Signature,
-    text: &'static str,
-    /// Literal bytes.
-    weight: usize,
-    /// `None` while it has not been needed; a pattern of one piece without anchors needs none.
-    regex: OnceLock<Regex>,
-    plain: bool,
-}
-
-impl Index {
-    fn of(scope: Scope) -> Index {
-        let rows = TABLES.iter().filter(|t| t.scope == scope).flat_map(|t| t.rows);
-        let (mut patterns, mut pieces) = (Vec::new(), Vec::new());
-        for signature in rows {
-            for text in signature.texts {
-                let tokens = tokens(text);
-                let literals = tokens.iter().filter_map(|t| if let Token::Text(t) = t { Some(t.as_str()) } else { None });
-                let weight = literals.clone().map(str::len).sum();
-                pieces.push(literals.max_by_key(|l| l.len()).unwrap_or("").to_owned());
-                patterns.push(Pattern { signature, text, weight, regex: OnceLock::new(), plain: tokens.len() == 1 });
+/// Of the patterns that match the one with most literal text, and how much it has.
+fn heaviest(
+    indexes: &Indexes,
+    scope: Scope,
+    site: &str,
+    text: &str,
+    is_in_use: &dyn Fn(&Signature) -> bool,
+) -> Option<(usize, &'static Signature)> {
+    let found = if scope == Scope::Nccl { &indexes.nccl } else { &indexes.line };
+    // The number stands for the place in the tables.
+    let mut best: Option<(usize, usize, &Signature)> = None;
+    let mut tried = Tried::default();
+    grams::search(found.index.bits, text.as_bytes(), 0, |_, key| {
+        for no in found.index.at(key) {
+            let (signature, pattern) = indexes.get(found.slots[no]);
+            let weight = pattern.weight() + signature.site.len();
+            let is_better = best.is_none_or(|(most, first, _)| weight > most || (weight == most && no < first));
+            let may_be = is_better && site.starts_with(signature.site) && is_in_use(signature) && tried.is_first(no);
+            if may_be && pattern.is_match(text) {
+                best = Some((weight, no, signature));
             }
         }
-        Index { pieces: AhoCorasick::new(&pieces).expect("signature texts"), patterns }
-    }
-
-    fn find(&self, text: &str) -> Option<&'static Signature> {
-        thread_local!(static SEEN: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) });
-        let mut best: Option<&Pattern> = None;
-        SEEN.with_borrow_mut(|seen| {
-            seen.clear();
-            for hit in self.pieces.find_overlapping_iter(text) {
-                let no = hit.pattern().as_u32();
-                let pattern = &self.patterns[no as usize];
-                if best.is_some_and(|b| b.weight >= pattern.weight) || seen.contains(&no) {
-                    continue;
-                }
-                seen.push(no);
-                if pattern.plain || pattern.regex.get_or_init(|| regex_of(pattern.text)).is_match(text) {
-                    best = Some(pattern);
-                }
-            }
-        });
-        best.map(|p| p.signature)
-    }
+        false
+    });
+    best.map(|(weight, _, signature)| (weight, signature))
 }
 
-#[derive(Debug, PartialEq)]
-enum Token {
-    Text(String),
-    Anything,
-    Digits,
-    Start,
-    End,
+/// What the user may have meant, for an id that there is not.
+pub fn nearest(id: &str) -> String {
+    let id = id.to_lowercase();
+    let ids = crate::rules::RULES.iter().map(|r| r.id).chain(all().map(|(_, s)| s.id));
+    let is_near = |known: &&str| known.contains(&id) || id.split('-').any(|word| word.len() > 3 && known.contains(word));
+    let near: Vec<&str> = ids.filter(is_near).take(8).collect();
+    if near.is_empty() { "nccl-top rules lists them".into() } else { format!("did you mean {}?", near.join(", ")) }
 }
 
-fn tokens(pattern: &str) -> Vec<Token> {
-    let mut out = Vec::new();
-    let mut chars = pattern.chars().enumerate().peekable();
-    while let Some((i, c)) = chars.next() {
-        let literal = match c {
-            '*' => {
-                out.push(Token::Anything);
-                continue;
-            }
-            '#' => {
-                out.push(Token::Digits);
-                continue;
-            }
-            '^' if i == 0 => {
-                out.push(Token::Start);
-                continue;
-            }
-            '$' if chars.peek().is_none() => {
-                out.push(Token::End);
-                continue;
-            }
-            '\\' => chars.next().map_or('\\', |(_, c)| c),
-            c => c,
-        };
-        match out.last_mut() {
-            Some(Token::Text(text)) => text.push(literal),
-            _ => out.push(Token::Text(literal.into())),
+/// A table of words for headlines.
+fn words(name: &str) -> Option<&'static Words> {
+    builtin::WORDS.iter().chain(users().words.iter().copied()).find(|w| w.name == name)
+}
+
+/// What makes a line worth a look, where an entry's text does.
+pub mod gate {
+    use super::grams::{BIT_WORDS, Indexes, Tried, stands};
+    use super::pattern::Pattern;
+    use super::{Scope, Signature, builtin, users};
+    use crate::text::prefix;
+
+    fn indexes() -> impl Iterator<Item = (bool, &'static Indexes)> {
+        std::iter::once((true, &builtin::INDEXES)).chain(users().indexes.as_ref().map(|indexes| (false, indexes)))
+    }
+
+    /// The bits of all keys, those of users' entries among them.
+    pub fn bits() -> [u64; BIT_WORDS] {
+        let mut bits = [0; BIT_WORDS];
+        for (_, indexes) in indexes() {
+            bits.iter_mut().zip(indexes.gate.index.bits).for_each(|(all, own)| *all |= own);
         }
-    }
-    out
-}
-
-fn regex_of(pattern: &str) -> Regex {
-    let parts: Vec<String> = tokens(pattern)
-        .into_iter()
-        .map(|t| match t {
-            Token::Text(text) => regex::escape(&text),
-            Token::Anything => ".*?".into(),
-            Token::Digits => "[0-9]+".into(),
-            Token::Start => "^".into(),
-            Token::End => r"\s*$".into(),
-        })
-        .collect();
-    Regex::new(&format!("(?s){}", parts.concat())).expect("signature text")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::text::{Reader, What, gate};
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn a_pattern_is_what_it_says() {
-        let is = |pattern: &str, text: &str| regex_of(pattern).is_match(text);
-        assert!(is("Call to * failed", "x Call to bind failed : y"));
-        assert!(!is("^Call to", "x Call to bind"));
-        assert!(is("task #: Out", "task 12: Out") && !is("task #: Out", "task a: Out"));
-        assert!(is(r"\*\*\* STEP #", "*** STEP 12.0"));
-        assert!(is("^Killed$", "Killed ") && !is("^Killed$", "Killed x"));
-        assert_eq!(tokens("a^b$c"), [Token::Text("a^b$c".into())]);
+        bits
     }
 
-    #[test]
-    fn every_row_is_whole() {
-        let mut ids = BTreeSet::new();
-        for (table, s) in all() {
-            assert!(ids.insert(s.id), "{} stands twice", s.id);
-            assert!(s.id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'), "{}", s.id);
-            assert!(crate::rules::rule(s.rule).is_some(), "{}: no rule {}", s.id, s.rule);
-            assert!(!s.texts.is_empty() && !s.examples.is_empty(), "{}: no text or no example", s.id);
-            assert!(s.means.len() > 15 && s.next.len() > 10 && !s.source.is_empty() && !s.versions.is_empty(), "{}: a field is thin", s.id);
-            assert!(s.part != Part::Harmless || s.severity <= Severity::Warning, "{}: harmless and {:?}", s.id, s.severity);
-            for text in s.texts {
-                let longest = tokens(text).iter().map(|t| if let Token::Text(t) = t { t.len() } else { 0 }).max().unwrap_or(0);
-                assert!(longest >= 5, "{}: {text:?} has no piece of text that is worth looking for", s.id);
-                regex_of(text);
-            }
-            let _ = table.title;
-        }
+    /// Texts that are looked for in one line.
+    #[derive(Default)]
+    pub struct Search {
+        built_in: Tried,
+        of_users: Tried,
     }
 
-    /// Each example goes the whole way: through the gate, off with its prefix, to its signature and no other.
-    #[test]
-    fn every_example_is_found_as_what_it_is() {
-        let mut wrong = Vec::new();
-        for (table, s) in all() {
-            for example in s.examples {
-                if let Err(why) = check(table.scope, s, example) {
-                    wrong.push(format!("{}: {why}\n    {example}", s.id));
-                }
-            }
-            for text in s.texts {
-                let shown = s.examples.iter().any(|e| regex_of(text.trim_start_matches('^')).is_match(e));
-                if !shown {
-                    wrong.push(format!("{}: no example shows {text:?}", s.id));
+    impl Search {
+        /// Gives the texts to `take` that may be in the line, which has the four bytes at `at`, each once; `any_digits`: or would be with
+        /// other digits.
+        pub fn each(
+            &mut self,
+            key: u32,
+            line: &[u8],
+            at: usize,
+            any_digits: bool,
+            mut take: impl FnMut(&'static Signature, &'static Pattern),
+        ) {
+            for (is_built_in, indexes) in indexes() {
+                let tried = if is_built_in { &mut self.built_in } else { &mut self.of_users };
+                for no in indexes.gate.index.at(key) {
+                    let slot = indexes.gate.slots[no];
+                    let (signature, pattern) = indexes.get(slot);
+                    let piece = pattern.pieces().nth(usize::from(slot.piece)).unwrap_or_default().as_bytes();
+                    let is_in_use = !is_built_in || users().is_in_use(signature);
+                    if stands(piece, line, at, usize::from(slot.at), any_digits) && is_in_use && tried.is_first(no) {
+                        take(signature, pattern);
+                    }
                 }
             }
         }
-        assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
     }
 
-    fn check(scope: Scope, s: &Signature, example: &str) -> Result<(), String> {
-        let mut events = Vec::new();
-        let mut reader = Reader::default();
-        for line in example.split('\n') {
-            if !reader.is_inside() && gate::classify(line.as_bytes()) == gate::Class::Noise {
-                return Err(format!("the gate lets {line:?} not through"));
-            }
-            reader.line(line, &mut events);
+    /// Whether a line has a text; prefixes are still there, and several records may stand in it.
+    pub fn has(line: &str, scope: Scope, pattern: &Pattern) -> bool {
+        const INFO: &str = " NCCL INFO ";
+        if !pattern.pieces().all(|piece| line.contains(piece)) {
+            return false;
         }
-        reader.idle(&mut events);
-        let texts = events.iter().filter_map(|e| match &e.what {
-            What::Signed { signature, .. } => Some(Ok(*signature)),
-            What::NcclWarn { text, .. } => Some(Err((Scope::Nccl, text.clone()))),
-            What::CudaError { text } | What::CudaOom { text, .. } => Some(Err((Scope::Line, text.clone()))),
-            What::Exception(e) => Some(Err((Scope::Line, format!("{}: {}", e.class, e.message)))),
-            _ => None,
-        });
-        let found: Vec<&str> = texts
-            .filter_map(|t| match t {
-                Ok(signature) => Some(signature),
-                Err((scope, text)) => find(scope, &text),
-            })
-            .map(|f| f.id)
-            .collect();
-        match found.first() {
-            Some(id) if *id == s.id => Ok(()),
-            // Lines that a reader takes whole (the watchdog's, torchrun's) are known by their text alone.
-            None if scope == Scope::Line && find(scope, &crate::text::clean::clean(example)).is_some_and(|f| f.id == s.id) => Ok(()),
-            _ => Err(format!("found {found:?}")),
+        let mut pieces = line.split('\r').flat_map(prefix::records);
+        match scope {
+            // What NCCL says is its own.
+            Scope::Line if pattern.at_start => pieces.filter(|p| !p.contains(INFO)).any(|p| starts(p).any(|text| pattern.is_match(text))),
+            Scope::Line => pieces.filter(|p| !p.contains(INFO)).any(|p| pattern.is_match(p)),
+            Scope::Nccl => pieces.any(|p| p.split(INFO).skip(1).any(|message| pattern.is_match(message))),
         }
+    }
+
+    /// Wherever the text may begin behind a prefix.
+    fn starts(line: &str) -> impl Iterator<Item = &str> {
+        let behind = line.match_indices([' ', ']', ':']).map(|(at, _)| &line[at + 1..]);
+        std::iter::once(line).chain(behind)
+    }
+
+    /// Texts of NCCL that are looked for in its INFO, by users.
+    pub fn of_users() -> impl Iterator<Item = &'static Pattern> {
+        let rows = users().tables.iter().flat_map(|table| table.rows).filter(|s| s.scope == Scope::Nccl && s.is_fact);
+        rows.flat_map(|s| &s.texts[..s.alone])
     }
 }
