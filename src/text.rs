@@ -1,7 +1,7 @@
 //! What log text means: bytes in, events out. Reads no files, knows no clock, keeps no more state than the last lines of one file.
 //!
 //! **To teach it a line**: a pattern in [`gate`], so that the line is looked at, and a reader in the file of the program that prints
-//! it (`nccl`, `torch`, `cuda`, `progress`), with the line as an example in its tests.
+//! it (`nccl`, `torch`, `cuda`), with the line as an example in its tests. Lines of trainers are a table: see [`progress`].
 
 pub mod clean;
 pub mod cuda;
@@ -384,6 +384,8 @@ pub enum Phase {
 }
 
 impl Phase {
+    pub const ALL: [Phase; 4] = [Phase::Checkpoint, Phase::Evaluation, Phase::Compilation, Phase::DataLoading];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Phase::Checkpoint => "checkpoint",
@@ -434,9 +436,33 @@ pub enum Dialect {
     /// PyTorch's examples, torchvision, MMEngine.
     Vision,
     Json,
+    /// Of which only `assets/progress` knows, under this name.
+    Other(&'static str),
 }
 
 impl Dialect {
+    const KNOWN: [Dialect; 14] = [
+        Dialect::Plain,
+        Dialect::HfTrainer,
+        Dialect::Tqdm,
+        Dialect::Lightning,
+        Dialect::DeepSpeed,
+        Dialect::Megatron,
+        Dialect::Torchtitan,
+        Dialect::Nemo,
+        Dialect::NanoGpt,
+        Dialect::LitGpt,
+        Dialect::Composer,
+        Dialect::Fairseq,
+        Dialect::Vision,
+        Dialect::Json,
+    ];
+
+    /// The dialect of this name. A name that is not known is kept as long as the program runs: names come from a table that is read once.
+    pub fn named(name: &str) -> Dialect {
+        Dialect::KNOWN.into_iter().find(|d| d.as_str() == name).unwrap_or_else(|| Dialect::Other(name.to_owned().leak()))
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Dialect::Plain => "plain",
@@ -453,6 +479,7 @@ impl Dialect {
             Dialect::Fairseq => "fairseq",
             Dialect::Vision => "vision",
             Dialect::Json => "json",
+            Dialect::Other(name) => name,
         }
     }
 }
