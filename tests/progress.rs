@@ -180,10 +180,11 @@ fn a_step_that_shows_up_behind_a_pause_of_a_bar_is_no_end_of_it() {
     assert_eq!(read(&mut reader, "Validation DataLoader 0: 100%|██████████| 20/20 [00:02<00:00, 10.00it/s]"), [""; 0]);
 }
 
+/// The longest lines that are read, of one piece again and again.
 #[test]
 fn lines_of_nothing_but_one_word_end() {
     for (line, _) in step_lines() {
-        for word in line.split_inclusive([' ', '|', ',', '=', ':', '[']) {
+        for word in line.split_inclusive([' ', '|', ',', '=', ':', '[']).chain([line.as_str(), "[1:2, ", "[1<2,", "| 1/2 [1:2<3:4, "]) {
             read(&mut Reader::default(), &word.repeat(4096 / word.len()));
         }
     }

@@ -159,6 +159,11 @@ fn last(text: &str) -> Option<Bar<'_>> {
 /// `name:  3%|▎    | 15/500 ` and `00:12<06:31,  1.24it/s, loss=2]…`, or `15it ` and `00:03,  4.87it/s]…`; and how much of the second
 /// it takes.
 fn bar<'a>(before: &'a str, times: &'a str) -> Option<(Bar<'a>, usize)> {
+    // What is far away is not looked for: a line may be full of brackets.
+    let comma = times.bytes().take(40).position(|b| b == b',')?;
+    let (elapsed, rest) = (&times[..comma], &times[comma + 1..]);
+    let (elapsed, left) = elapsed.split_once('<').unwrap_or((elapsed, "?"));
+    scan::clock(elapsed)?;
     let before = before.strip_suffix(' ')?;
     let (name, n, total) = match before.rsplit_once('|') {
         Some((front, count)) => {
@@ -181,9 +186,6 @@ fn bar<'a>(before: &'a str, times: &'a str) -> Option<(Bar<'a>, usize)> {
             (&before[..start], scaled(&before[start..start + digits])?, None)
         }
     };
-    let (elapsed, rest) = times.split_once(',').filter(|(e, _)| e.len() < 40)?;
-    let (elapsed, left) = elapsed.split_once('<').unwrap_or((elapsed, "?"));
-    scan::clock(elapsed)?;
     // Without an end, its last number may have been cut.
     let end = memchr::memchr(b']', rest.as_bytes());
     let (turn_s, unit, post) = rate(&rest[..end.unwrap_or(rest.len())]);
