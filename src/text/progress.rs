@@ -93,7 +93,8 @@ impl State {
 
     fn line(&mut self, line: &Line<'_>, tell: &mut dyn FnMut(What)) {
         let memory = &mut self.memory;
-        if let Some(before) = memory.broken.take()
+        if memory.broken.is_some()
+            && let Some(before) = memory.broken.take()
             && let Some(loss) = names::only_metrics(line.head)
         {
             return tell(What::Step(Step { loss: Some(loss), ..before }));
