@@ -1,8 +1,8 @@
 //! What log text means: bytes in, events out. Reads no files, knows no clock, keeps no more state than the last lines of one file.
 //!
-//! **To teach it a line** that means trouble: an entry of the catalogue, see [`signature`]. One that tells a fact: a pattern in [`gate`], so
-//! that the line is looked at, and a reader in the file of the program that prints it (`nccl`, `torch`, `cuda`, `progress`), with the line
-//! as an example in its tests.
+//! **To teach it a line**: an entry in the catalogue (see [`signature`]) if it says that something is wrong; a table's entry if it tells
+//! how training goes (see [`progress`]); else a reader in the file of the program that prints it (`nccl`, `torch`, `cuda`), with the
+//! line as an example in its tests, and a pattern in [`gate`], so that the line is looked at.
 
 pub mod clean;
 pub mod cuda;
@@ -410,6 +410,8 @@ pub enum Phase {
 }
 
 impl Phase {
+    pub const ALL: [Phase; 4] = [Phase::Checkpoint, Phase::Evaluation, Phase::Compilation, Phase::DataLoading];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Phase::Checkpoint => "checkpoint",
@@ -460,9 +462,33 @@ pub enum Dialect {
     /// PyTorch's examples, torchvision, MMEngine.
     Vision,
     Json,
+    /// Of which only `assets/progress` knows, under this name.
+    Other(&'static str),
 }
 
 impl Dialect {
+    const KNOWN: [Dialect; 14] = [
+        Dialect::Plain,
+        Dialect::HfTrainer,
+        Dialect::Tqdm,
+        Dialect::Lightning,
+        Dialect::DeepSpeed,
+        Dialect::Megatron,
+        Dialect::Torchtitan,
+        Dialect::Nemo,
+        Dialect::NanoGpt,
+        Dialect::LitGpt,
+        Dialect::Composer,
+        Dialect::Fairseq,
+        Dialect::Vision,
+        Dialect::Json,
+    ];
+
+    /// The dialect of this name. A name that is not known is kept as long as the program runs: names come from a table that is read once.
+    pub fn named(name: &str) -> Dialect {
+        Dialect::KNOWN.into_iter().find(|d| d.as_str() == name).unwrap_or_else(|| Dialect::Other(name.to_owned().leak()))
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Dialect::Plain => "plain",
@@ -479,6 +505,7 @@ impl Dialect {
             Dialect::Fairseq => "fairseq",
             Dialect::Vision => "vision",
             Dialect::Json => "json",
+            Dialect::Other(name) => name,
         }
     }
 }

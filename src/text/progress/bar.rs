@@ -1,7 +1,10 @@
 //! tqdm bars. Decides which bar is the training, which an evaluation, which the loading of data; the others say nothing.
 
-use super::{Line, Memory, phase_event, scan};
+use super::pattern::{Found, Pattern};
+use super::{Line, Memory, names, scan};
 use crate::text::{Dialect, Phase, Step, What};
+use serde::Deserialize;
+use std::sync::LazyLock;
 
 #[derive(Clone, Default, PartialEq)]
 pub struct Bars {
@@ -9,8 +12,6 @@ pub struct Bars {
     main: Option<(u64, bool)>,
     /// A pause that a bar began.
     pause: Option<Phase>,
-    /// The line before was a last one of rich, which breaks it before the metrics.
-    rich: Option<Step>,
 }
 
 struct Bar<'a> {
@@ -34,25 +35,27 @@ enum Kind {
 /// A bar shorter than this, without a loss, may be anything.
 const MIN_TOTAL: u64 = 20;
 
+/// What the names of bars mean.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Names {
+    evaluation: Vec<String>,
+    data: Vec<String>,
+    training: Vec<String>,
+    neither: Vec<String>,
+    turns: Vec<String>,
+    with_values: Vec<Pattern>,
+}
+
+static NAMES: LazyLock<Names> = LazyLock::new(|| toml::from_str(include_str!("../../../assets/progress/bars.toml")).expect("bars.toml"));
+
 /// `true`: the line is a bar.
 pub fn read(line: &Line<'_>, memory: &mut Memory, tell: &mut dyn FnMut(What)) -> bool {
-    let bars = &mut memory.bars;
-    let before = bars.rich.take();
-    if !line.wide && !line.has(b'[') && before.is_none() {
-        return false;
-    }
-    let broken = before.and_then(|s| Some(Step { loss: Some(only_loss(line.head)?), ..s }));
-    let rich = if line.wide { rich(line.head) } else { None };
-    bars.rich = rich.clone().filter(|s| s.loss.is_none());
-    if let Some(step) = broken.or(rich) {
-        bars.end_pause(tell);
-        tell(What::Step(step));
-        return true;
-    }
     if !line.has(b'[') {
         return false;
     }
     let Some(bar) = last(line.head) else { return false };
+    let bars = &mut memory.bars;
     match bars.kind(&bar) {
         Kind::Training => {
             bars.end_pause(tell);
@@ -101,7 +104,7 @@ impl Bars {
                 return;
             }
             self.pause = Some(phase);
-            tell(phase_event(phase, true));
+            tell(What::Phase { phase, begins: true });
         }
         if at_end {
             self.end_pause(tell);
@@ -110,50 +113,28 @@ impl Bars {
 
     fn end_pause(&mut self, tell: &mut dyn FnMut(What)) {
         if let Some(phase) = self.pause.take() {
-            tell(phase_event(phase, false));
+            tell(What::Phase { phase, begins: false });
         }
     }
 }
 
 fn by_name(bar: &Bar<'_>) -> Kind {
-    if !matches!(bar.unit, "it" | "ba" | "batch" | "batches" | "step" | "steps" | "iter" | "iters" | "") {
-        return match name_in(bar.name, DATA) {
-            true => Kind::Pause(Phase::DataLoading),
-            false => Kind::Other,
-        };
+    let names = &*NAMES;
+    let is = |list: &[String]| list.iter().any(|start| scan::starts_with(bar.name, start));
+    if !names.turns.iter().any(|turn| turn == bar.unit) {
+        return if is(&names.data) { Kind::Pause(Phase::DataLoading) } else { Kind::Other };
     }
-    if name_in(bar.name, EVALUATION) {
+    if is(&names.evaluation) {
         Kind::Pause(Phase::Evaluation)
-    } else if name_in(bar.name, DATA) {
+    } else if is(&names.data) {
         Kind::Pause(Phase::DataLoading)
-    } else if torchtune(bar.name).is_some() || name_in(bar.name, TRAINING) || has_loss(bar.post) && !name_in(bar.name, NEITHER) {
+    } else if bar.named_values().is_some() || is(&names.training) || has_loss(bar.post) && !is(&names.neither) {
         Kind::Training
     } else if bar.name.is_empty() {
         Kind::Unnamed
     } else {
         Kind::Other
     }
-}
-
-/// `1|2|Loss: 2.76`: epoch, step and loss, which torchtune gives its bar as a name.
-fn torchtune(name: &str) -> Option<(u64, f64)> {
-    let mut parts = name.trim().splitn(3, '|');
-    parts.next()?.parse::<u32>().ok()?;
-    let step = parts.next()?.parse().ok()?;
-    let loss = parts.next()?.strip_prefix("Loss: ")?.trim_end_matches(':').parse().ok()?;
-    Some((step, loss))
-}
-
-const EVALUATION: &[&str] =
-    &["validation", "validating", "valid", "val ", "val:", "sanity checking", "testing", "test", "evaluat", "eval", "predicting"];
-const DATA: &[&str] =
-    &["map", "tokeniz", "filter", "generating", "saving the dataset", "resolving data files", "grouping texts", "packing"];
-const TRAINING: &[&str] = &["train", "epoch", "step", "iteration", "iter", "global step"];
-const NEITHER: &[&str] = &["loading", "downloading", "capturing", "fetching", "upload", "merging"];
-
-fn name_in(name: &str, list: &[&str]) -> bool {
-    let name = name.trim().to_ascii_lowercase();
-    list.iter().any(|l| name.starts_with(l))
 }
 
 fn has_loss(post: &str) -> bool {
@@ -178,6 +159,11 @@ fn last(text: &str) -> Option<Bar<'_>> {
 /// `name:  3%|▎    | 15/500 ` and `00:12<06:31,  1.24it/s, loss=2]…`, or `15it ` and `00:03,  4.87it/s]…`; and how much of the second
 /// it takes.
 fn bar<'a>(before: &'a str, times: &'a str) -> Option<(Bar<'a>, usize)> {
+    // What is far away is not looked for: a line may be full of brackets.
+    let comma = times.bytes().take(40).position(|b| b == b',')?;
+    let (elapsed, rest) = (&times[..comma], &times[comma + 1..]);
+    let (elapsed, left) = elapsed.split_once('<').unwrap_or((elapsed, "?"));
+    scan::clock(elapsed)?;
     let before = before.strip_suffix(' ')?;
     let (name, n, total) = match before.rsplit_once('|') {
         Some((front, count)) => {
@@ -200,14 +186,12 @@ fn bar<'a>(before: &'a str, times: &'a str) -> Option<(Bar<'a>, usize)> {
             (&before[..start], scaled(&before[start..start + digits])?, None)
         }
     };
-    let (elapsed, rest) = times.split_once(',').filter(|(e, _)| e.len() < 40)?;
-    let (elapsed, left) = elapsed.split_once('<').unwrap_or((elapsed, "?"));
-    scan::clock(elapsed)?;
     // Without an end, its last number may have been cut.
     let end = memchr::memchr(b']', rest.as_bytes());
     let (turn_s, unit, post) = rate(&rest[..end.unwrap_or(rest.len())]);
     // Whatever else is glued to its front, a name is short.
-    let name = name.trim().trim_end_matches(':').rsplit(']').next().unwrap_or("").trim();
+    let name = name.trim().trim_end_matches(':');
+    let name = name.trim_end_matches(']').rfind(']').map_or(name, |at| &name[at + 1..]).trim();
     let bar = Bar {
         name: if name.len() > 80 { "" } else { name },
         n,
@@ -240,262 +224,39 @@ fn rate(text: &str) -> (Option<f64>, &str, &str) {
 
 /// `2.1k` of `unit_scale`
 fn scaled(text: &str) -> Option<u64> {
-    let (digits, factor) = match text.as_bytes().last()? {
-        b'k' => (&text[..text.len() - 1], 1e3),
-        b'M' => (&text[..text.len() - 1], 1e6),
-        b'G' => (&text[..text.len() - 1], 1e9),
-        b'T' => (&text[..text.len() - 1], 1e12),
-        _ => return scan::integer(text).filter(|(_, n)| *n == text.len()).map(|(v, _)| v),
-    };
-    digits.parse::<f64>().ok().map(|v| (v * factor) as u64)
+    scan::count(text).filter(|(_, n)| *n == text.len()).map(|(v, _)| v as u64)
 }
 
 impl Bar<'_> {
+    /// What the name holds: `1|2|Loss: 2.76`.
+    fn named_values(&self) -> Option<Found> {
+        let mut found = Found::default();
+        NAMES.with_values.iter().any(|p| p.find(self.name, &mut found).is_some()).then_some(found)
+    }
+
     fn step(&self) -> Step {
-        let post = self.post.trim_start_matches([',', ' ']);
-        let keyed = |keys: &[&str]| scan::keyed(post, keys);
-        let whole = |v: f64| (v >= 0.0 && v.fract() == 0.0).then_some(v as u64);
-        // A large one is rounded to two digits; the bar's own count is exact while it is the same.
-        let near = |g: u64| self.n.abs_diff(g).saturating_mul(20) < g;
-        let global = keyed(&["global_step"]).and_then(whole).map(|g| if g >= 1000 && near(g) { self.n } else { g });
-        let dialect = if post.contains("reduced_train_loss") || post.contains("train_step_timing") {
+        let dialect = if self.post.contains("reduced_train_loss") || self.post.contains("train_step_timing") {
             Dialect::Nemo
-        } else if post.contains("v_num=") {
+        } else if self.post.contains("v_num=") {
             Dialect::Lightning
         } else {
             Dialect::Tqdm
         };
-        if let Some((step, loss)) = torchtune(self.name) {
-            return Step {
-                dialect,
-                step: Some(step),
-                total_steps: self.total,
-                loss: Some(loss),
-                step_time_s: self.turn_s,
-                bar: true,
-                remaining_s: self.remaining_s,
-                ..Step::default()
-            };
-        }
-        let epoch = self.name.split_once("poch").and_then(|(_, t)| scan::number(t.trim_start_matches([' ', ':', '[']))).map(|(v, _)| v);
-        Step {
-            dialect,
-            step: global.or(Some(self.n)),
-            // Of the epoch, not of the training.
-            total_steps: if global.is_some() { None } else { self.total },
-            epoch,
-            loss: keyed(&["loss", "train_loss", "step_loss", "reduced_train_loss", "train/loss", "train_loss_step", "loss/train/total"]),
-            grad_norm: keyed(&["grad_norm"]),
-            learning_rate: keyed(&["lr", "learning_rate"]),
-            step_time_s: keyed(&["train_step_timing in s"]).or(self.turn_s),
-            bar: true,
-            remaining_s: self.remaining_s,
-            ..Step::default()
-        }
-    }
-}
-
-/// `Epoch 1/1  ━━━━━━━━━ 8/8 0:00:00 • 0:00:00 785.04it/s v_num: 1.000` of Lightning with rich.
-fn rich(text: &str) -> Option<Step> {
-    let tail = text.trim_start().strip_prefix("Epoch ")?;
-    let (epoch, n) = scan::integer(tail)?;
-    let tail = &tail[n..];
-    if !tail.contains('━') && !tail.contains('╺') {
-        return None;
-    }
-    let mut words = tail.split_whitespace().skip_while(|w| w.starts_with('/') || w.starts_with(['━', '╸', '╺', '╶']));
-    let (now, total) = words.next()?.split_once('/')?;
-    let left = tail.split_once(" • ").and_then(|(_, t)| scan::clock(t.split_whitespace().next()?));
-    let rate = words.find_map(|w| w.strip_suffix("it/s"))?.parse::<f64>().ok().filter(|r| *r > 0.0);
-    Some(Step {
-        dialect: Dialect::Lightning,
-        step: Some(now.parse().ok()?),
-        total_steps: total.parse().ok(),
-        epoch: Some(epoch as f64),
-        loss: scan::keyed(tail, &["train_loss", "loss", "train_loss_step"]),
-        step_time_s: rate.map(|r| 1.0 / r),
-        bar: true,
-        remaining_s: left,
-        ..Step::default()
-    })
-}
-
-/// `train_loss: 1.044`, with other metrics beside it and nothing else.
-fn only_loss(text: &str) -> Option<f64> {
-    let mut words = text.split_whitespace();
-    let mut loss = None;
-    while let Some(key) = words.next() {
-        let key = key.strip_suffix(':')?;
-        let value = scan::number(words.next()?)?.0;
-        if matches!(key, "train_loss" | "loss" | "train_loss_step") {
-            loss = Some(value);
-        }
-    }
-    loss
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn all(lines: &[&str]) -> Vec<What> {
-        let (mut memory, mut out) = (Memory::default(), Vec::new());
-        for l in lines {
-            assert!(read(&Line::new(l), &mut memory, &mut |w| out.push(w)), "{l}");
-        }
-        out
-    }
-
-    fn step(line: &str) -> Step {
-        match all(&[line]).as_slice() {
-            [What::Step(s)] => s.clone(),
-            other => panic!("{line}: {other:?}"),
-        }
-    }
-
-    #[test]
-    fn bars_of_all_shapes() {
-        let s = step("  3%|▎         | 15/500 [00:12<06:31,  1.25it/s]");
-        assert_eq!((s.step, s.total_steps, s.step_time_s, s.remaining_s, s.bar), (Some(15), Some(500), Some(0.8), Some(391.0), true));
-        let s = step("  1%|          | 6/1184 [00:21<1:09:10,  3.52s/it]");
-        assert_eq!((s.step_time_s, s.remaining_s), (Some(3.52), Some(4150.0)));
-        let s = step("1|7|Loss: 2.75:   3%|▏         | 8/101 [00:53<27:44, 16.98s/it]");
-        assert_eq!((s.step, s.total_steps, s.loss, s.step_time_s), (Some(7), Some(101), Some(2.75), Some(16.98)));
-        let s = step("Steps:   1%|▏         | 8/800 [00:17<3:57:13, 17.81s/it, lr=5e-5, step_loss=0.0114]");
-        assert_eq!((s.loss, s.learning_rate, s.step), (Some(0.0114), Some(5e-5), Some(8)));
-        let s = step("Epoch 0:  25%|##5       | 2/8 [00:00<00:00, 80.00it/s, v_num=0, train_loss=0.988]");
-        assert_eq!(
-            (s.dialect, s.epoch, s.step, s.loss, s.step_time_s),
-            (Dialect::Lightning, Some(0.0), Some(2), Some(0.988), Some(0.0125))
-        );
-        let s = step("Epoch 3/10: 100%|██████████| 99/99 [00:08<00:00, 8.77s/it, loss=nan]");
-        assert!(s.loss.is_some_and(f64::is_nan) && s.epoch == Some(3.0));
-        let s = step(
-            "Epoch 0:   1%|  | 795/77225 [9:07:58<878:01:48, 41.36s/it, loss=3.1, v_num=, reduced_train_loss=3.090, global_step=794.0, consumed_samples=1.63e+6, train_step_timing in s=40.9]",
-        );
-        assert_eq!((s.dialect, s.step, s.loss, s.step_time_s, s.total_steps), (Dialect::Nemo, Some(794), Some(3.1), Some(40.9), None));
-        let s = step("train          Epoch   0:   25%|███  | 5/20 [00:03<00:09, 2.0ba/s, loss/train/total=11.5]");
-        assert_eq!((s.loss, s.step_time_s), (Some(11.5), Some(0.5)));
-        assert_eq!(step("  0%| | 1/40 [00:00<?, ?it/s]  2%|▎| 2/40 [00:00<00:09, 4.00it/s]").step, Some(2));
-    }
-
-    #[test]
-    fn rich_bars() {
-        let s = step("Epoch 1/3  ━━━━━━━━━ 8/8 0:00:00 • 0:00:00 500.0it/s v_num: 1.000 train_loss: 1.044");
-        assert_eq!((s.step, s.total_steps, s.epoch, s.step_time_s, s.loss), (Some(8), Some(8), Some(1.0), Some(0.002), Some(1.044)));
-    }
-
-    #[test]
-    fn rich_breaks_its_line_before_the_metrics() {
-        let got = all(&["Epoch 1/1  ━━━━━━━━━ 8/8 0:00:00 • 0:01:05 500.0it/s v_num: 1.000", "          train_loss: 1.044 "]);
-        let bar = Step {
-            dialect: Dialect::Lightning,
-            step: Some(8),
-            total_steps: Some(8),
-            epoch: Some(1.0),
-            step_time_s: Some(0.002),
-            remaining_s: Some(65.0),
-            bar: true,
-            ..Step::default()
-        };
-        assert_eq!(got, [What::Step(bar.clone()), What::Step(Step { loss: Some(1.044), ..bar })]);
-        let mut memory = Memory::default();
-        assert!(!read(&Line::new("train_loss: 1.044"), &mut memory, &mut |_| {}), "of no bar");
-    }
-
-    #[test]
-    fn bars_of_unknown_length() {
-        let s = step("15it [00:03,  4.00it/s, loss=2.5]");
-        assert_eq!((s.step, s.total_steps, s.loss, s.step_time_s, s.remaining_s), (Some(15), None, Some(2.5), Some(0.25), None));
-        let s = step("Epoch 0: |          | 5/? [00:01<00:00,  4.00it/s, v_num=0, train_loss=0.5]");
-        assert_eq!((s.dialect, s.step, s.total_steps, s.loss, s.epoch), (Dialect::Lightning, Some(5), None, Some(0.5), Some(0.0)));
-        for line in ["15it [00:03,  4.87it/s]", "0it [00:00, ?it/s]", "Training: |          | 0/? [00:00<?, ?it/s]"] {
-            assert_eq!(all(&[line]), [], "{line}");
-        }
-    }
-
-    #[test]
-    fn lightning_of_old() {
-        let s = step("Epoch 0:   6%|▌ | 41234/500150 [00:08<02:29,  0.02it/s, v_num=1, global_step=4.1e+4]");
-        assert_eq!(s.step, Some(41234));
-        let s = step("Epoch 0:   6%|▌ | 1/18 [00:08<02:29,  8.77s/it, loss=0.532, v_num=1]");
-        assert_eq!((s.dialect, s.step, s.total_steps, s.loss), (Dialect::Lightning, Some(1), Some(18), Some(0.532)));
-        assert_eq!((s.step_time_s, s.remaining_s), (Some(8.77), Some(149.0)));
-        // A damaged one may be of any size.
-        all(&["Epoch|1/8 [2:1,global_step=922337203685477580]"]);
-        let s = step("Epoch 0:   6%|▌ | 1/18 [00:08<02:29,  0.02it/s, v_num=1, global_step=794.0]");
-        assert_eq!((s.step, s.step_time_s), (Some(794), Some(50.0)));
-    }
-
-    #[test]
-    fn a_torn_bar_gives_no_wrong_number() {
-        let s = step("Epoch 0:   6%|▌ | 1/18 [00:08<02:29,  8.77s/it, loss=0.5");
-        assert_eq!((s.step, s.loss, s.step_time_s), (Some(1), None, Some(8.77)));
-        assert_eq!(step("Epoch 0:   6%|▌ | 1/18 [00:08<02:29,  8.").step_time_s, None);
-    }
-
-    #[test]
-    fn brackets_that_are_no_bars() {
-        for line in [
-            "[12:00:01] step 5 loss 2",
-            "x [3, 4] | 5/6 | [7",
-            "| a/b [00:01<00:02, 3it/s]",
-            "[00:01<00:02, 3it/s]",
-            " [1,2it/s]",
-            "| 1/2 [x",
-        ] {
-            assert!(!read(&Line::new(line), &mut Memory::default(), &mut |_| {}), "{line}");
-        }
-    }
-
-    #[test]
-    fn other_bars_are_no_steps() {
-        for line in [
-            "Loading checkpoint shards:  50%|█████     | 2/4 [00:12<00:12,  6.31s/it]",
-            "Downloading data:  50%|█████     | 2.1M/4.2M [00:12<00:12,  6.31MB/s]",
-            "Capturing CUDA graphs:  50%|█████     | 20/67 [00:12<00:12,  6.31it/s]",
-            "Loading safetensors checkpoint shards:  50% Completed | 2/4 [00:12<00:12,  6.31s/it]",
-            "Fetching 10 files:  50%|█████     | 5/10 [00:12<00:12,  6.31it/s]",
-            " 50%|█████     | 5/10 [00:12<00:12,  6.31it/s]",
-            "100%|██████████| 5000/5000 [00:01<00:00, 4000.11 examples/s]",
-            "  0%|          | 0/40 [00:00<?, ?it/s]",
-        ] {
-            assert_eq!(all(&[line]), [], "{line}");
-        }
-    }
-
-    #[test]
-    fn validation_and_data_bars_are_pauses() {
-        let p = |phase, begins| phase_event(phase, begins);
-        assert_eq!(
-            all(&[
-                "Validation DataLoader 0:   0%|          | 0/20 [00:00<?, ?it/s]",
-                "Validation DataLoader 0:  50%|█████     | 10/20 [00:01<00:01, 10.00it/s]",
-                "Validation DataLoader 0: 100%|██████████| 20/20 [00:02<00:00, 10.00it/s]",
-                "Validation DataLoader 0: 100%|██████████| 20/20 [00:02<00:00, 10.00it/s]",
-            ]),
-            [p(Phase::Evaluation, true), p(Phase::Evaluation, false)]
-        );
-        assert_eq!(
-            all(&[
-                "Map (num_proc=8):  10%|█         | 500/5000 [00:00<00:01, 4000.00 examples/s]",
-                "Map (num_proc=8): 100%|█| 5000/5000 [00:00<00:00, 4000.00 examples/s]"
-            ]),
-            [p(Phase::DataLoading, true), p(Phase::DataLoading, false)]
-        );
-    }
-
-    #[test]
-    fn an_unnamed_bar_inside_the_training_is_an_evaluation() {
-        let got = all(&[
-            " 10%|█         | 50/500 [00:12<06:31,  1.25it/s]",
-            " 20%|██        | 10/50 [00:01<00:31,  9.25it/s]",
-            " 40%|████      | 20/50 [00:02<00:31,  9.25it/s]",
-            " 10%|█         | 51/500 [00:22<06:31,  1.25it/s]",
-        ]);
-        assert_eq!(got.len(), 4);
-        assert_eq!(got[1], phase_event(Phase::Evaluation, true));
-        assert_eq!(got[2], phase_event(Phase::Evaluation, false));
-        assert!(matches!(&got[3], What::Step(s) if s.step == Some(51)));
+        let mut step = Step { dialect, ..Step::default() };
+        self.named_values().unwrap_or_default().fill(&mut step);
+        let found = names::read(self.post);
+        // A large one is rounded to two digits; the bar's own count is exact while it is the same.
+        let near = |g: u64| self.n.abs_diff(g).saturating_mul(20) < g;
+        let of_run = found.step_of_run().map(|g| if g >= 1000 && near(g) { self.n } else { g });
+        step.step = step.step.or(of_run).or(Some(self.n));
+        // Of the epoch, not of the training.
+        step.total_steps = self.total.filter(|_| of_run.is_none());
+        let epoch = self.name.split_once("poch").and_then(|(_, t)| scan::number(t.trim_start_matches([' ', ':', '['])));
+        step.epoch = step.epoch.or(epoch.map(|(v, _)| v));
+        found.fill(&mut step);
+        step.step_time_s = step.step_time_s.or(self.turn_s);
+        step.remaining_s = self.remaining_s;
+        step.bar = true;
+        step
     }
 }

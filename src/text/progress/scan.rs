@@ -1,4 +1,4 @@
-//! Numbers and keys in text, by hand: every function is linear in the line.
+//! Numbers in text, by hand: every function is linear in what it reads.
 
 /// `1,234.5`, `-1e-5`, `nan`, `-inf` at the start of `text`, and how long it is. A number glued to a letter that is no unit is none.
 pub fn number(text: &str) -> Option<(f64, usize)> {
@@ -14,19 +14,23 @@ pub fn number(text: &str) -> Option<(f64, usize)> {
         return Some((if bytes[0] == b'-' { -value } else { value }, sign + word));
     }
     let mut at = sign;
-    let (mut commas, mut point) = (false, false);
+    let (mut mantissa, mut digits, mut decimals, mut points, mut commas) = (0u64, 0, 0, 0, false);
+    let mut exponent = false;
     while let Some(b) = bytes.get(at) {
         match b {
-            b'0'..=b'9' => {}
-            b'.' => point = true,
+            b'0'..=b'9' => {
+                mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(b - b'0'));
+                digits += 1;
+                decimals += usize::from(points > 0);
+            }
+            b'.' => points += 1,
             // Thousands: three digits behind it, digits before it.
-            b',' if at > sign && !point && group_of_three(&bytes[at + 1..]) => commas = true,
+            b',' if at > sign && points == 0 && group_of_three(&bytes[at + 1..]) => commas = true,
             b'e' | b'E' if at > sign => {
                 let signed = usize::from(matches!(bytes.get(at + 1), Some(b'-' | b'+')));
-                let digits = bytes[at + 1 + signed..].iter().take_while(|b| b.is_ascii_digit()).count();
-                if digits > 0 {
-                    at += 1 + signed + digits;
-                }
+                let power = bytes[at + 1 + signed..].iter().take_while(|b| b.is_ascii_digit()).count();
+                exponent = power > 0;
+                at += if exponent { 1 + signed + power } else { 0 };
                 break;
             }
             _ => break,
@@ -34,142 +38,118 @@ pub fn number(text: &str) -> Option<(f64, usize)> {
         at += 1;
     }
     // The full stop of a sentence.
-    let digits = text[..at].trim_end_matches('.');
-    if !commas {
-        return Some((digits.parse().ok()?, digits.len()));
+    let text = text[..at].trim_end_matches('.');
+    if points > at - text.len() + 1 || digits == 0 {
+        return None;
     }
-    let mut plain = [0; 40];
-    let mut n = 0;
-    for b in digits.bytes().filter(|b| *b != b',') {
-        *plain.get_mut(n)? = b;
-        n += 1;
-    }
-    Some((std::str::from_utf8(&plain[..n]).ok()?.parse().ok()?, digits.len()))
+    let value = match POWERS.get(decimals).filter(|_| digits <= 15 && !exponent) {
+        // Exact as it is.
+        Some(power) => mantissa as f64 / power,
+        None if commas => return Some((text.replace(',', "").parse().ok()?, text.len())),
+        None => return Some((text.parse().ok()?, text.len())),
+    };
+    Some((if bytes[0] == b'-' { -value } else { value }, text.len()))
 }
+
+/// A double holds these, and whole numbers of fifteen digits: a quotient of the two is the nearest double.
+const POWERS: [f64; 16] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
 
 fn group_of_three(bytes: &[u8]) -> bool {
     bytes.len() >= 3 && bytes[..3].iter().all(u8::is_ascii_digit) && !bytes.get(3).is_some_and(u8::is_ascii_digit)
 }
 
-/// A whole, non-negative number at the start of `text`: `12`, `1,200`.
-pub fn integer(text: &str) -> Option<(u64, usize)> {
-    let bytes = text.as_bytes();
-    let mut value = 0u64;
-    let mut at = 0;
-    while let Some(b) = bytes.get(at) {
-        match b {
-            b'0'..=b'9' => value = value.checked_mul(10)?.checked_add(u64::from(b - b'0'))?,
-            b',' if at > 0 && group_of_three(&bytes[at + 1..]) => {}
-            _ => break,
-        }
-        at += 1;
-    }
-    let fraction = bytes.get(at) == Some(&b'.') && bytes.get(at + 1).is_some_and(u8::is_ascii_digit);
-    (at > 0 && !fraction && !bytes.get(at).is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_')).then_some((value, at))
+/// A whole number that is not negative: `12`, `1,200`, `794.0`. Larger ones than a double can count to are none.
+pub fn count(text: &str) -> Option<(f64, usize)> {
+    const MAX: f64 = (1u64 << 53) as f64;
+    let (v, n) = scaled(text).filter(|(v, _)| (0.0..MAX).contains(v) && *v == *v as u64 as f64)?;
+    text.starts_with(|c: char| c.is_ascii_digit()).then_some((v, n))
 }
 
-/// Every place where `key` stands as a word of its own, as the text behind it.
-pub fn words<'a>(text: &'a str, key: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
-    memchr::memmem::find_iter(text.as_bytes(), key.as_bytes()).filter_map(move |at| {
-        let before = text.as_bytes()[..at].last();
-        let tail = text.get(at + key.len()..)?;
-        let starts = !before.is_some_and(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'/' | b'-' | b'.'));
-        let ends = !tail.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '/'));
-        (starts && ends).then_some((at, tail))
-    })
+/// `1.25K`, `30.0it`, `1.00kit`: a number with or without a letter for its scale, and the length of both.
+pub fn scaled(text: &str) -> Option<(f64, usize)> {
+    let (v, n) = number(text)?;
+    let scale = match text.as_bytes().get(n) {
+        Some(b'k' | b'K') => 1e3,
+        Some(b'M') => 1e6,
+        Some(b'G' | b'B') => 1e9,
+        Some(b'T') => 1e12,
+        _ => return Some((v, n)),
+    };
+    let behind = &text[n + 1..];
+    let is_unit = behind.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_') && !behind.starts_with("it");
+    Some(if is_unit || !v.is_finite() { (v, n) } else { ((v * scale * 1e3).round() / 1e3, n + 1) })
 }
 
-/// Skips what stands between a key and its value: blanks, `:`, `=`, quotes.
+/// A number that ends the line may have been cut: whether `rest`, behind a number, may be more of it.
+pub fn is_cut(rest: &str) -> bool {
+    rest.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b',' | b'e' | b'E' | b'+' | b'-'))
+}
+
+/// Whether `text` begins with `start`, which is in lower case, in any case.
+pub fn starts_with(text: &str, start: &str) -> bool {
+    let first = |text: &str| text.bytes().next().map(|b| b.to_ascii_lowercase());
+    first(text) == start.bytes().next() && text.as_bytes().get(..start.len()).is_some_and(|t| t.eq_ignore_ascii_case(start.as_bytes()))
+}
+
+/// Skips what stands between a name and its value: blanks, `:`, `=`, quotes.
 pub fn value(tail: &str) -> &str {
     tail.trim_start_matches([' ', '\t', ':', '=', '"', '\''])
 }
 
-/// The number behind the first of `keys` that has one.
-pub fn keyed(text: &str, keys: &[&str]) -> Option<f64> {
-    if text.is_empty() {
-        return None;
-    }
-    keys.iter().find_map(|k| words(text, k).find_map(|(_, tail)| Some(number(value(tail))?.0)))
-}
-
-/// `11.9 ms`, `0.5s`, in seconds; without a unit, in `default` seconds.
-pub fn duration(text: &str, default: f64) -> Option<f64> {
+/// `11.9 ms`, `0.5s`, in seconds; without a unit, in `default` seconds. And the length of the number.
+pub fn duration(text: &str, default: f64) -> Option<(f64, usize)> {
     let (v, n) = number(text)?;
-    let unit = text[n..].trim_start_matches(' ');
-    let unit = &unit[..unit.bytes().take_while(u8::is_ascii_alphabetic).count()];
-    Some(match unit {
-        "ms" | "msec" | "milliseconds" => v / 1e3,
-        "us" | "usec" => v / 1e6,
-        "s" | "sec" | "secs" | "seconds" => v,
+    let behind = text[n..].trim_start_matches(' ');
+    let unit = &behind[..behind.bytes().take_while(u8::is_ascii_alphabetic).count()];
+    let scale = match unit {
+        "ms" | "msec" | "milliseconds" => 1e-3,
+        "us" | "usec" => 1e-6,
+        "s" | "sec" | "secs" | "seconds" => 1.0,
         // A `ms` that the line's end has cut.
-        "m" if text[n..].trim_start_matches(' ') == unit => return None,
-        "m" | "min" | "minutes" => v * 60.0,
-        _ => v * default,
-    })
-}
-
-pub const TOKENS: &str = "tokens/s";
-pub const TOKENS_GPU: &str = "tokens/s/GPU";
-pub const SAMPLES: &str = "samples/s";
-pub const TFLOPS_GPU: &str = "TFLOP/s/GPU";
-
-/// What a word in lower case counts, if it is a rate: `tok/s`, `samples_per_sec`.
-pub fn unit_of(word: &[u8]) -> Option<&'static str> {
-    let word =
-        word.strip_prefix(b"train/").or_else(|| word.strip_prefix(b"train_")).or_else(|| word.strip_prefix(b"throughput/")).unwrap_or(word);
-    let n = word.iter().take_while(|b| b.is_ascii_lowercase()).count();
-    let (what, per) = word.split_at(n);
-    let count = match what {
-        b"tokens" | b"token" | b"tok" | b"toks" | b"words" => TOKENS,
-        b"samples" | b"sample" | b"images" | b"image" | b"img" | b"imgs" | b"examples" | b"example" | b"seq" | b"seqs" | b"sequences"
-        | b"frames" => SAMPLES,
-        b"tps" | b"wps" if per.is_empty() => return Some(TOKENS),
-        b"tgs" if per.is_empty() => return Some(TOKENS_GPU),
-        _ => return None,
+        "m" if behind == unit => return None,
+        "K" => default * 1e3,
+        "m" | "min" | "minutes" => 60.0,
+        _ => default,
     };
-    let tail = per
-        .strip_prefix(b"/")
-        .or_else(|| per.strip_prefix(b"_per_"))
-        .or_else(|| per.strip_prefix(b"-per-"))
-        .or_else(|| per.strip_prefix(b" per "))?;
-    let n = tail.iter().take_while(|b| b.is_ascii_lowercase()).count();
-    let (time, each) = tail.split_at(n);
-    if !matches!(time, b"s" | b"sec" | b"second" | b"seconds") {
-        return None;
-    }
-    match each {
-        b"" => Some(count),
-        b"/gpu" | b"/device" | b"_per_gpu" | b"-per-gpu" | b"_per_device" | b" per gpu" if count == TOKENS => Some(TOKENS_GPU),
-        _ => None,
+    // A division is exact where the product of a fraction is not.
+    Some((if scale < 1.0 { v / (1.0 / scale).round() } else { v * scale }, n))
+}
+
+/// `6 days, 15:22:46`, `0:31:22`, `1h 14m 28s`: what is left, in seconds, and the length of that text.
+pub fn left(text: &str) -> Option<(f64, usize)> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let days = text[digits..].strip_prefix(" day").map(|t| t.strip_prefix('s').unwrap_or(t)).and_then(|t| t.strip_prefix(", "));
+    let (days, clock_at) = match days {
+        Some(tail) => (text[..digits].parse().ok()?, text.len() - tail.len()),
+        None => (0.0, 0),
+    };
+    let n = text[clock_at..].bytes().take_while(|b| b.is_ascii_digit() || *b == b':').count();
+    match clock(&text[clock_at..clock_at + n]) {
+        Some(time) => Some((days * 86_400.0 + time, clock_at + n)),
+        None => spelled(text),
     }
 }
 
-/// `6 days, 15:22:46`, `0:31:22`, `1 day, 2:03:04`: what is left, in seconds, when it does not end the line in its middle.
-pub fn left(text: &str) -> Option<f64> {
-    let text = text.trim_start();
-    let (days, text) = match text.find(" day") {
-        Some(at) if at <= 6 => {
-            let days: f64 = text[..at].parse().ok()?;
-            (days, text[at + 4..].trim_start_matches('s').strip_prefix(',')?.trim_start())
+/// `1d 2h 3m 4s`
+fn spelled(text: &str) -> Option<(f64, usize)> {
+    let (mut total, mut at) = (0.0, 0);
+    loop {
+        let tail = text[at..].trim_start_matches(' ');
+        let digits = tail.bytes().take_while(|b| b.is_ascii_digit() || *b == b'.').count();
+        let unit = match tail.as_bytes().get(digits) {
+            Some(b'd') => 86_400.0,
+            Some(b'h') => 3600.0,
+            Some(b'm') => 60.0,
+            Some(b's') => 1.0,
+            _ => break,
+        };
+        if digits == 0 || tail.as_bytes().get(digits + 1).is_some_and(u8::is_ascii_alphabetic) {
+            break;
         }
-        _ => (0.0, text),
-    };
-    let n = text.bytes().take_while(|b| b.is_ascii_digit() || *b == b':').count();
-    Some(days * 86_400.0 + clock(&text[..n])?)
-}
-
-/// The number at the start of `text` and what stands behind it; `None` where the line ends with it, because it may have been cut.
-pub fn whole(text: &str) -> Option<(f64, &str)> {
-    let (v, n) = number(text)?;
-    let rest = &text[n..];
-    let cut = rest.is_empty() || rest.strip_prefix(',').is_some_and(|r| r.len() < 3 && r.bytes().all(|b| b.is_ascii_digit()));
-    (!cut).then_some((v, rest))
-}
-
-/// The text behind `key`, without blanks in front.
-pub fn after<'a>(text: &'a str, key: &str) -> Option<&'a str> {
-    let at = memchr::memmem::find(text.as_bytes(), key.as_bytes())?;
-    Some(text[at + key.len()..].trim_start_matches([' ', '\t']))
+        total += tail[..digits].parse::<f64>().ok()? * unit;
+        at = text.len() - tail.len() + digits + 1;
+    }
+    (at > 0).then_some((total, at))
 }
 
 /// `MM:SS`, `H:MM:SS`, as tqdm counts.
@@ -186,80 +166,36 @@ pub fn clock(text: &str) -> Option<f64> {
     (2..=3).contains(&parts).then_some(total)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// All units of throughput; where a line has several, the first here counts.
+pub const RATES: [&str; 6] = ["tokens/s", "tokens/s/GPU", "samples/s", "samples/s/GPU", "TFLOP/s/GPU", "TFLOP/s"];
+const TOKENS: u8 = 0;
+const TOKENS_GPU: u8 = 1;
+const SAMPLES: u8 = 2;
 
-    #[test]
-    fn numbers() {
-        for (text, want, n) in [
-            ("2,741,882 x", 2_741_882.0, 9),
-            ("1.733e-05'", 1.733e-5, 9),
-            ("2.504220E+00 |", 2.50422, 12),
-            ("-inf", f64::NEG_INFINITY, 4),
-            ("2.31, lr", 2.31, 4),
-            ("2.31.", 2.31, 4),
-            ("1,23", 1.0, 1),
-            ("5e", 5.0, 1),
-        ] {
-            assert_eq!(number(text), Some((want, n)), "{text}");
-        }
-        assert!(number("nan,").unwrap().0.is_nan());
-        assert!(number("NaN").unwrap().0.is_nan());
-        for none in ["", "x", "n/a", "-", ".", "name"] {
-            assert_eq!(number(none), None, "{none}");
-        }
-        assert_eq!(integer("1,200/3"), Some((1200, 5)));
-        assert_eq!(integer("0.5"), None);
-        assert_eq!(integer("3rd"), None);
-        assert_eq!(integer("99999999999999999999"), None);
+/// The place in [`RATES`] of a word in lower case: `tok/s`, `samples_per_sec`.
+pub fn unit_of(word: &[u8]) -> Option<u8> {
+    // A letter that each begins with.
+    if !matches!(word.first(), Some(b't' | b's' | b'i' | b'e' | b'f' | b'w')) {
+        return None;
     }
-
-    #[test]
-    fn rates() {
-        for (word, unit) in [
-            ("tokens/s", TOKENS),
-            ("tok/sec", TOKENS),
-            ("train_tokens_per_second", TOKENS),
-            ("tps", TOKENS),
-            ("tokens/s/gpu", TOKENS_GPU),
-            ("toks/s/device", TOKENS_GPU),
-            ("tokens-per-second-per-gpu", TOKENS_GPU),
-            ("img/s", SAMPLES),
-            ("samples per second", SAMPLES),
-            ("throughput/samples_per_sec", SAMPLES),
-        ] {
-            assert_eq!(unit_of(word.as_bytes()), Some(unit), "{word}");
-        }
-        for word in ["it/s", "tokens", "samples/epoch", "tokens/step", "steps_per_second", "gb/s", "tokens/s/x"] {
-            assert_eq!(unit_of(word.as_bytes()), None, "{word}");
-        }
+    let word = [&b"train/"[..], b"train_", b"throughput/"].iter().find_map(|p| word.strip_prefix(*p)).unwrap_or(word);
+    let (what, per) = word.split_at(word.iter().take_while(|b| b.is_ascii_lowercase()).count());
+    let count = match what {
+        b"tokens" | b"token" | b"tok" | b"toks" | b"words" => TOKENS,
+        b"samples" | b"sample" | b"images" | b"image" | b"img" | b"imgs" | b"examples" | b"example" | b"seq" | b"seqs" | b"sequences"
+        | b"frames" => SAMPLES,
+        b"tps" | b"wps" if per.is_empty() => return Some(TOKENS),
+        b"tgs" if per.is_empty() => return Some(TOKENS_GPU),
+        _ => return None,
+    };
+    let tail = [&b"/"[..], b"_per_", b"-per-", b" per "].iter().find_map(|p| per.strip_prefix(*p))?;
+    let (time, each) = tail.split_at(tail.iter().take_while(|b| b.is_ascii_lowercase()).count());
+    if !matches!(time, b"s" | b"sec" | b"second" | b"seconds") {
+        return None;
     }
-
-    #[test]
-    fn a_number_that_ends_the_line_may_have_been_cut() {
-        assert_eq!(whole("12.5, x"), Some((12.5, ", x")));
-        assert_eq!(whole("12.5"), None);
-        assert_eq!(whole("5,8"), None);
-        assert_eq!(whole("5,856  x"), Some((5856.0, "  x")));
-    }
-
-    #[test]
-    fn what_is_left() {
-        assert_eq!(left("6 days, 15:22:46, time"), Some(6.0 * 86_400.0 + 55_366.0));
-        assert_eq!(left("1 day, 0:00:01"), Some(86_401.0));
-        assert_eq!(left("0:31:22  lr"), Some(1882.0));
-        assert_eq!(left("?"), None);
-    }
-
-    #[test]
-    fn durations_and_clocks() {
-        assert_eq!(duration("11.9 ms", 1.0), Some(0.0119));
-        assert_eq!(duration("0.35  data", 1.0), Some(0.35));
-        assert_eq!(duration("250", 1e-3), Some(0.25));
-        assert_eq!(duration("99.6 m", 1.0), None, "cut");
-        assert_eq!(clock("878:01:48"), Some(3_160_908.0));
-        assert_eq!(clock("00:07"), Some(7.0));
-        assert_eq!(clock("?"), None);
+    match each {
+        b"" => Some(count),
+        b"/gpu" | b"/device" | b"_per_gpu" | b"-per-gpu" | b"_per_device" | b" per gpu" if count == TOKENS => Some(TOKENS_GPU),
+        _ => None,
     }
 }
