@@ -26,6 +26,7 @@ pub mod commands;
 pub mod config;
 pub mod demo;
 pub mod diagnostics;
+pub mod edge;
 pub mod feed;
 pub mod findings;
 pub mod flight;

@@ -1,5 +1,6 @@
 //! What the screen shows, and when: the job as it is, an earlier moment of it, or a tape at its own pace.
 
+use super::FromTape;
 use super::ui::{Mode, Move};
 use crate::demo::Demo;
 use crate::feed::{Batch, Feed};
@@ -18,8 +19,6 @@ const TAPE_BYTES: usize = 96 << 20;
 const AHEAD_BYTES: usize = 16 << 20;
 /// The screen answers at least this often while a tape is gone through as fast as possible.
 const SLICE: Duration = Duration::from_millis(30);
-/// How long to wait for a tape that cannot be read as fast as it is shown.
-const STARVED: Duration = Duration::from_millis(5);
 
 pub enum World {
     Live(Box<Live>),
@@ -126,6 +125,20 @@ impl World {
         matches!(self, World::Tape(player) if player.target.is_some())
     }
 
+    /// Whether the next observation of a tape should be read by now.
+    pub fn wants_more(&self) -> bool {
+        matches!(self, World::Tape(player) if player.wants_more())
+    }
+
+    /// What was read of a tape.
+    pub fn read(&mut self, read: FromTape) {
+        match (self, read) {
+            (World::Live(_), _) => {}
+            (World::Tape(player), FromTape::Seen(seen)) => player.read(&seen),
+            (World::Tape(player), FromTape::End(why)) => player.read_all = Some(why),
+        }
+    }
+
     /// Goes on with a tape. Whether anything was applied.
     pub fn play(&mut self, events: &mut Vec<(Stamp, Event)>) -> bool {
         match self {
@@ -215,20 +228,15 @@ impl Player {
         Player { timeline, head, name: captions.map(|d| d.name), speed, demo, captions, playing: true, clock, last, target, read_all: None }
     }
 
-    /// Whether the next observation should be read by now.
-    pub fn wants_more(&self) -> bool {
+    fn wants_more(&self) -> bool {
         self.read_all.is_none() && self.timeline.ahead_bytes(&self.head) < AHEAD_BYTES
     }
 
-    pub fn read(&mut self, seen: &Observation) {
+    fn read(&mut self, seen: &Observation) {
         self.timeline.append(seen);
         if self.clock == Stamp::default() {
             (self.clock, self.last) = (seen.at, Instant::now());
         }
-    }
-
-    pub fn read_all(&mut self, why: Option<String>) {
-        self.read_all = Some(why);
     }
 
     fn span(&self) -> (Stamp, Stamp) {
@@ -269,16 +277,12 @@ impl Player {
 
     fn next_due(&mut self) -> Option<Instant> {
         if !self.playing && self.target.is_none() {
-            return self.starving();
+            return None;
         }
-        let Some(due) = self.head.next_due(&self.timeline) else { return self.starving() };
+        let due = self.head.next_due(&self.timeline)?;
         let Some(speed) = self.pace() else { return Some(Instant::now()) };
         let ahead = Duration::try_from_secs_f64(due.since(self.clock).as_secs_f64() / speed).unwrap_or(Duration::from_secs(3600));
         Some(self.last + ahead)
-    }
-
-    fn starving(&self) -> Option<Instant> {
-        self.wants_more().then(|| Instant::now() + STARVED)
     }
 
     fn play(&mut self, events: &mut Vec<(Stamp, Event)>) -> bool {
