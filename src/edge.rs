@@ -31,9 +31,19 @@ pub fn batches() -> (feed::Send, mpsc::Receiver<Batch>) {
     (Arc::new(move |batch| tx.blocking_send(batch).is_ok()), rx)
 }
 
-/// The signals that end the program in an orderly way.
-pub fn ending() -> [SignalKind; 3] {
-    [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
+/// The signals that end the program in an orderly way. A hangup that was ignored from the start (`nohup`) stays ignored.
+pub fn ending() -> Vec<SignalKind> {
+    let hangup = SignalKind::hangup();
+    let all = [SignalKind::interrupt(), SignalKind::terminate(), hangup];
+    let ignored = std::fs::read_to_string("/proc/self/status").ok().and_then(|status| ignored_signals(&status)).unwrap_or(0);
+    let is_ignored = ignored >> (hangup.as_raw_value() - 1) & 1 == 1;
+    all.into_iter().filter(|kind| *kind != hangup || !is_ignored).collect()
+}
+
+/// A bit for each, as /proc/PID/status has them.
+fn ignored_signals(status: &str) -> Option<u64> {
+    let bits = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    u64::from_str_radix(bits.trim(), 16).ok()
 }
 
 /// Signals as they come.

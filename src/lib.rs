@@ -18,7 +18,6 @@
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
-pub mod base64;
 pub mod bundle;
 pub mod check;
 pub mod cli;

@@ -293,8 +293,7 @@ impl App {
     }
 
     async fn run(mut self, world: World, mut inbox: Inbox) -> Result<Outcome> {
-        let [interrupt, terminate, hangup] = edge::ending();
-        let mut signals = Signals::of(&[interrupt, terminate, hangup, resumed()])?;
+        let mut signals = Signals::of(&[edge::ending(), vec![resumed()]].concat())?;
         let outcome = self.go_round(world, &mut inbox, &mut signals).await;
         // Evidence that was asked for is finished, if it does not take long.
         let until = Instant::now() + LAST_WORK;

@@ -127,6 +127,23 @@ fn a_reader_that_goes_away_leaves_a_whole_recording() {
     assert!(again.stdout.len() > 10_000);
 }
 
+#[test]
+fn a_hangup_that_is_ignored_from_the_start_stays_ignored() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = tree(dir.path());
+    let script = format!("trap '' HUP; exec {PROGRAM} --sysroot {root} watch");
+    let mut child = Command::new("sh").args(["-c", &script]).current_dir(dir.path()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert!(line.contains("the node is idle"), "{line}");
+    signal(child.id(), "HUP");
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(child.try_wait().unwrap().is_none(), "as nohup wants it");
+    signal(child.id(), "TERM");
+    assert_eq!(wait_end(&mut child).code(), Some(0));
+}
+
 /// The program in a pseudo-terminal of which nobody reads, until it is asked for what was sent.
 struct Unread {
     child: Box<dyn Child + Send + Sync>,

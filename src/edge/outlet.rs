@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// Queued beyond this, an outlet has no room. What one batch brings is added as a whole.
+/// Queued beyond this, an outlet has no room; the thread may hold as much. What one batch brings is added as a whole.
 const ROOM: usize = 1 << 20;
 /// A piece is written at once: one that a pipe takes as a whole (PIPE_BUF), so that a reader that reads at all is seen to do so.
 const PIECE: usize = 4096;
@@ -80,6 +80,8 @@ struct State {
     /// What the thread holds is not to be written any more.
     discard: bool,
     closed: bool,
+    /// The loop found no room, or something not written yet: it wants to hear of the next change.
+    awaited: bool,
     /// Pieces so far: whether a reader reads at all.
     pieces: u64,
     /// The thread has ended, for this reason if not in order.
@@ -104,9 +106,8 @@ impl Outlet {
         let run = move || {
             let failed = theirs.write_all(Box::new(sink)).err();
             let mut state = theirs.lock();
-            (state.ended, state.failed) = (true, failed);
-            drop(state);
-            theirs.tell();
+            (state.ended, state.failed, state.awaited) = (true, failed, true);
+            theirs.tell(state);
         };
         std::thread::Builder::new().name(name.into()).stack_size(256 << 10).spawn(run)?;
         Ok(Outlet { shared })
@@ -129,13 +130,17 @@ impl Outlet {
 
     /// Whether what follows should be queued now. An outlet that has ended takes everything, to drop it.
     pub fn has_room(&self) -> bool {
-        let state = self.shared.lock();
-        state.ended || state.queue.len() < ROOM
+        let mut state = self.shared.lock();
+        let has_room = state.ended || state.queue.len() < ROOM;
+        state.awaited |= !has_room;
+        has_room
     }
 
     /// Everything was written, or never will be.
     pub fn is_idle(&self) -> bool {
-        self.shared.lock().is_idle()
+        let mut state = self.shared.lock();
+        state.awaited |= !state.is_idle();
+        state.is_idle()
     }
 
     /// Nothing more will be written: all of it was, or it failed.
@@ -204,8 +209,12 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self) {
-        self.done.notify_one();
+    fn tell(&self, mut state: MutexGuard<'_, State>) {
+        let awaited = std::mem::take(&mut state.awaited);
+        drop(state);
+        if awaited {
+            self.done.notify_one();
+        }
         self.done_outside.notify_all();
     }
 
@@ -230,8 +239,7 @@ impl Shared {
             }
             let mut state = self.lock();
             (state.writing, state.discard) = (false, false);
-            drop(state);
-            self.tell();
+            self.tell(state);
         }
         sink.finish()
     }
@@ -277,12 +285,12 @@ mod tests {
             outlet.push(line.as_bytes());
             pushed.extend_from_slice(line.as_bytes());
         }
-        assert!((ROOM..ROOM + 3 * PIECE).contains(&pushed.len()), "it is bounded: {}", pushed.len());
+        // The thread has taken what was queued once, no more.
+        assert!((ROOM..=2 * ROOM + PIECE).contains(&pushed.len()), "it is bounded: {}", pushed.len());
         assert!(!outlet.is_idle());
-        outlet.shared.lock().closed = true;
-        let read: Vec<u8> = rx.iter().flatten().collect();
-        assert!(read == pushed);
-        assert!(outlet.drain(Duration::from_secs(20)) && outlet.has_ended());
+        let reader = std::thread::spawn(move || rx.iter().flatten().collect::<Vec<u8>>());
+        crate::edge::run(async { Ok(outlet.finish(&mut Signals::of(&[])?, &mut false).await?) }).unwrap();
+        assert!(reader.join().unwrap() == pushed && outlet.has_ended());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use super::theme::Depth;
 use crate::edge::outlet::{Outlet, Stdout};
 use anyhow::{Context as _, Result};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use ratatui::backend::CrosstermBackend;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -242,6 +243,8 @@ fn leave() {
     if !outlet.drain(PATIENCE) {
         outlet.discard();
         let _ = tcflush(io::stdout(), QueueSelector::OFlush);
+        // Linux lets a waiting writer know of the new room only when the modes change.
+        set_back();
     }
     outlet.push(LEAVE.as_bytes());
     outlet.drain(PATIENCE);
@@ -295,7 +298,7 @@ fn give_back_in_a_crash() {
 
 /// OSC 52: the terminal's own clipboard, also over ssh. The text goes as base64, so that it cannot end the sequence.
 pub fn clipboard(text: &str) -> String {
-    format!("\x1b]52;c;{}\x07", crate::base64::encode(text.as_bytes()))
+    format!("\x1b]52;c;{}\x07", BASE64_STANDARD.encode(text))
 }
 
 /// A note of the desktop, for terminals that pass it on (OSC 9), and the bell for all others.
