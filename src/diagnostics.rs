@@ -1,4 +1,4 @@
-//! What nccl-top has to say of itself: to the file that `--log-file` names, and, where a user must know it, on standard error.
+//! nccl-top's own diagnostics: in the file that `--log-file` names, and what the user must know on standard error.
 
 use crate::text::clean::clean;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -28,7 +28,12 @@ pub fn run<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
 /// The channel from the sources to the loop.
 pub fn batches() -> (feed::Send, mpsc::Receiver<Batch>) {
     let (tx, rx) = mpsc::channel(QUEUE);
-    (Arc::new(move |batch| tx.blocking_send(batch).is_ok()), rx)
+    let send = move |batch| match tx.try_send(batch) {
+        // The loop's own thread comes here, too, but only while there is room.
+        Err(mpsc::error::TrySendError::Full(batch)) => tx.blocking_send(batch).is_ok(),
+        sent => sent.is_ok(),
+    };
+    (Arc::new(send), rx)
 }
 
 /// The signals that end the program in an orderly way. A hangup that was ignored from the start (`nohup`) stays ignored.

@@ -51,10 +51,17 @@ struct Watch {
 }
 
 impl Feed {
-    /// Starts a thread per source. Threads are never joined: a driver call that blocks forever must not keep the program.
-    pub fn start(mut setup: Setup, send: &Send) -> Feed {
+    /// A feed without sources.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Feed {
         let clock = Clock::start();
-        let mut watches = Vec::new();
+        let (last, silent_until) = (Stamp::default(), Stamp::default());
+        Feed { clock, watches: Vec::new(), reports: BTreeMap::new(), last, ticked: clock.now(), silent_until }
+    }
+
+    /// Starts a thread per source. Threads are never joined: a driver call that blocks forever must not keep the program.
+    pub fn start(&mut self, mut setup: Setup, send: &Send) {
+        let clock = self.clock;
         let (off, on): (Vec<_>, Vec<_>) = SOURCES.iter().partition(|spec| spec.live_only && !setup.roots.is_live());
         // Before there are threads that could fill the queue, which nobody empties yet.
         for spec in off {
@@ -67,12 +74,11 @@ impl Feed {
             let id = SourceId::of(spec.id);
             let source = (spec.make)(&mut setup);
             let busy_since = Arc::new(AtomicI64::new(0));
-            watches.push(Watch { id: id.clone(), busy_since: busy_since.clone(), every: source.every(), called_slow: false });
+            self.watches.push(Watch { id: id.clone(), busy_since: busy_since.clone(), every: source.every(), called_slow: false });
             let run = Run { spec, id, source, clock, busy_since, send: send.clone(), told: None };
             // If the system has no thread to give, the source's absence from the list of states says so.
             let _ = std::thread::Builder::new().name(format!("source:{}", spec.id)).stack_size(512 << 10).spawn(move || run.forever());
         }
-        Feed { clock, watches, reports: BTreeMap::new(), last: Stamp::default(), ticked: clock.now(), silent_until: Stamp::default() }
     }
 
     pub fn now(&self) -> Stamp {
@@ -178,15 +184,8 @@ mod tests {
 
     #[test]
     fn silence_is_not_judged_right_after_the_program_stood_still() {
-        let clock = Clock::start();
-        let mut feed = Feed {
-            clock,
-            watches: Vec::new(),
-            reports: BTreeMap::new(),
-            last: Stamp::default(),
-            ticked: clock.now(),
-            silent_until: Stamp::default(),
-        };
+        let mut feed = Feed::new();
+        let clock = feed.clock;
         let ticks = |feed: &mut Feed| {
             let mut ticks = 0;
             feed.tick(|_| ticks += 1);

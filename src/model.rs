@@ -118,7 +118,7 @@ const KEEP_GONE: Duration = Duration::from_secs(60);
 /// Processes and communicators beyond this are not jobs of one node.
 const MAX_PROCESSES: usize = 4096;
 const MAX_COMMS: usize = 4096;
-/// Twice what the host source tells.
+/// Twice what the host source reports.
 const MAX_DISKS: usize = 128;
 const MAX_CGROUPS: usize = 128;
 /// Twice what the tailer follows.

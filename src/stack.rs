@@ -125,7 +125,7 @@ async fn heard_out(child: &mut Child, group: &mut Group, out: &mut Vec<u8>, err:
     if full == Some(true) { Some(FULL.to_owned()) } else { failed() }
 }
 
-/// Reads to the end; an error says that there is more than is kept.
+/// Reads to the end. An error: there is more than is kept.
 async fn gather(pipe: Option<impl AsyncRead + Unpin>, bytes: &mut Vec<u8>) -> Result<(), ()> {
     let Some(pipe) = pipe else { return Ok(()) };
     let mut pipe = pipe.take(MAX_BYTES as u64 + 1);

@@ -20,7 +20,7 @@ use crate::commands::{Env, Outcome};
 use crate::config::Alert;
 use crate::demo::Demo;
 use crate::edge::{self, QUEUE, Signals};
-use crate::feed::{Batch, Feed, TICK};
+use crate::feed::{Batch, TICK};
 use crate::findings::{Change, Severity};
 use crate::observe::Observation;
 use crate::session::{Event, Session};
@@ -54,6 +54,7 @@ enum Message {
 
 /// Everything that the loop waits for, but the clock.
 struct Inbox {
+    signals: Signals,
     inputs: mpsc::Receiver<Option<Input>>,
     works: mpsc::UnboundedReceiver<Work>,
     /// Without a sender where a tape is shown.
@@ -66,10 +67,10 @@ struct Inbox {
 
 impl Inbox {
     /// What comes first, until then. Signals before keys: no flood of input may keep the program from ending.
-    async fn next(&mut self, signals: &mut Signals, wants_tape: bool, until: Instant) -> Option<Message> {
+    async fn next(&mut self, wants_tape: bool, until: Instant) -> Option<Message> {
         tokio::select! {
             biased;
-            kind = signals.next() => Some(Message::Signal(kind)),
+            kind = self.signals.next() => Some(Message::Signal(kind)),
             Some(input) = self.inputs.recv() => Some(Message::Input(input)),
             Some(work) = self.works.recv() => Some(Message::Work(work)),
             () = self.sent.notified() => None,
@@ -119,10 +120,14 @@ pub fn live(env: &Env, logs: Vec<String>) -> Result<Outcome> {
     need_terminal("watch")?;
     let zone = Zone::of_host(Clock::start().now());
     let session = Session::new(&env.host(), zone);
-    let (send, batches) = edge::batches();
-    let (app, inbox) = App::start(env, env.zone(zone), env.header())?;
-    let feed = Feed::start(env.setup(logs), &send);
-    edge::run(app.run(World::live(session, feed, env.config.history), Inbox { batches, ..inbox }))
+    let mut world = World::live(session, env.config.history);
+    edge::run(async {
+        let (app, inbox) = App::start(env, env.zone(zone), env.header(), &mut world)?;
+        // After the first frame, which would have to share the processors with a dozen threads.
+        let (send, batches) = edge::batches();
+        world.start(env.setup(logs), &send);
+        app.run(world, Inbox { batches, ..inbox }).await
+    })
 }
 
 /// The screen over a tape.
@@ -146,7 +151,6 @@ pub fn demo(env: &Env, demo: &'static Demo, options: &crate::cli::Play) -> Resul
 
 fn from_tape(env: &Env, reader: tape::Reader, options: &crate::cli::Play, demo: Option<&'static Demo>) -> Result<Outcome> {
     let header = reader.header().clone();
-    let (app, inbox) = App::start(env, env.zone(header.zone()), header.clone())?;
     // Reading ahead waits while enough lies ahead: the channel is full then.
     let (tx, tape) = mpsc::channel(QUEUE);
     let without = options.without.clone();
@@ -158,7 +162,11 @@ fn from_tape(env: &Env, reader: tape::Reader, options: &crate::cli::Play, demo: 
     };
     let paced = demo.filter(|_| options.speed.is_none());
     let player = Player::new(Session::of_tape(&header), speed, options.at.unwrap_or_default(), demo, paced);
-    edge::run(app.run(World::Tape(Box::new(player)), Inbox { tape, ..inbox }))
+    let mut world = World::Tape(Box::new(player));
+    edge::run(async {
+        let (app, inbox) = App::start(env, env.zone(header.zone()), header, &mut world)?;
+        app.run(world, Inbox { tape, ..inbox }).await
+    })
 }
 
 fn need_terminal(instead: &str) -> Result<()> {
@@ -190,7 +198,7 @@ fn read(mut reader: tape::Reader, without: &[crate::cli::Without], tx: &mpsc::Se
 }
 
 /// Keys, clicks and sizes, in a thread. Not crossterm's own stream of events: with level-triggered reading it takes a turn of its thread
-/// for each event, and where the terminal is gone it reads for ever and never says so.
+/// for each event, and where the terminal is gone it reads for ever and never reports it.
 fn start_input(tx: mpsc::Sender<Option<Input>>) -> Result<()> {
     let input = move || {
         loop {
@@ -242,13 +250,16 @@ struct App {
     stacks: BTreeMap<u32, Arc<Stack>>,
 }
 
+/// What is due so soon is drawn with what woke the loop up: another sleep would cost more.
+const SOON: Duration = Duration::from_millis(30);
 /// How long the end of the program waits for what is being written.
 const LAST_WORK: Duration = Duration::from_secs(5);
 /// Stacks kept for the evidence.
 const MAX_STACKS: usize = 16;
 
 impl App {
-    fn start(env: &Env, zone: Zone, header: tape::Header) -> Result<(App, Inbox)> {
+    fn start(env: &Env, zone: Zone, header: tape::Header, world: &mut World) -> Result<(App, Inbox)> {
+        let signals = Signals::of(&[edge::ending(), vec![resumed()]].concat())?;
         let theme = Theme::load(&env.config.theme, env.depth).map_err(anyhow::Error::msg)?;
         let mut ui = Ui::new(zone);
         ui.keys = env.config.keys.clone();
@@ -260,9 +271,9 @@ impl App {
         let (input, inputs) = mpsc::channel(QUEUE);
         start_input(input)?;
         let (works, works_done) = mpsc::unbounded_channel();
-        let inbox = Inbox { inputs, works: works_done, batches: mpsc::channel(1).1, tape: mpsc::channel(1).1, sent };
+        let inbox = Inbox { inputs, works: works_done, batches: mpsc::channel(1).1, tape: mpsc::channel(1).1, sent, signals };
         let (theme_name, alert) = (env.config.theme.clone(), env.config.alert);
-        let app = App {
+        let mut app = App {
             screen,
             ui,
             theme,
@@ -279,6 +290,7 @@ impl App {
             py_spy: None,
             stacks: BTreeMap::new(),
         };
+        app.draw(world)?;
         Ok((app, inbox))
     }
 
@@ -293,12 +305,11 @@ impl App {
     }
 
     async fn run(mut self, world: World, mut inbox: Inbox) -> Result<Outcome> {
-        let mut signals = Signals::of(&[edge::ending(), vec![resumed()]].concat())?;
-        let outcome = self.go_round(world, &mut inbox, &mut signals).await;
+        let outcome = self.go_round(world, &mut inbox).await;
         // Evidence that was asked for is finished, if it does not take long.
         let until = Instant::now() + LAST_WORK;
         while self.writing && Instant::now() < until {
-            match inbox.next(&mut signals, false, until).await {
+            match inbox.next(false, until).await {
                 Some(Message::Work(work)) => self.worked(work),
                 Some(Message::Signal(kind)) if kind != resumed() => break,
                 _ => {}
@@ -307,8 +318,7 @@ impl App {
         outcome
     }
 
-    async fn go_round(&mut self, mut world: World, inbox: &mut Inbox, signals: &mut Signals) -> Result<Outcome> {
-        self.draw(&mut world)?;
+    async fn go_round(&mut self, mut world: World, inbox: &mut Inbox) -> Result<Outcome> {
         // How the terminal fares in a panic can only be tested with one.
         #[cfg(debug_assertions)]
         if std::env::var_os("NCCL_TOP_TEST_PANIC").is_some() {
@@ -326,7 +336,7 @@ impl App {
             if let Some(wake) = world.next_due() {
                 until = until.min(wake);
             }
-            let first = inbox.next(signals, world.wants_more(), until).await;
+            let first = inbox.next(world.wants_more(), until).await;
             // One is waited for, everything else that is ready is taken with it, then one frame is drawn.
             for message in first.into_iter().chain(inbox.rest()) {
                 let Some(now) = self.take(message, &mut world, &mut events)? else { return Ok(Outcome::Clean) };
@@ -368,7 +378,7 @@ impl App {
             if passing {
                 continue;
             }
-            if self.screen.is_ready() && (due == Due::Now || (due == Due::Refresh && Instant::now() >= next_draw)) {
+            if self.screen.is_ready() && (due == Due::Now || (due == Due::Refresh && Instant::now() + SOON >= next_draw)) {
                 self.draw(&mut world)?;
                 next_draw = Instant::now() + self.interval;
                 due = Due::No;
@@ -447,7 +457,7 @@ impl App {
         self.ui.popup = Some(("Sent to the clipboard".into(), shown));
     }
 
-    /// Does something that may block, in a thread. It tells what came of it with a message.
+    /// Does something that may block, in a thread. What comes of it arrives as a message.
     fn beside(&mut self, name: &str, work: impl FnOnce(&dyn Fn(Work)) + Send + 'static) -> bool {
         let works = self.works.clone();
         let tell = move |work| drop(works.send(work));

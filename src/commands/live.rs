@@ -22,7 +22,7 @@ pub trait Each: FnMut(Observation, &mut String) -> Result<()> {}
 impl<F: FnMut(Observation, &mut String) -> Result<()>> Each for F {}
 
 /// Observes until a signal comes, `duration` is over, or nobody reads what is printed. Everything is put on the tape before `each` sees
-/// it; `each` also gets the last observation, `End`. `is_all` says that the recording is all that is wanted: without it there is no point.
+/// it; `each` also gets the last observation, `End`. `is_all`: the recording is all that is wanted, and its end is that of the command.
 ///
 /// Neither a reader that does not read nor a disk that hangs keeps signals from ending it. What is printed and recorded is queued; while
 /// a queue is full, nothing more is taken from the sources, which wait in turn, so that nothing is lost for a reader that is only slow.
@@ -32,7 +32,8 @@ impl<F: FnMut(Observation, &mut String) -> Result<()>> Each for F {}
 pub fn observe(env: &Env, setup: Setup, output: Option<&Path>, is_all: bool, duration: Option<Duration>, each: impl Each) -> Result<()> {
     let tape = output.map(|path| tape::Writer::create(path, &env.header())).transpose()?;
     let (send, batches) = edge::batches();
-    let feed = Feed::start(setup, &send);
+    let mut feed = Feed::new();
+    feed.start(setup, &send);
     edge::run(async {
         let done = Arc::default();
         let outputs = Outputs {

@@ -96,7 +96,7 @@ impl State {
 }
 
 impl Outlet {
-    /// `done` tells the loop that the thread has done something.
+    /// `done` wakes the loop when the thread has done something that the loop waits for.
     ///
     /// # Errors
     /// If the system has no thread to give.
@@ -107,7 +107,7 @@ impl Outlet {
             let failed = theirs.write_all(Box::new(sink)).err();
             let mut state = theirs.lock();
             (state.ended, state.failed, state.awaited) = (true, failed, true);
-            theirs.tell(state);
+            theirs.wake(state);
         };
         std::thread::Builder::new().name(name.into()).stack_size(256 << 10).spawn(run)?;
         Ok(Outlet { shared })
@@ -209,7 +209,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, mut state: MutexGuard<'_, State>) {
+    fn wake(&self, mut state: MutexGuard<'_, State>) {
         let awaited = std::mem::take(&mut state.awaited);
         drop(state);
         if awaited {
@@ -239,7 +239,7 @@ impl Shared {
             }
             let mut state = self.lock();
             (state.writing, state.discard) = (false, false);
-            self.tell(state);
+            self.wake(state);
         }
         sink.finish()
     }

@@ -7,6 +7,7 @@ use crate::feed::{Batch, Feed};
 use crate::findings::Change;
 use crate::observe::Observation;
 use crate::session::{Event, Session};
+use crate::sources::Setup;
 use crate::time::{Stamp, Zone, span};
 use crate::timeline::{Kept, Limits, Playhead, Timeline};
 use std::time::{Duration, Instant};
@@ -19,6 +20,9 @@ const TAPE_BYTES: usize = 96 << 20;
 const AHEAD_BYTES: usize = 16 << 20;
 /// The screen answers at least this often while a tape is gone through as fast as possible.
 const SLICE: Duration = Duration::from_millis(30);
+
+/// What a tape holds for so short a time is applied at once: it is drawn much less often, and each wake-up costs.
+const TOGETHER: Duration = Duration::from_millis(100);
 
 pub enum World {
     Live(Box<Live>),
@@ -62,9 +66,16 @@ enum Target {
 }
 
 impl World {
-    pub fn live(session: Session, feed: Feed, depth: Duration) -> World {
+    pub fn live(session: Session, depth: Duration) -> World {
         let timeline = Timeline::new(Limits { depth, bytes: LIVE_BYTES }, &session);
-        World::Live(Box::new(Live { session, feed, timeline, depth, paused: None }))
+        World::Live(Box::new(Live { session, feed: Feed::new(), timeline, depth, paused: None }))
+    }
+
+    /// Starts the sources.
+    pub fn start(&mut self, setup: Setup, send: &crate::feed::Send) {
+        if let World::Live(live) = self {
+            live.feed.start(setup, send);
+        }
     }
 
     pub fn shown(&self) -> &Session {
@@ -282,7 +293,7 @@ impl Player {
         let due = self.head.next_due(&self.timeline)?;
         let Some(speed) = self.pace() else { return Some(Instant::now()) };
         let ahead = Duration::try_from_secs_f64(due.since(self.clock).as_secs_f64() / speed).unwrap_or(Duration::from_secs(3600));
-        Some(self.last + ahead)
+        Some(self.last + ahead.max(TOGETHER))
     }
 
     fn play(&mut self, events: &mut Vec<(Stamp, Event)>) -> bool {

@@ -105,7 +105,7 @@ fn as_sixteen(bytes: &[u8]) -> Vec<u8> {
 }
 
 impl Screen {
-    /// `done` tells the loop that something was sent.
+    /// `done` wakes the loop when the terminal has taken a frame that the next one waits for.
     ///
     /// # Errors
     /// If the terminal cannot be put into raw mode.

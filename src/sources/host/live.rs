@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 use sysinfo::{CpuRefreshKind, Disk, DiskRefreshKind, Disks, System};
 
-/// File systems that are told. A node of a cluster may have a thousand mounts, most of them of containers.
+/// File systems that are reported. A node of a cluster may have a thousand mounts, most of them of containers.
 const MAX_DISKS: usize = 32;
 /// A smaller one is nothing that a job writes to, or no disk at all.
 const LEAST: u64 = 1 << 20;
@@ -216,8 +216,8 @@ mod tests {
         assert_eq!((heard.len(), heard[0].mount.as_str()), (1, "/mnt/well"));
         assert_eq!(live.trouble(), None, "not at once");
         live.asked[0].since = Instant::now().checked_sub(HANGS * 2).unwrap();
-        let told = "/mnt/dead (nfs4) does not answer: free space is not known";
-        assert_eq!(live.trouble(), Some((SourceState::Slow, told.to_owned())));
+        let why = "/mnt/dead (nfs4) does not answer: free space is not known";
+        assert_eq!(live.trouble(), Some((SourceState::Slow, why.to_owned())));
         let others = live.disks();
         assert!(others.iter().any(|disk| disk.mount == "/") && live.asked.len() == 1, "{others:?}");
     }
