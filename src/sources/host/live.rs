@@ -183,6 +183,12 @@ mod tests {
         Mount { path: path.into(), kind: kind.into(), device: "server:/export".into() }
     }
 
+    /// The file system of the root. Where that is a remote one, it may take its time.
+    fn root_of(live: &mut Live) -> DiskSample {
+        let looks = std::iter::repeat_with(|| live.disks()).take(100);
+        looks.flatten().find(|disk| disk.mount == "/").expect("every machine has a root")
+    }
+
     #[test]
     fn this_machine_is_known() {
         let mut live = Live::new();
@@ -190,8 +196,7 @@ mod tests {
         live.memory(&mut sample);
         assert!(sample.mem_total_bytes > sample.mem_available_bytes && sample.mem_available_bytes > Some(0), "{sample:?}");
         assert!(sample.swap_total_bytes >= sample.swap_free_bytes, "{sample:?}");
-        let disks = live.disks();
-        let root = disks.iter().find(|disk| disk.mount == "/").unwrap_or_else(|| panic!("{disks:?}"));
+        let root = root_of(&mut live);
         assert!(root.total_bytes >= root.free_bytes && root.fs.is_some() && root.read_only.is_some(), "{root:?}");
         let mut node = Node::default();
         Live::describe(&mut node);
@@ -218,8 +223,8 @@ mod tests {
         live.asked[0].since = Instant::now().checked_sub(HANGS * 2).unwrap();
         let why = "/mnt/dead (nfs4) does not answer: free space is not known";
         assert_eq!(live.trouble(), Some((SourceState::Slow, why.to_owned())));
-        let others = live.disks();
-        assert!(others.iter().any(|disk| disk.mount == "/") && live.asked.len() == 1, "{others:?}");
+        root_of(&mut live);
+        assert_eq!(live.asked.iter().filter(|asked| asked.mount.path.starts_with("/mnt/dead")).count(), 1, "it is not asked again");
     }
 
     #[test]
