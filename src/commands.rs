@@ -13,6 +13,7 @@ pub mod watch;
 
 use crate::cli::{Cli, Command, Global};
 use crate::config::{self, Color, Config, Drawing, Origins};
+use crate::diagnostics::complain;
 use crate::findings::Severity;
 use crate::session::{Event, Session};
 use crate::sources::{Roots, Setup};
@@ -174,7 +175,7 @@ fn name_unread(session: &Session, logs: &[String]) -> bool {
     for file in unread {
         any = true;
         let why = file.info.detail.as_deref().unwrap_or("it is gone");
-        let _ = writeln!(io::stderr(), "nccl-top: {}", crate::text::clean::clean(&format!("{}: {why}", file.info.path)));
+        complain(&format!("{}: {why}", file.info.path));
     }
     any
 }
@@ -187,8 +188,8 @@ struct Printer {
 }
 
 impl Printer {
-    fn print(&mut self, session: &Session, events: &mut Vec<(Stamp, Event)>) -> Result<()> {
-        let mut text = String::new();
+    /// Adds their lines to `text`.
+    fn put(&mut self, session: &Session, events: &mut Vec<(Stamp, Event)>, text: &mut String) {
         for (at, event) in events.drain(..) {
             if let Event::Finding(crate::findings::Change::Opened(f)) = &event {
                 self.worst = self.worst.max(Some(f.severity));
@@ -200,6 +201,11 @@ impl Printer {
             });
             text.push('\n');
         }
+    }
+
+    fn print(&mut self, session: &Session, events: &mut Vec<(Stamp, Event)>) -> Result<()> {
+        let mut text = String::new();
+        self.put(session, events, &mut text);
         if text.is_empty() { Ok(()) } else { out(&text) }
     }
 

@@ -12,6 +12,11 @@ use std::time::Duration;
 /// How often silence is judged.
 pub const TICK: Duration = Duration::from_secs(1);
 
+/// Ticks so far apart mean that the program stood still: it was stopped, or nobody read its output.
+const STOOD_STILL: Duration = Duration::from_secs(3);
+/// What happened meanwhile was not seen. Until the sources have looked again, silence is not judged.
+const LOOK_AGAIN: Duration = Duration::from_secs(3);
+
 /// What the feed itself says (ticks, the end) comes from here.
 pub const FEED: SourceId = SourceId::of("feed");
 
@@ -32,6 +37,8 @@ pub struct Feed {
     watches: Vec<Watch>,
     reports: BTreeMap<SourceId, SourceReport>,
     last: Stamp,
+    ticked: Stamp,
+    silent_until: Stamp,
 }
 
 /// What the main loop can see of a source's thread without asking it.
@@ -44,31 +51,34 @@ struct Watch {
 }
 
 impl Feed {
-    /// Starts a thread per source. Threads are never joined: a driver call that blocks forever must not keep the program.
-    pub fn start(mut setup: Setup, send: &Send) -> Feed {
+    /// A feed without sources.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Feed {
         let clock = Clock::start();
-        let mut watches = Vec::new();
-        let mut off = Vec::new();
-        for spec in SOURCES {
+        let (last, silent_until) = (Stamp::default(), Stamp::default());
+        Feed { clock, watches: Vec::new(), reports: BTreeMap::new(), last, ticked: clock.now(), silent_until }
+    }
+
+    /// Starts a thread per source. Threads are never joined: a driver call that blocks forever must not keep the program.
+    pub fn start(&mut self, mut setup: Setup, send: &Send) {
+        let clock = self.clock;
+        let (off, on): (Vec<_>, Vec<_>) = SOURCES.iter().partition(|spec| spec.live_only && !setup.roots.is_live());
+        // Before there are threads that could fill the queue, which nobody empties yet.
+        for spec in off {
+            let mut bodies = spec.instead.map(|told| told(&setup.roots)).unwrap_or_default();
+            let why = "off: it asks the live system, and --sysroot is given".into();
+            bodies.push(Body::Source(SourceReport { state: SourceState::Absent, detail: Some(why) }));
+            let _ = send(Batch { from: SourceId::of(spec.id), at: clock.now(), bodies });
+        }
+        for spec in on {
             let id = SourceId::of(spec.id);
-            if spec.live_only && !setup.roots.is_live() {
-                off.push((id, spec.instead.map(|told| told(&setup.roots)).unwrap_or_default()));
-                continue;
-            }
             let source = (spec.make)(&mut setup);
             let busy_since = Arc::new(AtomicI64::new(0));
-            watches.push(Watch { id: id.clone(), busy_since: busy_since.clone(), every: source.every(), called_slow: false });
+            self.watches.push(Watch { id: id.clone(), busy_since: busy_since.clone(), every: source.every(), called_slow: false });
             let run = Run { spec, id, source, clock, busy_since, send: send.clone(), told: None };
             // If the system has no thread to give, the source's absence from the list of states says so.
             let _ = std::thread::Builder::new().name(format!("source:{}", spec.id)).stack_size(512 << 10).spawn(move || run.forever());
         }
-        for (id, mut bodies) in off {
-            let report =
-                SourceReport { state: SourceState::Absent, detail: Some("off: it asks the live system, and --sysroot is given".into()) };
-            bodies.push(Body::Source(report));
-            let _ = send(Batch { from: id, at: clock.now(), bodies });
-        }
-        Feed { clock, watches, reports: BTreeMap::new(), last: Stamp::default() }
     }
 
     pub fn now(&self) -> Stamp {
@@ -89,6 +99,12 @@ impl Feed {
     /// A second has passed: says which sources are overdue, then ticks.
     pub fn tick(&mut self, mut to: impl FnMut(Observation)) {
         let now = self.clock.now();
+        if now.since(std::mem::replace(&mut self.ticked, now)) > STOOD_STILL {
+            self.silent_until = now.plus(LOOK_AGAIN);
+        }
+        if now < self.silent_until {
+            return;
+        }
         self.last = self.last.max(now);
         for watch in &mut self.watches {
             let since = Stamp(watch.busy_since.load(Ordering::Relaxed));
@@ -159,5 +175,27 @@ impl Run {
             }
             self.source.wait(wait);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_is_not_judged_right_after_the_program_stood_still() {
+        let mut feed = Feed::new();
+        let clock = feed.clock;
+        let ticks = |feed: &mut Feed| {
+            let mut ticks = 0;
+            feed.tick(|_| ticks += 1);
+            ticks
+        };
+        assert_eq!(ticks(&mut feed), 1);
+        feed.ticked = clock.now().minus(Duration::from_secs(60));
+        assert_eq!(ticks(&mut feed), 0, "the sources have not looked again");
+        assert_eq!(ticks(&mut feed), 0);
+        feed.silent_until = clock.now();
+        assert_eq!(ticks(&mut feed), 1);
     }
 }

@@ -18,7 +18,6 @@
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
-pub mod base64;
 pub mod bundle;
 pub mod check;
 pub mod cli;
@@ -27,6 +26,7 @@ pub mod config;
 pub mod demo;
 pub mod diagnosis;
 pub mod diagnostics;
+pub mod edge;
 pub mod feed;
 pub mod findings;
 pub mod flight;

@@ -19,7 +19,7 @@ pub mod record;
 pub mod saved_report;
 pub mod series;
 
-use crate::observe::host::{HostSample, Node};
+use crate::observe::host::{CgroupMemory, DiskSample, HostSample, Node, Temperature};
 use crate::observe::log::{KernelLine, LogFileState, RasAnswer};
 use crate::observe::process::ProcessInfo;
 use crate::observe::{Body, Observation, SourceId, SourceState, gpu::GpuTopology};
@@ -47,6 +47,11 @@ pub struct Model {
     pub node: Option<Node>,
     pub host_sample: Option<HostSample>,
     pub cpu_busy_pct: Option<f64>,
+    /// All file systems that can fill, as last seen. Empty where only some of them are known.
+    pub disks: Vec<DiskSample>,
+    pub temperatures: Vec<Temperature>,
+    /// Of this program and of the jobs' processes, by who looked.
+    pub cgroups: BTreeMap<SourceId, Vec<CgroupMemory>>,
     /// When the kernel last killed a process for memory.
     pub oom_kills_rose: Option<Rise>,
     pub sources: BTreeMap<SourceId, SourceView>,
@@ -126,6 +131,9 @@ const KEEP_GONE: Duration = Duration::from_secs(60);
 /// Processes and communicators beyond this are not jobs of one node.
 const MAX_PROCESSES: usize = 4096;
 const MAX_COMMS: usize = 4096;
+/// Twice what the host source reports.
+const MAX_DISKS: usize = 128;
+const MAX_CGROUPS: usize = 128;
 /// Twice what the tailer follows.
 const MAX_FILES: usize = 2048;
 
@@ -150,6 +158,9 @@ impl Model {
             }
             Body::Node(node) => self.node = Some(node.clone()),
             Body::Host(sample) => self.apply_host(at, sample),
+            Body::Cgroups { cgroups } => {
+                self.cgroups.insert(seen.from.clone(), cgroups.iter().take(MAX_CGROUPS).cloned().collect());
+            }
             Body::GpuInfo(info) => self.gpu(info.index).info = info.clone(),
             Body::Gpus { gpus } => gpus.iter().for_each(|sample| self.gpu(sample.index).apply(at, sample)),
             Body::GpuProcesses { gpus } => gpus.iter().for_each(|g| self.gpu(g.index).processes.clone_from(&g.processes)),
@@ -236,6 +247,12 @@ impl Model {
             && after > before
         {
             self.oom_kills_rose = Some(Rise { at, before, after });
+        }
+        if sample.disks.iter().any(|disk| disk.fs.is_some()) {
+            self.disks = sample.disks.iter().take(MAX_DISKS).cloned().collect();
+        }
+        if !sample.temperatures.is_empty() {
+            self.temperatures = sample.temperatures.iter().take(MAX_DISKS).cloned().collect();
         }
         self.host_sample = Some(sample.clone());
     }

@@ -59,6 +59,8 @@ pub enum Body {
     Node(host::Node),
     /// CPU, memory, shared memory, disk and load.
     Host(host::HostSample),
+    /// Memory of control groups: that of this program, or those of the jobs' processes, all of them.
+    Cgroups { cgroups: Vec<host::CgroupMemory> },
     /// Identity of one GPU.
     GpuInfo(gpu::GpuInfo),
     /// One sweep over the GPUs, fast lane.

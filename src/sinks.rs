@@ -3,4 +3,5 @@
 pub mod check;
 pub mod events;
 pub mod evidence;
+mod machine;
 pub mod snapshot;

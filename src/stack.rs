@@ -5,19 +5,21 @@ use crate::sources::io_words;
 use crate::text::clean::{clean, clip};
 use crate::time::{Stamp, Zone};
 use rustix::process::{Pid, Signal, kill_process_group};
-use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::pin::pin;
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
 
 /// How it is installed where it is not.
 pub const INSTALL: &str = "pip install py-spy";
 
 const DEADLINE: Duration = Duration::from_secs(10);
+/// For what it printed last, and for its end when it is killed.
+const LAST_MOMENT: Duration = Duration::from_millis(500);
 /// Of what it prints. A stack of a process with hundreds of threads is a tenth of this.
 const MAX_BYTES: usize = 1 << 20;
 const FULL: &str = "ended after 1024 KiB: more is not kept";
@@ -57,22 +59,19 @@ pub fn command(program: &Path, pid: u32) -> String {
     format!("{} {}", program.display(), arguments(pid).join(" "))
 }
 
-/// The group of the one that runs now; 0: none.
-static RUNNING: AtomicI32 = AtomicI32::new(0);
+/// The process group of one that runs. It is killed when this is dropped: at the deadline, or when the program ends.
+struct Group(Option<Pid>);
 
-/// Ends the one that runs, if any: the program ends.
-pub fn end() {
-    kill(RUNNING.load(Ordering::SeqCst));
-}
-
-fn kill(group: i32) {
-    if let Some(group) = Pid::from_raw(group) {
-        let _ = kill_process_group(group, Signal::KILL);
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
     }
 }
 
 /// Runs it; takes [`DEADLINE`] at most. `start_ticks` says which process is meant: numbers are used again.
-pub fn run(program: &Path, pid: u32, start_ticks: u64, at: Stamp) -> Stack {
+pub async fn run(program: &Path, pid: u32, start_ticks: u64, at: Stamp) -> Stack {
     let done = |lines| Stack { pid, at, command: command(program, pid), lines };
     if started(pid) != Some(start_ticks) {
         return done(vec![format!("not run: process {pid} has ended")]);
@@ -83,49 +82,57 @@ pub fn run(program: &Path, pid: u32, start_ticks: u64, at: Stamp) -> Stack {
         Ok(child) => child,
         Err(err) => return done(vec![format!("{}: {}", program.display(), io_words(&err))]),
     };
-    let group = i32::try_from(child.id()).unwrap_or(0);
-    RUNNING.store(group, Ordering::SeqCst);
-    let full = Arc::new(AtomicBool::new(false));
-    let out = Gathered::from(child.stdout.take(), &full);
-    let err = Gathered::from(child.stderr.take(), &full);
-    let began = Instant::now();
-    let mut remark = None;
-    while !is_over(&mut child) {
-        if full.load(Ordering::SeqCst) {
-            remark = Some(FULL.to_owned());
-        } else if began.elapsed() >= DEADLINE {
-            remark = Some(format!("ended: no answer for {} s", DEADLINE.as_secs()));
-        }
-        if remark.is_some() {
-            kill(group);
-            // It cannot refuse, but the kernel may take its time.
-            let killed = Instant::now();
-            while !is_over(&mut child) && killed.elapsed() < Duration::from_secs(1) {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    RUNNING.store(0, Ordering::SeqCst);
-    // Its end may have been seen before that nobody reads on.
-    if remark.is_none() && full.load(Ordering::SeqCst) {
-        remark = Some(FULL.to_owned());
-    }
-    let mut lines = lines(&out.take());
-    lines.extend(lines_of_errors(&err.take()));
-    if let Ok(Some(status)) = child.try_wait()
-        && !status.success()
-        && remark.is_none()
-    {
-        remark = Some(status.to_string());
-    }
+    let mut group = Group(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)));
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let remark = match timeout(DEADLINE, heard_out(&mut child, &mut group, &mut out, &mut err)).await {
+        Ok(remark) => remark,
+        Err(_) => Some(format!("ended: no answer for {} s", DEADLINE.as_secs())),
+    };
+    drop(group);
+    // It cannot refuse, but the kernel may take its time.
+    let _ = timeout(LAST_MOMENT, child.wait()).await;
+    let mut lines = lines(&out);
+    lines.extend(lines_of_errors(&err));
     lines.extend(remark);
     done(lines)
 }
 
-fn is_over(child: &mut Child) -> bool {
-    !matches!(child.try_wait(), Ok(None))
+/// Gathers what it prints until it ends, or prints too much. What to remark of its end.
+async fn heard_out(child: &mut Child, group: &mut Group, out: &mut Vec<u8>, err: &mut Vec<u8>) -> Option<String> {
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let mut gathering = pin!(async { tokio::try_join!(gather(stdout, out), gather(stderr, err)).is_err() });
+    let mut full = None;
+    let status = loop {
+        tokio::select! {
+            is_full = &mut gathering, if full.is_none() => {
+                full = Some(is_full);
+                if is_full {
+                    break None;
+                }
+            }
+            status = child.wait() => {
+                // Its number may be another's from now on.
+                group.0 = None;
+                break status.ok();
+            }
+        }
+    };
+    // Its last bytes may still be on their way; whoever else holds the other end of the pipe is not waited for.
+    if full.is_none() {
+        full = timeout(LAST_MOMENT, gathering).await.ok();
+    }
+    let failed = || status.filter(|status| !status.success()).map(|status| status.to_string());
+    if full == Some(true) { Some(FULL.to_owned()) } else { failed() }
+}
+
+/// Reads to the end. An error: there is more than is kept.
+async fn gather(pipe: Option<impl AsyncRead + Unpin>, bytes: &mut Vec<u8>) -> Result<(), ()> {
+    let Some(pipe) = pipe else { return Ok(()) };
+    let mut pipe = pipe.take(MAX_BYTES as u64 + 1);
+    while let Ok(1..) = pipe.read_buf(bytes).await {}
+    let full = bytes.len() > MAX_BYTES;
+    bytes.truncate(MAX_BYTES);
+    if full { Err(()) } else { Ok(()) }
 }
 
 /// When a process started, in ticks since boot.
@@ -133,46 +140,6 @@ fn started(pid: u32) -> Option<u64> {
     let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     let close = memchr::memrchr(b')', &text)?;
     String::from_utf8_lossy(&text[close + 1..]).split_whitespace().nth(19)?.parse().ok()
-}
-
-/// What comes through a pipe, bounded. Whoever else holds the other end of it is not waited for.
-struct Gathered {
-    bytes: Arc<Mutex<Vec<u8>>>,
-    over: Arc<AtomicBool>,
-}
-
-impl Gathered {
-    fn from(pipe: Option<impl Read + Send + 'static>, full: &Arc<AtomicBool>) -> Gathered {
-        let all = Gathered { bytes: Arc::default(), over: Arc::default() };
-        let (bytes, over, full) = (all.bytes.clone(), all.over.clone(), full.clone());
-        let gather = move || {
-            let mut chunk = [0; 16 << 10];
-            let Some(mut pipe) = pipe else { return over.store(true, Ordering::SeqCst) };
-            while let Ok(n @ 1..) = pipe.read(&mut chunk) {
-                let mut bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner);
-                let room = MAX_BYTES - bytes.len();
-                bytes.extend_from_slice(&chunk[..n.min(room)]);
-                if n > room {
-                    full.store(true, Ordering::SeqCst);
-                    break;
-                }
-            }
-            over.store(true, Ordering::SeqCst);
-        };
-        if std::thread::Builder::new().name("py-spy".into()).spawn(gather).is_err() {
-            all.over.store(true, Ordering::SeqCst);
-        }
-        all
-    }
-
-    /// The last bytes may still be on their way when the writer has ended.
-    fn take(&self) -> Vec<u8> {
-        let began = Instant::now();
-        while !self.over.load(Ordering::SeqCst) && began.elapsed() < Duration::from_millis(500) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        std::mem::take(&mut *self.bytes.lock().unwrap_or_else(PoisonError::into_inner))
-    }
 }
 
 fn lines(bytes: &[u8]) -> Vec<String> {

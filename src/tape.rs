@@ -3,6 +3,7 @@
 //! It holds input and nothing derived, so a better judge gives an old recording a better verdict. A tape that was cut off by a crash
 //! is whole up to its last line. Tapes are untrusted: lines are bounded, unknown kinds are skipped.
 
+use crate::edge::outlet::Sink;
 use crate::observe::Observation;
 use crate::time::{Stamp, Zone, span};
 use flate2::Compression;
@@ -276,6 +277,20 @@ impl Writer {
             Out::Plain(mut out) => out.flush(),
             Out::Gzip(out) => out.finish()?.flush(),
         }
+    }
+}
+
+impl Sink for Writer {
+    fn write(&mut self, piece: &[u8]) -> io::Result<()> {
+        self.write_line(piece)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Writer::flush(self)
+    }
+
+    fn finish(self: Box<Self>) -> io::Result<()> {
+        Writer::finish(*self)
     }
 }
 

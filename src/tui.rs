@@ -16,42 +16,80 @@ pub mod widgets;
 
 use crate::bundle::{self, Bundle};
 use crate::cli::{Replay, Speed};
-use crate::commands::live::{QUEUE, sender};
 use crate::commands::{Env, Outcome};
 use crate::config::Alert;
 use crate::demo::Demo;
-use crate::feed::{Batch, Feed, TICK};
+use crate::edge::{self, QUEUE, Signals};
+use crate::feed::{Batch, TICK};
 use crate::findings::{Change, Severity};
 use crate::observe::Observation;
 use crate::session::{Event, Session};
 use crate::stack::{self, Stack};
 use crate::tape;
-use crate::time::{Clock, Zone};
+use crate::time::{Clock, Stamp, Zone};
 use anyhow::{Context as _, Result};
 use crossterm::event::Event as Input;
 use play::{Player, World};
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
+use std::iter::from_fn;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 use terminal::Screen;
 use theme::Theme;
+use tokio::signal::unix::SignalKind;
+use tokio::sync::{Notify, mpsc};
 use ui::{Effect, Move, Ui};
 use unicode_width::UnicodeWidthStr;
 
 enum Message {
-    Batch(Batch),
-    Input(Input),
-    /// The terminal is gone.
-    InputLost,
-    Signal(i32),
+    /// `None`: the terminal is gone.
+    Input(Option<Input>),
+    Signal(SignalKind),
     Work(Work),
+    Batch(Batch),
+    Tape(FromTape),
 }
 
-/// What was done beside the loop, in a thread of its own.
+/// Everything that the loop waits for, but the clock.
+struct Inbox {
+    signals: Signals,
+    inputs: mpsc::Receiver<Option<Input>>,
+    works: mpsc::UnboundedReceiver<Work>,
+    /// Without a sender where a tape is shown.
+    batches: mpsc::Receiver<Batch>,
+    /// Without a sender where the job itself is shown.
+    tape: mpsc::Receiver<FromTape>,
+    /// The terminal has taken something.
+    sent: Arc<Notify>,
+}
+
+impl Inbox {
+    /// What comes first, until then. Signals before keys: no flood of input may keep the program from ending.
+    async fn next(&mut self, wants_tape: bool, until: Instant) -> Option<Message> {
+        tokio::select! {
+            biased;
+            kind = self.signals.next() => Some(Message::Signal(kind)),
+            Some(input) = self.inputs.recv() => Some(Message::Input(input)),
+            Some(work) = self.works.recv() => Some(Message::Work(work)),
+            () = self.sent.notified() => None,
+            Some(batch) = self.batches.recv() => Some(Message::Batch(batch)),
+            Some(seen) = self.tape.recv(), if wants_tape => Some(Message::Tape(seen)),
+            () = tokio::time::sleep_until(until.into()) => None,
+        }
+    }
+
+    /// What else is there already, so much of each that none keeps the others out.
+    fn rest(&mut self) -> Vec<Message> {
+        let mut rest: Vec<Message> = from_fn(|| self.inputs.try_recv().ok()).take(QUEUE).map(Message::Input).collect();
+        rest.extend(from_fn(|| self.works.try_recv().ok()).take(QUEUE).map(Message::Work));
+        rest.extend(from_fn(|| self.batches.try_recv().ok()).take(QUEUE).map(Message::Batch));
+        rest
+    }
+}
+
+/// What was done beside the loop.
 enum Work {
     Evidence(Written),
     /// Where py-spy is, for a process.
@@ -82,10 +120,14 @@ pub fn live(env: &Env, logs: Vec<String>) -> Result<Outcome> {
     need_terminal("watch")?;
     let zone = Zone::of_host(Clock::start().now());
     let session = Session::new(&env.host(), zone);
-    let (tx, rx) = sync_channel(QUEUE);
-    let app = App::start(env, env.zone(zone), env.header(), &tx)?;
-    let feed = Feed::start(env.setup(logs), &sender(tx, Message::Batch));
-    app.run(World::live(session, feed, env.config.history), &rx, None)
+    let mut world = World::live(session, env.config.history);
+    edge::run(async {
+        let (app, inbox) = App::start(env, env.zone(zone), env.header(), &mut world)?;
+        // After the first frame, which would have to share the processors with a dozen threads.
+        let (send, batches) = edge::batches();
+        world.start(env.setup(logs), &send);
+        app.run(world, Inbox { batches, ..inbox }).await
+    })
 }
 
 /// The screen over a tape.
@@ -109,12 +151,10 @@ pub fn demo(env: &Env, demo: &'static Demo, options: &crate::cli::Play) -> Resul
 
 fn from_tape(env: &Env, reader: tape::Reader, options: &crate::cli::Play, demo: Option<&'static Demo>) -> Result<Outcome> {
     let header = reader.header().clone();
-    let (tx, rx) = sync_channel(QUEUE);
-    let app = App::start(env, env.zone(header.zone()), header.clone(), &tx)?;
     // Reading ahead waits while enough lies ahead: the channel is full then.
-    let (read_tx, read_rx) = sync_channel(QUEUE);
+    let (tx, tape) = mpsc::channel(QUEUE);
     let without = options.without.clone();
-    std::thread::Builder::new().name("tape".into()).spawn(move || read(reader, &without, &read_tx)).context("a thread for the tape")?;
+    std::thread::Builder::new().name("tape".into()).spawn(move || read(reader, &without, &tx)).context("a thread for the tape")?;
     let speed = match options.speed {
         Some(Speed::Times(n)) => Some(n),
         Some(Speed::Max) => None,
@@ -122,7 +162,11 @@ fn from_tape(env: &Env, reader: tape::Reader, options: &crate::cli::Play, demo: 
     };
     let paced = demo.filter(|_| options.speed.is_none());
     let player = Player::new(Session::of_tape(&header), speed, options.at.unwrap_or_default(), demo, paced);
-    app.run(World::Tape(Box::new(player)), &rx, Some(&read_rx))
+    let mut world = World::Tape(Box::new(player));
+    edge::run(async {
+        let (app, inbox) = App::start(env, env.zone(header.zone()), header, &mut world)?;
+        app.run(world, Inbox { tape, ..inbox }).await
+    })
 }
 
 fn need_terminal(instead: &str) -> Result<()> {
@@ -136,7 +180,7 @@ fn crossterm_has_tty() -> bool {
     std::fs::File::open("/dev/tty").is_ok()
 }
 
-fn read(mut reader: tape::Reader, without: &[crate::cli::Without], tx: &SyncSender<FromTape>) {
+fn read(mut reader: tape::Reader, without: &[crate::cli::Without], tx: &mpsc::Sender<FromTape>) {
     loop {
         let message = match reader.read() {
             Ok(Some(seen)) => match crate::commands::replay::filter(seen, without) {
@@ -147,30 +191,21 @@ fn read(mut reader: tape::Reader, without: &[crate::cli::Without], tx: &SyncSend
             Err(err) => FromTape::End(Some(err.to_string())),
         };
         let last = matches!(message, FromTape::End(_));
-        if tx.send(message).is_err() || last {
+        if tx.blocking_send(message).is_err() || last {
             return;
         }
     }
 }
 
-fn start_input(tx: SyncSender<Message>) -> Result<()> {
-    let to_loop = tx.clone();
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCONT]).context("signal handlers")?;
-    let watch = move || {
-        for signal in signals.forever() {
-            if to_loop.send(Message::Signal(signal)).is_err() {
-                return;
-            }
-        }
-    };
-    std::thread::Builder::new().name("signals".into()).spawn(watch).context("a thread for signals")?;
+/// Keys, clicks and sizes, in a thread. Not crossterm's own stream of events: with level-triggered reading it takes a turn of its thread
+/// for each event, and where the terminal is gone it reads for ever and never reports it.
+fn start_input(tx: mpsc::Sender<Option<Input>>) -> Result<()> {
     let input = move || {
         loop {
             // Whatever happens to this thread, the loop must hear of it: without keys there is no way out.
-            let read = std::panic::catch_unwind(crossterm::event::read);
-            let message = read.ok().and_then(Result::ok).map_or(Message::InputLost, Message::Input);
-            let lost = matches!(message, Message::InputLost);
-            if tx.send(message).is_err() || lost {
+            let input = std::panic::catch_unwind(crossterm::event::read).ok().and_then(Result::ok);
+            let lost = input.is_none();
+            if tx.blocking_send(input).is_err() || lost {
                 return;
             }
         }
@@ -204,7 +239,7 @@ struct App {
     /// /proc is that of this machine.
     is_live: bool,
     /// For what is done beside the loop.
-    tx: SyncSender<Message>,
+    works: mpsc::UnboundedSender<Work>,
     /// The evidence is being written.
     writing: bool,
     /// py-spy is being looked for, or runs.
@@ -215,23 +250,30 @@ struct App {
     stacks: BTreeMap<u32, Arc<Stack>>,
 }
 
+/// What is due so soon is drawn with what woke the loop up: another sleep would cost more.
+const SOON: Duration = Duration::from_millis(30);
 /// How long the end of the program waits for what is being written.
 const LAST_WORK: Duration = Duration::from_secs(5);
 /// Stacks kept for the evidence.
 const MAX_STACKS: usize = 16;
 
 impl App {
-    fn start(env: &Env, zone: Zone, header: tape::Header, tx: &SyncSender<Message>) -> Result<App> {
+    fn start(env: &Env, zone: Zone, header: tape::Header, world: &mut World) -> Result<(App, Inbox)> {
+        let signals = Signals::of(&[edge::ending(), vec![resumed()]].concat())?;
         let theme = Theme::load(&env.config.theme, env.depth).map_err(anyhow::Error::msg)?;
         let mut ui = Ui::new(zone);
         ui.keys = env.config.keys.clone();
         ui.window = env.config.axis;
         ui.mouse = env.config.mouse;
-        let screen = Screen::enter(ui.mouse, env.ascii, env.depth)?;
+        let sent = Arc::default();
+        let screen = Screen::enter(ui.mouse, env.ascii, env.depth, &sent)?;
         ui.size = screen.size()?;
-        start_input(tx.clone())?;
+        let (input, inputs) = mpsc::channel(QUEUE);
+        start_input(input)?;
+        let (works, works_done) = mpsc::unbounded_channel();
+        let inbox = Inbox { inputs, works: works_done, batches: mpsc::channel(1).1, tape: mpsc::channel(1).1, sent, signals };
         let (theme_name, alert) = (env.config.theme.clone(), env.config.alert);
-        Ok(App {
+        let mut app = App {
             screen,
             ui,
             theme,
@@ -242,12 +284,14 @@ impl App {
             move_by_s: 0,
             header,
             is_live: env.roots.is_live(),
-            tx: tx.clone(),
+            works,
             writing: false,
             spying: false,
             py_spy: None,
             stacks: BTreeMap::new(),
-        })
+        };
+        app.draw(world)?;
+        Ok((app, inbox))
     }
 
     fn draw(&mut self, world: &mut World) -> Result<()> {
@@ -260,23 +304,21 @@ impl App {
         })
     }
 
-    fn run(mut self, world: World, rx: &Receiver<Message>, tape: Option<&Receiver<FromTape>>) -> Result<Outcome> {
-        let outcome = self.go_round(world, rx, tape);
-        stack::end();
+    async fn run(mut self, world: World, mut inbox: Inbox) -> Result<Outcome> {
+        let outcome = self.go_round(world, &mut inbox).await;
         // Evidence that was asked for is finished, if it does not take long.
-        let ended = Instant::now();
-        while self.writing && ended.elapsed() < LAST_WORK {
-            match rx.recv_timeout(LAST_WORK.saturating_sub(ended.elapsed())) {
-                Ok(Message::Work(work)) => self.worked(work),
-                Ok(_) => {}
-                Err(_) => break,
+        let until = Instant::now() + LAST_WORK;
+        while self.writing && Instant::now() < until {
+            match inbox.next(false, until).await {
+                Some(Message::Work(work)) => self.worked(work),
+                Some(Message::Signal(kind)) if kind != resumed() => break,
+                _ => {}
             }
         }
         outcome
     }
 
-    fn go_round(&mut self, mut world: World, rx: &Receiver<Message>, tape: Option<&Receiver<FromTape>>) -> Result<Outcome> {
-        self.draw(&mut world)?;
+    async fn go_round(&mut self, mut world: World, inbox: &mut Inbox) -> Result<Outcome> {
         // How the terminal fares in a panic can only be tested with one.
         #[cfg(debug_assertions)]
         if std::env::var_os("NCCL_TOP_TEST_PANIC").is_some() {
@@ -288,46 +330,23 @@ impl App {
         let mut due = Due::No;
         let mut started_rush: Option<Instant> = None;
         loop {
-            let mut until = if due == Due::No { next_tick } else { next_tick.min(next_draw) };
+            // While the terminal has not taken the last frame, there is no other.
+            let draws = due != Due::No && self.screen.is_ready();
+            let mut until = if draws { next_tick.min(next_draw) } else { next_tick };
             if let Some(wake) = world.next_due() {
                 until = until.min(wake);
             }
-            let first = match rx.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(message) => Some(message),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => return Ok(Outcome::Clean),
-            };
+            let first = inbox.next(world.wants_more(), until).await;
             // One is waited for, everything else that is ready is taken with it, then one frame is drawn.
-            for message in first.into_iter().chain(rx.try_iter().take(QUEUE)) {
-                let now = match message {
-                    Message::Batch(batch) => {
-                        world.accept(batch, &mut events);
-                        Due::Refresh
-                    }
-                    Message::Input(input) => match self.input(&input, &mut world)? {
-                        Some(now) => now,
-                        None => return Ok(Outcome::Clean),
-                    },
-                    Message::Signal(SIGCONT) => {
-                        self.screen.resume()?;
-                        Due::Now
-                    }
-                    Message::Work(work) => {
-                        self.worked(work);
-                        Due::Now
-                    }
-                    Message::InputLost | Message::Signal(_) => return Ok(Outcome::Clean),
-                };
+            for message in first.into_iter().chain(inbox.rest()) {
+                let Some(now) = self.take(message, &mut world, &mut events)? else { return Ok(Outcome::Clean) };
                 due = if now > due { now } else { due };
             }
             self.go_on(&mut world);
-            if let (Some(tape), World::Tape(player)) = (tape, &mut world) {
-                while player.wants_more() {
-                    match tape.try_recv() {
-                        Ok(FromTape::Seen(seen)) => player.read(&seen),
-                        Ok(FromTape::End(why)) => player.read_all(why),
-                        Err(_) => break,
-                    }
+            while world.wants_more() {
+                match inbox.tape.try_recv() {
+                    Ok(seen) => world.read(seen),
+                    Err(_) => break,
                 }
             }
             let rushing = world.is_rushing();
@@ -348,7 +367,7 @@ impl App {
                     due = Due::Now;
                 }
                 if !rushing {
-                    self.alert(&event)?;
+                    self.alert(&event);
                 }
             }
             // On the way to another moment of a tape, what lies between is not shown unless it takes long.
@@ -359,12 +378,31 @@ impl App {
             if passing {
                 continue;
             }
-            if due == Due::Now || (due == Due::Refresh && Instant::now() >= next_draw) {
+            if self.screen.is_ready() && (due == Due::Now || (due == Due::Refresh && Instant::now() + SOON >= next_draw)) {
                 self.draw(&mut world)?;
                 next_draw = Instant::now() + self.interval;
                 due = Due::No;
             }
         }
+    }
+
+    /// How urgently the screen is to be drawn after it; `None` ends the program.
+    fn take(&mut self, message: Message, world: &mut World, events: &mut Vec<(Stamp, Event)>) -> Result<Option<Due>> {
+        match message {
+            Message::Input(Some(input)) => return self.input(&input, world),
+            Message::Signal(kind) if kind == resumed() => self.screen.resume()?,
+            Message::Input(None) | Message::Signal(_) => return Ok(None),
+            Message::Work(work) => self.worked(work),
+            Message::Batch(batch) => {
+                world.accept(batch, events);
+                return Ok(Some(Due::Refresh));
+            }
+            Message::Tape(seen) => {
+                world.read(seen);
+                return Ok(Some(Due::No));
+            }
+        }
+        Ok(Some(Due::Now))
     }
 
     fn go(&mut self, world: &mut World, to: Move) {
@@ -389,7 +427,7 @@ impl App {
             Effect::Redraw => self.screen.forget()?,
             Effect::Quit => return Ok(None),
             Effect::Suspend => self.screen.suspend()?,
-            Effect::Copy(text) => self.copy(&text, world)?,
+            Effect::Copy(text) => self.copy(&text, world),
             Effect::NextTheme => self.next_theme(),
             Effect::Evidence(dir) => self.write_evidence(&dir, world),
             Effect::AskStack(pid) => self.find_py_spy(pid, world),
@@ -402,14 +440,14 @@ impl App {
             }
         }
         // While a text is shown to be selected, the mouse is the terminal's.
-        self.screen.set_mouse(self.ui.mouse && self.ui.popup.is_none())?;
+        self.screen.set_mouse(self.ui.mouse && self.ui.popup.is_none());
         Ok(Some(Due::Now))
     }
 
     /// To the terminal's clipboard; and onto the screen with the mouse given back, for terminals that do not take it.
-    fn copy(&mut self, text: &str, world: &World) -> Result<()> {
+    fn copy(&mut self, text: &str, world: &World) {
         let text = crate::text::clean::clean(text).into_owned();
-        self.screen.send(&terminal::clipboard(&text))?;
+        self.screen.send(&terminal::clipboard(&text));
         let others = view::other_steps(world.shown(), &self.ui);
         let others: String = others.iter().map(|step| format!("\n{}", crate::text::clean::clean(&step.what))).collect();
         let others = if others.is_empty() { others } else { format!("\n\nBesides:{others}") };
@@ -417,14 +455,13 @@ impl App {
             "{text}{others}\n\nIf your terminal or tmux does not take it (OSC 52), select it here with the mouse. Any key goes on."
         );
         self.ui.popup = Some(("Sent to the clipboard".into(), shown));
-        Ok(())
     }
 
-    /// Does something that may take its time beside the loop. It tells what came of it with a message.
+    /// Does something that may block, in a thread. What comes of it arrives as a message.
     fn beside(&mut self, name: &str, work: impl FnOnce(&dyn Fn(Work)) + Send + 'static) -> bool {
-        let tx = self.tx.clone();
-        let send = move |work| drop(tx.send(Message::Work(work)));
-        let started = std::thread::Builder::new().name(name.into()).spawn(move || work(&send)).is_ok();
+        let works = self.works.clone();
+        let tell = move |work| drop(works.send(work));
+        let started = std::thread::Builder::new().name(name.into()).spawn(move || work(&tell)).is_ok();
         if !started {
             self.ui.notice = Some("the system has no thread to give".into());
         }
@@ -480,7 +517,10 @@ impl App {
         let Some((program, pid, start)) = self.py_spy.take().filter(|(_, pid, _)| *pid == asked) else { return };
         let at = world.shown().model.now.max(crate::time::Clock::start().now());
         self.ui.notice = Some(format!("{} runs", stack::command(&program, pid)));
-        self.spying = self.beside("py-spy", move |tell| tell(Work::Stack(stack::run(&program, pid, start, at))));
+        self.spying = true;
+        let works = self.works.clone();
+        // Where the program ends first, so does this, and py-spy with it.
+        tokio::spawn(async move { works.send(Work::Stack(stack::run(&program, pid, start, at).await)) });
     }
 
     fn worked(&mut self, work: Work) {
@@ -526,15 +566,18 @@ impl App {
     }
 
     /// Draws attention to a new critical finding, if the user asked for that.
-    fn alert(&mut self, event: &Event) -> Result<()> {
-        let Event::Finding(Change::Opened(finding)) = event else { return Ok(()) };
-        if finding.severity < Severity::Critical {
-            return Ok(());
-        }
+    fn alert(&mut self, event: &Event) {
+        let Event::Finding(Change::Opened(finding)) = event else { return };
         match self.alert {
-            Alert::Off => Ok(()),
+            _ if finding.severity < Severity::Critical => {}
+            Alert::Off => {}
             Alert::Bell => self.screen.send("\x07"),
             Alert::Note => self.screen.send_note(&finding.summary),
         }
     }
+}
+
+/// The program goes on after a stop.
+fn resumed() -> SignalKind {
+    SignalKind::from_raw(libc::SIGCONT)
 }

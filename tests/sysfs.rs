@@ -487,6 +487,7 @@ fn a_node_is_told_once() {
         container: None,
         iommu: Some(false),
         memlock_bytes: Some(u64::MAX),
+        ..Node::default()
     };
     assert_eq!(nodes(&poll(&mut source)), [expected]);
     assert_eq!(nodes(&poll(&mut source)), []);
@@ -514,6 +515,7 @@ fn a_host_sample_is_cumulative_and_in_bytes() {
         shm_total_bytes: sample.shm_total_bytes,
         shm_free_bytes: sample.shm_free_bytes,
         disks: sample.disks.clone(),
+        ..HostSample::default()
     };
     assert_eq!(*sample, expected);
 }

@@ -2,6 +2,7 @@
 
 use super::{Env, Outcome, out};
 use crate::check::{self, Verdict};
+use crate::diagnostics::complain;
 use crate::findings::Severity;
 use crate::sinks;
 use crate::time::{Clock, Zone};
@@ -23,7 +24,7 @@ pub fn run(env: &Env, json: bool, strict: bool, files: &[String]) -> Result<Outc
     }
     for input in &report.inputs {
         if let Some(why) = &input.error {
-            let _ = writeln!(io::stderr(), "nccl-top: {}", crate::text::clean::clean(&format!("{}: {why}", input.path)));
+            complain(&format!("{}: {why}", input.path));
         }
     }
     let worst = report.findings.iter().map(|f| f.severity).max();

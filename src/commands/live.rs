@@ -1,120 +1,167 @@
-//! The loop that live commands without a screen share: sources, ticks, signals, a tape.
+//! What live commands without a screen share: sources, ticks and signals in, lines and a tape out.
 
 use super::Env;
+use crate::diagnostics::complain;
+use crate::edge::outlet::{Outlet, Stdout};
+use crate::edge::{self, Signals};
 use crate::feed::{Batch, Feed, TICK};
 use crate::observe::Observation;
 use crate::sources::Setup;
 use crate::tape;
 use anyhow::{Context as _, Result};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-use std::io::Write;
-use std::ops::ControlFlow;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::sync::mpsc::Receiver;
+use tokio::time::{Instant, sleep_until};
 
-/// Batches wait here while the main loop is busy; then the sources wait.
-pub const QUEUE: usize = 64;
+/// What is seen, one after the other; what it puts into the text is printed.
+pub trait Each: FnMut(Observation, &mut String) -> Result<()> {}
+impl<F: FnMut(Observation, &mut String) -> Result<()>> Each for F {}
 
-enum Message {
-    Batch(Batch),
-    Signal,
-}
-
-/// Observes until a signal comes, `duration` is over, or `each` breaks. Everything is put on the tape before `each` sees it; `each`
-/// also gets the last observation, `End`. `is_all` says that the recording is all that is wanted: without it there is no point.
+/// Observes until a signal comes, `duration` is over, or nobody reads what is printed. Everything is put on the tape before `each` sees
+/// it; `each` also gets the last observation, `End`. `is_all`: the recording is all that is wanted, and its end is that of the command.
+///
+/// Neither a reader that does not read nor a disk that hangs keeps signals from ending it. What is printed and recorded is queued; while
+/// a queue is full, nothing more is taken from the sources, which wait in turn, so that nothing is lost for a reader that is only slow.
 ///
 /// # Errors
 /// If the tape cannot be created or written, or `each` fails.
-pub fn observe(
-    env: &Env,
-    setup: Setup,
-    output: Option<&Path>,
-    is_all: bool,
-    duration: Option<Duration>,
-    mut each: impl FnMut(Observation) -> Result<ControlFlow<()>>,
-) -> Result<()> {
-    let mut tape = output.map(|path| tape::Writer::create(path, &env.header())).transpose()?;
-    let (tx, rx) = sync_channel::<Message>(QUEUE);
-    on_signals(tx.clone(), || Message::Signal)?;
-    let mut feed = Feed::start(setup, &sender(tx, Message::Batch));
-    let started = Instant::now();
-    let mut next_tick = started + TICK;
-    let mut over = false;
-    while !over {
-        let mut seen = Vec::new();
-        let until = duration.map_or(next_tick, |d| next_tick.min(started + d));
-        match rx.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(Message::Batch(batch)) => feed.accept(batch, |o| seen.push(o)),
-            Ok(Message::Signal) => over = true,
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+pub fn observe(env: &Env, setup: Setup, output: Option<&Path>, is_all: bool, duration: Option<Duration>, each: impl Each) -> Result<()> {
+    let tape = output.map(|path| tape::Writer::create(path, &env.header())).transpose()?;
+    let (send, batches) = edge::batches();
+    let mut feed = Feed::new();
+    feed.start(setup, &send);
+    edge::run(async {
+        let done = Arc::default();
+        let outputs = Outputs {
+            printed: Outlet::start("output", Stdout::open()?, &done)?,
+            tape: tape.map(|tape| Outlet::start("tape", tape, &done)).transpose()?,
+            done,
+            name: output.map_or("-".into(), |path| path.display().to_string()),
+            is_all,
+        };
+        let mut signals = Signals::of(&edge::ending())?;
+        let mut live = Live { feed, batches, outputs, each, line: Vec::new() };
+        let asked = live.go_round(&mut signals, duration.map(|d| Instant::now() + d)).await?;
+        live.outputs.finish(&mut signals, asked).await
+    })
+}
+
+struct Live<E> {
+    feed: Feed,
+    batches: Receiver<Batch>,
+    outputs: Outputs,
+    each: E,
+    line: Vec<u8>,
+}
+
+impl<E: Each> Live<E> {
+    /// Whether a signal ended it.
+    async fn go_round(&mut self, signals: &mut Signals, end: Option<Instant>) -> Result<bool> {
+        let mut next_tick = Instant::now() + TICK;
+        loop {
+            let has_room = self.outputs.has_room();
+            let until = if has_room { Some(end.map_or(next_tick, |end| end.min(next_tick))) } else { end };
+            let mut seen = Vec::new();
+            let (mut asked, mut ticked) = (false, false);
+            tokio::select! {
+                biased;
+                _ = signals.next() => asked = true,
+                () = self.outputs.done.notified() => {}
+                Some(batch) = self.batches.recv(), if has_room => self.feed.accept(batch, |o| seen.push(o)),
+                () = sleep_until(until.unwrap_or(next_tick)), if until.is_some() => {}
+            }
+            let now = Instant::now();
+            if has_room && now >= next_tick {
+                self.feed.tick(|o| seen.push(o));
+                next_tick = (next_tick + TICK).max(now);
+                ticked = true;
+            }
+            let over = asked || self.outputs.are_over().await? || end.is_some_and(|end| now >= end);
+            if over {
+                seen.push(self.feed.end());
+            }
+            self.put(seen)?;
+            if ticked {
+                self.outputs.flush();
+            }
+            if over {
+                return Ok(asked);
+            }
         }
-        let ticked = Instant::now() >= next_tick;
-        if ticked {
-            feed.tick(|o| seen.push(o));
-            next_tick = (next_tick + TICK).max(Instant::now());
-        }
-        over |= duration.is_some_and(|d| started.elapsed() >= d);
-        if over {
-            seen.push(feed.end());
-        }
+    }
+
+    fn put(&mut self, seen: Vec<Observation>) -> Result<()> {
+        let mut text = String::new();
         for observation in seen {
-            let written = tape.as_mut().map_or(Ok(()), |tape| tape.write(&observation));
-            if lost(written, output, is_all)? {
-                tape = None;
-                over |= is_all;
+            if let Some(tape) = &self.outputs.tape {
+                self.line.clear();
+                tape::put_line(&observation, &mut self.line)?;
+                tape.push(&self.line);
             }
-            over |= each(observation)?.is_break();
+            (self.each)(observation, &mut text)?;
         }
-        let flushed = tape.as_mut().filter(|_| ticked).map_or(Ok(()), tape::Writer::flush);
-        if lost(flushed, output, is_all)? {
-            tape = None;
-            over |= is_all;
-        }
-    }
-    lost(tape.map_or(Ok(()), tape::Writer::finish), output, is_all).map(drop)
-}
-
-/// Whether the recording ended here: nobody reads it any more, or the disk is full. That ends a command whose purpose it is, and
-/// is only said by one that has more to do.
-fn lost(written: std::io::Result<()>, output: Option<&Path>, is_all: bool) -> Result<bool> {
-    match written {
-        Ok(()) => Ok(false),
-        Err(err) if err.kind() == std::io::ErrorKind::BrokenPipe => Ok(true),
-        Err(err) if is_all => Err(err).with_context(|| writing(output)),
-        Err(err) => {
-            let _ = writeln!(std::io::stderr(), "nccl-top: {}: {}", writing(output), crate::sources::io_words(&err));
-            Ok(true)
-        }
+        self.outputs.printed.push(text.as_bytes());
+        Ok(())
     }
 }
 
-fn writing(output: Option<&Path>) -> String {
-    format!("{}: the recording ends here", output.map_or("-".into(), |p| p.display().to_string()))
+struct Outputs {
+    printed: Outlet,
+    tape: Option<Outlet>,
+    /// One of them has done something.
+    done: Arc<Notify>,
+    /// Of the tape.
+    name: String,
+    /// The tape is all that is wanted.
+    is_all: bool,
 }
 
-/// A sender for the feed that wraps batches into the loop's own message.
-pub fn sender<M: Send + 'static>(tx: SyncSender<M>, wrap: fn(Batch) -> M) -> crate::feed::Send {
-    Arc::new(move |batch| tx.send(wrap(batch)).is_ok())
-}
+impl Outputs {
+    fn has_room(&self) -> bool {
+        self.printed.has_room() && self.tape.as_ref().is_none_or(Outlet::has_room)
+    }
 
-/// Sends a message at SIGINT, SIGTERM and SIGHUP.
-///
-/// # Errors
-/// If the handlers cannot be installed.
-pub fn on_signals<M: Send + 'static>(tx: SyncSender<M>, message: fn() -> M) -> Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("signal handlers")?;
-    std::thread::Builder::new()
-        .name("signals".into())
-        .spawn(move || {
-            for _ in signals.forever() {
-                if tx.send(message()).is_err() {
-                    return;
-                }
+    fn flush(&self) {
+        if let Some(tape) = &self.tape {
+            tape.flush();
+        }
+    }
+
+    /// Nobody takes what the command is for.
+    async fn are_over(&mut self) -> Result<bool> {
+        match self.tape.take_if(|tape| tape.has_ended()) {
+            Some(tape) => self.lost(tape.end().await),
+            None => Ok(self.printed.has_ended()),
+        }
+    }
+
+    /// What became of the recording: nobody reads it any more, or the disk is full. That ends a command whose purpose it is, and is only
+    /// reported by one that has more to do.
+    fn lost(&self, written: io::Result<()>) -> Result<bool> {
+        let name = &self.name;
+        match written {
+            Ok(()) => Ok(false),
+            Err(err) if err.kind() == io::ErrorKind::BrokenPipe => Ok(self.is_all),
+            Err(err) if self.is_all => Err(err).with_context(|| format!("{name}: the recording ends here")),
+            Err(err) => {
+                complain(&format!("{name}: the recording ends here: {}", crate::sources::io_words(&err)));
+                Ok(false)
             }
-        })
-        .context("a thread for signals")?;
-    Ok(())
+        }
+    }
+
+    /// Waits until everything is written, as [`Outlet::finish`] does.
+    async fn finish(self, signals: &mut Signals, mut asked: bool) -> Result<()> {
+        if let Some(tape) = &self.tape {
+            self.lost(tape.finish(signals, &mut asked).await)?;
+        }
+        match self.printed.finish(signals, &mut asked).await {
+            Err(err) if !matches!(err.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::TimedOut) => Err(err).context("standard output"),
+            _ => Ok(()),
+        }
+    }
 }

@@ -4,7 +4,6 @@ use super::{Env, Outcome, live};
 use crate::time::{Clock, Zone};
 use anyhow::Result;
 use std::io::{self, IsTerminal, Write};
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,6 +16,6 @@ pub fn run(env: &Env, output: Option<PathBuf>, duration: Option<Duration>, logs:
     if path.as_os_str() != "-" && io::stderr().is_terminal() {
         let _ = writeln!(io::stderr(), "recording to {}; Ctrl-C ends it", path.display());
     }
-    live::observe(env, env.setup(logs), Some(&path), true, duration, |_| Ok(ControlFlow::Continue(())))?;
+    live::observe(env, env.setup(logs), Some(&path), true, duration, |_, _| Ok(()))?;
     Ok(Outcome::Clean)
 }

@@ -6,7 +6,6 @@ use crate::observe::{Body, Observation};
 use crate::session::Session;
 use crate::tape;
 use anyhow::Result;
-use std::io::{self, Write};
 use std::path::Path;
 
 /// Prints the event lines of the whole tape.
@@ -46,7 +45,7 @@ pub fn from(env: &Env, mut reader: tape::Reader, name: &str, args: &Play) -> Res
     }
     let Some(cut) = reader.cut_off() else { return Ok(printer.outcome()) };
     // What is missing may be what was to be found.
-    let _ = writeln!(io::stderr(), "nccl-top: {}", crate::text::clean::clean(&format!("{name}: {cut}; what came before was judged")));
+    crate::diagnostics::complain(&format!("{name}: {cut}; what came before was judged"));
     Ok(Outcome::CannotJudge)
 }
 

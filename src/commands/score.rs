@@ -7,7 +7,6 @@ use crate::session::Session;
 use crate::tape;
 use anyhow::{Context as _, Result};
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 const LABEL: &str = ".label.json";
@@ -24,7 +23,7 @@ pub fn run(env: &Env, args: &ScoreArgs) -> Result<Outcome> {
             Err(err) => {
                 unread.push(name.as_str());
                 // Nothing more can be said where nobody listens.
-                let _ = writeln!(std::io::stderr(), "nccl-top: {}", crate::text::clean::clean(&format!("{err:#}")));
+                crate::diagnostics::complain(&format!("{err:#}"));
             }
         }
     }

@@ -1,14 +1,14 @@
 //! `nccl-top snapshot`: observe for a moment, print, exit.
 
-use super::{Env, Outcome, live, name_unread, out};
+use super::{Env, Outcome, live, name_unread};
 use crate::bundle::{self, Bundle};
 use crate::findings::Severity;
+use crate::observe::Body;
 use crate::session::Session;
 use crate::sinks::snapshot;
 use crate::time::{Clock, Stamp, Zone};
 use crate::timeline::{Limits, Timeline};
 use anyhow::Result;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,25 +21,24 @@ pub fn run(env: &Env, json: bool, wait: Duration, bundle: Option<&Path>, logs: V
     let header = env.header();
     let mut timeline = bundle.map(|_| Timeline::new(Limits { depth: Duration::MAX, bytes: KEPT_BYTES }, &session));
     let mut events = Vec::new();
-    live::observe(env, env.setup(logs.clone()), None, false, Some(wait), |seen| {
+    live::observe(env, env.setup(logs.clone()), None, false, Some(wait), |seen, text| {
         if let Some(timeline) = &mut timeline {
             timeline.push(&seen, &session);
         }
         session.apply(&seen, &mut events);
         events.clear();
-        Ok(ControlFlow::Continue(()))
+        if seen.body != Body::End {
+            return Ok(());
+        }
+        let zone = env.zone(zone);
+        if let (Some(dir), Some(timeline)) = (bundle, &timeline) {
+            let kept = timeline.kept(Stamp(i64::MAX));
+            let bundle = Bundle { header: header.clone(), zone, session: Box::new(session.clone()), kept, stacks: Vec::new() };
+            bundle::write(dir, &bundle, &mut |_| {}).map_err(|why| anyhow::anyhow!("{}: {why}", dir.display()))?;
+        }
+        *text = if json { format!("{:#}\n", snapshot::json(&session, zone)) } else { snapshot::text(&session, zone) };
+        Ok(())
     })?;
-    let zone = env.zone(zone);
-    if let (Some(dir), Some(timeline)) = (bundle, timeline) {
-        let kept = timeline.kept(Stamp(i64::MAX));
-        let bundle = Bundle { header, zone, session: Box::new(session.clone()), kept, stacks: Vec::new() };
-        bundle::write(dir, &bundle, &mut |_| {}).map_err(|why| anyhow::anyhow!("{}: {why}", dir.display()))?;
-    }
-    if json {
-        out(&format!("{:#}\n", snapshot::json(&session, zone)))?;
-    } else {
-        out(&snapshot::text(&session, zone))?;
-    }
     if name_unread(&session, &logs) {
         return Ok(Outcome::CannotJudge);
     }

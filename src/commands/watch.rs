@@ -4,7 +4,6 @@ use super::{Env, Outcome, Printer, live, name_unread};
 use crate::session::Session;
 use crate::time::{Clock, Zone};
 use anyhow::Result;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,10 +12,10 @@ pub fn run(env: &Env, json: bool, output: Option<&Path>, duration: Option<Durati
     let mut session = Session::new(&env.host(), zone);
     let mut printer = Printer { json, zone: env.zone(zone), worst: None };
     let mut events = Vec::new();
-    live::observe(env, env.setup(logs.clone()), output, false, duration, |seen| {
+    live::observe(env, env.setup(logs.clone()), output, false, duration, |seen, text| {
         session.apply(&seen, &mut events);
-        printer.print(&session, &mut events)?;
-        Ok(ControlFlow::Continue(()))
+        printer.put(&session, &mut events, text);
+        Ok(())
     })?;
     Ok(if name_unread(&session, &logs) { Outcome::CannotJudge } else { printer.outcome() })
 }

@@ -3,7 +3,7 @@
 //! The whole file, compressed, and no digest of it: it is the rank's own word, a tenth of its size is what a tape of a minute has anyway, a
 //! later version may judge it better, and what is judged again is what was judged. The bounds are those of the source that reads it.
 
-use crate::base64;
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
@@ -44,12 +44,12 @@ impl FlightDump {
         let mut packed = DeflateEncoder::new(Vec::with_capacity(bytes.len() / 6), Compression::new(6));
         // Into memory nothing can fail.
         let done = packed.write_all(bytes).and_then(|()| packed.finish());
-        base64::encode(&done.unwrap_or_default())
+        BASE64_STANDARD.encode(done.unwrap_or_default())
     }
 
     /// The bytes of the file; `None` where there are none, or more than a dump has.
     pub fn bytes(&self) -> Option<Vec<u8>> {
-        let packed = base64::decode(&self.packed).filter(|p| !p.is_empty())?;
+        let packed = BASE64_STANDARD.decode(&self.packed).ok().filter(|p| !p.is_empty())?;
         let mut bytes = Vec::new();
         DeflateDecoder::new(&packed[..]).take(MAX_BYTES + 1).read_to_end(&mut bytes).ok()?;
         (bytes.len() as u64 <= MAX_BYTES).then_some(bytes)

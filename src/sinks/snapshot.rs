@@ -15,7 +15,7 @@ pub const SCHEMA: &str = "nccl-top.snapshot/1";
 pub fn json(session: &Session, zone: Zone) -> Value {
     let model = &session.model;
     let (state, summary) = session.state();
-    json!({
+    let mut document = json!({
         "schema": SCHEMA,
         "at": zone.rfc3339(model.now),
         "host": model.host,
@@ -34,7 +34,11 @@ pub fn json(session: &Session, zone: Zone) -> Value {
         "sources": model.sources.iter().map(|(id, v)| json!({
             "id": id, "state": v.state, "detail": v.detail,
         })).collect::<Vec<_>>(),
-    })
+    });
+    for (field, value) in super::machine::json(model, zone) {
+        document[field] = value;
+    }
+    document
 }
 
 fn job(session: &Session, job: &Job, zone: Zone) -> Value {
@@ -207,7 +211,11 @@ pub fn text(session: &Session, zone: Zone) -> String {
             let _ = writeln!(out, "    next: {next}");
         }
     }
-    for (title, lines) in crate::tui::panes::as_text(session) {
+    let machine = super::machine::lines(model).into_iter().map(|line| format!(" {line}")).collect();
+    let panes = crate::tui::panes::as_text(session);
+    for (title, lines) in
+        std::iter::once(("Machine".to_owned(), machine)).chain(panes).filter(|(_, lines): &(_, Vec<String>)| !lines.is_empty())
+    {
         let _ = writeln!(out, "\n{title}");
         for line in lines {
             let _ = writeln!(out, "  {}", line.trim_end());

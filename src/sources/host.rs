@@ -1,15 +1,23 @@
-//! The machine: CPU, memory, load, shared memory and disk, and once what it is. Reads /proc, /sys and three file systems.
+//! The machine: CPU, memory, load, shared memory, disks and temperatures, and once what it is. Reads /proc and /sys; of the live host
+//! sysinfo knows memory, file systems and what it is.
 
+mod live;
+mod sensors;
+
+use super::procs::stat::cgroup;
 use super::sysfs::{Dir, Reader, names};
 use super::{Roots, Setup, Source, SourceError};
-use crate::observe::Body;
 use crate::observe::host::{DiskSample, HostSample, Node};
+use crate::observe::{Body, SourceState};
+use live::Live;
 use std::path::Path;
 use std::time::Duration;
 
 /// Memory and disks fill over minutes, so this lane is slower than that of the links.
 const PERIOD: Duration = Duration::from_secs(5);
-/// File systems that jobs fill: the root, and the place of temporary files if that is another one.
+/// What changes over minutes is looked at so often.
+const SLOW_PERIOD: Duration = Duration::from_secs(15);
+/// File systems that jobs fill, where not all are known: the root, and the place of temporary files if that is another one.
 const DISKS: &[&str] = &["/", "/tmp"];
 
 pub fn make(setup: &mut Setup) -> Box<dyn Source> {
@@ -21,6 +29,10 @@ pub struct Host {
     every: Duration,
     reader: Reader,
     node: NodeState,
+    /// `None` below `--sysroot`.
+    live: Option<Live>,
+    /// Polls until the next look at what changes slowly.
+    polls_to_slow: u32,
 }
 
 #[derive(PartialEq, Eq)]
@@ -32,7 +44,8 @@ enum NodeState {
 impl Host {
     /// `interval` is that of the fast lanes: this one is not faster than [`PERIOD`].
     pub fn new(roots: Roots, interval: Duration) -> Self {
-        Host { roots, every: interval.max(PERIOD), reader: Reader::new(), node: NodeState::Untold }
+        let live = roots.is_live().then(Live::new);
+        Host { roots, every: interval.max(PERIOD), reader: Reader::new(), node: NodeState::Untold, live, polls_to_slow: 0 }
     }
 
     fn table(&mut self, path: &str) -> Option<&[u8]> {
@@ -46,7 +59,7 @@ impl Host {
     }
 
     fn node(&mut self) -> Node {
-        Node {
+        let mut node = Node {
             hostname: self.line("/proc/sys/kernel", "hostname").unwrap_or_default(),
             boot_id: self.line("/proc/sys/kernel/random", "boot_id"),
             kernel: self.line("/proc/sys/kernel", "osrelease"),
@@ -56,7 +69,12 @@ impl Host {
             container: self.container().map(str::to_owned),
             iommu: names(&self.roots.path("/sys/class/iommu")).ok().map(|units| !units.is_empty()),
             memlock_bytes: self.table("/proc/self/limits").and_then(memlock_hard_limit_bytes),
+            ..Node::default()
+        };
+        if self.live.is_some() {
+            Live::describe(&mut node);
         }
+        node
     }
 
     /// The most telling sign first: a pod is a container too.
@@ -78,11 +96,15 @@ impl Host {
         self.table("/proc/1/environ").and_then(container_of_environ)
     }
 
-    fn sample(&mut self) -> Result<HostSample, SourceError> {
+    fn sample(&mut self, slow: bool) -> Result<HostSample, SourceError> {
         let mut sample = HostSample::default();
-        if let Some(table) = self.table("/proc/meminfo") {
+        if let Some(live) = &mut self.live {
+            live.memory(&mut sample);
+        } else if let Some(table) = self.table("/proc/meminfo") {
             sample.mem_total_bytes = kib(table, "MemTotal:");
             sample.mem_available_bytes = kib(table, "MemAvailable:");
+            sample.swap_total_bytes = kib(table, "SwapTotal:");
+            sample.swap_free_bytes = kib(table, "SwapFree:");
         }
         sample.load_1m = self.table("/proc/loadavg").and_then(load_1m);
         sample.oom_kills = self.table("/proc/vmstat").and_then(|table| field(table, "oom_kill"));
@@ -90,7 +112,14 @@ impl Host {
             sample.shm_total_bytes = Some(shm.total_bytes);
             sample.shm_free_bytes = Some(shm.free_bytes);
         }
-        sample.disks = self.disks();
+        sample.disks = match &mut self.live {
+            None => self.disks(),
+            Some(live) if slow => live.disks(),
+            Some(_) => Vec::new(),
+        };
+        if slow {
+            sample.temperatures = sensors::temperatures(&self.roots, &mut self.reader);
+        }
         let table = self.reader.table(&self.roots.path("/proc/stat"));
         let table = table.map_err(|err| SourceError::io(Path::new("/proc/stat"), &err))?;
         if let Some(cpu) = CpuTicks::parse(table) {
@@ -118,7 +147,12 @@ impl Host {
         let fs = rustix::fs::statvfs(self.roots.path(mount)).ok()?;
         // What an ordinary user may still write; root has a reserve beyond that.
         let bytes = |blocks: u64| blocks.saturating_mul(fs.f_frsize);
-        Some(DiskSample { mount: mount.to_owned(), total_bytes: bytes(fs.f_blocks), free_bytes: bytes(fs.f_bavail) })
+        Some(DiskSample {
+            mount: mount.to_owned(),
+            total_bytes: bytes(fs.f_blocks),
+            free_bytes: bytes(fs.f_bavail),
+            ..DiskSample::default()
+        })
     }
 }
 
@@ -132,8 +166,20 @@ impl Source for Host {
             out.push(Body::Node(self.node()));
             self.node = NodeState::Told;
         }
-        out.push(Body::Host(self.sample()?));
+        let slow = self.polls_to_slow == 0;
+        if slow {
+            self.polls_to_slow = u32::try_from(SLOW_PERIOD.as_millis() / self.every.as_millis()).unwrap_or(0).max(1);
+            let own = self.table("/proc/self/cgroup").and_then(cgroup);
+            let own = own.and_then(|path| super::cgroup::memory(&self.roots, &mut self.reader, &path));
+            out.extend(own.map(|own| Body::Cgroups { cgroups: vec![own] }));
+        }
+        self.polls_to_slow -= 1;
+        out.push(Body::Host(self.sample(slow)?));
         Ok(())
+    }
+
+    fn remark(&self) -> Option<(SourceState, String)> {
+        self.live.as_ref().and_then(Live::trouble)
     }
 }
 
@@ -167,7 +213,7 @@ fn kib(table: &[u8], name: &str) -> Option<u64> {
 }
 
 /// The number after `name` on the line that starts with it.
-fn field(table: &[u8], name: &str) -> Option<u64> {
+pub(super) fn field(table: &[u8], name: &str) -> Option<u64> {
     lines(table).find_map(|line| {
         let mut words = line.split_ascii_whitespace();
         (words.next() == Some(name)).then(|| words.next()?.parse().ok()).flatten()

@@ -15,7 +15,7 @@ pub(super) mod read;
 pub(super) mod stat;
 mod table;
 
-use super::{Hint, Hints, RasAddress, Roots, Setup, Source, SourceError, io_words};
+use super::{Hint, Hints, RasAddress, Roots, Setup, Source, SourceError, cgroup, io_words, sysfs};
 use crate::observe::process::{ProcessGone, ProcessInfo, ProcessRole, ProcessSample};
 use crate::observe::{Body, SourceState};
 use pidfd::Pidfd;
@@ -29,6 +29,10 @@ use std::time::Duration;
 use table::Table;
 
 const SCAN_EVERY: Duration = Duration::from_secs(3);
+/// Memory of control groups is looked at every fifteen seconds.
+const SCANS_PER_MEMORY: u32 = 5;
+/// The processes of a job share one, or have one each.
+const MAX_CGROUPS: usize = 64;
 /// A rank has hundreds of threads: they are counted once in so many looks, unless the main one is stuck itself.
 const THREADS_TURN: u32 = 5;
 /// A node has some ranks per GPU and core; the rest of the descriptors is for logs.
@@ -55,6 +59,9 @@ pub struct Procs {
     table: Table,
     known: BTreeMap<u32, Known>,
     polls_to_scan: u32,
+    scans_to_memory: u32,
+    /// Of the known processes.
+    cgroups: BTreeSet<String>,
     samples: u32,
     hidepid: bool,
     /// Why a process is without a pidfd: no such call, or no descriptor left.
@@ -99,6 +106,8 @@ impl Procs {
             table: Table::default(),
             known: BTreeMap::new(),
             polls_to_scan: 0,
+            scans_to_memory: 0,
+            cgroups: BTreeSet::new(),
             samples: 0,
             hidepid: false,
             without_pidfd: None,
@@ -180,7 +189,24 @@ impl Procs {
         self.hold();
         self.assign_helpers();
         self.tell_others();
+        self.look_at_memory(out);
         Ok(())
+    }
+
+    /// Tells what the control groups of the known processes have left, once in some scans.
+    fn look_at_memory(&mut self, out: &mut Vec<Body>) {
+        let paths: BTreeSet<String> = self.known.values().filter_map(|known| known.info.cgroup.clone()).take(MAX_CGROUPS).collect();
+        self.scans_to_memory = self.scans_to_memory.saturating_sub(1);
+        if self.scans_to_memory > 0 && paths == self.cgroups {
+            return;
+        }
+        (self.scans_to_memory, self.cgroups) = (SCANS_PER_MEMORY, paths);
+        let mut reader = sysfs::Reader::new();
+        let memory = |path: &String| cgroup::memory(self.reader.roots(), &mut reader, path);
+        let cgroups: Vec<_> = self.cgroups.iter().filter_map(memory).collect();
+        if !cgroups.is_empty() {
+            out.push(Body::Cgroups { cgroups });
+        }
     }
 
     /// Takes hold of the known processes, so that it is seen how they end.

@@ -90,20 +90,24 @@ impl Ras {
     fn ask(&mut self, at: usize) -> Option<RasAnswer> {
         let (roots, limits) = (&self.roots, &self.limits);
         let service = &mut self.services[at];
-        let addresses = match own_addresses(roots, &service.name) {
-            Ok(addresses) => addresses,
-            Err((state, text)) => {
-                service.trouble = Some((state, text));
-                service.due = Instant::now() + REFUSED;
-                return None;
+        let began = Instant::now();
+        let asked = own_addresses(roots, &service.name).and_then(|addresses| {
+            let question = async { Ok(question::ask(&addresses, service.text_only, limits).await) };
+            crate::edge::run(question).map_err(|err| (SourceState::Failed, format!("{err:#}")))
+        });
+        let took = began.elapsed();
+        let (outcome, wait) = match asked {
+            Ok(outcome) => {
+                let wait = service.learn(&outcome);
+                (Some(outcome), wait)
+            }
+            Err(trouble) => {
+                service.trouble = Some(trouble);
+                (None, REFUSED)
             }
         };
-        let began = Instant::now();
-        let outcome = question::ask(&addresses, service.text_only, limits);
-        let took = began.elapsed();
-        let wait = service.learn(&outcome);
         service.due = Instant::now() + wait;
-        Some(RasAnswer {
+        outcome.map(|outcome| RasAnswer {
             address: outcome.address.to_string(),
             reply: outcome.reply,
             format: if outcome.json { "json" } else { "text" }.into(),

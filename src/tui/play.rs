@@ -1,11 +1,13 @@
 //! What the screen shows, and when: the job as it is, an earlier moment of it, or a tape at its own pace.
 
+use super::FromTape;
 use super::ui::{Mode, Move};
 use crate::demo::Demo;
 use crate::feed::{Batch, Feed};
 use crate::findings::Change;
 use crate::observe::Observation;
 use crate::session::{Event, Session};
+use crate::sources::Setup;
 use crate::time::{Stamp, Zone, span};
 use crate::timeline::{Kept, Limits, Playhead, Timeline};
 use std::time::{Duration, Instant};
@@ -18,8 +20,9 @@ const TAPE_BYTES: usize = 96 << 20;
 const AHEAD_BYTES: usize = 16 << 20;
 /// The screen answers at least this often while a tape is gone through as fast as possible.
 const SLICE: Duration = Duration::from_millis(30);
-/// How long to wait for a tape that cannot be read as fast as it is shown.
-const STARVED: Duration = Duration::from_millis(5);
+
+/// What a tape holds for so short a time is applied at once: it is drawn much less often, and each wake-up costs.
+const TOGETHER: Duration = Duration::from_millis(100);
 
 pub enum World {
     Live(Box<Live>),
@@ -63,9 +66,16 @@ enum Target {
 }
 
 impl World {
-    pub fn live(session: Session, feed: Feed, depth: Duration) -> World {
+    pub fn live(session: Session, depth: Duration) -> World {
         let timeline = Timeline::new(Limits { depth, bytes: LIVE_BYTES }, &session);
-        World::Live(Box::new(Live { session, feed, timeline, depth, paused: None }))
+        World::Live(Box::new(Live { session, feed: Feed::new(), timeline, depth, paused: None }))
+    }
+
+    /// Starts the sources.
+    pub fn start(&mut self, setup: Setup, send: &crate::feed::Send) {
+        if let World::Live(live) = self {
+            live.feed.start(setup, send);
+        }
     }
 
     pub fn shown(&self) -> &Session {
@@ -124,6 +134,20 @@ impl World {
     /// What is applied now has passed long ago; it is only gone through on the way to the moment asked for.
     pub fn is_rushing(&self) -> bool {
         matches!(self, World::Tape(player) if player.target.is_some())
+    }
+
+    /// Whether the next observation of a tape should be read by now.
+    pub fn wants_more(&self) -> bool {
+        matches!(self, World::Tape(player) if player.wants_more())
+    }
+
+    /// What was read of a tape.
+    pub fn read(&mut self, read: FromTape) {
+        match (self, read) {
+            (World::Live(_), _) => {}
+            (World::Tape(player), FromTape::Seen(seen)) => player.read(&seen),
+            (World::Tape(player), FromTape::End(why)) => player.read_all = Some(why),
+        }
     }
 
     /// Goes on with a tape. Whether anything was applied.
@@ -215,20 +239,15 @@ impl Player {
         Player { timeline, head, name: captions.map(|d| d.name), speed, demo, captions, playing: true, clock, last, target, read_all: None }
     }
 
-    /// Whether the next observation should be read by now.
-    pub fn wants_more(&self) -> bool {
+    fn wants_more(&self) -> bool {
         self.read_all.is_none() && self.timeline.ahead_bytes(&self.head) < AHEAD_BYTES
     }
 
-    pub fn read(&mut self, seen: &Observation) {
+    fn read(&mut self, seen: &Observation) {
         self.timeline.append(seen);
         if self.clock == Stamp::default() {
             (self.clock, self.last) = (seen.at, Instant::now());
         }
-    }
-
-    pub fn read_all(&mut self, why: Option<String>) {
-        self.read_all = Some(why);
     }
 
     fn span(&self) -> (Stamp, Stamp) {
@@ -269,16 +288,12 @@ impl Player {
 
     fn next_due(&mut self) -> Option<Instant> {
         if !self.playing && self.target.is_none() {
-            return self.starving();
+            return None;
         }
-        let Some(due) = self.head.next_due(&self.timeline) else { return self.starving() };
+        let due = self.head.next_due(&self.timeline)?;
         let Some(speed) = self.pace() else { return Some(Instant::now()) };
         let ahead = Duration::try_from_secs_f64(due.since(self.clock).as_secs_f64() / speed).unwrap_or(Duration::from_secs(3600));
-        Some(self.last + ahead)
-    }
-
-    fn starving(&self) -> Option<Instant> {
-        self.wants_more().then(|| Instant::now() + STARVED)
+        Some(self.last + ahead.max(TOGETHER))
     }
 
     fn play(&mut self, events: &mut Vec<(Stamp, Event)>) -> bool {

@@ -1,30 +1,41 @@
 //! The terminal, taken at the start and given back at every end: quit, error, signal, panic; and for a while when the program is
-//! stopped.
+//! stopped. A terminal that does not read holds up nothing: what is drawn goes through an [`Outlet`].
 
 use super::theme::Depth;
+use crate::edge::outlet::{Outlet, Stdout};
 use anyhow::{Context as _, Result};
-use crossterm::{cursor, execute, terminal};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use ratatui::backend::CrosstermBackend;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
 use std::io::{self, Write};
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tokio::sync::Notify;
 
+/// The terminal is ours, and is to be given back.
 static ENTERED: AtomicBool = AtomicBool::new(false);
-static HOOK: Once = Once::new();
+/// Everything that is sent to the terminal goes through here, in order.
+static OUTLET: OnceLock<Outlet> = OnceLock::new();
+/// How the terminal was set before.
+static BEFORE: OnceLock<Termios> = OnceLock::new();
 
+/// The alternate screen, no cursor, pasted text as one piece and not as keys.
+const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?2004h";
+const LEAVE: &str = "\x1b[?2004l\x1b[?1006l\x1b[?1000l\x1b[?1049l\x1b[?25h";
 /// Clicks and the wheel, with coordinates beyond 223; not every motion, which would be a flood over a slow line.
 const MOUSE_ON: &str = "\x1b[?1000h\x1b[?1006h";
 const MOUSE_OFF: &str = "\x1b[?1006l\x1b[?1000l";
-/// Pasted text comes as one piece, not as keys.
-const PASTE_ON: &str = "\x1b[?2004h";
-const PASTE_OFF: &str = "\x1b[?2004l";
+/// How long the end of the program waits for a terminal that does not read.
+const PATIENCE: Duration = Duration::from_millis(300);
 
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Frame>>,
+    outlet: Outlet,
     mouse: bool,
     ascii: bool,
 }
@@ -32,6 +43,7 @@ pub struct Screen {
 /// Collects what is drawn until it is flushed.
 struct Frame {
     bytes: Vec<u8>,
+    outlet: Outlet,
     /// Colours are sent as terminals of sixteen colours know them.
     sixteen: bool,
 }
@@ -43,10 +55,13 @@ impl Write for Frame {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let mut out = io::stdout().lock();
-        let done = if self.sixteen { out.write_all(&as_sixteen(&self.bytes)) } else { out.write_all(&self.bytes) };
+        if self.sixteen {
+            self.outlet.push(&as_sixteen(&self.bytes));
+        } else {
+            self.outlet.push(&self.bytes);
+        }
         self.bytes.clear();
-        done.and_then(|()| out.flush())
+        Ok(())
     }
 }
 
@@ -90,27 +105,25 @@ fn as_sixteen(bytes: &[u8]) -> Vec<u8> {
 }
 
 impl Screen {
+    /// `done` wakes the loop when the terminal has taken a frame that the next one waits for.
+    ///
     /// # Errors
     /// If the terminal cannot be put into raw mode.
-    pub fn enter(mouse: bool, ascii: bool, depth: Depth) -> Result<Screen> {
-        HOOK.call_once(|| {
-            let before = std::panic::take_hook();
-            std::panic::set_hook(Box::new(move |info| {
-                // A source's thread that panics is reported as that source's state and does not end the screen.
-                let main = std::thread::current().name() == Some("main");
-                if main || !ENTERED.load(Ordering::SeqCst) {
-                    leave();
-                    before(info);
-                } else {
-                    crate::diagnostics::note(format_args!("{info}"));
-                }
-            }));
-        });
+    pub fn enter(mouse: bool, ascii: bool, depth: Depth, done: &Arc<Notify>) -> Result<Screen> {
+        let started = Outlet::start("screen", Stdout::open()?, done).context("a thread for the terminal")?;
+        let outlet = OUTLET.get_or_init(|| started).clone();
+        give_back_in_a_panic();
+        give_back_in_a_crash();
         take(mouse)?;
-        let out = Frame { bytes: Vec::with_capacity(32 << 10), sixteen: depth == Depth::Sixteen };
+        let out = Frame { bytes: Vec::with_capacity(32 << 10), outlet: outlet.clone(), sixteen: depth == Depth::Sixteen };
         let options = TerminalOptions { viewport: Viewport::Fullscreen };
         let terminal = Terminal::with_options(CrosstermBackend::new(out), options).context("the terminal has no size")?;
-        Ok(Screen { terminal, mouse, ascii })
+        Ok(Screen { terminal, outlet, mouse, ascii })
+    }
+
+    /// The terminal has taken everything: the next frame may be drawn.
+    pub fn is_ready(&self) -> bool {
+        self.outlet.is_idle()
     }
 
     /// Columns and rows.
@@ -124,10 +137,12 @@ impl Screen {
 
     /// The other end has hung up, and no signal told of it.
     pub fn is_gone(&self) -> bool {
-        use rustix::event::{PollFd, PollFlags, poll};
+        if self.outlet.has_ended() {
+            return true;
+        }
         let out = io::stdout();
         let mut fds = [PollFd::new(&out, PollFlags::empty())];
-        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
     }
 
@@ -157,31 +172,23 @@ impl Screen {
         self.terminal.resize(Rect::new(0, 0, width, height)).context("the terminal is gone")
     }
 
-    /// Sends a sequence that moves nothing on the screen: bell, note, clipboard.
-    ///
-    /// # Errors
-    /// If the terminal is gone.
-    pub fn send(&mut self, sequence: &str) -> Result<()> {
-        let out = self.terminal.backend_mut();
-        out.write_all(sequence.as_bytes()).and_then(|()| io::Write::flush(out)).context("the terminal is gone")
+    /// Sends a sequence that moves nothing on the screen: bell, note, clipboard. To a terminal that does not read, not without end.
+    pub fn send(&mut self, sequence: &str) {
+        if self.outlet.has_room() {
+            self.outlet.push(sequence.as_bytes());
+        }
     }
 
     /// A note of the desktop.
-    ///
-    /// # Errors
-    /// If the terminal is gone.
-    pub fn send_note(&mut self, text: &str) -> Result<()> {
+    pub fn send_note(&mut self, text: &str) {
         let text = note(text);
-        self.send(&if self.ascii { text.replace(|c: char| !c.is_ascii(), "?") } else { text })
+        self.send(&if self.ascii { text.replace(|c: char| !c.is_ascii(), "?") } else { text });
     }
 
-    /// # Errors
-    /// If the terminal is gone.
-    pub fn set_mouse(&mut self, on: bool) -> Result<()> {
-        if std::mem::replace(&mut self.mouse, on) == on {
-            return Ok(());
+    pub fn set_mouse(&mut self, on: bool) {
+        if std::mem::replace(&mut self.mouse, on) != on {
+            self.send(if on { MOUSE_ON } else { MOUSE_OFF });
         }
-        self.send(if on { MOUSE_ON } else { MOUSE_OFF })
     }
 
     /// Gives the terminal back, stops as the shell's job control expects it, and takes the terminal again when it goes on.
@@ -202,8 +209,6 @@ impl Screen {
     /// # Errors
     /// If the terminal cannot be taken again.
     pub fn resume(&mut self) -> Result<()> {
-        // The shell may have put it out of raw mode, which crossterm does not know: it would do nothing.
-        let _ = terminal::disable_raw_mode();
         take(self.mouse)?;
         self.forget()
     }
@@ -216,32 +221,84 @@ impl Drop for Screen {
 }
 
 fn take(mouse: bool) -> Result<()> {
-    terminal::enable_raw_mode().context("the terminal cannot be put into raw mode")?;
+    let set = || {
+        let before = tcgetattr(io::stdout())?;
+        // The shell may have changed it meanwhile; what holds is what was found first.
+        let mut raw = BEFORE.get_or_init(|| before).clone();
+        raw.make_raw();
+        tcsetattr(io::stdout(), OptionalActions::Now, &raw)
+    };
+    set().context("the terminal cannot be put into raw mode")?;
     ENTERED.store(true, Ordering::SeqCst);
-    let mut out = io::stdout();
-    execute!(out, terminal::EnterAlternateScreen, cursor::Hide).context("the terminal")?;
-    out.write_all(PASTE_ON.as_bytes()).context("the terminal")?;
-    if mouse {
-        out.write_all(MOUSE_ON.as_bytes()).context("the terminal")?;
+    if let Some(outlet) = OUTLET.get() {
+        outlet.push(ENTER.as_bytes());
+        outlet.push(if mouse { MOUSE_ON } else { "" }.as_bytes());
     }
-    out.flush().context("the terminal")
+    Ok(())
 }
 
-/// Gives the terminal back; safe to call twice.
+/// Gives the terminal back; safe to call twice. What a terminal that does not read has not taken yet is dropped.
 fn leave() {
-    if ENTERED.swap(false, Ordering::SeqCst) {
-        let mut out = io::stdout();
-        let _ = out.write_all(PASTE_OFF.as_bytes());
-        let _ = out.write_all(MOUSE_OFF.as_bytes());
-        let _ = execute!(out, terminal::LeaveAlternateScreen, cursor::Show);
-        let _ = terminal::disable_raw_mode();
-        let _ = out.flush();
+    let Some(outlet) = OUTLET.get().filter(|_| ENTERED.swap(false, Ordering::SeqCst)) else { return };
+    if !outlet.drain(PATIENCE) {
+        outlet.discard();
+        let _ = tcflush(io::stdout(), QueueSelector::OFlush);
+        // Linux lets a waiting writer know of the new room only when the modes change.
+        set_back();
+    }
+    outlet.push(LEAVE.as_bytes());
+    outlet.drain(PATIENCE);
+    set_back();
+}
+
+fn set_back() {
+    if let Some(before) = BEFORE.get() {
+        let _ = tcsetattr(io::stdout(), OptionalActions::Now, before);
+    }
+}
+
+fn give_back_in_a_panic() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        // A source's thread that panics is reported as that source's state and does not end the screen.
+        let main = std::thread::current().name() == Some("main");
+        if main || !ENTERED.load(Ordering::SeqCst) {
+            leave();
+            before(info);
+        } else {
+            crate::diagnostics::note(format_args!("{info}"));
+        }
+    }));
+}
+
+/// Gives the terminal back also where the program dies at once: `kill -QUIT` for a core, `abort` in a driver's library.
+#[allow(unsafe_code)]
+fn give_back_in_a_crash() {
+    extern "C" fn crash(signal: libc::c_int) {
+        if ENTERED.swap(false, Ordering::SeqCst) {
+            // Nothing here takes a lock or memory: the signal may have come in the middle of anything.
+            let out = rustix::stdio::stdout();
+            let mut fds = [PollFd::new(&out, PollFlags::OUT)];
+            if poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0) {
+                let _ = rustix::io::write(out, LEAVE.as_bytes());
+            }
+            set_back();
+        }
+        // SAFETY: both may be called in a handler. The signal is held back until it returns, and then ends the program.
+        unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
+    }
+    for signal in [libc::SIGQUIT, libc::SIGABRT] {
+        // SAFETY: the handler is a function that lives as long as the program and keeps to what a handler may do.
+        unsafe { libc::signal(signal, crash as *const () as libc::sighandler_t) };
     }
 }
 
 /// OSC 52: the terminal's own clipboard, also over ssh. The text goes as base64, so that it cannot end the sequence.
 pub fn clipboard(text: &str) -> String {
-    format!("\x1b]52;c;{}\x07", crate::base64::encode(text.as_bytes()))
+    format!("\x1b]52;c;{}\x07", BASE64_STANDARD.encode(text))
 }
 
 /// A note of the desktop, for terminals that pass it on (OSC 9), and the bell for all others.

@@ -1,9 +1,12 @@
 //! One question to one RAS service: connects, speaks the protocol, reads to the end, within limits. Knows nothing of what the answer says.
 
 use crate::sources::io_words;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::error::Elapsed;
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// What the service waits for processes that do not answer. One that is stopped makes an answer take a little longer than this.
 const SERVICE_TIMEOUT_S: u32 = 3;
@@ -42,7 +45,7 @@ pub(super) struct Outcome {
 }
 
 /// Asks the first of `addresses` at which something listens. There is at least one.
-pub(super) fn ask(addresses: &[SocketAddr], text_only: bool, limits: &Limits) -> Outcome {
+pub(super) async fn ask(addresses: &[SocketAddr], text_only: bool, limits: &Limits) -> Outcome {
     let deadline = Instant::now() + limits.whole;
     let mut outcome = Outcome {
         address: addresses.first().copied().unwrap_or_else(|| ([127, 0, 0, 1], 0).into()),
@@ -54,17 +57,21 @@ pub(super) fn ask(addresses: &[SocketAddr], text_only: bool, limits: &Limits) ->
     for &address in addresses {
         for _ in 0..CONNECTIONS {
             outcome.address = address;
-            let stream = match TcpStream::connect_timeout(&address, limits.connect) {
-                Ok(stream) => stream,
-                Err(err) => {
+            let stream = match timeout(limits.connect, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => stream,
+                Ok(Err(err)) => {
                     outcome.error = Some(io_words(&err));
+                    break;
+                }
+                Err(_) => {
+                    outcome.error = Some("connection timed out".into());
                     break;
                 }
             };
             outcome.connected = true;
             let mut line = Conversation { stream, unread: Vec::new(), deadline, limits };
-            match line.greet() {
-                Ok(()) => return line.converse(outcome, text_only),
+            match line.greet().await {
+                Ok(()) => return line.converse(outcome, text_only).await,
                 Err(Cut::Silent) if Instant::now() + limits.line < deadline => {
                     outcome.error = Some("accepts connections, but says nothing".into())
                 }
@@ -96,10 +103,13 @@ enum Cut {
 
 impl From<std::io::Error> for Cut {
     fn from(err: std::io::Error) -> Self {
-        match err.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => Cut::Silent,
-            _ => Cut::Io(io_words(&err)),
-        }
+        Cut::Io(io_words(&err))
+    }
+}
+
+impl From<Elapsed> for Cut {
+    fn from(_: Elapsed) -> Self {
+        Cut::Silent
     }
 }
 
@@ -111,16 +121,16 @@ struct Conversation<'a> {
 }
 
 impl Conversation<'_> {
-    fn greet(&mut self) -> Result<(), Cut> {
-        let said = self.exchange("CLIENT PROTOCOL 2\n")?;
+    async fn greet(&mut self) -> Result<(), Cut> {
+        let said = self.exchange("CLIENT PROTOCOL 2\n").await?;
         if said.starts_with("SERVER PROTOCOL ") { Ok(()) } else { Err(Cut::Foreign(said.chars().take(60).collect())) }
     }
 
-    fn converse(mut self, mut outcome: Outcome, text_only: bool) -> Outcome {
-        outcome.error = match self.settings(text_only) {
+    async fn converse(mut self, mut outcome: Outcome, text_only: bool) -> Outcome {
+        outcome.error = match self.settings(text_only).await {
             Ok(json) => {
                 outcome.json = json;
-                let read = self.report();
+                let read = timeout_at(self.deadline, self.report()).await.unwrap_or(Err(Cut::Silent));
                 outcome.reply = String::from_utf8_lossy(&self.unread).into_owned();
                 read.err().map(|cut| cut.to_string()).or_else(|| incomplete(&outcome.reply, json))
             }
@@ -140,19 +150,25 @@ impl Conversation<'_> {
     }
 
     /// Says whether the report will be JSON.
-    fn settings(&mut self, text_only: bool) -> Result<bool, Cut> {
-        self.exchange(&format!("TIMEOUT {SERVICE_TIMEOUT_S}\n"))?;
+    async fn settings(&mut self, text_only: bool) -> Result<bool, Cut> {
+        self.exchange(&format!("TIMEOUT {SERVICE_TIMEOUT_S}\n")).await?;
         // Before 2.28.7 this is an unknown command, which costs nothing but a line.
-        let json = !text_only && self.exchange("SET FORMAT json\n")? == "OK";
-        self.stream.write_all(b"VERBOSE STATUS\n")?;
+        let json = !text_only && self.exchange("SET FORMAT json\n").await? == "OK";
+        timeout(self.limits.line, self.stream.write_all(b"VERBOSE STATUS\n")).await??;
         Ok(json)
     }
 
     /// Sends a line and waits for the one that answers it.
-    fn exchange(&mut self, said: &str) -> Result<String, Cut> {
+    async fn exchange(&mut self, said: &str) -> Result<String, Cut> {
         let patience = (Instant::now() + self.limits.line).min(self.deadline);
-        self.stream.set_write_timeout(Some(self.limits.line))?;
-        self.stream.write_all(said.as_bytes())?;
+        timeout_at(patience, async {
+            self.stream.write_all(said.as_bytes()).await?;
+            self.line().await
+        })
+        .await?
+    }
+
+    async fn line(&mut self) -> Result<String, Cut> {
         loop {
             if let Some(end) = memchr::memchr(b'\n', &self.unread) {
                 let line: Vec<u8> = self.unread.drain(..=end).collect();
@@ -161,39 +177,19 @@ impl Conversation<'_> {
             if self.unread.len() > MAX_LINE {
                 return Err(Cut::Foreign(String::from_utf8_lossy(&self.unread[..60]).into_owned()));
             }
-            if self.fill(patience)? == 0 {
+            if self.stream.read_buf(&mut self.unread).await? == 0 {
                 return Err(Cut::Closed);
             }
         }
     }
 
-    fn report(&mut self) -> Result<(), Cut> {
-        while self.fill(self.deadline)? > 0 {
+    async fn report(&mut self) -> Result<(), Cut> {
+        while self.stream.read_buf(&mut self.unread).await? > 0 {
             if self.unread.len() > self.limits.reply_bytes {
                 return Err(Cut::Io(format!("the answer is larger than {} bytes: not read further", self.limits.reply_bytes)));
             }
         }
         Ok(())
-    }
-
-    /// Reads what there is; 0 at the end.
-    fn fill(&mut self, until: Instant) -> Result<usize, Cut> {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(Cut::Silent);
-        }
-        self.stream.set_read_timeout(Some(left))?;
-        let mut chunk = [0; 16 << 10];
-        loop {
-            match self.stream.read(&mut chunk) {
-                Ok(count) => {
-                    self.unread.extend_from_slice(&chunk[..count]);
-                    return Ok(count);
-                }
-                Err(err) if err.kind() == ErrorKind::Interrupted => {}
-                Err(err) => return Err(err.into()),
-            }
-        }
     }
 }
 
@@ -230,8 +226,9 @@ fn minified(json: &str) -> String {
 mod tests {
     use super::*;
     use crate::ras::{Collective, RasError, parse};
-    use std::io::{BufRead, BufReader};
-    use std::net::TcpListener;
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::time::Instant;
 
     const QUICK: Limits = Limits {
         connect: Duration::from_millis(500),
@@ -239,6 +236,10 @@ mod tests {
         whole: Duration::from_millis(1500),
         reply_bytes: 1 << 20,
     };
+
+    fn ask(addresses: &[SocketAddr], text_only: bool, limits: &Limits) -> Outcome {
+        crate::edge::run(async { Ok(super::ask(addresses, text_only, limits).await) }).unwrap()
+    }
 
     fn recorded(name: &str) -> String {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/ras").join(name);

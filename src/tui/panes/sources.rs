@@ -1,7 +1,7 @@
 //! How the sources are: what is not seen, and why.
 
 use super::{Ctx, Pane, opens_nothing, table_row_at};
-use crate::model::SourceView;
+use crate::model::{Model, SourceView};
 use crate::observe::{SourceId, SourceState};
 use crate::sources::{SOURCES, SourceSpec};
 use crate::text::clean::clean;
@@ -39,7 +39,7 @@ fn columns<'a>() -> Vec<Column<Row<'a>>> {
             |ctx, r| plain(span(ctx.session.model.now.since(r.view?.since))),
             |ctx, r| SortKey::number(r.view.map(|v| ctx.session.model.now.since(v.since).as_secs_f64())),
         ),
-        Column::word("what it says", 24, 400, 1, |_, r| plain(words(r)), |_, r| SortKey::word(words(r))),
+        Column::word("what it says", 24, 400, 1, |ctx, r| plain(words(ctx, r)), |ctx, r| SortKey::word(words(ctx, r))),
     ]
 }
 
@@ -48,13 +48,26 @@ fn state(ctx: &Ctx, row: &Row) -> table::Cell {
     Some((view.state.as_str().to_owned(), Some(style(ctx, view.state))))
 }
 
-fn words(row: &Row) -> String {
+fn words(ctx: &Ctx, row: &Row) -> String {
     let title = row.spec.title;
     match row.view {
         None => format!("no answer yet ({title})"),
         Some(SourceView { detail: Some(detail), .. }) => clean(detail).into_owned(),
+        Some(_) if row.spec.id == "host" => host(&ctx.session.model).unwrap_or_else(|| title.to_owned()),
         Some(_) => title.to_owned(),
     }
+}
+
+/// What of the machine comes nearest to its limit; `None`: it is not known whole.
+fn host(model: &Model) -> Option<String> {
+    let used = |total: u64, free: u64| total.saturating_sub(free) as f64 / total.max(1) as f64 * 100.0;
+    let sample = model.host_sample.as_ref()?;
+    let memory = used(sample.mem_total_bytes?, sample.mem_available_bytes?);
+    let writable = model.disks.iter().filter(|disk| disk.read_only != Some(true));
+    let (full, disk) = writable.map(|disk| (used(disk.total_bytes, disk.free_bytes), disk)).max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let hottest = model.temperatures.iter().max_by(|a, b| a.celsius.total_cmp(&b.celsius));
+    let hottest = hottest.map_or(String::new(), |t| format!(", {} at {:.0} °C", clean(&t.sensor), t.celsius));
+    Some(format!("memory {memory:.0} % used, {} {full:.0} % full{hottest}", clean(&disk.mount)))
 }
 
 fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {

@@ -1,0 +1,286 @@
+//! Signals, and readers that are slow, gone, or never read: of a pipe and of a pseudo-terminal.
+
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_nccl-top");
+/// Longer than anything here should take, on the slowest machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+const LEAVE_SCREEN: &[u8] = b"\x1b[?1049l";
+
+/// An empty tree: no GPU, no port, no process, whatever machine the test runs on.
+fn tree(dir: &Path) -> String {
+    std::fs::create_dir_all(dir.join("root/proc")).unwrap();
+    dir.join("root").display().to_string()
+}
+
+/// So many findings that no pipe holds them: exceptions of different kinds, and as many words about each.
+fn many_findings(dir: &Path) {
+    let mut text = String::new();
+    for i in 0..400u32 {
+        let words: String = (0..12).map(|bit| if i >> bit & 1 == 1 { "ba" } else { "mu" }).collect();
+        text.push_str(&format!("step {i} | loss 2.5\nh:1:1 [0] NCCL WARN {words} {}\n", "and so on ".repeat(20)));
+    }
+    std::fs::write(dir.join("train.log"), text).unwrap();
+}
+
+fn command(dir: &Path, args: &[&str]) -> Command {
+    let root = tree(dir);
+    let mut command = Command::new(PROGRAM);
+    command.args(["--sysroot", &root]).args(args).current_dir(dir).env("HOME", dir).stdin(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+fn signal(pid: u32, name: &str) {
+    assert!(Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().unwrap().success());
+}
+
+fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !so() {
+        assert!(started.elapsed() < PATIENCE, "not {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn wait_end(child: &mut std::process::Child) -> ExitStatus {
+    let mut status = None;
+    wait_until("the end of the program", || {
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    status.unwrap()
+}
+
+/// A thread of the program waits in a write.
+fn is_blocked(pid: u32) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    tasks.flatten().any(|task| {
+        let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        let at = std::fs::read_to_string(task.path().join("wchan")).unwrap_or_default();
+        let call = std::fs::read_to_string(task.path().join("syscall")).unwrap_or_default();
+        ["output", "tape", "screen"].contains(&name.trim())
+            && (at.contains("pipe_write") || at.contains("tty") || ["1 ", "64 "].iter().any(|write| call.starts_with(write)))
+    })
+}
+
+#[test]
+fn signals_end_what_prints_into_a_pipe_that_nobody_reads() {
+    for (args, name, code) in [
+        (&["watch", "--json", "train.log"][..], "TERM", 0),
+        (&["watch", "train.log"], "INT", 0),
+        (&["watch", "--json", "-o", "t.jsonl", "train.log"], "HUP", 0),
+        (&["snapshot", "--json", "--wait", "600ms", "train.log"], "TERM", 0),
+        // A recording that is not whole is an error.
+        (&["record", "-o", "-", "train.log"], "TERM", 2),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        many_findings(dir.path());
+        let mut child = command(dir.path(), args).stdout(Stdio::piped()).spawn().unwrap();
+        rustix::pipe::fcntl_setpipe_size(child.stdout.as_ref().unwrap(), 4096).unwrap();
+        wait_until("blocked", || is_blocked(child.id()));
+        signal(child.id(), name);
+        assert_eq!(wait_end(&mut child).code(), Some(code), "{args:?}");
+        if args.contains(&"t.jsonl") {
+            let tape = std::fs::read_to_string(dir.path().join("t.jsonl")).unwrap();
+            assert!(tape.ends_with("\"kind\":\"end\"}\n"), "the recording is whole: {}", tape.lines().last().unwrap());
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_is_slow_gets_everything() {
+    let dir = tempfile::tempdir().unwrap();
+    many_findings(dir.path());
+    let args = ["watch", "--json", "--for", "2s", "train.log"];
+    let fast = command(dir.path(), &args).output().unwrap();
+    let opened = |text: &[u8]| String::from_utf8_lossy(text).lines().filter(|l| l.contains("\"opened\"")).count();
+    assert!(opened(&fast.stdout) > 100 && fast.stdout.len() > 80_000, "{} in {}", opened(&fast.stdout), fast.stdout.len());
+
+    let mut child = command(dir.path(), &args).stdout(Stdio::piped()).spawn().unwrap();
+    wait_until("blocked", || is_blocked(child.id()));
+    // Also when it is asked to end meanwhile, as long as somebody reads.
+    std::thread::sleep(Duration::from_millis(2500));
+    let mut out = BufReader::with_capacity(512, child.stdout.take().unwrap());
+    let mut text = Vec::new();
+    signal(child.id(), "TERM");
+    while out.read_until(b'\n', &mut text).unwrap() > 0 {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert_eq!(wait_end(&mut child).code(), Some(0));
+    assert_eq!(opened(&text), opened(&fast.stdout));
+    assert!(text.ends_with(b"}\n"), "the last line is whole");
+}
+
+#[test]
+fn a_reader_that_goes_away_leaves_a_whole_recording() {
+    let dir = tempfile::tempdir().unwrap();
+    many_findings(dir.path());
+    let mut child = command(dir.path(), &["watch", "-o", "t.jsonl.gz", "train.log"]).stdout(Stdio::piped()).spawn().unwrap();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    assert_eq!(wait_end(&mut child).code(), Some(0));
+    let again = Command::new(PROGRAM).args(["replay", "--headless", "t.jsonl.gz"]).current_dir(dir.path()).output().unwrap();
+    assert_eq!(again.status.code(), Some(0), "{}", String::from_utf8_lossy(&again.stderr));
+    assert!(again.stdout.len() > 10_000);
+}
+
+#[test]
+fn a_hangup_that_is_ignored_from_the_start_stays_ignored() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = tree(dir.path());
+    let script = format!("trap '' HUP; exec {PROGRAM} --sysroot {root} watch");
+    let mut child = Command::new("sh").args(["-c", &script]).current_dir(dir.path()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert!(line.contains("the node is idle"), "{line}");
+    signal(child.id(), "HUP");
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(child.try_wait().unwrap().is_none(), "as nohup wants it");
+    signal(child.id(), "TERM");
+    assert_eq!(wait_end(&mut child).code(), Some(0));
+}
+
+/// The program in a pseudo-terminal of which nobody reads, until it is asked for what was sent.
+struct Unread {
+    child: Box<dyn Child + Send + Sync>,
+    master: Option<Box<dyn MasterPty + Send>>,
+    slave: Option<Box<dyn portable_pty::SlavePty + Send>>,
+}
+
+impl Unread {
+    fn start(dir: &Path, args: &[&str], controlling: bool) -> Unread {
+        let root = tree(dir);
+        let pair = native_pty_system().openpty(PtySize { rows: 60, cols: 200, pixel_width: 0, pixel_height: 0 }).unwrap();
+        let mut command = CommandBuilder::new(PROGRAM);
+        command.args([&["--sysroot", &root], args].concat());
+        command.cwd(dir);
+        command.env("HOME", dir);
+        command.env("TERM", "xterm-256color");
+        command.env("LANG", "C.UTF-8");
+        command.set_controlling_tty(controlling);
+        let child = pair.slave.spawn_command(command).unwrap();
+        Unread { child, master: Some(pair.master), slave: Some(pair.slave) }
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.process_id().unwrap()
+    }
+
+    fn is_raw(&self) -> bool {
+        let tty = self.master.as_ref().unwrap().tty_name().unwrap();
+        let modes = Command::new("stty").arg("-a").arg("-F").arg(tty).output().unwrap();
+        String::from_utf8_lossy(&modes.stdout).contains("-icanon")
+    }
+
+    fn wait_end(&mut self) -> portable_pty::ExitStatus {
+        let mut status = None;
+        wait_until("the end of the program", || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap()
+    }
+
+    /// What is left in the terminal, after the program has ended.
+    fn rest(mut self) -> Vec<u8> {
+        let mut reader = self.master.as_ref().unwrap().try_clone_reader().unwrap();
+        self.slave = None;
+        let mut bytes = Vec::new();
+        let _ = reader.read_to_end(&mut bytes);
+        bytes
+    }
+}
+
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    haystack.windows(needle.len()).rposition(|w| w == needle)
+}
+
+#[test]
+fn signals_end_the_screen_of_a_terminal_that_does_not_read() {
+    for name in ["TERM", "HUP", "INT"] {
+        let dir = tempfile::tempdir().unwrap();
+        many_findings(dir.path());
+        let mut unread = Unread::start(dir.path(), &["train.log"], true);
+        wait_until("blocked", || is_blocked(unread.pid()) && unread.is_raw());
+        signal(unread.pid(), name);
+        assert_eq!(unread.wait_end().exit_code(), 0, "{name}");
+        assert!(!unread.is_raw(), "the modes of the terminal were given back");
+        let rest = unread.rest();
+        assert!(find(&rest, LEAVE_SCREEN).is_some(), "and its screen: {:?}", String::from_utf8_lossy(&rest));
+    }
+}
+
+#[test]
+fn what_happens_while_the_terminal_does_not_read_is_shown_when_it_does() {
+    let dir = tempfile::tempdir().unwrap();
+    many_findings(dir.path());
+    let mut unread = Unread::start(dir.path(), &["--interval", "200ms", "train.log"], true);
+    wait_until("blocked", || is_blocked(unread.pid()));
+    let log = dir.path().join("train.log");
+    let steps: String = (400..2400).map(|step| format!("step {step} | loss 2.5\n")).collect();
+    std::fs::write(&log, std::fs::read_to_string(&log).unwrap() + &steps).unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+
+    let mut reader = unread.master.as_ref().unwrap().try_clone_reader().unwrap();
+    let mut parser = vt100::Parser::new(60.try_into().unwrap(), 200.try_into().unwrap(), 0);
+    let (mut bytes, mut sent) = ([0; 4096], 0);
+    while !parser.screen().contents().contains("step 2399 | loss 2.5") {
+        let n = reader.read(&mut bytes).unwrap();
+        parser.process(&bytes[..n]);
+        sent += n;
+        assert!(sent < 1 << 20, "it never comes:\n{}", parser.screen().contents());
+    }
+    assert!(sent < 200_000, "frames that nobody could see were not drawn: {sent} bytes");
+    signal(unread.pid(), "TERM");
+    std::thread::spawn(move || while reader.read(&mut bytes).is_ok_and(|n| n > 0) {});
+    assert_eq!(unread.wait_end().exit_code(), 0);
+}
+
+#[test]
+fn a_terminal_that_goes_away_is_no_error() {
+    // With the signal of the kernel, and without; read before, and not.
+    for (controlling, read) in [(true, true), (false, true), (true, false), (false, false)] {
+        let dir = tempfile::tempdir().unwrap();
+        many_findings(dir.path());
+        let mut unread = Unread::start(dir.path(), &["train.log"], controlling);
+        if read {
+            let mut reader = unread.master.as_ref().unwrap().try_clone_reader().unwrap();
+            let mut seen = Vec::new();
+            while find(&seen, b"IDLE").is_none() && find(&seen, b"TRAINING").is_none() {
+                let mut bytes = [0; 4096];
+                let n = reader.read(&mut bytes).unwrap();
+                seen.extend_from_slice(&bytes[..n]);
+            }
+        } else {
+            wait_until("blocked", || is_blocked(unread.pid()));
+        }
+        unread.master = None;
+        assert_eq!(unread.wait_end().exit_code(), 0, "controlling {controlling}, read {read}");
+    }
+}
+
+#[test]
+fn signals_that_kill_leave_the_screen_as_it_was() {
+    for (name, words) in [("QUIT", "Quit"), ("ABRT", "Abort")] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut unread = Unread::start(dir.path(), &[], true);
+        let mut reader = unread.master.as_ref().unwrap().try_clone_reader().unwrap();
+        let mut seen = Vec::new();
+        while find(&seen, b"IDLE").is_none() {
+            let mut bytes = [0; 4096];
+            let n = reader.read(&mut bytes).unwrap();
+            seen.extend_from_slice(&bytes[..n]);
+        }
+        // What is still on its way comes first.
+        std::thread::spawn(move || while reader.read(&mut [0; 4096]).is_ok_and(|n| n > 0) {});
+        assert!(unread.is_raw());
+        signal(unread.pid(), name);
+        let status = unread.wait_end();
+        assert!(status.signal().is_some_and(|signal| signal.starts_with(words)), "{status:?}");
+        assert!(!unread.is_raw(), "{name}");
+    }
+}
