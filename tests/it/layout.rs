@@ -1,0 +1,133 @@
+//! The layout over all sizes, with real contents: nothing overlaps, nothing is drawn outside its place, and hostile text moves nothing.
+
+use crate::support::worlds;
+use nccl_top::session::Session;
+use nccl_top::time::Zone;
+use nccl_top::tui::layout;
+use nccl_top::tui::panes::{Ctx, PANES};
+use nccl_top::tui::theme::{Depth, Theme};
+use nccl_top::tui::ui::{Help, Ui};
+use nccl_top::tui::view;
+use proptest::prelude::*;
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use std::num::NonZeroU16;
+use std::sync::LazyLock;
+use unicode_width::UnicodeWidthStr;
+
+static WORLDS: LazyLock<Vec<Session>> = LazyLock::new(|| {
+    vec![worlds::hang(), worlds::p5(), worlds::no_gpu(), worlds::absent(), worlds::ranks_640(), worlds::busy_log(), Session::default()]
+});
+
+fn ui(world: &Session, size: (u16, u16)) -> Ui {
+    let mut ui = Ui::new(Zone::UTC);
+    ui.size = size;
+    // As if the user had moved about.
+    ui.lists.iter_mut().for_each(|list| list.index = 3);
+    ui.log.at = world.model.logbook.end().checked_sub(20);
+    ui
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn no_pane_draws_outside_its_place(
+        world in 0usize..7, pane in 0usize..8, x in 0u16..6, y in 0u16..6, width in 1u16..=400, height in 1u16..=120, zoomed: bool,
+    ) {
+        let session = &WORLDS[world];
+        let whole = Rect::new(0, 0, width + 12, height + 12);
+        let area = Rect { x, y, width, height };
+        let mut buf = Buffer::filled(whole, ratatui::buffer::Cell::new("~"));
+        let mut ui = ui(session, (whole.width, whole.height));
+        ui.zoom = zoomed.then_some(pane);
+        let theme = Theme::mono();
+        let ctx = Ctx { session, ui: &ui, theme: &theme, pane, zoomed, focused: true };
+        (PANES[pane].draw)(&ctx, area, &mut buf);
+        for at in whole.positions().filter(|at| !area.contains(*at)) {
+            prop_assert!(buf[at].symbol() == "~" && buf[at].modifier.is_empty(), "{} at {at} outside of {area}", PANES[pane].id);
+        }
+    }
+
+    #[test]
+    fn every_size_is_drawn_and_every_pane_has_its_least(
+        world in 0usize..7, zoom in prop::option::of(0usize..8), width in 1u16..=400, height in 1u16..=120, help: bool, popup: bool,
+    ) {
+        let session = &WORLDS[world];
+        let theme = Theme::mono();
+        let mut ui = ui(session, (width, height));
+        ui.zoom = zoom;
+        ui.help = help.then(Help::default);
+        ui.popup = popup.then(|| ("Sent".into(), "py-spy dump --nonblocking --pid 1453".into()));
+        ui.caption = popup.then_some("what happens now");
+        let screen = Rect::new(0, 0, width, height);
+        view::draw(&mut Buffer::empty(screen), session, &ui, &theme);
+        let places = view::places(session, &ui, &theme);
+        for (i, place) in places.iter().enumerate() {
+            prop_assert_eq!(place.area.intersection(screen), place.area);
+            for other in &places[i + 1..] {
+                prop_assert!(place.area.intersection(other.area).is_empty(), "{:?} {:?}", place, other);
+            }
+            if zoom.is_none() {
+                let pane = view::pane_index(place.pane);
+                let ctx = Ctx { session, ui: &ui, theme: &theme, pane, zoomed: false, focused: false };
+                let inside = view::inside(&ui, place.area);
+                let want = (PANES[pane].want)(&ctx, inside.width).expect("it has a place");
+                prop_assert!(inside.width >= want.width && inside.height >= want.least.min(want.all), "{place:?} {want:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_most_important_is_there_at_every_usual_size() {
+    let theme = Theme::mono();
+    for size in [(80, 24), (100, 30), (120, 40), (220, 60), (300, 80)] {
+        for (name, session) in [("hang", worlds::hang()), ("p5", worlds::p5()), ("ranks", worlds::ranks_640())] {
+            let ui = ui(&session, size);
+            let shown: Vec<&str> = view::places(&session, &ui, &theme).iter().map(|p| p.pane).collect();
+            for pane in ["training", "gpus", "findings", "log"] {
+                assert!(shown.contains(&pane), "{name} at {size:?} lacks {pane}: {shown:?}");
+            }
+        }
+    }
+    let all: Vec<&str> = PANES.iter().map(|p| p.id).collect();
+    for arrangement in layout::ARRANGEMENTS {
+        for (pane, _) in arrangement.bands.iter().flat_map(|b| b.iter()) {
+            assert!(all.contains(pane), "{pane} is no pane");
+        }
+    }
+}
+
+/// Through a real terminal's eyes: the frame stands where it should on every row, whatever the log says.
+#[test]
+fn hostile_text_moves_nothing() {
+    let session = &WORLDS[5];
+    let theme = Theme::load("dark", Depth::True).unwrap();
+    for (width, height) in [(60, 30), (80, 24), (97, 31), (120, 40), (181, 50)] {
+        for back in [0u64, 20, 400, 1500, 3000] {
+            let mut ui = Ui::new(Zone::UTC);
+            ui.size = (width, height);
+            ui.zoom = Some(view::pane_index("log"));
+            ui.log.at = session.model.logbook.end().checked_sub(back + 1);
+            let mut bytes = Vec::new();
+            {
+                let backend = CrosstermBackend::new(&mut bytes);
+                let viewport = ratatui::Viewport::Fixed(Rect::new(0, 0, width, height));
+                let mut terminal = Terminal::with_options(backend, ratatui::TerminalOptions { viewport }).unwrap();
+                terminal.draw(|frame| view::draw(frame.buffer_mut(), session, &ui, &theme)).unwrap();
+            }
+            let mut parser = vt100::Parser::new(NonZeroU16::new(height).unwrap(), NonZeroU16::new(width).unwrap(), 0);
+            parser.process(&bytes);
+            let screen = parser.screen();
+            assert!(!screen.bracketed_paste());
+            let place = view::places(session, &ui, &theme)[0].area;
+            for (row, text) in screen.rows(0, width).enumerate().skip(usize::from(place.y) + 1).take(usize::from(place.height) - 2) {
+                assert_eq!(text.width(), usize::from(width), "row {row} at {width}x{height}: {text}");
+                assert!(text.starts_with('│') && text.ends_with('│'), "row {row} at {width}x{height}: {text}");
+            }
+        }
+    }
+}
