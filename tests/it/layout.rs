@@ -110,6 +110,24 @@ proptest! {
     }
 }
 
+/// From one cell to more than any terminal has: every width at some heights, every height at some widths.
+#[test]
+fn every_size_can_be_drawn() {
+    let (heights, widths) = ([1, 9, 10, 24, 40, 80], [1, 39, 40, 80, 99, 100, 169, 170, 300]);
+    let across = (1..=300u16).flat_map(|width| heights.map(|height| (width, height)));
+    let down = (1..=80u16).flat_map(|height| widths.map(|width| (width, height)));
+    let theme = Theme::mono();
+    for (i, size) in across.chain(down).enumerate() {
+        // Each size shows another world, in turn the overview and each pane.
+        let session = &WORLDS[i % WORLDS.len()];
+        let mut ui = ui(session, size);
+        ui.zoom = Some(i / WORLDS.len() % (PANES.len() + 1)).filter(|pane| *pane < PANES.len());
+        let mut buf = Buffer::empty(Rect::new(0, 0, size.0, size.1));
+        view::draw(&mut buf, session, &ui, &theme);
+        assert!(size.0 < 9 || buf.content().iter().any(|cell| cell.symbol() != " "), "nothing at {size:?}");
+    }
+}
+
 #[test]
 fn what_is_most_important_is_there_at_every_usual_size() {
     let theme = Theme::mono();

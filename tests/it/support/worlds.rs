@@ -22,6 +22,7 @@ use nccl_top::time::{Stamp, Zone};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// 2026-11-21 10:00:00 UTC
@@ -29,24 +30,38 @@ const START: Stamp = Stamp(1_795_255_200_000_000_000);
 const SECOND: Duration = Duration::from_secs(1);
 const GIB: u64 = 1 << 30;
 
-/// A recording: 4 ranks that train.
-pub fn healthy() -> Session {
-    recorded("none", 45)
+/// Makes a world once, however many tests look at it, and gives each of them its own.
+macro_rules! worlds {
+    ($($(#[$doc:meta])* $name:ident: $make:expr;)*) => {$(
+        $(#[$doc])*
+        pub fn $name() -> Session {
+            static MADE: LazyLock<Session> = LazyLock::new($make);
+            MADE.clone()
+        }
+    )*};
 }
 
-/// A recording: rank 3 has not joined a collective, 15 s ago.
-pub fn hang() -> Session {
-    recorded("hang", 70)
-}
-
-/// A recording: rank 2 is late every step.
-pub fn straggler() -> Session {
-    recorded("slow", 60)
-}
-
-/// A recording: two jobs of 2 ranks side by side, the one slow, the other with a loss that is no number.
-pub fn two_jobs() -> Session {
-    recorded("two-jobs-slow-nan", 60)
+worlds! {
+    /// A recording: 4 ranks that train.
+    healthy: || recorded("none", 45);
+    /// A recording: rank 3 has not joined a collective, 15 s ago.
+    hang: || recorded("hang", 70);
+    /// A recording: rank 2 is late every step.
+    straggler: || recorded("slow", 60);
+    /// A recording: two jobs of 2 ranks side by side, the one slow, the other with a loss that is no number.
+    two_jobs: || recorded("two-jobs-slow-nan", 60);
+    /// A p5.48xlarge, one of 8 nodes of a job that trains: 8 H100, 32 EFA devices. One device carries less than the others, one retransmits.
+    p5: make_p5;
+    /// A job known from its log alone, on a machine without GPU or RDMA.
+    no_gpu: make_no_gpu;
+    /// Every source is absent, denied or failed, and no job is known.
+    absent: make_absent;
+    /// One of 80 nodes of a job that stands still: rank 13, here, is far behind, rank 407 a little, and rank 500 does not answer.
+    ranks_640: make_ranks_640;
+    /// 1,024 ranks on 128 nodes: rank 13 is behind, rank 500 does not answer.
+    ranks_1024: || many_ranks(1024);
+    /// 300 logs of one job in one stream, with all that logs hold: noise, progress, errors, a traceback, and text that no terminal should get.
+    busy_log: make_busy_log;
 }
 
 fn recorded(name: &str, seconds: u64) -> Session {
@@ -64,8 +79,7 @@ fn recorded(name: &str, seconds: u64) -> Session {
     session
 }
 
-/// A p5.48xlarge, one of 8 nodes of a job that trains: 8 H100, 32 EFA devices. One device carries less than the others, one retransmits.
-pub fn p5() -> Session {
+fn make_p5() -> Session {
     const UP_AT: u64 = 8;
     let mut world = World::new("node-17");
     let node = Node { gpus: 8, first_rank: 16, world: 64, launcher: 4100, job: "2890", log: "/fsx/jobs/2890/train.log" };
@@ -101,8 +115,7 @@ pub fn p5() -> Session {
     world.session
 }
 
-/// A job known from its log alone, on a machine without GPU or RDMA.
-pub fn no_gpu() -> Session {
+fn make_no_gpu() -> Session {
     let mut world = World::new("login-2");
     let dir = tree::unpack(&["host"]);
     let roots = || Roots::below(dir.path());
@@ -128,8 +141,7 @@ pub fn no_gpu() -> Session {
     world.session
 }
 
-/// Every source is absent, denied or failed, and no job is known.
-pub fn absent() -> Session {
+fn make_absent() -> Session {
     let mut world = World::new("node-17");
     let dir = tempfile::tempdir().expect("a directory");
     tree::write(dir.path(), "proc/stat !");
@@ -152,8 +164,7 @@ pub fn absent() -> Session {
     world.session
 }
 
-/// One of 80 nodes of a job that stands still: rank 13, here, is far behind, rank 407 a little, and rank 500 does not answer.
-pub fn ranks_640() -> Session {
+fn make_ranks_640() -> Session {
     const STUCK_AT: u64 = 40;
     let mut world = World::new("node-01");
     let node = Node { gpus: 8, first_rank: 8, world: 640, launcher: 51_000, job: "77120", log: "/fsx/jobs/77120/train.log" };
@@ -230,11 +241,6 @@ pub fn elsewhere_after(written: u64, seconds: u64, answer: impl Fn(u64) -> Strin
     (world.session, said)
 }
 
-/// 1,024 ranks on 128 nodes: rank 13 is behind, rank 500 does not answer.
-pub fn ranks_1024() -> Session {
-    many_ranks(1024)
-}
-
 /// So many ranks, of which RAS has answered thrice.
 pub fn many_ranks(ranks: u32) -> Session {
     let mut world = World::new("node-01");
@@ -266,8 +272,7 @@ pub fn many_ranks(ranks: u32) -> Session {
     world.session
 }
 
-/// 300 logs of one job in one stream, with all that logs hold: noise, progress, errors, a traceback, and text that no terminal should get.
-pub fn busy_log() -> Session {
+fn make_busy_log() -> Session {
     const FILES: u32 = 300;
     const LINES: u64 = 3000;
     let mut world = World::new("node-17");
