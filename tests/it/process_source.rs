@@ -1,5 +1,6 @@
 //! The process reader against fake /proc trees, and once against the real one.
 
+use crate::support::screen::PATIENCE;
 use nccl_top::observe::Body;
 use nccl_top::observe::process::{LogVia, ProcessGone, ProcessInfo, ProcessRole, ProcessSample};
 use nccl_top::sources::procs::Procs;
@@ -10,7 +11,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// One process of a fake tree.
@@ -749,7 +750,8 @@ fn a_real_child_is_found_stopped_and_killed() {
     let pid = child.0.id();
     let mut procs = Procs::new(Roots::live(), Duration::from_secs(1), None);
     let mut until = |what: &dyn Fn(&Body) -> bool| -> Body {
-        for _ in 0..100 {
+        let started = Instant::now();
+        while started.elapsed() < PATIENCE {
             let mut out = Vec::new();
             let _ = procs.poll(&mut out);
             if let Some(body) = out.into_iter().find(what) {
@@ -829,7 +831,8 @@ impl Grandchild {
         let mut procs = Procs::new(Roots::live(), Duration::from_secs(1), None);
         let patience = || std::thread::sleep(Duration::from_millis(10));
         let mut look = |what: &dyn Fn(&Body) -> Option<Option<i32>>| {
-            for _ in 0..1000 {
+            let started = Instant::now();
+            while started.elapsed() < PATIENCE {
                 let mut out = Vec::new();
                 let _ = procs.poll(&mut out);
                 if let Some(told) = out.iter().find_map(what) {

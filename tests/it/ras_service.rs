@@ -1,5 +1,6 @@
 //! Beside RAS services that are slow, silent, huge, cut off, hostile, or of another job, nothing hangs, and the state of the source says what is wrong.
 
+use crate::support::screen::PATIENCE;
 use nccl_top::observe::{Body, Observation, SourceId, SourceReport, SourceState};
 use nccl_top::session::Session;
 use nccl_top::sinks::snapshot;
@@ -35,8 +36,9 @@ fn node(root: &Path, port: u16) {
     }
 }
 
-/// What is seen beside a service, by the sources themselves: state and words of the RAS source, and what the program prints of all.
-fn beside(seconds: u64, manner: impl Fn(TcpStream) + Send + Sync + 'static) -> (SourceState, String, String) {
+/// Looks at a service, by the sources themselves, until what they say of it holds `words`, or for none until it has answered. State and
+/// words of the RAS source, and what the program prints of all.
+fn beside(words: &str, manner: impl Fn(TcpStream) + Send + Sync + 'static) -> (SourceState, String, String) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let dir = tempfile::tempdir().unwrap();
     node(dir.path(), listener.local_addr().unwrap().port());
@@ -63,17 +65,24 @@ fn beside(seconds: u64, manner: impl Fn(TcpStream) + Send + Sync + 'static) -> (
     let mut bodies = Vec::new();
     procs.poll(&mut bodies).unwrap();
     see("procs", bodies);
-    while began.elapsed() < Duration::from_secs(seconds) {
+    loop {
         let mut bodies = Vec::new();
         let (state, detail) = match ras.poll(&mut bodies) {
             Ok(()) => ras.remark().map_or((SourceState::Ok, None), |(state, words)| (state, Some(words))),
             Err(err) => (err.state(), Some(err.to_string())),
         };
-        bodies.push(Body::Source(SourceReport { state, detail }));
+        let is_so = match &detail {
+            Some(said) => !words.is_empty() && said.contains(words),
+            None => words.is_empty() && bodies.iter().any(|body| matches!(body, Body::Ras(_))),
+        };
+        bodies.push(Body::Source(SourceReport { state, detail: detail.clone() }));
         see("ras", bodies);
+        if is_so {
+            break;
+        }
+        assert!(began.elapsed() < PATIENCE, "{state:?}: {detail:?}");
         ras.wait(ras.every().min(Duration::from_secs(1)));
     }
-    assert!(began.elapsed() < Duration::from_secs(seconds + 12), "it took {:?}", began.elapsed());
     let view = &session.model.sources[&SourceId::of("ras")];
     let printed = format!("{}{:#}", snapshot::text(&session, Zone::UTC), snapshot::json(&session, Zone::UTC));
     (view.state, view.detail.clone().unwrap_or_default(), printed)
@@ -119,23 +128,22 @@ fn answer(ranks: u32, first_pid: u32, host: &str) -> String {
 
 #[test]
 fn one_that_answers_is_well() {
-    let (state, detail, printed) = beside(1, says(answer(2, PID, "10.0.0.1")));
+    let (state, detail, printed) = beside("", says(answer(2, PID, "10.0.0.1")));
     assert_eq!((state, detail.as_str()), (SourceState::Ok, ""), "{printed}");
 }
 
 #[test]
 fn one_of_another_job_is_told() {
-    let (state, detail, _) = beside(2, says(answer(2, 99, "10.0.0.1")));
-    assert!(state == SourceState::Slow && detail.contains("another job answers here"), "{state:?}: {detail}");
+    assert_eq!(beside("another job answers here", says(answer(2, 99, "10.0.0.1"))).0, SourceState::Slow);
 }
 
 #[test]
 fn one_that_is_silent_is_told() {
-    let (state, detail, _) = beside(1, |stream| {
-        std::thread::sleep(Duration::from_secs(30));
+    let silent = |stream: TcpStream| {
+        std::thread::sleep(PATIENCE);
         drop(stream);
-    });
-    assert!(state == SourceState::Slow && detail.contains("accepts connections, but says nothing"), "{state:?}: {detail}");
+    };
+    assert_eq!(beside("accepts connections, but says nothing", silent).0, SourceState::Slow);
 }
 
 #[test]
@@ -149,31 +157,33 @@ fn one_that_answers_byte_by_byte_is_left() {
             std::thread::sleep(Duration::from_millis(20));
         }
     });
-    let (state, detail, _) = beside(1, slowly);
-    assert!(state == SourceState::Slow && detail.contains("no answer in time"), "{state:?}: {detail}");
+    assert_eq!(beside("no answer in time", slowly).0, SourceState::Slow);
 }
 
 #[test]
 fn one_that_never_ends_or_breaks_off_is_told() {
     let flood = |mut stream: TcpStream| while stream.write_all(&[b'x'; 4096]).is_ok() {};
-    let (state, detail, _) = beside(1, flood);
-    assert!(state == SourceState::Slow && detail.contains("is not a RAS service"), "{state:?}: {detail}");
+    assert_eq!(beside("is not a RAS service", flood).0, SourceState::Slow);
     let whole = answer(2, PID, "10.0.0.1");
-    let (state, detail, _) = beside(1, says(whole[..whole.len() / 2].to_owned()));
-    assert!(state == SourceState::Slow && detail.contains("closed in the middle"), "{state:?}: {detail}");
+    assert_eq!(beside("closed in the middle", says(whole[..whole.len() / 2].to_owned())).0, SourceState::Slow);
 }
 
 #[test]
 fn one_that_is_hostile_moves_no_cursor() {
     let host = "\u{1b}]52;c;cm0gLXJm\u{7}\u{202e}\u{9b}2J";
-    for report in [answer(2, PID, host), format!("ERROR: {host}\n"), format!("NCCL version {host}\n{host}\nWarnings\n")] {
-        let (_, _, printed) = beside(1, says(report));
+    let reports = [
+        ("", answer(2, PID, host)),
+        ("ERROR: ", format!("ERROR: {host}\n")),
+        ("closed in the middle", format!("NCCL version {host}\n{host}\nWarnings\n")),
+    ];
+    for (words, report) in reports {
+        let (_, _, printed) = beside(words, says(report));
         assert!(!printed.contains(['\u{1b}', '\u{7}', '\u{9b}']), "{printed:?}");
     }
 }
 
 #[test]
 fn one_with_16384_ranks_is_heard() {
-    let (state, detail, printed) = beside(1, says(answer(16_384, PID, "10.0.0.1")));
+    let (state, detail, printed) = beside("", says(answer(16_384, PID, "10.0.0.1")));
     assert_eq!((state, detail.as_str()), (SourceState::Ok, ""), "{printed}");
 }

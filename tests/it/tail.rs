@@ -1,5 +1,6 @@
 //! The tailer against real files. Every test polls by hand: no thread, unless the test is about one.
 
+use crate::support::screen::PATIENCE;
 use nccl_top::observe::Body;
 use nccl_top::observe::log::{Line, Lines, LogFileInfo, LogFileState};
 use nccl_top::sources::tail::Tail;
@@ -552,7 +553,7 @@ fn standard_input_is_read_to_its_end_and_never_blocks_a_poll() {
     let mut poll_until = |watched: &mut Watched, n: usize| {
         let start = Instant::now();
         while texts.len() < n {
-            assert!(start.elapsed() < Duration::from_secs(10));
+            assert!(start.elapsed() < PATIENCE);
             texts.extend(watched.polled());
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -577,29 +578,28 @@ fn an_appended_line_ends_the_wait() {
     let mut source = Tail::of(&mut Setup::new(Roots::live(), Duration::from_secs(1), names(&[&link.join("train.log")])));
     let mut out = Vec::new();
     source.poll(&mut out).unwrap();
-    source.wait(Duration::from_millis(60)); // What opening it stirred up.
+    source.wait(Duration::from_millis(60)); // What opening it stirred up; more of it only makes a poll more below.
     source.poll(&mut Vec::new()).unwrap();
-    let mut best = Duration::MAX;
+    // Without the kernel's word the wait would end after the time that it is given, and the test fail.
+    const LONG: Duration = Duration::from_secs(120);
     for i in 0..3 {
         let writer = std::thread::spawn({
             let log = log.clone();
             move || {
                 std::thread::sleep(Duration::from_millis(100));
                 append(&log, format!("WARN {i}\n"));
-                Instant::now()
             }
         });
         let mut out = Vec::new();
         let start = Instant::now();
-        while out.is_empty() && start.elapsed() < Duration::from_secs(20) {
-            source.wait(Duration::from_secs(10));
+        while out.is_empty() {
+            source.wait(LONG);
+            assert!(start.elapsed() < LONG, "woken by the kernel, not by the timeout");
             source.poll(&mut out).unwrap();
         }
-        let seen = Instant::now();
-        best = best.min(seen.saturating_duration_since(writer.join().unwrap()));
+        writer.join().unwrap();
         assert!(matches!(&out[..], [Body::Lines(l)] if l.lines[0].text == format!("WARN {i}")), "{out:?}");
     }
-    assert!(best < Duration::from_secs(5), "woken by the kernel, not by the timeout: {best:?}");
 }
 
 // ---- the interpreter ----

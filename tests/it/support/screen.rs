@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::num::NonZeroU16;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 pub struct Screen {
@@ -12,18 +13,54 @@ pub struct Screen {
     master: Box<dyn MasterPty + Send>,
     writer: Box<dyn Write + Send>,
     seen: Arc<Mutex<Seen>>,
+    reader: JoinHandle<()>,
 }
+
+/// What comes last of each frame: the cursor is hidden.
+const FRAME_END: &[u8] = b"\x1b[?25l";
+const CLEAR: &[u8] = b"\x1b[2J";
 
 struct Seen {
     parser: vt100::Parser,
+    /// The last frame that came whole, if it still stands there. Frames come in pieces, and half of one is nothing that the program shows.
+    frame: Option<vt100::Screen>,
+    /// Where it ends in `raw`.
+    frame_end: usize,
     raw: Vec<u8>,
+}
+
+impl Seen {
+    fn new(rows: u16, cols: u16) -> Seen {
+        Seen { parser: vt100::Parser::new(cells(rows), cells(cols), 0), frame: None, frame_end: 0, raw: Vec::new() }
+    }
+
+    fn read(&mut self, bytes: &[u8]) {
+        let mut done = self.raw.len();
+        self.raw.extend(bytes);
+        // The end of a frame may itself have come in two pieces.
+        while let Some(at) = self.raw[self.frame_end..].windows(FRAME_END.len()).position(|w| w == FRAME_END) {
+            self.frame_end += at + FRAME_END.len();
+            self.parser.process(&self.raw[done..self.frame_end]);
+            self.frame = Some(self.parser.screen().clone());
+            done = self.frame_end;
+        }
+        self.parser.process(&self.raw[done..]);
+        if !self.parser.screen().alternate_screen() || find(&self.raw[self.frame_end..], CLEAR).is_some() {
+            self.frame = None;
+        }
+    }
+
+    /// The last whole frame; outside of the program's screen whatever stands there.
+    fn screen(&self) -> &vt100::Screen {
+        self.frame.as_ref().unwrap_or(self.parser.screen())
+    }
 }
 
 /// Tests are told by cargo, tools are not.
 const PROGRAM: Option<&str> = option_env!("CARGO_BIN_EXE_nccl-top");
 
-/// Longer than anything here should take, on the slowest machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longer than anything here takes, on the slowest and busiest machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Screen {
     pub fn start(args: &[&str], dir: &Path, env: &[(&str, &str)], rows: u16, cols: u16) -> Screen {
@@ -51,26 +88,24 @@ impl Screen {
         drop(pair.slave);
         let mut reader = pair.master.try_clone_reader().expect("a reader");
         let writer = pair.master.take_writer().expect("a writer");
-        let seen = Arc::new(Mutex::new(Seen { parser: vt100::Parser::new(cells(rows), cells(cols), 0), raw: Vec::new() }));
+        let seen = Arc::new(Mutex::new(Seen::new(rows, cols)));
         let sink = seen.clone();
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             let mut buf = [0; 8192];
             while let Ok(n @ 1..) = reader.read(&mut buf) {
-                let mut seen = sink.lock().expect("no poison");
-                seen.parser.process(&buf[..n]);
-                seen.raw.extend(&buf[..n]);
+                sink.lock().expect("no poison").read(&buf[..n]);
             }
         });
-        Screen { child, master: pair.master, writer, seen }
+        Screen { child, master: pair.master, writer, seen, reader }
     }
 
     pub fn text(&self) -> String {
-        self.seen.lock().expect("no poison").parser.screen().contents()
+        self.look(vt100::Screen::contents)
     }
 
     /// Looks at the cells.
     pub fn look<T>(&self, at: impl FnOnce(&vt100::Screen) -> T) -> T {
-        at(self.seen.lock().expect("no poison").parser.screen())
+        at(self.seen.lock().expect("no poison").screen())
     }
 
     pub fn raw(&self) -> Vec<u8> {
@@ -111,22 +146,6 @@ impl Screen {
             assert!(started.elapsed() < PATIENCE, "no {text:?} on the screen:\n{}", self.text());
             std::thread::sleep(Duration::from_millis(20));
         }
-        self.settle();
-    }
-
-    /// A frame may come in pieces: what is looked at next should be whole.
-    fn settle(&self) {
-        let length = || self.seen.lock().expect("no poison").raw.len();
-        let started = Instant::now();
-        let mut before = length();
-        while started.elapsed() < Duration::from_millis(60) {
-            std::thread::sleep(Duration::from_millis(15));
-            let now = length();
-            if now == before {
-                return;
-            }
-            before = now;
-        }
     }
 
     /// Waits until the screen is as it should be; shows the screen if it never is.
@@ -136,7 +155,6 @@ impl Screen {
             assert!(started.elapsed() < PATIENCE, "not {what}; screen:\n{}", self.text());
             std::thread::sleep(Duration::from_millis(5));
         }
-        self.settle();
     }
 
     /// Waits until what the program sent since byte `from` holds `bytes`.
@@ -152,9 +170,9 @@ impl Screen {
     pub fn wait_end(&mut self) -> u32 {
         let started = Instant::now();
         loop {
-            if let Some(status) = self.child.try_wait().expect("a child") {
-                // The reader thread may still hold the last bytes.
-                std::thread::sleep(Duration::from_millis(100));
+            let ended = self.child.try_wait().expect("a child");
+            // The last bytes have come when nothing has the terminal open any more.
+            if let Some(status) = ended.filter(|_| self.reader.is_finished()) {
                 return status.exit_code();
             }
             assert!(started.elapsed() < PATIENCE, "the program does not end; screen:\n{}", self.text());
