@@ -5,6 +5,7 @@ mod support;
 mod check;
 mod check_logs;
 mod command_line;
+mod damaged_input;
 mod evidence;
 mod flight_dumps;
 mod frames;

@@ -1,13 +1,17 @@
 //! Recordings of real jobs on 4 GPUs, each with what is known to have happened, judged by the same code as live.
 
+use nccl_top::cli::Without;
+use nccl_top::commands::replay::filter;
 use nccl_top::findings::{Change, Role, Severity};
 use nccl_top::observe::{Body, Observation};
-use nccl_top::score::{Label, NONE, case};
+use nccl_top::score::{Label, NONE, Score, case};
 use nccl_top::session::{Event, Session};
 use nccl_top::tape::{Header, Reader};
 use nccl_top::time::Stamp;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 struct Tape {
     name: String,
@@ -42,13 +46,66 @@ const REVIEWED: &[&str] = &[
     "symmetric",
 ];
 
-fn tapes() -> Vec<Tape> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tapes");
-    let mut paths: Vec<PathBuf> = std::fs::read_dir(&dir).unwrap().map(|e| e.unwrap().path()).collect();
-    paths.retain(|p| REVIEWED.iter().any(|name| p.file_name().is_some_and(|f| f.to_string_lossy() == format!("{name}.jsonl.gz"))));
-    paths.sort();
-    assert_eq!(paths.len(), REVIEWED.len(), "the recordings are there");
-    paths.iter().map(|p| tape(p)).collect()
+fn dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tapes")
+}
+
+fn names() -> Vec<String> {
+    let names = std::fs::read_dir(dir()).unwrap().filter_map(|entry| {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        name.strip_suffix(".label.json").map(str::to_owned)
+    });
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+/// Every kind of signal that is left out in turn; the first has all.
+const WITHOUT: [Option<Without>; 6] =
+    [None, Some(Without::Ras), Some(Without::Gpm), Some(Without::Nvml), Some(Without::Log), Some(Without::Procs)];
+
+/// A recording, and what is said of it with each of [`WITHOUT`].
+struct Judged {
+    name: String,
+    label: Label,
+    start: Stamp,
+    events: [Vec<(Stamp, Event)>; WITHOUT.len()],
+}
+
+impl Judged {
+    fn of(name: &str) -> Judged {
+        let tape = tape(&dir().join(format!("{name}.jsonl.gz")));
+        let events = WITHOUT.map(|without| {
+            let left = tape.seen.iter().filter_map(|seen| filter(seen.clone(), without.as_slice()));
+            judge(&tape.header, &left.collect::<Vec<_>>())
+        });
+        Judged { name: tape.name, label: tape.label, start: tape.seen[0].at, events }
+    }
+
+    fn is_reviewed(&self) -> bool {
+        REVIEWED.contains(&self.name.as_str())
+    }
+}
+
+/// All recordings, read and judged once for all tests, by as many threads as there are processors.
+static JUDGED: LazyLock<Vec<Judged>> = LazyLock::new(|| {
+    let names = names();
+    let next = AtomicUsize::new(0);
+    let some =
+        || -> Vec<Judged> { std::iter::from_fn(|| names.get(next.fetch_add(1, Ordering::Relaxed)).map(|name| Judged::of(name))).collect() };
+    let mut all: Vec<Judged> = std::thread::scope(|scope| {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let hands: Vec<_> = (0..threads).map(|_| scope.spawn(some)).collect();
+        hands.into_iter().flat_map(|hand| hand.join().unwrap()).collect()
+    });
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all
+});
+
+fn reviewed() -> Vec<&'static Judged> {
+    let all: Vec<&Judged> = JUDGED.iter().filter(|j| j.is_reviewed()).collect();
+    assert_eq!(all.len(), REVIEWED.len(), "the recordings are there");
+    all
 }
 
 fn tape(path: &Path) -> Tape {
@@ -71,11 +128,10 @@ fn judge<'a>(header: &Header, seen: impl IntoIterator<Item = &'a Observation>) -
 }
 
 /// One line per event, without what differs from look to look.
-fn lines(tape: &Tape, events: &[(Stamp, Event)]) -> String {
-    let start = tape.seen[0].at;
+fn lines(judged: &Judged) -> String {
     let mut out = String::new();
-    for (at, event) in events {
-        let t = at.secs_since(start);
+    for (at, event) in &judged.events[0] {
+        let t = at.secs_since(judged.start);
         let _ = match event {
             Event::State { state, phase, summary, .. } => {
                 writeln!(out, "{t:6.1} {} {}: {summary}", state.as_str(), phase.unwrap_or("-"))
@@ -101,10 +157,9 @@ fn lines(tape: &Tape, events: &[(Stamp, Event)]) -> String {
 #[test]
 fn every_recording_is_judged_as_its_label_says() {
     let mut wrong = Vec::new();
-    for tape in tapes() {
-        let events = judge(&tape.header, &tape.seen);
-        let case = case(&tape.name, &tape.label, tape.seen[0].at, &events);
-        let name = &tape.name;
+    for judged in reviewed() {
+        let Judged { name, label, start, events } = judged;
+        let case = case(name, label, *start, &events[0]);
         let allowed = match case.found {
             Some("hang-symmetric") => 30.0,
             Some("hang-rank-absent" | "collective-mismatch" | "straggler" | "slow-steps") => 15.0,
@@ -115,7 +170,7 @@ fn every_recording_is_judged_as_its_label_says() {
         };
         // Of two ranks that wait in different kernels either may be the one: nobody is named, and nobody wrongly.
         let names_nobody = name == "pair-mismatch-noras" && case.blamed.is_empty();
-        if tape.label.class != NONE && case.culprit_right != Some(true) && !names_nobody {
+        if label.class != NONE && case.culprit_right != Some(true) && !names_nobody {
             wrong.push(format!("{name}: {:?} blames {:?}", case.found, case.blamed));
         }
         if case.delay_s.is_some_and(|s| s > allowed) {
@@ -128,20 +183,19 @@ fn every_recording_is_judged_as_its_label_says() {
 
 #[test]
 fn what_is_said_of_each_recording_is_as_reviewed() {
-    for tape in tapes() {
-        let events = judge(&tape.header, &tape.seen);
-        insta::assert_snapshot!(tape.name.clone(), lines(&tape, &events));
+    for judged in reviewed() {
+        insta::assert_snapshot!(judged.name.clone(), lines(judged));
     }
 }
 
 /// However observations were batched, the same is said at the same time.
 #[test]
 fn batch_boundaries_do_not_matter() {
-    for tape in tapes() {
-        let whole = judge(&tape.header, &tape.seen);
+    for judged in reviewed() {
+        let tape = tape(&dir().join(format!("{}.jsonl.gz", judged.name)));
         let split: Vec<Observation> = tape.seen.iter().flat_map(split).collect();
         assert!(split.len() > tape.seen.len());
-        assert_eq!(whole, judge(&tape.header, &split), "{}", tape.name);
+        assert_eq!(judged.events[0], judge(&tape.header, &split), "{}", tape.name);
     }
 }
 
@@ -176,24 +230,15 @@ fn split(seen: &Observation) -> Vec<Observation> {
 #[test]
 fn a_missing_signal_never_makes_a_wrong_culprit() {
     let mut wrong = Vec::new();
-    for tape in tapes() {
-        for source in ["ras", "nvml", "tail", "procs", "gpm"] {
-            let mut seen = tape.seen.clone();
-            seen.retain(|o| o.from.as_str() != source);
-            if source == "gpm" {
-                for observation in &mut seen {
-                    if let Body::Gpus { gpus } = &mut observation.body {
-                        gpus.iter_mut().for_each(|g| g.gpm = None);
-                    }
-                }
-            }
-            for (at, event) in judge(&tape.header, &seen) {
+    for judged in reviewed() {
+        for (without, events) in WITHOUT.iter().zip(&judged.events).skip(1) {
+            for (at, event) in events {
                 let Event::Finding(Change::Opened(f)) = event else { continue };
-                let blames_another = !f.found.ranks.is_empty() && f.found.ranks != tape.label.ranks;
-                let alarm = tape.label.class == "none" && f.severity >= Severity::Warning;
+                let blames_another = !f.found.ranks.is_empty() && f.found.ranks != judged.label.ranks;
+                let alarm = judged.label.class == NONE && f.severity >= Severity::Warning;
                 if f.found.role == Role::Root && (blames_another || alarm) {
-                    let t = at.secs_since(seen[0].at);
-                    wrong.push(format!("{} without {source}: {} at {t:.1} s: {}", tape.name, f.rule, f.found.summary));
+                    let t = at.secs_since(judged.start);
+                    wrong.push(format!("{} without {without:?}: {} at {t:.1} s: {}", judged.name, f.rule, f.found.summary));
                 }
             }
         }
@@ -218,9 +263,8 @@ fn prolonged(tape: &Tape, by_s: i64) -> Vec<Observation> {
 #[test]
 fn a_rank_that_computes_something_else_for_a_minute_is_absent() {
     for (gpu, blamed) in [(3, true), (0, false)] {
-        let tapes = tapes();
-        let tape = tapes.iter().find(|t| t.name == "hang").unwrap();
-        let mut seen = prolonged(tape, 90);
+        let tape = tape(&dir().join("hang.jsonl.gz"));
+        let mut seen = prolonged(&tape, 90);
         let hangs = tape.seen[0].at.plus(std::time::Duration::from_secs(51));
         for observation in seen.iter_mut().filter(|o| o.at > hangs) {
             let Body::Gpus { gpus } = &mut observation.body else { continue };
@@ -268,35 +312,45 @@ const SOON_ENOUGH: &[(&str, f64)] = &[
 /// All recordings, those too whose half was judged only once: found, culprit right, false, as the README says.
 #[test]
 fn the_score_is_what_the_readme_says() {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tapes");
-    let score = |without: &[&str]| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_nccl-top"));
-        command.arg("score").arg(&dir).arg("--json");
-        without.iter().for_each(|signal| {
-            command.arg("--without").arg(signal);
-        });
-        let out = command.output().unwrap();
-        let score: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
-        assert_eq!(score["faults"], 46);
-        if without.is_empty() {
-            for (class, most_s) in SOON_ENOUGH {
-                let worst = score["classes"][class]["delay_worst_s"].as_f64().unwrap();
-                assert!(worst <= *most_s, "{class} after {worst} s");
-            }
+    let rows = [[46, 44, 0], [45, 43, 0], [45, 44, 2], [40, 37, 0], [39, 33, 0], [35, 33, 0]];
+    for (i, (without, row)) in WITHOUT.iter().zip(rows).enumerate() {
+        let score = score(JUDGED.iter(), i);
+        assert_eq!(score.faults, 46);
+        assert_eq!([score.found, score.culprit_right, score.false_findings], row, "without {without:?}");
+        for (class, most_s) in SOON_ENOUGH.iter().filter(|_| without.is_none()) {
+            let worst = score.classes[*class].delay_worst_s.unwrap();
+            assert!(worst <= *most_s, "{class} after {worst} s");
         }
-        ["found", "culprit_right", "false_findings"].map(|key| score[key].as_u64().unwrap())
-    };
-    assert_eq!(score(&[]), [46, 44, 0]);
-    let rows = [("ras", [45, 43, 0]), ("gpm", [45, 44, 2]), ("nvml", [40, 37, 0]), ("log", [39, 33, 0]), ("procs", [35, 33, 0])];
-    for (signal, row) in rows {
-        assert_eq!(score(&[signal]), row, "without {signal}");
+    }
+}
+
+fn score<'a>(judged: impl Iterator<Item = &'a Judged>, without: usize) -> Score {
+    Score::of(judged.map(|j| case(&j.name, &j.label, j.start, &j.events[without])).collect())
+}
+
+/// The command counts a directory as the test above does.
+#[test]
+fn the_command_prints_that_score() {
+    let some = ["hang", "kill", "none"];
+    let few = tempfile::tempdir().unwrap();
+    for file in some.iter().flat_map(|name| [format!("{name}.jsonl.gz"), format!("{name}.label.json")]) {
+        std::fs::copy(dir().join(&file), few.path().join(&file)).unwrap();
+    }
+    for (i, args) in [(0, &[][..]), (4, &["--without", "log"])] {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_nccl-top"));
+        let out = command.arg("score").arg(few.path()).arg("--json").args(args).output().unwrap();
+        let mut printed: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        let mut take = |key| printed.as_object_mut().unwrap().remove(key).unwrap();
+        assert_eq!((take("schema"), take("not_judged")), ("nccl-top.score/1".into(), serde_json::json!([])));
+        let expected = score(JUDGED.iter().filter(|j| some.contains(&j.name.as_str())), i);
+        assert_eq!(printed, serde_json::to_value(expected).unwrap(), "{args:?}");
     }
 }
 
 /// A rank died, its output went to a pipe: nobody says why, but it is no healthy end.
 #[test]
 fn a_job_whose_launcher_ends_with_an_error_has_failed() {
-    let tape = tape(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tapes/pair-assert.jsonl.gz"));
+    let tape = tape(&dir().join("pair-assert.jsonl.gz"));
     let mut states = judge(&tape.header, &tape.seen).into_iter().filter_map(|(_, event)| match event {
         Event::State { job: Some(_), state, summary, .. } => Some((state.as_str(), summary)),
         _ => None,
@@ -310,7 +364,7 @@ fn a_job_whose_launcher_ends_with_an_error_has_failed() {
 /// torchrun was ended before its ranks: they are the same job until they end, too.
 #[test]
 fn a_job_keeps_its_name_when_its_launcher_ends_first() {
-    let tape = tape(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tapes/two-jobs-slow-nan.jsonl.gz"));
+    let tape = tape(&dir().join("two-jobs-slow-nan.jsonl.gz"));
     let jobs: std::collections::BTreeSet<String> = judge(&tape.header, &tape.seen)
         .into_iter()
         .filter_map(|(_, event)| match event {

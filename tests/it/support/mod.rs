@@ -3,6 +3,7 @@
 // Tools and benches take a part.
 #![allow(dead_code)]
 
+pub mod parsers;
 pub mod screen;
 pub mod svg;
 pub mod tree;

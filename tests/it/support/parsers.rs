@@ -1,4 +1,4 @@
-//! The parsers, each as a function of the bytes of some files.
+//! The parsers of what others write, each as a function of the bytes of some files, for the fuzzer (`fuzz/run`) and its tests.
 
 use nccl_top::check::case::Case;
 use nccl_top::check::kinds::{KINDS, Opened};
@@ -16,74 +16,83 @@ use nccl_top::text::{Reader, clean, prefix};
 use nccl_top::time::{Stamp, Zone};
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read};
+use std::path::{Path, PathBuf};
 
 pub struct Parser {
     pub name: &'static str,
-    /// Reads the files; how many bytes they are, unpacked.
+    /// Reads the files; how many bytes they are, unpacked. Panics if something is not as it has to be.
     pub run: fn(&[Vec<u8>]) -> usize,
     /// Files and directories of examples.
     pub seeds: &'static [&'static str],
-    /// Sources of which the texts are examples.
-    pub sources: &'static [&'static str],
-    /// Most files of one input.
-    pub parts: usize,
-    /// It reads lines.
-    pub has_lines: bool,
-    /// The first line says what the file is.
-    pub has_header: bool,
+    /// The texts that the catalogue gives as examples are its, too.
     pub has_catalogue: bool,
-    /// It reads gzip.
-    pub packs: bool,
-    /// It reads dumps of the Flight Recorder.
-    pub dumps: bool,
 }
 
-const NONE: Parser = Parser {
-    name: "",
-    run: |_| 0,
-    seeds: &[],
-    sources: &[],
-    parts: 1,
-    has_lines: true,
-    has_header: false,
-    has_catalogue: false,
-    packs: false,
-    dumps: false,
-};
-
 pub const PARSERS: &[Parser] = &[
-    Parser {
-        name: "log",
-        run: log,
-        seeds: &["tests/fixtures/logs", "tests/fixtures/reports/nccl-tests-1G.log"],
-        sources: &["src/text", "tests/parse.rs"],
-        has_catalogue: true,
-        ..NONE
-    },
-    Parser {
-        name: "check-log",
-        run: check_log,
-        seeds: &["tests/fixtures/logs", "tests/fixtures/reports", "tests/fixtures/ras"],
-        sources: &["src/text", "src/check", "src/rules", "src/model", "tests/parse.rs"],
-        parts: 3,
-        has_catalogue: true,
-        packs: true,
-        ..NONE
-    },
-    Parser { name: "flight", run: flight, seeds: &["tests/fixtures/flight"], parts: 8, has_lines: false, dumps: true, ..NONE },
-    Parser { name: "ras", run: ras, seeds: &["tests/fixtures/ras"], sources: &["src/ras", "src/ras.rs"], parts: 6, ..NONE },
-    Parser { name: "nccl-tests", run: tests, seeds: &["tests/fixtures/reports"], sources: &["src/reports/nccl_tests"], ..NONE },
-    Parser {
-        name: "inspector",
-        run: inspector,
-        seeds: &["tests/fixtures/reports"],
-        sources: &["src/reports/inspector", "src/reports/inspector.rs"],
-        parts: 6,
-        ..NONE
-    },
-    Parser { name: "tape", run: tape, seeds: &["tests/tapes"], has_header: true, packs: true, ..NONE },
-    Parser { name: "signature", run: signature, has_catalogue: true, ..NONE },
+    parser("log", log, &["tests/fixtures/logs", "tests/fixtures/reports/nccl-tests-1G.log"], true),
+    parser("check-log", check_log, &["tests/fixtures/logs", "tests/fixtures/reports", "tests/fixtures/ras"], true),
+    parser("flight", flight, &["tests/fixtures/flight"], false),
+    parser("ras", ras, &["tests/fixtures/ras"], false),
+    parser("nccl-tests", tests, &["tests/fixtures/reports"], false),
+    parser("inspector", inspector, &["tests/fixtures/reports"], false),
+    parser("tape", tape, &["tests/tapes"], false),
+    parser("signature", signature, &[], true),
 ];
+
+const fn parser(name: &'static str, run: fn(&[Vec<u8>]) -> usize, seeds: &'static [&'static str], has_catalogue: bool) -> Parser {
+    Parser { name, run, seeds, has_catalogue }
+}
+
+/// No seed is longer, unless it is one line.
+const MOST_BYTES: usize = 32 << 10;
+
+impl Parser {
+    /// Recorded files, unpacked; of long ones of lines a piece of the beginning, the middle and the end, each below the first line,
+    /// which says of some what they are.
+    pub fn seeds(&self, repository: &Path) -> Vec<Vec<u8>> {
+        let mut paths = Vec::new();
+        self.seeds.iter().for_each(|seed| walk(&repository.join(seed), &mut paths));
+        paths.sort();
+        let mut seeds: Vec<Vec<u8>> = paths.iter().flat_map(|path| pieces(unpack(std::fs::read(path).expect("a seed")))).collect();
+        if self.has_catalogue {
+            let examples: Vec<&str> = signature::all().flat_map(|(_, s)| s.examples.iter().copied()).collect();
+            seeds.extend(examples.chunks(8).map(|some| some.join("\n").into_bytes()));
+        }
+        seeds
+    }
+}
+
+fn walk(at: &Path, out: &mut Vec<PathBuf>) {
+    match std::fs::read_dir(at) {
+        Ok(entries) => entries.flatten().for_each(|entry| walk(&entry.path(), out)),
+        Err(_) => out.push(at.to_owned()),
+    }
+}
+
+fn unpack(bytes: Vec<u8>) -> Vec<u8> {
+    let mut out = Vec::new();
+    match flate2::read::MultiGzDecoder::new(bytes.as_slice()).read_to_end(&mut out) {
+        Ok(_) => out,
+        Err(_) => bytes,
+    }
+}
+
+fn pieces(file: Vec<u8>) -> Vec<Vec<u8>> {
+    let lines: Vec<&[u8]> = file.split_inclusive(|b| *b == b'\n').collect();
+    if file.len() <= MOST_BYTES || lines.len() < 20 {
+        return vec![file];
+    }
+    let piece = |from: usize| {
+        let mut out = lines[0].to_vec();
+        let fits = lines[from.max(1)..].iter().take_while(|line| {
+            out.extend_from_slice(line);
+            out.len() < MOST_BYTES
+        });
+        fits.count();
+        out
+    };
+    [0, lines.len() / 2, lines.len() - 12].map(piece).into()
+}
 
 fn size(files: &[Vec<u8>]) -> usize {
     files.iter().map(Vec::len).sum()
