@@ -16,9 +16,10 @@ use ratatui::backend::TestBackend;
 use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use support::{tree, worlds};
 
-#[path = "../support/worlds.rs"]
-mod worlds;
+#[path = "../it/support/mod.rs"]
+mod support;
 
 fn main() {
     let noise =
@@ -96,7 +97,7 @@ fn main() {
         second = (second + 37) % to.since(from).as_secs();
         black_box(timeline.session_at(from.plus(Duration::from_secs(second))));
     });
-    let dir = worlds::tree::unpack(&["efa-p5"]);
+    let dir = tree::unpack(&["efa-p5"]);
     let mut rdma = Rdma::new(Roots::below(dir.path()), Duration::from_secs(1));
     let mut out = Vec::new();
     per_run("sweep over 32 EFA devices", || {

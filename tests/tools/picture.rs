@@ -10,15 +10,13 @@
 //! --keys KEYS    press keys: `2`, `<Tab>`, `<PageDown>`, …
 //! ```
 
-#[allow(dead_code)]
-#[path = "../support/screen.rs"]
-mod screen;
-#[path = "../support/svg.rs"]
-mod svg;
+#[path = "../it/support/mod.rs"]
+mod support;
 
-use screen::Screen;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use support::screen::Screen;
+use support::svg;
 
 enum Step {
     After(String),

@@ -203,7 +203,7 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let mut say = |label: &str, text: String| {
         for (i, part) in wrap(&text, usize::from(detail.width.saturating_sub(13))).into_iter().enumerate() {
             if y < detail.bottom() {
-                buf.set_stringn(detail.x, y, if i == 0 { label } else { "" }, 12, ctx.theme.dim);
+                buf.set_stringn(detail.x, y, if i == 0 { label } else { "" }, usize::from(detail.width.min(12)), ctx.theme.dim);
                 buf.set_stringn(detail.x + 13, y, part, usize::from(detail.width.saturating_sub(13)), ctx.theme.text);
                 y += 1;
             }

@@ -1,0 +1,276 @@
+//! The panes of the network and of NCCL, drawn over whole nodes.
+
+use crate::support::svg;
+use crate::support::worlds;
+use nccl_top::model::port::Link;
+use nccl_top::observe::port::PortSample;
+use nccl_top::observe::{Body, Observation, SourceId};
+use nccl_top::session::Session;
+use nccl_top::time::Zone;
+use nccl_top::tui::panes::{Ctx, PANES};
+use nccl_top::tui::theme::{Depth, Theme};
+use nccl_top::tui::ui::Ui;
+use nccl_top::tui::view;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+fn theme() -> Theme {
+    Theme::load("dark", Depth::True).unwrap()
+}
+
+fn ui_at(size: (u16, u16)) -> Ui {
+    Ui { size, ..Ui::new(Zone::UTC) }
+}
+
+/// A pane alone, without frame.
+fn pane(session: &Session, id: &str, zoomed: bool, size: (u16, u16)) -> Buffer {
+    let theme = theme();
+    let mut ui = ui_at(size);
+    let pane = view::pane_index(id);
+    ui.zoom = zoomed.then_some(pane);
+    let ctx = Ctx { session, ui: &ui, theme: &theme, pane, zoomed, focused: true };
+    // With a margin that must stay as it is.
+    let mut buf = Buffer::empty(Rect::new(0, 0, size.0 + 2, size.1 + 2));
+    (PANES[pane].draw)(&ctx, Rect::new(1, 1, size.0, size.1), &mut buf);
+    buf
+}
+
+fn lines(buf: &Buffer) -> Vec<String> {
+    let width = usize::from(buf.area().width);
+    buf.content().chunks(width).map(|row| row.iter().map(|c| c.symbol()).collect::<String>().trim().to_owned()).collect()
+}
+
+/// The only line with a text.
+fn line<'a>(lines: &'a [String], with: &str) -> &'a str {
+    let found: Vec<&String> = lines.iter().filter(|l| l.contains(with)).collect();
+    assert_eq!(found.len(), 1, "{with:?} in\n{}", lines.join("\n"));
+    found[0]
+}
+
+fn zoomed(session: &Session, id: &str) -> Vec<String> {
+    lines(&pane(session, id, true, (120, 40)))
+}
+
+fn overview(session: &Session, id: &str, size: (u16, u16)) -> Vec<String> {
+    lines(&pane(session, id, false, size))
+}
+
+fn rows(session: &Session, id: &str, zoomed: bool) -> Vec<String> {
+    let (theme, ui) = (theme(), ui_at((120, 40)));
+    let pane = view::pane_index(id);
+    (PANES[pane].rows)(&Ctx { session, ui: &ui, theme: &theme, pane, zoomed, focused: true })
+}
+
+/// What a style was used for.
+fn styled(buf: &Buffer, is: impl Fn(&Theme) -> ratatui::style::Style) -> String {
+    let color = is(&theme()).fg;
+    assert!(color.is_some());
+    buf.content().iter().filter(|c| Some(c.fg) == color).map(|c| c.symbol()).collect()
+}
+
+/// Ports change their state, a second later.
+fn go(session: &mut Session, ports: &[&str], state: Option<&str>) {
+    let at = session.model.now.plus(Duration::from_secs(1));
+    let sample = |name: &&str| {
+        let known = &session.model.ports[&((*name).to_owned(), 1)].sample;
+        let unreadable = if state.is_none() { BTreeMap::from([("state".into(), "no such file".into())]) } else { BTreeMap::new() };
+        PortSample { state: state.map(str::to_owned), unreadable, ..known.clone() }
+    };
+    let ports = ports.iter().map(sample).collect();
+    session.apply(&Observation { at, host: None, from: SourceId::of("rdma"), body: Body::Ports { ports } }, &mut Vec::new());
+}
+
+#[test]
+fn many_ports_are_one_line_and_the_slow_one_stands_out() {
+    let p5 = worlds::p5();
+    let buf = pane(&p5, "network", false, (76, 10));
+    let shown = lines(&buf);
+    let group = line(&shown, "32 × efa 100G");
+    for part in ["32 up", "in  ", "out  ", "loss 0.", "worst rdmap147s0  4"] {
+        assert!(group.contains(part), "{part:?} in {group:?}");
+    }
+    let strip = line(&shown, "out ▅");
+    let cells: Vec<char> = strip.chars().skip(4).take(32).collect();
+    assert_eq!(cells.iter().filter(|c| **c == '▅').count(), 31, "{strip}");
+    // 0x93 is the 17th of the buses.
+    assert_eq!(cells[16], '▃', "{strip}");
+    let look = styled(&buf, |t| t.look);
+    assert_eq!(look.matches('▃').count(), 2, "its cells of both directions: {look:?}");
+    assert!(look.contains("rdmap147s0") && !look.contains('▅'), "{look:?}");
+    assert!(line(&shown, "▲ rdmap181s0").contains("retrans_pkts") || line(&shown, "▲ rdmap181s0").contains("loss"));
+    assert!(!shown.iter().any(|l| l.contains("rdmap79s0")), "the others have no rows");
+    assert_eq!(overview(&p5, "network", (76, 1))[1], *group, "one row is enough for it");
+    assert!(rows(&p5, "network", true).len() > 32);
+}
+
+#[test]
+fn a_port_that_goes_down_is_listed() {
+    let mut p5 = worlds::p5();
+    go(&mut p5, &["rdmap79s0"], Some("DOWN"));
+    go(&mut p5, &["rdmap80s0"], None);
+    assert_eq!(p5.model.ports[&("rdmap79s0".to_owned(), 1)].link.now, Link::Down);
+    let buf = pane(&p5, "network", false, (90, 10));
+    let shown = lines(&buf);
+    assert!(line(&shown, "32 × efa 100G").contains("2 DOWN  30 up"), "{shown:?}");
+    assert!(line(&shown, "■ rdmap79s0").contains("down for 1 s"), "{shown:?}");
+    assert!(line(&shown, "■ rdmap80s0").contains("gone for"), "{shown:?}");
+    assert!(line(&shown, "in  ××▅").contains('▅'));
+    let act = styled(&buf, |t| t.act);
+    assert_eq!(act.matches('×').count(), 4, "{act}");
+    assert_eq!(rows(&p5, "network", false)[..2], ["rdmap79s0/1", "rdmap80s0/1"]);
+    let all: Vec<String> = p5.model.ports.keys().map(|k| k.0.clone()).collect();
+    go(&mut p5, &all.iter().map(String::as_str).collect::<Vec<_>>(), Some("DOWN"));
+    let shown = overview(&p5, "network", (90, 10));
+    assert!(line(&shown, "32 × efa").contains("32 DOWN  0 up"), "{shown:?}");
+    assert!(line(&shown, "more ports are down").contains("29 more"), "{shown:?}");
+}
+
+#[test]
+fn alone_the_network_shows_every_port() {
+    let p5 = worlds::p5();
+    let shown = zoomed(&p5, "network");
+    let head = line(&shown, "share%");
+    assert!(head.contains("in b/s") && head.contains("out b/s") && head.contains("loss/s") && head.contains("line b/s"), "{head}");
+    assert!(!head.contains("near GPU"), "their NUMA nodes are not known: {head}");
+    let first = line(&shown, "rdmap80s0");
+    assert!(first.contains("efa") && first.contains("up") && first.contains("100G"), "{first}");
+    assert!(line(&shown, "GPUDirect").contains("NVIDIA peer memory"));
+    assert!(line(&shown, "counts").contains("/s"));
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let shown = overview(&worlds::no_gpu(), "network", (76, 8));
+    line(&shown, "RDMA: /sys/class/infiniband does not exist");
+    line(&shown, "eth0");
+    let shown = overview(&worlds::absent(), "network", (76, 8));
+    line(&shown, "RDMA: ");
+    let shown = zoomed(&worlds::absent(), "nccl");
+    line(&shown, "no NCCL line in any log and no RAS answer; NCCL_DEBUG=INFO makes NCCL log how it comes up");
+    line(&shown, "RAS: no job with RAS seen");
+}
+
+#[test]
+fn the_communicator_that_hangs_says_who_is_behind() {
+    let hang = worlds::hang();
+    let comm = hang.model.comms.values().next().unwrap();
+    let hash = format!("{:08x}", comm.hash >> 32);
+    let shown = overview(&hang, "nccl", (110, 6));
+    let row = line(&shown, "comm ");
+    assert!(row.starts_with(&format!("comm {hash}  ")) && row.contains("1 node") && row.contains(" ops  still for "), "{row}");
+    assert!(row.contains("rank 3 behind AllReduce "), "{row}");
+    assert!(shown.iter().any(|l| l.contains("✓ NCCL version") || l.contains("· NCCL version")), "{shown:?}");
+    assert_eq!(rows(&hang, "nccl", true), [format!("{:016x}", comm.hash)]);
+    assert_eq!(overview(&hang, "nccl", (110, 1))[1], *row, "in one row it is what matters");
+    let shown = zoomed(&hang, "nccl");
+    let head = line(&shown, " pid ");
+    assert!(head.contains("rank") && head.contains("host") && head.contains("GPU") && head.contains("AllReduce"), "{head}");
+    let ranks: Vec<&String> = shown.iter().filter(|l| l.starts_with('▼')).collect();
+    assert_eq!(ranks.len(), 1, "{shown:?}");
+    assert!(ranks[0].contains("behind"), "{ranks:?}");
+    assert!(styled(&pane(&hang, "nccl", true, (120, 40)), |t| t.act).contains('▼'));
+}
+
+#[test]
+fn of_640_ranks_those_in_trouble_stand_out() {
+    let session = worlds::ranks_640();
+    let shown = overview(&session, "nccl", (130, 6));
+    let row = line(&shown, "comm 5c1de770");
+    assert!(row.contains("640 ranks  80 nodes"), "{row}");
+    assert!(row.contains("rank 500 missing, rank 13 behind AllReduce 468 of 480 (+1)"), "{row}");
+    for size in [(76, 20), (116, 36), (216, 56)] {
+        let buf = pane(&session, "nccl", true, size);
+        let shown = lines(&buf);
+        assert!(line(&shown, "▼ rank  13").contains("AllReduce 468 of 480, 12 behind"), "{shown:#?}");
+        assert!(line(&shown, "× rank 500").contains("no answer for "), "{shown:#?}");
+        // By name, in the grid, in the legend.
+        assert!(styled(&buf, |t| t.act).matches('▼').count() >= 3, "{size:?}");
+        let legend = line(&shown, "as far as any");
+        assert!(legend.contains("637 as far") && legend.contains("2 behind") && legend.contains("1 missing"), "{legend}");
+        let grid: String = shown.join("\n");
+        assert!(grid.contains("10.0.0.2") && grid.contains("·····▼··"), "{grid}");
+        assert!(grid.contains("10.0.0.63") && grid.contains("····×···"), "{grid}");
+        assert_eq!(legend.contains("not shown"), size.1 < 30, "{legend}");
+    }
+}
+
+fn all() -> Vec<(&'static str, Session)> {
+    vec![
+        ("hang", worlds::hang()),
+        ("healthy", worlds::healthy()),
+        ("straggler", worlds::straggler()),
+        ("p5", worlds::p5()),
+        ("no-gpu", worlds::no_gpu()),
+        ("absent", worlds::absent()),
+        ("ranks-640", worlds::ranks_640()),
+    ]
+}
+
+#[test]
+fn any_size_is_survived_and_nothing_is_drawn_outside() {
+    for (name, session) in all() {
+        for id in ["network", "nccl"] {
+            for zoomed in [false, true] {
+                for (width, height) in
+                    (1..=24).flat_map(|h| [1, 2, 5, 13, 39, 40, 69, 70, 120].map(|w| (w, h))).chain([(300, 90), (30, 90), (76, 300)])
+                {
+                    let buf = pane(&session, id, zoomed, (width, height));
+                    let area = *buf.area();
+                    let edge = area
+                        .rows()
+                        .flat_map(|r| r.positions())
+                        .filter(|p| p.x == 0 || p.y == 0 || p.x + 1 == area.width || p.y + 1 == area.height);
+                    for p in edge {
+                        assert_eq!(buf[p].symbol(), " ", "{name} {id} {zoomed} {width}x{height} at {p}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_row_on_the_screen_is_the_row_that_is_selected() {
+    for (name, session) in all() {
+        for id in ["network", "nccl"] {
+            for zoomed in [false, true] {
+                let theme = theme();
+                let mut ui = ui_at((120, 40));
+                let index = view::pane_index(id);
+                ui.zoom = zoomed.then_some(index);
+                let names = rows(&session, id, zoomed);
+                for row in &names {
+                    ui.lists[index].row = Some(row.clone());
+                    let ctx = Ctx { session: &session, ui: &ui, theme: &theme, pane: index, zoomed, focused: true };
+                    let area = Rect::new(0, 0, 116, 24);
+                    let mut buf = Buffer::empty(area);
+                    (PANES[index].draw)(&ctx, area, &mut buf);
+                    let lit: Vec<u16> = (0..24).filter(|y| Some(buf[(0, *y)].bg) == theme.selected.bg).collect();
+                    let hit = lit.iter().map(|y| (PANES[index].row_at)(&ctx, area, *y).map(|i| names[i].clone())).collect::<Vec<_>>();
+                    assert_eq!(hit, [Some(row.clone())], "{name} {id} {zoomed}: lines {lit:?}");
+                }
+            }
+        }
+    }
+}
+
+/// With `PICTURES=DIR` in the environment the pictures are kept there.
+#[test]
+fn pictures() {
+    let Some(dir) = std::env::var_os("PICTURES") else { return };
+    for (name, session) in all() {
+        for size in [(80, 24), (120, 40), (220, 60)] {
+            for id in ["", "network", "nccl"] {
+                let mut ui = ui_at(size);
+                ui.zoom = (!id.is_empty()).then(|| view::pane_index(id));
+                let mut buf = Buffer::empty(Rect::new(0, 0, size.0, size.1));
+                view::draw(&mut buf, &session, &ui, &theme());
+                let picture = svg::picture(&svg::Cells::of_buffer(&buf), name, &svg::DARK);
+                let file = format!("{name}-{id}-{}.svg", size.0);
+                std::fs::write(std::path::Path::new(&dir).join(file), picture).unwrap();
+            }
+        }
+    }
+}

@@ -1,0 +1,886 @@
+//! The process reader against fake /proc trees, and once against the real one.
+
+use crate::support::screen::PATIENCE;
+use nccl_top::observe::Body;
+use nccl_top::observe::process::{LogVia, ProcessGone, ProcessInfo, ProcessRole, ProcessSample};
+use nccl_top::sources::procs::Procs;
+use nccl_top::sources::{Hint, Hints, RasAddress, Roots, Source, SourceError};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// One process of a fake tree.
+#[derive(Clone)]
+struct Fake {
+    pid: u32,
+    ppid: u32,
+    comm: String,
+    cmdline: String,
+    env: String,
+    state: char,
+    start: u64,
+    wait_status: i32,
+    ns_pids: String,
+    rchar: u64,
+    fds: Vec<(u32, String)>,
+}
+
+fn process(pid: u32, ppid: u32, cmdline: &str) -> Fake {
+    let comm = cmdline.split(' ').next().unwrap().rsplit('/').next().unwrap();
+    Fake {
+        pid,
+        ppid,
+        comm: comm.chars().take(15).collect(),
+        cmdline: cmdline.into(),
+        env: "PATH=/bin HOME=/root".into(),
+        state: 'S',
+        start: 1000 + u64::from(pid),
+        wait_status: 0,
+        ns_pids: pid.to_string(),
+        rchar: 100,
+        fds: Vec::new(),
+    }
+}
+
+impl Fake {
+    fn env(mut self, env: &str) -> Self {
+        self.env = format!("{} {env}", self.env);
+        self
+    }
+
+    fn fd(mut self, fd: u32, target: impl AsRef<Path>) -> Self {
+        self.fds.push((fd, target.as_ref().to_str().unwrap().into()));
+        self
+    }
+
+    fn stat(&self) -> String {
+        let Fake { pid, ppid, comm, state, start, wait_status, .. } = self;
+        let head = format!("{pid} ({comm}) {state} {ppid} {pid} {pid} 0 -1 4194304 1 0 0 0 300 50 0 0 20 0 1 0 {start} 1000 500");
+        format!("{head}{} {wait_status}\n", " 0".repeat(27))
+    }
+}
+
+struct Tree {
+    dir: TempDir,
+}
+
+impl Tree {
+    fn of(processes: impl IntoIterator<Item = Fake>) -> Self {
+        let tree = Tree { dir: tempfile::tempdir().unwrap() };
+        fs::create_dir_all(tree.at("proc/sys/kernel")).unwrap();
+        fs::write(tree.at("proc/sys/kernel/hostname"), "node-1.cluster\n").unwrap();
+        tree.put(process(1, 0, "systemd"));
+        processes.into_iter().for_each(|process| tree.put(process));
+        tree
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.dir.path().join(path)
+    }
+
+    fn file(&self, pid: u32, file: &str) -> PathBuf {
+        self.at(&format!("proc/{pid}/{file}"))
+    }
+
+    fn put(&self, process: Fake) {
+        let pid = process.pid;
+        self.remove(pid);
+        fs::create_dir_all(self.file(pid, "fd")).unwrap();
+        let write = |file: &str, text: String| fs::write(self.file(pid, file), text).unwrap();
+        write("stat", process.stat());
+        write("cmdline", process.cmdline.replace(' ', "\0") + "\0");
+        write("environ", process.env.replace(' ', "\0") + "\0");
+        write("status", format!("Name:\t{}\nUid:\t1000\t1000\t1000\t1000\nNSpid:\t{}\nVmRSS:\t 64 kB\n", process.comm, process.ns_pids));
+        write("io", format!("rchar: {}\nwchar: 2\nsyscr: 1\nsyscw: 1\nread_bytes: 3\nwrite_bytes: 4\n", process.rchar));
+        write("cgroup", "0::/job\n".into());
+        symlink(self.dir.path(), self.file(pid, "cwd")).unwrap();
+        for (fd, target) in &process.fds {
+            symlink(target, self.file(pid, &format!("fd/{fd}"))).unwrap();
+        }
+    }
+
+    fn remove(&self, pid: u32) {
+        let _ = fs::remove_dir_all(self.at(&format!("proc/{pid}")));
+    }
+
+    /// What root's tests have in place of "permission denied".
+    fn deny(&self, pid: u32, file: &str) {
+        fs::remove_file(self.file(pid, file)).unwrap();
+        fs::create_dir(self.file(pid, file)).unwrap();
+    }
+
+    fn watch(&self) -> Watch {
+        let (hints, inbox) = Hints::line();
+        let (to_tail, tail) = Hints::line();
+        let (to_ras, ras) = Hints::line();
+        // An interval of a scan: every poll is one.
+        let procs = Procs::new(Roots::below(self.dir.path()), Duration::from_secs(3), Some(inbox)).telling(to_tail, to_ras);
+        Watch { procs, hints, tail, ras, known: BTreeMap::new() }
+    }
+}
+
+/// The reader and what it has told so far.
+struct Watch {
+    procs: Procs,
+    hints: Hints,
+    tail: Receiver<Hint>,
+    ras: Receiver<Hint>,
+    known: BTreeMap<u32, ProcessInfo>,
+}
+
+#[derive(Default)]
+struct Told {
+    news: Vec<ProcessInfo>,
+    gone: Vec<ProcessGone>,
+    samples: Vec<ProcessSample>,
+    error: Option<SourceError>,
+}
+
+impl Told {
+    fn sample(&self, pid: u32) -> &ProcessSample {
+        self.samples.iter().find(|sample| sample.pid == pid).unwrap()
+    }
+}
+
+impl Watch {
+    fn poll(&mut self) -> Told {
+        let mut out = Vec::new();
+        let mut told = Told { error: self.procs.poll(&mut out).err(), ..Told::default() };
+        for body in out {
+            match body {
+                Body::Process(info) => {
+                    self.known.insert(info.pid, info.clone());
+                    told.news.push(info);
+                }
+                Body::ProcessGone(gone) => {
+                    self.known.remove(&gone.pid);
+                    told.gone.push(gone);
+                }
+                Body::Processes { processes } => told.samples = processes,
+                other => panic!("{other:?}"),
+            }
+        }
+        told
+    }
+
+    fn gpus(&mut self, pids: &[u32]) {
+        self.hints.send(Hint::GpuPids(pids.to_vec()));
+    }
+
+    fn with_role(&self, role: ProcessRole) -> Vec<u32> {
+        self.known.values().filter(|info| info.role == role).map(|info| info.pid).collect()
+    }
+
+    fn ranks(&self) -> Vec<u32> {
+        self.with_role(ProcessRole::Rank)
+    }
+
+    fn launchers(&self) -> Vec<u32> {
+        self.with_role(ProcessRole::Launcher)
+    }
+
+    fn gpu_users(&self) -> Vec<u32> {
+        self.with_role(ProcessRole::GpuUser)
+    }
+}
+
+fn torch_env(rank: u32, world: u32) -> String {
+    format!("RANK={rank} LOCAL_RANK={rank} WORLD_SIZE={world} MASTER_PORT=29500 TORCHELASTIC_RUN_ID=run")
+}
+
+/// torchrun → per rank a shell → python → two data loader workers.
+fn torchrun_job(ranks: u32) -> Vec<Fake> {
+    let mut all = vec![
+        process(10, 1, "bash job.sh"),
+        Fake { comm: "torchrun".into(), ..process(20, 10, "/usr/bin/python3 /usr/bin/torchrun train.py") },
+    ];
+    for rank in 0..ranks {
+        let env = torch_env(rank, ranks);
+        all.push(process(100 + rank, 20, "bash wrapper.sh").env(&env));
+        all.push(process(200 + rank, 100 + rank, "python3 -u train.py").env(&env));
+        all.push(process(300 + rank, 200 + rank, "python3 -u train.py").env(&env));
+        all.push(process(400 + rank, 200 + rank, "python3 -u train.py").env(&env));
+    }
+    all
+}
+
+#[test]
+fn below_torchrun_the_python_between_shell_and_data_loaders_is_the_rank() {
+    let tree = Tree::of(torchrun_job(8));
+    let mut watch = tree.watch();
+    let told = watch.poll();
+    assert_eq!(watch.ranks(), (200..208).collect::<Vec<_>>());
+    assert_eq!(watch.launchers(), [20]);
+    assert!(watch.gpu_users().is_empty());
+    assert_eq!(told.news[0].pid, 20, "launchers are told first");
+    let rank = &watch.known[&203];
+    assert_eq!((rank.ppid, rank.uid, rank.start_ticks, rank.comm.as_str()), (103, 1000, 1203, "python3"));
+    assert_eq!(rank.cmdline, ["python3", "-u", "train.py"]);
+    assert_eq!(rank.env.as_ref().unwrap()["RANK"], "3");
+    assert!(!rank.env.as_ref().unwrap().contains_key("HOME"));
+    assert_eq!(rank.cgroup.as_deref(), Some("/job"));
+    assert_eq!(rank.cwd.as_deref(), tree.dir.path().to_str());
+    assert!(rank.hidden.is_empty(), "{:?}", rank.hidden);
+    assert!(watch.poll().news.is_empty(), "what does not change is told once");
+}
+
+#[test]
+fn a_sample_holds_the_counters_of_the_rank_and_the_io_of_its_helpers() {
+    let tree = Tree::of(torchrun_job(1));
+    tree.put(Fake { rchar: 5000, ..process(300, 200, "python3 -u train.py").env(&torch_env(0, 1)) });
+    let told = tree.watch().poll();
+    let rank = told.sample(200);
+    assert_eq!((rank.state, rank.cpu_ticks, rank.threads, rank.rss_bytes), (Some('S'), Some(350), Some(1), Some(64 << 10)));
+    assert_eq!((rank.rchar_bytes, rank.wchar_bytes, rank.read_bytes, rank.write_bytes), (Some(5200), Some(6), Some(9), Some(12)));
+    assert_eq!(told.sample(20).rchar_bytes, Some(100), "a launcher does not count its ranks");
+}
+
+#[test]
+fn the_one_that_holds_the_gpu_is_the_rank_even_below_another_python() {
+    let tree = Tree::of([
+        process(10, 1, "python3 start.py").env(&torch_env(0, 2)),
+        process(11, 10, "python3 train.py").env(&torch_env(0, 2)),
+        process(12, 11, "python3 train.py").env(&torch_env(0, 2)),
+    ]);
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!(watch.ranks(), [10]);
+    watch.gpus(&[11]);
+    watch.poll();
+    assert_eq!((watch.ranks(), watch.launchers()), (vec![11], vec![10]));
+}
+
+#[test]
+fn a_script_beside_the_training_gives_its_rank_back() {
+    let env = torch_env(0, 1);
+    let tree = Tree::of([
+        process(10, 1, "bash run.sh").env(&env),
+        process(11, 10, "python3 monitor.py").env(&env),
+        process(12, 10, "python3 train.py").env(&env),
+    ]);
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!(watch.ranks(), [11], "nothing tells them apart yet but age");
+    watch.gpus(&[12]);
+    watch.poll();
+    assert_eq!((watch.ranks(), watch.gpu_users()), (vec![12], vec![11]));
+}
+
+#[test]
+fn processes_side_by_side_with_one_rank_and_several_gpus_are_no_ranks() {
+    let env = "SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_JOB_ID=7 SLURM_STEP_ID=0";
+    let tree = Tree::of([
+        process(10, 1, "python3 spawn.py").env(env),
+        process(11, 10, "python3 x").env(env),
+        process(12, 10, "python3 x").env(env),
+    ]);
+    let mut watch = tree.watch();
+    watch.gpus(&[11, 12]);
+    watch.poll();
+    assert_eq!((watch.ranks(), watch.gpu_users()), (vec![], vec![11, 12]));
+    tree.remove(12);
+    watch.gpus(&[11]);
+    watch.poll();
+    assert_eq!((watch.ranks(), watch.gpu_users()), (vec![], vec![11]), "the last one does not become the rank");
+}
+
+fn srun_job() -> Vec<Fake> {
+    let job = "SLURM_JOB_ID=7 SLURM_NTASKS=2 SLURM_NNODES=1 SLURM_JOB_NAME=pretrain SLURM_JWT=no";
+    let mut all = vec![
+        process(10, 1, "slurmstepd: [7.batch]"),
+        process(11, 10, "bash slurm_script").env(&format!("{job} SLURM_PROCID=0")),
+        process(12, 11, "srun run.sh").env(&format!("{job} SLURM_PROCID=0")),
+        process(13, 11, "tee log.txt").env(&format!("{job} SLURM_PROCID=0")),
+        process(20, 1, "slurmstepd: [7.0]"),
+    ];
+    all[0].comm = "slurmstepd".into();
+    all[4].comm = "slurmstepd".into();
+    for rank in 0..2 {
+        let env = format!("{job} SLURM_STEP_ID=0 SLURM_PROCID={rank} SLURM_LOCALID={rank}");
+        all.push(process(30 + rank, 20, "bash run.sh").env(&env));
+        all.push(process(40 + rank, 30 + rank, "python3 train.py").env(&env));
+    }
+    all
+}
+
+#[test]
+fn below_srun_neither_the_batch_script_nor_its_tools_are_ranks() {
+    let tree = Tree::of(srun_job());
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!(watch.ranks(), [40, 41]);
+    assert_eq!(watch.launchers(), [12, 20], "the client has the job's output, the step daemon is the parent");
+    let env = watch.known[&41].env.clone().unwrap();
+    assert_eq!(env["SLURM_JOB_NAME"], "pretrain");
+    assert!(!env.contains_key("SLURM_JWT"));
+}
+
+#[test]
+fn below_srun_and_torchrun_only_torchruns_ranks_count() {
+    let slurm = "SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=1 SLURM_NTASKS=2";
+    let tree = Tree::of([
+        process(10, 1, "bash run.sh").env(slurm),
+        // Not known by its name, but it starts other ranks.
+        process(11, 10, "python3 own_launcher.py").env(slurm),
+        process(12, 11, "python3 train.py").env(&format!("{slurm} {}", torch_env(8, 16))),
+        process(13, 11, "python3 train.py").env(&format!("{slurm} {}", torch_env(9, 16))),
+    ]);
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!((watch.ranks(), watch.launchers()), (vec![12, 13], vec![11]));
+}
+
+#[test]
+fn mpi_ranks_need_not_be_python() {
+    let env = |rank| format!("OMPI_COMM_WORLD_RANK={rank} OMPI_COMM_WORLD_SIZE=2 PMIX_NAMESPACE=prterun-1@1 PMIX_RANK={rank}");
+    let tree = Tree::of([
+        process(10, 1, "mpirun -np 2 all_reduce_perf"),
+        process(11, 10, "./all_reduce_perf -b 8").env(&env(0)),
+        process(12, 10, "numactl -N1 ./all_reduce_perf").env(&env(1)),
+        process(13, 12, "./all_reduce_perf -b 8").env(&env(1)),
+    ]);
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!((watch.ranks(), watch.launchers()), (vec![11, 13], vec![10]));
+}
+
+#[test]
+fn two_jobs_with_the_same_ranks_are_both_seen() {
+    let env = torch_env(0, 2);
+    let tree = Tree::of([
+        process(10, 1, "torchrun a.py"),
+        process(11, 10, "python3 a.py").env(&env),
+        process(20, 1, "torchrun b.py"),
+        process(21, 20, "python3 b.py").env(&env),
+    ]);
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!((watch.ranks(), watch.launchers()), (vec![11, 21], vec![10, 20]));
+}
+
+#[test]
+fn without_nvml_an_open_device_makes_a_gpu_user_but_not_a_forked_child_or_a_monitor() {
+    let tree = Tree::of([
+        process(10, 1, "python3 serve.py").fd(5, "/dev/nvidia3"),
+        process(11, 10, "python3 serve.py").fd(5, "/dev/nvidia3"),
+        process(12, 1, "python3 count.py").fd(5, "/dev/nvidiactl"),
+        process(13, 1, "nvidia-smi dmon").fd(5, "/dev/nvidia0"),
+    ]);
+    let mut watch = tree.watch();
+    watch.gpus(&[]);
+    watch.poll();
+    assert_eq!(watch.gpu_users(), [10]);
+}
+
+#[test]
+fn a_device_that_a_data_loader_inherited_does_not_make_it_a_rank() {
+    let rank = |pid, ppid| process(pid, ppid, "python3 t.py").env(&torch_env(0, 1)).fd(7, "/dev/nvidia0");
+    // The child has the lower number, and started in the same tick.
+    let tree = Tree::of([rank(20, 1), Fake { start: 1020, ..rank(19, 20) }]);
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!((watch.ranks(), watch.gpu_users()), (vec![20], vec![]));
+}
+
+#[test]
+fn the_pid_of_a_data_loader_may_come_back_as_a_rank() {
+    let tree = Tree::of(torchrun_job(1));
+    let mut watch = tree.watch();
+    watch.poll();
+    tree.put(Fake { start: 50_000, ..process(300, 20, "python3 -u train.py").env(&torch_env(1, 2)) });
+    watch.poll();
+    assert_eq!(watch.ranks(), [200, 300]);
+}
+
+#[test]
+fn nvml_is_believed_where_its_pids_are_ours() {
+    let tree = Tree::of([
+        process(10, 1, "python3 serve.py"),
+        process(11, 1, "python3 look.py").fd(5, "/dev/nvidia0"),
+        process(12, 1, "nvidia-smi"),
+        process(13, 1, "gromacs"),
+    ]);
+    let mut watch = tree.watch();
+    watch.gpus(&[10, 12, 13]);
+    watch.poll();
+    assert_eq!(watch.gpu_users(), [10, 13]);
+}
+
+#[test]
+fn a_container_pid_is_told_beside_the_hosts() {
+    let tree = Tree::of([Fake { ns_pids: "5000\t31\t7".into(), ..process(5000, 1, "python3 t.py").env(&torch_env(0, 1)) }]);
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!(watch.known[&5000].ns_pid, Some(7));
+}
+
+#[test]
+fn what_is_denied_is_named_and_counted() {
+    let tree = Tree::of([process(10, 1, "python3 a.py"), process(11, 1, "python3 b.py").env(&torch_env(0, 1))]);
+    tree.deny(10, "environ");
+    tree.deny(10, "io");
+    let mut watch = tree.watch();
+    watch.gpus(&[10, 11]);
+    let told = watch.poll();
+    let denied = &watch.known[&10];
+    assert_eq!((denied.role, &denied.env), (ProcessRole::GpuUser, &None));
+    assert_eq!(denied.hidden, ["io: is a directory", "environ: is a directory"]);
+    assert_eq!(told.sample(10).rchar_bytes, None);
+    assert_eq!(told.sample(10).cpu_ticks, Some(350));
+    let remark = watch.procs.remark().unwrap().1;
+    assert_eq!(remark, "1 of 2 processes belong to other users: environ and logs are hidden; run as the job's user or root");
+}
+
+#[test]
+fn hidepid_is_said_unless_it_does_not_concern_us() {
+    let tree = Tree::of([]);
+    let absent = |watch: &mut Watch| watch.poll().error.unwrap();
+    fs::write(tree.at("proc/mounts"), "proc /proc proc rw,hidepid=2 0 0\n").unwrap();
+    assert_eq!(absent(&mut tree.watch()), SourceError::Absent("no process of a training job found".into()));
+    tree.remove(1);
+    let text = "no process of a training job found; /proc is mounted with hidepid: only own processes are seen";
+    let mut watch = tree.watch();
+    assert_eq!(absent(&mut watch), SourceError::Absent(text.into()));
+    assert_eq!(watch.ras.try_iter().count(), 0);
+    // Somebody is there all the same.
+    watch.hints.send(Hint::GpuPids(vec![4711]));
+    watch.poll();
+    let usual = RasAddress { name: "localhost:28028".into(), pids: Vec::new() };
+    assert_eq!(watch.ras.try_iter().last(), Some(Hint::RasAddresses(vec![usual])));
+}
+
+#[test]
+fn no_proc_at_all_is_an_error_that_names_it() {
+    let tree = Tree::of([]);
+    fs::remove_dir_all(tree.at("proc")).unwrap();
+    match tree.watch().poll().error {
+        Some(SourceError::Absent(text)) => assert!(text.ends_with("/proc: no such file or directory"), "{text}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_zombie_is_gone_with_its_exit_code() {
+    let rank = |pid| process(pid, 1, "python3 t.py").env(&torch_env(pid, 4));
+    let tree = Tree::of([rank(10), rank(11), rank(12)]);
+    let mut watch = tree.watch();
+    watch.poll();
+    tree.put(Fake { state: 'Z', wait_status: 9, env: String::new(), ..rank(10) });
+    tree.put(Fake { state: 'Z', wait_status: 1 << 8, env: String::new(), ..rank(11) });
+    let told = watch.poll();
+    let codes: Vec<_> = told.gone.iter().map(|gone| (gone.pid, gone.start_ticks, gone.exit_code)).collect();
+    assert_eq!(codes, [(10, 1010, Some(-9)), (11, 1011, Some(1))]);
+    assert_eq!(told.samples.len(), 1);
+    let again = watch.poll();
+    assert!(again.gone.is_empty() && again.news.is_empty(), "a zombie is gone once");
+}
+
+#[test]
+fn the_exit_code_of_a_process_we_may_not_trace_is_unknown_and_not_zero() {
+    let tree = Tree::of([process(10, 1, "python3 t.py")]);
+    tree.deny(10, "environ");
+    let mut watch = tree.watch();
+    watch.gpus(&[10]);
+    watch.poll();
+    tree.put(Fake { state: 'Z', ..process(10, 1, "python3 t.py") });
+    assert_eq!(watch.poll().gone, [ProcessGone { pid: 10, start_ticks: 1010, exit_code: None }]);
+}
+
+#[test]
+fn a_reused_pid_is_another_process() {
+    let tree = Tree::of([process(10, 1, "python3 t.py").env(&torch_env(0, 2))]);
+    let mut watch = tree.watch();
+    watch.poll();
+    tree.put(Fake { start: 99_999, ..process(10, 1, "python3 t.py").env(&torch_env(1, 2)) });
+    let told = watch.poll();
+    assert_eq!(told.gone, [ProcessGone { pid: 10, start_ticks: 1010, exit_code: None }]);
+    assert_eq!(told.news.len(), 1);
+    assert_eq!((told.news[0].start_ticks, told.news[0].env.as_ref().unwrap()["RANK"].as_str()), (99_999, "1"));
+}
+
+#[test]
+fn states_are_told_as_they_are() {
+    let rank = |pid| process(pid, 1, "python3 t.py").env(&torch_env(pid, 4));
+    let tree = Tree::of([Fake { state: 'T', ..rank(10) }, Fake { state: 'D', ..rank(11) }]);
+    for (tid, state) in [(11, 'D'), (90, 'D'), (91, 'S')] {
+        let task = tree.file(11, &format!("task/{tid}"));
+        fs::create_dir_all(&task).unwrap();
+        fs::write(task.join("stat"), Fake { state, ..rank(tid) }.stat()).unwrap();
+    }
+    let told = tree.watch().poll();
+    assert_eq!(told.sample(10).state, Some('T'));
+    assert_eq!((told.sample(11).state, told.sample(11).threads_in_d), (Some('D'), Some(2)));
+}
+
+#[test]
+fn threads_are_counted_now_and_then() {
+    let tree = Tree::of([process(10, 1, "python3 t.py").env(&torch_env(0, 1))]);
+    fs::create_dir_all(tree.file(10, "task/10")).unwrap();
+    fs::write(tree.file(10, "task/10/stat"), process(10, 1, "x").stat()).unwrap();
+    let mut watch = tree.watch();
+    let counted = (0..10).filter(|_| watch.poll().sample(10).threads_in_d == Some(0)).count();
+    assert_eq!(counted, 2);
+}
+
+#[test]
+fn a_name_full_of_parentheses_is_read_whole() {
+    let mut odd = process(10, 1, "python3 t.py").env(&torch_env(0, 1));
+    odd.comm = "a) (b) Z 9".into();
+    let tree = Tree::of([odd]);
+    let mut watch = tree.watch();
+    let told = watch.poll();
+    assert_eq!((watch.known[&10].comm.as_str(), watch.known[&10].ppid), ("a) (b) Z 9", 1));
+    assert_eq!(told.sample(10).state, Some('S'));
+}
+
+#[test]
+fn secrets_in_arguments_and_environment_are_masked() {
+    let tree = Tree::of([process(10, 1, "python3 t.py --api-key abc --hub_token=def hf_AbCdEfGhIjKlMnOp0123")
+        .env(&torch_env(0, 1))
+        .env("HF_TOKEN=ghi NCCL_SECRET=jkl NCCL_DEBUG=INFO")]);
+    let mut watch = tree.watch();
+    watch.poll();
+    let info = &watch.known[&10];
+    assert_eq!(info.cmdline, ["python3", "t.py", "--api-key", "***", "--hub_token=***", "***"]);
+    let names: Vec<&str> = info.env.as_ref().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(names, ["LOCAL_RANK", "MASTER_PORT", "NCCL_DEBUG", "RANK", "TORCHELASTIC_RUN_ID", "WORLD_SIZE"]);
+}
+
+#[test]
+fn regular_files_are_logs_and_everything_else_is_only_named() {
+    let files = tempfile::tempdir().unwrap();
+    let log = files.path().join("out.log");
+    fs::write(&log, "x").unwrap();
+    let rank = |pid| process(pid, 1, "python3 t.py").env(&torch_env(pid, 8));
+    let tree = Tree::of([
+        rank(10).fd(1, &log).fd(2, &log),
+        rank(11).fd(1, "pipe:[12345]").fd(2, "/dev/null"),
+        rank(12).fd(1, "socket:[1]").fd(2, "/dev/pts/99999"),
+        rank(13),
+    ]);
+    let mut watch = tree.watch();
+    watch.poll();
+    let logs = |pid: u32| -> Vec<_> { watch.known[&pid].logs.iter().map(|l| (l.via, l.path.as_str(), l.inode)).collect() };
+    let (path, inode) = (log.to_str().unwrap(), Some(fs::metadata(&log).unwrap().ino()));
+    assert_eq!(logs(10), [(LogVia::Stdout, path, inode), (LogVia::Stderr, path, inode)]);
+    assert_eq!(logs(11), [(LogVia::Stdout, "pipe:[12345]", None), (LogVia::Stderr, "/dev/null", None)]);
+    assert_eq!(logs(12), [(LogVia::Stdout, "socket:[1]", None), (LogVia::Stderr, "/dev/pts/99999", None)]);
+    assert!(logs(13).is_empty());
+    assert_eq!(watch.tail.try_iter().last(), Some(Hint::Logs(vec![log])), "each file once");
+}
+
+#[test]
+fn nccls_own_log_is_found_once_it_is_there() {
+    let rank = process(10, 1, "python3 t.py").env(&torch_env(0, 1)).env("NCCL_DEBUG_FILE=nccl.%h.%p.log");
+    let tree = Tree::of([Fake { ns_pids: "10\t7".into(), ..rank }]);
+    let mut watch = tree.watch();
+    watch.poll();
+    assert!(watch.known[&10].logs.is_empty());
+    let log = tree.at("nccl.node-1.7.log");
+    fs::write(&log, "").unwrap();
+    let told = watch.poll();
+    assert_eq!(told.news.len(), 1);
+    assert_eq!((told.news[0].logs[0].via, told.news[0].logs[0].path.as_str()), (LogVia::NcclDebugFile, log.to_str().unwrap()));
+    assert_eq!(watch.tail.try_iter().last(), Some(Hint::Logs(vec![log])));
+}
+
+#[test]
+fn a_containers_nccl_log_is_opened_through_its_own_root() {
+    let rank = process(10, 1, "python3 t.py").env(&torch_env(0, 1)).env("HOSTNAME=pod-0 NCCL_DEBUG_FILE=/logs/%h.%%.log");
+    let tree = Tree::of([rank]);
+    let root = tempfile::tempdir().unwrap();
+    fs::create_dir(root.path().join("logs")).unwrap();
+    fs::write(root.path().join("logs/pod-0.%.log"), "").unwrap();
+    symlink(root.path(), tree.file(10, "root")).unwrap();
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!(watch.known[&10].logs[0].path, tree.file(10, "root/logs/pod-0.%.log").to_str().unwrap());
+}
+
+#[test]
+fn ras_addresses_are_those_of_ranks_that_have_the_service() {
+    let rank = |pid, env: &str| process(pid, 1, "python3 t.py").env(&torch_env(pid, 8)).env(env);
+    let tree = Tree::of([rank(10, "NCCL_RAS_ADDR=localhost:30000"), rank(11, "A=b"), rank(12, "NCCL_RAS_ENABLE=0 NCCL_RAS_ADDR=x:1")]);
+    let mut watch = tree.watch();
+    watch.poll();
+    let address = |name: &str, pid| RasAddress { name: name.into(), pids: vec![pid] };
+    let expected = vec![address("localhost:28028", 11), address("localhost:30000", 10)];
+    assert_eq!(watch.ras.try_iter().last(), Some(Hint::RasAddresses(expected)));
+    let quiet = Tree::of([rank(12, "NCCL_RAS_ENABLE=0")]);
+    let mut watch = quiet.watch();
+    watch.poll();
+    assert_eq!(watch.ras.try_iter().count(), 0);
+}
+
+#[test]
+fn an_orphaned_data_loader_does_not_become_the_rank() {
+    let tree = Tree::of(torchrun_job(2));
+    let mut watch = tree.watch();
+    watch.poll();
+    tree.remove(200);
+    for orphan in [300, 400] {
+        tree.put(Fake { start: 1000 + orphan as u64, ..process(orphan, 1, "python3 -u train.py").env(&torch_env(0, 2)) });
+    }
+    assert_eq!(watch.poll().gone.len(), 1);
+    watch.poll();
+    assert_eq!(watch.ranks(), [201]);
+}
+
+#[test]
+fn a_wrapper_that_execs_and_a_late_rank_are_found() {
+    let tree = Tree::of([process(10, 1, "bash run.sh").env(&torch_env(0, 2)), process(11, 1, "bash run.sh").env(&torch_env(1, 2))]);
+    let mut watch = tree.watch();
+    assert!(matches!(watch.poll().error, Some(SourceError::Absent(_))));
+    tree.put(process(10, 1, "python3 t.py").env(&torch_env(0, 2)));
+    watch.poll();
+    assert_eq!(watch.ranks(), [10], "same pid, same start, other program");
+    // Below a shell it could be anything at first.
+    tree.put(process(12, 11, "python3 -m pip").env(&torch_env(1, 2)));
+    watch.poll();
+    assert_eq!(watch.ranks(), [10]);
+    watch.poll();
+    watch.poll();
+    assert_eq!(watch.ranks(), [10, 12]);
+}
+
+#[test]
+fn an_old_process_that_execs_into_a_rank_is_found_in_the_end() {
+    let tree = Tree::of([process(10, 1, "sleep 999"), process(12, 1, "sleep 999")]);
+    fs::write(tree.at("proc/uptime"), "5000.25 1.0\n").unwrap();
+    let mut watch = tree.watch();
+    watch.poll();
+    tree.put(process(10, 1, "python3 t.py").env(&torch_env(0, 1)));
+    // The program has not changed, so its environment has not either.
+    tree.put(process(12, 1, "sleep 999").env(&torch_env(0, 1)));
+    (0..4).for_each(|_| drop(watch.poll()));
+    assert_eq!(watch.ranks(), [10]);
+}
+
+#[test]
+fn a_pod_that_only_sleeps_holds_no_rank() {
+    let tree = Tree::of([process(10, 1, "sleep infinity").env(&torch_env(0, 2)).env("KUBERNETES_SERVICE_HOST=10.0.0.1")]);
+    assert!(matches!(tree.watch().poll().error, Some(SourceError::Absent(_))));
+}
+
+#[test]
+fn between_scans_known_processes_are_still_watched() {
+    let tree = Tree::of([process(10, 1, "python3 t.py").env(&torch_env(0, 2)), process(12, 1, "python3 t.py").env(&torch_env(1, 2))]);
+    let (_, inbox) = Hints::line();
+    let mut procs = Procs::new(Roots::below(tree.dir.path()), Duration::from_millis(500), Some(inbox));
+    let mut poll = || {
+        let mut out = Vec::new();
+        procs.poll(&mut out).unwrap();
+        out
+    };
+    assert_eq!(poll().len(), 3);
+    tree.put(process(14, 1, "python3 other.py").env(&torch_env(0, 1)));
+    for _ in 1..6 {
+        assert!(matches!(poll().as_slice(), [Body::Processes { .. }]), "no scan yet");
+    }
+    assert!(matches!(poll().as_slice(), [Body::Process(_), Body::Processes { .. }]), "3 s are over");
+    tree.remove(12);
+    assert!(matches!(poll().as_slice(), [Body::ProcessGone(_), Body::Processes { .. }]), "a death is told at once");
+}
+
+#[test]
+fn a_circle_of_parents_ends() {
+    let env = torch_env(0, 2);
+    let tree = Tree::of([process(10, 11, "python3 a.py").env(&env), process(11, 10, "python3 a.py").env(&env)]);
+    tree.watch().poll();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #[test]
+    fn no_bytes_of_a_process_can_stop_the_reader(
+        files in prop::collection::vec((0usize..6, prop::collection::vec(any::<u8>(), 0..200)), 1..6),
+        cut in 0usize..200,
+    ) {
+        let fake = process(10, 1, "python3 t.py").env(&torch_env(0, 1)).env("NCCL_DEBUG_FILE=%");
+        let tree = Tree::of([fake.clone()]);
+        let mut watch = tree.watch();
+        watch.gpus(&[10]);
+        watch.poll();
+        for (file, bytes) in files {
+            let name = ["stat", "environ", "cmdline", "status", "io", "cgroup"][file];
+            let mut text = fs::read(tree.file(10, name)).unwrap();
+            text.truncate(cut);
+            text.extend(bytes);
+            fs::write(tree.file(10, name), text).unwrap();
+            watch.poll();
+            watch.poll();
+        }
+        tree.put(fake);
+        watch.poll();
+        prop_assert!(watch.known.contains_key(&10));
+    }
+}
+
+/// A process of ours that is killed even if a check fails.
+struct Child(std::process::Child);
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn signal(pid: u32, name: &str) {
+    assert!(std::process::Command::new("sh").args(["-c", &format!("kill {name} {pid}")]).status().unwrap().success());
+}
+
+#[test]
+fn a_real_child_is_found_stopped_and_killed() {
+    let files = tempfile::tempdir().unwrap();
+    let log = files.path().join("out.log");
+    let child = std::process::Command::new("sleep")
+        .arg("600")
+        .envs([("RANK", "0"), ("WORLD_SIZE", "2"), ("SOME_TOKEN", "secret")])
+        .env_remove("KUBERNETES_SERVICE_HOST")
+        .stdout(fs::File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    let child = Child(child);
+    let pid = child.0.id();
+    let mut procs = Procs::new(Roots::live(), Duration::from_secs(1), None);
+    let mut until = |what: &dyn Fn(&Body) -> bool| -> Body {
+        let started = Instant::now();
+        while started.elapsed() < PATIENCE {
+            let mut out = Vec::new();
+            let _ = procs.poll(&mut out);
+            if let Some(body) = out.into_iter().find(what) {
+                return body;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("not seen")
+    };
+
+    let found = until(&|body| matches!(body, Body::Process(info) if info.pid == pid));
+    let Body::Process(info) = found else { unreachable!() };
+    assert_eq!((info.role, info.comm.as_str(), info.ppid), (ProcessRole::Rank, "sleep", std::process::id()));
+    assert_eq!(info.cmdline, ["sleep", "600"]);
+    assert_eq!(info.logs[0].path, log.to_str().unwrap());
+    assert_eq!(info.logs[0].inode, Some(fs::metadata(&log).unwrap().ino()));
+    assert!(!info.env.unwrap().contains_key("SOME_TOKEN"));
+    assert!(info.hidden.is_empty(), "{:?}", info.hidden);
+
+    // Rotated by renaming a new file over it: the child still writes to the old one, which only its descriptor names.
+    fs::remove_file(&log).unwrap();
+    fs::write(&log, "of somebody else").unwrap();
+    fs::write(files.path().join("out.log (deleted)"), "as the link reads, but not what it leads to").unwrap();
+    let Body::Process(rotated) = until(&|body| matches!(body, Body::Process(info) if info.pid == pid)) else { unreachable!() };
+    assert_eq!((rotated.logs[0].path.as_str(), rotated.logs[0].inode), (format!("/proc/{pid}/fd/1").as_str(), info.logs[0].inode));
+
+    let state = |wanted: char| move |body: &Body| matches!(body, Body::Processes { processes } if processes.iter().any(|p| p.pid == pid && p.state == Some(wanted)));
+    let seen = until(&state('S'));
+    let Body::Processes { processes } = seen else { unreachable!() };
+    let sample = processes.iter().find(|p| p.pid == pid).unwrap();
+    assert!(sample.rss_bytes.is_some_and(|rss| rss > 4096) && sample.rchar_bytes.is_some_and(|n| n > 0), "{sample:?}");
+
+    signal(pid, "-STOP");
+    until(&state('T'));
+    // Not waited for: it stays a zombie, as a rank does below a launcher that is stuck.
+    signal(pid, "-KILL");
+    let gone = until(&|body| matches!(body, Body::ProcessGone(gone) if gone.pid == pid));
+    assert_eq!(gone, Body::ProcessGone(ProcessGone { pid, start_ticks: info.start_ticks, exit_code: Some(-9) }));
+}
+
+/// A rank below a shell that is our child: somebody else reaps it, or nobody.
+struct Grandchild {
+    parent: Child,
+    pid: u32,
+}
+
+impl Grandchild {
+    /// `then` is what its parent does afterwards.
+    fn of(program: &str, then: &str) -> Grandchild {
+        use std::io::BufRead;
+        // A job in the background has no standard input of its own.
+        let script = format!("exec 3<&0; RANK=0 WORLD_SIZE=2 {program} <&3 3<&- >/dev/null & echo $!; exec >/dev/null; {then}");
+        let mut parent = std::process::Command::new("sh")
+            .args(["-c", &script])
+            .env_remove("KUBERNETES_SERVICE_HOST")
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        std::io::BufReader::new(parent.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Grandchild { parent: Child(parent), pid: line.trim().parse().unwrap() }
+    }
+
+    fn tell(&mut self) {
+        use std::io::Write;
+        self.parent.0.stdin.take().unwrap().write_all(b"end\n").unwrap();
+    }
+
+    fn state(&self) -> Option<char> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
+        stat.rsplit_once(") ")?.1.chars().next()
+    }
+
+    /// Seen by the reader, then ended by `end`, then `until` its state is this; how it ended, as the reader tells.
+    fn ended(mut self, end: impl Fn(&mut Grandchild), until: Option<char>) -> Option<i32> {
+        let mut procs = Procs::new(Roots::live(), Duration::from_secs(1), None);
+        let patience = || std::thread::sleep(Duration::from_millis(10));
+        let mut look = |what: &dyn Fn(&Body) -> Option<Option<i32>>| {
+            let started = Instant::now();
+            while started.elapsed() < PATIENCE {
+                let mut out = Vec::new();
+                let _ = procs.poll(&mut out);
+                if let Some(told) = out.iter().find_map(what) {
+                    return told;
+                }
+                patience();
+            }
+            panic!("not seen")
+        };
+        let pid = self.pid;
+        look(&|body| matches!(body, Body::Process(info) if info.pid == pid && info.comm != "sh").then_some(None));
+        end(&mut self);
+        while self.state() != until {
+            patience();
+        }
+        look(&|body| match body {
+            Body::ProcessGone(gone) if gone.pid == pid => Some(gone.exit_code),
+            _ => None,
+        })
+    }
+}
+
+/// PIDFD_GET_INFO tells how a process ended from Linux 6.15 on. Who skips a test says why.
+#[allow(clippy::print_stderr)]
+fn kernel_tells_ends() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse::<u32>().unwrap_or(0));
+    let tells = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 15);
+    if !tells {
+        eprintln!("not tested: Linux {} has no PIDFD_INFO_EXIT, which came with 6.15", release.trim());
+    }
+    tells
+}
+
+#[test]
+fn how_a_process_ended_is_known_after_its_parent_has_reaped_it() {
+    if !kernel_tells_ends() {
+        return;
+    }
+    let waits = "wait; exec sleep 600";
+    assert_eq!(Grandchild::of("awk '{exit 3}'", waits).ended(Grandchild::tell, None), Some(3));
+    assert_eq!(Grandchild::of("awk '{exit 0}'", waits).ended(Grandchild::tell, None), Some(0));
+    assert_eq!(Grandchild::of("sleep 600", waits).ended(|g| signal(g.pid, "-SEGV"), None), Some(-11));
+}
+
+#[test]
+fn how_a_process_ended_is_known_while_nobody_has_reaped_it() {
+    let never_waits = "exec sleep 600";
+    assert_eq!(Grandchild::of("awk '{exit 3}'", never_waits).ended(Grandchild::tell, Some('Z')), Some(3));
+    assert_eq!(Grandchild::of("sleep 600", never_waits).ended(|g| signal(g.pid, "-SEGV"), Some('Z')), Some(-11));
+}
