@@ -1,13 +1,13 @@
 //! The evidence bundle: a recording of what is kept, findings and processes as text, Flight Recorder dumps, stacks. Written only when the
 //! user asks for it, to a directory that the user names, for this user only; nothing that exists is overwritten.
 
-use crate::findings::Severity;
+use crate::base::severity::Severity;
+use crate::base::words::io_words;
 use crate::flight;
 use crate::observe::Body;
 use crate::recap;
 use crate::session::Session;
 use crate::sinks::evidence;
-use crate::sources::io_words;
 use crate::sources::procs::mask;
 use crate::stack::Stack;
 use crate::tape::{self, Header};

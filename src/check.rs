@@ -3,7 +3,6 @@
 //!
 //! **To teach it a kind of file**: a file below `check/` with a `pub const KIND: Kind`, and its line in [`kinds::KINDS`].
 
-pub mod facts;
 mod flight;
 pub mod inputs;
 mod inspector;
@@ -14,8 +13,9 @@ mod nccl_tests;
 mod ras;
 mod tape;
 
+use crate::base::severity::Severity;
 use crate::diagnosis::conclusion::Conclusion;
-use crate::findings::{Finding, Severity};
+use crate::findings::Finding;
 use crate::model::Model;
 use crate::model::bringup::{Bringup, Item};
 use crate::model::job::Job;

@@ -1,5 +1,6 @@
 //! The command line. No behaviour.
 
+use crate::without::Without;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -183,17 +184,6 @@ pub struct Play {
     /// Judge as if this had not been seen
     #[arg(long, value_enum, value_name = "SIGNAL")]
     pub without: Vec<Without>,
-}
-
-/// A kind of signal that replay can leave out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Without {
-    Ras,
-    Gpm,
-    Nvml,
-    Log,
-    Procs,
-    Flight,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

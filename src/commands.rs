@@ -11,15 +11,16 @@ pub mod score;
 pub mod snapshot;
 pub mod watch;
 
-use crate::cli::{Cli, Command, Global};
+use crate::base::severity::Severity;
+use crate::cli::{Cli, Command, Global, Play, Speed};
 use crate::config::{self, Color, Config, Drawing, Origins};
+use crate::demo::Demo;
 use crate::diagnostics::complain;
-use crate::findings::Severity;
 use crate::session::{Event, Session};
 use crate::sources::{Roots, Setup};
 use crate::tape;
 use crate::time::{Clock, Stamp, Zone};
-use crate::tui::theme::Depth;
+use crate::tui::{self, theme::Depth};
 use anyhow::{Context as _, Result};
 use std::io::{self, IsTerminal, Read, Write};
 
@@ -90,6 +91,40 @@ impl Env {
         Ok(Env { config, origins, roots, depth, ascii })
     }
 
+    /// The screen as the command line and the config ask for it, for a host in that zone.
+    fn settings(&self, zone: Zone) -> tui::Settings {
+        let config = &self.config;
+        tui::Settings {
+            theme: config.theme.clone(),
+            depth: self.depth,
+            ascii: self.ascii,
+            keys: config.keys.clone(),
+            mouse: config.mouse,
+            alert: config.alert,
+            interval: config.interval,
+            axis: config.axis,
+            history: config.history,
+            is_live: self.roots.is_live(),
+            zone: self.zone(zone),
+        }
+    }
+
+    /// Shows a tape.
+    fn screen(&self, reader: tape::Reader, play: &Play, demo: Option<&'static Demo>) -> Result<Outcome> {
+        let pace = tui::Pace {
+            speed: match play.speed {
+                Some(Speed::Times(n)) => Some(n),
+                Some(Speed::Max) => None,
+                None => Some(1.0),
+            },
+            at: play.at.unwrap_or_default(),
+            without: play.without.clone(),
+            is_own: play.speed.is_none(),
+        };
+        tui::replay(&self.settings(reader.header().zone()), reader, pace, demo)?;
+        Ok(Outcome::Clean)
+    }
+
     /// The sources as the command line and the config ask for them.
     pub(crate) fn setup(&self, mut logs: Vec<String>) -> Setup {
         logs.extend(self.config.logs.iter().cloned());
@@ -141,12 +176,15 @@ pub fn run(cli: Cli) -> Result<Outcome> {
     anyhow::ensure!(cli.command.is_none() || cli.logs.is_empty(), "{}: name logs after the subcommand", cli.logs.join(" "));
     let env = Env::new(&cli.global)?;
     match cli.command {
-        None => crate::tui::live(&env, cli.logs),
+        None => {
+            crate::tui::live(&env.settings(Zone::of_host(Clock::start().now())), env.header(), env.setup(cli.logs))?;
+            Ok(Outcome::Clean)
+        }
         Some(Command::Watch { json, output, duration, logs }) => watch::run(&env, json, output.as_deref(), duration, logs),
         Some(Command::Snapshot { json, wait, bundle, logs }) => snapshot::run(&env, json, wait, bundle.as_deref(), logs),
         Some(Command::Record { output, duration, logs }) => record::run(&env, output, duration, logs),
         Some(Command::Replay(args)) if args.options.headless => replay::headless(&env, &args.tape, &args.options),
-        Some(Command::Replay(args)) => crate::tui::replay(&env, &args),
+        Some(Command::Replay(args)) => env.screen(tape::Reader::open(&args.tape)?, &args.options, None),
         Some(Command::Demo { name, list, options }) => demo::run(&env, name.as_deref(), list, &options),
         Some(Command::Check { json, strict, files }) => check::run(&env, json, strict, &files),
         Some(Command::Score(args)) => score::run(&env, &args),

@@ -6,6 +6,7 @@
 use crate::limit;
 use crate::rules::settings;
 use crate::time::parse_duration;
+use crate::tui::Alert;
 use crate::tui::keys::Keymap;
 use crate::tui::theme::{Depth, THEMES, Theme};
 use std::collections::BTreeMap;
@@ -42,15 +43,6 @@ pub enum Drawing {
     Auto,
     Unicode,
     Ascii,
-}
-
-/// What a new critical finding does besides being shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Alert {
-    Off,
-    Bell,
-    /// A note of the desktop, where the terminal passes it on (OSC 9).
-    Note,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -239,7 +231,7 @@ pub fn load(
         match std::fs::read_to_string(path) {
             Ok(text) => apply_file(&mut config, &mut origins, &path.display().to_string(), &text)?,
             Err(err) if file.is_none() && err.kind() == std::io::ErrorKind::NotFound => {}
-            Err(err) => return Err(ConfigError(format!("{}: {}", path.display(), crate::sources::io_words(&err)))),
+            Err(err) => return Err(ConfigError(format!("{}: {}", path.display(), crate::base::words::io_words(&err)))),
         }
     }
     for setting in SETTINGS {

@@ -117,7 +117,7 @@ mod tests {
             seen.push(observation);
         }
         assert_eq!(reader.cut_off(), None);
-        (Session::of_tape(reader.header()), seen)
+        (reader.header().session(), seen)
     }
 
     /// Seconds that a part of the tape is shown.

@@ -3,13 +3,10 @@
 
 pub mod outlet;
 
-use crate::feed::{self, Batch};
 use anyhow::{Context as _, Result};
 use std::future::poll_fn;
-use std::sync::Arc;
 use std::task::Poll;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
 
 /// Batches wait here while the loop is busy; then the sources wait.
 pub const QUEUE: usize = 64;
@@ -23,17 +20,6 @@ pub fn run<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let result = runtime.block_on(work);
     runtime.shutdown_background();
     result
-}
-
-/// The channel from the sources to the loop.
-pub fn batches() -> (feed::Send, mpsc::Receiver<Batch>) {
-    let (tx, rx) = mpsc::channel(QUEUE);
-    let send = move |batch| match tx.try_send(batch) {
-        // The loop's own thread comes here, too, but only while there is room.
-        Err(mpsc::error::TrySendError::Full(batch)) => tx.blocking_send(batch).is_ok(),
-        sent => sent.is_ok(),
-    };
-    (Arc::new(send), rx)
 }
 
 /// The signals that end the program in an orderly way. A hangup that was ignored from the start (`nohup`) stays ignored.

@@ -1,5 +1,6 @@
 //! Runs the sources while the program is live: a thread each, one bounded channel, stamps, ticks, and their health as observations.
 
+use crate::edge::QUEUE;
 use crate::observe::{Body, Observation, SourceId, SourceReport, SourceState};
 use crate::sources::{SOURCES, Setup, Source, SourceError, SourceSpec};
 use crate::time::{Clock, Stamp, span};
@@ -8,9 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
-
-/// How often silence is judged.
-pub const TICK: Duration = Duration::from_secs(1);
+use tokio::sync::mpsc;
 
 /// Ticks so far apart mean that the program stood still: it was stopped, or nobody read its output.
 const STOOD_STILL: Duration = Duration::from_secs(3);
@@ -31,6 +30,17 @@ pub struct Batch {
 /// Takes batches to the main loop; blocks while it is busy, returns `false` when it is gone.
 pub type Send = Arc<dyn Fn(Batch) -> bool + std::marker::Send + Sync>;
 
+/// The channel from the sources to the loop.
+pub fn channel() -> (Send, mpsc::Receiver<Batch>) {
+    let (tx, rx) = mpsc::channel(QUEUE);
+    let send = move |batch| match tx.try_send(batch) {
+        // The loop's own thread comes here, too, but only while there is room.
+        Err(mpsc::error::TrySendError::Full(batch)) => tx.blocking_send(batch).is_ok(),
+        sent => sent.is_ok(),
+    };
+    (Arc::new(send), rx)
+}
+
 /// The running sources.
 pub struct Feed {
     clock: Clock,
@@ -43,6 +53,7 @@ pub struct Feed {
 
 /// What the main loop can see of a source's thread without asking it.
 struct Watch {
+    spec: &'static SourceSpec,
     id: SourceId,
     /// When the poll in progress began, ns since the epoch; 0 between polls.
     busy_since: Arc<AtomicI64>,
@@ -67,14 +78,14 @@ impl Feed {
         for spec in off {
             let mut bodies = spec.instead.map(|told| told(&setup.roots)).unwrap_or_default();
             let why = "off: it asks the live system, and --sysroot is given".into();
-            bodies.push(Body::Source(SourceReport { state: SourceState::Absent, detail: Some(why) }));
+            bodies.push(Body::Source(spec.report(SourceState::Absent, Some(why))));
             let _ = send(Batch { from: SourceId::of(spec.id), at: clock.now(), bodies });
         }
         for spec in on {
             let id = SourceId::of(spec.id);
             let source = (spec.make)(&mut setup);
             let busy_since = Arc::new(AtomicI64::new(0));
-            self.watches.push(Watch { id: id.clone(), busy_since: busy_since.clone(), every: source.every(), called_slow: false });
+            self.watches.push(Watch { spec, id: id.clone(), busy_since: busy_since.clone(), every: source.every(), called_slow: false });
             let run = Run { spec, id, source, clock, busy_since, send: send.clone(), told: None };
             // If the system has no thread to give, the source's absence from the list of states says so.
             let _ = std::thread::Builder::new().name(format!("source:{}", spec.id)).stack_size(512 << 10).spawn(move || run.forever());
@@ -113,10 +124,10 @@ impl Feed {
                 continue;
             }
             let report = if overdue {
-                SourceReport { state: SourceState::Slow, detail: Some(format!("no answer for {}", span(now.since(since)))) }
+                watch.spec.report(SourceState::Slow, Some(format!("no answer for {}", span(now.since(since)))))
             } else {
                 // It answered again; what it was before holds until it says otherwise.
-                self.reports.get(&watch.id).cloned().unwrap_or(SourceReport { state: SourceState::Ok, detail: None })
+                self.reports.get(&watch.id).cloned().unwrap_or_else(|| watch.spec.report(SourceState::Ok, None))
             };
             watch.called_slow = overdue;
             to(Observation { at: self.last, host: None, from: watch.id.clone(), body: Body::Source(report) });
@@ -158,12 +169,12 @@ impl Run {
                 Ok(()) => {
                     failures = 0;
                     let (state, detail) = self.source.remark().map_or((SourceState::Ok, None), |(state, text)| (state, Some(text)));
-                    (SourceReport { state, detail }, self.source.every())
+                    (self.spec.report(state, detail), self.source.every())
                 }
                 Err(err) => {
                     failures += 1;
                     let wait = self.source.every().saturating_mul(1 << failures.min(8)).min(self.spec.retry.max(self.source.every()));
-                    (SourceReport { state: err.state(), detail: Some(err.to_string()) }, wait)
+                    (self.spec.report(err.state(), Some(err.to_string())), wait)
                 }
             };
             if self.told.as_ref() != Some(&report) {

@@ -1,109 +1,17 @@
 //! Findings and their life: opened, kept, cleared. The life cycle is written here once; rules only say what holds now.
 
+use crate::base::severity::Confidence;
+use crate::base::severity::Role;
+use crate::base::severity::Severity;
 use crate::limit;
+use crate::observe::evidence::Evidence;
+use crate::observe::evidence::Witness;
 use crate::text::signature::{Part, Signature};
 use crate::time::Stamp;
-use serde::Serialize;
 use std::cmp::{Ordering, Reverse};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-
-/// How bad it is. Decides exit codes, colours and score.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    Info,
-    Warning,
-    Error,
-    Critical,
-}
-
-impl Severity {
-    /// By its name, in lower case.
-    pub fn parse(name: &str) -> Option<Severity> {
-        [Severity::Info, Severity::Warning, Severity::Error, Severity::Critical].into_iter().find(|s| s.as_str() == name)
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Severity::Info => "info",
-            Severity::Warning => "warning",
-            Severity::Error => "error",
-            Severity::Critical => "critical",
-        }
-    }
-}
-
-/// What part a finding plays in what happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// Nothing seen explains it: this is where to look.
-    Root,
-    /// A consequence of a root.
-    Cascade,
-    /// The job being taken down after a root.
-    Teardown,
-    /// Worth knowing, neither cause nor consequence.
-    Context,
-}
-
-impl Role {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Role::Root => "root",
-            Role::Cascade => "cascade",
-            Role::Teardown => "teardown",
-            Role::Context => "context",
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Confidence {
-    Possible,
-    Likely,
-    Certain,
-}
-
-impl Confidence {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Confidence::Possible => "possible",
-            Confidence::Likely => "likely",
-            Confidence::Certain => "certain",
-        }
-    }
-}
-
-/// What proves a finding.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Evidence {
-    /// `line`, `ras`, `gpu`, `process`, `counter`, `source`, `kernel`, `event`
-    pub kind: &'static str,
-    pub path: Option<String>,
-    /// Line number in `path`, from 1.
-    pub line: Option<u64>,
-    pub text: String,
-    #[serde(skip)]
-    pub at: Option<Stamp>,
-    /// Who brought it.
-    #[serde(skip)]
-    pub by: Witness,
-}
-
-impl Evidence {
-    pub fn of(kind: &'static str, text: impl Into<String>) -> Self {
-        Evidence { kind, path: None, line: None, text: text.into(), at: None, by: Witness::Text }
-    }
-
-    pub fn line(path: &str, line: Option<u64>, text: &str, at: Stamp) -> Self {
-        let text = crate::text::clean::clip(text, 300);
-        Evidence { path: Some(path.to_owned()), line, at: Some(at), ..Evidence::of("line", text) }
-    }
-}
 
 /// What is wrong, or worth knowing: the conclusion, its evidence and what to do. A rule describes it; its life is the ledger's.
 #[derive(Clone, Debug, PartialEq)]
@@ -156,37 +64,6 @@ pub struct Finding {
     pub cleared_for: Option<&'static str>,
     /// Times that it was seen: occurrences for text, 1 for a condition.
     pub count: u64,
-}
-
-/// What speaks for a finding; of two that describe the same one, the later in this list knows more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Witness {
-    /// Lines of a log, one by one.
-    Text,
-    /// Steps of training, one by one.
-    Progress,
-    /// What a log says of how NCCL came up.
-    Bringup,
-    /// GPUs, processes and RAS, looked at every second.
-    Signals,
-    /// Saved answers of RAS, tables of nccl-tests, files of the Inspector.
-    Reports,
-    /// The watchdogs of all ranks, compared.
-    Watchdogs,
-    /// Flight Recorder dumps of all ranks, compared.
-    Dumps,
-}
-
-impl Witness {
-    /// It rests on all that is known at a moment, and may rest on more later.
-    fn is_of_facts(self) -> bool {
-        !self.is_text() && self != Witness::Signals
-    }
-
-    /// It rests on lines of a log as they came.
-    pub fn is_text(self) -> bool {
-        matches!(self, Witness::Text | Witness::Progress)
-    }
 }
 
 impl Finding {
@@ -551,7 +428,7 @@ impl Ledger {
     pub fn name(&mut self, which: impl Fn(&Finding) -> bool, whose: &Finding) {
         for finding in self.open.values_mut().filter(|f| which(f)) {
             (finding.ranks, finding.gpus) = (whose.ranks.clone(), whose.gpus.clone());
-            finding.summary = format!("{}: {}", crate::rules::rank_words(&whose.ranks), finding.summary);
+            finding.summary = format!("{}: {}", crate::base::words::rank_words(&whose.ranks), finding.summary);
             finding.evidence.extend(whose.evidence.first().cloned());
         }
     }

@@ -244,7 +244,7 @@ impl Member {
     pub fn far_command(&self) -> Option<String> {
         let (host, pid) = (self.host.as_ref()?.parse::<IpAddr>().ok()?, self.pid?);
         Some(match self.silent {
-            None => format!("ssh {host} {}", crate::rules::py_spy(pid)),
+            None => format!("ssh {host} {}", crate::base::words::py_spy(pid)),
             Some(_) => format!("ssh {host} ps -o pid,stat,wchan:24,etime,args -p {pid}"),
         })
     }

@@ -18,6 +18,7 @@
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
+pub mod base;
 pub mod bundle;
 pub mod check;
 pub mod cli;
@@ -53,3 +54,4 @@ pub mod timeline;
 pub mod tui;
 pub mod units;
 pub mod verdict;
+pub mod without;

@@ -1,6 +1,6 @@
 //! Thresholds of rules, and what a user has set of rules: read wherever something is judged.
 
-use crate::findings::Severity;
+use crate::base::severity::Severity;
 use crate::time::parse_duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;

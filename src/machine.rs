@@ -4,15 +4,18 @@
 
 mod named;
 
-use crate::findings::{Confidence, Evidence, Finding, Ledger, Role, Severity};
+use crate::base::severity::{Confidence, Role, Severity};
+use crate::base::words::rank_words;
+use crate::findings::{Finding, Ledger};
 use crate::model::Model;
 use crate::model::gpu::{Gpu, PciAddress};
 use crate::model::job::Job;
 use crate::model::process::Process;
+use crate::observe::evidence::Evidence;
 use crate::observe::gpu::GpuEvent;
 use crate::observe::log::KernelLine;
 use crate::observe::{SourceId, SourceState};
-use crate::rules::{rank_words, rule};
+use crate::rules::rule;
 use crate::text::clean::{clean, clip};
 use crate::text::signature::{self, Part, Scope, Signature};
 use crate::time::{Stamp, span};

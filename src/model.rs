@@ -81,6 +81,8 @@ pub struct Model {
 pub struct SourceView {
     pub state: SourceState,
     pub detail: Option<String>,
+    /// What it sees.
+    pub title: Option<&'static str>,
     pub since: Stamp,
 }
 
@@ -154,7 +156,10 @@ impl Model {
             Body::End => {}
             Body::Source(report) => {
                 let since = self.sources.get(&seen.from).filter(|v| v.state == report.state).map_or(at, |v| v.since);
-                self.sources.insert(seen.from.clone(), SourceView { state: report.state, detail: report.detail.clone(), since });
+                self.sources.insert(
+                    seen.from.clone(),
+                    SourceView { state: report.state, detail: report.detail.clone(), title: report.title, since },
+                );
             }
             Body::Node(node) => self.node = Some(node.clone()),
             Body::Host(sample) => self.apply_host(at, sample),

@@ -3,6 +3,7 @@
 //!
 //! A tape is these values as JSON lines, so a field may be added (`#[serde(default)]`), but not renamed or given another meaning.
 
+pub mod evidence;
 pub mod flight;
 pub mod gpu;
 pub mod host;
@@ -14,6 +15,10 @@ use crate::time::Stamp;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How often [`Body::Tick`] comes while the program is live: so often silence is judged.
+pub const TICK: Duration = Duration::from_secs(1);
 
 /// Which source speaks, by its name in [`crate::sources::SOURCES`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -112,6 +117,9 @@ pub struct SourceReport {
     /// In words, with the path or call that failed: `/sys/class/infiniband is empty`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+    /// What the source sees: `GPUs through NVML`. Not on tape, whose reader knows it by the source's name.
+    #[serde(skip)]
+    pub title: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

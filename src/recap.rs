@@ -15,7 +15,7 @@ pub fn of(model: &Model) -> Vec<Observation> {
     let mut tell = |at: Stamp, from: &SourceId, body| out.push(Observation { at, host: None, from: from.clone(), body });
     let of = SourceId::of;
     for (id, view) in &model.sources {
-        tell(start, id, Body::Source(SourceReport { state: view.state, detail: view.detail.clone() }));
+        tell(start, id, Body::Source(SourceReport { state: view.state, detail: view.detail.clone(), title: view.title }));
     }
     if let Some(node) = &model.node {
         tell(start, &of("host"), Body::Node(node.clone()));

@@ -47,10 +47,11 @@ mod straggler;
 mod transport_below_topology;
 mod version_mismatch;
 mod watchdogs;
-mod wording;
 mod wrong_interface;
 
-use crate::findings::{Confidence, Evidence, Finding, Ledger, Life, Role, Severity, Witness};
+use crate::base::severity::{Confidence, Role, Severity};
+use crate::base::words::rank_words;
+use crate::findings::{Finding, Ledger, Life};
 use crate::judge::Look;
 use crate::limit::Limit;
 use crate::machine::Hit;
@@ -58,7 +59,11 @@ use crate::model::bringup::trouble::{Facts, Trouble};
 use crate::model::bringup::{Bringup, Proof};
 use crate::model::job::Job;
 use crate::model::{Model, TextSeen};
+use crate::observe::evidence::{Evidence, Witness};
 use crate::text::What;
+use crate::text::error_words::exception_words;
+use crate::text::error_words::first_sentences;
+use crate::text::error_words::last_error;
 use crate::text::signature::{self, Part, Scope, Signature};
 use crate::time::Stamp;
 use chain::{Chain, Place};
@@ -274,11 +279,8 @@ pub const RULES: &[Rule] = &[
 pub(crate) use hang_rank_absent::{has_trained, works_unseen};
 #[cfg(test)]
 pub(crate) use nccl_tests_failed::judge as judge_table;
-pub(crate) use nccl_warn::shape;
-pub(crate) use rank_exited::{ended_words, exit_words, is_by_exit_code, signal_words};
+pub(crate) use rank_exited::is_by_exit_code;
 pub(crate) use watchdogs::note as open_questions;
-use wording::nccl_words;
-pub use wording::{exception_words, first_sentences, last_error, rank_words};
 
 /// The job made steps after its watchdogs spoke, or its dumps were written: it was not stuck.
 pub(crate) fn went_on(model: &Model, job: &Job, witness: Witness) -> bool {
@@ -301,11 +303,6 @@ pub fn told_by(found: &mut Finding, look: &Look) {
         found.evidence.push(Evidence::of("source", format!("not seen: {}", look.lacks.join(", "))));
     }
     found.why = found.evidence.iter().map(|e| e.text.as_str()).collect::<Vec<_>>().join(" · ");
-}
-
-/// The command that shows where a process is, without stopping it.
-pub fn py_spy(pid: u32) -> String {
-    format!("py-spy dump --nonblocking --pid {pid}")
 }
 
 impl TextContext<'_> {
@@ -455,7 +452,7 @@ impl TickContext<'_> {
     pub fn told_already(&self, rule: &str, gpu: u32) -> Option<String> {
         let told = |f: &&&crate::findings::Finding| f.rule == rule && f.machine && f.signature.is_some() && f.gpus == [gpu];
         let open = self.ledger.open();
-        open.iter().filter(|f| f.role != crate::findings::Role::Context).find(told).map(|f| f.subject.clone())
+        open.iter().filter(|f| f.role != crate::base::severity::Role::Context).find(told).map(|f| f.subject.clone())
     }
 
     /// What a cause of another rule makes of a job that ended then, if one is open or was when it ended.

@@ -1,7 +1,8 @@
 //! The judge held against labelled recordings: what was found of what is known to have happened, how soon, and what was told falsely.
 //! Reads no file and knows no clock.
 
-use crate::findings::{Change, Role, Severity};
+use crate::base::severity::{Role, Severity};
+use crate::findings::Change;
 use crate::session::Event;
 use crate::time::Stamp;
 use serde::{Deserialize, Serialize};

@@ -1,15 +1,16 @@
 //! Model, rules and ledger put together: observations in, changes out. Live, replay, demo, `score` and `check` are this with other input.
 
+use crate::base::severity::{Role, Severity};
 use crate::diagnosis::{causality, cover, logs};
-use crate::findings::{Change, Finding, Ledger, Life, Role, Severity, Witness};
+use crate::findings::{Change, Finding, Ledger, Life};
 use crate::judge::Look;
 use crate::machine::{self, Machine};
 use crate::model::gpu::Activity;
 use crate::model::reading::ReadLine;
 use crate::model::{Model, TextSeen};
+use crate::observe::evidence::Witness;
 use crate::observe::{Body, Observation};
 use crate::rules::{Implies, RULES, TickContext};
-use crate::tape::Header;
 use crate::text::{TextEvent, What};
 use crate::time::{Stamp, Zone};
 use crate::verdict::{self, State, Verdict};
@@ -77,10 +78,6 @@ impl Session {
         session.model.host = crate::text::clean::clean(host).into_owned();
         session.model.zone = zone;
         session
-    }
-
-    pub fn of_tape(header: &Header) -> Self {
-        Session::new(&header.host, header.zone())
     }
 
     /// Memory of this session, estimated: what keeping it as it is now costs.
@@ -224,7 +221,7 @@ impl Session {
                 job.moved_at = look.moved_at;
                 let working = look.alive().filter(|r| r.activity == Activity::Working).count();
                 if working * 2 > look.ranks.len() {
-                    job.worked += crate::feed::TICK;
+                    job.worked += crate::observe::TICK;
                 }
             }
         }

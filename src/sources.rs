@@ -16,7 +16,8 @@ pub mod rdma;
 pub mod sysfs;
 pub mod tail;
 
-use crate::observe::{Body, SourceState};
+use crate::base::words::io_words;
+use crate::observe::{Body, SourceReport, SourceState};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::time::Duration;
@@ -77,13 +78,6 @@ impl SourceError {
             SourceError::Failed(_) => SourceState::Failed,
         }
     }
-}
-
-/// An I/O error without Rust's "(os error 2)".
-pub fn io_words(err: &std::io::Error) -> String {
-    let text = err.to_string();
-    let end = text.find(" (os error").unwrap_or(text.len());
-    text[..end].to_lowercase()
 }
 
 /// Where /sys, /proc, /dev and the rest of the file system are. No source writes an absolute path of its own.
@@ -206,6 +200,13 @@ pub struct SourceSpec {
     /// The longest pause between two tries while it has nothing to tell or fails.
     pub retry: Duration,
     pub make: fn(&mut Setup) -> Box<dyn Source>,
+}
+
+impl SourceSpec {
+    /// How it is, with what it sees.
+    pub fn report(&self, state: SourceState, detail: Option<String>) -> SourceReport {
+        SourceReport { state, detail, title: Some(self.title) }
+    }
 }
 
 /// All sources, in the order in which the sources pane shows them.

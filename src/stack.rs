@@ -1,7 +1,7 @@
 //! Runs py-spy on a process, and nothing else ever: only when the user has seen the command and said yes, without a shell, without
 //! stopping the process, and not for longer than a moment.
 
-use crate::sources::io_words;
+use crate::base::words::io_words;
 use crate::text::clean::{clean, clip};
 use crate::time::{Stamp, Zone};
 use rustix::process::{Pid, Signal, kill_process_group};

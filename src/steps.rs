@@ -1,11 +1,12 @@
 //! What to do next about a finding: all commands for its culprits, from one place. The first is the finding's own; the screen copies it,
 //! and events, snapshots and the evidence bundle tell all of them. Nothing here runs anything.
 
+use crate::base::words::py_spy;
 use crate::findings::Finding;
 use crate::model::Model;
 use crate::model::job::Job;
 use crate::model::process::Process;
-use crate::rules::{Implies, py_spy, rule};
+use crate::rules::{Implies, rule};
 
 /// One thing to do: a command, or words where there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,7 +128,8 @@ fn word(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::{Finding, Severity};
+    use crate::base::severity::Severity;
+    use crate::findings::Finding;
     use crate::observe::process::{ProcessInfo, ProcessRole, ProcessSample};
     use crate::time::Stamp;
 

@@ -4,7 +4,9 @@
 //! is whole up to its last line. Tapes are untrusted: lines are bounded, unknown kinds are skipped.
 
 use crate::edge::outlet::Sink;
-use crate::observe::Observation;
+use crate::observe::{Body, Observation};
+use crate::session::Session;
+use crate::sources::SOURCES;
 use crate::time::{Stamp, Zone, span};
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
@@ -45,12 +47,17 @@ impl Header {
     pub fn zone(&self) -> Zone {
         Zone { offset_s: self.zone_offset_s }
     }
+
+    /// A session of the host that was recorded, which has seen nothing yet.
+    pub fn session(&self) -> Session {
+        Session::new(&self.host, self.zone())
+    }
 }
 
 /// Why a tape cannot be read. Names the file and, where there is one, the line.
 #[derive(Debug, thiserror::Error)]
 pub enum TapeError {
-    #[error("{path}: {}", crate::sources::io_words(cause))]
+    #[error("{path}: {}", crate::base::words::io_words(cause))]
     Io { path: String, cause: io::Error },
     #[error("{path}: not a recording of nccl-top: the first line is no header ({detail}); record one with `nccl-top record -o FILE`")]
     NotATape { path: String, detail: String },
@@ -191,7 +198,11 @@ pub fn put_line(value: &impl Serialize, out: &mut Vec<u8>) -> serde_json::Result
 /// # Errors
 /// If it is no observation.
 pub fn read_observation(line: &[u8]) -> serde_json::Result<Observation> {
-    serde_json::from_slice(line)
+    let mut seen: Observation = serde_json::from_slice(line)?;
+    if let Body::Source(report) = &mut seen.body {
+        report.title = SOURCES.iter().find(|spec| spec.id == seen.from.as_str()).map(|spec| spec.title);
+    }
+    Ok(seen)
 }
 
 /// Writes a tape.

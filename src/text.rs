@@ -6,6 +6,7 @@
 
 pub mod clean;
 pub mod cuda;
+pub mod error_words;
 pub mod gate;
 pub mod nccl;
 pub mod prefix;
@@ -520,8 +521,8 @@ impl What {
             What::CudaError { text } | What::CudaOom { text, .. } | What::TakingDown { text } => line(text),
             What::Exception(e) => {
                 // NCCL's own last words say more than the kind of its error.
-                let reason = crate::rules::last_error(&e.message).and_then(|reason| signature::find(signature::Scope::Nccl, reason));
-                reason.or_else(|| line(&crate::rules::exception_words(e)))
+                let reason = error_words::last_error(&e.message).and_then(|reason| signature::find(signature::Scope::Nccl, reason));
+                reason.or_else(|| line(&error_words::exception_words(e)))
             }
             _ => None,
         }

@@ -14,19 +14,20 @@ pub mod ui;
 pub mod view;
 pub mod widgets;
 
+use crate::base::severity::Severity;
 use crate::bundle::{self, Bundle};
-use crate::cli::{Replay, Speed};
-use crate::commands::{Env, Outcome};
-use crate::config::Alert;
 use crate::demo::Demo;
 use crate::edge::{self, QUEUE, Signals};
-use crate::feed::{Batch, TICK};
-use crate::findings::{Change, Severity};
+use crate::feed::{self, Batch};
+use crate::findings::Change;
 use crate::observe::Observation;
-use crate::session::{Event, Session};
+use crate::observe::TICK;
+use crate::session::Event;
+use crate::sources::Setup;
 use crate::stack::{self, Stack};
 use crate::tape;
-use crate::time::{Clock, Stamp, Zone};
+use crate::time::{Stamp, Zone};
+use crate::without::{self, Without};
 use anyhow::{Context as _, Result};
 use crossterm::event::Event as Input;
 use play::{Player, World};
@@ -112,59 +113,80 @@ enum FromTape {
     End(Option<String>),
 }
 
-/// The live screen.
+/// What a new critical finding does besides being shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alert {
+    Off,
+    Bell,
+    /// A note of the desktop, where the terminal passes it on (OSC 9).
+    Note,
+}
+
+/// How the user wants the screen, and what it is of.
+pub struct Settings {
+    /// Of one of the program's themes, or a path.
+    pub theme: String,
+    pub depth: theme::Depth,
+    /// Nothing but ASCII may be drawn.
+    pub ascii: bool,
+    pub keys: keys::Keymap,
+    pub mouse: bool,
+    pub alert: Alert,
+    /// Between two frames.
+    pub interval: Duration,
+    /// Of the time axis.
+    pub axis: Duration,
+    /// So much of what is past can be shown again.
+    pub history: Duration,
+    /// /proc is that of this machine.
+    pub is_live: bool,
+    /// In which times are shown.
+    pub zone: Zone,
+}
+
+/// How a tape is shown.
+pub struct Pace {
+    /// How many times faster than it was; `None`: as fast as possible.
+    pub speed: Option<f64>,
+    /// It begins this long after the start.
+    pub at: Duration,
+    /// Kinds of signal that are left out.
+    pub without: Vec<Without>,
+    /// A demo goes at its own pace.
+    pub is_own: bool,
+}
+
+/// The live screen of a host.
 ///
 /// # Errors
 /// If there is no terminal, or it cannot be set up.
-pub fn live(env: &Env, logs: Vec<String>) -> Result<Outcome> {
+pub fn live(settings: &Settings, header: tape::Header, setup: Setup) -> Result<()> {
     need_terminal("watch")?;
-    let zone = Zone::of_host(Clock::start().now());
-    let session = Session::new(&env.host(), zone);
-    let mut world = World::live(session, env.config.history);
+    let mut world = World::live(header.session(), settings.history);
     edge::run(async {
-        let (app, inbox) = App::start(env, env.zone(zone), env.header(), &mut world)?;
+        let (app, inbox) = App::start(settings, header, &mut world)?;
         // After the first frame, which would have to share the processors with a dozen threads.
-        let (send, batches) = edge::batches();
-        world.start(env.setup(logs), &send);
+        let (send, batches) = feed::channel();
+        world.start(setup, &send);
         app.run(world, Inbox { batches, ..inbox }).await
     })
 }
 
-/// The screen over a tape.
-///
-/// # Errors
-/// If there is no terminal, or the tape cannot be read.
-pub fn replay(env: &Env, args: &Replay) -> Result<Outcome> {
-    let reader = tape::Reader::open(&args.tape)?;
-    need_terminal("replay --headless")?;
-    from_tape(env, reader, &args.options, None)
-}
-
-/// The screen over a recording that comes with the program.
+/// The screen over a tape, or over a recording that comes with the program.
 ///
 /// # Errors
 /// If there is no terminal.
-pub fn demo(env: &Env, demo: &'static Demo, options: &crate::cli::Play) -> Result<Outcome> {
-    need_terminal("demo --headless")?;
-    from_tape(env, demo.open()?, options, Some(demo))
-}
-
-fn from_tape(env: &Env, reader: tape::Reader, options: &crate::cli::Play, demo: Option<&'static Demo>) -> Result<Outcome> {
+pub fn replay(settings: &Settings, reader: tape::Reader, pace: Pace, demo: Option<&'static Demo>) -> Result<()> {
+    need_terminal(if demo.is_some() { "demo --headless" } else { "replay --headless" })?;
     let header = reader.header().clone();
     // Reading ahead waits while enough lies ahead: the channel is full then.
     let (tx, tape) = mpsc::channel(QUEUE);
-    let without = options.without.clone();
+    let Pace { speed, at, without, is_own } = pace;
     std::thread::Builder::new().name("tape".into()).spawn(move || read(reader, &without, &tx)).context("a thread for the tape")?;
-    let speed = match options.speed {
-        Some(Speed::Times(n)) => Some(n),
-        Some(Speed::Max) => None,
-        None => Some(1.0),
-    };
-    let paced = demo.filter(|_| options.speed.is_none());
-    let player = Player::new(Session::of_tape(&header), speed, options.at.unwrap_or_default(), demo, paced);
+    let player = Player::new(header.session(), speed, at, demo, demo.filter(|_| is_own));
     let mut world = World::Tape(Box::new(player));
     edge::run(async {
-        let (app, inbox) = App::start(env, env.zone(header.zone()), header, &mut world)?;
+        let (app, inbox) = App::start(settings, header, &mut world)?;
         app.run(world, Inbox { tape, ..inbox }).await
     })
 }
@@ -180,10 +202,10 @@ fn crossterm_has_tty() -> bool {
     std::fs::File::open("/dev/tty").is_ok()
 }
 
-fn read(mut reader: tape::Reader, without: &[crate::cli::Without], tx: &mpsc::Sender<FromTape>) {
+fn read(mut reader: tape::Reader, without: &[Without], tx: &mpsc::Sender<FromTape>) {
     loop {
         let message = match reader.read() {
-            Ok(Some(seen)) => match crate::commands::replay::filter(seen, without) {
+            Ok(Some(seen)) => match without::filter(seen, without) {
                 Some(seen) => FromTape::Seen(Box::new(seen)),
                 None => continue,
             },
@@ -258,32 +280,32 @@ const LAST_WORK: Duration = Duration::from_secs(5);
 const MAX_STACKS: usize = 16;
 
 impl App {
-    fn start(env: &Env, zone: Zone, header: tape::Header, world: &mut World) -> Result<(App, Inbox)> {
+    fn start(settings: &Settings, header: tape::Header, world: &mut World) -> Result<(App, Inbox)> {
         let signals = Signals::of(&[edge::ending(), vec![resumed()]].concat())?;
-        let theme = Theme::load(&env.config.theme, env.depth).map_err(anyhow::Error::msg)?;
-        let mut ui = Ui::new(zone);
-        ui.keys = env.config.keys.clone();
-        ui.window = env.config.axis;
-        ui.mouse = env.config.mouse;
+        let theme = Theme::load(&settings.theme, settings.depth).map_err(anyhow::Error::msg)?;
+        let mut ui = Ui::new(settings.zone);
+        ui.keys = settings.keys.clone();
+        ui.window = settings.axis;
+        ui.mouse = settings.mouse;
         let sent = Arc::default();
-        let screen = Screen::enter(ui.mouse, env.ascii, env.depth, &sent)?;
+        let screen = Screen::enter(ui.mouse, settings.ascii, settings.depth, &sent)?;
         ui.size = screen.size()?;
         let (input, inputs) = mpsc::channel(QUEUE);
         start_input(input)?;
         let (works, works_done) = mpsc::unbounded_channel();
         let inbox = Inbox { inputs, works: works_done, batches: mpsc::channel(1).1, tape: mpsc::channel(1).1, sent, signals };
-        let (theme_name, alert) = (env.config.theme.clone(), env.config.alert);
+        let (theme_name, alert) = (settings.theme.clone(), settings.alert);
         let mut app = App {
             screen,
             ui,
             theme,
             theme_name,
-            depth: env.depth,
+            depth: settings.depth,
             alert,
-            interval: env.config.interval,
+            interval: settings.interval,
             move_by_s: 0,
             header,
-            is_live: env.roots.is_live(),
+            is_live: settings.is_live,
             works,
             writing: false,
             spying: false,
@@ -304,7 +326,7 @@ impl App {
         })
     }
 
-    async fn run(mut self, world: World, mut inbox: Inbox) -> Result<Outcome> {
+    async fn run(mut self, world: World, mut inbox: Inbox) -> Result<()> {
         let outcome = self.go_round(world, &mut inbox).await;
         // Evidence that was asked for is finished, if it does not take long.
         let until = Instant::now() + LAST_WORK;
@@ -318,7 +340,7 @@ impl App {
         outcome
     }
 
-    async fn go_round(&mut self, mut world: World, inbox: &mut Inbox) -> Result<Outcome> {
+    async fn go_round(&mut self, mut world: World, inbox: &mut Inbox) -> Result<()> {
         // How the terminal fares in a panic can only be tested with one.
         #[cfg(debug_assertions)]
         if std::env::var_os("NCCL_TOP_TEST_PANIC").is_some() {
@@ -339,7 +361,7 @@ impl App {
             let first = inbox.next(world.wants_more(), until).await;
             // One is waited for, everything else that is ready is taken with it, then one frame is drawn.
             for message in first.into_iter().chain(inbox.rest()) {
-                let Some(now) = self.take(message, &mut world, &mut events)? else { return Ok(Outcome::Clean) };
+                let Some(now) = self.take(message, &mut world, &mut events)? else { return Ok(()) };
                 due = if now > due { now } else { due };
             }
             self.go_on(&mut world);
@@ -356,7 +378,7 @@ impl App {
             if Instant::now() >= next_tick {
                 next_tick = (next_tick + TICK).max(Instant::now());
                 if self.screen.is_gone() {
-                    return Ok(Outcome::Clean);
+                    return Ok(());
                 }
                 if world.tick(&mut events) {
                     due = if due == Due::Now { due } else { Due::Refresh };

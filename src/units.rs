@@ -95,6 +95,19 @@ pub fn sentence(text: &str) -> String {
     format!("{}{}", text.trim_end(), if ends { "" } else { "." })
 }
 
+/// `1240` as `1,240`.
+pub fn group(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,5 +133,10 @@ mod tests {
         assert_eq!([0.0, 0.04, 7.0, 831.4, 2_729_113.0, 98.4e9].map(scaled), ["0", "0", "7", "831", "2.7M", "98.4G"]);
         assert_eq!([100e9 as u64, 25e9 as u64, 2_500_000_000].map(line_rate), ["100G", "25G", "2.5G"]);
         assert_eq!([0.0119, 1.31, 125.0].map(seconds), ["11.9 ms", "1.31 s", "2 m 05 s"]);
+    }
+
+    #[test]
+    fn thousands_are_grouped() {
+        assert_eq!([0, 999, 1240, 50_000, 1_234_567].map(group), ["0", "999", "1,240", "50,000", "1,234,567"]);
     }
 }

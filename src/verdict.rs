@@ -1,14 +1,17 @@
 //! The one line on top: what a job is doing, and if it is not well, who is to blame, since when, and what to do now.
 
-use crate::findings::{Finding, Ledger, Role, Severity};
+use crate::base::exit_code::{ended_words, signal_words};
+use crate::base::severity::{Role, Severity};
+use crate::findings::{Finding, Ledger};
 use crate::judge::{Look, RAS_OLD};
 use crate::model::Model;
 use crate::model::ending::{Ending, RESTARTS, SETTLES};
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
-use crate::rules::{Implies, ended_words, rule, signal_words};
+use crate::rules::{Implies, rule};
 use crate::text::Phase;
 use crate::time::{Stamp, span};
+use crate::units::group;
 use crate::units::{does, the_other};
 use serde::Serialize;
 use std::time::Duration;
@@ -215,7 +218,7 @@ fn pause(look: &Look) -> Option<(&'static str, String)> {
     let waiting = look.with(Activity::Waiting, SHOWN_AFTER);
     let writing: Vec<u32> = look.alive().filter(|r| r.does_io()).map(|r| r.rank).collect();
     if !writing.is_empty() && !waiting.is_empty() && (quiet.is_some() || look.log.is_none()) {
-        let who = crate::rules::rank_words(&writing);
+        let who = crate::base::words::rank_words(&writing);
         let verb = if writing.len() == 1 { "reads or writes" } else { "read or write" };
         return Some((
             Phase::Checkpoint.as_str(),
@@ -273,26 +276,5 @@ fn start(model: &Model, job: &Job, look: &Look) -> (&'static str, String) {
             ("NCCL initialisation", format!("communicator of {} ranks, {} of them not seen", c.nranks, c.missing.len()))
         }
         Some(c) => ("first step", format!("communicator of {} ranks is up, no step yet ({for_s})", c.nranks)),
-    }
-}
-
-/// `1240` as `1,240`.
-pub fn group(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(c);
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn thousands_are_grouped() {
-        assert_eq!([0, 999, 1240, 50_000, 1_234_567].map(super::group), ["0", "999", "1,240", "50,000", "1,234,567"]);
     }
 }

@@ -67,7 +67,7 @@ pub fn expand(args: &[String]) -> Vec<Input> {
                 }
             }
             Err(err) if err.kind() == io::ErrorKind::NotFound => out.push(nothing(arg, "no such file".into())),
-            Err(err) => out.push(nothing(arg, crate::sources::io_words(&err))),
+            Err(err) => out.push(nothing(arg, crate::base::words::io_words(&err))),
         }
     }
     let mut seen = std::collections::HashSet::new();

@@ -2,8 +2,8 @@
 
 use super::intake::Intake;
 use super::kinds::{Counts, Kind, Opened};
+use crate::base::words::io_words;
 use crate::reports::inspector::{Inspector, prom};
-use crate::sources::io_words;
 use std::io::{BufRead, BufReader, Read};
 
 pub const KIND: Kind = Kind { id: "inspector", name: "NCCL Inspector files", is: |o| crate::reports::looks_like_inspector(&o.head), read };

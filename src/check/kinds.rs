@@ -3,7 +3,7 @@
 use super::Seen;
 use super::inputs::{Input, Source};
 use super::intake::Intake;
-use crate::sources::io_words;
+use crate::base::words::io_words;
 use crate::time::{Clock, Stamp};
 use flate2::read::MultiGzDecoder;
 use std::fs::{File, OpenOptions};

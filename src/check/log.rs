@@ -3,10 +3,10 @@
 
 use super::intake::Intake;
 use super::kinds::{Counts, Kind, Opened};
+use crate::base::words::io_words;
 use crate::model::chronicle::{BUFFER, WATCHED_STEPS};
 use crate::model::reading::ReadLine;
 use crate::reports::nccl_tests::{self, Tables};
-use crate::sources::io_words;
 use crate::text::gate::{self, Class};
 use crate::text::signature::Part;
 use crate::text::{Reader, TextEvent, What, clean};

@@ -2,7 +2,6 @@
 
 use super::intake::Intake;
 use super::kinds::{Counts, Kind, Opened};
-use crate::session::Session;
 use crate::tape;
 use memchr::memmem;
 use std::io::Read;
@@ -19,7 +18,7 @@ fn read(opened: &mut Opened, intake: &mut Intake, progress: &mut dyn FnMut()) ->
     // The reader keeps its input to itself: the rest of this one is handed over.
     let input = std::mem::replace(opened, Opened::nothing());
     let mut reader = tape::Reader::from_read(Box::new(input) as Box<dyn Read + Send>, &name).map_err(|err| err.to_string())?;
-    let mut session = Session::of_tape(reader.header());
+    let mut session = reader.header().session();
     let mut events = Vec::new();
     let mut outcome = Ok(Counts::default());
     let mut count = 0;

@@ -2,10 +2,12 @@
 //! `nccl-top rules --test FILE`, which shows what the lines of a log are known by.
 
 use super::{Outcome, out};
+use crate::base::words::io_words;
 use crate::check::inputs;
 use crate::check::kinds::Opened;
-use crate::sources::io_words;
+use crate::rules::RULES;
 use crate::text::clean::{clean, clip};
+use crate::text::signature::user::RuleName;
 use crate::text::signature::{self, Scope, user};
 use crate::text::{Reader, TextEvent, What, gate, prefix};
 use anyhow::{Context as _, Result};
@@ -35,7 +37,8 @@ pub fn install(config_file: Option<&Path>, named: &[PathBuf]) -> Result<()> {
         read_file(path).map(|text| (shown.clone(), text)).with_context(|| shown)
     };
     let files = paths.iter().map(read).collect::<Result<Vec<_>>>()?;
-    user::install(user::read(&files)?);
+    let rules: Vec<RuleName> = RULES.iter().map(|rule| RuleName { id: rule.id, advice: rule.advice }).collect();
+    user::install(user::read(&files, &rules)?);
     Ok(())
 }
 

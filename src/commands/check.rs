@@ -1,9 +1,9 @@
 //! `nccl-top check`: judge what was written.
 
 use super::{Env, Outcome, out};
+use crate::base::severity::Severity;
 use crate::check::{self, Verdict};
 use crate::diagnostics::complain;
-use crate::findings::Severity;
 use crate::sinks;
 use crate::time::{Clock, Zone};
 use crate::tui::theme::Depth;

@@ -16,5 +16,5 @@ pub fn run(env: &Env, name: Option<&str>, list: bool, options: &Play) -> Result<
     if options.headless {
         return replay::from(env, demo.open()?, demo.name, options);
     }
-    crate::tui::demo(env, demo, options)
+    env.screen(demo.open()?, options, Some(demo))
 }

@@ -4,8 +4,9 @@ use super::Env;
 use crate::diagnostics::complain;
 use crate::edge::outlet::{Outlet, Stdout};
 use crate::edge::{self, Signals};
-use crate::feed::{Batch, Feed, TICK};
+use crate::feed::{Batch, Feed};
 use crate::observe::Observation;
+use crate::observe::TICK;
 use crate::sources::Setup;
 use crate::tape;
 use anyhow::{Context as _, Result};
@@ -31,7 +32,7 @@ impl<F: FnMut(Observation, &mut String) -> Result<()>> Each for F {}
 /// If the tape cannot be created or written, or `each` fails.
 pub fn observe(env: &Env, setup: Setup, output: Option<&Path>, is_all: bool, duration: Option<Duration>, each: impl Each) -> Result<()> {
     let tape = output.map(|path| tape::Writer::create(path, &env.header())).transpose()?;
-    let (send, batches) = edge::batches();
+    let (send, batches) = crate::feed::channel();
     let mut feed = Feed::new();
     feed.start(setup, &send);
     edge::run(async {
@@ -148,7 +149,7 @@ impl Outputs {
             Err(err) if err.kind() == io::ErrorKind::BrokenPipe => Ok(self.is_all),
             Err(err) if self.is_all => Err(err).with_context(|| format!("{name}: the recording ends here")),
             Err(err) => {
-                complain(&format!("{name}: the recording ends here: {}", crate::sources::io_words(&err)));
+                complain(&format!("{name}: the recording ends here: {}", crate::base::words::io_words(&err)));
                 Ok(false)
             }
         }

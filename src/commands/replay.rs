@@ -1,10 +1,9 @@
 //! `nccl-top replay`: a tape instead of a live node.
 
 use super::{Env, Outcome, Printer};
-use crate::cli::{Play, Without};
-use crate::observe::{Body, Observation};
-use crate::session::Session;
+use crate::cli::Play;
 use crate::tape;
+use crate::without::filter;
 use anyhow::Result;
 use std::path::Path;
 
@@ -16,7 +15,7 @@ pub fn headless(env: &Env, tape: &Path, options: &Play) -> Result<Outcome> {
 /// Prints the event lines of a tape; `name` is for messages.
 pub fn from(env: &Env, mut reader: tape::Reader, name: &str, args: &Play) -> Result<Outcome> {
     let header = reader.header().clone();
-    let mut session = Session::of_tape(&header);
+    let mut session = header.session();
     let mut printer = Printer { json: args.json, zone: env.zone(header.zone()), worst: None };
     let mut events = Vec::new();
     let mut started = None;
@@ -47,27 +46,4 @@ pub fn from(env: &Env, mut reader: tape::Reader, name: &str, args: &Play) -> Res
     // What is missing may be what was to be found.
     crate::diagnostics::complain(&format!("{name}: {cut}; what came before was judged"));
     Ok(Outcome::CannotJudge)
-}
-
-/// The observation as if some kinds of signal did not exist; `None` when nothing is left.
-pub fn filter(mut seen: Observation, without: &[Without]) -> Option<Observation> {
-    for kind in without {
-        let sources: &[&str] = match kind {
-            Without::Ras => &["ras"],
-            Without::Nvml => &["nvml", "events"],
-            Without::Log => &["tail"],
-            Without::Procs => &["procs"],
-            Without::Flight => &["flight"],
-            Without::Gpm => {
-                if let Body::Gpus { gpus } = &mut seen.body {
-                    gpus.iter_mut().for_each(|g| g.gpm = None);
-                }
-                continue;
-            }
-        };
-        if sources.contains(&seen.from.as_str()) {
-            return None;
-        }
-    }
-    Some(seen)
 }

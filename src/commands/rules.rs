@@ -1,12 +1,12 @@
 //! `nccl-top rules`: the catalogue of rules, and of the texts that are known.
 
 use super::{Outcome, out};
-use crate::findings::Severity;
+use crate::base::severity::Severity;
+use crate::base::words::wrap;
 use crate::limit;
 use crate::rules::{RULES, Rule, rule};
 use crate::text::clean::{clean, clip};
 use crate::text::signature::{self, Signature, Table};
-use crate::tui::widgets::wrap;
 use anyhow::Result;
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -20,7 +20,10 @@ pub fn run(what: Option<&str>) -> Result<Outcome> {
         Some(what) => match (rule(&what.to_lowercase()), signature::by_id(&what.to_lowercase())) {
             (None, None) => match holding(what) {
                 Some(text) => text,
-                None => anyhow::bail!("no rule and no signature {what:?}, and none that says so; {}", signature::nearest(what)),
+                None => anyhow::bail!(
+                    "no rule and no signature {what:?}, and none that says so; {}",
+                    signature::nearest(what, RULES.iter().map(|r| r.id))
+                ),
             },
             (about, text) => {
                 let parts = [about.map(explain), text.map(|(table, s)| explain_text(table, s))];

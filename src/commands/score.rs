@@ -1,9 +1,8 @@
 //! `nccl-top score`: recordings whose fault is known, judged by the same code as live, and counted.
 
-use super::{Env, Outcome, out, replay};
+use super::{Env, Outcome, out};
 use crate::cli::{Half, ScoreArgs};
 use crate::score::{Case, Label, NONE, Score, case, is_first_half};
-use crate::session::Session;
 use crate::tape;
 use anyhow::{Context as _, Result};
 use std::fmt::Write as _;
@@ -49,7 +48,7 @@ fn in_half(name: &str, half: Option<Half>) -> bool {
 
 /// Names of recordings in a directory: what stands before `.label.json`.
 fn names(dir: &Path) -> Result<Vec<String>> {
-    let listed = std::fs::read_dir(dir).map_err(|err| anyhow::anyhow!("{}: {}", dir.display(), crate::sources::io_words(&err)))?;
+    let listed = std::fs::read_dir(dir).map_err(|err| anyhow::anyhow!("{}: {}", dir.display(), crate::base::words::io_words(&err)))?;
     let mut names = Vec::new();
     for entry in listed {
         let name = entry.with_context(|| dir.display().to_string())?.file_name();
@@ -61,11 +60,12 @@ fn names(dir: &Path) -> Result<Vec<String>> {
 
 fn one(dir: &Path, name: &str, args: &ScoreArgs) -> Result<Case> {
     let path = dir.join(format!("{name}{LABEL}"));
-    let meta = path.metadata().map_err(|err| anyhow::anyhow!("{}: {}", path.display(), crate::sources::io_words(&err)))?;
+    let meta = path.metadata().map_err(|err| anyhow::anyhow!("{}: {}", path.display(), crate::base::words::io_words(&err)))?;
     anyhow::ensure!(meta.is_file(), "{}: not a regular file", path.display());
     let size = meta.len();
     anyhow::ensure!(size <= MAX_LABEL_BYTES, "{}: {size} bytes are no label", path.display());
-    let text = std::fs::read_to_string(&path).map_err(|err| anyhow::anyhow!("{}: {}", path.display(), crate::sources::io_words(&err)))?;
+    let text =
+        std::fs::read_to_string(&path).map_err(|err| anyhow::anyhow!("{}: {}", path.display(), crate::base::words::io_words(&err)))?;
     let label: Label = serde_json::from_str(&text).map_err(|err| {
         anyhow::anyhow!("{}: {err}; a label is {{\"class\": RULE or \"none\", \"ranks\": [..], \"since_s\": ..}}", path.display())
     })?;
@@ -80,11 +80,11 @@ fn one(dir: &Path, name: &str, args: &ScoreArgs) -> Result<Case> {
     // A FIFO would be waited for.
     anyhow::ensure!(tape.is_file(), "{}: not a regular file", tape.display());
     let mut reader = tape::Reader::open(&tape)?;
-    let mut session = Session::of_tape(reader.header());
+    let mut session = reader.header().session();
     let (mut events, mut start) = (Vec::new(), None);
     while let Some(seen) = reader.read()? {
         start.get_or_insert(seen.at);
-        if let Some(seen) = replay::filter(seen, &args.without) {
+        if let Some(seen) = crate::without::filter(seen, &args.without) {
             session.apply(&seen, &mut events);
         }
     }
@@ -144,7 +144,7 @@ fn table(score: &Score, colour: bool) -> String {
         };
         match case.culprit_right {
             None if case.class != NONE => say(format!("{} was not found", case.class)),
-            Some(false) => say(format!("{} blames {}", case.found.unwrap_or_default(), crate::rules::rank_words(&case.blamed))),
+            Some(false) => say(format!("{} blames {}", case.found.unwrap_or_default(), crate::base::words::rank_words(&case.blamed))),
             _ => {}
         }
         for f in &case.false_findings {

@@ -1,8 +1,8 @@
 //! `nccl-top snapshot`: observe for a moment, print, exit.
 
 use super::{Env, Outcome, live, name_unread};
+use crate::base::severity::Severity;
 use crate::bundle::{self, Bundle};
-use crate::findings::Severity;
 use crate::observe::Body;
 use crate::session::Session;
 use crate::sinks::snapshot;
@@ -36,7 +36,11 @@ pub fn run(env: &Env, json: bool, wait: Duration, bundle: Option<&Path>, logs: V
             let bundle = Bundle { header: header.clone(), zone, session: Box::new(session.clone()), kept, stacks: Vec::new() };
             bundle::write(dir, &bundle, &mut |_| {}).map_err(|why| anyhow::anyhow!("{}: {why}", dir.display()))?;
         }
-        *text = if json { format!("{:#}\n", snapshot::json(&session, zone)) } else { snapshot::text(&session, zone) };
+        *text = if json {
+            format!("{:#}\n", snapshot::json(&session, zone))
+        } else {
+            snapshot::text(&session, zone, crate::tui::panes::as_text(&session))
+        };
         Ok(())
     })?;
     if name_unread(&session, &logs) {

@@ -2,7 +2,8 @@
 //!
 //! Knows no rule and no text by name: what a finding is in a chain stands in its rule ([`Chain`]) and in the catalogue's entry of its text.
 
-use crate::findings::{Finding, Role, Severity};
+use crate::base::severity::{Role, Severity};
+use crate::findings::Finding;
 use crate::rules::chain::{Chain, Place};
 use crate::rules::{Implies, rule};
 use crate::text::signature::Part;

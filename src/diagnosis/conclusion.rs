@@ -2,7 +2,8 @@
 
 use super::logs::{NEW_RUN, earlier_run};
 use super::{causality, cover};
-use crate::findings::{Finding, Role};
+use crate::base::severity::Role;
+use crate::findings::Finding;
 use crate::session::Session;
 use crate::time::{Stamp, span};
 

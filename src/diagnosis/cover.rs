@@ -1,7 +1,8 @@
 //! Which findings only say again, with less, what another finding of the same job says: those are not shown.
 
 use super::causality::{chain, is_failure, is_judgement, is_messenger, is_victim};
-use crate::findings::{Finding, Role, Severity};
+use crate::base::severity::{Role, Severity};
+use crate::findings::Finding;
 use crate::rules::chain::Place;
 use crate::text::signature::Part;
 use std::collections::BTreeSet;

@@ -1,11 +1,14 @@
 //! Judges what logs report: line by line as it comes, and the log of a job as a whole.
 
 use super::causality::chain;
-use crate::findings::{Finding, Ledger, Life, Role, Severity, Witness};
+use crate::base::exit_code::exit_words;
+use crate::base::severity::{Role, Severity};
+use crate::findings::{Finding, Ledger, Life};
 use crate::model::alarms::Alarm;
 use crate::model::chronicle::Chronicle;
 use crate::model::job::Job;
 use crate::model::{Model, TextSeen};
+use crate::observe::evidence::Witness;
 use crate::rules::chain::Place;
 use crate::rules::{self, Implies, RULES, TextContext};
 use crate::text::signature::{self, Part, Scope, Signature};
@@ -53,7 +56,7 @@ fn in_the_catalogue(seen: &TextSeen) -> Option<TextEvent> {
     let (found, text) = match &seen.event.what {
         What::TakingDown { text } => (signature::find(Scope::Line, text), format!("{}{text}", who())),
         What::LauncherSignalled { signal } => {
-            let how = rules::exit_words(-signal).replace("killed by ", "");
+            let how = exit_words(-signal).replace("killed by ", "");
             (signature::find(Scope::Line, raw()), format!("the launcher received {how} and shut its workers down"))
         }
         What::CollectiveStatus { seq: Some(seq), enqueued, completed, .. } => {

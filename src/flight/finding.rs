@@ -2,8 +2,8 @@
 
 use super::judge::Court;
 use super::{Entry, Frame, Op, State, op};
-use crate::findings::Confidence;
-use crate::rules::rank_words;
+use crate::base::severity::Confidence;
+use crate::base::words::rank_words;
 use crate::time::span;
 use crate::units::all_of;
 use std::time::Duration;

@@ -8,7 +8,7 @@ use super::finding::{FlightFinding, FlightKind, Late, Seen, Side};
 use super::tally::{Part, Team, UNSURE, tally, wrapped};
 use super::waits::{self, Wait};
 use super::{Dump, Entry, Op, Status};
-use crate::findings::Confidence;
+use crate::base::severity::Confidence;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 #[derive(Clone, Debug, Default)]

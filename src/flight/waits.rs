@@ -2,7 +2,7 @@
 
 use super::finding::{FlightFinding, FlightKind, OrderSide, Seen};
 use super::judge::{Court, sorted};
-use crate::findings::Confidence;
+use crate::base::severity::Confidence;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// An operation that has not ended.

@@ -1,7 +1,8 @@
 //! Rules on what NVML's counters do, on the same node.
 
 use super::tests::{BEGAN_TICKS, Node, PID};
-use crate::findings::{Change, Confidence, Severity};
+use crate::base::severity::{Confidence, Severity};
+use crate::findings::Change;
 use crate::observe::Body;
 use crate::observe::gpu::{GpuHealth, GpuInfo, GpuSample};
 use crate::observe::host::HostSample;

@@ -23,7 +23,7 @@ impl Node {
     pub fn empty(sources: &[(&'static str, SourceState)]) -> Node {
         let mut node = Node { session: Session::new("node", Zone::UTC), second: 1_000_000, events: Vec::new() };
         for (id, state) in sources {
-            node.sees(id, Body::Source(SourceReport { state: *state, detail: None }));
+            node.sees(id, Body::Source(SourceReport { state: *state, detail: None, title: None }));
         }
         node
     }
@@ -350,7 +350,10 @@ fn an_event_and_the_kernels_line_are_one_finding_in_either_order() {
 #[test]
 fn without_the_kernels_log_the_event_alone_tells() {
     let mut node = Node::with_job();
-    node.sees("kmsg", Body::Source(SourceReport { state: SourceState::Denied, detail: Some("/dev/kmsg: operation not permitted".into()) }));
+    node.sees(
+        "kmsg",
+        Body::Source(SourceReport { state: SourceState::Denied, detail: Some("/dev/kmsg: operation not permitted".into()), title: None }),
+    );
     node.event(3, 0x8, 94);
     node.event(3, 0x8, 94);
     node.event(1, 0x2, 0);

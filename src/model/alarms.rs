@@ -92,14 +92,14 @@ fn key(alarm: &Said<'_>) -> u64 {
     match &alarm.event.what {
         What::NcclWarn { site, text } => match signature::find_warn(site.as_deref(), text) {
             Some(signature) => signature.id.hash(&mut h),
-            None => crate::rules::shape(text).hash(&mut h),
+            None => crate::base::words::shape(text).hash(&mut h),
         },
         What::Signed { signature, text, .. } => {
             signature.id.hash(&mut h);
             signature.thing(text, alarm.event.origin.host.as_deref()).hash(&mut h);
         }
-        What::Exception(e) => (&e.class, crate::rules::shape(&e.message)).hash(&mut h),
-        What::CudaError { text } | What::CudaOom { text, .. } | What::TakingDown { text } => crate::rules::shape(text).hash(&mut h),
+        What::Exception(e) => (&e.class, crate::base::words::shape(&e.message)).hash(&mut h),
+        What::CudaError { text } | What::CudaOom { text, .. } | What::TakingDown { text } => crate::base::words::shape(text).hash(&mut h),
         What::CollectiveTimeout(t) => (&t.group, &t.guid, t.pg_rank, t.seq, &t.op, t.numel_in).hash(&mut h),
         What::CollectiveStatus { group, guid, pg_rank, seq, enqueued, .. } => (group, guid, pg_rank, seq, enqueued).hash(&mut h),
         What::WorkerFailed { pid, exit_code, .. } => (pid, exit_code).hash(&mut h),

@@ -5,7 +5,7 @@ mod names;
 pub mod trouble;
 
 use super::Model;
-use crate::findings::Severity;
+use crate::base::severity::Severity;
 use crate::text::signature;
 use crate::text::{Ofi, PathKind, PluginKind, PluginState, What, clean};
 use crate::time::Stamp;

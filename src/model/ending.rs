@@ -3,7 +3,7 @@
 use super::Model;
 use super::job::Job;
 use super::process::Process;
-use crate::observe::process::signal_of;
+use crate::base::exit_code::signal_of;
 use crate::time::Stamp;
 use std::time::Duration;
 

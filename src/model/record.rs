@@ -6,7 +6,7 @@ use super::alarms::{Alarm, Alarms};
 use super::chronicle::PathRank;
 use super::job::Job;
 use super::saved_report::SavedReport;
-use crate::findings::Evidence;
+use crate::observe::evidence::Evidence;
 use crate::reports::inspector::Inspector;
 use crate::reports::nccl_tests::Table;
 use crate::text::{Init, Timings, What};
@@ -188,11 +188,11 @@ impl Model {
     /// The command that shows where a rank is, if its process is known and has not ended.
     pub fn py_spy(&self, job: &Job, rank: u32) -> Option<String> {
         if let Some(pid) = job.ranks.get(&rank) {
-            return self.processes.get(pid).filter(|p| p.is_alive()).map(|_| crate::rules::py_spy(*pid));
+            return self.processes.get(pid).filter(|p| p.is_alive()).map(|_| crate::base::words::py_spy(*pid));
         }
         let record = self.record_of(&job.id);
         let seen = record.ranks.get(&rank)?;
-        let command = crate::rules::py_spy(seen.pid?);
+        let command = crate::base::words::py_spy(seen.pid?);
         Some(match &seen.host {
             Some(host) if record.hosts.len() > 1 => format!("on {host}: {command}"),
             _ => command,

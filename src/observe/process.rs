@@ -110,12 +110,3 @@ pub struct ProcessGone {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
 }
-
-/// The signal behind an exit code: negative as here and in Python, 128 + n as a shell hands it on.
-pub fn signal_of(exit_code: i32) -> Option<u32> {
-    match exit_code {
-        ..0 => Some(exit_code.unsigned_abs()),
-        129..=159 => Some(exit_code.unsigned_abs() - 128),
-        _ => None,
-    }
-}

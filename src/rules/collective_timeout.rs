@@ -2,7 +2,8 @@
 
 use super::chain::{Chain, Place};
 use super::{Implies, ONCE, Rule, TextContext};
-use crate::findings::{Confidence, Finding, Severity};
+use crate::base::severity::{Confidence, Severity};
+use crate::findings::Finding;
 use crate::text::What;
 
 pub const RULE: Rule = Rule {

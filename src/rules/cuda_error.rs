@@ -2,7 +2,8 @@
 
 use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TextContext};
-use crate::findings::{Finding, Severity};
+use crate::base::severity::Severity;
+use crate::findings::Finding;
 use crate::text::What;
 
 pub const RULE: Rule = Rule {

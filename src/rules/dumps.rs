@@ -1,11 +1,13 @@
 //! What Flight Recorder dumps say together, as findings: the same for dumps that `check` is given and for those that appear live.
 
-use super::{rank_words, rule};
-use crate::findings::{Evidence, Finding, Witness};
+use super::rule;
+use crate::base::words::rank_words;
+use crate::findings::Finding;
 use crate::flight::{self, Dump, FlightFinding, FlightKind, Judgement};
 use crate::model::Model;
 use crate::model::dumps::Dumped;
 use crate::model::job::Job;
+use crate::observe::evidence::{Evidence, Witness};
 use crate::time::Stamp;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! What is said of jobs whose processes end, by their exit codes.
 
-use crate::findings::{Confidence, Finding, Role, Severity};
+use crate::base::severity::{Confidence, Role, Severity};
+use crate::findings::Finding;
 use crate::observe::log::{Line, Lines, LogFileInfo};
 use crate::observe::process::{LogVia, ProcessGone, ProcessInfo, ProcessLog, ProcessRole};
 use crate::observe::{Body, Observation, SourceId};

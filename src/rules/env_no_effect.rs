@@ -1,7 +1,8 @@
 //! An NCCL variable that is set does nothing: misspelt, renamed, of another version, or overridden.
 
 use super::{FactContext, Implies, ONCE, Rule};
-use crate::findings::{Finding, Severity};
+use crate::base::severity::Severity;
+use crate::findings::Finding;
 
 pub const RULE: Rule = Rule {
     id: "env-no-effect",

@@ -1,7 +1,8 @@
 //! NCCL chose TCP sockets although an RDMA device or plugin was there or asked for.
 
 use super::{FactContext, Implies, ONCE, Rule};
-use crate::findings::{Finding, Role, Severity};
+use crate::base::severity::{Role, Severity};
+use crate::findings::Finding;
 
 pub const RULE: Rule = Rule {
     id: "fallback-to-sockets",

@@ -1,7 +1,7 @@
 //! Driver, fabric manager or container do not fit together: CUDA cannot start.
 
 use super::{Implies, ONCE, Rule};
-use crate::findings::Severity;
+use crate::base::severity::Severity;
 
 pub const RULE: Rule = Rule {
     id: "gpu-driver",

@@ -2,8 +2,10 @@
 
 use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TickContext};
-use crate::findings::{Confidence, Evidence, Finding, Severity};
+use crate::base::severity::{Confidence, Severity};
+use crate::findings::Finding;
 use crate::model::gpu::Gpu;
+use crate::observe::evidence::Evidence;
 
 pub const RULE: Rule = Rule {
     id: "gpu-ecc",

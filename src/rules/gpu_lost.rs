@@ -2,7 +2,9 @@
 
 use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TickContext};
-use crate::findings::{Confidence, Evidence, Finding, Severity};
+use crate::base::severity::{Confidence, Severity};
+use crate::findings::Finding;
+use crate::observe::evidence::Evidence;
 use crate::observe::gpu::GpuTroubleKind;
 use crate::time::span;
 

@@ -1,9 +1,11 @@
 //! A GPU is slowed by heat or by its power supply, or runs slower than the others.
 
 use super::{Implies, Rule, TickContext, while_it_holds};
-use crate::findings::{Confidence, Evidence, Finding, Severity};
+use crate::base::severity::{Confidence, Severity};
+use crate::findings::Finding;
 use crate::limit::Limit;
 use crate::model::gpu::{Activity, Gpu, throttle_words};
+use crate::observe::evidence::Evidence;
 use crate::time::{Stamp, span};
 
 pub const RULE: Rule = Rule {

@@ -1,9 +1,10 @@
 //! fp16 gradients overflow again and again: steps are skipped.
 
 use super::{FactContext, Implies, ONCE, Rule};
-use crate::findings::{Confidence, Finding, Severity};
+use crate::base::severity::{Confidence, Severity};
+use crate::findings::Finding;
 use crate::model::log::Progress;
-use crate::verdict::group;
+use crate::units::group;
 
 pub const RULE: Rule = Rule {
     id: "grad-overflow",

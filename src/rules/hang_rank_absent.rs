@@ -1,12 +1,15 @@
 //! One or some ranks did not join a collective; the others wait for them.
 
 use super::chain::Chain;
-use super::{Implies, Rule, TickContext, py_spy, rank_words, told_by, while_it_holds};
-use crate::findings::{Confidence, Evidence, Finding, Severity};
+use super::{Implies, Rule, TickContext, told_by, while_it_holds};
+use crate::base::severity::{Confidence, Severity};
+use crate::base::words::{py_spy, rank_words};
+use crate::findings::Finding;
 use crate::judge::{LogLook, Look, Member, RAS_OLD, RankLook, RasLook, Silent};
 use crate::limit::Limit;
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
+use crate::observe::evidence::Evidence;
 use crate::text::Phase;
 use crate::text::clean::clean;
 use crate::time::{Stamp, span};

@@ -2,11 +2,14 @@
 
 use super::chain::{Chain, Place};
 use super::hang_rank_absent::paused_by_name;
-use super::{FactContext, Implies, ONCE, Rule, TickContext, py_spy, rank_words, told_by};
-use crate::findings::{Confidence, Evidence, Finding, Role, Severity};
+use super::{FactContext, Implies, ONCE, Rule, TickContext, told_by};
+use crate::base::severity::{Confidence, Role, Severity};
+use crate::base::words::{py_spy, rank_words};
+use crate::findings::Finding;
 use crate::judge::{Look, RAS_OLD, RankLook, RasLook};
 use crate::limit::Limit;
 use crate::model::gpu::Activity;
+use crate::observe::evidence::Evidence;
 use crate::time::span;
 use crate::units::{all_here, counted};
 use std::time::Duration;

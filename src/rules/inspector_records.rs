@@ -2,7 +2,8 @@
 //! of its own, and the others have waited for it.
 
 use super::{slow_steps, straggler};
-use crate::findings::{Confidence, Finding, Severity};
+use crate::base::severity::{Confidence, Severity};
+use crate::findings::Finding;
 use crate::model::Model;
 use crate::model::job::Job;
 use crate::reports::inspector::{Inspector, InspectorComm, Op, bucket, quantile};

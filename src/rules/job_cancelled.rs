@@ -1,10 +1,13 @@
 //! The scheduler, the cluster or a person ended the job.
 
 use super::chain::{Chain, Place};
-use super::rank_exited::signal_words;
-use super::{Implies, ONCE, Rule, TickContext, rank_words};
-use crate::findings::{Confidence, Evidence, Finding, Severity};
+use super::{Implies, ONCE, Rule, TickContext};
+use crate::base::exit_code::signal_words;
+use crate::base::severity::{Confidence, Severity};
+use crate::base::words::rank_words;
+use crate::findings::Finding;
 use crate::model::ending::{Ending, RESTARTS, SETTLES, SIGKILL};
+use crate::observe::evidence::Evidence;
 use crate::time::span;
 
 pub const RULE: Rule = Rule {

@@ -2,9 +2,11 @@
 
 use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TextContext};
-use crate::findings::{Confidence, Finding, Severity, Witness};
+use crate::base::severity::{Confidence, Severity};
+use crate::findings::Finding;
 use crate::limit::Limit;
 use crate::model::log::Progress;
+use crate::observe::evidence::Witness;
 use crate::text::{Step, What};
 
 pub const RULE: Rule = Rule {

@@ -2,7 +2,8 @@
 
 use super::chain::{Chain, Explains};
 use super::{FactContext, Implies, ONCE, Rule};
-use crate::findings::{Confidence, Finding, Severity};
+use crate::base::severity::{Confidence, Severity};
+use crate::findings::Finding;
 use crate::limit::Limit;
 use crate::reports::nccl_tests::{Failure, Table, size_words};
 use crate::text::signature::Part;

@@ -1,7 +1,9 @@
 //! Any NCCL WARN that no other rule explains, and what NCCL tells of the kind at level INFO.
 
 use super::{Implies, ONCE, Rule, TextContext};
-use crate::findings::{Confidence, Finding, Severity};
+use crate::base::severity::{Confidence, Severity};
+use crate::base::words::shape;
+use crate::findings::Finding;
 use crate::text::What;
 
 pub const RULE: Rule = Rule {
@@ -27,25 +29,6 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
         .as_ref()
         .map_or("a WARN line of NCCL".into(), |site| format!("a WARN line of NCCL, from {}", crate::text::clean::clip(site, 80)));
     out.push(found);
-}
-
-/// The text without what differs from rank to rank: numbers, addresses, pointers.
-pub fn shape(text: &str) -> String {
-    let mut shape = String::with_capacity(text.len().min(200));
-    let mut digits = false;
-    for c in text.chars().take(200) {
-        let digit = c.is_ascii_digit();
-        if !digit {
-            shape.push(c);
-        } else if !digits {
-            shape.push('#');
-        }
-        digits = digit || (digits && c.is_ascii_hexdigit());
-        if digits && !digit {
-            shape.pop();
-        }
-    }
-    shape
 }
 
 #[cfg(test)]

@@ -2,8 +2,10 @@
 
 use super::chain::Chain;
 use super::{Implies, Rule, TickContext, while_it_holds};
-use crate::findings::{Confidence, Evidence, Finding, Severity};
+use crate::base::severity::{Confidence, Severity};
+use crate::findings::Finding;
 use crate::model::port::{Link, LinkHistory};
+use crate::observe::evidence::Evidence;
 use crate::time::span;
 
 pub const RULE: Rule = Rule {

@@ -2,10 +2,12 @@
 
 use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TickContext};
-use crate::findings::{Confidence, Evidence, Finding, Severity};
+use crate::base::severity::{Confidence, Severity};
+use crate::findings::Finding;
 use crate::limit::Limit;
 use crate::model::gpu::Gpu;
 use crate::model::health::LinkWatch;
+use crate::observe::evidence::Evidence;
 use crate::time::span;
 
 pub const RULE: Rule = Rule {

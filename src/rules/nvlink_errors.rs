@@ -1,7 +1,9 @@
 //! An NVLink works, but counts errors all the time.
 
 use super::{Implies, Rule, TickContext, while_it_holds};
-use crate::findings::{Confidence, Evidence, Finding, Severity};
+use crate::base::severity::{Confidence, Severity};
+use crate::findings::Finding;
+use crate::observe::evidence::Evidence;
 
 pub const RULE: Rule = Rule {
     id: "nvlink-errors",

@@ -1,8 +1,10 @@
 //! A GPU's PCIe link is slower than it could be.
 
 use super::{Implies, Rule, TickContext, while_it_holds};
-use crate::findings::{Confidence, Evidence, Finding, Severity};
+use crate::base::severity::{Confidence, Severity};
+use crate::findings::Finding;
 use crate::model::gpu::Gpu;
+use crate::observe::evidence::Evidence;
 use crate::time::Stamp;
 
 pub const RULE: Rule = Rule {

@@ -1,8 +1,10 @@
 //! A rank ended with a Python exception.
 
 use super::chain::Chain;
-use super::{Implies, ONCE, Rule, TextContext, rank_words};
-use crate::findings::{Confidence, Finding, Role, Severity};
+use super::{Implies, ONCE, Rule, TextContext};
+use crate::base::severity::{Confidence, Role, Severity};
+use crate::base::words::rank_words;
+use crate::findings::Finding;
 use crate::text::What;
 use crate::text::signature::Part;
 
@@ -34,7 +36,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let mut found = ctx.found(
         &RULE,
         subject,
-        match super::nccl_words(&super::exception_words(exception)) {
+        match crate::text::error_words::nccl_words(&crate::text::error_words::exception_words(exception)) {
             Some(words) => format!("{who}{words}"),
             None if message.is_empty() => format!("{who}{}", exception.class),
             None => format!("{who}{}: {message}", exception.class),
@@ -43,7 +45,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     found.confidence = Confidence::Certain;
     found.why = exception.place.as_ref().map_or("a traceback in the log".into(), |place| format!("raised at {place}"));
     found.next = exception.place.as_ref().map(|place| format!("look at {place}"));
-    ctx.sign(&mut found, &super::exception_words(exception));
+    ctx.sign(&mut found, &crate::text::error_words::exception_words(exception));
     if exception.victim {
         (found.part, found.role) = (Some(Part::Victim), Role::Cascade);
     }

@@ -1,13 +1,20 @@
 //! A rank's process is gone while its job is not over.
 
-use super::{Implies, ONCE, Rule, TextContext, TickContext, rank_words};
-use crate::findings::{Confidence, Evidence, Finding, Role, Severity};
+use super::{Implies, ONCE, Rule, TextContext, TickContext};
+use crate::base::exit_code::ended_words;
+use crate::base::exit_code::exit_words;
+use crate::base::exit_code::signal_of;
+use crate::base::exit_code::signal_words;
+use crate::base::severity::{Confidence, Role, Severity};
+use crate::base::words::rank_words;
+use crate::findings::Finding;
 use crate::judge::Look;
 use crate::limit::Limit;
 use crate::model::ending::{End, Ending, SETTLES, SIGKILL, TOGETHER};
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
-use crate::observe::process::{LogVia, signal_of};
+use crate::observe::evidence::Evidence;
+use crate::observe::process::LogVia;
 use crate::text::What;
 use crate::time::{Stamp, span};
 use crate::units::so_many;
@@ -32,45 +39,6 @@ pub const RULE: Rule = Rule {
 
 const SIGABRT: u32 = 6;
 const SIGTERM: i32 = 15;
-
-/// Exit codes as torchrun prints them: negative is a signal, 128 + n the same through a shell.
-pub fn exit_words(code: i32) -> String {
-    match signal_of(code) {
-        Some(n) => {
-            let name = signal_name(n).map_or(String::new(), |name| format!(" ({name})"));
-            format!("killed by signal {n}{name}")
-        }
-        None => format!("exit code {code}"),
-    }
-}
-
-fn signal_name(signal: u32) -> Option<&'static str> {
-    Some(match signal {
-        1 => "SIGHUP",
-        2 => "SIGINT",
-        4 => "SIGILL",
-        6 => "SIGABRT",
-        7 => "SIGBUS",
-        8 => "SIGFPE",
-        9 => "SIGKILL",
-        11 => "SIGSEGV",
-        15 => "SIGTERM",
-        _ => return None,
-    })
-}
-
-/// `SIGSEGV`, `signal 34`
-pub fn signal_words(signal: u32) -> String {
-    signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned)
-}
-
-/// `exited with code 1`, `was killed by SIGSEGV`
-pub fn ended_words(exit_code: i32) -> String {
-    match signal_of(exit_code) {
-        Some(signal) => format!("was killed by {}", signal_words(signal)),
-        None => format!("exited with code {exit_code}"),
-    }
-}
 
 fn on_text(ctx: &TextContext, out: &mut Vec<Finding>) {
     let (code, pid, rank) = match &ctx.seen.event.what {
@@ -285,18 +253,5 @@ fn next(ctx: &TickContext, end: &End) -> String {
             format!("its output went to {}, which is not read here: look there, or run it with its output in a file", log.path)
         }
         _ => format!("read the log of rank {} above its end", end.rank),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::exit_words;
-
-    #[test]
-    fn exit_codes_are_said_as_signals_where_they_are() {
-        assert_eq!(exit_words(-9), "killed by signal 9 (SIGKILL)");
-        assert_eq!(exit_words(137), "killed by signal 9 (SIGKILL)");
-        assert_eq!(exit_words(1), "exit code 1");
-        assert_eq!(exit_words(i32::MIN), "killed by signal 2147483648");
     }
 }

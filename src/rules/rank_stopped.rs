@@ -1,7 +1,9 @@
 //! A rank's process is stopped.
 
 use super::{Implies, Rule, TickContext, while_it_holds};
-use crate::findings::{Confidence, Evidence, Finding, Severity};
+use crate::base::severity::{Confidence, Severity};
+use crate::findings::Finding;
+use crate::observe::evidence::Evidence;
 use crate::time::span;
 
 pub const RULE: Rule = Rule {

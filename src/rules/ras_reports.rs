@@ -3,12 +3,13 @@
 mod view;
 
 use super::{hang_rank_absent, hang_symmetric, init_stuck, nccl_warn, rank_exited, rule, straggler};
-use crate::findings::{Confidence, Finding, Severity};
+use crate::base::severity::{Confidence, Severity};
+use crate::base::words::rank_words;
+use crate::findings::Finding;
 use crate::model::Model;
 use crate::model::job::Job;
 use crate::model::saved_report::SavedReport;
 use crate::ras::{self, RasPlace};
-use crate::rules::rank_words;
 use crate::time::Stamp;
 use crate::units::so_many;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,7 @@
 //! The processes of the job did not find one another.
 
 use super::{Implies, ONCE, Rule};
-use crate::findings::Severity;
+use crate::base::severity::Severity;
 
 pub const RULE: Rule = Rule {
     id: "rendezvous-failed",

@@ -1,6 +1,6 @@
 //! What a user sets of rules in the tables `[rules.ID]` of the config.
 
-use crate::findings::Severity;
+use crate::base::severity::Severity;
 use crate::limit::Settings;
 use std::collections::BTreeMap;
 

@@ -2,10 +2,12 @@
 //! different hosts, different ranks and, for groups inside a node, different communicators of the same size.
 
 use super::{FactContext, Implies, ONCE, Rule};
-use crate::findings::{Confidence, Evidence, Finding, Role, Severity};
+use crate::base::severity::{Confidence, Role, Severity};
+use crate::findings::Finding;
 use crate::model::Model;
 use crate::model::chronicle::Chronicle;
 use crate::model::job::Job;
+use crate::observe::evidence::Evidence;
 use crate::text::What;
 use crate::time::Stamp;
 use regex::Regex;

@@ -1,8 +1,10 @@
 //! Steps take longer than before, for all ranks.
 
 use super::{FactContext, Implies, Rule, TickContext, while_it_holds};
-use crate::findings::{Confidence, Evidence, Finding, Role, Severity};
+use crate::base::severity::{Confidence, Role, Severity};
+use crate::findings::Finding;
 use crate::model::log::{COVER, Progress, SLOWER};
+use crate::observe::evidence::Evidence;
 use crate::time::Stamp;
 use crate::units::seconds;
 

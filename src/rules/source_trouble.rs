@@ -1,9 +1,10 @@
 //! A source of nccl-top itself has nothing to tell: what it would have seen goes unseen.
 
 use super::{Implies, Rule, TickContext, while_it_holds};
-use crate::findings::{Confidence, Evidence, Finding, Role, Severity};
+use crate::base::severity::{Confidence, Role, Severity};
+use crate::findings::Finding;
 use crate::observe::SourceState;
-use crate::sources::SOURCES;
+use crate::observe::evidence::Evidence;
 
 pub const RULE: Rule = Rule {
     id: "source-trouble",
@@ -32,8 +33,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         let mut found = RULE.finding(id, format!("{id} {}: {detail}", view.state.as_str()), view.since);
         found.role = Role::Context;
         found.confidence = Confidence::Certain;
-        let title = SOURCES.iter().find(|s| s.id == id).map_or(id, |s| s.title);
-        found.why = format!("not seen: {title}");
+        found.why = format!("not seen: {}", view.title.unwrap_or(id));
         found.evidence = vec![Evidence::of("source", detail)];
         out.push(found);
     }

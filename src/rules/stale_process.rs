@@ -1,7 +1,9 @@
 //! A leftover of an earlier job holds a GPU.
 
 use super::{Implies, Rule, TickContext, while_it_holds};
-use crate::findings::{Confidence, Evidence, Finding, Severity};
+use crate::base::severity::{Confidence, Severity};
+use crate::findings::Finding;
+use crate::observe::evidence::Evidence;
 
 pub const RULE: Rule = Rule {
     id: "stale-process",

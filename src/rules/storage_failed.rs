@@ -2,7 +2,7 @@
 
 use super::chain::Chain;
 use super::{Implies, ONCE, Rule};
-use crate::findings::Severity;
+use crate::base::severity::Severity;
 
 pub const RULE: Rule = Rule {
     id: "storage-failed",

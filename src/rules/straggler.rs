@@ -1,12 +1,15 @@
 //! One rank is late at every step.
 
-use super::{Implies, Rule, TickContext, py_spy, told_by, while_it_holds};
-use crate::findings::{Confidence, Evidence, Finding, Severity};
+use super::{Implies, Rule, TickContext, told_by, while_it_holds};
+use crate::base::severity::{Confidence, Severity};
+use crate::base::words::py_spy;
+use crate::findings::Finding;
 use crate::judge::Look;
 use crate::limit::Limit;
 use crate::model::Model;
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
+use crate::observe::evidence::Evidence;
 use crate::units::the_other;
 use std::time::Duration;
 

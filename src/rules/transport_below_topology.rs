@@ -1,7 +1,8 @@
 //! GPUs that NVLink joins talk over shared memory or the network, or GPUDirect is not used where it could be.
 
 use super::{FactContext, Implies, ONCE, Rule};
-use crate::findings::{Finding, Severity};
+use crate::base::severity::Severity;
+use crate::findings::Finding;
 
 pub const RULE: Rule = Rule {
     id: "transport-below-topology",

@@ -1,7 +1,8 @@
 //! Ranks of one job run different versions of NCCL.
 
 use super::{FactContext, Implies, ONCE, Rule};
-use crate::findings::{Finding, Severity};
+use crate::base::severity::Severity;
+use crate::findings::Finding;
 
 pub const RULE: Rule = Rule {
     id: "version-mismatch",

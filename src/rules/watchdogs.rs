@@ -1,12 +1,15 @@
 //! What the watchdogs of all ranks say together: each of them only tells what it waited for, but the one that says nothing, or waits
 //! for something else, is the one to look at.
 
-use super::{collective_mismatch, hang_rank_absent, hang_symmetric, rank_words};
-use crate::findings::{Confidence, Evidence, Finding, Witness};
+use super::{collective_mismatch, hang_rank_absent, hang_symmetric};
+use crate::base::severity::Confidence;
+use crate::base::words::rank_words;
+use crate::findings::Finding;
 use crate::model::Model;
 use crate::model::alarms::Alarm;
 use crate::model::job::Job;
 use crate::model::record::Record;
+use crate::observe::evidence::{Evidence, Witness};
 use crate::text::{CollectiveTimeout, What};
 use crate::time::Stamp;
 use crate::units::{all_of, counted};

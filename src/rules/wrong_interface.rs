@@ -1,7 +1,8 @@
 //! NCCL was told to use, or chose, a network interface that is missing, down or cannot reach the other nodes.
 
 use super::{FactContext, Implies, ONCE, Rule};
-use crate::findings::{Finding, Severity};
+use crate::base::severity::Severity;
+use crate::findings::Finding;
 
 pub const RULE: Rule = Rule {
     id: "wrong-interface",

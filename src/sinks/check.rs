@@ -1,9 +1,10 @@
 //! The report of `check`: one document (`nccl-top.check/1`), or [`text`] for people.
 
+pub mod facts;
 pub mod text;
 
 use super::events::finding_fields;
-use crate::check::{Report, facts};
+use crate::check::Report;
 use crate::findings::Finding;
 use crate::model::bringup::{Item, Seen};
 use crate::text::clean::clean;

@@ -66,7 +66,7 @@ pub fn steps(session: &Session, finding: &Finding) -> Value {
     crate::steps::of(&session.model, finding).iter().map(|s| Value::from(clean(&s.what))).collect()
 }
 
-fn evidence_json(evidence: &crate::findings::Evidence, zone: Zone) -> Value {
+fn evidence_json(evidence: &crate::observe::evidence::Evidence, zone: Zone) -> Value {
     #[derive(Serialize)]
     struct Shown<'a> {
         kind: &'a str,
@@ -94,7 +94,7 @@ pub fn spoken(zone: Zone, at: Stamp, event: &Event) -> String {
         }
         Event::Finding(Change::Opened(f)) => {
             let role = match f.role {
-                crate::findings::Role::Root => String::new(),
+                crate::base::severity::Role::Root => String::new(),
                 other => format!(", {}", other.as_str()),
             };
             let why = if f.whole_why().is_empty() { String::new() } else { format!(" Why: {}", sentence(&f.whole_why())) };

@@ -141,7 +141,7 @@ fn put(out: &mut String, session: &Session, rank: Option<u32>, process: &Process
     let gpu = session.model.gpu_of_pid(info.pid).map_or(String::new(), |gpu| format!(", GPU {gpu}"));
     let state = match (process.gone, process.sample.state) {
         (Some(gone), _) => match gone.exit_code {
-            Some(code) => format!("gone ({})", crate::rules::exit_words(code)),
+            Some(code) => format!("gone ({})", crate::base::exit_code::exit_words(code)),
             None => "gone".into(),
         },
         (None, Some(state)) => format!("state {state} for {}", span(session.model.now.since(process.state_since))),

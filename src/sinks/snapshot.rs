@@ -197,8 +197,8 @@ fn comms(model: &Model) -> Vec<Value> {
     comms.collect()
 }
 
-/// The same for people.
-pub fn text(session: &Session, zone: Zone) -> String {
+/// The same for people, with panes as text: the title of each, and its lines.
+pub fn text(session: &Session, zone: Zone, panes: Vec<(String, Vec<String>)>) -> String {
     use crate::text::clean::clean;
     use std::fmt::Write;
     let model = &session.model;
@@ -212,7 +212,6 @@ pub fn text(session: &Session, zone: Zone) -> String {
         }
     }
     let machine = super::machine::lines(model).into_iter().map(|line| format!(" {line}")).collect();
-    let panes = crate::tui::panes::as_text(session);
     for (title, lines) in
         std::iter::once(("Machine".to_owned(), machine)).chain(panes).filter(|(_, lines): &(_, Vec<String>)| !lines.is_empty())
     {

@@ -6,7 +6,8 @@
 use super::procs::environ::{self, Signs};
 use super::procs::read::Reader;
 use super::procs::stat::{Stat, Status};
-use super::{Hint, Roots, Setup, Source, SourceError, io_words};
+use super::{Hint, Roots, Setup, Source, SourceError};
+use crate::base::words::io_words;
 use crate::flight;
 use crate::observe::flight::{FlightDump, MAX_BYTES};
 use crate::observe::{Body, SourceState};
@@ -379,11 +380,14 @@ impl Source for Flight {
         let mut text = format!("dumps of {} ranks are waited for at {place}N", ranks.len());
         if !read.is_empty() {
             let none: Vec<u32> = ranks.difference(&read).copied().collect();
-            let none = if none.is_empty() { String::new() } else { format!(", none of {} so far", crate::rules::rank_words(&none)) };
-            text = format!("dumps of {} read{none}", crate::rules::rank_words(&read.into_iter().collect::<Vec<_>>()));
+            let none = if none.is_empty() { String::new() } else { format!(", none of {} so far", crate::base::words::rank_words(&none)) };
+            text = format!("dumps of {} read{none}", crate::base::words::rank_words(&read.into_iter().collect::<Vec<_>>()));
         }
         if !refused.is_empty() {
-            text.push_str(&format!("; those of {} cannot be read", crate::rules::rank_words(&refused.into_iter().collect::<Vec<_>>())));
+            text.push_str(&format!(
+                "; those of {} cannot be read",
+                crate::base::words::rank_words(&refused.into_iter().collect::<Vec<_>>())
+            ));
         }
         Some((SourceState::Ok, text))
     }

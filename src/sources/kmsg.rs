@@ -1,6 +1,7 @@
 //! The kernel log: Xids, NIC resets, PCIe errors, the OOM killer. Starts no program and forwards only lines that may concern a job.
 
-use super::{Roots, Setup, Source, SourceError, io_words};
+use super::{Roots, Setup, Source, SourceError};
+use crate::base::words::io_words;
 use crate::observe::log::KernelLine;
 use crate::observe::{Body, SourceState};
 use regex::bytes::Regex;

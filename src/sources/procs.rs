@@ -15,7 +15,8 @@ pub(super) mod read;
 pub(super) mod stat;
 mod table;
 
-use super::{Hint, Hints, RasAddress, Roots, Setup, Source, SourceError, cgroup, io_words, sysfs};
+use super::{Hint, Hints, RasAddress, Roots, Setup, Source, SourceError, cgroup, sysfs};
+use crate::base::words::io_words;
 use crate::observe::process::{ProcessGone, ProcessInfo, ProcessRole, ProcessSample};
 use crate::observe::{Body, SourceState};
 use pidfd::Pidfd;

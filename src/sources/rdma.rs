@@ -3,7 +3,8 @@
 
 use super::netdev::speed_mbits_per_s;
 use super::sysfs::{Dir, PciFunction, Reader, link_name, names, number, polls_per_listing};
-use super::{Roots, Setup, Source, SourceError, io_words};
+use super::{Roots, Setup, Source, SourceError};
+use crate::base::words::io_words;
 use crate::observe::Body;
 use crate::observe::port::{PortInfo, PortKind, PortSample};
 use std::io;

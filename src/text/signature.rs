@@ -14,7 +14,7 @@ mod tell;
 pub mod template;
 pub mod user;
 
-use crate::findings::{Confidence, Role, Severity};
+use crate::base::severity::{Confidence, Role, Severity};
 pub use entry::{Part, Scope, Signature, Table, Words};
 use grams::{Indexes, Tried};
 use std::cell::RefCell;
@@ -160,9 +160,9 @@ fn heaviest(
 }
 
 /// What the user may have meant, for an id that there is not.
-pub fn nearest(id: &str) -> String {
+pub fn nearest(id: &str, rules: impl Iterator<Item = &'static str>) -> String {
     let id = id.to_lowercase();
-    let ids = crate::rules::RULES.iter().map(|r| r.id).chain(all().map(|(_, s)| s.id));
+    let ids = rules.chain(all().map(|(_, s)| s.id));
     let is_near = |known: &&str| known.contains(&id) || id.split('-').any(|word| word.len() > 3 && known.contains(word));
     let near: Vec<&str> = ids.filter(is_near).take(8).collect();
     if near.is_empty() { "nccl-top rules lists them".into() } else { format!("did you mean {}?", near.join(", ")) }

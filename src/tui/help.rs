@@ -3,7 +3,7 @@
 use super::keys::{Group, KEYS};
 use super::theme::Theme;
 use super::ui::{Help, Ui};
-use super::widgets::wrap;
+use crate::base::words::wrap;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};

@@ -16,6 +16,7 @@ use super::layout::Want;
 use super::theme::Theme;
 use super::ui::{List, Opened, Ui};
 use super::widgets::spark::Axis;
+use crate::base::words::wrap;
 use crate::session::Session;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -130,7 +131,7 @@ fn lines(area: Rect, buf: &mut Buffer, lines: &[Line]) {
 
 /// Draws a text over as many rows as it needs and as there are: why there is nothing else to draw.
 fn paragraph(ctx: &Ctx, area: Rect, buf: &mut Buffer, text: &str) {
-    let parts = super::widgets::wrap(text, usize::from(area.width));
+    let parts = wrap(text, usize::from(area.width));
     lines(area, buf, &parts.into_iter().map(|p| Line::styled(p, ctx.theme.dim)).collect::<Vec<_>>());
 }
 

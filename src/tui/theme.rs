@@ -1,7 +1,7 @@
 //! Named styles; drawing code names what a thing means, never a colour. Themes are files: four come with the program, others are the
 //! user's.
 
-use crate::findings::Severity;
+use crate::base::severity::Severity;
 use crate::verdict::State;
 use ratatui::style::{Color, Modifier, Style};
 use serde::Deserialize;
@@ -231,7 +231,7 @@ impl Theme {
             let names: Vec<&str> = THEMES.iter().map(|(n, _)| *n).collect();
             return Err(format!("no theme {name:?}, expected one of {}, or the path of a file", names.join(", ")));
         }
-        let text = std::fs::read_to_string(Path::new(name)).map_err(|err| format!("{name}: {}", crate::sources::io_words(&err)))?;
+        let text = std::fs::read_to_string(Path::new(name)).map_err(|err| format!("{name}: {}", crate::base::words::io_words(&err)))?;
         Theme::parse(&text, name, depth)
     }
 

@@ -4,7 +4,6 @@ pub mod chart;
 pub mod spark;
 pub mod table;
 
-use crate::text::clean::clean;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -71,41 +70,6 @@ pub fn first_shown(rows: usize, selected: Option<usize>, height: usize) -> usize
     selected.map_or(0, |s| s.saturating_sub(height / 2)).min(rows.saturating_sub(height))
 }
 
-/// Cuts a text into lines at spaces; a word that is wider than a line is cut, too.
-pub fn wrap(text: &str, width: usize) -> Vec<String> {
-    let width = width.max(1);
-    let mut lines: Vec<String> = Vec::new();
-    for word in clean(text).split(' ') {
-        let mut word = word;
-        match lines.last_mut() {
-            Some(line) if line.width() + 1 + word.width() <= width => {
-                line.push(' ');
-                line.push_str(word);
-                continue;
-            }
-            _ => {}
-        }
-        while word.width() > width {
-            let mut end = 0;
-            let mut used = 0;
-            for (at, c) in word.char_indices() {
-                let w = unicode_width::UnicodeWidthChar::width(c).unwrap_or(0);
-                if used + w > width && end > 0 {
-                    break;
-                }
-                used += w;
-                end = at + c.len_utf8();
-            }
-            lines.push(word[..end].to_owned());
-            word = &word[end..];
-        }
-        if !word.is_empty() || lines.is_empty() {
-            lines.push(word.to_owned());
-        }
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,15 +80,6 @@ mod tests {
         assert_eq!(shorten("/fsx/team/run-17/out", 10), "/fs…17/out");
         assert_eq!(shorten("測試測試測試", 7), "測…測試");
         assert_eq!([0, 1, 2].map(|width| shorten("abcdef", width)), ["…", "…", "…f"]);
-    }
-
-    #[test]
-    fn words_that_are_too_wide_are_cut() {
-        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
-        assert_eq!(wrap("abcdefgh ij", 3), ["abc", "def", "gh", "ij"]);
-        assert_eq!(wrap("測試測試", 3), ["測", "試", "測", "試"]);
-        assert_eq!(wrap("", 5), [""]);
-        assert_eq!(wrap("測", 0), ["測"]);
     }
 
     #[test]

@@ -44,12 +44,12 @@ fn main() {
         seen.push(observation);
     }
     per_run("judge 88 s of a hang on 4 GPUs", || {
-        let mut session = Session::of_tape(&header);
+        let mut session = header.session();
         let mut out = Vec::new();
         seen.iter().for_each(|o| session.apply(o, &mut out));
         black_box(out.len());
     });
-    let mut session = Session::of_tape(&header);
+    let mut session = header.session();
     seen.iter().for_each(|o| session.apply(o, &mut Vec::new()));
     let theme = Theme::load("colorblind", Depth::Indexed).expect("a theme");
     let mut ui = Ui::new(header.zone());
@@ -85,8 +85,8 @@ fn main() {
         terminal.draw(|frame| view::draw(frame.buffer_mut(), &busy, &ui, &theme)).expect("a frame");
     });
     let limits = Limits { depth: Duration::from_secs(600), bytes: 6 << 20 };
-    let mut timeline = Timeline::new(limits, &Session::of_tape(&header));
-    let mut live = Session::of_tape(&header);
+    let mut timeline = Timeline::new(limits, &header.session());
+    let mut live = header.session();
     for observation in &seen {
         timeline.push(observation, &live);
         live.apply(observation, &mut Vec::new());

@@ -1,6 +1,7 @@
 //! The catalogue of texts: its languages, its entries with every example, and users' own.
 
-use nccl_top::findings::Severity;
+use nccl_top::base::severity::Severity;
+use nccl_top::text::error_words::exception_words;
 use nccl_top::text::signature::pattern::{Atom, Pattern};
 use nccl_top::text::signature::template::Template;
 use nccl_top::text::signature::{Part, Scope, Signature, Told, all, by_id, find, find_warn, user};
@@ -13,6 +14,10 @@ use std::process::Command;
 
 fn pattern(text: &str) -> Pattern {
     Pattern::parse(text, &[("code", "79")]).unwrap()
+}
+
+fn rules() -> Vec<user::RuleName> {
+    nccl_top::rules::RULES.iter().map(|rule| user::RuleName { id: rule.id, advice: rule.advice }).collect()
 }
 
 #[test]
@@ -328,7 +333,7 @@ proptest! {
         let sample = include_str!("../../assets/catalog-sample.toml");
         let at = |i: prop::sample::Index| i.index(sample.len() + 1);
         let mutated = format!("{}{text}{}", &sample[..at(a)], &sample[at(b)..]);
-        let _ = user::read(&[("a.toml".to_owned(), mutated)]);
+        let _ = user::read(&[("a.toml".to_owned(), mutated)], &rules());
     }
 
     #[test]
@@ -385,7 +390,7 @@ fn check(s: &Signature, example: &str) -> Result<(), String> {
     let of_event = |what: &What| match what {
         What::TakingDown { .. } => None,
         // By its own words, whatever NCCL's last error in it is.
-        What::Exception(e) => find(Scope::Line, &nccl_top::rules::exception_words(e)),
+        What::Exception(e) => find(Scope::Line, &exception_words(e)),
         what => what.signature(),
     };
     let found: Vec<&str> = events.iter().filter_map(|e| of_event(&e.what)).map(|f| f.id).collect();
@@ -442,7 +447,7 @@ fn mistakes_in_users_files_are_named_with_their_place() {
         ),
         (entry("texts = [\"abcdef\"]\nform = \"f\""), "a.toml:6: form: found \"f\", expected one of "),
     ] {
-        let wrong = user::read(&[("a.toml".to_owned(), text.clone())]).map(drop).expect_err(&text).to_string();
+        let wrong = user::read(&[("a.toml".to_owned(), text.clone())], &rules()).map(drop).expect_err(&text).to_string();
         assert!(wrong.contains(says), "{text}\n got {wrong}\nwant {says}");
     }
 }

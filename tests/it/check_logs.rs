@@ -1,8 +1,9 @@
 //! Small logs of many programs: what `check` concludes from each, and whom it blames.
 
-use nccl_top::check::{Report, Verdict, check, facts};
-use nccl_top::findings::{Role, Severity};
+use nccl_top::base::severity::{Role, Severity};
+use nccl_top::check::{Report, Verdict, check};
 use nccl_top::model::bringup::Seen;
+use nccl_top::sinks::check::facts;
 use nccl_top::time::Zone;
 use serde_json::Value;
 

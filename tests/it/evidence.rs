@@ -1,8 +1,8 @@
 //! What to do next: the evidence bundle and py-spy, in a real pseudo-terminal.
 
 use crate::support::screen::{PATIENCE, Screen, find};
+use nccl_top::base::severity::{Role, Severity};
 use nccl_top::bundle::{self, Bundle};
-use nccl_top::findings::{Role, Severity};
 use nccl_top::session::Session;
 use nccl_top::tape::Reader;
 use nccl_top::time::Zone;
@@ -270,7 +270,7 @@ fn a_recording_whose_beginning_is_no_longer_kept_shows_the_same_findings() {
     ] {
         let mut reader = Reader::open(Path::new(&tape(name))).unwrap();
         let header = reader.header().clone();
-        let mut session = Session::of_tape(&header);
+        let mut session = header.session();
         // A chunk is a minute at most: of the first nothing is left.
         let limits = Limits { depth: Duration::MAX, bytes: 1 };
         let mut timeline = Timeline::new(limits, &session);
@@ -294,7 +294,7 @@ fn a_recording_whose_beginning_is_no_longer_kept_shows_the_same_findings() {
         bundle::write(&out, &bundle, &mut |_| {}).unwrap();
 
         let mut reader = Reader::open(&out.join("recording.jsonl.gz")).unwrap();
-        let mut again = Session::of_tape(reader.header());
+        let mut again = reader.header().session();
         let mut written = 0;
         while let Some(seen) = reader.read().unwrap() {
             again.apply(&seen, &mut events);

@@ -1,6 +1,7 @@
 //! Flight Recorder dumps that appear while we look: found, read when whole, judged, recorded, judged again.
 
-use nccl_top::findings::{Change, Role};
+use nccl_top::base::severity::Role;
+use nccl_top::findings::Change;
 use nccl_top::observe::flight::FlightDump;
 use nccl_top::observe::log::{Line, Lines, LogFileInfo};
 use nccl_top::observe::process::{LogVia, ProcessGone, ProcessInfo, ProcessLog, ProcessRole, ProcessSample};

@@ -75,7 +75,7 @@ fn mean(frames: &[usize]) -> usize {
 #[test]
 fn a_job_that_writes_ten_lines_a_second_fits_on_a_slow_line() {
     let mut reader = Reader::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tapes/none.jsonl.gz")).unwrap();
-    let mut session = Session::of_tape(reader.header());
+    let mut session = reader.header().session();
     let mut screen: Option<(Screen, Stamp)> = None;
     let (mut began, mut frames) = (None, Vec::new());
     while let Some(seen) = reader.read().unwrap().filter(|_| frames.len() <= 10) {

@@ -2,7 +2,8 @@
 
 use crate::support::svg;
 use crate::support::worlds;
-use nccl_top::findings::{Finding, Role, Severity};
+use nccl_top::base::severity::{Role, Severity};
+use nccl_top::findings::Finding;
 use nccl_top::model::gpu::Activity;
 use nccl_top::model::port::Link;
 use nccl_top::observe::SourceState;

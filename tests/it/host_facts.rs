@@ -90,7 +90,7 @@ fn a_snapshot_shows_machine_memory_disks_and_temperatures() {
     assert_eq!(shown["disks"][0]["available_bytes"], 3 * GIB);
     assert_eq!(shown["temperatures"][0], json!({ "sensor": "coretemp Core", "celsius": 64.5, "critical_celsius": 100.0, "sensors": 96 }));
 
-    let text = snapshot::text(&session, Zone::UTC);
+    let text = snapshot::text(&session, Zone::UTC, nccl_top::tui::panes::as_text(&session));
     for line in [
         "Machine",
         "   Ubuntu 24.04, kernel 6.8.0, 96 CPUs (AMD EPYC 9R14), up 1 d 03 h",
@@ -112,7 +112,7 @@ fn recordings_of_before_say_nothing_of_what_was_not_known() {
     assert_eq!((&shown["disks"], &shown["temperatures"]), (&json!([]), &json!([])), "/ is not all disks");
     assert_eq!((&shown["memory"]["total_bytes"], &shown["memory"]["swap_free_bytes"]), (&json!(5), &Value::Null));
     assert_eq!(shown["machine"]["os"], Value::Null);
-    assert!(!snapshot::text(&self::session([]), Zone::UTC).contains("Machine"));
+    assert!(!snapshot::text(&self::session([]), Zone::UTC, nccl_top::tui::panes::as_text(&self::session([]))).contains("Machine"));
 }
 
 #[test]

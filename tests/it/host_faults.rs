@@ -1,6 +1,7 @@
 //! Faults of the machine the whole way: from a kernel's log in a tree, through the real source, to findings; and from a recording again.
 
-use nccl_top::findings::{Change, Severity};
+use nccl_top::base::severity::Severity;
+use nccl_top::findings::Change;
 use nccl_top::observe::gpu::{GpuEvent, GpuInfo, GpuProcess, GpuProcesses};
 use nccl_top::observe::log::KernelLine;
 use nccl_top::observe::process::{ProcessInfo, ProcessRole};
@@ -38,7 +39,7 @@ impl Node {
         let (session, seen, events) = (Session::new("node", Zone::UTC), Vec::new(), Vec::new());
         let mut node = Node { dir, kmsg, session, seen, events, second: 1_795_000_000 };
         for id in ["nvml", "procs"] {
-            node.sees(id, Body::Source(SourceReport { state: SourceState::Ok, detail: None }));
+            node.sees(id, Body::Source(SourceReport { state: SourceState::Ok, detail: None, title: None }));
         }
         for (index, bus) in [(0, "0000:18:00.0"), (1, "0000:3b:00.0")] {
             let pid = 2200 + index;
@@ -78,7 +79,7 @@ impl Node {
             Err(err) => (err.state(), Some(err.to_string())),
         };
         out.into_iter().for_each(|body| self.sees("kmsg", body));
-        self.sees("kmsg", Body::Source(SourceReport { state: report.0, detail: report.1 }));
+        self.sees("kmsg", Body::Source(SourceReport { state: report.0, detail: report.1, title: None }));
         self.second += 1;
         self.sees("feed", Body::Tick);
     }
@@ -135,7 +136,7 @@ fn a_record_of_the_device_becomes_a_finding_of_the_rank_and_a_recording_tells_th
 
 fn replayed(path: &Path) -> Session {
     let mut reader = Reader::open(path).unwrap();
-    let mut session = Session::of_tape(reader.header());
+    let mut session = reader.header().session();
     while let Some(seen) = reader.read().unwrap() {
         session.apply(&seen, &mut Vec::new());
     }
@@ -164,7 +165,10 @@ fn a_log_that_may_not_be_read_is_a_state_of_its_source_and_nothing_else() {
     (0..6).for_each(|_| node.polls());
     let view = &node.session.model.sources[&SourceId::of("kmsg")];
     assert!(view.state != SourceState::Ok && view.detail.as_ref().is_some_and(|d| d.contains("/dev/kmsg")), "{view:?}");
-    node.sees("kmsg", Body::Source(SourceReport { state: SourceState::Denied, detail: Some("kernel log: /dev/kmsg: no".into()) }));
+    node.sees(
+        "kmsg",
+        Body::Source(SourceReport { state: SourceState::Denied, detail: Some("kernel log: /dev/kmsg: no".into()), title: None }),
+    );
     let event = GpuEvent { index: Some(1), event_bits: 0x8, data: 48, mig_instance: None };
     node.sees("events", Body::GpuEvents { events: vec![event] });
     node.polls();
@@ -218,7 +222,7 @@ fn hostile_records_do_no_harm() {
 fn recorded(with: impl Fn(&Observation) -> Vec<(&'static str, Body)>) -> (Session, Vec<(f64, Event)>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tapes/none.jsonl.gz");
     let mut reader = Reader::open(&path).unwrap();
-    let mut session = Session::of_tape(reader.header());
+    let mut session = reader.header().session();
     let (mut out, mut began, mut added) = (Vec::new(), None, false);
     while let Some(mut seen) = reader.read().unwrap() {
         let start = *began.get_or_insert(seen.at);

@@ -1,6 +1,7 @@
 //! Jobs that come, go, fail, start again and run side by side; and the rules that no recording shows.
 
-use nccl_top::findings::{Change, Severity};
+use nccl_top::base::severity::Severity;
+use nccl_top::findings::Change;
 use nccl_top::observe::gpu::{GpuProcess, GpuProcesses, GpuSample, GpuTrouble, GpuTroubleKind};
 use nccl_top::observe::log::{Line, Lines, LogFileInfo};
 use nccl_top::observe::port::{PortInfo, PortKind, PortSample};
@@ -342,7 +343,7 @@ fn the_ranks_that_report_a_timeout_are_not_its_culprits() {
 #[test]
 fn a_source_that_may_not_read_is_told_with_its_reason() {
     let mut node = Node::new();
-    let report = SourceReport { state: SourceState::Denied, detail: Some("/dev/kmsg: operation not permitted".into()) };
+    let report = SourceReport { state: SourceState::Denied, detail: Some("/dev/kmsg: operation not permitted".into()), title: None };
     node.sees("kmsg", Body::Source(report)).after(5);
     assert!(opened(&node, "source-trouble").expect("told").summary.contains("/dev/kmsg: operation not permitted"));
 }

@@ -1,7 +1,8 @@
 //! A culprit on another node, of which this node knows nothing but what RAS says.
 
 use crate::support::worlds::{elsewhere, elsewhere_after, ras_json};
-use nccl_top::findings::{Change, Confidence, Finding};
+use nccl_top::base::severity::Confidence;
+use nccl_top::findings::{Change, Finding};
 use nccl_top::session::{Event, Session};
 use nccl_top::verdict::State;
 

@@ -53,7 +53,6 @@ fn the_judge_reads_no_clock_no_file_and_starts_no_thread() {
         "flight",
         "reports.rs",
         "reports",
-        "check/facts.rs",
         "diagnosis.rs",
         "diagnosis",
         "observe.rs",

@@ -75,7 +75,7 @@ fn beside(words: &str, manner: impl Fn(TcpStream) + Send + Sync + 'static) -> (S
             Some(said) => !words.is_empty() && said.contains(words),
             None => words.is_empty() && bodies.iter().any(|body| matches!(body, Body::Ras(_))),
         };
-        bodies.push(Body::Source(SourceReport { state, detail: detail.clone() }));
+        bodies.push(Body::Source(SourceReport { state, detail: detail.clone(), title: None }));
         see("ras", bodies);
         if is_so {
             break;
@@ -84,7 +84,11 @@ fn beside(words: &str, manner: impl Fn(TcpStream) + Send + Sync + 'static) -> (S
         ras.wait(ras.every().min(Duration::from_secs(1)));
     }
     let view = &session.model.sources[&SourceId::of("ras")];
-    let printed = format!("{}{:#}", snapshot::text(&session, Zone::UTC), snapshot::json(&session, Zone::UTC));
+    let printed = format!(
+        "{}{:#}",
+        snapshot::text(&session, Zone::UTC, nccl_top::tui::panes::as_text(&session)),
+        snapshot::json(&session, Zone::UTC)
+    );
     (view.state, view.detail.clone().unwrap_or_default(), printed)
 }
 

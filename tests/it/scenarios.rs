@@ -1,13 +1,13 @@
 //! Recordings of real jobs on 4 GPUs, each with what is known to have happened, judged by the same code as live.
 
-use nccl_top::cli::Without;
-use nccl_top::commands::replay::filter;
-use nccl_top::findings::{Change, Role, Severity};
+use nccl_top::base::severity::{Role, Severity};
+use nccl_top::findings::Change;
 use nccl_top::observe::{Body, Observation};
 use nccl_top::score::{Label, NONE, Score, case};
-use nccl_top::session::{Event, Session};
+use nccl_top::session::Event;
 use nccl_top::tape::{Header, Reader};
 use nccl_top::time::Stamp;
+use nccl_top::without::{Without, filter};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -121,7 +121,7 @@ fn tape(path: &Path) -> Tape {
 }
 
 fn judge<'a>(header: &Header, seen: impl IntoIterator<Item = &'a Observation>) -> Vec<(Stamp, Event)> {
-    let mut session = Session::of_tape(header);
+    let mut session = header.session();
     let mut out = Vec::new();
     seen.into_iter().for_each(|observation| session.apply(observation, &mut out));
     out

@@ -2,7 +2,8 @@
 
 use crate::support::worlds;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
-use nccl_top::findings::{Life, Severity};
+use nccl_top::base::severity::Severity;
+use nccl_top::findings::Life;
 use nccl_top::observe::gpu::GpuProcess;
 use nccl_top::observe::{Body, Observation, SourceId};
 use nccl_top::session::Session;

@@ -30,7 +30,7 @@ fn long(name: &str, times: i64) -> (Header, Vec<Observation>) {
 
 /// As the live screen does it: the session in step with the timeline.
 fn live(header: &Header, seen: &[Observation], limits: Limits) -> (Timeline, Session, Vec<(Stamp, Event)>) {
-    let mut session = Session::of_tape(header);
+    let mut session = header.session();
     let mut timeline = Timeline::new(limits, &session);
     let mut events = Vec::new();
     for observation in seen {
@@ -41,7 +41,7 @@ fn live(header: &Header, seen: &[Observation], limits: Limits) -> (Timeline, Ses
 }
 
 fn read_ahead(header: &Header, seen: &[Observation], limits: Limits) -> Timeline {
-    let mut timeline = Timeline::new(limits, &Session::of_tape(header));
+    let mut timeline = Timeline::new(limits, &header.session());
     seen.iter().for_each(|o| timeline.append(o));
     timeline
 }
@@ -55,7 +55,7 @@ fn check(header: &Header, seen: &[Observation], timeline: &mut Timeline, n: i64)
     moments.extend(inside.step_by(seen.len() / 12).flat_map(|at| [Stamp((at.0 - 1).max(from.0)), at]));
     moments.push(to);
     moments.sort();
-    let mut straight = Session::of_tape(header);
+    let mut straight = header.session();
     let mut left = seen.iter().peekable();
     let mut expected = Vec::new();
     for at in &moments {
@@ -133,12 +133,12 @@ fn playing_from_any_moment_says_and_ends_as_playing_straight() {
 #[test]
 fn a_playhead_follows_while_chunks_come_and_go() {
     let (header, seen) = long("hang", 4);
-    let mut straight = Session::of_tape(&header);
+    let mut straight = header.session();
     let mut expected = Vec::new();
     seen.iter().for_each(|o| straight.apply(o, &mut expected));
     // Reading a few observations ahead, through borders of chunks that are open when first read, and dropped behind.
     let limits = Limits { depth: Duration::from_secs(70), ..ALL };
-    let mut timeline = Timeline::new(limits, &Session::of_tape(&header));
+    let mut timeline = Timeline::new(limits, &header.session());
     let mut playhead = Playhead::new(&timeline);
     let mut out = Vec::new();
     assert!(!playhead.step(&mut timeline, &mut out), "nothing is there yet");
@@ -153,7 +153,7 @@ fn a_playhead_follows_while_chunks_come_and_go() {
     assert!(timeline.span().unwrap().0 > seen[0].at);
 
     // Live, paused until its place is gone: it goes on at the oldest moment.
-    let mut session = Session::of_tape(&header);
+    let mut session = header.session();
     let mut timeline = Timeline::new(limits, &session);
     let mut paused = Playhead::new(&timeline);
     for observation in &seen {
@@ -171,7 +171,7 @@ fn memory_is_bounded() {
     let limits = Limits { depth: Duration::MAX, bytes: 200_000 };
     // A chunk that is being written is at most a minute of it.
     let slack = 450_000;
-    let mut session = Session::of_tape(&header);
+    let mut session = header.session();
     let mut timeline = Timeline::new(limits, &session);
     let mut most = 0;
     let length = seen.last().unwrap().at.0 - seen[0].at.0 + 1_000_000_000;
@@ -189,7 +189,7 @@ fn memory_is_bounded() {
 
     // Reading ahead, nothing that is still to be played is dropped, and the reader can see how much that is.
     let (header, seen) = long("hang", 12);
-    let mut timeline = Timeline::new(limits, &Session::of_tape(&header));
+    let mut timeline = Timeline::new(limits, &header.session());
     let mut playhead = Playhead::new(&timeline);
     let (mut played, mut most) = (0, 0);
     for observation in &seen {
@@ -221,7 +221,7 @@ fn equal_stamps_are_shown_together_wherever_a_chunk_ends() {
         .flat_map(|i| seen[0..400].iter().map(move |o| Observation { at: Stamp(if i < 11 { 5 } else { 6 }), ..o.clone() }))
         .collect();
     let (mut timeline, session, _) = live(&header, &flood, ALL);
-    let mut before = Session::of_tape(&header);
+    let mut before = header.session();
     flood.iter().filter(|o| o.at == Stamp(5)).for_each(|o| before.apply(o, &mut Vec::new()));
     assert!(timeline.session_at(Stamp(5)) == before && timeline.session_at(Stamp(6)) == session);
 }

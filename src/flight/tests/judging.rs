@@ -1,5 +1,5 @@
 use super::support::{Job, dumps};
-use crate::findings::Confidence;
+use crate::base::severity::Confidence;
 use crate::flight::{Entry, FlightFinding, FlightKind, Judgement, Status, judge};
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use super::trouble::{Facts, Trouble};
 use super::{Bringup, Distinct, Item, MAX_VALUE, Path, Seen};
-use crate::findings::Confidence;
+use crate::base::severity::Confidence;
 use crate::model::Model;
 use crate::model::job::Job;
 use crate::model::port::Link;

@@ -1,13 +1,14 @@
 //! What is wrong with a bring-up: read by the checklist and by the rules on facts, so that they cannot disagree.
 
 use super::{Bringup, Proof, Said, names};
-use crate::findings::{Confidence, Evidence};
+use crate::base::severity::Confidence;
+use crate::base::words::rank_words;
 use crate::model::Model;
 use crate::model::comm::Comm;
 use crate::model::job::Job;
 use crate::model::port::Link;
+use crate::observe::evidence::Evidence;
 use crate::observe::port::PortKind;
-use crate::rules::rank_words;
 use crate::text::{Ofi, PathKind, PluginState};
 use crate::time::{Stamp, span};
 use crate::units::counted;

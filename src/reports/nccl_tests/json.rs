@@ -184,7 +184,7 @@ fn side(value: Option<&Value>) -> Option<Side> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::Severity;
+    use crate::base::severity::Severity;
     use crate::rules::judge_table as judge;
     use proptest::prelude::*;
 

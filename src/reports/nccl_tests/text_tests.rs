@@ -1,5 +1,5 @@
 use super::*;
-use crate::findings::Severity;
+use crate::base::severity::Severity;
 use crate::reports::fixture;
 use crate::rules::judge_table as judge;
 use proptest::prelude::*;

@@ -1,13 +1,16 @@
 //! The report of `check` for people: the cause first, with its proof and what to do; then what follows from it, how NCCL came up, how
 //! far training came, and what was read.
 
-use crate::check::{Report, Verdict, facts};
-use crate::findings::{Evidence, Finding, Role, Severity};
+use super::facts;
+use crate::base::severity::{Role, Severity};
+use crate::base::words::wrap;
+use crate::check::{Report, Verdict};
+use crate::findings::Finding;
 use crate::model::alarms::Alarm;
 use crate::model::bringup::{Item, Seen};
+use crate::observe::evidence::Evidence;
 use crate::text::clean::clean;
 use crate::time::Zone;
-use crate::tui::widgets::wrap;
 use serde_json::Value;
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
@@ -267,8 +270,8 @@ impl Page {
         }
         if let Some(progress) = report.training() {
             let mut said = vec![match (progress.step, progress.total_steps) {
-                (Some(step), Some(total)) => format!("step {} of {}", crate::verdict::group(step), crate::verdict::group(total)),
-                (Some(step), None) => format!("step {}", crate::verdict::group(step)),
+                (Some(step), Some(total)) => format!("step {} of {}", crate::units::group(step), crate::units::group(total)),
+                (Some(step), None) => format!("step {}", crate::units::group(step)),
                 _ => "no step number".into(),
             }];
             said.extend(progress.loss.map(|l| format!("loss {l:.4}")));
@@ -294,7 +297,7 @@ impl Page {
         self.title("Read");
         let (bad, good): (Vec<_>, Vec<_>) = report.inputs.iter().partition(|i| i.error.is_some());
         for input in good.iter().take(MOST_INPUTS) {
-            let lines = input.lines.map_or(String::new(), |n| format!(", {} lines", crate::verdict::group(n)));
+            let lines = input.lines.map_or(String::new(), |n| format!(", {} lines", crate::units::group(n)));
             self.row("", Ink::Dim, &format!("{} ({}{lines})", input.path, input.kind.unwrap_or("")));
         }
         if good.len() > MOST_INPUTS {

@@ -124,7 +124,7 @@ impl Thread {
         std::thread::Builder::new()
             .name("nvml events".into())
             .spawn(work)
-            .map_err(|err| SourceError::Failed(format!("thread for events: {}", crate::sources::io_words(&err))))?;
+            .map_err(|err| SourceError::Failed(format!("thread for events: {}", crate::base::words::io_words(&err))))?;
         let deaf = opening.recv().unwrap_or_else(|_| Err(SourceError::Failed("the thread for events has ended".into())))?;
         Ok(Box::new(Thread { told, deaf }))
     }

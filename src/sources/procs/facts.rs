@@ -3,8 +3,8 @@
 use super::read::{Reader, is_gone};
 use super::stat::{self, Stat, Status};
 use super::{environ, logs, mask};
+use crate::base::words::io_words;
 use crate::observe::process::{ProcessInfo, ProcessRole};
-use crate::sources::io_words;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;

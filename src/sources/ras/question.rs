@@ -1,6 +1,6 @@
 //! One question to one RAS service: connects, speaks the protocol, reads to the end, within limits. Knows nothing of what the answer says.
 
-use crate::sources::io_words;
+use crate::base::words::io_words;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -3,9 +3,9 @@
 
 use super::open::{Bookmark, Chunk, Inode, Opened, Progress, Start, inode_of};
 use super::sift::Sift;
+use crate::base::words::io_words;
 use crate::observe::Body;
 use crate::observe::log::{LogFileInfo, LogFileState};
-use crate::sources::io_words;
 use std::collections::{HashMap, VecDeque};
 use std::fs::{self, FileType, Metadata};
 use std::io::{self, ErrorKind};

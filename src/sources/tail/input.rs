@@ -3,9 +3,9 @@
 use super::cut::Cutter;
 use super::sift::Sift;
 use super::wake::Wake;
+use crate::base::words::io_words;
 use crate::observe::Body;
 use crate::observe::log::{LogFileInfo, LogFileState};
-use crate::sources::io_words;
 use std::io::{self, ErrorKind, Read};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 

@@ -157,7 +157,7 @@ fn words(err: &notify::Error) -> String {
         notify::ErrorKind::Io(err) if err.raw_os_error() == Some(libc::EMFILE) => {
             "the limit fs.inotify.max_user_instances is reached".into()
         }
-        notify::ErrorKind::Io(err) => crate::sources::io_words(err),
+        notify::ErrorKind::Io(err) => crate::base::words::io_words(err),
         _ => err.to_string(),
     }
 }

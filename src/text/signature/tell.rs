@@ -69,7 +69,7 @@ fn in_words(how: &str, value: &str) -> Option<String> {
         "" => Some(value.to_owned()),
         "kib" => value.parse().ok().map(size),
         "lower" => Some(value.to_lowercase()),
-        "exit" => value.parse().ok().map(crate::rules::exit_words),
+        "exit" => value.parse().ok().map(crate::base::exit_code::exit_words),
         "detail" => detail(value),
         // The plural's ending.
         "s" => Some(if value == "1" { String::new() } else { "s".into() }),

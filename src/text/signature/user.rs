@@ -71,12 +71,20 @@ pub fn severity_of(id: &str) -> Option<Severity> {
 #[error("{0}")]
 pub struct CatalogError(String);
 
+/// What an entry needs to know of the rule that its findings stand under.
+#[derive(Clone, Copy, Debug)]
+pub struct RuleName {
+    pub id: &'static str,
+    /// What to do, where the entry does not name it.
+    pub advice: &'static str,
+}
+
 /// Reads files, each with the name to show it by, in order.
 ///
 /// # Errors
 /// The first mistake.
-pub fn read(files: &[(String, String)]) -> Result<Users, CatalogError> {
-    let mut read = Reading::default();
+pub fn read(files: &[(String, String)], rules: &[RuleName]) -> Result<Users, CatalogError> {
+    let mut read = Reading { rules, files: Vec::new(), words: Vec::new() };
     for (path, text) in files {
         read.file(path, text).map_err(|m| CatalogError(format!("{path}:{}: {m}", m.line)))?;
     }
@@ -84,8 +92,8 @@ pub fn read(files: &[(String, String)]) -> Result<Users, CatalogError> {
 }
 
 /// Files, one after the other.
-#[derive(Default)]
-struct Reading {
+struct Reading<'a> {
+    rules: &'a [RuleName],
     files: Vec<ReadFile>,
     words: Vec<&'static Words>,
 }
@@ -95,12 +103,20 @@ struct ReadFile {
     file: format::File,
 }
 
-impl Reading {
+impl Reading<'_> {
+    fn rule(&self, id: &str) -> Option<&RuleName> {
+        self.rules.iter().find(|rule| rule.id == id)
+    }
+
+    fn nearest(&self, id: &str) -> String {
+        super::nearest(id, self.rules.iter().map(|rule| rule.id))
+    }
+
     fn file(&mut self, path: &str, text: &str) -> Result<(), Mistake> {
         let known: Vec<&str> = builtin::WORDS.iter().chain(self.words.iter().copied()).map(|w| w.name).collect();
         let mut file = format::read(text, BASE, &known)?;
         for (line, row) in &mut file.rows {
-            let rule = crate::rules::rule(row.rule).ok_or_else(|| Mistake {
+            let rule = self.rule(row.rule).ok_or_else(|| Mistake {
                 line: *line,
                 key: format!("entry {}: rule", row.id),
                 what: format!("no rule {:?}; nccl-top rules lists them, nccl-warn is the one for everything else", row.rule),
@@ -120,7 +136,7 @@ impl Reading {
     }
 
     fn users(self) -> Result<Users, CatalogError> {
-        let mut users = Users { words: self.words, ..Users::default() };
+        let mut users = Users { words: self.words.clone(), ..Users::default() };
         let mut last: BTreeMap<&str, usize> = BTreeMap::new();
         for (no, read) in self.files.iter().enumerate() {
             last.extend(read.file.rows.iter().map(|(_, row)| (row.id, no)));
@@ -140,23 +156,23 @@ impl Reading {
             users.indexes = Some(Indexes::of(Vec::leak(users.tables.clone())));
         }
         let by_id = |id: &str| rows.get(id).copied().or_else(|| built_in(id));
-        let is_known = |id: &&&str| by_id(id).is_some() || crate::rules::rule(id).is_some();
+        let is_known = |id: &&&str| by_id(id).is_some() || self.rule(id).is_some();
         for read in &self.files {
             let wrong = |line: usize, what: String| Err(CatalogError(format!("{}:{line}: {what}", read.path)));
             for (line, row) in &read.file.rows {
                 if let Some(id) = row.yields_to.iter().chain(row.explains).chain(row.hints).find(|id| !is_known(id)) {
-                    return wrong(*line, format!("entry {}: no rule and no entry {id:?}; {}", row.id, super::nearest(id)));
+                    return wrong(*line, format!("entry {}: no rule and no entry {id:?}; {}", row.id, self.nearest(id)));
                 }
             }
             let mutes = read.file.mute.iter().map(|(line, id)| (*line, id, None));
             for (line, id, severity) in mutes.chain(read.file.severity.iter().map(|(line, id, s)| (*line, id, Some(*s)))) {
                 let key = if severity.is_some() { "severity" } else { "mute" };
                 let Some(known) = users.changed.get(id.as_str()).copied().or_else(|| by_id(id)) else {
-                    let is_rule = crate::rules::rule(id).is_some();
+                    let is_rule = self.rule(id).is_some();
                     let why = if is_rule {
                         "is a rule; name entries that stand under it".into()
                     } else {
-                        format!("is no entry; {}", super::nearest(id))
+                        format!("is no entry; {}", self.nearest(id))
                     };
                     return wrong(line, format!("{key}: {id:?} {why}"));
                 };

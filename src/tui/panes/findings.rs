@@ -1,7 +1,9 @@
 //! Findings, open ones first, and of the selected one everything: evidence, why, next step.
 
 use super::{Ctx, Pane, no_sorts};
-use crate::findings::{Finding, Role, Severity};
+use crate::base::severity::{Role, Severity};
+use crate::base::words::wrap;
+use crate::findings::Finding;
 use crate::session::Session;
 use crate::text::clean::clean;
 use crate::time::span;
@@ -9,7 +11,7 @@ use crate::tui::layout::Want;
 use crate::tui::log_view;
 use crate::tui::theme::severity_mark;
 use crate::tui::ui::{Opened, Ui};
-use crate::tui::widgets::{first_shown, wrap};
+use crate::tui::widgets::first_shown;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;

@@ -9,6 +9,7 @@
 //! ```
 
 use super::{Ctx, Pane, opens_nothing};
+use crate::base::words::wrap;
 use crate::model::gpu::Gpu;
 use crate::model::port::{Counters, Link, LinkHistory, Netdev, Port};
 use crate::model::series::Trend;
@@ -18,7 +19,7 @@ use crate::time::{Stamp, span};
 use crate::tui::layout::Want;
 use crate::tui::widgets::spark::Axis;
 use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain};
-use crate::tui::widgets::{Pen, first_shown, wrap};
+use crate::tui::widgets::{Pen, first_shown};
 use crate::units::{bits_per_s, line_rate, scaled};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

@@ -1,6 +1,7 @@
 //! Ranks and launchers: what the kernel says of each process.
 
 use super::{Ctx, Pane, opens_nothing, table_row_at};
+use crate::base::words::wrap;
 use crate::model::job::{Job, LOCAL_RANK_VARS};
 use crate::model::process::Process;
 use crate::observe::process::ProcessRole;
@@ -8,7 +9,6 @@ use crate::text::clean::clean;
 use crate::time::span;
 use crate::tui::layout::Want;
 use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain};
-use crate::tui::widgets::wrap;
 use crate::units::{gib, scaled};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

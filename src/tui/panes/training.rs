@@ -190,8 +190,8 @@ fn more(ctx: &Ctx, p: &Progress) -> Vec<Line<'static>> {
 }
 
 fn step(p: &Progress) -> String {
-    let step = or_dash(p.step.map(crate::verdict::group));
-    p.total_steps.map_or(step.clone(), |total| format!("{step}/{}", crate::verdict::group(total)))
+    let step = or_dash(p.step.map(crate::units::group));
+    p.total_steps.map_or(step.clone(), |total| format!("{step}/{}", crate::units::group(total)))
 }
 
 fn loss(loss: f64) -> String {

@@ -8,7 +8,6 @@ use nccl_top::model::record::Record;
 use nccl_top::model::saved_report::SavedReport;
 use nccl_top::reports::inspector::{self, Inspector};
 use nccl_top::reports::nccl_tests::{self, Tables};
-use nccl_top::session::Session;
 use nccl_top::sinks;
 use nccl_top::tape;
 use nccl_top::text::gate::{self, Sieve};
@@ -281,7 +280,7 @@ fn inspector(files: &[Vec<u8>]) -> usize {
 fn tape(files: &[Vec<u8>]) -> usize {
     for file in files {
         let Ok(mut reader) = tape::Reader::from_read(Box::new(Cursor::new(file.clone())), "x") else { continue };
-        let mut session = Session::of_tape(reader.header());
+        let mut session = reader.header().session();
         let mut events = Vec::new();
         let mut last = Stamp::default();
         while let Ok(Some(seen)) = reader.read() {

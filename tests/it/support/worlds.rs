@@ -67,7 +67,7 @@ worlds! {
 fn recorded(name: &str, seconds: u64) -> Session {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/tapes/{name}.jsonl.gz"));
     let mut reader = Reader::open(&path).expect("the recording");
-    let mut session = Session::of_tape(reader.header());
+    let mut session = reader.header().session();
     let mut changes = Vec::new();
     let mut until = None;
     while let Some(seen) = reader.read().expect("a whole recording") {
@@ -128,7 +128,7 @@ fn make_no_gpu() -> Session {
     world.asks("rdma", &mut Rdma::new(roots(), SECOND));
     world.asks("netdev", &mut Netdevs::new(roots(), SECOND));
     for id in ["tail", "kmsg", "host"] {
-        world.see(id, Body::Source(SourceReport { state: SourceState::Ok, detail: None }));
+        world.see(id, Body::Source(SourceReport { state: SourceState::Ok, detail: None, title: None }));
     }
     world.see("tail", Body::LogFile(log_file(1, "/home/user/train.log")));
     for second in 0..60 {
@@ -276,7 +276,7 @@ fn make_busy_log() -> Session {
     const FILES: u32 = 300;
     const LINES: u64 = 3000;
     let mut world = World::new("node-17");
-    world.see("tail", Body::Source(SourceReport { state: SourceState::Ok, detail: None }));
+    world.see("tail", Body::Source(SourceReport { state: SourceState::Ok, detail: None, title: None }));
     for rank in 0..FILES {
         world.see("tail", Body::LogFile(log_file(rank + 1, &format!("/fsx/jobs/3117/rank-{rank:03}.log"))));
         let (pid, gpu) = (20_000 + rank, rank % 8);
@@ -327,7 +327,7 @@ impl World {
     }
 
     fn reports(&mut self, from: &'static str, state: SourceState, detail: &str) {
-        self.see(from, Body::Source(SourceReport { state, detail: Some(detail.to_owned()) }));
+        self.see(from, Body::Source(SourceReport { state, detail: Some(detail.to_owned()), title: None }));
     }
 
     /// One poll of a real source.
@@ -339,7 +339,7 @@ impl World {
 
     fn all_is_well(&mut self) {
         for source in nccl_top::sources::SOURCES {
-            self.see(source.id, Body::Source(SourceReport { state: SourceState::Ok, detail: None }));
+            self.see(source.id, Body::Source(SourceReport { state: SourceState::Ok, detail: None, title: None }));
         }
     }
 
@@ -362,8 +362,8 @@ impl World {
 fn asked(source: &mut dyn Source) -> (Vec<Body>, SourceReport) {
     let mut bodies = Vec::new();
     let report = match source.poll(&mut bodies) {
-        Ok(()) => SourceReport { state: SourceState::Ok, detail: None },
-        Err(err) => SourceReport { state: err.state(), detail: Some(err.to_string()) },
+        Ok(()) => SourceReport { state: SourceState::Ok, detail: None, title: None },
+        Err(err) => SourceReport { state: err.state(), detail: Some(err.to_string()), title: None },
     };
     (bodies, report)
 }

@@ -1,13 +1,14 @@
 //! A communicator rank by rank: a row each where they are few, else a cell each, and by name what is in trouble.
 
 use super::{LATE, Level, Row, nodes_words, ranks_words, said, style};
+use crate::base::words::rank_words;
+use crate::base::words::wrap;
 use crate::model::comm::{Comm, MissingRank};
-use crate::rules::rank_words;
 use crate::text::clean::clean;
 use crate::time::span;
 use crate::tui::panes::Ctx;
 use crate::tui::panes::network::ranges;
-use crate::tui::widgets::{Pen, wrap};
+use crate::tui::widgets::Pen;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;

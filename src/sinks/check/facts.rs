@@ -1,6 +1,6 @@
 //! What the inputs tell besides failures: `facts` of the report. Absent is `null`, never 0.
 
-use super::Report;
+use crate::check::Report;
 use crate::reports::nccl_tests::Table;
 use crate::text::{PluginKind, PluginState, What};
 use serde_json::{Map, Value, json};

@@ -1,20 +1,7 @@
-//! What findings on text are called, where the catalogue has no headline for them: the point of a text.
-
-/// `rank 3`, `ranks 3, 5 and 7`, `24 ranks`
-pub fn rank_words(ranks: &[u32]) -> String {
-    match ranks {
-        [] => "no rank".into(),
-        [one] => format!("rank {one}"),
-        [first @ .., last] if ranks.len() <= 8 => {
-            let first: Vec<String> = first.iter().map(u32::to_string).collect();
-            format!("ranks {} and {last}", first.join(", "))
-        }
-        many => format!("{} ranks ({}, {}, …)", many.len(), many[0], many[1]),
-    }
-}
+//! What an exception, or an error of NCCL in it, comes down to: the point of a text.
 
 /// `ValueError: bad sample`
-pub fn exception_words(e: &crate::text::Exception) -> String {
+pub fn exception_words(e: &super::Exception) -> String {
     if e.message.is_empty() { e.class.clone() } else { format!("{}: {}", e.class, e.message) }
 }
 
@@ -22,12 +9,12 @@ pub fn exception_words(e: &crate::text::Exception) -> String {
 pub fn first_sentences(text: &str) -> String {
     let text = nccl_words(text).unwrap_or_else(|| text.split_whitespace().collect::<Vec<_>>().join(" "));
     let end = text.match_indices(". ").nth(1).map_or(text.len(), |(at, _)| at);
-    crate::text::clean::clip(&text[..end], 160).into_owned()
+    super::clean::clip(&text[..end], 160).into_owned()
 }
 
 /// The reason at the end of an error of NCCL, with its kind: `Bootstrap : no socket interface found (ncclInternalError)`, or without a
 /// reason `NCCL 2.14.3: internal error`. What stands before it is the same for all.
-pub(super) fn nccl_words(text: &str) -> Option<String> {
+pub fn nccl_words(text: &str) -> Option<String> {
     let Some(reason) = last_error(text) else {
         let (_, tail) = text.split_once("NCCL error in: ")?.1.split_once(", ")?;
         let (kind, version) = tail.split_once(", NCCL version ")?;
@@ -56,12 +43,5 @@ mod tests {
         assert_eq!(first_sentences(text.split("\nLast").next().unwrap()), "NCCL 2.14.3: internal error");
         assert_eq!(first_sentences("a  wide     gap. Two. Three"), "a wide gap. Two");
         assert_eq!(last_error("Last error:\n"), None);
-    }
-
-    #[test]
-    fn ranks_are_named_up_to_eight() {
-        assert_eq!(rank_words(&[3]), "rank 3");
-        assert_eq!(rank_words(&[3, 5, 7]), "ranks 3, 5 and 7");
-        assert_eq!(rank_words(&(0..24).collect::<Vec<_>>()), "24 ranks (0, 1, …)");
     }
 }

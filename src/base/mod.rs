@@ -1,0 +1,3 @@
+pub mod exit_code;
+pub mod severity;
+pub mod words;
