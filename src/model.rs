@@ -16,6 +16,7 @@ pub mod port;
 pub mod process;
 pub mod reading;
 pub mod record;
+pub mod room;
 pub mod saved_report;
 pub mod series;
 
@@ -33,6 +34,7 @@ use log::{LogFile, Logbook};
 use port::{Netdev, Port};
 use process::{Gone, Process};
 use record::Record;
+use room::{Resource, Room, left_of_cgroup, left_of_disk, left_of_host};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -52,6 +54,8 @@ pub struct Model {
     pub temperatures: Vec<Temperature>,
     /// Of this program and of the jobs' processes, by who looked.
     pub cgroups: BTreeMap<SourceId, Vec<CgroupMemory>>,
+    /// How much was left of what can run out.
+    pub room: BTreeMap<Resource, Room>,
     /// When the kernel last killed a process for memory.
     pub oom_kills_rose: Option<Rise>,
     pub sources: BTreeMap<SourceId, SourceView>,
@@ -136,6 +140,8 @@ const MAX_COMMS: usize = 4096;
 /// Twice what the host source reports.
 const MAX_DISKS: usize = 128;
 const MAX_CGROUPS: usize = 128;
+/// Groups come and go with their pods.
+const MAX_RESOURCES: usize = 512;
 /// Twice what the tailer follows.
 const MAX_FILES: usize = 2048;
 
@@ -164,7 +170,7 @@ impl Model {
             Body::Node(node) => self.node = Some(node.clone()),
             Body::Host(sample) => self.apply_host(at, sample),
             Body::Cgroups { cgroups } => {
-                self.cgroups.insert(seen.from.clone(), cgroups.iter().take(MAX_CGROUPS).cloned().collect());
+                self.apply_cgroups(at, &seen.from, cgroups);
             }
             Body::GpuInfo(info) => self.gpu(info.index).info = info.clone(),
             Body::Gpus { gpus } => gpus.iter().for_each(|sample| self.gpu(sample.index).apply(at, sample)),
@@ -255,11 +261,33 @@ impl Model {
         }
         if sample.disks.iter().any(|disk| disk.fs.is_some()) {
             self.disks = sample.disks.iter().take(MAX_DISKS).cloned().collect();
+            let left: Vec<_> =
+                self.disks.iter().filter_map(|disk| Some((Resource::Disk(disk.mount.clone()), left_of_disk(disk)?))).collect();
+            left.into_iter().for_each(|(what, left)| self.left(at, what, left));
         }
         if !sample.temperatures.is_empty() {
             self.temperatures = sample.temperatures.iter().take(MAX_DISKS).cloned().collect();
         }
+        if let Some(left) = left_of_host(sample) {
+            self.left(at, Resource::Memory, left);
+        }
         self.host_sample = Some(sample.clone());
+    }
+
+    fn apply_cgroups(&mut self, at: Stamp, from: &SourceId, cgroups: &[CgroupMemory]) {
+        let cgroups: Vec<CgroupMemory> = cgroups.iter().take(MAX_CGROUPS).cloned().collect();
+        for of in &cgroups {
+            if let Some(left) = left_of_cgroup(of) {
+                self.left(at, Resource::Cgroup(of.cgroup.clone()), left);
+            }
+        }
+        self.cgroups.insert(from.clone(), cgroups);
+    }
+
+    fn left(&mut self, at: Stamp, what: Resource, left_bytes: u64) {
+        if self.room.len() < MAX_RESOURCES || self.room.contains_key(&what) {
+            self.room.entry(what).or_default().push(at, left_bytes);
+        }
     }
 
     fn apply_process(&mut self, at: Stamp, info: &ProcessInfo) {

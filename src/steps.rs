@@ -2,6 +2,7 @@
 //! and events, snapshots and the evidence bundle tell all of them. Nothing here runs anything.
 
 use crate::base::words::py_spy;
+use crate::base::words::shell_word;
 use crate::findings::Finding;
 use crate::model::Model;
 use crate::model::job::Job;
@@ -114,15 +115,9 @@ fn trigger(model: &Model, job: &Job) -> Option<String> {
     // In a container the pipes are in its file system.
     let inside = process.info.ns_pid.is_some_and(|inner| inner != process.info.pid);
     let root = if inside { format!("/proc/{}/root", process.info.pid) } else { String::new() };
-    let pipes = word(&format!("{root}{prefix}"));
+    let pipes = shell_word(&format!("{root}{prefix}"));
     // Without a reader the shell would wait for one.
     Some(format!("for p in {pipes}*.pipe; do timeout 2 sh -c 'echo 1 > \"$0\"' \"$p\"; done"))
-}
-
-/// A word for the shell, whatever is in it: this comes from another process, and is pasted by somebody who may be root.
-fn word(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+@".contains(c);
-    if !text.is_empty() && text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 #[cfg(test)]

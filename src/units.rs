@@ -108,6 +108,11 @@ pub fn group(n: u64) -> String {
     out
 }
 
+/// Of what is foreseen, rounded up: `1 minute`, `35 minutes`.
+pub fn minutes_up(seconds: f64) -> String {
+    counted((seconds / 60.0).ceil().max(1.0) as u64, "minute")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -98,6 +98,12 @@ pub struct DiskSample {
     pub inodes_total: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inodes_free: Option<u64>,
+    /// st_dev of its files, where they have one in common.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<u64>,
+    /// Which of /tmp and /dev/shm lie on it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<String>,
 }
 
 /// The hottest of all sensors of one kind, /sys/class/hwmon.

@@ -30,6 +30,9 @@ pub struct ProcessInfo {
     pub cwd: Option<String>,
     /// Where the output goes and which log files belong to this process.
     pub logs: Vec<ProcessLog>,
+    /// Directories of files that it had open for writing while it wrote much.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub writes: Vec<WrittenDir>,
     /// What could not be read, and why: `environ: permission denied`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<String>,
@@ -71,6 +74,16 @@ pub enum LogVia {
     #[default]
     #[serde(other)]
     Other,
+}
+
+/// A directory that a process writes to, such as that of its checkpoints.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WrittenDir {
+    /// As the process names it.
+    pub path: String,
+    /// st_dev of the file.
+    pub device: u64,
 }
 
 /// One look at one process. Counters cumulative.

@@ -14,10 +14,11 @@ mod program;
 pub(super) mod read;
 pub(super) mod stat;
 mod table;
+mod writes;
 
 use super::{Hint, Hints, RasAddress, Roots, Setup, Source, SourceError, cgroup, sysfs};
 use crate::base::words::io_words;
-use crate::observe::process::{ProcessGone, ProcessInfo, ProcessRole, ProcessSample};
+use crate::observe::process::{ProcessGone, ProcessInfo, ProcessRole, ProcessSample, WrittenDir};
 use crate::observe::{Body, SourceState};
 use pidfd::Pidfd;
 use read::{Reader, is_gone};
@@ -78,11 +79,14 @@ struct Known {
     pidfd: Option<Pidfd>,
     /// Dead at the last look, and only its parent could know how: it may have been reaped since.
     awaited: bool,
+    /// When its open files were last looked at: bytes that it had passed to write calls.
+    wchar_bytes: Option<u64>,
+    writes: Vec<WrittenDir>,
 }
 
 impl Known {
     fn new(info: ProcessInfo) -> Self {
-        Known { info, helpers: Vec::new(), pidfd: None, awaited: false }
+        Known { info, helpers: Vec::new(), pidfd: None, awaited: false, wchar_bytes: None, writes: Vec::new() }
     }
 }
 
@@ -172,7 +176,8 @@ impl Procs {
         // Launchers first: who reads in order then knows the parent before its ranks.
         chosen.sort_unstable_by_key(|(pid, role)| (*role != ProcessRole::Launcher, *pid));
         for (pid, role) in chosen {
-            let Some(info) = facts::of(&mut self.reader, pid, role) else { continue };
+            let Some(mut info) = facts::of(&mut self.reader, pid, role) else { continue };
+            info.writes = self.known.get(&pid).map_or(Vec::new(), |known| known.writes.clone());
             match self.known.get_mut(&pid) {
                 Some(known) if known.info == info => {}
                 // Another process by now: `reap` tells first that the old one is gone.
@@ -277,7 +282,7 @@ impl Procs {
         self.samples = self.samples.wrapping_add(1);
         let turn = self.samples;
         let mut samples = Vec::with_capacity(self.known.len());
-        for (pid, known) in &self.known {
+        for (pid, known) in &mut self.known {
             let Some(stat) = self.reader.read(*pid, "stat").ok().and_then(Stat::parse) else { continue };
             if stat.start_ticks != known.info.start_ticks || stat.is_dead() {
                 continue;
@@ -296,6 +301,11 @@ impl Procs {
                 sample.wchar_bytes = Some(io.wchar);
                 sample.read_bytes = Some(io.read);
                 sample.write_bytes = Some(io.write);
+                let looked_at = *known.wchar_bytes.get_or_insert(io.wchar);
+                if io.wchar.saturating_sub(looked_at) >= writes::MUCH_BYTES {
+                    known.wchar_bytes = Some(io.wchar);
+                    writes::look(&mut self.reader, *pid, &mut known.writes);
+                }
             }
             let due = turn.wrapping_add(*pid) % THREADS_TURN == 0;
             if known.info.role != ProcessRole::Launcher && (due || sample.state == Some('D')) {

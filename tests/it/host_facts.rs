@@ -47,6 +47,7 @@ fn a_snapshot_shows_machine_memory_disks_and_temperatures() {
         read_only: Some(false),
         inodes_total: Some(1000),
         inodes_free: Some(3),
+        ..DiskSample::default()
     };
     let hot = Temperature { sensor: "coretemp Core".into(), celsius: 64.5, critical_c: Some(100.0), sensors: 96 };
     let host = HostSample {

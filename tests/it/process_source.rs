@@ -8,6 +8,7 @@ use nccl_top::sources::{Hint, Hints, RasAddress, Roots, Source, SourceError};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
@@ -883,4 +884,37 @@ fn how_a_process_ended_is_known_while_nobody_has_reaped_it() {
     let never_waits = "exec sleep 600";
     assert_eq!(Grandchild::of("awk '{exit 3}'", never_waits).ended(Grandchild::tell, Some('Z')), Some(3));
     assert_eq!(Grandchild::of("sleep 600", never_waits).ended(|g| signal(g.pid, "-SEGV"), Some('Z')), Some(-11));
+}
+
+#[test]
+fn the_directory_that_a_rank_writes_much_to_is_known() {
+    let files = tempfile::tempdir().unwrap();
+    let checkpoint = files.path().join("step_100.pt");
+    let child = std::process::Command::new("cat")
+        .envs([("RANK", "0"), ("WORLD_SIZE", "2")])
+        .env_remove("KUBERNETES_SERVICE_HOST")
+        .stdin(std::process::Stdio::piped())
+        .stdout(fs::File::options().append(true).create(true).open(&checkpoint).unwrap())
+        .spawn()
+        .unwrap();
+    let mut child = Child(child);
+    let mut input = child.0.stdin.take().unwrap();
+    let mut procs = Procs::new(Roots::live(), Duration::from_millis(100), None);
+    let started = Instant::now();
+    let writes = loop {
+        assert!(started.elapsed() < PATIENCE, "not seen");
+        let mut out = Vec::new();
+        let _ = procs.poll(&mut out);
+        let seen = out.into_iter().find_map(|body| match body {
+            Body::Process(info) if info.pid == child.0.id() && !info.writes.is_empty() => Some(info.writes),
+            _ => None,
+        });
+        if let Some(writes) = seen {
+            break writes;
+        }
+        input.write_all(&[0; 1 << 20].repeat(8)).unwrap();
+        fs::File::options().write(true).truncate(true).open(&checkpoint).unwrap();
+    };
+    assert_eq!(writes.len(), 1, "{writes:?}");
+    assert_eq!((writes[0].path.as_str(), writes[0].device), (files.path().to_str().unwrap(), fs::metadata(&checkpoint).unwrap().dev()));
 }

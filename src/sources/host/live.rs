@@ -4,7 +4,8 @@ use crate::observe::SourceState;
 use crate::observe::host::{DiskSample, HostSample, Node};
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 use sysinfo::{CpuRefreshKind, Disk, DiskRefreshKind, Disks, System};
@@ -38,6 +39,9 @@ const REMOTE: &[&str] = &[
     "virtiofs",
     "wekafs",
 ];
+
+/// Where every job writes: temporary files, and shared memory of its data loaders and of NCCL.
+const PLACES: &[&str] = &["/tmp", "/dev/shm"];
 
 pub(super) struct Live {
     memory: System,
@@ -97,6 +101,10 @@ impl Live {
             }
         }
         disks.extend(self.answers());
+        for place in PLACES {
+            let device = device_of(Path::new(place));
+            disks.iter_mut().filter(|disk| device.is_some() && disk.device == device).for_each(|disk| disk.places.push((*place).into()));
+        }
         disks.sort_by(|a, b| a.mount.cmp(&b.mount));
         disks
     }
@@ -121,6 +129,11 @@ impl Live {
         let verb = if names.len() == 1 { "does" } else { "do" };
         (!names.is_empty()).then(|| (SourceState::Slow, format!("{} {verb} not answer: free space is not known", names.join(", "))))
     }
+}
+
+/// `None`: it is not there, or may not be asked.
+fn device_of(path: &Path) -> Option<u64> {
+    path.metadata().ok().map(|found| found.dev())
 }
 
 /// Each file system once, although it may be mounted at many places.
@@ -163,6 +176,8 @@ impl Mount {
             read_only: Some(fs.f_flag.contains(StatVfsMountFlags::RDONLY)),
             inodes_total: Some(fs.f_files).filter(|&n| n > 0),
             inodes_free: Some(fs.f_favail).filter(|_| fs.f_files > 0),
+            device: device_of(&self.path),
+            places: Vec::new(),
         })
     }
 
