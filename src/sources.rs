@@ -3,7 +3,7 @@
 //! **To add a source**: a file below `sources/` with a type that implements [`Source`], an entry in [`SOURCES`], and, if it tells
 //! something new, a variant of [`Body`] with its arm in `model::Model::apply`.
 
-mod cgroup;
+pub mod cgroup;
 pub mod files;
 pub mod flight;
 pub mod host;

@@ -8,7 +8,7 @@ mod log_view;
 pub mod panes;
 pub mod plain;
 mod play;
-mod terminal;
+pub mod terminal;
 pub mod theme;
 pub mod ui;
 pub mod view;

@@ -323,7 +323,7 @@ fn read(path: &Path, mark: Mark) -> Result<Vec<u8>, String> {
 }
 
 /// Prefixes of dump files, and whether the job has chosen them. Where it has not, they depend on the version of torch.
-fn prefixes(raw: &[u8]) -> Vec<(Vec<u8>, bool)> {
+pub fn prefixes(raw: &[u8]) -> Vec<(Vec<u8>, bool)> {
     let variable = |name| environ::variable(raw, name).filter(|value| !value.is_empty());
     if let Some(chosen) = ["TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"].into_iter().find_map(variable) {
         return vec![(chosen.to_vec(), true)];
@@ -386,30 +386,5 @@ impl Source for Flight {
             text.push_str(&format!("; those of {} cannot be read", crate::rules::rank_words(&refused.into_iter().collect::<Vec<_>>())));
         }
         Some((SourceState::Ok, text))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_place_is_the_jobs_own_or_that_of_its_version() {
-        let of = |raw: &str| -> Vec<String> {
-            let all = prefixes(raw.replace(' ', "\0").as_bytes());
-            all.into_iter().map(|(p, chosen)| format!("{}{}", String::from_utf8(p).unwrap(), if chosen { "!" } else { "" })).collect()
-        };
-        assert_eq!(of("TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/d/fr_ HOME=/h"), ["/d/fr_!"]);
-        assert_eq!(of("TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/d/fr_ TORCH_FR_DUMP_TEMP_FILE=rel/x"), ["rel/x!"]);
-        assert_eq!(of("TORCH_FR_DUMP_TEMP_FILE="), ["/tmp/nccl_trace_rank_"]);
-        assert_eq!(
-            of("HOME=/h XDG_CACHE_HOME=/c"),
-            [
-                "/tmp/nccl_trace_rank_",
-                "/h/.cache/torch/nccl_trace_rank_",
-                "/h/.cache/torch/comm_lib_trace_rank_",
-                "/c/torch/comm_lib_trace_rank_"
-            ]
-        );
     }
 }

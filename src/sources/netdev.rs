@@ -34,7 +34,7 @@ struct Interface {
 
 impl Netdevs {
     pub fn new(roots: Roots, every: Duration) -> Self {
-        Netdevs { roots, every, reader: Reader::new(), interfaces: Vec::new(), polls_to_listing: 0 }
+        Netdevs { roots, every, reader: Reader::default(), interfaces: Vec::new(), polls_to_listing: 0 }
     }
 
     fn list(&mut self) -> Result<(), SourceError> {

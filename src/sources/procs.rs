@@ -5,14 +5,14 @@
 //! dies ([`pidfd`]).
 
 mod choose;
-pub(super) mod environ;
+pub mod environ;
 mod facts;
 mod logs;
-pub(crate) mod mask;
-mod pidfd;
-mod program;
-pub(super) mod read;
-pub(super) mod stat;
+pub mod mask;
+pub mod pidfd;
+pub mod program;
+pub mod read;
+pub mod stat;
 mod table;
 
 use super::{Hint, Hints, RasAddress, Roots, Setup, Source, SourceError, cgroup, io_words, sysfs};
@@ -201,7 +201,7 @@ impl Procs {
             return;
         }
         (self.scans_to_memory, self.cgroups) = (SCANS_PER_MEMORY, paths);
-        let mut reader = sysfs::Reader::new();
+        let mut reader = sysfs::Reader::default();
         let memory = |path: &String| cgroup::memory(self.reader.roots(), &mut reader, path);
         let cgroups: Vec<_> = self.cgroups.iter().filter_map(memory).collect();
         if !cgroups.is_empty() {

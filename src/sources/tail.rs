@@ -1,11 +1,11 @@
 //! Follows logs: files, globs, directories, standard input, and the files behind the output of jobs. Reads them a bounded piece at a
 //! time; never interprets a line, and never opens anything but a regular file.
 
-mod cut;
+pub mod cut;
 mod follow;
 mod input;
 mod open;
-mod sift;
+pub mod sift;
 mod targets;
 mod wake;
 
