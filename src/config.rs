@@ -82,13 +82,19 @@ impl Default for Config {
 /// One setting, complete.
 pub struct Setting {
     pub key: &'static str,
-    pub env: &'static str,
     pub help: &'static str,
     /// # Errors
     /// What was found and what is expected.
     pub set: fn(&mut Config, &str) -> Result<(), String>,
     /// The value as the file writes it.
     pub get: fn(&Config) -> String,
+}
+
+impl Setting {
+    /// The variable of the environment that sets it.
+    pub fn env(&self) -> String {
+        format!("NCCL_TOP_{}", self.key.to_ascii_uppercase())
+    }
 }
 
 /// A value that is one of a few words.
@@ -127,21 +133,18 @@ const ALERTS: &[(&str, Alert)] = &[("off", Alert::Off), ("bell", Alert::Bell), (
 pub const SETTINGS: &[Setting] = &[
     Setting {
         key: "interval",
-        env: "NCCL_TOP_INTERVAL",
         help: "How often GPUs and ports are read and the screen is drawn: \"200ms\" to \"60s\"",
         set: |c, v| duration_within(v, "200ms", "60s").map(|d| c.interval = d),
         get: |c| duration_text(c.interval),
     },
     Setting {
         key: "utc",
-        env: "NCCL_TOP_UTC",
         help: "Show times in UTC instead of the host's zone: true or false",
         set: |c, v| truth(v).map(|t| c.utc = t),
         get: |c| c.utc.to_string(),
     },
     Setting {
         key: "logs",
-        env: "NCCL_TOP_LOGS",
         help: "Files, globs or directories to follow besides those that are found; in the environment separated by \":\"",
         set: |c, v| {
             // A list from the file comes line by line, so that paths may hold colons.
@@ -152,7 +155,6 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: "theme",
-        env: "NCCL_TOP_THEME",
         help: "\"colorblind\", \"dark\", \"light\", \"mono\" or the path of a file like those in assets/themes",
         set: |c, v| {
             let home = std::env::var("HOME").unwrap_or_default();
@@ -163,42 +165,36 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: "color",
-        env: "NCCL_TOP_COLOR",
         help: "\"auto\" (a terminal without NO_COLOR), \"always\" or \"never\"",
         set: |c, v| one_of(v, COLORS).map(|color| c.color = color),
         get: |c| word_of(&c.color, COLORS),
     },
     Setting {
         key: "drawing",
-        env: "NCCL_TOP_DRAWING",
         help: "\"auto\" (as the locale says), \"unicode\" or \"ascii\"",
         set: |c, v| one_of(v, DRAWINGS).map(|drawing| c.drawing = drawing),
         get: |c| word_of(&c.drawing, DRAWINGS),
     },
     Setting {
         key: "mouse",
-        env: "NCCL_TOP_MOUSE",
         help: "Clicks and the wheel are nccl-top's: true or false; false leaves them to the terminal, for selecting text",
         set: |c, v| truth(v).map(|t| c.mouse = t),
         get: |c| c.mouse.to_string(),
     },
     Setting {
         key: "alert",
-        env: "NCCL_TOP_ALERT",
         help: "What a new critical finding does besides being shown: \"off\", \"bell\" or \"note\" (of the desktop, by OSC 9)",
         set: |c, v| one_of(v, ALERTS).map(|alert| c.alert = alert),
         get: |c| word_of(&c.alert, ALERTS),
     },
     Setting {
         key: "history",
-        env: "NCCL_TOP_HISTORY",
         help: "How far back the live screen can be moved: \"10s\" to \"2h\", as far as a few MiB reach",
         set: |c, v| duration_within(v, "10s", "2h").map(|d| c.history = d),
         get: |c| duration_text(c.history),
     },
     Setting {
         key: "axis",
-        env: "NCCL_TOP_AXIS",
         help: "The time that sparklines cover at first: \"30s\" to \"15m\"",
         set: |c, v| duration_within(v, "30s", "15m").map(|d| c.axis = d),
         get: |c| duration_text(c.axis),
@@ -243,9 +239,9 @@ pub fn load(
         }
     }
     for setting in SETTINGS {
-        if let Some(value) = env(setting.env) {
-            (setting.set)(&mut config, &value).map_err(|e| ConfigError(format!("{}: {e}", setting.env)))?;
-            origins.insert(setting.key, setting.env.to_owned());
+        if let Some(value) = env(&setting.env()) {
+            (setting.set)(&mut config, &value).map_err(|e| ConfigError(format!("{}: {e}", setting.env())))?;
+            origins.insert(setting.key, setting.env());
         }
     }
     for (key, value) in flags {
@@ -346,7 +342,7 @@ pub fn print(config: &Config, origins: &Origins) -> String {
         out.push_str(&format!(
             "# {}. Environment: {}\n{} = {}    # from {origin}\n",
             setting.help,
-            setting.env,
+            setting.env(),
             setting.key,
             (setting.get)(config)
         ));

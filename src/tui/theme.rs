@@ -7,27 +7,32 @@ use ratatui::style::{Color, Modifier, Style};
 use serde::Deserialize;
 use std::path::Path;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Theme {
-    pub text: Style,
-    pub dim: Style,
-    pub title: Style,
-    pub border: Style,
+/// What things on the screen mean, each with its look: of a file, or fit for a terminal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Roles<S> {
+    pub text: S,
+    pub dim: S,
+    pub title: S,
+    pub border: S,
     /// Frame and title of the pane that keys go to.
-    pub focus: Style,
-    pub good: Style,
-    pub look: Style,
-    pub act: Style,
+    pub focus: S,
+    pub good: S,
+    pub look: S,
+    pub act: S,
     /// What can be used: a command, a key.
-    pub accent: Style,
+    pub accent: S,
     /// The row that keys go to; laid over the others.
-    pub selected: Style,
+    pub selected: S,
     /// A match of the search; laid over the others.
-    pub found: Style,
-    pub chart: Style,
+    pub found: S,
+    pub chart: S,
     /// The second line of a chart.
-    pub chart2: Style,
+    pub chart2: S,
 }
+
+/// What drawing code takes its styles from.
+pub type Theme = Roles<Style>;
 
 /// The themes that come with the program; the first is the default.
 pub const THEMES: &[(&str, &str)] = &[
@@ -61,24 +66,7 @@ impl Depth {
     }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct File {
-    text: Role,
-    dim: Role,
-    title: Role,
-    border: Role,
-    focus: Role,
-    good: Role,
-    look: Role,
-    act: Role,
-    accent: Role,
-    selected: Role,
-    found: Role,
-    chart: Role,
-    chart2: Role,
-}
-
+/// A look as the file writes it.
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Role {
@@ -236,7 +224,7 @@ impl Theme {
     }
 
     pub fn parse(text: &str, name: &str, depth: Depth) -> Result<Theme, String> {
-        let file: File = toml::from_str(text).map_err(|err| {
+        let file: Roles<Role> = toml::from_str(text).map_err(|err| {
             let line = err.span().map_or(1, |s| text[..s.start.min(text.len())].matches('\n').count() + 1);
             format!("{name}:{line}: {}", err.message())
         })?;

@@ -14,7 +14,7 @@ use super::keys::{Action, KEYS};
 use super::layout::{self, Place, Want};
 use super::panes::{Ctx, PANES, Pane};
 use super::theme::{Theme, severity_mark, state_mark};
-use super::ui::{Ask, Mode, Sheet, Ui};
+use super::ui::{Ask, Mode, Ui};
 use super::widgets::{shorten, wrap};
 use crate::findings::{Finding, Severity};
 use crate::session::Session;
@@ -25,6 +25,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
+use ratatui::widgets::{Clear, Widget};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use unicode_width::UnicodeWidthStr;
@@ -59,7 +60,8 @@ pub fn draw(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme) {
     }
     draw_footer(buf, session, ui, theme, area);
     if let Some(sheet) = &ui.sheet {
-        draw_sheet(buf, body(session, ui, theme), theme, sheet);
+        let lines: Vec<Line> = sheet.lines.iter().map(|line| Line::styled(line.as_str(), theme.text)).collect();
+        super::help::sheet(buf, body(session, ui, theme), theme, &clean(&sheet.title), &lines, sheet.scroll);
     }
     if let Some(help) = ui.help {
         super::help::draw(buf, body(session, ui, theme), ui, theme, help);
@@ -124,7 +126,7 @@ fn frame(buf: &mut Buffer, area: Rect, framed: bool, title: &str, border: Style,
 }
 
 /// The text with `…` at its end when it is too wide.
-fn fitted(text: &str, width: usize) -> String {
+pub fn fitted(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
@@ -561,38 +563,13 @@ fn draw_footer(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme, area
     }
 }
 
-/// A long text in place of the panes.
-fn draw_sheet(buf: &mut Buffer, area: Rect, theme: &Theme, sheet: &Sheet) {
-    if area.height == 0 {
-        return;
-    }
-    for position in area.positions() {
-        if let Some(cell) = buf.cell_mut(position) {
-            cell.reset();
-        }
-    }
-    buf.set_style(area, theme.text);
-    let last = sheet.lines.len().saturating_sub(usize::from(area.height - 1));
-    let first = sheet.scroll.min(last);
-    let more = if last > first { format!("  {} more lines below", last - first) } else { String::new() };
-    let title = fitted(&format!(" {}{more}", clean(&sheet.title)), usize::from(area.width));
-    buf.set_stringn(area.x, area.y, title, usize::from(area.width), theme.focus);
-    for (line, y) in sheet.lines.iter().skip(first).zip(area.y + 1..area.bottom()) {
-        buf.set_stringn(area.x + 1, y, fitted(line, usize::from(area.width.saturating_sub(2))), usize::from(area.width), theme.text);
-    }
-}
-
 /// A text in the middle of the screen.
 fn draw_popup(buf: &mut Buffer, area: Rect, theme: &Theme, title: &str, text: &str) {
     let width = area.width.saturating_sub(4).min(100);
     let lines: Vec<String> = text.lines().flat_map(|l| wrap(l, usize::from(width.saturating_sub(4)))).collect();
     let height = (lines.len() as u16 + 2).min(area.height);
     let place = Rect { x: (area.width - width) / 2, y: (area.height - height) / 2, width, height };
-    for position in place.positions() {
-        if let Some(cell) = buf.cell_mut(position) {
-            cell.reset();
-        }
-    }
+    Clear.render(place, buf);
     buf.set_style(place, theme.text);
     frame(buf, place, true, title, theme.focus, theme.focus);
     for (line, y) in lines.iter().zip(place.y + 1..place.bottom().saturating_sub(1)) {

@@ -8,6 +8,7 @@ use crate::text::clean::clean;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use ratatui::text::{Line, Span};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Writes texts into one row, one after the other; what does not fit ends with `…`.
@@ -69,6 +70,14 @@ pub fn shorten(text: &str, width: usize) -> String {
 /// The first of `rows` that is shown so that `selected` stands in the middle where it can.
 pub fn first_shown(rows: usize, selected: Option<usize>, height: usize) -> usize {
     selected.map_or(0, |s| s.saturating_sub(height / 2)).min(rows.saturating_sub(height))
+}
+
+/// A text behind its label, wrapped at `width` columns. The label stands on the first line and is as wide as the text is indented.
+pub fn labelled(label: &str, label_style: Style, text: &str, style: Style, width: usize) -> impl Iterator<Item = Line<'static>> {
+    let blank = " ".repeat(label.width());
+    let labels = std::iter::once(label.to_owned()).chain(std::iter::repeat(blank));
+    let parts = wrap(text, width.saturating_sub(label.width()));
+    labels.zip(parts).map(move |(label, part)| Line::from(vec![Span::styled(label, label_style), Span::styled(part, style)]))
 }
 
 /// Cuts a text into lines at spaces; a word that is wider than a line is cut, too.

@@ -9,7 +9,7 @@ use crate::tui::layout::Want;
 use crate::tui::log_view;
 use crate::tui::theme::severity_mark;
 use crate::tui::ui::{Opened, Ui};
-use crate::tui::widgets::{first_shown, wrap};
+use crate::tui::widgets::{first_shown, labelled, wrap};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -165,10 +165,7 @@ fn detail(ctx: &Ctx, f: &Finding, width: usize) -> Vec<Line<'static>> {
     let zone = ctx.ui.zone;
     let mut out = Vec::new();
     let mut say = |label: &str, text: &str, style: Style| {
-        for (i, part) in wrap(text, width.saturating_sub(11)).into_iter().enumerate() {
-            let label = if i == 0 { label } else { "" };
-            out.push(Line::from(vec![Span::styled(format!("{label:>9}  "), theme.dim), Span::styled(part, style)]));
-        }
+        out.extend(labelled(&format!("{label:>9}  "), theme.dim, text, style, width));
     };
     let severity = if f.severity >= Severity::Warning { theme.severity(f.severity) } else { theme.text };
     say("what", &f.summary, severity);

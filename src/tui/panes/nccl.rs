@@ -12,12 +12,11 @@ use crate::judge::RAS_OLD;
 use crate::model::bringup::{Item, Seen};
 use crate::model::comm::{Behind, Comm, Odd};
 use crate::model::job::Job;
-use crate::observe::SourceId;
 use crate::rules::rank_words;
 use crate::text::clean::clean;
 use crate::time::span;
 use crate::tui::layout::Want;
-use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain};
+use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain, whole};
 use crate::tui::widgets::{Pen, first_shown, shorten, wrap};
 use crate::units::counted;
 use ratatui::buffer::Buffer;
@@ -198,14 +197,8 @@ fn columns<'a>() -> Vec<Column<Row<'a>>> {
     vec![
         Column::word("comm", 8, 8, 0, |_, r| plain(short(r.comm)), |_, r| SortKey::word(short(r.comm))),
         Column::word("job", 7, 12, 1, |_, r| plain(r.job.clone()?), |_, r| r.job.clone().map_or(SortKey::Absent, SortKey::Word)),
-        Column::number("ranks", 5, 1, |_, r| plain(r.comm.nranks.to_string()), |_, r| SortKey::number(Some(r.comm.nranks.into()))),
-        Column::number(
-            "nodes",
-            5,
-            4,
-            |_, r| (r.hosts > 0).then(|| (r.hosts.to_string(), None)),
-            |_, r| SortKey::number(Some(r.hosts as f64)),
-        ),
+        Column::amount("ranks", 5, 1, |_, r| Some(r.comm.nranks.into()), whole),
+        Column::amount("nodes", 5, 4, |_, r| (r.hosts > 0).then_some(r.hosts as f64), whole),
         Column::number("ops", 7, 2, |_, r| answered(r, r.operations, None), |_, r| SortKey::number(Some(r.operations as f64))),
         Column::number(
             "behind",
@@ -405,9 +398,8 @@ fn job_words(row: &Row) -> String {
 
 /// What RAS or its source says of itself.
 fn ras_words(ctx: &Ctx) -> String {
-    let model = &ctx.session.model;
-    let detail = || model.sources.get(&SourceId::of("ras")).and_then(|v| v.detail.clone());
-    let words = model.ras.error.clone().or_else(detail).unwrap_or_else(|| match model.ras.answered_at {
+    let ras = &ctx.session.model.ras;
+    let words = ras.error.clone().or_else(|| ctx.source_detail("ras")).unwrap_or_else(|| match ras.answered_at {
         Some(_) => "RAS answers, and reports none".into(),
         None => "RAS has not answered".into(),
     });

@@ -12,13 +12,12 @@ use super::{Ctx, Pane, opens_nothing};
 use crate::model::gpu::Gpu;
 use crate::model::port::{Counters, Link, LinkHistory, Netdev, Port};
 use crate::model::series::Trend;
-use crate::observe::SourceId;
 use crate::text::clean::clean;
 use crate::time::{Stamp, span};
 use crate::tui::layout::Want;
 use crate::tui::widgets::spark::Axis;
 use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain};
-use crate::tui::widgets::{Pen, first_shown, wrap};
+use crate::tui::widgets::{Pen, first_shown, labelled};
 use crate::units::{bits_per_s, line_rate, scaled};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -307,10 +306,7 @@ impl Folded {
 
 /// What is not seen, and why.
 fn notes(ctx: &Ctx, nics: &[Nic]) -> Vec<String> {
-    let said = |id: &'static str, otherwise: &str| {
-        let detail = ctx.session.model.sources.get(&SourceId::of(id)).and_then(|v| v.detail.clone());
-        clean(&detail.unwrap_or_else(|| otherwise.to_owned())).into_owned()
-    };
+    let said = |id, otherwise: &str| ctx.source_detail(id).unwrap_or_else(|| otherwise.to_owned());
     let mut out = Vec::new();
     let ports = nics.iter().filter_map(|n| n.port);
     if ports.clone().next().is_none() {
@@ -384,9 +380,9 @@ fn columns<'a>() -> Vec<Column<Nic<'a>>> {
         Column::word("port", 10, 14, 0, name, |_, n| SortKey::word(natural(&n.name))),
         Column::word("kind", 5, 10, 5, |_, n| plain(n.kind), |_, n| SortKey::word(n.kind)),
         Column::word("state", 6, 14, 0, state, |_, n| SortKey::word(n.state().unwrap_or_default())),
-        Column::number("line b/s", 8, 4, |_, n| plain(line_rate(n.line?)), |_, n| SortKey::number(n.line.map(|l| l as f64))),
-        Column::number("in b/s", 6, 1, |_, n| plain(bits_per_s(n.rx?)), |_, n| SortKey::number(n.rx)),
-        Column::number("out b/s", 7, 1, |_, n| plain(bits_per_s(n.tx?)), |_, n| SortKey::number(n.tx)),
+        Column::amount("line b/s", 8, 4, |_, n| n.line.map(|l| l as f64), |l| line_rate(l as u64)),
+        Column::amount("in b/s", 6, 1, |_, n| n.rx, bits_per_s),
+        Column::amount("out b/s", 7, 1, |_, n| n.tx, bits_per_s),
         Column::number("share%", 6, 2, share, |_, n| SortKey::number(n.busier())),
         Column::number("loss/s", 6, 1, loss, |_, n| SortKey::number(n.loss)),
         Column::number(
@@ -680,20 +676,10 @@ fn trouble(ctx: &Ctx, nic: &Nic, area: Rect, buf: &mut Buffer) {
 
 /// What there is no column for, of one.
 fn details(ctx: &Ctx, nic: &Nic, area: Rect, buf: &mut Buffer) {
-    const LABEL: u16 = 12;
     let theme = ctx.theme;
-    let mut y = area.y;
+    let mut lines = Vec::new();
     let mut say = |label: &str, text: &str, style: Style| {
-        for (i, part) in wrap(text, usize::from(area.width.saturating_sub(LABEL))).iter().enumerate() {
-            if y < area.bottom() {
-                Pen::new(buf, Rect { y, height: 1, width: area.width.min(LABEL - 1), ..area })
-                    .put(if i == 0 { label } else { "" }, theme.dim);
-                let mut pen = Pen::new(buf, Rect { y, height: 1, ..area });
-                pen.skip(LABEL);
-                pen.put(part, style);
-                y += 1;
-            }
-        }
+        lines.extend(labelled(&format!("{label:<12}"), theme.dim, text, style, usize::from(area.width)));
     };
     let model = &ctx.session.model;
     let lasting = span(model.now.since(nic.link.since));
@@ -749,4 +735,5 @@ fn details(ctx: &Ctx, nic: &Nic, area: Rect, buf: &mut Buffer) {
     let rates = nic.counters.rates().iter().filter(|(_, rate)| **rate != 0.0);
     let rates: Vec<String> = rates.map(|(name, rate)| format!("{name}\u{a0}{}/s", scaled(*rate))).collect();
     say("counts", &if rates.is_empty() { "nothing moves".to_owned() } else { rates.join("  ") }, theme.text);
+    super::lines(area, buf, &lines);
 }
