@@ -10,6 +10,7 @@ mod raw;
 mod topology;
 mod watched;
 
+pub use device::{GpmPace, cannot_open, gpm_of, sm_count};
 pub use events::{Ear, Events, make_events};
 pub use pci::{bus_id, gpus_from_pci};
 pub use topology::{Links, PAIRS_PER_POLL, Topology};

@@ -345,7 +345,7 @@ impl Source for Tail {
 }
 
 /// Divides `budget` so that nobody gets more than it wants and nobody starves.
-fn shares(wants: &[u64], budget: u64) -> Vec<u64> {
+pub fn shares(wants: &[u64], budget: u64) -> Vec<u64> {
     let mut order: Vec<usize> = (0..wants.len()).filter(|i| wants[*i] > 0).collect();
     order.sort_by_key(|i| wants[*i]);
     let mut shares = vec![0; wants.len()];
@@ -356,16 +356,4 @@ fn shares(wants: &[u64], budget: u64) -> Vec<u64> {
         left -= shares[*i];
     }
     shares
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn small_wants_are_met_and_big_ones_share_the_rest() {
-        assert_eq!(shares(&[100, 5, 0, 70], 105), [50, 5, 0, 50]);
-        assert_eq!(shares(&[1, 2, 3], 100), [1, 2, 3]);
-        assert_eq!(shares(&[], 100), [0; 0]);
-    }
 }

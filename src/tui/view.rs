@@ -60,11 +60,7 @@ pub fn draw(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme) {
     }
     draw_footer(buf, session, ui, theme, area);
     if let Some(sheet) = &ui.sheet {
-        let lines: Vec<Line> = sheet.lines.iter().map(|line| Line::styled(line.as_str(), theme.text)).collect();
-        super::help::sheet(buf, body(session, ui, theme), theme, &clean(&sheet.title), &lines, sheet.scroll);
-    }
-    if let Some(help) = ui.help {
-        super::help::draw(buf, body(session, ui, theme), ui, theme, help);
+        super::help::draw(buf, body(session, ui, theme), ui, theme, sheet);
     }
     if let Some(prompt) = ui.prompt.as_ref().filter(|p| matches!(p.kind, Ask::Run { .. })) {
         // A command that is asked about is shown whole.
@@ -332,7 +328,7 @@ fn worst<'a>(session: &'a Session, job: &str) -> Option<&'a Finding> {
 }
 
 /// `1 more job: finished`, `3 more jobs: finished`, `4 more jobs: 1 failed, 3 finished`; the worst first.
-fn more_jobs(states: impl Iterator<Item = State>) -> String {
+pub fn more_jobs(states: impl Iterator<Item = State>) -> String {
     let mut count = BTreeMap::<Reverse<State>, usize>::new();
     states.for_each(|state| *count.entry(Reverse(state)).or_default() += 1);
     let all: usize = count.values().sum();
@@ -456,7 +452,7 @@ fn offers(session: &Session, ui: &Ui) -> Vec<(String, &'static str, Action)> {
             out.push((key, word, action));
         }
     };
-    if ui.help.is_some() || ui.sheet.is_some() {
+    if ui.sheet.is_some() {
         offer(Action::Back, "back");
         offer(Action::Down, "scroll");
         offer(Action::Quit, "quit");
@@ -574,18 +570,5 @@ fn draw_popup(buf: &mut Buffer, area: Rect, theme: &Theme, title: &str, text: &s
     frame(buf, place, true, title, theme.focus, theme.focus);
     for (line, y) in lines.iter().zip(place.y + 1..place.bottom().saturating_sub(1)) {
         buf.set_stringn(place.x + 2, y, line, usize::from(width.saturating_sub(4)), theme.text);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn more_jobs_are_counted_by_state_the_worst_first() {
-        assert_eq!(more_jobs([State::Finished].into_iter()), "1 more job: finished");
-        assert_eq!(more_jobs([State::Finished; 3].into_iter()), "3 more jobs: finished");
-        let states = [State::Finished, State::Failed, State::Finished, State::Training];
-        assert_eq!(more_jobs(states.into_iter()), "4 more jobs: 1 failed, 1 training, 2 finished");
     }
 }

@@ -423,3 +423,70 @@ mod events {
         }
     }
 }
+
+mod device {
+    use nccl_top::observe::gpu::GpuSample;
+    use nccl_top::sources::SourceError;
+    use nccl_top::sources::nvml::{GpmPace, cannot_open, gpm_of, sm_count};
+    use nvml_wrapper::error::NvmlError;
+    use std::time::Duration;
+    #[test]
+    fn gpm_values_become_percent_and_bytes_per_second() {
+        let gpm = gpm_of([100.0, 18.2, 4.8, 0.0, 0.0, 2.0, 3.0, 1000.0, f64::NAN]).unwrap();
+        assert_eq!(gpm.sm_active_pct, Some(18.2));
+        assert_eq!(gpm.tensor_active_pct, Some(0.0), "no activity is a value");
+        assert_eq!(gpm.pcie_tx_bytes_per_s, Some(2_097_152.0));
+        assert_eq!(gpm.pcie_rx_bytes_per_s, Some(3_145_728.0));
+        assert_eq!(gpm.nvlink_rx_bytes_per_s, Some(1_024_000_000.0));
+        assert_eq!(gpm.nvlink_tx_bytes_per_s, None, "NaN is no value");
+        assert_eq!(gpm_of([f64::NAN; 9]), None);
+    }
+
+    #[test]
+    fn gpm_is_read_seldom_while_nothing_changes_and_at_once_when_it_does() {
+        let sample = |util, memory, power_w: u64| GpuSample {
+            util_pct: Some(util),
+            mem_util_pct: Some(memory),
+            power_mw: Some(power_w * 1000),
+            ..GpuSample::default()
+        };
+        let mut pace = GpmPace::new(0, Duration::from_secs(1));
+        let mut due = |s: &GpuSample, polls: u32| (0..polls).map(|_| if pace.is_due(s) { '#' } else { '.' }).collect::<String>();
+        assert_eq!(due(&sample(99, 40, 690), 19), "###.......#.......#");
+        assert_eq!(due(&sample(100, 0, 255), 13), "###.......#..", "a hang: memory stands still, power falls");
+        assert_eq!(due(&sample(100, 0, 262), 6), ".....#", "noise is no change");
+        assert_eq!(due(&sample(0, 0, 121), 36), format!("###{}#.", ".".repeat(31)), "nothing runs");
+    }
+
+    #[test]
+    fn cores_are_counted_in_sms() {
+        assert_eq!(sm_count(16896, 9, 0), Some(132), "H200");
+        assert_eq!(sm_count(6912, 8, 0), Some(108), "A100");
+        assert_eq!(sm_count(5120, 7, 0), Some(80), "V100");
+        assert_eq!(sm_count(16896, 99, 0), None);
+    }
+
+    #[test]
+    fn failures_to_open_say_what_to_do() {
+        assert!(
+            matches!(cannot_open(&NvmlError::LibraryNotFound), SourceError::Absent(text) if text.starts_with("libnvidia-ml.so.1 not found"))
+        );
+        assert!(matches!(cannot_open(&NvmlError::DriverNotLoaded), SourceError::Absent(_)));
+        assert!(matches!(cannot_open(&NvmlError::LibRmVersionMismatch), SourceError::Failed(text) if text.contains("reload")));
+        assert!(matches!(cannot_open(&NvmlError::NoPermission), SourceError::Denied(_)));
+    }
+}
+
+mod structs {
+    use nvml_wrapper_sys::bindings as sys;
+    use std::mem;
+    /// The sizes in nvml.h 13; a driver reads and writes exactly these.
+    #[test]
+    fn structs_are_as_large_as_the_driver_believes() {
+        assert_eq!(mem::size_of::<sys::nvmlFieldValue_t>(), 40);
+        assert_eq!(mem::size_of::<sys::nvmlGpuFabricInfo_v2_t>(), 36);
+        assert_eq!(mem::size_of::<sys::nvmlGpuFabricInfo_v3_t>(), 40);
+        assert_eq!(mem::size_of::<sys::nvmlGpmMetric_t>(), 40);
+        assert_eq!(mem::size_of::<sys::nvmlEventData_t>(), 32);
+    }
+}

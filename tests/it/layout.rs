@@ -6,7 +6,7 @@ use nccl_top::time::Zone;
 use nccl_top::tui::layout;
 use nccl_top::tui::panes::{Ctx, PANES};
 use nccl_top::tui::theme::{Depth, Theme};
-use nccl_top::tui::ui::{Help, Ui};
+use nccl_top::tui::ui::{Content, Sheet, Ui};
 use nccl_top::tui::view;
 use proptest::prelude::*;
 use ratatui::Terminal;
@@ -88,7 +88,7 @@ proptest! {
         let theme = Theme::mono();
         let mut ui = ui(session, (width, height));
         ui.zoom = zoom;
-        ui.help = help.then(Help::default);
+        ui.sheet = help.then(|| Sheet::of(Content::Help));
         ui.popup = popup.then(|| ("Sent".into(), "py-spy dump --nonblocking --pid 1453".into()));
         ui.caption = popup.then_some("what happens now");
         let screen = Rect::new(0, 0, width, height);

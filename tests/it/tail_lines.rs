@@ -206,3 +206,13 @@ mod sift {
         assert!(sift.finish(1, false).unwrap().lines[0].text.len() <= LONGEST);
     }
 }
+
+mod shares {
+    use nccl_top::sources::tail::shares;
+    #[test]
+    fn small_wants_are_met_and_big_ones_share_the_rest() {
+        assert_eq!(shares(&[100, 5, 0, 70], 105), [50, 5, 0, 50]);
+        assert_eq!(shares(&[1, 2, 3], 100), [1, 2, 3]);
+        assert_eq!(shares(&[], 100), [0; 0]);
+    }
+}

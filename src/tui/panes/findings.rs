@@ -183,12 +183,7 @@ fn detail(ctx: &Ctx, f: &Finding, width: usize) -> Vec<Line<'static>> {
         say("why", &f.whole_why(), theme.text);
     }
     for (i, e) in f.evidence.iter().enumerate() {
-        let place = match (&e.path, e.line) {
-            (Some(path), Some(line)) => format!("{path}:{line}  "),
-            (Some(path), None) => format!("{path}  "),
-            _ => String::new(),
-        };
-        say(if i == 0 { "evidence" } else { "" }, &format!("{place}{}", e.text), theme.text);
+        say(if i == 0 { "evidence" } else { "" }, &e.placed(), theme.text);
     }
     for (i, step) in crate::steps::of(&ctx.session.model, f).iter().enumerate() {
         let note = if step.note.is_empty() { String::new() } else { format!("  # {}", step.note) };
