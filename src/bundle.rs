@@ -44,7 +44,7 @@ pub fn default_name(host: &str, at: Stamp, zone: Zone) -> String {
     format!("nccl-top-evidence-{host}-{time}")
 }
 
-/// Writes it; `progress` is told what is being written.
+/// Writes it; `progress` gets the name of what is being written.
 ///
 /// # Errors
 /// Why nothing, or not all of it, was written.
@@ -143,7 +143,7 @@ impl Out {
         Ok(())
     }
 
-    /// What is kept, as a tape. What came before the first line that is kept is told in short.
+    /// What is kept, as a tape. What came before the first line that is kept stands at its beginning, in short.
     fn recording(&mut self, bundle: &Bundle, progress: &mut dyn FnMut(&str)) -> Result<(), String> {
         let path = self.dir.join(RECORDING);
         let mut tape = tape::Writer::create(&path, &bundle.header).map_err(|err| err.to_string())?;

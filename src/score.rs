@@ -1,4 +1,4 @@
-//! The judge held against labelled recordings: what was found of what is known to have happened, how soon, and what was told falsely.
+//! The judge held against labelled recordings: how many of the known faults were found, how soon, and which findings are false.
 //! Reads no file and knows no clock.
 
 use crate::findings::{Change, Role, Severity};
@@ -123,7 +123,7 @@ pub struct Score {
     pub false_findings: usize,
     /// Found of all faults. `None`: there was none.
     pub recall: Option<f64>,
-    /// Found of all that was told: false findings count one each. `None`: nothing was told.
+    /// Found of all that was reported: false findings count one each. `None`: nothing was reported.
     pub precision: Option<f64>,
     pub cases: Vec<Case>,
 }

@@ -97,7 +97,7 @@ enum Work {
     Stack(Stack),
 }
 
-/// How far the evidence is, said around the name of its directory.
+/// How far the evidence is: the words before and after the name of its directory.
 struct Written {
     before: String,
     dir: String,

@@ -1,4 +1,4 @@
-//! GPUs, as NVML tells them.
+//! GPUs, as NVML reports them.
 
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -150,7 +150,7 @@ pub struct GpuHealth {
     pub fabric_state: Option<u32>,
 }
 
-/// nvmlEventData_t: one thing that the driver told by itself.
+/// nvmlEventData_t: one thing that the driver reported by itself.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -1,4 +1,4 @@
-//! Network interfaces and RDMA ports, as sysfs tells them. Counters are cumulative and in the kernel's own unit and name.
+//! Network interfaces and RDMA ports, as sysfs shows them. Counters are cumulative and in the kernel's own unit and name.
 
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -28,7 +28,7 @@ pub struct NetdevSample {
     pub counters: BTreeMap<String, u64>,
 }
 
-/// What a port is, told by driver and link layer, never by name.
+/// What a port is: by its driver and link layer, never by its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PortKind {

@@ -1,4 +1,4 @@
-//! Flight Recorder dumps: watches the places where the ranks of this node would write them, and tells each that appears, whole.
+//! Flight Recorder dumps: watches the places where the ranks of this node would write them, and reports each that appears, whole.
 //!
 //! A dump is written in place: it is taken when it has not changed between two looks and reads as one. What is older than the process
 //! that would have written it is of another run. Opens regular files only, of that process's user, and never more than a dump has.
@@ -21,14 +21,14 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-/// Of one dump, compressed and as letters; and of all that are told. What is left out is named.
+/// Of one dump, compressed and as letters; and of all that are reported. What is left out is named.
 const MAX_PACKED: usize = 1 << 20;
 const MAX_ALL_PACKED: usize = 4 << 20;
 const MAX_PLACES: usize = 4096;
 /// Folders are listed for other nodes' ranks once in so many looks.
 const LIST_TURN: u32 = 3;
 const MAX_LISTED: usize = 20_000;
-/// Looks at a file that no longer changes and is still no dump, before that is told.
+/// Looks at a file that no longer changes and is still no dump, before that is reported.
 const PATIENCE: u32 = 10;
 /// Looks for what a process leaves behind when it ends.
 const KEEP_ENDED: u32 = 120;

@@ -39,7 +39,7 @@ pub fn make(setup: &mut Setup) -> Box<dyn Source> {
     Box::new(Nvml::new(open, Pace::usual(interval), setup.to_procs.clone()))
 }
 
-/// Below `--sysroot` the PCI tree is all there is to tell of GPUs.
+/// Below `--sysroot` the PCI tree is all that shows GPUs.
 pub fn from_pci(roots: &super::Roots) -> Vec<Body> {
     gpus_from_pci(roots).into_iter().map(Body::GpuInfo).collect()
 }

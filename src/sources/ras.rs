@@ -219,7 +219,7 @@ impl Service {
         let usual = if before.is_some_and(|before| before != now) { MOVING } else { STILL };
         let at = Instant::now();
         self.heard.extend(ours.iter().map(|pid| (*pid, at)));
-        // A text report names hardly any process: whose it is cannot be told.
+        // A text report names hardly any process: whose it is cannot be known.
         let unheard = |pid: &u32| self.heard.get(pid).is_none_or(|heard| *heard <= at && at.duration_since(*heard) > LATELY);
         let unheard: Vec<u32> = self.pids.iter().filter(|pid| outcome.json && unheard(pid)).copied().collect();
         if !unheard.is_empty() && self.tries < TRIES {

@@ -21,7 +21,7 @@ pub struct Rdma {
     roots: Roots,
     every: Duration,
     reader: Reader,
-    /// Every port ever seen, in the order of names. One that is gone stays and is told as unreadable: that it went is news.
+    /// Every port ever seen, in the order of names. One that is gone stays and is reported as unreadable: that it went is news.
     ports: Vec<Port>,
     polls_to_listing: u32,
 }
@@ -64,7 +64,7 @@ struct CounterSet {
 
 struct CounterFile {
     name: String,
-    /// What was told last. Samples hold only what changed since: most of a port's thirty counters count errors and stand still, and
+    /// What was reported last. Samples hold only what changed since: most of a port's thirty counters count errors and stand still, and
     /// on a tape of 32 ports at one sample per second they would be nine tenths of the bytes.
     told: Option<u64>,
     reads: Reads,
@@ -119,7 +119,7 @@ impl Rdma {
                 CounterSet::new("hw_counters", "", port_path.join("hw_counters")),
             ];
             if nth == 0 {
-                // Counters of the device are told once, with its first port, lest sums over ports count them twice.
+                // Counters of the device are reported once, with its first port, lest sums over ports count them twice.
                 sets.push(CounterSet::new("device/hw_counters", "device/", path.join("hw_counters")));
             }
             let port = self.port(info, port_path, sets, out);
@@ -133,7 +133,7 @@ impl Rdma {
         }
     }
 
-    /// The port that `info` is about, told anew if it is new or changed.
+    /// The port that `info` is about, reported if it is new or changed.
     fn port(&mut self, info: PortInfo, dir: PathBuf, sets: Vec<CounterSet>, out: &mut Vec<Body>) -> &mut Port {
         let found = self.ports.binary_search_by(|port| (&port.info.device, port.info.port).cmp(&(&info.device, info.port)));
         match found {
@@ -234,7 +234,7 @@ impl CounterSet {
         CounterSet { name, prefix, dir, files: Vec::new() }
     }
 
-    /// Looks for new files. One that was told stays although it is gone, so that it is told as unreadable.
+    /// Looks for new files. One that was reported stays although it is gone, so that it is reported as unreadable.
     fn list(&mut self) {
         let Ok(names) = names(&self.dir) else { return };
         self.files.retain(|file| file.told.is_some());
@@ -312,7 +312,7 @@ fn guid(reader: &mut Reader, dir: &Dir, name: &str) -> Option<String> {
     reader.text(dir, name).filter(|guid| guid.bytes().any(|b| b != b'0' && b != b':'))
 }
 
-/// Empty when the driver found no accelerator to work with. EFA drivers before 2.6 only said 1 or 0, and knew no other than NVIDIA.
+/// Empty when the driver found no accelerator to work with. EFA drivers before 2.6 only show 1 or 0, and knew no other than NVIDIA.
 fn gpu_direct(reader: &mut Reader, dir: &Dir) -> Option<String> {
     if let Ok(provider) = reader.bytes(dir, "device/p2p") {
         return Some(String::from_utf8_lossy(provider).into_owned());

@@ -152,7 +152,7 @@ impl Tail {
         self
     }
 
-    /// A line whose end has not come for that long is told as it is. Without this it waits for its end.
+    /// A line whose end has not come for that long is passed on as it is. Without this it waits for its end.
     pub fn unfinished_after(mut self, pause: Duration) -> Self {
         self.unfinished_after = pause;
         self

@@ -215,7 +215,7 @@ impl Chord {
                 })?
             }
         };
-        // Terminals tell a capital letter as itself.
+        // Terminals send a capital letter as itself.
         if let KeyCode::Char(c) = chord.code {
             if chord.ctrl {
                 chord.code = KeyCode::Char(c.to_ascii_lowercase());

@@ -100,7 +100,7 @@ pub fn inside(area: Rect, framed: bool) -> Rect {
     }
 }
 
-/// Places the panes of `arrangement` in `area`. `want` tells what a pane asks for at a width of content, `None` for a pane that has
+/// Places the panes of `arrangement` in `area`. `want` is what a pane asks for at a width of content, `None` for a pane that has
 /// nothing to show.
 pub fn place(area: Rect, arrangement: &Arrangement, want: &dyn Fn(&str, u16) -> Option<Want>) -> Vec<Place> {
     let (across, down) = chrome(arrangement.framed);

@@ -72,7 +72,7 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// The name of a job, where it has to be told whose something is: more than one is there.
+    /// The name of a job, where there is more than one, so that it matters whose something is.
     pub fn whose(&self, job: &str) -> Option<String> {
         (self.session.model.jobs.len() > 1).then(|| crate::text::clean::clean(job).into_owned())
     }

@@ -135,7 +135,7 @@ impl Screen {
         Ok((size.width, size.height))
     }
 
-    /// The other end has hung up, and no signal told of it.
+    /// The other end has hung up, and no signal came of it.
     pub fn is_gone(&self) -> bool {
         if self.outlet.has_ended() {
             return true;

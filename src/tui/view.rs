@@ -211,7 +211,7 @@ fn header(session: &Session, ui: &Ui, theme: &Theme, width: u16) -> Line<'static
     let (mode, style) = mode_words(session, ui, theme);
     let right = format!("{dropped}{}  ", ui.zone.hms(model.now));
     let room = usize::from(width).saturating_sub(right.width() + mode.width() + 2);
-    // Whole parts leave, what tells least first.
+    // Whole parts leave, what matters least first.
     while parts.len() > 1 && clean(&parts.join(" · ")).width() + 1 > room {
         parts.pop();
     }
@@ -301,7 +301,7 @@ fn head_and_sentence(session: &Session, ui: &Ui, job: &str, verdict: &Verdict, s
     let phase = verdict.phase.map_or(String::new(), |p| format!(" ({p})"));
     let for_s = match verdict.state {
         State::Idle | State::Training => String::new(),
-        // What it waits for is told with its own time.
+        // What it waits for is shown with its own time.
         State::Starting | State::Paused => phase,
         State::Slow | State::Stuck | State::Failed if width >= 100 => format!(" {lasted} since {}", ui.zone.hms(verdict.since)),
         _ => format!(" {lasted}"),

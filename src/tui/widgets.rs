@@ -61,7 +61,7 @@ pub fn shorten(text: &str, width: usize) -> String {
         };
         chars.take_while(fits).collect::<String>()
     };
-    // The end of a path tells more than its beginning.
+    // The end of a path matters more than its beginning.
     let head = take(&mut text.chars(), room / 3);
     let tail: String = take(&mut text.chars().rev(), room - head.width()).chars().rev().collect();
     format!("{head}…{tail}")

@@ -1,5 +1,5 @@
-//! What the driver tells of GPUs by itself, through NVML's events: Xids at once, for users too who may not read the kernel's log. Only what
-//! happens after it has been asked for is told.
+//! What the driver reports of GPUs by itself, through NVML's events: Xids at once, also for users who may not read the kernel's log.
+//! Only what happens after it has been asked for is reported.
 
 use super::raw;
 use crate::observe::gpu::GpuEvent;
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// another recovery action.
 const WANTED: u64 = 0x2 | XID | 0x200 | 0x400 | 0x800 | 0x1000 | 0x2000 | 0x4000 | 0x8000;
 const XID: u64 = 0x8;
-/// A GPU that goes mad tells thousands; what is left is told by the next poll.
+/// A GPU that goes mad reports thousands; what is left comes with the next poll.
 const EVENTS_PER_POLL: usize = 256;
 /// Longest time in one call of the driver.
 const WAIT: Duration = Duration::from_secs(1);
@@ -171,7 +171,7 @@ fn listen() -> Result<(raw::EventSet, Vec<(u32, String)>), SourceError> {
     }
 }
 
-/// Why is told by the source that asks NVML for everything else.
+/// The source that asks NVML for everything else reports why.
 fn without_nvml(_: &NvmlError) -> SourceError {
     SourceError::Absent("no events of GPUs: NVML cannot be opened".into())
 }

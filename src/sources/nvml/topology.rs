@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// A pair costs 2 ms.
 pub const PAIRS_PER_POLL: usize = 4;
-/// When the topology is told although some GPU has not answered.
+/// When the topology is reported although some GPU has not answered.
 const TOPOLOGY_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where the active NVLinks of a GPU lead.
@@ -17,7 +17,7 @@ pub struct Links {
     pub peers: Vec<String>,
 }
 
-/// How the GPUs are joined: asked a little in each poll, told once it is whole.
+/// How the GPUs are joined: asked a little in each poll, reported once it is whole.
 pub struct Topology {
     began: Instant,
     links_wanted: BTreeSet<u32>,

@@ -1,4 +1,4 @@
-//! Everything that may be told about one process, read at once. What may not be read is named, not guessed.
+//! Everything that is reported about one process, read at once. What may not be read is named, not guessed.
 
 use super::read::{Reader, is_gone};
 use super::stat::{self, Stat, Status};

@@ -1,4 +1,4 @@
-//! A handle on a process that outlives it, for those who are not its parent: it tells that the process is dead, and then how it ended.
+//! A handle on a process that outlives it, for those who are not its parent: it shows that the process is dead, and then how it ended.
 //!
 //! `pidfd_open` is of Linux 5.3 and asks for no permission; the descriptor becomes readable when the last thread is dead. The wait status
 //! can be asked for from Linux 6.15 on, once the parent has reaped the process, whoever asks (`PIDFD_GET_INFO` with `PIDFD_INFO_EXIT`,
@@ -20,7 +20,7 @@ pub struct Pidfd(OwnedFd);
 #[repr(C)]
 #[derive(Default)]
 struct Info {
-    /// What is asked for, and then what was told.
+    /// What is asked for, and then what was answered.
     mask: u64,
     cgroupid: u64,
     /// pid, tgid, ppid, and four pairs of uid and gid.
@@ -39,7 +39,7 @@ pub enum Status {
     Told(i32),
     /// Not yet: it lives, or nobody has reaped it.
     NotYet,
-    /// It cannot tell: too old, or not of a process of this pid namespace.
+    /// It does not know: too old, or not of a process of this pid namespace.
     Never,
 }
 

@@ -143,7 +143,7 @@ impl Program {
         if is(HELPERS, comm) {
             return Program::Helper;
         }
-        // A script with its own name as comm, or python with the script as argument: the arguments tell.
+        // A script with its own name as comm, or python with the script as argument: the arguments decide.
         let python = is_python(comm) || args.first().is_some_and(|arg| is_python(base_name(arg)));
         if python {
             return match python_target(args) {

@@ -121,7 +121,7 @@ impl Table {
 
     /// Who holds a GPU, and what the processes that matter run.
     pub fn weigh(&mut self, reader: &mut Reader, nvml: Option<&HashSet<u32>>) {
-        // In a container without the host's pids NVML's list is empty or names strangers: open device files tell instead.
+        // In a container without the host's pids NVML's list is empty or names strangers: open device files show it instead.
         let nvml = nvml.filter(|pids| pids.iter().any(|pid| self.entries.contains_key(pid)));
         let probe = nvml.is_none() && (!reader.roots().is_live() || reader.roots().path("/dev/nvidiactl").exists());
         for (pid, entry) in &mut self.entries {

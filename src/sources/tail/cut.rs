@@ -114,9 +114,9 @@ impl Cutter {
     }
 
     /// Shows an unfinished piece if it is a redrawn line and differs from what was shown before: tqdm writes `\r` in front of its
-    /// bar, so the newest bar never has an end. The piece stays and is told again when a `\n` completes it.
+    /// bar, so the newest bar never has an end. The piece stays and is passed on again when a `\n` completes it.
     ///
-    /// One that `refuse` accepts is not shown before it is complete, so that it is never told twice.
+    /// One that `refuse` accepts is not shown before it is complete, so that it is never passed on twice.
     pub fn glimpse(&mut self, refuse: impl Fn(&[u8]) -> bool, sink: &mut impl FnMut(Piece<'_>)) {
         let redrawn = self.returned || self.began == Began::Return;
         if !redrawn || self.began == Began::Inside || is_blank(&self.kept) || refuse(&self.kept) {
@@ -129,7 +129,7 @@ impl Cutter {
         }
     }
 
-    /// Nothing has come for a while, and perhaps nothing will: tells the unfinished piece as one that may be overwritten. What comes
+    /// Nothing has come for a while, and perhaps nothing will: passes the unfinished piece on as one that may be overwritten. What comes
     /// later is another piece of the same line.
     pub fn give_up_waiting(&mut self, sink: &mut impl FnMut(Piece<'_>)) {
         if !self.returned && !is_blank(&self.kept) {
@@ -137,7 +137,7 @@ impl Cutter {
         }
     }
 
-    /// There will be no more bytes: tells the unfinished piece.
+    /// There will be no more bytes: passes the unfinished piece on.
     pub fn finish(&mut self, sink: &mut impl FnMut(Piece<'_>)) {
         let end = if self.returned || self.began == Began::Return { End::Return } else { End::Line };
         if !self.kept.is_empty() {

@@ -1,4 +1,4 @@
-//! Decides which of the lines that one read brought are told. Counts every line that is not.
+//! Decides which of the lines that one read brought are passed on. Counts every line that is not.
 
 use super::cut::{Cutter, End, LONGEST, Piece, hash_of};
 use crate::observe::log::{Line, Lines};
@@ -7,10 +7,10 @@ use std::collections::HashMap;
 
 /// More than this many bytes of one file at once, and its lines are sifted.
 pub const PRESSURE_BYTES: u64 = 256 << 10;
-/// At most so many lines, and so many bytes of text, are told of facts, and as many of alarms.
+/// At most so many lines, and so many bytes of text, are passed on of facts, and as many of alarms.
 pub const MOST_LINES: usize = 4096;
 const MOST_BYTES: usize = 1 << 20;
-/// How often the same alarm is told before it is only counted.
+/// How often the same alarm is passed on before it is only counted.
 const SAME_ALARM: u32 = 4;
 /// Noise that is kept, so that the screen has something to show.
 const LAST_NOISE: usize = 50;
@@ -26,7 +26,7 @@ pub enum Excess {
     Defer,
 }
 
-/// One buffer for one line that may never be told, used again and again.
+/// One buffer for one line that may never be passed on, used again and again.
 #[derive(Default)]
 struct Slot {
     seq: u64,
@@ -146,7 +146,7 @@ impl Sift {
         }
     }
 
-    /// Tells an unfinished bar, if there is one and it is new. One that is an alarm waits for its end.
+    /// Passes on an unfinished bar, if there is one and it is new. One that is an alarm waits for its end.
     pub fn glimpse(&mut self, cutter: &mut Cutter) {
         let mut bar = None;
         cutter.glimpse(|text| self.is_alarm(text), &mut |p| bar = Some((p.text.to_vec(), p.offset, p.len, p.no)));
@@ -155,7 +155,7 @@ impl Sift {
         }
     }
 
-    /// What is to be told, or `None` if there was nothing. Ready for the next file afterwards.
+    /// What is to be passed on, or `None` if there was nothing. Ready for the next file afterwards.
     pub fn finish(&mut self, file: u32, backlog: bool) -> Option<Lines> {
         self.settle_bar();
         let mut told = std::mem::take(&mut self.told);

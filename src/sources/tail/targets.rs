@@ -73,7 +73,7 @@ impl Targets {
         }
         let mut first = Vec::new();
         let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
-        // What cannot be read is followed, so that it is said.
+        // What cannot be read is followed, so that it is reported.
         let Ok(file) = opened else { return true };
         if file.take(SNIFF_BYTES).read_to_end(&mut first).is_err() {
             return true;

@@ -67,7 +67,7 @@ fn columns<'a>() -> Vec<Column<Row<'a>>> {
     ]
 }
 
-/// SM activity where GPM tells it, else utilisation.
+/// SM activity where GPM reports it, else utilisation.
 fn history(gpu: &Gpu, axis: Axis) -> Vec<Option<f32>> {
     let trend = if gpu.sm_trend.is_empty() { &gpu.util_trend } else { &gpu.sm_trend };
     trend.columns(axis.end, axis.step, axis.columns, GPM_HOLDS)

@@ -47,12 +47,12 @@ enum Level {
     Act,
 }
 
-/// A communicator and what can be said of it.
+/// A communicator and what is known of it.
 struct Row<'a> {
     comm: &'a Comm,
     /// Whose it is, where more than one job is there.
     job: Option<String>,
-    /// That its ranks run on, where RAS tells.
+    /// That its ranks run on, where RAS names it.
     hosts: usize,
     operations: u64,
     behind: Vec<Behind>,

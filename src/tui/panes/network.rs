@@ -438,7 +438,7 @@ fn history(_: &Ctx, nic: &Nic, axis: Axis) -> (Vec<Option<f32>>, f32) {
     (values, max)
 }
 
-/// GPUs on the same PCI bus, else on the same NUMA node. What bridges stand between is not known, so nothing is said of that.
+/// GPUs on the same PCI bus, else on the same NUMA node. Which bridges stand between is not known.
 fn near<'g>(nic: &Nic, gpus: impl Iterator<Item = &'g Gpu>) -> Option<String> {
     let (bus, numa) = match (nic.port, nic.netdev) {
         (Some(port), _) => (port.info.bus_id.as_deref(), port.info.numa),
@@ -498,7 +498,7 @@ fn want(ctx: &Ctx, _: u16) -> Option<Want> {
     // Four of the single ones do.
     let comfort = all.saturating_sub(folded.single.len().saturating_sub(4).min(1000) as u16);
     let least = if folded.groups.is_empty() { 2.min(all) } else { 1 };
-    // Beside NVLink alone, plain Ethernet tells less than NCCL's own counts.
+    // Beside NVLink alone, plain Ethernet shows less than NCCL's own counts.
     let priority = if ctx.session.model.ports.is_empty() { 6 } else { 4 };
     Some(Want { width: 30, least, comfort, all, priority, late: false, grows: false })
 }
