@@ -45,25 +45,16 @@ pub struct Env {
 
 impl Env {
     fn new(global: &Global) -> Result<Env> {
-        let mut flags = Vec::new();
-        if let Some(interval) = &global.interval {
-            flags.push(("interval", interval.clone()));
-        }
-        if global.utc {
-            flags.push(("utc", "true".into()));
-        }
-        if global.no_color {
-            flags.push(("color", "never".into()));
-        }
-        if global.no_mouse {
-            flags.push(("mouse", "false".into()));
-        }
-        if global.ascii {
-            flags.push(("drawing", "ascii".into()));
-        }
-        if let Some(theme) = &global.theme {
-            flags.push(("theme", theme.clone()));
-        }
+        let given = |flag: bool, value: &str| flag.then(|| value.to_owned());
+        let flags = [
+            ("interval", global.interval.clone()),
+            ("utc", given(global.utc, "true")),
+            ("color", given(global.no_color, "never")),
+            ("mouse", given(global.no_mouse, "false")),
+            ("drawing", given(global.ascii, "ascii")),
+            ("theme", global.theme.clone()),
+        ];
+        let flags: Vec<_> = flags.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
         let var = |name: &str| std::env::var(name).ok();
         let (config, origins) = config::load(global.config.as_deref(), &var, &flags)?;
         crate::limit::put_into_effect(config.rules.clone());

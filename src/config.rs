@@ -74,13 +74,19 @@ impl Default for Config {
 /// One setting, complete.
 pub struct Setting {
     pub key: &'static str,
-    pub env: &'static str,
     pub help: &'static str,
     /// # Errors
     /// What was found and what is expected.
-    set: fn(&mut Config, &str) -> Result<(), String>,
+    pub set: fn(&mut Config, &str) -> Result<(), String>,
     /// The value as the file writes it.
-    get: fn(&Config) -> String,
+    pub get: fn(&Config) -> String,
+}
+
+impl Setting {
+    /// The variable of the environment that sets it.
+    pub fn env(&self) -> String {
+        format!("NCCL_TOP_{}", self.key.to_ascii_uppercase())
+    }
 }
 
 /// A value that is one of a few words.
@@ -119,21 +125,18 @@ const ALERTS: &[(&str, Alert)] = &[("off", Alert::Off), ("bell", Alert::Bell), (
 pub const SETTINGS: &[Setting] = &[
     Setting {
         key: "interval",
-        env: "NCCL_TOP_INTERVAL",
         help: "How often GPUs and ports are read and the screen is drawn: \"200ms\" to \"60s\"",
         set: |c, v| duration_within(v, "200ms", "60s").map(|d| c.interval = d),
         get: |c| duration_text(c.interval),
     },
     Setting {
         key: "utc",
-        env: "NCCL_TOP_UTC",
         help: "Show times in UTC instead of the host's zone: true or false",
         set: |c, v| truth(v).map(|t| c.utc = t),
         get: |c| c.utc.to_string(),
     },
     Setting {
         key: "logs",
-        env: "NCCL_TOP_LOGS",
         help: "Files, globs or directories to follow besides those that are found; in the environment separated by \":\"",
         set: |c, v| {
             // A list from the file comes line by line, so that paths may hold colons.
@@ -144,7 +147,6 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: "theme",
-        env: "NCCL_TOP_THEME",
         help: "\"colorblind\", \"dark\", \"light\", \"mono\" or the path of a file like those in assets/themes",
         set: |c, v| {
             let home = std::env::var("HOME").unwrap_or_default();
@@ -155,42 +157,36 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: "color",
-        env: "NCCL_TOP_COLOR",
         help: "\"auto\" (a terminal without NO_COLOR), \"always\" or \"never\"",
         set: |c, v| one_of(v, COLORS).map(|color| c.color = color),
         get: |c| word_of(&c.color, COLORS),
     },
     Setting {
         key: "drawing",
-        env: "NCCL_TOP_DRAWING",
         help: "\"auto\" (as the locale says), \"unicode\" or \"ascii\"",
         set: |c, v| one_of(v, DRAWINGS).map(|drawing| c.drawing = drawing),
         get: |c| word_of(&c.drawing, DRAWINGS),
     },
     Setting {
         key: "mouse",
-        env: "NCCL_TOP_MOUSE",
         help: "Clicks and the wheel are nccl-top's: true or false; false leaves them to the terminal, for selecting text",
         set: |c, v| truth(v).map(|t| c.mouse = t),
         get: |c| c.mouse.to_string(),
     },
     Setting {
         key: "alert",
-        env: "NCCL_TOP_ALERT",
         help: "What a new critical finding does besides being shown: \"off\", \"bell\" or \"note\" (of the desktop, by OSC 9)",
         set: |c, v| one_of(v, ALERTS).map(|alert| c.alert = alert),
         get: |c| word_of(&c.alert, ALERTS),
     },
     Setting {
         key: "history",
-        env: "NCCL_TOP_HISTORY",
         help: "How far back the live screen can be moved: \"10s\" to \"2h\", as far as a few MiB reach",
         set: |c, v| duration_within(v, "10s", "2h").map(|d| c.history = d),
         get: |c| duration_text(c.history),
     },
     Setting {
         key: "axis",
-        env: "NCCL_TOP_AXIS",
         help: "The time that sparklines cover at first: \"30s\" to \"15m\"",
         set: |c, v| duration_within(v, "30s", "15m").map(|d| c.axis = d),
         get: |c| duration_text(c.axis),
@@ -235,9 +231,9 @@ pub fn load(
         }
     }
     for setting in SETTINGS {
-        if let Some(value) = env(setting.env) {
-            (setting.set)(&mut config, &value).map_err(|e| ConfigError(format!("{}: {e}", setting.env)))?;
-            origins.insert(setting.key, setting.env.to_owned());
+        if let Some(value) = env(&setting.env()) {
+            (setting.set)(&mut config, &value).map_err(|e| ConfigError(format!("{}: {e}", setting.env())))?;
+            origins.insert(setting.key, setting.env());
         }
     }
     for (key, value) in flags {
@@ -338,7 +334,7 @@ pub fn print(config: &Config, origins: &Origins) -> String {
         out.push_str(&format!(
             "# {}. Environment: {}\n{} = {}    # from {origin}\n",
             setting.help,
-            setting.env,
+            setting.env(),
             setting.key,
             (setting.get)(config)
         ));
@@ -349,85 +345,4 @@ pub fn print(config: &Config, origins: &Origins) -> String {
         out.push_str(&format!("\n# Thresholds and severities of rules, from {origin}{}", settings::toml(&config.rules)));
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn none(_: &str) -> Option<String> {
-        None
-    }
-
-    fn file(text: &str) -> Result<(Config, Origins), ConfigError> {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("c.toml");
-        std::fs::write(&path, text).unwrap();
-        load(Some(&path), &none, &[]).map_err(|e| ConfigError(e.0.replace(&format!("{}/", dir.path().display()), "")))
-    }
-
-    #[test]
-    fn the_sample_is_the_defaults() {
-        let sample = include_str!("../assets/config.toml");
-        assert_eq!(file(sample).unwrap().0, Config::default());
-        for setting in SETTINGS {
-            let value = format!("\n{} = {}\n", setting.key, (setting.get)(&Config::default()));
-            assert!(sample.contains(&value), "the sample has not {value:?}");
-        }
-        assert!(sample.ends_with(&format!("\n[keys]\n{}", Keymap::default().toml())));
-    }
-
-    #[test]
-    fn what_is_printed_is_a_config_file_with_the_same_values() {
-        let (config, origins) = file("interval = \"500ms\"\nutc = true\ncolor = \"never\"\nlogs = [\"/a\", \"/b\"]\n").unwrap();
-        assert!(origins["utc"].ends_with("/c.toml:2"), "{origins:?}");
-        assert_eq!(file(&print(&config, &origins)).unwrap().0, config);
-
-        let other = "interval = \"1500ms\"\nutc = true\nlogs = [\"/a b:c\", \"/\\\"\\\\\"]\ntheme = \"light\"\ncolor = \"always\"\n\
-            drawing = \"ascii\"\nmouse = false\nalert = \"note\"\nhistory = \"90s\"\naxis = \"5m\"\n\
-            [keys]\nquit = [\"v\"]\nzoom = []\nopen = \"\\\"\"\nback = [\"\\\\\", \"ctrl-alt-é\"]\n";
-        let (config, origins) = file(other).unwrap();
-        for setting in SETTINGS {
-            assert_ne!((setting.get)(&config), (setting.get)(&Config::default()), "{} is not told apart", setting.key);
-            assert!(origins[setting.key].contains("c.toml:"));
-        }
-        assert_eq!(file(&print(&config, &origins)).unwrap().0, config);
-    }
-
-    #[test]
-    fn flags_win_over_environment_over_file() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("c.toml");
-        std::fs::write(&path, "interval = \"3s\"\nutc = true\ncolor = \"never\"\n").unwrap();
-        let env = |name: &str| match name {
-            "NCCL_TOP_INTERVAL" => Some("4s".to_owned()),
-            "NCCL_TOP_COLOR" => Some("always".to_owned()),
-            _ => None,
-        };
-        let (config, origins) = load(Some(&path), &env, &[("interval", "5s".into())]).unwrap();
-        assert_eq!((config.interval, config.utc, config.color), (Duration::from_secs(5), true, Color::Always));
-        assert_eq!([&origins["interval"], &origins["color"], &origins["logs"]], ["--interval", "NCCL_TOP_COLOR", "default"]);
-    }
-
-    #[test]
-    fn mistakes_are_named_with_their_place() {
-        for (text, says) in [
-            (
-                "utc = false\ninterval = \"2\"\n",
-                "c.toml:2: interval: found \"2\", expected a duration such as \"500ms\", \"2s\" or \"10m\"",
-            ),
-            ("interval = \"1ms\"\n", "c.toml:1: interval: found \"1ms\", expected a duration from \"200ms\" to \"60s\""),
-            ("intervall = \"2s\"\n", "c.toml:1: unknown setting \"intervall\", expected one of interval, utc, logs, theme"),
-            ("\n\ncolor = \"blue\"\n", "c.toml:3: color: found \"blue\", expected one of \"auto\", \"always\", \"never\""),
-            ("logs = [1]\n", "c.toml:1: logs: expected a list of strings"),
-            ("utc = maybe\n", "c.toml:1: "),
-        ] {
-            let err = file(text).unwrap_err().to_string();
-            assert!(err.starts_with(says), "{err}");
-        }
-        assert_eq!(
-            load(Some(Path::new("/nowhere/c.toml")), &none, &[]).unwrap_err().to_string(),
-            "/nowhere/c.toml: no such file or directory"
-        );
-    }
 }

@@ -74,7 +74,7 @@ pub enum Body {
     GpuProcesses { gpus: Vec<gpu::GpuProcesses> },
     /// ECC, remapped rows, NVLink and PCIe state, slow lane.
     GpuHealth { gpus: Vec<gpu::GpuHealth> },
-    /// What the driver tells of GPUs by itself: Xids, ECC errors, retired rows.
+    /// What the driver reports of GPUs by itself: Xids, ECC errors, retired rows.
     GpuEvents { events: Vec<gpu::GpuEvent> },
     /// How GPUs are joined.
     GpuTopology(gpu::GpuTopology),

@@ -1,4 +1,4 @@
-//! What a session knows, told again as observations: the beginning of a recording whose first part is no longer kept. Judged from here
+//! What a session knows, as observations again: the beginning of a recording whose first part is no longer kept. Judged from here
 //! on, findings are those that the whole would give, as far as facts and kept lines carry them. No clock, no file, no thread.
 
 use crate::model::Model;

@@ -108,7 +108,7 @@ impl Session {
     pub fn apply(&mut self, seen: &Observation, out: &mut Vec<(Stamp, Event)>) {
         self.model.apply(seen);
         if matches!(seen.body, Body::Lines(_)) {
-            // Whose lines these are is known before anything is said of them: else it is said of the log's name, and again of the job.
+            // The job of these lines is settled before they are judged: else a finding is reported for the log, and again for the job.
             self.model.settle();
         }
         for (from, to) in std::mem::take(&mut self.model.adopted) {
@@ -245,7 +245,8 @@ impl Session {
         self.whole_at.retain(|job, _| model.jobs.contains_key(job));
     }
 
-    /// Runs the rules on facts where something has come since, or time alone may tell. What they no longer find was reported too early.
+    /// Runs the rules on facts where something has come since, or where time alone may change the answer. What they no longer find was
+    /// reported too early.
     fn judge_facts(&mut self, now: Stamp, ended: bool) {
         let model = &self.model;
         // A live program that ends knows nothing more of a job that goes on.

@@ -1,9 +1,9 @@
 //! Where observations come from: one thread per source, a bounded channel, no way back.
 //!
-//! **To add a source**: a file below `sources/` with a type that implements [`Source`], an entry in [`SOURCES`], and, if it tells
-//! something new, a variant of [`Body`] with its arm in `model::Model::apply`.
+//! **To add a source**: a file below `sources/` with a type that implements [`Source`], an entry in [`SOURCES`], and, if it
+//! reports something new, a variant of [`Body`] with its arm in `model::Model::apply`.
 
-mod cgroup;
+pub mod cgroup;
 pub mod files;
 pub mod flight;
 pub mod host;
@@ -25,7 +25,7 @@ use std::time::Duration;
 /// Something that can be asked again and again what is new.
 ///
 /// `poll` may block for as long as the world does (a driver call, a slow file system): it has its own thread. It never reads a clock
-/// to stamp what it tells; the feed does that when `poll` returns.
+/// to stamp what it reports; the feed does that when `poll` returns.
 pub trait Source: Send {
     /// How long to wait between two polls while all is well. May change from poll to poll.
     fn every(&self) -> Duration;
@@ -49,7 +49,7 @@ pub trait Source: Send {
     }
 }
 
-/// Why a source has nothing to tell. The text names the path or call, what is missing, and what still works where that helps.
+/// Why a source has nothing to report. The text names the path or call, what is missing, and what still works where that helps.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
     #[error("{0}")]
@@ -107,7 +107,7 @@ impl Roots {
     }
 }
 
-/// A hint from one source to another: "these files are logs of a job". Lossy on purpose; what matters is said again at every scan.
+/// A hint from one source to another: "these files are logs of a job". Lossy on purpose; what matters is sent again at every scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hint {
     /// Pids that hold a GPU, from NVML to the process reader.
@@ -191,13 +191,13 @@ impl Setup {
 /// One row per source: adding one is adding a row.
 pub struct SourceSpec {
     pub id: &'static str,
-    /// What it tells, for the sources pane and the help.
+    /// What it reports, for the sources pane and the help.
     pub title: &'static str,
     /// Off below `--sysroot`: it asks the live kernel or driver, whatever the root.
     pub live_only: bool,
-    /// What a tree below `--sysroot` tells in its place.
+    /// What a tree below `--sysroot` shows in its place.
     pub instead: Option<fn(&Roots) -> Vec<Body>>,
-    /// The longest pause between two tries while it has nothing to tell or fails.
+    /// The longest pause between two tries while it has nothing to report or fails.
     pub retry: Duration,
     pub make: fn(&mut Setup) -> Box<dyn Source>,
 }

@@ -26,7 +26,7 @@ const FULL: &str = "ended after 1024 KiB: more is not kept";
 const MAX_LINES: usize = 5000;
 const MAX_LINE: usize = 500;
 
-/// What py-spy said of a process.
+/// What py-spy printed about a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stack {
     pub pid: u32,

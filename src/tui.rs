@@ -8,7 +8,7 @@ mod log_view;
 pub mod panes;
 pub mod plain;
 mod play;
-mod terminal;
+pub mod terminal;
 pub mod theme;
 pub mod ui;
 pub mod view;
@@ -41,7 +41,7 @@ use terminal::Screen;
 use theme::Theme;
 use tokio::signal::unix::SignalKind;
 use tokio::sync::{Notify, mpsc};
-use ui::{Effect, Move, Ui};
+use ui::{Content, Effect, Move, Sheet, Ui};
 use unicode_width::UnicodeWidthStr;
 
 enum Message {
@@ -98,7 +98,7 @@ enum Work {
     Stack(Stack),
 }
 
-/// How far the evidence is, said around the name of its directory.
+/// How far the evidence is: the words before and after the name of its directory.
 struct Written {
     before: String,
     dir: String,
@@ -557,8 +557,9 @@ impl App {
             }
             Work::Found(pid, Some(program)) => {
                 self.spying = false;
+                let reads_help = self.ui.sheet.as_ref().is_some_and(|sheet| sheet.content == Content::Help);
                 // What the user has begun to type meanwhile is not taken away, and is no answer.
-                if self.ui.prompt.is_none() && self.ui.popup.is_none() && self.ui.help.is_none() {
+                if self.ui.prompt.is_none() && self.ui.popup.is_none() && !reads_help {
                     let text = stack::command(&program, pid);
                     self.ui.prompt = Some(ui::Prompt { kind: ui::Ask::Run { pid }, text, proposed: false, error: None });
                     self.py_spy = self.py_spy.take().map(|(_, pid, start)| (program, pid, start));
@@ -567,8 +568,7 @@ impl App {
             Work::Stack(stack) => {
                 self.spying = false;
                 self.ui.notice = None;
-                self.ui.help = None;
-                self.ui.sheet = Some(ui::Sheet { title: stack.command.clone(), lines: stack.lines.clone(), scroll: 0 });
+                self.ui.sheet = Some(Sheet::of(Content::Text { title: stack.command.clone(), lines: stack.lines.clone() }));
                 if self.stacks.len() >= MAX_STACKS {
                     self.stacks.pop_first();
                 }

@@ -112,36 +112,3 @@ pub fn group(n: u64) -> String {
 pub fn minutes_up(seconds: f64) -> String {
     counted((seconds / 60.0).ceil().max(1.0) as u64, "minute")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_are_worded_as_people_say_them() {
-        assert_eq!([1u32, 2, 24].map(|n| counted(n, "rank")), ["1 rank", "2 ranks", "24 ranks"]);
-        assert_eq!([1u64, 2].map(|n| counted(n, "process")), ["1 process", "2 processes"]);
-        assert_eq!([1, 2].map(|n| so_many(n, "GPU", "spin")), ["1 GPU spins", "2 GPUs spin"]);
-        let here = ["the only rank of this node waits", "both ranks of this node wait", "all 8 ranks of this node wait"];
-        assert_eq!([1, 2, 8].map(|n| all_here(n, "wait")), here);
-        assert_eq!([1, 3].map(|n| the_other(n, "rank", "wait")), ["the other rank waits", "the other 3 wait"]);
-    }
-
-    #[test]
-    fn a_sentence_ends_in_one_full_stop() {
-        let texts = ["it waits", "ignoring (GPU 3).", "may be off to a …", "is it?", "CPU affinity = 0-63). "];
-        assert_eq!(texts.map(sentence), ["it waits.", "ignoring (GPU 3).", "may be off to a …", "is it?", "CPU affinity = 0-63)."]);
-    }
-
-    #[test]
-    fn three_digits_are_enough() {
-        assert_eq!([0.0, 0.04, 7.0, 831.4, 2_729_113.0, 98.4e9].map(scaled), ["0", "0", "7", "831", "2.7M", "98.4G"]);
-        assert_eq!([100e9 as u64, 25e9 as u64, 2_500_000_000].map(line_rate), ["100G", "25G", "2.5G"]);
-        assert_eq!([0.0119, 1.31, 125.0].map(seconds), ["11.9 ms", "1.31 s", "2 m 05 s"]);
-    }
-
-    #[test]
-    fn thousands_are_grouped() {
-        assert_eq!([0, 999, 1240, 50_000, 1_234_567].map(group), ["0", "999", "1,240", "50,000", "1,234,567"]);
-    }
-}

@@ -47,16 +47,3 @@ pub fn ended_words(exit_code: i32) -> String {
         None => format!("exited with code {exit_code}"),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::exit_words;
-
-    #[test]
-    fn exit_codes_are_said_as_signals_where_they_are() {
-        assert_eq!(exit_words(-9), "killed by signal 9 (SIGKILL)");
-        assert_eq!(exit_words(137), "killed by signal 9 (SIGKILL)");
-        assert_eq!(exit_words(1), "exit code 1");
-        assert_eq!(exit_words(i32::MIN), "killed by signal 2147483648");
-    }
-}

@@ -87,24 +87,3 @@ pub fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+@".contains(c);
     if !text.is_empty() && text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranks_are_named_up_to_eight() {
-        assert_eq!(rank_words(&[3]), "rank 3");
-        assert_eq!(rank_words(&[3, 5, 7]), "ranks 3, 5 and 7");
-        assert_eq!(rank_words(&(0..24).collect::<Vec<_>>()), "24 ranks (0, 1, …)");
-    }
-
-    #[test]
-    fn words_that_are_too_wide_are_cut() {
-        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
-        assert_eq!(wrap("abcdefgh ij", 3), ["abc", "def", "gh", "ij"]);
-        assert_eq!(wrap("測試測試", 3), ["測", "試", "測", "試"]);
-        assert_eq!(wrap("", 5), [""]);
-        assert_eq!(wrap("測", 0), ["測"]);
-    }
-}

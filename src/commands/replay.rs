@@ -25,7 +25,7 @@ pub fn from(env: &Env, mut reader: tape::Reader, name: &str, args: &Play) -> Res
         let now = seen.at;
         if at.is_some_and(|offset| now >= from.plus(offset)) {
             at = None;
-            // What holds at this moment is told as if it had just begun.
+            // What holds at this moment is reported as if it had just begun.
             events = session.present(now);
             printer.print(&session, &mut events)?;
         }

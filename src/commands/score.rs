@@ -21,7 +21,7 @@ pub fn run(env: &Env, args: &ScoreArgs) -> Result<Outcome> {
             Ok(case) => cases.push(case),
             Err(err) => {
                 unread.push(name.as_str());
-                // Nothing more can be said where nobody listens.
+                // A standard error that nobody reads is no reason to stop.
                 crate::diagnostics::complain(&format!("{err:#}"));
             }
         }

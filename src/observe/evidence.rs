@@ -21,6 +21,18 @@ pub struct Evidence {
 }
 
 impl Evidence {
+    /// `train.log:506`; nothing where it is of no file.
+    pub fn place(&self) -> String {
+        let path = self.path.as_deref().unwrap_or_default();
+        self.line.filter(|_| !path.is_empty()).map_or(path.to_owned(), |line| format!("{path}:{line}"))
+    }
+
+    /// The text behind its place.
+    pub fn placed(&self) -> String {
+        let place = self.place();
+        if place.is_empty() { self.text.clone() } else { format!("{place}  {}", self.text) }
+    }
+
     pub fn of(kind: &'static str, text: impl Into<String>) -> Self {
         Evidence { kind, path: None, line: None, text: text.into(), at: None, by: Witness::Text }
     }

@@ -1,89 +1,64 @@
-//! GPUs, as NVML tells them.
+//! GPUs, as NVML reports them.
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 /// Identity of one GPU; sent once, and again when it changes.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GpuInfo {
     /// NVML index: that of `nvidia-smi` in the same container.
     pub index: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Lower case, four-digit domain where it fits: `0000:00:09.0`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bus_id: Option<String>,
     /// The N of /dev/nvidiaN.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub minor: Option<u32>,
     /// `None` where the firmware does not say (-1 in sysfs).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub numa: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
     /// CUDA version of the driver, 1000 * major + 10 * minor.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cuda_driver: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub power_limit_mw: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub power_limit_default_mw: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sm_clock_max_mhz: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mem_total_bytes: Option<u64>,
     /// Temperature at which the GPU slows itself down, °C.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub slowdown_c: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sm_count: Option<u32>,
     /// GPM (SM, tensor, DRAM activity) is there: Hopper and newer.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gpm: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mig: Option<bool>,
 }
 
 /// One look at one GPU, fast lane.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GpuSample {
     pub index: u32,
     /// `Some` when the GPU did not answer: the NVML error or deadline in words. The other fields are then `None`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<GpuTrouble>,
     /// Share of the last sampling period in which a kernel was resident, %. A waiting collective counts.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub util_pct: Option<u32>,
     /// Share of the period in which device memory was read or written, %.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mem_util_pct: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mem_used_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mem_total_bytes: Option<u64>,
     /// Mean over about a second on Ampere and newer.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub power_mw: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sm_clock_mhz: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mem_clock_mhz: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub temp_c: Option<u32>,
     /// nvmlDeviceGetCurrentClocksEventReasons, raw bits.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub throttle_bits: Option<u64>,
     /// GPM, means since it was last read. `None` where GPM is missing, for NaN, and when it was not read this time: it is read seldom
     /// while utilisation and power stay as they are, at every sample when they change.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gpm: Option<Gpm>,
     /// Field 138 and 139, scope all links, KiB since the driver was loaded.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub nvlink_tx_kib: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub nvlink_rx_kib: Option<u64>,
 }
 
@@ -107,26 +82,18 @@ pub enum GpuTroubleKind {
 }
 
 /// NVML GPM metrics 1, 2, 3, 5, 10, 20, 21, 60, 61. Percent, or bytes per second from the GPU's side of the link.
+#[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Gpm {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub graphics_active_pct: Option<f32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sm_active_pct: Option<f32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sm_occupancy_pct: Option<f32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tensor_active_pct: Option<f32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub dram_active_pct: Option<f32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pcie_tx_bytes_per_s: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pcie_rx_bytes_per_s: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub nvlink_tx_bytes_per_s: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub nvlink_rx_bytes_per_s: Option<f64>,
 }
 
@@ -138,74 +105,57 @@ pub struct GpuProcesses {
     pub processes: Vec<GpuProcess>,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GpuProcess {
     pub pid: u32,
     /// `None` where NVML reports all ones.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mem_bytes: Option<u64>,
 }
 
 /// Slow lane. All counters cumulative. What is absent was not asked this time, or is not supported.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GpuHealth {
     pub index: u32,
     /// Field 4: uncorrected, since driver load.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ecc_uncorrected_volatile: Option<u64>,
     /// Field 3: corrected, since driver load.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ecc_corrected_volatile: Option<u64>,
     /// Field 6: uncorrected, lifetime.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ecc_uncorrected_aggregate: Option<u64>,
     /// Fields 142-145.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub remapped_correctable: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub remapped_uncorrectable: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub remap_pending: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub remap_failed: Option<bool>,
     /// Field 230: 0 none, 1 GPU reset, 2 node reboot, 3 drain P2P, 4 drain and reset.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery_action: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pcie_gen: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pcie_gen_max: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pcie_width: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pcie_width_max: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pcie_replays: Option<u64>,
     /// Field 165 per link: 0 off, 1 active, 2 sleep. Empty where there is no NVLink.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nvlink_states: Vec<Option<u32>>,
     /// Fields 161-163, scope all links.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub nvlink_replays: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub nvlink_recoveries: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub nvlink_crc_errors: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub power_limit_mw: Option<u64>,
     /// nvmlDeviceGetGpuFabricInfoV state: 0 not supported, 1 not started, 2 in progress, 3 completed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub fabric_state: Option<u32>,
 }
 
-/// nvmlEventData_t: one thing that the driver told by itself.
+/// nvmlEventData_t: one thing that the driver reported by itself.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GpuEvent {
     /// `None` where NVML names no GPU of its list.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub index: Option<u32>,
     /// nvmlEventType, one bit: 0x2 uncorrected ECC error, 0x8 Xid, 0x200 storm of corrected errors, 0x400 row retired, 0x800 its failure,
     /// 0x1000 and 0x2000 poison, 0x4000 GPU unavailable, 0x8000 recovery action changed.
@@ -213,7 +163,6 @@ pub struct GpuEvent {
     /// eventData: of an Xid its number.
     pub data: u64,
     /// Instance of a partitioned GPU; `None` for a whole one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mig_instance: Option<u32>,
 }
 
@@ -224,18 +173,16 @@ pub struct GpuTopology {
     pub pairs: Vec<GpuPair>,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GpuPair {
     pub a: u32,
     pub b: u32,
     /// nvmlDeviceGetTopologyCommonAncestor: 0, 10 PIX, 20 PXB, 30 PHB, 40 NODE, 50 SYS.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pcie_level: Option<u32>,
     /// Active NVLinks that join the two, directly or through NVSwitch.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub nvlinks: Option<u32>,
     /// nvmlDeviceGetP2PStatus READ: 0 is OK.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub p2p_read: Option<u32>,
 }

@@ -2,8 +2,10 @@
 //! `crate::text` reads it.
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 /// A log file, when found and whenever its identity changes.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LogFileInfo {
@@ -11,20 +13,14 @@ pub struct LogFileInfo {
     pub file: u32,
     pub path: String,
     pub state: LogFileState,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub inode: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u64>,
     /// Bytes at that moment.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
     /// Last modification, nanoseconds since the Unix epoch.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub modified_ns: Option<i64>,
     /// Bytes at the start of the file that were not read, because only the end was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     /// It was written before and is read as a whole: what its lines report is judged in the order in which they were written.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -66,11 +62,11 @@ pub struct Lines {
     pub backlog: bool,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Line {
     /// From 1, counted in the file as it was read; `None` when the start was skipped or lines before it were not counted.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub no: Option<u64>,
     /// Byte offset of the line's start in the file.
     pub offset: u64,
@@ -82,6 +78,7 @@ pub struct Line {
 }
 
 /// One question to NCCL's RAS service and its answer.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RasAnswer {
@@ -93,17 +90,16 @@ pub struct RasAnswer {
     pub format: String,
     pub took_ms: f64,
     /// Connection refused, timed out, cut off; the reply may still hold a part.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KernelLine {
     /// syslog priority & 7: 0 emerg to 7 debug.
     pub level: u8,
     /// Microseconds since boot (CLOCK_MONOTONIC), as the kernel stamps it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub uptime_us: Option<u64>,
     pub text: String,
     /// It was in the buffer before the program looked.

@@ -1,32 +1,26 @@
-//! Network interfaces and RDMA ports, as sysfs tells them. Counters are cumulative and in the kernel's own unit and name.
+//! Network interfaces and RDMA ports, as sysfs shows them. Counters are cumulative and in the kernel's own unit and name.
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use std::collections::BTreeMap;
 
 /// /sys/class/net/NAME
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NetdevSample {
     pub name: String,
     /// operstate: `up`, `down`, `unknown`, `lowerlayerdown`, `dormant`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub operstate: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub carrier: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub carrier_changes: Option<u64>,
     /// Mb/s; `None` when unknown (-1 or EINVAL).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub speed_mbits_per_s: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
     /// `type`: 1 Ethernet, 32 InfiniBand, 772 loopback.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub arp_type: Option<u32>,
     /// Bus id of the PCI function below it; `None` for virtual interfaces.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bus_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
     /// Files of `statistics/`, by name: those that changed since the last sample of this interface. Absent means unchanged, or that the
     /// file cannot be read.
@@ -34,7 +28,7 @@ pub struct NetdevSample {
     pub counters: BTreeMap<String, u64>,
 }
 
-/// What a port is, told by driver and link layer, never by name.
+/// What a port is: by its driver and link layer, never by its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PortKind {
@@ -61,6 +55,7 @@ impl PortKind {
 }
 
 /// Identity of /sys/class/infiniband/DEVICE/ports/PORT; sent once, and again when it changes.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PortInfo {
@@ -68,51 +63,37 @@ pub struct PortInfo {
     pub port: u32,
     pub kind: PortKind,
     /// Basename of device/driver: `efa`, `mlx5_core`, `bnxt_en`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
     /// `InfiniBand`, `Ethernet`, `Unknown`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub link_layer: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub netdev: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bus_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub numa: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware: Option<String>,
     /// `MT4129`; PCI device id for EFA (`0xefa2`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub guid: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sys_image_guid: Option<String>,
     /// Why counters that this kind always has are missing: `counters hidden by network namespace`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub counters_hidden: Option<String>,
     /// device/p2p of an EFA: `NVIDIA…` when GPUDirect RDMA is there.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu_direct: Option<String>,
     /// The parent chain in sysfs, for distances to GPUs: `/sys/devices/pci0000:00/…` without the root.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pci_path: Option<String>,
 }
 
 /// State and counters of one port.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PortSample {
     pub device: String,
     pub port: u32,
     /// The word of `state`: `ACTIVE`, `DOWN`, `INIT`, `ARMED`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// The word of `phys_state`: `LinkUp`, `Polling`, `Disabled`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub phys_state: Option<String>,
     /// From `rate`, or the netdev's speed or a table where `rate` is known to lie; bits/s.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub line_rate_bits_per_s: Option<u64>,
     /// Files of `counters/`, `hw_counters/` and the device's `hw_counters/` (as `device/NAME`).
     /// On a tape only those that changed since the last sample of this port: absent means unchanged.

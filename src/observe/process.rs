@@ -1,9 +1,11 @@
 //! Processes of jobs: ranks and their launchers.
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use std::collections::BTreeMap;
 
 /// Facts that seldom change. Sent when first seen, and again when one of them changes (exec, late environment, new log file).
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessInfo {
@@ -18,15 +20,11 @@ pub struct ProcessInfo {
     /// Arguments, secrets masked, bounded.
     pub cmdline: Vec<String>,
     /// Allow-listed variables of the initial environment. `None`: may not be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub env: Option<BTreeMap<String, String>>,
     /// Innermost pid (last of NSpid): the one that NCCL's lines carry.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ns_pid: Option<u32>,
     /// Path in /proc/PID/cgroup, for grouping and for the container's name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
     /// Where the output goes and which log files belong to this process.
     pub logs: Vec<ProcessLog>,
@@ -51,6 +49,7 @@ pub enum ProcessRole {
     GpuUser,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessLog {
@@ -58,9 +57,7 @@ pub struct ProcessLog {
     /// The path as this host can open it, or the link's text where it is no regular file (`pipe:[123]`, `/dev/pts/3`).
     pub path: String,
     /// `None`: not a regular file, never opened.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub inode: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u64>,
 }
 
@@ -87,39 +84,33 @@ pub struct WrittenDir {
 }
 
 /// One look at one process. Counters cumulative.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessSample {
     pub pid: u32,
     /// The letter of /proc/PID/stat: R, S, D, T, t, Z, X, I.
+    #[serialize_always]
     pub state: Option<char>,
     /// utime + stime, clock ticks.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_ticks: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rss_bytes: Option<u64>,
     /// /proc/PID/io: bytes passed to read and write calls, and bytes that reached storage. Children that are no ranks are added.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rchar_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wchar_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub read_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub write_bytes: Option<u64>,
     /// Threads in state D right now.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub threads_in_d: Option<u32>,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessGone {
     pub pid: u32,
     pub start_ticks: u64,
     /// How it ended, where the zombie or the kernel (Linux 6.15 and later) could be asked: exit code, or minus the signal.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
 }

@@ -86,12 +86,7 @@ fn one(say: &mut impl FnMut(&str), session: &Session, finding: &Finding, zone: Z
         say(&format!("  why       {}", f.whole_why()));
     }
     for e in &f.evidence {
-        let place = match (&e.path, e.line) {
-            (Some(path), Some(line)) => format!("{path}:{line}  "),
-            (Some(path), None) => format!("{path}  "),
-            _ => String::new(),
-        };
-        say(&format!("  evidence  {place}{}", e.text));
+        say(&format!("  evidence  {}", e.placed()));
     }
     for step in crate::steps::of(&session.model, finding) {
         let note = if step.note.is_empty() { String::new() } else { format!("   # {}", step.note) };

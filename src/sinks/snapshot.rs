@@ -75,7 +75,7 @@ fn job(session: &Session, job: &Job, zone: Zone) -> Value {
     })
 }
 
-/// How far training came. JSON has no NaN: a loss that is not finite is told by its finding and by null here.
+/// How far training came. JSON has no NaN: a loss that is not finite is null here, and has its finding.
 pub fn training(progress: &Progress) -> Map<String, Value> {
     let fields = json!({
         "dialect": progress.dialect.as_str(),

@@ -42,7 +42,7 @@ const NO_LIMIT: u64 = 1 << 60;
 const DEEPEST: usize = 32;
 
 /// Memory of the group at `path` as /proc/PID/cgroup names it. `None`: there is no such group, or nothing counts its memory.
-pub(super) fn memory(roots: &Roots, reader: &mut Reader, path: &str) -> Option<CgroupMemory> {
+pub fn memory(roots: &Roots, reader: &mut Reader, path: &str) -> Option<CgroupMemory> {
     let unified = roots.path("/sys/fs/cgroup/cgroup.controllers").is_file();
     let files = if unified { &V2 } else { &V1 };
     let relative = Path::new(path.trim_start_matches('/'));
@@ -81,82 +81,4 @@ fn limited(bytes: Option<u64>) -> Option<u64> {
 
 fn cache_bytes(stat: &[u8], files: &Files) -> Option<u64> {
     files.cache.iter().map(|name| super::host::field(stat, name)).sum()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = root.path().join("sys/fs/cgroup").join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, format!("{text}\n")).unwrap();
-        }
-        root
-    }
-
-    fn of(root: &tempfile::TempDir, path: &str) -> Option<CgroupMemory> {
-        memory(&Roots::below(root.path()), &mut Reader::new(), path)
-    }
-
-    #[test]
-    fn the_limit_that_leaves_least_counts_wherever_it_stands() {
-        let root = tree(&[
-            ("cgroup.controllers", "cpu memory"),
-            ("slurm/memory.max", "1000"),
-            ("slurm/memory.current", "990"),
-            ("slurm/memory.stat", "anon 900\nfile 80\ninactive_file 30\nactive_file 40\nshmem 10"),
-            ("slurm/memory.swap.max", "max"),
-            ("slurm/memory.swap.current", "7"),
-            ("slurm/job_7/memory.max", "500"),
-            ("slurm/job_7/memory.current", "100"),
-            ("slurm/job_7/step_0/memory.max", "max"),
-            ("slurm/job_7/step_0/memory.current", "90"),
-        ]);
-        let found = of(&root, "/slurm/job_7/step_0").unwrap();
-        let expected = CgroupMemory {
-            cgroup: "/slurm/job_7/step_0".into(),
-            limited_by: Some("/slurm".into()),
-            limit_bytes: Some(1000),
-            used_bytes: Some(990),
-            cache_bytes: Some(70),
-            swap_limit_bytes: None,
-            swap_used_bytes: Some(7),
-        };
-        assert_eq!(found, expected);
-        std::fs::write(root.path().join("sys/fs/cgroup/slurm/memory.max"), "max\n").unwrap();
-        let found = of(&root, "/slurm/job_7/step_0").unwrap();
-        assert_eq!((found.limited_by.as_deref(), found.limit_bytes, found.used_bytes), (Some("/slurm/job_7"), Some(500), Some(100)));
-        std::fs::write(root.path().join("sys/fs/cgroup/slurm/job_7/memory.max"), "max\n").unwrap();
-        let found = of(&root, "/slurm/job_7/step_0").unwrap();
-        assert_eq!((found.limited_by, found.limit_bytes, found.used_bytes), (None, None, Some(90)));
-    }
-
-    #[test]
-    fn version_1_has_other_names_and_counts_memory_as_swap() {
-        let root = tree(&[
-            ("memory/memory.usage_in_bytes", "5000"),
-            ("memory/memory.limit_in_bytes", "9223372036854771712"),
-            ("memory/job/memory.usage_in_bytes", "600"),
-            ("memory/job/memory.limit_in_bytes", "800"),
-            ("memory/job/memory.memsw.usage_in_bytes", "650"),
-            ("memory/job/memory.memsw.limit_in_bytes", "1000"),
-            ("memory/job/memory.stat", "inactive_file 1\ntotal_inactive_file 20\ntotal_active_file 30"),
-        ]);
-        let found = of(&root, "/job").unwrap();
-        assert_eq!((found.limit_bytes, found.used_bytes, found.cache_bytes), (Some(800), Some(600), Some(50)));
-        assert_eq!((found.swap_limit_bytes, found.swap_used_bytes), (Some(200), Some(50)));
-        // In a container the group outside is not there, and its own stands in the place of the root.
-        assert_eq!(of(&root, "/docker/0123").unwrap().used_bytes, Some(5000));
-        assert_eq!(of(&root, "/../job").unwrap().used_bytes, Some(5000), "nothing is read outside");
-    }
-
-    #[test]
-    fn without_control_groups_nothing_is_known() {
-        assert_eq!(of(&tree(&[]), "/job"), None);
-        assert_eq!(of(&tree(&[("cgroup.controllers", "cpu"), ("job/cpu.max", "max")]), "/job"), None);
-        assert_eq!(of(&tree(&[("cgroup.controllers", ""), ("job/memory.current", "no number")]), "/job"), None);
-    }
 }

@@ -1,4 +1,4 @@
-//! Flight Recorder dumps: watches the places where the ranks of this node would write them, and tells each that appears, whole.
+//! Flight Recorder dumps: watches the places where the ranks of this node would write them, and reports each that appears, whole.
 //!
 //! A dump is written in place: it is taken when it has not changed between two looks and reads as one. What is older than the process
 //! that would have written it is of another run. Opens regular files only, of that process's user, and never more than a dump has.
@@ -22,14 +22,14 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-/// Of one dump, compressed and as letters; and of all that are told. What is left out is named.
+/// Of one dump, compressed and as letters; and of all that are reported. What is left out is named.
 const MAX_PACKED: usize = 1 << 20;
 const MAX_ALL_PACKED: usize = 4 << 20;
 const MAX_PLACES: usize = 4096;
 /// Folders are listed for other nodes' ranks once in so many looks.
 const LIST_TURN: u32 = 3;
 const MAX_LISTED: usize = 20_000;
-/// Looks at a file that no longer changes and is still no dump, before that is told.
+/// Looks at a file that no longer changes and is still no dump, before that is reported.
 const PATIENCE: u32 = 10;
 /// Looks for what a process leaves behind when it ends.
 const KEEP_ENDED: u32 = 120;
@@ -324,7 +324,7 @@ fn read(path: &Path, mark: Mark) -> Result<Vec<u8>, String> {
 }
 
 /// Prefixes of dump files, and whether the job has chosen them. Where it has not, they depend on the version of torch.
-fn prefixes(raw: &[u8]) -> Vec<(Vec<u8>, bool)> {
+pub fn prefixes(raw: &[u8]) -> Vec<(Vec<u8>, bool)> {
     let variable = |name| environ::variable(raw, name).filter(|value| !value.is_empty());
     if let Some(chosen) = ["TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"].into_iter().find_map(variable) {
         return vec![(chosen.to_vec(), true)];
@@ -390,30 +390,5 @@ impl Source for Flight {
             ));
         }
         Some((SourceState::Ok, text))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_place_is_the_jobs_own_or_that_of_its_version() {
-        let of = |raw: &str| -> Vec<String> {
-            let all = prefixes(raw.replace(' ', "\0").as_bytes());
-            all.into_iter().map(|(p, chosen)| format!("{}{}", String::from_utf8(p).unwrap(), if chosen { "!" } else { "" })).collect()
-        };
-        assert_eq!(of("TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/d/fr_ HOME=/h"), ["/d/fr_!"]);
-        assert_eq!(of("TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/d/fr_ TORCH_FR_DUMP_TEMP_FILE=rel/x"), ["rel/x!"]);
-        assert_eq!(of("TORCH_FR_DUMP_TEMP_FILE="), ["/tmp/nccl_trace_rank_"]);
-        assert_eq!(
-            of("HOME=/h XDG_CACHE_HOME=/c"),
-            [
-                "/tmp/nccl_trace_rank_",
-                "/h/.cache/torch/nccl_trace_rank_",
-                "/h/.cache/torch/comm_lib_trace_rank_",
-                "/c/torch/comm_lib_trace_rank_"
-            ]
-        );
     }
 }

@@ -45,7 +45,7 @@ impl Host {
     /// `interval` is that of the fast lanes: this one is not faster than [`PERIOD`].
     pub fn new(roots: Roots, interval: Duration) -> Self {
         let live = roots.is_live().then(Live::new);
-        Host { roots, every: interval.max(PERIOD), reader: Reader::new(), node: NodeState::Untold, live, polls_to_slow: 0 }
+        Host { roots, every: interval.max(PERIOD), reader: Reader::default(), node: NodeState::Untold, live, polls_to_slow: 0 }
     }
 
     fn table(&mut self, path: &str) -> Option<&[u8]> {
@@ -251,45 +251,4 @@ fn container_of_environ(table: &[u8]) -> Option<&'static str> {
 
 fn lines(table: &[u8]) -> impl Iterator<Item = &str> {
     table.split(|&b| b == b'\n').filter_map(|line| std::str::from_utf8(line).ok())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cpu_time_is_busy_or_idle_and_guests_are_not_counted_twice() {
-        let cpu = CpuTicks::parse(b"cpu  100 20 30 4000 500 6 7 8 90 1\ncpu0 1 2 3 4 5 6 7 8 9 0\n").unwrap();
-        assert_eq!((cpu.busy, cpu.idle, cpu.iowait), (171, 4500, 500));
-        assert!(CpuTicks::parse(b"cpu  1 2 x\n").is_none());
-        assert!(CpuTicks::parse(b"cpu0 1 2 3 4 5 6 7 8 9 0\n").is_none());
-    }
-
-    #[test]
-    fn the_hard_limit_of_locked_memory_is_the_second_column() {
-        let line = |soft: &str, hard: &str| {
-            let head = "Limit                     Soft Limit           Hard Limit           Units     \n";
-            memlock_hard_limit_bytes(format!("{head}Max locked memory         {soft:<20} {hard:<20} bytes     \n").as_bytes())
-        };
-        assert_eq!(line("65536", "8388608"), Some(8_388_608));
-        assert_eq!(line("65536", "unlimited"), Some(u64::MAX));
-        assert_eq!(memlock_hard_limit_bytes(b"Max open files 1 2 files\n"), None);
-    }
-
-    #[test]
-    fn a_field_is_found_by_its_whole_name() {
-        let table = b"oom_kill_other 9\noom_kill 3\nMemTotal:       2048 kB\n";
-        assert_eq!(field(table, "oom_kill"), Some(3));
-        assert_eq!(kib(table, "MemTotal:"), Some(2_097_152));
-        assert_eq!(kib(b"MemTotal: 18446744073709551615 kB\n", "MemTotal:"), None);
-    }
-
-    #[test]
-    fn containers_are_recognised_by_what_pid_1_tells() {
-        assert_eq!(container_of_cgroup(b"11:memory:/kubepods/burstable/pod1/abc\n"), Some("kubernetes"));
-        assert_eq!(container_of_cgroup(b"0::/init.scope\n"), None);
-        assert_eq!(container_of_environ(b"PATH=/bin\0container=lxc\0"), Some("lxc"));
-        assert_eq!(container_of_environ(b"container=my-own\0"), Some("container"));
-        assert_eq!(container_of_environ(b"xcontainer=lxc\0"), None);
-    }
 }

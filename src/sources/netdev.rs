@@ -24,17 +24,17 @@ pub struct Netdevs {
 
 struct Interface {
     dir: PathBuf,
-    /// As last told, without counters: what changes rarely is read again at a listing or when the link went up or down.
+    /// As last reported, without counters: what changes rarely is read again at a listing or when the link went up or down.
     last: NetdevSample,
     /// Paths of counters from `dir`: `statistics/rx_bytes`.
     counters: Vec<String>,
-    /// Values as last told: only changes are told, because most of the two dozen counters never move and tapes hold them all.
+    /// Values as last reported: only changes follow, because most of the two dozen counters never move and tapes hold them all.
     told: BTreeMap<String, u64>,
 }
 
 impl Netdevs {
     pub fn new(roots: Roots, every: Duration) -> Self {
-        Netdevs { roots, every, reader: Reader::new(), interfaces: Vec::new(), polls_to_listing: 0 }
+        Netdevs { roots, every, reader: Reader::default(), interfaces: Vec::new(), polls_to_listing: 0 }
     }
 
     fn list(&mut self) -> Result<(), SourceError> {

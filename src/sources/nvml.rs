@@ -10,8 +10,11 @@ mod raw;
 mod topology;
 mod watched;
 
-pub use events::make_events;
-pub use pci::gpus_from_pci;
+pub use device::{GpmPace, cannot_open, gpm_of, sm_count};
+pub use events::{Ear, Events, make_events};
+pub use pci::{bus_id, gpus_from_pci};
+pub use topology::{Links, PAIRS_PER_POLL, Topology};
+pub use watched::{Doing, Gpu};
 
 use super::{Hint, Hints, Setup, Source, SourceError};
 use crate::observe::gpu::{GpuHealth, GpuInfo, GpuPair, GpuProcesses, GpuSample, GpuTrouble, GpuTroubleKind};
@@ -20,8 +23,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
-use topology::{Links, Topology};
-use watched::{Gpu, Hand, Waited, Watched};
+use watched::{Hand, Waited, Watched};
 
 /// 0.6 ms a GPU (H200, training).
 const PROCESSES_EVERY: Duration = Duration::from_secs(5);
@@ -29,59 +31,75 @@ const PROCESSES_EVERY: Duration = Duration::from_secs(5);
 const HEALTH_EVERY: Duration = Duration::from_secs(15);
 /// Counters that only matter as a trend, and dear ones: every so many looks at health.
 const TREND_EVERY: u32 = 3;
-/// A GPU that could not say who it is (lost at start) is asked again.
-const INFO_EVERY: Duration = Duration::from_secs(10);
 
 pub fn make(setup: &mut Setup) -> Box<dyn Source> {
     let roots = setup.roots.clone();
     let interval = setup.interval;
     let open = Arc::new(move || device::open(&roots, interval));
-    // A sweep over 8 GPUs takes some 40 ms; a healthy driver under load has been seen to take 1 s.
-    let deadline = Duration::from_secs(2).max(setup.interval * 2);
-    Box::new(Nvml::new(open, Pace { interval: setup.interval, deadline }, setup.to_procs.clone()))
+    Box::new(Nvml::new(open, Pace::usual(interval), setup.to_procs.clone()))
 }
 
-/// Below `--sysroot` the PCI tree is all there is to tell of GPUs.
+/// Below `--sysroot` the PCI tree is all that shows GPUs.
 pub fn from_pci(roots: &super::Roots) -> Vec<Body> {
     gpus_from_pci(roots).into_iter().map(Body::GpuInfo).collect()
 }
 
 /// What a GPU is asked in one go.
 #[derive(Clone, Debug, Default)]
-struct Ask {
-    sample: bool,
-    info: bool,
-    processes: bool,
-    health: bool,
+pub struct Ask {
+    pub sample: bool,
+    pub info: bool,
+    pub processes: bool,
+    pub health: bool,
     /// With `health`: error counters of NVLink and PCIe, remapped rows.
-    trends: bool,
-    links: bool,
+    pub trends: bool,
+    pub links: bool,
     /// The other halves of pairs.
-    pairs: Vec<u32>,
+    pub pairs: Vec<u32>,
 }
 
 /// What it answered: `None` also where it could not.
 #[derive(Clone, Debug, Default)]
-struct Answer {
-    sample: Option<GpuSample>,
-    info: Option<GpuInfo>,
-    processes: Option<GpuProcesses>,
-    health: Option<GpuHealth>,
-    links: Option<Links>,
-    pairs: Vec<GpuPair>,
-    gpm_denied: bool,
+pub struct Answer {
+    pub sample: Option<GpuSample>,
+    pub info: Option<GpuInfo>,
+    pub processes: Option<GpuProcesses>,
+    pub health: Option<GpuHealth>,
+    pub links: Option<Links>,
+    pub pairs: Vec<GpuPair>,
+    pub gpm_denied: bool,
 }
 
+/// How often GPUs are asked, and how long they are waited for.
 #[derive(Clone, Copy)]
-struct Pace {
-    interval: Duration,
-    deadline: Duration,
+pub struct Pace {
+    pub interval: Duration,
+    /// For an answer of all GPUs together.
+    pub deadline: Duration,
+    /// Until a GPU that could not say who it is (lost at start) is asked again.
+    pub info: Duration,
 }
 
-type Opened = Result<Vec<Box<dyn Gpu>>, SourceError>;
-type Open = Arc<dyn Fn() -> Opened + Send + Sync>;
+impl Pace {
+    /// With the times that suit a driver under load, for polls at this interval.
+    pub fn usual(interval: Duration) -> Pace {
+        // A sweep over 8 GPUs takes some 40 ms; a healthy driver under load has been seen to take 1 s.
+        Pace { interval, deadline: Duration::from_secs(2).max(interval * 2), info: Duration::from_secs(10) }
+    }
 
-struct Nvml {
+    /// How long the next GPU is waited for. When one has used up the time, the others still get some: they answer in a few milliseconds.
+    pub fn patience(&self, wasted: Duration) -> Duration {
+        self.deadline.saturating_sub(wasted).max(self.deadline / 8)
+    }
+}
+
+/// All GPUs, in the order of their indexes.
+pub type Opened = Result<Vec<Box<dyn Gpu>>, SourceError>;
+/// Loads NVML. May block.
+pub type Open = Arc<dyn Fn() -> Opened + Send + Sync>;
+
+/// The source of everything that NVML is asked for.
+pub struct Nvml {
     open: Open,
     pace: Pace,
     to_procs: Hints,
@@ -99,7 +117,7 @@ enum State {
 }
 
 impl Nvml {
-    fn new(open: Open, pace: Pace, to_procs: Hints) -> Self {
+    pub fn new(open: Open, pace: Pace, to_procs: Hints) -> Self {
         Nvml { open, pace, to_procs, state: State::Closed }
     }
 
@@ -129,7 +147,7 @@ impl Nvml {
                     return Err(SourceError::Failed("NVML could not be opened: its thread ended".into()));
                 }
             };
-            self.state = State::Open(Box::new(Sweep::new(gpus, self.pace.deadline, self.to_procs.clone())));
+            self.state = State::Open(Box::new(Sweep::new(gpus, self.pace, self.to_procs.clone())));
         }
         Ok(())
     }
@@ -160,7 +178,7 @@ impl Source for Nvml {
 struct Sweep {
     gpus: Vec<One>,
     hand: Hand,
-    deadline: Duration,
+    pace: Pace,
     to_procs: Hints,
     processes_due: Instant,
     topology: Topology,
@@ -189,17 +207,12 @@ struct Found {
     health: Vec<GpuHealth>,
 }
 
-/// How long the next GPU is waited for. When one has used up the time, the others still get some: they answer in a few milliseconds.
-fn patience(deadline: Duration, wasted: Duration) -> Duration {
-    deadline.saturating_sub(wasted).max(deadline / 8)
-}
-
 impl Sweep {
-    fn new(gpus: Vec<Box<dyn Gpu>>, deadline: Duration, to_procs: Hints) -> Self {
+    fn new(gpus: Vec<Box<dyn Gpu>>, pace: Pace, to_procs: Hints) -> Self {
         let now = Instant::now();
         let gpus: Vec<One> = (0..).zip(gpus).map(|(index, gpu)| One::new(index, gpu, now)).collect();
         let topology = Topology::new(gpus.len() as u32, now);
-        Sweep { gpus, hand: Hand::start(), deadline, to_procs, processes_due: now, topology, gpm_denied: false }
+        Sweep { gpus, hand: Hand::start(), pace, to_procs, processes_due: now, topology, gpm_denied: false }
     }
 
     fn run(&mut self, out: &mut Vec<Body>) {
@@ -215,7 +228,7 @@ impl Sweep {
             if self.gpus[at].watched.is_idle() {
                 let ask = self.next_ask(at, processes, began);
                 self.gpus[at].watched.ask(ask, &self.hand);
-                let patience = patience(self.deadline, wasted);
+                let patience = self.pace.patience(wasted);
                 let waited = self.gpus[at].watched.wait(patience);
                 if matches!(waited, Waited::NotYet) {
                     wasted += patience;
@@ -235,7 +248,7 @@ impl Sweep {
         let gpu = &mut self.gpus[at];
         let info = !gpu.known && now >= gpu.info_due;
         if info {
-            gpu.info_due = now + INFO_EVERY;
+            gpu.info_due = now + self.pace.info;
         }
         let health = gpu.health_due.is_none_or(|due| now >= due);
         if health {
@@ -285,7 +298,7 @@ impl Sweep {
     fn report_silence(&mut self, at: usize, found: &mut Found) {
         let gpu = &mut self.gpus[at];
         let trouble = match gpu.watched.silent() {
-            Some((silent, call)) if silent >= self.deadline => {
+            Some((silent, call)) if silent >= self.pace.deadline => {
                 GpuTrouble { kind: GpuTroubleKind::NotAnswering, detail: format!("{call} has not returned for {} s", silent.as_secs()) }
             }
             Some(_) => return,
@@ -347,255 +360,5 @@ impl One {
             pids: Vec::new(),
             trouble: None,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::Mutex;
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use watched::Doing;
-
-    /// Where a GPU does not answer.
-    const DEADLINE: Duration = Duration::from_millis(200);
-    /// Where all answer, however busy the machine.
-    const PATIENT: Duration = Duration::from_secs(60);
-
-    /// A GPU whose call blocks while `stuck` is set, and which is lost while `lost` is.
-    #[derive(Default)]
-    struct Switches {
-        stuck: AtomicBool,
-        lost: AtomicBool,
-        asked: Mutex<Vec<Ask>>,
-    }
-
-    struct Fake {
-        index: u32,
-        switches: Arc<Switches>,
-    }
-
-    impl Gpu for Fake {
-        fn answer(&mut self, ask: &Ask, doing: &Doing) -> Answer {
-            self.switches.asked.lock().unwrap().push(ask.clone());
-            doing.set("nvmlDeviceGetUtilizationRates");
-            while self.switches.stuck.load(Ordering::Relaxed) {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            let index = self.index;
-            if self.switches.lost.load(Ordering::Relaxed) {
-                let trouble = GpuTrouble { kind: GpuTroubleKind::Lost, detail: "lost".into() };
-                return Answer { sample: Some(GpuSample { index, trouble: Some(trouble), ..GpuSample::default() }), ..Answer::default() };
-            }
-            Answer {
-                sample: Some(GpuSample { index, util_pct: Some(98), ..GpuSample::default() }),
-                info: ask.info.then(|| GpuInfo { index, bus_id: Some(format!("0000:0{index}:00.0")), ..GpuInfo::default() }),
-                processes: ask.processes.then(|| GpuProcesses {
-                    index,
-                    processes: vec![crate::observe::gpu::GpuProcess { pid: 100 + index, mem_bytes: None }],
-                }),
-                health: ask.health.then(|| GpuHealth { index, ..GpuHealth::default() }),
-                links: ask.links.then(|| Links { to_switch: 18 - index, peers: Vec::new() }),
-                pairs: ask.pairs.iter().map(|&b| GpuPair { a: index, b, pcie_level: Some(30), ..GpuPair::default() }).collect(),
-                gpm_denied: false,
-            }
-        }
-    }
-
-    struct Bench {
-        source: Nvml,
-        gpus: Vec<Arc<Switches>>,
-        hints: Receiver<Hint>,
-    }
-
-    fn bench(count: u32, deadline: Duration) -> Bench {
-        let gpus: Vec<Arc<Switches>> = (0..count).map(|_| Arc::default()).collect();
-        let shared = gpus.clone();
-        let open = move || -> Opened {
-            let fake = |(index, switches): (u32, &Arc<Switches>)| Box::new(Fake { index, switches: switches.clone() }) as Box<dyn Gpu>;
-            Ok((0..).zip(&shared).map(fake).collect())
-        };
-        let (to_procs, hints) = Hints::line();
-        let pace = Pace { interval: Duration::from_millis(10), deadline };
-        Bench { source: Nvml::new(Arc::new(open), pace, to_procs), gpus, hints }
-    }
-
-    impl Bench {
-        fn poll(&mut self) -> Vec<Body> {
-            let mut out = Vec::new();
-            self.source.poll(&mut out).unwrap();
-            out
-        }
-
-        fn samples(&mut self) -> Vec<GpuSample> {
-            self.poll().into_iter().find_map(|body| if let Body::Gpus { gpus } = body { Some(gpus) } else { None }).unwrap_or_default()
-        }
-    }
-
-    /// Polls until the GPUs have these troubles: a thread that answers may have to wait for the processor longer than a deadline.
-    fn until(bench: &mut Bench, wanted: &[Option<GpuTroubleKind>]) -> Vec<GpuSample> {
-        let began = Instant::now();
-        loop {
-            let samples = bench.samples();
-            if troubles(&samples) == wanted {
-                return samples;
-            }
-            assert!(began.elapsed() < PATIENT, "{:?}", troubles(&samples));
-        }
-    }
-
-    fn troubles(samples: &[GpuSample]) -> Vec<Option<GpuTroubleKind>> {
-        samples.iter().map(|s| s.trouble.as_ref().map(|t| t.kind)).collect()
-    }
-
-    #[test]
-    fn the_first_poll_tells_who_the_gpus_are_and_how_they_do() {
-        let mut bench = bench(3, PATIENT);
-        let kinds: Vec<&str> = bench
-            .poll()
-            .iter()
-            .map(|body| match body {
-                Body::GpuInfo(_) => "info",
-                Body::Gpus { gpus } if gpus.len() == 3 => "samples",
-                Body::GpuProcesses { gpus } if gpus.len() == 3 => "processes",
-                Body::GpuHealth { gpus } if gpus.len() == 3 => "health",
-                _ => "other",
-            })
-            .collect();
-        assert_eq!(kinds, ["info", "info", "info", "samples", "processes", "health"]);
-        assert_eq!(bench.hints.try_recv(), Ok(Hint::GpuPids(vec![100, 101, 102])));
-        assert_eq!(bench.samples().len(), 3, "and the second one only how they do");
-    }
-
-    #[test]
-    fn a_gpu_that_blocks_is_named_and_the_others_go_on() {
-        let mut bench = bench(4, DEADLINE);
-        bench.poll();
-        bench.gpus[1].stuck.store(true, Ordering::Relaxed);
-
-        let first = until(&mut bench, &[None, Some(GpuTroubleKind::NotAnswering), None, None]);
-        assert!(first[1].trouble.as_ref().unwrap().detail.starts_with("nvmlDeviceGetUtilizationRates has not returned for "));
-        let (state, text) = bench.source.remark().unwrap();
-        assert_eq!((state, text.as_str()), (SourceState::Slow, "GPU 1 does not answer; the others do"));
-
-        let asked_before = bench.gpus[1].asked.lock().unwrap().len();
-        assert_eq!(bench.samples()[1].trouble.as_ref().map(|t| t.kind), Some(GpuTroubleKind::NotAnswering));
-        assert_eq!(bench.gpus[1].asked.lock().unwrap().len(), asked_before, "it is not asked again, and so not waited for");
-
-        bench.gpus[1].stuck.store(false, Ordering::Relaxed);
-        let back = until(&mut bench, &[None; 4]);
-        assert_eq!(back[1].util_pct, Some(98));
-        assert_eq!(bench.source.remark(), None);
-    }
-
-    #[test]
-    fn all_gpus_may_block_and_the_poll_still_ends() {
-        let mut bench = bench(8, DEADLINE);
-        bench.poll();
-        for gpu in &bench.gpus {
-            gpu.stuck.store(true, Ordering::Relaxed);
-        }
-        until(&mut bench, &[Some(GpuTroubleKind::NotAnswering); 8]);
-        for gpu in &bench.gpus {
-            gpu.stuck.store(false, Ordering::Relaxed);
-        }
-        let wasted = (0..8).fold(Duration::ZERO, |wasted, _| wasted + patience(DEADLINE, wasted));
-        assert!(wasted < DEADLINE * 2, "{wasted:?}");
-    }
-
-    #[test]
-    fn a_lost_gpu_keeps_its_row_and_is_asked_who_it_is_when_it_is_back() {
-        let mut bench = bench(2, PATIENT);
-        bench.gpus[0].lost.store(true, Ordering::Relaxed);
-        let first = bench.poll();
-        let named: Vec<u32> = first.iter().filter_map(|b| if let Body::GpuInfo(info) = b { Some(info.index) } else { None }).collect();
-        assert_eq!(named, [1]);
-        assert_eq!(troubles(&bench.samples()), [Some(GpuTroubleKind::Lost), None]);
-        assert_eq!(bench.source.remark().unwrap().0, SourceState::Ok);
-
-        bench.gpus[0].lost.store(false, Ordering::Relaxed);
-        if let State::Open(sweep) = &mut bench.source.state {
-            sweep.gpus[0].info_due = Instant::now();
-        }
-        let back = bench.poll();
-        assert!(back.iter().any(|b| matches!(b, Body::GpuInfo(info) if info.index == 0)));
-    }
-
-    #[test]
-    fn the_topology_is_asked_a_little_at_a_time_and_told_once() {
-        let mut bench = bench(8, PATIENT);
-        let mut told = Vec::new();
-        for _ in 0..12 {
-            told.extend(bench.poll().into_iter().filter_map(|b| if let Body::GpuTopology(t) = b { Some(t) } else { None }));
-        }
-        let [topology] = told.as_slice() else { panic!("{told:?}") };
-        assert_eq!(topology.pairs.len(), 28);
-        assert_eq!((topology.pairs[0].a, topology.pairs[0].b, topology.pairs[0].nvlinks), (0, 1, Some(17)), "min of 18 and 17");
-        let most = bench.gpus.iter().flat_map(|g| g.asked.lock().unwrap().iter().map(|a| a.pairs.len()).collect::<Vec<_>>()).max();
-        assert_eq!(most, Some(topology::PAIRS_PER_POLL));
-    }
-
-    #[test]
-    fn opening_that_fails_or_blocks_is_said_in_words() {
-        let (to_procs, _hints) = Hints::line();
-        let pace = |deadline| Pace { interval: Duration::from_millis(10), deadline };
-        let refuse = || -> Opened { Err(SourceError::Absent("no driver".into())) };
-        let mut source = Nvml::new(Arc::new(refuse), pace(PATIENT), to_procs.clone());
-        for _ in 0..2 {
-            assert_eq!(source.poll(&mut Vec::new()), Err(SourceError::Absent("no driver".into())));
-        }
-        let blocked = Arc::new(AtomicBool::new(true));
-        let told = blocked.clone();
-        let block = move || -> Opened {
-            while told.load(Ordering::Relaxed) {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            Ok(Vec::new())
-        };
-        let mut source = Nvml::new(Arc::new(block), pace(Duration::from_millis(4)), to_procs);
-        assert_eq!(source.poll(&mut Vec::new()), Err(SourceError::Failed("nvmlInit_v2 has not returned for 0 s".into())));
-        blocked.store(false, Ordering::Relaxed);
-        let began = Instant::now();
-        while source.poll(&mut Vec::new()) != Ok(()) {
-            assert!(began.elapsed() < PATIENT);
-        }
-    }
-
-    /// Prints what a machine with GPUs says, and what asking costs:
-    /// `cargo test --release --lib what_this_machine_says -- --ignored --nocapture`
-    #[test]
-    #[ignore = "needs NVIDIA GPUs"]
-    #[allow(clippy::print_stdout)]
-    fn what_this_machine_says() {
-        let setup = Setup::new(crate::sources::Roots::live(), Duration::from_secs(1), Vec::new());
-        let roots = setup.roots.clone();
-        let pace = Pace { interval: setup.interval, deadline: Duration::from_secs(2) };
-        let mut source = Nvml::new(Arc::new(move || device::open(&roots, pace.interval)), pace, setup.to_procs.clone());
-        let ticks = || -> u64 {
-            let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-            stat.rsplit(") ").next().unwrap().split(' ').skip(11).take(2).map(|n| n.parse::<u64>().unwrap()).sum()
-        };
-        let mut measured_from = (ticks(), Instant::now());
-        for poll in 0..40 {
-            let (mut out, began) = (Vec::new(), Instant::now());
-            let result = source.poll(&mut out);
-            println!("poll {poll}: {:.1} ms, {result:?}, {:?}", began.elapsed().as_secs_f64() * 1e3, source.remark());
-            for body in out.iter().filter(|body| poll < 3 || matches!(body, Body::GpuTopology(_))) {
-                println!("  {}", serde_json::to_string(body).unwrap());
-            }
-            if poll == 10 {
-                measured_from = (ticks(), Instant::now());
-            }
-            source.wait(source.every());
-        }
-        let (cpu, wall) = (ticks() - measured_from.0, measured_from.1.elapsed());
-        if let State::Open(sweep) = &source.state {
-            for gpu in &sweep.gpus[..1] {
-                for (call, (n, spent)) in gpu.watched.doing.spent() {
-                    println!("GPU {}: {n:>4} x {:>8.1} us  {call}", gpu.index, spent.as_secs_f64() * 1e6 / f64::from(n));
-                }
-            }
-        }
-        println!("CPU since poll 10: {:.2} % of a core", cpu as f64 / wall.as_secs_f64());
     }
 }

@@ -5,14 +5,14 @@
 //! dies ([`pidfd`]).
 
 mod choose;
-pub(super) mod environ;
+pub mod environ;
 mod facts;
 mod logs;
-pub(crate) mod mask;
-mod pidfd;
-mod program;
-pub(super) mod read;
-pub(super) mod stat;
+pub mod mask;
+pub mod pidfd;
+pub mod program;
+pub mod read;
+pub mod stat;
 mod table;
 mod writes;
 
@@ -41,7 +41,7 @@ const THREADS_TURN: u32 = 5;
 const MAX_PIDFDS: usize = 256;
 /// Ranks die one after the other: after the first, they are looked at no sooner than this.
 const BETWEEN_DEATHS: Duration = Duration::from_millis(50);
-/// Where NCCL's RAS service listens unless told otherwise.
+/// Where NCCL's RAS service listens by default.
 const RAS_ADDRESS: &str = "localhost:28028";
 
 pub fn make(setup: &mut Setup) -> Box<dyn Source> {
@@ -93,7 +93,7 @@ impl Known {
 /// What a look says of whether a process is gone.
 enum Fate {
     Alive,
-    /// Dead, and the next look may tell more.
+    /// Dead, and the next look may show more.
     Awaited,
     Gone(Option<i32>),
 }
@@ -180,7 +180,7 @@ impl Procs {
             info.writes = self.known.get(&pid).map_or(Vec::new(), |known| known.writes.clone());
             match self.known.get_mut(&pid) {
                 Some(known) if known.info == info => {}
-                // Another process by now: `reap` tells first that the old one is gone.
+                // Another process by now: `reap` first reports that the old one is gone.
                 Some(known) if known.info.start_ticks != info.start_ticks => {}
                 Some(known) => {
                     known.info = info.clone();
@@ -207,7 +207,7 @@ impl Procs {
             return;
         }
         (self.scans_to_memory, self.cgroups) = (SCANS_PER_MEMORY, paths);
-        let mut reader = sysfs::Reader::new();
+        let mut reader = sysfs::Reader::default();
         let memory = |path: &String| cgroup::memory(self.reader.roots(), &mut reader, path);
         let cgroups: Vec<_> = self.cgroups.iter().filter_map(memory).collect();
         if !cgroups.is_empty() {
@@ -470,7 +470,7 @@ fn ras_address(info: &ProcessInfo) -> Option<String> {
     let variable = |name: &str| info.env.as_ref()?.get(name).map(String::as_str);
     match info.role {
         ProcessRole::Launcher => None,
-        // Who knows what another user's process was told: the usual address is worth a try.
+        // The address of another user's process cannot be read: the usual one is worth a try.
         _ if info.env.is_none() => Some(RAS_ADDRESS.to_owned()),
         ProcessRole::GpuUser => None,
         ProcessRole::Rank if variable("NCCL_RAS_ENABLE") == Some("0") => None,

@@ -1,7 +1,7 @@
 //! NCCL's RAS service: asks the jobs of this host what their ranks have launched. Never asks another host, never has two questions
 //! open, and judges nothing: answers go on as text.
 
-mod question;
+pub mod question;
 
 use super::{Hint, RasAddress, Roots, Setup, Source, SourceError};
 use crate::observe::log::RasAnswer;
@@ -14,14 +14,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// Between two questions while the counts move. An answer costs every process of the job a message.
-const MOVING: Duration = Duration::from_secs(5);
+pub const MOVING: Duration = Duration::from_secs(5);
 /// While they do not: whether a job hangs is what this source is for.
-const STILL: Duration = Duration::from_millis(2500);
+pub const STILL: Duration = Duration::from_millis(2500);
 /// After no answer.
-const REFUSED: Duration = Duration::from_secs(10);
+pub const REFUSED: Duration = Duration::from_secs(10);
 /// Every process of every job of a user listens at the same address, and the kernel picks one. A job that was not heard lately is asked
 /// for so many times more, this long after one another; if that does not help, not again for a while.
-const AGAIN: Duration = Duration::from_millis(300);
+pub const AGAIN: Duration = Duration::from_millis(300);
 const TRIES: u32 = 2;
 const LATELY: Duration = Duration::from_secs(4);
 const NOT_FOUND: Duration = Duration::from_secs(60);
@@ -39,8 +39,8 @@ struct Ras {
     services: Vec<Service>,
 }
 
-/// One `NCCL_RAS_ADDR`, as a job has it.
-struct Service {
+/// One `NCCL_RAS_ADDR`, as a job has it: what its answers have shown, and how soon it is asked again.
+pub struct Service {
     name: String,
     due: Instant,
     text_only: bool,
@@ -170,7 +170,7 @@ impl Source for Ras {
 }
 
 impl Service {
-    fn new(address: RasAddress) -> Self {
+    pub fn new(address: RasAddress) -> Self {
         let mut service = Service {
             name: address.name,
             due: Instant::now(),
@@ -185,14 +185,20 @@ impl Service {
         service
     }
 
-    fn has(&mut self, pids: Vec<u32>) {
+    /// The processes that have this address now.
+    pub fn has(&mut self, pids: Vec<u32>) {
         self.pids = pids.into_iter().collect();
         self.heard.retain(|pid, _| self.pids.contains(pid));
         self.fingerprints.retain(|pid, _| *pid == 0 || self.pids.contains(pid));
     }
 
-    /// Keeps what the answer teaches for the next question, and says when that should be.
-    fn learn(&mut self, outcome: &Outcome) -> Duration {
+    /// Why the last question had no answer, or none of these processes.
+    pub fn trouble(&self) -> Option<&(SourceState, String)> {
+        self.trouble.as_ref()
+    }
+
+    /// Keeps what the answer teaches for the next question, and returns how soon that should be.
+    pub fn learn(&mut self, outcome: &Outcome) -> Duration {
         if let Some(error) = &outcome.error {
             // What answers next may be another job, with another NCCL.
             (self.text_only, self.tries) = (false, 0);
@@ -213,7 +219,7 @@ impl Service {
         let usual = if before.is_some_and(|before| before != now) { MOVING } else { STILL };
         let at = Instant::now();
         self.heard.extend(ours.iter().map(|pid| (*pid, at)));
-        // A text report names hardly any process: whose it is cannot be told.
+        // A text report names hardly any process: whose it is cannot be known.
         let unheard = |pid: &u32| self.heard.get(pid).is_none_or(|heard| *heard <= at && at.duration_since(*heard) > LATELY);
         let unheard: Vec<u32> = self.pids.iter().filter(|pid| outcome.json && unheard(pid)).copied().collect();
         if !unheard.is_empty() && self.tries < TRIES {
@@ -302,137 +308,11 @@ fn own_address(ip: IpAddr) -> Option<IpAddr> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sources::Hints;
-
-    fn address(name: &str, pids: &[u32]) -> RasAddress {
-        RasAddress { name: name.into(), pids: pids.to_vec() }
-    }
-
-    fn service() -> Service {
-        Service::new(address("localhost:1", &[]))
-    }
-
-    fn answered(reply: &str) -> Outcome {
-        Outcome { address: ([127, 0, 0, 1], 1).into(), connected: true, json: reply.starts_with('{'), reply: reply.into(), error: None }
-    }
-
-    #[test]
-    fn only_this_host_is_asked() {
-        let roots = Roots::live();
-        assert_eq!(own_addresses(&roots, "127.0.0.1:28028").unwrap(), [([127, 0, 0, 1], 28028).into()]);
-        assert_eq!(own_addresses(&roots, "0.0.0.0:7").unwrap(), [([127, 0, 0, 1], 7).into()]);
-        assert_eq!(own_addresses(&roots, "[::1]:28028").unwrap()[0].to_string(), "[::1]:28028");
-        assert!(own_addresses(&roots, "localhost:28028").unwrap().iter().all(|a| a.ip().is_loopback()));
-        for other in ["192.0.2.77:28028", "[2001:db8::1]:28028", "example.com:28028", "255.255.255.255:1", "224.0.0.1:1"] {
-            assert!(matches!(own_addresses(&roots, other), Err((SourceState::Denied, _))), "{other}");
-        }
-        for wrong in ["localhost", "localhost:", "localhost:99999", ""] {
-            assert!(matches!(own_addresses(&roots, wrong), Err((SourceState::Failed, _))), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_host_knows_its_own_name() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(dir.path().join("proc/sys/kernel")).unwrap();
-        std::fs::write(dir.path().join("proc/sys/kernel/hostname"), "node7.cluster\n").unwrap();
-        let roots = Roots::below(dir.path());
-        assert_eq!(["node7.cluster", "NODE7", "node7.other", "node8"].map(|name| is_own_name(&roots, name)), [true, true, false, false]);
-    }
-
-    #[test]
-    fn a_job_that_stands_still_is_asked_more_often() {
-        let mut service = service();
-        let moving =
-            |n| answered(&format!(r#"{{"timestamp":"{n}","AllReduce":{n},"ras":{{"collection_time_sec":0.{n},"timeouts_count":0}}}}"#));
-        let still =
-            |n| answered(&format!(r#"{{"timestamp":"{n}","AllReduce":5,"ras":{{"collection_time_sec":0.{n},"timeouts_count":0}}}}"#));
-        assert_eq!(service.learn(&moving(1)), STILL, "one answer says nothing of movement");
-        assert_eq!(service.learn(&moving(2)), MOVING);
-        assert_eq!(service.learn(&still(3)), MOVING);
-        assert_eq!(service.learn(&still(4)), STILL);
-        let refused = Outcome { error: Some("connection refused".into()), connected: false, ..answered("") };
-        assert_eq!(service.learn(&refused), REFUSED);
-        assert_eq!(service.trouble.as_ref().map(|t| t.0), Some(SourceState::Absent));
-    }
-
-    fn job(pid: u32, count: u32) -> Outcome {
-        answered(&format!(r#"{{"timestamp":"x","communicators":[{{"ranks":[{{"pid":{pid},"AllReduce":{count}}}]}}]}}"#))
-    }
-
-    #[test]
-    fn of_two_jobs_at_one_address_both_are_asked_and_compared_with_themselves() {
-        let mut service = Service::new(address("localhost:1", &[10, 20]));
-        assert_eq!(service.learn(&job(10, 5)), AGAIN, "the other was not heard");
-        assert_eq!(service.learn(&job(20, 7)), STILL);
-        assert_eq!(service.learn(&job(10, 5)), STILL, "it stands still, whatever the other does");
-        assert_eq!(service.learn(&job(20, 8)), MOVING);
-        assert_eq!(service.trouble, None);
-    }
-
-    #[test]
-    fn the_wrong_job_is_said_to_be_the_wrong_one_and_not_asked_for_ever() {
-        let mut service = Service::new(address("localhost:1", &[10]));
-        let waits: Vec<Duration> = (0..6).map(|n| service.learn(&job(99, n))).collect();
-        assert_eq!(waits, [AGAIN, AGAIN, MOVING, MOVING, MOVING, MOVING]);
-        let (state, words) = service.trouble.clone().unwrap();
-        assert!(state == SourceState::Slow && words.contains("another job answers here"), "{words}");
-        service.has(vec![10, 99]);
-        service.learn(&job(99, 7));
-        assert_eq!(service.trouble, None, "it belongs to this node after all");
-    }
-
-    #[test]
-    fn what_has_no_communicator_is_no_other_job() {
-        let mut service = Service::new(address("localhost:1", &[10]));
-        let empty = [(); 3].map(|()| service.learn(&answered(r#"{"communicators":[]}"#)));
-        assert_eq!((empty, &service.trouble), ([AGAIN, AGAIN, STILL], &None));
-        let text = answered("NCCL version 2.24.3\nErrors\n  Process 9 on node 10.0.0.1\nRank 1 -- GPU 1 managed by process 4 on node x\n");
-        assert_eq!(pids_in(&text.reply), BTreeSet::from([4, 9]));
-        assert_ne!(service.learn(&text), AGAIN);
-        assert_eq!(service.trouble, None);
-    }
-
-    #[test]
-    fn text_answers_are_compared_without_their_duration() {
-        let text = |took: &str, count: u32| fingerprint(&format!("NCCL version 2\nCommunicators... ({took}s)\n operation {count}\n"));
-        assert_eq!(text("0.001", 7), text("0.002", 7));
-        assert_ne!(text("0.001", 7), text("0.001", 8));
-    }
-
-    #[test]
-    fn without_a_job_nothing_is_asked_and_a_new_one_ends_the_wait() {
-        let (hints, inbox) = Hints::line();
-        let mut source = Ras::new(Some(inbox), Roots::live(), Limits::default());
-        assert!(matches!(source.poll(&mut Vec::new()), Err(SourceError::Absent(_))));
-        hints.send(Hint::RasAddresses(Vec::new()));
-        hints.send(Hint::RasAddresses(vec![address("192.0.2.77:28028", &[])]));
-        let began = Instant::now();
-        source.wait(Duration::from_secs(120));
-        assert!(began.elapsed() < Duration::from_secs(120));
-
-        let mut out = Vec::new();
-        source.poll(&mut out).unwrap();
-        assert!(out.is_empty());
-        assert_eq!(source.remark().unwrap().0, SourceState::Denied);
-
-        hints.send(Hint::RasAddresses(Vec::new()));
-        assert!(matches!(source.poll(&mut out), Err(SourceError::Absent(_))), "the job is gone");
-    }
-
-    #[test]
-    fn a_service_that_is_not_there_is_tried_again_later() {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let (hints, inbox) = Hints::line();
-        hints.send(Hint::RasAddresses(vec![address(&free.to_string(), &[]), address(&free.to_string(), &[7])]));
-        let mut source = Ras::new(Some(inbox), Roots::live(), Limits::default());
-        let mut out = Vec::new();
-        source.poll(&mut out).unwrap();
-        let [Body::Ras(answer)] = out.as_slice() else { panic!("{out:?}") };
-        assert_eq!((answer.address.as_str(), answer.error.as_deref()), (free.to_string().as_str(), Some("connection refused")));
-        assert_eq!(source.remark().unwrap().0, SourceState::Absent);
-        assert!(source.every() > Duration::from_secs(8));
-    }
+#[test]
+fn a_host_knows_its_own_name() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(dir.path().join("proc/sys/kernel")).unwrap();
+    std::fs::write(dir.path().join("proc/sys/kernel/hostname"), "node7.cluster\n").unwrap();
+    let roots = Roots::below(dir.path());
+    assert_eq!(["node7.cluster", "NODE7", "node7.other", "node8"].map(|name| is_own_name(&roots, name)), [true, true, false, false]);
 }

@@ -22,7 +22,7 @@ pub struct Rdma {
     roots: Roots,
     every: Duration,
     reader: Reader,
-    /// Every port ever seen, in the order of names. One that is gone stays and is told as unreadable: that it went is news.
+    /// Every port ever seen, in the order of names. One that is gone stays and is reported as unreadable: that it went is news.
     ports: Vec<Port>,
     polls_to_listing: u32,
 }
@@ -65,7 +65,7 @@ struct CounterSet {
 
 struct CounterFile {
     name: String,
-    /// What was told last. Samples hold only what changed since: most of a port's thirty counters count errors and stand still, and
+    /// What was reported last. Samples hold only what changed since: most of a port's thirty counters count errors and stand still, and
     /// on a tape of 32 ports at one sample per second they would be nine tenths of the bytes.
     told: Option<u64>,
     reads: Reads,
@@ -80,7 +80,7 @@ enum Reads {
 
 impl Rdma {
     pub fn new(roots: Roots, every: Duration) -> Self {
-        Rdma { roots, every, reader: Reader::new(), ports: Vec::new(), polls_to_listing: 0 }
+        Rdma { roots, every, reader: Reader::default(), ports: Vec::new(), polls_to_listing: 0 }
     }
 
     fn list(&mut self, out: &mut Vec<Body>) -> Result<(), SourceError> {
@@ -120,7 +120,7 @@ impl Rdma {
                 CounterSet::new("hw_counters", "", port_path.join("hw_counters")),
             ];
             if nth == 0 {
-                // Counters of the device are told once, with its first port, lest sums over ports count them twice.
+                // Counters of the device are reported once, with its first port, lest sums over ports count them twice.
                 sets.push(CounterSet::new("device/hw_counters", "device/", path.join("hw_counters")));
             }
             let port = self.port(info, port_path, sets, out);
@@ -134,7 +134,7 @@ impl Rdma {
         }
     }
 
-    /// The port that `info` is about, told anew if it is new or changed.
+    /// The port that `info` is about, reported if it is new or changed.
     fn port(&mut self, info: PortInfo, dir: PathBuf, sets: Vec<CounterSet>, out: &mut Vec<Body>) -> &mut Port {
         let found = self.ports.binary_search_by(|port| (&port.info.device, port.info.port).cmp(&(&info.device, info.port)));
         match found {
@@ -235,7 +235,7 @@ impl CounterSet {
         CounterSet { name, prefix, dir, files: Vec::new() }
     }
 
-    /// Looks for new files. One that was told stays although it is gone, so that it is told as unreadable.
+    /// Looks for new files. One that was reported stays although it is gone, so that it is reported as unreadable.
     fn list(&mut self) {
         let Ok(names) = names(&self.dir) else { return };
         self.files.retain(|file| file.told.is_some());
@@ -313,7 +313,7 @@ fn guid(reader: &mut Reader, dir: &Dir, name: &str) -> Option<String> {
     reader.text(dir, name).filter(|guid| guid.bytes().any(|b| b != b'0' && b != b':'))
 }
 
-/// Empty when the driver found no accelerator to work with. EFA drivers before 2.6 only said 1 or 0, and knew no other than NVIDIA.
+/// Empty when the driver found no accelerator to work with. EFA drivers before 2.6 only show 1 or 0, and knew no other than NVIDIA.
 fn gpu_direct(reader: &mut Reader, dir: &Dir) -> Option<String> {
     if let Ok(provider) = reader.bytes(dir, "device/p2p") {
         return Some(String::from_utf8_lossy(provider).into_owned());
@@ -433,70 +433,4 @@ fn efa_line_rate(product: &str) -> Option<u64> {
     let (family, _size) = product.split_once('.')?;
     let (_, gbits) = EFA_LINE_RATES.iter().find(|(name, _)| *name == family)?;
     Some(gbits * 1_000_000_000)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn port(kind: PortKind, driver: &str) -> PortInfo {
-        PortInfo { kind, driver: Some(driver.to_owned()), ..PortInfo::default() }
-    }
-
-    #[test]
-    fn rates_are_read_with_their_fraction_and_nonsense_is_none() {
-        assert_eq!(parse_rate("400 Gb/sec (4X NDR)"), Some(400_000_000_000));
-        assert_eq!(parse_rate("2.5 Gb/sec (1X SDR)"), Some(2_500_000_000));
-        for nonsense in ["", "400", "-1 Gb/sec", "NaN Gb/sec", "inf Gb/sec", "0 Gb/sec", "1e300 Gb/sec", "four Gb/sec"] {
-            assert_eq!(parse_rate(nonsense), None, "{nonsense:?}");
-        }
-    }
-
-    #[test]
-    fn an_sdr_rate_of_mlx5_is_a_guess_and_of_others_is_not() {
-        let sdr = Some("10 Gb/sec (4X SDR)");
-        assert_eq!(line_rate(&port(PortKind::Infiniband, "mlx5_core"), sdr, None, None), None);
-        assert_eq!(line_rate(&port(PortKind::Infiniband, "mlx5_core"), sdr, Some(800_000), None), Some(800_000_000_000));
-        assert_eq!(line_rate(&port(PortKind::Infiniband, "ib_qib"), sdr, None, None), Some(10_000_000_000));
-    }
-
-    #[test]
-    fn a_roce_port_believes_its_netdev_and_an_infiniband_port_its_rate() {
-        let rate = Some("100 Gb/sec (4X EDR)");
-        assert_eq!(line_rate(&port(PortKind::Roce, "bnxt_en"), rate, Some(200_000), None), Some(200_000_000_000));
-        assert_eq!(line_rate(&port(PortKind::Roce, "bnxt_en"), rate, None, None), Some(100_000_000_000));
-        assert_eq!(line_rate(&port(PortKind::Infiniband, "mlx5_core"), rate, Some(200_000), None), Some(100_000_000_000));
-    }
-
-    #[test]
-    fn an_efa_on_an_unknown_machine_has_the_rate_that_its_driver_says() {
-        let efa = port(PortKind::Efa, "efa");
-        assert_eq!(line_rate(&efa, Some("400 Gb/sec (8X HDR)"), None, Some("p9.48xlarge")), Some(400_000_000_000));
-        assert_eq!(line_rate(&efa, Some("100 Gb/sec (4X EDR)"), None, Some("p5en.48xlarge")), Some(200_000_000_000));
-        assert_eq!(line_rate(&efa, None, None, None), None);
-    }
-
-    #[test]
-    fn the_kind_comes_from_driver_verbs_type_and_link_layer() {
-        let with = |driver: Option<&str>, link_layer: &str, node_type: &str| {
-            let info = PortInfo { driver: driver.map(str::to_owned), link_layer: Some(link_layer.to_owned()), ..PortInfo::default() };
-            kind(&info, Some(node_type))
-        };
-        assert_eq!(with(Some("efa"), "Unknown", "7: <unknown>"), PortKind::Efa);
-        assert_eq!(with(Some("mlx5_core"), "InfiniBand", "1: CA"), PortKind::Infiniband);
-        assert_eq!(with(Some("mlx5_core"), "Ethernet", "1: CA"), PortKind::Roce);
-        assert_eq!(with(Some("ice"), "Ethernet", "4: RNIC"), PortKind::Iwarp);
-        assert_eq!(with(None, "Ethernet", "1: CA"), PortKind::Roce);
-        assert_eq!(with(Some("enic"), "Ethernet", "6: usNIC UDP"), PortKind::Other);
-        assert_eq!(with(None, "Unknown", "garbage"), PortKind::Other);
-    }
-
-    #[test]
-    fn states_are_told_as_their_word() {
-        assert_eq!(state_word(b"4: ACTIVE").as_deref(), Some("ACTIVE"));
-        assert_eq!(state_word(b"2: Polling").as_deref(), Some("Polling"));
-        assert_eq!(state_word(b"6: <unknown>").as_deref(), Some("<unknown>"));
-        assert_eq!(state_word(b"LinkUp").as_deref(), Some("LinkUp"));
-        assert_eq!(state_word(b"4:"), None);
-    }
 }

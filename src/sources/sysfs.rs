@@ -20,33 +20,35 @@ const TABLE_BYTES: usize = 1 << 20;
 const MAX_NAMES: usize = 4096;
 
 /// How many polls lie between two listings. Counting polls needs no clock.
-pub(crate) fn polls_per_listing(every: Duration) -> u32 {
+pub fn polls_per_listing(every: Duration) -> u32 {
     let polls = LISTING_PERIOD.as_millis() / every.as_millis().max(1);
     u32::try_from(polls).unwrap_or(u32::MAX).max(1)
 }
 
 /// A directory to look up names in: with it, a file costs the look-up of one name, not of the whole path and its links.
-pub(crate) struct Dir(OwnedFd);
+pub struct Dir(OwnedFd);
 
 impl Dir {
-    pub(crate) fn open(path: &Path) -> io::Result<Dir> {
+    pub fn open(path: &Path) -> io::Result<Dir> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Dir(rustix::fs::open(path, flags, Mode::empty())?))
     }
 }
 
 /// Reads files into one buffer that is used again and again.
-pub(crate) struct Reader {
+pub struct Reader {
     buf: Vec<u8>,
 }
 
-impl Reader {
-    pub(crate) fn new() -> Self {
+impl Default for Reader {
+    fn default() -> Self {
         Reader { buf: vec![0; ATTRIBUTE_BYTES] }
     }
+}
 
+impl Reader {
     /// What the file `name` in `dir` says, without white space around it.
-    pub(crate) fn bytes(&mut self, dir: &Dir, name: &str) -> io::Result<&[u8]> {
+    pub fn bytes(&mut self, dir: &Dir, name: &str) -> io::Result<&[u8]> {
         let file = open_file(&dir.0, Path::new(name))?;
         // One read: an attribute comes whole or not at all, and a second read, for the end, would cost as much as the first.
         let n = retry_on_intr(|| read(&file, &mut self.buf[..ATTRIBUTE_BYTES]))?;
@@ -54,18 +56,18 @@ impl Reader {
     }
 
     /// The same as text; `None` when it cannot be read or is empty.
-    pub(crate) fn text(&mut self, dir: &Dir, name: &str) -> Option<String> {
+    pub fn text(&mut self, dir: &Dir, name: &str) -> Option<String> {
         let bytes = self.bytes(dir, name).ok()?;
         (!bytes.is_empty()).then(|| String::from_utf8_lossy(bytes).into_owned())
     }
 
     /// The same as a number; `None` when it cannot be read or is none.
-    pub(crate) fn number<T: FromStr>(&mut self, dir: &Dir, name: &str) -> Option<T> {
+    pub fn number<T: FromStr>(&mut self, dir: &Dir, name: &str) -> Option<T> {
         number(self.bytes(dir, name).ok()?)
     }
 
     /// A whole table of /proc, which comes in as many reads as the kernel likes.
-    pub(crate) fn table(&mut self, path: &Path) -> io::Result<&[u8]> {
+    pub fn table(&mut self, path: &Path) -> io::Result<&[u8]> {
         let file = open_file(CWD, path)?;
         let mut len = 0;
         loop {
@@ -91,12 +93,12 @@ fn open_file(dir: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// A decimal number and nothing else: `N/A (no PMA)` is none.
-pub(crate) fn number<T: FromStr>(bytes: &[u8]) -> Option<T> {
+pub fn number<T: FromStr>(bytes: &[u8]) -> Option<T> {
     std::str::from_utf8(bytes).ok()?.parse().ok()
 }
 
 /// The names in a directory, sorted.
-pub(crate) fn names(dir: &Path) -> io::Result<Vec<String>> {
+pub fn names(dir: &Path) -> io::Result<Vec<String>> {
     let entries = std::fs::read_dir(dir)?.take(MAX_NAMES);
     let mut names: Vec<String> = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
     names.sort_unstable();
@@ -104,13 +106,13 @@ pub(crate) fn names(dir: &Path) -> io::Result<Vec<String>> {
 }
 
 /// The last part of a link's target: how sysfs names drivers and subsystems.
-pub(crate) fn link_name(link: &Path) -> Option<String> {
+pub fn link_name(link: &Path) -> Option<String> {
     Some(std::fs::read_link(link).ok()?.file_name()?.to_str()?.to_owned())
 }
 
 /// A PCI function and its place in the tree of bridges.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct PciFunction {
+pub struct PciFunction {
     /// `0000:86:00.0`
     pub bus_id: String,
     /// `/sys/devices/pci0000:80/0000:80:01.1/0000:86:00.0`, without the root.
@@ -119,7 +121,7 @@ pub(crate) struct PciFunction {
 
 impl PciFunction {
     /// The function that the device behind `link` is, or is a part of: a sub-function or a virtio device lies below one.
-    pub(crate) fn above(roots: &Roots, link: &Path) -> Option<PciFunction> {
+    pub fn above(roots: &Roots, link: &Path) -> Option<PciFunction> {
         let device = real_path(roots, link)?;
         let function = device.ancestors().find(|dir| bus_id(dir).is_some())?;
         Some(PciFunction { bus_id: bus_id(function)?.to_owned(), path: function.to_owned() })
@@ -127,7 +129,7 @@ impl PciFunction {
 }
 
 /// Where `path` leads, as a path below the root; `None` when it leads nowhere or out of the root.
-pub(crate) fn real_path(roots: &Roots, path: &Path) -> Option<PathBuf> {
+pub fn real_path(roots: &Roots, path: &Path) -> Option<PathBuf> {
     let root = std::fs::canonicalize(roots.path("/")).ok()?;
     let real = std::fs::canonicalize(path).ok()?;
     Some(Path::new("/").join(real.strip_prefix(root).ok()?))
@@ -139,43 +141,11 @@ fn bus_id(dir: &Path) -> Option<&str> {
 }
 
 /// `hhhh:hh:hh.h`; domains of VMD controllers and of some hypervisors have more than four digits.
-fn is_bus_id(name: &str) -> bool {
+pub fn is_bus_id(name: &str) -> bool {
     let hex = |s: &str| s.bytes().all(|b| b.is_ascii_hexdigit());
     let Some((domain, rest)) = name.split_once(':') else { return false };
     let Some((bus, rest)) = rest.split_once(':') else { return false };
     let Some((slot, function)) = rest.split_once('.') else { return false };
     let lengths = (4..=8).contains(&domain.len()) && bus.len() == 2 && slot.len() == 2 && function.len() == 1;
     lengths && hex(domain) && hex(bus) && hex(slot) && hex(function)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bus_ids_are_told_from_other_names_in_the_tree() {
-        for yes in ["0000:86:00.0", "000f:01:00.0", "10000:e1:00.0", "0000:10:1b.7"] {
-            assert!(is_bus_id(yes), "{yes}");
-        }
-        for no in ["pci0000:80", "0000:86", "mlx5_core.sf.4", "virtio0", "000:86:00.0", "0000:86:00.00", "0000:8g:00.0", "0000:86:00"] {
-            assert!(!is_bus_id(no), "{no}");
-        }
-    }
-
-    #[test]
-    fn listings_come_every_half_minute_whatever_the_interval() {
-        assert_eq!(polls_per_listing(Duration::from_secs(1)), 30);
-        assert_eq!(polls_per_listing(Duration::from_millis(250)), 120);
-        assert_eq!(polls_per_listing(Duration::from_secs(60)), 1);
-        assert_eq!(polls_per_listing(Duration::ZERO), 30_000);
-    }
-
-    #[test]
-    fn a_table_longer_than_one_read_is_read_whole() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("stat");
-        let text = "intr 0 0 0 0 0 0 0\n".repeat(1000);
-        std::fs::write(&path, &text).unwrap();
-        assert_eq!(Reader::new().table(&path).unwrap(), text.as_bytes());
-    }
 }

@@ -1,13 +1,16 @@
-//! The help: keys from the table, what the marks mean, why something is absent.
+//! Long texts over the panes; among them the help: keys from the table, what the marks mean, why something is absent.
 
 use super::keys::{Group, KEYS};
 use super::theme::Theme;
-use super::ui::{Help, Ui};
-use crate::base::words::wrap;
+use super::ui::{Content, Sheet, Ui};
+use super::view::fitted;
+use super::widgets::labelled;
+use crate::text::clean::clean;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::text::{Line, Span};
-use unicode_width::UnicodeWidthStr;
+use ratatui::text::Line;
+use ratatui::widgets::{Clear, Widget};
+use std::borrow::Cow;
 
 /// Sign or word, and what it means on this screen.
 const WORDS: &[(&str, &str)] = &[
@@ -28,12 +31,7 @@ const WORDS: &[(&str, &str)] = &[
 fn lines(ui: &Ui, theme: &Theme, width: usize) -> Vec<Line<'static>> {
     let mut out = Vec::new();
     let entry = |left: String, text: &str, out: &mut Vec<Line<'static>>| {
-        const LEFT: usize = 24;
-        for (i, part) in wrap(text, width.saturating_sub(LEFT + 3).max(20)).into_iter().enumerate() {
-            let shown = if i == 0 { left.clone() } else { String::new() };
-            let pad = " ".repeat(LEFT.saturating_sub(shown.width()));
-            out.push(Line::from(vec![Span::styled(format!("  {shown}{pad} "), theme.accent), Span::styled(part, theme.text)]));
-        }
+        out.extend(labelled(&format!("  {left:<24} "), theme.accent, text, theme.text, width.max(47)));
     };
     for group in Group::ALL {
         out.push(Line::styled(group.as_str(), theme.title));
@@ -56,29 +54,34 @@ fn lines(ui: &Ui, theme: &Theme, width: usize) -> Vec<Line<'static>> {
     out
 }
 
-/// How far it can be scrolled on a screen of this size.
-pub fn last(ui: &Ui, height: u16) -> usize {
-    let theme = Theme::mono();
-    lines(ui, &theme, usize::from(ui.size.0.saturating_sub(2))).len().saturating_sub(usize::from(height.saturating_sub(1)))
+/// What a sheet holds, in lines of this width.
+fn content<'a>(ui: &Ui, theme: &Theme, content: &'a Content, width: usize) -> (Cow<'a, str>, Vec<Line<'a>>) {
+    match content {
+        Content::Help => ("Help".into(), lines(ui, theme, width)),
+        Content::Text { title, lines } => (clean(title), lines.iter().map(|line| Line::styled(line.as_str(), theme.text)).collect()),
+    }
 }
 
-pub fn draw(buf: &mut Buffer, area: Rect, ui: &Ui, theme: &Theme, help: Help) {
+/// How far it can be scrolled on a screen of this height.
+pub fn last(ui: &Ui, sheet: &Content, height: u16) -> usize {
+    let (_, lines) = content(ui, &Theme::mono(), sheet, usize::from(ui.size.0.saturating_sub(2)));
+    lines.len().saturating_sub(usize::from(height.saturating_sub(1)))
+}
+
+/// A long text in place of the panes, from the line to which it is scrolled.
+pub fn draw(buf: &mut Buffer, area: Rect, ui: &Ui, theme: &Theme, sheet: &Sheet) {
     if area.height == 0 {
         return;
     }
-    for position in area.positions() {
-        if let Some(cell) = buf.cell_mut(position) {
-            cell.reset();
-        }
-    }
+    Clear.render(area, buf);
     buf.set_style(area, theme.text);
-    let lines = lines(ui, theme, usize::from(area.width.saturating_sub(2)));
-    let height = usize::from(area.height.saturating_sub(1));
-    let last = lines.len().saturating_sub(height);
-    let first = help.scroll.min(last);
+    let width = usize::from(area.width);
+    let (title, lines) = content(ui, theme, &sheet.content, width.saturating_sub(2));
+    let last = lines.len().saturating_sub(usize::from(area.height - 1));
+    let first = sheet.scroll.min(last);
     let more = if last > first { format!("  {} more lines below", last - first) } else { String::new() };
-    buf.set_stringn(area.x, area.y, format!(" Help{more}"), usize::from(area.width), theme.focus);
-    for (line, y) in lines.iter().skip(first).zip(area.y + 1..area.bottom()) {
-        buf.set_line(area.x + 1, y, line, area.width.saturating_sub(2));
+    buf.set_stringn(area.x, area.y, fitted(&format!(" {title}{more}"), width), width, theme.focus);
+    for (text, y) in lines.iter().skip(first).zip(area.y + 1..area.bottom()) {
+        super::panes::line(buf, Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area }, y, text);
     }
 }

@@ -215,7 +215,7 @@ impl Chord {
                 })?
             }
         };
-        // Terminals tell a capital letter as itself.
+        // Terminals send a capital letter as itself.
         if let KeyCode::Char(c) = chord.code {
             if chord.ctrl {
                 chord.code = KeyCode::Char(c.to_ascii_lowercase());
@@ -337,59 +337,4 @@ pub fn as_markdown() -> String {
         }
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn the_table_is_sound() {
-        Keymap::default().check().unwrap();
-        let names: BTreeSet<&str> = KEYS.iter().map(|k| k.name).collect();
-        assert_eq!(names.len(), KEYS.len());
-        for key in KEYS {
-            assert!(!key.keys.is_empty() && key.help.len() > 5, "{}", key.name);
-            for text in key.keys {
-                assert_eq!(Chord::parse(text).unwrap().to_string(), *text);
-            }
-        }
-        for pane in 1..=crate::tui::panes::PANES.len() + 1 {
-            assert!(KEYS.iter().any(|k| k.action == Action::Pane(pane as u8)), "pane {pane} has no key");
-        }
-    }
-
-    #[test]
-    fn the_readme_shows_the_table() {
-        let readme = include_str!("../../README.md");
-        assert!(readme.contains(&as_markdown()), "the README's table of keys should be:\n{}", as_markdown());
-    }
-
-    #[test]
-    fn keys_are_read_as_terminals_tell_them() {
-        let keys = Keymap::default();
-        let press = |code, modifiers| keys.action(&KeyEvent::new(code, modifiers));
-        assert_eq!(press(KeyCode::Char('G'), KeyModifiers::SHIFT), Some(Action::Bottom));
-        assert_eq!(press(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Action::Quit));
-        assert_eq!(press(KeyCode::Char('c'), KeyModifiers::NONE), Some(Action::Copy));
-        assert_eq!(press(KeyCode::BackTab, KeyModifiers::SHIFT), Some(Action::PreviousPane));
-        assert_eq!(press(KeyCode::Char(' '), KeyModifiers::NONE), Some(Action::Pause));
-        assert_eq!(press(KeyCode::Char('é'), KeyModifiers::NONE), None);
-    }
-
-    #[test]
-    fn keys_can_be_given_to_other_actions() {
-        let mut keys = Keymap::default();
-        keys.bind("quit", &["v", "ctrl-q"]).unwrap();
-        keys.check().unwrap();
-        assert_eq!(keys.action(&KeyEvent::new(KeyCode::Char('q'), KeyModifiers::CONTROL)), Some(Action::Quit));
-        assert_eq!(keys.action(&KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE)), None);
-        assert!(keys.bind("leave", &["v"]).unwrap_err().starts_with("unknown action \"leave\", expected one of help, quit"));
-        assert!(keys.bind("quit", &["hyper-x"]).unwrap_err().starts_with("found \"hyper-x\", expected a character"));
-        keys.bind("help", &["v"]).unwrap();
-        assert_eq!(keys.check().unwrap_err(), "\"v\" is bound to both help and quit; give one of them another key");
-        keys.bind("quit", &[]).unwrap();
-        assert!(keys.check().unwrap_err().starts_with("quit has no key"));
-    }
 }

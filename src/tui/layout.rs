@@ -100,7 +100,7 @@ pub fn inside(area: Rect, framed: bool) -> Rect {
     }
 }
 
-/// Places the panes of `arrangement` in `area`. `want` tells what a pane asks for at a width of content, `None` for a pane that has
+/// Places the panes of `arrangement` in `area`. `want` is what a pane asks for at a width of content, `None` for a pane that has
 /// nothing to show.
 pub fn place(area: Rect, arrangement: &Arrangement, want: &dyn Fn(&str, u16) -> Option<Want>) -> Vec<Place> {
     let (across, down) = chrome(arrangement.framed);
@@ -164,7 +164,7 @@ fn split(area: Rect, slots: &[Slot]) -> Vec<(u16, u16)> {
 
 /// Heights of the bands, `down` rows of frame included. The important ones get their least first, then all their comfort, then the
 /// late ones come, then all get what they want, in the same order. A band that does not get its least gets nothing.
-fn share(mut room: u16, down: u16, wants: &[Want]) -> Vec<u16> {
+pub fn share(mut room: u16, down: u16, wants: &[Want]) -> Vec<u16> {
     let mut order: Vec<usize> = (0..wants.len()).collect();
     order.sort_by_key(|i| wants[*i].priority);
     let mut heights = vec![0u16; wants.len()];
@@ -194,59 +194,5 @@ fn grow(height: &mut u16, to: u16, room: &mut u16) {
         let more = to.saturating_sub(*height).min(*room);
         *height += more;
         *room -= more;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn want(least: u16, all: u16, priority: u8) -> Want {
-        Want { width: 20, least, comfort: least + 3, all, priority, late: false, grows: false }
-    }
-
-    #[test]
-    fn the_important_ones_get_their_room_first() {
-        let wants = [want(1, 1, 0), want(2, 8, 1), want(1, 30, 3), Want { grows: true, ..want(3, 500, 2) }];
-        assert_eq!(share(100, 1, &wants), [2, 9, 31, 58], "the log takes what the others leave");
-        assert_eq!(share(5, 1, &wants), [2, 3, 0, 0]);
-        let late = [want(1, 4, 0), Want { late: true, ..want(2, 9, 1) }, Want { grows: true, ..want(3, 99, 2) }];
-        assert_eq!(share(16, 1, &late), [5, 0, 11], "no room for the late one until the log has its comfort");
-        assert_eq!(share(20, 1, &late), [5, 8, 7]);
-    }
-
-    fn inside_of(outer: Rect, inner: Rect) -> bool {
-        inner.x >= outer.x && inner.y >= outer.y && inner.right() <= outer.right() && inner.bottom() <= outer.bottom()
-    }
-
-    proptest! {
-        #[test]
-        fn nothing_overlaps_nothing_is_outside_and_minima_are_kept(
-            width in 1u16..=400, height in 1u16..=120, x in 0u16..5, y in 0u16..5,
-            wants in prop::collection::vec((0u16..60, 0u16..12, 0u16..12, 0u16..200, 0u8..9, any::<(bool, bool)>()), 9),
-        ) {
-            let area = Rect { x, y, width, height };
-            let ids = ["training", "gpus", "network", "nccl", "findings", "log", "processes", "sources"];
-            let want = |pane: &str, _: u16| {
-                let i = ids.iter().position(|id| *id == pane)?;
-                let (width, least, more, all, priority, (late, grows)) = wants[i];
-                (all > 0).then_some(Want { width, least, comfort: least + more, all, priority, late, grows })
-            };
-            let arrangement = arrangement(width);
-            let (across, down) = chrome(arrangement.framed);
-            let places = place(area, arrangement, &want);
-            for (i, a) in places.iter().enumerate() {
-                prop_assert!(inside_of(area, a.area), "{a:?} in {area:?}");
-                let asked = want(a.pane, a.area.width).unwrap();
-                prop_assert!(a.area.width >= asked.width + across, "{a:?} {asked:?}");
-                prop_assert!(a.area.height >= asked.least.min(asked.all) + down, "{a:?} {asked:?}");
-                prop_assert!(inside_of(a.area, inside(a.area, arrangement.framed)));
-                for b in &places[i + 1..] {
-                    prop_assert!(a.area.intersection(b.area).is_empty(), "{a:?} {b:?}");
-                    prop_assert!(a.pane != b.pane);
-                }
-            }
-        }
     }
 }

@@ -17,6 +17,7 @@ use super::theme::Theme;
 use super::ui::{List, Opened, Ui};
 use super::widgets::spark::Axis;
 use crate::base::words::wrap;
+use crate::observe::SourceId;
 use crate::session::Session;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -72,9 +73,15 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// The name of a job, where it has to be told whose something is: more than one is there.
+    /// The name of a job, where there is more than one, so that it matters whose something is.
     pub fn whose(&self, job: &str) -> Option<String> {
         (self.session.model.jobs.len() > 1).then(|| crate::text::clean::clean(job).into_owned())
+    }
+
+    /// What a source reports of itself: why it has nothing, where it has nothing.
+    fn source_detail(&self, id: &'static str) -> Option<String> {
+        let detail = self.session.model.sources.get(&SourceId::of(id))?.detail.as_deref()?;
+        Some(crate::text::clean::clean(detail).into_owned())
     }
 
     /// What decides the state of the main job.
@@ -136,7 +143,7 @@ fn paragraph(ctx: &Ctx, area: Rect, buf: &mut Buffer, text: &str) {
 }
 
 /// Draws a line; what was cut off says so.
-fn line(buf: &mut Buffer, area: Rect, y: u16, line: &Line) {
+pub(super) fn line(buf: &mut Buffer, area: Rect, y: u16, line: &Line) {
     let (end, _) = buf.set_line(area.x, y, line, area.width);
     if line.width() > usize::from(area.width) && area.width > 0 {
         buf.set_string(end.min(area.right()) - 1, y, "…", Style::new());

@@ -58,32 +58,3 @@ pub fn is_utf8(var: &dyn Fn(&str) -> Option<String>) -> bool {
     let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG")).unwrap_or_default().to_ascii_lowercase();
     locale.contains("utf-8") || locale.contains("utf8")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use ratatui::layout::Rect;
-    use ratatui::style::Style;
-
-    #[test]
-    fn only_ascii_is_left_and_columns_stay() {
-        let mut buf = Buffer::empty(Rect::new(0, 0, 30, 1));
-        buf.set_string(0, 0, "╭─ ■ 14 °C · 8 × … 測試 ⣿⣀ é", Style::new());
-        to_ascii(&mut buf);
-        let text: String = buf.content().iter().map(|c| c.symbol()).collect();
-        assert_eq!(text, "+- # 14 oC . 8 x ~ ? ?  #. ?  ");
-    }
-
-    #[test]
-    fn the_locale_decides() {
-        let of = |all: &'static str, lang: &'static str| {
-            is_utf8(&move |name| match name {
-                "LC_ALL" => Some(all.to_owned()),
-                "LANG" => Some(lang.to_owned()),
-                _ => None,
-            })
-        };
-        assert!(of("", "en_US.UTF-8") && of("C.utf8", "C"));
-        assert!(!of("", "") && !of("C", "en_US.UTF-8") && !of("POSIX", ""));
-    }
-}

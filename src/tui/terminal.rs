@@ -66,7 +66,7 @@ impl Write for Frame {
 }
 
 /// crossterm sends the sixteen colours as entries of a palette of 256 (`38;5;9`); older terminals know them as `91` only.
-fn as_sixteen(bytes: &[u8]) -> Vec<u8> {
+pub fn as_sixteen(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut rest = bytes;
     while let Some(at) = memchr::memmem::find(rest, b"\x1b[") {
@@ -135,7 +135,7 @@ impl Screen {
         Ok((size.width, size.height))
     }
 
-    /// The other end has hung up, and no signal told of it.
+    /// The other end has hung up, and no signal came of it.
     pub fn is_gone(&self) -> bool {
         if self.outlet.has_ended() {
             return true;
@@ -302,31 +302,7 @@ pub fn clipboard(text: &str) -> String {
 }
 
 /// A note of the desktop, for terminals that pass it on (OSC 9), and the bell for all others.
-fn note(text: &str) -> String {
+pub fn note(text: &str) -> String {
     let safe: String = crate::text::clean::clean(text).chars().filter(|c| !c.is_control() && *c != ';').take(200).collect();
     format!("\x1b]9;nccl-top: {safe}\x07")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_for_the_clipboard_cannot_end_the_sequence() {
-        assert_eq!(clipboard("py-spy\x07"), "\x1b]52;c;cHktc3B5Bw==\x07");
-    }
-
-    #[test]
-    fn sixteen_colors_are_sent_as_every_terminal_knows_them() {
-        let sent = |bytes: &str| String::from_utf8(as_sixteen(bytes.as_bytes())).unwrap();
-        assert_eq!(sent("\x1b[2;5Ha\x1b[38;5;9;48;5;3mb\x1b[38;5;0mc\x1b[m\x1b[0;1m"), "\x1b[2;5Ha\x1b[91;43mb\x1b[30mc\x1b[m\x1b[0;1m");
-        assert_eq!(sent("\x1b[?25l\x1b[38;5;15m\x1b[48;5;8m"), "\x1b[?25l\x1b[97m\x1b[100m");
-        assert_eq!(sent("\x1b]52;c;38;5;9m\x07 \x1b["), "\x1b]52;c;38;5;9m\x07 \x1b[");
-    }
-
-    #[test]
-    fn a_note_is_one_short_sequence() {
-        assert_eq!(note("rank 3\x1b]52;c;x\x07 is; late\n"), "\x1b]9;nccl-top: rank 3 is late\x07");
-        assert!(note(&"x".repeat(1000)).len() < 250);
-    }
 }

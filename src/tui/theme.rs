@@ -7,27 +7,32 @@ use ratatui::style::{Color, Modifier, Style};
 use serde::Deserialize;
 use std::path::Path;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Theme {
-    pub text: Style,
-    pub dim: Style,
-    pub title: Style,
-    pub border: Style,
+/// What things on the screen mean, each with its look: of a file, or fit for a terminal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Roles<S> {
+    pub text: S,
+    pub dim: S,
+    pub title: S,
+    pub border: S,
     /// Frame and title of the pane that keys go to.
-    pub focus: Style,
-    pub good: Style,
-    pub look: Style,
-    pub act: Style,
+    pub focus: S,
+    pub good: S,
+    pub look: S,
+    pub act: S,
     /// What can be used: a command, a key.
-    pub accent: Style,
+    pub accent: S,
     /// The row that keys go to; laid over the others.
-    pub selected: Style,
+    pub selected: S,
     /// A match of the search; laid over the others.
-    pub found: Style,
-    pub chart: Style,
+    pub found: S,
+    pub chart: S,
     /// The second line of a chart.
-    pub chart2: Style,
+    pub chart2: S,
 }
+
+/// What drawing code takes its styles from.
+pub type Theme = Roles<Style>;
 
 /// The themes that come with the program; the first is the default.
 pub const THEMES: &[(&str, &str)] = &[
@@ -61,24 +66,7 @@ impl Depth {
     }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct File {
-    text: Role,
-    dim: Role,
-    title: Role,
-    border: Role,
-    focus: Role,
-    good: Role,
-    look: Role,
-    act: Role,
-    accent: Role,
-    selected: Role,
-    found: Role,
-    chart: Role,
-    chart2: Role,
-}
-
+/// A look as the file writes it.
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Role {
@@ -188,7 +176,7 @@ fn nearest(color: (u8, u8, u8), among: std::ops::RangeInclusive<u8>) -> u8 {
 }
 
 /// What a terminal of this depth shows for a colour.
-fn fit(color: Color, depth: Depth) -> Option<Color> {
+pub fn fit(color: Color, depth: Depth) -> Option<Color> {
     match (color, depth) {
         (_, Depth::None) => None,
         (Color::Rgb(r, g, b), Depth::Indexed) => Some(Color::Indexed(nearest((r, g, b), 16..=255))),
@@ -235,8 +223,8 @@ impl Theme {
         Theme::parse(&text, name, depth)
     }
 
-    fn parse(text: &str, name: &str, depth: Depth) -> Result<Theme, String> {
-        let file: File = toml::from_str(text).map_err(|err| {
+    pub fn parse(text: &str, name: &str, depth: Depth) -> Result<Theme, String> {
+        let file: Roles<Role> = toml::from_str(text).map_err(|err| {
             let line = err.span().map_or(1, |s| text[..s.start.min(text.len())].matches('\n').count() + 1);
             format!("{name}:{line}: {}", err.message())
         })?;
@@ -301,69 +289,5 @@ pub fn severity_mark(severity: Severity) -> &'static str {
         Severity::Info => "·",
         Severity::Warning => "▲",
         Severity::Error | Severity::Critical => "■",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_theme_of_the_program_is_whole_at_every_depth() {
-        for (name, text) in THEMES {
-            let file: toml::Table = toml::from_str(text).unwrap();
-            assert_eq!(file.len(), 13, "{name} names every role");
-            for depth in [Depth::None, Depth::Sixteen, Depth::Indexed, Depth::True] {
-                let theme = Theme::load(name, depth).unwrap();
-                assert_ne!(theme.act, theme.look, "{name} {depth:?}");
-                assert_ne!(theme.act, theme.good, "{name} {depth:?}");
-                assert_ne!(theme.look, theme.text, "{name} {depth:?}");
-                assert_ne!(theme.selected, Style::new(), "{name} {depth:?}");
-                let colors = [theme.act.fg, theme.look.fg, theme.selected.bg, theme.found.bg];
-                for color in colors.into_iter().flatten() {
-                    match depth {
-                        Depth::None => panic!("{name}: a colour without colours"),
-                        Depth::Sixteen => assert!(!matches!(color, Color::Indexed(_) | Color::Rgb(..)), "{name}: {color}"),
-                        Depth::Indexed => assert!(!matches!(color, Color::Rgb(..)), "{name}: {color}"),
-                        Depth::True => {}
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_wrong_theme_is_named_with_its_line() {
-        let wrong = |text: &str| Theme::parse(text, "t.toml", Depth::True).unwrap_err();
-        assert_eq!(
-            wrong("text = {}\nact = { fg = \"crimson\" }\n"),
-            "t.toml:2: found \"crimson\", expected \"#rrggbb\", a number from 0 to 255 or a name such as \"red\" or \"bright-red\""
-        );
-        assert!(wrong("\nacct = {}\n").starts_with("t.toml:2: unknown field `acct`, expected one of"), "{}", wrong("\nacct = {}\n"));
-        assert!(Theme::load("neon", Depth::True).unwrap_err().starts_with("no theme \"neon\", expected one of colorblind, dark"));
-        assert!(Theme::load("/none/such.toml", Depth::True).unwrap_err().contains("no such file"));
-    }
-
-    #[test]
-    fn terminals_tell_their_depth() {
-        let depth = |term: &'static str, colorterm: Option<&'static str>| {
-            Depth::of_terminal(&move |name| match name {
-                "TERM" => Some(term.to_owned()),
-                _ => colorterm.map(str::to_owned),
-            })
-        };
-        assert_eq!(depth("xterm-256color", Some("truecolor")), Depth::True);
-        assert_eq!(depth("screen-256color", None), Depth::Indexed);
-        assert_eq!(depth("screen", None), Depth::Sixteen);
-        assert_eq!(depth("linux", None), Depth::Sixteen);
-        assert_eq!(depth("dumb", None), Depth::None);
-    }
-
-    #[test]
-    fn the_nearest_color_is_the_nearest() {
-        assert_eq!(fit(Color::Rgb(255, 0, 0), Depth::Indexed), Some(Color::Indexed(196)));
-        assert_eq!(fit(Color::Rgb(138, 138, 138), Depth::Indexed), Some(Color::Indexed(245)));
-        assert_eq!(fit(Color::Indexed(196), Depth::Sixteen), Some(Color::LightRed));
-        assert_eq!(fit(Color::Red, Depth::Indexed), Some(Color::Red));
     }
 }

@@ -23,10 +23,9 @@ pub struct Ui {
     pub lists: Vec<List>,
     pub log: LogUi,
     pub prompt: Option<Prompt>,
-    pub help: Option<Help>,
     /// A text laid over the screen until the next key, with its title.
     pub popup: Option<(String, String)>,
-    /// A long text over the panes, to be scrolled, until it is left.
+    /// A long text over the panes, the help among them, to be scrolled until it is left.
     pub sheet: Option<Sheet>,
     /// One line in place of the footer until the next key.
     pub notice: Option<String>,
@@ -125,17 +124,28 @@ impl Ask {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Help {
+/// A text that is scrolled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sheet {
+    pub content: Content,
     pub scroll: usize,
 }
 
-/// A text that is scrolled. Its lines are safe to print.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sheet {
-    pub title: String,
-    pub lines: Vec<String>,
-    pub scroll: usize,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    Help,
+    /// Its lines are safe to print.
+    Text {
+        title: String,
+        lines: Vec<String>,
+    },
+}
+
+impl Sheet {
+    /// From the top.
+    pub fn of(content: Content) -> Sheet {
+        Sheet { content, scroll: 0 }
+    }
 }
 
 /// What a key asks of the world.
@@ -189,7 +199,6 @@ impl Ui {
             lists: vec![List::default(); PANES.len()],
             log: LogUi::default(),
             prompt: None,
-            help: None,
             popup: None,
             sheet: None,
             notice: None,
@@ -326,45 +335,15 @@ impl Ui {
     }
 
     pub fn act(&mut self, action: Action, session: &Session, theme: &Theme) -> Effect {
-        if let Some(help) = &mut self.help {
-            match action {
-                Action::Up => help.scroll = help.scroll.saturating_sub(1),
-                Action::Down => help.scroll = help.scroll.saturating_add(1),
-                Action::PageUp => help.scroll = help.scroll.saturating_sub(10),
-                Action::PageDown => help.scroll = help.scroll.saturating_add(10),
-                Action::Top => help.scroll = 0,
-                Action::Bottom => help.scroll = usize::MAX,
-                Action::Quit => return Effect::Quit,
-                Action::Suspend => return Effect::Suspend,
-                Action::Redraw => return Effect::Redraw,
-                _ => self.help = None,
-            }
-            self.hold_help(session, theme);
-            return Effect::Draw;
-        }
-        if let Some(sheet) = &mut self.sheet {
-            match action {
-                Action::Up => sheet.scroll = sheet.scroll.saturating_sub(1),
-                Action::Down => sheet.scroll = sheet.scroll.saturating_add(1),
-                Action::PageUp => sheet.scroll = sheet.scroll.saturating_sub(10),
-                Action::PageDown => sheet.scroll = sheet.scroll.saturating_add(10),
-                Action::Top => sheet.scroll = 0,
-                Action::Bottom => sheet.scroll = usize::MAX,
-                Action::Quit => return Effect::Quit,
-                Action::Suspend => return Effect::Suspend,
-                Action::Redraw => return Effect::Redraw,
-                Action::Evidence => return self.ask_evidence(session),
-                _ => self.sheet = None,
-            }
-            self.hold_sheet(session, theme);
-            return Effect::Draw;
+        if self.sheet.is_some() {
+            return self.read_on(action, session, theme);
         }
         let moves = |by: i64| Effect::Time(Move::By(by));
         match action {
             Action::Quit => return Effect::Quit,
             Action::Suspend => return Effect::Suspend,
             Action::Redraw => return Effect::Redraw,
-            Action::Help => self.help = Some(Help::default()),
+            Action::Help => self.sheet = Some(Sheet::of(Content::Help)),
             Action::Pane(1) => self.leave_zoom(),
             Action::Pane(n) => {
                 let pane = usize::from(n) - 2;
@@ -453,19 +432,32 @@ impl Ui {
         Effect::Draw
     }
 
-    /// The help ends with its last line.
-    fn hold_help(&mut self, session: &Session, theme: &Theme) {
-        let last = super::help::last(self, view::body(session, self, theme).height);
-        if let Some(help) = &mut self.help {
-            help.scroll = help.scroll.min(last);
+    /// What a key does while a sheet is shown.
+    fn read_on(&mut self, action: Action, session: &Session, theme: &Theme) -> Effect {
+        let Some(sheet) = &mut self.sheet else { return Effect::None };
+        match action {
+            Action::Up => sheet.scroll = sheet.scroll.saturating_sub(1),
+            Action::Down => sheet.scroll = sheet.scroll.saturating_add(1),
+            Action::PageUp => sheet.scroll = sheet.scroll.saturating_sub(10),
+            Action::PageDown => sheet.scroll = sheet.scroll.saturating_add(10),
+            Action::Top => sheet.scroll = 0,
+            Action::Bottom => sheet.scroll = usize::MAX,
+            Action::Quit => return Effect::Quit,
+            Action::Suspend => return Effect::Suspend,
+            Action::Redraw => return Effect::Redraw,
+            Action::Evidence if sheet.content != Content::Help => return self.ask_evidence(session),
+            _ => self.sheet = None,
         }
+        self.hold_sheet(session, theme);
+        Effect::Draw
     }
 
     /// The sheet ends with its last line.
     fn hold_sheet(&mut self, session: &Session, theme: &Theme) {
         let height = view::body(session, self, theme).height;
-        if let Some(sheet) = &mut self.sheet {
-            sheet.scroll = sheet.scroll.min(sheet.lines.len().saturating_sub(usize::from(height.saturating_sub(1))));
+        if let Some(mut sheet) = self.sheet.take() {
+            sheet.scroll = sheet.scroll.min(super::help::last(self, &sheet.content, height));
+            self.sheet = Some(sheet);
         }
     }
 
@@ -576,16 +568,6 @@ impl Ui {
         let at = ratatui::layout::Position { x: mouse.column, y: mouse.row };
         let clicked = matches!(mouse.kind, MouseEventKind::Down(MouseButton::Left));
         if clicked && self.popup.take().is_some() {
-            return Effect::Draw;
-        }
-        if let Some(help) = &mut self.help {
-            match mouse.kind {
-                MouseEventKind::ScrollUp => help.scroll = help.scroll.saturating_sub(3),
-                MouseEventKind::ScrollDown => help.scroll = help.scroll.saturating_add(3),
-                MouseEventKind::Down(_) => self.help = None,
-                _ => return Effect::None,
-            }
-            self.hold_help(session, theme);
             return Effect::Draw;
         }
         if let Some(sheet) = &mut self.sheet {

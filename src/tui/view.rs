@@ -14,7 +14,7 @@ use super::keys::{Action, KEYS};
 use super::layout::{self, Place, Want};
 use super::panes::{Ctx, PANES, Pane};
 use super::theme::{Theme, severity_mark, state_mark};
-use super::ui::{Ask, Mode, Sheet, Ui};
+use super::ui::{Ask, Mode, Ui};
 use super::widgets::shorten;
 use crate::base::severity::Severity;
 use crate::base::words::wrap;
@@ -27,6 +27,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
+use ratatui::widgets::{Clear, Widget};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use unicode_width::UnicodeWidthStr;
@@ -61,10 +62,7 @@ pub fn draw(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme) {
     }
     draw_footer(buf, session, ui, theme, area);
     if let Some(sheet) = &ui.sheet {
-        draw_sheet(buf, body(session, ui, theme), theme, sheet);
-    }
-    if let Some(help) = ui.help {
-        super::help::draw(buf, body(session, ui, theme), ui, theme, help);
+        super::help::draw(buf, body(session, ui, theme), ui, theme, sheet);
     }
     if let Some(prompt) = ui.prompt.as_ref().filter(|p| matches!(p.kind, Ask::Run { .. })) {
         // A command that is asked about is shown whole.
@@ -126,7 +124,7 @@ fn frame(buf: &mut Buffer, area: Rect, framed: bool, title: &str, border: Style,
 }
 
 /// The text with `…` at its end when it is too wide.
-fn fitted(text: &str, width: usize) -> String {
+pub fn fitted(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
@@ -215,7 +213,7 @@ fn header(session: &Session, ui: &Ui, theme: &Theme, width: u16) -> Line<'static
     let (mode, style) = mode_words(session, ui, theme);
     let right = format!("{dropped}{}  ", ui.zone.hms(model.now));
     let room = usize::from(width).saturating_sub(right.width() + mode.width() + 2);
-    // Whole parts leave, what tells least first.
+    // Whole parts leave, what matters least first.
     while parts.len() > 1 && clean(&parts.join(" · ")).width() + 1 > room {
         parts.pop();
     }
@@ -305,7 +303,7 @@ fn head_and_sentence(session: &Session, ui: &Ui, job: &str, verdict: &Verdict, s
     let phase = verdict.phase.map_or(String::new(), |p| format!(" ({p})"));
     let for_s = match verdict.state {
         State::Idle | State::Training => String::new(),
-        // What it waits for is told with its own time.
+        // What it waits for is shown with its own time.
         State::Starting | State::Paused => phase,
         State::Slow | State::Stuck | State::Failed if width >= 100 => format!(" {lasted} since {}", ui.zone.hms(verdict.since)),
         _ => format!(" {lasted}"),
@@ -332,7 +330,7 @@ fn worst<'a>(session: &'a Session, job: &str) -> Option<&'a Finding> {
 }
 
 /// `1 more job: finished`, `3 more jobs: finished`, `4 more jobs: 1 failed, 3 finished`; the worst first.
-fn more_jobs(states: impl Iterator<Item = State>) -> String {
+pub fn more_jobs(states: impl Iterator<Item = State>) -> String {
     let mut count = BTreeMap::<Reverse<State>, usize>::new();
     states.for_each(|state| *count.entry(Reverse(state)).or_default() += 1);
     let all: usize = count.values().sum();
@@ -456,7 +454,7 @@ fn offers(session: &Session, ui: &Ui) -> Vec<(String, &'static str, Action)> {
             out.push((key, word, action));
         }
     };
-    if ui.help.is_some() || ui.sheet.is_some() {
+    if ui.sheet.is_some() {
         offer(Action::Back, "back");
         offer(Action::Down, "scroll");
         offer(Action::Quit, "quit");
@@ -563,54 +561,16 @@ fn draw_footer(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme, area
     }
 }
 
-/// A long text in place of the panes.
-fn draw_sheet(buf: &mut Buffer, area: Rect, theme: &Theme, sheet: &Sheet) {
-    if area.height == 0 {
-        return;
-    }
-    for position in area.positions() {
-        if let Some(cell) = buf.cell_mut(position) {
-            cell.reset();
-        }
-    }
-    buf.set_style(area, theme.text);
-    let last = sheet.lines.len().saturating_sub(usize::from(area.height - 1));
-    let first = sheet.scroll.min(last);
-    let more = if last > first { format!("  {} more lines below", last - first) } else { String::new() };
-    let title = fitted(&format!(" {}{more}", clean(&sheet.title)), usize::from(area.width));
-    buf.set_stringn(area.x, area.y, title, usize::from(area.width), theme.focus);
-    for (line, y) in sheet.lines.iter().skip(first).zip(area.y + 1..area.bottom()) {
-        buf.set_stringn(area.x + 1, y, fitted(line, usize::from(area.width.saturating_sub(2))), usize::from(area.width), theme.text);
-    }
-}
-
 /// A text in the middle of the screen.
 fn draw_popup(buf: &mut Buffer, area: Rect, theme: &Theme, title: &str, text: &str) {
     let width = area.width.saturating_sub(4).min(100);
     let lines: Vec<String> = text.lines().flat_map(|l| wrap(l, usize::from(width.saturating_sub(4)))).collect();
     let height = (lines.len() as u16 + 2).min(area.height);
     let place = Rect { x: (area.width - width) / 2, y: (area.height - height) / 2, width, height };
-    for position in place.positions() {
-        if let Some(cell) = buf.cell_mut(position) {
-            cell.reset();
-        }
-    }
+    Clear.render(place, buf);
     buf.set_style(place, theme.text);
     frame(buf, place, true, title, theme.focus, theme.focus);
     for (line, y) in lines.iter().zip(place.y + 1..place.bottom().saturating_sub(1)) {
         buf.set_stringn(place.x + 2, y, line, usize::from(width.saturating_sub(4)), theme.text);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn more_jobs_are_counted_by_state_the_worst_first() {
-        assert_eq!(more_jobs([State::Finished].into_iter()), "1 more job: finished");
-        assert_eq!(more_jobs([State::Finished; 3].into_iter()), "3 more jobs: finished");
-        let states = [State::Finished, State::Failed, State::Finished, State::Training];
-        assert_eq!(more_jobs(states.into_iter()), "4 more jobs: 1 failed, 1 training, 2 finished");
     }
 }

@@ -4,9 +4,11 @@ pub mod chart;
 pub mod spark;
 pub mod table;
 
+use crate::base::words::wrap;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use ratatui::text::{Line, Span};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Writes texts into one row, one after the other; what does not fit ends with `…`.
@@ -59,7 +61,7 @@ pub fn shorten(text: &str, width: usize) -> String {
         };
         chars.take_while(fits).collect::<String>()
     };
-    // The end of a path tells more than its beginning.
+    // The end of a path matters more than its beginning.
     let head = take(&mut text.chars(), room / 3);
     let tail: String = take(&mut text.chars().rev(), room - head.width()).chars().rev().collect();
     format!("{head}…{tail}")
@@ -70,38 +72,10 @@ pub fn first_shown(rows: usize, selected: Option<usize>, height: usize) -> usize
     selected.map_or(0, |s| s.saturating_sub(height / 2)).min(rows.saturating_sub(height))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn both_ends_of_a_long_path_stay() {
-        assert_eq!(shorten("/fsx/out", 8), "/fsx/out");
-        assert_eq!(shorten("/fsx/team/run-17/out", 10), "/fs…17/out");
-        assert_eq!(shorten("測試測試測試", 7), "測…測試");
-        assert_eq!([0, 1, 2].map(|width| shorten("abcdef", width)), ["…", "…", "…f"]);
-    }
-
-    #[test]
-    fn what_does_not_fit_says_so() {
-        let row = |texts: &[&str], width| {
-            let area = Rect::new(1, 0, width, 1);
-            let mut buf = Buffer::empty(Rect::new(0, 0, 12, 1));
-            let mut pen = Pen::new(&mut buf, area);
-            texts.iter().for_each(|t| pen.put(t, Style::new()));
-            buf.content().iter().map(|c| c.symbol()).collect::<String>().trim_end().to_owned()
-        };
-        assert_eq!(row(&["one", " two"], 10), " one two");
-        assert_eq!(row(&["one", " two", "three"], 6), " one t…");
-        assert_eq!(row(&["測試測試"], 4), " 測 …", "a wide character has two cells");
-        assert_eq!(row(&["one"], 0), "");
-    }
-
-    #[test]
-    fn the_selected_row_stays_in_sight() {
-        assert_eq!(first_shown(100, Some(50), 10), 45);
-        assert_eq!(first_shown(100, Some(99), 10), 90);
-        assert_eq!(first_shown(5, Some(4), 10), 0);
-        assert_eq!(first_shown(100, None, 10), 0);
-    }
+/// A text behind its label, wrapped at `width` columns. The label stands on the first line and is as wide as the text is indented.
+pub fn labelled(label: &str, label_style: Style, text: &str, style: Style, width: usize) -> impl Iterator<Item = Line<'static>> {
+    let blank = " ".repeat(label.width());
+    let labels = std::iter::once(label.to_owned()).chain(std::iter::repeat(blank));
+    let parts = wrap(text, width.saturating_sub(label.width()));
+    labels.zip(parts).map(move |(label, part)| Line::from(vec![Span::styled(label, label_style), Span::styled(part, style)]))
 }

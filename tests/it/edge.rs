@@ -284,3 +284,83 @@ fn signals_that_kill_leave_the_screen_as_it_was() {
         assert!(!unread.is_raw(), "{name}");
     }
 }
+
+mod outlet {
+    use nccl_top::edge::Signals;
+    use nccl_top::edge::outlet::{Outlet, PIECE, ROOM, STALLED, Sink};
+    use std::io;
+    use std::sync::Arc;
+    use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+    use std::time::Duration;
+
+    /// A reader that takes pieces when it is asked to, or goes away.
+    struct Reader(SyncSender<Vec<u8>>);
+
+    impl Sink for Reader {
+        fn write(&mut self, piece: &[u8]) -> io::Result<()> {
+            self.0.send(piece.to_vec()).map_err(|_| io::ErrorKind::BrokenPipe.into())
+        }
+    }
+
+    fn outlet() -> (Outlet, Receiver<Vec<u8>>) {
+        let (tx, rx) = sync_channel(0);
+        (Outlet::start("test", Reader(tx), &Arc::default()).unwrap(), rx)
+    }
+
+    #[test]
+    fn nothing_is_lost_for_a_reader_that_is_slow() {
+        let (outlet, rx) = outlet();
+        let mut pushed = Vec::new();
+        while outlet.has_room() {
+            let line = format!("line {}\n", pushed.len());
+            outlet.push(line.as_bytes());
+            pushed.extend_from_slice(line.as_bytes());
+        }
+        // The thread has taken what was queued once, no more.
+        assert!((ROOM..=2 * ROOM + PIECE).contains(&pushed.len()), "it is bounded: {}", pushed.len());
+        assert!(!outlet.is_idle());
+        let reader = std::thread::spawn(move || rx.iter().flatten().collect::<Vec<u8>>());
+        nccl_top::edge::run(async { Ok(outlet.finish(&mut Signals::of(&[])?, &mut false).await?) }).unwrap();
+        assert!(reader.join().unwrap() == pushed && outlet.has_ended());
+    }
+
+    #[test]
+    fn what_a_reader_does_not_take_can_be_dropped_for_what_matters_more() {
+        let (outlet, rx) = outlet();
+        outlet.push(&[b'x'; 10 * PIECE]);
+        assert!(!outlet.drain(Duration::from_millis(50)));
+        outlet.discard();
+        outlet.push(b"the last word");
+        let first = rx.recv().unwrap();
+        assert_eq!(first.len(), PIECE, "the one that was under way");
+        assert_eq!(rx.recv().unwrap(), b"the last word");
+        outlet.push(b"again");
+        assert_eq!(rx.recv().unwrap(), b"again");
+    }
+
+    #[test]
+    fn a_reader_that_goes_away_ends_it() {
+        let (outlet, rx) = outlet();
+        drop(rx);
+        outlet.push(b"to nobody");
+        assert!(outlet.drain(Duration::from_secs(20)) && outlet.has_ended() && outlet.has_room());
+        outlet.push(&[b'x'; 2 * ROOM]);
+        assert!(outlet.has_room(), "what comes later is dropped");
+        let mut asked = false;
+        let finished = nccl_top::edge::run(async { Ok(outlet.finish(&mut Signals::of(&[])?, &mut asked).await) }).unwrap();
+        assert_eq!(finished.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn a_reader_that_does_not_read_is_not_waited_for_at_the_end() {
+        let (outlet, rx) = outlet();
+        outlet.push(&[b'x'; 3 * PIECE]);
+        let mut asked = true;
+        let finish = || nccl_top::edge::run(async { Ok(outlet.finish(&mut Signals::of(&[])?, &mut asked).await) }).unwrap();
+        let mut finish = finish;
+        assert_eq!(finish().unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let slow = std::thread::spawn(move || rx.iter().inspect(|_| std::thread::sleep(STALLED / 20)).flatten().count());
+        assert!(finish().is_ok(), "one that is slow is");
+        assert_eq!(slow.join().unwrap(), 3 * PIECE);
+    }
+}

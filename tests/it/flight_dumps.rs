@@ -363,3 +363,40 @@ fn without_ranks_there_is_nothing_to_wait_for() {
     assert_eq!(tree.polls(3).len(), 1);
     assert!(Path::new(&tree.file(0)).exists());
 }
+
+mod place {
+    use nccl_top::sources::flight::prefixes;
+    #[test]
+    fn the_place_is_the_jobs_own_or_that_of_its_version() {
+        let of = |raw: &str| -> Vec<String> {
+            let all = prefixes(raw.replace(' ', "\0").as_bytes());
+            all.into_iter().map(|(p, chosen)| format!("{}{}", String::from_utf8(p).unwrap(), if chosen { "!" } else { "" })).collect()
+        };
+        assert_eq!(of("TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/d/fr_ HOME=/h"), ["/d/fr_!"]);
+        assert_eq!(of("TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/d/fr_ TORCH_FR_DUMP_TEMP_FILE=rel/x"), ["rel/x!"]);
+        assert_eq!(of("TORCH_FR_DUMP_TEMP_FILE="), ["/tmp/nccl_trace_rank_"]);
+        assert_eq!(
+            of("HOME=/h XDG_CACHE_HOME=/c"),
+            [
+                "/tmp/nccl_trace_rank_",
+                "/h/.cache/torch/nccl_trace_rank_",
+                "/h/.cache/torch/comm_lib_trace_rank_",
+                "/c/torch/comm_lib_trace_rank_"
+            ]
+        );
+    }
+}
+
+mod packed {
+    use nccl_top::observe::flight::{FlightDump, MAX_BYTES};
+    #[test]
+    fn a_file_comes_back_as_it_was_and_a_bomb_does_not() {
+        let bytes: Vec<u8> = (0..100_000u32).map(|i| (i / 7) as u8).collect();
+        let dump = |packed| FlightDump { packed, ..FlightDump::default() };
+        assert_eq!(dump(FlightDump::pack(&bytes)).bytes(), Some(bytes));
+        assert_eq!(dump(FlightDump::pack(&vec![0; (MAX_BYTES + 1) as usize])).bytes(), None);
+        for packed in ["", "====", "Zm9v"] {
+            assert_eq!(dump(packed.into()).bytes(), None);
+        }
+    }
+}

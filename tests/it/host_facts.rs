@@ -161,8 +161,12 @@ fn this_machine_is_shown() {
     let shown: Value = serde_json::from_slice(&out.stdout).unwrap();
     assert!(shown["machine"]["uptime_s"].is_u64() && shown["machine"]["cpus"].is_u64(), "{:#}", shown["machine"]);
     let number = |at: &str| shown.pointer(at).and_then(Value::as_u64).unwrap_or_else(|| panic!("{at} of {shown:#}"));
-    assert!(number("/memory/total_bytes") > number("/memory/available_bytes"));
+    assert!(number("/memory/total_bytes") > number("/memory/available_bytes") && number("/memory/available_bytes") > 0);
+    assert!(number("/memory/swap_total_bytes") >= number("/memory/swap_free_bytes"));
     let disks = shown["disks"].as_array().unwrap();
     let root = disks.iter().find(|disk| disk["mount"] == "/").unwrap_or_else(|| panic!("{disks:?}"));
-    assert!(root["fs"].is_string() && root["total_bytes"].as_u64() >= root["available_bytes"].as_u64(), "{root}");
+    assert!(
+        root["fs"].is_string() && root["read_only"].is_boolean() && root["total_bytes"].as_u64() >= root["available_bytes"].as_u64(),
+        "{root}"
+    );
 }

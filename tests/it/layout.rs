@@ -6,7 +6,7 @@ use nccl_top::time::Zone;
 use nccl_top::tui::layout;
 use nccl_top::tui::panes::{Ctx, PANES};
 use nccl_top::tui::theme::{Depth, Theme};
-use nccl_top::tui::ui::{Help, Ui};
+use nccl_top::tui::ui::{Content, Sheet, Ui};
 use nccl_top::tui::view;
 use proptest::prelude::*;
 use ratatui::Terminal;
@@ -88,7 +88,7 @@ proptest! {
         let theme = Theme::mono();
         let mut ui = ui(session, (width, height));
         ui.zoom = zoom;
-        ui.help = help.then(Help::default);
+        ui.sheet = help.then(|| Sheet::of(Content::Help));
         ui.popup = popup.then(|| ("Sent".into(), "py-spy dump --nonblocking --pid 1453".into()));
         ui.caption = popup.then_some("what happens now");
         let screen = Rect::new(0, 0, width, height);
@@ -174,6 +174,60 @@ fn hostile_text_moves_nothing() {
             for (row, text) in screen.rows(0, width).enumerate().skip(usize::from(place.y) + 1).take(usize::from(place.height) - 2) {
                 assert_eq!(text.width(), usize::from(width), "row {row} at {width}x{height}: {text}");
                 assert!(text.starts_with('│') && text.ends_with('│'), "row {row} at {width}x{height}: {text}");
+            }
+        }
+    }
+}
+
+mod sharing {
+    use nccl_top::tui::layout::{Want, arrangement, chrome, inside, place, share};
+    use proptest::prelude::*;
+    use ratatui::layout::Rect;
+
+    fn want(least: u16, all: u16, priority: u8) -> Want {
+        Want { width: 20, least, comfort: least + 3, all, priority, late: false, grows: false }
+    }
+
+    #[test]
+    fn the_important_ones_get_their_room_first() {
+        let wants = [want(1, 1, 0), want(2, 8, 1), want(1, 30, 3), Want { grows: true, ..want(3, 500, 2) }];
+        assert_eq!(share(100, 1, &wants), [2, 9, 31, 58], "the log takes what the others leave");
+        assert_eq!(share(5, 1, &wants), [2, 3, 0, 0]);
+        let late = [want(1, 4, 0), Want { late: true, ..want(2, 9, 1) }, Want { grows: true, ..want(3, 99, 2) }];
+        assert_eq!(share(16, 1, &late), [5, 0, 11], "no room for the late one until the log has its comfort");
+        assert_eq!(share(20, 1, &late), [5, 8, 7]);
+    }
+
+    fn inside_of(outer: Rect, inner: Rect) -> bool {
+        inner.x >= outer.x && inner.y >= outer.y && inner.right() <= outer.right() && inner.bottom() <= outer.bottom()
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_overlaps_nothing_is_outside_and_minima_are_kept(
+            width in 1u16..=400, height in 1u16..=120, x in 0u16..5, y in 0u16..5,
+            wants in prop::collection::vec((0u16..60, 0u16..12, 0u16..12, 0u16..200, 0u8..9, any::<(bool, bool)>()), 9),
+        ) {
+            let area = Rect { x, y, width, height };
+            let ids = ["training", "gpus", "network", "nccl", "findings", "log", "processes", "sources"];
+            let want = |pane: &str, _: u16| {
+                let i = ids.iter().position(|id| *id == pane)?;
+                let (width, least, more, all, priority, (late, grows)) = wants[i];
+                (all > 0).then_some(Want { width, least, comfort: least + more, all, priority, late, grows })
+            };
+            let arrangement = arrangement(width);
+            let (across, down) = chrome(arrangement.framed);
+            let places = place(area, arrangement, &want);
+            for (i, a) in places.iter().enumerate() {
+                prop_assert!(inside_of(area, a.area), "{a:?} in {area:?}");
+                let asked = want(a.pane, a.area.width).unwrap();
+                prop_assert!(a.area.width >= asked.width + across, "{a:?} {asked:?}");
+                prop_assert!(a.area.height >= asked.least.min(asked.all) + down, "{a:?} {asked:?}");
+                prop_assert!(inside_of(a.area, inside(a.area, arrangement.framed)));
+                for b in &places[i + 1..] {
+                    prop_assert!(a.area.intersection(b.area).is_empty(), "{a:?} {b:?}");
+                    prop_assert!(a.pane != b.pane);
+                }
             }
         }
     }

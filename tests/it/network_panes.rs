@@ -2,11 +2,13 @@
 
 use crate::support::svg;
 use crate::support::worlds;
+use nccl_top::model::comm::{Comm, CommRank, LookBack, MissingRank};
 use nccl_top::model::port::Link;
-use nccl_top::observe::port::PortSample;
+use nccl_top::observe::gpu::GpuInfo;
+use nccl_top::observe::port::{PortInfo, PortKind, PortSample};
 use nccl_top::observe::{Body, Observation, SourceId};
 use nccl_top::session::Session;
-use nccl_top::time::Zone;
+use nccl_top::time::{Stamp, Zone};
 use nccl_top::tui::panes::{Ctx, PANES};
 use nccl_top::tui::theme::{Depth, Theme};
 use nccl_top::tui::ui::Ui;
@@ -194,6 +196,138 @@ fn of_640_ranks_those_in_trouble_stand_out() {
         assert!(grid.contains("10.0.0.63") && grid.contains("····×···"), "{grid}");
         assert_eq!(legend.contains("not shown"), size.1 < 30, "{legend}");
     }
+}
+
+fn comm(nranks: u32, known: u32, host: impl Fn(u32) -> Option<String>) -> Comm {
+    let rank = |r| CommRank { host: host(r), counts: BTreeMap::from([("AllReduce".into(), 100)]), ..CommRank::default() };
+    let ranks = (0..known).map(|r| (r, rank(r))).collect();
+    Comm { hash: 0xab12_cd34_0000_0001, nranks, ranks, answered_at: Some(Stamp(0)), ..Comm::default() }
+}
+
+/// The pane alone, with this communicator.
+fn communicator(comm: &Comm, size: (u16, u16)) -> Vec<String> {
+    let mut session = Session::new("node", Zone::UTC);
+    session.model.comms.insert(comm.hash, comm.clone());
+    lines(&pane(&session, "nccl", true, size))
+}
+
+#[test]
+fn ranks_without_hosts_stand_in_rows_of_64() {
+    let mut c = comm(1024, 1024, |_| None);
+    c.missing.insert(130, MissingRank::default());
+    let rows = communicator(&c, (100, 30));
+    let eight = "········";
+    assert!(rows.contains(&format!("64  {}", [eight; 8].join(" "))), "{rows:#?}");
+    let third = rows.iter().find(|r| r.starts_with("128 ")).unwrap();
+    assert!(third.starts_with("128 ··×·····"), "{third}");
+    assert_eq!(rows.iter().filter(|r| r.ends_with(&format!("{eight} {eight}"))).count(), 16, "{rows:#?}");
+    assert!(rows.iter().any(|r| r.contains("1023 as far as any") && r.contains("1 missing") && !r.contains("not shown")), "{rows:#?}");
+}
+
+#[test]
+fn trouble_comes_first_where_not_all_fits() {
+    let mut c = comm(800, 800, |r| Some(format!("h{}", r / 8)));
+    c.missing.insert(799, MissingRank { host: Some("h99".into()), considered_dead: true, ..MissingRank::default() });
+    let rows = communicator(&c, (60, 14));
+    assert!(rows.iter().any(|r| r.contains("h99 ·······†")), "{rows:#?}");
+    assert!(rows.iter().any(|r| r.contains("rank 799") && r.contains("dead")), "{rows:#?}");
+    assert!(rows.iter().any(|r| r.contains("ranks not shown")), "{rows:#?}");
+}
+
+#[test]
+fn what_ras_claims_fills_no_memory() {
+    let mut c = comm(u32::MAX, 9, |r| (r < 3).then(|| "\u{1b}[31mh".repeat(200)));
+    c.missing.insert(u32::MAX, MissingRank::default());
+    let rows = communicator(&c, (80, 24));
+    assert!(rows.iter().any(|r| r.contains("9 as far as any")) && !rows.concat().contains('\u{1b}'), "{rows:#?}");
+    for (width, height) in (0..30).flat_map(|h| [0, 1, 7, 9, 24, 80].map(|w| (w, h))) {
+        communicator(&c, (width.max(1), height.max(1)));
+    }
+}
+
+#[test]
+fn only_one_that_is_late_again_and_again_is_named() {
+    let look = |behind: &[u32]| LookBack { at: Stamp(0), behind: behind.to_vec(), moved: true };
+    let mut c = comm(4, 4, |_| None);
+    c.looks = vec![look(&[2]), look(&[]), look(&[2, 3]), look(&[2]), look(&[0, 1, 3])];
+    let state = |c: &Comm| line(&communicator(c, (120, 30)), "moving").to_owned();
+    assert!(state(&c).contains("moving, rank 2 behind in 3 of 5 answers"), "{}", state(&c));
+    c.looks.extend([look(&[]), look(&[])]);
+    assert!(!state(&c).contains("rank 2"), "{}", state(&c));
+}
+
+/// A node of which this was seen, all in one second.
+fn seen(bodies: impl IntoIterator<Item = Body>) -> Session {
+    let mut session = Session::new("node", Zone::UTC);
+    for body in bodies {
+        session.apply(&Observation { at: Stamp(0), host: None, from: SourceId::of("rdma"), body }, &mut Vec::new());
+    }
+    session
+}
+
+fn port(device: &str, numa: Option<u32>, bus: &str) -> Body {
+    let info =
+        PortInfo { device: device.into(), port: 1, kind: PortKind::Infiniband, numa, bus_id: Some(bus.into()), ..PortInfo::default() };
+    Body::PortInfo(info)
+}
+
+fn gpu((index, bus, numa): (u32, &str, u32)) -> Body {
+    Body::GpuInfo(GpuInfo { index, bus_id: Some(bus.into()), numa: Some(numa), ..GpuInfo::default() })
+}
+
+#[test]
+fn numbers_in_names_are_numbers() {
+    let names = ["bond0", "mlx5_2", "mlx5_10", "rdmap79s0", "rdmap113s0", "é7"];
+    let session = seen([3, 1, 5, 2, 0, 4].map(|n| port(names[n], None, "")));
+    assert_eq!(rows(&session, "network", true), names.map(|name| format!("{name}/1")));
+}
+
+#[test]
+fn only_what_is_certain_is_near() {
+    let three = [(0, "0000:53:00.0", 0), (1, "00000000:64:00.0", 0), (2, "0000:75:00.0", 1)];
+    let flat = [(0, "0000:00:04.0", 0), (1, "0000:00:05.0", 0)];
+    let many = [(0, "", 0), (1, "", 0), (2, "", 0), (3, "", 0), (6, "", 0), (7, "", 1), (u32::MAX, "", 1)];
+    for (gpus, numa, bus, near) in [
+        (&three[..], Some(0), "0000:18:00.0", Some("0-1")),
+        // The same bus is nearer than the same node.
+        (&three, Some(0), "0000:64:00.1", Some("1")),
+        (&three, None, "0000:4f:00.0", None),
+        (&three, Some(3), "", None),
+        // All are as near.
+        (&flat, Some(0), "0000:00:03.0", None),
+        (&many, Some(0), "", Some("0-3,6")),
+    ] {
+        let shown = zoomed(&seen(gpus.iter().copied().map(gpu).chain([port("a", numa, bus)])), "network");
+        let (head, row) = (&shown[1], &shown[2]);
+        let end = head.find("near GPU").map(|at| head[..at].chars().count() + 8);
+        let cell = end.map(|end| row.chars().take(end).skip(end - 8).collect::<String>());
+        assert_eq!(cell.as_deref().map(str::trim), near, "{numa:?} {bus}\n{head}\n{row}");
+    }
+}
+
+#[test]
+fn a_port_that_is_down_stays_with_its_siblings() {
+    let ports = |count: u32, state: &str, gbits: u64, only: Option<u32>| {
+        let sample = |n: u32| PortSample {
+            device: format!("a{n}"),
+            port: 1,
+            state: Some(state.into()),
+            line_rate_bits_per_s: Some(gbits * 1_000_000_000),
+            ..PortSample::default()
+        };
+        Body::Ports { ports: (0..count).filter(|n| only.is_none_or(|only| *n == only)).map(sample).collect() }
+    };
+    let known = |count: u32| (0..count).map(|n| port(&format!("a{n}"), None, ""));
+    let session = |count| seen(known(count).chain([ports(count, "ACTIVE", 400, None), ports(count, "DOWN", 10, Some(2))]));
+    let starts = |count, height: u16| -> Vec<String> {
+        let shown = overview(&session(count), "network", (90, height));
+        shown[1..=usize::from(height)].iter().map(|line| line.chars().take(10).collect::<String>().trim_end().to_owned()).collect()
+    };
+    let (group, trouble) = ("6 × infini", "■ a2  down");
+    assert_eq!(starts(6, 9)[..4], [group, "in  ··×···", "out ··×···", trouble]);
+    assert_eq!(starts(6, 2), [group, trouble]);
+    assert_eq!(starts(6, 1), [group]);
+    assert_eq!(rows(&session(4), "network", false), ["a0/1", "a1/1", "a2/1", "a3/1"], "few have a row each");
 }
 
 fn all() -> Vec<(&'static str, Session)> {

@@ -369,7 +369,7 @@ fn without_nvml_an_open_device_makes_a_gpu_user_but_not_a_forked_child_or_a_moni
     let tree = Tree::of([
         process(10, 1, "python3 serve.py").fd(5, "/dev/nvidia3"),
         process(11, 10, "python3 serve.py").fd(5, "/dev/nvidia3"),
-        process(12, 1, "python3 count.py").fd(5, "/dev/nvidiactl"),
+        process(12, 1, "python3 count.py").fd(5, "/dev/nvidiactl").fd(6, "/dev/nvidia").fd(7, "/dev/nvidia-uvm").fd(8, "/tmp/dev/nvidia0"),
         process(13, 1, "nvidia-smi dmon").fd(5, "/dev/nvidia0"),
     ]);
     let mut watch = tree.watch();
@@ -553,6 +553,19 @@ fn secrets_in_arguments_and_environment_are_masked() {
 }
 
 #[test]
+fn arguments_are_bounded_and_masked_before_they_are_cut() {
+    let long = format!("{}--api-key=abc", "x".repeat(250));
+    let tree = Tree::of([process(10, 1, &format!("python  --password hunter2 {long} {}", "a ".repeat(100))).env(&torch_env(0, 1))]);
+    let mut watch = tree.watch();
+    watch.poll();
+    let args = &watch.known[&10].cmdline;
+    assert_eq!(args.len(), 64);
+    assert_eq!(args[..4], ["python", "", "--password", "***"]);
+    assert_eq!(args[4].chars().count(), 256);
+    assert!(!args[4].contains("abc"));
+}
+
+#[test]
 fn regular_files_are_logs_and_everything_else_is_only_named() {
     let files = tempfile::tempdir().unwrap();
     let log = files.path().join("out.log");
@@ -592,15 +605,15 @@ fn nccls_own_log_is_found_once_it_is_there() {
 
 #[test]
 fn a_containers_nccl_log_is_opened_through_its_own_root() {
-    let rank = process(10, 1, "python3 t.py").env(&torch_env(0, 1)).env("HOSTNAME=pod-0 NCCL_DEBUG_FILE=/logs/%h.%%.log");
+    let rank = process(10, 1, "python3 t.py").env(&torch_env(0, 1)).env("HOSTNAME=pod-0 NCCL_DEBUG_FILE=/logs/%h.%%-%x-%.log");
     let tree = Tree::of([rank]);
     let root = tempfile::tempdir().unwrap();
     fs::create_dir(root.path().join("logs")).unwrap();
-    fs::write(root.path().join("logs/pod-0.%.log"), "").unwrap();
+    fs::write(root.path().join("logs/pod-0.%-%x-%.log"), "").unwrap();
     symlink(root.path(), tree.file(10, "root")).unwrap();
     let mut watch = tree.watch();
     watch.poll();
-    assert_eq!(watch.known[&10].logs[0].path, tree.file(10, "root/logs/pod-0.%.log").to_str().unwrap());
+    assert_eq!(watch.known[&10].logs[0].path, tree.file(10, "root/logs/pod-0.%-%x-%.log").to_str().unwrap());
 }
 
 #[test]

@@ -186,3 +186,15 @@ fn filters_add_up() {
     let shown = |rank, text: &str| ui.log.filter.matches(&line(rank, text), "");
     assert!(shown(Some(2), "loss 1") && !shown(Some(7), "loss 1") && !shown(Some(2), "step 1") && !shown(None, "loss 1"));
 }
+
+mod other_jobs {
+    use nccl_top::tui::view::more_jobs;
+    use nccl_top::verdict::State;
+    #[test]
+    fn more_jobs_are_counted_by_state_the_worst_first() {
+        assert_eq!(more_jobs([State::Finished].into_iter()), "1 more job: finished");
+        assert_eq!(more_jobs([State::Finished; 3].into_iter()), "3 more jobs: finished");
+        let states = [State::Finished, State::Failed, State::Finished, State::Training];
+        assert_eq!(more_jobs(states.into_iter()), "4 more jobs: 1 failed, 1 training, 2 finished");
+    }
+}

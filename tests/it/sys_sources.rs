@@ -380,6 +380,85 @@ fn ports_that_were_there_stay_told_when_the_driver_is_unloaded() {
     assert_eq!(samples(&out).len(), 2);
 }
 
+/// The only port of a machine: its kind, state and line rate, as these files say.
+fn only_port(driver: &str, link_layer: &str, node_type: &str, more: &str) -> (PortKind, Option<String>, Option<u64>) {
+    let dir = tempfile::tempdir().unwrap();
+    let device = "sys/devices/pci0000:00/0000:18:00.0/infiniband/x";
+    write(
+        dir.path(),
+        &format!("sys/class/infiniband/x -> ../../devices/pci0000:00/0000:18:00.0/infiniband/x\n{device}/device -> ../../../0000:18:00.0"),
+    );
+    write(dir.path(), &format!("{device}/node_type = {node_type}\n{device}/ports/1/link_layer = {link_layer}"));
+    if !driver.is_empty() {
+        write(dir.path(), &format!("sys/devices/pci0000:00/0000:18:00.0/driver -> ../../../bus/pci/drivers/{driver}"));
+    }
+    for line in more.split("; ").filter(|line| !line.is_empty()) {
+        let (name, value) = line.split_once('=').unwrap();
+        let path = match name {
+            "product" => "sys/devices/virtual/dmi/id/product_name".to_owned(),
+            "speed" => "sys/class/net/eth0/speed".to_owned(),
+            name => format!("{device}/ports/1/{name}"),
+        };
+        set(dir.path(), &path, value);
+    }
+    set(dir.path(), &format!("{device}/ports/1/gid_attrs/ndevs/0"), "eth0");
+    let out = poll(&mut rdma(dir.path()));
+    let (info, sample) = (&infos(&out)["x"], &samples(&out)["x"]);
+    (info.kind, sample.state.clone(), sample.line_rate_bits_per_s)
+}
+
+#[test]
+fn the_kind_comes_from_driver_verbs_type_and_link_layer() {
+    for (driver, link_layer, node_type, kind) in [
+        ("efa", "Unknown", "7: <unknown>", PortKind::Efa),
+        ("mlx5_core", "InfiniBand", "1: CA", PortKind::Infiniband),
+        ("mlx5_core", "Ethernet", "1: CA", PortKind::Roce),
+        ("ice", "Ethernet", "4: RNIC", PortKind::Iwarp),
+        ("", "Ethernet", "1: CA", PortKind::Roce),
+        ("enic", "Ethernet", "6: usNIC UDP", PortKind::Other),
+        ("", "Unknown", "garbage", PortKind::Other),
+    ] {
+        assert_eq!(only_port(driver, link_layer, node_type, "").0, kind, "{driver} {link_layer} {node_type}");
+    }
+}
+
+#[test]
+fn states_are_told_as_their_word() {
+    for (state, word) in [
+        ("4: ACTIVE", Some("ACTIVE")),
+        ("2: Polling", Some("Polling")),
+        ("6: <unknown>", Some("<unknown>")),
+        ("LinkUp", Some("LinkUp")),
+        ("4:", None),
+    ] {
+        assert_eq!(only_port("mlx5_core", "InfiniBand", "1: CA", &format!("state={state}")).1.as_deref(), word, "{state}");
+    }
+}
+
+#[test]
+fn the_line_rate_is_from_the_source_that_can_be_believed() {
+    for (driver, link_layer, says, mbit) in [
+        ("mlx5_core", "InfiniBand", "rate=400 Gb/sec (4X NDR)", Some(400_000)),
+        ("ib_qib", "InfiniBand", "rate=2.5 Gb/sec (1X SDR)", Some(2500)),
+        // An SDR rate of mlx5 is a guess.
+        ("mlx5_core", "InfiniBand", "rate=10 Gb/sec (4X SDR)", None),
+        ("mlx5_core", "InfiniBand", "rate=10 Gb/sec (4X SDR); speed=800000", Some(800_000)),
+        ("ib_qib", "InfiniBand", "rate=10 Gb/sec (4X SDR)", Some(10_000)),
+        ("bnxt_en", "Ethernet", "rate=100 Gb/sec (4X EDR); speed=200000", Some(200_000)),
+        ("bnxt_en", "Ethernet", "rate=100 Gb/sec (4X EDR)", Some(100_000)),
+        ("mlx5_core", "InfiniBand", "rate=100 Gb/sec (4X EDR); speed=200000", Some(100_000)),
+        // Of an instance type that is not known, an EFA has the rate that its driver reports.
+        ("efa", "Unknown", "rate=400 Gb/sec (8X HDR); product=p9.48xlarge", Some(400_000)),
+        ("efa", "Unknown", "rate=100 Gb/sec (4X EDR); product=p5en.48xlarge", Some(200_000)),
+        ("efa", "Unknown", "", None),
+    ] {
+        assert_eq!(only_port(driver, link_layer, "1: CA", says).2, mbit.map(|mbit| mbit * 1_000_000), "{driver}: {says}");
+    }
+    for nonsense in ["", "400", "-1 Gb/sec", "NaN Gb/sec", "inf Gb/sec", "0 Gb/sec", "1e300 Gb/sec", "four Gb/sec"] {
+        assert_eq!(only_port("ib_qib", "InfiniBand", "1: CA", &format!("rate={nonsense}")).2, None, "{nonsense:?}");
+    }
+}
+
 #[test]
 fn interfaces_are_told_with_their_function_and_all_readable_counters() {
     let dir = unpack(&["host"]);
@@ -525,7 +604,9 @@ fn containers_and_iommus_are_recognised_by_their_marks() {
         ("run/.containerenv =", "podman"),
         (".dockerenv =", "docker"),
         ("proc/1/cgroup = 5:cpu:/docker/0123456789ab", "docker"),
-        ("proc/1/environ = container=lxc\0", "lxc"),
+        ("proc/1/cgroup = 11:memory:/kubepods/burstable/pod1/abc", "kubernetes"),
+        ("proc/1/environ = PATH=/bin\0container=lxc\0", "lxc"),
+        ("proc/1/environ = container=my-own\0", "container"),
     ] {
         let dir = unpack(&["host"]);
         write(dir.path(), mark);
@@ -533,6 +614,81 @@ fn containers_and_iommus_are_recognised_by_their_marks() {
         let [node] = &nodes(&poll(&mut host(dir.path())))[..] else { panic!("one node") };
         assert_eq!((node.container.as_deref(), node.iommu), (Some(container), Some(true)), "{mark}");
     }
+}
+
+#[test]
+fn what_only_looks_like_a_mark_of_a_container_is_none() {
+    let dir = unpack(&["host"]);
+    write(dir.path(), "proc/1/environ = xcontainer=lxc\\0");
+    assert_eq!(nodes(&poll(&mut host(dir.path())))[0].container, None);
+}
+
+/// A sample of the machine in `host.tree`, with one file that is another.
+fn sample_with(file: &str) -> HostSample {
+    let dir = unpack(&["host"]);
+    write(dir.path(), file);
+    let Some(Body::Host(sample)) = poll(&mut host(dir.path())).pop() else { panic!("no sample") };
+    sample
+}
+
+#[test]
+fn cpu_time_is_busy_or_idle_and_guests_are_not_counted_twice() {
+    for (stat, ticks) in [
+        ("cpu  100 20 30 4000 500 6 7 8 90 1\\ncpu0 1 2 3 4 5 6 7 8 9 0", [Some(171), Some(4500), Some(500)]),
+        ("cpu  1 2 x", [None; 3]),
+        ("cpu0 1 2 3 4 5 6 7 8 9 0", [None; 3]),
+    ] {
+        let sample = sample_with(&format!("proc/stat = {stat}"));
+        assert_eq!([sample.cpu_busy_ticks, sample.cpu_idle_ticks, sample.cpu_iowait_ticks], ticks, "{stat}");
+    }
+}
+
+#[test]
+fn a_field_is_found_by_its_whole_name_and_one_that_is_too_large_is_none() {
+    assert_eq!(sample_with("proc/vmstat = oom_kill_other 9\\noom_kill 3").oom_kills, Some(3));
+    assert_eq!(sample_with("proc/meminfo = MemTotal: 18446744073709551615 kB").mem_total_bytes, None);
+}
+
+#[test]
+fn the_hard_limit_of_locked_memory_is_the_second_column() {
+    for (limits, bytes) in [
+        ("Max locked memory         65536                8388608              bytes", Some(8_388_608)),
+        ("Max locked memory         65536                unlimited            bytes", Some(u64::MAX)),
+        ("Max open files 1 2 files", None),
+    ] {
+        let dir = unpack(&["host"]);
+        write(
+            dir.path(),
+            &format!("proc/self/limits = Limit                     Soft Limit           Hard Limit           Units\\n{limits}"),
+        );
+        assert_eq!(nodes(&poll(&mut host(dir.path())))[0].memlock_bytes, bytes, "{limits}");
+    }
+}
+
+#[test]
+fn of_sensors_of_one_kind_the_hottest_is_kept() {
+    let dir = unpack(&["host"]);
+    for (chip, name, sensor, label, now, critical) in [
+        ("hwmon0", "coretemp", "temp1", "Package id 0", 61_000, 100_000),
+        ("hwmon0", "coretemp", "temp2", "Core 0", 55_000, 100_000),
+        ("hwmon0", "coretemp", "temp3", "Core 17", 64_500, 100_000),
+        ("hwmon1", "coretemp", "temp1", "Package id 1", 71_000, 100_000),
+        ("hwmon2", "mlx5", "temp1", "asic", 66_000, 105_000),
+        ("hwmon3", "mlx5", "temp1", "asic", 58_000, 105_000),
+        ("hwmon3", "mlx5", "temp2", "Module0", -128_000, 0),
+    ] {
+        let at = format!("sys/class/hwmon/{chip}");
+        write(
+            dir.path(),
+            &format!("{at}/name = {name}\n{at}/{sensor}_label = {label}\n{at}/{sensor}_input = {now}\n{at}/{sensor}_crit = {critical}"),
+        );
+    }
+    let Some(Body::Host(sample)) = poll(&mut host(dir.path())).pop() else { panic!("no sample") };
+    let found: Vec<_> = sample.temperatures.iter().map(|t| (t.sensor.as_str(), t.celsius, t.critical_c, t.sensors)).collect();
+    let expected =
+        [("coretemp Core", 64.5, Some(100.0), 2), ("coretemp Package id", 71.0, Some(100.0), 2), ("mlx5 asic", 66.0, Some(105.0), 2)];
+    assert_eq!(found, expected);
+    assert!(sample_with("sys/class/hwmon/").temperatures.is_empty());
 }
 
 #[test]
@@ -636,5 +792,115 @@ proptest! {
                 }
             }
         }
+    }
+}
+
+mod control_groups {
+    use nccl_top::observe::host::CgroupMemory;
+    use nccl_top::sources::Roots;
+    use nccl_top::sources::cgroup::memory;
+    use nccl_top::sources::sysfs::Reader;
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join("sys/fs/cgroup").join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, format!("{text}\n")).unwrap();
+        }
+        root
+    }
+
+    fn of(root: &tempfile::TempDir, path: &str) -> Option<CgroupMemory> {
+        memory(&Roots::below(root.path()), &mut Reader::default(), path)
+    }
+
+    #[test]
+    fn the_limit_that_leaves_least_counts_wherever_it_stands() {
+        let root = tree(&[
+            ("cgroup.controllers", "cpu memory"),
+            ("slurm/memory.max", "1000"),
+            ("slurm/memory.current", "990"),
+            ("slurm/memory.stat", "anon 900\nfile 80\ninactive_file 30\nactive_file 40\nshmem 10"),
+            ("slurm/memory.swap.max", "max"),
+            ("slurm/memory.swap.current", "7"),
+            ("slurm/job_7/memory.max", "500"),
+            ("slurm/job_7/memory.current", "100"),
+            ("slurm/job_7/step_0/memory.max", "max"),
+            ("slurm/job_7/step_0/memory.current", "90"),
+        ]);
+        let found = of(&root, "/slurm/job_7/step_0").unwrap();
+        let expected = CgroupMemory {
+            cgroup: "/slurm/job_7/step_0".into(),
+            limited_by: Some("/slurm".into()),
+            limit_bytes: Some(1000),
+            used_bytes: Some(990),
+            cache_bytes: Some(70),
+            swap_limit_bytes: None,
+            swap_used_bytes: Some(7),
+        };
+        assert_eq!(found, expected);
+        std::fs::write(root.path().join("sys/fs/cgroup/slurm/memory.max"), "max\n").unwrap();
+        let found = of(&root, "/slurm/job_7/step_0").unwrap();
+        assert_eq!((found.limited_by.as_deref(), found.limit_bytes, found.used_bytes), (Some("/slurm/job_7"), Some(500), Some(100)));
+        std::fs::write(root.path().join("sys/fs/cgroup/slurm/job_7/memory.max"), "max\n").unwrap();
+        let found = of(&root, "/slurm/job_7/step_0").unwrap();
+        assert_eq!((found.limited_by, found.limit_bytes, found.used_bytes), (None, None, Some(90)));
+    }
+
+    #[test]
+    fn version_1_has_other_names_and_counts_memory_as_swap() {
+        let root = tree(&[
+            ("memory/memory.usage_in_bytes", "5000"),
+            ("memory/memory.limit_in_bytes", "9223372036854771712"),
+            ("memory/job/memory.usage_in_bytes", "600"),
+            ("memory/job/memory.limit_in_bytes", "800"),
+            ("memory/job/memory.memsw.usage_in_bytes", "650"),
+            ("memory/job/memory.memsw.limit_in_bytes", "1000"),
+            ("memory/job/memory.stat", "inactive_file 1\ntotal_inactive_file 20\ntotal_active_file 30"),
+        ]);
+        let found = of(&root, "/job").unwrap();
+        assert_eq!((found.limit_bytes, found.used_bytes, found.cache_bytes), (Some(800), Some(600), Some(50)));
+        assert_eq!((found.swap_limit_bytes, found.swap_used_bytes), (Some(200), Some(50)));
+        // In a container the group outside is not there, and its own stands in the place of the root.
+        assert_eq!(of(&root, "/docker/0123").unwrap().used_bytes, Some(5000));
+        assert_eq!(of(&root, "/../job").unwrap().used_bytes, Some(5000), "nothing is read outside");
+    }
+
+    #[test]
+    fn without_control_groups_nothing_is_known() {
+        assert_eq!(of(&tree(&[]), "/job"), None);
+        assert_eq!(of(&tree(&[("cgroup.controllers", "cpu"), ("job/cpu.max", "max")]), "/job"), None);
+        assert_eq!(of(&tree(&[("cgroup.controllers", ""), ("job/memory.current", "no number")]), "/job"), None);
+    }
+}
+
+mod sysfs {
+    use nccl_top::sources::sysfs::{Reader, is_bus_id, polls_per_listing};
+    use std::time::Duration;
+    #[test]
+    fn bus_ids_are_told_from_other_names_in_the_tree() {
+        for yes in ["0000:86:00.0", "000f:01:00.0", "10000:e1:00.0", "0000:10:1b.7"] {
+            assert!(is_bus_id(yes), "{yes}");
+        }
+        for no in ["pci0000:80", "0000:86", "mlx5_core.sf.4", "virtio0", "000:86:00.0", "0000:86:00.00", "0000:8g:00.0", "0000:86:00"] {
+            assert!(!is_bus_id(no), "{no}");
+        }
+    }
+
+    #[test]
+    fn listings_come_every_half_minute_whatever_the_interval() {
+        assert_eq!(polls_per_listing(Duration::from_secs(1)), 30);
+        assert_eq!(polls_per_listing(Duration::from_millis(250)), 120);
+        assert_eq!(polls_per_listing(Duration::from_secs(60)), 1);
+        assert_eq!(polls_per_listing(Duration::ZERO), 30_000);
+    }
+
+    #[test]
+    fn a_table_longer_than_one_read_is_read_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("stat");
+        let text = "intr 0 0 0 0 0 0 0\n".repeat(1000);
+        std::fs::write(&path, &text).unwrap();
+        assert_eq!(Reader::default().table(&path).unwrap(), text.as_bytes());
     }
 }

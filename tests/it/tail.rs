@@ -357,6 +357,19 @@ fn a_directory_gives_its_logs_and_nothing_else() {
 }
 
 #[test]
+fn names_of_logs_are_told_from_others() {
+    let logs = ["train.log", "slurm-123.out", "stderr", "nccl.host.4711", "train.log.1", "nohup.out", "OUTPUT", "m.jsonl", "rank_3.txt"];
+    let others = ["a.pt", "log.py", "train.log.gz", "events.out.tfevents.1.host.2", ".train.log", "config.json", "model", "x.so.1"];
+    let files: Vec<(&str, String)> = logs.iter().chain(&others).map(|name| (*name, format!("{name}\n"))).collect();
+    let dir = dir_with(&files.iter().map(|(name, text)| (*name, text.as_str())).collect::<Vec<_>>());
+    let mut read = Watched::new(&[dir.path()]).polled();
+    read.sort();
+    let mut wanted = logs;
+    wanted.sort();
+    assert_eq!(read, wanted);
+}
+
+#[test]
 fn a_named_file_is_read_even_if_it_looks_binary() {
     let (_dir, log) = one_log("");
     fs::write(&log, b"\0\0\0\0text\n").unwrap();

@@ -35,9 +35,9 @@ enum Ink {
     Bad,
 }
 
-/// Consequences and the like beyond this are counted.
-/// Told below the verdict.
+/// The rule whose finding stands below the verdict.
 const SEVERAL: &str = "several-runs";
+/// Consequences and the like beyond this are counted.
 const MOST_LISTED: usize = 8;
 const MOST_PROOFS: usize = 4;
 const MOST_INPUTS: usize = 8;
@@ -103,15 +103,6 @@ impl Page {
         }
     }
 
-    /// `train.log:506`
-    fn place(&self, e: &Evidence) -> String {
-        match (&e.path, e.line) {
-            (Some(path), Some(line)) => format!("{}:{line}", path),
-            (Some(path), None) => path.to_owned(),
-            _ => String::new(),
-        }
-    }
-
     fn title(&mut self, text: &str) {
         let text = self.ink(Ink::Bold, text);
         let _ = writeln!(self.out, "\n{text}");
@@ -172,7 +163,7 @@ impl Page {
 
     fn proofs(&mut self, evidence: &[Evidence]) {
         for (i, e) in evidence.iter().take(MOST_PROOFS).enumerate() {
-            let at = self.place(e);
+            let at = e.place();
             let text = if at.is_empty() { e.text.clone() } else { format!("{at}  {}", crate::text::clean::clip(e.text.trim(), 150)) };
             self.row(if i == 0 { "proof" } else { "" }, Ink::Dim, &text);
         }
@@ -194,7 +185,7 @@ impl Page {
                 _ => Ink::Plain,
             };
             let times = if f.count > 1 { format!(" ({} times)", f.count) } else { String::new() };
-            let at = f.evidence.first().map(|e| self.place(e)).filter(|at| !at.is_empty()).map_or(String::new(), |at| format!(", {at}"));
+            let at = f.evidence.first().map(Evidence::place).filter(|at| !at.is_empty()).map_or(String::new(), |at| format!(", {at}"));
             // What a known text means is shorter than the text, and says more.
             let what = match f.severity {
                 Severity::Info if f.signature.is_some() => f.why.split(". ").next().unwrap_or("").trim_end_matches('.'),

@@ -45,39 +45,3 @@ fn kind(name: &str, label: &str) -> String {
     let words = label.split_whitespace().map(|word| word.trim_end_matches(|c: char| c.is_ascii_digit()));
     std::iter::once(name).chain(words).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn of_sensors_of_one_kind_the_hottest_is_kept() {
-        let root = tempfile::tempdir().unwrap();
-        for (chip, name, sensors) in [
-            (
-                "hwmon0",
-                "coretemp",
-                &[("temp1", "Package id 0", 61_000, 100_000), ("temp2", "Core 0", 55_000, 100_000), ("temp3", "Core 17", 64_500, 100_000)]
-                    [..],
-            ),
-            ("hwmon1", "coretemp", &[("temp1", "Package id 1", 71_000, 100_000)]),
-            ("hwmon2", "mlx5", &[("temp1", "asic", 66_000, 105_000)]),
-            ("hwmon3", "mlx5", &[("temp1", "asic", 58_000, 105_000), ("temp2", "Module0", -128_000, 0)]),
-        ] {
-            let dir = root.path().join("sys/class/hwmon").join(chip);
-            std::fs::create_dir_all(&dir).unwrap();
-            std::fs::write(dir.join("name"), format!("{name}\n")).unwrap();
-            for (sensor, label, now, critical) in sensors {
-                for (file, text) in [("label", label.to_string()), ("input", now.to_string()), ("crit", critical.to_string())] {
-                    std::fs::write(dir.join(format!("{sensor}_{file}")), text + "\n").unwrap();
-                }
-            }
-        }
-        let found = temperatures(&Roots::below(root.path()), &mut Reader::new());
-        let found: Vec<_> = found.iter().map(|t| (t.sensor.as_str(), t.celsius, t.critical_c, t.sensors)).collect();
-        let expected =
-            [("coretemp Core", 64.5, Some(100.0), 2), ("coretemp Package id", 71.0, Some(100.0), 2), ("mlx5 asic", 66.0, Some(105.0), 2)];
-        assert_eq!(found, expected);
-        assert!(temperatures(&Roots::below(root.path().join("none")), &mut Reader::new()).is_empty());
-    }
-}

@@ -27,7 +27,8 @@ pub(super) fn open(roots: &Roots, interval: Duration) -> Result<Vec<Box<dyn Gpu>
     Ok((0..count).map(|index| Box::new(NvmlGpu::new(nvml, index, roots.clone(), interval)) as Box<dyn Gpu>).collect())
 }
 
-fn cannot_open(err: &NvmlError) -> SourceError {
+/// What a user is to know of an NVML that cannot be opened.
+pub fn cannot_open(err: &NvmlError) -> SourceError {
     match err {
         NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound => {
             SourceError::Absent("libnvidia-ml.so.1 not found: no NVIDIA driver; GPU panes are off, logs and network still work".into())
@@ -134,7 +135,7 @@ enum GpmState {
 /// When to compute GPM metrics. nvmlGpmMetricsGet takes 1.6 ms a GPU however few are asked (H200, driver 580): each second on eight
 /// GPUs that alone is more than the whole program may cost. So: seldom while utilisation and power stay as they are, and at once and
 /// for a few seconds when they change, which is when it matters.
-struct GpmPace {
+pub struct GpmPace {
     /// Polls between two readings while nothing changes.
     seldom: u32,
     since: u32,
@@ -151,13 +152,15 @@ impl GpmPace {
     /// The first reading after a change still holds time from before it.
     const HOT: u32 = 3;
 
-    fn new(index: u32, interval: Duration) -> Self {
+    /// Of the GPU with this index, for polls at this interval.
+    pub fn new(index: u32, interval: Duration) -> Self {
         let seldom = Self::SELDOM.as_millis().div_ceil(interval.as_millis().max(1)) as u32;
         // GPUs take turns, so that no poll is much longer than another.
         GpmPace { seldom, since: index % seldom.max(1), hot: Self::HOT, last: None }
     }
 
-    fn is_due(&mut self, sample: &GpuSample) -> bool {
+    /// Whether to read them after this sample.
+    pub fn is_due(&mut self, sample: &GpuSample) -> bool {
         let now = (sample.util_pct.unwrap_or(0), sample.mem_util_pct.unwrap_or(0) > 0, sample.power_mw.unwrap_or(0));
         let changed = self.last.is_none_or(|(util, memory, power)| {
             now.0.abs_diff(util) >= 15 || now.1 != memory || now.2.abs_diff(power) > (power / 7).max(15_000)
@@ -542,7 +545,7 @@ fn unless_denied<T>(got: Result<T, NvmlError>) -> Result<Result<T, Denied>, Nvml
 }
 
 /// Metrics in the order of [`GPM_METRICS_ASKED`]. `None` if there is not one value among them.
-fn gpm_of(values: [f64; 9]) -> Option<Gpm> {
+pub fn gpm_of(values: [f64; 9]) -> Option<Gpm> {
     let known = |value: f64| (value.is_finite() && value >= 0.0).then_some(value);
     let pct = |value| known(value).map(|v| v as f32);
     let [graphics, sm, occupancy, tensor, dram, pcie_tx, pcie_rx, nvlink_rx, nvlink_tx] = values;
@@ -561,69 +564,11 @@ fn gpm_of(values: [f64; 9]) -> Option<Gpm> {
 }
 
 /// NVML counts CUDA cores; how many make an SM depends on the architecture. `None` for one that is not known yet.
-fn sm_count(cores: u32, major: i32, minor: i32) -> Option<u32> {
+pub fn sm_count(cores: u32, major: i32, minor: i32) -> Option<u32> {
     let per_sm = match (major, minor) {
         (6, 0) | (7, _) | (8, 0) => 64,
         (6, _) | (8..=12, _) => 128,
         _ => return None,
     };
     (cores > 0 && cores.is_multiple_of(per_sm)).then(|| cores / per_sm)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gpm_values_become_percent_and_bytes_per_second() {
-        let gpm = gpm_of([100.0, 18.2, 4.8, 0.0, 0.0, 2.0, 3.0, 1000.0, f64::NAN]).unwrap();
-        assert_eq!(gpm.sm_active_pct, Some(18.2));
-        assert_eq!(gpm.tensor_active_pct, Some(0.0), "no activity is a value");
-        assert_eq!(gpm.pcie_tx_bytes_per_s, Some(2_097_152.0));
-        assert_eq!(gpm.pcie_rx_bytes_per_s, Some(3_145_728.0));
-        assert_eq!(gpm.nvlink_rx_bytes_per_s, Some(1_024_000_000.0));
-        assert_eq!(gpm.nvlink_tx_bytes_per_s, None, "NaN is no value");
-        assert_eq!(gpm_of([f64::NAN; 9]), None);
-    }
-
-    #[test]
-    fn gpm_is_read_seldom_while_nothing_changes_and_at_once_when_it_does() {
-        let sample = |util, memory, power_w: u64| GpuSample {
-            util_pct: Some(util),
-            mem_util_pct: Some(memory),
-            power_mw: Some(power_w * 1000),
-            ..GpuSample::default()
-        };
-        let mut pace = GpmPace::new(0, Duration::from_secs(1));
-        let mut due = |s: &GpuSample, polls: u32| (0..polls).map(|_| if pace.is_due(s) { '#' } else { '.' }).collect::<String>();
-        assert_eq!(due(&sample(99, 40, 690), 19), "###.......#.......#");
-        assert_eq!(due(&sample(100, 0, 255), 13), "###.......#..", "a hang: memory stands still, power falls");
-        assert_eq!(due(&sample(100, 0, 262), 6), ".....#", "noise is no change");
-        assert_eq!(due(&sample(0, 0, 121), 36), format!("###{}#.", ".".repeat(31)), "nothing runs");
-    }
-
-    #[test]
-    fn cores_are_counted_in_sms() {
-        assert_eq!(sm_count(16896, 9, 0), Some(132), "H200");
-        assert_eq!(sm_count(6912, 8, 0), Some(108), "A100");
-        assert_eq!(sm_count(5120, 7, 0), Some(80), "V100");
-        assert_eq!(sm_count(16896, 99, 0), None);
-    }
-
-    #[test]
-    fn failures_to_open_say_what_to_do() {
-        assert!(
-            matches!(cannot_open(&NvmlError::LibraryNotFound), SourceError::Absent(text) if text.starts_with("libnvidia-ml.so.1 not found"))
-        );
-        assert!(matches!(cannot_open(&NvmlError::DriverNotLoaded), SourceError::Absent(_)));
-        assert!(matches!(cannot_open(&NvmlError::LibRmVersionMismatch), SourceError::Failed(text) if text.contains("reload")));
-        assert!(matches!(cannot_open(&NvmlError::NoPermission), SourceError::Denied(_)));
-    }
-
-    #[test]
-    fn without_a_driver_nvml_is_absent() {
-        if let Err(err) = open(&Roots::live(), Duration::from_secs(1)) {
-            assert!(matches!(err, SourceError::Absent(_)), "{err}");
-        }
-    }
 }

@@ -1,5 +1,5 @@
-//! What the driver tells of GPUs by itself, through NVML's events: Xids at once, for users too who may not read the kernel's log. Only what
-//! happens after it has been asked for is told.
+//! What the driver reports of GPUs by itself, through NVML's events: Xids at once, also for users who may not read the kernel's log.
+//! Only what happens after it has been asked for is reported.
 
 use super::raw;
 use crate::observe::gpu::GpuEvent;
@@ -15,32 +15,43 @@ use std::time::Duration;
 /// another recovery action.
 const WANTED: u64 = 0x2 | XID | 0x200 | 0x400 | 0x800 | 0x1000 | 0x2000 | 0x4000 | 0x8000;
 const XID: u64 = 0x8;
-/// A GPU that goes mad tells thousands; what is left is told by the next poll.
+/// A GPU that goes mad reports thousands; what is left comes with the next poll.
 const EVENTS_PER_POLL: usize = 256;
 /// Longest time in one call of the driver.
 const WAIT: Duration = Duration::from_secs(1);
 
 pub fn make_events(setup: &mut Setup) -> Box<dyn Source> {
-    Box::new(Events { every: setup.interval, open: Box::new(Thread::start), ear: None, arrived: None })
+    Box::new(Events::new(setup.interval, Box::new(Thread::start)))
 }
 
 /// Something that gives one event after the other.
-trait Ear: Send {
+pub trait Ear: Send {
     /// The next event, `None` if none came in time.
+    ///
+    /// # Errors
+    /// If it cannot hear any more.
     fn next(&mut self, patience: Duration) -> Result<Option<GpuEvent>, SourceError>;
 
     /// What it cannot hear.
     fn deaf_to(&self) -> Option<String>;
 }
 
-type Open = Box<dyn FnMut() -> Result<Box<dyn Ear>, SourceError> + Send>;
+/// Begins to listen.
+pub type Open = Box<dyn FnMut() -> Result<Box<dyn Ear>, SourceError> + Send>;
 
-struct Events {
+/// The source of what is heard.
+pub struct Events {
     every: Duration,
     open: Open,
     ear: Option<Box<dyn Ear>>,
     /// What came while it waited.
     arrived: Option<Result<GpuEvent, SourceError>>,
+}
+
+impl Events {
+    pub fn new(every: Duration, open: Open) -> Events {
+        Events { every, open, ear: None, arrived: None }
+    }
 }
 
 impl Source for Events {
@@ -160,7 +171,7 @@ fn listen() -> Result<(raw::EventSet, Vec<(u32, String)>), SourceError> {
     }
 }
 
-/// Why is told by the source that asks NVML for everything else.
+/// The source that asks NVML for everything else reports why.
 fn without_nvml(_: &NvmlError) -> SourceError {
     SourceError::Absent("no events of GPUs: NVML cannot be opened".into())
 }
@@ -178,111 +189,5 @@ impl Ear for Thread {
         let (_, why) = self.deaf.first()?;
         let which: Vec<String> = self.deaf.iter().map(|(index, _)| index.to_string()).collect();
         Some(format!("no events of GPU {}: {why}", which.join(", ")))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::mpsc::Sender;
-
-    struct Fake(Receiver<Result<GpuEvent, SourceError>>);
-
-    impl Ear for Fake {
-        fn next(&mut self, patience: Duration) -> Result<Option<GpuEvent>, SourceError> {
-            match self.0.recv_timeout(patience) {
-                Ok(told) => told.map(Some),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Ok(None),
-            }
-        }
-
-        fn deaf_to(&self) -> Option<String> {
-            Some("no events of GPU 3: not supported".into())
-        }
-    }
-
-    fn source() -> (Events, Receiver<Sender<Result<GpuEvent, SourceError>>>) {
-        let (opened, openings) = channel();
-        let open = move || {
-            let (tell, heard) = channel();
-            opened.send(tell).unwrap();
-            Ok(Box::new(Fake(heard)) as Box<dyn Ear>)
-        };
-        (Events { every: Duration::from_millis(20), open: Box::new(open), ear: None, arrived: None }, openings)
-    }
-
-    fn xid(data: u64) -> GpuEvent {
-        GpuEvent { index: Some(2), event_bits: XID, data, mig_instance: None }
-    }
-
-    fn polled(source: &mut Events) -> (Vec<u64>, Result<(), SourceError>) {
-        let mut out = Vec::new();
-        let result = source.poll(&mut out);
-        let told = out.into_iter().flat_map(|body| if let Body::GpuEvents { events } = body { events } else { Vec::new() });
-        (told.map(|e| e.data).collect(), result)
-    }
-
-    #[test]
-    fn events_come_in_order_and_none_is_lost_while_it_waits() {
-        let (mut source, openings) = source();
-        assert_eq!(polled(&mut source), (vec![], Ok(())));
-        let tell = openings.recv().unwrap();
-        for data in [79, 48, 63] {
-            tell.send(Ok(xid(data))).unwrap();
-        }
-        source.wait(Duration::from_millis(20));
-        source.wait(Duration::from_millis(1));
-        assert_eq!(polled(&mut source), (vec![79, 48, 63], Ok(())));
-        assert_eq!(source.remark(), Some((SourceState::Ok, "no events of GPU 3: not supported".into())));
-        for data in 0..300 {
-            tell.send(Ok(xid(data))).unwrap();
-        }
-        assert_eq!((polled(&mut source).0.len(), polled(&mut source).0.len()), (256, 44));
-    }
-
-    #[test]
-    fn after_an_error_it_listens_anew() {
-        let (mut source, openings) = source();
-        polled(&mut source).1.unwrap();
-        let tell = openings.recv().unwrap();
-        tell.send(Ok(xid(79))).unwrap();
-        let lost = SourceError::Failed("nvmlEventSetWait_v2: GPU is lost".into());
-        tell.send(Err(lost.clone())).unwrap();
-        assert_eq!(polled(&mut source), (vec![79], Err(lost)), "what was told before still counts");
-        source.wait(Duration::from_millis(1));
-        assert_eq!(polled(&mut source), (vec![], Ok(())));
-        openings.recv().unwrap().send(Ok(xid(31))).unwrap();
-        assert_eq!(polled(&mut source), (vec![31], Ok(())));
-    }
-
-    #[test]
-    fn without_a_driver_it_says_so() {
-        let mut source = Events { every: Duration::from_secs(1), open: Box::new(Thread::start), ear: None, arrived: None };
-        if let Err(err) = source.poll(&mut Vec::new()) {
-            assert!(matches!(err, SourceError::Absent(_)), "{err}");
-            source.wait(Duration::from_millis(1));
-        }
-    }
-
-    /// Prints what a machine with GPUs registers and tells in 30 s, and what waiting costs; a program that writes to an address which is
-    /// not mapped makes an Xid 31 meanwhile: `cargo test --lib events_of_this_machine -- --ignored --nocapture`
-    #[test]
-    #[ignore = "needs NVIDIA GPUs"]
-    #[allow(clippy::print_stdout)]
-    fn events_of_this_machine() {
-        let mut source = Events { every: Duration::from_secs(1), open: Box::new(Thread::start), ear: None, arrived: None };
-        let began = std::time::Instant::now();
-        source.poll(&mut Vec::new()).expect("events can be registered");
-        println!("registered in {:.1} ms, {:?}", began.elapsed().as_secs_f64() * 1e3, source.remark());
-        while began.elapsed() < Duration::from_secs(30) {
-            let waited = std::time::Instant::now();
-            source.wait(source.every());
-            let (waited, mut out) = (waited.elapsed(), Vec::new());
-            source.poll(&mut out).expect("events can be waited for");
-            for body in &out {
-                println!("after {:.3} s: {}", waited.as_secs_f64(), serde_json::to_string(body).unwrap());
-            }
-            assert!(!out.is_empty() || waited >= Duration::from_millis(900), "it waits in the driver and does not spin");
-        }
     }
 }

@@ -240,16 +240,6 @@ impl Drop for EventSet {
 mod tests {
     use super::*;
 
-    /// The sizes in nvml.h 13; a driver reads and writes exactly these.
-    #[test]
-    fn structs_are_as_large_as_the_driver_believes() {
-        assert_eq!(mem::size_of::<sys::nvmlFieldValue_t>(), 40);
-        assert_eq!(mem::size_of::<sys::nvmlGpuFabricInfo_v2_t>(), 36);
-        assert_eq!(mem::size_of::<sys::nvmlGpuFabricInfo_v3_t>(), 40);
-        assert_eq!(mem::size_of::<sys::nvmlGpmMetric_t>(), 40);
-        assert_eq!(mem::size_of::<sys::nvmlEventData_t>(), 32);
-    }
-
     #[test]
     fn an_entry_that_nvml_did_not_touch_is_no_value() {
         let entry = |code, timestamp, kind, bits| {

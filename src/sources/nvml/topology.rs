@@ -5,21 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// A pair costs 2 ms.
-pub(super) const PAIRS_PER_POLL: usize = 4;
-/// When the topology is told although some GPU has not answered.
+pub const PAIRS_PER_POLL: usize = 4;
+/// When the topology is reported although some GPU has not answered.
 const TOPOLOGY_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where the active NVLinks of a GPU lead.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Links {
+pub struct Links {
     pub to_switch: u32,
     /// The bus id at the other end, once per link.
     pub peers: Vec<String>,
 }
 
-/// How the GPUs are joined: asked a little in each poll, told once it is whole.
-pub(super) struct Topology {
-    pub began: Instant,
+/// How the GPUs are joined: asked a little in each poll, reported once it is whole.
+pub struct Topology {
+    began: Instant,
     links_wanted: BTreeSet<u32>,
     pairs_wanted: BTreeSet<(u32, u32)>,
     links: BTreeMap<u32, Links>,
@@ -39,6 +39,7 @@ enum Question {
 }
 
 impl Topology {
+    /// Of so many GPUs.
     pub fn new(gpus: u32, began: Instant) -> Self {
         let pairs_wanted: BTreeSet<(u32, u32)> = (0..gpus).flat_map(|a| (a + 1..gpus).map(move |b| (a, b))).collect();
         let links_wanted = (0..gpus).collect();
@@ -73,6 +74,7 @@ impl Topology {
         (links, pairs)
     }
 
+    /// Takes what a GPU answered.
     pub fn learn(&mut self, gpu: u32, links: Option<Links>, pairs: Vec<GpuPair>) {
         // Every answer of a GPU answers all that it was asked.
         self.open.retain(|question| !matches!(question, Question::Links(of) | Question::Pair(of, _) if *of == gpu));
@@ -104,23 +106,5 @@ impl Topology {
         let b_id = bus_ids.get(pair.b as usize).copied().flatten();
         let direct = a.peers.iter().filter(|id| Some(id.as_str()) == b_id).count() as u32;
         Some(if direct > 0 { direct } else { a.to_switch.min(b.to_switch) })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn links_between_two_gpus_count_before_those_to_a_switch() {
-        let mut topology = Topology::new(3, Instant::now());
-        let peers = |ids: &[&str]| Links { to_switch: 0, peers: ids.iter().map(|id| id.to_string()).collect() };
-        topology.learn(0, Some(peers(&["b", "b", "c"])), Vec::new());
-        topology.learn(1, Some(peers(&["a", "a"])), Vec::new());
-        topology.learn(2, Some(peers(&["a"])), Vec::new());
-        let ids = [Some("a"), Some("b"), Some("c")];
-        let count = |a, b| topology.nvlinks(&GpuPair { a, b, ..GpuPair::default() }, &ids);
-        assert_eq!([count(0, 1), count(0, 2), count(1, 2)], [Some(2), Some(1), Some(0)]);
-        assert_eq!(count(0, 9), None);
     }
 }

@@ -9,46 +9,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What can be asked about one GPU. May block for ever.
-pub(super) trait Gpu: Send {
+pub trait Gpu: Send {
+    /// Answers all that is asked. `doing` shows others the call that it is in.
     fn answer(&mut self, ask: &Ask, doing: &Doing) -> Answer;
 }
 
 /// The call that a GPU is asked with right now, for others to see.
 #[derive(Clone, Default)]
-pub(super) struct Doing(Arc<Mutex<Calls>>);
-
-#[derive(Default)]
-struct Calls {
-    now: &'static str,
-    /// For the test that prints what each call costs on a machine with GPUs.
-    #[cfg(test)]
-    since: Option<Instant>,
-    #[cfg(test)]
-    spent: std::collections::BTreeMap<&'static str, (u32, Duration)>,
-}
+pub struct Doing(Arc<Mutex<&'static str>>);
 
 impl Doing {
+    /// The call that comes now; empty after the last.
     pub fn set(&self, call: &'static str) {
-        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        #[cfg(test)]
-        {
-            let before = calls.now;
-            if let Some(since) = calls.since.replace(Instant::now()) {
-                let spent = calls.spent.entry(before).or_default();
-                *spent = (spent.0 + 1, spent.1 + since.elapsed());
-            }
-        }
-        calls.now = call;
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = call;
     }
 
     fn get(&self) -> &'static str {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).now
-    }
-
-    /// Calls made and time spent in each.
-    #[cfg(test)]
-    pub fn spent(&self) -> std::collections::BTreeMap<&'static str, (u32, Duration)> {
-        self.0.lock().unwrap().spent.clone()
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -81,7 +58,7 @@ pub(super) struct Watched {
     gpu: Arc<Mutex<Box<dyn Gpu>>>,
     answers: Receiver<Answer>,
     outbox: Sender<Answer>,
-    pub doing: Doing,
+    doing: Doing,
     state: State,
 }
 

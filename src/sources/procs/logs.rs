@@ -97,15 +97,3 @@ fn regular(via: LogVia, path: PathBuf, otherwise: &Path, open: &Metadata) -> Pro
     let path = path.to_str().unwrap_or_else(|| otherwise.to_str().unwrap_or_default()).to_owned();
     ProcessLog { via, path, inode: Some(open.ino()), device: Some(open.dev()) }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_pattern_is_expanded_as_nccl_does() {
-        let expanded = |pattern: &str| String::from_utf8(expand(pattern.as_bytes(), b"node-1.cluster.local", 42)).unwrap();
-        assert_eq!(expanded("/logs/nccl.%h.%p.log"), "/logs/nccl.node-1.42.log");
-        assert_eq!(expanded("100%%-%x-%"), "100%-%x-%");
-    }
-}

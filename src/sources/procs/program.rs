@@ -143,7 +143,7 @@ impl Program {
         if is(HELPERS, comm) {
             return Program::Helper;
         }
-        // A script with its own name as comm, or python with the script as argument: the arguments tell.
+        // A script with its own name as comm, or python with the script as argument: the arguments decide.
         let python = is_python(comm) || args.first().is_some_and(|arg| is_python(base_name(arg)));
         if python {
             return match python_target(args) {
@@ -209,49 +209,4 @@ fn is_launcher_target(target: &str) -> bool {
     }
     let Some(module) = target.strip_suffix(".py") else { return false };
     LAUNCHER_MODULES.iter().any(|known| module.ends_with(&known.replace('.', "/")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of(comm: &str, line: &str) -> Program {
-        Program::of(comm, &line.split(' ').map(str::to_owned).collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn launchers_are_known_however_they_are_started() {
-        for (comm, line) in [
-            ("torchrun", "/usr/bin/python3 /usr/bin/torchrun --nproc-per-node 8 train.py"),
-            ("python3", "/opt/conda/bin/python3 -u -m torch.distributed.run train.py"),
-            ("pt_main_thread", "/usr/bin/python3 /usr/bin/torchrun train.py"),
-            ("python", "python -m torch.distributed.launch train.py"),
-            ("python", "python /lib/python3/site-packages/torch/distributed/launch.py train.py"),
-            ("accelerate", "python /usr/bin/accelerate launch train.py"),
-            ("python3.12", "python3.12 -u -m deepspeed.launcher.launch --world_info=x train.py"),
-            ("python", "python -um torch.distributed.run train.py"),
-            ("hydra_pmi_proxy", "/usr/bin/hydra_pmi_proxy --control-port x"),
-            ("srun", "srun python train.py"),
-            ("slurmstepd", "slurmstepd: [42.0]"),
-        ] {
-            assert_eq!(of(comm, line), Program::Launcher, "{comm}: {line}");
-        }
-    }
-
-    #[test]
-    fn a_training_script_is_no_launcher() {
-        for (comm, line) in [
-            ("python", "python -u train.py --launcher torchrun"),
-            ("pt_main_thread", "/usr/bin/python3 -u pretrain_gpt.py"),
-            ("python", "python -c import\\ torchrun"),
-            ("python", "python -m mypackage.launch"),
-            ("python", "python tools/launch.py"),
-        ] {
-            assert_eq!(of(comm, line), Program::Python, "{comm}: {line}");
-        }
-        assert_eq!(of("all_reduce_perf", "./all_reduce_perf -b 8"), Program::Other);
-        assert_eq!(of("bash", "bash run.sh torchrun"), Program::Wrapper);
-        assert_eq!(of("nvidia-smi", "nvidia-smi dmon"), Program::Monitor);
-        assert_eq!(of("pt_data_worker", "python train.py"), Program::Helper);
-    }
 }

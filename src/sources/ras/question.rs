@@ -19,7 +19,7 @@ const MAX_LINE: usize = 4 << 10;
 const CONNECTIONS: usize = 3;
 
 #[derive(Clone, Copy)]
-pub(super) struct Limits {
+pub struct Limits {
     pub connect: Duration,
     /// For each line before the report.
     pub line: Duration,
@@ -36,7 +36,7 @@ impl Default for Limits {
 
 /// How it went. `reply` is the report without the protocol's lines, or what there is of it.
 #[derive(Debug)]
-pub(super) struct Outcome {
+pub struct Outcome {
     pub address: SocketAddr,
     pub connected: bool,
     pub json: bool,
@@ -45,7 +45,7 @@ pub(super) struct Outcome {
 }
 
 /// Asks the first of `addresses` at which something listens. There is at least one.
-pub(super) async fn ask(addresses: &[SocketAddr], text_only: bool, limits: &Limits) -> Outcome {
+pub async fn ask(addresses: &[SocketAddr], text_only: bool, limits: &Limits) -> Outcome {
     let deadline = Instant::now() + limits.whole;
     let mut outcome = Outcome {
         address: addresses.first().copied().unwrap_or_else(|| ([127, 0, 0, 1], 0).into()),
@@ -220,192 +220,4 @@ fn minified(json: &str) -> String {
     }
     out.extend(rest.split_ascii_whitespace());
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ras::{Collective, RasError, parse};
-    use std::io::{BufRead, BufReader, Read, Write};
-    use std::net::{TcpListener, TcpStream};
-
-    const QUICK: Limits = Limits {
-        connect: Duration::from_millis(500),
-        line: Duration::from_millis(300),
-        whole: Duration::from_millis(1500),
-        reply_bytes: 1 << 20,
-    };
-    /// For answers that are to come, however busy the machine.
-    const PATIENT: Limits =
-        Limits { connect: Duration::from_secs(60), line: Duration::from_secs(60), whole: Duration::from_secs(60), reply_bytes: 1 << 20 };
-
-    fn ask(addresses: &[SocketAddr], text_only: bool, limits: &Limits) -> Outcome {
-        crate::edge::run(async { Ok(super::ask(addresses, text_only, limits).await) }).unwrap()
-    }
-
-    fn recorded(name: &str) -> String {
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/ras").join(name);
-        let text = std::fs::read_to_string(path).unwrap();
-        crate::ras::without_chatter(text.split("\n# ").next().unwrap()).0.to_string()
-    }
-
-    /// What a fake service does with a connection.
-    trait Manner: Fn(TcpStream) + Send + 'static {}
-    impl<F: Fn(TcpStream) + Send + 'static> Manner for F {}
-
-    /// Serves for as long as the test runs, one connection at a time.
-    fn service(manner: impl Manner) -> [SocketAddr; 1] {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        std::thread::spawn(move || listener.incoming().flatten().for_each(manner));
-        [address]
-    }
-
-    /// Speaks the protocol as NCCL 2.28 (`knows_json`) or 2.24 does, and hands over when the report is asked for.
-    fn polite(stream: TcpStream, knows_json: bool, report: impl Fn(&mut TcpStream)) {
-        let mut out = stream.try_clone().unwrap();
-        for line in BufReader::new(stream).lines().map_while(Result::ok) {
-            let answer = match line.to_ascii_lowercase().as_str() {
-                "client protocol 2" => "SERVER PROTOCOL 2\n",
-                "timeout 3" => "OK\n",
-                "set format json" if knows_json => "OK\n",
-                "set format json" => "ERROR: Unknown command set format json\n",
-                "verbose status" => return report(&mut out),
-                _ => "ERROR: Unknown command\n",
-            };
-            out.write_all(answer.as_bytes()).unwrap();
-        }
-    }
-
-    fn says(knows_json: bool, reply: String) -> [SocketAddr; 1] {
-        service(move |stream| polite(stream, knows_json, |out| drop(out.write_all(reply.as_bytes()))))
-    }
-
-    #[test]
-    fn a_new_service_answers_in_json_which_is_kept_small() {
-        let original = recorded("stop-4.json");
-        let outcome = ask(&says(true, original.clone()), false, &PATIENT);
-        assert_eq!((outcome.error, outcome.json), (None, true));
-        assert!(outcome.reply.len() * 3 < original.len() * 2, "{} of {}", outcome.reply.len(), original.len());
-        assert_eq!(parse(&outcome.reply), parse(&original), "it says the same");
-        assert_eq!(parse(&outcome.reply).unwrap().comms[0].missing[0].rank, 4);
-    }
-
-    #[test]
-    fn an_old_service_answers_in_text() {
-        for text_only in [false, true] {
-            let outcome = ask(&says(false, recorded("hang-5.txt")), text_only, &PATIENT);
-            assert_eq!((outcome.error, outcome.json), (None, false));
-            assert_eq!(parse(&outcome.reply).unwrap().comms[0].op_counts(Collective::AllReduce)[0].ranks[0].0, 3);
-        }
-    }
-
-    #[test]
-    fn a_service_that_says_nothing_is_left_after_a_while() {
-        let outcome =
-            ask(&service(|stream| std::thread::sleep(Duration::from_secs(if stream.peer_addr().is_ok() { 5 } else { 0 }))), false, &QUICK);
-        assert_eq!(outcome.error.as_deref(), Some("accepts connections, but says nothing"));
-        assert!(outcome.connected);
-    }
-
-    #[test]
-    fn a_stopped_process_of_the_job_does_not_keep_the_others_from_answering() {
-        let connections = std::sync::atomic::AtomicUsize::new(0);
-        let held = std::sync::Mutex::new(Vec::new());
-        let text = recorded("stop-4.json");
-        let address = service(move |stream| match connections.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
-            0 => held.lock().unwrap().push(stream),
-            _ => polite(stream, true, |out| out.write_all(text.as_bytes()).unwrap()),
-        });
-        assert_eq!(ask(&address, false, &Limits { line: Duration::from_secs(3), ..PATIENT }).error, None);
-    }
-
-    #[test]
-    fn a_slow_service_is_heard_out_within_the_limit() {
-        let slowly = |pause: u64| {
-            let text = recorded("hang-5.txt");
-            service(move |stream| {
-                polite(stream, false, |out| {
-                    for byte in text.as_bytes() {
-                        if out.write_all(&[*byte]).is_err() {
-                            return;
-                        }
-                        std::thread::sleep(Duration::from_micros(pause));
-                    }
-                })
-            })
-        };
-        assert_eq!(ask(&slowly(100), false, &PATIENT).error, None);
-        let outcome = ask(&slowly(20_000), false, &QUICK);
-        assert_eq!(outcome.error.as_deref(), Some("no answer in time"));
-        assert!(outcome.reply.starts_with("NCCL version"), "what came is kept");
-    }
-
-    #[test]
-    fn a_connection_that_breaks_leaves_a_part() {
-        let whole = recorded("stop-4.json");
-        let outcome = ask(&says(true, whole[..2000].to_string()), false, &PATIENT);
-        assert_eq!(outcome.error.as_deref(), Some("the connection was closed in the middle of the answer"));
-        assert!(matches!(parse(&outcome.reply), Err(RasError::CutOff(_))));
-        let outcome = ask(&service(drop), false, &PATIENT);
-        assert!(outcome.error.is_some() && outcome.reply.is_empty());
-        let refused = ask(&says(true, "ERROR: no memory\n".into()), false, &PATIENT);
-        assert_eq!(refused.error.as_deref(), Some("ERROR: no memory"));
-    }
-
-    #[test]
-    fn something_else_at_the_port_is_not_taken_for_ras() {
-        let web = |mut stream: TcpStream| {
-            let _ = stream.read(&mut [0; 64]);
-            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
-        };
-        let outcome = ask(&service(web), false, &PATIENT);
-        assert_eq!(outcome.error.as_deref(), Some("is not a RAS service: it said \"HTTP/1.1 400 Bad Request\""));
-    }
-
-    #[test]
-    fn endless_garbage_ends_at_the_limit() {
-        let flood = |stream: &mut TcpStream| while stream.write_all(&[b'x'; 4096]).is_ok() {};
-        let outcome = ask(&service(move |stream| polite(stream, false, flood)), false, &PATIENT);
-        assert_eq!(outcome.error.as_deref(), Some("the answer is larger than 1048576 bytes: not read further"));
-        assert_eq!(outcome.reply.len(), KEPT_OF_A_BAD_REPLY);
-        let outcome = ask(&service(move |mut stream| flood(&mut stream)), false, &PATIENT);
-        assert!(outcome.error.unwrap().starts_with("is not a RAS service"));
-    }
-
-    #[test]
-    fn hostile_bytes_stay_text() {
-        let reply = b"{\"nccl_version\":\"\x1b]0;x\x07\xff\xfe\",\"communicators\":[]}\n".to_vec();
-        let outcome = ask(&service(move |stream| polite(stream, true, |out| drop(out.write_all(&reply)))), false, &PATIENT);
-        assert_eq!(outcome.error, None);
-        assert!(outcome.reply.contains('\u{fffd}'));
-        let refusal = "ERROR: \x1b[2J\x1b]52;c;cm0gLXJm\x07 no\n".to_owned();
-        let error = ask(&says(true, refusal), false, &PATIENT).error.unwrap();
-        assert!(error.contains("no") && !error.contains(|c: char| c.is_control()), "{error:?}");
-        let banner = |mut stream: TcpStream| drop((stream.read(&mut [0; 64]), stream.write_all(b"\x1b[31mhello\n")));
-        let error = ask(&service(banner), false, &PATIENT).error.unwrap();
-        assert!(error.starts_with("is not a RAS service") && !error.contains('\x1b'), "{error:?}");
-    }
-
-    #[test]
-    fn sixteen_thousand_ranks_fit() {
-        let rank = recorded("hang-5.json");
-        let one = &rank[rank.find("        {\n          \"rank\"").unwrap()..rank.find("\n        },").unwrap() + 10];
-        let (head, _) = rank.split_once("\"ranks\": [").unwrap();
-        let ranks: Vec<String> = (0..16_384).map(|n| one.replacen("\"rank\": 0", &format!("\"rank\": {n}"), 1)).collect();
-        let reply =
-            format!("{head}\"ranks\": [\n{}\n], \"missing_ranks\": []}}],\n\"ras\": {{\"timeouts_count\": 0}}}}\n", ranks.join(",\n"));
-        let limits = Limits { reply_bytes: Limits::default().reply_bytes, ..PATIENT };
-        assert!(reply.len() < limits.reply_bytes, "{}", reply.len());
-        let outcome = ask(&says(true, reply), false, &limits);
-        assert_eq!(outcome.error, None);
-        assert_eq!(parse(&outcome.reply).unwrap().comms[0].ranks.len(), 16_384);
-    }
-
-    #[test]
-    fn white_space_goes_but_not_from_strings() {
-        assert_eq!(minified("{ \"a b\" : \"c\\\" d\",\n \"e\\\\\" :[ 1 , 2\t] }\n"), r#"{"a b":"c\" d","e\\":[1,2]}"#);
-        assert_eq!(minified("{ \"a\" : \"never closed  "), "{\"a\":\"never closed  ");
-        assert_eq!(minified("{\"nvml_dev\": 4\n  \"status\": {}"), "{\"nvml_dev\":4\"status\":{}");
-    }
 }

@@ -192,7 +192,7 @@ impl Followed {
         }
     }
 
-    /// Tells the unfinished line and lets go of the file.
+    /// Passes the unfinished line on and lets go of the file.
     pub fn close(&mut self, desk: &mut Desk<'_>) {
         if let Some(mut open) = self.open.take() {
             open.finish(self.id, desk.sift, desk.out);
@@ -201,7 +201,7 @@ impl Followed {
         }
     }
 
-    /// Tells the unfinished line.
+    /// Passes the unfinished line on.
     pub fn finish(&mut self, desk: &mut Desk<'_>) {
         if let Some(open) = &mut self.open {
             open.finish(self.id, desk.sift, desk.out);
@@ -273,7 +273,7 @@ impl Followed {
         self.say(LogFileState::Failed, Some(io_words(err)), desk.out);
     }
 
-    /// Tells how the file is, unless that is what was told last.
+    /// Reports how the file is, unless that is what was reported last.
     fn say(&mut self, state: LogFileState, detail: Option<String>, out: &mut Vec<Body>) {
         let news = (state, detail);
         if self.said.as_ref() == Some(&news) {

@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Of a big file these parts are read: its head, because that is where the bring-up is told, and its end.
+/// Of a big file these parts are read: its head, because the bring-up stands there, and its end.
 const HEAD_BYTES: u64 = 1 << 20;
 const END_BYTES: u64 = 4 << 20;
 /// So many of the last bytes read are remembered, to recognise the file.
@@ -142,7 +142,7 @@ impl Opened {
         self.size.saturating_sub(self.offset).saturating_sub(middle)
     }
 
-    /// Reads up to `budget` bytes and tells their lines.
+    /// Reads up to `budget` bytes and passes their lines on.
     pub fn read(&mut self, file: u32, budget: u64, chunk: &mut Chunk, sift: &mut Sift, out: &mut Vec<Body>) -> io::Result<Progress> {
         let coming = self.coming();
         let (mut left, mut outcome) = (budget, Ok(Progress::Read(0)));
@@ -188,7 +188,7 @@ impl Opened {
         self.cutter = Cutter::at_line(self.offset, Some(1));
     }
 
-    /// Tells a line whose end has not come for that long.
+    /// Passes on a line whose end has not come for that long.
     pub fn give_up_waiting(&mut self, file: u32, after: Duration, sift: &mut Sift, out: &mut Vec<Body>) {
         if self.cutter.unfinished().is_empty() || self.read_at.elapsed() < after {
             return;
@@ -199,7 +199,7 @@ impl Opened {
         out.extend(sift.finish(file, backlog).map(Body::Lines));
     }
 
-    /// Tells the unfinished line: the file is given up.
+    /// Passes the unfinished line on: the file is given up.
     pub fn finish(&mut self, file: u32, sift: &mut Sift, out: &mut Vec<Body>) {
         sift.begin(0);
         let backlog = self.offset <= self.backlog_until;

@@ -1,4 +1,4 @@
-//! Decides which of the lines that one read brought are told. Counts every line that is not.
+//! Decides which of the lines that one read brought are passed on. Counts every line that is not.
 
 use super::cut::{Cutter, End, LONGEST, Piece, hash_of};
 use crate::observe::log::{Line, Lines};
@@ -6,27 +6,27 @@ use crate::text::gate::{self, Class};
 use std::collections::HashMap;
 
 /// More than this many bytes of one file at once, and its lines are sifted.
-pub(super) const PRESSURE_BYTES: u64 = 256 << 10;
-/// At most so many lines, and so many bytes of text, are told of facts, and as many of alarms.
-const MOST_LINES: usize = 4096;
+pub const PRESSURE_BYTES: u64 = 256 << 10;
+/// At most so many lines, and so many bytes of text, are passed on of facts, and as many of alarms.
+pub const MOST_LINES: usize = 4096;
 const MOST_BYTES: usize = 1 << 20;
-/// How often the same alarm is told before it is only counted.
+/// How often the same alarm is passed on before it is only counted.
 const SAME_ALARM: u32 = 4;
 /// Noise that is kept, so that the screen has something to show.
 const LAST_NOISE: usize = 50;
 
-type Classify = fn(&[u8]) -> Class;
+pub type Classify = fn(&[u8]) -> Class;
 
 /// How to go on when more is worth telling than fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Excess {
+pub enum Excess {
     /// Leave it out and count it: the screen must not fall behind.
     Drop,
     /// Tell it all; the reader asks [`Sift::is_full`] and goes on at the next poll.
     Defer,
 }
 
-/// One buffer for one line that may never be told, used again and again.
+/// One buffer for one line that may never be passed on, used again and again.
 #[derive(Default)]
 struct Slot {
     seq: u64,
@@ -73,7 +73,7 @@ impl Room {
 }
 
 /// The lines of one read of one file. [`begin`](Sift::begin), [`take`](Sift::take) each, [`finish`](Sift::finish).
-pub(super) struct Sift {
+pub struct Sift {
     classify: Classify,
     excess: Excess,
     pressed: bool,
@@ -98,7 +98,8 @@ impl Sift {
         Sift::with(gate::classify, excess)
     }
 
-    fn with(classify: Classify, excess: Excess) -> Self {
+    /// With another judgement of lines.
+    pub fn with(classify: Classify, excess: Excess) -> Self {
         Sift {
             classify,
             excess,
@@ -145,7 +146,7 @@ impl Sift {
         }
     }
 
-    /// Tells an unfinished bar, if there is one and it is new. One that is an alarm waits for its end.
+    /// Passes on an unfinished bar, if there is one and it is new. One that is an alarm waits for its end.
     pub fn glimpse(&mut self, cutter: &mut Cutter) {
         let mut bar = None;
         cutter.glimpse(|text| self.is_alarm(text), &mut |p| bar = Some((p.text.to_vec(), p.offset, p.len, p.no)));
@@ -154,7 +155,7 @@ impl Sift {
         }
     }
 
-    /// What is to be told, or `None` if there was nothing. Ready for the next file afterwards.
+    /// What is to be passed on, or `None` if there was nothing. Ready for the next file afterwards.
     pub fn finish(&mut self, file: u32, backlog: bool) -> Option<Lines> {
         self.settle_bar();
         let mut told = std::mem::take(&mut self.told);
@@ -246,93 +247,4 @@ fn line_of(piece: Piece<'_>) -> Line {
         text.truncate(cut);
     }
     Line { no: piece.no, offset: piece.offset, text, transient: piece.end == End::Return }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn by_first_letter(text: &[u8]) -> Class {
-        match text.first() {
-            Some(b'n') => Class::Noise,
-            Some(b'A') => Class::Alarm,
-            _ => Class::Fact,
-        }
-    }
-
-    fn piece(text: &str) -> Piece<'_> {
-        Piece { text: text.as_bytes(), offset: 0, len: text.len() as u64 + 1, no: None, end: End::Line }
-    }
-
-    fn texts(lines: &Lines) -> Vec<&str> {
-        lines.lines.iter().map(|l| l.text.as_str()).collect()
-    }
-
-    #[test]
-    fn without_pressure_everything_is_told() {
-        let mut sift = Sift::with(by_first_letter, Excess::Drop);
-        sift.begin(100);
-        (0..200).for_each(|i| sift.take(piece(&format!("noise {i}"))));
-        assert_eq!(sift.finish(1, false).unwrap().lines.len(), 200);
-        assert_eq!(sift.finish(1, false), None);
-    }
-
-    #[test]
-    fn under_pressure_facts_and_alarms_stay_in_order_and_only_the_last_noise() {
-        let mut sift = Sift::with(by_first_letter, Excess::Drop);
-        sift.begin(u64::MAX);
-        sift.take(piece("first"));
-        (0..100).for_each(|i| sift.take(piece(&format!("noise {i}"))));
-        sift.take(piece("Alarm"));
-        sift.take(piece("noise 100"));
-        let lines = sift.finish(7, true).unwrap();
-        assert_eq!(lines.lines.len(), 52);
-        assert_eq!(texts(&lines)[..2], ["first", "noise 51"]);
-        assert_eq!(texts(&lines)[50..], ["Alarm", "noise 100"]);
-        assert_eq!((lines.file, lines.dropped_lines, lines.backlog), (7, 51, true));
-        assert_eq!(lines.dropped_bytes, 10 * 8 + 41 * 9);
-    }
-
-    #[test]
-    fn every_alarm_is_told_or_counted() {
-        let mut sift = Sift::with(by_first_letter, Excess::Drop);
-        sift.begin(u64::MAX);
-        (0..10_000).for_each(|i| sift.take(piece(&format!("Alarm {}", i % 3))));
-        (0..10_000).for_each(|i| sift.take(piece(&format!("Alarm of its own {i}"))));
-        let lines = sift.finish(1, false).unwrap();
-        assert_eq!(lines.lines.len(), MOST_LINES);
-        assert_eq!(lines.lines.len() as u64 + lines.folded_alarms, 20_000);
-        assert_eq!(lines.dropped_lines, 0);
-    }
-
-    #[test]
-    fn facts_beyond_the_cap_are_counted_as_dropped_unless_they_can_wait() {
-        for (excess, told) in [(Excess::Drop, MOST_LINES), (Excess::Defer, 5000)] {
-            let mut sift = Sift::with(by_first_letter, excess);
-            sift.begin(u64::MAX);
-            (0..5000).for_each(|_| sift.take(piece("fact")));
-            assert_eq!(sift.is_full(), excess == Excess::Defer);
-            let lines = sift.finish(1, false).unwrap();
-            assert_eq!((lines.lines.len(), lines.dropped_lines), (told, (5000 - told) as u64));
-        }
-    }
-
-    #[test]
-    fn only_the_last_of_several_bars_is_told_but_no_alarm_among_them_is_lost() {
-        let mut sift = Sift::with(by_first_letter, Excess::Drop);
-        sift.begin(100);
-        for text in ["10%", "20%", "Alarm 30%", "40%", "50%"] {
-            sift.take(Piece { end: End::Return, ..piece(text) });
-        }
-        sift.take(piece("line"));
-        let lines = sift.finish(1, false).unwrap();
-        assert_eq!(texts(&lines), ["20%", "Alarm 30%", "50%", "line"]);
-        assert!(lines.lines[2].transient && !lines.lines[3].transient);
-    }
-
-    #[test]
-    fn invalid_bytes_do_not_make_a_line_longer_than_the_cut() {
-        let bytes = vec![0xff; 60_000];
-        assert!(line_of(Piece { text: &bytes, ..piece("") }).text.len() <= LONGEST);
-    }
 }

@@ -11,7 +11,7 @@ use crate::tui::layout::Want;
 use crate::tui::log_view;
 use crate::tui::theme::severity_mark;
 use crate::tui::ui::{Opened, Ui};
-use crate::tui::widgets::first_shown;
+use crate::tui::widgets::{first_shown, labelled};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -167,10 +167,7 @@ fn detail(ctx: &Ctx, f: &Finding, width: usize) -> Vec<Line<'static>> {
     let zone = ctx.ui.zone;
     let mut out = Vec::new();
     let mut say = |label: &str, text: &str, style: Style| {
-        for (i, part) in wrap(text, width.saturating_sub(11)).into_iter().enumerate() {
-            let label = if i == 0 { label } else { "" };
-            out.push(Line::from(vec![Span::styled(format!("{label:>9}  "), theme.dim), Span::styled(part, style)]));
-        }
+        out.extend(labelled(&format!("{label:>9}  "), theme.dim, text, style, width));
     };
     let severity = if f.severity >= Severity::Warning { theme.severity(f.severity) } else { theme.text };
     say("what", &f.summary, severity);
@@ -188,12 +185,7 @@ fn detail(ctx: &Ctx, f: &Finding, width: usize) -> Vec<Line<'static>> {
         say("why", &f.whole_why(), theme.text);
     }
     for (i, e) in f.evidence.iter().enumerate() {
-        let place = match (&e.path, e.line) {
-            (Some(path), Some(line)) => format!("{path}:{line}  "),
-            (Some(path), None) => format!("{path}  "),
-            _ => String::new(),
-        };
-        say(if i == 0 { "evidence" } else { "" }, &format!("{place}{}", e.text), theme.text);
+        say(if i == 0 { "evidence" } else { "" }, &e.placed(), theme.text);
     }
     for (i, step) in crate::steps::of(&ctx.session.model, f).iter().enumerate() {
         let note = if step.note.is_empty() { String::new() } else { format!("  # {}", step.note) };

@@ -2,12 +2,11 @@
 
 use super::{Ctx, Pane, labelled, opens_nothing, table_row_at};
 use crate::model::gpu::{Activity, GPM_HOLDS, Gpu, throttle_words};
-use crate::observe::SourceId;
 use crate::text::clean::clean;
 use crate::time::span;
 use crate::tui::layout::Want;
 use crate::tui::widgets::spark::Axis;
-use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain};
+use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain, whole};
 use crate::units::{gbytes_per_s, gib};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -43,39 +42,15 @@ impl std::ops::Deref for Row<'_> {
 
 fn columns<'a>() -> Vec<Column<Row<'a>>> {
     vec![
-        Column::number("#", 2, 0, |_, g| plain(g.index.to_string()), |_, g| SortKey::index(Some(g.index.into()))),
+        Column::index("#", 2, 0, |_, g| Some(g.index)),
         Column::word("job", 7, 12, 1, |ctx, g| plain(ctx.whose(g.job?)?), |_, g| g.job.map_or(SortKey::Absent, SortKey::word)),
-        Column::number("rank", 4, 0, |_, g| plain(g.rank?.to_string()), |_, g| SortKey::index(g.rank.map(u64::from))),
-        Column::number("pid", 7, 5, |_, g| plain(g.pid?.to_string()), |_, g| SortKey::index(g.pid.map(u64::from))),
+        Column::index("rank", 4, 0, |_, g| g.rank),
+        Column::index("pid", 7, 5, |_, g| g.pid),
         Column::word("activity", 8, 8, 0, activity, |_, g| SortKey::number(Some(f64::from(g.activity as u8)))),
-        Column::number(
-            "util%",
-            5,
-            6,
-            |_, g| plain(g.sample.util_pct?.to_string()),
-            |_, g| SortKey::number(g.sample.util_pct.map(f64::from)),
-        ),
-        Column::number(
-            "SM%",
-            3,
-            1,
-            |_, g| pct(g.gpm()?.sm_active_pct),
-            |_, g| SortKey::number(g.gpm().and_then(|m| m.sm_active_pct).map(f64::from)),
-        ),
-        Column::number(
-            "tens%",
-            5,
-            2,
-            |_, g| pct(g.gpm()?.tensor_active_pct),
-            |_, g| SortKey::number(g.gpm().and_then(|m| m.tensor_active_pct).map(f64::from)),
-        ),
-        Column::number(
-            "DRAM%",
-            5,
-            2,
-            |_, g| pct(g.gpm()?.dram_active_pct),
-            |_, g| SortKey::number(g.gpm().and_then(|m| m.dram_active_pct).map(f64::from)),
-        ),
+        Column::amount("util%", 5, 6, |_, g| g.sample.util_pct.map(f64::from), whole),
+        Column::amount("SM%", 3, 1, |_, g| g.gpm()?.sm_active_pct.map(f64::from), whole),
+        Column::amount("tens%", 5, 2, |_, g| g.gpm()?.tensor_active_pct.map(f64::from), whole),
+        Column::amount("DRAM%", 5, 2, |_, g| g.gpm()?.dram_active_pct.map(f64::from), whole),
         Column::number(
             "NVLink GB/s",
             11,
@@ -86,26 +61,16 @@ fn columns<'a>() -> Vec<Column<Row<'a>>> {
         Column::number("mem GiB", 11, 4, memory, |_, g| SortKey::number(g.sample.mem_used_bytes.map(|b| b as f64))),
         Column::number("W/limit", 8, 3, power, |_, g| SortKey::number(g.sample.power_mw.map(|w| w as f64))),
         Column::number("°C", 3, 4, temperature, |_, g| SortKey::number(g.sample.temp_c.map(f64::from))),
-        Column::number(
-            "SM MHz",
-            6,
-            7,
-            |_, g| plain(g.sample.sm_clock_mhz?.to_string()),
-            |_, g| SortKey::number(g.sample.sm_clock_mhz.map(f64::from)),
-        ),
+        Column::amount("SM MHz", 6, 7, |_, g| g.sample.sm_clock_mhz.map(f64::from), whole),
         Column::word("note", 5, 24, 8, note, |ctx, g| SortKey::word(note(ctx, g).map_or("~".into(), |n| n.0))),
         Column::spark(8, 60, 6, |_, g, axis| (history(g, axis), 100.0)),
     ]
 }
 
-/// SM activity where GPM tells it, else utilisation.
+/// SM activity where GPM reports it, else utilisation.
 fn history(gpu: &Gpu, axis: Axis) -> Vec<Option<f32>> {
     let trend = if gpu.sm_trend.is_empty() { &gpu.util_trend } else { &gpu.sm_trend };
     trend.columns(axis.end, axis.step, axis.columns, GPM_HOLDS)
-}
-
-fn pct(value: Option<f32>) -> Cell {
-    plain(format!("{:.0}", value?))
 }
 
 fn activity(ctx: &Ctx, gpu: &Row) -> Cell {
@@ -222,9 +187,7 @@ fn detail_rows(ctx: &Ctx, height: u16) -> u16 {
 fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let rows = rows(ctx);
     if rows.is_empty() {
-        let why = ctx.session.model.sources.get(&SourceId::of("nvml")).and_then(|v| v.detail.clone());
-        let why = clean(&why.unwrap_or_else(|| "no GPU seen yet".into())).into_owned();
-        super::paragraph(ctx, area, buf, &why);
+        super::paragraph(ctx, area, buf, &ctx.source_detail("nvml").unwrap_or_else(|| "no GPU seen yet".into()));
         return;
     }
     let selected = ctx.selected_or(&names(&rows), ctx.culprit().and_then(|f| f.gpus.first()).map(u32::to_string));

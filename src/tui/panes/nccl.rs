@@ -14,11 +14,10 @@ use crate::judge::RAS_OLD;
 use crate::model::bringup::{Item, Seen};
 use crate::model::comm::{Behind, Comm, Odd};
 use crate::model::job::Job;
-use crate::observe::SourceId;
 use crate::text::clean::clean;
 use crate::time::span;
 use crate::tui::layout::Want;
-use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain};
+use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain, whole};
 use crate::tui::widgets::{Pen, first_shown, shorten};
 use crate::units::counted;
 use ratatui::buffer::Buffer;
@@ -49,12 +48,12 @@ enum Level {
     Act,
 }
 
-/// A communicator and what can be said of it.
+/// A communicator and what is known of it.
 struct Row<'a> {
     comm: &'a Comm,
     /// Whose it is, where more than one job is there.
     job: Option<String>,
-    /// That its ranks run on, where RAS tells.
+    /// That its ranks run on, where RAS names it.
     hosts: usize,
     operations: u64,
     behind: Vec<Behind>,
@@ -199,14 +198,8 @@ fn columns<'a>() -> Vec<Column<Row<'a>>> {
     vec![
         Column::word("comm", 8, 8, 0, |_, r| plain(short(r.comm)), |_, r| SortKey::word(short(r.comm))),
         Column::word("job", 7, 12, 1, |_, r| plain(r.job.clone()?), |_, r| r.job.clone().map_or(SortKey::Absent, SortKey::Word)),
-        Column::number("ranks", 5, 1, |_, r| plain(r.comm.nranks.to_string()), |_, r| SortKey::number(Some(r.comm.nranks.into()))),
-        Column::number(
-            "nodes",
-            5,
-            4,
-            |_, r| (r.hosts > 0).then(|| (r.hosts.to_string(), None)),
-            |_, r| SortKey::number(Some(r.hosts as f64)),
-        ),
+        Column::amount("ranks", 5, 1, |_, r| Some(r.comm.nranks.into()), whole),
+        Column::amount("nodes", 5, 4, |_, r| (r.hosts > 0).then_some(r.hosts as f64), whole),
         Column::number("ops", 7, 2, |_, r| answered(r, r.operations, None), |_, r| SortKey::number(Some(r.operations as f64))),
         Column::number(
             "behind",
@@ -406,9 +399,8 @@ fn job_words(row: &Row) -> String {
 
 /// What RAS or its source says of itself.
 fn ras_words(ctx: &Ctx) -> String {
-    let model = &ctx.session.model;
-    let detail = || model.sources.get(&SourceId::of("ras")).and_then(|v| v.detail.clone());
-    let words = model.ras.error.clone().or_else(detail).unwrap_or_else(|| match model.ras.answered_at {
+    let ras = &ctx.session.model.ras;
+    let words = ras.error.clone().or_else(|| ctx.source_detail("ras")).unwrap_or_else(|| match ras.answered_at {
         Some(_) => "RAS answers, and reports none".into(),
         None => "RAS has not answered".into(),
     });
@@ -504,79 +496,5 @@ fn proven(ctx: &Ctx, items: &[Item], area: Rect, buf: &mut Buffer) {
         // Who wrote the line matters less than what it says.
         let text = clean(&proof.text);
         pen.put(text.split_once(" NCCL INFO ").map_or(&*text, |(_, said)| said), ctx.theme.dim);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::comm::{CommRank, MissingRank};
-    use crate::session::Session;
-    use crate::time::{Stamp, Zone};
-    use crate::tui::theme::Theme;
-    use crate::tui::ui::Ui;
-
-    fn comm(nranks: u32, known: u32, host: impl Fn(u32) -> Option<String>) -> Comm {
-        let rank = |r| CommRank { host: host(r), counts: BTreeMap::from([("AllReduce".into(), 100)]), ..CommRank::default() };
-        let ranks = (0..known).map(|r| (r, rank(r))).collect();
-        Comm { hash: 0xab12_cd34_0000_0001, nranks, ranks, answered_at: Some(Stamp(0)), ..Comm::default() }
-    }
-
-    fn shown(comm: &Comm, (width, height): (u16, u16)) -> Vec<String> {
-        let mut session = Session::new("node", Zone::UTC);
-        session.model.comms.insert(comm.hash, comm.clone());
-        let (theme, ui) = (Theme::mono(), Ui::new(Zone::UTC));
-        let pane = crate::tui::view::pane_index(PANE.id);
-        let ctx = Ctx { session: &session, ui: &ui, theme: &theme, pane, zoomed: true, focused: true };
-        let area = Rect::new(0, 0, width, height);
-        let mut buf = Buffer::empty(area);
-        draw(&ctx, area, &mut buf);
-        let row = |row: &[ratatui::buffer::Cell]| row.iter().map(|c| c.symbol()).collect::<String>().trim_end().to_owned();
-        buf.content().chunks(usize::from(width)).map(row).collect()
-    }
-
-    #[test]
-    fn ranks_without_hosts_stand_in_rows_of_64() {
-        let mut c = comm(1024, 1024, |_| None);
-        c.missing.insert(130, MissingRank::default());
-        let rows = shown(&c, (100, 30));
-        let eight = "········";
-        assert!(rows.contains(&format!("64  {}", [eight; 8].join(" "))), "{rows:#?}");
-        let third = rows.iter().find(|r| r.starts_with("128 ")).unwrap();
-        assert!(third.starts_with("128 ··×·····"), "{third}");
-        assert_eq!(rows.iter().filter(|r| r.ends_with(&format!("{eight} {eight}"))).count(), 16, "{rows:#?}");
-        assert!(rows.iter().any(|r| r.contains("1023 as far as any") && r.contains("1 missing") && !r.contains("not shown")), "{rows:#?}");
-    }
-
-    #[test]
-    fn trouble_comes_first_where_not_all_fits() {
-        let mut c = comm(800, 800, |r| Some(format!("h{}", r / 8)));
-        c.missing.insert(799, MissingRank { host: Some("h99".into()), considered_dead: true, ..MissingRank::default() });
-        let rows = shown(&c, (60, 14));
-        assert!(rows.iter().any(|r| r.contains("h99 ·······†")), "{rows:#?}");
-        assert!(rows.iter().any(|r| r.contains("rank 799") && r.contains("dead")), "{rows:#?}");
-        assert!(rows.iter().any(|r| r.contains("ranks not shown")), "{rows:#?}");
-    }
-
-    #[test]
-    fn what_ras_claims_fills_no_memory() {
-        let mut c = comm(u32::MAX, 9, |r| (r < 3).then(|| "\u{1b}[31mh".repeat(200)));
-        c.missing.insert(u32::MAX, MissingRank::default());
-        let rows = shown(&c, (80, 24));
-        assert!(rows.iter().any(|r| r.contains("9 as far as any")) && !rows.concat().contains('\u{1b}'), "{rows:#?}");
-        for (width, height) in (0..30).flat_map(|h| [0, 1, 7, 9, 24, 80].map(|w| (w, h))) {
-            shown(&c, (width.max(1), height.max(1)));
-        }
-    }
-
-    #[test]
-    fn only_one_that_is_late_again_and_again_is_named() {
-        use crate::model::comm::LookBack;
-        let look = |behind: &[u32]| LookBack { at: Stamp(0), behind: behind.to_vec(), moved: true };
-        let mut c = comm(4, 4, |_| None);
-        c.looks = vec![look(&[2]), look(&[]), look(&[2, 3]), look(&[2]), look(&[0, 1, 3])];
-        assert_eq!(often_last(&c), Some((2, 3)));
-        c.looks.extend([look(&[]), look(&[])]);
-        assert_eq!(often_last(&c), None);
     }
 }

@@ -9,17 +9,15 @@
 //! ```
 
 use super::{Ctx, Pane, opens_nothing};
-use crate::base::words::wrap;
 use crate::model::gpu::Gpu;
 use crate::model::port::{Counters, Link, LinkHistory, Netdev, Port};
 use crate::model::series::Trend;
-use crate::observe::SourceId;
 use crate::text::clean::clean;
 use crate::time::{Stamp, span};
 use crate::tui::layout::Want;
 use crate::tui::widgets::spark::Axis;
 use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain};
-use crate::tui::widgets::{Pen, first_shown};
+use crate::tui::widgets::{Pen, first_shown, labelled};
 use crate::units::{bits_per_s, line_rate, scaled};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -308,10 +306,7 @@ impl Folded {
 
 /// What is not seen, and why.
 fn notes(ctx: &Ctx, nics: &[Nic]) -> Vec<String> {
-    let said = |id: &'static str, otherwise: &str| {
-        let detail = ctx.session.model.sources.get(&SourceId::of(id)).and_then(|v| v.detail.clone());
-        clean(&detail.unwrap_or_else(|| otherwise.to_owned())).into_owned()
-    };
+    let said = |id, otherwise: &str| ctx.source_detail(id).unwrap_or_else(|| otherwise.to_owned());
     let mut out = Vec::new();
     let ports = nics.iter().filter_map(|n| n.port);
     if ports.clone().next().is_none() {
@@ -385,9 +380,9 @@ fn columns<'a>() -> Vec<Column<Nic<'a>>> {
         Column::word("port", 10, 14, 0, name, |_, n| SortKey::word(natural(&n.name))),
         Column::word("kind", 5, 10, 5, |_, n| plain(n.kind), |_, n| SortKey::word(n.kind)),
         Column::word("state", 6, 14, 0, state, |_, n| SortKey::word(n.state().unwrap_or_default())),
-        Column::number("line b/s", 8, 4, |_, n| plain(line_rate(n.line?)), |_, n| SortKey::number(n.line.map(|l| l as f64))),
-        Column::number("in b/s", 6, 1, |_, n| plain(bits_per_s(n.rx?)), |_, n| SortKey::number(n.rx)),
-        Column::number("out b/s", 7, 1, |_, n| plain(bits_per_s(n.tx?)), |_, n| SortKey::number(n.tx)),
+        Column::amount("line b/s", 8, 4, |_, n| n.line.map(|l| l as f64), |l| line_rate(l as u64)),
+        Column::amount("in b/s", 6, 1, |_, n| n.rx, bits_per_s),
+        Column::amount("out b/s", 7, 1, |_, n| n.tx, bits_per_s),
         Column::number("share%", 6, 2, share, |_, n| SortKey::number(n.busier())),
         Column::number("loss/s", 6, 1, loss, |_, n| SortKey::number(n.loss)),
         Column::number(
@@ -443,7 +438,7 @@ fn history(_: &Ctx, nic: &Nic, axis: Axis) -> (Vec<Option<f32>>, f32) {
     (values, max)
 }
 
-/// GPUs on the same PCI bus, else on the same NUMA node. What bridges stand between is not known, so nothing is said of that.
+/// GPUs on the same PCI bus, else on the same NUMA node. Which bridges stand between is not known.
 fn near<'g>(nic: &Nic, gpus: impl Iterator<Item = &'g Gpu>) -> Option<String> {
     let (bus, numa) = match (nic.port, nic.netdev) {
         (Some(port), _) => (port.info.bus_id.as_deref(), port.info.numa),
@@ -503,7 +498,7 @@ fn want(ctx: &Ctx, _: u16) -> Option<Want> {
     // Four of the single ones do.
     let comfort = all.saturating_sub(folded.single.len().saturating_sub(4).min(1000) as u16);
     let least = if folded.groups.is_empty() { 2.min(all) } else { 1 };
-    // Beside NVLink alone, plain Ethernet tells less than NCCL's own counts.
+    // Beside NVLink alone, plain Ethernet shows less than NCCL's own counts.
     let priority = if ctx.session.model.ports.is_empty() { 6 } else { 4 };
     Some(Want { width: 30, least, comfort, all, priority, late: false, grows: false })
 }
@@ -681,20 +676,10 @@ fn trouble(ctx: &Ctx, nic: &Nic, area: Rect, buf: &mut Buffer) {
 
 /// What there is no column for, of one.
 fn details(ctx: &Ctx, nic: &Nic, area: Rect, buf: &mut Buffer) {
-    const LABEL: u16 = 12;
     let theme = ctx.theme;
-    let mut y = area.y;
+    let mut lines = Vec::new();
     let mut say = |label: &str, text: &str, style: Style| {
-        for (i, part) in wrap(text, usize::from(area.width.saturating_sub(LABEL))).iter().enumerate() {
-            if y < area.bottom() {
-                Pen::new(buf, Rect { y, height: 1, width: area.width.min(LABEL - 1), ..area })
-                    .put(if i == 0 { label } else { "" }, theme.dim);
-                let mut pen = Pen::new(buf, Rect { y, height: 1, ..area });
-                pen.skip(LABEL);
-                pen.put(part, style);
-                y += 1;
-            }
-        }
+        lines.extend(labelled(&format!("{label:<12}"), theme.dim, text, style, usize::from(area.width)));
     };
     let model = &ctx.session.model;
     let lasting = span(model.now.since(nic.link.since));
@@ -750,70 +735,5 @@ fn details(ctx: &Ctx, nic: &Nic, area: Rect, buf: &mut Buffer) {
     let rates = nic.counters.rates().iter().filter(|(_, rate)| **rate != 0.0);
     let rates: Vec<String> = rates.map(|(name, rate)| format!("{name}\u{a0}{}/s", scaled(*rate))).collect();
     say("counts", &if rates.is_empty() { "nothing moves".to_owned() } else { rates.join("  ") }, theme.text);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::observe::gpu::GpuInfo;
-    use crate::observe::port::{PortInfo, PortKind, PortSample};
-
-    #[test]
-    fn numbers_in_names_are_numbers() {
-        let mut names = ["mlx5_10", "mlx5_2", "rdmap113s0", "rdmap79s0", "bond0", "é7"];
-        names.sort_by_key(|n| natural(n));
-        assert_eq!(names, ["bond0", "mlx5_2", "mlx5_10", "rdmap79s0", "rdmap113s0", "é7"]);
-        assert_eq!(ranges(&[0, 1, 2, 3, 6, u32::MAX]), format!("0-3,6,{}", u32::MAX));
-    }
-
-    fn port(numa: Option<u32>, bus: &str) -> Port {
-        let info = PortInfo { device: "a".into(), port: 1, numa, bus_id: Some(bus.into()), ..Default::default() };
-        Port { info, ..Default::default() }
-    }
-
-    #[test]
-    fn only_what_is_certain_is_near() {
-        let gpu = |index: u32, bus: &str, numa| {
-            let info = GpuInfo { index, bus_id: Some(bus.into()), numa, ..Default::default() };
-            let mut gpu = Gpu::new(index);
-            gpu.info = info;
-            gpu
-        };
-        let gpus = [gpu(0, "0000:53:00.0", Some(0)), gpu(1, "00000000:64:00.0", Some(0)), gpu(2, "0000:75:00.0", Some(1))];
-        let near = |numa, bus: &str| near(&Nic::of_port(&port(numa, bus), true, Stamp(0)), gpus.iter());
-        assert_eq!(near(Some(0), "0000:18:00.0"), Some("0-1".into()));
-        assert_eq!(near(Some(0), "0000:64:00.1"), Some("1".into()), "the same bus is nearer than the same node");
-        assert_eq!(near(None, "0000:4f:00.0"), None);
-        assert_eq!(near(Some(3), ""), None);
-        let flat = [gpu(0, "0000:00:04.0", Some(0)), gpu(1, "0000:00:05.0", Some(0))];
-        let eth = port(Some(0), "0000:00:03.0");
-        assert_eq!(super::near(&Nic::of_port(&eth, true, Stamp(0)), flat.iter()), None, "all are as near");
-    }
-
-    #[test]
-    fn a_port_that_is_down_stays_with_its_siblings() {
-        let ports: Vec<Port> = (0..6)
-            .map(|i| {
-                let mut port = port(None, "");
-                port.info.kind = PortKind::Infiniband;
-                let up = PortSample { state: Some("ACTIVE".into()), line_rate_bits_per_s: Some(400_000_000_000), ..Default::default() };
-                port.apply(Stamp(0), &up);
-                if i == 2 {
-                    let down = PortSample { state: Some("DOWN".into()), line_rate_bits_per_s: Some(10_000_000_000), ..Default::default() };
-                    port.apply(Stamp(1), &down);
-                }
-                port
-            })
-            .collect();
-        let nics: Vec<Nic> = ports.iter().map(|p| Nic::of_port(p, true, Stamp(2))).collect();
-        let folded = fold(&nics);
-        assert_eq!((folded.groups.len(), folded.groups[0].members.len(), folded.groups[0].line), (1, 6, Some(400_000_000_000)));
-        assert_eq!((folded.troubles.as_slice(), folded.single.len()), (&[2][..], 0));
-        let pieces = |height| folded.pieces(&[], height);
-        assert_eq!(pieces(9), [Piece::Group(0), Piece::Strip(0, true), Piece::Strip(0, false), Piece::Trouble(2)]);
-        assert_eq!(pieces(2), [Piece::Group(0), Piece::Trouble(2)]);
-        assert_eq!((pieces(1), pieces(0)), (vec![Piece::Group(0)], vec![]));
-        let few = fold(&nics[..4]);
-        assert_eq!((few.groups.len(), few.single.len(), few.troubles.len()), (0, 4, 0));
-    }
+    super::lines(area, buf, &lines);
 }

@@ -1,14 +1,14 @@
 //! Ranks and launchers: what the kernel says of each process.
 
 use super::{Ctx, Pane, opens_nothing, table_row_at};
-use crate::base::words::wrap;
 use crate::model::job::{Job, LOCAL_RANK_VARS};
 use crate::model::process::Process;
 use crate::observe::process::ProcessRole;
 use crate::text::clean::clean;
 use crate::time::span;
 use crate::tui::layout::Want;
-use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain};
+use crate::tui::widgets::labelled;
+use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain, whole};
 use crate::units::{gib, scaled};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -44,58 +44,16 @@ fn columns<'a>() -> Vec<Column<Row<'a>>> {
             |ctx, r| plain(ctx.whose(&r.job?.id)?),
             |_, r| r.job.map_or(SortKey::Absent, |job| SortKey::word(&*job.id)),
         ),
-        Column::number("rank", 5, 0, |_, r| plain(r.rank?.to_string()), |_, r| SortKey::index(r.rank.map(u64::from))),
-        Column::number(
-            "local",
-            5,
-            6,
-            |_, r| plain(r.process.env_number(LOCAL_RANK_VARS)?.to_string()),
-            |_, r| SortKey::index(r.process.env_number(LOCAL_RANK_VARS).map(u64::from)),
-        ),
-        Column::number("pid", 7, 0, |_, r| plain(r.process.info.pid.to_string()), |_, r| SortKey::index(Some(r.process.info.pid.into()))),
-        Column::number(
-            "GPU",
-            3,
-            3,
-            |ctx, r| plain(ctx.session.model.gpu_of_pid(r.process.info.pid)?.to_string()),
-            |ctx, r| SortKey::index(ctx.session.model.gpu_of_pid(r.process.info.pid).map(u64::from)),
-        ),
+        Column::index("rank", 5, 0, |_, r| r.rank),
+        Column::index("local", 5, 6, |_, r| r.process.env_number(LOCAL_RANK_VARS)),
+        Column::index("pid", 7, 0, |_, r| Some(r.process.info.pid)),
+        Column::index("GPU", 3, 3, |ctx, r| ctx.session.model.gpu_of_pid(r.process.info.pid)),
         Column::word("state", 12, 18, 0, state, |_, r| SortKey::word(format!("{:?}", r.process.sample.state))),
-        Column::number(
-            "CPU%",
-            5,
-            2,
-            |ctx, r| plain(format!("{:.0}", live(r)?.cpu_pct(ctx.session.model.now, WINDOW)?)),
-            |ctx, r| SortKey::number(r.process.cpu_pct(ctx.session.model.now, WINDOW)),
-        ),
-        Column::number(
-            "I/O B/s",
-            7,
-            3,
-            |ctx, r| plain(scaled(live(r)?.io_bytes_per_s(ctx.session.model.now, WINDOW)?)),
-            |ctx, r| SortKey::number(r.process.io_bytes_per_s(ctx.session.model.now, WINDOW)),
-        ),
-        Column::number(
-            "in D",
-            4,
-            5,
-            |ctx, r| plain(format!("{:.0}%", live(r)?.share_in_d(ctx.session.model.now, WINDOW)? * 100.0)),
-            |ctx, r| SortKey::number(r.process.share_in_d(ctx.session.model.now, WINDOW)),
-        ),
-        Column::number(
-            "RSS GiB",
-            7,
-            4,
-            |_, r| plain(gib(live(r)?.sample.rss_bytes?)),
-            |_, r| SortKey::number(r.process.sample.rss_bytes.map(|b| b as f64)),
-        ),
-        Column::number(
-            "threads",
-            7,
-            7,
-            |_, r| plain(live(r)?.sample.threads?.to_string()),
-            |_, r| SortKey::number(r.process.sample.threads.map(f64::from)),
-        ),
+        Column::amount("CPU%", 5, 2, |ctx, r| live(r)?.cpu_pct(ctx.session.model.now, WINDOW), whole),
+        Column::amount("I/O B/s", 7, 3, |ctx, r| live(r)?.io_bytes_per_s(ctx.session.model.now, WINDOW), scaled),
+        Column::amount("in D", 4, 5, |ctx, r| live(r)?.share_in_d(ctx.session.model.now, WINDOW), |v| format!("{:.0}%", v * 100.0)),
+        Column::amount("RSS GiB", 7, 4, |_, r| live(r)?.sample.rss_bytes.map(|b| b as f64), |b| gib(b as u64)),
+        Column::amount("threads", 7, 7, |_, r| live(r)?.sample.threads.map(f64::from), whole),
         Column::word("command", 10, 200, 4, |_, r| plain(command(r.process)), |_, r| SortKey::word(command(r.process))),
     ]
 }
@@ -192,22 +150,15 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let below = detail_rows(ctx, area.height);
     let (list, detail) = super::split_detail(ctx, area, below, buf);
     if rows.is_empty() {
-        let why = ctx.session.model.sources.get(&crate::observe::SourceId::of("procs")).and_then(|v| v.detail.clone());
-        super::paragraph(ctx, area, buf, &why.unwrap_or_else(|| "no process of a job seen".into()));
+        super::paragraph(ctx, area, buf, &ctx.source_detail("procs").unwrap_or_else(|| "no process of a job seen".into()));
         return;
     }
     table::draw(ctx, &columns(), &rows, selected, list, buf);
     let Some(row) = selected.and_then(|s| rows.get(s)).filter(|_| below > 0) else { return };
     let info = &row.process.info;
-    let mut y = detail.y;
+    let mut lines = Vec::new();
     let mut say = |label: &str, text: String| {
-        for (i, part) in wrap(&text, usize::from(detail.width.saturating_sub(13))).into_iter().enumerate() {
-            if y < detail.bottom() {
-                buf.set_stringn(detail.x, y, if i == 0 { label } else { "" }, usize::from(detail.width.min(12)), ctx.theme.dim);
-                buf.set_stringn(detail.x + 13, y, part, usize::from(detail.width.saturating_sub(13)), ctx.theme.text);
-                y += 1;
-            }
-        }
+        lines.extend(labelled(&format!("{label:<13}"), ctx.theme.dim, &text, ctx.theme.text, usize::from(detail.width)));
     };
     let job = row.job.map_or("–".into(), |j| j.id.clone());
     let inner = info.ns_pid.filter(|p| *p != info.pid).map_or(String::new(), |p| format!(", pid {p} inside its container"));
@@ -223,4 +174,5 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
         say("environment", env.join(" "));
     }
     say("command", command(row.process));
+    super::lines(detail, buf, &lines);
 }

@@ -207,7 +207,7 @@ pub fn sentence(p: &Progress, now: Stamp, otherwise: &str) -> String {
         return otherwise.to_owned();
     }
     let mut parts = vec![format!("step {}", step(p))];
-    // Silence is told before anybody judges it.
+    // Silence is shown before anybody judges it.
     if let Some(quiet) = p.last_step_at.map(|at| now.since(at)).filter(|quiet| *quiet > p.patience()) {
         let usual = p.usual_gap_s().map_or(String::new(), |(median, _)| format!(" (usually one in {})", seconds(median)));
         return format!("{}  no step line for {}{usual}", parts[0], span(quiet));

@@ -78,37 +78,3 @@ impl Chart<'_> {
 
 /// Bits of the dots of a braille cell: column, then row from above.
 const DOTS: [[u8; 4]; 2] = [[0x01, 0x02, 0x04, 0x40], [0x08, 0x10, 0x20, 0x80]];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn draw(values: &[Option<f32>], width: u16, height: u16) -> String {
-        let area = Rect::new(0, 0, width, height);
-        let mut buf = Buffer::empty(area);
-        Chart { values, since: "last 1 min", word: |v| format!("{v:.1}"), line: Style::new(), scale: Style::new() }.draw(area, &mut buf);
-        let rows =
-            buf.content().chunks(usize::from(width).max(1)).map(|r| r.iter().map(|c| c.symbol()).collect::<String>().trim_end().to_owned());
-        rows.collect::<Vec<_>>().join("\n")
-    }
-
-    #[test]
-    fn a_line_falls_and_a_gap_stays_a_gap() {
-        let falling: Vec<Option<f32>> = (0..16).map(|i| (i != 8).then_some(16.0 - i as f32)).collect();
-        assert_eq!(
-            draw(&falling, 30, 3),
-            "    16.0 ⠉⠒⠤⣀ ⢀\n     1.0     ⠈⠒⠤⣀\n         last 1 min        now".replace("⣀ ⢀", "⣀").as_str()
-        );
-    }
-
-    #[test]
-    fn any_size_and_any_value_is_survived() {
-        for width in 0..20 {
-            for height in 0..5 {
-                draw(&[Some(f32::MAX), Some(f32::MIN), None, Some(f32::NAN), Some(0.0)], width, height);
-            }
-        }
-        let flat = draw(&[Some(2.0); 8], 20, 3);
-        assert!(flat.contains("⠉⠉⠉⠉") && flat.contains("2.0"), "{flat}");
-    }
-}

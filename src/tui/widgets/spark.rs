@@ -48,30 +48,3 @@ pub fn draw(buf: &mut Buffer, x: u16, y: u16, values: &[Option<f32>], max: f32, 
         };
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use ratatui::layout::Rect;
-
-    fn row(values: &[Option<f32>], max: f32) -> String {
-        let mut buf = Buffer::empty(Rect::new(0, 0, values.len() as u16, 1));
-        draw(&mut buf, 0, 0, values, max, Style::new());
-        buf.content().iter().map(|c| c.symbol()).collect()
-    }
-
-    #[test]
-    fn zero_is_drawn_and_absence_is_not() {
-        assert_eq!(row(&[None, Some(0.0), Some(50.0), Some(100.0), Some(1e9), None], 100.0), " ▁▄▇▇ ");
-        assert_eq!(row(&[Some(f32::NAN), Some(-3.0), Some(1.0)], 0.0), "▁▁▁");
-    }
-
-    #[test]
-    fn the_axis_moves_by_whole_columns() {
-        let at = |ms: i64| Axis::new(Stamp(ms * 1_000_000), Duration::from_secs(120), 60);
-        assert_eq!((at(10_000).step, at(10_000).columns), (Duration::from_secs(2), 60));
-        assert_eq!(at(10_000).end, Stamp(10_000_000_000));
-        assert_eq!(at(10_001).end, at(12_000).end);
-        assert_eq!(Axis::new(Stamp(0), Duration::from_secs(120), 0).columns, 0);
-    }
-}

@@ -35,6 +35,11 @@ impl SortKey {
 /// A text with its style, or what is not known.
 pub type Cell = Option<(String, Option<Style>)>;
 
+/// A quantity without its fraction.
+pub fn whole(value: f64) -> String {
+    format!("{value:.0}")
+}
+
 /// Plain text of a cell.
 pub fn plain(text: impl Into<String>) -> Cell {
     Some((text.into(), None))
@@ -44,7 +49,12 @@ pub fn plain(text: impl Into<String>) -> Cell {
 pub type History = (Vec<Option<f32>>, f32);
 
 pub enum Content<R> {
-    Text(fn(&Ctx, &R) -> Cell),
+    /// A text, and what it is sorted by.
+    Text(fn(&Ctx, &R) -> Cell, fn(&Ctx, &R) -> SortKey),
+    /// An index or a rank: sorted from the lowest.
+    Index(fn(&Ctx, &R) -> Option<u32>),
+    /// A quantity, and how it is written: sorted from the largest.
+    Amount(fn(&Ctx, &R) -> Option<f64>, fn(f64) -> String),
     /// Values over the axis, and what fills a cell.
     Spark(fn(&Ctx, &R, Axis) -> History),
 }
@@ -58,13 +68,20 @@ pub struct Column<R> {
     /// The highest leave first when it is narrow.
     pub rank: u8,
     pub content: Content<R>,
-    pub sort: Option<fn(&Ctx, &R) -> SortKey>,
 }
 
 impl<R> Column<R> {
     /// Right-aligned, of one width.
     pub const fn number(head: &'static str, width: u16, rank: u8, cell: fn(&Ctx, &R) -> Cell, sort: fn(&Ctx, &R) -> SortKey) -> Self {
-        Column { head, width, widest: width, right: true, rank, content: Content::Text(cell), sort: Some(sort) }
+        Column { head, width, widest: width, right: true, rank, content: Content::Text(cell, sort) }
+    }
+
+    pub const fn index(head: &'static str, width: u16, rank: u8, value: fn(&Ctx, &R) -> Option<u32>) -> Self {
+        Column { head, width, widest: width, right: true, rank, content: Content::Index(value) }
+    }
+
+    pub const fn amount(head: &'static str, width: u16, rank: u8, value: fn(&Ctx, &R) -> Option<f64>, words: fn(f64) -> String) -> Self {
+        Column { head, width, widest: width, right: true, rank, content: Content::Amount(value, words) }
     }
 
     /// Left-aligned.
@@ -76,19 +93,41 @@ impl<R> Column<R> {
         cell: fn(&Ctx, &R) -> Cell,
         sort: fn(&Ctx, &R) -> SortKey,
     ) -> Self {
-        Column { head, width, widest, right: false, rank, content: Content::Text(cell), sort: Some(sort) }
+        Column { head, width, widest, right: false, rank, content: Content::Text(cell, sort) }
     }
 
     pub const fn spark(width: u16, widest: u16, rank: u8, values: fn(&Ctx, &R, Axis) -> History) -> Self {
-        Column { head: "", width, widest, right: false, rank, content: Content::Spark(values), sort: None }
+        Column { head: "", width, widest, right: false, rank, content: Content::Spark(values) }
+    }
+
+    fn can_sort(&self) -> bool {
+        !matches!(self.content, Content::Spark(_))
+    }
+
+    fn key(&self, ctx: &Ctx, row: &R) -> SortKey {
+        match self.content {
+            Content::Text(_, sort) => sort(ctx, row),
+            Content::Index(value) => SortKey::index(value(ctx, row).map(u64::from)),
+            Content::Amount(value, _) => SortKey::number(value(ctx, row)),
+            Content::Spark(_) => SortKey::Absent,
+        }
+    }
+
+    fn cell(&self, ctx: &Ctx, row: &R) -> Cell {
+        match self.content {
+            Content::Text(cell, _) => cell(ctx, row),
+            Content::Index(value) => plain(value(ctx, row)?.to_string()),
+            Content::Amount(value, words) => plain(words(value(ctx, row)?)),
+            Content::Spark(_) => None,
+        }
     }
 }
 
 /// Sorts rows as the user chose: 0 is their own order, then one column after the other.
 pub fn sort<R>(ctx: &Ctx, columns: &[Column<R>], rows: &mut Vec<R>) {
     let list = ctx.list();
-    if let Some(key) = columns.iter().filter_map(|c| c.sort).nth(list.sort.wrapping_sub(1)) {
-        let mut keyed: Vec<(SortKey, R)> = std::mem::take(rows).into_iter().map(|r| (key(ctx, &r), r)).collect();
+    if let Some(column) = columns.iter().filter(|c| c.can_sort()).nth(list.sort.wrapping_sub(1)) {
+        let mut keyed: Vec<(SortKey, R)> = std::mem::take(rows).into_iter().map(|r| (column.key(ctx, &r), r)).collect();
         keyed.sort_by(|(a, _), (b, _)| {
             let order = a.partial_cmp(b).unwrap_or(Ordering::Equal);
             // What is absent stays last, whichever way round.
@@ -103,7 +142,7 @@ pub fn sort<R>(ctx: &Ctx, columns: &[Column<R>], rows: &mut Vec<R>) {
 
 /// Heads of the columns that can be sorted by.
 pub fn sorts<R>(columns: &[Column<R>]) -> Vec<&'static str> {
-    columns.iter().filter(|c| c.sort.is_some()).map(|c| c.head).collect()
+    columns.iter().filter(|c| c.can_sort()).map(|c| c.head).collect()
 }
 
 /// Draws the head and the rows that fit, the selected one among them. Returns the area of the rows.
@@ -114,7 +153,7 @@ pub fn draw<R>(ctx: &Ctx, columns: &[Column<R>], rows: &[R], selected: Option<us
     if area.height == 0 {
         return body;
     }
-    let sorted_by = columns.iter().filter(|c| c.sort.is_some()).nth(ctx.list().sort.wrapping_sub(1)).map(|c| c.head);
+    let sorted_by = columns.iter().filter(|c| c.can_sort()).nth(ctx.list().sort.wrapping_sub(1)).map(|c| c.head);
     for (column, x, width) in &chosen {
         let head = match (&column.content, sorted_by == Some(column.head)) {
             (Content::Spark(_), _) => ctx.axis_words(),
@@ -132,10 +171,6 @@ pub fn draw<R>(ctx: &Ctx, columns: &[Column<R>], rows: &[R], selected: Option<us
         let is_selected = selected == Some(i) && ctx.focused;
         for (column, x, width) in &chosen {
             match column.content {
-                Content::Text(cell) => match cell(ctx, row) {
-                    Some((text, style)) => put(buf, (*x, y, *width), &text, column.right, style.unwrap_or(theme.text)),
-                    None => put(buf, (*x, y, *width), "–", column.right, theme.dim),
-                },
                 Content::Spark(values) => {
                     let (values, max) = values(ctx, row, ctx.axis(usize::from(*width)));
                     if is_selected {
@@ -143,6 +178,10 @@ pub fn draw<R>(ctx: &Ctx, columns: &[Column<R>], rows: &[R], selected: Option<us
                     }
                     spark::draw(buf, *x, y, &values, max, theme.chart);
                 }
+                _ => match column.cell(ctx, row) {
+                    Some((text, style)) => put(buf, (*x, y, *width), &text, column.right, style.unwrap_or(theme.text)),
+                    None => put(buf, (*x, y, *width), "–", column.right, theme.dim),
+                },
             }
         }
         // History keeps its own look: it is the last column.
@@ -156,10 +195,7 @@ pub fn draw<R>(ctx: &Ctx, columns: &[Column<R>], rows: &[R], selected: Option<us
 
 /// The columns that are shown, with place and width.
 fn fit<'a, R>(ctx: &Ctx, columns: &'a [Column<R>], rows: &[R], area: Rect) -> Vec<(&'a Column<R>, u16, u16)> {
-    let known = |c: &Column<R>| match c.content {
-        Content::Text(cell) => rows.is_empty() || rows.iter().any(|r| cell(ctx, r).is_some()),
-        Content::Spark(_) => true,
-    };
+    let known = |c: &Column<R>| !c.can_sort() || rows.is_empty() || rows.iter().any(|r| c.cell(ctx, r).is_some());
     let mut shown: Vec<&Column<R>> = columns.iter().filter(|c| known(c)).collect();
     let used = |shown: &[&Column<R>]| shown.iter().map(|c| c.width + 1).sum::<u16>();
     while used(&shown) > area.width + 1 && !shown.is_empty() {

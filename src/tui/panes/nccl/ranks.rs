@@ -111,7 +111,7 @@ fn collectives(comm: &Comm) -> BTreeMap<&str, u64> {
     most
 }
 
-/// What the Init lines say, where RAS does not tell of ranks.
+/// What the Init lines say, where RAS does not list ranks.
 fn init_words(ctx: &Ctx, comm: &Comm, area: Rect, buf: &mut Buffer) {
     let known = |set: &BTreeSet<u32>| ranges(&set.iter().copied().collect::<Vec<_>>());
     let pending: Vec<u32> = comm.init_started.difference(&comm.init_complete).copied().collect();

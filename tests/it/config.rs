@@ -1,0 +1,76 @@
+//! The config file, the environment and the flags: what wins, what is printed, and how mistakes are named.
+
+use nccl_top::config::{Color, Config, Origins, SETTINGS, load, print};
+use nccl_top::tui::keys::Keymap;
+use std::path::Path;
+use std::time::Duration;
+
+fn none(_: &str) -> Option<String> {
+    None
+}
+
+fn file(text: &str) -> Result<(Config, Origins), String> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("c.toml");
+    std::fs::write(&path, text).unwrap();
+    load(Some(&path), &none, &[]).map_err(|e| e.to_string().replace(&format!("{}/", dir.path().display()), ""))
+}
+
+#[test]
+fn the_sample_is_the_defaults() {
+    let sample = include_str!("../../assets/config.toml");
+    assert_eq!(file(sample).unwrap().0, Config::default());
+    for setting in SETTINGS {
+        let value = format!("\n{} = {}\n", setting.key, (setting.get)(&Config::default()));
+        assert!(sample.contains(&value), "the sample has not {value:?}");
+    }
+    assert!(sample.ends_with(&format!("\n[keys]\n{}", Keymap::default().toml())));
+}
+
+#[test]
+fn what_is_printed_is_a_config_file_with_the_same_values() {
+    let (config, origins) = file("interval = \"500ms\"\nutc = true\ncolor = \"never\"\nlogs = [\"/a\", \"/b\"]\n").unwrap();
+    assert!(origins["utc"].ends_with("/c.toml:2"), "{origins:?}");
+    assert_eq!(file(&print(&config, &origins)).unwrap().0, config);
+
+    let other = "interval = \"1500ms\"\nutc = true\nlogs = [\"/a b:c\", \"/\\\"\\\\\"]\ntheme = \"light\"\ncolor = \"always\"\n\
+        drawing = \"ascii\"\nmouse = false\nalert = \"note\"\nhistory = \"90s\"\naxis = \"5m\"\n\
+        [keys]\nquit = [\"v\"]\nzoom = []\nopen = \"\\\"\"\nback = [\"\\\\\", \"ctrl-alt-é\"]\n";
+    let (config, origins) = file(other).unwrap();
+    for setting in SETTINGS {
+        assert_ne!((setting.get)(&config), (setting.get)(&Config::default()), "{} is not told apart", setting.key);
+        assert!(origins[setting.key].contains("c.toml:"));
+    }
+    assert_eq!(file(&print(&config, &origins)).unwrap().0, config);
+}
+
+#[test]
+fn flags_win_over_environment_over_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("c.toml");
+    std::fs::write(&path, "interval = \"3s\"\nutc = true\ncolor = \"never\"\n").unwrap();
+    let env = |name: &str| match name {
+        "NCCL_TOP_INTERVAL" => Some("4s".to_owned()),
+        "NCCL_TOP_COLOR" => Some("always".to_owned()),
+        _ => None,
+    };
+    let (config, origins) = load(Some(&path), &env, &[("interval", "5s".into())]).unwrap();
+    assert_eq!((config.interval, config.utc, config.color), (Duration::from_secs(5), true, Color::Always));
+    assert_eq!([&origins["interval"], &origins["color"], &origins["logs"]], ["--interval", "NCCL_TOP_COLOR", "default"]);
+}
+
+#[test]
+fn mistakes_are_named_with_their_place() {
+    for (text, says) in [
+        ("utc = false\ninterval = \"2\"\n", "c.toml:2: interval: found \"2\", expected a duration such as \"500ms\", \"2s\" or \"10m\""),
+        ("interval = \"1ms\"\n", "c.toml:1: interval: found \"1ms\", expected a duration from \"200ms\" to \"60s\""),
+        ("intervall = \"2s\"\n", "c.toml:1: unknown setting \"intervall\", expected one of interval, utc, logs, theme"),
+        ("\n\ncolor = \"blue\"\n", "c.toml:3: color: found \"blue\", expected one of \"auto\", \"always\", \"never\""),
+        ("logs = [1]\n", "c.toml:1: logs: expected a list of strings"),
+        ("utc = maybe\n", "c.toml:1: "),
+    ] {
+        let err = file(text).unwrap_err();
+        assert!(err.starts_with(says), "{err}");
+    }
+    assert_eq!(load(Some(Path::new("/nowhere/c.toml")), &none, &[]).unwrap_err().to_string(), "/nowhere/c.toml: no such file or directory");
+}

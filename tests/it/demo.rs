@@ -1,0 +1,128 @@
+//! The recordings that come with the program show what their captions say, and leave time to read them.
+
+use nccl_top::demo::{DEMOS, Demo};
+use nccl_top::observe::{Body, Observation};
+use nccl_top::session::Session;
+use nccl_top::verdict::State;
+use std::time::Duration;
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// The states that the captions speak of, in their order.
+fn claimed(name: &str) -> Vec<State> {
+    use State::{Finished, Idle, Slow, Starting, Stuck, Training};
+    match name {
+        "hang" => vec![Idle, Starting, Training, Training, Training, Training, Stuck, Stuck, Stuck],
+        "slow" => vec![Idle, Starting, Training, Training, Training, Slow, Slow, Slow, Slow],
+        _ => vec![Idle, Starting, Training, Training, Training, Training, Training, Finished],
+    }
+}
+
+fn observations(demo: &Demo) -> (Session, Vec<Observation>) {
+    let mut reader = demo.open().unwrap();
+    let mut seen = Vec::new();
+    while let Some(observation) = reader.read().unwrap() {
+        assert_ne!(observation.body, Body::Unknown);
+        seen.push(observation);
+    }
+    assert_eq!(reader.cut_off(), None);
+    (reader.header().session(), seen)
+}
+
+/// Seconds that a part of the tape is shown.
+fn shown_s(demo: &Demo, from: Duration, to: Duration) -> f64 {
+    let ends = demo.speeds.iter().skip(1).map(|s| s.0).chain([Duration::MAX]);
+    let parts = demo.speeds.iter().zip(ends).map(|(&(begin, speed), end)| (begin.max(from), end.min(to), speed));
+    parts.map(|(begin, end, speed)| end.saturating_sub(begin).as_secs_f64() / speed).sum()
+}
+
+#[test]
+fn a_demo_lasts_a_minute_and_leaves_time_to_read() {
+    for demo in DEMOS {
+        let (_, seen) = observations(demo);
+        let length = seen[seen.len() - 1].at.since(seen[0].at);
+        let lasts = shown_s(demo, Duration::ZERO, length);
+        assert!((50.0..=75.0).contains(&lasts), "{} lasts {lasts:.1} s", demo.name);
+        assert!(demo.speeds.is_sorted_by(|a, b| a.0 < b.0) && demo.speeds[0].0.is_zero());
+        assert!(demo.captions.is_sorted_by(|a, b| a.0 < b.0) && demo.captions[0].0.is_zero());
+        let ends = demo.captions.iter().skip(1).map(|c| c.0).chain([length]);
+        for ((begin, caption), end) in demo.captions.iter().zip(ends) {
+            assert!(unicode_width::UnicodeWidthStr::width(*caption) <= 100, "{caption}");
+            let shown = shown_s(demo, *begin, end);
+            assert!(shown >= 2.7, "{}: {shown:.1} s for {caption}", demo.name);
+        }
+    }
+}
+
+#[test]
+fn the_screen_shows_what_a_caption_says() {
+    for demo in DEMOS {
+        let (mut session, seen) = observations(demo);
+        let claimed = claimed(demo.name);
+        assert_eq!(claimed.len(), demo.captions.len());
+        for (i, observation) in seen.iter().enumerate() {
+            // Before what comes at a moment, and after all that came before it.
+            let offset = observation.at.since(seen[0].at);
+            let at = demo.captions.iter().rposition(|c| c.0 <= offset).unwrap();
+            // A state is allowed the moment between its beginning and the caption's.
+            let soon = demo.captions.get(at + 1).is_some_and(|next| next.0 <= offset + ms(1200));
+            let (state, summary) = session.state();
+            if i > 0 && !soon {
+                assert_eq!(state, claimed[at], "{} at {offset:?}: {}", demo.name, demo.captions[at].1);
+                match state {
+                    State::Stuck => assert!(summary.starts_with("rank 3 (GPU 3"), "{summary}"),
+                    State::Slow if at == 5 => assert!(summary.starts_with("steps take 33"), "{summary}"),
+                    State::Slow => assert!(summary.starts_with("rank 2 (GPU 2"), "{summary}"),
+                    State::Finished => assert!(summary.ends_with("at step 519"), "{summary}"),
+                    _ => {}
+                }
+            }
+            session.apply(observation, &mut Vec::new());
+        }
+    }
+}
+
+/// The session of a demo at an offset in seconds.
+fn session(name: &str, s: f64) -> Session {
+    let demo = DEMOS.iter().find(|d| d.name == name).unwrap();
+    let (mut session, seen) = observations(demo);
+    let until = seen[0].at.plus(Duration::from_secs_f64(s));
+    seen.iter().filter(|o| o.at <= until).for_each(|o| session.apply(o, &mut Vec::new()));
+    session
+}
+
+#[test]
+fn numbers_in_captions_are_on_the_tape() {
+    let progress = |s: &Session| s.model.progress_of(s.main_job().unwrap().0).unwrap().clone();
+    let power = |s: &Session| -> Vec<f64> { s.model.gpus.values().map(|g| f64::from(g.power_trend.last().unwrap())).collect() };
+    let activity = |s: &Session| -> Vec<_> { s.model.gpus.values().map(|g| g.activity.as_str().unwrap_or("-")).collect() };
+    for (name, from) in [("hang", 20.0), ("hang", 41.0), ("slow", 20.0), ("slow", 41.0), ("none", 22.0), ("none", 47.0)] {
+        let s = session(name, from);
+        assert!(power(&s).iter().all(|w| (680.0..730.0).contains(w)), "{name} {:?}", power(&s));
+        assert!((0.09..0.11).contains(&progress(&s).step_time_s.unwrap()));
+    }
+    for at in [52.2, 56.0, 60.0] {
+        let s = session("hang", at);
+        assert_eq!(progress(&s).step, Some(329));
+        assert_eq!(activity(&s), ["waiting", "waiting", "waiting", "idle"], "at {at} s");
+        assert!(power(&s).iter().all(|w| (120.0..140.0).contains(w)));
+    }
+    let counts =
+        |s: &Session| -> Vec<u64> { s.model.comms.values().flat_map(|c| c.ranks.values()).map(|r| r.counts.values().sum()).collect() };
+    let s = session("hang", 56.0);
+    assert_eq!(counts(&s)[..3], [counts(&s)[3] + 8; 3]);
+    assert!(counts(&session("none", 36.0)).iter().all(|c| *c == counts(&session("none", 36.0))[0]));
+    let step_ms = |at: f64| (progress(&session("slow", at)).step_time_s.unwrap() * 1000.0).round();
+    assert_eq!(step_ms(49.0), 99.0);
+    assert!((334.0..339.0).contains(&step_ms(51.0)), "{}", step_ms(51.0));
+}
+
+#[test]
+fn speed_and_caption_hold_until_the_next() {
+    let hang = &DEMOS[0];
+    assert_eq!(hang.name, "hang");
+    assert_eq!((hang.speed_at(ms(6_999)), hang.speed_at(ms(7_000)), hang.speed_at(Duration::MAX)), (2.0, 1.5, 2.0));
+    assert!(hang.caption_at(ms(60_099)).starts_with("RAS") && hang.caption_at(ms(60_100)).starts_with("Stuck"));
+}
