@@ -227,6 +227,3 @@ fn info(message: &str, origin: &Origin, out: &mut Vec<TextEvent>) {
         emit(out, origin, What::Signed { signature, text: clean::clip(message, signature::MAX_TEXT).into_owned(), tried: true });
     }
 }
-
-#[cfg(test)]
-mod tests;

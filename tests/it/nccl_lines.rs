@@ -1,10 +1,15 @@
-use super::*;
-use crate::text::*;
-use facts::*;
+//! What NCCL prints, of all versions: each line through its reader.
+
+use nccl_top::text::gate;
+use nccl_top::text::nccl::State;
+use nccl_top::text::nccl::coll;
+use nccl_top::text::nccl::transport::Transport;
+use nccl_top::text::prefix::peel;
+use nccl_top::text::*;
 
 fn read(line: &str) -> Vec<TextEvent> {
     let mut out = Vec::new();
-    let p = crate::text::prefix::peel(line);
+    let p = peel(line);
     State::default().read(p.rest, &p.origin, &mut out);
     out
 }
@@ -459,7 +464,6 @@ fn gpudirect_and_what_the_node_can_do() {
 
 #[test]
 fn transports_are_taken_apart() {
-    use transport::Transport;
     let net = |name: &str, through, gpu_direct, shared| Transport::Net { name: s(name), device: 3, through, gpu_direct, shared };
     let p2p = |how: &str, read, copy_engine| Transport::P2p { how: s(how), read, copy_engine };
     for (text, want) in [
@@ -493,7 +497,7 @@ fn calls_of_collectives() {
     assert_eq!((call.comm.as_str(), call.nranks, call.root), ("0x7f0a", Some(8), 0));
     assert_eq!(info(CALL), What::Collective(call));
     let line = format!("h:1:2 [0] NCCL INFO {CALL}");
-    assert_eq!(crate::text::gate::classify(line.as_bytes()), crate::text::gate::Class::Noise);
+    assert_eq!(gate::classify(line.as_bytes()), gate::Class::Noise);
 }
 
 /// Lines with one fact each.
