@@ -7,8 +7,6 @@ mod op;
 mod pickle;
 mod schema;
 mod tally;
-#[cfg(test)]
-mod tests;
 mod tree;
 mod waits;
 

@@ -494,8 +494,3 @@ fn told_by_event(model: &Model, said: &Said, event: &GpuEvent) -> Option<Told> {
     found.evidence = vec![proof];
     Some(Told { found, counts: true })
 }
-
-#[cfg(test)]
-mod counter_tests;
-#[cfg(test)]
-mod tests;

@@ -272,8 +272,6 @@ pub const RULES: &[Rule] = &[
 ];
 
 pub(crate) use hang_rank_absent::{has_trained, works_unseen};
-#[cfg(test)]
-pub(crate) use nccl_tests_failed::judge as judge_table;
 pub(crate) use nccl_warn::shape;
 pub(crate) use rank_exited::{ended_words, exit_words, is_by_exit_code, signal_words};
 pub(crate) use watchdogs::note as open_questions;
@@ -478,11 +476,6 @@ impl TickContext<'_> {
         self.ledger.first_open(covers).is_some()
     }
 }
-
-#[cfg(test)]
-mod ends_tests;
-#[cfg(test)]
-mod facts_tests;
 
 #[cfg(test)]
 mod tests {

@@ -385,6 +385,3 @@ fn still(series: &[(u64, Vec<View>)], looks: &[SavedReport]) -> Vec<Finding> {
     }
     vec![found]
 }
-
-#[cfg(test)]
-mod tests;

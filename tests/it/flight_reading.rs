@@ -1,5 +1,7 @@
-use super::support::{Job, pickle2, pickle4, recorded};
-use crate::flight::{DumpError, State, Status, looks_like, rank_of_name, read};
+//! Flight Recorder dumps as bytes: whole, of all versions, cut, hostile.
+
+use crate::support::dumps::{Job, pickle2, pickle4, recorded};
+use nccl_top::flight::{DumpError, State, Status, looks_like, rank_of_name, read};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -181,7 +183,7 @@ proptest! {
             bytes[at] = byte;
         }
         if let Ok(dump) = read(&bytes) {
-            let _ = crate::flight::judge(&[(rank, dump.clone()), (rank + 1, dump)].into());
+            let _ = nccl_top::flight::judge(&[(rank, dump.clone()), (rank + 1, dump)].into());
         }
     }
 }

@@ -1,6 +1,9 @@
-use super::support::{Job, dumps};
-use crate::findings::Confidence;
-use crate::flight::{Entry, FlightFinding, FlightKind, Judgement, Status, judge};
+//! What Flight Recorder dumps show, held against each other: dumps of torch 2.11 with NCCL 2.28.9 on 8 H200, recorded 2026-11-21, and
+//! dumps made by hand.
+
+use crate::support::dumps::{Job, dumps};
+use nccl_top::findings::Confidence;
+use nccl_top::flight::{Entry, FlightFinding, FlightKind, Judgement, Status, judge};
 use serde_json::json;
 
 fn the_one(judgement: &Judgement) -> &FlightFinding {
