@@ -17,6 +17,11 @@ use nccl_top::rules;
 use nccl_top::time::Stamp;
 use std::path::Path;
 
+/// So many seconds after 1970 began.
+pub fn at(seconds: i64) -> Stamp {
+    Stamp(seconds * 1_000_000_000)
+}
+
 /// A recorded text, by its path below `tests/fixtures`.
 pub fn fixture(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
