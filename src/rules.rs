@@ -476,19 +476,3 @@ impl TickContext<'_> {
         self.ledger.first_open(covers).is_some()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_rule_says_what_it_means_how_it_is_known_and_what_to_do() {
-        let mut ids = std::collections::BTreeSet::new();
-        for rule in RULES {
-            assert!(ids.insert(rule.id), "{} stands twice", rule.id);
-            for text in [rule.title, rule.how, rule.advice] {
-                assert!(text.len() > 20, "{}: {text:?}", rule.id);
-            }
-        }
-    }
-}

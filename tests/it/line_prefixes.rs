@@ -1,5 +1,6 @@
-//! Heads that loggers and launchers put before a line.
+//! Heads that loggers and launchers put before a line, and ranks that paths of logs name.
 
+use nccl_top::model::chronicle::{PathRank, rank_of_path};
 use nccl_top::text::prefix::{peel, records};
 
 fn show(line: &str) -> String {
@@ -152,4 +153,19 @@ fn glued_records_are_cut_apart() {
     assert_eq!(records("  9%|▉ | 4/40 [0:22<1:02, 2.80s/it]WARNING:torch.distributed.run:x").len(), 2);
     assert_eq!(records("9/40 [0:22<1:02, 3.33s/it][2026-11-02 06:07:16,494] [INFO] [logging.py:69:log_dist] x").len(), 2);
     assert_eq!(records(""), [""]);
+}
+
+#[test]
+fn paths_tell_ranks_where_launchers_put_them() {
+    for (path, rank) in [
+        ("/tmp/torchelastic_x/none_ab12cd34/attempt_0/3/stderr.log", Some(PathRank::Local(3))),
+        ("logs/rank_12.log", Some(PathRank::Global(12))),
+        ("logs/rank3/out.txt", Some(PathRank::Global(3))),
+        ("logs/local_rank_5.log", Some(PathRank::Local(5))),
+        ("logs/train.log", None),
+        ("frank9.log", None),
+        ("attempt_0/3/notes.txt", None),
+    ] {
+        assert_eq!(rank_of_path(path), rank, "{path}");
+    }
 }

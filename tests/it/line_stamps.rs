@@ -2,6 +2,8 @@
 
 use nccl_top::text::Written;
 use nccl_top::text::prefix::stamp::{american, ctime, glog, iso};
+use nccl_top::text::when::stamp_of;
+use nccl_top::time::{Stamp, Zone};
 
 fn show(read: Option<(Written, usize)>) -> String {
     match read {
@@ -45,4 +47,18 @@ fn glog_months_are_padded_or_not() {
 fn other_times() {
     assert_eq!(show(american("09/26/2026 12:00:00 - INFO")), "2026-9-26 12:0:0.0 None (19)");
     assert_eq!(show(ctime("Mon Jan  2 15:04:05 2026[1,0]")), "2026-1-2 15:4:5.0 None (24)");
+}
+
+fn written(year: Option<i16>, month: u8, day: u8) -> Written {
+    Written { year, month, day, hour: 1, minute: 2, second: 3, nanosecond: 4, offset_s: None }
+}
+
+#[test]
+fn the_year_is_the_last_one_that_fits() {
+    let zone = Zone { offset_s: 3600 };
+    let modified = stamp_of(&written(Some(2026), 1, 2), Stamp(0), zone).unwrap();
+    assert_eq!(zone.rfc3339(modified), "2026-01-02T01:02:03.000+01:00");
+    assert_eq!(zone.rfc3339(stamp_of(&written(None, 1, 1), modified, zone).unwrap()), "2026-01-01T01:02:03.000+01:00");
+    assert_eq!(zone.rfc3339(stamp_of(&written(None, 12, 31), modified, zone).unwrap()), "2025-12-31T01:02:03.000+01:00");
+    assert_eq!(stamp_of(&written(None, 2, 30), modified, zone), None);
 }

@@ -52,6 +52,7 @@ mod ras_answers;
 mod ras_report_rules;
 mod ras_service;
 mod report_kinds;
+mod rule_list;
 mod sanitising;
 mod scenarios;
 mod screen_states;
