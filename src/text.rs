@@ -15,10 +15,7 @@ pub mod torch;
 pub mod when;
 
 use memchr::memmem::Finder;
-pub use nccl::facts::{
-    Collective, Ending, GraphPath, GraphPaths, GraphPattern, NetDevice, NetDevices, Ofi, PathKind, Plugin, PluginKind, PluginState,
-    Timings, Tree,
-};
+pub use nccl::facts::{Ending, GraphPath, GraphPaths, NetDevice, NetDevices, Ofi, PathKind, Plugin, PluginKind, PluginState, Timings};
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -112,11 +109,6 @@ pub enum What {
         name: String,
         value: String,
     },
-    /// `NCCL_IB_HCA set to mlx5_0`: a filter that was applied.
-    Setting {
-        name: String,
-        value: String,
-    },
     /// `Invalid value abc for NCCL_IB_TIMEOUT, using default 20.`
     EnvInvalid {
         name: String,
@@ -127,11 +119,6 @@ pub enum What {
         name: String,
         /// `unused`, `deprecated`, `private`
         how: &'static str,
-    },
-    /// `Comm config Blocking set to 1`
-    CommConfig {
-        field: String,
-        value: String,
     },
     /// `… - Init START` and `… - Init COMPLETE`
     Init(Init),
@@ -154,13 +141,6 @@ pub enum What {
         transport: String,
         receive: bool,
     },
-    /// `CollNet 00/0 : 3 [send] via COLLNET/SHARP/0/GDRDMA`
-    CollNet {
-        channel: u32,
-        rank: u32,
-        transport: String,
-        receive: bool,
-    },
     /// `24 coll channels, 24 collnet channels, 0 nvls channels, 32 p2p channels…`
     Channels {
         coll: u32,
@@ -175,8 +155,6 @@ pub enum What {
         channels: u32,
         ranks: Vec<u32>,
     },
-    /// `Trees [0] 1/-1/-1->0->-1 …`
-    Trees(Vec<Tree>),
     /// `Check P2P Type isAllDirectP2p 1 directMode 0`
     P2pType {
         /// Every pair of GPUs of the node has direct P2P.
@@ -189,17 +167,6 @@ pub enum What {
         pxn: Option<bool>,
         gdr: Option<bool>,
     },
-    /// `NVLS multicast support is available on dev 3`
-    NvlsSupport {
-        available: bool,
-    },
-    /// `MNNVL 1 cliqueId 0 cliqueSize 8 cliqueRank 3`
-    NvlinkClique {
-        enabled: bool,
-        size: u32,
-    },
-    /// `Communicator has 1 nodes which is less than CollNet node threshold 2, disabling CollNet`
-    CollNetDisabled,
     /// `NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'`, `GPU Direct RDMA Disabled for GPU 3 / HCA 0 (distance 6 > 5)`
     GpuDirect {
         enabled: bool,
@@ -209,18 +176,8 @@ pub enum What {
     },
     /// `DMA-BUF is available on GPU device 3`
     DmaBuf,
-    /// `Setting affinity for GPU 3 to 0-23`
-    Affinity {
-        gpu: u32,
-        /// The process was pinned to cores far from the GPU.
-        empty: bool,
-    },
     /// `GPU/0-9000 :GPU/0-9000 (0/5000.0/LOC) GPU/0-b000 (2/288.0/NVL) …`
     GraphPaths(GraphPaths),
-    /// `Pattern 4, crossNic 0, nChannels 12, bw 24.000000/24.000000, type NVL/PIX, sameChannels 1`
-    GraphPattern(GraphPattern),
-    /// `AllReduce: opCount 1a sendbuff … stream 0x…`: one call of one rank.
-    Collective(Collective),
     /// `… - Abort START`, `… - Revoke START`
     CommEnding {
         comm: String,

@@ -3,10 +3,9 @@
 //! Here a physical line is cut into records; what their messages say is read below `nccl/`.
 
 mod bringup;
-pub mod coll;
 mod comm;
 pub mod facts;
-pub mod graph;
+mod graph;
 mod ofi;
 pub mod transport;
 
@@ -217,7 +216,7 @@ fn info(message: &str, origin: &Origin, out: &mut Vec<TextEvent>) {
         }
         _ => bringup::read(message),
     };
-    let what = what.or_else(|| bringup::env(message)).or_else(|| comm::read(message)).or_else(|| coll::read(message));
+    let what = what.or_else(|| bringup::env(message)).or_else(|| comm::read(message));
     // A fact that is trouble, too, is told as both.
     let signed = what.as_ref().is_none_or(facts::tells_trouble).then(|| signature::find(signature::Scope::Nccl, message)).flatten();
     if let Some(what) = what {

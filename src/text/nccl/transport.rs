@@ -6,14 +6,8 @@ pub(super) fn read(message: &str) -> Option<What> {
     match message.as_bytes().first()? {
         b'C' if message.starts_with("Channel ") => channel(message),
         b'R' if message.starts_with("Ring ") => channel(message),
-        b'C' if message.starts_with("CollNet ") => collnet(message),
         b'C' if message.starts_with("Connected all rings") => connected(message),
         b'C' if message.starts_with("Check P2P Type ") => p2p_type(message),
-        b'C' if message.starts_with("Communicator has ") => {
-            message.trim_end().ends_with(", disabling CollNet").then_some(What::CollNetDisabled)
-        }
-        b'N' if message.starts_with("NVLS multicast support ") => nvls(message),
-        b'M' if message.starts_with("MNNVL ") => clique(message),
         b'0'..=b'9' => channels(message),
         b'N' | b'G' => gpu_direct(message),
         _ => None,
@@ -124,22 +118,6 @@ fn channel(message: &str) -> Option<What> {
     Some(What::Channel { channel, from_rank: peer(from)?, to_rank: peer(to)?, transport: transport.to_string(), receive })
 }
 
-/// `CollNet 00/0 : 3 [send] via COLLNET/SHARP/0/GDRDMA`
-fn collnet(message: &str) -> Option<What> {
-    let (number, tail) = message.strip_prefix("CollNet ")?.split_once(" : ")?;
-    let channel = number.split('/').next()?.trim().parse().ok()?;
-    let (who, transport) = tail.split_once(" via ")?;
-    let (rank, way) = who.trim().split_once(' ')?;
-    let receive = match way {
-        "[receive]" => true,
-        "[send]" => false,
-        _ => return None,
-    };
-    matches!(Transport::of(transport)?, Transport::CollNet { .. }).then_some(())?;
-    let transport = transport.split_once(" comm 0x").map_or(transport, |(t, _)| t).trim();
-    Some(What::CollNet { channel, rank: rank.parse().ok()?, transport: transport.to_string(), receive })
-}
-
 /// `24 coll channels, 24 collnet channels, 0 nvls channels, 32 p2p channels, 32 p2p channels per peer`
 fn channels(message: &str) -> Option<What> {
     let (mut coll, mut collnet, mut nvls, mut p2p, mut per_peer) = (None, None, None, None, None);
@@ -190,21 +168,6 @@ fn p2p_type(message: &str) -> Option<What> {
         }
     }
     Some(What::P2pType { all_direct: all_direct?, direct_mode: direct_mode?, all_cuda })
-}
-
-/// `NVLS multicast support is available on dev 3 (NVLS_NCHANNELS 16)`
-fn nvls(message: &str) -> Option<What> {
-    let tail = message.strip_prefix("NVLS multicast support is ")?;
-    let available = tail.starts_with("available on dev ");
-    (available || tail.starts_with("not available")).then_some(What::NvlsSupport { available })
-}
-
-/// `MNNVL 1 cliqueId 0 cliqueSize 8 cliqueRank 3`
-fn clique(message: &str) -> Option<What> {
-    let (enabled, tail) = message.strip_prefix("MNNVL ")?.split_once(" cliqueId ")?;
-    let (_, tail) = tail.split_once(" cliqueSize ")?;
-    let (size, _) = tail.split_once(" cliqueRank ")?;
-    Some(What::NvlinkClique { enabled: flag(enabled)?, size: size.parse().ok()? })
 }
 
 /// `NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'`, and for one GPU and one device, of all versions.
