@@ -224,12 +224,6 @@ impl Finding {
             count: 1,
         }
     }
-}
-
-impl Finding {
-    pub fn is_open(&self) -> bool {
-        self.cleared_at.is_none()
-    }
 
     /// With this reason.
     pub fn because(mut self, why: impl Into<String>) -> Self {

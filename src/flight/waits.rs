@@ -35,7 +35,7 @@ impl Wait {
 
     fn call(&self, court: &Court) -> Option<Seen> {
         let (rank, at) = self.entry.or_else(|| self.joined.iter().copied().find(|(_, at)| *at != u32::MAX))?;
-        Some(court.seen(rank, court.dumps.get(&rank)?.entries.get(at as usize)?))
+        Some(court.seen(court.dumps.get(&rank)?.entries.get(at as usize)?))
     }
 
     fn waiting(&self) -> Vec<u32> {

@@ -7,7 +7,7 @@ mod comm;
 pub mod facts;
 mod graph;
 mod ofi;
-pub mod transport;
+mod transport;
 
 use super::{Origin, TextEvent, What, clean, prefix::stamp, signature};
 use memchr::memmem;

@@ -1,7 +1,6 @@
 //! What NCCL prints, of all versions: each line through its reader.
 
 use nccl_top::text::nccl::State;
-use nccl_top::text::nccl::transport::Transport;
 use nccl_top::text::prefix::peel;
 use nccl_top::text::*;
 
@@ -433,26 +432,41 @@ fn gpudirect_and_what_the_node_can_do() {
 }
 
 #[test]
-fn transports_are_taken_apart() {
-    let net = |name: &str, through, gpu_direct, shared| Transport::Net { name: s(name), device: 3, through, gpu_direct, shared };
-    let p2p = |how: &str, read, copy_engine| Transport::P2p { how: s(how), read, copy_engine };
-    for (text, want) in [
-        ("P2P/CUMEM/read", p2p("CUMEM", true, false)),
-        ("P2P/MNNVL", p2p("MNNVL", false, false)),
-        ("P2P/IPC/CE", p2p("IPC", false, true)),
-        ("P2P/indirect/5[1b000]", Transport::Indirect { rank: 5 }),
-        ("SHM/CE/direct", Transport::Shm),
-        ("direct shared memory", Transport::Shm),
-        ("NET/IB/3", net("IB", None, false, false)),
-        ("NET/IB/3(2)/GDRDMA", net("IB", Some(2), true, false)),
-        ("NET/IBext_v10/3/GDRDMA(PCI)/Shared", net("IBext_v10", None, true, true)),
-        ("NET/AWS Libfabric/3/Shared", net("AWS Libfabric", None, false, true)),
-        ("NET/IB/3/GDRDMA comm 0x7f00 nRanks 16", net("IB", None, true, false)),
-        ("COLLNET/SHARP/0/GDRDMA(PCI)", Transport::CollNet { name: s("SHARP"), gpu_direct: true }),
+fn whole_transports_are_kept_and_torn_ones_are_not() {
+    let line = |transport: &str| format!("Channel 00/0 : 3[3] -> 4[4] via {transport}");
+    for transport in [
+        "P2P/CUMEM/read",
+        "P2P/MNNVL",
+        "P2P/IPC/CE",
+        "P2P/indirect/5[1b000]",
+        "SHM/CE/direct",
+        "direct shared memory",
+        "NET/IB/3",
+        "NET/IB/3(2)/GDRDMA",
+        "NET/IBext_v10/3/GDRDMA(PCI)/Shared",
+        "NET/AWS Libfabric/3/Shared",
+        "COLLNET/SHARP/0/GDRDMA(PCI)",
     ] {
-        assert_eq!(Transport::of(text), Some(want), "{text}");
+        for end in ["", " comm 0x7f00 nRanks 16"] {
+            let want = What::Channel { channel: 0, from_rank: 3, to_rank: 4, transport: s(transport), receive: false };
+            assert_eq!(info(&line(&format!("{transport}{end}"))), want);
+        }
     }
-    assert_eq!(Transport::of("NET/IB/3(2"), None);
+    for torn in [
+        "P2P",
+        "P2P/CUM",
+        "P2P/indirect/5[",
+        "P2P/indirect/5",
+        "SHM/dir",
+        "NET/IB",
+        "NET/IB/3(2",
+        "NET//3",
+        "COLLNET/SHARP",
+        "direct shared",
+    ] {
+        nothing(&format!("h:1:2 [0] NCCL INFO {}", line(torn)));
+    }
+    assert!(matches!(info(&line("P2P comm 0x7f00 nRanks 16")), What::Channel { transport, .. } if transport == "P2P"));
 }
 
 /// Lines with one fact each.
