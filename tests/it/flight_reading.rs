@@ -19,7 +19,7 @@ fn small() -> Value {
 #[test]
 fn a_recorded_dump_has_all_its_fields() {
     let dump = read(&recorded("hang")[&3]).unwrap();
-    assert_eq!((dump.version, dump.comm_lib_version.as_deref(), dump.entries.len()), (Some((2, 10)), Some("2.28.9"), 235));
+    assert_eq!((dump.version, dump.entries.len()), (Some((2, 10)), 235));
     assert_eq!(dump.groups["0"].ranks.as_ref(), [0, 1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(dump.status[&0], Status { enqueued: Some(235), started: None, completed: Some(235) });
     let first = &dump.entries[0];
@@ -49,7 +49,6 @@ fn groups_that_share_one_long_list_are_bounded() {
 fn all_forms_say_the_same() {
     let value = small();
     let dump = read(&pickle2(&value)).unwrap();
-    assert_eq!(dump.entries[0].duration_ms, Some(1.5));
     assert_eq!(read(&pickle4(&value)).unwrap(), dump);
 
     let mut json = value.clone();
