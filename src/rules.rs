@@ -167,7 +167,7 @@ impl Rule {
         on_facts: None,
     };
 
-    /// What a report shows: it is told apart from others by its words.
+    /// A finding on a report. Its summary is its subject: it distinguishes it from others.
     pub fn weighed(&self, severity: Severity, confidence: Confidence, summary: impl Into<String>) -> Finding {
         let summary = summary.into();
         let mut found = Finding::new(self.id, severity, summary.clone(), summary, Stamp::default());
@@ -355,7 +355,7 @@ impl TextContext<'_> {
         }
     }
 
-    /// The same words of NCCL were told as its WARN, which the catalogue knows.
+    /// The same words of NCCL were reported as its WARN, which the catalogue knows.
     fn warned(&self, text: &str) -> bool {
         text.starts_with("Cuda failure ") && self.seen.text.contains("NCCL WARN") && signature::find(Scope::Nccl, text).is_some()
     }
@@ -449,7 +449,7 @@ impl TickContext<'_> {
         (found, hit.name(self.model).unwrap_or_else(|| format!("GPU {index}")))
     }
 
-    /// Where kernel or driver have told of the same fault of a GPU already, its subject: what counters say then belongs to it.
+    /// The subject of a finding that kernel or driver gave on the same fault of a GPU already: what counters show belongs to it.
     pub fn told_already(&self, rule: &str, gpu: u32) -> Option<String> {
         let told = |f: &&&crate::findings::Finding| f.rule == rule && f.machine && f.signature.is_some() && f.gpus == [gpu];
         let open = self.ledger.open();
@@ -460,7 +460,7 @@ impl TickContext<'_> {
     pub fn explained(&self, rule: &Rule, job: &Job, at: Stamp) -> Option<Implies> {
         let still = self.ledger.open().into_iter().filter(|f| f.role == Role::Root);
         let then = self.ledger.past().filter(|f| f.role == Role::Root && f.cleared_at.is_some_and(|cleared| cleared >= at));
-        // Ctrl-C is told as a warning, and explains all the same.
+        // Ctrl-C is reported as a warning, and explains all the same.
         let tells = |f: &&Finding| f.severity >= Severity::Error || f.rule == job_cancelled::RULE.id;
         let others = still.chain(then).filter(|f| f.rule != rule.id).filter(tells);
         // What a job has survived for two minutes is not why it fails now.

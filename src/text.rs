@@ -2,7 +2,7 @@
 //!
 //! **To teach it a line**: an entry in the catalogue (see [`signature`]) if it says that something is wrong; a table's entry if it tells
 //! how training goes (see [`progress`]); else a reader in the file of the program that prints it (`nccl`, `torch`, `cuda`), with the
-//! line as an example in its tests, and a pattern in [`gate`], so that the line is looked at.
+//! line as an example in `tests/it`, and a pattern in [`gate`], so that the line is looked at.
 
 pub mod clean;
 pub mod cuda;
@@ -25,14 +25,14 @@ use std::time::Duration;
 pub struct TextEvent {
     pub origin: Origin,
     pub what: What,
-    /// The line that says it, where it is an earlier one than the line just read: a traceback is told when the next line shows that
+    /// The line that says it, where it is an earlier one than the line just read: a traceback is reported when the next line shows that
     /// it has ended.
     pub said_at: Option<SaidAt>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaidAt {
-    /// From 1, as [`Reader::at_line`] was told.
+    /// From 1, as given to [`Reader::at_line`].
     pub line: Option<u64>,
     pub text: String,
 }
@@ -240,7 +240,7 @@ pub enum What {
 
     /// A step of training.
     Step(Step),
-    /// Total number of steps, said once (`Total optimization steps = 1875`).
+    /// Total number of steps, printed once (`Total optimization steps = 1875`).
     TotalSteps {
         total: u64,
     },
@@ -328,7 +328,7 @@ pub struct CollectiveTimeout {
 }
 
 impl CollectiveTimeout {
-    /// How long the rank had waited when it said so.
+    /// How long the rank had waited when it printed this.
     pub fn waited(&self) -> Duration {
         Duration::from_millis(self.ran_ms.or(self.timeout_ms).unwrap_or(0))
     }
@@ -485,7 +485,7 @@ impl What {
     }
 }
 
-/// What the user has muted is never told.
+/// What the user has muted is never reported.
 fn drop_muted(from: usize, out: &mut Vec<TextEvent>) {
     if from < out.len() && signature::user::has_mutes() {
         let new = out.split_off(from);

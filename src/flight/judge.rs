@@ -116,7 +116,7 @@ impl<'a> Court<'a> {
         Late { rank, enqueued, last }
     }
 
-    /// How sure one can be of what is said of these ranks, when some have left no dump.
+    /// How certain a finding about these ranks can be, when some have left no dump.
     pub fn confidence(&self, team: usize) -> Confidence {
         let team = &self.teams[team];
         let missing = team.members.iter().filter(|rank| !self.dumps.contains_key(rank)).count();
@@ -146,7 +146,7 @@ impl<'a> Court<'a> {
         }
         wait.since_ns = early;
         for (&rank, part) in team.ranks.iter().filter(|(_, part)| part.progress.enqueued < Some(seq)) {
-            // The ring may have lost what it once said of this group.
+            // The ring may have overwritten the entries of this group.
             let oldest = part.dump.entries.first().and_then(|entry| entry.created_ns);
             let lost = part.progress.enqueued.is_none() && wrapped(part.dump) && oldest > early;
             if !lost {

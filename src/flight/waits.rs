@@ -1,4 +1,4 @@
-//! Who waits for whom. Of all waits only those are told that no other wait explains.
+//! Who waits for whom. Only waits that no other wait explains are reported.
 
 use super::finding::{FlightFinding, FlightKind, OrderSide, Seen};
 use super::judge::{Court, sorted};

@@ -105,7 +105,7 @@ pub struct Said<T> {
     pub lines: u64,
     /// The first of them.
     pub proof: Proof,
-    /// Who said so, the first [`MAX_WHO`], sorted.
+    /// Who printed it, the first [`MAX_WHO`], sorted.
     pub who: Vec<Who>,
 }
 
@@ -345,7 +345,7 @@ impl Bringup {
         true
     }
 
-    /// Further channel lines of a transport that a line has told.
+    /// Further channel lines of a transport that is known.
     pub fn more_channels(&mut self, transport: &str, receive: bool, lines: u64) {
         if let Some(path) = self.paths.get_mut(kind(transport).as_str()) {
             if receive { path.receives += lines } else { path.sends += lines }
@@ -423,7 +423,7 @@ impl Bringup {
         self.plugins.get(&(PluginKind::Net, state))
     }
 
-    /// All communicators whose layout was said are inside one node.
+    /// All communicators whose layout is known are inside one node.
     fn is_one_node(&self) -> bool {
         let layouts = &self.layouts;
         !layouts.said.is_empty() && layouts.others == 0 && layouts.said.iter().all(|l| l.value.nnodes == 1)
@@ -434,7 +434,7 @@ impl Bringup {
         self.layouts.said.iter().any(|l| l.value.nnodes > 1)
     }
 
-    /// The value of a variable that NCCL said it took, with the line.
+    /// The value of a variable that NCCL reports to have taken, with the line.
     fn env_value(&self, name: &str) -> Option<(&str, &Proof)> {
         self.env.get(name)?.first().map(|s| (s.value.as_str(), &s.proof))
     }

@@ -82,7 +82,7 @@ pub struct Odd {
 }
 
 const LOOKS: usize = 8;
-/// What a text report says of "all others" is told of each, up to so many.
+/// What a text report says of "all others" counts for each, up to so many.
 const MOST_RANKS: u32 = 1 << 15;
 /// As what is counted before NCCL 2.26, which does not tell kinds apart.
 const ANY_COLLECTIVE: &str = "collective";
@@ -147,7 +147,7 @@ impl Comm {
         self.looks.push(LookBack { at, behind, moved });
     }
 
-    /// The counts of a text report, which are told only where ranks differ. Says whether they are others than before.
+    /// The counts of a text report, which it has only where ranks differ. Whether they have changed.
     fn apply_spreads(&mut self, at: Stamp, seen: &RasComm) -> bool {
         let mut counts: BTreeMap<u32, BTreeMap<String, u64>> = BTreeMap::new();
         for spread in &seen.spreads {

@@ -241,7 +241,7 @@ impl Gpu {
         });
     }
 
-    /// All clock event reasons told within a time.
+    /// All clock event reasons seen within a time.
     pub fn reasons_within(&self, now: Stamp, window: Duration) -> u64 {
         self.reasons.iter().filter(|(at, _)| now.since(*at) <= window).fold(0, |all, (_, bits)| all | bits)
     }
@@ -266,7 +266,7 @@ impl Gpu {
         self.sample.mem_total_bytes.or(self.info.mem_total_bytes)
     }
 
-    /// Links in state "active"; `None` where NVLink states are not told.
+    /// Links in state "active"; `None` where NVLink states are not known.
     pub fn nvlinks_up(&self) -> Option<u32> {
         let states = &self.health.as_ref()?.nvlink_states;
         (!states.is_empty()).then(|| states.iter().filter(|s| **s == Some(1)).count() as u32)

@@ -234,7 +234,7 @@ impl Default for Progress {
 
 impl Progress {
     pub fn apply(&mut self, at: Stamp, step: &Step, backlog: bool) {
-        // A bar repeats its numbers many times a second; it fills in what no better line has told.
+        // A bar repeats its numbers many times a second; it fills in what no better line has given.
         let richer = !step.bar || matches!(self.dialect, Dialect::Tqdm | Dialect::Plain | Dialect::Lightning) || self.step.is_none();
         if richer && !(step.bar && self.dialect != step.dialect && self.loss.is_some() && step.loss.is_none()) {
             self.dialect = step.dialect;

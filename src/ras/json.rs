@@ -116,7 +116,7 @@ fn with_commas(text: &str) -> Cow<'_, str> {
     Cow::Owned(repaired)
 }
 
-/// `None` for a communicator without a readable name: nothing could be said of it.
+/// `None` for a communicator without a readable name: nothing could be reported about it.
 fn comm(comm: Comm) -> Option<RasComm> {
     let missing: Vec<RasMissing> = comm.missing_ranks.into_iter().map(missing).collect();
     Some(RasComm {

@@ -217,7 +217,7 @@ fn info(message: &str, origin: &Origin, out: &mut Vec<TextEvent>) {
         _ => bringup::read(message),
     };
     let what = what.or_else(|| bringup::env(message)).or_else(|| comm::read(message));
-    // A fact that is trouble, too, is told as both.
+    // A fact that is trouble, too, gives both events.
     let signed = what.as_ref().is_none_or(facts::tells_trouble).then(|| signature::find(signature::Scope::Nccl, message)).flatten();
     if let Some(what) = what {
         emit(out, origin, what);

@@ -1,4 +1,4 @@
-//! torchrun and other launchers: who ended, and who was told to.
+//! torchrun and other launchers: which processes ended, and which were asked to end.
 
 use super::{emit, leading_number, number_after, words};
 use crate::text::prefix::{Peeled, stamp};

@@ -8,7 +8,7 @@ use memchr::memmem;
 use std::collections::VecDeque;
 use std::sync::LazyLock;
 
-/// Timeouts told so far: `what():` and the dying watchdog repeat them.
+/// Timeouts reported so far: `what():` and the dying watchdog repeat them.
 #[derive(Clone, Default, PartialEq)]
 pub struct Seen {
     timeouts: VecDeque<(Option<u32>, Key)>,
