@@ -113,6 +113,7 @@ struct Lines<'a> {
 }
 
 /// Lines of which there are millions, each worth little: channels, steps, and lines that were read before.
+#[derive(Default)]
 struct Lanes {
     /// Transports of channel lines, whether at the receiving end, and how many lines after the first.
     channels: Vec<(Vec<u8>, bool, u64)>,
@@ -133,23 +134,6 @@ struct Lanes {
     noise: HashSet<u64, BuildHasherDefault<Same>>,
     /// A line of this run was read before.
     again: bool,
-}
-
-impl Default for Lanes {
-    fn default() -> Self {
-        Lanes {
-            channels: Vec::new(),
-            steps: Vec::new(),
-            steps_read: 0,
-            all_steps: ALL_STEPS,
-            behind: 0,
-            said: HashSet::default(),
-            said_in_run: HashMap::default(),
-            run: 1,
-            noise: HashSet::default(),
-            again: false,
-        }
-    }
 }
 
 /// A line that names no process and was seen before.
@@ -272,7 +256,7 @@ impl<'a> Lines<'a> {
             inside: false,
             tabled: false,
             tables: Tables::default(),
-            lanes: Lanes::default(),
+            lanes: Lanes { all_steps: ALL_STEPS, run: 1, ..Lanes::default() },
         }
     }
 

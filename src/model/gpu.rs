@@ -33,7 +33,7 @@ impl Activity {
     }
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gpu {
     pub index: u32,
     pub info: GpuInfo,
@@ -57,9 +57,9 @@ pub struct Gpu {
     /// Clock event reasons that hold a GPU back, since when.
     pub throttled: Option<(Stamp, u64)>,
     /// To judge by.
-    pub util_pct: Series,
+    pub util_pct: Series<600>,
     /// MHz, to compare with that of other GPUs.
-    pub sm_clock: Series,
+    pub sm_clock: Series<60>,
     /// Clock event reasons of the last samples: under load they come and go.
     reasons: VecDeque<(Stamp, u64)>,
     pub util_trend: Trend,
@@ -98,30 +98,7 @@ pub fn throttle_words(bits: u64) -> Vec<&'static str> {
 
 impl Gpu {
     pub fn new(index: u32) -> Self {
-        Gpu {
-            index,
-            info: GpuInfo { index, ..Default::default() },
-            sample: GpuSample::default(),
-            sampled_at: None,
-            every: Duration::from_secs(1),
-            gpm: None,
-            health: None,
-            watch: HealthWatch::default(),
-            processes: Vec::new(),
-            activity: Activity::Unknown,
-            activity_since: Stamp::default(),
-            nvlink_tx_bytes_per_s: None,
-            nvlink_rx_bytes_per_s: None,
-            trouble: None,
-            throttled: None,
-            util_pct: Series::new(600),
-            sm_clock: Series::new(60),
-            reasons: VecDeque::new(),
-            util_trend: Trend::default(),
-            sm_trend: Trend::default(),
-            power_trend: Trend::default(),
-            nvlink_trend: Trend::default(),
-        }
+        Gpu { index, info: GpuInfo { index, ..Default::default() }, every: Duration::from_secs(1), ..Gpu::default() }
     }
 
     pub fn apply(&mut self, at: Stamp, sample: &GpuSample) {

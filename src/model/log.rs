@@ -110,7 +110,7 @@ impl LogFile {
 }
 
 /// Where training stands, from the lines of one file.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
     pub dialect: Dialect,
     pub step: Option<u64>,
@@ -124,7 +124,7 @@ pub struct Progress {
     /// As the line says, else from arrival times of steps.
     pub step_time_s: Option<f64>,
     /// To judge by, seconds.
-    pub step_times: Series,
+    pub step_times: Series<600>,
     /// To draw: of lines seen as they came, because when older ones were written is not known.
     pub losses: Trend,
     /// Seconds.
@@ -134,7 +134,7 @@ pub struct Progress {
     /// When the step last grew.
     pub last_step_at: Option<Stamp>,
     /// Seconds between the arrivals of progress lines, newest last.
-    gaps: Series,
+    gaps: Series<32>,
     /// Steps have come regularly since then: no pause, no restart.
     pub steady_since: Option<Stamp>,
     phase: Option<(Phase, Stamp)>,
@@ -193,43 +193,6 @@ pub struct Slowdown {
     pub steps: usize,
     pub before_s: f64,
     pub after_s: f64,
-}
-
-impl Default for Progress {
-    fn default() -> Self {
-        Progress {
-            dialect: Dialect::Plain,
-            step: None,
-            total_steps: None,
-            epoch: None,
-            loss: None,
-            grad_norm: None,
-            learning_rate: None,
-            throughput: None,
-            throughput_unit: None,
-            step_time_s: None,
-            step_times: Series::new(600),
-            losses: Trend::default(),
-            step_trend: Trend::default(),
-            throughput_trend: Trend::default(),
-            last_step_at: None,
-            gaps: Series::new(32),
-            steady_since: None,
-            phase: None,
-            phases: VecDeque::new(),
-            done_at: None,
-            bad_losses: 0,
-            bad_norms: 0,
-            zero_losses: 0,
-            skipped_steps: 0,
-            first_step: None,
-            told_step_time: false,
-            slow: None,
-            usual_step_s: None,
-            usual_due: 0,
-            late: None,
-        }
-    }
 }
 
 impl Progress {

@@ -142,14 +142,8 @@ const LOSS_WINDOW: Duration = Duration::from_secs(30);
 const TRAFFIC_WINDOW: Duration = Duration::from_secs(5);
 
 /// Losses per second, of the last samples.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Loss(Series);
-
-impl Default for Loss {
-    fn default() -> Self {
-        Loss(Series::new(60))
-    }
-}
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Loss(Series<60>);
 
 impl Loss {
     fn saw(&mut self, at: Stamp, names: &[&str], counters: &Counters) {

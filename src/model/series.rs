@@ -4,20 +4,15 @@ use crate::time::Stamp;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The newest `cap` samples, oldest first.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Series {
-    cap: usize,
+/// The newest samples, as many as `CAP`, oldest first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Series<const CAP: usize> {
     samples: VecDeque<(Stamp, f32)>,
 }
 
-impl Series {
-    pub fn new(cap: usize) -> Self {
-        Series { cap, samples: VecDeque::new() }
-    }
-
+impl<const CAP: usize> Series<CAP> {
     pub fn push(&mut self, at: Stamp, value: f64) {
-        if self.samples.len() == self.cap {
+        if self.samples.len() == CAP {
             self.samples.pop_front();
         }
         self.samples.push_back((at, value as f32));

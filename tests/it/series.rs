@@ -8,7 +8,7 @@ use std::time::Duration;
 
 #[test]
 fn history_is_bounded_and_windows_are_by_time() {
-    let mut s = Series::new(4);
+    let mut s = Series::<4>::default();
     for i in 0..10 {
         s.push(at(i), i as f64);
     }
