@@ -7,8 +7,6 @@ mod op;
 mod pickle;
 mod schema;
 mod tally;
-#[cfg(test)]
-mod tests;
 mod tree;
 mod waits;
 
@@ -28,8 +26,6 @@ pub struct Dump {
     pub groups: BTreeMap<String, Group>,
     /// `pg_status`, by the `pg_id` of this process.
     pub status: BTreeMap<u64, Status>,
-    /// `2.28.9`
-    pub comm_lib_version: Option<String>,
     /// The oldest first.
     pub entries: Vec<Entry>,
 }
@@ -54,7 +50,7 @@ pub struct Status {
 pub type Sizes = Arc<[Arc<[i64]>]>;
 
 /// One call.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Entry {
     pub record_id: Option<u64>,
     pub pg_id: Option<u64>,
@@ -64,14 +60,12 @@ pub struct Entry {
     /// Counts the collectives of the group. All calls of a coalesced block have the same.
     pub seq: Option<u64>,
     pub p2p_seq: Option<u64>,
-    pub op_id: Option<u64>,
     /// `nccl:all_reduce`, `nccl:send 0->1`
     pub name: Arc<str>,
     /// When it was called.
     pub created_ns: Option<u64>,
     pub started_ns: Option<u64>,
     pub completed_ns: Option<u64>,
-    pub duration_ms: Option<f64>,
     pub input_sizes: Sizes,
     pub output_sizes: Sizes,
     pub input_dtypes: Arc<[Arc<str>]>,
@@ -81,8 +75,6 @@ pub struct Entry {
     pub retired: Option<bool>,
     pub timeout_ms: Option<u64>,
     pub is_p2p: bool,
-    pub thread_id: Option<Arc<str>>,
-    pub thread_name: Option<Arc<str>>,
     /// Where it was called, the innermost first.
     pub frames: Arc<[Arc<Frame>]>,
 }

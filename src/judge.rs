@@ -1,4 +1,4 @@
-//! One look at one job: every signal that this node has of whether it moves, side by side, with how long each has said so.
+//! One look at one job: every signal that this node has of whether it moves, side by side, with how long each has shown it.
 //!
 //! Rules and the verdict read this and nothing else of the kind, so that they cannot disagree. A signal that is missing is `None`:
 //! it neither accuses nor acquits.
@@ -61,7 +61,7 @@ pub struct RankLook {
     pub gpu: Option<u32>,
     pub activity: Activity,
     pub activity_since: Stamp,
-    /// Activity is told by GPM, not by utilisation and power.
+    /// Activity is known from GPM, not from utilisation and power.
     pub by_gpm: bool,
     pub power_mw: Option<u64>,
     /// SMs with a kernel on them while its GPU has been in this state.

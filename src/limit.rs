@@ -57,10 +57,6 @@ impl Limit {
         Duration::from_secs_f64(self.value())
     }
 
-    pub fn count_of(&self) -> usize {
-        self.value() as usize
-    }
-
     /// The value in effect as the config writes it.
     pub fn text(&self) -> String {
         self.words(self.value())

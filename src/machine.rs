@@ -1,4 +1,4 @@
-//! What kernel and driver say of the machine while it is watched: which GPU, rank and job it hits, and the finding that it makes.
+//! Faults of the machine that kernel and driver report: which GPU, rank and job each hits, and the finding that it makes.
 //!
 //! Texts are those of the catalogue. A line of the kernel's log and an NVML event of the same Xid are one finding.
 
@@ -29,7 +29,7 @@ const SAME: Duration = Duration::from_secs(10);
 const LINE_COMES: Duration = Duration::from_secs(2);
 /// GPUs and ranks are known after this, or will not be.
 const KNOWN_AFTER: Duration = Duration::from_secs(15);
-/// Sources have told all at once what there is.
+/// After this the first polls of all sources have come.
 const FIRST_LOOKS: Duration = Duration::from_secs(3);
 /// What happened longer ago than this, before any job that runs, is of another day.
 const OF_ANOTHER_DAY: Duration = Duration::from_secs(24 * 3600);
@@ -43,7 +43,7 @@ const GONE_FOR: Duration = Duration::from_secs(30);
 /// The kernel says it once; how long that is shown where nothing else tells the end.
 const SAID_ONCE: Duration = Duration::from_secs(600);
 
-/// What was said and is not judged yet, and what one of two tellers has told.
+/// Reports that are not judged yet, and those that only the kernel or only the driver has given.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Machine {
     waiting: VecDeque<Said>,
@@ -497,8 +497,3 @@ fn told_by_event(model: &Model, said: &Said, event: &GpuEvent) -> Option<Told> {
     found.evidence = vec![proof];
     Some(Told { found, counts: true })
 }
-
-#[cfg(test)]
-mod counter_tests;
-#[cfg(test)]
-mod tests;

@@ -122,7 +122,7 @@ pub struct TextSeen<'a> {
     pub rank: Option<u32>,
     pub job: String,
     pub backlog: bool,
-    /// How often it was said: more than once where equal lines were folded.
+    /// How often it was printed: more than once where equal lines were folded.
     pub times: u64,
 }
 

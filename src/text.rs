@@ -2,7 +2,7 @@
 //!
 //! **To teach it a line**: an entry in the catalogue (see [`signature`]) if it says that something is wrong; a table's entry if it tells
 //! how training goes (see [`progress`]); else a reader in the file of the program that prints it (`nccl`, `torch`, `cuda`), with the
-//! line as an example in its tests, and a pattern in [`gate`], so that the line is looked at.
+//! line as an example in `tests/it`, and a pattern in [`gate`], so that the line is looked at.
 
 pub mod clean;
 pub mod cuda;
@@ -16,10 +16,7 @@ pub mod torch;
 pub mod when;
 
 use memchr::memmem::Finder;
-pub use nccl::facts::{
-    Collective, Ending, GraphPath, GraphPaths, GraphPattern, NetDevice, NetDevices, Ofi, PathKind, Plugin, PluginKind, PluginState,
-    Timings, Tree,
-};
+pub use nccl::facts::{Ending, GraphPath, GraphPaths, NetDevice, NetDevices, Ofi, PathKind, Plugin, PluginKind, PluginState, Timings};
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -29,14 +26,14 @@ use std::time::Duration;
 pub struct TextEvent {
     pub origin: Origin,
     pub what: What,
-    /// The line that says it, where it is an earlier one than the line just read: a traceback is told when the next line shows that
+    /// The line that says it, where it is an earlier one than the line just read: a traceback is reported when the next line shows that
     /// it has ended.
     pub said_at: Option<SaidAt>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaidAt {
-    /// From 1, as [`Reader::at_line`] was told.
+    /// From 1, as given to [`Reader::at_line`].
     pub line: Option<u64>,
     pub text: String,
 }
@@ -113,11 +110,6 @@ pub enum What {
         name: String,
         value: String,
     },
-    /// `NCCL_IB_HCA set to mlx5_0`: a filter that was applied.
-    Setting {
-        name: String,
-        value: String,
-    },
     /// `Invalid value abc for NCCL_IB_TIMEOUT, using default 20.`
     EnvInvalid {
         name: String,
@@ -128,11 +120,6 @@ pub enum What {
         name: String,
         /// `unused`, `deprecated`, `private`
         how: &'static str,
-    },
-    /// `Comm config Blocking set to 1`
-    CommConfig {
-        field: String,
-        value: String,
     },
     /// `… - Init START` and `… - Init COMPLETE`
     Init(Init),
@@ -155,13 +142,6 @@ pub enum What {
         transport: String,
         receive: bool,
     },
-    /// `CollNet 00/0 : 3 [send] via COLLNET/SHARP/0/GDRDMA`
-    CollNet {
-        channel: u32,
-        rank: u32,
-        transport: String,
-        receive: bool,
-    },
     /// `24 coll channels, 24 collnet channels, 0 nvls channels, 32 p2p channels…`
     Channels {
         coll: u32,
@@ -176,8 +156,6 @@ pub enum What {
         channels: u32,
         ranks: Vec<u32>,
     },
-    /// `Trees [0] 1/-1/-1->0->-1 …`
-    Trees(Vec<Tree>),
     /// `Check P2P Type isAllDirectP2p 1 directMode 0`
     P2pType {
         /// Every pair of GPUs of the node has direct P2P.
@@ -190,17 +168,6 @@ pub enum What {
         pxn: Option<bool>,
         gdr: Option<bool>,
     },
-    /// `NVLS multicast support is available on dev 3`
-    NvlsSupport {
-        available: bool,
-    },
-    /// `MNNVL 1 cliqueId 0 cliqueSize 8 cliqueRank 3`
-    NvlinkClique {
-        enabled: bool,
-        size: u32,
-    },
-    /// `Communicator has 1 nodes which is less than CollNet node threshold 2, disabling CollNet`
-    CollNetDisabled,
     /// `NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'`, `GPU Direct RDMA Disabled for GPU 3 / HCA 0 (distance 6 > 5)`
     GpuDirect {
         enabled: bool,
@@ -210,18 +177,8 @@ pub enum What {
     },
     /// `DMA-BUF is available on GPU device 3`
     DmaBuf,
-    /// `Setting affinity for GPU 3 to 0-23`
-    Affinity {
-        gpu: u32,
-        /// The process was pinned to cores far from the GPU.
-        empty: bool,
-    },
     /// `GPU/0-9000 :GPU/0-9000 (0/5000.0/LOC) GPU/0-b000 (2/288.0/NVL) …`
     GraphPaths(GraphPaths),
-    /// `Pattern 4, crossNic 0, nChannels 12, bw 24.000000/24.000000, type NVL/PIX, sameChannels 1`
-    GraphPattern(GraphPattern),
-    /// `AllReduce: opCount 1a sendbuff … stream 0x…`: one call of one rank.
-    Collective(Collective),
     /// `… - Abort START`, `… - Revoke START`
     CommEnding {
         comm: String,
@@ -284,7 +241,7 @@ pub enum What {
 
     /// A step of training.
     Step(Step),
-    /// Total number of steps, said once (`Total optimization steps = 1875`).
+    /// Total number of steps, printed once (`Total optimization steps = 1875`).
     TotalSteps {
         total: u64,
     },
@@ -372,7 +329,7 @@ pub struct CollectiveTimeout {
 }
 
 impl CollectiveTimeout {
-    /// How long the rank had waited when it said so.
+    /// How long the rank had waited when it printed this.
     pub fn waited(&self) -> Duration {
         Duration::from_millis(self.ran_ms.or(self.timeout_ms).unwrap_or(0))
     }
@@ -529,7 +486,7 @@ impl What {
     }
 }
 
-/// What the user has muted is never told.
+/// What the user has muted is never reported.
 fn drop_muted(from: usize, out: &mut Vec<TextEvent>) {
     if from < out.len() && signature::user::has_mutes() {
         let new = out.split_off(from);

@@ -96,24 +96,3 @@ fn files_below(dir: &Path) -> (Vec<(PathBuf, u64)>, bool) {
     });
     (regular.collect(), too_many)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_globs_and_directories_are_expanded_once_each() {
-        let dir = tempfile::tempdir().unwrap();
-        for name in ["b.log", "a.log", ".hidden", "sub/c.txt"] {
-            let path = dir.path().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, "x").unwrap();
-        }
-        let at = |name: &str| dir.path().join(name).display().to_string();
-        let names = |args: &[String]| expand(args).into_iter().map(|i| i.name.replace(&at(""), "")).collect::<Vec<_>>();
-        assert_eq!(names(&[at("b.log"), at("*.log"), at("")]), ["b.log", "a.log", "sub/c.txt"]);
-        let gone = expand(&[at("gone.log"), at("*.none"), "/dev/null".into()]);
-        let whys: Vec<_> = gone.iter().map(|i| if let Source::Nothing(why) = &i.source { why.as_str() } else { "" }).collect();
-        assert_eq!(whys, ["no such file", "no file matches", "neither a file nor a directory"]);
-    }
-}

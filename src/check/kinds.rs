@@ -211,14 +211,14 @@ pub fn read(input: &Input, intake: &mut Intake, progress: &mut dyn FnMut(u64)) -
     seen
 }
 
-/// What is said of UTF-16 text, as PowerShell's `>` writes it, and whether the file's name is that of a log.
+/// The error for UTF-16 text, as PowerShell's `>` writes it, and whether the file's name is that of a log.
 fn utf_16(opened: &Opened) -> Option<(String, bool)> {
     let mark = [[0xff, 0xfe], [0xfe, 0xff]].iter().any(|mark| opened.head.starts_with(mark));
     let is_log = [".log", ".out", ".err", ".txt"].iter().any(|end| opened.file_name().ends_with(end));
     mark.then(|| ("UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8 FILE | nccl-top check -".to_owned(), is_log))
 }
 
-/// What is said of a file that is of no kind.
+/// The error for a file of no known kind.
 fn unknown(head: &[u8]) -> String {
     let packed: &[(&[u8], &str)] = &[
         (&[0x28, 0xb5, 0x2f, 0xfd], "zstd -dc"),

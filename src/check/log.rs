@@ -112,18 +112,19 @@ struct Lines<'a> {
     lanes: Lanes,
 }
 
-/// Lines of which there are millions, each worth little: channels, steps, and what was said before.
+/// Lines of which there are millions, each worth little: channels, steps, and lines that were read before.
+#[derive(Default)]
 struct Lanes {
     /// Transports of channel lines, whether at the receiving end, and how many lines after the first.
     channels: Vec<(Vec<u8>, bool, u64)>,
-    /// The kinds of step lines, with the letters that they are told by.
+    /// The kinds of step lines, with the letters that identify them.
     steps: Vec<StepLane>,
     /// Steps read so far, and how many are read before any is passed over.
     steps_read: u64,
     all_steps: u64,
     /// Kinds of which the last line was passed over.
     behind: usize,
-    /// Hashes of lines that said nothing, or only how NCCL came up.
+    /// Hashes of lines that gave no event, or only how NCCL came up.
     said: HashSet<u64, BuildHasherDefault<Same>>,
     /// The same of lines that name no process: a further run in the file may say them again, and means itself.
     said_in_run: HashMap<u64, Said, BuildHasherDefault<Same>>,
@@ -131,25 +132,8 @@ struct Lanes {
     run: u32,
     /// Hashes of lines without their digits that are noise, whatever the digits are.
     noise: HashSet<u64, BuildHasherDefault<Same>>,
-    /// Something was said in this run that was said before.
+    /// A line of this run was read before.
     again: bool,
-}
-
-impl Default for Lanes {
-    fn default() -> Self {
-        Lanes {
-            channels: Vec::new(),
-            steps: Vec::new(),
-            steps_read: 0,
-            all_steps: ALL_STEPS,
-            behind: 0,
-            said: HashSet::default(),
-            said_in_run: HashMap::default(),
-            run: 1,
-            noise: HashSet::default(),
-            again: false,
-        }
-    }
 }
 
 /// A line that names no process and was seen before.
@@ -166,7 +150,7 @@ struct StepLane {
     /// What stands behind the number that such a line may begin with.
     start: Vec<u8>,
     letters: Vec<u8>,
-    /// Something else was said since one was read: the next one may end a pause.
+    /// Another kind of line was read since: the next step may end a pause.
     due: bool,
     /// Passed over since one was read, and the last of them with its number.
     passed: u64,
@@ -228,7 +212,7 @@ fn digitless<'a>(line: &[u8], space: &'a mut [u8; MAX_STEP]) -> Option<&'a [u8]>
     Some(out)
 }
 
-/// Sixteen bytes by one multiplication: what is told apart is a few thousand lines of a log, not an attacker's.
+/// Sixteen bytes by one multiplication: it has to distinguish a few thousand lines of a log, not withstand an attacker.
 #[inline]
 fn hash(line: &[u8]) -> u64 {
     const K: [u64; 4] = [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03, 0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db];
@@ -272,7 +256,7 @@ impl<'a> Lines<'a> {
             inside: false,
             tabled: false,
             tables: Tables::default(),
-            lanes: Lanes::default(),
+            lanes: Lanes { all_steps: ALL_STEPS, run: 1, ..Lanes::default() },
         }
     }
 
@@ -456,7 +440,7 @@ impl<'a> Lines<'a> {
             let text = text_of(line);
             self.parse(&text, class);
             self.lanes.note(&self.events, line);
-            // What carries a time is when the untimed lines behind it were said, each time anew.
+            // The time of a line is that of the untimed lines behind it, each time anew.
             nothing_new = !self.inside && self.events.iter().all(|e| is_bringup(&e.what) && e.origin.written.is_none());
             may_come_again = !self.events.iter().any(|e| matches!(e.what, What::Step(_)));
             self.tell(&text);
@@ -537,7 +521,7 @@ const CHANNEL: &[u8] = b"Channel ";
 const MOST_LANES: usize = 16;
 
 impl Lanes {
-    /// Learns from what a line said which lines are like it.
+    /// Learns from the events of a line which lines are like it.
     fn note(&mut self, events: &[TextEvent], line: &[u8]) {
         if events.iter().any(|e| !matches!(e.what, What::Step(_))) {
             self.steps.iter_mut().for_each(|lane| lane.due = true);

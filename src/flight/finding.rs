@@ -81,7 +81,6 @@ pub struct OrderSide {
 /// A call of one rank.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    pub rank: u32,
     pub entry: Box<Entry>,
     /// How much older it is than the newest time in any dump.
     pub age: Option<Duration>,
@@ -135,10 +134,6 @@ impl Seen {
 }
 
 impl Entry {
-    pub fn op(&self) -> Op {
-        Op::of(&self.name)
-    }
-
     /// The innermost frame that is not torch's own.
     pub fn own_frame(&self) -> Option<&Frame> {
         let own = |frame: &&std::sync::Arc<Frame>| !frame.file.contains("/torch/") && !frame.file.starts_with('<');

@@ -2,24 +2,20 @@
 //! its rank. What only waits for somebody who waits elsewhere is no finding.
 //!
 //! A dump does not say when it was written. Those of a job that runs show its last operations as unfinished, like those of a job
-//! that stands: compare [`Judgement::newest_ns`] with the time of the files.
+//! that stands.
 
 use super::finding::{FlightFinding, FlightKind, Late, Seen, Side};
 use super::tally::{Part, Team, UNSURE, tally, wrapped};
 use super::waits::{self, Wait};
 use super::{Dump, Entry, Op, Status};
 use crate::base::severity::Confidence;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 #[derive(Clone, Debug, Default)]
 pub struct Judgement {
     pub groups: Vec<GroupState>,
     /// The worst first. Empty for a job in which nothing stands.
     pub findings: Vec<FlightFinding>,
-    /// The newest time that any dump mentions.
-    pub newest_ns: Option<u64>,
-    /// Members of groups of which there is no dump.
-    pub no_dump: Vec<u32>,
 }
 
 /// A process group: its name and its members together.
@@ -27,16 +23,8 @@ pub struct Judgement {
 pub struct GroupState {
     pub name: String,
     pub desc: Option<String>,
-    /// Global ranks.
-    pub members: Vec<u32>,
-    /// A dump lists the members; otherwise they are the ranks that have entries.
-    pub members_known: bool,
-    pub with_dump: Vec<u32>,
-    pub without_dump: Vec<u32>,
     /// Of the ranks that have a dump.
     pub ranks: BTreeMap<u32, Progress>,
-    /// The first collective that somebody waits in.
-    pub unfinished: Option<u64>,
 }
 
 /// Sequence numbers of a rank's last collectives in a group, from its entries and its `pg_status`.
@@ -59,12 +47,9 @@ pub fn judge(dumps: &BTreeMap<u32, Dump>) -> Judgement {
 
     let mut findings = Vec::new();
     let mut waits = Vec::new();
-    let mut unfinished = Vec::new();
     for (team, state) in court.teams.iter().enumerate() {
         let mismatch = court.mismatch(team, state);
-        let seq = first_unfinished(state);
-        unfinished.push(seq);
-        if let Some(seq) = seq {
+        if let Some(seq) = first_unfinished(state) {
             waits.push(court.collective(team, seq, mismatch.is_some()));
         }
         findings.extend(mismatch);
@@ -73,22 +58,12 @@ pub fn judge(dumps: &BTreeMap<u32, Dump>) -> Judgement {
     findings.extend(waits::findings(&court, waits));
     findings.sort_by_key(|f| (f.kind.order(), f.since_ns));
 
-    let group = |(team, unfinished): (&Team, Option<u64>)| {
-        let (with_dump, without_dump) = team.members.iter().partition(|rank| dumps.contains_key(rank));
-        GroupState {
-            name: team.name.clone(),
-            desc: team.desc.clone(),
-            members: team.members.clone(),
-            members_known: team.known,
-            with_dump,
-            without_dump,
-            ranks: team.ranks.iter().map(|(rank, part)| (*rank, part.progress)).collect(),
-            unfinished,
-        }
+    let group = |team: &Team| GroupState {
+        name: team.name.clone(),
+        desc: team.desc.clone(),
+        ranks: team.ranks.iter().map(|(rank, part)| (*rank, part.progress)).collect(),
     };
-    let groups: Vec<GroupState> = court.teams.iter().zip(unfinished).map(group).collect();
-    let no_dump: BTreeSet<u32> = groups.iter().flat_map(|g| &g.without_dump).copied().collect();
-    Judgement { groups, findings, newest_ns, no_dump: no_dump.into_iter().collect() }
+    Judgement { groups: court.teams.iter().map(group).collect(), findings }
 }
 
 /// The first sequence number that some rank has enqueued, has not completed, and nobody's progress proves past.
@@ -129,19 +104,19 @@ impl<'a> Court<'a> {
         }
     }
 
-    pub fn seen(&self, rank: u32, entry: &Entry) -> Seen {
+    pub fn seen(&self, entry: &Entry) -> Seen {
         let age_ns = entry.created_ns.and_then(|at| self.newest_ns?.checked_sub(at));
-        Seen { rank, age: age_ns.map(std::time::Duration::from_nanos), entry: Box::new(entry.clone()) }
+        Seen { age: age_ns.map(std::time::Duration::from_nanos), entry: Box::new(entry.clone()) }
     }
 
     /// Where a rank stands: what it did last in the group, and what it called last at all.
     pub fn late(&self, team: usize, rank: u32) -> Late {
         let enqueued = self.teams[team].ranks.get(&rank).and_then(|part| part.progress.enqueued);
-        let last = self.dumps.get(&rank).and_then(|dump| dump.entries.last()).map(|entry| self.seen(rank, entry));
+        let last = self.dumps.get(&rank).and_then(|dump| dump.entries.last()).map(|entry| self.seen(entry));
         Late { rank, enqueued, last }
     }
 
-    /// How sure one can be of what is said of these ranks, when some have left no dump.
+    /// How certain a finding about these ranks can be, when some have left no dump.
     pub fn confidence(&self, team: usize) -> Confidence {
         let team = &self.teams[team];
         let missing = team.members.iter().filter(|rank| !self.dumps.contains_key(rank)).count();
@@ -171,7 +146,7 @@ impl<'a> Court<'a> {
         }
         wait.since_ns = early;
         for (&rank, part) in team.ranks.iter().filter(|(_, part)| part.progress.enqueued < Some(seq)) {
-            // The ring may have lost what it once said of this group.
+            // The ring may have overwritten the entries of this group.
             let oldest = part.dump.entries.first().and_then(|entry| entry.created_ns);
             let lost = part.progress.enqueued.is_none() && wrapped(part.dump) && oldest > early;
             if !lost {
@@ -212,7 +187,7 @@ impl<'a> Court<'a> {
             .filter_map(|ranks| {
                 let entry = entry_of(ranks.first()?)?;
                 let fits = super::op::Signature::of(entry).fits(team.members.len());
-                Some(Side { call: self.seen(ranks[0], entry), fits, ranks })
+                Some(Side { call: self.seen(entry), fits, ranks })
             })
             .collect();
         sides.sort_by_key(|side| std::cmp::Reverse(side.ranks.len()));

@@ -5,7 +5,7 @@ use super::{Dump, DumpError, Entry, Frame, Group, Sizes, State, Status};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Torch keeps 2000 unless told otherwise.
+/// Torch keeps 2000 unless it is configured otherwise.
 const MAX_ENTRIES: usize = 1 << 20;
 /// Of all groups of a dump: 256 groups of 16,384 ranks.
 const MAX_MEMBERS: usize = 1 << 22;
@@ -28,11 +28,8 @@ pub(super) fn dump(tree: &Tree, root: Value) -> Result<Dump, DumpError> {
             "version" => dump.version = tree.str(value).and_then(|text| version(text)),
             "pg_config" => dump.groups = reader.groups(value)?,
             "pg_status" => dump.status = reader.status(value),
-            "comm_lib_version" | "nccl_version" => {
-                dump.comm_lib_version = tree.str(value).filter(|text| !text.is_empty()).map(|text| text.to_string());
-            }
             "entries" => dump.entries = reader.entries(tree.items(value).unwrap_or_default())?,
-            "nccl_comm_state" | "host_name" | "rank" => {}
+            "comm_lib_version" | "nccl_version" | "nccl_comm_state" | "host_name" | "rank" => {}
             _ => continue,
         }
         known += 1;
@@ -89,31 +86,7 @@ impl<'a> Reader<'a> {
 
     fn entry(&mut self, entry: Value) -> Option<Entry> {
         let tree = self.tree;
-        let mut out = Entry {
-            record_id: None,
-            pg_id: None,
-            group: None,
-            group_desc: None,
-            seq: None,
-            p2p_seq: None,
-            op_id: None,
-            name: Arc::from(""),
-            created_ns: None,
-            started_ns: None,
-            completed_ns: None,
-            duration_ms: None,
-            input_sizes: Arc::from([]),
-            output_sizes: Arc::from([]),
-            input_dtypes: Arc::from([]),
-            output_dtypes: Arc::from([]),
-            state: None,
-            retired: None,
-            timeout_ms: None,
-            is_p2p: false,
-            thread_id: None,
-            thread_name: None,
-            frames: Arc::from([]),
-        };
+        let mut out = Entry::default();
         for (key, value) in self.fields(entry)? {
             let text = || tree.str(value).cloned();
             let number = || number(tree, value);
@@ -130,19 +103,11 @@ impl<'a> Reader<'a> {
                 "pg_name" => out.group = text(),
                 "collective_seq_id" | "seq_id" => out.seq = number(),
                 "p2p_seq_id" => out.p2p_seq = number(),
-                "op_id" => out.op_id = number(),
                 "profiling_name" => out.name = text().unwrap_or(out.name),
                 "time_created_ns" => out.created_ns = time(),
                 "time_created_us" => out.created_ns = time().and_then(|us| us.checked_mul(1000)),
                 "time_discovered_started_ns" => out.started_ns = time(),
                 "time_discovered_completed_ns" => out.completed_ns = time(),
-                "duration_ms" => {
-                    out.duration_ms = match value {
-                        Value::Float(ms) => Some(ms).filter(|ms| ms.is_finite() && *ms >= 0.0),
-                        Value::Int(ms) => Some(ms as f64),
-                        _ => None,
-                    };
-                }
                 "input_sizes" => out.input_sizes = self.sizes(value),
                 "output_sizes" => out.output_sizes = self.sizes(value),
                 "input_dtypes" => out.input_dtypes = self.dtypes(value),
@@ -158,8 +123,6 @@ impl<'a> Reader<'a> {
                 "retired" => out.retired = flag(value),
                 "timeout_ms" => out.timeout_ms = number(),
                 "is_p2p" => out.is_p2p = flag(value).unwrap_or(false),
-                "thread_id" => out.thread_id = text(),
-                "thread_name" => out.thread_name = text(),
                 "frames" => out.frames = self.stack(value),
                 _ => {}
             }

@@ -1,4 +1,4 @@
-//! Who waits for whom. Of all waits only those are told that no other wait explains.
+//! Who waits for whom. Only waits that no other wait explains are reported.
 
 use super::finding::{FlightFinding, FlightKind, OrderSide, Seen};
 use super::judge::{Court, sorted};
@@ -35,7 +35,7 @@ impl Wait {
 
     fn call(&self, court: &Court) -> Option<Seen> {
         let (rank, at) = self.entry.or_else(|| self.joined.iter().copied().find(|(_, at)| *at != u32::MAX))?;
-        Some(court.seen(rank, court.dumps.get(&rank)?.entries.get(at as usize)?))
+        Some(court.seen(court.dumps.get(&rank)?.entries.get(at as usize)?))
     }
 
     fn waiting(&self) -> Vec<u32> {

@@ -1,4 +1,4 @@
-//! What lines said that may be a failure, kept until all inputs are read: only then is their order in time known.
+//! Events that may be failures, kept until all inputs are read: only then is their order in time known.
 
 use crate::text::signature;
 use crate::text::{TextEvent, What};
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// One thing said by one line.
+/// One event of one line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Alarm {
     pub file: u32,
@@ -26,7 +26,7 @@ pub struct Alarm {
     pub seen_at: Stamp,
     /// The line itself says it.
     pub is_timed: bool,
-    /// How often it was said, by this rank or by one that is not known.
+    /// How often it was printed, by this rank or by one that is not known.
     pub count: u64,
 }
 
@@ -35,9 +35,9 @@ pub struct Alarm {
 pub struct Alarms {
     /// Shared by the sessions that are kept of earlier moments.
     kept: Vec<Arc<Alarm>>,
-    /// What was said, by whom, in which run: index into `kept`.
+    /// Event, writer and run: index into `kept`.
     known: HashMap<u64, u32>,
-    /// Not kept, because too many different ones were said.
+    /// Not kept, because there were too many different ones.
     pub overflow: u64,
 }
 
@@ -52,7 +52,7 @@ impl Alarms {
         if let Some(&at) = self.known.get(&key) {
             let kept = Arc::make_mut(&mut self.kept[at as usize]);
             kept.count += 1;
-            // Which rank a process is may be told after it has said something.
+            // The rank of a process may become known after its first line.
             kept.rank = kept.rank.or(said.rank);
             return;
         }

@@ -243,23 +243,3 @@ pub fn rank_of_path(path: &str) -> Option<PathRank> {
     let rank = found[2].parse().ok()?;
     Some(if found.get(1).is_some() { PathRank::Local(rank) } else { PathRank::Global(rank) })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_tell_ranks_where_launchers_put_them() {
-        for (path, rank) in [
-            ("/tmp/torchelastic_x/none_ab12cd34/attempt_0/3/stderr.log", Some(PathRank::Local(3))),
-            ("logs/rank_12.log", Some(PathRank::Global(12))),
-            ("logs/rank3/out.txt", Some(PathRank::Global(3))),
-            ("logs/local_rank_5.log", Some(PathRank::Local(5))),
-            ("logs/train.log", None),
-            ("frank9.log", None),
-            ("attempt_0/3/notes.txt", None),
-        ] {
-            assert_eq!(rank_of_path(path), rank, "{path}");
-        }
-    }
-}

@@ -138,7 +138,7 @@ impl Model {
         }
     }
 
-    /// The log has said that the job is done.
+    /// The log shows that the job is done.
     pub fn said_done(&self, job: &Job) -> bool {
         self.progress_of(&job.id).is_some_and(|p| p.done_at.is_some())
     }

@@ -160,7 +160,7 @@ impl Model {
             let Some(log) = self.files.get_mut(&file).filter(|f| f.job != job) else { continue };
             match self.jobs.get(&log.job) {
                 Some(before) if before.log_only => self.adopted.push((log.job.clone(), job.clone())),
-                // What it said was about that one.
+                // Its lines were about that one.
                 Some(_) => log.bringup = Bringup::default(),
                 None => {}
             }

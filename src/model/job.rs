@@ -24,12 +24,12 @@ pub struct Job {
     pub log_only: bool,
     /// Known only from files that were written before: nothing of it runs.
     pub archived: bool,
-    /// A line of its logs said something of it.
+    /// A line of its logs gave an event.
     pub has_spoken: bool,
     /// The last instant at which anything of it was seen to move: a step, a count, a working GPU.
     pub moved_at: Option<Stamp>,
     pub ended_at: Option<Stamp>,
-    /// The launcher began to end the ranks, or was itself told to end.
+    /// The launcher began to end the ranks, or was itself asked to end.
     pub taking_down_at: Option<Stamp>,
     /// How long, in ticks of a second, most of its GPUs have worked so far.
     pub worked: Duration,
@@ -87,7 +87,7 @@ impl Job {
     }
 }
 
-/// The name under which a process's job is known, told from its environment and the launcher above it.
+/// The name under which a process's job is known, from its environment and the launcher above it.
 pub fn job_id(process: &Process, launcher: Option<u32>) -> String {
     if let Some(job) = process.env("SLURM_JOB_ID").or_else(|| process.env("SLURM_JOBID")) {
         return match process.env("SLURM_STEP_ID") {

@@ -5,7 +5,7 @@ use crate::observe::process::{ProcessInfo, ProcessSample};
 use crate::time::Stamp;
 use std::time::Duration;
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Process {
     pub info: ProcessInfo,
     pub sample: ProcessSample,
@@ -13,10 +13,10 @@ pub struct Process {
     pub state_since: Stamp,
     pub gone: Option<Gone>,
     /// Bytes passed to read and write calls since it was first seen.
-    io_bytes: Series,
-    cpu_ticks: Series,
+    io_bytes: Series<LOOKS>,
+    cpu_ticks: Series<LOOKS>,
     /// 1 for each look at which it, or one of its threads, was in state D, else 0.
-    in_d: Series,
+    in_d: Series<LOOKS>,
     io_base: Option<u64>,
     cpu_base: Option<u64>,
 }
@@ -28,23 +28,14 @@ pub struct Gone {
     pub exit_code: Option<i32>,
 }
 
+/// Samples of a process that are kept.
+const LOOKS: usize = 120;
 /// Clock ticks a second on every Linux that NCCL runs on (USER_HZ).
 const TICKS_PER_S: f64 = 100.0;
 
 impl Process {
     pub fn new(at: Stamp, info: ProcessInfo) -> Self {
-        Process {
-            info,
-            sample: ProcessSample::default(),
-            first_seen: at,
-            state_since: at,
-            gone: None,
-            io_bytes: Series::new(120),
-            cpu_ticks: Series::new(120),
-            in_d: Series::new(120),
-            io_base: None,
-            cpu_base: None,
-        }
+        Process { info, first_seen: at, state_since: at, ..Process::default() }
     }
 
     pub fn apply(&mut self, at: Stamp, sample: &ProcessSample) {
@@ -99,7 +90,7 @@ impl Process {
     }
 }
 
-fn growth(series: &Series, now: Stamp, window: Duration) -> Option<f64> {
+fn growth(series: &Series<LOOKS>, now: Stamp, window: Duration) -> Option<f64> {
     let from = now.minus(window);
     let mut inside = series.iter().filter(|s| s.0 >= from);
     let first = inside.next()?;

@@ -67,7 +67,7 @@ impl Model {
         self.apply_events(at, file, &events, &read, backlog, &mut each);
     }
 
-    /// A second has passed: what the readers of silent files held back, because more of it might have come, is told now.
+    /// A second has passed: what the readers of silent files held back, because more of it might have come, is reported now.
     pub fn apply_silence(&mut self, at: Stamp, mut each: impl FnMut(&Model, &TextSeen)) {
         let silent: Vec<u32> =
             self.files.iter().filter(|(_, f)| f.reader.is_inside() && f.last_line_at.is_some_and(|l| l < at)).map(|(id, _)| *id).collect();

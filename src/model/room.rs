@@ -17,19 +17,13 @@ pub enum Resource {
 }
 
 /// How much of it was left, an hour back at most.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Room(Series);
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Room(Series<SAMPLES>);
 
 /// Samples of one resource: those of an hour, at one in 15 s.
 const SAMPLES: usize = 240;
 /// Each part of what is known must have less than the part before it.
 const PARTS: usize = 4;
-
-impl Default for Room {
-    fn default() -> Self {
-        Room(Series::new(SAMPLES))
-    }
-}
 
 impl Room {
     pub fn push(&mut self, at: Stamp, left_bytes: u64) {

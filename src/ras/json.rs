@@ -116,7 +116,7 @@ fn with_commas(text: &str) -> Cow<'_, str> {
     Cow::Owned(repaired)
 }
 
-/// `None` for a communicator without a readable name: nothing could be said of it.
+/// `None` for a communicator without a readable name: nothing could be reported about it.
 fn comm(comm: Comm) -> Option<RasComm> {
     let missing: Vec<RasMissing> = comm.missing_ranks.into_iter().map(missing).collect();
     Some(RasComm {
@@ -175,30 +175,5 @@ fn missing(mut rank: Rank) -> RasMissing {
         place: place(&mut rank),
         unresponsive: rank.status.unresponsive,
         considered_dead: rank.status.considered_dead,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_forgotten_comma_is_put_back_and_no_other() {
-        let broken = r#"{"nvml_dev": 4 "status": {"nvml_dev": -1
-            "x": 1}, "nvml_dev": 4, "s": "\"nvml_dev\": 4 ", "nvml_dev" : 7}"#;
-        let right = r#"{"nvml_dev": 4, "status": {"nvml_dev": -1,
-            "x": 1}, "nvml_dev": 4, "s": "\"nvml_dev\": 4 ", "nvml_dev" : 7}"#;
-        assert_eq!(with_commas(broken), right);
-        assert!(matches!(with_commas(right), Cow::Borrowed(_)));
-        assert_eq!(with_commas(r#"{"nvml_dev":4"status":{}}"#), r#"{"nvml_dev":4,"status":{}}"#, "also without white space");
-    }
-
-    #[test]
-    fn a_process_that_ras_knows_nothing_of_has_no_place() {
-        let text = r#"{"communicators":[{"hash":"0x1","size":2,"missing_ranks_count":1,"missing_ranks":[{"rank":1,"host":"unknown",
-            "pid":-1,"cuda_dev":-1,"nvml_dev":-1,"status":{"unresponsive":false,"considered_dead":true},"new":[1]}]}],"more":{}}"#;
-        let comm = &parse(text).unwrap().comms[0];
-        let expected = RasMissing { rank: 1, place: RasPlace::default(), unresponsive: Some(false), considered_dead: Some(true) };
-        assert_eq!((comm.hash, comm.missing.as_slice()), (1, [expected].as_slice()));
     }
 }

@@ -91,7 +91,7 @@ pub struct OutOfBounds {
 pub struct Failure {
     pub line: u64,
     pub text: String,
-    /// It ends the run. Otherwise it is what NCCL said last, which may have been no more than a warning.
+    /// It ends the run. Otherwise it is what NCCL printed last, which may have been no more than a warning.
     pub fatal: bool,
 }
 

@@ -111,7 +111,7 @@ fn naming(mut found: Finding, ranks: &[(u32, RasPlace)]) -> Finding {
     found
 }
 
-/// Ranks of which RAS has nothing. A process is told once, whatever communicators it is in.
+/// Ranks of which RAS has nothing. A process is reported once, whatever communicators it is in.
 fn missing(
     hash: u64,
     views: &[View],
@@ -386,6 +386,3 @@ fn still(series: &[(u64, Vec<View>)], looks: &[SavedReport]) -> Vec<Finding> {
     }
     vec![found]
 }
-
-#[cfg(test)]
-mod tests;

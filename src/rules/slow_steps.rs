@@ -42,7 +42,7 @@ fn while_it_runs(ctx: &TickContext, out: &mut Vec<Finding>) {
     }
 }
 
-/// Of a whole log the exact place of the change can be told.
+/// In a whole log the exact place of the change is known.
 fn of_whole_log(ctx: &FactContext, out: &mut Vec<Finding>) {
     for file in ctx.model.files.values().filter(|f| ctx.ended || ctx.model.is_silent(f)) {
         let Some(slow) = file.progress.slowdown() else { continue };

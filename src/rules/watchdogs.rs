@@ -367,7 +367,7 @@ fn absent(
     let members = if is_world { None } else { group.members(logs) };
     let size = if is_world { logs.world_size() } else { members.as_ref().map(|m| m.len() as u32) };
     let size = size.filter(|n| *n as usize >= came.len());
-    // In a group that is not the whole world silence of others says nothing. Where its size is not told, the highest rank tells it.
+    // In a group that is not the whole world silence of others proves nothing. Where its size is not known, the highest rank gives it.
     let highest = logs.record.ranks.keys().chain(&came).max().map_or(0, |r| r.saturating_add(1));
     let guessed = is_world && size.is_none() && highest >= 4 && came.len() * 8 >= highest as usize * 7;
     let evenly = gaps(reports).filter(|_| !is_world && members.is_none() && behind.is_empty());

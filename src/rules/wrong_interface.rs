@@ -1,4 +1,4 @@
-//! NCCL was told to use, or chose, a network interface that is missing, down or cannot reach the other nodes.
+//! NCCL was configured to use, or chose, a network interface that is missing, down or cannot reach the other nodes.
 
 use super::{FactContext, Implies, ONCE, Rule};
 use crate::base::severity::Severity;

@@ -31,17 +31,3 @@ pub fn last_error(text: &str) -> Option<&str> {
     let reason = reason.trim_start().lines().next()?.trim();
     (!reason.is_empty()).then_some(reason)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn errors_of_nccl_are_told_by_their_reason() {
-        let text = "RuntimeError: NCCL error in: /b/P.cpp:12, internal error, NCCL version 2.14.3\nncclInternalError: Internal check failed.\nLast error:\nno such thing";
-        assert_eq!(first_sentences(text), "no such thing (ncclInternalError)");
-        assert_eq!(first_sentences(text.split("\nLast").next().unwrap()), "NCCL 2.14.3: internal error");
-        assert_eq!(first_sentences("a  wide     gap. Two. Three"), "a wide gap. Two");
-        assert_eq!(last_error("Last error:\n"), None);
-    }
-}

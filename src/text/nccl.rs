@@ -3,12 +3,11 @@
 //! Here a physical line is cut into records; what their messages say is read below `nccl/`.
 
 mod bringup;
-pub mod coll;
 mod comm;
 pub mod facts;
-pub mod graph;
+mod graph;
 mod ofi;
-pub mod transport;
+mod transport;
 
 use super::{Origin, TextEvent, What, clean, prefix::stamp, signature};
 use memchr::memmem;
@@ -217,8 +216,8 @@ fn info(message: &str, origin: &Origin, out: &mut Vec<TextEvent>) {
         }
         _ => bringup::read(message),
     };
-    let what = what.or_else(|| bringup::env(message)).or_else(|| comm::read(message)).or_else(|| coll::read(message));
-    // A fact that is trouble, too, is told as both.
+    let what = what.or_else(|| bringup::env(message)).or_else(|| comm::read(message));
+    // A fact that is trouble, too, gives both events.
     let signed = what.as_ref().is_none_or(facts::tells_trouble).then(|| signature::find(signature::Scope::Nccl, message)).flatten();
     if let Some(what) = what {
         emit(out, origin, what);
@@ -227,6 +226,3 @@ fn info(message: &str, origin: &Origin, out: &mut Vec<TextEvent>) {
         emit(out, origin, What::Signed { signature, text: clean::clip(message, signature::MAX_TEXT).into_owned(), tried: true });
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -89,7 +89,7 @@ pub fn find_warn(site: Option<&str>, text: &str) -> Option<&'static Signature> {
 fn find_of(scope: Scope, site: &str, text: &str) -> Option<&'static Signature> {
     thread_local!(static NEWEST: RefCell<VecDeque<Found>> = const { RefCell::new(VecDeque::new()) });
     NEWEST.with_borrow_mut(|newest| {
-        if let Some(found) = newest.iter().find(|f| f.scope == scope && f.text == text && f.site == site) {
+        if let Some(found) = newest.iter().find(|f| f.scope == Some(scope) && f.text == text && f.site == site) {
             return found.signature;
         }
         let signature = look_up(scope, site, text);
@@ -98,24 +98,19 @@ fn find_of(scope: Scope, site: &str, text: &str) -> Option<&'static Signature> {
             kept.clear();
             kept.push_str(new);
         }
-        (found.scope, found.signature) = (scope, signature);
+        (found.scope, found.signature) = (Some(scope), signature);
         newest.push_back(found);
         signature
     })
 }
 
 /// What was looked up: each reader and rule that a line meets asks for the same text again.
+#[derive(Default)]
 struct Found {
-    scope: Scope,
+    scope: Option<Scope>,
     site: String,
     text: String,
     signature: Option<&'static Signature>,
-}
-
-impl Default for Found {
-    fn default() -> Self {
-        Found { scope: Scope::Line, site: String::new(), text: String::new(), signature: None }
-    }
 }
 
 const NEWEST_KEPT: usize = 4;

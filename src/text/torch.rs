@@ -1,4 +1,4 @@
-//! PyTorch and its launchers: watchdogs, tracebacks, torchrun. Keeps what lines that only make sense together have said so far.
+//! PyTorch and its launchers: watchdogs, tracebacks, torchrun. Keeps the lines so far of records that span several lines.
 
 mod launcher;
 mod traceback;
@@ -67,7 +67,7 @@ impl State {
         self.settle(from, out);
     }
 
-    /// A new run forgets the old one; the same CUDA failure of one process is told once, whatever repeats it (`what():`, the watchdog).
+    /// A new run forgets the old one; the same CUDA failure of one process is reported once, whatever repeats it (`what():`, the watchdog).
     fn settle(&mut self, from: usize, out: &mut Vec<TextEvent>) {
         if out.len() == from {
             return;
@@ -98,7 +98,7 @@ fn gist(text: &str) -> &str {
     text[..end].trim_end()
 }
 
-/// Remembers the last few hundred things told.
+/// Remembers the last few hundred things reported.
 #[derive(Clone, Default, PartialEq)]
 pub(super) struct Told {
     hashes: VecDeque<u64>,

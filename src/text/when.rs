@@ -28,22 +28,3 @@ pub fn stamp_of(written: &Written, modified: Stamp, zone: Zone) -> Option<Stamp>
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn written(year: Option<i16>, month: u8, day: u8) -> Written {
-        Written { year, month, day, hour: 1, minute: 2, second: 3, nanosecond: 4, offset_s: None }
-    }
-
-    #[test]
-    fn the_year_is_the_last_one_that_fits() {
-        let zone = Zone { offset_s: 3600 };
-        let modified = stamp_of(&written(Some(2026), 1, 2), Stamp(0), zone).unwrap();
-        assert_eq!(zone.rfc3339(modified), "2026-01-02T01:02:03.000+01:00");
-        assert_eq!(zone.rfc3339(stamp_of(&written(None, 1, 1), modified, zone).unwrap()), "2026-01-01T01:02:03.000+01:00");
-        assert_eq!(zone.rfc3339(stamp_of(&written(None, 12, 31), modified, zone).unwrap()), "2025-12-31T01:02:03.000+01:00");
-        assert_eq!(stamp_of(&written(None, 2, 30), modified, zone), None);
-    }
-}

@@ -1,5 +1,6 @@
 //! `nccl-top check` from outside: real recordings of 8 GPUs, healthy and broken, and input that cannot be judged.
 
+use nccl_top::check::inputs::{Source, expand};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
@@ -358,4 +359,20 @@ fn what_the_inspector_saw_is_joined_with_the_communicators_of_the_log() {
     // Without the log nobody knows the last two digits.
     let alone = check(&["reports/inspector-rank0.log"]).fact("inspector").to_string();
     assert!(alone.contains("\"0xfec30663df8340\""), "{alone}");
+}
+
+#[test]
+fn files_globs_and_directories_are_expanded_once_each() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["b.log", "a.log", ".hidden", "sub/c.txt"] {
+        let path = dir.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "x").unwrap();
+    }
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    let names = |args: &[String]| expand(args).into_iter().map(|i| i.name.replace(&at(""), "")).collect::<Vec<_>>();
+    assert_eq!(names(&[at("b.log"), at("*.log"), at("")]), ["b.log", "a.log", "sub/c.txt"]);
+    let gone = expand(&[at("gone.log"), at("*.none"), "/dev/null".into()]);
+    let whys: Vec<_> = gone.iter().map(|i| if let Source::Nothing(why) = &i.source { why.as_str() } else { "" }).collect();
+    assert_eq!(whys, ["no such file", "no file matches", "neither a file nor a directory"]);
 }

@@ -719,3 +719,56 @@ fn damaged_lines_may_tell_any_rank() {
         assert!(report(log).findings.len() < 4, "{log}");
     }
 }
+
+fn step_of(report: &Report) -> Option<u64> {
+    report.session.model.files[&0].progress.step
+}
+
+#[test]
+fn lines_are_counted_and_found() {
+    let text = "noise\n[rank1]: Traceback (most recent call last):\n[rank1]:   File \"a.py\", line 3, in f\n\
+        [rank1]: ValueError: bad\nstep 7 loss 2.5\n\rstep 8 loss 2.25\rnoise\nh:1:1 [0] a.cc:1 NCCL WARN odd\nno end";
+    let report = report(text);
+    assert_eq!(report.inputs[0].lines, Some(8));
+    let places: Vec<_> = report.findings.iter().map(|f| (f.rule, f.evidence[0].line)).collect();
+    assert_eq!(places, [("python-exception", Some(4)), ("nccl-warn", Some(7))]);
+    assert_eq!(report.root_cause, Some(0));
+    assert_eq!(step_of(&report), Some(8));
+}
+
+#[test]
+fn a_run_begins_anew_only_after_something_has_failed() {
+    let banner =
+        "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default, to avoid your system being overloaded\n";
+    let warn = |no: u32| format!("h:1:1 [0] a.cc:{no} NCCL WARN odd\n");
+    let text = [banner, banner, &warn(1), &warn(2), banner, banner, &warn(1)].concat();
+    let report = report(&text);
+    let runs: Vec<_> = report.record().alarms.iter().map(|a| (a.run, a.line)).collect();
+    assert_eq!(runs, [(0, Some(3)), (1, Some(7))]);
+}
+
+#[test]
+fn blank_lines_in_a_traceback_say_nothing() {
+    let text =
+        format!("[rank3]: Traceback (most recent call last):\n{}[rank3]: ValueError: bad\nstep 7 loss 2.5\n", "\n \n\r".repeat(2000));
+    let report = report(&text);
+    assert_eq!(report.findings.iter().map(|f| (f.rule, f.ranks.clone())).collect::<Vec<_>>(), [("python-exception", vec![3])]);
+    assert_eq!(step_of(&report), Some(7));
+}
+
+#[test]
+fn a_process_that_says_a_thing_again_when_its_rank_is_known_says_one_thing() {
+    let warn = "h:1:1 [0] a.cc:1 NCCL WARN odd\n";
+    let init = "h:1:1 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 4 nranks 8 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x2 - Init COMPLETE\n";
+    let report = report(&[warn, init, warn, &warn.replace("h:1", "i:1")].concat());
+    let said: Vec<_> = report.record().alarms.iter().map(|a| (a.line, a.rank, a.count)).collect();
+    assert_eq!(said, [(Some(1), Some(4), 2), (Some(4), Some(4), 1)]);
+}
+
+#[test]
+fn a_line_of_megabytes_is_read_at_its_start() {
+    let report = report(&format!("h:1:1 [0] a.cc:1 NCCL WARN long {}\nstep 1 loss 2.0\nstep 2 loss 1.0", "x".repeat(3 << 20)));
+    assert_eq!(report.inputs[0].lines, Some(3));
+    assert_eq!(report.findings[0].rule, "nccl-warn");
+    assert_eq!(step_of(&report), Some(2));
+}

@@ -908,6 +908,7 @@ fn the_directory_that_a_rank_writes_much_to_is_known() {
         .env_remove("KUBERNETES_SERVICE_HOST")
         .stdin(std::process::Stdio::piped())
         .stdout(fs::File::options().append(true).create(true).open(&checkpoint).unwrap())
+        .stderr(std::process::Stdio::null())
         .spawn()
         .unwrap();
     let mut child = Child(child);

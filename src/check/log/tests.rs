@@ -4,25 +4,6 @@ use crate::model::record::Record;
 use crate::time::{Stamp, Zone};
 use proptest::prelude::*;
 
-/// Hands out a few bytes at a time.
-struct Drip(Vec<u8>, usize, usize);
-
-impl Read for Drip {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let n = self.2.min(buf.len()).min(self.0.len() - self.1);
-        buf[..n].copy_from_slice(&self.0[self.1..self.1 + n]);
-        self.1 += n;
-        Ok(n)
-    }
-}
-
-fn case_of(text: &[u8], piece: usize) -> (Intake, Option<u64>) {
-    let mut case = Intake::new(Zone::UTC);
-    let mut opened = Opened::from_read("x.log".into(), Drip(text.to_vec(), 0, piece), Stamp(0)).unwrap();
-    let counts = (KIND.read)(&mut opened, &mut case, &mut || ()).unwrap();
-    (case, counts.lines)
-}
-
 fn judged(case: &mut Intake) -> Conclusion {
     case.end();
     Conclusion::of(&case.session, &[])
@@ -30,42 +11,6 @@ fn judged(case: &mut Intake) -> Conclusion {
 
 fn record(case: &Intake) -> &Record {
     case.session.model.record_of("x.log")
-}
-
-#[test]
-fn lines_are_counted_and_found_however_they_come() {
-    let mut text = b"noise\n[rank1]: Traceback (most recent call last):\n[rank1]:   File \"a.py\", line 3, in f\n".to_vec();
-    text.extend_from_slice(b"[rank1]: ValueError: bad\nstep 7 loss 2.5\n\rstep 8 loss 2.25\rnoise\nh:1:1 [0] a.cc:1 NCCL WARN odd\nno end");
-    for piece in [1, 7, 100_000] {
-        let (mut case, lines) = case_of(&text, piece);
-        assert_eq!(lines, Some(8), "{piece}");
-        let Conclusion { findings, root_cause: root } = judged(&mut case);
-        let places: Vec<_> = findings.iter().map(|f| (f.rule, f.evidence[0].line)).collect();
-        assert_eq!(places, [("python-exception", Some(4)), ("nccl-warn", Some(7))], "{piece}");
-        assert_eq!(root, Some(0));
-        assert_eq!(case.session.model.files[&0].progress.step, Some(8));
-    }
-}
-
-#[test]
-fn a_run_begins_anew_only_after_something_has_failed() {
-    let banner =
-        "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default, to avoid your system being overloaded\n";
-    let warn = |no: u32| format!("h:1:1 [0] a.cc:{no} NCCL WARN odd\n");
-    let text = [banner, banner, &warn(1), &warn(2), banner, banner, &warn(1)].concat();
-    let (case, _) = case_of(text.as_bytes(), 100_000);
-    let runs: Vec<_> = record(&case).alarms.iter().map(|a| (a.run, a.line)).collect();
-    assert_eq!(runs, [(0, Some(3)), (1, Some(7))]);
-}
-
-#[test]
-fn blank_lines_in_a_traceback_say_nothing() {
-    let text =
-        format!("[rank3]: Traceback (most recent call last):\n{}[rank3]: ValueError: bad\nstep 7 loss 2.5\n", "\n \n\r".repeat(2000));
-    let (mut case, _) = case_of(text.as_bytes(), 100_000);
-    let findings = judged(&mut case).findings;
-    assert_eq!(findings.iter().map(|f| (f.rule, f.ranks.clone())).collect::<Vec<_>>(), [("python-exception", vec![3])]);
-    assert_eq!(case.session.model.files[&0].progress.step, Some(7));
 }
 
 #[test]
@@ -79,26 +24,6 @@ fn what_has_no_time_was_said_after_the_timed_line_before_it() {
     assert_eq!(difference(&known(&mut case), &known(&mut plain)), None);
     let at = record(&case).alarms.iter().last().and_then(|a| a.at).map(|at| Zone::UTC.rfc3339(at));
     assert!(at.as_deref().is_some_and(|at| at.ends_with("-11-21T00:00:01.000+00:00")), "{at:?}");
-}
-
-#[test]
-fn a_process_that_says_a_thing_again_when_its_rank_is_known_says_one_thing() {
-    let warn = "h:1:1 [0] a.cc:1 NCCL WARN odd\n";
-    let init = "h:1:1 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 4 nranks 8 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x2 - Init COMPLETE\n";
-    let (case, _) = case_of([warn, init, warn, &warn.replace("h:1", "i:1")].concat().as_bytes(), 100_000);
-    let said: Vec<_> = record(&case).alarms.iter().map(|a| (a.line, a.rank, a.count)).collect();
-    assert_eq!(said, [(Some(1), Some(4), 2), (Some(4), Some(4), 1)]);
-}
-
-#[test]
-fn a_line_without_end_takes_no_memory_and_is_read_at_its_start() {
-    let mut text = b"h:1:1 [0] a.cc:1 NCCL WARN long ".to_vec();
-    text.resize(3 << 20, b'x');
-    text.extend_from_slice(b"\nstep 1 loss 2.0\nstep 2 loss 1.0");
-    let (mut case, lines) = case_of(&text, 100_000);
-    assert_eq!(lines, Some(3));
-    assert_eq!(judged(&mut case).findings[0].rule, "nccl-warn");
-    assert_eq!(case.session.model.files[&0].progress.step, Some(2));
 }
 
 /// What a case knows, as far as two ways of reading must agree, in pieces. How often and when a line of bring-up came again does not

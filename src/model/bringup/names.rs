@@ -53,7 +53,7 @@ const KNOWN: &[&str] = &[
     "NCCL_WORK_ARGS_BYTES", "NCCL_WORK_FIFO_BYTES", "NCCL_VERSION", "NCCL_HOME", "NCCL_ROOT", "NCCL_INCLUDE_DIR", "NCCL_LIB_DIR",
 ];
 
-/// Why a name that is set does nothing, as far as that can be told.
+/// Why a name that is set does nothing, as far as that is known.
 #[derive(Debug, PartialEq)]
 pub(super) enum Doubt {
     /// Gone; and what to use instead.

@@ -17,13 +17,13 @@ use std::time::Duration;
 
 /// Bring-up takes seconds; on thousands of ranks some tens of them.
 const INIT_TAKES: Duration = Duration::from_secs(30);
-/// A log that has said nothing for so long is silent.
+/// A log without a new line for so long is silent.
 const SILENT: Duration = Duration::from_secs(10);
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trouble {
-    /// The same for the same thing, however it is told.
+    /// The same for the same thing, whatever line reports it.
     pub subject: String,
     /// It is sure to cost something; else a person should look.
     pub fails: bool,
@@ -74,7 +74,7 @@ fn whole(said: &[Said<String>]) -> Vec<&Said<String>> {
     said.iter().filter(|s| !is_piece(s)).collect()
 }
 
-/// Bridges of containers come by the dozen: those beside a good interface are told as one.
+/// Bridges of containers come by the dozen: those beside a good interface are reported as one.
 fn fold_interfaces(found: Vec<Trouble>) -> Vec<Trouble> {
     let (beside, mut out): (Vec<Trouble>, Vec<Trouble>) = found.into_iter().partition(|t| !t.fails && t.summary.contains(" for data,"));
     let names: Vec<String> = beside.iter().map(|t| t.subject.clone()).collect();
@@ -189,7 +189,7 @@ impl Facts<'_> {
         Some(told)
     }
 
-    /// The first of these variables that NCCL said it took.
+    /// The first of these variables that NCCL reports to have taken.
     fn explained(&self, names: &[&str]) -> Option<(String, Proof)> {
         let set = |name: &&str| {
             let (value, proof) = self.bringup.env_value(name).filter(|(v, _)| *v != "0")?;

@@ -435,7 +435,3 @@ fn failure(line: &str) -> Option<&str> {
     let at = memmem::find(bytes, b"Invalid number of GPUs: ")?;
     line[at..].contains(" requested but only ").then(|| line[at..].trim())
 }
-
-#[cfg(test)]
-#[path = "text_tests.rs"]
-mod tests;

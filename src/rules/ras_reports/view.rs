@@ -1,4 +1,4 @@
-//! One communicator in one answer, whatever format told it.
+//! One communicator in one answer, from either format.
 
 use crate::model::saved_report::SavedReport;
 use crate::ras::{Collective, PartValue, RasComm, RasPart, RasPlace, RasReport, SpreadOf};

@@ -49,7 +49,7 @@ pub fn json(report: &Report) -> Value {
     })
 }
 
-/// Errors of PyTorch name the version where NCCL itself was not told to print it.
+/// Errors of PyTorch name the version where NCCL itself was not configured to print it.
 fn version_in_errors(report: &Report) -> Option<String> {
     let of = |text: &str| {
         let word = text.split_once("NCCL version ")?.1.split(|c: char| !c.is_ascii_digit() && c != '.').next()?;

@@ -12,12 +12,9 @@ pub(super) fn read(message: &str) -> Option<What> {
         b'U' if message.starts_with("Using network ") => Some(What::Network { name: whole_name(message.strip_prefix("Using network ")?)? }),
         b'R' if message.starts_with("RAS client listening socket at ") => ras(message),
         b'N' if message.starts_with("NET/IB") || message.starts_with("NET/Socket") => devices(message),
-        b'C' if message.starts_with("Comm config ") => config(message),
         b'D' if message.starts_with("DMA-BUF is available on GPU device ") => Some(What::DmaBuf),
         b'I' if message.starts_with("Invalid value ") => invalid(message),
         b'W' | b'E' if message.starts_with("Warning: ENV ") || message.starts_with("ENV: ") => unused(message),
-        b'S' if message.starts_with("Setting affinity for GPU ") => affinity(message),
-        b'n' if message.starts_with("ncclTopoGetCpuAffinity: ") => affinity(message),
         _ => None,
     }
     .or_else(|| plugin(message))
@@ -256,20 +253,15 @@ fn is_name(name: &str) -> bool {
 
 /// `NCCL_SOCKET_IFNAME set by environment to eth0`; numbers have a full stop behind them.
 pub(super) fn env(message: &str) -> Option<What> {
-    if let Some((name, value)) = message.split_once(" set by environment to ") {
-        is_name(name).then_some(())?;
-        let value = value.trim_end();
-        let number = value.strip_suffix('.').filter(|v| v.parse::<i64>().is_ok());
-        // Without it the number may have lost its end.
-        if value.is_empty() || (number.is_none() && value.parse::<i64>().is_ok() && !is_text(name)) {
-            return None;
-        }
-        return Some(What::EnvSet { name: name.to_string(), value: number.unwrap_or(value).to_string() });
-    }
-    let (name, value) = message.split_once(" set to ")?;
+    let (name, value) = message.split_once(" set by environment to ")?;
+    is_name(name).then_some(())?;
     let value = value.trim_end();
-    (is_name(name) && name.starts_with("NCCL_") && !value.is_empty())
-        .then(|| What::Setting { name: name.to_string(), value: value.to_string() })
+    let number = value.strip_suffix('.').filter(|v| v.parse::<i64>().is_ok());
+    // Without it the number may have lost its end.
+    if value.is_empty() || (number.is_none() && value.parse::<i64>().is_ok() && !is_text(name)) {
+        return None;
+    }
+    Some(What::EnvSet { name: name.to_string(), value: number.unwrap_or(value).to_string() })
 }
 
 /// `Invalid value abc for NCCL_IB_TIMEOUT, using default 20.`
@@ -285,23 +277,4 @@ fn unused(message: &str) -> Option<What> {
     let (name, tail) = tail.split_once(" is ")?;
     let how = ["unused", "deprecated", "private"].into_iter().find(|how| tail.strip_prefix(how).is_some_and(|t| t.starts_with('.')))?;
     is_name(name).then(|| What::EnvUnused { name: name.to_string(), how })
-}
-
-/// `Comm config Blocking set to 1`, `Comm config Min CTAs reset to NCCL_MIN_CTAS=4`
-fn config(message: &str) -> Option<What> {
-    let tail = message.strip_prefix("Comm config ")?;
-    let (field, value) = tail.split_once(" set to ").or_else(|| tail.split_once(" reset to "))?;
-    let value = value.trim_end();
-    (!field.is_empty() && !value.is_empty()).then(|| What::CommConfig { field: field.to_string(), value: value.to_string() })
-}
-
-/// `Setting affinity for GPU 3 to ffff,ffffffff`,
-/// `ncclTopoGetCpuAffinity: Affinity for GPU 3 is 0-23. (GPU affinity = 0-23 ; CPU affinity = 0-95).`
-fn affinity(message: &str) -> Option<What> {
-    if let Some((gpu, cpus)) = message.strip_prefix("Setting affinity for GPU ").and_then(|t| t.split_once(" to ")) {
-        return (!cpus.trim().is_empty()).then_some(What::Affinity { gpu: gpu.parse().ok()?, empty: false });
-    }
-    let (gpu, tail) = message.strip_prefix("ncclTopoGetCpuAffinity: Affinity for GPU ")?.split_once(" is ")?;
-    let whole = tail.trim_end().ends_with(").");
-    whole.then_some(What::Affinity { gpu: gpu.parse().ok()?, empty: tail.starts_with("empty") })
 }

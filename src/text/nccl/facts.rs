@@ -26,20 +26,6 @@ pub enum PluginKind {
     Rma,
 }
 
-impl PluginKind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            PluginKind::Net => "net",
-            PluginKind::CollNet => "collnet",
-            PluginKind::Tuner => "tuner",
-            PluginKind::Profiler => "profiler",
-            PluginKind::Env => "env",
-            PluginKind::Gin => "GIN",
-            PluginKind::Rma => "RMA",
-        }
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PluginState {
     /// Looked for and not there: usual where nobody asked for one.
@@ -123,15 +109,6 @@ pub struct Timings {
     pub parts: Vec<(String, f64)>,
 }
 
-/// One channel's tree, as one rank sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tree {
-    pub channel: u32,
-    pub rank: u32,
-    pub up: Option<u32>,
-    pub down: Vec<u32>,
-}
-
 /// Paths from one GPU or network device to others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GraphPaths {
@@ -199,38 +176,6 @@ impl PathKind {
     }
 }
 
-/// What NCCL's search found for one algorithm.
-#[derive(Clone, Debug, PartialEq)]
-pub struct GraphPattern {
-    /// 1 balanced tree, 2 split tree, 3 tree, 4 ring, 5 NVLS, 6 CollNet direct.
-    pub pattern: u32,
-    pub channels: u32,
-    /// GB/s, inside the node and between nodes.
-    pub bandwidth: (f64, f64),
-    /// The worst path inside the node, and between nodes.
-    pub kinds: (PathKind, PathKind),
-}
-
-/// One call of a collective, one rank's line of subsystem COLL.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Collective {
-    /// `AllReduce`
-    pub op: String,
-    /// Counts per communicator.
-    pub op_count: u64,
-    /// Elements.
-    pub count: u64,
-    /// NCCL's number: 7 is float32, 9 bfloat16.
-    pub datatype: u32,
-    /// NCCL's number: 0 is sum.
-    pub reduction: u32,
-    /// The peer of Send and Recv.
-    pub root: u32,
-    /// Pointer, unique in its process only.
-    pub comm: String,
-    pub nranks: Option<u32>,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ending {
     Destroy,
@@ -245,8 +190,7 @@ pub(super) fn tells_trouble(what: &What) -> bool {
         What::Ofi(o) => matches!(o, Ofi::NoGpuDirect | Ofi::NoProvider | Ofi::Provider { .. }),
         What::EnvInvalid { .. } | What::EnvUnused { .. } => true,
         What::GpuDirect { enabled, .. } => !enabled,
-        What::Affinity { empty, .. } => *empty,
-        What::CommEnding { .. } | What::CollNetDisabled => true,
+        What::CommEnding { .. } => true,
         What::NetDevices(d) => d.devices.is_empty(),
         _ => false,
     }

@@ -6,96 +6,47 @@ pub(super) fn read(message: &str) -> Option<What> {
     match message.as_bytes().first()? {
         b'C' if message.starts_with("Channel ") => channel(message),
         b'R' if message.starts_with("Ring ") => channel(message),
-        b'C' if message.starts_with("CollNet ") => collnet(message),
         b'C' if message.starts_with("Connected all rings") => connected(message),
         b'C' if message.starts_with("Check P2P Type ") => p2p_type(message),
-        b'C' if message.starts_with("Communicator has ") => {
-            message.trim_end().ends_with(", disabling CollNet").then_some(What::CollNetDisabled)
-        }
-        b'N' if message.starts_with("NVLS multicast support ") => nvls(message),
-        b'M' if message.starts_with("MNNVL ") => clique(message),
         b'0'..=b'9' => channels(message),
         b'N' | b'G' => gpu_direct(message),
         _ => None,
     }
 }
 
-/// What stands behind `via`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// Directly from GPU to GPU.
-    P2p {
-        /// `direct pointer`, `IPC`, `CUMEM`, `MNNVL`: how the memory is shared, not how fast the link is.
-        how: String,
-        /// The receiver reads, which NCCL does over NVLink of A100; else the sender writes.
-        read: bool,
-        copy_engine: bool,
-    },
-    /// By way of another GPU.
-    Indirect { rank: u32 },
-    /// Through the host's memory.
-    Shm,
-    /// Over the network.
-    Net {
-        /// `IB`, `AWS Libfabric`
-        name: String,
-        device: u32,
-        /// PXN: it leaves through the proxy of this local rank.
-        through: Option<u32>,
-        gpu_direct: bool,
-        shared: bool,
-    },
-    /// Reduced in the network.
-    CollNet { name: String, gpu_direct: bool },
-}
-
-impl Transport {
-    /// `None` for the torn start of one.
-    pub fn of(text: &str) -> Option<Self> {
-        // RCCL has the communicator behind it.
-        let (t, rccl) = text.split_once(" comm 0x").map_or((text.trim_end(), false), |(t, _)| (t.trim_end(), true));
-        if let Some(p2p) = t.strip_prefix("P2P/") {
-            if let Some((rank, dev)) = p2p.strip_prefix("indirect/").and_then(|t| t.strip_suffix(']')).and_then(|t| t.split_once('[')) {
-                return (!dev.is_empty()).then_some(Transport::Indirect { rank: rank.parse().ok()? });
-            }
-            let (p2p, copy_engine) = p2p.strip_suffix("/CE").map_or((p2p, false), |t| (t, true));
-            let (how, read) = p2p.strip_suffix("/read").map_or((p2p, false), |t| (t, true));
-            let known = matches!(how, "direct pointer" | "IPC" | "CUMEM" | "MNNVL");
-            return known.then(|| Transport::P2p { how: how.into(), read, copy_engine });
+/// Whether what stands behind `via` is a whole transport, and not the torn start of one.
+fn is_transport(text: &str) -> bool {
+    // RCCL has the communicator behind it.
+    let (t, rccl) = text.split_once(" comm 0x").map_or((text.trim_end(), false), |(t, _)| (t.trim_end(), true));
+    let is_number = |text: &str| text.parse::<u32>().is_ok();
+    if let Some(p2p) = t.strip_prefix("P2P/") {
+        if let Some((rank, dev)) = p2p.strip_prefix("indirect/").and_then(|t| t.strip_suffix(']')).and_then(|t| t.split_once('[')) {
+            return is_number(rank) && !dev.is_empty();
         }
-        if let Some(shm) = t.strip_prefix("SHM/") {
-            return shm.split('/').all(|w| matches!(w, "direct" | "CE")).then_some(Transport::Shm);
-        }
-        if let Some(net) = t.strip_prefix("NET/") {
-            let (net, shared) = net.strip_suffix("/Shared").map_or((net, false), |t| (t, true));
-            let (net, gpu_direct) = gdr(net);
-            let (name, dev) = net.rsplit_once('/')?;
-            let (device, through) = match dev.split_once('(') {
-                Some((device, rank)) => (device, Some(rank.strip_suffix(')')?.parse().ok()?)),
-                None => (dev, None),
+        let p2p = p2p.strip_suffix("/CE").unwrap_or(p2p);
+        return matches!(p2p.strip_suffix("/read").unwrap_or(p2p), "direct pointer" | "IPC" | "CUMEM" | "MNNVL");
+    }
+    if let Some(shm) = t.strip_prefix("SHM/") {
+        return shm.split('/').all(|w| matches!(w, "direct" | "CE"));
+    }
+    if let Some(net) = t.strip_prefix("NET/") {
+        let net = without_gpu_direct(net.strip_suffix("/Shared").unwrap_or(net));
+        let Some((name, dev)) = net.rsplit_once('/') else { return false };
+        // With PXN it leaves through the proxy of a local rank, which stands in brackets.
+        return !name.is_empty()
+            && match dev.split_once('(') {
+                Some((device, rank)) => is_number(device) && rank.strip_suffix(')').is_some_and(is_number),
+                None => is_number(dev),
             };
-            (!name.is_empty()).then_some(())?;
-            return Some(Transport::Net { name: name.into(), device: device.parse().ok()?, through, gpu_direct, shared });
-        }
-        if let Some(net) = t.strip_prefix("COLLNET/") {
-            let (net, gpu_direct) = gdr(net);
-            let (name, dev) = net.rsplit_once('/')?;
-            return (!name.is_empty() && dev.parse::<u32>().is_ok()).then(|| Transport::CollNet { name: name.into(), gpu_direct });
-        }
-        match t {
-            "direct shared memory" => Some(Transport::Shm),
-            "P2P" if rccl => Some(Transport::P2p { how: String::new(), read: false, copy_engine: false }),
-            "COLLNET" if rccl => Some(Transport::CollNet { name: String::new(), gpu_direct: false }),
-            _ => None,
-        }
     }
+    if let Some(net) = t.strip_prefix("COLLNET/") {
+        return without_gpu_direct(net).rsplit_once('/').is_some_and(|(name, dev)| !name.is_empty() && is_number(dev));
+    }
+    t == "direct shared memory" || rccl && matches!(t, "P2P" | "COLLNET")
 }
 
-fn gdr(net: &str) -> (&str, bool) {
-    match net.strip_suffix("/GDRDMA(PCI)").or_else(|| net.strip_suffix("/GDRDMA")) {
-        Some(rest) => (rest, true),
-        None => (net, false),
-    }
+fn without_gpu_direct(net: &str) -> &str {
+    net.strip_suffix("/GDRDMA(PCI)").or_else(|| net.strip_suffix("/GDRDMA")).unwrap_or(net)
 }
 
 /// `Channel 00/0 : 3[3] -> 4[4] [send] via NET/IB/0/GDRDMA`
@@ -119,25 +70,9 @@ fn channel(message: &str) -> Option<What> {
         (!place.is_empty() && place.bytes().all(|b| b.is_ascii_hexdigit())).then_some(())?;
         rank.parse::<u32>().ok()
     };
-    Transport::of(transport)?;
+    is_transport(transport).then_some(())?;
     let transport = transport.split_once(" comm 0x").map_or(transport, |(t, _)| t).trim();
     Some(What::Channel { channel, from_rank: peer(from)?, to_rank: peer(to)?, transport: transport.to_string(), receive })
-}
-
-/// `CollNet 00/0 : 3 [send] via COLLNET/SHARP/0/GDRDMA`
-fn collnet(message: &str) -> Option<What> {
-    let (number, tail) = message.strip_prefix("CollNet ")?.split_once(" : ")?;
-    let channel = number.split('/').next()?.trim().parse().ok()?;
-    let (who, transport) = tail.split_once(" via ")?;
-    let (rank, way) = who.trim().split_once(' ')?;
-    let receive = match way {
-        "[receive]" => true,
-        "[send]" => false,
-        _ => return None,
-    };
-    matches!(Transport::of(transport)?, Transport::CollNet { .. }).then_some(())?;
-    let transport = transport.split_once(" comm 0x").map_or(transport, |(t, _)| t).trim();
-    Some(What::CollNet { channel, rank: rank.parse().ok()?, transport: transport.to_string(), receive })
 }
 
 /// `24 coll channels, 24 collnet channels, 0 nvls channels, 32 p2p channels, 32 p2p channels per peer`
@@ -190,21 +125,6 @@ fn p2p_type(message: &str) -> Option<What> {
         }
     }
     Some(What::P2pType { all_direct: all_direct?, direct_mode: direct_mode?, all_cuda })
-}
-
-/// `NVLS multicast support is available on dev 3 (NVLS_NCHANNELS 16)`
-fn nvls(message: &str) -> Option<What> {
-    let tail = message.strip_prefix("NVLS multicast support is ")?;
-    let available = tail.starts_with("available on dev ");
-    (available || tail.starts_with("not available")).then_some(What::NvlsSupport { available })
-}
-
-/// `MNNVL 1 cliqueId 0 cliqueSize 8 cliqueRank 3`
-fn clique(message: &str) -> Option<What> {
-    let (enabled, tail) = message.strip_prefix("MNNVL ")?.split_once(" cliqueId ")?;
-    let (_, tail) = tail.split_once(" cliqueSize ")?;
-    let (size, _) = tail.split_once(" cliqueRank ")?;
-    Some(What::NvlinkClique { enabled: flag(enabled)?, size: size.parse().ok()? })
 }
 
 /// `NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'`, and for one GPU and one device, of all versions.

@@ -123,7 +123,7 @@ impl Entry {
     }
 }
 
-/// The head of a block of lines, and what the lines below it have told.
+/// The head of a block of lines, and what the lines below it contain.
 #[derive(Clone, Default, PartialEq)]
 pub struct Block {
     /// The place of its entry in the table, and the step that the head names.

@@ -340,7 +340,3 @@ fn is_victim(class: &str, message: &str) -> bool {
             | "RendezvousClosedError"
     ) || gone.iter().any(|g| message.contains(g))
 }
-
-#[cfg(test)]
-#[path = "traceback_tests.rs"]
-mod tests;

@@ -3,8 +3,34 @@
 // Tools and benches take a part.
 #![allow(dead_code)]
 
+pub mod dumps;
 pub mod parsers;
 pub mod screen;
 pub mod svg;
 pub mod tree;
 pub mod worlds;
+
+use nccl_top::findings::{Finding, Ledger};
+use nccl_top::model::Model;
+use nccl_top::model::record::Record;
+use nccl_top::rules;
+use nccl_top::time::Stamp;
+use std::path::Path;
+
+/// So many seconds after 1970 began.
+pub fn at(seconds: i64) -> Stamp {
+    Stamp(seconds * 1_000_000_000)
+}
+
+/// A recorded text, by its path below `tests/fixtures`.
+pub fn fixture(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// What the rules find in a report that was read, and nothing else.
+pub fn judged(read: impl FnOnce(&mut Record)) -> Vec<Finding> {
+    let mut model = Model::default();
+    read(model.archive_record("x", Stamp(0)));
+    rules::facts(&model, &Ledger::default(), true, &[])
+}

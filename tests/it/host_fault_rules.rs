@@ -1,12 +1,19 @@
-use super::*;
-use crate::observe::gpu::{GpuHealth, GpuInfo, GpuProcess, GpuProcesses, GpuSample, GpuTrouble, GpuTroubleKind};
-use crate::observe::process::{ProcessGone, ProcessInfo, ProcessRole};
-use crate::observe::{Body, Observation, SourceReport};
-use crate::session::{Event, Session};
-use crate::time::Zone;
+//! Findings on what kernel and driver say of the machine.
+
+use nccl_top::base::severity::{Confidence, Severity};
+use nccl_top::findings::Finding;
+use nccl_top::observe::gpu::{GpuEvent, GpuHealth, GpuInfo, GpuProcess, GpuProcesses, GpuSample, GpuTrouble, GpuTroubleKind};
+use nccl_top::observe::log::{KernelLine, Line, Lines, LogFileInfo};
+use nccl_top::observe::port::PortInfo;
+use nccl_top::observe::process::{LogVia, ProcessGone, ProcessInfo, ProcessLog, ProcessRole};
+use nccl_top::observe::{Body, Observation, SourceId, SourceReport, SourceState};
+use nccl_top::session::{Event, Session};
+use nccl_top::time::{Stamp, Zone};
+use nccl_top::verdict::State;
+use std::time::Duration;
 
 /// A node with GPUs and one job of a rank each, seen second by second.
-pub(super) struct Node {
+pub struct Node {
     pub session: Session,
     second: i64,
     pub events: Vec<Event>,
@@ -14,9 +21,9 @@ pub(super) struct Node {
 
 const BUS: [&str; 4] = ["0000:18:00.0", "0000:2a:00.0", "0000:3b:00.0", "10000:5d:00.0"];
 /// Pid of rank 0; the others follow.
-pub(super) const PID: u32 = 2200;
+pub const PID: u32 = 2200;
 /// 1000 s after boot the job began; nccl-top at 2000 s.
-pub(super) const BEGAN_TICKS: u64 = 100_000;
+pub const BEGAN_TICKS: u64 = 100_000;
 const SEEN_AT_US: u64 = 2_000_000_000;
 
 impl Node {
@@ -128,7 +135,7 @@ fn an_xid_names_its_gpu_its_rank_and_its_job() {
     assert_eq!(f.summary, "GPU 2 (0000:3b:00.0), rank 2: Xid 79, pid=2202, name=python3, GPU has fallen off the bus.");
     assert_eq!((f.signature, f.evidence[0].kind), (Some("xid-79"), "kernel"));
     assert!(f.next.as_deref().is_some_and(|n| n.contains("Drain")));
-    assert_eq!(node.session.state().0, crate::verdict::State::Failed);
+    assert_eq!(node.session.state().0, State::Failed);
 }
 
 #[test]
@@ -161,7 +168,7 @@ fn bus_ids_of_any_width_and_case_and_lines_said_again() {
         node.ticks(20);
     }
     assert_eq!(node.lines(), ["gpu-xid [GPU 2 Xid 31] error [2] [2] 2100 x2", "gpu-ecc [GPU 3 Xid 63] warning [3] [3] 2100 x1"]);
-    assert_ne!(node.session.state().0, crate::verdict::State::Failed, "a warning fails nobody");
+    assert_ne!(node.session.state().0, State::Failed, "a warning fails nobody");
 }
 
 #[test]
@@ -236,8 +243,6 @@ fn several_lines_about_one_killed_process_are_one_finding_of_one_job() {
 
 #[test]
 fn an_xid_explains_what_a_program_said_a_moment_before() {
-    use crate::observe::log::{Line, Lines, LogFileInfo};
-    use crate::observe::process::{LogVia, ProcessLog};
     let mut node = Node::with_job();
     let logs = vec![ProcessLog { via: LogVia::Stderr, path: "/l/7".into(), inode: Some(7), device: Some(1) }];
     let info = node.session.model.processes[&(PID + 2)].info.clone();
@@ -250,7 +255,7 @@ fn an_xid_explains_what_a_program_said_a_moment_before() {
     let lines = lines.iter().map(|t| Line { text: (*t).into(), ..Default::default() }).collect();
     node.sees("tail", Body::Lines(Lines { file: 1, lines, ..Default::default() }));
     node.ticks(2);
-    assert_eq!(node.session.state().0, crate::verdict::State::Failed, "{:?}", node.lines());
+    assert_eq!(node.session.state().0, State::Failed, "{:?}", node.lines());
     node.kernel(&[XID_79]);
     assert!(node.session.state().1.contains("Xid 79"), "{:?}", node.session.state());
 }
@@ -262,7 +267,7 @@ fn what_was_said_before_the_job_began_blames_nobody() {
     assert!(node.lines().iter().all(|l| l.contains(" info ") && l.contains(" - ")), "{:?}", node.lines());
     assert_eq!(node.lines()[0], "gpu-lost [before: GPU 2] info [2] [] - x1");
     assert_eq!(node.open()[0].since, node.open()[0].opened_at.minus(Duration::from_secs(1101)));
-    assert_ne!(node.session.state().0, crate::verdict::State::Failed);
+    assert_ne!(node.session.state().0, State::Failed);
 }
 
 #[test]
@@ -409,15 +414,14 @@ fn a_job_that_goes_on_after_an_xid_has_not_failed_and_the_fault_stays() {
     node.kernel(&["NVRM: Xid (PCI:0000:3b:00): 74, pid=2202, name=python3, NVLink: fatal error detected on link 5"]);
     work(&mut node, 30, 98);
     assert_eq!(node.lines(), ["nvlink-down [GPU 2 Xid 74] error [2] [2] 2100 x1"]);
-    assert_ne!(node.session.state().0, crate::verdict::State::Failed);
+    assert_ne!(node.session.state().0, State::Failed);
     node.kernel(&["NVRM: Xid (PCI:0000:3b:00): 74, pid=2202, name=python3, NVLink: fatal error detected on link 5"]);
     work(&mut node, 70, 0);
-    assert_eq!(node.session.state().0, crate::verdict::State::Failed, "{:?}", node.session.state());
+    assert_eq!(node.session.state().0, State::Failed, "{:?}", node.session.state());
 }
 
 #[test]
 fn a_card_is_named_by_its_port_and_a_link_that_is_up_again_is_over() {
-    use crate::observe::port::PortInfo;
     let mut node = Node::with_job();
     let info = PortInfo { device: "mlx5_3".into(), port: 1, bus_id: Some("0000:0c:00.0".into()), ..Default::default() };
     node.sees("rdma", Body::PortInfo(info));

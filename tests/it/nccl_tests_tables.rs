@@ -1,8 +1,15 @@
-use super::*;
-use crate::base::severity::Severity;
-use crate::reports::fixture;
-use crate::rules::judge_table as judge;
+//! Tables of nccl-tests, and what is wrong with what they show.
+
+use crate::support::{fixture, judged};
+use nccl_top::base::severity::Severity;
+use nccl_top::findings::Finding;
+use nccl_top::reports::nccl_tests::{Row, Side, Table, Tables, begins};
 use proptest::prelude::*;
+
+/// What is wrong with a run.
+pub fn judge(table: &Table, path: &str) -> Vec<Finding> {
+    judged(|record| record.tables.push((path.to_owned(), table.clone())))
+}
 
 fn tables(text: &str) -> Vec<Table> {
     let mut tables = Tables::default();
@@ -135,6 +142,14 @@ fn rows_torn_by_lines_of_nccl_are_put_together() {
         (found[1].severity, found[1].summary.as_str()),
         (Severity::Warning, "nccl-tests all_reduce did not finish: it stopped at 128 B")
     );
+}
+
+#[test]
+fn the_size_at_which_a_run_stopped_is_given_in_words() {
+    for (bytes, words) in [(8, "8 B"), (4096, "4 KiB"), (1_572_864, "1.5 MiB"), (1 << 30, "1 GiB")] {
+        let table = only(&format!("{HEADER}{bytes} 2 float sum -1vm:10:12 [3] NCCL INFO y\n"));
+        assert_eq!(judge(&table, "x")[0].summary, format!("nccl-tests did not finish: it stopped at {words}"));
+    }
 }
 
 #[test]

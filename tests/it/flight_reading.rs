@@ -1,5 +1,7 @@
-use super::support::{Job, pickle2, pickle4, recorded};
-use crate::flight::{DumpError, State, Status, looks_like, rank_of_name, read};
+//! Flight Recorder dumps as bytes: whole, of all versions, cut, hostile.
+
+use crate::support::dumps::{Job, pickle2, pickle4, recorded};
+use nccl_top::flight::{DumpError, State, Status, looks_like, rank_of_name, read};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -17,7 +19,7 @@ fn small() -> Value {
 #[test]
 fn a_recorded_dump_has_all_its_fields() {
     let dump = read(&recorded("hang")[&3]).unwrap();
-    assert_eq!((dump.version, dump.comm_lib_version.as_deref(), dump.entries.len()), (Some((2, 10)), Some("2.28.9"), 235));
+    assert_eq!((dump.version, dump.entries.len()), (Some((2, 10)), 235));
     assert_eq!(dump.groups["0"].ranks.as_ref(), [0, 1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(dump.status[&0], Status { enqueued: Some(235), started: None, completed: Some(235) });
     let first = &dump.entries[0];
@@ -47,7 +49,6 @@ fn groups_that_share_one_long_list_are_bounded() {
 fn all_forms_say_the_same() {
     let value = small();
     let dump = read(&pickle2(&value)).unwrap();
-    assert_eq!(dump.entries[0].duration_ms, Some(1.5));
     assert_eq!(read(&pickle4(&value)).unwrap(), dump);
 
     let mut json = value.clone();
@@ -181,7 +182,7 @@ proptest! {
             bytes[at] = byte;
         }
         if let Ok(dump) = read(&bytes) {
-            let _ = crate::flight::judge(&[(rank, dump.clone()), (rank + 1, dump)].into());
+            let _ = nccl_top::flight::judge(&[(rank, dump.clone()), (rank + 1, dump)].into());
         }
     }
 }

@@ -1,10 +1,12 @@
-use super::*;
-use crate::text::*;
-use facts::*;
+//! What NCCL prints, of all versions: each line through its reader.
+
+use nccl_top::text::nccl::State;
+use nccl_top::text::prefix::peel;
+use nccl_top::text::*;
 
 fn read(line: &str) -> Vec<TextEvent> {
     let mut out = Vec::new();
-    let p = crate::text::prefix::peel(line);
+    let p = peel(line);
     State::default().read(p.rest, &p.origin, &mut out);
     out
 }
@@ -367,20 +369,13 @@ fn aws_ofi_nccl() {
 }
 
 #[test]
-fn settings_and_what_has_no_effect() {
-    let set = |n: &str, v: &str| What::Setting { name: s(n), value: s(v) };
-    assert_eq!(info("NCCL_IB_HCA set to mlx5_0,mlx5_1"), set("NCCL_IB_HCA", "mlx5_0,mlx5_1"));
+fn settings_that_have_no_effect() {
     assert_eq!(info("NCCL_NET_GDR_LEVEL set by environment to PHB"), What::EnvSet { name: s("NCCL_NET_GDR_LEVEL"), value: s("PHB") });
     let first = |line: &str| read(&format!("h:1:2 [0] NCCL INFO {line}")).remove(0).what;
     let invalid = What::EnvInvalid { name: s("NCCL_IB_TIMEOUT"), value: s("abc") };
     assert_eq!(first("Invalid value abc for NCCL_IB_TIMEOUT, using default 20."), invalid);
     let unused = What::EnvUnused { name: s("NCCL_FOO"), how: "unused" };
     assert_eq!(first("Warning: ENV NCCL_FOO is unused. Setting it has no effect."), unused);
-    assert_eq!(info("Comm config Blocking set to 1"), What::CommConfig { field: s("Blocking"), value: s("1") });
-    assert_eq!(
-        info("Comm config Min CTAs reset to NCCL_MIN_CTAS=4"),
-        What::CommConfig { field: s("Min CTAs"), value: s("NCCL_MIN_CTAS=4") }
-    );
     nothing("h:1:2 [0] NCCL INFO NCCL_IB_TIMEOUT set by environment to 2");
 }
 
@@ -401,16 +396,11 @@ fn times_of_bring_up() {
 }
 
 #[test]
-fn rings_trees_and_paths() {
+fn rings_and_paths() {
     let ring = |channel, channels, ranks: &[u32]| What::Ring { channel, channels, ranks: ranks.to_vec() };
     assert_eq!(info("Channel 00/24 :    0   1   2   3"), ring(0, 24, &[0, 1, 2, 3]));
     assert_eq!(info("Channel 23/24 : 0 3 2 1"), ring(23, 24, &[0, 3, 2, 1]));
     assert_eq!(info("Channel 01/02 : 0 1 2 ..."), ring(1, 2, &[0, 1, 2]));
-    let tree = |channel, rank, up, down: &[u32]| Tree { channel, rank, up, down: down.to_vec() };
-    assert_eq!(
-        info("Trees [0] 1/-1/-1->0->-1 [1] 2/4/-1->3->1 [2] -1/-1/-1->7->-1"),
-        What::Trees(vec![tree(0, 0, None, &[1]), tree(1, 3, Some(1), &[2, 4]), tree(2, 7, None, &[])])
-    );
     let paths = |line: &str| match info(line) {
         What::GraphPaths(p) => p.to.iter().map(|t| format!("{} {} {}", t.to, t.bandwidth, t.kind.as_str())).collect::<Vec<_>>(),
         other => panic!("{other:?}"),
@@ -421,15 +411,6 @@ fn rings_trees_and_paths() {
     );
     assert_eq!(paths("GPU/9000 :GPU/9000 (0/5000.000000/LOC) GPU/B000 (3/24.000000/PHB)"), ["GPU/B000 24 PHB"]);
     assert_eq!(paths("NET/0-0 :GPU/0-9000 (3/24.0/PXB) GPU/0-b000 (4/2"), ["GPU/0-9000 24 PXB"]);
-    let pattern = |line: &str| match info(line) {
-        What::GraphPattern(p) => (p.pattern, p.channels, p.bandwidth.0, p.kinds),
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(
-        pattern("Pattern 4, crossNic 0, nChannels 12, bw 24.000000/24.000000, type NVL/PIX, sameChannels 1"),
-        (4, 12, 24.0, (PathKind::Nvl, PathKind::Pix))
-    );
-    nothing("h:1:2 [0] NCCL INFO Pattern 4, crossNic 0, nChannels 12, bw 24.000000/24.000000, type NVL/PI");
 }
 
 #[test]
@@ -445,55 +426,47 @@ fn gpudirect_and_what_the_node_can_do() {
     assert_eq!(gdr("GPU Direct RDMA Enabled for GPU 3 / HCA 1 (distance 4 <= 5), read 0 mode Default").2, Some((4, 5)));
     assert_eq!(gdr("GPU Direct RDMA Enabled for GPU/0-1b000 (rank 3) - NET/0-0 (distance 4 <= 5), read 0 mode Default").2, Some((4, 5)));
     assert_eq!(info("DMA-BUF is available on GPU device 3"), What::DmaBuf);
-    assert_eq!(info("NVLS multicast support is available on dev 3"), What::NvlsSupport { available: true });
-    assert_eq!(info("NVLS multicast support is not available on dev 3"), What::NvlsSupport { available: false });
-    assert_eq!(info("MNNVL 1 cliqueId 7ffe cliqueSize 18 cliqueRank 3 nvlDomainSize 72"), What::NvlinkClique { enabled: true, size: 18 });
-    assert_eq!(info("Communicator has 1 nodes which is less than CollNet node threshold 2, disabling CollNet"), What::CollNetDisabled);
     let p2p = |all_direct, direct_mode, all_cuda| What::P2pType { all_direct, direct_mode, all_cuda };
     assert_eq!(info("Check P2P Type intraNodeP2pSupport 1 directMode 0"), p2p(true, false, None));
     assert_eq!(info("Check P2P Type isAllDirectP2p 0 directMode 1 isAllCudaP2p 1"), p2p(false, true, Some(true)));
-    assert_eq!(info("Setting affinity for GPU 3 to 0-23,96-119"), What::Affinity { gpu: 3, empty: false });
-    let empty = "ncclTopoGetCpuAffinity: Affinity for GPU 3 is empty, ignoring. (GPU affinity =  ; CPU affinity = 0-7).";
-    assert_eq!(read(&format!("h:1:2 [0] NCCL INFO {empty}"))[0].what, What::Affinity { gpu: 3, empty: true });
 }
 
 #[test]
-fn transports_are_taken_apart() {
-    use transport::Transport;
-    let net = |name: &str, through, gpu_direct, shared| Transport::Net { name: s(name), device: 3, through, gpu_direct, shared };
-    let p2p = |how: &str, read, copy_engine| Transport::P2p { how: s(how), read, copy_engine };
-    for (text, want) in [
-        ("P2P/CUMEM/read", p2p("CUMEM", true, false)),
-        ("P2P/MNNVL", p2p("MNNVL", false, false)),
-        ("P2P/IPC/CE", p2p("IPC", false, true)),
-        ("P2P/indirect/5[1b000]", Transport::Indirect { rank: 5 }),
-        ("SHM/CE/direct", Transport::Shm),
-        ("direct shared memory", Transport::Shm),
-        ("NET/IB/3", net("IB", None, false, false)),
-        ("NET/IB/3(2)/GDRDMA", net("IB", Some(2), true, false)),
-        ("NET/IBext_v10/3/GDRDMA(PCI)/Shared", net("IBext_v10", None, true, true)),
-        ("NET/AWS Libfabric/3/Shared", net("AWS Libfabric", None, false, true)),
-        ("NET/IB/3/GDRDMA comm 0x7f00 nRanks 16", net("IB", None, true, false)),
-        ("COLLNET/SHARP/0/GDRDMA(PCI)", Transport::CollNet { name: s("SHARP"), gpu_direct: true }),
+fn whole_transports_are_kept_and_torn_ones_are_not() {
+    let line = |transport: &str| format!("Channel 00/0 : 3[3] -> 4[4] via {transport}");
+    for transport in [
+        "P2P/CUMEM/read",
+        "P2P/MNNVL",
+        "P2P/IPC/CE",
+        "P2P/indirect/5[1b000]",
+        "SHM/CE/direct",
+        "direct shared memory",
+        "NET/IB/3",
+        "NET/IB/3(2)/GDRDMA",
+        "NET/IBext_v10/3/GDRDMA(PCI)/Shared",
+        "NET/AWS Libfabric/3/Shared",
+        "COLLNET/SHARP/0/GDRDMA(PCI)",
     ] {
-        assert_eq!(Transport::of(text), Some(want), "{text}");
+        for end in ["", " comm 0x7f00 nRanks 16"] {
+            let want = What::Channel { channel: 0, from_rank: 3, to_rank: 4, transport: s(transport), receive: false };
+            assert_eq!(info(&line(&format!("{transport}{end}"))), want);
+        }
     }
-    assert_eq!(Transport::of("NET/IB/3(2"), None);
-    let collnet = What::CollNet { channel: 0, rank: 3, transport: s("COLLNET/SHARP/0"), receive: true };
-    assert_eq!(info("CollNet 00/1 : 3 [receive] via COLLNET/SHARP/0"), collnet);
-}
-
-const CALL: &str =
-    "AllReduce: opCount 1a sendbuff 0x7f00 recvbuff (nil) count 16781312 datatype 9 op 0 root 0 comm 0x7f0a [nranks=8] stream 0x1";
-
-#[test]
-fn calls_of_collectives() {
-    let call = coll::collective(CALL).unwrap();
-    assert_eq!((call.op.as_str(), call.op_count, call.count, call.datatype), ("AllReduce", 26, 16_781_312, 9));
-    assert_eq!((call.comm.as_str(), call.nranks, call.root), ("0x7f0a", Some(8), 0));
-    assert_eq!(info(CALL), What::Collective(call));
-    let line = format!("h:1:2 [0] NCCL INFO {CALL}");
-    assert_eq!(crate::text::gate::classify(line.as_bytes()), crate::text::gate::Class::Noise);
+    for torn in [
+        "P2P",
+        "P2P/CUM",
+        "P2P/indirect/5[",
+        "P2P/indirect/5",
+        "SHM/dir",
+        "NET/IB",
+        "NET/IB/3(2",
+        "NET//3",
+        "COLLNET/SHARP",
+        "direct shared",
+    ] {
+        nothing(&format!("h:1:2 [0] NCCL INFO {}", line(torn)));
+    }
+    assert!(matches!(info(&line("P2P comm 0x7f00 nRanks 16")), What::Channel { transport, .. } if transport == "P2P"));
 }
 
 /// Lines with one fact each.
@@ -515,10 +488,8 @@ const WHOLE: &[&str] = &[
     "Check P2P Type isAllDirectP2p 1 directMode 0 isAllCudaP2p 1",
     "Channel 00/0 : 3[3] -> 4[4] via P2P/indirect/15[7]",
     "Channel 00/0 : 3[3] -> 4[4] [send] via SHM/direct",
-    "Pattern 4, crossNic 0, nChannels 12, bw 24.000000/24.000000, type NVL/PIX, sameChannels 1",
     "NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'",
     "timings: rank 5 nranks 8 P2p connect done in 2.31",
-    CALL,
 ];
 
 /// What a line tells when it is cut anywhere is nothing, or the same.
@@ -536,7 +507,6 @@ fn a_torn_line_tells_nothing_or_the_same() {
                     (What::Layout { nranks, nnodes, local_ranks, .. }, What::Layout { nranks: n, nnodes: m, local_ranks: l, .. }) => {
                         (nranks, nnodes, local_ranks) == (n, m, l)
                     }
-                    (What::Collective(a), What::Collective(b)) => a == b,
                     (a, b) => a == b,
                 };
                 assert!(part, "{:?} of {}", e.what, &line[..at]);
@@ -560,14 +530,8 @@ fn glued_lines_tell_no_wrong_fact() {
                 state.read(&first, &Origin::default(), &mut Vec::new());
                 state.read(&format!("{}{second}", &first[..at]), &Origin::default(), &mut out);
                 for e in &out {
-                    let partial = matches!(
-                        e.what,
-                        What::NcclVersion { .. }
-                            | What::Bootstrap { .. }
-                            | What::P2pType { .. }
-                            | What::Layout { .. }
-                            | What::Collective(_)
-                    );
+                    let partial =
+                        matches!(e.what, What::NcclVersion { .. } | What::Bootstrap { .. } | What::P2pType { .. } | What::Layout { .. });
                     assert!(partial || all.contains(&e.what) || own.contains(&e.what), "{:?} of {}{second}", e.what, &first[..at]);
                 }
                 assert!(own.iter().all(|w| out.iter().any(|e| e.what == *w)), "{}{second}: {out:?}", &first[..at]);

@@ -1,10 +1,21 @@
-use super::*;
-use crate::reports::fixture;
+//! Findings on saved answers of RAS.
+
+use crate::support::{fixture, judged};
+use nccl_top::base::severity::{Confidence, Severity};
+use nccl_top::findings::Finding;
+use nccl_top::model::saved_report::SavedReport;
+use nccl_top::ras;
+use nccl_top::time::Stamp;
 use proptest::prelude::*;
 
 /// Answers of NCCL 2.28.9 on 8 H200, with the recorder's lines.
 fn look(name: &str) -> SavedReport {
     SavedReport::read(name, &fixture(&format!("ras/{name}")), None).unwrap()
+}
+
+/// What these answers show, in the order in which they were taken.
+fn judge(looks: &[SavedReport]) -> Vec<Finding> {
+    judged(|record| record.reports.extend_from_slice(looks))
 }
 
 fn found(names: &[&str]) -> Vec<Finding> {
@@ -210,9 +221,9 @@ fn what_is_no_report_is_said_to_be_none() {
 
 #[test]
 fn the_time_in_the_answer_is_read() {
-    let both = [look("hang-2.json"), look("hang-5.json")];
-    assert_eq!(seconds(&[&both[0], &both[1]]), Some(34.0));
-    assert_eq!((look("hang-5.txt").written, seconds(&[&both[0]])), (None, None));
+    let written = |name: &str| look(name).written;
+    assert_eq!(written("hang-5.json").unwrap().secs_since(written("hang-2.json").unwrap()), 34.0);
+    assert_eq!(written("hang-5.txt"), None);
 }
 
 proptest! {

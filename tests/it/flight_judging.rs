@@ -1,6 +1,9 @@
-use super::support::{Job, dumps};
-use crate::base::severity::Confidence;
-use crate::flight::{Entry, FlightFinding, FlightKind, Judgement, Status, judge};
+//! What Flight Recorder dumps show, held against each other: dumps of torch 2.11 with NCCL 2.28.9 on 8 H200, recorded 2026-11-21, and
+//! dumps made by hand.
+
+use crate::support::dumps::{Job, dumps};
+use nccl_top::base::severity::Confidence;
+use nccl_top::flight::{Entry, FlightFinding, FlightKind, Judgement, Status, judge};
 use serde_json::json;
 
 fn the_one(judgement: &Judgement) -> &FlightFinding {
@@ -51,7 +54,7 @@ fn the_recorded_hang_blames_rank_3() {
         "rank 3 last enqueued 235, the others 247 · the others wait in AllReduce of 16781312 BFloat16 · \
          last call of rank 3: AllReduce of 16781312 BFloat16, completed"
     );
-    assert_eq!((judgement.groups.len(), judgement.groups[0].unfinished), (1, Some(236)));
+    assert_eq!(judgement.groups.len(), 1);
 }
 
 #[test]
@@ -84,7 +87,7 @@ fn the_recorded_stop_misses_the_dump_of_rank_4() {
     assert!(matches!(found.kind, FlightKind::NoDump { seq: 2396, .. }));
     assert_eq!((found.ranks.as_slice(), found.confidence), (&[4][..], Confidence::Likely));
     assert_eq!(found.summary(), "rank 4 left no dump; 7 ranks wait in AllReduce 2396");
-    assert_eq!(judgement.no_dump, [4]);
+    assert_eq!(found.no_dump, [4]);
 }
 
 #[test]

@@ -1,14 +1,16 @@
-use super::*;
-use crate::text::prefix::peel;
+//! Tracebacks of Python as ranks print them, alone, mixed and chained.
+
+use nccl_top::text::{Reader, TextEvent, What};
 
 fn run(text: &str) -> Vec<TextEvent> {
-    let mut t = Tracebacks::default();
+    let mut reader = Reader::default();
     let mut out = Vec::new();
     for l in text.lines() {
-        t.read(&peel(l), &mut out);
+        reader.line(l, &mut out);
     }
-    t.flush(&mut out);
-    assert!(t.is_idle() || text.contains("torn"));
+    reader.idle(&mut out);
+    assert!(!reader.is_inside());
+    out.retain(|e| !matches!(e.what, What::Step(_)));
     out
 }
 
@@ -163,35 +165,38 @@ fn survived_exceptions_and_indented_tracebacks_are_not_told() {
 
 #[test]
 fn the_last_line_waits_for_a_chain_but_not_for_long() {
-    let mut t = Tracebacks::default();
+    let mut reader = Reader::default();
     let mut out = Vec::new();
     for l in prefixed("[rank1]: ", &tb("ValueError: a")).lines() {
-        t.read(&peel(l), &mut out);
+        reader.line(l, &mut out);
     }
     assert_eq!(out, []);
     for _ in 0..20 {
-        t.read(&peel("[rank2]: x"), &mut out);
+        reader.line("[rank2]: x", &mut out);
     }
     assert_eq!(out.len(), 1);
 }
 
 #[test]
 fn what_never_ends_is_forgotten() {
-    let mut t = Tracebacks::default();
-    let mut out = Vec::new();
-    for rank in 0..1000 {
-        t.read(&peel(&format!("[rank{rank}]: Traceback (most recent call last):")), &mut out);
-    }
-    assert!(t.open.len() <= MAX_OPEN);
-    for _ in 0..=MAX_FRAMES_WAIT {
-        t.read(&peel("x"), &mut out);
-    }
-    assert!(t.is_idle());
-    t.read(&peel("Traceback (most recent call last):"), &mut out);
-    for _ in 0..=MAX_FRAMES_WAIT + 1 {
-        t.read(&peel("same prefix"), &mut out);
-    }
-    assert!(t.is_idle());
+    let mut reader = Reader::default();
+    let mut tell = |line: &str, times: usize| {
+        (0..times).for_each(|_| reader.line(line, &mut Vec::new()));
+        reader.is_inside()
+    };
+    assert!((0..1000).all(|rank| tell(&format!("[rank{rank}]: Traceback (most recent call last):"), 1)));
+    assert!(!tell("x", 4000), "all of them");
+    assert!(tell("Traceback (most recent call last):", 1));
+    assert!(!tell("same prefix", 4000));
+}
+
+#[test]
+fn of_very_many_at_once_some_are_kept() {
+    let begin = |rank| format!("[rank{rank}]: Traceback (most recent call last):\n");
+    let end = |rank| format!("[rank{rank}]: ValueError: x\n");
+    let text: String = (0..1000).map(begin).chain((0..1000).map(end)).collect();
+    let kept = exceptions(&text).len();
+    assert!((64..=256).contains(&kept), "{kept}");
 }
 
 #[test]

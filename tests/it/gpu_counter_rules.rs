@@ -1,13 +1,13 @@
 //! Rules on what NVML's counters do, on the same node.
 
-use super::tests::{BEGAN_TICKS, Node, PID};
-use crate::base::severity::{Confidence, Severity};
-use crate::findings::Change;
-use crate::observe::Body;
-use crate::observe::gpu::{GpuHealth, GpuInfo, GpuSample};
-use crate::observe::host::HostSample;
-use crate::observe::process::ProcessGone;
-use crate::session::Event;
+use crate::host_fault_rules::{BEGAN_TICKS, Node, PID};
+use nccl_top::base::severity::{Confidence, Severity};
+use nccl_top::findings::Change;
+use nccl_top::observe::Body;
+use nccl_top::observe::gpu::{GpuHealth, GpuInfo, GpuSample};
+use nccl_top::observe::host::HostSample;
+use nccl_top::observe::process::ProcessGone;
+use nccl_top::session::Event;
 
 fn healthy(index: u32) -> GpuHealth {
     GpuHealth {

@@ -1,11 +1,14 @@
-use super::*;
-use crate::model::bringup::Seen;
-use crate::observe::gpu::{GpuPair, GpuTopology};
-use crate::observe::log::{Line, Lines, LogFileInfo};
-use crate::observe::{Body, Observation, SourceId};
-use crate::session::{Event, Session};
-use crate::time::Stamp;
-use crate::time::Zone;
+//! Findings on how NCCL came up.
+
+use nccl_top::base::severity::{Role, Severity};
+use nccl_top::findings::Finding;
+use nccl_top::model::bringup::Seen;
+use nccl_top::observe::gpu::{GpuPair, GpuTopology};
+use nccl_top::observe::log::{Line, Lines, LogFileInfo};
+use nccl_top::observe::{Body, Observation, SourceId};
+use nccl_top::rules::facts;
+use nccl_top::session::{Event, Session};
+use nccl_top::time::{Stamp, Zone};
 
 fn at(s: i64) -> Stamp {
     Stamp(s * 1_000_000_000)

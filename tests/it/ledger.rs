@@ -1,0 +1,93 @@
+//! The ledger: what opens, counts, and clears.
+
+use crate::support::at;
+use nccl_top::base::severity::{Role, Severity};
+use nccl_top::findings::{Change, Finding, Ledger, Life};
+use std::time::Duration;
+
+const CONDITION: Life = Life { hold: Duration::from_secs(3), linger: Some(Duration::from_secs(5)) };
+
+fn found(subject: &str, s: i64) -> Finding {
+    Finding::new("r", Severity::Error, subject, "it holds", at(s))
+}
+
+fn look(ledger: &mut Ledger, s: i64, holds: bool) -> Vec<Change> {
+    if holds {
+        ledger.saw(at(s), found("x", s), CONDITION, 0);
+    }
+    ledger.settle(at(s), |_| CONDITION.linger);
+    ledger.take_changes()
+}
+
+#[test]
+fn the_first_of_some_is_found_as_in_the_whole_order() {
+    let mut ledger = Ledger::default();
+    let life = Life { hold: Duration::ZERO, ..CONDITION };
+    let said = [("a", Severity::Warning, Role::Root, 1), ("b", Severity::Error, Role::Cascade, 1), ("c", Severity::Error, Role::Root, 3)];
+    for (subject, severity, role, s) in said.into_iter().chain([("d", Severity::Error, Role::Root, 2)]) {
+        ledger.saw(at(s), Finding { role, severity, ..found(subject, s) }, life, 1);
+    }
+    let order: Vec<&str> = ledger.open().iter().map(|f| f.subject.as_str()).collect();
+    assert_eq!(order, ["d", "c", "a", "b"]);
+    let first = |which: &dyn Fn(&Finding) -> bool| ledger.first_open(which).map(|f| f.subject.as_str());
+    assert_eq!(first(&|_| true), Some("d"));
+    assert_eq!(first(&|f| f.subject != "d"), Some("c"));
+    assert_eq!(first(&|f| f.role == Role::Cascade), Some("b"));
+    assert_eq!(first(&|f| f.rule == "other"), None);
+}
+
+#[test]
+fn what_is_said_of_a_job_under_two_names_is_said_once() {
+    let mut ledger = Ledger::default();
+    let life = Life { hold: Duration::ZERO, linger: None };
+    for (s, job, times) in [(1, "train.log", 2), (3, "2890", 1)] {
+        ledger.saw(at(s), Finding { job: Some(job.into()), ..found("x", s) }, life, times);
+    }
+    ledger.adopt("train.log", "2890");
+    let open: Vec<_> = ledger.open().iter().map(|f| (f.job.as_deref(), f.count, f.opened_at, f.last_at)).collect();
+    assert_eq!(open, [(Some("2890"), 3, at(1), at(3))]);
+    ledger.clear_where(at(5), "over", |_| true);
+    ledger.adopt("2890", "17.0");
+    assert!(ledger.past().all(|f| f.job.as_deref() == Some("17.0")));
+}
+
+#[test]
+fn a_condition_opens_after_its_hold_once_and_clears_after_its_linger() {
+    let mut ledger = Ledger::default();
+    let mut seen = Vec::new();
+    for s in 0..20 {
+        for change in look(&mut ledger, s, (2..10).contains(&s)) {
+            seen.push((s, matches!(change, Change::Opened(_))));
+        }
+    }
+    assert_eq!(seen, [(5, true), (14, false)]);
+    assert_eq!(ledger.past().count(), 1);
+}
+
+#[test]
+fn a_condition_that_flickers_never_opens() {
+    let mut ledger = Ledger::default();
+    assert!((0..60).all(|s| look(&mut ledger, s, s % 3 != 0).is_empty()));
+}
+
+#[test]
+fn text_opens_at_once_counts_and_stays() {
+    let text = Life { hold: Duration::ZERO, linger: None };
+    let mut ledger = Ledger::default();
+    for s in 0..3 {
+        ledger.saw(at(s), found("same", s), text, 1);
+        ledger.settle(at(s + 1000), |_| None);
+    }
+    assert_eq!(ledger.take_changes().len(), 1);
+    assert_eq!(ledger.open()[0].count, 3);
+}
+
+#[test]
+fn findings_beyond_the_bound_are_counted() {
+    let text = Life { hold: Duration::ZERO, linger: None };
+    let mut ledger = Ledger::default();
+    for i in 0..Ledger::MAX_OF_RULE + 7 {
+        ledger.saw(at(0), found(&i.to_string(), 0), text, 1);
+    }
+    assert_eq!((ledger.open().len(), ledger.overflow), (Ledger::MAX_OF_RULE, 7));
+}
