@@ -5,19 +5,19 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 #[allow(dead_code)]
-#[path = "src/text/signature/entry.rs"]
+#[path = "src/logs/catalog/entry.rs"]
 mod entry;
 #[allow(dead_code)]
-#[path = "src/text/signature/format.rs"]
+#[path = "src/logs/catalog/format.rs"]
 mod format;
 #[allow(dead_code)]
-#[path = "src/text/signature/grams.rs"]
+#[path = "src/logs/catalog/grams.rs"]
 mod grams;
 #[allow(dead_code)]
-#[path = "src/text/signature/pattern.rs"]
+#[path = "src/logs/catalog/pattern.rs"]
 mod pattern;
 #[allow(dead_code)]
-#[path = "src/text/signature/template.rs"]
+#[path = "src/logs/catalog/template.rs"]
 mod template;
 
 use entry::{Signature, Table, Words};
@@ -25,7 +25,7 @@ use grams::{Index, Indexes, Slots};
 use pattern::Pattern;
 use template::{Piece, Template};
 
-// As in `src/findings.rs`: the shared files know them by these names.
+// As in `src/base/severity.rs`: the shared files know them by these names.
 #[derive(Clone, Copy, Debug)]
 pub enum Severity {
     Info,
@@ -45,7 +45,7 @@ const FOLDER: &str = "assets/catalog";
 
 fn main() {
     println!("cargo::rerun-if-changed={FOLDER}");
-    println!("cargo::rerun-if-changed=src/text/signature");
+    println!("cargo::rerun-if-changed=src/logs/catalog");
     let out = std::env::var_os("OUT_DIR").map(PathBuf::from).unwrap_or_default().join("catalog.rs");
     if let Err(why) = catalog().and_then(|text| std::fs::write(&out, text).map_err(|err| format!("{}: {err}", out.display()))) {
         println!("cargo::error={why}");

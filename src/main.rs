@@ -1,9 +1,9 @@
 //! The program: parse, run, exit code.
 
 use clap::Parser;
-use nccl_top::cli::Cli;
-use nccl_top::commands::{self, Outcome};
-use nccl_top::diagnostics;
+use nccl_top::cli::arguments::Cli;
+use nccl_top::cli::commands::{self, Outcome};
+use nccl_top::edge::diagnostics;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

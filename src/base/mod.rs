@@ -1,3 +1,10 @@
+//! What everything may use, and what uses nothing of this program: time, units, words, sanitising, thresholds.
+
+pub mod allocator;
+pub mod clean;
 pub mod exit_code;
+pub mod limit;
 pub mod severity;
+pub mod time;
+pub mod units;
 pub mod words;

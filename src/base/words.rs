@@ -1,6 +1,6 @@
 //! Words that findings, panes and messages share.
 
-use crate::text::clean::clean;
+use crate::base::clean::clean;
 use unicode_width::UnicodeWidthStr;
 
 /// `rank 3`, `ranks 3, 5 and 7`, `24 ranks`

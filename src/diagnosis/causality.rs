@@ -3,11 +3,11 @@
 //! Knows no rule and no text by name: what a finding is in a chain stands in its rule ([`Chain`]) and in the catalogue's entry of its text.
 
 use crate::base::severity::{Role, Severity};
-use crate::findings::Finding;
+use crate::base::time::{Stamp, span};
+use crate::logs::catalog::Part;
 use crate::rules::chain::{Chain, Place};
+use crate::rules::findings::Finding;
 use crate::rules::{Implies, rule};
-use crate::text::signature::Part;
-use crate::time::{Stamp, span};
 use std::cmp::Reverse;
 use std::time::Duration;
 

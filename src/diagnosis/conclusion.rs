@@ -1,11 +1,11 @@
 //! What a session comes to when there is no more input: all findings, the cause first.
 
-use super::logs::{NEW_RUN, earlier_run};
+use super::lines::{NEW_RUN, earlier_run};
 use super::{causality, cover};
 use crate::base::severity::Role;
-use crate::findings::Finding;
-use crate::session::Session;
-use crate::time::{Stamp, span};
+use crate::base::time::{Stamp, span};
+use crate::diagnosis::session::Session;
+use crate::rules::findings::Finding;
 
 /// All findings of a session and of recordings beside it, and which of them is the cause.
 #[derive(Clone, Debug, Default)]

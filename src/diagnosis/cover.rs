@@ -2,9 +2,9 @@
 
 use super::causality::{chain, is_failure, is_judgement, is_messenger, is_victim};
 use crate::base::severity::{Role, Severity};
-use crate::findings::Finding;
+use crate::logs::catalog::Part;
 use crate::rules::chain::Place;
-use crate::text::signature::Part;
+use crate::rules::findings::Finding;
 use std::collections::BTreeSet;
 
 /// In place of an id: whatever failed.

@@ -1,8 +1,8 @@
 //! Events that may be failures, kept until all inputs are read: only then is their order in time known.
 
-use crate::text::signature;
-use crate::text::{TextEvent, What};
-use crate::time::Stamp;
+use crate::base::time::Stamp;
+use crate::logs::catalog;
+use crate::logs::{TextEvent, What};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -61,7 +61,7 @@ impl Alarms {
             return;
         }
         let mut alarm = alarm();
-        alarm.text = crate::text::clean::clip(&alarm.text, MAX_TEXT).into_owned();
+        alarm.text = crate::base::clean::clip(&alarm.text, MAX_TEXT).into_owned();
         self.known.insert(key, self.kept.len() as u32);
         self.kept.push(Arc::new(alarm));
     }
@@ -90,7 +90,7 @@ fn key(alarm: &Said<'_>) -> u64 {
     let who = &alarm.event.origin;
     (alarm.file, alarm.run, who.rank, &who.host, who.pid).hash(&mut h);
     match &alarm.event.what {
-        What::NcclWarn { site, text } => match signature::find_warn(site.as_deref(), text) {
+        What::NcclWarn { site, text } => match catalog::find_warn(site.as_deref(), text) {
             Some(signature) => signature.id.hash(&mut h),
             None => crate::base::words::shape(text).hash(&mut h),
         },

@@ -3,12 +3,12 @@
 use super::Model;
 use super::alarms::Alarm;
 use super::job::Job;
+use super::job_record::Record;
 use super::log::LogFile;
-use super::record::Record;
-use crate::flight::Dump;
+use crate::base::time::Stamp;
+use crate::formats::flight_recorder::Dump;
 use crate::observe::flight::FlightDump;
 use crate::observe::log::LogFileInfo;
-use crate::time::Stamp;
 
 impl Model {
     /// The job that archived files are of; it is named after the first.

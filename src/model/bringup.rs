@@ -1,15 +1,16 @@
 //! How NCCL came up in a job, as its own lines say, each fact with the line that proves it.
 
 mod checklist;
-mod names;
 pub mod trouble;
+mod variables;
 
 use super::Model;
+use crate::base::clean;
 use crate::base::severity::Severity;
-use crate::text::signature;
-use crate::text::{Ofi, PathKind, PluginKind, PluginState, What, clean};
-use crate::time::Stamp;
-use crate::units::counted;
+use crate::base::time::Stamp;
+use crate::base::units::counted;
+use crate::logs::catalog;
+use crate::logs::{Ofi, PathKind, PluginKind, PluginState, What};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -445,7 +446,7 @@ fn is_error(what: &What) -> bool {
     match what {
         What::Exception(_) | What::CudaError { .. } | What::CudaOom { .. } | What::CollectiveTimeout(_) | What::WorkerFailed { .. } => true,
         What::Signed { signature, .. } => signature.severity >= Severity::Error,
-        What::NcclWarn { site, text } => signature::find_warn(site.as_deref(), text).is_some_and(|s| s.severity >= Severity::Error),
+        What::NcclWarn { site, text } => catalog::find_warn(site.as_deref(), text).is_some_and(|s| s.severity >= Severity::Error),
         _ => false,
     }
 }

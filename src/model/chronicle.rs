@@ -1,8 +1,8 @@
 //! When the lines of one file were written, which run they are of, and whether the job went on after what it reported.
 
 use super::bringup::Bringup;
-use crate::text::{Init, Origin, Step, TextEvent, What, WorkerFailure, when};
-use crate::time::{Stamp, Zone};
+use crate::base::time::{Stamp, Zone};
+use crate::logs::{Init, Origin, Step, TextEvent, What, WorkerFailure, when};
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::LazyLock;

@@ -1,7 +1,7 @@
 //! Communicators, joined from RAS answers and init lines by their hash.
 
-use crate::ras::{PartValue, RasComm, RasReport, SpreadOf};
-use crate::time::Stamp;
+use crate::base::time::Stamp;
+use crate::formats::ras::{PartValue, RasComm, RasReport, SpreadOf};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -270,7 +270,7 @@ pub fn apply_report(comms: &mut BTreeMap<u64, Comm>, at: Stamp, report: &RasRepo
         comm.apply(at, seen, in_text);
         // Text says of processes that they are dead, JSON of ranks.
         for missing in comm.missing.values_mut() {
-            let dead = |p: &crate::ras::RasProcess| Some(p.pid) == missing.pid && Some(&p.host) == missing.host.as_ref();
+            let dead = |p: &crate::formats::ras::RasProcess| Some(p.pid) == missing.pid && Some(&p.host) == missing.host.as_ref();
             missing.considered_dead |= report.dead_processes.listed.iter().any(dead);
         }
     }

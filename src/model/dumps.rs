@@ -1,8 +1,8 @@
 //! Flight Recorder dumps that appeared while we looked, the newest of each file.
 
-use crate::flight::{self, Dump};
+use crate::base::time::Stamp;
+use crate::formats::flight_recorder::{self, Dump};
 use crate::observe::flight::FlightDump;
-use crate::time::Stamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl Dumps {
         let dump = match (&seen.problem, seen.bytes()) {
             (Some(problem), _) => Err(problem.clone()),
             (None, None) => Err("the recording holds no whole dump".to_owned()),
-            (None, Some(bytes)) => flight::read(&bytes).map(Arc::new).map_err(|err| err.to_string()),
+            (None, Some(bytes)) => flight_recorder::read(&bytes).map(Arc::new).map_err(|err| err.to_string()),
         };
         self.by_path.insert(seen.path.clone(), Dumped { at, seen: Arc::new(seen.clone()), dump });
         self.revision += 1;

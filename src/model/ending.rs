@@ -4,7 +4,7 @@ use super::Model;
 use super::job::Job;
 use super::process::Process;
 use crate::base::exit_code::signal_of;
-use crate::time::Stamp;
+use crate::base::time::Stamp;
 use std::time::Duration;
 
 /// A rank that is gone.

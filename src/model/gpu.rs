@@ -2,8 +2,8 @@
 
 use super::health::HealthWatch;
 use super::series::{Series, Trend, rate};
+use crate::base::time::Stamp;
 use crate::observe::gpu::{Gpm, GpuHealth, GpuInfo, GpuProcess, GpuSample, GpuTrouble};
-use crate::time::Stamp;
 use std::collections::VecDeque;
 use std::time::Duration;
 

@@ -5,8 +5,8 @@ use super::job::{self, Job, job_id};
 use super::log::{self, LogFile};
 use super::process::Process;
 use super::{FORGET_AFTER, KEEP_GONE, Model};
+use crate::base::time::Stamp;
 use crate::observe::process::ProcessRole;
-use crate::time::Stamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

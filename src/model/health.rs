@@ -1,8 +1,8 @@
 //! What counters of a GPU's health have done while they were watched: what was there before says nothing of this run.
 
 use super::gpu::Activity;
+use crate::base::time::Stamp;
 use crate::observe::gpu::GpuHealth;
-use crate::time::Stamp;
 use std::collections::VecDeque;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Jobs: which processes belong together, and what each rank is doing.
 
 use super::process::Process;
+use crate::base::time::Stamp;
 use crate::observe::process::{LogVia, ProcessRole};
-use crate::time::Stamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

@@ -3,11 +3,11 @@
 use super::bringup::Bringup;
 use super::chronicle::{Chronicle, PathRank, rank_of_path};
 use super::series::{Series, Trend};
-use crate::limit::Limit;
+use crate::base::limit::Limit;
+use crate::base::time::Stamp;
+use crate::formats::nccl_tests::{Table, Tables, begins, ends};
+use crate::logs::{Dialect, Phase, Reader, Step};
 use crate::observe::log::{LogFileInfo, LogFileState};
-use crate::reports::nccl_tests::{Table, Tables, begins, ends};
-use crate::text::{Dialect, Phase, Reader, Step};
-use crate::time::Stamp;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -430,7 +430,7 @@ pub struct Kept {
     pub file: u32,
     pub no: Option<u64>,
     pub rank: Option<u32>,
-    pub class: crate::text::gate::Class,
+    pub class: crate::logs::prefilter::Class,
     /// Cleaned: safe to print. Shared by the sessions that are kept of earlier moments.
     pub text: Arc<str>,
 }
@@ -451,7 +451,7 @@ impl Logbook {
 
     pub fn push(&mut self, mut line: Kept, replaces_last: bool) {
         if line.text.len() > Self::MAX_LINE {
-            line.text = crate::text::clean::clip(&line.text, Self::MAX_LINE).into();
+            line.text = crate::base::clean::clip(&line.text, Self::MAX_LINE).into();
         }
         if replaces_last
             && let Some(last) = self.lines.back()

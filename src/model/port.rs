@@ -1,8 +1,8 @@
 //! RDMA ports and network interfaces: counters become rates here.
 
 use super::series::{Series, Trend, rate};
+use crate::base::time::Stamp;
 use crate::observe::port::{NetdevSample, PortInfo, PortKind, PortSample};
-use crate::time::Stamp;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! A process of a job, alive or gone.
 
 use super::series::Series;
+use crate::base::time::Stamp;
 use crate::observe::process::{ProcessInfo, ProcessSample};
-use crate::time::Stamp;
 use std::time::Duration;
 
 #[derive(Clone, Debug, Default, PartialEq)]

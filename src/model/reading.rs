@@ -3,12 +3,13 @@
 use super::alarms::{Alarm, Said};
 use super::bringup::Who;
 use super::job::{self, Job};
+use super::job_record::Record;
 use super::log::{self, Kept};
-use super::record::Record;
 use super::{MAX_COMMS, MAX_PROCESSES, Model, TextSeen};
+use crate::base::clean;
+use crate::base::time::Stamp;
+use crate::logs::{TextEvent, What, prefilter};
 use crate::observe::log::Line;
-use crate::text::{TextEvent, What, clean, gate};
-use crate::time::Stamp;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// A line that was read.
@@ -33,7 +34,7 @@ impl Model {
         let Some(log) = self.files.get_mut(&file) else { return };
         log.lines += u64::from(!line.transient);
         log.last_line_at = Some(at);
-        let class = gate::classify(line.text.as_bytes());
+        let class = prefilter::classify(line.text.as_bytes());
         let mut events = Vec::new();
         log.reader.at_line(line.no);
         log.reader.read(&line.text, class, &mut events);
@@ -51,7 +52,7 @@ impl Model {
         let rank = events.iter().find_map(|e| e.origin.rank).or_else(by_pid);
         // What says nothing else may still say who wrote it; else it is the rank whose output the file is.
         let by_prefix = || {
-            let origin = crate::text::prefix::peel(&clean).origin;
+            let origin = crate::logs::prefix::peel(&clean).origin;
             origin.rank.or_else(|| self.rank_of_ns_pid(file, origin.pid?))
         };
         let shown_rank = rank.or_else(by_prefix).or_else(|| self.files.get(&file)?.rank);
@@ -155,7 +156,7 @@ impl Model {
         });
     }
 
-    pub(super) fn keep(&mut self, at: Stamp, file: u32, line: &Line, rank: Option<u32>, class: gate::Class, text: &str) {
+    pub(super) fn keep(&mut self, at: Stamp, file: u32, line: &Line, rank: Option<u32>, class: prefilter::Class, text: &str) {
         if text.trim().is_empty() {
             return;
         }

@@ -1,8 +1,8 @@
 //! What is left of something that can run out: space of a file system, memory of the machine or of a control group.
 
 use super::series::Series;
+use crate::base::time::Stamp;
 use crate::observe::host::{CgroupMemory, DiskSample, HostSample};
-use crate::time::Stamp;
 use std::time::Duration;
 
 /// What can run out.

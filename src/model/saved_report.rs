@@ -1,7 +1,7 @@
 //! Answers of NCCL's RAS service that were saved to files.
 
-use crate::ras::{self, RasError, RasReport};
-use crate::time::Stamp;
+use crate::base::time::Stamp;
+use crate::formats::ras::{self, RasError, RasReport};
 
 /// One answer of RAS that somebody saved.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +26,7 @@ impl SavedReport {
         let mut answer = String::with_capacity(text.len());
         for line in text.split_inclusive('\n') {
             if let Some(said) = line.strip_prefix("# EXC ") {
-                trouble = Some(crate::text::clean::clip(said.trim(), 200).into_owned());
+                trouble = Some(crate::base::clean::clip(said.trim(), 200).into_owned());
             } else if !line.starts_with("# took ") {
                 answer.push_str(line);
             }

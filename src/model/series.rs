@@ -1,6 +1,6 @@
 //! A bounded history of one number: by sample, to judge by, or by second, to draw.
 
-use crate::time::Stamp;
+use crate::base::time::Stamp;
 use std::collections::VecDeque;
 use std::time::Duration;
 

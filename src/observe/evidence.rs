@@ -1,7 +1,7 @@
 //! What proves a finding: where a thing was observed, and by whom.
 
-use crate::text::clean::clip;
-use crate::time::Stamp;
+use crate::base::clean::clip;
+use crate::base::time::Stamp;
 use serde::Serialize;
 
 /// What proves a finding.

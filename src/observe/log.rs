@@ -1,5 +1,5 @@
 //! Text from outside: logs, kernel log, RAS answers. Hostile: it may hold anything, and it is kept as it came, bounded, until
-//! `crate::text` reads it.
+//! `crate::logs` reads it.
 
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;

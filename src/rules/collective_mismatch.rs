@@ -3,17 +3,17 @@
 use super::chain::Chain;
 use super::hang_rank_absent::{WAITED_ALONE, has_trained, patience, paused_by_name, standing_still};
 use super::{Implies, ONCE, Rule, TickContext, told_by};
+use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
+use crate::base::time::{Stamp, span};
+use crate::base::units::{all_here, so_many};
 use crate::base::words::{py_spy, rank_words};
-use crate::findings::Finding;
-use crate::judge::{Look, Member, RAS_OLD, RankLook};
-use crate::limit::Limit;
 use crate::model::comm::Odd;
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
+use crate::model::signals::{Look, Member, RAS_OLD, RankLook};
 use crate::observe::evidence::Evidence;
-use crate::time::{Stamp, span};
-use crate::units::{all_here, so_many};
+use crate::rules::findings::Finding;
 use std::time::Duration;
 
 pub const RULE: Rule = Rule {

@@ -3,8 +3,8 @@
 use super::chain::{Chain, Place};
 use super::{Implies, ONCE, Rule, TextContext};
 use crate::base::severity::{Confidence, Severity};
-use crate::findings::Finding;
-use crate::text::What;
+use crate::logs::What;
+use crate::rules::findings::Finding;
 
 pub const RULE: Rule = Rule {
     id: "collective-timeout",

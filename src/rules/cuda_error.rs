@@ -3,8 +3,8 @@
 use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TextContext};
 use crate::base::severity::Severity;
-use crate::findings::Finding;
-use crate::text::What;
+use crate::logs::What;
+use crate::rules::findings::Finding;
 
 pub const RULE: Rule = Rule {
     id: "cuda-error",

@@ -1,14 +1,14 @@
 //! What Flight Recorder dumps say together, as findings: the same for dumps that `check` is given and for those that appear live.
 
 use super::rule;
+use crate::base::time::Stamp;
 use crate::base::words::rank_words;
-use crate::findings::Finding;
-use crate::flight::{self, Dump, FlightFinding, FlightKind, Judgement};
+use crate::formats::flight_recorder::{self, Dump, FlightFinding, FlightKind, Judgement};
 use crate::model::Model;
 use crate::model::dumps::Dumped;
 use crate::model::job::Job;
 use crate::observe::evidence::{Evidence, Witness};
-use crate::time::Stamp;
+use crate::rules::findings::Finding;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub struct Told {
 
 /// What the dumps of all ranks say together, `most` findings of it, the worst first.
 pub fn judge(given: &Given, most: usize) -> Vec<Told> {
-    let mut judgement = flight::judge(&given.dumps);
+    let mut judgement = flight_recorder::judge(&given.dumps);
     let findings = std::mem::take(&mut judgement.findings);
     let told = |finding: FlightFinding| {
         let at = finding.since_ns.and_then(|ns| i64::try_from(ns).ok()).map_or(Stamp::default(), Stamp);

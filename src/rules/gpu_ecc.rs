@@ -3,9 +3,9 @@
 use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TickContext};
 use crate::base::severity::{Confidence, Severity};
-use crate::findings::Finding;
 use crate::model::gpu::Gpu;
 use crate::observe::evidence::Evidence;
+use crate::rules::findings::Finding;
 
 pub const RULE: Rule = Rule {
     id: "gpu-ecc",

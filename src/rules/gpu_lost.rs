@@ -3,10 +3,10 @@
 use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TickContext};
 use crate::base::severity::{Confidence, Severity};
-use crate::findings::Finding;
+use crate::base::time::span;
 use crate::observe::evidence::Evidence;
 use crate::observe::gpu::GpuTroubleKind;
-use crate::time::span;
+use crate::rules::findings::Finding;
 
 pub const RULE: Rule = Rule {
     id: "gpu-lost",

@@ -1,12 +1,12 @@
 //! A GPU is slowed by heat or by its power supply, or runs slower than the others.
 
 use super::{Implies, Rule, TickContext, while_it_holds};
+use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
-use crate::findings::Finding;
-use crate::limit::Limit;
+use crate::base::time::{Stamp, span};
 use crate::model::gpu::{Activity, Gpu, throttle_words};
 use crate::observe::evidence::Evidence;
-use crate::time::{Stamp, span};
+use crate::rules::findings::Finding;
 
 pub const RULE: Rule = Rule {
     id: "gpu-throttled",

@@ -2,9 +2,9 @@
 
 use super::{FactContext, Implies, ONCE, Rule};
 use crate::base::severity::{Confidence, Severity};
-use crate::findings::Finding;
+use crate::base::units::group;
 use crate::model::log::Progress;
-use crate::units::group;
+use crate::rules::findings::Finding;
 
 pub const RULE: Rule = Rule {
     id: "grad-overflow",

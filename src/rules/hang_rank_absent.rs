@@ -2,18 +2,18 @@
 
 use super::chain::Chain;
 use super::{Implies, Rule, TickContext, told_by, while_it_holds};
+use crate::base::clean::clean;
+use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
+use crate::base::time::{Stamp, span};
+use crate::base::units::{all_here, so_many};
 use crate::base::words::{py_spy, rank_words};
-use crate::findings::Finding;
-use crate::judge::{LogLook, Look, Member, RAS_OLD, RankLook, RasLook, Silent};
-use crate::limit::Limit;
+use crate::logs::Phase;
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
+use crate::model::signals::{LogLook, Look, Member, RAS_OLD, RankLook, RasLook, Silent};
 use crate::observe::evidence::Evidence;
-use crate::text::Phase;
-use crate::text::clean::clean;
-use crate::time::{Stamp, span};
-use crate::units::{all_here, so_many};
+use crate::rules::findings::Finding;
 use std::time::Duration;
 
 pub const RULE: Rule = Rule {
@@ -371,7 +371,7 @@ fn busy_elsewhere(look: &Look) -> Option<Absent> {
         return None;
     }
     let ras = look.ras.as_ref().filter(|r| r.age <= RAS_OLD);
-    let behind = |r: &crate::judge::RasLook| r.behind.iter().filter_map(|l| l.who.rank).collect::<std::collections::BTreeSet<_>>();
+    let behind = |r: &crate::model::signals::RasLook| r.behind.iter().filter_map(|l| l.who.rank).collect::<std::collections::BTreeSet<_>>();
     if ras.is_some_and(|r| r.still_for < ALONE / 2 || behind(r) != busy.iter().copied().collect()) {
         return None;
     }

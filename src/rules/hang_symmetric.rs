@@ -3,15 +3,15 @@
 use super::chain::Chain;
 use super::hang_rank_absent::{has_trained, patience, paused_by_name};
 use super::{Implies, Rule, TickContext, told_by, while_it_holds};
+use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
+use crate::base::time::span;
+use crate::base::units::{all_here, so_many};
 use crate::base::words::py_spy;
-use crate::findings::Finding;
-use crate::judge::RAS_OLD;
-use crate::limit::Limit;
 use crate::model::gpu::Activity;
+use crate::model::signals::RAS_OLD;
 use crate::observe::evidence::Evidence;
-use crate::time::span;
-use crate::units::{all_here, so_many};
+use crate::rules::findings::Finding;
 
 pub const RULE: Rule = Rule {
     id: "hang-symmetric",

@@ -3,15 +3,15 @@
 use super::chain::{Chain, Place};
 use super::hang_rank_absent::paused_by_name;
 use super::{FactContext, Implies, ONCE, Rule, TickContext, told_by};
+use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Role, Severity};
+use crate::base::time::span;
+use crate::base::units::{all_here, counted};
 use crate::base::words::{py_spy, rank_words};
-use crate::findings::Finding;
-use crate::judge::{Look, RAS_OLD, RankLook, RasLook};
-use crate::limit::Limit;
 use crate::model::gpu::Activity;
+use crate::model::signals::{Look, RAS_OLD, RankLook, RasLook};
 use crate::observe::evidence::Evidence;
-use crate::time::span;
-use crate::units::{all_here, counted};
+use crate::rules::findings::Finding;
 use std::time::Duration;
 
 pub const RULE: Rule = Rule {

@@ -3,10 +3,10 @@
 
 use super::{slow_steps, straggler};
 use crate::base::severity::{Confidence, Severity};
-use crate::findings::Finding;
+use crate::formats::inspector::{Inspector, InspectorComm, Op, bucket, quantile};
 use crate::model::Model;
 use crate::model::job::Job;
-use crate::reports::inspector::{Inspector, InspectorComm, Op, bucket, quantile};
+use crate::rules::findings::Finding;
 use std::collections::BTreeMap;
 
 /// Less is no wait that matters, and healthy ranks that queue collectives are up to 0.3 ms apart for dozens of them.

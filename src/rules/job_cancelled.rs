@@ -4,11 +4,11 @@ use super::chain::{Chain, Place};
 use super::{Implies, ONCE, Rule, TickContext};
 use crate::base::exit_code::signal_words;
 use crate::base::severity::{Confidence, Severity};
+use crate::base::time::span;
 use crate::base::words::rank_words;
-use crate::findings::Finding;
 use crate::model::ending::{Ending, RESTARTS, SETTLES, SIGKILL};
 use crate::observe::evidence::Evidence;
-use crate::time::span;
+use crate::rules::findings::Finding;
 
 pub const RULE: Rule = Rule {
     id: "job-cancelled",

@@ -2,12 +2,12 @@
 
 use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TextContext};
+use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
-use crate::findings::Finding;
-use crate::limit::Limit;
+use crate::logs::{Step, What};
 use crate::model::log::Progress;
 use crate::observe::evidence::Witness;
-use crate::text::{Step, What};
+use crate::rules::findings::Finding;
 
 pub const RULE: Rule = Rule {
     id: "loss-not-finite",

@@ -2,11 +2,11 @@
 
 use super::chain::{Chain, Explains};
 use super::{FactContext, Implies, ONCE, Rule};
+use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
-use crate::findings::Finding;
-use crate::limit::Limit;
-use crate::reports::nccl_tests::{Failure, Table, size_words};
-use crate::text::signature::Part;
+use crate::formats::nccl_tests::{Failure, Table, size_words};
+use crate::logs::catalog::Part;
+use crate::rules::findings::Finding;
 
 pub const RULE: Rule = Rule {
     id: "nccl-tests-failed",

@@ -3,8 +3,8 @@
 use super::{Implies, ONCE, Rule, TextContext};
 use crate::base::severity::{Confidence, Severity};
 use crate::base::words::shape;
-use crate::findings::Finding;
-use crate::text::What;
+use crate::logs::What;
+use crate::rules::findings::Finding;
 
 pub const RULE: Rule = Rule {
     id: "nccl-warn",
@@ -23,11 +23,11 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     if ctx.signature().is_some() {
         return;
     }
-    let mut found = ctx.found(&RULE, shape(text), crate::text::clean::clip(text, 200).into_owned());
+    let mut found = ctx.found(&RULE, shape(text), crate::base::clean::clip(text, 200).into_owned());
     found.confidence = Confidence::Certain;
     found.why = site
         .as_ref()
-        .map_or("a WARN line of NCCL".into(), |site| format!("a WARN line of NCCL, from {}", crate::text::clean::clip(site, 80)));
+        .map_or("a WARN line of NCCL".into(), |site| format!("a WARN line of NCCL, from {}", crate::base::clean::clip(site, 80)));
     out.push(found);
 }
 

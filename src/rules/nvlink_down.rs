@@ -2,13 +2,13 @@
 
 use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TickContext};
+use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
-use crate::findings::Finding;
-use crate::limit::Limit;
+use crate::base::time::span;
 use crate::model::gpu::Gpu;
 use crate::model::health::LinkWatch;
 use crate::observe::evidence::Evidence;
-use crate::time::span;
+use crate::rules::findings::Finding;
 
 pub const RULE: Rule = Rule {
     id: "nvlink-down",

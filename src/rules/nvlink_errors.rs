@@ -2,8 +2,8 @@
 
 use super::{Implies, Rule, TickContext, while_it_holds};
 use crate::base::severity::{Confidence, Severity};
-use crate::findings::Finding;
 use crate::observe::evidence::Evidence;
+use crate::rules::findings::Finding;
 
 pub const RULE: Rule = Rule {
     id: "nvlink-errors",

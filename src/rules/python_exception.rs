@@ -4,9 +4,9 @@ use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TextContext};
 use crate::base::severity::{Confidence, Role, Severity};
 use crate::base::words::rank_words;
-use crate::findings::Finding;
-use crate::text::What;
-use crate::text::signature::Part;
+use crate::logs::What;
+use crate::logs::catalog::Part;
+use crate::rules::findings::Finding;
 
 pub const RULE: Rule = Rule {
     id: "python-exception",
@@ -31,12 +31,12 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
         return;
     }
     let who = ctx.seen.rank.map_or(String::new(), |r| format!("{}: ", rank_words(&[r])));
-    let message = crate::text::clean::clip(&exception.message, 160);
+    let message = crate::base::clean::clip(&exception.message, 160);
     let subject = if exception.victim { "victim" } else { "first" };
     let mut found = ctx.found(
         &RULE,
         subject,
-        match crate::text::error_words::nccl_words(&crate::text::error_words::exception_words(exception)) {
+        match crate::logs::error_words::nccl_words(&crate::logs::error_words::exception_words(exception)) {
             Some(words) => format!("{who}{words}"),
             None if message.is_empty() => format!("{who}{}", exception.class),
             None => format!("{who}{}: {message}", exception.class),
@@ -45,7 +45,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     found.confidence = Confidence::Certain;
     found.why = exception.place.as_ref().map_or("a traceback in the log".into(), |place| format!("raised at {place}"));
     found.next = exception.place.as_ref().map(|place| format!("look at {place}"));
-    ctx.sign(&mut found, &crate::text::error_words::exception_words(exception));
+    ctx.sign(&mut found, &crate::logs::error_words::exception_words(exception));
     if exception.victim {
         (found.part, found.role) = (Some(Part::Victim), Role::Cascade);
     }

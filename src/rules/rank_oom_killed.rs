@@ -2,10 +2,10 @@
 
 use super::chain::{Chain, Explains};
 use super::{Implies, ONCE, Rule, TickContext};
+use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
-use crate::findings::Finding;
-use crate::limit::Limit;
 use crate::observe::evidence::Evidence;
+use crate::rules::findings::Finding;
 
 /// Whoever was killed for its memory did not just end, and is missed for that reason.
 const EXPLAINS: &[Explains] =

@@ -2,9 +2,9 @@
 
 use super::{Implies, Rule, TickContext, while_it_holds};
 use crate::base::severity::{Confidence, Severity};
-use crate::findings::Finding;
+use crate::base::time::span;
 use crate::observe::evidence::Evidence;
-use crate::time::span;
+use crate::rules::findings::Finding;
 
 pub const RULE: Rule = Rule {
     id: "rank-stopped",

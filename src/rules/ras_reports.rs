@@ -1,19 +1,19 @@
 //! Saved answers of RAS, one after the other: what stands still between them, and who is behind.
 
-mod view;
+mod comm_answer;
 
 use super::{hang_rank_absent, hang_symmetric, init_stuck, nccl_warn, rank_exited, rule, straggler};
 use crate::base::severity::{Confidence, Severity};
+use crate::base::time::Stamp;
+use crate::base::units::so_many;
 use crate::base::words::rank_words;
-use crate::findings::Finding;
+use crate::formats::ras::{self, RasPlace};
 use crate::model::Model;
 use crate::model::job::Job;
 use crate::model::saved_report::SavedReport;
-use crate::ras::{self, RasPlace};
-use crate::time::Stamp;
-use crate::units::so_many;
+use crate::rules::findings::Finding;
+use comm_answer::{Behind, View};
 use std::collections::{BTreeMap, BTreeSet};
-use view::{Behind, View};
 
 /// Seconds from the first of these looks to the last, as far as that is known. Times of files that are less than a second apart are
 /// those of a copy.
@@ -55,7 +55,7 @@ pub fn of_job(model: &Model, job: &Job) -> Vec<Finding> {
 
 /// What the answers show, given in the order in which they were taken.
 fn judge(looks: &[SavedReport]) -> Vec<Finding> {
-    let mut series: Vec<(u64, Vec<View>)> = view::series(looks);
+    let mut series: Vec<(u64, Vec<View>)> = comm_answer::series(looks);
     // What a rank does to the largest communicator says most.
     series.sort_by_key(|(_, views)| std::cmp::Reverse(views.iter().rev().find_map(|view| view.comm).map_or(0, comm_size)));
     let mut out = Vec::new();
@@ -343,13 +343,13 @@ fn still(series: &[(u64, Vec<View>)], looks: &[SavedReport]) -> Vec<Finding> {
     if differ || last.report.comms.is_empty() || last.report.comms.iter().any(|comm| comm.missing_count > 0) {
         return Vec::new();
     }
-    let idle: Vec<(u64, Vec<&SavedReport>)> = series.iter().filter_map(|(hash, views)| Some((*hash, view::idle(views)?))).collect();
+    let idle: Vec<(u64, Vec<&SavedReport>)> = series.iter().filter_map(|(hash, views)| Some((*hash, comm_answer::idle(views)?))).collect();
     let long = |looks: &[&SavedReport], least: f64| looks.len() >= 2 && seconds(looks).is_none_or(|secs| secs >= least);
     let all_still = long(run, hang_symmetric::PAUSE_S.value());
     let idle: Vec<(u64, Vec<&SavedReport>)> =
         idle.into_iter().filter(|(_, looks)| long(looks, 2.0 * hang_symmetric::PAUSE_S.value()) || all_still && looks.len() > 1).collect();
     if let Some((_, looks)) = idle.first() {
-        let shared = view::share_a_process(&idle.iter().map(|(hash, _)| *hash).collect(), &last.report);
+        let shared = comm_answer::share_a_process(&idle.iter().map(|(hash, _)| *hash).collect(), &last.report);
         let (severity, confidence) = match (all_still, shared) {
             (true, _) => (Severity::Critical, Confidence::Likely),
             (false, true) => (Severity::Warning, Confidence::Possible),

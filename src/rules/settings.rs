@@ -1,7 +1,7 @@
 //! What a user sets of rules in the tables `[rules.ID]` of the config.
 
+use crate::base::limit::Settings;
 use crate::base::severity::Severity;
-use crate::limit::Settings;
 use std::collections::BTreeMap;
 
 /// One line of a table `[rules.ID]`: `after = "15s"`, `severity = "info"`, `mute = true`.

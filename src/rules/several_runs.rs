@@ -3,13 +3,13 @@
 
 use super::{FactContext, Implies, ONCE, Rule};
 use crate::base::severity::{Confidence, Role, Severity};
-use crate::findings::Finding;
+use crate::base::time::Stamp;
+use crate::logs::What;
 use crate::model::Model;
 use crate::model::chronicle::Chronicle;
 use crate::model::job::Job;
 use crate::observe::evidence::Evidence;
-use crate::text::What;
-use crate::time::Stamp;
+use crate::rules::findings::Finding;
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;

@@ -2,11 +2,11 @@
 
 use super::{FactContext, Implies, Rule, TickContext, while_it_holds};
 use crate::base::severity::{Confidence, Role, Severity};
-use crate::findings::Finding;
+use crate::base::time::Stamp;
+use crate::base::units::seconds;
 use crate::model::log::{COVER, Progress, SLOWER};
 use crate::observe::evidence::Evidence;
-use crate::time::Stamp;
-use crate::units::seconds;
+use crate::rules::findings::Finding;
 
 pub const RULE: Rule = Rule {
     id: "slow-steps",

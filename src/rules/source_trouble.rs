@@ -2,9 +2,9 @@
 
 use super::{Implies, Rule, TickContext, while_it_holds};
 use crate::base::severity::{Confidence, Role, Severity};
-use crate::findings::Finding;
 use crate::observe::SourceState;
 use crate::observe::evidence::Evidence;
+use crate::rules::findings::Finding;
 
 pub const RULE: Rule = Rule {
     id: "source-trouble",

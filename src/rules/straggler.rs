@@ -1,16 +1,16 @@
 //! One rank is late at every step.
 
 use super::{Implies, Rule, TickContext, told_by, while_it_holds};
+use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
+use crate::base::units::the_other;
 use crate::base::words::py_spy;
-use crate::findings::Finding;
-use crate::judge::Look;
-use crate::limit::Limit;
 use crate::model::Model;
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
+use crate::model::signals::Look;
 use crate::observe::evidence::Evidence;
-use crate::units::the_other;
+use crate::rules::findings::Finding;
 use std::time::Duration;
 
 pub const RULE: Rule = Rule {

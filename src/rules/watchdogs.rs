@@ -3,16 +3,16 @@
 
 use super::{collective_mismatch, hang_rank_absent, hang_symmetric};
 use crate::base::severity::Confidence;
+use crate::base::time::Stamp;
+use crate::base::units::{all_of, counted};
 use crate::base::words::rank_words;
-use crate::findings::Finding;
+use crate::logs::{CollectiveTimeout, What};
 use crate::model::Model;
 use crate::model::alarms::Alarm;
 use crate::model::job::Job;
-use crate::model::record::Record;
+use crate::model::job_record::Record;
 use crate::observe::evidence::{Evidence, Witness};
-use crate::text::{CollectiveTimeout, What};
-use crate::time::Stamp;
-use crate::units::{all_of, counted};
+use crate::rules::findings::Finding;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use super::{FactContext, Implies, ONCE, Rule};
 use crate::base::severity::Severity;
-use crate::findings::Finding;
+use crate::rules::findings::Finding;
 
 pub const RULE: Rule = Rule {
     id: "wrong-interface",

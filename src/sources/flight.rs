@@ -8,7 +8,7 @@ use super::procs::read::Reader;
 use super::procs::stat::{Stat, Status};
 use super::{Hint, Roots, Setup, Source, SourceError};
 use crate::base::words::io_words;
-use crate::flight;
+use crate::formats::flight_recorder;
 use crate::observe::flight::{FlightDump, MAX_BYTES};
 use crate::observe::{Body, SourceState};
 use rustix::fs::OFlags;
@@ -319,7 +319,7 @@ fn read(path: &Path, mark: Mark) -> Result<Vec<u8>, String> {
     if !is_it()? || bytes.len() as u64 != mark.size {
         return Err("it is being written".to_owned());
     }
-    flight::read(&bytes).map_err(|err| err.to_string())?;
+    flight_recorder::read(&bytes).map_err(|err| err.to_string())?;
     Ok(bytes)
 }
 

@@ -1,17 +1,17 @@
 //! The machine: CPU, memory, load, shared memory, disks and temperatures, and once what it is. Reads /proc and /sys; of the live host
 //! sysinfo knows memory, file systems and what it is.
 
-mod live;
 mod sensors;
+mod this_machine;
 
 use super::procs::stat::cgroup;
 use super::sysfs::{Dir, Reader, names};
 use super::{Roots, Setup, Source, SourceError};
 use crate::observe::host::{DiskSample, HostSample, Node};
 use crate::observe::{Body, SourceState};
-use live::Live;
 use std::path::Path;
 use std::time::Duration;
+use this_machine::Live;
 
 /// Memory and disks fill over minutes, so this lane is slower than that of the links.
 const PERIOD: Duration = Duration::from_secs(5);

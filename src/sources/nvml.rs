@@ -4,14 +4,14 @@
 //! once, and keeps the thread; after that it is only looked at, and reported, until its call returns, and a new thread asks the others.
 
 mod device;
-mod events;
+mod driver_events;
 mod pci;
 mod raw;
 mod topology;
 mod watched;
 
 pub use device::{GpmPace, cannot_open, gpm_of, sm_count};
-pub use events::{Ear, Events, make_events};
+pub use driver_events::{Ear, Events, make_events};
 pub use pci::{bus_id, gpus_from_pci};
 pub use topology::{Links, PAIRS_PER_POLL, Topology};
 pub use watched::{Doing, Gpu};

@@ -1,19 +1,19 @@
 //! Ranks and launchers, by what /proc says: who they are, where their output goes, how they are. Groups nothing into jobs and judges
 //! nothing; opens no log and no pipe.
 //!
-//! A full scan every three seconds finds processes ([`table`], [`choose`]); the known ones are looked at every interval, and when one
+//! A full scan every three seconds finds processes ([`process_table`], [`choose`]); the known ones are looked at every interval, and when one
 //! dies ([`pidfd`]).
 
 mod choose;
 pub mod environ;
-mod facts;
-mod logs;
 pub mod mask;
+mod output_files;
 pub mod pidfd;
+mod process;
+mod process_table;
 pub mod program;
 pub mod read;
 pub mod stat;
-mod table;
 mod writes;
 
 use super::{Hint, Hints, RasAddress, Roots, Setup, Source, SourceError, cgroup, sysfs};
@@ -21,6 +21,7 @@ use crate::base::words::io_words;
 use crate::observe::process::{ProcessGone, ProcessInfo, ProcessRole, ProcessSample, WrittenDir};
 use crate::observe::{Body, SourceState};
 use pidfd::Pidfd;
+use process_table::Table;
 use read::{Reader, is_gone};
 use rustix::io::Errno;
 use stat::{Io, Stat, Status, exit_code};
@@ -28,7 +29,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
-use table::Table;
 
 const SCAN_EVERY: Duration = Duration::from_secs(3);
 /// Memory of control groups is looked at every fifteen seconds.
@@ -176,7 +176,7 @@ impl Procs {
         // Launchers first: who reads in order then knows the parent before its ranks.
         chosen.sort_unstable_by_key(|(pid, role)| (*role != ProcessRole::Launcher, *pid));
         for (pid, role) in chosen {
-            let Some(mut info) = facts::of(&mut self.reader, pid, role) else { continue };
+            let Some(mut info) = process::of(&mut self.reader, pid, role) else { continue };
             info.writes = self.known.get(&pid).map_or(Vec::new(), |known| known.writes.clone());
             match self.known.get_mut(&pid) {
                 Some(known) if known.info == info => {}
@@ -366,7 +366,7 @@ impl Source for Procs {
     }
 
     fn remark(&self) -> Option<(SourceState, String)> {
-        let hidden = self.known.values().filter(|known| facts::is_hidden(&known.info)).count();
+        let hidden = self.known.values().filter(|known| process::is_hidden(&known.info)).count();
         let mut texts = Vec::new();
         if hidden > 0 {
             texts.push(format!(
@@ -412,7 +412,7 @@ fn fate(reader: &mut Reader, pid: u32, known: &Known) -> Fate {
         Ok(text) => match Stat::parse(text) {
             Some(stat) if stat.start_ticks != known.info.start_ticks => Fate::Gone(told_now()),
             // To who may not trace the process the kernel shows 0 whatever happened, and that would be a lie.
-            Some(stat) if stat.is_dead() && facts::is_hidden(&known.info) => match told {
+            Some(stat) if stat.is_dead() && process::is_hidden(&known.info) => match told {
                 pidfd::Status::NotYet if !known.awaited => Fate::Awaited,
                 _ => Fate::Gone(None),
             },

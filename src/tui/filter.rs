@@ -1,7 +1,7 @@
 //! Which lines of the log are shown, and which are searched for.
 
+use crate::logs::prefilter::Class;
 use crate::model::log::Kept;
-use crate::text::gate::Class;
 use regex::Regex;
 use std::ops::RangeInclusive;
 

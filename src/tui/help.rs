@@ -1,11 +1,11 @@
 //! Long texts over the panes; among them the help: keys from the table, what the marks mean, why something is absent.
 
+use super::choices::{Content, Sheet, Ui};
 use super::keys::{Group, KEYS};
 use super::theme::Theme;
-use super::ui::{Content, Sheet, Ui};
 use super::view::fitted;
 use super::widgets::labelled;
-use crate::text::clean::clean;
+use crate::base::clean::clean;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::Line;

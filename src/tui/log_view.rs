@@ -1,9 +1,9 @@
 //! Moving in the log: which lines a filter leaves, and where the selection stands among them.
 
-use super::ui::LogUi;
+use super::choices::LogUi;
+use crate::diagnosis::session::Session;
 use crate::model::Model;
 use crate::model::log::Kept;
-use crate::session::Session;
 
 /// Whether the filter leaves this line.
 pub fn shown(log: &LogUi, model: &Model, line: &Kept) -> bool {

@@ -12,13 +12,13 @@ mod processes;
 mod sources;
 pub mod training;
 
+use super::choices::{List, Opened, Ui};
 use super::layout::Want;
 use super::theme::Theme;
-use super::ui::{List, Opened, Ui};
 use super::widgets::spark::Axis;
 use crate::base::words::wrap;
+use crate::diagnosis::session::Session;
 use crate::observe::SourceId;
-use crate::session::Session;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -75,17 +75,17 @@ impl<'a> Ctx<'a> {
 
     /// The name of a job, where there is more than one, so that it matters whose something is.
     pub fn whose(&self, job: &str) -> Option<String> {
-        (self.session.model.jobs.len() > 1).then(|| crate::text::clean::clean(job).into_owned())
+        (self.session.model.jobs.len() > 1).then(|| crate::base::clean::clean(job).into_owned())
     }
 
     /// What a source reports of itself: why it has nothing, where it has nothing.
     fn source_detail(&self, id: &'static str) -> Option<String> {
         let detail = self.session.model.sources.get(&SourceId::of(id))?.detail.as_deref()?;
-        Some(crate::text::clean::clean(detail).into_owned())
+        Some(crate::base::clean::clean(detail).into_owned())
     }
 
     /// What decides the state of the main job.
-    pub fn culprit(&self) -> Option<&'a crate::findings::Finding> {
+    pub fn culprit(&self) -> Option<&'a crate::rules::findings::Finding> {
         let (job, _) = self.session.main_job()?;
         super::view::deciding(self.session, job)
     }
@@ -192,7 +192,7 @@ fn split_detail(ctx: &Ctx, area: Rect, below: u16, buf: &mut Buffer) -> (Rect, R
 }
 
 /// The finding that is looked at, where findings are looked at.
-pub fn selected_finding(session: &Session, ui: &Ui) -> Option<crate::findings::Finding> {
+pub fn selected_finding(session: &Session, ui: &Ui) -> Option<crate::rules::findings::Finding> {
     findings::selected(session, ui)
 }
 

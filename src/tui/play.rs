@@ -1,15 +1,15 @@
 //! What the screen shows, and when: the job as it is, an earlier moment of it, or a tape at its own pace.
 
 use super::FromTape;
-use super::ui::{Mode, Move};
-use crate::demo::Demo;
-use crate::feed::{Batch, Feed};
-use crate::findings::Change;
+use super::choices::{Mode, Move};
+use crate::base::time::{Stamp, Zone, span};
+use crate::diagnosis::session::{Event, Session};
 use crate::observe::Observation;
-use crate::session::{Event, Session};
+use crate::recording::demo::Demo;
+use crate::recording::timeline::{Kept, Limits, Playhead, Timeline};
+use crate::rules::findings::Change;
 use crate::sources::Setup;
-use crate::time::{Stamp, Zone, span};
-use crate::timeline::{Kept, Limits, Playhead, Timeline};
+use crate::sources::feed::{Batch, Feed};
 use std::time::{Duration, Instant};
 
 /// Memory for what can be shown again, live.
@@ -72,7 +72,7 @@ impl World {
     }
 
     /// Starts the sources.
-    pub fn start(&mut self, setup: Setup, send: &crate::feed::Send) {
+    pub fn start(&mut self, setup: Setup, send: &crate::sources::feed::Send) {
         if let World::Live(live) = self {
             live.feed.start(setup, send);
         }

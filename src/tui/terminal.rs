@@ -266,7 +266,7 @@ fn give_back_in_a_panic() {
             leave();
             before(info);
         } else {
-            crate::diagnostics::note(format_args!("{info}"));
+            crate::edge::diagnostics::note(format_args!("{info}"));
         }
     }));
 }
@@ -303,6 +303,6 @@ pub fn clipboard(text: &str) -> String {
 
 /// A note of the desktop, for terminals that pass it on (OSC 9), and the bell for all others.
 pub fn note(text: &str) -> String {
-    let safe: String = crate::text::clean::clean(text).chars().filter(|c| !c.is_control() && *c != ';').take(200).collect();
+    let safe: String = crate::base::clean::clean(text).chars().filter(|c| !c.is_control() && *c != ';').take(200).collect();
     format!("\x1b]9;nccl-top: {safe}\x07")
 }

@@ -2,7 +2,7 @@
 //! user's.
 
 use crate::base::severity::Severity;
-use crate::verdict::State;
+use crate::diagnosis::verdict::State;
 use ratatui::style::{Color, Modifier, Style};
 use serde::Deserialize;
 use std::path::Path;

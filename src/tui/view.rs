@@ -10,19 +10,19 @@
 //!  1 overview   / search   p pause   ? help   q quit
 //! ```
 
+use super::choices::{Ask, Mode, Ui};
 use super::keys::{Action, KEYS};
 use super::layout::{self, Place, Want};
 use super::panes::{Ctx, PANES, Pane};
 use super::theme::{Theme, severity_mark, state_mark};
-use super::ui::{Ask, Mode, Ui};
 use super::widgets::shorten;
+use crate::base::clean::clean;
 use crate::base::severity::Severity;
+use crate::base::time::span;
 use crate::base::words::wrap;
-use crate::findings::Finding;
-use crate::session::Session;
-use crate::text::clean::clean;
-use crate::time::span;
-use crate::verdict::{State, Verdict};
+use crate::diagnosis::session::Session;
+use crate::diagnosis::verdict::{State, Verdict};
+use crate::rules::findings::Finding;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
@@ -264,11 +264,11 @@ pub fn deciding<'a>(session: &'a Session, job: &str) -> Option<&'a Finding> {
 /// The command to copy: of the selected finding where findings are looked at, else of what decides the state.
 pub fn command(session: &Session, ui: &Ui) -> Option<String> {
     if let Some(finding) = super::panes::selected_finding(session, ui) {
-        return crate::steps::first(&session.model, &finding);
+        return crate::diagnosis::remedies::first(&session.model, &finding);
     }
     let (job, _) = session.main_job()?;
     let worst = || session.ledger.first_open(|f| f.next.is_some());
-    crate::steps::first(&session.model, deciding(session, job).filter(|f| f.next.is_some()).or_else(worst)?)
+    crate::diagnosis::remedies::first(&session.model, deciding(session, job).filter(|f| f.next.is_some()).or_else(worst)?)
 }
 
 /// The finding that `command` is of.
@@ -281,16 +281,16 @@ fn told(session: &Session, ui: &Ui) -> Option<Finding> {
 }
 
 /// What else there is to do about it, besides the command that is copied.
-pub fn other_steps(session: &Session, ui: &Ui) -> Vec<crate::steps::Step> {
+pub fn other_steps(session: &Session, ui: &Ui) -> Vec<crate::diagnosis::remedies::Step> {
     let command = command(session, ui);
-    let steps = told(session, ui).map_or(Vec::new(), |finding| crate::steps::of(&session.model, &finding));
+    let steps = told(session, ui).map_or(Vec::new(), |finding| crate::diagnosis::remedies::of(&session.model, &finding));
     steps.into_iter().filter(|step| Some(&step.what) != command.as_ref()).collect()
 }
 
 /// The process that the finding blames, or why there is none to look at.
 pub fn culprit(session: &Session, ui: &Ui) -> Result<u32, String> {
     let finding = told(session, ui).ok_or("no finding names a process: there is nothing to look at")?;
-    let process = crate::steps::culprits(&session.model, &finding).first().map(|p| p.info.pid);
+    let process = crate::diagnosis::remedies::culprits(&session.model, &finding).first().map(|p| p.info.pid);
     process.ok_or_else(|| format!("{} names no process that lives on this node", finding.rule))
 }
 
@@ -368,7 +368,8 @@ fn verdict_lines(session: &Session, ui: &Ui, theme: &Theme, area: Rect) -> Vec<L
         }
         // Half a command would be another command: it is shown whole, or on as many lines as it needs.
         let next = |f: &Finding| {
-            let parts = crate::steps::first(&session.model, f).map_or(Vec::new(), |next| wrap(&next, width.saturating_sub(9)));
+            let parts =
+                crate::diagnosis::remedies::first(&session.model, f).map_or(Vec::new(), |next| wrap(&next, width.saturating_sub(9)));
             let label = |i: usize| Span::styled(if i == 0 { "   next: " } else { "         " }, theme.dim);
             parts.into_iter().enumerate().map(move |(i, part)| Line::from(vec![label(i), Span::styled(part, theme.accent)]))
         };
@@ -405,7 +406,8 @@ fn draw_sentence(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme, ar
         None => ("○ IDLE  no job on this node yet".to_owned(), theme.text, None),
         Some((id, verdict)) => {
             let (head, sentence) = head_and_sentence(session, ui, id, verdict, session.verdicts.len() > 1, width);
-            let next = deciding(session, id).or_else(|| worst(session, id)).and_then(|f| crate::steps::first(&session.model, f));
+            let next =
+                deciding(session, id).or_else(|| worst(session, id)).and_then(|f| crate::diagnosis::remedies::first(&session.model, f));
             (format!("{}{sentence}", head.trim_start()), theme.state(verdict.state), next)
         }
     };

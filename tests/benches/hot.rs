@@ -1,15 +1,15 @@
 //! What runs often, timed: `cargo bench`. Prints the median of many runs; compare two builds side by side, in one go, on one machine.
 
+use nccl_top::diagnosis::session::Session;
+use nccl_top::logs;
 use nccl_top::observe::{Body, Observation, SourceId};
-use nccl_top::session::Session;
+use nccl_top::recording::tape::Reader;
+use nccl_top::recording::timeline::{Limits, Timeline};
 use nccl_top::sources::rdma::Rdma;
 use nccl_top::sources::{Roots, Source};
-use nccl_top::tape::Reader;
-use nccl_top::text;
-use nccl_top::timeline::{Limits, Timeline};
+use nccl_top::tui::choices::Ui;
 use nccl_top::tui::filter::Filter;
 use nccl_top::tui::theme::{Depth, Theme};
-use nccl_top::tui::ui::Ui;
 use nccl_top::tui::view;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -27,10 +27,10 @@ fn main() {
     let step = "step 329 | loss 1.000193 | step_time 99.6 ms | tokens/s 328,962";
     per_byte("classify NCCL INFO noise", noise.len(), || {
         for line in noise.lines() {
-            black_box(text::gate::classify(black_box(line.as_bytes())));
+            black_box(logs::prefilter::classify(black_box(line.as_bytes())));
         }
     });
-    let mut reader = text::Reader::default();
+    let mut reader = logs::Reader::default();
     let mut events = Vec::new();
     per_run("read a step line", || {
         events.clear();

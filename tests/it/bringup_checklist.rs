@@ -1,6 +1,7 @@
 //! The checklist of NCCL's bring-up, from lines to rows.
 
 use crate::support::at;
+use nccl_top::base::time::Stamp;
 use nccl_top::model::Model;
 use nccl_top::model::bringup::{Bringup, Layout, MAX_KINDS, MAX_NAMES, MAX_VALUES, Seen};
 use nccl_top::model::job::Job;
@@ -8,7 +9,6 @@ use nccl_top::model::port::Port;
 use nccl_top::observe::log::{Line, LogFileInfo};
 use nccl_top::observe::port::{PortInfo, PortKind, PortSample};
 use nccl_top::observe::{Body, Observation, SourceId};
-use nccl_top::time::Stamp;
 
 fn sees(model: &mut Model, at: Stamp, body: Body) {
     model.apply(&Observation { at, host: None, from: SourceId::of("tail"), body });

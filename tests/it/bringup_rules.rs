@@ -1,14 +1,14 @@
 //! Findings on how NCCL came up.
 
 use nccl_top::base::severity::{Role, Severity};
-use nccl_top::findings::Finding;
+use nccl_top::base::time::{Stamp, Zone};
+use nccl_top::diagnosis::session::{Event, Session};
 use nccl_top::model::bringup::Seen;
 use nccl_top::observe::gpu::{GpuPair, GpuTopology};
 use nccl_top::observe::log::{Line, Lines, LogFileInfo};
 use nccl_top::observe::{Body, Observation, SourceId};
 use nccl_top::rules::facts;
-use nccl_top::session::{Event, Session};
-use nccl_top::time::{Stamp, Zone};
+use nccl_top::rules::findings::Finding;
 
 fn at(s: i64) -> Stamp {
     Stamp(s * 1_000_000_000)

@@ -1,11 +1,11 @@
 //! The catalogue of texts: its languages, its entries with every example, and users' own.
 
 use nccl_top::base::severity::Severity;
-use nccl_top::text::error_words::exception_words;
-use nccl_top::text::signature::pattern::{Atom, Pattern};
-use nccl_top::text::signature::template::Template;
-use nccl_top::text::signature::{Part, Scope, Signature, Told, all, by_id, find, find_warn, user};
-use nccl_top::text::{Reader, What, gate};
+use nccl_top::logs::catalog::pattern::{Atom, Pattern};
+use nccl_top::logs::catalog::template::Template;
+use nccl_top::logs::catalog::{Part, Scope, Signature, Told, all, by_id, find, find_warn, user};
+use nccl_top::logs::error_words::exception_words;
+use nccl_top::logs::{Reader, What, prefilter};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -301,8 +301,8 @@ fn text() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn no_text_makes_a_pattern_or_headline_panic(text in text()) {
-        gate::classify(text.as_bytes());
-        gate::is_noise_with_any_digits(text.as_bytes());
+        prefilter::classify(text.as_bytes());
+        prefilter::is_noise_with_any_digits(text.as_bytes());
         for (_, s) in all() {
             s.tell(&text, Some("h"));
         }
@@ -340,7 +340,7 @@ proptest! {
     fn what_an_entry_finds_passes_the_gate(text in text()) {
         if let Some(s) = find(Scope::Line, &text) {
             let is_alone = s.texts[..s.alone].iter().any(|p| p.is_match(&text)) && !text.contains(" NCCL INFO ");
-            prop_assert!(!is_alone || gate::classify(text.as_bytes()) != gate::Class::Noise, "{}", s.id);
+            prop_assert!(!is_alone || prefilter::classify(text.as_bytes()) != prefilter::Class::Noise, "{}", s.id);
         }
     }
 }
@@ -381,7 +381,7 @@ fn check(s: &Signature, example: &str) -> Result<(), String> {
     let mut events = Vec::new();
     let mut reader = Reader::default();
     for line in example.split('\n') {
-        if !reader.is_inside() && gate::classify(line.as_bytes()) == gate::Class::Noise {
+        if !reader.is_inside() && prefilter::classify(line.as_bytes()) == prefilter::Class::Noise {
             return Err(format!("the gate lets {line:?} not through"));
         }
         reader.line(line, &mut events);
@@ -397,7 +397,7 @@ fn check(s: &Signature, example: &str) -> Result<(), String> {
     match found.first() {
         Some(id) if *id == s.id => Ok(()),
         // Lines that a reader takes whole (the watchdog's, torchrun's) are known by their text alone.
-        None if s.scope == Scope::Line && find(s.scope, &nccl_top::text::clean::clean(example)) == Some(s) => Ok(()),
+        None if s.scope == Scope::Line && find(s.scope, &nccl_top::base::clean::clean(example)) == Some(s) => Ok(()),
         _ => Err(format!("found {found:?}")),
     }
 }

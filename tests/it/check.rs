@@ -1,6 +1,6 @@
 //! `nccl-top check` from outside: real recordings of 8 GPUs, healthy and broken, and input that cannot be judged.
 
-use nccl_top::check::inputs::{Source, expand};
+use nccl_top::archive::inputs::{Source, expand};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,10 +1,10 @@
 //! Small logs of many programs: what `check` concludes from each, and whom it blames.
 
+use nccl_top::archive::{Report, Verdict, check};
 use nccl_top::base::severity::{Role, Severity};
-use nccl_top::check::{Report, Verdict, check};
+use nccl_top::base::time::Zone;
 use nccl_top::model::bringup::Seen;
-use nccl_top::sinks::check::facts;
-use nccl_top::time::Zone;
+use nccl_top::output::check::facts;
 use serde_json::Value;
 
 fn report(log: &str) -> Report {

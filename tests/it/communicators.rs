@@ -1,8 +1,8 @@
 //! Communicators as reports of RAS show them.
 
 use crate::support::at;
+use nccl_top::formats::ras::RasReport;
 use nccl_top::model::comm::{Behind, Comm, CommRank, MissingRank, apply_report};
-use nccl_top::ras::RasReport;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn text(errors: &str, warnings: &str) -> RasReport {
         Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors\n\
         \x20   #  in group  per comm  per node  per comm  in group\n\
         \x20   0         1         4         8        32        32   RUNNING      OK\n\n";
-    nccl_top::ras::parse(&format!("{head}Errors\n======\n\n{errors}\nWarnings\n========\n\n{warnings}\n")).unwrap()
+    nccl_top::formats::ras::parse(&format!("{head}Errors\n======\n\n{errors}\nWarnings\n========\n\n{warnings}\n")).unwrap()
 }
 
 fn late(op: &str, many: u64, few: u64) -> String {

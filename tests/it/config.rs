@@ -1,6 +1,6 @@
 //! The config file, the environment and the flags: what wins, what is printed, and how mistakes are named.
 
-use nccl_top::config::{Color, Config, Origins, SETTINGS, load, print};
+use nccl_top::cli::config::{Color, Config, Origins, SETTINGS, load, print};
 use nccl_top::tui::keys::Keymap;
 use std::path::Path;
 use std::time::Duration;

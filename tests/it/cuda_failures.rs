@@ -1,7 +1,7 @@
 //! Failures of CUDA and its libraries, in all wordings.
 
-use nccl_top::text::What;
-use nccl_top::text::cuda::find;
+use nccl_top::logs::What;
+use nccl_top::logs::cuda::find;
 
 fn oom(text: &str) -> Option<u64> {
     match find(text) {

@@ -1,9 +1,9 @@
 //! The recordings that come with the program show what their captions say, and leave time to read them.
 
-use nccl_top::demo::{DEMOS, Demo};
+use nccl_top::diagnosis::session::Session;
+use nccl_top::diagnosis::verdict::State;
 use nccl_top::observe::{Body, Observation};
-use nccl_top::session::Session;
-use nccl_top::verdict::State;
+use nccl_top::recording::demo::{DEMOS, Demo};
 use std::time::Duration;
 
 const fn ms(ms: u64) -> Duration {

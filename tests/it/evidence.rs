@@ -2,11 +2,11 @@
 
 use crate::support::screen::{PATIENCE, Screen, find};
 use nccl_top::base::severity::{Role, Severity};
-use nccl_top::bundle::{self, Bundle};
-use nccl_top::session::Session;
-use nccl_top::tape::Reader;
-use nccl_top::time::Zone;
-use nccl_top::timeline::{Limits, Timeline};
+use nccl_top::base::time::Zone;
+use nccl_top::diagnosis::session::Session;
+use nccl_top::output::bundle::{self, Bundle};
+use nccl_top::recording::tape::Reader;
+use nccl_top::recording::timeline::{Limits, Timeline};
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
@@ -427,9 +427,9 @@ fn py_spy_is_run_only_with_consent_and_cannot_hurt() {
 }
 
 mod names_and_secrets {
-    use nccl_top::bundle::{default_name, dump_name, masked};
-    use nccl_top::tape::read_observation;
-    use nccl_top::time::{Stamp, Zone};
+    use nccl_top::base::time::{Stamp, Zone};
+    use nccl_top::output::bundle::{default_name, dump_name, masked};
+    use nccl_top::recording::tape::read_observation;
     #[test]
     fn names_are_tame() {
         assert_eq!(default_name("node/17", Stamp(1_795_257_972_000_000_000), Zone::UTC), "nccl-top-evidence-node_17-2026-11-21T10-46-12");

@@ -1,17 +1,17 @@
 //! Flight Recorder dumps that appear while we look: found, read when whole, judged, recorded, judged again.
 
 use nccl_top::base::severity::Role;
-use nccl_top::findings::Change;
+use nccl_top::base::time::{Stamp, Zone};
+use nccl_top::diagnosis::session::{Event, Session};
+use nccl_top::diagnosis::verdict::State;
 use nccl_top::observe::flight::FlightDump;
 use nccl_top::observe::log::{Line, Lines, LogFileInfo};
 use nccl_top::observe::process::{LogVia, ProcessGone, ProcessInfo, ProcessLog, ProcessRole, ProcessSample};
 use nccl_top::observe::{Body, Observation, SourceId};
-use nccl_top::session::{Event, Session};
+use nccl_top::recording::tape;
+use nccl_top::rules::findings::Change;
 use nccl_top::sources::flight::Flight;
 use nccl_top::sources::{Hint, Hints, Roots, Source, SourceError};
-use nccl_top::tape;
-use nccl_top::time::{Stamp, Zone};
-use nccl_top::verdict::State;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -147,7 +147,7 @@ fn dumps_name_the_culprit_of_a_timeout_and_the_recording_does_so_again() {
 
     // And from what is left when the beginning is no longer kept.
     let mut again = Session::new("node-17", Zone::UTC);
-    for seen in nccl_top::recap::of(&node.session.model) {
+    for seen in nccl_top::recording::preamble::of(&node.session.model) {
         again.apply(&seen, &mut events);
     }
     let tick = Observation { at: node.session.model.now, host: None, from: SourceId::of("feed"), body: Body::Tick };

@@ -3,7 +3,7 @@
 
 use crate::support::dumps::{Job, dumps};
 use nccl_top::base::severity::Confidence;
-use nccl_top::flight::{Entry, FlightFinding, FlightKind, Judgement, Status, judge};
+use nccl_top::formats::flight_recorder::{Entry, FlightFinding, FlightKind, Judgement, Status, judge};
 use serde_json::json;
 
 fn the_one(judgement: &Judgement) -> &FlightFinding {

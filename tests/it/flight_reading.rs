@@ -1,7 +1,7 @@
 //! Flight Recorder dumps as bytes: whole, of all versions, cut, hostile.
 
 use crate::support::dumps::{Job, pickle2, pickle4, recorded};
-use nccl_top::flight::{DumpError, State, Status, looks_like, rank_of_name, read};
+use nccl_top::formats::flight_recorder::{DumpError, State, Status, looks_like, rank_of_name, read};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -182,7 +182,7 @@ proptest! {
             bytes[at] = byte;
         }
         if let Ok(dump) = read(&bytes) {
-            let _ = nccl_top::flight::judge(&[(rank, dump.clone()), (rank + 1, dump)].into());
+            let _ = nccl_top::formats::flight_recorder::judge(&[(rank, dump.clone()), (rank + 1, dump)].into());
         }
     }
 }

@@ -2,13 +2,13 @@
 //! before is sent. `cargo bench --bench terminal` measures the same of the real program.
 
 use crate::support::worlds;
+use nccl_top::base::time::{Stamp, Zone};
+use nccl_top::diagnosis::session::Session;
 use nccl_top::observe::log::{Line, Lines, LogFileInfo};
 use nccl_top::observe::{Body, Observation, SourceId};
-use nccl_top::session::Session;
-use nccl_top::tape::Reader;
-use nccl_top::time::{Stamp, Zone};
+use nccl_top::recording::tape::Reader;
+use nccl_top::tui::choices::Ui;
 use nccl_top::tui::theme::{Depth, Theme};
-use nccl_top::tui::ui::Ui;
 use nccl_top::tui::view;
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;

@@ -4,12 +4,12 @@
 
 use crate::support::worlds;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
-use nccl_top::session::Session;
-use nccl_top::time::Zone;
+use nccl_top::base::time::Zone;
+use nccl_top::diagnosis::session::Session;
+use nccl_top::tui::choices::Ui;
 use nccl_top::tui::keys::Action;
 use nccl_top::tui::panes::PANES;
 use nccl_top::tui::theme::{Depth, Theme};
-use nccl_top::tui::ui::Ui;
 use nccl_top::tui::view;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;

@@ -3,18 +3,18 @@
 use crate::support::svg;
 use crate::support::worlds;
 use nccl_top::base::severity::{Role, Severity};
-use nccl_top::findings::Finding;
+use nccl_top::base::time::Zone;
+use nccl_top::diagnosis::session::Session;
+use nccl_top::diagnosis::verdict::State;
+use nccl_top::logs::prefilter::Class;
 use nccl_top::model::gpu::Activity;
 use nccl_top::model::port::Link;
 use nccl_top::observe::SourceState;
-use nccl_top::session::Session;
+use nccl_top::rules::findings::Finding;
 use nccl_top::sources::SOURCES;
-use nccl_top::text::gate::Class;
-use nccl_top::time::Zone;
+use nccl_top::tui::choices::Ui;
 use nccl_top::tui::theme::{Depth, Theme};
-use nccl_top::tui::ui::Ui;
 use nccl_top::tui::view;
-use nccl_top::verdict::State;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 

@@ -1,9 +1,9 @@
 //! What a GPU does, from what is measured of it.
 
+use nccl_top::base::time::Stamp;
 use nccl_top::model::gpu::{Activity, Gpu, PciAddress};
 use nccl_top::model::series::Trend;
 use nccl_top::observe::gpu::{Gpm, GpuSample};
-use nccl_top::time::Stamp;
 
 fn seen(util: u32, sm: f32, tensor: f32, dram: f32, link_mb: f64, power_w: u64) -> Activity {
     let mut gpu = Gpu::new(0);

@@ -2,12 +2,12 @@
 
 use crate::host_fault_rules::{BEGAN_TICKS, Node, PID};
 use nccl_top::base::severity::{Confidence, Severity};
-use nccl_top::findings::Change;
+use nccl_top::diagnosis::session::Event;
 use nccl_top::observe::Body;
 use nccl_top::observe::gpu::{GpuHealth, GpuInfo, GpuSample};
 use nccl_top::observe::host::HostSample;
 use nccl_top::observe::process::ProcessGone;
-use nccl_top::session::Event;
+use nccl_top::rules::findings::Change;
 
 fn healthy(index: u32) -> GpuHealth {
     GpuHealth {

@@ -1,13 +1,13 @@
 //! What is known of the machine itself: from the sources to what `snapshot` shows.
 
+use nccl_top::base::time::{Stamp, Zone};
+use nccl_top::diagnosis::session::Session;
 use nccl_top::observe::host::{CgroupMemory, DiskSample, HostSample, Node, Temperature};
 use nccl_top::observe::process::{ProcessInfo, ProcessRole};
 use nccl_top::observe::{Body, Observation, SourceId};
-use nccl_top::session::Session;
-use nccl_top::sinks::snapshot;
+use nccl_top::output::snapshot;
 use nccl_top::sources::procs::Procs;
 use nccl_top::sources::{Roots, Source};
-use nccl_top::time::{Stamp, Zone};
 use serde_json::{Value, json};
 use std::fs;
 use std::process::Command;

@@ -1,15 +1,15 @@
 //! Findings on what kernel and driver say of the machine.
 
 use nccl_top::base::severity::{Confidence, Severity};
-use nccl_top::findings::Finding;
+use nccl_top::base::time::{Stamp, Zone};
+use nccl_top::diagnosis::session::{Event, Session};
+use nccl_top::diagnosis::verdict::State;
 use nccl_top::observe::gpu::{GpuEvent, GpuHealth, GpuInfo, GpuProcess, GpuProcesses, GpuSample, GpuTrouble, GpuTroubleKind};
 use nccl_top::observe::log::{KernelLine, Line, Lines, LogFileInfo};
 use nccl_top::observe::port::PortInfo;
 use nccl_top::observe::process::{LogVia, ProcessGone, ProcessInfo, ProcessLog, ProcessRole};
 use nccl_top::observe::{Body, Observation, SourceId, SourceReport, SourceState};
-use nccl_top::session::{Event, Session};
-use nccl_top::time::{Stamp, Zone};
-use nccl_top::verdict::State;
+use nccl_top::rules::findings::Finding;
 use std::time::Duration;
 
 /// A node with GPUs and one job of a rank each, seen second by second.

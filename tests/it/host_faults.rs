@@ -1,17 +1,17 @@
 //! Faults of the machine the whole way: from a kernel's log in a tree, through the real source, to findings; and from a recording again.
 
 use nccl_top::base::severity::Severity;
-use nccl_top::findings::Change;
+use nccl_top::base::time::{Stamp, Zone};
+use nccl_top::diagnosis::session::{Event, Session};
+use nccl_top::diagnosis::verdict::State;
 use nccl_top::observe::gpu::{GpuEvent, GpuInfo, GpuProcess, GpuProcesses};
 use nccl_top::observe::log::KernelLine;
 use nccl_top::observe::process::{ProcessInfo, ProcessRole};
 use nccl_top::observe::{Body, Observation, SourceId, SourceReport, SourceState};
-use nccl_top::session::{Event, Session};
+use nccl_top::recording::tape::{Header, Reader, Writer};
+use nccl_top::rules::findings::Change;
 use nccl_top::sources::kmsg::Kmsg;
 use nccl_top::sources::{Roots, Source};
-use nccl_top::tape::{Header, Reader, Writer};
-use nccl_top::time::{Stamp, Zone};
-use nccl_top::verdict::State;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -179,14 +179,14 @@ fn a_log_that_may_not_be_read_is_a_state_of_its_source_and_nothing_else() {
 #[test]
 fn older_and_newer_recordings_are_read() {
     let old = r#"{"at_ns":1,"from":"kmsg","kind":"kernel","lines":[{"level":3,"uptime_us":5,"text":"NVRM: x"}]}"#;
-    let seen = nccl_top::tape::read_observation(old.as_bytes()).unwrap();
+    let seen = nccl_top::recording::tape::read_observation(old.as_bytes()).unwrap();
     assert!(matches!(&seen.body, Body::Kernel { lines, uptime_us: None } if lines.len() == 1));
     assert_eq!(serde_json::to_string(&seen).unwrap(), old);
     let event = r#"{"at_ns":1,"from":"events","kind":"gpu_events","events":[{"index":3,"event_bits":8,"data":79}]}"#;
-    let seen = nccl_top::tape::read_observation(event.as_bytes()).unwrap();
+    let seen = nccl_top::recording::tape::read_observation(event.as_bytes()).unwrap();
     assert_eq!(serde_json::to_string(&seen).unwrap(), event);
     let later = r#"{"at_ns":1,"from":"events","kind":"gpu_events","events":[{"event_bits":65536,"data":1,"what":"new"}],"more":1}"#;
-    assert!(matches!(nccl_top::tape::read_observation(later.as_bytes()).unwrap().body, Body::GpuEvents { .. }));
+    assert!(matches!(nccl_top::recording::tape::read_observation(later.as_bytes()).unwrap().body, Body::GpuEvents { .. }));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Files of the NCCL Inspector: its records, and its metrics.
 
 use crate::support::fixture;
-use nccl_top::reports::inspector::*;
+use nccl_top::formats::inspector::*;
 use proptest::prelude::*;
 
 fn read(text: &str) -> Inspector {

@@ -2,8 +2,8 @@
 
 use crate::support::{fixture, judged};
 use nccl_top::base::severity::{Confidence, Severity};
-use nccl_top::findings::Finding;
-use nccl_top::reports::inspector::Inspector;
+use nccl_top::formats::inspector::Inspector;
+use nccl_top::rules::findings::Finding;
 
 /// What files of a run show together.
 fn judge(files: &[Inspector]) -> Vec<Finding> {

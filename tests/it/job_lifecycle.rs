@@ -1,15 +1,15 @@
 //! Jobs that come, go, fail, start again and run side by side; and the rules that no recording shows.
 
 use nccl_top::base::severity::Severity;
-use nccl_top::findings::Change;
+use nccl_top::base::time::{Stamp, Zone};
+use nccl_top::diagnosis::session::{Event, Session};
+use nccl_top::diagnosis::verdict::State;
 use nccl_top::observe::gpu::{GpuProcess, GpuProcesses, GpuSample, GpuTrouble, GpuTroubleKind};
 use nccl_top::observe::log::{Line, Lines, LogFileInfo};
 use nccl_top::observe::port::{PortInfo, PortKind, PortSample};
 use nccl_top::observe::process::{LogVia, ProcessGone, ProcessInfo, ProcessLog, ProcessRole, ProcessSample};
 use nccl_top::observe::{Body, Observation, SourceId, SourceReport, SourceState};
-use nccl_top::session::{Event, Session};
-use nccl_top::time::{Stamp, Zone};
-use nccl_top::verdict::State;
+use nccl_top::rules::findings::Change;
 
 /// A node under test, with a clock that is turned by hand.
 struct Node {
@@ -251,7 +251,7 @@ fn gpu(node: &mut Node, sample: GpuSample) {
     node.sees("nvml", Body::Gpus { gpus: vec![sample] }).after(1);
 }
 
-fn opened(node: &Node, rule: &str) -> Option<nccl_top::findings::Finding> {
+fn opened(node: &Node, rule: &str) -> Option<nccl_top::rules::findings::Finding> {
     node.events.iter().find_map(|(_, e)| match e {
         Event::Finding(Change::Opened(f)) if f.rule == rule => Some((**f).clone()),
         _ => None,

@@ -1,6 +1,6 @@
 //! What torchrun and other launchers print when processes end.
 
-use nccl_top::text::{Reader, What, WorkerFailure};
+use nccl_top::logs::{Reader, What, WorkerFailure};
 
 fn one(line: &str) -> What {
     let mut out = Vec::new();

@@ -1,12 +1,12 @@
 //! The layout over all sizes, with real contents: nothing overlaps, nothing is drawn outside its place, and hostile text moves nothing.
 
 use crate::support::worlds;
-use nccl_top::session::Session;
-use nccl_top::time::Zone;
+use nccl_top::base::time::Zone;
+use nccl_top::diagnosis::session::Session;
+use nccl_top::tui::choices::{Content, Sheet, Ui};
 use nccl_top::tui::layout;
 use nccl_top::tui::panes::{Ctx, PANES};
 use nccl_top::tui::theme::{Depth, Theme};
-use nccl_top::tui::ui::{Content, Sheet, Ui};
 use nccl_top::tui::view;
 use proptest::prelude::*;
 use ratatui::Terminal;

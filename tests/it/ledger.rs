@@ -2,7 +2,7 @@
 
 use crate::support::at;
 use nccl_top::base::severity::{Role, Severity};
-use nccl_top::findings::{Change, Finding, Ledger, Life};
+use nccl_top::rules::findings::{Change, Finding, Ledger, Life};
 use std::time::Duration;
 
 const CONDITION: Life = Life { hold: Duration::from_secs(3), linger: Some(Duration::from_secs(5)) };

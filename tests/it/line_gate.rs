@@ -1,6 +1,6 @@
 //! Which lines are looked at at all.
 
-use nccl_top::text::gate::{Class, Sieve, classify, is_noise_with_any_digits};
+use nccl_top::logs::prefilter::{Class, Sieve, classify, is_noise_with_any_digits};
 use proptest::prelude::*;
 
 #[test]

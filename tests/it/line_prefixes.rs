@@ -1,7 +1,7 @@
 //! Heads that loggers and launchers put before a line, and ranks that paths of logs name.
 
+use nccl_top::logs::prefix::{peel, records};
 use nccl_top::model::chronicle::{PathRank, rank_of_path};
-use nccl_top::text::prefix::{peel, records};
 
 fn show(line: &str) -> String {
     let p = peel(line);

@@ -1,9 +1,9 @@
 //! Times as log lines have them.
 
-use nccl_top::text::Written;
-use nccl_top::text::prefix::stamp::{american, ctime, glog, iso};
-use nccl_top::text::when::stamp_of;
-use nccl_top::time::{Stamp, Zone};
+use nccl_top::base::time::{Stamp, Zone};
+use nccl_top::logs::Written;
+use nccl_top::logs::prefix::stamp::{american, ctime, glog, iso};
+use nccl_top::logs::when::stamp_of;
 
 fn show(read: Option<(Written, usize)>) -> String {
     match read {

@@ -1,7 +1,7 @@
 //! Recorded logs, and hostile ones, through the reader.
 
-use nccl_top::text::gate::{self, Class};
-use nccl_top::text::{CollectiveTimeout, Phase, Reader, Step, TextEvent, What};
+use nccl_top::logs::prefilter::{self, Class};
+use nccl_top::logs::{CollectiveTimeout, Phase, Reader, Step, TextEvent, What};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -268,10 +268,10 @@ fn prefixes_change_nothing_but_the_origin() {
 #[test]
 fn the_gate_lets_everything_through_that_a_reader_understands() {
     for name in ["kill", "oom", "python", "nan", "checkpoint", "evaluate", "ifname", "hang", "mismatch", "stop", "hf", "twohosts"] {
-        let kept: Vec<String> = lines(name).into_iter().filter(|l| gate::classify(l.as_bytes()) != Class::Noise).collect();
+        let kept: Vec<String> = lines(name).into_iter().filter(|l| prefilter::classify(l.as_bytes()) != Class::Noise).collect();
         assert_eq!(counts(&read(&kept)), counts(&recording(name)), "{name}");
         let text = lines(name).join("\n");
-        let mut sieve = gate::Sieve::new(text.as_bytes());
+        let mut sieve = prefilter::Sieve::new(text.as_bytes());
         let mut sieved = Vec::new();
         while let Some(line) = sieve.next_candidate().line {
             sieved.push(std::str::from_utf8(line).unwrap());
@@ -450,9 +450,9 @@ fn speed() {
             best.1
         );
     };
-    rate("classify", &mut || noise.iter().filter(|l| gate::classify(l.as_bytes()) != Class::Noise).count());
+    rate("classify", &mut || noise.iter().filter(|l| prefilter::classify(l.as_bytes()) != Class::Noise).count());
     rate("Sieve", &mut || {
-        let mut sieve = gate::Sieve::new(text.as_bytes());
+        let mut sieve = prefilter::Sieve::new(text.as_bytes());
         std::iter::from_fn(|| sieve.next_candidate().line).count()
     });
     rate("Reader::line", &mut || read(&noise).len());

@@ -13,6 +13,7 @@ mod config;
 mod cuda_failures;
 mod damaged_input;
 mod demo;
+mod directions;
 mod edge;
 mod evidence;
 mod flight_dumps;
@@ -53,7 +54,7 @@ mod process_parts;
 mod process_source;
 mod progress;
 mod prometheus_text;
-mod purity;
+
 mod ras_answers;
 mod ras_client;
 mod ras_report_rules;

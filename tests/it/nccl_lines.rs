@@ -1,8 +1,8 @@
 //! What NCCL prints, of all versions: each line through its reader.
 
-use nccl_top::text::nccl::State;
-use nccl_top::text::prefix::peel;
-use nccl_top::text::*;
+use nccl_top::logs::nccl::State;
+use nccl_top::logs::prefix::peel;
+use nccl_top::logs::*;
 
 fn read(line: &str) -> Vec<TextEvent> {
     let mut out = Vec::new();

@@ -2,7 +2,7 @@
 
 use crate::nccl_tests_tables::judge;
 use nccl_top::base::severity::Severity;
-use nccl_top::reports::nccl_tests::parse_json as parse;
+use nccl_top::formats::nccl_tests::parse_json as parse;
 use proptest::prelude::*;
 
 const WHOLE: &str = r#"{"version":2,"start_time":"2026-01-01 10:00:00","args":["./build\/all_reduce_perf","-g","8"],

@@ -2,8 +2,8 @@
 
 use crate::support::{fixture, judged};
 use nccl_top::base::severity::Severity;
-use nccl_top::findings::Finding;
-use nccl_top::reports::nccl_tests::{Row, Side, Table, Tables, begins};
+use nccl_top::formats::nccl_tests::{Row, Side, Table, Tables, begins};
+use nccl_top::rules::findings::Finding;
 use proptest::prelude::*;
 
 /// What is wrong with a run.

@@ -2,16 +2,16 @@
 
 use crate::support::svg;
 use crate::support::worlds;
+use nccl_top::base::time::{Stamp, Zone};
+use nccl_top::diagnosis::session::Session;
 use nccl_top::model::comm::{Comm, CommRank, LookBack, MissingRank};
 use nccl_top::model::port::Link;
 use nccl_top::observe::gpu::GpuInfo;
 use nccl_top::observe::port::{PortInfo, PortKind, PortSample};
 use nccl_top::observe::{Body, Observation, SourceId};
-use nccl_top::session::Session;
-use nccl_top::time::{Stamp, Zone};
+use nccl_top::tui::choices::Ui;
 use nccl_top::tui::panes::{Ctx, PANES};
 use nccl_top::tui::theme::{Depth, Theme};
-use nccl_top::tui::ui::Ui;
 use nccl_top::tui::view;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

@@ -1,13 +1,13 @@
 //! What to do next about a finding.
 
 use nccl_top::base::severity::Severity;
-use nccl_top::findings::Finding;
+use nccl_top::base::time::Stamp;
+use nccl_top::diagnosis::remedies::of;
 use nccl_top::model::Model;
 use nccl_top::model::job::Job;
 use nccl_top::model::process::{Gone, Process};
 use nccl_top::observe::process::{ProcessInfo, ProcessRole, ProcessSample};
-use nccl_top::steps::of;
-use nccl_top::time::Stamp;
+use nccl_top::rules::findings::Finding;
 
 fn model(state: char, env: &[(&str, &str)]) -> Model {
     let mut model = Model::default();

@@ -1,14 +1,14 @@
 //! There is one judge: a log that is followed line by line comes to the same conclusion as the same log given to `check`.
 
 use flate2::read::MultiGzDecoder;
-use nccl_top::check::check;
+use nccl_top::archive::check;
+use nccl_top::base::time::{Stamp, Zone};
 use nccl_top::diagnosis::conclusion::Conclusion;
-use nccl_top::findings::Finding;
+use nccl_top::diagnosis::session::Session;
+use nccl_top::logs::{prefix, when};
 use nccl_top::observe::log::{Line, Lines, LogFileInfo};
 use nccl_top::observe::{Body, Observation, SourceId};
-use nccl_top::session::Session;
-use nccl_top::text::{prefix, when};
-use nccl_top::time::{Stamp, Zone};
+use nccl_top::rules::findings::Finding;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

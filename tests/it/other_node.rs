@@ -2,9 +2,9 @@
 
 use crate::support::worlds::{elsewhere, elsewhere_after, ras_json};
 use nccl_top::base::severity::Confidence;
-use nccl_top::findings::{Change, Finding};
-use nccl_top::session::{Event, Session};
-use nccl_top::verdict::State;
+use nccl_top::diagnosis::session::{Event, Session};
+use nccl_top::diagnosis::verdict::State;
+use nccl_top::rules::findings::{Change, Finding};
 
 /// The first finding of a rule that makes a job stuck, and when it came.
 fn told(said: &[(f64, Event)]) -> Option<(f64, &Finding)> {

@@ -1,13 +1,13 @@
 //! What is said of jobs whose processes end, by their exit codes.
 
 use nccl_top::base::severity::{Confidence, Role, Severity};
-use nccl_top::findings::Finding;
+use nccl_top::base::time::{Stamp, Zone};
+use nccl_top::diagnosis::session::Session;
+use nccl_top::diagnosis::verdict::State;
 use nccl_top::observe::log::{Line, Lines, LogFileInfo};
 use nccl_top::observe::process::{LogVia, ProcessGone, ProcessInfo, ProcessLog, ProcessRole};
 use nccl_top::observe::{Body, Observation, SourceId};
-use nccl_top::session::Session;
-use nccl_top::time::{Stamp, Zone};
-use nccl_top::verdict::State;
+use nccl_top::rules::findings::Finding;
 
 /// torchrun is process 100 with ranks 0 to 3 as 101 to 104, their output in a pipe; a second job is at 300.
 struct Node {

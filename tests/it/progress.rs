@@ -2,7 +2,7 @@
 //! such a row says nothing. Lines without a blank one between them come one after the other out of one file. `\e`, `\r` and `\t` are
 //! written so, `#` begins a remark.
 
-use nccl_top::text::{Reader, Step, What, gate};
+use nccl_top::logs::{Reader, Step, What, prefilter};
 use proptest::prelude::*;
 use std::fmt::Write;
 
@@ -193,7 +193,7 @@ fn lines_of_nothing_but_one_word_end() {
 proptest! {
     #[test]
     fn any_bytes_are_read(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        gate::classify(&bytes);
+        prefilter::classify(&bytes);
         read(&mut Reader::default(), &String::from_utf8_lossy(&bytes));
     }
 

@@ -1,6 +1,6 @@
 //! NCCL Inspector's metrics in Prometheus text, of both generations.
 
-use nccl_top::reports::inspector::prom::parse;
+use nccl_top::formats::inspector::prom::parse;
 use proptest::prelude::*;
 
 const OLD: &str = "nccl_algorithm_bandwidth_gbs{comm_id=\"0x1f\",hostname=\"n1\",rank=\"2\",slurm_job=\"a, \\\"b\\\"\",slurm_job_id=\"7\",\

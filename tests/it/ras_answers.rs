@@ -1,7 +1,7 @@
 //! Answers of NCCL's RAS service, in JSON and as text.
 
 use crate::support::fixture;
-use nccl_top::ras::{parse, *};
+use nccl_top::formats::ras::{parse, *};
 use proptest::prelude::*;
 
 /// Answers of NCCL 2.28.9 on 8 H200, recorded 2026-11-21. A last line `# took` is the recorder's.

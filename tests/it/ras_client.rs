@@ -1,7 +1,7 @@
 //! The client of NCCL's RAS service: one question and its answer, whom it asks, and how often.
 
 mod one_question {
-    use nccl_top::ras::{Collective, RasError, parse};
+    use nccl_top::formats::ras::{Collective, RasError, parse};
     use nccl_top::sources::ras::question::{self, Limits, Outcome};
     use std::io::{BufRead, BufReader, Read, Write};
     use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -2,10 +2,10 @@
 
 use crate::support::{fixture, judged};
 use nccl_top::base::severity::{Confidence, Severity};
-use nccl_top::findings::Finding;
+use nccl_top::base::time::Stamp;
+use nccl_top::formats::ras;
 use nccl_top::model::saved_report::SavedReport;
-use nccl_top::ras;
-use nccl_top::time::Stamp;
+use nccl_top::rules::findings::Finding;
 use proptest::prelude::*;
 
 /// Answers of NCCL 2.28.9 on 8 H200, with the recorder's lines.

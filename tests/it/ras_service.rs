@@ -1,12 +1,12 @@
 //! Beside RAS services that are slow, silent, huge, cut off, hostile, or of another job, nothing hangs, and the state of the source says what is wrong.
 
 use crate::support::screen::PATIENCE;
+use nccl_top::base::time::{Stamp, Zone};
+use nccl_top::diagnosis::session::Session;
 use nccl_top::observe::{Body, Observation, SourceId, SourceReport, SourceState};
-use nccl_top::session::Session;
-use nccl_top::sinks::snapshot;
+use nccl_top::output::snapshot;
 use nccl_top::sources::procs::Procs;
 use nccl_top::sources::{Roots, Setup, Source, ras};
-use nccl_top::time::{Stamp, Zone};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};

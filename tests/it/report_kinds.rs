@@ -1,7 +1,7 @@
 //! Kinds of reports by their first bytes.
 
 use crate::support::fixture;
-use nccl_top::reports::*;
+use nccl_top::formats::recognise::*;
 use proptest::prelude::*;
 
 #[test]

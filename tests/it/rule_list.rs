@@ -1,10 +1,10 @@
 //! The list of rules: what each says of itself, its limits and settings, and its words.
 
+use nccl_top::base::limit::Settings;
 use nccl_top::base::words::rank_words;
-use nccl_top::limit::Settings;
+use nccl_top::logs::error_words::{first_sentences, last_error};
 use nccl_top::rules::RULES;
 use nccl_top::rules::settings::{set, toml};
-use nccl_top::text::error_words::{first_sentences, last_error};
 
 #[test]
 fn every_rule_says_what_it_means_how_it_is_known_and_what_to_do() {

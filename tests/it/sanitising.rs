@@ -1,6 +1,6 @@
 //! Text of logs is made harmless and short.
 
-use nccl_top::text::clean::{clean, clip};
+use nccl_top::base::clean::{clean, clip};
 use proptest::prelude::*;
 use std::borrow::Cow;
 

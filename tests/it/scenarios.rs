@@ -1,13 +1,13 @@
 //! Recordings of real jobs on 4 GPUs, each with what is known to have happened, judged by the same code as live.
 
 use nccl_top::base::severity::{Role, Severity};
-use nccl_top::findings::Change;
+use nccl_top::base::time::Stamp;
+use nccl_top::diagnosis::session::Event;
 use nccl_top::observe::{Body, Observation};
-use nccl_top::score::{Label, NONE, Score, case};
-use nccl_top::session::Event;
-use nccl_top::tape::{Header, Reader};
-use nccl_top::time::Stamp;
-use nccl_top::without::{Without, filter};
+use nccl_top::recording::score::{Label, NONE, Score, case};
+use nccl_top::recording::tape::{Header, Reader};
+use nccl_top::recording::without::{Without, filter};
+use nccl_top::rules::findings::Change;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;

@@ -1,10 +1,10 @@
 //! How findings are counted against a label.
 
 use nccl_top::base::severity::Severity;
-use nccl_top::findings::{Change, Finding};
-use nccl_top::score::{Label, NONE, Score, case};
-use nccl_top::session::Event;
-use nccl_top::time::Stamp;
+use nccl_top::base::time::Stamp;
+use nccl_top::diagnosis::session::Event;
+use nccl_top::recording::score::{Label, NONE, Score, case};
+use nccl_top::rules::findings::{Change, Finding};
 
 fn opened(at_s: i64, rule: &'static str, severity: Severity, ranks: &[u32]) -> (Stamp, Event) {
     let at = Stamp(at_s * 1_000_000_000);

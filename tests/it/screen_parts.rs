@@ -83,7 +83,7 @@ mod chart {
 }
 
 mod spark {
-    use nccl_top::time::Stamp;
+    use nccl_top::base::time::Stamp;
     use nccl_top::tui::widgets::spark::{Axis, draw};
     use ratatui::buffer::Buffer;
     use ratatui::layout::Rect;
@@ -205,9 +205,9 @@ mod theme {
 }
 
 mod filter {
+    use nccl_top::base::time::Stamp;
+    use nccl_top::logs::prefilter::Class;
     use nccl_top::model::log::Kept;
-    use nccl_top::text::gate::Class;
-    use nccl_top::time::Stamp;
     use nccl_top::tui::filter::Filter;
     use proptest::prelude::*;
 

@@ -3,15 +3,15 @@
 use crate::support::worlds;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use nccl_top::base::severity::Severity;
-use nccl_top::findings::Life;
+use nccl_top::base::time::Zone;
+use nccl_top::diagnosis::session::Session;
+use nccl_top::diagnosis::verdict::State;
 use nccl_top::observe::gpu::GpuProcess;
 use nccl_top::observe::{Body, Observation, SourceId};
-use nccl_top::session::Session;
-use nccl_top::time::Zone;
+use nccl_top::rules::findings::Life;
+use nccl_top::tui::choices::{Ask, Mode, Prompt, Ui};
 use nccl_top::tui::theme::Theme;
-use nccl_top::tui::ui::{Ask, Mode, Prompt, Ui};
 use nccl_top::tui::view;
-use nccl_top::verdict::State;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::time::Duration;
@@ -149,8 +149,13 @@ fn silence_and_errors_show_while_the_job_is_still_called_training() {
     session.model.now = session.model.now.plus(Duration::from_secs(9));
     let text = draw(&session, &mut Ui::new(Zone::UTC), (120, 40)).join("\n");
     assert!(text.contains("TRAINING  step") && text.contains("no step line for 9 s (usually one in"), "{text}");
-    let mut found =
-        nccl_top::findings::Finding::new("loss-not-finite", Severity::Error, "loss", "the loss is NaN at step 330", session.model.now);
+    let mut found = nccl_top::rules::findings::Finding::new(
+        "loss-not-finite",
+        Severity::Error,
+        "loss",
+        "the loss is NaN at step 330",
+        session.model.now,
+    );
     (found.job, found.next) = (Some(id), Some("stop the run".into()));
     let life = Life { hold: Duration::ZERO, linger: None };
     session.ledger.saw(session.model.now, found, life, 1);
@@ -180,7 +185,7 @@ fn filters_add_up() {
     assert_eq!(ui.log.filter.words(), "rank 0-3, loss");
     let line = |rank, text: &str| {
         let at = session.model.now;
-        let class = nccl_top::text::gate::Class::Fact;
+        let class = nccl_top::logs::prefilter::Class::Fact;
         nccl_top::model::log::Kept { at, file: 0, no: None, rank, class, text: text.into() }
     };
     let shown = |rank, text: &str| ui.log.filter.matches(&line(rank, text), "");
@@ -188,8 +193,8 @@ fn filters_add_up() {
 }
 
 mod other_jobs {
+    use nccl_top::diagnosis::verdict::State;
     use nccl_top::tui::view::more_jobs;
-    use nccl_top::verdict::State;
     #[test]
     fn more_jobs_are_counted_by_state_the_worst_first() {
         assert_eq!(more_jobs([State::Finished].into_iter()), "1 more job: finished");

@@ -1,8 +1,8 @@
 //! Values over time, and their columns on the screen.
 
 use crate::support::at;
+use nccl_top::base::time::Stamp;
 use nccl_top::model::series::{Series, Trend, rate};
-use nccl_top::time::Stamp;
 use proptest::prelude::*;
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
 //! The tailer against real files. Every test polls by hand: no thread, unless the test is about one.
 
 use crate::support::screen::PATIENCE;
+use nccl_top::logs::prefilter::{Class, classify};
 use nccl_top::observe::Body;
 use nccl_top::observe::log::{Line, Lines, LogFileInfo, LogFileState};
 use nccl_top::sources::tail::Tail;
 use nccl_top::sources::{Hint, Hints, Roots, Setup, Source, SourceError};
-use nccl_top::text::gate::{Class, classify};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};

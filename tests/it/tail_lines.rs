@@ -117,10 +117,10 @@ mod cut {
 }
 
 mod sift {
+    use nccl_top::logs::prefilter::Class;
     use nccl_top::observe::log::Lines;
     use nccl_top::sources::tail::cut::{End, LONGEST, Piece};
     use nccl_top::sources::tail::sift::{Excess, MOST_LINES, Sift};
-    use nccl_top::text::gate::Class;
     fn by_first_letter(text: &[u8]) -> Class {
         match text.first() {
             Some(b'n') => Class::Noise,

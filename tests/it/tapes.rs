@@ -1,8 +1,8 @@
 //! Recordings: written, read, cut off, of other versions.
 
+use nccl_top::base::time::Stamp;
 use nccl_top::observe::{Body, Observation, SourceId, gpu};
-use nccl_top::tape::{Header, Reader, VERSION, Writer};
-use nccl_top::time::Stamp;
+use nccl_top::recording::tape::{Header, Reader, VERSION, Writer};
 use std::io;
 
 fn header() -> Header {

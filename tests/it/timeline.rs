@@ -1,10 +1,10 @@
 //! Any moment of what was seen is shown as it was: made from keyframes, it equals a session that was fed straight.
 
+use nccl_top::base::time::Stamp;
+use nccl_top::diagnosis::session::{Event, Session};
 use nccl_top::observe::{Body, Observation, SourceId};
-use nccl_top::session::{Event, Session};
-use nccl_top::tape::{Header, Reader};
-use nccl_top::time::Stamp;
-use nccl_top::timeline::{Limits, Playhead, Timeline};
+use nccl_top::recording::tape::{Header, Reader};
+use nccl_top::recording::timeline::{Limits, Playhead, Timeline};
 use std::path::Path;
 use std::time::Duration;
 
@@ -228,7 +228,7 @@ fn equal_stamps_are_shown_together_wherever_a_chunk_ends() {
 
 #[test]
 fn stamps_that_go_back_and_an_empty_timeline_do_no_harm() {
-    let start = Session::new("node", nccl_top::time::Zone::UTC);
+    let start = Session::new("node", nccl_top::base::time::Zone::UTC);
     let mut timeline = Timeline::new(ALL, &start);
     assert_eq!(timeline.span(), None);
     assert!(timeline.session_at(Stamp(7)) == start);

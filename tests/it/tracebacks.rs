@@ -1,6 +1,6 @@
 //! Tracebacks of Python as ranks print them, alone, mixed and chained.
 
-use nccl_top::text::{Reader, TextEvent, What};
+use nccl_top::logs::{Reader, TextEvent, What};
 
 fn run(text: &str) -> Vec<TextEvent> {
     let mut reader = Reader::default();

@@ -1,9 +1,9 @@
 //! Steps of training: jitter, slowdowns, pauses.
 
 use crate::support::at;
+use nccl_top::base::time::Stamp;
+use nccl_top::logs::{Phase, Step};
 use nccl_top::model::log::{Progress, SlowSince};
-use nccl_top::text::{Phase, Step};
-use nccl_top::time::Stamp;
 use std::time::Duration;
 
 fn step(step: u64, time_s: f64) -> Step {

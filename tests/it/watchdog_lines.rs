@@ -1,6 +1,6 @@
 //! What PyTorch's watchdogs print, from 2.1 on.
 
-use nccl_top::text::{CollectiveTimeout, Reader, TextEvent, What};
+use nccl_top::logs::{CollectiveTimeout, Reader, TextEvent, What};
 
 /// What lines tell, but for entries of the catalogue.
 fn all(lines: &[&str]) -> Vec<TextEvent> {

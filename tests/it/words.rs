@@ -1,11 +1,11 @@
 //! Times, durations, counts and units in words.
 
 use nccl_top::base::exit_code::exit_words;
+use nccl_top::base::units::group;
 use nccl_top::base::words::rank_words;
-use nccl_top::units::group;
 
 mod time {
-    use nccl_top::time::{Stamp, Zone, parse_duration, span};
+    use nccl_top::base::time::{Stamp, Zone, parse_duration, span};
     use std::time::Duration;
     #[test]
     fn durations_are_read_as_users_write_them() {
@@ -32,7 +32,7 @@ mod time {
 }
 
 mod units {
-    use nccl_top::units::{all_here, counted, line_rate, scaled, seconds, sentence, so_many, the_other};
+    use nccl_top::base::units::{all_here, counted, line_rate, scaled, seconds, sentence, so_many, the_other};
     #[test]
     fn counts_are_worded_as_people_say_them() {
         assert_eq!([1u32, 2, 24].map(|n| counted(n, "rank")), ["1 rank", "2 ranks", "24 ranks"]);

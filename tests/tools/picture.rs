@@ -47,7 +47,7 @@ fn main() {
                 env.push((key.to_owned(), value.to_owned()));
             }
             "--after" => steps.push(Step::After(value)),
-            "--wait" => steps.push(Step::Wait(nccl_top::time::parse_duration(&value).expect("a duration"))),
+            "--wait" => steps.push(Step::Wait(nccl_top::base::time::parse_duration(&value).expect("a duration"))),
             "--keys" => steps.push(Step::Keys(value)),
             other => panic!("unknown flag {other}"),
         }

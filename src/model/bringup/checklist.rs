@@ -2,14 +2,15 @@
 
 use super::trouble::{Facts, Trouble};
 use super::{Bringup, Distinct, Item, MAX_VALUE, Path, Seen};
+use crate::base::clean;
 use crate::base::severity::Confidence;
+use crate::base::units::counted;
+use crate::base::units::seconds;
+use crate::logs::{Ofi, PluginState};
 use crate::model::Model;
 use crate::model::job::Job;
 use crate::model::port::Link;
 use crate::observe::port::PortKind;
-use crate::text::{Ofi, PluginState, clean};
-use crate::units::counted;
-use crate::units::seconds;
 
 fn item(id: &'static str, label: &'static str) -> Item {
     Item { id, label, state: Seen::NotSeen, value: String::new(), proof: None, advice: None }

@@ -1,17 +1,17 @@
 //! What is wrong with a bring-up: read by the checklist and by the rules on facts, so that they cannot disagree.
 
-use super::{Bringup, Proof, Said, names};
+use super::{Bringup, Proof, Said, variables};
 use crate::base::severity::Confidence;
+use crate::base::time::{Stamp, span};
+use crate::base::units::counted;
 use crate::base::words::rank_words;
+use crate::logs::{Ofi, PathKind, PluginState};
 use crate::model::Model;
 use crate::model::comm::Comm;
 use crate::model::job::Job;
 use crate::model::port::Link;
 use crate::observe::evidence::Evidence;
 use crate::observe::port::PortKind;
-use crate::text::{Ofi, PathKind, PluginState};
-use crate::time::{Stamp, span};
-use crate::units::counted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -338,7 +338,7 @@ impl Facts<'_> {
     /// Ranks of one job with different settings.
     pub fn env_mismatch(&self) -> Vec<Trouble> {
         let mut out = Vec::new();
-        for (name, values) in self.bringup.env.iter().filter(|(name, _)| !names::may_differ(name)) {
+        for (name, values) in self.bringup.env.iter().filter(|(name, _)| !variables::may_differ(name)) {
             let said = whole(&values.said);
             let differ = said.windows(2).any(|w| w[0].who != w[1].who);
             if said.len() < 2 || !differ {
@@ -354,7 +354,7 @@ impl Facts<'_> {
         let envs: Vec<(u32, &BTreeMap<String, String>)> =
             self.job.ranks.iter().filter_map(|(r, pid)| Some((*r, self.model.processes.get(pid)?.info.env.as_ref()?))).collect();
         let mut names: Vec<&String> =
-            envs.iter().flat_map(|(_, e)| e.keys()).filter(|n| n.starts_with("NCCL_") && !names::may_differ(n)).collect();
+            envs.iter().flat_map(|(_, e)| e.keys()).filter(|n| n.starts_with("NCCL_") && !variables::may_differ(n)).collect();
         names.sort_unstable();
         names.dedup();
         for name in names {
@@ -402,17 +402,17 @@ impl Facts<'_> {
         names.sort_unstable();
         names.dedup();
         for name in names {
-            let Some(doubt) = names::doubt(name) else { continue };
+            let Some(doubt) = variables::doubt(name) else { continue };
             // What NCCL says it took, it knows.
             let known = b.env.get(name).and_then(|d| d.first());
             let (summary, advice, confidence) = match doubt {
-                names::Doubt::Like(like) if known.is_none() => {
+                variables::Doubt::Like(like) if known.is_none() => {
                     (format!("NCCL does not know {name}; {like} may be meant"), format!("use {like}"), Confidence::Likely)
                 }
-                names::Doubt::Gone(now) if known.is_none() => {
+                variables::Doubt::Gone(now) if known.is_none() => {
                     (format!("{name} does nothing in this NCCL"), format!("use {now}"), Confidence::Likely)
                 }
-                names::Doubt::OfTorch => (
+                variables::Doubt::OfTorch => (
                     format!("{name} is PyTorch's, which names it TORCH_{name} since 2.2"),
                     format!("use TORCH_{name}"),
                     Confidence::Possible,

@@ -5,8 +5,8 @@
 //! topmost that is no shell and no launcher.
 
 use super::environ::RankKey;
+use super::process_table::{Gpu, LAUNCHER_LEVELS, Table};
 use super::program::Program;
-use super::table::{Gpu, LAUNCHER_LEVELS, Table};
 use crate::observe::process::ProcessRole;
 use std::collections::{BTreeMap, BTreeSet};
 

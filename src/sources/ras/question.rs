@@ -136,9 +136,9 @@ impl Conversation<'_> {
             }
             Err(cut) => Some(cut.to_string()),
         };
-        let (report, refusal) = crate::ras::without_chatter(&outcome.reply);
+        let (report, refusal) = crate::formats::ras::without_chatter(&outcome.reply);
         if let (true, Some(refusal)) = (report.is_empty(), refusal) {
-            outcome.error = Some(crate::text::clean::clean(refusal).chars().take(200).collect());
+            outcome.error = Some(crate::base::clean::clean(refusal).chars().take(200).collect());
         }
         let mut reply = if outcome.json { minified(report) } else { report.to_string() };
         if outcome.error.is_some() {

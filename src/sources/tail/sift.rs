@@ -1,8 +1,8 @@
 //! Decides which of the lines that one read brought are passed on. Counts every line that is not.
 
 use super::cut::{Cutter, End, LONGEST, Piece, hash_of};
+use crate::logs::prefilter::{self, Class};
 use crate::observe::log::{Line, Lines};
-use crate::text::gate::{self, Class};
 use std::collections::HashMap;
 
 /// More than this many bytes of one file at once, and its lines are sifted.
@@ -95,7 +95,7 @@ pub struct Sift {
 
 impl Sift {
     pub fn new(excess: Excess) -> Self {
-        Sift::with(gate::classify, excess)
+        Sift::with(prefilter::classify, excess)
     }
 
     /// With another judgement of lines.

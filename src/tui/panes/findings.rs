@@ -1,16 +1,16 @@
 //! Findings, open ones first, and of the selected one everything: evidence, why, next step.
 
 use super::{Ctx, Pane, no_sorts};
+use crate::base::clean::clean;
 use crate::base::severity::{Role, Severity};
+use crate::base::time::span;
 use crate::base::words::wrap;
-use crate::findings::Finding;
-use crate::session::Session;
-use crate::text::clean::clean;
-use crate::time::span;
+use crate::diagnosis::session::Session;
+use crate::rules::findings::Finding;
+use crate::tui::choices::{Opened, Ui};
 use crate::tui::layout::Want;
 use crate::tui::log_view;
 use crate::tui::theme::severity_mark;
-use crate::tui::ui::{Opened, Ui};
 use crate::tui::widgets::{first_shown, labelled};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -187,7 +187,7 @@ fn detail(ctx: &Ctx, f: &Finding, width: usize) -> Vec<Line<'static>> {
     for (i, e) in f.evidence.iter().enumerate() {
         say(if i == 0 { "evidence" } else { "" }, &e.placed(), theme.text);
     }
-    for (i, step) in crate::steps::of(&ctx.session.model, f).iter().enumerate() {
+    for (i, step) in crate::diagnosis::remedies::of(&ctx.session.model, f).iter().enumerate() {
         let note = if step.note.is_empty() { String::new() } else { format!("  # {}", step.note) };
         say(if i == 0 { "next" } else { "" }, &format!("{}{note}", step.what), theme.accent);
     }

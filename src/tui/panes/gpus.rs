@@ -1,13 +1,13 @@
 //! What the GPUs do. One at 100 % that computes nothing and moves nothing is *waiting*, not busy.
 
 use super::{Ctx, Pane, labelled, opens_nothing, table_row_at};
+use crate::base::clean::clean;
+use crate::base::time::span;
+use crate::base::units::{gbytes_per_s, gib};
 use crate::model::gpu::{Activity, GPM_HOLDS, Gpu, throttle_words};
-use crate::text::clean::clean;
-use crate::time::span;
 use crate::tui::layout::Want;
 use crate::tui::widgets::spark::Axis;
 use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain, whole};
-use crate::units::{gbytes_per_s, gib};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
@@ -92,7 +92,7 @@ fn activity(ctx: &Ctx, gpu: &Row) -> Cell {
 
 /// In a pause that has a name, one that idles has its reason.
 fn is_stuck(ctx: &Ctx) -> bool {
-    ctx.session.main_job().is_some_and(|(_, v)| v.state == crate::verdict::State::Stuck)
+    ctx.session.main_job().is_some_and(|(_, v)| v.state == crate::diagnosis::verdict::State::Stuck)
 }
 
 fn memory(_: &Ctx, gpu: &Row) -> Cell {

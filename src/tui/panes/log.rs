@@ -1,10 +1,10 @@
 //! All logs, merged by arrival.
 
 use super::{Ctx, Pane, no_rows, no_sorts, opens_nothing};
+use crate::base::clean::clean;
 use crate::base::words::wrap;
+use crate::logs::prefilter::Class;
 use crate::model::log::{Kept, LogFile};
-use crate::text::clean::clean;
-use crate::text::gate::Class;
 use crate::tui::layout::Want;
 use crate::tui::log_view;
 use crate::tui::widgets::shorten;
@@ -38,13 +38,13 @@ fn title(ctx: &Ctx) -> String {
         [one] => one.name().to_owned(),
         [first, rest @ ..] => format!("{} (+{})", first.name(), rest.len()),
     };
-    let mut parts = vec![format!("Log: {name}"), format!("{} lines", crate::units::group(sum(|f| f.lines)))];
+    let mut parts = vec![format!("Log: {name}"), format!("{} lines", crate::base::units::group(sum(|f| f.lines)))];
     let (dropped, folded) = (sum(|f| f.dropped_lines), sum(|f| f.folded_alarms));
     if dropped > 0 {
-        parts.push(format!("{} dropped", crate::units::group(dropped)));
+        parts.push(format!("{} dropped", crate::base::units::group(dropped)));
     }
     if folded > 0 {
-        parts.push(format!("{} equal alarms folded", crate::units::group(folded)));
+        parts.push(format!("{} equal alarms folded", crate::base::units::group(folded)));
     }
     let log = &ctx.ui.log;
     if !log.filter.is_empty() {
@@ -55,7 +55,7 @@ fn title(ctx: &Ctx) -> String {
     }
     if log.at.is_some() {
         let newer = model.logbook.end().saturating_sub(log.at.unwrap_or(0) + 1);
-        parts.push(format!("{} newer", crate::units::group(newer)));
+        parts.push(format!("{} newer", crate::base::units::group(newer)));
     }
     parts.join(", ")
 }

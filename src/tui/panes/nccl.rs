@@ -8,18 +8,18 @@
 mod ranks;
 
 use super::{Ctx, Pane, opens_nothing};
+use crate::base::clean::clean;
+use crate::base::time::span;
+use crate::base::units::counted;
 use crate::base::words::rank_words;
 use crate::base::words::wrap;
-use crate::judge::RAS_OLD;
 use crate::model::bringup::{Item, Seen};
 use crate::model::comm::{Behind, Comm, Odd};
 use crate::model::job::Job;
-use crate::text::clean::clean;
-use crate::time::span;
+use crate::model::signals::RAS_OLD;
 use crate::tui::layout::Want;
 use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain, whole};
 use crate::tui::widgets::{Pen, first_shown, shorten};
-use crate::units::counted;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;

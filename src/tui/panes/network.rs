@@ -9,16 +9,16 @@
 //! ```
 
 use super::{Ctx, Pane, opens_nothing};
+use crate::base::clean::clean;
+use crate::base::time::{Stamp, span};
+use crate::base::units::{bits_per_s, line_rate, scaled};
 use crate::model::gpu::Gpu;
 use crate::model::port::{Counters, Link, LinkHistory, Netdev, Port};
 use crate::model::series::Trend;
-use crate::text::clean::clean;
-use crate::time::{Stamp, span};
 use crate::tui::layout::Want;
 use crate::tui::widgets::spark::Axis;
 use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain};
 use crate::tui::widgets::{Pen, first_shown, labelled};
-use crate::units::{bits_per_s, line_rate, scaled};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;

@@ -1,15 +1,15 @@
 //! Ranks and launchers: what the kernel says of each process.
 
 use super::{Ctx, Pane, opens_nothing, table_row_at};
+use crate::base::clean::clean;
+use crate::base::time::span;
+use crate::base::units::{gib, scaled};
 use crate::model::job::{Job, LOCAL_RANK_VARS};
 use crate::model::process::Process;
 use crate::observe::process::ProcessRole;
-use crate::text::clean::clean;
-use crate::time::span;
 use crate::tui::layout::Want;
 use crate::tui::widgets::labelled;
 use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain, whole};
-use crate::units::{gib, scaled};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::time::Duration;

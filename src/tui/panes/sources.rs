@@ -1,11 +1,11 @@
 //! How the sources are: what is not seen, and why.
 
 use super::{Ctx, Pane, opens_nothing, table_row_at};
+use crate::base::clean::clean;
+use crate::base::time::span;
 use crate::model::{Model, SourceView};
 use crate::observe::{SourceId, SourceState};
 use crate::sources::{SOURCES, SourceSpec};
-use crate::text::clean::clean;
-use crate::time::span;
 use crate::tui::layout::Want;
 use crate::tui::widgets::table::{self, Column, SortKey, plain};
 use ratatui::buffer::Buffer;

@@ -1,13 +1,13 @@
 //! Where training stands: step, loss, step time and its jitter, throughput, time left, pauses.
 
 use super::{Ctx, Pane, labelled, lines, no_row_at, no_rows, no_sorts, opens_nothing, or_dash};
+use crate::base::time::{Stamp, span};
+use crate::base::units::{scaled, seconds};
 use crate::model::log::Progress;
 use crate::model::series::Trend;
-use crate::time::{Stamp, span};
 use crate::tui::layout::Want;
 use crate::tui::widgets::chart::{Chart, SCALE};
 use crate::tui::widgets::spark;
-use crate::units::{scaled, seconds};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -190,8 +190,8 @@ fn more(ctx: &Ctx, p: &Progress) -> Vec<Line<'static>> {
 }
 
 fn step(p: &Progress) -> String {
-    let step = or_dash(p.step.map(crate::units::group));
-    p.total_steps.map_or(step.clone(), |total| format!("{step}/{}", crate::units::group(total)))
+    let step = or_dash(p.step.map(crate::base::units::group));
+    p.total_steps.map_or(step.clone(), |total| format!("{step}/{}", crate::base::units::group(total)))
 }
 
 fn loss(loss: f64) -> String {

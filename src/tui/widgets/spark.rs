@@ -5,7 +5,7 @@
 //! ```
 //! The lowest block is drawn wherever there is a value, so that zero and "nothing was seen" differ.
 
-use crate::time::Stamp;
+use crate::base::time::Stamp;
 use ratatui::buffer::Buffer;
 use ratatui::style::Style;
 use std::time::Duration;

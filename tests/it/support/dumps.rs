@@ -1,6 +1,6 @@
 //! Makes dumps.
 
-use nccl_top::flight::{Dump, read};
+use nccl_top::formats::flight_recorder::{Dump, read};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::io::Read;

@@ -10,11 +10,11 @@ pub mod svg;
 pub mod tree;
 pub mod worlds;
 
-use nccl_top::findings::{Finding, Ledger};
+use nccl_top::base::time::Stamp;
 use nccl_top::model::Model;
-use nccl_top::model::record::Record;
+use nccl_top::model::job_record::Record;
 use nccl_top::rules;
-use nccl_top::time::Stamp;
+use nccl_top::rules::findings::{Finding, Ledger};
 use std::path::Path;
 
 /// So many seconds after 1970 began.

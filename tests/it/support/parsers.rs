@@ -1,19 +1,20 @@
 //! The parsers of what others write, each as a function of the bytes of some files, for the fuzzer (`fuzz/run`) and its tests.
 
-use nccl_top::check::intake::Intake;
-use nccl_top::check::kinds::{KINDS, Opened};
-use nccl_top::check::{Seen, report};
-use nccl_top::flight;
-use nccl_top::model::record::Record;
+use nccl_top::archive::intake::Intake;
+use nccl_top::archive::kinds::{KINDS, Opened};
+use nccl_top::archive::{Seen, report};
+use nccl_top::base::clean;
+use nccl_top::base::time::{Stamp, Zone};
+use nccl_top::formats::flight_recorder;
+use nccl_top::formats::inspector::{self, Inspector};
+use nccl_top::formats::nccl_tests::{self, Tables};
+use nccl_top::logs::catalog::{self, Scope};
+use nccl_top::logs::prefilter::{self, Sieve};
+use nccl_top::logs::{Reader, prefix};
+use nccl_top::model::job_record::Record;
 use nccl_top::model::saved_report::SavedReport;
-use nccl_top::reports::inspector::{self, Inspector};
-use nccl_top::reports::nccl_tests::{self, Tables};
-use nccl_top::sinks;
-use nccl_top::tape;
-use nccl_top::text::gate::{self, Sieve};
-use nccl_top::text::signature::{self, Scope};
-use nccl_top::text::{Reader, clean, prefix};
-use nccl_top::time::{Stamp, Zone};
+use nccl_top::output;
+use nccl_top::recording::tape;
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -55,7 +56,7 @@ impl Parser {
         paths.sort();
         let mut seeds: Vec<Vec<u8>> = paths.iter().flat_map(|path| pieces(unpack(std::fs::read(path).expect("a seed")))).collect();
         if self.has_catalogue {
-            let examples: Vec<&str> = signature::all().flat_map(|(_, s)| s.examples.iter().copied()).collect();
+            let examples: Vec<&str> = catalog::all().flat_map(|(_, s)| s.examples.iter().copied()).collect();
             seeds.extend(examples.chunks(8).map(|some| some.join("\n").into_bytes()));
         }
         seeds
@@ -122,7 +123,7 @@ fn log(files: &[Vec<u8>]) -> usize {
             let text = String::from_utf8_lossy(line);
             reader.at_line(Some(no as u64 + 1));
             reader.line(&text, &mut events);
-            gate::classify(line);
+            prefilter::classify(line);
             if line.len() < 2000 {
                 let cleaned = clean::clean(&text);
                 assert!(!cleaned.chars().any(|c| c.is_control() && c != '\t'), "{cleaned:?}");
@@ -162,7 +163,7 @@ fn check_log(files: &[Vec<u8>]) -> usize {
     let mut intake = Intake::new(zone);
     let mut inputs = Vec::new();
     for (no, file) in files.iter().enumerate() {
-        let name = if flight::looks_like(file) { format!("nccl_trace_rank_{no}") } else { format!("logs/f{no}.log") };
+        let name = if flight_recorder::looks_like(file) { format!("nccl_trace_rank_{no}") } else { format!("logs/f{no}.log") };
         let mut seen = Seen { path: name.clone(), bytes: Some(file.len() as u64), ..Seen::default() };
         match Opened::from_read(name, Cursor::new(file.clone()), Stamp(1_795_219_809_000_000_000 + no as i64)) {
             Ok(mut opened) => {
@@ -187,10 +188,10 @@ fn tell(intake: Intake, inputs: Vec<Seen>) {
     let zone = intake.session.model.zone;
     let report = report(intake, inputs);
     assert!(report.root_cause.is_none_or(|at| at < report.findings.len()));
-    let value = sinks::check::json(&report, zone);
+    let value = output::check::json(&report, zone);
     serde_json::to_string(&value).expect("JSON");
     for (width, ascii) in [(40, true), (100, false)] {
-        let text = sinks::check::text::text(&report, zone, &sinks::check::text::Style { color: false, ascii, width });
+        let text = output::check::text::text(&report, zone, &output::check::text::Style { color: false, ascii, width });
         assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{:?}", text.chars().find(|c| c.is_control() && *c != '\n'));
         assert!(text.len() < 1 << 20, "a report of {} bytes", text.len());
     }
@@ -199,18 +200,18 @@ fn tell(intake: Intake, inputs: Vec<Seen>) {
 fn flight(files: &[Vec<u8>]) -> usize {
     let mut dumps = BTreeMap::new();
     for (rank, file) in files.iter().enumerate() {
-        flight::rank_of_name(&String::from_utf8_lossy(&file[..file.len().min(40)]));
-        flight::looks_like(file);
-        match flight::read(file) {
+        flight_recorder::rank_of_name(&String::from_utf8_lossy(&file[..file.len().min(40)]));
+        flight_recorder::looks_like(file);
+        match flight_recorder::read(file) {
             Ok(dump) => drop(dumps.insert(rank as u32, dump)),
             Err(err) => drop(err.to_string()),
         }
     }
     for entry in dumps.values().flat_map(|dump| &dump.entries) {
         entry.own_frame();
-        flight::Op::of(&entry.name);
+        flight_recorder::Op::of(&entry.name);
     }
-    for finding in flight::judge(&dumps).findings {
+    for finding in flight_recorder::judge(&dumps).findings {
         finding.summary();
         finding.why();
     }
@@ -221,10 +222,10 @@ fn ras(files: &[Vec<u8>]) -> usize {
     let mut looks = Vec::new();
     for (no, file) in files.iter().enumerate() {
         let text = String::from_utf8_lossy(file);
-        match nccl_top::ras::parse(&text) {
+        match nccl_top::formats::ras::parse(&text) {
             Ok(report) => {
                 for comm in &report.comms {
-                    for op in nccl_top::ras::Collective::ALL {
+                    for op in nccl_top::formats::ras::Collective::ALL {
                         comm.op_counts(op);
                     }
                 }
@@ -304,8 +305,8 @@ fn signature(files: &[Vec<u8>]) -> usize {
         for line in file.split(|b| *b == b'\n') {
             let text = String::from_utf8_lossy(line);
             for scope in [Scope::Nccl, Scope::Line] {
-                signature::find(scope, &text);
-                signature::find(scope, prefix::peel(&text).rest);
+                catalog::find(scope, &text);
+                catalog::find(scope, prefix::peel(&text).rest);
             }
         }
     }

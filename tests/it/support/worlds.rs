@@ -4,21 +4,21 @@
 //! invented, in the form in which the sources tell them; ports and interfaces are read by the real sources from `fixtures/sys`.
 
 use super::tree;
+use nccl_top::base::time::{Stamp, Zone};
+use nccl_top::diagnosis::session::{Event, Session};
 use nccl_top::observe::gpu::{Gpm, GpuHealth, GpuInfo, GpuPair, GpuProcess, GpuProcesses, GpuSample, GpuTopology};
 use nccl_top::observe::host::HostSample;
 use nccl_top::observe::log::{Line, Lines, LogFileInfo, RasAnswer};
 use nccl_top::observe::port::{NetdevSample, PortSample};
 use nccl_top::observe::process::{LogVia, ProcessInfo, ProcessLog, ProcessRole, ProcessSample};
 use nccl_top::observe::{Body, Observation, SourceId, SourceReport, SourceState};
-use nccl_top::session::{Event, Session};
+use nccl_top::recording::tape::Reader;
 use nccl_top::sources::host::Host;
 use nccl_top::sources::netdev::Netdevs;
 use nccl_top::sources::procs::Procs;
 use nccl_top::sources::rdma::Rdma;
 use nccl_top::sources::tail::Tail;
 use nccl_top::sources::{Roots, Source};
-use nccl_top::tape::Reader;
-use nccl_top::time::{Stamp, Zone};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;

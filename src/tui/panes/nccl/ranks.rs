@@ -1,11 +1,11 @@
 //! A communicator rank by rank: a row each where they are few, else a cell each, and by name what is in trouble.
 
 use super::{LATE, Level, Row, nodes_words, ranks_words, said, style};
+use crate::base::clean::clean;
+use crate::base::time::span;
 use crate::base::words::rank_words;
 use crate::base::words::wrap;
 use crate::model::comm::{Comm, MissingRank};
-use crate::text::clean::clean;
-use crate::time::span;
 use crate::tui::panes::Ctx;
 use crate::tui::panes::network::ranges;
 use crate::tui::widgets::Pen;

@@ -1,0 +1,54 @@
+//! Where files are read into: one session for all of them, as if they were sources that have come to their end.
+
+use crate::base::time::{Stamp, Zone};
+use crate::diagnosis::session::Session;
+use crate::formats::nccl_tests::Table;
+use crate::observe::log::LogFileInfo;
+use crate::observe::{Body, Observation, SourceId};
+
+/// What is read.
+pub struct Intake {
+    pub session: Session,
+    /// Recordings are of sessions of their own, with the paths that they were read from.
+    pub recordings: Vec<(String, Session)>,
+    /// Something that is no log line was understood.
+    pub understood: bool,
+}
+
+/// The name under which files that were written before are observed.
+const ARCHIVE: SourceId = SourceId::of("archive");
+
+impl Intake {
+    pub fn new(zone: Zone) -> Intake {
+        Intake { session: Session::new("", zone), recordings: Vec::new(), understood: false }
+    }
+
+    /// Makes a log file known; its number comes back. `early_lines` of it were written in one go if its process held its output back.
+    pub fn log_file(&mut self, path: &str, modified: Stamp, early_lines: u64) -> u32 {
+        let file = self.session.model.files.len() as u32;
+        let info = LogFileInfo { file, path: path.to_owned(), modified_ns: Some(modified.0), archived: true, ..LogFileInfo::default() };
+        self.see(modified, Body::LogFile(info));
+        if let Some(log) = self.session.model.files.get_mut(&file) {
+            log.chronicle.set_early_lines(early_lines);
+        }
+        file
+    }
+
+    /// Tables of nccl-tests that stand in a log.
+    pub fn tables(&mut self, file: u32, tables: Vec<Table>) {
+        let path = self.session.model.path_of(file).to_owned();
+        let now = self.session.model.now;
+        for table in tables {
+            self.session.model.archive_record(&path, now).tables.push((path.clone(), table));
+        }
+    }
+
+    /// There is no more input: all of it is judged together.
+    pub fn end(&mut self) {
+        self.see(self.session.model.now, Body::End);
+    }
+
+    fn see(&mut self, at: Stamp, body: Body) {
+        self.session.apply(&Observation { at, host: None, from: ARCHIVE, body }, &mut Vec::new());
+    }
+}

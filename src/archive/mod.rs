@@ -1,0 +1,168 @@
+//! What `nccl-top check` does: files in, one report out. The same readers, rules and catalogue as on the screen, but with everything
+//! known before anything is judged: what failed is put into the order of time, and the first of it is the cause.
+//!
+//! **To teach it a kind of file**: a file below `archive/` with a `pub const KIND: Kind`, and its line in [`kinds::KINDS`].
+
+mod flight;
+pub mod inputs;
+mod inspector;
+pub mod intake;
+pub mod kinds;
+pub mod log;
+mod nccl_tests;
+mod ras;
+mod tape;
+
+use crate::base::severity::Severity;
+use crate::diagnosis::conclusion::Conclusion;
+use crate::diagnosis::session::Session;
+use crate::model::Model;
+use crate::model::bringup::{Bringup, Item};
+use crate::model::job::Job;
+use crate::model::job_record::Record;
+use crate::model::log::Progress as Training;
+use crate::rules::findings::Finding;
+use intake::Intake;
+use serde::Serialize;
+
+/// All that is known of the inputs, judged.
+pub struct Report {
+    pub verdict: Verdict,
+    pub inputs: Vec<Seen>,
+    pub session: Session,
+    /// Recordings among the inputs, with their paths.
+    pub recordings: Vec<(String, Session)>,
+    pub checklist: Vec<Item>,
+    /// The cause first.
+    pub findings: Vec<Finding>,
+    /// Index into `findings`.
+    pub root_cause: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    Ok,
+    Warn,
+    Fail,
+    /// Nothing in the inputs was recognised.
+    Unknown,
+}
+
+impl Verdict {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verdict::Ok => "ok",
+            Verdict::Warn => "warn",
+            Verdict::Fail => "fail",
+            Verdict::Unknown => "unknown",
+        }
+    }
+}
+
+/// One input, read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Seen {
+    pub path: String,
+    /// An id of [`kinds::KINDS`].
+    pub kind: Option<&'static str>,
+    pub bytes: Option<u64>,
+    /// Of text that is read line by line.
+    pub lines: Option<u64>,
+    /// Why it, or the rest of it, could not be judged.
+    pub error: Option<String>,
+}
+
+/// Told while inputs are read: bytes done so far, of all if that is known.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, Option<u64>);
+
+/// Reads and judges what the arguments name.
+pub fn check(args: &[String], zone: crate::base::time::Zone, progress: Progress<'_>) -> Report {
+    let found = inputs::expand(args);
+    let total: Option<u64> = found.iter().map(|f| f.size_bytes).sum();
+    let mut intake = Intake::new(zone);
+    let mut inputs = Vec::new();
+    let mut done = 0;
+    for input in found {
+        let seen = kinds::read(&input, &mut intake, &mut |bytes| progress(done + bytes, total));
+        done += input.size_bytes.unwrap_or(seen.bytes.unwrap_or(0));
+        // In a directory there may be anything; what is named is expected to say something.
+        if input.named || seen.kind.is_some() || seen.error.is_some() {
+            inputs.push(seen);
+        }
+    }
+    report(intake, inputs)
+}
+
+/// Judges what was read from these inputs.
+pub fn report(mut intake: Intake, mut inputs: Vec<Seen>) -> Report {
+    intake.end();
+    let Intake { session, recordings, understood } = intake;
+    let Conclusion { findings, root_cause } = Conclusion::of(&session, &recordings);
+    let recognised = understood || is_recognised(&session.model) || !findings.is_empty();
+    if !recognised && inputs.iter().all(|i| i.error.is_none()) {
+        let why = "nothing in it is known: no line of NCCL, PyTorch, a trainer or a launcher";
+        inputs.iter_mut().for_each(|i| i.error = Some(why.into()));
+    }
+    let worst = findings.iter().filter(|f| f.severity >= Severity::Warning).map(|f| f.severity).max();
+    let verdict = match worst {
+        _ if !recognised => Verdict::Unknown,
+        Some(s) if s >= Severity::Error => Verdict::Fail,
+        Some(_) => Verdict::Warn,
+        None => Verdict::Ok,
+    };
+    let mut report = Report { verdict, inputs, session, recordings, checklist: Vec::new(), findings, root_cause };
+    report.checklist = report.make_checklist();
+    report
+}
+
+fn is_recognised(model: &Model) -> bool {
+    let steps = |f: &Training| !f.is_empty() || f.skipped_steps > 0;
+    let facts = || model.files.values().any(|f| steps(&f.progress) || f.bringup != Bringup::default());
+    let reports = |r: &Record| !r.tables.is_empty() || !r.alarms.is_empty();
+    model.records.values().any(reports) || !model.comms.is_empty() || facts()
+}
+
+impl Report {
+    /// What is known: from logs and reports, else from the last recording.
+    pub fn model(&self) -> &Model {
+        match self.recordings.last() {
+            Some((_, recording)) if self.session.model.files.is_empty() => &recording.model,
+            _ => &self.session.model,
+        }
+    }
+
+    /// The one job that all logs are of, or the main one of a recording.
+    pub fn job(&self) -> Option<&Job> {
+        match self.recordings.last() {
+            Some((_, recording)) if self.session.model.files.is_empty() => {
+                recording.main_job().and_then(|(id, _)| recording.model.jobs.get(id)).or_else(|| recording.model.jobs.values().next())
+            }
+            _ => self.session.model.archive().filter(|j| j.has_spoken),
+        }
+    }
+
+    /// What its logs have reported.
+    pub fn record(&self) -> &Record {
+        let archive = self.session.model.archive().map_or("", |j| j.id.as_str());
+        self.session.model.record_of(archive)
+    }
+
+    /// How NCCL came up, by all logs.
+    pub fn bringup(&self) -> Bringup {
+        let model = self.model();
+        let job = self.job().map(|j| j.id.as_str()).or_else(|| Some(model.files.values().next()?.job.as_str()));
+        job.map(|id| model.bringup_of(id)).unwrap_or_default()
+    }
+
+    fn make_checklist(&self) -> Vec<Item> {
+        let nobody = Job::new(String::new(), self.model().now);
+        self.bringup().checklist(self.model(), self.job().unwrap_or(&nobody), true)
+    }
+
+    /// How far training came: the file that shows most.
+    pub fn training(&self) -> Option<&Training> {
+        let all = self.model().files.values().map(|f| &f.progress).filter(|p| !p.is_empty());
+        all.max_by_key(|p| (p.step, p.loss.is_some()))
+    }
+}

@@ -1,0 +1,244 @@
+//! The subcommands, one file each.
+
+pub mod check;
+pub mod demo;
+pub mod headless;
+pub mod record;
+pub mod replay;
+pub mod rules;
+pub mod score;
+pub mod snapshot;
+mod users_catalog;
+pub mod watch;
+
+use crate::base::severity::Severity;
+use crate::base::time::{Clock, Stamp, Zone};
+use crate::cli::arguments::{Cli, Command, Global, Play, Speed};
+use crate::cli::config::{self, Color, Config, Drawing, Origins};
+use crate::diagnosis::session::{Event, Session};
+use crate::edge::diagnostics::complain;
+use crate::recording::demo::Demo;
+use crate::recording::tape;
+use crate::sources::{Roots, Setup};
+use crate::tui::{self, theme::Depth};
+use anyhow::{Context as _, Result};
+use std::io::{self, IsTerminal, Read, Write};
+
+/// How the program ends. One place, so that all commands mean the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    Clean = 0,
+    Findings = 1,
+    CannotJudge = 2,
+}
+
+/// What every command needs to know.
+pub struct Env {
+    pub config: Config,
+    pub origins: Origins,
+    pub roots: Roots,
+    /// What colours standard output can show, and may.
+    pub depth: Depth,
+    /// Nothing but ASCII may be drawn.
+    pub ascii: bool,
+}
+
+impl Env {
+    fn new(global: &Global) -> Result<Env> {
+        let given = |flag: bool, value: &str| flag.then(|| value.to_owned());
+        let flags = [
+            ("interval", global.interval.clone()),
+            ("utc", given(global.utc, "true")),
+            ("color", given(global.no_color, "never")),
+            ("mouse", given(global.no_mouse, "false")),
+            ("drawing", given(global.ascii, "ascii")),
+            ("theme", global.theme.clone()),
+        ];
+        let flags: Vec<_> = flags.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
+        let var = |name: &str| std::env::var(name).ok();
+        let (config, origins) = config::load(global.config.as_deref(), &var, &flags)?;
+        crate::base::limit::put_into_effect(config.rules.clone());
+        users_catalog::install(config::default_path(&var).as_deref(), &global.catalog)?;
+        let roots = match &global.sysroot {
+            None => Roots::live(),
+            Some(dir) => {
+                anyhow::ensure!(dir.is_dir(), "{}: not a directory; --sysroot takes one that holds sys/ and proc/", dir.display());
+                Roots::below(dir)
+            }
+        };
+        // https://no-color.org: set and not empty.
+        let refused = var("NO_COLOR").is_some_and(|v| !v.is_empty()) || var("TERM").is_some_and(|t| t == "dumb");
+        let depth = match config.color {
+            Color::Always => Depth::of_terminal(&var).max(Depth::Sixteen),
+            Color::Never => Depth::None,
+            Color::Auto if refused || !io::stdout().is_terminal() => Depth::None,
+            Color::Auto => Depth::of_terminal(&var),
+        };
+        let ascii = match config.drawing {
+            Drawing::Auto => !crate::tui::plain::is_utf8(&var),
+            Drawing::Unicode => false,
+            Drawing::Ascii => true,
+        };
+        Ok(Env { config, origins, roots, depth, ascii })
+    }
+
+    /// The screen as the command line and the config ask for it, for a host in that zone.
+    fn settings(&self, zone: Zone) -> tui::Settings {
+        let config = &self.config;
+        tui::Settings {
+            theme: config.theme.clone(),
+            depth: self.depth,
+            ascii: self.ascii,
+            keys: config.keys.clone(),
+            mouse: config.mouse,
+            alert: config.alert,
+            interval: config.interval,
+            axis: config.axis,
+            history: config.history,
+            is_live: self.roots.is_live(),
+            zone: self.zone(zone),
+        }
+    }
+
+    /// Shows a tape.
+    fn screen(&self, reader: tape::Reader, play: &Play, demo: Option<&'static Demo>) -> Result<Outcome> {
+        let pace = tui::Pace {
+            speed: match play.speed {
+                Some(Speed::Times(n)) => Some(n),
+                Some(Speed::Max) => None,
+                None => Some(1.0),
+            },
+            at: play.at.unwrap_or_default(),
+            without: play.without.clone(),
+            is_own: play.speed.is_none(),
+        };
+        tui::replay(&self.settings(reader.header().zone()), reader, pace, demo)?;
+        Ok(Outcome::Clean)
+    }
+
+    /// The sources as the command line and the config ask for them.
+    pub(crate) fn setup(&self, mut logs: Vec<String>) -> Setup {
+        logs.extend(self.config.logs.iter().cloned());
+        Setup::new(self.roots.clone(), self.config.interval, logs)
+    }
+
+    pub(crate) fn host(&self) -> String {
+        self.first_line("/proc/sys/kernel/hostname").unwrap_or_else(|| "localhost".into())
+    }
+
+    /// The first line of a small file below the root. A FIFO there is not waited for.
+    fn first_line(&self, path: &str) -> Option<String> {
+        let path = self.roots.path(path);
+        let mut text = String::new();
+        if path.metadata().ok()?.is_file() {
+            std::fs::File::open(path).ok()?.take(256).read_to_string(&mut text).ok()?;
+        }
+        text.lines().next().map(|l| l.trim().to_owned()).filter(|l| !l.is_empty())
+    }
+
+    /// The zone in which times are printed; `seen` is that of the observed host.
+    pub(crate) fn zone(&self, seen: Zone) -> Zone {
+        if self.config.utc { Zone::UTC } else { seen }
+    }
+
+    pub(crate) fn header(&self) -> tape::Header {
+        let now = Clock::start().now();
+        tape::Header {
+            tape: "nccl-top".into(),
+            version: tape::VERSION,
+            program: env!("CARGO_PKG_VERSION").into(),
+            host: self.host(),
+            zone_offset_s: Zone::of_host(now).offset_s,
+            boot_id: self.first_line("/proc/sys/kernel/random/boot_id"),
+            interval_ms: self.config.interval.as_millis() as u64,
+            started_ns: now,
+        }
+    }
+}
+
+/// Runs what the command line says.
+///
+/// # Errors
+/// Usage, configuration and start-up errors, to be printed for the user; the exit code is then 2.
+pub fn run(cli: Cli) -> Result<Outcome> {
+    if let Some(path) = &cli.global.log_file {
+        crate::edge::diagnostics::to_file(path).with_context(|| format!("--log-file {}", path.display()))?;
+    }
+    anyhow::ensure!(cli.command.is_none() || cli.logs.is_empty(), "{}: name logs after the subcommand", cli.logs.join(" "));
+    let env = Env::new(&cli.global)?;
+    match cli.command {
+        None => {
+            crate::tui::live(&env.settings(Zone::of_host(Clock::start().now())), env.header(), env.setup(cli.logs))?;
+            Ok(Outcome::Clean)
+        }
+        Some(Command::Watch { json, output, duration, logs }) => watch::run(&env, json, output.as_deref(), duration, logs),
+        Some(Command::Snapshot { json, wait, bundle, logs }) => snapshot::run(&env, json, wait, bundle.as_deref(), logs),
+        Some(Command::Record { output, duration, logs }) => record::run(&env, output, duration, logs),
+        Some(Command::Replay(args)) if args.options.headless => replay::headless(&env, &args.tape, &args.options),
+        Some(Command::Replay(args)) => env.screen(tape::Reader::open(&args.tape)?, &args.options, None),
+        Some(Command::Demo { name, list, options }) => demo::run(&env, name.as_deref(), list, &options),
+        Some(Command::Check { json, strict, files }) => check::run(&env, json, strict, &files),
+        Some(Command::Score(args)) => score::run(&env, &args),
+        Some(Command::Rules { test: Some(file), .. }) => users_catalog::test(&file),
+        Some(Command::Rules { id, test: None }) => rules::run(id.as_deref()),
+        Some(Command::Config) => {
+            out(&config::print(&env.config, &env.origins))?;
+            Ok(Outcome::Clean)
+        }
+    }
+}
+
+/// Prints to standard output. A reader that went away is no error: the program ends quietly.
+fn out(text: &str) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(err) if err.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        other => other.context("standard output"),
+    }
+}
+
+/// Says which of the logs that the user named could not be read; something was then not judged.
+fn name_unread(session: &Session, logs: &[String]) -> bool {
+    let unread = session.model.files.values().filter(|f| !f.is_readable() && logs.contains(&f.info.path));
+    let mut any = false;
+    for file in unread {
+        any = true;
+        let why = file.info.detail.as_deref().unwrap_or("it is gone");
+        complain(&format!("{}: {why}", file.info.path));
+    }
+    any
+}
+
+/// Prints events as they come, and remembers how bad it got.
+struct Printer {
+    json: bool,
+    zone: Zone,
+    worst: Option<Severity>,
+}
+
+impl Printer {
+    /// Adds their lines to `text`.
+    fn put(&mut self, session: &Session, events: &mut Vec<(Stamp, Event)>, text: &mut String) {
+        for (at, event) in events.drain(..) {
+            if let Event::Finding(crate::rules::findings::Change::Opened(f)) = &event {
+                self.worst = self.worst.max(Some(f.severity));
+            }
+            text.push_str(&if self.json {
+                crate::output::events::json_line(session, self.zone, at, &event)
+            } else {
+                crate::output::events::spoken(self.zone, at, &event)
+            });
+            text.push('\n');
+        }
+    }
+
+    fn print(&mut self, session: &Session, events: &mut Vec<(Stamp, Event)>) -> Result<()> {
+        let mut text = String::new();
+        self.put(session, events, &mut text);
+        if text.is_empty() { Ok(()) } else { out(&text) }
+    }
+
+    fn outcome(&self) -> Outcome {
+        if self.worst >= Some(Severity::Error) { Outcome::Findings } else { Outcome::Clean }
+    }
+}

@@ -1,0 +1,21 @@
+//! `nccl-top record`: put everything that is seen on a tape, judge nothing.
+
+use super::{Env, Outcome, headless};
+use crate::base::time::{Clock, Zone};
+use anyhow::Result;
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub fn run(env: &Env, output: Option<PathBuf>, duration: Option<Duration>, logs: Vec<String>) -> Result<Outcome> {
+    let path = output.unwrap_or_else(|| {
+        let now = Clock::start().now();
+        let stamp: String = Zone::of_host(now).rfc3339(now).chars().take(19).map(|c| if c == ':' { '-' } else { c }).collect();
+        PathBuf::from(format!("nccl-top-{}-{stamp}.jsonl.gz", env.host()))
+    });
+    if path.as_os_str() != "-" && io::stderr().is_terminal() {
+        let _ = writeln!(io::stderr(), "recording to {}; Ctrl-C ends it", path.display());
+    }
+    headless::observe(env, env.setup(logs), Some(&path), true, duration, |_, _| Ok(()))?;
+    Ok(Outcome::Clean)
+}

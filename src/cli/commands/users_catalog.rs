@@ -1,0 +1,170 @@
+//! Users' own entries of the catalogue: their files are found and read here, see [`crate::logs::catalog::user`]; and
+//! `nccl-top rules --test FILE`, which shows what the lines of a log are known by.
+
+use super::{Outcome, out};
+use crate::archive::inputs;
+use crate::archive::kinds::Opened;
+use crate::base::clean::{clean, clip};
+use crate::base::words::io_words;
+use crate::logs::catalog::user::RuleName;
+use crate::logs::catalog::{self, Scope, user};
+use crate::logs::{Reader, TextEvent, What, prefilter, prefix};
+use crate::rules::RULES;
+use anyhow::{Context as _, Result};
+use std::fmt::Write;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+const MAX_FILE_BYTES: u64 = 1 << 20;
+const MOST_FILES: usize = 64;
+/// Of a line so much is looked at, as elsewhere.
+const LONGEST: u64 = 64 << 10;
+
+/// Puts the entries of `catalog/*.toml` beside the config file, and of the files that the command line names, into use.
+///
+/// # Errors
+/// The first file that cannot be read, or the first mistake in one: file, line, key, and what to do.
+pub fn install(config_file: Option<&Path>, named: &[PathBuf]) -> Result<()> {
+    let folder = config_file.and_then(Path::parent).map(|folder| folder.join("catalog"));
+    let mut paths = folder.map_or(Ok(Vec::new()), |folder| files_of(&folder))?;
+    paths.extend(named.iter().cloned());
+    anyhow::ensure!(paths.len() <= MOST_FILES, "{} files of a catalogue, at most {MOST_FILES} are read; put entries together", paths.len());
+    if paths.is_empty() {
+        return Ok(());
+    }
+    let read = |path: &PathBuf| {
+        let shown = path.display().to_string();
+        read_file(path).map(|text| (shown.clone(), text)).with_context(|| shown)
+    };
+    let files = paths.iter().map(read).collect::<Result<Vec<_>>>()?;
+    let rules: Vec<RuleName> = RULES.iter().map(|rule| RuleName { id: rule.id, advice: rule.advice }).collect();
+    user::install(user::read(&files, &rules)?);
+    Ok(())
+}
+
+fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
+    let found = match std::fs::read_dir(folder) {
+        Err(err) if err.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        found => found.map_err(|err| anyhow::anyhow!("{}: {}; make it readable or remove it", folder.display(), io_words(&err)))?,
+    };
+    let mut paths: Vec<PathBuf> = found.filter_map(Result::ok).map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|e| e == "toml") && path.is_file());
+    paths.sort();
+    Ok(paths)
+}
+
+fn read_file(path: &Path) -> Result<String> {
+    let wrong = |err: &std::io::Error| anyhow::anyhow!("{}", io_words(err));
+    let mut text = Vec::new();
+    let file = std::fs::File::open(path).map_err(|err| wrong(&err))?;
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut text).map_err(|err| wrong(&err))?;
+    anyhow::ensure!(text.len() as u64 <= MAX_FILE_BYTES, "a file of a catalogue has at most {} KiB; split it", MAX_FILE_BYTES >> 10);
+    String::from_utf8(text).map_err(|_| anyhow::anyhow!("it is not UTF-8; save it as UTF-8"))
+}
+
+/// Prints for each line of a file that is recognised its number, the entry or reader that it is known by, and the rule; then how many
+/// lines there are, and how many of them mean nothing.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn test(file: &str) -> Result<Outcome> {
+    let wrong = |why: String| anyhow::anyhow!("{file}: {why}");
+    let input = inputs::expand(&[file.to_owned()]).into_iter().next().filter(|input| input.named);
+    let input = input.ok_or_else(|| wrong("not one file; name one, or - for standard input".into()))?;
+    let mut input = BufReader::new(Opened::of(&input).map_err(wrong)?);
+    let mut tested = Tested::default();
+    let mut line = Vec::new();
+    while (&mut input).take(LONGEST).read_until(b'\n', &mut line).map_err(|err| wrong(io_words(&err)))? > 0 {
+        if line.last() != Some(&b'\n') {
+            input.skip_until(b'\n').map_err(|err| wrong(io_words(&err)))?;
+        }
+        tested.line(&line);
+        line.clear();
+        if tested.text.len() > 1 << 16 {
+            out(&std::mem::take(&mut tested.text))?;
+        }
+    }
+    out(&tested.end())?;
+    Ok(Outcome::Clean)
+}
+
+/// A file's lines on their way through the reader.
+#[derive(Default)]
+struct Tested {
+    reader: Reader,
+    lines: u64,
+    nothing: u64,
+    text: String,
+}
+
+impl Tested {
+    fn line(&mut self, line: &[u8]) {
+        self.lines += 1;
+        let line = String::from_utf8_lossy(line);
+        let line = line.trim_end_matches(['\n', '\r']);
+        let was_inside = self.reader.is_inside();
+        let mut events = Vec::new();
+        self.reader.at_line(Some(self.lines));
+        self.reader.read_all(line, prefilter::classify(line.as_bytes()), &mut events);
+        let here = events.iter().any(|event| event.said_at.is_none());
+        self.nothing += u64::from(!here && !was_inside && !self.reader.is_inside());
+        events.iter().for_each(|event| self.put(event, line));
+    }
+
+    fn put(&mut self, event: &TextEvent, line: &str) {
+        let (no, line) = match &event.said_at {
+            Some(at) => (at.line.unwrap_or(self.lines), at.text.as_str()),
+            None => (self.lines, line),
+        };
+        let line = clean(line);
+        // What a reader takes in its own words, the catalogue may know by its text.
+        let known =
+            event.what.signature().or_else(|| catalog::find(Scope::Line, prefix::peel(&line).rest).filter(|_| says_trouble(&event.what)));
+        let (name, rule) = match known {
+            Some(s) if s.muted => (format!("{} (muted)", s.id), s.rule),
+            Some(s) => (s.id.to_owned(), s.rule),
+            None => (format!("reader: {}", reader(&event.what)), rule(&event.what)),
+        };
+        let _ = writeln!(self.text, "{no:>7}  {name:<30} {rule:<24} {}", clip(line.trim(), 110));
+    }
+
+    fn end(mut self) -> String {
+        let mut events = Vec::new();
+        self.reader.idle(&mut events);
+        events.iter().for_each(|event| self.put(event, ""));
+        let _ = writeln!(self.text, "\n{} lines, {} of them mean nothing to nccl-top", self.lines, self.nothing);
+        self.text
+    }
+}
+
+fn says_trouble(what: &What) -> bool {
+    what.is_alarm()
+}
+
+/// `nccl-version` of [`What::NcclVersion`].
+fn reader(what: &What) -> String {
+    let name = format!("{what:?}");
+    let name = name.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+    let mut words = String::new();
+    for (at, c) in name.char_indices() {
+        if at > 0 && c.is_ascii_uppercase() {
+            words.push('-');
+        }
+        words.push(c.to_ascii_lowercase());
+    }
+    words
+}
+
+/// The rule that a reader's event stands under, where the catalogue does not know its text.
+fn rule(what: &What) -> &'static str {
+    match what {
+        What::NcclWarn { .. } => "nccl-warn",
+        What::CollectiveTimeout(_) | What::CollectiveStatus { .. } | What::TakingDown { .. } => "collective-timeout",
+        What::Exception(_) => "python-exception",
+        What::CudaOom { .. } => "cuda-oom",
+        What::CudaError { .. } => "cuda-error",
+        What::WorkerFailed { .. } | What::WorkerFailure(_) | What::Terminating { .. } => "rank-exited",
+        What::LauncherSignalled { .. } => "job-cancelled",
+        _ => "-",
+    }
+}

@@ -1,7 +1,0 @@
-//! The judge: what explains what, in what state a job is, and the session that puts model, rules and ledger together. Pure: no file, no clock,
-//! no thread.
-
-pub mod causality;
-pub mod conclusion;
-pub(crate) mod cover;
-pub(crate) mod logs;

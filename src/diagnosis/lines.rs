@@ -1,0 +1,211 @@
+//! Judges what logs report: line by line as it comes, and the log of a job as a whole.
+
+use super::causality::chain;
+use crate::base::exit_code::exit_words;
+use crate::base::severity::{Role, Severity};
+use crate::base::time::Stamp;
+use crate::logs::catalog::{self, Part, Scope, Signature};
+use crate::logs::{TextEvent, What, prefix};
+use crate::model::alarms::Alarm;
+use crate::model::chronicle::Chronicle;
+use crate::model::job::Job;
+use crate::model::{Model, TextSeen};
+use crate::observe::evidence::Witness;
+use crate::rules::chain::Place;
+use crate::rules::findings::{Finding, Ledger, Life};
+use crate::rules::{self, Implies, RULES, TextContext};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Ranks that print one text within this time report one thing.
+const AT_ONCE: Duration = Duration::from_secs(2);
+const MAX_NAMED: usize = 64;
+/// Why findings of a run that is over are cleared.
+pub const NEW_RUN: &str = "a new run began";
+
+/// Runs the rules on text on one event.
+pub fn judge_line(model: &Model, seen: &TextSeen, ledger: &mut Ledger) {
+    if seen.event.what == What::RunStart {
+        let once = |f: &Finding| rules::rule(f.rule).is_some_and(|r| r.life.linger.is_none());
+        ledger.clear_where(seen.at, NEW_RUN, |f| f.job.as_deref() == Some(&seen.job) && once(f));
+    }
+    let named = in_the_catalogue(seen);
+    let seen = &TextSeen { event: named.as_ref().unwrap_or(seen.event), job: seen.job.clone(), ..*seen };
+    if let Some((signature, text)) = (TextContext { model, seen, ledger }).signature()
+        && let Some(rule) = rules::rule(signature.rule)
+    {
+        let found = (TextContext { model, seen, ledger }).signed(rule, signature, &text);
+        // A text reports it once and for all; only what is looked at again and again has to hold for a while.
+        let life = Life { hold: Duration::ZERO, ..rule.life };
+        ledger.saw(seen.at, found, life, seen.times);
+    }
+    let mut found = Vec::new();
+    for rule in RULES {
+        let Some(check) = rule.on_text else { continue };
+        check(&TextContext { model, seen, ledger }, &mut found);
+        for f in found.drain(..) {
+            ledger.saw(seen.at, f, rule.life, seen.times);
+        }
+    }
+}
+
+/// Watchdogs and launchers that end a job say why in texts that no rule of its own reads: they are texts of the catalogue.
+fn in_the_catalogue(seen: &TextSeen) -> Option<TextEvent> {
+    let raw = || prefix::peel(seen.text).rest;
+    let who = || seen.rank.map_or(String::new(), |rank| format!("rank {rank}: "));
+    let (found, text) = match &seen.event.what {
+        What::TakingDown { text } => (catalog::find(Scope::Line, text), format!("{}{text}", who())),
+        What::LauncherSignalled { signal } => {
+            let how = exit_words(-signal).replace("killed by ", "");
+            (catalog::find(Scope::Line, raw()), format!("the launcher received {how} and shut its workers down"))
+        }
+        What::CollectiveStatus { seq: Some(seq), enqueued, completed, .. } => {
+            let number = |n: &Option<u64>| n.map_or("none".into(), |n| n.to_string());
+            let queue = format!("last enqueued {}, last completed {}", number(enqueued), number(completed));
+            let words = format!("{}the watchdog found that collective {seq} failed or timed out; {queue}", who());
+            (catalog::find(Scope::Line, raw()), words)
+        }
+        _ => return None,
+    };
+    let what = What::Signed { signature: found?, text, tried: false };
+    Some(TextEvent { what, ..seen.event.clone() })
+}
+
+/// What the log of a job reports in the run that it is of now, in the order in which it was written.
+pub fn judge_whole(model: &Model, job: &Job) -> Ledger {
+    let mut ledger = Ledger::default();
+    judge_alarms(model, job, &mut ledger, false);
+    ledger
+}
+
+/// What an archived log reports; earlier runs of a file are jobs of their own.
+pub fn judge_archive(model: &Model, job: &Job, ledger: &mut Ledger) {
+    judge_alarms(model, job, ledger, true);
+}
+
+/// The job that an earlier run of one of its files is.
+pub fn earlier_run(job: &str) -> String {
+    format!("{job} (earlier run)")
+}
+
+fn judge_alarms(model: &Model, job: &Job, ledger: &mut Ledger, earlier_too: bool) {
+    let start = model.files_of(&job.id).map(|f| f.modified(job.first_seen)).min().unwrap_or_default();
+    let mut last = None;
+    for (no, (at, alarm)) in in_order(model, job).into_iter().enumerate() {
+        // What has no time comes after what was reported before it.
+        let at = at.or(last).unwrap_or(if job.archived { start.plus(Duration::from_nanos(no as u64)) } else { alarm.seen_at });
+        last = Some(at);
+        let is_earlier = model.files.get(&alarm.file).is_some_and(|f| !f.is_present(alarm.run));
+        if is_earlier && !earlier_too {
+            continue;
+        }
+        let seen = TextSeen {
+            at,
+            since: at,
+            file: alarm.file,
+            line: alarm.line,
+            text: &alarm.text,
+            event: &alarm.event,
+            rank: model.rank_of_alarm(&job.id, alarm),
+            job: if is_earlier { earlier_run(&job.id) } else { job.id.clone() },
+            backlog: true,
+            times: alarm.count,
+        };
+        judge_line(model, &seen, ledger);
+    }
+    for f in ledger.of_job(&job.id) {
+        if f.witness == Witness::Text {
+            whom(model, job, f);
+            place(model, f);
+        }
+    }
+}
+
+/// Alarms in the order of time, as far as it is known, with the time. A line without one stands where its file has it.
+fn in_order<'a>(model: &'a Model, job: &Job) -> Vec<(Option<Stamp>, &'a Alarm)> {
+    let began = |file: u32| model.files.get(&file).and_then(|f| f.chronicle.began);
+    let alarms = model.record_of(&job.id).alarms.iter();
+    let mut all: Vec<_> = alarms.map(|a| (a.at.or_else(|| began(a.file)), a)).collect();
+    // A file without any times comes last: nothing says that it was first.
+    all.sort_by_key(|(at, a)| (at.unwrap_or(Stamp(i64::MAX)), a.file, a.line));
+    all
+}
+
+/// One text stands for all ranks that printed it at that time, or that it names.
+fn whom(model: &Model, job: &Job, found: &mut Finding) {
+    let Some(known) = found.entry.filter(|s| s.scope == Scope::Nccl && s.part == Part::Cause) else { return };
+    if found.severity < Severity::Error {
+        return;
+    }
+    let soon = |a: &Alarm| a.at.is_none_or(|at| at.since(found.since) <= AT_ONCE);
+    let mut ranks: BTreeSet<u32> = found.ranks.iter().copied().collect();
+    for alarm in model.record_of(&job.id).alarms.iter().filter(|a| soon(a)) {
+        let What::NcclWarn { site, text } = &alarm.event.what else { continue };
+        if ranks.len() < MAX_NAMED && catalog::find_warn(site.as_deref(), text) == Some(known) {
+            ranks.extend(known.tell(text, None).ranks.unwrap_or_else(|| alarm.rank.into_iter().collect()));
+        }
+    }
+    found.ranks = ranks.into_iter().collect();
+}
+
+/// Fills in the GPUs and hosts of a finding that rests on logs or reports, as far as these name them.
+pub fn place(model: &Model, found: &mut Finding) {
+    let Some(job) = found.job.clone() else { return };
+    let record = model.record_of(&job);
+    if found.gpus.is_empty() {
+        found.gpus = found.ranks.iter().filter_map(|r| record.ranks.get(r)?.gpu).collect();
+        found.gpus.dedup();
+    }
+    if found.hosts.is_empty() {
+        found.hosts = hosts_of(model, &job, found);
+    }
+}
+
+/// Where the ranks of a finding run; else the host that wrote its first line.
+fn hosts_of(model: &Model, job: &str, found: &Finding) -> Vec<String> {
+    let record = model.record_of(job);
+    let of_ranks: BTreeSet<String> = found.ranks.iter().filter_map(|r| record.ranks.get(r)?.host.clone()).collect();
+    if !of_ranks.is_empty() || !found.ranks.is_empty() {
+        return of_ranks.into_iter().take(MAX_NAMED).collect();
+    }
+    let proof = found.evidence.first();
+    let Some((path, line)) = proof.and_then(|e| Some((e.path.as_deref()?, e.line?))) else { return Vec::new() };
+    let is_it = |a: &&Alarm| a.line == Some(line) && model.path_of(a.file) == path;
+    record.alarms.iter().find(is_it).and_then(|a| a.event.origin.host.clone()).into_iter().collect()
+}
+
+/// Adds to the findings of one job what all of its logs and findings together show: what it survived, and what is open.
+pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut [&mut Finding]) {
+    let log_only = model.jobs.get(job).is_some_and(|j| j.log_only);
+    let hints: Vec<&'static Signature> = findings.iter().filter_map(|f| f.entry).filter(|entry| !entry.hints.is_empty()).collect();
+    for f in findings.iter_mut() {
+        f.severity = f.own_severity;
+        let mut notes: Vec<String> = Vec::new();
+        if let Some(entry) = hints.iter().find(|entry| f.signature.is_some_and(|s| entry.hints.contains(&s))) {
+            notes.push(entry.hint.to_owned());
+        }
+        if let Some(how) = chronicle_of(model, job, f).filter(|_| log_only).and_then(Chronicle::survival)
+            && f.severity >= Severity::Error
+            && can_be_survived(f)
+        {
+            f.severity = Severity::Warning;
+            notes.push(format!("the job went on after it, and {how}"));
+        }
+        if chain(f).place == Place::Messenger && f.role != Role::Context {
+            notes.extend(question.map(str::to_owned));
+        }
+        f.note = (!notes.is_empty()).then(|| notes.join("; "));
+    }
+}
+
+/// A job makes its steps over a slow network, too: that it does is no excuse. Nor is it one for a loss that is no number.
+fn can_be_survived(f: &Finding) -> bool {
+    let changes_nothing = rules::rule(f.rule).is_some_and(|r| r.implies == Implies::Nothing);
+    !(changes_nothing && matches!(f.witness, Witness::Bringup | Witness::Progress))
+}
+
+/// The story of the file in which its first proof stands.
+fn chronicle_of<'a>(model: &'a Model, job: &str, f: &Finding) -> Option<&'a Chronicle> {
+    let path = f.evidence.first()?.path.as_deref()?;
+    model.files_of(job).find(|log| log.info.path == path).map(|log| &log.chronicle)
+}

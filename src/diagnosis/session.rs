@@ -1,0 +1,392 @@
+//! Model, rules and ledger put together: observations in, changes out. Live, replay, demo, `score` and `check` are this with other input.
+
+use crate::base::severity::{Role, Severity};
+use crate::base::time::{Stamp, Zone};
+use crate::diagnosis::verdict::{self, State, Verdict};
+use crate::diagnosis::{causality, cover, lines};
+use crate::logs::{TextEvent, What};
+use crate::model::gpu::Activity;
+use crate::model::reading::ReadLine;
+use crate::model::signals::Look;
+use crate::model::{Model, TextSeen};
+use crate::observe::evidence::Witness;
+use crate::observe::{Body, Observation};
+use crate::rules::findings::{Change, Finding, Ledger, Life};
+use crate::rules::host_faults::{self, Machine};
+use crate::rules::{Implies, RULES, TickContext};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A job that makes steps this long after an error has survived it.
+const SURVIVED: Duration = Duration::from_secs(5);
+/// Ranks write their Flight Recorder dumps within a second or two of each other: so long after the last they are judged.
+const DUMPS_SETTLE: Duration = Duration::from_secs(3);
+/// Logs of jobs of which no process is seen are judged anew as a whole while they report no more than this.
+const MOST_JUDGED_ANEW: usize = 1024;
+
+/// Everything known and judged so far.
+#[derive(Clone, Default, PartialEq)]
+pub struct Session {
+    pub model: Model,
+    pub ledger: Ledger,
+    /// By job id.
+    pub verdicts: BTreeMap<String, Verdict>,
+    looks: BTreeMap<String, Look>,
+    /// What kernel and driver say.
+    machine: Machine,
+    /// Revisions of what the rules on facts read, when they were last asked, and what they find.
+    facts_at: Option<FactsAt>,
+    facts_found: Vec<Finding>,
+    /// Revision of the dumps when they were last compared, and what they show.
+    dumps_at: u64,
+    dumps_found: Vec<Finding>,
+    /// What watchdogs leave open, by job.
+    questions: BTreeMap<String, String>,
+    /// Revision of the record of a job when its log was last judged as a whole.
+    whole_at: BTreeMap<String, u64>,
+    /// The state last reported without a job.
+    reported_idle: bool,
+}
+
+/// What the rules on facts were asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FactsAt {
+    bringup: u64,
+    records: u64,
+    dumps: u64,
+    /// Logs of jobs of which no process is seen that have fallen silent.
+    silent: usize,
+    ended: bool,
+}
+
+/// Something that was reported: what `watch` prints, one line each.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    Finding(Change),
+    /// `job` is `None` when there is no job at all.
+    State {
+        job: Option<String>,
+        state: State,
+        phase: Option<&'static str>,
+        summary: String,
+    },
+}
+
+impl Session {
+    pub fn new(host: &str, zone: Zone) -> Self {
+        let mut session = Session::default();
+        session.model.host = crate::base::clean::clean(host).into_owned();
+        session.model.zone = zone;
+        session
+    }
+
+    /// Memory of this session, estimated: what keeping it as it is now costs.
+    pub fn bytes(&self) -> usize {
+        /// Of one sample in a series, and of a process, GPU, communicator or finding with the texts that belong to it.
+        const SAMPLE: usize = 16;
+        const THING: usize = 2 << 10;
+        let model = &self.model;
+        let ports = model.ports.values().map(|p| p.tx.len() + p.rx.len());
+        let netdevs = model.netdevs.values().map(|n| n.tx.len() + n.rx.len());
+        let gpus = model
+            .gpus
+            .values()
+            .map(|g| g.util_pct.len() + g.util_trend.len() + g.sm_trend.len() + g.power_trend.len() + g.nvlink_trend.len());
+        let files = model.files.values().map(|f| {
+            f.progress.losses.len() + f.progress.step_trend.len() + f.progress.throughput_trend.len() + f.progress.step_times.len()
+        });
+        let samples: usize = ports.chain(netdevs).chain(gpus).chain(files).sum();
+        let members: usize = model.comms.values().map(|c| c.ranks.len() + c.missing.len()).sum();
+        let alarms: usize = model.records.values().map(|r| r.alarms.iter().len() + r.ranks.len() / 8).sum();
+        let findings = self.ledger.open().len() + self.ledger.past().count();
+        let things = model.gpus.len() + model.ports.len() + model.netdevs.len() + model.processes.len() + model.files.len() + findings;
+        let lists = (members + model.kernel.len() + alarms) * (THING / 8);
+        model.logbook.bytes() + samples * SAMPLE + lists + (1 + things) * THING
+    }
+
+    /// Applies one observation; what changed is added to `out`, with its time.
+    pub fn apply(&mut self, seen: &Observation, out: &mut Vec<(Stamp, Event)>) {
+        self.model.apply(seen);
+        if matches!(seen.body, Body::Lines(_)) {
+            // The job of these lines is settled before they are judged: else a finding is reported for the log, and again for the job.
+            self.model.settle();
+        }
+        for (from, to) in std::mem::take(&mut self.model.adopted) {
+            self.ledger.adopt(&from, &to);
+        }
+        match &seen.body {
+            Body::Lines(lines) => {
+                if let Some(file) = self.model.files.get_mut(&lines.file) {
+                    file.dropped_lines += lines.dropped_lines;
+                    file.folded_alarms += lines.folded_alarms;
+                }
+                // Line by line, states too, so that it does not matter which lines came together.
+                for line in &lines.lines {
+                    let ledger = &mut self.ledger;
+                    self.model.apply_line(seen.at, lines.file, line, lines.backlog, |model, text| lines::judge_line(model, text, ledger));
+                    self.report(seen.at, out);
+                }
+            }
+            Body::Kernel { lines, uptime_us } => self.machine.lines(seen.at, lines, *uptime_us),
+            Body::GpuEvents { events } => self.machine.events(seen.at, events),
+            Body::Tick | Body::End => {
+                let ended = seen.body == Body::End;
+                let faults = self.machine.judge(&self.model, ended, &self.ledger);
+                let ledger = &mut self.ledger;
+                for fault in faults {
+                    let Some(rule) = crate::rules::rule(fault.rule) else { continue };
+                    // What is reported is so; only what is looked at again and again has to hold for a while.
+                    let (life, times) = (Life { hold: Duration::ZERO, ..rule.life }, fault.count);
+                    ledger.saw(seen.at, fault, life, times);
+                }
+                self.model.apply_silence(seen.at, |model, text| lines::judge_line(model, text, ledger));
+                self.tick(seen.at, ended);
+                self.relate(seen.at);
+            }
+            _ => {}
+        }
+        self.report(seen.at, out);
+        if matches!(seen.body, Body::Tick | Body::End) {
+            self.judge(seen.at, out);
+        }
+    }
+
+    /// Applies what a line of an archived file says, which its source has read already. Takes the events out.
+    pub fn read(&mut self, file: u32, line: &ReadLine, events: &mut Vec<TextEvent>) {
+        let ledger = &mut self.ledger;
+        // What failed is judged when all files are read: only then is its order in time known.
+        let judge = |model: &Model, text: &TextSeen| {
+            if matches!(text.event.what, What::Step(_) | What::RunStart) {
+                lines::judge_line(model, text, ledger);
+            }
+        };
+        let at = self.model.now;
+        self.model.apply_events(at, file, events, line, true, &mut { judge });
+        self.ledger.forget_changes();
+        events.clear();
+    }
+
+    /// Hands findings on, and the states that they make.
+    fn report(&mut self, at: Stamp, out: &mut Vec<(Stamp, Event)>) {
+        if !self.ledger.has_changes() {
+            return;
+        }
+        self.relate(at);
+        let changes = self.ledger.take_changes();
+        if !changes.is_empty() {
+            out.extend(changes.into_iter().map(|c| (at, Event::Finding(c))));
+            self.judge(at, out);
+        }
+    }
+
+    /// Gives all findings their roles, and says which of them say nothing new.
+    fn relate(&mut self, now: Stamp) {
+        for job in self.ledger.jobs() {
+            let model = &self.model;
+            let outlived = causality::outlived(model.progress_of(&job).and_then(|p| p.last_step_at));
+            let mut findings = self.ledger.of_job(&job);
+            lines::complete(model, &job, self.questions.get(&job).map(String::as_str), &mut findings);
+            let covered = cover::covered(&findings);
+            findings.retain(|f| !covered.contains(&f.no));
+            causality::assign(&mut findings, &outlived);
+            self.ledger.cover(now, &job, &covered);
+        }
+    }
+
+    fn tick(&mut self, now: Stamp, ended: bool) {
+        self.looks.clear();
+        self.close_past_runs(now);
+        self.judge_whole_logs(now, ended);
+        let model = &self.model;
+        for job in model.jobs.values().filter(|j| j.ended_at.is_none() && !j.archived && !model.is_stale(j)) {
+            self.looks.insert(job.id.clone(), Look::at(model, job));
+        }
+        for rule in RULES {
+            let Some(check) = rule.on_tick else { continue };
+            let mut found = Vec::new();
+            check(&TickContext { model, looks: &self.looks, ledger: &self.ledger }, &mut found);
+            for f in found {
+                self.ledger.saw(now, Finding { witness: Witness::Signals, ..f }, rule.life, 0);
+            }
+        }
+        self.name_writers();
+        self.compare_dumps(now, ended);
+        self.judge_facts(now, ended);
+        // Nobody looks again at what only a log reports.
+        let log_only = |job: &String| self.model.jobs.get(job).is_some_and(|j| j.log_only);
+        let is_final = |f: &Finding| f.witness.is_text() && f.job.as_ref().is_some_and(log_only);
+        self.ledger.settle(now, |f| host_faults::linger_of(f).filter(|_| !is_final(f)));
+        for (id, look) in &self.looks {
+            if let Some(job) = self.model.jobs.get_mut(id) {
+                job.moved_at = look.moved_at;
+                let working = look.alive().filter(|r| r.activity == Activity::Working).count();
+                if working * 2 > look.ranks.len() {
+                    job.worked += crate::observe::TICK;
+                }
+            }
+        }
+    }
+
+    /// Of a job of which no process is seen, lines may come late or name each other's ranks: they are judged anew, all together, in the
+    /// order in which they were written. An archived log is judged when all of it is read.
+    fn judge_whole_logs(&mut self, now: Stamp, ended: bool) {
+        let model = &self.model;
+        for job in model.jobs.values().filter(|j| j.log_only) {
+            let record = model.record_of(&job.id);
+            let known = self.whole_at.get(&job.id).copied().unwrap_or(0);
+            if job.archived && ended {
+                lines::judge_archive(model, job, &mut self.ledger);
+            } else if !job.archived && record.revision != known && record.alarms.iter().len() <= MOST_JUDGED_ANEW {
+                let whole = lines::judge_whole(model, job);
+                self.ledger.replace_text(now, &job.id, whole);
+                self.whole_at.insert(job.id.clone(), record.revision);
+            }
+        }
+        self.whole_at.retain(|job, _| model.jobs.contains_key(job));
+    }
+
+    /// Runs the rules on facts where something has come since, or where time alone may change the answer. What they no longer find was
+    /// reported too early.
+    fn judge_facts(&mut self, now: Stamp, ended: bool) {
+        let model = &self.model;
+        // A live program that ends knows nothing more of a job that goes on.
+        let ended = ended && model.jobs.values().any(|j| j.archived);
+        let records = model.records.values().fold(0u64, |sum, r| sum.wrapping_add(r.revision));
+        let silent = model.files.values().filter(|f| model.is_silent(f)).count();
+        let at = FactsAt { bringup: model.bringup_revision, records, dumps: self.dumps_at, silent, ended };
+        let waits = model.comms.values().any(|c| c.init_started.len() > c.init_complete.len());
+        if waits || self.facts_at != Some(at) {
+            self.facts_at = Some(at);
+            self.facts_found = crate::rules::facts(model, &self.ledger, ended, &self.dumps_found);
+            self.facts_found.iter_mut().for_each(|f| lines::place(model, f));
+            let question = |id: &String| Some((id.clone(), crate::rules::open_questions(model, model.jobs.get(id)?)?));
+            self.questions = model.jobs.keys().filter_map(question).collect();
+        }
+        for found in &self.facts_found {
+            let Some(rule) = crate::rules::rule(found.rule) else { continue };
+            let job = found.job.as_ref().and_then(|id| model.jobs.get(id));
+            // Of processes that have ended only what was reported once stays.
+            let over = job.is_some_and(|j| j.ended_at.is_some()) && rule.life.linger.is_some();
+            let weighed = matches!(found.witness, Witness::Watchdogs | Witness::Dumps);
+            if over || weighed && job.is_some_and(|j| crate::rules::went_on(model, j, found.witness)) {
+                continue;
+            }
+            self.ledger.saw(now, found.clone(), Life { hold: Duration::ZERO, ..rule.life }, 0);
+        }
+        let from_facts = |f: &Finding| !f.witness.is_text() && f.witness != Witness::Signals && !f.machine;
+        self.ledger.clear_where(now, "it no longer holds", |f| from_facts(f) && f.last_at < now);
+    }
+
+    /// What a log reports without naming a rank is of the one rank that ended by itself at that moment.
+    fn name_writers(&mut self) {
+        const NEAR: Duration = Duration::from_secs(10);
+        let by_code = self.ledger.open().into_iter().filter(|f| crate::rules::is_by_exit_code(f) && f.ranks.len() == 1);
+        let ended: Vec<Finding> = by_code.cloned().collect();
+        for end in ended {
+            let is_its = |f: &Finding| {
+                let near = f.last_at.since(end.since) <= NEAR && end.since.since(f.last_at) <= NEAR;
+                let of_writer = crate::rules::rule(f.rule).is_some_and(|r| r.chain.is_of_its_writer) && f.severity >= Severity::Error;
+                near && of_writer && f.role == Role::Root && f.ranks.is_empty() && f.job == end.job
+            };
+            self.ledger.name(is_its, &end);
+        }
+    }
+
+    /// Compares Flight Recorder dumps once all of them are there.
+    fn compare_dumps(&mut self, now: Stamp, ended: bool) {
+        let dumps = &self.model.dumps;
+        let settled = || ended || now.since(dumps.changed_at) >= DUMPS_SETTLE || crate::rules::dumps::are_complete(&self.model);
+        if self.dumps_at != dumps.revision && settled() {
+            self.dumps_at = dumps.revision;
+            self.dumps_found = crate::rules::dumps::compare(&self.model);
+            crate::base::allocator::give_back();
+        }
+    }
+
+    /// What was wrong with ranks that were started anew, or with a job that is forgotten, is past.
+    fn close_past_runs(&mut self, now: Stamp) {
+        let jobs = &self.model.jobs;
+        let job_of = |f: &Finding| f.job.as_ref().and_then(|id| jobs.get(id));
+        let restarted = |f: &Finding| {
+            let at = job_of(f).filter(|j| !j.log_only).and_then(|j| j.restarted_at);
+            at.is_some_and(|at| f.last_at <= at)
+        };
+        self.ledger.clear_where(now, "the ranks were started again", restarted);
+        // An error that a job went on after was no failure. Of a log alone that is judged with the whole of it.
+        let survived = |f: &Finding| {
+            let job = job_of(f).filter(|j| j.ended_at.is_none() && !j.log_only);
+            let went_on = job.and_then(|j| self.model.progress_of(&j.id)?.last_step_at).is_some_and(|at| at > f.last_at.plus(SURVIVED));
+            let ends = |r: &crate::rules::Rule| r.implies == Implies::Failed || r.implies == Implies::Stuck && r.life.linger.is_none();
+            went_on && !f.machine && crate::rules::rule(f.rule).is_some_and(ends)
+        };
+        self.ledger.clear_where(now, "the job went on", survived);
+        let forgotten = |f: &Finding| f.job.as_ref().is_some_and(|id| !jobs.contains_key(id));
+        self.ledger.clear_where(now, "its job is no longer known", forgotten);
+    }
+
+    /// Says each job's state where it changed.
+    fn judge(&mut self, now: Stamp, out: &mut Vec<(Stamp, Event)>) {
+        let known = |id: &str| self.model.jobs.get(id).is_some_and(|j| !j.archived && !self.model.is_stale(j));
+        let gone: Vec<String> = self.verdicts.keys().filter(|id| !known(id)).cloned().collect();
+        for id in gone {
+            self.verdicts.remove(&id);
+        }
+        let model = &self.model;
+        for job in model.jobs.values().filter(|j| !j.archived && !model.is_stale(j)) {
+            let fresh;
+            let look = match self.looks.get(&job.id) {
+                Some(look) => look,
+                None => {
+                    fresh = Look::at(model, job);
+                    &fresh
+                }
+            };
+            let before = self.verdicts.get(&job.id);
+            let verdict = verdict::of_job(model, &self.ledger, job, look, before);
+            // The same state for another reason is news, too: steps are slow, and then it is known who is late.
+            let reason = |v: &Verdict| (v.state, v.phase, v.because.as_ref().map(|b| b.0));
+            // So is a name before the same words.
+            let named = |b: &Verdict| b.summary.len() < verdict.summary.len() && verdict.summary.ends_with(&b.summary);
+            if before.is_none_or(|b| reason(b) != reason(&verdict) || named(b)) {
+                self.reported_idle = false;
+                let summary = verdict.summary.clone();
+                out.push((now, Event::State { job: Some(job.id.clone()), state: verdict.state, phase: verdict.phase, summary }));
+            }
+            self.verdicts.insert(job.id.clone(), verdict);
+        }
+        if self.verdicts.is_empty() && !self.reported_idle {
+            self.reported_idle = true;
+            out.push((now, Event::State { job: None, state: State::Idle, phase: None, summary: "no job on this node".into() }));
+        }
+    }
+
+    /// States and open findings as events of this moment.
+    pub fn present(&self, now: Stamp) -> Vec<(Stamp, Event)> {
+        let findings = self.ledger.open().into_iter().map(|f| Event::Finding(Change::Opened(Box::new(f.clone()))));
+        let states = self.verdicts.iter().map(|(id, v)| Event::State {
+            job: Some(id.clone()),
+            state: v.state,
+            phase: v.phase,
+            summary: v.summary.clone(),
+        });
+        findings.chain(states).map(|e| (now, e)).collect()
+    }
+
+    /// The job to show first: the worst of those that run, else the last one that ended.
+    pub fn main_job(&self) -> Option<(&str, &Verdict)> {
+        self.verdicts.iter().max_by_key(|(id, _)| self.weight_of(id)).map(|(id, v)| (id.as_str(), v))
+    }
+
+    /// How much a job matters beside others; the greatest comes first.
+    pub fn weight_of(&self, id: &str) -> impl Ord + use<> {
+        let job = self.model.jobs.get(id);
+        let mine = |f: &Finding| f.job.as_deref() == Some(id) && f.role == Role::Root && f.severity >= Severity::Warning;
+        let worst = self.ledger.first_open(mine).map(|f| f.severity);
+        (job.is_some_and(|j| j.ended_at.is_none()), self.verdicts.get(id).map(|v| v.state), worst, job.map(|j| j.first_seen))
+    }
+
+    /// The state of the node: that of its main job.
+    pub fn state(&self) -> (State, String) {
+        self.main_job().map_or((State::Idle, "no job on this node".into()), |(_, v)| (v.state, v.summary.clone()))
+    }
+}

@@ -1,0 +1,280 @@
+//! The one line on top: what a job is doing, and if it is not well, who is to blame, since when, and what to do now.
+
+use crate::base::exit_code::{ended_words, signal_words};
+use crate::base::severity::{Role, Severity};
+use crate::base::time::{Stamp, span};
+use crate::base::units::group;
+use crate::base::units::{does, the_other};
+use crate::logs::Phase;
+use crate::model::Model;
+use crate::model::ending::{Ending, RESTARTS, SETTLES};
+use crate::model::gpu::Activity;
+use crate::model::job::Job;
+use crate::model::signals::{Look, RAS_OLD};
+use crate::rules::findings::{Finding, Ledger};
+use crate::rules::{Implies, rule};
+use serde::Serialize;
+use std::time::Duration;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// No job.
+    #[default]
+    Idle,
+    Finished,
+    /// Nothing says how it goes.
+    Unknown,
+    Starting,
+    Training,
+    /// Checkpoint, evaluation, compilation: named, no alarm.
+    Paused,
+    Slow,
+    Stuck,
+    Failed,
+}
+
+impl State {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Idle => "idle",
+            State::Starting => "starting",
+            State::Training => "training",
+            State::Paused => "paused",
+            State::Slow => "slow",
+            State::Stuck => "stuck",
+            State::Failed => "failed",
+            State::Finished => "finished",
+            State::Unknown => "unknown",
+        }
+    }
+}
+
+/// The state of one job, in words.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    pub state: State,
+    /// `checkpoint`, `evaluation`, `first step`, …
+    pub phase: Option<&'static str>,
+    pub since: Stamp,
+    pub summary: String,
+    /// Key of the finding that decides the state: rule and subject.
+    pub because: Option<(&'static str, String)>,
+}
+
+/// What the evidence makes of a job at this moment; `before` carries when the state began.
+pub fn of_job(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Option<&Verdict>) -> Verdict {
+    let mut verdict = judge(model, ledger, job, look, before);
+    verdict.since = match before {
+        Some(b) if b.state == verdict.state && b.phase == verdict.phase => b.since,
+        _ => verdict.since,
+    };
+    verdict
+}
+
+fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Option<&Verdict>) -> Verdict {
+    let now = model.now;
+    let say = |state, phase, summary: String| Verdict { state, phase, since: now, summary, because: None };
+    let mine: Vec<&Finding> = ledger.open().into_iter().filter(|f| f.job.as_deref() == Some(&job.id)).collect();
+    let implied = |what: Implies| mine.iter().copied().filter(move |f| rule(f.rule).is_some_and(|r| r.implies == what));
+    let because = |state, f: &Finding| Verdict {
+        state,
+        phase: None,
+        since: f.since,
+        summary: f.summary.clone(),
+        because: Some((f.rule, f.subject.clone())),
+    };
+    // Kernel and driver are read once a second: what a program says of the same fault may come a moment earlier.
+    let told_at = |f: &Finding| f.opened_at.minus(if f.machine { Duration::from_secs(5) } else { Duration::ZERO });
+    let failed =
+        implied(Implies::Failed).filter(|f| f.severity >= Severity::Error && !goes_on(f, look)).min_by_key(|f| (f.role, told_at(f)));
+    if let Some(f) = failed.filter(|f| f.role == Role::Root) {
+        return because(State::Failed, f);
+    }
+    if let Some(f) = implied(Implies::Stuck).min_by_key(|f| (f.role, f.opened_at)) {
+        return match job.ended_at {
+            Some(_) => ended_stuck(because(State::Failed, f)),
+            // Of a job of which only the log is seen, the failures that follow in it say that it is over.
+            None if job.log_only && failed.is_some() => because(State::Failed, f),
+            None => because(State::Stuck, f),
+        };
+    }
+    // What only followed from a hang does not stand in its place when the hang ends with the job.
+    let was_stuck = before.and_then(|b| rule(b.because.as_ref()?.0)).is_some_and(|r| r.implies == Implies::Stuck);
+    if let Some(f) = failed.filter(|_| job.ended_at.is_none() || !was_stuck) {
+        return because(State::Failed, f);
+    }
+    let progress = model.progress_of(&job.id);
+    if let Some(at) = job.ended_at {
+        if let Some(b) = before.filter(|b| matches!(b.state, State::Stuck | State::Failed) && b.because.is_some()) {
+            let ended = Verdict { state: State::Failed, since: at, ..b.clone() };
+            return if b.state == State::Stuck { ended_stuck(ended) } else { ended };
+        }
+        if job.taking_down_at.is_some() && progress.is_none_or(|p| p.done_at.is_none()) {
+            return say(State::Failed, None, "it was ended from outside: its launcher got a signal".into());
+        }
+        // The launcher may still have to say why.
+        let launcher_lives = job.launcher.and_then(|pid| model.processes.get(&pid)).is_some_and(|p| p.is_alive());
+        if !launcher_lives || now.since(at) > RESTARTS {
+            let ending = model.ending_of(job);
+            match (&ending, before) {
+                // It becomes a finding unless the log says more.
+                (Ending::Failed { .. }, Some(b)) if now.since(at) <= SETTLES => return b.clone(),
+                (Ending::Stopped { signal, .. }, _) => {
+                    let words = format!("it was ended from outside by {}", signal_words(*signal));
+                    return say(State::Failed, None, words);
+                }
+                (Ending::Launcher { pid, exit_code, .. }, _) => {
+                    let words = format!("its launcher (pid {pid}) {}; nothing tells which rank failed", ended_words(*exit_code));
+                    return say(State::Failed, None, words);
+                }
+                (Ending::Well, _) if model.files_of(&job.id).all(|f| f.lines == 0) => {
+                    return say(State::Finished, None, "all processes ended with exit code 0".into());
+                }
+                _ => {}
+            }
+            if model.files_of(&job.id).all(|f| f.lines == 0) {
+                return say(State::Unknown, None, "all processes ended; no log is seen that says how".into());
+            }
+            let step = progress.and_then(|p| p.step).map_or(String::new(), |s| format!(" at step {s}"));
+            return say(State::Finished, None, format!("all processes ended{step}"));
+        }
+        if now.since(at) > SETTLES && model.ending_of(job) == Ending::Well {
+            return say(State::Finished, None, "all ranks ended with exit code 0; the launcher still runs".into());
+        }
+        if let Some(b) = before {
+            return b.clone();
+        }
+    }
+    if job.log_only && progress.is_some_and(|p| p.done_at.is_some()) {
+        return say(State::Finished, None, "the log says that it is done".into());
+    }
+    if let Some((phase, summary)) = pause(look) {
+        return say(State::Paused, Some(phase), summary);
+    }
+    if let Some(f) = implied(Implies::Slow).min_by_key(|f| (f.role, f.opened_at)) {
+        return because(State::Slow, f);
+    }
+    let trained = crate::rules::has_trained(look);
+    let steps = progress.and_then(|p| p.step).map(|step| match progress.and_then(|p| p.total_steps) {
+        Some(total) => format!("step {} of {}", group(step), group(total)),
+        None => format!("step {}", group(step)),
+    });
+    if trained || (job.log_only && steps.is_some()) {
+        let lately = look.moved_at.is_some_and(|at| now.since(at) < Duration::from_secs(20)) || !look.quiet_log();
+        return match steps {
+            Some(steps) if lately => say(State::Training, None, steps),
+            None if lately => say(State::Training, None, "collectives move; no step line in any log".into()),
+            steps => {
+                let quiet = look.moved_at.map_or(String::new(), |at| format!("nothing has moved for {}", span(now.since(at))));
+                let steps = steps.map_or(String::new(), |s| format!("{s}; "));
+                let why = match look.alive().any(|r| r.activity == Activity::Waiting) {
+                    _ if job.log_only => ", and only its log is seen here",
+                    true => "",
+                    false => ", and nobody waits in a collective",
+                };
+                say(State::Unknown, None, format!("{steps}{quiet}{why}"))
+            }
+        };
+    }
+    if job.log_only {
+        return say(State::Unknown, None, "no step line yet".into());
+    }
+    let (phase, summary) = start(model, job, look);
+    say(State::Starting, Some(phase), summary)
+}
+
+fn ended_stuck(mut verdict: Verdict) -> Verdict {
+    if !verdict.summary.starts_with("it ended ") {
+        verdict.summary.insert_str(0, "it ended while stuck: ");
+    }
+    verdict
+}
+
+/// A job may survive a fault of its machine; one that does not stands still, and soon.
+fn goes_on(finding: &Finding, look: &Look) -> bool {
+    if !finding.machine || finding.severity == Severity::Critical {
+        return false;
+    }
+    let trained = crate::rules::has_trained(look);
+    let moved_at = look.moved_at.unwrap_or_default().max(finding.opened_at);
+    let allowed = Duration::from_secs(if trained { 5 } else { 60 });
+    let told_at = if finding.signature.is_some() { finding.last_at } else { finding.since };
+    let long_before = look.moved_at.is_some_and(|at| at.since(told_at) > Duration::from_secs(60));
+    long_before || look.at.since(moved_at) < allowed || pause(look).is_some()
+}
+
+/// A pause that is no hang, by what the log names, or by what processes and GPUs do.
+fn pause(look: &Look) -> Option<(&'static str, String)> {
+    const SHOWN_AFTER: Duration = Duration::from_secs(5);
+    if let Some((phase, since)) = look.phase {
+        let word = phase.as_str();
+        return Some((word, format!("{word} for {}", span(look.at.since(since)))));
+    }
+    if !crate::rules::has_trained(look) {
+        return None;
+    }
+    let quiet = look.log.as_ref().filter(|l| l.quiet_for > l.patience.max(SHOWN_AFTER));
+    let waiting = look.with(Activity::Waiting, SHOWN_AFTER);
+    let writing: Vec<u32> = look.alive().filter(|r| r.does_io()).map(|r| r.rank).collect();
+    if !writing.is_empty() && !waiting.is_empty() && (quiet.is_some() || look.log.is_none()) {
+        let who = crate::base::words::rank_words(&writing);
+        let verb = if writing.len() == 1 { "reads or writes" } else { "read or write" };
+        return Some((
+            Phase::Checkpoint.as_str(),
+            format!("{who} {verb}, {} {}: probably a checkpoint", waiting.len(), does(waiting.len(), "wait")),
+        ));
+    }
+    if let (Some(log), [only]) = (quiet, look.with(Activity::Working, SHOWN_AFTER).as_slice())
+        && only.rank == 0
+        && !waiting.is_empty()
+        && waiting.len() + 1 == look.alive().count()
+    {
+        let words = format!(
+            "rank 0 computes alone and {}, without a step for {}: probably an evaluation",
+            the_other(waiting.len(), "rank", "wait"),
+            span(log.quiet_for)
+        );
+        return Some((Phase::Evaluation.as_str(), words));
+    }
+    let behind = look.ras.as_ref().filter(|r| r.age <= RAS_OLD && r.still_answers > 0).map_or(&[][..], |r| r.behind.as_slice());
+    if let (Some(log), [only]) = (quiet, behind)
+        && only.who.rank == Some(0)
+        && look.ranks.get(&0).is_some_and(crate::rules::works_unseen)
+    {
+        let words = format!(
+            "rank 0 works and the others wait for it, without a step for {}: probably an evaluation, but its GPU is not seen",
+            span(log.quiet_for)
+        );
+        return Some((Phase::Evaluation.as_str(), words));
+    }
+    let working = look.with(Activity::Working, SHOWN_AFTER).len();
+    if let Some(log) = quiet
+        && working > 0
+        && working == look.alive().count()
+    {
+        return Some((
+            Phase::Evaluation.as_str(),
+            format!("all GPUs compute without a step for {}: probably an evaluation", span(log.quiet_for)),
+        ));
+    }
+    None
+}
+
+fn start(model: &Model, job: &Job, look: &Look) -> (&'static str, String) {
+    let seen = look.alive().count();
+    let expected = look.local_ranks;
+    if seen < expected {
+        return ("launch", format!("{seen} of {expected} ranks of this node are there"));
+    }
+    let comm = model.comms_of(job).max_by_key(|c| c.nranks);
+    let for_s = span(model.now.since(job.restarted_at.unwrap_or(job.first_seen)));
+    match comm {
+        None if look.alive().all(|r| r.gpu.is_none()) => ("imports", format!("{seen} ranks run, none holds a GPU yet ({for_s})")),
+        None => ("NCCL initialisation", format!("{seen} ranks hold GPUs, no communicator yet ({for_s})")),
+        Some(c) if !c.missing.is_empty() => {
+            ("NCCL initialisation", format!("communicator of {} ranks, {} of them not seen", c.nranks, c.missing.len()))
+        }
+        Some(c) => ("first step", format!("communicator of {} ranks is up, no step yet ({for_s})", c.nranks)),
+    }
+}

@@ -1,0 +1,40 @@
+//! nccl-top's own diagnostics: in the file that `--log-file` names, and what the user must know on standard error.
+
+use crate::base::clean::clean;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Mutex, OnceLock};
+
+static FILE: OnceLock<Mutex<File>> = OnceLock::new();
+
+/// # Errors
+/// If the file cannot be opened for appending.
+pub fn to_file(path: &Path) -> io::Result<()> {
+    let file = File::options().append(true).create(true).open(path)?;
+    let _ = FILE.set(Mutex::new(file));
+    Ok(())
+}
+
+/// Writes one line, if there is a file. Never blocks the program on a failure to write.
+pub fn note(text: std::fmt::Arguments<'_>) {
+    if let Some(Ok(mut file)) = FILE.get().map(Mutex::lock) {
+        let _ = writeln!(file, "{text}");
+    }
+}
+
+/// Prints a line on standard error, with the program's name before it.
+pub fn complain(text: &str) {
+    print(&format!("nccl-top: {text}"));
+}
+
+/// Prints a line on standard error. It may quote a file's name or content, which are not ours. Nobody may read it: then the program does
+/// not wait longer than a moment.
+pub fn print(line: &str) {
+    let mut stderr = io::stderr();
+    let mut fds = [PollFd::new(&stderr, PollFlags::OUT)];
+    if poll(&mut fds, Some(&Timespec { tv_sec: 1, tv_nsec: 0 })).is_ok_and(|ready| ready > 0) {
+        let _ = writeln!(stderr, "{}", clean(line));
+    }
+}

@@ -1,0 +1,156 @@
+//! Runs py-spy on a process, and nothing else ever: only when the user has seen the command and said yes, without a shell, without
+//! stopping the process, and not for longer than a moment.
+
+use crate::base::clean::{clean, clip};
+use crate::base::time::{Stamp, Zone};
+use crate::base::words::io_words;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+/// How it is installed where it is not.
+pub const INSTALL: &str = "pip install py-spy";
+
+const DEADLINE: Duration = Duration::from_secs(10);
+/// For what it printed last, and for its end when it is killed.
+const LAST_MOMENT: Duration = Duration::from_millis(500);
+/// Of what it prints. A stack of a process with hundreds of threads is a tenth of this.
+const MAX_BYTES: usize = 1 << 20;
+const FULL: &str = "ended after 1024 KiB: more is not kept";
+const MAX_LINES: usize = 5000;
+const MAX_LINE: usize = 500;
+
+/// What py-spy printed about a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stack {
+    pub pid: u32,
+    pub at: Stamp,
+    pub command: String,
+    /// Cleaned: safe to print.
+    pub lines: Vec<String>,
+}
+
+impl Stack {
+    /// As it goes into a file.
+    pub fn whole(&self, zone: Zone) -> String {
+        format!("$ {}\n# {}\n{}\n", self.command, zone.rfc3339(self.at), self.lines.join("\n"))
+    }
+}
+
+/// The program, if it is installed.
+pub fn find() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let runs = |file: &PathBuf| file.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0);
+    std::env::split_paths(&path).filter(|dir| dir.is_absolute()).map(|dir| dir.join("py-spy")).find(runs)
+}
+
+/// The arguments, in one place with [`command`]: what is shown is what is run.
+fn arguments(pid: u32) -> [String; 4] {
+    ["dump".into(), "--nonblocking".into(), "--pid".into(), pid.to_string()]
+}
+
+pub fn command(program: &Path, pid: u32) -> String {
+    format!("{} {}", program.display(), arguments(pid).join(" "))
+}
+
+/// The process group of one that runs. It is killed when this is dropped: at the deadline, or when the program ends.
+struct Group(Option<Pid>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+/// Runs it; takes [`DEADLINE`] at most. `start_ticks` says which process is meant: numbers are used again.
+pub async fn run(program: &Path, pid: u32, start_ticks: u64, at: Stamp) -> Stack {
+    let done = |lines| Stack { pid, at, command: command(program, pid), lines };
+    if started(pid) != Some(start_ticks) {
+        return done(vec![format!("not run: process {pid} has ended")]);
+    }
+    let mut command = Command::new(program);
+    command.args(arguments(pid)).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(err) => return done(vec![format!("{}: {}", program.display(), io_words(&err))]),
+    };
+    let mut group = Group(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)));
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let remark = match timeout(DEADLINE, heard_out(&mut child, &mut group, &mut out, &mut err)).await {
+        Ok(remark) => remark,
+        Err(_) => Some(format!("ended: no answer for {} s", DEADLINE.as_secs())),
+    };
+    drop(group);
+    // It cannot refuse, but the kernel may take its time.
+    let _ = timeout(LAST_MOMENT, child.wait()).await;
+    let mut lines = lines(&out);
+    lines.extend(lines_of_errors(&err));
+    lines.extend(remark);
+    done(lines)
+}
+
+/// Gathers what it prints until it ends, or prints too much. What to remark of its end.
+async fn heard_out(child: &mut Child, group: &mut Group, out: &mut Vec<u8>, err: &mut Vec<u8>) -> Option<String> {
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let mut gathering = pin!(async { tokio::try_join!(gather(stdout, out), gather(stderr, err)).is_err() });
+    let mut full = None;
+    let status = loop {
+        tokio::select! {
+            is_full = &mut gathering, if full.is_none() => {
+                full = Some(is_full);
+                if is_full {
+                    break None;
+                }
+            }
+            status = child.wait() => {
+                // Its number may be another's from now on.
+                group.0 = None;
+                break status.ok();
+            }
+        }
+    };
+    // Its last bytes may still be on their way; whoever else holds the other end of the pipe is not waited for.
+    if full.is_none() {
+        full = timeout(LAST_MOMENT, gathering).await.ok();
+    }
+    let failed = || status.filter(|status| !status.success()).map(|status| status.to_string());
+    if full == Some(true) { Some(FULL.to_owned()) } else { failed() }
+}
+
+/// Reads to the end. An error: there is more than is kept.
+async fn gather(pipe: Option<impl AsyncRead + Unpin>, bytes: &mut Vec<u8>) -> Result<(), ()> {
+    let Some(pipe) = pipe else { return Ok(()) };
+    let mut pipe = pipe.take(MAX_BYTES as u64 + 1);
+    while let Ok(1..) = pipe.read_buf(bytes).await {}
+    let full = bytes.len() > MAX_BYTES;
+    bytes.truncate(MAX_BYTES);
+    if full { Err(()) } else { Ok(()) }
+}
+
+/// When a process started, in ticks since boot.
+fn started(pid: u32) -> Option<u64> {
+    let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let close = memchr::memrchr(b')', &text)?;
+    String::from_utf8_lossy(&text[close + 1..]).split_whitespace().nth(19)?.parse().ok()
+}
+
+fn lines(bytes: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut lines: Vec<String> = text.lines().take(MAX_LINES).map(|line| clip(&clean(line), MAX_LINE).into_owned()).collect();
+    if text.lines().nth(MAX_LINES).is_some() {
+        lines.push("…".into());
+    }
+    lines
+}
+
+fn lines_of_errors(bytes: &[u8]) -> Vec<String> {
+    lines(bytes).into_iter().take(50).collect()
+}

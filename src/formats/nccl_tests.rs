@@ -1,0 +1,177 @@
+//! What nccl-tests measured: its tables in a log, or its JSON; and whether anything is wrong with it.
+
+mod json;
+mod text;
+
+pub use json::parse as parse_json;
+pub use text::{Tables, begins, ends};
+
+pub(crate) use super::recognise::size_words;
+
+/// Rows kept of one table. A run has some dozens.
+const MAX_ROWS: usize = 4096;
+const MAX_FAILURES: usize = 32;
+
+/// One run of one test.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// `all_reduce`
+    pub collective: Option<String>,
+    pub ranks: Option<u32>,
+    pub rows: Vec<Row>,
+    /// Rows that were read but are too many to keep.
+    pub rows_left_out: u64,
+    pub peak: Option<Peak>,
+    /// As the test printed it: over all sizes, so small sizes pull it down.
+    pub avg_busbw_gbytes_per_s: Option<f64>,
+    /// Wrong elements in all rows; `None` where results were not checked.
+    pub wrong: Option<u64>,
+    /// The first row with wrong elements.
+    pub first_wrong: Option<Row>,
+    /// The run's own count of bad results (rows, or elements in old versions), and whether it called them a failure.
+    pub out_of_bounds: Option<OutOfBounds>,
+    /// Whether the average reached NCCL_TESTS_MIN_BW, where that was asked.
+    pub fast_enough: Option<bool>,
+    /// The run came to its end.
+    pub complete: bool,
+    pub failures: Vec<Failure>,
+    pub failures_left_out: u64,
+    /// The size that was begun last and has no result, with its line.
+    pub unfinished: Option<(u64, u64)>,
+    /// It began with a row or a last line: somebody has cut the run out, and its end may be missing for the same reason.
+    pub excerpt: bool,
+    /// Line numbers from 1; 0 in JSON.
+    pub first_line: u64,
+    pub last_line: u64,
+    /// Its column is the largest error of a row, which rounding makes unequal to 0 (2.12 and older).
+    error_column: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Row {
+    pub size_bytes: u64,
+    /// Elements.
+    pub count: u64,
+    pub dtype: String,
+    /// `sum`, `none`
+    pub redop: Option<String>,
+    /// `None` without a root.
+    pub root: Option<u32>,
+    pub out_of_place: Option<Side>,
+    pub in_place: Option<Side>,
+    /// Line number from 1; 0 in JSON.
+    pub line: u64,
+}
+
+/// Half of a row. Bandwidths in 10⁹ bytes/s.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Side {
+    pub time_us: Option<f64>,
+    pub algbw: Option<f64>,
+    pub busbw: Option<f64>,
+    /// Elements; `None` where they were not checked.
+    pub wrong: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Peak {
+    pub busbw_gbytes_per_s: f64,
+    pub size_bytes: u64,
+    pub in_place: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfBounds {
+    pub count: u64,
+    pub ok: bool,
+    pub line: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub line: u64,
+    pub text: String,
+    /// It ends the run. Otherwise it is what NCCL printed last, which may have been no more than a warning.
+    pub fatal: bool,
+}
+
+impl Row {
+    pub fn wrong(&self) -> Option<u64> {
+        let sides = [self.out_of_place, self.in_place];
+        let counts = sides.into_iter().flatten().filter_map(|side| side.wrong);
+        counts.fold(None, |sum, wrong| Some(sum.unwrap_or(0_u64).saturating_add(wrong)))
+    }
+
+    /// The faster side.
+    pub fn busbw(&self) -> Option<(f64, bool)> {
+        let sides = [(self.out_of_place, false), (self.in_place, true)];
+        let known = sides.into_iter().filter_map(|(side, in_place)| Some((side?.busbw?, in_place)));
+        known.filter(|(busbw, _)| busbw.is_finite()).max_by(|a, b| a.0.total_cmp(&b.0))
+    }
+}
+
+impl Table {
+    pub fn peak_busbw_gbytes_per_s(&self) -> Option<f64> {
+        self.peak.map(|peak| peak.busbw_gbytes_per_s)
+    }
+
+    fn add(&mut self, row: Row) {
+        if let Some((busbw, in_place)) = row.busbw()
+            && self.peak.is_none_or(|peak| busbw > peak.busbw_gbytes_per_s)
+        {
+            self.peak = Some(Peak { busbw_gbytes_per_s: busbw, size_bytes: row.size_bytes, in_place });
+        }
+        if let Some(wrong) = row.wrong() {
+            self.wrong = Some(self.wrong.unwrap_or(0).saturating_add(wrong));
+            if wrong > 0 && self.first_wrong.is_none() {
+                self.first_wrong = Some(row.clone());
+            }
+        }
+        if self.rows.len() < MAX_ROWS {
+            self.rows.push(row);
+        } else {
+            self.rows_left_out += 1;
+        }
+    }
+
+    fn fail(&mut self, line: u64, text: &str, fatal: bool) {
+        if self.failures.len() < MAX_FAILURES {
+            self.failures.push(Failure { line, text: crate::base::clean::clip(text.trim(), 300).into_owned(), fatal });
+        } else {
+            self.failures_left_out += 1;
+        }
+    }
+
+    /// What the rows and the last lines tell together, once all of them are read.
+    fn conclude(&mut self) {
+        if self.error_column {
+            self.wrong = self.out_of_bounds.map(|seen| seen.count);
+        }
+        if self.collective.is_none() {
+            self.collective = self.guess().map(str::to_owned);
+        }
+    }
+
+    /// The collective, by its columns and the factor between its two bandwidths.
+    fn guess(&self) -> Option<&'static str> {
+        let row = self.rows.iter().rev().find(|row| row.busbw().is_some())?;
+        let side = row.in_place.or(row.out_of_place)?;
+        let factor = side.algbw.filter(|algbw| *algbw >= 1.0).and_then(|algbw| Some(side.busbw? / algbw));
+        let reduces = row.redop.as_deref().is_some_and(|op| op != "none");
+        match (reduces, row.root, factor?) {
+            (true, Some(_), _) => Some("reduce"),
+            (true, None, f) if f > 1.03 => Some("all_reduce"),
+            (true, None, f) if f < 0.97 => Some("reduce_scatter"),
+            (false, Some(_), f) if f > 0.97 => Some("broadcast"),
+            // all_gather, alltoall and others have the same columns and the same factor; two ranks have none.
+            _ => None,
+        }
+    }
+
+    pub fn name(&self) -> String {
+        match &self.collective {
+            Some(collective) => format!("nccl-tests {collective}"),
+            None => "nccl-tests".into(),
+        }
+    }
+}

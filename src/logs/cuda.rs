@@ -1,0 +1,87 @@
+//! CUDA failures in any program's words. Leaves PyTorch's advice around them ("Compile with …") alone.
+
+use super::{Origin, TextEvent, What};
+use crate::base::clean;
+use aho_corasick::AhoCorasick;
+use std::sync::LazyLock;
+
+/// Texts are cut here: the useful part of an out-of-memory message is its first half.
+const MAX_TEXT: usize = 600;
+
+pub fn read(text: &str, origin: &Origin, out: &mut Vec<TextEvent>) {
+    if let Some(what) = find(text) {
+        out.push(TextEvent { origin: origin.clone(), what, said_at: None });
+    }
+}
+
+/// The CUDA failure that `text` tells of.
+pub fn find(text: &str) -> Option<What> {
+    const WORDS: &[&str] = &[
+        "CUDA error: ",
+        "CUBLAS_STATUS_",
+        "cuDNN error: ",
+        "CUDNN_STATUS_",
+        "Cuda failure ",
+        "CUDA_ERROR_",
+        "CUDA out of memory.",
+        "cudaErrorMem",
+    ];
+    static ANY: LazyLock<AhoCorasick> = LazyLock::new(|| super::torch::words(WORDS));
+    if !ANY.is_match(text) {
+        return None;
+    }
+    if let Some(at) = out_of_memory(text) {
+        return Some(What::CudaOom { text: shorten(&text[at..]), tried_bytes: tried_bytes(text) });
+    }
+    let at = ["CUDA error: ", "CUBLAS_STATUS_", "cuDNN error: ", "CUDNN_STATUS_", "Cuda failure ", "CUDA_ERROR_"]
+        .iter()
+        .filter_map(|mark| text.find(mark).filter(|at| speaks_of_failure(text, *at, mark)))
+        .min()?;
+    Some(What::CudaError { text: shorten(&text[at..]) })
+}
+
+/// A status name alone may be an argument, a symbol or an environment variable; SUCCESS is no failure.
+fn speaks_of_failure(text: &str, at: usize, mark: &str) -> bool {
+    let inside_a_word = text[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    let tail = &text[at + mark.len()..];
+    let word = tail.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or("");
+    let no_status = mark.ends_with('_') && (word.len() < 3 || word.starts_with("SUCCESS"));
+    !(inside_a_word || tail.is_empty() || no_status)
+}
+
+fn out_of_memory(text: &str) -> Option<usize> {
+    [
+        "CUDA out of memory.",
+        "CUDA error: out of memory",
+        "cudaErrorMemoryAllocation",
+        "CUDA_ERROR_OUT_OF_MEMORY",
+        "CUBLAS_STATUS_ALLOC_FAILED",
+    ]
+    .iter()
+    .filter_map(|m| text.find(m))
+    .min()
+    .filter(|at| !text[*at..].starts_with("cudaErrorMemoryAllocation'"))
+    .or_else(|| text.find("Cuda failure ").filter(|at| text[*at..].contains("'out of memory'")))
+}
+
+/// `Tried to allocate 20.00 MiB`
+fn tried_bytes(text: &str) -> Option<u64> {
+    let tail = ["Tried to allocate ", "Requested size: "].iter().find_map(|m| text.split_once(m))?.1;
+    let mut words = tail.split_whitespace();
+    let number = words.next()?;
+    let value: f64 = number.parse().ok()?;
+    let unit = words.next().unwrap_or("").trim_end_matches(['.', ',', ';']);
+    let scale = match unit {
+        "bytes" | "B" => 1.0,
+        "KiB" => 1024.0,
+        "MiB" => 1024.0 * 1024.0,
+        "GiB" => 1024.0 * 1024.0 * 1024.0,
+        "TiB" => 1024f64.powi(4),
+        _ => return None,
+    };
+    (value >= 0.0).then(|| (value * scale).round() as u64)
+}
+
+fn shorten(text: &str) -> String {
+    clean::clip(text.trim_end(), MAX_TEXT).into_owned()
+}

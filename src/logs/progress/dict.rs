@@ -1,0 +1,86 @@
+//! `{'loss': '10.78', 'epoch': '0.0016'}` of the HF Trainer and `{"step": 100, "loss": 2.31}` of JSON loggers. Reads the outermost level only.
+
+use super::shape::{Found, Is};
+use super::{Line, Memory, field_names};
+use crate::logs::{Dialect, Phase, Step, What};
+
+pub fn read(line: &Line<'_>, memory: &mut Memory, tell: &mut dyn FnMut(What)) -> bool {
+    if !(line.has(b'{') && line.has(b'}') && line.has(b':')) {
+        return false;
+    }
+    let Some(what) = event(line.head) else { return false };
+    memory.bars.step_seen();
+    tell(what);
+    true
+}
+
+fn event(text: &str) -> Option<What> {
+    let begin = memchr::memchr(b'{', text.as_bytes())?;
+    let inner = &text[begin + 1..];
+    let inner = &inner[..memchr::memrchr(b'}', inner.as_bytes())?];
+    let quote = inner.trim_start().chars().next().filter(|c| matches!(c, '\'' | '"'))?;
+    let dialect = if quote == '"' { Dialect::Json } else { Dialect::HfTrainer };
+    let mut found = Found::default();
+    pairs(inner, quote, |key, value| field_names::take_key(&mut found, key, value));
+    if found.rank(Is::Done).is_some() && found.rank(Is::Loss) != Some(0) {
+        return Some(What::Done);
+    }
+    if found.rank(Is::Evaluated).is_some() {
+        return Some(What::Phase { phase: Phase::Evaluation, begins: false });
+    }
+    if found.rank(Is::Step).is_none() {
+        // `Global step 17: {…}`
+        let before = field_names::read(&text[..begin]);
+        before.get(Is::Step).into_iter().for_each(|step| found.put(Is::Step, 0, step));
+    }
+    // The HF Trainer's has no step; a JSON line without one may be anything.
+    let has = |is| found.rank(is).is_some();
+    let counts = has(Is::Loss) && (has(Is::Step) || dialect == Dialect::HfTrainer) || has(Is::Step) && has(Is::StepTime);
+    let mut step = Step { dialect, ..Step::default() };
+    found.fill(&mut step);
+    counts.then_some(What::Step(step))
+}
+
+const MAX_PAIRS: usize = 200;
+
+/// `key: value` pairs of the outermost level; values without quotes around them.
+fn pairs<'a>(inner: &'a str, quote: char, mut each: impl FnMut(&'a str, &'a str)) {
+    let mut rest = inner;
+    for _ in 0..MAX_PAIRS {
+        let Some((_, after)) = rest.split_once(quote) else { break };
+        let Some((key, after)) = after.split_once(quote) else { break };
+        let Some(value) = after.trim_start().strip_prefix(':') else {
+            rest = after;
+            continue;
+        };
+        let value = value.trim_start();
+        if let Some(quoted) = value.strip_prefix(['\'', '"']) {
+            let Some((v, after)) = quoted.split_once(&value[..1]) else { break };
+            each(key, v);
+            rest = after;
+        } else if value.starts_with(['{', '[']) {
+            rest = skip_nested(value);
+        } else {
+            let n = value.find([',', '}']).unwrap_or(value.len());
+            each(key, value[..n].trim());
+            rest = &value[n..];
+        }
+    }
+}
+
+fn skip_nested(text: &str) -> &str {
+    let mut depth = 0usize;
+    for (at, c) in text.char_indices() {
+        match c {
+            '{' | '[' => depth += 1,
+            '}' | ']' => {
+                depth -= 1;
+                if depth == 0 {
+                    return &text[at + 1..];
+                }
+            }
+            _ => {}
+        }
+    }
+    ""
+}

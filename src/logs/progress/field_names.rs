@@ -1,0 +1,310 @@
+//! Numbers by the names that many programs give them: in text, in dictionaries, behind bars. The names are in `assets/progress/names.toml`.
+
+use super::shape::{Found, Is};
+use super::{Line, scan};
+use crate::logs::{Dialect, Step};
+use serde::Deserialize;
+use std::sync::LazyLock;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    both: Vec<Vec<String>>,
+    text: Vec<Vec<String>>,
+    behind: Vec<Vec<String>>,
+    dictionary: Vec<Vec<String>>,
+    not_of_training: Vec<String>,
+    not_a_step: Vec<String>,
+    not_of_a_step: Vec<String>,
+    no_step: Vec<String>,
+}
+
+/// What a name means. The smaller the rank, the better the name.
+#[derive(Clone)]
+struct Name {
+    is: Is,
+    rank: u8,
+    /// The words that stand before it, the nearest first.
+    front: Vec<Vec<u8>>,
+    /// The value may stand before it.
+    behind: bool,
+}
+
+/// Names by their words, in places that depend on a few letters: most words are no names.
+struct Words(Vec<Vec<(Vec<u8>, Name)>>);
+
+const PLACES: usize = 1024;
+
+impl Words {
+    fn place(word: &[u8]) -> usize {
+        let letter = |at: usize| usize::from(word.get(at).copied().unwrap_or(0));
+        (letter(0) * 31 + letter(word.len() / 2) * 7 + letter(word.len().wrapping_sub(1)) * 3 + word.len() * 57) & (PLACES - 1)
+    }
+
+    fn add(&mut self, word: Vec<u8>, name: Name) {
+        let names = &mut self.0[Words::place(&word)];
+        names.push((word, name));
+        names.sort_by_key(|(_, name)| std::cmp::Reverse(name.front.len()));
+    }
+
+    /// What `word` may mean, in lower case, names of more words first.
+    fn of(&self, word: &[u8]) -> impl Iterator<Item = &Name> {
+        self.0[Words::place(word)].iter().filter(move |(w, _)| w == word).map(|(_, name)| name)
+    }
+}
+
+struct Names {
+    /// By the last word of a name, and by all of it.
+    words: Words,
+    keys: Words,
+    file: File,
+}
+
+static NAMES: LazyLock<Names> = LazyLock::new(|| Names::new().expect("assets/progress/names.toml"));
+
+/// Names that stand in text only are worse than others of the same meaning; worst is a place in brackets.
+const RANK_IN_TEXT: usize = 100;
+const RANK_OF_BRACKETS: u8 = 200;
+
+impl Names {
+    fn new() -> Result<Names, String> {
+        let file: File = toml::from_str(include_str!("../../../assets/progress/names.toml")).map_err(|e| e.to_string())?;
+        let [mut words, mut keys] = [(); 2].map(|()| Words(vec![Vec::new(); PLACES]));
+        let mut add = |rows: &[Vec<String>], least: usize, in_text: bool, in_keys: bool, behind: bool| {
+            for row in rows {
+                let is = Is::named(&row[0]).ok_or_else(|| format!("meaning {:?}", row[0]))?;
+                for (at, key) in row[1..].iter().enumerate() {
+                    let mut all = key.rsplit(' ').map(|word| word.as_bytes().to_vec());
+                    let word = all.next().unwrap_or_default();
+                    let name = Name { is, rank: u8::try_from(least + at).unwrap_or(RANK_OF_BRACKETS), front: all.collect(), behind };
+                    if in_keys {
+                        keys.add(key.clone().into_bytes(), name.clone());
+                    }
+                    if in_text {
+                        words.add(word, name);
+                    }
+                }
+            }
+            Ok::<_, String>(())
+        };
+        add(&file.both, 0, true, true, false)?;
+        add(&file.text, RANK_IN_TEXT, true, false, false)?;
+        add(&file.behind, RANK_IN_TEXT, true, false, true)?;
+        add(&file.dictionary, RANK_IN_TEXT, false, true, false)?;
+        Ok(Names { words, keys, file })
+    }
+
+    /// Whether `name` stands at `start`, and means the training.
+    fn takes(&self, name: &Name, text: &[u8], start: usize) -> bool {
+        let mut at = start;
+        for word in &name.front {
+            let before = word_before(text, at);
+            if !before.eq_ignore_ascii_case(word) {
+                return false;
+            }
+            at = offset(text, before);
+        }
+        let file = &self.file;
+        let not: &[&[String]] = match name.is {
+            Is::Step if name.front.is_empty() => &[&file.not_of_training, &file.not_a_step],
+            Is::Loss => &[&file.not_of_training],
+            Is::SomeTime => &[&file.not_of_a_step],
+            _ => return true,
+        };
+        let before = word_before(text, at);
+        before.is_empty() || !not.iter().copied().flatten().any(|word| before.eq_ignore_ascii_case(word.as_bytes()))
+    }
+}
+
+fn offset(text: &[u8], part: &[u8]) -> usize {
+    part.as_ptr() as usize - text.as_ptr() as usize
+}
+
+/// The word in front of `at`, if nothing but blanks is between.
+fn word_before(text: &[u8], at: usize) -> &[u8] {
+    let end = at - text[..at].iter().rev().take_while(|b| **b == b' ').count();
+    if end == at {
+        return b"";
+    }
+    let n = text[..end].iter().rev().take(MAX_WORD + 1).take_while(|b| is_word(**b)).count();
+    &text[end - n..end]
+}
+
+/// Takes the value at the start of `text` in, whatever stands between it and its name.
+fn take(found: &mut Found, is: Is, rank: u8, text: &str) {
+    let value = match is {
+        Is::Step | Is::StepOfRun => return take_step(found, is, rank, step(text)),
+        Is::Done | Is::Evaluated => Some(1.0),
+        Is::TotalSteps => scan::count(scan::value(text)).map(|(n, _)| n),
+        Is::Epoch => value(text.trim_start_matches([' ', ':', '['])),
+        Is::StepTime | Is::SomeTime => duration(text, 1.0),
+        Is::StepTimeMs => duration(text, 1e-3),
+        Is::Left => scan::left(text.trim_start_matches([' ', ':', '='])).map(|(v, _)| v),
+        _ => value(text),
+    };
+    value.into_iter().for_each(|v| found.put(is, rank, v));
+}
+
+fn take_step(found: &mut Found, is: Is, rank: u8, place: Option<(f64, Option<f64>)>) {
+    let Some((n, total)) = place else { return };
+    found.put(is, rank, n);
+    if let Some(total) = total {
+        found.put(if is == Is::Step { Is::StepsOfEpoch } else { Is::TotalSteps }, rank, total);
+    }
+}
+
+/// Takes `key: text` of a dictionary in.
+pub fn take_key(found: &mut Found, key: &str, text: &str) {
+    let mut lower = [0; MAX_WORD];
+    let Some(lower) = lower_case(key.as_bytes(), &mut lower) else { return };
+    match (NAMES.keys.of(lower).next(), scan::unit_of(lower)) {
+        (Some(name), _) => take(found, name.is, name.rank, text),
+        (None, Some(unit)) => take(found, Is::Rate(unit), 0, text),
+        _ => {}
+    }
+}
+
+/// No name that means anything is longer.
+const MAX_WORD: usize = 32;
+
+fn is_word(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || matches!(b, b'_' | b'/')
+}
+
+fn lower_case<'a>(word: &[u8], space: &'a mut [u8; MAX_WORD]) -> Option<&'a [u8]> {
+    let lower = space.get_mut(..word.len())?;
+    for (to, from) in lower.iter_mut().zip(word) {
+        *to = from.to_ascii_lowercase();
+    }
+    Some(lower)
+}
+
+/// Any line that names a step and beside it a loss or a step time: `step 100 loss 2.31`, `[100/5000] loss: 2.31`, key=value.
+pub fn line(line: &Line<'_>) -> Option<Step> {
+    let text = line.head;
+    if NAMES.file.no_step.iter().any(|start| scan::starts_with(text, start)) {
+        return None;
+    }
+    let found = read(text);
+    let has = |is| found.rank(is).is_some();
+    let is_step = has(Is::Step) && (has(Is::Loss) || has(Is::StepTime));
+    let mut step = Step { dialect: Dialect::Plain, ..Step::default() };
+    found.fill(&mut step);
+    is_step.then_some(step)
+}
+
+/// Everything in `text` that has a name, in one pass over its words.
+pub fn read(text: &str) -> Found {
+    let bytes = text.as_bytes();
+    let (mut found, table) = (Found::default(), &*NAMES);
+    let mut space = [0; MAX_WORD];
+    // Where the last number begins and ends.
+    let mut number = (0, 0);
+    let mut at = 0;
+    while let Some(&b) = bytes.get(at) {
+        if b == b'[' {
+            let place = counts(&text[at + 1..]).filter(|(_, total)| total.is_some());
+            take_step(&mut found, Is::Step, RANK_OF_BRACKETS, place);
+        }
+        if !is_word(b) {
+            at += 1;
+            continue;
+        }
+        let start = at;
+        at += bytes[at..].iter().take_while(|b| is_word(**b)).count();
+        if b.is_ascii_digit() {
+            // `1.745e6`, `1,745,000`
+            at += bytes[at..].iter().take_while(|b| b.is_ascii_digit() || matches!(b, b'.' | b',' | b'e' | b'+')).count();
+            number = (start, at);
+            continue;
+        }
+        let part_of_more = start > 0 && matches!(bytes[start - 1], b'-' | b'.' | b'/');
+        let Some(lower) = lower_case(&bytes[start..at], &mut space).filter(|_| !part_of_more) else { continue };
+        let mut names = table.words.of(lower).peekable();
+        if names.peek().is_none() {
+            at = rate(text, start, at, number, &mut found);
+            continue;
+        }
+        let Some(name) = names.find(|name| table.takes(name, bytes, start)) else { continue };
+        let before = if name.behind { beside(text, number, start) } else { None };
+        match before {
+            Some(number) => take(&mut found, name.is, name.rank, number),
+            None => take(&mut found, name.is, name.rank, &text[at..]),
+        }
+    }
+    found
+}
+
+/// A step and, with a slash, the total.
+fn step(tail: &str) -> Option<(f64, Option<f64>)> {
+    counts(tail.trim_start_matches([' ', '\t', ':', '=', '#', '[', '(', '"', '\'']))
+}
+
+fn counts(tail: &str) -> Option<(f64, Option<f64>)> {
+    let tail = tail.trim_start_matches(' ');
+    let (n, len) = scan::count(tail).filter(|(_, n)| !tail[*n..].starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))?;
+    let rest = tail[len..].trim_start();
+    let total = rest.strip_prefix('/').or_else(|| rest.strip_prefix("of ")).and_then(|t| scan::count(t.trim_start())).map(|(t, _)| t);
+    Some((n, total.filter(|t| *t >= n)))
+}
+
+/// The number behind a name; `tensor(…)` is unwrapped.
+fn value(tail: &str) -> Option<f64> {
+    let tail = scan::value(tail);
+    let (v, n) = scan::scaled(tail.strip_prefix("tensor(").unwrap_or(tail))?;
+    // `loss 3rd`
+    let glued = tail[n..].starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    (!glued || tail.starts_with("tensor(")).then_some(v)
+}
+
+/// `11.9 ms`, `(ms): 11.9`, `0.35`
+fn duration(tail: &str, default: f64) -> Option<f64> {
+    for (unit, factor) in [(" (ms)", 1e3), ("(ms)", 1e3), (" (s)", 1.0), ("(s)", 1.0)] {
+        if let Some(tail) = tail.strip_prefix(unit) {
+            return value(tail).map(|v| v / factor);
+        }
+    }
+    scan::duration(scan::value(tail), default).map(|(v, _)| v)
+}
+
+/// The number that ends just before `at`: `1745000 tok/s`.
+fn beside(text: &str, (start, end): (usize, usize), at: usize) -> Option<&str> {
+    let number = text[start..end].trim_end_matches(['.', ',', 'e', '+']);
+    (end > start && number.len() == end - start && text[end..at].bytes().all(|b| b == b' ')).then_some(number)
+}
+
+/// Takes `tokens/s 2,741,882` or `1745000 tok/s` in, if the word is a rate, and returns where it ends.
+fn rate(text: &str, start: usize, at: usize, number: (usize, usize), found: &mut Found) -> usize {
+    let mut space = [0; MAX_WORD];
+    let end = start + rate_name(&text.as_bytes()[start..]);
+    let Some(unit) = lower_case(&text.as_bytes()[start..end], &mut space).and_then(scan::unit_of) else { return at };
+    let is_assigned = text[end..].trim_start().starts_with([':', '=']);
+    let tail = scan::value(&text[end..]);
+    match beside(text, number, start).filter(|_| !is_assigned) {
+        Some(number) => take(found, Is::Rate(unit), 0, number),
+        // Thousands that the line's end has cut are no number.
+        None if scan::scaled(tail).is_some_and(|(_, n)| n == tail.len() || !scan::is_cut(&tail[n..])) => {
+            take(found, Is::Rate(unit), 0, tail);
+        }
+        None => {}
+    }
+    end
+}
+
+/// Length of the name of a rate: `tokens/s`, `tokens-per-second-per-gpu`, `samples per second`.
+fn rate_name(bytes: &[u8]) -> usize {
+    let n = bytes.iter().take_while(|b| is_word(**b) || **b == b'-').count();
+    let tail = &bytes[n..];
+    let is = |words: &&&[u8]| tail.get(..words.len()).is_some_and(|t| t.eq_ignore_ascii_case(words));
+    n + [&b" per second per gpu"[..], b" per second", b" per sec"].iter().find(is).map_or(0, |words| words.len())
+}
+
+/// The loss of a line that has names and numbers and nothing else: `train_loss: 1.044 v_num: 1.000`.
+pub fn only_metrics(text: &str) -> Option<f64> {
+    let mut words = text.split_whitespace();
+    while let Some(name) = words.next() {
+        name.strip_suffix(':')?;
+        scan::number(words.next()?)?;
+    }
+    read(text).get(Is::Loss)
+}

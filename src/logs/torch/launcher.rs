@@ -1,0 +1,210 @@
+//! torchrun and other launchers: which processes ended, and which were asked to end.
+
+use super::{emit, leading_number, number_after, words};
+use crate::logs::prefix::{Peeled, stamp};
+use crate::logs::{TextEvent, What, WorkerFailure};
+use aho_corasick::AhoCorasick;
+use std::sync::LazyLock;
+
+/// No line of a launcher that is read is without one of these.
+const WORDS: &[&str] = &[
+    "Setting OMP_NUM_THREADS",
+    "failed (exitcode: ",
+    "Sending process ",
+    "Closing process ",
+    "Process name: [[",
+    "Unable to shutdown process ",
+    " death signal, shutting",
+    "Killing subprocess ",
+    " crashed with exit code ",
+    " exited with code ",
+    " terminated with code ",
+    " exited on signal ",
+];
+
+/// What one line of a launcher says.
+pub fn find(text: &str) -> Option<What> {
+    static ANY: LazyLock<AhoCorasick> = LazyLock::new(|| words(WORDS));
+    if !ANY.is_match(text) {
+        return None;
+    }
+    if text.contains("Setting OMP_NUM_THREADS environment variable for each process") {
+        return Some(What::RunStart);
+    }
+    if let Some((_, tail)) = text.split_once("failed (exitcode: ") {
+        let (code, tail) = tail.split_once(')')?;
+        let local_rank = number_after(tail, "local_rank: ")?;
+        return Some(What::WorkerFailed { exit_code: code.parse().ok()?, local_rank, pid: number_after(tail, "(pid: ")? });
+    }
+    if let Some((_, tail)) = text.split_once("Sending process ") {
+        let (pid, signal) = tail.split_once(" closing signal ")?;
+        return Some(What::Terminating { pid: pid.parse().ok(), signal: signal_name(signal)? });
+    }
+    if let Some((pid, signal)) = text.split_once("Closing process ").and_then(|(_, t)| t.split_once(" via signal ")) {
+        return Some(What::Terminating { pid: pid.parse().ok(), signal: signal_name(signal)? });
+    }
+    if let Some((_, tail)) = text.split_once("Unable to shutdown process ") {
+        let (_, signal) = tail.split_once("forcefully exiting via ")?;
+        return Some(What::Terminating { pid: leading_number(tail), signal: signal_name(signal)? });
+    }
+    if let Some((before, _)) = text.split_once(" death signal, shutting down workers") {
+        let word = before.rsplit_once("Received ")?.1;
+        return Some(What::LauncherSignalled { signal: signal_number(word)? });
+    }
+    if let Some((_, tail)) = text.split_once("Killing subprocess ") {
+        return Some(What::Terminating { pid: Some(leading_number(tail)?), signal: "SIGTERM".into() });
+    }
+    other_launchers(text)
+}
+
+/// Composer, Lightning, Open MPI.
+fn other_launchers(text: &str) -> Option<What> {
+    let failure = |f: WorkerFailure| Some(What::WorkerFailure(f));
+    // Open MPI: `Process name: [[44912,1],251]`; the exit code stands in a line of its own.
+    if let Some(name) = text.trim_start().strip_prefix("Process name: [[") {
+        let (_, rank) = name.split_once("],")?;
+        return failure(WorkerFailure { root: true, rank: Some(leading_number(rank)?), ..WorkerFailure::default() });
+    }
+    if let Some((before, code)) = text.split_once(" crashed with exit code ") {
+        let rank = before.strip_prefix("Rank ")?.parse().ok()?;
+        return failure(WorkerFailure { rank: Some(rank), exit_code: Some(signed(code)?), ..WorkerFailure::default() });
+    }
+    if let Some((before, code)) = text.split_once(" exited with code ") {
+        let rank = number_after(before, "Global rank ")?;
+        let (exit_code, pid) = (Some(signed(code)?), number_after(before, "(PID "));
+        return failure(WorkerFailure { rank: Some(rank), exit_code, pid, ..WorkerFailure::default() });
+    }
+    if let Some((before, code)) = text.split_once(" terminated with code ") {
+        let pid = Some(number_after(before, "Child process with PID ")?);
+        return failure(WorkerFailure { pid, exit_code: Some(signed(code)?), ..WorkerFailure::default() });
+    }
+    if let Some((before, signal)) = text.split_once(" exited on signal ") {
+        let (rank, pid) = (Some(number_after(before, "process rank ")?), number_after(before, "with PID "));
+        let host = before.split_once(" on node ").map(|(_, h)| h.trim().to_string());
+        let signal: i32 = leading_number(signal)?;
+        return failure(WorkerFailure { root: true, rank, pid, host, exit_code: Some(-signal), ..WorkerFailure::default() });
+    }
+    None
+}
+
+fn signed(text: &str) -> Option<i32> {
+    match text.strip_prefix('-') {
+        Some(t) => leading_number::<i32>(t).map(|n| -n),
+        None => leading_number(text),
+    }
+}
+
+const SIGNALS: &[(i32, &str)] =
+    &[(1, "SIGHUP"), (2, "SIGINT"), (3, "SIGQUIT"), (6, "SIGABRT"), (9, "SIGKILL"), (10, "SIGUSR1"), (12, "SIGUSR2"), (15, "SIGTERM")];
+
+/// `SIGTERM`, `Signals.SIGTERM` (Python up to 3.10) or `15`.
+fn signal_name(text: &str) -> Option<String> {
+    let word = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '.').next()?.trim_end_matches('.');
+    let word = word.strip_prefix("Signals.").unwrap_or(word);
+    if let Ok(n) = word.parse::<i32>() {
+        return Some(SIGNALS.iter().find(|(k, _)| *k == n).map_or_else(|| format!("signal {n}"), |(_, name)| name.to_string()));
+    }
+    word.starts_with("SIG").then(|| word.to_string())
+}
+
+fn signal_number(word: &str) -> Option<i32> {
+    let word = word.strip_prefix("Signals.").unwrap_or(word);
+    word.parse().ok().or_else(|| SIGNALS.iter().find(|(_, name)| *name == word).map(|(n, _)| *n))
+}
+
+/// torchrun's failure table, one per agent that prints into the file.
+#[derive(Clone, Default, PartialEq)]
+pub struct Tables {
+    open: Vec<Table>,
+}
+
+#[derive(Clone, PartialEq)]
+struct Table {
+    who: Who,
+    root: bool,
+    block: Option<WorkerFailure>,
+    /// Lines of others since its last own one.
+    waited: u32,
+}
+
+/// What tells one agent's lines from another's.
+type Who = (Option<u32>, Option<String>);
+
+const MAX_TABLES: usize = 64;
+const MAX_WAIT: u32 = 200;
+
+impl Tables {
+    pub fn is_idle(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// `true`: the line is part of a table.
+    pub fn read(&mut self, p: &Peeled<'_>, out: &mut Vec<TextEvent>) -> bool {
+        let text = p.rest.trim_end();
+        let root = text == "Root Cause (first observed failure):";
+        if self.open.is_empty() && !root && text != "Failures:" {
+            return false;
+        }
+        let who: Who = (p.origin.rank, p.origin.host.clone());
+        if root || text == "Failures:" {
+            self.open.retain(|t| t.who != who);
+            if self.open.len() < MAX_TABLES {
+                self.open.push(Table { who, root, block: None, waited: 0 });
+            }
+            return true;
+        }
+        for t in &mut self.open {
+            t.waited += 1;
+        }
+        self.open.retain(|t| t.waited < MAX_WAIT);
+        let Some(at) = self.open.iter().position(|t| t.who == who) else { return false };
+        let table = &mut self.open[at];
+        if text.len() >= 3 && text.bytes().all(|b| b == b'=') {
+            self.open.remove(at);
+            return true;
+        }
+        if text.strip_prefix('[').and_then(|t| t.strip_suffix("]:")).is_some_and(|n| n.parse::<u32>().is_ok()) {
+            table.block = Some(WorkerFailure { root: table.root, ..WorkerFailure::default() });
+            table.waited = 0;
+            return true;
+        }
+        if let Some((key, value)) = field(text) {
+            table.waited = 0;
+            if let Some(done) = table.take(key, value) {
+                emit(out, &p.origin, What::WorkerFailure(done));
+            }
+            return true;
+        }
+        // Rules, `<NO_OTHER_FAILURES>`, and the traceback that `@record` indents into the table.
+        text.bytes().all(|b| b == b'-') || text.starts_with("  ")
+    }
+}
+
+impl Table {
+    /// One field; a block is complete with its exit code.
+    fn take(&mut self, key: &str, value: &str) -> Option<WorkerFailure> {
+        let block = self.block.as_mut()?;
+        match key {
+            "time" => block.time = stamp::iso(value).map(|(w, _)| w),
+            "host" => block.host = Some(value.to_string()).filter(|h| !h.is_empty()),
+            "rank" => {
+                block.rank = leading_number(value);
+                block.local_rank = number_after(value, "(local_rank: ");
+            }
+            "exitcode" => {
+                block.exit_code = signed(value);
+                block.pid = number_after(value, "(pid: ");
+                return self.block.take();
+            }
+            _ => {}
+        }
+        None
+    }
+}
+
+/// `  exitcode  : -9 (pid: 3239)`
+fn field(text: &str) -> Option<(&str, &str)> {
+    let (key, value) = text.strip_prefix("  ")?.split_once(':')?;
+    let key = key.trim_end();
+    matches!(key, "time" | "host" | "rank" | "exitcode" | "error_file" | "traceback").then_some((key, value.trim()))
+}

@@ -1,0 +1,343 @@
+//! Python tracebacks, several processes' in one file. Told when the last line is known and nothing is chained to it.
+
+use crate::base::clean;
+use crate::logs::prefix::Peeled;
+use crate::logs::{Exception, Origin, SaidAt, TextEvent, What, cuda};
+use memchr::memmem::Finder;
+use std::sync::LazyLock;
+
+#[derive(Clone, Default, PartialEq)]
+pub struct Tracebacks {
+    open: Vec<Open>,
+    /// The next traceback of this process was survived ("Exception ignored in").
+    survived: Option<Who>,
+    /// Number of the line being read.
+    pub line: Option<u64>,
+}
+
+/// What tells one process's lines from another's, as far as prefixes do.
+type Who = (Option<u32>, Option<u32>, Option<String>, Option<u32>);
+
+#[derive(Clone, PartialEq)]
+struct Open {
+    who: Who,
+    origin: Origin,
+    at: At,
+    place: Option<String>,
+    /// The line before was part of it.
+    indented: bool,
+    /// Tracebacks that began: processes without a prefix mix theirs.
+    depth: u32,
+    /// A CUDA failure further up in the chain is the cause of what follows.
+    cause: Option<What>,
+    ignored: bool,
+    /// Lines of others since its last own one.
+    waited: u32,
+}
+
+#[derive(Clone, PartialEq)]
+enum At {
+    Frames,
+    /// Its last line has come.
+    Ended {
+        class: String,
+        message: String,
+        place: Option<String>,
+        more: Option<u8>,
+        chained: bool,
+        said_at: SaidAt,
+    },
+}
+
+const MAX_OPEN: usize = 128;
+/// How long an open one waits for its last line, and a finished one for a chain.
+const MAX_FRAMES_WAIT: u32 = 2000;
+const MAX_ENDED_WAIT: u32 = 3;
+const MAX_TEXT: usize = 2000;
+
+impl Tracebacks {
+    pub fn is_idle(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// `true`: the line belongs to a traceback.
+    pub fn read(&mut self, p: &Peeled<'_>, out: &mut Vec<TextEvent>) -> bool {
+        let header = header(p.rest);
+        let bare = is_bare(p.rest);
+        if self.open.is_empty() && header.is_none() && !bare && !p.rest.starts_with("Exception ignored in") {
+            return false;
+        }
+        let who: Who = (p.origin.rank, p.origin.local_rank, p.origin.host.clone(), p.origin.pid);
+        if p.rest.starts_with("Exception ignored in") {
+            self.survived = Some(who);
+            return true;
+        }
+        if !p.rest.trim().is_empty() {
+            self.wait(Some(&who), out);
+        }
+        let at = self.open.iter().position(|o| o.who == who);
+        if let Some(original) = header {
+            match at {
+                Some(i) => self.again(i, original, p, out),
+                None => self.begin(who, p, original),
+            }
+            return true;
+        }
+        match at {
+            Some(i) => self.line_of(i, p, out),
+            None if bare => {
+                self.begin(who, p, false);
+                self.line_of(self.open.len() - 1, p, out)
+            }
+            None => false,
+        }
+    }
+
+    /// Tells all that have ended.
+    pub fn flush(&mut self, out: &mut Vec<TextEvent>) {
+        for o in &mut self.open {
+            o.tell(out);
+        }
+        self.open.retain(|o| o.depth > 0);
+    }
+
+    /// A line that is nobody's.
+    pub fn pass(&mut self, out: &mut Vec<TextEvent>) {
+        self.wait(None, out);
+    }
+
+    fn wait(&mut self, who: Option<&Who>, out: &mut Vec<TextEvent>) {
+        for o in &mut self.open {
+            if who != Some(&o.who) {
+                o.waited += 1;
+            }
+            if o.waited > MAX_ENDED_WAIT && o.at != At::Frames {
+                o.tell(out);
+            }
+        }
+        self.open.retain(|o| o.depth > 0 && o.waited <= MAX_FRAMES_WAIT);
+    }
+
+    fn begin(&mut self, who: Who, p: &Peeled<'_>, original: bool) {
+        // Without its head, the inner traceback of a DataLoader worker stands alone: still good.
+        let _ = original;
+        if self.open.len() == MAX_OPEN {
+            self.open.remove(0);
+        }
+        let ignored = self.survived.take_if(|s| *s == who).is_some();
+        self.open.push(Open {
+            who,
+            origin: p.origin.clone(),
+            at: At::Frames,
+            place: None,
+            indented: true,
+            depth: 1,
+            cause: None,
+            ignored,
+            waited: 0,
+        });
+    }
+
+    /// Another `Traceback` of a process that has one: chained, or a second process without a prefix.
+    fn again(&mut self, i: usize, original: bool, p: &Peeled<'_>, out: &mut Vec<TextEvent>) {
+        let o = &mut self.open[i];
+        o.waited = 0;
+        o.indented = true;
+        match &o.at {
+            At::Frames => o.depth = (o.depth + 1).min(64),
+            At::Ended { class, message, chained, .. } if *chained || original => {
+                o.cause = o.cause.take().or_else(|| cuda::find(&format!("{class}: {message}")));
+                o.at = At::Frames;
+            }
+            At::Ended { .. } => {
+                o.tell(out);
+                o.depth += 1;
+                o.ignored = false;
+                o.cause = None;
+                o.origin = p.origin.clone();
+            }
+        }
+    }
+
+    fn line_of(&mut self, i: usize, p: &Peeled<'_>, out: &mut Vec<TextEvent>) -> bool {
+        let no = self.line;
+        let o = &mut self.open[i];
+        let text = p.rest.trim_end();
+        if text.trim().is_empty() {
+            return true;
+        }
+        if let At::Ended { .. } = o.at {
+            if o.held(text) {
+                return true;
+            }
+            let At::Ended { more, .. } = &mut o.at else { return false };
+            // Other processes' lines may stand between an NCCL error and its three lines.
+            if let Some(left) = more.as_mut().filter(|left| **left > 0) {
+                *left -= 1;
+                return false;
+            }
+            o.tell(out);
+            if o.depth == 0 {
+                self.open.remove(i);
+                return false;
+            }
+        }
+        o.frame(text, p, no)
+    }
+}
+
+impl Open {
+    /// A line behind the last one: a chain's text, or the rest of an NCCL error.
+    fn held(&mut self, text: &str) -> bool {
+        let At::Ended { message, more, chained, .. } = &mut self.at else { return false };
+        if text.starts_with("During handling of the above exception") || text.starts_with("The above exception was the direct cause") {
+            *chained = true;
+            self.waited = 0;
+            return true;
+        }
+        let is_nccl = text.starts_with("nccl") && text.contains(": ") || text.starts_with("Last error:");
+        if more.is_some() && (is_nccl || message.ends_with("Last error:")) {
+            message.push('\n');
+            message.push_str(text);
+            *message = clean::clip(message, MAX_TEXT).into_owned();
+            if !is_nccl {
+                *more = None;
+            }
+            self.waited = 0;
+            return true;
+        }
+        false
+    }
+
+    /// A line in the middle, or the last one.
+    fn frame(&mut self, text: &str, p: &Peeled<'_>, line: Option<u64>) -> bool {
+        if text.starts_with("  ") {
+            if memchr::memchr(b'%', text.as_bytes()).is_some() && text.contains("%|") || p.cpp {
+                return false;
+            }
+            if let Some(tail) = text.trim_start().strip_prefix("File \"") {
+                self.place = Some(clean::clip(&format!("File \"{tail}"), 300).into_owned());
+            }
+            self.indented = true;
+            self.waited = 0;
+            return true;
+        }
+        let Some((class, message)) = last_line(text, self.indented) else {
+            self.indented = false;
+            self.waited += 1;
+            return false;
+        };
+        let more = (message.starts_with("NCCL error in") || class.starts_with("nccl")).then_some(2);
+        self.at = At::Ended {
+            class: class.to_string(),
+            message: clean::clip(message, MAX_TEXT).into_owned(),
+            place: self.place.take(),
+            more,
+            chained: false,
+            said_at: SaidAt { line, text: clean::clip(text, MAX_TEXT).into_owned() },
+        };
+        self.waited = 0;
+        self.depth = self.depth.max(1);
+        true
+    }
+
+    fn tell(&mut self, out: &mut Vec<TextEvent>) {
+        let At::Ended { class, message, place, said_at, .. } = std::mem::replace(&mut self.at, At::Frames) else { return };
+        self.depth = self.depth.saturating_sub(1);
+        let cause = self.cause.take();
+        if std::mem::take(&mut self.ignored) {
+            return;
+        }
+        let what = cause.or_else(|| cuda_failure(&class, &message)).unwrap_or_else(|| {
+            let victim = is_victim(&class, &message);
+            What::Exception(Exception { class, message, place, victim })
+        });
+        out.push(TextEvent { origin: self.origin.clone(), what, said_at: Some(said_at) });
+    }
+}
+
+/// `Traceback (most recent call last):`, true for the `Original …` one that a worker of a DataLoader hands up. Indented ones are part
+/// of something else.
+fn header(text: &str) -> Option<bool> {
+    static TRACEBACK: LazyLock<Finder> = LazyLock::new(|| Finder::new("Traceback (most recent call last)"));
+    let at = TRACEBACK.find(text.as_bytes())?;
+    let before = text[..at].trim_end();
+    if text.starts_with("  ") || before.ends_with('|') || before.ends_with("+ Exception Group") {
+        return None;
+    }
+    Some(before.ends_with("Original"))
+}
+
+/// The last line of a traceback of NCCL whose head is missing or stands under another process's name: the reason follows it.
+fn is_bare(text: &str) -> bool {
+    // Frames are most of the lines, and indented.
+    if text.starts_with(' ') {
+        return false;
+    }
+    let class = text.split_once(": ").map_or("", |(class, _)| class);
+    let nccl = class.starts_with("nccl") && class.ends_with("Error") || matches!(class, "ncclInvalidUsage" | "ncclInvalidArgument");
+    nccl || class.ends_with("Error") && !class.contains(' ') && text[class.len() + 2..].starts_with("NCCL error in")
+}
+
+/// `ValueError: boom`, `SystemExit`, `a.b.ChildFailedError:`. Right behind a frame, any capitalised name will do.
+fn last_line(text: &str, behind_frame: bool) -> Option<(&str, &str)> {
+    let n = text.bytes().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'<' | b'>')).count();
+    let (class, tail) = text.split_at(n);
+    let message = match tail.strip_prefix(':') {
+        None if tail.is_empty() => "",
+        Some("") => "",
+        Some(m) => m.strip_prefix(' ')?,
+        None => return None,
+    };
+    // Torn in two, it may begin with the dot.
+    if class.len() > 200 || !class.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '.')) {
+        return None;
+    }
+    let name = class.rsplit('.').next().unwrap_or(class);
+    if name.starts_with("nccl") && (name.ends_with("Error") || name.starts_with("ncclInvalid")) {
+        return Some((class, message.trim()));
+    }
+    let capital = name.starts_with(|c: char| c.is_ascii_uppercase()) && name.bytes().any(|b| b.is_ascii_lowercase());
+    let known = ["Error", "Exception", "Interrupt", "Exit", "Warning", "Failure", "Timeout", "Expired", "StopIteration"];
+    let sure = known.iter().any(|k| name.ends_with(k)) && capital;
+    (sure || capital && behind_frame).then_some((class, message.trim()))
+}
+
+fn cuda_failure(class: &str, message: &str) -> Option<What> {
+    let found = cuda::find(message);
+    found.or_else(|| {
+        class
+            .ends_with("OutOfMemoryError")
+            .then(|| What::CudaOom { text: message.to_string(), tried_bytes: None })
+            .filter(|_| class.starts_with("torch"))
+    })
+}
+
+/// A consequence of another process's end.
+fn is_victim(class: &str, message: &str) -> bool {
+    let name = class.rsplit('.').next().unwrap_or(class);
+    let gone = [
+        "ncclRemoteError",
+        "remote process exited or there was a network error",
+        "Connection reset by peer",
+        "Broken pipe",
+        "Connection closed by peer",
+        "Connection closed by remote peer",
+        "Connection was likely closed",
+        "failed to recv, got 0 bytes",
+        "Socket Timeout",
+        "recvValue failed",
+        "The connection to the C10d store has failed",
+    ];
+    matches!(
+        name,
+        "ChildFailedError"
+            | "SignalException"
+            | "KeyboardInterrupt"
+            | "DistStoreError"
+            | "ConnectionResetError"
+            | "BrokenPipeError"
+            | "RendezvousConnectionError"
+            | "RendezvousClosedError"
+    ) || gone.iter().any(|g| message.contains(g))
+}

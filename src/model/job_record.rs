@@ -1,0 +1,219 @@
+//! What the logs of one job have reported so far, kept while its run lasts, so that it can be judged as a whole: what failed, in order, and
+//! who its ranks are.
+
+use super::Model;
+use super::alarms::{Alarm, Alarms};
+use super::chronicle::PathRank;
+use super::job::Job;
+use super::saved_report::SavedReport;
+use crate::base::time::Stamp;
+use crate::formats::inspector::Inspector;
+use crate::formats::nccl_tests::Table;
+use crate::logs::{Init, Timings, What};
+use crate::observe::evidence::Evidence;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Record {
+    pub alarms: Alarms,
+    /// By global rank, as far as lines say who it is.
+    pub ranks: BTreeMap<u32, RankSeen>,
+    /// Processes of several hosts may have the same number.
+    ranks_of_pid: HashMap<u32, Vec<u32>>,
+    /// Ranks of processes, as the launcher's table of failures names them.
+    pub launched: BTreeMap<u32, u32>,
+    pub hosts: BTreeSet<String>,
+    /// Channel lines by transport, device numbers included: `NET/Socket/0`.
+    pub transports: BTreeMap<String, u64>,
+    /// Seconds that the slowest rank took to create a communicator, by the number of its ranks.
+    pub init_s: BTreeMap<u32, f64>,
+    /// Number of ranks as rings and initialisations give it, which name no communicator in old versions.
+    pub ring_ranks: Option<u32>,
+    /// Ranks of the largest communicator that lines name.
+    largest_comm: u32,
+    /// nccl-tests tables, with the path of the file that they stand in.
+    pub tables: Vec<(String, Table)>,
+    /// Saved answers of RAS, in the order in which they were taken.
+    pub reports: Vec<SavedReport>,
+    /// Files of the Inspector.
+    pub inspectors: Vec<Inspector>,
+    /// Grows with everything that may be judged differently.
+    pub revision: u64,
+}
+
+/// A rank, as lines and reports name it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RankSeen {
+    pub pid: Option<u32>,
+    pub host: Option<String>,
+    /// NVML index.
+    pub gpu: Option<u32>,
+}
+
+const MAX_RANKS: usize = 1 << 17;
+const MAX_HOSTS: usize = 1 << 14;
+const MAX_KINDS: usize = 256;
+
+impl Record {
+    /// Notes who wrote a line, and what it says of the job as a whole.
+    pub(super) fn apply(&mut self, event: &crate::logs::TextEvent) {
+        self.who(event);
+        match &event.what {
+            What::Channel { transport, .. } => self.channels(transport, 1),
+            What::Timings(t) => self.init_took(t),
+            What::Init(init) => {
+                self.ring_ranks = self.ring_ranks.max(Some(init.nranks));
+                if init.comm_id.is_some() {
+                    self.largest_comm = self.largest_comm.max(init.nranks);
+                }
+            }
+            What::Ring { ranks, .. } => self.ring_ranks = self.ring_ranks.max(whole_ring(ranks)),
+            // torchrun's table names the global rank of a process; its line of the failure has only the local one.
+            What::WorkerFailure(f) => {
+                if let (Some(rank), Some(pid)) = (f.rank, f.pid)
+                    && self.launched.len() < MAX_RANKS
+                {
+                    self.launched.entry(pid).or_insert(rank);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Learns more of a rank, if there is room for it.
+    pub fn rank(&mut self, rank: u32, learn: impl FnOnce(&mut RankSeen)) {
+        if self.ranks.len() >= MAX_RANKS && !self.ranks.contains_key(&rank) {
+            return;
+        }
+        let seen = self.ranks.entry(rank).or_default();
+        let before = seen.pid;
+        learn(seen);
+        if let (None, Some(pid)) = (before, seen.pid) {
+            self.ranks_of_pid.entry(pid).or_default().push(rank);
+        }
+    }
+
+    fn who(&mut self, event: &crate::logs::TextEvent) {
+        let origin = &event.origin;
+        if let Some(host) = &origin.host
+            && self.hosts.len() < MAX_HOSTS
+            && !self.hosts.contains(host)
+        {
+            self.hosts.insert(host.clone());
+        }
+        let rank = match &event.what {
+            What::Init(init) if self.is_world(init) => Some(init.rank),
+            _ => origin.rank,
+        };
+        let Some(rank) = rank else { return };
+        self.rank(rank, |seen| {
+            seen.pid = seen.pid.or(origin.pid);
+            if seen.host.is_none() {
+                seen.host.clone_from(&origin.host);
+            }
+            if let What::Init(init) = &event.what {
+                seen.gpu = seen.gpu.or(init.nvml_dev);
+            }
+        });
+    }
+
+    /// A rank in the largest communicator is the global one.
+    fn is_world(&self, init: &Init) -> bool {
+        self.largest_comm <= init.nranks
+    }
+
+    fn init_took(&mut self, t: &Timings) {
+        if t.of == "init"
+            && let Some(nranks) = t.nranks
+            && (self.init_s.len() < MAX_KINDS || self.init_s.contains_key(&nranks))
+        {
+            let slowest = self.init_s.entry(nranks).or_insert(t.total_s);
+            *slowest = slowest.max(t.total_s);
+        }
+    }
+
+    /// So many channel lines over a transport.
+    pub fn channels(&mut self, transport: &str, lines: u64) {
+        if let Some(known) = self.transports.get_mut(transport) {
+            *known += lines;
+        } else if self.transports.len() < MAX_KINDS {
+            self.transports.insert(transport.to_owned(), lines);
+        }
+    }
+
+    /// The ranks that a process of this number may be: of several hosts each may have one.
+    fn rank_of_pid(&self, pid: u32, host: Option<&str>) -> Option<u32> {
+        let same_host = |seen: &RankSeen| host.is_none() || seen.host.is_none() || seen.host.as_deref() == host;
+        let known = self.ranks_of_pid.get(&pid)?;
+        let mut ranks = known.iter().copied().filter(|rank| self.ranks.get(rank).is_some_and(same_host));
+        ranks.next().filter(|_| ranks.next().is_none())
+    }
+
+    /// The number of ranks of the largest communicator that lines name.
+    pub fn world_size(&self) -> Option<u32> {
+        Some(self.largest_comm).filter(|n| *n > 0)
+    }
+}
+
+impl Model {
+    /// What the logs of a job have reported.
+    pub fn record_of(&self, job: &str) -> &Record {
+        static NOTHING: std::sync::LazyLock<Record> = std::sync::LazyLock::new(Record::default);
+        self.records.get(job).unwrap_or(&NOTHING)
+    }
+
+    /// The number of ranks of a job: as its environment says, else by its largest communicator.
+    pub fn world_size_of(&self, job: &Job) -> Option<u32> {
+        job.world_size.or_else(|| self.record_of(&job.id).world_size())
+    }
+
+    /// Nodes of a job, by the layout of its communicators.
+    fn nnodes_of(&self, job: &str) -> Option<u32> {
+        self.files_of(job).flat_map(|f| &f.bringup.layouts.said).map(|s| s.value.nnodes).max()
+    }
+
+    /// The global rank that an alarm is of: as its line says, else by the process that wrote it, else by the file that it stands in.
+    /// On one node the local rank is the rank.
+    pub fn rank_of_alarm(&self, job: &str, alarm: &Alarm) -> Option<u32> {
+        let (record, origin) = (self.record_of(job), &alarm.event.origin);
+        let one_node = || self.nnodes_of(job).map_or(record.hosts.len() == 1, |n| n == 1);
+        let by_path = || match self.files.get(&alarm.file)?.path_rank? {
+            PathRank::Global(rank) => Some(rank),
+            PathRank::Local(rank) => Some(rank).filter(|_| self.nnodes_of(job).is_none_or(|n| n == 1)),
+        };
+        let by_process = || record.rank_of_pid(origin.pid?, origin.host.as_deref());
+        alarm.rank.or_else(by_process).or_else(by_path).or_else(|| origin.local_rank.filter(|_| one_node()))
+    }
+
+    /// The command that shows where a rank is, if its process is known and has not ended.
+    pub fn py_spy(&self, job: &Job, rank: u32) -> Option<String> {
+        if let Some(pid) = job.ranks.get(&rank) {
+            return self.processes.get(pid).filter(|p| p.is_alive()).map(|_| crate::base::words::py_spy(*pid));
+        }
+        let record = self.record_of(&job.id);
+        let seen = record.ranks.get(&rank)?;
+        let command = crate::base::words::py_spy(seen.pid?);
+        Some(match &seen.host {
+            Some(host) if record.hosts.len() > 1 => format!("on {host}: {command}"),
+            _ => command,
+        })
+    }
+
+    /// The path of a file, empty if it is not known.
+    pub fn path_of(&self, file: u32) -> &str {
+        self.files.get(&file).map_or("", |f| f.info.path.as_str())
+    }
+
+    /// The line of an alarm as evidence. It has a time only if the line or one before it carries one.
+    pub fn proof(&self, alarm: &Alarm) -> Evidence {
+        let at = alarm.at.filter(|_| alarm.is_timed || !self.is_archived(alarm.file));
+        Evidence { at, ..Evidence::line(self.path_of(alarm.file), alarm.line, &alarm.text, Stamp::default()) }
+    }
+}
+
+/// How many ranks a ring has; `None` for one that has lost its end.
+fn whole_ring(ranks: &[u32]) -> Option<u32> {
+    let mut sorted = ranks.to_vec();
+    sorted.sort_unstable();
+    sorted.iter().enumerate().all(|(i, rank)| i as u32 == *rank).then_some(ranks.len() as u32)
+}

@@ -1,0 +1,405 @@
+//! What is known about the world: observations in, state out. No clock, no file, no thread.
+
+pub mod alarms;
+mod archive;
+pub mod bringup;
+pub mod chronicle;
+pub mod comm;
+pub mod dumps;
+pub mod ending;
+pub mod gpu;
+mod grouping;
+pub mod health;
+pub mod job;
+pub mod job_record;
+pub mod log;
+pub mod port;
+pub mod process;
+pub mod reading;
+pub mod room;
+pub mod saved_report;
+pub mod series;
+pub mod signals;
+
+use crate::base::time::{Stamp, Zone};
+use crate::logs::TextEvent;
+use crate::observe::host::{CgroupMemory, DiskSample, HostSample, Node, Temperature};
+use crate::observe::log::{KernelLine, LogFileState, RasAnswer};
+use crate::observe::process::ProcessInfo;
+use crate::observe::{Body, Observation, SourceId, SourceState, gpu::GpuTopology};
+use comm::Comm;
+use dumps::Dumps;
+use gpu::Gpu;
+use job::Job;
+use job_record::Record;
+use log::{LogFile, Logbook};
+use port::{Netdev, Port};
+use process::{Gone, Process};
+use room::{Resource, Room, left_of_cgroup, left_of_disk, left_of_host};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// The state of one host and the jobs on it.
+#[derive(Clone, Default, PartialEq)]
+pub struct Model {
+    pub now: Stamp,
+    /// The first observation.
+    pub started: Option<Stamp>,
+    pub zone: Zone,
+    pub host: String,
+    pub node: Option<Node>,
+    pub host_sample: Option<HostSample>,
+    pub cpu_busy_pct: Option<f64>,
+    /// All file systems that can fill, as last seen. Empty where only some of them are known.
+    pub disks: Vec<DiskSample>,
+    pub temperatures: Vec<Temperature>,
+    /// Of this program and of the jobs' processes, by who looked.
+    pub cgroups: BTreeMap<SourceId, Vec<CgroupMemory>>,
+    /// How much was left of what can run out.
+    pub room: BTreeMap<Resource, Room>,
+    /// When the kernel last killed a process for memory.
+    pub oom_kills_rose: Option<Rise>,
+    pub sources: BTreeMap<SourceId, SourceView>,
+    pub gpus: BTreeMap<u32, Gpu>,
+    pub topology: Option<GpuTopology>,
+    pub ports: BTreeMap<(String, u32), Port>,
+    pub netdevs: BTreeMap<String, Netdev>,
+    pub processes: BTreeMap<u32, Process>,
+    pub jobs: BTreeMap<String, Job>,
+    pub files: BTreeMap<u32, LogFile>,
+    pub logbook: Logbook,
+    pub comms: BTreeMap<u64, Comm>,
+    pub ras: RasView,
+    pub kernel: VecDeque<(Stamp, KernelLine)>,
+    pub dumps: Dumps,
+    /// What the logs of each job have reported, by its id.
+    pub records: BTreeMap<String, Record>,
+    /// Grows with every fact that [`bringup`] may judge differently.
+    pub bringup_revision: u64,
+    /// Processes or files came since jobs were last put together.
+    ungrouped: bool,
+    /// Jobs known from logs alone whose processes were found: the old id and the new one. Taken by the session.
+    pub adopted: Vec<(String, String)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct SourceView {
+    pub state: SourceState,
+    pub detail: Option<String>,
+    /// What it sees.
+    pub title: Option<&'static str>,
+    pub since: Stamp,
+}
+
+/// A count that grew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rise {
+    pub at: Stamp,
+    pub before: u64,
+    pub after: u64,
+}
+
+/// How asking RAS goes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RasView {
+    pub nccl_version: Option<String>,
+    pub answered_at: Option<Stamp>,
+    pub took_ms: Option<f64>,
+    pub error: Option<String>,
+}
+
+/// An event of a log line, with everything about the line that rules need.
+pub struct TextSeen<'a> {
+    /// When it was read.
+    pub at: Stamp,
+    /// When it was written, as far as that is known better.
+    pub since: Stamp,
+    pub file: u32,
+    pub line: Option<u64>,
+    /// Cleaned.
+    pub text: &'a str,
+    pub event: &'a TextEvent,
+    /// Global rank of the writer, from the line, or from its pid.
+    pub rank: Option<u32>,
+    pub job: String,
+    pub backlog: bool,
+    /// How often it was printed: more than once where equal lines were folded.
+    pub times: u64,
+}
+
+/// A log that has not grown for so long is silent.
+const SILENT: Duration = Duration::from_secs(30);
+/// Kernel lines kept for the screen.
+const MAX_KERNEL: usize = 200;
+/// How long a job that ended is shown.
+const FORGET_AFTER: Duration = Duration::from_secs(15 * 60);
+/// How long a process that is gone is known, if no job needs it.
+const KEEP_GONE: Duration = Duration::from_secs(60);
+/// Processes and communicators beyond this are not jobs of one node.
+const MAX_PROCESSES: usize = 4096;
+const MAX_COMMS: usize = 4096;
+/// Twice what the host source reports.
+const MAX_DISKS: usize = 128;
+const MAX_CGROUPS: usize = 128;
+/// Groups come and go with their pods.
+const MAX_RESOURCES: usize = 512;
+/// Twice what the tailer follows.
+const MAX_FILES: usize = 2048;
+
+impl Model {
+    /// Applies everything but log lines, which come one by one through [`Model::apply_line`].
+    pub fn apply(&mut self, seen: &Observation) {
+        self.started.get_or_insert(seen.at);
+        self.now = self.now.max(seen.at);
+        let at = seen.at;
+        match &seen.body {
+            Body::Lines(_) | Body::GpuEvents { .. } | Body::Unknown => {}
+            Body::Tick => {
+                self.settle();
+                self.end_jobs(at);
+                self.forget(at);
+                self.reassign();
+            }
+            Body::End => {}
+            Body::Source(report) => {
+                let since = self.sources.get(&seen.from).filter(|v| v.state == report.state).map_or(at, |v| v.since);
+                self.sources.insert(
+                    seen.from.clone(),
+                    SourceView { state: report.state, detail: report.detail.clone(), title: report.title, since },
+                );
+            }
+            Body::Node(node) => self.node = Some(node.clone()),
+            Body::Host(sample) => self.apply_host(at, sample),
+            Body::Cgroups { cgroups } => {
+                self.apply_cgroups(at, &seen.from, cgroups);
+            }
+            Body::GpuInfo(info) => self.gpu(info.index).info = info.clone(),
+            Body::Gpus { gpus } => gpus.iter().for_each(|sample| self.gpu(sample.index).apply(at, sample)),
+            Body::GpuProcesses { gpus } => gpus.iter().for_each(|g| self.gpu(g.index).processes.clone_from(&g.processes)),
+            Body::GpuHealth { gpus } => gpus.iter().for_each(|h| self.gpu(h.index).apply_health(at, h)),
+            Body::GpuTopology(topology) => {
+                self.topology = Some(topology.clone());
+                self.bringup_revision += 1;
+            }
+            Body::Netdevs { netdevs } => {
+                for sample in netdevs {
+                    self.netdevs.entry(sample.name.clone()).or_default().apply(at, sample);
+                }
+                let there: BTreeSet<&str> = netdevs.iter().map(|n| n.name.as_str()).collect();
+                self.netdevs.retain(|name, _| there.contains(name.as_str()));
+            }
+            Body::PortInfo(info) => {
+                self.ports.entry((info.device.clone(), info.port)).or_default().info = info.clone();
+                self.bringup_revision += 1;
+            }
+            Body::Ports { ports } => {
+                for sample in ports {
+                    self.ports.entry((sample.device.clone(), sample.port)).or_default().apply(at, sample);
+                }
+            }
+            Body::Process(info) => {
+                self.apply_process(at, info);
+                self.bringup_revision += 1;
+            }
+            Body::Processes { processes } => {
+                for sample in processes {
+                    if let Some(process) = self.processes.get_mut(&sample.pid) {
+                        process.apply(at, sample);
+                    }
+                }
+            }
+            Body::ProcessGone(gone) => {
+                if let Some(process) = self.processes.get_mut(&gone.pid)
+                    && process.info.start_ticks == gone.start_ticks
+                {
+                    process.gone.get_or_insert(Gone { at, exit_code: gone.exit_code });
+                }
+            }
+            Body::LogFile(info) if info.archived => self.archive_log(at, info),
+            Body::LogFile(info) if self.files.len() >= MAX_FILES && !self.files.contains_key(&info.file) => {}
+            Body::LogFile(info) => {
+                let file = self.files.entry(info.file).or_insert_with(|| LogFile::new(info.clone()));
+                if matches!(info.state, LogFileState::Rotated | LogFileState::Truncated) {
+                    file.reader = crate::logs::Reader::default();
+                }
+                if info.state == LogFileState::Truncated {
+                    file.progress = log::Progress::default();
+                    file.bringup = bringup::Bringup::default();
+                }
+                file.gone_at = matches!(info.state, LogFileState::Gone | LogFileState::Failed).then_some(at);
+                file.info = info.clone();
+                self.ungrouped = true;
+            }
+            Body::Ras(answer) => self.apply_ras(at, answer),
+            Body::FlightDump(dump) => self.dumps.apply(at, dump),
+            Body::Kernel { lines, .. } => {
+                for line in lines {
+                    if self.kernel.len() == MAX_KERNEL {
+                        self.kernel.pop_front();
+                    }
+                    self.kernel.push_back((at, line.clone()));
+                }
+            }
+        }
+    }
+
+    fn gpu(&mut self, index: u32) -> &mut Gpu {
+        self.gpus.entry(index).or_insert_with(|| Gpu::new(index))
+    }
+
+    fn apply_host(&mut self, at: Stamp, sample: &HostSample) {
+        if let Some(before) = &self.host_sample
+            && let (Some(b0), Some(b1)) = (before.cpu_busy_ticks, sample.cpu_busy_ticks)
+            && let (Some(i0), Some(i1)) = (before.cpu_idle_ticks, sample.cpu_idle_ticks)
+        {
+            let (busy, idle) = (b1.saturating_sub(b0) as f64, i1.saturating_sub(i0) as f64);
+            self.cpu_busy_pct = (busy + idle > 0.0).then(|| busy / (busy + idle) * 100.0);
+        }
+        if let (Some(before), Some(after)) = (self.host_sample.as_ref().and_then(|h| h.oom_kills), sample.oom_kills)
+            && after > before
+        {
+            self.oom_kills_rose = Some(Rise { at, before, after });
+        }
+        if sample.disks.iter().any(|disk| disk.fs.is_some()) {
+            self.disks = sample.disks.iter().take(MAX_DISKS).cloned().collect();
+            let left: Vec<_> =
+                self.disks.iter().filter_map(|disk| Some((Resource::Disk(disk.mount.clone()), left_of_disk(disk)?))).collect();
+            left.into_iter().for_each(|(what, left)| self.left(at, what, left));
+        }
+        if !sample.temperatures.is_empty() {
+            self.temperatures = sample.temperatures.iter().take(MAX_DISKS).cloned().collect();
+        }
+        if let Some(left) = left_of_host(sample) {
+            self.left(at, Resource::Memory, left);
+        }
+        self.host_sample = Some(sample.clone());
+    }
+
+    fn apply_cgroups(&mut self, at: Stamp, from: &SourceId, cgroups: &[CgroupMemory]) {
+        let cgroups: Vec<CgroupMemory> = cgroups.iter().take(MAX_CGROUPS).cloned().collect();
+        for of in &cgroups {
+            if let Some(left) = left_of_cgroup(of) {
+                self.left(at, Resource::Cgroup(of.cgroup.clone()), left);
+            }
+        }
+        self.cgroups.insert(from.clone(), cgroups);
+    }
+
+    fn left(&mut self, at: Stamp, what: Resource, left_bytes: u64) {
+        if self.room.len() < MAX_RESOURCES || self.room.contains_key(&what) {
+            self.room.entry(what).or_default().push(at, left_bytes);
+        }
+    }
+
+    fn apply_process(&mut self, at: Stamp, info: &ProcessInfo) {
+        match self.processes.get_mut(&info.pid) {
+            Some(known) if known.info.start_ticks == info.start_ticks => {
+                let before = std::mem::replace(&mut known.info, info.clone());
+                // A process that is ending has lost its arguments and environment; who it was stays known.
+                if known.info.cmdline.is_empty() {
+                    known.info.cmdline = before.cmdline;
+                }
+                if known.info.env.is_none() && before.env.is_some() {
+                    (known.info.env, known.info.role) = (before.env, before.role);
+                }
+            }
+            _ => {
+                if self.processes.len() >= MAX_PROCESSES {
+                    self.processes.retain(|_, p| p.is_alive());
+                }
+                if self.processes.len() >= MAX_PROCESSES {
+                    return;
+                }
+                self.processes.insert(info.pid, Process::new(at, info.clone()));
+            }
+        }
+        self.ungrouped = true;
+    }
+
+    fn apply_ras(&mut self, at: Stamp, answer: &RasAnswer) {
+        self.ras.took_ms = Some(answer.took_ms);
+        self.ras.error.clone_from(&answer.error);
+        if answer.reply.is_empty() {
+            return;
+        }
+        match crate::formats::ras::parse(&answer.reply) {
+            Ok(report) => {
+                self.ras.nccl_version = report.nccl_version.clone().or(self.ras.nccl_version.take());
+                self.ras.answered_at = Some(at);
+                comm::apply_report(&mut self.comms, at, &report, MAX_COMMS);
+            }
+            Err(err) => self.ras.error = Some(err.to_string()),
+        }
+    }
+
+    /// The pause that a log of the job names, the newest.
+    pub fn phase_of(&self, job: &str) -> Option<(crate::logs::Phase, Stamp)> {
+        let last_step = self.progress_of(job).and_then(|p| p.last_step_at);
+        let phases = self.files_of(job).filter_map(|f| f.progress.phase());
+        phases.filter(|(_, since)| last_step.is_none_or(|at| at <= *since)).max_by_key(|(_, since)| *since)
+    }
+
+    pub fn files_of(&self, job: &str) -> impl Iterator<Item = &LogFile> {
+        self.files.values().filter(move |f| f.job == job)
+    }
+
+    /// A log of a job of which no process is seen has come to its end, or to a stop.
+    pub fn is_silent(&self, file: &LogFile) -> bool {
+        let log_only = self.jobs.get(&file.job).is_some_and(|j| j.log_only);
+        log_only && file.last_line_at.is_some_and(|at| self.now.since(at) >= SILENT)
+    }
+
+    /// The progress of the file that tells most recently how far the job is.
+    pub fn progress_of(&self, job: &str) -> Option<&log::Progress> {
+        self.files_of(job)
+            .map(|f| &f.progress)
+            .filter(|p| !p.is_empty() || p.phase().is_some() || p.done_at.is_some())
+            .max_by_key(|p| (p.last_step_at, p.step))
+    }
+
+    /// The GPU that a process holds: NVML's word, else RAS's.
+    pub fn gpu_of_pid(&self, pid: u32) -> Option<u32> {
+        // A forgotten set_device leaves every rank a small context on GPU 0: the largest one is where it works.
+        let holds = |g: &Gpu| g.processes.iter().find(|p| p.pid == pid).map(|p| (p.mem_bytes, std::cmp::Reverse(g.index)));
+        let by_nvml = self.gpus.values().filter_map(holds).max().map(|(_, index)| index.0);
+        by_nvml.or_else(|| {
+            let inner = self.processes.get(&pid)?.info.ns_pid.unwrap_or(pid);
+            let ranks = self.comms.values().flat_map(|c| c.ranks.values());
+            let dev = ranks.filter(|r| r.pid == Some(inner)).find_map(|r| r.nvml_dev)?;
+            self.gpus.contains_key(&dev).then_some(dev)
+        })
+    }
+
+    /// The job that works on a GPU, and the pid of its process there.
+    pub fn owner_of_gpu(&self, index: u32) -> Option<(&Job, u32)> {
+        self.jobs.values().filter(|j| !self.is_stale(j)).find_map(|job| {
+            let works = |pid: &u32| self.gpu_of_pid(*pid) == Some(index) && self.processes.get(pid).is_some_and(Process::is_alive);
+            Some((job, job.pids().find(works)?))
+        })
+    }
+
+    /// Communicators whose processes are this job's.
+    pub fn comms_of<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = &'a Comm> {
+        // Where no process may be seen, the lines of its logs name its communicators. If they do not, and no other job is known, those
+        // are its own whose processes hold GPUs here.
+        let told: BTreeSet<u64> = self.files_of(&job.id).filter(|_| job.log_only).flat_map(|f| f.comms.iter().copied()).collect();
+        let only = job.log_only && told.is_empty() && self.jobs.len() == 1 && self.processes.is_empty();
+        let held = self.gpus.values().filter(|_| only).flat_map(|g| g.processes.iter().map(|p| p.pid));
+        let inner: Vec<u32> =
+            job.pids().map(|pid| self.processes.get(&pid).and_then(|p| p.info.ns_pid).unwrap_or(pid)).chain(held).collect();
+        // A text report names few pids, and perhaps none of ours: then the lines of the logs, or its size, say whose it is.
+        let in_logs: BTreeSet<u64> = self.files_of(&job.id).flat_map(|f| f.comms.iter().copied()).collect();
+        let alone = self.jobs.values().filter(|j| j.ended_at.is_none()).count() == 1;
+        let by_text = move |comm: &Comm| comm.in_text && (in_logs.contains(&comm.hash) || (alone && job.world_size == Some(comm.nranks)));
+        self.comms.values().filter(move |comm| {
+            told.contains(&comm.hash)
+                || by_text(comm)
+                || comm
+                    .ranks
+                    .values()
+                    .filter_map(|r| r.pid)
+                    .chain(comm.missing.values().filter_map(|m| m.pid))
+                    .any(|pid| inner.contains(&pid))
+        })
+    }
+}

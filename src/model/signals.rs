@@ -1,0 +1,448 @@
+//! One look at one job: every signal that this node has of whether it moves, side by side, with how long each has shown it.
+//!
+//! Rules and the verdict read this and nothing else of the kind, so that they cannot disagree. A signal that is missing is `None`:
+//! it neither accuses nor acquits.
+
+use crate::base::clean::clean;
+use crate::base::time::Stamp;
+use crate::logs::Phase;
+use crate::model::Model;
+use crate::model::comm::{Behind, Comm, CommRank, Odd};
+use crate::model::gpu::Activity;
+use crate::model::job::Job;
+use crate::model::process::Process;
+use core::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// How far back I/O and CPU of a process are looked at: a checkpoint writer pauses for seconds between files.
+const IO_WINDOW: Duration = Duration::from_secs(10);
+
+/// A pause that a log names is believed for this long.
+const NAMED_PAUSE: Duration = Duration::from_secs(600);
+
+/// More than a log and a few sockets: somebody reads or writes data.
+const IO_BYTES_PER_S: f64 = 256e3;
+
+/// Of one core: a thread that polls uses all of it.
+const SPINS_PCT: f64 = 80.0;
+const SLEEPS_PCT: f64 = 10.0;
+
+/// A reading of GPM is a mean over the time since the one before.
+const GPM_SETTLES: Duration = Duration::from_secs(2);
+
+/// Gigabytes within this: a part of a checkpoint, which other nodes write, too.
+const LATELY: Duration = Duration::from_secs(60);
+const MUCH_IO_BYTES_PER_S: f64 = 16e6;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Look {
+    pub at: Stamp,
+    pub ranks: BTreeMap<u32, RankLook>,
+    /// Ranks of this node that should be there.
+    pub local_ranks: usize,
+    pub log: Option<LogLook>,
+    pub ras: Option<RasLook>,
+    pub phase: Option<(Phase, Stamp)>,
+    /// How long its GPUs have worked so far.
+    pub worked: Duration,
+    /// Its ranks of this node count their pids in a container.
+    pub contained: bool,
+    /// Which kinds of signal are not there, in words: `RAS answers`.
+    pub lacks: Vec<&'static str>,
+    /// When something was last seen to move.
+    pub moved_at: Option<Stamp>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct RankLook {
+    pub rank: u32,
+    pub pid: u32,
+    pub gpu: Option<u32>,
+    pub activity: Activity,
+    pub activity_since: Stamp,
+    /// Activity is known from GPM, not from utilisation and power.
+    pub by_gpm: bool,
+    pub power_mw: Option<u64>,
+    /// SMs with a kernel on them while its GPU has been in this state.
+    pub sm_active_pct: Option<f64>,
+    pub state: Option<char>,
+    pub state_since: Stamp,
+    /// `None` where /proc/PID/io may not be read.
+    pub io_bytes_per_s: Option<f64>,
+    /// It has read or written gigabytes within a minute.
+    pub much_io_lately: bool,
+    /// It, or a thread of it, was in uninterruptible sleep for much of the window. A moment in it is usual: driver calls are.
+    pub in_d: bool,
+    pub cpu_pct: Option<f64>,
+    pub gone_at: Option<Stamp>,
+    pub exit_code: Option<i32>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogLook {
+    pub step: Option<u64>,
+    pub last_step_at: Option<Stamp>,
+    pub quiet_for: Duration,
+    /// Silence up to this is usual for this log.
+    pub patience: Duration,
+}
+
+/// The communicator of a job that tells most: still and uneven before still, the largest first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RasLook {
+    pub hash: u64,
+    pub nranks: u32,
+    /// How long no count of any communicator of the job has changed.
+    pub still_for: Duration,
+    pub still_since: Stamp,
+    pub still_answers: u32,
+    /// What last changed, changed after this. `None`: no change was seen yet.
+    pub moved_after: Option<Stamp>,
+    pub answered_at: Stamp,
+    pub age: Duration,
+    pub behind: Vec<Late>,
+    /// Members whose counts are not those that most have.
+    pub odd: Vec<(Member, Odd)>,
+    pub missing: Vec<Member>,
+    pub operations: u64,
+    /// Communicators in which no rank has launched anything yet.
+    pub unused: Vec<u64>,
+    /// Members of any communicator whose initialisation is in progress, and since when the first of them.
+    pub in_init: Vec<Member>,
+    pub in_init_since: Option<Stamp>,
+}
+
+/// A member of a communicator, which has its own numbering of ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its rank in the job; `None` when only its number in a smaller communicator is known.
+    pub rank: Option<u32>,
+    pub comm_rank: u32,
+    pub pid: Option<u32>,
+    pub host: Option<String>,
+    /// It runs on another node, where this one sees nothing but what RAS says.
+    pub elsewhere: bool,
+    /// It is the first of a communicator: those write checkpoints for the others.
+    pub first: bool,
+    /// RAS has nothing of it.
+    pub silent: Option<Silent>,
+}
+
+/// Why RAS has nothing of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Silent {
+    /// Its process answers, but is not in the communicator.
+    NotIn,
+    NoAnswer,
+    /// None for a minute: RAS has given it up.
+    Dead,
+}
+
+/// A member that has launched fewer operations than another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Late {
+    pub who: Member,
+    pub behind: Behind,
+}
+
+/// How this node and the processes of a job on it look to RAS, which knows addresses and the pids that processes have themselves.
+struct Here<'a> {
+    job: &'a Job,
+    ranks: &'a BTreeMap<u32, RankLook>,
+    rank_of_pid: BTreeMap<u32, u32>,
+    host: Option<&'a str>,
+    /// Host and pid of the first ranks of communicators.
+    firsts: BTreeSet<(&'a str, u32)>,
+    largest: u32,
+}
+
+impl<'a> Here<'a> {
+    fn new(model: &Model, job: &'a Job, ranks: &'a BTreeMap<u32, RankLook>, comms: &[&'a Comm]) -> Here<'a> {
+        let inner = |pid: u32| model.processes.get(&pid).and_then(|p| p.info.ns_pid).unwrap_or(pid);
+        let rank_of_pid: BTreeMap<u32, u32> = ranks.values().map(|r| (inner(r.pid), r.rank)).collect();
+        // Processes in containers have the same pids on every node: a rank that is right, too, counts more.
+        let mut votes: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        let mut firsts = BTreeSet::new();
+        for comm in comms {
+            let whole = job.world_size == Some(comm.nranks) || job.log_only;
+            for (rank, host, pid) in places(comm) {
+                let (Some(host), Some(pid)) = (host, pid) else { continue };
+                if rank == 0 && comm.nranks > 1 {
+                    firsts.insert((host, pid));
+                }
+                if let Some(own) = rank_of_pid.get(&pid) {
+                    let vote = votes.entry(host).or_default();
+                    vote.0 += usize::from(whole && *own == rank);
+                    vote.1 += 1;
+                }
+            }
+        }
+        let most = votes.values().max().copied();
+        let mut hosts = votes.iter().filter(|(_, vote)| Some(**vote) == most).map(|(host, _)| *host);
+        // Of two that look the same, neither is known to be this one.
+        let host = hosts.next().filter(|_| hosts.next().is_none());
+        Here { job, ranks, rank_of_pid, host, firsts, largest: comms.iter().map(|c| c.nranks).max().unwrap_or(0) }
+    }
+
+    fn member(&self, comm: &Comm, comm_rank: u32) -> Member {
+        let (known, missing) = (comm.ranks.get(&comm_rank), comm.missing.get(&comm_rank));
+        let pid = missing.and_then(|m| m.pid).or(known.and_then(|k| k.pid));
+        let host = missing.and_then(|m| m.host.as_deref()).or(known.and_then(|k| k.host.as_deref()));
+        let other_host = matches!((host, self.host), (Some(host), Some(own)) if host != own);
+        // On this node a process tells its rank; elsewhere the numbers agree only in the communicator of the whole job. Where no process
+        // may be seen, the largest communicator is taken for that.
+        let whole = self.job.world_size == Some(comm.nranks) || (self.job.log_only && comm.nranks == self.largest);
+        let by_pid = || pid.filter(|_| !other_host).and_then(|pid| self.rank_of_pid.get(&pid).copied());
+        let rank = if whole { Some(comm_rank) } else { by_pid() };
+        Member {
+            rank,
+            comm_rank,
+            pid,
+            host: host.map(str::to_owned),
+            elsewhere: rank.map_or(other_host, |r| !self.ranks.contains_key(&r)),
+            first: comm_rank == 0 || host.zip(pid).is_some_and(|who| self.firsts.contains(&who)),
+            silent: missing.map(|m| match (m.considered_dead, m.answers) {
+                (true, _) => Silent::Dead,
+                (false, true) => Silent::NotIn,
+                (false, false) => Silent::NoAnswer,
+            }),
+        }
+    }
+}
+
+/// Of every member that RAS knows: its number, host and pid.
+fn places(comm: &Comm) -> impl Iterator<Item = (u32, Option<&str>, Option<u32>)> {
+    let answering = comm.ranks.iter().map(|(rank, known)| (*rank, known.host.as_deref(), known.pid));
+    answering.chain(comm.missing.iter().map(|(rank, known)| (*rank, known.host.as_deref(), known.pid)))
+}
+
+impl Member {
+    /// `rank 13`, `rank 2 of comm 8228c677 (pid 48213 on 10.0.0.7)`
+    pub fn name(&self, hash: u64) -> String {
+        let place = match (self.pid, &self.host) {
+            (Some(pid), Some(host)) => format!(" (pid {pid} on {})", clean(host)),
+            _ => String::new(),
+        };
+        match self.rank {
+            Some(rank) => format!("rank {rank}{place}"),
+            None => format!("rank {} of comm {:08x}{place}", self.comm_rank, hash >> 32),
+        }
+    }
+
+    /// `rank 13 on 10.0.0.7 (pid 48213)`
+    pub fn far_name(&self, hash: u64) -> String {
+        let host = self.host.as_deref().map_or(" on another node".to_owned(), |host| format!(" on {}", clean(host)));
+        let pid = self.pid.map_or(String::new(), |pid| format!(" (pid {pid})"));
+        match self.rank {
+            Some(rank) => format!("rank {rank}{host}{pid}"),
+            None => format!("rank {} of comm {:08x}{host}{pid}", self.comm_rank, hash >> 32),
+        }
+    }
+
+    /// The command that shows what it does, to be run from here. What RAS calls a host becomes part of it only if it is an address.
+    pub fn far_command(&self) -> Option<String> {
+        let (host, pid) = (self.host.as_ref()?.parse::<IpAddr>().ok()?, self.pid?);
+        Some(match self.silent {
+            None => format!("ssh {host} {}", crate::base::words::py_spy(pid)),
+            Some(_) => format!("ssh {host} ps -o pid,stat,wchan:24,etime,args -p {pid}"),
+        })
+    }
+}
+
+impl RankLook {
+    pub fn alive(&self) -> bool {
+        self.gone_at.is_none()
+    }
+
+    pub fn stopped(&self) -> bool {
+        self.alive() && matches!(self.state, Some('T' | 't'))
+    }
+
+    /// It reads, writes, or sleeps in the kernel waiting for a disk.
+    pub fn does_io(&self) -> bool {
+        self.alive() && (self.in_d || self.io_bytes_per_s.is_some_and(|b| b >= IO_BYTES_PER_S))
+    }
+
+    /// Its process keeps a CPU busy.
+    pub fn spins(&self) -> bool {
+        self.alive() && self.cpu_pct.is_some_and(|c| c >= SPINS_PCT)
+    }
+
+    /// Its process hardly uses a CPU.
+    pub fn sleeps(&self) -> bool {
+        self.alive() && self.cpu_pct.is_some_and(|c| c <= SLEEPS_PCT)
+    }
+
+    pub fn is(&self, activity: Activity, now: Stamp, least: Duration) -> bool {
+        self.activity == activity && now.since(self.activity_since) >= least
+    }
+
+    /// `rank 3 (GPU 3, pid 2939)`
+    pub fn name(&self) -> String {
+        match self.gpu {
+            Some(gpu) => format!("rank {} (GPU {gpu}, pid {})", self.rank, self.pid),
+            None => format!("rank {} (pid {})", self.rank, self.pid),
+        }
+    }
+}
+
+impl Look {
+    pub fn at(model: &Model, job: &Job) -> Look {
+        let now = model.now;
+        let mut ranks: BTreeMap<u32, RankLook> = job
+            .ranks
+            .iter()
+            .filter_map(|(&rank, &pid)| Some((rank, rank_look(model, now, rank, pid, Some(model.processes.get(&pid)?)))))
+            .collect();
+        if job.log_only {
+            ranks = unseen_ranks(model, now, job);
+        }
+        let progress = model.progress_of(&job.id);
+        let log = progress.filter(|p| !p.is_empty()).map(|p| LogLook {
+            step: p.step,
+            last_step_at: p.last_step_at,
+            quiet_for: p.last_step_at.map_or(Duration::ZERO, |at| now.since(at)),
+            patience: p.patience(),
+        });
+        let ras = ras_look(model, now, job, &ranks);
+        let lacks = lacks(&ranks, log.as_ref(), ras.as_ref());
+        let phase = model.phase_of(&job.id).filter(|(_, since)| now.since(*since) < NAMED_PAUSE);
+        // A working GPU, a step, a count.
+        let moving = ranks.values().any(|r| r.activity == Activity::Working && r.alive())
+            || log.as_ref().is_some_and(|l| l.last_step_at.is_some() && l.quiet_for < Duration::from_secs(2))
+            || ras.as_ref().is_some_and(|r| r.still_for.is_zero() && r.age < Duration::from_secs(3) && r.operations > 0);
+        let moved_at = if moving { Some(now) } else { job.moved_at.max(log.as_ref().and_then(|l| l.last_step_at)) };
+        Look {
+            at: now,
+            local_ranks: job.local_world_size.map_or(ranks.len(), |n| n as usize).max(ranks.len()),
+            ranks,
+            log,
+            ras,
+            phase,
+            worked: job.worked,
+            contained: job.pids().filter_map(|pid| model.processes.get(&pid)).any(|p| p.info.ns_pid.is_some_and(|ns| ns != p.info.pid)),
+            lacks,
+            moved_at,
+        }
+    }
+
+    pub fn alive(&self) -> impl Iterator<Item = &RankLook> {
+        self.ranks.values().filter(|r| r.alive())
+    }
+
+    pub fn gpus_of(&self, ranks: &[u32]) -> Vec<u32> {
+        let mut gpus: Vec<u32> = ranks.iter().filter_map(|r| self.ranks.get(r)?.gpu).collect();
+        gpus.sort_unstable();
+        gpus.dedup();
+        gpus
+    }
+
+    /// Ranks whose GPU has been in this state for at least so long.
+    pub fn with(&self, activity: Activity, least: Duration) -> Vec<&RankLook> {
+        self.alive().filter(|r| r.is(activity, self.at, least)).collect()
+    }
+
+    /// What at least one GPU of the job does can be seen.
+    pub fn knows_gpus(&self) -> bool {
+        self.alive().any(|r| r.activity != Activity::Unknown)
+    }
+
+    pub fn quiet_log(&self) -> bool {
+        self.log.as_ref().is_none_or(|l| l.quiet_for > l.patience)
+    }
+}
+
+/// An answer older than this says nothing about now.
+pub const RAS_OLD: Duration = Duration::from_secs(30);
+
+fn lacks(ranks: &BTreeMap<u32, RankLook>, log: Option<&LogLook>, ras: Option<&RasLook>) -> Vec<&'static str> {
+    let alive = || ranks.values().filter(|r| r.alive());
+    let some = |is: &dyn Fn(&RankLook) -> bool| alive().next().is_some() && alive().any(is);
+    let mut lacks = Vec::new();
+    for (missing, words) in [
+        (ras.is_none_or(|r| r.age > RAS_OLD), "RAS answers"),
+        (some(&|r| r.activity == Activity::Unknown), "GPU activity"),
+        (some(&|r| r.activity != Activity::Unknown && !r.by_gpm), "GPM"),
+        (log.is_none_or(|l| l.last_step_at.is_none()), "step lines"),
+        (some(&|r| r.state.is_none()), "process states"),
+        (some(&|r| r.state.is_some() && r.io_bytes_per_s.is_none()), "process I/O"),
+    ] {
+        if missing {
+            lacks.push(words);
+        }
+    }
+    lacks
+}
+
+/// Where processes may not be seen: the ranks whose pids NCCL's lines or RAS name, and of which NVML says that they hold a GPU here.
+fn unseen_ranks(model: &Model, now: Stamp, job: &Job) -> BTreeMap<u32, RankLook> {
+    let said = model.files_of(&job.id).flat_map(|f| f.rank_of_pid.iter().map(|(pid, rank)| (*pid, *rank)));
+    let largest = model.comms_of(job).max_by_key(|c| (c.nranks, c.operations()));
+    let answered = largest.into_iter().flat_map(|c| c.ranks.iter().filter_map(|(rank, known)| Some((known.pid?, *rank))));
+    let away = largest.into_iter().flat_map(|c| c.missing.iter().filter_map(|(rank, known)| Some((known.pid?, *rank))));
+    said.chain(answered)
+        .chain(away)
+        .filter(|(pid, _)| model.gpu_of_pid(*pid).is_some())
+        .map(|(pid, rank)| (rank, rank_look(model, now, rank, pid, None)))
+        .collect()
+}
+
+/// `process` is `None` where it may not be seen.
+fn rank_look(model: &Model, now: Stamp, rank: u32, pid: u32, process: Option<&Process>) -> RankLook {
+    let gpu = model.gpu_of_pid(pid);
+    // What a GPU did when it was last asked says nothing about now.
+    let seen = gpu.and_then(|g| model.gpus.get(&g)).filter(|g| g.is_fresh(now));
+    let io = |window| process.and_then(|p| p.io_bytes_per_s(now, window));
+    RankLook {
+        rank,
+        pid,
+        gpu,
+        activity: seen.map_or(Activity::Unknown, |g| g.activity),
+        activity_since: seen.map_or(now, |g| g.activity_since),
+        by_gpm: seen.is_some_and(|g| g.gpm().is_some()),
+        sm_active_pct: seen.and_then(|g| g.gpm_since(g.activity_since.plus(GPM_SETTLES))?.sm_active_pct).map(f64::from),
+        power_mw: seen.and_then(|g| g.sample.power_mw),
+        state: process.and_then(|p| p.sample.state),
+        state_since: process.map_or(now, |p| p.state_since),
+        io_bytes_per_s: io(IO_WINDOW),
+        much_io_lately: io(LATELY).is_some_and(|b| b >= MUCH_IO_BYTES_PER_S),
+        in_d: process.and_then(|p| p.share_in_d(now, IO_WINDOW)).is_some_and(|share| share >= 0.4),
+        cpu_pct: process.and_then(|p| p.cpu_pct(now, IO_WINDOW)),
+        gone_at: process.and_then(|p| p.gone).map(|g| g.at),
+        exit_code: process.and_then(|p| p.gone).and_then(|g| g.exit_code),
+    }
+}
+
+fn ras_look(model: &Model, now: Stamp, job: &Job, ranks: &BTreeMap<u32, RankLook>) -> Option<RasLook> {
+    let comms: Vec<&Comm> = model.comms_of(job).filter(|c| c.answered_at.is_some()).collect();
+    let newest = comms.iter().filter_map(|c| c.answered_at).max()?;
+    // One that a process has left is no longer in the reports.
+    let current: Vec<&Comm> = comms.into_iter().filter(|c| c.answered_at == Some(newest)).collect();
+    let still_since = current.iter().filter_map(|c| c.still_since).max()?;
+    let still_answers = current.iter().map(|c| c.still_answers).min().unwrap_or(0);
+    let with_behind = current.iter().map(|c| (*c, c.behind()));
+    let (told, behind) = with_behind.max_by_key(|(c, behind)| (!c.missing.is_empty(), !behind.is_empty(), c.nranks, c.operations()))?;
+    let here = Here::new(model, job, ranks, &current);
+    Some(RasLook {
+        hash: told.hash,
+        nranks: told.nranks,
+        still_for: newest.since(still_since),
+        still_since,
+        still_answers,
+        moved_after: current.iter().filter_map(|c| c.moved_after).max(),
+        answered_at: newest,
+        age: now.since(newest),
+        behind: behind.into_iter().map(|behind| Late { who: here.member(told, behind.rank), behind }).collect(),
+        odd: told.odd().into_iter().map(|odd| (here.member(told, odd.rank), odd)).collect(),
+        unused: current.iter().filter(|c| c.nranks > 1 && c.operations() == 0 && c.missing.is_empty()).map(|c| c.hash).collect(),
+        in_init: current.iter().flat_map(|c| in_init(c).map(|(rank, _)| here.member(c, rank))).collect(),
+        in_init_since: current.iter().flat_map(|c| in_init(c).filter_map(|(_, known)| known.init_since)).min(),
+        missing: told.missing.keys().map(|&rank| here.member(told, rank)).collect(),
+        operations: told.operations(),
+    })
+}
+
+fn in_init(comm: &Comm) -> impl Iterator<Item = (u32, &CommRank)> {
+    comm.ranks.iter().filter(|(_, known)| known.init_since.is_some()).map(|(rank, known)| (*rank, known))
+}

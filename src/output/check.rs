@@ -1,0 +1,78 @@
+//! The report of `check`: one document (`nccl-top.check/1`), or [`text`] for people.
+
+pub mod facts;
+pub mod text;
+
+use super::events::finding_fields;
+use crate::archive::Report;
+use crate::base::clean::clean;
+use crate::base::time::Zone;
+use crate::model::bringup::{Item, Seen};
+use crate::rules::findings::Finding;
+use serde_json::{Map, Value, json};
+
+pub const SCHEMA: &str = "nccl-top.check/1";
+
+pub fn json(report: &Report, zone: Zone) -> Value {
+    json!({
+        "schema": SCHEMA,
+        "verdict": report.verdict,
+        "inputs": report.inputs,
+        "facts": facts::json(report),
+        "checklist": report.checklist.iter().map(|i| item(report, i)).collect::<Vec<_>>(),
+        "findings": report.findings.iter().map(|f| finding(f, zone)).collect::<Vec<_>>(),
+        "root_cause": report.root_cause.map(|i| root_cause(&report.findings[i])),
+    })
+}
+
+fn finding(f: &Finding, zone: Zone) -> Value {
+    let mut fields = Map::new();
+    finding_fields(&mut fields, f, zone);
+    // Which link it was, no rule knows as yet.
+    fields.insert("links".into(), json!([]));
+    fields.insert("hosts".into(), json!(f.hosts.iter().map(|h| clean(h)).collect::<Vec<_>>()));
+    // What carried no time has none.
+    if f.evidence.iter().all(|e| e.at.is_none()) {
+        fields.insert("since".into(), Value::Null);
+    }
+    Value::Object(fields)
+}
+
+fn root_cause(f: &Finding) -> Value {
+    json!({
+        "rule": f.rule,
+        "signature": f.signature,
+        "summary": clean(&f.summary),
+        "ranks": f.ranks,
+        "gpus": f.gpus,
+        "confidence": f.confidence,
+    })
+}
+
+fn item(report: &Report, item: &Item) -> Value {
+    let evidence = item.proof.as_ref().map(|p| {
+        json!({
+            "kind": "line",
+            "path": report.model().files.get(&p.file).map(|f| f.info.path.as_str()),
+            "line": p.line,
+            "text": clean(&p.text),
+        })
+    });
+    json!({
+        "id": item.id,
+        "title": item.label,
+        "status": status(item.state),
+        "value": item.value,
+        "evidence": evidence,
+        "advice": item.advice.as_deref().map(clean),
+    })
+}
+
+fn status(seen: Seen) -> &'static str {
+    match seen {
+        Seen::Pass => "pass",
+        Seen::Warn => "warn",
+        Seen::Fail => "fail",
+        Seen::NotSeen => "not seen",
+    }
+}

@@ -1,0 +1,351 @@
+//! The report of `check` for people: the cause first, with its proof and what to do; then what follows from it, how NCCL came up, how
+//! far training came, and what was read.
+
+use super::facts;
+use crate::archive::{Report, Verdict};
+use crate::base::clean::clean;
+use crate::base::severity::{Role, Severity};
+use crate::base::time::Zone;
+use crate::base::words::wrap;
+use crate::model::alarms::Alarm;
+use crate::model::bringup::{Item, Seen};
+use crate::observe::evidence::Evidence;
+use crate::rules::findings::Finding;
+use serde_json::Value;
+use std::fmt::Write;
+use unicode_width::UnicodeWidthStr;
+
+/// How the text is drawn.
+#[derive(Clone, Copy, Debug)]
+pub struct Style {
+    pub color: bool,
+    /// Nothing but ASCII.
+    pub ascii: bool,
+    /// Columns.
+    pub width: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Ink {
+    Plain,
+    Bold,
+    Dim,
+    Good,
+    Warn,
+    Bad,
+}
+
+/// The rule whose finding stands below the verdict.
+const SEVERAL: &str = "several-runs";
+/// Consequences and the like beyond this are counted.
+const MOST_LISTED: usize = 8;
+const MOST_PROOFS: usize = 4;
+const MOST_INPUTS: usize = 8;
+/// Columns of the names on the left.
+const LEFT: usize = 11;
+
+pub fn text(report: &Report, zone: Zone, style: &Style) -> String {
+    let mut page = Page { out: String::new(), style: *style };
+    page.head(report, zone);
+    let (rest, context): (Vec<&Finding>, Vec<&Finding>) = report
+        .findings
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| Some(*i) != report.root_cause)
+        .map(|(_, f)| f)
+        .filter(|f| f.rule != SEVERAL)
+        .partition(|f| f.role != Role::Context);
+    let (follows, own): (Vec<&Finding>, Vec<&Finding>) = rest.into_iter().partition(|f| matches!(f.role, Role::Cascade | Role::Teardown));
+    page.list("Also found", &own, true);
+    page.list(if report.root_cause.is_some() { "Follows from it" } else { "Seen" }, &follows, false);
+    page.list("Worth knowing", &context, false);
+    page.checklist(report);
+    page.facts(report);
+    page.inputs(report);
+    page.out
+}
+
+struct Page {
+    out: String,
+    style: Style,
+}
+
+impl Page {
+    fn ink(&self, ink: Ink, text: &str) -> String {
+        let code = match ink {
+            Ink::Plain => return text.to_owned(),
+            Ink::Bold => "1",
+            Ink::Dim => "2",
+            Ink::Good => "32",
+            Ink::Warn => "33",
+            Ink::Bad => "1;31",
+        };
+        if self.style.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    fn shown(&self, text: &str) -> String {
+        let text = clean(text);
+        if !self.style.ascii {
+            return text.into_owned();
+        }
+        text.chars().map(|c| if c.is_ascii() { c.to_string() } else { ascii(c).to_owned() }).collect()
+    }
+
+    /// `left` in its columns, `text` wrapped beside it.
+    fn row(&mut self, left: &str, ink: Ink, text: &str) {
+        let width = self.style.width.saturating_sub(LEFT + 2).max(20);
+        let text = self.shown(text);
+        for (i, line) in wrap(&text, width).into_iter().enumerate() {
+            let left = if i == 0 { left } else { "" };
+            let pad = LEFT.saturating_sub(left.width());
+            let line = self.ink(ink, &line);
+            let _ = writeln!(self.out, "  {left}{}{line}", " ".repeat(pad));
+        }
+    }
+
+    fn title(&mut self, text: &str) {
+        let text = self.ink(Ink::Bold, text);
+        let _ = writeln!(self.out, "\n{text}");
+    }
+
+    /// The verdict and the cause.
+    fn head(&mut self, report: &Report, zone: Zone) {
+        let ink = match report.verdict {
+            Verdict::Ok => Ink::Good,
+            Verdict::Warn => Ink::Warn,
+            Verdict::Fail => Ink::Bad,
+            Verdict::Unknown => Ink::Dim,
+        };
+        let word = report.verdict.as_str().to_uppercase();
+        let cause = report.root_cause.map(|i| &report.findings[i]);
+        let sentence = match (cause, report.verdict) {
+            (Some(f), _) => f.summary.clone(),
+            (None, Verdict::Ok) => "nothing wrong was found".into(),
+            (None, Verdict::Unknown) => "nothing was recognised".into(),
+            (None, _) => "see below".into(),
+        };
+        let unread = report.inputs.iter().filter(|i| i.error.is_some()).count();
+        let unread = match unread {
+            0 => String::new(),
+            1 => " (1 input could not be judged)".into(),
+            n => format!(" ({n} inputs could not be judged)"),
+        };
+        let sentence = self.shown(&format!("{sentence}{unread}"));
+        let width = self.style.width.saturating_sub(word.len() + 2).max(20);
+        for (i, line) in wrap(&sentence, width).into_iter().enumerate() {
+            let left = if i == 0 { self.ink(ink, &word) } else { " ".repeat(word.len()) };
+            let _ = writeln!(self.out, "{left}  {}", self.ink(Ink::Bold, &line));
+        }
+        if let Some(runs) = report.findings.iter().find(|f| f.rule == SEVERAL) {
+            self.row("note", Ink::Warn, &runs.summary);
+        }
+        let Some(f) = cause else { return };
+        let mut about = vec![f.severity.as_str().to_owned(), name(f), f.confidence.as_str().to_owned()];
+        if f.evidence.iter().any(|e| e.at.is_some()) {
+            let assumed = if report.session.model.files.values().any(|f| f.chronicle.assumed) { " (zone or year assumed)" } else { "" };
+            about.push(format!("since {}{assumed}", zone.rfc3339(f.since)));
+        }
+        self.row("what", Ink::Plain, &about.join(", "));
+        if is_consequence(f) {
+            self.row("", Ink::Warn, "This follows from something that is not in these inputs: look at the other ranks' and hosts' logs.");
+        }
+        if let Some(who) = said_by(report, f) {
+            self.row("said by", Ink::Plain, &who);
+        }
+        if !f.whole_why().is_empty() {
+            self.row("why", Ink::Plain, &f.whole_why());
+        }
+        self.proofs(&f.evidence);
+        if let Some(next) = &f.next {
+            self.row("next", Ink::Bold, next);
+        }
+    }
+
+    fn proofs(&mut self, evidence: &[Evidence]) {
+        for (i, e) in evidence.iter().take(MOST_PROOFS).enumerate() {
+            let at = e.place();
+            let text = if at.is_empty() { e.text.clone() } else { format!("{at}  {}", crate::base::clean::clip(e.text.trim(), 150)) };
+            self.row(if i == 0 { "proof" } else { "" }, Ink::Dim, &text);
+        }
+        if evidence.len() > MOST_PROOFS {
+            self.row("", Ink::Dim, &format!("and {} more, with --json", evidence.len() - MOST_PROOFS));
+        }
+    }
+
+    fn list(&mut self, title: &str, findings: &[&Finding], with_next: bool) {
+        if findings.is_empty() {
+            return;
+        }
+        self.title(title);
+        for f in findings.iter().take(MOST_LISTED) {
+            let ink = match f.severity {
+                Severity::Info => Ink::Dim,
+                Severity::Warning => Ink::Warn,
+                _ if with_next => Ink::Bad,
+                _ => Ink::Plain,
+            };
+            let times = if f.count > 1 { format!(" ({} times)", f.count) } else { String::new() };
+            let at = f.evidence.first().map(Evidence::place).filter(|at| !at.is_empty()).map_or(String::new(), |at| format!(", {at}"));
+            // What a known text means is shorter than the text, and says more.
+            let what = match f.severity {
+                Severity::Info if f.signature.is_some() => f.why.split(". ").next().unwrap_or("").trim_end_matches('.'),
+                _ => f.summary.as_str(),
+            };
+            self.row(f.severity.as_str(), ink, &format!("{}: {what}{times}{at}", name(f)));
+            if with_next && let Some(next) = &f.next {
+                self.row("", Ink::Plain, &format!("next: {next}"));
+            }
+        }
+        if findings.len() > MOST_LISTED {
+            self.row("", Ink::Dim, &format!("and {} more, with --json", findings.len() - MOST_LISTED));
+        }
+    }
+
+    fn checklist(&mut self, report: &Report) {
+        // What went wrong stands above.
+        let above = |i: &&Item| matches!(i.id, "no-warnings" | "no-errors") && i.state != Seen::Pass;
+        let items = || report.checklist.iter().filter(|i| !above(i));
+        if items().all(|i| i.state == Seen::NotSeen || i.id == "no-errors") {
+            return;
+        }
+        self.title("How NCCL came up");
+        let missing: Vec<&str> = items().filter(|i| i.state == Seen::NotSeen).map(|i| i.label).collect();
+        for item in items().filter(|i| i.state != Seen::NotSeen) {
+            self.item(report, item);
+        }
+        if !missing.is_empty() {
+            self.row("not seen", Ink::Dim, &missing.join(", "));
+        }
+    }
+
+    fn item(&mut self, report: &Report, item: &Item) {
+        let (mark, ink) = match item.state {
+            Seen::Pass => ("pass", Ink::Plain),
+            Seen::Warn => ("WARN", Ink::Warn),
+            Seen::Fail => ("FAIL", Ink::Bad),
+            Seen::NotSeen => ("", Ink::Dim),
+        };
+        let at = item.proof.as_ref().and_then(|p| {
+            let path = &report.model().files.get(&p.file)?.info.path;
+            Some(p.line.map_or(path.to_owned(), |line| format!("{path}:{line}")))
+        });
+        let at = at.map_or(String::new(), |at| format!("  ({at})"));
+        self.row(mark, ink, &format!("{}: {}{at}", item.label, item.value));
+        if let Some(advice) = &item.advice {
+            self.row("", Ink::Plain, advice);
+        }
+    }
+
+    fn facts(&mut self, report: &Report) {
+        let facts = facts::json(report);
+        let number = |key: &str| facts[key].as_u64();
+        let mut job = Vec::new();
+        if let Some(n) = number("nranks") {
+            let nodes = number("nnodes").map_or(String::new(), |n| format!(" on {n} node{}", if n == 1 { "" } else { "s" }));
+            job.push(format!("{n} ranks{nodes}"));
+        }
+        job.extend(number("channels").map(|n| format!("{n} channels")));
+        let transports = facts["transports"].as_object().map(|t| t.len()).unwrap_or(0);
+        if let Some(map) = facts["transports"].as_object() {
+            let mut list: Vec<(&String, u64)> = map.iter().map(|(k, v)| (k, v.as_u64().unwrap_or(0))).collect();
+            list.sort_by_key(|(k, n)| (std::cmp::Reverse(*n), k.to_string()));
+            let times = if self.style.ascii { "x" } else { "×" };
+            job.extend(list.iter().take(4).map(|(k, n)| format!("{n} {times} {k}")));
+            if transports > 4 {
+                job.push(format!("{} more transports", transports - 4));
+            }
+        }
+        let mut rows: Vec<(&str, String)> = Vec::new();
+        if !job.is_empty() {
+            rows.push(("job", job.join(", ")));
+        }
+        if let Some(progress) = report.training() {
+            let mut said = vec![match (progress.step, progress.total_steps) {
+                (Some(step), Some(total)) => format!("step {} of {}", crate::base::units::group(step), crate::base::units::group(total)),
+                (Some(step), None) => format!("step {}", crate::base::units::group(step)),
+                _ => "no step number".into(),
+            }];
+            said.extend(progress.loss.map(|l| format!("loss {l:.4}")));
+            said.extend(progress.step_time_s.map(|s| format!("{} a step", crate::base::units::seconds(s))));
+            said.extend(
+                progress.throughput.map(|t| format!("{} {}", crate::base::units::scaled(t), progress.throughput_unit.unwrap_or(""))),
+            );
+            said.push(format!("({})", progress.dialect.as_str()));
+            rows.push(("training", said.join("  ")));
+        }
+        let tables = facts["nccl_tests"].as_array().map_or(&[][..], Vec::as_slice);
+        rows.extend(tables.iter().map(|t| ("nccl-tests", table_words(t))));
+        if !rows.is_empty() {
+            self.title("The run");
+            for (left, text) in rows {
+                self.row(left, Ink::Plain, &text);
+            }
+        }
+    }
+
+    fn inputs(&mut self, report: &Report) {
+        if report.inputs.len() == 1 && report.inputs[0].error.is_none() {
+            return;
+        }
+        self.title("Read");
+        let (bad, good): (Vec<_>, Vec<_>) = report.inputs.iter().partition(|i| i.error.is_some());
+        for input in good.iter().take(MOST_INPUTS) {
+            let lines = input.lines.map_or(String::new(), |n| format!(", {} lines", crate::base::units::group(n)));
+            self.row("", Ink::Dim, &format!("{} ({}{lines})", input.path, input.kind.unwrap_or("")));
+        }
+        if good.len() > MOST_INPUTS {
+            self.row("", Ink::Dim, &format!("and {} more", good.len() - MOST_INPUTS));
+        }
+        for input in bad {
+            self.row("not read", Ink::Warn, &format!("{}: {}", input.path, input.error.as_deref().unwrap_or("")));
+        }
+    }
+}
+
+/// Rank, host and GPU of the process that printed the first proof.
+fn said_by(report: &Report, f: &Finding) -> Option<String> {
+    let proof = f.evidence.first()?;
+    let (path, line) = (proof.path.as_deref()?, proof.line?);
+    let is_it = |a: &&Alarm| a.line == Some(line) && report.model().path_of(a.file) == path;
+    let alarm = report.record().alarms.iter().find(is_it)?;
+    let origin = &alarm.event.origin;
+    let mut said: Vec<String> = alarm.rank.map(|rank| format!("rank {rank}")).into_iter().collect();
+    said.extend(origin.host.as_ref().map(|host| format!("host {host}")));
+    said.extend(origin.cuda_dev.map(|dev| format!("CUDA device {dev}")));
+    said.extend(origin.pid.map(|pid| format!("pid {pid}")));
+    (!said.is_empty()).then(|| said.join(", "))
+}
+
+fn name(f: &Finding) -> String {
+    f.signature.map_or(f.rule.to_owned(), |s| if s == f.rule { s.to_owned() } else { format!("{} ({s})", f.rule) })
+}
+
+fn is_consequence(f: &Finding) -> bool {
+    matches!(f.role, Role::Cascade | Role::Teardown)
+}
+
+fn table_words(t: &Value) -> String {
+    let gbs = |key: &str| t[key].as_f64().map(|g| format!("{g:.1} GB/s"));
+    let sizes = t["rows"].as_u64().map_or(String::new(), |n| format!("{n} size{}", if n == 1 { "" } else { "s" }));
+    let mut said = vec![t["collective"].as_str().unwrap_or("unnamed").to_owned(), sizes];
+    said.extend(gbs("peak_busbw_gbytes_per_s").map(|g| format!("peak busbw {g}")));
+    said.extend(gbs("avg_busbw_gbytes_per_s").map(|g| format!("average {g}")));
+    said.push(t["wrong"].as_u64().map_or("results not checked".into(), |n| format!("{n} wrong")));
+    if t["complete"] == Value::Bool(false) {
+        said.push("not complete".into());
+    }
+    said.join(", ")
+}
+
+fn ascii(c: char) -> &'static str {
+    match c {
+        '…' => "...",
+        '–' | '—' => "-",
+        '×' => "x",
+        '·' => ",",
+        '→' => "->",
+        '‘' | '’' => "'",
+        '“' | '”' => "\"",
+        _ => "?",
+    }
+}

@@ -1,0 +1,8 @@
+//! What is done with a session: event lines and snapshots. The screen is `crate::tui`.
+
+pub mod bundle;
+pub mod check;
+pub mod events;
+pub mod evidence;
+mod host;
+pub mod snapshot;

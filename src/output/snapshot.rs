@@ -1,0 +1,225 @@
+//! The state of the node as one document (`nccl-top.snapshot/1`), or as text.
+
+use super::events::{finding_fields, steps};
+use crate::base::time::Zone;
+use crate::diagnosis::session::Session;
+use crate::model::Model;
+use crate::model::gpu::{Gpu, throttle_words};
+use crate::model::job::Job;
+use crate::model::log::Progress;
+use serde_json::{Map, Value, json};
+
+pub const SCHEMA: &str = "nccl-top.snapshot/1";
+
+/// Absent values are `null`, never 0.
+pub fn json(session: &Session, zone: Zone) -> Value {
+    let model = &session.model;
+    let (state, summary) = session.state();
+    let mut document = json!({
+        "schema": SCHEMA,
+        "at": zone.rfc3339(model.now),
+        "host": model.host,
+        "state": state,
+        "summary": summary,
+        "jobs": model.jobs.values().map(|j| job(session, j, zone)).collect::<Vec<_>>(),
+        "gpus": model.gpus.values().map(|g| gpu(model, g)).collect::<Vec<_>>(),
+        "ports": ports(model),
+        "comms": comms(model),
+        "findings": session.ledger.open().into_iter().map(|f| {
+            let mut fields = Map::new();
+            finding_fields(&mut fields, f, zone);
+            fields.insert("steps".into(), steps(session, f));
+            Value::Object(fields)
+        }).collect::<Vec<_>>(),
+        "sources": model.sources.iter().map(|(id, v)| json!({
+            "id": id, "state": v.state, "detail": v.detail,
+        })).collect::<Vec<_>>(),
+    });
+    for (field, value) in super::host::json(model, zone) {
+        document[field] = value;
+    }
+    document
+}
+
+fn job(session: &Session, job: &Job, zone: Zone) -> Value {
+    let model = &session.model;
+    let verdict = session.verdicts.get(&job.id);
+    let ranks: Vec<Value> = job
+        .ranks
+        .iter()
+        .map(|(rank, pid)| {
+            let process = model.processes.get(pid);
+            json!({
+                "rank": rank,
+                "local_rank": process.and_then(|p| p.env_number(crate::model::job::LOCAL_RANK_VARS)),
+                "pid": pid,
+                "gpu": model.gpu_of_pid(*pid),
+                "process_state": process.filter(|p| p.is_alive()).and_then(|p| p.sample.state),
+            })
+        })
+        .collect();
+    let logs: Vec<&str> = model.files_of(&job.id).filter(|f| f.is_readable()).map(|f| f.info.path.as_str()).collect();
+    json!({
+        "id": job.id,
+        "state": verdict.map(|v| v.state),
+        "phase": verdict.and_then(|v| v.phase),
+        "summary": verdict.map(|v| v.summary.as_str()),
+        "world_size": job.world_size,
+        "ranks": ranks,
+        "logs": logs,
+        "training": model.progress_of(&job.id).filter(|p| !p.is_empty()).map(|p| {
+            let mut fields = training(p);
+            fields.insert("last_progress_at".into(), json!(p.last_step_at.map(|at| zone.rfc3339(at))));
+            fields
+        }),
+    })
+}
+
+/// How far training came. JSON has no NaN: a loss that is not finite is null here, and has its finding.
+pub fn training(progress: &Progress) -> Map<String, Value> {
+    let fields = json!({
+        "dialect": progress.dialect.as_str(),
+        "step": progress.step,
+        "total_steps": progress.total_steps,
+        "epoch": progress.epoch,
+        "loss": progress.loss.filter(|l| l.is_finite()),
+        "step_time_s": progress.step_time_s,
+        "throughput": progress.throughput,
+        "throughput_unit": progress.throughput_unit,
+    });
+    match fields {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
+
+fn gpu(model: &Model, gpu: &Gpu) -> Value {
+    let sample = &gpu.sample;
+    let gpm = gpu.gpm().unwrap_or_default();
+    let owner = model.owner_of_gpu(gpu.index);
+    json!({
+        "index": gpu.index,
+        "uuid": gpu.info.uuid,
+        "name": gpu.info.name,
+        "bus_id": gpu.info.bus_id,
+        "numa": gpu.info.numa,
+        "job": owner.map(|(job, _)| job.id.as_str()),
+        "rank": owner.and_then(|(job, pid)| job.rank_of(pid)),
+        "pids": gpu.processes.iter().map(|p| p.pid).collect::<Vec<_>>(),
+        "activity": gpu.activity.as_str(),
+        "util_pct": sample.util_pct,
+        "sm_active_pct": gpm.sm_active_pct.map(tenths),
+        "tensor_active_pct": gpm.tensor_active_pct.map(tenths),
+        "dram_active_pct": gpm.dram_active_pct.map(tenths),
+        "mem_used_bytes": sample.mem_used_bytes,
+        "mem_total_bytes": gpu.mem_total_bytes(),
+        "power_mw": sample.power_mw,
+        "power_limit_mw": gpu.info.power_limit_mw,
+        "temp_c": sample.temp_c,
+        "sm_clock_mhz": sample.sm_clock_mhz,
+        "throttle": sample.throttle_bits.map(throttle_words),
+        "nvlink_tx_bytes_per_s": gpu.nvlink_tx_bytes_per_s,
+        "nvlink_rx_bytes_per_s": gpu.nvlink_rx_bytes_per_s,
+        "nvlink_links_up": gpu.nvlinks_up(),
+        "pcie_tx_bytes_per_s": gpm.pcie_tx_bytes_per_s,
+        "pcie_rx_bytes_per_s": gpm.pcie_rx_bytes_per_s,
+        "trouble": gpu.trouble.as_ref().map(|(_, t)| t.detail.as_str()),
+    })
+}
+
+/// GPM's own resolution is no better.
+fn tenths(pct: f32) -> f64 {
+    (f64::from(pct) * 10.0).round() / 10.0
+}
+
+fn ports(model: &Model) -> Vec<Value> {
+    let rdma = model.ports.values().map(|p| {
+        json!({
+            "device": p.info.device,
+            "port": p.info.port,
+            "netdev": p.info.netdev,
+            "kind": p.info.kind.as_str(),
+            "state": p.link.now.as_str(),
+            "bus_id": p.info.bus_id,
+            "numa": p.info.numa,
+            "nearest_gpu": Value::Null,
+            "line_rate_bits_per_s": p.sample.line_rate_bits_per_s,
+            "tx_bytes_per_s": p.tx_bytes_per_s(),
+            "rx_bytes_per_s": p.rx_bytes_per_s(),
+            "rates": p.counters.rates(),
+        })
+    });
+    let netdevs = model.netdevs.values().filter(|n| !n.is_loopback()).map(|n| {
+        json!({
+            "device": n.sample.name,
+            "port": Value::Null,
+            "netdev": n.sample.name,
+            "kind": "netdev",
+            "state": n.link.now.as_str(),
+            "bus_id": n.sample.bus_id,
+            "numa": Value::Null,
+            "nearest_gpu": Value::Null,
+            "line_rate_bits_per_s": n.sample.speed_mbits_per_s.map(|m| m * 1_000_000),
+            "tx_bytes_per_s": n.counters.rate("tx_bytes"),
+            "rx_bytes_per_s": n.counters.rate("rx_bytes"),
+            "rates": n.counters.rates(),
+        })
+    });
+    rdma.chain(netdevs).collect()
+}
+
+fn comms(model: &Model) -> Vec<Value> {
+    let comms = model.comms.values().map(|comm| {
+        let mut counts: Map<String, Value> = Map::new();
+        let names: std::collections::BTreeSet<&String> = comm.ranks.values().flat_map(|r| r.counts.keys()).collect();
+        for name in names {
+            let max = comm.ranks.values().filter_map(|r| r.counts.get(name)).max().copied().unwrap_or(0);
+            let behind: Map<String, Value> = comm
+                .ranks
+                .iter()
+                .filter_map(|(rank, r)| Some((rank.to_string(), *r.counts.get(name)?)))
+                .filter(|(_, have)| *have < max)
+                .map(|(rank, have)| (rank, have.into()))
+                .collect();
+            if max > 0 {
+                counts.insert(name.clone(), json!({ "max": max, "behind": behind }));
+            }
+        }
+        let hosts: std::collections::BTreeSet<&String> = comm.ranks.values().filter_map(|r| r.host.as_ref()).collect();
+        json!({
+            "id": format!("{:#x}", comm.hash),
+            "nranks": comm.nranks,
+            "nnodes": (!hosts.is_empty()).then_some(hosts.len()),
+            "missing_ranks": comm.missing.keys().collect::<Vec<_>>(),
+            "counts": counts,
+        })
+    });
+    comms.collect()
+}
+
+/// The same for people, with panes as text: the title of each, and its lines.
+pub fn text(session: &Session, zone: Zone, panes: Vec<(String, Vec<String>)>) -> String {
+    use crate::base::clean::clean;
+    use std::fmt::Write;
+    let model = &session.model;
+    let mut out = String::new();
+    let (state, summary) = session.state();
+    let _ = writeln!(out, "{} at {}: {}: {summary}", model.host, zone.rfc3339(model.now), state.as_str());
+    for finding in session.ledger.open() {
+        let _ = writeln!(out, "  {} {}: {}", finding.severity.as_str(), finding.rule, finding.summary);
+        if let Some(next) = crate::diagnosis::remedies::first(model, finding) {
+            let _ = writeln!(out, "    next: {next}");
+        }
+    }
+    let machine = super::host::lines(model).into_iter().map(|line| format!(" {line}")).collect();
+    for (title, lines) in
+        std::iter::once(("Machine".to_owned(), machine)).chain(panes).filter(|(_, lines): &(_, Vec<String>)| !lines.is_empty())
+    {
+        let _ = writeln!(out, "\n{title}");
+        for line in lines {
+            let _ = writeln!(out, "  {}", line.trim_end());
+        }
+    }
+    // Line by line, because cleaning takes line feeds away.
+    out.lines().map(|l| format!("{}\n", clean(l))).collect()
+}

@@ -1,0 +1,94 @@
+//! Recordings that come with the program, with the pace at which they are shown and a line for each part: what happens, where to look.
+
+use crate::recording::tape::{Reader, TapeError};
+use std::time::Duration;
+
+/// A recording of a real job on 4 GPUs. Offsets are from the first observation of the tape.
+pub struct Demo {
+    pub name: &'static str,
+    pub title: &'static str,
+    tape: &'static [u8],
+    /// From when on the tape is shown how many times faster than it was made.
+    pub speeds: &'static [(Duration, f64)],
+    /// From when on which line is shown.
+    pub captions: &'static [(Duration, &'static str)],
+}
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// The first is what is shown when none is named.
+pub const DEMOS: &[Demo] = &[
+    Demo {
+        name: "hang",
+        title: "one rank stops, the others wait for it",
+        tape: include_bytes!("../../assets/demo/hang.jsonl.gz"),
+        speeds: &[(ms(0), 2.0), (ms(7_000), 1.5), (ms(19_000), 4.0), (ms(42_000), 1.0), (ms(78_000), 2.0)],
+        captions: &[
+            (ms(0), "4 GPUs idle, no job yet"),
+            (ms(7_100), "A torchrun job starts: 4 ranks import, then set up NCCL; no step yet"),
+            (ms(19_100), "Training: a step takes 100 ms, each of the 4 GPUs draws 690 W"),
+            (ms(42_000), "From here in real time. In 8 seconds rank 3 stops: watch GPU 3 and the step"),
+            (ms(52_100), "No step after 329. GPU 3 is idle, GPUs 0, 1 and 2 spin at 130 W. The log says nothing"),
+            (ms(56_000), "RAS counts 8 operations fewer for rank 3 than for the others, and none of them moves"),
+            (ms(60_100), "Stuck, 10 seconds after it happened: rank 3 has not joined the AllReduce that 3 ranks wait in"),
+            (ms(68_000), "Below the verdict: what proves it, and what to run next, py-spy on the process of rank 3"),
+            (ms(77_000), "The log itself would stay silent for 10 minutes: PyTorch's default timeout for a collective"),
+        ],
+    },
+    Demo {
+        name: "slow",
+        title: "one rank is late at every step",
+        tape: include_bytes!("../../assets/demo/slow.jsonl.gz"),
+        speeds: &[(ms(0), 2.0), (ms(7_000), 1.5), (ms(19_000), 4.0), (ms(42_000), 1.0), (ms(76_000), 3.0)],
+        captions: &[
+            (ms(0), "4 GPUs idle, no job yet"),
+            (ms(7_100), "A torchrun job starts: 4 ranks import, then set up NCCL; no step yet"),
+            (ms(19_100), "Training: a step takes 100 ms, each of the 4 GPUs draws 690 W"),
+            (ms(42_000), "From here in real time. In 7 seconds rank 2 becomes slow: watch the step time and GPU 2"),
+            (ms(50_500), "A step takes 336 ms instead of 99 ms. Nothing fails, and no line in the log says why"),
+            (ms(55_000), "Slow steps. GPUs 0, 1 and 3 are busy all the time, because they wait; GPU 2 is not"),
+            (ms(58_100), "Slow: rank 2 (GPU 2) is late every step, and the other 3 ranks wait for it"),
+            (ms(67_000), "All ranks make the same steps; how long each GPU is busy tells which one is late"),
+            (ms(76_000), "Below the verdict: what proves it, and what to run next, py-spy on the process of rank 2"),
+        ],
+    },
+    Demo {
+        name: "none",
+        title: "a healthy run from start to end",
+        tape: include_bytes!("../../assets/demo/none.jsonl.gz"),
+        speeds: &[(ms(0), 2.0), (ms(10_000), 1.0), (ms(21_000), 2.0), (ms(62_000), 1.0)],
+        captions: &[
+            (ms(0), "4 GPUs idle, no job yet"),
+            (ms(10_100), "A torchrun job starts: 4 ranks hold GPUs and set up NCCL; no step yet"),
+            (ms(21_100), "Training: a step takes 100 ms, each of the 4 GPUs draws 690 W"),
+            (ms(35_000), "RAS counts the same number of operations for all 4 ranks"),
+            (ms(48_000), "No warning and no error: a healthy run has nothing to report"),
+            (ms(62_000), "From here in real time. The last step is 519"),
+            (ms(71_100), "The last step is done: the ranks end, and the GPUs fall idle"),
+            (ms(74_100), "Finished: all processes ended at step 519; an end is no alarm"),
+        ],
+    },
+];
+
+impl Demo {
+    /// # Errors
+    /// If the recording in this program is damaged.
+    pub fn open(&self) -> Result<Reader, TapeError> {
+        Reader::from_read(Box::new(self.tape), self.name)
+    }
+
+    /// How many times faster than it was made the tape is shown at `offset`.
+    pub fn speed_at(&self, offset: Duration) -> f64 {
+        last_at(self.speeds, offset).unwrap_or(1.0)
+    }
+
+    pub fn caption_at(&self, offset: Duration) -> &'static str {
+        last_at(self.captions, offset).unwrap_or_default()
+    }
+}
+
+fn last_at<T: Copy>(entries: &[(Duration, T)], offset: Duration) -> Option<T> {
+    entries.iter().rev().find(|e| e.0 <= offset).map(|e| e.1)
+}

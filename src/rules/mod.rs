@@ -1,0 +1,477 @@
+//! The rules: what counts as trouble, how it is known, what to do.
+//!
+//! **To add a rule**: a file below `rules/` with a `pub const RULE: Rule` and its tests, and its line in [`RULES`]. A rule says what
+//! holds now, with its evidence; opening, holding, clearing and counting are the ledger's business.
+
+pub mod chain;
+mod collective_mismatch;
+mod collective_timeout;
+mod cuda_error;
+mod cuda_oom;
+pub mod dumps;
+mod env_mismatch;
+mod env_no_effect;
+mod fallback_to_sockets;
+pub mod findings;
+mod gpu_driver;
+mod gpu_ecc;
+mod gpu_lost;
+mod gpu_not_answering;
+mod gpu_throttled;
+mod gpu_xid;
+mod grad_overflow;
+mod hang_rank_absent;
+mod hang_symmetric;
+pub mod host_faults;
+mod init_stuck;
+mod inspector_records;
+mod job_cancelled;
+mod loss_not_finite;
+mod nccl_tests_failed;
+mod nccl_warn;
+mod nic_down;
+mod nvlink_down;
+mod nvlink_errors;
+mod pcie_degraded;
+mod python_exception;
+mod rank_exited;
+mod rank_oom_killed;
+mod rank_stopped;
+mod ras_reports;
+mod rendezvous_failed;
+pub mod settings;
+mod several_runs;
+mod slow_steps;
+mod source_trouble;
+mod stale_process;
+mod storage_failed;
+mod straggler;
+mod transport_below_topology;
+mod version_mismatch;
+mod watchdogs;
+mod wrong_interface;
+
+use crate::base::limit::Limit;
+use crate::base::severity::{Confidence, Role, Severity};
+use crate::base::time::Stamp;
+use crate::base::words::rank_words;
+use crate::logs::What;
+use crate::logs::catalog::{self, Part, Scope, Signature};
+use crate::logs::error_words::exception_words;
+use crate::logs::error_words::first_sentences;
+use crate::logs::error_words::last_error;
+use crate::model::bringup::trouble::{Facts, Trouble};
+use crate::model::bringup::{Bringup, Proof};
+use crate::model::job::Job;
+use crate::model::signals::Look;
+use crate::model::{Model, TextSeen};
+use crate::observe::evidence::{Evidence, Witness};
+use crate::rules::findings::{Finding, Ledger, Life};
+use crate::rules::host_faults::Hit;
+use chain::{Chain, Place};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// One rule, complete: its name, its meaning, its advice and its test.
+pub struct Rule {
+    pub id: &'static str,
+    pub severity: Severity,
+    /// What it means, in a sentence.
+    pub title: &'static str,
+    /// How it is known.
+    pub how: &'static str,
+    /// What to do about it.
+    pub advice: &'static str,
+    pub life: Life,
+    /// What the job is while it is open.
+    pub implies: Implies,
+    /// What its findings are in a chain of failures.
+    pub chain: Chain,
+    /// Its thresholds.
+    pub limits: &'static [&'static Limit],
+    /// Runs on each event of each log line, as it is applied.
+    pub on_text: Option<fn(&TextContext, &mut Vec<Finding>)>,
+    /// Runs once a second.
+    pub on_tick: Option<fn(&TickContext, &mut Vec<Finding>)>,
+    /// Runs on what logs, dumps and reports show of a job, whenever that has changed, and when there is no more input.
+    pub on_facts: Option<fn(&FactContext, &mut Vec<Finding>)>,
+}
+
+/// What an open finding makes of its job's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Implies {
+    Nothing,
+    Slow,
+    Stuck,
+    /// The job has failed, unless it goes on all the same.
+    Failed,
+}
+
+/// What a rule on text may know.
+pub struct TextContext<'a> {
+    pub model: &'a Model,
+    pub seen: &'a TextSeen<'a>,
+    pub ledger: &'a Ledger,
+}
+
+/// What a rule on ticks may know.
+pub struct TickContext<'a> {
+    pub model: &'a Model,
+    pub looks: &'a BTreeMap<String, Look>,
+    pub ledger: &'a Ledger,
+}
+
+/// What a rule on facts may know.
+pub struct FactContext<'a> {
+    pub model: &'a Model,
+    pub ledger: &'a Ledger,
+    /// No more lines will come.
+    pub ended: bool,
+    bringups: Vec<(&'a Job, Bringup)>,
+    /// What is known from all dumps, watchdogs and reports together, whatever rule it stands under.
+    compared: Vec<Finding>,
+}
+
+/// What the rules on facts find now. Flight Recorder dumps are compared once they are all there, which the caller knows.
+pub fn facts(model: &Model, ledger: &Ledger, ended: bool, dumps: &[Finding]) -> Vec<Finding> {
+    let bringups = model.jobs.values().map(|job| (job, model.bringup_of(&job.id))).collect();
+    let mut compared = dumps.to_vec();
+    for job in model.jobs.values() {
+        compared.extend(watchdogs::judge(model, job));
+        compared.extend(ras_reports::of_job(model, job));
+        compared.extend(inspector_records::of_job(model, job));
+    }
+    let ctx = FactContext { model, ledger, ended, bringups, compared };
+    let (mut all, mut found) = (Vec::new(), Vec::new());
+    for rule in RULES {
+        found.extend(ctx.compared.iter().filter(|f| f.rule == rule.id).cloned());
+        if let Some(check) = rule.on_facts {
+            check(&ctx, &mut found);
+        }
+        // What no rule says otherwise rests on how NCCL came up.
+        found.iter_mut().filter(|f| f.witness == Witness::Text).for_each(|f| f.witness = Witness::Bringup);
+        all.append(&mut found);
+    }
+    all
+}
+
+impl Rule {
+    /// One that is seen once, changes nothing for its job, and has no hook: its findings come from the texts of the catalogue that stand
+    /// under it.
+    const PLAIN: Rule = Rule {
+        id: "",
+        severity: Severity::Info,
+        title: "",
+        how: "",
+        advice: "",
+        life: ONCE,
+        implies: Implies::Nothing,
+        chain: Chain::PLAIN,
+        limits: &[],
+        on_text: None,
+        on_tick: None,
+        on_facts: None,
+    };
+
+    /// A finding on a report. Its summary is its subject: it distinguishes it from others.
+    pub fn weighed(&self, severity: Severity, confidence: Confidence, summary: impl Into<String>) -> Finding {
+        let summary = summary.into();
+        let mut found = Finding::new(self.id, severity, summary.clone(), summary, Stamp::default());
+        found.role = if severity == Severity::Info { Role::Context } else { Role::Root };
+        (found.confidence, found.witness) = (confidence, Witness::Reports);
+        found
+    }
+
+    /// A finding of this rule, as bad as its findings usually are.
+    pub fn finding(&self, subject: impl Into<String>, summary: impl Into<String>, since: Stamp) -> Finding {
+        Finding::new(self.id, self.severity, subject, summary, since)
+    }
+}
+
+impl FactContext<'_> {
+    /// The bring-up of each job.
+    fn each(&self) -> impl Iterator<Item = Facts<'_>> {
+        self.bringups.iter().map(|(job, bringup)| {
+            let ended = self.ended || job.ended_at.is_some();
+            Facts { bringup, model: self.model, job, ended }
+        })
+    }
+
+    /// One thing that is wrong, as a finding; where it is not sure to cost something, as a warning at most.
+    fn found(&self, rule: &Rule, facts: &Facts, told: Trouble) -> Finding {
+        let since = told.since.or(told.proofs.iter().map(|p| p.at).min()).unwrap_or(self.model.now);
+        let mut found = rule.finding(told.subject, told.summary, since);
+        found.job = Some(facts.job.id.clone());
+        if !told.fails {
+            found.severity = Severity::Warning;
+        }
+        found.confidence = told.confidence;
+        found.why = told.why;
+        found.next = Some(told.advice);
+        found.ranks = told.ranks;
+        let proof = |p: &Proof| Evidence {
+            at: self.model.carries_time(p.file, p.line).then_some(p.at),
+            ..Evidence::line(self.model.path_of(p.file), p.line, &p.text, p.at)
+        };
+        found.evidence = told.proofs.iter().map(proof).collect();
+        found.evidence.extend(told.seen);
+        found
+    }
+
+    /// An error of another rule is open for this job.
+    fn has_failed(&self, rule: &str, job: &str) -> bool {
+        self.ledger.open().iter().any(|f| f.rule != rule && f.severity >= Severity::Error && f.job.as_deref() == Some(job))
+    }
+}
+
+/// Seen once, it stays for the life of the run.
+pub const ONCE: Life = Life { hold: Duration::ZERO, linger: None };
+
+pub const fn while_it_holds(hold_s: u64, linger_s: u64) -> Life {
+    Life { hold: Duration::from_secs(hold_s), linger: Some(Duration::from_secs(linger_s)) }
+}
+
+/// The rule whose findings say that a process of a job is gone.
+pub const END_OF_A_RANK: &str = rank_exited::RULE.id;
+
+/// All rules. The order is that of the catalogue, not of importance.
+pub const RULES: &[Rule] = &[
+    hang_rank_absent::RULE,
+    hang_symmetric::RULE,
+    collective_mismatch::RULE,
+    init_stuck::RULE,
+    rank_exited::RULE,
+    rank_stopped::RULE,
+    rank_oom_killed::RULE,
+    collective_timeout::RULE,
+    rendezvous_failed::RULE,
+    job_cancelled::RULE,
+    cuda_oom::RULE,
+    cuda_error::RULE,
+    python_exception::RULE,
+    storage_failed::RULE,
+    loss_not_finite::RULE,
+    grad_overflow::RULE,
+    straggler::RULE,
+    slow_steps::RULE,
+    gpu_lost::RULE,
+    gpu_not_answering::RULE,
+    gpu_ecc::RULE,
+    gpu_xid::RULE,
+    gpu_driver::RULE,
+    gpu_throttled::RULE,
+    nvlink_down::RULE,
+    nvlink_errors::RULE,
+    pcie_degraded::RULE,
+    nic_down::RULE,
+    fallback_to_sockets::RULE,
+    transport_below_topology::RULE,
+    wrong_interface::RULE,
+    env_mismatch::RULE,
+    env_no_effect::RULE,
+    version_mismatch::RULE,
+    nccl_warn::RULE,
+    nccl_tests_failed::RULE,
+    stale_process::RULE,
+    source_trouble::RULE,
+    several_runs::RULE,
+];
+
+pub(crate) use hang_rank_absent::{has_trained, works_unseen};
+pub(crate) use rank_exited::is_by_exit_code;
+pub(crate) use watchdogs::note as open_questions;
+
+/// The job made steps after its watchdogs spoke, or its dumps were written: it was not stuck.
+pub(crate) fn went_on(model: &Model, job: &Job, witness: Witness) -> bool {
+    match witness {
+        Witness::Dumps => dumps::went_on(model, job),
+        _ => watchdogs::went_on(model, job),
+    }
+}
+
+pub fn rule(id: &str) -> Option<&'static Rule> {
+    RULES.iter().find(|r| r.id == id)
+}
+
+/// Ends a finding of the judge of progress: what it rests on, and what could not be seen.
+pub fn told_by(found: &mut Finding, look: &Look) {
+    if let Some(log) = look.log.as_ref().filter(|l| l.last_step_at.is_some() && l.quiet_for > l.patience) {
+        found.evidence.push(Evidence::of("line", format!("no step in the log for {}", crate::base::time::span(log.quiet_for))));
+    }
+    if !look.lacks.is_empty() {
+        found.evidence.push(Evidence::of("source", format!("not seen: {}", look.lacks.join(", "))));
+    }
+    found.why = found.evidence.iter().map(|e| e.text.as_str()).collect::<Vec<_>>().join(" · ");
+}
+
+impl TextContext<'_> {
+    /// The finding's frame: job, rank, GPU, the line as evidence. Errors that follow another root of the same job are its cascade.
+    pub fn found(&self, rule: &Rule, subject: impl Into<String>, summary: impl Into<String>) -> Finding {
+        let seen = self.seen;
+        let mut found = rule.finding(subject, summary, seen.since);
+        found.job = Some(seen.job.clone());
+        let is_timed = seen.event.origin.written.is_some() || !self.model.is_archived(seen.file);
+        let proof = Evidence::line(self.model.path_of(seen.file), seen.line, seen.text, seen.since);
+        found.evidence = vec![Evidence { at: Some(seen.since).filter(|_| is_timed), ..proof }];
+        if let Some(rank) = seen.rank {
+            found.ranks = vec![rank];
+            found.gpus = self.gpu_of_rank(rank).into_iter().collect();
+        }
+        found
+    }
+
+    /// A failure that one rank tells first and the others repeat: they are counted, not opened.
+    pub fn first_of_its_kind(&self, rule: &Rule, text: &str, next: &str) -> Finding {
+        let who = self.seen.rank.map_or(String::new(), |r| format!("{}: ", rank_words(&[r])));
+        let mut found = self.found(rule, "first", format!("{who}{}", first_sentences(text)));
+        found.confidence = Confidence::Certain;
+        found.why = "the first of its kind in this run".into();
+        found.next = Some(next.into());
+        found
+    }
+
+    /// What an event is in the catalogue of texts, if it is in it; what other rules tell in their own words is left to them.
+    pub fn signature(&self) -> Option<(&'static Signature, Cow<'_, str>)> {
+        let other_than = |rule: &str, text: String| {
+            let signature = catalog::find(Scope::Line, &text).filter(|s| s.rule != rule)?;
+            Some((signature, Cow::Owned(text)))
+        };
+        match &self.seen.event.what {
+            What::Signed { signature, text, .. } => Some((signature, text.into())),
+            What::NcclWarn { site, text } => catalog::find_warn(site.as_deref(), text).map(|s| (s, text.into())),
+            What::Exception(e) if self.repeats(e) => None,
+            What::Exception(e) => {
+                // NCCL's own last words say more than the kind of its error.
+                let by_reason = last_error(&e.message).and_then(|reason| catalog::find(Scope::Nccl, reason));
+                match by_reason {
+                    Some(signature) => Some((signature, Cow::Owned(exception_words(e)))),
+                    None => other_than("python-exception", exception_words(e)),
+                }
+            }
+            What::CudaError { text } => other_than("cuda-error", text.clone()),
+            _ => None,
+        }
+    }
+
+    /// The same words of NCCL were reported as its WARN, which the catalogue knows.
+    fn warned(&self, text: &str) -> bool {
+        text.starts_with("Cuda failure ") && self.seen.text.contains("NCCL WARN") && catalog::find(Scope::Nccl, text).is_some()
+    }
+
+    /// Adds to a finding what the catalogue knows of its text.
+    pub fn sign(&self, found: &mut Finding, text: &str) {
+        if let Some(signature) = catalog::find(Scope::Line, text) {
+            found.sign(signature);
+            if let Some(severity) = catalog::user::severity_of(signature.id) {
+                found.severity = severity;
+            }
+            found.why = if found.why.is_empty() { signature.means.into() } else { format!("{} · {}", signature.means, found.why) };
+            found.next = Some(signature.next.into());
+        }
+    }
+
+    /// A text of the catalogue as a finding.
+    pub fn signed(&self, rule: &Rule, signature: &'static Signature, text: &str) -> Finding {
+        let told = signature.tell(text, self.seen.event.origin.host.as_deref());
+        let subject = match told.thing {
+            // The same process is killed in several words; a GPU has several troubles.
+            Some(thing) if signature.rule == "rank-oom-killed" => thing,
+            Some(thing) => format!("{} {thing}", signature.id),
+            None => signature.id.to_owned(),
+        };
+        let summary = told.headline.map_or_else(|| first_sentences(text), |words| crate::base::clean::clip(&words, 220).into_owned());
+        let mut found = self.found(rule, subject, summary);
+        // NCCL's INFO tells of what it does without, too.
+        let most = match (&self.seen.event.what, signature.part) {
+            (What::Signed { tried: true, .. }, Part::Harmless) => Severity::Info,
+            (What::Signed { tried: true, .. }, _) => Severity::Warning,
+            _ => Severity::Critical,
+        };
+        found.severity = signature.severity.min(most);
+        if let Some(ranks) = told.ranks {
+            (found.ranks, found.gpus) = (ranks, Vec::new());
+        } else if rule.chain.place == Place::Messenger && signature.part != Part::Cause {
+            // Who reports has waited for somebody else.
+            (found.ranks, found.gpus) = (Vec::new(), Vec::new());
+        }
+        let explained_by = told.follows.unwrap_or(signature);
+        found.sign(signature);
+        found.confidence = signature.confidence;
+        found.why = explained_by.means.into();
+        found.next = Some(explained_by.next.into());
+        found.role = signature.part.role();
+        found
+    }
+
+    /// The rank of a process that a launcher names.
+    pub fn rank_of_pid(&self, pid: u32) -> Option<u32> {
+        let by_process = self.model.jobs.get(&self.seen.job).and_then(|job| job.rank_of(pid));
+        by_process.or_else(|| self.model.record_of(&self.seen.job).launched.get(&pid).copied())
+    }
+
+    pub fn gpu_of_rank(&self, rank: u32) -> Option<u32> {
+        let pid = self.model.jobs.get(&self.seen.job)?.ranks.get(&rank)?;
+        self.model.gpu_of_pid(*pid)
+    }
+
+    /// ChildFailedError and its like only repeat what is known.
+    pub fn repeats(&self, e: &crate::logs::Exception) -> bool {
+        let teardown = || catalog::find(Scope::Line, &exception_words(e)).is_some_and(|s| s.part == Part::Teardown);
+        let of_job = |f: &Finding| f.job.as_deref() == Some(&self.seen.job);
+        let has_failed = |f: &Finding| {
+            let fails = self::rule(f.rule).is_some_and(|r| r.implies == Implies::Failed || r.id == END_OF_A_RANK);
+            f.rule != python_exception::RULE.id && f.severity >= Severity::Error && fails && !self.is_end_of_writer(f)
+        };
+        e.victim && teardown() && self.ledger.first_open(|f| of_job(f) && f.own_role == Role::Root && has_failed(f)).is_some()
+    }
+
+    /// A finding that knows of the writer of this line that it ended, and not why.
+    fn is_end_of_writer(&self, f: &Finding) -> bool {
+        rank_exited::is_by_exit_code(f) && (f.ranks.is_empty() || self.seen.rank.is_none_or(|rank| f.ranks.contains(&rank)))
+    }
+}
+
+impl TickContext<'_> {
+    /// A finding about a GPU, with the rank that works on it and its job, and the name of the GPU: `GPU 3 (0000:3b:00.0), rank 3`.
+    pub fn of_gpu(&self, rule: &Rule, index: u32, subject: String, since: Stamp) -> (Finding, String) {
+        let mut hit = Hit::of_gpu(self.model, index);
+        // What began with a job that has ended since is still its.
+        if hit.job.is_none()
+            && let Some(open) = self.ledger.open().iter().find(|f| f.rule == rule.id && f.subject == subject && f.job.is_some())
+        {
+            hit.job.clone_from(&open.job);
+            hit.rank = open.ranks.first().copied();
+        }
+        let mut found = rule.finding(subject, "", since);
+        hit.mark(&mut found);
+        (found, hit.name(self.model).unwrap_or_else(|| format!("GPU {index}")))
+    }
+
+    /// The subject of a finding that kernel or driver gave on the same fault of a GPU already: what counters show belongs to it.
+    pub fn told_already(&self, rule: &str, gpu: u32) -> Option<String> {
+        let told = |f: &&&crate::rules::findings::Finding| f.rule == rule && f.machine && f.signature.is_some() && f.gpus == [gpu];
+        let open = self.ledger.open();
+        open.iter().filter(|f| f.role != crate::base::severity::Role::Context).find(told).map(|f| f.subject.clone())
+    }
+
+    /// What a cause of another rule makes of a job that ended then, if one is open or was when it ended.
+    pub fn explained(&self, rule: &Rule, job: &Job, at: Stamp) -> Option<Implies> {
+        let still = self.ledger.open().into_iter().filter(|f| f.role == Role::Root);
+        let then = self.ledger.past().filter(|f| f.role == Role::Root && f.cleared_at.is_some_and(|cleared| cleared >= at));
+        // Ctrl-C is reported as a warning, and explains all the same.
+        let tells = |f: &&Finding| f.severity >= Severity::Error || f.rule == job_cancelled::RULE.id;
+        let others = still.chain(then).filter(|f| f.rule != rule.id).filter(tells);
+        // What a job has survived for two minutes is not why it fails now.
+        let near = |f: &&Finding| !f.machine || at.since(f.last_at) < Duration::from_secs(120);
+        let mine = others.filter(|f| f.job.as_deref() == Some(&job.id)).filter(near);
+        mine.filter_map(|f| self::rule(f.rule)).map(|r| r.implies).filter(|implies| *implies >= Implies::Stuck).max()
+    }
+
+    /// Another finding of the same job already says what a finding of this rule would say of these ranks.
+    pub fn is_covered(&self, rule: &Rule, job: &str, ranks: &[u32]) -> bool {
+        let names_one = |f: &Finding| ranks.iter().any(|r| f.ranks.contains(r));
+        let covers = |f: &Finding| rule.chain.covered_by.contains(&f.rule) && f.job.as_deref() == Some(job) && names_one(f);
+        self.ledger.first_open(covers).is_some()
+    }
+}

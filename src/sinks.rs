@@ -1,7 +1,0 @@
-//! What is done with a session: event lines and snapshots. The screen is `crate::tui`.
-
-pub mod check;
-pub mod events;
-pub mod evidence;
-mod machine;
-pub mod snapshot;

@@ -1,0 +1,212 @@
+//! Runs the sources while the program is live: a thread each, one bounded channel, stamps, ticks, and their health as observations.
+
+use crate::base::time::{Clock, Stamp, span};
+use crate::edge::QUEUE;
+use crate::observe::{Body, Observation, SourceId, SourceReport, SourceState};
+use crate::sources::{SOURCES, Setup, Source, SourceError, SourceSpec};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Ticks so far apart mean that the program stood still: it was stopped, or nobody read its output.
+const STOOD_STILL: Duration = Duration::from_secs(3);
+/// What happened meanwhile was not seen. Until the sources have looked again, silence is not judged.
+const LOOK_AGAIN: Duration = Duration::from_secs(3);
+
+/// What the feed itself says (ticks, the end) comes from here.
+pub const FEED: SourceId = SourceId::of("feed");
+
+/// What one poll brought.
+#[derive(Debug)]
+pub struct Batch {
+    pub from: SourceId,
+    pub at: Stamp,
+    pub bodies: Vec<Body>,
+}
+
+/// Takes batches to the main loop; blocks while it is busy, returns `false` when it is gone.
+pub type Send = Arc<dyn Fn(Batch) -> bool + std::marker::Send + Sync>;
+
+/// The channel from the sources to the loop.
+pub fn channel() -> (Send, mpsc::Receiver<Batch>) {
+    let (tx, rx) = mpsc::channel(QUEUE);
+    let send = move |batch| match tx.try_send(batch) {
+        // The loop's own thread comes here, too, but only while there is room.
+        Err(mpsc::error::TrySendError::Full(batch)) => tx.blocking_send(batch).is_ok(),
+        sent => sent.is_ok(),
+    };
+    (Arc::new(send), rx)
+}
+
+/// The running sources.
+pub struct Feed {
+    clock: Clock,
+    watches: Vec<Watch>,
+    reports: BTreeMap<SourceId, SourceReport>,
+    last: Stamp,
+    ticked: Stamp,
+    silent_until: Stamp,
+}
+
+/// What the main loop can see of a source's thread without asking it.
+struct Watch {
+    spec: &'static SourceSpec,
+    id: SourceId,
+    /// When the poll in progress began, ns since the epoch; 0 between polls.
+    busy_since: Arc<AtomicI64>,
+    every: Duration,
+    called_slow: bool,
+}
+
+impl Feed {
+    /// A feed without sources.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Feed {
+        let clock = Clock::start();
+        let (last, silent_until) = (Stamp::default(), Stamp::default());
+        Feed { clock, watches: Vec::new(), reports: BTreeMap::new(), last, ticked: clock.now(), silent_until }
+    }
+
+    /// Starts a thread per source. Threads are never joined: a driver call that blocks forever must not keep the program.
+    pub fn start(&mut self, mut setup: Setup, send: &Send) {
+        let clock = self.clock;
+        let (off, on): (Vec<_>, Vec<_>) = SOURCES.iter().partition(|spec| spec.live_only && !setup.roots.is_live());
+        // Before there are threads that could fill the queue, which nobody empties yet.
+        for spec in off {
+            let mut bodies = spec.instead.map(|told| told(&setup.roots)).unwrap_or_default();
+            let why = "off: it asks the live system, and --sysroot is given".into();
+            bodies.push(Body::Source(spec.report(SourceState::Absent, Some(why))));
+            let _ = send(Batch { from: SourceId::of(spec.id), at: clock.now(), bodies });
+        }
+        for spec in on {
+            let id = SourceId::of(spec.id);
+            let source = (spec.make)(&mut setup);
+            let busy_since = Arc::new(AtomicI64::new(0));
+            self.watches.push(Watch { spec, id: id.clone(), busy_since: busy_since.clone(), every: source.every(), called_slow: false });
+            let run = Run { spec, id, source, clock, busy_since, send: send.clone(), told: None };
+            // If the system has no thread to give, the source's absence from the list of states says so.
+            let _ = std::thread::Builder::new().name(format!("source:{}", spec.id)).stack_size(512 << 10).spawn(move || run.forever());
+        }
+    }
+
+    pub fn now(&self) -> Stamp {
+        self.clock.now()
+    }
+
+    /// Puts a batch on the stream. Threads stamp before they queue, so stamps are made to never go back.
+    pub fn accept(&mut self, batch: Batch, mut to: impl FnMut(Observation)) {
+        self.last = self.last.max(batch.at);
+        for body in batch.bodies {
+            if let Body::Source(report) = &body {
+                self.reports.insert(batch.from.clone(), report.clone());
+            }
+            to(Observation { at: self.last, host: None, from: batch.from.clone(), body });
+        }
+    }
+
+    /// A second has passed: says which sources are overdue, then ticks.
+    pub fn tick(&mut self, mut to: impl FnMut(Observation)) {
+        let now = self.clock.now();
+        if now.since(std::mem::replace(&mut self.ticked, now)) > STOOD_STILL {
+            self.silent_until = now.plus(LOOK_AGAIN);
+        }
+        if now < self.silent_until {
+            return;
+        }
+        self.last = self.last.max(now);
+        for watch in &mut self.watches {
+            let since = Stamp(watch.busy_since.load(Ordering::Relaxed));
+            let overdue = since.0 != 0 && now.since(since) > (watch.every * 3).max(Duration::from_secs(5));
+            if !overdue && !watch.called_slow {
+                continue;
+            }
+            let report = if overdue {
+                watch.spec.report(SourceState::Slow, Some(format!("no answer for {}", span(now.since(since)))))
+            } else {
+                // It answered again; what it was before holds until it says otherwise.
+                self.reports.get(&watch.id).cloned().unwrap_or_else(|| watch.spec.report(SourceState::Ok, None))
+            };
+            watch.called_slow = overdue;
+            to(Observation { at: self.last, host: None, from: watch.id.clone(), body: Body::Source(report) });
+        }
+        to(Observation { at: self.last, host: None, from: FEED, body: Body::Tick });
+    }
+
+    /// The last observation of the stream.
+    pub fn end(&mut self) -> Observation {
+        self.last = self.last.max(self.clock.now());
+        Observation { at: self.last, host: None, from: FEED, body: Body::End }
+    }
+}
+
+/// One source and its thread.
+struct Run {
+    spec: &'static SourceSpec,
+    id: SourceId,
+    source: Box<dyn Source>,
+    clock: Clock,
+    busy_since: Arc<AtomicI64>,
+    send: Send,
+    told: Option<SourceReport>,
+}
+
+impl Run {
+    fn forever(mut self) {
+        let mut failures = 0u32;
+        loop {
+            self.busy_since.store(self.clock.now().0, Ordering::Relaxed);
+            let mut bodies = Vec::new();
+            let result = catch_unwind(AssertUnwindSafe(|| self.source.poll(&mut bodies))).unwrap_or_else(|cause| {
+                let text =
+                    cause.downcast_ref::<String>().map(String::as_str).or(cause.downcast_ref::<&str>().copied()).unwrap_or("no message");
+                Err(SourceError::Failed(format!("a defect of nccl-top: it panicked: {text}")))
+            });
+            self.busy_since.store(0, Ordering::Relaxed);
+            let (report, wait) = match result {
+                Ok(()) => {
+                    failures = 0;
+                    let (state, detail) = self.source.remark().map_or((SourceState::Ok, None), |(state, text)| (state, Some(text)));
+                    (self.spec.report(state, detail), self.source.every())
+                }
+                Err(err) => {
+                    failures += 1;
+                    let wait = self.source.every().saturating_mul(1 << failures.min(8)).min(self.spec.retry.max(self.source.every()));
+                    (self.spec.report(err.state(), Some(err.to_string())), wait)
+                }
+            };
+            if self.told.as_ref() != Some(&report) {
+                self.told = Some(report.clone());
+                bodies.push(Body::Source(report));
+            }
+            if !bodies.is_empty() && !(self.send)(Batch { from: self.id.clone(), at: self.clock.now(), bodies }) {
+                return;
+            }
+            self.source.wait(wait);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_is_not_judged_right_after_the_program_stood_still() {
+        let mut feed = Feed::new();
+        let clock = feed.clock;
+        let ticks = |feed: &mut Feed| {
+            let mut ticks = 0;
+            feed.tick(|_| ticks += 1);
+            ticks
+        };
+        assert_eq!(ticks(&mut feed), 1);
+        feed.ticked = clock.now().minus(Duration::from_secs(60));
+        assert_eq!(ticks(&mut feed), 0, "the sources have not looked again");
+        assert_eq!(ticks(&mut feed), 0);
+        feed.silent_until = clock.now();
+        assert_eq!(ticks(&mut feed), 1);
+    }
+}

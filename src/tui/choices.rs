@@ -1,0 +1,633 @@
+//! What the user has chosen, and nothing about the world. Keys change it here; what reaches beyond it is returned as an [`Effect`].
+
+use super::filter::Filter;
+use super::keys::{Action, Keymap};
+use super::panes::{Ctx, PANES};
+use super::theme::Theme;
+use super::{log_view, view};
+use crate::base::time::{Stamp, Zone};
+use crate::diagnosis::session::Session;
+use crate::logs::prefilter::Class;
+use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use ratatui::layout::Rect;
+use std::time::Duration;
+
+pub struct Ui {
+    pub zone: Zone,
+    pub keys: Keymap,
+    pub mode: Mode,
+    /// Of [`PANES`].
+    pub focus: usize,
+    pub zoom: Option<usize>,
+    /// By pane.
+    pub lists: Vec<List>,
+    pub log: LogUi,
+    pub prompt: Option<Prompt>,
+    /// A text laid over the screen until the next key, with its title.
+    pub popup: Option<(String, String)>,
+    /// A long text over the panes, the help among them, to be scrolled until it is left.
+    pub sheet: Option<Sheet>,
+    /// One line in place of the footer until the next key.
+    pub notice: Option<String>,
+    /// The time that sparklines cover.
+    pub window: Duration,
+    /// One line above the footer, of a demo.
+    pub caption: Option<&'static str>,
+    /// Columns and rows of the terminal.
+    pub size: (u16, u16),
+    pub mouse: bool,
+}
+
+/// Where on the time axis the screen stands.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Mode {
+    Live,
+    /// The screen stands, or was moved back; the job and its observation go on.
+    Paused {
+        /// The present.
+        now: Stamp,
+        /// Findings opened since the pause began.
+        missed: usize,
+    },
+    Replay {
+        /// `demo hang` or nothing.
+        name: Option<&'static str>,
+        /// `None`: as fast as possible.
+        speed: Option<f64>,
+        playing: bool,
+        from: Stamp,
+        to: Stamp,
+        /// The tape is at its end, with the reason where it is not the usual one.
+        ended: Option<String>,
+    },
+}
+
+/// A list that can be moved in and sorted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct List {
+    /// The selected row by its name, so that it stays selected while others come and go; and where it was last.
+    pub row: Option<String>,
+    pub index: usize,
+    /// 0: in its own order; from 1: by that column.
+    pub sort: usize,
+    pub reverse: bool,
+}
+
+impl List {
+    /// Where the selected row is now.
+    pub fn position(&self, rows: &[String]) -> Option<usize> {
+        let by_name = self.row.as_ref().and_then(|row| rows.iter().position(|r| r == row));
+        by_name.or_else(|| (!rows.is_empty()).then(|| self.index.min(rows.len() - 1)))
+    }
+}
+
+#[derive(Default)]
+pub struct LogUi {
+    pub filter: Filter,
+    pub search: Option<Filter>,
+    /// The selected line by its number in the logbook; `None` follows the newest.
+    pub at: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prompt {
+    pub kind: Ask,
+    pub text: String,
+    /// The text was proposed and not touched yet: what is typed takes its place.
+    pub proposed: bool,
+    /// Why the text cannot be used.
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    Search,
+    Filter,
+    Ranks,
+    /// Where to write the evidence.
+    Evidence,
+    /// Whether to run the command that is the prompt's text, on this process.
+    Run {
+        pid: u32,
+    },
+}
+
+impl Ask {
+    pub fn label(self) -> &'static str {
+        match self {
+            Ask::Search => "search",
+            Ask::Filter => "only lines with",
+            Ask::Ranks => "only ranks (3 or 0-7,12)",
+            Ask::Evidence => "write evidence to (Esc: nothing)",
+            Ask::Run { .. } => "run this? (y/n)",
+        }
+    }
+}
+
+/// A text that is scrolled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sheet {
+    pub content: Content,
+    pub scroll: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    Help,
+    /// Its lines are safe to print.
+    Text {
+        title: String,
+        lines: Vec<String>,
+    },
+}
+
+impl Sheet {
+    /// From the top.
+    pub fn of(content: Content) -> Sheet {
+        Sheet { content, scroll: 0 }
+    }
+}
+
+/// What a key asks of the world.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Nothing changed.
+    None,
+    /// The screen has to be drawn.
+    Draw,
+    /// Everything has to be drawn anew.
+    Redraw,
+    Quit,
+    Suspend,
+    Copy(String),
+    NextTheme,
+    Time(Move),
+    /// Write the evidence there.
+    Evidence(String),
+    /// Find py-spy, and ask whether to run it on this process.
+    AskStack(u32),
+    /// It was shown, and the user said yes.
+    RunStack(u32),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Move {
+    /// Stop or go on.
+    Toggle,
+    /// By seconds, back or forward.
+    By(i64),
+    Start,
+    End,
+    /// Of a recording: so many times faster.
+    Speed(f64),
+}
+
+/// Lengths of the time axis, seconds.
+const WINDOWS: [u64; 6] = [30, 60, 120, 300, 600, 900];
+
+/// Texts typed in are not longer than any line that is searched.
+const MAX_TYPED: usize = 500;
+
+impl Ui {
+    pub fn new(zone: Zone) -> Ui {
+        Ui {
+            zone,
+            keys: Keymap::default(),
+            mode: Mode::Live,
+            focus: view::pane_index("log"),
+            zoom: None,
+            lists: vec![List::default(); PANES.len()],
+            log: LogUi::default(),
+            prompt: None,
+            popup: None,
+            sheet: None,
+            notice: None,
+            window: Duration::from_secs(120),
+            caption: None,
+            size: (80, 24),
+            mouse: true,
+        }
+    }
+
+    /// The pane that keys go to.
+    pub fn target(&self) -> usize {
+        self.zoom.unwrap_or(self.focus)
+    }
+
+    pub fn input(&mut self, input: &Input, session: &Session, theme: &Theme) -> Effect {
+        match input {
+            Input::Resize(columns, rows) => {
+                self.size = (*columns, *rows);
+                Effect::Draw
+            }
+            Input::Key(key) if key.kind != KeyEventKind::Release => self.key(key, session, theme),
+            Input::Mouse(mouse) if self.mouse => self.pointer(mouse, session, theme),
+            Input::Paste(text) => self.paste(text),
+            _ => Effect::None,
+        }
+    }
+
+    fn key(&mut self, key: &KeyEvent, session: &Session, theme: &Theme) -> Effect {
+        let action = self.keys.action(key);
+        // A way out must work everywhere.
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        if control && matches!(action, Some(Action::Quit | Action::Suspend | Action::Redraw)) {
+            return self.act(action.unwrap_or(Action::Quit), session, theme);
+        }
+        if self.prompt.is_some() {
+            return self.typed(key, session);
+        }
+        self.notice = None;
+        if self.popup.take().is_some() && action != Some(Action::Quit) {
+            return Effect::Draw;
+        }
+        action.map_or(Effect::Draw, |action| self.act(action, session, theme))
+    }
+
+    fn typed(&mut self, key: &KeyEvent, session: &Session) -> Effect {
+        let Some(prompt) = &mut self.prompt else { return Effect::None };
+        // Any key but typing (an arrow, backspace) takes a proposal as it stands, to be changed at its end.
+        let proposed = std::mem::take(&mut prompt.proposed);
+        match key.code {
+            KeyCode::Esc => self.prompt = None,
+            _ if matches!(prompt.kind, Ask::Run { .. }) => {
+                let Ask::Run { pid } = prompt.kind else { return Effect::None };
+                self.prompt = None;
+                if matches!(key.code, KeyCode::Char('y' | 'Y')) && !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
+                    return Effect::RunStack(pid);
+                }
+                self.notice = Some("nothing was run".into());
+            }
+            KeyCode::Backspace if prompt.text.is_empty() => self.prompt = None,
+            KeyCode::Backspace => {
+                prompt.text.pop();
+                prompt.error = None;
+            }
+            KeyCode::Char('u') if key.modifiers.contains(KeyModifiers::CONTROL) => prompt.text.clear(),
+            KeyCode::Char(c) if !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) && prompt.text.len() < MAX_TYPED => {
+                if proposed {
+                    prompt.text.clear();
+                }
+                prompt.text.push(c);
+                prompt.error = None;
+            }
+            KeyCode::Enter => return self.answer(session),
+            _ => {}
+        }
+        Effect::Draw
+    }
+
+    /// Pasted text is typed text, but for what would end the prompt; without a prompt it is no sequence of commands.
+    fn paste(&mut self, text: &str) -> Effect {
+        // Nobody says yes by pasting.
+        let Some(prompt) = self.prompt.as_mut().filter(|p| !matches!(p.kind, Ask::Run { .. })) else { return Effect::None };
+        if std::mem::take(&mut prompt.proposed) {
+            prompt.text.clear();
+        }
+        let room = MAX_TYPED.saturating_sub(prompt.text.len());
+        prompt.text.extend(crate::base::clean::clean(text).chars().filter(|c| !c.is_control()).take(room));
+        Effect::Draw
+    }
+
+    fn answer(&mut self, session: &Session) -> Effect {
+        let Some(mut prompt) = self.prompt.take() else { return Effect::Draw };
+        let result = match prompt.kind {
+            Ask::Search => Filter::parse_search(&prompt.text).map(|search| {
+                self.log.search = search;
+                if self.log.search.is_some() {
+                    self.show_log();
+                    // The newest match; from there on with next and previous.
+                    let from = self.log.at.map(|at| at + 1);
+                    self.notice = log_view::find(&mut self.log, session, from, false)
+                        .or_else(|| Some(format!("no kept line matches {:?}", prompt.text)));
+                }
+            }),
+            Ask::Filter => Filter::parse(&prompt.text).map(|mut filter| {
+                filter.least = self.log.filter.least;
+                filter.ranks = std::mem::take(&mut self.log.filter.ranks);
+                self.log.filter = filter;
+                self.show_log();
+                log_view::hold(&mut self.log, session);
+            }),
+            Ask::Ranks => Filter::parse_ranks(&prompt.text).map(|ranks| {
+                self.log.filter.ranks = ranks;
+                self.show_log();
+                log_view::hold(&mut self.log, session);
+            }),
+            Ask::Evidence if prompt.text.trim().is_empty() => Err("name a directory".into()),
+            Ask::Evidence => return Effect::Evidence(prompt.text.trim().to_owned()),
+            Ask::Run { .. } => Ok(()),
+        };
+        if let Err(error) = result {
+            prompt.error = Some(error);
+            self.prompt = Some(prompt);
+        }
+        Effect::Draw
+    }
+
+    fn show_log(&mut self) {
+        let log = view::pane_index("log");
+        self.focus = log;
+        // In the overview the log is in sight already, if there is room for it.
+        if self.zoom.is_some() || !view::is_shown(self, log) {
+            self.zoom = Some(log);
+        }
+    }
+
+    pub fn act(&mut self, action: Action, session: &Session, theme: &Theme) -> Effect {
+        if self.sheet.is_some() {
+            return self.read_on(action, session, theme);
+        }
+        let moves = |by: i64| Effect::Time(Move::By(by));
+        match action {
+            Action::Quit => return Effect::Quit,
+            Action::Suspend => return Effect::Suspend,
+            Action::Redraw => return Effect::Redraw,
+            Action::Help => self.sheet = Some(Sheet::of(Content::Help)),
+            Action::Pane(1) => self.leave_zoom(),
+            Action::Pane(n) => {
+                let pane = usize::from(n) - 2;
+                if pane < PANES.len() {
+                    self.focus = pane;
+                    self.zoom = Some(pane);
+                }
+            }
+            Action::NextPane => self.cycle(session, theme, 1),
+            Action::PreviousPane => self.cycle(session, theme, -1),
+            Action::Zoom if self.zoom.is_some() => self.leave_zoom(),
+            Action::Zoom => self.zoom = Some(self.focus),
+            Action::Open => return self.open(session, theme),
+            Action::Back => self.back(),
+            Action::Up => self.step(session, theme, -1),
+            Action::Down => self.step(session, theme, 1),
+            Action::PageUp => self.step(session, theme, -10),
+            Action::PageDown => self.step(session, theme, 10),
+            Action::Top => self.step(session, theme, i64::MIN),
+            Action::Bottom => self.step(session, theme, i64::MAX),
+            Action::Sort | Action::SortReverse => {
+                let sorts = (PANES[self.target()].sorts)();
+                let list = &mut self.lists[self.zoom.unwrap_or(self.focus)];
+                if sorts.is_empty() {
+                    self.notice = Some("nothing to sort in this pane".into());
+                    return Effect::Draw;
+                }
+                match action {
+                    Action::Sort => list.sort = (list.sort + 1) % (sorts.len() + 1),
+                    _ => list.reverse = !list.reverse,
+                }
+                // The column may be one that there is no room for.
+                let by = list.sort.checked_sub(1).and_then(|n| sorts.get(n)).map_or("in its own order".into(), |head| format!("by {head}"));
+                self.notice = Some(format!("sorted {by}{}", if list.reverse { ", the other way round" } else { "" }));
+            }
+            Action::Search => self.ask(Ask::Search),
+            Action::Filter => self.ask(Ask::Filter),
+            Action::FilterRank => self.ask(Ask::Ranks),
+            Action::NextMatch | Action::PreviousMatch => {
+                let forward = action == Action::NextMatch;
+                if self.log.search.is_none() {
+                    self.ask(Ask::Search);
+                } else {
+                    self.show_log();
+                    let from = self.log.at;
+                    self.notice = log_view::find(&mut self.log, session, from, forward).or_else(|| Some("no kept line matches".into()));
+                }
+            }
+            Action::FilterSeverity => {
+                self.log.filter.least = match self.log.filter.least {
+                    Class::Noise => Class::Fact,
+                    Class::Fact => Class::Alarm,
+                    Class::Alarm => Class::Noise,
+                };
+                self.show_log();
+                log_view::hold(&mut self.log, session);
+            }
+            Action::Copy => match view::command(session, self) {
+                Some(command) => return Effect::Copy(command),
+                None => self.notice = Some("nothing to copy: no finding has a next step".into()),
+            },
+            Action::Stack => return self.ask_stack(session),
+            Action::Evidence => return self.ask_evidence(session),
+            Action::Pause => return Effect::Time(Move::Toggle),
+            Action::Earlier => return moves(-5),
+            Action::Later => return moves(5),
+            Action::MuchEarlier => return moves(-60),
+            Action::MuchLater => return moves(60),
+            Action::ToStart => return Effect::Time(Move::Start),
+            Action::ToEnd => return Effect::Time(Move::End),
+            Action::Slower => return Effect::Time(Move::Speed(0.5)),
+            Action::Faster => return Effect::Time(Move::Speed(2.0)),
+            Action::LongerAxis | Action::ShorterAxis => {
+                let now = WINDOWS.iter().position(|w| *w >= self.window.as_secs()).unwrap_or(WINDOWS.len() - 1);
+                let next = if action == Action::LongerAxis { (now + 1).min(WINDOWS.len() - 1) } else { now.saturating_sub(1) };
+                self.window = Duration::from_secs(WINDOWS[next]);
+                self.notice = Some(format!("sparklines cover {}", crate::base::time::span(self.window)));
+            }
+            Action::Theme => return Effect::NextTheme,
+            Action::Mouse => {
+                self.mouse = !self.mouse;
+                self.notice =
+                    Some(if self.mouse { "the mouse is nccl-top's" } else { "the mouse is the terminal's: text can be selected" }.into());
+            }
+        }
+        Effect::Draw
+    }
+
+    /// What a key does while a sheet is shown.
+    fn read_on(&mut self, action: Action, session: &Session, theme: &Theme) -> Effect {
+        let Some(sheet) = &mut self.sheet else { return Effect::None };
+        match action {
+            Action::Up => sheet.scroll = sheet.scroll.saturating_sub(1),
+            Action::Down => sheet.scroll = sheet.scroll.saturating_add(1),
+            Action::PageUp => sheet.scroll = sheet.scroll.saturating_sub(10),
+            Action::PageDown => sheet.scroll = sheet.scroll.saturating_add(10),
+            Action::Top => sheet.scroll = 0,
+            Action::Bottom => sheet.scroll = usize::MAX,
+            Action::Quit => return Effect::Quit,
+            Action::Suspend => return Effect::Suspend,
+            Action::Redraw => return Effect::Redraw,
+            Action::Evidence if sheet.content != Content::Help => return self.ask_evidence(session),
+            _ => self.sheet = None,
+        }
+        self.hold_sheet(session, theme);
+        Effect::Draw
+    }
+
+    /// The sheet ends with its last line.
+    fn hold_sheet(&mut self, session: &Session, theme: &Theme) {
+        let height = view::body(session, self, theme).height;
+        if let Some(mut sheet) = self.sheet.take() {
+            sheet.scroll = sheet.scroll.min(super::help::last(self, &sheet.content, height));
+            self.sheet = Some(sheet);
+        }
+    }
+
+    fn ask_evidence(&mut self, session: &Session) -> Effect {
+        let text = format!("./{}", crate::output::bundle::default_name(&session.model.host, session.model.now, self.zone));
+        self.prompt = Some(Prompt { kind: Ask::Evidence, text, proposed: true, error: None });
+        Effect::Draw
+    }
+
+    fn ask_stack(&mut self, session: &Session) -> Effect {
+        if matches!(self.mode, Mode::Replay { .. }) {
+            self.notice = Some("py-spy asks a process that lives: there is none in a recording".into());
+            return Effect::Draw;
+        }
+        match view::culprit(session, self) {
+            Ok(pid) => Effect::AskStack(pid),
+            Err(why) => {
+                self.notice = Some(why);
+                Effect::Draw
+            }
+        }
+    }
+
+    fn ask(&mut self, kind: Ask) {
+        let text = match kind {
+            Ask::Evidence | Ask::Run { .. } => return,
+            Ask::Search => String::new(),
+            Ask::Filter => self.log.filter.text.clone(),
+            Ask::Ranks => self.log.filter.ranks_text(),
+        };
+        self.prompt = Some(Prompt { kind, text, proposed: false, error: None });
+    }
+
+    fn back(&mut self) {
+        if self.log.search.take().is_some() {
+            return;
+        }
+        if !self.log.filter.is_empty() && self.target() == view::pane_index("log") {
+            self.log.filter = Filter::default();
+        } else if self.log.at.is_some() && self.target() == view::pane_index("log") {
+            self.log.at = None;
+        } else {
+            self.leave_zoom();
+        }
+    }
+
+    /// Back to the overview, where the log is followed: a line that was looked at must not hide what comes after it.
+    fn leave_zoom(&mut self) {
+        if self.zoom.take().is_some() {
+            self.log.at = None;
+        }
+    }
+
+    fn cycle(&mut self, session: &Session, theme: &Theme, by: isize) {
+        if let Some(zoom) = &mut self.zoom {
+            *zoom = (*zoom as isize + by).rem_euclid(PANES.len() as isize) as usize;
+            self.focus = *zoom;
+            return;
+        }
+        let shown: Vec<usize> = view::places(session, self, theme).iter().map(|p| view::pane_index(p.pane)).collect();
+        if !shown.is_empty() {
+            let now = shown.iter().position(|p| *p == self.focus);
+            let next = now.map_or(0, |n| (n as isize + by).rem_euclid(shown.len() as isize) as usize);
+            self.focus = shown[next];
+        }
+    }
+
+    /// Moves the selection of the pane that keys go to; `i64::MIN` and `i64::MAX` are its ends.
+    fn step(&mut self, session: &Session, theme: &Theme, by: i64) {
+        let pane = self.target();
+        if pane == view::pane_index("log") {
+            log_view::step(&mut self.log, session, by);
+            return;
+        }
+        let rows = self.rows(session, theme, pane);
+        let Some(last) = rows.len().checked_sub(1) else { return };
+        let list = &mut self.lists[pane];
+        let now = list.position(&rows).unwrap_or(0) as i64;
+        let next = now.saturating_add(by).clamp(0, last as i64) as usize;
+        (list.index, list.row) = (next, rows.get(next).cloned());
+    }
+
+    fn rows(&self, session: &Session, theme: &Theme, pane: usize) -> Vec<String> {
+        (PANES[pane].rows)(&Ctx { session, ui: self, theme, pane, zoomed: self.zoom.is_some(), focused: true })
+    }
+
+    fn open(&mut self, session: &Session, theme: &Theme) -> Effect {
+        if self.zoom.is_none() {
+            self.zoom = Some(self.focus);
+            return Effect::Draw;
+        }
+        let pane = self.target();
+        let ctx = Ctx { session, ui: self, theme, pane, zoomed: true, focused: true };
+        match (PANES[pane].open)(&ctx) {
+            Opened::Nothing => {}
+            Opened::LogLine(at) => {
+                self.log.filter = Filter::default();
+                self.log.at = Some(at);
+                self.focus = view::pane_index("log");
+                self.zoom = Some(self.focus);
+            }
+            Opened::Notice(text) => self.notice = Some(text),
+        }
+        Effect::Draw
+    }
+
+    fn pointer(&mut self, mouse: &MouseEvent, session: &Session, theme: &Theme) -> Effect {
+        let at = ratatui::layout::Position { x: mouse.column, y: mouse.row };
+        let clicked = matches!(mouse.kind, MouseEventKind::Down(MouseButton::Left));
+        if clicked && self.popup.take().is_some() {
+            return Effect::Draw;
+        }
+        if let Some(sheet) = &mut self.sheet {
+            match mouse.kind {
+                MouseEventKind::ScrollUp => sheet.scroll = sheet.scroll.saturating_sub(3),
+                MouseEventKind::ScrollDown => sheet.scroll = sheet.scroll.saturating_add(3),
+                MouseEventKind::Down(_) => self.sheet = None,
+                _ => return Effect::None,
+            }
+            self.hold_sheet(session, theme);
+            return Effect::Draw;
+        }
+        if clicked && let Some(action) = view::footer_at(session, self, at) {
+            self.notice = None;
+            return self.act(action, session, theme);
+        }
+        let places = view::places(session, self, theme);
+        let Some(place) = places.iter().find(|p| p.area.contains(at)) else { return Effect::None };
+        let pane = view::pane_index(place.pane);
+        match mouse.kind {
+            MouseEventKind::ScrollUp | MouseEventKind::ScrollDown => {
+                self.focus = pane;
+                self.step(session, theme, if mouse.kind == MouseEventKind::ScrollUp { -3 } else { 3 });
+            }
+            MouseEventKind::Down(MouseButton::Left) => self.click(session, theme, pane, place.area, at),
+            _ => return Effect::None,
+        }
+        Effect::Draw
+    }
+
+    /// The first click focuses, one on a title zooms, one on a row selects it.
+    fn click(&mut self, session: &Session, theme: &Theme, pane: usize, area: Rect, at: ratatui::layout::Position) {
+        self.notice = None;
+        self.focus = pane;
+        if at.y == area.y {
+            if self.zoom.is_some() {
+                self.leave_zoom();
+            } else {
+                self.zoom = Some(pane);
+            }
+            return;
+        }
+        let ctx = Ctx { session, ui: self, theme, pane, zoomed: self.zoom.is_some(), focused: true };
+        let inside = view::inside(self, area);
+        if let Some(row) = (PANES[pane].row_at)(&ctx, inside, at.y) {
+            let rows = self.rows(session, theme, pane);
+            if pane == view::pane_index("log") {
+                self.log.at = Some(row as u64);
+            } else if row < rows.len() {
+                let list = &mut self.lists[pane];
+                (list.index, list.row) = (row, rows.get(row).cloned());
+            }
+        }
+    }
+}
+
+/// What "open" on a row leads to.
+pub enum Opened {
+    Nothing,
+    /// A line by its number in the logbook.
+    LogLine(u64),
+    Notice(String),
+}

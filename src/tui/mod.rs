@@ -1,0 +1,605 @@
+//! The screen: terminal in and out, one loop. It draws what the session says and never waits for anything but the next message.
+
+pub mod choices;
+pub mod filter;
+mod help;
+pub mod keys;
+pub mod layout;
+mod log_view;
+pub mod panes;
+pub mod plain;
+mod play;
+pub mod terminal;
+pub mod theme;
+pub mod view;
+pub mod widgets;
+
+use crate::base::severity::Severity;
+use crate::base::time::{Stamp, Zone};
+use crate::diagnosis::session::Event;
+use crate::edge::py_spy::{self, Stack};
+use crate::edge::{self, QUEUE, Signals};
+use crate::observe::Observation;
+use crate::observe::TICK;
+use crate::output::bundle::{self, Bundle};
+use crate::recording::demo::Demo;
+use crate::recording::tape;
+use crate::recording::without::{self, Without};
+use crate::rules::findings::Change;
+use crate::sources::Setup;
+use crate::sources::feed::{self, Batch};
+use anyhow::{Context as _, Result};
+use choices::{Content, Effect, Move, Sheet, Ui};
+use crossterm::event::Event as Input;
+use play::{Player, World};
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal};
+use std::iter::from_fn;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use terminal::Screen;
+use theme::Theme;
+use tokio::signal::unix::SignalKind;
+use tokio::sync::{Notify, mpsc};
+use unicode_width::UnicodeWidthStr;
+
+enum Message {
+    /// `None`: the terminal is gone.
+    Input(Option<Input>),
+    Signal(SignalKind),
+    Work(Work),
+    Batch(Batch),
+    Tape(FromTape),
+}
+
+/// Everything that the loop waits for, but the clock.
+struct Inbox {
+    signals: Signals,
+    inputs: mpsc::Receiver<Option<Input>>,
+    works: mpsc::UnboundedReceiver<Work>,
+    /// Without a sender where a tape is shown.
+    batches: mpsc::Receiver<Batch>,
+    /// Without a sender where the job itself is shown.
+    tape: mpsc::Receiver<FromTape>,
+    /// The terminal has taken something.
+    sent: Arc<Notify>,
+}
+
+impl Inbox {
+    /// What comes first, until then. Signals before keys: no flood of input may keep the program from ending.
+    async fn next(&mut self, wants_tape: bool, until: Instant) -> Option<Message> {
+        tokio::select! {
+            biased;
+            kind = self.signals.next() => Some(Message::Signal(kind)),
+            Some(input) = self.inputs.recv() => Some(Message::Input(input)),
+            Some(work) = self.works.recv() => Some(Message::Work(work)),
+            () = self.sent.notified() => None,
+            Some(batch) = self.batches.recv() => Some(Message::Batch(batch)),
+            Some(seen) = self.tape.recv(), if wants_tape => Some(Message::Tape(seen)),
+            () = tokio::time::sleep_until(until.into()) => None,
+        }
+    }
+
+    /// What else is there already, so much of each that none keeps the others out.
+    fn rest(&mut self) -> Vec<Message> {
+        let mut rest: Vec<Message> = from_fn(|| self.inputs.try_recv().ok()).take(QUEUE).map(Message::Input).collect();
+        rest.extend(from_fn(|| self.works.try_recv().ok()).take(QUEUE).map(Message::Work));
+        rest.extend(from_fn(|| self.batches.try_recv().ok()).take(QUEUE).map(Message::Batch));
+        rest
+    }
+}
+
+/// What was done beside the loop.
+enum Work {
+    Evidence(Written),
+    /// Where py-spy is, for a process.
+    Found(u32, Option<PathBuf>),
+    Stack(Stack),
+}
+
+/// How far the evidence is: the words before and after the name of its directory.
+struct Written {
+    before: String,
+    dir: String,
+    after: String,
+    done: bool,
+}
+
+/// From the thread that reads a tape ahead.
+enum FromTape {
+    Seen(Box<Observation>),
+    /// The tape is at its end, or broke; with the reason.
+    End(Option<String>),
+}
+
+/// What a new critical finding does besides being shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alert {
+    Off,
+    Bell,
+    /// A note of the desktop, where the terminal passes it on (OSC 9).
+    Note,
+}
+
+/// How the user wants the screen, and what it is of.
+pub struct Settings {
+    /// Of one of the program's themes, or a path.
+    pub theme: String,
+    pub depth: theme::Depth,
+    /// Nothing but ASCII may be drawn.
+    pub ascii: bool,
+    pub keys: keys::Keymap,
+    pub mouse: bool,
+    pub alert: Alert,
+    /// Between two frames.
+    pub interval: Duration,
+    /// Of the time axis.
+    pub axis: Duration,
+    /// So much of what is past can be shown again.
+    pub history: Duration,
+    /// /proc is that of this machine.
+    pub is_live: bool,
+    /// In which times are shown.
+    pub zone: Zone,
+}
+
+/// How a tape is shown.
+pub struct Pace {
+    /// How many times faster than it was; `None`: as fast as possible.
+    pub speed: Option<f64>,
+    /// It begins this long after the start.
+    pub at: Duration,
+    /// Kinds of signal that are left out.
+    pub without: Vec<Without>,
+    /// A demo goes at its own pace.
+    pub is_own: bool,
+}
+
+/// The live screen of a host.
+///
+/// # Errors
+/// If there is no terminal, or it cannot be set up.
+pub fn live(settings: &Settings, header: tape::Header, setup: Setup) -> Result<()> {
+    need_terminal("watch")?;
+    let mut world = World::live(header.session(), settings.history);
+    edge::run(async {
+        let (app, inbox) = App::start(settings, header, &mut world)?;
+        // After the first frame, which would have to share the processors with a dozen threads.
+        let (send, batches) = feed::channel();
+        world.start(setup, &send);
+        app.run(world, Inbox { batches, ..inbox }).await
+    })
+}
+
+/// The screen over a tape, or over a recording that comes with the program.
+///
+/// # Errors
+/// If there is no terminal.
+pub fn replay(settings: &Settings, reader: tape::Reader, pace: Pace, demo: Option<&'static Demo>) -> Result<()> {
+    need_terminal(if demo.is_some() { "demo --headless" } else { "replay --headless" })?;
+    let header = reader.header().clone();
+    // Reading ahead waits while enough lies ahead: the channel is full then.
+    let (tx, tape) = mpsc::channel(QUEUE);
+    let Pace { speed, at, without, is_own } = pace;
+    std::thread::Builder::new().name("tape".into()).spawn(move || read(reader, &without, &tx)).context("a thread for the tape")?;
+    let player = Player::new(header.session(), speed, at, demo, demo.filter(|_| is_own));
+    let mut world = World::Tape(Box::new(player));
+    edge::run(async {
+        let (app, inbox) = App::start(settings, header, &mut world)?;
+        app.run(world, Inbox { tape, ..inbox }).await
+    })
+}
+
+fn need_terminal(instead: &str) -> Result<()> {
+    anyhow::ensure!(io::stdout().is_terminal(), "standard output is no terminal; use `nccl-top {instead}`");
+    anyhow::ensure!(io::stdin().is_terminal() || crossterm_has_tty(), "there is no terminal to read keys from; use `nccl-top {instead}`");
+    Ok(())
+}
+
+/// Keys are read from /dev/tty where standard input is something else, such as a log.
+fn crossterm_has_tty() -> bool {
+    std::fs::File::open("/dev/tty").is_ok()
+}
+
+fn read(mut reader: tape::Reader, without: &[Without], tx: &mpsc::Sender<FromTape>) {
+    loop {
+        let message = match reader.read() {
+            Ok(Some(seen)) => match without::filter(seen, without) {
+                Some(seen) => FromTape::Seen(Box::new(seen)),
+                None => continue,
+            },
+            Ok(None) => FromTape::End(reader.cut_off()),
+            Err(err) => FromTape::End(Some(err.to_string())),
+        };
+        let last = matches!(message, FromTape::End(_));
+        if tx.blocking_send(message).is_err() || last {
+            return;
+        }
+    }
+}
+
+/// Keys, clicks and sizes, in a thread. Not crossterm's own stream of events: with level-triggered reading it takes a turn of its thread
+/// for each event, and where the terminal is gone it reads for ever and never reports it.
+fn start_input(tx: mpsc::Sender<Option<Input>>) -> Result<()> {
+    let input = move || {
+        loop {
+            // Whatever happens to this thread, the loop must hear of it: without keys there is no way out.
+            let input = std::panic::catch_unwind(crossterm::event::read).ok().and_then(Result::ok);
+            let lost = input.is_none();
+            if tx.blocking_send(input).is_err() || lost {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().name("input".into()).spawn(input).context("a thread for input")?;
+    Ok(())
+}
+
+/// Whether the screen is out of date, and how urgently.
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+enum Due {
+    No,
+    /// With the next refresh.
+    Refresh,
+    Now,
+}
+
+struct App {
+    screen: Screen,
+    ui: Ui,
+    theme: Theme,
+    /// Of the program's themes; the next key goes on from here.
+    theme_name: String,
+    depth: theme::Depth,
+    alert: Alert,
+    interval: Duration,
+    /// Asked for on the time axis, and not done yet.
+    move_by_s: i64,
+    /// Of the recording that goes with evidence.
+    header: tape::Header,
+    /// /proc is that of this machine.
+    is_live: bool,
+    /// For what is done beside the loop.
+    works: mpsc::UnboundedSender<Work>,
+    /// The evidence is being written.
+    writing: bool,
+    /// py-spy is being looked for, or runs.
+    spying: bool,
+    /// Where it was found when the user was asked, and the process that was meant.
+    py_spy: Option<(PathBuf, u32, u64)>,
+    /// By pid, the last of each.
+    stacks: BTreeMap<u32, Arc<Stack>>,
+}
+
+/// What is due so soon is drawn with what woke the loop up: another sleep would cost more.
+const SOON: Duration = Duration::from_millis(30);
+/// How long the end of the program waits for what is being written.
+const LAST_WORK: Duration = Duration::from_secs(5);
+/// Stacks kept for the evidence.
+const MAX_STACKS: usize = 16;
+
+impl App {
+    fn start(settings: &Settings, header: tape::Header, world: &mut World) -> Result<(App, Inbox)> {
+        let signals = Signals::of(&[edge::ending(), vec![resumed()]].concat())?;
+        let theme = Theme::load(&settings.theme, settings.depth).map_err(anyhow::Error::msg)?;
+        let mut ui = Ui::new(settings.zone);
+        ui.keys = settings.keys.clone();
+        ui.window = settings.axis;
+        ui.mouse = settings.mouse;
+        let sent = Arc::default();
+        let screen = Screen::enter(ui.mouse, settings.ascii, settings.depth, &sent)?;
+        ui.size = screen.size()?;
+        let (input, inputs) = mpsc::channel(QUEUE);
+        start_input(input)?;
+        let (works, works_done) = mpsc::unbounded_channel();
+        let inbox = Inbox { inputs, works: works_done, batches: mpsc::channel(1).1, tape: mpsc::channel(1).1, sent, signals };
+        let (theme_name, alert) = (settings.theme.clone(), settings.alert);
+        let mut app = App {
+            screen,
+            ui,
+            theme,
+            theme_name,
+            depth: settings.depth,
+            alert,
+            interval: settings.interval,
+            move_by_s: 0,
+            header,
+            is_live: settings.is_live,
+            works,
+            writing: false,
+            spying: false,
+            py_spy: None,
+            stacks: BTreeMap::new(),
+        };
+        app.draw(world)?;
+        Ok((app, inbox))
+    }
+
+    fn draw(&mut self, world: &mut World) -> Result<()> {
+        self.ui.mode = world.mode();
+        self.ui.caption = world.caption();
+        let (ui, theme) = (&mut self.ui, &self.theme);
+        self.screen.draw(|buf| {
+            ui.size = (buf.area().width, buf.area().height);
+            view::draw(buf, world.shown(), ui, theme);
+        })
+    }
+
+    async fn run(mut self, world: World, mut inbox: Inbox) -> Result<()> {
+        let outcome = self.go_round(world, &mut inbox).await;
+        // Evidence that was asked for is finished, if it does not take long.
+        let until = Instant::now() + LAST_WORK;
+        while self.writing && Instant::now() < until {
+            match inbox.next(false, until).await {
+                Some(Message::Work(work)) => self.worked(work),
+                Some(Message::Signal(kind)) if kind != resumed() => break,
+                _ => {}
+            }
+        }
+        outcome
+    }
+
+    async fn go_round(&mut self, mut world: World, inbox: &mut Inbox) -> Result<()> {
+        // How the terminal fares in a panic can only be tested with one.
+        #[cfg(debug_assertions)]
+        if std::env::var_os("NCCL_TOP_TEST_PANIC").is_some() {
+            panic!("asked to panic");
+        }
+        let mut events = Vec::new();
+        let mut next_tick = Instant::now() + TICK;
+        let mut next_draw = Instant::now() + Duration::from_millis(100);
+        let mut due = Due::No;
+        let mut started_rush: Option<Instant> = None;
+        loop {
+            // While the terminal has not taken the last frame, there is no other.
+            let draws = due != Due::No && self.screen.is_ready();
+            let mut until = if draws { next_tick.min(next_draw) } else { next_tick };
+            if let Some(wake) = world.next_due() {
+                until = until.min(wake);
+            }
+            let first = inbox.next(world.wants_more(), until).await;
+            // One is waited for, everything else that is ready is taken with it, then one frame is drawn.
+            for message in first.into_iter().chain(inbox.rest()) {
+                let Some(now) = self.take(message, &mut world, &mut events)? else { return Ok(()) };
+                due = if now > due { now } else { due };
+            }
+            self.go_on(&mut world);
+            while world.wants_more() {
+                match inbox.tape.try_recv() {
+                    Ok(seen) => world.read(seen),
+                    Err(_) => break,
+                }
+            }
+            let rushing = world.is_rushing();
+            if world.play(&mut events) {
+                due = if due == Due::No { Due::Refresh } else { due };
+            }
+            if Instant::now() >= next_tick {
+                next_tick = (next_tick + TICK).max(Instant::now());
+                if self.screen.is_gone() {
+                    return Ok(());
+                }
+                if world.tick(&mut events) {
+                    due = if due == Due::Now { due } else { Due::Refresh };
+                }
+            }
+            for (_, event) in events.drain(..) {
+                if matches!(event, Event::Finding(_) | Event::State { .. }) && world.is_current() {
+                    due = Due::Now;
+                }
+                if !rushing {
+                    self.alert(&event);
+                }
+            }
+            // On the way to another moment of a tape, what lies between is not shown unless it takes long.
+            let passing = world.is_rushing() && started_rush.get_or_insert_with(Instant::now).elapsed() < Duration::from_millis(500);
+            if !world.is_rushing() {
+                started_rush = None;
+            }
+            if passing {
+                continue;
+            }
+            if self.screen.is_ready() && (due == Due::Now || (due == Due::Refresh && Instant::now() + SOON >= next_draw)) {
+                self.draw(&mut world)?;
+                next_draw = Instant::now() + self.interval;
+                due = Due::No;
+            }
+        }
+    }
+
+    /// How urgently the screen is to be drawn after it; `None` ends the program.
+    fn take(&mut self, message: Message, world: &mut World, events: &mut Vec<(Stamp, Event)>) -> Result<Option<Due>> {
+        match message {
+            Message::Input(Some(input)) => return self.input(&input, world),
+            Message::Signal(kind) if kind == resumed() => self.screen.resume()?,
+            Message::Input(None) | Message::Signal(_) => return Ok(None),
+            Message::Work(work) => self.worked(work),
+            Message::Batch(batch) => {
+                world.accept(batch, events);
+                return Ok(Some(Due::Refresh));
+            }
+            Message::Tape(seen) => {
+                world.read(seen);
+                return Ok(Some(Due::No));
+            }
+        }
+        Ok(Some(Due::Now))
+    }
+
+    fn go(&mut self, world: &mut World, to: Move) {
+        if let Some(notice) = world.go(to) {
+            self.ui.notice = Some(notice);
+        }
+    }
+
+    /// Makes the moves that were asked for since the last time.
+    fn go_on(&mut self, world: &mut World) {
+        match std::mem::take(&mut self.move_by_s) {
+            0 => {}
+            s => self.go(world, Move::By(s)),
+        }
+    }
+
+    /// `None` ends the program.
+    fn input(&mut self, input: &Input, world: &mut World) -> Result<Option<Due>> {
+        match self.ui.input(input, world.shown(), &self.theme) {
+            Effect::None => return Ok(Some(Due::No)),
+            Effect::Draw => {}
+            Effect::Redraw => self.screen.forget()?,
+            Effect::Quit => return Ok(None),
+            Effect::Suspend => self.screen.suspend()?,
+            Effect::Copy(text) => self.copy(&text, world),
+            Effect::NextTheme => self.next_theme(),
+            Effect::Evidence(dir) => self.write_evidence(&dir, world),
+            Effect::AskStack(pid) => self.find_py_spy(pid, world),
+            Effect::RunStack(pid) => self.run_py_spy(pid, world),
+            // A key that is held down comes many times at once, and each move may take a while: they are made in one.
+            Effect::Time(Move::By(s)) => self.move_by_s += s,
+            Effect::Time(to) => {
+                self.go_on(world);
+                self.go(world, to);
+            }
+        }
+        // While a text is shown to be selected, the mouse is the terminal's.
+        self.screen.set_mouse(self.ui.mouse && self.ui.popup.is_none());
+        Ok(Some(Due::Now))
+    }
+
+    /// To the terminal's clipboard; and onto the screen with the mouse given back, for terminals that do not take it.
+    fn copy(&mut self, text: &str, world: &World) {
+        let text = crate::base::clean::clean(text).into_owned();
+        self.screen.send(&terminal::clipboard(&text));
+        let others = view::other_steps(world.shown(), &self.ui);
+        let others: String = others.iter().map(|step| format!("\n{}", crate::base::clean::clean(&step.what))).collect();
+        let others = if others.is_empty() { others } else { format!("\n\nBesides:{others}") };
+        let shown = format!(
+            "{text}{others}\n\nIf your terminal or tmux does not take it (OSC 52), select it here with the mouse. Any key goes on."
+        );
+        self.ui.popup = Some(("Sent to the clipboard".into(), shown));
+    }
+
+    /// Does something that may block, in a thread. What comes of it arrives as a message.
+    fn beside(&mut self, name: &str, work: impl FnOnce(&dyn Fn(Work)) + Send + 'static) -> bool {
+        let works = self.works.clone();
+        let tell = move |work| drop(works.send(work));
+        let started = std::thread::Builder::new().name(name.into()).spawn(move || work(&tell)).is_ok();
+        if !started {
+            self.ui.notice = Some("the system has no thread to give".into());
+        }
+        started
+    }
+
+    fn write_evidence(&mut self, dir: &str, world: &World) {
+        if self.writing {
+            self.ui.notice = Some("evidence is being written already".into());
+            return;
+        }
+        let (session, kept) = world.evidence();
+        let stacks = self.stacks.values().cloned().collect();
+        let bundle = Bundle { header: self.header.clone(), zone: self.ui.zone, session, kept, stacks };
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let path = dir.strip_prefix("~/").zip(home).map_or_else(|| PathBuf::from(dir), |(below, home)| home.join(below));
+        let dir = dir.to_owned();
+        self.note_around("writing evidence to ", &dir, "");
+        self.writing = self.beside("evidence", move |tell| {
+            let say = |before: String, after: String, done| tell(Work::Evidence(Written { before, dir: dir.clone(), after, done }));
+            let written = bundle::write(&path, &bundle, &mut |what| say("writing evidence to ".into(), format!(": {what}"), false));
+            match written {
+                Ok(w) => say(format!("evidence: {} files, {} kB, in ", w.files, w.bytes.div_ceil(1000)), String::new(), true),
+                Err(why) => say(format!("evidence failed: {why}: "), String::new(), true),
+            }
+        });
+    }
+
+    /// A note with a path in it, which is shortened where there is no room for all: why something failed must stay.
+    fn note_around(&mut self, before: &str, path: &str, after: &str) {
+        let (before, after) = (crate::base::clean::clean(before), crate::base::clean::clean(after));
+        let room = usize::from(self.ui.size.0).saturating_sub(before.width() + after.width() + 2);
+        let path = widgets::shorten(&crate::base::clean::clean(path), room.max(3));
+        self.ui.notice = Some(format!("{before}{path}{after}"));
+    }
+
+    fn find_py_spy(&mut self, pid: u32, world: &World) {
+        let why_not = match () {
+            () if self.spying => Some("py-spy is at work already".to_owned()),
+            () if !self.is_live => Some("--sysroot: the process is not one of this machine".to_owned()),
+            () if world.start_of(pid).is_none() => Some(format!("process {pid} has ended")),
+            () => None,
+        };
+        if why_not.is_some() {
+            self.ui.notice = why_not;
+            return;
+        }
+        self.spying = self.beside("find", move |tell| tell(Work::Found(pid, py_spy::find())));
+        self.py_spy = world.start_of(pid).map(|start| (PathBuf::new(), pid, start));
+    }
+
+    fn run_py_spy(&mut self, asked: u32, world: &World) {
+        let Some((program, pid, start)) = self.py_spy.take().filter(|(_, pid, _)| *pid == asked) else { return };
+        let at = world.shown().model.now.max(crate::base::time::Clock::start().now());
+        self.ui.notice = Some(format!("{} runs", py_spy::command(&program, pid)));
+        self.spying = true;
+        let works = self.works.clone();
+        // Where the program ends first, so does this, and py-spy with it.
+        tokio::spawn(async move { works.send(Work::Stack(py_spy::run(&program, pid, start, at).await)) });
+    }
+
+    fn worked(&mut self, work: Work) {
+        match work {
+            Work::Evidence(Written { before, dir, after, done }) => {
+                self.writing = !done;
+                self.note_around(&before, &dir, &after);
+            }
+            Work::Found(_, None) => {
+                self.spying = false;
+                self.ui.notice = Some(format!("py-spy is not installed: {}", py_spy::INSTALL));
+            }
+            Work::Found(pid, Some(program)) => {
+                self.spying = false;
+                let reads_help = self.ui.sheet.as_ref().is_some_and(|sheet| sheet.content == Content::Help);
+                // What the user has begun to type meanwhile is not taken away, and is no answer.
+                if self.ui.prompt.is_none() && self.ui.popup.is_none() && !reads_help {
+                    let text = py_spy::command(&program, pid);
+                    self.ui.prompt = Some(choices::Prompt { kind: choices::Ask::Run { pid }, text, proposed: false, error: None });
+                    self.py_spy = self.py_spy.take().map(|(_, pid, start)| (program, pid, start));
+                }
+            }
+            Work::Stack(stack) => {
+                self.spying = false;
+                self.ui.notice = None;
+                self.ui.sheet = Some(Sheet::of(Content::Text { title: stack.command.clone(), lines: stack.lines.clone() }));
+                if self.stacks.len() >= MAX_STACKS {
+                    self.stacks.pop_first();
+                }
+                self.stacks.insert(stack.pid, Arc::new(stack));
+            }
+        }
+    }
+
+    fn next_theme(&mut self) {
+        let now = theme::THEMES.iter().position(|(name, _)| *name == self.theme_name);
+        let next = theme::THEMES[now.map_or(0, |n| (n + 1) % theme::THEMES.len())].0;
+        if let Ok(theme) = Theme::load(next, self.depth) {
+            (self.theme, self.theme_name) = (theme, next.to_owned());
+            let colours = if self.depth == theme::Depth::None { " (colours are off)" } else { "" };
+            self.ui.notice = Some(format!("theme {next}{colours}"));
+        }
+    }
+
+    /// Draws attention to a new critical finding, if the user asked for that.
+    fn alert(&mut self, event: &Event) {
+        let Event::Finding(Change::Opened(finding)) = event else { return };
+        match self.alert {
+            _ if finding.severity < Severity::Critical => {}
+            Alert::Off => {}
+            Alert::Bell => self.screen.send("\x07"),
+            Alert::Note => self.screen.send_note(&finding.summary),
+        }
+    }
+}
+
+/// The program goes on after a stop.
+fn resumed() -> SignalKind {
+    SignalKind::from_raw(libc::SIGCONT)
+}
