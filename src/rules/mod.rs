@@ -8,6 +8,7 @@ mod collective_mismatch;
 mod collective_timeout;
 mod cuda_error;
 mod cuda_oom;
+mod disk_full;
 pub mod dumps;
 mod env_mismatch;
 mod env_no_effect;
@@ -250,6 +251,7 @@ pub const RULES: &[Rule] = &[
     cuda_oom::RULE,
     cuda_error::RULE,
     python_exception::RULE,
+    disk_full::RULE,
     storage_failed::RULE,
     loss_not_finite::RULE,
     grad_overflow::RULE,

@@ -60,6 +60,7 @@ mod ras_client;
 mod ras_report_rules;
 mod ras_service;
 mod report_kinds;
+mod resources;
 mod rule_list;
 mod sanitising;
 mod scenarios;
