@@ -24,6 +24,7 @@ mod grad_overflow;
 mod hang_rank_absent;
 mod hang_symmetric;
 pub mod host_faults;
+mod host_memory_low;
 mod init_stuck;
 mod inspector_records;
 mod job_cancelled;
@@ -244,6 +245,7 @@ pub const RULES: &[Rule] = &[
     init_stuck::RULE,
     rank_exited::RULE,
     rank_stopped::RULE,
+    host_memory_low::RULE,
     rank_oom_killed::RULE,
     collective_timeout::RULE,
     rendezvous_failed::RULE,

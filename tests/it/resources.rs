@@ -1,9 +1,9 @@
-//! What runs out: space of the file systems that a job needs.
+//! What runs out: space of the file systems that a job needs, and memory.
 
 use nccl_top::base::severity::Severity;
 use nccl_top::base::time::{Stamp, Zone};
 use nccl_top::diagnosis::session::Session;
-use nccl_top::observe::host::{DiskSample, HostSample};
+use nccl_top::observe::host::{CgroupMemory, DiskSample, HostSample};
 use nccl_top::observe::log::{LogFileInfo, LogFileState};
 use nccl_top::observe::process::{ProcessInfo, ProcessRole, ProcessSample, WrittenDir};
 use nccl_top::observe::{Body, Observation, SourceId};
@@ -68,7 +68,7 @@ impl Node {
             self.see(Body::Tick);
             self.now_s += 1;
         }
-        self.session.ledger.open().into_iter().filter(|f| f.rule == "disk-full").cloned().collect()
+        self.session.ledger.open().into_iter().filter(|f| ["disk-full", "host-memory-low"].contains(&f.rule)).cloned().collect()
     }
 }
 
@@ -88,6 +88,17 @@ fn disk(mount: &str, device: u64, free_gib: u64) -> DiskSample {
 
 fn disks(disks: &[DiskSample]) -> Body {
     Body::Host(HostSample { disks: disks.to_vec(), ..HostSample::default() })
+}
+
+fn memory(available_gib: u64, swap_gib: u64) -> Body {
+    let sample = HostSample {
+        mem_total_bytes: Some(2000 * GIB),
+        mem_available_bytes: Some(available_gib * GIB),
+        swap_total_bytes: Some(swap_gib * GIB),
+        swap_free_bytes: Some(swap_gib * GIB),
+        ..HostSample::default()
+    };
+    Body::Host(sample)
 }
 
 #[test]
@@ -147,4 +158,42 @@ fn a_file_system_that_fills_is_found_before_it_is_full() {
     let mut node = Node::new();
     assert!(!node.hold(900, fills).is_empty());
     assert!(node.hold(60, |_| disks(&[disk("/data", LOG_DEVICE, 900)])).is_empty());
+}
+
+#[test]
+fn low_host_memory_is_found_with_whoever_holds_most() {
+    let found = Node::new().hold(30, |_| memory(12, 0));
+    let [found] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((found.rule, found.severity, found.job.as_deref()), ("host-memory-low", Severity::Warning, Some("7")));
+    assert_eq!(found.summary, "host memory is nearly used up: 12.0 of 2000.0 GiB are left");
+    assert!(found.why.ends_with("rank 1 (pid 101) holds 300.0 GiB, more than its other ranks"), "{}", found.why);
+    assert!(Node::new().hold(30, |_| memory(12, 200)).is_empty(), "there is swap");
+    assert!(Node::new().hold(600, |_| memory(150, 0)).is_empty(), "little, but no less all the time");
+    // 15 GiB a minute.
+    let shrinks = Node::new().hold(400, |passed| memory(230 - passed / 4, 0));
+    assert_eq!(
+        shrinks[0].summary,
+        "host memory is nearly used up: 133.0 of 2000.0 GiB are left, and at this rate nothing within 9 minutes"
+    );
+    assert!(Node::new().hold(200, |passed| memory(1900 - passed * 9, 0)).is_empty(), "a model is loaded");
+}
+
+#[test]
+fn the_limit_of_a_control_group_counts_once_and_without_its_cache() {
+    let group = |rank: u32, cache_gib: u64| CgroupMemory {
+        cgroup: format!("/slurm/job_7/rank_{rank}"),
+        limited_by: Some("/slurm/job_7".into()),
+        limit_bytes: Some(512 * GIB),
+        used_bytes: Some(511 * GIB),
+        cache_bytes: Some(cache_gib * GIB),
+        ..CgroupMemory::default()
+    };
+    let groups = |cache_gib| Body::Cgroups { cgroups: vec![group(0, cache_gib), group(1, cache_gib)] };
+    let found = Node::new().hold(30, |_| groups(3));
+    let [found] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(found.summary, "the memory limit of control group /slurm/job_7 is nearly used up: 4.0 of 512.0 GiB are left");
+    assert_eq!(found.evidence[0].path.as_deref(), Some("/sys/fs/cgroup/slurm/job_7"));
+    assert!(Node::new().hold(30, |_| groups(300)).is_empty(), "the kernel can take the cache back");
+    let others = CgroupMemory { cgroup: "/system.slice".into(), ..group(0, 3) };
+    assert!(Node::new().hold(30, |_| Body::Cgroups { cgroups: vec![others.clone()] }).is_empty(), "of no job");
 }
