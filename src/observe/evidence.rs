@@ -7,7 +7,7 @@ use serde::Serialize;
 /// What proves a finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Evidence {
-    /// `line`, `ras`, `gpu`, `process`, `counter`, `source`, `kernel`, `event`
+    /// `line`, `ras`, `gpu`, `process`, `counter`, `source`, `kernel`, `event`, `dump`, `file`
     pub kind: &'static str,
     pub path: Option<String>,
     /// Line number in `path`, from 1.
