@@ -7,7 +7,7 @@ use crate::model::Model;
 use crate::model::job::Job;
 use crate::model::process::Process;
 use crate::rules::findings::Finding;
-use crate::rules::{Implies, rule};
+use crate::rules::{Stacks, rule};
 
 /// One thing to do: a command, or words where there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub fn of(model: &Model, finding: &Finding) -> Vec<Step> {
             say(what, note);
         }
     }
-    if let Some(job) = finding.job.as_ref().and_then(|id| model.jobs.get(id)).filter(|_| is_of_processes(finding))
+    if let Some(job) = finding.job.as_ref().and_then(|id| model.jobs.get(id)).filter(|_| stacks(finding) != Stacks::OfNobody)
         && let Some(trigger) = trigger(model, job)
     {
         say(trigger, "all ranks of this node write their Flight Recorder dumps; the job goes on");
@@ -45,7 +45,7 @@ pub fn of(model: &Model, finding: &Finding) -> Vec<Step> {
     for process in processes.iter().take(1).filter(|p| !p.is_stopped()) {
         let pid = process.info.pid;
         say(format!("gdb -p {pid} --batch -ex 'thread apply all bt'"), "last resort: it stops the process meanwhile");
-        if finding.rule.starts_with("hang-") {
+        if rule(finding.rule).is_some_and(|rule| rule.chain.is_hang) {
             say(format!("cuda-gdb -p {pid} --batch -ex 'info cuda kernels'"), "last resort: it stops process and GPU meanwhile");
         }
     }
@@ -65,23 +65,20 @@ pub fn first(model: &Model, finding: &Finding) -> Option<String> {
 
 /// The processes to look at, as far as they are on this node and alive.
 pub fn culprits<'a>(model: &'a Model, finding: &Finding) -> Vec<&'a Process> {
-    let Some(job) = finding.job.as_ref().and_then(|id| model.jobs.get(id)).filter(|_| is_of_processes(finding)) else {
+    let Some(job) = finding.job.as_ref().and_then(|id| model.jobs.get(id)).filter(|_| stacks(finding) != Stacks::OfNobody) else {
         return Vec::new();
     };
     // Where nobody is to blame, two stacks side by side say most.
     let ranks: Vec<u32> = match finding.ranks.as_slice() {
-        [] if matches!(finding.rule, "hang-symmetric" | "init-stuck" | "collective-mismatch") => {
-            job.ranks.keys().copied().take(2).collect()
-        }
+        [] if stacks(finding) == Stacks::OfAnyone => job.ranks.keys().copied().take(2).collect(),
         ranks => ranks.iter().copied().take(MOST_RANKS).collect(),
     };
     let processes = ranks.iter().filter_map(|rank| model.processes.get(job.ranks.get(rank)?));
     processes.filter(|p| p.is_alive()).collect()
 }
 
-/// It is about what processes do now.
-fn is_of_processes(finding: &Finding) -> bool {
-    rule(finding.rule).is_some_and(|r| matches!(r.implies, Implies::Stuck | Implies::Slow)) || finding.rule == "collective-timeout"
+fn stacks(finding: &Finding) -> Stacks {
+    rule(finding.rule).map_or(Stacks::OfNobody, |rule| rule.stacks)
 }
 
 fn of_process(process: &Process) -> Vec<(String, &'static str)> {

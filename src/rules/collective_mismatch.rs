@@ -2,7 +2,7 @@
 
 use super::chain::Chain;
 use super::hang_rank_absent::{WAITED_ALONE, has_trained, patience, paused_by_name, standing_still};
-use super::{Implies, ONCE, Rule, TickContext, told_by};
+use super::{Implies, ONCE, Rule, Stacks, TickContext, told_by};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
 use crate::base::time::{Stamp, span};
@@ -25,6 +25,7 @@ pub const RULE: Rule = Rule {
     advice: "Look at the code of the rank that differs: a branch that depends on rank or data, uneven batches, another order of groups",
     life: ONCE,
     implies: Implies::Stuck,
+    stacks: Stacks::OfAnyone,
     chain: Chain { covered_by: &["rank-stopped", "rank-exited", "hang-rank-absent"], ..Chain::HANG },
     on_tick: Some(check),
     limits: &[&SAME_POWER, &OTHER_POWER, &SAME_SM_PCT, &OTHER_SM_PCT],

@@ -1,7 +1,7 @@
 //! PyTorch's watchdog gave up.
 
 use super::chain::{Chain, Place};
-use super::{Implies, ONCE, Rule, TextContext};
+use super::{Implies, ONCE, Rule, Stacks, TextContext};
 use crate::base::severity::{Confidence, Severity};
 use crate::logs::What;
 use crate::rules::findings::Finding;
@@ -14,6 +14,7 @@ pub const RULE: Rule = Rule {
     advice: "Look for the rank that did not report, or whose last enqueued number is the lowest: it never came. Flight Recorder dumps name it",
     life: ONCE,
     implies: Implies::Failed,
+    stacks: Stacks::OfCulprits,
     chain: Chain { place: Place::Messenger, ..Chain::PLAIN },
     on_text: Some(check),
     ..Rule::PLAIN

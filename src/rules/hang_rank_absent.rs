@@ -1,7 +1,7 @@
 //! One or some ranks did not join a collective; the others wait for them.
 
 use super::chain::Chain;
-use super::{Implies, Rule, TickContext, told_by, while_it_holds};
+use super::{Implies, Rule, Stacks, TickContext, told_by, while_it_holds};
 use crate::base::clean::clean;
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
@@ -27,6 +27,7 @@ pub const RULE: Rule = Rule {
              victims; the watchdog of PyTorch will name them, not the culprit",
     life: while_it_holds(0, 3),
     implies: Implies::Stuck,
+    stacks: Stacks::OfCulprits,
     chain: Chain { covered_by: &["rank-stopped", "rank-exited", "collective-mismatch"], ..Chain::HANG },
     on_tick: Some(check),
     limits: &[&WAITED, &SETTLED, &WAITED_ALONE, &WAITED_FAR, &WAITED_AT_START, &A_LOT, &QUEUED, &SHORT_S, &LONG_S],

@@ -2,7 +2,7 @@
 
 use super::chain::Chain;
 use super::hang_rank_absent::{has_trained, patience, paused_by_name};
-use super::{Implies, Rule, TickContext, told_by, while_it_holds};
+use super::{Implies, Rule, Stacks, TickContext, told_by, while_it_holds};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
 use crate::base::time::span;
@@ -22,6 +22,7 @@ pub const RULE: Rule = Rule {
              a connection, a rank on another node. Compare the stacks of two ranks",
     life: while_it_holds(0, 3),
     implies: Implies::Stuck,
+    stacks: Stacks::OfAnyone,
     chain: Chain { covered_by: &["collective-mismatch"], ..Chain::HANG },
     on_tick: Some(check),
     limits: &[&WAITED, &PAUSE_S],

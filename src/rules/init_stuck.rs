@@ -2,7 +2,7 @@
 
 use super::chain::{Chain, Place};
 use super::hang_rank_absent::paused_by_name;
-use super::{FactContext, Implies, ONCE, Rule, TickContext, told_by};
+use super::{FactContext, Implies, ONCE, Rule, Stacks, TickContext, told_by};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Role, Severity};
 use crate::base::time::span;
@@ -25,6 +25,7 @@ pub const RULE: Rule = Rule {
              the stacks of two: they may use two communicators in different order",
     life: ONCE,
     implies: Implies::Stuck,
+    stacks: Stacks::OfAnyone,
     chain: Chain { place: Place::Judgement, yields_to_failure: true, ..Chain::PLAIN },
     on_facts: Some(on_facts),
     on_tick: Some(on_tick),

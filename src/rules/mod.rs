@@ -90,6 +90,8 @@ pub struct Rule {
     pub implies: Implies,
     /// What its findings are in a chain of failures.
     pub chain: Chain,
+    /// Whose stacks show more.
+    pub stacks: Stacks,
     /// Its thresholds.
     pub limits: &'static [&'static Limit],
     /// Runs on each event of each log line, as it is applied.
@@ -108,6 +110,17 @@ pub enum Implies {
     Stuck,
     /// The job has failed, unless it goes on all the same.
     Failed,
+}
+
+/// Whose stacks show more of a finding, among the processes of its job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stacks {
+    /// It is not about what processes do now.
+    OfNobody,
+    /// Those of the ranks to blame.
+    OfCulprits,
+    /// The same; where nobody is to blame, those of any two ranks side by side.
+    OfAnyone,
 }
 
 /// What a rule on text may know.
@@ -170,6 +183,7 @@ impl Rule {
         life: ONCE,
         implies: Implies::Nothing,
         chain: Chain::PLAIN,
+        stacks: Stacks::OfNobody,
         limits: &[],
         on_text: None,
         on_tick: None,

@@ -1,6 +1,6 @@
 //! A rank's process is stopped.
 
-use super::{Implies, Rule, TickContext, while_it_holds};
+use super::{Implies, Rule, Stacks, TickContext, while_it_holds};
 use crate::base::severity::{Confidence, Severity};
 use crate::base::time::span;
 use crate::observe::evidence::Evidence;
@@ -14,6 +14,7 @@ pub const RULE: Rule = Rule {
     advice: "Find out who stopped it (a debugger, a suspended shell, a checkpoint tool), then let it go on with kill -CONT",
     life: while_it_holds(2, 2),
     implies: Implies::Stuck,
+    stacks: Stacks::OfCulprits,
     on_tick: Some(check),
     ..Rule::PLAIN
 };

@@ -1,6 +1,6 @@
 //! Steps take longer than before, for all ranks.
 
-use super::{FactContext, Implies, Rule, TickContext, while_it_holds};
+use super::{FactContext, Implies, Rule, Stacks, TickContext, while_it_holds};
 use crate::base::severity::{Confidence, Role, Severity};
 use crate::base::time::Stamp;
 use crate::base::units::seconds;
@@ -17,6 +17,7 @@ pub const RULE: Rule = Rule {
     advice: "Look at what changed at that step: data, sequence length, checkpoints beside training, throttled GPUs, a busy network",
     life: while_it_holds(0, 5),
     implies: Implies::Slow,
+    stacks: Stacks::OfCulprits,
     on_facts: Some(of_whole_log),
     on_tick: Some(while_it_runs),
     limits: &[&COVER, &SLOWER],

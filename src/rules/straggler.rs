@@ -1,6 +1,6 @@
 //! One rank is late at every step.
 
-use super::{Implies, Rule, TickContext, told_by, while_it_holds};
+use super::{Implies, Rule, Stacks, TickContext, told_by, while_it_holds};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
 use crate::base::units::the_other;
@@ -21,6 +21,7 @@ pub const RULE: Rule = Rule {
     advice: "The GPU that looks least busy is the slow one: look at its data loader, CPU pinning, page faults, and whether its GPU is throttled",
     life: while_it_holds(5, 15),
     implies: Implies::Slow,
+    stacks: Stacks::OfCulprits,
     on_tick: Some(check),
     limits: &[&WINDOW, &SIBLINGS_PCT, &LAG_PCT],
     ..Rule::PLAIN
