@@ -77,12 +77,11 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Option<
     let say = |state, phase, summary: String| Verdict { state, phase, since: now, summary, because: None };
     let mine: Vec<&Finding> = ledger.open().into_iter().filter(|f| f.job.as_deref() == Some(&job.id)).collect();
     let implied = |what: Implies| mine.iter().copied().filter(move |f| rule(f.rule).is_some_and(|r| r.implies == what));
-    let because = |state, f: &Finding| Verdict {
-        state,
-        phase: None,
-        since: f.since,
-        summary: f.summary.clone(),
-        because: Some((f.rule, f.subject.clone())),
+    // A consequence may decide the state; the line names what it follows from.
+    let root = mine.iter().copied().find(|f| f.role == Role::Root && f.severity >= Severity::Error);
+    let because = |state, f: &Finding| {
+        let named = root.filter(|_| f.role == Role::Cascade).unwrap_or(f);
+        Verdict { state, phase: None, since: f.since, summary: named.summary.clone(), because: Some((named.rule, named.subject.clone())) }
     };
     // Kernel and driver are read once a second: what a program says of the same fault may come a moment earlier.
     let told_at = |f: &Finding| f.opened_at.minus(if f.machine { Duration::from_secs(5) } else { Duration::ZERO });

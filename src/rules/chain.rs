@@ -1,4 +1,4 @@
-//! What a rule's findings are in a chain of failures: what explains what, and who is only a messenger. Read by `diagnosis::causality` alone.
+//! What a rule's findings are in a chain of failures: what explains what, and who is only a messenger. Read by `diagnosis`.
 
 /// The place of a rule's findings in a chain of causes and consequences.
 #[derive(Clone, Copy, Debug)]

@@ -2,13 +2,16 @@
 
 use flate2::read::MultiGzDecoder;
 use nccl_top::archive::check;
+use nccl_top::base::severity::Severity;
 use nccl_top::base::time::{Stamp, Zone};
 use nccl_top::diagnosis::conclusion::Conclusion;
 use nccl_top::diagnosis::session::Session;
+use nccl_top::diagnosis::verdict::{State, Verdict};
 use nccl_top::logs::{prefix, when};
 use nccl_top::observe::log::{Line, Lines, LogFileInfo};
 use nccl_top::observe::{Body, Observation, SourceId};
 use nccl_top::rules::findings::Finding;
+use nccl_top::rules::{Implies, rule};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -41,8 +44,9 @@ impl Live {
     }
 }
 
-/// What a live session comes to that sees the lines with the times that they carry.
-fn live(path: &Path, bytes: &[u8]) -> Conclusion {
+/// What a live session comes to that sees the lines with the times that they carry: the verdicts that stand on the screen, and what is
+/// concluded when there are no more lines.
+fn live(path: &Path, bytes: &[u8]) -> (Vec<Verdict>, Conclusion) {
     let modified = std::fs::metadata(path).unwrap().modified().unwrap();
     let modified = Stamp(modified.duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as i64);
     let text = String::from_utf8_lossy(bytes);
@@ -64,8 +68,22 @@ fn live(path: &Path, bytes: &[u8]) -> Conclusion {
         offset += whole.len() as u64;
     }
     live.goes_on_until(live.now.plus(Duration::from_secs(180)));
+    let verdicts = live.session.verdicts.values().cloned().collect();
     live.sees(Body::End);
-    Conclusion::of(&live.session, &[])
+    (verdicts, Conclusion::of(&live.session, &[]))
+}
+
+/// What the screen says of a job that has failed, hangs or is slow, if that is not what `check` says. A cause that leaves the state of a job
+/// as it is may stand among the findings only.
+fn verdict_differs(verdicts: &[Verdict], cause: Option<&Finding>) -> Option<String> {
+    let shown: Vec<&Verdict> = verdicts.iter().filter(|v| v.state >= State::Slow).collect();
+    let is_it =
+        |v: &&Verdict| cause.is_some_and(|f| v.because.as_ref().is_some_and(|(id, _)| *id == f.rule) && v.summary.contains(&f.summary));
+    let must_show =
+        cause.is_some_and(|f| f.severity >= Severity::Error && rule(f.rule).is_some_and(|rule| rule.implies != Implies::Nothing));
+    let alike = if must_show { shown.iter().any(is_it) } else { shown.iter().all(is_it) };
+    (!alike)
+        .then(|| shown.iter().map(|v| format!("{} {}: {}", v.state.as_str(), v.because.as_ref().map_or("-", |b| b.0), v.summary)).collect())
 }
 
 fn headline(cause: Option<&Finding>) -> String {
@@ -85,11 +103,15 @@ fn compare(files: Vec<PathBuf>) {
         }
         let report = check(&[path.display().to_string()], Zone::UTC, &mut |_, _| ());
         let whole = headline(report.root_cause.map(|i| &report.findings[i]));
-        let followed = headline(live(path, &bytes).cause());
+        let (verdicts, conclusion) = live(path, &bytes);
+        let followed = headline(conclusion.cause());
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         let excepted = EXCEPTIONS.iter().any(|(file, _)| *file == name);
         if (whole != followed) != excepted {
             wrong.push(format!("{name}\n    check {whole}\n    live  {followed}"));
+        }
+        if let Some(shown) = verdict_differs(&verdicts, report.root_cause.map(|i| &report.findings[i])) {
+            wrong.push(format!("{name}\n    check  {whole}\n    screen {shown}"));
         }
     }
     assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), files.len(), wrong.join("\n"));
