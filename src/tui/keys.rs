@@ -1,10 +1,12 @@
 //! What can be done on the screen, and with which keys: one table. The footer, the help, the config and the README are made from it.
 //!
-//! **To add a key**: a variant of [`Action`], its row in [`KEYS`], and its arm in `Ui::act`.
+//! **To add a key**: a variant of [`Action`], its row in [`OWN`], and its arm in `Ui::act`. Panes bring their own.
 
+use super::panes::PANES;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::LazyLock;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
@@ -76,6 +78,7 @@ impl Group {
 }
 
 /// One row of the table.
+#[derive(Clone, Copy)]
 pub struct Key {
     pub action: Action,
     /// How the config names it.
@@ -103,19 +106,22 @@ const fn main_key(
     Key { action, name, keys, help, footer: Some(footer), group }
 }
 
+/// All rows: behind the overview's stands one for each pane, in their order.
+pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
+    let of_panes =
+        PANES.iter().zip(DIGITS).zip(2..).map(|((pane, digit), no)| key(Action::Pane(no), pane.id, digit, Group::Panes, pane.shows));
+    let (before, after) = OWN.split_at(OWN.iter().position(|k| k.action == Action::Pane(1)).map_or(0, |at| at + 1));
+    before.iter().copied().chain(of_panes).chain(after.iter().copied()).collect()
+});
+
+/// Keys of the panes behind the overview.
+const DIGITS: [&[&str]; 8] = [&["2"], &["3"], &["4"], &["5"], &["6"], &["7"], &["8"], &["9"]];
+
 #[rustfmt::skip]
-pub const KEYS: &[Key] = &[
+const OWN: &[Key] = &[
     main_key(Action::Help, "help", &["?", "f1"], Group::Program, "keys, marks and words", "help"),
     main_key(Action::Quit, "quit", &["q", "ctrl-c"], Group::Program, "end nccl-top; the job is not touched", "quit"),
     main_key(Action::Pane(1), "overview", &["1"], Group::Panes, "everything at once", "overview"),
-    key(Action::Pane(2), "training", &["2"], Group::Panes, "loss, step time, throughput"),
-    key(Action::Pane(3), "gpus", &["3"], Group::Panes, "GPUs, their ranks and what they do"),
-    key(Action::Pane(4), "network", &["4"], Group::Panes, "EFA, InfiniBand, RoCE and Ethernet ports"),
-    key(Action::Pane(5), "nccl", &["5"], Group::Panes, "NCCL bring-up and communicators"),
-    key(Action::Pane(6), "findings", &["6"], Group::Panes, "findings with evidence and next step"),
-    key(Action::Pane(7), "log", &["7"], Group::Panes, "all logs, merged"),
-    key(Action::Pane(8), "processes", &["8"], Group::Panes, "ranks and launchers"),
-    key(Action::Pane(9), "sources", &["9"], Group::Panes, "what is seen, and what is not and why"),
     key(Action::NextPane, "next-pane", &["tab"], Group::Panes, "focus the next pane"),
     key(Action::PreviousPane, "previous-pane", &["shift-tab"], Group::Panes, "focus the pane before"),
     key(Action::Zoom, "zoom", &["z"], Group::Panes, "the focused pane alone, and back"),

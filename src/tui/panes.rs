@@ -1,7 +1,7 @@
 //! The panes.
 //!
-//! **To add a pane**: a file below `panes/` with a `pub const PANE: Pane`, its line in [`PANES`], its place in
-//! [`super::layout::ARRANGEMENTS`] and its key in [`super::keys::KEYS`].
+//! **To add a pane**: a file below `panes/` with a `pub const PANE: Pane`, its line in [`PANES`], and its place in
+//! [`super::layout::ARRANGEMENTS`]. Its key is the next digit.
 
 mod findings;
 mod gpus;
@@ -26,6 +26,8 @@ use ratatui::text::{Line, Span};
 
 pub struct Pane {
     pub id: &'static str,
+    /// For the help.
+    pub shows: &'static str,
     pub title: fn(&Ctx) -> String,
     /// What it asks for at a width; `None`: it has nothing to show and leaves its place to others.
     pub want: fn(&Ctx, u16) -> Option<Want>,

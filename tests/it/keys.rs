@@ -1127,7 +1127,7 @@ mod table {
         Keymap::default().check().unwrap();
         let names: BTreeSet<&str> = KEYS.iter().map(|k| k.name).collect();
         assert_eq!(names.len(), KEYS.len());
-        for key in KEYS {
+        for key in KEYS.iter() {
             assert!(!key.keys.is_empty() && key.help.len() > 5, "{}", key.name);
             for text in key.keys {
                 assert_eq!(Chord::parse(text).unwrap().to_string(), *text);

@@ -19,6 +19,7 @@ use ratatui::text::{Line, Span};
 
 pub const PANE: Pane = Pane {
     id: "findings",
+    shows: "findings with evidence and next step",
     title,
     want,
     rows: |ctx| all(ctx.session).iter().map(|f| name(f)).collect(),

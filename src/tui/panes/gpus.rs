@@ -14,6 +14,7 @@ use ratatui::text::{Line, Span};
 
 pub const PANE: Pane = Pane {
     id: "gpus",
+    shows: "GPUs, their ranks and what they do",
     title,
     want,
     rows: |ctx| names(&rows(ctx)),

@@ -13,7 +13,8 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use unicode_width::UnicodeWidthStr;
 
-pub const PANE: Pane = Pane { id: "log", title, want, rows: no_rows, sorts: no_sorts, row_at, open: opens_nothing, draw };
+pub const PANE: Pane =
+    Pane { id: "log", shows: "all logs, merged", title, want, rows: no_rows, sorts: no_sorts, row_at, open: opens_nothing, draw };
 
 /// Columns for the name of a job, where there are several.
 const JOB: usize = 12;

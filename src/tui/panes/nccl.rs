@@ -27,8 +27,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use unicode_width::UnicodeWidthStr;
 
-pub const PANE: Pane =
-    Pane { id: "nccl", title, want, rows: |ctx| names(&rows(ctx)), sorts: || table::sorts(&columns()), row_at, open: opens_nothing, draw };
+pub const PANE: Pane = Pane {
+    id: "nccl",
+    shows: "NCCL bring-up and communicators",
+    title,
+    want,
+    rows: |ctx| names(&rows(ctx)),
+    sorts: || table::sorts(&columns()),
+    row_at,
+    open: opens_nothing,
+    draw,
+};
 
 /// Rows of [`crate::model::bringup::Bringup::items`].
 const ITEMS: u16 = 10;

@@ -26,7 +26,17 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use unicode_width::UnicodeWidthStr;
 
-pub const PANE: Pane = Pane { id: "network", title, want, rows, sorts: || table::sorts(&columns()), row_at, open: opens_nothing, draw };
+pub const PANE: Pane = Pane {
+    id: "network",
+    shows: "EFA, InfiniBand, RoCE and Ethernet ports",
+    title,
+    want,
+    rows,
+    sorts: || table::sorts(&columns()),
+    row_at,
+    open: opens_nothing,
+    draw,
+};
 
 /// More of one kind and rate than this are one line.
 const SINGLE: usize = 4;

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 pub const PANE: Pane = Pane {
     id: "processes",
+    shows: "ranks and launchers",
     title,
     want,
     rows: |ctx| names(&rows(ctx)),

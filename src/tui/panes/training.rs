@@ -14,7 +14,17 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use std::time::Duration;
 
-pub const PANE: Pane = Pane { id: "training", title, want, rows: no_rows, sorts: no_sorts, row_at: no_row_at, open: opens_nothing, draw };
+pub const PANE: Pane = Pane {
+    id: "training",
+    shows: "loss, step time, throughput",
+    title,
+    want,
+    rows: no_rows,
+    sorts: no_sorts,
+    row_at: no_row_at,
+    open: opens_nothing,
+    draw,
+};
 
 /// The job whose progress is shown, and what its log says.
 fn progress<'a>(ctx: &Ctx<'a>) -> Option<&'a Progress> {
