@@ -32,6 +32,8 @@ pub struct Session {
     /// By job id.
     pub verdicts: BTreeMap<String, Verdict>,
     looks: BTreeMap<String, Look>,
+    /// By job, the number of the finding that is the cause.
+    causes: BTreeMap<String, u64>,
     /// What kernel and driver say.
     machine: Machine,
     /// Revisions of what the rules on facts read, when they were last asked, and what they find.
@@ -181,6 +183,7 @@ impl Session {
 
     /// Gives all findings their roles, and says which of them say nothing new.
     fn relate(&mut self, now: Stamp) {
+        self.causes.clear();
         for job in self.ledger.jobs() {
             let model = &self.model;
             let outlived = causality::outlived(model.progress_of(&job).and_then(|p| p.last_step_at));
@@ -188,7 +191,8 @@ impl Session {
             lines::complete(model, &job, self.questions.get(&job).map(String::as_str), &mut findings);
             let covered = cover::covered(&findings);
             findings.retain(|f| !covered.contains(&f.no));
-            causality::assign(&mut findings, &outlived);
+            let cause = causality::assign(&mut findings, &outlived).map(|at| findings[at].no);
+            cause.map(|no| self.causes.insert(job.clone(), no));
             self.ledger.cover(now, &job, &covered);
         }
     }
@@ -342,7 +346,7 @@ impl Session {
                 }
             };
             let before = self.verdicts.get(&job.id);
-            let verdict = verdict::of_job(model, &self.ledger, job, look, before);
+            let verdict = verdict::of_job(model, &self.ledger, job, look, self.causes.get(&job.id).copied(), before);
             // The same state for another reason is news, too: steps are slow, and then it is known who is late.
             let reason = |v: &Verdict| (v.state, v.phase, v.because.as_ref().map(|b| b.0));
             // So is a name before the same words.

@@ -63,8 +63,9 @@ pub struct Verdict {
 }
 
 /// What the evidence makes of a job at this moment; `before` carries when the state began.
-pub fn of_job(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Option<&Verdict>) -> Verdict {
-    let mut verdict = judge(model, ledger, job, look, before);
+/// `cause` is the number of the finding that the others of the job follow from.
+pub fn of_job(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u64>, before: Option<&Verdict>) -> Verdict {
+    let mut verdict = judge(model, ledger, job, look, cause, before);
     verdict.since = match before {
         Some(b) if b.state == verdict.state && b.phase == verdict.phase => b.since,
         _ => verdict.since,
@@ -72,13 +73,13 @@ pub fn of_job(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Op
     verdict
 }
 
-fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, before: Option<&Verdict>) -> Verdict {
+fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u64>, before: Option<&Verdict>) -> Verdict {
     let now = model.now;
     let say = |state, phase, summary: String| Verdict { state, phase, since: now, summary, because: None };
     let mine: Vec<&Finding> = ledger.open().into_iter().filter(|f| f.job.as_deref() == Some(&job.id)).collect();
     let implied = |what: Implies| mine.iter().copied().filter(move |f| rule(f.rule).is_some_and(|r| r.implies == what));
     // A consequence may decide the state; the line names what it follows from.
-    let root = mine.iter().copied().find(|f| f.role == Role::Root && f.severity >= Severity::Error);
+    let root = mine.iter().copied().find(|f| Some(f.no) == cause && f.role == Role::Root && f.severity >= Severity::Error);
     let because = |state, f: &Finding| {
         let named = root.filter(|_| f.role == Role::Cascade).unwrap_or(f);
         Verdict { state, phase: None, since: f.since, summary: named.summary.clone(), because: Some((named.rule, named.subject.clone())) }

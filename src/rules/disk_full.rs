@@ -43,15 +43,8 @@ const FEW_INODES: u64 = 1000;
 const LONGEST: Duration = Duration::from_secs(3600);
 
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
-    for disk in &ctx.model.disks {
-        if left_of_disk(disk).is_none() {
-            continue;
-        }
-        let uses = Uses::of(ctx.model, disk);
-        if !uses.are.is_empty() {
-            out.extend(full(ctx.model, disk, &uses).or_else(|| soon(ctx.model, disk, &uses)));
-        }
-    }
+    let disks = ctx.model.disks.iter().filter(|disk| left_of_disk(disk).is_some());
+    out.extend(disks.filter_map(|disk| full(ctx.model, disk).or_else(|| soon(ctx.model, disk))));
 }
 
 /// Who needs the file system.
@@ -83,7 +76,7 @@ impl Uses {
     }
 }
 
-fn full(model: &Model, disk: &DiskSample, uses: &Uses) -> Option<Finding> {
+fn full(model: &Model, disk: &DiskSample) -> Option<Finding> {
     let part = LEFT.value() / 100.0;
     let is_out = |free: u64, total: u64, few: u64| (free as f64) < total as f64 * part && free < few;
     let bytes = format!("{} of {} GiB are free", gib(disk.free_bytes), gib(disk.total_bytes));
@@ -96,12 +89,12 @@ fn full(model: &Model, disk: &DiskSample, uses: &Uses) -> Option<Finding> {
         }
         ("has no inodes left", format!("{free} of {total} inodes are free, and {bytes}"))
     };
-    let mut found = of_disk(model, disk, uses, format!("the file system {} {what}: {proof}", disk.mount), proof);
+    let mut found = of_disk(model, disk, format!("the file system {} {what}: {proof}", disk.mount), proof)?;
     found.confidence = Confidence::Certain;
     Some(found)
 }
 
-fn soon(model: &Model, disk: &DiskSample, uses: &Uses) -> Option<Finding> {
+fn soon(model: &Model, disk: &DiskSample) -> Option<Finding> {
     let room = model.room.get(&Resource::Disk(disk.mount.clone()))?;
     let rate = room.shrinks_by_bytes_per_s(model.now, WATCHED.duration(), LONGEST)?;
     let left_s = disk.free_bytes as f64 / rate;
@@ -110,12 +103,17 @@ fn soon(model: &Model, disk: &DiskSample, uses: &Uses) -> Option<Finding> {
     }
     let when = minutes_up(left_s);
     let proof = format!("{} of {} GiB are free, {}B/s less all the time", gib(disk.free_bytes), gib(disk.total_bytes), scaled(rate));
-    let mut found = of_disk(model, disk, uses, format!("the file system {} will be full within {when}", disk.mount), proof);
+    let mut found = of_disk(model, disk, format!("the file system {} will be full within {when}", disk.mount), proof)?;
     found.severity = Severity::Warning;
     Some(found)
 }
 
-fn of_disk(model: &Model, disk: &DiskSample, uses: &Uses, summary: String, proof: String) -> Finding {
+/// `None`: no job needs it.
+fn of_disk(model: &Model, disk: &DiskSample, summary: String, proof: String) -> Option<Finding> {
+    let uses = Uses::of(model, disk);
+    if uses.are.is_empty() {
+        return None;
+    }
     let mut found = RULE.finding(disk.mount.clone(), summary, model.now);
     found.job = uses.jobs.first().filter(|_| uses.jobs.len() == 1).cloned();
     let more = uses.are.len().saturating_sub(3);
@@ -123,5 +121,5 @@ fn of_disk(model: &Model, disk: &DiskSample, uses: &Uses, summary: String, proof
     found.why = format!("it holds {}{more}", uses.are.iter().take(3).cloned().collect::<Vec<_>>().join(", "));
     found.next = Some(format!("df -h {0}; df -i {0}", shell_word(&disk.mount)));
     found.evidence = vec![Evidence { path: Some(disk.mount.clone()), ..Evidence::of("counter", proof) }];
-    found
+    Some(found)
 }

@@ -25,7 +25,7 @@ pub fn look(reader: &mut Reader, pid: u32, dirs: &mut Vec<WrittenDir>) {
             return;
         }
         let Ok(target) = std::fs::read_link(fd.path()) else { continue };
-        let Some(path) = target.parent().filter(|_| target.starts_with("/") && !target.starts_with("/dev/nvidia")) else { continue };
+        let Some(path) = target.parent().filter(|_| target.starts_with("/")) else { continue };
         let path = super::printable(path.as_os_str().as_bytes());
         if dirs.iter().any(|dir| dir.path == path) || !is_written(reader, pid, &fd.file_name()) {
             continue;
