@@ -1,13 +1,13 @@
 //! What the user has chosen, and nothing about the world. Keys change it here; what reaches beyond it is returned as an [`Effect`].
 
+use super::actions::Action;
 use super::filter::Filter;
-use super::keys::{Action, Keymap};
+use super::keys::Keymap;
 use super::panes::{Ctx, PANES};
 use super::theme::Theme;
 use super::{log_view, view};
 use crate::base::time::{Stamp, Zone};
 use crate::diagnosis::session::Session;
-use crate::logs::prefilter::Class;
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Rect;
 use std::time::Duration;
@@ -182,9 +182,6 @@ pub enum Move {
     Speed(f64),
 }
 
-/// Lengths of the time axis, seconds.
-const WINDOWS: [u64; 6] = [30, 60, 120, 300, 600, 900];
-
 /// Texts typed in are not longer than any line that is searched.
 const MAX_TYPED: usize = 500;
 
@@ -325,7 +322,7 @@ impl Ui {
         Effect::Draw
     }
 
-    fn show_log(&mut self) {
+    pub(super) fn show_log(&mut self) {
         let log = view::pane_index("log");
         self.focus = log;
         // In the overview the log is in sight already, if there is room for it.
@@ -334,126 +331,8 @@ impl Ui {
         }
     }
 
-    pub fn act(&mut self, action: Action, session: &Session, theme: &Theme) -> Effect {
-        if self.sheet.is_some() {
-            return self.read_on(action, session, theme);
-        }
-        let moves = |by: i64| Effect::Time(Move::By(by));
-        match action {
-            Action::Quit => return Effect::Quit,
-            Action::Suspend => return Effect::Suspend,
-            Action::Redraw => return Effect::Redraw,
-            Action::Help => self.sheet = Some(Sheet::of(Content::Help)),
-            Action::Pane(1) => self.leave_zoom(),
-            Action::Pane(n) => {
-                let pane = usize::from(n) - 2;
-                if pane < PANES.len() {
-                    self.focus = pane;
-                    self.zoom = Some(pane);
-                }
-            }
-            Action::NextPane => self.cycle(session, theme, 1),
-            Action::PreviousPane => self.cycle(session, theme, -1),
-            Action::Zoom if self.zoom.is_some() => self.leave_zoom(),
-            Action::Zoom => self.zoom = Some(self.focus),
-            Action::Open => return self.open(session, theme),
-            Action::Back => self.back(),
-            Action::Up => self.step(session, theme, -1),
-            Action::Down => self.step(session, theme, 1),
-            Action::PageUp => self.step(session, theme, -10),
-            Action::PageDown => self.step(session, theme, 10),
-            Action::Top => self.step(session, theme, i64::MIN),
-            Action::Bottom => self.step(session, theme, i64::MAX),
-            Action::Sort | Action::SortReverse => {
-                let sorts = (PANES[self.target()].sorts)();
-                let list = &mut self.lists[self.zoom.unwrap_or(self.focus)];
-                if sorts.is_empty() {
-                    self.notice = Some("nothing to sort in this pane".into());
-                    return Effect::Draw;
-                }
-                match action {
-                    Action::Sort => list.sort = (list.sort + 1) % (sorts.len() + 1),
-                    _ => list.reverse = !list.reverse,
-                }
-                // The column may be one that there is no room for.
-                let by = list.sort.checked_sub(1).and_then(|n| sorts.get(n)).map_or("in its own order".into(), |head| format!("by {head}"));
-                self.notice = Some(format!("sorted {by}{}", if list.reverse { ", the other way round" } else { "" }));
-            }
-            Action::Search => self.ask(Ask::Search),
-            Action::Filter => self.ask(Ask::Filter),
-            Action::FilterRank => self.ask(Ask::Ranks),
-            Action::NextMatch | Action::PreviousMatch => {
-                let forward = action == Action::NextMatch;
-                if self.log.search.is_none() {
-                    self.ask(Ask::Search);
-                } else {
-                    self.show_log();
-                    let from = self.log.at;
-                    self.notice = log_view::find(&mut self.log, session, from, forward).or_else(|| Some("no kept line matches".into()));
-                }
-            }
-            Action::FilterSeverity => {
-                self.log.filter.least = match self.log.filter.least {
-                    Class::Noise => Class::Fact,
-                    Class::Fact => Class::Alarm,
-                    Class::Alarm => Class::Noise,
-                };
-                self.show_log();
-                log_view::hold(&mut self.log, session);
-            }
-            Action::Copy => match view::command(session, self) {
-                Some(command) => return Effect::Copy(command),
-                None => self.notice = Some("nothing to copy: no finding has a next step".into()),
-            },
-            Action::Stack => return self.ask_stack(session),
-            Action::Evidence => return self.ask_evidence(session),
-            Action::Pause => return Effect::Time(Move::Toggle),
-            Action::Earlier => return moves(-5),
-            Action::Later => return moves(5),
-            Action::MuchEarlier => return moves(-60),
-            Action::MuchLater => return moves(60),
-            Action::ToStart => return Effect::Time(Move::Start),
-            Action::ToEnd => return Effect::Time(Move::End),
-            Action::Slower => return Effect::Time(Move::Speed(0.5)),
-            Action::Faster => return Effect::Time(Move::Speed(2.0)),
-            Action::LongerAxis | Action::ShorterAxis => {
-                let now = WINDOWS.iter().position(|w| *w >= self.window.as_secs()).unwrap_or(WINDOWS.len() - 1);
-                let next = if action == Action::LongerAxis { (now + 1).min(WINDOWS.len() - 1) } else { now.saturating_sub(1) };
-                self.window = Duration::from_secs(WINDOWS[next]);
-                self.notice = Some(format!("sparklines cover {}", crate::base::time::span(self.window)));
-            }
-            Action::Theme => return Effect::NextTheme,
-            Action::Mouse => {
-                self.mouse = !self.mouse;
-                self.notice =
-                    Some(if self.mouse { "the mouse is nccl-top's" } else { "the mouse is the terminal's: text can be selected" }.into());
-            }
-        }
-        Effect::Draw
-    }
-
-    /// What a key does while a sheet is shown.
-    fn read_on(&mut self, action: Action, session: &Session, theme: &Theme) -> Effect {
-        let Some(sheet) = &mut self.sheet else { return Effect::None };
-        match action {
-            Action::Up => sheet.scroll = sheet.scroll.saturating_sub(1),
-            Action::Down => sheet.scroll = sheet.scroll.saturating_add(1),
-            Action::PageUp => sheet.scroll = sheet.scroll.saturating_sub(10),
-            Action::PageDown => sheet.scroll = sheet.scroll.saturating_add(10),
-            Action::Top => sheet.scroll = 0,
-            Action::Bottom => sheet.scroll = usize::MAX,
-            Action::Quit => return Effect::Quit,
-            Action::Suspend => return Effect::Suspend,
-            Action::Redraw => return Effect::Redraw,
-            Action::Evidence if sheet.content != Content::Help => return self.ask_evidence(session),
-            _ => self.sheet = None,
-        }
-        self.hold_sheet(session, theme);
-        Effect::Draw
-    }
-
     /// The sheet ends with its last line.
-    fn hold_sheet(&mut self, session: &Session, theme: &Theme) {
+    pub(super) fn hold_sheet(&mut self, session: &Session, theme: &Theme) {
         let height = view::body(session, self, theme).height;
         if let Some(mut sheet) = self.sheet.take() {
             sheet.scroll = sheet.scroll.min(super::help::last(self, &sheet.content, height));
@@ -461,13 +340,13 @@ impl Ui {
         }
     }
 
-    fn ask_evidence(&mut self, session: &Session) -> Effect {
+    pub(super) fn ask_evidence(&mut self, session: &Session) -> Effect {
         let text = format!("./{}", crate::output::bundle::default_name(&session.model.host, session.model.now, self.zone));
         self.prompt = Some(Prompt { kind: Ask::Evidence, text, proposed: true, error: None });
         Effect::Draw
     }
 
-    fn ask_stack(&mut self, session: &Session) -> Effect {
+    pub(super) fn ask_stack(&mut self, session: &Session) -> Effect {
         if matches!(self.mode, Mode::Replay { .. }) {
             self.notice = Some("py-spy asks a process that lives: there is none in a recording".into());
             return Effect::Draw;
@@ -481,7 +360,7 @@ impl Ui {
         }
     }
 
-    fn ask(&mut self, kind: Ask) {
+    pub(super) fn ask(&mut self, kind: Ask) {
         let text = match kind {
             Ask::Evidence | Ask::Run { .. } => return,
             Ask::Search => String::new(),
@@ -491,7 +370,7 @@ impl Ui {
         self.prompt = Some(Prompt { kind, text, proposed: false, error: None });
     }
 
-    fn back(&mut self) {
+    pub(super) fn back(&mut self) {
         if self.log.search.take().is_some() {
             return;
         }
@@ -505,13 +384,13 @@ impl Ui {
     }
 
     /// Back to the overview, where the log is followed: a line that was looked at must not hide what comes after it.
-    fn leave_zoom(&mut self) {
+    pub(super) fn leave_zoom(&mut self) {
         if self.zoom.take().is_some() {
             self.log.at = None;
         }
     }
 
-    fn cycle(&mut self, session: &Session, theme: &Theme, by: isize) {
+    pub(super) fn cycle(&mut self, session: &Session, theme: &Theme, by: isize) {
         if let Some(zoom) = &mut self.zoom {
             *zoom = (*zoom as isize + by).rem_euclid(PANES.len() as isize) as usize;
             self.focus = *zoom;
@@ -526,7 +405,7 @@ impl Ui {
     }
 
     /// Moves the selection of the pane that keys go to; `i64::MIN` and `i64::MAX` are its ends.
-    fn step(&mut self, session: &Session, theme: &Theme, by: i64) {
+    pub(super) fn step(&mut self, session: &Session, theme: &Theme, by: i64) {
         let pane = self.target();
         if pane == view::pane_index("log") {
             log_view::step(&mut self.log, session, by);
@@ -544,7 +423,7 @@ impl Ui {
         (PANES[pane].rows)(&Ctx { session, ui: self, theme, pane, zoomed: self.zoom.is_some(), focused: true })
     }
 
-    fn open(&mut self, session: &Session, theme: &Theme) -> Effect {
+    pub(super) fn open(&mut self, session: &Session, theme: &Theme) -> Effect {
         if self.zoom.is_none() {
             self.zoom = Some(self.focus);
             return Effect::Draw;

@@ -1,7 +1,7 @@
 //! Long texts over the panes; among them the help: keys from the table, what the marks mean, why something is absent.
 
+use super::actions::{Group, KEYS};
 use super::choices::{Content, Sheet, Ui};
-use super::keys::{Group, KEYS};
 use super::theme::Theme;
 use super::view::fitted;
 use super::widgets::labelled;

@@ -10,8 +10,8 @@
 //!  1 overview   / search   p pause   ? help   q quit
 //! ```
 
+use super::actions::{Action, KEYS};
 use super::choices::{Ask, Mode, Ui};
-use super::keys::{Action, KEYS};
 use super::layout::{self, Place, Want};
 use super::panes::{Ctx, PANES, Pane};
 use super::theme::{Theme, severity_mark, state_mark};

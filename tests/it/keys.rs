@@ -1,7 +1,7 @@
 //! Keys, mouse, job control, garbage, colours, settings and alerts, in a real pseudo-terminal.
 
 use crate::support::screen::{PATIENCE, Screen, find};
-use nccl_top::tui::keys::{Action, Group, KEYS};
+use nccl_top::tui::actions::{Action, Group, KEYS};
 use nccl_top::tui::panes::PANES;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -1118,7 +1118,8 @@ fn a_critical_finding_draws_attention_once_and_a_past_one_does_not() {
 }
 
 mod table {
-    use nccl_top::tui::keys::{Action, Chord, KEYS, Keymap, as_markdown};
+    use nccl_top::tui::actions::{Action, KEYS};
+    use nccl_top::tui::keys::{Chord, Keymap, as_markdown};
     use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
     use std::collections::BTreeSet;
 
