@@ -28,23 +28,74 @@ pub fn io_words(err: &std::io::Error) -> String {
     text[..end].to_lowercase()
 }
 
-/// The text without what differs from rank to rank: numbers, addresses, pointers.
+/// The longest shape, in characters.
+const MAX_SHAPE: usize = 200;
+/// Hexadecimal digits without `0x` in front are a pointer or an id from so many on: no shorter word needs to be told from a name.
+const LEAST_HEX: usize = 8;
+
+/// The text without what differs each time that it is printed: numbers, pointers, ids, network addresses. Names of devices stay, as far as
+/// digits do not make them up.
 pub fn shape(text: &str) -> String {
-    let mut shape = String::with_capacity(text.len().min(200));
-    let mut digits = false;
-    for c in text.chars().take(200) {
-        let digit = c.is_ascii_digit();
-        if !digit {
-            shape.push(c);
-        } else if !digits {
-            shape.push('#');
-        }
-        digits = digit || (digits && c.is_ascii_hexdigit());
-        if digits && !digit {
-            shape.pop();
-        }
+    let mut shape = String::with_capacity(text.len().min(MAX_SHAPE));
+    let mut left = MAX_SHAPE;
+    let mut rest = text;
+    let mut in_word = false;
+    while let Some(c) = rest.chars().next().filter(|_| left > 0) {
+        let (taken, becomes) = if in_word { None } else { identifier(rest) }.unwrap_or_else(|| piece(rest, c));
+        shape.push_str(becomes);
+        left = left.saturating_sub(becomes.chars().count());
+        in_word = rest[..taken].ends_with(|c: char| c.is_alphanumeric());
+        rest = &rest[taken..];
     }
     shape
+}
+
+/// A character, or a number with what of hexadecimal digits hangs on it, and what becomes of it.
+fn piece(rest: &str, c: char) -> (usize, &str) {
+    if c.is_ascii_digit() { (count(rest, |b| b.is_ascii_hexdigit()), "#") } else { (c.len_utf8(), &rest[..c.len_utf8()]) }
+}
+
+/// The pointer, id or address that a text begins with, and what becomes of it.
+fn identifier(rest: &str) -> Option<(usize, &str)> {
+    if rest.starts_with("GPU-") || rest.starts_with("MIG-") {
+        return groups(&rest[4..], b'-', 5).map(|n| (n + 4, &rest[..n + 4]));
+    }
+    if let Some(hex) = rest.strip_prefix("0x").or_else(|| rest.strip_prefix("0X")) {
+        return Some(count(hex, |b| b.is_ascii_hexdigit())).filter(|n| *n > 0).map(|n| (n + 2, "#x#"));
+    }
+    let word = count(rest, |b| b.is_ascii_hexdigit());
+    let id = || Some(word).filter(|n| *n >= LEAST_HEX && ends_word(&rest[*n..]));
+    let found = groups(rest, b'-', 3).or_else(|| network_address(rest)).or_else(id);
+    found.map(|n| (n, "#"))
+}
+
+/// The length of groups of hexadecimal digits, as a UUID has them: at least `least` of them, and 16 digits in all.
+fn groups(rest: &str, between: u8, least: usize) -> Option<usize> {
+    let n = count(rest, |b| b.is_ascii_hexdigit() || b == between);
+    let text = rest[..n].trim_end_matches(char::from(between));
+    let number = text.split(char::from(between)).filter(|group| !group.is_empty()).count();
+    (number >= least && text.len() + 1 - number >= 16 && ends_word(&rest[text.len()..])).then_some(text.len())
+}
+
+/// The length of an IPv6 address, a MAC address, or a GID or GUID of InfiniBand. A PCI address names a device: it is none of them.
+fn network_address(rest: &str) -> Option<usize> {
+    let n = count(rest, |b| b.is_ascii_hexdigit() || b == b':');
+    let text = rest[..n].strip_suffix(':').filter(|text| !text.ends_with(':')).unwrap_or(&rest[..n]);
+    let colons = text.bytes().filter(|b| *b == b':').count();
+    let short = text.split(':').all(|group| group.len() <= 4);
+    let is_one = short && (colons >= 3 || colons == 2 && text.contains("::") && text.len() > 2);
+    // `::ffff:10.0.0.1` ends in one of version 4.
+    let mapped = count(&rest[text.len()..], |b| b.is_ascii_digit() || b == b'.');
+    let end = text.len() + if text.contains("::") { mapped } else { 0 };
+    (is_one && ends_word(&rest[end..])).then_some(end)
+}
+
+fn count(text: &str, is: impl Fn(u8) -> bool) -> usize {
+    text.bytes().take_while(|b| is(*b)).count()
+}
+
+fn ends_word(rest: &str) -> bool {
+    !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_')
 }
 
 /// Cuts a text into lines at spaces; a word that is wider than a line is cut, too.

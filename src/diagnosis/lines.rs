@@ -28,6 +28,7 @@ pub fn judge_line(model: &Model, seen: &TextSeen, ledger: &mut Ledger) {
     if seen.event.what == What::RunStart {
         let once = |f: &Finding| rules::rule(f.rule).is_some_and(|r| r.life.linger.is_none());
         ledger.clear_where(seen.at, NEW_RUN, |f| f.job.as_deref() == Some(&seen.job) && once(f));
+        ledger.forget_left_out(|job| job == seen.job);
     }
     let named = in_the_catalogue(seen);
     let seen = &TextSeen { event: named.as_ref().unwrap_or(seen.event), job: seen.job.clone(), ..*seen };

@@ -121,6 +121,7 @@ impl Session {
                 if let Some(file) = self.model.files.get_mut(&lines.file) {
                     file.dropped_lines += lines.dropped_lines;
                     file.folded_alarms += lines.folded_alarms;
+                    file.alarms_left_out += lines.alarms_left_out;
                 }
                 // Line by line, states too, so that it does not matter which lines came together.
                 for line in &lines.lines {
@@ -326,6 +327,7 @@ impl Session {
         self.ledger.clear_where(now, "the job went on", survived);
         let forgotten = |f: &Finding| f.job.as_ref().is_some_and(|id| !jobs.contains_key(id));
         self.ledger.clear_where(now, "its job is no longer known", forgotten);
+        self.ledger.forget_left_out(|job| !jobs.contains_key(job));
     }
 
     /// Says each job's state where it changed.

@@ -15,6 +15,7 @@ pub mod torch;
 pub mod when;
 
 use crate::base::clean::{clean, clip};
+use crate::base::severity::Severity;
 use memchr::memmem::Finder;
 pub use nccl::types::{Ending, GraphPath, GraphPaths, NetDevice, NetDevices, Ofi, PathKind, Plugin, PluginKind, PluginState, Timings};
 use serde::{Deserialize, Serialize};
@@ -284,6 +285,19 @@ impl What {
         )
     }
 
+    /// How bad it is by itself, where it is an alarm: as the user or the catalogue has it.
+    pub fn severity(&self) -> Option<Severity> {
+        let by_itself = match self {
+            _ if !self.is_alarm() => return None,
+            What::NcclWarn { .. } => Severity::Warning,
+            _ => Severity::Error,
+        };
+        let signature = self.signature();
+        let unknown = matches!(self, What::NcclWarn { .. }).then_some("nccl-warn");
+        let by_user = signature.map(|s| s.rule).or(unknown).and_then(crate::base::limit::severity_of);
+        by_user.or(signature.map(|s| s.severity)).or(Some(by_itself))
+    }
+
     /// Something failed: an alarm that is not known to be harmless.
     pub fn is_failure(&self) -> bool {
         self.is_alarm() && !matches!(self, What::Signed { signature, .. } if signature.part == catalog::Part::Harmless)
@@ -484,6 +498,13 @@ impl What {
             _ => None,
         }
     }
+}
+
+/// Whether a line that is worth a look says nothing worse than a warning, as far as it says anything without the lines around it.
+pub fn is_only_warning(line: &[u8]) -> bool {
+    let mut events = Vec::new();
+    Reader::default().read(&String::from_utf8_lossy(line), prefilter::Class::Alarm, &mut events);
+    !events.is_empty() && events.iter().all(|e| e.what.severity() < Some(Severity::Error))
 }
 
 /// What the user has muted is never reported.

@@ -1,10 +1,12 @@
 //! Events that may be failures, kept until all inputs are read: only then is their order in time known.
 
+use crate::base::severity::Severity;
 use crate::base::time::Stamp;
 use crate::logs::catalog;
 use crate::logs::{TextEvent, What};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 
 /// One event of one line.
@@ -30,19 +32,30 @@ pub struct Alarm {
     pub count: u64,
 }
 
-/// Alarms, folded and bounded: of equal ones of one rank the first is kept.
+/// Alarms, folded and bounded: of equal ones of one rank the first is kept. What is an error has room of its own, and each kind of text has
+/// some, so that nothing hides what is worse or rarer than itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Alarms {
     /// Shared by the sessions that are kept of earlier moments.
     kept: Vec<Arc<Alarm>>,
     /// Event, writer and run: index into `kept`.
     known: HashMap<u64, u32>,
-    /// Not kept, because there were too many different ones.
+    /// How many are kept of each kind.
+    of_kind: HashMap<Kind, usize>,
+    /// How many are kept of those below an error.
+    minor: usize,
+    /// What texts that the catalogue does not know say, without numbers and ids.
+    texts: HashSet<u64>,
+    /// Not kept, because there were too many different ones: how often they were printed.
     pub overflow: u64,
 }
 
-/// 16,384 ranks that say one thing each, and some more.
+/// 16,384 ranks that say one thing each, and some more. So many below an error, and as many errors.
 const MOST: usize = 20_000;
+/// So many of each kind are kept, whatever others take.
+const OF_KIND: usize = 8;
+/// Different texts that the catalogue does not know. Nobody reads more; how many more there were is counted.
+const MOST_TEXTS: usize = 1024;
 const MAX_TEXT: usize = 400;
 
 impl Alarms {
@@ -56,7 +69,7 @@ impl Alarms {
             kept.rank = kept.rank.or(said.rank);
             return;
         }
-        if self.kept.len() >= MOST {
+        if !self.has_room(&said.event.what) {
             self.overflow += 1;
             return;
         }
@@ -66,6 +79,29 @@ impl Alarms {
         self.kept.push(Arc::new(alarm));
     }
 
+    /// Takes the place for one more.
+    fn has_room(&mut self, what: &What) -> bool {
+        let kind = Kind::of(what);
+        let is_error = kind.severity >= Severity::Error;
+        let of_kind = self.of_kind.get(&kind).copied().unwrap_or(0);
+        let kept = if is_error { self.kept.len() - self.minor } else { self.minor };
+        if kept >= MOST && of_kind >= OF_KIND {
+            return false;
+        }
+        if let Some(text) = unknown_text(what) {
+            let mut hasher = DefaultHasher::new();
+            (kind, crate::base::words::shape(text)).hash(&mut hasher);
+            let text = hasher.finish();
+            if self.texts.len() >= MOST_TEXTS && of_kind >= OF_KIND && !self.texts.contains(&text) {
+                return false;
+            }
+            self.texts.insert(text);
+        }
+        self.of_kind.insert(kind, of_kind + 1);
+        self.minor += usize::from(!is_error);
+        true
+    }
+
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Alarm> + ExactSizeIterator {
         self.kept.iter().map(Arc::as_ref)
     }
@@ -73,6 +109,31 @@ impl Alarms {
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
+}
+
+/// Alarms that share room: those of one entry of the catalogue, or of one sort that it does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Kind {
+    severity: Severity,
+    entry: Option<&'static str>,
+    sort: Discriminant<What>,
+}
+
+impl Kind {
+    fn of(what: &What) -> Kind {
+        let severity = what.severity().unwrap_or(Severity::Info);
+        Kind { severity, entry: what.signature().map(|s| s.id), sort: discriminant(what) }
+    }
+}
+
+/// The text that distinguishes an alarm from others of its kind, where the catalogue does not know it: anybody may have written it.
+fn unknown_text(what: &What) -> Option<&str> {
+    let text = match what {
+        What::NcclWarn { text, .. } | What::CudaError { text } | What::TakingDown { text } => text,
+        What::Exception(e) => &e.message,
+        _ => return None,
+    };
+    what.signature().is_none().then_some(text)
 }
 
 /// What tells one alarm from another.

@@ -31,6 +31,7 @@ pub struct LogFile {
     pub lines: u64,
     pub dropped_lines: u64,
     pub folded_alarms: u64,
+    pub alarms_left_out: u64,
     pub last_line_at: Option<Stamp>,
     /// Since when nothing has the path, or it cannot be read.
     pub gone_at: Option<Stamp>,
@@ -63,6 +64,7 @@ impl LogFile {
             lines: 0,
             dropped_lines: 0,
             folded_alarms: 0,
+            alarms_left_out: 0,
             last_line_at: None,
             gone_at: None,
             transient: false,

@@ -54,9 +54,13 @@ pub struct Lines {
     pub dropped_lines: u64,
     #[serde(skip_serializing_if = "is_zero")]
     pub dropped_bytes: u64,
-    /// Lines that are WARN or worse and were counted, but left out because equal or too many ones came with them.
+    /// Lines that are WARN or worse and were counted, but left out because equal ones came with them. Old recordings count here, too,
+    /// what is `alarms_left_out` now.
     #[serde(skip_serializing_if = "is_zero")]
     pub folded_alarms: u64,
+    /// Lines that are WARN or worse and were left out because too many different ones came with them. Errors give way to errors only.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub alarms_left_out: u64,
     /// The lines were in the file before the program looked: their time is not the time of reading.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub backlog: bool,

@@ -215,8 +215,19 @@ pub struct Ledger {
     past: Vec<Finding>,
     changes: Vec<Changed>,
     opened: u64,
-    /// Findings that were not taken because too many are open.
-    pub overflow: u64,
+    /// By job and rule, what was seen and is not open, because there was no room for it.
+    left_out: BTreeMap<(Option<String>, &'static str), LeftOut>,
+    /// Conditions among them, which are seen again and again.
+    refused: BTreeSet<Key>,
+}
+
+/// What had no room among the open findings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    pub since: Stamp,
+    /// Lines that report it, each as often as it was printed; conditions count once.
+    pub times: u64,
+    pub worst: Severity,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -239,10 +250,10 @@ fn by_weight(a: &Finding, b: &Finding) -> Ordering {
 }
 
 impl Ledger {
-    /// More distinct findings than anybody reads; beyond it they are counted.
+    /// More distinct findings than anybody reads; beyond it the least severe gives way, or is counted.
     const MAX_OPEN: usize = 512;
-    /// Of one rule no more than so many are kept open.
-    pub const MAX_OF_RULE: usize = 128;
+    /// Of one rule, one text and one severity no more than so many are kept open: none can crowd out the others.
+    pub const MAX_OF_KIND: usize = 128;
     const MAX_PAST: usize = 512;
 
     /// Open findings: causes before consequences, then worst first, then oldest first.
@@ -300,9 +311,21 @@ impl Ledger {
                 }
             } else if times > 0 {
                 open.count += times;
+                // The same words may come at a higher level.
+                if seen.severity > open.severity && seen.severity > open.own_severity {
+                    let bad = (seen.severity, seen.own_severity);
+                    open.become_described_as(seen);
+                    (open.severity, open.own_severity) = bad;
+                    self.changes.push(Changed::Opened(key));
+                }
             } else if life.linger.is_some() || seen.witness.is_of_facts() {
-                // A condition is described anew at every look; when it began does not change.
+                // A condition is described anew at every look; when it began does not change. A number that has ten times as many is news.
+                let (before, count) = (open.count, open.count.max(seen.count));
                 open.become_described_as(seen);
+                open.count = count;
+                if count.ilog10() > before.max(1).ilog10() {
+                    self.changes.push(Changed::Opened(key));
+                }
             }
             return;
         }
@@ -314,16 +337,60 @@ impl Ledger {
             }
         }
         self.pending.remove(&key);
-        // No rule can crowd out the others.
-        let of_rule = self.open.range((seen.rule, None, String::new())..).take_while(|(k, _)| k.0 == seen.rule).count();
-        if of_rule >= Self::MAX_OF_RULE || self.open.len() >= Self::MAX_OPEN {
-            self.overflow += 1;
+        if !self.has_room(now, &seen) {
+            // A condition is seen at every look, and counts once.
+            if times > 0 || self.refused.len() < Self::MAX_OPEN && self.refused.insert(key) {
+                self.leave_out(now, &seen, times.max(1));
+            }
             return;
         }
         self.opened += 1;
-        (seen.no, seen.opened_at, seen.last_at, seen.count) = (self.opened, now, now, times.max(1));
+        (seen.no, seen.opened_at, seen.last_at, seen.count) = (self.opened, now, now, times.max(seen.count));
         self.open.insert(key.clone(), seen);
         self.changes.push(Changed::Opened(key));
+    }
+
+    /// Whether one more may be opened. Where all room is taken, one that is less severe is cleared for it, or one of a kind of which there
+    /// are more: the newest of them, because what came first is more likely to be a cause.
+    fn has_room(&mut self, now: Stamp, new: &Finding) -> bool {
+        let of_rule = self.open.range((new.rule, None, String::new())..).take_while(|(k, _)| k.0 == new.rule);
+        let alike = of_rule.filter(|(_, f)| kind_of(f) == kind_of(new)).count();
+        if alike >= Self::MAX_OF_KIND {
+            return false;
+        }
+        if self.open.len() < Self::MAX_OPEN {
+            return true;
+        }
+        let mut kinds: BTreeMap<Kind, usize> = BTreeMap::new();
+        self.open.values().for_each(|f| *kinds.entry(kind_of(f)).or_default() += 1);
+        let weight = |f: &Finding| (Reverse(f.own_severity), kinds.get(&kind_of(f)).copied().unwrap_or(0), f.no);
+        let Some((key, least)) = self.open.iter().max_by_key(|(_, f)| weight(f)).map(|(key, f)| (key.clone(), f.clone())) else {
+            return true;
+        };
+        let gives_way = weight(&least) > (Reverse(new.own_severity), alike + 1, u64::MAX);
+        if gives_way {
+            self.leave_out(now, &least, least.count);
+            self.clear(now, &key, "something else needed its room");
+        }
+        gives_way
+    }
+
+    fn leave_out(&mut self, now: Stamp, f: &Finding, times: u64) {
+        let new = LeftOut { since: now, times: 0, worst: f.own_severity };
+        let left = self.left_out.entry((f.job.clone(), f.rule)).or_insert(new);
+        left.times = left.times.saturating_add(times);
+        left.worst = left.worst.max(f.own_severity);
+    }
+
+    /// What had no room, by job and rule.
+    pub fn left_out(&self) -> impl Iterator<Item = (Option<&str>, &'static str, LeftOut)> {
+        self.left_out.iter().map(|((job, rule), left)| (job.as_deref(), *rule, *left))
+    }
+
+    /// What was left out of jobs is no longer of interest: another run has begun, or the job is forgotten.
+    pub fn forget_left_out(&mut self, is_past: impl Fn(&str) -> bool) {
+        self.left_out.retain(|(job, _), _| !job.as_deref().is_some_and(&is_past));
+        self.refused.retain(|(_, job, _)| !job.as_deref().is_some_and(&is_past));
     }
 
     /// What was opened and cleared since this was last asked. What is covered by another finding was not opened for anybody.
@@ -367,9 +434,11 @@ impl Ledger {
                 }
                 Some(known) => known.join(found),
                 None => {
-                    (found.opened_at, found.last_at) = (now, now);
-                    self.open.insert(key.clone(), found);
-                    self.changes.push(Changed::Opened(key));
+                    if self.has_room(now, &found) {
+                        (found.opened_at, found.last_at) = (now, now);
+                        self.open.insert(key.clone(), found);
+                        self.changes.push(Changed::Opened(key));
+                    }
                 }
             }
         }
@@ -451,6 +520,11 @@ impl Ledger {
         for finding in self.past.iter_mut().filter(|f| f.job.as_deref() == Some(from)) {
             finding.job = Some(to.to_owned());
         }
+        for ((job, rule), left) in std::mem::take(&mut self.left_out) {
+            let job = if job.as_deref() == Some(from) { Some(to.to_owned()) } else { job };
+            let known = self.left_out.entry((job, rule)).or_insert(LeftOut { times: 0, ..left });
+            *known = LeftOut { since: known.since.min(left.since), times: known.times + left.times, worst: known.worst.max(left.worst) };
+        }
     }
 
     fn clear(&mut self, now: Stamp, key: &Key, reason: &'static str) {
@@ -462,11 +536,20 @@ impl Ledger {
         if was_shown {
             self.changes.push(Changed::Cleared(Box::new(finding.clone()), reason.to_owned()));
         }
-        if self.past.len() >= Self::MAX_PAST {
-            self.past.remove(0);
-        }
         self.past.push(finding);
+        if self.past.len() > Self::MAX_PAST
+            && let Some(least) = (0..self.past.len()).min_by_key(|i| self.past[*i].own_severity)
+        {
+            self.past.remove(least);
+        }
     }
+}
+
+/// Findings that share room: of one rule, of one text where the catalogue knows it, and equally severe.
+type Kind = (&'static str, Option<&'static str>, Severity);
+
+fn kind_of(f: &Finding) -> Kind {
+    (f.rule, f.signature, f.own_severity)
 }
 
 fn key_of(f: &Finding) -> Key {

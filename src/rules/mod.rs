@@ -28,6 +28,7 @@ mod host_memory_low;
 mod init_stuck;
 mod inspector_records;
 mod job_cancelled;
+mod left_out;
 mod loss_not_finite;
 mod nccl_tests_failed;
 mod nccl_warn;
@@ -294,6 +295,7 @@ pub const RULES: &[Rule] = &[
     stale_process::RULE,
     source_trouble::RULE,
     several_runs::RULE,
+    left_out::RULE,
 ];
 
 pub(crate) use hang_rank_absent::{has_trained, works_unseen};

@@ -44,4 +44,45 @@ mod tests {
         assert_eq!(shape("comm 0x55d0c0de0010 rank 3"), shape("comm 0x7f31c2000000 rank 12"));
         assert_ne!(shape("Cuda failure 2 'out of memory'"), shape("Cuda failure 2 'invalid argument'"));
     }
+
+    #[test]
+    fn pointers_ids_and_addresses_fold_whatever_they_begin_with() {
+        for (one, other) in [
+            ("buffer 0xdeadbeefcafe lost", "buffer 0x7f31c2000000 lost"),
+            ("buffer 0xa lost", "buffer 0X7F lost"),
+            ("buffer deadbeefcafe lost", "buffer 7f31c2000000 lost"),
+            ("(fa7e12cd)", "(00112233)"),
+            ("commId fedcba9876543210, next", "commId 0123456789abcdef, next"),
+            ("guid c0ffee00-dead-beef-a1b2-0123456789ab.", "guid 01234567-89ab-cdef-0123-456789abcdef."),
+            ("gid fe80:0000:0000:0000:e41d:2d03:00f2:9a01 gone", "gid fe80:0000:0000:0000:0002:c903:00a1:b2c3 gone"),
+            ("port guid e41d:2d03:00f2:9a01", "port guid 0002:c903:00a1:b2c3"),
+            ("peer fe80::a1b2:c3ff:fe00:1%eth0<43211>", "peer 2001:db8::1%eth0<9>"),
+            ("peer ::ffff:10.0.0.1<1>", "peer fd00::7<1>"),
+            ("peer 10.1.2.3<40011>", "peer 192.168.100.200<9>"),
+            ("mac de:ad:be:ef:00:01", "mac 00:11:22:33:44:55"),
+            ("at 2026-11-21T22:00:00.123Z pid 4711", "at 2027-01-02T03:04:05.678Z pid 9"),
+            ("[1763762400.123] key deadbeefcafe", "[9.1] key 0123456789"),
+        ] {
+            assert_eq!(shape(one), shape(other));
+        }
+    }
+
+    #[test]
+    fn names_of_devices_and_words_do_not_fold() {
+        for (one, other) in [
+            ("0000:c1:00.0 lost", "0000:d1:00.0 lost"),
+            ("GPU-c0ffee00-dead-beef-a1b2-0123456789ab", "GPU-01234567-89ab-cdef-0123-456789abcdef"),
+            ("mlx5_0 down", "efa_0 down"),
+            ("eth0 down", "ib0 down"),
+            ("op face", "op bead"),
+            ("facade of AllReduce", "decade of AllReduce"),
+            ("abc::def failed", "abd::def failed"),
+            ("bad.cc:123:fee", "bad.cc:123:fed"),
+        ] {
+            assert_ne!(shape(one), shape(other));
+        }
+        assert_eq!(shape("std::bad_alloc at c10::Error"), "std::bad_alloc at c#::Error");
+        assert_eq!(shape("ä 5 🎉 ö"), "ä # 🎉 ö");
+        assert_eq!(shape(&"é".repeat(500)).chars().count(), 200);
+    }
 }

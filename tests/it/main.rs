@@ -19,6 +19,7 @@ mod evidence;
 mod flight_dumps;
 mod flight_judging;
 mod flight_reading;
+mod floods;
 mod frames;
 mod golden_screens;
 mod golden_worlds;

@@ -1,13 +1,14 @@
 //! Decides which of the lines that one read brought are passed on. Counts every line that is not.
 
 use super::cut::{Cutter, End, LONGEST, Piece, hash_of};
+use crate::logs::is_only_warning;
 use crate::logs::prefilter::{self, Class};
 use crate::observe::log::{Line, Lines};
 use std::collections::HashMap;
 
 /// More than this many bytes of one file at once, and its lines are sifted.
 pub const PRESSURE_BYTES: u64 = 256 << 10;
-/// At most so many lines, and so many bytes of text, are passed on of facts, and as many of alarms.
+/// At most so many lines, and so many bytes of text, are passed on of facts, as many of alarms, and when these are full as many errors.
 pub const MOST_LINES: usize = 4096;
 const MOST_BYTES: usize = 1 << 20;
 /// How often the same alarm is passed on before it is only counted.
@@ -81,6 +82,8 @@ pub struct Sift {
     told: Vec<(u64, Line)>,
     facts: Room,
     alarms: Room,
+    /// Of errors, once that of all alarms is full.
+    errors: Room,
     seen_alarms: HashMap<u64, u32>,
     /// Ring of the newest noise; `noise_count` says how much there was.
     noise: Vec<Slot>,
@@ -91,6 +94,7 @@ pub struct Sift {
     dropped_lines: u64,
     dropped_bytes: u64,
     folded_alarms: u64,
+    alarms_left_out: u64,
 }
 
 impl Sift {
@@ -108,6 +112,7 @@ impl Sift {
             told: Vec::new(),
             facts: Room::default(),
             alarms: Room::default(),
+            errors: Room::default(),
             seen_alarms: HashMap::new(),
             noise: Vec::new(),
             noise_count: 0,
@@ -116,6 +121,7 @@ impl Sift {
             dropped_lines: 0,
             dropped_bytes: 0,
             folded_alarms: 0,
+            alarms_left_out: 0,
         }
     }
 
@@ -169,13 +175,15 @@ impl Sift {
             dropped_lines: std::mem::take(&mut self.dropped_lines),
             dropped_bytes: std::mem::take(&mut self.dropped_bytes),
             folded_alarms: std::mem::take(&mut self.folded_alarms),
+            alarms_left_out: std::mem::take(&mut self.alarms_left_out),
             backlog,
         };
         self.noise_count = 0;
         self.facts = Room::default();
         self.alarms = Room::default();
+        self.errors = Room::default();
         self.seen_alarms.clear();
-        let nothing = lines.lines.is_empty() && lines.dropped_lines == 0 && lines.folded_alarms == 0;
+        let nothing = lines.lines.is_empty() && lines.dropped_lines + lines.folded_alarms + lines.alarms_left_out == 0;
         (!nothing).then_some(lines)
     }
 
@@ -208,17 +216,22 @@ impl Sift {
     }
 
     fn tell_alarm(&mut self, piece: Piece<'_>) {
-        if self.excess == Excess::Drop && self.alarms.is_full() {
-            self.folded_alarms += 1;
-            return;
-        }
         let times = self.seen_alarms.entry(hash_of(piece.text)).or_default();
         *times = times.saturating_add(1);
         if *times > SAME_ALARM {
             self.folded_alarms += 1;
             return;
         }
-        self.alarms.take(piece.text);
+        if self.excess == Excess::Drop && self.alarms.is_full() {
+            // However many warnings there are, an error still has room.
+            if self.errors.is_full() || is_only_warning(piece.text) {
+                self.alarms_left_out += 1;
+                return;
+            }
+            self.errors.take(piece.text);
+        } else {
+            self.alarms.take(piece.text);
+        }
         self.tell(piece);
     }
 

@@ -56,7 +56,8 @@ pub fn selected(session: &Session, ui: &Ui) -> Option<Finding> {
 
 fn title(ctx: &Ctx) -> String {
     let ledger = &ctx.session.ledger;
-    let more = if ledger.overflow > 0 { format!(", {} more not kept", ledger.overflow) } else { String::new() };
+    let left_out: u64 = ledger.left_out().map(|(_, _, left)| left.times).sum();
+    let more = if left_out > 0 { format!(", {} more not kept", crate::base::units::group(left_out)) } else { String::new() };
     let open = ledger.open();
     // What is only good to know is no finding in anybody's sense of the word.
     let notes = open.iter().filter(|f| f.severity == Severity::Info).count();

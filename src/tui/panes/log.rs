@@ -41,11 +41,15 @@ fn title(ctx: &Ctx) -> String {
     };
     let mut parts = vec![format!("Log: {name}"), format!("{} lines", crate::base::units::group(sum(|f| f.lines)))];
     let (dropped, folded) = (sum(|f| f.dropped_lines), sum(|f| f.folded_alarms));
+    let left_out = sum(|f| f.alarms_left_out);
     if dropped > 0 {
         parts.push(format!("{} dropped", crate::base::units::group(dropped)));
     }
     if folded > 0 {
         parts.push(format!("{} equal alarms folded", crate::base::units::group(folded)));
+    }
+    if left_out > 0 {
+        parts.push(format!("{} alarms left out", crate::base::units::group(left_out)));
     }
     let log = &ctx.ui.log;
     if !log.filter.is_empty() {

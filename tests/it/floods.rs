@@ -1,0 +1,256 @@
+//! Thousands of different warnings do not hide an error: not in findings, not in what is printed, not in the exit code. What had no room
+//! is counted.
+
+use nccl_top::base::severity::Severity;
+use nccl_top::base::time::{Stamp, Zone};
+use nccl_top::diagnosis::session::{Event, Session};
+use nccl_top::observe::log::{Line, Lines, LogFileInfo};
+use nccl_top::observe::{Body, Observation, SourceId};
+use nccl_top::recording::tape::{Header, VERSION, Writer};
+use nccl_top::rules::findings::{Change, Finding, Ledger, Life};
+use nccl_top::sources::tail::cut::{End, Piece};
+use nccl_top::sources::tail::sift::{Excess, PRESSURE_BYTES, Sift};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const ERROR: &str = "node-01:100:200 [0] NCCL WARN NET/IB: Got completion from peer 10.0.0.2<40001> with status=12 opcode=1 len=0 vendor err 129 (Send) localGid ::ffff:10.8.0.1 remoteGids::ffff:10.8.0.2 hca mlx5_3";
+const ENTRY: &str = "ib-retry-exceeded";
+const LEFT_OUT: &str = "findings-left-out";
+
+/// A number that looks like a pointer and begins with a letter.
+fn pointer(i: u64) -> String {
+    format!("0x{:012x}", 0xa000_0000_0000 | (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) & 0xffff_ffff_ffff))
+}
+
+/// A word without digits, another one for each number.
+fn word(mut i: u64) -> String {
+    let mut word = String::new();
+    for _ in 0..6 {
+        word.push(char::from(b'g' + (i % 19) as u8));
+        i /= 19;
+    }
+    word
+}
+
+fn warn(what: &str) -> String {
+    format!("node-01:100:200 [0] NCCL WARN odd thing {what} seen")
+}
+
+fn run(args: &[&str]) -> (i32, String) {
+    let out = Command::new(env!("CARGO_BIN_EXE_nccl-top"))
+        .args(args)
+        .env("LC_ALL", "C.UTF-8")
+        .env("TZ", "UTC")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    (out.status.code().unwrap(), String::from_utf8(out.stdout).unwrap())
+}
+
+/// The report of `check`, its exit code, and its text.
+fn checked(lines: impl Iterator<Item = String>) -> (i32, Value, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("train.log");
+    let text = lines.fold(String::new(), |text, line| text + &line + "\n");
+    std::fs::write(&path, text).unwrap();
+    let path = path.to_str().unwrap();
+    let (code, json) = run(&["check", "--json", path]);
+    let (same, text) = run(&["check", path]);
+    assert_eq!(code, same);
+    (code, serde_json::from_str(&json).unwrap(), text)
+}
+
+/// The findings of a rule on texts that the catalogue does not know.
+fn of_rule<'a>(report: &'a Value, rule: &str) -> Vec<&'a Value> {
+    report["findings"].as_array().unwrap().iter().filter(|f| f["rule"] == rule && f["signature"].is_null()).collect()
+}
+
+#[test]
+fn check_names_an_error_behind_any_number_of_warnings() {
+    for n in [129, 1_000, 100_000] {
+        let lines = (0..n).map(|i| warn(&word(i))).chain([ERROR.to_owned()]);
+        let (code, report, text) = checked(lines);
+        assert_eq!(code, 1, "{n} warnings");
+        assert_eq!(report["root_cause"]["signature"], ENTRY, "{n} warnings: {}", report["root_cause"]);
+        let kept = of_rule(&report, "nccl-warn").len() as u64;
+        let left_out = of_rule(&report, LEFT_OUT);
+        assert_eq!(left_out.len(), 1, "{n} warnings");
+        assert_eq!(left_out[0]["count"], n - kept, "{n} warnings, {kept} kept");
+        assert!(text.contains("counted and not kept"), "{text}");
+    }
+}
+
+#[test]
+fn the_same_warning_with_another_pointer_is_one_finding_with_a_count() {
+    for n in [129, 1_000, 100_000] {
+        let (code, report, _) = checked((0..n).map(|i| warn(&pointer(i))).chain([ERROR.to_owned()]));
+        assert_eq!((code, &report["root_cause"]["signature"]), (1, &Value::from(ENTRY)));
+        let warns = of_rule(&report, "nccl-warn");
+        assert_eq!(warns.iter().map(|f| f["count"].as_u64().unwrap()).collect::<Vec<_>>(), [n]);
+        assert!(of_rule(&report, LEFT_OUT).is_empty());
+    }
+}
+
+#[test]
+fn check_names_an_error_behind_other_texts_of_its_own_severity() {
+    let exception = |i| format!("Traceback (most recent call last):\n  File \"a.py\", line 1, in f\nValueError: {}", word(i));
+    let (code, report, _) = checked((0..25_000).map(exception).chain([ERROR.to_owned()]));
+    assert_eq!(code, 1);
+    let signatures: Vec<&Value> = report["findings"].as_array().unwrap().iter().map(|f| &f["signature"]).collect();
+    assert!(signatures.contains(&&Value::from(ENTRY)), "{signatures:?}");
+}
+
+/// A session that follows one log.
+struct Log {
+    session: Session,
+    seen: Vec<Observation>,
+    events: Vec<(Stamp, Event)>,
+    no: u64,
+}
+
+impl Log {
+    fn new() -> Log {
+        let mut log = Log { session: Session::new("node-01", Zone::UTC), seen: Vec::new(), events: Vec::new(), no: 0 };
+        log.sees(Body::LogFile(LogFileInfo { file: 1, path: "/logs/train.log".into(), ..Default::default() }));
+        log
+    }
+
+    fn sees(&mut self, body: Body) {
+        let at = Stamp(1_000_000_000_000 + self.seen.len() as i64 * 1_000_000_000);
+        let seen = Observation { at, host: None, from: SourceId::of("tail"), body };
+        self.session.apply(&seen, &mut self.events);
+        self.seen.push(seen);
+    }
+
+    fn lines(&mut self, texts: impl Iterator<Item = String>) {
+        let no = self.no;
+        let lines: Vec<Line> = texts.zip(no + 1..).map(|(text, no)| Line { no: Some(no), text, ..Default::default() }).collect();
+        self.no += lines.len() as u64;
+        self.sees(Body::Lines(Lines { file: 1, lines, ..Default::default() }));
+        self.sees(Body::Tick);
+    }
+
+    fn opened(&self) -> impl Iterator<Item = &Finding> {
+        self.events.iter().filter_map(|(_, event)| match event {
+            Event::Finding(Change::Opened(f)) => Some(&**f),
+            _ => None,
+        })
+    }
+}
+
+#[test]
+fn a_followed_log_reports_an_error_behind_any_number_of_warnings() {
+    for n in [129_u64, 1_000, 20_000] {
+        let mut log = Log::new();
+        for part in 0..n.div_ceil(1000) {
+            log.lines((part * 1000..n.min((part + 1) * 1000)).map(|i| warn(&word(i))));
+        }
+        log.lines([ERROR.to_owned()].into_iter());
+        assert!(log.opened().any(|f| f.signature == Some(ENTRY)), "{n} warnings");
+        let open = log.session.ledger.open();
+        assert!(open.iter().any(|f| f.signature == Some(ENTRY) && f.severity >= Severity::Error), "{n} warnings");
+        let left_out = open.iter().find(|f| f.rule == LEFT_OUT).expect("what had no room is reported");
+        let kept = open.iter().filter(|f| f.rule == "nccl-warn" && f.signature.is_none()).count() as u64;
+        assert_eq!(left_out.count, n - kept, "{n} warnings");
+        let announced: Vec<u64> = log.opened().filter(|f| f.rule == LEFT_OUT).map(|f| f.count.ilog10().into()).collect();
+        let different: BTreeSet<u64> = announced.iter().copied().collect();
+        assert_eq!(announced.len(), different.len(), "it is reported anew when there are ten times as many");
+    }
+}
+
+#[test]
+fn a_recording_of_a_flood_of_warnings_exits_as_its_error_says() {
+    let mut log = Log::new();
+    log.lines((0..1_000).map(|i| warn(&word(i))));
+    log.lines([ERROR.to_owned()].into_iter());
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("flood.jsonl");
+    let header = Header {
+        tape: "nccl-top".into(),
+        version: VERSION,
+        program: "0".into(),
+        host: "node-01".into(),
+        zone_offset_s: 0,
+        boot_id: None,
+        interval_ms: 1000,
+        started_ns: Stamp(1),
+    };
+    let mut tape = Writer::create(&path, &header).unwrap();
+    log.seen.iter().for_each(|seen| tape.write(seen).unwrap());
+    tape.finish().unwrap();
+    let path = path.to_str().unwrap();
+    let (code, printed) = run(&["replay", "--headless", "--json", path]);
+    assert_eq!(code, 1);
+    assert!(printed.contains(ENTRY) && printed.contains(LEFT_OUT), "{}", &printed[..printed.len().min(2000)]);
+    let (code, report) = run(&["check", "--json", path]);
+    assert_eq!(code, 1);
+    assert!(report.contains(ENTRY) && report.contains(LEFT_OUT));
+}
+
+#[test]
+fn an_error_is_passed_on_behind_more_different_warnings_than_one_read_has_room_for() {
+    let mut text = String::new();
+    (0..50_000).for_each(|i| writeln!(text, "{}", warn(&word(i))).unwrap());
+    text.push_str(ERROR);
+    text.push('\n');
+    let mut sift = Sift::new(Excess::Drop);
+    sift.begin(PRESSURE_BYTES + 1);
+    for (line, no) in text.lines().zip(1..) {
+        sift.take(Piece { text: line.as_bytes(), offset: 0, len: line.len() as u64 + 1, no: Some(no), end: End::Line });
+    }
+    let lines = sift.finish(1, false).unwrap();
+    assert_eq!(lines.lines.last().unwrap().text, ERROR);
+    assert_eq!(lines.alarms_left_out + lines.lines.len() as u64, 50_001, "all others are counted");
+    assert_eq!(lines.folded_alarms, 0, "none was equal to another");
+}
+
+fn finding(rule: &'static str, severity: Severity, subject: u64) -> Finding {
+    Finding::new(rule, severity, subject.to_string(), "it", Stamp(0))
+}
+
+const TEXT: Life = Life { hold: Duration::ZERO, linger: None };
+
+#[test]
+fn no_text_takes_the_room_of_another_and_an_error_takes_that_of_a_warning() {
+    let mut ledger = Ledger::default();
+    let warnings = ["a", "b", "c", "d", "e", "f"];
+    for rule in warnings {
+        (0..1000).for_each(|i| ledger.saw(Stamp(1), finding(rule, Severity::Warning, i), TEXT, 1));
+    }
+    let count = |ledger: &Ledger, of: &str| ledger.open().iter().filter(|f| f.rule == of).count();
+    assert!(warnings.iter().all(|rule| count(&ledger, rule) > 50), "each has its share");
+    let open = ledger.open().len();
+    ledger.saw(Stamp(2), finding("rare", Severity::Warning, 0), TEXT, 1);
+    (0..100).for_each(|i| ledger.saw(Stamp(3), finding("a", Severity::Error, 5000 + i), TEXT, 1));
+    assert_eq!((count(&ledger, "rare"), count(&ledger, "a") >= 100, ledger.open().len()), (1, true, open));
+    let seen = warnings.len() as u64 * 1000 + 101;
+    let left_out: u64 = ledger.left_out().map(|(_, _, left)| left.times).sum();
+    assert_eq!(left_out + open as u64, seen, "what is not open is counted");
+    assert!(ledger.open().iter().filter(|f| f.rule == "b").any(|f| f.subject == "0"), "the first stays: it may be the cause");
+}
+
+#[test]
+fn what_is_past_forgets_what_is_least_severe_first() {
+    let mut ledger = Ledger::default();
+    ledger.saw(Stamp(1), finding("bad", Severity::Error, 0), TEXT, 1);
+    ledger.clear_where(Stamp(2), "over", |_| true);
+    for i in 0..2000 {
+        ledger.saw(Stamp(3), finding("noisy", Severity::Warning, i), TEXT, 1);
+        ledger.clear_where(Stamp(4), "over", |_| true);
+    }
+    assert!(ledger.past().any(|f| f.rule == "bad"));
+    assert!(ledger.past().count() < 1000);
+}
+
+#[test]
+fn the_same_subject_at_a_higher_level_is_reported_as_that() {
+    let mut ledger = Ledger::default();
+    ledger.saw(Stamp(1), finding("it", Severity::Warning, 0), TEXT, 1);
+    ledger.take_changes();
+    ledger.saw(Stamp(2), finding("it", Severity::Error, 0), TEXT, 1);
+    assert_eq!((ledger.open()[0].severity, ledger.open()[0].count), (Severity::Error, 2));
+    assert_eq!(ledger.take_changes().len(), 1);
+}
