@@ -2,7 +2,7 @@
 //! stopped. A terminal that does not read holds up nothing: what is drawn goes through an [`Outlet`].
 
 use super::theme::Depth;
-use crate::edge::outlet::{Outlet, Stdout};
+use crate::edge::outlet::{Outlet, Stdout, is_gone};
 use anyhow::{Context as _, Result};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use ratatui::backend::CrosstermBackend;
@@ -137,13 +137,7 @@ impl Screen {
 
     /// The other end has hung up, and no signal came of it.
     pub fn is_gone(&self) -> bool {
-        if self.outlet.has_ended() {
-            return true;
-        }
-        let out = io::stdout();
-        let mut fds = [PollFd::new(&out, PollFlags::empty())];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
+        self.outlet.has_ended() || is_gone(&io::stdout())
     }
 
     /// Draws what differs from the frame before.

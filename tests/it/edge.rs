@@ -86,7 +86,7 @@ fn signals_end_what_prints_into_a_pipe_that_nobody_reads() {
         assert_eq!(wait_end(&mut child).code(), Some(code), "{args:?}");
         if args.contains(&"t.jsonl") {
             let tape = std::fs::read_to_string(dir.path().join("t.jsonl")).unwrap();
-            assert!(tape.ends_with("\"kind\":\"end\"}\n"), "the recording is whole: {}", tape.lines().last().unwrap());
+            assert!(tape.ends_with("\"kind\":\"tape_end\"}\n"), "the recording is whole: {}", tape.lines().last().unwrap());
         }
     }
 }
@@ -125,6 +125,89 @@ fn a_reader_that_goes_away_leaves_a_whole_recording() {
     let again = Command::new(PROGRAM).args(["replay", "--headless", "t.jsonl.gz"]).current_dir(dir.path()).output().unwrap();
     assert_eq!(again.status.code(), Some(0), "{}", String::from_utf8_lossy(&again.stderr));
     assert!(again.stdout.len() > 10_000);
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_what_has_nothing_to_print_and_the_recording_is_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = command(dir.path(), &["watch", "-o", "t.jsonl"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("the node is idle"), "{line}");
+    assert_eq!(wait_end(&mut child).code(), Some(0));
+    let tape = std::fs::read_to_string(dir.path().join("t.jsonl")).unwrap();
+    assert!(tape.contains("\"kind\":\"tick\"") && tape.ends_with("\"kind\":\"tape_end\"}\n"), "{tape}");
+}
+
+#[test]
+fn a_reader_that_goes_away_changes_no_exit_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let tapes = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tapes");
+    let failed = dir.path().join("failed");
+    std::fs::create_dir(&failed).unwrap();
+    // A recording of one fault, with the label of another.
+    std::fs::copy(format!("{tapes}/kill.jsonl.gz"), failed.join("x.jsonl.gz")).unwrap();
+    std::fs::copy(format!("{tapes}/nan.label.json"), failed.join("x.label.json")).unwrap();
+    std::fs::write(dir.path().join("oom.log"), "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n").unwrap();
+    let kill = format!("{tapes}/kill.jsonl.gz");
+    for (args, code) in [
+        (&["replay", "--headless", &kill][..], 1),
+        (&["replay", "--headless", "--json", &kill], 1),
+        (&["check", &kill], 1),
+        (&["check", "--json", "oom.log"], 1),
+        (&["check", "missing.log"], 2),
+        (&["score", "failed"], 1),
+        (&["demo", "--headless"], 1),
+        (&["snapshot", "--wait", "1s", "missing.log"], 2),
+        (&["rules"], 0),
+        (&["rules", "--test", "oom.log"], 0),
+        (&["config"], 0),
+    ] {
+        let mut child = command(dir.path(), args).stdout(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        assert_eq!(wait_end(&mut child).code(), Some(code), "{args:?}");
+    }
+}
+
+#[test]
+fn a_recording_that_finds_no_room_is_an_error_that_names_file_and_remedy() {
+    for (args, prints) in
+        [(&["watch", "-o", "t.jsonl", "--for", "2s", "train.log"][..], true), (&["record", "-o", "t.jsonl", "train.log"], false)]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        many_findings(dir.path());
+        let root = tree(dir.path());
+        // In blocks of 512 bytes; a full disk fails in the same way.
+        let script = format!("ulimit -f 16; exec {PROGRAM} --sysroot {root} {}", args.join(" "));
+        let out = Command::new("sh").args(["-c", &script]).current_dir(dir.path()).env("HOME", dir.path()).output().unwrap();
+        let told = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {told}");
+        assert!(told.contains("t.jsonl: the recording ends here: file too large; raise the limit (ulimit -f), or record to "), "{told}");
+        let printed = String::from_utf8_lossy(&out.stdout);
+        assert_eq!(printed.contains("NCCL WARN") || printed.contains("nccl-warn"), prints, "what else was asked for goes on: {printed}");
+        let again = Command::new(PROGRAM).args(["replay", "--headless", "t.jsonl"]).current_dir(dir.path()).output().unwrap();
+        assert_eq!(again.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&again.stderr).contains("t.jsonl: the recording is cut off after line "));
+    }
+}
+
+#[test]
+fn what_was_recorded_before_a_kill_is_read_and_known_as_cut() {
+    for name in ["t.jsonl", "t.jsonl.gz"] {
+        let dir = tempfile::tempdir().unwrap();
+        many_findings(dir.path());
+        let mut child = command(dir.path(), &["record", "-o", name, "train.log"]).spawn().unwrap();
+        let replay = || Command::new(PROGRAM).args(["replay", "--headless", name]).current_dir(dir.path()).output().unwrap();
+        // Each second it is brought to the file.
+        wait_until("recorded", || replay().stdout.len() > 10_000);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let again = replay();
+        assert_eq!(again.status.code(), Some(2));
+        assert!(again.stdout.len() > 10_000);
+        let told = String::from_utf8_lossy(&again.stderr);
+        assert!(told.contains(&format!("{name}: the recording is cut off after line ")), "{told}");
+    }
 }
 
 #[test]
