@@ -4,6 +4,7 @@ use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system}
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_nccl-top");
@@ -62,7 +63,7 @@ fn is_blocked(pid: u32) -> bool {
         let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
         let at = std::fs::read_to_string(task.path().join("wchan")).unwrap_or_default();
         let call = std::fs::read_to_string(task.path().join("syscall")).unwrap_or_default();
-        ["output", "tape", "screen"].contains(&name.trim())
+        ["output", "tape", "screen", "nccl-top"].contains(&name.trim())
             && (at.contains("pipe_write") || at.contains("tty") || ["1 ", "64 "].iter().any(|write| call.starts_with(write)))
     })
 }
@@ -253,6 +254,20 @@ impl Unread {
         self.child.process_id().unwrap()
     }
 
+    /// Reads what is sent from now on.
+    fn read_on(&self) -> Arc<Mutex<Vec<u8>>> {
+        let mut reader = self.master.as_ref().unwrap().try_clone_reader().unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let sink = seen.clone();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(n @ 1..) = reader.read(&mut bytes) {
+                sink.lock().unwrap().extend_from_slice(&bytes[..n]);
+            }
+        });
+        seen
+    }
+
     fn is_raw(&self) -> bool {
         let tty = self.master.as_ref().unwrap().tty_name().unwrap();
         let modes = Command::new("stty").arg("-a").arg("-F").arg(tty).output().unwrap();
@@ -348,23 +363,60 @@ fn a_terminal_that_goes_away_is_no_error() {
 
 #[test]
 fn signals_that_kill_leave_the_screen_as_it_was() {
-    for (name, words) in [("QUIT", "Quit"), ("ABRT", "Abort")] {
+    let all = [
+        "QUIT", "ABRT", "SEGV", "BUS", "ILL", "FPE", "TRAP", "SYS", "USR1", "USR2", "ALRM", "VTALRM", "PROF", "XCPU", "IO", "PWR", "STKFLT",
+    ];
+    for name in all {
         let dir = tempfile::tempdir().unwrap();
         let mut unread = Unread::start(dir.path(), &[], true);
-        let mut reader = unread.master.as_ref().unwrap().try_clone_reader().unwrap();
-        let mut seen = Vec::new();
-        while find(&seen, b"IDLE").is_none() {
-            let mut bytes = [0; 4096];
-            let n = reader.read(&mut bytes).unwrap();
-            seen.extend_from_slice(&bytes[..n]);
-        }
-        // What is still on its way comes first.
-        std::thread::spawn(move || while reader.read(&mut [0; 4096]).is_ok_and(|n| n > 0) {});
+        let seen = unread.read_on();
+        wait_until("drawn", || find(&seen.lock().unwrap(), b"IDLE").is_some());
         assert!(unread.is_raw());
         signal(unread.pid(), name);
         let status = unread.wait_end();
-        assert!(status.signal().is_some_and(|signal| signal.starts_with(words)), "{status:?}");
+        assert!(status.signal().is_some(), "{name}: {status:?}");
         assert!(!unread.is_raw(), "{name}");
+        wait_until(name, || find(&seen.lock().unwrap(), LEAVE_SCREEN).is_some());
+    }
+}
+
+#[test]
+fn signals_end_the_screen_of_a_terminal_that_is_stopped() {
+    for name in ["TERM", "HUP", "INT"] {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("train.log"), "step 1 | loss 2.5\n").unwrap();
+        let mut unread = Unread::start(dir.path(), &["--interval", "200ms", "train.log"], true);
+        let seen = unread.read_on();
+        wait_until("drawn", || seen.lock().unwrap().len() > 1000);
+        // What ^S does where the terminal itself looks at keys.
+        let tty = std::fs::OpenOptions::new().write(true).open(unread.master.as_ref().unwrap().tty_name().unwrap()).unwrap();
+        rustix::termios::tcflow(&tty, rustix::termios::Action::OOff).unwrap();
+        many_findings(dir.path());
+        wait_until("blocked", || is_blocked(unread.pid()));
+        signal(unread.pid(), name);
+        assert_eq!(unread.wait_end().exit_code(), 0, "{name}");
+        assert!(!unread.is_raw(), "{name}");
+        wait_until(name, || find(&seen.lock().unwrap(), LEAVE_SCREEN).is_some());
+    }
+}
+
+#[test]
+fn signals_end_what_judges_files_and_prints_into_a_pipe_that_nobody_reads() {
+    let tape = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tapes/mismatch-dumps.jsonl.gz");
+    for (args, name, number) in [
+        (&["replay", "--headless", "--json", tape][..], "TERM", libc::SIGTERM),
+        (&["replay", "--headless", "--json", tape], "HUP", libc::SIGHUP),
+        (&["check", "--json", tape, "train.log"], "INT", libc::SIGINT),
+        (&["rules"], "TERM", libc::SIGTERM),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        many_findings(dir.path());
+        let mut child = command(dir.path(), args).stdout(Stdio::piped()).spawn().unwrap();
+        rustix::pipe::fcntl_setpipe_size(child.stdout.as_ref().unwrap(), 4096).unwrap();
+        wait_until("blocked", || is_blocked(child.id()));
+        signal(child.id(), name);
+        let status = wait_end(&mut child);
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(number), "{args:?}");
     }
 }
 

@@ -20,6 +20,7 @@ mod flight_dumps;
 mod flight_judging;
 mod flight_reading;
 mod frames;
+mod gaps;
 mod golden_screens;
 mod golden_worlds;
 mod gpu_activity;
