@@ -1,7 +1,8 @@
 //! Instants, and the only clock of the program. Knows nothing of what happens at them.
 
+use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Nanoseconds since the Unix epoch.
 ///
@@ -34,22 +35,28 @@ impl Stamp {
     }
 }
 
-/// The wall clock read once, plus monotonic time since: a step of the system clock cannot make a duration negative.
+/// The wall clock read once, plus the time since boot that has passed since: a step of the system clock cannot make a duration negative, and
+/// the time that the machine slept counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     wall: i64,
-    started: Instant,
+    started: Duration,
 }
 
 impl Clock {
     pub fn start() -> Self {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Clock { wall: i64::try_from(wall.as_nanos()).unwrap_or(i64::MAX), started: Instant::now() }
+        Clock { wall: i64::try_from(wall.as_nanos()).unwrap_or(i64::MAX), started: since_boot() }
     }
 
     pub fn now(&self) -> Stamp {
-        Stamp(self.wall).plus(self.started.elapsed())
+        Stamp(self.wall).plus(since_boot().saturating_sub(self.started))
     }
+}
+
+/// CLOCK_BOOTTIME: unlike that of `Instant` it goes on while the machine sleeps.
+fn since_boot() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::Boottime)).unwrap_or_default()
 }
 
 /// The zone in which stamps are shown: that of the observed host, kept in the tape's header, so that a replay elsewhere prints the

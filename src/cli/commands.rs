@@ -188,12 +188,13 @@ pub fn run(cli: Cli) -> Result<Outcome> {
     }
 }
 
-/// Prints to standard output. A reader that went away is no error: the program ends quietly.
-fn out(text: &str) -> Result<()> {
+/// Prints to standard output; whether somebody still reads it. A reader that went away is no error, and changes nothing of what the exit
+/// code means: who asks for that alone need not read to the end.
+fn out(text: &str) -> Result<bool> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(err) if err.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
-        other => other.context("standard output"),
+        Err(err) if err.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        other => other.map(|()| true).context("standard output"),
     }
 }
 
@@ -235,7 +236,10 @@ impl Printer {
     fn print(&mut self, session: &Session, events: &mut Vec<(Stamp, Event)>) -> Result<()> {
         let mut text = String::new();
         self.put(session, events, &mut text);
-        if text.is_empty() { Ok(()) } else { out(&text) }
+        if !text.is_empty() {
+            out(&text)?;
+        }
+        Ok(())
     }
 
     fn outcome(&self) -> Outcome {

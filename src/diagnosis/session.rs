@@ -132,6 +132,7 @@ impl Session {
             }
             Body::Kernel { lines, uptime_us } => self.machine.lines(seen.at, lines, *uptime_us),
             Body::GpuEvents { events } => self.machine.events(seen.at, events),
+            Body::Gap { for_ms } => self.ledger.stood_still(seen.at, Duration::from_millis(*for_ms)),
             Body::Tick | Body::End => {
                 let ended = seen.body == Body::End;
                 let faults = self.machine.judge(&self.model, ended, &self.ledger);
@@ -223,7 +224,8 @@ impl Session {
         self.ledger.settle(now, |f| host_faults::linger_of(f).filter(|_| !is_final(f)));
         for (id, look) in &self.looks {
             if let Some(job) = self.model.jobs.get_mut(id) {
-                job.moved_at = look.moved_at;
+                // A look counts what stands still from later, the more of it was not watched: only what moves is kept.
+                job.moved_at = look.moved_at.filter(|at| *at == look.at).or(job.moved_at);
                 let working = look.alive().filter(|r| r.activity == Activity::Working).count();
                 if working * 2 > look.ranks.len() {
                     job.worked += crate::observe::TICK;

@@ -19,7 +19,11 @@ pub const QUEUE: usize = 64;
 /// If the system refuses an epoll descriptor, or those of `work`.
 pub fn run<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("the event loop")?;
-    let result = runtime.block_on(work);
+    let result = runtime.block_on(async {
+        // A limit on the size of files is to fail the write, which is reported, and not to kill.
+        let _limit = signal(SignalKind::from_raw(libc::SIGXFSZ)).context("signal handlers")?;
+        work.await
+    });
     runtime.shutdown_background();
     result
 }

@@ -4,6 +4,7 @@
 //! dropped for that: the loop asks [`Outlet::has_room`] before it takes in what would add to the queue, and sees to signals meanwhile.
 
 use super::Signals;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -53,6 +54,13 @@ impl Sink for Stdout {
     fn write(&mut self, piece: &[u8]) -> io::Result<()> {
         io::Write::write_all(&mut self.0, piece)
     }
+}
+
+/// Whether nobody reads what is written there any more: the other end of a pipe is closed, the terminal has hung up.
+pub fn is_gone(out: &impl AsFd) -> bool {
+    let mut fds = [PollFd::new(out, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
 }
 
 /// The loop's end of it.

@@ -80,6 +80,8 @@ pub struct Model {
     ungrouped: bool,
     /// Jobs known from logs alone whose processes were found: the old id and the new one. Taken by the session.
     pub adopted: Vec<(String, String)>,
+    /// When nothing was looked at, from and to: the last of them.
+    gaps: VecDeque<(Stamp, Stamp)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -143,6 +145,8 @@ const MAX_DISKS: usize = 128;
 const MAX_CGROUPS: usize = 128;
 /// Groups come and go with their pods.
 const MAX_RESOURCES: usize = 512;
+/// What is older than these is silent for long anyway.
+const MAX_GAPS: usize = 16;
 /// Twice what the tailer follows.
 const MAX_FILES: usize = 2048;
 
@@ -161,6 +165,12 @@ impl Model {
                 self.reassign();
             }
             Body::End => {}
+            Body::Gap { for_ms } => {
+                if self.gaps.len() == MAX_GAPS {
+                    self.gaps.pop_front();
+                }
+                self.gaps.push_back((at.minus(Duration::from_millis(*for_ms)), at));
+            }
             Body::Source(report) => {
                 let since = self.sources.get(&seen.from).filter(|v| v.state == report.state).map_or(at, |v| v.since);
                 self.sources.insert(
@@ -241,6 +251,12 @@ impl Model {
                 }
             }
         }
+    }
+
+    /// The moment from which silence is counted that began at this one: as much later as nothing was looked at since.
+    pub fn watched(&self, since: Stamp) -> Stamp {
+        let unseen = self.gaps.iter().map(|(from, to)| to.since(since.max(*from)));
+        since.plus(unseen.sum())
     }
 
     fn gpu(&mut self, index: u32) -> &mut Gpu {
@@ -346,7 +362,7 @@ impl Model {
     /// A log of a job of which no process is seen has come to its end, or to a stop.
     pub fn is_silent(&self, file: &LogFile) -> bool {
         let log_only = self.jobs.get(&file.job).is_some_and(|j| j.log_only);
-        log_only && file.last_line_at.is_some_and(|at| self.now.since(at) >= SILENT)
+        log_only && file.last_line_at.is_some_and(|at| self.now.since(self.watched(at)) >= SILENT)
     }
 
     /// The progress of the file that tells most recently how far the job is.

@@ -302,17 +302,18 @@ impl Look {
         let log = progress.filter(|p| !p.is_empty()).map(|p| LogLook {
             step: p.step,
             last_step_at: p.last_step_at,
-            quiet_for: p.last_step_at.map_or(Duration::ZERO, |at| now.since(at)),
+            quiet_for: p.last_step_at.map_or(Duration::ZERO, |at| now.since(model.watched(at))),
             patience: p.patience(),
         });
         let ras = ras_look(model, now, job, &ranks);
         let lacks = lacks(&ranks, log.as_ref(), ras.as_ref());
-        let phase = model.phase_of(&job.id).filter(|(_, since)| now.since(*since) < NAMED_PAUSE);
+        let phase = model.phase_of(&job.id).filter(|(_, since)| now.since(model.watched(*since)) < NAMED_PAUSE);
         // A working GPU, a step, a count.
         let moving = ranks.values().any(|r| r.activity == Activity::Working && r.alive())
             || log.as_ref().is_some_and(|l| l.last_step_at.is_some() && l.quiet_for < Duration::from_secs(2))
             || ras.as_ref().is_some_and(|r| r.still_for.is_zero() && r.age < Duration::from_secs(3) && r.operations > 0);
-        let moved_at = if moving { Some(now) } else { job.moved_at.max(log.as_ref().and_then(|l| l.last_step_at)) };
+        let last = job.moved_at.max(log.as_ref().and_then(|l| l.last_step_at));
+        let moved_at = if moving { Some(now) } else { last.map(|at| model.watched(at)) };
         Look {
             at: now,
             local_ranks: job.local_world_size.map_or(ranks.len(), |n| n as usize).max(ranks.len()),
@@ -399,12 +400,12 @@ fn rank_look(model: &Model, now: Stamp, rank: u32, pid: u32, process: Option<&Pr
         pid,
         gpu,
         activity: seen.map_or(Activity::Unknown, |g| g.activity),
-        activity_since: seen.map_or(now, |g| g.activity_since),
+        activity_since: seen.map_or(now, |g| model.watched(g.activity_since)),
         by_gpm: seen.is_some_and(|g| g.gpm().is_some()),
         sm_active_pct: seen.and_then(|g| g.gpm_since(g.activity_since.plus(GPM_SETTLES))?.sm_active_pct).map(f64::from),
         power_mw: seen.and_then(|g| g.sample.power_mw),
         state: process.and_then(|p| p.sample.state),
-        state_since: process.map_or(now, |p| p.state_since),
+        state_since: process.map_or(now, |p| model.watched(p.state_since)),
         io_bytes_per_s: io(IO_WINDOW),
         much_io_lately: io(LATELY).is_some_and(|b| b >= MUCH_IO_BYTES_PER_S),
         in_d: process.and_then(|p| p.share_in_d(now, IO_WINDOW)).is_some_and(|share| share >= 0.4),
@@ -419,7 +420,7 @@ fn ras_look(model: &Model, now: Stamp, job: &Job, ranks: &BTreeMap<u32, RankLook
     let newest = comms.iter().filter_map(|c| c.answered_at).max()?;
     // One that a process has left is no longer in the reports.
     let current: Vec<&Comm> = comms.into_iter().filter(|c| c.answered_at == Some(newest)).collect();
-    let still_since = current.iter().filter_map(|c| c.still_since).max()?;
+    let still_since = model.watched(current.iter().filter_map(|c| c.still_since).max()?);
     let still_answers = current.iter().map(|c| c.still_answers).min().unwrap_or(0);
     let with_behind = current.iter().map(|c| (*c, c.behind()));
     let (told, behind) = with_behind.max_by_key(|(c, behind)| (!c.missing.is_empty(), !behind.is_empty(), c.nranks, c.operations()))?;
@@ -437,7 +438,7 @@ fn ras_look(model: &Model, now: Stamp, job: &Job, ranks: &BTreeMap<u32, RankLook
         odd: told.odd().into_iter().map(|odd| (here.member(told, odd.rank), odd)).collect(),
         unused: current.iter().filter(|c| c.nranks > 1 && c.operations() == 0 && c.missing.is_empty()).map(|c| c.hash).collect(),
         in_init: current.iter().flat_map(|c| in_init(c).map(|(rank, _)| here.member(c, rank))).collect(),
-        in_init_since: current.iter().flat_map(|c| in_init(c).filter_map(|(_, known)| known.init_since)).min(),
+        in_init_since: current.iter().flat_map(|c| in_init(c).filter_map(|(_, known)| known.init_since)).min().map(|at| model.watched(at)),
         missing: told.missing.keys().map(|&rank| here.member(told, rank)).collect(),
         operations: told.operations(),
     })

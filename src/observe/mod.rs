@@ -58,6 +58,9 @@ pub enum Body {
     Tick,
     /// There is no more input.
     End,
+    /// The program stood still until now: it was stopped, the machine slept, or nobody read its output. What happened meanwhile was not
+    /// seen, and that nothing was seen is no silence.
+    Gap { for_ms: u64 },
     /// How a source is doing.
     Source(SourceReport),
     /// Facts about the host that do not change while it is up.

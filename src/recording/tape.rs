@@ -1,7 +1,8 @@
 //! The tape: observations as JSON lines, gzip when the name ends in `.gz`. What is recorded, replayed, demonstrated and tested.
 //!
 //! It holds input and nothing derived, so a better judge gives an old recording a better verdict. A tape that was cut off by a crash
-//! is whole up to its last line. Tapes are untrusted: lines are bounded, unknown kinds are skipped.
+//! is whole up to its last line. The header of a new tape promises a mark at the end, so that one cut between two lines is known as cut;
+//! older tapes promise none. Tapes are untrusted: lines are bounded, unknown kinds are skipped.
 
 use crate::base::time::{Stamp, Zone, span};
 use crate::diagnosis::session::Session;
@@ -43,6 +44,30 @@ pub struct Header {
     pub started_ns: Stamp,
 }
 
+/// The first line as it is written: what the file promises of itself is no fact of the host.
+#[derive(Serialize, Deserialize)]
+struct FirstLine<H> {
+    #[serde(flatten)]
+    header: H,
+    /// The last line is [`EndMark`]. Older tapes have neither.
+    #[serde(default)]
+    end_mark: bool,
+}
+
+/// The last line of a tape that was ended in order. Versions that do not know it take it for an observation of an unknown kind.
+#[derive(Serialize, Deserialize)]
+struct EndMark<'a> {
+    at_ns: Stamp,
+    from: &'a str,
+    kind: &'a str,
+}
+
+const END_MARK: EndMark<'static> = EndMark { at_ns: Stamp(0), from: "tape", kind: "tape_end" };
+
+fn is_end_mark(line: &[u8]) -> bool {
+    serde_json::from_slice::<EndMark>(line).is_ok_and(|mark| mark.kind == END_MARK.kind)
+}
+
 impl Header {
     pub fn zone(&self) -> Zone {
         Zone { offset_s: self.zone_offset_s }
@@ -74,7 +99,9 @@ pub struct Reader {
     input: Box<dyn BufRead + Send>,
     line_no: u64,
     buf: Vec<u8>,
-    /// The tape ended in the middle of a line or of the compressed stream.
+    /// The header promises a mark at the end, and it has not come yet.
+    awaits_end_mark: bool,
+    /// The tape ended in the middle of a line or of the compressed stream, or without the mark.
     cut: bool,
     /// The stamps of the first and the last observation.
     seen: Option<(Stamp, Stamp)>,
@@ -109,14 +136,14 @@ impl Reader {
             Ok(Got::End | Got::TooLong) => return Err(not("no line end found")),
             Err(err) => return Err(not(&err.to_string())),
         }
-        let header: Header = serde_json::from_slice(&buf).map_err(|err| not(&err.to_string()))?;
+        let FirstLine { header, end_mark } = serde_json::from_slice::<FirstLine<Header>>(&buf).map_err(|err| not(&err.to_string()))?;
         if header.tape != "nccl-top" {
             return Err(not("its \"tape\" is not \"nccl-top\""));
         }
         if header.version > VERSION {
             return Err(TapeError::TooNew { path: name.to_owned(), found: header.version });
         }
-        Ok(Reader { path: name.to_owned(), header, input, line_no: 1, buf, cut: false, seen: None })
+        Ok(Reader { path: name.to_owned(), header, input, line_no: 1, buf, awaits_end_mark: end_mark, cut: false, seen: None })
     }
 
     pub fn header(&self) -> &Header {
@@ -132,7 +159,10 @@ impl Reader {
             self.buf.clear();
             match read_line(&mut self.input, &mut self.buf) {
                 Ok(Got::Line) => {}
-                Ok(Got::End) => return Ok(None),
+                Ok(Got::End) => {
+                    self.cut = self.awaits_end_mark;
+                    return Ok(None);
+                }
                 Ok(Got::Cut) | Err(_) => {
                     self.cut = true;
                     return Ok(None);
@@ -146,6 +176,10 @@ impl Reader {
                 continue;
             }
             let seen = read_observation(&self.buf).map_err(|err| self.at_line(err.to_string()))?;
+            if seen.body == Body::Unknown && is_end_mark(&self.buf) {
+                self.awaits_end_mark = false;
+                continue;
+            }
             self.seen = Some((self.seen.map_or(seen.at, |(first, _)| first), seen.at));
             return Ok(Some(seen));
         }
@@ -238,7 +272,7 @@ impl Writer {
         let sink = BufWriter::with_capacity(64 << 10, sink);
         let out = if name.ends_with(".gz") { Out::Gzip(GzEncoder::new(sink, Compression::new(6))) } else { Out::Plain(sink) };
         let mut writer = Writer { out, buf: Vec::with_capacity(4096) };
-        writer.line(header).and_then(|()| writer.flush()).map_err(io_error)?;
+        writer.line(&FirstLine { header, end_mark: true }).and_then(|()| writer.flush()).map_err(io_error)?;
         Ok(writer)
     }
 
@@ -279,11 +313,12 @@ impl Writer {
         }
     }
 
-    /// Ends the tape properly.
+    /// Ends the tape in order, with the mark that tells it from one that was cut off.
     ///
     /// # Errors
     /// As [`Writer::write`].
-    pub fn finish(self) -> io::Result<()> {
+    pub fn finish(mut self) -> io::Result<()> {
+        self.line(&END_MARK)?;
         match self.out {
             Out::Plain(mut out) => out.flush(),
             Out::Gzip(out) => out.finish()?.flush(),

@@ -219,6 +219,8 @@ pub struct Ledger {
     left_out: BTreeMap<(Option<String>, &'static str), LeftOut>,
     /// Conditions among them, which are seen again and again.
     refused: BTreeSet<Key>,
+    /// The end of the last time in which nobody looked.
+    watched_since: Stamp,
 }
 
 /// What had no room among the open findings.
@@ -473,10 +475,17 @@ impl Ledger {
         }
     }
 
+    /// Nobody looked for so long, up to now: what has to hold for a while has not held meanwhile, and what is not seen is not gone yet.
+    pub fn stood_still(&mut self, now: Stamp, gap: Duration) {
+        self.pending.values_mut().for_each(|p| p.first = p.first.plus(gap));
+        self.watched_since = now;
+    }
+
     /// A second has passed: whatever was not seen at `now` begins to end. `lingers` says how long that takes.
     pub fn settle(&mut self, now: Stamp, lingers: impl Fn(&Finding) -> Option<Duration>) {
         self.pending.retain(|_, p| p.last == now);
-        let over = |f: &Finding| lingers(f).is_some_and(|linger| f.last_at < now && now.since(f.last_at) >= linger);
+        let watched_since = self.watched_since;
+        let over = |f: &Finding| lingers(f).is_some_and(|linger| f.last_at < now && now.since(f.last_at.max(watched_since)) >= linger);
         self.clear_where(now, "it no longer holds", over);
     }
 

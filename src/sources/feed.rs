@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Ticks so far apart mean that the program stood still: it was stopped, or nobody read its output.
+/// Nothing, not even a tick, for so long means that the program stood still: it was stopped, the machine slept, or nobody read its output.
 const STOOD_STILL: Duration = Duration::from_secs(3);
 /// What happened meanwhile was not seen. Until the sources have looked again, silence is not judged.
 const LOOK_AGAIN: Duration = Duration::from_secs(3);
@@ -47,7 +47,6 @@ pub struct Feed {
     watches: Vec<Watch>,
     reports: BTreeMap<SourceId, SourceReport>,
     last: Stamp,
-    ticked: Stamp,
     silent_until: Stamp,
 }
 
@@ -66,8 +65,7 @@ impl Feed {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Feed {
         let clock = Clock::start();
-        let (last, silent_until) = (Stamp::default(), Stamp::default());
-        Feed { clock, watches: Vec::new(), reports: BTreeMap::new(), last, ticked: clock.now(), silent_until }
+        Feed { clock, watches: Vec::new(), reports: BTreeMap::new(), last: clock.now(), silent_until: Stamp::default() }
     }
 
     /// Starts a thread per source. Threads are never joined: a driver call that blocks forever must not keep the program.
@@ -98,7 +96,7 @@ impl Feed {
 
     /// Puts a batch on the stream. Threads stamp before they queue, so stamps are made to never go back.
     pub fn accept(&mut self, batch: Batch, mut to: impl FnMut(Observation)) {
-        self.last = self.last.max(batch.at);
+        self.go_on_to(batch.at, &mut to);
         for body in batch.bodies {
             if let Body::Source(report) = &body {
                 self.reports.insert(batch.from.clone(), report.clone());
@@ -107,16 +105,24 @@ impl Feed {
         }
     }
 
+    /// The stream reaches this moment: after a gap, if nothing came for long.
+    fn go_on_to(&mut self, at: Stamp, to: &mut impl FnMut(Observation)) {
+        let gap = at.since(self.last);
+        self.last = self.last.max(at);
+        if gap > STOOD_STILL {
+            self.silent_until = at.plus(LOOK_AGAIN);
+            let for_ms = u64::try_from(gap.as_millis()).unwrap_or(u64::MAX);
+            to(Observation { at: self.last, host: None, from: FEED, body: Body::Gap { for_ms } });
+        }
+    }
+
     /// A second has passed: says which sources are overdue, then ticks.
     pub fn tick(&mut self, mut to: impl FnMut(Observation)) {
         let now = self.clock.now();
-        if now.since(std::mem::replace(&mut self.ticked, now)) > STOOD_STILL {
-            self.silent_until = now.plus(LOOK_AGAIN);
-        }
+        self.go_on_to(now, &mut to);
         if now < self.silent_until {
             return;
         }
-        self.last = self.last.max(now);
         for watch in &mut self.watches {
             let since = Stamp(watch.busy_since.load(Ordering::Relaxed));
             let overdue = since.0 != 0 && now.since(since) > (watch.every * 3).max(Duration::from_secs(5));
@@ -193,20 +199,44 @@ impl Run {
 mod tests {
     use super::*;
 
+    fn kinds(seen: &[Observation]) -> Vec<&'static str> {
+        seen.iter()
+            .map(|o| match o.body {
+                Body::Gap { for_ms } if (59_000..70_000).contains(&for_ms) => "a gap of a minute",
+                Body::Tick => "tick",
+                _ => "else",
+            })
+            .collect()
+    }
+
     #[test]
     fn silence_is_not_judged_right_after_the_program_stood_still() {
         let mut feed = Feed::new();
         let clock = feed.clock;
-        let ticks = |feed: &mut Feed| {
-            let mut ticks = 0;
-            feed.tick(|_| ticks += 1);
-            ticks
+        let tick = |feed: &mut Feed| {
+            let mut seen = Vec::new();
+            feed.tick(|o| seen.push(o));
+            seen
         };
-        assert_eq!(ticks(&mut feed), 1);
-        feed.ticked = clock.now().minus(Duration::from_secs(60));
-        assert_eq!(ticks(&mut feed), 0, "the sources have not looked again");
-        assert_eq!(ticks(&mut feed), 0);
+        assert_eq!(kinds(&tick(&mut feed)), ["tick"]);
+        feed.last = clock.now().minus(Duration::from_secs(60));
+        assert_eq!(kinds(&tick(&mut feed)), ["a gap of a minute"], "the sources have not looked again");
+        assert!(tick(&mut feed).is_empty());
         feed.silent_until = clock.now();
-        assert_eq!(ticks(&mut feed), 1);
+        assert_eq!(kinds(&tick(&mut feed)), ["tick"]);
+    }
+
+    #[test]
+    fn the_first_that_comes_after_the_program_stood_still_comes_after_the_gap() {
+        let mut feed = Feed::new();
+        let now = feed.clock.now();
+        feed.last = now.minus(Duration::from_secs(60));
+        let mut seen = Vec::new();
+        let batch = |at| Batch { from: SourceId::of("host"), at, bodies: vec![Body::Unknown] };
+        // Queued before the stop, and after.
+        feed.accept(batch(now.minus(Duration::from_secs(60))), |o| seen.push(o));
+        feed.accept(batch(now), |o| seen.push(o));
+        assert_eq!(kinds(&seen), ["else", "a gap of a minute", "else"]);
+        assert!(seen.is_sorted_by_key(|o| o.at));
     }
 }

@@ -36,6 +36,7 @@ use play::{Player, World};
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
 use std::iter::from_fn;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -97,6 +98,8 @@ enum Work {
     /// Where py-spy is, for a process.
     Found(u32, Option<PathBuf>),
     Stack(Stack),
+    /// It panicked.
+    Broke,
 }
 
 /// How far the evidence is: the words before and after the name of its directory.
@@ -344,8 +347,10 @@ impl App {
     async fn go_round(&mut self, mut world: World, inbox: &mut Inbox) -> Result<()> {
         // How the terminal fares in a panic can only be tested with one.
         #[cfg(debug_assertions)]
-        if std::env::var_os("NCCL_TOP_TEST_PANIC").is_some() {
-            panic!("asked to panic");
+        match std::env::var("NCCL_TOP_TEST_PANIC").as_deref() {
+            Ok("beside") => drop(self.beside("beside", |_| panic!("asked to panic"))),
+            Ok(_) => panic!("asked to panic"),
+            Err(_) => {}
         }
         let mut events = Vec::new();
         let mut next_tick = Instant::now() + TICK;
@@ -484,7 +489,12 @@ impl App {
     fn beside(&mut self, name: &str, work: impl FnOnce(&dyn Fn(Work)) + Send + 'static) -> bool {
         let works = self.works.clone();
         let tell = move |work| drop(works.send(work));
-        let started = std::thread::Builder::new().name(name.into()).spawn(move || work(&tell)).is_ok();
+        let run = move || {
+            if std::panic::catch_unwind(AssertUnwindSafe(|| work(&tell))).is_err() {
+                tell(Work::Broke);
+            }
+        };
+        let started = std::thread::Builder::new().name(name.into()).spawn(run).is_ok();
         if !started {
             self.ui.notice = Some("the system has no thread to give".into());
         }
@@ -548,6 +558,10 @@ impl App {
 
     fn worked(&mut self, work: Work) {
         match work {
+            Work::Broke => {
+                (self.writing, self.spying) = (false, false);
+                self.ui.notice = Some("it failed: a defect of nccl-top (--log-file FILE shows where)".into());
+            }
             Work::Evidence(Written { before, dir, after, done }) => {
                 self.writing = !done;
                 self.note_around(&before, &dir, &after);

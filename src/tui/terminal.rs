@@ -2,7 +2,7 @@
 //! stopped. A terminal that does not read holds up nothing: what is drawn goes through an [`Outlet`].
 
 use super::theme::Depth;
-use crate::edge::outlet::{Outlet, Stdout};
+use crate::edge::outlet::{Outlet, Stdout, is_gone};
 use anyhow::{Context as _, Result};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use ratatui::backend::CrosstermBackend;
@@ -10,7 +10,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
+use rustix::termios::{Action, OptionalActions, QueueSelector, Termios, tcflow, tcflush, tcgetattr, tcsetattr};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -137,13 +137,7 @@ impl Screen {
 
     /// The other end has hung up, and no signal came of it.
     pub fn is_gone(&self) -> bool {
-        if self.outlet.has_ended() {
-            return true;
-        }
-        let out = io::stdout();
-        let mut fds = [PollFd::new(&out, PollFlags::empty())];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
+        self.outlet.has_ended() || is_gone(&io::stdout())
     }
 
     /// Draws what differs from the frame before.
@@ -243,6 +237,8 @@ fn leave() {
     if !outlet.drain(PATIENCE) {
         outlet.discard();
         let _ = tcflush(io::stdout(), QueueSelector::OFlush);
+        // It may have been stopped, as with ^S: whoever lets it go on later would be left on our screen.
+        let _ = tcflow(io::stdout(), Action::OOn);
         // Linux lets a waiting writer know of the new room only when the modes change.
         set_back();
     }
@@ -271,7 +267,28 @@ fn give_back_in_a_panic() {
     }));
 }
 
-/// Gives the terminal back also where the program dies at once: `kill -QUIT` for a core, `abort` in a driver's library.
+/// What kills a program that does not expect it: asked for from outside, or a fault or `abort` in a driver's library.
+const DEADLY: &[libc::c_int] = &[
+    libc::SIGQUIT,
+    libc::SIGABRT,
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGILL,
+    libc::SIGFPE,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGXCPU,
+    libc::SIGIO,
+    libc::SIGPWR,
+    libc::SIGSTKFLT,
+];
+
+/// Gives the terminal back also where the program dies at once.
 #[allow(unsafe_code)]
 fn give_back_in_a_crash() {
     extern "C" fn crash(signal: libc::c_int) {
@@ -290,9 +307,15 @@ fn give_back_in_a_crash() {
             libc::raise(signal);
         }
     }
-    for signal in [libc::SIGQUIT, libc::SIGABRT] {
-        // SAFETY: the handler is a function that lives as long as the program and keeps to what a handler may do.
-        unsafe { libc::signal(signal, crash as *const () as libc::sighandler_t) };
+    for signal in DEADLY {
+        // SAFETY: all zeros are an empty mask and no flags. The handler is a function that lives as long as the program and keeps to what a
+        // handler may do; where a stack has run over, it runs on the one that the standard library keeps for that.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = crash as *const () as libc::sighandler_t;
+            action.sa_flags = libc::SA_ONSTACK;
+            libc::sigaction(*signal, &action, std::ptr::null_mut());
+        }
     }
 }
 

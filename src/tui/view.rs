@@ -312,7 +312,7 @@ fn head_and_sentence(session: &Session, ui: &Ui, job: &str, verdict: &Verdict, s
     if verdict.state == State::Training
         && let Some(progress) = model.progress_of(job)
     {
-        sentence = super::panes::training::sentence(progress, model.now, &sentence);
+        sentence = super::panes::training::sentence(progress, model, &sentence);
     }
     if several {
         sentence = format!("job {job}: {sentence}");

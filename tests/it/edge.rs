@@ -4,6 +4,7 @@ use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system}
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_nccl-top");
@@ -62,7 +63,7 @@ fn is_blocked(pid: u32) -> bool {
         let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
         let at = std::fs::read_to_string(task.path().join("wchan")).unwrap_or_default();
         let call = std::fs::read_to_string(task.path().join("syscall")).unwrap_or_default();
-        ["output", "tape", "screen"].contains(&name.trim())
+        ["output", "tape", "screen", "nccl-top"].contains(&name.trim())
             && (at.contains("pipe_write") || at.contains("tty") || ["1 ", "64 "].iter().any(|write| call.starts_with(write)))
     })
 }
@@ -86,7 +87,7 @@ fn signals_end_what_prints_into_a_pipe_that_nobody_reads() {
         assert_eq!(wait_end(&mut child).code(), Some(code), "{args:?}");
         if args.contains(&"t.jsonl") {
             let tape = std::fs::read_to_string(dir.path().join("t.jsonl")).unwrap();
-            assert!(tape.ends_with("\"kind\":\"end\"}\n"), "the recording is whole: {}", tape.lines().last().unwrap());
+            assert!(tape.ends_with("\"kind\":\"tape_end\"}\n"), "the recording is whole: {}", tape.lines().last().unwrap());
         }
     }
 }
@@ -125,6 +126,89 @@ fn a_reader_that_goes_away_leaves_a_whole_recording() {
     let again = Command::new(PROGRAM).args(["replay", "--headless", "t.jsonl.gz"]).current_dir(dir.path()).output().unwrap();
     assert_eq!(again.status.code(), Some(0), "{}", String::from_utf8_lossy(&again.stderr));
     assert!(again.stdout.len() > 10_000);
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_what_has_nothing_to_print_and_the_recording_is_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = command(dir.path(), &["watch", "-o", "t.jsonl"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("the node is idle"), "{line}");
+    assert_eq!(wait_end(&mut child).code(), Some(0));
+    let tape = std::fs::read_to_string(dir.path().join("t.jsonl")).unwrap();
+    assert!(tape.contains("\"kind\":\"tick\"") && tape.ends_with("\"kind\":\"tape_end\"}\n"), "{tape}");
+}
+
+#[test]
+fn a_reader_that_goes_away_changes_no_exit_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let tapes = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tapes");
+    let failed = dir.path().join("failed");
+    std::fs::create_dir(&failed).unwrap();
+    // A recording of one fault, with the label of another.
+    std::fs::copy(format!("{tapes}/kill.jsonl.gz"), failed.join("x.jsonl.gz")).unwrap();
+    std::fs::copy(format!("{tapes}/nan.label.json"), failed.join("x.label.json")).unwrap();
+    std::fs::write(dir.path().join("oom.log"), "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n").unwrap();
+    let kill = format!("{tapes}/kill.jsonl.gz");
+    for (args, code) in [
+        (&["replay", "--headless", &kill][..], 1),
+        (&["replay", "--headless", "--json", &kill], 1),
+        (&["check", &kill], 1),
+        (&["check", "--json", "oom.log"], 1),
+        (&["check", "missing.log"], 2),
+        (&["score", "failed"], 1),
+        (&["demo", "--headless"], 1),
+        (&["snapshot", "--wait", "1s", "missing.log"], 2),
+        (&["rules"], 0),
+        (&["rules", "--test", "oom.log"], 0),
+        (&["config"], 0),
+    ] {
+        let mut child = command(dir.path(), args).stdout(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        assert_eq!(wait_end(&mut child).code(), Some(code), "{args:?}");
+    }
+}
+
+#[test]
+fn a_recording_that_finds_no_room_is_an_error_that_names_file_and_remedy() {
+    for (args, prints) in
+        [(&["watch", "-o", "t.jsonl", "--for", "2s", "train.log"][..], true), (&["record", "-o", "t.jsonl", "train.log"], false)]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        many_findings(dir.path());
+        let root = tree(dir.path());
+        // In blocks of 512 bytes; a full disk fails in the same way.
+        let script = format!("ulimit -f 16; exec {PROGRAM} --sysroot {root} {}", args.join(" "));
+        let out = Command::new("sh").args(["-c", &script]).current_dir(dir.path()).env("HOME", dir.path()).output().unwrap();
+        let told = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {told}");
+        assert!(told.contains("t.jsonl: the recording ends here: file too large; raise the limit (ulimit -f), or record to "), "{told}");
+        let printed = String::from_utf8_lossy(&out.stdout);
+        assert_eq!(printed.contains("NCCL WARN") || printed.contains("nccl-warn"), prints, "what else was asked for goes on: {printed}");
+        let again = Command::new(PROGRAM).args(["replay", "--headless", "t.jsonl"]).current_dir(dir.path()).output().unwrap();
+        assert_eq!(again.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&again.stderr).contains("t.jsonl: the recording is cut off after line "));
+    }
+}
+
+#[test]
+fn what_was_recorded_before_a_kill_is_read_and_known_as_cut() {
+    for name in ["t.jsonl", "t.jsonl.gz"] {
+        let dir = tempfile::tempdir().unwrap();
+        many_findings(dir.path());
+        let mut child = command(dir.path(), &["record", "-o", name, "train.log"]).spawn().unwrap();
+        let replay = || Command::new(PROGRAM).args(["replay", "--headless", name]).current_dir(dir.path()).output().unwrap();
+        // Each second it is brought to the file.
+        wait_until("recorded", || replay().stdout.len() > 10_000);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let again = replay();
+        assert_eq!(again.status.code(), Some(2));
+        assert!(again.stdout.len() > 10_000);
+        let told = String::from_utf8_lossy(&again.stderr);
+        assert!(told.contains(&format!("{name}: the recording is cut off after line ")), "{told}");
+    }
 }
 
 #[test]
@@ -168,6 +252,20 @@ impl Unread {
 
     fn pid(&self) -> u32 {
         self.child.process_id().unwrap()
+    }
+
+    /// Reads what is sent from now on.
+    fn read_on(&self) -> Arc<Mutex<Vec<u8>>> {
+        let mut reader = self.master.as_ref().unwrap().try_clone_reader().unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let sink = seen.clone();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(n @ 1..) = reader.read(&mut bytes) {
+                sink.lock().unwrap().extend_from_slice(&bytes[..n]);
+            }
+        });
+        seen
     }
 
     fn is_raw(&self) -> bool {
@@ -265,23 +363,60 @@ fn a_terminal_that_goes_away_is_no_error() {
 
 #[test]
 fn signals_that_kill_leave_the_screen_as_it_was() {
-    for (name, words) in [("QUIT", "Quit"), ("ABRT", "Abort")] {
+    let all = [
+        "QUIT", "ABRT", "SEGV", "BUS", "ILL", "FPE", "TRAP", "SYS", "USR1", "USR2", "ALRM", "VTALRM", "PROF", "XCPU", "IO", "PWR", "STKFLT",
+    ];
+    for name in all {
         let dir = tempfile::tempdir().unwrap();
         let mut unread = Unread::start(dir.path(), &[], true);
-        let mut reader = unread.master.as_ref().unwrap().try_clone_reader().unwrap();
-        let mut seen = Vec::new();
-        while find(&seen, b"IDLE").is_none() {
-            let mut bytes = [0; 4096];
-            let n = reader.read(&mut bytes).unwrap();
-            seen.extend_from_slice(&bytes[..n]);
-        }
-        // What is still on its way comes first.
-        std::thread::spawn(move || while reader.read(&mut [0; 4096]).is_ok_and(|n| n > 0) {});
+        let seen = unread.read_on();
+        wait_until("drawn", || find(&seen.lock().unwrap(), b"IDLE").is_some());
         assert!(unread.is_raw());
         signal(unread.pid(), name);
         let status = unread.wait_end();
-        assert!(status.signal().is_some_and(|signal| signal.starts_with(words)), "{status:?}");
+        assert!(status.signal().is_some(), "{name}: {status:?}");
         assert!(!unread.is_raw(), "{name}");
+        wait_until(name, || find(&seen.lock().unwrap(), LEAVE_SCREEN).is_some());
+    }
+}
+
+#[test]
+fn signals_end_the_screen_of_a_terminal_that_is_stopped() {
+    for name in ["TERM", "HUP", "INT"] {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("train.log"), "step 1 | loss 2.5\n").unwrap();
+        let mut unread = Unread::start(dir.path(), &["--interval", "200ms", "train.log"], true);
+        let seen = unread.read_on();
+        wait_until("drawn", || seen.lock().unwrap().len() > 1000);
+        // What ^S does where the terminal itself looks at keys.
+        let tty = std::fs::OpenOptions::new().write(true).open(unread.master.as_ref().unwrap().tty_name().unwrap()).unwrap();
+        rustix::termios::tcflow(&tty, rustix::termios::Action::OOff).unwrap();
+        many_findings(dir.path());
+        wait_until("blocked", || is_blocked(unread.pid()));
+        signal(unread.pid(), name);
+        assert_eq!(unread.wait_end().exit_code(), 0, "{name}");
+        assert!(!unread.is_raw(), "{name}");
+        wait_until(name, || find(&seen.lock().unwrap(), LEAVE_SCREEN).is_some());
+    }
+}
+
+#[test]
+fn signals_end_what_judges_files_and_prints_into_a_pipe_that_nobody_reads() {
+    let tape = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tapes/mismatch-dumps.jsonl.gz");
+    for (args, name, number) in [
+        (&["replay", "--headless", "--json", tape][..], "TERM", libc::SIGTERM),
+        (&["replay", "--headless", "--json", tape], "HUP", libc::SIGHUP),
+        (&["check", "--json", tape, "train.log"], "INT", libc::SIGINT),
+        (&["rules"], "TERM", libc::SIGTERM),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        many_findings(dir.path());
+        let mut child = command(dir.path(), args).stdout(Stdio::piped()).spawn().unwrap();
+        rustix::pipe::fcntl_setpipe_size(child.stdout.as_ref().unwrap(), 4096).unwrap();
+        wait_until("blocked", || is_blocked(child.id()));
+        signal(child.id(), name);
+        let status = wait_end(&mut child);
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(number), "{args:?}");
     }
 }
 

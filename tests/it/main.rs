@@ -21,6 +21,7 @@ mod flight_judging;
 mod flight_reading;
 mod floods;
 mod frames;
+mod gaps;
 mod golden_screens;
 mod golden_worlds;
 mod gpu_activity;

@@ -97,6 +97,33 @@ fn where_a_tape_was_cut_is_named_by_line_and_time() {
 }
 
 #[test]
+fn a_new_tape_that_was_cut_between_two_lines_is_known_as_cut_and_an_old_one_is_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.jsonl");
+    let mut writer = Writer::create(&path, &header()).unwrap();
+    for s in 5..9 {
+        writer.write(&tick(s * 1_000_000_000)).unwrap();
+    }
+    writer.finish().unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    assert_eq!(lines.len(), 6, "a header, four ticks, a mark");
+    let (all, cut) = read_all(text.as_bytes());
+    assert_eq!((all.len(), cut), (4, None));
+    let at = |kept: usize| read_all(lines[..kept].concat().as_bytes());
+    assert_eq!(at(5).1.as_deref(), Some("the recording is cut off after line 5, 3 s from its beginning"), "only the mark is missing");
+    assert_eq!(at(3).1.as_deref(), Some("the recording is cut off after line 3, 1 s from its beginning"));
+    assert_eq!(at(3).0[..], all[..2]);
+    // What earlier versions wrote: no promise, and no mark.
+    let old = serde_json::to_string(&header()).unwrap() + "\n" + &lines[1..3].concat();
+    let (some, cut) = read_all(old.as_bytes());
+    assert_eq!((some.len(), cut), (2, None));
+    // An earlier version reads the mark as an observation of a kind that it does not know.
+    let mark: Observation = serde_json::from_str(lines[5]).unwrap();
+    assert_eq!(mark.body, Body::Unknown);
+}
+
+#[test]
 fn kinds_and_fields_of_later_versions_are_skipped() {
     let mut bytes = serde_json::to_vec(&header()).unwrap();
     bytes.extend(b"\n{\"at_ns\":5,\"from\":\"warp\",\"kind\":\"warp_drive\",\"factor\":9}\n{\"at_ns\":6,\"from\":\"feed\",\"kind\":\"tick\",\"new\":1}\n");

@@ -74,6 +74,20 @@ fn a_panic_gives_the_terminal_back_and_says_what_happened() {
 }
 
 #[test]
+fn a_panic_beside_the_screen_does_not_end_it_and_is_not_printed_over_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = empty_tree(dir.path());
+    let args = ["--sysroot", &root, "--log-file", "own.log"];
+    let mut screen = Screen::start(&args, dir.path(), &[("NCCL_TOP_TEST_PANIC", "beside")], 24, 80);
+    screen.wait_for("it failed: a defect of nccl-top");
+    screen.keys("q");
+    assert_eq!(screen.wait_end(), 0);
+    screen.assert_restored();
+    assert!(!String::from_utf8_lossy(&screen.raw()).contains("asked to panic"));
+    assert!(std::fs::read_to_string(dir.path().join("own.log")).unwrap().contains("asked to panic"));
+}
+
+#[test]
 fn sizes_from_one_cell_to_huge_are_survived() {
     let dir = tempfile::tempdir().unwrap();
     let root = empty_tree(dir.path());

@@ -37,6 +37,11 @@ fn main() {
     let mut start = None;
     for line in text.lines() {
         let mut line: Value = serde_json::from_str(line).expect("JSON");
+        if line["kind"] == "tape_end" {
+            // What is left is whole, too.
+            writeln!(out, "{line}").expect("OUT");
+            continue;
+        }
         if let Some(at) = line.get("at_ns").and_then(Value::as_i64) {
             let t = (at - *start.get_or_insert(at)) as f64 / 1e9;
             let kind = line.get("kind").and_then(Value::as_str).unwrap_or("");

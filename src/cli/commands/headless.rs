@@ -1,8 +1,9 @@
 //! What live commands without a screen share: sources, ticks and signals in, lines and a tape out.
 
 use super::Env;
+use crate::base::words::io_words;
 use crate::edge::diagnostics::complain;
-use crate::edge::outlet::{Outlet, Stdout};
+use crate::edge::outlet::{Outlet, Stdout, is_gone};
 use crate::edge::{self, Signals};
 use crate::observe::Observation;
 use crate::observe::TICK;
@@ -22,15 +23,26 @@ use tokio::time::{Instant, sleep_until};
 pub trait Each: FnMut(Observation, &mut String) -> Result<()> {}
 impl<F: FnMut(Observation, &mut String) -> Result<()>> Each for F {}
 
-/// Observes until a signal comes, `duration` is over, or nobody reads what is printed. Everything is put on the tape before `each` sees
-/// it; `each` also gets the last observation, `End`. `is_all`: the recording is all that is wanted, and its end is that of the command.
+/// Whose going away ends a command, besides signals and time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum For {
+    /// Who reads what is printed.
+    Reader,
+    /// The recording: it is all that is wanted.
+    Tape,
+    /// Nobody: what is printed comes last, and the exit code matters as much.
+    Result,
+}
+
+/// Observes until a signal comes, `duration` is over, or whom it is `for_` is gone. Everything is put on the tape before `each` sees it;
+/// `each` also gets the last observation, `End`. Whether the recording, if one was asked for, holds all of that.
 ///
 /// Neither a reader that does not read nor a disk that hangs keeps signals from ending it. What is printed and recorded is queued; while
 /// a queue is full, nothing more is taken from the sources, which wait in turn, so that nothing is lost for a reader that is only slow.
 ///
 /// # Errors
 /// If the tape cannot be created or written, or `each` fails.
-pub fn observe(env: &Env, setup: Setup, output: Option<&Path>, is_all: bool, duration: Option<Duration>, each: impl Each) -> Result<()> {
+pub fn observe(env: &Env, setup: Setup, output: Option<&Path>, for_: For, duration: Option<Duration>, each: impl Each) -> Result<bool> {
     let tape = output.map(|path| tape::Writer::create(path, &env.header())).transpose()?;
     let (send, batches) = crate::sources::feed::channel();
     let mut feed = Feed::new();
@@ -42,7 +54,8 @@ pub fn observe(env: &Env, setup: Setup, output: Option<&Path>, is_all: bool, dur
             tape: tape.map(|tape| Outlet::start("tape", tape, &done)).transpose()?,
             done,
             name: output.map_or("-".into(), |path| path.display().to_string()),
-            is_all,
+            for_,
+            is_recorded: true,
         };
         let mut signals = Signals::of(&edge::ending())?;
         let mut live = Live { feed, batches, outputs, each, line: Vec::new() };
@@ -81,7 +94,9 @@ impl<E: Each> Live<E> {
                 next_tick = (next_tick + TICK).max(now);
                 ticked = true;
             }
-            let over = asked || self.outputs.are_over().await? || end.is_some_and(|end| now >= end);
+            // A reader that went away while there is nothing to print shows in no failed write.
+            let deserted = ticked && self.outputs.for_ == For::Reader && is_gone(&io::stdout());
+            let over = asked || deserted || self.outputs.are_over().await? || end.is_some_and(|end| now >= end);
             if over {
                 seen.push(self.feed.end());
             }
@@ -117,8 +132,9 @@ struct Outputs {
     done: Arc<Notify>,
     /// Of the tape.
     name: String,
-    /// The tape is all that is wanted.
-    is_all: bool,
+    for_: For,
+    /// Nothing was lost on the way to the tape.
+    is_recorded: bool,
 }
 
 impl Outputs {
@@ -142,27 +158,35 @@ impl Outputs {
 
     /// What became of the recording: nobody reads it any more, or the disk is full. That ends a command whose purpose it is, and is only
     /// reported by one that has more to do.
-    fn lost(&self, written: io::Result<()>) -> Result<bool> {
-        let name = &self.name;
-        match written {
-            Ok(()) => Ok(false),
-            Err(err) if err.kind() == io::ErrorKind::BrokenPipe => Ok(self.is_all),
-            Err(err) if self.is_all => Err(err).with_context(|| format!("{name}: the recording ends here")),
-            Err(err) => {
-                complain(&format!("{name}: the recording ends here: {}", crate::base::words::io_words(&err)));
-                Ok(false)
-            }
-        }
+    fn lost(&mut self, written: io::Result<()>) -> Result<bool> {
+        let why = match written {
+            Ok(()) => return Ok(false),
+            Err(err) if err.kind() == io::ErrorKind::BrokenPipe => return Ok(self.for_ == For::Tape),
+            Err(err) => format!("{}: the recording ends here: {}{}", self.name, io_words(&err), remedy(err.kind())),
+        };
+        anyhow::ensure!(self.for_ != For::Tape, why);
+        self.is_recorded = false;
+        complain(&why);
+        Ok(false)
     }
 
     /// Waits until everything is written, as [`Outlet::finish`] does.
-    async fn finish(self, signals: &mut Signals, mut asked: bool) -> Result<()> {
-        if let Some(tape) = &self.tape {
+    async fn finish(mut self, signals: &mut Signals, mut asked: bool) -> Result<bool> {
+        if let Some(tape) = self.tape.take() {
             self.lost(tape.finish(signals, &mut asked).await)?;
         }
         match self.printed.finish(signals, &mut asked).await {
             Err(err) if !matches!(err.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::TimedOut) => Err(err).context("standard output"),
-            _ => Ok(()),
+            _ => Ok(self.is_recorded),
         }
+    }
+}
+
+/// What can be done about a recording that could not be written.
+fn remedy(kind: io::ErrorKind) -> &'static str {
+    match kind {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; make room there, or record to another disk with -o FILE",
+        io::ErrorKind::FileTooLarge => "; raise the limit (ulimit -f), or record to FILE.jsonl.gz, which is smaller",
+        _ => "",
     }
 }

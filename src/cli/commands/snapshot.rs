@@ -1,6 +1,7 @@
 //! `nccl-top snapshot`: observe for a moment, print, exit.
 
-use super::{Env, Outcome, headless, name_unread};
+use super::headless::{self, For};
+use super::{Env, Outcome, name_unread};
 use crate::base::severity::Severity;
 use crate::base::time::{Clock, Stamp, Zone};
 use crate::diagnosis::session::Session;
@@ -21,7 +22,7 @@ pub fn run(env: &Env, json: bool, wait: Duration, bundle: Option<&Path>, logs: V
     let header = env.header();
     let mut timeline = bundle.map(|_| Timeline::new(Limits { depth: Duration::MAX, bytes: KEPT_BYTES }, &session));
     let mut events = Vec::new();
-    headless::observe(env, env.setup(logs.clone()), None, false, Some(wait), |seen, text| {
+    headless::observe(env, env.setup(logs.clone()), None, For::Result, Some(wait), |seen, text| {
         if let Some(timeline) = &mut timeline {
             timeline.push(&seen, &session);
         }

@@ -81,7 +81,10 @@ pub fn test(file: &str) -> Result<Outcome> {
         tested.line(&line);
         line.clear();
         if tested.text.len() > 1 << 16 {
-            out(&std::mem::take(&mut tested.text))?;
+            // The input may have no end.
+            if !out(&std::mem::take(&mut tested.text))? {
+                return Ok(Outcome::Clean);
+            }
         }
     }
     out(&tested.end())?;

@@ -1,6 +1,7 @@
 //! `nccl-top watch`: live, without a screen.
 
-use super::{Env, Outcome, Printer, headless, name_unread};
+use super::headless::{self, For};
+use super::{Env, Outcome, Printer, name_unread};
 use crate::base::time::{Clock, Zone};
 use crate::diagnosis::session::Session;
 use anyhow::Result;
@@ -12,10 +13,10 @@ pub fn run(env: &Env, json: bool, output: Option<&Path>, duration: Option<Durati
     let mut session = Session::new(&env.host(), zone);
     let mut printer = Printer { json, zone: env.zone(zone), worst: None };
     let mut events = Vec::new();
-    headless::observe(env, env.setup(logs.clone()), output, false, duration, |seen, text| {
+    let is_recorded = headless::observe(env, env.setup(logs.clone()), output, For::Reader, duration, |seen, text| {
         session.apply(&seen, &mut events);
         printer.put(&session, &mut events, text);
         Ok(())
     })?;
-    Ok(if name_unread(&session, &logs) { Outcome::CannotJudge } else { printer.outcome() })
+    Ok(if name_unread(&session, &logs) || !is_recorded { Outcome::CannotJudge } else { printer.outcome() })
 }

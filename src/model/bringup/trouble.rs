@@ -468,10 +468,10 @@ impl Facts<'_> {
         let stepped = model.progress_of(&job.id).and_then(|p| p.last_step_at);
         let whole = model.files_of(&job.id).all(|f| f.dropped_lines == 0);
         let last = model.files_of(&job.id).filter_map(|f| f.last_line_at).max();
-        let silent = self.ended || last.is_none_or(|at| now.since(at) > SILENT);
+        let silent = self.ended || last.is_none_or(|at| now.since(model.watched(at)) > SILENT);
         let late = |c: &Comm| {
             let from = c.init_from?;
-            let waits = self.ended || now.since(from) > INIT_TAKES;
+            let waits = self.ended || now.since(model.watched(from)) > INIT_TAKES;
             (whole && silent && waits && stepped.is_none_or(|s| s < from)).then_some(from)
         };
         let pending = |c: &Comm| c.init_started.difference(&c.init_complete).next().is_some();

@@ -1,8 +1,9 @@
 //! Where training stands: step, loss, step time and its jitter, throughput, time left, pauses.
 
 use super::{Ctx, Pane, labelled, lines, no_row_at, no_rows, no_sorts, opens_nothing, or_dash};
-use crate::base::time::{Stamp, span};
+use crate::base::time::span;
 use crate::base::units::{scaled, seconds};
+use crate::model::Model;
 use crate::model::log::Progress;
 use crate::model::series::Trend;
 use crate::tui::layout::Want;
@@ -143,7 +144,7 @@ fn history(ctx: &Ctx, row: Rect, buf: &mut Buffer, label: &str, trend: &Trend, s
 fn head(ctx: &Ctx, p: &Progress, width: usize) -> Vec<Line<'static>> {
     let text = ctx.theme.text;
     let now = ctx.session.model.now;
-    let stale = p.last_step_at.is_some_and(|at| now.since(at) > p.patience());
+    let stale = quiet(p, &ctx.session.model).is_some();
     let ago = p.last_step_at.map(|at| format!("{} ago", span(Duration::from_secs(now.since(at).as_secs()))));
     let done = p
         .total_steps
@@ -189,12 +190,10 @@ fn more(ctx: &Ctx, p: &Progress) -> Vec<Line<'static>> {
         parts.extend(labelled(ctx, label, value, text));
     }
     let now = ctx.session.model.now;
-    let phase = match p.phase() {
-        Some((phase, since)) => Some(format!("{} for {}", phase.as_str(), span(now.since(since)))),
-        None if p.last_step_at.is_some_and(|at| now.since(at) > p.patience()) => {
-            p.last_step_at.map(|at| format!("no step for {}", span(now.since(at))))
-        }
-        None => p.steady_since.map(|at| format!("steady for {}", span(now.since(at)))),
+    let phase = match (p.phase(), quiet(p, &ctx.session.model)) {
+        (Some((phase, since)), _) => Some(format!("{} for {}", phase.as_str(), span(now.since(since)))),
+        (None, Some(quiet)) => Some(format!("no step for {}", span(quiet))),
+        (None, None) => p.steady_since.map(|at| format!("steady for {}", span(now.since(at)))),
     };
     vec![Line::from(parts), Line::from(labelled(ctx, "pace", phase, text).to_vec())]
 }
@@ -211,14 +210,20 @@ fn loss(loss: f64) -> String {
     if loss != 0.0 && loss.abs() < 1e-3 { format!("{loss:.2e}") } else { format!("{loss:.4}") }
 }
 
+/// For how long there was no step, where that is longer than usual.
+fn quiet(p: &Progress, model: &Model) -> Option<Duration> {
+    let quiet = model.now.since(model.watched(p.last_step_at?));
+    (quiet > p.patience()).then_some(quiet)
+}
+
 /// The training state in one line.
-pub fn sentence(p: &Progress, now: Stamp, otherwise: &str) -> String {
+pub fn sentence(p: &Progress, model: &Model, otherwise: &str) -> String {
     if p.step.is_none() {
         return otherwise.to_owned();
     }
     let mut parts = vec![format!("step {}", step(p))];
     // Silence is shown before anybody judges it.
-    if let Some(quiet) = p.last_step_at.map(|at| now.since(at)).filter(|quiet| *quiet > p.patience()) {
+    if let Some(quiet) = quiet(p, model) {
         let usual = p.usual_gap_s().map_or(String::new(), |(median, _)| format!(" (usually one in {})", seconds(median)));
         return format!("{}  no step line for {}{usual}", parts[0], span(quiet));
     }
