@@ -3,13 +3,11 @@
 use super::Seen;
 use super::inputs::{Input, Source};
 use super::intake::Intake;
+use crate::base::file::{self, Counted};
 use crate::base::time::{Clock, Stamp};
 use crate::base::words::io_words;
 use flate2::read::MultiGzDecoder;
-use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -83,19 +81,6 @@ impl Read for Broken {
     }
 }
 
-struct Counted<R> {
-    inner: R,
-    taken: Arc<AtomicU64>,
-}
-
-impl<R: Read> Read for Counted<R> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let n = self.inner.read(buf)?;
-        self.taken.fetch_add(n as u64, Ordering::Relaxed);
-        Ok(n)
-    }
-}
-
 impl Opened {
     /// # Errors
     /// As [`Opened::from_read`].
@@ -105,7 +90,7 @@ impl Opened {
             Source::Nothing(why) => Err(why.clone()),
             Source::Stdin => Opened::from_read(input.name.clone(), io::stdin(), now()),
             Source::File(path) => {
-                let file = open(path).map_err(|err| io_words(&err))?;
+                let file = file::open(path).map_err(|err| io_words(&err))?;
                 let modified = file.metadata().ok().and_then(|m| m.modified().ok());
                 let since = modified.and_then(|m| m.duration_since(std::time::UNIX_EPOCH).ok());
                 let modified = since.map_or_else(now, |d| Stamp(i64::try_from(d.as_nanos()).unwrap_or(i64::MAX)));
@@ -117,8 +102,7 @@ impl Opened {
     /// # Errors
     /// If it cannot be read, or is compressed and damaged at its start.
     pub fn from_read(name: String, input: impl Read + Send + 'static, modified: Stamp) -> Result<Opened, String> {
-        let taken = Arc::new(AtomicU64::new(0));
-        let mut raw = Counted { inner: input, taken: taken.clone() };
+        let (mut raw, taken) = Counted::new(input);
         let mut head = read_up_to(&mut raw, HEAD).map_err(|err| io_words(&err))?;
         let mut input: Box<dyn Read + Send> = Box::new(raw);
         if head.starts_with(&[0x1f, 0x8b]) {
@@ -159,15 +143,10 @@ impl Opened {
         Ok(bytes)
     }
 
-    fn taken(&self) -> u64 {
-        self.taken.load(Ordering::Relaxed)
+    /// Counts the bytes that were taken from the file, still compressed.
+    pub fn taken(&self) -> Arc<AtomicU64> {
+        self.taken.clone()
     }
-}
-
-/// Only what is a file, without waiting for anybody and without becoming a terminal's owner.
-fn open(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOCTTY).open(path)?;
-    Ok(file)
 }
 
 fn read_up_to(input: &mut impl Read, most: usize) -> io::Result<Vec<u8>> {
@@ -202,12 +181,12 @@ pub fn read(input: &Input, intake: &mut Intake, progress: &mut dyn FnMut(u64)) -
         return seen;
     };
     seen.kind = Some(kind.id);
-    let taken = opened.taken.clone();
+    let taken = opened.taken();
     match (kind.read)(&mut opened, intake, &mut || progress(taken.load(Ordering::Relaxed))) {
         Ok(counts) => seen.lines = counts.lines,
         Err(why) => seen.error = Some(why),
     }
-    seen.bytes = seen.bytes.or(Some(opened.taken()));
+    seen.bytes = seen.bytes.or(Some(taken.load(Ordering::Relaxed)));
     seen
 }
 

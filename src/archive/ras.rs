@@ -7,7 +7,7 @@ use crate::model::saved_report::{self, SavedReport};
 pub const KIND: Kind = Kind { id: "ras", name: "RAS reports", is, read };
 
 /// 16,384 ranks are 9 MiB.
-const MOST_BYTES: u64 = 64 << 20;
+const MOST_BYTES: u64 = 32 << 20;
 
 fn is(opened: &Opened) -> bool {
     crate::formats::recognise::looks_like_ras(&opened.head)

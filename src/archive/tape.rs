@@ -15,9 +15,10 @@ fn is(opened: &Opened) -> bool {
 
 fn read(opened: &mut Opened, intake: &mut Intake, progress: &mut dyn FnMut()) -> Result<Counts, String> {
     let name = opened.name.clone();
+    let taken = opened.taken();
     // The reader keeps its input to itself: the rest of this one is handed over.
     let input = std::mem::replace(opened, Opened::nothing());
-    let mut reader = tape::Reader::from_read(Box::new(input) as Box<dyn Read + Send>, &name).map_err(|err| err.to_string())?;
+    let mut reader = tape::Reader::from_counted(Box::new(input) as Box<dyn Read + Send>, taken, &name).map_err(|err| err.to_string())?;
     let mut session = reader.header().session();
     let mut events = Vec::new();
     let mut outcome = Ok(Counts::default());
@@ -32,6 +33,10 @@ fn read(opened: &mut Opened, intake: &mut Intake, progress: &mut dyn FnMut()) ->
             }
         }
         events.clear();
+        if let Err(err) = reader.afford(session.effort) {
+            outcome = Err(err.to_string());
+            break;
+        }
         count += 1;
         if count % 64 == 0 {
             progress();
@@ -42,6 +47,9 @@ fn read(opened: &mut Opened, intake: &mut Intake, progress: &mut dyn FnMut()) ->
     }
     if let Some(cut) = reader.cut_off() {
         outcome = Err(format!("{cut}; what came before was judged"));
+    }
+    if let Some(words) = session.model.left_out_words().filter(|_| outcome.is_ok()) {
+        outcome = Err(words);
     }
     intake.understood = true;
     intake.recordings.push((name, session));

@@ -3,6 +3,7 @@
 pub mod allocator;
 pub mod clean;
 pub mod exit_code;
+pub mod file;
 pub mod limit;
 pub mod severity;
 pub mod time;

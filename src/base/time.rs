@@ -70,8 +70,11 @@ pub struct Zone {
 impl Zone {
     pub const UTC: Zone = Zone { offset_s: 0 };
 
-    /// The offset of this host's zone at `at`.
+    /// The offset of this host's zone at `at`; UTC where `TZ` names something that is no file of a zone.
     pub fn of_host(at: Stamp) -> Zone {
+        if std::env::var_os("TZ").is_some_and(|tz| !is_harmless(&tz.to_string_lossy())) {
+            return Zone::UTC;
+        }
         let ts = jiff::Timestamp::from_nanosecond(i128::from(at.0)).unwrap_or_default();
         Zone { offset_s: jiff::tz::TimeZone::system().to_offset(ts).seconds() }
     }
@@ -91,6 +94,13 @@ impl Zone {
     pub fn hms(self, at: Stamp) -> String {
         self.zoned(at).strftime("%H:%M:%S").to_string()
     }
+}
+
+/// Whether looking up a zone by the value of `TZ`, which may be a path, can neither take for ever nor fill memory.
+fn is_harmless(tz: &str) -> bool {
+    const MOST_BYTES: u64 = 1 << 20;
+    let named = std::fs::metadata(tz.strip_prefix(':').unwrap_or(tz));
+    named.map_or(true, |meta| meta.is_dir() || meta.is_file() && meta.len() <= MOST_BYTES)
 }
 
 /// A span of time as a person says it: `0.4 s`, `14 s`, `2 m 05 s`, `18 h 04 m`, `3 d 02 h`.

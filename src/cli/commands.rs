@@ -22,7 +22,7 @@ use crate::recording::tape;
 use crate::sources::{Roots, Setup};
 use crate::tui::{self, theme::Depth};
 use anyhow::{Context as _, Result};
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Write};
 
 /// How the program ends. One place, so that all commands mean the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -128,12 +128,8 @@ impl Env {
 
     /// The first line of a small file below the root. A FIFO there is not waited for.
     fn first_line(&self, path: &str) -> Option<String> {
-        let path = self.roots.path(path);
-        let mut text = String::new();
-        if path.metadata().ok()?.is_file() {
-            std::fs::File::open(path).ok()?.take(256).read_to_string(&mut text).ok()?;
-        }
-        text.lines().next().map(|l| l.trim().to_owned()).filter(|l| !l.is_empty())
+        let text = self.roots.table(path).ok()?;
+        text.lines().next().map(|l| l.trim().chars().take(256).collect::<String>()).filter(|l| !l.is_empty())
     }
 
     /// The zone in which times are printed; `seen` is that of the observed host.

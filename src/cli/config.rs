@@ -3,6 +3,7 @@
 //! **To add a setting**: a field of [`Config`] and a row of [`SETTINGS`]; the file, the environment, `--help` of `nccl-top config` and
 //! the sample in `assets/config.toml` follow from the row, and a test holds the sample to the defaults.
 
+use crate::base::file::read_text;
 use crate::base::limit;
 use crate::base::time::parse_duration;
 use crate::rules::settings;
@@ -193,6 +194,8 @@ pub const SETTINGS: &[Setting] = &[
     },
 ];
 
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
 /// Where a value came from, for `nccl-top config`.
 pub type Origins = BTreeMap<&'static str, String>;
 
@@ -224,10 +227,10 @@ pub fn load(
     let mut origins: Origins = SETTINGS.iter().map(|s| (s.key, "default".to_owned())).collect();
     let default = default_path(env);
     if let Some(path) = file.or(default.as_deref()) {
-        match std::fs::read_to_string(path) {
+        match read_text(path, MAX_FILE_BYTES) {
             Ok(text) => apply_file(&mut config, &mut origins, &path.display().to_string(), &text)?,
-            Err(err) if file.is_none() && err.kind() == std::io::ErrorKind::NotFound => {}
-            Err(err) => return Err(ConfigError(format!("{}: {}", path.display(), crate::base::words::io_words(&err)))),
+            Err(_) if file.is_none() && !path.exists() => {}
+            Err(why) => return Err(ConfigError(format!("{}: {why}", path.display()))),
         }
     }
     for setting in SETTINGS {

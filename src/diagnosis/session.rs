@@ -24,6 +24,9 @@ const DUMPS_SETTLE: Duration = Duration::from_secs(3);
 /// Logs of jobs of which no process is seen are judged anew as a whole while they report no more than this.
 const MOST_JUDGED_ANEW: usize = 1024;
 
+/// Steps that a byte of a dump counts for.
+const PER_DUMPED_BYTE: u64 = 16;
+
 /// Everything known and judged so far.
 #[derive(Clone, Default, PartialEq)]
 pub struct Session {
@@ -48,6 +51,8 @@ pub struct Session {
     whole_at: BTreeMap<String, u64>,
     /// The state last reported without a job.
     reported_idle: bool,
+    /// Steps taken so far to judge what was seen, about: what a second of it costs grows with how much there is of everything.
+    pub effort: u64,
 }
 
 /// What the rules on facts were asked about.
@@ -108,7 +113,9 @@ impl Session {
 
     /// Applies one observation; what changed is added to `out`, with its time.
     pub fn apply(&mut self, seen: &Observation, out: &mut Vec<(Stamp, Event)>) {
+        let dumped = self.model.dumps.bytes_read;
         self.model.apply(seen);
+        self.effort += (self.model.dumps.bytes_read - dumped) * PER_DUMPED_BYTE;
         if matches!(seen.body, Body::Lines(_)) {
             // The job of these lines is settled before they are judged: else a finding is reported for the log, and again for the job.
             self.model.settle();
@@ -134,6 +141,7 @@ impl Session {
             Body::GpuEvents { events } => self.machine.events(seen.at, events),
             Body::Gap { for_ms } => self.ledger.stood_still(seen.at, Duration::from_millis(*for_ms)),
             Body::Tick | Body::End => {
+                self.effort += self.model.weight();
                 let ended = seen.body == Body::End;
                 let faults = self.machine.judge(&self.model, ended, &self.ledger);
                 let ledger = &mut self.ledger;
@@ -178,6 +186,7 @@ impl Session {
         self.relate(at);
         let changes = self.ledger.take_changes();
         if !changes.is_empty() {
+            self.effort += self.model.weight();
             out.extend(changes.into_iter().map(|c| (at, Event::Finding(c))));
             self.judge(at, out);
         }

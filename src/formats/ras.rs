@@ -176,6 +176,12 @@ impl RasRank {
 }
 
 impl RasComm {
+    /// Ranks that it may add to what is known of its communicator.
+    pub fn members(&self) -> usize {
+        let listed: usize = self.spreads.iter().flat_map(|spread| &spread.parts).map(|part| part.ranks.len()).sum();
+        self.ranks.len() + self.missing.len() + listed
+    }
+
     /// The ranks by their count of `op`, the furthest behind first. From either format; empty where text reports no difference.
     pub fn op_counts(&self, op: Collective) -> Vec<RasPart> {
         let mut parts: Vec<RasPart> = match self.spreads.iter().find(|spread| spread.of == SpreadOf::Count(Some(op))) {

@@ -1,5 +1,6 @@
 //! Communicators, joined from RAS answers and init lines by their hash.
 
+use super::bounds::MEMBERS;
 use crate::base::time::Stamp;
 use crate::formats::ras::{PartValue, RasComm, RasReport, SpreadOf};
 use std::collections::{BTreeMap, BTreeSet};
@@ -155,7 +156,7 @@ impl Comm {
             let name = op.map_or(ANY_COLLECTIVE, |op| op.as_str());
             // Those that are too many to be listed are all that are not listed.
             let mut unlisted = None;
-            let mut listed = BTreeSet::new();
+            let mut listed: BTreeSet<u32> = seen.missing.iter().map(|m| m.rank).collect();
             for part in &spread.parts {
                 let PartValue::Count(count) = part.value else { continue };
                 for (rank, place) in &part.ranks {
@@ -174,7 +175,7 @@ impl Comm {
             if let Some(Some(count)) = unlisted
                 && self.nranks <= MOST_RANKS
             {
-                for rank in (0..self.nranks).filter(|r| !listed.contains(r) && !seen.missing.iter().any(|m| m.rank == *r)) {
+                for rank in (0..self.nranks).filter(|r| !listed.contains(r)) {
                     counts.entry(rank).or_default().insert(name.to_owned(), count);
                 }
             }
@@ -248,6 +249,11 @@ impl Comm {
         answering.into_iter().filter(|(_, counts)| *counts != usual).map(|(rank, counts)| against(rank, counts, usual)).collect()
     }
 
+    /// Ranks that are known, by an answer or by its absence.
+    pub fn members(&self) -> usize {
+        self.ranks.len() + self.missing.len()
+    }
+
     /// How long no count of any rank had changed at the last answer; `None` while they move, or tell no counts.
     pub fn still_for(&self) -> Option<Duration> {
         Some(self.answered_at?.since(self.still_since.filter(|_| self.still_answers > 0)?))
@@ -259,19 +265,27 @@ impl Comm {
     }
 }
 
-/// All communicators that a report holds are updated, up to `most` in all; the others stay as they were.
-pub fn apply_report(comms: &mut BTreeMap<u64, Comm>, at: Stamp, report: &RasReport, most: usize) {
+/// All communicators that a report holds are updated, up to `most` in all, and as long as all together have no more than [`MEMBERS`]; the
+/// others stay as they were. How many those are comes back.
+pub fn apply_report(comms: &mut BTreeMap<u64, Comm>, at: Stamp, report: &RasReport, most: usize) -> usize {
     let in_text = !report.groups.is_empty();
+    // Text says of processes that they are dead, JSON of ranks.
+    let dead: BTreeSet<(u32, &str)> = report.dead_processes.listed.iter().map(|p| (p.pid, p.host.as_str())).collect();
+    let mut room = MEMBERS.saturating_sub(comms.values().map(Comm::members).sum());
+    let mut left_out = 0;
     for seen in &report.comms {
-        if comms.len() >= most && !comms.contains_key(&seen.hash) {
+        let known = comms.get(&seen.hash).map_or(0, Comm::members);
+        if comms.len() >= most && !comms.contains_key(&seen.hash) || seen.members() > room + known {
+            left_out += 1;
             continue;
         }
         let comm = comms.entry(seen.hash).or_default();
         comm.apply(at, seen, in_text);
-        // Text says of processes that they are dead, JSON of ranks.
+        room = (room + known).saturating_sub(comm.members());
         for missing in comm.missing.values_mut() {
-            let dead = |p: &crate::formats::ras::RasProcess| Some(p.pid) == missing.pid && Some(&p.host) == missing.host.as_ref();
-            missing.considered_dead |= report.dead_processes.listed.iter().any(dead);
+            let place = missing.pid.zip(missing.host.as_deref());
+            missing.considered_dead |= place.is_some_and(|place| dead.contains(&place));
         }
     }
+    left_out
 }

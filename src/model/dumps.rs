@@ -12,6 +12,8 @@ pub struct Dumps {
     /// Grows with every dump.
     pub revision: u64,
     pub changed_at: Stamp,
+    /// Bytes of all dumps that were read, kept or not.
+    pub bytes_read: u64,
     /// Left out because there were too many.
     pub ignored: u64,
 }
@@ -26,16 +28,20 @@ pub struct Dumped {
 }
 
 /// More than a node has ranks; on a shared file system other nodes' are seen too.
-const MAX_DUMPS: usize = 256;
+pub const MAX_DUMPS: usize = 256;
 /// More than any job has ranks.
 const MAX_ARCHIVED: usize = 1 << 16;
 /// Of all, as they are on the tape.
 const MAX_PACKED_BYTES: usize = 16 << 20;
+/// Calls in all of them together: 256 dumps of 2000.
+const MAX_ENTRIES: usize = 1 << 19;
 
 impl Dumps {
     pub fn apply(&mut self, at: Stamp, seen: &FlightDump) {
         let others = self.by_path.iter().filter(|(path, _)| **path != seen.path);
-        let (count, bytes) = others.fold((0, 0), |(n, sum), (_, d)| (n + 1, sum + d.seen.packed.len()));
+        let entries = |d: &Dumped| d.dump.as_ref().map_or(0, |dump| dump.entries.len());
+        let (count, bytes, calls) =
+            others.fold((0, 0, 0), |(n, sum, calls), (_, d)| (n + 1, sum + d.seen.packed.len(), calls + entries(d)));
         if count >= MAX_DUMPS || bytes + seen.packed.len() > MAX_PACKED_BYTES {
             self.ignored += 1;
             return;
@@ -43,8 +49,15 @@ impl Dumps {
         let dump = match (&seen.problem, seen.bytes()) {
             (Some(problem), _) => Err(problem.clone()),
             (None, None) => Err("the recording holds no whole dump".to_owned()),
-            (None, Some(bytes)) => flight_recorder::read(&bytes).map(Arc::new).map_err(|err| err.to_string()),
+            (None, Some(bytes)) => {
+                self.bytes_read += bytes.len() as u64;
+                flight_recorder::read(&bytes).map(Arc::new).map_err(|err| err.to_string())
+            }
         };
+        if dump.as_ref().is_ok_and(|dump| calls + dump.entries.len() > MAX_ENTRIES) {
+            self.ignored += 1;
+            return;
+        }
         self.by_path.insert(seen.path.clone(), Dumped { at, seen: Arc::new(seen.clone()), dump });
         self.revision += 1;
         self.changed_at = at;

@@ -2,6 +2,7 @@
 
 pub mod alarms;
 mod archive;
+mod bounds;
 pub mod bringup;
 pub mod chronicle;
 pub mod comm;
@@ -78,6 +79,8 @@ pub struct Model {
     pub bringup_revision: u64,
     /// Processes or files came since jobs were last put together.
     ungrouped: bool,
+    /// What there was no room for.
+    left_out: bounds::LeftOut,
     /// Jobs known from logs alone whose processes were found: the old id and the new one. Taken by the session.
     pub adopted: Vec<(String, String)>,
     /// When nothing was looked at, from and to: the last of them.
@@ -159,17 +162,21 @@ impl Model {
         match &seen.body {
             Body::Lines(_) | Body::GpuEvents { .. } | Body::Unknown => {}
             Body::Tick => {
+                self.show_left_out();
                 self.settle();
                 self.end_jobs(at);
                 self.forget(at);
                 self.reassign();
             }
-            Body::End => {}
+            Body::End => self.show_left_out(),
             Body::Gap { for_ms } => {
                 if self.gaps.len() == MAX_GAPS {
                     self.gaps.pop_front();
                 }
                 self.gaps.push_back((at.minus(Duration::from_millis(*for_ms)), at));
+            }
+            Body::Source(_) if self.sources.len() >= bounds::SOURCES && !self.sources.contains_key(&seen.from) => {
+                self.leave_out("a source", 1, bounds::SOURCES);
             }
             Body::Source(report) => {
                 let since = self.sources.get(&seen.from).filter(|v| v.state == report.state).map_or(at, |v| v.since);
@@ -183,28 +190,50 @@ impl Model {
             Body::Cgroups { cgroups } => {
                 self.apply_cgroups(at, &seen.from, cgroups);
             }
-            Body::GpuInfo(info) => self.gpu(info.index).info = info.clone(),
-            Body::Gpus { gpus } => gpus.iter().for_each(|sample| self.gpu(sample.index).apply(at, sample)),
-            Body::GpuProcesses { gpus } => gpus.iter().for_each(|g| self.gpu(g.index).processes.clone_from(&g.processes)),
-            Body::GpuHealth { gpus } => gpus.iter().for_each(|h| self.gpu(h.index).apply_health(at, h)),
+            Body::GpuInfo(info) => self.gpu(info.index, |gpu| gpu.info = info.clone()),
+            Body::Gpus { gpus } => gpus.iter().for_each(|sample| self.gpu(sample.index, |gpu| gpu.apply(at, sample))),
+            Body::GpuProcesses { gpus } => {
+                for of in gpus {
+                    let (kept, more) = of.processes.split_at(of.processes.len().min(bounds::GPU_PROCESSES));
+                    self.leave_out("a process on a GPU", more.len(), bounds::GPU_PROCESSES);
+                    self.gpu(of.index, |gpu| gpu.processes = kept.to_vec());
+                }
+            }
+            Body::GpuHealth { gpus } => {
+                for health in gpus {
+                    let mut health = health.clone();
+                    self.leave_out("an NVLink", health.nvlink_states.len().saturating_sub(bounds::NVLINKS), bounds::NVLINKS);
+                    health.nvlink_states.truncate(bounds::NVLINKS);
+                    self.gpu(health.index, |gpu| gpu.apply_health(at, &health));
+                }
+            }
             Body::GpuTopology(topology) => {
                 self.topology = Some(topology.clone());
                 self.bringup_revision += 1;
             }
             Body::Netdevs { netdevs } => {
-                for sample in netdevs {
-                    self.netdevs.entry(sample.name.clone()).or_default().apply(at, sample);
-                }
                 let there: BTreeSet<&str> = netdevs.iter().map(|n| n.name.as_str()).collect();
                 self.netdevs.retain(|name, _| there.contains(name.as_str()));
+                for sample in netdevs {
+                    match bounds::entry(&mut self.netdevs, sample.name.clone(), bounds::NETDEVS) {
+                        Some(netdev) => netdev.apply(at, sample),
+                        None => self.leave_out("an interface", 1, bounds::NETDEVS),
+                    }
+                }
             }
             Body::PortInfo(info) => {
-                self.ports.entry((info.device.clone(), info.port)).or_default().info = info.clone();
+                match bounds::entry(&mut self.ports, (info.device.clone(), info.port), bounds::PORTS) {
+                    Some(port) => port.info = info.clone(),
+                    None => self.leave_out("a port", 1, bounds::PORTS),
+                }
                 self.bringup_revision += 1;
             }
             Body::Ports { ports } => {
                 for sample in ports {
-                    self.ports.entry((sample.device.clone(), sample.port)).or_default().apply(at, sample);
+                    match bounds::entry(&mut self.ports, (sample.device.clone(), sample.port), bounds::PORTS) {
+                        Some(port) => port.apply(at, sample),
+                        None => self.leave_out("a port", 1, bounds::PORTS),
+                    }
                 }
             }
             Body::Process(info) => {
@@ -226,7 +255,9 @@ impl Model {
                 }
             }
             Body::LogFile(info) if info.archived => self.archive_log(at, info),
-            Body::LogFile(info) if self.files.len() >= MAX_FILES && !self.files.contains_key(&info.file) => {}
+            Body::LogFile(info) if self.files.len() >= MAX_FILES && !self.files.contains_key(&info.file) => {
+                self.leave_out("a log", 1, MAX_FILES);
+            }
             Body::LogFile(info) => {
                 let file = self.files.entry(info.file).or_insert_with(|| LogFile::new(info.clone()));
                 if matches!(info.state, LogFileState::Rotated | LogFileState::Truncated) {
@@ -241,7 +272,11 @@ impl Model {
                 self.ungrouped = true;
             }
             Body::Ras(answer) => self.apply_ras(at, answer),
-            Body::FlightDump(dump) => self.dumps.apply(at, dump),
+            Body::FlightDump(dump) => {
+                let before = self.dumps.ignored;
+                self.dumps.apply(at, dump);
+                self.leave_out("a Flight Recorder dump", (self.dumps.ignored - before) as usize, dumps::MAX_DUMPS);
+            }
             Body::Kernel { lines, .. } => {
                 for line in lines {
                     if self.kernel.len() == MAX_KERNEL {
@@ -259,8 +294,12 @@ impl Model {
         since.plus(unseen.sum())
     }
 
-    fn gpu(&mut self, index: u32) -> &mut Gpu {
-        self.gpus.entry(index).or_insert_with(|| Gpu::new(index))
+    fn gpu(&mut self, index: u32, change: impl FnOnce(&mut Gpu)) {
+        if self.gpus.len() < bounds::GPUS || self.gpus.contains_key(&index) {
+            change(self.gpus.entry(index).or_insert_with(|| Gpu::new(index)));
+        } else {
+            self.leave_out("a GPU", 1, bounds::GPUS);
+        }
     }
 
     fn apply_host(&mut self, at: Stamp, sample: &HostSample) {
@@ -308,9 +347,10 @@ impl Model {
     }
 
     fn apply_process(&mut self, at: Stamp, info: &ProcessInfo) {
+        let info = bounds::process(info.clone());
         match self.processes.get_mut(&info.pid) {
             Some(known) if known.info.start_ticks == info.start_ticks => {
-                let before = std::mem::replace(&mut known.info, info.clone());
+                let before = std::mem::replace(&mut known.info, info);
                 // A process that is ending has lost its arguments and environment; who it was stays known.
                 if known.info.cmdline.is_empty() {
                     known.info.cmdline = before.cmdline;
@@ -324,9 +364,10 @@ impl Model {
                     self.processes.retain(|_, p| p.is_alive());
                 }
                 if self.processes.len() >= MAX_PROCESSES {
+                    self.leave_out("a process", 1, MAX_PROCESSES);
                     return;
                 }
-                self.processes.insert(info.pid, Process::new(at, info.clone()));
+                self.processes.insert(info.pid, Process::new(at, info));
             }
         }
         self.ungrouped = true;
@@ -342,7 +383,8 @@ impl Model {
             Ok(report) => {
                 self.ras.nccl_version = report.nccl_version.clone().or(self.ras.nccl_version.take());
                 self.ras.answered_at = Some(at);
-                comm::apply_report(&mut self.comms, at, &report, MAX_COMMS);
+                let left_out = comm::apply_report(&mut self.comms, at, &report, MAX_COMMS);
+                self.leave_out("a communicator", left_out, MAX_COMMS);
             }
             Err(err) => self.ras.error = Some(err.to_string()),
         }
@@ -405,7 +447,7 @@ impl Model {
             job.pids().map(|pid| self.processes.get(&pid).and_then(|p| p.info.ns_pid).unwrap_or(pid)).chain(held).collect();
         // A text report names few pids, and perhaps none of ours: then the lines of the logs, or its size, say whose it is.
         let in_logs: BTreeSet<u64> = self.files_of(&job.id).flat_map(|f| f.comms.iter().copied()).collect();
-        let alone = self.jobs.values().filter(|j| j.ended_at.is_none()).count() == 1;
+        let alone = self.jobs.values().filter(|j| j.ended_at.is_none()).take(2).count() == 1;
         let by_text = move |comm: &Comm| comm.in_text && (in_logs.contains(&comm.hash) || (alone && job.world_size == Some(comm.nranks)));
         self.comms.values().filter(move |comm| {
             told.contains(&comm.hash)

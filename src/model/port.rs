@@ -1,5 +1,6 @@
 //! RDMA ports and network interfaces: counters become rates here.
 
+use super::bounds;
 use super::series::{Series, Trend, rate};
 use crate::base::time::Stamp;
 use crate::observe::port::{NetdevSample, PortInfo, PortKind, PortSample};
@@ -61,6 +62,9 @@ impl Counters {
             }
         }
         for (name, &value) in changed {
+            if self.values.len() >= bounds::COUNTERS && !self.values.contains_key(name) {
+                continue;
+            }
             if let Some(&before) = self.values.get(name) {
                 match rate(before, (at, value)) {
                     Some(r) => self.rates.insert(name.clone(), r),

@@ -4,6 +4,8 @@
 //! is whole up to its last line. The header of a new tape promises a mark at the end, so that one cut between two lines is known as cut;
 //! older tapes promise none. Tapes are untrusted: lines are bounded, unknown kinds are skipped.
 
+use super::bounds;
+use crate::base::file::{self, Counted};
 use crate::base::time::{Stamp, Zone, span};
 use crate::diagnosis::session::Session;
 use crate::edge::outlet::Sink;
@@ -13,16 +15,15 @@ use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The version this program writes. It reads this one and all before it.
 pub const VERSION: u32 = 1;
-
-/// A line longer than this is not one of ours: RAS answers of 16,384 ranks are 9 MiB.
-const MAX_LINE_BYTES: u64 = 64 << 20;
 
 /// The first line of every tape.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -101,6 +102,9 @@ pub struct Reader {
     buf: Vec<u8>,
     /// The header promises a mark at the end, and it has not come yet.
     awaits_end_mark: bool,
+    /// Bytes taken from the file, and those of the lines that they became.
+    packed: Arc<AtomicU64>,
+    unpacked: u64,
     /// The tape ended in the middle of a line or of the compressed stream, or without the mark.
     cut: bool,
     /// The stamps of the first and the last observation.
@@ -115,13 +119,22 @@ impl Reader {
         if name == "-" {
             return Reader::from_read(Box::new(io::stdin()), "standard input");
         }
-        let file = File::open(path).map_err(|cause| TapeError::Io { path: name.clone(), cause })?;
+        let file = file::open(path).map_err(|cause| TapeError::Io { path: name.clone(), cause })?;
         Reader::from_read(Box::new(file), &name)
     }
 
     /// # Errors
     /// If it does not begin with a header this version understands.
     pub fn from_read(input: Box<dyn Read + Send>, name: &str) -> Result<Self, TapeError> {
+        let (input, packed) = Counted::new(input);
+        Reader::from_counted(Box::new(input), packed, name)
+    }
+
+    /// Of an input that may be unpacked already; `packed` counts the bytes that were taken from the file.
+    ///
+    /// # Errors
+    /// As [`Reader::from_read`].
+    pub fn from_counted(input: Box<dyn Read + Send>, packed: Arc<AtomicU64>, name: &str) -> Result<Self, TapeError> {
         let mut raw = BufReader::new(input);
         let io_error = |cause| TapeError::Io { path: name.to_owned(), cause };
         // By content, not by name: a recording may have been renamed, or come through a pipe.
@@ -143,7 +156,7 @@ impl Reader {
         if header.version > VERSION {
             return Err(TapeError::TooNew { path: name.to_owned(), found: header.version });
         }
-        Ok(Reader { path: name.to_owned(), header, input, line_no: 1, buf, awaits_end_mark: end_mark, cut: false, seen: None })
+        Ok(Reader { path: name.to_owned(), header, input, line_no: 1, unpacked: buf.len() as u64, buf, packed, awaits_end_mark: end_mark, cut: false, seen: None })
     }
 
     pub fn header(&self) -> &Header {
@@ -168,13 +181,18 @@ impl Reader {
                     return Ok(None);
                 }
                 Ok(Got::TooLong) => {
-                    return Err(self.at_line(format!("a line of more than {} MiB", MAX_LINE_BYTES >> 20)));
+                    self.line_no += 1;
+                    return Err(self.at_line(format!("a line of more than {} MiB", bounds::LINE_BYTES >> 20)));
                 }
             }
             self.line_no += 1;
             if self.buf.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
+            self.unpacked += self.buf.len() as u64 + 1;
+            bounds::of_line(&self.buf)
+                .and_then(|()| bounds::of_tape(self.packed.load(Ordering::Relaxed), self.unpacked))
+                .map_err(|why| self.at_line(why))?;
             let seen = read_observation(&self.buf).map_err(|err| self.at_line(err.to_string()))?;
             if seen.body == Body::Unknown && is_end_mark(&self.buf) {
                 self.awaits_end_mark = false;
@@ -191,6 +209,14 @@ impl Reader {
         self.cut.then(|| format!("the recording is cut off after line {}{after}", self.line_no))
     }
 
+    /// Whether judging what was read so far may take so many steps.
+    ///
+    /// # Errors
+    /// If no tape of this size takes so many.
+    pub fn afford(&self, steps: u64) -> Result<(), TapeError> {
+        bounds::of_effort(self.unpacked, steps).map_err(|why| self.at_line(why))
+    }
+
     fn at_line(&self, detail: String) -> TapeError {
         TapeError::Line { path: self.path.clone(), line: self.line_no, detail }
     }
@@ -205,14 +231,14 @@ enum Got {
 }
 
 fn read_line(input: &mut dyn BufRead, buf: &mut Vec<u8>) -> io::Result<Got> {
-    let read = input.take(MAX_LINE_BYTES).read_until(b'\n', buf)?;
+    let read = input.take(bounds::LINE_BYTES).read_until(b'\n', buf)?;
     if buf.last() == Some(&b'\n') {
         buf.pop();
         return Ok(Got::Line);
     }
     Ok(match read {
         0 => Got::End,
-        n if n as u64 >= MAX_LINE_BYTES => Got::TooLong,
+        n if n as u64 >= bounds::LINE_BYTES => Got::TooLong,
         _ => Got::Cut,
     })
 }

@@ -342,7 +342,7 @@ pub fn prefixes(raw: &[u8]) -> Vec<(Vec<u8>, bool)> {
 }
 
 fn boot_ns(roots: &Roots) -> Option<i64> {
-    let text = std::fs::read_to_string(roots.path("/proc/stat")).ok()?;
+    let text = roots.table("/proc/stat").ok()?;
     let secs: i64 = text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
     secs.checked_mul(1_000_000_000)
 }

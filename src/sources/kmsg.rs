@@ -1,6 +1,7 @@
 //! The kernel log: Xids, NIC resets, PCIe errors, the OOM killer. Starts no program and forwards only lines that may concern a job.
 
 use super::{Roots, Setup, Source, SourceError};
+use crate::base::file;
 use crate::base::words::io_words;
 use crate::observe::log::KernelLine;
 use crate::observe::{Body, SourceState};
@@ -104,7 +105,7 @@ impl Kmsg {
             Err(err) => err,
         };
         let why_not_device = why_not_device(&refused);
-        let readable = FILES.iter().find(|file| std::fs::File::open(self.roots.path(file)).is_ok());
+        let readable = FILES.iter().find(|file| file::open(&self.roots.path(file)).is_ok());
         match readable {
             Some(path) => Ok(Way::Copy { file: Copied::new(path), why_not_device }),
             None => {
@@ -120,7 +121,7 @@ impl Kmsg {
 
     /// The second number of /proc/uptime is of no use here; the first has hundredths of a second.
     fn uptime_us(&self) -> Option<u64> {
-        let text = std::fs::read_to_string(self.roots.path("/proc/uptime")).ok()?;
+        let text = self.roots.table("/proc/uptime").ok()?;
         let secs: f64 = text.split_whitespace().next()?.parse().ok()?;
         (0.0..1e12).contains(&secs).then_some((secs * 1e6) as u64)
     }
@@ -267,7 +268,7 @@ impl Copied {
 
     /// Whole lines only: the rest of the last one is read when its end is there.
     fn read(&mut self, roots: &Roots, lines: &mut Vec<KernelLine>) -> io::Result<()> {
-        let file = std::fs::File::open(roots.path(self.path))?;
+        let file = file::open(&roots.path(self.path))?;
         let meta = file.metadata()?;
         match self.inode {
             None => self.offset = meta.len().saturating_sub(FILE_BYTES),

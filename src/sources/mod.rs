@@ -19,6 +19,7 @@ pub mod tail;
 
 use crate::base::words::io_words;
 use crate::observe::{Body, SourceReport, SourceState};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::time::Duration;
@@ -105,6 +106,15 @@ impl Roots {
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// The text of a table below /proc, a MiB of it at most.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn table(&self, path: &str) -> io::Result<String> {
+        const MOST_BYTES: u64 = 1 << 20;
+        Ok(String::from_utf8_lossy(&crate::base::file::read_table(&self.path(path), MOST_BYTES)?).into_owned())
     }
 }
 

@@ -318,8 +318,8 @@ impl Procs {
 
     /// hidepid hides other users' processes, unless we are privileged: then process 1 can be read nevertheless.
     fn is_hidepid(&mut self) -> bool {
-        let mounts = std::fs::read(self.reader.roots().path("/proc/mounts")).unwrap_or_default();
-        let hiding = mounts.split(|b| *b == b'\n').any(|line| {
+        let mounts = self.reader.roots().table("/proc/mounts").unwrap_or_default();
+        let hiding = mounts.as_bytes().split(|b| *b == b'\n').any(|line| {
             let mut words = line.split(|b| *b == b' ').skip(1);
             let (at, kind, options) = (words.next(), words.next(), words.next());
             at == Some(b"/proc")

@@ -284,7 +284,7 @@ fn own_addresses(roots: &Roots, name: &str) -> Result<Vec<SocketAddr>, (SourceSt
 }
 
 fn is_own_name(roots: &Roots, host: &str) -> bool {
-    let own = std::fs::read_to_string(roots.path("/proc/sys/kernel/hostname")).unwrap_or_default();
+    let own = roots.table("/proc/sys/kernel/hostname").unwrap_or_default();
     let own = own.trim();
     let short = |name: &str| name.split('.').next().map(str::to_ascii_lowercase);
     !own.is_empty() && (own.eq_ignore_ascii_case(host) || (short(own) == short(host) && !(own.contains('.') && host.contains('.'))))

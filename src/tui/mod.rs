@@ -184,7 +184,8 @@ pub fn replay(settings: &Settings, reader: tape::Reader, pace: Pace, demo: Optio
     need_terminal(if demo.is_some() { "demo --headless" } else { "replay --headless" })?;
     let header = reader.header().clone();
     // Reading ahead waits while enough lies ahead: the channel is full then.
-    let (tx, tape) = mpsc::channel(QUEUE);
+    // Of a tape that somebody made up each of them may be large.
+    let (tx, tape) = mpsc::channel(4);
     let Pace { speed, at, without, is_own } = pace;
     std::thread::Builder::new().name("tape".into()).spawn(move || read(reader, &without, &tx)).context("a thread for the tape")?;
     let player = Player::new(header.session(), speed, at, demo, demo.filter(|_| is_own));

@@ -148,7 +148,8 @@ fn paragraph(ctx: &Ctx, area: Rect, buf: &mut Buffer, text: &str) {
 pub(super) fn line(buf: &mut Buffer, area: Rect, y: u16, line: &Line) {
     let (end, _) = buf.set_line(area.x, y, line, area.width);
     if line.width() > usize::from(area.width) && area.width > 0 {
-        buf.set_string(end.min(area.right()) - 1, y, "…", Style::new());
+        // A wide character may have found no room at all.
+        buf.set_string(end.clamp(area.x + 1, area.right()) - 1, y, "…", Style::new());
     }
 }
 

@@ -1,6 +1,7 @@
 //! Named styles; drawing code names what a thing means, never a colour. Themes are files: four come with the program, others are the
 //! user's.
 
+use crate::base::file::read_text;
 use crate::base::severity::Severity;
 use crate::diagnosis::verdict::State;
 use ratatui::style::{Color, Modifier, Style};
@@ -41,6 +42,8 @@ pub const THEMES: &[(&str, &str)] = &[
     ("light", include_str!("../../assets/themes/light.toml")),
     ("mono", include_str!("../../assets/themes/mono.toml")),
 ];
+
+const MAX_FILE_BYTES: u64 = 64 << 10;
 
 /// What a terminal can show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -219,7 +222,7 @@ impl Theme {
             let names: Vec<&str> = THEMES.iter().map(|(n, _)| *n).collect();
             return Err(format!("no theme {name:?}, expected one of {}, or the path of a file", names.join(", ")));
         }
-        let text = std::fs::read_to_string(Path::new(name)).map_err(|err| format!("{name}: {}", crate::base::words::io_words(&err)))?;
+        let text = read_text(Path::new(name), MAX_FILE_BYTES).map_err(|why| format!("{name}: {why}"))?;
         Theme::parse(&text, name, depth)
     }
 

@@ -562,7 +562,7 @@ fn a_file_that_is_wrong_ends_every_command() {
     };
     fails(&["check", "--catalog", "bad.toml", "job.log"], "bad.toml:1: mute: expected a list, found a number");
     fails(&["rules", "--catalog", "none.toml"], "none.toml: no such file");
-    fails(&["rules", "--catalog", "large.toml"], "large.toml: a file of a catalogue has at most 1024 KiB; split it");
+    fails(&["rules", "--catalog", "large.toml"], "large.toml: larger than 1024 KiB, which no file of its kind is");
     fails(&["rules", "--test", "none.log"], "none.log: no such file");
     fails(&["rules", "--test", "."], ".: not one file; name one, or - for standard input");
     let folder = home.join("config/nccl-top/catalog");

@@ -147,6 +147,32 @@ fn forbid(parts: &[&str], words: &[&str]) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// What a property test once failed on is tried first, each time. Its file has the name of the source, and is lost when that moves.
+#[test]
+fn saved_cases_belong_to_a_test() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut saved = Vec::new();
+    for (cases, sources) in [("proptest-regressions", "src"), ("tests/proptest-regressions", "tests/it")] {
+        let mut files = Vec::new();
+        if top.join(cases).is_dir() {
+            files_below(&top.join(cases), &mut files);
+        }
+        saved.extend(files.into_iter().map(|file| (top.join(sources).join(file.strip_prefix(top.join(cases)).unwrap()), file)));
+    }
+    assert!(!saved.is_empty());
+    for (source, file) in saved {
+        let source = source.with_extension("rs");
+        let text = std::fs::read_to_string(&source).unwrap_or_default();
+        assert!(text.contains("proptest! {"), "{}: no property test in {}", file.display(), source.display());
+    }
+}
+
+/// `cargo test` tries the same cases each time.
+#[test]
+fn property_tests_have_one_seed() {
+    assert!(std::env::var("PROPTEST_RNG_SEED").is_ok_and(|seed| seed.parse::<u64>().is_ok()), "cargo sets it: see .cargo/config.toml");
+}
+
 #[test]
 fn what_is_pure_names_nothing_that_is_not() {
     forbid(PURE, IMPURE);

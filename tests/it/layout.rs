@@ -6,7 +6,7 @@ use nccl_top::diagnosis::session::Session;
 use nccl_top::tui::choices::{Content, Sheet, Ui};
 use nccl_top::tui::layout;
 use nccl_top::tui::panes::{Ctx, PANES};
-use nccl_top::tui::theme::{Depth, Theme};
+use nccl_top::tui::theme::{Depth, THEMES, Theme};
 use nccl_top::tui::view;
 use proptest::prelude::*;
 use ratatui::Terminal;
@@ -27,8 +27,29 @@ static WORLDS: LazyLock<Vec<Session>> = LazyLock::new(|| {
         worlds::busy_log(),
         worlds::two_jobs(),
         Session::default(),
+        wide(),
     ]
 });
+
+/// Names and texts of characters that take two cells each.
+fn wide() -> Session {
+    let mut session = worlds::hang();
+    let name = || "統計情報".repeat(4);
+    session.model.host = name();
+    for process in session.model.processes.values_mut() {
+        (process.info.comm, process.info.cmdline) = (name(), vec![name(); 3]);
+    }
+    for (log, no) in session.model.files.values_mut().zip(1..) {
+        log.info.path = format!("/{}/{no}", name());
+    }
+    for source in session.model.sources.values_mut() {
+        source.detail = Some(name());
+    }
+    for verdict in session.verdicts.values_mut() {
+        verdict.summary = name();
+    }
+    session
+}
 
 fn ui(world: &Session, size: (u16, u16)) -> Ui {
     let mut ui = Ui::new(Zone::UTC);
@@ -125,6 +146,25 @@ fn every_size_can_be_drawn() {
         let mut buf = Buffer::empty(Rect::new(0, 0, size.0, size.1));
         view::draw(&mut buf, session, &ui, &theme);
         assert!(size.0 < 9 || buf.content().iter().any(|cell| cell.symbol() != " "), "nothing at {size:?}");
+    }
+}
+
+/// With each theme and each sheet on top, where hardly anything fits.
+#[test]
+fn every_theme_and_sheet_is_drawn_at_every_small_size() {
+    let themes = THEMES.iter().flat_map(|(name, _)| [Depth::None, Depth::Sixteen, Depth::True].map(|depth| (*name, depth)));
+    for (i, (name, depth)) in themes.enumerate() {
+        let theme = Theme::load(name, depth).unwrap();
+        for width in 1..=84 {
+            for height in [1, 2, 5, 9, 10, 11, 24] {
+                let session = &WORLDS[(usize::from(width) + i) % WORLDS.len()];
+                let mut ui = ui(session, (width, height));
+                ui.zoom = Some(usize::from(width + height) % (PANES.len() + 1)).filter(|pane| *pane < PANES.len());
+                ui.sheet = (width % 2 == 0).then(|| Sheet::of(Content::Help));
+                ui.popup = (width % 3 == 0).then(|| ("Sent".into(), "py-spy dump --nonblocking --pid 1453".into()));
+                view::draw(&mut Buffer::empty(Rect::new(0, 0, width, height)), session, &ui, &theme);
+            }
+        }
     }
 }
 

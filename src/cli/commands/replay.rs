@@ -31,6 +31,7 @@ pub fn from(env: &Env, mut reader: tape::Reader, name: &str, args: &Play) -> Res
         }
         let Some(seen) = filter(seen, &args.without) else { continue };
         session.apply(&seen, &mut events);
+        reader.afford(session.effort)?;
         if at.is_some() {
             events.clear();
         }
@@ -42,7 +43,11 @@ pub fn from(env: &Env, mut reader: tape::Reader, name: &str, args: &Play) -> Res
     if started.is_none() {
         anyhow::bail!("{}: the tape holds no observation", name);
     }
-    let Some(cut) = reader.cut_off() else { return Ok(printer.outcome()) };
+    let left_out = session.model.left_out_words();
+    if let Some(words) = &left_out {
+        crate::edge::diagnostics::complain(&format!("{name}: {words}"));
+    }
+    let Some(cut) = reader.cut_off() else { return Ok(left_out.map_or_else(|| printer.outcome(), |_| Outcome::CannotJudge)) };
     // What is missing may be what was to be found.
     crate::edge::diagnostics::complain(&format!("{name}: {cut}; what came before was judged"));
     Ok(Outcome::CannotJudge)

@@ -1,6 +1,7 @@
 //! `nccl-top score`: recordings whose fault is known, judged by the same code as live, and counted.
 
 use super::{Env, Outcome, out};
+use crate::base::file::read_text;
 use crate::cli::arguments::{Half, ScoreArgs};
 use crate::recording::score::{Case, Label, NONE, Score, case, is_first_half};
 use crate::recording::tape;
@@ -60,12 +61,7 @@ fn names(dir: &Path) -> Result<Vec<String>> {
 
 fn one(dir: &Path, name: &str, args: &ScoreArgs) -> Result<Case> {
     let path = dir.join(format!("{name}{LABEL}"));
-    let meta = path.metadata().map_err(|err| anyhow::anyhow!("{}: {}", path.display(), crate::base::words::io_words(&err)))?;
-    anyhow::ensure!(meta.is_file(), "{}: not a regular file", path.display());
-    let size = meta.len();
-    anyhow::ensure!(size <= MAX_LABEL_BYTES, "{}: {size} bytes are no label", path.display());
-    let text =
-        std::fs::read_to_string(&path).map_err(|err| anyhow::anyhow!("{}: {}", path.display(), crate::base::words::io_words(&err)))?;
+    let text = read_text(&path, MAX_LABEL_BYTES).map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))?;
     let label: Label = serde_json::from_str(&text).map_err(|err| {
         anyhow::anyhow!("{}: {err}; a label is {{\"class\": RULE or \"none\", \"ranks\": [..], \"since_s\": ..}}", path.display())
     })?;
@@ -86,11 +82,15 @@ fn one(dir: &Path, name: &str, args: &ScoreArgs) -> Result<Case> {
         start.get_or_insert(seen.at);
         if let Some(seen) = crate::recording::without::filter(seen, &args.without) {
             session.apply(&seen, &mut events);
+            reader.afford(session.effort)?;
         }
     }
     // What is missing may be what was to be found.
     if let Some(cut) = reader.cut_off() {
         anyhow::bail!("{}: {cut}: not counted", tape.display());
+    }
+    if let Some(words) = session.model.left_out_words() {
+        anyhow::bail!("{}: {words}: not counted", tape.display());
     }
     let start = start.with_context(|| format!("{}: the tape holds no observation", tape.display()))?;
     Ok(case(name, &label, start, &events))

@@ -5,12 +5,13 @@ use super::{Outcome, out};
 use crate::archive::inputs;
 use crate::archive::kinds::Opened;
 use crate::base::clean::{clean, clip};
+use crate::base::file::read_text;
 use crate::base::words::io_words;
 use crate::logs::catalog::user::RuleName;
 use crate::logs::catalog::{self, Scope, user};
 use crate::logs::{Reader, TextEvent, What, prefilter, prefix};
 use crate::rules::RULES;
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use std::fmt::Write;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -34,7 +35,7 @@ pub fn install(config_file: Option<&Path>, named: &[PathBuf]) -> Result<()> {
     }
     let read = |path: &PathBuf| {
         let shown = path.display().to_string();
-        read_file(path).map(|text| (shown.clone(), text)).with_context(|| shown)
+        read_text(path, MAX_FILE_BYTES).map(|text| (shown.clone(), text)).map_err(|why| anyhow::anyhow!("{shown}: {why}"))
     };
     let files = paths.iter().map(read).collect::<Result<Vec<_>>>()?;
     let rules: Vec<RuleName> = RULES.iter().map(|rule| RuleName { id: rule.id, advice: rule.advice }).collect();
@@ -51,15 +52,6 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
     paths.retain(|path| path.extension().is_some_and(|e| e == "toml") && path.is_file());
     paths.sort();
     Ok(paths)
-}
-
-fn read_file(path: &Path) -> Result<String> {
-    let wrong = |err: &std::io::Error| anyhow::anyhow!("{}", io_words(err));
-    let mut text = Vec::new();
-    let file = std::fs::File::open(path).map_err(|err| wrong(&err))?;
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut text).map_err(|err| wrong(&err))?;
-    anyhow::ensure!(text.len() as u64 <= MAX_FILE_BYTES, "a file of a catalogue has at most {} KiB; split it", MAX_FILE_BYTES >> 10);
-    String::from_utf8(text).map_err(|_| anyhow::anyhow!("it is not UTF-8; save it as UTF-8"))
 }
 
 /// Prints for each line of a file that is recognised its number, the entry or reader that it is known by, and the rule; then how many

@@ -5,8 +5,8 @@ use super::{Dump, DumpError, Entry, Frame, Group, Sizes, State, Status};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Torch keeps 2000 unless it is configured otherwise.
-const MAX_ENTRIES: usize = 1 << 20;
+/// Torch keeps 2000 unless it is configured otherwise. Each takes some 300 bytes of memory, and three of a file.
+const MAX_ENTRIES: usize = 1 << 17;
 /// Of all groups of a dump: 256 groups of 16,384 ranks.
 const MAX_MEMBERS: usize = 1 << 22;
 /// Of a tensor. Torch itself allows 64.

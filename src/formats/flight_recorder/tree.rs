@@ -22,8 +22,8 @@ pub(super) enum Value {
 
 /// How deep containers may lie in each other.
 pub(super) const MAX_DEPTH: u8 = 64;
-/// A dump of 20 000 entries with long stacks has about a quarter of these.
-pub(super) const MAX_VALUES: usize = 1 << 24;
+/// A dump of 20 000 entries with long stacks has about four millions, and those take 16 bytes of memory each.
+pub(super) const MAX_VALUES: usize = 6 << 20;
 
 #[derive(Default)]
 pub(super) struct Tree {
@@ -70,7 +70,7 @@ impl Tree {
     /// Counts a value that was read.
     pub fn count(&mut self) -> Result<(), &'static str> {
         self.values += 1;
-        if self.values > MAX_VALUES { Err("more than 16 million values") } else { Ok(()) }
+        if self.values > MAX_VALUES { Err("more than 6 million values") } else { Ok(()) }
     }
 
     /// Puts values at the end of a list, or keys with values into a dict.

@@ -67,7 +67,13 @@ struct Counts {
     all_reduce: Option<u64>,
 }
 
+/// Of 16,384 ranks in one communicator there are 49,152. Each takes some hundred bytes of memory, and three of a file.
+const MAX_OBJECTS: usize = 1 << 18;
+
 pub(super) fn parse(text: &str) -> Result<RasReport, RasError> {
+    if memchr::memchr2_iter(b'{', b'[', text.as_bytes()).nth(MAX_OBJECTS).is_some() {
+        return Err(RasError::Json(format!("more than {MAX_OBJECTS} objects, as no job has")));
+    }
     let text = with_commas(text);
     let mut reader = serde_json::Deserializer::from_str(&text);
     let report = Report::deserialize(&mut reader).map_err(|err| match err.is_eof() {

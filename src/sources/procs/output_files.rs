@@ -44,9 +44,9 @@ fn one_output(reader: &Reader, via: LogVia, magic: &Path, target: &Path) -> Proc
 pub fn nccl_debug_file(reader: &Reader, pid: u32, ns_pid: u32, environ: &[u8]) -> Option<ProcessLog> {
     let pattern = environ::variable(environ, "NCCL_DEBUG_FILE").filter(|pattern| !pattern.is_empty())?;
     // A container has a name of its own, which only its processes know.
-    let host = std::fs::read(reader.roots().path("/proc/sys/kernel/hostname")).unwrap_or_default();
+    let host = reader.roots().table("/proc/sys/kernel/hostname").unwrap_or_default();
     let pod = environ::variable(environ, "HOSTNAME").unwrap_or_default();
-    [host.trim_ascii(), pod].into_iter().find_map(|host| {
+    [host.as_bytes().trim_ascii(), pod].into_iter().find_map(|host| {
         let name = expand(pattern, host, ns_pid);
         let relative = Path::new(std::ffi::OsStr::from_bytes(&name));
         find_in_view(reader, pid, relative)

@@ -1,7 +1,7 @@
 //! Reads small files of /proc into one buffer that is used again and again.
 
+use crate::base::file;
 use crate::sources::Roots;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
@@ -26,14 +26,14 @@ impl Reader {
         self.roots.path(format!("/proc/{pid}/{file}"))
     }
 
-    pub fn read(&mut self, pid: u32, file: &str) -> io::Result<&[u8]> {
+    pub fn read(&mut self, pid: u32, name: &str) -> io::Result<&[u8]> {
         self.buf.clear();
-        File::open(self.path(pid, file))?.take(LIMIT).read_to_end(&mut self.buf)?;
+        file::open_at_once(&self.path(pid, name))?.take(LIMIT).read_to_end(&mut self.buf)?;
         Ok(&self.buf)
     }
 
     pub fn uptime_ticks(&self) -> Option<u64> {
-        let text = std::fs::read_to_string(self.roots.path("/proc/uptime")).ok()?;
+        let text = self.roots.table("/proc/uptime").ok()?;
         let secs: f64 = text.split_whitespace().next()?.parse().ok()?;
         Some((secs * 100.0) as u64)
     }
