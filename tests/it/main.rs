@@ -61,6 +61,7 @@ mod ras_report_rules;
 mod ras_service;
 mod report_kinds;
 mod resources;
+mod rotation;
 mod rule_list;
 mod sanitising;
 mod scenarios;

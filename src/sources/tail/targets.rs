@@ -2,6 +2,7 @@
 
 use super::follow::{Known, Origin};
 use super::open::{Inode, inode_of};
+use super::print::is_named_after;
 use crate::sources::files::{self, MOST_ENTRIES};
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, Metadata, OpenOptions};
@@ -57,7 +58,7 @@ impl Targets {
                 }
                 let Ok(meta) = fs::metadata(&path) else { continue };
                 let inode = inode_of(&meta);
-                if meta.is_file() && !known.is_open(inode) && !known.is_read(inode, meta.len()) && self.is_text(&path, &meta) {
+                if meta.is_file() && !known.is_open(inode) && !known.is_read(&meta) && self.is_text(&path, &meta) {
                     out.push(Candidate { path, origin: Origin::Found, meta: Some(meta) });
                 }
             }
@@ -95,48 +96,67 @@ pub(super) fn newest_first(candidates: &mut [Candidate]) {
     candidates.sort_by_key(|c| std::cmp::Reverse(c.meta.as_ref().map(|m| (m.mtime(), m.mtime_nsec()))));
 }
 
+/// Files beside `path` that are named after it, as rotation names them, and that nobody has read.
+pub(super) fn siblings(path: &Path, known: &Known) -> Vec<(PathBuf, Metadata)> {
+    // A relative path without a directory has an empty parent.
+    let directory = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(listing) = fs::read_dir(directory) else { return Vec::new() };
+    let paths = listing.take(MOST_ENTRIES).filter_map(Result::ok).map(|entry| entry.path());
+    let logs = paths.filter(|p| is_named_after(p, path) && p.file_name().is_some_and(|name| is_readable(&name.to_string_lossy())));
+    let unread = |meta: &Metadata| meta.is_file() && !known.is_open(inode_of(meta)) && !known.is_read(meta);
+    logs.filter_map(|path| Some((path.clone(), fs::metadata(path).ok().filter(unread)?))).collect()
+}
+
 fn matches_of(pattern: &str) -> Vec<PathBuf> {
     glob::glob(pattern).map(|paths| paths.filter_map(Result::ok).take(MOST_ENTRIES).collect()).unwrap_or_default()
+}
+
+/// Of parts of names that logs do not have.
+const OTHERS: &[&str] = &[
+    "tfevents",
+    ".gz",
+    ".xz",
+    ".zst",
+    ".bz2",
+    ".zip",
+    ".tar",
+    ".pt",
+    ".pth",
+    ".bin",
+    ".safetensors",
+    ".np",
+    ".pkl",
+    ".parquet",
+    ".so",
+    ".py",
+    ".sh",
+    ".yaml",
+    ".yml",
+    ".toml",
+    ".ini",
+    ".csv",
+    ".md",
+    ".html",
+    ".png",
+    ".json",
+    ".pickle",
+    ".ckpt",
+    ".lock",
+];
+
+/// Not compressed, and nothing else that is no text.
+fn is_readable(name: &str) -> bool {
+    let name = name.to_lowercase();
+    name.ends_with(".jsonl") || !OTHERS.iter().any(|other| name.contains(other))
 }
 
 fn looks_like_log(name: &str) -> bool {
     const EXTENSIONS: &[&str] = &["log", "logs", "txt", "text", "out", "err", "stdout", "stderr", "output", "jsonl", "nccl"];
     const WORDS: &[&str] = &["log", "stdout", "stderr", "output", "nccl", "slurm", "rank", "nohup"];
-    const OTHERS: &[&str] = &[
-        "tfevents",
-        ".gz",
-        ".xz",
-        ".zst",
-        ".bz2",
-        ".zip",
-        ".tar",
-        ".pt",
-        ".pth",
-        ".bin",
-        ".safetensors",
-        ".np",
-        ".pkl",
-        ".parquet",
-        ".so",
-        ".py",
-        ".sh",
-        ".yaml",
-        ".yml",
-        ".toml",
-        ".ini",
-        ".csv",
-        ".md",
-        ".html",
-        ".png",
-        ".json",
-        ".pickle",
-        ".ckpt",
-        ".lock",
-    ];
-    let name = name.to_lowercase();
-    if name.starts_with('.') || OTHERS.iter().any(|other| name.contains(other)) && !name.ends_with(".jsonl") {
+    if name.starts_with('.') || !is_readable(name) {
         return false;
     }
+    let name = name.to_lowercase();
     let has_extension = name.rsplit('.').next().is_some_and(|ext| EXTENSIONS.contains(&ext));
     has_extension || WORDS.iter().any(|word| name.contains(word))
 }
