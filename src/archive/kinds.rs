@@ -167,6 +167,8 @@ impl Opened {
 /// Only what is a file, without waiting for anybody and without becoming a terminal's owner.
 fn open(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NOCTTY).open(path)?;
+    // A log that was truncated under a writer that does not append begins with a hole. A pipe has none.
+    let _ = rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(0));
     Ok(file)
 }
 

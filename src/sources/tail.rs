@@ -12,6 +12,7 @@ mod targets;
 mod wake;
 
 use super::{Hint, Roots, Setup, Source, SourceError};
+use crate::base::units::group;
 use crate::observe::log::{LogFileInfo, LogFileState};
 use crate::observe::{Body, SourceState};
 use follow::{Desk, Followed, Known, Origin, Patience, Search};
@@ -32,6 +33,8 @@ const UNFINISHED: Duration = Duration::from_secs(4);
 
 /// Leaves room below the usual limit of 1024 open files.
 const MOST_FILES: usize = 768;
+/// Not written to for so long, a file makes room for one that is.
+const STALE_NS: i64 = 10_000_000_000;
 /// Files that have lost their path to another one, and may still be written to.
 const MOST_LEFT_BEHIND: usize = 128;
 const PATIENCE: Patience = Patience { renamed: Duration::from_secs(15 * 60), deleted: Duration::from_secs(60) };
@@ -227,7 +230,7 @@ impl Tail {
         }
     }
 
-    fn scan_if_due(&mut self) {
+    fn scan_if_due(&mut self, out: &mut Vec<Body>) {
         // A huge or slow directory is looked through less often.
         let pause = if self.scan_took > SLOW_SCAN { self.rescan_every.max(self.scan_took * 20) } else { self.rescan_every };
         if self.scanned.is_some_and(|at| at.elapsed() < pause) && !std::mem::take(&mut self.scan_now) {
@@ -237,15 +240,40 @@ impl Tail {
         // What was not there at the scan before was written since. If some had to be left out, nobody knows.
         let start = if self.scanned.is_none() || self.left_out > 0 { self.start_of_old() } else { Start::Fresh };
         let mut found = self.targets.scan(&self.paths, &self.known);
-        let room = MOST_FILES.saturating_sub(self.with_path());
-        self.left_out = found.len().saturating_sub(room);
-        if self.left_out > 0 {
+        let mut room = MOST_FILES.saturating_sub(self.with_path());
+        if found.len() > room {
             targets::newest_first(&mut found);
-            found.truncate(room);
+            room += self.make_room(&found[room..], out);
         }
+        let left_out = found.split_off(room.min(found.len()));
+        // One that was read to its end is found again when it grows.
+        let is_unread = |c: &&Candidate| c.meta.as_ref().is_some_and(|meta| !self.known.is_read(meta));
+        self.left_out = left_out.iter().filter(is_unread).count();
         found.into_iter().for_each(|candidate| self.follow(candidate, start));
         self.scan_took = begin.elapsed();
         self.scanned = Some(begin);
+    }
+
+    /// Lets go of files that nothing was written to for a while, for others that are `newer`, the newest first. Returns how many.
+    fn make_room(&mut self, newer: &[Candidate], out: &mut Vec<Body>) -> usize {
+        let with_path = self.files.iter().filter(|(_, file)| file.origin != Origin::LeftBehind);
+        let mut stale: Vec<(i64, u32)> = with_path.filter_map(|(id, file)| Some((file.stale_since()?, *id))).collect();
+        stale.sort_unstable();
+        let is_newer = |(candidate, (since, _)): &(&Candidate, &(i64, u32))| {
+            candidate.meta.as_ref().is_some_and(|meta| open::modified_ns(meta) > since.saturating_add(STALE_NS))
+        };
+        let gone: Vec<u32> = newer.iter().zip(&stale).take_while(is_newer).map(|(_, (_, id))| *id).collect();
+        let Tail { known, chunk, sift, files, unfinished_after, .. } = self;
+        let mut desk = Desk { known, chunk, sift, out, unfinished_after: *unfinished_after };
+        for id in &gone {
+            if let Some(mut file) = files.remove(id) {
+                file.let_go("others are written to, and there are too many", &mut desk);
+                self.paths.remove(&file.path);
+                self.behind.remove(id);
+                self.waker.iter_mut().for_each(|waker| waker.forget(*id));
+            }
+        }
+        gone.len()
     }
 
     fn with_path(&self) -> usize {
@@ -420,7 +448,7 @@ impl Source for Tail {
 
     fn poll(&mut self, out: &mut Vec<Body>) -> Result<(), SourceError> {
         self.take_hints();
-        self.scan_if_due();
+        self.scan_if_due(out);
         self.read(out);
         self.let_go(out);
         self.tidy();
@@ -436,13 +464,24 @@ impl Source for Tail {
 
     fn remark(&self) -> Option<(SourceState, String)> {
         let mut notes = Vec::new();
-        let troubled: Vec<&Followed> = self.files.values().filter(|file| file.trouble().is_some()).collect();
-        if let [first, ..] = troubled[..] {
-            let detail = first.trouble().unwrap_or_default();
-            notes.push(format!("{} of {} files not read ({}: {detail})", troubled.len(), self.files.len(), first.path.display()));
+        let troubled: Vec<(&Path, &str)> = self.files.values().filter_map(|file| Some((file.path.as_path(), file.trouble()?))).collect();
+        if !troubled.is_empty() {
+            notes.push(format!("{} of {} files not read ({})", troubled.len(), self.files.len(), some_of(&troubled)));
+        }
+        let refused: Vec<(&Path, &str)> = self.targets.left_out().iter().map(|(path, why)| (path.as_path(), why.as_str())).collect();
+        if !refused.is_empty() {
+            notes.push(format!("{} not followed ({})", refused.len(), some_of(&refused)));
         }
         if self.left_out > 0 {
-            notes.push(format!("{} files followed, {} more left out", self.files.len(), self.left_out));
+            let (followed, left_out) = (group(self.with_path() as u64), group(self.left_out as u64));
+            notes.push(format!(
+                "{followed} files followed, {left_out} more left out: no more than {MOST_FILES} are followed, those that were written to \
+                 last; name fewer, and give the others to nccl-top check"
+            ));
+        }
+        if self.lost_sight > 0 {
+            let lost = group(self.lost_sight as u64);
+            notes.push(format!("{lost} rotated files no longer followed that are open for writing: no more than {MOST_LEFT_BEHIND} are"));
         }
         if let Some(trouble) = self.waker.as_ref().and_then(Waker::trouble) {
             notes.push(format!("looked at every {} ms: {trouble}", SWEEP_POLLED.as_millis()));
@@ -462,6 +501,14 @@ impl Source for Tail {
         let is_due = self.swept.is_none_or(|at| at.elapsed() >= sweep_every);
         self.scope = if is_due || woken.anything { Scope::All } else { Scope::Only(woken.files.union(&self.behind).copied().collect()) };
     }
+}
+
+/// The first few, with what is wrong with each.
+fn some_of(files: &[(&Path, &str)]) -> String {
+    const SOME: usize = 5;
+    let mut words: Vec<String> = files.iter().take(SOME).map(|(path, why)| format!("{}: {why}", path.display())).collect();
+    words.extend((files.len() > SOME).then(|| format!("and {} more", files.len() - SOME)));
+    words.join("; ")
 }
 
 /// Divides `budget` so that nobody gets more than it wants and nobody starves.

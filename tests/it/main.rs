@@ -36,6 +36,7 @@ mod keys;
 mod launcher_lines;
 mod layout;
 mod ledger;
+mod left_out;
 mod line_gate;
 mod line_prefixes;
 mod line_stamps;

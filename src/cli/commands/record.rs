@@ -1,6 +1,6 @@
 //! `nccl-top record`: put everything that is seen on a tape, judge nothing.
 
-use super::{Env, Outcome, headless};
+use super::{Env, Outcome, headless, name_awaited};
 use crate::base::time::{Clock, Zone};
 use anyhow::Result;
 use std::io::{self, IsTerminal, Write};
@@ -16,6 +16,7 @@ pub fn run(env: &Env, output: Option<PathBuf>, duration: Option<Duration>, logs:
     if path.as_os_str() != "-" && io::stderr().is_terminal() {
         let _ = writeln!(io::stderr(), "recording to {}; Ctrl-C ends it", path.display());
     }
+    name_awaited(&logs);
     headless::observe(env, env.setup(logs), Some(&path), true, duration, |_, _| Ok(()))?;
     Ok(Outcome::Clean)
 }

@@ -8,9 +8,8 @@ use crate::base::words::io_words;
 use crate::observe::Body;
 use crate::observe::log::{LogFileInfo, LogFileState};
 use std::collections::{HashMap, VecDeque};
-use std::fs::{self, FileType, Metadata};
+use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -241,6 +240,11 @@ impl Followed {
         Some((self.gone_since?, open.inode))
     }
 
+    /// When its file was last written to, nanoseconds since the Unix epoch; `None`: it has none, or there is more of it to read.
+    pub fn stale_since(&self) -> Option<i64> {
+        self.open.as_ref().map_or(Some(i64::MIN), |open| (open.coming() == 0).then(|| open.modified_ns()))
+    }
+
     pub fn take_left(&mut self) -> Option<Opened> {
         self.left.take()
     }
@@ -403,7 +407,10 @@ impl Followed {
         let meta = match found {
             Ok(meta) => meta,
             Err(err) if err.kind() == ErrorKind::NotFound => {
-                let detail = "no such file yet; it will be followed when it appears";
+                let detail = match self.path.is_symlink() {
+                    true => "a link that leads nowhere yet; it will be followed when it does",
+                    false => "no such file yet; it will be followed when it appears",
+                };
                 if self.last.is_none() {
                     self.start = Start::Fresh;
                     match self.origin {
@@ -418,8 +425,7 @@ impl Followed {
             Err(err) => return self.say(LogFileState::Failed, Some(io_words(&err)), desk.out),
         };
         if !meta.is_file() {
-            let detail = format!("{}, not a regular file; not opened", kind_of(meta.file_type()));
-            return self.say(LogFileState::Failed, Some(detail), desk.out);
+            return self.say(LogFileState::Failed, crate::sources::files::refusal(&Ok(meta), &self.path), desk.out);
         }
         let inode = inode_of(&meta);
         if desk.known.is_open(inode) {
@@ -507,17 +513,5 @@ impl Followed {
             archived: false,
         }));
         self.said = Some(news);
-    }
-}
-
-fn kind_of(kind: FileType) -> &'static str {
-    if kind.is_fifo() {
-        "a FIFO"
-    } else if kind.is_socket() {
-        "a socket"
-    } else if kind.is_dir() {
-        "a directory"
-    } else {
-        "a device"
     }
 }

@@ -344,7 +344,7 @@ impl Opened {
     }
 }
 
-fn modified_ns(meta: &Metadata) -> i64 {
+pub(super) fn modified_ns(meta: &Metadata) -> i64 {
     meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec())
 }
 
