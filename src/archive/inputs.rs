@@ -1,9 +1,12 @@
 //! Turns the arguments of `check` into files: files, globs, directories, `-`.
 
-use crate::sources::files::{MOST_ENTRIES, below};
+use crate::sources::files::{below, is_pattern, matches, refusal};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// Files are read one after the other. What is known of each log stays: some 9 KB of one with steps.
+const MOST_FILES: usize = 100_000;
 
 /// One file to read.
 #[derive(Debug)]
@@ -34,40 +37,15 @@ pub fn expand(args: &[String]) -> Vec<Input> {
             continue;
         }
         match fs::metadata(path) {
-            Ok(meta) if meta.is_dir() => {
-                let (files, too_many) = files_below(path);
-                let why = if files.is_empty() {
-                    Some("no files in it".to_owned())
-                } else {
-                    too_many.then(|| format!("more than {MOST_ENTRIES} entries: the rest was not read; name the files, or a glob"))
-                };
-                out.extend(why.map(|why| nothing(arg, why)));
-                out.extend(files.into_iter().map(|(path, size)| file(path, false, size)));
-            }
+            Ok(meta) if meta.is_dir() => directory(path, &mut out),
             Ok(meta) if meta.is_file() => out.push(file(path.to_path_buf(), true, meta.len())),
             // `nccl-top check <(kubectl logs …)`
             Ok(_) if ["/dev/fd/", "/proc/self/fd/", "/dev/stdin"].iter().any(|own| arg.starts_with(own)) => {
                 out.push(Input { size_bytes: None, ..file(path.to_path_buf(), true, 0) });
             }
-            Ok(_) => out.push(nothing(arg, "neither a file nor a directory".into())),
-            Err(err) if err.kind() == io::ErrorKind::NotFound && arg.contains(['*', '?', '[']) => {
-                let before = out.len();
-                let matches: Vec<PathBuf> = glob::glob(arg).into_iter().flatten().filter_map(Result::ok).take(MOST_ENTRIES).collect();
-                for path in matches {
-                    match fs::metadata(&path) {
-                        Ok(meta) if meta.is_file() => out.push(file(path, false, meta.len())),
-                        Ok(meta) if meta.is_dir() => {
-                            out.extend(files_below(&path).0.into_iter().map(|(path, size)| file(path, false, size)))
-                        }
-                        _ => {}
-                    }
-                }
-                if out.len() == before {
-                    out.push(nothing(arg, "no file matches".into()));
-                }
-            }
-            Err(err) if err.kind() == io::ErrorKind::NotFound => out.push(nothing(arg, "no such file".into())),
-            Err(err) => out.push(nothing(arg, crate::base::words::io_words(&err))),
+            Err(err) if err.kind() == io::ErrorKind::NotFound && is_pattern(arg) && !path.is_symlink() => pattern(arg, &mut out),
+            Err(err) if err.kind() == io::ErrorKind::NotFound && !path.is_symlink() => out.push(nothing(arg, "no such file".into())),
+            found => out.push(nothing(arg, refusal(&found, path).unwrap_or_default())),
         }
     }
     let mut seen = std::collections::HashSet::new();
@@ -86,13 +64,38 @@ fn nothing(arg: &str, why: String) -> Input {
     Input { name: arg.to_owned(), source: Source::Nothing(why), named: true, size_bytes: Some(0) }
 }
 
-/// Regular files in and below `dir`, by name, with their sizes; hidden ones are passed over. Through a link to a file, but never to a
-/// pipe or a device.
-fn files_below(dir: &Path) -> (Vec<(PathBuf, u64)>, bool) {
-    let (files, too_many) = below(dir, |name| !name.starts_with('.'));
-    let regular = files.into_iter().filter_map(|path| {
-        let meta = fs::metadata(&path).ok().filter(|m| m.is_file())?;
-        Some((path, meta.len()))
-    });
-    (regular.collect(), too_many)
+/// What matches: files, and those in and below directories. What else matches is named.
+fn pattern(pattern: &str, out: &mut Vec<Input>) {
+    let before = out.len();
+    let listing = matches(pattern, MOST_FILES);
+    for path in listing.files {
+        let found = fs::metadata(&path);
+        match &found {
+            Ok(meta) if meta.is_file() => out.push(file(path, false, meta.len())),
+            Ok(meta) if meta.is_dir() => directory(&path, out),
+            _ => out.extend(refusal(&found, &path).map(|why| nothing(&path.display().to_string(), why))),
+        }
+    }
+    out.extend(listing.left_out.into_iter().map(|(path, why)| nothing(&path.display().to_string(), why)));
+    if out.len() == before {
+        out.push(nothing(pattern, "no file matches".into()));
+    }
+}
+
+/// Regular files in and below `dir`, by name; hidden ones are passed over. Through a link to a file, but never to a pipe or a device.
+/// Where a link leads nowhere a file is missed.
+fn directory(dir: &Path, out: &mut Vec<Input>) {
+    let before = out.len();
+    let listing = below(dir, MOST_FILES, |name| !name.starts_with('.'));
+    for path in listing.files {
+        match fs::metadata(&path) {
+            Ok(meta) if meta.is_file() => out.push(file(path, false, meta.len())),
+            Ok(_) => {}
+            found => out.extend(refusal(&found, &path).map(|why| nothing(&path.display().to_string(), why))),
+        }
+    }
+    out.extend(listing.left_out.into_iter().map(|(path, why)| nothing(&path.display().to_string(), why)));
+    if out.len() == before {
+        out.push(nothing(&dir.display().to_string(), "no files in it".into()));
+    }
 }

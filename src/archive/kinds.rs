@@ -91,6 +91,8 @@ impl Opened {
             Source::Stdin => Opened::from_read(input.name.clone(), io::stdin(), now()),
             Source::File(path) => {
                 let file = file::open(path).map_err(|err| io_words(&err))?;
+                // A log that was truncated under a writer that does not append begins with a hole. A pipe has none.
+                let _ = rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(0));
                 let modified = file.metadata().ok().and_then(|m| m.modified().ok());
                 let since = modified.and_then(|m| m.duration_since(std::time::UNIX_EPOCH).ok());
                 let modified = since.map_or_else(now, |d| Stamp(i64::try_from(d.as_nanos()).unwrap_or(i64::MAX)));

@@ -19,7 +19,7 @@ use crate::diagnosis::session::{Event, Session};
 use crate::edge::diagnostics::complain;
 use crate::recording::demo::Demo;
 use crate::recording::tape;
-use crate::sources::{Roots, Setup};
+use crate::sources::{Roots, Setup, files};
 use crate::tui::{self, theme::Depth};
 use anyhow::{Context as _, Result};
 use std::io::{self, IsTerminal, Write};
@@ -194,6 +194,21 @@ fn out(text: &str) -> Result<bool> {
     }
 }
 
+/// Reports which of the logs that the user named are not there yet: they are waited for.
+fn name_awaited(logs: &[String]) {
+    for log in logs.iter().filter(|log| *log != "-" && std::fs::metadata(log).is_err()) {
+        let path = std::path::Path::new(log);
+        let is_pattern = files::is_pattern(log) && !path.is_symlink();
+        if is_pattern && files::matches(log, 1).files.is_empty() {
+            complain(&format!("{log}: no file matches yet; waiting for one"));
+        } else if path.is_symlink() {
+            complain(&format!("{log}: a link that leads nowhere yet; waiting for its file"));
+        } else if !is_pattern && std::fs::metadata(log).is_err_and(|err| err.kind() == io::ErrorKind::NotFound) {
+            complain(&format!("{log}: no such file yet; waiting for it"));
+        }
+    }
+}
+
 /// Says which of the logs that the user named could not be read; something was then not judged.
 fn name_unread(session: &Session, logs: &[String]) -> bool {
     let unread = session.model.files.values().filter(|f| !f.is_readable() && logs.contains(&f.info.path));
@@ -202,6 +217,11 @@ fn name_unread(session: &Session, logs: &[String]) -> bool {
         any = true;
         let why = file.info.detail.as_deref().unwrap_or("it is gone");
         complain(&format!("{}: {why}", file.info.path));
+    }
+    let is_dead = |log: &&String| files::is_pattern(log) && std::fs::metadata(log).is_err() && files::matches(log, 1).files.is_empty();
+    for pattern in logs.iter().filter(is_dead) {
+        any = true;
+        complain(&format!("{pattern}: no file matches"));
     }
     any
 }

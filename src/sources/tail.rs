@@ -3,23 +3,26 @@
 
 pub mod cut;
 mod follow;
+mod holders;
 mod input;
 mod open;
+mod print;
 pub mod sift;
 mod targets;
 mod wake;
 
-use super::{Hint, Setup, Source, SourceError};
+use super::{Hint, Roots, Setup, Source, SourceError};
+use crate::base::units::group;
 use crate::observe::log::{LogFileInfo, LogFileState};
 use crate::observe::{Body, SourceState};
-use follow::{Desk, Followed, Known, Origin};
+use follow::{Desk, Followed, Known, Origin, Patience, Search};
 use input::Input;
-use open::{Chunk, Start, inode_of};
+use open::{Chunk, Inode, Start};
 use sift::{Excess, Sift};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::io::{IsTerminal, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use targets::{Candidate, Targets};
@@ -30,6 +33,11 @@ const UNFINISHED: Duration = Duration::from_secs(4);
 
 /// Leaves room below the usual limit of 1024 open files.
 const MOST_FILES: usize = 768;
+/// Not written to for so long, a file makes room for one that is.
+const STALE_NS: i64 = 10_000_000_000;
+/// Files that have lost their path to another one, and may still be written to.
+const MOST_LEFT_BEHIND: usize = 128;
+const PATIENCE: Patience = Patience { renamed: Duration::from_secs(15 * 60), deleted: Duration::from_secs(60) };
 /// Bytes that one poll reads in all.
 const BYTES_PER_POLL: u64 = 8 << 20;
 /// All files are looked at so often where the kernel wakes us, and where it does not.
@@ -56,6 +64,8 @@ pub struct Tail {
     whole_logs: bool,
     rescan_every: Duration,
     unfinished_after: Duration,
+    patience: Patience,
+    roots: Roots,
     inbox: Option<Receiver<Hint>>,
     input: Option<Input>,
     refused_input: Option<&'static str>,
@@ -73,6 +83,10 @@ pub struct Tail {
     swept: Option<Instant>,
     scanned: Option<Instant>,
     scan_took: Duration,
+    /// A file that a scan had found has made room for another one.
+    scan_now: bool,
+    /// Rotated files that were let go although somebody may write to them.
+    lost_sight: usize,
     left_out: usize,
 }
 
@@ -85,6 +99,8 @@ impl Tail {
             whole_logs,
             rescan_every: RESCAN,
             unfinished_after: Duration::MAX,
+            patience: PATIENCE,
+            roots: Roots::live(),
             inbox: None,
             input: None,
             refused_input: None,
@@ -101,6 +117,8 @@ impl Tail {
             swept: None,
             scanned: None,
             scan_took: Duration::ZERO,
+            scan_now: false,
+            lost_sight: 0,
             left_out: 0,
         }
     }
@@ -108,6 +126,7 @@ impl Tail {
     /// All that `setup` asks for, with the threads that it takes.
     pub fn of(setup: &mut Setup) -> Self {
         let mut tail = Tail::new(setup.logs.clone(), setup.whole_logs).woken().unfinished_after(UNFINISHED);
+        tail.roots = setup.roots.clone();
         if let Some(inbox) = setup.tail_inbox.take() {
             tail = tail.listening(inbox);
         }
@@ -158,6 +177,13 @@ impl Tail {
         self
     }
 
+    /// How long a rotated or deleted file is read after its last byte, unless somebody still has it open for writing; 15 min and 60 s
+    /// if not set.
+    pub fn let_go_after(mut self, pause: Duration) -> Self {
+        self.patience = Patience { renamed: pause, deleted: pause };
+        self
+    }
+
     /// Nothing more was there to read at the last poll; standard input, if it is read, has ended.
     pub fn is_caught_up(&self) -> bool {
         self.swept.is_some() && !self.is_behind() && self.input.as_ref().is_none_or(Input::has_ended)
@@ -198,32 +224,60 @@ impl Tail {
                 continue;
             }
             let Ok(meta) = fs::metadata(&path) else { continue };
-            let inode = inode_of(&meta);
-            if meta.is_file() && !self.known.is_open(inode) && !self.known.is_read(inode, meta.len()) {
+            if meta.is_file() && !self.known.is_open(open::inode_of(&meta)) && !self.known.is_read(&meta) {
                 self.follow(Candidate { path, origin: Origin::Hinted, meta: Some(meta) }, self.start_of_old());
             }
         }
     }
 
-    fn scan_if_due(&mut self) {
+    fn scan_if_due(&mut self, out: &mut Vec<Body>) {
         // A huge or slow directory is looked through less often.
         let pause = if self.scan_took > SLOW_SCAN { self.rescan_every.max(self.scan_took * 20) } else { self.rescan_every };
-        if self.scanned.is_some_and(|at| at.elapsed() < pause) {
+        if self.scanned.is_some_and(|at| at.elapsed() < pause) && !std::mem::take(&mut self.scan_now) {
             return;
         }
         let begin = Instant::now();
         // What was not there at the scan before was written since. If some had to be left out, nobody knows.
         let start = if self.scanned.is_none() || self.left_out > 0 { self.start_of_old() } else { Start::Fresh };
         let mut found = self.targets.scan(&self.paths, &self.known);
-        let room = MOST_FILES.saturating_sub(self.files.len());
-        self.left_out = found.len().saturating_sub(room);
-        if self.left_out > 0 {
+        let mut room = MOST_FILES.saturating_sub(self.with_path());
+        if found.len() > room {
             targets::newest_first(&mut found);
-            found.truncate(room);
+            room += self.make_room(&found[room..], out);
         }
+        let left_out = found.split_off(room.min(found.len()));
+        // One that was read to its end is found again when it grows.
+        let is_unread = |c: &&Candidate| c.meta.as_ref().is_some_and(|meta| !self.known.is_read(meta));
+        self.left_out = left_out.iter().filter(is_unread).count();
         found.into_iter().for_each(|candidate| self.follow(candidate, start));
         self.scan_took = begin.elapsed();
         self.scanned = Some(begin);
+    }
+
+    /// Lets go of files that nothing was written to for a while, for others that are `newer`, the newest first. Returns how many.
+    fn make_room(&mut self, newer: &[Candidate], out: &mut Vec<Body>) -> usize {
+        let with_path = self.files.iter().filter(|(_, file)| file.origin != Origin::LeftBehind);
+        let mut stale: Vec<(i64, u32)> = with_path.filter_map(|(id, file)| Some((file.stale_since()?, *id))).collect();
+        stale.sort_unstable();
+        let is_newer = |(candidate, (since, _)): &(&Candidate, &(i64, u32))| {
+            candidate.meta.as_ref().is_some_and(|meta| open::modified_ns(meta) > since.saturating_add(STALE_NS))
+        };
+        let gone: Vec<u32> = newer.iter().zip(&stale).take_while(is_newer).map(|(_, (_, id))| *id).collect();
+        let Tail { known, chunk, sift, files, unfinished_after, .. } = self;
+        let mut desk = Desk { known, chunk, sift, out, unfinished_after: *unfinished_after };
+        for id in &gone {
+            if let Some(mut file) = files.remove(id) {
+                file.let_go("others are written to, and there are too many", &mut desk);
+                self.paths.remove(&file.path);
+                self.behind.remove(id);
+                self.waker.iter_mut().for_each(|waker| waker.forget(*id));
+            }
+        }
+        gone.len()
+    }
+
+    fn with_path(&self) -> usize {
+        self.files.values().filter(|file| file.origin != Origin::LeftBehind).count()
     }
 
     fn start_of_old(&self) -> Start {
@@ -231,7 +285,7 @@ impl Tail {
     }
 
     fn follow(&mut self, candidate: Candidate, start: Start) {
-        if self.files.len() >= MOST_FILES {
+        if self.with_path() >= MOST_FILES {
             self.left_out += 1;
             return;
         }
@@ -266,6 +320,97 @@ impl Tail {
                 self.behind.remove(id);
             }
         }
+        ids.iter().for_each(|id| self.pass_on(*id, out));
+    }
+
+    /// Goes on with a file that has lost its path, takes over the one that a path leads to and that had lost its own, and looks for what
+    /// came between two files of a path.
+    fn pass_on(&mut self, id: u32, out: &mut Vec<Body>) {
+        self.leave_behind(id, out);
+        if let Some(other) = self.files.get_mut(&id).and_then(Followed::take_want).and_then(|inode| self.known.left_behind(inode)) {
+            self.hand_over(other, id, out);
+        }
+        let Some(file) = self.files.get_mut(&id) else { return };
+        match file.take_search() {
+            // What it was found in is looked through anyway.
+            Some(_) if file.origin == Origin::Found => self.scan_now = true,
+            Some(search) => {
+                let path = file.path.clone();
+                self.look_beside(&path, search, out);
+            }
+            None => {}
+        }
+    }
+
+    fn leave_behind(&mut self, id: u32, out: &mut Vec<Body>) {
+        let Some((open, path)) = self.files.get_mut(&id).and_then(|file| Some((file.take_left()?, file.path.clone()))) else { return };
+        let left = self.take_id();
+        let Tail { known, chunk, sift, files, unfinished_after, .. } = self;
+        let mut desk = Desk { known, chunk, sift, out, unfinished_after: *unfinished_after };
+        files.insert(left, Followed::left_behind(left, &path, open, &mut desk));
+    }
+
+    fn hand_over(&mut self, from: u32, to: u32, out: &mut Vec<Body>) {
+        let Some(other) = self.files.remove(&from) else { return };
+        self.waker.iter_mut().for_each(|waker| waker.forget(from));
+        self.behind.remove(&from);
+        let Tail { known, chunk, sift, files, unfinished_after, .. } = self;
+        let mut desk = Desk { known, chunk, sift, out, unfinished_after: *unfinished_after };
+        if let Some(file) = files.get_mut(&to) {
+            file.adopt(other, &mut desk);
+        }
+        self.behind.insert(to);
+        self.leave_behind(to, out);
+    }
+
+    fn look_beside(&mut self, path: &Path, search: Search, out: &mut Vec<Body>) {
+        for (path, meta) in targets::siblings(path, &self.known) {
+            let start = match search {
+                Search::MadeSince(Some(then)) if meta.created().is_ok_and(|made| made >= then) => Start::Fresh,
+                _ => Start::Copy,
+            };
+            self.look_at_sibling(path, start, out);
+        }
+    }
+
+    fn look_at_sibling(&mut self, path: PathBuf, start: Start, out: &mut Vec<Body>) {
+        let id = self.take_id();
+        let mut file = Followed::new(id, path, Origin::LeftBehind, start);
+        let Tail { known, chunk, sift, unfinished_after, .. } = self;
+        let coming = file.look(&mut Desk { known, chunk, sift, out, unfinished_after: *unfinished_after });
+        if !file.is_over() {
+            self.files.insert(id, file);
+            self.behind.extend((coming > 0).then_some(id));
+        }
+    }
+
+    /// Lets go of files without a path that nobody writes to, and of those that are too many.
+    fn let_go(&mut self, out: &mut Vec<Body>) {
+        let due: Vec<(u32, Inode)> = self.files.iter().filter_map(|(id, file)| Some((*id, file.is_due(self.patience)?))).collect();
+        let mut left: Vec<(Instant, Inode, u32)> =
+            self.files.iter().filter_map(|(id, file)| file.idle().map(|(since, inode)| (since, inode, *id))).collect();
+        let surplus = left.len().saturating_sub(MOST_LEFT_BEHIND);
+        if due.is_empty() && surplus == 0 {
+            return;
+        }
+        let inodes = due.iter().map(|(_, inode)| *inode).chain(left.iter().filter(|_| surplus > 0).map(|(_, inode, _)| *inode));
+        let held = holders::held(&self.roots.path("/proc"), &inodes.collect());
+        left.sort_by_key(|(since, inode, _)| (held.contains(inode), *since));
+        let Tail { known, chunk, sift, files, unfinished_after, .. } = self;
+        let mut desk = Desk { known, chunk, sift, out, unfinished_after: *unfinished_after };
+        for (id, inode) in due {
+            match files.get_mut(&id) {
+                Some(file) if held.contains(&inode) => file.wait_on(),
+                Some(file) => file.let_go("nobody is seen to have it open", &mut desk),
+                None => {}
+            }
+        }
+        for (_, inode, id) in left.into_iter().take(surplus) {
+            self.lost_sight += usize::from(held.contains(&inode));
+            if let Some(file) = files.get_mut(&id) {
+                file.let_go("too many rotated files are read", &mut desk);
+            }
+        }
     }
 
     fn tidy(&mut self) {
@@ -273,7 +418,9 @@ impl Tail {
         files.retain(|id, file| {
             let stays = !file.is_over();
             if !stays {
-                paths.remove(&file.path);
+                if file.origin != Origin::LeftBehind {
+                    paths.remove(&file.path);
+                }
                 behind.remove(id);
                 waker.iter_mut().for_each(|waker| waker.forget(*id));
             }
@@ -301,8 +448,9 @@ impl Source for Tail {
 
     fn poll(&mut self, out: &mut Vec<Body>) -> Result<(), SourceError> {
         self.take_hints();
-        self.scan_if_due();
+        self.scan_if_due(out);
         self.read(out);
+        self.let_go(out);
         self.tidy();
         self.read_input(out);
         if !self.files.is_empty() || self.input.is_some() {
@@ -316,13 +464,24 @@ impl Source for Tail {
 
     fn remark(&self) -> Option<(SourceState, String)> {
         let mut notes = Vec::new();
-        let troubled: Vec<&Followed> = self.files.values().filter(|file| file.trouble().is_some()).collect();
-        if let [first, ..] = troubled[..] {
-            let detail = first.trouble().unwrap_or_default();
-            notes.push(format!("{} of {} files not read ({}: {detail})", troubled.len(), self.files.len(), first.path.display()));
+        let troubled: Vec<(&Path, &str)> = self.files.values().filter_map(|file| Some((file.path.as_path(), file.trouble()?))).collect();
+        if !troubled.is_empty() {
+            notes.push(format!("{} of {} files not read ({})", troubled.len(), self.files.len(), some_of(&troubled)));
+        }
+        let refused: Vec<(&Path, &str)> = self.targets.left_out().iter().map(|(path, why)| (path.as_path(), why.as_str())).collect();
+        if !refused.is_empty() {
+            notes.push(format!("{} not followed ({})", refused.len(), some_of(&refused)));
         }
         if self.left_out > 0 {
-            notes.push(format!("{} files followed, {} more left out", self.files.len(), self.left_out));
+            let (followed, left_out) = (group(self.with_path() as u64), group(self.left_out as u64));
+            notes.push(format!(
+                "{followed} files followed, {left_out} more left out: no more than {MOST_FILES} are followed, those that were written to \
+                 last; name fewer, and give the others to nccl-top check"
+            ));
+        }
+        if self.lost_sight > 0 {
+            let lost = group(self.lost_sight as u64);
+            notes.push(format!("{lost} rotated files no longer followed that are open for writing: no more than {MOST_LEFT_BEHIND} are"));
         }
         if let Some(trouble) = self.waker.as_ref().and_then(Waker::trouble) {
             notes.push(format!("looked at every {} ms: {trouble}", SWEEP_POLLED.as_millis()));
@@ -342,6 +501,14 @@ impl Source for Tail {
         let is_due = self.swept.is_none_or(|at| at.elapsed() >= sweep_every);
         self.scope = if is_due || woken.anything { Scope::All } else { Scope::Only(woken.files.union(&self.behind).copied().collect()) };
     }
+}
+
+/// The first few, with what is wrong with each.
+fn some_of(files: &[(&Path, &str)]) -> String {
+    const SOME: usize = 5;
+    let mut words: Vec<String> = files.iter().take(SOME).map(|(path, why)| format!("{}: {why}", path.display())).collect();
+    words.extend((files.len() > SOME).then(|| format!("and {} more", files.len() - SOME)));
+    words.join("; ")
 }
 
 /// Divides `budget` so that nobody gets more than it wants and nobody starves.

@@ -374,5 +374,5 @@ fn files_globs_and_directories_are_expanded_once_each() {
     assert_eq!(names(&[at("b.log"), at("*.log"), at("")]), ["b.log", "a.log", "sub/c.txt"]);
     let gone = expand(&[at("gone.log"), at("*.none"), "/dev/null".into()]);
     let whys: Vec<_> = gone.iter().map(|i| if let Source::Nothing(why) = &i.source { why.as_str() } else { "" }).collect();
-    assert_eq!(whys, ["no such file", "no file matches", "neither a file nor a directory"]);
+    assert_eq!(whys, ["no such file", "no file matches", "a device, not a regular file; not opened"]);
 }

@@ -200,11 +200,16 @@ fn a_rotated_file_is_read_to_its_end_before_its_successor() {
     fs::write(&log, "three\n").unwrap();
     watched.poll().unwrap();
     let lines = watched.lines();
-    assert_eq!(lines.iter().map(|l| l.text.as_str()).collect::<Vec<_>>(), ["two", "last words", "three"]);
-    assert_eq!(lines[2].no, Some(1));
+    assert_eq!(lines.iter().map(|l| l.text.as_str()).collect::<Vec<_>>(), ["two", "three"]);
+    assert_eq!(lines[1].no, Some(1));
     assert_eq!(watched.states(), [LogFileState::Open, LogFileState::Rotated]);
     assert_ne!(watched.infos[0].inode, watched.infos[1].inode);
     assert_eq!(watched.infos[0].file, watched.infos[1].file);
+    // Its writer may end the line: that waits until nobody has the old file any more.
+    watched.finish();
+    assert_eq!(watched.texts(), ["last words"]);
+    assert_eq!((watched.infos[2].file != watched.infos[0].file, watched.infos[2].inode), (true, watched.infos[0].inode));
+    assert!(watched.infos[2].path.ends_with("train.log.1"), "{}", watched.infos[2].path);
 }
 
 #[test]
@@ -437,7 +442,8 @@ fn more_files_than_the_cap_are_said_to_be_left_out() {
     (0..1000).for_each(|i| fs::write(dir.path().join(format!("{i}.log")), "x\n").unwrap());
     let mut watched = Watched::new(&[dir.path()]);
     assert_eq!(watched.polled().len(), 768);
-    assert_eq!(watched.tail.remark().unwrap().1, "768 files followed, 232 more left out");
+    let remark = watched.tail.remark().unwrap().1;
+    assert!(remark.starts_with("768 files followed, 232 more left out: no more than 768 are followed"), "{remark}");
 }
 
 // ---- volume ----
@@ -734,11 +740,20 @@ fn interpret(ops: &[Op], target: impl Fn(&Path) -> Vec<String>) -> Result<Outcom
     watched.finish();
     written.iter_mut().for_each(Written::close);
     let mut read: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+    let begins = |line: &Line| line.text.split(':').nth(1).and_then(|n| n.parse::<u32>().ok());
+    let mut by_file: BTreeMap<u32, Vec<Option<u32>>> = BTreeMap::new();
+    for batch in &watched.batches {
+        by_file.entry(batch.file).or_default().extend(batch.lines.iter().filter(|l| !l.transient).map(begins));
+    }
+    prop_assert!(by_file.values().all(|numbers| numbers.is_sorted()), "out of order: {by_file:?}");
     for line in watched.lines().into_iter().filter(|l| !l.transient) {
         let f = line.text.split(['<', ':']).nth(1).and_then(|f| f.parse().ok());
         prop_assert!(f.is_some(), "torn: {:?}", line.text);
         read.entry(f.unwrap()).or_default().push(line.text);
     }
+    // A line that was unfinished when its file was rotated comes later than those of the next file.
+    let number = |line: &String| line.split(':').nth(1).and_then(|n| n.parse::<u32>().ok());
+    read.values_mut().for_each(|lines| lines.sort_by_key(number));
     Ok(written.into_iter().enumerate().map(|(f, w)| (f, (w.finished, read.remove(&f).unwrap_or_default()))).collect())
 }
 
@@ -754,7 +769,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn without_truncation_every_line_is_read_once_and_in_order(ops in prop::collection::vec(op(), 0..60), by_directory: bool) {
+    fn without_truncation_every_line_is_read_once(ops in prop::collection::vec(op(), 0..60), by_directory: bool) {
         let ops: Vec<Op> = ops.into_iter().filter(|op| !matches!(op, Op::CopyTruncate(_))).collect();
         let target = if by_directory { the_directory } else { the_files };
         for (f, (written, read)) in interpret(&ops, target)? {

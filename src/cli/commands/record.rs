@@ -1,7 +1,7 @@
 //! `nccl-top record`: put everything that is seen on a tape, judge nothing.
 
 use super::headless::{self, For};
-use super::{Env, Outcome};
+use super::{Env, Outcome, name_awaited};
 use crate::base::time::{Clock, Zone};
 use anyhow::Result;
 use std::io::{self, IsTerminal, Write};
@@ -17,6 +17,7 @@ pub fn run(env: &Env, output: Option<PathBuf>, duration: Option<Duration>, logs:
     if path.as_os_str() != "-" && io::stderr().is_terminal() {
         let _ = writeln!(io::stderr(), "recording to {}; Ctrl-C ends it", path.display());
     }
+    name_awaited(&logs);
     headless::observe(env, env.setup(logs), Some(&path), For::Tape, duration, |_, _| Ok(()))?;
     Ok(Outcome::Clean)
 }

@@ -68,6 +68,11 @@ impl Cutter {
         self.at
     }
 
+    /// Offset at which the piece began that is not finished.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
     /// Number of the line that the next byte belongs to.
     pub fn no(&self) -> Option<u64> {
         self.no

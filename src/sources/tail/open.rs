@@ -1,13 +1,15 @@
 //! One open file: reads what is new, and notices when the bytes before it are no longer the ones that were read.
 
-use super::cut::Cutter;
+use super::cut::{Cutter, hash_of};
+use super::print::{HEAD_PRINT, Print};
 use super::sift::Sift;
 use crate::observe::Body;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Of a big file these parts are read: its head, because the bring-up stands there, and its end.
 const HEAD_BYTES: u64 = 1 << 20;
@@ -32,13 +34,38 @@ pub(super) enum Start {
     Whole,
     /// It was there before; of a big file only the head and the end.
     Parts,
+    /// What it has more than the file of which it is a copy; nothing, if it is none.
+    Copy,
 }
 
 /// How far a file was read that is no longer followed under the name it had. It may turn up under another one.
 pub(super) struct Bookmark {
-    pub offset: u64,
+    offset: u64,
+    modified_ns: i64,
     no: Option<u64>,
     mark: Vec<u8>,
+}
+
+impl Bookmark {
+    /// The file is as it was when it was let go. Its number alone does not say so: that of a deleted file is given to another one.
+    pub fn is_at_end_of(&self, meta: &Metadata) -> bool {
+        self.offset == meta.len() && self.modified_ns == modified_ns(meta)
+    }
+}
+
+/// A place up to which a file was read, with the hash of so many bytes before it.
+#[derive(Clone)]
+pub(super) struct Mark {
+    pub offset: u64,
+    len: usize,
+    hash: u64,
+}
+
+impl Mark {
+    /// Long enough to tell one place from another.
+    pub fn is_proof(&self) -> bool {
+        self.len >= 64 || self.len as u64 == self.offset
+    }
 }
 
 /// The buffer all files are read through.
@@ -64,6 +91,8 @@ pub(super) struct Opened {
     pub size: u64,
     pub links: u64,
     modified_ns: i64,
+    /// When it was made, where the file system knows.
+    pub made: Option<SystemTime>,
     offset: u64,
     cutter: Cutter,
     mark: Vec<u8>,
@@ -91,11 +120,12 @@ impl Opened {
             size,
             links: meta.nlink(),
             modified_ns: modified_ns(&meta),
+            made: meta.created().ok(),
             offset: 0,
             cutter: Cutter::at_line(0, Some(1)),
             mark: Vec::new(),
             jump,
-            backlog_until: if start == Start::Fresh { 0 } else { size },
+            backlog_until: if matches!(start, Start::Fresh | Start::Copy) { 0 } else { size },
             read_at: Instant::now(),
         })
     }
@@ -108,31 +138,77 @@ impl Opened {
         self.modified_ns
     }
 
-    /// Goes on where a bookmark was left, if the file still has the bytes before it.
-    pub fn resume(&mut self, bookmark: Bookmark) {
-        if self.has_mark(&bookmark.mark, bookmark.offset) {
-            self.offset = bookmark.offset;
-            self.cutter = Cutter::at_line(bookmark.offset, bookmark.no);
-            self.mark = bookmark.mark;
-            self.jump = None;
+    /// Goes on where a bookmark was left, if the file still has the bytes before it. Returns whether it has.
+    pub fn resume(&mut self, bookmark: Bookmark) -> bool {
+        if !self.has_mark(&bookmark.mark, bookmark.offset) {
+            return false;
         }
+        self.offset = bookmark.offset;
+        self.cutter = Cutter::at_line(bookmark.offset, bookmark.no);
+        self.mark = bookmark.mark;
+        self.jump = None;
+        true
     }
 
     pub fn bookmark(&self) -> Bookmark {
-        Bookmark { offset: self.offset, no: self.cutter.no(), mark: self.mark.clone() }
+        Bookmark { offset: self.offset, modified_ns: self.modified_ns, no: self.cutter.no(), mark: self.mark.clone() }
     }
 
-    /// Looks at the file again. `Truncated` if what was read is gone.
-    pub fn refresh(&mut self) -> io::Result<Progress> {
+    /// Goes on behind what another file had, of which this one is a copy.
+    pub fn skip_copied(&mut self, print: &Print) {
+        (self.offset, self.cutter) = print.rest(self.size);
+        self.mark.clear();
+        self.jump = None;
+    }
+
+    /// It is a copy of what was read, and no more.
+    pub fn is_copied_whole(&self) -> bool {
+        self.offset > 0 && self.offset == self.size && self.mark.is_empty()
+    }
+
+    /// Keeps in `print` how far this file was read.
+    pub fn note_in(&self, print: &mut Print) {
+        if print.head.len() < HEAD_PRINT && self.offset > print.head.len() as u64 {
+            let mut head = vec![0; usize::try_from(self.offset).map_or(HEAD_PRINT, |read| read.min(HEAD_PRINT))];
+            if self.file.read_exact_at(&mut head, 0).is_ok() {
+                print.head = head;
+            }
+        }
+        let unfinished = self.cutter.unfinished();
+        let begun = (!unfinished.is_empty()).then(|| self.cutter.start());
+        let mark = Mark { offset: self.offset, len: self.mark.len(), hash: hash_of(&self.mark) };
+        print.note(self.size, mark, begun, self.cutter.no());
+    }
+
+    /// Whether the bytes before a place that another file was read up to are the same here.
+    pub fn has(&self, mark: &Mark) -> bool {
+        let mut there = vec![0; mark.len];
+        self.file.read_exact_at(&mut there, mark.offset - mark.len as u64).is_ok() && hash_of(&there) == mark.hash
+    }
+
+    /// Whether the file begins with these bytes.
+    pub fn begins_with(&self, head: &[u8]) -> bool {
+        let mut there = [0; HEAD_PRINT];
+        let there = &mut there[..head.len().min(HEAD_PRINT)];
+        self.file.read_exact_at(there, 0).is_ok() && there == head
+    }
+
+    /// The name that the open file has now, or had last.
+    pub fn present_path(&self) -> Option<PathBuf> {
+        std::fs::read_link(format!("/proc/self/fd/{}", self.file.as_raw_fd())).ok()
+    }
+
+    /// Looks at the file again. `Truncated` if what was read is gone; `head` is what it began with.
+    pub fn refresh(&mut self, head: &[u8]) -> io::Result<Progress> {
         let meta = self.file.metadata()?;
         let touched = self.modified_ns != modified_ns(&meta);
         self.size = meta.len();
         self.links = meta.nlink();
         self.modified_ns = modified_ns(&meta);
-        // A file that grew is compared when it is read.
         let end_is_gone = self.jump.is_some_and(|(_, to)| self.size < to);
-        let is_other =
-            end_is_gone || self.size < self.offset || (touched && self.size == self.offset && !self.has_mark(&self.mark, self.offset));
+        // What stands before the offset may be the same by chance, as in a row of dashes: then the beginning is not.
+        let is_same = || self.has_mark(&self.mark, self.offset) && self.begins_with(head);
+        let is_other = end_is_gone || self.size < self.offset || (touched && !is_same());
         Ok(if is_other { Progress::Truncated } else { Progress::Read(0) })
     }
 
@@ -188,11 +264,17 @@ impl Opened {
         self.cutter = Cutter::at_line(self.offset, Some(1));
     }
 
-    /// Passes on a line whose end has not come for that long.
-    pub fn give_up_waiting(&mut self, file: u32, after: Duration, sift: &mut Sift, out: &mut Vec<Body>) {
-        if self.cutter.unfinished().is_empty() || self.read_at.elapsed() < after {
-            return;
-        }
+    pub fn has_unfinished(&self) -> bool {
+        !self.cutter.unfinished().is_empty()
+    }
+
+    /// The end of a line has not come for that long.
+    pub fn waits_longer_than(&self, pause: Duration) -> bool {
+        self.has_unfinished() && self.read_at.elapsed() >= pause
+    }
+
+    /// Passes on the line whose end has not come.
+    pub fn give_up_waiting(&mut self, file: u32, sift: &mut Sift, out: &mut Vec<Body>) {
         sift.begin(0);
         let backlog = self.offset <= self.backlog_until;
         self.cutter.give_up_waiting(&mut |piece| sift.take(piece));
@@ -262,7 +344,7 @@ impl Opened {
     }
 }
 
-fn modified_ns(meta: &Metadata) -> i64 {
+pub(super) fn modified_ns(meta: &Metadata) -> i64 {
     meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec())
 }
 

@@ -41,8 +41,8 @@ pub(super) struct Waker {
     tx: SyncSender<Wake>,
     rx: Receiver<Wake>,
     directories: HashSet<PathBuf>,
-    /// Which file an event is about: by its path, and by where links lead.
-    files: HashMap<PathBuf, u32>,
+    /// Which files an event is about: by their paths, and by where links lead.
+    files: HashMap<PathBuf, BTreeSet<u32>>,
     trouble: Option<String>,
 }
 
@@ -71,14 +71,17 @@ impl Waker {
         for (id, path) in files {
             for path in [resolve_parent(path), path.canonicalize().ok()].into_iter().flatten() {
                 directories.extend(path.parent().map(Path::to_path_buf));
-                self.files.insert(path, id);
+                self.files.entry(path).or_default().insert(id);
             }
         }
         directories.iter().for_each(|dir| self.watch(dir));
     }
 
     pub fn forget(&mut self, id: u32) {
-        self.files.retain(|_, file| *file != id);
+        self.files.retain(|_, files| {
+            files.remove(&id);
+            !files.is_empty()
+        });
     }
 
     /// `dir` has no symbolic links in it: the kernel knows one watch per directory, and events carry the name it had last. Watching
@@ -116,7 +119,7 @@ impl Waker {
 
     fn note(&self, wake: Wake, woken: &mut Woken) {
         match wake {
-            Wake::Path(path) => woken.files.extend(self.files.get(&path)),
+            Wake::Path(path) => woken.files.extend(self.files.get(&path).into_iter().flatten()),
             Wake::Input => woken.input = true,
             Wake::Anything => woken.anything = true,
         }
