@@ -4,6 +4,7 @@ pub mod allocator;
 pub mod clean;
 pub mod exit_code;
 pub mod limit;
+pub mod mask;
 pub mod severity;
 pub mod time;
 pub mod units;

@@ -11,6 +11,7 @@ pub mod snapshot;
 mod users_catalog;
 pub mod watch;
 
+use crate::base::mask;
 use crate::base::severity::Severity;
 use crate::base::time::{Clock, Stamp, Zone};
 use crate::cli::arguments::{Cli, Command, Global, Play, Speed};
@@ -199,7 +200,8 @@ fn out(text: &str) -> Result<()> {
 
 /// Says which of the logs that the user named could not be read; something was then not judged.
 fn name_unread(session: &Session, logs: &[String]) -> bool {
-    let unread = session.model.files.values().filter(|f| !f.is_readable() && logs.contains(&f.info.path));
+    let logs: Vec<_> = logs.iter().map(|log| mask::text(log)).collect();
+    let unread = session.model.files.values().filter(|f| !f.is_readable() && logs.iter().any(|log| *log == f.info.path));
     let mut any = false;
     for file in unread {
         any = true;

@@ -7,13 +7,10 @@ use crate::base::words::io_words;
 use crate::diagnosis::session::Session;
 use crate::edge::py_spy::Stack;
 use crate::formats::flight_recorder;
-use crate::observe::Body;
 use crate::output::evidence;
 use crate::recording::preamble;
 use crate::recording::tape::{self, Header};
 use crate::recording::timeline::Kept;
-use crate::sources::procs::mask;
-use memchr::memmem;
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -90,8 +87,8 @@ fn findings(bundle: &Bundle) -> String {
         Some(_) => "\nNothing at error or above is open.\n",
     });
     text.push_str(&format!("To see it as it was: nccl-top replay {RECORDING}\n"));
-    text.push_str("Environment variables are an allow-list; what may be secret is shown as ***. Log lines are as they were written, but for NAME=VALUE of such names.\n");
-    mask::text(&text).into_owned()
+    text.push_str("Environment variables are an allow-list; what may be secret is shown as ***, in log lines, too.\n");
+    text
 }
 
 /// A name that ends in the rank, as the readers of dumps want it, and that leads nowhere else.
@@ -149,11 +146,10 @@ impl Out {
         let mut tape = tape::Writer::create(&path, &bundle.header).map_err(|err| err.to_string())?;
         let told = |err: io::Error| format!("{RECORDING}: {}", io_words(&err));
         let mut line = Vec::new();
-        for mut seen in preamble::of(&bundle.kept.before.model) {
+        for seen in preamble::of(&bundle.kept.before.model) {
             line.clear();
-            redact(&mut seen.body);
             if tape::put_line(&seen, &mut line).is_ok() {
-                tape.write_line(&masked(&line)).map_err(told)?;
+                tape.write_line(&line).map_err(told)?;
             }
         }
         let mut shown = usize::MAX;
@@ -162,47 +158,11 @@ impl Out {
                 shown = done;
                 progress(&format!("{RECORDING}, {} %", done * 100 / of.max(1)));
             }
-            tape.write_line(&masked(line)).map_err(told)
+            tape.write_line(line).map_err(told)
         })?;
         tape.finish().map_err(told)?;
         self.files += 1;
         self.bytes += fs::metadata(&path).map_or(0, |meta| meta.len());
         Ok(())
-    }
-}
-
-/// A line of a tape without secrets. Everything else stays as it is, byte for byte.
-pub fn masked(line: &[u8]) -> std::borrow::Cow<'_, [u8]> {
-    let has = |kind: &str| memmem::find(line, format!("\"kind\":\"{kind}\"").as_bytes()).is_some();
-    // A dump is letters that mean nothing here.
-    if has("flight_dump") {
-        return line.into();
-    }
-    if has("process")
-        && let Ok(mut seen) = tape::read_observation(line)
-        && matches!(seen.body, Body::Process(_))
-    {
-        redact(&mut seen.body);
-        let mut out = Vec::new();
-        if tape::put_line(&seen, &mut out).is_ok() {
-            return out.into();
-        }
-    }
-    match std::str::from_utf8(line) {
-        Ok(text) if has("lines") => match mask::text(text) {
-            std::borrow::Cow::Borrowed(_) => line.into(),
-            std::borrow::Cow::Owned(text) => text.into_bytes().into(),
-        },
-        _ => line.into(),
-    }
-}
-
-/// It was masked when it was read; a tape may be from elsewhere.
-fn redact(body: &mut Body) {
-    if let Body::Process(info) = body {
-        info.cmdline = mask::arguments(&info.cmdline);
-        for (name, value) in info.env.iter_mut().flatten() {
-            *value = mask::variable(name, value);
-        }
     }
 }

@@ -6,6 +6,7 @@
 use crate::base::time::{Stamp, Zone, span};
 use crate::diagnosis::session::Session;
 use crate::edge::outlet::Sink;
+use crate::observe::masking::Masking;
 use crate::observe::{Body, Observation};
 use crate::sources::SOURCES;
 use flate2::Compression;
@@ -78,6 +79,8 @@ pub struct Reader {
     cut: bool,
     /// The stamps of the first and the last observation.
     seen: Option<(Stamp, Stamp)>,
+    /// A tape may be from elsewhere.
+    masking: Masking,
 }
 
 impl Reader {
@@ -116,7 +119,7 @@ impl Reader {
         if header.version > VERSION {
             return Err(TapeError::TooNew { path: name.to_owned(), found: header.version });
         }
-        Ok(Reader { path: name.to_owned(), header, input, line_no: 1, buf, cut: false, seen: None })
+        Ok(Reader { path: name.to_owned(), header, input, line_no: 1, buf, cut: false, seen: None, masking: Masking::default() })
     }
 
     pub fn header(&self) -> &Header {
@@ -145,7 +148,8 @@ impl Reader {
             if self.buf.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
-            let seen = read_observation(&self.buf).map_err(|err| self.at_line(err.to_string()))?;
+            let mut seen = read_observation(&self.buf).map_err(|err| self.at_line(err.to_string()))?;
+            self.masking.apply(&mut seen.body);
             self.seen = Some((self.seen.map_or(seen.at, |(first, _)| first), seen.at));
             return Ok(Some(seen));
         }

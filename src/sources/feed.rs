@@ -2,6 +2,7 @@
 
 use crate::base::time::{Clock, Stamp, span};
 use crate::edge::QUEUE;
+use crate::observe::masking::Masking;
 use crate::observe::{Body, Observation, SourceId, SourceReport, SourceState};
 use crate::sources::{SOURCES, Setup, Source, SourceError, SourceSpec};
 use std::collections::BTreeMap;
@@ -49,6 +50,7 @@ pub struct Feed {
     last: Stamp,
     ticked: Stamp,
     silent_until: Stamp,
+    masking: Masking,
 }
 
 /// What the main loop can see of a source's thread without asking it.
@@ -67,7 +69,8 @@ impl Feed {
     pub fn new() -> Feed {
         let clock = Clock::start();
         let (last, silent_until) = (Stamp::default(), Stamp::default());
-        Feed { clock, watches: Vec::new(), reports: BTreeMap::new(), last, ticked: clock.now(), silent_until }
+        let masking = Masking::default();
+        Feed { clock, watches: Vec::new(), reports: BTreeMap::new(), last, ticked: clock.now(), silent_until, masking }
     }
 
     /// Starts a thread per source. Threads are never joined: a driver call that blocks forever must not keep the program.
@@ -96,10 +99,11 @@ impl Feed {
         self.clock.now()
     }
 
-    /// Puts a batch on the stream. Threads stamp before they queue, so stamps are made to never go back.
+    /// Puts a batch on the stream, without what is secret in it. Threads stamp before they queue, so stamps are made to never go back.
     pub fn accept(&mut self, batch: Batch, mut to: impl FnMut(Observation)) {
         self.last = self.last.max(batch.at);
-        for body in batch.bodies {
+        for mut body in batch.bodies {
+            self.masking.apply(&mut body);
             if let Body::Source(report) = &body {
                 self.reports.insert(batch.from.clone(), report.clone());
             }

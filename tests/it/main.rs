@@ -67,6 +67,7 @@ mod scenarios;
 mod score;
 mod screen_parts;
 mod screen_states;
+mod secrets;
 mod series;
 mod sys_sources;
 mod tail;
