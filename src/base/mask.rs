@@ -116,9 +116,7 @@ pub fn document(value: &mut Value) {
 
 /// The value that the name around a word has, if it is one to hide.
 fn named(text: &str, word: Range<usize>) -> Option<Range<usize>> {
-    let name = names::around(text, word);
-    let class = names::class(text, &name);
-    (class != Class::Plain).then(|| values::after(text, &name, class)).flatten()
+    values::after(text, &names::around(text, word))
 }
 
 /// The arguments of a program with every secret replaced.

@@ -11,6 +11,7 @@ pub mod snapshot;
 mod users_catalog;
 pub mod watch;
 
+use crate::base::clean::escape;
 use crate::base::mask;
 use crate::base::severity::Severity;
 use crate::base::time::{Clock, Stamp, Zone};
@@ -192,7 +193,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
 /// Prints to standard output. A reader that went away is no error: the program ends quietly.
 fn out(text: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(escape(text).as_bytes()).and_then(|()| stdout.flush()) {
         Err(err) if err.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
         other => other.context("standard output"),
     }

@@ -10,9 +10,9 @@ use std::sync::{Mutex, OnceLock};
 static FILE: OnceLock<Mutex<File>> = OnceLock::new();
 
 /// # Errors
-/// If the file cannot be opened for appending.
+/// As [`super::private::append`].
 pub fn to_file(path: &Path) -> io::Result<()> {
-    let file = File::options().append(true).create(true).open(path)?;
+    let file = super::private::append(path)?;
     let _ = FILE.set(Mutex::new(file));
     Ok(())
 }

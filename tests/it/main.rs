@@ -49,6 +49,7 @@ mod next_steps;
 mod one_judge;
 mod other_node;
 mod pictures;
+mod private_files;
 mod process_ends;
 mod process_parts;
 mod process_source;

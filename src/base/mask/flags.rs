@@ -1,6 +1,6 @@
 //! Options of programs: `--password x`, and `-p x` where it is a password and not a port, a partition or a project.
 
-use super::names::{self, Class};
+use super::names::{self, Class, is_among};
 use super::values::{is_secret, looks_random};
 use std::ops::Range;
 
@@ -31,57 +31,10 @@ const TAKERS: &[(&str, &str, bool)] = &[
 ];
 
 /// Programs whose `-p` is something else.
-const OTHERS: &[&str] = &[
-    "bash",
-    "cp",
-    "docker",
-    "find",
-    "git",
-    "gdb",
-    "install",
-    "journalctl",
-    "kill",
-    "make",
-    "mkdir",
-    "mpirun",
-    "nc",
-    "ncat",
-    "nmap",
-    "nsys",
-    "numactl",
-    "patch",
-    "perf",
-    "ping",
-    "pip",
-    "podman",
-    "ps",
-    "psql",
-    "py-spy",
-    "pytest",
-    "rsync",
-    "salloc",
-    "sbatch",
-    "scancel",
-    "scp",
-    "screen",
-    "sed",
-    "sftp",
-    "sh",
-    "sinfo",
-    "squeue",
-    "srun",
-    "ssh",
-    "ssh-keygen",
-    "strace",
-    "tar",
-    "taskset",
-    "tee",
-    "tmux",
-    "top",
-    "torchrun",
-    "touch",
-    "xargs",
-];
+const OTHERS: &str = "\
+    bash cp docker find git gdb install journalctl kill make mkdir mpirun nc ncat nmap nsys numactl patch perf ping pip podman ps \
+    psql py-spy pytest rsync salloc sbatch scancel scp screen sed sftp sh sinfo squeue srun ssh ssh-keygen strace tar taskset tee \
+    tmux top torchrun touch xargs";
 
 /// Programs to which `-u user:password` is a login.
 const LOGINS: &[&str] = &["curl", "http", "https", "wget", "oc", "jf"];
@@ -105,7 +58,7 @@ fn taken<'a>(before: impl Iterator<Item = &'a str> + Clone, option: &str, value:
     }
     let all = (!value.is_empty() && !value.starts_with('-') && is_secret(value, Class::Password, true)).then_some(0..value.len())?;
     let is_taker = |p: &str| TAKERS.iter().any(|(taker, flag, near)| *taker == p && *flag == small && (*near || !attached));
-    if let Some(p) = programs().filter(|p| is_taker(p) || OTHERS.contains(p)).last() {
+    if let Some(p) = programs().filter(|p| is_taker(p) || is_among(OTHERS, p)).last() {
         // `mysql -P 3306` is a port, and what is no taker has another meaning for it.
         let is_port = option == "-P" && value.bytes().all(|b| b.is_ascii_digit());
         return (is_taker(p) && !is_port).then_some(all);

@@ -1,125 +1,23 @@
 //! Where the value of a name begins and ends, and whether it is a secret at all.
 
 use super::MASK;
-use super::names::{self, Class};
+use super::names::{self, Class, is_among};
 use std::ops::Range;
 
 /// Words that stand where a secret might, and are none.
-const PLACEHOLDERS: &[&str] = &[
-    "",
-    "none",
-    "null",
-    "nil",
-    "true",
-    "false",
-    "yes",
-    "no",
-    "on",
-    "off",
-    "not",
-    "missing",
-    "invalid",
-    "incorrect",
-    "expired",
-    "required",
-    "optional",
-    "unset",
-    "set",
-    "ok",
-    "failed",
-    "rejected",
-    "wrong",
-    "unknown",
-    "empty",
-    "default",
-    "str",
-    "string",
-    "bytes",
-    "int",
-    "bool",
-    "any",
-    "object",
-    "type",
-    "value",
-    "is",
-    "was",
-    "to",
-    "or",
-    "and",
-    "for",
-    "the",
-    "a",
-    "an",
-    "flag",
-    "option",
-    "argument",
-    "must",
-    "can",
-    "may",
-    "should",
-    "in",
-    "with",
-    "from",
-    "if",
-    "that",
-    "this",
-    "of",
-    "has",
-    "have",
-    "does",
-    "will",
-    "undefined",
-    "redacted",
-    "hidden",
-    "masked",
-    "secret",
-    "prompt",
-    "stdin",
-    "env",
-    "self",
-    "unexpected",
-    "found",
-    "authentication",
-    "accepted",
-    "denied",
-    "changed",
-    "disabled",
-    "enabled",
-    "error",
-    "loaded",
-    "mismatch",
-];
+const PLACEHOLDERS: &str = "\
+    none null nil true false yes no on off not missing invalid incorrect expired required optional unset set ok failed rejected \
+    wrong unknown empty default str string bytes int bool any object type value is was to or and for the a an flag option argument \
+    must can may should in with from if that this of has have does will undefined redacted hidden masked secret prompt stdin env \
+    self unexpected found authentication accepted denied changed disabled enabled error loaded mismatch";
 
 /// Ways to log in: what `auth` may be without being secret.
-const METHODS: &[&str] = &[
-    "basic",
-    "bearer",
-    "digest",
-    "gssapi",
-    "jwt",
-    "kerberos",
-    "krb",
-    "ldap",
-    "md5",
-    "munge",
-    "negotiate",
-    "ntlm",
-    "oauth",
-    "oauth2",
-    "pam",
-    "plain",
-    "scram",
-    "scram-sha-256",
-    "sso",
-    "token",
-    "trust",
-    "x509",
-    "iam",
-];
+const METHODS: &str = "\
+    basic bearer digest gssapi jwt kerberos krb ldap md5 munge negotiate ntlm oauth oauth2 pam plain scram scram-sha-256 sso token \
+    trust x509 iam";
 
 /// What stands before a secret in a header. Of the last ones all that follows is secret.
-const SCHEMES: &[&str] =
-    &["bearer", "basic", "token", "apikey", "bot", "negotiate", "ntlm", "splunk", "key", "digest", "aws4-hmac-sha256", "oauth", "hawk"];
+const SCHEMES: &str = "bearer basic token apikey bot negotiate ntlm splunk key digest aws4-hmac-sha256 oauth hawk";
 const LONG_SCHEMES: usize = 9;
 
 fn skip(text: &str, at: usize, which: impl Fn(u8) -> bool) -> usize {
@@ -157,9 +55,14 @@ enum Between {
     Is,
 }
 
-/// The secret value of a name, without its quotes.
-pub fn after(text: &str, name: &Range<usize>, class: Class) -> Option<Range<usize>> {
+/// The value of a name, without its quotes, if it is one to hide.
+pub fn after(text: &str, name: &Range<usize>) -> Option<Range<usize>> {
+    // Most words are followed by no value at all.
     let (between, at) = between(text, name)?;
+    let class = names::class(text, name);
+    if class == Class::Plain {
+        return None;
+    }
     let word = &text[name.clone()];
     if matches!(between, Between::Tag) {
         let end = memchr::memchr(b'<', &text.as_bytes()[at..]).map_or(line_end(text, at), |n| at + n);
@@ -340,7 +243,7 @@ fn next_begins(rest: &str) -> bool {
 fn scheme(text: &str, at: usize, end: usize) -> (usize, bool) {
     let word = skip(text, at, |b| b.is_ascii_alphanumeric() || b == b'-').min(end);
     let next = skip(text, word, is_blank).min(end);
-    let known = SCHEMES.iter().position(|scheme| text[at..word].eq_ignore_ascii_case(scheme));
+    let known = SCHEMES.split(' ').position(|scheme| text[at..word].eq_ignore_ascii_case(scheme));
     match known.filter(|_| next > word) {
         Some(no) => (next, no >= LONG_SCHEMES),
         None => (at, false),
@@ -351,11 +254,11 @@ fn scheme(text: &str, at: usize, end: usize) -> (usize, bool) {
 pub fn is_secret(value: &str, class: Class, quoted: bool) -> bool {
     let value = value.trim();
     let bare = value.trim_end_matches(['.', ',', ';', ':', '!', '?']);
-    let is_word = |words: &[&str]| words.iter().any(|word| bare.eq_ignore_ascii_case(word));
+    let is_word = |words: &str| is_among(words, bare);
     if is_reference(value) || bare.is_empty() || (!quoted && (is_word(PLACEHOLDERS) || is_code(value))) {
         return false;
     }
-    if quoted && is_word(&["none", "null", "true", "false"]) {
+    if quoted && is_word("none null true false") {
         return false;
     }
     match class {
