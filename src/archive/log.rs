@@ -3,8 +3,8 @@
 
 use super::intake::Intake;
 use super::kinds::{Counts, Kind, Opened};
-use crate::base::clean;
 use crate::base::words::io_words;
+use crate::base::{clean, mask};
 use crate::formats::nccl_tests::{self, Tables};
 use crate::logs::catalog::Part;
 use crate::logs::prefilter::{self, Class};
@@ -439,6 +439,7 @@ impl<'a> Lines<'a> {
         if class != Class::Noise {
             self.catch_up();
             let text = text_of(line);
+            let text = mask::text(&text);
             self.parse(&text, class);
             self.lanes.note(&self.events, line);
             // The time of a line is that of the untimed lines behind it, each time anew.
@@ -475,6 +476,7 @@ impl<'a> Lines<'a> {
     fn read(&mut self, bytes: &[u8], class: Class) {
         self.catch_up();
         let text = text_of(bytes);
+        let text = mask::text(&text);
         self.parse(&text, class);
         self.tell(&text);
     }

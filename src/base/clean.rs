@@ -46,6 +46,29 @@ pub fn clean(line: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// The same text with each character that a terminal would take for a command, and each that hides or reorders text, written as `\u009b`: in
+/// JSON that is the same character. Line feeds, tabs and the colours that this program prints stay.
+pub fn escape(text: &str) -> Cow<'_, str> {
+    let is_kept = |at: usize, c: char| match c {
+        '\n' | '\t' => true,
+        '\x1b' => bare_colour(&text[at + 1..]).is_some(),
+        _ => !is_unsafe(c),
+    };
+    let ascii = text.bytes().fold(true, |plain, b| plain & (0x20..0x7f).contains(&b));
+    if ascii || text.char_indices().all(|(at, c)| is_kept(at, c)) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for (at, c) in text.char_indices() {
+        if is_kept(at, c) {
+            out.push(c);
+        } else {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+        }
+    }
+    Cow::Owned(out)
+}
+
 /// The first `max_chars` characters, with `…` in place of the last one when something was cut.
 pub fn clip(text: &str, max_chars: usize) -> Cow<'_, str> {
     if text.len() <= max_chars || text.char_indices().nth(max_chars).is_none() {

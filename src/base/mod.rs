@@ -5,6 +5,7 @@ pub mod clean;
 pub mod exit_code;
 pub mod file;
 pub mod limit;
+pub mod mask;
 pub mod severity;
 pub mod time;
 pub mod units;

@@ -11,6 +11,8 @@ pub mod snapshot;
 mod users_catalog;
 pub mod watch;
 
+use crate::base::clean::escape;
+use crate::base::mask;
 use crate::base::severity::Severity;
 use crate::base::time::{Clock, Stamp, Zone};
 use crate::cli::arguments::{Cli, Command, Global, Play, Speed};
@@ -188,7 +190,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
 /// code means: who asks for that alone need not read to the end.
 fn out(text: &str) -> Result<bool> {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(escape(text).as_bytes()).and_then(|()| stdout.flush()) {
         Err(err) if err.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         other => other.map(|()| true).context("standard output"),
     }
@@ -211,7 +213,9 @@ fn name_awaited(logs: &[String]) {
 
 /// Says which of the logs that the user named could not be read; something was then not judged.
 fn name_unread(session: &Session, logs: &[String]) -> bool {
-    let unread = session.model.files.values().filter(|f| !f.is_readable() && logs.contains(&f.info.path));
+    // The model knows paths without what is secret in them.
+    let shown: Vec<_> = logs.iter().map(|log| mask::text(log)).collect();
+    let unread = session.model.files.values().filter(|f| !f.is_readable() && shown.iter().any(|log| *log == f.info.path));
     let mut any = false;
     for file in unread {
         any = true;

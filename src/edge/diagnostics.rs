@@ -1,6 +1,6 @@
 //! nccl-top's own diagnostics: in the file that `--log-file` names, and what the user must know on standard error.
 
-use crate::base::clean::clean;
+use crate::base::mask::shown;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::{self, Write};
@@ -10,9 +10,9 @@ use std::sync::{Mutex, OnceLock};
 static FILE: OnceLock<Mutex<File>> = OnceLock::new();
 
 /// # Errors
-/// If the file cannot be opened for appending.
+/// As [`super::private::append`].
 pub fn to_file(path: &Path) -> io::Result<()> {
-    let file = File::options().append(true).create(true).open(path)?;
+    let file = super::private::append(path)?;
     let _ = FILE.set(Mutex::new(file));
     Ok(())
 }
@@ -20,7 +20,7 @@ pub fn to_file(path: &Path) -> io::Result<()> {
 /// Writes one line, if there is a file. Never blocks the program on a failure to write.
 pub fn note(text: std::fmt::Arguments<'_>) {
     if let Some(Ok(mut file)) = FILE.get().map(Mutex::lock) {
-        let _ = writeln!(file, "{text}");
+        let _ = writeln!(file, "{}", shown(&text.to_string()));
     }
 }
 
@@ -35,6 +35,6 @@ pub fn print(line: &str) {
     let mut stderr = io::stderr();
     let mut fds = [PollFd::new(&stderr, PollFlags::OUT)];
     if poll(&mut fds, Some(&Timespec { tv_sec: 1, tv_nsec: 0 })).is_ok_and(|ready| ready > 0) {
-        let _ = writeln!(stderr, "{}", clean(line));
+        let _ = writeln!(stderr, "{}", shown(line));
     }
 }

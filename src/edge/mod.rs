@@ -3,6 +3,7 @@
 
 pub mod diagnostics;
 pub mod outlet;
+pub mod private;
 pub mod py_spy;
 
 use anyhow::{Context as _, Result};

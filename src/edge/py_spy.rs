@@ -1,7 +1,8 @@
 //! Runs py-spy on a process, and nothing else ever: only when the user has seen the command and said yes, without a shell, without
 //! stopping the process, and not for longer than a moment.
 
-use crate::base::clean::{clean, clip};
+use crate::base::clean::clip;
+use crate::base::mask::shown;
 use crate::base::time::{Stamp, Zone};
 use crate::base::words::io_words;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -144,7 +145,7 @@ fn started(pid: u32) -> Option<u64> {
 
 fn lines(bytes: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(bytes);
-    let mut lines: Vec<String> = text.lines().take(MAX_LINES).map(|line| clip(&clean(line), MAX_LINE).into_owned()).collect();
+    let mut lines: Vec<String> = text.lines().take(MAX_LINES).map(|line| clip(&shown(line), MAX_LINE).into_owned()).collect();
     if text.lines().nth(MAX_LINES).is_some() {
         lines.push("…".into());
     }

@@ -8,6 +8,7 @@ pub mod flight;
 pub mod gpu;
 pub mod host;
 pub mod log;
+pub mod masking;
 pub mod port;
 pub mod process;
 

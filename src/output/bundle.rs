@@ -5,20 +5,16 @@ use crate::base::severity::Severity;
 use crate::base::time::{Stamp, Zone};
 use crate::base::words::io_words;
 use crate::diagnosis::session::Session;
+use crate::edge::private::Dir;
 use crate::edge::py_spy::Stack;
 use crate::formats::flight_recorder;
-use crate::observe::Body;
 use crate::output::evidence;
 use crate::recording::preamble;
 use crate::recording::tape::{self, Header};
 use crate::recording::timeline::Kept;
-use crate::sources::procs::mask;
-use memchr::memmem;
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Everything that goes into it, as it was at one moment.
@@ -49,8 +45,7 @@ pub fn default_name(host: &str, at: Stamp, zone: Zone) -> String {
 /// # Errors
 /// Why nothing, or not all of it, was written.
 pub fn write(dir: &Path, bundle: &Bundle, progress: &mut dyn FnMut(&str)) -> Result<Written, String> {
-    prepare(dir)?;
-    let mut out = Out { dir: dir.to_owned(), files: 0, bytes: 0 };
+    let mut out = Out { dir: Dir::prepare(dir)?, files: 0, bytes: 0 };
     // What is read first is written first: a full disk then takes the least of it.
     progress("findings.txt");
     out.file("findings.txt", findings(bundle).as_bytes())?;
@@ -70,7 +65,7 @@ pub fn write(dir: &Path, bundle: &Bundle, progress: &mut dyn FnMut(&str)) -> Res
             }
         }
         if names.len() == 1 {
-            make_dir(&dir.join(DUMPS)).map_err(|err| format!("{DUMPS}: {}", io_words(&err)))?;
+            out.dir.make(DUMPS).map_err(|err| format!("{DUMPS}: {}", io_words(&err)))?;
         }
         progress(&name);
         out.file(&format!("{DUMPS}/{name}"), &bytes)?;
@@ -90,8 +85,8 @@ fn findings(bundle: &Bundle) -> String {
         Some(_) => "\nNothing at error or above is open.\n",
     });
     text.push_str(&format!("To see it as it was: nccl-top replay {RECORDING}\n"));
-    text.push_str("Environment variables are an allow-list; what may be secret is shown as ***. Log lines are as they were written, but for NAME=VALUE of such names.\n");
-    mask::text(&text).into_owned()
+    text.push_str("Environment variables are an allow-list; what may be secret is shown as ***, in log lines, too.\n");
+    text
 }
 
 /// A name that ends in the rank, as the readers of dumps want it, and that leads nowhere else.
@@ -101,43 +96,15 @@ pub fn dump_name(path: &str, rank: u32) -> String {
     if sane && flight_recorder::rank_of_name(name) == Some(rank) { name.to_owned() } else { format!("dump_rank_{rank}") }
 }
 
-/// Makes the directory, or takes one that is empty.
-fn prepare(dir: &Path) -> Result<(), String> {
-    match fs::metadata(dir) {
-        Ok(meta) if !meta.is_dir() => return Err("it exists and is no directory".into()),
-        Ok(_) => match fs::read_dir(dir).map(|mut names| names.next().is_some()) {
-            Ok(false) => {
-                // It may belong to somebody else, who then has decided who may look into it.
-                let _ = fs::set_permissions(dir, fs::Permissions::from_mode(0o700));
-            }
-            Ok(true) => return Err("it exists and is not empty".into()),
-            Err(err) => return Err(io_words(&err)),
-        },
-        Err(err) if err.kind() == io::ErrorKind::NotFound => {
-            make_dir(dir).map_err(|err| match err.kind() {
-                io::ErrorKind::NotFound => "the directory above it does not exist".into(),
-                _ => io_words(&err),
-            })?;
-        }
-        Err(err) => return Err(io_words(&err)),
-    }
-    Ok(())
-}
-
-fn make_dir(dir: &Path) -> io::Result<()> {
-    DirBuilder::new().mode(0o700).create(dir)
-}
-
 struct Out {
-    dir: PathBuf,
+    dir: Dir,
     files: usize,
     bytes: u64,
 }
 
 impl Out {
     fn file(&mut self, name: &str, bytes: &[u8]) -> Result<(), String> {
-        let open = OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.dir.join(name));
-        open.and_then(|mut file| file.write_all(bytes)).map_err(|err| format!("{name}: {}", io_words(&err)))?;
+        self.dir.create(name).and_then(|mut file| file.write_all(bytes)).map_err(|err| format!("{name}: {}", io_words(&err)))?;
         self.files += 1;
         self.bytes += bytes.len() as u64;
         Ok(())
@@ -145,15 +112,15 @@ impl Out {
 
     /// What is kept, as a tape. What came before the first line that is kept stands at its beginning, in short.
     fn recording(&mut self, bundle: &Bundle, progress: &mut dyn FnMut(&str)) -> Result<(), String> {
-        let path = self.dir.join(RECORDING);
-        let mut tape = tape::Writer::create(&path, &bundle.header).map_err(|err| err.to_string())?;
         let told = |err: io::Error| format!("{RECORDING}: {}", io_words(&err));
+        let file = self.dir.create(RECORDING).map_err(told)?;
+        let size = file.try_clone().map_err(told)?;
+        let mut tape = tape::Writer::to(Box::new(file), true, &bundle.header).map_err(told)?;
         let mut line = Vec::new();
-        for mut seen in preamble::of(&bundle.kept.before.model) {
+        for seen in preamble::of(&bundle.kept.before.model) {
             line.clear();
-            redact(&mut seen.body);
             if tape::put_line(&seen, &mut line).is_ok() {
-                tape.write_line(&masked(&line)).map_err(told)?;
+                tape.write_line(&line).map_err(told)?;
             }
         }
         let mut shown = usize::MAX;
@@ -162,47 +129,11 @@ impl Out {
                 shown = done;
                 progress(&format!("{RECORDING}, {} %", done * 100 / of.max(1)));
             }
-            tape.write_line(&masked(line)).map_err(told)
+            tape.write_line(line).map_err(told)
         })?;
         tape.finish().map_err(told)?;
         self.files += 1;
-        self.bytes += fs::metadata(&path).map_or(0, |meta| meta.len());
+        self.bytes += size.metadata().map_or(0, |meta| meta.len());
         Ok(())
-    }
-}
-
-/// A line of a tape without secrets. Everything else stays as it is, byte for byte.
-pub fn masked(line: &[u8]) -> std::borrow::Cow<'_, [u8]> {
-    let has = |kind: &str| memmem::find(line, format!("\"kind\":\"{kind}\"").as_bytes()).is_some();
-    // A dump is letters that mean nothing here.
-    if has("flight_dump") {
-        return line.into();
-    }
-    if has("process")
-        && let Ok(mut seen) = tape::read_observation(line)
-        && matches!(seen.body, Body::Process(_))
-    {
-        redact(&mut seen.body);
-        let mut out = Vec::new();
-        if tape::put_line(&seen, &mut out).is_ok() {
-            return out.into();
-        }
-    }
-    match std::str::from_utf8(line) {
-        Ok(text) if has("lines") => match mask::text(text) {
-            std::borrow::Cow::Borrowed(_) => line.into(),
-            std::borrow::Cow::Owned(text) => text.into_bytes().into(),
-        },
-        _ => line.into(),
-    }
-}
-
-/// It was masked when it was read; a tape may be from elsewhere.
-fn redact(body: &mut Body) {
-    if let Body::Process(info) = body {
-        info.cmdline = mask::arguments(&info.cmdline);
-        for (name, value) in info.env.iter_mut().flatten() {
-            *value = mask::variable(name, value);
-        }
     }
 }

@@ -5,7 +5,7 @@ pub mod text;
 
 use super::events::finding_fields;
 use crate::archive::Report;
-use crate::base::clean::clean;
+use crate::base::mask::{self, shown};
 use crate::base::time::Zone;
 use crate::model::bringup::{Item, Seen};
 use crate::rules::findings::Finding;
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 pub const SCHEMA: &str = "nccl-top.check/1";
 
 pub fn json(report: &Report, zone: Zone) -> Value {
-    json!({
+    let mut document = json!({
         "schema": SCHEMA,
         "verdict": report.verdict,
         "inputs": report.inputs,
@@ -22,7 +22,9 @@ pub fn json(report: &Report, zone: Zone) -> Value {
         "checklist": report.checklist.iter().map(|i| item(report, i)).collect::<Vec<_>>(),
         "findings": report.findings.iter().map(|f| finding(f, zone)).collect::<Vec<_>>(),
         "root_cause": report.root_cause.map(|i| root_cause(&report.findings[i])),
-    })
+    });
+    mask::document(&mut document);
+    document
 }
 
 fn finding(f: &Finding, zone: Zone) -> Value {
@@ -30,7 +32,7 @@ fn finding(f: &Finding, zone: Zone) -> Value {
     finding_fields(&mut fields, f, zone);
     // Which link it was, no rule knows as yet.
     fields.insert("links".into(), json!([]));
-    fields.insert("hosts".into(), json!(f.hosts.iter().map(|h| clean(h)).collect::<Vec<_>>()));
+    fields.insert("hosts".into(), json!(f.hosts.iter().map(|h| shown(h)).collect::<Vec<_>>()));
     // What carried no time has none.
     if f.evidence.iter().all(|e| e.at.is_none()) {
         fields.insert("since".into(), Value::Null);
@@ -42,7 +44,7 @@ fn root_cause(f: &Finding) -> Value {
     json!({
         "rule": f.rule,
         "signature": f.signature,
-        "summary": clean(&f.summary),
+        "summary": shown(&f.summary),
         "ranks": f.ranks,
         "gpus": f.gpus,
         "confidence": f.confidence,
@@ -55,7 +57,7 @@ fn item(report: &Report, item: &Item) -> Value {
             "kind": "line",
             "path": report.model().files.get(&p.file).map(|f| f.info.path.as_str()),
             "line": p.line,
-            "text": clean(&p.text),
+            "text": shown(&p.text),
         })
     });
     json!({
@@ -64,7 +66,7 @@ fn item(report: &Report, item: &Item) -> Value {
         "status": status(item.state),
         "value": item.value,
         "evidence": evidence,
-        "advice": item.advice.as_deref().map(clean),
+        "advice": item.advice.as_deref().map(shown),
     })
 }
 

@@ -1,6 +1,6 @@
 //! One line per finding opened or cleared and per state change: JSON (`nccl-top.event/1`), or a sentence that reads well aloud.
 
-use crate::base::clean::clean;
+use crate::base::mask::{self, shown};
 use crate::base::time::{Stamp, Zone};
 use crate::base::units::sentence;
 use crate::diagnosis::session::{Event, Session};
@@ -23,7 +23,7 @@ pub fn json_line(session: &Session, zone: Zone, at: Stamp, event: &Event) -> Str
             line.insert("job".into(), json!(job));
             line.insert("state".into(), json!(state));
             line.insert("phase".into(), json!(phase));
-            line.insert("summary".into(), clean(summary).into());
+            line.insert("summary".into(), shown(summary).into());
         }
         Event::Finding(Change::Opened(finding)) => {
             line.insert("event".into(), "opened".into());
@@ -36,7 +36,9 @@ pub fn json_line(session: &Session, zone: Zone, at: Stamp, event: &Event) -> Str
             line.insert("summary".into(), json!(reason));
         }
     }
-    Value::Object(line).to_string()
+    let mut line = Value::Object(line);
+    mask::document(&mut line);
+    line.to_string()
 }
 
 /// The fields that every contract gives to a finding.
@@ -52,9 +54,9 @@ pub fn finding_fields(line: &mut Map<String, Value>, finding: &Finding, zone: Zo
     put("ranks", json!(f.ranks));
     put("gpus", json!(f.gpus));
     put("ports", json!(f.ports));
-    put("summary", clean(&f.summary).into());
-    put("why", clean(&f.whole_why()).into());
-    put("next", json!(f.next.as_deref().map(clean)));
+    put("summary", shown(&f.summary).into());
+    put("why", shown(&f.whole_why()).into());
+    put("next", json!(f.next.as_deref().map(shown)));
     put("count", finding.count.into());
     put("since", zone.rfc3339(f.since).into());
     let evidence: Vec<Value> = f.evidence.iter().map(|e| evidence_json(e, zone)).collect();
@@ -63,7 +65,7 @@ pub fn finding_fields(line: &mut Map<String, Value>, finding: &Finding, zone: Zo
 
 /// The commands, the first of which is `next`.
 pub fn steps(session: &Session, finding: &Finding) -> Value {
-    crate::diagnosis::remedies::of(&session.model, finding).iter().map(|s| Value::from(clean(&s.what))).collect()
+    crate::diagnosis::remedies::of(&session.model, finding).iter().map(|s| Value::from(shown(&s.what))).collect()
 }
 
 fn evidence_json(evidence: &crate::observe::evidence::Evidence, zone: Zone) -> Value {
@@ -75,8 +77,8 @@ fn evidence_json(evidence: &crate::observe::evidence::Evidence, zone: Zone) -> V
         text: &'a str,
         at: Option<String>,
     }
-    let text = clean(&evidence.text);
-    let path = evidence.path.as_deref().map(clean);
+    let text = shown(&evidence.text);
+    let path = evidence.path.as_deref().map(shown);
     let shown =
         Shown { kind: evidence.kind, path: path.as_deref(), line: evidence.line, text: &text, at: evidence.at.map(|at| zone.rfc3339(at)) };
     json!(shown)
@@ -105,5 +107,5 @@ pub fn spoken(zone: Zone, at: Stamp, event: &Event) -> String {
             format!("{time} cleared {}: {}; {reason}", finding.rule, finding.summary)
         }
     };
-    clean(&text).into_owned()
+    shown(&text).into_owned()
 }

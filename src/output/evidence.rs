@@ -1,6 +1,6 @@
 //! The texts of an evidence bundle: verdict and findings, and the processes. For somebody who was not there.
 
-use crate::base::clean::clean;
+use crate::base::mask::shown;
 use crate::base::time::{Zone, span};
 use crate::diagnosis::session::Session;
 use crate::model::process::Process;
@@ -8,7 +8,6 @@ use crate::observe::SourceState;
 use crate::observe::process::{LogVia, ProcessRole};
 use crate::rules::findings::Finding;
 use crate::sources::SOURCES;
-use crate::sources::procs::mask;
 use std::fmt::Write;
 
 /// Past findings beyond these are counted.
@@ -19,7 +18,7 @@ pub fn findings(session: &Session, zone: Zone) -> String {
     let model = &session.model;
     let mut out = String::new();
     let mut say = |text: &str| {
-        out.push_str(&clean(text));
+        out.push_str(&shown(text));
         out.push('\n');
     };
     say(&format!("nccl-top {} on {}, {}", env!("CARGO_PKG_VERSION"), model.host, zone.rfc3339(model.now)));
@@ -94,18 +93,17 @@ fn one(say: &mut impl FnMut(&str), session: &Session, finding: &Finding, zone: Z
     }
 }
 
-/// Ranks and launchers: numbers, state, command line, allow-listed environment. What may be secret is masked once more: it was when it
-/// was read, but a recording may be from elsewhere.
+/// Ranks and launchers: numbers, state, command line, allow-listed environment.
 pub fn processes(session: &Session) -> String {
     let model = &session.model;
     let mut out = String::new();
-    let mut shown = std::collections::BTreeSet::new();
+    let mut known = std::collections::BTreeSet::new();
     for job in model.jobs.values() {
-        let _ = writeln!(out, "job {}", clean(&job.id));
+        let _ = writeln!(out, "job {}", shown(&job.id));
         let launcher = job.launcher.into_iter().map(|pid| (None, pid));
         let ranks = job.ranks.iter().map(|(rank, pid)| (Some(*rank), *pid));
         for (rank, pid) in launcher.chain(ranks).chain(job.unranked.iter().map(|pid| (None, *pid))) {
-            if let Some(process) = model.processes.get(&pid).filter(|_| shown.insert(pid)) {
+            if let Some(process) = model.processes.get(&pid).filter(|_| known.insert(pid)) {
                 put(&mut out, session, rank, process);
             }
         }
@@ -129,7 +127,7 @@ fn put(out: &mut String, session: &Session, rank: Option<u32>, process: &Process
     let info = &process.info;
     let mut say = |text: String| {
         out.push_str("  ");
-        out.push_str(&clean(&text));
+        out.push_str(&shown(&text));
         out.push('\n');
     };
     let who = rank.map_or_else(|| role(info.role).to_owned(), |rank| format!("rank {rank}"));
@@ -143,7 +141,7 @@ fn put(out: &mut String, session: &Session, rank: Option<u32>, process: &Process
         (None, None) => "state unknown".into(),
     };
     say(format!("{who}, pid {}, parent {}{gpu}, {state}", info.pid, info.ppid));
-    say(format!("  command  {}", mask::arguments(&info.cmdline).join(" ")));
+    say(format!("  command  {}", info.cmdline.join(" ")));
     if let Some(cwd) = &info.cwd {
         say(format!("  in       {cwd}"));
     }
@@ -157,7 +155,7 @@ fn put(out: &mut String, session: &Session, rank: Option<u32>, process: &Process
         say(format!("  {via:<8} {}", log.path));
     }
     for (name, value) in info.env.iter().flatten() {
-        say(format!("  env      {name}={}", mask::variable(name, value)));
+        say(format!("  env      {name}={value}"));
     }
     for what in &info.hidden {
         say(format!("  hidden   {what}"));

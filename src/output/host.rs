@@ -1,6 +1,6 @@
 //! What is known about the machine itself, for `snapshot`: as JSON, and as lines of text.
 
-use crate::base::clean::clean;
+use crate::base::mask::shown;
 use crate::base::time::{Stamp, Zone, span};
 use crate::base::units::gib;
 use crate::model::Model;
@@ -12,7 +12,7 @@ pub fn json(model: &Model, zone: Zone) -> [(&'static str, Value); 4] {
     let node = model.node.clone().unwrap_or_default();
     let sample = model.host_sample.clone().unwrap_or_default();
     fn text(text: &Option<String>) -> Option<std::borrow::Cow<'_, str>> {
-        text.as_deref().map(clean)
+        text.as_deref().map(shown)
     }
     let machine = json!({
         "os": text(&node.os),
@@ -31,7 +31,7 @@ pub fn json(model: &Model, zone: Zone) -> [(&'static str, Value); 4] {
         "swap_total_bytes": sample.swap_total_bytes,
         "swap_free_bytes": sample.swap_free_bytes,
         "cgroups": cgroups(model).map(|of| json!({
-            "cgroup": clean(&of.cgroup),
+            "cgroup": shown(&of.cgroup),
             "jobs": jobs_of(model, of),
             "limited_by": text(&of.limited_by),
             "limit_bytes": of.limit_bytes,
@@ -43,7 +43,7 @@ pub fn json(model: &Model, zone: Zone) -> [(&'static str, Value); 4] {
     });
     let disks = model.disks.iter().map(|disk| {
         json!({
-            "mount": clean(&disk.mount),
+            "mount": shown(&disk.mount),
             "fs": text(&disk.fs),
             "total_bytes": disk.total_bytes,
             "available_bytes": disk.free_bytes,
@@ -55,7 +55,7 @@ pub fn json(model: &Model, zone: Zone) -> [(&'static str, Value); 4] {
     let temperatures = model
         .temperatures
         .iter()
-        .map(|t| json!({ "sensor": clean(&t.sensor), "celsius": t.celsius, "critical_celsius": t.critical_c, "sensors": t.sensors }));
+        .map(|t| json!({ "sensor": shown(&t.sensor), "celsius": t.celsius, "critical_celsius": t.critical_c, "sensors": t.sensors }));
     [("machine", machine), ("memory", memory), ("disks", disks.collect()), ("temperatures", temperatures.collect())]
 }
 

@@ -38,6 +38,7 @@ pub fn json(session: &Session, zone: Zone) -> Value {
     for (field, value) in super::host::json(model, zone) {
         document[field] = value;
     }
+    crate::base::mask::document(&mut document);
     document
 }
 
@@ -199,7 +200,7 @@ fn comms(model: &Model) -> Vec<Value> {
 
 /// The same for people, with panes as text: the title of each, and its lines.
 pub fn text(session: &Session, zone: Zone, panes: Vec<(String, Vec<String>)>) -> String {
-    use crate::base::clean::clean;
+    use crate::base::mask::shown;
     use std::fmt::Write;
     let model = &session.model;
     let mut out = String::new();
@@ -221,5 +222,5 @@ pub fn text(session: &Session, zone: Zone, panes: Vec<(String, Vec<String>)>) ->
         }
     }
     // Line by line, because cleaning takes line feeds away.
-    out.lines().map(|l| format!("{}\n", clean(l))).collect()
+    out.lines().map(|l| format!("{}\n", shown(l))).collect()
 }

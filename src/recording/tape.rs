@@ -5,19 +5,21 @@
 //! older tapes promise none. Tapes are untrusted: lines are bounded, unknown kinds are skipped.
 
 use super::bounds;
+use crate::base::clean::escape;
 use crate::base::file::{self, Counted};
 use crate::base::time::{Stamp, Zone, span};
 use crate::diagnosis::session::Session;
 use crate::edge::outlet::Sink;
+use crate::edge::private;
+use crate::observe::masking::Masking;
 use crate::observe::{Body, Observation};
 use crate::sources::SOURCES;
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
-use std::fs::OpenOptions;
+use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -109,6 +111,8 @@ pub struct Reader {
     cut: bool,
     /// The stamps of the first and the last observation.
     seen: Option<(Stamp, Stamp)>,
+    /// A tape may be from elsewhere.
+    masking: Masking,
 }
 
 impl Reader {
@@ -156,7 +160,19 @@ impl Reader {
         if header.version > VERSION {
             return Err(TapeError::TooNew { path: name.to_owned(), found: header.version });
         }
-        Ok(Reader { path: name.to_owned(), header, input, line_no: 1, unpacked: buf.len() as u64, buf, packed, awaits_end_mark: end_mark, cut: false, seen: None })
+        Ok(Reader {
+            path: name.to_owned(),
+            header,
+            input,
+            line_no: 1,
+            unpacked: buf.len() as u64,
+            buf,
+            packed,
+            awaits_end_mark: end_mark,
+            cut: false,
+            seen: None,
+            masking: Masking::default(),
+        })
     }
 
     pub fn header(&self) -> &Header {
@@ -193,11 +209,12 @@ impl Reader {
             bounds::of_line(&self.buf)
                 .and_then(|()| bounds::of_tape(self.packed.load(Ordering::Relaxed), self.unpacked))
                 .map_err(|why| self.at_line(why))?;
-            let seen = read_observation(&self.buf).map_err(|err| self.at_line(err.to_string()))?;
+            let mut seen = read_observation(&self.buf).map_err(|err| self.at_line(err.to_string()))?;
             if seen.body == Body::Unknown && is_end_mark(&self.buf) {
                 self.awaits_end_mark = false;
                 continue;
             }
+            self.masking.apply(&mut seen.body);
             self.seen = Some((self.seen.map_or(seen.at, |(first, _)| first), seen.at));
             return Ok(Some(seen));
         }
@@ -222,6 +239,13 @@ impl Reader {
     }
 }
 
+fn owned(text: Cow<str>) -> Option<String> {
+    match text {
+        Cow::Owned(text) => Some(text),
+        Cow::Borrowed(_) => None,
+    }
+}
+
 enum Got {
     Line,
     /// Bytes, then the end without a line feed.
@@ -243,12 +267,17 @@ fn read_line(input: &mut dyn BufRead, buf: &mut Vec<u8>) -> io::Result<Got> {
     })
 }
 
-/// Adds a line of a tape, with its end, to `out`.
+/// Adds a line of a tape, with its end, to `out`. A terminal may show it.
 ///
 /// # Errors
 /// If a value has no form in JSON; `out` may then hold a part of it.
 pub fn put_line(value: &impl Serialize, out: &mut Vec<u8>) -> serde_json::Result<()> {
+    let start = out.len();
     serde_json::to_writer(&mut *out, value)?;
+    if let Some(escaped) = std::str::from_utf8(&out[start..]).ok().map(escape).and_then(owned) {
+        out.truncate(start);
+        out.extend_from_slice(escaped.as_bytes());
+    }
     out.push(b'\n');
     Ok(())
 }
@@ -284,21 +313,21 @@ impl Writer {
     pub fn create(path: &Path, header: &Header) -> Result<Self, TapeError> {
         let name = path.display().to_string();
         let io_error = |cause: io::Error| TapeError::Io { path: name.clone(), cause };
-        let sink: Box<dyn Write + Send> = if name == "-" {
-            Box::new(io::stdout())
-        } else {
-            let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(|err| {
-                io_error(match err.kind() {
-                    io::ErrorKind::AlreadyExists => io::Error::other("the file exists; name another, or remove it first"),
-                    _ => err,
-                })
-            })?;
-            Box::new(file)
-        };
+        let sink: Box<dyn Write + Send> =
+            if name == "-" { Box::new(io::stdout()) } else { Box::new(private::create(path).map_err(io_error)?) };
+        Writer::to(sink, name.ends_with(".gz"), header).map_err(io_error)
+    }
+
+    /// Writes to a file that is open.
+    ///
+    /// # Errors
+    /// As [`Writer::write`].
+    pub fn to(sink: Box<dyn Write + Send>, gzip: bool, header: &Header) -> io::Result<Self> {
         let sink = BufWriter::with_capacity(64 << 10, sink);
-        let out = if name.ends_with(".gz") { Out::Gzip(GzEncoder::new(sink, Compression::new(6))) } else { Out::Plain(sink) };
+        let out = if gzip { Out::Gzip(GzEncoder::new(sink, Compression::new(6))) } else { Out::Plain(sink) };
         let mut writer = Writer { out, buf: Vec::with_capacity(4096) };
-        writer.line(&FirstLine { header, end_mark: true }).and_then(|()| writer.flush()).map_err(io_error)?;
+        writer.line(&FirstLine { header, end_mark: true })?;
+        writer.flush()?;
         Ok(writer)
     }
 

@@ -2,6 +2,7 @@
 
 use crate::base::time::{Clock, Stamp, span};
 use crate::edge::QUEUE;
+use crate::observe::masking::Masking;
 use crate::observe::{Body, Observation, SourceId, SourceReport, SourceState};
 use crate::sources::{SOURCES, Setup, Source, SourceError, SourceSpec};
 use std::collections::BTreeMap;
@@ -48,6 +49,7 @@ pub struct Feed {
     reports: BTreeMap<SourceId, SourceReport>,
     last: Stamp,
     silent_until: Stamp,
+    masking: Masking,
 }
 
 /// What the main loop can see of a source's thread without asking it.
@@ -65,7 +67,14 @@ impl Feed {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Feed {
         let clock = Clock::start();
-        Feed { clock, watches: Vec::new(), reports: BTreeMap::new(), last: clock.now(), silent_until: Stamp::default() }
+        Feed {
+            clock,
+            watches: Vec::new(),
+            reports: BTreeMap::new(),
+            last: clock.now(),
+            silent_until: Stamp::default(),
+            masking: Masking::default(),
+        }
     }
 
     /// Starts a thread per source. Threads are never joined: a driver call that blocks forever must not keep the program.
@@ -94,10 +103,11 @@ impl Feed {
         self.clock.now()
     }
 
-    /// Puts a batch on the stream. Threads stamp before they queue, so stamps are made to never go back.
+    /// Puts a batch on the stream, without what is secret in it. Threads stamp before they queue, so stamps are made to never go back.
     pub fn accept(&mut self, batch: Batch, mut to: impl FnMut(Observation)) {
         self.go_on_to(batch.at, &mut to);
-        for body in batch.bodies {
+        for mut body in batch.bodies {
+            self.masking.apply(&mut body);
             if let Body::Source(report) = &body {
                 self.reports.insert(batch.from.clone(), report.clone());
             }

@@ -6,7 +6,6 @@
 
 mod choose;
 pub mod environ;
-pub mod mask;
 mod output_files;
 pub mod pidfd;
 mod process;

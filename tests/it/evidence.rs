@@ -426,10 +426,9 @@ fn py_spy_is_run_only_with_consent_and_cannot_hurt() {
     assert_eq!(s.wait_end(), 0);
 }
 
-mod names_and_secrets {
+mod names {
     use nccl_top::base::time::{Stamp, Zone};
-    use nccl_top::output::bundle::{default_name, dump_name, masked};
-    use nccl_top::recording::tape::read_observation;
+    use nccl_top::output::bundle::{default_name, dump_name};
     #[test]
     fn names_are_tame() {
         assert_eq!(default_name("node/17", Stamp(1_795_257_972_000_000_000), Zone::UTC), "nccl-top-evidence-node_17-2026-11-21T10-46-12");
@@ -437,18 +436,5 @@ mod names_and_secrets {
         for (path, rank) in [("/d/..", 3), ("/d/fr_3", 4), ("/d/\x1b_3", 3), ("", 3)] {
             assert_eq!(dump_name(path, rank), format!("dump_rank_{rank}"));
         }
-    }
-
-    #[test]
-    fn secrets_are_masked_and_nothing_else_is_touched() {
-        let kept = b"{\"at_ns\":1,\"from\":\"nvml\",\"kind\":\"gpus\",\"gpus\":[]}\n";
-        assert_eq!(masked(kept).as_ref(), kept);
-        let line = b"{\"at_ns\":1,\"from\":\"tail\",\"kind\":\"lines\",\"file\":1,\"lines\":[{\"offset\":0,\"text\":\"export HF_TOKEN=abc \\\"X_API_KEY=q\\\" tokens=12\"}]}\n";
-        let out = String::from_utf8(masked(line).into_owned()).unwrap();
-        assert!(out.contains("export HF_TOKEN=*** \\\"X_API_KEY=***\\\" tokens=12\""), "{out}");
-        assert!(read_observation(out.as_bytes()).is_ok());
-        let process = b"{\"at_ns\":1,\"from\":\"procs\",\"kind\":\"process\",\"pid\":7,\"cmdline\":[\"t\",\"--api-key\",\"abc\"],\"env\":{\"NCCL_API_KEY\":\"abc\",\"RANK\":\"3\"}}\n";
-        let out = String::from_utf8(masked(process).into_owned()).unwrap();
-        assert!(!out.contains("abc") && out.contains("\"RANK\":\"3\""), "{out}");
     }
 }

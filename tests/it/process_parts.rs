@@ -1,7 +1,7 @@
 //! What single files below /proc say of a process: environment, arguments, counters, program, end.
 
 mod mask {
-    use nccl_top::sources::procs::mask::arguments;
+    use nccl_top::base::mask::arguments;
     use proptest::prelude::*;
 
     fn masked(args: &[&str]) -> Vec<String> {
@@ -15,16 +15,16 @@ mod mask {
         assert_eq!(masked(&["--wandb_token", "--next", "x"]), ["--wandb_token", "--next", "x"]);
         assert_eq!(masked(&["wandb.Password=x", "-e", "HF_TOKEN=abc"]), ["wandb.Password=***", "-e", "HF_TOKEN=***"]);
         assert_eq!(masked(&["--env=HF_TOKEN=abc"]), ["--env=HF_TOKEN=***"]);
-        assert_eq!(masked(&["{\"aws_secret_access_key\":\"abc\"}"]), ["{\"aws_secret_access_key\":***"]);
+        assert_eq!(masked(&["{\"aws_secret_access_key\":\"abc\"}"]), ["{\"aws_secret_access_key\":\"***\"}"]);
     }
 
     #[test]
     fn a_secret_within_a_script_is_hidden() {
         assert_eq!(
             masked(&["bash", "-c", "export WANDB_API_KEY=abc; python t.py --password abc --x 1"]),
-            ["bash", "-c", "export WANDB_API_KEY=*** python t.py --password *** --x 1"]
+            ["bash", "-c", "export WANDB_API_KEY=***; python t.py --password *** --x 1"]
         );
-        assert_eq!(masked(&["A_SECRET='one two three' python t.py"]), ["A_SECRET=*** python t.py"]);
+        assert_eq!(masked(&["A_SECRET='one two three' python t.py"]), ["A_SECRET='***' python t.py"]);
         assert_eq!(masked(&["curl -H \"Authorization: Bearer abcd\" --api-token: Bearer abcd"])[0].matches("abcd").count(), 0);
     }
 
@@ -48,6 +48,8 @@ mod mask {
             "s3://b/k",
             "sk-learn",
             "hf_model",
+            "-p",
+            "2222",
         ];
         assert_eq!(masked(&args), args);
     }

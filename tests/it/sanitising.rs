@@ -1,8 +1,13 @@
 //! Text of logs is made harmless and short.
 
-use nccl_top::base::clean::{clean, clip};
+use nccl_top::base::clean::{clean, clip, escape};
 use proptest::prelude::*;
 use std::borrow::Cow;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// What is not drawn, or turns round what is drawn beside it.
 fn hides(c: char) -> bool {
@@ -54,6 +59,103 @@ fn clip_counts_characters() {
     assert_eq!(clip("grüner", 4), "grü…");
     assert_eq!(clip("x", 0), "…");
     assert_eq!(clip("", 0), "");
+}
+
+/// C1 controls, marks that reorder or hide, and separators that some readers take for the end of a line.
+const HOSTILE: &str = "a\u{9b}31mb\u{85}c\u{90}d\u{9d}0;t\u{9c}e\u{202e}f\u{2066}g\u{200b}h\u{2028}i\u{2029}j\u{feff}k\u{7f}l\u{61c}m";
+
+#[test]
+fn what_a_terminal_would_obey_is_escaped_and_stays_the_same_in_json() {
+    let escaped = escape(HOSTILE);
+    assert!(!escaped.chars().any(hides), "{escaped}");
+    assert!(escaped.starts_with("a\\u009b31mb\\u0085c") && escaped.contains("\\u202ef\\u2066g"), "{escaped}");
+    let json = serde_json::to_string(&format!("{HOSTILE}\u{e0001}\u{1f3ff}")).unwrap();
+    let safe = escape(&json);
+    assert!(!safe.chars().any(hides) && safe.contains("\\udb40\\udc01\\ud83c\\udfff"), "{safe}");
+    assert_eq!(serde_json::from_str::<String>(&safe).unwrap(), serde_json::from_str::<String>(&json).unwrap());
+    // Our own colours stay, and nothing else that begins as they do.
+    assert!(matches!(escape("\x1b[1;31mERROR\x1b[0m größer █\n"), Cow::Borrowed(_)));
+    assert_eq!(escape("\x1b]0;t\x07 \x1b[2J \x1b"), "\\u001b]0;t\\u0007 \\u001b[2J \\u001b");
+}
+
+/// What a run of the program printed on standard output and standard error: nothing a terminal obeys.
+fn printed(dir: &Path, args: &[OsString]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nccl-top"));
+    let done = command.args(args).current_dir(dir).env("HOME", dir).env_remove("XDG_CONFIG_HOME").stdin(Stdio::null()).output().unwrap();
+    let mut all = String::new();
+    for bytes in [done.stdout, done.stderr] {
+        let text = String::from_utf8(bytes).unwrap_or_else(|err| panic!("{args:?}: {err}"));
+        let bad = text.chars().find(|c| *c != '\n' && hides(*c));
+        assert!(bad.is_none(), "{args:?}: {bad:?} in {text:?}");
+        all.push_str(&text);
+    }
+    all
+}
+
+#[test]
+fn no_way_out_leads_raw_text_to_a_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    fs::create_dir_all(root.join("proc/sys/kernel")).unwrap();
+    fs::create_dir_all(root.join("proc/net")).unwrap();
+    fs::create_dir_all(root.join(format!("sys/class/net/{HOSTILE}"))).unwrap();
+    fs::create_dir_all(root.join(format!("sys/class/infiniband/{HOSTILE}/ports/1"))).unwrap();
+    fs::write(root.join("proc/sys/kernel/hostname"), format!("{HOSTILE}\n")).unwrap();
+    fs::write(root.join("proc/stat"), "cpu 1 2 3\nbtime 1700000000\n").unwrap();
+    fs::write(root.join(format!("sys/class/net/{HOSTILE}/operstate")), format!("up{HOSTILE}\n")).unwrap();
+    // The name of a file may also hold bytes that are no text at all.
+    let name = |end: &[u8]| OsString::from_vec([HOSTILE.as_bytes(), b"\x9b31m\x1b]0;x\x07", end].concat());
+    let log = OsString::from(format!("{HOSTILE}\x1b]0;x\x07.log"));
+    let mut text = format!("step 1 | loss 2.5\nn1:1:1 [0] net.cc:1 NCCL WARN {HOSTILE} \u{9b}2J\nRuntimeError: {HOSTILE}\n").into_bytes();
+    text.extend(b"n1:1:1 [0] net.cc:2 NCCL WARN raw \x9b31m \x90q\n");
+    fs::write(dir.path().join(&log), text).unwrap();
+    let args = |args: &[&str]| args.iter().map(OsString::from).collect::<Vec<_>>();
+    let run = |all: &[&str], last: &[OsString]| printed(dir.path(), &[args(all), last.to_vec()].concat());
+    let sysroot = root.to_str().unwrap();
+
+    for all in [&["check"][..], &["check", "--json"], &["rules", "--test"]] {
+        assert!(run(all, std::slice::from_ref(&log)).contains("NCCL WARN") || all.contains(&"--json"), "{all:?}");
+        run(all, &[name(b".nowhere")]);
+    }
+    for all in [
+        &["snapshot", "--wait", "1500ms"][..],
+        &["snapshot", "--wait", "1500ms", "--json"],
+        &["watch", "--for", "1500ms"],
+        &["watch", "--for", "1500ms", "--json"],
+        &["record", "--for", "1500ms", "-o", "-"],
+    ] {
+        let out = run(&[all, &["--sysroot", sysroot]].concat(), std::slice::from_ref(&log));
+        assert!(!out.is_empty(), "{all:?}");
+    }
+    let record = run(&["record", "--for", "1500ms", "-o", "-", "--sysroot", sysroot], std::slice::from_ref(&log));
+    assert!(record.contains("\\u009b") && record.contains("\\u202e"), "{record}");
+    fs::write(dir.path().join("tape"), record).unwrap();
+    for all in [
+        &["replay", "tape", "--headless"][..],
+        &["replay", "tape", "--headless", "--json"],
+        &["check", "tape"],
+        &["check", "--json", "tape"],
+    ] {
+        run(all, &[]);
+    }
+    // What is wrong with arguments is said with the arguments.
+    let option = OsString::from_vec([b"--", HOSTILE.as_bytes(), b"\x1b[2J"].concat());
+    for all in [
+        &["check"][..],
+        &["record", "-o"],
+        &["--config"],
+        &["--sysroot"],
+        &["--theme"],
+        &["--interval"],
+        &["--log-file"],
+        &["replay"],
+        &["score"],
+    ] {
+        run(all, &[name(b"/x")]);
+        run(all, &[option.clone(), option.clone()]);
+    }
+    run(&["rules"], &[name(b"")]);
+    run(&["demo"], &[name(b"")]);
 }
 
 proptest! {

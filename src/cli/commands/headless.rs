@@ -1,6 +1,7 @@
 //! What live commands without a screen share: sources, ticks and signals in, lines and a tape out.
 
 use super::Env;
+use crate::base::clean::escape;
 use crate::base::words::io_words;
 use crate::edge::diagnostics::complain;
 use crate::edge::outlet::{Outlet, Stdout, is_gone};
@@ -120,7 +121,7 @@ impl<E: Each> Live<E> {
             }
             (self.each)(observation, &mut text)?;
         }
-        self.outputs.printed.push(text.as_bytes());
+        self.outputs.printed.push(escape(&text).as_bytes());
         Ok(())
     }
 }

@@ -3,8 +3,9 @@
 use super::headless::{self, For};
 use super::{Env, Outcome, name_awaited};
 use crate::base::time::{Clock, Zone};
+use crate::edge::diagnostics::print;
 use anyhow::Result;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ pub fn run(env: &Env, output: Option<PathBuf>, duration: Option<Duration>, logs:
         PathBuf::from(format!("nccl-top-{}-{stamp}.jsonl.gz", env.host()))
     });
     if path.as_os_str() != "-" && io::stderr().is_terminal() {
-        let _ = writeln!(io::stderr(), "recording to {}; Ctrl-C ends it", path.display());
+        print(&format!("recording to {}; Ctrl-C ends it", path.display()));
     }
     name_awaited(&logs);
     headless::observe(env, env.setup(logs), Some(&path), For::Tape, duration, |_, _| Ok(()))?;

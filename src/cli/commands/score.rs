@@ -101,6 +101,7 @@ fn json(score: &Score, unread: &[&str]) -> String {
     if let (Some(fields), Ok(serde_json::Value::Object(own))) = (document.as_object_mut(), serde_json::to_value(score)) {
         fields.extend(own);
     }
+    crate::base::mask::document(&mut document);
     format!("{document:#}\n")
 }
 
@@ -140,7 +141,7 @@ fn table(score: &Score, colour: bool) -> String {
     let (bold, plain) = if colour { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
     for case in &score.cases {
         let mut say = |what: String| {
-            let _ = writeln!(text, "{bold}{}{plain}: {}", case.name, crate::base::clean::clean(&what));
+            let _ = writeln!(text, "{bold}{}{plain}: {}", case.name, crate::base::mask::shown(&what));
         };
         match case.culprit_right {
             None if case.class != NONE => say(format!("{} was not found", case.class)),

@@ -4,8 +4,9 @@
 use super::{Outcome, out};
 use crate::archive::inputs;
 use crate::archive::kinds::Opened;
-use crate::base::clean::{clean, clip};
+use crate::base::clean::clip;
 use crate::base::file::read_text;
+use crate::base::mask::shown;
 use crate::base::words::io_words;
 use crate::logs::catalog::user::RuleName;
 use crate::logs::catalog::{self, Scope, user};
@@ -111,7 +112,7 @@ impl Tested {
             Some(at) => (at.line.unwrap_or(self.lines), at.text.as_str()),
             None => (self.lines, line),
         };
-        let line = clean(line);
+        let line = shown(line);
         // What a reader takes in its own words, the catalogue may know by its text.
         let known =
             event.what.signature().or_else(|| catalog::find(Scope::Line, prefix::peel(&line).rest).filter(|_| says_trouble(&event.what)));

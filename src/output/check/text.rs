@@ -3,7 +3,7 @@
 
 use super::facts;
 use crate::archive::{Report, Verdict};
-use crate::base::clean::clean;
+use crate::base::mask::shown;
 use crate::base::severity::{Role, Severity};
 use crate::base::time::Zone;
 use crate::base::words::wrap;
@@ -84,7 +84,7 @@ impl Page {
     }
 
     fn shown(&self, text: &str) -> String {
-        let text = clean(text);
+        let text = shown(text);
         if !self.style.ascii {
             return text.into_owned();
         }

@@ -1,8 +1,8 @@
 //! The initial environment of a process: which rank it says it is, and the variables that may be shown. Everything else in it
 //! (tokens, home directories) is never taken.
 
-use super::mask;
 use super::stat::number;
+use crate::base::mask;
 use std::collections::BTreeMap;
 
 /// Who gave the rank. In order of precedence: below srun, torchrun's own numbers are the true ones.
@@ -144,7 +144,7 @@ pub fn shown(raw: &[u8]) -> BTreeMap<String, String> {
             }
             let wanted = SHOWN.contains(&name) || SHOWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
             let plain = !mask::is_secret_name(name) && name.bytes().all(|b| b.is_ascii_graphic());
-            (wanted && plain).then(|| (name.to_owned(), mask::value(&super::bounded(value, MAX_VALUE_CHARS))))
+            (wanted && plain).then(|| (name.to_owned(), mask::variable(name, &super::bounded(value, MAX_VALUE_CHARS))))
         })
         .take(MAX_SHOWN)
         .collect()

@@ -2,7 +2,8 @@
 
 use super::read::{Reader, is_gone};
 use super::stat::{self, Stat, Status};
-use super::{environ, mask, output_files};
+use super::{environ, output_files};
+use crate::base::mask;
 use crate::base::words::io_words;
 use crate::observe::process::{ProcessInfo, ProcessRole};
 use std::io;
