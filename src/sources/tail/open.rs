@@ -1,7 +1,7 @@
 //! One open file: reads what is new, and notices when the bytes before it are no longer the ones that were read.
 
 use super::cut::Cutter;
-use super::sift::Sift;
+use super::sift::{Flow, Sift};
 use crate::observe::Body;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -66,6 +66,7 @@ pub(super) struct Opened {
     modified_ns: i64,
     offset: u64,
     cutter: Cutter,
+    flow: Flow,
     mark: Vec<u8>,
     /// From where to where the middle is left out.
     jump: Option<(u64, u64)>,
@@ -93,6 +94,7 @@ impl Opened {
             modified_ns: modified_ns(&meta),
             offset: 0,
             cutter: Cutter::at_line(0, Some(1)),
+            flow: Flow::default(),
             mark: Vec::new(),
             jump,
             backlog_until: if start == Start::Fresh { 0 } else { size },
@@ -145,11 +147,17 @@ impl Opened {
     /// Reads up to `budget` bytes and passes their lines on.
     pub fn read(&mut self, file: u32, budget: u64, chunk: &mut Chunk, sift: &mut Sift, out: &mut Vec<Body>) -> io::Result<Progress> {
         let coming = self.coming();
+        let pressure = self.flow.meets(if self.offset < self.backlog_until { 0 } else { coming }, Instant::now());
         let (mut left, mut outcome) = (budget, Ok(Progress::Read(0)));
         let first = self.offset;
         while left > 0 && self.offset < self.size {
-            sift.begin(coming);
             let backlog = self.offset < self.backlog_until;
+            // What was there before is read fast, and is no flood.
+            if backlog {
+                sift.begin(coming);
+            } else {
+                sift.begin_under(pressure);
+            }
             let stop = self.stop().min(self.offset.saturating_add(left));
             let before = self.offset;
             outcome = self.read_to(stop, chunk, sift);
