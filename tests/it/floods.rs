@@ -1,6 +1,7 @@
 //! Thousands of different warnings do not hide an error: not in findings, not in what is printed, not in the exit code. What had no room
 //! is counted.
 
+use crate::support::screen::Screen;
 use nccl_top::base::severity::Severity;
 use nccl_top::base::time::{Stamp, Zone};
 use nccl_top::diagnosis::session::{Event, Session};
@@ -15,6 +16,7 @@ use nccl_top::sources::tail::sift::{Excess, Flow, PRESSURE_BYTES, Pressure, Sift
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -255,6 +257,72 @@ fn a_file_is_a_flood_when_it_brings_megabytes_in_each_of_some_seconds() {
     let reads: Vec<Pressure> = (0..100).map(|i| flow.meets(200_000, after(2500 + i * 40))).collect();
     assert_eq!((reads[0], reads[99]), (Pressure::None, Pressure::Lasting));
     assert_eq!(flow.meets(1000, after(10_000)), Pressure::None, "it is over");
+}
+
+/// Seconds of processor time, and MiB of memory, of a process.
+fn cost_of(pid: u32) -> (f64, f64) {
+    let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();
+    let (stat, status) = (read("stat"), read("status"));
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+    let ticks: u64 = fields[11..13].iter().map(|n| n.parse::<u64>().unwrap()).sum();
+    let kb = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap().trim().trim_end_matches(" kB").parse::<f64>().unwrap();
+    (ticks as f64 / 100.0, kb / 1024.0)
+}
+
+/// `cargo test --release --test it floods::measure -- --ignored --nocapture`: what 100,000 lines a second cost the screen, and how late it
+/// shows a WARN, 1 and 100 a second. Takes a minute.
+#[test]
+#[ignore = "measures; what it finds depends on the machine"]
+#[allow(clippy::print_stdout)]
+fn measure_the_screen_under_a_flood() {
+    for warns_per_s in [1, 100] {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("proc")).unwrap();
+        let path = dir.path().join("flood.log");
+        std::fs::write(&path, "").unwrap();
+        let mut screen = Screen::start(&["--sysroot", ".", "flood.log"], dir.path(), &[], 60, 200);
+        screen.wait_for("flood.log");
+        // The log alone, and of it WARN and worse.
+        screen.keys("7ww");
+        let block: String = (0..1000).fold(String::new(), |mut block, i| {
+            let _ = match i % 3 {
+                0 => writeln!(block, "[rank{}]: iteration {i} | loss 1.{i} | step time 100 ms | lr 3e-4", i % 8),
+                1 => writeln!(block, "n:1:2 [0] NCCL INFO Channel {:02}/0 : 0[0] -> 1[1] via P2P/CUMEM", i % 32),
+                _ => writeln!(block, "INFO dataloader worker {} loaded shard {i}", i % 13),
+            };
+            block
+        });
+        let start = Instant::now();
+        let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+        let (mut delays, mut waits, mut before) = (Vec::new(), None, None);
+        for tick in 0..2500_u64 {
+            file.write_all(block.as_bytes()).unwrap();
+            if tick % (100 / warns_per_s) == 0 {
+                let text = word(tick * 7);
+                writeln!(file, "{}", warn(&text)).unwrap();
+                waits = waits.or(Some((text, Instant::now())));
+            }
+            if tick == 1000 {
+                before = Some((cost_of(screen.pid()), screen.raw().len(), Instant::now()));
+            }
+            while start.elapsed() < Duration::from_millis(10 * (tick + 1)) {
+                if let Some((_, since)) = waits.take_if(|(text, _)| screen.text().contains(text.as_str())) {
+                    delays.push(since.elapsed().as_secs_f64());
+                }
+                std::thread::sleep(Duration::from_millis(3));
+            }
+        }
+        let ((cpu, _), bytes, since) = before.unwrap();
+        let (seconds, (now, peak)) = (since.elapsed().as_secs_f64(), cost_of(screen.pid()));
+        delays.sort_by(f64::total_cmp);
+        let (median, worst) = (delays.get(delays.len() / 2), delays.last());
+        println!(
+            "{warns_per_s} WARN/s: {:.1} % of a core, peak {peak:.1} MiB, {:.0} bytes/s, WARN shown after {median:.3?} s, at most {worst:.3?} s ({} looked for)",
+            (now - cpu) / seconds * 100.0,
+            (screen.raw().len() - bytes) as f64 / seconds,
+            delays.len(),
+        );
+    }
 }
 
 fn kept(class: Class, text: &str) -> Kept {
