@@ -270,7 +270,7 @@ fn cost_of(pid: u32) -> (f64, f64) {
 }
 
 /// `cargo test --release --test it floods::measure -- --ignored --nocapture`: what 100,000 lines a second cost the screen, and how late it
-/// shows a WARN, 1 and 100 a second. Takes a minute.
+/// shows a WARN, 1 and 100 a second. Takes a minute. `PROGRAM` names another program to measure, to compare two on one machine.
 #[test]
 #[ignore = "measures; what it finds depends on the machine"]
 #[allow(clippy::print_stdout)]
@@ -280,7 +280,8 @@ fn measure_the_screen_under_a_flood() {
         std::fs::create_dir(dir.path().join("proc")).unwrap();
         let path = dir.path().join("flood.log");
         std::fs::write(&path, "").unwrap();
-        let mut screen = Screen::start(&["--sysroot", ".", "flood.log"], dir.path(), &[], 60, 200);
+        let program = std::env::var("PROGRAM").unwrap_or(env!("CARGO_BIN_EXE_nccl-top").into());
+        let mut screen = Screen::start_program(program.as_ref(), &["--sysroot", ".", "flood.log"], dir.path(), &[], 60, 200);
         screen.wait_for("flood.log");
         // The log alone, and of it WARN and worse.
         screen.keys("7ww");
