@@ -54,7 +54,8 @@ mod tests {
 
     #[test]
     fn single_warnings_wait_for_nothing_and_a_flood_of_them_keeps_to_the_bounds() {
-        assert_eq!(frames(2000, 10) / 10, 4, "24 kB at once, then 3 kB a second");
+        assert!((12..15).contains(&frames(2000, 1)), "24 kB at once");
+        assert!((26..30).contains(&frames(2000, 10)), "then 3 kB a second");
         assert!(frames(2000, 600) * 2000 / 600 <= 3100);
         let now = Instant::now();
         let mut budget = Budget::new(now);
