@@ -83,7 +83,9 @@ fn network_address(rest: &str) -> Option<usize> {
     let text = rest[..n].strip_suffix(':').filter(|text| !text.ends_with(':')).unwrap_or(&rest[..n]);
     let colons = text.bytes().filter(|b| *b == b':').count();
     let short = text.split(':').all(|group| group.len() <= 4);
-    let is_one = short && (colons >= 3 || colons == 2 && text.contains("::") && text.len() > 2);
+    // `abc::def` is a name of C++.
+    let is_short_one = colons == 2 && text.contains("::") && text.bytes().any(|b| b.is_ascii_digit());
+    let is_one = short && (colons >= 3 || is_short_one);
     // `::ffff:10.0.0.1` ends in one of version 4.
     let mapped = count(&rest[text.len()..], |b| b.is_ascii_digit() || b == b'.');
     let end = text.len() + if text.contains("::") { mapped } else { 0 };

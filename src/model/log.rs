@@ -6,9 +6,10 @@ use super::series::{Series, Trend};
 use crate::base::limit::Limit;
 use crate::base::time::Stamp;
 use crate::formats::nccl_tests::{Table, Tables, begins, ends};
+use crate::logs::prefilter::Class;
 use crate::logs::{Dialect, Phase, Reader, Step};
 use crate::observe::log::{LogFileInfo, LogFileState};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque, vec_deque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -432,75 +433,135 @@ pub struct Kept {
     pub file: u32,
     pub no: Option<u64>,
     pub rank: Option<u32>,
-    pub class: crate::logs::prefilter::Class,
+    pub class: Class,
     /// Cleaned: safe to print. Shared by the sessions that are kept of earlier moments.
     pub text: Arc<str>,
 }
 
-/// The newest lines of all files, merged by arrival, bounded by count and bytes.
+/// The newest lines of all files, in the order in which they came. Noise, lines with meaning, and WARN and worse have a ring each, bounded
+/// by count and bytes: none pushes out what is worth more.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Logbook {
-    lines: VecDeque<Kept>,
+    rings: [Ring; 3],
+    /// Lines are counted from 0 and keep their number.
+    next: u64,
+    /// Lines so far that are WARN or worse.
+    alarms: u64,
+}
+
+/// The newest lines of one class, with their numbers.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Ring {
+    lines: VecDeque<(u64, Kept)>,
     bytes: usize,
-    /// Number of the first line that is kept: lines are counted from 0 and keep their number.
-    first: u64,
+}
+
+impl Ring {
+    fn push(&mut self, number: u64, line: Kept, (most_lines, most_bytes): (usize, usize)) {
+        self.bytes += line.text.len();
+        self.lines.push_back((number, line));
+        while self.lines.len() > most_lines || self.bytes > most_bytes {
+            let Some((_, old)) = self.lines.pop_front() else { return };
+            self.bytes -= old.text.len();
+        }
+    }
+
+    fn pop(&mut self) {
+        if let Some((_, line)) = self.lines.pop_back() {
+            self.bytes -= line.text.len();
+        }
+    }
+
+    /// The place of the first line that has this number or a later one.
+    fn place(&self, number: u64) -> usize {
+        self.lines.partition_point(|(n, _)| *n < number)
+    }
+}
+
+fn ring_of(class: Class) -> usize {
+    match class {
+        Class::Noise => 0,
+        Class::Fact => 1,
+        Class::Alarm => 2,
+    }
 }
 
 impl Logbook {
-    const MAX_LINES: usize = 5000;
-    const MAX_BYTES: usize = 1 << 20;
+    /// Lines and bytes that are kept of noise, of lines with meaning, and of WARN and worse.
+    const MOST: [(usize, usize); 3] = [(2500, 1 << 19), (5000, 1 << 20), (2500, 1 << 19)];
     const MAX_LINE: usize = 1000;
 
     pub fn push(&mut self, mut line: Kept, replaces_last: bool) {
         if line.text.len() > Self::MAX_LINE {
             line.text = crate::base::clean::clip(&line.text, Self::MAX_LINE).into();
         }
-        if replaces_last
-            && let Some(last) = self.lines.back()
-            && last.file == line.file
-        {
-            self.bytes -= last.text.len();
-            self.lines.pop_back();
+        let last =
+            self.next.checked_sub(1).and_then(|last| self.rings.iter_mut().find(|r| r.lines.back().is_some_and(|(n, _)| *n == last)));
+        if let Some(ring) = last.filter(|ring| replaces_last && ring.lines.back().is_some_and(|(_, l)| l.file == line.file)) {
+            ring.pop();
+            self.next -= 1;
         }
-        self.bytes += line.text.len();
-        self.lines.push_back(line);
-        while self.lines.len() > Self::MAX_LINES || self.bytes > Self::MAX_BYTES {
-            if let Some(old) = self.lines.pop_front() {
-                self.bytes -= old.text.len();
-                self.first += 1;
-            }
-        }
+        self.alarms += u64::from(line.class == Class::Alarm);
+        let ring = ring_of(line.class);
+        self.rings[ring].push(self.next, line, Self::MOST[ring]);
+        self.next += 1;
     }
 
     /// Lines with their numbers, oldest first.
-    pub fn numbered(&self) -> impl DoubleEndedIterator<Item = (u64, &Kept)> + ExactSizeIterator {
-        self.lines.iter().enumerate().map(|(i, line)| (self.first + i as u64, line))
+    pub fn numbered(&self) -> Merged<'_> {
+        self.range(0, u64::MAX)
     }
 
     /// Lines from number `at` on, and those before it, both outwards from there.
     pub fn around(&self, at: u64) -> (impl Iterator<Item = (u64, &Kept)>, impl Iterator<Item = (u64, &Kept)>) {
-        let middle = (at.saturating_sub(self.first) as usize).min(self.lines.len());
-        let number = |i: usize| self.first + i as u64;
-        let after = self.lines.range(middle..).enumerate().map(move |(i, l)| (number(middle + i), l));
-        let before = self.lines.range(..middle).rev().enumerate().map(move |(i, l)| (number(middle - 1 - i), l));
-        (after, before)
+        (self.range(at, u64::MAX), self.range(0, at).rev())
+    }
+
+    fn range(&self, from: u64, to: u64) -> Merged<'_> {
+        Merged { rings: self.rings.each_ref().map(|ring| ring.lines.range(ring.place(from)..ring.place(to))) }
     }
 
     pub fn get(&self, number: u64) -> Option<&Kept> {
-        self.lines.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
+        self.range(number, number.checked_add(1)?).next().map(|(_, line)| line)
     }
 
     /// The number that the next line will have.
     pub fn end(&self) -> u64 {
-        self.first + self.lines.len() as u64
+        self.next
+    }
+
+    /// How many lines so far were WARN or worse, kept or not.
+    pub fn alarms(&self) -> u64 {
+        self.alarms
     }
 
     /// Memory, the texts included although other sessions may share them.
     pub fn bytes(&self) -> usize {
-        self.bytes + self.lines.len() * size_of::<Kept>()
+        self.rings.iter().map(|ring| ring.bytes + ring.lines.len() * size_of::<(u64, Kept)>()).sum()
     }
 
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Kept> + ExactSizeIterator {
-        self.lines.iter()
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Kept> {
+        self.numbered().map(|(_, line)| line)
+    }
+}
+
+/// Lines of all rings, by their numbers.
+pub struct Merged<'a> {
+    rings: [vec_deque::Iter<'a, (u64, Kept)>; 3],
+}
+
+impl<'a> Iterator for Merged<'a> {
+    type Item = (u64, &'a Kept);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let first = |ring: &&mut vec_deque::Iter<'a, (u64, Kept)>| (**ring).clone().next().map_or(u64::MAX, |(n, _)| *n);
+        self.rings.iter_mut().min_by_key(first)?.next().map(|(n, line)| (*n, line))
+    }
+}
+
+impl DoubleEndedIterator for Merged<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let last = |ring: &&mut vec_deque::Iter<'_, (u64, Kept)>| (**ring).clone().next_back().map(|(n, _)| *n);
+        self.rings.iter_mut().max_by_key(last)?.next_back().map(|(n, line)| (*n, line))
     }
 }

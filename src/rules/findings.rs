@@ -257,6 +257,8 @@ impl Ledger {
     /// Of one rule, one text and one severity no more than so many are kept open: none can crowd out the others.
     pub const MAX_OF_KIND: usize = 128;
     const MAX_PAST: usize = 512;
+    /// The rule that says how much had no room: it has room itself, one finding for each job.
+    pub const LEFT_OUT: &str = "findings-left-out";
 
     /// Open findings: causes before consequences, then worst first, then oldest first.
     pub fn open(&self) -> Vec<&Finding> {
@@ -347,7 +349,7 @@ impl Ledger {
             return;
         }
         self.opened += 1;
-        (seen.no, seen.opened_at, seen.last_at, seen.count) = (self.opened, now, now, times.max(seen.count));
+        (seen.no, seen.opened_at, seen.last_at, seen.count) = (self.opened, now, now, times.max(seen.count).max(1));
         self.open.insert(key.clone(), seen);
         self.changes.push(Changed::Opened(key));
     }
@@ -360,13 +362,14 @@ impl Ledger {
         if alike >= Self::MAX_OF_KIND {
             return false;
         }
-        if self.open.len() < Self::MAX_OPEN {
+        if self.open.len() < Self::MAX_OPEN || new.rule == Self::LEFT_OUT {
             return true;
         }
         let mut kinds: BTreeMap<Kind, usize> = BTreeMap::new();
         self.open.values().for_each(|f| *kinds.entry(kind_of(f)).or_default() += 1);
         let weight = |f: &Finding| (Reverse(f.own_severity), kinds.get(&kind_of(f)).copied().unwrap_or(0), f.no);
-        let Some((key, least)) = self.open.iter().max_by_key(|(_, f)| weight(f)).map(|(key, f)| (key.clone(), f.clone())) else {
+        let others = self.open.iter().filter(|(_, f)| f.rule != Self::LEFT_OUT);
+        let Some((key, least)) = others.max_by_key(|(_, f)| weight(f)).map(|(key, f)| (key.clone(), f.clone())) else {
             return true;
         };
         let gives_way = weight(&least) > (Reverse(new.own_severity), alike + 1, u64::MAX);

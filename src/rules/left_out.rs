@@ -8,7 +8,7 @@ use crate::rules::findings::{Finding, Ledger, LeftOut};
 use std::collections::BTreeMap;
 
 pub const RULE: Rule = Rule {
-    id: "findings-left-out",
+    id: Ledger::LEFT_OUT,
     severity: Severity::Warning,
     title: "More was reported than is kept: the rest is counted",
     how: "The lines, and the conditions, that had no room among the open findings: those of one text and severity are bounded, and all \

@@ -1,6 +1,7 @@
 //! The screen: terminal in and out, one loop. It draws what the session says and never waits for anything but the next message.
 
 pub mod actions;
+mod budget;
 pub mod choices;
 pub mod filter;
 mod help;
@@ -30,6 +31,7 @@ use crate::rules::findings::Change;
 use crate::sources::Setup;
 use crate::sources::feed::{self, Batch};
 use anyhow::{Context as _, Result};
+use budget::Budget;
 use choices::{Content, Effect, Move, Sheet, Ui};
 use crossterm::event::Event as Input;
 use play::{Player, World};
@@ -247,6 +249,8 @@ enum Due {
     No,
     /// With the next refresh.
     Refresh,
+    /// As soon as the frame before has been seen, while the terminal is not flooded.
+    Soon,
     Now,
 }
 
@@ -259,6 +263,7 @@ struct App {
     depth: theme::Depth,
     alert: Alert,
     interval: Duration,
+    budget: Budget,
     /// Asked for on the time axis, and not done yet.
     move_by_s: i64,
     /// Of the recording that goes with evidence.
@@ -308,6 +313,7 @@ impl App {
             depth: settings.depth,
             alert,
             interval: settings.interval,
+            budget: Budget::new(Instant::now()),
             move_by_s: 0,
             header,
             is_live: settings.is_live,
@@ -325,10 +331,12 @@ impl App {
         self.ui.mode = world.mode();
         self.ui.caption = world.caption();
         let (ui, theme) = (&mut self.ui, &self.theme);
-        self.screen.draw(|buf| {
+        let bytes = self.screen.draw(|buf| {
             ui.size = (buf.area().width, buf.area().height);
             view::draw(buf, world.shown(), ui, theme);
-        })
+        })?;
+        self.budget.spend(bytes, Instant::now());
+        Ok(())
     }
 
     async fn run(mut self, world: World, mut inbox: Inbox) -> Result<()> {
@@ -362,6 +370,9 @@ impl App {
             // While the terminal has not taken the last frame, there is no other.
             let draws = due != Due::No && self.screen.is_ready();
             let mut until = if draws { next_tick.min(next_draw) } else { next_tick };
+            if draws && due == Due::Soon {
+                until = until.min(self.budget.next());
+            }
             if let Some(wake) = world.next_due() {
                 until = until.min(wake);
             }
@@ -387,13 +398,14 @@ impl App {
                 if self.screen.is_gone() {
                     return Ok(());
                 }
-                if world.tick(&mut events) {
-                    due = if due == Due::Now { due } else { Due::Refresh };
+                if world.tick(&mut events) && due < Due::Refresh {
+                    due = Due::Refresh;
                 }
             }
             for (_, event) in events.drain(..) {
-                if matches!(event, Event::Finding(_) | Event::State { .. }) && world.is_current() {
-                    due = Due::Now;
+                if world.is_current() {
+                    let urgency = urgency_of(&event);
+                    due = if urgency > due { urgency } else { due };
                 }
                 if !rushing {
                     self.alert(&event);
@@ -407,7 +419,14 @@ impl App {
             if passing {
                 continue;
             }
-            if self.screen.is_ready() && (due == Due::Now || (due == Due::Refresh && Instant::now() + SOON >= next_draw)) {
+            let now = Instant::now();
+            let is_due = match due {
+                Due::No => false,
+                Due::Refresh => now + SOON >= next_draw,
+                Due::Soon => now >= self.budget.next() || now + SOON >= next_draw,
+                Due::Now => true,
+            };
+            if is_due && self.screen.is_ready() {
                 self.draw(&mut world)?;
                 next_draw = Instant::now() + self.interval;
                 due = Due::No;
@@ -423,8 +442,10 @@ impl App {
             Message::Input(None) | Message::Signal(_) => return Ok(None),
             Message::Work(work) => self.worked(work),
             Message::Batch(batch) => {
+                let before = world.shown().model.logbook.alarms();
                 world.accept(batch, events);
-                return Ok(Some(Due::Refresh));
+                let warned = world.is_current() && world.shown().model.logbook.alarms() > before;
+                return Ok(Some(if warned { Due::Soon } else { Due::Refresh }));
             }
             Message::Tape(seen) => {
                 world.read(seen);
@@ -612,6 +633,14 @@ impl App {
             Alert::Bell => self.screen.send("\x07"),
             Alert::Note => self.screen.send_note(&finding.summary),
         }
+    }
+}
+
+/// What is worse than a warning, or changes the state of a job, is drawn at once, whatever that costs.
+fn urgency_of(event: &Event) -> Due {
+    match event {
+        Event::Finding(Change::Opened(finding)) if finding.severity < Severity::Error => Due::Soon,
+        Event::Finding(_) | Event::State { .. } => Due::Now,
     }
 }
 

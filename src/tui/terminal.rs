@@ -11,7 +11,9 @@ use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{Action, OptionalActions, QueueSelector, Termios, tcflow, tcflush, tcgetattr, tcsetattr};
+use std::cell::Cell;
 use std::io::{self, Write};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -35,6 +37,7 @@ const PATIENCE: Duration = Duration::from_millis(300);
 
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Frame>>,
+    drawn_bytes: Rc<Cell<usize>>,
     outlet: Outlet,
     mouse: bool,
     ascii: bool,
@@ -43,6 +46,8 @@ pub struct Screen {
 /// Collects what is drawn until it is flushed.
 struct Frame {
     bytes: Vec<u8>,
+    /// Of all frames so far.
+    drawn_bytes: Rc<Cell<usize>>,
     outlet: Outlet,
     /// Colours are sent as terminals of sixteen colours know them.
     sixteen: bool,
@@ -55,6 +60,7 @@ impl Write for Frame {
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        self.drawn_bytes.set(self.drawn_bytes.get() + self.bytes.len());
         if self.sixteen {
             self.outlet.push(&as_sixteen(&self.bytes));
         } else {
@@ -115,10 +121,16 @@ impl Screen {
         give_back_in_a_panic();
         give_back_in_a_crash();
         take(mouse)?;
-        let out = Frame { bytes: Vec::with_capacity(32 << 10), outlet: outlet.clone(), sixteen: depth == Depth::Sixteen };
+        let drawn_bytes: Rc<Cell<usize>> = Rc::default();
+        let out = Frame {
+            bytes: Vec::with_capacity(32 << 10),
+            drawn_bytes: drawn_bytes.clone(),
+            outlet: outlet.clone(),
+            sixteen: depth == Depth::Sixteen,
+        };
         let options = TerminalOptions { viewport: Viewport::Fullscreen };
         let terminal = Terminal::with_options(CrosstermBackend::new(out), options).context("the terminal has no size")?;
-        Ok(Screen { terminal, outlet, mouse, ascii })
+        Ok(Screen { terminal, drawn_bytes, outlet, mouse, ascii })
     }
 
     /// The terminal has taken everything: the next frame may be drawn.
@@ -140,11 +152,12 @@ impl Screen {
         self.outlet.has_ended() || is_gone(&io::stdout())
     }
 
-    /// Draws what differs from the frame before.
+    /// Draws what differs from the frame before. Returns how many bytes that took.
     ///
     /// # Errors
     /// If the terminal is gone.
-    pub fn draw(&mut self, view: impl FnOnce(&mut Buffer)) -> Result<()> {
+    pub fn draw(&mut self, view: impl FnOnce(&mut Buffer)) -> Result<usize> {
+        let before = self.drawn_bytes.get();
         let ascii = self.ascii;
         let drawn = self.terminal.draw(|frame| {
             view(frame.buffer_mut());
@@ -153,7 +166,7 @@ impl Screen {
             }
         });
         drawn.context("the terminal is gone")?;
-        Ok(())
+        Ok(self.drawn_bytes.get() - before)
     }
 
     /// Whatever is on the terminal, everything is drawn anew by the next frame.

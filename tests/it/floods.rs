@@ -1,20 +1,24 @@
 //! Thousands of different warnings do not hide an error: not in findings, not in what is printed, not in the exit code. What had no room
 //! is counted.
 
+use crate::support::screen::Screen;
 use nccl_top::base::severity::Severity;
 use nccl_top::base::time::{Stamp, Zone};
 use nccl_top::diagnosis::session::{Event, Session};
+use nccl_top::logs::prefilter::Class;
+use nccl_top::model::log::{Kept, Logbook};
 use nccl_top::observe::log::{Line, Lines, LogFileInfo};
 use nccl_top::observe::{Body, Observation, SourceId};
 use nccl_top::recording::tape::{Header, VERSION, Writer};
 use nccl_top::rules::findings::{Change, Finding, Ledger, Life};
 use nccl_top::sources::tail::cut::{End, Piece};
-use nccl_top::sources::tail::sift::{Excess, PRESSURE_BYTES, Sift};
+use nccl_top::sources::tail::sift::{Excess, Flow, PRESSURE_BYTES, Pressure, Sift};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const ERROR: &str = "node-01:100:200 [0] NCCL WARN NET/IB: Got completion from peer 10.0.0.2<40001> with status=12 opcode=1 len=0 vendor err 129 (Send) localGid ::ffff:10.8.0.1 remoteGids::ffff:10.8.0.2 hca mlx5_3";
 const ENTRY: &str = "ib-retry-exceeded";
@@ -207,6 +211,170 @@ fn an_error_is_passed_on_behind_more_different_warnings_than_one_read_has_room_f
     assert_eq!(lines.folded_alarms, 0, "none was equal to another");
 }
 
+/// What one read of a lasting flood of 3,500 lines with WARNs among them passes on.
+fn read_of_a_flood(sift: &mut Sift, read: u64, warns: u64) -> Lines {
+    sift.begin_under(Pressure::Lasting);
+    let mut take = |no: u64, text: &str| {
+        sift.take(Piece { text: text.as_bytes(), offset: 0, len: text.len() as u64 + 1, no: Some(no), end: End::Line });
+    };
+    for i in 0..3500 {
+        let no = read * 10_000 + i;
+        match i % 4 {
+            0 => take(no, &format!("[rank{}]: iteration {no} | loss 0.{no} | step time 100 ms | lr 3e-4", i % 8)),
+            1 => take(no, &format!("n:1:2 [0] NCCL INFO Channel {:02}/0 : 0[0] -> 1[1] via P2P/CUMEM", i % 32)),
+            2 => take(no, "noise that nobody reads"),
+            _ => take(no, &format!("more noise of worker {i}")),
+        }
+        if i < warns {
+            take(no, &warn(&word(read * 100 + i)));
+        }
+    }
+    sift.finish(1, false).unwrap()
+}
+
+#[test]
+fn a_warning_in_a_flood_is_handed_on_by_the_read_that_brought_it_with_few_other_lines() {
+    let mut sift = Sift::new(Excess::Drop);
+    for read in 0..20 {
+        let lines = read_of_a_flood(&mut sift, read, 4);
+        let warns = lines.lines.iter().filter(|l| l.text.contains("NCCL WARN")).count();
+        assert_eq!(warns, 4, "none waits for the next read");
+        assert!(lines.lines.len() < 60, "{} lines stand before what comes next", lines.lines.len());
+        assert_eq!(lines.lines.len() as u64 + lines.dropped_lines, 3504, "what is left out is counted");
+        assert!(lines.lines.is_sorted_by_key(|l| l.no), "the order is kept");
+        let newest = lines.lines.iter().rfind(|l| l.text.contains("iteration")).unwrap();
+        assert_eq!(newest.no, Some(read * 10_000 + 3496), "the newest step is among them");
+    }
+}
+
+#[test]
+fn a_file_is_a_flood_when_it_brings_megabytes_in_each_of_some_seconds() {
+    let start = Instant::now();
+    let after = |ms: u64| start + Duration::from_millis(ms);
+    let mut flow = Flow::default();
+    assert_eq!(flow.meets(PRESSURE_BYTES + 1, after(0)), Pressure::Once, "a burst is none");
+    assert_eq!(flow.meets(1000, after(1200)), Pressure::None);
+    let reads: Vec<Pressure> = (0..100).map(|i| flow.meets(200_000, after(2500 + i * 40))).collect();
+    assert_eq!((reads[0], reads[99]), (Pressure::None, Pressure::Lasting));
+    assert_eq!(flow.meets(1000, after(10_000)), Pressure::None, "it is over");
+}
+
+/// Seconds of processor time, and MiB of memory, of a process.
+fn cost_of(pid: u32) -> (f64, f64) {
+    let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();
+    let (stat, status) = (read("stat"), read("status"));
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+    let ticks: u64 = fields[11..13].iter().map(|n| n.parse::<u64>().unwrap()).sum();
+    let kb = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap().trim().trim_end_matches(" kB").parse::<f64>().unwrap();
+    (ticks as f64 / 100.0, kb / 1024.0)
+}
+
+/// `cargo test --release --test it floods::measure -- --ignored --nocapture`: what 100,000 lines a second cost the screen, and how late it
+/// shows a WARN, 1 and 100 a second. Takes a minute. `PROGRAM` names another program to measure, to compare two on one machine.
+#[test]
+#[ignore = "measures; what it finds depends on the machine"]
+#[allow(clippy::print_stdout)]
+fn measure_the_screen_under_a_flood() {
+    for warns_per_s in [1, 100] {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("proc")).unwrap();
+        let path = dir.path().join("flood.log");
+        std::fs::write(&path, "").unwrap();
+        let program = std::env::var("PROGRAM").unwrap_or(env!("CARGO_BIN_EXE_nccl-top").into());
+        let mut screen = Screen::start_program(program.as_ref(), &["--sysroot", ".", "flood.log"], dir.path(), &[], 60, 200);
+        screen.wait_for("flood.log");
+        // The log alone, and of it WARN and worse.
+        screen.keys("7ww");
+        let block: String = (0..1000).fold(String::new(), |mut block, i| {
+            let _ = match i % 3 {
+                0 => writeln!(block, "[rank{}]: iteration {i} | loss 1.{i} | step time 100 ms | lr 3e-4", i % 8),
+                1 => writeln!(block, "n:1:2 [0] NCCL INFO Channel {:02}/0 : 0[0] -> 1[1] via P2P/CUMEM", i % 32),
+                _ => writeln!(block, "INFO dataloader worker {} loaded shard {i}", i % 13),
+            };
+            block
+        });
+        let start = Instant::now();
+        let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+        let (mut delays, mut waits, mut before) = (Vec::new(), None, None);
+        for tick in 0..2500_u64 {
+            file.write_all(block.as_bytes()).unwrap();
+            if tick % (100 / warns_per_s) == 0 {
+                let text = word(tick * 7);
+                writeln!(file, "{}", warn(&text)).unwrap();
+                waits = waits.or(Some((text, Instant::now())));
+            }
+            if tick == 1000 {
+                before = Some((cost_of(screen.pid()), screen.raw().len(), Instant::now()));
+            }
+            while start.elapsed() < Duration::from_millis(10 * (tick + 1)) {
+                if let Some((_, since)) = waits.take_if(|(text, _)| screen.text().contains(text.as_str())) {
+                    delays.push(since.elapsed().as_secs_f64());
+                }
+                std::thread::sleep(Duration::from_millis(3));
+            }
+        }
+        let ((cpu, _), bytes, since) = before.unwrap();
+        let (seconds, (now, peak)) = (since.elapsed().as_secs_f64(), cost_of(screen.pid()));
+        delays.sort_by(f64::total_cmp);
+        let (median, worst) = (delays.get(delays.len() / 2), delays.last());
+        println!(
+            "{warns_per_s} WARN/s: {:.1} % of a core, peak {peak:.1} MiB, {:.0} bytes/s, WARN shown after {median:.3?} s, at most {worst:.3?} s ({} looked for)",
+            (now - cpu) / seconds * 100.0,
+            (screen.raw().len() - bytes) as f64 / seconds,
+            delays.len(),
+        );
+    }
+}
+
+fn kept(class: Class, text: &str) -> Kept {
+    Kept { at: Stamp(0), file: 1, no: None, rank: None, class, text: text.into() }
+}
+
+#[test]
+fn noise_pushes_no_warning_out_of_the_kept_lines_and_the_order_stays() {
+    let mut book = Logbook::default();
+    for i in 0..200_000_u64 {
+        let class = match i {
+            _ if i % 1000 == 7 => Class::Alarm,
+            _ if i % 50 == 3 => Class::Fact,
+            _ => Class::Noise,
+        };
+        book.push(kept(class, &i.to_string()), false);
+    }
+    let of = |class: Class| book.iter().filter(|l| l.class == class).map(|l| l.text.parse().unwrap()).collect::<Vec<u64>>();
+    assert_eq!(of(Class::Alarm).len(), 200, "every WARN is kept");
+    assert_eq!(of(Class::Alarm)[0], 7);
+    assert_eq!(of(Class::Fact).len(), 4000, "and every fact");
+    assert!(of(Class::Noise).len() >= 1000 && of(Class::Noise).last() == Some(&199_999), "and the newest noise");
+    assert_eq!((book.end(), book.alarms()), (200_000, 200));
+
+    let numbers: Vec<u64> = book.numbered().map(|(n, _)| n).collect();
+    assert!(numbers.is_sorted() && numbers.iter().all(|n| book.get(*n).unwrap().text.parse() == Ok(*n)));
+    let mut back: Vec<u64> = book.numbered().rev().map(|(n, _)| n).collect();
+    back.reverse();
+    assert_eq!(numbers, back);
+    let (after, before) = book.around(100_007);
+    let (after, mut before): (Vec<u64>, Vec<u64>) = (after.map(|(n, _)| n).collect(), before.map(|(n, _)| n).collect());
+    before.reverse();
+    assert_eq!(after[0], 100_007);
+    assert_eq!([before, after].concat(), numbers);
+    let mut both = book.numbered();
+    let ends: Vec<u64> = std::iter::from_fn(|| Some([both.next()?.0, both.next_back()?.0])).flatten().collect();
+    assert_eq!(ends.iter().copied().collect::<BTreeSet<_>>().len(), ends.len(), "from both ends, each line once");
+    assert_eq!(book.get(8), None, "noise of long ago is gone");
+}
+
+#[test]
+fn a_bar_replaces_the_bar_before_it_whatever_else_is_kept() {
+    let mut book = Logbook::default();
+    book.push(kept(Class::Alarm, "warn"), false);
+    book.push(kept(Class::Fact, "10%"), false);
+    book.push(kept(Class::Noise, "20%"), true);
+    book.push(kept(Class::Fact, "30%"), true);
+    let shown: Vec<(u64, &str)> = book.numbered().map(|(n, l)| (n, &*l.text)).collect();
+    assert_eq!(shown, [(0, "warn"), (1, "30%")]);
+}
+
 fn finding(rule: &'static str, severity: Severity, subject: u64) -> Finding {
     Finding::new(rule, severity, subject.to_string(), "it", Stamp(0))
 }
@@ -230,6 +398,17 @@ fn no_text_takes_the_room_of_another_and_an_error_takes_that_of_a_warning() {
     let left_out: u64 = ledger.left_out().map(|(_, _, left)| left.times).sum();
     assert_eq!(left_out + open as u64, seen, "what is not open is counted");
     assert!(ledger.open().iter().filter(|f| f.rule == "b").any(|f| f.subject == "0"), "the first stays: it may be the cause");
+}
+
+#[test]
+fn what_is_left_out_is_reported_where_all_room_is_taken_by_errors() {
+    let mut ledger = Ledger::default();
+    for rule in ["a", "b", "c", "d", "e", "f"] {
+        (0..1000).for_each(|i| ledger.saw(Stamp(1), finding(rule, Severity::Error, i), TEXT, 1));
+    }
+    ledger.saw(Stamp(2), finding(LEFT_OUT, Severity::Warning, 0), TEXT, 0);
+    (0..100).for_each(|i| ledger.saw(Stamp(3), finding("g", Severity::Critical, i), TEXT, 1));
+    assert!(ledger.open().iter().any(|f| f.rule == LEFT_OUT));
 }
 
 #[test]

@@ -192,7 +192,7 @@ fn hostile_lines_are_shown_harmless_and_bounded() {
     }
     let lines: Vec<String> = (0..3000).map(|i| format!("NVRM: Xid (PCI:0000:{:02x}:00): {}, x", i % 256, i % 170)).collect();
     node.kernel(&lines.iter().map(String::as_str).collect::<Vec<_>>());
-    assert!(node.open().len() < 512);
+    assert!(node.open().len() <= 512 + 2, "and for the job and the host one that counts the rest");
 }
 
 #[test]

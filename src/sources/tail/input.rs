@@ -1,13 +1,14 @@
 //! Reads standard input on its own thread, so that a poll never waits for it.
 
 use super::cut::Cutter;
-use super::sift::Sift;
+use super::sift::{Flow, Sift};
 use super::wake::Wake;
 use crate::base::words::io_words;
 use crate::observe::Body;
 use crate::observe::log::{LogFileInfo, LogFileState};
 use std::io::{self, ErrorKind, Read};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::time::Instant;
 
 const CHUNK_BYTES: usize = 64 << 10;
 /// So many chunks may wait; then the writer waits.
@@ -24,6 +25,7 @@ pub(super) struct Input {
     id: u32,
     rx: Receiver<io::Result<Vec<u8>>>,
     cutter: Cutter,
+    flow: Flow,
     state: State,
 }
 
@@ -31,7 +33,7 @@ impl Input {
     pub fn spawn(id: u32, input: impl Read + Send + 'static, wake: Option<SyncSender<Wake>>) -> io::Result<Self> {
         let (tx, rx) = sync_channel(MOST_PENDING);
         std::thread::Builder::new().name("tail:stdin".into()).spawn(move || pump(input, &tx, wake.as_ref()))?;
-        Ok(Input { id, rx, cutter: Cutter::at_line(0, Some(1)), state: State::New })
+        Ok(Input { id, rx, cutter: Cutter::at_line(0, Some(1)), flow: Flow::default(), state: State::New })
     }
 
     pub fn has_ended(&self) -> bool {
@@ -60,7 +62,7 @@ impl Input {
                 break None;
             }
         };
-        sift.begin(chunks.iter().map(|c| c.len() as u64).sum());
+        sift.begin_under(self.flow.meets(chunks.iter().map(|c| c.len() as u64).sum(), Instant::now()));
         for chunk in &chunks {
             self.cutter.feed(chunk, &mut |piece| sift.take(piece));
         }

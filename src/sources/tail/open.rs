@@ -2,7 +2,7 @@
 
 use super::cut::{Cutter, hash_of};
 use super::print::{HEAD_PRINT, Print};
-use super::sift::Sift;
+use super::sift::{Flow, Sift};
 use crate::observe::Body;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -95,6 +95,7 @@ pub(super) struct Opened {
     pub made: Option<SystemTime>,
     offset: u64,
     cutter: Cutter,
+    flow: Flow,
     mark: Vec<u8>,
     /// From where to where the middle is left out.
     jump: Option<(u64, u64)>,
@@ -123,6 +124,7 @@ impl Opened {
             made: meta.created().ok(),
             offset: 0,
             cutter: Cutter::at_line(0, Some(1)),
+            flow: Flow::default(),
             mark: Vec::new(),
             jump,
             backlog_until: if matches!(start, Start::Fresh | Start::Copy) { 0 } else { size },
@@ -221,11 +223,17 @@ impl Opened {
     /// Reads up to `budget` bytes and passes their lines on.
     pub fn read(&mut self, file: u32, budget: u64, chunk: &mut Chunk, sift: &mut Sift, out: &mut Vec<Body>) -> io::Result<Progress> {
         let coming = self.coming();
+        let pressure = self.flow.meets(if self.offset < self.backlog_until { 0 } else { coming }, Instant::now());
         let (mut left, mut outcome) = (budget, Ok(Progress::Read(0)));
         let first = self.offset;
         while left > 0 && self.offset < self.size {
-            sift.begin(coming);
             let backlog = self.offset < self.backlog_until;
+            // What was there before is read fast, and is no flood.
+            if backlog {
+                sift.begin(coming);
+            } else {
+                sift.begin_under(pressure);
+            }
             let stop = self.stop().min(self.offset.saturating_add(left));
             let before = self.offset;
             outcome = self.read_to(stop, chunk, sift);

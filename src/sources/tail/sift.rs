@@ -4,7 +4,9 @@ use super::cut::{Cutter, End, LONGEST, Piece, hash_of};
 use crate::logs::is_only_warning;
 use crate::logs::prefilter::{self, Class};
 use crate::observe::log::{Line, Lines};
+use memchr::memmem;
 use std::collections::HashMap;
+use std::time::Instant;
 
 /// More than this many bytes of one file at once, and its lines are sifted.
 pub const PRESSURE_BYTES: u64 = 256 << 10;
@@ -15,6 +17,13 @@ const MOST_BYTES: usize = 1 << 20;
 const SAME_ALARM: u32 = 4;
 /// Noise that is kept, so that the screen has something to show.
 const LAST_NOISE: usize = 50;
+/// A file that brings more than this a second, 20,000 lines or so, is a flood: nobody reads it line by line, steps least of all.
+const FLOOD_BYTES_PER_S: f64 = (2 << 20) as f64;
+/// Of a flood, in one read, the lines of one form that are passed on besides the newest, and the noise that is kept.
+const SAME_FACT: u32 = 8;
+const FLOOD_NOISE: usize = 8;
+/// Forms of lines that are distinguished in one read.
+const MOST_FORMS: usize = 256;
 
 pub type Classify = fn(&[u8]) -> Class;
 
@@ -25,6 +34,43 @@ pub enum Excess {
     Drop,
     /// Tell it all; the reader asks [`Sift::is_full`] and goes on at the next poll.
     Defer,
+}
+
+/// How hard a file presses when it is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pressure {
+    #[default]
+    None,
+    /// Much has come at once.
+    Once,
+    /// It is a flood.
+    Lasting,
+}
+
+/// How much one file brings, over the last second.
+#[derive(Debug, Default)]
+pub struct Flow {
+    since: Option<Instant>,
+    bytes: u64,
+    is_flood: bool,
+}
+
+impl Flow {
+    /// `coming` bytes are there to be read now.
+    pub fn meets(&mut self, coming: u64, now: Instant) -> Pressure {
+        let since = *self.since.get_or_insert(now);
+        let elapsed = now.duration_since(since).as_secs_f64();
+        if elapsed >= 1.0 {
+            self.is_flood = self.bytes as f64 > FLOOD_BYTES_PER_S * elapsed;
+            (self.since, self.bytes) = (Some(now), 0);
+        }
+        self.bytes = self.bytes.saturating_add(coming);
+        match () {
+            () if self.is_flood => Pressure::Lasting,
+            () if coming > PRESSURE_BYTES => Pressure::Once,
+            () => Pressure::None,
+        }
+    }
 }
 
 /// One buffer for one line that may never be passed on, used again and again.
@@ -77,7 +123,7 @@ impl Room {
 pub struct Sift {
     classify: Classify,
     excess: Excess,
-    pressed: bool,
+    pressure: Pressure,
     seq: u64,
     told: Vec<(u64, Line)>,
     facts: Room,
@@ -88,6 +134,11 @@ pub struct Sift {
     /// Ring of the newest noise; `noise_count` says how much there was.
     noise: Vec<Slot>,
     noise_count: usize,
+    /// By form, how many facts of a flood there were, and the place of the newest in `newest`.
+    forms: HashMap<u64, (u32, Option<usize>)>,
+    newest: Vec<Slot>,
+    newest_count: usize,
+    form: Vec<u8>,
     /// A bar that the next one may replace.
     bar: Slot,
     has_bar: bool,
@@ -107,7 +158,7 @@ impl Sift {
         Sift {
             classify,
             excess,
-            pressed: false,
+            pressure: Pressure::None,
             seq: 0,
             told: Vec::new(),
             facts: Room::default(),
@@ -116,6 +167,10 @@ impl Sift {
             seen_alarms: HashMap::new(),
             noise: Vec::new(),
             noise_count: 0,
+            forms: HashMap::new(),
+            newest: Vec::new(),
+            newest_count: 0,
+            form: Vec::new(),
             bar: Slot::default(),
             has_bar: false,
             dropped_lines: 0,
@@ -127,7 +182,11 @@ impl Sift {
 
     /// `coming` is how many bytes the file has to offer.
     pub fn begin(&mut self, coming: u64) {
-        self.pressed = coming > PRESSURE_BYTES;
+        self.begin_under(if coming > PRESSURE_BYTES { Pressure::Once } else { Pressure::None });
+    }
+
+    pub fn begin_under(&mut self, pressure: Pressure) {
+        self.pressure = pressure;
     }
 
     pub fn is_full(&self) -> bool {
@@ -165,7 +224,8 @@ impl Sift {
     pub fn finish(&mut self, file: u32, backlog: bool) -> Option<Lines> {
         self.settle_bar();
         let mut told = std::mem::take(&mut self.told);
-        for slot in &self.noise[..self.noise_count.min(LAST_NOISE)] {
+        let noise = &self.noise[..self.noise_count.min(self.noise_room())];
+        for slot in noise.iter().chain(&self.newest[..self.newest_count]) {
             told.push((slot.seq, line_of(slot.piece())));
         }
         told.sort_unstable_by_key(|(seq, _)| *seq);
@@ -179,6 +239,8 @@ impl Sift {
             backlog,
         };
         self.noise_count = 0;
+        self.newest_count = 0;
+        self.forms.clear();
         self.facts = Room::default();
         self.alarms = Room::default();
         self.errors = Room::default();
@@ -198,11 +260,12 @@ impl Sift {
     fn sort_in(&mut self, piece: Piece<'_>) {
         self.seq += 1;
         // Empty lines cost memory too: very many lines are pressure however short they are.
-        let pressed = self.pressed || self.told.len() >= MOST_LINES;
+        let pressed = self.pressure != Pressure::None || self.told.len() >= MOST_LINES;
         let class = if pressed { (self.classify)(piece.text) } else { Class::Fact };
         match class {
             Class::Noise => self.keep_noise(piece),
             Class::Alarm => self.tell_alarm(piece),
+            Class::Fact if self.is_one_more(piece.text) => self.keep_newest(piece),
             Class::Fact if pressed && self.excess == Excess::Drop && self.facts.is_full() => self.drop(piece.len),
             Class::Fact => {
                 self.facts.take(piece.text);
@@ -235,9 +298,50 @@ impl Sift {
         self.tell(piece);
     }
 
+    /// Whether enough lines of this form have been passed on: those of a flood that differ in nothing but numbers, steps and channels.
+    /// Of what else NCCL prints each line may be that of another rank.
+    fn is_one_more(&mut self, text: &[u8]) -> bool {
+        if self.pressure != Pressure::Lasting || self.excess != Excess::Drop || counts_each(text) {
+            return false;
+        }
+        self.form.clear();
+        for byte in text {
+            let byte = if byte.is_ascii_digit() { b'0' } else { *byte };
+            if byte != b'0' || self.form.last() != Some(&b'0') {
+                self.form.push(byte);
+            }
+        }
+        let form = hash_of(&self.form);
+        if self.forms.len() >= MOST_FORMS && !self.forms.contains_key(&form) {
+            return false;
+        }
+        let (times, _) = self.forms.entry(form).or_default();
+        *times = times.saturating_add(1);
+        *times > SAME_FACT
+    }
+
+    /// Keeps a fact of the form that [`Sift::is_one_more`] has looked at, in place of the one before it.
+    fn keep_newest(&mut self, piece: Piece<'_>) {
+        let Some((_, place)) = self.forms.get_mut(&hash_of(&self.form)) else { return };
+        let before = *place;
+        let at = *place.get_or_insert(self.newest_count);
+        match before {
+            Some(_) => self.drop(self.newest[at].len),
+            None if at == self.newest.len() => self.newest.push(Slot::default()),
+            None => {}
+        }
+        self.newest_count = self.newest_count.max(at + 1);
+        self.newest[at].fill(self.seq, piece);
+    }
+
+    fn noise_room(&self) -> usize {
+        if self.pressure == Pressure::Lasting { FLOOD_NOISE } else { LAST_NOISE }
+    }
+
     fn keep_noise(&mut self, piece: Piece<'_>) {
-        let i = self.noise_count % LAST_NOISE;
-        if self.noise_count >= LAST_NOISE {
+        let room = self.noise_room();
+        let i = self.noise_count % room;
+        if self.noise_count >= room {
             self.drop(self.noise[i].len);
         } else if i == self.noise.len() {
             self.noise.push(Slot::default());
@@ -250,6 +354,12 @@ impl Sift {
         self.dropped_lines += 1;
         self.dropped_bytes += len;
     }
+}
+
+/// NCCL's lines but those of channels, and the frames of tracebacks.
+fn counts_each(text: &[u8]) -> bool {
+    let of_nccl = memmem::find(text, b"NCCL ").is_some_and(|at| !text[at..].starts_with(b"NCCL INFO Channel "));
+    of_nccl || memmem::find(text, b"File \"").is_some()
 }
 
 fn line_of(piece: Piece<'_>) -> Line {

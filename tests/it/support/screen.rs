@@ -112,6 +112,10 @@ impl Screen {
         self.seen.lock().expect("no poison").raw.clone()
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.process_id().expect("a child has a pid")
+    }
+
     pub fn keys(&mut self, keys: &str) {
         self.send(keys.as_bytes());
     }
