@@ -21,7 +21,23 @@ use std::sync::LazyLock;
 pub const MASK: &str = "***";
 
 /// What each secret has: a word in its name, a beginning, or what stands before it. Only there is a text looked at more closely.
-const WORDS: &[&str] = &["token", "secret", "pass", "pwd", "key", "cred", "auth", "cookie", "signature", "sig=", "sessionid"];
+const WORDS: &[&str] = &[
+    "token",
+    "secret",
+    "pass",
+    "pwd",
+    "key",
+    "cred",
+    "auth",
+    "cookie",
+    "signature",
+    "sig=",
+    "sessionid",
+    "jwt",
+    "webhook",
+    "_pat=",
+    "_pat:",
+];
 
 /// What is found in a text by something else than a name.
 const PLACES: &[(&str, Find)] = &[
@@ -36,6 +52,7 @@ const PLACES: &[(&str, Find)] = &[
     ("office.com/webhook", shapes::to_the_end_of_word),
     ("api.telegram.org/bot", shapes::to_the_end_of_word),
     ("identified by ", values::in_quotes),
+    ("azurekeycredential(", values::in_quotes),
     (" -p", flags::short),
     (" -u ", flags::short),
     (" -a ", flags::short),
@@ -82,7 +99,7 @@ fn look(text: &str, hint: usize, at: Range<usize>) -> (Option<Range<usize>>, usi
         return (shapes::shape(text, at.start, &shapes::SHAPES[hint]), again);
     };
     match (WORDS.get(no), PLACES.get(no.wrapping_sub(WORDS.len()))) {
-        (Some(word), _) => (named(text, at.start..at.end - usize::from(word.ends_with('='))), at.end),
+        (Some(word), _) => (named(text, at.start..at.end - usize::from(word.ends_with(['=', ':']))), at.end),
         (None, Some((_, find))) => (find(text, at), again),
         (None, None) => (None, again),
     }

@@ -138,7 +138,7 @@ fn what_exists_is_not_touched() {
         ("full", "it exists and is not empty: full"),
         ("file", "it exists and is no directory: file"),
         ("no/such", "the directory above it does not exist: no/such"),
-        ("link", "file exists: link"),
+        ("link", "it is a symbolic link; name the directory that it leads to: link"),
         ("/proc/x", "/proc/x"),
     ] {
         s.keys(&format!("e\x15{name}\r"));

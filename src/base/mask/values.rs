@@ -51,8 +51,8 @@ enum Between {
     Comma,
     /// `<password>x</password>`
     Tag,
-    /// `your password is x`
-    Is,
+    /// `your password is x`, `hf_token ........ x`, and columns of a table: there may be any word.
+    Gap,
 }
 
 /// The value of a name, without its quotes, if it is one to hide.
@@ -71,11 +71,11 @@ pub fn after(text: &str, name: &Range<usize>) -> Option<Range<usize>> {
     let (range, quoted) = value(text, at, name.start, class)?;
     let shown = &text[range.clone()];
     let secret = match between {
-        Between::Is => looks_random(shown, 6),
+        Between::Gap => class >= Class::Counted && looks_random(shown, 5) && is_secret(shown, class, quoted),
         Between::Blank if quoted && !word.starts_with('-') => class == Class::Password,
         // `--token or`, `--password PASSWORD`: help, not a call.
         Between::Blank if !quoted => !shown.starts_with('-') && !is_metavariable(shown) && is_secret(shown, class, false),
-        Between::Comma if !word.starts_with('-') => quoted && looks_random(shown, 6),
+        Between::Comma if !word.starts_with('-') => quoted && class >= Class::Counted && looks_random(shown, 5),
         _ => is_secret(shown, class, quoted),
     };
     secret.then_some(range)
@@ -116,10 +116,18 @@ fn between(text: &str, name: &Range<usize>) -> Option<(Between, usize)> {
             let sign = skip(text, value_at + if is_pair { 5 } else { 0 }, |b| is_blank(b) || is_quote(b) || b == b'\\');
             match is_pair && byte(sign) == b':' {
                 true => Some((Between::Sign, sign + 1)),
-                false => (is_flag || text[name.clone()].bytes().all(|b| !b.is_ascii_lowercase())).then_some((Between::Comma, next)),
+                false => {
+                    let is_variable = text[name.clone()].bytes().all(|b| !b.is_ascii_lowercase());
+                    let is_pair = text[..name.start].trim_end_matches(['"', '\'', '\\', 'b', 'u']).ends_with('(');
+                    (is_flag || is_variable || is_pair).then_some((Between::Comma, next))
+                }
             }
         }
-        _ if rest.starts_with("is ") && at > close => Some((Between::Is, at + 3)),
+        _ if at > close && rest.starts_with("is ") => Some((Between::Gap, at + 3)),
+        _ if at > close && ["|", "│", "┃", "..."].iter().any(|line| rest.starts_with(line)) => {
+            let value = rest.trim_start_matches(['.', '|', '│', '┃']);
+            value.starts_with(' ').then_some((Between::Gap, text.len() - value.len()))
+        }
         _ if at == close || in_quotes => None,
         _ if is_flag => Some((Between::Blank, at)),
         // SQL: `WITH PASSWORD 'x'`, `IDENTIFIED BY 'x'`; files of logins: `machine … login … password x`; redis: `requirepass x`.
@@ -129,7 +137,12 @@ fn between(text: &str, name: &Range<usize>) -> Option<(Between, usize)> {
             let is_login = before.contains("login ") || before.contains("machine ");
             let word = &text[name.clone()];
             let is_command = before.trim().is_empty() && matches!(word, "requirepass" | "masterauth");
-            ((is_login && word == "password") || is_command).then_some((Between::Blank, at))
+            let is_compound = word.contains('_') && at > close;
+            match (is_login && word == "password") || is_command {
+                true => Some((Between::Blank, at)),
+                // `ENV HF_TOKEN x`, and columns.
+                false => is_compound.then_some((Between::Gap, at)),
+            }
         }
     }
 }
@@ -264,7 +277,7 @@ pub fn is_secret(value: &str, class: Class, quoted: bool) -> bool {
     match class {
         Class::Plain => false,
         Class::Weak => !is_word(METHODS) && !is_hash(value) && (looks_random(value, 10) || is_login(value)),
-        Class::Cookie => (value.contains('=') && !value.contains("==")) || (quoted && value.contains(':')) || looks_random(value, 10),
+        Class::Cookie => (value.contains('=') && !value.contains("==")) || (quoted && value.contains(':')) || looks_random(value, 5),
         Class::Token => {
             !is_count(value) && !value.starts_with(['/', '~', '.']) && (looks_random(value, 4) || (bare.len() >= 8 && !value.contains(' ')))
         }
