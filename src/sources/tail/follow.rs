@@ -2,7 +2,7 @@
 //! regular file.
 
 use super::open::{Bookmark, Chunk, Inode, Opened, Progress, Start, inode_of};
-use super::print::{LEAST_PROOF, Print, is_named_after};
+use super::print::{HEAD_PRINT, LEAST_PROOF, Print, is_named_after};
 use super::sift::Sift;
 use crate::base::words::io_words;
 use crate::observe::Body;
@@ -82,14 +82,14 @@ impl Known {
         if living().any(has_all) {
             return Copied::All;
         }
-        let past = self.past.iter().filter(|print| open.size >= LEAST_PROOF as u64 && is_copy(print));
+        let past = self.past.iter().filter(|print| is_copy(print));
         let best = living().map(|(_, print)| print).chain(past).max_by_key(|print| print.offset());
         best.map_or(Copied::Nothing, |print| Copied::From(print.clone()))
     }
 
-    /// An empty file may become a copy of one that is read.
+    /// A file that holds next to nothing may become a copy of one that is read.
     fn may_become_copy(&self, path: &std::path::Path, open: &Opened) -> bool {
-        open.size == 0 && self.open.values().any(|print| print.offset() > 0 && is_named_after(path, &print.path))
+        open.size < LEAST_PROOF as u64 && self.open.values().any(|print| print.begins_like(open) && is_named_after(path, &print.path))
     }
 
     fn take_bookmark(&mut self, inode: Inode) -> Option<Bookmark> {
@@ -440,6 +440,8 @@ impl Followed {
                         Copied::Nothing if self.start == Start::Copy => return,
                         Copied::Nothing if self.origin == Origin::Found && desk.known.may_become_copy(&self.path, &open) => return,
                         Copied::Nothing => {}
+                        // It had the path for a moment, and may have begun like its predecessor: nobody looks for it again.
+                        Copied::All if self.origin == Origin::LeftBehind && open.size < HEAD_PRINT as u64 => {}
                         Copied::All => return,
                         Copied::From(print) => open.skip_copied(&print),
                     }

@@ -58,10 +58,15 @@ impl Print {
         if path == self.path { self.head.len() == HEAD_PRINT && size >= self.offset } else { is_named_after(path, &self.path) }
     }
 
+    /// Whether `other` begins as this one did, as far as both go.
+    pub fn begins_like(&self, other: &Opened) -> bool {
+        let common = usize::try_from(other.size).map_or(self.head.len(), |size| size.min(self.head.len()));
+        !self.head.is_empty() && other.begins_with(&self.head[..common])
+    }
+
     /// Whether `other` holds what was read here, or the beginning of it.
     pub fn is_in(&self, other: &Opened) -> bool {
-        let common = usize::try_from(other.size).map_or(self.head.len(), |size| size.min(self.head.len()));
-        if self.head.len() < LEAST_PROOF || common == 0 || !other.begins_with(&self.head[..common]) {
+        if other.size < LEAST_PROOF as u64 || self.head.len() < LEAST_PROOF || !self.begins_like(other) {
             return false;
         }
         if other.size <= self.head.len() as u64 {
