@@ -7,12 +7,26 @@ pub mod private;
 pub mod py_spy;
 
 use anyhow::{Context as _, Result};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::future::poll_fn;
 use std::task::Poll;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Batches wait here while the loop is busy; then the sources wait.
 pub const QUEUE: usize = 64;
+
+/// Files of logs, processes and counters are kept open: as many as the system allows this user, up to this.
+const DESCRIPTORS: u64 = 8192;
+
+/// Raises the limit of this process on open files. Before anything is opened that is kept.
+pub fn allow_more_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.unwrap_or(DESCRIPTORS).min(DESCRIPTORS);
+    if limit.current.is_some_and(|now| now < wanted) {
+        // What cannot be kept open is opened at each look.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum });
+    }
+}
 
 /// Runs the loop. Threads are not waited for at its end: a driver call or a file system may hang in one.
 ///

@@ -1,7 +1,7 @@
 //! Runs the sources while the program is live: a thread each, one bounded channel, stamps, ticks, and their health as observations.
 
 use crate::base::time::{Clock, Stamp, span};
-use crate::edge::QUEUE;
+use crate::edge::{self, QUEUE};
 use crate::observe::masking::Masking;
 use crate::observe::{Body, Observation, SourceId, SourceReport, SourceState};
 use crate::sources::{SOURCES, Setup, Source, SourceError, SourceSpec};
@@ -80,6 +80,7 @@ impl Feed {
     /// Starts a thread per source. Threads are never joined: a driver call that blocks forever must not keep the program.
     pub fn start(&mut self, mut setup: Setup, send: &Send) {
         let clock = self.clock;
+        edge::allow_more_descriptors();
         let (off, on): (Vec<_>, Vec<_>) = SOURCES.iter().partition(|spec| spec.live_only && !setup.roots.is_live());
         // Before there are threads that could fill the queue, which nobody empties yet.
         for spec in off {

@@ -1,10 +1,9 @@
 //! Interfaces below /sys/class/net: bootstrap, socket transport, storage and ssh. RDMA traffic does not pass here.
 
-use super::sysfs::{Dir, PciFunction, Reader, link_name, names, polls_per_listing};
+use super::sysfs::{Attribute, Dir, PciFunction, Reader, link_name, names, number, polls_per_listing};
 use super::{Roots, Setup, Source, SourceError};
 use crate::observe::Body;
 use crate::observe::port::NetdevSample;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -26,15 +25,23 @@ struct Interface {
     dir: PathBuf,
     /// As last reported, without counters: what changes rarely is read again at a listing or when the link went up or down.
     last: NetdevSample,
-    /// Paths of counters from `dir`: `statistics/rx_bytes`.
-    counters: Vec<String>,
-    /// Values as last reported: only changes follow, because most of the two dozen counters never move and tapes hold them all.
-    told: BTreeMap<String, u64>,
+    operstate: Attribute,
+    carrier: Attribute,
+    carrier_changes: Attribute,
+    counters: Vec<Counter>,
+}
+
+struct Counter {
+    /// From the directory of the interface: `statistics/rx_bytes`.
+    path: String,
+    attribute: Attribute,
+    /// As last reported: only changes follow, because most of the two dozen counters never move and tapes hold them all.
+    told: Option<u64>,
 }
 
 impl Netdevs {
     pub fn new(roots: Roots, every: Duration) -> Self {
-        Netdevs { roots, every, reader: Reader::default(), interfaces: Vec::new(), polls_to_listing: 0 }
+        Netdevs { reader: Reader::keeping_open(&roots), roots, every, interfaces: Vec::new(), polls_to_listing: 0 }
     }
 
     fn list(&mut self) -> Result<(), SourceError> {
@@ -57,8 +64,10 @@ impl Netdevs {
         };
         read_link_settings(&mut self.reader, &dir, &mut last);
         let counters = names(&path.join("statistics")).unwrap_or_default();
-        let counters = counters.into_iter().map(|counter| format!("statistics/{counter}")).collect();
-        Some(Interface { dir: path, last, counters, told: BTreeMap::new() })
+        let counter = |name| Counter { path: format!("statistics/{name}"), attribute: Attribute::default(), told: None };
+        let counters = counters.into_iter().map(counter).collect();
+        let [operstate, carrier, carrier_changes] = Default::default();
+        Some(Interface { dir: path, last, operstate, carrier, carrier_changes, counters })
     }
 }
 
@@ -89,22 +98,27 @@ impl Interface {
     /// `None` when the interface is gone, as those of containers often are.
     fn sample(&mut self, reader: &mut Reader) -> Option<NetdevSample> {
         let dir = Dir::open(&self.dir).ok()?;
-        let operstate = reader.text(&dir, "operstate");
-        let carrier_changes = reader.number(&dir, "carrier_changes");
+        let operstate = reader.again(&mut self.operstate, &dir, "operstate").ok().filter(|state| !state.is_empty());
+        let operstate = operstate.map(|state| String::from_utf8_lossy(state).into_owned());
+        let carrier_changes = reader.again(&mut self.carrier_changes, &dir, "carrier_changes").ok().and_then(number);
         let link_moved = operstate != self.last.operstate || carrier_changes != self.last.carrier_changes;
         self.last.operstate = operstate;
         self.last.carrier_changes = carrier_changes;
-        // EINVAL while the interface is administratively down.
-        self.last.carrier = reader.number::<u8>(&dir, "carrier").map(|carrier| carrier != 0);
+        // Nothing passes an interface that stays down, and a host has many of them.
+        let stays_down = !link_moved && self.last.operstate.as_deref() == Some("down");
+        if !stays_down {
+            // EINVAL while the interface is administratively down.
+            self.last.carrier = reader.again(&mut self.carrier, &dir, "carrier").ok().and_then(number::<u8>).map(|carrier| carrier != 0);
+        }
         if link_moved {
             read_link_settings(reader, &dir, &mut self.last);
         }
         let mut sample = self.last.clone();
-        for path in &self.counters {
-            if let Some(value) = reader.number(&dir, path)
-                && self.told.get(path) != Some(&value)
+        for Counter { path, attribute, told } in self.counters.iter_mut().filter(|_| !stays_down) {
+            if let Some(value) = reader.again(attribute, &dir, path).ok().and_then(number)
+                && *told != Some(value)
             {
-                self.told.insert(path.clone(), value);
+                *told = Some(value);
                 sample.counters.insert(path["statistics/".len()..].to_owned(), value);
             }
         }

@@ -2,7 +2,7 @@
 //! takes a name for a fact.
 
 use super::netdev::speed_mbits_per_s;
-use super::sysfs::{Dir, PciFunction, Reader, link_name, names, number, polls_per_listing};
+use super::sysfs::{Attribute, Dir, PciFunction, Reader, link_name, names, number, polls_per_listing};
 use super::{Roots, Setup, Source, SourceError};
 use crate::base::words::io_words;
 use crate::observe::Body;
@@ -34,7 +34,9 @@ struct Port {
     product: Option<String>,
     sets: Vec<CounterSet>,
     state: Option<String>,
+    state_attribute: Attribute,
     phys_state: Option<String>,
+    phys_state_attribute: Attribute,
     line_rate_bits_per_s: Option<u64>,
     rate: Rate,
     presence: Presence,
@@ -65,6 +67,7 @@ struct CounterSet {
 
 struct CounterFile {
     name: String,
+    attribute: Attribute,
     /// What was reported last. Samples hold only what changed since: most of a port's thirty counters count errors and stand still, and
     /// on a tape of 32 ports at one sample per second they would be nine tenths of the bytes.
     told: Option<u64>,
@@ -80,7 +83,7 @@ enum Reads {
 
 impl Rdma {
     pub fn new(roots: Roots, every: Duration) -> Self {
-        Rdma { roots, every, reader: Reader::default(), ports: Vec::new(), polls_to_listing: 0 }
+        Rdma { reader: Reader::keeping_open(&roots), roots, every, ports: Vec::new(), polls_to_listing: 0 }
     }
 
     fn list(&mut self, out: &mut Vec<Body>) -> Result<(), SourceError> {
@@ -187,7 +190,9 @@ impl Port {
             product: None,
             sets,
             state: None,
+            state_attribute: Attribute::default(),
             phys_state: None,
+            phys_state_attribute: Attribute::default(),
             line_rate_bits_per_s: None,
             rate: Rate::Due,
             presence: Presence::There,
@@ -207,8 +212,8 @@ impl Port {
             }
         };
         self.presence = Presence::There;
-        sample.state = reader.bytes(&dir, "state").ok().and_then(state_word);
-        sample.phys_state = reader.bytes(&dir, "phys_state").ok().and_then(state_word);
+        sample.state = reader.again(&mut self.state_attribute, &dir, "state").ok().and_then(state_word);
+        sample.phys_state = reader.again(&mut self.phys_state_attribute, &dir, "phys_state").ok().and_then(state_word);
         if self.rate == Rate::Due || sample.state != self.state || sample.phys_state != self.phys_state {
             self.state.clone_from(&sample.state);
             self.phys_state.clone_from(&sample.phys_state);
@@ -242,7 +247,7 @@ impl CounterSet {
         for name in names {
             // How long the driver keeps a set, in ms: no counter.
             if name != "lifespan" && !self.files.iter().any(|file| file.name == name) {
-                self.files.push(CounterFile { name, told: None, reads: Reads::AtEveryPoll });
+                self.files.push(CounterFile { name, attribute: Attribute::default(), told: None, reads: Reads::AtEveryPoll });
             }
         }
     }
@@ -277,8 +282,8 @@ impl CounterSet {
 }
 
 impl CounterFile {
-    fn read(&self, reader: &mut Reader, dir: &Dir) -> Result<u64, String> {
-        let bytes = reader.bytes(dir, &self.name).map_err(|err| io_words(&err))?;
+    fn read(&mut self, reader: &mut Reader, dir: &Dir) -> Result<u64, String> {
+        let bytes = reader.again(&mut self.attribute, dir, &self.name).map_err(|err| io_words(&err))?;
         number(bytes).ok_or_else(|| format!("not a number: {}", String::from_utf8_lossy(&bytes[..bytes.len().min(40)])))
     }
 }

@@ -3,11 +3,13 @@
 
 use super::Roots;
 use rustix::fs::{CWD, Mode, OFlags};
-use rustix::io::{read, retry_on_intr};
+use rustix::io::{pread, read, retry_on_intr};
+use rustix::process::{Resource, getrlimit};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Names and identities of things that come and go are looked up again this often; counters are read at every poll.
@@ -18,6 +20,18 @@ const ATTRIBUTE_BYTES: usize = 4096;
 const TABLE_BYTES: usize = 1 << 20;
 /// More names than this in one directory are not the kernel's.
 const MAX_NAMES: usize = 4096;
+
+/// Attributes kept open by one source: those of 32 RDMA ports, or of 40 interfaces.
+const MOST_OPEN: usize = 1024;
+/// Descriptors that are left to logs, processes and everything else.
+const OTHERS_NEED: u64 = 2048;
+
+/// How many descriptors one source may keep, by the limit of this process.
+fn descriptors_to_spare() -> usize {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    // Interfaces and RDMA ports.
+    usize::try_from(limit.saturating_sub(OTHERS_NEED) / 2).unwrap_or(usize::MAX)
+}
 
 /// How many polls lie between two listings. Counting polls needs no clock.
 pub fn polls_per_listing(every: Duration) -> u32 {
@@ -35,18 +49,53 @@ impl Dir {
     }
 }
 
+/// An attribute that is read at every poll. It is kept open where that is allowed: reading it then takes one call of the system, not three.
+#[derive(Default)]
+pub struct Attribute(Option<(OwnedFd, Arc<()>)>);
+
 /// Reads files into one buffer that is used again and again.
 pub struct Reader {
     buf: Vec<u8>,
+    /// Attributes kept open are at most so many …
+    most_open: usize,
+    /// … and each has a clone of this.
+    open: Arc<()>,
 }
 
 impl Default for Reader {
     fn default() -> Self {
-        Reader { buf: vec![0; ATTRIBUTE_BYTES] }
+        Reader { buf: vec![0; ATTRIBUTE_BYTES], most_open: 0, open: Arc::default() }
     }
 }
 
 impl Reader {
+    /// A reader that keeps attributes open. Only of a live kernel, whose attributes are made up anew at each read and fail once their device
+    /// is gone: below another root they are files, which may be replaced by others of the same name.
+    pub fn keeping_open(roots: &Roots) -> Reader {
+        let most_open = if roots.is_live() { MOST_OPEN.min(descriptors_to_spare()) } else { 0 };
+        Reader { most_open, ..Reader::default() }
+    }
+
+    /// What the attribute `name` in `dir` says, without white space around it.
+    pub fn again(&mut self, attribute: &mut Attribute, dir: &Dir, name: &str) -> io::Result<&[u8]> {
+        let buf = &mut self.buf[..ATTRIBUTE_BYTES];
+        let kept = attribute.0.as_ref().and_then(|(file, _)| retry_on_intr(|| pread(file, &mut *buf, 0)).ok());
+        let n = match kept {
+            Some(n) => n,
+            None => {
+                // The device may be another one by now.
+                attribute.0 = None;
+                let file = open_file(&dir.0, Path::new(name))?;
+                let n = retry_on_intr(|| read(&file, &mut *buf))?;
+                if Arc::strong_count(&self.open) <= self.most_open {
+                    attribute.0 = Some((file, self.open.clone()));
+                }
+                n
+            }
+        };
+        Ok(self.buf[..n].trim_ascii())
+    }
+
     /// What the file `name` in `dir` says, without white space around it.
     pub fn bytes(&mut self, dir: &Dir, name: &str) -> io::Result<&[u8]> {
         let file = open_file(&dir.0, Path::new(name))?;

@@ -520,6 +520,22 @@ fn a_link_that_goes_down_is_told_at_once_with_its_new_speed() {
 }
 
 #[test]
+fn counters_of_an_interface_that_stays_down_are_read_when_it_comes_up() {
+    let dir = unpack(&["dgx-h100"]);
+    let eth = |file: &str, content: &str| set(dir.path(), &format!("sys/class/net/enp41s0f0np0/{file}"), content);
+    let mut source = Netdevs::new(Roots::below(dir.path()), SECOND);
+    let mut told = || netdevs(&poll(&mut source))["enp41s0f0np0"].counters.clone();
+    told();
+    eth("operstate", "down");
+    eth("statistics/tx_bytes", "5");
+    assert_eq!(told(), counters([("tx_bytes", 5)]), "what it had sent before");
+    eth("statistics/tx_bytes", "6");
+    assert_eq!(told(), counters([]));
+    eth("operstate", "up");
+    assert_eq!(told(), counters([("tx_bytes", 6)]));
+}
+
+#[test]
 fn interfaces_that_come_and_go_are_followed() {
     let dir = unpack(&["host"]);
     let mut source = Netdevs::new(Roots::below(dir.path()), SECOND);
@@ -529,6 +545,45 @@ fn interfaces_that_come_and_go_are_followed() {
     let names = |out: Vec<Body>| netdevs(&out).into_keys().collect::<Vec<_>>();
     assert_eq!(names(poll(&mut source)), ["lo"]);
     assert_eq!(names(poll(&mut source)), ["lo", "veth1"]);
+}
+
+/// What of this process is open below a directory.
+fn open_below(dir: &str) -> usize {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    open.filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|file| file.starts_with(dir))).count()
+}
+
+#[test]
+fn counters_of_this_machine_are_kept_open_and_still_read_anew() {
+    const LO: &str = "/sys/devices/virtual/net/lo/statistics";
+    if !Path::new(LO).exists() {
+        return;
+    }
+    nccl_top::edge::allow_more_descriptors();
+    let mut source = Netdevs::new(Roots::live(), SECOND);
+    let first = netdevs(&poll(&mut source));
+    let open = open_below(LO);
+    assert!(open >= 20, "{open} are open");
+    let before = first["lo"].counters["rx_bytes"];
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.send_to(&[0; 1000], socket.local_addr().unwrap()).unwrap();
+    let after = netdevs(&poll(&mut source))["lo"].counters["rx_bytes"];
+    assert!(after >= before + 1000, "{before}, then {after}");
+    assert_eq!(open_below(LO), open);
+    drop(source);
+    assert!(open_below(LO) < open, "and given back");
+}
+
+#[test]
+fn files_below_another_root_are_opened_at_each_look() {
+    let dir = unpack(&["dgx-h100"]);
+    let mut source = Netdevs::new(Roots::below(dir.path()), SECOND);
+    poll(&mut source);
+    // Another file of the same name, as whoever copies a tree anew leaves it.
+    let file = "sys/class/net/enp41s0f0np0/statistics/tx_bytes";
+    std::fs::remove_file(dir.path().join(file)).unwrap();
+    set(dir.path(), file, "7");
+    assert_eq!(netdevs(&poll(&mut source))["enp41s0f0np0"].counters, counters([("tx_bytes", 7)]));
 }
 
 #[test]

@@ -15,6 +15,8 @@ const YOUNG_SCANS: u32 = 10;
 const OLD_TICKS: u64 = 30 * 100;
 /// Of the processes of no interest, one in so many is looked at again per scan.
 const SETTLED_TURN: u32 = 4;
+/// … and of the kernel's threads, most of the processes of a large machine: they never turn into something else, only their number is used again.
+const KERNEL_TURN: u32 = 20;
 /// A rank holds a few hundred descriptors; whoever holds more is not read to the end.
 const MAX_FDS: usize = 4096;
 /// How far above a rank its launcher is looked for.
@@ -78,7 +80,7 @@ impl Table {
         let scan = self.scan;
         if let Some(entry) = self.entries.get_mut(&pid)
             && entry.is_settled(scan)
-            && !pid.wrapping_add(scan).is_multiple_of(SETTLED_TURN)
+            && !pid.wrapping_add(scan).is_multiple_of(if entry.kernel_thread { KERNEL_TURN } else { SETTLED_TURN })
         {
             entry.last_scan = scan;
             return;

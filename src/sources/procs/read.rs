@@ -12,6 +12,8 @@ pub struct Reader {
 
 /// Environments of batch jobs reach hundreds of KiB; nothing else here comes near.
 const LIMIT: u64 = 1 << 20;
+/// More than the tables of one process.
+const PIECE: usize = 4096;
 
 impl Reader {
     pub fn new(roots: Roots) -> Self {
@@ -28,7 +30,14 @@ impl Reader {
 
     pub fn read(&mut self, pid: u32, name: &str) -> io::Result<&[u8]> {
         self.buf.clear();
-        file::open_at_once(&self.path(pid, name))?.take(LIMIT).read_to_end(&mut self.buf)?;
+        let mut file = file::open_at_once(&self.path(pid, name))?;
+        let mut piece = [0; PIECE];
+        let n = file.read(&mut piece)?;
+        self.buf.extend_from_slice(&piece[..n]);
+        // `stat`, `status` and `io` end with a line and come as a whole; asking for their end would cost as much again.
+        if n == PIECE || !piece[..n].ends_with(b"\n") {
+            file.take(LIMIT).read_to_end(&mut self.buf)?;
+        }
         Ok(&self.buf)
     }
 
