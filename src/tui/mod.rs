@@ -1,5 +1,6 @@
 //! The screen: terminal in and out, one loop. It draws what the session says and never waits for anything but the next message.
 
+mod bounded;
 pub mod choices;
 pub mod filter;
 mod help;

@@ -402,3 +402,42 @@ fn a_hostile_tree_is_read_in_bounded_memory() {
         assert!(!ended.out.contains(['\u{1b}', '\u{202e}']), "{}", ended.out);
     }
 }
+
+/// Whoever holds the other end of a terminal says how large it is.
+#[test]
+fn a_terminal_of_any_size_is_drawn_in_bounded_memory() {
+    for (rows, cols) in [(u16::MAX, u16::MAX), (1, u16::MAX), (u16::MAX, 1), (0, 0)] {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("root")).unwrap();
+        let pair = portable_pty::native_pty_system().openpty(portable_pty::PtySize { rows, cols, ..Default::default() }).unwrap();
+        let mut command = portable_pty::CommandBuilder::new("sh");
+        let limited = format!("ulimit -d {MEMORY_KIB}; exec \"$@\"");
+        command.args(["-c", &limited, "sh", env!("CARGO_BIN_EXE_nccl-top"), "--sysroot", "root"]);
+        command.cwd(dir.path());
+        command.env("HOME", dir.path());
+        command.env("TERM", "xterm-256color");
+        let mut child = pair.slave.spawn_command(command).unwrap();
+        drop(pair.slave);
+        let (mut reader, mut writer) = (pair.master.try_clone_reader().unwrap(), pair.master.take_writer().unwrap());
+        // Keys that come before the terminal is taken are lost: `q` is pressed whenever something was drawn.
+        let presses = std::thread::spawn(move || {
+            let mut piece = [0; 8192];
+            while std::io::Read::read(&mut reader, &mut piece).is_ok_and(|n| n > 0) {
+                let _ = writer.write_all(b"q");
+            }
+        });
+        let began = Instant::now();
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            if began.elapsed() > PATIENCE {
+                child.kill().unwrap();
+                panic!("{rows} x {cols} does not end");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        presses.join().unwrap();
+        assert_eq!(status.exit_code(), 0, "{rows} x {cols}");
+    }
+}
