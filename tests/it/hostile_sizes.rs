@@ -354,7 +354,9 @@ fn no_path_that_a_user_names_is_waited_for_or_read_without_end() {
         let ended = run_in(dir.path(), &["--sysroot", "directory", "snapshot", "--wait", "10ms"], &[("TZ", path)]);
         assert!(ended.code.is_some_and(|code| code <= 2), "TZ={path}: {:?} {}", ended.code, ended.err);
     }
-    std::fs::write(dir.path().join("empty.toml"), "").unwrap();
+    let many = format!("[keys]\nquit = [\"{}q\"]\n", "ctrl-".repeat(200_000));
+    std::fs::write(dir.path().join("keys.toml"), many).unwrap();
+    assert_eq!(run_in(dir.path(), &["--config", "keys.toml", "config"], &[]).code, Some(0), "time grows with the square of its length");
     assert_eq!(run_in(dir.path(), &["--config", "/dev/null", "config"], &[]).code, Some(0));
 }
 
