@@ -1,6 +1,6 @@
 //! Changes that leave an input what it is: another value somewhere in JSON or in a pickle, or a piece that comes again and again.
 
-use crate::NEXT_FILE;
+use crate::parsers::NEXT_FILE;
 use serde_json::{Value, json};
 
 /// splitmix64

@@ -9,44 +9,44 @@ mod change;
 mod parsers;
 
 use libfuzzer_sys::{fuzz_mutator, fuzz_target};
-use parsers::{PARSERS, Parser};
+use parsers::{NEXT_FILE, Parser, files_of, parsers};
 use std::path::Path;
 use std::sync::LazyLock;
 
-/// Stands between the files of one input.
-const NEXT_FILE: &[u8] = b"\xff\0NEXT\0\xff";
+/// What the repository keeps of the corpus of each parser.
+const KEPT_BYTES: usize = 40 << 10;
 
 static PARSER: LazyLock<&Parser> = LazyLock::new(|| {
     let wanted = std::env::var("FUZZ_PARSER").unwrap_or_default();
-    let names: Vec<&str> = PARSERS.iter().map(|p| p.name).collect();
-    PARSERS.iter().find(|p| p.name == wanted).unwrap_or_else(|| panic!("FUZZ_PARSER is one of {names:?}"))
+    let names: Vec<&str> = parsers().map(|p| p.name).collect();
+    parsers().find(|p| p.name == wanted).unwrap_or_else(|| panic!("FUZZ_PARSER is one of {names:?}"))
 });
 
-/// Writes the recorded inputs to the directory that `FUZZ_SEEDS` names: each alone, and some that belong together as one.
+/// Prints the names of the parsers where `FUZZ_LIST` asks for them. Puts the corpus that `FUZZ_KEEP` names into the repository. Writes the recorded inputs to the directory that `FUZZ_SEEDS` names: each alone, and some that belong together as one.
 fn write_seeds() {
+    if std::env::var_os("FUZZ_LIST").is_some() {
+        parsers().for_each(|p| println!("{}", p.name));
+        std::process::exit(0);
+    }
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    if let Some(dir) = std::env::var_os("FUZZ_KEEP") {
+        let inputs = std::fs::read_dir(dir).expect("a corpus").map(|file| std::fs::read(file.expect("a file").path()).expect("an input"));
+        let kept = PARSER.keep(&repository, inputs.collect(), KEPT_BYTES).expect("a file");
+        println!("{}: {kept} inputs", PARSER.name);
+        std::process::exit(0);
+    }
     let Some(dir) = std::env::var_os("FUZZ_SEEDS") else { return };
-    let seeds = PARSER.seeds(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
+    let seeds = PARSER.seeds(&repository);
     let together = seeds.chunks(4).map(|some| some.join(NEXT_FILE));
-    for (i, seed) in seeds.iter().cloned().chain(together).enumerate() {
+    for (i, seed) in seeds.iter().cloned().chain(together).chain(PARSER.kept(&repository)).enumerate() {
         // What was read once, like the catalogue, is no input's fault.
-        (PARSER.run)(&files(&seed));
+        (PARSER.run)(&files_of(&seed));
         std::fs::write(Path::new(&dir).join(format!("seed-{i}")), seed).expect("a seed");
     }
 }
 
-fn files(input: &[u8]) -> Vec<Vec<u8>> {
-    let mut out = Vec::new();
-    let mut rest = input;
-    while let Some(at) = rest.windows(NEXT_FILE.len()).position(|w| w == NEXT_FILE) {
-        out.push(rest[..at].to_vec());
-        rest = &rest[at + NEXT_FILE.len()..];
-    }
-    out.push(rest.to_vec());
-    out
-}
-
 fuzz_target!(init: write_seeds(), |input: &[u8]| {
-    bounds::check(*PARSER, &files(input));
+    bounds::check(*PARSER, &files_of(input));
 });
 
 fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {

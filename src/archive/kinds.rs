@@ -137,8 +137,15 @@ impl Opened {
     /// # Errors
     /// If it cannot be read, or is larger than `most` bytes.
     pub fn all(&mut self, most: u64) -> Result<Vec<u8>, String> {
+        const PIECE: u64 = 8 << 20;
         let mut bytes = Vec::new();
-        self.take(most + 1).read_to_end(&mut bytes).map_err(|err| io_words(&err))?;
+        while bytes.len() as u64 <= most {
+            let room = (most + 1 - bytes.len() as u64).min(PIECE);
+            if self.take(room).read_to_end(&mut bytes).map_err(|err| io_words(&err))? == 0 {
+                break;
+            }
+            file::check_growth(self.taken.load(Ordering::Relaxed), bytes.len() as u64)?;
+        }
         if bytes.len() as u64 > most {
             return Err(format!("larger than {} MiB, which no file of its kind is", most >> 20));
         }

@@ -70,6 +70,25 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
+/// What a compressed file may be in any case, unpacked, and how many times as large as it is. Recordings of real jobs are 3 to 16 times as
+/// large, of an idle node 30 times; only logs, which are not kept, may be more.
+const FREE_BYTES: u64 = 32 << 20;
+const UNPACKED_PER_BYTE: u64 = 64;
+
+/// Whether a file of so many bytes may become so many when it is unpacked.
+///
+/// # Errors
+/// In words, if it may not.
+pub fn check_growth(packed: u64, unpacked: u64) -> Result<(), String> {
+    if unpacked > FREE_BYTES.saturating_add(packed.saturating_mul(UNPACKED_PER_BYTE)) {
+        return Err(format!(
+            "{} MiB unpacked and more, over {UNPACKED_PER_BYTE} times the file: no file of its kind is so",
+            unpacked >> 20
+        ));
+    }
+    Ok(())
+}
+
 /// The text of a file of at most `most` bytes.
 ///
 /// # Errors

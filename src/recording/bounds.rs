@@ -1,17 +1,13 @@
-//! How large a tape may be. Tapes are untrusted, and a few KiB of gzip hold gigabytes: what a line and the whole may have, and what it
-//! may take to judge it, is bounded, so that any tape is read in little memory and ends soon.
+//! How large a tape may be. Tapes are untrusted, and a few KiB of gzip hold gigabytes: what a line may have, and what it may take to
+//! judge the whole, is bounded, so that any tape is read in little memory and ends soon.
 
 /// RAS answers of 16,384 ranks are 9 MiB, and no source passes on one of more than 16 MiB.
 pub const LINE_BYTES: u64 = 20 << 20;
 /// Values in one line: 4096 interfaces with all their counters have fewer. Each takes up to some hundred bytes of memory.
 const LINE_VALUES: usize = 1 << 17;
-/// What a tape may be at least, unpacked, and how many times as large as its file. Those of real jobs are 3 to 16 times as large, of an
-/// idle node 30 times.
-const FREE_BYTES: u64 = 32 << 20;
-const UNPACKED_PER_BYTE: u64 = 64;
 /// Steps of judging, as [`crate::diagnosis::session::Session::effort`] counts them. An hour of a real job takes a million or two, and
 /// less than one for each byte.
-const FREE_EFFORT: u64 = 1_000_000_000;
+const FREE_EFFORT: u64 = 300_000_000;
 const EFFORT_PER_BYTE: u64 = 16;
 
 /// What is wrong with the size of a line, if anything is.
@@ -19,14 +15,6 @@ pub fn of_line(line: &[u8]) -> Result<(), String> {
     // A value takes a byte at least, and a comma or a bracket.
     if line.len() > LINE_VALUES && values(line) > LINE_VALUES {
         return Err(format!("a line of more than {LINE_VALUES} values, which no source reports at once"));
-    }
-    Ok(())
-}
-
-/// What is wrong with the size of a tape of which so much was read, if anything is.
-pub fn of_tape(packed: u64, unpacked: u64) -> Result<(), String> {
-    if unpacked > FREE_BYTES.saturating_add(packed.saturating_mul(UNPACKED_PER_BYTE)) {
-        return Err(format!("more than {} MiB unpacked, {UNPACKED_PER_BYTE} times the file, which no recording is", unpacked >> 20));
     }
     Ok(())
 }

@@ -207,7 +207,7 @@ impl Reader {
             }
             self.unpacked += self.buf.len() as u64 + 1;
             bounds::of_line(&self.buf)
-                .and_then(|()| bounds::of_tape(self.packed.load(Ordering::Relaxed), self.unpacked))
+                .and_then(|()| file::check_growth(self.packed.load(Ordering::Relaxed), self.unpacked))
                 .map_err(|why| self.at_line(why))?;
             let mut seen = read_observation(&self.buf).map_err(|err| self.at_line(err.to_string()))?;
             if seen.body == Body::Unknown && is_end_mark(&self.buf) {

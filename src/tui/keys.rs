@@ -39,12 +39,12 @@ impl Chord {
         let mut chord = Chord { code: KeyCode::Null, ctrl: false, alt: false, shift: false };
         let mut rest = text;
         loop {
-            let lower = rest.to_ascii_lowercase();
-            let (flag, length) = match lower.as_str() {
-                l if l.starts_with("ctrl-") => (&mut chord.ctrl, 5),
-                l if l.starts_with("alt-") => (&mut chord.alt, 4),
-                l if l.starts_with("shift-") => (&mut chord.shift, 6),
-                _ => break,
+            let begins = |with: &str| rest.get(..with.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(with));
+            let (flag, length) = match () {
+                () if begins("ctrl-") => (&mut chord.ctrl, 5),
+                () if begins("alt-") => (&mut chord.alt, 4),
+                () if begins("shift-") => (&mut chord.shift, 6),
+                () => break,
             };
             *flag = true;
             rest = &rest[length..];

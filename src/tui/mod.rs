@@ -1,6 +1,7 @@
 //! The screen: terminal in and out, one loop. It draws what the session says and never waits for anything but the next message.
 
 pub mod actions;
+mod bounded;
 mod budget;
 pub mod choices;
 pub mod filter;

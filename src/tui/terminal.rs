@@ -1,11 +1,11 @@
 //! The terminal, taken at the start and given back at every end: quit, error, signal, panic; and for a while when the program is
 //! stopped. A terminal that does not read holds up nothing: what is drawn goes through an [`Outlet`].
 
+use super::bounded::Bounded;
 use super::theme::Depth;
 use crate::edge::outlet::{Outlet, Stdout, is_gone};
 use anyhow::{Context as _, Result};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use ratatui::backend::CrosstermBackend;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
@@ -36,7 +36,7 @@ const MOUSE_OFF: &str = "\x1b[?1006l\x1b[?1000l";
 const PATIENCE: Duration = Duration::from_millis(300);
 
 pub struct Screen {
-    terminal: Terminal<CrosstermBackend<Frame>>,
+    terminal: Terminal<Bounded<Frame>>,
     drawn_bytes: Rc<Cell<usize>>,
     outlet: Outlet,
     mouse: bool,
@@ -129,7 +129,7 @@ impl Screen {
             sixteen: depth == Depth::Sixteen,
         };
         let options = TerminalOptions { viewport: Viewport::Fullscreen };
-        let terminal = Terminal::with_options(CrosstermBackend::new(out), options).context("the terminal has no size")?;
+        let terminal = Terminal::with_options(Bounded::new(out), options).context("the terminal has no size")?;
         Ok(Screen { terminal, drawn_bytes, outlet, mouse, ascii })
     }
 

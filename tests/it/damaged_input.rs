@@ -1,7 +1,7 @@
 //! The parsers that the fuzzer drives (`fuzz/run`), over recorded inputs that are damaged a little, the same each time, and over
 //! whatever the fuzzer has once found.
 
-use crate::support::parsers::PARSERS;
+use crate::support::parsers::{files_of, parsers};
 use std::path::Path;
 
 /// Some of many seeds: the fuzzer takes all.
@@ -17,7 +17,7 @@ fn damaged(seed: &[u8], no: usize) -> Vec<Vec<u8>> {
 
 #[test]
 fn damaged_recordings_do_no_harm() {
-    for parser in PARSERS {
+    for parser in parsers() {
         let seeds = parser.seeds(Path::new(env!("CARGO_MANIFEST_DIR")));
         assert!(!seeds.is_empty(), "{} has no seeds", parser.name);
         let step = seeds.len().div_ceil(MOST_SEEDS);
@@ -33,10 +33,25 @@ fn damaged_recordings_do_no_harm() {
 #[test]
 fn what_the_fuzzer_once_found_is_mended() {
     let found = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/found");
-    for parser in PARSERS {
+    for parser in parsers() {
         let Ok(files) = std::fs::read_dir(found.join(parser.name)) else { continue };
         for file in files.flatten() {
-            (parser.run)(&[std::fs::read(file.path()).unwrap()]);
+            (parser.run)(&files_of(&std::fs::read(file.path()).unwrap()));
         }
     }
+}
+
+/// The corpus that the repository keeps.
+#[test]
+fn what_the_fuzzer_has_reached_does_no_harm() {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for parser in parsers() {
+        let kept = parser.kept(repository);
+        assert!(!kept.is_empty(), "{}: `fuzz/run seeds` keeps its corpus", parser.name);
+        for input in kept {
+            (parser.run)(&files_of(&input));
+        }
+    }
+    let all = std::fs::read_dir(repository.join("fuzz/seeds")).unwrap().map(|file| file.unwrap().metadata().unwrap().len());
+    assert!(all.sum::<u64>() <= 1 << 20, "the corpus is larger than a MiB");
 }

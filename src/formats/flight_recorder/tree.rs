@@ -24,6 +24,9 @@ pub(super) enum Value {
 pub(super) const MAX_DEPTH: u8 = 64;
 /// A dump of 20 000 entries with long stacks has about four millions, and those take 16 bytes of memory each.
 pub(super) const MAX_VALUES: usize = 6 << 20;
+/// What takes more memory counts for more: a container, and a text that has not come before.
+const PER_NODE: usize = 2;
+const PER_TEXT: usize = 6;
 
 #[derive(Default)]
 pub(super) struct Tree {
@@ -48,6 +51,7 @@ impl Tree {
         if let Some(&known) = self.by_text.get(text) {
             return Value::Text(known);
         }
+        self.values += PER_TEXT;
         let (id, text) = (self.texts.len() as u32, Arc::<str>::from(text));
         self.texts.push(text.clone());
         self.by_text.insert(text, id);
@@ -63,6 +67,7 @@ impl Tree {
     }
 
     fn node(&mut self) -> u32 {
+        self.values += PER_NODE;
         self.nodes.push(Node::default());
         self.nodes.len() as u32 - 1
     }

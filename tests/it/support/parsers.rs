@@ -1,5 +1,8 @@
 //! The parsers of what others write, each as a function of the bytes of some files, for the fuzzer (`fuzz/run`) and its tests.
 
+#[path = "near_parsers.rs"]
+mod near;
+
 use nccl_top::archive::intake::Intake;
 use nccl_top::archive::kinds::{KINDS, Opened};
 use nccl_top::archive::{Seen, report};
@@ -16,7 +19,7 @@ use nccl_top::model::saved_report::SavedReport;
 use nccl_top::output;
 use nccl_top::recording::tape;
 use std::collections::BTreeMap;
-use std::io::{Cursor, Read};
+use std::io::{Cursor, Read, Write};
 use std::path::{Path, PathBuf};
 
 pub struct Parser {
@@ -29,7 +32,12 @@ pub struct Parser {
     pub has_catalogue: bool,
 }
 
-pub const PARSERS: &[Parser] = &[
+/// All of them.
+pub fn parsers() -> impl Iterator<Item = &'static Parser> {
+    FAR.iter().chain(near::PARSERS)
+}
+
+const FAR: &[Parser] = &[
     parser("log", log, &["tests/fixtures/logs", "tests/fixtures/reports/nccl-tests-1G.log"], true),
     parser("check-log", check_log, &["tests/fixtures/logs", "tests/fixtures/reports", "tests/fixtures/ras"], true),
     parser("flight", flight, &["tests/fixtures/flight"], false),
@@ -44,10 +52,59 @@ const fn parser(name: &'static str, run: fn(&[Vec<u8>]) -> usize, seeds: &'stati
     Parser { name, run, seeds, has_catalogue }
 }
 
+/// Stands between the files of one input.
+pub const NEXT_FILE: &[u8] = b"\xff\0NEXT\0\xff";
+
+/// The files of one input.
+pub fn files_of(input: &[u8]) -> Vec<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut rest = input;
+    while let Some(at) = memchr::memmem::find(rest, NEXT_FILE) {
+        out.push(rest[..at].to_vec());
+        rest = &rest[at + NEXT_FILE.len()..];
+    }
+    out.push(rest.to_vec());
+    out
+}
+
 /// No seed is longer, unless it is one line.
 const MOST_BYTES: usize = 32 << 10;
 
 impl Parser {
+    fn kept_at(&self, repository: &Path) -> PathBuf {
+        repository.join(format!("fuzz/seeds/{}.gz", self.name))
+    }
+
+    /// Inputs that the fuzzer made and the repository keeps: together they reach what it reached.
+    pub fn kept(&self, repository: &Path) -> Vec<Vec<u8>> {
+        let Ok(packed) = std::fs::read(self.kept_at(repository)) else { return Vec::new() };
+        let (all, mut out) = (unpack(packed), Vec::new());
+        let mut rest = all.as_slice();
+        while let Some((length, more)) = rest.split_first_chunk() {
+            let (input, more) = more.split_at(u32::from_le_bytes(*length) as usize);
+            out.push(input.to_vec());
+            rest = more;
+        }
+        out
+    }
+
+    /// Keeps inputs, each with its length in four bytes before it, the smallest first, while the file is no larger than `most` bytes.
+    pub fn keep(&self, repository: &Path, mut inputs: Vec<Vec<u8>>, most: usize) -> std::io::Result<usize> {
+        inputs.sort_by_key(|input| (input.len(), input.clone()));
+        let pack = |some: &[Vec<u8>]| {
+            let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+            some.iter()
+                .try_for_each(|input| packed.write_all(&(input.len() as u32).to_le_bytes()).and_then(|()| packed.write_all(input)))?;
+            packed.finish()
+        };
+        while pack(&inputs)?.len() > most {
+            inputs.truncate(inputs.len() * 9 / 10);
+        }
+        std::fs::create_dir_all(repository.join("fuzz/seeds"))?;
+        std::fs::write(self.kept_at(repository), pack(&inputs)?)?;
+        Ok(inputs.len())
+    }
+
     /// Recorded files, unpacked; of long ones of lines a piece of the beginning, the middle and the end, each below the first line,
     /// which says of some what they are.
     pub fn seeds(&self, repository: &Path) -> Vec<Vec<u8>> {
