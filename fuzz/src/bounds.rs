@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Instrumented code is some three times slower: what is quadratic takes more than this at a few 10 KB.
 const TIME: Duration = Duration::from_millis(100);
-const TIME_PER_BYTE: Duration = Duration::from_nanos(6000);
+const TIME_PER_BYTE: Duration = Duration::from_micros(20);
 const MEMORY: usize = 8 << 20;
 const MEMORY_PER_BYTE: usize = 200;
 
