@@ -19,6 +19,7 @@ import fcntl
 import os
 import platform
 import pty
+import re
 import select
 import shlex
 import shutil
@@ -75,7 +76,7 @@ class Terminal:
             except OSError:
                 read = b""
             if not read:
-                raise Gone(" ".join(self.last.decode("utf-8", "replace").split())[-120:])
+                raise Gone(words_of(self.last)[-120:])
             self.bytes += len(read)
             self.last = (self.last + read)[-400:]
             if b"\x1b[6n" in read:
@@ -112,6 +113,12 @@ class Terminal:
     def rss_mib(self):
         stats = [stat_of(pid) for pid in self.processes()]
         return sum(int(stat[21]) for stat in stats if stat) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def words_of(sent):
+    """What a program printed, without what moves the cursor or asks the terminal."""
+    text = re.sub(r"\x1b(\[[0-9;?<=>]*[a-zA-Z]|[P\]_^].*?(\x1b\\|\x07)|.)", " ", sent.decode("utf-8", "replace"))
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def stat_of(pid):
