@@ -39,7 +39,8 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         let mut found = RULE.finding(id, summary, view.since);
         found.role = Role::Context;
         found.confidence = Confidence::Certain;
-        found.why = format!("not seen: {}", view.title.unwrap_or(id));
+        let part = if view.state == SourceState::Ok { "seen in part" } else { "not seen" };
+        found.why = format!("{part}: {}", view.title.unwrap_or(id));
         found.evidence = vec![Evidence::of("source", detail)];
         out.push(found);
     }
