@@ -20,7 +20,9 @@ pub fn open(path: &Path) -> io::Result<File> {
     }
     let file = open_at_once(path)?;
     if file.metadata()?.file_type().is_fifo() {
-        return Err(io::Error::other("a named pipe, which may never end; name a file, or read the pipe through the shell, as `<(cat PIPE)`"));
+        return Err(io::Error::other(
+            "a named pipe, which may never end; name a file, or read the pipe through the shell, as `<(cat PIPE)`",
+        ));
     }
     Ok(file)
 }
