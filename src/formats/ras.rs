@@ -175,8 +175,15 @@ impl RasRank {
     }
 }
 
+impl RasPart {
+    /// There are more of them than are listed.
+    pub fn has_unlisted(&self) -> bool {
+        self.ranks.len() < self.rank_count as usize
+    }
+}
+
 impl RasComm {
-    /// Ranks that it may add to what is known of its communicator.
+    /// Ranks that it lists, each as often as it does.
     pub fn members(&self) -> usize {
         let listed: usize = self.spreads.iter().flat_map(|spread| &spread.parts).map(|part| part.ranks.len()).sum();
         self.ranks.len() + self.missing.len() + listed

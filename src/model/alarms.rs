@@ -44,17 +44,19 @@ pub struct Alarms {
     of_kind: HashMap<Kind, usize>,
     /// How many are kept of those below an error.
     minor: usize,
-    /// What texts that the catalogue does not know say, without numbers and ids.
-    texts: HashSet<u64>,
+    /// What texts that the catalogue does not know say, without numbers and ids: those below an error, and errors.
+    texts: [HashSet<u64>; 2],
     /// Not kept, because there were too many different ones: how often they were printed.
     pub overflow: u64,
+    /// The most severe of those.
+    pub overflow_worst: Option<Severity>,
 }
 
 /// 16,384 ranks that say one thing each, and some more. So many below an error, and as many errors.
 const MOST: usize = 20_000;
 /// So many of each kind are kept, whatever others take.
 const OF_KIND: usize = 8;
-/// Different texts that the catalogue does not know. Nobody reads more; how many more there were is counted.
+/// Different texts that the catalogue does not know, below an error, and as many errors. Nobody reads more; how many more there were is counted.
 const MOST_TEXTS: usize = 1024;
 const MAX_TEXT: usize = 400;
 
@@ -71,6 +73,7 @@ impl Alarms {
         }
         if !self.has_room(&said.event.what) {
             self.overflow += 1;
+            self.overflow_worst = self.overflow_worst.max(Some(Kind::of(&said.event.what).severity));
             return;
         }
         let mut alarm = alarm();
@@ -92,10 +95,11 @@ impl Alarms {
             let mut hasher = DefaultHasher::new();
             (kind, crate::base::words::shape(text)).hash(&mut hasher);
             let text = hasher.finish();
-            if self.texts.len() >= MOST_TEXTS && of_kind >= OF_KIND && !self.texts.contains(&text) {
+            let texts = &mut self.texts[usize::from(is_error)];
+            if texts.len() >= MOST_TEXTS && of_kind >= OF_KIND && !texts.contains(&text) {
                 return false;
             }
-            self.texts.insert(text);
+            texts.insert(text);
         }
         self.of_kind.insert(kind, of_kind + 1);
         self.minor += usize::from(!is_error);

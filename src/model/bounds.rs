@@ -86,6 +86,6 @@ impl Model {
         let held: usize = self.gpus.values().map(|g| 1 + g.processes.len()).sum();
         let (jobs, files, processes) = (self.jobs.len(), self.files.len(), self.processes.len());
         let things = processes + files + members + held + self.ports.len() + self.netdevs.len();
-        (64 + things + jobs * (16 + jobs + files) + processes * (held + members)) as u64
+        (64 + things + jobs * (16 + jobs + files + members) + processes * held) as u64
     }
 }

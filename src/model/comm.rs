@@ -2,7 +2,7 @@
 
 use super::bounds::MEMBERS;
 use crate::base::time::Stamp;
-use crate::formats::ras::{PartValue, RasComm, RasReport, SpreadOf};
+use crate::formats::ras::{PartValue, RasComm, RasPart, RasReport, SpreadOf};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -167,7 +167,7 @@ impl Comm {
                     listed.insert(*rank);
                     counts.entry(*rank).or_default().insert(name.to_owned(), count);
                 }
-                if part.ranks.len() < part.rank_count as usize {
+                if part.has_unlisted() {
                     // Of two groups that are not listed nobody knows who is in which.
                     unlisted = if unlisted.is_none() { Some(Some(count)) } else { Some(None) };
                 }
@@ -265,6 +265,17 @@ impl Comm {
     }
 }
 
+/// Ranks that are known of a communicator of `size` once a report is applied, or a few less: those that it lists, and all others where it
+/// tells their count.
+fn coming(seen: &RasComm, size: u32) -> usize {
+    let counts = seen.spreads.iter().filter(|spread| matches!(spread.of, SpreadOf::Count(_))).flat_map(|spread| &spread.parts);
+    if size > MOST_RANKS || !counts.clone().any(RasPart::has_unlisted) {
+        return seen.members();
+    }
+    let listed = counts.flat_map(|part| part.ranks.iter().map(|(rank, _)| *rank)).chain(seen.missing.iter().map(|m| m.rank));
+    size as usize + listed.filter(|rank| *rank >= size).count()
+}
+
 /// All communicators that a report holds are updated, up to `most` in all, and as long as all together have no more than [`MEMBERS`]; the
 /// others stay as they were. How many those are comes back.
 pub fn apply_report(comms: &mut BTreeMap<u64, Comm>, at: Stamp, report: &RasReport, most: usize) -> usize {
@@ -275,7 +286,9 @@ pub fn apply_report(comms: &mut BTreeMap<u64, Comm>, at: Stamp, report: &RasRepo
     let mut left_out = 0;
     for seen in &report.comms {
         let known = comms.get(&seen.hash).map_or(0, Comm::members);
-        if comms.len() >= most && !comms.contains_key(&seen.hash) || seen.members() > room + known {
+        let is_new = !comms.contains_key(&seen.hash);
+        let size = comms.get(&seen.hash).map_or(0, |comm| comm.nranks).max(seen.size.unwrap_or(0));
+        if is_new && (comms.len() >= most || room == 0) || coming(seen, size) > room + known {
             left_out += 1;
             continue;
         }

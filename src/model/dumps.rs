@@ -43,7 +43,7 @@ impl Dumps {
         let (count, bytes, calls) =
             others.fold((0, 0, 0), |(n, sum, calls), (_, d)| (n + 1, sum + d.seen.packed.len(), calls + entries(d)));
         if count >= MAX_DUMPS || bytes + seen.packed.len() > MAX_PACKED_BYTES {
-            self.ignored += 1;
+            self.ignore(at, &seen.path);
             return;
         }
         let dump = match (&seen.problem, seen.bytes()) {
@@ -55,12 +55,21 @@ impl Dumps {
             }
         };
         if dump.as_ref().is_ok_and(|dump| calls + dump.entries.len() > MAX_ENTRIES) {
-            self.ignored += 1;
+            self.ignore(at, &seen.path);
             return;
         }
         self.by_path.insert(seen.path.clone(), Dumped { at, seen: Arc::new(seen.clone()), dump });
         self.revision += 1;
         self.changed_at = at;
+    }
+
+    /// Leaves out the newest dump of a file. The one before it goes, too: beside newer ones of other ranks it would accuse its rank.
+    fn ignore(&mut self, at: Stamp, path: &str) {
+        self.ignored += 1;
+        if self.by_path.remove(path).is_some() {
+            self.revision += 1;
+            self.changed_at = at;
+        }
     }
 
     /// Takes one that was read already.

@@ -45,7 +45,11 @@ impl Model {
         let held: BTreeSet<u32> = self.jobs.values().flat_map(|j| j.pids().chain(j.launcher)).collect();
         self.processes.retain(|pid, p| held.contains(pid) || p.gone.is_none_or(|g| at.since(g.at) <= KEEP_GONE));
         self.dumps.keep(|pid| self.processes.contains_key(&pid));
+        let before = self.comms.len();
         self.comms.retain(|_, c| !long_ago(c.answered_at.or(c.init_to).or(c.init_from)));
+        if self.comms.len() < before {
+            self.index_ras();
+        }
         self.files.retain(|_, f| f.is_readable() || !long_ago(f.gone_at));
     }
 

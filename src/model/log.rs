@@ -136,6 +136,10 @@ pub struct Progress {
     pub throughput_trend: Trend,
     /// When the step last grew.
     pub last_step_at: Option<Stamp>,
+    /// When the program itself last went on after it had stood still.
+    resumed_at: Option<Stamp>,
+    /// How long it has done so since the step last grew.
+    unwatched: Duration,
     /// Seconds between the arrivals of progress lines, newest last.
     gaps: Series<32>,
     /// Steps have come regularly since then: no pause, no restart.
@@ -217,12 +221,12 @@ impl Progress {
                 self.arrived(at, s, restarted);
             }
             self.step = Some(s);
-            self.last_step_at = Some(at);
+            (self.last_step_at, self.unwatched) = (Some(at), Duration::ZERO);
             self.end_phase(at);
             self.done_at = None;
         } else if step.step.is_none() && step.loss.is_some() {
             // HF's dictionary has no step, but it is a sign of life.
-            self.last_step_at = Some(at);
+            (self.last_step_at, self.unwatched) = (Some(at), Duration::ZERO);
             self.end_phase(at);
         }
         self.total_steps = step.total_steps.or(self.total_steps);
@@ -308,6 +312,15 @@ impl Progress {
         }
     }
 
+    /// The program itself stood still for so long, up to now.
+    pub fn stood_still(&mut self, now: Stamp, gap: Duration) {
+        self.resumed_at = Some(now);
+        self.unwatched = self.unwatched.saturating_add(gap);
+        if let Some((then, _)) = &mut self.first_step {
+            *then = then.plus(gap);
+        }
+    }
+
     fn arrived(&mut self, at: Stamp, step: u64, restarted: bool) {
         if restarted || self.first_step.is_none() {
             self.first_step = Some((at, step));
@@ -316,11 +329,16 @@ impl Progress {
         if let Some(last) = self.last_step_at
             && at > last
         {
-            let gap = at.secs_since(last);
+            // A time in which nobody looked is not known to be a pause of the job.
+            let gap = at.secs_since(last.plus(self.unwatched)).max(0.0);
             if gap > self.gaps.median_of_last(8).map_or(3.0, |usual| (usual * 4.0).max(3.0)) {
                 self.steady_since = Some(at);
             }
             self.gaps.push(at, gap);
+        }
+        // What was written while nobody looked comes all at once.
+        if self.resumed_at.is_some_and(|resumed_at| at.secs_since(resumed_at) < 1.0) {
+            self.first_step = Some((at, step));
         }
         // Lines of several steps arrive together: the time of one step is taken over a stretch of at least a second.
         if let Some((then, first)) = self.first_step

@@ -37,7 +37,8 @@ use log::{LogFile, Logbook};
 use port::{Netdev, Port};
 use process::{Gone, Process};
 use room::{Resource, Room, left_of_cgroup, left_of_disk, left_of_host};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The state of one host and the jobs on it.
@@ -70,6 +71,8 @@ pub struct Model {
     pub files: BTreeMap<u32, LogFile>,
     pub logbook: Logbook,
     pub comms: BTreeMap<u64, Comm>,
+    /// The GPUs that RAS names, by the pid of the process in its own namespace. Each process is looked up in each second.
+    gpu_by_ras: Arc<HashMap<u32, u32>>,
     pub ras: RasView,
     pub kernel: VecDeque<(Stamp, KernelLine)>,
     pub dumps: Dumps,
@@ -173,7 +176,9 @@ impl Model {
                 if self.gaps.len() == MAX_GAPS {
                     self.gaps.pop_front();
                 }
-                self.gaps.push_back((at.minus(Duration::from_millis(*for_ms)), at));
+                let gap = Duration::from_millis(*for_ms);
+                self.gaps.push_back((at.minus(gap), at));
+                self.files.values_mut().for_each(|file| file.progress.stood_still(at, gap));
             }
             Body::Source(_) if self.sources.len() >= bounds::SOURCES && !self.sources.contains_key(&seen.from) => {
                 self.leave_out("a source", 1, bounds::SOURCES);
@@ -385,6 +390,7 @@ impl Model {
                 self.ras.answered_at = Some(at);
                 let left_out = comm::apply_report(&mut self.comms, at, &report, MAX_COMMS);
                 self.leave_out("a communicator", left_out, MAX_COMMS);
+                self.index_ras();
             }
             Err(err) => self.ras.error = Some(err.to_string()),
         }
@@ -422,10 +428,18 @@ impl Model {
         let by_nvml = self.gpus.values().filter_map(holds).max().map(|(_, index)| index.0);
         by_nvml.or_else(|| {
             let inner = self.processes.get(&pid)?.info.ns_pid.unwrap_or(pid);
-            let ranks = self.comms.values().flat_map(|c| c.ranks.values());
-            let dev = ranks.filter(|r| r.pid == Some(inner)).find_map(|r| r.nvml_dev)?;
+            let dev = *self.gpu_by_ras.get(&inner)?;
             self.gpus.contains_key(&dev).then_some(dev)
         })
+    }
+
+    fn index_ras(&mut self) {
+        let ranks = self.comms.values().flat_map(|c| c.ranks.values());
+        let mut by_pid = HashMap::new();
+        for (pid, dev) in ranks.filter_map(|r| r.pid.zip(r.nvml_dev)) {
+            by_pid.entry(pid).or_insert(dev);
+        }
+        self.gpu_by_ras = Arc::new(by_pid);
     }
 
     /// The job that works on a GPU, and the pid of its process there.
@@ -443,7 +457,7 @@ impl Model {
         let told: BTreeSet<u64> = self.files_of(&job.id).filter(|_| job.log_only).flat_map(|f| f.comms.iter().copied()).collect();
         let only = job.log_only && told.is_empty() && self.jobs.len() == 1 && self.processes.is_empty();
         let held = self.gpus.values().filter(|_| only).flat_map(|g| g.processes.iter().map(|p| p.pid));
-        let inner: Vec<u32> =
+        let inner: HashSet<u32> =
             job.pids().map(|pid| self.processes.get(&pid).and_then(|p| p.info.ns_pid).unwrap_or(pid)).chain(held).collect();
         // A text report names few pids, and perhaps none of ours: then the lines of the logs, or its size, say whose it is.
         let in_logs: BTreeSet<u64> = self.files_of(&job.id).flat_map(|f| f.comms.iter().copied()).collect();

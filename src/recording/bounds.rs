@@ -9,6 +9,9 @@ const LINE_VALUES: usize = 1 << 17;
 /// less than one for each byte.
 const FREE_EFFORT: u64 = 300_000_000;
 const EFFORT_PER_BYTE: u64 = 16;
+/// A large job that hangs writes little, and is judged every second all the same. No more of it than a day: any tape may claim years.
+const EFFORT_PER_SECOND: u64 = 20_000;
+const DAY_S: u64 = 24 * 3600;
 
 /// What is wrong with the size of a line, if anything is.
 pub fn of_line(line: &[u8]) -> Result<(), String> {
@@ -19,9 +22,10 @@ pub fn of_line(line: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a tape of so many bytes, unpacked, may take so many steps to judge.
-pub fn of_effort(unpacked: u64, steps: u64) -> Result<(), String> {
-    if steps > FREE_EFFORT.saturating_add(unpacked.saturating_mul(EFFORT_PER_BYTE)) {
+/// Whether a tape of so many bytes, unpacked, and of so many seconds may take so many steps to judge.
+pub fn of_effort(unpacked: u64, seconds: u64, steps: u64) -> Result<(), String> {
+    let of_time = seconds.min(DAY_S) * EFFORT_PER_SECOND;
+    if steps > FREE_EFFORT.saturating_add(of_time).saturating_add(unpacked.saturating_mul(EFFORT_PER_BYTE)) {
         return Err("so many jobs, processes or findings at once, again and again, that judging it would take too long".into());
     }
     Ok(())

@@ -231,7 +231,8 @@ impl Reader {
     /// # Errors
     /// If no tape of this size takes so many.
     pub fn afford(&self, steps: u64) -> Result<(), TapeError> {
-        bounds::of_effort(self.unpacked, steps).map_err(|why| self.at_line(why))
+        let seconds = self.seen.map_or(0, |(first, last)| last.since(first).as_secs());
+        bounds::of_effort(self.unpacked, seconds, steps).map_err(|why| self.at_line(why))
     }
 
     fn at_line(&self, detail: String) -> TapeError {

@@ -430,6 +430,8 @@ impl Ledger {
         self.clear_where(now, "the whole log shows otherwise", gone);
         let first = self.opened;
         self.opened += whole.opened;
+        // Lines that had no room may have been counted when they came, or the last time: they count once.
+        let before = std::mem::replace(&mut self.left_out, whole.left_out);
         for (key, mut found) in whole.open {
             found.no += first;
             match self.open.get_mut(&key) {
@@ -443,9 +445,15 @@ impl Ledger {
                         (found.opened_at, found.last_at) = (now, now);
                         self.open.insert(key.clone(), found);
                         self.changes.push(Changed::Opened(key));
+                    } else {
+                        self.leave_out(now, &found, found.count.max(1));
                     }
                 }
             }
+        }
+        for (key, known) in before {
+            let left = self.left_out.entry(key).or_insert(known);
+            (left.since, left.times, left.worst) = (left.since.min(known.since), left.times.max(known.times), left.worst.max(known.worst));
         }
     }
 

@@ -28,6 +28,8 @@ struct Left {
     of_rule: BTreeMap<&'static str, LeftOut>,
     /// Lines that were not even judged.
     unread: u64,
+    /// The most severe of those, where they were read that far.
+    unread_worst: Option<Severity>,
 }
 
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
@@ -40,9 +42,12 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for job in ctx.model.jobs.values() {
         let from_files: u64 = ctx.model.files_of(&job.id).map(|f| f.alarms_left_out).sum();
         // What comes live is judged when it comes, whether it is kept for the whole or not.
-        let from_record = if job.archived { ctx.model.record_of(&job.id).alarms.overflow } else { 0 };
+        let alarms = &ctx.model.record_of(&job.id).alarms;
+        let (from_record, worst) = if job.archived { (alarms.overflow, alarms.overflow_worst) } else { (0, None) };
         if from_files + from_record > 0 {
-            jobs.entry(Some(&job.id)).or_default().unread += from_files + from_record;
+            let of_job = jobs.entry(Some(&job.id)).or_default();
+            of_job.unread += from_files + from_record;
+            of_job.unread_worst = of_job.unread_worst.max(worst);
         }
     }
     out.extend(jobs.into_iter().map(|(job, left)| finding(job, &left, ctx.model.now)));
@@ -58,7 +63,8 @@ fn finding(job: Option<&str>, left: &Left, now: Stamp) -> Finding {
     found.role = Role::Context;
     found.confidence = Confidence::Certain;
     let of_rule = left.of_rule.iter().map(|(rule, left)| format!("{} of {rule} ({} at most)", group(left.times), left.worst.as_str()));
-    let unread = (left.unread > 0).then(|| format!("{} that came together with too many others", group(left.unread)));
+    let worst = left.unread_worst.map_or(String::new(), |worst| format!(" ({} at most)", worst.as_str()));
+    let unread = (left.unread > 0).then(|| format!("{} that came together with too many others{worst}", group(left.unread)));
     let parts: Vec<String> = of_rule.chain(unread).collect();
     found.why = format!("{}; {} findings of one text are kept at a time", parts.join(", "), Ledger::MAX_OF_KIND);
     found.next = Some("read these lines in the log itself: `grep -n WARN FILE`".into());

@@ -93,3 +93,25 @@ fn who_does_not_answer_is_not_compared() {
     comm.missing.insert(1, MissingRank::default());
     assert_eq!(comm.odd(), []);
 }
+
+#[test]
+fn ranks_that_a_text_report_does_not_list_count_against_the_bound() {
+    let head = "NCCL version 2.26.2 compiled with CUDA 12.8\nCUDA runtime version 12080, driver version 12080\n\n\
+        Communicators... (0.05s)\n=============\n\n\
+        Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors\n\
+        \x20   #  in group  per comm  per node  per comm  in group\n\
+        \x20   0        20      4096         8     32768    655360   RUNNING      OK\n\n";
+    let comm = |i: u32| {
+        format!(
+            "#0-{i} (27a079b828ff1a{i:02x}) MISMATCH\n  Communicator ranks have different AllReduce operation counts\n\
+             \x20 32768 ranks have launched up to operation 1\n\n"
+        )
+    };
+    let warnings: String = (0..20).map(comm).collect();
+    let report = nccl_top::formats::ras::parse(&format!("{head}Errors\n======\n\n\nWarnings\n========\n\n{warnings}\n")).unwrap();
+    let mut comms = BTreeMap::new();
+    let left_out = apply_report(&mut comms, at(0), &report, 4096);
+    let members: usize = comms.values().map(Comm::members).sum();
+    assert_eq!((comms.len(), left_out, members), (4, 16, 1 << 17));
+    assert_eq!(apply_report(&mut comms, at(1), &report, 4096), 16, "those that are known are kept up to date");
+}

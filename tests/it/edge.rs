@@ -499,3 +499,27 @@ mod outlet {
         assert_eq!(slow.join().unwrap(), 3 * PIECE);
     }
 }
+
+#[test]
+fn a_replay_of_a_stream_ends_with_its_reader() {
+    use std::io::Write as _;
+    use std::process::{Command, Stdio};
+    let mut child = Command::new(env!("CARGO_BIN_EXE_nccl-top"))
+        .args(["replay", "--headless", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut tape = child.stdin.take().unwrap();
+    let header = r#"{"tape":"nccl-top","version":1,"program":"0.1.0","host":"vm","interval_ms":1000,"started_ns":1795300078000000000}"#;
+    let mut text = format!("{header}\n");
+    for s in 0..100_000_u64 {
+        text.push_str(&format!("{{\"at_ns\":{}000000000,\"from\":\"feed\",\"kind\":\"tick\"}}\n", 1_795_300_079 + s));
+    }
+    // The pipe stays open: the program ends, or waits for more for ever.
+    let write = tape.write_all(text.as_bytes());
+    assert!(write.is_err(), "all of it was read");
+    assert!(child.wait().unwrap().success());
+}

@@ -241,6 +241,17 @@ fn a_dump_of_a_job_that_runs_accuses_nobody() {
 }
 
 #[test]
+fn a_dump_that_there_is_no_room_for_takes_the_one_before_it_along() {
+    use nccl_top::model::dumps::Dumps;
+    let seen = |rank: u32, bytes: usize| FlightDump { path: format!("/d/{rank}"), packed: "x".repeat(bytes), ..Default::default() };
+    let mut dumps = Dumps::default();
+    (0..3).for_each(|rank| dumps.apply(Stamp(1), &seen(rank, 5 << 20)));
+    dumps.apply(Stamp(2), &seen(1, 7 << 20));
+    let paths: Vec<&str> = dumps.iter().map(|d| d.seen.path.as_str()).collect();
+    assert_eq!((paths, dumps.ignored, dumps.revision), (vec!["/d/0", "/d/2"], 1, 4));
+}
+
+#[test]
 fn what_is_no_dump_does_no_harm() {
     let mut node = Node::of(2);
     for (rank, packed) in [(0, "!!"), (1, "Zm9v")] {

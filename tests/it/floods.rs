@@ -433,3 +433,48 @@ fn the_same_subject_at_a_higher_level_is_reported_as_that() {
     assert_eq!((ledger.open()[0].severity, ledger.open()[0].count), (Severity::Error, 2));
     assert_eq!(ledger.take_changes().len(), 1);
 }
+
+#[test]
+fn check_counts_the_ranks_that_failed_behind_any_number_of_unknown_warnings() {
+    let failed = |rank: u64| {
+        format!(
+            "[rank{rank}]: Traceback (most recent call last):\n[rank{rank}]:   File \"a.py\", line 1, in f\n[rank{rank}]: ValueError: {}",
+            word(rank)
+        )
+    };
+    let (code, report, _) = checked((0..1100).map(|i| warn(&word(i))).chain((0..40).map(failed)));
+    let raised = of_rule(&report, "python-exception");
+    assert_eq!((code, &raised[0]["count"]), (1, &Value::from(40)), "{raised:?}");
+    let (_, report, _) = checked((0..2000).map(|i| warn(&word(i))));
+    let why = of_rule(&report, LEFT_OUT)[0]["why"].to_string();
+    assert!(why.contains("too many others (warning at most)"), "{why}");
+}
+
+#[test]
+fn what_readers_put_together_is_not_sampled_in_a_flood() {
+    let mut sift = Sift::new(Excess::Drop);
+    sift.begin_under(Pressure::Lasting);
+    let mut given = 0;
+    let mut take = |text: &str| {
+        given += 1;
+        sift.take(Piece { text: text.as_bytes(), offset: 0, len: text.len() as u64 + 1, no: Some(given), end: End::Line });
+    };
+    for rank in 0..64 {
+        for line in [
+            &format!("[{rank}]:"),
+            "  time      : 2026-11-22_08:57:50",
+            &format!("  host      : trainer-step-{rank}"),
+            &format!("  rank      : {rank} (local_rank: {})", rank % 8),
+            &format!("  exitcode  : -9 (pid: {})", 4000 + rank),
+            "The above exception was the direct cause of the following exception:",
+            "During handling of the above exception, another exception occurred:",
+            "Last error:",
+        ] {
+            take(line);
+        }
+    }
+    (0..2000).for_each(|i| take(&format!("iteration {i} | loss 0.{i}")));
+    let lines = sift.finish(1, false).unwrap();
+    let steps = lines.lines.iter().filter(|l| l.text.contains("iteration")).count();
+    assert_eq!((lines.lines.len() - steps, steps < 20), (64 * 8, true));
+}

@@ -57,3 +57,27 @@ fn a_minute_in_which_nobody_looked_changes_nothing_of_what_is_reported() {
     }
     assert!(told_by_silence > 0, "an unknown hole would be taken for silence, or this tests nothing");
 }
+
+#[test]
+fn a_minute_in_which_nobody_looked_is_no_pause_of_the_job() {
+    use nccl_top::observe::log::{Line, Lines, LogFileInfo};
+    let mut session = Session::new("node-01", nccl_top::base::time::Zone::UTC);
+    let mut events = Vec::new();
+    let mut sees = |s: i64, body: Body| {
+        session.apply(
+            &Observation { at: Stamp(1_000_000_000_000 + s * 1_000_000_000), host: None, from: SourceId::of("tail"), body },
+            &mut events,
+        );
+        session.model.files.get(&1).map(|f| (f.progress.patience(), f.progress.steady_since, f.progress.step_time_s))
+    };
+    let lines = |steps: std::ops::Range<u64>| {
+        let lines = steps.map(|i| Line { text: format!("iteration {i} | loss 0.5"), ..Default::default() }).collect();
+        Body::Lines(Lines { file: 1, lines, ..Default::default() })
+    };
+    sees(0, Body::LogFile(LogFileInfo { file: 1, path: "/logs/train.log".into(), ..Default::default() }));
+    let before = (1..60).map(|s| sees(s, lines(s as u64..s as u64 + 1))).last().unwrap();
+    sees(660, Body::Gap { for_ms: 600_000 });
+    sees(660, lines(60..660));
+    let after = (661..680).map(|s| sees(s, lines(s as u64 - 1..s as u64))).last().unwrap();
+    assert_eq!(after, before);
+}

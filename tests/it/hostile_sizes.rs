@@ -443,3 +443,19 @@ fn a_terminal_of_any_size_is_drawn_in_bounded_memory() {
         assert_eq!(status.exit_code(), 0, "{rows} x {cols}");
     }
 }
+
+/// Eight ranks of a job of 16,384 hang for hours, and little is written meanwhile.
+#[test]
+fn a_recording_of_a_long_hang_of_a_large_job_may_be_judged() {
+    use nccl_top::model::Model;
+    use nccl_top::model::comm::{Comm, CommRank};
+    use nccl_top::model::process::Process;
+    let mut model = Model::default();
+    let ranks = (0..16_384).map(|rank| (rank, CommRank { pid: Some(rank), ..Default::default() })).collect();
+    model.comms.insert(1, Comm { hash: 1, nranks: 16_384, ranks, ..Default::default() });
+    for pid in 0..8 {
+        model.processes.insert(pid, Process::new(Default::default(), Default::default()));
+    }
+    model.jobs.insert("1".into(), nccl_top::model::job::Job::new("1".into(), nccl_top::base::time::Stamp(0)));
+    assert!(model.weight() < 16 * 3000, "less than 3 KB/s pay for: {}", model.weight());
+}

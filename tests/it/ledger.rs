@@ -92,3 +92,24 @@ fn findings_beyond_the_bound_are_counted() {
     let left_out: Vec<u64> = ledger.left_out().map(|(_, _, left)| left.times).collect();
     assert_eq!((ledger.open().len(), left_out), (Ledger::MAX_OF_KIND, vec![7]));
 }
+
+#[test]
+fn what_has_no_room_when_a_log_is_judged_anew_is_counted_once() {
+    let text = Life { hold: Duration::ZERO, linger: None };
+    let of_job = |i: usize| Finding { job: Some("train.log".into()), ..found(&i.to_string(), 0) };
+    let whole = |to: usize| {
+        let mut whole = Ledger::default();
+        (0..to).for_each(|i| whole.saw(at(0), of_job(i), text, 1));
+        whole
+    };
+    let mut ledger = Ledger::default();
+    let left_out = |ledger: &Ledger| ledger.left_out().map(|(_, _, left)| left.times).sum::<u64>();
+    for _ in 0..3 {
+        ledger.replace_text(at(1), "train.log", whole(Ledger::MAX_OF_KIND + 7));
+        assert_eq!((ledger.open().len(), left_out(&ledger)), (Ledger::MAX_OF_KIND, 7));
+    }
+    let mut full = Ledger::default();
+    (0..Ledger::MAX_OF_KIND).for_each(|i| full.saw(at(0), found(&i.to_string(), 0), text, 1));
+    full.replace_text(at(1), "train.log", whole(3));
+    assert!(left_out(&full) >= 3, "what has no room beside others is counted");
+}

@@ -14,7 +14,7 @@ pub fn run(env: &Env, name: Option<&str>, list: bool, options: &Play) -> Result<
     let known = || DEMOS.iter().map(|d| d.name).collect::<Vec<_>>().join(", ");
     let demo = DEMOS.iter().find(|d| d.name == name).ok_or_else(|| anyhow::anyhow!("no demo {name:?}; there are {}", known()))?;
     if options.headless {
-        return replay::from(env, demo.open()?, demo.name, options);
+        return replay::from(env, demo.open()?, demo.name, options, false);
     }
     env.screen(demo.open()?, options, Some(demo))
 }

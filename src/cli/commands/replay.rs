@@ -2,6 +2,7 @@
 
 use super::{Env, Outcome, Printer};
 use crate::cli::arguments::Play;
+use crate::edge::outlet::is_gone;
 use crate::recording::tape;
 use crate::recording::without::filter;
 use anyhow::Result;
@@ -9,11 +10,13 @@ use std::path::Path;
 
 /// Prints the event lines of the whole tape.
 pub fn headless(env: &Env, tape: &Path, options: &Play) -> Result<Outcome> {
-    from(env, tape::Reader::open(tape)?, &tape.display().to_string(), options)
+    let may_last = tape.as_os_str() == "-" || std::fs::metadata(tape).is_ok_and(|meta| !meta.is_file());
+    from(env, tape::Reader::open(tape)?, &tape.display().to_string(), options, may_last)
 }
 
-/// Prints the event lines of a tape; `name` is for messages.
-pub fn from(env: &Env, mut reader: tape::Reader, name: &str, args: &Play) -> Result<Outcome> {
+/// Prints the event lines of a tape; `name` is for messages. A tape that `may_last`, because somebody still writes it, is read for as long
+/// as somebody reads what is printed.
+pub fn from(env: &Env, mut reader: tape::Reader, name: &str, args: &Play, may_last: bool) -> Result<Outcome> {
     let header = reader.header().clone();
     let mut session = header.session();
     let mut printer = Printer { json: args.json, zone: env.zone(header.zone()), worst: None };
@@ -36,6 +39,9 @@ pub fn from(env: &Env, mut reader: tape::Reader, name: &str, args: &Play) -> Res
             events.clear();
         }
         printer.print(&session, &mut events)?;
+        if may_last && is_gone(&std::io::stdout()) {
+            return Ok(printer.outcome());
+        }
     }
     if at.is_some() && started.is_some() {
         anyhow::bail!("{}: --at is behind the end of the tape", name);

@@ -5,7 +5,9 @@ use crate::logs::is_only_warning;
 use crate::logs::prefilter::{self, Class};
 use crate::observe::log::{Line, Lines};
 use memchr::memmem;
+use regex::bytes::Regex;
 use std::collections::HashMap;
+use std::sync::LazyLock;
 use std::time::Instant;
 
 /// More than this many bytes of one file at once, and its lines are sifted.
@@ -261,7 +263,11 @@ impl Sift {
         self.seq += 1;
         // Empty lines cost memory too: very many lines are pressure however short they are.
         let pressed = self.pressure != Pressure::None || self.told.len() >= MOST_LINES;
-        let class = if pressed { (self.classify)(piece.text) } else { Class::Fact };
+        let class = match pressed {
+            true if is_head(piece.text) => Class::Fact,
+            true => (self.classify)(piece.text),
+            false => Class::Fact,
+        };
         match class {
             Class::Noise => self.keep_noise(piece),
             Class::Alarm => self.tell_alarm(piece),
@@ -356,11 +362,32 @@ impl Sift {
     }
 }
 
-/// NCCL's lines but those of channels, and the frames of tracebacks.
+/// Whether a line is not one of hundreds of thousands of which the newest says enough: such are only those of channels and of progress.
+/// Of the lines of a traceback, of a table of failures, and of what else NCCL prints, each may be that of another rank.
 fn counts_each(text: &[u8]) -> bool {
-    let of_nccl = memmem::find(text, b"NCCL ").is_some_and(|at| !text[at..].starts_with(b"NCCL INFO Channel "));
-    of_nccl || memmem::find(text, b"File \"").is_some()
+    match memmem::find(text, b"NCCL ") {
+        Some(at) => !text[at..].starts_with(b"NCCL INFO Channel "),
+        None => !PROGRESS.is_match(text) || BLOCKS.is_match(text),
+    }
 }
+
+/// `[3]:`, which begins an entry of a table of failures.
+fn is_head(text: &[u8]) -> bool {
+    let Some(text) = text.trim_ascii_end().strip_suffix(b"]:") else { return false };
+    let digits = text.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    digits > 0 && text[..text.len() - digits].ends_with(b"[")
+}
+
+static PROGRESS: LazyLock<Regex> = LazyLock::new(|| {
+    let words = "loss|step|iter|epoch|batch|it/s|s/it|samples|throughput|train[_ ]|test: |eval|validat|acc@|loading|building|compil|checkpoint|dataset";
+    Regex::new(&format!("(?i-u){words}")).expect("pattern")
+});
+/// Lines that readers of blocks put together.
+static BLOCKS: LazyLock<Regex> = LazyLock::new(|| {
+    let rows = "(?:^|  )(?:time|host|rank|exitcode|error_file|traceback) +: ";
+    let lines = "File \"|The above exception was|During handling of the above|Last error:|nccl[A-Z][A-Za-z]+: ";
+    Regex::new(&format!("(?-u){rows}|{lines}")).expect("pattern")
+});
 
 fn line_of(piece: Piece<'_>) -> Line {
     let mut text = String::from_utf8_lossy(piece.text).into_owned();
