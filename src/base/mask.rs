@@ -142,7 +142,11 @@ fn boundary(text: &str, at: usize) -> usize {
 /// [`look`] with a bounded part of the text, and with more of it only as long as the secret goes on.
 fn look_near(text: &str, hint: usize, at: Range<usize>) -> (Option<Range<usize>>, usize) {
     let from = boundary(text, at.start.saturating_sub(NEAR));
-    let mut ahead = NEAR;
+    // A login in an address may be a long token. No other address begins before its end, so that nothing is looked at twice.
+    let ends_login = |b: &u8| b.is_ascii_whitespace() || matches!(b, b'/' | b'"' | b'\'' | b'<' | b'>' | b'`');
+    let is_address = text[at.clone()].ends_with("://");
+    let login = if is_address { text.as_bytes()[at.end..].iter().position(ends_login).unwrap_or_default() } else { 0 };
+    let mut ahead = NEAR + login;
     let mut longest: Option<Range<usize>> = None;
     loop {
         let to = boundary(text, at.end + ahead);

@@ -121,7 +121,7 @@ fn a_long_line_of_hints_takes_linear_time() {
         "\x1b[0mkey=",
     ];
     for hint in HINTS {
-        let line = hint.repeat((256 << 10) / hint.len());
+        let line = hint.repeat((128 << 10) / hint.len());
         assert!(mask::text(&line).len() <= line.len(), "{hint:?}");
     }
 }
@@ -132,7 +132,7 @@ fn a_long_value_is_hidden_to_its_end() {
     for (before, after) in [("HF_TOKEN=", " end"), ("password=\"", "\" end"), ("https://me:", "@host/x"), ("Bearer ", ", end"), ("hf_", "")]
     {
         let shown = mask::text(&format!("{before}{value}{after}")).into_owned();
-        assert!(!shown.contains("Ab1") && shown.ends_with(after), "{shown}");
+        assert!(!shown.contains("Ab1") && shown.ends_with(after), "{before} {}", shown.len());
     }
 }
 
