@@ -54,7 +54,8 @@ const PLACES: &[(&str, Find)] = &[
     ("identified by ", values::in_quotes),
     ("azurekeycredential(", values::in_quotes),
     (" -p", flags::short),
-    (" -u ", flags::short),
+    (" -u", flags::short),
+    (" --user", flags::short),
     (" -a ", flags::short),
     (" -w ", flags::short),
 ];
@@ -70,13 +71,54 @@ static HINTS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
     builder.build(shapes.chain(WORDS.iter().copied()).chain(places)).ok()
 });
 
-/// Any text, of one line or several, without what is secret in it.
+/// How many bytes before and behind a hint are looked at: a text of hints only takes linear time too.
+const NEAR: usize = 1024;
+/// A value that ends so close to the end of what was looked at may go on behind it.
+const MARGIN: usize = 16;
+
+/// Any text, of one line or several, without what is secret in it. Where colours or invisible characters stand between the parts of a
+/// secret, its line comes back without them.
 pub fn text(text: &str) -> Cow<'_, str> {
+    if !may_be_coloured(text) {
+        return plain(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut changed = false;
+    for line in text.split_inclusive('\n') {
+        let body = line.trim_end_matches(['\r', '\n']);
+        // What a carriage return parts stays apart.
+        let parted = body.replace('\r', " ");
+        let cleaned = if may_be_coloured(body) { clean(&parted) } else { Cow::Borrowed(body) };
+        match plain(&cleaned) {
+            Cow::Owned(masked) => {
+                changed = true;
+                out.push_str(&masked);
+                out.push_str(&line[body.len()..]);
+            }
+            Cow::Borrowed(_) => out.push_str(line),
+        }
+    }
+    match plain(&out) {
+        Cow::Owned(masked) => masked.into(),
+        Cow::Borrowed(_) if changed => out.into(),
+        Cow::Borrowed(_) => text.into(),
+    }
+}
+
+/// Whether a text may hold escape sequences, as such or spelled out, or characters that are not seen.
+fn may_be_coloured(text: &str) -> bool {
+    let printable = text.bytes().fold(true, |all, b| all & ((0x20..0x7f).contains(&b) | (b == b'\n') | (b == b'\t')));
+    let is_spelled = || ["\\x1b[", "\\x1B[", "\\u001b[", "\\u001B[", "\\033[", "\\e["].iter().any(|escape| text.contains(escape));
+    !printable || (memchr::memchr(b'\\', text.as_bytes()).is_some() && is_spelled())
+}
+
+/// A text without escape sequences.
+fn plain(text: &str) -> Cow<'_, str> {
     let Some(hints) = HINTS.as_ref() else { return MASK.into() };
     let mut out = String::new();
     let (mut done, mut at) = (0, 0);
     while let Some(hit) = hints.find(Input::new(text).range(at..).anchored(Anchored::No)) {
-        let (found, next) = look(text, hit.pattern().as_usize(), hit.range());
+        let (found, next) = look_near(text, hit.pattern().as_usize(), hit.range());
         at = next;
         if let Some(range) = found.filter(|range| range.start >= done && range.start < range.end && &text[range.clone()] != MASK) {
             out.push_str(&text[done..range.start]);
@@ -90,6 +132,33 @@ pub fn text(text: &str) -> Cow<'_, str> {
     }
     out.push_str(&text[done..]);
     out.into()
+}
+
+/// The place itself, or where the character ends that it is in.
+fn boundary(text: &str, at: usize) -> usize {
+    (at..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
+}
+
+/// [`look`] with a bounded part of the text, and with more of it only as long as the secret goes on.
+fn look_near(text: &str, hint: usize, at: Range<usize>) -> (Option<Range<usize>>, usize) {
+    let from = boundary(text, at.start.saturating_sub(NEAR));
+    // A login in an address may be a long token. No other address begins before its end, so that nothing is looked at twice.
+    let ends_login = |b: &u8| b.is_ascii_whitespace() || matches!(b, b'/' | b'"' | b'\'' | b'<' | b'>' | b'`');
+    let is_address = text[at.clone()].ends_with("://");
+    let login = if is_address { text.as_bytes()[at.end..].iter().position(ends_login).unwrap_or_default() } else { 0 };
+    let mut ahead = NEAR + login;
+    let mut longest: Option<Range<usize>> = None;
+    loop {
+        let to = boundary(text, at.end + ahead);
+        let (found, next) = look(&text[from..to], hint, at.start - from..at.end - from);
+        let found = found.map(|range| range.start + from..range.end + from);
+        let goes_on = to < text.len() && found.as_ref().is_some_and(|range| range.end + MARGIN >= to);
+        longest = found.or(longest);
+        if !goes_on {
+            return (longest, next + from);
+        }
+        ahead *= 2;
+    }
 }
 
 /// What is to be hidden where a hint stands, and where to look on: what begins as this does may be something else, ` -p` and ` -pass`.

@@ -68,6 +68,75 @@ fn what_programs_of_training_print_and_record_stays_as_it_is() {
 }
 
 #[test]
+fn a_secret_among_colours_and_invisible_characters_is_hidden() {
+    for (line, shown) in [
+        ("\x1b[33mapi_key\x1b[0m=\x1b[32m'hush7'\x1b[0m", "api_key='***'"),
+        ("\\x1b[33mapi_key\\x1b[0m='hush7'", "api_key='***'"),
+        ("Bearer \x1b[1mhush7abcdefgh12", "Bearer ***"),
+        ("hf_ab\x1b[0mcdefghijklmnop1234567 and more", "*** and more"),
+        ("hf_abcdefghijklmnop1234567\x1b[0mabcdefg", "***"),
+        ("HF_TOKEN\u{202e}=hush7abc", "HF_TOKEN=***"),
+        ("50%\r100%\rHF_TOKEN=\x1b[1mhush7abc", "50% 100% HF_TOKEN=***"),
+        ("\x1b[1mstep 1\x1b[0m\nHF_TOKEN\x1b[0m=hush7abc\nend", "\x1b[1mstep 1\x1b[0m\nHF_TOKEN=***\nend"),
+    ] {
+        assert_eq!(mask::text(line), shown, "{line:?}");
+        assert_eq!(mask::Lines::default().line(line), shown, "{line:?}");
+    }
+    let harmless = "\x1b[32mstep\x1b[0m 1\r\x1b[1mloss\x1b[0m 2.5 \u{202e}|\ttokens 7";
+    assert_eq!(mask::text(harmless), harmless);
+}
+
+#[test]
+fn a_login_in_arguments_is_hidden() {
+    for args in [&["curl", "--user", "bob:hush"][..], &["curl", "-ubob:hush"], &["curl", "--user=bob:hush"], &["curl", "-u", "bob:hush"]] {
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let shown = mask::arguments(&args).join(" ");
+        assert!(shown.ends_with("bob:***"), "{shown}");
+    }
+}
+
+/// If a hint were looked at with all of its line, this would take many minutes.
+#[test]
+fn a_long_line_of_hints_takes_linear_time() {
+    const HINTS: &[&str] = &[
+        "key",
+        "://",
+        "://a:b/",
+        "https://h1.example.com,",
+        "wandb ",
+        "token is ",
+        "token ",
+        "password: ",
+        "password=\"",
+        "password=\\\"",
+        " -p",
+        " -p x",
+        " -u",
+        " --user=a",
+        "bearer ",
+        "-----BEGIN ",
+        "auth=x,",
+        "token=[\"",
+        "cookie=a",
+        "\x1b[0mkey=",
+    ];
+    for hint in HINTS {
+        let line = hint.repeat((128 << 10) / hint.len());
+        assert!(mask::text(&line).len() <= line.len(), "{hint:?}");
+    }
+}
+
+#[test]
+fn a_long_value_is_hidden_to_its_end() {
+    let value = "Ab1".repeat(5000);
+    for (before, after) in [("HF_TOKEN=", " end"), ("password=\"", "\" end"), ("https://me:", "@host/x"), ("Bearer ", ", end"), ("hf_", "")]
+    {
+        let shown = mask::text(&format!("{before}{value}{after}")).into_owned();
+        assert!(!shown.contains("Ab1") && shown.ends_with(after), "{before} {}", shown.len());
+    }
+}
+
+#[test]
 fn secrets_of_several_lines_are_hidden() {
     let body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj";
     let begin = ["-----BEGIN ", "PRIVATE KEY-----"].concat();

@@ -1,8 +1,10 @@
 //! Options of programs: `--password x`, and `-p x` where it is a password and not a port, a partition or a project.
 
-use super::names::{self, Class, is_among};
+use super::names::{self, Class};
 use super::values::{is_secret, looks_random};
+use std::collections::HashSet;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 /// A program with the short option that takes its password, and whether the value may follow without a blank.
 const TAKERS: &[(&str, &str, bool)] = &[
@@ -36,6 +38,11 @@ const OTHERS: &str = "\
     psql py-spy pytest rsync salloc sbatch scancel scp screen sed sftp sh sinfo squeue srun ssh ssh-keygen strace tar taskset tee \
     tmux top torchrun touch xargs";
 
+static OTHER_NAMES: LazyLock<HashSet<&str>> = LazyLock::new(|| OTHERS.split(' ').collect());
+
+/// So many words before an option are looked at for its program.
+const MOST_WORDS: usize = 32;
+
 /// Programs to which `-u user:password` is a login.
 const LOGINS: &[&str] = &["curl", "http", "https", "wget", "oc", "jf"];
 
@@ -48,17 +55,18 @@ fn program(word: &str) -> &str {
 }
 
 /// The part of a value that a short option takes which is secret, by the words before it.
-fn taken<'a>(before: impl Iterator<Item = &'a str> + Clone, option: &str, value: &str, attached: bool) -> Option<Range<usize>> {
+fn taken<'a>(before: impl DoubleEndedIterator<Item = &'a str> + Clone, option: &str, value: &str, attached: bool) -> Option<Range<usize>> {
+    let before = before.rev().take(MOST_WORDS);
     let programs = || before.clone().map(program);
     let small = option.to_ascii_lowercase();
-    if small == "-u" {
+    if matches!(small.as_str(), "-u" | "--user") {
         let (user, password) = value.split_once(':')?;
         let is_login = programs().any(|p| LOGINS.contains(&p)) && password.bytes().any(|b| !b.is_ascii_digit());
-        return (option == "-u" && is_login && !password.is_empty()).then_some(user.len() + 1..value.len());
+        return (option == small && is_login && !password.is_empty()).then_some(user.len() + 1..value.len());
     }
     let all = (!value.is_empty() && !value.starts_with('-') && is_secret(value, Class::Password, true)).then_some(0..value.len())?;
     let is_taker = |p: &str| TAKERS.iter().any(|(taker, flag, near)| *taker == p && *flag == small && (*near || !attached));
-    if let Some(p) = programs().filter(|p| is_taker(p) || is_among(OTHERS, p)).last() {
+    if let Some(p) = programs().filter(|p| is_taker(p) || OTHER_NAMES.contains(p)).next() {
         // `mysql -P 3306` is a port, and what is no taker has another meaning for it.
         let is_port = option == "-P" && value.bytes().all(|b| b.is_ascii_digit());
         return (is_taker(p) && !is_port).then_some(all);
@@ -72,12 +80,12 @@ fn taken<'a>(before: impl Iterator<Item = &'a str> + Clone, option: &str, value:
 
 /// In a text: ` -p x`.
 pub fn short(text: &str, hit: Range<usize>) -> Option<Range<usize>> {
-    const FAR: usize = 2000;
-    let start = hit.start.saturating_sub(FAR);
-    let start = (start..=hit.start).find(|at| text.is_char_boundary(*at))?;
-    let before = text[start..hit.start].rsplit(['\n', '|']).next()?;
-    let option = &text[hit.start + 1..hit.start + 3];
-    let rest = &text[hit.start + 3..];
+    let before = text[..hit.start].rsplit(['\n', '|']).next()?;
+    let option = text[hit.clone()].trim();
+    let mut rest = &text[hit.start + 1 + option.len()..];
+    if option.starts_with("--") {
+        rest = rest.strip_prefix('=').or_else(|| rest.starts_with(' ').then_some(rest))?;
+    }
     let attached = !rest.starts_with(' ');
     let value = rest.trim_start_matches(' ');
     let at = text.len() - value.len();
@@ -110,9 +118,14 @@ pub fn argument(before: &[String], arg: &str) -> Option<Range<usize>> {
         return Some(range);
     }
     let words = before.iter().flat_map(|arg| arg.split_whitespace());
+    let behind = |arg: &str, option: &str| {
+        let at = option.len();
+        taken(words.clone(), option.trim_end_matches('='), &arg[at..], true).map(|range| range.start + at..range.end + at)
+    };
     match (arg.get(..2), last) {
-        (_, "-p" | "-P" | "-a" | "-w" | "-u") => taken(words, last, arg, false),
-        (Some("-p"), _) if arg.len() > 2 => taken(words, "-p", &arg[2..], true).map(|range| range.start + 2..range.end + 2),
+        (_, "-p" | "-P" | "-a" | "-w" | "-u" | "--user") => taken(words.clone(), last, arg, false),
+        (Some(option @ ("-p" | "-u")), _) if arg.len() > 2 => behind(arg, option),
+        (Some("--"), _) if arg.starts_with("--user=") => behind(arg, "--user="),
         _ => None,
     }
 }

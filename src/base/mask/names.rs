@@ -78,15 +78,18 @@ fn is_part(b: u8) -> bool {
     b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-')
 }
 
-/// The name that a word is part of.
+/// No name of a secret is longer, in bytes.
+const LONGEST: usize = 100;
+
+/// The name that a word is part of; of one that is too long, only as much as shows that it is.
 pub fn around(text: &str, word: Range<usize>) -> Range<usize> {
     let bytes = text.as_bytes();
-    let mut start = word.start - bytes[..word.start].iter().rev().take_while(|b| is_part(**b)).count();
+    let mut start = word.start - bytes[..word.start].iter().rev().take(LONGEST).take_while(|b| is_part(**b)).count();
     // `\nHF_TOKEN=…` within a text that is quoted: the letter is part of the line feed.
     if start > 0 && bytes[start - 1] == b'\\' && start < word.start && matches!(bytes[start], b'n' | b't' | b'r') {
         start += 1;
     }
-    let end = word.end + bytes[word.end..].iter().take_while(|b| is_part(**b)).count();
+    let end = word.end + bytes[word.end..].iter().take(LONGEST).take_while(|b| is_part(**b)).count();
     start..end
 }
 
@@ -125,7 +128,7 @@ fn word_before<'a>(text: &'a str, name: &Range<usize>) -> Option<&'a str> {
 /// What the name at a place of a text says of its value.
 pub fn class(text: &str, range: &Range<usize>) -> Class {
     let name = &text[range.clone()];
-    if name.len() > 100 {
+    if name.len() > LONGEST {
         return Class::Plain;
     }
     let is_flag = name.starts_with('-') && name.len() > 2;

@@ -90,7 +90,8 @@ pub fn shape(text: &str, at: usize, shape: &Shape) -> Option<Range<usize>> {
         return None;
     }
     let len = len_of(tail, |b| b.is_ascii_alphanumeric() || shape.also.as_bytes().contains(&b));
-    (len >= shape.least && is_mixed(&tail[..len])).then_some(at..at + shape.prefix.len() + len)
+    let is_key_id = len == 16 && matches!(shape.prefix, "AKIA" | "ASIA") && tail[..len].bytes().all(|b| b.is_ascii_uppercase());
+    (len >= shape.least && (is_key_id || is_mixed(&tail[..len]))).then_some(at..at + shape.prefix.len() + len)
 }
 
 /// `Bearer …` anywhere.
@@ -118,20 +119,22 @@ pub fn basic(text: &str, hit: Range<usize>) -> Option<Range<usize>> {
 /// `https://user:password@host`: from after `://` to before `@`. A name alone is no secret, unless it looks like one.
 pub fn url_user(text: &str, hit: Range<usize>) -> Option<Range<usize>> {
     let rest = &text[hit.end..];
-    let word = &rest[..rest.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>')).unwrap_or(rest.len())];
-    let authority = &word[..word.find(['/', '?', '#', '\\']).unwrap_or(word.len())];
+    let ends_word = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>');
+    let authority = &rest[..rest.find(|c: char| ends_word(c) || matches!(c, '/' | '?' | '#' | '\\')).unwrap_or(rest.len())];
     let at = match authority.rfind('@') {
         Some(at) => at,
         // A password that should have been encoded: what follows the colon is no port.
         None => {
             let (user, port) = authority.split_once(':')?;
             let is_port = port.is_empty() || port.bytes().all(|b| b.is_ascii_digit());
-            let at =
-                word.rfind('@').filter(|_| !is_port && !user.starts_with('[') && hit.start > 0 && !text[..hit.start].ends_with("file"))?;
-            (!word[at + 1..].is_empty()).then_some(at)?
+            if is_port || user.starts_with('[') || hit.start == 0 || text[..hit.start].ends_with("file") {
+                return None;
+            }
+            let word = &rest[..rest.find(ends_word).unwrap_or(rest.len())];
+            word.rfind('@').filter(|at| at + 1 < word.len())?
         }
     };
-    let user = &word[..at];
+    let user = &rest[..at];
     let secret = user.contains(':') || user.contains("%3A") || user.len() >= 20 || looks_random(user, 12);
     (at > 0 && secret).then_some(hit.end..hit.end + at)
 }
@@ -147,7 +150,9 @@ pub fn to_the_end_of_word(text: &str, hit: Range<usize>) -> Option<Range<usize>>
 pub fn wandb(text: &str, hit: Range<usize>) -> Option<Range<usize>> {
     const NEAR: usize = 64;
     const COMMITS: &[&str] = &["commit", "sha", "rev", "hash", "head", "git", "digest", "checksum", "branch", "run"];
-    let line = text[hit.end..].lines().next().unwrap_or_default();
+    // A word that begins near has 40 letters.
+    let end = super::boundary(text, hit.end + NEAR + 41);
+    let line = text[hit.end..end].lines().next().unwrap_or_default();
     let mut at = 0;
     while at < line.len().min(NEAR) {
         let start = at + len_of(&line[at..], |b| !b.is_ascii_alphanumeric());

@@ -70,6 +70,9 @@ pub fn after(text: &str, name: &Range<usize>) -> Option<Range<usize>> {
     }
     let (range, quoted) = value(text, at, name.start, class)?;
     let shown = &text[range.clone()];
+    if is_number(shown) && !names_a_password(word) {
+        return None;
+    }
     let secret = match between {
         Between::Gap => class >= Class::Counted && looks_random(shown, 5) && is_secret(shown, class, quoted),
         Between::Blank if quoted && !word.starts_with('-') => class == Class::Password,
@@ -79,6 +82,19 @@ pub fn after(text: &str, name: &Range<usize>) -> Option<Range<usize>> {
         _ => is_secret(shown, class, quoted),
     };
     secret.then_some(range)
+}
+
+/// `0x7f3a9b2c1d`: an address, a handle, a key of a queue. And `id=3`, as Munge has it.
+fn is_number(value: &str) -> bool {
+    let bare = value.trim_end_matches(['.', ',', ';', ':', ')', ']']);
+    let is_hex = |hex: &str| (1..=16).contains(&hex.len()) && hex.bytes().all(|b| b.is_ascii_hexdigit());
+    let is_id = |id: &str| id.len() <= 8 && id.bytes().all(|b| b.is_ascii_digit());
+    bare.strip_prefix("0x").is_some_and(is_hex) || bare.strip_prefix("id=").is_some_and(is_id)
+}
+
+fn names_a_password(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["pass", "pwd", "secret"].iter().any(|word| name.contains(word))
 }
 
 /// What stands between a name and its value, and where the value begins.
@@ -133,12 +149,12 @@ fn between(text: &str, name: &Range<usize>) -> Option<(Between, usize)> {
         // SQL: `WITH PASSWORD 'x'`, `IDENTIFIED BY 'x'`; files of logins: `machine … login … password x`; redis: `requirepass x`.
         b if is_quote(b) => Some((Between::Blank, at)),
         _ => {
-            let before = &text[line_start(text, name.start)..name.start];
-            let is_login = before.contains("login ") || before.contains("machine ");
+            let before = || &text[line_start(text, name.start)..name.start];
             let word = &text[name.clone()];
-            let is_command = before.trim().is_empty() && matches!(word, "requirepass" | "masterauth");
+            let is_login = word == "password" && (before().contains("login ") || before().contains("machine "));
+            let is_command = matches!(word, "requirepass" | "masterauth") && before().trim().is_empty();
             let is_compound = word.contains('_') && at > close;
-            match (is_login && word == "password") || is_command {
+            match is_login || is_command {
                 true => Some((Between::Blank, at)),
                 // `ENV HF_TOKEN x`, and columns.
                 false => is_compound.then_some((Between::Gap, at)),
@@ -187,7 +203,7 @@ fn value(text: &str, at: usize, name: usize, class: Class) -> Option<(Range<usiz
 fn listed(text: &str, at: usize, end: usize, class: Class) -> Option<(Range<usize>, bool)> {
     let inner = skip(text, at + 1, is_blank);
     let first = text.as_bytes().get(inner).copied().unwrap_or(b']');
-    let close = memchr::memchr3(b']', b'}', b')', &text.as_bytes()[at..end]).map(|n| at + n)?;
+    let close = memchr::memchr3(b']', b'}', b')', &text.as_bytes()[at..end]).map_or(end, |n| at + n);
     let is_list = text[at..].starts_with('[') && is_quote(first) && class >= Class::Counted;
     let is_jar = class == Class::Cookie && text[at..].starts_with('{');
     (is_list || is_jar).then_some((at + 1..close, true))
@@ -211,8 +227,9 @@ fn enclosing(text: &str, name: usize, value: Range<usize>) -> usize {
     let bytes = text.as_bytes();
     let start = line_start(text, name);
     let is_open = |quote: u8| memchr::memchr_iter(quote, &bytes[start..name]).count() % 2 == 1;
-    let open: Vec<u8> = [b'"', b'\'', b'`'].into_iter().filter(|quote| is_open(*quote)).collect();
-    let at = bytes[value.clone()].iter().position(|b| open.contains(b)).map_or(value.end, |n| value.start + n);
+    let open = [b'"', b'\'', b'`'].into_iter().filter(|quote| is_open(*quote));
+    let first = |end: usize, quote: u8| memchr::memchr(quote, &bytes[value.start..end]).map_or(end, |n| value.start + n);
+    let at = open.fold(value.end, first);
     // `\"` within a text that is quoted.
     at - bytes[value.start..at].iter().rev().take_while(|b| **b == b'\\').count()
 }

@@ -144,7 +144,13 @@ pub fn shown(raw: &[u8]) -> BTreeMap<String, String> {
             }
             let wanted = SHOWN.contains(&name) || SHOWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
             let plain = !mask::is_secret_name(name) && name.bytes().all(|b| b.is_ascii_graphic());
-            (wanted && plain).then(|| (name.to_owned(), mask::variable(name, &super::bounded(value, MAX_VALUE_CHARS))))
+            (wanted && plain).then(|| {
+                (name.to_owned(), {
+                    // Half a secret is a secret too, and no longer looks like one.
+                    let masked = mask::variable(name, &super::printable(value));
+                    masked.chars().take(MAX_VALUE_CHARS).collect()
+                })
+            })
         })
         .take(MAX_SHOWN)
         .collect()
