@@ -66,7 +66,7 @@ fn taken<'a>(before: impl DoubleEndedIterator<Item = &'a str> + Clone, option: &
     }
     let all = (!value.is_empty() && !value.starts_with('-') && is_secret(value, Class::Password, true)).then_some(0..value.len())?;
     let is_taker = |p: &str| TAKERS.iter().any(|(taker, flag, near)| *taker == p && *flag == small && (*near || !attached));
-    if let Some(p) = programs().filter(|p| is_taker(p) || OTHER_NAMES.contains(p)).next() {
+    if let Some(p) = programs().find(|p| is_taker(p) || OTHER_NAMES.contains(p)) {
         // `mysql -P 3306` is a port, and what is no taker has another meaning for it.
         let is_port = option == "-P" && value.bytes().all(|b| b.is_ascii_digit());
         return (is_taker(p) && !is_port).then_some(all);
