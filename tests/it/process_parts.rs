@@ -151,6 +151,13 @@ mod environ {
     }
 
     #[test]
+    fn a_secret_that_would_be_cut_is_masked() {
+        let raw = format!("TORCH_X={} hf_AbCdEfGhIjKlMnOp0123", "x".repeat(245));
+        let shown = shown(raw.as_bytes());
+        assert!(shown["TORCH_X"].ends_with(" ***"), "{shown:?}");
+    }
+
+    #[test]
     fn only_listed_variables_are_taken_and_secrets_never() {
         let raw = b"RANK=0\0HOME=/home/me\0NCCL_DEBUG=INFO\0NCCL_API_KEY=x\0TORCH_SECRET=x\0AWS_SECRET_ACCESS_KEY=x\0FI_PROVIDER=efa\0\
             SLURM_JOB_NAME=run\0SLURM_JWT=x\0KUBERNETES_SERVICE_HOST=10.0.0.1\0TORCH_X=hf_AbCdEfGhIjKlMnOp0123\0nonsense";
