@@ -19,7 +19,7 @@ use follow::{Desk, Followed, Known, Origin, Patience, Search};
 use input::Input;
 use open::{Chunk, Inode, Start};
 use sift::{Excess, Sift};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
@@ -35,6 +35,8 @@ const UNFINISHED: Duration = Duration::from_secs(4);
 const MOST_FILES: usize = 768;
 /// Not written to for so long, a file makes room for one that is.
 const STALE_NS: i64 = 10_000_000_000;
+/// As many as a scan can find in a directory.
+const MOST_KEPT_IDS: usize = 20_000;
 /// Files that have lost their path to another one, and may still be written to.
 const MOST_LEFT_BEHIND: usize = 128;
 const PATIENCE: Patience = Patience { renamed: Duration::from_secs(15 * 60), deleted: Duration::from_secs(60) };
@@ -72,6 +74,8 @@ pub struct Tail {
     waker: Option<Waker>,
     files: BTreeMap<u32, Followed>,
     paths: HashSet<PathBuf>,
+    /// The ids of those that made room, which keep them when they are taken up again: each id is a log of its own to the model.
+    kept_ids: HashMap<PathBuf, u32>,
     next_id: u32,
     known: Known,
     chunk: Chunk,
@@ -107,6 +111,7 @@ impl Tail {
             waker: None,
             files: BTreeMap::new(),
             paths: HashSet::new(),
+            kept_ids: HashMap::new(),
             next_id: 1,
             known: Known::default(),
             chunk: Chunk::new(),
@@ -269,6 +274,9 @@ impl Tail {
             if let Some(mut file) = files.remove(id) {
                 file.let_go("others are written to, and there are too many", &mut desk);
                 self.paths.remove(&file.path);
+                if self.kept_ids.len() < MOST_KEPT_IDS {
+                    self.kept_ids.insert(file.path.clone(), *id);
+                }
                 self.behind.remove(id);
                 self.waker.iter_mut().for_each(|waker| waker.forget(*id));
             }
@@ -289,7 +297,7 @@ impl Tail {
             self.left_out += 1;
             return;
         }
-        let id = self.take_id();
+        let id = self.kept_ids.remove(&candidate.path).unwrap_or_else(|| self.take_id());
         self.paths.insert(candidate.path.clone());
         self.files.insert(id, Followed::new(id, candidate.path, candidate.origin, start));
         if let Scope::Only(ids) = &mut self.scope {

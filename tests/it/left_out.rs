@@ -84,6 +84,7 @@ fn logs_that_are_written_to_are_followed_in_place_of_stale_ones() {
     };
     (0..800).for_each(|i| aged(i, 100_000 + i as u64));
     let mut tail = Tail::new(vec![logs.display().to_string()], false).rescan_every(Duration::ZERO);
+    let ids = std::cell::RefCell::new(std::collections::BTreeMap::new());
     // A directory that takes long is not looked through at each poll.
     let mut polled = |enough: &dyn Fn(&[String]) -> bool| {
         let (begin, mut texts) = (Instant::now(), Vec::new());
@@ -91,6 +92,12 @@ fn logs_that_are_written_to_are_followed_in_place_of_stale_ones() {
             assert!(begin.elapsed() < PATIENCE, "only {} lines", texts.len());
             let mut out = Vec::new();
             tail.poll(&mut out).unwrap();
+            for body in &out {
+                if let Body::LogFile(info) = body {
+                    let id = *ids.borrow_mut().entry(info.path.clone()).or_insert(info.file);
+                    assert_eq!(id, info.file, "taken up again as another file: {}", info.path);
+                }
+            }
             let lines = out.into_iter().filter_map(|body| if let Body::Lines(lines) = body { Some(lines.lines) } else { None });
             texts.extend(lines.flatten().map(|line| line.text));
         }

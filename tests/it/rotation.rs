@@ -43,6 +43,8 @@ enum Kind {
     CopyTruncate,
     /// The same, and the writer writes between the two.
     CopyWriteTruncate,
+    /// A copy is made, often slowly, and always into one and the same file.
+    CopyOver,
     /// Truncated, and written to at once, often beyond the size that it had.
     Regrow,
     /// Truncated under a writer that does not append: a hole stays at the start.
@@ -57,13 +59,14 @@ enum Kind {
     MoveBack,
 }
 
-const ALL: [Kind; 12] = [
+const ALL: [Kind; 13] = [
     Kind::Append,
     Kind::Rotate,
     Kind::Chain,
     Kind::Compress,
     Kind::CopyTruncate,
     Kind::CopyWriteTruncate,
+    Kind::CopyOver,
     Kind::Regrow,
     Kind::Hole,
     Kind::Delete,
@@ -103,6 +106,10 @@ struct Writer {
     /// Open files that have lost their path.
     old: Vec<Pen>,
     copies: usize,
+    /// The rest of a copy that is half made.
+    half: Option<Vec<u8>>,
+    /// Lines that only the copy has.
+    in_copy: Vec<usize>,
     written: usize,
     /// Lines that nothing could have read.
     excused: BTreeSet<usize>,
@@ -129,7 +136,20 @@ impl Writer {
             _ => appending(&path),
         };
         let (old, copies, written) = (Vec::new(), 0, 0);
-        Writer { name, kind, directory, path, by_directory, now, old, copies, written, excused: BTreeSet::new() }
+        Writer {
+            name,
+            kind,
+            directory,
+            path,
+            by_directory,
+            now,
+            old,
+            copies,
+            half: None,
+            in_copy: Vec::new(),
+            written,
+            excused: BTreeSet::new(),
+        }
     }
 
     fn target(&self) -> String {
@@ -199,7 +219,33 @@ impl Writer {
         self.now.has_print = false;
     }
 
+    fn copy_over(&mut self, random: &mut Random) {
+        if !self.now.has_print {
+            return self.put_some(random);
+        }
+        self.finish_line();
+        self.excused.extend(self.in_copy.drain(..));
+        let text = fs::read(&self.path).unwrap();
+        let so_far = if random.below(2) == 0 { text.len() } else { random.below(text.len()) };
+        fs::write(self.path.with_file_name("app.log.1"), &text[..so_far]).unwrap();
+        self.half = Some(text[so_far..].to_vec());
+        if so_far == text.len() && random.below(2) == 0 {
+            self.end_copy();
+        }
+    }
+
+    fn end_copy(&mut self) {
+        let Some(rest) = self.half.take() else { return };
+        let mut copy = OpenOptions::new().append(true).open(self.path.with_file_name("app.log.1")).unwrap();
+        copy.write_all(&rest).unwrap();
+        self.in_copy.append(&mut self.now.fresh);
+        self.truncate();
+    }
+
     fn step(&mut self, random: &mut Random) {
+        if self.half.is_some() {
+            return self.end_copy();
+        }
         if random.below(4) > 0 {
             return self.put_some(random);
         }
@@ -243,6 +289,7 @@ impl Writer {
                 }
                 self.truncate();
             }
+            Kind::CopyOver => self.copy_over(random),
             Kind::Regrow => {
                 self.finish_line();
                 self.excuse();
@@ -298,6 +345,7 @@ impl Writer {
     /// The tailer has looked at everything.
     fn polled(&mut self) {
         self.now.is_known = true;
+        self.in_copy.clear();
         // All lines begin alike: only with its number the first one is like no other.
         self.now.has_print |= self.now.file.metadata().unwrap().len() >= 80;
         for pen in self.old.iter_mut().chain([&mut self.now]) {
@@ -607,5 +655,36 @@ fn a_file_with_the_number_of_a_deleted_one_is_new() {
         assert_eq!(watched.polled(), ["the same text"], "{i}");
         fs::remove_file(log(i)).unwrap();
         assert!(watched.polled().is_empty());
+    }
+}
+
+#[test]
+fn a_copy_that_is_overwritten_at_each_truncation_is_read_no_more_than_once() {
+    for target in ["", "app.log"] {
+        for is_slow in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let (log, copy) = (dir.path().join("app.log"), dir.path().join("app.log.1"));
+            append(&log, "");
+            let mut watched = Watched::new(&dir.path().join(target));
+            let (mut texts, mut wanted) = (watched.polled(), Vec::new());
+            for round in 0..6 {
+                let lines: Vec<String> = (0..20 - round).map(|i| format!("round {round} line {i} {}", "x".repeat(40))).collect();
+                append(&log, &format!("{}\n", lines.join("\n")));
+                wanted.extend(lines);
+                texts.extend(watched.polled());
+                append(&log, &format!("late in round {round}\n"));
+                wanted.push(format!("late in round {round}"));
+                let text = fs::read(&log).unwrap();
+                for so_far in [0, text.len() / 2, text.len()] {
+                    fs::write(&copy, &text[..so_far]).unwrap();
+                    texts.extend(if is_slow { watched.polled() } else { Vec::new() });
+                }
+                fs::write(&log, "").unwrap();
+                texts.extend(watched.polled());
+            }
+            texts.sort();
+            wanted.sort();
+            assert_eq!(texts, wanted, "{target} {is_slow}");
+        }
     }
 }

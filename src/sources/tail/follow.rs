@@ -138,6 +138,16 @@ enum Path {
     Nothing,
 }
 
+/// Whether what was put in the place of a file's content is compared with the logs that it may be a copy of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Replaced {
+    No,
+    /// Just now. The logs it may be a copy of are read first.
+    JustNow,
+    /// It may be a copy that is not finished, and is not read until that is clear.
+    Waiting,
+}
+
 /// What a poll works with.
 pub(super) struct Desk<'a> {
     pub known: &'a mut Known,
@@ -155,6 +165,7 @@ pub(super) struct Followed {
     start: Start,
     open: Option<Opened>,
     leads_to: Path,
+    replaced: Replaced,
     /// Nothing has the path. Since then, or since the last byte that came after.
     gone_since: Option<Instant>,
     said: Option<(LogFileState, Option<String>)>,
@@ -179,6 +190,7 @@ impl Followed {
             start,
             open: None,
             leads_to: Path::Same,
+            replaced: Replaced::No,
             gone_since: None,
             said: None,
             last: None,
@@ -198,12 +210,17 @@ impl Followed {
             print.left_behind = true;
         }
         let file = Followed::new(id, path, Origin::LeftBehind, Start::Fresh);
-        Followed { last: Some(open.inode), gone_since: Some(Instant::now()), open: Some(open), ..file }
+        let is_unread = open.is_at_start() && open.coming() > 0;
+        let replaced = if is_unread { Replaced::JustNow } else { Replaced::No };
+        Followed { replaced, last: Some(open.inode), gone_since: Some(Instant::now()), open: Some(open), ..file }
     }
 
     /// Takes over a file that was left behind and that the path leads to.
     pub fn adopt(&mut self, mut other: Followed, desk: &mut Desk<'_>) {
         self.left = self.open.take();
+        if other.said.is_some() {
+            other.say(LogFileState::Gone, Some("followed under another name".into()), desk.out);
+        }
         let Some(open) = other.open.take() else { return };
         if let Some(print) = desk.known.open.get_mut(&open.inode) {
             print.id = self.id;
@@ -226,7 +243,7 @@ impl Followed {
         let open = self.open.as_ref()?;
         let after = if open.links == 0 { patience.deleted } else { patience.renamed };
         let has_no_path = self.origin == Origin::LeftBehind || (self.leads_to == Path::Nothing && open.links == 0);
-        (has_no_path && open.coming() == 0 && self.gone_since?.elapsed() >= after).then_some(open.inode)
+        (has_no_path && self.coming() == 0 && self.gone_since?.elapsed() >= after).then_some(open.inode)
     }
 
     /// Somebody still has it open.
@@ -242,7 +259,7 @@ impl Followed {
 
     /// When its file was last written to, nanoseconds since the Unix epoch; `None`: it has none, or there is more of it to read.
     pub fn stale_since(&self) -> Option<i64> {
-        self.open.as_ref().map_or(Some(i64::MIN), |open| (open.coming() == 0).then(|| open.modified_ns()))
+        self.open.as_ref().map_or(Some(i64::MIN), |open| (self.coming() == 0).then(|| open.modified_ns()))
     }
 
     pub fn take_left(&mut self) -> Option<Opened> {
@@ -286,9 +303,11 @@ impl Followed {
                 Err(_) => Path::Same,
             };
         }
+        let was_replaced = self.replaced != Replaced::No;
         let head = desk.known.open.get(&open.inode).map_or(&[][..], |print| &print.head);
         match open.refresh(head) {
             Ok(Progress::Truncated) => self.restart(desk),
+            Ok(Progress::Read(_)) if was_replaced => self.compare(desk),
             Ok(Progress::Read(_)) => {}
             Err(err) => self.fail(&err, desk),
         }
@@ -335,9 +354,12 @@ impl Followed {
     /// Passes on to the file that has the path now, once the old one is read to its end. Returns whether there is more to read at
     /// once.
     pub fn settle(&mut self, desk: &mut Desk<'_>) -> bool {
+        if self.replaced == Replaced::JustNow {
+            return self.open.is_some();
+        }
+        let coming = self.coming() > 0;
         let Some(open) = &mut self.open else { return false };
         if self.leads_to == Path::Same {
-            let coming = open.coming() > 0;
             if !coming && open.waits_longer_than(desk.unfinished_after) {
                 self.introduce(desk);
                 let Some(open) = &mut self.open else { return false };
@@ -347,7 +369,7 @@ impl Followed {
             return coming;
         }
         // It may have been written to until just before it was renamed.
-        if open.coming() > 0 || (open.refresh(&[]).is_ok() && open.coming() > 0) {
+        if coming || (self.replaced == Replaced::No && open.refresh(&[]).is_ok() && open.coming() > 0) {
             return true;
         }
         match self.leads_to {
@@ -400,7 +422,7 @@ impl Followed {
     }
 
     fn coming(&self) -> u64 {
-        self.open.as_ref().map_or(0, Opened::coming)
+        self.open.as_ref().filter(|_| self.replaced == Replaced::No).map_or(0, Opened::coming)
     }
 
     fn try_open(&mut self, found: io::Result<Metadata>, desk: &mut Desk<'_>) {
@@ -468,6 +490,7 @@ impl Followed {
         }
         self.last_made = open.made;
         self.open = Some(open);
+        self.replaced = Replaced::No;
         self.is_news = true;
         self.leads_to = Path::Same;
         self.last = Some(inode);
@@ -485,9 +508,25 @@ impl Followed {
             }
             self.search.get_or_insert(Search::Copies);
             open.restart(self.id, desk.sift, desk.out);
+            self.replaced = if open.is_at_start() { Replaced::JustNow } else { Replaced::No };
             self.said = None;
             self.say(LogFileState::Truncated, None, desk.out);
         }
+    }
+
+    /// Goes on behind what was read elsewhere, if the new content is a copy; waits as long as it may become one.
+    fn compare(&mut self, desk: &mut Desk<'_>) {
+        let Some(open) = &mut self.open else { return };
+        self.replaced = match desk.known.copied(&self.path, open) {
+            Copied::All => Replaced::Waiting,
+            Copied::Nothing if desk.known.may_become_copy(&self.path, open) => Replaced::Waiting,
+            Copied::Nothing => Replaced::No,
+            Copied::From(print) => {
+                open.skip_copied(&print);
+                Replaced::No
+            }
+        };
+        self.note(desk);
     }
 
     fn fail(&mut self, err: &io::Error, desk: &mut Desk<'_>) {

@@ -97,6 +97,8 @@ pub(super) struct Opened {
     cutter: Cutter,
     flow: Flow,
     mark: Vec<u8>,
+    /// What was skipped stands in another file.
+    is_copy: bool,
     /// From where to where the middle is left out.
     jump: Option<(u64, u64)>,
     backlog_until: u64,
@@ -126,6 +128,7 @@ impl Opened {
             cutter: Cutter::at_line(0, Some(1)),
             flow: Flow::default(),
             mark: Vec::new(),
+            is_copy: false,
             jump,
             backlog_until: if matches!(start, Start::Fresh | Start::Copy) { 0 } else { size },
             read_at: Instant::now(),
@@ -142,7 +145,8 @@ impl Opened {
 
     /// Goes on where a bookmark was left, if the file still has the bytes before it. Returns whether it has.
     pub fn resume(&mut self, bookmark: Bookmark) -> bool {
-        if !self.has_mark(&bookmark.mark, bookmark.offset) {
+        // An empty mark proves nothing.
+        if bookmark.mark.is_empty() || !self.has_mark(&bookmark.mark, bookmark.offset) {
             return false;
         }
         self.offset = bookmark.offset;
@@ -159,13 +163,18 @@ impl Opened {
     /// Goes on behind what another file had, of which this one is a copy.
     pub fn skip_copied(&mut self, print: &Print) {
         (self.offset, self.cutter) = print.rest(self.size);
-        self.mark.clear();
+        // Without a mark nobody would notice that the copy is overwritten.
+        let mut mark = vec![0; usize::try_from(self.offset).map_or(MARK_BYTES, |n| n.min(MARK_BYTES))];
+        let from = self.offset - mark.len() as u64;
+        let is_read = self.file.read_exact_at(&mut mark, from).is_ok();
+        self.mark = if is_read { mark } else { Vec::new() };
+        self.is_copy = true;
         self.jump = None;
     }
 
     /// It is a copy of what was read, and no more.
     pub fn is_copied_whole(&self) -> bool {
-        self.offset > 0 && self.offset == self.size && self.mark.is_empty()
+        self.is_copy && self.offset > 0 && self.offset == self.size
     }
 
     /// Keeps in `print` how far this file was read.
@@ -264,12 +273,18 @@ impl Opened {
             self.finish(file, sift, out);
         }
         self.jump = None;
+        self.is_copy = false;
         self.backlog_until = 0;
         self.mark.clear();
         // A writer that does not append leaves a hole where the text was cut off: nothing to read there.
         let data = rustix::fs::seek(&self.file, rustix::fs::SeekFrom::Data(0)).unwrap_or(0);
         self.offset = data.min(self.size);
         self.cutter = Cutter::at_line(self.offset, Some(1));
+    }
+
+    /// Nothing of it is read yet, nor is a hole passed over.
+    pub fn is_at_start(&self) -> bool {
+        self.offset == 0
     }
 
     pub fn has_unfinished(&self) -> bool {
