@@ -260,9 +260,7 @@ impl Model {
                 }
             }
             Body::LogFile(info) if info.archived => self.archive_log(at, info),
-            Body::LogFile(info) if self.files.len() >= MAX_FILES && !self.files.contains_key(&info.file) => {
-                self.leave_out("a log", 1, MAX_FILES);
-            }
+            Body::LogFile(info) if !self.has_room_for_log(info.file) => self.leave_out("a log", 1, MAX_FILES),
             Body::LogFile(info) => {
                 let file = self.files.entry(info.file).or_insert_with(|| LogFile::new(info.clone()));
                 if matches!(info.state, LogFileState::Rotated | LogFileState::Truncated) {
@@ -291,6 +289,15 @@ impl Model {
                 }
             }
         }
+    }
+
+    /// Whether one more log can be kept: the one that has been gone for longest gives way.
+    fn has_room_for_log(&mut self, file: u32) -> bool {
+        if self.files.len() < MAX_FILES || self.files.contains_key(&file) {
+            return true;
+        }
+        let gone = self.files.iter().filter_map(|(id, f)| Some((f.gone_at?, *id))).min();
+        gone.is_some_and(|(_, id)| self.files.remove(&id).is_some())
     }
 
     /// The moment from which silence is counted that began at this one: as much later as nothing was looked at since.

@@ -5,7 +5,7 @@ use nccl_top::base::time::{Stamp, Zone};
 use nccl_top::diagnosis::session::{Event, Session};
 use nccl_top::diagnosis::verdict::State;
 use nccl_top::observe::gpu::{GpuProcess, GpuProcesses, GpuSample, GpuTrouble, GpuTroubleKind};
-use nccl_top::observe::log::{Line, Lines, LogFileInfo};
+use nccl_top::observe::log::{Line, Lines, LogFileInfo, LogFileState};
 use nccl_top::observe::port::{PortInfo, PortKind, PortSample};
 use nccl_top::observe::process::{LogVia, ProcessGone, ProcessInfo, ProcessLog, ProcessRole, ProcessSample};
 use nccl_top::observe::{Body, Observation, SourceId, SourceReport, SourceState};
@@ -368,4 +368,22 @@ fn what_bring_up_said_goes_with_the_job_and_not_with_the_next_one_in_the_same_fi
     assert_eq!(networks(&node, "300"), 0, "another job writes the file");
     node.line(1, NETWORK);
     assert_eq!(networks(&node, "300"), 1);
+}
+
+#[test]
+fn logs_that_are_gone_leave_room_for_those_that_come() {
+    let mut job = Node::new();
+    let log = |file: u32, state: LogFileState| {
+        Body::LogFile(LogFileInfo { file, path: format!("/logs/run{file}.log"), state, ..LogFileInfo::default() })
+    };
+    for file in 0..3000 {
+        job.sees("tail", log(file, LogFileState::Open));
+        job.sees("tail", log(file, LogFileState::Gone));
+    }
+    job.sees("tail", log(3000, LogFileState::Open));
+    job.line(3000, "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB");
+    job.after(2);
+    let found: Vec<_> = job.session.ledger.open().into_iter().map(|f| f.rule).collect();
+    assert!(found.contains(&"cuda-oom"), "{found:?}");
+    assert!(!found.contains(&"source-trouble"), "{found:?}");
 }
