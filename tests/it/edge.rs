@@ -68,6 +68,15 @@ fn is_blocked(pid: u32) -> bool {
     })
 }
 
+/// The program, waiting in a write into a pipe that nobody reads. The pipe is made small first: one that holds more already cannot be.
+fn blocked(dir: &Path, args: &[&str]) -> (std::process::Child, std::io::PipeReader) {
+    let (unread, output) = std::io::pipe().unwrap();
+    rustix::pipe::fcntl_setpipe_size(&output, 4096).unwrap();
+    let child = command(dir, args).stdout(output).spawn().unwrap();
+    wait_until("blocked", || is_blocked(child.id()));
+    (child, unread)
+}
+
 #[test]
 fn signals_end_what_prints_into_a_pipe_that_nobody_reads() {
     for (args, name, code) in [
@@ -80,9 +89,7 @@ fn signals_end_what_prints_into_a_pipe_that_nobody_reads() {
     ] {
         let dir = tempfile::tempdir().unwrap();
         many_findings(dir.path());
-        let mut child = command(dir.path(), args).stdout(Stdio::piped()).spawn().unwrap();
-        rustix::pipe::fcntl_setpipe_size(child.stdout.as_ref().unwrap(), 4096).unwrap();
-        wait_until("blocked", || is_blocked(child.id()));
+        let (mut child, _unread) = blocked(dir.path(), args);
         signal(child.id(), name);
         assert_eq!(wait_end(&mut child).code(), Some(code), "{args:?}");
         if args.contains(&"t.jsonl") {
@@ -411,9 +418,7 @@ fn signals_end_what_judges_files_and_prints_into_a_pipe_that_nobody_reads() {
     ] {
         let dir = tempfile::tempdir().unwrap();
         many_findings(dir.path());
-        let mut child = command(dir.path(), args).stdout(Stdio::piped()).spawn().unwrap();
-        rustix::pipe::fcntl_setpipe_size(child.stdout.as_ref().unwrap(), 4096).unwrap();
-        wait_until("blocked", || is_blocked(child.id()));
+        let (mut child, _unread) = blocked(dir.path(), args);
         signal(child.id(), name);
         let status = wait_end(&mut child);
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(number), "{args:?}");
