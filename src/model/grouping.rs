@@ -51,6 +51,7 @@ impl Model {
             self.index_ras();
         }
         self.files.retain(|_, f| f.is_readable() || !long_ago(f.gone_at));
+        self.gone_files.retain(|(_, id)| self.files.contains_key(id));
     }
 
     /// Puts the processes into jobs. Facts about a launcher may come after its ranks, so all are looked at.

@@ -82,6 +82,10 @@ pub struct Model {
     pub bringup_revision: u64,
     /// Processes or files came since jobs were last put together.
     ungrouped: bool,
+    /// When which of `files` went.
+    gone_files: BTreeSet<(Stamp, u32)>,
+    /// Some process ended since those that had ended were dropped last.
+    some_ended: bool,
     /// What there was no room for.
     left_out: bounds::LeftOut,
     /// Jobs known from logs alone whose processes were found: the old id and the new one. Taken by the session.
@@ -257,6 +261,7 @@ impl Model {
                     && process.info.start_ticks == gone.start_ticks
                 {
                     process.gone.get_or_insert(Gone { at, exit_code: gone.exit_code });
+                    self.some_ended = true;
                 }
             }
             Body::LogFile(info) if info.archived => self.archive_log(at, info),
@@ -270,7 +275,11 @@ impl Model {
                     file.progress = log::Progress::default();
                     file.bringup = bringup::Bringup::default();
                 }
-                file.gone_at = matches!(info.state, LogFileState::Gone | LogFileState::Failed).then_some(at);
+                let gone_at = matches!(info.state, LogFileState::Gone | LogFileState::Failed).then_some(at);
+                if let Some(before) = std::mem::replace(&mut file.gone_at, gone_at) {
+                    self.gone_files.remove(&(before, info.file));
+                }
+                self.gone_files.extend(gone_at.map(|at| (at, info.file)));
                 file.info = info.clone();
                 self.ungrouped = true;
             }
@@ -296,8 +305,7 @@ impl Model {
         if self.files.len() < MAX_FILES || self.files.contains_key(&file) {
             return true;
         }
-        let gone = self.files.iter().filter_map(|(id, f)| Some((f.gone_at?, *id))).min();
-        gone.is_some_and(|(_, id)| self.files.remove(&id).is_some())
+        self.gone_files.pop_first().is_some_and(|(_, id)| self.files.remove(&id).is_some())
     }
 
     /// The moment from which silence is counted that began at this one: as much later as nothing was looked at since.
@@ -372,7 +380,8 @@ impl Model {
                 }
             }
             _ => {
-                if self.processes.len() >= MAX_PROCESSES {
+                // Looked for once: a hostile tape brings each of many more processes that there is no room for.
+                if self.processes.len() >= MAX_PROCESSES && std::mem::take(&mut self.some_ended) {
                     self.processes.retain(|_, p| p.is_alive());
                 }
                 if self.processes.len() >= MAX_PROCESSES {

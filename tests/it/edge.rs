@@ -28,10 +28,18 @@ fn many_findings(dir: &Path) {
     std::fs::write(dir.join("train.log"), text).unwrap();
 }
 
+/// With the default action of each signal: a shell starts what runs in the background with SIGINT ignored, nohup with SIGHUP, and programs
+/// inherit that.
 fn command(dir: &Path, args: &[&str]) -> Command {
     let root = tree(dir);
-    let mut command = Command::new(PROGRAM);
-    command.args(["--sysroot", &root]).args(args).current_dir(dir).env("HOME", dir).stdin(Stdio::null()).stderr(Stdio::null());
+    let mut command = Command::new("env");
+    command
+        .args(["--default-signal=HUP,INT,QUIT,TERM", PROGRAM, "--sysroot", &root])
+        .args(args)
+        .current_dir(dir)
+        .env("HOME", dir)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null());
     command
 }
 
