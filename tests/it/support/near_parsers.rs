@@ -2,6 +2,7 @@
 
 use super::{Parser, parser, size};
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use nccl_top::base::mask;
 use nccl_top::base::time::{Stamp, Zone, parse_duration};
 use nccl_top::cli::config;
 use nccl_top::diagnosis::session::Session;
@@ -27,6 +28,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 pub const PARSERS: &[Parser] = &[
+    parser("mask", masks, &["tests/fixtures/secrets", "tests/fixtures/words", "tests/fixtures/flight"], true),
     parser("config", config, &["assets/config.toml"], false),
     parser("theme", theme, &["assets/themes"], false),
     parser("users-catalog", users_catalog, &["assets/catalog-sample.toml"], false),
@@ -60,6 +62,30 @@ impl Scratch {
         std::fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
         std::fs::write(path, bytes).expect("a file");
     }
+}
+
+/// Nothing that stands around a secret brings it to light, and what was masked once is not masked again.
+fn masks(files: &[Vec<u8>]) -> usize {
+    const SECRET: &str = "q7Zk2mXw9B";
+    for file in files {
+        let around = text(file);
+        let masked = mask::text(&around);
+        assert_eq!(mask::text(&masked), masked);
+        if around.contains(SECRET) {
+            continue;
+        }
+        let planted = format!("{around}\nexport HF_TOKEN={SECRET}\n{around}");
+        assert!(!mask::text(&planted).contains(SECRET), "in a text");
+        let mut masker = mask::Lines::default();
+        assert!(!planted.split('\n').any(|line| masker.line(line).contains(SECRET)), "in lines");
+        let mut words: Vec<String> = around.split_whitespace().take(200).map(str::to_owned).collect();
+        words.extend(["--hf-token".into(), SECRET.into()]);
+        assert!(!mask::arguments(&words).iter().any(|word| word.contains(SECRET)), "in arguments");
+        let mut document = serde_json::json!({ &*around: 1, "lines": [&*around, &planted], "env": { "HF_TOKEN": SECRET } });
+        mask::document(&mut document);
+        assert!(!document.to_string().contains(SECRET), "in a document");
+    }
+    size(files)
 }
 
 fn config(files: &[Vec<u8>]) -> usize {
