@@ -3,7 +3,7 @@
 use super::health::HealthWatch;
 use super::series::{Series, Trend, rate};
 use crate::base::time::Stamp;
-use crate::observe::gpu::{Gpm, GpuHealth, GpuInfo, GpuProcess, GpuSample, GpuTrouble};
+use crate::observe::gpu::{Gpm, GpuHealth, GpuInfo, GpuProcess, GpuSample, GpuTrouble, NvLink, NvLinks};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -44,6 +44,7 @@ pub struct Gpu {
     /// The last GPM reading: it holds until the next, because it is read anew whenever utilisation or power change.
     gpm: Option<(Stamp, Gpm)>,
     pub health: Option<GpuHealth>,
+    pub nvlinks: LinksSeen,
     /// What its counters have done while they were watched.
     pub watch: HealthWatch,
     pub processes: Vec<GpuProcess>,
@@ -69,6 +70,53 @@ pub struct Gpu {
     pub power_trend: Trend,
     /// Both directions, bytes/s; from GPM like [`Gpu::sm_trend`], else from field differences of every sample.
     pub nvlink_trend: Trend,
+}
+
+/// The NVLinks of a GPU, and what their counters were when they were first seen.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LinksSeen {
+    pub now: NvLinks,
+    first: Vec<NvLink>,
+}
+
+impl LinksSeen {
+    pub(super) fn saw(&mut self, links: NvLinks) {
+        let began_anew = |(now, first): (&NvLink, &NvLink)| LinksSeen::counts(now, first).any(|(_, grown, _)| grown.is_none());
+        if self.first.len() != links.links.len() || links.links.iter().zip(&self.first).any(began_anew) {
+            self.first.clone_from(&links.links);
+        }
+        self.now = links;
+    }
+
+    pub fn is_known(&self) -> bool {
+        !self.now.links.is_empty()
+    }
+
+    /// Of each counter that both have its name, by how much it grew (`None`: it is smaller than it was), and what it is.
+    fn counts<'a>(now: &'a NvLink, first: &'a NvLink) -> impl Iterator<Item = (&'static str, Option<u64>, u64)> + 'a {
+        let all = [
+            ("replays", now.replays, first.replays),
+            ("recoveries", now.recoveries, first.recoveries),
+            ("CRC errors", now.crc_errors, first.crc_errors),
+            ("receive errors", now.receive_errors, first.receive_errors),
+            ("effective errors", now.effective_errors, first.effective_errors),
+        ];
+        all.into_iter().filter_map(|(name, now, first)| Some((name, now?.checked_sub(first?), now?)))
+    }
+
+    /// Counters that grew while they were watched: link, name, by how much, what they are now.
+    pub fn grown(&self) -> impl Iterator<Item = (usize, &'static str, u64, u64)> + '_ {
+        let links = self.now.links.iter().zip(&self.first).enumerate();
+        links
+            .flat_map(|(no, (now, first))| LinksSeen::counts(now, first).filter_map(move |(name, by, is)| Some((no, name, by?, is))))
+            .filter(|(_, _, by, _)| *by > 0)
+    }
+
+    /// What all links reach together each way; `None` unless each says so.
+    pub fn line_rate_bytes_per_s(&self) -> Option<f64> {
+        let sum: Option<u64> = self.now.links.iter().map(|link| link.speed_mbytes_per_s).sum();
+        sum.filter(|sum| *sum > 0).map(|sum| sum as f64 * 1e6)
+    }
 }
 
 /// Longer than the pause between two readings while nothing changes, or no kernel runs.

@@ -98,6 +98,46 @@ impl Looks {
     }
 }
 
+/// When a counter rose, of one that should stand still: a rise a day is no rate, and yet says more than any other.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rises(VecDeque<(Stamp, u64)>);
+
+impl Rises {
+    const KEPT: usize = 32;
+    /// Rises closer together are one event: a link that is trained again counts several times.
+    const APART: Duration = Duration::from_secs(20 * 60);
+    const ROSE: usize = 3;
+    /// What rose last so long ago has stopped.
+    const STALE: Duration = Duration::from_secs(24 * 3600);
+
+    fn saw(&mut self, at: Stamp, value: Option<u64>) {
+        let Some(value) = value else { return };
+        let known = self.0.len();
+        match self.0.back_mut() {
+            Some((_, before)) if value == *before => return,
+            Some((_, before)) if value < *before => self.0.clear(),
+            Some((then, before)) if known > 1 && at.since(*then) < Self::APART => {
+                *before = value;
+                return;
+            }
+            _ => {}
+        }
+        if self.0.len() == Self::KEPT {
+            self.0.pop_front();
+        }
+        self.0.push_back((at, value));
+    }
+
+    /// How often it rose, and how: `None` unless it did so again and again, hours long.
+    pub fn chronic(&self, now: Stamp) -> Option<(usize, Rising)> {
+        let ((since, from), (last, to)) = (*self.0.front()?, *self.0.back()?);
+        let rises = self.0.len() - 1;
+        let minutes = (last.secs_since(since) / 60.0).max(1.0);
+        let rising = Rising { from, to, since, per_min: (to - from) as f64 / minutes };
+        (rises >= Self::ROSE && now.since(last) <= Self::STALE).then_some((rises, rising))
+    }
+}
+
 /// One NVLink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkWatch {
@@ -135,6 +175,7 @@ pub struct HealthWatch {
     pub nvlink_crc_errors: Looks,
     pub nvlink_replays: Looks,
     pub nvlink_recoveries: Looks,
+    pub nvlink_recovered: Rises,
     pub pcie_replays: Looks,
     pub links: Vec<LinkWatch>,
     pub pcie_at_work: Option<PcieAtWork>,
@@ -154,6 +195,7 @@ impl HealthWatch {
         self.nvlink_crc_errors.saw(at, told.nvlink_crc_errors);
         self.nvlink_replays.saw(at, told.nvlink_replays);
         self.nvlink_recoveries.saw(at, told.nvlink_recoveries);
+        self.nvlink_recovered.saw(at, told.nvlink_recoveries);
         self.pcie_replays.saw(at, told.pcie_replays);
         if told.nvlink_states.len() != self.links.len() && !told.nvlink_states.is_empty() {
             self.links = told.nvlink_states.iter().map(|&state| LinkWatch { state, since: at, was_up: false }).collect();

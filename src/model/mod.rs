@@ -213,8 +213,15 @@ impl Model {
                     let mut health = health.clone();
                     self.leave_out("an NVLink", health.nvlink_states.len().saturating_sub(bounds::NVLINKS), bounds::NVLINKS);
                     health.nvlink_states.truncate(bounds::NVLINKS);
+                    health.nvlink_tx_mbytes_per_s.truncate(bounds::NVLINKS);
+                    health.nvlink_rx_mbytes_per_s.truncate(bounds::NVLINKS);
                     self.gpu(health.index, |gpu| gpu.apply_health(at, &health));
                 }
+            }
+            Body::Nvlinks(links) => {
+                let mut links = links.clone();
+                links.links.truncate(bounds::NVLINKS);
+                self.gpu(links.index, |gpu| gpu.nvlinks.saw(links));
             }
             Body::GpuTopology(topology) => {
                 self.topology = Some(topology.clone());

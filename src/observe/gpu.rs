@@ -145,9 +145,68 @@ pub struct GpuHealth {
     pub nvlink_replays: Option<u64>,
     pub nvlink_recoveries: Option<u64>,
     pub nvlink_crc_errors: Option<u64>,
+    /// GPM metrics 62 to 97: out and in per link, the mean since GPM was read before. Empty where GPM is missing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nvlink_tx_mbytes_per_s: Vec<u32>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nvlink_rx_mbytes_per_s: Vec<u32>,
     pub power_limit_mw: Option<u64>,
     /// nvmlDeviceGetGpuFabricInfoV state: 0 not supported, 1 not started, 2 in progress, 3 completed.
     pub fabric_state: Option<u32>,
+}
+
+/// The NVLinks of one GPU, by number; sent once, and again when a counter has moved.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NvLinks {
+    pub index: u32,
+    pub links: Vec<NvLink>,
+    /// `None` where the GPU has none: only Grace machines do.
+    pub c2c: Option<C2c>,
+}
+
+/// What one NVLink is, and its counters of errors since the driver was loaded. What is absent is not supported.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NvLink {
+    /// Field 166: 1 is NVLink 1.0, 2 2.0, 3 2.2, 4 3.0, 5 3.1, 6 4.0, 7 5.0.
+    pub version: Option<u32>,
+    /// Field 164, each way.
+    pub speed_mbytes_per_s: Option<u64>,
+    /// [`NvLink::SWITCH`], or the bus id of the GPU at the other end. `None` where the link is off or does not say.
+    pub remote: Option<String>,
+    /// Fields 161 to 163; of NVLink 5 recoveries are field 215.
+    pub replays: Option<u64>,
+    pub recoveries: Option<u64>,
+    pub crc_errors: Option<u64>,
+    /// NVLink 5, field 208: packets received with errors.
+    pub receive_errors: Option<u64>,
+    /// NVLink 5, field 219: errors that forward error correction did not mend.
+    pub effective_errors: Option<u64>,
+}
+
+impl NvLink {
+    pub const SWITCH: &str = "switch";
+
+    /// `4.0`
+    pub fn generation(&self) -> Option<&'static str> {
+        let known = ["1.0", "2.0", "2.2", "3.0", "3.1", "4.0", "5.0"];
+        known.get(self.version?.checked_sub(1)? as usize).copied()
+    }
+}
+
+/// NVLink-C2C between Grace and the GPU: fields 170 to 172, 231, 232, summed over its links.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct C2c {
+    pub links: u32,
+    pub links_up: Option<u32>,
+    pub speed_mbytes_per_s: Option<u64>,
+    pub errors: Option<u64>,
+    pub replays: Option<u64>,
 }
 
 /// nvmlEventData_t: one thing that the driver reported by itself.

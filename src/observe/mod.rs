@@ -82,6 +82,8 @@ pub enum Body {
     GpuEvents { events: Vec<gpu::GpuEvent> },
     /// How GPUs are joined.
     GpuTopology(gpu::GpuTopology),
+    /// NVLinks of one GPU, link by link.
+    Nvlinks(gpu::NvLinks),
     /// Network interfaces.
     Netdevs { netdevs: Vec<port::NetdevSample> },
     /// Identity of one RDMA port.

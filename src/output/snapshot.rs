@@ -122,10 +122,42 @@ fn gpu(model: &Model, gpu: &Gpu) -> Value {
         "nvlink_tx_bytes_per_s": gpu.nvlink_tx_bytes_per_s,
         "nvlink_rx_bytes_per_s": gpu.nvlink_rx_bytes_per_s,
         "nvlink_links_up": gpu.nvlinks_up(),
+        "nvlink_line_rate_bytes_per_s": gpu.nvlinks.line_rate_bytes_per_s(),
+        "nvlinks": nvlinks(gpu),
         "pcie_tx_bytes_per_s": gpm.pcie_tx_bytes_per_s,
         "pcie_rx_bytes_per_s": gpm.pcie_rx_bytes_per_s,
         "trouble": gpu.trouble.as_ref().map(|(_, t)| t.detail.as_str()),
     })
+}
+
+/// Link by link; empty where there is none, or nothing is known of it.
+fn nvlinks(gpu: &Gpu) -> Vec<Value> {
+    let health = gpu.health.clone().unwrap_or_default();
+    let bytes = |of: &[u32], no: usize| of.get(no).map(|mbytes| f64::from(*mbytes) * 1e6);
+    let links = gpu.nvlinks.now.links.iter().enumerate();
+    links
+        .map(|(no, link)| {
+            json!({
+                "link": no,
+                "state": health.nvlink_states.get(no).copied().flatten().map(|state| match state {
+                    0 => "off",
+                    1 => "active",
+                    2 => "sleep",
+                    _ => "unknown",
+                }),
+                "generation": link.generation(),
+                "line_rate_bytes_per_s": link.speed_mbytes_per_s.map(|mbytes| mbytes as f64 * 1e6),
+                "remote": link.remote,
+                "tx_bytes_per_s": bytes(&health.nvlink_tx_mbytes_per_s, no),
+                "rx_bytes_per_s": bytes(&health.nvlink_rx_mbytes_per_s, no),
+                "replays": link.replays,
+                "recoveries": link.recoveries,
+                "crc_errors": link.crc_errors,
+                "receive_errors": link.receive_errors,
+                "effective_errors": link.effective_errors,
+            })
+        })
+        .collect()
 }
 
 /// GPM's own resolution is no better.

@@ -26,6 +26,9 @@ pub fn of(model: &Model) -> Vec<Observation> {
     if let Some(topology) = &model.topology {
         tell(start, &of("nvml"), Body::GpuTopology(topology.clone()));
     }
+    for gpu in model.gpus.values().filter(|g| g.nvlinks.is_known()) {
+        tell(start, &of("nvml"), Body::Nvlinks(gpu.nvlinks.now.clone()));
+    }
     for port in model.ports.values().filter(|p| !p.info.device.is_empty()) {
         tell(start, &of("rdma"), Body::PortInfo(port.info.clone()));
     }

@@ -10,14 +10,14 @@ mod raw;
 mod topology;
 mod watched;
 
-pub use device::{GpmPace, cannot_open, gpm_of, sm_count};
+pub use device::{GpmPace, cannot_open, gpm_of, link_rates, sm_count};
 pub use driver_events::{Ear, Events, make_events};
 pub use pci::{bus_id, gpus_from_pci};
 pub use topology::{Links, PAIRS_PER_POLL, Topology};
 pub use watched::{Doing, Gpu};
 
 use super::{Hint, Hints, Setup, Source, SourceError};
-use crate::observe::gpu::{GpuHealth, GpuInfo, GpuPair, GpuProcesses, GpuSample, GpuTrouble, GpuTroubleKind};
+use crate::observe::gpu::{GpuHealth, GpuInfo, GpuPair, GpuProcesses, GpuSample, GpuTrouble, GpuTroubleKind, NvLinks};
 use crate::observe::{Body, SourceState};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -66,6 +66,8 @@ pub struct Answer {
     pub processes: Option<GpuProcesses>,
     pub health: Option<GpuHealth>,
     pub links: Option<Links>,
+    /// Where something of it is new.
+    pub nvlinks: Option<NvLinks>,
     pub pairs: Vec<GpuPair>,
     pub gpm_denied: bool,
 }
@@ -205,6 +207,7 @@ struct Found {
     samples: Vec<GpuSample>,
     processes: Vec<GpuProcesses>,
     health: Vec<GpuHealth>,
+    nvlinks: Vec<NvLinks>,
 }
 
 impl Sweep {
@@ -291,6 +294,7 @@ impl Sweep {
             found.processes.push(processes);
         }
         found.health.extend(answer.health);
+        found.nvlinks.extend(answer.nvlinks);
         self.gpm_denied |= answer.gpm_denied;
         self.topology.learn(gpu.index, answer.links, answer.pairs);
     }
@@ -324,6 +328,7 @@ impl Sweep {
         if !found.health.is_empty() {
             out.push(Body::GpuHealth { gpus: found.health });
         }
+        out.extend(found.nvlinks.into_iter().map(Body::Nvlinks));
         let bus_ids: Vec<Option<&str>> = self.gpus.iter().map(|gpu| gpu.bus_id.as_deref()).collect();
         out.extend(self.topology.take(&bus_ids).map(Body::GpuTopology));
     }

@@ -4,7 +4,7 @@ use crate::host_fault_rules::{BEGAN_TICKS, Node, PID};
 use nccl_top::base::severity::{Confidence, Severity};
 use nccl_top::diagnosis::session::Event;
 use nccl_top::observe::Body;
-use nccl_top::observe::gpu::{GpuHealth, GpuInfo, GpuSample};
+use nccl_top::observe::gpu::{GpuHealth, GpuInfo, GpuSample, NvLink, NvLinks};
 use nccl_top::observe::host::HostSample;
 use nccl_top::observe::process::ProcessGone;
 use nccl_top::rules::findings::Change;
@@ -179,6 +179,58 @@ fn link_errors_count_when_they_rise_look_after_look() {
         node.ticks(30);
     }
     assert!(node.lines().is_empty(), "it is over: {:?}", node.lines());
+}
+
+fn links(errors_of_5: u64, recoveries_of_5: u64) -> NvLinks {
+    let mut links = vec![NvLink { replays: Some(7), recoveries: Some(0), crc_errors: Some(4), ..Default::default() }; 18];
+    (links[5].crc_errors, links[5].recoveries) = (Some(errors_of_5), Some(recoveries_of_5));
+    NvLinks { index: 2, links, c2c: None }
+}
+
+#[test]
+fn the_link_that_counts_is_named() {
+    let mut node = Node::with_job();
+    for errors in [4, 4, 104, 204, 304] {
+        look(&mut node, &GpuHealth { nvlink_crc_errors: Some(errors), ..healthy(2) });
+        node.sees("nvml", Body::Nvlinks(links(errors, 0)));
+        node.ticks(30);
+    }
+    let found = node.open()[0];
+    assert!(found.summary.contains("NVLink 5 counts ") && found.summary.ends_with("CRC errors a minute"), "{}", found.summary);
+    assert_eq!(found.evidence[1].text, "link 5: CRC errors 4 -> 304");
+}
+
+#[test]
+fn recoveries_that_come_again_and_again_over_hours_are_found() {
+    let mut node = Node::with_job();
+    let mut recoveries = 2;
+    let mut hours = |node: &mut Node, hours: usize, rises: u64| {
+        for hour in 0..hours {
+            recoveries += u64::from(hour > 0) * rises;
+            node.sees("nvml", Body::Nvlinks(links(4, recoveries)));
+            for _ in 0..4 {
+                look(node, &GpuHealth { nvlink_recoveries: Some(recoveries), ..healthy(2) });
+                node.ticks(900 - 15);
+            }
+        }
+    };
+    hours(&mut node, 3, 1);
+    assert!(node.lines().is_empty(), "twice is no habit: {:?}", node.lines());
+    hours(&mut node, 2, 1);
+    assert_eq!(node.lines(), ["nvlink-errors [GPU 2 errors] warning [2] [2] 2100 x1"]);
+    let found = node.open()[0];
+    assert!(found.summary.contains("NVLink 5 had to recover 3 times in "), "{}", found.summary);
+    assert_eq!(found.evidence[0].text, "NVLink recoveries: 2 -> 5");
+}
+
+#[test]
+fn a_link_that_was_trained_again_once_is_no_habit() {
+    let mut node = Node::with_job();
+    for recoveries in [0, 3, 6, 9, 9, 9, 9] {
+        look(&mut node, &GpuHealth { nvlink_recoveries: Some(recoveries), ..healthy(2) });
+        node.ticks(30);
+    }
+    assert!(node.lines().is_empty(), "{:?}", node.lines());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod sweep {
     use nccl_top::observe::gpu::{GpuHealth, GpuInfo, GpuPair, GpuProcess, GpuProcesses, GpuSample, GpuTrouble, GpuTroubleKind};
+    use nccl_top::observe::gpu::{NvLink, NvLinks};
     use nccl_top::observe::{Body, SourceState};
     use nccl_top::sources::nvml::{Answer, Ask, Doing, Gpu, Links, Nvml, Opened, PAIRS_PER_POLL, Pace, make};
     use nccl_top::sources::{Hint, Hints, Roots, Setup, Source, SourceError};
@@ -48,6 +49,7 @@ mod sweep {
                 health: ask.health.then(|| GpuHealth { index, ..GpuHealth::default() }),
                 links: ask.links.then(|| Links { to_switch: 18 - index, peers: Vec::new() }),
                 pairs: ask.pairs.iter().map(|&b| GpuPair { a: index, b, pcie_level: Some(30), ..GpuPair::default() }).collect(),
+                nvlinks: ask.links.then(|| NvLinks { index, links: vec![NvLink::default(); 18], c2c: None }),
                 gpm_denied: false,
             }
         }
@@ -110,10 +112,11 @@ mod sweep {
                 Body::Gpus { gpus } if gpus.len() == 3 => "samples",
                 Body::GpuProcesses { gpus } if gpus.len() == 3 => "processes",
                 Body::GpuHealth { gpus } if gpus.len() == 3 => "health",
+                Body::Nvlinks(links) if links.links.len() == 18 => "links",
                 _ => "other",
             })
             .collect();
-        assert_eq!(kinds, ["info", "info", "info", "samples", "processes", "health"]);
+        assert_eq!(kinds, ["info", "info", "info", "samples", "processes", "health", "links"]);
         assert_eq!(bench.hints.try_recv(), Ok(Hint::GpuPids(vec![100, 101, 102])));
         assert_eq!(bench.samples().len(), 3, "and the second one only how they do");
     }
@@ -427,7 +430,7 @@ mod events {
 mod device {
     use nccl_top::observe::gpu::GpuSample;
     use nccl_top::sources::SourceError;
-    use nccl_top::sources::nvml::{GpmPace, cannot_open, gpm_of, sm_count};
+    use nccl_top::sources::nvml::{GpmPace, cannot_open, gpm_of, link_rates, sm_count};
     use nvml_wrapper::error::NvmlError;
     use std::time::Duration;
     #[test]
@@ -440,6 +443,13 @@ mod device {
         assert_eq!(gpm.nvlink_rx_bytes_per_s, Some(1_024_000_000.0));
         assert_eq!(gpm.nvlink_tx_bytes_per_s, None, "NaN is no value");
         assert_eq!(gpm_of([f64::NAN; 9]), None);
+    }
+
+    #[test]
+    fn rates_of_links_are_known_for_all_or_none() {
+        assert_eq!(link_rates(&[1000.0, 2.0, 0.0, 1.0]), [(1_024_000_000.0, 2_048_000.0), (0.0, 1_024_000.0)]);
+        assert!(link_rates(&[1000.0, 2.0, f64::NAN, 1.0]).is_empty());
+        assert!(link_rates(&[]).is_empty());
     }
 
     #[test]

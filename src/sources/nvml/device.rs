@@ -1,5 +1,7 @@
 //! One GPU through NVML: which calls make up a lane, and what their answers mean. Keeps no time and starts no thread.
 
+mod links;
+
 use super::pci;
 use super::raw::{self, ALL_LINKS, Field};
 use super::topology::Links;
@@ -69,8 +71,6 @@ const PROCESSES: Call = Call(13, "nvmlDeviceGetComputeRunningProcesses_v3");
 const ECC: Call = Call(14, "nvmlDeviceGetFieldValues(3, 4, 6)");
 const REMAPPED: Call = Call(15, "nvmlDeviceGetFieldValues(142-145)");
 const RECOVERY: Call = Call(16, "nvmlDeviceGetFieldValues(230)");
-const LINK_COUNT: Call = Call(17, "nvmlDeviceGetFieldValues(91)");
-const LINK_STATES: Call = Call(18, "nvmlDeviceGetFieldValues(165)");
 const LINK_ERRORS: Call = Call(19, "nvmlDeviceGetFieldValues(161-163)");
 const PCIE_GEN: Call = Call(20, "nvmlDeviceGetCurrPcieLinkGeneration");
 const PCIE_GEN_MAX: Call = Call(21, "nvmlDeviceGetMaxPcieLinkGeneration");
@@ -89,18 +89,32 @@ const IDENTITY: Call = Call(31, "nvmlDeviceGetUUID and the like");
 const FIELD_ECC_SBE_VOLATILE: u32 = 3;
 const FIELD_ECC_DBE_VOLATILE: u32 = 4;
 const FIELD_ECC_DBE_AGGREGATE: u32 = 6;
-const FIELD_LINK_COUNT: u32 = 91;
 const FIELD_DATA_TX: u32 = 138;
 const FIELD_DATA_RX: u32 = 139;
 const FIELD_REMAPPED: [u32; 4] = [142, 143, 144, 145];
-const FIELD_LINK_ERRORS: [u32; 3] = [161, 162, 163];
-const FIELD_LINK_STATE: u32 = 165;
 const FIELD_RECOVERY_ACTION: u32 = 230;
 
 /// More than any GPU has (36 in the newest header): a bound on what a confused driver can make us allocate.
 const MAX_LINKS: u64 = 64;
 
 const GPM_METRICS_ASKED: [u32; 9] = [1, 2, 3, 5, 10, 20, 21, 60, 61];
+
+/// NVML_GPM_METRIC_NVLINK_L0_TX_PER_SEC; RX is the number before it, the next link two numbers on, up to link 17.
+const GPM_LINK_0_TX: u32 = 63;
+const GPM_LINKS: u32 = 18;
+
+/// Those of the GPU, and those of its first so many NVLinks: how many are asked does not change what it costs.
+fn gpm_metrics_asked(links: u32) -> Vec<u32> {
+    let of_links = (0..links.min(GPM_LINKS)).flat_map(|link| [GPM_LINK_0_TX + 2 * link, GPM_LINK_0_TX + 2 * link - 1]);
+    GPM_METRICS_ASKED.into_iter().chain(of_links).collect()
+}
+
+/// Bytes/s out and in of each link; empty unless all are known.
+pub fn link_rates(values: &[f64]) -> Vec<(f64, f64)> {
+    let known = values.iter().all(|value| value.is_finite() && *value >= 0.0);
+    let (pairs, _) = values.as_chunks::<2>();
+    pairs.iter().filter(|_| known).map(|[tx, rx]| (tx * NVLINK_UNIT, rx * NVLINK_UNIT)).collect()
+}
 
 /// GPM calls both MiB/s. That is so for PCIe; for NVLink the value times 1,024,000 is what fields 138 and 139 count (measured on H200).
 const PCIE_UNIT: f64 = 1_048_576.0;
@@ -113,11 +127,12 @@ struct NvmlGpu {
     /// `None` until NVML hands it out: a lost GPU has no handle.
     device: Option<Device<'static>>,
     /// Calls that this GPU does not support: a bit per [`Call`].
-    unsupported: u32,
+    unsupported: u64,
     gpm: GpmState,
     pace: GpmPace,
-    /// Number of NVLinks, asked once.
-    links: Option<u32>,
+    links: links::Kept,
+    /// Bytes/s out and in of each NVLink, as GPM gave them last.
+    link_rates: Vec<(f64, f64)>,
     /// The worst error since the current question.
     fault: Option<GpuTrouble>,
     /// Calls that gave something since the current question.
@@ -197,8 +212,9 @@ impl Gpu for NvmlGpu {
             answer.health = self.health(doing, ask.trends);
         }
         if ask.links {
-            answer.links = self.links(doing);
+            answer.links = self.identify_links(doing);
         }
+        answer.nvlinks = self.links.news();
         answer.pairs = ask.pairs.iter().map(|&other| self.pair(other, doing)).collect();
         answer.gpm_denied = matches!(self.gpm, GpmState::Denied);
         answer
@@ -208,7 +224,19 @@ impl Gpu for NvmlGpu {
 impl NvmlGpu {
     fn new(nvml: &'static Nvml, index: u32, roots: Roots, interval: Duration) -> Self {
         let pace = GpmPace::new(index, interval);
-        NvmlGpu { nvml, index, roots, device: None, unsupported: 0, gpm: GpmState::Unknown, pace, links: None, fault: None, answered: 0 }
+        NvmlGpu {
+            nvml,
+            index,
+            roots,
+            device: None,
+            unsupported: 0,
+            gpm: GpmState::Unknown,
+            pace,
+            links: links::Kept::default(),
+            link_rates: Vec::new(),
+            fault: None,
+            answered: 0,
+        }
     }
 
     /// Makes one call, unless it is known to lead nowhere.
@@ -254,6 +282,10 @@ impl NvmlGpu {
         if worse {
             self.fault = Some(GpuTrouble { kind, detail: format!("{}: {err}", call.1) });
         }
+    }
+
+    fn is_unsupported(&self, call: Call) -> bool {
+        self.unsupported & (1 << call.0) != 0
     }
 
     /// Every further call would fail the same way.
@@ -327,12 +359,15 @@ impl NvmlGpu {
                 match refilled {
                     Some(Ok(())) => {
                         let nvml = self.nvml;
-                        let read = |_: &Device<'static>| unless_denied(raw::gpm_metrics(nvml, &samples[0], &samples[1], GPM_METRICS_ASKED));
+                        let asked = gpm_metrics_asked(self.links.count());
+                        let read = |_: &Device<'static>| unless_denied(raw::gpm_metrics(nvml, &samples[0], &samples[1], &asked));
                         let values = self.ask(doing, GPM_METRICS, read);
                         samples.swap(0, 1);
                         match values {
                             Some(Ok(values)) => {
-                                gpm = gpm_of(values);
+                                let (of_gpu, of_links) = values.split_at(GPM_METRICS_ASKED.len());
+                                gpm = of_gpu.try_into().ok().and_then(gpm_of);
+                                self.link_rates = link_rates(of_links);
                                 GpmState::Running(samples)
                             }
                             Some(Err(Denied)) => GpmState::Denied,
@@ -436,12 +471,9 @@ impl NvmlGpu {
         let [remapped_correctable, remapped_uncorrectable, pending, failed] = remapped;
         let [recovery] = self.fields(doing, RECOVERY, [(FIELD_RECOVERY_ACTION, 0)]);
         let nvlink_states = self.link_states(doing);
-        let errors = if nvlink_states.is_empty() || !trends {
-            [None; 3]
-        } else {
-            self.fields(doing, LINK_ERRORS, FIELD_LINK_ERRORS.map(|id| (id, ALL_LINKS)))
-        };
-        let [nvlink_replays, nvlink_recoveries, nvlink_crc_errors] = errors;
+        let [nvlink_replays, nvlink_recoveries, nvlink_crc_errors] = if trends { self.link_errors(doing) } else { [None; 3] };
+        let (nvlink_tx_mbytes_per_s, nvlink_rx_mbytes_per_s) =
+            self.link_rates.iter().map(|(tx, rx)| ((tx / 1e6).round() as u32, (rx / 1e6).round() as u32)).unzip();
         let health = GpuHealth {
             index: self.index,
             ecc_uncorrected_volatile,
@@ -461,6 +493,8 @@ impl NvmlGpu {
             nvlink_replays,
             nvlink_recoveries,
             nvlink_crc_errors,
+            nvlink_tx_mbytes_per_s,
+            nvlink_rx_mbytes_per_s,
             power_limit_mw: self.ask(doing, POWER_LIMIT, Device::enforced_power_limit).map(u64::from),
             fabric_state: self.trend(trends, doing, FABRIC, raw::fabric_state),
         };
@@ -477,47 +511,6 @@ impl NvmlGpu {
         read: impl FnOnce(&Device<'static>) -> Result<T, NvmlError>,
     ) -> Option<T> {
         if turn { self.ask(doing, call, read) } else { None }
-    }
-
-    /// Field 165 per link; empty where there is no NVLink or it cannot be asked.
-    fn link_states(&mut self, doing: &Doing) -> Vec<Option<u32>> {
-        if self.links.is_none() {
-            let [count] = self.fields(doing, LINK_COUNT, [(FIELD_LINK_COUNT, 0)]);
-            let supported = self.unsupported & (1 << LINK_COUNT.0) == 0;
-            self.links = count.map(|n| n.min(MAX_LINKS) as u32).or((!supported).then_some(0));
-        }
-        let count = self.links.unwrap_or(0);
-        if count == 0 {
-            return Vec::new();
-        }
-        let asked: Vec<Field> = (0..count).map(|link| (FIELD_LINK_STATE, link)).collect();
-        let got = self.ask(doing, LINK_STATES, |d| raw::fields(d, &asked)).unwrap_or_default();
-        if self.none_supported(&got) {
-            self.unsupported |= 1 << LINK_STATES.0;
-            return Vec::new();
-        }
-        got.into_iter().map(|state| state.ok().and_then(|n| u32::try_from(n).ok())).collect()
-    }
-
-    fn links(&mut self, doing: &Doing) -> Option<Links> {
-        const SWITCH: u32 = 2;
-        self.begin();
-        let states = self.link_states(doing);
-        let mut links = Links::default();
-        for (link, _) in (0..).zip(states).filter(|(_, state)| matches!(state, Some(1 | 2))) {
-            let kind = self.once(doing, LINK_REMOTE_TYPE, |d| raw::link_remote_type(d, link));
-            if kind == Some(SWITCH) {
-                links.to_switch += 1;
-                continue;
-            }
-            match self.once(doing, LINK_REMOTE, |d| Ok(d.link_wrapper_for(link).remote_pci_info()?.bus_id)) {
-                // What a virtual machine shows of a switch that it was not given.
-                Some(id) if id.to_ascii_uppercase().starts_with("FFFFFFFF") => links.to_switch += 1,
-                Some(id) => links.peers.push(pci::bus_id(&id)),
-                None => {}
-            }
-        }
-        (!self.is_gone()).then_some(links)
     }
 
     fn pair(&mut self, other: u32, doing: &Doing) -> GpuPair {

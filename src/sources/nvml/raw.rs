@@ -139,21 +139,21 @@ pub(super) fn gpm_refill(device: &Device<'static>, sample: &mut GpmSample<'stati
     nvml_try(unsafe { call(device.handle(), sample.handle()) })
 }
 
-/// nvmlGpmMetricsGet for up to [`GPM_MAX`] metrics: NaN where a metric has no value.
-pub(super) fn gpm_metrics<const N: usize>(
+/// nvmlGpmMetricsGet for up to [`GPM_MAX`] metrics, one value for each: NaN where a metric has none.
+pub(super) fn gpm_metrics(
     nvml: &'static Nvml,
     from: &GpmSample<'static>,
     to: &GpmSample<'static>,
-    ids: [u32; N],
-) -> Result<[f64; N], NvmlError> {
-    const { assert!(N <= GPM_MAX) };
+    ids: &[u32],
+) -> Result<Vec<f64>, NvmlError> {
+    let ids = &ids[..ids.len().min(GPM_MAX)];
     let call = *nvml_sym(nvml.lib().nvmlGpmMetricsGet.as_ref())?;
     // SAFETY: integers, floats and pointers that NVML only writes: zero is a value for each.
     let mut request: sys::nvmlGpmMetricsGet_t = unsafe { mem::zeroed() };
     request.version = sys::NVML_GPM_METRICS_GET_VERSION;
-    request.numMetrics = N as u32;
+    request.numMetrics = ids.len() as u32;
     for (metric, id) in request.metrics.iter_mut().zip(ids) {
-        metric.metricId = id;
+        metric.metricId = *id;
         metric.nvmlReturn = UNTOUCHED;
     }
     // SAFETY: both samples are alive and were filled; NVML only reads them, and this thread alone has them.
@@ -163,10 +163,8 @@ pub(super) fn gpm_metrics<const N: usize>(
     }
     // SAFETY: `request` is initialised, says its version, and holds room for `numMetrics` metrics.
     nvml_try(unsafe { call(&mut request) })?;
-    Ok(std::array::from_fn(|i| match request.metrics[i].nvmlReturn {
-        0 => request.metrics[i].value,
-        _ => f64::NAN,
-    }))
+    let value = |metric: &sys::nvmlGpmMetric_t| if metric.nvmlReturn == 0 { metric.value } else { f64::NAN };
+    Ok(request.metrics[..ids.len()].iter().map(value).collect())
 }
 
 const GPM_MAX: usize = 210;

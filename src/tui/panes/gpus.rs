@@ -5,12 +5,14 @@ use crate::base::clean::clean;
 use crate::base::time::span;
 use crate::base::units::{gbytes_per_s, gib};
 use crate::model::gpu::{Activity, GPM_HOLDS, Gpu, throttle_words};
+use crate::observe::gpu::NvLink;
 use crate::tui::layout::Want;
 use crate::tui::widgets::spark::Axis;
 use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain, whole};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
+use std::collections::BTreeMap;
 
 pub const PANE: Pane = Pane {
     id: "gpus",
@@ -182,7 +184,11 @@ fn want(ctx: &Ctx, _: u16) -> Option<Want> {
 }
 
 fn detail_rows(ctx: &Ctx, height: u16) -> u16 {
-    if ctx.zoomed && height >= 18 { 8 } else { 0 }
+    match height {
+        22.. if ctx.zoomed => 11,
+        18.. if ctx.zoomed => 8,
+        _ => 0,
+    }
 }
 
 fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
@@ -207,6 +213,36 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     }
 }
 
+/// Links that are alike together: `18 x NVLink 4.0 to NVSwitch`.
+fn links_in_words(ctx: &Ctx, gpu: &Gpu) -> Option<String> {
+    let mut alike: BTreeMap<(String, &str), usize> = BTreeMap::new();
+    for link in gpu.nvlinks.now.links.iter() {
+        let to = match link.remote.as_deref()? {
+            NvLink::SWITCH => "NVSwitch".to_owned(),
+            id => ctx
+                .session
+                .model
+                .gpus
+                .values()
+                .find(|g| g.info.bus_id.as_deref() == Some(id))
+                .map_or(id.to_owned(), |g| format!("GPU {}", g.index)),
+        };
+        *alike.entry((to, link.generation().unwrap_or("?"))).or_default() += 1;
+    }
+    let words: Vec<String> = alike.iter().map(|((to, generation), n)| format!("{n} x NVLink {generation} to {to}")).collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// One number where all are about the same, which they are while nothing is wrong.
+fn per_link(mbytes_per_s: &[u32]) -> Option<String> {
+    let gbytes = |mbytes: u32| gbytes_per_s(f64::from(mbytes) * 1e6);
+    let (least, most) = (*mbytes_per_s.iter().min()?, *mbytes_per_s.iter().max()?);
+    if most - least <= most / 20 {
+        return Some(format!("{} each", gbytes(most)));
+    }
+    Some(mbytes_per_s.iter().map(|mbytes| gbytes(*mbytes)).collect::<Vec<_>>().join(" "))
+}
+
 /// What there is no column for, of one GPU.
 fn details(ctx: &Ctx, gpu: &Gpu) -> Vec<Line<'static>> {
     let text = ctx.theme.text;
@@ -228,6 +264,7 @@ fn details(ctx: &Ctx, gpu: &Gpu) -> Vec<Line<'static>> {
     let processes: Vec<String> =
         gpu.processes.iter().map(|p| format!("{}{}", p.pid, p.mem_bytes.map_or(String::new(), |b| format!(" ({} GiB)", gib(b))))).collect();
     let gpm = gpu.gpm().unwrap_or_default();
+    let grown = gpu.nvlinks.grown().map(|(no, what, by, is)| format!("{no}: {what} {} -> {is}", is - by)).collect::<Vec<_>>().join(", ");
     vec![
         line(vec![
             ("GPU", Some(gpu.index.to_string())),
@@ -268,6 +305,7 @@ fn details(ctx: &Ctx, gpu: &Gpu) -> Vec<Line<'static>> {
             ("replays", number(health.nvlink_replays)),
             ("recoveries", number(health.nvlink_recoveries)),
             ("CRC errors", number(health.nvlink_crc_errors)),
+            ("C2C up", gpu.nvlinks.now.c2c.as_ref().and_then(|c2c| pair(c2c.links_up, Some(c2c.links)))),
         ]),
         line(vec![
             ("ECC uncorrected", number(health.ecc_uncorrected_volatile)),
@@ -276,5 +314,8 @@ fn details(ctx: &Ctx, gpu: &Gpu) -> Vec<Line<'static>> {
             ("remapped rows", health.remapped_uncorrectable.map(|n| n.to_string())),
         ]),
         line(vec![("processes", (!processes.is_empty()).then(|| processes.join("  ")))]),
+        line(vec![("links", links_in_words(ctx, gpu)), ("line rate GB/s each way", gpu.nvlinks.line_rate_bytes_per_s().map(gbytes_per_s))]),
+        line(vec![("GB/s out by link", per_link(&health.nvlink_tx_mbytes_per_s)), ("in", per_link(&health.nvlink_rx_mbytes_per_s))]),
+        line(vec![("grew by link", Some(grown).filter(|grown| !grown.is_empty()))]),
     ]
 }
