@@ -3,7 +3,7 @@
 use super::bounds;
 use super::series::{Series, Trend, rate};
 use crate::base::time::Stamp;
-use crate::observe::port::{NetdevSample, PortInfo, PortKind, PortSample};
+use crate::observe::port::{NetdevInfo, NetdevSample, PortInfo, PortKind, PortSample};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -54,7 +54,8 @@ impl Counters {
     /// `changed` holds the counters that changed; one that is absent has not.
     fn apply(&mut self, at: Stamp, changed: &BTreeMap<String, u64>) {
         for (name, (then, _)) in &mut self.values {
-            if !changed.contains_key(name) {
+            // Those that are asked for more seldom are all there when they are.
+            if !changed.contains_key(name) && !name.starts_with("ethtool/") {
                 if at > *then {
                     self.rates.insert(name.clone(), 0.0);
                 }
@@ -246,6 +247,8 @@ impl Port {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Netdev {
     pub sample: NetdevSample,
+    /// As last reported; empty for virtual interfaces.
+    pub info: NetdevInfo,
     pub link: LinkHistory,
     pub counters: Counters,
     /// Bytes/s, to draw.
@@ -266,6 +269,9 @@ impl Netdev {
         self.counters.apply(at, &sample.counters);
         self.loss.saw(at, LOSS_NETDEV, &self.counters);
         self.sample = NetdevSample { counters: BTreeMap::new(), ..sample.clone() };
+        if let Some(info) = self.sample.info.take() {
+            self.info = info;
+        }
         for (trend, name) in [(&mut self.tx, "tx_bytes"), (&mut self.rx, "rx_bytes")] {
             if let Some(value) = self.counters.rate(name) {
                 trend.push(at, value);
