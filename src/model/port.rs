@@ -238,10 +238,34 @@ impl Port {
         if self.info.kind == PortKind::Efa { LOSS_EFA } else { LOSS_IB }
     }
 
+    /// Which plug of the machine it sends through: functions of one chip with one number share it, as the two halves of each plug of a DGX
+    /// Spark, and those of a NIC in two slots.
+    pub fn plug(&self) -> Option<(&str, &str, u32)> {
+        let (_, function) = self.info.bus_id.as_deref()?.rsplit_once('.')?;
+        Some((self.info.sys_image_guid.as_deref()?, function, self.info.port))
+    }
+
     /// It was there before, and is not now.
     pub fn is_gone(&self) -> bool {
         self.sample.state.is_none() && self.sample.unreadable.contains_key("state")
     }
+}
+
+/// Bits/s that ports can carry together: those of one plug share its rate.
+pub fn capacity<'a>(ports: impl Iterator<Item = &'a Port>) -> u64 {
+    let mut plugs = BTreeMap::new();
+    let mut alone = 0u64;
+    for port in ports {
+        let rate = port.sample.line_rate_bits_per_s.unwrap_or(0);
+        match port.plug() {
+            Some(plug) => {
+                let most: &mut u64 = plugs.entry(plug).or_default();
+                *most = rate.max(*most);
+            }
+            None => alone = rate.saturating_add(alone),
+        }
+    }
+    plugs.values().fold(alone, |sum: u64, rate| sum.saturating_add(*rate))
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
