@@ -80,7 +80,7 @@ fn is_kept(name: &str) -> bool {
     KEPT.iter().any(|pattern| match pattern.split_once('#') {
         Some((start, end)) => {
             let number = name.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
-            number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+            number.is_some_and(|number| (1..=2).contains(&number.len()) && number.bytes().all(|b| b.is_ascii_digit()))
         }
         None => *pattern == name,
     })
