@@ -50,6 +50,9 @@ pub struct Global {
     /// Read /sys and /proc below DIR; everything that asks the live system is off
     #[arg(long, global = true, value_name = "DIR")]
     pub sysroot: Option<PathBuf>,
+    /// Leave a kind of signal alone; of a recording, judge as if it had not been seen; may be given several times
+    #[arg(long, global = true, value_enum, value_name = "SIGNAL")]
+    pub without: Vec<Without>,
     /// Write nccl-top's own diagnostics to FILE
     #[arg(long, global = true, value_name = "FILE")]
     pub log_file: Option<PathBuf>,
@@ -143,9 +146,6 @@ pub struct ScoreArgs {
     /// One JSON document (nccl-top.score/1)
     #[arg(long)]
     pub json: bool,
-    /// Judge as if this had not been seen
-    #[arg(long, value_enum, value_name = "SIGNAL")]
-    pub without: Vec<Without>,
     /// Only recordings of this half, by the hash of their names: one to improve the judge with, one to be judged by
     #[arg(long, value_enum)]
     pub half: Option<Half>,
@@ -181,9 +181,6 @@ pub struct Play {
     /// JSON lines (with --headless)
     #[arg(long, requires = "headless")]
     pub json: bool,
-    /// Judge as if this had not been seen
-    #[arg(long, value_enum, value_name = "SIGNAL")]
-    pub without: Vec<Without>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -21,9 +21,11 @@ use crate::diagnosis::session::{Event, Session};
 use crate::edge::diagnostics::complain;
 use crate::recording::demo::Demo;
 use crate::recording::tape;
+use crate::recording::without::Without;
 use crate::sources::{Roots, Setup, files};
 use crate::tui::{self, theme::Depth};
 use anyhow::{Context as _, Result};
+use clap::ValueEnum as _;
 use std::io::{self, IsTerminal, Write};
 
 /// How the program ends. One place, so that all commands mean the same.
@@ -39,6 +41,8 @@ pub struct Env {
     pub config: Config,
     pub origins: Origins,
     pub roots: Roots,
+    /// Signals that are left out.
+    pub without: Vec<Without>,
     /// What colours standard output can show, and may.
     pub depth: Depth,
     /// Nothing but ASCII may be drawn.
@@ -81,7 +85,7 @@ impl Env {
             Drawing::Unicode => false,
             Drawing::Ascii => true,
         };
-        Ok(Env { config, origins, roots, depth, ascii })
+        Ok(Env { config, origins, roots, without: global.without.clone(), depth, ascii })
     }
 
     /// The screen as the command line and the config ask for it, for a host in that zone.
@@ -111,7 +115,7 @@ impl Env {
                 None => Some(1.0),
             },
             at: play.at.unwrap_or_default(),
-            without: play.without.clone(),
+            without: self.without.clone(),
             is_own: play.speed.is_none(),
         };
         tui::replay(&self.settings(reader.header().zone()), reader, pace, demo)?;
@@ -121,7 +125,9 @@ impl Env {
     /// The sources as the command line and the config ask for them.
     pub(crate) fn setup(&self, mut logs: Vec<String>) -> Setup {
         logs.extend(self.config.logs.iter().cloned());
-        Setup::new(self.roots.clone(), self.config.interval, logs)
+        let option = |kind: &Without| kind.to_possible_value().map(|value| format!("--without {}", value.get_name()));
+        let left_out = self.without.iter().flat_map(|kind| kind.sources().iter().map(|id| (*id, option(kind).unwrap_or_default())));
+        Setup { left_out: left_out.collect(), ..Setup::new(self.roots.clone(), self.config.interval, logs) }
     }
 
     pub(crate) fn host(&self) -> String {
@@ -164,6 +170,11 @@ pub fn run(cli: Cli) -> Result<Outcome> {
     }
     anyhow::ensure!(cli.command.is_none() || cli.logs.is_empty(), "{}: name logs after the subcommand", cli.logs.join(" "));
     let env = Env::new(&cli.global)?;
+    let is_live = matches!(cli.command, None | Some(Command::Watch { .. } | Command::Snapshot { .. } | Command::Record { .. }));
+    anyhow::ensure!(
+        !is_live || !env.without.contains(&Without::Gpm),
+        "--without gpm: only of a recording; live, NVML is read as a whole, or with --without nvml not at all"
+    );
     match cli.command {
         None => {
             crate::tui::live(&env.settings(Zone::of_host(Clock::start().now())), env.header(), env.setup(cli.logs))?;

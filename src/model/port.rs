@@ -3,7 +3,7 @@
 use super::bounds;
 use super::series::{Series, Trend, rate};
 use crate::base::time::Stamp;
-use crate::observe::port::{NetdevSample, PortInfo, PortKind, PortSample};
+use crate::observe::port::{NetdevInfo, NetdevSample, PortInfo, PortKind, PortSample};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -54,7 +54,8 @@ impl Counters {
     /// `changed` holds the counters that changed; one that is absent has not.
     fn apply(&mut self, at: Stamp, changed: &BTreeMap<String, u64>) {
         for (name, (then, _)) in &mut self.values {
-            if !changed.contains_key(name) {
+            // Those that are asked for more seldom are all there when they are.
+            if !changed.contains_key(name) && !name.starts_with("ethtool/") {
                 if at > *then {
                     self.rates.insert(name.clone(), 0.0);
                 }
@@ -237,15 +238,41 @@ impl Port {
         if self.info.kind == PortKind::Efa { LOSS_EFA } else { LOSS_IB }
     }
 
+    /// Which plug of the machine it sends through: functions of one chip with one number share it, as the two halves of each plug of a DGX
+    /// Spark, and those of a NIC in two slots.
+    pub fn plug(&self) -> Option<(&str, &str, u32)> {
+        let (_, function) = self.info.bus_id.as_deref()?.rsplit_once('.')?;
+        Some((self.info.sys_image_guid.as_deref()?, function, self.info.port))
+    }
+
     /// It was there before, and is not now.
     pub fn is_gone(&self) -> bool {
         self.sample.state.is_none() && self.sample.unreadable.contains_key("state")
     }
 }
 
+/// Bits/s that ports can carry together: those of one plug share its rate.
+pub fn capacity<'a>(ports: impl Iterator<Item = &'a Port>) -> u64 {
+    let mut plugs = BTreeMap::new();
+    let mut alone = 0u64;
+    for port in ports {
+        let rate = port.sample.line_rate_bits_per_s.unwrap_or(0);
+        match port.plug() {
+            Some(plug) => {
+                let most: &mut u64 = plugs.entry(plug).or_default();
+                *most = rate.max(*most);
+            }
+            None => alone = rate.saturating_add(alone),
+        }
+    }
+    plugs.values().fold(alone, |sum: u64, rate| sum.saturating_add(*rate))
+}
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Netdev {
     pub sample: NetdevSample,
+    /// As last reported; empty for virtual interfaces.
+    pub info: NetdevInfo,
     pub link: LinkHistory,
     pub counters: Counters,
     /// Bytes/s, to draw.
@@ -266,6 +293,9 @@ impl Netdev {
         self.counters.apply(at, &sample.counters);
         self.loss.saw(at, LOSS_NETDEV, &self.counters);
         self.sample = NetdevSample { counters: BTreeMap::new(), ..sample.clone() };
+        if let Some(info) = self.sample.info.take() {
+            self.info = info;
+        }
         for (trend, name) in [(&mut self.tx, "tx_bytes"), (&mut self.rx, "rx_bytes")] {
             if let Some(value) = self.counters.rate(name) {
                 trend.push(at, value);

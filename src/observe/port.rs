@@ -13,7 +13,10 @@ pub struct NetdevSample {
     /// operstate: `up`, `down`, `unknown`, `lowerlayerdown`, `dormant`.
     pub operstate: Option<String>,
     pub carrier: Option<bool>,
+    /// How often the carrier came or went, cumulative: what lies between two samples is seen, too.
     pub carrier_changes: Option<u64>,
+    /// How often it went.
+    pub carrier_down_count: Option<u64>,
     /// Mb/s; `None` when unknown (-1 or EINVAL).
     pub speed_mbits_per_s: Option<u64>,
     pub mtu: Option<u32>,
@@ -22,10 +25,42 @@ pub struct NetdevSample {
     /// Bus id of the PCI function below it; `None` for virtual interfaces.
     pub bus_id: Option<String>,
     pub driver: Option<String>,
+    /// Of interfaces of hardware, now and then. Absent means unchanged.
+    pub info: Option<NetdevInfo>,
     /// Files of `statistics/`, by name: those that changed since the last sample of this interface. Absent means unchanged, or that the
-    /// file cannot be read.
+    /// file cannot be read. As `ethtool/NAME`, what the driver shows of itself to `ethtool -S`: absent means not asked this time.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub counters: BTreeMap<String, u64>,
+}
+
+/// The hardware below an interface.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NetdevInfo {
+    pub numa: Option<u32>,
+    /// As in `PortInfo`.
+    pub driver_version: Option<String>,
+    /// fw_version of the ioctl ETHTOOL_GDRVINFO.
+    pub firmware: Option<String>,
+    /// As in `PortInfo`.
+    pub pci_path: Option<String>,
+    pub pci_link: Option<PciLink>,
+    /// As in `PortInfo`.
+    pub physical_function: Option<String>,
+}
+
+/// A PCIe link as it runs and as it could: `{current,max}_link_{speed,width}` of the PCI function. Virtual machines often hide it.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PciLink {
+    /// Transfers per second and lane, 10^9: 32 is PCIe 5.
+    pub gt_per_s: Option<f64>,
+    /// Lanes.
+    pub width: Option<u32>,
+    pub max_gt_per_s: Option<f64>,
+    pub max_width: Option<u32>,
 }
 
 /// What a port is: by its driver and link layer, never by its name.
@@ -64,6 +99,8 @@ pub struct PortInfo {
     pub kind: PortKind,
     /// Basename of device/driver: `efa`, `mlx5_core`, `bnxt_en`.
     pub driver: Option<String>,
+    /// /sys/module/DRIVER/version; drivers of the kernel itself have none.
+    pub driver_version: Option<String>,
     /// `InfiniBand`, `Ethernet`, `Unknown`.
     pub link_layer: Option<String>,
     pub netdev: Option<String>,
@@ -80,6 +117,11 @@ pub struct PortInfo {
     pub gpu_direct: Option<String>,
     /// The parent chain in sysfs, for distances to GPUs: `/sys/devices/pci0000:00/…` without the root.
     pub pci_path: Option<String>,
+    pub pci_link: Option<PciLink>,
+    /// Of a virtual function, the bus id of the physical one.
+    pub physical_function: Option<String>,
+    /// The auxiliary device of a sub-function, which shares its PCI function with others: `mlx5_core.sf.4`.
+    pub sub_function: Option<String>,
 }
 
 /// State and counters of one port.

@@ -81,13 +81,21 @@ impl Feed {
     pub fn start(&mut self, mut setup: Setup, send: &Send) {
         let clock = self.clock;
         edge::allow_more_descriptors();
-        let (off, on): (Vec<_>, Vec<_>) = SOURCES.iter().partition(|spec| spec.live_only && !setup.roots.is_live());
         // Before there are threads that could fill the queue, which nobody empties yet.
-        for spec in off {
-            let mut bodies = spec.instead.map(|told| told(&setup.roots)).unwrap_or_default();
-            let why = "off: it asks the live system, and --sysroot is given".into();
+        let off = |spec: &SourceSpec, why: String, mut bodies: Vec<Body>| {
             bodies.push(Body::Source(spec.report(SourceState::Absent, Some(why))));
             let _ = send(Batch { from: SourceId::of(spec.id), at: clock.now(), bodies });
+        };
+        let mut on = Vec::new();
+        for spec in SOURCES {
+            if let Some((_, option)) = setup.left_out.iter().find(|(id, _)| *id == spec.id) {
+                off(spec, format!("off: {option} is given"), Vec::new());
+            } else if spec.live_only && !setup.roots.is_live() {
+                let bodies = spec.instead.map(|told| told(&setup.roots)).unwrap_or_default();
+                off(spec, "off: it asks the live system, and --sysroot is given".into(), bodies);
+            } else {
+                on.push(spec);
+            }
         }
         for spec in on {
             let id = SourceId::of(spec.id);

@@ -4,6 +4,7 @@
 //! reports something new, a variant of [`Body`] with its arm in `model::Model::apply`.
 
 pub mod cgroup;
+pub mod ethtool;
 pub mod feed;
 pub mod files;
 pub mod flight;
@@ -11,6 +12,7 @@ pub mod host;
 pub mod kmsg;
 pub mod netdev;
 pub mod nvml;
+pub mod pace;
 pub mod procs;
 pub mod ras;
 pub mod rdma;
@@ -165,6 +167,8 @@ pub struct Setup {
     pub logs: Vec<String>,
     /// Read logs from their start (headless use), instead of only their last part.
     pub whole_logs: bool,
+    /// Names of sources that are not started, with the option that says so.
+    pub left_out: Vec<(&'static str, String)>,
     pub to_procs: Hints,
     pub to_tail: Hints,
     pub to_ras: Hints,
@@ -187,6 +191,7 @@ impl Setup {
             interval,
             logs,
             whole_logs: false,
+            left_out: Vec::new(),
             to_procs,
             to_tail,
             to_ras,

@@ -1,9 +1,11 @@
 //! Interfaces below /sys/class/net: bootstrap, socket transport, storage and ssh. RDMA traffic does not pass here.
 
-use super::sysfs::{Attribute, Dir, PciFunction, Reader, link_name, names, number, polls_per_listing};
+use super::ethtool::{self, Ethtool};
+use super::sysfs::{Attribute, Dir, PciFacts, PciFunction, Reader, driver_version, link_name, names, number, polls_per_listing};
 use super::{Roots, Setup, Source, SourceError};
-use crate::observe::Body;
-use crate::observe::port::NetdevSample;
+use crate::observe::port::{NetdevInfo, NetdevSample};
+use crate::observe::{Body, SourceState};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,6 +21,7 @@ pub struct Netdevs {
     reader: Reader,
     interfaces: Vec<Interface>,
     polls_to_listing: u32,
+    ethtool: ethtool::Counters,
 }
 
 struct Interface {
@@ -29,6 +32,9 @@ struct Interface {
     carrier: Attribute,
     carrier_changes: Attribute,
     counters: Vec<Counter>,
+    /// Of hardware, what the next sample reports.
+    info: Option<NetdevInfo>,
+    ethtool: ethtool::Known,
 }
 
 struct Counter {
@@ -41,33 +47,69 @@ struct Counter {
 
 impl Netdevs {
     pub fn new(roots: Roots, every: Duration) -> Self {
-        Netdevs { reader: Reader::keeping_open(&roots), roots, every, interfaces: Vec::new(), polls_to_listing: 0 }
+        let ethtool = ethtool::Counters::of(&roots, every);
+        Netdevs { reader: Reader::keeping_open(&roots), roots, every, interfaces: Vec::new(), polls_to_listing: 0, ethtool }
+    }
+
+    /// With another kernel to ask for the counters of `ethtool -S`.
+    pub fn asking(roots: Roots, every: Duration, kernel: Box<dyn Ethtool>) -> Self {
+        Netdevs { ethtool: ethtool::Counters::asking(kernel, every), ..Netdevs::new(roots, every) }
     }
 
     fn list(&mut self) -> Result<(), SourceError> {
         let class = self.roots.path(CLASS);
         let found = names(&class).map_err(|err| SourceError::io(Path::new(CLASS), &err))?;
-        self.interfaces = found.into_iter().filter_map(|name| self.interface(class.join(&name), name)).collect();
+        let before = std::mem::take(&mut self.interfaces).into_iter();
+        let mut before: BTreeMap<String, Interface> = before.map(|interface| (interface.last.name.clone(), interface)).collect();
+        for name in found {
+            let known = before.remove(&name);
+            let interface = self.interface(class.join(&name), name, known);
+            self.interfaces.extend(interface);
+        }
         Ok(())
     }
 
     /// `None` for what is no interface: `bonding_masters` is a file.
-    fn interface(&mut self, path: PathBuf, name: String) -> Option<Interface> {
+    fn interface(&mut self, path: PathBuf, name: String, before: Option<Interface>) -> Option<Interface> {
         let dir = Dir::open(&path).ok()?;
         let device = path.join("device");
+        let function = PciFunction::above(&self.roots, &device);
+        let driver = link_name(&device.join("driver"));
+        let info = function.as_ref().map(|function| self.info(function, driver.as_deref()));
         let mut last = NetdevSample {
             name,
             arp_type: self.reader.number(&dir, "type"),
-            bus_id: PciFunction::above(&self.roots, &device).map(|function| function.bus_id),
-            driver: link_name(&device.join("driver")),
+            bus_id: function.map(|function| function.bus_id),
+            driver,
             ..NetdevSample::default()
         };
         read_link_settings(&mut self.reader, &dir, &mut last);
         let counters = names(&path.join("statistics")).unwrap_or_default();
-        let counter = |name| Counter { path: format!("statistics/{name}"), attribute: Attribute::default(), told: None };
-        let counters = counters.into_iter().map(counter).collect();
-        let [operstate, carrier, carrier_changes] = Default::default();
-        Some(Interface { dir: path, last, operstate, carrier, carrier_changes, counters })
+        // Of the same hardware, files that are open and what the driver can do are as good as before.
+        let mut before = before.filter(|before| (&before.last.bus_id, &before.last.driver) == (&last.bus_id, &last.driver));
+        let mut files = before.as_mut().map(|before| std::mem::take(&mut before.counters)).unwrap_or_default();
+        let mut counter = |name| {
+            let path = format!("statistics/{name}");
+            let open = files.iter().position(|file| file.path == path).map(|i| files.swap_remove(i).attribute);
+            Counter { path, attribute: open.unwrap_or_default(), told: None }
+        };
+        let counters = counters.into_iter().map(&mut counter).collect();
+        let [operstate, carrier, carrier_changes] =
+            before.as_mut().map(|b| [&mut b.operstate, &mut b.carrier, &mut b.carrier_changes].map(std::mem::take)).unwrap_or_default();
+        let ethtool = before.map(|before| before.ethtool).unwrap_or_default();
+        Some(Interface { dir: path, last, operstate, carrier, carrier_changes, counters, info, ethtool })
+    }
+
+    fn info(&mut self, function: &PciFunction, driver: Option<&str>) -> NetdevInfo {
+        let pci = PciFacts::of(&self.roots, &mut self.reader, function);
+        NetdevInfo {
+            numa: pci.numa,
+            driver_version: driver_version(&self.roots, &mut self.reader, driver),
+            firmware: None,
+            pci_path: Some(function.path.to_string_lossy().into_owned()),
+            pci_link: pci.link,
+            physical_function: pci.physical_function,
+        }
     }
 }
 
@@ -83,8 +125,9 @@ impl Source for Netdevs {
         }
         self.polls_to_listing -= 1;
         let mut netdevs = Vec::with_capacity(self.interfaces.len());
+        let mut ethtool = self.ethtool.is_due().then_some(&mut self.ethtool);
         for interface in &mut self.interfaces {
-            match interface.sample(&mut self.reader) {
+            match interface.sample(&mut self.reader, ethtool.as_deref_mut()) {
                 Some(sample) => netdevs.push(sample),
                 None => self.polls_to_listing = 0,
             }
@@ -92,11 +135,16 @@ impl Source for Netdevs {
         out.push(Body::Netdevs { netdevs });
         Ok(())
     }
+
+    fn remark(&self) -> Option<(SourceState, String)> {
+        let words = self.interfaces.iter().find_map(|interface| self.ethtool.remark(&interface.last.name, &interface.ethtool))?;
+        Some((SourceState::Slow, words))
+    }
 }
 
 impl Interface {
     /// `None` when the interface is gone, as those of containers often are.
-    fn sample(&mut self, reader: &mut Reader) -> Option<NetdevSample> {
+    fn sample(&mut self, reader: &mut Reader, ethtool: Option<&mut ethtool::Counters>) -> Option<NetdevSample> {
         let dir = Dir::open(&self.dir).ok()?;
         let operstate = reader.again(&mut self.operstate, &dir, "operstate").ok().filter(|state| !state.is_empty());
         let operstate = operstate.map(|state| String::from_utf8_lossy(state).into_owned());
@@ -122,6 +170,13 @@ impl Interface {
                 sample.counters.insert(path["statistics/".len()..].to_owned(), value);
             }
         }
+        if let Some(ethtool) = ethtool.filter(|_| !stays_down && sample.bus_id.is_some()) {
+            ethtool.sweep(&sample.name, &self.dir, &mut self.ethtool, &mut sample.counters);
+        }
+        sample.info = self.info.take();
+        if let Some(info) = &mut sample.info {
+            info.firmware = self.ethtool.firmware().map(str::to_owned);
+        }
         Some(sample)
     }
 }
@@ -129,6 +184,7 @@ impl Interface {
 fn read_link_settings(reader: &mut Reader, dir: &Dir, sample: &mut NetdevSample) {
     sample.mtu = reader.number(dir, "mtu");
     sample.speed_mbits_per_s = speed_mbits_per_s(reader, dir);
+    sample.carrier_down_count = reader.number(dir, "carrier_down_count");
 }
 
 /// -1 and 0 stand for unknown; without a link it is EINVAL.

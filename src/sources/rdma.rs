@@ -2,14 +2,15 @@
 //! takes a name for a fact.
 
 use super::netdev::speed_mbits_per_s;
-use super::sysfs::{Attribute, Dir, PciFunction, Reader, link_name, names, number, polls_per_listing};
+use super::pace::{Answer, Pace};
+use super::sysfs::{Attribute, Dir, PciFacts, PciFunction, Reader, driver_version, link_name, names, number, polls_per_listing};
 use super::{Roots, Setup, Source, SourceError};
 use crate::base::words::io_words;
-use crate::observe::Body;
 use crate::observe::port::{PortInfo, PortKind, PortSample};
+use crate::observe::{Body, SourceState};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const CLASS: &str = "/sys/class/infiniband";
 const COUNTERS_HIDDEN: &str = "counters hidden by network namespace";
@@ -40,6 +41,8 @@ struct Port {
     line_rate_bits_per_s: Option<u64>,
     rate: Rate,
     presence: Presence,
+    /// Of the device: that of its first port counts.
+    pace: Pace,
 }
 
 /// Reading `rate` and `speed` makes drivers ask the firmware, so it is done at a listing and when the port changed its state.
@@ -166,18 +169,42 @@ impl Source for Rdma {
         let listed = if self.polls_to_listing == 0 { self.list(out) } else { Ok(()) };
         self.polls_to_listing = self.polls_to_listing.saturating_sub(1);
         let mut ports = Vec::with_capacity(self.ports.len());
-        for port in &mut self.ports {
-            let before = port.presence;
-            ports.push(port.sample(&mut self.reader));
-            // Once: while a port stays away, the half minute is soon enough to look for it.
-            if before != port.presence {
-                self.polls_to_listing = 0;
+        for device in self.ports.chunk_by_mut(|a, b| a.info.device == b.info.device) {
+            if !device[0].pace.is_due() {
+                continue;
             }
+            let began = Instant::now();
+            let mut failed = false;
+            for port in device.iter_mut() {
+                let before = port.presence;
+                let (sample, fails) = port.sample(&mut self.reader);
+                ports.push(sample);
+                failed |= fails;
+                // Once: while a port stays away, the half minute is soon enough to look for it.
+                if before != port.presence {
+                    self.polls_to_listing = 0;
+                }
+            }
+            // Files of another root are as slow as its disk, which is no driver's fault.
+            let took = if self.roots.is_live() { began.elapsed() } else { Duration::ZERO };
+            device[0].pace.answered(if failed { Answer::Failed } else { Answer::within(took, self.every) });
         }
         if !ports.is_empty() {
             out.push(Body::Ports { ports });
         }
         listed
+    }
+
+    fn remark(&self) -> Option<(SourceState, String)> {
+        const NAMED: usize = 3;
+        let words = |port: &Port| Some(format!("{}: {}", port.info.device, port.pace.words(self.every)?));
+        let paced: Vec<String> = self.ports.iter().filter_map(words).collect();
+        let more = paced.len().saturating_sub(NAMED);
+        let mut text = paced.get(..paced.len().min(NAMED))?.join("; ");
+        if more > 0 {
+            text += &format!("; {more} more devices");
+        }
+        (!text.is_empty()).then_some((SourceState::Slow, text))
     }
 }
 
@@ -196,19 +223,20 @@ impl Port {
             line_rate_bits_per_s: None,
             rate: Rate::Due,
             presence: Presence::There,
+            pace: Pace::default(),
         }
     }
 
     /// All files back to back: the first read of `hw_counters/` makes the driver fetch the whole set from the device, and the others
-    /// are served from that for 10 ms.
-    fn sample(&mut self, reader: &mut Reader) -> PortSample {
+    /// are served from that for 10 ms. Tells too whether most of a directory could not be read.
+    fn sample(&mut self, reader: &mut Reader) -> (PortSample, bool) {
         let mut sample = PortSample { device: self.info.device.clone(), port: self.info.port, ..PortSample::default() };
         let dir = match Dir::open(&self.dir) {
             Ok(dir) => dir,
             Err(err) => {
                 self.presence = Presence::Gone;
                 sample.unreadable.insert("state".to_owned(), io_words(&err));
-                return sample;
+                return (sample, false);
             }
         };
         self.presence = Presence::There;
@@ -221,10 +249,11 @@ impl Port {
             self.rate = Rate::Known;
         }
         sample.line_rate_bits_per_s = self.line_rate_bits_per_s;
+        let mut failed = false;
         for set in &mut self.sets {
-            set.sweep(reader, &mut sample);
+            failed |= set.sweep(reader, &mut sample);
         }
-        sample
+        (sample, failed)
     }
 
     fn read_line_rate(&self, reader: &mut Reader, dir: &Dir) -> Option<u64> {
@@ -252,9 +281,10 @@ impl CounterSet {
         }
     }
 
-    fn sweep(&mut self, reader: &mut Reader, sample: &mut PortSample) {
+    /// Whether more of what could be read before failed than not: a driver whose command fails fails for all that it would have fetched.
+    fn sweep(&mut self, reader: &mut Reader, sample: &mut PortSample) -> bool {
         if self.files.is_empty() {
-            return;
+            return false;
         }
         let dir = match Dir::open(&self.dir) {
             Ok(dir) => dir,
@@ -262,22 +292,27 @@ impl CounterSet {
                 if self.files.iter().any(|file| file.told.is_some()) {
                     sample.unreadable.insert(self.name.to_owned(), io_words(&err));
                 }
-                return;
+                return false;
             }
         };
+        let (mut good, mut failed) = (0, 0);
         for file in self.files.iter_mut().filter(|file| file.reads == Reads::AtEveryPoll) {
             match file.read(reader, &dir) {
-                Ok(value) if file.told == Some(value) => {}
                 Ok(value) => {
-                    sample.counters.insert(format!("{}{}", self.prefix, file.name), value);
-                    file.told = Some(value);
+                    good += 1;
+                    if file.told != Some(value) {
+                        sample.counters.insert(format!("{}{}", self.prefix, file.name), value);
+                        file.told = Some(value);
+                    }
                 }
                 Err(reason) if file.told.is_some() => {
+                    failed += 1;
                     sample.unreadable.insert(format!("{}{}", self.prefix, file.name), reason);
                 }
                 Err(_) => file.reads = Reads::AtListing,
             }
         }
+        failed > good
     }
 }
 
@@ -296,18 +331,25 @@ fn identity(roots: &Roots, reader: &mut Reader, path: &Path, dir: &Dir, name: &s
         Some(function) => roots.path(&function.path).join("driver"),
         None => path.join("device/driver"),
     };
-    let pci = function.as_ref().and_then(|function| Dir::open(&roots.path(&function.path)).ok());
+    let pci = function.as_ref().map(|function| PciFacts::of(roots, reader, function)).unwrap_or_default();
+    let driver = link_name(&driver_link);
     PortInfo {
         device: name.to_owned(),
-        driver: link_name(&driver_link),
-        // -1: the firmware did not say.
-        numa: pci.as_ref().and_then(|pci| reader.number(pci, "numa_node")),
+        driver_version: driver_version(roots, reader, driver.as_deref()),
+        driver,
+        numa: pci.numa,
         firmware: reader.text(dir, "fw_ver"),
-        model: reader.text(dir, "hca_type").or_else(|| reader.text(pci.as_ref()?, "device")),
+        model: reader.text(dir, "hca_type").or_else(|| {
+            let function = Dir::open(&roots.path(&function.as_ref()?.path)).ok()?;
+            reader.text(&function, "device")
+        }),
         guid: guid(reader, dir, "node_guid"),
         sys_image_guid: guid(reader, dir, "sys_image_guid"),
         gpu_direct: gpu_direct(reader, dir),
+        pci_link: pci.link,
+        physical_function: pci.physical_function,
         pci_path: function.as_ref().map(|function| function.path.to_string_lossy().into_owned()),
+        sub_function: function.as_ref().and_then(|function| function.sub_function.clone()),
         bus_id: function.map(|function| function.bus_id),
         ..PortInfo::default()
     }

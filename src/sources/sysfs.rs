@@ -2,6 +2,7 @@
 //! given, never waits for data, never reads without a bound.
 
 use super::Roots;
+use crate::observe::port::PciLink;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::{pread, read, retry_on_intr};
 use rustix::process::{Resource, getrlimit};
@@ -166,6 +167,8 @@ pub struct PciFunction {
     pub bus_id: String,
     /// `/sys/devices/pci0000:80/0000:80:01.1/0000:86:00.0`, without the root.
     pub path: PathBuf,
+    /// The sub-function of it that was asked for: `mlx5_core.sf.4`.
+    pub sub_function: Option<String>,
 }
 
 impl PciFunction {
@@ -173,8 +176,44 @@ impl PciFunction {
     pub fn above(roots: &Roots, link: &Path) -> Option<PciFunction> {
         let device = real_path(roots, link)?;
         let function = device.ancestors().find(|dir| bus_id(dir).is_some())?;
-        Some(PciFunction { bus_id: bus_id(function)?.to_owned(), path: function.to_owned() })
+        let name = device.file_name().and_then(|name| name.to_str());
+        let sub_function = name.filter(|name| name.contains(".sf.")).map(str::to_owned);
+        Some(PciFunction { bus_id: bus_id(function)?.to_owned(), path: function.to_owned(), sub_function })
     }
+}
+
+/// What sysfs says of a PCI function, whatever it does.
+#[derive(Debug, Default)]
+pub struct PciFacts {
+    pub numa: Option<u32>,
+    pub link: Option<PciLink>,
+    /// Of a virtual function, the bus id of the physical one.
+    pub physical_function: Option<String>,
+}
+
+impl PciFacts {
+    pub fn of(roots: &Roots, reader: &mut Reader, function: &PciFunction) -> PciFacts {
+        let path = roots.path(&function.path);
+        let Ok(dir) = Dir::open(&path) else { return PciFacts::default() };
+        // `32.0 GT/s PCIe`, or `Unknown`.
+        let mut speed = |name| reader.text(&dir, name)?.split_once(" GT/s")?.0.parse().ok().filter(|n| *n > 0.0);
+        let (gt_per_s, max_gt_per_s) = (speed("current_link_speed"), speed("max_link_speed"));
+        // 0 and 255 stand for unknown.
+        let mut width = |name| reader.number(&dir, name).filter(|n| (1..=64).contains(n));
+        let link = PciLink { gt_per_s, max_gt_per_s, width: width("current_link_width"), max_width: width("max_link_width") };
+        PciFacts {
+            // -1: the firmware did not say.
+            numa: reader.number(&dir, "numa_node"),
+            link: Some(link).filter(|link| *link != PciLink::default()),
+            physical_function: link_name(&path.join("physfn")),
+        }
+    }
+}
+
+/// Of drivers that have a version of their own: those of the kernel itself have none.
+pub fn driver_version(roots: &Roots, reader: &mut Reader, driver: Option<&str>) -> Option<String> {
+    let dir = Dir::open(&roots.path("/sys/module").join(driver?)).ok()?;
+    reader.text(&dir, "version")
 }
 
 /// Where `path` leads, as a path below the root; `None` when it leads nowhere or out of the root.

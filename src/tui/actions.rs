@@ -128,7 +128,7 @@ const OWN: &[Key] = &[
     key(Action::NextPane, "next-pane", &["tab"], Group::Panes, "focus the next pane"),
     key(Action::PreviousPane, "previous-pane", &["shift-tab"], Group::Panes, "focus the pane before"),
     key(Action::Zoom, "zoom", &["z"], Group::Panes, "the focused pane alone, and back"),
-    main_key(Action::Open, "open", &["enter"], Group::Panes, "open: zoom the pane; of a finding, its line in the log", "open"),
+    main_key(Action::Open, "open", &["enter"], Group::Panes, "open: zoom the pane; of a finding, its line in the log; of a group, its ports", "open"),
     key(Action::Back, "back", &["esc", "backspace"], Group::Panes, "back: out of help, filter, zoom"),
     key(Action::Up, "up", &["up", "k"], Group::Lists, "one row up"),
     key(Action::Down, "down", &["down", "j"], Group::Lists, "one row down"),

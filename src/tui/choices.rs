@@ -10,6 +10,7 @@ use crate::base::time::{Stamp, Zone};
 use crate::diagnosis::session::Session;
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Rect;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 pub struct Ui {
@@ -71,6 +72,8 @@ pub struct List {
     /// 0: in its own order; from 1: by that column.
     pub sort: usize,
     pub reverse: bool,
+    /// Groups that are not as they are by themselves: opened or closed by the user.
+    pub toggled: BTreeSet<String>,
 }
 
 impl List {
@@ -438,6 +441,13 @@ impl Ui {
                 self.focus = view::pane_index("log");
                 self.zoom = Some(self.focus);
             }
+            Opened::Group(name) => {
+                let list = &mut self.lists[pane];
+                if !list.toggled.remove(&name) {
+                    list.toggled.insert(name.clone());
+                }
+                list.row = Some(name);
+            }
             Opened::Notice(text) => self.notice = Some(text),
         }
         Effect::Draw
@@ -508,5 +518,7 @@ pub enum Opened {
     Nothing,
     /// A line by its number in the logbook.
     LogLine(u64),
+    /// A group of rows, by its name: shown, or hidden.
+    Group(String),
     Notice(String),
 }

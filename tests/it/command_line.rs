@@ -74,6 +74,7 @@ fn bad_usage_bad_config_and_bad_input_end_with_2_and_name_the_place() {
         (&["--sysroot", "nowhere", "snapshot"], "nowhere: not a directory"),
         (&["rules", "no-such-rule"], "no rule and no signature \"no-such-rule\""),
         (&["snapshot", "--wait", "3"], "expected a duration such as"),
+        (&["snapshot", "--without", "gpm"], "--without gpm: only of a recording"),
     ] {
         let out = nccl_top(dir.path(), args);
         assert_eq!(out.status.code(), Some(2), "{args:?}");
@@ -246,6 +247,26 @@ fn error_messages_carry_no_control_sequences() {
     let out = nccl_top(dir.path(), &["replay", "--headless", "x\u{1b}[2Jy"]);
     assert_eq!(out.status.code(), Some(2));
     assert!(!out.stderr.contains(&0x1b), "{}", stderr(&out));
+}
+
+#[test]
+fn what_is_left_out_is_left_alone_and_said() {
+    let dir = crate::support::tree::unpack(&["efa-p5", "host"]);
+    let root = dir.path().display().to_string();
+    let snapshot = |more: &[&str], is_seen: fn(&Value) -> bool| -> Value {
+        let document = |out: &Output| serde_json::from_slice::<Value>(&out.stdout).unwrap_or_default();
+        let args = [&["--sysroot", &root, "snapshot", "--json"], more].concat();
+        document(&given_time(dir.path(), &args, "--wait", |out| is_seen(&document(out))))
+    };
+    let devices = |seen: &Value| seen["ports"].as_array().map_or(0, |ports| ports.iter().filter(|port| port["kind"] == "efa").count());
+    let seen = snapshot(&[], |seen| seen["ports"].as_array().is_some_and(|ports| ports.len() == 33));
+    assert_eq!(devices(&seen), 32);
+    let eth0 = seen["ports"].as_array().unwrap().iter().find(|port| port["device"] == "eth0").unwrap();
+    assert_eq!((&eth0["carrier_changes"], &eth0["driver"]), (&1.into(), &"virtio_net".into()));
+    let seen = snapshot(&["--without", "rdma"], |seen| seen["ports"].as_array().is_some_and(|ports| !ports.is_empty()));
+    assert_eq!(devices(&seen), 0);
+    let rdma = seen["sources"].as_array().unwrap().iter().find(|source| source["id"] == "rdma").unwrap();
+    assert_eq!((&rdma["state"], &rdma["detail"]), (&"absent".into(), &"off: --without rdma is given".into()));
 }
 
 #[test]

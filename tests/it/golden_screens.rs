@@ -253,7 +253,7 @@ fn the_overview_of_each_world_says_what_matters() {
         (80, &["GPUs: 4 × NVIDIA H200 · 18 NVLinks each", " 0    0     957 working ", " 3    3     960 working "]),
         (80, &["Network: 1 eth, 2 virtual", "eth0 ", "Findings: 0 open, 0 past, 1 note", "comm f01e66ae  4 ranks"]),
         (80, &["▸ Log: none.log, 261 lines", "02:47:59    step 256 | loss 1.000193 | step_time 100.5 ms"]),
-        (120, &["94.8 ms to 281.4 ms", "ifb0         ", "RDMA: /sys/class/infiniband is empty", "NCCL version 2.28.9 (RAS)"]),
+        (120, &["94.8 ms to 281.4 ms", "RDMA: /sys/class/infiniband is empty", "NCCL version 2.28.9 (RAS)"]),
     ];
     let straggler: &[Shown] = &[
         (80, &[" ▲ SLOW 10 s", "rank 2 (GPU 2, pid 2479) is late every step", "   next: py-spy dump --nonblocking --pid 2479"]),
@@ -329,16 +329,8 @@ fn the_zoomed_panes_have_their_columns_at_each_size() {
             "network",
             &p5,
             &[
-                (
-                    80,
-                    &[
-                        "port           kind ",
-                        " in b/s out b/s share% loss/s last 2 ",
-                        "rdmap80s0      efa ",
-                        " 100G  60.2G   59.1G     60      0 ▅▅▅▅",
-                    ],
-                ),
-                (80, &["link        rdmap79s0  up for 2 m 30 s or longer", "device      driver efa"]),
+                (80, &["port         ", " in b/s out b/s share% each ", "+ rdmap79s0 ", " 400G   240G    242G     60 ▅▅▅▅"]),
+                (80, &["traffic     in 239.50 Gbit/s 60%  out 241.98 Gbit/s 60%"]),
             ],
         ),
         ("nccl", &two_jobs, &[(80, &["comm     job ", " ranks nodes     ops behind missing  answered state", "a8903e10 4892 "])]),

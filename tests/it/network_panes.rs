@@ -5,11 +5,13 @@ use crate::support::worlds;
 use nccl_top::base::time::{Stamp, Zone};
 use nccl_top::diagnosis::session::Session;
 use nccl_top::model::comm::{Comm, CommRank, LookBack, MissingRank};
-use nccl_top::model::port::Link;
+use nccl_top::model::port::{Link, Port, capacity};
+use nccl_top::model::port_counters::{MEANINGS, meaning};
 use nccl_top::observe::gpu::GpuInfo;
-use nccl_top::observe::port::{PortInfo, PortKind, PortSample};
+use nccl_top::observe::port::{NetdevSample, PortInfo, PortKind, PortSample};
 use nccl_top::observe::{Body, Observation, SourceId};
-use nccl_top::tui::choices::Ui;
+use nccl_top::tui::actions::Action;
+use nccl_top::tui::choices::{Effect, Ui};
 use nccl_top::tui::panes::{Ctx, PANES};
 use nccl_top::tui::theme::{Depth, Theme};
 use nccl_top::tui::view;
@@ -104,7 +106,7 @@ fn many_ports_are_one_line_and_the_slow_one_stands_out() {
     assert!(line(&shown, "▲ rdmap181s0").contains("retrans_pkts") || line(&shown, "▲ rdmap181s0").contains("loss"));
     assert!(!shown.iter().any(|l| l.contains("rdmap79s0")), "the others have no rows");
     assert_eq!(overview(&p5, "network", (76, 1))[1], *group, "one row is enough for it");
-    assert!(rows(&p5, "network", true).len() > 32);
+    assert_eq!(rows(&p5, "network", true).len(), 8 + 1, "a group for each GPU, and an interface");
 }
 
 #[test]
@@ -129,17 +131,121 @@ fn a_port_that_goes_down_is_listed() {
     assert!(line(&shown, "more ports are down").contains("29 more"), "{shown:?}");
 }
 
+/// The pane alone in a terminal of that size, after these were done on it.
+fn alone(session: &Session, size: (u16, u16), done: &[Action]) -> Vec<String> {
+    let (theme, mut ui) = (theme(), ui_at(size));
+    ui.act(Action::Pane(4), session, &theme);
+    done.iter().for_each(|action| assert_eq!(ui.act(*action, session, &theme), Effect::Draw));
+    let mut buf = Buffer::empty(Rect::new(0, 0, size.0, size.1));
+    view::draw(&mut buf, session, &ui, &theme);
+    lines(&buf)
+}
+
 #[test]
-fn alone_the_network_shows_every_port() {
+fn alone_many_ports_are_a_group_for_each_gpu_and_open_on_demand() {
     let p5 = worlds::p5();
-    let shown = zoomed(&p5, "network");
+    let shown = alone(&p5, (120, 40), &[]);
     let head = line(&shown, "share%");
     assert!(head.contains("in b/s") && head.contains("out b/s") && head.contains("loss/s") && head.contains("line b/s"), "{head}");
     assert!(!head.contains("near GPU"), "their NUMA nodes are not known: {head}");
-    let first = line(&shown, "rdmap80s0");
-    assert!(first.contains("efa") && first.contains("up") && first.contains("100G"), "{first}");
-    assert!(line(&shown, "GPUDirect").contains("NVIDIA peer memory"));
-    assert!(line(&shown, "counts").contains("/s"));
+    assert_eq!(shown.iter().filter(|l| l.contains("│ + rdmap") && l.contains("4 up") && l.contains("400G")).count(), 8, "{shown:#?}");
+    let slow = line(&shown, "│ + rdmap147s0 ");
+    assert!(slow.contains("▃▅▅▅"), "each port has a cell: {slow}");
+    assert!(line(&shown, "ports ").contains("rdmap79s0") && line(&shown, "traffic").contains("Gbit/s"), "{shown:#?}");
+    let shown = alone(&p5, (120, 40), &[Action::Open, Action::Down, Action::Down]);
+    assert!(line(&shown, "│ - rdmap79s0 ").contains("400G"));
+    let second = line(&shown, "│   rdmap80s0");
+    assert!(second.contains("efa") && second.contains("up") && second.contains("100G"), "{second}");
+    assert!(line(&shown, "link  ").contains("rdmap80s0"), "the selected one is told: {shown:#?}");
+    let traffic = line(&shown, "traffic");
+    assert!(traffic.contains("RDMA read") && traffic.contains("packets "), "{traffic}");
+    assert!(line(&shown, "sent again").contains("none now") && line(&shown, "errors").contains("none now"));
+    assert!(line(&shown, "device").contains("driver efa"));
+    let shut = alone(&p5, (120, 40), &[Action::Open, Action::Down, Action::Open]);
+    assert!(line(&shut, "│ + rdmap79s0 ").contains("4 up") && !shut.iter().any(|l| l.contains("│   rdmap80s0")), "a port shuts its group");
+    assert!(alone(&p5, (80, 24), &[]).iter().filter(|l| l.contains("│ + rdmap")).count() == 8, "all 32 fit on a small screen");
+    assert!(alone(&p5, (220, 70), &[]).iter().any(|l| l.contains("│   rdmap201s0")), "where there is room all are open");
+    assert!(alone(&p5, (220, 70), &[Action::Open]).iter().any(|l| l.contains("│ + rdmap79s0 ")));
+}
+
+#[test]
+fn ports_stand_with_the_gpus_that_they_are_near_to() {
+    let gpus = (0..4).map(|n| gpu((n, "", n)));
+    let ports = (0..16).map(|n| port(&format!("mlx5_{n}"), Some(n % 4), &format!("0000:{n:02x}:00.0")));
+    let session = seen(gpus.chain(ports));
+    let groups = |session: &Session| rows(session, "network", true).into_iter().filter(|row| row.starts_with("group")).collect::<Vec<_>>();
+    assert_eq!(groups(&session), (0..4).map(|n| format!("group infiniband GPU {n}")).collect::<Vec<_>>());
+    let few = seen((0..8).map(|n| port(&format!("mlx5_{n}"), Some(0), "")));
+    assert_eq!(rows(&few, "network", true).len(), 8, "eight need no groups");
+    let unknown = seen((0..9).map(|n| port(&format!("mlx5_{n}"), None, "")));
+    assert_eq!(groups(&unknown), ["group infiniband 9 infiniband"]);
+}
+
+#[test]
+fn ports_of_one_plug_share_its_rate() {
+    let half = |device: &str, bus: &str| {
+        let info = PortInfo {
+            kind: PortKind::Roce,
+            sys_image_guid: Some("30c5:9903:0012:3456".into()),
+            ..PortInfo { device: device.into(), port: 1, bus_id: Some(bus.into()), ..PortInfo::default() }
+        };
+        let sample = PortSample { line_rate_bits_per_s: Some(200_000_000_000), state: Some("ACTIVE".into()), ..PortSample::default() };
+        let mut port = Port { info, ..Port::default() };
+        port.apply(Stamp(0), &sample);
+        port
+    };
+    let spark = [half("a", "0000:01:00.0"), half("b", "0000:01:00.1"), half("c", "0002:01:00.0"), half("d", "0002:01:00.1")];
+    assert_eq!(capacity(spark.iter()), 400_000_000_000, "two cables, not four");
+    let mut others = spark.clone();
+    others.iter_mut().for_each(|port| port.info.sys_image_guid = None);
+    assert_eq!(capacity(others.iter()), 800_000_000_000, "which chip they are on is not known");
+}
+
+#[test]
+fn virtual_interfaces_that_are_down_take_no_rows_of_the_overview() {
+    let netdev = |name: &str, operstate: &str, bus: Option<&str>| NetdevSample {
+        name: name.into(),
+        operstate: Some(operstate.into()),
+        bus_id: bus.map(str::to_owned),
+        ..NetdevSample::default()
+    };
+    let netdevs = vec![
+        netdev("docker0", "up", None),
+        netdev("eth0", "up", Some("0000:00:03.0")),
+        netdev("eth1", "down", Some("0000:00:04.0")),
+        netdev("ifb0", "down", None),
+    ];
+    let session = seen([Body::Netdevs { netdevs }]);
+    assert_eq!(rows(&session, "network", false), ["eth0", "eth1", "docker0"]);
+    assert_eq!(rows(&session, "network", true), ["eth0", "eth1", "docker0", "ifb0"]);
+}
+
+#[test]
+fn what_is_healthy_stands_beside_what_counts() {
+    let at = |n: i64| Stamp(0).plus(Duration::from_secs(n as u64));
+    let mut session = seen([port("mlx5_0", None, "")]);
+    for n in 0..3 {
+        let counters = [("out_of_sequence", 40), ("np_cnp_sent", 10), ("local_ack_timeout_err", 0), ("port_xmit_data", 7)];
+        let counters = counters.iter().map(|(name, by)| ((*name).to_owned(), by * n)).collect();
+        let sample = PortSample { device: "mlx5_0".into(), port: 1, state: Some("ACTIVE".into()), counters, ..PortSample::default() };
+        let body = Body::Ports { ports: vec![sample] };
+        session.apply(&Observation { at: at(n as i64), host: None, from: SourceId::of("rdma"), body }, &mut Vec::new());
+    }
+    let shown = alone(&session, (160, 40), &[]);
+    assert!(line(&shown, "sent again").contains("out_of_sequence 40/s (healthy: none; many with adaptive routing)"), "{shown:#?}");
+    assert!(line(&shown, "congestion").contains("np_cnp_sent 10/s (healthy: some, under load)"));
+    let head = line(&shown, "again/s");
+    assert!(head.contains("cong/s"), "{head}");
+}
+
+#[test]
+fn each_counter_has_one_meaning() {
+    let mut seen = std::collections::BTreeSet::new();
+    for m in MEANINGS {
+        assert!(seen.insert(m.name), "{} twice", m.name);
+        assert_eq!(meaning(&m.name.replace('#', "3")).map(|found| found.name), Some(m.name));
+    }
+    assert!(meaning("ethtool/rx_prio3_pause_duration").is_none() && meaning("tx_bytes").is_none());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::support::tree::{break_file, set, unpack, write};
 use nccl_top::observe::Body;
 use nccl_top::observe::host::{HostSample, Node};
-use nccl_top::observe::port::{NetdevSample, PortInfo, PortKind, PortSample};
+use nccl_top::observe::port::{NetdevInfo, NetdevSample, PortInfo, PortKind, PortSample};
 use nccl_top::sources::host::Host;
 use nccl_top::sources::netdev::Netdevs;
 use nccl_top::sources::rdma::Rdma;
@@ -473,7 +473,9 @@ fn interfaces_are_told_with_their_function_and_all_readable_counters() {
         arp_type: Some(1),
         bus_id: Some("0000:00:03.0".to_owned()),
         driver: Some("virtio_net".to_owned()),
+        info: Some(NetdevInfo { pci_path: Some("/sys/devices/pci0000:00/0000:00:03.0".to_owned()), ..NetdevInfo::default() }),
         counters: counters([("rx_bytes", 1000), ("tx_bytes", 2000)]),
+        ..NetdevSample::default()
     };
     let lo = NetdevSample {
         name: "lo".to_owned(),

@@ -32,7 +32,7 @@ pub fn from(env: &Env, mut reader: tape::Reader, name: &str, args: &Play, may_la
             events = session.present(now);
             printer.print(&session, &mut events)?;
         }
-        let Some(seen) = filter(seen, &args.without) else { continue };
+        let Some(seen) = filter(seen, &env.without) else { continue };
         session.apply(&seen, &mut events);
         reader.afford(session.effort)?;
         if at.is_some() {

@@ -5,6 +5,7 @@ use crate::base::file::read_text;
 use crate::cli::arguments::{Half, ScoreArgs};
 use crate::recording::score::{Case, Label, NONE, Score, case, is_first_half};
 use crate::recording::tape;
+use crate::recording::without::{Without, filter};
 use anyhow::{Context as _, Result};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ pub fn run(env: &Env, args: &ScoreArgs) -> Result<Outcome> {
     let mut cases = Vec::new();
     let mut unread = Vec::new();
     for name in names.iter().filter(|name| in_half(name, args.half)) {
-        match one(&args.dir, name, args) {
+        match one(&args.dir, name, &env.without) {
             Ok(case) => cases.push(case),
             Err(err) => {
                 unread.push(name.as_str());
@@ -59,7 +60,7 @@ fn names(dir: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn one(dir: &Path, name: &str, args: &ScoreArgs) -> Result<Case> {
+fn one(dir: &Path, name: &str, without: &[Without]) -> Result<Case> {
     let path = dir.join(format!("{name}{LABEL}"));
     let text = read_text(&path, MAX_LABEL_BYTES).map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))?;
     let label: Label = serde_json::from_str(&text).map_err(|err| {
@@ -80,7 +81,7 @@ fn one(dir: &Path, name: &str, args: &ScoreArgs) -> Result<Case> {
     let (mut events, mut start) = (Vec::new(), None);
     while let Some(seen) = reader.read()? {
         start.get_or_insert(seen.at);
-        if let Some(seen) = crate::recording::without::filter(seen, &args.without) {
+        if let Some(seen) = filter(seen, without) {
             session.apply(&seen, &mut events);
             reader.afford(session.effort)?;
         }

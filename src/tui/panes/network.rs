@@ -1,5 +1,6 @@
 //! What the network does: RDMA ports, then interfaces. Many ports of one kind and rate are one line and two strips of cells, so that 32
-//! of them fit and one that lags behind its siblings stands out.
+//! of them fit and one that lags behind its siblings stands out. Alone, the pane is a table: many of one kind stand in groups by the GPU
+//! that they are near to, or else in as many as there are GPUs, in the order of the PCI bus; enter opens and closes a group.
 //!
 //! ```text
 //! 32 × efa 100G  32 up  in  60%  out  60%  loss 0.8/s  worst rdmap147s0  40%
@@ -8,13 +9,15 @@
 //! ▲ rdmap181s0  retrans_pkts 0.8/s
 //! ```
 
-use super::{Ctx, Pane, opens_nothing};
+use super::{Ctx, Pane};
 use crate::base::clean::clean;
 use crate::base::time::{Stamp, span};
 use crate::base::units::{bits_per_s, line_rate, scaled};
 use crate::model::gpu::Gpu;
-use crate::model::port::{Counters, Link, LinkHistory, Netdev, Port};
+use crate::model::port::{Counters, Link, LinkHistory, Netdev, Port, capacity};
+use crate::model::port_counters::{self, Class};
 use crate::model::series::Trend;
+use crate::tui::choices::Opened;
 use crate::tui::layout::Want;
 use crate::tui::widgets::spark::Axis;
 use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain};
@@ -32,14 +35,19 @@ pub const PANE: Pane = Pane {
     title,
     want,
     rows,
-    sorts: || table::sorts(&columns()),
+    sorts: || table::sorts(&columns(0)),
     row_at,
-    open: opens_nothing,
+    open,
     draw,
 };
 
 /// More of one kind and rate than this are one line.
 const SINGLE: usize = 4;
+/// Alone, more of one kind and rate than this stand in groups.
+const IN_TABLE: usize = 8;
+/// Lines of the screen that the table has not, when the pane is alone: frame, head, footer, detail.
+const AROUND: usize = 20;
+const BARS: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 /// Ports in trouble that have a line of their own.
 const TROUBLES: usize = 4;
 /// Below this share of what its siblings do, a port lags behind them, once they do enough to compare.
@@ -71,6 +79,10 @@ struct Nic<'a> {
     trends: (&'a Trend, &'a Trend),
     port: Option<&'a Port>,
     netdev: Option<&'a Netdev>,
+    /// Of a row that stands for several; what else it says is their sum, and else what the first of them says.
+    members: Vec<Nic<'a>>,
+    /// The group that its row belongs to.
+    group: Option<String>,
 }
 
 #[derive(Clone, Copy)]
@@ -96,6 +108,8 @@ impl<'a> Nic<'a> {
             trends: (&port.tx, &port.rx),
             port: Some(port),
             netdev: None,
+            members: Vec::new(),
+            group: None,
         }
     }
 
@@ -120,7 +134,60 @@ impl<'a> Nic<'a> {
             trends: (&netdev.tx, &netdev.rx),
             port: None,
             netdev: Some(netdev),
+            members: Vec::new(),
+            group: None,
         }
+    }
+
+    /// A row for several.
+    fn of_group(label: String, members: Vec<Nic<'a>>) -> Nic<'a> {
+        let sum = |of: fn(&Nic) -> Option<f64>| members.iter().filter_map(of).reduce(|a, b| a + b);
+        let first = members[0].clone();
+        let id = format!("group {} {label}", first.kind);
+        let ports: Vec<&Port> = members.iter().filter(|n| n.is_up()).filter_map(|n| n.port).collect();
+        let line = if ports.is_empty() {
+            members.iter().filter_map(|n| n.line).reduce(u64::saturating_add)
+        } else {
+            Some(capacity(ports.into_iter()))
+        };
+        Nic {
+            name: label,
+            line: line.filter(|line| *line > 0),
+            tx: sum(|n| n.tx),
+            rx: sum(|n| n.rx),
+            loss: sum(|n| n.loss),
+            slow: members.iter().any(|n| n.slow),
+            members: members.into_iter().map(|member| Nic { group: Some(id.clone()), ..member }).collect(),
+            id,
+            ..first
+        }
+    }
+
+    fn bus(&self) -> Option<&'a str> {
+        self.port.and_then(|p| p.info.bus_id.as_deref()).or_else(|| self.netdev?.sample.bus_id.as_deref())
+    }
+
+    fn is_group(&self) -> bool {
+        !self.members.is_empty()
+    }
+
+    /// Of a port, or the sum of a group.
+    fn sum(&self, of: impl Fn(&Nic) -> Option<f64>) -> Option<f64> {
+        if self.is_group() { self.members.iter().filter_map(of).reduce(|a, b| a + b) } else { of(self) }
+    }
+
+    /// The first of these counters that there is, per second.
+    fn rate(&self, names: &[&str]) -> Option<f64> {
+        self.sum(|n| names.iter().find_map(|name| n.counters.rate(name)))
+    }
+
+    fn class(&self, class: Class) -> Option<f64> {
+        self.sum(|n| port_counters::rate(n.counters, class))
+    }
+
+    /// A virtual interface that nothing passes.
+    fn is_idle_virtual(&self) -> bool {
+        self.link.now == Link::Down && self.netdev.is_some_and(|n| !n.is_physical())
     }
 
     fn is_up(&self) -> bool {
@@ -239,6 +306,7 @@ fn fold(nics: &[Nic]) -> Folded {
             None => groups.push(Group { kind: nic.kind, line, members: vec![i] }),
         }
     }
+    groups.iter_mut().for_each(|g| g.members.retain(|i| !nics[*i].is_idle_virtual()));
     let mut single: Vec<usize> = groups.iter().filter(|g| g.members.len() <= SINGLE).flat_map(|g| g.members.iter().copied()).collect();
     single.sort_unstable();
     groups.retain(|g| g.members.len() > SINGLE);
@@ -331,11 +399,79 @@ fn notes(ctx: &Ctx, nics: &[Nic]) -> Vec<String> {
     out
 }
 
-/// The singles of the overview or, zoomed, all; as the user sorted them.
+/// The singles of the overview or, zoomed, all, in groups where they are many; as the user sorted them.
 fn table_rows<'a>(ctx: &Ctx, nics: &[Nic<'a>], folded: &Folded) -> Vec<Nic<'a>> {
-    let mut rows: Vec<Nic> = if ctx.zoomed { nics.to_vec() } else { folded.single.iter().map(|i| nics[*i].clone()).collect() };
-    table::sort(ctx, &columns(), &mut rows);
-    rows
+    if !ctx.zoomed {
+        let mut rows: Vec<Nic> = folded.single.iter().map(|i| nics[*i].clone()).collect();
+        table::sort(ctx, &columns(0), &mut rows);
+        return rows;
+    }
+    let mut rows = clusters(ctx, nics);
+    table::sort(ctx, &columns(0), &mut rows);
+    let all = rows.iter().map(|row| row.members.len() + 1).sum::<usize>();
+    let is_roomy = all + AROUND <= usize::from(ctx.ui.size.1);
+    let mut out = Vec::with_capacity(rows.len());
+    for mut row in rows {
+        let is_open = row.is_group() && is_roomy != ctx.list().toggled.contains(&row.id);
+        let mut members = if is_open { row.members.clone() } else { Vec::new() };
+        if row.is_group() {
+            row.name = format!("{} {}", if is_open { '-' } else { '+' }, row.name);
+        }
+        table::sort(ctx, &columns(0), &mut members);
+        members.iter_mut().for_each(|member| member.name.insert_str(0, "  "));
+        out.push(row);
+        out.append(&mut members);
+    }
+    out
+}
+
+/// Many of one kind and rate stand in groups: by the GPUs that they are near to, where that is certain; else as many to a group as there
+/// are for each GPU, in the order of the bus; else all in one.
+fn clusters<'a>(ctx: &Ctx, nics: &[Nic<'a>]) -> Vec<Nic<'a>> {
+    let gpus = &ctx.session.model.gpus;
+    let mut kinds: Vec<(&str, Vec<Nic>)> = Vec::new();
+    for nic in nics {
+        match kinds.iter_mut().find(|(kind, _)| *kind == nic.kind) {
+            Some((_, members)) => members.push(nic.clone()),
+            None => kinds.push((nic.kind, vec![nic.clone()])),
+        }
+    }
+    let mut out = Vec::new();
+    for (kind, mut members) in kinds {
+        let count = members.len();
+        if count <= IN_TABLE {
+            out.append(&mut members);
+            continue;
+        }
+        let mut near_to: BTreeMap<String, Vec<Nic>> = BTreeMap::new();
+        let places: Option<Vec<String>> = members.iter().map(|n| near(n, gpus.values())).collect();
+        let per_gpu = count.checked_div(gpus.len()).filter(|n| gpus.len() > 1 && *n > 1 && n * gpus.len() == count);
+        if let Some(places) = places {
+            places.into_iter().zip(members).for_each(|(gpu, nic)| near_to.entry(natural(&gpu)).or_default().push(nic));
+            out.extend(near_to.into_values().map(|members| {
+                let gpu = near(&members[0], gpus.values()).unwrap_or_default();
+                Nic::of_group(format!("GPU {gpu}"), members)
+            }));
+        } else if let Some(per_gpu) = per_gpu.filter(|_| members.iter().all(|n| n.bus().is_some())) {
+            members.sort_by(|a, b| a.bus().cmp(&b.bus()));
+            out.extend(members.chunks(per_gpu).map(|chunk| Nic::of_group(chunk[0].name.clone(), chunk.to_vec())));
+        } else {
+            out.push(Nic::of_group(format!("{count} {kind}"), members));
+        }
+    }
+    out
+}
+
+/// Of a group, its ports; of a port in one, the group.
+fn open(ctx: &Ctx) -> Opened {
+    let nics = nics(ctx);
+    let rows = table_rows(ctx, &nics, &fold(&nics));
+    let selected = ctx.selected(&names(&[], &rows)).and_then(|s| rows.get(s));
+    match selected {
+        Some(row) if row.is_group() => Opened::Group(row.id.clone()),
+        Some(Nic { group: Some(group), .. }) => Opened::Group(group.clone()),
+        _ => Opened::Nothing,
+    }
 }
 
 fn rows(ctx: &Ctx) -> Vec<String> {
@@ -385,16 +521,35 @@ fn row_at(ctx: &Ctx, area: Rect, y: u16) -> Option<usize> {
     None
 }
 
-fn columns<'a>() -> Vec<Column<Nic<'a>>> {
+const PACKETS_IN: &[&str] = &["rx_pkts", "port_rcv_packets", "rx_packets"];
+const PACKETS_OUT: &[&str] = &["tx_pkts", "port_xmit_packets", "tx_packets"];
+/// Bytes that this node asked for, and those that it sent unasked. EFA's alone: others do not count them apart.
+const READ: &[&str] = &["rdma_read_bytes"];
+const WRITTEN: &[&str] = &["rdma_write_bytes"];
+
+/// Alone and with room, history goes before what else could stand there.
+fn least_history(ctx: &Ctx) -> u16 {
+    if ctx.zoomed && ctx.ui.size.0 >= 100 { 24 } else { 8 }
+}
+
+fn columns<'a>(history_cells: u16) -> Vec<Column<Nic<'a>>> {
     vec![
-        Column::word("port", 10, 14, 0, name, |_, n| SortKey::word(natural(&n.name))),
-        Column::word("kind", 5, 10, 5, |_, n| plain(n.kind), |_, n| SortKey::word(n.kind)),
+        Column::word("port", 12, 14, 0, name, |_, n| SortKey::word(natural(&n.name))),
+        Column::word("kind", 5, 10, 7, |_, n| plain(n.kind), |_, n| SortKey::word(n.kind)),
         Column::word("state", 6, 14, 0, state, |_, n| SortKey::word(n.state().unwrap_or_default())),
         Column::amount("line b/s", 8, 4, |_, n| n.line.map(|l| l as f64), |l| line_rate(l as u64)),
         Column::amount("in b/s", 6, 1, |_, n| n.rx, bits_per_s),
         Column::amount("out b/s", 7, 1, |_, n| n.tx, bits_per_s),
         Column::number("share%", 6, 2, share, |_, n| SortKey::number(n.busier())),
+        Column::word("each", 4, 8, 5, each, |_, n| SortKey::number(n.busier())),
         Column::number("loss/s", 6, 1, loss, |_, n| SortKey::number(n.loss)),
+        Column::amount("again/s", 7, 9, |_, n| n.class(Class::Retransmission), scaled),
+        Column::amount("cong/s", 6, 9, |_, n| n.class(Class::Congestion), scaled),
+        Column::amount("err/s", 6, 9, |_, n| n.class(Class::Error), scaled),
+        Column::amount("packets in/s", 12, 10, |_, n| n.rate(PACKETS_IN), scaled),
+        Column::amount("packets out/s", 13, 10, |_, n| n.rate(PACKETS_OUT), scaled),
+        Column::amount("read b/s", 8, 11, |_, n| n.rate(READ), bits_per_s),
+        Column::amount("write b/s", 9, 11, |_, n| n.rate(WRITTEN), bits_per_s),
         Column::number(
             "near GPU",
             8,
@@ -403,7 +558,7 @@ fn columns<'a>() -> Vec<Column<Nic<'a>>> {
             |ctx, n| SortKey::word(near(n, ctx.session.model.gpus.values()).unwrap_or("~".into())),
         ),
         Column::word("netdev", 8, 15, 7, |_, n| plain(clean(n.port?.info.netdev.as_deref()?)), |_, n| SortKey::word(netdev(n))),
-        Column::spark(8, 60, 3, history),
+        Column::spark(history_cells, 60, 3, history),
     ]
 }
 
@@ -416,10 +571,25 @@ fn pct(share: f64) -> String {
 }
 
 fn name(ctx: &Ctx, nic: &Nic) -> Cell {
-    Some((nic.name.clone(), nic.is_lost().then_some(ctx.theme.act)))
+    let is_lost = nic.members.iter().any(Nic::is_lost) || nic.is_lost() && !nic.is_group();
+    Some((nic.name.clone(), is_lost.then_some(ctx.theme.act)))
+}
+
+/// A cell for each member of a group: how busy it is.
+fn each(_: &Ctx, nic: &Nic) -> Cell {
+    let mark = |n: &Nic| match n.busier().filter(|s| n.is_up() && s.is_finite()) {
+        Some(share) => BARS[((share * 8.0).round() as usize).clamp(1, 8) - 1],
+        None if n.is_lost() => "×",
+        None => "·",
+    };
+    if nic.is_group() { plain(nic.members.iter().map(mark).collect::<String>()) } else { None }
 }
 
 fn state(ctx: &Ctx, nic: &Nic) -> Cell {
+    if nic.is_group() {
+        let (up, lost) = (nic.members.iter().filter(|n| n.is_up()).count(), nic.members.iter().filter(|n| n.is_lost()).count());
+        return Some(if lost > 0 { (format!("{up} up {lost} DOWN"), Some(ctx.theme.act)) } else { (format!("{up} up"), None) });
+    }
     let word = nic.state()?;
     Some(if nic.is_lost() {
         (format!("{word} {}", span(ctx.session.model.now.since(nic.link.since))), Some(ctx.theme.act))
@@ -439,8 +609,18 @@ fn loss(ctx: &Ctx, nic: &Nic) -> Cell {
 /// Share of the line rate, of the busier direction; without a rate, bytes as they come.
 fn history(_: &Ctx, nic: &Nic, axis: Axis) -> (Vec<Option<f32>>, f32) {
     let columns = |trend: &Trend| trend.columns(axis.end, axis.step, axis.columns, HOLD);
-    let both = columns(nic.trends.0).into_iter().zip(columns(nic.trends.1));
-    let values: Vec<Option<f32>> = both.map(|(tx, rx)| tx.into_iter().chain(rx).reduce(f32::max)).collect();
+    let busier = |n: &Nic| {
+        let both = columns(n.trends.0).into_iter().zip(columns(n.trends.1));
+        both.map(|(tx, rx)| tx.into_iter().chain(rx).reduce(f32::max)).collect::<Vec<_>>()
+    };
+    let values = if nic.is_group() {
+        let add = |a: Vec<Option<f32>>, b: Vec<Option<f32>>| {
+            a.into_iter().zip(b).map(|(a, b)| a.into_iter().chain(b).reduce(|a, b| a + b)).collect()
+        };
+        nic.members.iter().map(busier).reduce(add).unwrap_or_default()
+    } else {
+        busier(nic)
+    };
     let max = match nic.line {
         Some(line) => line as f32 / 8.0,
         None => values.iter().flatten().copied().fold(0.0, f32::max),
@@ -450,10 +630,7 @@ fn history(_: &Ctx, nic: &Nic, axis: Axis) -> (Vec<Option<f32>>, f32) {
 
 /// GPUs on the same PCI bus, else on the same NUMA node. Which bridges stand between is not known.
 fn near<'g>(nic: &Nic, gpus: impl Iterator<Item = &'g Gpu>) -> Option<String> {
-    let (bus, numa) = match (nic.port, nic.netdev) {
-        (Some(port), _) => (port.info.bus_id.as_deref(), port.info.numa),
-        (_, netdev) => (netdev?.sample.bus_id.as_deref(), None),
-    };
+    let (bus, numa) = (nic.bus(), nic.port.map(|p| p.info.numa).or_else(|| nic.netdev.map(|n| n.info.numa)).flatten());
     let gpus: Vec<&Gpu> = gpus.collect();
     // The domain is written with four digits or eight.
     let bus_of = |id: &str| {
@@ -529,7 +706,7 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let rows = table_rows(ctx, &nics, &folded);
     let troubles = troubles_shown(ctx, &nics, &folded);
     let selected = ctx.selected(&names(&troubles, &rows));
-    let columns = columns();
+    let columns = columns(least_history(ctx));
     if ctx.zoomed {
         let (list, detail, below) = zoomed_areas(area, notes.len() as u16);
         if !rows.is_empty() {
@@ -602,7 +779,12 @@ fn group_line(ctx: &Ctx, nics: &[Nic], group: &Group, area: Rect, buf: &mut Buff
             Way::Out => n.tx,
         };
         let sum = members().filter(|n| n.is_up()).filter_map(bytes).reduce(|a, b| a + b);
-        let lines: u64 = members().filter(|n| n.is_up() && bytes(n).is_some()).filter_map(|n| n.line).sum();
+        let counted = || members().filter(|n| n.is_up() && bytes(n).is_some());
+        // Ports that share a plug share its rate.
+        let lines = match counted().all(|n| n.port.is_some()) {
+            true => capacity(counted().filter_map(|n| n.port)),
+            false => counted().filter_map(|n| n.line).fold(0, u64::saturating_add),
+        };
         let value = match sum {
             Some(sum) if lines > 0 => format!("{:>3}%", pct(sum * 8.0 / lines as f64)),
             Some(sum) => format!("{:>5} b/s", bits_per_s(sum)),
@@ -642,7 +824,6 @@ fn group_line(ctx: &Ctx, nics: &[Nic], group: &Group, area: Rect, buf: &mut Buff
 
 /// One cell a member, and what the least and the most of them do.
 fn strip(ctx: &Ctx, nics: &[Nic], group: &Group, way: Way, area: Rect, buf: &mut Buffer) {
-    const BARS: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
     let theme = ctx.theme;
     let median = median(nics, group, way);
     let mut pen = Pen::new(buf, area);
@@ -686,11 +867,61 @@ fn trouble(ctx: &Ctx, nic: &Nic, area: Rect, buf: &mut Buffer) {
 
 /// What there is no column for, of one.
 fn details(ctx: &Ctx, nic: &Nic, area: Rect, buf: &mut Buffer) {
-    let theme = ctx.theme;
     let mut lines = Vec::new();
-    let mut say = |label: &str, text: &str, style: Style| {
-        lines.extend(labelled(&format!("{label:<12}"), theme.dim, text, style, usize::from(area.width)));
-    };
+    for (label, text, style) in facts(ctx, nic) {
+        lines.extend(labelled(&format!("{label:<12}"), ctx.theme.dim, &text, style, usize::from(area.width)));
+    }
+    super::lines(area, buf, &lines);
+}
+
+/// Lines with their labels, what matters most first: there may be no room for all.
+fn facts(ctx: &Ctx, nic: &Nic) -> Vec<(&'static str, String, Style)> {
+    let theme = ctx.theme;
+    let mut out = Vec::new();
+    if nic.is_group() {
+        let share = |n: &Nic| n.busier().map_or("–".to_owned(), |s| format!("{}%", pct(s)));
+        let each: Vec<String> = nic.members.iter().map(|n| format!("{}\u{a0}{}", n.name, share(n))).collect();
+        out.push(("ports", each.join("  "), theme.text));
+    } else {
+        out.push(("link", link_words(ctx, nic), if nic.is_lost() { theme.act } else { theme.text }));
+    }
+    out.push(("traffic", traffic_words(nic), theme.text));
+    for class in Class::ALL {
+        let (text, is_any) = class_words(nic, class);
+        if let Some(text) = text {
+            out.push((class.as_str(), text, if is_any { theme.look } else { theme.text }));
+        }
+    }
+    if nic.is_group() {
+        return out;
+    }
+    if let Some(port) = nic.port {
+        if let Some(why) = &port.info.counters_hidden {
+            out.push(("counters", clean(why).into_owned(), theme.look));
+        }
+        if !port.sample.unreadable.is_empty() {
+            let unreadable: Vec<String> = port.sample.unreadable.iter().map(|(name, why)| format!("{name}: {why}")).collect();
+            out.push(("unreadable", unreadable.join("; "), theme.look));
+        }
+    }
+    out.push(("device", device_words(nic), theme.text));
+    if let Some(port) = nic.port {
+        out.push(("GPUDirect", known(&port.info.gpu_direct), theme.text));
+    }
+    let lost = nic.loss_counters.iter().filter_map(|name| Some((name, nic.counters.value(name).filter(|v| *v > 0)?)));
+    let lost: Vec<String> = lost.map(|(name, value)| format!("{name}\u{a0}{value}")).collect();
+    out.push(("lost in all", if lost.is_empty() { "nothing counted".to_owned() } else { lost.join("  ") }, theme.text));
+    let rates = nic.counters.rates().iter().filter(|(_, rate)| **rate != 0.0);
+    let rates: Vec<String> = rates.map(|(name, rate)| format!("{name}\u{a0}{}/s", scaled(*rate))).collect();
+    out.push(("counts", if rates.is_empty() { "nothing moves".to_owned() } else { rates.join("  ") }, theme.text));
+    out
+}
+
+fn known(text: &Option<String>) -> String {
+    text.as_deref().map_or("–".to_owned(), |v| clean(v).into_owned())
+}
+
+fn link_words(ctx: &Ctx, nic: &Nic) -> String {
     let model = &ctx.session.model;
     let lasting = span(model.now.since(nic.link.since));
     let first = model.started.is_some_and(|at| nic.link.since.since(at) < Duration::from_secs(5));
@@ -699,51 +930,83 @@ fn details(ctx: &Ctx, nic: &Nic, area: Rect, buf: &mut Buffer) {
         (Some(word), true) => format!("{word} for {lasting} or longer"),
         (Some(word), false) => format!("{word} for {lasting}"),
     };
-    let or_dash = |v: &Option<String>| v.as_deref().map_or("–".to_owned(), |v| clean(v).into_owned());
-    let mut link = format!("{}  {lasting}", nic.name);
+    let mut link = format!("{}  {lasting}", nic.name.trim());
     if let Some(port) = nic.port {
-        let layer = or_dash(&port.info.link_layer);
-        link += &format!("  physical {}  layer {layer}", or_dash(&port.sample.phys_state));
+        link += &format!("  physical {}  layer {}", known(&port.sample.phys_state), known(&port.info.link_layer));
     }
     if let Some(netdev) = nic.netdev {
         let sample = &netdev.sample;
-        let mtu = sample.mtu.map_or("–".to_owned(), |m| m.to_string());
-        let changes = sample.carrier_changes.map_or("–".to_owned(), |c| c.to_string());
-        link += &format!("  MTU {mtu}  carrier changes {changes}");
+        let number = |n: Option<u64>| n.map_or("–".to_owned(), |n| n.to_string());
+        link += &format!("  MTU {}  carrier changes {}", number(sample.mtu.map(u64::from)), number(sample.carrier_changes));
+        if let Some(downs) = sample.carrier_down_count {
+            link += &format!("  downs {downs}");
+        }
     }
-    say("link", &link, if nic.is_lost() { theme.act } else { theme.text });
-    if let Some(port) = nic.port {
+    link
+}
+
+fn traffic_words(nic: &Nic) -> String {
+    let bits = |bytes: Option<f64>| bytes.map_or("–".to_owned(), |b| format!("{:.2} Gbit/s", b * 8.0 / 1e9));
+    let share = |way| nic.share(way).map_or(String::new(), |s| format!(" {}%", pct(s)));
+    let mut out = format!("in {}{}  out {}{}", bits(nic.rx), share(Way::In), bits(nic.tx), share(Way::Out));
+    if let (Some(into), Some(sent)) = (nic.rate(PACKETS_IN), nic.rate(PACKETS_OUT)) {
+        out += &format!("  packets {}/s in {}/s out", scaled(into), scaled(sent));
+    }
+    for (label, names) in [("RDMA read", READ), ("write", WRITTEN)] {
+        if let Some(rate) = nic.rate(names) {
+            out += &format!("  {label} {}", bits(Some(rate)));
+        }
+    }
+    out
+}
+
+/// What of a class counts now, with what is healthy; `None` where there is no such counter. Whether one counts now that should
+/// not.
+fn class_words(nic: &Nic, class: Class) -> (Option<String>, bool) {
+    if nic.is_group() {
+        let rate = nic.class(class);
+        return (rate.map(|rate| format!("{}/s", scaled(rate))), nic.members.iter().any(|member| class_words(member, class).1));
+    }
+    let known: Vec<_> = nic.counters.rates().iter().filter_map(|(name, rate)| Some((name, *rate, port_counters::meaning(name)?))).collect();
+    let mut known = known.into_iter().filter(|(_, _, meaning)| meaning.class == class).peekable();
+    if known.peek().is_none() {
+        return (None, false);
+    }
+    let moving: Vec<_> = known.filter(|(_, rate, _)| *rate > 0.0).collect();
+    let is_ill = moving.iter().any(|(_, _, meaning)| meaning.healthy.starts_with("none"));
+    let words: Vec<String> = moving.iter().map(|(name, rate, m)| format!("{name} {}/s (healthy: {})", scaled(*rate), m.healthy)).collect();
+    (Some(if words.is_empty() { "none now".to_owned() } else { words.join("  ") }), is_ill)
+}
+
+fn device_words(nic: &Nic) -> String {
+    let mut parts = Vec::new();
+    let mut say = |label: &str, value: Option<String>| parts.extend(value.map(|value| format!("{label} {}", clean(&value))));
+    let (link, physical) = if let Some(port) = nic.port {
         let info = &port.info;
-        let numa = info.numa.map_or("–".to_owned(), |n| n.to_string());
-        let device = format!(
-            "driver {}  model {}  firmware {}  GUID {}  bus {}  NUMA {numa}",
-            or_dash(&info.driver),
-            or_dash(&info.model),
-            or_dash(&info.firmware),
-            or_dash(&info.guid),
-            or_dash(&info.bus_id),
-        );
-        say("device", &device, theme.text);
-        say("GPUDirect", &or_dash(&info.gpu_direct), theme.text);
-        if let Some(why) = &info.counters_hidden {
-            say("counters", why, theme.look);
-        }
-        if !port.sample.unreadable.is_empty() {
-            let unreadable: Vec<String> = port.sample.unreadable.iter().map(|(name, why)| format!("{name}: {why}")).collect();
-            say("unreadable", &unreadable.join("; "), theme.look);
-        }
+        say("driver", info.driver.clone());
+        say("version", info.driver_version.clone());
+        say("model", info.model.clone());
+        say("firmware", info.firmware.clone());
+        say("GUID", info.guid.clone());
+        say("bus", info.bus_id.clone());
+        say("part", info.sub_function.clone());
+        say("NUMA", info.numa.map(|n| n.to_string()));
+        (&info.pci_link, &info.physical_function)
     } else if let Some(netdev) = nic.netdev {
-        say("device", &format!("driver {}  bus {}", or_dash(&netdev.sample.driver), or_dash(&netdev.sample.bus_id)), theme.text);
+        say("driver", netdev.sample.driver.clone());
+        say("version", netdev.info.driver_version.clone());
+        say("firmware", netdev.info.firmware.clone());
+        say("bus", netdev.sample.bus_id.clone());
+        say("NUMA", netdev.info.numa.map(|n| n.to_string()));
+        (&netdev.info.pci_link, &netdev.info.physical_function)
+    } else {
+        return String::new();
+    };
+    say("virtual function of", physical.clone());
+    if let Some(link) = link {
+        let words = |speed: Option<f64>, width: Option<u32>| Some(format!("{} GT/s x{}", speed?, width?));
+        say("PCIe", words(link.gt_per_s, link.width));
+        say("of", words(link.max_gt_per_s, link.max_width));
     }
-    let lost: Vec<String> = nic
-        .loss_counters
-        .iter()
-        .filter_map(|name| Some((name, nic.counters.value(name).filter(|v| *v > 0)?)))
-        .map(|(name, value)| format!("{name}\u{a0}{value}"))
-        .collect();
-    say("lost in all", &if lost.is_empty() { "nothing counted".to_owned() } else { lost.join("  ") }, theme.text);
-    let rates = nic.counters.rates().iter().filter(|(_, rate)| **rate != 0.0);
-    let rates: Vec<String> = rates.map(|(name, rate)| format!("{name}\u{a0}{}/s", scaled(*rate))).collect();
-    say("counts", &if rates.is_empty() { "nothing moves".to_owned() } else { rates.join("  ") }, theme.text);
-    super::lines(area, buf, &lines);
+    if parts.is_empty() { "nothing known".into() } else { parts.join("  ") }
 }

@@ -1,0 +1,86 @@
+//! How often a device is asked whose answers fail or take long: each bad answer doubles the pause up to a bound, some good ones in a row
+//! end it. A driver that logs an error for every failing command must not fill the kernel's log once a second, and a slow one must not
+//! hold up the others.
+
+use crate::base::time::span;
+use std::time::Duration;
+
+/// 64 polls lie between two questions at most: a minute, at one poll per second.
+const MOST_DOUBLINGS: u32 = 6;
+/// So many good answers in a row, and it is asked at every poll again.
+const GOOD_IN_A_ROW: u32 = 3;
+/// An answer is slow when it takes more than this part of the time between two polls.
+const SLOW_PART: u32 = 20;
+/// Answers that are remembered for the words.
+const REMEMBERED: u32 = 8;
+
+/// How an answer came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Good,
+    Slow,
+    Failed,
+}
+
+impl Answer {
+    /// Of a question that took so long, with `every` between two polls.
+    pub fn within(took: Duration, every: Duration) -> Answer {
+        if took > every / SLOW_PART { Answer::Slow } else { Answer::Good }
+    }
+}
+
+/// The pace of one device.
+#[derive(Debug, Default)]
+pub struct Pace {
+    doublings: u32,
+    polls_to_next: u32,
+    good_in_a_row: u32,
+    /// Since it was last well, the newest in the lowest bit: which answers were bad.
+    bad: u32,
+    asked: u32,
+    worst: Option<Answer>,
+}
+
+impl Pace {
+    /// Whether to ask at this poll.
+    pub fn is_due(&mut self) -> bool {
+        let due = self.polls_to_next == 0;
+        self.polls_to_next = self.polls_to_next.saturating_sub(1);
+        due
+    }
+
+    pub fn is_normal(&self) -> bool {
+        self.doublings == 0
+    }
+
+    pub fn answered(&mut self, answer: Answer) {
+        let is_bad = answer != Answer::Good;
+        if self.is_normal() && !is_bad {
+            return;
+        }
+        self.bad = self.bad << 1 | u32::from(is_bad);
+        self.asked = (self.asked + 1).min(REMEMBERED);
+        if is_bad {
+            self.good_in_a_row = 0;
+            self.doublings = (self.doublings + 1).min(MOST_DOUBLINGS);
+            self.worst = if self.worst == Some(Answer::Failed) { self.worst } else { Some(answer) };
+        } else {
+            self.good_in_a_row += 1;
+            if self.good_in_a_row >= GOOD_IN_A_ROW {
+                *self = Pace::default();
+            }
+        }
+        self.polls_to_next = (1 << self.doublings) - 1;
+    }
+
+    /// `2 of 3 reads fail, asked every 8 s`; `None` while it is asked at every poll.
+    pub fn words(&self, every: Duration) -> Option<String> {
+        if self.is_normal() {
+            return None;
+        }
+        let bad = (self.bad & ((1 << self.asked) - 1)).count_ones();
+        let what = if self.worst == Some(Answer::Failed) { "fail" } else { "are slow" };
+        let asked = span(every * (1 << self.doublings));
+        Some(format!("{bad} of {} reads {what}, asked every {asked}", self.asked))
+    }
+}
