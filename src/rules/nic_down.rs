@@ -33,7 +33,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         (n.sample.name.clone(), "interface", &n.link, path, n.sample.operstate.clone())
     });
     for (name, kind, link, path, said) in rdma.chain(netdevs) {
-        let LinkHistory { now: Link::Down, since, was_up: true } = *link else { continue };
+        let LinkHistory { now: Link::Down, since, was_up: true, .. } = *link else { continue };
         let mut found = RULE.finding(name.clone(), format!("{kind} {name} went down"), since);
         found.confidence = Confidence::Certain;
         found.why = format!("down for {}", span(model.now.since(since)));
