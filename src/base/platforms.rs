@@ -13,7 +13,7 @@ pub struct Platform {
     /// NVLinks of each GPU; 0 where there are none.
     pub nvlinks: u32,
     pub fabric: Fabric,
-    /// RDMA devices that join GPUs to other nodes; those of storage come on top.
+    /// RDMA devices that join GPUs to other nodes, each a card of one port; those of storage come on top.
     pub rdma: u32,
     /// Of each of them, bits/s.
     pub rdma_bits_per_s: u64,
@@ -64,8 +64,8 @@ pub const PLATFORMS: &[Platform] = &[
     dgx("DGX H100", "dgxh100", 8, 18, 8, 400),
     dgx("DGX H200", "dgxh200", 8, 18, 8, 400),
     dgx("DGX B200", "dgxb200", 8, 18, 8, 400),
-    dgx("DGX B300", "dgxb300", 8, 18, 8, 800),
-    likely(dgx("GB200 NVL72", "gb200nvl", 4, 18, 4, 400)),
+    likely(dgx("DGX B300", "dgxb300", 8, 18, 8, 800)),
+    dgx("GB200 NVL72", "gb200nvl", 4, 18, 4, 400),
     // Two cables, each of which shows up as two devices, one for each half of the card's lanes: never four times its rate.
     dgx("DGX Spark", "dgxspark", 1, 0, 4, 200),
 ];

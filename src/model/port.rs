@@ -223,7 +223,9 @@ impl Counters {
         if is_hole {
             self.rates.clear();
         }
-        for (name, counter) in self.values.iter_mut().filter(|(name, _)| !changed.contains_key(*name)) {
+        // Those of ethtool are asked for more seldom, and are all there when they are.
+        let is_due = |name: &str| !changed.contains_key(name) && !name.starts_with("ethtool/");
+        for (name, counter) in self.values.iter_mut().filter(|(name, _)| is_due(name)) {
             if is_unreadable(name) || is_full(name, counter.value) {
                 self.rates.remove(name);
             } else if at > counter.at && !is_hole {

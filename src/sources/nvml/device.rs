@@ -442,6 +442,7 @@ impl NvmlGpu {
             self.fields(doing, LINK_ERRORS, FIELD_LINK_ERRORS.map(|id| (id, ALL_LINKS)))
         };
         let [nvlink_replays, nvlink_recoveries, nvlink_crc_errors] = errors;
+        let fabric = self.trend(trends, doing, FABRIC, raw::fabric);
         let health = GpuHealth {
             index: self.index,
             ecc_uncorrected_volatile,
@@ -462,7 +463,8 @@ impl NvmlGpu {
             nvlink_recoveries,
             nvlink_crc_errors,
             power_limit_mw: self.ask(doing, POWER_LIMIT, Device::enforced_power_limit).map(u64::from),
-            fabric_state: self.trend(trends, doing, FABRIC, raw::fabric_state),
+            fabric_state: fabric.map(|f| f.0),
+            fabric_health: fabric.map(|f| f.1),
         };
         // The fast lane says what is wrong with a GPU that answers nothing.
         (!self.is_gone() && self.answered > 0).then_some(health)
