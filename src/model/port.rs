@@ -174,7 +174,7 @@ const WRAP: &[&str] = &[
 
 /// It stands at the greatest value that it can have, and counts no more.
 fn is_full(name: &str, value: u64) -> bool {
-    SATURATE.iter().any(|(full, bits)| *full == name && value >= (1 << bits) - 1)
+    value >= 15 && SATURATE.iter().any(|(full, bits)| *full == name && value >= (1 << bits) - 1)
 }
 
 /// What a counter grew by; `None` where it began anew, so that nobody knows.
@@ -187,8 +187,8 @@ fn delta(name: &str, before: u64, after: u64) -> Option<u64> {
 
 impl Counter {
     const STEP: Duration = Duration::from_secs(5);
-    /// Ten minutes of one that grows all the time; of one that seldom does, any time.
-    const STEPS: usize = 128;
+    /// Five minutes of one that grows all the time; of one that seldom does, any time.
+    const STEPS: usize = 64;
 
     fn new(at: Stamp, value: u64) -> Counter {
         Counter { at, value, since: at, steps: VecDeque::new() }
@@ -269,9 +269,14 @@ impl Counters {
         &self.rates
     }
 
-    /// Names of all that were ever read.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.values.keys().map(String::as_str)
+    /// Names of those that have grown of late, or that seldom do.
+    pub fn growing(&self) -> impl Iterator<Item = &str> {
+        self.values.iter().filter(|(_, c)| !c.steps.is_empty()).map(|(name, _)| name.as_str())
+    }
+
+    /// Times of growth that are kept of all of them.
+    pub fn kept(&self) -> usize {
+        self.values.values().map(|c| c.steps.len()).sum()
     }
 
     /// What a counter did in the time before `now`. `None` where that is not known: it is not there, was not read in that time, or stands

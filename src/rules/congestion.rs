@@ -3,10 +3,9 @@
 use super::ports::{Grew, Wire, sum, talking_job, wires};
 use super::{Implies, Rule, TickContext, while_it_holds};
 use crate::base::limit::Limit;
+use crate::base::severity::Severity;
 use crate::base::units::scaled;
 use crate::rules::findings::Finding;
-
-use crate::base::severity::Severity;
 
 pub const RULE: Rule = Rule {
     id: "congestion",
@@ -25,7 +24,7 @@ pub const RULE: Rule = Rule {
     ..Rule::PLAIN
 };
 
-const PER_S: Limit = Limit::count("congestion", "per-second", 1000.0, "notifications or pause frames in a second that are too many");
+const PER_S: Limit = Limit::count("congestion", "per-second", 3000.0, "notifications or pause frames in a second that are too many");
 const EVENTS: Limit = Limit::count("congestion", "events", 3.0, "connections of an EFA in the window that did not answer or were impaired");
 const WINDOW: Limit = Limit::seconds("congestion", "window", 30.0, "they are counted over this time");
 

@@ -15,7 +15,7 @@ pub const RULE: Rule = Rule {
     severity: Severity::Warning,
     title: "NCCL chose TCP sockets although an RDMA device or plugin was there or asked for",
     how: "\"Using network Socket\" beside a plugin that was named, looked for or failed to load, or beside EFA, InfiniBand or RoCE devices. Between nodes \
-          without any of them: told as an info, which fails nothing. Counters, where no log says it: while a job of several nodes moves, an interface \
+          without any of them: reported as an info, which fails nothing. Counters, where no log says it: while a job of several nodes moves, an interface \
           sends and receives about as much in each third of the time, and no RDMA port carries anything. Storage reads or writes, but not both alike",
     advice: "Read the lines of the network plugin above \"Using network\": the library or its device is missing in the container. On EFA /dev/infiniband and aws-ofi-nccl must be there; NCCL_NET=\"AWS Libfabric\" or NCCL_NET=IB makes the fallback an error",
     life: ONCE,
@@ -66,7 +66,7 @@ fn by_counters(ctx: &TickContext, out: &mut Vec<Finding>) {
     let busy = model.netdevs.values().filter(|n| n.is_physical()).filter_map(|n| Some((n, both_ways(ctx, n)?)));
     let Some((netdev, rate)) = busy.max_by(|a, b| a.1.total_cmp(&b.1)) else { return };
     let name = &netdev.sample.name;
-    let by_log = ctx.ledger.open().into_iter().find(|f| f.rule == RULE.id && f.job.as_deref() == Some(&job.id) && f.subject == "network");
+    let by_log = ctx.ledger.first_open(|f| f.rule == RULE.id && f.job.as_deref() == Some(&job.id) && f.subject == "network");
     let networks = model.bringup_of(&job.id).networks;
     // NCCL's own word for another network counts more: the traffic is somebody else's.
     if networks.said.iter().any(|said| said.value != "Socket") {

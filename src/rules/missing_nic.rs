@@ -32,6 +32,9 @@ pub const RULE: Rule = Rule {
 /// Sources have listed all that there is.
 const LISTED_AFTER: Duration = Duration::from_secs(10);
 
+/// Where more GPUs are not seen, somebody was given a part of the machine.
+const MOST_MISSING: usize = 2;
+
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     out.extend(ctx.model.ports.values().filter(|p| p.is_gone() && p.link.was_up).map(|port| gone(ctx, port)));
     let model = ctx.model;
@@ -121,7 +124,10 @@ fn rdma_was_listed(model: &Model) -> bool {
 fn gpus(model: &Model, platform: &Platform) -> Option<Finding> {
     let answers = model.sources.get(&SourceId::of("nvml")).is_some_and(|s| s.state == SourceState::Ok);
     let (there, expected) = (model.gpus.len(), platform.gpus as usize);
-    if !answers || there == 0 || there >= expected {
+    // Slurm shows a job its own GPUs alone.
+    let own = model.cgroups.get(&SourceId::of("host")).into_iter().flatten();
+    let is_confined = own.into_iter().any(|c| c.cgroup.contains("slurm") || c.cgroup.contains("/job_"));
+    if !answers || is_confined || there >= expected || there + MOST_MISSING < expected {
         return None;
     }
     let words = format!("{there} of {}", counted(expected, "GPU"));

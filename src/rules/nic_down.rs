@@ -66,7 +66,13 @@ fn usual_timeout(version: Option<&str>) -> u32 {
 }
 
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
-    out.extend(wires(ctx.model).iter().filter_map(|wire| down(ctx, wire).or_else(|| was_down(ctx, wire))));
+    for wire in wires(ctx.model) {
+        let found = down(ctx, &wire).or_else(|| was_down(ctx, &wire));
+        // An interface may be down over a port that is up, as with IPoIB.
+        let above =
+            || wire.netdev.filter(|_| wire.port.is_some()).map(|n| Wire { name: n.sample.name.clone(), port: None, netdev: Some(n) });
+        out.extend(found.or_else(|| down(ctx, &above()?)));
+    }
 }
 
 /// Its link, the file that shows it, and what stands there.
@@ -128,7 +134,7 @@ fn down(ctx: &TickContext, wire: &Wire) -> Option<Finding> {
 fn was_down(ctx: &TickContext, wire: &Wire) -> Option<Finding> {
     let (link, path, _) = link(wire)?;
     let &(from, to) = link.outages.back().filter(|_| link.now == Link::Up && has_deadline(wire))?;
-    let open = ctx.ledger.open().into_iter().find(|f| f.rule == RULE.id && f.subject == wire.name && f.signature.is_none())?;
+    let open = ctx.open_on(&RULE, &wire.name)?;
     let job = ctx.model.jobs.get(open.job.as_ref()?)?;
     let Deadline { after, words } = Deadline::of(ctx.model, job)?;
     let stands = ctx.moved_at(job).is_some_and(|at| at <= from.plus(after));

@@ -50,6 +50,10 @@ const DAMAGED: &[(&str, &str)] = &[
     ("ethtool/tx_errors_phy", "packets that could not be sent"),
 ];
 
+/// What buffers that are full drop: TCP bears some of it, so that it takes a hundred times as much.
+const DROPPED: &[&str] = &["port_xmit_discards", "ethtool/rx_discards_phy"];
+const BEARABLE: f64 = 100.0;
+
 /// What a device that has stopped answering counts.
 const ANY: &[&str] = &["device/no_completion_cmds"];
 
@@ -61,6 +65,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
 fn of_wire(ctx: &TickContext, wire: &Wire) -> Option<Finding> {
     let meaning = |name: &str| DAMAGED.iter().find(|(known, _)| *known == name).map(|(_, means)| *means);
     let mut grew = wire.steady(|name| meaning(name).is_some(), ctx.model.now, WINDOW.duration());
+    grew.retain(|g| !DROPPED.contains(&g.name.as_str()) || g.growth.by as f64 >= EVENTS.value() * BEARABLE);
     grew.sort_by_key(|g| std::cmp::Reverse(g.growth.by));
     let most = grew.first()?;
     if (sum(&grew) as f64) < EVENTS.value() && !ANY.contains(&most.name.as_str()) {

@@ -37,9 +37,11 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         let job = talking_job(ctx.model).filter(|_| wire.port.is_some_and(|p| was_used(p, now)));
         let summary = format!("{} {} went down {} within {}", wire.kind(), wire.name, counted_times(times), span(WITHIN.duration()));
         let mut found = ctx.of_wire(&RULE, &wire, summary, now, job);
-        let known = ctx.ledger.open().into_iter().find(|f| f.rule == RULE.id && f.subject == wire.name).map_or(now, |f| f.since);
+        let began = ctx.open_on(&RULE, &wire.name).map_or(now, |f| f.since);
         let job = found.job.as_ref().and_then(|id| ctx.model.jobs.get(id));
-        if job.and_then(|job| ctx.moved_at(job)).is_some_and(|at| at > known.plus(GOES_ON.duration())) {
+        let goes_on = job.and_then(|job| ctx.moved_at(job)).is_some_and(|at| at > began.plus(GOES_ON.duration()));
+        // A laptop's radio comes and goes.
+        if goes_on || wire.port.is_none() {
             found.severity = Severity::Warning;
         }
         let link = wire.port.map(|p| &p.link).or(wire.netdev.map(|n| &n.link));

@@ -62,7 +62,7 @@ impl<'a> Wire<'a> {
     /// Counters that grew in at least two of three parts of the time: a burst that is over in a moment does not count. By name, in order.
     pub fn steady(&self, wanted: impl Fn(&str) -> bool, now: Stamp, window: Duration) -> Vec<Grew> {
         let all = self.counters().flat_map(|(counters, dir)| {
-            let names = counters.names().filter(|name| wanted(name) && counters.parts(name, now, window) >= 2);
+            let names = counters.growing().filter(|name| wanted(name) && counters.parts(name, now, window) >= 2);
             names.filter_map(|name| Some((name, counters.grown(name, now, window)?))).map(|(n, g)| grew(&dir, n, g)).collect::<Vec<_>>()
         });
         all.collect()
@@ -161,10 +161,15 @@ impl TickContext<'_> {
     /// A finding about ports, of the job that it was first seen with, or `job`.
     pub fn of_wire(&self, rule: &Rule, wire: &Wire, summary: String, since: Stamp, job: Option<&Job>) -> Finding {
         let mut found = rule.finding(wire.name.clone(), summary, since);
-        let open = self.ledger.open().into_iter().find(|f| f.rule == rule.id && f.subject == found.subject && f.signature.is_none());
+        let open = self.open_on(rule, &found.subject);
         found.job = open.map_or_else(|| job.map(|j| j.id.clone()), |open| open.job.clone());
         found.ports = vec![wire.name.clone()];
         found
+    }
+
+    /// What is open on a port by its counters.
+    pub fn open_on(&self, rule: &Rule, port: &str) -> Option<&Finding> {
+        self.ledger.first_open(|f| f.rule == rule.id && f.subject == port && f.signature.is_none())
     }
 
     /// A finding of one of these rules names the port: it is what is wrong with it.

@@ -4,7 +4,7 @@ use nccl_top::base::severity::Severity;
 use nccl_top::base::time::{Stamp, Zone};
 use nccl_top::diagnosis::session::Session;
 use nccl_top::observe::gpu::{GpuHealth, GpuInfo, GpuProcess, GpuProcesses, GpuSample};
-use nccl_top::observe::host::Node;
+use nccl_top::observe::host::{CgroupMemory, Node};
 use nccl_top::observe::log::{Line, Lines, LogFileInfo};
 use nccl_top::observe::port::{NetdevSample, PortInfo, PortKind, PortSample};
 use nccl_top::observe::process::{LogVia, ProcessGone, ProcessInfo, ProcessLog, ProcessRole};
@@ -250,6 +250,22 @@ fn a_job_that_goes_on_did_not_need_the_port_and_an_efa_has_no_deadline() {
 }
 
 #[test]
+fn a_port_and_the_interface_over_it_are_one_unless_only_the_interface_is_down() {
+    let mut net = Net::of(PortKind::Infiniband, 2, 400);
+    net.netdev("ib0");
+    net.ports.get_mut("mlx5_1").unwrap().0.netdev = Some("ib0".into());
+    let info = net.ports["mlx5_1"].0.clone();
+    net.sees("rdma", Body::PortInfo(info));
+    net.runs(5, |_, _| ());
+    net.netdev("ib0").operstate = Some("down".into());
+    net.runs(4, |_, _| ());
+    assert_eq!(net.lines(), ["nic-down [ib0] error -"]);
+    net.state("mlx5_1", "DOWN");
+    net.runs(8, |_, _| ());
+    assert_eq!(net.lines(), ["nic-down [mlx5_1/1] error -"]);
+}
+
+#[test]
 fn flaps_between_two_polls_are_counted() {
     let mut net = Net::of(PortKind::Roce, 4, 400);
     net.netdev("ens1np0");
@@ -292,6 +308,8 @@ fn errors_count_where_they_go_on() {
     assert_eq!(found.evidence[0].path.as_deref(), Some("/sys/class/infiniband/mlx5_2/ports/1"));
     net.runs(130, |_, _| ());
     assert_eq!(net.lines(), [""; 0], "it is over");
+    net.runs(60, |net, _| net.grow("eth0", "ethtool/rx_discards_phy", 5));
+    assert_eq!(net.lines(), [""; 0], "TCP bears some");
     net.runs(60, |net, _| net.grow("eth0", "rx_crc_errors", 5));
     assert_eq!(net.lines(), ["nic-errors [eth0] warning -"]);
 }
@@ -512,6 +530,10 @@ fn devices_that_the_machine_should_have() {
     (0..7).for_each(|index| net.sees("nvml", Body::GpuInfo(GpuInfo { index, ..Default::default() })));
     net.runs(30, |_, _| ());
     assert_eq!(net.only().summary, "7 of 8 GPUs are there: p5.48xlarge has 8");
+    let cgroups = vec![CgroupMemory { cgroup: "/system.slice/slurmstepd.scope/job_7/step_0".into(), ..Default::default() }];
+    net.sees("host", Body::Cgroups { cgroups });
+    net.runs(40, |_, _| ());
+    assert_eq!(net.lines(), [""; 0], "those of its own job are all that it may see");
 }
 
 #[test]
