@@ -1,4 +1,4 @@
-//! What everything may use, and what uses nothing of this program: time, units, words, sanitising, thresholds.
+//! What everything may use, and what uses nothing of this program: time, units, words, sanitising, thresholds, what machines have.
 
 pub mod allocator;
 pub mod clean;
@@ -6,6 +6,7 @@ pub mod exit_code;
 pub mod file;
 pub mod limit;
 pub mod mask;
+pub mod platforms;
 pub mod severity;
 pub mod time;
 pub mod units;

@@ -92,6 +92,8 @@ impl Session {
         /// Of one sample in a series, and of a process, GPU, communicator or finding with the texts that belong to it.
         const SAMPLE: usize = 16;
         const THING: usize = 2 << 10;
+        /// A time in which a counter grew, in samples.
+        const GROWTH: usize = 3;
         let model = &self.model;
         let ports = model.ports.values().map(|p| p.tx.len() + p.rx.len());
         let netdevs = model.netdevs.values().map(|n| n.tx.len() + n.rx.len());
@@ -102,7 +104,9 @@ impl Session {
         let files = model.files.values().map(|f| {
             f.progress.losses.len() + f.progress.step_trend.len() + f.progress.throughput_trend.len() + f.progress.step_times.len()
         });
-        let samples: usize = ports.chain(netdevs).chain(gpus).chain(files).sum();
+        let counters = model.ports.values().map(|p| &p.counters).chain(model.netdevs.values().map(|n| &n.counters));
+        let growth = counters.map(|c| c.kept() * GROWTH);
+        let samples: usize = ports.chain(netdevs).chain(gpus).chain(files).chain(growth).sum();
         let members: usize = model.comms.values().map(|c| c.ranks.len() + c.missing.len()).sum();
         let alarms: usize = model.records.values().map(|r| r.alarms.iter().len() + r.ranks.len() / 8).sum();
         let findings = self.ledger.open().len() + self.ledger.past().count();

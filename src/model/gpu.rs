@@ -262,6 +262,7 @@ impl Gpu {
             nvlink_recoveries: told.nvlink_recoveries.or(before.nvlink_recoveries),
             nvlink_crc_errors: told.nvlink_crc_errors.or(before.nvlink_crc_errors),
             fabric_state: told.fabric_state.or(before.fabric_state),
+            fabric_health: told.fabric_health.or(before.fabric_health),
             ..told.clone()
         });
     }

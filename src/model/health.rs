@@ -172,6 +172,7 @@ pub struct HealthWatch {
     pub remap_pending: Option<Held<bool>>,
     pub remap_failed: Option<Held<bool>>,
     pub recovery_action: Option<Held<u32>>,
+    pub fabric_state: Option<Held<u32>>,
     pub nvlink_crc_errors: Looks,
     pub nvlink_replays: Looks,
     pub nvlink_recoveries: Looks,
@@ -191,6 +192,7 @@ impl HealthWatch {
         Held::saw(&mut self.remap_pending, at, told.remap_pending);
         Held::saw(&mut self.remap_failed, at, told.remap_failed);
         Held::saw(&mut self.recovery_action, at, told.recovery_action);
+        Held::saw(&mut self.fabric_state, at, told.fabric_state);
         Held::saw(&mut self.pcie_width, at, told.pcie_width);
         self.nvlink_crc_errors.saw(at, told.nvlink_crc_errors);
         self.nvlink_replays.saw(at, told.nvlink_replays);

@@ -1,10 +1,10 @@
 //! RDMA ports and network interfaces: counters become rates here.
 
 use super::bounds;
-use super::series::{Series, Trend, rate};
-use crate::base::time::Stamp;
+use super::series::{Series, Trend};
+use crate::base::time::{Stamp, span};
 use crate::observe::port::{NetdevInfo, NetdevSample, PortInfo, PortKind, PortSample};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// Whether traffic can flow.
@@ -32,52 +32,233 @@ pub struct LinkHistory {
     pub now: Link,
     pub since: Stamp,
     pub was_up: bool,
+    /// When it went down, while it is not up again.
+    pub down_at: Option<Stamp>,
+    /// From and to of the newest times in which it was down, as polls saw them.
+    pub outages: VecDeque<(Stamp, Stamp)>,
+    /// How often it came up again, and how long it was down until then, in all.
+    pub times: u32,
+    pub down_for: Duration,
 }
 
 impl LinkHistory {
+    const OUTAGES: usize = 16;
+
     fn saw(&mut self, at: Stamp, link: Link) {
         if link != self.now {
             (self.now, self.since) = (link, at);
         }
+        match link {
+            Link::Down if self.was_up => _ = self.down_at.get_or_insert(at),
+            Link::Up => {
+                if let Some(from) = self.down_at.take() {
+                    if self.outages.len() == Self::OUTAGES {
+                        self.outages.pop_front();
+                    }
+                    self.outages.push_back((from, at));
+                    self.times = self.times.saturating_add(1);
+                    self.down_for = self.down_for.saturating_add(at.since(from));
+                }
+            }
+            _ => {}
+        }
         self.was_up |= link == Link::Up;
+    }
+
+    /// Outages that ended after this.
+    pub fn outages_since(&self, from: Stamp) -> usize {
+        self.outages.iter().filter(|(_, to)| *to > from).count()
     }
 }
 
-/// Cumulative counters and their rates per second.
+/// Cumulative counters, their rates per second, and what each has grown by of late.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counters {
-    values: BTreeMap<String, (Stamp, u64)>,
+    values: BTreeMap<String, Counter>,
     rates: BTreeMap<String, f64>,
+    sampled_at: Option<Stamp>,
+    every: Duration,
+}
+
+/// One counter.
+#[derive(Clone, Debug, PartialEq)]
+struct Counter {
+    /// When it was last read.
+    at: Stamp,
+    value: u64,
+    /// From when on all that it grew by is known.
+    since: Stamp,
+    steps: VecDeque<Step>,
+}
+
+/// A time in which a counter grew, up to [`Counter::STEP`] or from one sample to the next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Step {
+    began: Stamp,
+    ended: Stamp,
+    before: u64,
+    by: u64,
+}
+
+/// What a counter did within a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Growth {
+    pub by: u64,
+    /// Its value before it began to grow, and now.
+    pub from: u64,
+    pub to: u64,
+    /// How much of the time it was watched.
+    pub over: Duration,
+    /// When it was last seen to grow.
+    pub last: Option<Stamp>,
+}
+
+impl Growth {
+    pub fn per_s(&self) -> f64 {
+        if self.over.is_zero() { 0.0 } else { self.by as f64 / self.over.as_secs_f64() }
+    }
+
+    /// `symbol_error 4 -> 904 in 30 s`
+    pub fn words(&self, name: &str) -> String {
+        format!("{name} {} -> {} in {}", self.from, self.to, span(self.over))
+    }
+}
+
+/// Counters of the port that stay at their greatest value, by bits: drivers/infiniband/core/sysfs.c, PortCounters of the InfiniBand
+/// specification.
+const SATURATE: &[(&str, u32)] = &[
+    ("symbol_error", 16),
+    ("link_error_recovery", 8),
+    ("link_downed", 8),
+    ("port_rcv_errors", 16),
+    ("port_rcv_remote_physical_errors", 16),
+    ("port_rcv_switch_relay_errors", 16),
+    ("port_xmit_discards", 16),
+    ("port_xmit_constraint_errors", 8),
+    ("port_rcv_constraint_errors", 8),
+    ("local_link_integrity_errors", 4),
+    ("excessive_buffer_overrun_errors", 4),
+    ("VL15_dropped", 16),
+    ("port_xmit_wait", 32),
+];
+
+/// Counters of the queue pairs of mlx5, of 32 bits, which begin again at 0: drivers/infiniband/hw/mlx5/counters.c.
+const WRAP: &[&str] = &[
+    "rx_write_requests",
+    "rx_read_requests",
+    "rx_atomic_requests",
+    "rx_dct_connect",
+    "out_of_buffer",
+    "out_of_sequence",
+    "duplicate_request",
+    "rnr_nak_retry_err",
+    "packet_seq_err",
+    "implied_nak_seq_err",
+    "local_ack_timeout_err",
+    "resp_local_length_error",
+    "resp_cqe_error",
+    "req_cqe_error",
+    "req_remote_invalid_request",
+    "req_remote_access_errors",
+    "resp_remote_access_errors",
+    "resp_cqe_flush_error",
+    "req_cqe_flush_error",
+    "req_transport_retries_exceeded",
+    "req_rnr_retries_exceeded",
+    "roce_adp_retrans",
+    "roce_adp_retrans_to",
+    "roce_slow_restart",
+    "roce_slow_restart_cnps",
+    "roce_slow_restart_trans",
+];
+
+/// It stands at the greatest value that it can have, and counts no more.
+fn is_full(name: &str, value: u64) -> bool {
+    value >= 15 && SATURATE.iter().any(|(full, bits)| *full == name && value >= (1 << bits) - 1)
+}
+
+/// What a counter grew by; `None` where it began anew, so that nobody knows.
+fn delta(name: &str, before: u64, after: u64) -> Option<u64> {
+    const QUARTER: u64 = 1 << 30;
+    // One that begins anew stands anywhere; one that wraps was near its end and is near its beginning.
+    let wraps = || WRAP.contains(&name) && before <= u64::from(u32::MAX) && before >= 3 * QUARTER && after < QUARTER;
+    after.checked_sub(before).or_else(|| wraps().then(|| after + 4 * QUARTER - before))
+}
+
+impl Counter {
+    const STEP: Duration = Duration::from_secs(5);
+    /// Five minutes of one that grows all the time; of one that seldom does, any time.
+    const STEPS: usize = 64;
+
+    fn new(at: Stamp, value: u64) -> Counter {
+        Counter { at, value, since: at, steps: VecDeque::new() }
+    }
+
+    fn grew(&mut self, at: Stamp, by: u64) {
+        let (began, before) = (self.at, self.value);
+        match self.steps.back_mut().filter(|last| at.since(last.began) <= Self::STEP) {
+            Some(last) => (last.ended, last.by) = (at, last.by.saturating_add(by)),
+            None => {
+                if self.steps.len() == Self::STEPS
+                    && let Some(lost) = self.steps.pop_front()
+                {
+                    self.since = lost.ended;
+                }
+                self.steps.push_back(Step { began, ended: at, before, by });
+            }
+        }
+    }
 }
 
 impl Counters {
-    /// `changed` holds the counters that changed; one that is absent has not.
-    fn apply(&mut self, at: Stamp, changed: &BTreeMap<String, u64>) {
-        for (name, (then, _)) in &mut self.values {
-            // Those that are asked for more seldom are all there when they are.
-            if !changed.contains_key(name) && !name.starts_with("ethtool/") {
-                if at > *then {
-                    self.rates.insert(name.clone(), 0.0);
-                }
-                *then = at;
+    /// After so many times the usual time between samples, nobody looked.
+    const HOLE: u32 = 5;
+    const LEAST_HOLE: Duration = Duration::from_secs(10);
+
+    /// `changed` holds the counters that changed; one that is absent has not, unless it is unreadable.
+    fn apply(&mut self, at: Stamp, changed: &BTreeMap<String, u64>, is_unreadable: impl Fn(&str) -> bool) {
+        let took = self.sampled_at.map_or(Duration::ZERO, |before| at.since(before));
+        let is_hole = !self.every.is_zero() && took > (self.every * Self::HOLE).max(Self::LEAST_HOLE);
+        (self.sampled_at, self.every) = (Some(at), if is_hole { self.every } else { took });
+        if is_hole {
+            self.rates.clear();
+        }
+        // Those of ethtool are asked for more seldom, and are all there when they are.
+        let is_due = |name: &str| !changed.contains_key(name) && !name.starts_with("ethtool/");
+        for (name, counter) in self.values.iter_mut().filter(|(name, _)| is_due(name)) {
+            if is_unreadable(name) || is_full(name, counter.value) {
+                self.rates.remove(name);
+            } else if at > counter.at && !is_hole {
+                self.rates.insert(name.clone(), 0.0);
+            }
+            if !is_unreadable(name) {
+                counter.at = counter.at.max(at);
             }
         }
         for (name, &value) in changed {
-            if self.values.len() >= bounds::COUNTERS && !self.values.contains_key(name) {
+            let Some(counter) = self.values.get_mut(name) else {
+                if self.values.len() < bounds::COUNTERS {
+                    self.values.insert(name.clone(), Counter::new(at, value));
+                }
                 continue;
+            };
+            let dt = at.secs_since(counter.at);
+            let by = delta(name, counter.value, value);
+            match by.filter(|_| dt > 0.0) {
+                Some(by) if !is_hole => self.rates.insert(name.clone(), by as f64 / dt),
+                _ => self.rates.remove(name),
+            };
+            match by {
+                Some(by) if by > 0 => counter.grew(at, by),
+                Some(_) => {}
+                None => *counter = Counter::new(at, value),
             }
-            if let Some(&before) = self.values.get(name) {
-                match rate(before, (at, value)) {
-                    Some(r) => self.rates.insert(name.clone(), r),
-                    None => self.rates.remove(name),
-                };
-            }
-            self.values.insert(name.clone(), (at, value));
+            (counter.at, counter.value) = (counter.at.max(at), value);
         }
     }
 
     pub fn value(&self, name: &str) -> Option<u64> {
-        self.values.get(name).map(|v| v.1)
+        self.values.get(name).map(|c| c.value)
     }
 
     pub fn rate(&self, name: &str) -> Option<f64> {
@@ -86,6 +267,53 @@ impl Counters {
 
     pub fn rates(&self) -> &BTreeMap<String, f64> {
         &self.rates
+    }
+
+    /// Names of those that have grown of late, or that seldom do.
+    pub fn growing(&self) -> impl Iterator<Item = &str> {
+        self.values.iter().filter(|(_, c)| !c.steps.is_empty()).map(|(name, _)| name.as_str())
+    }
+
+    /// Times of growth that are kept of all of them.
+    pub fn kept(&self) -> usize {
+        self.values.values().map(|c| c.steps.len()).sum()
+    }
+
+    /// What a counter did in the time before `now`. `None` where that is not known: it is not there, was not read in that time, or stands
+    /// at its greatest value and cannot show any more.
+    ///
+    /// What it grew by while nobody looked for longer than `window` is left out: it may have been long ago.
+    pub fn grown(&self, name: &str, now: Stamp, window: Duration) -> Option<Growth> {
+        let counter = self.values.get(name)?;
+        let from = now.minus(window).max(counter.since);
+        let inside = |s: &&Step| s.ended > from && s.ended.since(s.began) <= window.max(Counter::STEP);
+        let mut steps = counter.steps.iter().filter(inside).peekable();
+        let begins = steps.peek().map_or(from, |first| first.began.min(from)).max(counter.since);
+        let before = steps.peek().map_or(counter.value, |first| first.before);
+        let (by, last) = steps.fold((0u64, None), |(by, _), s| (by.saturating_add(s.by), Some(s.ended)));
+        let over = counter.at.since(begins);
+        let known = !over.is_zero() && (by > 0 || !is_full(name, counter.value));
+        known.then_some(Growth { by, from: before, to: counter.value, over, last })
+    }
+
+    /// In how many of three equal parts of the time before `now` a counter grew, by a tenth of all at least: what comes in a burst is in one
+    /// of them, whatever dribbles after it.
+    pub fn parts(&self, name: &str, now: Stamp, window: Duration) -> usize {
+        let Some(counter) = self.values.get(name) else { return 0 };
+        let mut parts = [0u64; 3];
+        for step in counter.steps.iter().filter(|s| s.ended.since(s.began) <= window && s.ended <= now) {
+            let part = now.since(step.ended).as_nanos() * 3 / window.as_nanos().max(1);
+            if let Some(part) = usize::try_from(part).ok().and_then(|part| parts.get_mut(part)) {
+                *part = part.saturating_add(step.by);
+            }
+        }
+        let all = parts.iter().fold(0u64, |all, by| all.saturating_add(*by));
+        parts.iter().filter(|by| **by > 0 && **by >= all / 10).count()
+    }
+
+    /// Counters that stand at their greatest value: what happens now they do not show.
+    pub fn full(&self) -> impl Iterator<Item = &str> {
+        self.values.iter().filter(|(name, c)| is_full(name, c.value)).map(|(name, _)| name.as_str())
     }
 }
 
@@ -182,6 +410,9 @@ pub struct Port {
     pub tx: Trend,
     pub rx: Trend,
     pub loss: Loss,
+    /// The highest line rate that it has had while it was up, and since when it has the one that it has; bits/s.
+    pub best_line_rate: Option<u64>,
+    pub line_rate_since: Stamp,
 }
 
 impl Port {
@@ -192,8 +423,15 @@ impl Port {
             None => Link::Unknown,
         };
         self.link.saw(at, link);
-        self.counters.apply(at, &sample.counters);
+        self.counters.apply(at, &sample.counters, |name| is_unreadable(sample, name));
         self.loss.saw(at, self.loss_counters(), &self.counters);
+        // What a port reports of its rate while it is down is no rate.
+        if link == Link::Up {
+            self.best_line_rate = self.best_line_rate.max(sample.line_rate_bits_per_s);
+        }
+        if sample.line_rate_bits_per_s != self.sample.line_rate_bits_per_s {
+            self.line_rate_since = at;
+        }
         self.sample = PortSample { counters: BTreeMap::new(), ..sample.clone() };
         let (tx, rx) = (self.tx_bytes_per_s(), self.rx_bytes_per_s());
         for (trend, value) in [(&mut self.tx, tx), (&mut self.rx, rx)] {
@@ -207,20 +445,26 @@ impl Port {
         format!("{}/{}", self.info.device, self.info.port)
     }
 
-    /// Bytes on the wire. EFA and bnxt_re count bytes; the IB port counters count words of four.
-    fn bytes_per_s(&self, plain: &str, words: &str) -> Option<f64> {
-        self.counters
-            .rate(plain)
-            .filter(|_| self.info.kind == PortKind::Efa || self.counters.rate(words).is_none())
-            .or_else(|| self.counters.rate(words).map(|w| w * 4.0))
+    /// The counters of what was sent and received, and how many bytes each of them is. EFA and bnxt_re count bytes, the IB port counters
+    /// words of four.
+    pub fn byte_counters(&self) -> [(&'static str, f64); 2] {
+        let of = |plain, words| {
+            let by_words = self.info.kind != PortKind::Efa && self.counters.value(words).is_some();
+            if by_words { (words, 4.0) } else { (plain, 1.0) }
+        };
+        [of("tx_bytes", "port_xmit_data"), of("rx_bytes", "port_rcv_data")]
+    }
+
+    fn bytes_per_s(&self, (name, bytes): (&str, f64)) -> Option<f64> {
+        Some(self.counters.rate(name)? * bytes)
     }
 
     pub fn tx_bytes_per_s(&self) -> Option<f64> {
-        self.bytes_per_s("tx_bytes", "port_xmit_data")
+        self.bytes_per_s(self.byte_counters()[0])
     }
 
     pub fn rx_bytes_per_s(&self) -> Option<f64> {
-        self.bytes_per_s("rx_bytes", "port_rcv_data")
+        self.bytes_per_s(self.byte_counters()[1])
     }
 
     /// Bytes/s sent, over the last seconds.
@@ -268,6 +512,16 @@ pub fn capacity<'a>(ports: impl Iterator<Item = &'a Port>) -> u64 {
     plugs.values().fold(alone, |sum: u64, rate| sum.saturating_add(*rate))
 }
 
+/// A file or the directory that it is in cannot be read. Of a counter it is not known in which of the port's directories it is.
+fn is_unreadable(sample: &PortSample, name: &str) -> bool {
+    let of_port = || ["counters", "counters_ext", "hw_counters"].iter().any(|dir| sample.unreadable.contains_key(*dir));
+    let dir = || if name.starts_with("device/") { sample.unreadable.contains_key("device/hw_counters") } else { of_port() };
+    !sample.unreadable.is_empty() && (sample.unreadable.contains_key(name) || sample.unreadable.contains_key("state") || dir())
+}
+
+/// The name under which [`NetdevSample::carrier_changes`] stands among the counters of an interface: two for each time that it was down.
+pub const CARRIER_CHANGES: &str = "carrier_changes";
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Netdev {
     pub sample: NetdevSample,
@@ -290,7 +544,9 @@ impl Netdev {
             _ => Link::Unknown,
         };
         self.link.saw(at, link);
-        self.counters.apply(at, &sample.counters);
+        let mut counters = sample.counters.clone();
+        counters.extend(sample.carrier_changes.map(|n| (CARRIER_CHANGES.to_owned(), n)));
+        self.counters.apply(at, &counters, |name| name == CARRIER_CHANGES && sample.carrier_changes.is_none());
         self.loss.saw(at, LOSS_NETDEV, &self.counters);
         self.sample = NetdevSample { counters: BTreeMap::new(), ..sample.clone() };
         if let Some(info) = self.sample.info.take() {

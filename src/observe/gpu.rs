@@ -153,6 +153,8 @@ pub struct GpuHealth {
     pub power_limit_mw: Option<u64>,
     /// nvmlDeviceGetGpuFabricInfoV state: 0 not supported, 1 not started, 2 in progress, 3 completed.
     pub fabric_state: Option<u32>,
+    /// Its health mask, of version 2 and newer.
+    pub fabric_health: Option<u32>,
 }
 
 /// The NVLinks of one GPU, by number; sent once, and again when a counter has moved.

@@ -6,12 +6,16 @@
 pub mod chain;
 mod collective_mismatch;
 mod collective_timeout;
+mod congestion;
 mod cuda_error;
 mod cuda_oom;
 mod disk_full;
 pub mod dumps;
+mod ena_allowance;
 mod env_mismatch;
 mod env_no_effect;
+mod fabric_retransmits;
+mod fabric_state;
 mod fallback_to_sockets;
 pub mod findings;
 mod gpu_driver;
@@ -30,13 +34,19 @@ mod inspector_records;
 mod job_cancelled;
 mod left_out;
 mod loss_not_finite;
+mod missing_nic;
 mod nccl_tests_failed;
 mod nccl_warn;
 mod nic_down;
+mod nic_errors;
+mod nic_flapping;
 mod nvlink_down;
 mod nvlink_errors;
 mod pcie_degraded;
+mod port_below_line_rate;
+mod ports;
 mod python_exception;
+mod rail_imbalance;
 mod rank_exited;
 mod rank_oom_killed;
 mod rank_stopped;
@@ -283,7 +293,16 @@ pub const RULES: &[Rule] = &[
     nvlink_down::RULE,
     nvlink_errors::RULE,
     pcie_degraded::RULE,
+    fabric_state::RULE,
     nic_down::RULE,
+    nic_flapping::RULE,
+    nic_errors::RULE,
+    fabric_retransmits::RULE,
+    congestion::RULE,
+    rail_imbalance::RULE,
+    port_below_line_rate::RULE,
+    missing_nic::RULE,
+    ena_allowance::RULE,
     fallback_to_sockets::RULE,
     transport_below_topology::RULE,
     wrong_interface::RULE,

@@ -5,6 +5,7 @@ use super::netdev::speed_mbits_per_s;
 use super::pace::{Answer, Pace};
 use super::sysfs::{Attribute, Dir, PciFacts, PciFunction, Reader, driver_version, link_name, names, number, polls_per_listing};
 use super::{Roots, Setup, Source, SourceError};
+use crate::base::platforms::efa_line_rate;
 use crate::base::words::io_words;
 use crate::observe::port::{PortInfo, PortKind, PortSample};
 use crate::observe::{Body, SourceState};
@@ -458,26 +459,4 @@ fn parse_rate(text: &str) -> Option<u64> {
     let (number, _) = text.split_once("Gb/sec")?;
     let gbits: f64 = number.trim().parse().ok()?;
     (gbits > 0.0 && gbits < 1e6).then_some((gbits * 1e9) as u64)
-}
-
-/// bits/s of each EFA of an EC2 instance family, as AWS documents it.
-const EFA_LINE_RATES: &[(&str, u64)] = &[
-    ("p4d", 100),
-    ("p4de", 100),
-    ("p5", 100),
-    ("p5e", 100),
-    ("p5en", 200),
-    ("p6-b200", 400),
-    ("p6-b300", 400),
-    ("trn1", 100),
-    ("trn1n", 100),
-    ("trn2", 200),
-    ("g5", 100),
-    ("g6e", 100),
-];
-
-fn efa_line_rate(product: &str) -> Option<u64> {
-    let (family, _size) = product.split_once('.')?;
-    let (_, gbits) = EFA_LINE_RATES.iter().find(|(name, _)| *name == family)?;
-    Some(gbits * 1_000_000_000)
 }

@@ -474,6 +474,7 @@ impl NvmlGpu {
         let [nvlink_replays, nvlink_recoveries, nvlink_crc_errors] = if trends { self.link_errors(doing) } else { [None; 3] };
         let (nvlink_tx_mbytes_per_s, nvlink_rx_mbytes_per_s) =
             self.link_rates.iter().map(|(tx, rx)| ((tx / 1e6).round() as u32, (rx / 1e6).round() as u32)).unzip();
+        let fabric = self.trend(trends, doing, FABRIC, raw::fabric);
         let health = GpuHealth {
             index: self.index,
             ecc_uncorrected_volatile,
@@ -496,7 +497,8 @@ impl NvmlGpu {
             nvlink_tx_mbytes_per_s,
             nvlink_rx_mbytes_per_s,
             power_limit_mw: self.ask(doing, POWER_LIMIT, Device::enforced_power_limit).map(u64::from),
-            fabric_state: self.trend(trends, doing, FABRIC, raw::fabric_state),
+            fabric_state: fabric.map(|f| f.0),
+            fabric_health: fabric.map(|f| f.1),
         };
         // The fast lane says what is wrong with a GPU that answers nothing.
         (!self.is_gone() && self.answered > 0).then_some(health)

@@ -86,8 +86,8 @@ pub(super) fn memory_v1(device: &Device<'static>) -> Result<(u64, u64), NvmlErro
     Ok((memory.used, memory.total))
 }
 
-/// nvmlDeviceGetGpuFabricInfoV: the state. Version 3 first; drivers that do not know it answer 25 and take version 2.
-pub(super) fn fabric_state(device: &Device<'static>) -> Result<u32, NvmlError> {
+/// nvmlDeviceGetGpuFabricInfoV: the state and the health mask. Version 3 first; drivers that do not know it answer 25 and take version 2.
+pub(super) fn fabric(device: &Device<'static>) -> Result<(u32, u32), NvmlError> {
     const VERSION_MISMATCH: u32 = 25;
     let call = *nvml_sym(device.nvml().lib().nvmlDeviceGetGpuFabricInfoV.as_ref())?;
     // SAFETY: a struct of integers, for which zero is a value.
@@ -101,7 +101,7 @@ pub(super) fn fabric_state(device: &Device<'static>) -> Result<u32, NvmlError> {
         code = unsafe { call(device.handle(), &mut fabric) };
     }
     nvml_try(code)?;
-    Ok(u32::from(fabric.state))
+    Ok((u32::from(fabric.state), fabric.healthMask))
 }
 
 /// nvmlDeviceGetNvLinkRemoteDeviceType, because the wrapper writes the answer into a temporary: 0 GPU, 1 NPU, 2 switch, 255 unknown.

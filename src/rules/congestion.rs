@@ -1,0 +1,106 @@
+//! The network holds a port back: more is sent to one place than it can take.
+
+use super::ports::{Grew, Wire, sum, talking_job, wires};
+use super::{Implies, Rule, TickContext, while_it_holds};
+use crate::base::limit::Limit;
+use crate::base::severity::Severity;
+use crate::base::units::scaled;
+use crate::rules::findings::Finding;
+
+pub const RULE: Rule = Rule {
+    id: "congestion",
+    severity: Severity::Warning,
+    title: "The network holds a port back: more is sent to one place than it can take",
+    how: "RoCE: notifications of congestion (rp_cnp_handled, np_cnp_sent) and pause frames of PFC (ethtool's rx_prioN_pause, tx_prioN_pause, \
+          rx_global_pause). EFA: unresponsive_remote_events, impaired_remote_conn_events. Some are usual wherever many send to one; what counts is \
+          a high rate in two of three parts of the time",
+    advice: "The port receives pauses or handles notifications: look for the place further on that is full, and for other jobs on the same links. It \
+             sends pauses: this host takes in data too slowly (PCIe, NUMA, a slow GPU). EFA: a peer, or a security group that lets not everything \
+             through",
+    life: while_it_holds(5, 60),
+    implies: Implies::Nothing,
+    limits: &[&PER_S, &EVENTS, &WINDOW],
+    on_tick: Some(check),
+    ..Rule::PLAIN
+};
+
+const PER_S: Limit = Limit::count("congestion", "per-second", 3000.0, "notifications or pause frames in a second that are too many");
+const EVENTS: Limit = Limit::count("congestion", "events", 3.0, "connections of an EFA in the window that did not answer or were impaired");
+const WINDOW: Limit = Limit::seconds("congestion", "window", 30.0, "they are counted over this time");
+
+/// What so many events of one kind mean for the port.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// It sends slower because the network asks for it.
+    HeldBack,
+    /// It receives from too many.
+    Incast,
+    /// The switch stops it.
+    Paused,
+    /// It stops the switch.
+    Pauses,
+    /// Of an EFA: each is one connection.
+    Peer,
+}
+
+impl Kind {
+    fn of(counter: &str) -> Option<Kind> {
+        let pause = counter.strip_prefix("ethtool/").filter(|name| name.ends_with("_pause"));
+        match (counter, pause) {
+            (_, Some(name)) if name.starts_with("rx_") => Some(Kind::Paused),
+            (_, Some(name)) if name.starts_with("tx_") => Some(Kind::Pauses),
+            ("rp_cnp_handled" | "rp_cnp_ignored", _) => Some(Kind::HeldBack),
+            ("np_cnp_sent" | "np_ecn_marked_roce_packets", _) => Some(Kind::Incast),
+            ("unresponsive_remote_events" | "impaired_remote_conn_events", _) => Some(Kind::Peer),
+            _ => None,
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Kind::HeldBack => "it sends slower because the network reports congestion on the way",
+            Kind::Incast => "more comes to it than it can take: many send to this port at once",
+            Kind::Paused => "the switch stops it: further on somebody takes in data too slowly",
+            Kind::Pauses => "it stops the switch: this host takes in data too slowly",
+            Kind::Peer => "connections to other nodes do not answer, or are slowed down",
+        }
+    }
+
+    fn unit(self) -> &'static str {
+        match self {
+            Kind::HeldBack | Kind::Incast => "notifications of congestion",
+            Kind::Paused | Kind::Pauses => "pause frames",
+            Kind::Peer => "events",
+        }
+    }
+}
+
+fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
+    out.extend(wires(ctx.model).iter().filter(|wire| !wire.is_unsettled(ctx.model.now)).filter_map(|wire| of_wire(ctx, wire)));
+}
+
+fn of_wire(ctx: &TickContext, wire: &Wire) -> Option<Finding> {
+    let model = ctx.model;
+    let grew = wire.steady(|name| Kind::of(name).is_some(), model.now, WINDOW.duration());
+    let is_much = |g: &&Grew| Kind::of(&g.name) != Some(Kind::Peer) && g.growth.per_s() >= PER_S.value();
+    let most = grew.iter().filter(is_much).max_by(|a, b| a.growth.by.cmp(&b.growth.by));
+    let peers: Vec<&Grew> = grew.iter().filter(|g| Kind::of(&g.name) == Some(Kind::Peer)).collect();
+    // Connections end one after the other when a job does.
+    let ends = || {
+        model.jobs.values().any(|j| j.taking_down_at.is_some() || j.ended_at.is_some_and(|at| model.now.since(at) < WINDOW.duration() * 2))
+    };
+    let many = peers.iter().map(|g| g.growth.by).sum::<u64>() as f64 >= EVENTS.value();
+    let most = most.or_else(|| peers.into_iter().max_by_key(|g| g.growth.by).filter(|_| many && !ends()))?;
+    let kind = Kind::of(&most.name)?;
+    let rate = match kind {
+        Kind::Peer => format!("{} {} in {:.0} s", sum(&grew), most.name, WINDOW.value()),
+        _ => format!("{} {} a second", scaled(most.growth.per_s()), kind.unit()),
+    };
+    let summary = format!("{} {} is held up: {rate}", wire.kind(), wire.name);
+    let mut found = ctx.of_wire(&RULE, wire, summary, model.now.minus(most.growth.over), talking_job(model));
+    found.why = kind.words().into();
+    let pause = |n: &crate::model::port::Netdev| format!("ethtool -S {} | grep -e pause -e discard; twice", n.sample.name);
+    found.next = Some(wire.netdev.map_or_else(|| "rdma statistic show; twice".into(), pause));
+    found.evidence = grew.iter().map(Grew::proof).collect();
+    Some(found)
+}
