@@ -7,6 +7,7 @@ use crate::model::Model;
 use crate::model::gpu::{Gpu, throttle_words};
 use crate::model::job::Job;
 use crate::model::log::Progress;
+use crate::model::topology::{Place, Topology};
 use serde_json::{Map, Value, json};
 
 pub const SCHEMA: &str = "nccl-top.snapshot/1";
@@ -134,6 +135,8 @@ fn tenths(pct: f32) -> f64 {
 }
 
 fn ports(model: &Model) -> Vec<Value> {
+    let topology = Topology::of(model);
+    let nearest = |place: Place| topology.nearest_gpus(&place).first().copied();
     let rdma = model.ports.values().map(|p| {
         json!({
             "device": p.info.device,
@@ -143,7 +146,7 @@ fn ports(model: &Model) -> Vec<Value> {
             "state": p.link.now.as_str(),
             "bus_id": p.info.bus_id,
             "numa": p.info.numa,
-            "nearest_gpu": Value::Null,
+            "nearest_gpu": nearest(Place::of_port(&p.info)),
             "line_rate_bits_per_s": p.sample.line_rate_bits_per_s,
             "tx_bytes_per_s": p.tx_bytes_per_s(),
             "rx_bytes_per_s": p.rx_bytes_per_s(),
@@ -159,7 +162,7 @@ fn ports(model: &Model) -> Vec<Value> {
             "state": n.link.now.as_str(),
             "bus_id": n.sample.bus_id,
             "numa": Value::Null,
-            "nearest_gpu": Value::Null,
+            "nearest_gpu": nearest(topology.place_of_interface(&n.sample)),
             "line_rate_bits_per_s": n.sample.speed_mbits_per_s.map(|m| m * 1_000_000),
             "tx_bytes_per_s": n.counters.rate("tx_bytes"),
             "rx_bytes_per_s": n.counters.rate("rx_bytes"),

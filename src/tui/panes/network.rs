@@ -12,9 +12,10 @@ use super::{Ctx, Pane, opens_nothing};
 use crate::base::clean::clean;
 use crate::base::time::{Stamp, span};
 use crate::base::units::{bits_per_s, line_rate, scaled};
-use crate::model::gpu::Gpu;
+use crate::base::words::natural;
 use crate::model::port::{Counters, Link, LinkHistory, Netdev, Port};
 use crate::model::series::Trend;
+use crate::model::topology::{Place, Topology};
 use crate::tui::layout::Want;
 use crate::tui::widgets::spark::Axis;
 use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain};
@@ -172,20 +173,6 @@ impl<'a> Nic<'a> {
         let only = ever.next().filter(|_| ever.next().is_none());
         most.filter(|name| rate(name) > 0.0).or(only).copied().unwrap_or("loss")
     }
-}
-
-/// Numbers in names count as numbers, so that `mlx5_2` stands before `mlx5_10`.
-fn natural(name: &str) -> String {
-    let mut out = String::with_capacity(name.len() + 16);
-    let mut rest = name;
-    while let Some(c) = rest.chars().next() {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let end = if digits > 0 { digits } else { c.len_utf8() };
-        out.extend(std::iter::repeat_n('0', 10usize.saturating_sub(digits) * usize::from(digits > 0)));
-        out.push_str(&rest[..end]);
-        rest = &rest[end..];
-    }
-    out
 }
 
 /// All, in the order of devices: ports, interfaces of hardware, virtual ones.
@@ -395,13 +382,7 @@ fn columns<'a>() -> Vec<Column<Nic<'a>>> {
         Column::amount("out b/s", 7, 1, |_, n| n.tx, bits_per_s),
         Column::number("share%", 6, 2, share, |_, n| SortKey::number(n.busier())),
         Column::number("loss/s", 6, 1, loss, |_, n| SortKey::number(n.loss)),
-        Column::number(
-            "near GPU",
-            8,
-            6,
-            |ctx, n| plain(near(n, ctx.session.model.gpus.values())?),
-            |ctx, n| SortKey::word(near(n, ctx.session.model.gpus.values()).unwrap_or("~".into())),
-        ),
+        Column::number("near GPU", 8, 6, |ctx, n| plain(near(ctx, n)?), |ctx, n| SortKey::word(near(ctx, n).unwrap_or("~".into()))),
         Column::word("netdev", 8, 15, 7, |_, n| plain(clean(n.port?.info.netdev.as_deref()?)), |_, n| SortKey::word(netdev(n))),
         Column::spark(8, 60, 3, history),
     ]
@@ -448,26 +429,14 @@ fn history(_: &Ctx, nic: &Nic, axis: Axis) -> (Vec<Option<f32>>, f32) {
     (values, max)
 }
 
-/// GPUs on the same PCI bus, else on the same NUMA node. Which bridges stand between is not known.
-fn near<'g>(nic: &Nic, gpus: impl Iterator<Item = &'g Gpu>) -> Option<String> {
-    let (bus, numa) = match (nic.port, nic.netdev) {
-        (Some(port), _) => (port.info.bus_id.as_deref(), port.info.numa),
-        (_, netdev) => (netdev?.sample.bus_id.as_deref(), None),
+/// The GPUs that are nearest, where that says something.
+fn near(ctx: &Ctx, nic: &Nic) -> Option<String> {
+    let topology = Topology::of(&ctx.session.model);
+    let found = match (nic.port, nic.netdev) {
+        (Some(port), _) => topology.nearest_gpus(&Place::of_port(&port.info)),
+        (_, netdev) => topology.nearest_gpus(&topology.place_of_interface(&netdev?.sample)),
     };
-    let gpus: Vec<&Gpu> = gpus.collect();
-    // The domain is written with four digits or eight.
-    let bus_of = |id: &str| {
-        let mut parts = id.split(':');
-        let domain = u32::from_str_radix(parts.next()?, 16).ok()?;
-        Some((domain, u32::from_str_radix(parts.next()?, 16).ok()?))
-    };
-    let beside = |g: &&&Gpu| bus.and_then(bus_of).is_some() && g.info.bus_id.as_deref().and_then(bus_of) == bus.and_then(bus_of);
-    let mut found: Vec<u32> = gpus.iter().filter(beside).map(|g| g.index).collect();
-    if found.is_empty() {
-        found = gpus.iter().filter(|g| numa.is_some() && g.info.numa == numa).map(|g| g.index).collect();
-    }
-    // Virtual machines have all on one bus, many hosts one node: that says nothing.
-    (!found.is_empty() && found.len() < gpus.len()).then(|| ranges(&found))
+    (!found.is_empty()).then(|| ranges(&found))
 }
 
 /// `0-3,6`

@@ -1,0 +1,1 @@
+//! What NCCL made of the topology, by the channel lines of logs.
