@@ -59,16 +59,16 @@ impl Distance {
         }
     }
 
-    /// `18 NVLinks`, `one PCIe switch`
+    /// `18 NVLinks`, `over the link between NUMA nodes`
     pub fn words(self) -> String {
         match self {
             Distance::Nvlink(1) => "1 NVLink".into(),
             Distance::Nvlink(n) => format!("{n} NVLinks"),
-            Distance::Pix => "one PCIe switch between them".into(),
-            Distance::Pxb => "several PCIe switches between them".into(),
-            Distance::Phb => "the CPU's host bridge between them".into(),
-            Distance::Node => "two host bridges of one NUMA node between them".into(),
-            Distance::Sys => "the link between NUMA nodes between them".into(),
+            Distance::Pix => "one PCIe switch".into(),
+            Distance::Pxb => "several PCIe switches".into(),
+            Distance::Phb => "over the CPU's host bridge".into(),
+            Distance::Node => "over two host bridges of one NUMA node".into(),
+            Distance::Sys => "over the link between NUMA nodes".into(),
         }
     }
 
@@ -119,6 +119,11 @@ impl<'a> Place<'a> {
 
     /// What lies between the two; `None` where the tree does not tell.
     pub fn distance(&self, other: &Place) -> Option<Distance> {
+        // Functions of one card.
+        let card = self.bus_id.and_then(|id| id.split_once('.'));
+        if card.is_some_and(|(card, _)| other.bus_id.and_then(|id| id.split_once('.')).is_some_and(|(of, _)| of == card)) {
+            return Some(Distance::Pix);
+        }
         let (Some(root), Some(other_root)) = (self.path.first(), other.path.first()) else { return self.distance_by_bus(other) };
         if root != other_root {
             return self.distance_by_numa(other);
@@ -225,7 +230,8 @@ impl<'a> Topology<'a> {
 
     /// The GPUs than which none is nearer to `place`. Empty where that says nothing: all are as far, or it is not known.
     pub fn nearest_gpus(&self, place: &Place) -> Vec<u32> {
-        nearest(self.gpus.iter().map(|(index, gpu)| (*index, gpu.distance(place))))
+        // The only GPU is the nearest one, whatever lies between.
+        nearest(self.gpus.iter().map(|(index, gpu)| (*index, gpu.distance(place))), true)
     }
 
     /// Where an interface is: as the RDMA device of the same function, else by what is seen of it.
@@ -238,7 +244,7 @@ impl<'a> Topology<'a> {
     /// The NICs than which none is nearer to a GPU. Empty where that says nothing.
     pub fn near_nics(&self, gpu: u32) -> Vec<&'a str> {
         let Some(place) = self.gpus.get(&gpu) else { return Vec::new() };
-        nearest(self.nics.iter().map(|nic| (nic.device, nic.place.distance(place))))
+        nearest(self.nics.iter().map(|nic| (nic.device, nic.place.distance(place))), false)
     }
 
     /// All GPUs, or without any all NICs, hang on the host bridge itself.
@@ -260,12 +266,12 @@ impl<'a> Topology<'a> {
     }
 }
 
-fn nearest<T>(of: impl Iterator<Item = (T, Option<Distance>)>) -> Vec<T> {
+fn nearest<T>(of: impl Iterator<Item = (T, Option<Distance>)>, even_alone: bool) -> Vec<T> {
     let all: Vec<(T, Option<Distance>)> = of.collect();
     let (count, whole) = (all.len(), all.iter().all(|(_, distance)| distance.is_some()));
     let Some(best) = all.iter().filter_map(|(_, distance)| *distance).min() else { return Vec::new() };
     let found: Vec<T> = all.into_iter().filter(|(_, distance)| *distance == Some(best)).map(|(one, _)| one).collect();
     // Beyond switches it says something only where another one is farther, and none may be nearer.
-    let tells = best.is_by_switch() || whole && (count == 1 || found.len() < count);
+    let tells = best.is_by_switch() || whole && (found.len() < count || even_alone && count == 1);
     if tells { found } else { Vec::new() }
 }

@@ -439,6 +439,7 @@ impl Ui {
                 self.zoom = Some(self.focus);
             }
             Opened::Notice(text) => self.notice = Some(text),
+            Opened::Text(title, text) => self.popup = Some((title, text)),
         }
         Effect::Draw
     }
@@ -509,4 +510,6 @@ pub enum Opened {
     /// A line by its number in the logbook.
     LogLine(u64),
     Notice(String),
+    /// A title, and lines that are laid over the screen.
+    Text(String, String),
 }

@@ -189,7 +189,7 @@ fn home(s: &mut Screen) {
 
 /// Does with a key what its help says. The tape stands at +70 s before and after.
 fn check_key(s: &mut Screen, action: Action, key: &str) {
-    const TITLES: [&str; 8] = ["Training", "GPUs", "Network", "NCCL", "Findings", "Log", "Processes", "Sources"];
+    const TITLES: [&str; 9] = ["Training", "GPUs", "Network", "NCCL", "Findings", "Log", "Processes", "Sources", "Topology"];
     assert_eq!(TITLES.len(), PANES.len());
     home(s);
     let from = s.raw().len();
@@ -200,7 +200,7 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
         }
         Action::Pane(n) => s.press(key, "that pane alone", |s| is_zoomed(s) && title(s).starts_with(TITLES[usize::from(n) - 2])),
         Action::NextPane | Action::PreviousPane => {
-            let (beside, alone) = if action == Action::NextPane { ("Findings", "GPUs") } else { ("Log", "Sources") };
+            let (beside, alone) = if action == Action::NextPane { ("Findings", "GPUs") } else { ("Log", "Topology") };
             s.press(key, "beside it", |s| focused(s) == beside);
             home(s);
             s.press("z", "zoomed", is_zoomed);

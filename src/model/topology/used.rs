@@ -164,7 +164,9 @@ impl Used {
         let distance = topology.gpu_to_nic(gpu, device);
         let head = format!("GPU{gpu}-{device}: {}", distance_words(distance));
         let Some(net) = self.nets.get(&(gpu, device.to_owned())) else { return self.nothing(distance, &head) };
-        let mut why = format!("{head}; NCCL uses {} ({} out, {} in)", list(&net.transports), net.sends, net.receives);
+        let transports: Vec<&str> = net.transports.keys().map(String::as_str).collect();
+        let channels = counted(net.sends, "channel");
+        let mut why = format!("{head}; NCCL uses {} ({channels} out, {} in)", transports.join(" and "), net.receives);
         if net.pxn {
             why += ", in part by way of another GPU that is near to it (PXN)";
         }
@@ -299,7 +301,8 @@ pub fn short(transport: &str) -> &'static str {
 fn nearer_nic<'a>(model: &Model, topology: &Topology<'a>, gpu: u32, distance: Option<Distance>) -> Option<(&'a str, Distance)> {
     let distance = distance?;
     let is_up = |device: &str| model.ports.values().any(|p| p.info.device == device && p.link.now == Link::Up);
-    let others = topology.nics.iter().filter_map(|nic| Some((nic.device, topology.gpu_to_nic(gpu, nic.device)?)));
+    let place = topology.gpus.get(&gpu)?;
+    let others = topology.nics.iter().filter_map(|nic| Some((nic.device, place.distance(&nic.place)?)));
     others.filter(|(device, d)| *d < distance && d.is_by_switch() && !distance.is_by_switch() && is_up(device)).min_by_key(|(_, d)| *d)
 }
 
