@@ -61,7 +61,7 @@ pub struct Bringup {
     pub paths: BTreeMap<String, Path>,
     /// Channel lines of transports beyond those.
     pub other_paths: u64,
-    /// The same by pairs of ranks.
+    /// The same by pairs of ranks; not of archived files.
     pub routes: Routes,
     /// By hash, as in [`Model::comms`]; the first [`MAX_COMMS`].
     pub inits: BTreeMap<u64, InitLines>,
@@ -278,7 +278,6 @@ impl Bringup {
         let file = who.file;
         let proof = || Proof { file, line, at, text: clean::clip(text, MAX_PROOF).into() };
         let short = |value: &str| clean::clip(value, MAX_VALUE).into_owned();
-        self.routes.apply(what, who, text);
         let who = &[who];
         if is_error(what) {
             self.errors += 1;

@@ -159,9 +159,13 @@ impl<'a> Place<'a> {
         Some((domain, u32::from_str_radix(parts.next()?, 16).ok()?))
     }
 
-    /// It hangs on the host bridge itself; `None` where that is not known. Cards of real machines have a port above them.
-    fn is_flat(&self) -> Option<bool> {
-        if self.path.is_empty() { self.bus().map(|(_, bus)| bus == 0) } else { Some(self.path.len() == 2) }
+    /// The host bridge that it hangs on itself: cards of real machines have a port above them. `Some(None)`: it has one.
+    fn bare_root(&self) -> Option<Option<String>> {
+        match self.path.as_slice() {
+            [] => self.bus().map(|(domain, bus)| (bus == 0).then(|| format!("pci{domain:04x}:00"))),
+            [root, _] => Some(Some((*root).to_owned())),
+            _ => Some(None),
+        }
     }
 
     /// The bridges above it, from the host bridge.
@@ -247,11 +251,12 @@ impl<'a> Topology<'a> {
         nearest(self.nics.iter().map(|nic| (nic.device, nic.place.distance(place))), false)
     }
 
-    /// All GPUs, or without any all NICs, hang on the host bridge itself.
+    /// All GPUs, or without any all NICs, hang on one host bridge itself.
     pub fn is_flat(&self) -> bool {
         let flat = |places: &mut dyn Iterator<Item = &Place>| {
-            let known: Vec<bool> = places.filter_map(Place::is_flat).collect();
-            !known.is_empty() && known.into_iter().all(|flat| flat)
+            let mut roots = places.filter_map(Place::bare_root);
+            let first = roots.next().flatten();
+            first.is_some() && roots.all(|root| root == first)
         };
         if self.gpus.is_empty() { flat(&mut self.nics.iter().map(|nic| &nic.place)) } else { flat(&mut self.gpus.values()) }
     }

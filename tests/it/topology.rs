@@ -193,6 +193,22 @@ fn a_flat_tree_makes_nothing_near() {
     assert_eq!(topology.gpu_to_nic(3, "efa_0"), Some(Distance::Phb));
     assert!(topology.nearest_gpus(&topology.nics[0].place).is_empty() && topology.near_nics(0).is_empty());
     assert_eq!(topology.remarks(), [FLAT]);
+    // Where there are several host bridges, they tell which devices belong together.
+    let on_two = "
+for 10,0 20,1
+  sys/bus/pci/devices/0000:{0}:1c.0 -> ../../../devices/pci0000:{0}/0000:{0}:1c.0
+  sys/devices/pci0000:{0}/0000:{0}:1c.0/vendor = 0x10de
+  sys/devices/pci0000:{0}/0000:{0}:1c.0/class = 0x030200
+  sys/class/infiniband/efa_{1} -> ../../devices/pci0000:{0}/0000:{0}:1b.0/infiniband/efa_{1}
+  sys/devices/pci0000:{0}/0000:{0}:1b.0/infiniband/efa_{1}/device -> ../..
+  sys/devices/pci0000:{0}/0000:{0}:1b.0/infiniband/efa_{1}/ports/1/state = 4: ACTIVE
+  sys/devices/pci0000:{0}/0000:{0}:1b.0/numa_node = {1}
+  sys/devices/pci0000:{0}/0000:{0}:1c.0/numa_node = {1}
+end";
+    let two = machine(on_two);
+    let topology = Topology::of(&two.model);
+    assert!(!topology.is_flat());
+    assert_eq!((topology.near_nics(0), topology.near_nics(1)), (vec!["efa_0"], vec!["efa_1"]));
     let info = &session.model.gpus[&7].info;
     assert_eq!((info.numa, info.numa_affinity, info.cpus.as_deref()), (None, Some(0), Some("0-127")));
 }

@@ -74,7 +74,7 @@ const MAX_TRANSPORT: usize = 64;
 
 impl Routes {
     /// Notes what a line says of it. `text` is the line.
-    pub(super) fn apply(&mut self, what: &What, who: Who, text: &str) {
+    pub(in crate::model) fn apply(&mut self, what: &What, who: Who, text: &str) {
         match what {
             What::Channel { from_rank, from_gpu, to_rank, to_gpu, transport, receive, .. } if transport.len() <= MAX_TRANSPORT => {
                 let (from, to) = (End { rank: *from_rank, gpu: *from_gpu }, End { rank: *to_rank, gpu: *to_gpu });

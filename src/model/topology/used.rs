@@ -172,7 +172,7 @@ impl Used {
         }
         let is_socket = net.transports.keys().any(|t| t.contains("/Socket"));
         let used = if net.gpu_direct { "GDR" } else { "NET" };
-        let nearer = if net.pxn { None } else { nearer_nic(model, topology, gpu, distance) };
+        let nearer = self.nearer(model, topology, gpu, device);
         let verdict = match distance {
             _ if is_socket => Verdict::NotJudged,
             Some(_) if nearer.is_some() => Verdict::Below,
@@ -192,6 +192,12 @@ impl Used {
             _ => ": whether that is right is not known".into(),
         };
         Judged { distance, used, verdict, why }
+    }
+
+    /// A NIC that is up and near to a GPU, where NCCL uses one that is far from it. What leaves by way of another GPU is near to that one.
+    pub fn nearer<'a>(&self, model: &Model, topology: &Topology<'a>, gpu: u32, device: &str) -> Option<(&'a str, Distance)> {
+        let net = self.nets.get(&(gpu, device.to_owned()))?;
+        nearer_nic(model, topology, gpu, topology.gpu_to_nic(gpu, device)).filter(|_| !net.pxn)
     }
 
     fn nothing(&self, distance: Option<Distance>, head: &str) -> Judged {

@@ -1,10 +1,10 @@
 //! How GPUs and NICs are joined, over what NCCL talks between them, and what moves there now.
 //!
 //! ```text
-//!        GPU0   GPU1   NIC0   NIC1   NVLink GB/s  rank
-//! GPU0    X     NV18✓  PIX✓   SYS     120   118      0
-//! GPU1   NV18▲   X     SYS    PIX✓      0     0      1
-//! ─────────────────────────────────────────────────────
+//!        GPU0  GPU1  NIC0  NIC1    out    in /s     rank NUMA
+//! GPU0    X    NV18✓ PIX✓  SYS     120   118 GB      0    0
+//! GPU1   NV18▲  X    SYS   PIX✓      0     0 GB      1    0
+//! ────────────────────────────────────────────────────────
 //! GPU1   NVIDIA H200  bus 0000:2b:00.0  NUMA 1
 //! GPU0   NV18: 18 NVLinks; NCCL uses SHM/direct/direct (24 channels): below what joins them
 //! ```
@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 
 pub const PANE: Pane = Pane {
     id: "topology",
-    shows: "how GPUs and NICs are joined, and what NCCL uses of it",
+    shows: "how GPUs and NICs are joined; what NCCL uses",
     title,
     want,
     rows: |ctx| View::of(ctx).devices.iter().map(|device| device.name.clone()).collect(),
@@ -41,9 +41,10 @@ pub const PANE: Pane = Pane {
 
 /// Columns of a row's name and of a cell.
 const LEFT: u16 = 7;
-const CELL: u16 = 7;
-/// Of rates, rank and node, behind the cells.
-const RIGHT: u16 = 26;
+const CELL: u16 = 6;
+/// Of rates behind the cells, and of rank and node behind those.
+const RATES: u16 = 16;
+const RIGHT: u16 = 12;
 /// From this width on there is a drawing.
 const DRAWING_FROM: u16 = 116;
 /// Rows of the selected device, with the line above them.
@@ -92,8 +93,13 @@ impl<'a> View<'a> {
 
     /// Columns that have room: those of GPUs, and those of NICs, all of them or none.
     fn columns(&self, width: u16) -> &[Device<'a>] {
-        let fit = usize::from(width.saturating_sub(LEFT + RIGHT) / CELL);
+        let fit = usize::from(width.saturating_sub(LEFT + RATES) / CELL);
         if self.devices.len() <= fit { &self.devices } else { &self.devices[..self.gpus.min(fit.max(1))] }
+    }
+
+    /// Rank and node have room, too.
+    fn is_wide(&self, width: u16) -> bool {
+        LEFT + self.columns(width).len() as u16 * CELL + RATES + RIGHT <= width
     }
 
     /// Out and in: of a GPU over NVLink, of a NIC over all its ports; in the unit of each.
@@ -295,7 +301,7 @@ fn matrix(ctx: &Ctx, view: &View, selected: Option<usize>, area: Rect, buf: &mut
     for column in columns {
         pen.put(&format!("{:<1$}", column.name, usize::from(CELL)), theme.dim);
     }
-    pen.put("  out    in /s  rank NUMA", theme.dim);
+    pen.put(if view.is_wide(area.width) { "  out    in /s     rank NUMA" } else { "  out    in /s" }, theme.dim);
     let first = first_shown(view.devices.len(), selected, usize::from(area.height - 1));
     for ((row, device), y) in view.devices.iter().enumerate().skip(first).zip(area.y + 1..area.bottom()) {
         let line = Rect { y, height: 1, ..area };
@@ -317,7 +323,9 @@ fn matrix(ctx: &Ctx, view: &View, selected: Option<usize>, area: Rect, buf: &mut
         let number = |n: Option<u32>| or_dash(n.map(|n| n.to_string()));
         pen.put(&format!("{:>5} {:>5} {unit}", or_dash(out), or_dash(into)), theme.text);
         let rank = if device.gpu.is_some() { number(view.rank(device)) } else { String::new() };
-        pen.put(&format!(" {rank:>5} {:>4}", number(view.numa(device))), theme.dim);
+        if view.is_wide(area.width) {
+            pen.put(&format!("  {rank:>5} {:>4}", number(view.numa(device))), theme.dim);
+        }
         if ctx.focused && selected == Some(row) {
             mark_selected(ctx, line, buf);
         }
@@ -398,8 +406,8 @@ fn draw_sockets(ctx: &Ctx, view: &View, sockets: &[Socket], area: Rect, buf: &mu
 
 /// ```text
 /// NUMA 0 ──────────────────────────────
-/// ├ 15:01.0 ┬ GPU0  rank 0             120 out   118 in GB/s
-/// │         └ NIC0  mlx5_0      PIX✓   40G out   38G in b/s
+/// ├ 15:01.0 ┬ GPU0  rank 0             120↑   118↓ GB/s
+/// │         └ NIC0  mlx5_0      PIX✓   40G↑   38G↓ b/s
 /// ```
 fn draw_socket(ctx: &Ctx, view: &View, socket: &Socket, area: Rect, buf: &mut Buffer) {
     let theme = ctx.theme;
@@ -417,7 +425,9 @@ fn draw_socket(ctx: &Ctx, view: &View, socket: &Socket, area: Rect, buf: &mut Bu
             if y >= area.bottom() {
                 return;
             }
-            let port = clean(port.strip_prefix("0000:").unwrap_or(port));
+            // What hangs on the host bridge itself has that in place of a port.
+            let name = port.strip_prefix("pci").unwrap_or(port);
+            let port = clean(name.strip_prefix("0000:").unwrap_or(name));
             let stem = match (n, last_port) {
                 (0, false) => format!("├ {port:<7} "),
                 (0, true) => format!("└ {port:<7} "),
@@ -453,5 +463,5 @@ fn leaf(ctx: &Ctx, view: &View, device: &Device, gpu: Option<u32>, pen: &mut Pen
             pen.put(&format!("{text:<5}"), judged.map_or(theme.dim, |j| style(ctx, j.verdict)));
         }
     }
-    pen.put(&format!("{:>5} out {:>5} in {unit}", or_dash(out), or_dash(into)), theme.text);
+    pen.put(&format!("{:>5}↑ {:>5}↓ {unit}", or_dash(out), or_dash(into)), theme.text);
 }
