@@ -129,6 +129,8 @@ impl<'a> View<'a> {
         for other in self.devices.iter().filter(|other| other.name != device.name) {
             let judged = self.judged(device, other);
             let (_, words) = judged.why.split_once(": ").unwrap_or(("", &judged.why));
+            // That nothing is known of NCCL stands below, once.
+            let words = if judged.verdict == Verdict::NotSeen { words.split("; ").next().unwrap_or(words) } else { words };
             match out.iter_mut().find(|(_, known, _)| known == words) {
                 Some((names, ..)) => names.push(&other.name),
                 None => out.push((vec![&other.name], words.to_owned(), judged.verdict)),
