@@ -16,6 +16,20 @@ pub fn rank_words(ranks: &[u32]) -> String {
     }
 }
 
+/// Numbers in names count as numbers, so that `mlx5_2` stands before `mlx5_10`.
+pub fn natural(name: &str) -> String {
+    let mut out = String::with_capacity(name.len() + 16);
+    let mut rest = name;
+    while let Some(c) = rest.chars().next() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let end = if digits > 0 { digits } else { c.len_utf8() };
+        out.extend(std::iter::repeat_n('0', 10usize.saturating_sub(digits) * usize::from(digits > 0)));
+        out.push_str(&rest[..end]);
+        rest = &rest[end..];
+    }
+    out
+}
+
 /// The command that shows where a process is, without stopping it.
 pub fn py_spy(pid: u32) -> String {
     format!("py-spy dump --nonblocking --pid {pid}")

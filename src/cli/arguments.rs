@@ -88,6 +88,18 @@ pub enum Command {
         #[arg(value_name = "LOG")]
         logs: Vec<String>,
     },
+    /// How GPUs and NICs are joined, as `nvidia-smi topo -m` prints it, and what NCCL uses of it
+    Topo {
+        /// One JSON document (nccl-top.topology/1)
+        #[arg(long)]
+        json: bool,
+        /// How long to observe [default: 3s; 1s with --sysroot]
+        #[arg(long, value_name = "DURATION", value_parser = crate::base::time::parse_duration)]
+        wait: Option<Duration>,
+        /// Logs with channel lines (NCCL_DEBUG=INFO), besides those of jobs that are found
+        #[arg(value_name = "LOG")]
+        logs: Vec<String>,
+    },
     /// Record everything that is seen, to be replayed
     Record {
         /// The tape; - is standard output; gzip when it ends in .gz [default: nccl-top-HOST-TIME.jsonl.gz]

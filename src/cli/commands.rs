@@ -8,6 +8,7 @@ pub mod replay;
 pub mod rules;
 pub mod score;
 pub mod snapshot;
+pub mod topo;
 mod users_catalog;
 pub mod watch;
 
@@ -182,6 +183,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         }
         Some(Command::Watch { json, output, duration, logs }) => watch::run(&env, json, output.as_deref(), duration, logs),
         Some(Command::Snapshot { json, wait, bundle, logs }) => snapshot::run(&env, json, wait, bundle.as_deref(), logs),
+        Some(Command::Topo { json, wait, logs }) => topo::run(&env, json, wait, logs),
         Some(Command::Record { output, duration, logs }) => record::run(&env, output, duration, logs),
         Some(Command::Replay(args)) if args.options.headless => replay::headless(&env, &args.tape, &args.options),
         Some(Command::Replay(args)) => env.screen(tape::Reader::open(&args.tape)?, &args.options, None),

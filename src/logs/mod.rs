@@ -139,7 +139,10 @@ pub enum What {
     Channel {
         channel: u32,
         from_rank: u32,
+        /// What stands in brackets, read as a hexadecimal number: NVML's index, or the packed PCI address up to 2.18.1.
+        from_gpu: Option<u64>,
         to_rank: u32,
+        to_gpu: Option<u64>,
         transport: String,
         receive: bool,
     },

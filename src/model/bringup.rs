@@ -1,6 +1,7 @@
 //! How NCCL came up in a job, as its own lines say, each fact with the line that proves it.
 
 mod checklist;
+pub mod routes;
 pub mod trouble;
 mod variables;
 
@@ -11,7 +12,9 @@ use crate::base::time::Stamp;
 use crate::base::units::counted;
 use crate::logs::catalog;
 use crate::logs::{Ofi, PathKind, PluginKind, PluginState, What};
+use routes::Routes;
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// The bring-up lines of one file, or of all files of a job.
@@ -58,6 +61,8 @@ pub struct Bringup {
     pub paths: BTreeMap<String, Path>,
     /// Channel lines of transports beyond those.
     pub other_paths: u64,
+    /// The same by pairs of ranks; not of archived files.
+    pub routes: Routes,
     /// By hash, as in [`Model::comms`]; the first [`MAX_COMMS`].
     pub inits: BTreeMap<u64, InitLines>,
     /// Lines of level WARN.
@@ -237,8 +242,15 @@ impl Path {
     }
 }
 
+/// Stands for the name of a host.
+pub fn host_id(name: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    hasher.finish()
+}
+
 /// The transport without what differs from device to device: `NET/IB/3(1)/GDRDMA` is `NET/IB/GDRDMA`.
-fn kind(transport: &str) -> String {
+pub fn kind(transport: &str) -> String {
     let device = |part: &str| part.split(['(', '[']).next().is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
     let parts: Vec<&str> = transport.split('/').filter(|part| !device(part)).collect();
     parts.join("/")
@@ -391,6 +403,7 @@ impl Bringup {
                 self.env_unused.entry(name.clone()).or_insert_with(|| said.clone());
             }
         }
+        self.routes.merge(&other.routes);
         self.errors += other.errors;
         earlier(&mut self.first_error, &other.first_error);
         self.ras.merge(&other.ras);

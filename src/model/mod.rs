@@ -22,6 +22,7 @@ pub mod room;
 pub mod saved_report;
 pub mod series;
 pub mod signals;
+pub mod topology;
 
 use crate::base::time::{Stamp, Zone};
 use crate::logs::TextEvent;

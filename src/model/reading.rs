@@ -1,7 +1,7 @@
 //! What log lines change in the model.
 
 use super::alarms::{Alarm, Said};
-use super::bringup::Who;
+use super::bringup::{Who, host_id};
 use super::job::{self, Job};
 use super::job_record::Record;
 use super::log::{self, Kept};
@@ -10,7 +10,6 @@ use crate::base::clean;
 use crate::base::time::Stamp;
 use crate::logs::{TextEvent, What, prefilter};
 use crate::observe::log::Line;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// A line that was read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -104,12 +103,12 @@ impl Model {
             self.apply_event(at, file, event, rank, &job, backlog);
             let when = self.written_at(at, file, backlog);
             if let Some(log) = self.files.get_mut(&file) {
-                let host = event.origin.host.as_ref().map(|name| {
-                    let mut hasher = DefaultHasher::new();
-                    name.hash(&mut hasher);
-                    hasher.finish()
-                });
+                let host = event.origin.host.as_deref().map(host_id);
                 let who = Who { file, rank: event.origin.rank, host, pid: event.origin.pid };
+                // Of what was written before, lines like those already read are only counted: pairs would not be whole.
+                if !archived {
+                    log.bringup.routes.apply(&event.what, who, text);
+                }
                 if log.bringup.apply(&event.what, who, line, when, text) {
                     self.bringup_revision += 1;
                 }

@@ -18,6 +18,12 @@ pub struct GpuInfo {
     pub minor: Option<u32>,
     /// `None` where the firmware does not say (-1 in sysfs).
     pub numa: Option<u32>,
+    /// The node whose memory is near: `numa`, or, where the firmware does not say, the only node that the machine has.
+    pub numa_affinity: Option<u32>,
+    /// `local_cpulist` of the PCI function: `0-47,96-143`.
+    pub cpus: Option<String>,
+    /// The parent chain in sysfs, for distances: `/sys/devices/pci0000:00/…` without the root.
+    pub pci_path: Option<String>,
     pub driver: Option<String>,
     /// CUDA version of the driver, 1000 * major + 10 * minor.
     pub cuda_driver: Option<u32>,

@@ -6,3 +6,4 @@ pub mod events;
 pub mod evidence;
 mod host;
 pub mod snapshot;
+pub mod topology;

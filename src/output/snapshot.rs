@@ -7,6 +7,7 @@ use crate::model::Model;
 use crate::model::gpu::{Gpu, throttle_words};
 use crate::model::job::Job;
 use crate::model::log::Progress;
+use crate::model::topology::{Place, Topology};
 use serde_json::{Map, Value, json};
 
 pub const SCHEMA: &str = "nccl-top.snapshot/1";
@@ -166,6 +167,8 @@ fn tenths(pct: f32) -> f64 {
 }
 
 fn ports(model: &Model) -> Vec<Value> {
+    let topology = Topology::of(model);
+    let nearest = |place: Place| topology.nearest_gpus(&place).first().copied();
     let rdma = model.ports.values().map(|p| {
         let (info, sample) = (&p.info, &p.sample);
         json!({
@@ -178,7 +181,7 @@ fn ports(model: &Model) -> Vec<Value> {
             "link_layer": info.link_layer,
             "bus_id": info.bus_id,
             "numa": info.numa,
-            "nearest_gpu": Value::Null,
+            "nearest_gpu": nearest(Place::of_port(info)),
             "driver": info.driver,
             "driver_version": info.driver_version,
             "firmware": info.firmware,
@@ -209,7 +212,7 @@ fn ports(model: &Model) -> Vec<Value> {
             "mtu": sample.mtu,
             "bus_id": sample.bus_id,
             "numa": info.numa,
-            "nearest_gpu": Value::Null,
+            "nearest_gpu": nearest(topology.place_of_interface(n)),
             "driver": sample.driver,
             "driver_version": info.driver_version,
             "firmware": info.firmware,

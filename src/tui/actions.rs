@@ -118,7 +118,7 @@ pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
 });
 
 /// Keys of the panes behind the overview.
-const DIGITS: [&[&str]; 8] = [&["2"], &["3"], &["4"], &["5"], &["6"], &["7"], &["8"], &["9"]];
+const DIGITS: [&[&str]; 9] = [&["2"], &["3"], &["4"], &["5"], &["6"], &["7"], &["8"], &["9"], &["0"]];
 
 #[rustfmt::skip]
 const OWN: &[Key] = &[
@@ -128,7 +128,7 @@ const OWN: &[Key] = &[
     key(Action::NextPane, "next-pane", &["tab"], Group::Panes, "focus the next pane"),
     key(Action::PreviousPane, "previous-pane", &["shift-tab"], Group::Panes, "focus the pane before"),
     key(Action::Zoom, "zoom", &["z"], Group::Panes, "the focused pane alone, and back"),
-    main_key(Action::Open, "open", &["enter"], Group::Panes, "open: zoom the pane; of a finding, its line in the log; of a group, its ports", "open"),
+    main_key(Action::Open, "open", &["enter"], Group::Panes, "open: zoom the pane; of a finding, its line in the log; of a group, its ports; of a row of the topology, what it means", "open"),
     key(Action::Back, "back", &["esc", "backspace"], Group::Panes, "back: out of help, filter, zoom"),
     key(Action::Up, "up", &["up", "k"], Group::Lists, "one row up"),
     key(Action::Down, "down", &["down", "j"], Group::Lists, "one row down"),

@@ -449,6 +449,7 @@ impl Ui {
                 list.row = Some(name);
             }
             Opened::Notice(text) => self.notice = Some(text),
+            Opened::Text(title, text) => self.popup = Some((title, text)),
         }
         Effect::Draw
     }
@@ -521,4 +522,6 @@ pub enum Opened {
     /// A group of rows, by its name: shown, or hidden.
     Group(String),
     Notice(String),
+    /// A title, and lines that are laid over the screen.
+    Text(String, String),
 }

@@ -10,6 +10,7 @@ mod nccl;
 mod network;
 mod processes;
 mod sources;
+mod topology;
 pub mod training;
 
 use super::choices::{List, Opened, Ui};
@@ -44,7 +45,7 @@ pub struct Pane {
 
 /// In the order of their keys.
 pub const PANES: &[Pane] =
-    &[training::PANE, gpus::PANE, network::PANE, nccl::PANE, findings::PANE, log::PANE, processes::PANE, sources::PANE];
+    &[training::PANE, gpus::PANE, network::PANE, nccl::PANE, findings::PANE, log::PANE, processes::PANE, sources::PANE, topology::PANE];
 
 /// What a pane may look at.
 #[derive(Clone, Copy)]

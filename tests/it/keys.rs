@@ -184,12 +184,12 @@ fn sent_for(key: &str) -> String {
 /// The overview with the first pane focused, no notice.
 fn home(s: &mut Screen) {
     s.keys("21");
-    s.wait_until("the overview", |s| !is_zoomed(s) && footer(s).contains("1-9 panes") && focused(s) == "Training");
+    s.wait_until("the overview", |s| !is_zoomed(s) && footer(s).contains("1-0 panes") && focused(s) == "Training");
 }
 
 /// Does with a key what its help says. The tape stands at +70 s before and after.
 fn check_key(s: &mut Screen, action: Action, key: &str) {
-    const TITLES: [&str; 8] = ["Training", "GPUs", "Network", "NCCL", "Findings", "Log", "Processes", "Sources"];
+    const TITLES: [&str; 9] = ["Training", "GPUs", "Network", "NCCL", "Findings", "Log", "Processes", "Sources", "Topology"];
     assert_eq!(TITLES.len(), PANES.len());
     home(s);
     let from = s.raw().len();
@@ -200,7 +200,7 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
         }
         Action::Pane(n) => s.press(key, "that pane alone", |s| is_zoomed(s) && title(s).starts_with(TITLES[usize::from(n) - 2])),
         Action::NextPane | Action::PreviousPane => {
-            let (beside, alone) = if action == Action::NextPane { ("Findings", "GPUs") } else { ("Log", "Sources") };
+            let (beside, alone) = if action == Action::NextPane { ("Findings", "GPUs") } else { ("Log", "Topology") };
             s.press(key, "beside it", |s| focused(s) == beside);
             home(s);
             s.press("z", "zoomed", is_zoomed);
@@ -820,7 +820,7 @@ fn pasted_text_is_no_sequence_of_keys() {
     s.send(&garbage);
     s.send(b"\x1b[201~");
     s.press("\r", "no match", |s| footer(s).contains("no kept line matches"));
-    s.press("\x1b", "no search", |s| !title(s).contains("search") && footer(s).contains("1-9 panes"));
+    s.press("\x1b", "no search", |s| !title(s).contains("search") && footer(s).contains("1-0 panes"));
     let sent = s.raw()[start..].to_vec();
     assert!(find(&sent, b"\x1b]52").is_none() && !sent.contains(&7), "nothing pasted comes back as control");
     s.keys("q");

@@ -83,6 +83,7 @@ mod tail_lines;
 mod tapes;
 mod terminal;
 mod timeline;
+mod topology;
 mod tracebacks;
 mod training_progress;
 mod watchdog_lines;

@@ -63,16 +63,17 @@ fn channel(message: &str) -> Option<What> {
     };
     let peer = |text: &str| {
         if let Some(rank) = ring.and_then(|_| text.trim().parse::<u32>().ok()) {
-            return Some(rank);
+            return Some((rank, None));
         }
         let (rank, place) = text.trim().split_once('[')?;
         let place = place.strip_suffix(']')?;
         (!place.is_empty() && place.bytes().all(|b| b.is_ascii_hexdigit())).then_some(())?;
-        rank.parse::<u32>().ok()
+        Some((rank.parse::<u32>().ok()?, u64::from_str_radix(place, 16).ok()))
     };
     is_transport(transport).then_some(())?;
-    let transport = transport.split_once(" comm 0x").map_or(transport, |(t, _)| t).trim();
-    Some(What::Channel { channel, from_rank: peer(from)?, to_rank: peer(to)?, transport: transport.to_string(), receive })
+    let transport = transport.split_once(" comm 0x").map_or(transport, |(t, _)| t).trim().to_string();
+    let ((from_rank, from_gpu), (to_rank, to_gpu)) = (peer(from)?, peer(to)?);
+    Some(What::Channel { channel, from_rank, from_gpu, to_rank, to_gpu, transport, receive })
 }
 
 /// `24 coll channels, 24 collnet channels, 0 nvls channels, 32 p2p channels, 32 p2p channels per peer`

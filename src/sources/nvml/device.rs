@@ -409,12 +409,11 @@ impl NvmlGpu {
         let mig = self.once(doing, IDENTITY, Device::mig_mode).map(|mode| mode.current == 1);
         let cores = self.once(doing, IDENTITY, Device::num_cores);
         let capability = self.once(doing, IDENTITY, Device::cuda_compute_capability);
-        let info = GpuInfo {
+        let mut info = GpuInfo {
             index: self.index,
             uuid: self.once(doing, IDENTITY, Device::uuid),
             name: self.once(doing, IDENTITY, Device::name),
             minor: self.once(doing, IDENTITY, Device::minor_number),
-            numa: bus_id.as_deref().and_then(|id| pci::numa(&self.roots, id)),
             bus_id,
             driver: self.nvml.sys_driver_version().ok(),
             cuda_driver: self.nvml.sys_cuda_driver_version().ok().and_then(|v| u32::try_from(v).ok()),
@@ -430,7 +429,9 @@ impl NvmlGpu {
                 GpmState::Absent | GpmState::Denied => Some(false),
             },
             mig,
+            ..GpuInfo::default()
         };
+        pci::place(&self.roots, &mut info);
         // A GPU that was lost half-way is asked again when it is back.
         (!self.is_gone()).then_some(info)
     }

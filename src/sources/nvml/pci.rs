@@ -2,7 +2,12 @@
 
 use crate::observe::gpu::GpuInfo;
 use crate::sources::Roots;
+use crate::sources::sysfs::real_path;
 use std::path::Path;
+
+const DEVICES: &str = "/sys/bus/pci/devices";
+/// Of a machine with every second of 8192 CPUs near a GPU.
+const MAX_CPU_LIST: usize = 32 << 10;
 
 /// The bus id as sysfs writes it: `00000000:B7:00.0` is `0000:b7:00.0`. A domain that needs more digits keeps them.
 pub fn bus_id(nvml: &str) -> String {
@@ -16,20 +21,39 @@ pub fn bus_id(nvml: &str) -> String {
     }
 }
 
-/// The NUMA node of a PCI device; `None` where the firmware does not say (-1).
-pub(super) fn numa(roots: &Roots, bus_id: &str) -> Option<u32> {
-    let path = roots.path("/sys/bus/pci/devices").join(bus_id).join("numa_node");
-    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+/// Where a GPU stands in the tree of PCI bridges, and near which CPUs and memory, by its bus id.
+pub(super) fn place(roots: &Roots, info: &mut GpuInfo) {
+    let Some(bus_id) = &info.bus_id else { return };
+    let device = roots.path(DEVICES).join(bus_id);
+    let read = |name| std::fs::read_to_string(device.join(name)).ok();
+    // -1: the firmware does not say.
+    info.numa = read("numa_node").and_then(|node| node.trim().parse().ok());
+    info.numa_affinity = info.numa.or_else(|| only_node(roots));
+    info.cpus = read("local_cpulist").map(|list| list.trim().to_owned()).filter(|list| is_cpu_list(list));
+    info.pci_path = real_path(roots, &device).map(|path| path.to_string_lossy().into_owned());
+}
+
+/// The NUMA node of a machine that has one.
+fn only_node(roots: &Roots) -> Option<u32> {
+    // A list such as `0-1` is no number.
+    roots.table("/sys/devices/system/node/online").ok()?.trim().parse().ok()
+}
+
+fn is_cpu_list(text: &str) -> bool {
+    !text.is_empty() && text.len() <= MAX_CPU_LIST && text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b',' | b'-'))
 }
 
 /// The NVIDIA GPUs below /sys/bus/pci/devices, in bus order: what is known of them where NVML is off (`--sysroot`).
 pub fn gpus_from_pci(roots: &Roots) -> Vec<GpuInfo> {
-    let Ok(entries) = std::fs::read_dir(roots.path("/sys/bus/pci/devices")) else { return Vec::new() };
+    let Ok(entries) = std::fs::read_dir(roots.path(DEVICES)) else { return Vec::new() };
     let mut ids: Vec<String> = entries.flatten().filter(|e| is_gpu(&e.path())).filter_map(|e| e.file_name().into_string().ok()).collect();
     // By number, because a five-digit domain would sort before a four-digit one.
     ids.sort_by_key(|id| (id.split(':').next().and_then(|domain| u32::from_str_radix(domain, 16).ok()), id.clone()));
-    let gpu =
-        |(index, id): (usize, String)| GpuInfo { index: index as u32, numa: numa(roots, &id), bus_id: Some(id), ..GpuInfo::default() };
+    let gpu = |(index, id): (usize, String)| {
+        let mut info = GpuInfo { index: index as u32, bus_id: Some(id), ..GpuInfo::default() };
+        place(roots, &mut info);
+        info
+    };
     ids.into_iter().enumerate().map(gpu).collect()
 }
 

@@ -13,10 +13,11 @@ use super::{Ctx, Pane};
 use crate::base::clean::clean;
 use crate::base::time::{Stamp, span};
 use crate::base::units::{bits_per_s, line_rate, scaled};
-use crate::model::gpu::Gpu;
+use crate::base::words::natural;
 use crate::model::port::{Counters, Link, LinkHistory, Netdev, Port, capacity};
 use crate::model::port_counters::{self, Class};
 use crate::model::series::Trend;
+use crate::model::topology::{Place, Topology};
 use crate::tui::choices::Opened;
 use crate::tui::layout::Want;
 use crate::tui::widgets::spark::Axis;
@@ -83,6 +84,8 @@ struct Nic<'a> {
     members: Vec<Nic<'a>>,
     /// The group that its row belongs to.
     group: Option<String>,
+    /// The nearest GPUs: `0-3,6`.
+    near: Option<String>,
 }
 
 #[derive(Clone, Copy)]
@@ -110,6 +113,7 @@ impl<'a> Nic<'a> {
             netdev: None,
             members: Vec::new(),
             group: None,
+            near: None,
         }
     }
 
@@ -136,6 +140,7 @@ impl<'a> Nic<'a> {
             netdev: Some(netdev),
             members: Vec::new(),
             group: None,
+            near: None,
         }
     }
 
@@ -241,20 +246,6 @@ impl<'a> Nic<'a> {
     }
 }
 
-/// Numbers in names count as numbers, so that `mlx5_2` stands before `mlx5_10`.
-fn natural(name: &str) -> String {
-    let mut out = String::with_capacity(name.len() + 16);
-    let mut rest = name;
-    while let Some(c) = rest.chars().next() {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let end = if digits > 0 { digits } else { c.len_utf8() };
-        out.extend(std::iter::repeat_n('0', 10usize.saturating_sub(digits) * usize::from(digits > 0)));
-        out.push_str(&rest[..end]);
-        rest = &rest[end..];
-    }
-    out
-}
-
 /// All, in the order of devices: ports, interfaces of hardware, virtual ones.
 fn nics<'a>(ctx: &Ctx<'a>) -> Vec<Nic<'a>> {
     let model = &ctx.session.model;
@@ -263,6 +254,8 @@ fn nics<'a>(ctx: &Ctx<'a>) -> Vec<Nic<'a>> {
     let ports = model.ports.values().map(|p| Nic::of_port(p, per_device.get(p.info.device.as_str()) == Some(&1), model.now));
     let netdevs = model.netdevs.values().filter(|n| !n.is_loopback()).map(|n| Nic::of_netdev(n, model.now));
     let mut all: Vec<Nic> = ports.chain(netdevs).collect();
+    let topology = Topology::of(model);
+    all.iter_mut().for_each(|nic| nic.near = near(&topology, nic));
     all.sort_by_cached_key(|n| (n.netdev.is_some(), n.netdev.is_some_and(|d| !d.is_physical()), natural(&n.id)));
     for group in fold(&all).groups {
         for way in [Way::In, Way::Out] {
@@ -444,12 +437,12 @@ fn clusters<'a>(ctx: &Ctx, nics: &[Nic<'a>]) -> Vec<Nic<'a>> {
             continue;
         }
         let mut near_to: BTreeMap<String, Vec<Nic>> = BTreeMap::new();
-        let places: Option<Vec<String>> = members.iter().map(|n| near(n, gpus.values())).collect();
+        let places: Option<Vec<String>> = members.iter().map(|n| n.near.clone()).collect();
         let per_gpu = count.checked_div(gpus.len()).filter(|n| gpus.len() > 1 && *n > 1 && n * gpus.len() == count);
         if let Some(places) = places {
             places.into_iter().zip(members).for_each(|(gpu, nic)| near_to.entry(natural(&gpu)).or_default().push(nic));
             out.extend(near_to.into_values().map(|members| {
-                let gpu = near(&members[0], gpus.values()).unwrap_or_default();
+                let gpu = members[0].near.clone().unwrap_or_default();
                 Nic::of_group(format!("GPU {gpu}"), members)
             }));
         } else if let Some(per_gpu) = per_gpu.filter(|_| members.iter().all(|n| n.bus().is_some())) {
@@ -550,13 +543,7 @@ fn columns<'a>(history_cells: u16) -> Vec<Column<Nic<'a>>> {
         Column::amount("packets out/s", 13, 10, |_, n| n.rate(PACKETS_OUT), scaled),
         Column::amount("read b/s", 8, 11, |_, n| n.rate(READ), bits_per_s),
         Column::amount("write b/s", 9, 11, |_, n| n.rate(WRITTEN), bits_per_s),
-        Column::number(
-            "near GPU",
-            8,
-            6,
-            |ctx, n| plain(near(n, ctx.session.model.gpus.values())?),
-            |ctx, n| SortKey::word(near(n, ctx.session.model.gpus.values()).unwrap_or("~".into())),
-        ),
+        Column::number("near GPU", 8, 6, |_, n| plain(n.near.clone()?), |_, n| SortKey::word(n.near.clone().unwrap_or("~".into()))),
         Column::word("netdev", 8, 15, 7, |_, n| plain(clean(n.port?.info.netdev.as_deref()?)), |_, n| SortKey::word(netdev(n))),
         Column::spark(history_cells, 60, 3, history),
     ]
@@ -628,23 +615,13 @@ fn history(_: &Ctx, nic: &Nic, axis: Axis) -> (Vec<Option<f32>>, f32) {
     (values, max)
 }
 
-/// GPUs on the same PCI bus, else on the same NUMA node. Which bridges stand between is not known.
-fn near<'g>(nic: &Nic, gpus: impl Iterator<Item = &'g Gpu>) -> Option<String> {
-    let (bus, numa) = (nic.bus(), nic.port.map(|p| p.info.numa).or_else(|| nic.netdev.map(|n| n.info.numa)).flatten());
-    let gpus: Vec<&Gpu> = gpus.collect();
-    // The domain is written with four digits or eight.
-    let bus_of = |id: &str| {
-        let mut parts = id.split(':');
-        let domain = u32::from_str_radix(parts.next()?, 16).ok()?;
-        Some((domain, u32::from_str_radix(parts.next()?, 16).ok()?))
+/// The GPUs that are nearest, where that says something.
+fn near(topology: &Topology, nic: &Nic) -> Option<String> {
+    let found = match (nic.port, nic.netdev) {
+        (Some(port), _) => topology.nearest_gpus(&Place::of_port(&port.info)),
+        (_, netdev) => topology.nearest_gpus(&topology.place_of_interface(netdev?)),
     };
-    let beside = |g: &&&Gpu| bus.and_then(bus_of).is_some() && g.info.bus_id.as_deref().and_then(bus_of) == bus.and_then(bus_of);
-    let mut found: Vec<u32> = gpus.iter().filter(beside).map(|g| g.index).collect();
-    if found.is_empty() {
-        found = gpus.iter().filter(|g| numa.is_some() && g.info.numa == numa).map(|g| g.index).collect();
-    }
-    // Virtual machines have all on one bus, many hosts one node: that says nothing.
-    (!found.is_empty() && found.len() < gpus.len()).then(|| ranges(&found))
+    (!found.is_empty()).then(|| ranges(&found))
 }
 
 /// `0-3,6`

@@ -1,0 +1,451 @@
+//! How GPUs and NICs are joined, which is near to which, and what NCCL uses between them.
+
+use crate::support::{tree, worlds};
+use nccl_top::base::time::{Stamp, Zone};
+use nccl_top::diagnosis::session::Session;
+use nccl_top::model::bringup::routes::MAX_ROUTES;
+use nccl_top::model::topology::used::{Used, Verdict};
+use nccl_top::model::topology::{Distance, FLAT, Place, Topology};
+use nccl_top::observe::gpu::{GpuPair, GpuTopology};
+use nccl_top::observe::log::{Line, Lines, LogFileInfo, LogFileState};
+use nccl_top::observe::{Body, Observation, SourceId};
+use nccl_top::output::{snapshot, topology};
+use nccl_top::sources::nvml::gpus_from_pci;
+use nccl_top::sources::rdma::Rdma;
+use nccl_top::sources::{Roots, Source};
+use nccl_top::tui::choices::{Opened, Ui};
+use nccl_top::tui::panes::{Ctx, PANES};
+use nccl_top::tui::theme::{Depth, Theme};
+use nccl_top::tui::view;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+/// Two sockets. GPU0 and mlx5_0 below one switch; GPU1 below a switch that is below that of mlx5_1; mlx5_2 at a port of its own; GPU2 alone;
+/// GPU3 and mlx5_3 below one switch. The firmware names no node for mlx5_10, and siw0 is no hardware.
+const TWO_SOCKETS: &str = "
+sys/devices/system/node/online = 0-1
+proc/sys/kernel/hostname = node-17
+for 10/0000:10:01.0/0000:11:00.0/0000:12:00.0/0000:1b:00.0,1b,0 20/0000:20:01.0/0000:21:00.0/0000:22:00.0/0000:23:00.0/0000:24:00.0/0000:2b:00.0,2b,0 80/0000:80:01.0/0000:81:00.0/0000:82:00.0/0000:3b:00.0,3b,1 90/0000:90:01.0/0000:91:00.0/0000:92:00.0/0000:4b:00.0,4b,1
+  sys/bus/pci/devices/0000:{1}:00.0 -> ../../../devices/pci0000:{0}
+  sys/devices/pci0000:{0}/vendor = 0x10de
+  sys/devices/pci0000:{0}/class = 0x030200
+  sys/devices/pci0000:{0}/numa_node = {2}
+  sys/devices/pci0000:{0}/local_cpulist = {2}-55
+end
+for 0,10/0000:10:01.0/0000:11:00.0/0000:12:01.0/0000:1c:00.0,0 1,20/0000:20:01.0/0000:21:00.0/0000:22:01.0/0000:2c:00.0,0 2,30/0000:30:01.0/0000:31:00.0,0 3,90/0000:90:01.0/0000:91:00.0/0000:92:01.0/0000:4c:00.0,1 10,a0/0000:a0:01.0/0000:a1:00.0,-1
+  sys/class/infiniband/mlx5_{0} -> ../../devices/pci0000:{1}/infiniband/mlx5_{0}
+  sys/devices/pci0000:{1}/numa_node = {2}
+  sys/devices/pci0000:{1}/infiniband/mlx5_{0}/device -> ../..
+  sys/devices/pci0000:{1}/infiniband/mlx5_{0}/ports/1/state = 4: ACTIVE
+  sys/devices/pci0000:{1}/infiniband/mlx5_{0}/ports/1/link_layer = InfiniBand
+end
+sys/class/infiniband/siw0/node_type = 4: RNIC
+sys/class/infiniband/siw0/ports/1/state = 4: ACTIVE
+";
+
+/// Eight GPUs of a virtual machine, and a NIC.
+const FLAT_MACHINE: &str = "
+sys/devices/system/node/online = 0
+proc/sys/kernel/hostname = vm
+for 06 07 08 09 0a 0b 0c 0d
+  sys/bus/pci/devices/0000:00:{0}.0 -> ../../../devices/pci0000:00/0000:00:{0}.0
+  sys/devices/pci0000:00/0000:00:{0}.0/vendor = 0x10de
+  sys/devices/pci0000:00/0000:00:{0}.0/class = 0x030200
+  sys/devices/pci0000:00/0000:00:{0}.0/numa_node = -1
+  sys/devices/pci0000:00/0000:00:{0}.0/local_cpulist = 0-127
+end
+sys/class/infiniband/efa_0 -> ../../devices/pci0000:00/0000:00:10.0/infiniband/efa_0
+sys/devices/pci0000:00/0000:00:10.0/infiniband/efa_0/device -> ../..
+sys/devices/pci0000:00/0000:00:10.0/infiniband/efa_0/ports/1/state = 4: ACTIVE
+";
+
+fn apply(session: &mut Session, from: &'static str, body: Body) {
+    session.apply(&Observation { at: Stamp(1_000_000_000), host: None, from: SourceId::of(from), body }, &mut Vec::new());
+}
+
+fn machine(text: &str) -> Session {
+    let dir = tempfile::tempdir().unwrap();
+    tree::write(dir.path(), text);
+    let roots = || Roots::below(dir.path());
+    let mut session = Session::new(if text.contains("node-17") { "node-17.cluster" } else { "vm" }, Zone::UTC);
+    let mut seen: Vec<Body> = gpus_from_pci(&roots()).into_iter().map(Body::GpuInfo).collect();
+    Rdma::new(roots(), Duration::from_secs(1)).poll(&mut seen).unwrap();
+    seen.into_iter().for_each(|body| apply(&mut session, "rdma", body));
+    session
+}
+
+/// NVLinks join GPUs 0 and 1, and NVML knows the others.
+fn with_nvlink(mut session: Session) -> Session {
+    let pair = |a, b, nvlinks, level| GpuPair { a, b, pcie_level: Some(level), nvlinks: Some(nvlinks), p2p_read: Some(0) };
+    let pairs = vec![pair(0, 1, 18, 40), pair(0, 2, 0, 50), pair(2, 3, 0, 10)];
+    apply(&mut session, "nvml", Body::GpuTopology(GpuTopology { pairs }));
+    session
+}
+
+fn say(session: &mut Session, file: u32, lines: &[String]) {
+    let info = LogFileInfo { file, path: format!("/tmp/train-{file}.log"), state: LogFileState::Open, ..LogFileInfo::default() };
+    apply(session, "tail", Body::LogFile(info));
+    let lines = lines.iter().map(|text| Line { text: text.clone(), ..Line::default() }).collect();
+    apply(session, "tail", Body::Lines(Lines { file, lines, ..Lines::default() }));
+    apply(session, "tick", Body::Tick);
+}
+
+fn info(lines: &[&str]) -> Vec<String> {
+    lines.iter().map(|line| format!("node-17:100:100 [0] NCCL INFO {line}")).collect()
+}
+
+fn used(session: &Session) -> Used {
+    let model = &session.model;
+    let job = model.jobs.values().next().expect("a job");
+    Used::of(model, job, &model.bringup_of(&job.id))
+}
+
+/// Over what two GPUs talk: what a cell shows, what is thought of it, and the sentence.
+fn pair(session: &Session, from: u32, to: u32) -> (&'static str, Verdict, String) {
+    let judged = used(session).pair(&Topology::of(&session.model), from, to);
+    (judged.used, judged.verdict, judged.why)
+}
+
+fn net(session: &Session, gpu: u32, device: &str) -> (&'static str, Verdict, String) {
+    let judged = used(session).net(&session.model, &Topology::of(&session.model), gpu, device);
+    (judged.used, judged.verdict, judged.why)
+}
+
+#[test]
+fn distances_follow_from_paths_and_nodes() {
+    use Distance::{Node, Phb, Pix, Pxb, Sys};
+    let switch = "/sys/devices/pci0000:10/0000:10:01.0/0000:11:00.0";
+    let at = |path: &str| if path.starts_with('/') { path.to_owned() } else { format!("{switch}/{path}") };
+    for (a, b, nodes, want) in [
+        ("0000:12:00.0/0000:13:00.0", "0000:12:01.0/0000:14:00.0", (None, None), Some(Pix)),
+        // Two functions of one card.
+        ("0000:12:00.0/0000:13:00.0", "0000:12:00.0/0000:13:00.1", (None, None), Some(Pix)),
+        // A second switch below the first one, and a NIC with a switch of its own.
+        ("0000:12:00.0/0000:13:00.0", "0000:12:01.0/0000:14:00.0/0000:15:00.0/0000:16:00.0", (None, None), Some(Pxb)),
+        ("0000:12:00.0/0000:13:00.0", "/sys/devices/pci0000:10/0000:10:02.0/0000:20:00.0", (None, None), Some(Phb)),
+        ("/sys/devices/pci0000:00/0000:00:06.0", "/sys/devices/pci0000:00/0000:00:07.0", (None, None), Some(Phb)),
+        ("0000:13:00.0", "/sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0", (Some(0), Some(0)), Some(Node)),
+        ("0000:13:00.0", "/sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0", (Some(0), Some(1)), Some(Sys)),
+        ("0000:13:00.0", "/sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0", (Some(0), None), None),
+        // On Arm the host bridge stands below what is no PCI device.
+        ("/sys/devices/platform/NVDA:00/pci0002:00/0002:00:00.0/0002:01:00.0", "/sys/devices/pci0000:00/0000:00:00.0", (None, None), None),
+        ("/sys/devices/virtual/x", "0000:13:00.0", (None, None), None),
+    ] {
+        let (a_path, b_path) = (at(a), at(b));
+        let (a, b) = (Place::new(None, Some(&a_path), nodes.0), Place::new(None, Some(&b_path), nodes.1));
+        assert_eq!((a.distance(&b), b.distance(&a)), (want, want), "{a_path} {b_path}");
+    }
+}
+
+#[test]
+fn functions_of_one_card_are_near_wherever_it_is_plugged_in() {
+    let at = |function: u32| (format!("0000:29:00.{function}"), format!("/sys/devices/pci0000:29/0000:29:00.{function}"));
+    let (first, second, other) = (at(0), at(1), ("0000:29:01.0".to_owned(), "/sys/devices/pci0000:29/0000:29:01.0".to_owned()));
+    let place = |(bus_id, path): &(String, String)| {
+        Place::new(Some(bus_id), Some(path), Some(0)).distance(&Place::new(Some(&first.0), Some(&first.1), Some(0)))
+    };
+    assert_eq!((place(&second), place(&other)), (Some(Distance::Pix), Some(Distance::Phb)));
+}
+
+#[test]
+fn gpus_and_nics_of_two_sockets() {
+    let session = with_nvlink(machine(TWO_SOCKETS));
+    let topology = Topology::of(&session.model);
+    let names: Vec<&str> = topology.nics.iter().map(|nic| nic.device).collect();
+    assert_eq!(names, ["mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3", "mlx5_10", "siw0"]);
+    let label = |d: Option<Distance>| d.map_or("?".into(), Distance::label);
+    let row = |gpu| names.iter().map(|nic| label(topology.gpu_to_nic(gpu, nic))).collect::<Vec<_>>().join(" ");
+    assert_eq!(row(0), "PIX NODE NODE SYS ? ?");
+    assert_eq!(row(1), "NODE PXB NODE SYS ? ?");
+    assert_eq!(row(3), "SYS SYS SYS PIX ? ?");
+    let gpus = |a| (0..4).map(|b| if a == b { "X".into() } else { label(topology.gpu_to_gpu(a, b)) }).collect::<Vec<_>>().join(" ");
+    assert_eq!(gpus(0), "X NV18 SYS SYS", "by NVML where it answers, by the tree where not");
+    assert_eq!(gpus(3), "SYS SYS PIX X");
+    let nearest = |nic: &str| topology.nearest_gpus(&topology.nic(nic).unwrap().place);
+    assert_eq!(nearest("mlx5_0"), [0]);
+    assert_eq!(nearest("mlx5_1"), [1]);
+    assert_eq!(nearest("mlx5_2"), [0, 1], "on the same node");
+    assert_eq!(nearest("mlx5_10"), [0u32; 0]);
+    assert_eq!(nearest("siw0"), [0u32; 0]);
+    assert_eq!(topology.near_nics(3), ["mlx5_3"]);
+    assert!(!topology.is_flat() && topology.remarks().is_empty());
+}
+
+#[test]
+fn the_snapshot_names_the_nearest_gpu() {
+    let session = machine(TWO_SOCKETS);
+    let json = snapshot::json(&session, Zone::UTC);
+    let near: Vec<(&str, Option<u64>)> =
+        json["ports"].as_array().unwrap().iter().map(|p| (p["device"].as_str().unwrap(), p["nearest_gpu"].as_u64())).collect();
+    assert!(near.contains(&("mlx5_1", Some(1))) && near.contains(&("mlx5_3", Some(3))) && near.contains(&("siw0", None)), "{near:?}");
+}
+
+#[test]
+fn a_flat_tree_makes_nothing_near() {
+    let session = machine(FLAT_MACHINE);
+    let topology = Topology::of(&session.model);
+    assert_eq!(topology.gpu_to_gpu(0, 7), Some(Distance::Phb));
+    assert_eq!(topology.gpu_to_nic(3, "efa_0"), Some(Distance::Phb));
+    assert!(topology.nearest_gpus(&topology.nics[0].place).is_empty() && topology.near_nics(0).is_empty());
+    assert_eq!(topology.remarks(), [FLAT]);
+    // Where there are several host bridges, they tell which devices belong together.
+    let on_two = "
+for 10,0 20,1
+  sys/bus/pci/devices/0000:{0}:1c.0 -> ../../../devices/pci0000:{0}/0000:{0}:1c.0
+  sys/devices/pci0000:{0}/0000:{0}:1c.0/vendor = 0x10de
+  sys/devices/pci0000:{0}/0000:{0}:1c.0/class = 0x030200
+  sys/class/infiniband/efa_{1} -> ../../devices/pci0000:{0}/0000:{0}:1b.0/infiniband/efa_{1}
+  sys/devices/pci0000:{0}/0000:{0}:1b.0/infiniband/efa_{1}/device -> ../..
+  sys/devices/pci0000:{0}/0000:{0}:1b.0/infiniband/efa_{1}/ports/1/state = 4: ACTIVE
+  sys/devices/pci0000:{0}/0000:{0}:1b.0/numa_node = {1}
+  sys/devices/pci0000:{0}/0000:{0}:1c.0/numa_node = {1}
+end";
+    let two = machine(on_two);
+    let topology = Topology::of(&two.model);
+    assert!(!topology.is_flat());
+    assert_eq!((topology.near_nics(0), topology.near_nics(1)), (vec!["efa_0"], vec!["efa_1"]));
+    let info = &session.model.gpus[&7].info;
+    assert_eq!((info.numa, info.numa_affinity, info.cpus.as_deref()), (None, Some(0), Some("0-127")));
+}
+
+#[test]
+fn pairs_are_judged_by_what_joins_them() {
+    let mut session = with_nvlink(machine(TWO_SOCKETS));
+    say(&mut session, 1, &info(&["NCCL version 2.28.9+cuda13.0", "Channel 00/04 : 0 1 2 3"]));
+    let (used, verdict, why) = pair(&session, 0, 1);
+    assert_eq!((used, verdict), ("", Verdict::NotSeen), "{why}");
+    assert!(why.ends_with("no log has its channel lines, which NCCL_DEBUG=INFO prints"), "{why}");
+    say(
+        &mut session,
+        1,
+        &info(&[
+            "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM",
+            "Channel 01/0 : 0[0] -> 1[1] via P2P/CUMEM",
+            "Channel 00/0 : 1[1] -> 0[0] via SHM/direct/direct",
+            "Channel 00/0 : 2[2] -> 3[3] via P2P/CUMEM/read",
+            "Channel 00/0 : 3[3] -> 2[2] via P2P/indirect/0[0]",
+            "Channel 00/0 : 1[1] -> 2[2] via SHM/direct/direct",
+            "NCCL_P2P_DISABLE set by environment to 1.",
+        ]),
+    );
+    assert_eq!(
+        pair(&session, 0, 1),
+        ("P2P", Verdict::Matches, "GPU0-GPU1: NV18: 18 NVLinks; NCCL uses P2P/CUMEM (2 channels): right".into())
+    );
+    let (used, verdict, why) = pair(&session, 1, 0);
+    assert_eq!((used, verdict), ("SHM", Verdict::Below));
+    assert!(why.ends_with("SHM/direct/direct (1 channel): below what joins them (NCCL_P2P_DISABLE=1)"), "{why}");
+    let (_, verdict, why) = pair(&session, 2, 3);
+    assert!(verdict == Verdict::Matches && why.ends_with("(read: GPU3 reads the memory of GPU2 directly): right"), "{why}");
+    assert_eq!(pair(&session, 3, 2).1, Verdict::Below, "by way of another GPU");
+    let (_, verdict, why) = pair(&session, 1, 2);
+    assert!(verdict == Verdict::Matches && why.contains("SYS") && why.contains("P2P is not used that far"), "{why}");
+    let (_, verdict, why) = pair(&session, 0, 3);
+    assert!(verdict == Verdict::Unused && why.ends_with("NCCL has no channel between them"), "{why}");
+}
+
+#[test]
+fn nics_are_judged_by_how_near_they_are() {
+    let mut session = machine(TWO_SOCKETS);
+    say(
+        &mut session,
+        1,
+        &info(&[
+            "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [2]mlx5_2:1/IB [3]mlx5_3:1/IB [RO]; OOB eth0:10.0.0.1<0>",
+            "Channel 00/0 : 0[0] -> 9[1] [send] via NET/IB/0/GDRDMA",
+            "Channel 01/0 : 9[1] -> 0[0] [receive] via NET/IB/0/GDRDMA",
+            "Channel 00/0 : 1[1] -> 9[1] [send] via NET/IB/3/GDRDMA",
+            "Channel 00/0 : 2[2] -> 9[1] [send] via NET/IB/3(3)/GDRDMA",
+            "Channel 00/0 : 3[3] -> 9[1] [send] via NET/IB/3",
+            "Channel 00/0 : 3[3] -> 9[1] [send] via NET/AWS Libfabric/7/GDRDMA/Shared",
+        ]),
+    );
+    let (used_, verdict, why) = net(&session, 0, "mlx5_0");
+    assert_eq!((used_, verdict), ("GDR", Verdict::Matches), "{why}");
+    assert!(why.contains("PIX: one PCIe switch; NCCL uses NET/IB/GDRDMA (1 channel out, 1 in): right"), "{why}");
+    let (_, verdict, why) = net(&session, 1, "mlx5_3");
+    assert!(verdict == Verdict::Below && why.contains("far, mlx5_1 is nearer (PXB)"), "{why}");
+    assert_eq!(net(&session, 2, "mlx5_3").1, Verdict::Matches, "by way of rank 3, which is near");
+    let (used_, verdict, why) = net(&session, 3, "mlx5_3");
+    assert_eq!((used_, verdict), ("NET", Verdict::Below), "{why}");
+    assert!(why.contains("without GPUDirect RDMA"), "{why}");
+    assert!(used(&session).nets.contains_key(&(3, "AWS Libfabric/7".into())), "no line names it");
+    assert!(used(&session).pairs.is_empty(), "the other ends are on another node");
+    // A nearer NIC that is down is none.
+    let down = nccl_top::observe::port::PortSample { device: "mlx5_1".into(), port: 1, state: Some("DOWN".into()), ..Default::default() };
+    apply(&mut session, "rdma", Body::Ports { ports: vec![down] });
+    assert_eq!(net(&session, 1, "mlx5_3").1, Verdict::Matches);
+}
+
+#[test]
+fn ranks_of_one_node_that_talk_over_the_network_are_a_pair() {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/logs/twohosts.log")).unwrap();
+    let mut session = machine(FLAT_MACHINE);
+    say(&mut session, 1, &text.lines().map(str::to_owned).collect::<Vec<_>>());
+    assert_eq!(pair(&session, 0, 4).0, "NET");
+    assert_eq!(pair(&session, 0, 4).1, Verdict::Below);
+    assert_eq!(pair(&session, 0, 1).0, "P2P");
+    assert_eq!(pair(&session, 2, 6).1, Verdict::Unused);
+    let used = used(&session);
+    assert_eq!(used.rings[0].ranks, [0, 3, 2, 1, 4, 7, 6, 5]);
+    assert!(used.nets.contains_key(&(0, "eth0".into())));
+    assert_eq!((used.of_another_host, used.unplaced), (false, 0));
+}
+
+#[test]
+fn a_gpu_is_known_by_its_address_where_that_is_told() {
+    // Up to 2.18.1 brackets hold the address.
+    let mut session = machine(TWO_SOCKETS);
+    say(&mut session, 1, &info(&["Channel 00 : 0[1b000] -> 1[4b000] via P2P/IPC"]));
+    assert_eq!(used(&session).pairs.keys().copied().collect::<Vec<_>>(), [(0, 3)]);
+    // A container counts its own GPUs from 0.
+    let mut session = machine(TWO_SOCKETS);
+    let init = |rank: u32, bus: &str| {
+        format!("ncclCommInitRank comm 0x1 rank {rank} nranks 2 cudaDev 0 nvmlDev 0 busId {bus} commId 0x77 - Init COMPLETE")
+    };
+    let (first, second) = (init(0, "3b000"), init(1, "4b000"));
+    say(&mut session, 1, &info(&[&first, &second, "Channel 00/0 : 0[0] -> 1[0] via SHM/direct/direct"]));
+    assert_eq!(used(&session).pairs.keys().copied().collect::<Vec<_>>(), [(2, 3)]);
+    // Two that contradict each other tell nothing.
+    say(&mut session, 1, &info(&[&init(0, "1b000")]));
+    assert!(used(&session).pairs.is_empty());
+    assert_eq!(used(&session).unplaced, 1);
+}
+
+#[test]
+fn lines_of_other_hosts_are_not_of_this_one() {
+    let mut session = machine(TWO_SOCKETS);
+    let of = |host: &str, line: &str| format!("{host}:100:100 [0] NCCL INFO {line}");
+    let lines =
+        [of("node-18", "Channel 00/0 : 8[0] -> 9[1] via SHM/direct/direct"), of("node-17", "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM")];
+    say(&mut session, 1, &lines);
+    assert_eq!(pair(&session, 0, 1).0, "P2P");
+    let mut session = machine(TWO_SOCKETS);
+    say(&mut session, 1, &lines[..1]);
+    assert!(used(&session).of_another_host && pair(&session, 0, 1).0 == "SHM", "one host may have two names");
+    say(&mut session, 1, &[of("node-19", "Channel 00/0 : 16[0] -> 17[1] via SHM/direct/direct")]);
+    assert!(!used(&session).seen, "which of two it is nobody knows");
+}
+
+#[test]
+fn a_log_of_a_million_pairs_is_kept_in_part() {
+    let mut session = machine(FLAT_MACHINE);
+    let lines: Vec<String> =
+        (0..MAX_ROUTES as u32 + 50).map(|n| format!("vm:1:1 [0] NCCL INFO Channel 00/0 : {n}[0] -> {}[1] via P2P/CUMEM", n + 1)).collect();
+    say(&mut session, 1, &lines);
+    let job = session.model.jobs.keys().next().unwrap().clone();
+    let routes = session.model.bringup_of(&job).routes;
+    assert_eq!((routes.known.len(), routes.others), (MAX_ROUTES, 50));
+}
+
+fn topo(root: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nccl-top"));
+    command.args(["--sysroot", &root.display().to_string(), "topo"]).args(args).env("HOME", root).current_dir(root);
+    command.stdin(Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn topo_prints_matrix_legend_and_what_nccl_uses() {
+    let dir = tempfile::tempdir().unwrap();
+    tree::write(dir.path(), TWO_SOCKETS);
+    let mut log = String::new();
+    for line in info(&["Channel 00/0 : 0[0] -> 1[1] via SHM/direct/direct", "Channel 00/0 : 2[2] -> 3[3] via P2P/CUMEM"]) {
+        writeln!(log, "{line}").unwrap();
+    }
+    std::fs::write(dir.path().join("train.log"), log).unwrap();
+    let out = topo(dir.path(), &["--wait", "3s", "train.log"]);
+    let text = String::from_utf8(out.stdout).unwrap();
+    assert_eq!(out.status.code(), Some(0), "{text}");
+    assert!(!text.contains('\x1b'), "a pipe gets no colours");
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    let row = |starts: &str| rows.iter().find(|row| row.first() == Some(&starts) && row.contains(&"X")).unwrap_or_else(|| panic!("{text}"));
+    assert_eq!(row("GPU0"), &["GPU0", "X", "NODE", "SYS", "SYS", "PIX", "NODE", "NODE", "SYS", "?", "?", "0-55", "0", "N/A"]);
+    assert_eq!(row("NIC5"), &["NIC5", "?", "?", "?", "?", "?", "?", "?", "?", "?", "X"]);
+    assert!(text.contains("CPU Affinity  NUMA Affinity  GPU NUMA ID") && text.contains("  NIC4: mlx5_10\n"), "{text}");
+    assert!(text.contains("PIX  = Connection traversing at most a single PCIe bridge\n"), "{text}");
+    assert!(rows.iter().any(|row| row[..] == ["GPU2", ".", ".", "X", "P2P"]), "{text}");
+    assert!(rows.iter().any(|row| row[..] == ["GPU0", "X", "SHM", ".", "."]), "{text}");
+    let json: Value = serde_json::from_slice(&topo(dir.path(), &["--wait", "3s", "--json", "train.log"]).stdout).unwrap();
+    assert_eq!(json["schema"], "nccl-top.topology/1");
+    assert_eq!(json["nics"][1]["nearest_gpu"], 1);
+    let links = json["links"].as_array().unwrap();
+    assert_eq!(links.len(), 10 * 9 / 2);
+    assert!(links.iter().any(|l| l["a"] == "GPU3" && l["b"] == "mlx5_3" && l["label"] == "PIX"));
+    assert_eq!(json["nccl"][0]["pairs"][1]["verdict"], "matches");
+}
+
+#[test]
+fn topo_of_a_machine_without_any_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = topo(dir.path(), &["--wait", "600ms"]);
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!((out.status.code(), out.stdout.len()), (Some(2), 0), "{said}");
+    assert!(said.contains("no GPU and no RDMA device is seen") && said.contains("/sys/class/infiniband"), "{said}");
+    tree::write(dir.path(), FLAT_MACHINE);
+    let out = topo(dir.path(), &["--wait", "600ms", "missing.log"]);
+    assert_eq!(out.status.code(), Some(2), "a log that was named was not read");
+    assert!(
+        String::from_utf8_lossy(&out.stdout).contains("means nothing") || String::from_utf8_lossy(&out.stdout).contains("mean nothing")
+    );
+}
+
+#[test]
+fn names_of_devices_reach_nobody_as_commands() {
+    let mut session = machine(FLAT_MACHINE);
+    let mut info = session.model.ports.values().next().unwrap().info.clone();
+    info.device = "a\x1b[31m\u{202e}b".into();
+    apply(&mut session, "rdma", Body::PortInfo(info));
+    let text = topology::text(&session, false);
+    assert!(!text.contains('\x1b') && !text.contains('\u{202e}') && text.contains("NIC1"), "{text}");
+}
+
+fn drawn(session: &Session, size: (u16, u16), row: usize) -> (Vec<String>, Opened) {
+    let theme = Theme::load("dark", Depth::True).unwrap();
+    let mut ui = Ui { size, ..Ui::new(Zone::UTC) };
+    let pane = view::pane_index("topology");
+    ui.zoom = Some(pane);
+    ui.lists[pane].index = row;
+    let ctx = Ctx { session, ui: &ui, theme: &theme, pane, zoomed: true, focused: true };
+    let mut buf = Buffer::empty(Rect::new(0, 0, size.0, size.1));
+    (PANES[pane].draw)(&ctx, *buf.area(), &mut buf);
+    let rows =
+        buf.content().chunks(usize::from(size.0)).map(|row| row.iter().map(|c| c.symbol()).collect::<String>().trim_end().to_owned());
+    (rows.collect(), (PANES[pane].open)(&ctx))
+}
+
+#[test]
+fn the_pane_marks_cells_and_explains_rows() {
+    let mut session = with_nvlink(machine(TWO_SOCKETS));
+    let lines = ["Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM", "Channel 00/0 : 1[1] -> 0[0] via SHM/direct/direct"];
+    say(&mut session, 1, &info(&lines));
+    let (shown, opened) = drawn(&session, (78, 22), 1);
+    let all = shown.join("\n");
+    let row = |name: &str| shown.iter().find(|row| row.starts_with(name)).unwrap_or_else(|| panic!("{all}")).clone();
+    assert!(row("GPU0").contains("NV18✓") && row("GPU1").contains("NV18▲"), "{all}");
+    assert!(all.contains("NCCL uses SHM/direct/direct (1 channel): below"), "{all}");
+    assert!(!all.contains("NUMA 1 ─"), "no room for a drawing");
+    let Opened::Text(title, text) = opened else { panic!("{all}") };
+    assert_eq!(title, "GPU1");
+    assert!(text.starts_with("GPU0: NV18: 18 NVLinks; NCCL uses SHM"), "the worst comes first: {text}");
+    let (shown, _) = drawn(&session, (118, 36), 0);
+    let all = shown.join("\n");
+    assert!(all.contains("NUMA 0 ─") && all.contains("NUMA 1 ─"), "{all}");
+    let line = shown.iter().find(|row| row.contains(" 10:01.0 ")).unwrap_or_else(|| panic!("{all}"));
+    assert!(line.contains("├ 10:01.0 ┬ GPU0"), "{all}");
+    assert!(all.contains("└ NIC0  mlx5_0      PIX"), "{all}");
+}
+
+#[test]
+fn the_pane_of_a_recording_shows_what_moves() {
+    let (shown, _) = drawn(&worlds::hang(), (100, 30), 0);
+    let all = shown.join("\n");
+    let row = shown.iter().find(|row| row.starts_with("GPU0")).unwrap_or_else(|| panic!("{all}"));
+    assert!(row.contains("NV18") && row.contains("GB"), "{all}");
+    assert!(all.contains("no log has its channel lines"), "{all}");
+    assert!(drawn(&worlds::no_gpu(), (100, 30), 0).0[0].starts_with("no GPU and no RDMA device is seen"));
+}
