@@ -30,6 +30,7 @@ mod gpu_source;
 mod host_facts;
 mod host_fault_rules;
 mod host_faults;
+mod host_trees;
 mod hostile_sizes;
 mod inspector_files;
 mod inspector_rules;
