@@ -49,8 +49,12 @@ fn seen(host: &str) -> String {
             }
         }
     }
-    alike.into_iter().for_each(|(port, n)| drop(writeln!(out, "  {n:2} x {port}")));
-    absent.into_iter().for_each(|why| drop(writeln!(out, "  no ports: {why}")));
+    for (port, n) in alike {
+        let _ = writeln!(out, "  {n:2} x {port}");
+    }
+    if let Some(why) = absent {
+        let _ = writeln!(out, "  no ports: {why}");
+    }
     let gpus: Vec<_> = nvml::from_pci(&roots()).into_iter().filter(|body| matches!(body, Body::GpuInfo(_))).collect();
     let _ = writeln!(out, "  {:2} x GPU", gpus.len());
     let mut bodies = Vec::new();

@@ -50,6 +50,7 @@ mod nccl_tests_json;
 mod nccl_tests_tables;
 mod network_panes;
 mod network_ports;
+mod network_scenarios;
 mod next_steps;
 mod one_judge;
 mod other_node;

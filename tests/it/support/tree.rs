@@ -55,8 +55,18 @@ pub fn write(root: &Path, text: &str) {
 /// Replaces or adds the content of one file, as the kernel would: with a line end.
 pub fn set(root: &Path, path: &str, content: &str) {
     let path = parented(root, path);
-    let content = content.strip_suffix("\\c").map_or_else(|| format!("{content}\n"), str::to_owned);
-    fs::write(&path, content).unwrap_or_else(|err| panic!("{}: {err}", path.display()));
+    put(&path, &content.strip_suffix("\\c").map_or_else(|| format!("{content}\n"), str::to_owned));
+}
+
+/// Writes a file in place. One that is emptied first is empty for a reader who comes just then, and some file systems wait for the disk
+/// when it is closed.
+pub fn put(path: &Path, content: &str) {
+    let write = || {
+        let mut file = fs::OpenOptions::new().create(true).write(true).truncate(false).open(path)?;
+        file.write_all(content.as_bytes())?;
+        if file.metadata()?.len() > content.len() as u64 { file.set_len(content.len() as u64) } else { Ok(()) }
+    };
+    write().unwrap_or_else(|err| panic!("{}: {err}", path.display()));
 }
 
 /// Adds a line to a file, as a program that writes a log does.
