@@ -96,6 +96,8 @@ impl PortKind {
 pub struct PortInfo {
     pub device: String,
     pub port: u32,
+    /// On a tape `kind` is what an observation is.
+    #[serde(rename = "port_kind")]
     pub kind: PortKind,
     /// Basename of device/driver: `efa`, `mlx5_core`, `bnxt_en`.
     pub driver: Option<String>,

@@ -3,10 +3,12 @@
 use crate::recording::tape::{Reader, TapeError};
 use std::time::Duration;
 
-/// A recording of a real job on 4 GPUs. Offsets are from the first observation of the tape.
+/// A recording of a real job on 4 GPUs, or one of a machine that was modelled. Offsets are from the first observation of the tape.
 pub struct Demo {
     pub name: &'static str,
     pub title: &'static str,
+    /// No such job ran: the sources read a tree of files whose counters a script moved (`cargo run --example play_host -- --tape`).
+    pub modelled: bool,
     tape: &'static [u8],
     /// From when on the tape is shown how many times faster than it was made.
     pub speeds: &'static [(Duration, f64)],
@@ -23,6 +25,7 @@ pub const DEMOS: &[Demo] = &[
     Demo {
         name: "hang",
         title: "one rank stops, the others wait for it",
+        modelled: false,
         tape: include_bytes!("../../assets/demo/hang.jsonl.gz"),
         speeds: &[(ms(0), 2.0), (ms(7_000), 1.5), (ms(19_000), 4.0), (ms(42_000), 1.0), (ms(78_000), 2.0)],
         captions: &[
@@ -40,6 +43,7 @@ pub const DEMOS: &[Demo] = &[
     Demo {
         name: "slow",
         title: "one rank is late at every step",
+        modelled: false,
         tape: include_bytes!("../../assets/demo/slow.jsonl.gz"),
         speeds: &[(ms(0), 2.0), (ms(7_000), 1.5), (ms(19_000), 4.0), (ms(42_000), 1.0), (ms(76_000), 3.0)],
         captions: &[
@@ -57,6 +61,7 @@ pub const DEMOS: &[Demo] = &[
     Demo {
         name: "none",
         title: "a healthy run from start to end",
+        modelled: false,
         tape: include_bytes!("../../assets/demo/none.jsonl.gz"),
         speeds: &[(ms(0), 2.0), (ms(10_000), 1.0), (ms(21_000), 2.0), (ms(62_000), 1.0)],
         captions: &[
@@ -68,6 +73,40 @@ pub const DEMOS: &[Demo] = &[
             (ms(62_000), "From here in real time. The last step is 519"),
             (ms(71_100), "The last step is done: the ranks end, and the GPUs fall idle"),
             (ms(74_100), "Finished: all processes ended at step 519; an end is no alarm"),
+        ],
+    },
+    // Scripts: tests/fixtures/hosts/scripts/demo-*.play
+    Demo {
+        name: "efa",
+        title: "one of 32 EFA devices loses packets, and a peer stops answering",
+        modelled: true,
+        tape: include_bytes!("../../assets/demo/efa.jsonl.gz"),
+        speeds: &[(ms(0), 2.0), (ms(16_000), 1.5), (ms(32_000), 1.0), (ms(66_000), 2.0)],
+        captions: &[
+            (ms(0), "Modelled counters: a p5.48xlarge, 8 GPUs, 32 EFA devices of 100 Gb/s; no job yet"),
+            (ms(6_100), "A job of 16 ranks starts, 8 of them here; NCCL's plugin finds 32 devices, 4 for each GPU"),
+            (ms(16_100), "Training: a step takes 1.0 s, and each device carries 62 Gb/s in and out, in bursts"),
+            (ms(32_000), "From here in real time. In 3 seconds one device begins to lose packets: watch the step"),
+            (ms(37_500), "A step takes 1.6 s. Device rdmap147s0 retransmits 900 packets a second, the others none"),
+            (ms(45_100), "Slow: all GPUs wait for one device of 32, and no line in the log says so"),
+            (ms(54_000), "Since second 41 a peer behind the same device does not answer: its flows are called impaired"),
+            (ms(66_000), "The 31 others are clean: it is the path of this device, not the job and not the GPUs"),
+        ],
+    },
+    Demo {
+        name: "roce-rail",
+        title: "one of 8 RoCE rails carries half of what the others carry",
+        modelled: true,
+        tape: include_bytes!("../../assets/demo/roce-rail.jsonl.gz"),
+        speeds: &[(ms(0), 2.0), (ms(16_000), 1.5), (ms(32_000), 1.0), (ms(66_000), 2.0)],
+        captions: &[
+            (ms(0), "Modelled counters: an HGX board, 8 GPUs, a RoCE port of 400 Gb/s for each; no job yet"),
+            (ms(6_100), "A job of 16 ranks starts, 8 of them here; NCCL uses mlx5_0 to mlx5_7, not the bond"),
+            (ms(16_100), "Training: a step takes 1.0 s, and each rail carries 210 Gb/s in and out, in bursts"),
+            (ms(32_000), "From here in real time. In 3 seconds one rail falls to half its rate: watch the step"),
+            (ms(37_500), "A step takes 1.6 s. No port is down, nothing is lost, and the log says nothing"),
+            (ms(45_100), "Slow: seven rails carry 131 Gb/s, mlx5_5 carries 66, and every step waits for it"),
+            (ms(66_000), "GPU 5 uses mlx5_5: look at its cable, its switch port, and what else is behind that port"),
         ],
     },
 ];

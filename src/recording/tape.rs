@@ -288,11 +288,21 @@ pub fn put_line(value: &impl Serialize, out: &mut Vec<u8>) -> serde_json::Result
 /// # Errors
 /// If it is no observation.
 pub fn read_observation(line: &[u8]) -> serde_json::Result<Observation> {
-    let mut seen: Observation = serde_json::from_slice(line)?;
+    let mut seen: Observation = serde_json::from_slice(line).or_else(|err| port_of_old_tape(line).ok_or(err))?;
     if let Body::Source(report) = &mut seen.body {
         report.title = SOURCES.iter().find(|spec| spec.id == seen.from.as_str()).map(|spec| spec.title);
     }
     Ok(seen)
+}
+
+/// Tapes of the first versions hold the kind of a port as a second `kind` of the observation.
+fn port_of_old_tape(line: &[u8]) -> Option<Observation> {
+    memchr::memmem::find(line, b"\"kind\":\"port_info\"")?;
+    // Of two values the last one is kept.
+    let mut seen: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(line).ok()?;
+    let port_kind = seen.insert("kind".into(), "port_info".into())?;
+    seen.insert("port_kind".into(), port_kind);
+    serde_json::from_value(seen.into()).ok()
 }
 
 /// Writes a tape.

@@ -1,4 +1,4 @@
-//! `nccl-top demo`: a recorded incident that comes with the program.
+//! `nccl-top demo`: an incident, recorded or modelled, that comes with the program.
 
 use super::{Env, Outcome, out, replay};
 use crate::cli::arguments::Play;
@@ -7,7 +7,8 @@ use anyhow::Result;
 
 pub fn run(env: &Env, name: Option<&str>, list: bool, options: &Play) -> Result<Outcome> {
     if list {
-        out(&DEMOS.iter().map(|d| format!("{:<6} {}\n", d.name, d.title)).collect::<String>())?;
+        let note = |modelled| if modelled { " (modelled counters)" } else { "" };
+        out(&DEMOS.iter().map(|d| format!("{:<9} {}{}\n", d.name, d.title, note(d.modelled))).collect::<String>())?;
         return Ok(Outcome::Clean);
     }
     let name = name.unwrap_or(DEMOS[0].name);

@@ -5,7 +5,10 @@
 
 pub mod dumps;
 pub mod parsers;
+pub mod play;
+pub mod player;
 pub mod screen;
+pub mod stage;
 pub mod svg;
 pub mod tree;
 pub mod worlds;

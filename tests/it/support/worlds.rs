@@ -370,20 +370,20 @@ fn asked(source: &mut dyn Source) -> (Vec<Body>, SourceReport) {
 
 /// What a rank's GPU does.
 #[derive(Clone, Copy, PartialEq)]
-enum Doing {
+pub enum Doing {
     Training,
     Waiting,
     Nothing,
 }
 
 /// A node of a job that torchrun started below Slurm.
-struct Node {
-    gpus: u32,
-    first_rank: u32,
-    world: u32,
-    launcher: u32,
-    job: &'static str,
-    log: &'static str,
+pub struct Node {
+    pub gpus: u32,
+    pub first_rank: u32,
+    pub world: u32,
+    pub launcher: u32,
+    pub job: &'static str,
+    pub log: &'static str,
 }
 
 /// Of a p5.48xlarge, in the order of NVML.
@@ -395,7 +395,7 @@ impl Node {
         self.launcher + 100 + gpu
     }
 
-    fn gpu_facts(&self) -> Vec<Body> {
+    pub fn gpu_facts(&self) -> Vec<Body> {
         let info = |index: u32| GpuInfo {
             index,
             name: Some("NVIDIA H100 80GB HBM3".into()),
@@ -422,7 +422,7 @@ impl Node {
     }
 
     /// A sweep, and every so often who holds the GPUs and how well they are.
-    fn gpus(&self, second: u64, doing: impl Fn(u32) -> Doing) -> Vec<Body> {
+    pub fn gpus(&self, second: u64, doing: impl Fn(u32) -> Doing) -> Vec<Body> {
         let gpus = (0..self.gpus).map(|gpu| gpu_sample(gpu, second, doing(gpu))).collect();
         let mut bodies = vec![Body::Gpus { gpus }];
         if second.is_multiple_of(5) {
@@ -841,7 +841,7 @@ const TRACEBACK: [&str; 6] = [
 ];
 
 /// From -1 to 1, the same for the same numbers.
-fn noise(seed: u64, at: u64) -> f64 {
+pub fn noise(seed: u64, at: u64) -> f64 {
     let mut z = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(at.wrapping_mul(0xd1b5_4a32_d192_ed03));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
