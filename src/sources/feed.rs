@@ -78,10 +78,16 @@ impl Feed {
     }
 
     /// Starts a thread per source. Threads are never joined: a driver call that blocks forever must not keep the program.
-    pub fn start(&mut self, mut setup: Setup, send: &Send) {
+    pub fn start(&mut self, setup: Setup, send: &Send) {
+        self.start_some(setup, send, |_| true);
+    }
+
+    /// The same with those sources alone that are wanted.
+    pub fn start_some(&mut self, mut setup: Setup, send: &Send, wanted: impl Fn(&SourceSpec) -> bool) {
         let clock = self.clock;
         edge::allow_more_descriptors();
-        let (off, on): (Vec<_>, Vec<_>) = SOURCES.iter().partition(|spec| spec.live_only && !setup.roots.is_live());
+        let (off, on): (Vec<_>, Vec<_>) =
+            SOURCES.iter().filter(|spec| wanted(spec)).partition(|spec| spec.live_only && !setup.roots.is_live());
         // Before there are threads that could fill the queue, which nobody empties yet.
         for spec in off {
             let mut bodies = spec.instead.map(|told| told(&setup.roots)).unwrap_or_default();

@@ -4,6 +4,7 @@
 mod sensors;
 mod this_machine;
 
+use super::procs::setup::limit;
 use super::procs::stat::cgroup;
 use super::sysfs::{Dir, Reader, names};
 use super::{Roots, Setup, Source, SourceError};
@@ -68,7 +69,7 @@ impl Host {
             cpus: self.table("/proc/stat").and_then(cpus),
             container: self.container().map(str::to_owned),
             iommu: names(&self.roots.path("/sys/class/iommu")).ok().map(|units| !units.is_empty()),
-            memlock_bytes: self.table("/proc/self/limits").and_then(memlock_hard_limit_bytes),
+            memlock_bytes: self.table("/proc/self/limits").and_then(|table| limit(table, "Max locked memory", 1)),
             ..Node::default()
         };
         if self.live.is_some() {
@@ -223,15 +224,6 @@ pub(super) fn field(table: &[u8], name: &str) -> Option<u64> {
 fn load_1m(table: &[u8]) -> Option<f64> {
     let load: f64 = lines(table).next()?.split_ascii_whitespace().next()?.parse().ok()?;
     (load.is_finite() && load >= 0.0).then_some(load)
-}
-
-/// `Max locked memory         8388608              unlimited            bytes`: the second is the hard one.
-fn memlock_hard_limit_bytes(table: &[u8]) -> Option<u64> {
-    let limits = lines(table).find_map(|line| line.strip_prefix("Max locked memory"))?;
-    match limits.split_ascii_whitespace().nth(1)? {
-        "unlimited" => Some(u64::MAX),
-        bytes => bytes.parse().ok(),
-    }
 }
 
 /// Version 1 of cgroups names the runtime in the path of pid 1; on a host that is `/` or `/init.scope`.

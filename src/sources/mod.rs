@@ -4,6 +4,7 @@
 //! reports something new, a variant of [`Body`] with its arm in `model::Model::apply`.
 
 pub mod cgroup;
+pub mod checks;
 pub mod feed;
 pub mod files;
 pub mod flight;
@@ -18,6 +19,7 @@ pub mod sysfs;
 pub mod tail;
 
 use crate::base::words::io_words;
+use crate::observe::facts::Look;
 use crate::observe::{Body, SourceReport, SourceState};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -163,6 +165,8 @@ pub struct Setup {
     pub interval: Duration,
     /// LOG arguments: files, globs, directories, `-`.
     pub logs: Vec<String>,
+    /// What the host checks want to have looked at.
+    pub looks: Vec<Look>,
     /// Read logs from their start (headless use), instead of only their last part.
     pub whole_logs: bool,
     pub to_procs: Hints,
@@ -186,6 +190,7 @@ impl Setup {
             roots,
             interval,
             logs,
+            looks: Vec::new(),
             whole_logs: false,
             to_procs,
             to_tail,
@@ -233,4 +238,5 @@ pub const SOURCES: &[SourceSpec] = &[
     SourceSpec { id: "kmsg", title: "kernel log", live_only: true, instead: None, retry: Duration::from_secs(60), make: kmsg::make },
     SourceSpec { id: "events", title: "Xids and errors, as the driver tells them", live_only: true, instead: None, retry: Duration::from_secs(60), make: nvml::make_events },
     SourceSpec { id: "host", title: "CPU, memory, /dev/shm and disk", live_only: false, instead: None, retry: Duration::from_secs(10), make: host::make },
+    SourceSpec { id: "checks", title: "how the host is set up, for the host checks", live_only: false, instead: None, retry: Duration::from_secs(300), make: checks::make },
 ];
