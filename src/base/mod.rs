@@ -6,6 +6,7 @@ pub mod exit_code;
 pub mod file;
 pub mod limit;
 pub mod mask;
+pub mod platforms;
 pub mod severity;
 pub mod time;
 pub mod units;

@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod demo;
+pub mod doctor;
 pub mod headless;
 pub mod record;
 pub mod replay;
@@ -21,6 +22,7 @@ use crate::diagnosis::session::{Event, Session};
 use crate::edge::diagnostics::complain;
 use crate::recording::demo::Demo;
 use crate::recording::tape;
+use crate::rules::host_checks;
 use crate::sources::{Roots, Setup, files};
 use crate::tui::{self, theme::Depth};
 use anyhow::{Context as _, Result};
@@ -121,7 +123,7 @@ impl Env {
     /// The sources as the command line and the config ask for them.
     pub(crate) fn setup(&self, mut logs: Vec<String>) -> Setup {
         logs.extend(self.config.logs.iter().cloned());
-        Setup::new(self.roots.clone(), self.config.interval, logs)
+        Setup { looks: host_checks::looks(), ..Setup::new(self.roots.clone(), self.config.interval, logs) }
     }
 
     pub(crate) fn host(&self) -> String {
@@ -176,6 +178,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Some(Command::Replay(args)) => env.screen(tape::Reader::open(&args.tape)?, &args.options, None),
         Some(Command::Demo { name, list, options }) => demo::run(&env, name.as_deref(), list, &options),
         Some(Command::Check { json, strict, files }) => check::run(&env, json, strict, &files),
+        Some(Command::Doctor(args)) => doctor::run(&env, &args),
         Some(Command::Score(args)) => score::run(&env, &args),
         Some(Command::Rules { test: Some(file), .. }) => users_catalog::test(&file),
         Some(Command::Rules { id, test: None }) => rules::run(id.as_deref()),
