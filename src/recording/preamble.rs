@@ -21,7 +21,7 @@ pub fn of(model: &Model) -> Vec<Observation> {
         tell(start, &of("host"), Body::Node(node.clone()));
     }
     if let Some(facts) = &model.facts {
-        tell(start, &of("checks"), Body::HostFacts(Box::new(facts.as_ref().clone())));
+        tell(start, &of("host"), Body::HostFacts(Box::new(facts.as_ref().clone())));
     }
     for gpu in model.gpus.values() {
         tell(start, &of("nvml"), Body::GpuInfo(gpu.info.clone()));

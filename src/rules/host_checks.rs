@@ -159,8 +159,12 @@ pub fn looks() -> Vec<Look> {
 
 /// The answers to the checks of these groups; empty where nobody has looked.
 pub fn judge(model: &Model, groups: &[Group]) -> Vec<Checked> {
-    let wanted = all().filter(|check| groups.contains(&check.group));
-    let answered: Box<dyn Fn(&Check) -> Answer> = match (model.facts.as_deref(), model.sources.get(&SourceId::of("checks"))) {
+    answers(model, |check| groups.contains(&check.group))
+}
+
+fn answers(model: &Model, wanted: impl Fn(&Check) -> bool) -> Vec<Checked> {
+    let wanted = all().filter(|check| wanted(check));
+    let answered: Box<dyn Fn(&Check) -> Answer> = match (model.facts.as_deref(), model.sources.get(&SourceId::of("host"))) {
         (Some(facts), _) => Box::new(move |check| (check.judge)(&Host { model, facts }).unwrap_or_else(|early| early)),
         (None, Some(view)) => Box::new(|_| cannot_read(view.detail.clone().unwrap_or_else(|| view.state.as_str().into()))),
         (None, None) => return Vec::new(),
@@ -187,12 +191,12 @@ fn sum(checked: &[Checked]) -> String {
     if passed.is_empty() { format!("none pass{unread}") } else { format!("{} pass{unread}", passed.join(", ")) }
 }
 
-/// Rows of the checklist: what is not well one by one, what is well in one row.
+/// Rows of the checklist: what is not well one by one, what is well in one row. What the kernel's log holds is a finding already.
 pub fn items(model: &Model) -> Vec<Item> {
-    let checked = judge(model, &Group::ALL);
-    if checked.is_empty() {
+    if model.facts.is_none() {
         return Vec::new();
     }
+    let checked = answers(model, |check| check.id != "kernel-log");
     let item = |id, label, state, value| Item { id, label, state, value, proof: None, advice: None };
     let mut items = vec![item("host-checks", "Host checks", Seen::Pass, sum(&checked))];
     let bad = checked.iter().filter_map(|c| {

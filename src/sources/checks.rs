@@ -1,24 +1,20 @@
-//! How the host is set up: limits, modules, mounts, PCI links, the clock. Reads what the host checks ask for, once at the start and
-//! seldom again, and reports it when it changed. Judges nothing.
+//! How the host is set up: limits, modules, mounts, PCI links, the clock. Reads what the host checks ask for; the source of the host
+//! looks once at the start and seldom again. Judges nothing.
 
 mod clock;
 mod pci;
 
+use super::Roots;
 use super::procs::setup;
 use super::sysfs::{Dir, Reader, names};
-use super::{Roots, Setup, Source, SourceError};
 use crate::base::file::read_table;
 use crate::base::words::io_words;
-use crate::observe::Body;
 use crate::observe::facts::{HostFacts, Look, Reading};
 use rustix::fs::Access;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::time::Duration;
 
-/// What it reads changes when somebody sets the host up anew.
-const PERIOD: Duration = Duration::from_secs(300);
 /// What checks look for stands at the beginning of a table.
 const TABLE_BYTES: u64 = 64 << 10;
 /// Of one file, line or directory.
@@ -27,10 +23,6 @@ const MOST_CHARS: usize = 4096;
 const DAEMONS: &[&str] = &["nv-fabricmanage", "nvidia-imex", "nvidia-persiste"];
 /// Where users name interfaces to NCCL.
 const VARIABLES: &[&str] = &["NCCL_SOCKET_IFNAME"];
-
-pub fn make(setup: &mut Setup) -> Box<dyn Source> {
-    Box::new(Checks::new(setup.roots.clone(), setup.looks.clone()))
-}
 
 pub struct Checks {
     roots: Roots,
@@ -42,6 +34,16 @@ pub struct Checks {
 impl Checks {
     pub fn new(roots: Roots, looks: Vec<Look>) -> Self {
         Checks { roots, looks, reader: Reader::default(), told: None }
+    }
+
+    /// `None`: nothing is asked for, or all is as it was at the last look.
+    pub fn news(&mut self) -> Option<HostFacts> {
+        if self.looks.is_empty() {
+            return None;
+        }
+        let facts = self.facts();
+        let is_new = self.told.as_ref() != Some(&facts);
+        is_new.then(|| self.told.insert(facts).clone())
     }
 
     fn facts(&mut self) -> HostFacts {
@@ -148,19 +150,4 @@ impl Checks {
 /// The first line that begins with each of these.
 fn first_lines(table: &str, prefixes: &[&str]) -> String {
     prefixes.iter().filter_map(|prefix| table.lines().find(|line| line.starts_with(prefix))).collect::<Vec<_>>().join("\n")
-}
-
-impl Source for Checks {
-    fn every(&self) -> Duration {
-        PERIOD
-    }
-
-    fn poll(&mut self, out: &mut Vec<Body>) -> Result<(), SourceError> {
-        let facts = self.facts();
-        if self.told.as_ref() != Some(&facts) {
-            self.told = Some(facts.clone());
-            out.push(Body::HostFacts(Box::new(facts)));
-        }
-        Ok(())
-    }
 }

@@ -4,6 +4,7 @@
 mod sensors;
 mod this_machine;
 
+use super::checks::Checks;
 use super::procs::setup::limit;
 use super::procs::stat::cgroup;
 use super::sysfs::{Dir, Reader, names};
@@ -18,11 +19,14 @@ use this_machine::Live;
 const PERIOD: Duration = Duration::from_secs(5);
 /// What changes over minutes is looked at so often.
 const SLOW_PERIOD: Duration = Duration::from_secs(15);
+/// How the host is set up changes when somebody sets it up anew.
+const CHECKS_PERIOD: Duration = Duration::from_secs(300);
 /// File systems that jobs fill, where not all are known: the root, and the place of temporary files if that is another one.
 const DISKS: &[&str] = &["/", "/tmp"];
 
 pub fn make(setup: &mut Setup) -> Box<dyn Source> {
-    Box::new(Host::new(setup.roots.clone(), setup.interval))
+    let checks = Checks::new(setup.roots.clone(), setup.looks.clone());
+    Box::new(Host { checks, ..Host::new(setup.roots.clone(), setup.interval) })
 }
 
 pub struct Host {
@@ -34,6 +38,8 @@ pub struct Host {
     live: Option<Live>,
     /// Polls until the next look at what changes slowly.
     polls_to_slow: u32,
+    checks: Checks,
+    polls_to_checks: u32,
 }
 
 #[derive(PartialEq, Eq)]
@@ -46,7 +52,16 @@ impl Host {
     /// `interval` is that of the fast lanes: this one is not faster than [`PERIOD`].
     pub fn new(roots: Roots, interval: Duration) -> Self {
         let live = roots.is_live().then(Live::new);
-        Host { roots, every: interval.max(PERIOD), reader: Reader::default(), node: NodeState::Untold, live, polls_to_slow: 0 }
+        Host {
+            every: interval.max(PERIOD),
+            reader: Reader::default(),
+            node: NodeState::Untold,
+            live,
+            polls_to_slow: 0,
+            checks: Checks::new(roots.clone(), Vec::new()),
+            polls_to_checks: 0,
+            roots,
+        }
     }
 
     fn table(&mut self, path: &str) -> Option<&[u8]> {
@@ -167,9 +182,14 @@ impl Source for Host {
             out.push(Body::Node(self.node()));
             self.node = NodeState::Told;
         }
+        if self.polls_to_checks == 0 {
+            self.polls_to_checks = polls(CHECKS_PERIOD, self.every);
+            out.extend(self.checks.news().map(|facts| Body::HostFacts(Box::new(facts))));
+        }
+        self.polls_to_checks -= 1;
         let slow = self.polls_to_slow == 0;
         if slow {
-            self.polls_to_slow = u32::try_from(SLOW_PERIOD.as_millis() / self.every.as_millis()).unwrap_or(0).max(1);
+            self.polls_to_slow = polls(SLOW_PERIOD, self.every);
             let own = self.table("/proc/self/cgroup").and_then(cgroup);
             let own = own.and_then(|path| super::cgroup::memory(&self.roots, &mut self.reader, &path));
             out.extend(own.map(|own| Body::Cgroups { cgroups: vec![own] }));
@@ -182,6 +202,10 @@ impl Source for Host {
     fn remark(&self) -> Option<(SourceState, String)> {
         self.live.as_ref().and_then(Live::trouble)
     }
+}
+
+fn polls(period: Duration, every: Duration) -> u32 {
+    u32::try_from(period.as_millis() / every.as_millis()).unwrap_or(0).max(1)
 }
 
 /// The `cpu` line of /proc/stat.

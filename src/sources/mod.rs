@@ -238,5 +238,4 @@ pub const SOURCES: &[SourceSpec] = &[
     SourceSpec { id: "kmsg", title: "kernel log", live_only: true, instead: None, retry: Duration::from_secs(60), make: kmsg::make },
     SourceSpec { id: "events", title: "Xids and errors, as the driver tells them", live_only: true, instead: None, retry: Duration::from_secs(60), make: nvml::make_events },
     SourceSpec { id: "host", title: "CPU, memory, /dev/shm and disk", live_only: false, instead: None, retry: Duration::from_secs(10), make: host::make },
-    SourceSpec { id: "checks", title: "how the host is set up, for the host checks", live_only: false, instead: None, retry: Duration::from_secs(300), make: checks::make },
 ];

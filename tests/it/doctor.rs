@@ -405,7 +405,7 @@ impl Seer {
     fn facts(&mut self, change: impl FnOnce(&mut HostFacts)) {
         let mut facts = self.0.model.facts.as_deref().cloned().unwrap_or_default();
         change(&mut facts);
-        self.sees("checks", Body::HostFacts(Box::new(facts)));
+        self.sees("host", Body::HostFacts(Box::new(facts)));
     }
 
     fn health(&mut self, health: GpuHealth) {
@@ -462,7 +462,7 @@ fn a_driver_that_does_not_answer_cannot_be_read() {
     // Whether there are RDMA devices is not known either.
     seer.finds("memlock-small", State::CannotRead, "rdma: not looked at");
     let mut seer = Seer(Session::new("node-1", Zone::UTC));
-    seer.source("checks", SourceState::Slow, Some("no answer within 2.5 s"));
+    seer.source("host", SourceState::Slow, Some("no answer within 2.5 s"));
     for check in host_checks::all() {
         seer.finds(check.id, State::CannotRead, "no answer within 2.5 s");
     }
@@ -510,6 +510,9 @@ fn limits_and_namespaces_of_ranks_count() {
     seer.sees("procs", Body::Process(rank(51, "ipc:[4026531839]")));
     seer.sees("feed", Body::Tick);
     seer.finds("open-files", State::Warn, "4096 at most for pid 50, pid 51");
+    // What the shell may use in which this program was started does not matter then.
+    seer.facts(|facts| facts.own.open_files = Some(1024));
+    seer.finds("open-files", State::Warn, "4096 at most for pid 50, pid 51");
     seer.finds("namespaces", State::Pass, "whole host");
     seer.sees("procs", Body::Process(rank(51, "ipc:[4026532222]")));
     seer.sees("feed", Body::Tick);
@@ -522,7 +525,7 @@ fn the_checklist_has_what_is_not_well_and_one_row_for_the_rest() {
     assert!(host_checks::items(&Session::new("x", Zone::UTC).model).is_empty(), "an old recording has none");
     let items = host_checks::items(&seer.0.model);
     assert_eq!((items.len(), items[0].state, items[0].id), (1, Seen::Pass, "host-checks"), "{items:?}");
-    assert!(items[0].value.starts_with("host 5, gpu 4, net 1 pass; "), "{}", items[0].value);
+    assert!(items[0].value.starts_with("host 4, gpu 4, net 1 pass; "), "{}", items[0].value);
     seer.facts(|facts| facts.shm_bytes = Some(64 << 20));
     let items = host_checks::items(&seer.0.model);
     assert_eq!((items.len(), items[1].state, &*items[1].value), (2, Seen::Warn, "64 MiB"));

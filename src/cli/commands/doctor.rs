@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 /// Sources that no group can do without: jobs that run, RDMA devices.
-const ALWAYS: &[&str] = &["host", "checks", "procs", "rdma", "netdev"];
+const ALWAYS: &[&str] = &["host", "procs", "rdma", "netdev"];
 /// Those that only one group asks.
 const OF_GROUP: &[(&str, Group)] = &[("nvml", Group::Gpu), ("kmsg", Group::Host)];
 

@@ -160,11 +160,14 @@ fn shm(host: &Host) -> Judged {
     })
 }
 
-/// This program and the ranks that run, each with what it may use.
+fn ranks<'a>(host: &Host<'a>) -> impl Iterator<Item = &'a Process> {
+    host.model.processes.values().filter(|p| p.info.role == ProcessRole::Rank && p.is_alive())
+}
+
+/// The ranks that run, each with what it may use; without any this program, because what is started like it may use as much.
 fn users(host: &Host) -> Vec<(String, ProcessSetup)> {
-    let ranks = host.model.processes.values().filter(|p| p.info.role == ProcessRole::Rank && p.is_alive());
-    let ranks = ranks.filter_map(|p| Some((format!("pid {}", p.info.pid), p.info.setup.clone()?)));
-    std::iter::once(("this program".to_owned(), host.facts.own.clone())).chain(ranks).collect()
+    let ranks: Vec<_> = ranks(host).filter_map(|p| Some((format!("pid {}", p.info.pid), p.info.setup.clone()?))).collect();
+    if ranks.is_empty() { vec![("this program".to_owned(), host.facts.own.clone())] } else { ranks }
 }
 
 /// Those below a limit, the first of them, and the least that anybody has.
@@ -182,7 +185,8 @@ fn memlock(host: &Host) -> Judged {
     let limit = |setup: &ProcessSetup| if in_container && setup.locks_freely == Some(true) { Some(u64::MAX) } else { setup.memlock_bytes };
     let (bytes, below) = least(host, limit, u64::MAX)?;
     let Some(who) = below else {
-        return Ok(pass(if host.facts.own.memlock_bytes == Some(u64::MAX) { "unlimited" } else { "no limit: CAP_IPC_LOCK" }));
+        let lifted = users(host).iter().any(|(_, setup)| setup.memlock_bytes != Some(u64::MAX));
+        return Ok(pass(if lifted { "no limit: CAP_IPC_LOCK" } else { "unlimited" }));
     };
     let found = warn(format!("{} for {who}", size(bytes)));
     Ok(match host.container() {
@@ -288,7 +292,7 @@ fn hugepages(host: &Host) -> Judged {
     Ok(match (total, free) {
         (0, _) => warn("none"),
         // A job that runs may hold them all.
-        (_, 0) if users(host).len() == 1 => warn(format!("all {total} are in use")),
+        (_, 0) if ranks(host).next().is_none() => warn(format!("all {total} are in use")),
         _ => pass(format!("{free} of {total} free")),
     })
 }
@@ -350,7 +354,10 @@ fn kernel_log(host: &Host) -> Judged {
     }
     match view {
         Some(view) if view.state == SourceState::Ok => Ok(pass("no error")),
-        Some(view) => Err(cannot_read(view.detail.clone().unwrap_or_else(|| view.state.as_str().into())).remedy("sudo nccl-top doctor")),
+        Some(view) => {
+            let unread = cannot_read(view.detail.clone().unwrap_or_else(|| view.state.as_str().into()));
+            Err(if view.state == SourceState::Denied { unread.remedy("sudo nccl-top doctor --only host") } else { unread })
+        }
         None => Err(cannot_read("not looked at")),
     }
 }

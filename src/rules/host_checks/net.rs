@@ -134,16 +134,22 @@ fn device_files(host: &Host) -> Judged {
     let wanted: Vec<&str> = verbs.into_iter().filter(|name| name.starts_with("uverbs")).collect();
     let files: BTreeSet<&str> = files.unwrap_or_default().into_iter().collect();
     let missing: Vec<String> = wanted.iter().filter(|name| !files.contains(*name)).map(|name| (*name).to_owned()).collect();
-    let given = "start the container with --device /dev/infiniband, or with the device plugin of the NICs";
-    let found = if !missing.is_empty() {
-        fail(format!("{} missing in /dev/infiniband ({})", of_all(missing.len(), wanted.len(), "file"), some_of(&missing)))
-    } else if !host.facts.refused.is_empty() {
-        fail(format!("this user may not open {}", some_of(&host.facts.refused)))
-            .remedy("chmod 0666 /dev/infiniband/uverbs* /dev/infiniband/rdma_cm, for good by a udev rule")
-    } else {
-        return Ok(pass(counted(wanted.len() as u64, "file")));
-    };
-    Ok(if host.container().is_some() && !missing.is_empty() { found.remedy(given) } else { found })
+    if !missing.is_empty() {
+        let words = format!("{} missing in /dev/infiniband ({})", of_all(missing.len(), wanted.len(), "file"), some_of(&missing));
+        return Ok(match host.container() {
+            None => fail(words).remedy("udevadm trigger --subsystem-match=infiniband_verbs"),
+            // It may have been given a part of them.
+            Some(_) => {
+                let found = if missing.len() < wanted.len() { warn(words) } else { fail(words) };
+                found.remedy("start the container with --device /dev/infiniband, or with the device plugin of the NICs")
+            }
+        });
+    }
+    if !host.facts.refused.is_empty() {
+        let found = fail(format!("this user may not open {}", some_of(&host.facts.refused)));
+        return Ok(found.remedy("chmod 0666 /dev/infiniband/uverbs* /dev/infiniband/rdma_cm, for good by a udev rule"));
+    }
+    Ok(pass(counted(wanted.len() as u64, "file")))
 }
 
 fn counters(host: &Host) -> Judged {
