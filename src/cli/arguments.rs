@@ -1,6 +1,7 @@
 //! The command line. No behaviour.
 
 use crate::recording::without::Without;
+use crate::rules::host_checks::Group;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -136,6 +137,8 @@ pub enum Command {
         #[arg(value_name = "FILE", required = true)]
         files: Vec<String>,
     },
+    /// Check how this host is set up for NCCL: limits, GPUs, links, network; before a job starts
+    Doctor(DoctorArgs),
     /// Hold the judge against recordings whose fault is known: NAME.jsonl.gz with NAME.label.json
     Score(ScoreArgs),
     /// Print every rule, explain one (what it means, how it is known, what to do), or list those that say TEXT
@@ -149,6 +152,29 @@ pub enum Command {
     },
     /// Print the settings in effect and where each came from
     Config,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct DoctorArgs {
+    /// Only these groups of checks: host, gpu, net
+    #[arg(long, value_name = "GROUP,...", value_delimiter = ',', value_parser = parse_group)]
+    pub only: Vec<Group>,
+    /// One JSON document (nccl-top.doctor/1)
+    #[arg(long)]
+    pub json: bool,
+    /// Exit with 1 for warnings, too
+    #[arg(long)]
+    pub strict: bool,
+    /// List every check, with what it read
+    #[arg(short = 'v', long, visible_alias = "verbose")]
+    pub all: bool,
+    /// How long to wait for the driver and the kernel; what has not answered by then cannot be judged
+    #[arg(long, value_name = "DURATION", default_value = "2500ms", value_parser = crate::base::time::parse_duration)]
+    pub wait: Duration,
+}
+
+fn parse_group(text: &str) -> Result<Group, String> {
+    Group::ALL.into_iter().find(|group| group.as_str() == text).ok_or_else(|| "expected host, gpu or net".into())
 }
 
 #[derive(Clone, Debug, Args)]

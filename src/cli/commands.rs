@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod demo;
+pub mod doctor;
 pub mod headless;
 pub mod record;
 pub mod replay;
@@ -23,6 +24,7 @@ use crate::edge::diagnostics::complain;
 use crate::recording::demo::Demo;
 use crate::recording::tape;
 use crate::recording::without::Without;
+use crate::rules::host_checks;
 use crate::sources::{Roots, Setup, files};
 use crate::tui::{self, theme::Depth};
 use anyhow::{Context as _, Result};
@@ -128,7 +130,8 @@ impl Env {
         logs.extend(self.config.logs.iter().cloned());
         let option = |kind: &Without| kind.to_possible_value().map(|value| format!("--without {}", value.get_name()));
         let left_out = self.without.iter().flat_map(|kind| kind.sources().iter().map(|id| (*id, option(kind).unwrap_or_default())));
-        Setup { left_out: left_out.collect(), ..Setup::new(self.roots.clone(), self.config.interval, logs) }
+        let usual = Setup::new(self.roots.clone(), self.config.interval, logs);
+        Setup { left_out: left_out.collect(), looks: host_checks::looks(), ..usual }
     }
 
     pub(crate) fn host(&self) -> String {
@@ -189,6 +192,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Some(Command::Replay(args)) => env.screen(tape::Reader::open(&args.tape)?, &args.options, None),
         Some(Command::Demo { name, list, options }) => demo::run(&env, name.as_deref(), list, &options),
         Some(Command::Check { json, strict, files }) => check::run(&env, json, strict, &files),
+        Some(Command::Doctor(args)) => doctor::run(&env, &args),
         Some(Command::Score(args)) => score::run(&env, &args),
         Some(Command::Rules { test: Some(file), .. }) => users_catalog::test(&file),
         Some(Command::Rules { id, test: None }) => rules::run(id.as_deref()),

@@ -4,6 +4,7 @@
 use super::comm::Comm;
 use super::{Model, SourceView};
 use crate::base::units::group;
+use crate::observe::facts::HostFacts;
 use crate::observe::process::ProcessInfo;
 use crate::observe::{SourceId, SourceState};
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ pub const COUNTERS: usize = 256;
 pub const SOURCES: usize = 64;
 /// Ranks in all communicators: eight of 16,384 ranks.
 pub const MEMBERS: usize = 1 << 17;
-/// Of each list of a process. The source passes on 64 arguments and 256 variables at most.
+/// Of each list of a process, and of what is read of the host. The source passes on 64 arguments and 256 variables at most.
 const OF_PROCESS: usize = 256;
 
 /// The name under which the program reports what it leaves out.
@@ -52,6 +53,19 @@ pub fn process(mut info: ProcessInfo) -> ProcessInfo {
         *env = std::mem::take(env).into_iter().take(OF_PROCESS).collect();
     }
     info
+}
+
+/// Its lists, none longer than one that the source makes.
+pub fn facts(facts: &HostFacts) -> HostFacts {
+    let mut facts = facts.clone();
+    facts.looked = facts.looked.into_iter().take(OF_PROCESS).collect();
+    facts.env = facts.env.into_iter().take(OF_PROCESS).collect();
+    facts.governors = facts.governors.into_iter().take(OF_PROCESS).collect();
+    facts.daemons.iter_mut().for_each(|list| list.truncate(OF_PROCESS));
+    facts.refused.truncate(PORTS);
+    facts.pci.truncate(PORTS);
+    facts.bridges.truncate(PORTS);
+    facts
 }
 
 impl Model {

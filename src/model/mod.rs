@@ -26,6 +26,7 @@ pub mod topology;
 
 use crate::base::time::{Stamp, Zone};
 use crate::logs::TextEvent;
+use crate::observe::facts::HostFacts;
 use crate::observe::host::{CgroupMemory, DiskSample, HostSample, Node, Temperature};
 use crate::observe::log::{KernelLine, LogFileState, RasAnswer};
 use crate::observe::process::ProcessInfo;
@@ -52,6 +53,8 @@ pub struct Model {
     pub zone: Zone,
     pub host: String,
     pub node: Option<Node>,
+    /// How the host is set up.
+    pub facts: Option<Arc<HostFacts>>,
     pub host_sample: Option<HostSample>,
     pub cpu_busy_pct: Option<f64>,
     /// All file systems that can fill, as last seen. Empty where only some of them are known.
@@ -197,6 +200,7 @@ impl Model {
                 );
             }
             Body::Node(node) => self.node = Some(node.clone()),
+            Body::HostFacts(facts) => self.facts = Some(Arc::new(bounds::facts(facts))),
             Body::Host(sample) => self.apply_host(at, sample),
             Body::Cgroups { cgroups } => {
                 self.apply_cgroups(at, &seen.from, cgroups);

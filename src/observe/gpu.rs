@@ -37,6 +37,10 @@ pub struct GpuInfo {
     /// GPM (SM, tensor, DRAM activity) is there: Hopper and newer.
     pub gpm: Option<bool>,
     pub mig: Option<bool>,
+    /// With MIG mode on: instances that there are.
+    pub mig_instances: Option<u32>,
+    /// Persistence mode.
+    pub persistence: Option<bool>,
 }
 
 /// One look at one GPU, fast lane.

@@ -1,6 +1,7 @@
 //! Takes what is secret out of what was seen, before anything else gets it: model, tape and screen know only what may be shown.
 
 use super::Body;
+use super::facts::Reading;
 use super::process::ProcessInfo;
 use crate::base::mask;
 use std::borrow::Cow;
@@ -34,6 +35,13 @@ impl Masking {
                 answer.error.iter_mut().for_each(hide);
             }
             Body::Process(info) => process(info),
+            Body::HostFacts(facts) => {
+                let texts = facts.looked.values_mut().filter_map(|reading| match reading {
+                    Reading::Text(text) | Reading::Unreadable(text) => Some(text),
+                    Reading::Absent => None,
+                });
+                texts.chain(facts.env.values_mut()).for_each(hide);
+            }
             Body::LogFile(info) => {
                 hide(&mut info.path);
                 info.detail.iter_mut().for_each(hide);

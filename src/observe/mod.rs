@@ -4,6 +4,7 @@
 //! A tape is these values as JSON lines, so a field may be added (`#[serde(default)]`), but not renamed or given another meaning.
 
 pub mod evidence;
+pub mod facts;
 pub mod flight;
 pub mod gpu;
 pub mod host;
@@ -66,6 +67,8 @@ pub enum Body {
     Source(SourceReport),
     /// Facts about the host that do not change while it is up.
     Node(host::Node),
+    /// How the host is set up: limits, modules, mounts, PCI links, the clock.
+    HostFacts(Box<facts::HostFacts>),
     /// CPU, memory, shared memory, disk and load.
     Host(host::HostSample),
     /// Memory of control groups: that of this program, or those of the jobs' processes, all of them.

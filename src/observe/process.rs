@@ -31,9 +31,28 @@ pub struct ProcessInfo {
     /// Directories of files that it had open for writing while it wrote much.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub writes: Vec<WrittenDir>,
+    pub setup: Option<ProcessSetup>,
     /// What could not be read, and why: `environ: permission denied`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<String>,
+}
+
+/// What a process may use, and which namespaces it is in: /proc/PID/limits, status and ns.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProcessSetup {
+    /// The soft limit; `u64::MAX` is unlimited.
+    pub memlock_bytes: Option<u64>,
+    /// Up to this it may be raised.
+    pub memlock_hard_bytes: Option<u64>,
+    /// The hard limit: NCCL raises the soft one to it.
+    pub open_files: Option<u64>,
+    /// CAP_IPC_LOCK is effective: the limit on locked memory does not count.
+    pub locks_freely: Option<bool>,
+    /// `ipc:[4026531839]`
+    pub ipc_namespace: Option<String>,
+    pub pid_namespace: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 
 pub mod bundle;
 pub mod check;
+pub mod doctor;
 pub mod events;
 pub mod evidence;
 mod host;

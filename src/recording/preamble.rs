@@ -20,6 +20,9 @@ pub fn of(model: &Model) -> Vec<Observation> {
     if let Some(node) = &model.node {
         tell(start, &of("host"), Body::Node(node.clone()));
     }
+    if let Some(facts) = &model.facts {
+        tell(start, &of("host"), Body::HostFacts(Box::new(facts.as_ref().clone())));
+    }
     for gpu in model.gpus.values() {
         tell(start, &of("nvml"), Body::GpuInfo(gpu.info.clone()));
     }

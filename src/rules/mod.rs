@@ -27,8 +27,10 @@ mod gpu_xid;
 mod grad_overflow;
 mod hang_rank_absent;
 mod hang_symmetric;
+pub mod host_checks;
 pub mod host_faults;
 mod host_memory_low;
+mod host_setup;
 mod init_stuck;
 mod inspector_records;
 mod job_cancelled;
@@ -312,6 +314,11 @@ pub const RULES: &[Rule] = &[
     nccl_warn::RULE,
     nccl_tests_failed::RULE,
     stale_process::RULE,
+    host_setup::SHM_SMALL,
+    host_setup::MEMLOCK_SMALL,
+    host_setup::IOMMU_ON,
+    host_setup::FABRIC_MANAGER,
+    host_setup::CLOCK_SKEW,
     source_trouble::RULE,
     several_runs::RULE,
     left_out::RULE,

@@ -78,7 +78,12 @@ impl Feed {
     }
 
     /// Starts a thread per source. Threads are never joined: a driver call that blocks forever must not keep the program.
-    pub fn start(&mut self, mut setup: Setup, send: &Send) {
+    pub fn start(&mut self, setup: Setup, send: &Send) {
+        self.start_some(setup, send, |_| true);
+    }
+
+    /// The same with those sources alone that are wanted.
+    pub fn start_some(&mut self, mut setup: Setup, send: &Send, wanted: impl Fn(&SourceSpec) -> bool) {
         let clock = self.clock;
         edge::allow_more_descriptors();
         // Before there are threads that could fill the queue, which nobody empties yet.
@@ -87,7 +92,7 @@ impl Feed {
             let _ = send(Batch { from: SourceId::of(spec.id), at: clock.now(), bodies });
         };
         let mut on = Vec::new();
-        for spec in SOURCES {
+        for spec in SOURCES.iter().filter(|spec| wanted(spec)) {
             if let Some((_, option)) = setup.left_out.iter().find(|(id, _)| *id == spec.id) {
                 off(spec, format!("off: {option} is given"), Vec::new());
             } else if spec.live_only && !setup.roots.is_live() {

@@ -4,6 +4,8 @@
 mod sensors;
 mod this_machine;
 
+use super::checks::Checks;
+use super::procs::setup::limit;
 use super::procs::stat::cgroup;
 use super::sysfs::{Dir, Reader, names};
 use super::{Roots, Setup, Source, SourceError};
@@ -17,11 +19,14 @@ use this_machine::Live;
 const PERIOD: Duration = Duration::from_secs(5);
 /// What changes over minutes is looked at so often.
 const SLOW_PERIOD: Duration = Duration::from_secs(15);
+/// How the host is set up changes when somebody sets it up anew.
+const CHECKS_PERIOD: Duration = Duration::from_secs(300);
 /// File systems that jobs fill, where not all are known: the root, and the place of temporary files if that is another one.
 const DISKS: &[&str] = &["/", "/tmp"];
 
 pub fn make(setup: &mut Setup) -> Box<dyn Source> {
-    Box::new(Host::new(setup.roots.clone(), setup.interval))
+    let checks = Checks::new(setup.roots.clone(), setup.looks.clone());
+    Box::new(Host { checks, ..Host::new(setup.roots.clone(), setup.interval) })
 }
 
 pub struct Host {
@@ -33,6 +38,8 @@ pub struct Host {
     live: Option<Live>,
     /// Polls until the next look at what changes slowly.
     polls_to_slow: u32,
+    checks: Checks,
+    polls_to_checks: u32,
 }
 
 #[derive(PartialEq, Eq)]
@@ -45,7 +52,16 @@ impl Host {
     /// `interval` is that of the fast lanes: this one is not faster than [`PERIOD`].
     pub fn new(roots: Roots, interval: Duration) -> Self {
         let live = roots.is_live().then(Live::new);
-        Host { roots, every: interval.max(PERIOD), reader: Reader::default(), node: NodeState::Untold, live, polls_to_slow: 0 }
+        Host {
+            every: interval.max(PERIOD),
+            reader: Reader::default(),
+            node: NodeState::Untold,
+            live,
+            polls_to_slow: 0,
+            checks: Checks::new(roots.clone(), Vec::new()),
+            polls_to_checks: 0,
+            roots,
+        }
     }
 
     fn table(&mut self, path: &str) -> Option<&[u8]> {
@@ -68,7 +84,7 @@ impl Host {
             cpus: self.table("/proc/stat").and_then(cpus),
             container: self.container().map(str::to_owned),
             iommu: names(&self.roots.path("/sys/class/iommu")).ok().map(|units| !units.is_empty()),
-            memlock_bytes: self.table("/proc/self/limits").and_then(memlock_hard_limit_bytes),
+            memlock_bytes: self.table("/proc/self/limits").and_then(|table| limit(table, "Max locked memory", 1)),
             ..Node::default()
         };
         if self.live.is_some() {
@@ -166,9 +182,14 @@ impl Source for Host {
             out.push(Body::Node(self.node()));
             self.node = NodeState::Told;
         }
+        if self.polls_to_checks == 0 {
+            self.polls_to_checks = polls(CHECKS_PERIOD, self.every);
+            out.extend(self.checks.news().map(|facts| Body::HostFacts(Box::new(facts))));
+        }
+        self.polls_to_checks -= 1;
         let slow = self.polls_to_slow == 0;
         if slow {
-            self.polls_to_slow = u32::try_from(SLOW_PERIOD.as_millis() / self.every.as_millis()).unwrap_or(0).max(1);
+            self.polls_to_slow = polls(SLOW_PERIOD, self.every);
             let own = self.table("/proc/self/cgroup").and_then(cgroup);
             let own = own.and_then(|path| super::cgroup::memory(&self.roots, &mut self.reader, &path));
             out.extend(own.map(|own| Body::Cgroups { cgroups: vec![own] }));
@@ -181,6 +202,10 @@ impl Source for Host {
     fn remark(&self) -> Option<(SourceState, String)> {
         self.live.as_ref().and_then(Live::trouble)
     }
+}
+
+fn polls(period: Duration, every: Duration) -> u32 {
+    u32::try_from(period.as_millis() / every.as_millis()).unwrap_or(0).max(1)
 }
 
 /// The `cpu` line of /proc/stat.
@@ -223,15 +248,6 @@ pub(super) fn field(table: &[u8], name: &str) -> Option<u64> {
 fn load_1m(table: &[u8]) -> Option<f64> {
     let load: f64 = lines(table).next()?.split_ascii_whitespace().next()?.parse().ok()?;
     (load.is_finite() && load >= 0.0).then_some(load)
-}
-
-/// `Max locked memory         8388608              unlimited            bytes`: the second is the hard one.
-fn memlock_hard_limit_bytes(table: &[u8]) -> Option<u64> {
-    let limits = lines(table).find_map(|line| line.strip_prefix("Max locked memory"))?;
-    match limits.split_ascii_whitespace().nth(1)? {
-        "unlimited" => Some(u64::MAX),
-        bytes => bytes.parse().ok(),
-    }
 }
 
 /// Version 1 of cgroups names the runtime in the path of pid 1; on a host that is `/` or `/init.scope`.

@@ -4,6 +4,7 @@
 //! reports something new, a variant of [`Body`] with its arm in `model::Model::apply`.
 
 pub mod cgroup;
+pub mod checks;
 pub mod ethtool;
 pub mod feed;
 pub mod files;
@@ -20,6 +21,7 @@ pub mod sysfs;
 pub mod tail;
 
 use crate::base::words::io_words;
+use crate::observe::facts::Look;
 use crate::observe::{Body, SourceReport, SourceState};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -165,6 +167,8 @@ pub struct Setup {
     pub interval: Duration,
     /// LOG arguments: files, globs, directories, `-`.
     pub logs: Vec<String>,
+    /// What the host checks want to have looked at.
+    pub looks: Vec<Look>,
     /// Read logs from their start (headless use), instead of only their last part.
     pub whole_logs: bool,
     /// Names of sources that are not started, with the option that says so.
@@ -190,6 +194,7 @@ impl Setup {
             roots,
             interval,
             logs,
+            looks: Vec::new(),
             whole_logs: false,
             left_out: Vec::new(),
             to_procs,

@@ -12,6 +12,7 @@ mod process;
 mod process_table;
 pub mod program;
 pub mod read;
+pub mod setup;
 pub mod stat;
 mod writes;
 

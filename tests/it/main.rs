@@ -14,6 +14,7 @@ mod cuda_failures;
 mod damaged_input;
 mod demo;
 mod directions;
+mod doctor;
 mod edge;
 mod evidence;
 mod flight_dumps;

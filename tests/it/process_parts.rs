@@ -104,7 +104,7 @@ mod stat {
     #[test]
     fn the_innermost_pid_is_the_last() {
         let status = Status::parse(b"Name:\tpython\nUid:\t1000\t0\t0\t0\nNSpid:\t9001\t20\t7\nVmRSS:\t  2048 kB\n");
-        assert_eq!(status, Status { uid: Some(1000), ns_pid: Some(7), rss_bytes: Some(2 << 20) });
+        assert_eq!(status, Status { uid: Some(1000), ns_pid: Some(7), rss_bytes: Some(2 << 20), ..Status::default() });
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub fn run(env: &Env, json: bool, strict: bool, files: &[String]) -> Result<Outc
 }
 
 /// Columns of the terminal on standard output; 100 if it is none.
-fn terminal_width() -> usize {
+pub(super) fn terminal_width() -> usize {
     if !io::stdout().is_terminal() {
         return 100;
     }

@@ -26,7 +26,7 @@ pub struct Style {
 }
 
 #[derive(Clone, Copy)]
-enum Ink {
+pub(in crate::output) enum Ink {
     Plain,
     Bold,
     Dim,
@@ -65,9 +65,10 @@ pub fn text(report: &Report, zone: Zone, style: &Style) -> String {
     page.out
 }
 
-struct Page {
-    out: String,
-    style: Style,
+/// A page of text with a column of names on the left.
+pub(in crate::output) struct Page {
+    pub(in crate::output) out: String,
+    pub(in crate::output) style: Style,
 }
 
 impl Page {
@@ -92,7 +93,7 @@ impl Page {
     }
 
     /// `left` in its columns, `text` wrapped beside it.
-    fn row(&mut self, left: &str, ink: Ink, text: &str) {
+    pub(in crate::output) fn row(&mut self, left: &str, ink: Ink, text: &str) {
         let width = self.style.width.saturating_sub(LEFT + 2).max(20);
         let text = self.shown(text);
         for (i, line) in wrap(&text, width).into_iter().enumerate() {
@@ -103,9 +104,19 @@ impl Page {
         }
     }
 
-    fn title(&mut self, text: &str) {
+    pub(in crate::output) fn title(&mut self, text: &str) {
         let text = self.ink(Ink::Bold, text);
         let _ = writeln!(self.out, "\n{text}");
+    }
+
+    /// The verdict in a word, and a sentence beside it.
+    pub(in crate::output) fn headline(&mut self, ink: Ink, word: &str, sentence: &str) {
+        let sentence = self.shown(sentence);
+        let width = self.style.width.saturating_sub(word.len() + 2).max(20);
+        for (i, line) in wrap(&sentence, width).into_iter().enumerate() {
+            let left = if i == 0 { self.ink(ink, word) } else { " ".repeat(word.len()) };
+            let _ = writeln!(self.out, "{left}  {}", self.ink(Ink::Bold, &line));
+        }
     }
 
     /// The verdict and the cause.
@@ -130,12 +141,7 @@ impl Page {
             1 => " (1 input could not be judged)".into(),
             n => format!(" ({n} inputs could not be judged)"),
         };
-        let sentence = self.shown(&format!("{sentence}{unread}"));
-        let width = self.style.width.saturating_sub(word.len() + 2).max(20);
-        for (i, line) in wrap(&sentence, width).into_iter().enumerate() {
-            let left = if i == 0 { self.ink(ink, &word) } else { " ".repeat(word.len()) };
-            let _ = writeln!(self.out, "{left}  {}", self.ink(Ink::Bold, &line));
-        }
+        self.headline(ink, &word, &format!("{sentence}{unread}"));
         if let Some(runs) = report.findings.iter().find(|f| f.rule == SEVERAL) {
             self.row("note", Ink::Warn, &runs.summary);
         }

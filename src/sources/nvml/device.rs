@@ -97,6 +97,9 @@ const FIELD_RECOVERY_ACTION: u32 = 230;
 /// More than any GPU has (36 in the newest header): a bound on what a confused driver can make us allocate.
 const MAX_LINKS: u64 = 64;
 
+/// No GPU is split into more than seven.
+const MAX_MIG_INSTANCES: u32 = 64;
+
 const GPM_METRICS_ASKED: [u32; 9] = [1, 2, 3, 5, 10, 20, 21, 60, 61];
 
 /// NVML_GPM_METRIC_NVLINK_L0_TX_PER_SEC; RX is the number before it, the next link two numbers on, up to link 17.
@@ -193,6 +196,12 @@ impl GpmPace {
         }
         due
     }
+}
+
+/// Places that hold no instance are errors.
+fn mig_instances(device: &Device<'static>) -> Result<u32, NvmlError> {
+    let places = device.mig_device_count()?.min(MAX_MIG_INSTANCES);
+    Ok((0..places).filter(|place| device.mig_device_by_index(*place).is_ok()).count() as u32)
 }
 
 impl Gpu for NvmlGpu {
@@ -407,6 +416,8 @@ impl NvmlGpu {
         let bus_id = self.once(doing, IDENTITY, |d| Ok(d.pci_info()?.bus_id)).map(|id| pci::bus_id(&id));
         self.device.as_ref()?;
         let mig = self.once(doing, IDENTITY, Device::mig_mode).map(|mode| mode.current == 1);
+        let mig_instances = mig.filter(|on| *on).and_then(|_| self.once(doing, IDENTITY, mig_instances));
+        let persistence = self.once(doing, IDENTITY, Device::is_in_persistent_mode);
         let cores = self.once(doing, IDENTITY, Device::num_cores);
         let capability = self.once(doing, IDENTITY, Device::cuda_compute_capability);
         let mut info = GpuInfo {
@@ -429,6 +440,8 @@ impl NvmlGpu {
                 GpmState::Absent | GpmState::Denied => Some(false),
             },
             mig,
+            mig_instances,
+            persistence,
             ..GpuInfo::default()
         };
         pci::place(&self.roots, &mut info);

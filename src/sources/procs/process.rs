@@ -2,7 +2,7 @@
 
 use super::read::{Reader, is_gone};
 use super::stat::{self, Stat, Status};
-use super::{environ, output_files};
+use super::{environ, output_files, setup};
 use crate::base::mask;
 use crate::base::words::io_words;
 use crate::observe::process::{ProcessInfo, ProcessRole};
@@ -30,6 +30,7 @@ pub fn of(reader: &mut Reader, pid: u32, role: ProcessRole) -> Option<ProcessInf
     info.cwd = told("cwd", cwd, &mut info.hidden).map(|path| super::printable(path.as_os_str().as_bytes()));
     let output = output_files::output(reader, pid);
     info.logs = told("fd", output, &mut info.hidden).unwrap_or_default();
+    info.setup = Some(setup::of(&reader.path(pid, "")));
     let io = reader.read(pid, "io").map(drop);
     told("io", io, &mut info.hidden);
     let raw = reader.read(pid, "environ").map(<[u8]>::to_vec);

@@ -62,6 +62,8 @@ pub struct Status {
     /// The pid in the innermost namespace.
     pub ns_pid: Option<u32>,
     pub rss_bytes: Option<u64>,
+    /// Effective capabilities, a bit each.
+    pub capabilities: Option<u64>,
 }
 
 impl Status {
@@ -73,6 +75,9 @@ impl Status {
                 b"Uid" => status.uid = words.next().and_then(number),
                 b"NSpid" => status.ns_pid = words.next_back().and_then(number),
                 b"VmRSS" => status.rss_bytes = words.next().and_then(number::<u64>).and_then(|kib| kib.checked_mul(1024)),
+                b"CapEff" => {
+                    status.capabilities = words.next().and_then(|hex| u64::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok())
+                }
                 _ => {}
             }
         }

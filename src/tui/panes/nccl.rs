@@ -17,6 +17,7 @@ use crate::model::bringup::{Item, Seen};
 use crate::model::comm::{Behind, Comm, Odd};
 use crate::model::job::Job;
 use crate::model::signals::RAS_OLD;
+use crate::rules::host_checks;
 use crate::tui::layout::Want;
 use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain, whole};
 use crate::tui::widgets::{Pen, first_shown, shorten};
@@ -39,7 +40,7 @@ pub const PANE: Pane = Pane {
     draw,
 };
 
-/// Rows of [`crate::model::bringup::Bringup::items`].
+/// Rows of [`crate::model::bringup::Bringup::items`]; those of the host checks follow.
 const ITEMS: u16 = 10;
 /// From this width on they stand side by side.
 const TWO_COLUMNS: u16 = 70;
@@ -254,7 +255,10 @@ fn job<'a>(ctx: &Ctx<'a>) -> Option<&'a Job> {
 
 fn items(ctx: &Ctx) -> Vec<Item> {
     let model = &ctx.session.model;
-    job(ctx).map_or(Vec::new(), |job| model.bringup_of(&job.id).items(model, job))
+    let Some(job) = job(ctx) else { return Vec::new() };
+    let mut items = model.bringup_of(&job.id).items(model, job);
+    items.extend(host_checks::items(model));
+    items
 }
 
 fn title(ctx: &Ctx) -> String {
@@ -266,14 +270,20 @@ fn title(ctx: &Ctx) -> String {
     }
 }
 
-/// Columns of items, in so many rows at most.
-fn item_columns(width: u16, rows: u16) -> u16 {
-    if width >= TWO_COLUMNS || (width >= TWO_NARROW && rows < ITEMS) { 2 } else { 1 }
+/// How many [`items`] there are.
+fn item_count(ctx: &Ctx) -> u16 {
+    job(ctx).map_or(0, |_| ITEMS + host_checks::items(&ctx.session.model).len() as u16)
+}
+
+/// Columns of so many items, in so many rows at most.
+fn item_columns(width: u16, items: u16, rows: u16) -> u16 {
+    if width >= TWO_COLUMNS || (width >= TWO_NARROW && rows < items) { 2 } else { 1 }
 }
 
 fn want(ctx: &Ctx, width: u16) -> Option<Want> {
     let comms = ctx.session.model.comms.len().min(500) as u16;
-    let rows = if job(ctx).is_some() { ITEMS.div_ceil(item_columns(width, 0)) } else { 0 };
+    let items = item_count(ctx);
+    let rows = items.div_ceil(item_columns(width, items, 0));
     let (all, comfort) = ((rows + comms).max(2), (rows + comms.min(2)).max(1));
     Some(Want { width: 30, least: 1, comfort, all, priority: 5, late: false, grows: false })
 }
@@ -281,7 +291,8 @@ fn want(ctx: &Ctx, width: u16) -> Option<Want> {
 /// Of the overview: how many rows items and communicators get.
 fn overview_rows(ctx: &Ctx, area: Rect, comms: usize) -> (u16, u16) {
     let room = area.height - (comms as u16).min(1).min(area.height);
-    let items = if job(ctx).is_some() { ITEMS.div_ceil(item_columns(area.width, room)).min(room) } else { 0 };
+    let items = item_count(ctx);
+    let items = items.div_ceil(item_columns(area.width, items, room)).min(room);
     (items, (comms.min(5000) as u16).min(area.height - items))
 }
 
@@ -296,7 +307,7 @@ struct Zoomed {
 fn zoomed(items: &[Item], area: Rect, comms: usize) -> Zoomed {
     let proofs = items.iter().any(|i| i.proof.is_some());
     let seen = items.iter().filter(|i| i.state != Seen::NotSeen).count().max(1) as u16;
-    let columns = item_columns(area.width, 0);
+    let columns = item_columns(area.width, items.len() as u16, 0);
     let items = match items.len() as u16 {
         n if comms == 0 || (area.height >= 24 && proofs) => n.min(area.height),
         0 => 0,
@@ -341,7 +352,7 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let selected = ctx.selected(&names(&rows));
     if ctx.zoomed {
         let places = zoomed(&items, area, rows.len());
-        if places.items.height >= ITEMS {
+        if usize::from(places.items.height) >= items.len() {
             proven(ctx, &items, places.items, buf);
         } else {
             compact(ctx, &items, places.items, buf);
@@ -461,7 +472,7 @@ fn put_item(ctx: &Ctx, pen: &mut Pen, item: &Item, label: usize) {
 
 /// Without their lines; what does not fit is what needs no look.
 fn compact(ctx: &Ctx, items: &[Item], area: Rect, buf: &mut Buffer) {
-    let columns = item_columns(area.width, area.height);
+    let columns = item_columns(area.width, items.len() as u16, area.height);
     let room = usize::from(area.height) * usize::from(columns);
     let mut shown: Vec<&Item> = items.iter().collect();
     if room < shown.len() {

@@ -1,0 +1,36 @@
+//! What a process may use, and which namespaces it is in.
+
+use super::stat::Status;
+use crate::base::file::read_table;
+use crate::observe::process::ProcessSetup;
+use std::path::Path;
+
+/// /proc/PID/limits and status are a page at most.
+const TABLE_BYTES: u64 = 16 << 10;
+/// Of linux/capability.h.
+const CAP_IPC_LOCK: u32 = 14;
+
+/// Of the process with this directory below /proc.
+pub fn of(dir: &Path) -> ProcessSetup {
+    let limits = read_table(&dir.join("limits"), TABLE_BYTES).unwrap_or_default();
+    let status = read_table(&dir.join("status"), TABLE_BYTES).map(|text| Status::parse(&text)).unwrap_or_default();
+    let namespace = |name| Some(std::fs::read_link(dir.join("ns").join(name)).ok()?.to_string_lossy().into_owned());
+    ProcessSetup {
+        memlock_bytes: limit(&limits, "Max locked memory", 0),
+        memlock_hard_bytes: limit(&limits, "Max locked memory", 1),
+        open_files: limit(&limits, "Max open files", 1),
+        locks_freely: status.capabilities.map(|all| all >> CAP_IPC_LOCK & 1 == 1),
+        ipc_namespace: namespace("ipc"),
+        pid_namespace: namespace("pid"),
+    }
+}
+
+/// `Max locked memory         8388608              unlimited            bytes`: the soft one (0), then the hard one (1).
+pub fn limit(table: &[u8], name: &str, column: usize) -> Option<u64> {
+    let table = std::str::from_utf8(table).ok()?;
+    let limits = table.lines().find_map(|line| line.strip_prefix(name))?;
+    match limits.split_ascii_whitespace().nth(column)? {
+        "unlimited" => Some(u64::MAX),
+        number => number.parse().ok(),
+    }
+}
