@@ -11,6 +11,7 @@ pub enum Without {
     Log,
     Procs,
     Flight,
+    Inspector,
 }
 
 /// The observation as if some kinds of signal did not exist; `None` when nothing is left.
@@ -22,6 +23,7 @@ pub fn filter(mut seen: Observation, without: &[Without]) -> Option<Observation>
             Without::Log => &["tail"],
             Without::Procs => &["procs"],
             Without::Flight => &["flight"],
+            Without::Inspector => &["inspector"],
             Without::Gpm => {
                 if let Body::Gpus { gpus } = &mut seen.body {
                     gpus.iter_mut().for_each(|g| g.gpm = None);

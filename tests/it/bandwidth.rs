@@ -1,14 +1,30 @@
-//! Bandwidth against what machines of the kind reach: tables of nccl-tests.
+//! Bandwidth against what machines of the kind reach: tables of nccl-tests, and what the Inspector writes while a job runs.
 
+use crate::support::worlds::ras_json;
 use crate::support::{at, fixture, judged};
 use nccl_top::base::bandwidth::{Does, Gpu, REACHES, Shape, Way, reach};
 use nccl_top::base::severity::Severity;
+use nccl_top::base::time::Zone;
+use nccl_top::diagnosis::session::Session;
+use nccl_top::formats::inspector::Latest;
 use nccl_top::formats::nccl_tests::{Table, Tables, parse_json};
 use nccl_top::model::Model;
-use nccl_top::observe::log::{Line, LogFileInfo};
+use nccl_top::observe::gpu::GpuInfo;
+use nccl_top::observe::inspector::{Inspected, InspectedComm, InspectedOp};
+use nccl_top::observe::log::{Line, LogFileInfo, RasAnswer};
 use nccl_top::observe::{Body, Observation, SourceId};
 use nccl_top::rules;
 use nccl_top::rules::findings::{Finding, Ledger};
+use nccl_top::sources::inspector::{Inspectors, dump_dir};
+use nccl_top::sources::{Hint, Hints, Roots, Source, SourceError};
+use nccl_top::tui::choices::Ui;
+use nccl_top::tui::panes::{Ctx, PANES};
+use nccl_top::tui::theme::{Depth, Theme};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
 
 const RULE: &str = "busbw-below-platform";
 const H200: &str = "NVIDIA H200";
@@ -240,4 +256,207 @@ fn json_says_the_same() {
     for odd in [("\"aggregated_iterations\":1", "\"aggregated_iterations\":20"), ("false", "\"true\""), ("NVIDIA H200", "NVIDIA L40S")] {
         assert_eq!(judge(&parse_json(&file(&one_process.replace(odd.0, odd.1))).unwrap()), [], "{odd:?}");
     }
+}
+
+fn record(id: &str, rank: u32, coll: &str, sn: u64, bytes: u64, exec_us: u64, busbw: f64) -> String {
+    format!(
+        "{{\"header\":{{\"id\":\"0x{id}\",\"rank\":{rank},\"n_ranks\":8,\"nnodes\":1}},\"metadata\":{{\"pid\":7}},\"coll_perf\":{{\"coll\":\"{coll}\",\
+         \"coll_sn\":{sn},\"coll_msg_size_bytes\":{bytes},\"coll_exec_time_us\":{exec_us},\"coll_algobw_gbs\":{:.3},\"coll_busbw_gbs\":{busbw}}}}}\n",
+        busbw / 1.75
+    )
+}
+
+#[test]
+fn of_each_kind_and_size_the_newest_record_counts_and_memory_is_bounded() {
+    let mut latest = Latest::default();
+    for sn in 0..1000 {
+        latest.line(&record("ab", 0, "AllReduce", sn, 256 << 20, 900 + sn, 300.0));
+        latest.line(&record("ab", 0, &format!("Kind{}", sn), sn, 8, 10, 0.0));
+        latest.line(&record(&format!("c{sn}"), 0, "AllReduce", sn, 8, 10, 0.0));
+    }
+    latest.line("{\"header\":");
+    latest.line("");
+    let comm = latest.comms().find(|comm| comm.id == "ab").unwrap();
+    assert_eq!((latest.comms().count(), comm.ops.len(), latest.records), (16, 32, 3000));
+    assert_eq!(comm.ops[&("AllReduce".to_owned(), 256 << 20)].sn, 999);
+}
+
+#[test]
+fn the_folder_is_that_of_the_environment() {
+    let dir = |env: &str| dump_dir(env.replace(' ', "\0").as_bytes()).map(|dir| String::from_utf8(dir).unwrap());
+    assert_eq!(dir("NCCL_INSPECTOR_ENABLE=1 NCCL_INSPECTOR_DUMP_DIR=/d/x").as_deref(), Some("/d/x"));
+    assert_eq!(dir("NCCL_INSPECTOR_ENABLE=1 SLURM_JOBID=77").as_deref(), Some("nccl-inspector-77"));
+    assert_eq!(dir("NCCL_INSPECTOR_ENABLE=1").as_deref(), Some("nccl-inspector-unknown-jobid"));
+    assert_eq!(dir("NCCL_INSPECTOR_ENABLE=0 NCCL_INSPECTOR_DUMP_DIR=/d"), None);
+    assert_eq!(dir("NCCL_INSPECTOR_DUMP_DIR=/d"), None);
+    assert_eq!(dir("NCCL_INSPECTOR_ENABLE=1 NCCL_INSPECTOR_PROM_DUMP=1"), None);
+}
+
+/// A tree with a rank whose Inspector writes below /d.
+struct Tree {
+    dir: tempfile::TempDir,
+    hints: Hints,
+    source: Inspectors,
+}
+
+impl Tree {
+    fn of(env: &str) -> Tree {
+        use std::os::unix::fs::MetadataExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        for folder in ["proc/101", "proc/sys/kernel", "d"] {
+            fs::create_dir_all(path(folder)).unwrap();
+        }
+        let uid = fs::metadata(dir.path()).unwrap().uid();
+        fs::write(path("proc/sys/kernel/hostname"), "node-17\n").unwrap();
+        fs::write(path("proc/101/stat"), "101 (python) S 1 101 101 0 -1 4194304 1 0 0 0 300 50 0 0 20 0 1 0 1000 1000 500").unwrap();
+        fs::write(path("proc/101/status"), format!("Name:\tpython\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\nNSpid:\t101\t7\n")).unwrap();
+        fs::write(path("proc/101/environ"), env.replace(' ', "\0")).unwrap();
+        let (hints, inbox) = Hints::line();
+        hints.send(Hint::Ranks(vec![(101, 1000)]));
+        let source = Inspectors::new(Roots::below(dir.path()), Duration::from_secs(1), Some(inbox));
+        Tree { dir, hints, source }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join("d").join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        use std::io::Write;
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(self.file(name)).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// What is reported within as many looks as a folder is listed once in.
+    fn polls(&mut self) -> Vec<Inspected> {
+        let mut out = Vec::new();
+        (0..5).for_each(|_| self.source.poll(&mut out).unwrap());
+        out.into_iter().map(|body| if let Body::Inspector(seen) = body { seen } else { panic!("{body:?}") }).collect()
+    }
+}
+
+const ON: &str = "RANK=0 WORLD_SIZE=8 NCCL_INSPECTOR_ENABLE=1 NCCL_INSPECTOR_DUMP_DIR=/d";
+
+#[test]
+fn a_file_is_followed_as_it_grows() {
+    let mut tree = Tree::of(ON);
+    assert_eq!(tree.polls(), []);
+    assert!(tree.source.remark().unwrap().1.contains("NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS"));
+    // Another node's process has the same number.
+    tree.write("node-16-pid7.log", &record("ff", 3, "AllReduce", 1, 8, 1, 1.0));
+    let name = "node-17-pid7.log";
+    tree.write(name, &record("ab", 0, "AllReduce", 1, 256 << 20, 912, 300.0));
+    let seen = tree.polls();
+    assert_eq!((seen.len(), seen[0].pid, seen[0].comms.len()), (1, 101, 1));
+    let op = &seen[0].comms[0].ops[0];
+    assert_eq!((op.name.as_str(), op.sn, op.exec_us, op.busbw_gbytes_per_s), ("AllReduce", 1, Some(912.0), Some(300.0)));
+    assert_eq!(tree.polls(), [], "nothing new");
+    let next = record("ab", 0, "AllReduce", 2, 256 << 20, 800, 320.0);
+    let (left, right) = next.split_at(40);
+    tree.write(name, left);
+    assert_eq!(tree.polls(), [], "half a line");
+    tree.write(name, right);
+    assert_eq!(tree.polls()[0].comms[0].ops[0].sn, 2);
+    assert_eq!(
+        tree.source.remark().unwrap().1,
+        format!("records of 1 of 1 ranks in {}", tree.file("").display().to_string().trim_end_matches('/'))
+    );
+    // A new run writes it anew.
+    fs::write(tree.file(name), record("cd", 0, "AllGather", 0, 8, 1, 1.0)).unwrap();
+    let seen = tree.polls();
+    assert_eq!((seen[0].comms.len(), seen[0].comms[0].id.as_str()), (1, "cd"));
+    tree.hints.send(Hint::Ranks(vec![]));
+    let mut out = Vec::new();
+    assert!(matches!(tree.source.poll(&mut out), Err(SourceError::Absent(_))));
+}
+
+#[test]
+fn of_a_file_that_grows_faster_than_it_is_read_the_end_counts() {
+    let mut tree = Tree::of(ON);
+    let many: String = (0..20_000).map(|sn| record("ab", 0, "AllReduce", sn, 256 << 20, 900, 300.0)).collect();
+    tree.write("node-17-pid7.log", &many);
+    tree.write("node-17-pid7.log", &"x".repeat(1 << 20));
+    tree.write("node-17-pid7.log", &format!("\n{}", record("ab", 0, "AllReduce", 20_001, 256 << 20, 900, 300.0)));
+    let seen = tree.polls();
+    assert_eq!(seen.last().unwrap().comms[0].ops[0].sn, 20_001);
+}
+
+#[test]
+fn only_regular_files_are_opened() {
+    let mut tree = Tree::of(ON);
+    tree.write("secret", &record("ab", 0, "AllReduce", 1, 8, 1, 1.0));
+    std::os::unix::fs::symlink(tree.file("secret"), tree.file("node-17-pid7.log")).unwrap();
+    assert_eq!(tree.polls(), []);
+    fs::remove_file(tree.file("node-17-pid7.log")).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, tree.file("node-17-pid7.log"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    assert_eq!(tree.polls(), [], "a pipe is not waited for");
+}
+
+/// A session in which RAS names the communicator that the Inspector measures.
+fn measured(busbw: f64) -> Session {
+    let mut session = Session::new("node-17", Zone::UTC);
+    let mut see = |from: &'static str, body| {
+        let seen = Observation { at: at(10), host: None, from: SourceId::of(from), body };
+        session.apply(&seen, &mut Vec::new());
+    };
+    for index in 0..8 {
+        see("nvml", Body::GpuInfo(GpuInfo { index, name: Some(H200.into()), ..GpuInfo::default() }));
+    }
+    see("ras", Body::Ras(RasAnswer { reply: ras_json(8, |_| Some(9)), format: "json".into(), ..RasAnswer::default() }));
+    // Of the hash that RAS names the Inspector writes the first 14 digits.
+    let hash = "5c1de7706f19ab";
+    for (pid, exec_us) in [(101, 5000_u64), (102, 790)] {
+        let mut latest = Latest::default();
+        latest.line(&record(hash, pid - 101, "AllReduce", 9, 256 << 20, exec_us, busbw * 790.0 / exec_us as f64));
+        let comms = latest.comms().map(|comm| InspectedComm {
+            id: comm.id.clone(),
+            rank: comm.rank,
+            n_ranks: comm.n_ranks,
+            nnodes: comm.nnodes,
+            ops: comm
+                .ops
+                .iter()
+                .map(|((name, _), op)| InspectedOp {
+                    name: name.clone(),
+                    bytes: op.bytes,
+                    sn: op.sn,
+                    exec_us: op.exec_us,
+                    algbw_gbytes_per_s: op.algbw,
+                    busbw_gbytes_per_s: op.busbw,
+                })
+                .collect(),
+        });
+        see("inspector", Body::Inspector(Inspected { pid, path: "/d/x".into(), comms: comms.collect() }));
+    }
+    session
+}
+
+#[test]
+fn who_does_not_wait_tells_the_bandwidth() {
+    let session = measured(333.0);
+    let comm = session.model.comms.values().next().unwrap();
+    let fastest = session.model.fastest_of(comm);
+    assert_eq!((fastest.len(), fastest[0].op.exec_us, fastest[0].share_pct().map(f64::round)), (1, Some(790.0), Some(90.0)));
+}
+
+#[test]
+fn the_screen_shows_what_the_inspector_measures() {
+    let session = measured(333.0);
+    let (ui, theme) = (Ui::new(Zone::UTC), Theme::load("dark", Depth::True).unwrap());
+    let pane = PANES.iter().position(|p| p.id == "nccl").unwrap();
+    let lines = |zoomed: bool| {
+        let area = Rect::new(0, 0, 140, 30);
+        let mut buf = Buffer::empty(area);
+        let ctx = Ctx { session: &session, ui: &ui, theme: &theme, pane, zoomed, focused: true };
+        (PANES[pane].draw)(&ctx, area, &mut buf);
+        let row = |y| (0..area.width).map(|x| buf[(x, y)].symbol()).collect::<String>();
+        (0..area.height).map(row).collect::<Vec<_>>().join("\n")
+    };
+    assert!(lines(false).contains("AllReduce 256 MiB 333 GB/s (90 %)"), "{}", lines(false));
+    let zoomed = lines(true);
+    assert!(
+        zoomed.contains("AllReduce  256 MiB") && zoomed.contains("busbw  333.0 GB/s  90 % of what 8 H200 reach without NVLS"),
+        "{zoomed}"
+    );
 }
