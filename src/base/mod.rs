@@ -1,6 +1,7 @@
 //! What everything may use, and what uses nothing of this program: time, units, words, sanitising, thresholds, what machines have.
 
 pub mod allocator;
+pub mod bandwidth;
 pub mod clean;
 pub mod exit_code;
 pub mod file;

@@ -38,6 +38,18 @@ pub fn scaled(value: f64) -> String {
     }
 }
 
+/// `1.2 MiB`, as sizes are given to nccl-tests.
+pub fn size_words(bytes: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if value.fract() < 0.05 { format!("{value:.0} {}", units[unit]) } else { format!("{value:.1} {}", units[unit]) }
+}
+
 /// `11.9 ms`, `1.31 s`, `2 m 05 s`
 pub fn seconds(s: f64) -> String {
     match s {

@@ -176,6 +176,8 @@ struct Coll {
     coll_exec_time_us: Option<f64>,
     coll_timing_source: Option<String>,
     #[serde(default, deserialize_with = "number")]
+    coll_algobw_gbs: Option<f64>,
+    #[serde(default, deserialize_with = "number")]
     coll_busbw_gbs: Option<f64>,
 }
 
@@ -189,6 +191,8 @@ struct P2p {
     p2p_exec_time_us: Option<f64>,
     p2p_timing_source: Option<String>,
     #[serde(default, deserialize_with = "number")]
+    p2p_algobw_gbs: Option<f64>,
+    #[serde(default, deserialize_with = "number")]
     p2p_busbw_gbs: Option<f64>,
 }
 
@@ -200,7 +204,103 @@ struct Measured {
     bytes: u64,
     exec_us: Option<f64>,
     timing_source: Option<String>,
+    algbw: Option<f64>,
     busbw: Option<f64>,
+}
+
+fn measured(coll: Option<Coll>, p2p: Option<P2p>) -> Option<Measured> {
+    match (coll, p2p) {
+        (Some(coll), _) => Some(Measured {
+            name: coll.coll,
+            p2p: false,
+            sn: coll.coll_sn,
+            bytes: coll.coll_msg_size_bytes,
+            exec_us: coll.coll_exec_time_us,
+            timing_source: coll.coll_timing_source,
+            algbw: coll.coll_algobw_gbs,
+            busbw: coll.coll_busbw_gbs,
+        }),
+        (None, Some(p2p)) => Some(Measured {
+            name: p2p.p2p,
+            p2p: true,
+            sn: p2p.p2p_sn,
+            bytes: p2p.p2p_msg_size_bytes,
+            exec_us: p2p.p2p_exec_time_us,
+            timing_source: p2p.p2p_timing_source,
+            algbw: p2p.p2p_algobw_gbs,
+            busbw: p2p.p2p_busbw_gbs,
+        }),
+        (None, None) => None,
+    }
+}
+
+/// The newest operation of each kind and size, as a file grows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Latest {
+    comms: BTreeMap<(String, u32), LatestComm>,
+    /// Operations so far.
+    pub records: u64,
+}
+
+/// A rank of a communicator.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LatestComm {
+    /// As in [`InspectorComm::id`].
+    pub id: String,
+    pub rank: u32,
+    pub n_ranks: u32,
+    pub nnodes: Option<u32>,
+    seen: u64,
+    /// By name, and size as in [`Group`].
+    pub ops: BTreeMap<(String, u64), LatestOp>,
+}
+
+/// The newest operation of its kind and size. Bandwidths in 10⁹ bytes/s.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LatestOp {
+    pub bytes: u64,
+    pub sn: u64,
+    pub exec_us: Option<f64>,
+    pub algbw: Option<f64>,
+    pub busbw: Option<f64>,
+    seen: u64,
+}
+
+/// Of one process; what has not come for longest gives way.
+const MAX_LATEST_COMMS: usize = 16;
+const MAX_LATEST_OPS: usize = 32;
+const MAX_NAME: usize = 64;
+
+impl Latest {
+    /// What is no record changes nothing: the last line may be half written.
+    pub fn line(&mut self, line: &str) {
+        let record = if line.len() <= MAX_LINE { serde_json::from_str(line).ok() } else { None };
+        let Some(Record { header, coll_perf, p2p_perf, .. }) = record else { return };
+        let Some(op) = measured(coll_perf, p2p_perf) else { return };
+        self.records += 1;
+        let short = |text: &str| crate::base::clean::clip(text, MAX_NAME).into_owned();
+        let id = short(header.id.strip_prefix("0x").unwrap_or(&header.id)).to_ascii_lowercase();
+        let comm = newest(&mut self.comms, (id.clone(), header.rank), MAX_LATEST_COMMS, |comm| comm.seen);
+        (comm.id, comm.rank, comm.n_ranks, comm.seen) = (id, header.rank, header.n_ranks, self.records);
+        comm.nnodes = header.nnodes.or(comm.nnodes);
+        let latest = newest(&mut comm.ops, (short(&op.name), bucket(op.bytes)), MAX_LATEST_OPS, |op| op.seen);
+        *latest = LatestOp { bytes: op.bytes, sn: op.sn, exec_us: op.exec_us, algbw: op.algbw, busbw: op.busbw, seen: self.records };
+    }
+
+    pub fn comms(&self) -> impl Iterator<Item = &LatestComm> {
+        self.comms.values()
+    }
+}
+
+/// The value of a key. Where there is no room for one more, the one that was seen least recently goes.
+fn newest<K: Ord + Clone, V: Default>(map: &mut BTreeMap<K, V>, key: K, most: usize, seen: impl Fn(&V) -> u64) -> &mut V {
+    if map.len() >= most
+        && !map.contains_key(&key)
+        && let Some(oldest) = map.iter().min_by_key(|(_, value)| seen(value)).map(|(key, _)| key.clone())
+    {
+        map.remove(&oldest);
+    }
+    map.entry(key).or_default()
 }
 
 /// A number, or the string `nan` in its place.
@@ -233,27 +333,7 @@ impl Inspector {
             self.pid = about.pid.or(self.pid);
             self.format_version = about.inspector_output_format_version.or(self.format_version.take());
         }
-        let measured = match (record.coll_perf, record.p2p_perf) {
-            (Some(coll), _) => Measured {
-                name: coll.coll,
-                p2p: false,
-                sn: coll.coll_sn,
-                bytes: coll.coll_msg_size_bytes,
-                exec_us: coll.coll_exec_time_us,
-                timing_source: coll.coll_timing_source,
-                busbw: coll.coll_busbw_gbs,
-            },
-            (None, Some(p2p)) => Measured {
-                name: p2p.p2p,
-                p2p: true,
-                sn: p2p.p2p_sn,
-                bytes: p2p.p2p_msg_size_bytes,
-                exec_us: p2p.p2p_exec_time_us,
-                timing_source: p2p.p2p_timing_source,
-                busbw: p2p.p2p_busbw_gbs,
-            },
-            (None, None) => return,
-        };
+        let Some(measured) = measured(record.coll_perf, record.p2p_perf) else { return };
         match self.comm(record.header) {
             Some(comm) => {
                 if !comm.add(measured, written_us, no) {

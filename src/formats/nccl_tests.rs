@@ -6,11 +6,13 @@ mod text;
 pub use json::parse as parse_json;
 pub use text::{Tables, begins, ends};
 
-pub(crate) use super::recognise::size_words;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows kept of one table. A run has some dozens.
 const MAX_ROWS: usize = 4096;
 const MAX_FAILURES: usize = 32;
+const MAX_HOSTS: usize = 1 << 14;
+const MAX_MODELS: usize = 8;
 
 /// One run of one test.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,6 +20,10 @@ pub struct Table {
     /// `all_reduce`
     pub collective: Option<String>,
     pub ranks: Option<u32>,
+    pub devices: Devices,
+    /// It measures something else than one operation after the other: several in one launch (`-m`), each waited for (`-z`), or the time of
+    /// the CPU (`-C`).
+    pub odd_timing: bool,
     pub rows: Vec<Row>,
     /// Rows that were read but are too many to keep.
     pub rows_left_out: u64,
@@ -45,6 +51,17 @@ pub struct Table {
     pub last_line: u64,
     /// Its column is the largest error of a row, which rounding makes unequal to 0 (2.12 and older).
     error_column: bool,
+}
+
+/// The GPUs that the test lists.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Devices {
+    listed: u32,
+    /// Ranks were left out, or a line names no host.
+    gaps: bool,
+    /// GPUs by host.
+    hosts: BTreeMap<String, u32>,
+    models: BTreeSet<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -93,6 +110,31 @@ pub struct Failure {
     pub text: String,
     /// It ends the run. Otherwise it is what NCCL printed last, which may have been no more than a warning.
     pub fatal: bool,
+}
+
+impl Devices {
+    /// So many GPUs of a process, in the order of ranks.
+    fn add(&mut self, first_rank: u32, count: u32, host: Option<&str>, model: &str) {
+        self.gaps |= first_rank != self.listed || host.is_none() || model.is_empty();
+        self.listed = self.listed.saturating_add(count);
+        let host = host.unwrap_or_default();
+        if self.hosts.len() < MAX_HOSTS || self.hosts.contains_key(host) {
+            let on = self.hosts.entry(host.to_owned()).or_default();
+            *on = on.saturating_add(count);
+        }
+        if self.models.len() < MAX_MODELS {
+            self.models.insert(model.to_owned());
+        }
+    }
+
+    /// Model, nodes and GPUs of each, where all ranks are listed and all nodes are alike.
+    pub fn alike(&self) -> Option<(&str, u32, u32)> {
+        let per_node = *self.hosts.values().next()?;
+        let same = !self.gaps && self.models.len() == 1 && self.hosts.values().all(|n| *n == per_node);
+        let nodes = u32::try_from(self.hosts.len()).ok()?;
+        let whole = same && nodes.checked_mul(per_node) == Some(self.listed);
+        whole.then_some((self.models.first()?.as_str(), nodes, per_node))
+    }
 }
 
 impl Row {

@@ -44,15 +44,3 @@ pub fn looks_like_prom(first_bytes: &[u8]) -> bool {
     let first_line = head(first_bytes).split(|b| *b == b'\n').find(|line| !line.is_empty() && !line.starts_with(b"#"));
     first_line.and_then(|line| std::str::from_utf8(line.split(|b| *b == b'{').next()?).ok()).is_some_and(inspector::prom::is_metric)
 }
-
-/// `1.2 MiB`, as sizes are given to nccl-tests.
-pub(crate) fn size_words(bytes: u64) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < units.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    if value.fract() < 0.05 { format!("{value:.0} {}", units[unit]) } else { format!("{value:.1} {}", units[unit]) }
-}

@@ -45,6 +45,9 @@ impl Model {
         let held: BTreeSet<u32> = self.jobs.values().flat_map(|j| j.pids().chain(j.launcher)).collect();
         self.processes.retain(|pid, p| held.contains(pid) || p.gone.is_none_or(|g| at.since(g.at) <= KEEP_GONE));
         self.dumps.keep(|pid| self.processes.contains_key(&pid));
+        // A recording without processes has nobody that could end.
+        let nobody = self.processes.is_empty();
+        self.inspected.retain(|pid, _| nobody || self.processes.get(pid).is_some_and(Process::is_alive));
         let before = self.comms.len();
         self.comms.retain(|_, c| !long_ago(c.answered_at.or(c.init_to).or(c.init_from)));
         if self.comms.len() < before {

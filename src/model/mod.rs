@@ -11,6 +11,7 @@ pub mod ending;
 pub mod gpu;
 mod grouping;
 pub mod health;
+pub mod inspected;
 pub mod job;
 pub mod job_record;
 pub mod log;
@@ -28,6 +29,7 @@ use crate::base::time::{Stamp, Zone};
 use crate::logs::TextEvent;
 use crate::observe::facts::HostFacts;
 use crate::observe::host::{CgroupMemory, DiskSample, HostSample, Node, Temperature};
+use crate::observe::inspector::Inspected;
 use crate::observe::log::{KernelLine, LogFileState, RasAnswer};
 use crate::observe::process::ProcessInfo;
 use crate::observe::{Body, Observation, SourceId, SourceState, gpu::GpuTopology};
@@ -81,6 +83,8 @@ pub struct Model {
     pub ras: RasView,
     pub kernel: VecDeque<(Stamp, KernelLine)>,
     pub dumps: Dumps,
+    /// What the NCCL Inspector last wrote of a process, by its pid.
+    pub inspected: BTreeMap<u32, Inspected>,
     /// What the logs of each job have reported, by its id.
     pub records: BTreeMap<String, Record>,
     /// Grows with every fact that [`bringup`] may judge differently.
@@ -302,6 +306,7 @@ impl Model {
                 self.dumps.apply(at, dump);
                 self.leave_out("a Flight Recorder dump", (self.dumps.ignored - before) as usize, dumps::MAX_DUMPS);
             }
+            Body::Inspector(seen) => self.apply_inspected(seen),
             Body::Kernel { lines, .. } => {
                 for line in lines {
                     if self.kernel.len() == MAX_KERNEL {

@@ -47,6 +47,7 @@ impl Masking {
                 info.detail.iter_mut().for_each(hide);
             }
             Body::FlightDump(dump) => hide(&mut dump.path),
+            Body::Inspector(seen) => hide(&mut seen.path),
             Body::Source(report) => report.detail.iter_mut().for_each(hide),
             _ => {}
         }

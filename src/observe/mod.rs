@@ -8,6 +8,7 @@ pub mod facts;
 pub mod flight;
 pub mod gpu;
 pub mod host;
+pub mod inspector;
 pub mod log;
 pub mod masking;
 pub mod port;
@@ -114,6 +115,8 @@ pub enum Body {
     },
     /// A Flight Recorder dump that appeared.
     FlightDump(flight::FlightDump),
+    /// What the NCCL Inspector last wrote of a process.
+    Inspector(inspector::Inspected),
     /// A kind this version does not know: skipped.
     #[serde(other)]
     Unknown,

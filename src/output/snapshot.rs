@@ -5,6 +5,7 @@ use crate::base::time::Zone;
 use crate::diagnosis::session::Session;
 use crate::model::Model;
 use crate::model::gpu::{Gpu, throttle_words};
+use crate::model::inspected::Fastest;
 use crate::model::job::Job;
 use crate::model::log::Progress;
 use crate::model::topology::{Place, Topology};
@@ -227,6 +228,23 @@ fn ports(model: &Model) -> Vec<Value> {
     rdma.chain(netdevs).collect()
 }
 
+/// The newest operation of its kind and size that the NCCL Inspector has measured on this node.
+fn inspected(of: &Fastest) -> Value {
+    json!({
+        "collective": of.op.name,
+        "size_bytes": of.op.bytes,
+        "exec_us": of.op.exec_us,
+        "algbw_gbytes_per_s": of.op.algbw_gbytes_per_s,
+        "busbw_gbytes_per_s": of.op.busbw_gbytes_per_s,
+        "share_pct": of.share_pct().map(|pct| (pct * 10.0).round() / 10.0),
+        "platform": of.reach.map(|reach| json!({
+            "is": reach.words(),
+            "busbw_gbytes_per_s": reach.gbytes_per_s,
+            "source": reach.source,
+        })),
+    })
+}
+
 fn comms(model: &Model) -> Vec<Value> {
     let comms = model.comms.values().map(|comm| {
         let mut counts: Map<String, Value> = Map::new();
@@ -251,6 +269,7 @@ fn comms(model: &Model) -> Vec<Value> {
             "nnodes": (!hosts.is_empty()).then_some(hosts.len()),
             "missing_ranks": comm.missing.keys().collect::<Vec<_>>(),
             "counts": counts,
+            "inspector": model.fastest_of(comm).iter().map(inspected).collect::<Vec<_>>(),
         })
     });
     comms.collect()

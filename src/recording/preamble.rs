@@ -58,6 +58,9 @@ pub fn of(model: &Model) -> Vec<Observation> {
     for dump in model.dumps.iter() {
         tell(dump.at, &of("flight"), Body::FlightDump(dump.seen.as_ref().clone()));
     }
+    for seen in model.inspected.values() {
+        tell(model.now, &of("inspector"), Body::Inspector(seen.clone()));
+    }
     let held: Vec<GpuProcesses> = model.gpus.values().map(|g| GpuProcesses { index: g.index, processes: g.processes.clone() }).collect();
     if !held.is_empty() {
         tell(model.now, &of("nvml"), Body::GpuProcesses { gpus: held });

@@ -13,6 +13,7 @@ pub enum Without {
     Flight,
     Rdma,
     Netdev,
+    Inspector,
 }
 
 impl Without {
@@ -26,6 +27,7 @@ impl Without {
             Without::Flight => &["flight"],
             Without::Rdma => &["rdma"],
             Without::Netdev => &["netdev"],
+            Without::Inspector => &["inspector"],
             Without::Gpm => &[],
         }
     }

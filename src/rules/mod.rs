@@ -3,6 +3,7 @@
 //! **To add a rule**: a file below `rules/` with a `pub const RULE: Rule` and its tests, and its line in [`RULES`]. A rule says what
 //! holds now, with its evidence; opening, holding, clearing and counting are the ledger's business.
 
+mod busbw_below_platform;
 pub mod chain;
 mod collective_mismatch;
 mod collective_timeout;
@@ -313,6 +314,7 @@ pub const RULES: &[Rule] = &[
     version_mismatch::RULE,
     nccl_warn::RULE,
     nccl_tests_failed::RULE,
+    busbw_below_platform::RULE,
     stale_process::RULE,
     host_setup::SHM_SMALL,
     host_setup::MEMLOCK_SMALL,
@@ -324,6 +326,7 @@ pub const RULES: &[Rule] = &[
     left_out::RULE,
 ];
 
+pub(crate) use busbw_below_platform::compare as busbw_of_platform;
 pub(crate) use hang_rank_absent::{has_trained, works_unseen};
 pub(crate) use rank_exited::is_by_exit_code;
 pub(crate) use watchdogs::note as open_questions;

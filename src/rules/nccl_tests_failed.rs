@@ -4,7 +4,8 @@ use super::chain::{Chain, Explains};
 use super::{FactContext, Implies, ONCE, Rule};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
-use crate::formats::nccl_tests::{Failure, Table, size_words};
+use crate::base::units::size_words;
+use crate::formats::nccl_tests::{Failure, Table};
 use crate::logs::catalog::Part;
 use crate::rules::findings::Finding;
 

@@ -167,30 +167,11 @@ impl Flight {
         self.ranks.insert(pid, rank);
     }
 
-    /// A prefix as this host can open it: root and working directory of the process may not be ours.
     fn seen_by(&self, pid: u32, prefix: &[u8], chosen: bool) -> Option<Prefix> {
         let cut = prefix.iter().rposition(|b| *b == b'/').map_or(0, |at| at + 1);
         let (dir, stem) = prefix.split_at(cut);
-        let dir = Path::new(OsStr::from_bytes(dir));
-        let dir = match dir.strip_prefix("/") {
-            Ok(below) => match self.root_of(pid) {
-                Some(root) => root.join(below),
-                None => self.reader.roots().path(dir),
-            },
-            Err(_) => self.reader.path(pid, "cwd").read_link().ok()?.join(dir),
-        };
+        let dir = self.reader.seen_by(pid, Path::new(OsStr::from_bytes(dir)))?;
         Some(Prefix { dir, stem: stem.to_vec(), chosen })
-    }
-
-    /// The root of a process that sees another file system than we do.
-    fn root_of(&self, pid: u32) -> Option<PathBuf> {
-        let root = self.reader.path(pid, "root");
-        if self.reader.roots().is_live() {
-            let space = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
-            let same = space(&pid.to_string()) == space("self") && root.read_link().is_ok_and(|root| root == Path::new("/"));
-            return (!same && root.metadata().is_ok()).then_some(root);
-        }
-        root.metadata().is_ok().then_some(root)
     }
 
     /// Looks for dumps of other nodes' ranks beside those of ours.

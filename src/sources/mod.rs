@@ -10,6 +10,7 @@ pub mod feed;
 pub mod files;
 pub mod flight;
 pub mod host;
+pub mod inspector;
 pub mod kmsg;
 pub mod netdev;
 pub mod nvml;
@@ -129,7 +130,7 @@ pub enum Hint {
     GpuPids(Vec<u32>),
     /// Regular files behind a job's output, from the process reader to the tailer.
     Logs(Vec<PathBuf>),
-    /// Ranks of this node, pid and start, from the process reader to the one of Flight Recorder dumps.
+    /// Ranks of this node, pid and start, from the process reader to those of Flight Recorder dumps and of the Inspector's files.
     Ranks(Vec<(u32, u64)>),
     /// Where jobs have their RAS, from the process reader to the RAS client.
     RasAddresses(Vec<RasAddress>),
@@ -177,11 +178,13 @@ pub struct Setup {
     pub to_tail: Hints,
     pub to_ras: Hints,
     pub to_flight: Hints,
+    pub to_inspector: Hints,
     /// The receiving ends, taken by the source that listens.
     pub procs_inbox: Option<Receiver<Hint>>,
     pub tail_inbox: Option<Receiver<Hint>>,
     pub ras_inbox: Option<Receiver<Hint>>,
     pub flight_inbox: Option<Receiver<Hint>>,
+    pub inspector_inbox: Option<Receiver<Hint>>,
 }
 
 impl Setup {
@@ -190,6 +193,7 @@ impl Setup {
         let (to_tail, tail_inbox) = Hints::line();
         let (to_ras, ras_inbox) = Hints::line();
         let (to_flight, flight_inbox) = Hints::line();
+        let (to_inspector, inspector_inbox) = Hints::line();
         Setup {
             roots,
             interval,
@@ -201,10 +205,12 @@ impl Setup {
             to_tail,
             to_ras,
             to_flight,
+            to_inspector,
             procs_inbox: Some(procs_inbox),
             tail_inbox: Some(tail_inbox),
             ras_inbox: Some(ras_inbox),
             flight_inbox: Some(flight_inbox),
+            inspector_inbox: Some(inspector_inbox),
         }
     }
 }
@@ -238,6 +244,7 @@ pub const SOURCES: &[SourceSpec] = &[
     SourceSpec { id: "tail", title: "training and NCCL logs", live_only: false, instead: None, retry: Duration::from_secs(1), make: tail::make },
     SourceSpec { id: "ras", title: "NCCL's RAS service", live_only: true, instead: None, retry: Duration::from_secs(5), make: ras::make },
     SourceSpec { id: "flight", title: "Flight Recorder dumps that appear", live_only: false, instead: None, retry: Duration::from_secs(3), make: flight::make },
+    SourceSpec { id: "inspector", title: "what the NCCL Inspector writes of each rank", live_only: false, instead: None, retry: Duration::from_secs(5), make: inspector::make },
     SourceSpec { id: "rdma", title: "RDMA ports below /sys/class/infiniband", live_only: false, instead: None, retry: Duration::from_secs(10), make: rdma::make },
     SourceSpec { id: "netdev", title: "interfaces below /sys/class/net", live_only: false, instead: None, retry: Duration::from_secs(10), make: netdev::make },
     SourceSpec { id: "kmsg", title: "kernel log", live_only: true, instead: None, retry: Duration::from_secs(60), make: kmsg::make },

@@ -46,7 +46,8 @@ const RAS_ADDRESS: &str = "localhost:28028";
 
 pub fn make(setup: &mut Setup) -> Box<dyn Source> {
     let procs = Procs::new(setup.roots.clone(), setup.interval, setup.procs_inbox.take());
-    Box::new(procs.telling(setup.to_tail.clone(), setup.to_ras.clone()).telling_of_ranks(setup.to_flight.clone()))
+    let to_ranks = vec![setup.to_flight.clone(), setup.to_inspector.clone()];
+    Box::new(procs.telling(setup.to_tail.clone(), setup.to_ras.clone()).telling_of_ranks(to_ranks))
 }
 
 pub struct Procs {
@@ -55,7 +56,8 @@ pub struct Procs {
     inbox: Option<Receiver<Hint>>,
     to_tail: Option<Hints>,
     to_ras: Option<Hints>,
-    to_flight: Option<Hints>,
+    /// Who wants to know the ranks.
+    of_ranks: Vec<Hints>,
     /// NVML's last word. `None`: it has not spoken.
     gpu_pids: Option<HashSet<u32>>,
     table: Table,
@@ -106,7 +108,7 @@ impl Procs {
             inbox,
             to_tail: None,
             to_ras: None,
-            to_flight: None,
+            of_ranks: Vec::new(),
             gpu_pids: None,
             table: Table::default(),
             known: BTreeMap::new(),
@@ -127,8 +129,8 @@ impl Procs {
     }
 
     /// Who wants to know the ranks.
-    pub fn telling_of_ranks(mut self, to_flight: Hints) -> Self {
-        self.to_flight = Some(to_flight);
+    pub fn telling_of_ranks(mut self, to: Vec<Hints>) -> Self {
+        self.of_ranks = to;
         self
     }
 
@@ -257,9 +259,9 @@ impl Procs {
                 to_tail.send(Hint::Logs(paths));
             }
         }
-        if let Some(to_flight) = &self.to_flight {
+        for to in &self.of_ranks {
             let ranks = self.known.values().filter(|known| known.info.role == ProcessRole::Rank);
-            to_flight.send(Hint::Ranks(ranks.map(|known| (known.info.pid, known.info.start_ticks)).collect()));
+            to.send(Hint::Ranks(ranks.map(|known| (known.info.pid, known.info.start_ticks)).collect()));
         }
         if let Some(to_ras) = &self.to_ras {
             let mut addresses: BTreeMap<String, Vec<u32>> = BTreeMap::new();

@@ -2,6 +2,7 @@
 
 mod support;
 
+mod bandwidth;
 mod bringup_checklist;
 mod bringup_rules;
 mod catalog;

@@ -327,6 +327,8 @@ fn devices_of_the_network() {
     let d = devices("NET/IB : Using [0]={[0] mlx5_0:1/IB, [1] mlx5_1:1/IB} [1]={[2] mlx5_2:1/IB} [RO]; OOB ib0:10.0.0.1<0>");
     assert_eq!(d.devices.iter().map(|d| d.name.as_str()).collect::<Vec<_>>(), ["mlx5_0", "mlx5_1", "mlx5_2"]);
     assert_eq!(names(&devices("NET/IB : Using [0]mlx5_0:1:2:3/IB [RO]; OOB eth0:10.0.0.1<0>")), ["mlx5_0 Some(1) IB"]);
+    let sharp = devices("NET/IB : Using [0]mlx5_0:1/IB/SHARP [1]mlx5_1:1/IB/SHARP [RO]; OOB bond0:10.0.0.1<0>");
+    assert_eq!(names(&sharp), ["mlx5_0 Some(1) IB", "mlx5_1 Some(1) IB"]);
     let torn = devices("NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/I");
     assert_eq!((names(&torn), torn.whole), (vec![s("mlx5_0 Some(1) IB")], false));
     let none = devices("NET/IB : Using [RO]; OOB eth0:172.16.0.2<0>");

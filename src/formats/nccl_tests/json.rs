@@ -1,7 +1,7 @@
 //! The file that `-J` writes (nccl-tests 2.17.3 and newer), also that of a run that was killed. Its `env` is never read: it may hold
 //! secrets.
 
-use super::{OutOfBounds, Row, Side, Table};
+use super::{Devices, OutOfBounds, Row, Side, Table};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -21,6 +21,8 @@ struct File {
 struct Config {
     nthreads: Value,
     ngpus: Value,
+    aggregated_iterations: Value,
+    blocking_collectives: Value,
     devices: Vec<Value>,
 }
 
@@ -48,7 +50,12 @@ pub fn parse(text: &str) -> Result<Table, String> {
         Err(err) if err.is_eof() => serde_json::from_str(&closed(text)).map_err(|err| not_ours(&err))?,
         Err(err) => return Err(not_ours(&err)),
     };
-    let mut table = Table { collective: collective(&file.args), ranks: ranks(&file.config), ..Table::default() };
+    let (ranks, devices) = devices(&file.config);
+    let mut table = Table { collective: collective(&file.args), ranks, devices, ..Table::default() };
+    let by_cpu = |result: &Value| ["out_of_place", "in_place"].iter().any(|side| result[side].get("cpu_time").is_some());
+    table.odd_timing = unsigned(&file.config.aggregated_iterations).is_some_and(|n| n > 1)
+        || is_blocking(&file.config.blocking_collectives)
+        || file.results.iter().any(by_cpu);
     for result in &file.results {
         match row(result) {
             Some(row) if row.out_of_place.is_none() && row.in_place.is_none() => table.unfinished = Some((row.size_bytes, 0)),
@@ -145,13 +152,30 @@ fn collective(args: &[Value]) -> Option<String> {
     Some(program.strip_suffix("_perf")?.to_owned())
 }
 
-/// Of each process only the first device is listed; a version that lists all has them in a row.
-fn ranks(config: &Config) -> Option<u32> {
-    let listed = u32::try_from(config.devices.len()).ok().filter(|listed| *listed > 0)?;
+/// A boolean, or the number of the mode.
+fn is_blocking(value: &Value) -> bool {
+    truth(value).unwrap_or_else(|| unsigned(value).is_some_and(|mode| mode > 0))
+}
+
+/// How many ranks there are, and their GPUs. Of each process only the first device is listed; a version that lists all has them in a row.
+fn devices(config: &Config) -> (Option<u32>, Devices) {
     let each = unsigned(&config.nthreads).unwrap_or(1).saturating_mul(unsigned(&config.ngpus).unwrap_or(1)).max(1);
     let rank = |at: usize| config.devices.get(at).and_then(|device| device.get("rank")?.as_u64());
     let all_listed = rank(1).is_some_and(|second| second == rank(0).unwrap_or(0).saturating_add(1));
-    if all_listed { Some(listed) } else { u32::try_from(u64::from(listed).saturating_mul(each)).ok() }
+    let of_each = if all_listed { 1 } else { u32::try_from(each).unwrap_or(u32::MAX) };
+    let mut devices = Devices::default();
+    for device in &config.devices {
+        let text = |key: &str| device.get(key).and_then(Value::as_str).map(str::trim);
+        let rank = device.get("rank").and_then(Value::as_u64).and_then(|rank| u32::try_from(rank).ok());
+        devices.add(
+            rank.unwrap_or(u32::MAX),
+            of_each,
+            text("hostname"),
+            text("device_info").and_then(|info| info.rsplit("] ").next()).unwrap_or_default(),
+        );
+    }
+    let listed = u32::try_from(config.devices.len()).ok().filter(|listed| *listed > 0);
+    (listed.and_then(|listed| listed.checked_mul(of_each)), devices)
 }
 
 fn row(result: &Value) -> Option<Row> {

@@ -110,11 +110,19 @@ impl Tables {
                 ours
             }
             "nThread" => {
-                self.starts(no, |table| table.ranks.is_some());
+                let aggregated = text.split_once("agg iters: ").is_some_and(|(_, n)| n.split_ascii_whitespace().next() != Some("1"));
+                self.starts(no, |table| table.ranks.is_some()).odd_timing = aggregated;
                 true
             }
+            "Blocking" => match &mut self.open {
+                Some(table) if text.starts_with("Blocking Enabled") => {
+                    table.odd_timing = true;
+                    true
+                }
+                _ => false,
+            },
             "Collective" => self.collective(text, no),
-            "Rank" => words.next().and_then(|rank| rank.parse::<u32>().ok()).is_some() && self.rank(text),
+            "Rank" => words.next().and_then(|rank| rank.parse::<u32>().ok()).is_some_and(|rank| self.rank(rank, text)),
             "size" => self.header(text, no),
             "Out" => self.out_of_bounds(text, no),
             "Avg" => self.average(text, no),
@@ -149,14 +157,15 @@ impl Tables {
     }
 
     /// `Rank  0 Group  0 Pid  12345 on    node-01 device  0 [0000:07:00] NVIDIA H100 80GB HBM3`; no group in old versions.
-    fn rank(&mut self, text: &str) -> bool {
-        if !text.contains(" device ") {
-            return false;
-        }
+    fn rank(&mut self, rank: u32, text: &str) -> bool {
+        let Some((before, device)) = text.split_once(" device ") else { return false };
         let group = text.split_once("Group").and_then(|(_, tail)| tail.split_ascii_whitespace().next()?.parse().ok()).unwrap_or(0);
         let Some(table) = &mut self.open else { return false };
         if *self.group.get_or_insert(group) == group {
             table.ranks = Some(table.ranks.unwrap_or(0).saturating_add(1));
+            let host = before.split_once(" on ").map(|(_, host)| host.trim()).filter(|host| !host.is_empty());
+            let model = device.split_once("] ").map_or("", |(_, model)| model.trim());
+            table.devices.add(rank, 1, host, model);
         }
         true
     }
@@ -165,12 +174,14 @@ impl Tables {
         if !text.contains("count") || !text.contains("busbw") {
             return false;
         }
-        let ranks = self.open.as_ref().and_then(|table| table.ranks);
-        let collective = self.open.as_ref().and_then(|table| table.collective.clone());
+        let before = self.open.as_ref().map(|table| (table.ranks, table.collective.clone(), table.devices.clone(), table.odd_timing));
         // Repeated in one run (-N): the same test once more.
         let table = self.starts(no, |_| false);
-        table.ranks = table.ranks.or(ranks);
-        table.collective = table.collective.take().or(collective);
+        if let Some((ranks, collective, devices, odd_timing)) = before.filter(|_| table.ranks.is_none()) {
+            table.collective = table.collective.take().or(collective);
+            (table.ranks, table.devices, table.odd_timing) = (ranks, devices, odd_timing);
+        }
+        table.odd_timing |= text.contains("cputime");
         table.error_column = text.ends_with(" error");
         self.wide = text.contains(" i_min ");
         true

@@ -121,7 +121,9 @@ fn devices(message: &str) -> Option<What> {
             let (name, link) = interface(device)?;
             NetDevice { name, port: None, link }
         } else {
-            let (place, link) = device.rsplit_once('/')?;
+            // `mlx5_0:1/IB/SHARP` with NVIDIA's plugin of collectives.
+            let (place, link) = device.split_once('/')?;
+            let link = link.split('/').next().unwrap_or(link);
             let mut words = place.split(':');
             let name = words.next()?.to_string();
             NetDevice { name, port: Some(words.next()?.parse().ok()?), link: link.to_string() }

@@ -3,6 +3,8 @@
 use crate::archive::Report;
 use crate::formats::nccl_tests::Table;
 use crate::logs::{PluginKind, PluginState, What};
+use crate::model::bringup::Bringup;
+use crate::rules::busbw_of_platform;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -43,7 +45,7 @@ pub fn json(report: &Report) -> Value {
         "transports": report.record().transports,
         "comms": comms(report),
         "env": env,
-        "nccl_tests": report.record().tables.iter().map(|(_, t)| table(t)).collect::<Vec<_>>(),
+        "nccl_tests": report.record().tables.iter().map(|(_, t)| table(t, &bringup)).collect::<Vec<_>>(),
         "inspector": inspector(report),
         "training": report.training().map(crate::output::snapshot::training),
     })
@@ -128,7 +130,17 @@ fn init_s(report: &Report, nranks: u32) -> Option<f64> {
     report.record().init_s.get(&nranks).copied().filter(|_| only)
 }
 
-fn table(t: &Table) -> Value {
+fn table(t: &Table, bringup: &Bringup) -> Value {
+    let platform = busbw_of_platform(t, bringup).map(|seen| {
+        json!({
+            "is": seen.reach.words(),
+            "busbw_gbytes_per_s": seen.reach.gbytes_per_s,
+            "measured_gbytes_per_s": seen.busbw,
+            "size_bytes": seen.size_bytes,
+            "share_pct": (seen.share() * 1000.0).round() / 10.0,
+            "source": seen.reach.source,
+        })
+    });
     json!({
         "collective": t.collective,
         "rows": t.rows.len() as u64 + t.rows_left_out,
@@ -136,6 +148,7 @@ fn table(t: &Table) -> Value {
         "avg_busbw_gbytes_per_s": t.avg_busbw_gbytes_per_s,
         "wrong": t.wrong,
         "complete": t.complete,
+        "platform": platform,
     })
 }
 

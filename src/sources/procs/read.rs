@@ -3,7 +3,7 @@
 use crate::base::file;
 use crate::sources::Roots;
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub struct Reader {
     roots: Roots,
@@ -45,6 +45,25 @@ impl Reader {
         let text = self.roots.table("/proc/uptime").ok()?;
         let secs: f64 = text.split_whitespace().next()?.parse().ok()?;
         Some((secs * 100.0) as u64)
+    }
+
+    /// A path of a process as this host can open it: its root and its working directory may not be ours.
+    pub fn seen_by(&self, pid: u32, path: &Path) -> Option<PathBuf> {
+        match path.strip_prefix("/") {
+            Ok(below) => Some(self.root_of(pid).map_or_else(|| self.roots.path(path), |root| root.join(below))),
+            Err(_) => Some(self.path(pid, "cwd").read_link().ok()?.join(path)),
+        }
+    }
+
+    /// The root of a process that sees another file system than we do.
+    fn root_of(&self, pid: u32) -> Option<PathBuf> {
+        let root = self.path(pid, "root");
+        if self.roots.is_live() {
+            let space = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
+            let same = space(&pid.to_string()) == space("self") && root.read_link().is_ok_and(|root| root == Path::new("/"));
+            return (!same && root.metadata().is_ok()).then_some(root);
+        }
+        root.metadata().is_ok().then_some(root)
     }
 
     /// All process numbers.

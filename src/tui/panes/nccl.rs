@@ -10,11 +10,12 @@ mod ranks;
 use super::{Ctx, Pane, opens_nothing};
 use crate::base::clean::clean;
 use crate::base::time::span;
-use crate::base::units::counted;
+use crate::base::units::{counted, size_words};
 use crate::base::words::rank_words;
 use crate::base::words::wrap;
 use crate::model::bringup::{Item, Seen};
 use crate::model::comm::{Behind, Comm, Odd};
+use crate::model::inspected::Fastest;
 use crate::model::job::Job;
 use crate::model::signals::RAS_OLD;
 use crate::rules::host_checks;
@@ -80,8 +81,21 @@ fn row<'a>(ctx: &Ctx, comm: &'a Comm, job: Option<String>, is_json: bool) -> Row
     if !odd.is_empty() {
         behind.retain(|b| odd.iter().any(|o| o.rank == b.rank));
     }
-    let (level, words) = standing(ctx, comm, &behind, &odd, is_json);
+    let (level, mut words) = standing(ctx, comm, &behind, &odd, is_json);
+    // The largest says most of bandwidth. In trouble nothing is added to the sentence.
+    if level == Level::Calm
+        && let Some(fastest) = ctx.session.model.fastest_of(comm).first()
+    {
+        words.push_str(&format!(", {}", measured_words(fastest)));
+    }
     Row { comm, job, hosts, operations: comm.operations(), behind, level, words }
+}
+
+/// `AllReduce 256 MiB 312 GB/s (84 %)`
+fn measured_words(of: &Fastest) -> String {
+    let busbw = of.op.busbw_gbytes_per_s.map_or(String::new(), |g| format!(" {g:.0} GB/s"));
+    let share = of.share_pct().map_or(String::new(), |pct| format!(" ({pct:.0} %)"));
+    format!("{} {}{busbw}{share}", clean(&of.op.name), size_words(of.op.bytes))
 }
 
 /// `moving`, `still for 12 s, rank 3 behind AllReduce 229 of 241 (+1)`, `rank 500 missing`
