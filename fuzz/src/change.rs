@@ -58,8 +58,9 @@ fn with_a_value_changed(input: &[u8], rng: &mut Rng) -> Option<Vec<u8>> {
         .chain(input.windows(NEXT_FILE.len()).enumerate().filter(|(_, w)| *w == NEXT_FILE).map(|(at, _)| at + NEXT_FILE.len()));
     let files: Vec<usize> = starts.collect();
     let pick = rng.below(files.len());
-    let end = files.get(pick + 1).map_or(input.len(), |next| next - NEXT_FILE.len());
-    let (mut from, mut to) = (files[pick], end);
+    let mut from = files[pick];
+    // Two separators may share a byte.
+    let mut to = files.get(pick + 1).map_or(input.len(), |next| from.max(next - NEXT_FILE.len()));
     let file = &input[from..to];
     let changed = match serde_json::from_slice::<Value>(file) {
         Ok(value) => serde_json::to_vec(&changed(value, rng)).ok()?,

@@ -66,6 +66,7 @@ mod transport_below_topology;
 mod version_mismatch;
 mod watchdogs;
 mod wrong_interface;
+mod wrong_rail;
 
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Role, Severity};
@@ -309,6 +310,7 @@ pub const RULES: &[Rule] = &[
     fallback_to_sockets::RULE,
     transport_below_topology::RULE,
     wrong_interface::RULE,
+    wrong_rail::RULE,
     env_mismatch::RULE,
     env_no_effect::RULE,
     version_mismatch::RULE,

@@ -123,6 +123,7 @@ fn bootstrap_network_plugin_and_ras() {
 fn environment_values() {
     let env = |n: &str, v: &str| What::EnvSet { name: s(n), value: s(v) };
     assert_eq!(info("NCCL_IB_TIMEOUT set by environment to 22."), env("NCCL_IB_TIMEOUT", "22"));
+    assert_eq!(info("NCCL_P2P_DISABLE set by environment to 1"), env("NCCL_P2P_DISABLE", "1"));
     assert_eq!(info("NCCL_SOCKET_IFNAME set by environment to eth0"), env("NCCL_SOCKET_IFNAME", "eth0"));
     assert_eq!(info("NCCL_TOPO_FILE set by environment to /a b.xml."), env("NCCL_TOPO_FILE", "/a b.xml."));
 }

@@ -17,19 +17,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Rules that scripts expect and that are not written yet, or do not judge counters yet. One that finds what it should is to be taken out.
-const PENDING: &[&str] = &[
-    "fallback-to-sockets",
-    "nic-flapping",
-    "nic-errors",
-    "fabric-retransmits",
-    "congestion",
-    "rail-imbalance",
-    "port-below-line-rate",
-    "missing-nic",
-    "wrong-rail",
-];
-
 /// How a script was judged.
 struct Outcome {
     name: String,
@@ -69,10 +56,6 @@ impl Outcome {
     }
 }
 
-fn is_pending(rule: &str) -> bool {
-    PENDING.contains(&rule)
-}
-
 /// Performs all of `plays`, by as many threads as there are processors.
 fn outcomes(plays: Vec<String>, longer: Option<Duration>) -> Vec<Outcome> {
     let next = AtomicUsize::new(0);
@@ -108,22 +91,17 @@ fn scripts(healthy: bool) -> Vec<String> {
 /// A line for each script, and the counts: found, right place, false.
 fn table(outcomes: &[Outcome]) -> String {
     let mut out = String::new();
-    let (mut faults, mut found, mut right, mut pending) = (0, 0, 0, 0);
+    let (mut faults, mut found, mut right) = (0, 0, 0);
     for outcome in outcomes {
         for (expected, at, place) in &outcome.expected {
             let what = match at {
-                Some(at) if *place || is_pending(&expected.rule) => format!("found at {at:.0} s"),
+                Some(at) if *place => format!("found at {at:.0} s"),
                 Some(at) => format!("found at {at:.0} s, wrong ports"),
-                None if is_pending(&expected.rule) => "pending".to_owned(),
                 None => "MISSED".to_owned(),
             };
-            if is_pending(&expected.rule) {
-                pending += 1;
-            } else {
-                faults += 1;
-                found += usize::from(at.is_some());
-                right += usize::from(at.is_some() && *place);
-            }
+            faults += 1;
+            found += usize::from(at.is_some());
+            right += usize::from(at.is_some() && *place);
             let _ = writeln!(out, "{:32} {:10} {:22} {what}", outcome.name, outcome.host, expected.rule);
         }
         if outcome.expected.is_empty() && outcome.wrong.is_empty() {
@@ -137,7 +115,7 @@ fn table(outcomes: &[Outcome]) -> String {
     let share = |n: usize, of: usize| if of == 0 { "-".to_owned() } else { format!("{:.1} %", 100.0 * n as f64 / of as f64) };
     let _ = writeln!(
         out,
-        "{faults} faults: {found} found (recall {}), {right} at the right place ({}), {wrong} false findings (precision {}); {pending} pending",
+        "{faults} faults: {found} found (recall {}), {right} at the right place ({}), {wrong} false findings (precision {})",
         share(found, faults),
         share(right, found),
         share(found, found + wrong),
@@ -147,9 +125,7 @@ fn table(outcomes: &[Outcome]) -> String {
 
 fn assert_right(outcomes: &[Outcome]) {
     let table = table(outcomes);
-    let missed = |(expected, at, place): &(Expected, Option<f64>, bool)| !is_pending(&expected.rule) && (at.is_none() || !place);
-    let mut written = outcomes.iter().flat_map(|o| &o.expected).filter(|(e, at, _)| is_pending(&e.rule) && at.is_some());
-    assert!(written.next().is_none(), "a rule of PENDING is written by now: take it out\n{table}");
+    let missed = |(_, at, place): &(Expected, Option<f64>, bool)| at.is_none() || !place;
     let is_wrong = |o: &Outcome| !o.wrong.is_empty() || o.expected.iter().any(missed);
     assert!(!outcomes.iter().any(is_wrong), "\n{table}");
 }

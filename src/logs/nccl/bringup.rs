@@ -245,7 +245,8 @@ fn library(name: &str) -> Option<String> {
 fn is_text(name: &str) -> bool {
     let ends =
         ["_IFNAME", "_HCA", "_FILE", "_PLUGIN", "_ALGO", "_PROTO", "_HOSTID", "_COMM_ID", "_NET", "_LEVEL", "_SUBSYS", "_PREFIX", "_ADDR"];
-    let words = ["NCCL_DEBUG", "NCCL_LAUNCH_MODE", "NCCL_IB_MERGE_NICS", "NCCL_COMM_BLOCKING", "NCCL_CROSS_NIC"];
+    // ncclGetLevel in NCCL's paths.cc prints what forbids P2P as it does the level.
+    let words = ["NCCL_P2P_DISABLE", "NCCL_DEBUG", "NCCL_LAUNCH_MODE", "NCCL_IB_MERGE_NICS", "NCCL_COMM_BLOCKING", "NCCL_CROSS_NIC"];
     !name.starts_with("NCCL_") || ends.iter().any(|e| name.ends_with(e)) || words.contains(&name)
 }
 
