@@ -76,7 +76,23 @@ impl Kind {
 }
 
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
-    out.extend(wires(ctx.model).iter().filter(|wire| !wire.is_unsettled(ctx.model.now)).filter_map(|wire| of_wire(ctx, wire)));
+    let wires = wires(ctx.model);
+    let found: Vec<Finding> = wires.iter().filter(|wire| !wire.is_unsettled(ctx.model.now)).filter_map(|wire| of_wire(ctx, wire)).collect();
+    let ports = wires.iter().filter(|wire| wire.port.is_some()).count();
+    // What most ports see is not the fault of one of them.
+    if found.len() > 2 && found.len() * 2 >= ports {
+        out.extend(together(found, ports));
+    } else {
+        out.extend(found);
+    }
+}
+
+fn together(found: Vec<Finding>, ports: usize) -> Option<Finding> {
+    let names: Vec<String> = found.iter().flat_map(|f| f.ports.clone()).collect();
+    let evidence = found.iter().filter_map(|f| f.evidence.first().cloned()).collect();
+    let first = found.into_iter().next()?;
+    let summary = format!("{} of {ports} ports are held up: {}", names.len(), first.summary.split(": ").last().unwrap_or_default());
+    Some(Finding { subject: "all ports".into(), summary, ports: names, evidence, ..first })
 }
 
 fn of_wire(ctx: &TickContext, wire: &Wire) -> Option<Finding> {

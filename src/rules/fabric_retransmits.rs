@@ -106,7 +106,13 @@ fn described(mut found: Finding, loss: &Loss) -> Finding {
         "the other end reports packets missing, and no acknowledgement times out"
     };
     found.why = format!("{}{what}", share.unwrap_or_default());
-    found.next = Some("compare both ends: `rdma statistic show`, `ethtool -S`; PFC and ECN of the switch on RoCE".into());
+    let is_efa = loss.grew.iter().any(|g| g.name.starts_with("retrans_"));
+    found.next = Some(match is_efa {
+        true => {
+            "compare with the devices of the other nodes: `rdma statistic show`; where one path stays bad, give AWS device and time".into()
+        }
+        false => "compare both ends: `rdma statistic show`, `ethtool -S`; PFC and ECN of the switch on RoCE".into(),
+    });
     found.evidence = loss.grew.iter().map(Grew::proof).collect();
     found
 }

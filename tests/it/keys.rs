@@ -391,7 +391,7 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
         Action::Theme => {
             let color = |s: &vt100::Screen| s.cell(size(s).0 - 4, 0).map(vt100::Cell::fgcolor);
             let themes = ["dark", "light", "mono", "colorblind"];
-            let mut next = |s: &mut Screen, name: &str| s.press(key, "the next theme", |s| footer(s).trim() == format!("theme {name}"));
+            let next = |s: &mut Screen, name: &str| s.press(key, "the next theme", |s| footer(s).trim() == format!("theme {name}"));
             // Once around: what the key before has changed is drawn by then.
             themes.iter().for_each(|name| next(s, name));
             let before = s.look(color);

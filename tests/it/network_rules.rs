@@ -393,6 +393,16 @@ fn congestion_is_a_high_rate_for_long() {
 }
 
 #[test]
+fn what_holds_up_most_ports_is_one_finding() {
+    let mut net = Net::of(PortKind::Roce, 4, 400);
+    net.runs(40, |net, _| (0..3).for_each(|no| net.grow(&format!("mlx5_{no}"), "np_cnp_sent", 9000)));
+    assert_eq!(net.lines(), ["congestion [all ports] warning -"]);
+    let found = net.only();
+    assert_eq!(found.ports, ["mlx5_0/1", "mlx5_1/1", "mlx5_2/1"]);
+    assert!(found.summary.starts_with("3 of 4 ports are held up: ") && found.evidence.len() == 3, "{}", found.summary);
+}
+
+#[test]
 fn peers_that_do_not_answer_are_told_while_the_job_runs() {
     let fault = |net: &mut Net, s: u32| net.grow("rdmap1s0", "unresponsive_remote_events", u64::from(s.is_multiple_of(4)));
     let mut net = Net::of(PortKind::Efa, 4, 100).job(16);
