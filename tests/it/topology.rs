@@ -382,8 +382,9 @@ fn topo_prints_matrix_legend_and_what_nccl_uses() {
 #[test]
 fn topo_of_a_machine_without_any_says_why() {
     let dir = tempfile::tempdir().unwrap();
-    let out = topo(dir.path(), &["--wait", "600ms"]);
+    let out = topo(dir.path(), &["--wait", "600ms", "missing.log"]);
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(said.contains("missing.log: "), "{said}");
     assert_eq!((out.status.code(), out.stdout.len()), (Some(2), 0), "{said}");
     assert!(said.contains("no GPU and no RDMA device is seen") && said.contains("/sys/class/infiniband"), "{said}");
     tree::write(dir.path(), FLAT_MACHINE);

@@ -45,6 +45,7 @@ pub fn run(env: &Env, json: bool, wait: Option<Duration>, logs: Vec<String>) -> 
         }
         Ok(())
     })?;
+    let unread = name_unread(&session, &logs);
     if topology::is_empty(&session) {
         complain("no GPU and no RDMA device is seen, by NVML or below /sys, and no log has channel lines of NCCL");
         for id in ["nvml", "rdma"] {
@@ -54,5 +55,5 @@ pub fn run(env: &Env, json: bool, wait: Option<Duration>, logs: Vec<String>) -> 
         }
         return Ok(Outcome::CannotJudge);
     }
-    Ok(if name_unread(&session, &logs) { Outcome::CannotJudge } else { Outcome::Clean })
+    Ok(if unread { Outcome::CannotJudge } else { Outcome::Clean })
 }
