@@ -147,6 +147,18 @@ fn ports_of_modelled_demos_carry_what_their_captions_say() {
 }
 
 #[test]
+fn slow_steps_name_the_port_that_became_slow_with_them() {
+    let slow = |name, at_s| session(name, at_s).ledger.open().into_iter().find(|f| f.rule == "slow-steps").cloned().unwrap();
+    let before = slow("roce-rail", 55.0);
+    assert!(before.ports.is_empty() && !before.why.contains("same time"), "no port is judged yet: {}", before.why);
+    let after = slow("roce-rail", 75.0);
+    assert_eq!(after.ports, ["mlx5_5/1"]);
+    assert!(after.why.contains("; at about the same time: rail mlx5_5/1 sends "), "{}", after.why);
+    assert!(after.next.unwrap().starts_with("lspci"));
+    assert_eq!(slow("efa", 75.0).ports, ["rdmap147s0/1"]);
+}
+
+#[test]
 fn a_demo_is_small_and_says_when_it_is_modelled() {
     let list = std::process::Command::new(env!("CARGO_BIN_EXE_nccl-top")).args(["demo", "--list"]).output().unwrap().stdout;
     let list = String::from_utf8(list).unwrap();
