@@ -38,6 +38,13 @@ pub fn scaled(value: f64) -> String {
     }
 }
 
+/// A loss or a gradient norm, with four digits that mean something: `2.713`, `1.2e7`.
+pub fn significant(value: f64) -> String {
+    let exact = if value != 0.0 && !(1e-3..1e5).contains(&value.abs()) { format!("{value:.1e}") } else { format!("{value:.3}") };
+    let whole = exact.trim_end_matches('0').trim_end_matches('.');
+    if exact.contains('e') { exact } else { whole.to_owned() }
+}
+
 /// `1.2 MiB`, as sizes are given to nccl-tests.
 pub fn size_words(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];

@@ -3,6 +3,7 @@
 use super::bringup::Bringup;
 use super::chronicle::{Chronicle, PathRank, rank_of_path};
 use super::series::{Series, Trend};
+use super::usual::{LOSS_JUMP, NORM_JUMP, Usual};
 use crate::base::limit::Limit;
 use crate::base::time::Stamp;
 use crate::formats::nccl_tests::{Table, Tables, begins, ends};
@@ -154,6 +155,8 @@ pub struct Progress {
     pub bad_norms: u32,
     /// Losses in a row that are exactly 0 and have no good gradient beside them, after one that was not 0.
     pub zero_losses: u32,
+    pub usual_loss: Usual,
+    pub usual_norm: Usual,
     /// Steps that overflowed in fp16 and were left out.
     pub skipped_steps: u64,
     first_step: Option<(Stamp, u64)>,
@@ -239,7 +242,12 @@ impl Progress {
                 self.throughput_trend.push(at, throughput);
             }
         }
+        if restarted {
+            self.usual_loss.begin_anew();
+            self.usual_norm.begin_anew();
+        }
         if let Some(norm) = step.grad_norm {
+            self.usual_norm.note(at, step.step.or(self.step), norm, &NORM_JUMP, 20.0);
             self.bad_norms = if norm.is_finite() { 0 } else { self.bad_norms + 1 };
         }
         if let Some(loss) = step.loss {
@@ -247,6 +255,7 @@ impl Progress {
             let was_not = self.zero_losses > 0 || self.loss.is_some_and(|before| before != 0.0);
             self.zero_losses = if loss == 0.0 && !learns && was_not { self.zero_losses + 1 } else { 0 };
             self.loss = Some(loss);
+            self.usual_loss.note(at, step.step.or(self.step), loss, &LOSS_JUMP, 5.0);
             self.bad_losses = if loss.is_finite() { 0 } else { self.bad_losses + 1 };
             if !backlog {
                 self.losses.push(at, loss);

@@ -24,6 +24,7 @@ pub mod saved_report;
 pub mod series;
 pub mod signals;
 pub mod topology;
+pub mod usual;
 
 use crate::base::time::{Stamp, Zone};
 use crate::logs::TextEvent;

@@ -37,6 +37,7 @@ mod inspector_records;
 mod job_cancelled;
 mod left_out;
 mod loss_not_finite;
+mod loss_spike;
 mod missing_nic;
 mod nccl_tests_failed;
 mod nccl_warn;
@@ -285,6 +286,7 @@ pub const RULES: &[Rule] = &[
     disk_full::RULE,
     storage_failed::RULE,
     loss_not_finite::RULE,
+    loss_spike::RULE,
     grad_overflow::RULE,
     straggler::RULE,
     slow_steps::RULE,

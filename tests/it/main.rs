@@ -47,6 +47,7 @@ mod line_gate;
 mod line_prefixes;
 mod line_stamps;
 mod log_reader;
+mod loss_spikes;
 mod nccl_lines;
 mod nccl_tests_json;
 mod nccl_tests_tables;
