@@ -16,7 +16,6 @@ pub mod job;
 pub mod job_record;
 pub mod log;
 pub mod port;
-pub mod port_counters;
 pub mod process;
 pub mod reading;
 pub mod room;

@@ -11,11 +11,11 @@
 
 use super::{Ctx, Pane};
 use crate::base::clean::clean;
+use crate::base::port_counters::Class;
 use crate::base::time::{Stamp, span};
 use crate::base::units::{bits_per_s, line_rate, scaled};
 use crate::base::words::natural;
-use crate::model::port::{Counters, Link, LinkHistory, Netdev, Port, capacity};
-use crate::model::port_counters::{self, Class};
+use crate::model::port::{Counters, Known, Link, LinkHistory, Netdev, Port, capacity};
 use crate::model::series::Trend;
 use crate::model::topology::{Place, Topology};
 use crate::tui::choices::Opened;
@@ -76,7 +76,6 @@ struct Nic<'a> {
     /// Clearly behind its siblings, in one direction or both.
     slow: bool,
     counters: &'a Counters,
-    loss_counters: &'static [&'static str],
     trends: (&'a Trend, &'a Trend),
     port: Option<&'a Port>,
     netdev: Option<&'a Netdev>,
@@ -107,7 +106,6 @@ impl<'a> Nic<'a> {
             loss: port.loss.per_s(now),
             slow: false,
             counters: &port.counters,
-            loss_counters: port.loss_counters(),
             trends: (&port.tx, &port.rx),
             port: Some(port),
             netdev: None,
@@ -134,7 +132,6 @@ impl<'a> Nic<'a> {
             loss: netdev.loss.per_s(now),
             slow: false,
             counters: &netdev.counters,
-            loss_counters: netdev.loss_counters(),
             trends: (&netdev.tx, &netdev.rx),
             port: None,
             netdev: Some(netdev),
@@ -187,7 +184,7 @@ impl<'a> Nic<'a> {
     }
 
     fn class(&self, class: Class) -> Option<f64> {
-        self.sum(|n| port_counters::rate(n.counters, class))
+        self.sum(|n| n.counters.class_rate(class))
     }
 
     /// A virtual interface that nothing passes.
@@ -236,13 +233,17 @@ impl<'a> Nic<'a> {
     }
 
     /// The counter that loses most just now.
-    fn loss_word(&self) -> &'static str {
-        let rate = |name: &&&str| self.counters.rate(name).unwrap_or(0.0);
-        let most = self.loss_counters.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)));
+    fn loss_word(&self) -> &'a str {
+        let losses = || self.losses();
+        let most = losses().filter(|l| l.rate > Some(0.0)).max_by(|a, b| a.rate.unwrap_or(0.0).total_cmp(&b.rate.unwrap_or(0.0)));
         // Between two losses: the only one that ever counted.
-        let mut ever = self.loss_counters.iter().filter(|name| self.counters.value(name).is_some_and(|v| v > 0));
+        let mut ever = losses().filter(|l| l.value > 0);
         let only = ever.next().filter(|_| ever.next().is_none());
-        most.filter(|name| rate(name) > 0.0).or(only).copied().unwrap_or("loss")
+        most.or(only).map_or("loss", |l| l.name)
+    }
+
+    fn losses(&self) -> impl Iterator<Item = Known<'a>> {
+        self.counters.meaningful().filter(|known| known.meaning.is_loss)
     }
 }
 
@@ -885,8 +886,7 @@ fn facts(ctx: &Ctx, nic: &Nic) -> Vec<(&'static str, String, Style)> {
     if let Some(port) = nic.port {
         out.push(("GPUDirect", known(&port.info.gpu_direct), theme.text));
     }
-    let lost = nic.loss_counters.iter().filter_map(|name| Some((name, nic.counters.value(name).filter(|v| *v > 0)?)));
-    let lost: Vec<String> = lost.map(|(name, value)| format!("{name}\u{a0}{value}")).collect();
+    let lost: Vec<String> = nic.losses().filter(|l| l.value > 0).map(|l| format!("{}\u{a0}{}", l.name, l.value)).collect();
     out.push(("lost in all", if lost.is_empty() { "nothing counted".to_owned() } else { lost.join("  ") }, theme.text));
     let rates = nic.counters.rates().iter().filter(|(_, rate)| **rate != 0.0);
     let rates: Vec<String> = rates.map(|(name, rate)| format!("{name}\u{a0}{}/s", scaled(*rate))).collect();
@@ -944,8 +944,8 @@ fn class_words(nic: &Nic, class: Class) -> (Option<String>, bool) {
         let rate = nic.class(class);
         return (rate.map(|rate| format!("{}/s", scaled(rate))), nic.members.iter().any(|member| class_words(member, class).1));
     }
-    let known: Vec<_> = nic.counters.rates().iter().filter_map(|(name, rate)| Some((name, *rate, port_counters::meaning(name)?))).collect();
-    let mut known = known.into_iter().filter(|(_, _, meaning)| meaning.class == class).peekable();
+    let of_class = nic.counters.meaningful().filter(|known| known.meaning.class == class);
+    let mut known = of_class.filter_map(|known| Some((known.name, known.rate?, known.meaning))).peekable();
     if known.peek().is_none() {
         return (None, false);
     }
