@@ -16,6 +16,7 @@ pub mod netdev;
 pub mod nvml;
 pub mod pace;
 pub mod procs;
+pub mod queue_pairs;
 pub mod ras;
 pub mod rdma;
 pub mod sysfs;
@@ -246,6 +247,7 @@ pub const SOURCES: &[SourceSpec] = &[
     SourceSpec { id: "flight", title: "Flight Recorder dumps that appear", live_only: false, instead: None, retry: Duration::from_secs(3), make: flight::make },
     SourceSpec { id: "inspector", title: "what the NCCL Inspector writes of each rank", live_only: false, instead: None, retry: Duration::from_secs(5), make: inspector::make },
     SourceSpec { id: "rdma", title: "RDMA ports below /sys/class/infiniband", live_only: false, instead: None, retry: Duration::from_secs(10), make: rdma::make },
+    SourceSpec { id: "qpairs", title: "queue pairs by process, through RDMA netlink", live_only: false, instead: None, retry: Duration::from_secs(60), make: queue_pairs::make },
     SourceSpec { id: "netdev", title: "interfaces below /sys/class/net", live_only: false, instead: None, retry: Duration::from_secs(10), make: netdev::make },
     SourceSpec { id: "kmsg", title: "kernel log", live_only: true, instead: None, retry: Duration::from_secs(60), make: kmsg::make },
     SourceSpec { id: "events", title: "Xids and errors, as the driver tells them", live_only: true, instead: None, retry: Duration::from_secs(60), make: nvml::make_events },

@@ -3,6 +3,7 @@
 //! hold up the others.
 
 use crate::base::time::span;
+use crate::observe::SourceState;
 use std::time::Duration;
 
 /// 64 polls lie between two questions at most: a minute, at one poll per second.
@@ -27,6 +28,16 @@ impl Answer {
     pub fn within(took: Duration, every: Duration) -> Answer {
         if took > every / SLOW_PART { Answer::Slow } else { Answer::Good }
     }
+}
+
+/// What a source says of itself whose devices have these paces, in words; `None` while all are well.
+pub fn remark(paced: impl Iterator<Item = String>) -> Option<(SourceState, String)> {
+    const NAMED: usize = 3;
+    let paced: Vec<String> = paced.collect();
+    let more = paced.len().saturating_sub(NAMED);
+    let named = paced[..paced.len().min(NAMED)].join("; ");
+    let more = if more > 0 { format!("; {more} more devices") } else { String::new() };
+    (!named.is_empty()).then(|| (SourceState::Slow, named + &more))
 }
 
 /// The pace of one device.

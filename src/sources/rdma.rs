@@ -2,7 +2,7 @@
 //! takes a name for a fact.
 
 use super::netdev::speed_mbits_per_s;
-use super::pace::{Answer, Pace};
+use super::pace::{self, Answer, Pace};
 use super::sysfs::{Attribute, Dir, PciFacts, PciFunction, Reader, driver_version, link_name, names, number, polls_per_listing};
 use super::{Roots, Setup, Source, SourceError};
 use crate::base::platforms::efa_line_rate;
@@ -197,15 +197,7 @@ impl Source for Rdma {
     }
 
     fn remark(&self) -> Option<(SourceState, String)> {
-        const NAMED: usize = 3;
-        let words = |port: &Port| Some(format!("{}: {}", port.info.device, port.pace.words(self.every)?));
-        let paced: Vec<String> = self.ports.iter().filter_map(words).collect();
-        let more = paced.len().saturating_sub(NAMED);
-        let mut text = paced.get(..paced.len().min(NAMED))?.join("; ");
-        if more > 0 {
-            text += &format!("; {more} more devices");
-        }
-        (!text.is_empty()).then_some((SourceState::Slow, text))
+        pace::remark(self.ports.iter().filter_map(|port| Some(format!("{}: {}", port.info.device, port.pace.words(self.every)?))))
     }
 }
 

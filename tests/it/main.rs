@@ -67,6 +67,7 @@ mod process_source;
 mod progress;
 mod prometheus_text;
 
+mod queue_pairs;
 mod ras_answers;
 mod ras_client;
 mod ras_report_rules;

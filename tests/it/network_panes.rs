@@ -52,7 +52,7 @@ fn line<'a>(lines: &'a [String], with: &str) -> &'a str {
     found[0]
 }
 
-fn zoomed(session: &Session, id: &str) -> Vec<String> {
+pub fn zoomed(session: &Session, id: &str) -> Vec<String> {
     lines(&pane(session, id, true, (120, 40)))
 }
 

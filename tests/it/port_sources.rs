@@ -232,7 +232,18 @@ fn what_ena_was_not_allowed_is_read_every_five_seconds() {
 #[test]
 fn pauses_and_damaged_frames_of_other_drivers_are_kept() {
     for (all, kept) in [
-        (&["rx_prio3_pause", "rx_prio3_pause_duration", "tx_prio7_pause", "rx_prio_pause", "rx7_packets", "rx_discards_phy", "tx_errors_phy"][..], 4),
+        (
+            &[
+                "rx_prio3_pause",
+                "rx_prio3_pause_duration",
+                "tx_prio7_pause",
+                "rx_prio_pause",
+                "rx7_packets",
+                "rx_discards_phy",
+                "tx_errors_phy",
+            ][..],
+            4,
+        ),
         (&["rx_pfc_ena_frames_pri3", "rx_fcs_err_frames", "link_down_events", "rx_good_frames"], 3),
         (&["rx_priority_3_xoff.nic", "rx_priority_3_xon.nic", "rx_crc_errors.nic", "rx_unicast.nic"], 2),
     ] {

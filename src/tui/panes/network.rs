@@ -15,6 +15,7 @@ use crate::base::port_counters::Class;
 use crate::base::time::{Stamp, span};
 use crate::base::units::{bits_per_s, line_rate, scaled};
 use crate::base::words::natural;
+use crate::model::QueuePairUser;
 use crate::model::port::{Counters, Known, Link, LinkHistory, Netdev, Port, capacity};
 use crate::model::series::Trend;
 use crate::model::topology::{Place, Topology};
@@ -882,6 +883,9 @@ fn facts(ctx: &Ctx, nic: &Nic) -> Vec<(&'static str, String, Style)> {
             out.push(("unreadable", unreadable.join("; "), theme.look));
         }
     }
+    if let Some(words) = nic.port.and_then(|port| queue_pair_words(ctx, port)) {
+        out.push(("queue pairs", words, theme.text));
+    }
     out.push(("device", device_words(nic), theme.text));
     if let Some(port) = nic.port {
         out.push(("GPUDirect", known(&port.info.gpu_direct), theme.text));
@@ -892,6 +896,27 @@ fn facts(ctx: &Ctx, nic: &Nic) -> Vec<(&'static str, String, Style)> {
     let rates: Vec<String> = rates.map(|(name, rate)| format!("{name}\u{a0}{}/s", scaled(*rate))).collect();
     out.push(("counts", if rates.is_empty() { "nothing moves".to_owned() } else { rates.join("  ") }, theme.text));
     out
+}
+
+/// `rank 3 (pid 4711) 16  ib_core 2`; `None` where nobody knows.
+fn queue_pair_words(ctx: &Ctx, port: &Port) -> Option<String> {
+    /// They are listed every quarter of a minute, unless that takes long.
+    const FRESH: Duration = Duration::from_secs(60);
+    let model = &ctx.session.model;
+    let (at, users) = model.queue_pairs_of(port)?;
+    let who = |user: &QueuePairUser| match (user.rank, user.pid, user.kernel) {
+        (Some(rank), Some(pid), _) => format!("rank\u{a0}{rank}\u{a0}(pid\u{a0}{pid})"),
+        (_, Some(pid), _) => format!("pid\u{a0}{pid}"),
+        (_, None, Some(part)) => clean(part).into_owned(),
+        (_, None, None) => "a thread that has ended".to_owned(),
+    };
+    let mut words: Vec<String> = users.iter().map(|user| format!("{}\u{a0}{}", who(user), user.count)).collect();
+    if words.is_empty() {
+        words.push("none".to_owned());
+    }
+    let age = model.now.since(at);
+    words.extend((age > FRESH).then(|| format!("({} ago)", span(age))));
+    Some(words.join("  "))
 }
 
 fn known(text: &Option<String>) -> String {
