@@ -189,7 +189,7 @@ impl Counters {
     /// `eth0: 2 of 3 reads of ethtool counters fail, asked every 20 s`
     pub fn remark(&self, interface: &str, known: &Known) -> Option<String> {
         let words = known.pace.words(self.every * self.polls_per_sweep)?;
-        Some(format!("{interface}: {}", words.replace("reads", "reads of ethtool counters")))
+        Some(format!("{interface}: {}", words.replacen("reads", "reads of ethtool counters", 1)))
     }
 }
 
@@ -197,6 +197,13 @@ impl Known {
     /// Of the interface's firmware, as the driver prints it; known from the first sweep on.
     pub fn firmware(&self) -> Option<&str> {
         self.firmware.as_deref()
+    }
+
+    /// The driver has logged an error, which may be about what was asked here.
+    pub fn complained(&mut self, line: &str) {
+        if matches!(self.names, Names::Read(..)) {
+            self.pace.complained(line.to_owned());
+        }
     }
 
     fn ask(&mut self, kernel: &mut dyn Ethtool, interface: &str, buffer: &mut [u8], out: &mut BTreeMap<String, u64>) -> io::Result<()> {
