@@ -92,5 +92,6 @@ mod timeline;
 mod topology;
 mod tracebacks;
 mod training_progress;
+mod veth;
 mod watchdog_lines;
 mod words;
