@@ -8,6 +8,7 @@ pub mod file;
 pub mod limit;
 pub mod mask;
 pub mod platforms;
+pub mod port_counters;
 pub mod severity;
 pub mod time;
 pub mod units;

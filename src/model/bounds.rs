@@ -16,6 +16,8 @@ pub const GPU_PROCESSES: usize = 1024;
 /// Of one GPU: 18, and more to come.
 pub const NVLINKS: usize = 256;
 pub const PORTS: usize = 1024;
+/// Processes with queue pairs on one device: as many as the source counts.
+pub const HOLDERS: usize = 1024;
 /// As many as the source lists. A node with many containers has hundreds.
 pub const NETDEVS: usize = 4096;
 /// Of one port or interface: an mlx5 port has about 90.

@@ -16,7 +16,6 @@ pub mod job;
 pub mod job_record;
 pub mod log;
 pub mod port;
-pub mod port_counters;
 pub mod process;
 pub mod reading;
 pub mod room;
@@ -32,6 +31,7 @@ use crate::observe::facts::HostFacts;
 use crate::observe::host::{CgroupMemory, DiskSample, HostSample, Node, Temperature};
 use crate::observe::inspector::Inspected;
 use crate::observe::log::{KernelLine, LogFileState, RasAnswer};
+use crate::observe::port::{QueuePairHolder, QueuePairs};
 use crate::observe::process::ProcessInfo;
 use crate::observe::{Body, Observation, SourceId, SourceState, gpu::GpuTopology};
 use comm::Comm;
@@ -73,6 +73,8 @@ pub struct Model {
     pub gpus: BTreeMap<u32, Gpu>,
     pub topology: Option<GpuTopology>,
     pub ports: BTreeMap<(String, u32), Port>,
+    /// By device, with when they were listed.
+    queue_pairs: BTreeMap<String, (Stamp, Vec<QueuePairHolder>)>,
     pub netdevs: BTreeMap<String, Netdev>,
     pub processes: BTreeMap<u32, Process>,
     pub jobs: BTreeMap<String, Job>,
@@ -111,6 +113,17 @@ pub struct SourceView {
     /// What it sees.
     pub title: Option<&'static str>,
     pub since: Stamp,
+}
+
+/// Who has so many queue pairs on a port.
+#[derive(Clone, Copy, Debug)]
+pub struct QueuePairUser<'a> {
+    pub job: Option<&'a Job>,
+    pub rank: Option<u32>,
+    /// `None`: the kernel, or a thread that has ended.
+    pub pid: Option<u32>,
+    pub kernel: Option<&'a str>,
+    pub count: u32,
 }
 
 /// A count that grew.
@@ -260,6 +273,14 @@ impl Model {
                     match bounds::entry(&mut self.ports, (sample.device.clone(), sample.port), bounds::PORTS) {
                         Some(port) => port.apply(at, sample),
                         None => self.leave_out("a port", 1, bounds::PORTS),
+                    }
+                }
+            }
+            Body::QueuePairs { devices } => {
+                for QueuePairs { device, holders } in devices {
+                    match bounds::entry(&mut self.queue_pairs, device.clone(), bounds::PORTS) {
+                        Some(known) => *known = (at, holders.iter().take(bounds::HOLDERS).cloned().collect()),
+                        None => self.leave_out("queue pairs of a device", 1, bounds::PORTS),
                     }
                 }
             }
@@ -483,6 +504,22 @@ impl Model {
             let works = |pid: &u32| self.gpu_of_pid(*pid) == Some(index) && self.processes.get(pid).is_some_and(Process::is_alive);
             Some((job, job.pids().find(works)?))
         })
+    }
+
+    /// Who has queue pairs on a port, ranks first, and when they were listed. `None`: not known.
+    pub fn queue_pairs_of(&self, port: &Port) -> Option<(Stamp, Vec<QueuePairUser<'_>>)> {
+        let (at, holders) = self.queue_pairs.get(&port.info.device)?;
+        let rank = |pid: u32| self.jobs.values().filter(|job| !self.is_stale(job)).find_map(|job| Some((job, job.rank_of(pid)?)));
+        let of_port = holders.iter().filter(|holder| holder.port == port.info.port);
+        let mut users: Vec<QueuePairUser> = of_port
+            .map(|QueuePairHolder { pid, kernel, count, .. }| {
+                let rank = pid.and_then(rank);
+                let (job, rank) = (rank.map(|(job, _)| job), rank.map(|(_, rank)| rank));
+                QueuePairUser { job, rank, pid: *pid, kernel: kernel.as_deref(), count: *count }
+            })
+            .collect();
+        users.sort_by_key(|user| (user.rank.is_none(), user.rank, user.pid.is_none(), user.pid));
+        Some((*at, users))
     }
 
     /// Communicators whose processes are this job's.

@@ -2,6 +2,7 @@
 
 use super::bounds;
 use super::series::{Series, Trend};
+use crate::base::port_counters::{Class, Meaning, meaning};
 use crate::base::time::{Stamp, span};
 use crate::observe::port::{NetdevInfo, NetdevSample, PortInfo, PortKind, PortSample};
 use std::collections::{BTreeMap, VecDeque};
@@ -83,6 +84,8 @@ pub struct Counters {
 /// One counter.
 #[derive(Clone, Debug, PartialEq)]
 struct Counter {
+    /// `None`: traffic, or not known.
+    meaning: Option<&'static Meaning>,
     /// When it was last read.
     at: Stamp,
     value: u64,
@@ -190,8 +193,12 @@ impl Counter {
     /// Five minutes of one that grows all the time; of one that seldom does, any time.
     const STEPS: usize = 64;
 
-    fn new(at: Stamp, value: u64) -> Counter {
-        Counter { at, value, since: at, steps: VecDeque::new() }
+    fn new(name: &str, at: Stamp, value: u64) -> Counter {
+        Counter::that_means(meaning(name), at, value)
+    }
+
+    fn that_means(meaning: Option<&'static Meaning>, at: Stamp, value: u64) -> Counter {
+        Counter { meaning, at, value, since: at, steps: VecDeque::new() }
     }
 
     fn grew(&mut self, at: Stamp, by: u64) {
@@ -238,7 +245,7 @@ impl Counters {
         for (name, &value) in changed {
             let Some(counter) = self.values.get_mut(name) else {
                 if self.values.len() < bounds::COUNTERS {
-                    self.values.insert(name.clone(), Counter::new(at, value));
+                    self.values.insert(name.clone(), Counter::new(name, at, value));
                 }
                 continue;
             };
@@ -251,7 +258,7 @@ impl Counters {
             match by {
                 Some(by) if by > 0 => counter.grew(at, by),
                 Some(_) => {}
-                None => *counter = Counter::new(at, value),
+                None => *counter = Counter::that_means(counter.meaning, at, value),
             }
             (counter.at, counter.value) = (counter.at.max(at), value);
         }
@@ -269,9 +276,19 @@ impl Counters {
         &self.rates
     }
 
-    /// Names of those that have grown of late, or that seldom do.
-    pub fn growing(&self) -> impl Iterator<Item = &str> {
-        self.values.iter().filter(|(_, c)| !c.steps.is_empty()).map(|(name, _)| name.as_str())
+    /// Those that mean something, in the order of their names.
+    pub fn meaningful(&self) -> impl Iterator<Item = Known<'_>> {
+        self.values.iter().filter_map(|(name, c)| Some(Known { name, value: c.value, rate: self.rate(name), meaning: c.meaning? }))
+    }
+
+    /// Per second, of all of a class; `None` where none of them is known.
+    pub fn class_rate(&self, class: Class) -> Option<f64> {
+        sum(self.meaningful().filter(|known| known.meaning.class == class))
+    }
+
+    /// Those that mean something and have grown of late, or that seldom do.
+    pub fn growing(&self) -> impl Iterator<Item = (&str, &'static Meaning)> {
+        self.values.iter().filter(|(_, c)| !c.steps.is_empty()).filter_map(|(name, c)| Some((name.as_str(), c.meaning?)))
     }
 
     /// Times of growth that are kept of all of them.
@@ -317,56 +334,19 @@ impl Counters {
     }
 }
 
-/// Counters of packets that were lost, damaged or had to be sent again, of events that come of that. Names of files; what a driver does
-/// not have is not counted.
-///
-/// EFA: `efa_port_stats_descs` in drivers/infiniband/hw/efa/efa_verbs.c. SRD sends again what the network dropped, so a little of it is
-/// no fault.
-const LOSS_EFA: &[&str] = &[
-    "rx_drops",
-    "retrans_pkts",
-    "retrans_timeout_events",
-    "unresponsive_remote_events",
-    "impaired_remote_conn_events",
-    "rdma_read_wr_err",
-    "rdma_write_wr_err",
-];
+/// A counter that means something.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    pub name: &'a str,
+    pub value: u64,
+    /// Per second.
+    pub rate: Option<f64>,
+    pub meaning: &'static Meaning,
+}
 
-/// InfiniBand, RoCE and iWARP. `counters/`: PortCounters of the InfiniBand specification, as drivers/infiniband/core/sysfs.c names them,
-/// without port_xmit_wait (waiting is no loss), VL15_dropped (management only) and port_rcv_switch_relay_errors (a port's own multicast
-/// counts there). `hw_counters/`: drivers/infiniband/hw/mlx5/counters.c, then drivers/infiniband/hw/bnxt_re/hw_counters.c.
-const LOSS_IB: &[&str] = &[
-    "symbol_error",
-    "link_error_recovery",
-    "link_downed",
-    "port_rcv_errors",
-    "port_rcv_remote_physical_errors",
-    "port_rcv_constraint_errors",
-    "port_xmit_constraint_errors",
-    "port_xmit_discards",
-    "local_link_integrity_errors",
-    "excessive_buffer_overrun_errors",
-    "out_of_sequence",
-    "out_of_buffer",
-    "packet_seq_err",
-    "implied_nak_seq_err",
-    "local_ack_timeout_err",
-    "rnr_nak_retry_err",
-    "rx_icrc_encapsulated",
-    "roce_adp_retrans",
-    "roce_adp_retrans_to",
-    "to_retransmits",
-    "seq_err_naks_rcvd",
-    "max_retry_exceeded",
-    "oos_drop_count",
-    "rx_roce_discards",
-    "tx_roce_discards",
-    "rx_roce_errors",
-    "tx_roce_errors",
-];
-
-/// Documentation/networking/statistics.rst. `rx_dropped` also counts frames that no protocol wants.
-const LOSS_NETDEV: &[&str] = &["rx_errors", "tx_errors", "rx_dropped", "tx_dropped"];
+fn sum<'a>(known: impl Iterator<Item = Known<'a>>) -> Option<f64> {
+    known.filter_map(|known| known.rate).reduce(|a, b| a + b)
+}
 
 /// What [`Loss::per_s`] is the mean of: seldom events stay in sight, what is over goes.
 const LOSS_WINDOW: Duration = Duration::from_secs(30);
@@ -379,9 +359,8 @@ const TRAFFIC_WINDOW: Duration = Duration::from_secs(5);
 pub struct Loss(Series<60>);
 
 impl Loss {
-    fn saw(&mut self, at: Stamp, names: &[&str], counters: &Counters) {
-        let rates = names.iter().filter_map(|name| counters.rate(name));
-        if let Some(sum) = rates.reduce(|a, b| a + b) {
+    fn saw(&mut self, at: Stamp, counters: &Counters) {
+        if let Some(sum) = sum(counters.meaningful().filter(|known| known.meaning.is_loss)) {
             self.0.push(at, sum);
         }
     }
@@ -424,7 +403,7 @@ impl Port {
         };
         self.link.saw(at, link);
         self.counters.apply(at, &sample.counters, |name| is_unreadable(sample, name));
-        self.loss.saw(at, self.loss_counters(), &self.counters);
+        self.loss.saw(at, &self.counters);
         // What a port reports of its rate while it is down is no rate.
         if link == Link::Up {
             self.best_line_rate = self.best_line_rate.max(sample.line_rate_bits_per_s);
@@ -475,11 +454,6 @@ impl Port {
     /// Bytes/s received, over the last seconds.
     pub fn rx_newest(&self, now: Stamp) -> Option<f64> {
         newest(&self.rx, now).or_else(|| self.rx_bytes_per_s())
-    }
-
-    /// Names of the counters that mean loss.
-    pub fn loss_counters(&self) -> &'static [&'static str] {
-        if self.info.kind == PortKind::Efa { LOSS_EFA } else { LOSS_IB }
     }
 
     /// Which plug of the machine it sends through: functions of one chip with one number share it, as the two halves of each plug of a DGX
@@ -547,7 +521,7 @@ impl Netdev {
         let mut counters = sample.counters.clone();
         counters.extend(sample.carrier_changes.map(|n| (CARRIER_CHANGES.to_owned(), n)));
         self.counters.apply(at, &counters, |name| name == CARRIER_CHANGES && sample.carrier_changes.is_none());
-        self.loss.saw(at, LOSS_NETDEV, &self.counters);
+        self.loss.saw(at, &self.counters);
         self.sample = NetdevSample { counters: BTreeMap::new(), ..sample.clone() };
         if let Some(info) = self.sample.info.take() {
             self.info = info;
@@ -567,11 +541,6 @@ impl Netdev {
     /// Bytes/s received, over the last seconds.
     pub fn rx_newest(&self, now: Stamp) -> Option<f64> {
         newest(&self.rx, now).or_else(|| self.counters.rate("rx_bytes"))
-    }
-
-    /// Names of the counters that mean loss.
-    pub fn loss_counters(&self) -> &'static [&'static str] {
-        LOSS_NETDEV
     }
 
     pub fn is_loopback(&self) -> bool {

@@ -94,6 +94,8 @@ pub enum Body {
     PortInfo(port::PortInfo),
     /// Counters and state of RDMA ports.
     Ports { ports: Vec<port::PortSample> },
+    /// Queue pairs of RDMA devices, by process: of each device all that it has. One that is not there was not asked.
+    QueuePairs { devices: Vec<port::QueuePairs> },
     /// A process that belongs to a job, when first seen and whenever its facts change.
     Process(process::ProcessInfo),
     /// State and counters of the processes that belong to jobs.

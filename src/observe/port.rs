@@ -126,6 +126,28 @@ pub struct PortInfo {
     pub sub_function: Option<String>,
 }
 
+/// All queue pairs of one RDMA device, by who has them: RDMA_NLDEV_CMD_RES_QP_GET of the kernel's RDMA netlink.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct QueuePairs {
+    pub device: String,
+    pub holders: Vec<QueuePairHolder>,
+}
+
+/// A process, or a part of the kernel, and how many queue pairs it has on a port.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct QueuePairHolder {
+    /// 0 where they are not bound to one yet.
+    pub port: u32,
+    /// `None`: the kernel has them, or the thread that made them has ended.
+    pub pid: Option<u32>,
+    /// The part of the kernel: `ib_core`.
+    pub kernel: Option<String>,
+    pub count: u32,
+}
+
 /// State and counters of one port.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

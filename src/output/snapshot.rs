@@ -3,12 +3,12 @@
 use super::events::{finding_fields, steps};
 use crate::base::time::Zone;
 use crate::diagnosis::session::Session;
-use crate::model::Model;
 use crate::model::gpu::{Gpu, throttle_words};
 use crate::model::inspected::Fastest;
 use crate::model::job::Job;
 use crate::model::log::Progress;
 use crate::model::topology::{Place, Topology};
+use crate::model::{Model, QueuePairUser};
 use serde_json::{Map, Value, json};
 
 pub const SCHEMA: &str = "nccl-top.snapshot/1";
@@ -198,6 +198,7 @@ fn ports(model: &Model) -> Vec<Value> {
             "tx_bytes_per_s": p.tx_bytes_per_s(),
             "rx_bytes_per_s": p.rx_bytes_per_s(),
             "rates": p.counters.rates(),
+            "queue_pairs": model.queue_pairs_of(p).map(|(_, users)| users.iter().map(queue_pairs).collect::<Vec<_>>()),
         })
     });
     let netdevs = model.netdevs.values().filter(|n| !n.is_loopback()).map(|n| {
@@ -226,6 +227,17 @@ fn ports(model: &Model) -> Vec<Value> {
         })
     });
     rdma.chain(netdevs).collect()
+}
+
+/// Of a process, or of the kernel.
+fn queue_pairs(user: &QueuePairUser) -> Value {
+    json!({
+        "job": user.job.map(|job| &job.id),
+        "rank": user.rank,
+        "pid": user.pid,
+        "kernel": user.kernel,
+        "count": user.count,
+    })
 }
 
 /// The newest operation of its kind and size that the NCCL Inspector has measured on this node.

@@ -25,7 +25,7 @@ impl Without {
             Without::Log => &["tail"],
             Without::Procs => &["procs"],
             Without::Flight => &["flight"],
-            Without::Rdma => &["rdma"],
+            Without::Rdma => &["rdma", "qpairs"],
             Without::Netdev => &["netdev"],
             Without::Inspector => &["inspector"],
             Without::Gpm => &[],

@@ -3,6 +3,7 @@
 use super::ports::{Grew, Wire, sum, talking_job, wires};
 use super::{Implies, Rule, TickContext, while_it_holds};
 use crate::base::limit::Limit;
+use crate::base::port_counters::{Congestion, Sign};
 use crate::base::severity::Severity;
 use crate::base::units::scaled;
 use crate::rules::findings::Finding;
@@ -28,50 +29,23 @@ const PER_S: Limit = Limit::count("congestion", "per-second", 3000.0, "notificat
 const EVENTS: Limit = Limit::count("congestion", "events", 3.0, "connections of an EFA in the window that did not answer or were impaired");
 const WINDOW: Limit = Limit::seconds("congestion", "window", 30.0, "they are counted over this time");
 
-/// What so many events of one kind mean for the port.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// It sends slower because the network asks for it.
-    HeldBack,
-    /// It receives from too many.
-    Incast,
-    /// The switch stops it.
-    Paused,
-    /// It stops the switch.
-    Pauses,
-    /// Of an EFA: each is one connection.
-    Peer,
+const PEER: Sign = Sign::Congestion(Congestion::Peer);
+
+fn words(kind: Congestion) -> &'static str {
+    match kind {
+        Congestion::HeldBack => "it sends slower because the network reports congestion on the way",
+        Congestion::Incast => "more comes to it than it can take: many send to this port at once",
+        Congestion::Paused => "the switch stops it: further on somebody takes in data too slowly",
+        Congestion::Pauses => "it stops the switch: this host takes in data too slowly",
+        Congestion::Peer => "connections to other nodes do not answer, or are slowed down",
+    }
 }
 
-impl Kind {
-    fn of(counter: &str) -> Option<Kind> {
-        let pause = counter.strip_prefix("ethtool/").filter(|name| name.ends_with("_pause"));
-        match (counter, pause) {
-            (_, Some(name)) if name.starts_with("rx_") => Some(Kind::Paused),
-            (_, Some(name)) if name.starts_with("tx_") => Some(Kind::Pauses),
-            ("rp_cnp_handled" | "rp_cnp_ignored", _) => Some(Kind::HeldBack),
-            ("np_cnp_sent" | "np_ecn_marked_roce_packets", _) => Some(Kind::Incast),
-            ("unresponsive_remote_events" | "impaired_remote_conn_events", _) => Some(Kind::Peer),
-            _ => None,
-        }
-    }
-
-    fn words(self) -> &'static str {
-        match self {
-            Kind::HeldBack => "it sends slower because the network reports congestion on the way",
-            Kind::Incast => "more comes to it than it can take: many send to this port at once",
-            Kind::Paused => "the switch stops it: further on somebody takes in data too slowly",
-            Kind::Pauses => "it stops the switch: this host takes in data too slowly",
-            Kind::Peer => "connections to other nodes do not answer, or are slowed down",
-        }
-    }
-
-    fn unit(self) -> &'static str {
-        match self {
-            Kind::HeldBack | Kind::Incast => "notifications of congestion",
-            Kind::Paused | Kind::Pauses => "pause frames",
-            Kind::Peer => "events",
-        }
+fn unit(kind: Congestion) -> &'static str {
+    match kind {
+        Congestion::HeldBack | Congestion::Incast => "notifications of congestion",
+        Congestion::Paused | Congestion::Pauses => "pause frames",
+        Congestion::Peer => "events",
     }
 }
 
@@ -97,24 +71,24 @@ fn together(found: Vec<Finding>, ports: usize) -> Option<Finding> {
 
 fn of_wire(ctx: &TickContext, wire: &Wire) -> Option<Finding> {
     let model = ctx.model;
-    let grew = wire.steady(|name| Kind::of(name).is_some(), model.now, WINDOW.duration());
-    let is_much = |g: &&Grew| Kind::of(&g.name) != Some(Kind::Peer) && g.growth.per_s() >= PER_S.value();
+    let grew = wire.steady(|sign| matches!(sign, Sign::Congestion(_)), model.now, WINDOW.duration());
+    let is_much = |g: &&Grew| g.sign != PEER && g.growth.per_s() >= PER_S.value();
     let most = grew.iter().filter(is_much).max_by(|a, b| a.growth.by.cmp(&b.growth.by));
-    let peers: Vec<&Grew> = grew.iter().filter(|g| Kind::of(&g.name) == Some(Kind::Peer)).collect();
+    let peers: Vec<&Grew> = grew.iter().filter(|g| g.sign == PEER).collect();
     // Connections end one after the other when a job does.
     let ends = || {
         model.jobs.values().any(|j| j.taking_down_at.is_some() || j.ended_at.is_some_and(|at| model.now.since(at) < WINDOW.duration() * 2))
     };
     let many = peers.iter().map(|g| g.growth.by).sum::<u64>() as f64 >= EVENTS.value();
     let most = most.or_else(|| peers.into_iter().max_by_key(|g| g.growth.by).filter(|_| many && !ends()))?;
-    let kind = Kind::of(&most.name)?;
+    let Sign::Congestion(kind) = most.sign else { return None };
     let rate = match kind {
-        Kind::Peer => format!("{} {} in {:.0} s", sum(&grew), most.name, WINDOW.value()),
-        _ => format!("{} {} a second", scaled(most.growth.per_s()), kind.unit()),
+        Congestion::Peer => format!("{} {} in {:.0} s", sum(&grew), most.name, WINDOW.value()),
+        _ => format!("{} {} a second", scaled(most.growth.per_s()), unit(kind)),
     };
     let summary = format!("{} {} is held up: {rate}", wire.kind(), wire.name);
     let mut found = ctx.of_wire(&RULE, wire, summary, model.now.minus(most.growth.over), talking_job(model));
-    found.why = kind.words().into();
+    found.why = words(kind).into();
     let pause = |n: &crate::model::port::Netdev| format!("ethtool -S {} | grep -e pause -e discard; twice", n.sample.name);
     found.next = Some(wire.netdev.map_or_else(|| "rdma statistic show; twice".into(), pause));
     found.evidence = grew.iter().map(Grew::proof).collect();

@@ -3,6 +3,7 @@
 use super::ports::{Grew, talking_job, wires};
 use super::{Implies, Rule, TickContext, while_it_holds};
 use crate::base::limit::Limit;
+use crate::base::port_counters::Sign;
 use crate::base::severity::{Confidence, Severity};
 use crate::base::units::scaled;
 use crate::rules::findings::Finding;
@@ -25,26 +26,17 @@ pub const RULE: Rule = Rule {
 const PACKETS: Limit = Limit::count("ena-allowance", "packets", 30.0, "so many packets beyond the allowance in the window are too many");
 const WINDOW: Limit = Limit::seconds("ena-allowance", "window", 30.0, "packets beyond the allowance are counted over this time");
 
-/// AWS, "Monitor network performance for ENA settings on your EC2 instance".
-const ALLOWANCES: &[(&str, &str)] = &[
-    ("bw_in_allowance_exceeded", "it receives more than the instance may: packets are queued or dropped"),
-    ("bw_out_allowance_exceeded", "it sends more than the instance may: packets are queued or dropped"),
-    ("pps_allowance_exceeded", "more packets a second than the instance may have: they are queued or dropped"),
-    ("conntrack_allowance_exceeded", "more connections are tracked than the instance may have: new ones are dropped"),
-    ("linklocal_allowance_exceeded", "too many requests of DNS, NTP or instance metadata: they are dropped"),
-];
-
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     let now = ctx.model.now;
-    let of = |name: &str| name.strip_prefix("ethtool/").and_then(|name| ALLOWANCES.iter().find(|(known, _)| *known == name));
     for wire in wires(ctx.model) {
-        let grew = wire.steady(|name| of(name).is_some(), now, WINDOW.duration());
+        let grew = wire.steady(|sign| matches!(sign, Sign::Allowance(_)), now, WINDOW.duration());
         let Some(most) = grew.iter().max_by_key(|g| g.growth.by).filter(|g| g.growth.by as f64 >= PACKETS.value()) else { continue };
-        let Some((name, means)) = of(&most.name) else { continue };
+        let Sign::Allowance(means) = most.sign else { continue };
+        let name = most.name.trim_start_matches("ethtool/");
         let summary = format!("interface {} exceeds its allowance: {} {name} a second", wire.name, scaled(most.growth.per_s()));
         let mut found = ctx.of_wire(&RULE, &wire, summary, now.minus(most.growth.over), talking_job(ctx.model));
         found.confidence = Confidence::Certain;
-        found.why = (*means).into();
+        found.why = means.into();
         found.next = Some(format!("ethtool -S {} | grep exceeded; sar -n DEV 1", wire.name));
         found.evidence = grew.iter().map(Grew::proof).collect();
         out.push(found);

@@ -3,6 +3,7 @@
 use super::ports::{Grew, Wire, sum, talking_job, wires};
 use super::{Implies, Rule, TickContext, while_it_holds};
 use crate::base::limit::Limit;
+use crate::base::port_counters::Sign;
 use crate::base::severity::{Confidence, Severity};
 use crate::base::time::Stamp;
 use crate::base::units::scaled;
@@ -29,13 +30,6 @@ const SHARE: Limit = Limit::percent("fabric-retransmits", "share", 0.01, "and, w
 const TIMEOUTS: Limit = Limit::count("fabric-retransmits", "timeouts", 5.0, "timeouts of acknowledgements in the window that are too many");
 const WINDOW: Limit = Limit::seconds("fabric-retransmits", "window", 30.0, "what is sent again is counted over this time");
 
-/// Nothing came back in time: a packet or its acknowledgement was lost.
-const TIMED_OUT: &[&str] = &["local_ack_timeout_err", "roce_adp_retrans_to", "to_retransmits", "requester_timeout"];
-/// The same for EFA, which then takes another path: it bears more of them.
-const TIMED_OUT_EFA: &[&str] = &["retrans_timeout_events"];
-/// The other end missed packets.
-const SENT_AGAIN: &[&str] =
-    &["retrans_pkts", "packet_seq_err", "implied_nak_seq_err", "roce_adp_retrans", "seq_err_naks_rcvd", "requester_oos_nak"];
 const SENT: &[&str] = &["tx_pkts", "port_xmit_packets"];
 /// More than that many times what its siblings send again is too much for one port, however little of all it is.
 const TIMES_SIBLINGS: f64 = 10.0;
@@ -50,8 +44,8 @@ struct Loss {
 
 impl Loss {
     fn of(wire: &Wire, now: Stamp) -> Loss {
-        let of = |names: &'static [&'static str]| wire.steady(|name| names.contains(&name), now, WINDOW.duration());
-        let (timed_out, efa, again) = (of(TIMED_OUT), of(TIMED_OUT_EFA), of(SENT_AGAIN));
+        let of = |wanted: Sign| wire.steady(|sign| sign == wanted, now, WINDOW.duration());
+        let (timed_out, efa, again) = (of(Sign::TimedOut), of(Sign::TimedOutOnPath), of(Sign::SentAgain));
         let sent_again_per_s = again.iter().map(|g| g.growth.per_s()).fold(0.0, f64::max);
         let sent = SENT.iter().find_map(|name| wire.grown(name, now, WINDOW.duration())).map(|g| g.per_s());
         let share_pct = sent.filter(|sent| *sent > 0.0).map(|sent| sent_again_per_s / sent * 100.0);

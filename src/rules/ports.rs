@@ -1,12 +1,13 @@
 //! What the rules on ports have in common: ports with their interfaces, counters that grow all the time, the job that talks over them.
 
 use super::{Rule, TickContext};
+use crate::base::port_counters::Sign;
 use crate::base::severity::Role;
 use crate::base::time::Stamp;
 use crate::base::units::counted;
 use crate::model::Model;
 use crate::model::job::Job;
-use crate::model::port::{CARRIER_CHANGES, Counters, Growth, Link, Netdev, Port};
+use crate::model::port::{Counters, Growth, Link, Netdev, Port};
 use crate::observe::evidence::Evidence;
 use crate::rules::findings::Finding;
 use std::collections::BTreeSet;
@@ -60,10 +61,10 @@ impl<'a> Wire<'a> {
     }
 
     /// Counters that grew in at least two of three parts of the time: a burst that is over in a moment does not count. By name, in order.
-    pub fn steady(&self, wanted: impl Fn(&str) -> bool, now: Stamp, window: Duration) -> Vec<Grew> {
+    pub fn steady(&self, wanted: impl Fn(Sign) -> bool, now: Stamp, window: Duration) -> Vec<Grew> {
         let all = self.counters().flat_map(|(counters, dir)| {
-            let names = counters.growing().filter(|name| wanted(name) && counters.parts(name, now, window) >= 2);
-            names.filter_map(|name| Some((name, counters.grown(name, now, window)?))).map(|(n, g)| grew(&dir, n, g)).collect::<Vec<_>>()
+            let steady = counters.growing().filter(|(name, m)| wanted(m.sign) && counters.parts(name, now, window) >= 2);
+            steady.filter_map(|(name, m)| Some(grew(&dir, name, m.sign, counters.grown(name, now, window)?))).collect::<Vec<_>>()
         });
         all.collect()
     }
@@ -79,12 +80,13 @@ impl<'a> Wire<'a> {
 /// A counter that grew.
 pub struct Grew {
     pub name: String,
+    pub sign: Sign,
     pub growth: Growth,
     dir: String,
 }
 
-fn grew(dir: &str, name: &str, growth: Growth) -> Grew {
-    Grew { name: name.to_owned(), growth, dir: dir.to_owned() }
+fn grew(dir: &str, name: &str, sign: Sign, growth: Growth) -> Grew {
+    Grew { name: name.to_owned(), sign, growth, dir: dir.to_owned() }
 }
 
 impl Grew {
@@ -105,14 +107,14 @@ pub fn sum(all: &[Grew]) -> u64 {
 
 /// How often a wire went down within a time, polls that missed it included, and what shows it.
 pub fn flaps(wire: &Wire, now: Stamp, window: Duration) -> (u64, Vec<Evidence>) {
-    let counted = [(CARRIER_CHANGES, 2), ("link_downed", 1), ("ethtool/link_down_events_phy", 1)];
     let mut most = 0;
     let mut proofs = Vec::new();
     for (counters, dir) in wire.counters() {
-        for (name, each) in counted {
+        for (name, sign) in counters.growing().map(|(name, meaning)| (name, meaning.sign)) {
+            let Sign::WentDown { counts } = sign else { continue };
             if let Some(growth) = counters.grown(name, now, window).filter(|g| g.by > 0) {
-                most = most.max(growth.by.div_ceil(each));
-                proofs.push(grew(&dir, name, growth).proof());
+                most = most.max(growth.by.div_ceil(counts));
+                proofs.push(grew(&dir, name, sign, growth).proof());
             }
         }
     }

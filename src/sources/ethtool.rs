@@ -8,6 +8,7 @@
 use super::Roots;
 use super::pace::{Answer, Pace};
 use super::sysfs::Reader;
+use crate::base::port_counters::{MEANINGS, is};
 use rustix::ioctl::{Updater, ioctl};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::collections::BTreeMap;
@@ -22,68 +23,19 @@ const PERIOD: Duration = Duration::from_secs(5);
 /// Before the names, so that they differ from files of `statistics/`.
 const PREFIX: &str = "ethtool/";
 
-/// The counters that are kept; `#` is a number.
-///
-/// ENA: ena_ethtool.c of amzn-drivers and of the kernel. mlx5: en_stats.c. bnxt: bnxt_ethtool.c. ice: ice_ethtool.c.
+/// What is kept besides counters that mean something: ena_ethtool.c of amzn-drivers and of the kernel.
 const KEPT: &[&str] = &[
-    // ENA: packets queued or dropped because the instance may not send more.
-    "bw_in_allowance_exceeded",
-    "bw_out_allowance_exceeded",
-    "pps_allowance_exceeded",
-    "conntrack_allowance_exceeded",
     "conntrack_allowance_available",
-    "linklocal_allowance_exceeded",
-    "tx_timeout",
-    "missing_tx_cmpl",
-    "missing_intr",
-    "wd_expired",
-    "device_request_reset",
-    "total_resets",
     "ena_srd_mode",
     "ena_srd_tx_pkts",
     "ena_srd_eligible_tx_pkts",
     "ena_srd_rx_pkts",
     "ena_srd_resource_utilization",
-    // mlx5
-    "rx_prio#_pause",
-    "tx_prio#_pause",
-    "rx_global_pause",
-    "tx_global_pause",
-    "rx_discards_phy",
-    "tx_discards_phy",
-    "rx_out_of_buffer",
-    "rx_crc_errors_phy",
-    "rx_symbol_err_phy",
-    "link_down_events_phy",
-    // bnxt
-    "rx_pfc_ena_frames_pri#",
-    "tx_pfc_ena_frames_pri#",
-    "rx_pause_frames",
-    "tx_pause_frames",
-    "rx_stat_discard",
-    "tx_stat_discard",
-    "rx_fcs_err_frames",
-    "rx_pcs_symbol_err",
-    "link_down_events",
-    // ice
-    "rx_priority_#_xoff.nic",
-    "tx_priority_#_xoff.nic",
-    "link_xoff_rx.nic",
-    "link_xoff_tx.nic",
-    "rx_dropped.nic",
-    "rx_crc_errors.nic",
-    "mac_local_faults.nic",
-    "mac_remote_faults.nic",
 ];
 
 fn is_kept(name: &str) -> bool {
-    KEPT.iter().any(|pattern| match pattern.split_once('#') {
-        Some((start, end)) => {
-            let number = name.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
-            number.is_some_and(|number| (1..=2).contains(&number.len()) && number.bytes().all(|b| b.is_ascii_digit()))
-        }
-        None => *pattern == name,
-    })
+    let of_ethtool = || MEANINGS.iter().filter_map(|meaning| meaning.name.strip_prefix(PREFIX));
+    KEPT.contains(&name) || of_ethtool().any(|pattern| is(pattern, name))
 }
 
 // linux/ethtool.h
@@ -237,7 +189,7 @@ impl Counters {
     /// `eth0: 2 of 3 reads of ethtool counters fail, asked every 20 s`
     pub fn remark(&self, interface: &str, known: &Known) -> Option<String> {
         let words = known.pace.words(self.every * self.polls_per_sweep)?;
-        Some(format!("{interface}: {}", words.replace("reads", "reads of ethtool counters")))
+        Some(format!("{interface}: {}", words.replacen("reads", "reads of ethtool counters", 1)))
     }
 }
 
@@ -245,6 +197,13 @@ impl Known {
     /// Of the interface's firmware, as the driver prints it; known from the first sweep on.
     pub fn firmware(&self) -> Option<&str> {
         self.firmware.as_deref()
+    }
+
+    /// The driver has logged an error, which may be about what was asked here.
+    pub fn complained(&mut self, line: &str) {
+        if matches!(self.names, Names::Read(..)) {
+            self.pace.complained(line.to_owned());
+        }
     }
 
     fn ask(&mut self, kernel: &mut dyn Ethtool, interface: &str, buffer: &mut [u8], out: &mut BTreeMap<String, u64>) -> io::Result<()> {

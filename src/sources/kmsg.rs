@@ -1,6 +1,6 @@
 //! The kernel log: Xids, NIC resets, PCIe errors, the OOM killer. Starts no program and forwards only lines that may concern a job.
 
-use super::{Roots, Setup, Source, SourceError};
+use super::{Complaint, Hint, Hints, Roots, Setup, Source, SourceError};
 use crate::base::file;
 use crate::base::words::io_words;
 use crate::observe::log::KernelLine;
@@ -8,6 +8,7 @@ use crate::observe::{Body, SourceState};
 use regex::bytes::Regex;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, read, retry_on_intr};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -37,6 +38,7 @@ static INTERESTING: LazyLock<Regex> = LazyLock::new(|| {
         r"nvidia",
         r"nvlink",
         r"mlx5",
+        r"bnxt_en",
         r"\befa\b",
         r"\bena\b",
         r"infiniband",
@@ -76,14 +78,47 @@ static INTERESTING: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&text).expect("the pattern is constant")
 });
 
+/// What drivers log when they cannot do what reading counters asks of them. Each text stands in a line with one of its commands: mlx5/core/cmd.c
+/// (mlx5_cmd_out_err, wait_func), bnxt_hwrm.c (PORT_QSTATS, STAT_CTX_QUERY, PORT_QSTATS_EXT), efa_com.c, ena_com.c.
+const COMPLAINTS: &[(&str, &[&str], &[&str])] = &[
+    (
+        "mlx5_core",
+        &["failed", "timeout"],
+        &["QUERY_Q_COUNTER(", "QUERY_VPORT_COUNTER(", "ACCESS_REG(", "QUERY_CONG_STATISTICS(", "QUERY_CONG_PARAMS("],
+    ),
+    ("bnxt_en", &["hwrm req_type ", "Error (timeout"], &["0x23 ", "0xb2 ", "0xb4 "]),
+    ("efa", &["Failed to process command", "Failed to submit command"], &["GET_STATS"]),
+    ("ena", &["Failed to get stats"], &[""]),
+];
+/// Of a line in the words of another source.
+const COMPLAINT_CHARS: usize = 160;
+
+/// `mlx5_core 0000:1a:00.0: mlx5_cmd_out_err:808:(pid 4711): ACCESS_REG(0x805) op_mod(0x1) failed, status bad parameter(0x3), …`
+fn complaint(text: &str) -> Option<Complaint> {
+    let (driver, rest) = text.split_once(' ')?;
+    let (_, texts, commands) = COMPLAINTS.iter().find(|(known, ..)| *known == driver)?;
+    let (bus_id, rest) = rest.split_once(' ')?;
+    let has = |all: &[&str]| all.iter().any(|one| rest.contains(one));
+    let line = || text.chars().take(COMPLAINT_CHARS).collect();
+    (has(texts) && has(commands)).then(|| Complaint { bus_id: bus_id.trim_end_matches(':').to_owned(), line: line() })
+}
+
+/// The thread whose command it was: mlx5 names it.
+fn thread(line: &str) -> Option<u32> {
+    line.split_once("(pid ")?.1.split_once(')')?.0.parse().ok()
+}
+
 pub fn make(setup: &mut Setup) -> Box<dyn Source> {
-    Box::new(Kmsg::new(setup.roots.clone(), setup.interval))
+    let readers = vec![setup.to_rdma.clone(), setup.to_netdev.clone()];
+    Box::new(Kmsg::new(setup.roots.clone(), setup.interval).telling(readers))
 }
 
 pub struct Kmsg {
     roots: Roots,
     every: Duration,
     way: Way,
+    /// Those who read counters.
+    readers: Vec<Hints>,
 }
 
 /// How the log is read.
@@ -95,7 +130,12 @@ enum Way {
 
 impl Kmsg {
     pub fn new(roots: Roots, every: Duration) -> Self {
-        Kmsg { roots, every, way: Way::Unknown }
+        Kmsg { roots, every, way: Way::Unknown, readers: Vec::new() }
+    }
+
+    /// One that tells those who read counters what drivers complain about.
+    pub fn telling(self, readers: Vec<Hints>) -> Self {
+        Kmsg { readers, ..self }
     }
 
     /// The device, or else a copy of the log in a file.
@@ -147,6 +187,14 @@ impl Source for Kmsg {
             Way::Device(records) => records.read(&mut lines).map_err(|err| SourceError::io(Path::new(DEVICE), &err)),
             Way::Copy { file, .. } => file.read(&self.roots, &mut lines).map_err(|err| SourceError::io(Path::new(file.path), &err)),
         };
+        // Of many lines about one device the last will do. What others ask of it, and fail, is theirs.
+        let is_own = |thread: u32| self.roots.path(format!("/proc/self/task/{thread}")).exists();
+        let complaints = lines.iter().filter(|line| !line.backlog).filter_map(|line| complaint(&line.text));
+        let complaints = complaints.filter(|complaint| thread(&complaint.line).is_none_or(is_own));
+        let complaints: BTreeMap<String, Complaint> = complaints.map(|complaint| (complaint.bus_id.clone(), complaint)).collect();
+        for complaint in complaints.into_values() {
+            self.readers.iter().for_each(|reader| reader.send(Hint::Complaint(complaint.clone())));
+        }
         if !lines.is_empty() {
             out.push(Body::Kernel { lines, uptime_us: self.uptime_us() });
         }

@@ -16,6 +16,7 @@ pub mod netdev;
 pub mod nvml;
 pub mod pace;
 pub mod procs;
+pub mod queue_pairs;
 pub mod ras;
 pub mod rdma;
 pub mod sysfs;
@@ -132,8 +133,18 @@ pub enum Hint {
     Logs(Vec<PathBuf>),
     /// Ranks of this node, pid and start, from the process reader to those of Flight Recorder dumps and of the Inspector's files.
     Ranks(Vec<(u32, u64)>),
+    /// An error that a driver logs about a command by which counters are read, from the kernel's log to those who read them.
+    Complaint(Complaint),
     /// Where jobs have their RAS, from the process reader to the RAS client.
     RasAddresses(Vec<RasAddress>),
+}
+
+/// A driver could not do for a device what reading its counters asks of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    pub bus_id: String,
+    /// The line of the kernel's log, bounded.
+    pub line: String,
 }
 
 /// An `NCCL_RAS_ADDR`, or the address that NCCL takes without one.
@@ -179,12 +190,16 @@ pub struct Setup {
     pub to_ras: Hints,
     pub to_flight: Hints,
     pub to_inspector: Hints,
+    pub to_rdma: Hints,
+    pub to_netdev: Hints,
     /// The receiving ends, taken by the source that listens.
     pub procs_inbox: Option<Receiver<Hint>>,
     pub tail_inbox: Option<Receiver<Hint>>,
     pub ras_inbox: Option<Receiver<Hint>>,
     pub flight_inbox: Option<Receiver<Hint>>,
     pub inspector_inbox: Option<Receiver<Hint>>,
+    pub rdma_inbox: Option<Receiver<Hint>>,
+    pub netdev_inbox: Option<Receiver<Hint>>,
 }
 
 impl Setup {
@@ -194,6 +209,8 @@ impl Setup {
         let (to_ras, ras_inbox) = Hints::line();
         let (to_flight, flight_inbox) = Hints::line();
         let (to_inspector, inspector_inbox) = Hints::line();
+        let (to_rdma, rdma_inbox) = Hints::line();
+        let (to_netdev, netdev_inbox) = Hints::line();
         Setup {
             roots,
             interval,
@@ -206,11 +223,15 @@ impl Setup {
             to_ras,
             to_flight,
             to_inspector,
+            to_rdma,
+            to_netdev,
             procs_inbox: Some(procs_inbox),
             tail_inbox: Some(tail_inbox),
             ras_inbox: Some(ras_inbox),
             flight_inbox: Some(flight_inbox),
             inspector_inbox: Some(inspector_inbox),
+            rdma_inbox: Some(rdma_inbox),
+            netdev_inbox: Some(netdev_inbox),
         }
     }
 }
@@ -246,6 +267,7 @@ pub const SOURCES: &[SourceSpec] = &[
     SourceSpec { id: "flight", title: "Flight Recorder dumps that appear", live_only: false, instead: None, retry: Duration::from_secs(3), make: flight::make },
     SourceSpec { id: "inspector", title: "what the NCCL Inspector writes of each rank", live_only: false, instead: None, retry: Duration::from_secs(5), make: inspector::make },
     SourceSpec { id: "rdma", title: "RDMA ports below /sys/class/infiniband", live_only: false, instead: None, retry: Duration::from_secs(10), make: rdma::make },
+    SourceSpec { id: "qpairs", title: "queue pairs by process, through RDMA netlink", live_only: false, instead: None, retry: Duration::from_secs(60), make: queue_pairs::make },
     SourceSpec { id: "netdev", title: "interfaces below /sys/class/net", live_only: false, instead: None, retry: Duration::from_secs(10), make: netdev::make },
     SourceSpec { id: "kmsg", title: "kernel log", live_only: true, instead: None, retry: Duration::from_secs(60), make: kmsg::make },
     SourceSpec { id: "events", title: "Xids and errors, as the driver tells them", live_only: true, instead: None, retry: Duration::from_secs(60), make: nvml::make_events },

@@ -2,17 +2,22 @@
 
 use super::ethtool::{self, Ethtool};
 use super::sysfs::{Attribute, Dir, PciFacts, PciFunction, Reader, driver_version, link_name, names, number, polls_per_listing};
-use super::{Roots, Setup, Source, SourceError};
+use super::{Complaint, Hint, Roots, Setup, Source, SourceError, pace};
 use crate::observe::port::{NetdevInfo, NetdevSample};
 use crate::observe::{Body, SourceState};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 const CLASS: &str = "/sys/class/net";
 
 pub fn make(setup: &mut Setup) -> Box<dyn Source> {
-    Box::new(Netdevs::new(setup.roots.clone(), setup.interval))
+    let netdevs = Netdevs::new(setup.roots.clone(), setup.interval);
+    Box::new(match setup.netdev_inbox.take() {
+        Some(inbox) => netdevs.listening(inbox),
+        None => netdevs,
+    })
 }
 
 pub struct Netdevs {
@@ -22,6 +27,7 @@ pub struct Netdevs {
     interfaces: Vec<Interface>,
     polls_to_listing: u32,
     ethtool: ethtool::Counters,
+    inbox: Option<Receiver<Hint>>,
 }
 
 struct Interface {
@@ -48,12 +54,17 @@ struct Counter {
 impl Netdevs {
     pub fn new(roots: Roots, every: Duration) -> Self {
         let ethtool = ethtool::Counters::of(&roots, every);
-        Netdevs { reader: Reader::keeping_open(&roots), roots, every, interfaces: Vec::new(), polls_to_listing: 0, ethtool }
+        Netdevs { reader: Reader::keeping_open(&roots), roots, every, interfaces: Vec::new(), polls_to_listing: 0, ethtool, inbox: None }
     }
 
     /// With another kernel to ask for the counters of `ethtool -S`.
     pub fn asking(roots: Roots, every: Duration, kernel: Box<dyn Ethtool>) -> Self {
         Netdevs { ethtool: ethtool::Counters::asking(kernel, every), ..Netdevs::new(roots, every) }
+    }
+
+    /// One that is told what drivers complain about.
+    pub fn listening(self, inbox: Receiver<Hint>) -> Self {
+        Netdevs { inbox: Some(inbox), ..self }
     }
 
     fn list(&mut self) -> Result<(), SourceError> {
@@ -124,6 +135,10 @@ impl Source for Netdevs {
             self.polls_to_listing = polls_per_listing(self.every);
         }
         self.polls_to_listing -= 1;
+        for Complaint { bus_id, line } in pace::complaints(self.inbox.as_ref()) {
+            let below = self.interfaces.iter_mut().filter(|interface| interface.last.bus_id.as_deref() == Some(&bus_id));
+            below.for_each(|interface| interface.ethtool.complained(&line));
+        }
         let mut netdevs = Vec::with_capacity(self.interfaces.len());
         let mut ethtool = self.ethtool.is_due().then_some(&mut self.ethtool);
         for interface in &mut self.interfaces {

@@ -2,7 +2,10 @@
 //! end it. A driver that logs an error for every failing command must not fill the kernel's log once a second, and a slow one must not
 //! hold up the others.
 
+use super::{Complaint, Hint};
 use crate::base::time::span;
+use crate::observe::SourceState;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 /// 64 polls lie between two questions at most: a minute, at one poll per second.
@@ -29,6 +32,22 @@ impl Answer {
     }
 }
 
+/// What drivers complained about since the last look.
+pub fn complaints(inbox: Option<&Receiver<Hint>>) -> Vec<Complaint> {
+    let hints = inbox.into_iter().flat_map(Receiver::try_iter);
+    hints.filter_map(|hint| if let Hint::Complaint(complaint) = hint { Some(complaint) } else { None }).collect()
+}
+
+/// What a source says of itself whose devices have these paces, in words; `None` while all are well.
+pub fn remark(paced: impl Iterator<Item = String>) -> Option<(SourceState, String)> {
+    const NAMED: usize = 3;
+    let paced: Vec<String> = paced.collect();
+    let more = paced.len().saturating_sub(NAMED);
+    let named = paced[..paced.len().min(NAMED)].join("; ");
+    let more = if more > 0 { format!("; {more} more devices") } else { String::new() };
+    (!named.is_empty()).then(|| (SourceState::Slow, named + &more))
+}
+
 /// The pace of one device.
 #[derive(Debug, Default)]
 pub struct Pace {
@@ -39,6 +58,8 @@ pub struct Pace {
     bad: u32,
     asked: u32,
     worst: Option<Answer>,
+    /// The newest line of the kernel's log that says so.
+    complaint: Option<String>,
 }
 
 impl Pace {
@@ -73,7 +94,17 @@ impl Pace {
         self.polls_to_next = (1 << self.doublings) - 1;
     }
 
-    /// `2 of 3 reads fail, asked every 8 s`; `None` while it is asked at every poll.
+    /// The driver has logged an error about the last question: that was no good answer, whatever came.
+    pub fn complained(&mut self, line: String) {
+        // Of one question there may be many lines, and the answer may have been bad already.
+        if self.is_normal() || self.bad & 1 == 0 {
+            (self.bad, self.asked) = (self.bad >> 1, self.asked.saturating_sub(1));
+            self.answered(Answer::Failed);
+        }
+        self.complaint = Some(line);
+    }
+
+    /// `2 of 3 reads fail, asked every 8 s`, and what the kernel's log has about it; `None` while it is asked at every poll.
     pub fn words(&self, every: Duration) -> Option<String> {
         if self.is_normal() {
             return None;
@@ -81,6 +112,7 @@ impl Pace {
         let bad = (self.bad & ((1 << self.asked) - 1)).count_ones();
         let what = if self.worst == Some(Answer::Failed) { "fail" } else { "are slow" };
         let asked = span(every * (1 << self.doublings));
-        Some(format!("{bad} of {} reads {what}, asked every {asked}", self.asked))
+        let log = self.complaint.as_ref().map(|line| format!(" (kernel log: {line})")).unwrap_or_default();
+        Some(format!("{bad} of {} reads {what}, asked every {asked}{log}", self.asked))
     }
 }

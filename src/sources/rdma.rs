@@ -2,22 +2,27 @@
 //! takes a name for a fact.
 
 use super::netdev::speed_mbits_per_s;
-use super::pace::{Answer, Pace};
+use super::pace::{self, Answer, Pace};
 use super::sysfs::{Attribute, Dir, PciFacts, PciFunction, Reader, driver_version, link_name, names, number, polls_per_listing};
-use super::{Roots, Setup, Source, SourceError};
+use super::{Complaint, Hint, Roots, Setup, Source, SourceError};
 use crate::base::platforms::efa_line_rate;
 use crate::base::words::io_words;
 use crate::observe::port::{PortInfo, PortKind, PortSample};
 use crate::observe::{Body, SourceState};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 const CLASS: &str = "/sys/class/infiniband";
 const COUNTERS_HIDDEN: &str = "counters hidden by network namespace";
 
 pub fn make(setup: &mut Setup) -> Box<dyn Source> {
-    Box::new(Rdma::new(setup.roots.clone(), setup.interval))
+    let rdma = Rdma::new(setup.roots.clone(), setup.interval);
+    Box::new(match setup.rdma_inbox.take() {
+        Some(inbox) => rdma.listening(inbox),
+        None => rdma,
+    })
 }
 
 pub struct Rdma {
@@ -27,6 +32,7 @@ pub struct Rdma {
     /// Every port ever seen, in the order of names. One that is gone stays and is reported as unreadable: that it went is news.
     ports: Vec<Port>,
     polls_to_listing: u32,
+    inbox: Option<Receiver<Hint>>,
 }
 
 struct Port {
@@ -87,7 +93,12 @@ enum Reads {
 
 impl Rdma {
     pub fn new(roots: Roots, every: Duration) -> Self {
-        Rdma { reader: Reader::keeping_open(&roots), roots, every, ports: Vec::new(), polls_to_listing: 0 }
+        Rdma { reader: Reader::keeping_open(&roots), roots, every, ports: Vec::new(), polls_to_listing: 0, inbox: None }
+    }
+
+    /// One that is told what drivers complain about.
+    pub fn listening(self, inbox: Receiver<Hint>) -> Self {
+        Rdma { inbox: Some(inbox), ..self }
     }
 
     fn list(&mut self, out: &mut Vec<Body>) -> Result<(), SourceError> {
@@ -169,6 +180,13 @@ impl Source for Rdma {
     fn poll(&mut self, out: &mut Vec<Body>) -> Result<(), SourceError> {
         let listed = if self.polls_to_listing == 0 { self.list(out) } else { Ok(()) };
         self.polls_to_listing = self.polls_to_listing.saturating_sub(1);
+        for Complaint { bus_id, line } in pace::complaints(self.inbox.as_ref()) {
+            // The pace of a device is that of its first port.
+            let first = self.ports.iter_mut().find(|port| port.info.bus_id.as_deref() == Some(&bus_id));
+            if let Some(port) = first {
+                port.pace.complained(line);
+            }
+        }
         let mut ports = Vec::with_capacity(self.ports.len());
         for device in self.ports.chunk_by_mut(|a, b| a.info.device == b.info.device) {
             if !device[0].pace.is_due() {
@@ -197,15 +215,7 @@ impl Source for Rdma {
     }
 
     fn remark(&self) -> Option<(SourceState, String)> {
-        const NAMED: usize = 3;
-        let words = |port: &Port| Some(format!("{}: {}", port.info.device, port.pace.words(self.every)?));
-        let paced: Vec<String> = self.ports.iter().filter_map(words).collect();
-        let more = paced.len().saturating_sub(NAMED);
-        let mut text = paced.get(..paced.len().min(NAMED))?.join("; ");
-        if more > 0 {
-            text += &format!("; {more} more devices");
-        }
-        (!text.is_empty()).then_some((SourceState::Slow, text))
+        pace::remark(self.ports.iter().filter_map(|port| Some(format!("{}: {}", port.info.device, port.pace.words(self.every)?))))
     }
 }
 

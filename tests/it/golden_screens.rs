@@ -277,7 +277,7 @@ fn the_overview_of_each_world_says_what_matters() {
         (80, &["nccl-top node-17", " ○ IDLE  no job on this node yet", "no step line seen in any log", "no line yet"]),
         (80, &["nvmlInit_v2: the current user does not have permission", "RDMA: /sys/class/infiniband does not exist", "host failed: "]),
         (80, &["no NCCL line in any log and no RAS answer", "Log: no file, 0 lines"]),
-        (120, &["Sources: 0 of 11 answer, 3 in trouble", "nvml     denied       20 s"]),
+        (120, &["Sources: 0 of 12 answer, 3 in trouble", "nvml     denied       20 s"]),
     ];
     let ranks_640: &[Shown] = &[
         (80, &["8 ranks here of 640", " ■ STUCK 2 m 40 s", "rank 13 (GPU 5, pid 51105) here and rank 500 on 10.0.0.63"]),

@@ -3,7 +3,7 @@
 use nccl_top::observe::log::KernelLine;
 use nccl_top::observe::{Body, SourceState};
 use nccl_top::sources::kmsg::Kmsg;
-use nccl_top::sources::{Roots, Source, SourceError};
+use nccl_top::sources::{Complaint, Hint, Hints, Roots, Source, SourceError};
 use proptest::prelude::*;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -221,4 +221,56 @@ proptest! {
     fn no_time_in_brackets_makes_it_panic(text in "\\[[ 0-9.]{0,30}\\]?.{0,5}") {
         told("var/log/kern.log", format!("{text} nvidia\n").as_bytes());
     }
+}
+
+#[test]
+fn what_drivers_complain_about_is_told_to_those_who_read_counters() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("var/log/kern.log");
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let q_counter =
+        "mlx5_core 0000:1a:00.0: mlx5_cmd_out_err:808:(pid 47): QUERY_Q_COUNTER(0x773) op_mod(0x0) failed, status bad resource(0x5)";
+    std::fs::write(&path, format!("{q_counter}\n")).unwrap();
+    for thread in [47, 73] {
+        std::fs::create_dir_all(dir.path().join(format!("proc/self/task/{thread}"))).unwrap();
+    }
+    let (to_rdma, inbox) = Hints::line();
+    let (to_netdev, other) = Hints::line();
+    let mut source = source(&dir).telling(vec![to_rdma, to_netdev]);
+    let mut told = |text: &str| {
+        writeln!(OpenOptions::new().append(true).open(&path).unwrap(), "{text}").unwrap();
+        source.poll(&mut Vec::new()).unwrap();
+        let of = |inbox: &std::sync::mpsc::Receiver<Hint>| inbox.try_iter().collect::<Vec<_>>();
+        let (first, second) = (of(&inbox), of(&other));
+        assert_eq!(first, second);
+        first.into_iter().map(|hint| if let Hint::Complaint(told) = hint { told } else { panic!("{hint:?}") }).collect::<Vec<_>>()
+    };
+    assert_eq!(told("nothing"), [], "what was there before is over");
+    for (line, bus_id) in [
+        (q_counter, "0000:1a:00.0"),
+        (
+            "mlx5_core 0000:1b:00.0: wait_func:1151:(pid 73): ACCESS_REG(0x805) timeout. Will cause a leak of a command resource",
+            "0000:1b:00.0",
+        ),
+        ("bnxt_en 0000:65:00.0 eth3: hwrm req_type 0x23 seq id 0x6fca error 0x2", "0000:65:00.0"),
+        ("bnxt_en 0000:65:00.1: Error (timeout: 500015) msg {0xb4 0x3} len:0", "0000:65:00.1"),
+        ("efa 0000:4f:00.0 rdmap79s0: Failed to process command GET_STATS (opcode 11) comp_status 2 err -22", "0000:4f:00.0"),
+        ("ena 0000:00:05.0 eth0: Failed to get stats. error: -110", "0000:00:05.0"),
+    ] {
+        assert_eq!(told(line), [Complaint { bus_id: bus_id.into(), line: line.into() }]);
+    }
+    for other in [
+        "mlx5_core 0000:1a:00.0: mlx5_cmd_out_err:808:(pid 47): CREATE_QP(0x500) op_mod(0x0) failed, status no resources(0xf)",
+        "mlx5_core 0000:1a:00.0: QUERY_Q_COUNTER(0x773) took 12 ms",
+        "mlx5_core 0000:1a:00.0: mlx5_cmd_out_err:808:(pid 99): ACCESS_REG(0x805) op_mod(0x1) failed, status bad parameter(0x3)",
+        "bnxt_en 0000:65:00.0 eth3: hwrm req_type 0x53 seq id 0x6fca error 0x2",
+        "efa 0000:4f:00.0 rdmap79s0: Failed to process command CREATE_QP (opcode 1) comp_status 2 err -22",
+        "NVRM: GET_STATS failed",
+        "mlx5_core",
+    ] {
+        assert_eq!(told(other), [], "{other}");
+    }
+    let many = told(&[q_counter; 40].join("\n"));
+    assert_eq!(many.len(), 1, "many lines about one device are one complaint");
+    assert_eq!(told(&format!("{q_counter}{}", "x".repeat(3000)))[0].line.chars().count(), 160);
 }

@@ -10,7 +10,7 @@ use nccl_top::sources::ethtool::Ethtool;
 use nccl_top::sources::netdev::Netdevs;
 use nccl_top::sources::pace::{Answer, Pace};
 use nccl_top::sources::rdma::Rdma;
-use nccl_top::sources::{Roots, Source};
+use nccl_top::sources::{Complaint, Hint, Hints, Roots, Source};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -232,7 +232,18 @@ fn what_ena_was_not_allowed_is_read_every_five_seconds() {
 #[test]
 fn pauses_and_damaged_frames_of_other_drivers_are_kept() {
     for (all, kept) in [
-        (&["rx_prio3_pause", "rx_prio3_pause_duration", "tx_prio7_pause", "rx_prio_pause", "rx7_packets", "rx_discards_phy"][..], 3),
+        (
+            &[
+                "rx_prio3_pause",
+                "rx_prio3_pause_duration",
+                "tx_prio7_pause",
+                "rx_prio_pause",
+                "rx7_packets",
+                "rx_discards_phy",
+                "tx_errors_phy",
+            ][..],
+            4,
+        ),
         (&["rx_pfc_ena_frames_pri3", "rx_fcs_err_frames", "link_down_events", "rx_good_frames"], 3),
         (&["rx_priority_3_xoff.nic", "rx_priority_3_xon.nic", "rx_crc_errors.nic", "rx_unicast.nic"], 2),
     ] {
@@ -376,4 +387,49 @@ fn one_device_that_fails_does_not_slow_the_others() {
     }
     (0..64).for_each(|_| drop(poll(&mut source)));
     assert_eq!(source.remark(), None, "it is well again");
+}
+
+fn complaint(bus_id: &str) -> Hint {
+    let line = format!("x {bus_id}: GET_STATS failed");
+    Hint::Complaint(Complaint { bus_id: bus_id.into(), line })
+}
+
+#[test]
+fn a_device_whose_driver_logs_errors_is_asked_less_and_less_often() {
+    let dir = unpack(&["efa-p5"]);
+    let (hints, inbox) = Hints::line();
+    let mut source = rdma(dir.path()).listening(inbox);
+    let asked = |source: &mut Rdma| samples(&poll(source)).contains_key("rdmap79s0");
+    assert!(asked(&mut source));
+    let mut at = Vec::new();
+    for second in 1..=70 {
+        // The line comes with the poll after the one that caused it, and once more.
+        if at.last().is_none_or(|last| *last + 1 == second) {
+            hints.send(complaint("0000:4f:00.0"));
+            hints.send(complaint("0000:4f:00.0"));
+        }
+        if asked(&mut source) {
+            at.push(second);
+        }
+    }
+    assert_eq!(at, [2, 6, 14, 30, 62], "the answers themselves are good");
+    let remark = source.remark().unwrap();
+    assert_eq!(remark.0, SourceState::Slow);
+    let words = "rdmap79s0: 6 of 6 reads fail, asked every 1 m 04 s (kernel log: x 0000:4f:00.0: GET_STATS failed)";
+    assert_eq!(remark.1, words, "and no other device");
+    (0..64 * 3).for_each(|_| _ = poll(&mut source));
+    assert_eq!(source.remark(), None, "three good answers without a complaint");
+}
+
+#[test]
+fn counters_of_ethtool_are_spared_as_well() {
+    let mut eth0 = Asked::new();
+    eth0.driver.set(ENA);
+    let (hints, inbox) = Hints::line();
+    eth0.source = eth0.source.listening(inbox);
+    eth0.sample();
+    hints.send(complaint("0000:00:03.0"));
+    let asked: Vec<usize> = (1..=40).filter(|_| !eth0.counters().is_empty()).collect();
+    assert_eq!(asked, [10, 20, 30, 35, 40], "at half the pace, until three answers were good");
+    assert_eq!(eth0.source.remark(), None);
 }

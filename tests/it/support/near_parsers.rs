@@ -13,6 +13,7 @@ use nccl_top::logs::{progress, when};
 use nccl_top::observe::{Body, Observation, SourceId};
 use nccl_top::recording::demo::DEMOS;
 use nccl_top::rules::RULES;
+use nccl_top::sources::queue_pairs::{self, Counts, Device};
 use nccl_top::sources::{Roots, host::Host, kmsg::Kmsg, netdev::Netdevs, procs, rdma::Rdma};
 use nccl_top::sources::{Setup, Source};
 use nccl_top::tui::choices::{Effect, Ui};
@@ -39,6 +40,7 @@ pub const PARSERS: &[Parser] = &[
     parser("prometheus", prometheus, &["tests/fixtures/words"], false),
     parser("sys", sys, &["tests/fixtures/words"], false),
     parser("kmsg", kmsg, &["tests/fixtures/catalog/kernel.txt", "tests/fixtures/words"], false),
+    parser("netlink", netlink, &["tests/fixtures/words"], false),
 ];
 
 fn text(file: &[u8]) -> std::borrow::Cow<'_, str> {
@@ -278,6 +280,24 @@ fn kmsg(files: &[Vec<u8>]) -> usize {
             let mut session = Session::new("x", Zone::UTC);
             seen(&mut Kmsg::new(Roots::below(dir.path()), Duration::from_secs(1)), "kmsg", &mut session);
         }
+    }
+    size(files)
+}
+
+/// What the kernel's RDMA netlink answers, as a list of devices and as one of queue pairs.
+fn netlink(files: &[Vec<u8>]) -> usize {
+    for file in files {
+        let device = Device { index: 0, name: "mlx5_0".into(), ports: 1 };
+        let mut counts = Counts::new();
+        let mut each = |payload: &[u8]| {
+            assert!(Device::of(payload).is_none_or(|found| found.name.len() <= 3 * 64));
+            device.count(payload, &mut counts);
+        };
+        // As a datagram with any number, and as what a message carries.
+        let sequence = file.get(8..12).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes);
+        queue_pairs::take(file, sequence, &mut each);
+        each(file);
+        assert!(counts.len() <= 1024);
     }
     size(files)
 }

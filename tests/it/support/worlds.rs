@@ -16,6 +16,7 @@ use nccl_top::recording::tape::Reader;
 use nccl_top::sources::host::Host;
 use nccl_top::sources::netdev::Netdevs;
 use nccl_top::sources::procs::Procs;
+use nccl_top::sources::queue_pairs::Queues;
 use nccl_top::sources::rdma::Rdma;
 use nccl_top::sources::tail::Tail;
 use nccl_top::sources::{Roots, Source};
@@ -158,6 +159,7 @@ fn make_absent() -> Session {
     world.reports("flight", SourceState::Absent, "no rank that could write dumps");
     world.reports("inspector", SourceState::Absent, "no rank runs with NCCL_INSPECTOR_ENABLE=1");
     world.asks("rdma", &mut Rdma::new(roots(), SECOND));
+    world.asks("qpairs", &mut Queues::new(roots()));
     world.asks("netdev", &mut Netdevs::new(roots(), SECOND));
     let restricted = "kernel log: /dev/kmsg: operation not permitted (kernel.dmesg_restrict); Xid lines will be missed";
     world.reports("kmsg", SourceState::Denied, restricted);
