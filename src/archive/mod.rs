@@ -45,7 +45,7 @@ pub enum Verdict {
     Ok,
     Warn,
     Fail,
-    /// Nothing in the inputs was recognised.
+    /// Nothing could be judged.
     Unknown,
 }
 

@@ -104,12 +104,16 @@ const fn spark(does: Does, gbytes_per_s: f64, source: &'static str) -> Reach {
 }
 
 const P4D: &str = "8 A100 of a p4d.24xlarge at 1 GiB, nccl issue 527, 2022-07; Azure's node health check asks for 228 at 4 GiB";
+const P4D_TWO: &str = "p4d.24xlarge, NCCL 2.23.4, aws-ofi-nccl 1.13.2: guide to AWS Deep Learning AMIs";
+const P4DE: &str = "two p4de.24xlarge, 76.8 at 1 GiB: AWS, awsome-distributed-training, guide to nccl-tests";
 const HOPPER: &str = "NCCL's maintainers, nccl-tests issue 212, 2024-05; measured with NCCL 2.30.4, nccl issue 2140, 2026-04";
 const LIKE_HOPPER: &str = "as H100, which has the same NVLinks; 364 measured on 8 H200 with NCCL 2.28.9, 2026-11";
 const B300: &str = "NCCL 2.30.4, nccl issue 2140, 2026-04";
 const LIKE_B300: &str = "as B300, which has the same NVLinks: NCCL 2.30.4, nccl issue 2140, 2026-04";
 const ORACLE: &str = "NCCL 2.28.7, Oracle's guide to BM.GPU.GB300.4, 2025-12";
-const RAILS: &str = "nccl-tests issue 309, 2025-05; 467 to 477 in SkyPilot's guide to InfiniBand at Nebius";
+const RAILS: &str = "nccl-tests issue 309, 2025-05; 467 to 477 in SkyPilot's guide to InfiniBand at Nebius; 466 to 487 on two p5.48xlarge";
+const P5: &str =
+    "two p5.48xlarge with 32 EFA devices, at 1 GiB; 444 at 2 GiB, 487 at 16 GiB: AWS, awsome-distributed-training, guide to nccl-tests";
 const LIKE_RAILS: &str = "as H100, which has the same NVLinks and ports: nccl-tests issue 309, 2025-05";
 const SPARK: &str = "one cable, both halves of its port: dgx-spark-playbooks pull request 103, NCCL 2.28.9, 2026-08";
 
@@ -143,8 +147,10 @@ pub const REACHES: &[Reach] = &[
     trays(Gb300, 16, AllToAll, 667.0, ORACLE),
     trays(Gb200, 2, AllReduce, 811.0, "lixueduan.com, GB200 MNNVL measured with nccl-tests; 85 over InfiniBand"),
     trays(Gb200, 18, AllReduce, 847.0, "NCCL 2.26.2, CoreWeave's nccl-tests, 2025"),
-    over(2, node(A100, AllReduce, NvLink, 76.2, 1, "p4d.24xlarge, NCCL 2.23.4, aws-ofi-nccl 1.13.2: guide to AWS Deep Learning AMIs"), 4, 100),
+    over(2, node(A100, AllReduce, NvLink, 78.3, 2, P4DE), 4, 100),
+    over(2, node(A100, AllReduce, NvLink, 76.2, 1, P4D_TWO), 4, 100),
     over(2, node(H100, AllReduce, NvLink, 470.0, 4, RAILS), 8, 400),
+    over(2, node(H100, AllReduce, NvLink, 437.0, 1, P5), 32, 100),
     over(4, node(H100, AllReduce, NvLink, 366.0, 4, "nccl-tests issue 309, 2025-05"), 8, 400),
     over(2, node(H200, AllReduce, NvLink, 470.0, 4, LIKE_RAILS), 8, 400),
     over(2, node(B200, AllReduce, NvLink, 690.0, 8, "CoreWeave's nccl-tests, pull request 92, 2026-05; 684 on Google A4"), 8, 400),

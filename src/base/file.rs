@@ -3,7 +3,7 @@
 
 use crate::base::words::io_words;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -42,6 +42,19 @@ pub fn open_at_once(path: &Path) -> io::Result<File> {
 pub fn read_table(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_at_once(path)?.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The end of a file that grows, `most` bytes of it.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn read_end(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut file = open_at_once(path)?;
+    let from = file.metadata()?.len().saturating_sub(most);
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -5,14 +5,23 @@ use unicode_width::UnicodeWidthStr;
 
 /// `rank 3`, `ranks 3, 5 and 7`, `24 ranks`
 pub fn rank_words(ranks: &[u32]) -> String {
-    match ranks {
-        [] => "no rank".into(),
-        [one] => format!("rank {one}"),
-        [first @ .., last] if ranks.len() <= 8 => {
+    numbered("rank", ranks)
+}
+
+/// `GPU 3`, `GPUs 3, 5 and 7`
+pub fn gpu_words(gpus: &[u32]) -> String {
+    numbered("GPU", gpus)
+}
+
+fn numbered(what: &str, numbers: &[u32]) -> String {
+    match numbers {
+        [] => format!("no {what}"),
+        [one] => format!("{what} {one}"),
+        [first @ .., last] if numbers.len() <= 8 => {
             let first: Vec<String> = first.iter().map(u32::to_string).collect();
-            format!("ranks {} and {last}", first.join(", "))
+            format!("{what}s {} and {last}", first.join(", "))
         }
-        many => format!("{} ranks ({}, {}, …)", many.len(), many[0], many[1]),
+        many => format!("{} {what}s ({}, {}, …)", many.len(), many[0], many[1]),
     }
 }
 

@@ -5,6 +5,8 @@
 use crate::base::severity::{Role, Severity};
 use crate::base::time::{Stamp, span};
 use crate::logs::catalog::Part;
+use crate::model::Model;
+use crate::model::topology::Topology;
 use crate::rules::chain::{Chain, Place};
 use crate::rules::findings::Finding;
 use crate::rules::{Implies, rule};
@@ -25,8 +27,13 @@ const APART: Duration = Duration::from_secs(600);
 /// The cause is the earliest failure that is not by itself a consequence (a closed connection, a SIGTERM of the launcher). Ranks that
 /// waited in vain for somebody are messengers: theirs is the cause only if nothing else is known.
 ///
-/// `outlived` says of a finding that the job made steps for long after it: that is not why it fails now.
-pub fn assign(findings: &mut [&mut Finding], outlived: &dyn Fn(&Finding) -> bool) -> Option<usize> {
+/// `outlived` says of a finding that the job made steps for long after it: that is not why it fails now. `near` says of a fault and of
+/// ranks that are slow that it is theirs.
+pub fn assign(
+    findings: &mut [&mut Finding],
+    outlived: &dyn Fn(&Finding) -> bool,
+    near: &dyn Fn(&Finding, &Finding) -> bool,
+) -> Option<usize> {
     for f in findings.iter_mut() {
         f.role = f.own_role;
     }
@@ -36,7 +43,8 @@ pub fn assign(findings: &mut [&mut Finding], outlived: &dyn Fn(&Finding) -> bool
     give_roles(findings, cause, outlived);
     warnings_follow(findings);
     ends_follow(findings);
-    cause.or_else(|| suspect(findings)).or_else(|| worst(findings))
+    let slowed_by = slow_downs(findings, near);
+    cause.or(slowed_by).or_else(|| suspect(findings)).or_else(|| worst(findings))
 }
 
 /// Whether a job whose last step was then made steps for long after a finding.
@@ -171,6 +179,48 @@ fn warnings_follow(findings: &mut [&mut Finding]) {
         if failures.iter().any(before) {
             f.role = Role::Cascade;
         }
+    }
+}
+
+/// Steps became slow when something began that slows them: then that is the cause, unless something else that is not explained makes the
+/// job slow, too. What is known by traffic alone, and began after the steps became slow, follows from them.
+fn slow_downs(findings: &mut [&mut Finding], near: &dyn Fn(&Finding, &Finding) -> bool) -> Option<usize> {
+    let is_slow = |f: &Finding| f.role == Role::Root && f.severity >= Severity::Warning && implies(f) == Implies::Slow;
+    let slow: Vec<usize> = (0..findings.len()).filter(|&at| is_slow(findings[at])).collect();
+    let why = |slow: &Finding| {
+        let may = |f: &Finding| {
+            f.role == Role::Root
+                && f.severity >= Severity::Warning
+                && chain(f).explains.iter().any(|e| e.rule == slow.rule)
+                && chain(f).slows.explains(f.since, slow.since)
+                && near(f, slow)
+        };
+        earliest(findings, may)
+    };
+    let causes: Vec<Option<usize>> = slow.iter().map(|&at| why(findings[at])).collect();
+    let explained = causes.iter().all(Option::is_some);
+    for &at in &slow {
+        let since = findings[at].since;
+        if explained {
+            findings[at].role = Role::Cascade;
+        } else {
+            let follows = |f: &&mut &mut Finding| f.role == Role::Root && chain(f).slows.follows(f.since, since);
+            findings.iter_mut().filter(follows).for_each(|f| f.role = Role::Cascade);
+        }
+    }
+    causes.into_iter().flatten().min_by_key(|&at| began(findings[at])).filter(|_| explained)
+}
+
+/// Whether a fault of a port is that of ranks that are slow: where they are known one by one, it is if the port is near their GPUs.
+pub fn near(model: &Model) -> impl Fn(&Finding, &Finding) -> bool {
+    move |fault, slow| {
+        if slow.ranks.is_empty() && slow.gpus.is_empty() {
+            return true;
+        }
+        let topology = Topology::of(model);
+        let of = |nic: &str, port: &str| port.strip_prefix(nic).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        let near: Vec<&str> = slow.gpus.iter().flat_map(|gpu| topology.near_nics(*gpu)).collect();
+        fault.ports.iter().any(|port| near.iter().any(|nic| of(nic, port)))
     }
 }
 

@@ -28,7 +28,11 @@ impl Conclusion {
         }
         let covered = cover::covered(&findings.iter_mut().collect::<Vec<_>>());
         findings.retain(|f| !covered.contains(&f.no));
-        let cause = causality::assign(&mut findings.iter_mut().collect::<Vec<_>>(), &causality::outlived(last_step(session)));
+        let cause = causality::assign(
+            &mut findings.iter_mut().collect::<Vec<_>>(),
+            &causality::outlived(last_step(session)),
+            &causality::near(&session.model),
+        );
         let root_cause = causality::order(&mut findings, cause);
         for f in &mut findings {
             (f.why, f.note) = (f.whole_why(), None);

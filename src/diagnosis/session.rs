@@ -206,7 +206,7 @@ impl Session {
             lines::complete(model, &job, self.questions.get(&job).map(String::as_str), &mut findings);
             let covered = cover::covered(&findings);
             findings.retain(|f| !covered.contains(&f.no));
-            let cause = causality::assign(&mut findings, &outlived).map(|at| findings[at].no);
+            let cause = causality::assign(&mut findings, &outlived, &causality::near(model)).map(|at| findings[at].no);
             cause.map(|no| self.causes.insert(job.clone(), no));
             self.ledger.cover(now, &job, &covered);
         }

@@ -79,9 +79,10 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u
     let mine: Vec<&Finding> = ledger.open().into_iter().filter(|f| f.job.as_deref() == Some(&job.id)).collect();
     let implied = |what: Implies| mine.iter().copied().filter(move |f| rule(f.rule).is_some_and(|r| r.implies == what));
     // A consequence may decide the state; the line names what it follows from.
-    let root = mine.iter().copied().find(|f| Some(f.no) == cause && f.role == Role::Root && f.severity >= Severity::Error);
+    let root = mine.iter().copied().find(|f| Some(f.no) == cause && f.role == Role::Root);
     let because = |state, f: &Finding| {
-        let named = root.filter(|_| f.role == Role::Cascade).unwrap_or(f);
+        let least = if state == State::Slow { Severity::Warning } else { Severity::Error };
+        let named = root.filter(|root| f.role == Role::Cascade && root.severity >= least).unwrap_or(f);
         Verdict { state, phase: None, since: f.since, summary: named.summary.clone(), because: Some((named.rule, named.subject.clone())) }
     };
     // Kernel and driver are read once a second: what a program says of the same fault may come a moment earlier.

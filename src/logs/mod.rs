@@ -17,7 +17,9 @@ pub mod when;
 use crate::base::clean::{clean, clip};
 use crate::base::severity::Severity;
 use memchr::memmem::Finder;
-pub use nccl::types::{Ending, GraphPath, GraphPaths, NetDevice, NetDevices, Ofi, PathKind, Plugin, PluginKind, PluginState, Timings};
+pub use nccl::types::{
+    Ending, FabricLine, GraphPath, GraphPaths, NetDevice, NetDevices, Ofi, PathKind, Plugin, PluginKind, PluginState, Timings,
+};
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -134,6 +136,13 @@ pub enum What {
         local_ranks: u32,
         /// Over several hosts of one NVLink domain.
         mnnvl: Option<bool>,
+    },
+    /// `MNNVL busId 0x801000 fabric UUID 8f1e.a2b3 cliqueId 0x1 state 3 healthMask 0x156`: what NVML shows the rank of its GPU.
+    Fabric(FabricLine),
+    /// `MNNVL 1 cliqueId 1 cliqueSize 72 cliqueRank 4`: whether NVLink is used between hosts, and by how many ranks.
+    Clique {
+        used: bool,
+        size: u32,
     },
     /// `Channel 00/0 : 3[3] -> 4[4] via P2P/CUMEM`
     Channel {

@@ -11,7 +11,7 @@ use crate::base::severity::Severity;
 use crate::base::time::Stamp;
 use crate::base::units::counted;
 use crate::logs::catalog;
-use crate::logs::{Ofi, PathKind, PluginKind, PluginState, What};
+use crate::logs::{FabricLine, Ofi, PathKind, PluginKind, PluginState, What};
 use routes::Routes;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -55,6 +55,10 @@ pub struct Bringup {
     pub env: BTreeMap<String, Distinct<String>>,
     /// Sizes of communicators.
     pub layouts: Distinct<Layout>,
+    /// Whether communicators use NVLink between hosts.
+    pub mnnvl: Distinct<bool>,
+    /// Where GPUs stand in the NVLink fabric.
+    pub fabrics: Distinct<FabricLine>,
     /// Channels for collectives, per communicator.
     pub channels: Distinct<u32>,
     /// By transport without device numbers: `P2P/CUMEM`, `NET/AWS Libfabric/GDRDMA`; the first [`MAX_KINDS`].
@@ -334,7 +338,12 @@ impl Bringup {
                     self.env.entry(name).or_default().add(short(value), 1, &proof(), who);
                 }
             }
-            What::Layout { nranks, nnodes, .. } => self.layouts.add(Layout { nranks: *nranks, nnodes: *nnodes }, 1, &proof(), who),
+            What::Layout { nranks, nnodes, mnnvl, .. } => {
+                self.layouts.add(Layout { nranks: *nranks, nnodes: *nnodes }, 1, &proof(), who);
+                mnnvl.iter().for_each(|used| self.mnnvl.add(*used, 1, &proof(), who));
+            }
+            What::Clique { used, .. } => self.mnnvl.add(*used, 1, &proof(), who),
+            What::Fabric(fabric) => self.fabrics.add(fabric.clone(), 1, &proof(), who),
             What::Channels { coll, .. } => self.channels.add(*coll, 1, &proof(), who),
             What::Channel { transport, receive, .. } => {
                 let (sends, receives) = if *receive { (0, 1) } else { (1, 0) };
@@ -413,6 +422,8 @@ impl Bringup {
             }
         }
         self.layouts.merge(&other.layouts);
+        self.mnnvl.merge(&other.mnnvl);
+        self.fabrics.merge(&other.fabrics);
         self.channels.merge(&other.channels);
         for (kind, path) in &other.paths {
             self.path(kind, path.sends, path.receives, || path.proof.clone());

@@ -263,6 +263,7 @@ impl Gpu {
             nvlink_crc_errors: told.nvlink_crc_errors.or(before.nvlink_crc_errors),
             fabric_state: told.fabric_state.or(before.fabric_state),
             fabric_health: told.fabric_health.or(before.fabric_health),
+            fabric: told.fabric.clone().or(before.fabric),
             ..told.clone()
         });
     }

@@ -14,6 +14,8 @@ pub enum Look {
     Lines(&'static str, &'static [&'static str]),
     /// The names in a directory.
     Names(&'static str),
+    /// The last line of a log that holds this.
+    Last(&'static str, &'static str),
     /// Where a link leads.
     Link(&'static str),
     /// Something that another source, or a field of [`HostFacts`], holds: only its name is shown.
@@ -24,7 +26,7 @@ impl Look {
     /// The file or call.
     pub fn name(self) -> &'static str {
         match self {
-            Look::File(name) | Look::Lines(name, _) | Look::Names(name) | Look::Link(name) | Look::Call(name) => name,
+            Look::File(name) | Look::Lines(name, _) | Look::Last(name, _) | Look::Names(name) | Look::Link(name) | Look::Call(name) => name,
         }
     }
 }

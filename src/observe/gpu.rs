@@ -165,6 +165,23 @@ pub struct GpuHealth {
     pub fabric_state: Option<u32>,
     /// Its health mask, of version 2 and newer.
     pub fabric_health: Option<u32>,
+    /// The rest of its answer.
+    pub fabric: Option<Fabric>,
+}
+
+/// Where a GPU stands in the NVLink fabric: nvmlDeviceGetGpuFabricInfoV.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Fabric {
+    /// clusterUuid, 32 hexadecimal digits. `None` where it is zero: the fabric ends at this host.
+    pub cluster: Option<String>,
+    /// GPUs of one cluster and clique reach one another over NVLink.
+    pub clique: u32,
+    /// How the GPU's registration ended, as an nvmlReturn_t: 0 is well. It counts once the state is 3.
+    pub status: u32,
+    /// healthSummary of version 3: 0 not supported, 1 healthy, 2 unhealthy, 3 limited capacity.
+    pub summary: Option<u32>,
 }
 
 /// The NVLinks of one GPU, by number; sent once, and again when a counter has moved.

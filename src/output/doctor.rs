@@ -1,24 +1,13 @@
 //! The report of `doctor`: one document (`nccl-top.doctor/1`), or [`text`] for people.
 
-use super::check::text::{Ink, Page, Style};
+use super::check::text::{Ink, Page, Style, ink_of};
+use crate::archive::Verdict;
 use crate::base::mask::{self, shown};
 use crate::base::units::{counted, sentence};
 use crate::rules::host_checks::{Checked, Group, State};
-use serde::Serialize;
 use serde_json::{Value, json};
 
 pub const SCHEMA: &str = "nccl-top.doctor/1";
-
-/// What all checks come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    Ok,
-    Warn,
-    Fail,
-    /// No check could be judged.
-    Unknown,
-}
 
 /// The checks that were made, and of what.
 pub struct Report {
@@ -74,12 +63,7 @@ pub fn json(report: &Report) -> Value {
 /// What is not well in full, the rest in a line per group; `all`: every check.
 pub fn text(report: &Report, style: &Style, all: bool) -> String {
     let mut page = Page { out: String::new(), style: *style };
-    let (ink, word) = match report.verdict() {
-        Verdict::Ok => (Ink::Good, "OK"),
-        Verdict::Warn => (Ink::Warn, "WARN"),
-        Verdict::Fail => (Ink::Bad, "FAIL"),
-        Verdict::Unknown => (Ink::Dim, "UNKNOWN"),
-    };
+    let verdict = report.verdict();
     let counts = [
         (State::Fail, "fail"),
         (State::Warn, "warn"),
@@ -91,7 +75,7 @@ pub fn text(report: &Report, style: &Style, all: bool) -> String {
     let counts: Vec<String> = counts.map(|(n, does)| format!("{n} {does}")).collect();
     let machine = report.machine.as_ref().map_or(String::new(), |words| format!(" ({words})"));
     let whole = format!("{}{machine}: {}: {}", report.host, counted(report.checked.len() as u64, "check"), counts.join(", "));
-    page.headline(ink, word, &whole);
+    page.headline(ink_of(verdict), &verdict.as_str().to_uppercase(), &whole);
     for state in [State::Fail, State::Warn] {
         report.of(state).for_each(|c| in_full(&mut page, c));
     }

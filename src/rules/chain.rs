@@ -1,11 +1,16 @@
 //! What a rule's findings are in a chain of failures: what explains what, and who is only a messenger. Read by `diagnosis`.
 
+use crate::base::time::Stamp;
+use std::time::Duration;
+
 /// The place of a rule's findings in a chain of causes and consequences.
 #[derive(Clone, Copy, Debug)]
 pub struct Chain {
     pub place: Place,
     /// The findings that follow from one of this rule.
     pub explains: &'static [Explains],
+    /// Whether it slows a job down that goes on.
+    pub slows: Slows,
     /// Its texts say why a process ended: an end that is known by its exit code alone follows from it.
     pub says_why: bool,
     /// Its texts are of the one rank that prints them.
@@ -35,6 +40,34 @@ pub enum Place {
     Request,
 }
 
+/// What a fault has to do with steps that became longer at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slows {
+    Nothing,
+    /// Errors, rates and losses are what they are, however much a job sends: it explains what became slow when it began.
+    Steps,
+    /// The same; but it is known by traffic alone, which changes with the steps, too: what began after them follows from them.
+    StepsByTraffic,
+}
+
+impl Slows {
+    /// Ports are compared over up to half a minute before they are named, over a minute where errors are counted.
+    const BEFORE: Duration = Duration::from_secs(60);
+    /// How exactly the beginning of either is known.
+    const AFTER: Duration = Duration::from_secs(15);
+
+    /// Whether what began at `since` may be why steps are slow since `slow`.
+    pub fn explains(self, since: Stamp, slow: Stamp) -> bool {
+        self != Slows::Nothing && slow.since(since) <= Self::BEFORE && since.since(slow) <= Self::AFTER
+    }
+
+    /// Whether what began at `since` may come of steps that are slow since `slow`.
+    pub fn follows(self, since: Stamp, slow: Stamp) -> bool {
+        // What comes later has nothing to do with it.
+        self == Slows::StepsByTraffic && since.since(slow) > Self::AFTER && since.since(slow) <= Self::BEFORE * 2
+    }
+}
+
 /// A consequence.
 #[derive(Clone, Copy, Debug)]
 pub struct Explains {
@@ -48,6 +81,7 @@ impl Chain {
     pub const PLAIN: Chain = Chain {
         place: Place::Failure,
         explains: &[],
+        slows: Slows::Nothing,
         says_why: false,
         is_of_its_writer: false,
         joins_gpus: false,
@@ -55,6 +89,13 @@ impl Chain {
         is_hang: false,
         yields_to_failure: false,
         covered_by: &[],
+    };
+
+    /// What makes a network slow, and so the steps of a job.
+    pub const OF_THE_NETWORK: Chain = Chain {
+        explains: &[Explains { rule: "slow-steps", of_its_ranks: false }, Explains { rule: "straggler", of_its_ranks: false }],
+        slows: Slows::Steps,
+        ..Chain::PLAIN
     };
 
     /// A judgement of why a job hangs.

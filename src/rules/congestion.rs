@@ -1,5 +1,6 @@
 //! The network holds a port back: more is sent to one place than it can take.
 
+use super::chain::Chain;
 use super::ports::{Grew, Wire, sum, talking_job, wires};
 use super::{Implies, Rule, TickContext, while_it_holds};
 use crate::base::limit::Limit;
@@ -13,13 +14,14 @@ pub const RULE: Rule = Rule {
     severity: Severity::Warning,
     title: "The network holds a port back: more is sent to one place than it can take",
     how: "RoCE: notifications of congestion (rp_cnp_handled, np_cnp_sent) and pause frames of PFC (ethtool's rx_prioN_pause, tx_prioN_pause, \
-          rx_global_pause). EFA: unresponsive_remote_events, impaired_remote_conn_events. Some are usual wherever many send to one; what counts is \
+          rx_global_pause, and what bnxt and ice call them). EFA: unresponsive_remote_events, impaired_remote_conn_events. Some are usual wherever many send to one; what counts is \
           a high rate in two of three parts of the time",
     advice: "The port receives pauses or handles notifications: look for the place further on that is full, and for other jobs on the same links. It \
              sends pauses: this host takes in data too slowly (PCIe, NUMA, a slow GPU). EFA: a peer, or a security group that lets not everything \
              through",
     life: while_it_holds(5, 60),
     implies: Implies::Nothing,
+    chain: Chain::OF_THE_NETWORK,
     limits: &[&PER_S, &EVENTS, &WINDOW],
     on_tick: Some(check),
     ..Rule::PLAIN

@@ -1,5 +1,6 @@
 //! An EC2 instance sends or receives more than it is allowed to over its interfaces.
 
+use super::chain::Chain;
 use super::ports::{Grew, talking_job, wires};
 use super::{Implies, Rule, TickContext, while_it_holds};
 use crate::base::limit::Limit;
@@ -18,6 +19,7 @@ pub const RULE: Rule = Rule {
              not track them. linklocal: fewer requests of DNS, NTP and instance metadata",
     life: while_it_holds(5, 60),
     implies: Implies::Nothing,
+    chain: Chain::OF_THE_NETWORK,
     limits: &[&PACKETS, &WINDOW],
     on_tick: Some(check),
     ..Rule::PLAIN

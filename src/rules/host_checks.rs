@@ -211,6 +211,12 @@ pub fn items(model: &Model) -> Vec<Item> {
     items
 }
 
+/// Whether GPUs of other hosts can be reached over NVLink, whatever this machine is; `None` where nobody has looked.
+pub fn imex(model: &Model) -> Option<Answer> {
+    let host = Host { model, facts: model.facts.as_deref()? };
+    Some(gpu::imex_state(&host).unwrap_or_else(|early| early))
+}
+
 /// A check that is not well, as a finding of the rule of the same name.
 pub fn find(rule: &Rule, ctx: &TickContext, out: &mut Vec<Finding>) {
     let Some(facts) = ctx.model.facts.as_deref() else { return };

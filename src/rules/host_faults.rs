@@ -13,7 +13,7 @@ use crate::model::Model;
 use crate::model::gpu::{Gpu, PciAddress};
 use crate::model::job::Job;
 use crate::model::process::Process;
-use crate::observe::evidence::Evidence;
+use crate::observe::evidence::{Evidence, Witness};
 use crate::observe::gpu::GpuEvent;
 use crate::observe::log::KernelLine;
 use crate::observe::{SourceId, SourceState};
@@ -191,7 +191,8 @@ fn same_name(ours: &str, told: &str) -> bool {
 
 /// How long a finding is shown after it was last seen.
 pub fn linger_of(finding: &Finding) -> Option<Duration> {
-    let linger = rule(finding.rule)?.life.linger;
+    // What NCCL printed when it came up holds for the run.
+    let linger = rule(finding.rule)?.life.linger.filter(|_| finding.witness != Witness::Bringup);
     let said = finding.signature.is_some() || finding.evidence.iter().any(|e| e.kind == "event" || e.kind == "kernel");
     match finding.machine {
         false => linger,

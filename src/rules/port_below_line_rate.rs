@@ -1,5 +1,6 @@
 //! A port came up slower than it should.
 
+use super::chain::Chain;
 use super::ports::{Wire, talking_job};
 use super::rail_imbalance::ports_of_cards;
 use super::{Implies, Rule, TickContext, while_it_holds};
@@ -22,6 +23,7 @@ pub const RULE: Rule = Rule {
              again",
     life: while_it_holds(10, 30),
     implies: Implies::Nothing,
+    chain: Chain::OF_THE_NETWORK,
     on_tick: Some(check),
     ..Rule::PLAIN
 };

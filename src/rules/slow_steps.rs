@@ -1,13 +1,12 @@
 //! Steps take longer than before, for all ranks.
 
-use super::{FactContext, Implies, Rule, Stacks, TickContext, while_it_holds};
+use super::{FactContext, Implies, Rule, Stacks, TickContext, rule, while_it_holds};
 use crate::base::severity::{Confidence, Role, Severity};
 use crate::base::time::Stamp;
 use crate::base::units::seconds;
 use crate::model::log::{COVER, Progress, SLOWER};
 use crate::observe::evidence::Evidence;
 use crate::rules::findings::Finding;
-use std::time::Duration;
 
 pub const RULE: Rule = Rule {
     id: "slow-steps",
@@ -41,10 +40,8 @@ fn while_it_runs(ctx: &TickContext, out: &mut Vec<Finding>) {
             found.role = Role::Cascade;
         }
         let of_job = |f: &&&Finding| f.job.as_deref().is_none_or(|job| job == id);
-        let is_near = |f: &&&Finding| f.since.since(slow.since).max(slow.since.since(f.since)) <= ABOUT_THEN;
-        let open = ctx.ledger.open();
-        if let Some(port) = open.iter().filter(|f| OF_THE_NETWORK.contains(&f.rule)).filter(of_job).filter(is_near).min_by_key(|f| f.since)
-        {
+        let is_near = |f: &&&Finding| rule(f.rule).is_some_and(|rule| rule.chain.slows.explains(f.since, slow.since));
+        if let Some(port) = ctx.ledger.open().iter().filter(of_job).filter(is_near).min_by_key(|f| f.since) {
             found.why = format!("{}; at about the same time: {}", found.why, port.summary);
             found.next.clone_from(&port.next);
             found.ports.clone_from(&port.ports);
@@ -52,12 +49,6 @@ fn while_it_runs(ctx: &TickContext, out: &mut Vec<Finding>) {
         out.push(found);
     }
 }
-
-/// What makes a network slow: steps that became longer at the same time are likely to wait for it.
-const OF_THE_NETWORK: &[&str] =
-    &["rail-imbalance", "fabric-retransmits", "congestion", "nic-flapping", "port-below-line-rate", "ena-allowance"];
-/// Ports are compared over up to half a minute before they are named.
-const ABOUT_THEN: Duration = Duration::from_secs(60);
 
 /// In a whole log the exact place of the change is known.
 fn of_whole_log(ctx: &FactContext, out: &mut Vec<Finding>) {

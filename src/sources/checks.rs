@@ -7,7 +7,7 @@ mod pci;
 use super::Roots;
 use super::procs::setup;
 use super::sysfs::{Dir, Reader, names};
-use crate::base::file::read_table;
+use crate::base::file::{read_end, read_table};
 use crate::base::words::io_words;
 use crate::observe::facts::{HostFacts, Look, Reading};
 use rustix::fs::Access;
@@ -72,6 +72,7 @@ impl Checks {
             Look::Call(_) => return None,
             Look::File(_) => read_table(&path, TABLE_BYTES).map(|bytes| String::from_utf8_lossy(bytes.trim_ascii()).into_owned()),
             Look::Lines(_, prefixes) => read_table(&path, TABLE_BYTES).map(|bytes| first_lines(&String::from_utf8_lossy(&bytes), prefixes)),
+            Look::Last(_, word) => read_end(&path, TABLE_BYTES).map(|bytes| last_line(&String::from_utf8_lossy(&bytes), word)),
             Look::Names(_) => names(&path).map(|names| names.join("\n")),
             Look::Link(_) => std::fs::read_link(&path).map(|target| target.to_string_lossy().into_owned()),
         };
@@ -150,4 +151,9 @@ impl Checks {
 /// The first line that begins with each of these.
 fn first_lines(table: &str, prefixes: &[&str]) -> String {
     prefixes.iter().filter_map(|prefix| table.lines().find(|line| line.starts_with(prefix))).collect::<Vec<_>>().join("\n")
+}
+
+/// The last line that holds this; empty where none does.
+fn last_line(text: &str, word: &str) -> String {
+    text.lines().rfind(|line| line.contains(word)).unwrap_or_default().trim().to_owned()
 }

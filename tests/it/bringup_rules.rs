@@ -76,6 +76,24 @@ fn sockets_are_a_fallback_where_something_better_was_named() {
 }
 
 #[test]
+fn the_nvlink_fabric_as_nccl_prints_it() {
+    const WELL: &str = "MNNVL busId 0x801000 fabric UUID 8f1e.a2b3 cliqueId 0x1 state 3 healthMask 0x1aa";
+    let hgx = WELL.replace("8f1e.a2b3 cliqueId 0x1", "0.0 cliqueId 0x0").replace("0x1aa", "0x0");
+    assert!(ids(&[WELL, WELL, TWO_NODES]).is_empty() && ids(&[&hgx, &hgx, TWO_NODES]).is_empty());
+    let other = WELL.replace("cliqueId 0x1", "cliqueId 0x2");
+    assert_eq!(ids(&[WELL, WELL, &other, TWO_NODES]), ["fabric-state clique"]);
+    assert!(ids(&["NCCL_MNNVL_CLIQUE_ID set by environment to -2.", WELL, &other, TWO_NODES]).is_empty(), "the user chose so");
+    let (_, waits) = &found(&[WELL, &WELL.replace("state 3", "state 2"), TWO_NODES])[0];
+    assert!(waits.summary.ends_with("it has not come up (state 2)"), "{}", waits.summary);
+    let (_, ill) = &found(&[WELL, &WELL.replace("0x1aa", "0x19a"), TWO_NODES])[0];
+    assert!(ill.summary.ends_with("routes are unhealthy"), "{}", ill.summary);
+    // Cliques of several hosts differ where a job spans racks.
+    let lines = [format!("a:10:9 [0] NCCL INFO {WELL}"), format!("b:10:9 [0] NCCL INFO {other}")];
+    let session = log(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(facts(&session.model, &session.ledger, true, &[]).len(), 0);
+}
+
+#[test]
 fn transports_are_held_against_what_joins_the_gpus() {
     let nvlink = "GPU/0-9000 :GPU/0-9000 (0/5000.0/LOC) GPU/0-b000 (2/288.0/NVL)";
     assert!(ids(&[SHM, ONE_NODE]).is_empty(), "PCIe only, as far as is known");

@@ -147,22 +147,11 @@ fn changed(base: &str, changes: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     tree::write(dir.path(), base);
     for line in changes.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let path = |name: &str| dir.path().join(name);
-        let gone = |name: &str| {
-            let path = path(name);
-            if path.is_dir() && !path.is_symlink() { fs::remove_dir_all(path).ok() } else { fs::remove_file(path).ok() }
-        };
-        match line.strip_prefix("- ") {
-            Some(name) => gone(name).unwrap_or_else(|| panic!("{name} is not there")),
-            None => {
-                // A link is written anew, a file in the place of a directory, too.
-                let name = line.split([' ', '=']).next().unwrap().trim_end_matches('/');
-                if line.contains(" -> ") {
-                    gone(name);
-                }
-                tree::write(dir.path(), line);
-            }
+        // A link is written anew, a file in the place of a directory, too.
+        if line.contains(" -> ") {
+            tree::remove(dir.path(), line.split(' ').next().unwrap());
         }
+        tree::write(dir.path(), line);
     }
     dir
 }
@@ -207,6 +196,13 @@ fn a_healthy_machine_is_well() {
 /// Which tree, the changes, the check, its status, and what its value holds.
 type Case = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
+/// A tray whose IMEX has a channel and runs.
+macro_rules! nvl72 {
+    () => {
+        "sys/devices/virtual/dmi/id/product_name = NVIDIA GB200 NVL72\ndev/nvidia-caps-imex-channels/channel0 =\nproc/702/comm = nvidia-imex\n"
+    };
+}
+
 #[rustfmt::skip]
 const CASES: &[Case] = &[
     (METAL, "proc/mounts = shm /dev/shm tmpfs rw,size=65536k 0 0", "shm-small", WARN, "64 MiB"),
@@ -242,6 +238,9 @@ const CASES: &[Case] = &[
     (METAL, "sys/devices/virtual/dmi/id/product_name = NVIDIA GB200 NVL72", "imex", WARN, "no channel"),
     (METAL, "sys/devices/virtual/dmi/id/product_name = NVIDIA GB200 NVL72\ndev/nvidia-caps-imex-channels/channel0 =", "imex", WARN, "1 channel, and nvidia-imex does not run"),
     (METAL, "sys/devices/virtual/dmi/id/product_name = NVIDIA GB200 NVL72\ndev/nvidia-caps-imex-channels/channel0 =\nproc/702/comm = nvidia-imex", "imex", PASS, "1 channel, nvidia-imex runs"),
+    (METAL, concat!(nvl72!(), "etc/nvidia-imex/nodes_config.cfg = # the rack\\n10.3.0.1\\n10.3.0.2"), "imex", PASS, "nvidia-imex runs for 2 nodes"),
+    (METAL, concat!(nvl72!(), "etc/nvidia-imex/nodes_config.cfg =\nvar/log/nvidia-imex.log = [INFO] up\\n[ERROR] no quorum\\n[INFO] x"), "imex", WARN, "names no node; its log: [ERROR] no quorum"),
+    (METAL, concat!(nvl72!(), "etc/nvidia-imex/nodes_config.cfg !"), "imex", PASS, "/etc/nvidia-imex/nodes_config.cfg: is a directory"),
     (METAL, "sys/devices/virtual/dmi/id/product_name = NVIDIA GB200 NVL72\ndev/nvidia-caps-imex-channels !", "imex", WARN, "no channel"),
     (METAL, "sys/bus/pci/devices/0000:11:00.0/current_link_width = 8", "gpu-pcie-link", WARN, "0000:11:00.0 x8 of x16"),
     (METAL, "sys/bus/pci/devices/0000:11:00.0/current_link_width = 8\nsys/devices/pci0000:10/0000:10:01.0/max_link_width = 8", "gpu-pcie-link", PASS, "full width"),

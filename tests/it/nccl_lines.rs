@@ -161,6 +161,15 @@ fn layout_channels_and_ends() {
         info("comm 0x47034bb0 rank 5 nRanks 8 nNodes 2 localRanks 4 localRank 1 MNNVL 0"),
         What::Layout { rank: 5, nranks: 8, nnodes: 2, local_ranks: 4, mnnvl: Some(false) }
     );
+    assert_eq!(info("MNNVL 1 cliqueId 7fe cliqueSize 72 cliqueRank 4 nvlDomainSize 72"), What::Clique { used: true, size: 72 });
+    let fabric =
+        |cluster: Option<&str>, clique, health| What::Fabric(FabricLine { cluster: cluster.map(str::to_owned), clique, state: 3, health });
+    assert_eq!(
+        info("MNNVL busId 0x801000 fabric UUID 8f1e5c.a2b3 cliqueId 0x7ffe state 3 healthMask 0x1aa"),
+        fabric(Some("8f1e5c.a2b3"), 0x7ffe, 0x1aa)
+    );
+    assert_eq!(info("MNNVL busId 0x1b000 fabric UUID 0.0 cliqueId 0x0 state 3 healthMask 0x0"), fabric(None, 0, 0));
+    nothing("h:1:2 [0] NCCL INFO MNNVL busId 0x1b000 fabric UUID 0.0 cliqueId 0x0 sta");
     for (line, coll, collnet, nvls, p2p, per_peer) in [
         (
             "24 coll channels, 24 collnet channels, 0 nvls channels, 32 p2p channels, 30 p2p channels per peer",

@@ -3,7 +3,8 @@
 use nccl_top::base::severity::Severity;
 use nccl_top::base::time::{Stamp, Zone};
 use nccl_top::diagnosis::session::Session;
-use nccl_top::observe::gpu::{GpuHealth, GpuInfo, GpuProcess, GpuProcesses, GpuSample};
+use nccl_top::observe::facts::{HostFacts, Reading};
+use nccl_top::observe::gpu::{Fabric, GpuHealth, GpuInfo, GpuProcess, GpuProcesses, GpuSample};
 use nccl_top::observe::host::{CgroupMemory, Node};
 use nccl_top::observe::log::{Line, Lines, LogFileInfo};
 use nccl_top::observe::port::{NetdevSample, PortInfo, PortKind, PortSample};
@@ -619,6 +620,117 @@ fn a_fabric_that_does_not_come_up_and_one_that_is_ill() {
     health(&mut net, 1, None);
     net.runs(90, |_, _| ());
     assert_eq!(net.lines(), [""; 0]);
+}
+
+/// Eight GPUs in a cluster of several hosts, each changed by `change`.
+fn in_cluster(net: &mut Net, change: impl Fn(u32, &mut GpuHealth)) {
+    let of = |index| {
+        let fabric = Fabric { cluster: Some("8f1e00000000a2b3".into()), clique: 1, status: 0, summary: Some(1) };
+        let mut health = GpuHealth {
+            index,
+            fabric_state: Some(3),
+            fabric_health: Some(0b10_10_10_10 | 1 << 8),
+            fabric: Some(fabric),
+            ..Default::default()
+        };
+        change(index, &mut health);
+        health
+    };
+    net.sees("nvml", Body::GpuHealth { gpus: (0..8).map(of).collect() });
+}
+
+fn fabric(health: &mut GpuHealth) -> &mut Fabric {
+    health.fabric.as_mut().expect("it is set")
+}
+
+#[test]
+fn gpus_of_one_host_in_different_cliques() {
+    let mut net = Net::new();
+    in_cluster(&mut net, |_, _| ());
+    net.runs(70, |_, _| ());
+    assert_eq!(net.lines(), [""; 0], "all in one");
+    in_cluster(&mut net, |index, health| fabric(health).clique += u32::from(index == 5));
+    net.runs(2, |_, _| ());
+    let found = net.only();
+    assert_eq!((found.summary.as_str(), &found.gpus[..]), ("GPU 5 is not in the NVLink clique of the host's other GPUs", &[5][..]));
+    in_cluster(&mut net, |index, health| fabric(health).clique += index / 4);
+    net.runs(2, |_, _| ());
+    assert_eq!(net.only().summary, "GPUs 0, 1, 2, 3, 4, 5, 6 and 7 are in 2 different NVLink cliques");
+    // One that has no cluster at all, and one that has not come up, which is another matter.
+    in_cluster(&mut net, |index, health| match index {
+        2 => fabric(health).cluster = None,
+        7 => (health.fabric_state, fabric(health).clique) = (Some(2), 0),
+        _ => {}
+    });
+    net.runs(2, |_, _| ());
+    assert_eq!(net.only().summary, "GPU 2 is not in the NVLink clique of the host's other GPUs");
+    in_cluster(&mut net, |_, _| ());
+    net.runs(65, |_, _| ());
+    assert_eq!(net.lines(), [""; 0], "mended");
+    // HGX boards have no cluster.
+    in_cluster(&mut net, |index, health| (fabric(health).cluster, fabric(health).clique) = (None, index));
+    net.runs(5, |_, _| ());
+    assert_eq!(net.lines(), [""; 0]);
+}
+
+#[test]
+fn a_gpu_that_the_fabric_refused_and_one_whose_summary_is_bad() {
+    let mut net = Net::new();
+    in_cluster(&mut net, |index, health| match index {
+        1 => fabric(health).status = 999,
+        6 => fabric(health).summary = Some(3),
+        _ => {}
+    });
+    net.runs(1, |_, _| ());
+    let summaries: Vec<String> = net.found().into_iter().map(|f| f.summary).collect();
+    assert_eq!(
+        summaries,
+        [
+            "GPU 1: the NVSwitch fabric reports that the GPU could not be registered (NVML error 999)",
+            "GPU 6: the NVSwitch fabric reports that its capacity is limited"
+        ]
+    );
+}
+
+#[test]
+fn imex_is_missing_where_nccl_uses_nvlink_between_hosts_or_could() {
+    const USED: &str = "n:4000:4000 [0] NCCL INFO comm 0x1 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 1";
+    let unused = USED.replace("MNNVL 1", "MNNVL 0");
+    let channels = |net: &mut Net, reading| {
+        let looked = [("/dev/nvidia-caps-imex-channels".to_owned(), reading)].into();
+        net.sees("host", Body::HostFacts(Box::new(HostFacts { looked, daemons: Some(vec!["nvidia-imex".into()]), ..Default::default() })));
+    };
+    let there = || Reading::Text("channel0".into());
+    let mut net = Net::new().job(16);
+    in_cluster(&mut net, |_, _| ());
+    channels(&mut net, Reading::Absent);
+    net.says("step 7");
+    net.runs(2, |_, _| ());
+    assert_eq!(net.lines(), [""; 0], "no line says how NCCL goes");
+    net.says(USED);
+    net.runs(2, |_, _| ());
+    assert_eq!(net.only().summary, "NCCL uses NVLink between hosts, and IMEX is not well: no channel in /dev/nvidia-caps-imex-channels");
+    assert_eq!(net.lines(), [format!("fabric-state [imex] warning {JOB}")]);
+    // What cannot be read accuses nobody.
+    for reading in [there(), Reading::Unreadable("permission denied".into())] {
+        channels(&mut net, reading);
+        net.runs(65, |_, _| ());
+        assert_eq!(net.lines(), [""; 0]);
+    }
+    for (name, set, expected) in
+        [("NVIDIA GB200", "", 1), ("NVIDIA GB200", "NCCL_MNNVL_ENABLE set by environment to 0.", 0), ("NVIDIA B200", "", 0)]
+    {
+        let mut net = Net::new().job(16);
+        in_cluster(&mut net, |_, _| ());
+        for index in 0..8 {
+            net.sees("nvml", Body::GpuInfo(GpuInfo { index, name: Some(name.into()), ..Default::default() }));
+        }
+        channels(&mut net, Reading::Absent);
+        net.says(&format!("n:4000:4000 [0] NCCL INFO {set}"));
+        net.says(&unused);
+        net.runs(2, |_, _| ());
+        assert_eq!(net.lines().len(), expected, "{name} {set}: {:?}", net.lines());
+    }
 }
 
 #[test]

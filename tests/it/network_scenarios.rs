@@ -3,9 +3,9 @@
 
 use crate::support::play::{Expected, Play};
 use crate::support::stage::{self, START};
-use nccl_top::base::severity::Severity;
+use nccl_top::base::severity::{Role, Severity};
 use nccl_top::base::time::Stamp;
-use nccl_top::diagnosis::session::Event;
+use nccl_top::diagnosis::session::{Event, Session};
 use nccl_top::observe::Body;
 use nccl_top::observe::port::PortKind;
 use nccl_top::recording::tape::{Reader, Writer, read_observation};
@@ -31,8 +31,11 @@ impl Outcome {
     fn of(play: Play) -> Outcome {
         let (name, host) = (play.name.clone(), play.host.clone());
         let (expected, allowed) = (play.expected.clone(), play.allowed.clone());
-        let (_, events) = stage::judged(play);
-        Outcome::judged(name, host, expected, &allowed, &events)
+        let (cause, follows) = (play.cause.clone(), play.follows.clone());
+        let (session, events) = stage::judged(play);
+        let mut outcome = Outcome::judged(name, host, expected, &allowed, &events);
+        outcome.wrong.extend(cause.and_then(|cause| chain_is_wrong(&session, &cause, &follows)));
+        outcome
     }
 
     fn judged(name: String, host: String, expected: Vec<Expected>, allowed: &[Expected], events: &[(Stamp, Event)]) -> Outcome {
@@ -54,6 +57,15 @@ impl Outcome {
         });
         Outcome { name, host, expected: expected.collect(), wrong }
     }
+}
+
+/// What is the cause in the end, and what follows from it, where that is not what it should be.
+fn chain_is_wrong(session: &Session, cause: &str, follows: &[String]) -> Option<(f64, &'static str, String)> {
+    let open = session.ledger.open();
+    let cascade: BTreeSet<&str> = open.iter().filter(|f| f.role == Role::Cascade).map(|f| f.rule).collect();
+    let because = session.main_job()?.1.because.as_ref()?.0;
+    let is_right = because == cause && cascade == follows.iter().map(String::as_str).collect();
+    (!is_right).then(|| (session.model.now.secs_since(START), because, format!("is the cause, and {cascade:?} follow")))
 }
 
 /// Performs all of `plays`, by as many threads as there are processors.

@@ -2,13 +2,14 @@
 
 use super::check::terminal_width;
 use super::{Env, Outcome, out};
+use crate::archive::Verdict;
 use crate::base::time::{Clock, Zone};
 use crate::cli::arguments::DoctorArgs;
 use crate::diagnosis::session::Session;
 use crate::edge;
 use crate::observe::{Body, Observation, SourceId, SourceState};
 use crate::output::check::text::Style;
-use crate::output::doctor::{self, Report, Verdict};
+use crate::output::doctor::{self, Report};
 use crate::rules::host_checks::{self, Group};
 use crate::sources::feed::{Feed, channel};
 use crate::sources::{SOURCES, SourceSpec};

@@ -1,6 +1,6 @@
 //! Versions, plugins, network devices, bootstrap, environment.
 
-use super::types::{NetDevice, NetDevices, Plugin, PluginKind, PluginState, whole_name};
+use super::types::{FabricLine, NetDevice, NetDevices, Plugin, PluginKind, PluginState, whole_name};
 use crate::logs::What;
 
 pub(super) fn read(message: &str) -> Option<What> {
@@ -12,6 +12,7 @@ pub(super) fn read(message: &str) -> Option<What> {
         b'U' if message.starts_with("Using network ") => Some(What::Network { name: whole_name(message.strip_prefix("Using network ")?)? }),
         b'R' if message.starts_with("RAS client listening socket at ") => ras(message),
         b'N' if message.starts_with("NET/IB") || message.starts_with("NET/Socket") => devices(message),
+        b'M' if message.starts_with("MNNVL ") => mnnvl(message),
         b'D' if message.starts_with("DMA-BUF is available on GPU device ") => Some(What::DmaBuf),
         b'I' if message.starts_with("Invalid value ") => invalid(message),
         b'W' | b'E' if message.starts_with("Warning: ENV ") || message.starts_with("ENV: ") => unused(message),
@@ -26,6 +27,23 @@ fn driver(message: &str) -> Option<What> {
     // A number that lost its end is too small, or no multiple of ten.
     (9000..100_000).contains(&n).then_some(())?;
     n.is_multiple_of(10).then(|| What::CudaDriver { version: format!("{}.{}", n / 1000, n % 1000 / 10) })
+}
+
+/// `MNNVL busId 0x801000 fabric UUID 8f1e.a2b3 cliqueId 0x1 state 3 healthMask 0x156`, `MNNVL 1 cliqueId 1 cliqueSize 72 cliqueRank 4`
+fn mnnvl(message: &str) -> Option<What> {
+    let words: Vec<&str> = message.split_whitespace().take(16).collect();
+    let after = |key: &str| words.iter().position(|word| *word == key).and_then(|at| words.get(at + 1).copied());
+    let hex = |key: &str| u32::from_str_radix(after(key)?.trim_start_matches("0x"), 16).ok();
+    if words.get(1) == Some(&"busId") {
+        let uuid = after("UUID").filter(|uuid| uuid.len() <= 33 && uuid.bytes().all(|b| b.is_ascii_hexdigit() || b == b'.'))?;
+        let cluster = uuid.bytes().any(|b| !matches!(b, b'0' | b'.')).then(|| uuid.to_owned());
+        // The last number may have lost its end; one that is torn off is no line.
+        let (clique, state, health) = (hex("cliqueId")?, after("state")?.parse().ok()?, hex("healthMask")?);
+        return Some(What::Fabric(FabricLine { cluster, clique, state, health }));
+    }
+    // The rank stands behind the size, which is whole then.
+    after("cliqueRank")?;
+    Some(What::Clique { used: *words.get(1)? == "1", size: after("cliqueSize")?.parse().ok()? })
 }
 
 /// `NCCL version 2.28.9+cuda13.0`, `RCCL version 2.18.3+hip6.0 HEAD:2f6d59e`, `RCCL version : 2.22.3-develop:12ab`

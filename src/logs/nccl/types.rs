@@ -228,3 +228,14 @@ pub(super) fn whole_name(name: &str) -> Option<String> {
     let torn = NETWORKS.iter().any(|known| known.starts_with(name)) || name.starts_with("Socket") || name.starts_with("AWS Libfabric");
     (name.len() >= 3 && name.len() <= 64 && !torn && name.bytes().all(usual)).then(|| name.into())
 }
+
+/// Where a rank's GPU stands in the NVLink fabric.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FabricLine {
+    /// Both halves of the cluster's UUID as NCCL prints them; `None` where they are zero: the fabric ends at this host.
+    pub cluster: Option<String>,
+    pub clique: u32,
+    /// 3: completed.
+    pub state: u32,
+    pub health: u32,
+}

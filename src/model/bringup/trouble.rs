@@ -47,7 +47,8 @@ pub struct Facts<'a> {
     pub ended: bool,
 }
 
-fn trouble(subject: impl Into<String>, summary: String, advice: impl Into<String>) -> Trouble {
+/// Something that is likely, of which nothing is known yet but in words.
+pub fn trouble(subject: impl Into<String>, summary: String, advice: impl Into<String>) -> Trouble {
     Trouble {
         subject: subject.into(),
         fails: false,
@@ -501,7 +502,8 @@ impl Facts<'_> {
         Some(told)
     }
 
-    fn ranks<T>(&self, said: &Said<T>) -> Vec<u32> {
+    /// The ranks whose lines say so, as far as that is known.
+    pub fn ranks<T>(&self, said: &Said<T>) -> Vec<u32> {
         let rank = |w: &super::Who| w.rank.or_else(|| self.model.rank_of_ns_pid(w.file, w.pid?));
         let mut ranks: Vec<u32> = said.who.iter().filter_map(rank).collect();
         ranks.sort_unstable();

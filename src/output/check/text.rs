@@ -71,6 +71,16 @@ pub(in crate::output) struct Page {
     pub(in crate::output) style: Style,
 }
 
+/// What stands for a verdict.
+pub(in crate::output) fn ink_of(verdict: Verdict) -> Ink {
+    match verdict {
+        Verdict::Ok => Ink::Good,
+        Verdict::Warn => Ink::Warn,
+        Verdict::Fail => Ink::Bad,
+        Verdict::Unknown => Ink::Dim,
+    }
+}
+
 impl Page {
     fn ink(&self, ink: Ink, text: &str) -> String {
         let code = match ink {
@@ -121,12 +131,7 @@ impl Page {
 
     /// The verdict and the cause.
     fn head(&mut self, report: &Report, zone: Zone) {
-        let ink = match report.verdict {
-            Verdict::Ok => Ink::Good,
-            Verdict::Warn => Ink::Warn,
-            Verdict::Fail => Ink::Bad,
-            Verdict::Unknown => Ink::Dim,
-        };
+        let ink = ink_of(report.verdict);
         let word = report.verdict.as_str().to_uppercase();
         let cause = report.root_cause.map(|i| &report.findings[i]);
         let sentence = match (cause, report.verdict) {

@@ -10,6 +10,10 @@ use crate::observe::{SourceId, SourceState};
 /// nvmlDeviceGetGpuFabricInfoV, state.
 const FABRIC_NOT_SUPPORTED: u32 = 0;
 const FABRIC_COMPLETED: u32 = 3;
+/// NVIDIA's IMEX guide: an administrator makes channels, they do not outlive a reboot; the nodes of the domain stand one a line.
+const CHANNELS: &str = "/dev/nvidia-caps-imex-channels";
+const IMEX_NODES: &str = "/etc/nvidia-imex/nodes_config.cfg";
+const IMEX_LOG: &str = "/var/log/nvidia-imex.log";
 const PLAIN: Check = Check { id: "", group: Group::Gpu, label: "", reads: &[], healthy: "", why: "", remedy: "", judge: |_| Ok(pass("")) };
 
 pub const CHECKS: &[Check] = &[
@@ -70,10 +74,10 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: "imex",
         label: "IMEX",
-        reads: &[Look::Names("/dev/nvidia-caps-imex-channels"), Look::Call("/proc/*/comm")],
-        healthy: "on NVL72: a channel, and nvidia-imex runs",
+        reads: &[Look::Names(CHANNELS), Look::Call("/proc/*/comm"), Look::File(IMEX_NODES), Look::Last(IMEX_LOG, "[ERROR]")],
+        healthy: "on NVL72: a channel, and nvidia-imex runs, with the nodes of the domain in its configuration",
         why: "without it NVLink ends at the tray: NCCL does not reach GPUs of other trays by it (MNNVL)",
-        remedy: "systemctl enable --now nvidia-imex; a container needs /dev/nvidia-caps-imex-channels/channel0",
+        remedy: "systemctl enable --now nvidia-imex; nvidia-imex-ctl -N; a container needs /dev/nvidia-caps-imex-channels/channel0",
         judge: imex,
         ..PLAIN
     },
@@ -262,16 +266,38 @@ fn imex(host: &Host) -> Judged {
     if !gpus.chain(host.product()).any(is_nvl) {
         return Err(does_not_apply("no NVLink between trays on this kind of machine"));
     }
-    let channels = host.names("/dev/nvidia-caps-imex-channels")?.unwrap_or_default();
+    imex_state(host)
+}
+
+/// Channels, the daemon and its configuration.
+pub(super) fn imex_state(host: &Host) -> Judged {
+    let channels = host.names(CHANNELS)?.unwrap_or_default();
     let channels = channels.iter().filter(|name| name.starts_with("channel")).count();
-    match (channels, host.runs("nvidia-imex")) {
-        (0, _) => Ok(warn("no channel in /dev/nvidia-caps-imex-channels")),
-        (n, Some(true)) => Ok(pass(format!("{}, nvidia-imex runs", counted(n as u64, "channel")))),
-        (n, Some(false)) if host.sees_all_processes() && host.container().is_none() => {
-            Ok(warn(format!("{}, and nvidia-imex does not run", counted(n as u64, "channel"))))
-        }
-        (n, _) => Ok(pass(format!("{}; whether nvidia-imex runs is not seen from here", counted(n as u64, "channel")))),
+    // The daemon of a container has its own files.
+    let seen = host.sees_all_processes() && host.container().is_none();
+    let complaint = || match host.read(IMEX_LOG) {
+        Ok(Some(line)) if !line.is_empty() => format!("; its log: {line}"),
+        _ => String::new(),
+    };
+    if channels == 0 {
+        return Ok(warn(format!("no channel in {CHANNELS}")));
     }
+    let channels = counted(channels as u64, "channel");
+    match host.runs("nvidia-imex") {
+        Some(false) if seen => return Ok(warn(format!("{channels}, and nvidia-imex does not run{}", complaint()))),
+        Some(true) => {}
+        _ => return Ok(pass(format!("{channels}; whether nvidia-imex runs is not seen from here"))),
+    }
+    let nodes = match host.read(IMEX_NODES) {
+        Ok(Some(text)) => text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')).count(),
+        // Another file may be named in its configuration.
+        Ok(None) => return Ok(pass(format!("{channels}, nvidia-imex runs"))),
+        Err(unread) => return Ok(pass(format!("{channels}, nvidia-imex runs; {}", unread.value))),
+    };
+    if nodes == 0 {
+        return Ok(warn(format!("{channels}, nvidia-imex runs, and {IMEX_NODES} names no node{}", complaint())));
+    }
+    Ok(pass(format!("{channels}, nvidia-imex runs for {}", counted(nodes as u64, "node"))))
 }
 
 fn persistence(host: &Host) -> Judged {

@@ -511,8 +511,9 @@ impl NvmlGpu {
             nvlink_tx_mbytes_per_s,
             nvlink_rx_mbytes_per_s,
             power_limit_mw: self.ask(doing, POWER_LIMIT, Device::enforced_power_limit).map(u64::from),
-            fabric_state: fabric.map(|f| f.0),
-            fabric_health: fabric.map(|f| f.1),
+            fabric_state: fabric.as_ref().map(|f| f.0),
+            fabric_health: fabric.as_ref().map(|f| f.1),
+            fabric: fabric.map(|f| f.2),
         };
         // The fast lane says what is wrong with a GPU that answers nothing.
         (!self.is_gone() && self.answered > 0).then_some(health)

@@ -1,7 +1,7 @@
 //! The NVML calls that nvml-wrapper lacks or gets wrong. Unsafe code; decides nothing.
 #![allow(unsafe_code)]
 
-use crate::observe::gpu::GpuEvent;
+use crate::observe::gpu::{Fabric, GpuEvent};
 use nvml_wrapper::error::{NvmlError, nvml_sym, nvml_try};
 use nvml_wrapper::gpm::GpmSample;
 use nvml_wrapper::{Device, Nvml};
@@ -86,8 +86,8 @@ pub(super) fn memory_v1(device: &Device<'static>) -> Result<(u64, u64), NvmlErro
     Ok((memory.used, memory.total))
 }
 
-/// nvmlDeviceGetGpuFabricInfoV: the state and the health mask. Version 3 first; drivers that do not know it answer 25 and take version 2.
-pub(super) fn fabric(device: &Device<'static>) -> Result<(u32, u32), NvmlError> {
+/// nvmlDeviceGetGpuFabricInfoV: the state, the health mask, and the rest. Version 3 first; drivers that do not know it answer 25 and take version 2.
+pub(super) fn fabric(device: &Device<'static>) -> Result<(u32, u32, Fabric), NvmlError> {
     const VERSION_MISMATCH: u32 = 25;
     let call = *nvml_sym(device.nvml().lib().nvmlDeviceGetGpuFabricInfoV.as_ref())?;
     // SAFETY: a struct of integers, for which zero is a value.
@@ -101,7 +101,19 @@ pub(super) fn fabric(device: &Device<'static>) -> Result<(u32, u32), NvmlError> 
         code = unsafe { call(device.handle(), &mut fabric) };
     }
     nvml_try(code)?;
-    Ok((u32::from(fabric.state), fabric.healthMask))
+    let is_v3 = fabric.version >> 24 == 3;
+    let rest = Fabric {
+        cluster: cluster(fabric.clusterUuid),
+        clique: fabric.cliqueId,
+        status: fabric.status,
+        summary: is_v3.then_some(u32::from(fabric.healthSummary)),
+    };
+    Ok((u32::from(fabric.state), fabric.healthMask, rest))
+}
+
+/// All zero where the fabric ends at this host.
+fn cluster(uuid: [u8; 16]) -> Option<String> {
+    (uuid != [0; 16]).then(|| format!("{:032x}", u128::from_be_bytes(uuid)))
 }
 
 /// nvmlDeviceGetNvLinkRemoteDeviceType, because the wrapper writes the answer into a temporary: 0 GPU, 1 NPU, 2 switch, 255 unknown.

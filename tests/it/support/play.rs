@@ -9,6 +9,8 @@
 //! gpus modelled                               what NVML would say of 8 GPUs is made up, too; else NVML is off, as below --sysroot
 //! expect nic-flapping mlx5_3/1                a finding that must come, with its ports; `expect nothing` where none may
 //! allow nic-down mlx5_3/1                     one that may come besides
+//! cause rail-imbalance                        what the verdict names in the end
+//! follows slow-steps                          what is a consequence in the end; where a cause is named nothing else may be
 //! 5s        use job8 …                        any line of a tree, at that time; what it writes is there, what it appends is new
 //! 20s..     train var/log/t.log from 1200 every 1.2s busy 0.7 uneven 0.1
 //!                                             steps: a line for each in the log (- is none); traffic flows in the busy part of each, and
@@ -19,6 +21,9 @@
 //! 30s+0.3s  down mlx5_3                       no link for that long, whoever looks or not
 //! 40s       gone rdmap80s0                    the device is removed; with an end it comes back
 //! 30s..     count rdmap79s0 retrans_pkts 500  a counter that grows by so much a second, besides
+//! 30s..     count eth0 ethtool/rx_prio3_pause 9  one of those of `ethtool -S`, which the file `.ethtool` stands in for
+//! 20s..     fabric 2..3 state=2 clique=7       what NVML shows of the NVLink fabric to these GPUs; of what is not named: completed, in
+//!                                             clique 1, status 0, mask 0x1aa (all well), cluster 8f1e (- is none)
 //! 40s       reset rdmap79s0                   all its counters start from 0, as after a reset of the driver
 //! 0s        width port_xmit_data 32           this counter has so many bits on this machine
 //! 20s..     runs 4200..4207 1.0               processes use so many CPUs
@@ -29,6 +34,7 @@
 
 use super::tree;
 use glob::Pattern;
+use nccl_top::observe::gpu::{Fabric, GpuHealth};
 use std::time::Duration;
 
 /// A script.
@@ -40,6 +46,8 @@ pub struct Play {
     pub gpus_modelled: bool,
     pub expected: Vec<Expected>,
     pub allowed: Vec<Expected>,
+    pub cause: Option<String>,
+    pub follows: Vec<String>,
     /// In the order of their beginnings.
     pub cues: Vec<Cue>,
 }
@@ -82,6 +90,10 @@ pub enum What {
         ports: Ports,
         counter: String,
         per_s: f64,
+    },
+    Fabric {
+        gpus: (u32, u32),
+        health: Box<GpuHealth>,
     },
     Reset {
         ports: Ports,
@@ -143,6 +155,8 @@ impl Play {
             gpus_modelled: false,
             expected: Vec::new(),
             allowed: Vec::new(),
+            cause: None,
+            follows: Vec::new(),
             cues: Vec::new(),
         };
         play.read(name, text);
@@ -169,6 +183,8 @@ impl Play {
             "gpus" if rest == "modelled" => self.gpus_modelled = true,
             "expect" if rest == "nothing" => {}
             "expect" => self.expected.push(finding(rest)?),
+            "cause" => self.cause = Some(rest.to_owned()),
+            "follows" => self.follows.push(rest.to_owned()),
             "allow" => self.allowed.push(finding(rest)?),
             time => {
                 let (from, to) = span(time)?;
@@ -209,7 +225,7 @@ fn ms(text: &str) -> Option<u64> {
 fn what(text: &str) -> Option<What> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let number = |at: usize| words.get(at)?.parse::<f64>().ok();
-    let pids = || {
+    let range = || {
         let (first, last) = words.get(1)?.split_once("..")?;
         Some((first.parse().ok()?, last.parse().ok()?))
     };
@@ -225,10 +241,11 @@ fn what(text: &str) -> Option<What> {
         "down" => What::Down { ports: ports()? },
         "gone" => What::Gone { ports: ports()? },
         "count" => What::Count { ports: ports()?, counter: (*words.get(2)?).to_owned(), per_s: number(3)? },
+        "fabric" => What::Fabric { gpus: range()?, health: Box::new(fabric(&words[2..])?) },
         "reset" => What::Reset { ports: ports()? },
         "width" => What::Width { counter: (*words.get(1)?).to_owned(), bits: words.get(2)?.parse().ok()? },
-        "runs" => What::Runs { pids: pids()?, cpus: number(2)? },
-        "ends" => What::Ends { pids: pids()? },
+        "runs" => What::Runs { pids: range()?, cpus: number(2)? },
+        "ends" => What::Ends { pids: range()? },
         _ => What::Tree(text.to_owned()),
     })
 }
@@ -242,4 +259,23 @@ fn train(words: &[&str]) -> Option<Train> {
         busy: after("busy").map_or(Some(1.0), |n| n.parse().ok())?,
         uneven: after("uneven").map_or(Some(0.0), |n| n.parse().ok())?,
     })
+}
+
+/// `state=3 clique=1 status=0 mask=0x1aa cluster=8f1e`
+fn fabric(words: &[&str]) -> Option<GpuHealth> {
+    let mut fabric = Fabric { cluster: Some("8f1e".into()), clique: 1, status: 0, summary: Some(1) };
+    let mut health = GpuHealth { fabric_state: Some(3), fabric_health: Some(0x1aa), ..GpuHealth::default() };
+    for word in words {
+        let (key, value) = word.split_once('=')?;
+        match key {
+            "state" => health.fabric_state = Some(value.parse().ok()?),
+            "mask" => health.fabric_health = Some(u32::from_str_radix(value.strip_prefix("0x")?, 16).ok()?),
+            "cluster" => fabric.cluster = (value != "-").then(|| value.to_owned()),
+            "clique" => fabric.clique = value.parse().ok()?,
+            "status" => fabric.status = value.parse().ok()?,
+            _ => return None,
+        }
+    }
+    health.fabric = Some(fabric);
+    Some(health)
 }

@@ -2,6 +2,7 @@
 
 use super::play::{Play, Train, What};
 use super::{tree, worlds};
+use nccl_top::observe::gpu::GpuHealth;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -127,6 +128,17 @@ impl Player {
     /// A job makes steps.
     pub fn trains(&self) -> bool {
         self.train_at(self.now).is_some()
+    }
+
+    /// What NVML shows of the NVLink fabric now; of a GPU the last that was begun holds.
+    pub fn fabric(&self) -> Vec<GpuHealth> {
+        let mut gpus = BTreeMap::new();
+        for cue in self.play.cues.iter().filter(|cue| cue.holds_at(self.now)) {
+            if let What::Fabric { gpus: (first, last), health } = &cue.what {
+                gpus.extend((*first..=*last).map(|index| (index, GpuHealth { index, ..(**health).clone() })));
+            }
+        }
+        gpus.into_values().collect()
     }
 
     /// Goes on to `to`, ms after the beginning, and writes what is then to be seen.
@@ -355,9 +367,9 @@ impl Player {
             return;
         }
         for dir in &self.wires[at].dirs {
-            let path = dir.join(name);
+            let path = if name.starts_with("ethtool/") { dir.with_file_name(name) } else { dir.join(name) };
             if !self.counters.contains_key(&path) {
-                let Some(value) = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok()) else { continue };
+                let Some(value) = counter_of(&path) else { continue };
                 let counter = Counter { value, rest: 0.0, written: value, width: width(name, &self.widths) };
                 self.counters.insert(path.clone(), counter);
             }
@@ -416,7 +428,7 @@ impl Player {
         for (path, counter) in &mut self.counters {
             if counter.value != counter.written {
                 counter.written = counter.value;
-                tree::put(path, &format!("{}\n", counter.value));
+                put_counter(path, counter.value);
             }
         }
     }
@@ -434,6 +446,27 @@ impl Counter {
             Width::Saturates(bits) => sum.min((1 << bits) - 1),
         };
     }
+}
+
+/// Where the path is that of a counter of `ethtool -S`: the file that stands in for it, and how the counter's line begins.
+fn stand_in(path: &Path) -> Option<(PathBuf, String)> {
+    let dir = path.parent().filter(|dir| dir.ends_with("ethtool"))?;
+    Some((dir.with_file_name(".ethtool"), format!("{}:", path.file_name()?.to_str()?)))
+}
+
+fn counter_of(path: &Path) -> Option<u64> {
+    let text = match stand_in(path) {
+        Some((file, name)) => fs::read_to_string(file).ok()?.lines().find_map(|line| line.trim().strip_prefix(&name).map(str::to_owned))?,
+        None => fs::read_to_string(path).ok()?,
+    };
+    text.trim().parse().ok()
+}
+
+fn put_counter(path: &Path, value: u64) {
+    let Some((file, name)) = stand_in(path) else { return tree::put(path, &format!("{value}\n")) };
+    let text = fs::read_to_string(&file).unwrap_or_default();
+    let with = |line: &str| if line.trim().starts_with(&name) { format!("     {name} {value}\n") } else { format!("{line}\n") };
+    tree::put(&file, &text.lines().map(with).collect::<String>());
 }
 
 fn width(name: &str, widths: &BTreeMap<String, u32>) -> Width {

@@ -1,6 +1,6 @@
 //! A script seen by the real sources, in a time of its own: an hour takes as long as reading its files does.
 
-use super::play::Play;
+use super::play::{Play, What};
 use super::player::Player;
 use super::worlds::{Doing, Node};
 use nccl_top::base::time::Stamp;
@@ -8,6 +8,7 @@ use nccl_top::diagnosis::session::{Event, Session};
 use nccl_top::observe::log::LogFileInfo;
 use nccl_top::observe::{Body, Observation, SourceId, SourceReport, SourceState, TICK};
 use nccl_top::recording::tape::Header;
+use nccl_top::rules::host_checks;
 use nccl_top::sources::tail::Tail;
 use nccl_top::sources::{Roots, SOURCES, Setup, Source, host, netdev, nvml, procs, rdma};
 use std::path::Path;
@@ -32,7 +33,10 @@ pub fn perform(play: Play, mut to: impl FnMut(&Header, Observation)) -> Header {
     let mut player = Player::new(dir.path(), play);
     let roots = Roots::below(dir.path());
     let header = header(&roots);
-    let mut setup = Setup::new(roots.clone(), SECOND, Vec::new());
+    let has_fabric = player.play.cues.iter().any(|cue| matches!(cue.what, What::Fabric { .. }));
+    // Only what belongs to the fabric is judged there: that a pod has little shared memory is another matter.
+    let looks = if has_fabric { host_checks::looks() } else { Vec::new() };
+    let mut setup = Setup { looks, ..Setup::new(roots.clone(), SECOND, Vec::new()) };
     let inbox = setup.tail_inbox.take().expect("nobody has it yet");
     let lane = |id, source| Lane { id, source, due: 0, told: None };
     let mut lanes = [
@@ -49,15 +53,19 @@ pub fn perform(play: Play, mut to: impl FnMut(&Header, Observation)) -> Header {
         to(&header, Observation { at, host: None, from: SourceId::of(from), body });
     };
     let gpus_modelled = player.play.gpus_modelled;
+    let mut fabric = Vec::new();
     for spec in SOURCES.iter().filter(|spec| spec.live_only) {
         for body in if spec.id == "nvml" { gpus(&roots, gpus_modelled) } else { Vec::new() } {
             see(at, spec.id, body, &mut to);
         }
-        if spec.id == "nvml" && gpus_modelled {
+        if spec.id == "nvml" && (gpus_modelled || has_fabric) {
             continue;
         }
         let why = "off: it asks the live system, and --sysroot is given".to_owned();
         see(at, spec.id, Body::Source(spec.report(SourceState::Absent, Some(why))), &mut to);
+    }
+    if has_fabric {
+        see(at, "nvml", Body::Source(SourceReport { state: SourceState::Ok, detail: None, title: None }), &mut to);
     }
     for second in 0..=lasts / 1000 {
         let now = second * 1000;
@@ -76,6 +84,11 @@ pub fn perform(play: Play, mut to: impl FnMut(&Header, Observation)) -> Header {
             for body in bodies.filter(|body| is_held || !matches!(body, Body::GpuProcesses { .. })) {
                 see(at, "nvml", body, &mut to);
             }
+        }
+        let now = player.fabric();
+        if now != fabric {
+            fabric.clone_from(&now);
+            see(at, "nvml", Body::GpuHealth { gpus: now }, &mut to);
         }
         see(at, "feed", Body::Tick, &mut to);
         at = at.plus(TICK);

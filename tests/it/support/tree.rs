@@ -7,6 +7,7 @@
 //! sys/class/net/eth0/device -> ../../../x  a link
 //! sys/class/net/eth0/speed !               a file that cannot be read, also not by root
 //! sys/class/iommu/                         an empty directory
+//! - sys/class/iommu                        what was written before is not there
 //! for 4f,roce 50,ib                        what follows, up to `end`, once for each word
 //!   sys/{1}/{0} = {0:d}                    its parts by number; `:d` is hexadecimal made decimal, as udev names devices
 //! end
@@ -186,8 +187,16 @@ fn value_of(name: &str, values: &[(&str, &str)]) -> Option<String> {
     }
 }
 
+/// Takes a file, a link or a directory with all in it away, if it is there.
+pub fn remove(root: &Path, path: &str) -> Option<()> {
+    let path = root.join(path);
+    if path.is_dir() && !path.is_symlink() { fs::remove_dir_all(path).ok() } else { fs::remove_file(path).ok() }
+}
+
 fn write_entry(root: &Path, line: &str) {
-    if let Some((path, text)) = line.split_once(" += ") {
+    if let Some(path) = line.strip_prefix("- ") {
+        remove(root, path).unwrap_or_else(|| panic!("{path} is not there"));
+    } else if let Some((path, text)) = line.split_once(" += ") {
         append(root, path, text);
     } else if let Some((path, content)) = line.split_once(" = ") {
         assert!(!path.contains('{'), "no value for a name: {line}");
