@@ -24,6 +24,7 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Two sockets. GPU0 and mlx5_0 below one switch; GPU1 below a switch that is below that of mlx5_1; mlx5_2 at a port of its own; GPU2 alone;
@@ -712,4 +713,132 @@ fn the_only_efa_device_is_number_0() {
     }
     say(&mut session, 1, &info(&lines));
     assert!(used(&session).nets.contains_key(&(0, "rdmap79s0".into())), "{:?}", used(&session).nets);
+}
+
+/// A machine of tests/fixtures/hosts.
+fn host(name: &str) -> Session {
+    let dir = tree::unpack_host(name);
+    let roots = || Roots::below(dir.path());
+    let mut session = Session::new("node-17", Zone::UTC);
+    let mut seen: Vec<Body> = gpus_from_pci(&roots()).into_iter().map(Body::GpuInfo).collect();
+    Rdma::new(roots(), Duration::from_secs(1)).poll(&mut seen).unwrap();
+    seen.into_iter().for_each(|body| apply(&mut session, "rdma", body));
+    session
+}
+
+#[test]
+fn nics_are_seen_on_a_small_screen_and_drawn_on_a_middling_one() {
+    let session = host("p5");
+    // What a terminal of 80x24 leaves to a pane.
+    let (shown, _) = drawn(&session, (78, 14), 0);
+    let all = shown.join("\n");
+    let row = |name: &str| shown.iter().find(|row| row.starts_with(name)).unwrap_or_else(|| panic!("{name}: {all}")).clone();
+    assert_eq!(row("NIC0-3").split_whitespace().take(4).collect::<Vec<_>>(), ["NIC0-3", "PIX", "NODE", "NODE"], "{all}");
+    assert!(shown[0].starts_with("1-12/16"), "{all}");
+    let (shown, opened) = drawn(&session, (78, 14), 15);
+    assert!(shown.iter().any(|row| row.starts_with("NIC28-31")), "{}", shown.join("\n"));
+    let Opened::Text(title, text) = opened else { panic!() };
+    assert_eq!(title, "NIC28-31 rdmap198s0…201s0 4×");
+    assert!(text.contains("GPU7: PIX: one PCIe switch") && text.contains("\nrdmap200s0: "), "{text}");
+    // A terminal of 120x40 leaves 30 rows: the whole matrix and the whole drawing.
+    let (shown, _) = drawn(&session, (118, 30), 0);
+    let all = shown.join("\n");
+    assert!(shown.iter().any(|row| row.starts_with("NIC28-31")), "{all}");
+    for text in ["├ 4c:01.0 ┬ GPU0", "│         └ rdmap79s0…82s0 4×   PIX", "NUMA 1 ─", "└ c3:01.0 ┬ GPU7", "└ rdmap198s0…201s0 4× PIX"]
+    {
+        assert!(all.contains(text), "{text}: {all}");
+    }
+    let (shown, _) = drawn(&session, (218, 50), 0);
+    assert!(shown[0].contains("NIC8-11 NIC12-15 NIC16-19 "), "{}", shown[0]);
+    // Few of them are not folded.
+    let (shown, _) = drawn(&host("p4d"), (78, 20), 0);
+    assert!(shown.iter().any(|row| row.starts_with("NIC1 ")), "{}", shown.join("\n"));
+}
+
+#[test]
+fn cpus_near_to_gpus_are_known_of_each_machine() {
+    for (name, first, last) in [
+        ("p4d", "0-23,48-71", "24-47,72-95"),
+        ("p5", "0-47,96-143", "48-95,144-191"),
+        ("dgx-h100", "0-55,112-167", "56-111,168-223"),
+        ("roce-node", "0-47,96-143", "48-95,144-191"),
+        ("gb200-tray", "0-71", "72-143"),
+        ("dgx-spark", "0-19", "0-19"),
+    ] {
+        let session = host(name);
+        let cpus: Vec<&str> = session.model.gpus.values().filter_map(|gpu| gpu.info.cpus.as_deref()).collect();
+        assert_eq!((cpus.first(), cpus.last()), (Some(&first), Some(&last)), "{name}");
+    }
+}
+
+#[test]
+fn demos_of_the_network_show_which_nics_are_near() {
+    for (name, device, near) in [("efa", "rdmap79s0", "PIX"), ("roce-rail", "mlx5_0", "PIX")] {
+        let demo = nccl_top::recording::demo::DEMOS.iter().find(|demo| demo.name == name).unwrap();
+        let mut reader = demo.open().unwrap();
+        let mut session = reader.header().session();
+        while let Some(seen) = reader.read().unwrap() {
+            session.apply(&seen, &mut Vec::new());
+        }
+        let topology = Topology::of(&session.model);
+        assert_eq!(topology.gpu_to_nic(0, device).map(Distance::label).as_deref(), Some(near), "{name}");
+        assert!(session.model.gpus[&7].info.cpus.is_some(), "{name}");
+        let (_, verdict, why) = net(&session, 0, device);
+        assert_eq!(verdict, Verdict::Matches, "{name}: {why}");
+    }
+}
+
+#[test]
+fn a_rule_on_facts_looks_again_when_ports_change() {
+    let mut session = machine(TWO_SOCKETS);
+    assert!(wrong_rail(&mut session, &[LISTED, FAR]).is_some());
+    let port = |state: &str| {
+        let port =
+            nccl_top::observe::port::PortSample { device: "mlx5_1".into(), port: 1, state: Some(state.into()), ..Default::default() };
+        Body::Ports { ports: vec![port] }
+    };
+    let mut session = machine(TWO_SOCKETS);
+    apply(&mut session, "rdma", port("DOWN"));
+    assert!(wrong_rail(&mut session, &[LISTED, FAR]).is_none());
+    apply(&mut session, "rdma", port("ACTIVE"));
+    apply(&mut session, "tick", Body::Tick);
+    assert!(session.ledger.open().iter().any(|found| found.rule == "wrong-rail"), "no further line came");
+}
+
+#[test]
+fn routes_are_put_together_once_until_something_changes() {
+    let mut session = machine(TWO_SOCKETS);
+    say(&mut session, 1, &info(&[LISTED, FAR]));
+    let job = session.model.jobs.keys().next().unwrap().clone();
+    let in_use = |session: &Session| session.in_use(&job).cloned().unwrap();
+    let first = in_use(&session);
+    for _ in 0..10 {
+        apply(&mut session, "tick", Body::Tick);
+    }
+    assert!(Arc::ptr_eq(&first, &in_use(&session)), "nothing has changed");
+    say(&mut session, 1, &info(&["Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM"]));
+    assert!(!Arc::ptr_eq(&first, &in_use(&session)) && in_use(&session).used.pairs.len() == 1);
+}
+
+/// What a frame of the pane costs with as many routes as are kept of eight files, and what putting them together costs, which every frame did.
+#[test]
+#[ignore = "it measures, and judges nothing"]
+fn what_a_frame_costs() {
+    let mut session = host("p5");
+    for file in 0..8_u32 {
+        let route = |n: u32| match n % 2 {
+            0 => format!("Channel 00/0 : {}[{}] -> {}[{}] via P2P/CUMEM", n % 512, n % 8, n % 509, (n + 1) % 8),
+            _ => format!("Channel 00/0 : {}[{}] -> {}[{}] [send] via NET/AWS Libfabric/{}/GDRDMA", n % 512, n % 8, n, n % 8, n % 8),
+        };
+        let lines: Vec<String> = (0..1024).map(|n| route(n + file * 3)).collect();
+        say(&mut session, file + 1, &info(&lines.iter().map(String::as_str).collect::<Vec<_>>()));
+    }
+    let timed = |what: &str, times: u32, work: &mut dyn FnMut()| {
+        let begin = std::time::Instant::now();
+        (0..times).for_each(|_| work());
+        println!("{what}: {:.0} µs", begin.elapsed().as_secs_f64() * 1e6 / f64::from(times));
+    };
+    timed("a frame of the pane", 50, &mut || drop(drawn(&session, (118, 30), 0)));
+    timed("putting routes together", 50, &mut || drop(used(&session)));
+    timed("a second without anything new", 50, &mut || apply(&mut session.clone(), "tick", Body::Tick));
 }
