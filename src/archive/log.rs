@@ -657,7 +657,7 @@ fn route_hash(line: &[u8], pair: usize) -> u64 {
     let word = &word[..without_number(word)];
     let host = &word[..without_number(word)];
     let pair = &line[pair..];
-    let ends = memchr::memmem::find(pair, b" : ").map_or(pair, |at| &pair[at..]);
+    let ends = memchr(b':', pair).map_or(pair, |at| &pair[at..]);
     hash(host).rotate_left(32) ^ hash(ends.trim_ascii_end())
 }
 

@@ -37,12 +37,11 @@ fn check(ctx: &FactContext, out: &mut Vec<Finding>) {
         if used.chosen_by.is_some() || used.of_another_host {
             continue;
         }
-        let may_use = |device: &str| bringup.routes.devices.values().flatten().any(|listed| listed == device);
         let far: Vec<(u32, &str, &NetUse, &str)> = used
             .nets
             .iter()
             .filter_map(|((gpu, device), net)| {
-                let (nearer, _) = used.nearer(ctx.model, &topology, *gpu, device).filter(|(nearer, _)| may_use(nearer))?;
+                let (nearer, _) = used.nearer(ctx.model, &topology, *gpu, device).filter(|(nearer, _)| used.listed.contains(*nearer))?;
                 Some((*gpu, device.as_str(), net, nearer))
             })
             .collect();

@@ -687,6 +687,8 @@ fn devices_of_aws_ofi_nccl_have_names_where_it_lists_them() {
     let (nets, session) = with(&groups);
     assert_eq!(nets, ["AWS Libfabric/2", "AWS Libfabric/3", "rdmap160s0", "rdmap79s0", "rdmap80s0"], "what is not there stays a number");
     assert_eq!((net(&session, 0, "rdmap79s0").1, net(&session, 0, "rdmap160s0").1), (Verdict::Matches, Verdict::Below));
+    let far = session.ledger.open().iter().any(|found| found.rule == "wrong-rail" && found.ports == ["rdmap160s0/1"]);
+    assert!(far, "the plugin lists near ones: {:?}", session.ledger.open());
     let numbers = ["AWS Libfabric/0", "AWS Libfabric/1", "AWS Libfabric/2", "AWS Libfabric/3"];
     assert_eq!(with(&[]).0, numbers);
     assert_eq!(with(&groups[..2]).0[0], "AWS Libfabric/1", "a group of one is a device");
@@ -823,6 +825,7 @@ fn routes_are_put_together_once_until_something_changes() {
 /// What a frame of the pane costs with as many routes as are kept of eight files, and what putting them together costs, which every frame did.
 #[test]
 #[ignore = "it measures, and judges nothing"]
+#[allow(clippy::print_stdout)]
 fn what_a_frame_costs() {
     let mut session = host("p5");
     for file in 0..8_u32 {

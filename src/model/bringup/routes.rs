@@ -161,6 +161,11 @@ impl Routes {
         rails.values().copied().collect::<Option<Vec<PciAddress>>>().filter(|_| is_whole)
     }
 
+    /// Numbers of devices that aws-ofi-nccl lists on a host.
+    pub fn devices_with_rails(&self, host: Option<u64>) -> impl Iterator<Item = u32> {
+        self.rails.keys().filter(move |(of, _)| *of == host).map(|(_, device)| *device)
+    }
+
     fn name_devices(&mut self, found: &NetDevices) {
         let is_new = !self.devices.contains_key(&found.transport);
         if is_new && !found.devices.is_empty() && found.whole && found.transport.len() <= MAX_TRANSPORT && self.devices.len() < MAX_LISTS {

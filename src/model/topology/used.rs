@@ -83,6 +83,8 @@ pub struct Used {
     pub trees: Vec<Tree>,
     /// Variables that NCCL took and that forbid a transport.
     pub forbidden_by: Vec<String>,
+    /// Devices that NCCL or its plugin lists: it may use them.
+    pub listed: BTreeSet<String>,
     /// A variable by which the user chose NICs.
     pub chosen_by: Option<String>,
     /// All GPUs are joined by NVLink, as NCCL's own dump of the topology shows, or NVML of all pairs that it knows.
@@ -152,6 +154,8 @@ impl Used {
         let Some((host, is_ours)) = host_of(model, routes) else { return used };
         used.of_another_host = !is_ours;
         let place = Placing { model, job, routes, ofi: &bringup.ofi, host };
+        let of_plugin = routes.devices_with_rails(host).filter_map(|device| place.devices_of_plugin(device)).flatten();
+        used.listed = routes.devices.values().flatten().cloned().chain(of_plugin).collect();
         let one_node = bringup.layouts.said.iter().all(|l| l.value.nnodes == 1) && !bringup.layouts.said.is_empty();
         for (route, seen) in routes.known.iter().filter(|(route, _)| route.host == host) {
             used.seen = true;
