@@ -9,6 +9,8 @@ use crate::formats::nccl_tests::{self, Tables};
 use crate::logs::catalog::Part;
 use crate::logs::prefilter::{self, Class};
 use crate::logs::{Reader, TextEvent, What};
+use crate::model::bringup::host_id;
+use crate::model::bringup::routes::{MAX_ROUTES, Route};
 use crate::model::chronicle::{BUFFER, WATCHED_STEPS};
 use crate::model::reading::ReadLine;
 use memchr::{memchr, memrchr};
@@ -116,7 +118,9 @@ struct Lines<'a> {
 /// Lines of which there are millions, each worth little: channels, steps, and lines that were read before.
 #[derive(Default)]
 struct Lanes {
-    /// Transports of channel lines, whether at the receiving end, and how many lines after the first.
+    /// Routes of channel lines, by a hash of host, ends and transport, and how many lines after the first.
+    routes: HashMap<u64, (Route, u64), BuildHasherDefault<Same>>,
+    /// Where there are too many routes: transports, whether at the receiving end, and how many lines after the first.
     channels: Vec<(Vec<u8>, bool, u64)>,
     /// The kinds of step lines, with the letters that identify them.
     steps: Vec<StepLane>,
@@ -361,8 +365,15 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// `… NCCL INFO Channel 00/0 : 3[3] -> 4[4] via P2P/CUMEM` over a transport that was seen before: one more of them.
+    /// `… NCCL INFO Channel 00/0 : 3[3] -> 4[4] via P2P/CUMEM` of a route that was seen before: one more of them.
     fn is_channel(&mut self, line: &[u8], pair: usize) -> bool {
+        if let Some((_, lines)) = self.lanes.routes.get_mut(&route_hash(line, pair)) {
+            *lines += 1;
+            return true;
+        }
+        if self.lanes.routes.len() < MAX_ROUTES {
+            return false;
+        }
         let Some((receive, transport)) = channel(&line[pair..]) else { return false };
         let known = self.lanes.channels.iter_mut().find(|(t, r, _)| *r == receive && t == transport);
         if let Some((_, _, lines)) = known {
@@ -468,8 +479,12 @@ impl<'a> Lines<'a> {
     }
 
     fn flush_channels(&mut self) {
+        let model = &mut self.intake.session.model;
+        for (route, lines) in std::mem::take(&mut self.lanes.routes).into_values() {
+            model.archive_channels(self.file, &route.transport, route.receive, Some(&route), lines);
+        }
         for (transport, receive, lines) in std::mem::take(&mut self.lanes.channels) {
-            self.intake.session.model.archive_channels(self.file, &String::from_utf8_lossy(&transport), receive, lines);
+            model.archive_channels(self.file, &String::from_utf8_lossy(&transport), receive, None, lines);
         }
     }
 
@@ -520,7 +535,7 @@ impl<'a> Lines<'a> {
 }
 
 const CHANNEL: &[u8] = b"Channel ";
-/// Kinds of transports that have a lane; others are read line by line.
+/// Transports that have a lane beside the routes; others are read line by line.
 const MOST_LANES: usize = 16;
 
 impl Lanes {
@@ -532,10 +547,12 @@ impl Lanes {
         let [event] = events else { return };
         match &event.what {
             What::Channel { .. } => {
-                let pair = memchr::memmem::find(line, CHANNEL).map(|at| &line[at + CHANNEL.len()..]);
-                if let Some((receive, transport)) = pair.and_then(channel)
-                    && self.channels.len() < MOST_LANES
-                {
+                let Some(pair) = memchr::memmem::find(line, CHANNEL).map(|at| at + CHANNEL.len()) else { return };
+                let Some((receive, transport)) = channel(&line[pair..]) else { return };
+                let host = event.origin.host.as_deref().map(host_id);
+                if let Some(route) = Route::of(&event.what, host).filter(|_| self.routes.len() < MAX_ROUTES) {
+                    self.routes.insert(route_hash(line, pair), (route, 0));
+                } else if self.channels.len() < MOST_LANES {
                     self.channels.push((transport.to_vec(), receive, 0));
                 }
             }
@@ -624,6 +641,24 @@ impl Form {
             if is_free { 0 } else { !0 }
         }));
     }
+}
+
+/// Equal for lines of one route: of `node-1:100:101 [0] NCCL INFO Channel 00/0 : 3[3] -> 4[4] via P2P/CUMEM` without numbers of processes
+/// and of the channel. `pair` is where that number begins.
+fn route_hash(line: &[u8], pair: usize) -> u64 {
+    let without_number = |text: &[u8]| {
+        let digits = text.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+        let rest = text.len() - digits;
+        if digits > 0 && text[..rest].ends_with(b":") { rest - 1 } else { text.len() }
+    };
+    let before = &line[..pair - CHANNEL.len()];
+    let before = memrchr(b'[', before).map_or(before, |at| before[..at].trim_ascii_end());
+    let word = memrchr(b' ', before).map_or(before, |at| &before[at + 1..]);
+    let word = &word[..without_number(word)];
+    let host = &word[..without_number(word)];
+    let pair = &line[pair..];
+    let ends = memchr(b':', pair).map_or(pair, |at| &pair[at..]);
+    hash(host).rotate_left(32) ^ hash(ends.trim_ascii_end())
 }
 
 /// Of `00/0 : 3[3] -> 4[4] [receive] via P2P/CUMEM` whether it is the receiving end, and the transport.

@@ -8,6 +8,8 @@ use crate::logs::{TextEvent, What};
 use crate::model::gpu::Activity;
 use crate::model::reading::ReadLine;
 use crate::model::signals::Look;
+use crate::model::topology;
+use crate::model::topology::used::InUse;
 use crate::model::{Model, TextSeen};
 use crate::observe::evidence::Witness;
 use crate::observe::{Body, Observation};
@@ -15,6 +17,7 @@ use crate::rules::findings::{Change, Finding, Ledger, Life};
 use crate::rules::host_faults::{self, Machine};
 use crate::rules::{Implies, RULES, TickContext};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A job that makes steps this long after an error has survived it.
@@ -42,6 +45,9 @@ pub struct Session {
     /// Revisions of what the rules on facts read, when they were last asked, and what they find.
     facts_at: Option<FactsAt>,
     facts_found: Vec<Finding>,
+    /// What NCCL makes of the topology, by job, and revisions of what it was put together from.
+    in_use: BTreeMap<String, Arc<InUse>>,
+    in_use_at: Option<(u64, u64)>,
     /// Revision of the dumps when they were last compared, and what they show.
     dumps_at: u64,
     dumps_found: Vec<Finding>,
@@ -61,6 +67,8 @@ struct FactsAt {
     bringup: u64,
     records: u64,
     dumps: u64,
+    /// Of GPUs, ports, and what joins them.
+    topology: u64,
     /// Logs of jobs of which no process is seen that have fallen silent.
     silent: usize,
     ended: bool,
@@ -230,6 +238,7 @@ impl Session {
         }
         self.name_writers();
         self.compare_dumps(now, ended);
+        self.place_routes();
         self.judge_facts(now, ended);
         // Nobody looks again at what only a log reports.
         let log_only = |job: &String| self.model.jobs.get(job).is_some_and(|j| j.log_only);
@@ -265,6 +274,21 @@ impl Session {
         self.whole_at.retain(|job, _| model.jobs.contains_key(job));
     }
 
+    /// Puts together what NCCL uses, where lines or the topology have changed.
+    fn place_routes(&mut self) {
+        let model = &self.model;
+        let at = (model.bringup_revision, topology::revision(model));
+        if self.in_use_at != Some(at) {
+            self.in_use_at = Some(at);
+            self.in_use = model.jobs.values().map(|job| (job.id.clone(), Arc::new(InUse::of(model, job)))).collect();
+        }
+    }
+
+    /// What a job uses of the topology, as of the last second.
+    pub fn in_use(&self, job: &str) -> Option<&Arc<InUse>> {
+        self.in_use.get(job)
+    }
+
     /// Runs the rules on facts where something has come since, or where time alone may change the answer. What they no longer find was
     /// reported too early.
     fn judge_facts(&mut self, now: Stamp, ended: bool) {
@@ -273,7 +297,8 @@ impl Session {
         let ended = ended && model.jobs.values().any(|j| j.archived);
         let records = model.records.values().fold(0u64, |sum, r| sum.wrapping_add(r.revision));
         let silent = model.files.values().filter(|f| model.is_silent(f)).count();
-        let at = FactsAt { bringup: model.bringup_revision, records, dumps: self.dumps_at, silent, ended };
+        let (bringup, topology) = self.in_use_at.unwrap_or_default();
+        let at = FactsAt { bringup, records, dumps: self.dumps_at, topology, silent, ended };
         let waits = model.comms.values().any(|c| c.init_started.len() > c.init_complete.len());
         if waits || self.facts_at != Some(at) {
             self.facts_at = Some(at);

@@ -169,6 +169,17 @@ pub enum What {
         channels: u32,
         ranks: Vec<u32>,
     },
+    /// `Trees [0] 1/-1/-1->0->-1 [1] …`: what a rank has above and below it, by channel. Its end may be missing.
+    Trees {
+        rank: u32,
+        branches: Vec<(u32, Branch)>,
+    },
+    /// `NET/OFI NIC group 0 device #1 0000:51:00.0`: one of the devices that aws-ofi-nccl joins to one, whose number is that of the group.
+    OfiRail {
+        device: u32,
+        rail: u32,
+        address: String,
+    },
     /// `Check P2P Type isAllDirectP2p 1 directMode 0`
     P2pType {
         /// Every pair of GPUs of the node has direct P2P.
@@ -335,6 +346,13 @@ pub struct Init {
     pub parent: Option<String>,
     pub color: Option<i64>,
     pub complete: bool,
+}
+
+/// Ranks beside one in a tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Branch {
+    pub up: Option<u32>,
+    pub down: [Option<u32>; 3],
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

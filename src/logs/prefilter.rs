@@ -87,6 +87,7 @@ const FORMS: &[(Class, &str, &str)] = &[
     (Class::Fact, "comm 0x", r"comm 0x[0-9a-f]+ rank "),
     (Class::Fact, "INFO MNNVL ", r"INFO MNNVL (?:[0-9] cliqueId|busId 0x)"),
     (Class::Fact, "INFO Channel ", r"INFO Channel [0-9]+/[0-9]+ : +[0-9]+ "),
+    (Class::Fact, "INFO Trees ", r"INFO Trees \[[0-9]+\] "),
     (Class::Fact, "INFO Pattern ", r"INFO Pattern [0-9]"),
     (Class::Fact, "Error: ", r"nccl[A-Z][A-Za-z]+Error: "),
     (Class::Fact, "  time", r"  time +: "),
@@ -103,7 +104,7 @@ const FORMS: &[(Class, &str, &str)] = &[
 const CHATTER: &[&str] = &[
     "AllReduce: ", "AllGather: ", "ReduceScatter: ", "Broadcast: ", "Reduce: ", "Send: ", "Recv: ", "AlltoAll: ", "Gather: ", "Scatter: ",
     "Connected to pro", "Received and ini", "resp.opId", "proxyProgressAsy", "ncclPollProxyRes", "channel{Lo", "ProxyCall", "New proxy",
-    "              ", "+ PCI[", "+ NVL[", "+ SYS[", "+ NET[", "+ C2C[", "Ring ", "Tree ", "Trees ", "UDS: ", "proxyUDS", "UDS proxy", "UDS conn", "UDS converted", "Import", "Allocated ", "Topology",
+    "              ", "+ PCI[", "+ NVL[", "+ SYS[", "+ NET[", "+ C2C[", "Ring ", "Tree ", "UDS: ", "proxyUDS", "UDS proxy", "UDS conn", "UDS converted", "Import", "Allocated ", "Topology",
     "[Proxy ", "NVLS Trees", "CPU/", "NIC/", "NET/0-", "=======", "=== System", "P2P Chunksize", "threadThresholds", " 0 : ", " 1 : ", " 2 : ", " 3 : ",
     " 4 : ", " 5 : ", " 6 : ", " 7 : ", " 8 : ", " 9 : ", "10 : ", "11 : ", "channel.cc:",
 ];

@@ -2,6 +2,7 @@
 
 use super::Model;
 use super::alarms::Alarm;
+use super::bringup::routes::Route;
 use super::job::Job;
 use super::job_record::Record;
 use super::log::LogFile;
@@ -60,10 +61,10 @@ impl Model {
         self.dumps.add(at, seen, dump);
     }
 
-    /// Channel lines like one that was read.
-    pub fn archive_channels(&mut self, file: u32, transport: &str, receive: bool, lines: u64) {
+    /// Channel lines like one that was read; `route` where they have the same ends.
+    pub fn archive_channels(&mut self, file: u32, transport: &str, receive: bool, route: Option<&Route>, lines: u64) {
         let Some(log) = self.files.get_mut(&file).filter(|_| lines > 0) else { return };
-        log.bringup.more_channels(transport, receive, lines);
+        log.bringup.more_channels(transport, receive, route, lines);
         if let Some(record) = self.records.get_mut(&log.job) {
             record.channels(transport, lines);
         }

@@ -1,6 +1,7 @@
 //! How NCCL came up in a job, as its own lines say, each fact with the line that proves it.
 
 mod checklist;
+pub mod graphs;
 pub mod routes;
 pub mod trouble;
 mod variables;
@@ -12,7 +13,7 @@ use crate::base::time::Stamp;
 use crate::base::units::counted;
 use crate::logs::catalog;
 use crate::logs::{FabricLine, Ofi, PathKind, PluginKind, PluginState, What};
-use routes::Routes;
+use routes::{Route, Routes};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -65,7 +66,7 @@ pub struct Bringup {
     pub paths: BTreeMap<String, Path>,
     /// Channel lines of transports beyond those.
     pub other_paths: u64,
-    /// The same by pairs of ranks; not of archived files.
+    /// The same by pairs of ranks.
     pub routes: Routes,
     /// By hash, as in [`Model::comms`]; the first [`MAX_COMMS`].
     pub inits: BTreeMap<u64, InitLines>,
@@ -92,7 +93,7 @@ pub struct Proof {
 
 impl Proof {
     /// In one file the lines tell, whatever times they carry.
-    fn is_before(&self, other: &Proof) -> bool {
+    pub fn is_before(&self, other: &Proof) -> bool {
         match (self.line, other.line) {
             (Some(line), Some(known)) if self.file == other.file => line < known,
             _ => self.at < other.at,
@@ -287,6 +288,7 @@ impl Bringup {
             self.errors += 1;
             self.first_error.get_or_insert_with(proof);
         }
+        self.routes.apply(what, who[0], text, proof);
         match what {
             What::NcclVersion { version, cuda } => {
                 let cuda = cuda.as_ref().map_or(String::new(), |c| format!("+cuda{c}"));
@@ -361,14 +363,16 @@ impl Bringup {
                     }
                 }
             }
+            What::Ring { .. } | What::Trees { .. } | What::OfiRail { .. } => {}
             _ => return is_error(what),
         }
         self.first_info.get_or_insert_with(proof);
         true
     }
 
-    /// Further channel lines of a transport that is known.
-    pub fn more_channels(&mut self, transport: &str, receive: bool, lines: u64) {
+    /// Further channel lines of a transport that is known, and of a route.
+    pub(super) fn more_channels(&mut self, transport: &str, receive: bool, route: Option<&Route>, lines: u64) {
+        self.routes.more(route, lines);
         if let Some(path) = self.paths.get_mut(kind(transport).as_str()) {
             if receive { path.receives += lines } else { path.sends += lines }
         }

@@ -105,10 +105,6 @@ impl Model {
             if let Some(log) = self.files.get_mut(&file) {
                 let host = event.origin.host.as_deref().map(host_id);
                 let who = Who { file, rank: event.origin.rank, host, pid: event.origin.pid };
-                // Of what was written before, lines like those already read are only counted: pairs would not be whole.
-                if !archived {
-                    log.bringup.routes.apply(&event.what, who, text);
-                }
                 if log.bringup.apply(&event.what, who, line, when, text) {
                     self.bringup_revision += 1;
                 }

@@ -6,11 +6,12 @@
 pub mod used;
 
 use super::Model;
-use super::port::Netdev;
+use super::port::{Link, Netdev};
 use crate::base::words::natural;
 use crate::observe::gpu::{GpuInfo, GpuPair};
 use crate::observe::port::PortInfo;
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// What lies between two functions of the PCI tree, the nearest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -173,6 +174,27 @@ impl<'a> Place<'a> {
     pub fn parents(&self) -> &[&'a str] {
         self.path.split_last().map_or(&[], |(_, parents)| parents)
     }
+}
+
+/// Changes with all that decides what is near to what, and over what ranks may talk: GPUs, ports, what joins them, and who has which GPU.
+pub fn revision(model: &Model) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for gpu in model.gpus.values() {
+        let info = &gpu.info;
+        (gpu.index, &info.bus_id, &info.pci_path, info.numa).hash(&mut hasher);
+        gpu.processes.iter().for_each(|process| process.pid.hash(&mut hasher));
+    }
+    for port in model.ports.values() {
+        let info = &port.info;
+        (&info.device, info.port, &info.bus_id, &info.pci_path, info.numa, port.link.now == Link::Up).hash(&mut hasher);
+    }
+    for pair in model.topology.iter().flat_map(|topology| &topology.pairs) {
+        (pair.a, pair.b, pair.pcie_level, pair.nvlinks, pair.p2p_read).hash(&mut hasher);
+    }
+    for job in model.jobs.values() {
+        (&job.id, &job.ranks).hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 /// Deeper than any tree of switches.

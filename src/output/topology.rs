@@ -3,9 +3,10 @@
 
 use crate::base::mask::shown;
 use crate::base::time::Zone;
+use crate::base::units::counted;
 use crate::diagnosis::session::Session;
 use crate::model::Model;
-use crate::model::topology::used::{Judged, Used, Verdict};
+use crate::model::topology::used::{InUse, Judged, Used, Verdict};
 use crate::model::topology::{LEGEND, Topology, UNKNOWN};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -15,6 +16,8 @@ pub const SCHEMA: &str = "nccl-top.topology/1";
 
 /// Sentences that are printed; JSON has all.
 const MOST_SENTENCES: usize = 16;
+/// Edges of a tree that are printed.
+const MOST_EDGES: usize = 32;
 /// Columns of what names a row, and of a cell.
 const LEFT: usize = 8;
 const CELL: usize = 6;
@@ -22,13 +25,13 @@ const CELL: usize = 6;
 /// Nothing is known of any GPU or NIC, and no line says what NCCL uses.
 pub fn is_empty(session: &Session) -> bool {
     let model = &session.model;
-    model.gpus.is_empty() && model.ports.is_empty() && jobs(model).is_empty()
+    model.gpus.is_empty() && model.ports.is_empty() && jobs(session).is_empty()
 }
 
-/// Jobs of which something is known, with what they use.
-fn jobs(model: &Model) -> Vec<(&str, Used)> {
-    let all = model.jobs.values().map(|job| (job.id.as_str(), Used::of(model, job, &model.bringup_of(&job.id))));
-    all.filter(|(_, used)| used.seen).collect()
+/// Jobs of which something is known, with what they use. Rings and trees are there before the first channel.
+fn jobs(session: &Session) -> Vec<(&str, &InUse)> {
+    let all = session.model.jobs.keys().filter_map(|id| Some((id.as_str(), &**session.in_use(id)?)));
+    all.filter(|(_, in_use)| in_use.used.seen || !in_use.used.beside.is_empty()).collect()
 }
 
 /// Absent values are `null`, never 0.
@@ -81,7 +84,7 @@ pub fn json(session: &Session, zone: Zone) -> Value {
             })
         }).collect::<Vec<_>>(),
         "links": pairs.chain(to_nics).chain(between_nics).collect::<Vec<_>>(),
-        "nccl": jobs(model).iter().map(|(id, used)| nccl(model, &topology, id, used)).collect::<Vec<_>>(),
+        "nccl": jobs(session).iter().map(|(id, in_use)| nccl(model, &topology, id, &in_use.used)).collect::<Vec<_>>(),
     });
     crate::base::mask::document(&mut document);
     document
@@ -98,10 +101,16 @@ fn nccl(model: &Model, topology: &Topology, job: &str, used: &Used) -> Value {
             "why": judged.why,
         })
     };
-    let pairs = used
-        .pairs
-        .iter()
-        .map(|((from, to), transports)| judged(format!("GPU{from}"), &format!("GPU{to}"), used.pair(topology, *from, *to), transports));
+    let none = std::collections::BTreeMap::new();
+    let all_pairs: std::collections::BTreeSet<(u32, u32)> = used.pairs.keys().chain(used.beside.keys()).copied().collect();
+    let pairs = all_pairs.iter().map(|pair @ (from, to)| {
+        let transports = used.pairs.get(pair).unwrap_or(&none);
+        let mut fields = judged(format!("GPU{from}"), &format!("GPU{to}"), used.pair(topology, *from, *to), transports);
+        let beside = used.beside.get(pair).copied().unwrap_or_default();
+        fields["ring_channels"] = beside.ring.into();
+        fields["tree_channels"] = beside.tree.into();
+        fields
+    });
     let nets = used.nets.iter().map(|((gpu, device), net)| {
         let mut fields = judged(format!("GPU{gpu}"), device, used.net(model, topology, *gpu, device), &net.transports);
         fields["sends"] = net.sends.into();
@@ -114,7 +123,8 @@ fn nccl(model: &Model, topology: &Topology, job: &str, used: &Used) -> Value {
         "job": job,
         "pairs": pairs.collect::<Vec<_>>(),
         "nets": nets.collect::<Vec<_>>(),
-        "rings": used.rings.iter().map(|ring| json!({ "ranks": ring.ranks, "channels": ring.channels })).collect::<Vec<_>>(),
+        "rings": used.rings.iter().map(|ring| json!({ "ranks": ring.ranks, "channels": ring.channels, "whole": ring.whole })).collect::<Vec<_>>(),
+        "trees": used.trees.iter().map(|tree| json!({ "edges": tree.edges, "channels": tree.channels })).collect::<Vec<_>>(),
         "unplaced_lines": used.unplaced,
         "of_another_host": used.of_another_host,
     })
@@ -132,9 +142,9 @@ pub fn text(session: &Session, color: bool) -> String {
     for remark in topology.remarks() {
         page.line(&format!("\nNote: {remark}."));
     }
-    let jobs = jobs(model);
-    for (id, used) in &jobs {
-        page.used(model, &topology, id, used);
+    let jobs = jobs(session);
+    for (id, in_use) in &jobs {
+        page.used(model, &topology, id, in_use);
     }
     if jobs.is_empty() {
         page.line("\nWhat NCCL uses is not known: no log that was read has its channel lines, which NCCL_DEBUG=INFO prints.");
@@ -204,7 +214,8 @@ impl Page {
     }
 
     /// What NCCL uses, in the form of the matrix; only devices that are used have a column.
-    fn used(&mut self, model: &Model, topology: &Topology, job: &str, used: &Used) {
+    fn used(&mut self, model: &Model, topology: &Topology, job: &str, in_use: &InUse) {
+        let used = &in_use.used;
         self.line(&format!("\nWhat NCCL uses (job {job}; a row sends to a column):\n"));
         let of_pairs = used.pairs.keys().flat_map(|(a, b)| [*a, *b]);
         let mut gpus: Vec<u32> = topology.gpus.keys().copied().chain(of_pairs).chain(used.nets.keys().map(|(gpu, _)| *gpu)).collect();
@@ -233,7 +244,8 @@ impl Page {
         }
         self.line("");
         self.used_legend(used);
-        let troubles = used.troubles(model, topology);
+        self.rings_and_trees(used);
+        let troubles = &in_use.troubles;
         for why in troubles.iter().take(MOST_SENTENCES) {
             let mark = self.ink("31", "!");
             let _ = writeln!(self.out, "  {mark} {}", shown(why));
@@ -266,11 +278,32 @@ impl Page {
         for (word, meaning) in WORDS.iter().filter(|(word, _)| is_there(word)) {
             self.line(&format!("  {word:<4} = {meaning}"));
         }
-        self.line("  .    = no channel between the two");
+        self.line(if used.seen { "  .    = no channel between the two" } else { "  ?    = no log has channel lines yet" });
+    }
+
+    /// Of the largest communicator by ranks, and which GPUs are beside one another in all of them.
+    fn rings_and_trees(&mut self, used: &Used) {
         for ring in &used.rings {
             let ranks: Vec<String> = ring.ranks.iter().map(u32::to_string).collect();
-            let channels = crate::base::units::counted(ring.channels, "channel");
-            self.line(&format!("  Ring of ranks on {channels}: {}", ranks.join(" ")));
+            let more = if ring.whole { "" } else { " …" };
+            self.line(&format!("  Ring of ranks on {}: {}{more}", counted(ring.channels, "channel"), ranks.join(" ")));
+        }
+        for tree in &used.trees {
+            let edges: Vec<String> = tree.edges.iter().take(MOST_EDGES).map(|(up, down)| format!("{up}-{down}")).collect();
+            let more = if tree.edges.len() > MOST_EDGES { " …" } else { "" };
+            self.line(&format!("  Tree of ranks on {}, upper first: {}{more}", counted(tree.channels, "channel"), edges.join(" ")));
+        }
+        // By GPU, as a ring or a tree of ranks says nothing of this node's GPUs.
+        let rings = used.beside.iter().filter(|(_, beside)| beside.ring > 0).map(|((a, b), beside)| (format!("{a}>{b}"), beside.ring));
+        self.beside("rings, from GPU to GPU", rings.collect());
+        let trees = used.beside.iter().filter(|((a, b), beside)| beside.tree > 0 && a < b);
+        self.beside("trees", trees.map(|((a, b), beside)| (format!("{a}-{b}"), beside.tree)).collect());
+    }
+
+    fn beside(&mut self, of: &str, pairs: Vec<(String, u64)>) {
+        if !pairs.is_empty() {
+            let pairs: Vec<String> = pairs.iter().map(|(pair, channels)| format!("{pair} ({channels})")).collect();
+            self.line(&format!("  GPUs beside one another in {of} (channels): {}", pairs.join("  ")));
         }
     }
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 #[test]
 fn ncclinfo_chatter_is_noise() {
     for line in [
-        "vm:2692:2692 [0] NCCL INFO Trees [0] 1/-1/-1->0->-1 [1] 1/-1/-1->0->-1",
+        "vm:2692:2692 [0] NCCL INFO Tree 0 : -1 -> 0 -> 1/-1/-1",
         "vm:2692:2692 [0] NCCL INFO Ring 00 : 7 -> 0 -> 1",
         "vm:2692:2692 [0] NCCL INFO NET/IB: [0] mlx5_0:uverbs0:1/IB provider=Mlx5 speed=400000",
         "vm:1:1 [0] NCCL INFO AllReduce: opCount 1a sendbuff 0x7f recvbuff 0x7f count 4 datatype 9 op 0 root 0 comm 0x7f0a [nranks=8] stream 0x1",
@@ -23,6 +23,7 @@ fn classes() {
     for (line, class) in [
         ("vm:1:1 [0] NCCL INFO Channel 00/0 : 3[3] -> 4[4] via P2P/CUMEM", Class::Fact),
         ("vm:1:1 [0] NCCL INFO Channel 00/24 : 0 1 2 3 4 5 6 7", Class::Fact),
+        ("vm:2692:2692 [0] NCCL INFO Trees [0] 1/-1/-1->0->-1 [1] 1/-1/-1->0->-1", Class::Fact),
         ("vm:1:1 [0] NCCL INFO GPU/0-60 :GPU/0-60 (0/5000.0/LOC) GPU/0-70 (2/370.8/NVL)", Class::Fact),
         ("vm:1:1 [0] NCCL INFO NET/OFI Selected provider is efa, fabric is efa (found 32 nics)", Class::Fact),
         ("step 0 | loss 0.0000 | step_time 265.3 ms", Class::Fact),

@@ -413,6 +413,7 @@ fn rings_and_paths() {
     assert_eq!(info("Channel 00/24 :    0   1   2   3"), ring(0, 24, &[0, 1, 2, 3]));
     assert_eq!(info("Channel 23/24 : 0 3 2 1"), ring(23, 24, &[0, 3, 2, 1]));
     assert_eq!(info("Channel 01/02 : 0 1 2 ..."), ring(1, 2, &[0, 1, 2]));
+    assert_eq!(info("Channel 01/02 : 10 11 1..."), ring(1, 2, &[10, 11]), "the last one may be a piece");
     let paths = |line: &str| match info(line) {
         What::GraphPaths(p) => p.to.iter().map(|t| format!("{} {} {}", t.to, t.bandwidth, t.kind.as_str())).collect::<Vec<_>>(),
         other => panic!("{other:?}"),
@@ -423,6 +424,26 @@ fn rings_and_paths() {
     );
     assert_eq!(paths("GPU/9000 :GPU/9000 (0/5000.000000/LOC) GPU/B000 (3/24.000000/PHB)"), ["GPU/B000 24 PHB"]);
     assert_eq!(paths("NET/0-0 :GPU/0-9000 (3/24.0/PXB) GPU/0-b000 (4/2"), ["GPU/0-9000 24 PXB"]);
+}
+
+#[test]
+fn trees_of_all_versions() {
+    let tree = |channel, up, down: [i64; 3]| (channel, Branch { up, down: down.map(|d| u32::try_from(d).ok()) });
+    let trees = |rank, branches: &[(u32, Branch)]| What::Trees { rank, branches: branches.to_vec() };
+    let both = trees(5, &[tree(0, Some(4), [6, 9, -1]), tree(1, None, [-1, -1, -1])]);
+    for line in [
+        "Trees [0] 6/9/-1->5->4 [1] -1/-1/-1->5->-1",
+        "Trees [0] 6/9/-1->5->4|4->5->6/9/-1 [1] -1/-1/-1->5->-1|-1->5->-1/-1/-1",
+        "Trees [0] 4->5->6/9/-1 [1] -1->5->-1/-1/-1",
+        "Trees [0] 6/9/-1->5->4 [1] -1/-1/-1->5->-1 comm 0x530000380400 nRanks 16 busId 45000",
+        "Trees [0] 6/9/-1->5->4 [1] -1/-1/-1->5->-1 [2] 6/9/-1->5",
+        "Trees [0] 6/9/-1->5->4 [1] -1/-1/-1->5->-1 [2] 6/9/-1->5->4vm:1:2 [0] NCCL INFO Connected",
+    ] {
+        assert_eq!(info(line), both, "{line}");
+    }
+    for line in ["Trees [0] 6/9->5->4", "Trees [99] 6/9/-1->5->4", "Trees [0] 6/9/-1->x->4", "Trees ", "Trees [0] 6/9/-1->5->4->3"] {
+        nothing(&format!("h:1:2 [0] NCCL INFO {line}"));
+    }
 }
 
 #[test]

@@ -3,13 +3,14 @@
 use crate::support::{tree, worlds};
 use nccl_top::base::time::{Stamp, Zone};
 use nccl_top::diagnosis::session::Session;
-use nccl_top::model::bringup::routes::MAX_ROUTES;
+use nccl_top::model::bringup::routes::{MAX_ROUTES, Route};
 use nccl_top::model::topology::used::{Used, Verdict};
 use nccl_top::model::topology::{Distance, FLAT, Place, Topology};
 use nccl_top::observe::gpu::{GpuPair, GpuTopology};
 use nccl_top::observe::log::{Line, Lines, LogFileInfo, LogFileState};
 use nccl_top::observe::{Body, Observation, SourceId};
 use nccl_top::output::{snapshot, topology};
+use nccl_top::rules::findings::Finding;
 use nccl_top::sources::nvml::gpus_from_pci;
 use nccl_top::sources::rdma::Rdma;
 use nccl_top::sources::{Roots, Source};
@@ -23,6 +24,7 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Two sockets. GPU0 and mlx5_0 below one switch; GPU1 below a switch that is below that of mlx5_1; mlx5_2 at a port of its own; GPU2 alone;
@@ -449,4 +451,397 @@ fn the_pane_of_a_recording_shows_what_moves() {
     assert!(row.contains("NV18") && row.contains("GB"), "{all}");
     assert!(all.contains("no log has its channel lines"), "{all}");
     assert!(drawn(&worlds::no_gpu(), (100, 30), 0).0[0].starts_with("no GPU and no RDMA device is seen"));
+}
+
+const LISTED: &str = "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [2]mlx5_2:1/IB [3]mlx5_3:1/IB [RO]; OOB eth0:10.0.0.1<0>";
+/// GPU 1 has mlx5_1 near it, and uses mlx5_3 of the other socket.
+const FAR: &str = "Channel 02/0 : 1[1] -> 9[1] [send] via NET/IB/3/GDRDMA";
+
+/// What `wrong-rail` finds after these lines.
+fn wrong_rail(session: &mut Session, lines: &[&str]) -> Option<Finding> {
+    say(session, 1, &info(lines));
+    session.ledger.open().iter().find(|found| found.rule == "wrong-rail").map(|found| (*found).clone())
+}
+
+#[test]
+fn a_far_nic_is_shown_by_the_first_of_its_lines() {
+    let mut session = machine(TWO_SOCKETS);
+    let info_line = |no: u64, text: &str| Line { text: info(&[text]).remove(0), no: Some(no), ..Line::default() };
+    let file = LogFileInfo { file: 7, path: "/tmp/rank.log".into(), state: LogFileState::Open, ..LogFileInfo::default() };
+    apply(&mut session, "tail", Body::LogFile(file));
+    let near = "Channel 00/0 : 0[0] -> 9[1] [send] via NET/IB/0/GDRDMA";
+    let lines = vec![info_line(11, LISTED), info_line(12, near), info_line(14, FAR), info_line(15, &FAR.replace("02/0", "03/0"))];
+    apply(&mut session, "tail", Body::Lines(Lines { file: 7, lines, ..Lines::default() }));
+    apply(&mut session, "tick", Body::Tick);
+    let found = session.ledger.open().iter().find(|found| found.rule == "wrong-rail").map(|found| (*found).clone()).expect("a far NIC");
+    assert_eq!((found.gpus.as_slice(), found.ports.as_slice()), ([1].as_slice(), ["mlx5_3/1".to_owned()].as_slice()));
+    let evidence = &found.evidence[0];
+    assert_eq!((found.evidence.len(), evidence.place().as_str()), (1, "/tmp/rank.log:14"));
+    assert!(evidence.text.contains("GPU 1: 2 channel lines via NET/IB/GDRDMA over mlx5_3 (SYS); mlx5_1 is at PXB"), "{}", evidence.text);
+    assert!(evidence.text.ends_with(&format!("the first: {FAR}")), "{}", evidence.text);
+}
+
+#[test]
+fn only_variables_that_choose_nics_excuse_a_far_one() {
+    let set = |name: &str, value: &str| format!("{name} set by environment to {value}.");
+    for (settings, excused) in [
+        (vec![], false),
+        (vec![set("NCCL_NET_GDR_LEVEL", "SYS")], false),
+        (vec![set("NCCL_NET", "IB")], false),
+        (vec![set("NCCL_NET_GDR_READ", "1"), set("NCCL_CROSS_NIC", "1")], false),
+        (vec![set("NCCL_CROSS_NIC", "0")], false),
+        (vec![set("NCCL_CROSS_NIC", "0"), set("NCCL_PXN_DISABLE", "1")], true),
+        (vec![set("NCCL_IB_HCA", "^mlx5_10")], false),
+        (vec![set("NCCL_IB_HCA", "=mlx5_0,mlx5_3")], true),
+        (vec![set("NCCL_GRAPH_FILE", "/etc/graph.xml")], true),
+    ] {
+        let mut session = machine(TWO_SOCKETS);
+        let lines: Vec<&str> = settings.iter().map(String::as_str).chain([LISTED, FAR]).collect();
+        let found = wrong_rail(&mut session, &lines);
+        assert_eq!(found.is_none(), excused, "{settings:?}");
+    }
+}
+
+#[test]
+fn a_far_nic_is_right_where_no_near_one_can_be_used() {
+    let mut session = machine(TWO_SOCKETS);
+    let down = nccl_top::observe::port::PortSample { device: "mlx5_1".into(), port: 1, state: Some("DOWN".into()), ..Default::default() };
+    apply(&mut session, "rdma", Body::Ports { ports: vec![down] });
+    assert_eq!(wrong_rail(&mut session, &[LISTED, FAR]), None, "the near one is down");
+    let listed = "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_2:1/IB [2]mlx5_3:1/IB [RO]; OOB eth0:10.0.0.1<0>";
+    let far = FAR.replace("IB/3", "IB/2");
+    assert_eq!(wrong_rail(&mut machine(TWO_SOCKETS), &[listed, &far]), None, "NCCL does not list the near one");
+    assert!(wrong_rail(&mut machine(TWO_SOCKETS), &[LISTED, &FAR.replace("IB/3", "IB/3(3)")]).is_none(), "by way of another GPU");
+    let flat = FLAT_MACHINE.replace("efa_0", "mlx5_0");
+    assert!(
+        wrong_rail(&mut machine(&flat), &["NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.1<0>", &FAR.replace("IB/3", "IB/0")])
+            .is_none()
+    );
+}
+
+/// The routes of a log, with how many lines they have and where the first stands.
+fn routes_of(session: &Session) -> Vec<(Route, u64, Option<u64>)> {
+    let job = session.model.jobs.keys().next().expect("a job");
+    let routes = session.model.bringup_of(job).routes;
+    routes.known.into_iter().map(|(route, seen)| (route, seen.lines, seen.proof.line)).collect()
+}
+
+#[test]
+fn check_keeps_the_routes_that_the_screen_keeps() {
+    for name in ["hang.log", "twohosts.log", "all-subsystems.log"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/logs").join(name);
+        let report = nccl_top::archive::check(&[path.display().to_string()], Zone::UTC, &mut |_, _| {});
+        let mut live = Session::new("", Zone::UTC);
+        apply(&mut live, "tail", Body::LogFile(LogFileInfo { file: 1, path: "x.log".into(), ..LogFileInfo::default() }));
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines = text.lines().zip(1..).map(|(text, no)| Line { text: text.into(), no: Some(no), ..Line::default() }).collect();
+        apply(&mut live, "tail", Body::Lines(Lines { file: 1, lines, ..Lines::default() }));
+        let routes = routes_of(&live);
+        assert!(!routes.is_empty(), "{name}");
+        assert_eq!(routes_of(&report.session), routes, "{name}");
+    }
+}
+
+/// Four ranks of one communicator come up, and one of them prints rings.
+fn four_ranks(session: &mut Session, more: &[&str]) {
+    let mut lines = Vec::new();
+    for rank in 0..4_u32 {
+        let bus = ["1b000", "2b000", "3b000", "4b000"][rank as usize];
+        let head = format!("node-17:{}:{} [{rank}] NCCL INFO", 100 + rank, 200 + rank);
+        lines.push(format!(
+            "{head} ncclCommInitRank comm 0x{rank} rank {rank} nranks 4 cudaDev {rank} nvmlDev {rank} busId {bus} commId 0x77 - Init START"
+        ));
+        lines.extend(more.iter().filter_map(|line| Some(format!("{head} {}", line.strip_prefix(&format!("{rank}: "))?))));
+    }
+    say(session, 1, &lines);
+}
+
+#[test]
+fn neighbours_in_rings_and_trees() {
+    let mut session = machine(TWO_SOCKETS);
+    let lines = [
+        "0: Channel 00/02 :    0   1   2   3",
+        "0: Channel 01/02 :    0   3   2   1",
+        "0: Trees [0] 1/-1/-1->0->-1 [1] 2/-1/-1->0->1",
+        "1: Trees [0] 2/3/-1->1->0 [1] 0/3/-1->1->-1",
+        "2: Trees [0] -1/-1/-1->2->1 [1] -1/-1/-1->2->0",
+        "3: Trees [0] -1/-1/-1->3->1 [1] -1/-1/-1->3->1",
+    ];
+    four_ranks(&mut session, &lines);
+    let used = used(&session);
+    assert!(!used.seen, "there is no channel yet");
+    let beside = |from, to| used.beside.get(&(from, to)).map_or((0, 0), |beside| (beside.ring, beside.tree));
+    assert_eq!([beside(0, 1), beside(1, 0), beside(3, 0), beside(0, 3)], [(1, 2), (1, 2), (1, 0), (1, 0)]);
+    assert_eq!([beside(1, 2), beside(1, 3), beside(0, 2), beside(2, 3)], [(1, 1), (0, 2), (0, 1), (1, 0)]);
+    let trees: Vec<(Vec<(u32, u32)>, u64)> = used.trees.iter().map(|tree| (tree.edges.iter().copied().collect(), tree.channels)).collect();
+    assert_eq!(trees, [(vec![(0, 1), (1, 2), (1, 3)], 1), (vec![(0, 2), (1, 0), (1, 3)], 1)]);
+    let text = topology::text(&session, false);
+    assert!(text.contains("Tree of ranks on 1 channel, upper first: 0-1 1-2 1-3\n"), "{text}");
+    assert!(text.contains("in trees (channels): 0-1 (2)  0-2 (1)  1-2 (1)  1-3 (2)\n"), "{text}");
+    assert!(text.contains("in rings, from GPU to GPU (channels): 0>1 (1)  0>3 (1)  1>0 (1)  1>2 (1)"), "{text}");
+    let json = topology::json(&session, Zone::UTC);
+    let pairs = json["nccl"][0]["pairs"].as_array().unwrap();
+    let pair = pairs.iter().find(|p| p["from"] == "GPU1" && p["to"] == "GPU3").unwrap_or_else(|| panic!("{json:#}"));
+    assert_eq!((&pair["ring_channels"], &pair["tree_channels"], &pair["verdict"]), (&0.into(), &2.into(), &"not-seen".into()));
+    assert_eq!(json["nccl"][0]["trees"][0]["edges"][2], serde_json::json!([1, 3]));
+    let (_, opened) = drawn(&session, (118, 36), 0);
+    let Opened::Text(_, text) = opened else { panic!() };
+    assert!(text.contains("rings: to GPU1 on 1 channel, to GPU3 on 1 channel, from GPU1 on 1 channel, from GPU3 on 1 channel"), "{text}");
+    assert!(text.contains("trees: GPU1 on 2 channels, GPU2 on 1 channel"), "{text}");
+}
+
+#[test]
+fn rings_and_trees_belong_to_their_communicator() {
+    let mut session = machine(TWO_SOCKETS);
+    four_ranks(&mut session, &["0: Channel 00/01 : 0 1 2 3"]);
+    // A second one, of ranks on GPU 2 and 3, which are its ranks 0 and 1.
+    let second = |rank: u32| {
+        let (gpu, bus) = [(2, "3b000"), (3, "4b000")][rank as usize];
+        let head = format!("node-17:{}:{} [{gpu}] NCCL INFO", 102 + rank, 202 + rank);
+        [
+            format!(
+                "{head} ncclCommSplit comm 0x9 rank {rank} nranks 2 cudaDev {gpu} nvmlDev {gpu} busId {bus} parent 0x1 color 5 key 0- Init START"
+            ),
+            format!("{head} Trees [0] {}", ["1/-1/-1->0->-1", "-1/-1/-1->1->0"][rank as usize]),
+        ]
+    };
+    let lines: Vec<String> = second(0).into_iter().chain(second(1)).collect();
+    say(&mut session, 1, &lines);
+    let used = used(&session);
+    assert_eq!(used.beside[&(2, 3)].tree, 1);
+    assert!(!used.beside.contains_key(&(0, 1)) || used.beside[&(0, 1)].tree == 0, "{:?}", used.beside);
+    assert_eq!(used.rings[0].ranks, [0, 1, 2, 3], "those of the largest are listed");
+}
+
+#[test]
+fn a_ring_that_had_no_room_has_no_end() {
+    let ring = |line: &str, nranks: u32| {
+        let mut session = machine(FLAT_MACHINE);
+        let init = format!("ncclCommInitRank comm 0x1 rank 0 nranks {nranks} cudaDev 0 nvmlDev 0 busId 60 commId 0x77 - Init START");
+        let lines: Vec<String> = [init.as_str(), line].iter().map(|line| format!("vm:1:1 [0] NCCL INFO {line}")).collect();
+        say(&mut session, 1, &lines);
+        used(&session).rings.first().map(|ring| (ring.ranks.len(), ring.whole))
+    };
+    let twenty = (0..20).map(|rank| format!("{rank:4}")).collect::<String>();
+    assert_eq!(ring(&format!("Channel 00/02 :{twenty}"), 32), Some((20, false)), "up to 2.22 only 20 ranks are printed");
+    assert_eq!(ring(&format!("Channel 00/02 :{twenty}"), 20), Some((20, true)));
+    assert_eq!(ring("Channel 00/02 : 0 1 2 3 1...", 64), Some((4, false)), "the last one may be a piece");
+    assert_eq!(ring("Channel 00/02 : 0 1 2 9", 4), None, "no rank of it");
+    assert_eq!(ring("Channel 00/02 : 0 1 2 2", 4), None);
+}
+
+#[test]
+fn a_log_of_a_thousand_communicators_is_kept_in_part() {
+    let mut session = machine(FLAT_MACHINE);
+    let lines: Vec<String> = (0..1000_u32)
+        .flat_map(|n| {
+            let head = format!("vm:{}:1 [0] NCCL INFO", n + 1);
+            let branches: String = (0..64).map(|c| format!(" [{c}] {}/-1/-1->{n}->-1", (n + c) % 2000)).collect();
+            [
+                format!("{head} ncclCommInitRank comm 0x1 rank {n} nranks 2000 cudaDev 0 nvmlDev 0 busId 60 commId 0x{n:x}1 - Init START"),
+                format!("{head} Trees{branches}"),
+            ]
+        })
+        .collect();
+    say(&mut session, 1, &lines);
+    let graphs = session.model.bringup_of(session.model.jobs.keys().next().unwrap()).routes.graphs;
+    assert_eq!(graphs.all().count(), 16);
+    assert!(graphs.all().map(|graph| graph.edges().len()).sum::<usize>() <= 16 * 256);
+}
+
+/// A GPU with two EFA devices below its switch, and one on the other socket.
+const EFA_MACHINE: &str = "
+sys/devices/system/node/online = 0-1
+proc/sys/kernel/hostname = node-17
+sys/bus/pci/devices/0000:53:00.0 -> ../../../devices/pci0000:4c/0000:4c:01.0/0000:4d:00.0/0000:4e:04.0/0000:53:00.0
+in sys/devices/pci0000:4c/0000:4c:01.0/0000:4d:00.0/0000:4e:04.0/0000:53:00.0
+  vendor = 0x10de
+  class = 0x030200
+  numa_node = 0
+end
+for rdmap79s0,4c/0000:4c:01.0/0000:4d:00.0/0000:4e:00.0/0000:4f:00.0,0 rdmap80s0,4c/0000:4c:01.0/0000:4d:00.0/0000:4e:01.0/0000:50:00.0,0 rdmap160s0,90/0000:90:01.0/0000:91:00.0/0000:92:00.0/0000:a0:00.0,1
+  sys/class/infiniband/{0} -> ../../devices/pci0000:{1}/infiniband/{0}
+  sys/devices/pci0000:{1}/numa_node = {2}
+  sys/devices/pci0000:{1}/infiniband/{0}/device -> ../..
+  sys/devices/pci0000:{1}/infiniband/{0}/ports/1/state = 4: ACTIVE
+end
+";
+
+#[test]
+fn devices_of_aws_ofi_nccl_have_names_where_it_lists_them() {
+    let groups = [
+        "NET/OFI Using transport protocol RDMA (platform set)",
+        "NET/OFI NIC group 0 device #0 0000:50:00.0",
+        "NET/OFI NIC group 0 device #1 0000:4f:00.0",
+        "NET/OFI NIC group 1 device #0 0000:a0:00.0",
+        "NET/OFI NIC group 2 device #0 0000:dd:00.0",
+    ];
+    let sends = ["0", "1", "2", "3"].map(|n| format!("Channel 0{n}/0 : 0[0] -> 8[0] [send] via NET/AWS Libfabric/{n}/GDRDMA"));
+    let with = |lines: &[&str]| {
+        let mut session = machine(EFA_MACHINE);
+        let all: Vec<&str> = lines.iter().copied().chain(sends.iter().map(String::as_str)).collect();
+        say(&mut session, 1, &info(&all));
+        let nets: Vec<String> = used(&session).nets.into_keys().map(|(_, device)| device).collect();
+        (nets, session)
+    };
+    let (nets, session) = with(&groups);
+    assert_eq!(nets, ["AWS Libfabric/2", "AWS Libfabric/3", "rdmap160s0", "rdmap79s0", "rdmap80s0"], "what is not there stays a number");
+    assert_eq!((net(&session, 0, "rdmap79s0").1, net(&session, 0, "rdmap160s0").1), (Verdict::Matches, Verdict::Below));
+    let far = session.ledger.open().iter().any(|found| found.rule == "wrong-rail" && found.ports == ["rdmap160s0/1"]);
+    assert!(far, "the plugin lists near ones: {:?}", session.ledger.open());
+    let numbers = ["AWS Libfabric/0", "AWS Libfabric/1", "AWS Libfabric/2", "AWS Libfabric/3"];
+    assert_eq!(with(&[]).0, numbers);
+    assert_eq!(with(&groups[..2]).0[0], "AWS Libfabric/1", "a group of one is a device");
+    assert_eq!(with(&[groups[0], groups[2]]).0, numbers, "a group without its first device is torn");
+    let contradicting = [&groups[..], &["NET/OFI NIC group 1 device #0 0000:4f:00.0"]].concat();
+    assert!(with(&contradicting).0.contains(&"AWS Libfabric/1".to_owned()), "two lines contradict each other");
+    let sendrecv = [&groups[1..], &["NET/OFI Using transport protocol SENDRECV"]].concat();
+    assert_eq!(with(&sendrecv).0, numbers, "its numbers are those of libfabric");
+}
+
+#[test]
+fn the_only_efa_device_is_number_0() {
+    let only: String = EFA_MACHINE.replace(" rdmap80s0,4c/0000:4c:01.0/0000:4d:00.0/0000:4e:01.0/0000:50:00.0,0", "");
+    let only = only.replace(" rdmap160s0,90/0000:90:01.0/0000:91:00.0/0000:92:00.0/0000:a0:00.0,1", "");
+    let only = only.replace("for rdmap79s0,", "sys/module/efa/version = 2.17\nfor rdmap79s0,");
+    let lines = [
+        "NET/OFI Using transport protocol SENDRECV (platform set)",
+        "NET/OFI Selected provider is efa, fabric is efa (found 1 nics)",
+        "Channel 00/0 : 0[0] -> 8[0] [send] via NET/AWS Libfabric/0/GDRDMA",
+    ];
+    let mut session = machine(&only);
+    for port in session.model.ports.values_mut() {
+        port.info.kind = nccl_top::observe::port::PortKind::Efa;
+    }
+    say(&mut session, 1, &info(&lines));
+    assert!(used(&session).nets.contains_key(&(0, "rdmap79s0".into())), "{:?}", used(&session).nets);
+}
+
+/// A machine of tests/fixtures/hosts.
+fn host(name: &str) -> Session {
+    let dir = tree::unpack_host(name);
+    let roots = || Roots::below(dir.path());
+    let mut session = Session::new("node-17", Zone::UTC);
+    let mut seen: Vec<Body> = gpus_from_pci(&roots()).into_iter().map(Body::GpuInfo).collect();
+    Rdma::new(roots(), Duration::from_secs(1)).poll(&mut seen).unwrap();
+    seen.into_iter().for_each(|body| apply(&mut session, "rdma", body));
+    session
+}
+
+#[test]
+fn nics_are_seen_on_a_small_screen_and_drawn_on_a_middling_one() {
+    let session = host("p5");
+    // What a terminal of 80x24 leaves to a pane.
+    let (shown, _) = drawn(&session, (78, 14), 0);
+    let all = shown.join("\n");
+    let row = |name: &str| shown.iter().find(|row| row.starts_with(name)).unwrap_or_else(|| panic!("{name}: {all}")).clone();
+    assert_eq!(row("NIC0-3").split_whitespace().take(4).collect::<Vec<_>>(), ["NIC0-3", "PIX", "NODE", "NODE"], "{all}");
+    assert!(shown[0].starts_with("1-12/16"), "{all}");
+    let (shown, opened) = drawn(&session, (78, 14), 15);
+    assert!(shown.iter().any(|row| row.starts_with("NIC28-31")), "{}", shown.join("\n"));
+    let Opened::Text(title, text) = opened else { panic!() };
+    assert_eq!(title, "NIC28-31 rdmap198s0…201s0 4×");
+    assert!(text.contains("GPU7: PIX: one PCIe switch") && text.contains("\nrdmap200s0: "), "{text}");
+    // A terminal of 120x40 leaves 30 rows: the whole matrix and the whole drawing.
+    let (shown, _) = drawn(&session, (118, 30), 0);
+    let all = shown.join("\n");
+    assert!(shown.iter().any(|row| row.starts_with("NIC28-31")), "{all}");
+    for text in ["├ 4c:01.0 ┬ GPU0", "│         └ rdmap79s0…82s0 4×   PIX", "NUMA 1 ─", "└ c3:01.0 ┬ GPU7", "└ rdmap198s0…201s0 4× PIX"]
+    {
+        assert!(all.contains(text), "{text}: {all}");
+    }
+    let (shown, _) = drawn(&session, (218, 50), 0);
+    assert!(shown[0].contains("NIC8-11 NIC12-15 NIC16-19 "), "{}", shown[0]);
+    // Few of them are not folded.
+    let (shown, _) = drawn(&host("p4d"), (78, 20), 0);
+    assert!(shown.iter().any(|row| row.starts_with("NIC1 ")), "{}", shown.join("\n"));
+}
+
+#[test]
+fn cpus_near_to_gpus_are_known_of_each_machine() {
+    for (name, first, last) in [
+        ("p4d", "0-23,48-71", "24-47,72-95"),
+        ("p5", "0-47,96-143", "48-95,144-191"),
+        ("dgx-h100", "0-55,112-167", "56-111,168-223"),
+        ("roce-node", "0-47,96-143", "48-95,144-191"),
+        ("gb200-tray", "0-71", "72-143"),
+        ("dgx-spark", "0-19", "0-19"),
+    ] {
+        let session = host(name);
+        let cpus: Vec<&str> = session.model.gpus.values().filter_map(|gpu| gpu.info.cpus.as_deref()).collect();
+        assert_eq!((cpus.first(), cpus.last()), (Some(&first), Some(&last)), "{name}");
+    }
+}
+
+#[test]
+fn demos_of_the_network_show_which_nics_are_near() {
+    for (name, device, near) in [("efa", "rdmap79s0", "PIX"), ("roce-rail", "mlx5_0", "PIX")] {
+        let demo = nccl_top::recording::demo::DEMOS.iter().find(|demo| demo.name == name).unwrap();
+        let mut reader = demo.open().unwrap();
+        let mut session = reader.header().session();
+        while let Some(seen) = reader.read().unwrap() {
+            session.apply(&seen, &mut Vec::new());
+        }
+        let topology = Topology::of(&session.model);
+        assert_eq!(topology.gpu_to_nic(0, device).map(Distance::label).as_deref(), Some(near), "{name}");
+        assert!(session.model.gpus[&7].info.cpus.is_some(), "{name}");
+        let (_, verdict, why) = net(&session, 0, device);
+        assert_eq!(verdict, Verdict::Matches, "{name}: {why}");
+    }
+}
+
+#[test]
+fn a_rule_on_facts_looks_again_when_ports_change() {
+    let mut session = machine(TWO_SOCKETS);
+    assert!(wrong_rail(&mut session, &[LISTED, FAR]).is_some());
+    let port = |state: &str| {
+        let port =
+            nccl_top::observe::port::PortSample { device: "mlx5_1".into(), port: 1, state: Some(state.into()), ..Default::default() };
+        Body::Ports { ports: vec![port] }
+    };
+    let mut session = machine(TWO_SOCKETS);
+    apply(&mut session, "rdma", port("DOWN"));
+    assert!(wrong_rail(&mut session, &[LISTED, FAR]).is_none());
+    apply(&mut session, "rdma", port("ACTIVE"));
+    apply(&mut session, "tick", Body::Tick);
+    assert!(session.ledger.open().iter().any(|found| found.rule == "wrong-rail"), "no further line came");
+}
+
+#[test]
+fn routes_are_put_together_once_until_something_changes() {
+    let mut session = machine(TWO_SOCKETS);
+    say(&mut session, 1, &info(&[LISTED, FAR]));
+    let job = session.model.jobs.keys().next().unwrap().clone();
+    let in_use = |session: &Session| session.in_use(&job).cloned().unwrap();
+    let first = in_use(&session);
+    for _ in 0..10 {
+        apply(&mut session, "tick", Body::Tick);
+    }
+    assert!(Arc::ptr_eq(&first, &in_use(&session)), "nothing has changed");
+    say(&mut session, 1, &info(&["Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM"]));
+    assert!(!Arc::ptr_eq(&first, &in_use(&session)) && in_use(&session).used.pairs.len() == 1);
+}
+
+/// What a frame of the pane costs with as many routes as are kept of eight files, and what putting them together costs, which every frame did.
+#[test]
+#[ignore = "it measures, and judges nothing"]
+#[allow(clippy::print_stdout)]
+fn what_a_frame_costs() {
+    let mut session = host("p5");
+    for file in 0..8_u32 {
+        let route = |n: u32| match n % 2 {
+            0 => format!("Channel 00/0 : {}[{}] -> {}[{}] via P2P/CUMEM", n % 512, n % 8, n % 509, (n + 1) % 8),
+            _ => format!("Channel 00/0 : {}[{}] -> {}[{}] [send] via NET/AWS Libfabric/{}/GDRDMA", n % 512, n % 8, n, n % 8, n % 8),
+        };
+        let lines: Vec<String> = (0..1024).map(|n| route(n + file * 3)).collect();
+        say(&mut session, file + 1, &info(&lines.iter().map(String::as_str).collect::<Vec<_>>()));
+    }
+    let timed = |what: &str, times: u32, work: &mut dyn FnMut()| {
+        let begin = std::time::Instant::now();
+        (0..times).for_each(|_| work());
+        println!("{what}: {:.0} µs", begin.elapsed().as_secs_f64() * 1e6 / f64::from(times));
+    };
+    timed("a frame of the pane", 50, &mut || drop(drawn(&session, (118, 30), 0)));
+    timed("putting routes together", 50, &mut || drop(used(&session)));
+    timed("a second without anything new", 50, &mut || apply(&mut session.clone(), "tick", Body::Tick));
 }

@@ -1,7 +1,7 @@
 //! Rings and the dump of the topology that NCCL sees.
 
 use super::types::{GraphPath, GraphPaths, PathKind};
-use crate::logs::What;
+use crate::logs::{Branch, What};
 
 /// NCCL has no more of them.
 const MAX_CHANNELS: u32 = 64;
@@ -9,6 +9,7 @@ const MAX_CHANNELS: u32 = 64;
 pub(super) fn read(message: &str) -> Option<What> {
     match message.as_bytes().first()? {
         b'C' if message.starts_with("Channel ") => ring(message),
+        b'T' if message.starts_with("Trees [") => trees(message),
         b'G' if message.starts_with("GPU/") => paths(message),
         b'N' if message.starts_with("NET/") => paths(message),
         _ => None,
@@ -21,9 +22,47 @@ fn ring(message: &str) -> Option<What> {
     let (channel, channels) = number.split_once('/')?;
     let (channel, channels): (u32, u32) = (channel.trim().parse().ok()?, channels.trim().parse().ok()?);
     (channel < channels && channels <= MAX_CHANNELS).then_some(())?;
-    let ranks: Option<Vec<u32>> =
-        tail.split_whitespace().take_while(|w| *w != "...").map(|w| w.trim_end_matches("...").parse().ok()).collect();
+    // What stands before the dots may be a piece of a number.
+    let ranks: Option<Vec<u32>> = tail.split_whitespace().take_while(|w| !w.ends_with("...")).map(|w| w.parse().ok()).collect();
     Some(What::Ring { channel, channels, ranks: ranks.filter(|r| !r.is_empty())? })
+}
+
+/// `Trees [0] 1/-1/-1->0->-1 [1] …`: down, rank, up. Up to 2.7 the way back stands behind it (`1/-1/-1->0->-1|-1->0->1/-1/-1`), up to 2.4 it
+/// stands alone. RCCL has the communicator behind all of them.
+fn trees(message: &str) -> Option<What> {
+    let text = message.strip_prefix("Trees ")?;
+    let text = text.split_once(" comm 0x").map_or(text, |(text, _)| text);
+    let mut words = text.split_whitespace();
+    let (mut rank, mut branches) = (None, Vec::new());
+    while let (Some(channel), Some(word)) = (words.next(), words.next()) {
+        let channel = channel.strip_prefix('[').and_then(|c| c.strip_suffix(']')?.parse().ok()).filter(|c| *c < MAX_CHANNELS);
+        let (Some(channel), Some((of, branch))) = (channel, branch(word)) else { break };
+        // NCCL's buffer cuts a long line: the last number may be a piece.
+        if *rank.get_or_insert(of) != of || words.clone().next().is_none() && text.len() >= LONGEST_TREES {
+            break;
+        }
+        branches.push((channel, branch));
+    }
+    Some(What::Trees { rank: rank.filter(|_| !branches.is_empty())?, branches })
+}
+
+/// Of 1,024 bytes with the word in front.
+const LONGEST_TREES: usize = 1010;
+
+fn branch(word: &str) -> Option<(u32, Branch)> {
+    let one = |text: &str| match text {
+        "-1" => Some(None),
+        number => number.parse().ok().map(Some),
+    };
+    let mut parts = word.split('|').next()?.split("->");
+    let (first, rank, last) = (parts.next()?, parts.next()?.parse().ok()?, parts.next()?);
+    let (down, up) = if first.contains('/') { (first, last) } else { (last, first) };
+    let mut below = [None; 3];
+    let mut numbers = down.split('/');
+    for place in &mut below {
+        *place = one(numbers.next()?)?;
+    }
+    (parts.next().is_none() && numbers.next().is_none()).then_some((rank, Branch { up: one(up)?, down: below }))
 }
 
 /// `GPU/0-9000 :GPU/0-9000 (0/5000.0/LOC) GPU/0-b000 (2/288.0/NVL) …`

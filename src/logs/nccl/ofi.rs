@@ -5,6 +5,9 @@ use crate::logs::What;
 
 pub(super) fn read(message: &str) -> Option<What> {
     let tail = message.strip_prefix("NET/OFI ")?.trim_end();
+    if let Some((device, tail)) = tail.strip_prefix("NIC group ").and_then(|t| t.split_once(" device #")) {
+        return rail(device, tail);
+    }
     let told = if let Some(v) = tail.strip_prefix("Initializing aws-ofi-nccl ").or_else(|| tail.strip_prefix("Using aws-ofi-nccl ")) {
         let v = v.split_whitespace().next()?;
         let whole = v.split('.').filter(|p| p.starts_with(|c: char| c.is_ascii_digit())).count() >= 3 && !v.ends_with(['.', '-']);
@@ -41,4 +44,12 @@ pub(super) fn read(message: &str) -> Option<What> {
         return None;
     };
     Some(What::Ofi(told))
+}
+
+/// `1 0000:51:00.0`: torn, it has no function.
+fn rail(device: &str, tail: &str) -> Option<What> {
+    let (rail, address) = tail.split_once(' ')?;
+    let (place, function) = address.split_once('.')?;
+    let is_whole = function.len() == 1 && function.bytes().all(|b| b.is_ascii_hexdigit()) && place.len() == "0000:51:00".len();
+    is_whole.then_some(What::OfiRail { device: device.parse().ok()?, rail: rail.parse().ok()?, address: address.to_owned() })
 }

@@ -1,6 +1,7 @@
 //! Who talks to whom over what: channel lines by their two ends, and what is needed to know which GPU and NIC they name.
 
-use super::Who;
+use super::graphs::Graphs;
+use super::{Proof, Who};
 use crate::logs::{Init, NetDevices, What};
 use crate::model::gpu::PciAddress;
 use std::collections::BTreeMap;
@@ -15,6 +16,11 @@ pub struct End {
 }
 
 impl End {
+    /// Of a rank whose GPU has an index of NVML: index 12 stands in brackets as 12.
+    pub fn by_index(rank: u32, index: Option<u32>) -> End {
+        End { rank, gpu: index.and_then(|index| u64::from_str_radix(&index.to_string(), 16).ok()) }
+    }
+
     /// As NVML's index, which is written in decimal.
     pub fn index(&self) -> Option<u32> {
         format!("{:x}", self.gpu?).parse().ok()
@@ -41,69 +47,87 @@ pub struct Route {
     pub receive: bool,
 }
 
-/// A ring of a communicator, whole.
+impl Route {
+    /// That of a channel line which a host printed.
+    pub fn of(what: &What, host: Option<u64>) -> Option<Route> {
+        let What::Channel { from_rank, from_gpu, to_rank, to_gpu, transport, receive, .. } = what else { return None };
+        let (from, to) = (End { rank: *from_rank, gpu: *from_gpu }, End { rank: *to_rank, gpu: *to_gpu });
+        let route = || Route { host, from, to, transport: transport.clone(), receive: *receive };
+        (transport.len() <= MAX_TRANSPORT).then(route)
+    }
+}
+
+/// How many lines a route has, and the first of them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ring {
-    pub ranks: Vec<u32>,
-    /// Channels that have it.
-    pub channels: u64,
+pub struct Seen {
+    pub lines: u64,
+    pub proof: Proof,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Routes {
-    /// How many lines, channels of one direction; the first [`MAX_ROUTES`].
-    pub known: BTreeMap<Route, u64>,
+    /// Channels of one direction; the first [`MAX_ROUTES`].
+    pub known: BTreeMap<Route, Seen>,
     /// Channel lines beyond those.
     pub others: u64,
     /// The PCI address of a rank's GPU by its Init line; `None` where two of them contradict each other.
     seats: BTreeMap<(Option<u64>, End), Option<PciAddress>>,
     /// Names of devices in the order of their numbers, by transport: `IB`.
     pub devices: BTreeMap<String, Vec<String>>,
-    /// Of the largest communicator; the first [`MAX_RINGS`].
-    pub rings: Vec<Ring>,
+    pub graphs: Graphs,
+    /// What aws-ofi-nccl joins to one device, by host and its number, then by rail; `None` where two lines contradict each other.
+    rails: BTreeMap<(Option<u64>, u32), BTreeMap<u32, Option<PciAddress>>>,
 }
 
 /// All pairs of eight GPUs in ten communicators.
 pub const MAX_ROUTES: usize = 1024;
 const MAX_SEATS: usize = 1024;
-const MAX_RINGS: usize = 8;
+/// Transports with a list of devices.
+const MAX_LISTS: usize = 8;
 const MAX_DEVICES: usize = 128;
-/// A line has 127 characters for the ranks of a ring.
-const MAX_RING: usize = 64;
+/// aws-ofi-nccl joins up to four.
+const MAX_RAILS: usize = 16;
 const MAX_TRANSPORT: usize = 64;
 
 impl Routes {
     /// Notes what a line says of it. `text` is the line.
-    pub(in crate::model) fn apply(&mut self, what: &What, who: Who, text: &str) {
+    pub(super) fn apply(&mut self, what: &What, who: Who, text: &str, proof: impl FnOnce() -> Proof) {
         match what {
-            What::Channel { from_rank, from_gpu, to_rank, to_gpu, transport, receive, .. } if transport.len() <= MAX_TRANSPORT => {
-                let (from, to) = (End { rank: *from_rank, gpu: *from_gpu }, End { rank: *to_rank, gpu: *to_gpu });
-                let route = Route { host: who.host, from, to, transport: transport.clone(), receive: *receive };
-                self.add(route, 1);
+            What::Channel { .. } => {
+                if let Some(route) = Route::of(what, who.host) {
+                    self.add(&route, 1, proof);
+                }
             }
             What::Init(init) => self.seat(init, who.host),
+            What::OfiRail { device, rail, address } => self.rail((who.host, *device), *rail, PciAddress::parse(address)),
             // Several ports that NCCL takes as one device stand in braces, and their numbers are not those of devices.
             What::NetDevices(found) if !text.contains("={") => self.name_devices(found),
-            What::Ring { ranks, .. } if text.ends_with(|c: char| c.is_ascii_digit() || c.is_whitespace()) => self.ring(ranks, 1),
             _ => {}
         }
+        self.graphs.apply(what, who, text);
     }
 
-    fn add(&mut self, route: Route, lines: u64) {
-        if let Some(known) = self.known.get_mut(&route) {
-            *known += lines;
+    fn add(&mut self, route: &Route, lines: u64, proof: impl FnOnce() -> Proof) {
+        if let Some(known) = self.known.get_mut(route) {
+            known.lines += lines;
         } else if self.known.len() < MAX_ROUTES {
-            self.known.insert(route, lines);
+            self.known.insert(route.clone(), Seen { lines, proof: proof() });
         } else {
             self.others += lines;
         }
     }
 
+    /// Further lines of a route that is known; `None`: of those beyond what is kept.
+    pub(in crate::model) fn more(&mut self, route: Option<&Route>, lines: u64) {
+        match route.and_then(|route| self.known.get_mut(route)) {
+            Some(known) => known.lines += lines,
+            None => self.others += lines,
+        }
+    }
+
     fn seat(&mut self, init: &Init, host: Option<u64>) {
         let Some(address) = init.bus_id.as_deref().and_then(PciAddress::parse) else { return };
-        // Index 12 stands in brackets as 12.
-        let gpu = init.nvml_dev.and_then(|index| u64::from_str_radix(&index.to_string(), 16).ok());
-        self.sit((host, End { rank: init.rank, gpu }), Some(address));
+        self.sit((host, End::by_index(init.rank, init.nvml_dev)), Some(address));
     }
 
     fn sit(&mut self, end: (Option<u64>, End), address: Option<PciAddress>) {
@@ -116,45 +140,60 @@ impl Routes {
         }
     }
 
+    fn rail(&mut self, device: (Option<u64>, u32), rail: u32, address: Option<PciAddress>) {
+        if self.rails.len() >= MAX_DEVICES && !self.rails.contains_key(&device) {
+            return;
+        }
+        let rails = self.rails.entry(device).or_default();
+        if let Some(known) = rails.get_mut(&rail) {
+            if *known != address {
+                *known = None;
+            }
+        } else if rails.len() < MAX_RAILS {
+            rails.insert(rail, address);
+        }
+    }
+
+    /// The devices that aws-ofi-nccl joins to the one of this number, if lines name all of them.
+    pub fn rails_of(&self, host: Option<u64>, device: u32) -> Option<Vec<PciAddress>> {
+        let rails = self.rails.get(&(host, device))?;
+        let is_whole = rails.keys().copied().eq(0..rails.len() as u32);
+        rails.values().copied().collect::<Option<Vec<PciAddress>>>().filter(|_| is_whole)
+    }
+
+    /// Numbers of devices that aws-ofi-nccl lists on a host.
+    pub fn devices_with_rails(&self, host: Option<u64>) -> impl Iterator<Item = u32> {
+        self.rails.keys().filter(move |(of, _)| *of == host).map(|(_, device)| *device)
+    }
+
     fn name_devices(&mut self, found: &NetDevices) {
         let is_new = !self.devices.contains_key(&found.transport);
-        if is_new && !found.devices.is_empty() && found.whole && found.transport.len() <= MAX_TRANSPORT && self.devices.len() < MAX_RINGS {
+        if is_new && !found.devices.is_empty() && found.whole && found.transport.len() <= MAX_TRANSPORT && self.devices.len() < MAX_LISTS {
             let names = found.devices.iter().take(MAX_DEVICES).map(|d| d.name.chars().take(MAX_TRANSPORT).collect()).collect();
             self.devices.insert(found.transport.clone(), names);
         }
     }
 
-    fn ring(&mut self, ranks: &[u32], channels: u64) {
-        let largest = self.rings.first().map_or(0, |ring| ring.ranks.len());
-        if ranks.len() < 2 || ranks.len() < largest || ranks.len() > MAX_RING {
-            return;
-        }
-        if ranks.len() > largest {
-            self.rings.clear();
-        }
-        if let Some(ring) = self.rings.iter_mut().find(|ring| ring.ranks == ranks) {
-            ring.channels += channels;
-        } else if self.rings.len() < MAX_RINGS {
-            self.rings.push(Ring { ranks: ranks.to_vec(), channels });
-        }
-    }
-
     pub(super) fn merge(&mut self, other: &Routes) {
-        for (route, lines) in &other.known {
-            self.add(route.clone(), *lines);
+        for (route, seen) in &other.known {
+            self.add(route, seen.lines, || seen.proof.clone());
+            if let Some(known) = self.known.get_mut(route).filter(|known| seen.proof.is_before(&known.proof)) {
+                known.proof = seen.proof.clone();
+            }
         }
         self.others += other.others;
         for (end, address) in &other.seats {
             self.sit(*end, *address);
         }
+        for (device, rails) in &other.rails {
+            rails.iter().for_each(|(rail, address)| self.rail(*device, *rail, *address));
+        }
         for (transport, names) in &other.devices {
-            if self.devices.len() < MAX_RINGS {
+            if self.devices.len() < MAX_LISTS {
                 self.devices.entry(transport.clone()).or_insert_with(|| names.clone());
             }
         }
-        for ring in &other.rings {
-            self.ring(&ring.ranks, ring.channels);
-        }
+        self.graphs.merge(&other.graphs);
     }
 
     /// Lines of the host of `route` for its other end, as ranks of one node print them.

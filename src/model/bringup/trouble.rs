@@ -1,6 +1,6 @@
 //! What is wrong with a bring-up: read by the checklist and by the rules on facts, so that they cannot disagree.
 
-use super::{Bringup, Proof, Said, variables};
+use super::{Bringup, Path, Proof, Said, variables};
 use crate::base::severity::Confidence;
 use crate::base::time::{Stamp, span};
 use crate::base::units::counted;
@@ -10,6 +10,8 @@ use crate::model::Model;
 use crate::model::comm::Comm;
 use crate::model::job::Job;
 use crate::model::port::Link;
+use crate::model::topology::used::{Used, Verdict, judge_pair};
+use crate::model::topology::{Distance, Topology};
 use crate::observe::evidence::Evidence;
 use crate::observe::port::PortKind;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +21,9 @@ use std::time::Duration;
 const INIT_TAKES: Duration = Duration::from_secs(30);
 /// A log without a new line for so long is silent.
 const SILENT: Duration = Duration::from_secs(10);
+
+/// Pairs of GPUs that are named one by one.
+const NAMED: usize = 4;
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +41,15 @@ pub struct Trouble {
     pub seen: Vec<Evidence>,
     pub ranks: Vec<u32>,
     pub since: Option<Stamp>,
+}
+
+/// Channels of two GPUs of a node that do not talk by P2P; without `pair`, of all that do not.
+struct Slow<'a> {
+    verdict: Verdict,
+    kind: &'a str,
+    channels: u64,
+    proof: Option<&'a Proof>,
+    pair: Option<(u32, u32)>,
 }
 
 /// The bring-up of one job, and what is known around it.
@@ -220,29 +234,8 @@ impl Facts<'_> {
         let dump = b.gpu_links.get(&PathKind::Nvl).filter(|_| b.gpu_links.keys().all(|k| *k <= PathKind::Nvb));
         let pairs = self.model.topology.as_ref().map(|t| t.pairs.as_slice()).filter(|p| !p.is_empty());
         let joined = pairs.is_some_and(|p| p.iter().all(|pair| pair.nvlinks.is_some_and(|n| n > 0)));
-        if let Some((kind, path)) = slow.first() {
-            let cause = self.explained(&["NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_SHM_DISABLE"]);
-            if dump.is_some() || joined || cause.is_some() {
-                let by = cause.as_ref().map_or(String::new(), |(set, _)| format!(" because of {set}"));
-                let link = if dump.is_some() || joined { "that NVLink joins " } else { "" };
-                let advice = match &cause {
-                    Some((set, _)) => format!("take {set} away"),
-                    None => "look for containers that do not share IPC and host name, and for NVLinks that are down (nvidia-smi nvlink -s)"
-                        .into(),
-                };
-                let mut told = trouble("local", format!("GPUs {link}talk over {kind}{by} ({} channels)", path.channels()), advice);
-                told.proofs.push(path.proof.clone());
-                if let Some((_, proof)) = cause {
-                    told.proofs.push(proof);
-                    told.confidence = Confidence::Certain;
-                }
-                told.proofs.extend(dump.cloned());
-                if joined {
-                    told.seen.push(Evidence::of("gpu", "NVML: NVLink joins all GPUs of this node"));
-                }
-                told.why = "GPUs of one node should talk by P2P".into();
-                out.push(told);
-            }
+        if !slow.is_empty() {
+            out.extend(self.slow_pairs(&slow, joined, dump));
         }
         let refused = b.all_direct.said.iter().find(|s| !s.value).filter(|_| slow.is_empty() && (dump.is_some() || joined));
         if let Some(said) = refused {
@@ -255,6 +248,63 @@ impl Facts<'_> {
         }
         out.extend(self.no_gpu_direct());
         out
+    }
+
+    /// GPUs of a node that do not talk by P2P: pair by pair where lines and topology name them, else all of them together, if all are joined
+    /// by NVLink (`joined`, or NCCL's `dump`).
+    fn slow_pairs<'a>(&'a self, slow: &[(&'a String, &'a Path)], joined: bool, dump: Option<&Proof>) -> Option<Trouble> {
+        let cause = self.explained(&["NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_SHM_DISABLE"]);
+        let used = Used::of(self.model, self.job, self.bringup);
+        let topology = Topology::of(self.model);
+        let mut found = Vec::new();
+        for (pair, transports) in &used.pairs {
+            let (verdict, _) = used.judge(&topology, pair.0, pair.1);
+            let of_slow = transports.iter().filter(|(t, _)| slow.iter().any(|(kind, _)| *kind == *t));
+            let proof = used.proofs.get(pair);
+            found.extend(of_slow.map(|(kind, channels)| Slow { verdict, kind, channels: *channels, proof, pair: Some(*pair) }));
+        }
+        if found.is_empty() {
+            let all = (joined || dump.is_some()).then_some(Distance::Nvlink(1));
+            let of_all = |(kind, path): &(&'a String, &'a Path)| Slow {
+                verdict: judge_pair(kind, all, None),
+                kind,
+                channels: path.channels(),
+                proof: Some(&path.proof),
+                pair: None,
+            };
+            found.extend(slow.iter().map(of_all));
+        }
+        // Where it is not known what joins them, the variable that made them talk so is reason enough.
+        let is_below = found.iter().any(|slow| slow.verdict == Verdict::Below);
+        let wanted = if is_below { Verdict::Below } else { Verdict::NotJudged };
+        found.retain(|slow| slow.verdict == wanted && (is_below || cause.is_some()));
+        let (kind, proof) = found.first().map(|first| (first.kind, first.proof))?;
+        let channels: u64 = found.iter().filter(|slow| slow.kind == kind).map(|slow| slow.channels).sum();
+        let by_nvlink = found.iter().all(|slow| match slow.pair {
+            Some((from, to)) => matches!(used.joined(&topology, from, to), Some(Distance::Nvlink(_))),
+            None => joined || dump.is_some(),
+        });
+        let by = cause.as_ref().map_or(String::new(), |(set, _)| format!(" because of {set}"));
+        let link = if by_nvlink { "that NVLink joins " } else { "" };
+        let advice = match &cause {
+            Some((set, _)) => format!("take {set} away"),
+            None => "look for containers that do not share IPC and host name, and for NVLinks that are down (nvidia-smi nvlink -s)".into(),
+        };
+        let mut told = trouble("local", format!("GPUs {link}talk over {kind}{by} ({channels} channels)"), advice);
+        told.proofs.extend(proof.cloned());
+        if let Some((_, proof)) = cause {
+            told.proofs.push(proof);
+            told.confidence = Confidence::Certain;
+        }
+        told.proofs.extend(dump.cloned());
+        // One sentence tells it of all of them.
+        let pairs = found.iter().filter_map(|slow| slow.pair.filter(|_| is_below && !joined && dump.is_none()));
+        told.seen.extend(pairs.take(NAMED).map(|(from, to)| Evidence::of("gpu", used.pair(&topology, from, to).why)));
+        if joined {
+            told.seen.push(Evidence::of("gpu", "NVML: NVLink joins all GPUs of this node"));
+        }
+        told.why = "GPUs of one node should talk by P2P".into();
+        Some(told)
     }
 
     /// The network copies through the host's memory although GPUDirect RDMA is there.

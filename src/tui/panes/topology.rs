@@ -9,14 +9,14 @@
 //! GPU0   NV18: 18 NVLinks; NCCL uses SHM/direct/direct (24 channels): below what joins them
 //! ```
 //!
-//! From 120 columns on, where the PCI tree tells something, it is drawn as well: NUMA nodes side by side, below each the ports of its host
+//! NICs that are as far from every GPU are one row (`NIC0-3`) where there are many. From 120 columns on, where the PCI tree tells something, it is drawn as well: NUMA nodes side by side, below each the ports of its host
 //! bridges with the GPUs and NICs behind them.
 
-use super::{Ctx, Pane, mark_selected, no_sorts, paragraph};
+use super::{Ctx, Pane, mark_selected, no_sorts, or_dash, paragraph};
 use crate::base::clean::clean;
-use crate::base::units::{bits_per_s, gbytes_per_s};
+use crate::base::units::{bits_per_s, counted, gbytes_per_s};
 use crate::model::Model;
-use crate::model::topology::used::{Judged, Used, Verdict, distance_words};
+use crate::model::topology::used::{InUse, Judged, Used, Verdict, distance_words};
 use crate::model::topology::{Distance, Place, Topology, UNKNOWN};
 use crate::tui::choices::Opened;
 use crate::tui::layout::Want;
@@ -26,6 +26,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::Line;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub const PANE: Pane = Pane {
     id: "topology",
@@ -39,7 +40,7 @@ pub const PANE: Pane = Pane {
     draw,
 };
 
-/// Columns of a row's name and of a cell.
+/// Columns of a row's name, at least, and of a cell.
 const LEFT: u16 = 7;
 const CELL: u16 = 6;
 /// Of rates behind the cells, and of rank and node behind those.
@@ -50,18 +51,37 @@ const DRAWING_FROM: u16 = 116;
 /// Rows of the selected device, with the line above them.
 const DETAIL: u16 = 6;
 
-/// A GPU or a NIC: a row, and a column.
+/// More rows than these are folded.
+const MOST_ROWS: usize = 20;
+
+/// A GPU, or a NIC, or NICs that follow one another and are as far from every GPU: a row, and a column.
 struct Device<'a> {
     name: String,
     gpu: Option<u32>,
-    nic: &'a str,
+    /// Empty of a GPU.
+    nics: Vec<&'a str>,
     place: Place<'a>,
+}
+
+impl Device<'_> {
+    /// `mlx5_0`, `rdmap79s0…82s0 4×`
+    fn nic_words(&self) -> String {
+        let (Some(first), Some(last)) = (self.nics.first(), self.nics.last()) else { return String::new() };
+        if self.nics.len() == 1 {
+            return clean(first).into_owned();
+        }
+        let same = first.chars().zip(last.chars()).take_while(|(a, b)| a == b).map(|(c, _)| c);
+        let same: String = same.collect();
+        // A number is not cut.
+        let same = same.trim_end_matches(|c: char| c.is_ascii_digit());
+        clean(&format!("{first}…{} {}×", &last[same.len()..], self.nics.len())).into_owned()
+    }
 }
 
 struct View<'a> {
     model: &'a Model,
     topology: Topology<'a>,
-    used: Used,
+    in_use: Arc<InUse>,
     devices: Vec<Device<'a>>,
     gpus: usize,
 }
@@ -70,44 +90,83 @@ impl<'a> View<'a> {
     fn of(ctx: &Ctx<'a>) -> View<'a> {
         let model = &ctx.session.model;
         let topology = Topology::of(model);
-        let job = ctx.session.main_job().and_then(|(id, _)| model.jobs.get(id));
-        let used = job.map_or_else(Used::default, |job| Used::of(model, job, &model.bringup_of(&job.id)));
-        let gpus = topology.gpus.iter().map(|(index, place)| (format!("GPU{index}"), Some(*index), "", place));
-        let nics = topology.nics.iter().enumerate().map(|(no, nic)| (format!("NIC{no}"), None, nic.device, &nic.place));
-        let devices = gpus.chain(nics).map(|(name, gpu, nic, place)| Device { name, gpu, nic, place: place.clone() }).collect();
-        View { model, gpus: topology.gpus.len(), devices, topology, used }
+        let in_use = ctx.session.main_job().and_then(|(id, _)| ctx.session.in_use(id)).cloned().unwrap_or_default();
+        let gpu = |(index, place): (&u32, &Place<'a>)| Device {
+            name: format!("GPU{index}"),
+            gpu: Some(*index),
+            nics: Vec::new(),
+            place: place.clone(),
+        };
+        let mut devices: Vec<Device> = topology.gpus.iter().map(gpu).collect();
+        devices.extend(nic_rows(&topology));
+        View { model, gpus: topology.gpus.len(), devices, topology, in_use }
+    }
+
+    fn used(&self) -> &Used {
+        &self.in_use.used
     }
 
     fn judged(&self, from: &Device, to: &Device) -> Judged {
         match (from.gpu, to.gpu) {
-            (Some(a), Some(b)) => self.used.pair(&self.topology, a, b),
-            (Some(gpu), None) => self.used.net(self.model, &self.topology, gpu, to.nic),
-            (None, Some(gpu)) => self.used.net(self.model, &self.topology, gpu, from.nic),
+            (Some(a), Some(b)) => self.used().pair(&self.topology, a, b),
+            (Some(gpu), None) => self.nets(gpu, to),
+            (None, Some(gpu)) => self.nets(gpu, from),
             (None, None) => {
                 let distance = from.place.distance(&to.place);
-                let why = format!("{}-{}: {}", from.nic, to.nic, distance_words(distance));
+                let why = format!("{}-{}: {}", from.nic_words(), to.nic_words(), distance_words(distance));
                 Judged { distance, used: "", verdict: Verdict::Unused, why }
             }
         }
     }
 
+    /// The worst of several NICs.
+    fn nets(&self, gpu: u32, nics: &Device) -> Judged {
+        let judged = nics.nics.iter().map(|nic| self.used().net(self.model, &self.topology, gpu, nic));
+        let worst = judged.reduce(|a, b| if b.verdict > a.verdict { b } else { a });
+        worst.unwrap_or_else(|| Judged { distance: None, used: "", verdict: Verdict::NotSeen, why: String::new() })
+    }
+
+    /// Columns of a row's name.
+    fn left(&self) -> u16 {
+        self.devices.iter().map(|device| device.name.len() as u16 + 1).max().unwrap_or(0).max(LEFT)
+    }
+
+    /// Columns of a device: those of folded NICs have longer names.
+    fn cell(&self, device: &Device) -> u16 {
+        CELL.max(device.name.len() as u16 + 1)
+    }
+
+    fn cells(&self, devices: &[Device]) -> u16 {
+        devices.iter().map(|device| self.cell(device)).sum()
+    }
+
     /// Columns that have room: those of GPUs, and those of NICs, all of them or none.
     fn columns(&self, width: u16) -> &[Device<'a>] {
-        let fit = usize::from(width.saturating_sub(LEFT + RATES) / CELL);
-        if self.devices.len() <= fit { &self.devices } else { &self.devices[..self.gpus.min(fit.max(1))] }
+        let room = width.saturating_sub(self.left() + RATES);
+        let fit = usize::from(room / CELL);
+        if self.cells(&self.devices) <= room { &self.devices } else { &self.devices[..self.gpus.min(fit.max(1))] }
     }
 
     /// Rank and node have room, too.
     fn is_wide(&self, width: u16) -> bool {
-        LEFT + self.columns(width).len() as u16 * CELL + RATES + RIGHT <= width
+        self.left() + self.cells(self.columns(width)) + RATES + RIGHT <= width
     }
 
-    /// Out and in: of a GPU over NVLink, of a NIC over all its ports; in the unit of each.
+    /// Some NICs are one row.
+    fn is_folded(&self) -> bool {
+        self.devices.iter().any(|device| device.nics.len() > 1)
+    }
+
+    /// Out and in: of a GPU over NVLink, of NICs over all their ports; in the unit of each.
     fn rates(&self, device: &Device) -> (Option<String>, Option<String>) {
         if let Some(gpu) = device.gpu.and_then(|index| self.model.gpus.get(&index)) {
             return (gpu.nvlink_tx_bytes_per_s.map(gbytes_per_s), gpu.nvlink_rx_bytes_per_s.map(gbytes_per_s));
         }
-        let ports = || self.model.ports.values().filter(|port| port.info.device == device.nic);
+        self.nic_rates(&device.nics)
+    }
+
+    fn nic_rates(&self, nics: &[&str]) -> (Option<String>, Option<String>) {
+        let ports = || self.model.ports.values().filter(|port| nics.contains(&port.info.device.as_str()));
         let now = self.model.now;
         let sum = |rates: &mut dyn Iterator<Item = f64>| rates.reduce(|a, b| a + b).map(bits_per_s);
         (sum(&mut ports().filter_map(|port| port.tx_newest(now))), sum(&mut ports().filter_map(|port| port.rx_newest(now))))
@@ -123,35 +182,73 @@ impl<'a> View<'a> {
         device.place.numa.or(affinity)
     }
 
+    /// A device and each other one, NICs one by one.
+    fn judged_one_by_one(&self, device: &Device) -> Vec<(String, Judged)> {
+        let mut out = Vec::new();
+        for other in self.devices.iter().filter(|other| other.name != device.name) {
+            match (device.gpu, other.gpu) {
+                (Some(gpu), None) => out.extend(other.nics.iter().map(|nic| {
+                    let no = self.topology.nics.iter().position(|known| known.device == *nic).unwrap_or(0);
+                    (format!("NIC{no}"), self.used().net(self.model, &self.topology, gpu, nic))
+                })),
+                _ => out.push((other.name.clone(), self.judged(device, other))),
+            }
+        }
+        out
+    }
+
     /// What the row of a device means, in sentences: to whom, and how. Equal ones are one.
     fn sentences(&self, device: &Device) -> Vec<(String, String, Verdict)> {
-        let mut out: Vec<(Vec<&str>, String, Verdict)> = Vec::new();
-        for other in self.devices.iter().filter(|other| other.name != device.name) {
-            let judged = self.judged(device, other);
+        let mut out: Vec<(Vec<String>, String, Verdict)> = Vec::new();
+        for (name, judged) in self.judged_one_by_one(device) {
             let (_, words) = judged.why.split_once(": ").unwrap_or(("", &judged.why));
             // That nothing is known of NCCL stands below, once.
             let words = if judged.verdict == Verdict::NotSeen { words.split("; ").next().unwrap_or(words) } else { words };
             match out.iter_mut().find(|(_, known, _)| known == words) {
-                Some((names, ..)) => names.push(&other.name),
-                None => out.push((vec![&other.name], words.to_owned(), judged.verdict)),
+                Some((names, ..)) => names.push(name),
+                None => out.push((vec![name], words.to_owned(), judged.verdict)),
             }
         }
         let mut out: Vec<(String, String, Verdict)> = out.into_iter().map(|(names, words, v)| (joined(&names), words, v)).collect();
         // Devices that a plugin numbers in its own way are in no column.
-        let unnamed = self.used.nets.keys().filter(|(gpu, name)| Some(*gpu) == device.gpu && self.topology.nic(name).is_none());
+        let unnamed = self.used().nets.keys().filter(|(gpu, name)| Some(*gpu) == device.gpu && self.topology.nic(name).is_none());
         for (gpu, name) in unnamed {
-            let judged = self.used.net(self.model, &self.topology, *gpu, name);
+            let judged = self.used().net(self.model, &self.topology, *gpu, name);
             let words = judged.why.split_once("; ").map_or(judged.why.as_str(), |(_, words)| words).to_owned();
             out.push((clean(name).into_owned(), words, judged.verdict));
         }
         // What is worst comes first, then what is used.
         out.sort_by_key(|(_, _, verdict)| std::cmp::Reverse(*verdict));
+        out.extend(
+            device.gpu.into_iter().flat_map(|gpu| self.used().beside_words(gpu)).map(|(of, words)| (of.to_owned(), words, Verdict::Unused)),
+        );
         out
     }
 }
 
+/// NICs as rows: of many, those that follow one another and are as far from every GPU are one.
+fn nic_rows<'a>(topology: &Topology<'a>) -> Vec<Device<'a>> {
+    let folds = topology.gpus.len() + topology.nics.len() > MOST_ROWS;
+    let far = |place: &Place| topology.gpus.values().map(|gpu| gpu.distance(place)).collect::<Option<Vec<Distance>>>();
+    let mut rows: Vec<(usize, Option<Vec<Distance>>, Device)> = Vec::new();
+    for (no, nic) in topology.nics.iter().enumerate() {
+        let distances = far(&nic.place).filter(|distances| folds && !distances.is_empty());
+        match rows.last_mut() {
+            Some((first, known, device)) if known.is_some() && *known == distances => {
+                device.nics.push(nic.device);
+                device.name = format!("NIC{first}-{no}");
+            }
+            _ => {
+                let device = Device { name: format!("NIC{no}"), gpu: None, nics: vec![nic.device], place: nic.place.clone() };
+                rows.push((no, distances, device));
+            }
+        }
+    }
+    rows.into_iter().map(|(.., device)| device).collect()
+}
+
 /// `GPU0`, `GPU1-GPU7`, `GPU1-GPU3 GPU5`: rows that follow one another are one.
-fn joined(names: &[&str]) -> String {
+fn joined(names: &[String]) -> String {
     let number = |name: &str| name.get(3..).and_then(|n| n.parse::<u32>().ok());
     let mut runs: Vec<(&str, &str)> = Vec::new();
     for name in names {
@@ -188,9 +285,9 @@ fn label(distance: Option<Distance>) -> String {
 
 fn title(ctx: &Ctx) -> String {
     let view = View::of(ctx);
-    let mut parts = vec![crate::base::units::counted(view.gpus, "GPU"), crate::base::units::counted(view.devices.len() - view.gpus, "NIC")];
-    let below = view.used.troubles(view.model, &view.topology).len();
-    match (view.used.seen, below) {
+    let mut parts = vec![counted(view.gpus, "GPU"), counted(view.topology.nics.len(), "NIC")];
+    let below = view.in_use.troubles.len();
+    match (view.used().seen, below) {
         (false, _) => parts.push("channels of NCCL not seen".into()),
         (true, 0) => parts.push("NCCL uses what joins them".into()),
         (true, n) => parts.push(format!("{n} ▲ below what joins them")),
@@ -206,13 +303,13 @@ fn want(ctx: &Ctx, _: u16) -> Option<Want> {
 
 fn notes(view: &View) -> Vec<String> {
     let mut out = Vec::new();
-    if view.used.seen {
+    if view.used().seen {
         out.push("NCCL uses: ✓ what joins them  ▲ something slower  · not judged; else nothing".to_owned());
     } else {
         out.push("what NCCL uses is not known: no log has its channel lines, which NCCL_DEBUG=INFO prints".to_owned());
     }
     out.extend(view.topology.remarks().into_iter().map(str::to_owned));
-    if view.used.of_another_host {
+    if view.used().of_another_host {
         out.push("the channel lines name another host than this one".to_owned());
     }
     out
@@ -229,11 +326,20 @@ struct Areas {
 fn areas(ctx: &Ctx, view: &View, area: Rect, drawing: u16) -> Areas {
     let notes = (notes(view).len() as u16).min(area.height / 4);
     let mut room = area.height - notes;
-    let detail = if ctx.zoomed && room >= DETAIL + 4 { DETAIL } else { 0 };
-    room -= detail;
     let (least, all) = (view.gpus as u16 + 1, view.devices.len() as u16 + 1);
-    let fits = ctx.zoomed && drawing > 0 && area.width >= DRAWING_FROM && room > drawing + least;
+    let has_troubles = !view.in_use.troubles.is_empty();
+    let kept = if has_troubles { DETAIL } else { 0 };
+    let fits = ctx.zoomed && drawing > 0 && area.width >= DRAWING_FROM && room > drawing + least + kept;
     let drawing = if fits { drawing + 1 } else { 0 };
+    // Rows come first, unless there is a trouble to explain: the rest of it opens with a key.
+    let spare = room.saturating_sub(all + drawing);
+    let detail = match spare {
+        _ if !ctx.zoomed || room < DETAIL + 4 => 0,
+        _ if spare >= DETAIL || has_troubles => DETAIL,
+        3.. => spare,
+        _ => 0,
+    };
+    room -= detail;
     let matrix = all.min(room - drawing);
     // What is left over goes to the sentences.
     let detail = if detail > 0 { detail + (room - drawing - matrix) } else { 0 };
@@ -256,7 +362,7 @@ fn row_at(ctx: &Ctx, area: Rect, y: u16) -> Option<usize> {
 fn selected(ctx: &Ctx, view: &View) -> Option<usize> {
     let names: Vec<String> = view.devices.iter().map(|device| device.name.clone()).collect();
     let is_below = |device: &&Device| {
-        let uses = |gpu| view.used.pairs.keys().any(|(from, _)| *from == gpu) || view.used.nets.keys().any(|(of, _)| *of == gpu);
+        let uses = |gpu| view.used().pairs.keys().any(|(from, _)| *from == gpu) || view.used().nets.keys().any(|(of, _)| *of == gpu);
         device.gpu.is_some_and(uses) && view.devices.iter().any(|to| view.judged(device, to).verdict == Verdict::Below)
     };
     let first = view.devices[..view.gpus].iter().find(is_below).map(|device| device.name.clone());
@@ -266,8 +372,15 @@ fn selected(ctx: &Ctx, view: &View) -> Option<usize> {
 fn open(ctx: &Ctx) -> Opened {
     let view = View::of(ctx);
     let Some(device) = selected(ctx, &view).and_then(|row| view.devices.get(row)) else { return Opened::Nothing };
-    let lines: Vec<String> = view.sentences(device).into_iter().map(|(to, words, _)| format!("{to}: {words}")).collect();
-    Opened::Text(format!("{} {}", device.name, clean(device.nic)).trim_end().to_owned(), lines.join("\n"))
+    let mut lines: Vec<String> = view.sentences(device).into_iter().map(|(to, words, _)| format!("{to}: {words}")).collect();
+    if device.nics.len() > 1 {
+        let rates = |nic: &str| {
+            let (out, into) = view.nic_rates(&[nic]);
+            format!("{}: {}↑ {}↓ b/s", clean(nic), or_dash(out), or_dash(into))
+        };
+        lines.extend(device.nics.iter().map(|nic| rates(nic)));
+    }
+    Opened::Text(format!("{} {}", device.name, device.nic_words()).trim_end().to_owned(), lines.join("\n"))
 }
 
 fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
@@ -299,28 +412,32 @@ fn matrix(ctx: &Ctx, view: &View, selected: Option<usize>, area: Rect, buf: &mut
     let theme = ctx.theme;
     let columns = view.columns(area.width);
     let mut pen = Pen::new(buf, area);
-    pen.skip(LEFT);
+    let left = usize::from(view.left());
+    let first = first_shown(view.devices.len(), selected, usize::from(area.height - 1));
+    let (shown, all) = (usize::from(area.height - 1), view.devices.len());
+    // What has no room is reached by moving down.
+    let rows = if shown < all { format!("{}-{}/{all}", first + 1, first + shown) } else { String::new() };
+    pen.put(&format!("{rows:<left$}"), theme.dim);
     for column in columns {
-        pen.put(&format!("{:<1$}", column.name, usize::from(CELL)), theme.dim);
+        pen.put(&format!("{:<1$}", column.name, usize::from(view.cell(column))), theme.dim);
     }
     pen.put(if view.is_wide(area.width) { "  out    in /s     rank NUMA" } else { "  out    in /s" }, theme.dim);
-    let first = first_shown(view.devices.len(), selected, usize::from(area.height - 1));
     for ((row, device), y) in view.devices.iter().enumerate().skip(first).zip(area.y + 1..area.bottom()) {
         let line = Rect { y, height: 1, ..area };
         let mut pen = Pen::new(buf, line);
-        pen.put(&format!("{:<1$}", device.name, usize::from(LEFT)), theme.text);
+        pen.put(&format!("{:<left$}", device.name), theme.text);
         for column in columns {
+            let cell = usize::from(view.cell(column));
             if column.name == device.name {
-                pen.put(&format!("{:<1$}", " X", usize::from(CELL)), theme.dim);
+                pen.put(&format!("{:<cell$}", " X"), theme.dim);
                 continue;
             }
             let judged = view.judged(device, column);
             let text = format!("{}{}", label(judged.distance), mark(judged.verdict));
             let plain = judged.verdict <= Verdict::Unused && judged.distance.is_none_or(|d| d > Distance::Pxb);
-            pen.put(&format!("{text:<0$}", usize::from(CELL)), if plain { theme.dim } else { style(ctx, judged.verdict) });
+            pen.put(&format!("{text:<cell$}"), if plain { theme.dim } else { style(ctx, judged.verdict) });
         }
         let (out, into) = view.rates(device);
-        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".into());
         let unit = if device.gpu.is_some() { "GB" } else { "b " };
         let number = |n: Option<u32>| or_dash(n.map(|n| n.to_string()));
         pen.put(&format!("{:>5} {:>5} {unit}", or_dash(out), or_dash(into)), theme.text);
@@ -344,7 +461,7 @@ fn details(ctx: &Ctx, view: &View, device: &Device, area: Rect, buf: &mut Buffer
         about.extend(view.rank(device).map(|rank| format!("rank {rank}")));
         about.extend(gpu.info.cpus.as_deref().map(|cpus| format!("CPUs {}", clean(cpus))));
     } else {
-        about.push(clean(device.nic).into_owned());
+        about.push(device.nic_words());
         let near: Vec<String> = view.topology.nearest_gpus(&device.place).iter().map(|gpu| format!("GPU{gpu}")).collect();
         about.extend((!near.is_empty()).then(|| format!("near {}", near.join(" "))));
     }
@@ -453,14 +570,21 @@ fn draw_socket(ctx: &Ctx, view: &View, socket: &Socket, area: Rect, buf: &mut Bu
 fn leaf(ctx: &Ctx, view: &View, device: &Device, gpu: Option<u32>, pen: &mut Pen) {
     let theme = ctx.theme;
     let (out, into) = view.rates(device);
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".into());
     let unit = if device.gpu.is_some() { "GB/s" } else { "b/s" };
-    pen.put(&format!("{:<6}", device.name), theme.text);
+    // Names of folded NICs need two columns more, and the others keep in step with them.
+    let more = if view.is_folded() { 2 } else { 0 };
+    if device.nics.len() <= 1 {
+        pen.put(&format!("{:<6}", device.name), theme.text);
+    }
     match device.gpu {
-        Some(_) => pen.put(&format!("{:<17}", view.rank(device).map_or(String::new(), |rank| format!("rank {rank}"))), theme.text),
+        Some(_) => {
+            let rank = view.rank(device).map_or(String::new(), |rank| format!("rank {rank}"));
+            pen.put(&format!("{rank:<0$}", 17 + more), theme.text);
+        }
         None => {
-            pen.put(&format!("{:<12}", clean(device.nic)), theme.text);
-            let judged = gpu.map(|gpu| view.used.net(view.model, &view.topology, gpu, device.nic));
+            let width = more + if device.nics.len() > 1 { 18 } else { 12 };
+            pen.put(&format!("{:<width$}", device.nic_words()), theme.text);
+            let judged = gpu.map(|gpu| view.nets(gpu, device));
             let text = judged.as_ref().map_or(String::new(), |j| format!("{}{}", label(j.distance), mark(j.verdict)));
             pen.put(&format!("{text:<5}"), judged.map_or(theme.dim, |j| style(ctx, j.verdict)));
         }

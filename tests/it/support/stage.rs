@@ -108,7 +108,8 @@ fn gpus(roots: &Roots, modelled: bool) -> Vec<Body> {
     let mut bodies = NODE.gpu_facts();
     for (body, found) in bodies.iter_mut().zip(found) {
         if let (Body::GpuInfo(info), Body::GpuInfo(found)) = (body, found) {
-            (info.bus_id, info.numa) = (found.bus_id, found.numa);
+            (info.bus_id, info.pci_path, info.cpus) = (found.bus_id, found.pci_path, found.cpus);
+            (info.numa, info.numa_affinity) = (found.numa, found.numa_affinity);
         }
     }
     bodies.insert(0, Body::Source(SourceReport { state: SourceState::Ok, detail: None, title: None }));
