@@ -1,7 +1,8 @@
 //! Rules on ports: each with its fault, the near miss, how long it must hold, and how it ends.
 
-use nccl_top::base::severity::Severity;
+use nccl_top::base::severity::{Role, Severity};
 use nccl_top::base::time::{Stamp, Zone};
+use nccl_top::diagnosis::causality;
 use nccl_top::diagnosis::session::Session;
 use nccl_top::observe::facts::{HostFacts, Reading};
 use nccl_top::observe::gpu::{Fabric, GpuHealth, GpuInfo, GpuProcess, GpuProcesses, GpuSample};
@@ -731,6 +732,31 @@ fn imex_is_missing_where_nccl_uses_nvlink_between_hosts_or_could() {
         net.runs(2, |_, _| ());
         assert_eq!(net.lines().len(), expected, "{name} {set}: {:?}", net.lines());
     }
+}
+
+#[test]
+fn a_straggler_follows_from_a_fault_of_the_port_of_its_gpu_alone() {
+    let at = |second: i64| Stamp(second * 1_000_000_000);
+    // Which rule is the cause, and whether the late rank follows from it.
+    let judged = |rule: &'static str, port: &str, began| {
+        let mut late = Finding::new("straggler", Severity::Warning, "rank 3", "", at(1000));
+        (late.ranks, late.gpus) = (vec![3], vec![3]);
+        let mut fault = Finding::new(rule, Severity::Warning, port, "", at(began));
+        fault.ports = vec![format!("{port}/1")];
+        let near = |fault: &Finding, late: &Finding| late.gpus.iter().any(|gpu| fault.ports == [format!("mlx5_{gpu}/1")]);
+        let mut all = [&mut late, &mut fault];
+        let cause = causality::assign(&mut all, &|_| false, &near).map(|at| all[at].rule);
+        (cause.unwrap(), late.role == Role::Cascade, fault.role == Role::Cascade)
+    };
+    assert_eq!(judged("nic-errors", "mlx5_3", 990), ("nic-errors", true, false));
+    assert_eq!(judged("nic-errors", "mlx5_4", 990), ("straggler", false, false), "the port of another GPU");
+    assert_eq!(judged("nic-errors", "mlx5_3", 900), ("straggler", false, false), "long before");
+    assert_eq!(judged("nic-errors", "mlx5_3", 1030), ("straggler", false, false), "afterwards");
+    // Traffic follows the steps.
+    assert_eq!(judged("rail-imbalance", "mlx5_3", 1010), ("rail-imbalance", true, false), "no later than either is known to");
+    assert_eq!(judged("rail-imbalance", "mlx5_4", 1030), ("straggler", false, true));
+    assert_eq!(judged("rail-imbalance", "mlx5_4", 1300), ("straggler", false, false), "another matter");
+    assert_eq!(judged("nvlink-errors", "mlx5_3", 1000).0, "straggler", "no fault of the network");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! GPUs: the driver, the daemons that serve it, and what of it NCCL needs.
 
 use super::{Check, Group, Host, Judged, cannot_read, does_not_apply, fail, of_all, pass, some_of, warn};
+use crate::base::clean::{clean, clip};
 use crate::base::units::counted;
 use crate::model::gpu::Gpu;
 use crate::observe::facts::{Look, PciFacts, PciKind};
@@ -14,6 +15,8 @@ const FABRIC_COMPLETED: u32 = 3;
 const CHANNELS: &str = "/dev/nvidia-caps-imex-channels";
 const IMEX_NODES: &str = "/etc/nvidia-imex/nodes_config.cfg";
 const IMEX_LOG: &str = "/var/log/nvidia-imex.log";
+/// Characters of a line of it.
+const MOST_OF_LOG: usize = 160;
 const PLAIN: Check = Check { id: "", group: Group::Gpu, label: "", reads: &[], healthy: "", why: "", remedy: "", judge: |_| Ok(pass("")) };
 
 pub const CHECKS: &[Check] = &[
@@ -276,7 +279,7 @@ pub(super) fn imex_state(host: &Host) -> Judged {
     // The daemon of a container has its own files.
     let seen = host.sees_all_processes() && host.container().is_none();
     let complaint = || match host.read(IMEX_LOG) {
-        Ok(Some(line)) if !line.is_empty() => format!("; its log: {line}"),
+        Ok(Some(line)) if !line.is_empty() => format!("; its log: {}", clip(&clean(line), MOST_OF_LOG)),
         _ => String::new(),
     };
     if channels == 0 {
