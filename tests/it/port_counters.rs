@@ -63,7 +63,7 @@ fn signs_are_those_that_rules_judge_by() {
     );
     assert_eq!(names(|s| matches!(s, Sign::FullBuffer(_))), ["ethtool/rx_discards_phy", "port_xmit_discards"]);
     assert_eq!(names(|s| matches!(s, Sign::Damage(_) | Sign::FullBuffer(_) | Sign::Silent(_))).len(), 20);
-    assert_eq!(names(|s| matches!(s, Sign::Congestion(_))).len(), 10);
+    assert_eq!(names(|s| matches!(s, Sign::Congestion(_))).len(), 18);
     assert_eq!(names(|s| matches!(s, Sign::Allowance(_))).len(), 5);
     assert_eq!(names(|s| matches!(s, Sign::WentDown { .. })), ["carrier_changes", "ethtool/link_down_events_phy", "link_downed"]);
 }
