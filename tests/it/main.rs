@@ -58,6 +58,7 @@ mod next_steps;
 mod one_judge;
 mod other_node;
 mod pictures;
+mod pipelines;
 mod port_sources;
 mod private_files;
 mod process_ends;

@@ -39,6 +39,8 @@ pub struct Route {
     pub transport: String,
     /// Printed by the end that receives.
     pub receive: bool,
+    /// For sends and receives.
+    pub p2p: bool,
 }
 
 /// A ring of a communicator, whole.
@@ -76,9 +78,9 @@ impl Routes {
     /// Notes what a line says of it. `text` is the line.
     pub(in crate::model) fn apply(&mut self, what: &What, who: Who, text: &str) {
         match what {
-            What::Channel { from_rank, from_gpu, to_rank, to_gpu, transport, receive, .. } if transport.len() <= MAX_TRANSPORT => {
+            What::Channel { from_rank, from_gpu, to_rank, to_gpu, transport, receive, p2p, .. } if transport.len() <= MAX_TRANSPORT => {
                 let (from, to) = (End { rank: *from_rank, gpu: *from_gpu }, End { rank: *to_rank, gpu: *to_gpu });
-                let route = Route { host: who.host, from, to, transport: transport.clone(), receive: *receive };
+                let route = Route { host: who.host, from, to, transport: transport.clone(), receive: *receive, p2p: *p2p };
                 self.add(route, 1);
             }
             What::Init(init) => self.seat(init, who.host),
@@ -159,7 +161,7 @@ impl Routes {
 
     /// Lines of the host of `route` for its other end, as ranks of one node print them.
     pub fn has_other_end(&self, route: &Route) -> bool {
-        let first = Route { transport: String::new(), receive: false, ..route.clone() };
+        let first = Route { transport: String::new(), receive: false, p2p: false, ..route.clone() };
         let same = |known: &&Route| (known.host, known.from, known.to) == (route.host, route.from, route.to);
         self.known.range(first..).map(|(known, _)| known).take_while(same).any(|known| known.receive != route.receive)
     }
