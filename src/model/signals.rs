@@ -10,6 +10,7 @@ use crate::model::Model;
 use crate::model::comm::{Behind, Comm, CommRank, Odd};
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
+use crate::model::log::LogFile;
 use crate::model::peers::Peers;
 use crate::model::process::Process;
 use core::net::IpAddr;
@@ -392,18 +393,25 @@ fn lacks(ranks: &BTreeMap<u32, RankLook>, log: Option<&LogLook>, ras: Option<&Ra
 
 /// Where processes may not be seen: the ranks whose pids NCCL's lines or RAS name, and of which NVML says that they hold a GPU here.
 fn unseen_ranks(model: &Model, now: Stamp, job: &Job) -> BTreeMap<u32, RankLook> {
-    let said = model.files_of(&job.id).flat_map(|f| f.rank_of_pid.iter().map(|(pid, rank)| (*pid, *rank)));
-    let largest = model.comms_of(job).max_by_key(|c| (c.nranks, c.operations()));
+    // Numbers inside the pairs of a pipeline come again in each pair.
+    let single = |f: &LogFile, rank: u32| f.rank_of_pid.values().filter(|other| **other == rank).count() == 1;
+    let said = model
+        .files_of(&job.id)
+        .flat_map(|f| f.rank_of_pid.iter().filter(move |(_, rank)| single(f, **rank)).map(|(pid, rank)| (*pid, *rank)));
+    // Where others are as large and of other processes, none is that of the whole job.
+    let is_whole = |one: &&Comm| {
+        let pids: BTreeSet<Option<u32>> = one.ranks.values().map(|r| r.pid).chain(one.missing.values().map(|m| m.pid)).collect();
+        let alike = model.comms_of(job).filter(|other| other.nranks == one.nranks && other.answered_at == one.answered_at);
+        alike.flat_map(|other| other.ranks.values()).all(|r| pids.contains(&r.pid))
+    };
+    let largest = model.comms_of(job).max_by_key(|c| (c.nranks, c.operations())).filter(is_whole);
     let answered = largest.into_iter().flat_map(|c| c.ranks.iter().filter_map(|(rank, known)| Some((known.pid?, *rank))));
     let away = largest.into_iter().flat_map(|c| c.missing.iter().filter_map(|(rank, known)| Some((known.pid?, *rank))));
-    let held = said.chain(answered).chain(away).filter(|(pid, _)| model.gpu_of_pid(*pid).is_some());
-    // Numbers inside the pairs of a pipeline come again in each pair.
-    let mut pids: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
-    held.for_each(|(pid, rank)| {
-        pids.entry(rank).or_default().insert(pid);
-    });
-    let single = pids.into_iter().filter(|(_, pids)| pids.len() == 1).flat_map(|(rank, pids)| pids.into_iter().map(move |pid| (rank, pid)));
-    single.map(|(rank, pid)| (rank, rank_look(model, now, rank, pid, None))).collect()
+    said.chain(answered)
+        .chain(away)
+        .filter(|(pid, _)| model.gpu_of_pid(*pid).is_some())
+        .map(|(pid, rank)| (rank, rank_look(model, now, rank, pid, None)))
+        .collect()
 }
 
 /// `process` is `None` where it may not be seen.

@@ -54,6 +54,7 @@ fn judge(job: &Job, look: &Look) -> Option<Finding> {
     }
     let ranks: Vec<u32> = waiting.iter().map(|r| r.rank).filter(|_| waiting.len() == 2).collect();
     let since = waiting.iter().map(|r| r.activity_since).max()?;
+    let still_for = look.log.as_ref()?.last_step_at?.since(ras.still_since);
     let words = match ranks.as_slice() {
         [a, b] => format!("rank {a} and rank {b} wait for each other in sends or receives"),
         _ => format!("{} in sends or receives, some of them for each other", all_here(waiting.len(), "wait")),
@@ -69,16 +70,9 @@ fn judge(job: &Job, look: &Look) -> Option<Finding> {
         Evidence::of("gpu", format!("{} without a byte for {}", all_here(waiting.len(), "spin"), span(look.at.since(since)))),
         Evidence::of(
             "ras",
-            format!(
-                "counts equal, and still since {} before the last step: steps have no collective that is counted",
-                span(ras_led(look, ras.still_since))
-            ),
+            format!("counts equal, and still for {} before the last step: steps have no collective that is counted", span(still_for)),
         ),
     ];
     told_by(&mut found, look);
     Some(found)
-}
-
-fn ras_led(look: &Look, still_since: crate::base::time::Stamp) -> std::time::Duration {
-    look.log.as_ref().and_then(|l| l.last_step_at).map_or(std::time::Duration::ZERO, |at| at.since(still_since))
 }

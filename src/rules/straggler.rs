@@ -19,7 +19,7 @@ pub const RULE: Rule = Rule {
     id: "straggler",
     severity: Severity::Warning,
     title: "One rank is late every step; the others wait for it each time",
-    how: "Its GPU is the least busy while its siblings are at 100 %, in each third of 12 s or of five steps; RAS has it behind at every look \
+    how: "Its GPU is the least busy while its siblings are at 100 %, again and again within 12 s or five steps; RAS has it behind at every look \
           although all counts move; in a pipeline, its GPU draws much more than those that wait, all the time. What its process does meanwhile \
           says why: it sleeps, reads, or computes on the CPU. Where each time another rank is late, none is to blame",
     advice: "The GPU that looks least busy is the slow one: look at its data loader, CPU pinning, page faults, and whether its GPU is throttled. \
@@ -130,12 +130,13 @@ fn least_busy(model: &Model, job: &Job, look: &Look, window: Duration) -> Option
     if next < SIBLINGS_PCT.value() || slow > next - LAG_PCT.value() {
         return None;
     }
-    // Who is late once has had a long sequence, or has collected garbage.
+    // Who is late once has had a long sequence, or has collected garbage. Where steps are long, that lasts.
     let is_late = |(from, to): (Stamp, Stamp)| {
         let third = busy(model, look, from, to)?;
         Some(third.first()?.1 == rank && third[0].0 <= third.get(1)?.0 - LAG_PCT.value() / 3.0)
     };
-    if thirds(now, window).into_iter().any(|third| is_late(third) == Some(false)) {
+    let least = if window > WINDOW.duration() { 3 } else { 2 };
+    if thirds(now, window).into_iter().filter(|third| is_late(*third) == Some(true)).count() < least {
         return None;
     }
     // Without a log only the siblings can show that steps are made: while they wait in one barrier, nobody is late "every step".
