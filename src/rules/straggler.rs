@@ -191,7 +191,9 @@ fn busiest_stage(model: &Model, job: &Job, look: &Look, window: Duration) -> Opt
     let now = model.now;
     // Power is steadier than utilisation.
     let window = window.mul_f64(0.75);
-    if !look.has_uncounted() || look.alive().count() < 2 {
+    // Elsewhere it may be the rank with the longest sequence.
+    let is_pipeline = look.alive().all(|r| look.peers.stage(r.rank).is_some()) || look.ras.as_ref().is_some_and(|r| r.blind);
+    if !is_pipeline || look.alive().count() < 2 {
         return None;
     }
     let (least_busy, _) = *busy(model, look, now.minus(window), now)?.first()?;
