@@ -153,7 +153,7 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u
     if let Some((phase, summary)) = pause(look) {
         return say(State::Paused, Some(phase), summary);
     }
-    if let Some(f) = implied(Implies::Slow).min_by_key(|f| (f.role, f.opened_at)) {
+    if let Some(f) = implied(Implies::Slow).filter(|f| f.severity >= Severity::Warning).min_by_key(|f| (f.role, f.opened_at)) {
         return because(State::Slow, f);
     }
     let trained = crate::rules::has_trained(look);

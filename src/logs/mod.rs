@@ -154,6 +154,8 @@ pub enum What {
         to_gpu: Option<u64>,
         transport: String,
         receive: bool,
+        /// A connection for sends and receives, not for rings and trees: `/1` behind the channel. SHM and NCCL up to 2.12 do not say.
+        p2p: bool,
     },
     /// `24 coll channels, 24 collnet channels, 0 nvls channels, 32 p2p channels…`
     Channels {
@@ -373,6 +375,16 @@ pub struct CollectiveTimeout {
 }
 
 impl CollectiveTimeout {
+    /// A send, a receive, or a batch of them (`batch_isend_irecv`), which PyTorch calls coalesced and gives no number of elements. They are
+    /// counted apart on each rank: the same number on two of them means nothing.
+    pub fn is_p2p(&self) -> bool {
+        match self.op.as_deref() {
+            Some("SEND" | "RECV" | "RECVANYSOURCE") => true,
+            Some("COALESCED") => self.numel_in.is_none(),
+            _ => false,
+        }
+    }
+
     /// How long the rank had waited when it printed this.
     pub fn waited(&self) -> Duration {
         Duration::from_millis(self.ran_ms.or(self.timeout_ms).unwrap_or(0))

@@ -203,11 +203,13 @@ impl Gpu {
     /// real work seen is over 1 % tensor or DRAM activity.
     ///
     /// PCIe alone is no sign of work: streams that wait for each other's events (FSDP) poll host memory with up to 6.6 GB/s, and DRAM
-    /// stays at the 0.0003 to 0.0006 % of an idle GPU. A copy reads or writes DRAM, too: 0.03 % at 1.5 GB/s.
+    /// stays at the 0.0003 to 0.0006 % of an idle GPU, in pipelines (two communicators on one GPU) at up to 0.01 %. A copy reads or writes
+    /// DRAM, too: 0.03 % at 1.5 GB/s.
     fn classify(&self) -> Activity {
         const LINK_BYTES_PER_S: f64 = 50e6;
         const PCIE_BYTES_PER_S: f64 = 200e6;
         const COPY_DRAM_PCT: f32 = 0.002;
+        const COPY_BESIDE_KERNEL_DRAM_PCT: f32 = 0.015;
         let s = &self.sample;
         if s.trouble.is_some() {
             return Activity::Lost;
@@ -221,10 +223,11 @@ impl Gpu {
             let tensor = gpm.tensor_active_pct.unwrap_or(0.0);
             let sm = gpm.sm_active_pct.unwrap_or(0.0);
             let pcie = gpm.pcie_tx_bytes_per_s.unwrap_or(0.0) + gpm.pcie_rx_bytes_per_s.unwrap_or(0.0);
-            let copies = pcie >= PCIE_BYTES_PER_S && dram >= COPY_DRAM_PCT;
+            let spins = util >= 50 || sm >= 0.3;
+            let copies = pcie >= PCIE_BYTES_PER_S && dram >= if spins { COPY_BESIDE_KERNEL_DRAM_PCT } else { COPY_DRAM_PCT };
             return if dram >= 1.0 || tensor >= 1.0 || sm >= 50.0 || link >= LINK_BYTES_PER_S || copies {
                 Activity::Working
-            } else if util >= 50 || sm >= 0.3 {
+            } else if spins {
                 Activity::Waiting
             } else {
                 Activity::Idle

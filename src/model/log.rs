@@ -39,8 +39,10 @@ pub struct LogFile {
     pub gone_at: Option<Stamp>,
     /// The last line kept was one that the next overwrites.
     pub transient: bool,
-    /// pid of NCCL lines to rank, learnt from init lines.
+    /// pid of NCCL lines to rank, learnt from init lines of the largest communicators: in smaller ones ranks have other numbers.
     pub rank_of_pid: BTreeMap<u32, u32>,
+    /// Their size.
+    pub ranks_by_init: u32,
     /// Ids of the communicators that its lines tell of.
     pub comms: BTreeSet<u64>,
     /// When its lines were written, and how it went on after a failure.
@@ -71,6 +73,7 @@ impl LogFile {
             gone_at: None,
             transient: false,
             rank_of_pid: BTreeMap::new(),
+            ranks_by_init: 0,
             comms: BTreeSet::new(),
             chronicle: Chronicle::default(),
             table: None,

@@ -15,6 +15,7 @@ pub mod inspected;
 pub mod job;
 pub mod job_record;
 pub mod log;
+pub mod peers;
 pub mod port;
 pub mod process;
 pub mod reading;

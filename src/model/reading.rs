@@ -100,7 +100,7 @@ impl Model {
         for event in events {
             let rank = event.origin.rank.or_else(|| event.origin.pid.and_then(|pid| self.rank_of_ns_pid(file, pid)));
             let (line, text) = event.said_at.as_ref().map_or((read.no, read.text), |s| (s.line, s.text.as_str()));
-            self.apply_event(at, file, event, rank, &job, backlog);
+            self.apply_event(at, file, event, &job, backlog);
             let when = self.written_at(at, file, backlog);
             if let Some(log) = self.files.get_mut(&file) {
                 let host = event.origin.host.as_deref().map(host_id);
@@ -162,7 +162,7 @@ impl Model {
         }
     }
 
-    pub(super) fn apply_event(&mut self, at: Stamp, file: u32, event: &TextEvent, rank: Option<u32>, job: &str, backlog: bool) {
+    pub(super) fn apply_event(&mut self, at: Stamp, file: u32, event: &TextEvent, job: &str, backlog: bool) {
         let when = self.written_at(at, file, backlog);
         let matters = !matches!(event.what, What::EnvSet { .. } | What::Bootstrap { .. } | What::NcclVersion { .. });
         if matters && !self.jobs.contains_key(job) {
@@ -198,14 +198,19 @@ impl Model {
                 let before = std::mem::take(&mut log.bringup);
                 log.chronicle.set_aside(before);
                 log.rank_of_pid.clear();
+                log.ranks_by_init = 0;
                 log.comms.clear();
             }
             What::Init(init) => {
+                if init.nranks > log.ranks_by_init {
+                    log.ranks_by_init = init.nranks;
+                    log.rank_of_pid.clear();
+                }
                 if let Some(pid) = event.origin.pid
-                    && rank.is_none()
+                    && init.nranks == log.ranks_by_init
                     && log.rank_of_pid.len() < MAX_PROCESSES
                 {
-                    log.rank_of_pid.insert(pid, init.rank);
+                    log.rank_of_pid.entry(pid).or_insert(init.rank);
                 }
                 if let Some(hash) = init.comm_id.filter(|_| log.comms.len() < MAX_COMMS) {
                     log.comms.insert(hash);

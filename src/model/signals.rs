@@ -10,6 +10,8 @@ use crate::model::Model;
 use crate::model::comm::{Behind, Comm, CommRank, Odd};
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
+use crate::model::log::LogFile;
+use crate::model::peers::Peers;
 use crate::model::process::Process;
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,6 +45,7 @@ pub struct Look {
     pub local_ranks: usize,
     pub log: Option<LogLook>,
     pub ras: Option<RasLook>,
+    pub peers: Peers,
     pub phase: Option<(Phase, Stamp)>,
     /// How long its GPUs have worked so far.
     pub worked: Duration,
@@ -106,6 +109,8 @@ pub struct RasLook {
     pub odd: Vec<(Member, Odd)>,
     pub missing: Vec<Member>,
     pub operations: u64,
+    /// The job has made steps while no count changed: what its steps consist of is not counted.
+    pub blind: bool,
     /// Communicators in which no rank has launched anything yet.
     pub unused: Vec<u64>,
     /// Members of any communicator whose initialisation is in progress, and since when the first of them.
@@ -305,7 +310,10 @@ impl Look {
             quiet_for: p.last_step_at.map_or(Duration::ZERO, |at| now.since(model.watched(at))),
             patience: p.patience(),
         });
-        let ras = ras_look(model, now, job, &ranks);
+        let mut ras = ras_look(model, now, job, &ranks);
+        if let (Some(ras), Some(log)) = (ras.as_mut(), log.as_ref()) {
+            ras.blind = ras.still_answers > 0 && log.last_step_at.is_some_and(|at| at.since(ras.still_since) >= log.patience);
+        }
         let lacks = lacks(&ranks, log.as_ref(), ras.as_ref());
         let phase = model.phase_of(&job.id).filter(|(_, since)| now.since(model.watched(*since)) < NAMED_PAUSE);
         // A working GPU, a step, a count.
@@ -320,6 +328,7 @@ impl Look {
             ranks,
             log,
             ras,
+            peers: Peers::of(model, job),
             phase,
             worked: job.worked,
             contained: job.pids().filter_map(|pid| model.processes.get(&pid)).any(|p| p.info.ns_pid.is_some_and(|ns| ns != p.info.pid)),
@@ -347,6 +356,12 @@ impl Look {
     /// What at least one GPU of the job does can be seen.
     pub fn knows_gpus(&self) -> bool {
         self.alive().any(|r| r.activity != Activity::Unknown)
+    }
+
+    /// Its ranks send and receive, or exchange in other ways that RAS does not count: NCCL counts AllReduce, AllGather, ReduceScatter,
+    /// Broadcast and Reduce, unless they are in a CUDA graph (`ncclProfilerStartCollEvent` and `NCCL_NUM_FUNCTIONS` of NCCL 2.30).
+    pub fn has_uncounted(&self) -> bool {
+        self.peers.is_known() || self.ras.as_ref().is_some_and(|r| r.blind)
     }
 
     pub fn quiet_log(&self) -> bool {
@@ -378,8 +393,18 @@ fn lacks(ranks: &BTreeMap<u32, RankLook>, log: Option<&LogLook>, ras: Option<&Ra
 
 /// Where processes may not be seen: the ranks whose pids NCCL's lines or RAS name, and of which NVML says that they hold a GPU here.
 fn unseen_ranks(model: &Model, now: Stamp, job: &Job) -> BTreeMap<u32, RankLook> {
-    let said = model.files_of(&job.id).flat_map(|f| f.rank_of_pid.iter().map(|(pid, rank)| (*pid, *rank)));
-    let largest = model.comms_of(job).max_by_key(|c| (c.nranks, c.operations()));
+    // Numbers inside the pairs of a pipeline come again in each pair.
+    let single = |f: &LogFile, rank: u32| f.rank_of_pid.values().filter(|other| **other == rank).count() == 1;
+    let said = model
+        .files_of(&job.id)
+        .flat_map(|f| f.rank_of_pid.iter().filter(move |(_, rank)| single(f, **rank)).map(|(pid, rank)| (*pid, *rank)));
+    // Where others are as large and of other processes, none is that of the whole job.
+    let is_whole = |one: &&Comm| {
+        let pids: BTreeSet<Option<u32>> = one.ranks.values().map(|r| r.pid).chain(one.missing.values().map(|m| m.pid)).collect();
+        let alike = model.comms_of(job).filter(|other| other.nranks == one.nranks && other.answered_at == one.answered_at);
+        alike.flat_map(|other| other.ranks.values()).all(|r| pids.contains(&r.pid))
+    };
+    let largest = model.comms_of(job).max_by_key(|c| (c.nranks, c.operations())).filter(is_whole);
     let answered = largest.into_iter().flat_map(|c| c.ranks.iter().filter_map(|(rank, known)| Some((known.pid?, *rank))));
     let away = largest.into_iter().flat_map(|c| c.missing.iter().filter_map(|(rank, known)| Some((known.pid?, *rank))));
     said.chain(answered)
@@ -422,9 +447,13 @@ fn ras_look(model: &Model, now: Stamp, job: &Job, ranks: &BTreeMap<u32, RankLook
     let current: Vec<&Comm> = comms.into_iter().filter(|c| c.answered_at == Some(newest)).collect();
     let still_since = model.watched(current.iter().filter_map(|c| c.still_since).max()?);
     let still_answers = current.iter().map(|c| c.still_answers).min().unwrap_or(0);
-    let with_behind = current.iter().map(|c| (*c, c.behind()));
-    let (told, behind) = with_behind.max_by_key(|(c, behind)| (!c.missing.is_empty(), !behind.is_empty(), c.nranks, c.operations()))?;
     let here = Here::new(model, job, ranks, &current);
+    // Who is behind in one communicator may wait in another, for somebody else: that tells less.
+    let waits = |who: &Member| who.rank.and_then(|r| ranks.get(&r)).is_some_and(|r| r.activity == Activity::Waiting);
+    let late = |c: &Comm| c.behind().into_iter().map(|behind| Late { who: here.member(c, behind.rank), behind }).collect::<Vec<_>>();
+    let with_late = current.iter().map(|c| (*c, late(c)));
+    let tells = |late: &[Late]| (!late.is_empty(), late.iter().any(|l| !waits(&l.who)));
+    let (told, behind) = with_late.max_by_key(|(c, late)| (!c.missing.is_empty(), tells(late), c.nranks, c.operations()))?;
     Some(RasLook {
         hash: told.hash,
         nranks: told.nranks,
@@ -434,13 +463,14 @@ fn ras_look(model: &Model, now: Stamp, job: &Job, ranks: &BTreeMap<u32, RankLook
         moved_after: current.iter().filter_map(|c| c.moved_after).max(),
         answered_at: newest,
         age: now.since(newest),
-        behind: behind.into_iter().map(|behind| Late { who: here.member(told, behind.rank), behind }).collect(),
+        behind,
         odd: told.odd().into_iter().map(|odd| (here.member(told, odd.rank), odd)).collect(),
         unused: current.iter().filter(|c| c.nranks > 1 && c.operations() == 0 && c.missing.is_empty()).map(|c| c.hash).collect(),
         in_init: current.iter().flat_map(|c| in_init(c).map(|(rank, _)| here.member(c, rank))).collect(),
         in_init_since: current.iter().flat_map(|c| in_init(c).filter_map(|(_, known)| known.init_since)).min().map(|at| model.watched(at)),
         missing: told.missing.keys().map(|&rank| here.member(told, rank)).collect(),
         operations: told.operations(),
+        blind: false,
     })
 }
 

@@ -38,7 +38,8 @@ impl Evidence {
     }
 
     pub fn line(path: &str, line: Option<u64>, text: &str, at: Stamp) -> Self {
-        let text = clip(text, 300);
+        // PyTorch prints -1 as an unsigned number where it has none.
+        let text = clip(text, 300).replace("18446744073709551615", "-1");
         Evidence { path: Some(path.to_owned()), line, at: Some(at), ..Evidence::of("line", text) }
     }
 }

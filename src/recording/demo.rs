@@ -53,7 +53,7 @@ pub const DEMOS: &[Demo] = &[
             (ms(42_000), "From here in real time. In 7 seconds rank 2 becomes slow: watch the step time and GPU 2"),
             (ms(50_500), "A step takes 336 ms instead of 99 ms. Nothing fails, and no line in the log says why"),
             (ms(55_000), "Slow steps. GPUs 0, 1 and 3 are busy all the time, because they wait; GPU 2 is not"),
-            (ms(58_100), "Slow: rank 2 (GPU 2) is late every step, and the other 3 ranks wait for it"),
+            (ms(60_100), "Slow: rank 2 (GPU 2) is late every step, and the other 3 ranks wait for it"),
             (ms(67_000), "All ranks make the same steps; how long each GPU is busy tells which one is late"),
             (ms(76_000), "Below the verdict: what proves it, and what to run next, py-spy on the process of rank 2"),
         ],

@@ -157,7 +157,8 @@ fn by_ras(look: &Look) -> Option<Differs> {
 
 /// Without counts: one GPU waits in another kernel than the others, which all wait in the same.
 fn by_kernel(job: &Job, look: &Look) -> Option<Differs> {
-    if look.ras.as_ref().is_some_and(|r| r.age <= RAS_OLD) || !look.quiet_log() {
+    // Sends of different sizes have different numbers of channels.
+    if look.ras.as_ref().is_some_and(|r| r.age <= RAS_OLD) || !look.quiet_log() || look.has_uncounted() {
         return None;
     }
     let waiting = look.with(Activity::Waiting, patience(look, WAITED_ALONE.duration()));

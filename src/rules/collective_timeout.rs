@@ -23,6 +23,7 @@ pub const RULE: Rule = Rule {
 fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let What::CollectiveTimeout(timeout) = &ctx.seen.event.what else { return };
     let what = match (&timeout.op, timeout.seq) {
+        (Some(op), Some(seq)) if op == "COALESCED" && timeout.is_p2p() => format!("a batch of sends and receives ({seq})"),
         (Some(op), Some(seq)) => format!("{op} {seq}"),
         _ => "a collective".into(),
     };

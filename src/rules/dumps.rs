@@ -1,6 +1,6 @@
 //! What Flight Recorder dumps say together, as findings: the same for dumps that `check` is given and for those that appear live.
 
-use super::rule;
+use super::{rule, send_order_deadlock};
 use crate::base::time::Stamp;
 use crate::base::words::rank_words;
 use crate::formats::flight_recorder::{self, Dump, FlightFinding, FlightKind, Judgement};
@@ -37,7 +37,7 @@ pub fn judge(given: &Given, most: usize) -> Vec<Told> {
         let rule = rule(rule_of(&finding.kind)).unwrap_or(&super::RULES[0]);
         let mut found = rule.finding(format!("dumps {}", finding.summary()), finding.summary(), at);
         found.why = finding.why();
-        found.ranks.clone_from(&finding.ranks);
+        found.ranks.clone_from(if rule.id == send_order_deadlock::RULE.id { &finding.waiting } else { &finding.ranks });
         found.confidence = finding.confidence;
         found.next = Some(next(given, &finding));
         let shown = finding.ranks.iter().chain(finding.waiting.first());
@@ -55,6 +55,7 @@ fn rule_of(kind: &FlightKind) -> &'static str {
     match kind {
         FlightKind::Mismatch { .. } | FlightKind::PeerToPeer { sizes_differ: true, .. } => "collective-mismatch",
         FlightKind::Absent { .. } | FlightKind::NoDump { .. } | FlightKind::PeerToPeer { .. } => "hang-rank-absent",
+        kind if kind.is_order_of_sends() => send_order_deadlock::RULE.id,
         FlightKind::OrderAcrossGroups { .. } | FlightKind::AllJoined { .. } => "hang-symmetric",
     }
 }
@@ -94,6 +95,7 @@ fn next(given: &Given, finding: &FlightFinding) -> String {
                 "look whether the process of rank {rank} is alive, stopped (state T) or stuck in the kernel (state D): ps -o pid,stat,wchan"
             )
         }),
+        (kind, _) if kind.is_order_of_sends() => send_order_deadlock::ADVICE.into(),
         (FlightKind::OrderAcrossGroups { .. }, _) => {
             "give the process groups one order on all ranks: the same communicator first everywhere, or one stream for both".into()
         }

@@ -21,7 +21,8 @@ pub const RULE: Rule = Rule {
     severity: Severity::Critical,
     title: "One or some ranks did not join a collective, and the others wait for them",
     how: "RAS counts that stay behind and still; GPUs of the other ranks at 100 % without computing or moving a byte; the rank's own GPU idle; \
-          no step in the log for longer than usual; no I/O of the rank that would explain it. Of a rank on another node: RAS's word, all ranks \
+          no step in the log for longer than usual; no I/O of the rank that would explain it. RAS does not count sends, receives, AlltoAll and \
+          what is in a CUDA graph: there GPUs and CPUs tell, and who waits for whom. Of a rank on another node: RAS's word, all ranks \
           of this node that wait, and more patience where it may be saving a checkpoint",
     advice: "Look at the stack of the rank that is named: data loader, a branch that only it took, a lock, a file system. The waiting ranks are \
              victims; the watchdog of PyTorch will name them, not the culprit",
@@ -92,7 +93,8 @@ struct Absent {
     ranks: Vec<u32>,
     since: Stamp,
     confidence: Confidence,
-    what: String,
+    /// What they have not joined; `None`: the others wait in sends and receives.
+    what: Option<String>,
     evidence: Vec<Evidence>,
     /// Those that are not on this node.
     far: Option<Far>,
@@ -113,7 +115,11 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
         return None;
     }
     let works = look.alive().any(|r| r.activity == Activity::Working);
-    let absent = if works { busy_elsewhere(look) } else { by_ras(look).or_else(|| by_gpus(look)).or_else(|| by_cpu(look)) }?;
+    let absent = if works {
+        busy_elsewhere(look)
+    } else {
+        by_ras(look).or_else(|| by_gpus(look)).or_else(|| by_peers(job, look)).or_else(|| by_cpu(look))
+    }?;
     let culprits: Vec<&RankLook> = absent.ranks.iter().filter_map(|r| look.ranks.get(r)).collect();
     if culprits.iter().any(|r| r.does_io()) {
         return None;
@@ -130,6 +136,7 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
     let not_here = absent.far.is_some() && culprits.is_empty() && here >= look.local_ranks;
     let waits = match waiting {
         0 => String::new(),
+        _ if absent.what.is_none() && absent.far.is_none() => who_waits(look, &absent.ranks),
         n if not_here && n == here => format!("; {}: the cause is not here", all_here(n, "wait")),
         n => format!("; {}", so_many(n, "rank", "wait")),
     };
@@ -137,16 +144,19 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
         (Some(far), []) => far.named.clone(),
         (Some(far), [one]) => format!("{} here and {}", one.name(), far.named),
         (Some(far), some) => format!("{} here and {}", rank_words(&some.iter().map(|r| r.rank).collect::<Vec<_>>()), far.named),
-        (None, [one]) if absent.ranks.len() == 1 => one.name(),
+        (None, [one]) if absent.ranks.len() == 1 => format!("{}{}", one.name(), of_stage(look, &absent.ranks)),
         (None, _) if absent.ranks.is_empty() => "a rank".into(),
-        (None, _) => rank_words(&absent.ranks),
+        (None, _) => format!("{}{}", rank_words(&absent.ranks), of_stage(look, &absent.ranks)),
     };
     let one = absent.far.as_ref().map_or(absent.ranks.len() <= 1, |far| far.one && culprits.is_empty());
-    let words = match absent.far.as_ref().and_then(|f| f.silent) {
-        Some(Silent::Dead) => format!("{named} {} gone: no answer to RAS for a minute{waits}", if one { "is" } else { "are" }),
-        Some(Silent::NoAnswer) => format!("{named} {} not answer RAS{waits}", if one { "does" } else { "do" }),
-        Some(Silent::NotIn) => format!("{named} {} left {}{waits}", if one { "has" } else { "have" }, absent.what),
-        None => format!("{named} {} not joined {}{waits}", if one { "has" } else { "have" }, absent.what),
+    let has = if one { "has" } else { "have" };
+    let words = match (absent.far.as_ref().and_then(|f| f.silent), &absent.what) {
+        (Some(Silent::Dead), _) => format!("{named} {} gone: no answer to RAS for a minute{waits}", if one { "is" } else { "are" }),
+        (Some(Silent::NoAnswer), _) => format!("{named} {} not answer RAS{waits}", if one { "does" } else { "do" }),
+        (Some(Silent::NotIn), Some(what)) => format!("{named} {has} left {what}{waits}"),
+        (_, Some(what)) => format!("{named} {has} not joined {what}{waits}"),
+        (_, None) if one => format!("{named} neither sends nor receives{waits}"),
+        (_, None) => format!("{named} neither send nor receive{waits}"),
     };
     let subject = match &absent.far {
         Some(far) if culprits.is_empty() => far.subject.clone(),
@@ -169,6 +179,25 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
     Some(found)
 }
 
+/// ` of stage 3 of 4`, where all of them are of one.
+fn of_stage(look: &Look, ranks: &[u32]) -> String {
+    look.peers.stage_of(ranks).map_or(String::new(), |stage| format!(" of {}", stage.words()))
+}
+
+/// `; rank 2 of stage 3 of 4 waits for it, 2 more behind it`: who is known to exchange with those that are missed, and all others that wait.
+fn who_waits(look: &Look, missed: &[u32]) -> String {
+    let all: Vec<u32> = look.with(Activity::Waiting, Duration::from_secs(3)).iter().map(|r| r.rank).collect();
+    let (near, rest): (Vec<u32>, Vec<u32>) =
+        all.iter().partition(|rank| look.peers.neighbours(**rank).any(|other| missed.contains(&other)));
+    if near.is_empty() {
+        return format!("; {}", so_many(all.len(), "rank", "wait"));
+    }
+    let waits = if near.len() == 1 { "waits" } else { "wait" };
+    let them = if missed.len() == 1 { "it" } else { "them" };
+    let behind = if rest.is_empty() { String::new() } else { format!(", {} more behind", rest.len()) };
+    format!("; {}{} {waits} for {them}{behind}", rank_words(&near), of_stage(look, &near))
+}
+
 /// Its process works, and whether its GPU does cannot be seen.
 pub(crate) fn works_unseen(rank: &RankLook) -> bool {
     rank.activity == Activity::Unknown && rank.spins()
@@ -185,7 +214,7 @@ pub(crate) fn has_trained(look: &Look) -> bool {
     let worked = |s| look.worked >= Duration::from_secs(s);
     look.log.as_ref().and_then(|l| l.step).is_some_and(|s| s >= 3)
         || worked(10) && look.ras.as_ref().is_some_and(|r| r.operations >= 50)
-        || worked(25) && look.log.is_none()
+        || worked(25) && look.log.as_ref().is_none_or(|l| l.last_step_at.is_none())
 }
 
 /// How long GPUs must have waited before that means something for this job.
@@ -242,10 +271,14 @@ fn by_ras(look: &Look) -> Option<Absent> {
     // One elsewhere that has launched more of another kind has come, but to something else.
     let differs = |who: &Member| who.elsewhere && ras.odd.iter().any(|(m, odd)| m == who && !odd.more.is_empty());
     let late = ras.behind.iter().filter(|l| Some(l.behind.max - l.behind.have) == gap && !differs(&l.who)).map(|l| &l.who);
-    let members: Vec<&Member> = late.chain(&ras.missing).collect();
+    let mut members: Vec<&Member> = late.chain(&ras.missing).collect();
     let gpu_is = |member: &&Member, what: Activity| {
         member.rank.and_then(|r| look.ranks.get(&r)).is_some_and(|r| r.is(what, look.at, patience(look, WAITED.duration())))
     };
+    // Who is behind and waits in another call waits for those who wait in none.
+    if members.iter().any(|m| !gpu_is(m, Activity::Waiting)) {
+        members.retain(|m| !gpu_is(m, Activity::Waiting));
+    }
     // When most are "behind", the few are not the ones to ask for, unless the GPUs of all those are idle. One whose GPU waits, too, has
     // come, but to another collective.
     let most = members.len() * 2 > ras.nranks as usize;
@@ -279,12 +312,12 @@ fn by_ras(look: &Look) -> Option<Absent> {
             evidence.push(Evidence::of("ras", "pids on other nodes are those inside containers".to_owned()));
         }
         let what = if first.is_some() { what } else { comm };
-        return Some(Absent { ranks, since, confidence, what, evidence, far: Some(far(look, ras, &members)) });
+        return Some(Absent { ranks, since, confidence, what: Some(what), evidence, far: Some(far(look, ras, &members)) });
     }
     let agrees = !waiting.is_empty() && !waiting.iter().any(|r| ranks.contains(&r.rank));
     let confidence = if agrees { Confidence::Certain } else { Confidence::Likely };
     let since = waiting.iter().map(|r| r.activity_since).min().map_or(ras.still_since, |at| at.min(ras.still_since));
-    Some(Absent { ranks, since, confidence, what, evidence, far: None })
+    Some(Absent { ranks, since, confidence, what: Some(what), evidence, far: None })
 }
 
 /// How sure it is that ranks are absent of which some are elsewhere: what a process does there cannot be seen. It may well be saving
@@ -336,25 +369,79 @@ fn far(look: &Look, ras: &RasLook, all: &[&Member]) -> Far {
 }
 
 fn by_gpus(look: &Look) -> Option<Absent> {
-    let least = patience(look, WAITED_ALONE.duration());
+    // That those who wait spin and the others sleep is a second kind of signal.
+    let sleeps = |r: &RankLook| r.activity != Activity::Idle || r.sleeps();
+    let agree = look.alive().all(|r| sleeps(r) && (r.activity != Activity::Waiting || r.spins()));
+    let least = patience(look, if agree { WAITED.duration() } else { WAITED_ALONE.duration() });
     let waiting = look.with(Activity::Waiting, least);
     let idle = look.with(Activity::Idle, least);
     let stands_since = waiting.iter().chain(&idle).map(|r| r.activity_since).max()?;
-    // RAS that has seen something move since, or that says nobody is behind, knows better than utilisation.
-    let knows_better = |r: &RasLook| {
-        let moved = r.still_answers == 0 && r.moved_after.is_none_or(|at| at >= stands_since);
-        moved || r.still_for > WAITED.duration() || r.answered_at >= stands_since.plus(SETTLED.duration())
-    };
-    if look.ras.as_ref().is_some_and(|r| r.age < Duration::from_secs(15) && knows_better(r)) || !look.quiet_log() {
+    let ras = look.ras.as_ref().filter(|r| r.age < Duration::from_secs(15));
+    if ras.is_some_and(|r| knows_better(look, r, stands_since)) || !look.quiet_log() {
         return None;
     }
     if waiting.is_empty() || idle.is_empty() || idle.len() > waiting.len() || waiting.len() + idle.len() < look.alive().count() {
         return None;
     }
     let ranks: Vec<u32> = idle.iter().map(|r| r.rank).collect();
-    let evidence = gpu_evidence(look, &ranks).into_iter().collect();
+    let mut evidence: Vec<Evidence> = gpu_evidence(look, &ranks).into_iter().collect();
+    evidence.extend(ras.map(not_counted));
     let since = waiting.iter().map(|r| r.activity_since).min()?;
-    Some(Absent { ranks, since, confidence: Confidence::Likely, what: "a collective".into(), evidence, far: None })
+    let what = match ras {
+        _ if look.has_uncounted() => None,
+        Some(_) => Some("what the others wait in, which RAS does not count".into()),
+        None => Some("a collective".into()),
+    };
+    Some(Absent { ranks, since, confidence: Confidence::Likely, what, evidence, far: None })
+}
+
+/// RAS that has seen something move since the GPUs stand, or that has somebody behind who does not himself wait, knows better than
+/// utilisation. That its counts are equal says nothing: there are calls that it does not count.
+fn knows_better(look: &Look, ras: &RasLook, stands_since: Stamp) -> bool {
+    let waits = |who: &Member| who.rank.and_then(|r| look.ranks.get(&r)).is_some_and(|r| r.activity == Activity::Waiting);
+    let moved = ras.still_answers == 0 && ras.moved_after.is_none_or(|at| at >= stands_since);
+    let differs = !ras.missing.is_empty() || ras.behind.iter().any(|late| !waits(&late.who));
+    moved || differs && (ras.still_for > WAITED.duration() || ras.answered_at >= stands_since.plus(SETTLED.duration()))
+}
+
+fn not_counted(ras: &RasLook) -> Evidence {
+    let counts = if ras.behind.is_empty() { "counts equal" } else { "who is behind waits" };
+    Evidence::of("ras", format!("{counts}: sends, receives, AlltoAll and CUDA graphs are not counted"))
+}
+
+/// All of this node wait in sends and receives, and ranks elsewhere belong to the job: a stage on another node.
+fn by_peers(job: &Job, look: &Look) -> Option<Absent> {
+    let waiting = look.with(Activity::Waiting, patience(look, WAITED_ALONE.duration()));
+    let here = look.alive().count();
+    // All save their part of a checkpoint, and the first to be done waits.
+    let saves = look.alive().any(|r| r.much_io_lately || r.does_io() || r.stopped());
+    if here == 0 || waiting.len() < here || here < look.local_ranks || !job.has_ranks_elsewhere() || saves {
+        return None;
+    }
+    let ras = look.ras.as_ref().filter(|r| r.age <= RAS_OLD);
+    if !look.has_uncounted()
+        || !look.quiet_log()
+        || ras.is_some_and(|r| r.still_answers < 2 || !r.behind.is_empty() || !r.missing.is_empty())
+    {
+        return None;
+    }
+    let mut ranks: Vec<u32> =
+        look.ranks.keys().flat_map(|rank| look.peers.neighbours(*rank)).filter(|rank| !look.ranks.contains_key(rank)).collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    let own = look.ranks.keys().filter_map(|rank| look.peers.stage(*rank)).max();
+    let stage = look.peers.stage_of(&ranks).map(|stage| stage.words());
+    let named = match (stage, ranks.as_slice()) {
+        (Some(stage), some) => format!("{stage} ({} on another node)", rank_words(some)),
+        (None, []) => "a stage on another node".to_owned(),
+        (None, some) => format!("a stage on another node ({})", rank_words(some)),
+    };
+    let mut evidence: Vec<Evidence> = gpu_evidence(look, &[]).into_iter().collect();
+    evidence.extend(own.map(|own| Evidence::of("process", format!("this node has {}", own.words()))));
+    evidence.extend(ras.map(not_counted));
+    let since = waiting.iter().map(|r| r.activity_since).max()?;
+    let far = Far { one: true, subject: "a stage on another node".into(), named, next: None, silent: None };
+    Some(Absent { ranks: Vec::new(), since, confidence: Confidence::Possible, what: None, evidence, far: Some(far) })
 }
 
 /// A few GPUs compute and all others wait for them, for longer than the work of a step: a kernel that does not end, a loop of one rank
@@ -373,20 +460,26 @@ fn busy_elsewhere(look: &Look) -> Option<Absent> {
     }
     let ras = look.ras.as_ref().filter(|r| r.age <= RAS_OLD);
     let behind = |r: &crate::model::signals::RasLook| r.behind.iter().filter_map(|l| l.who.rank).collect::<std::collections::BTreeSet<_>>();
-    if ras.is_some_and(|r| r.still_for < ALONE / 2 || behind(r) != busy.iter().copied().collect()) {
+    let equal = |r: &RasLook| r.behind.is_empty() && r.missing.is_empty() && look.has_uncounted();
+    if ras.is_some_and(|r| r.still_for < ALONE / 2 || !equal(r) && behind(r) != busy.iter().copied().collect()) {
         return None;
     }
     let since = waiting.iter().map(|r| r.activity_since).min()?;
     let mut evidence: Vec<Evidence> = gpu_evidence(look, &busy).into_iter().collect();
-    evidence.extend(ras.map(|r| Evidence::of("ras", format!("behind, counts still for {}", span(r.still_for)))));
-    let confidence = if ras.is_some() { Confidence::Likely } else { Confidence::Possible };
-    Some(Absent { ranks: busy, since, confidence, what: "a collective: it computes something else".into(), evidence, far: None })
+    let confidence = if ras.is_some_and(|r| !equal(r)) { Confidence::Likely } else { Confidence::Possible };
+    evidence.extend(ras.map(|r| match equal(r) {
+        true => not_counted(r),
+        false => Evidence::of("ras", format!("behind, counts still for {}", span(r.still_for))),
+    }));
+    Some(Absent { ranks: busy, since, confidence, what: Some("a collective: it computes something else".into()), evidence, far: None })
 }
 
 /// Neither RAS nor GPUs tell: of ranks that wait in a collective, the process spins; who did not come to it may sleep. A rank that
 /// spins elsewhere, and processes that wait asleep, are not told apart.
 fn by_cpu(look: &Look) -> Option<Absent> {
-    let blind = look.ras.as_ref().is_none_or(|r| r.age > RAS_OLD) && look.alive().all(|r| r.activity == Activity::Unknown);
+    let abstains =
+        |r: &RasLook| r.age > RAS_OLD || r.still_answers > 0 && r.behind.is_empty() && r.missing.is_empty() && look.has_uncounted();
+    let blind = look.ras.as_ref().is_none_or(abstains) && look.alive().all(|r| r.activity == Activity::Unknown);
     let log = look.log.as_ref().filter(|l| l.quiet_for > l.patience.max(patience(look, WAITED_ALONE.duration())))?;
     if !blind || !has_trained(look) || look.alive().count() < look.local_ranks {
         return None;
@@ -408,7 +501,7 @@ fn by_cpu(look: &Look) -> Option<Absent> {
         ranks: asleep.iter().map(|r| r.rank).collect(),
         since,
         confidence: Confidence::Possible,
-        what: "a collective".into(),
+        what: Some("a collective".into()),
         evidence,
         far: None,
     })

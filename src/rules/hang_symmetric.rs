@@ -23,7 +23,7 @@ pub const RULE: Rule = Rule {
     life: while_it_holds(0, 3),
     implies: Implies::Stuck,
     stacks: Stacks::OfAnyone,
-    chain: Chain { covered_by: &["collective-mismatch"], ..Chain::HANG },
+    chain: Chain { covered_by: &["collective-mismatch", "hang-rank-absent", "send-order-deadlock"], ..Chain::HANG },
     on_tick: Some(check),
     limits: &[&WAITED, &PAUSE_S],
     ..Rule::PLAIN
@@ -52,14 +52,18 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
             Some(ras) if ras.age > RAS_OLD => (Confidence::Possible, None),
             Some(ras) if !ras.behind.is_empty() || !ras.missing.is_empty() || ras.still_answers < 2 => continue,
             Some(ras) => (
-                Confidence::Certain,
+                if look.has_uncounted() { Confidence::Possible } else { Confidence::Certain },
                 Some(Evidence::of("ras", format!("counts of {} ranks equal and still for {}", ras.nranks, span(ras.still_for)))),
             ),
             None => (Confidence::Possible, None),
         };
         let Some(since) = waiting.iter().map(|r| r.activity_since).max() else { continue };
         // Without counts nobody knows whether all wait for the same.
-        let behind = if counts.is_some() { "no rank is behind" } else { "whether one is behind is not known" };
+        let behind = match counts {
+            Some(_) if look.has_uncounted() => "no rank is behind in collectives, and sends and receives are not counted",
+            Some(_) => "no rank is behind",
+            None => "whether one is behind is not known",
+        };
         let summary = format!("{}, {behind}, nothing moves", all_here(alive, "wait"));
         let mut found = RULE.finding("all", summary, since);
         found.job = Some(id.clone());

@@ -56,6 +56,7 @@ mod rank_oom_killed;
 mod rank_stopped;
 mod ras_reports;
 mod rendezvous_failed;
+mod send_order_deadlock;
 pub mod settings;
 mod several_runs;
 mod slow_steps;
@@ -271,6 +272,7 @@ pub const END_OF_A_RANK: &str = rank_exited::RULE.id;
 pub const RULES: &[Rule] = &[
     hang_rank_absent::RULE,
     hang_symmetric::RULE,
+    send_order_deadlock::RULE,
     collective_mismatch::RULE,
     init_stuck::RULE,
     rank_exited::RULE,

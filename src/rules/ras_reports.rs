@@ -329,6 +329,9 @@ fn unnamed(looks: &[SavedReport]) -> Option<Finding> {
     Some(found.proved("ras", &last.path, None, listed.join("; ")))
 }
 
+/// More operations than the start of a job has.
+const HAS_TRAINED: u64 = 50;
+
 /// Counts that are equal, and do not move; or that are zero and stay so.
 fn still(series: &[(u64, Vec<View>)], looks: &[SavedReport]) -> Vec<Finding> {
     let told: Vec<&SavedReport> = looks.iter().filter(|look| look.json).collect();
@@ -349,10 +352,12 @@ fn still(series: &[(u64, Vec<View>)], looks: &[SavedReport]) -> Vec<Finding> {
     let idle: Vec<(u64, Vec<&SavedReport>)> =
         idle.into_iter().filter(|(_, looks)| long(looks, 2.0 * hang_symmetric::PAUSE_S.value()) || all_still && looks.len() > 1).collect();
     if let Some((_, looks)) = idle.first() {
-        let shared = comm_answer::share_a_process(&idle.iter().map(|(hash, _)| *hash).collect(), &last.report);
+        let shared = comm_answer::share_processes(&idle.iter().map(|(hash, _)| *hash).collect(), &last.report);
+        // Where others have worked for long, one without counts may well be that of a pipeline.
+        let trained = last.report.comms.iter().flat_map(|comm| &comm.ranks).any(|rank| rank.operations() >= HAS_TRAINED);
         let (severity, confidence) = match (all_still, shared) {
-            (true, _) => (Severity::Critical, Confidence::Likely),
-            (false, true) => (Severity::Warning, Confidence::Possible),
+            (true, _) if shared || !trained => (Severity::Critical, Confidence::Likely),
+            (true, _) | (false, true) => (Severity::Warning, Confidence::Possible),
             // A communicator for sends and receives, which are not counted, or one that nobody uses.
             (false, false) => (Severity::Info, Confidence::Possible),
         };
@@ -361,6 +366,9 @@ fn still(series: &[(u64, Vec<View>)], looks: &[SavedReport]) -> Vec<Finding> {
         let summary = format!("{noun} all their ranks and no finished collective: the first may be stuck ({})", names.join(", "));
         let summary = if idle.len() == 1 { summary.replace("all their ranks", "all its ranks") } else { summary };
         let why = match (all_still, shared) {
+            (true, false) if trained => {
+                format!("no count of any communicator moved in {}; sends and receives are not counted, so it may be in use", over(run))
+            }
             (true, _) => format!("no count of any communicator moved in {}", over(run)),
             (_, true) => format!(
                 "counts of 0 in {} on communicators of the same processes: used in different order, they wait for each other",
@@ -376,7 +384,8 @@ fn still(series: &[(u64, Vec<View>)], looks: &[SavedReport]) -> Vec<Finding> {
     }
     let summary = format!("no rank is behind and no count moves in {}: all ranks may wait for each other", over(run));
     let mut found = hang_symmetric::RULE.weighed(Severity::Warning, Confidence::Possible, summary).because(
-        "equal counts that stand still: a deadlock, a lost connection, or a pause (checkpoint, evaluation) that RAS cannot tell from it",
+        "equal counts that stand still: a deadlock, a lost connection, a pause (checkpoint, evaluation), or sends and receives, which are not \
+         counted; RAS cannot tell one from the other",
     );
     found.since = run.first().and_then(|look| look.written.or(look.at)).unwrap_or_default();
     for look in [run.first(), run.last()].into_iter().flatten() {

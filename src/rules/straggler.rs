@@ -1,37 +1,47 @@
-//! One rank is late at every step.
+//! One rank is late at every step, or each step another.
 
 use super::{Implies, Rule, Stacks, TickContext, told_by, while_it_holds};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
+use crate::base::time::Stamp;
 use crate::base::units::the_other;
-use crate::base::words::py_spy;
+use crate::base::words::{py_spy, rank_words};
 use crate::model::Model;
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
-use crate::model::signals::Look;
+use crate::model::signals::{Look, RankLook};
 use crate::observe::evidence::Evidence;
 use crate::rules::findings::Finding;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 pub const RULE: Rule = Rule {
     id: "straggler",
     severity: Severity::Warning,
     title: "One rank is late every step; the others wait for it each time",
-    how: "Its GPU is the least busy while its siblings are at 100 %; RAS has it behind at every look although all counts move",
-    advice: "The GPU that looks least busy is the slow one: look at its data loader, CPU pinning, page faults, and whether its GPU is throttled",
+    how: "Its GPU is the least busy while its siblings are at 100 %, again and again within 12 s or five steps; RAS has it behind at every look \
+          although all counts move; in a pipeline, its GPU draws much more than those that wait, all the time. What its process does meanwhile \
+          says why: it sleeps, reads, or computes on the CPU. Where each time another rank is late, none is to blame",
+    advice: "The GPU that looks least busy is the slow one: look at its data loader, CPU pinning, page faults, and whether its GPU is throttled. \
+             One stage of a pipeline that computes while all others wait is an imbalance of the job, not a fault of its node",
     life: while_it_holds(5, 15),
     implies: Implies::Slow,
     stacks: Stacks::OfCulprits,
     on_tick: Some(check),
-    limits: &[&WINDOW, &SIBLINGS_PCT, &LAG_PCT],
+    limits: &[&WINDOW, &STEPS, &SIBLINGS_PCT, &LAG_PCT, &UNEVEN],
     ..Rule::PLAIN
 };
 
 const WINDOW: Limit = Limit::seconds("straggler", "window", 12.0, "GPU activity is compared over this time");
+/// One long sequence in a few long steps makes nobody late every step.
+const STEPS: Limit = Limit::count("straggler", "steps", 5.0, "where steps are long, over so many of them");
 /// Siblings of a straggler spin: at least this busy, on average.
 const SIBLINGS_PCT: Limit = Limit::percent("straggler", "siblings", 93.0, "the other GPUs must be busy this share of the time");
 /// How much less busy than the least busy sibling. Healthy data-parallel ranks differ by 3.
 const LAG_PCT: Limit = Limit::percent("straggler", "lag", 15.0, "the GPU of the late rank must be this much less busy than the next one");
+
+/// Stages that share the work evenly draw the same power within 10 %; measured with four times the work on one of four: 2.2.
+const UNEVEN: Limit = Limit::times("straggler", "uneven", 1.5, "the GPUs of one stage must draw so many times what those draw that wait");
 
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
@@ -41,12 +51,19 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         if !progresses || look.phase.is_some() {
             continue;
         }
+        let progress = ctx.model.progress_of(id).filter(|p| !p.is_empty());
+        let step = progress.and_then(|p| p.step_times.median_of_last(20)).filter(|s| s.is_finite()).unwrap_or(0.0);
+        let window = WINDOW.duration().max(Duration::from_secs_f64((step * STEPS.value()).clamp(0.0, 120.0)));
         // A pause within the window would make the rank that saved a checkpoint look late.
-        let steady = ctx.model.progress_of(id).filter(|p| !p.is_empty()).map(|p| p.steady_since);
-        if steady.is_some_and(|since| since.is_none_or(|at| ctx.model.now.since(at) < WINDOW.duration())) {
+        let steady_for = progress.map(|p| p.steady_since.map_or(Duration::ZERO, |at| ctx.model.now.since(at)));
+        if steady_for.is_some_and(|steady| steady < window) {
             continue;
         }
-        out.extend(least_busy(ctx.model, job, look).or_else(|| always_behind(ctx.model, job, look)));
+        let one = least_busy(ctx.model, job, look, window)
+            .or_else(|| busiest_stage(ctx.model, job, look, window))
+            .or_else(|| always_behind(ctx.model, job, look));
+        let turns = TURNS.max(step_slot(step) * 10);
+        out.extend(one.or_else(|| by_turns(ctx.model, job, look, step_slot(step)).filter(|_| steady_for.is_none_or(|s| s >= turns))));
     }
 }
 
@@ -78,53 +95,198 @@ fn always_behind(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
     found.gpus = look.gpus_of(&found.ranks);
     found.next = Some(py_spy(told.pid));
     found.evidence = vec![Evidence::of("ras", format!("alone behind at the last {LOOKS} looks, while counts moved"))];
+    found.evidence.extend(reason(look, told));
     told_by(&mut found, look);
     Some(found)
 }
 
-fn least_busy(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
-    let mut busy: Vec<(f64, u32)> = Vec::new();
-    for rank in look.alive() {
-        let gpu = model.gpus.get(&rank.gpu?)?;
-        if gpu.util_pct.within(model.now, WINDOW.duration()).count() < 6 {
-            return None;
-        }
-        busy.push((gpu.util_pct.mean_within(model.now, WINDOW.duration())?, rank.rank));
-    }
+/// The mean of each sample of a rank's GPU from one moment to another.
+fn mean(samples: impl DoubleEndedIterator<Item = (Stamp, f64)>, from: Stamp, to: Stamp) -> Option<f64> {
+    let within = samples.rev().skip_while(|(at, _)| *at > to).take_while(|(at, _)| *at > from);
+    let (n, sum) = within.fold((0u32, 0.0), |(n, sum), (_, value)| (n + 1, sum + value));
+    (n > 0).then(|| sum / f64::from(n))
+}
+
+/// How busy the GPU of each rank was, the least busy first. `None` where one is not known.
+fn busy(model: &Model, look: &Look, from: Stamp, to: Stamp) -> Option<Vec<(f64, u32)>> {
+    let of = |rank: &RankLook| Some((mean(model.gpus.get(&rank.gpu?)?.util_pct.iter(), from, to)?, rank.rank));
+    let mut busy: Vec<(f64, u32)> = look.alive().map(of).collect::<Option<_>>()?;
     busy.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (&(slow, rank), &(next, _)) = (busy.first()?, busy.get(1)?);
+    Some(busy)
+}
+
+/// The beginning and the end of each third of a time that ends now.
+fn thirds(now: Stamp, window: Duration) -> [(Stamp, Stamp); 3] {
+    [3, 2, 1].map(|n| (now.minus(window * n / 3), now.minus(window * (n - 1) / 3)))
+}
+
+fn least_busy(model: &Model, job: &Job, look: &Look, window: Duration) -> Option<Finding> {
+    let now = model.now;
+    if look.alive().filter_map(|r| model.gpus.get(&r.gpu?)).any(|gpu| gpu.util_pct.within(now, window).count() < 6) {
+        return None;
+    }
+    let busy_now = busy(model, look, now.minus(window), now)?;
+    let (&(slow, rank), &(next, _)) = (busy_now.first()?, busy_now.get(1)?);
     if next < SIBLINGS_PCT.value() || slow > next - LAG_PCT.value() {
         return None;
     }
+    // Who is late once has had a long sequence, or has collected garbage. Where steps are long, that lasts.
+    let is_late = |(from, to): (Stamp, Stamp)| {
+        let third = busy(model, look, from, to)?;
+        Some(third.first()?.1 == rank && third[0].0 <= third.get(1)?.0 - LAG_PCT.value() / 3.0)
+    };
+    let least = if window > WINDOW.duration() { 3 } else { 2 };
+    if thirds(now, window).into_iter().filter(|third| is_late(*third) == Some(true)).count() < least {
+        return None;
+    }
     // Without a log only the siblings can show that steps are made: while they wait in one barrier, nobody is late "every step".
-    let steps_made =
-        look.log.is_some() || look.alive().filter(|r| r.rank != rank).all(|r| r.is(Activity::Working, look.at, WINDOW.duration()));
+    let steps_made = look.log.is_some() || look.alive().filter(|r| r.rank != rank).all(|r| r.is(Activity::Working, look.at, window));
     if !steps_made {
         return None;
     }
     let told = look.ranks.get(&rank)?;
-    let mut found = RULE.finding(
-        format!("rank {rank}"),
-        format!("{} is late every step; {} for it", told.name(), the_other(busy.len() - 1, "rank", "wait")),
-        model.now.minus(WINDOW.duration()),
-    );
+    let stage = look.peers.stage(rank).map_or(String::new(), |stage| format!(" of {}", stage.words()));
+    let waiting = the_other(busy_now.len() - 1, "rank", "wait");
+    let mut found =
+        RULE.finding(format!("rank {rank}"), format!("{}{stage} is late every step; {waiting} for it", told.name()), now.minus(window));
     found.job = Some(job.id.clone());
     found.ranks = vec![rank];
     found.gpus = look.gpus_of(&found.ranks);
     found.next = Some(py_spy(told.pid));
+    let seconds = window.as_secs();
     found.evidence.push(Evidence::of(
         "gpu",
-        match busy.len() {
-            2 => format!("over {} s its GPU was busy {slow:.0} % of the time, the other {next:.0} %", WINDOW.duration().as_secs()),
-            _ => format!("over {} s its GPU was busy {slow:.0} % of the time, the others {next:.0} % or more", WINDOW.duration().as_secs()),
+        match busy_now.len() {
+            2 => format!("over {seconds} s its GPU was busy {slow:.0} % of the time, the other {next:.0} %"),
+            _ => format!("over {seconds} s its GPU was busy {slow:.0} % of the time, the others {next:.0} % or more"),
         },
     ));
-    let looks: Vec<_> =
-        model.comms_of(job).flat_map(|c| c.looks.iter()).filter(|l| model.now.since(l.at) < WINDOW.duration() * 3).collect();
+    found.evidence.extend(reason(look, told));
+    let looks: Vec<_> = model.comms_of(job).flat_map(|c| c.looks.iter()).filter(|l| now.since(l.at) < window * 3).collect();
     let behind = looks.iter().filter(|l| l.moved && l.behind == [rank]).count();
     if behind >= 2 {
         found.confidence = Confidence::Certain;
         found.evidence.push(Evidence::of("ras", format!("behind at {behind} of {} looks while counts moved", looks.len())));
+    }
+    told_by(&mut found, look);
+    Some(found)
+}
+
+/// Why a rank is late whose GPU idles, by what its process does, where that is not what the processes of the others do: those spin.
+fn reason(look: &Look, late: &RankLook) -> Option<Evidence> {
+    let others_spin = look.alive().filter(|r| r.rank != late.rank).all(RankLook::spins);
+    let cpu = late.cpu_pct.filter(|_| others_spin)?;
+    let io = late.io_bytes_per_s.unwrap_or(0.0) / 1e6;
+    let words = match cpu {
+        _ if late.does_io() => format!("its process reads or writes {io:.1} MB/s: files, or the loader of its data"),
+        60.0.. if late.spins() => "its process computes on the CPU meanwhile: preparing a batch, or Python's garbage collection".to_owned(),
+        ..60.0 => format!("its process sleeps meanwhile ({cpu:.0} % of a CPU): it waits, for a worker of its loader, a file or a lock"),
+        _ => return None,
+    };
+    Some(Evidence::of("process", words))
+}
+
+/// A stage of a pipeline whose GPUs compute all the time, while those of all other stages wait for it.
+fn busiest_stage(model: &Model, job: &Job, look: &Look, window: Duration) -> Option<Finding> {
+    let now = model.now;
+    // Power is steadier than utilisation.
+    let window = window.mul_f64(0.75);
+    // Elsewhere it may be the rank with the longest sequence.
+    let is_pipeline = look.alive().all(|r| look.peers.stage(r.rank).is_some()) || look.ras.as_ref().is_some_and(|r| r.blind);
+    if !is_pipeline || look.alive().count() < 2 {
+        return None;
+    }
+    let (least_busy, _) = *busy(model, look, now.minus(window), now)?.first()?;
+    let gpu = |rank: &RankLook| model.gpus.get(&rank.gpu?);
+    let limits: BTreeSet<Option<u64>> = look.alive().filter_map(gpu).map(|gpu| gpu.info.power_limit_mw).collect();
+    if least_busy < SIBLINGS_PCT.value() || limits.len() != 1 {
+        return None;
+    }
+    // W, of each rank.
+    let drawn = |from: Stamp, to: Stamp| -> Option<Vec<(f64, u32)>> {
+        let of =
+            |rank: &RankLook| Some((mean(gpu(rank)?.power_trend.iter().map(|(at, watts)| (at, f64::from(watts))), from, to)?, rank.rank));
+        look.alive().map(of).collect()
+    };
+    let all = drawn(now.minus(window), now)?;
+    let (_, top) = *all.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let stage = look.peers.stage(top);
+    let is_its = |rank: u32| rank == top || stage.is_some() && look.peers.stage(rank) == stage;
+    let sides = |all: &[(f64, u32)]| {
+        let its = all.iter().filter(|(_, rank)| is_its(*rank)).map(|(watts, _)| *watts).fold(f64::INFINITY, f64::min);
+        (its, all.iter().filter(|(_, rank)| !is_its(*rank)).map(|(watts, _)| *watts).fold(0.0, f64::max))
+    };
+    let uneven = |(its, others): (f64, f64)| others > 0.0 && its >= others * UNEVEN.value();
+    let always = thirds(now, window).into_iter().all(|(from, to)| drawn(from, to).is_some_and(|third| uneven(sides(&third))));
+    let (its, others) = sides(&all);
+    if !always || !uneven((its, others)) {
+        return None;
+    }
+    let ranks: Vec<u32> = all.iter().map(|(_, rank)| *rank).filter(|rank| is_its(*rank)).collect();
+    let name = match ranks.as_slice() {
+        [one] => look.ranks.get(one)?.name(),
+        some => rank_words(some),
+    };
+    let of_stage = stage.map_or(String::new(), |stage| format!(" of {}", stage.words()));
+    let computes = if ranks.len() == 1 { "computes" } else { "compute" };
+    let waiting = the_other(all.len() - ranks.len(), "rank", "wait");
+    let words = format!("{name}{of_stage} {computes} all the time, and {waiting} for it: the work is uneven");
+    let mut found = RULE.finding(rank_words(&ranks), words, now.minus(window));
+    found.job = Some(job.id.clone());
+    found.gpus = look.gpus_of(&ranks);
+    found.next =
+        Some("give this stage less: fewer layers beside the loss or the embedding, or virtual stages; its node is not slow".into());
+    found.evidence = vec![Evidence::of(
+        "gpu",
+        format!("over {} s it draws {its:.0} W or more, the others {others:.0} W or less, all busy: always this one", window.as_secs()),
+    )];
+    let sm = |rank: &u32| look.ranks.get(rank)?.sm_active_pct;
+    let others_sm: Option<Vec<f64>> = look.alive().filter(|r| !is_its(r.rank)).map(|r| r.sm_active_pct).collect();
+    if let (Some(own), Some(others)) = (ranks.iter().find_map(sm), others_sm) {
+        let most = others.into_iter().fold(0.0, f64::max);
+        found.evidence.push(Evidence::of("gpu", format!("kernels on {own:.0} % of its SMs, of theirs {most:.0} % or less")));
+    }
+    found.ranks = ranks;
+    told_by(&mut found, look);
+    Some(found)
+}
+
+/// Who is late by turns is looked at over this.
+const TURNS: Duration = Duration::from_secs(60);
+
+/// At least one step.
+fn step_slot(step_s: f64) -> Duration {
+    Duration::from_secs_f64((step_s * 1.5).clamp(3.0, 20.0))
+}
+
+/// Each time another rank is late: sequences of different lengths, or collectors that run when they like. Nobody is to blame.
+fn by_turns(model: &Model, job: &Job, look: &Look, slot: Duration) -> Option<Finding> {
+    const SLOTS: u32 = 20;
+    const LEAST: usize = 4;
+    let mut late: BTreeMap<u32, usize> = BTreeMap::new();
+    for n in 0..SLOTS {
+        let slots = busy(model, look, model.now.minus(slot * (n + 1)), model.now.minus(slot * n)).unwrap_or_default();
+        let [(slow, rank), (next, _), ..] = slots.as_slice() else { continue };
+        if *next >= SIBLINGS_PCT.value() && *slow <= next - LAG_PCT.value() {
+            *late.entry(*rank).or_default() += 1;
+        }
+    }
+    let (times, most): (usize, usize) = (late.values().sum(), late.values().copied().max().unwrap_or(0));
+    if times < LEAST || most * 3 > times * 2 {
+        return None;
+    }
+    let ranks: Vec<u32> = late.keys().copied().collect();
+    let words = format!("{} are late by turns: none of them is slow", rank_words(&ranks));
+    let mut found = RULE.finding("by turns", words, model.now.minus(slot * SLOTS));
+    found.severity = Severity::Info;
+    found.own_severity = Severity::Info;
+    found.job = Some(job.id.clone());
+    found.evidence = vec![Evidence::of("gpu", format!("in {times} of {SLOTS} spans of {} s the GPU of one of them idled", slot.as_secs()))];
+    let all_compute = ranks.iter().filter_map(|rank| look.ranks.get(rank)).all(|r| r.spins() && !r.does_io());
+    if all_compute {
+        let words = "their processes compute on the CPU meanwhile: Python's garbage collection, or batches that are prepared there";
+        found.evidence.push(Evidence::of("process", words));
+        found.next = Some("gc.freeze() after the start, gc.disable(), and gc.collect() on all ranks at the same step".into());
     }
     told_by(&mut found, look);
     Some(found)

@@ -1,7 +1,7 @@
 //! What the watchdogs of all ranks say together: each of them only tells what it waited for, but the one that says nothing, or waits
 //! for something else, is the one to look at.
 
-use super::{collective_mismatch, hang_rank_absent, hang_symmetric};
+use super::{collective_mismatch, hang_rank_absent, hang_symmetric, send_order_deadlock};
 use crate::base::severity::Confidence;
 use crate::base::time::Stamp;
 use crate::base::units::{all_of, counted};
@@ -250,6 +250,9 @@ fn of_group(logs: &Logs, group: &Group, reports: &BTreeMap<u32, Report>) -> Opti
     let waiting: Vec<(u32, &Report)> = timed_out.iter().filter(|(_, r)| r.seq == Some(seq)).map(|(rank, r)| (**rank, *r)).collect();
     let first = waiting.iter().filter_map(|(_, r)| r.timeout).min_by_key(|(a, _)| (a.at, a.line))?;
     let since = began(first.0, first.1);
+    if timed_out.iter().any(|(_, r)| r.timeout.is_some_and(|(_, t)| t.is_p2p())) {
+        return of_transfers(logs, group, reports, since);
+    }
     let what = format!("{}{}", name(first.1, seq), group.words());
     mismatch(logs, &waiting, seq, since).or_else(|| absent(logs, reports, &waiting, &what, since, group))
 }
@@ -279,7 +282,10 @@ fn began(alarm: &Alarm, timeout: &CollectiveTimeout) -> Stamp {
 
 /// `AllReduce 236`
 fn name(timeout: &CollectiveTimeout, seq: u64) -> String {
-    let op = timeout.op.as_deref().map_or("collective", words);
+    let op = match timeout.op.as_deref() {
+        Some("COALESCED") if timeout.is_p2p() => "batch of sends and receives",
+        op => op.map_or("collective", words),
+    };
     format!("{op} {seq}")
 }
 
@@ -300,6 +306,43 @@ fn words(op: &str) -> &str {
         "COALESCED" => "coalesced operations",
         other => other,
     }
+}
+
+/// Some wait in sends and receives. Their numbers are those of each rank alone: only who reports nothing tells, and that all send.
+fn of_transfers(logs: &Logs, group: &Group, reports: &BTreeMap<u32, Report>, since: Stamp) -> Option<Finding> {
+    let came: Vec<(u32, &Alarm, &CollectiveTimeout)> =
+        reports.iter().filter_map(|(rank, r)| r.timeout.map(|(a, t)| (*rank, a, t))).collect();
+    // Where more are missing than came, nobody is named.
+    let members: Vec<u32> = match group.is_world() {
+        true => (0..logs.world_size().filter(|n| *n as usize <= came.len() * 2)?).collect(),
+        false => group.members(logs)?.to_vec(),
+    };
+    let silent: Vec<u32> = members.iter().copied().filter(|rank| !reports.contains_key(rank)).collect();
+    let in_what = came.iter().take(4).map(|(rank, _, t)| format!("rank {rank} in {}", t.op.as_deref().map_or("a call", words)));
+    let in_what = in_what.collect::<Vec<_>>().join(", ");
+    let ranks: Vec<u32> = came.iter().map(|(rank, ..)| *rank).collect();
+    let mut found = if silent.is_empty() && came.len() > 1 && came.iter().all(|(_, _, t)| t.op.as_deref() == Some("SEND")) {
+        let summary = format!("{} wait in sends{}, and nobody receives", rank_words(&ranks), group.words());
+        let mut found = send_order_deadlock::RULE.finding(rank_words(&ranks), summary, since);
+        found.next = Some(send_order_deadlock::ADVICE.into());
+        found.ranks = if ranks.len() == 2 { ranks } else { Vec::new() };
+        found
+    } else if !silent.is_empty() && came.len() >= silent.len() {
+        let verb = if silent.len() == 1 { "neither sends nor receives" } else { "neither send nor receive" };
+        let waited = format!("{} waited until the watchdog ended it", counted(came.len(), "rank"));
+        let summary = format!("{} {verb}{}; {waited}", rank_words(&silent), group.words());
+        let mut found = hang_rank_absent::RULE.finding(rank_words(&silent), summary, since);
+        let seen = silent.iter().all(|r| logs.record.ranks.contains_key(r) || logs.has_dump(*r));
+        found.confidence = if seen && came.len() > silent.len() { Confidence::Likely } else { Confidence::Possible };
+        found.next = silent.first().map(|rank| logs.py_spy(*rank).unwrap_or_else(|| format!("read what rank {rank} printed last")));
+        found.ranks = silent;
+        found
+    } else {
+        return None;
+    };
+    found.why = format!("{in_what}; sends and receives have no number in common, so that who reports nothing is who did not come");
+    found.evidence = came.iter().take(3).map(|(_, alarm, _)| logs.proof(alarm)).collect();
+    Some(found)
 }
 
 /// At one sequence number ranks called different things.

@@ -325,7 +325,8 @@ fn two_ranks_that_both_send_first_are_a_circle() {
     let mut job = Job::new(&[("pp", &[0, 1])]);
     job.p2p(0, "pp", 1, "send 0->1", 8, false);
     job.p2p(1, "pp", 1, "send 1->0", 8, false);
-    assert_eq!(one_of(&job).summary(), "a deadlock by order: rank 0 waits in send 0->1, rank 1 waits in send 1->0");
+    let ways = "rank 0 sends to rank 1 at train.py:57 in step, rank 1 sends to rank 0 at train.py:57 in step";
+    assert_eq!(one_of(&job).summary(), format!("ranks 0 and 1 wait for each other: {ways}"));
 }
 
 #[test]

@@ -60,6 +60,8 @@ fn bytes_over_pcie_are_work_only_if_they_reach_memory() {
     // Measured on H200.
     assert_eq!(seen(100, 18.18, 0.0004, 443e6, 6_559e6), Activity::Waiting, "FSDP in an all-gather that a rank does not join");
     assert_eq!(seen(100, 18.18, 0.0005, 51e6, 242e6), Activity::Waiting, "the same, another pair of GPUs");
+    assert_eq!(seen(100, 12.12, 0.0053, 3_183e6, 1_000e6), Activity::Waiting, "a stage of a pipeline that waits for another");
+    assert_eq!(seen(100, 24.24, 0.0103, 185e6, 100e6), Activity::Waiting, "one that sends while the other sends, too");
     assert_eq!(seen(0, 0.0, 0.029, 1_506e6, 1e6), Activity::Working, "weights to the host");
     assert_eq!(seen(100, 0.0, 1.1, 2e9, 59e9), Activity::Working, "a copy at full speed");
     assert_eq!(seen(0, 0.0, 0.0006, 1e6, 0.6e6), Activity::Idle, "file I/O of the rank");

@@ -59,6 +59,7 @@ mod next_steps;
 mod one_judge;
 mod other_node;
 mod pictures;
+mod pipelines;
 mod port_counters;
 mod port_sources;
 mod private_files;

@@ -482,7 +482,16 @@ fn whole_transports_are_kept_and_torn_ones_are_not() {
     ] {
         for end in ["", " comm 0x7f00 nRanks 16"] {
             let (from_gpu, to_gpu) = (Some(3), Some(4));
-            let want = What::Channel { channel: 0, from_rank: 3, from_gpu, to_rank: 4, to_gpu, transport: s(transport), receive: false };
+            let want = What::Channel {
+                channel: 0,
+                from_rank: 3,
+                from_gpu,
+                to_rank: 4,
+                to_gpu,
+                transport: s(transport),
+                receive: false,
+                p2p: false,
+            };
             assert_eq!(info(&line(&format!("{transport}{end}"))), want);
         }
     }
@@ -588,7 +597,7 @@ fn headers_without_a_thread_and_hosts_of_digits() {
 fn rings_of_nccl_2_4() {
     let ring = |from_rank, to_rank, gpus: Option<(u64, u64)>, transport: &str, receive| {
         let (from_gpu, to_gpu) = gpus.unzip();
-        What::Channel { channel: 1, from_rank, from_gpu, to_rank, to_gpu, transport: s(transport), receive }
+        What::Channel { channel: 1, from_rank, from_gpu, to_rank, to_gpu, transport: s(transport), receive, p2p: false }
     };
     assert_eq!(info("Ring 01 : 7 -> 8 [send] via NET/Socket/0"), ring(7, 8, None, "NET/Socket/0", false));
     assert_eq!(info("Ring 01 : 15 -> 0 [receive] via NET/AWS Libfabric/0"), ring(15, 0, None, "NET/AWS Libfabric/0", true));

@@ -41,6 +41,9 @@ const REVIEWED: &[&str] = &[
     "pair-none-pipe",
     "pair-python-pipe",
     "pair-slowall",
+    "pipe-hang-last",
+    "pipe-sendsend",
+    "pipe-slowstage",
     "slow",
     "stop",
     "symmetric",
@@ -162,7 +165,7 @@ fn every_recording_is_judged_as_its_label_says() {
         let case = case(name, label, *start, &events[0]);
         let allowed = match case.found {
             Some("hang-symmetric") => 30.0,
-            Some("hang-rank-absent" | "collective-mismatch" | "straggler" | "slow-steps") => 15.0,
+            Some("hang-rank-absent" | "send-order-deadlock" | "collective-mismatch" | "straggler" | "slow-steps") => 15.0,
             Some("init-stuck") => 60.0,
             Some("rank-stopped" | "rank-exited" | "job-cancelled") => 5.0,
             // Text is told when it is read, at most a second after it was written.
@@ -306,16 +309,17 @@ const SOON_ENOUGH: &[(&str, f64)] = &[
     ("slow-steps", 7.0),
     ("rank-exited", 5.0),
     ("hang-symmetric", 30.0),
+    ("send-order-deadlock", 15.0),
     ("init-stuck", 60.0),
 ];
 
 /// All recordings, those too whose half was judged only once: found, culprit right, false, as the README says.
 #[test]
 fn the_score_is_what_the_readme_says() {
-    let rows = [[46, 44, 0], [45, 43, 0], [45, 44, 2], [40, 37, 0], [39, 33, 0], [35, 33, 0]];
+    let rows = [[53, 51, 0], [52, 49, 0], [52, 51, 2], [45, 41, 0], [40, 34, 0], [38, 36, 0]];
     for (i, (without, row)) in WITHOUT.iter().zip(rows).enumerate() {
         let score = score(JUDGED.iter(), i);
-        assert_eq!(score.faults, 46);
+        assert_eq!(score.faults, 53);
         assert_eq!([score.found, score.culprit_right, score.false_findings], row, "without {without:?}");
         for (class, most_s) in SOON_ENOUGH.iter().filter(|_| without.is_none()) {
             let worst = score.classes[*class].delay_worst_s.unwrap();

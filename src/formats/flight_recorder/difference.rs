@@ -75,6 +75,8 @@ pub struct OrderSide {
     /// Those whom this holds up before they come to what the others wait in.
     pub ranks: Vec<u32>,
     pub call: Option<Seen>,
+    /// Of a send or receive: from, to. Global ranks.
+    pub transfer: Option<(u32, u32)>,
     pub(super) of: String,
 }
 
@@ -142,6 +144,11 @@ impl Entry {
 }
 
 impl FlightKind {
+    /// Ranks wait for each other in nothing but sends and receives.
+    pub fn is_order_of_sends(&self) -> bool {
+        matches!(self, FlightKind::OrderAcrossGroups { sides } if sides.iter().all(|side| side.transfer.is_some()))
+    }
+
     pub(super) fn order(&self) -> u8 {
         match self {
             FlightKind::Mismatch { .. } => 0,
@@ -202,6 +209,10 @@ impl FlightFinding {
                     [one] => format!("{who} called {} as collective {seq}{of}{others}", one.call.what()),
                     _ => format!("{who} called something else as collective {seq}{of}{others}"),
                 }
+            }
+            FlightKind::OrderAcrossGroups { sides } if self.kind.is_order_of_sends() => {
+                let ways: Vec<String> = sides.iter().filter_map(OrderSide::way).take(8).collect();
+                format!("{} wait for each other: {}", rank_words(&self.waiting), ways.join(", "))
             }
             FlightKind::OrderAcrossGroups { sides } => {
                 let sides: Vec<String> = sides.iter().map(|s| format!("{} in {}", waits_words(&s.ranks), s.what())).collect();
@@ -289,6 +300,17 @@ impl FlightFinding {
 }
 
 impl OrderSide {
+    /// `rank 0 sends to rank 1 at train.py:57 in step`
+    fn way(&self) -> Option<String> {
+        let (from, to) = self.transfer?;
+        let call = self.call.as_ref()?;
+        let place = call.place().map_or(String::new(), |place| format!(" at {place}"));
+        Some(match call.op() {
+            Op::Recv => format!("rank {to} receives from rank {from}{place}"),
+            _ => format!("rank {from} sends to rank {to}{place}"),
+        })
+    }
+
     /// `AllReduce 2 of group 1`
     fn what(&self) -> String {
         let seq = self.seq.map_or(String::new(), |seq| format!(" {seq}"));

@@ -164,6 +164,7 @@ fn order(court: &Court, waits: &[Wait], held: &HashMap<u32, (u32, usize)>, circl
             of: court.of_group(wait.team),
             seq: wait.seq,
             call: wait.call(court),
+            transfer: wait.transfer,
             ranks: sorted(ranks.collect()),
         }
     };

@@ -54,7 +54,8 @@ fn channel(message: &str) -> Option<What> {
     // Up to NCCL 2.4 it is `Ring 00 : 7 -> 8 [send] via NET/Socket/0`, over the network without the devices.
     let ring = message.strip_prefix("Ring ");
     let (number, tail) = ring.or_else(|| message.strip_prefix("Channel "))?.split_once(" : ")?;
-    let channel = number.split('/').next()?.trim().parse().ok()?;
+    let (channel, connection) = number.split_once('/').map_or((number, ""), |(channel, connection)| (channel, connection.trim()));
+    let channel = channel.trim().parse().ok()?;
     let (path, transport) = tail.split_once(" via ")?;
     let (from, to) = path.split_once(" -> ")?;
     let (to, receive) = match to.strip_suffix(" [receive]") {
@@ -73,7 +74,8 @@ fn channel(message: &str) -> Option<What> {
     is_transport(transport).then_some(())?;
     let transport = transport.split_once(" comm 0x").map_or(transport, |(t, _)| t).trim().to_string();
     let ((from_rank, from_gpu), (to_rank, to_gpu)) = (peer(from)?, peer(to)?);
-    Some(What::Channel { channel, from_rank, from_gpu, to_rank, to_gpu, transport, receive })
+    let p2p = connection == "1" && !transport.starts_with("COLLNET");
+    Some(What::Channel { channel, from_rank, from_gpu, to_rank, to_gpu, transport, receive, p2p })
 }
 
 /// `24 coll channels, 24 collnet channels, 0 nvls channels, 32 p2p channels, 32 p2p channels per peer`

@@ -127,14 +127,17 @@ fn tell(p: &Peeled<'_>, seen: &mut Seen, out: &mut Vec<TextEvent>, t: Collective
     emit(out, &p.origin, What::CollectiveTimeout(t));
 }
 
+/// -1, which a batch of sends and receives has in place of its elements.
+const NOT_SET: u64 = u64::MAX;
+
 /// `WorkNCCL(SeqNum=236, OpType=ALLREDUCE, NumelIn=16, NumelOut=16, Timeout(ms)=20000) ran for 20001 milliseconds`
 fn work(window: &str) -> CollectiveTimeout {
     let op = window.split_once("OpType=").map(|(_, t)| t.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or(""));
     CollectiveTimeout {
         seq: number_after(window, "SeqNum="),
         op: op.filter(|o| !o.is_empty()).map(str::to_string),
-        numel_in: number_after(window, "NumelIn="),
-        numel_out: number_after(window, "NumelOut="),
+        numel_in: number_after(window, "NumelIn=").filter(|n| *n != NOT_SET),
+        numel_out: number_after(window, "NumelOut=").filter(|n| *n != NOT_SET),
         timeout_ms: number_after(window, "Timeout(ms)="),
         ran_ms: number_after(window, "ran for "),
         ..CollectiveTimeout::default()

@@ -45,14 +45,16 @@ pub struct Route {
     pub transport: String,
     /// Printed by the end that receives.
     pub receive: bool,
+    /// For sends and receives.
+    pub p2p: bool,
 }
 
 impl Route {
     /// That of a channel line which a host printed.
     pub fn of(what: &What, host: Option<u64>) -> Option<Route> {
-        let What::Channel { from_rank, from_gpu, to_rank, to_gpu, transport, receive, .. } = what else { return None };
+        let What::Channel { from_rank, from_gpu, to_rank, to_gpu, transport, receive, p2p, .. } = what else { return None };
         let (from, to) = (End { rank: *from_rank, gpu: *from_gpu }, End { rank: *to_rank, gpu: *to_gpu });
-        let route = || Route { host, from, to, transport: transport.clone(), receive: *receive };
+        let route = || Route { host, from, to, transport: transport.clone(), receive: *receive, p2p: *p2p };
         (transport.len() <= MAX_TRANSPORT).then(route)
     }
 }
@@ -198,7 +200,7 @@ impl Routes {
 
     /// Lines of the host of `route` for its other end, as ranks of one node print them.
     pub fn has_other_end(&self, route: &Route) -> bool {
-        let first = Route { transport: String::new(), receive: false, ..route.clone() };
+        let first = Route { transport: String::new(), receive: false, p2p: false, ..route.clone() };
         let same = |known: &&Route| (known.host, known.from, known.to) == (route.host, route.from, route.to);
         self.known.range(first..).map(|(known, _)| known).take_while(same).any(|known| known.receive != route.receive)
     }

@@ -370,17 +370,25 @@ fn host_of(model: &Model, routes: &Routes) -> Option<(Option<u64>, bool)> {
 }
 
 /// Which GPU and which device a line names.
-struct Placing<'a> {
+pub(in crate::model) struct Placing<'a> {
     model: &'a Model,
     job: &'a Job,
     routes: &'a Routes,
     /// What aws-ofi-nccl prints of itself.
     ofi: &'a Distinct<Ofi>,
-    host: Option<u64>,
+    /// The host whose lines are about this node.
+    pub host: Option<u64>,
 }
 
-impl Placing<'_> {
-    fn gpu(&self, end: End) -> Option<u32> {
+impl<'a> Placing<'a> {
+    /// `None`: the lines may be of several hosts, and none is known to be this one.
+    pub fn of(model: &'a Model, job: &'a Job, bringup: &'a Bringup) -> Option<Placing<'a>> {
+        let routes = &bringup.routes;
+        host_of(model, routes).map(|(host, _)| Placing { model, job, routes, ofi: &bringup.ofi, host })
+    }
+
+    /// The index of the GPU at an end.
+    pub fn gpu(&self, end: End) -> Option<u32> {
         let gpus = &self.model.gpus;
         let at = |address| gpus.values().find(|gpu| gpu.is_at(address)).map(|gpu| gpu.index);
         match self.routes.address_of(self.host, end) {

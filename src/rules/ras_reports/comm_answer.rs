@@ -187,11 +187,13 @@ pub(super) fn idle<'a>(views: &[View<'a>]) -> Option<Vec<&'a SavedReport>> {
     (!looks.is_empty()).then_some(looks)
 }
 
-/// At least two of the communicators have a process in common.
-pub(super) fn share_a_process(hashes: &BTreeSet<u64>, report: &RasReport) -> bool {
-    let mut seen = BTreeSet::new();
-    let comms = report.comms.iter().filter(|comm| hashes.contains(&comm.hash));
-    comms.flat_map(|comm| &comm.ranks).filter(|rank| rank.place.pid.is_some()).any(|rank| !seen.insert((&rank.place.host, rank.place.pid)))
+/// Two of the first 64 communicators have two processes in common, which can wait for each other. Pairs of neighbours in a pipeline have one.
+pub(super) fn share_processes(hashes: &BTreeSet<u64>, report: &RasReport) -> bool {
+    let of = |comm: &RasComm| -> BTreeSet<(Option<String>, u32)> {
+        comm.ranks.iter().filter_map(|rank| Some((rank.place.host.clone(), rank.place.pid?))).collect()
+    };
+    let all: Vec<_> = report.comms.iter().filter(|comm| hashes.contains(&comm.hash)).take(64).map(of).collect();
+    all.iter().enumerate().any(|(at, one)| all[at + 1..].iter().any(|other| one.intersection(other).nth(1).is_some()))
 }
 
 /// ncclResult_t, where it is an error.

@@ -48,7 +48,7 @@ worlds! {
     /// A recording: rank 3 has not joined a collective, 15 s ago.
     hang: || recorded("hang", 70);
     /// A recording: rank 2 is late every step.
-    straggler: || recorded("slow", 60);
+    straggler: || recorded("slow", 61);
     /// A recording: two jobs of 2 ranks side by side, the one slow, the other with a loss that is no number.
     two_jobs: || recorded("two-jobs-slow-nan", 60);
     /// A p5.48xlarge, one of 8 nodes of a job that trains: 8 H100, 32 EFA devices. One device carries less than the others, one retransmits.
@@ -235,6 +235,94 @@ pub fn elsewhere_after(written: u64, seconds: u64, answer: impl Fn(u64) -> Strin
         if second % 5 == 3 || (second > STOPS_AT + 8 && second.is_multiple_of(3)) {
             let answer = if stuck { answer(STOPS_AT * 12) } else { ras_json(node.world, |_| Some(second * 12)) };
             world.see("ras", ras_answer(answer, "json", None));
+        }
+        if !stuck {
+            world.say(1, &steps(4, second));
+        }
+        world.tick();
+    }
+    let said = world.changes.into_iter().map(|(at, event)| (at.secs_since(START) - STOPS_AT as f64, event)).collect();
+    (world.session, said)
+}
+
+/// A node of a job that sends and receives, and stands still after [`STOPS_AT`].
+pub struct Pipeline {
+    pub gpus: u32,
+    pub first_rank: u32,
+    pub world: u32,
+    /// GPUs of ranks that then sleep; all others wait. Where it goes on, their processes sleep half of the time.
+    pub asleep: &'static [u32],
+    /// Added to the command line of each rank.
+    pub arguments: &'static [&'static str],
+    /// Pairs of ranks between which channels for sends and receives are connected.
+    pub channels: Vec<(u32, u32)>,
+    /// Its steps go on, and this is what a GPU does in a second.
+    pub goes_on: Option<fn(u32, u64) -> Doing>,
+}
+
+impl Default for Pipeline {
+    fn default() -> Self {
+        Pipeline { gpus: 4, first_rank: 0, world: 4, asleep: &[], arguments: &[], channels: Vec::new(), goes_on: None }
+    }
+}
+
+/// It trains for 40 s and then stands for so many. RAS answers what `answer` makes of the second, up to which it trained.
+pub fn pipeline(it: &Pipeline, seconds: u64, answer: impl Fn(u64) -> Option<String>) -> (Session, Vec<(f64, Event)>) {
+    let mut world = World::new("node-02");
+    let node = Node {
+        gpus: it.gpus,
+        first_rank: it.first_rank,
+        world: it.world,
+        launcher: 51_000,
+        job: "77123",
+        log: "/fsx/jobs/77123/train.log",
+    };
+    world.all_is_well();
+    world.bodies("nvml", node.gpu_facts());
+    let mut processes = node.processes();
+    for info in processes.iter_mut().filter_map(|b| if let Body::Process(info) = b { Some(info) } else { None }) {
+        info.cmdline.extend(it.arguments.iter().map(|word| word.to_string()));
+    }
+    world.bodies("procs", processes);
+    world.see("tail", Body::LogFile(log_file(1, node.log)));
+    let gpu_of = |rank: u32| rank.checked_sub(it.first_rank).unwrap_or(rank) % 8;
+    let channels: Vec<String> = it
+        .channels
+        .iter()
+        .flat_map(|(a, b)| [(*a, *b), (*b, *a)])
+        .filter_map(|(from, to)| {
+            let here = |rank: u32| (it.first_rank..it.first_rank + it.gpus).contains(&rank);
+            let (own, via) = match (here(from), here(to)) {
+                (true, true) => (from, "via P2P/CUMEM"),
+                (true, false) => (from, "[send] via NET/IB/0/GDRDMA"),
+                (false, true) => (to, "[receive] via NET/IB/0/GDRDMA"),
+                (false, false) => return None,
+            };
+            let head = node.head(gpu_of(own)).replace("ip-10-0-0-3", "node-02");
+            Some(format!("{head} NCCL INFO Channel 00/1 : {from}[{}] -> {to}[{}] {via}", gpu_of(from), gpu_of(to)))
+        })
+        .collect();
+    world.say(1, &channels);
+    for second in 0..STOPS_AT + seconds {
+        let stuck = second >= STOPS_AT && it.goes_on.is_none();
+        let doing = |gpu| match it.goes_on {
+            Some(doing) => doing(gpu, second),
+            None if !stuck => Doing::Training,
+            None if it.asleep.contains(&gpu) => Doing::Nothing,
+            None => Doing::Waiting,
+        };
+        world.bodies("nvml", node.gpus(second, doing));
+        let ran = |gpu| match it.goes_on {
+            _ if !it.asleep.contains(&gpu) => second,
+            Some(_) => second / 2,
+            None => second.min(STOPS_AT),
+        };
+        world.bodies("procs", node.process_samples(ran));
+        if second % 5 == 3 || (stuck && second > STOPS_AT + 8 && second.is_multiple_of(3)) {
+            match answer(if stuck { STOPS_AT } else { second }) {
+                Some(reply) => world.see("ras", ras_answer(reply, "json", None)),
+                None => world.see("ras", ras_answer(String::new(), "json", Some("connection refused".into()))),
+            }
         }
         if !stuck {
             world.say(1, &steps(4, second));
