@@ -49,7 +49,7 @@ pub(super) fn chain(f: &Finding) -> &'static Chain {
 }
 
 fn implies(f: &Finding) -> Implies {
-    rule(f.rule).map_or(Implies::Nothing, |r| r.implies)
+    crate::rules::implied(f)
 }
 
 /// It ends a job, or keeps it from going on.

@@ -29,10 +29,12 @@ mod grad_overflow;
 mod hang_rank_absent;
 mod hang_symmetric;
 pub mod host_checks;
+mod host_cpu_contention;
 pub mod host_faults;
 mod host_memory_low;
 mod host_setup;
 mod init_stuck;
+mod input_stall;
 mod inspector_records;
 mod job_cancelled;
 mod left_out;
@@ -61,6 +63,7 @@ mod slow_steps;
 mod source_trouble;
 mod stale_process;
 mod storage_failed;
+mod storage_hang;
 mod straggler;
 mod transport_below_topology;
 mod version_mismatch;
@@ -272,6 +275,8 @@ pub const RULES: &[Rule] = &[
     hang_symmetric::RULE,
     collective_mismatch::RULE,
     init_stuck::RULE,
+    storage_hang::RULE,
+    input_stall::RULE,
     rank_exited::RULE,
     rank_stopped::RULE,
     host_memory_low::RULE,
@@ -288,6 +293,7 @@ pub const RULES: &[Rule] = &[
     grad_overflow::RULE,
     straggler::RULE,
     slow_steps::RULE,
+    host_cpu_contention::RULE,
     gpu_lost::RULE,
     gpu_not_answering::RULE,
     gpu_ecc::RULE,
@@ -338,6 +344,15 @@ pub(crate) fn went_on(model: &Model, job: &Job, witness: Witness) -> bool {
     match witness {
         Witness::Dumps => dumps::went_on(model, job),
         _ => watchdogs::went_on(model, job),
+    }
+}
+
+/// What a finding makes of its job's state, which is what its rule implies but for input that is only late.
+pub fn implied(found: &Finding) -> Implies {
+    match rule(found.rule) {
+        Some(_) if input_stall::is_chronic(found) => Implies::Slow,
+        Some(rule) => rule.implies,
+        None => Implies::Nothing,
     }
 }
 

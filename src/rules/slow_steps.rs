@@ -36,8 +36,8 @@ fn while_it_runs(ctx: &TickContext, out: &mut Vec<Finding>) {
         let mut found = found(id, slow.since, (slow.before_s, now_s), "");
         let proof = format!("median of the last {late} step times {after}, {before} before{}", last_step(progress));
         found.evidence = vec![Evidence::of("line", proof)];
-        // One late rank makes all of them late.
-        if ctx.ledger.is_open("straggler", Some(id)) {
+        // One late rank makes all of them late; so does what all of them wait for.
+        if ["straggler", "input-stall", "host-cpu-contention"].iter().any(|rule| ctx.ledger.is_open(rule, Some(id))) {
             found.role = Role::Cascade;
         }
         let of_job = |f: &&&Finding| f.job.as_deref().is_none_or(|job| job == id);
