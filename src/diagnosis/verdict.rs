@@ -5,7 +5,7 @@ use crate::base::exit_code::{ended_words, signal_words};
 use crate::base::severity::{Role, Severity};
 use crate::base::time::{Stamp, span};
 use crate::base::units::group;
-use crate::base::units::{all_of, does, the_other};
+use crate::base::units::{all_of, does, so_many, the_other};
 use crate::base::words::rank_words;
 use crate::logs::Phase;
 use crate::model::Model;
@@ -224,7 +224,7 @@ fn pause(model: &Model, look: &Look) -> Option<(&'static str, String)> {
         let verb = if writing.len() == 1 { "reads or writes" } else { "read or write" };
         return Some((
             Phase::Checkpoint.as_str(),
-            format!("{who} {verb}, {} {}: probably a checkpoint", waiting.len(), does(waiting.len(), "wait")),
+            format!("{who} {verb}, {}: probably a checkpoint", so_many(waiting.len(), "rank", "wait")),
         ));
     }
     let idles = |r: &RankLook| r.activity == Activity::Unknown && !r.spins() || r.is(Activity::Idle, look.at, SHOWN_AFTER);
@@ -289,8 +289,13 @@ fn start(model: &Model, job: &Job, look: &Look) -> (&'static str, String) {
     let comm = model.comms_of(job).max_by_key(|c| c.nranks);
     let for_s = span(model.now.since(job.restarted_at.unwrap_or(job.first_seen)));
     match comm {
-        None if look.alive().all(|r| r.gpu.is_none()) => ("imports", format!("{seen} ranks run, none holds a GPU yet ({for_s})")),
-        None => ("NCCL initialisation", format!("{seen} ranks hold GPUs, no communicator yet ({for_s})")),
+        None if look.alive().all(|r| r.gpu.is_none()) => {
+            ("imports", format!("{}, none holds a GPU yet ({for_s})", so_many(seen, "rank", "run")))
+        }
+        None => (
+            "NCCL initialisation",
+            format!("{} {}, no communicator yet ({for_s})", so_many(seen, "rank", "hold"), if seen == 1 { "a GPU" } else { "GPUs" }),
+        ),
         Some(c) if !c.missing.is_empty() => {
             ("NCCL initialisation", format!("communicator of {} ranks, {} of them not seen", c.nranks, c.missing.len()))
         }

@@ -86,6 +86,9 @@ pub struct Model {
     pub comms: BTreeMap<u64, Comm>,
     /// The GPUs that RAS names, by the pid of the process in its own namespace. Each process is looked up in each second.
     gpu_by_ras: Arc<HashMap<u32, u32>>,
+    /// The ranks that RAS names in the largest communicator, by the same pids, and how many there are in all. What several nodes have of
+    /// the same pid is not in it.
+    rank_by_ras: Arc<(HashMap<u32, u32>, u32)>,
     pub ras: RasView,
     pub kernel: VecDeque<(Stamp, KernelLine)>,
     pub dumps: Dumps,
@@ -521,6 +524,22 @@ impl Model {
             by_pid.entry(pid).or_insert(dev);
         }
         self.gpu_by_ras = Arc::new(by_pid);
+        let largest = self.comms.values().filter(|c| c.answered_at.is_some()).max_by_key(|c| (c.nranks, c.answered_at));
+        let mut ranks: HashMap<u32, u32> = HashMap::new();
+        let mut twice = HashSet::new();
+        for (rank, pid) in largest.iter().flat_map(|c| c.ranks.iter()).filter_map(|(rank, known)| Some((*rank, known.pid?))) {
+            if ranks.insert(pid, rank).is_some() {
+                twice.insert(pid);
+            }
+        }
+        ranks.retain(|pid, _| !twice.contains(pid));
+        let named = (ranks, largest.map_or(0, |c| c.nranks));
+        // Only of those whose environment may not be read it tells more than is known.
+        let hidden = |p: &Process| p.info.env.is_none() && p.is_alive();
+        if *self.rank_by_ras != named && !named.0.is_empty() {
+            self.ungrouped |= self.processes.values().any(hidden);
+            self.rank_by_ras = Arc::new(named);
+        }
     }
 
     /// The job that works on a GPU, and the pid of its process there.

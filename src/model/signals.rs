@@ -306,14 +306,6 @@ impl RankLook {
 impl Look {
     pub fn at(model: &Model, job: &Job) -> Look {
         let now = model.now;
-        let mut ranks: BTreeMap<u32, RankLook> = job
-            .ranks
-            .iter()
-            .filter_map(|(&rank, &pid)| Some((rank, rank_look(model, now, rank, pid, Some(model.processes.get(&pid)?)))))
-            .collect();
-        if job.log_only {
-            ranks = unseen_ranks(model, now, job);
-        }
         let progress = model.progress_of(&job.id);
         let log = progress.filter(|p| !p.is_empty()).map(|p| LogLook {
             step: p.step,
@@ -321,6 +313,17 @@ impl Look {
             quiet_for: p.last_step_at.map_or(Duration::ZERO, |at| now.since(model.watched(at))),
             patience: p.patience(),
         });
+        // What was written before the last step is none of a pause after it.
+        let quiet = log.as_ref().filter(|l| l.last_step_at.is_some()).map_or(IO_WINDOW, |l| l.quiet_for);
+        let written = quiet.saturating_sub(Duration::from_secs(1)).clamp(Duration::from_secs(3), IO_WINDOW);
+        let mut ranks: BTreeMap<u32, RankLook> = job
+            .ranks
+            .iter()
+            .filter_map(|(&rank, &pid)| Some((rank, rank_look(model, now, rank, pid, Some((model.processes.get(&pid)?, written))))))
+            .collect();
+        if job.log_only {
+            ranks = unseen_ranks(model, now, job);
+        }
         let ras = ras_look(model, now, job, &ranks);
         let lacks = lacks(&ranks, log.as_ref(), ras.as_ref());
         let named = model.phase_of(&job.id);
@@ -408,8 +411,9 @@ fn unseen_ranks(model: &Model, now: Stamp, job: &Job) -> BTreeMap<u32, RankLook>
         .collect()
 }
 
-/// `process` is `None` where it may not be seen.
-fn rank_look(model: &Model, now: Stamp, rank: u32, pid: u32, process: Option<&Process>) -> RankLook {
+/// `seen` is the process, and the time over which its writes are counted; `None` where it may not be seen.
+fn rank_look(model: &Model, now: Stamp, rank: u32, pid: u32, seen: Option<(&Process, Duration)>) -> RankLook {
+    let (process, written) = seen.map_or((None, IO_WINDOW), |(process, written)| (Some(process), written));
     let gpu = model.gpu_of_pid(pid);
     // What a GPU did when it was last asked says nothing about now.
     let seen = gpu.and_then(|g| model.gpus.get(&g)).filter(|g| g.is_fresh(now));
@@ -431,7 +435,7 @@ fn rank_look(model: &Model, now: Stamp, rank: u32, pid: u32, process: Option<&Pr
         cpu_pct: process.and_then(|p| p.cpu_pct(now, IO_WINDOW)),
         gone_at: process.and_then(|p| p.gone).map(|g| g.at),
         exit_code: process.and_then(|p| p.gone).and_then(|g| g.exit_code),
-        written_bytes_per_s: process.and_then(|p| p.written_bytes_per_s(now, IO_WINDOW)),
+        written_bytes_per_s: process.and_then(|p| p.written_bytes_per_s(now, written)),
         helpers: process.and_then(|p| p.sample.helpers),
         helper_cpu_pct: process.and_then(|p| p.helper_cpu_pct(now, IO_WINDOW)),
         run_delay_pct: process.and_then(|p| p.run_delay_pct(now, CPU_WINDOW)),

@@ -38,7 +38,7 @@ pub const RULE: Rule = Rule {
 
 const WAITED: Limit = Limit::seconds("input-stall", "after", 12.0, "all ranks must have waited this long");
 const WAITED_UNSEEN: Limit =
-    Limit::seconds("input-stall", "after_unseen", 20.0, "the same where nobody may see what the ranks and their loaders wait for");
+    Limit::seconds("input-stall", "after_unseen", 15.0, "the same where nobody may see what the ranks and their loaders wait for");
 const WINDOW: Limit = Limit::seconds("input-stall", "window", 18.0, "of steps that are slow, this much time is looked at");
 const LOST_PCT: Limit = Limit::percent("input-stall", "lost", 25.0, "of steps that are slow, this share must be lost to waiting");
 
@@ -68,10 +68,10 @@ fn loader_words(rank: &RankLook) -> Option<(String, Confidence)> {
     let loaders = || rank.waits.iter().filter(|wait| wait.is_loader_of(own));
     for what in [WaitsFor::Storage, WaitsFor::Network, WaitsFor::Time] {
         if let Some((n, wait)) = common(loaders().filter(|wait| waits_for(wait, what))) {
-            let workers = counted(n, "worker");
+            let workers = counted(n, "data loader worker");
             let words = match what {
-                WaitsFor::Time => format!("{workers} of its data loader {} ({})", does(n, "sleep"), wait.words()),
-                _ => format!("{workers} of its data loader {} in {}", does(n, "wait"), wait.words()),
+                WaitsFor::Time => format!("{workers} {} ({})", does(n, "sleep"), wait.words()),
+                _ => format!("{workers} {} in {}", does(n, "wait"), wait.words()),
             };
             return Some((words, if wait.says_loader() { Confidence::Certain } else { Confidence::Likely }));
         }
@@ -81,27 +81,21 @@ fn loader_words(rank: &RankLook) -> Option<(String, Confidence)> {
     }
     let helpers = rank.helpers?;
     if helpers.dead > 0 && helpers.alive == 0 {
-        let words =
-            format!("{} of its data loader {} dead, and it still waits for them", counted(helpers.dead, "worker"), are(helpers.dead));
+        let words = format!("{} dead, and their rank still waits for them", counted_are(helpers.dead));
         return Some((words, Confidence::Likely));
     }
     let busy = rank.helper_cpu_pct.filter(|pct| *pct >= 50.0 * f64::from(helpers.alive.max(1)));
     let all_loaders = loaders().next().is_some() && loaders().all(Wait::says_loader);
     busy.filter(|_| all_loaders).map(|pct| {
         (
-            format!(
-                "{} of its data loader {} {:.1} CPUs",
-                counted(helpers.alive, "worker"),
-                does(helpers.alive as usize, "use"),
-                pct / 100.0
-            ),
+            format!("{} {} {:.1} CPUs", counted(helpers.alive, "data loader worker"), does(helpers.alive as usize, "use"), pct / 100.0),
             Confidence::Likely,
         )
     })
 }
 
-fn are(n: u32) -> &'static str {
-    if n == 1 { "is" } else { "are" }
+fn counted_are(n: u32) -> String {
+    format!("{} {}", counted(n, "data loader worker"), if n == 1 { "is" } else { "are" })
 }
 
 /// What is known of the loader of a rank that does not come to a collective.
@@ -195,9 +189,10 @@ fn chronic(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
     for rank in look.alive() {
         let (process, gpu) = (model.processes.get(&rank.pid)?, model.gpus.get(&rank.gpu?)?);
         let parts = process.cpu_pct_by_part(now, window / PARTS, PARTS)?;
-        let most_cpu = parts.iter().copied().fold(0.0, f64::max);
+        let (least_cpu, most_cpu) = parts.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), pct| (least.min(*pct), most.max(*pct)));
         // One pause is no share of each step.
-        if parts.iter().any(|pct| *pct < MOVES_PCT) || rank.writes() || rank.run_delay_pct.is_some_and(|pct| pct >= 10.0) {
+        if least_cpu < MOVES_PCT || most_cpu > 2.0 * least_cpu + 15.0 || rank.writes() || rank.run_delay_pct.is_some_and(|pct| pct >= 10.0)
+        {
             return None;
         }
         let idle = 100.0 - gpu.util_pct.mean_within(now, window)?;
