@@ -228,7 +228,8 @@ fn pause(model: &Model, look: &Look) -> Option<(&'static str, String)> {
         ));
     }
     let idles = |r: &RankLook| r.activity == Activity::Unknown && !r.spins() || r.is(Activity::Idle, look.at, SHOWN_AFTER);
-    if quiet.is_some() && look.alive().any(|r| r.writes()) && look.alive().all(|r| r.writes() || r.in_d || r.sleeps() && idles(r)) {
+    if quiet.is_some() && look.alive().any(|r| r.writes() || r.in_d) && look.alive().all(|r| r.writes() || r.in_d || r.sleeps() && idles(r))
+    {
         return Some((Phase::Checkpoint.as_str(), all_write(model, look)));
     }
     if let (Some(log), [only]) = (quiet, look.with(Activity::Working, SHOWN_AFTER).as_slice())
@@ -270,6 +271,10 @@ fn pause(model: &Model, look: &Look) -> Option<(&'static str, String)> {
 /// `all 4 ranks write 452 MB/s to /ckpt/run7: probably a checkpoint`
 fn all_write(model: &Model, look: &Look) -> String {
     let writers: Vec<&RankLook> = look.alive().filter(|r| r.writes()).collect();
+    if writers.is_empty() {
+        let waiting: Vec<u32> = look.alive().filter(|r| r.in_d).map(|r| r.rank).collect();
+        return format!("{} {} for storage: probably a checkpoint", rank_words(&waiting), does(waiting.len(), "wait"));
+    }
     let rate: f64 = writers.iter().filter_map(|r| r.written_bytes_per_s).sum();
     let dirs = writers.iter().filter_map(|r| model.processes.get(&r.pid)?.info.writes.last());
     let to = dirs.map(|dir| dir.path.as_str()).next().map_or(String::new(), |dir| format!(" to {}", clip(&clean(dir), 80)));

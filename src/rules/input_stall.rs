@@ -177,20 +177,32 @@ fn unseen(job: &Job, look: &Look) -> Option<Finding> {
 /// Steps are made, and for a large part of each all GPUs are idle while all ranks sleep.
 fn chronic(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
     const PARTS: u32 = 3;
+    /// As much as is kept of a process.
+    const MOST: Duration = Duration::from_secs(90);
     /// A rank that makes steps uses this much of a CPU, whatever it waits for.
     const MOVES_PCT: f64 = 1.0;
     if look.phase.is_some() || look.quiet_log() || !super::has_trained(look) || look.alive().count() < look.local_ranks {
         return None;
     }
     let log = look.log.as_ref()?;
-    let first_step = model.progress_of(&job.id)?.step_times.iter().next()?.0;
-    let (now, window) = (look.at, WINDOW.duration());
+    let progress = model.progress_of(&job.id)?;
+    let first_step = progress.step_times.iter().next()?.0;
+    let (now, usual_gap) = (look.at, Duration::from_secs_f64(progress.usual_gap_s()?.0));
+    let window = WINDOW.duration().max((usual_gap * 4).min(MOST));
+    // Steps came all the time: one pause is no share of each step.
+    let part = window / PARTS;
+    let came = (0..PARTS).all(|i| {
+        let (from, to) = (now.minus(part * (i + 1)), now.minus(part * i));
+        progress.step_times.iter().any(|s| s.0 > from && s.0 <= to)
+    });
+    if !came {
+        return None;
+    }
     let (mut lost, mut usual) = (100.0_f64, 100.0_f64);
     for rank in look.alive() {
         let (process, gpu) = (model.processes.get(&rank.pid)?, model.gpus.get(&rank.gpu?)?);
-        let parts = process.cpu_pct_by_part(now, window / PARTS, PARTS)?;
+        let parts = process.cpu_pct_by_part(now, part, PARTS)?;
         let (least_cpu, most_cpu) = parts.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), pct| (least.min(*pct), most.max(*pct)));
-        // One pause is no share of each step.
         if least_cpu < MOVES_PCT || most_cpu > 2.0 * least_cpu + 15.0 || rank.writes() || rank.run_delay_pct.is_some_and(|pct| pct >= 10.0)
         {
             return None;
