@@ -4,6 +4,7 @@
 //! A full scan every three seconds finds processes ([`process_table`], [`choose`]); the known ones are looked at every interval, and when one
 //! dies ([`pidfd`]).
 
+mod ask;
 mod choose;
 pub mod environ;
 mod output_files;
@@ -210,7 +211,13 @@ impl Procs {
         chosen.sort_unstable_by_key(|(pid, role)| (*role != ProcessRole::Launcher, *pid));
         for (pid, role) in chosen {
             let Some(mut info) = process::of(&mut self.reader, pid, role) else { continue };
-            info.writes = self.known.get(&pid).map_or(Vec::new(), |known| known.writes.clone());
+            if let Some(known) = self.known.get(&pid) {
+                info.writes.clone_from(&known.writes);
+                // Where its output goes is not seen while the file system there does not answer.
+                if ask::is_waiting() && known.info.start_ticks == info.start_ticks {
+                    info.logs.clone_from(&known.info.logs);
+                }
+            }
             match self.known.get_mut(&pid) {
                 Some(known) if known.info == info => {}
                 // Another process by now: `reap` first reports that the old one is gone.
