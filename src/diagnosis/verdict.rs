@@ -154,6 +154,9 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u
     if let Some((phase, summary)) = pause(model, look) {
         return say(State::Paused, Some(phase), summary);
     }
+    if let Some(f) = mine.iter().find(|f| crate::rules::may_be_a_pause(f)) {
+        return say(State::Paused, Some(Phase::DataLoading.as_str()), f.summary.clone());
+    }
     if let Some(f) = implied(Implies::Slow).min_by_key(|f| (f.role, f.opened_at)) {
         return because(State::Slow, f);
     }

@@ -259,11 +259,6 @@ fn by_ras(look: &Look) -> Option<Absent> {
     {
         return None;
     }
-    // Where GPUs are not seen: who spins like those that wait has come to something, perhaps to a call that RAS does not count.
-    let spins = |member: &&Member| member.rank.and_then(|r| look.ranks.get(&r)).is_some_and(RankLook::spins);
-    if !look.knows_gpus() && members.iter().all(spins) {
-        return None;
-    }
     let mut ranks: Vec<u32> = members.iter().filter_map(|m| m.rank).collect();
     ranks.sort_unstable();
     ranks.dedup();

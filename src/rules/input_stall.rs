@@ -3,7 +3,7 @@
 use super::chain::Chain;
 use super::{Implies, Rule, Stacks, TickContext, told_by, while_it_holds};
 use crate::base::limit::Limit;
-use crate::base::severity::{Confidence, Severity};
+use crate::base::severity::{Confidence, Role, Severity};
 use crate::base::time::{Stamp, span};
 use crate::base::units::{all_here, counted, does, so_many};
 use crate::base::words::{py_spy, rank_words};
@@ -32,18 +32,25 @@ pub const RULE: Rule = Rule {
     stacks: Stacks::OfAnyone,
     chain: Chain { covered_by: &["hang-rank-absent", "rank-stopped", "rank-exited", "storage-hang"], ..Chain::HANG },
     on_tick: Some(check),
-    limits: &[&WAITED, &WAITED_UNSEEN, &WINDOW, &LOST_PCT],
+    limits: &[&WAITED, &WAITED_UNSEEN, &WAITED_LONG, &WINDOW, &LOST_PCT],
     ..Rule::PLAIN
 };
 
 const WAITED: Limit = Limit::seconds("input-stall", "after", 12.0, "all ranks must have waited this long");
 const WAITED_UNSEEN: Limit =
     Limit::seconds("input-stall", "after_unseen", 15.0, "the same where nobody may see what the ranks and their loaders wait for");
+const WAITED_LONG: Limit =
+    Limit::seconds("input-stall", "after_long", 120.0, "up to this it may be the begin of an epoch where nobody may see more");
 const WINDOW: Limit = Limit::seconds("input-stall", "window", 18.0, "of steps that are slow, this much time is looked at");
 const LOST_PCT: Limit = Limit::percent("input-stall", "lost", 25.0, "of steps that are slow, this share must be lost to waiting");
 
 /// The subject of a finding on steps that are made, but wait.
 const CHRONIC: &str = "steps";
+
+/// It may be a pause: nobody can see more.
+pub(crate) fn may_be_a_pause(found: &Finding) -> bool {
+    found.rule == RULE.id && found.severity == Severity::Info
+}
 
 /// Steps are made: the job does not stand.
 pub(super) fn is_chronic(found: &Finding) -> bool {
@@ -53,7 +60,10 @@ pub(super) fn is_chronic(found: &Finding) -> bool {
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
         let Some(job) = ctx.model.jobs.get(id) else { continue };
-        let Some(found) = stands(ctx.model, job, look).or_else(|| chronic(ctx.model, job, look)) else { continue };
+        // What is only possible says less than that steps became slow, or that one rank is late.
+        let known_slow = ["slow-steps", "straggler", "host-cpu-contention"].iter().any(|rule| ctx.ledger.is_open(rule, Some(id)));
+        let late = || chronic(ctx.model, job, look).filter(|f| !known_slow || f.confidence > Confidence::Possible);
+        let Some(found) = stands(ctx.model, job, look).or_else(late) else { continue };
         let hangs = || RULE.chain.covered_by.iter().any(|rule| ctx.ledger.is_open(rule, Some(id)));
         if !hangs() {
             out.push(found);
@@ -165,6 +175,9 @@ fn unseen(job: &Job, look: &Look) -> Option<Finding> {
     let mut found = RULE.finding("all", summary, since);
     found.job = Some(job.id.clone());
     found.confidence = Confidence::Possible;
+    if look.at.since(since) < WAITED_LONG.duration() {
+        (found.severity, found.role) = (Severity::Info, Role::Context);
+    }
     found.next = Some(py_spy(ranks[0].pid));
     found.evidence = vec![
         asleep(&ranks, look, since),
@@ -181,7 +194,7 @@ fn chronic(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
     const MOST: Duration = Duration::from_secs(90);
     /// A rank that makes steps uses this much of a CPU, whatever it waits for.
     const MOVES_PCT: f64 = 1.0;
-    if look.phase.is_some() || look.quiet_log() || !super::has_trained(look) || look.alive().count() < look.local_ranks {
+    if look.phase.is_some() || look.quiet_log() || !super::has_trained(look) || look.alive().count() < look.local_ranks.max(1) {
         return None;
     }
     let log = look.log.as_ref()?;

@@ -336,6 +336,7 @@ pub const RULES: &[Rule] = &[
 
 pub(crate) use busbw_below_platform::compare as busbw_of_platform;
 pub(crate) use hang_rank_absent::{has_trained, works_unseen};
+pub(crate) use input_stall::may_be_a_pause;
 pub(crate) use rank_exited::is_by_exit_code;
 pub(crate) use watchdogs::note as open_questions;
 
@@ -347,10 +348,11 @@ pub(crate) fn went_on(model: &Model, job: &Job, witness: Witness) -> bool {
     }
 }
 
-/// What a finding makes of its job's state, which is what its rule implies but for input that is only late.
+/// What a finding makes of its job's state, which is what its rule implies but for input that is only late, or may be.
 pub fn implied(found: &Finding) -> Implies {
     match rule(found.rule) {
         Some(_) if input_stall::is_chronic(found) => Implies::Slow,
+        Some(_) if input_stall::may_be_a_pause(found) => Implies::Nothing,
         Some(rule) => rule.implies,
         None => Implies::Nothing,
     }
