@@ -9,6 +9,9 @@ struct Kind {
     remote: bool,
 }
 
+/// The kind of file systems on disks of this machine.
+pub const LOCAL: &str = "block";
+
 const KINDS: &[Kind] = &[
     Kind { id: "nfs", functions: &["nfs", "rpc_", "xprt_", "__rpc", "nlm"], mounts: &["nfs"], remote: true },
     Kind {
@@ -25,7 +28,7 @@ const KINDS: &[Kind] = &[
     Kind { id: "9p", functions: &["p9_", "v9fs_"], mounts: &["9p"], remote: true },
     Kind { id: "wekafs", functions: &["weka"], mounts: &["wekafs"], remote: true },
     Kind {
-        id: "block",
+        id: LOCAL,
         functions: &[
             "io_schedule",
             "folio_wait",

@@ -2,7 +2,7 @@
 
 use super::chain::Chain;
 use super::{Implies, Rule, Stacks, TickContext, told_by, while_it_holds};
-use crate::base::fs_kind::{is_remote, of_place};
+use crate::base::fs_kind::{LOCAL, is_remote, of_place};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
 use crate::base::time::{Stamp, span};
@@ -31,12 +31,13 @@ pub const RULE: Rule = Rule {
     stacks: Stacks::OfCulprits,
     chain: Chain { covered_by: &["rank-exited", "rank-stopped"], ..Chain::HANG },
     on_tick: Some(check),
-    limits: &[&REMOTE, &LOCAL],
+    limits: &[&AFTER_REMOTE, &AFTER_LOCAL],
     ..Rule::PLAIN
 };
 
-const REMOTE: Limit = Limit::seconds("storage-hang", "after", 30.0, "a rank must have waited this long for a network file system or FUSE");
-const LOCAL: Limit = Limit::seconds(
+const AFTER_REMOTE: Limit =
+    Limit::seconds("storage-hang", "after", 30.0, "a rank must have waited this long for a network file system or FUSE");
+const AFTER_LOCAL: Limit = Limit::seconds(
     "storage-hang",
     "after_local",
     120.0,
@@ -75,9 +76,9 @@ fn stuck<'a>(look: &Look, rank: &'a RankLook) -> Option<Stuck<'a>> {
     }
     let remote = |wait: &Wait| match &wait.mount {
         Some(mount) => is_remote(&mount.fs),
-        None => wait.place.as_deref().and_then(of_place).is_some_and(|kind| kind != "block"),
+        None => wait.place.as_deref().and_then(of_place).is_some_and(|kind| kind != LOCAL),
     };
-    let least = if wait.is_some_and(remote) { REMOTE } else { LOCAL }.duration();
+    let least = if wait.is_some_and(remote) { AFTER_REMOTE } else { AFTER_LOCAL }.duration();
     (look.at.since(rank.state_since) >= least).then_some(Stuck { rank, wait, since: rank.state_since })
 }
 

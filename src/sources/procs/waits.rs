@@ -6,7 +6,7 @@
 use super::read::Reader;
 use super::stat::Stat;
 use super::{bounded, printable};
-use crate::base::fs_kind::{of_place, same_kind};
+use crate::base::fs_kind::{LOCAL, of_place, same_kind};
 use crate::observe::process::{Mount, Wait};
 use std::os::unix::ffi::OsStrExt;
 
@@ -258,12 +258,10 @@ fn first_telling(stack: &[u8]) -> Option<String> {
         let (_, rest) = line.split_once("] ")?;
         Some(rest.split(['+', ' ', '.']).next()?.to_owned()).filter(|name| !name.is_empty())
     };
-    let mut names = stack.lines().take(32).filter_map(function);
-    let first = names.next()?;
-    if of_place(&first).is_some() {
-        return Some(first);
-    }
-    names.find(|name| of_place(name).is_some()).or(Some(first))
+    let names: Vec<String> = stack.lines().take(32).filter_map(function).collect();
+    // Pages and blocks are waited for on behalf of file systems of servers, too.
+    let of_server = names.iter().find(|name| of_place(name).is_some_and(|kind| kind != LOCAL));
+    of_server.or_else(|| names.iter().find(|name| of_place(name).is_some())).or(names.first()).cloned()
 }
 
 /// /proc/PID/mountinfo: later lines lie over earlier ones at the same place.
