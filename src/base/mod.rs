@@ -5,6 +5,7 @@ pub mod bandwidth;
 pub mod clean;
 pub mod exit_code;
 pub mod file;
+pub mod fs_kind;
 pub mod limit;
 pub mod mask;
 pub mod platforms;

@@ -6,6 +6,7 @@
 use crate::base::file::read_text;
 use crate::base::limit;
 use crate::base::time::parse_duration;
+use crate::edge::diagnostics::complain;
 use crate::rules::settings;
 use crate::tui::Alert;
 use crate::tui::keys::Keymap;
@@ -229,6 +230,10 @@ pub fn load(
     if let Some(path) = file.or(default.as_deref()) {
         match read_text(path, MAX_FILE_BYTES) {
             Ok(text) => apply_file(&mut config, &mut origins, &path.display().to_string(), &text)?,
+            // With `su` and `sudo -E` the home is that of another user: what lies there was not written for this one.
+            Err(_) if file.is_none() && is_closed(path) => {
+                complain(&format!("{}: permission denied; going on without it (HOME is another user's?)", path.display()));
+            }
             Err(_) if file.is_none() && !path.exists() => {}
             Err(why) => return Err(ConfigError(format!("{}: {why}", path.display()))),
         }
@@ -246,6 +251,11 @@ pub fn load(
         }
     }
     Ok((config, origins))
+}
+
+/// This user may not read it, whether it is there or not.
+pub fn is_closed(path: &Path) -> bool {
+    crate::base::file::open(path).is_err_and(|err| err.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
 /// The keys of the table `[keys]`: action = list of keys.

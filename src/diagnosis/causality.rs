@@ -17,6 +17,8 @@ use std::time::Duration;
 const OUTLIVED: Duration = Duration::from_secs(120);
 /// What a job has survived for so long is not why it fails now.
 const SURVIVED: Duration = Duration::from_secs(120);
+/// A rank that does not come so soon after an exception of its own does not come because of it.
+const JUST_BEFORE: Duration = Duration::from_secs(60);
 /// What the kernel reported so long before anything else failed is of another day.
 const OF_ANOTHER_DAY: Duration = Duration::from_secs(12 * 3600);
 /// Faults of different GPUs so far apart have nothing to do with each other.
@@ -57,7 +59,7 @@ pub(super) fn chain(f: &Finding) -> &'static Chain {
 }
 
 fn implies(f: &Finding) -> Implies {
-    rule(f.rule).map_or(Implies::Nothing, |r| r.implies)
+    crate::rules::implied(f)
 }
 
 /// It ends a job, or keeps it from going on.
@@ -124,7 +126,15 @@ fn better_explained(findings: &[&mut Finding], cause: usize) -> usize {
     let explains = |f: &Finding| {
         let of_it = chain(f).explains.iter().find(|e| e.rule == what.rule);
         let ranks = || !f.ranks.is_empty() && f.ranks.iter().all(|r| what.ranks.contains(r));
-        is_failure(f) && !is_victim(f) && of_it.is_some_and(|e| !e.of_its_ranks || ranks())
+        // What looked survived a moment ago, because others went on, is not when its rank does not come any more.
+        let just_before = || {
+            f.severity >= Severity::Warning
+                && f.own_role == Role::Root
+                && f.since <= what.since
+                && what.since.since(f.last_at) <= JUST_BEFORE
+        };
+        let fails = is_failure(f) || of_it.is_some_and(|e| e.of_its_ranks) && just_before();
+        fails && !is_victim(f) && of_it.is_some_and(|e| !e.of_its_ranks || ranks())
     };
     findings.iter().position(|f| explains(f)).unwrap_or(cause)
 }

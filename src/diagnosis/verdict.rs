@@ -1,16 +1,18 @@
 //! The one line on top: what a job is doing, and if it is not well, who is to blame, since when, and what to do now.
 
+use crate::base::clean::{clean, clip};
 use crate::base::exit_code::{ended_words, signal_words};
 use crate::base::severity::{Role, Severity};
 use crate::base::time::{Stamp, span};
 use crate::base::units::group;
-use crate::base::units::{does, the_other};
+use crate::base::units::{all_of, does, so_many, the_other};
+use crate::base::words::rank_words;
 use crate::logs::Phase;
 use crate::model::Model;
 use crate::model::ending::{Ending, RESTARTS, SETTLES};
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
-use crate::model::signals::{Look, RAS_OLD};
+use crate::model::signals::{Look, RAS_OLD, RankLook};
 use crate::rules::findings::{Finding, Ledger};
 use crate::rules::{Implies, rule};
 use serde::Serialize;
@@ -77,7 +79,7 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u
     let now = model.now;
     let say = |state, phase, summary: String| Verdict { state, phase, since: now, summary, because: None };
     let mine: Vec<&Finding> = ledger.open().into_iter().filter(|f| f.job.as_deref() == Some(&job.id)).collect();
-    let implied = |what: Implies| mine.iter().copied().filter(move |f| rule(f.rule).is_some_and(|r| r.implies == what));
+    let implied = |what: Implies| mine.iter().copied().filter(move |f| crate::rules::implied(f) == what);
     // A consequence may decide the state; the line names what it follows from.
     let root = mine.iter().copied().find(|f| Some(f.no) == cause && f.role == Role::Root);
     let because = |state, f: &Finding| {
@@ -88,7 +90,7 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u
     // Kernel and driver are read once a second: what a program says of the same fault may come a moment earlier.
     let told_at = |f: &Finding| f.opened_at.minus(if f.machine { Duration::from_secs(5) } else { Duration::ZERO });
     let failed =
-        implied(Implies::Failed).filter(|f| f.severity >= Severity::Error && !goes_on(f, look)).min_by_key(|f| (f.role, told_at(f)));
+        implied(Implies::Failed).filter(|f| f.severity >= Severity::Error && !goes_on(model, f, look)).min_by_key(|f| (f.role, told_at(f)));
     if let Some(f) = failed.filter(|f| f.role == Role::Root) {
         return because(State::Failed, f);
     }
@@ -150,8 +152,11 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u
     if job.log_only && progress.is_some_and(|p| p.done_at.is_some()) {
         return say(State::Finished, None, "the log says that it is done".into());
     }
-    if let Some((phase, summary)) = pause(look) {
+    if let Some((phase, summary)) = pause(model, look) {
         return say(State::Paused, Some(phase), summary);
+    }
+    if let Some(f) = mine.iter().find(|f| crate::rules::may_be_a_pause(f)) {
+        return say(State::Paused, Some(Phase::DataLoading.as_str()), f.summary.clone());
     }
     if let Some(f) = implied(Implies::Slow).filter(|f| f.severity >= Severity::Warning).min_by_key(|f| (f.role, f.opened_at)) {
         return because(State::Slow, f);
@@ -193,7 +198,7 @@ fn ended_stuck(mut verdict: Verdict) -> Verdict {
 }
 
 /// A job may survive a fault of its machine; one that does not stands still, and soon.
-fn goes_on(finding: &Finding, look: &Look) -> bool {
+fn goes_on(model: &Model, finding: &Finding, look: &Look) -> bool {
     if !finding.machine || finding.severity == Severity::Critical {
         return false;
     }
@@ -202,11 +207,11 @@ fn goes_on(finding: &Finding, look: &Look) -> bool {
     let allowed = Duration::from_secs(if trained { 5 } else { 60 });
     let told_at = if finding.signature.is_some() { finding.last_at } else { finding.since };
     let long_before = look.moved_at.is_some_and(|at| at.since(told_at) > Duration::from_secs(60));
-    long_before || look.at.since(moved_at) < allowed || pause(look).is_some()
+    long_before || look.at.since(moved_at) < allowed || pause(model, look).is_some()
 }
 
 /// A pause that is no hang, by what the log names, or by what processes and GPUs do.
-fn pause(look: &Look) -> Option<(&'static str, String)> {
+fn pause(model: &Model, look: &Look) -> Option<(&'static str, String)> {
     const SHOWN_AFTER: Duration = Duration::from_secs(5);
     if let Some((phase, since)) = look.phase {
         let word = phase.as_str();
@@ -219,12 +224,17 @@ fn pause(look: &Look) -> Option<(&'static str, String)> {
     let waiting = look.with(Activity::Waiting, SHOWN_AFTER);
     let writing: Vec<u32> = look.alive().filter(|r| r.does_io()).map(|r| r.rank).collect();
     if !writing.is_empty() && !waiting.is_empty() && (quiet.is_some() || look.log.is_none()) {
-        let who = crate::base::words::rank_words(&writing);
+        let who = rank_words(&writing);
         let verb = if writing.len() == 1 { "reads or writes" } else { "read or write" };
         return Some((
             Phase::Checkpoint.as_str(),
-            format!("{who} {verb}, {} {}: probably a checkpoint", waiting.len(), does(waiting.len(), "wait")),
+            format!("{who} {verb}, {}: probably a checkpoint", so_many(waiting.len(), "rank", "wait")),
         ));
+    }
+    let idles = |r: &RankLook| r.activity == Activity::Unknown && !r.spins() || r.is(Activity::Idle, look.at, SHOWN_AFTER);
+    if quiet.is_some() && look.alive().any(|r| r.writes() || r.in_d) && look.alive().all(|r| r.writes() || r.in_d || r.sleeps() && idles(r))
+    {
+        return Some((Phase::Checkpoint.as_str(), all_write(model, look)));
     }
     if let (Some(log), [only]) = (quiet, look.with(Activity::Working, SHOWN_AFTER).as_slice())
         && only.rank == 0
@@ -262,6 +272,23 @@ fn pause(look: &Look) -> Option<(&'static str, String)> {
     None
 }
 
+/// `all 4 ranks write 452 MB/s to /ckpt/run7: probably a checkpoint`
+fn all_write(model: &Model, look: &Look) -> String {
+    let writers: Vec<&RankLook> = look.alive().filter(|r| r.writes()).collect();
+    if writers.is_empty() {
+        let waiting: Vec<u32> = look.alive().filter(|r| r.in_d).map(|r| r.rank).collect();
+        return format!("{} {} for storage: probably a checkpoint", rank_words(&waiting), does(waiting.len(), "wait"));
+    }
+    let rate: f64 = writers.iter().filter_map(|r| r.written_bytes_per_s).sum();
+    let dirs = writers.iter().filter_map(|r| model.processes.get(&r.pid)?.info.writes.last());
+    let to = dirs.map(|dir| dir.path.as_str()).next().map_or(String::new(), |dir| format!(" to {}", clip(&clean(dir), 80)));
+    let who = match writers.len() {
+        n if n == look.alive().count() => all_of(n, "rank"),
+        _ => rank_words(&writers.iter().map(|r| r.rank).collect::<Vec<_>>()),
+    };
+    format!("{who} {} {:.0} MB/s{to}: probably a checkpoint", does(writers.len(), "write"), rate / 1e6)
+}
+
 fn start(model: &Model, job: &Job, look: &Look) -> (&'static str, String) {
     let seen = look.alive().count();
     let expected = look.local_ranks;
@@ -271,8 +298,13 @@ fn start(model: &Model, job: &Job, look: &Look) -> (&'static str, String) {
     let comm = model.comms_of(job).max_by_key(|c| c.nranks);
     let for_s = span(model.now.since(job.restarted_at.unwrap_or(job.first_seen)));
     match comm {
-        None if look.alive().all(|r| r.gpu.is_none()) => ("imports", format!("{seen} ranks run, none holds a GPU yet ({for_s})")),
-        None => ("NCCL initialisation", format!("{seen} ranks hold GPUs, no communicator yet ({for_s})")),
+        None if look.alive().all(|r| r.gpu.is_none()) => {
+            ("imports", format!("{}, none holds a GPU yet ({for_s})", so_many(seen, "rank", "run")))
+        }
+        None => (
+            "NCCL initialisation",
+            format!("{} {}, no communicator yet ({for_s})", so_many(seen, "rank", "hold"), if seen == 1 { "a GPU" } else { "GPUs" }),
+        ),
         Some(c) if !c.missing.is_empty() => {
             ("NCCL initialisation", format!("communicator of {} ranks, {} of them not seen", c.nranks, c.missing.len()))
         }

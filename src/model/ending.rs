@@ -5,12 +5,14 @@ use super::job::Job;
 use super::process::Process;
 use crate::base::exit_code::signal_of;
 use crate::base::time::Stamp;
+use crate::base::words::rank_words;
 use std::time::Duration;
 
 /// A rank that is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
-    pub rank: u32,
+    /// `None`: its environment may not be read, and RAS has not named it.
+    pub rank: Option<u32>,
     pub pid: u32,
     pub at: Stamp,
     pub exit_code: Option<i32>,
@@ -25,8 +27,8 @@ pub enum Ending {
     /// These ended by themselves, before any other, by time; more than one where they failed together.
     Failed {
         first: Vec<End>,
-        /// Ranks that ended no later, and nobody knows how.
-        unseen: Vec<u32>,
+        /// Those that ended no later, and nobody knows how.
+        unseen: Vec<End>,
     },
     /// Ranks were ended by a signal that others send, and none had failed before.
     Stopped { signal: u32, since: Stamp },
@@ -71,6 +73,11 @@ enum How {
 }
 
 impl End {
+    /// `rank 3 (pid 48213)`, `pid 48213`
+    pub fn name(&self) -> String {
+        self.rank.map_or_else(|| format!("pid {}", self.pid), |rank| format!("rank {rank} (pid {})", self.pid))
+    }
+
     fn how(&self) -> How {
         match (self.exit_code, self.exit_code.and_then(signal_of)) {
             (None, _) => How::Unseen,
@@ -82,14 +89,28 @@ impl End {
     }
 }
 
+/// `ranks 3 and 5`; where a rank is not known, `pid 48213 and pid 48215`.
+pub fn who(ends: &[End]) -> String {
+    let ranks: Option<Vec<u32>> = ends.iter().map(|end| end.rank).collect();
+    ranks.map_or_else(
+        || ends.iter().take(8).map(|end| format!("pid {}", end.pid)).collect::<Vec<_>>().join(" and "),
+        |mut ranks| {
+            ranks.sort_unstable();
+            rank_words(&ranks)
+        },
+    )
+}
+
 impl Model {
     /// Ranks of this node that are gone, in the order in which they went. Those before a restart do not count.
     pub fn ends_of(&self, job: &Job) -> Vec<End> {
-        let end = |(&rank, pid): (&u32, &u32)| {
-            let gone = self.processes.get(pid)?.gone.filter(|gone| job.restarted_at.is_none_or(|at| gone.at >= at))?;
-            Some(End { rank, pid: *pid, at: gone.at, exit_code: gone.exit_code })
+        let end = |(rank, pid): (Option<u32>, u32)| {
+            let gone = self.processes.get(&pid)?.gone.filter(|gone| job.restarted_at.is_none_or(|at| gone.at >= at))?;
+            Some(End { rank, pid, at: gone.at, exit_code: gone.exit_code })
         };
-        let mut ends: Vec<End> = job.ranks.iter().filter_map(end).collect();
+        // Of another user's job nothing says which of the processes that hold GPUs is which rank.
+        let unranked = job.unranked.iter().filter(|_| job.ranks.is_empty()).map(|pid| (None, *pid));
+        let mut ends: Vec<End> = job.ranks.iter().map(|(rank, pid)| (Some(*rank), *pid)).chain(unranked).filter_map(end).collect();
         ends.sort_by_key(|end| (end.at, end.rank));
         ends
     }
@@ -109,7 +130,7 @@ impl Model {
         let stopped = |end: End| Ending::Stopped { signal: end.exit_code.and_then(signal_of).unwrap_or(SIGTERM), since: end.at };
         let failed = |at: Stamp, how: How| Ending::Failed {
             first: ends.iter().filter(|end| end.at >= at && end.at.since(at) <= TOGETHER && end.how() == how).copied().collect(),
-            unseen: ends.iter().filter(|end| end.at <= at && end.how() == How::Unseen).map(|end| end.rank).collect(),
+            unseen: ends.iter().filter(|end| end.at <= at && end.how() == How::Unseen).copied().collect(),
         };
         // Launchers end the others with SIGTERM; SIGINT and SIGHUP come from a terminal, and all may go at once.
         let was_asked_before = |end: End| match asked.map(|a| (a.at, a.how())) {

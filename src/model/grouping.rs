@@ -7,7 +7,7 @@ use super::process::Process;
 use super::{FORGET_AFTER, KEEP_GONE, Model};
 use crate::base::time::Stamp;
 use crate::observe::process::ProcessRole;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 impl Model {
@@ -85,13 +85,17 @@ impl Model {
             job.unranked.clear();
         }
         let mut restarted: Vec<String> = Vec::new();
+        let by_pid = self.rank_by_ras.clone();
         for (id, (pids, launcher)) in members {
             let first_seen = pids.iter().map(|pid| self.processes[pid].first_seen).min().unwrap_or(at);
             let job = self.jobs.entry(id.clone()).or_insert_with(|| Job::new(id, first_seen));
             job.launcher = launcher.or(job.launcher);
             for pid in pids {
                 let process = &self.processes[&pid];
-                match process.env_number(job::RANK_VARS).filter(|_| process.info.role == ProcessRole::Rank) {
+                let own = process.env_number(job::RANK_VARS).filter(|_| process.info.role == ProcessRole::Rank);
+                let by_ras = rank_by_ras(&by_pid, process).filter(|_| own.is_none());
+                job.world_size = by_ras.map(|(_, nranks)| nranks).or(job.world_size);
+                match own.or(by_ras.map(|(rank, _)| rank)) {
                     Some(rank) => {
                         // After a restart two processes have had the rank: the living one holds it, else the younger.
                         let strength = |p: &Process| (p.is_alive(), p.info.start_ticks);
@@ -247,4 +251,10 @@ impl Model {
     pub fn job_of_file(&self, file: u32) -> String {
         self.files.get(&file).map(|f| f.job.clone()).unwrap_or_default()
     }
+}
+
+/// The rank of a process whose environment may not be read, as RAS names it, and how many ranks there are.
+fn rank_by_ras((ranks, nranks): &(HashMap<u32, u32>, u32), process: &Process) -> Option<(u32, u32)> {
+    let pid = process.info.ns_pid.unwrap_or(process.info.pid);
+    ranks.get(&pid).filter(|_| process.info.env.is_none()).map(|rank| (*rank, *nranks))
 }

@@ -25,11 +25,12 @@ pub mod series;
 pub mod signals;
 pub mod topology;
 pub mod usual;
+pub mod waits;
 
 use crate::base::time::{Stamp, Zone};
 use crate::logs::TextEvent;
 use crate::observe::facts::HostFacts;
-use crate::observe::host::{CgroupMemory, DiskSample, HostSample, Node, Temperature};
+use crate::observe::host::{CgroupCpu, CgroupMemory, DiskSample, HostSample, Node, Temperature};
 use crate::observe::inspector::Inspected;
 use crate::observe::log::{KernelLine, LogFileState, RasAnswer};
 use crate::observe::port::{QueuePairHolder, QueuePairs};
@@ -61,6 +62,11 @@ pub struct Model {
     pub facts: Option<Arc<HostFacts>>,
     pub host_sample: Option<HostSample>,
     pub cpu_busy_pct: Option<f64>,
+    /// Of the time between the last two looks: how long a task of the host waited for a CPU.
+    pub cpu_pressure_pct: Option<f64>,
+    host_sampled_at: Stamp,
+    /// How control groups with a quota of CPU time were throttled between the last two looks, by path.
+    pub throttled: BTreeMap<String, Throttled>,
     /// All file systems that can fill, as last seen. Empty where only some of them are known.
     pub disks: Vec<DiskSample>,
     pub temperatures: Vec<Temperature>,
@@ -84,6 +90,9 @@ pub struct Model {
     pub comms: BTreeMap<u64, Comm>,
     /// The GPUs that RAS names, by the pid of the process in its own namespace. Each process is looked up in each second.
     gpu_by_ras: Arc<HashMap<u32, u32>>,
+    /// The ranks that RAS names in the largest communicator, by the same pids, and how many there are in all. What several nodes have of
+    /// the same pid is not in it.
+    rank_by_ras: Arc<(HashMap<u32, u32>, u32)>,
     pub ras: RasView,
     pub kernel: VecDeque<(Stamp, KernelLine)>,
     pub dumps: Dumps,
@@ -125,6 +134,23 @@ pub struct QueuePairUser<'a> {
     pub pid: Option<u32>,
     pub kernel: Option<&'a str>,
     pub count: u32,
+}
+
+/// A control group that may use only so many CPUs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Throttled {
+    pub limited_by: String,
+    pub limit_cpus: Option<f64>,
+    /// Of the periods in which it ran: those in which its quota was used up.
+    pub share_pct: f64,
+}
+
+impl Throttled {
+    fn between(before: &CgroupCpu, now: &CgroupCpu) -> Option<Throttled> {
+        let periods = now.periods.checked_sub(before.periods).filter(|n| *n > 0)?;
+        let share_pct = now.throttled.checked_sub(before.throttled)? as f64 / periods as f64 * 100.0;
+        Some(Throttled { limited_by: now.limited_by.clone(), limit_cpus: now.limit_cpus, share_pct })
+    }
 }
 
 /// A count that grew.
@@ -371,6 +397,10 @@ impl Model {
             let (busy, idle) = (b1.saturating_sub(b0) as f64, i1.saturating_sub(i0) as f64);
             self.cpu_busy_pct = (busy + idle > 0.0).then(|| busy / (busy + idle) * 100.0);
         }
+        let before = self.host_sample.as_ref().and_then(|h| h.cpu_pressure_us).zip(Some(self.host_sampled_at));
+        let waited = before.zip(sample.cpu_pressure_us).and_then(|((before, then), now)| series::rate((then, before), (at, now)));
+        self.cpu_pressure_pct = waited.map(|us_per_s| (us_per_s / 1e4).min(100.0));
+        self.host_sampled_at = at;
         if let (Some(before), Some(after)) = (self.host_sample.as_ref().and_then(|h| h.oom_kills), sample.oom_kills)
             && after > before
         {
@@ -396,6 +426,15 @@ impl Model {
         for of in &cgroups {
             if let Some(left) = left_of_cgroup(of) {
                 self.left(at, Resource::Cgroup(of.cgroup.clone()), left);
+            }
+        }
+        for of in &cgroups {
+            let before = self.cgroups.get(from).and_then(|known| known.iter().find(|c| c.cgroup == of.cgroup)).and_then(|c| c.cpu.as_ref());
+            let share = before.zip(of.cpu.as_ref()).and_then(|(before, now)| Throttled::between(before, now));
+            if let Some(share) = share
+                && (self.throttled.len() < MAX_RESOURCES || self.throttled.contains_key(&of.cgroup))
+            {
+                self.throttled.insert(of.cgroup.clone(), share);
             }
         }
         self.cgroups.insert(from.clone(), cgroups);
@@ -453,6 +492,17 @@ impl Model {
         }
     }
 
+    /// How long a pause that a log of the job names may last before it is no longer believed: that of the longest like it before, and more.
+    pub fn pause_limit(&self, job: &str, phase: crate::logs::Phase) -> Duration {
+        /// Where none was seen to end.
+        const UNKNOWN: Duration = Duration::from_secs(600);
+        const LEAST: Duration = Duration::from_secs(240);
+        const MOST: Duration = Duration::from_secs(3600);
+        let alike = |f: &LogFile| f.progress.phases.iter().filter(|p| p.0 == phase).map(|(_, from, to)| to.since(*from)).max();
+        let longest = self.files_of(job).filter_map(alike).max();
+        longest.map_or(UNKNOWN, |longest| (longest * 3 + Duration::from_secs(60)).clamp(LEAST, MOST))
+    }
+
     /// The pause that a log of the job names, the newest.
     pub fn phase_of(&self, job: &str) -> Option<(crate::logs::Phase, Stamp)> {
         let last_step = self.progress_of(job).and_then(|p| p.last_step_at);
@@ -497,6 +547,22 @@ impl Model {
             by_pid.entry(pid).or_insert(dev);
         }
         self.gpu_by_ras = Arc::new(by_pid);
+        let largest = self.comms.values().filter(|c| c.answered_at.is_some()).max_by_key(|c| (c.nranks, c.answered_at));
+        let mut ranks: HashMap<u32, u32> = HashMap::new();
+        let mut twice = HashSet::new();
+        for (rank, pid) in largest.iter().flat_map(|c| c.ranks.iter()).filter_map(|(rank, known)| Some((*rank, known.pid?))) {
+            if ranks.insert(pid, rank).is_some() {
+                twice.insert(pid);
+            }
+        }
+        ranks.retain(|pid, _| !twice.contains(pid));
+        let named = (ranks, largest.map_or(0, |c| c.nranks));
+        // Only of those whose environment may not be read it tells more than is known.
+        let hidden = |p: &Process| p.info.env.is_none() && p.is_alive();
+        if *self.rank_by_ras != named && !named.0.is_empty() {
+            self.ungrouped |= self.processes.values().any(hidden);
+            self.rank_by_ras = Arc::new(named);
+        }
     }
 
     /// The job that works on a GPU, and the pid of its process there.

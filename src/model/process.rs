@@ -2,7 +2,7 @@
 
 use super::series::Series;
 use crate::base::time::Stamp;
-use crate::observe::process::{ProcessInfo, ProcessSample};
+use crate::observe::process::{ProcessInfo, ProcessSample, Wait};
 use std::time::Duration;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,8 +17,17 @@ pub struct Process {
     cpu_ticks: Series<LOOKS>,
     /// 1 for each look at which it, or one of its threads, was in state D, else 0.
     in_d: Series<LOOKS>,
+    /// Bytes passed to write calls, CPU time of its helpers, and time that it waited for a CPU, ms, since it was first seen.
+    written_bytes: Series<LOOKS>,
+    helper_ticks: Series<LOOKS>,
+    run_delay_ms: Series<LOOKS>,
+    /// Where it and its helpers waited when that was last looked at, and when.
+    waits: Option<(Stamp, Vec<Wait>)>,
     io_base: Option<u64>,
     cpu_base: Option<u64>,
+    written_base: Option<u64>,
+    helper_base: Option<u64>,
+    delay_base: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +39,8 @@ pub struct Gone {
 
 /// Samples of a process that are kept.
 const LOOKS: usize = 120;
+/// Itself and the helpers that the source looks at.
+const MAX_WAITS: usize = 16;
 /// Clock ticks a second on every Linux that NCCL runs on (USER_HZ).
 const TICKS_PER_S: f64 = 100.0;
 
@@ -54,12 +65,51 @@ impl Process {
             let base = *self.cpu_base.get_or_insert(ticks);
             self.cpu_ticks.push(at, ticks.saturating_sub(base) as f64);
         }
-        self.sample = sample.clone();
+        let grown = |series: &mut Series<LOOKS>, base: &mut Option<u64>, value: Option<u64>| {
+            if let Some(value) = value {
+                series.push(at, value.saturating_sub(*base.get_or_insert(value)) as f64);
+            }
+        };
+        grown(&mut self.written_bytes, &mut self.written_base, sample.wchar_bytes);
+        grown(&mut self.helper_ticks, &mut self.helper_base, sample.helpers.map(|h| h.cpu_ticks));
+        grown(&mut self.run_delay_ms, &mut self.delay_base, sample.run_delay_ns.map(|ns| ns / 1_000_000));
+        if let Some(waits) = &sample.waits {
+            self.waits = Some((at, waits.iter().take(MAX_WAITS).cloned().collect()));
+        }
+        self.sample = ProcessSample { waits: None, ..sample.clone() };
     }
 
     /// Bytes read and written per second over `window`; `None` where /proc/PID/io may not be read.
     pub fn io_bytes_per_s(&self, now: Stamp, window: Duration) -> Option<f64> {
         growth(&self.io_bytes, now, window)
+    }
+
+    /// Bytes passed to write calls per second.
+    pub fn written_bytes_per_s(&self, now: Stamp, window: Duration) -> Option<f64> {
+        growth(&self.written_bytes, now, window)
+    }
+
+    /// CPU time of its helpers, % of one core.
+    pub fn helper_cpu_pct(&self, now: Stamp, window: Duration) -> Option<f64> {
+        growth(&self.helper_ticks, now, window).map(|ticks| ticks / TICKS_PER_S * 100.0)
+    }
+
+    /// Share of the time in which its first thread was ready to run and got no CPU, %.
+    pub fn run_delay_pct(&self, now: Stamp, window: Duration) -> Option<f64> {
+        growth(&self.run_delay_ms, now, window).map(|ms_per_s| ms_per_s / 10.0)
+    }
+
+    /// CPU time over each of the last `parts` stretches of this length, oldest first, % of one core; `None` where one was not seen.
+    pub fn cpu_pct_by_part(&self, now: Stamp, part: Duration, parts: u32) -> Option<Vec<f64>> {
+        let end = |i: u32| now.minus(part * i);
+        (0..parts).rev().map(|i| growth_until(&self.cpu_ticks, end(i), part).map(|ticks| ticks / TICKS_PER_S * 100.0)).collect()
+    }
+
+    /// Where it and its helpers wait, itself first. Empty: not looked at of late.
+    pub fn waits(&self, now: Stamp) -> &[Wait] {
+        /// It is looked at every few seconds while it waits.
+        const FRESH: Duration = Duration::from_secs(15);
+        self.waits.as_ref().filter(|(at, _)| now.since(*at) <= FRESH).map_or(&[], |(_, waits)| waits)
     }
 
     /// Share of the looks within `window` at which it was in state D, 0 to 1.
@@ -91,8 +141,12 @@ impl Process {
 }
 
 fn growth(series: &Series<LOOKS>, now: Stamp, window: Duration) -> Option<f64> {
-    let from = now.minus(window);
-    let mut inside = series.iter().filter(|s| s.0 >= from);
+    growth_until(series, now, window)
+}
+
+fn growth_until(series: &Series<LOOKS>, end: Stamp, window: Duration) -> Option<f64> {
+    let from = end.minus(window);
+    let mut inside = series.iter().filter(|s| s.0 >= from && s.0 <= end);
     let first = inside.next()?;
     let last = inside.next_back()?;
     let dt = last.0.secs_since(first.0);

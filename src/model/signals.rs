@@ -13,6 +13,7 @@ use crate::model::job::Job;
 use crate::model::log::LogFile;
 use crate::model::peers::Peers;
 use crate::model::process::Process;
+use crate::observe::process::{Helpers, Wait};
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,8 +21,8 @@ use std::time::Duration;
 /// How far back I/O and CPU of a process are looked at: a checkpoint writer pauses for seconds between files.
 const IO_WINDOW: Duration = Duration::from_secs(10);
 
-/// A pause that a log names is believed for this long.
-const NAMED_PAUSE: Duration = Duration::from_secs(600);
+/// Who gets no CPU when it wants one does so all the time, not for a moment.
+const CPU_WINDOW: Duration = Duration::from_secs(20);
 
 /// More than a log and a few sockets: somebody reads or writes data.
 const IO_BYTES_PER_S: f64 = 256e3;
@@ -47,6 +48,8 @@ pub struct Look {
     pub ras: Option<RasLook>,
     pub peers: Peers,
     pub phase: Option<(Phase, Stamp)>,
+    /// A pause that the log names and that has lasted longer than those like it before: it is not believed any more.
+    pub overdue: Option<(Phase, Stamp)>,
     /// How long its GPUs have worked so far.
     pub worked: Duration,
     /// Its ranks of this node count their pids in a container.
@@ -80,6 +83,14 @@ pub struct RankLook {
     pub cpu_pct: Option<f64>,
     pub gone_at: Option<Stamp>,
     pub exit_code: Option<i32>,
+    pub written_bytes_per_s: Option<f64>,
+    /// Its descendants that are no ranks, and the CPU time that they use, % of one core.
+    pub helpers: Option<Helpers>,
+    pub helper_cpu_pct: Option<f64>,
+    /// Share of the time in which it was ready to run and got no CPU, %.
+    pub run_delay_pct: Option<f64>,
+    /// Where it and its helpers wait, itself first. Empty where nobody looked: it works, or its /proc may not be read.
+    pub waits: Vec<Wait>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -269,6 +280,11 @@ impl RankLook {
         self.alive() && (self.in_d || self.io_bytes_per_s.is_some_and(|b| b >= IO_BYTES_PER_S))
     }
 
+    /// It writes more than a log.
+    pub fn writes(&self) -> bool {
+        self.alive() && self.written_bytes_per_s.is_some_and(|b| b >= IO_BYTES_PER_S)
+    }
+
     /// Its process keeps a CPU busy.
     pub fn spins(&self) -> bool {
         self.alive() && self.cpu_pct.is_some_and(|c| c >= SPINS_PCT)
@@ -295,14 +311,6 @@ impl RankLook {
 impl Look {
     pub fn at(model: &Model, job: &Job) -> Look {
         let now = model.now;
-        let mut ranks: BTreeMap<u32, RankLook> = job
-            .ranks
-            .iter()
-            .filter_map(|(&rank, &pid)| Some((rank, rank_look(model, now, rank, pid, Some(model.processes.get(&pid)?)))))
-            .collect();
-        if job.log_only {
-            ranks = unseen_ranks(model, now, job);
-        }
         let progress = model.progress_of(&job.id);
         let log = progress.filter(|p| !p.is_empty()).map(|p| LogLook {
             step: p.step,
@@ -310,12 +318,25 @@ impl Look {
             quiet_for: p.last_step_at.map_or(Duration::ZERO, |at| now.since(model.watched(at))),
             patience: p.patience(),
         });
+        // What was written before the last step is none of a pause after it.
+        let quiet = log.as_ref().filter(|l| l.last_step_at.is_some()).map_or(IO_WINDOW, |l| l.quiet_for);
+        let written = quiet.saturating_sub(Duration::from_secs(1)).clamp(Duration::from_secs(3), IO_WINDOW);
+        let mut ranks: BTreeMap<u32, RankLook> = job
+            .ranks
+            .iter()
+            .filter_map(|(&rank, &pid)| Some((rank, rank_look(model, now, rank, pid, Some((model.processes.get(&pid)?, written))))))
+            .collect();
+        if job.log_only {
+            ranks = unseen_ranks(model, now, job);
+        }
         let mut ras = ras_look(model, now, job, &ranks);
         if let (Some(ras), Some(log)) = (ras.as_mut(), log.as_ref()) {
             ras.blind = ras.still_answers > 0 && log.last_step_at.is_some_and(|at| at.since(ras.still_since) >= log.patience);
         }
         let lacks = lacks(&ranks, log.as_ref(), ras.as_ref());
-        let phase = model.phase_of(&job.id).filter(|(_, since)| now.since(model.watched(*since)) < NAMED_PAUSE);
+        let named = model.phase_of(&job.id);
+        let believed = |(phase, since): &(Phase, Stamp)| now.since(model.watched(*since)) < model.pause_limit(&job.id, *phase);
+        let (phase, overdue) = (named.filter(believed), named.filter(|named| !believed(named)));
         // A working GPU, a step, a count.
         let moving = ranks.values().any(|r| r.activity == Activity::Working && r.alive())
             || log.as_ref().is_some_and(|l| l.last_step_at.is_some() && l.quiet_for < Duration::from_secs(2))
@@ -330,6 +351,7 @@ impl Look {
             ras,
             peers: Peers::of(model, job),
             phase,
+            overdue,
             worked: job.worked,
             contained: job.pids().filter_map(|pid| model.processes.get(&pid)).any(|p| p.info.ns_pid.is_some_and(|ns| ns != p.info.pid)),
             lacks,
@@ -414,8 +436,9 @@ fn unseen_ranks(model: &Model, now: Stamp, job: &Job) -> BTreeMap<u32, RankLook>
         .collect()
 }
 
-/// `process` is `None` where it may not be seen.
-fn rank_look(model: &Model, now: Stamp, rank: u32, pid: u32, process: Option<&Process>) -> RankLook {
+/// `seen` is the process, and the time over which its writes are counted; `None` where it may not be seen.
+fn rank_look(model: &Model, now: Stamp, rank: u32, pid: u32, seen: Option<(&Process, Duration)>) -> RankLook {
+    let (process, written) = seen.map_or((None, IO_WINDOW), |(process, written)| (Some(process), written));
     let gpu = model.gpu_of_pid(pid);
     // What a GPU did when it was last asked says nothing about now.
     let seen = gpu.and_then(|g| model.gpus.get(&g)).filter(|g| g.is_fresh(now));
@@ -437,6 +460,11 @@ fn rank_look(model: &Model, now: Stamp, rank: u32, pid: u32, process: Option<&Pr
         cpu_pct: process.and_then(|p| p.cpu_pct(now, IO_WINDOW)),
         gone_at: process.and_then(|p| p.gone).map(|g| g.at),
         exit_code: process.and_then(|p| p.gone).and_then(|g| g.exit_code),
+        written_bytes_per_s: process.and_then(|p| p.written_bytes_per_s(now, written)),
+        helpers: process.and_then(|p| p.sample.helpers),
+        helper_cpu_pct: process.and_then(|p| p.helper_cpu_pct(now, IO_WINDOW)),
+        run_delay_pct: process.and_then(|p| p.run_delay_pct(now, CPU_WINDOW)),
+        waits: process.map_or(Vec::new(), |p| p.waits(now).to_vec()),
     }
 }
 

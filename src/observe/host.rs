@@ -58,6 +58,9 @@ pub struct HostSample {
     pub temperatures: Vec<Temperature>,
     /// /proc/vmstat oom_kill: cumulative.
     pub oom_kills: Option<u64>,
+    /// /proc/pressure: how long at least one task waited for a CPU, or for storage, µs since boot.
+    pub cpu_pressure_us: Option<u64>,
+    pub io_pressure_us: Option<u64>,
 }
 
 /// A file system, by statvfs.
@@ -116,4 +119,18 @@ pub struct CgroupMemory {
     pub swap_limit_bytes: Option<u64>,
     /// memory.swap.current
     pub swap_used_bytes: Option<u64>,
+    pub cpu: Option<CgroupCpu>,
+}
+
+/// The CPU time that a control group may use, at the level that was throttled most: its own, or a group above it.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CgroupCpu {
+    pub limited_by: String,
+    /// How many CPUs it may use: quota / period of cpu.max.
+    pub limit_cpus: Option<f64>,
+    /// Periods in which it ran, and those in which it had used its quota before the end: cpu.stat, cumulative.
+    pub periods: u64,
+    pub throttled: u64,
 }

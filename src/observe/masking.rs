@@ -35,6 +35,10 @@ impl Masking {
                 answer.error.iter_mut().for_each(hide);
             }
             Body::Process(info) => process(info),
+            Body::Processes { processes } => {
+                let waits = processes.iter_mut().flat_map(|p| p.waits.iter_mut().flatten());
+                waits.flat_map(|wait| &mut wait.file).for_each(hide);
+            }
             Body::HostFacts(facts) => {
                 let texts = facts.looked.values_mut().filter_map(|reading| match reading {
                     Reading::Text(text) | Reading::Unreadable(text) => Some(text),

@@ -51,6 +51,8 @@ pub struct ProcessSetup {
     /// CAP_IPC_LOCK is effective: the limit on locked memory does not count.
     pub locks_freely: Option<bool>,
     /// `ipc:[4026531839]`
+    /// The CPUs that it may run on: `0-15,64-79`, Cpus_allowed_list of /proc/PID/status.
+    pub cpus: Option<String>,
     pub ipc_namespace: Option<String>,
     pub pid_namespace: Option<String>,
 }
@@ -122,6 +124,54 @@ pub struct ProcessSample {
     pub write_bytes: Option<u64>,
     /// Threads in state D right now.
     pub threads_in_d: Option<u32>,
+    /// How long its first thread was ready to run and got no CPU, ns since it began: the second number of /proc/PID/schedstat.
+    pub run_delay_ns: Option<u64>,
+    /// Its descendants that are no ranks. Not of launchers.
+    pub helpers: Option<Helpers>,
+    /// Where it waits, and where its helpers do: of a process that hardly uses a CPU, once in some looks. Itself comes first.
+    pub waits: Option<Vec<Wait>>,
+}
+
+/// Descendants of a rank that are no ranks: workers of its data loader, writers of checkpoints, compilers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Helpers {
+    pub alive: u32,
+    /// Zombies: they have ended, and their parent has not noticed.
+    pub dead: u32,
+    /// utime + stime of all that live, clock ticks.
+    pub cpu_ticks: u64,
+}
+
+/// Where a process waits in the kernel.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Wait {
+    pub pid: u32,
+    pub comm: String,
+    /// The letter of /proc/PID/stat, or of the thread that is in state D.
+    pub state: Option<char>,
+    /// The system call by its name, from /proc/PID/syscall; `page fault` outside of any.
+    pub call: Option<String>,
+    /// The function of the kernel that it sleeps in: the first of /proc/PID/stack, else /proc/PID/wchan.
+    pub place: Option<String>,
+    /// The file that the call is about, as /proc/PID/fd names it: `/data/part-07.tar`, `socket:[123]`.
+    pub file: Option<String>,
+    /// The mount that the file lies on; without a file, the only one of the kind that `place` belongs to.
+    pub mount: Option<Mount>,
+}
+
+/// A line of /proc/PID/mountinfo.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Mount {
+    /// Where it is mounted.
+    pub at: String,
+    /// Its type: `nfs4`, `lustre`, `fuse.s3fs`, `ext4`.
+    pub fs: String,
+    /// Where it comes from: `filer:/vol7`, `/dev/nvme0n1p1`.
+    pub source: String,
 }
 
 #[skip_serializing_none]

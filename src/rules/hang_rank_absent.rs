@@ -175,6 +175,10 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
         let io = rank.io_bytes_per_s.map_or(", I/O may not be read".into(), |b| format!(", {:.0} kB/s of I/O", b / 1e3));
         found.evidence.push(Evidence::of("process", format!("pid {} in state {state}{cpu}{io}", rank.pid)));
     }
+    if let Some(loader) = culprits.iter().find_map(|r| super::input_stall::of_absent(r)) {
+        found.summary = format!("{}; {}", found.summary, loader.text);
+        found.evidence.push(loader);
+    }
     told_by(&mut found, look);
     Some(found)
 }

@@ -5,8 +5,7 @@ use super::{Implies, ONCE, Rule, TickContext};
 use crate::base::exit_code::signal_words;
 use crate::base::severity::{Confidence, Severity};
 use crate::base::time::span;
-use crate::base::words::rank_words;
-use crate::model::ending::{Ending, RESTARTS, SETTLES, SIGKILL};
+use crate::model::ending::{Ending, RESTARTS, SETTLES, SIGKILL, who};
 use crate::observe::evidence::Evidence;
 use crate::rules::findings::Finding;
 
@@ -38,8 +37,6 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
             continue;
         }
         let ends = ctx.model.ends_of(job);
-        let mut ranks: Vec<u32> = ends.iter().map(|e| e.rank).collect();
-        ranks.sort_unstable();
         let name = signal_words(signal);
         let elsewhere = job.has_ranks_elsewhere();
         let or_there = if elsewhere { ", or a rank of another node failed" } else { "" };
@@ -52,7 +49,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         found.confidence = if elsewhere { Confidence::Possible } else { Confidence::Likely };
         found.next = Some("ask the scheduler, or whoever works in the terminal: sacct -j JOB, kubectl describe pod POD".into());
         let last = ends.last().map_or(since, |e| e.at);
-        let within = format!("{} ended within {}, the first by {name}", rank_words(&ranks), span(last.since(since)));
+        let within = format!("{} ended within {}, the first by {name}", who(&ends), span(last.since(since)));
         found.evidence = vec![Evidence { at: Some(since), ..Evidence::of("process", within) }];
         found.why = found.evidence[0].text.clone();
         out.push(found);

@@ -29,10 +29,12 @@ mod grad_overflow;
 mod hang_rank_absent;
 mod hang_symmetric;
 pub mod host_checks;
+mod host_cpu_contention;
 pub mod host_faults;
 mod host_memory_low;
 mod host_setup;
 mod init_stuck;
+mod input_stall;
 mod inspector_records;
 mod job_cancelled;
 mod left_out;
@@ -63,6 +65,7 @@ mod slow_steps;
 mod source_trouble;
 mod stale_process;
 mod storage_failed;
+mod storage_hang;
 mod straggler;
 mod transport_below_topology;
 mod version_mismatch;
@@ -275,6 +278,8 @@ pub const RULES: &[Rule] = &[
     send_order_deadlock::RULE,
     collective_mismatch::RULE,
     init_stuck::RULE,
+    storage_hang::RULE,
+    input_stall::RULE,
     rank_exited::RULE,
     rank_stopped::RULE,
     host_memory_low::RULE,
@@ -292,6 +297,7 @@ pub const RULES: &[Rule] = &[
     grad_overflow::RULE,
     straggler::RULE,
     slow_steps::RULE,
+    host_cpu_contention::RULE,
     gpu_lost::RULE,
     gpu_not_answering::RULE,
     gpu_ecc::RULE,
@@ -334,6 +340,7 @@ pub const RULES: &[Rule] = &[
 
 pub(crate) use busbw_below_platform::compare as busbw_of_platform;
 pub(crate) use hang_rank_absent::{has_trained, works_unseen};
+pub(crate) use input_stall::may_be_a_pause;
 pub(crate) use rank_exited::is_by_exit_code;
 pub(crate) use watchdogs::note as open_questions;
 
@@ -342,6 +349,16 @@ pub(crate) fn went_on(model: &Model, job: &Job, witness: Witness) -> bool {
     match witness {
         Witness::Dumps => dumps::went_on(model, job),
         _ => watchdogs::went_on(model, job),
+    }
+}
+
+/// What a finding makes of its job's state, which is what its rule implies but for input that is only late, or may be.
+pub fn implied(found: &Finding) -> Implies {
+    match rule(found.rule) {
+        Some(_) if input_stall::is_chronic(found) => Implies::Slow,
+        Some(_) if input_stall::may_be_a_pause(found) => Implies::Nothing,
+        Some(rule) => rule.implies,
+        None => Implies::Nothing,
     }
 }
 

@@ -9,9 +9,8 @@ use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Role, Severity};
 use crate::base::time::{Stamp, span};
 use crate::base::units::so_many;
-use crate::base::words::rank_words;
 use crate::logs::What;
-use crate::model::ending::{End, Ending, SETTLES, SIGKILL, TOGETHER};
+use crate::model::ending::{End, Ending, SETTLES, SIGKILL, TOGETHER, who};
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
 use crate::model::signals::Look;
@@ -154,10 +153,10 @@ fn by_exit_codes(ctx: &TickContext, job: &Job, ending: &Ending) -> Option<Findin
     let (at, mut found) = match ending {
         Ending::Failed { first, unseen } => {
             let at = first.first()?.at;
-            let words: Vec<String> = first.iter().take(4).map(|e| format!("rank {} (pid {}) {}", e.rank, e.pid, words_of(e))).collect();
+            let words: Vec<String> = first.iter().take(4).map(|e| format!("{} {}", e.name(), words_of(e))).collect();
             let more = if first.len() > words.len() { format!(", and {} more", first.len() - words.len()) } else { String::new() };
-            let ranks: Vec<u32> = first.iter().map(|e| e.rank).collect();
-            let mut found = RULE.finding(rank_words(&ranks), format!("{}{more}", words.join(", ")), at);
+            let ranks: Vec<u32> = first.iter().filter_map(|e| e.rank).collect();
+            let mut found = RULE.finding(who(first), format!("{}{more}", words.join(", ")), at);
             found.evidence = first.iter().take(4).map(|e| told(e.pid, words_of(e), e.at)).collect();
             found.confidence = if first.len() == 1 { Confidence::Certain } else { Confidence::Likely };
             found.next = Some(next(ctx, first.first()?));
@@ -175,7 +174,7 @@ fn by_exit_codes(ctx: &TickContext, job: &Job, ending: &Ending) -> Option<Findin
             } else {
                 // One of those may have been the first.
                 found.confidence = Confidence::Possible;
-                found.summary.push_str(&format!("; how {} ended is not known", rank_words(unseen)));
+                found.summary.push_str(&format!("; how {} ended is not known", who(unseen)));
             }
             (at, found)
         }
@@ -235,11 +234,10 @@ fn followers(ends: &[End], at: Stamp) -> Option<Evidence> {
     let first: Vec<&End> = ends.iter().filter(together).filter(|e| e.exit_code.is_some_and(|c| c != -SIGTERM)).collect();
     let after: Vec<&End> = ends.iter().filter(asked).filter(|e| !first.contains(e)).collect();
     let last = after.last()?;
-    let mut ranks: Vec<u32> = after.iter().map(|e| e.rank).collect();
-    ranks.sort_unstable();
+    let after_all: Vec<End> = after.iter().map(|end| **end).collect();
     let signal = last.exit_code.and_then(signal_of).map_or(String::new(), signal_words);
     let when = if last.at == at { "at the same look".to_owned() } else { format!("within {} after it", span(last.at.since(at))) };
-    Some(Evidence { at: Some(last.at), ..Evidence::of("process", format!("{}: {signal} {when}", rank_words(&ranks))) })
+    Some(Evidence { at: Some(last.at), ..Evidence::of("process", format!("{}: {signal} {when}", who(&after_all))) })
 }
 
 fn next(ctx: &TickContext, end: &End) -> String {
@@ -252,6 +250,6 @@ fn next(ctx: &TickContext, end: &End) -> String {
         Some(log) if log.inode.is_none() => {
             format!("its output went to {}, which is not read here: look there, or run it with its output in a file", log.path)
         }
-        _ => format!("read the log of rank {} above its end", end.rank),
+        _ => format!("read the log of {} above its end", who(&[*end])),
     }
 }

@@ -35,9 +35,13 @@ fn while_it_runs(ctx: &TickContext, out: &mut Vec<Finding>) {
         let mut found = found(id, slow.since, (slow.before_s, now_s), "");
         let proof = format!("median of the last {late} step times {after}, {before} before{}", last_step(progress));
         found.evidence = vec![Evidence::of("line", proof)];
-        // One late rank makes all of them late.
-        let is_late = |f: &Finding| f.rule == "straggler" && f.severity >= Severity::Warning && f.job.as_ref() == Some(id);
-        if ctx.ledger.first_open(is_late).is_some() {
+        // One late rank makes all of them late; so does what all of them wait for.
+        let makes_late = |f: &Finding| {
+            matches!(f.rule, "straggler" | "input-stall" | "host-cpu-contention")
+                && f.severity >= Severity::Warning
+                && f.job.as_ref() == Some(id)
+        };
+        if ctx.ledger.first_open(makes_late).is_some() {
             found.role = Role::Cascade;
         }
         let of_job = |f: &&&Finding| f.job.as_deref().is_none_or(|job| job == id);

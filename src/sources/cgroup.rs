@@ -1,8 +1,8 @@
-//! Memory of control groups, of version 2 and of version 1: what a limit leaves, wherever above the group it stands.
+//! Memory and CPU time of control groups, of version 2 and of version 1: what a limit leaves, wherever above the group it stands.
 
 use super::Roots;
 use super::sysfs::{Dir, Reader};
-use crate::observe::host::CgroupMemory;
+use crate::observe::host::{CgroupCpu, CgroupMemory};
 use std::path::Path;
 
 /// Names of the files of one version.
@@ -16,6 +16,7 @@ struct Files {
     swap_used: &'static str,
     /// The two of swap count memory, too.
     swap_is_sum: bool,
+    cpu_root: &'static str,
 }
 
 const V2: Files = Files {
@@ -26,6 +27,7 @@ const V2: Files = Files {
     swap_limit: "memory.swap.max",
     swap_used: "memory.swap.current",
     swap_is_sum: false,
+    cpu_root: "/sys/fs/cgroup",
 };
 const V1: Files = Files {
     root: "/sys/fs/cgroup/memory",
@@ -35,6 +37,7 @@ const V1: Files = Files {
     swap_limit: "memory.memsw.limit_in_bytes",
     swap_used: "memory.memsw.usage_in_bytes",
     swap_is_sum: true,
+    cpu_root: "/sys/fs/cgroup/cpu",
 };
 /// No machine has so much memory: version 1 writes "no limit" as a number of pages near the largest there is.
 const NO_LIMIT: u64 = 1 << 60;
@@ -72,7 +75,34 @@ pub fn memory(roots: &Roots, reader: &mut Reader, path: &str) -> Option<CgroupMe
         cache_bytes: cache,
         swap_limit_bytes: swap_limit.map(|sum| without(sum, limit.unwrap_or(0))),
         swap_used_bytes: swap_used.map(|sum| without(sum, *used)),
+        cpu: cpu(&roots.path(files.cpu_root), start, reader),
     })
+}
+
+/// CPU time of the level at or above `start` that was throttled most, of those that have a quota.
+fn cpu(root: &Path, start: &Path, reader: &mut Reader) -> Option<CgroupCpu> {
+    let levels = start.ancestors().take(DEEPEST).filter_map(|level| {
+        let dir = root.join(level);
+        let quota = cpu_quota(&dir, reader)?;
+        let stat = reader.table(&dir.join("cpu.stat")).ok()?;
+        let (periods, throttled) = (super::host::field(stat, "nr_periods")?, super::host::field(stat, "nr_throttled")?);
+        Some(CgroupCpu { limited_by: format!("/{}", level.display()), limit_cpus: Some(quota), periods, throttled })
+    });
+    levels.max_by_key(|level| level.throttled)
+}
+
+/// How many CPUs a group may use: `400000 100000` of cpu.max, or the two files of version 1. `None`: all.
+fn cpu_quota(dir: &Path, reader: &mut Reader) -> Option<f64> {
+    let mut numbers = |name: &str| -> Option<(i64, Option<i64>)> {
+        let text = String::from_utf8_lossy(reader.table(&dir.join(name)).ok()?).into_owned();
+        let mut words = text.split_ascii_whitespace().map(|word| word.parse::<i64>().ok());
+        Some((words.next()??, words.next().flatten()))
+    };
+    let (quota, period) = match numbers("cpu.max") {
+        Some((quota, period)) => (quota, period?),
+        None => (numbers("cpu.cfs_quota_us")?.0, numbers("cpu.cfs_period_us")?.0),
+    };
+    (quota > 0 && period > 0).then(|| quota as f64 / period as f64)
 }
 
 fn limited(bytes: Option<u64>) -> Option<u64> {

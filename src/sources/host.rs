@@ -123,6 +123,8 @@ impl Host {
             sample.swap_free_bytes = kib(table, "SwapFree:");
         }
         sample.load_1m = self.table("/proc/loadavg").and_then(load_1m);
+        let mut pressure = |of: &str| self.table(&format!("/proc/pressure/{of}")).and_then(pressure_us);
+        (sample.cpu_pressure_us, sample.io_pressure_us) = (pressure("cpu"), pressure("io"));
         sample.oom_kills = self.table("/proc/vmstat").and_then(|table| field(table, "oom_kill"));
         if let Some(shm) = self.disk("/dev/shm") {
             sample.shm_total_bytes = Some(shm.total_bytes);
@@ -243,6 +245,11 @@ pub(super) fn field(table: &[u8], name: &str) -> Option<u64> {
         let mut words = line.split_ascii_whitespace();
         (words.next() == Some(name)).then(|| words.next()?.parse().ok()).flatten()
     })
+}
+
+/// `some avg10=1.53 avg60=0.87 avg300=0.63 total=1234567`
+fn pressure_us(table: &[u8]) -> Option<u64> {
+    lines(table).find_map(|line| line.strip_prefix("some "))?.rsplit_once("total=")?.1.parse().ok()
 }
 
 fn load_1m(table: &[u8]) -> Option<f64> {

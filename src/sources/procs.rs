@@ -4,6 +4,7 @@
 //! A full scan every three seconds finds processes ([`process_table`], [`choose`]); the known ones are looked at every interval, and when one
 //! dies ([`pidfd`]).
 
+mod ask;
 mod choose;
 pub mod environ;
 mod output_files;
@@ -14,11 +15,12 @@ pub mod program;
 pub mod read;
 pub mod setup;
 pub mod stat;
+mod waits;
 mod writes;
 
 use super::{Hint, Hints, RasAddress, Roots, Setup, Source, SourceError, cgroup, sysfs};
 use crate::base::words::io_words;
-use crate::observe::process::{ProcessGone, ProcessInfo, ProcessRole, ProcessSample, WrittenDir};
+use crate::observe::process::{Helpers, ProcessGone, ProcessInfo, ProcessRole, ProcessSample, WrittenDir};
 use crate::observe::{Body, SourceState};
 use pidfd::Pidfd;
 use process_table::Table;
@@ -37,6 +39,14 @@ const SCANS_PER_MEMORY: u32 = 5;
 const MAX_CGROUPS: usize = 64;
 /// A rank has hundreds of threads: they are counted once in so many looks, unless the main one is stuck itself.
 const THREADS_TURN: u32 = 5;
+/// A process that uses less than a fifth of a CPU at so many looks in a row waits for something: then, and at each of so many looks
+/// after that, it is looked at for what.
+const CALM_LOOKS: u32 = 3;
+const CALM_TURN: u32 = 4;
+/// Helpers of a rank that was calm between the last two looks are looked at once in so many.
+const LOADER_TURN: u32 = 5;
+/// Of one look to the next, in clock ticks a second.
+const CALM_TICKS_PER_S: f64 = 20.0;
 /// A node has some ranks per GPU and core; the rest of the descriptors is for logs.
 const MAX_PIDFDS: usize = 256;
 /// Ranks die one after the other: after the first, they are looked at no sooner than this.
@@ -84,11 +94,33 @@ struct Known {
     /// When its open files were last looked at: bytes that it had passed to write calls.
     wchar_bytes: Option<u64>,
     writes: Vec<WrittenDir>,
+    /// Clock ticks that it had used at the last look, and at how many looks in a row it had used hardly any.
+    cpu_ticks: Option<u64>,
+    calm_looks: u32,
 }
 
 impl Known {
     fn new(info: ProcessInfo) -> Self {
-        Known { info, helpers: Vec::new(), pidfd: None, awaited: false, wchar_bytes: None, writes: Vec::new() }
+        Known {
+            info,
+            helpers: Vec::new(),
+            pidfd: None,
+            awaited: false,
+            wchar_bytes: None,
+            writes: Vec::new(),
+            cpu_ticks: None,
+            calm_looks: 0,
+        }
+    }
+
+    /// Whether it is to be looked at for what it waits in, at a look that comes so long after the last.
+    fn waits(&mut self, cpu_ticks: u64, every: Duration, turn: u32) -> bool {
+        let calm = self.cpu_ticks.is_some_and(|before| cpu_ticks.saturating_sub(before) as f64 <= CALM_TICKS_PER_S * every.as_secs_f64());
+        self.cpu_ticks = Some(cpu_ticks);
+        self.calm_looks = if calm { self.calm_looks.saturating_add(1) } else { 0 };
+        let still = self.calm_looks >= CALM_LOOKS && (self.calm_looks - CALM_LOOKS).is_multiple_of(CALM_TURN);
+        // A loader that cannot keep up lets its rank sleep for parts of a second.
+        still || calm && !self.helpers.is_empty() && turn.is_multiple_of(LOADER_TURN)
     }
 }
 
@@ -179,7 +211,13 @@ impl Procs {
         chosen.sort_unstable_by_key(|(pid, role)| (*role != ProcessRole::Launcher, *pid));
         for (pid, role) in chosen {
             let Some(mut info) = process::of(&mut self.reader, pid, role) else { continue };
-            info.writes = self.known.get(&pid).map_or(Vec::new(), |known| known.writes.clone());
+            if let Some(known) = self.known.get(&pid) {
+                info.writes.clone_from(&known.writes);
+                // Where its output goes is not seen while the file system there does not answer.
+                if ask::is_waiting() && known.info.start_ticks == info.start_ticks {
+                    info.logs.clone_from(&known.info.logs);
+                }
+            }
             match self.known.get_mut(&pid) {
                 Some(known) if known.info == info => {}
                 // Another process by now: `reap` first reports that the old one is gone.
@@ -310,8 +348,15 @@ impl Procs {
                 }
             }
             let due = turn.wrapping_add(*pid) % THREADS_TURN == 0;
-            if known.info.role != ProcessRole::Launcher && (due || sample.state == Some('D')) {
-                sample.threads_in_d = threads_in_d(&mut self.reader, *pid);
+            if known.info.role != ProcessRole::Launcher {
+                if due || sample.state == Some('D') {
+                    sample.threads_in_d = threads_in_d(&mut self.reader, *pid);
+                }
+                sample.run_delay_ns = self.reader.read(*pid, "schedstat").ok().and_then(stat::run_delay);
+                sample.helpers = Some(helpers(&mut self.reader, &known.helpers));
+                if known.waits(sample.cpu_ticks.unwrap_or(0), self.interval, turn) {
+                    sample.waits = Some(waits::look(&mut self.reader, *pid, &known.helpers));
+                }
             }
             samples.push(sample);
         }
@@ -455,6 +500,21 @@ fn io_with_helpers(reader: &mut Reader, pid: u32, helpers: &[u32]) -> Option<Io>
         Some(io) => sum.plus(io),
         None => sum,
     }))
+}
+
+fn helpers(reader: &mut Reader, pids: &[u32]) -> Helpers {
+    let mut helpers = Helpers::default();
+    for pid in pids {
+        match reader.read(*pid, "stat").ok().and_then(Stat::parse) {
+            Some(stat) if stat.is_dead() => helpers.dead += 1,
+            Some(stat) => {
+                helpers.alive += 1;
+                helpers.cpu_ticks = helpers.cpu_ticks.saturating_add(stat.cpu_ticks);
+            }
+            None => {}
+        }
+    }
+    helpers
 }
 
 fn threads_in_d(reader: &mut Reader, pid: u32) -> Option<u32> {

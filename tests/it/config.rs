@@ -74,3 +74,34 @@ fn mistakes_are_named_with_their_place() {
     }
     assert_eq!(load(Some(Path::new("/nowhere/c.toml")), &none, &[]).unwrap_err().to_string(), "/nowhere/c.toml: no such file or directory");
 }
+
+#[test]
+fn the_config_of_another_user_is_no_reason_not_to_start() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    let dir = tempfile::tempdir().unwrap();
+    let open = |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    open(dir.path(), 0o755);
+    let program = dir.path().join("nccl-top");
+    std::fs::copy(env!("CARGO_BIN_EXE_nccl-top"), &program).unwrap();
+    let folder = dir.path().join(".config/nccl-top");
+    std::fs::create_dir_all(folder.join("catalog")).unwrap();
+    std::fs::write(folder.join("config.toml"), "interval = \"5s\"\n").unwrap();
+    let run = || {
+        let mut command = std::process::Command::new(&program);
+        command.args(["config"]).env("HOME", dir.path()).env_remove("XDG_CONFIG_HOME").current_dir("/");
+        if rustix::process::geteuid().is_root() {
+            command.uid(65534);
+        }
+        command.output().unwrap()
+    };
+    for (path, mode) in [(folder.join("config.toml"), 0o600), (folder.join("catalog"), 0o700), (folder.clone(), 0o700)] {
+        // Root may read everything: it asks as somebody else. Others shut themselves out.
+        open(&path, if rustix::process::geteuid().is_root() { mode } else { 0 });
+        let out = run();
+        open(&path, 0o755);
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(0), "{}: {said}", path.display());
+        assert_eq!(said.contains("config.toml: permission denied; going on without it"), !path.ends_with("catalog"), "{said}");
+    }
+}

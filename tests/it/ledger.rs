@@ -113,3 +113,19 @@ fn what_has_no_room_when_a_log_is_judged_anew_is_counted_once() {
     full.replace_text(at(1), "train.log", whole(3));
     assert!(left_out(&full) >= 3, "what has no room beside others is counted");
 }
+
+#[test]
+fn a_rank_that_is_missed_after_an_exception_of_its_own_is_no_second_root() {
+    let finding = |rule, severity, s| Finding { ranks: vec![1], ..Finding::new(rule, severity, "x", "it holds", at(s)) };
+    let roles = |exception_s: i64, severity| {
+        let (mut exception, mut hang) =
+            (finding("python-exception", severity, exception_s), finding("hang-rank-absent", Severity::Critical, 100));
+        let mut findings = [&mut exception, &mut hang];
+        let cause = nccl_top::diagnosis::causality::assign(&mut findings, &|_| false);
+        (cause, exception.role, hang.role)
+    };
+    assert_eq!(roles(90, Severity::Error), (Some(0), Role::Root, Role::Cascade));
+    // The others made steps after it: it was taken for survived.
+    assert_eq!(roles(90, Severity::Warning), (Some(0), Role::Root, Role::Cascade));
+    assert_eq!(roles(10, Severity::Warning).0, Some(1), "that was a minute before");
+}

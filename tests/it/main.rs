@@ -85,6 +85,7 @@ mod screen_parts;
 mod screen_states;
 mod secrets;
 mod series;
+mod stalls;
 mod sys_sources;
 mod tail;
 mod tail_lines;

@@ -108,6 +108,19 @@ impl Node {
 }
 
 #[test]
+fn exit_codes_of_another_users_processes_say_how_they_ended() {
+    let mut node = Node::empty();
+    for pid in [101, 102] {
+        let hidden = vec!["environ: permission denied".into()];
+        let info = ProcessInfo { pid, ppid: 100, start_ticks: 1, role: ProcessRole::GpuUser, hidden, ..Default::default() };
+        node.sees("procs", Body::Process(info));
+    }
+    node.after_s(4).ends(102, Some(-11)).after_s(1).ends(101, SIGTERM).after_s(4);
+    assert_eq!(node.told(), ["rank-exited root [] pid 102 was killed by SIGSEGV"]);
+    assert_eq!(node.state("100"), (State::Failed, "pid 102 was killed by SIGSEGV"));
+}
+
+#[test]
 fn who_ended_by_itself_is_to_blame_and_not_those_that_the_launcher_ended() {
     let mut node = Node::with_job();
     // All within one look.

@@ -853,7 +853,7 @@ proptest! {
 }
 
 mod control_groups {
-    use nccl_top::observe::host::CgroupMemory;
+    use nccl_top::observe::host::{CgroupCpu, CgroupMemory};
     use nccl_top::sources::Roots;
     use nccl_top::sources::cgroup::memory;
     use nccl_top::sources::sysfs::Reader;
@@ -882,6 +882,10 @@ mod control_groups {
             ("slurm/memory.swap.current", "7"),
             ("slurm/job_7/memory.max", "500"),
             ("slurm/job_7/memory.current", "100"),
+            ("slurm/job_7/cpu.max", "250000 100000"),
+            ("slurm/job_7/cpu.stat", "usage_usec 5\nnr_periods 900\nnr_throttled 120\nthrottled_usec 77"),
+            ("slurm/job_7/step_0/cpu.max", "max 100000"),
+            ("slurm/job_7/step_0/cpu.stat", "nr_periods 0\nnr_throttled 0"),
             ("slurm/job_7/step_0/memory.max", "max"),
             ("slurm/job_7/step_0/memory.current", "90"),
         ]);
@@ -894,6 +898,7 @@ mod control_groups {
             cache_bytes: Some(70),
             swap_limit_bytes: None,
             swap_used_bytes: Some(7),
+            cpu: Some(CgroupCpu { limited_by: "/slurm/job_7".into(), limit_cpus: Some(2.5), periods: 900, throttled: 120 }),
         };
         assert_eq!(found, expected);
         std::fs::write(root.path().join("sys/fs/cgroup/slurm/memory.max"), "max\n").unwrap();

@@ -8,13 +8,14 @@ use crate::base::clean::clip;
 use crate::base::file::read_text;
 use crate::base::mask::shown;
 use crate::base::words::io_words;
+use crate::cli::config::is_closed;
 use crate::logs::catalog::user::RuleName;
 use crate::logs::catalog::{self, Scope, user};
 use crate::logs::{Reader, TextEvent, What, prefilter, prefix};
 use crate::rules::RULES;
 use anyhow::Result;
 use std::fmt::Write;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -46,11 +47,12 @@ pub fn install(config_file: Option<&Path>, named: &[PathBuf]) -> Result<()> {
 
 fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
     let found = match std::fs::read_dir(folder) {
-        Err(err) if err.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        // The home of another user, as after `su` and `sudo -E`, is no reason not to start.
+        Err(err) if matches!(err.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => return Ok(Vec::new()),
         found => found.map_err(|err| anyhow::anyhow!("{}: {}; make it readable or remove it", folder.display(), io_words(&err)))?,
     };
     let mut paths: Vec<PathBuf> = found.filter_map(Result::ok).map(|entry| entry.path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|e| e == "toml") && path.is_file());
+    paths.retain(|path| path.extension().is_some_and(|e| e == "toml") && path.is_file() && !is_closed(path));
     paths.sort();
     Ok(paths)
 }

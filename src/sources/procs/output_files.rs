@@ -1,8 +1,8 @@
 //! Where the output of a process goes, and which log NCCL writes for it. Asks for names and inodes; opens nothing, because who reads
 //! from a pipe steals from its reader.
 
-use super::environ;
 use super::read::{Reader, is_gone};
+use super::{ask, environ};
 use crate::observe::process::{LogVia, ProcessLog};
 use std::fs::Metadata;
 use std::io;
@@ -30,7 +30,7 @@ pub fn output(reader: &Reader, pid: u32) -> io::Result<Vec<ProcessLog>> {
 
 fn one_output(reader: &Reader, via: LogVia, magic: &Path, target: &Path) -> ProcessLog {
     // stat follows the link to the open file itself, even where its name is gone or belongs to another mount namespace.
-    match std::fs::metadata(magic).ok().filter(Metadata::is_file) {
+    match ask::metadata(magic).ok().filter(Metadata::is_file) {
         None => ProcessLog { via, path: super::printable(target.as_os_str().as_bytes()), inode: None, device: None },
         Some(open) => {
             let named = [target.to_path_buf(), reader.roots().path(target)];
@@ -62,7 +62,7 @@ fn find_in_view(reader: &Reader, pid: u32, name: &Path) -> Option<ProcessLog> {
             (cwd.join(name), std::fs::read_link(&cwd).ok()?.join(name))
         }
     };
-    let at = |path: &PathBuf| std::fs::metadata(path).ok().filter(Metadata::is_file);
+    let at = |path: &PathBuf| ask::metadata(path).ok().filter(Metadata::is_file);
     match at(&theirs) {
         Some(open) if is_same(&ours, &open) => Some(regular(LogVia::NcclDebugFile, ours, &theirs, &open)),
         Some(open) => Some(regular(LogVia::NcclDebugFile, theirs.clone(), &theirs, &open)),
@@ -90,7 +90,7 @@ fn expand(pattern: &[u8], host: &[u8], pid: u32) -> Vec<u8> {
 }
 
 fn is_same(path: &Path, open: &Metadata) -> bool {
-    path.to_str().is_some() && std::fs::metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == (open.dev(), open.ino()))
+    path.to_str().is_some() && ask::metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == (open.dev(), open.ino()))
 }
 
 fn regular(via: LogVia, path: PathBuf, otherwise: &Path, open: &Metadata) -> ProcessLog {

@@ -110,6 +110,11 @@ impl Io {
     }
 }
 
+/// The second of the three numbers of /proc/PID/schedstat: ns in which it was ready to run and waited for a CPU.
+pub fn run_delay(text: &[u8]) -> Option<u64> {
+    text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).nth(1).and_then(number)
+}
+
 /// The one path of /proc/PID/cgroup that says most: version 2, or the memory hierarchy of version 1, unless it is the root.
 pub fn cgroup(text: &[u8]) -> Option<String> {
     let lines = || {

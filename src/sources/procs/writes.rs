@@ -31,7 +31,7 @@ pub fn look(reader: &mut Reader, pid: u32, dirs: &mut Vec<WrittenDir>) {
             continue;
         }
         // stat follows the link to the open file itself.
-        if let Some(file) = std::fs::metadata(fd.path()).ok().filter(Metadata::is_file) {
+        if let Some(file) = super::ask::metadata(&fd.path()).ok().filter(Metadata::is_file) {
             dirs.push(WrittenDir { path, device: file.dev() });
         }
     }

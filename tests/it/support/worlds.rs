@@ -600,6 +600,7 @@ impl Node {
             read_bytes: Some(0),
             write_bytes: Some(4096),
             threads_in_d: Some(0),
+            ..ProcessSample::default()
         };
         vec![Body::Processes { processes: (0..self.gpus).map(rank).collect() }]
     }

@@ -1,0 +1,122 @@
+//! What a process that waits in the kernel waits for: storage, another machine, or nothing but time.
+
+use crate::base::clean::{clean, clip};
+use crate::base::fs_kind::{is_remote, of_place};
+use crate::observe::process::{Mount, Wait};
+
+/// What the name of a worker of PyTorch's DataLoader begins with, from PyTorch 2.6 on. Before, it has that of its rank.
+const LOADER: &str = "pt_data";
+
+/// Calls that wait for a file system where they wait for anything.
+const OF_STORAGE: &[&str] = &[
+    "open",
+    "openat",
+    "stat",
+    "lstat",
+    "newfstatat",
+    "statx",
+    "statfs",
+    "fstatfs",
+    "pread64",
+    "pwrite64",
+    "preadv",
+    "pwritev",
+    "fsync",
+    "fdatasync",
+    "sync_file_range",
+    "syncfs",
+    "msync",
+    "fallocate",
+    "ftruncate",
+    "getdents",
+    "getdents64",
+    "flock",
+    "rename",
+    "renameat",
+    "renameat2",
+    "unlink",
+    "unlinkat",
+    "mkdir",
+    "mkdirat",
+    "copy_file_range",
+];
+const WRITES: &[&str] =
+    &["write", "writev", "pwrite64", "pwritev", "fsync", "fdatasync", "sync_file_range", "syncfs", "msync", "fallocate"];
+const OF_NETWORK: &[&str] = &["connect", "recvfrom", "recvmsg", "sendto", "sendmsg"];
+const OF_TIME: &[&str] = &["nanosleep", "clock_nanosleep"];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitsFor {
+    Storage,
+    Network,
+    Time,
+    /// A lock, a queue, another process: what a rank does in a collective on the CPU, and a worker without work.
+    Others,
+}
+
+impl Wait {
+    /// What it waits for, as far as that can be seen.
+    pub fn what(&self) -> WaitsFor {
+        let call = self.call.as_deref().unwrap_or("");
+        let file = self.file.as_deref().unwrap_or("");
+        // Drivers sleep uninterrupted, too.
+        let of_driver = call == "ioctl" || file.starts_with("/dev/");
+        let in_file_system = self.place.as_deref().and_then(of_place).is_some();
+        if in_file_system || !of_driver && (OF_STORAGE.contains(&call) || file.starts_with('/')) {
+            WaitsFor::Storage
+        } else if OF_NETWORK.contains(&call) || file.starts_with("socket:") {
+            WaitsFor::Network
+        } else if OF_TIME.contains(&call) {
+            WaitsFor::Time
+        } else {
+            WaitsFor::Others
+        }
+    }
+
+    pub fn writes(&self) -> bool {
+        self.call.as_deref().is_some_and(|call| WRITES.contains(&call))
+    }
+
+    /// Something of where it waits could be read.
+    pub fn is_seen(&self) -> bool {
+        self.call.is_some() || self.place.is_some()
+    }
+
+    /// It loads data for the rank that `own` is of.
+    pub fn is_loader_of(&self, own: &Wait) -> bool {
+        self.pid != own.pid && (self.comm.starts_with(LOADER) || self.comm == own.comm)
+    }
+
+    /// It calls itself a worker of a DataLoader.
+    pub fn says_loader(&self) -> bool {
+        self.comm.starts_with(LOADER)
+    }
+
+    /// `openat (wait_for_partner)`, `read of /data/part-07.tar on /data (nfs4 from filer:/vol7)`
+    pub fn words(&self) -> String {
+        const MOST: usize = 120;
+        let call = self.call.as_deref().map_or("the kernel".into(), clean);
+        let file = self.file.as_deref().filter(|file| file.starts_with('/'));
+        let file = file.map_or(String::new(), |file| format!(" of {}", clip(&clean(file), MOST)));
+        let place = match (&self.place, file.is_empty() || self.state == Some('D')) {
+            (Some(place), true) => format!(" ({})", clean(place)),
+            _ => String::new(),
+        };
+        let mount = self.mount.as_ref().map_or(String::new(), |mount| format!(" on {}", mount_words(mount)));
+        format!("{call}{file}{place}{mount}")
+    }
+}
+
+/// `/data (nfs4 from filer:/vol7)`
+pub fn mount_words(mount: &Mount) -> String {
+    let from = if is_remote(&mount.fs) { "from" } else { "on" };
+    format!("{} ({} {from} {})", clean(&mount.at), clean(&mount.fs), clean(&mount.source))
+}
+
+/// Several that wait for the same, in words, of which the first is described: `openat (wait_for_partner)`.
+pub fn common<'a>(waits: impl Iterator<Item = &'a Wait>) -> Option<(usize, &'a Wait)> {
+    let waits: Vec<&Wait> = waits.collect();
+    let alike = |wait: &Wait| waits.iter().filter(|w| (&w.call, &w.place, &w.mount) == (&wait.call, &wait.place, &wait.mount)).count();
+    let most = waits.iter().copied().rev().max_by_key(|wait| alike(wait))?;
+    Some((waits.len(), most))
+}

@@ -1,0 +1,259 @@
+//! All ranks wait for their input: none is in a collective, no GPU works, no step is made; or much of each step is lost to it.
+
+use super::chain::Chain;
+use super::{Implies, Rule, Stacks, TickContext, told_by, while_it_holds};
+use crate::base::limit::Limit;
+use crate::base::severity::{Confidence, Role, Severity};
+use crate::base::time::{Stamp, span};
+use crate::base::units::{all_here, counted, does, so_many};
+use crate::base::words::{py_spy, rank_words};
+use crate::logs::Phase;
+use crate::model::Model;
+use crate::model::gpu::Activity;
+use crate::model::job::Job;
+use crate::model::signals::{Look, RankLook};
+use crate::model::waits::{WaitsFor, common};
+use crate::observe::evidence::Evidence;
+use crate::observe::process::Wait;
+use crate::rules::findings::Finding;
+use std::time::Duration;
+
+pub const RULE: Rule = Rule {
+    id: "input-stall",
+    severity: Severity::Error,
+    title: "Ranks wait for their input: a data loader that stopped, or that cannot keep up",
+    how: "All ranks of this node asleep outside of collectives, their GPUs idle, no step in the log, nothing written; and a worker of a data \
+          loader that waits for storage or the network, sleeps, or is dead. Chronic: steps are made, and for a large part of each all \
+          GPUs are idle while all ranks sleep",
+    advice: "Look at what the workers wait for: a file system, an object store, a lock. Where the loader cannot keep up: more workers, \
+             prefetching, data that is local or already decoded",
+    life: while_it_holds(0, 5),
+    implies: Implies::Stuck,
+    stacks: Stacks::OfAnyone,
+    chain: Chain { covered_by: &["hang-rank-absent", "rank-stopped", "rank-exited", "storage-hang"], ..Chain::HANG },
+    on_tick: Some(check),
+    limits: &[&WAITED, &WAITED_UNSEEN, &WAITED_LONG, &WINDOW, &LOST_PCT],
+    ..Rule::PLAIN
+};
+
+const WAITED: Limit = Limit::seconds("input-stall", "after", 12.0, "all ranks must have waited this long");
+const WAITED_UNSEEN: Limit =
+    Limit::seconds("input-stall", "after_unseen", 15.0, "the same where nobody may see what the ranks and their loaders wait for");
+const WAITED_LONG: Limit =
+    Limit::seconds("input-stall", "after_long", 120.0, "up to this it may be the begin of an epoch where nobody may see more");
+const WINDOW: Limit = Limit::seconds("input-stall", "window", 18.0, "of steps that are slow, this much time is looked at");
+const LOST_PCT: Limit = Limit::percent("input-stall", "lost", 25.0, "of steps that are slow, this share must be lost to waiting");
+
+/// The subject of a finding on steps that are made, but wait.
+const CHRONIC: &str = "steps";
+
+/// It may be a pause: nobody can see more.
+pub(crate) fn may_be_a_pause(found: &Finding) -> bool {
+    found.rule == RULE.id && found.severity == Severity::Info
+}
+
+/// Steps are made: the job does not stand.
+pub(super) fn is_chronic(found: &Finding) -> bool {
+    found.rule == RULE.id && found.subject == CHRONIC
+}
+
+fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
+    for (id, look) in ctx.looks {
+        let Some(job) = ctx.model.jobs.get(id) else { continue };
+        // What is only possible says less than that steps became slow, or that one rank is late.
+        let known_slow = ["slow-steps", "straggler", "host-cpu-contention"].iter().any(|rule| ctx.ledger.is_open(rule, Some(id)));
+        let late = || chronic(ctx.model, job, look).filter(|f| !known_slow || f.confidence > Confidence::Possible);
+        let Some(found) = stands(ctx.model, job, look).or_else(late) else { continue };
+        let hangs = || RULE.chain.covered_by.iter().any(|rule| ctx.ledger.is_open(rule, Some(id)));
+        if !hangs() {
+            out.push(found);
+        }
+    }
+}
+
+/// Why a rank that sleeps waits for its input, in words, and how sure that is.
+fn loader_words(rank: &RankLook) -> Option<(String, Confidence)> {
+    let own = rank.waits.first().filter(|wait| wait.pid == rank.pid)?;
+    let waits_for = |wait: &&Wait, what: WaitsFor| wait.what() == what;
+    let loaders = || rank.waits.iter().filter(|wait| wait.is_loader_of(own));
+    for what in [WaitsFor::Storage, WaitsFor::Network, WaitsFor::Time] {
+        if let Some((n, wait)) = common(loaders().filter(|wait| waits_for(wait, what))) {
+            let workers = counted(n, "data loader worker");
+            let words = match what {
+                WaitsFor::Time => format!("{workers} {} ({})", does(n, "sleep"), wait.words()),
+                _ => format!("{workers} {} in {}", does(n, "wait"), wait.words()),
+            };
+            return Some((words, if wait.says_loader() { Confidence::Certain } else { Confidence::Likely }));
+        }
+    }
+    if own.what() == WaitsFor::Storage && !own.writes() {
+        return Some((format!("it waits in {}", own.words()), Confidence::Likely));
+    }
+    let helpers = rank.helpers?;
+    if helpers.dead > 0 && helpers.alive == 0 {
+        let words = format!("{} dead, and their rank still waits for them", counted_are(helpers.dead));
+        return Some((words, Confidence::Likely));
+    }
+    let busy = rank.helper_cpu_pct.filter(|pct| *pct >= 50.0 * f64::from(helpers.alive.max(1)));
+    let all_loaders = loaders().next().is_some() && loaders().all(Wait::says_loader);
+    busy.filter(|_| all_loaders).map(|pct| {
+        (
+            format!("{} {} {:.1} CPUs", counted(helpers.alive, "data loader worker"), does(helpers.alive as usize, "use"), pct / 100.0),
+            Confidence::Likely,
+        )
+    })
+}
+
+fn counted_are(n: u32) -> String {
+    format!("{} {}", counted(n, "data loader worker"), if n == 1 { "is" } else { "are" })
+}
+
+/// What is known of the loader of a rank that does not come to a collective.
+pub(super) fn of_absent(rank: &RankLook) -> Option<Evidence> {
+    let (words, _) = loader_words(rank).filter(|_| rank.sleeps())?;
+    Some(Evidence::of("process", format!("rank {}: {words}", rank.rank)))
+}
+
+/// All ranks of this node are there, sleep, and wait in no collective; their job has stopped to make steps.
+fn all_idle<'a>(job: &Job, look: &'a Look, least: Duration) -> Option<(Vec<&'a RankLook>, Stamp)> {
+    let log = look.log.as_ref().filter(|l| l.step.is_some_and(|step| step >= 3) && l.quiet_for > l.patience.max(least))?;
+    let paused = look.phase.is_some_and(|(phase, _)| phase != Phase::DataLoading);
+    let ranks: Vec<&RankLook> = look.alive().collect();
+    let idles = |r: &&RankLook| {
+        let gpu = r.activity == Activity::Unknown || r.is(Activity::Idle, look.at, least);
+        gpu && r.sleeps() && !r.stopped() && !r.writes()
+    };
+    let here = !job.log_only && ranks.len() >= look.local_ranks && !ranks.is_empty();
+    let since = log.last_step_at?;
+    (here && !paused && ranks.iter().all(idles)).then_some((ranks, since))
+}
+
+fn stands(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
+    let (ranks, since) = all_idle(job, look, WAITED.duration())?;
+    if model.progress_of(&job.id).is_some_and(|p| p.done_at.is_some() || p.step.is_some() && p.step == p.total_steps) {
+        return None;
+    }
+    let known: Vec<(u32, String, Confidence)> =
+        ranks.iter().filter_map(|r| loader_words(r).map(|(words, confidence)| (r.rank, words, confidence))).collect();
+    let Some((_, words, _)) = known.first() else { return unseen(job, look) };
+    let all = known.len() == ranks.len();
+    let who: Vec<u32> = known.iter().map(|(rank, ..)| *rank).collect();
+    let named = if all { all_here(ranks.len(), "wait") } else { format!("{} {}", rank_words(&who), does(who.len(), "wait")) };
+    let mut found = RULE.finding(if all { "all".to_owned() } else { rank_words(&who) }, format!("{named} for input: {words}"), since);
+    found.job = Some(job.id.clone());
+    found.confidence = known.iter().map(|(.., confidence)| *confidence).min().unwrap_or(Confidence::Possible);
+    found.evidence = known.iter().take(8).map(|(rank, words, _)| Evidence::of("process", format!("rank {rank}: {words}"))).collect();
+    found.evidence.push(asleep(&ranks, look, since));
+    let worker = ranks.iter().filter(|r| who.contains(&r.rank)).find_map(|r| r.waits.iter().find(|w| w.pid != r.pid));
+    found.next = Some(py_spy(worker.map_or(ranks[0].pid, |w| w.pid)));
+    if !all {
+        found.gpus = look.gpus_of(&who);
+        found.ranks = who;
+    }
+    told_by(&mut found, look);
+    Some(found)
+}
+
+fn asleep(ranks: &[&RankLook], look: &Look, since: Stamp) -> Evidence {
+    let gpus = ranks.iter().filter(|r| r.activity == Activity::Idle).count();
+    let gpus = if gpus == 0 { String::new() } else { format!(", {} idle", counted(gpus, "GPU")) };
+    Evidence::of(
+        "process",
+        format!("{} outside of collectives for {}{gpus}", so_many(ranks.len(), "rank", "sleep"), span(look.at.since(since))),
+    )
+}
+
+/// Nobody may see what they wait for: that all sleep at once, wait in no collective and write nothing leaves little but input.
+fn unseen(job: &Job, look: &Look) -> Option<Finding> {
+    let (ranks, since) = all_idle(job, look, WAITED_UNSEEN.duration())?;
+    let reads_nothing = |r: &&RankLook| r.io_bytes_per_s.is_some() && !r.does_io();
+    let hidden = |r: &&RankLook| !r.waits.iter().any(Wait::is_seen) && r.activity == Activity::Idle;
+    if ranks.len() < 2 || !ranks.iter().all(reads_nothing) || !ranks.iter().all(hidden) {
+        return None;
+    }
+    let summary = format!("{} outside of collectives, their GPUs idle: probably for input", all_here(ranks.len(), "wait"));
+    let mut found = RULE.finding("all", summary, since);
+    found.job = Some(job.id.clone());
+    found.confidence = Confidence::Possible;
+    if look.at.since(since) < WAITED_LONG.duration() {
+        (found.severity, found.role) = (Severity::Info, Role::Context);
+    }
+    found.next = Some(py_spy(ranks[0].pid));
+    found.evidence = vec![
+        asleep(&ranks, look, since),
+        Evidence::of("source", "what they and their loaders wait for is not seen: run as root, or as the user of the job"),
+    ];
+    told_by(&mut found, look);
+    Some(found)
+}
+
+/// Steps are made, and for a large part of each all GPUs are idle while all ranks sleep.
+fn chronic(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
+    const PARTS: u32 = 3;
+    /// As much as is kept of a process.
+    const MOST: Duration = Duration::from_secs(90);
+    /// A rank that makes steps uses this much of a CPU, whatever it waits for.
+    const MOVES_PCT: f64 = 1.0;
+    if look.phase.is_some() || look.quiet_log() || !super::has_trained(look) || look.alive().count() < look.local_ranks.max(1) {
+        return None;
+    }
+    let log = look.log.as_ref()?;
+    let progress = model.progress_of(&job.id)?;
+    let first_step = progress.step_times.iter().next()?.0;
+    let (now, usual_gap) = (look.at, Duration::from_secs_f64(progress.usual_gap_s()?.0));
+    let window = WINDOW.duration().max((usual_gap * 4).min(MOST));
+    // Steps came all the time: one pause is no share of each step.
+    let part = window / PARTS;
+    let came = (0..PARTS).all(|i| {
+        let (from, to) = (now.minus(part * (i + 1)), now.minus(part * i));
+        progress.step_times.iter().any(|s| s.0 > from && s.0 <= to)
+    });
+    if !came {
+        return None;
+    }
+    let (mut lost, mut usual) = (100.0_f64, 100.0_f64);
+    for rank in look.alive() {
+        let (process, gpu) = (model.processes.get(&rank.pid)?, model.gpus.get(&rank.gpu?)?);
+        let parts = process.cpu_pct_by_part(now, part, PARTS)?;
+        let (least_cpu, most_cpu) = parts.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), pct| (least.min(*pct), most.max(*pct)));
+        if least_cpu < MOVES_PCT || most_cpu > 2.0 * least_cpu + 15.0 || rank.writes() || rank.run_delay_pct.is_some_and(|pct| pct >= 10.0)
+        {
+            return None;
+        }
+        let idle = 100.0 - gpu.util_pct.mean_within(now, window)?;
+        lost = lost.min(idle).min(100.0 - most_cpu);
+        // Before: as long ago as is kept, but after the first step.
+        let before = now.minus(window + Duration::from_secs(6));
+        let past = gpu.util_pct.iter().filter(|s| s.0 < before && s.0 >= first_step.max(before.minus(window * 8)));
+        let (n, sum) = past.fold((0, 0.0), |(n, sum), s| (n + 1, sum + s.1));
+        usual = usual.min(if n >= 8 { 100.0 - sum / f64::from(n) } else { 100.0 });
+    }
+    let known: Vec<(u32, String, Confidence)> =
+        look.alive().filter_map(|r| loader_words(r).map(|(words, confidence)| (r.rank, words, confidence))).collect();
+    // Nothing but what was usual for the job itself, or what its loaders do, makes it the input.
+    let rose = lost - usual >= LOST_PCT.value();
+    if lost < LOST_PCT.value() || !rose && known.len() < look.alive().count() {
+        return None;
+    }
+    let summary = format!("GPUs idle {lost:.0} % of each step: the input cannot keep up");
+    let mut found = RULE.finding(CHRONIC, summary, now.minus(window));
+    found.job = Some(job.id.clone());
+    found.severity = Severity::Warning;
+    found.confidence = if known.is_empty() { Confidence::Possible } else { Confidence::Likely };
+    found.next = look.alive().next().map(|r| py_spy(r.waits.iter().find(|w| w.pid != r.pid).map_or(r.pid, |w| w.pid)));
+    let was = if rose { format!(", {usual:.0} % before") } else { String::new() };
+    let ranks = look.alive().count();
+    found.evidence = vec![Evidence::of(
+        "gpu",
+        format!(
+            "over {} s {} idle {lost:.0} % of the time{was}, while {}",
+            window.as_secs(),
+            counted(ranks, "GPU"),
+            so_many(ranks, "rank", "sleep")
+        ),
+    )];
+    found.evidence.extend(known.iter().take(4).map(|(rank, words, _)| Evidence::of("process", format!("rank {rank}: {words}"))));
+    found.evidence.extend(log.step.map(|step| Evidence::of("line", format!("steps go on, the last one is step {step}"))));
+    found.why = found.evidence.iter().map(|e| e.text.as_str()).collect::<Vec<_>>().join(" · ");
+    Some(found)
+}

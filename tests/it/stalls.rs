@@ -1,0 +1,380 @@
+//! Jobs that stand or are slow because of what is outside of them: input, storage, CPUs. The recordings in `tests/fixtures/stalls` are of
+//! real jobs: `h200-*` with NCCL on H200, the others with gloo on CPUs, where only the job's own processes were kept.
+
+use nccl_top::base::severity::{Confidence, Role, Severity};
+use nccl_top::base::time::{Stamp, Zone};
+use nccl_top::diagnosis::session::{Event, Session};
+use nccl_top::diagnosis::verdict::State;
+use nccl_top::observe::host::{CgroupCpu, CgroupMemory, HostSample, Node as Host};
+use nccl_top::observe::log::{Line, Lines, LogFileInfo};
+use nccl_top::observe::process::{Helpers, Mount, ProcessInfo, ProcessRole, ProcessSample, ProcessSetup, Wait};
+use nccl_top::observe::{Body, Observation, SourceId};
+use nccl_top::recording::tape::Reader;
+use nccl_top::rules::findings::{Change, Finding};
+use std::path::Path;
+
+/// What was said of a recording: seconds after the fault, findings, and states.
+struct Judged {
+    opened: Vec<(f64, Finding)>,
+    states: Vec<(f64, State, Option<&'static str>, String)>,
+}
+
+/// `since` is the epoch time at which the fault began, `job` the one that has it: others may run beside it.
+fn judged(name: &str, since: f64, job: &str) -> Judged {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/stalls").join(format!("{name}.jsonl.gz"));
+    let mut reader = Reader::open(&path).unwrap();
+    let mut session = reader.header().session();
+    let mut events = Vec::new();
+    while let Some(seen) = reader.read().unwrap() {
+        session.apply(&seen, &mut events);
+    }
+    let mut judged = Judged { opened: Vec::new(), states: Vec::new() };
+    for (at, event) in events {
+        let t = at.0 as f64 / 1e9 - since;
+        match event {
+            Event::Finding(Change::Opened(f)) if f.job.as_deref() == Some(job) => {
+                judged.opened.push((t, *f));
+            }
+            Event::State { job: Some(of), state, phase, summary } if of == job => judged.states.push((t, state, phase, summary)),
+            _ => {}
+        }
+    }
+    judged
+}
+
+impl Judged {
+    /// Rules that opened at warning and above, without host-cpu-contention: the machine that the CPU jobs ran on had two cores for all.
+    fn rules(&self) -> Vec<&'static str> {
+        let bad = self.opened.iter().filter(|(_, f)| f.severity >= Severity::Warning).map(|(_, f)| f.rule);
+        bad.filter(|rule| *rule != "host-cpu-contention").collect()
+    }
+
+    fn first(&self, rule: &str) -> &(f64, Finding) {
+        self.opened.iter().find(|(_, f)| f.rule == rule).unwrap_or_else(|| panic!("{rule} is not in {:?}", self.rules()))
+    }
+}
+
+#[test]
+fn loaders_of_all_ranks_that_stop_are_named_and_no_rank_is_blamed() {
+    let judged = judged("loader-dataall", 1_795_355_371.25, "347");
+    let (t, found) = judged.first("input-stall");
+    assert!((5.0..20.0).contains(t), "{t}");
+    assert_eq!(found.summary, "both ranks of this node wait for input: 3 data loader workers wait in openat (wait_for_partner)");
+    assert_eq!((found.severity, found.role, found.confidence), (Severity::Error, Role::Root, Confidence::Certain));
+    assert!(found.ranks.is_empty() && judged.rules() == ["input-stall"], "{:?}", judged.rules());
+    assert_eq!(judged.states.last().map(|s| s.1), Some(State::Stuck));
+}
+
+#[test]
+fn the_loader_of_one_rank_is_named_with_the_rank() {
+    let judged = judged("loader-dataone", 1_795_356_223.2, "17686");
+    let (t, found) = judged.first("input-stall");
+    assert!((5.0..20.0).contains(t) && found.ranks == [1], "{t} {:?}", found.ranks);
+    assert_eq!(found.summary, "rank 1 waits for input: 3 data loader workers wait in openat (wait_for_partner)");
+}
+
+#[test]
+fn input_is_named_where_what_ranks_wait_for_was_not_recorded() {
+    let judged = judged("h200-dp2-dataall", 1_795_353_509.98, "2673");
+    let (t, found) = judged.first("input-stall");
+    assert!((5.0..20.0).contains(t) && found.ranks.is_empty(), "{t} {:?}", found.ranks);
+    // It may be the begin of an epoch.
+    assert_eq!((found.confidence, found.severity, judged.rules()), (Confidence::Possible, Severity::Info, vec![]));
+    let state = judged.states.last().unwrap();
+    assert_eq!((state.1, state.2), (State::Paused, Some("data loading")));
+}
+
+#[test]
+fn input_that_cannot_keep_up_is_a_share_of_each_step() {
+    let judged = judged("h200-dp2-slowdata", 1_795_353_567.13, "3021");
+    let (t, found) = judged.first("input-stall");
+    assert!((5.0..20.0).contains(t) && found.ranks.is_empty(), "{t}");
+    assert_eq!((found.severity, judged.rules()), (Severity::Warning, vec!["input-stall"]));
+    assert_eq!(found.summary, "GPUs idle 83 % of each step: the input cannot keep up");
+    assert_eq!(judged.states.last().map(|s| s.1), Some(State::Slow));
+}
+
+#[test]
+fn a_checkpoint_that_all_ranks_write_is_a_pause() {
+    let of_nccl = judged("h200-pp4-ckpt-all", 1_795_353_430.3, "2427");
+    let of_gloo = judged("checkpoint", 1_795_355_668.22, "7825");
+    for (judged, words) in [(of_nccl, "all 4 ranks write "), (of_gloo, "both ranks write ")] {
+        let paused = judged.states.iter().find(|s| s.1 == State::Paused).unwrap_or_else(|| panic!("{:?}", judged.states));
+        assert!((0.0..20.0).contains(&paused.0) && paused.2 == Some("checkpoint"), "{paused:?}");
+        assert!(paused.3.starts_with(words) && paused.3.ends_with(": probably a checkpoint"), "{}", paused.3);
+        assert!(judged.states.iter().all(|s| s.1 != State::Unknown) && judged.rules().is_empty(), "{:?}", judged.states);
+        // On two busy cores its ranks wait for a CPU.
+        assert!(judged.states.last().is_some_and(|s| matches!(s.1, State::Training | State::Slow)), "it goes on");
+    }
+}
+
+/// The ranks wrote a checkpoint to ext4 when `fsfreeze -f` stopped it.
+#[test]
+fn a_file_system_that_stops_under_a_checkpoint_is_named() {
+    let judged = judged("storage-frozen", 1_795_356_565.1, "23071");
+    let (t, found) = judged.first("storage-hang");
+    assert!((115.0..130.0).contains(t), "{t}");
+    assert_eq!((found.ranks.as_slice(), found.confidence), (&[0, 1][..], Confidence::Certain));
+    assert_eq!(found.summary, "ranks 0 and 1 wait for /ckpt (ext4 on /dev/loop0) in write, for 2 m 00 s");
+    assert!(judged.states.iter().all(|s| s.1 != State::Unknown) && judged.rules() == ["storage-hang"], "{:?}", judged.states);
+}
+
+/// A node with a job of two ranks on CPUs, made up: process 101 and 102 below launcher 100, and its log.
+struct Node {
+    session: Session,
+    s: i64,
+    step: u64,
+    ranks: [ProcessSample; 2],
+    cpu_ticks: [u64; 2],
+    helper_ticks: u64,
+    delay_ns: u64,
+}
+
+fn wait(pid: u32, comm: &str, call: &str, place: &str) -> Wait {
+    Wait { pid, comm: comm.into(), state: Some('S'), call: Some(call.into()), place: Some(place.into()), ..Wait::default() }
+}
+
+impl Node {
+    /// It has made steps for 30 s.
+    fn trained() -> Node {
+        let setup = ProcessSetup { cpus: Some("0-1".into()), ..ProcessSetup::default() };
+        let mut node = Node {
+            session: Session::new("node", Zone::UTC),
+            s: 1_000_000,
+            step: 0,
+            ranks: [101, 102].map(|pid| ProcessSample { pid, state: Some('R'), ..ProcessSample::default() }),
+            cpu_ticks: [0; 2],
+            helper_ticks: 0,
+            delay_ns: 0,
+        };
+        node.see("procs", Body::Process(ProcessInfo { pid: 100, ppid: 1, role: ProcessRole::Launcher, ..ProcessInfo::default() }));
+        for rank in 0..2u32 {
+            let env = [("RANK", rank.to_string()), ("WORLD_SIZE", "2".into()), ("LOCAL_WORLD_SIZE", "2".into())];
+            node.see(
+                "procs",
+                Body::Process(ProcessInfo {
+                    pid: 101 + rank,
+                    ppid: 100,
+                    role: ProcessRole::Rank,
+                    comm: "python3".into(),
+                    env: Some(env.map(|(k, v)| (k.to_owned(), v)).into()),
+                    setup: Some(setup.clone()),
+                    cgroup: Some("/job".into()),
+                    ..ProcessInfo::default()
+                }),
+            );
+        }
+        node.see("tail", Body::LogFile(LogFileInfo { file: 1, path: "train.log".into(), ..LogFileInfo::default() }));
+        node.trains(30);
+        node
+    }
+
+    fn see(&mut self, from: &'static str, body: Body) {
+        let at = Stamp(self.s * 1_000_000_000);
+        self.session.apply(&Observation { at, host: None, from: SourceId::of(from), body }, &mut Vec::new());
+    }
+
+    fn says(&mut self, text: String) {
+        let lines = vec![Line { text, ..Line::default() }];
+        self.see("tail", Body::Lines(Lines { file: 1, lines, ..Lines::default() }));
+    }
+
+    /// Ranks use so much of a CPU, %.
+    fn second(&mut self, cpu: [u64; 2]) {
+        self.s += 1;
+        let mut processes = self.ranks.to_vec();
+        for (i, process) in processes.iter_mut().enumerate() {
+            self.cpu_ticks[i] += cpu[i];
+            process.cpu_ticks = Some(self.cpu_ticks[i]);
+            process.rchar_bytes.get_or_insert(0);
+            process.wchar_bytes.get_or_insert(0);
+            process.run_delay_ns = Some(self.delay_ns);
+            if let Some(helpers) = &mut process.helpers {
+                helpers.cpu_ticks = self.helper_ticks;
+            }
+        }
+        self.see("procs", Body::Processes { processes });
+        self.see("feed", Body::Tick);
+    }
+
+    fn trains(&mut self, seconds: u64) {
+        for _ in 0..seconds {
+            self.step += 1;
+            let step = self.step;
+            self.says(format!(" iteration {step:8}/ 100000 | elapsed time per iteration (ms): 990.1 | lm loss: 4.178200E+00 |"));
+            self.second([100, 100]);
+        }
+    }
+
+    fn stands(&mut self, seconds: u64, cpu: [u64; 2]) {
+        (0..seconds).for_each(|_| self.second(cpu));
+    }
+
+    fn open(&self) -> Vec<&Finding> {
+        self.session.ledger.open().into_iter().filter(|f| f.severity >= Severity::Warning).collect()
+    }
+
+    fn rules(&self) -> Vec<&'static str> {
+        self.open().iter().map(|f| f.rule).collect()
+    }
+
+    fn state(&self) -> (State, &str) {
+        let verdict = &self.session.verdicts["100"];
+        (verdict.state, &verdict.summary)
+    }
+
+    /// The ranks sleep, with these of their own calls and these workers.
+    fn waits(&mut self, own: &str, workers: &[Wait]) {
+        for rank in &mut self.ranks {
+            let mut waits = vec![wait(rank.pid, "python3", own, "poll_schedule_timeout")];
+            waits.extend_from_slice(workers);
+            (rank.state, rank.waits) = (Some('S'), Some(waits));
+            rank.helpers = Some(Helpers { alive: workers.len() as u32, ..Helpers::default() });
+        }
+    }
+}
+
+#[test]
+fn workers_without_work_and_ranks_at_a_barrier_are_no_input_stall() {
+    let mut node = Node::trained();
+    node.waits(
+        "poll",
+        &[wait(201, "pt_data_worker", "poll", "poll_schedule_timeout"), wait(202, "wandb-core", "clock_nanosleep", "hrtimer_nanosleep")],
+    );
+    node.stands(60, [1, 1]);
+    assert_eq!((node.rules(), node.state().0), (vec![], State::Unknown), "nobody knows what they wait for");
+    // Rank 0 works, the other waits for it at a barrier, its loader with it.
+    let mut node = Node::trained();
+    node.waits("poll", &[wait(201, "pt_data_worker", "read", "folio_wait_bit_common")]);
+    node.stands(60, [99, 1]);
+    assert!(!node.rules().contains(&"input-stall"), "{:?}", node.rules());
+}
+
+#[test]
+fn a_server_that_waits_for_requests_and_a_job_that_is_done_are_no_input_stall() {
+    let mut node = Node::trained();
+    node.session.model.files.values_mut().for_each(|file| file.progress = Default::default());
+    node.waits("poll", &[wait(201, "pt_data_worker", "openat", "rpc_wait_bit_killable")]);
+    node.stands(60, [1, 1]);
+    assert_eq!(node.rules(), Vec::<&str>::new(), "it makes no steps");
+    let mut node = Node::trained();
+    node.says(" iteration   100000/ 100000 | elapsed time per iteration (ms): 990.1 | lm loss: 4.1E+00 |".into());
+    node.waits("poll", &[wait(201, "pt_data_worker", "openat", "rpc_wait_bit_killable")]);
+    node.stands(60, [1, 1]);
+    assert_eq!(node.rules(), Vec::<&str>::new(), "the last step was made");
+}
+
+#[test]
+fn a_loader_on_a_network_file_system_is_named_with_its_server() {
+    let mut node = Node::trained();
+    let mount = Mount { at: "/data".into(), fs: "nfs4".into(), source: "filer:/vol7".into() };
+    let stuck = Wait {
+        state: Some('D'),
+        mount: Some(mount),
+        file: Some("/data/part-07.tar".into()),
+        ..wait(201, "python3", "read", "rpc_wait_bit_killable")
+    };
+    node.waits("futex", &[stuck.clone(), Wait { pid: 202, ..stuck }]);
+    node.stands(25, [1, 1]);
+    let words = "both ranks of this node wait for input: 2 data loader workers wait in read of /data/part-07.tar (rpc_wait_bit_killable) on \
+                 /data (nfs4 from filer:/vol7)";
+    assert_eq!(node.open().iter().map(|f| f.summary.as_str()).collect::<Vec<_>>(), [words]);
+    node.ranks.iter_mut().for_each(|rank| (rank.state, rank.waits) = (Some('R'), None));
+    node.trains(12);
+    assert_eq!((node.rules(), node.state().0), (vec![], State::Training));
+}
+
+#[test]
+fn a_rank_that_does_not_come_back_from_its_file_system_is_named_with_the_mount() {
+    let mount = |fs: &str, source: &str| Mount { at: "/ckpt".into(), fs: fs.into(), source: source.into() };
+    for (mount, seconds) in [(mount("lustre", "10.0.0.7@o2ib:/scratch"), 30), (mount("ext4", "/dev/nvme0n1"), 120)] {
+        let mut node = Node::trained();
+        let stuck = Wait { state: Some('D'), mount: Some(mount.clone()), ..wait(102, "python3", "fsync", "osc_io_fsync_end") };
+        (node.ranks[1].state, node.ranks[1].waits) = (Some('D'), Some(vec![stuck]));
+        node.ranks[0].state = Some('S');
+        node.stands(seconds - 2, [1, 0]);
+        assert_eq!(node.rules(), Vec::<&str>::new(), "{mount:?}");
+        node.stands(4, [1, 0]);
+        let found = node.open()[0].clone();
+        assert_eq!((found.rule, found.ranks, found.confidence), ("storage-hang", vec![1], Confidence::Certain));
+        assert!(found.summary.starts_with(&format!("rank 1 waits for /ckpt ({} ", mount.fs)), "{}", found.summary);
+        assert_eq!(node.state().0, State::Stuck);
+    }
+    // A driver's call is no matter of storage.
+    let mut node = Node::trained();
+    let driver = Wait { state: Some('D'), file: Some("/dev/nvidia0".into()), ..wait(102, "python3", "ioctl", "nvidia_ioctl") };
+    (node.ranks[1].state, node.ranks[1].waits) = (Some('D'), Some(vec![driver]));
+    node.stands(150, [1, 0]);
+    assert!(!node.rules().contains(&"storage-hang"), "{:?}", node.rules());
+}
+
+#[test]
+fn a_named_checkpoint_is_a_pause_until_it_has_lasted_much_longer_than_those_before() {
+    let mut node = Node::trained();
+    node.says("saving checkpoint at iteration      30 to /ckpt in torch_dist format".into());
+    node.stands(20, [1, 1]);
+    assert_eq!(node.state().0, State::Paused);
+    node.trains(5);
+    node.says("saving checkpoint at iteration      35 to /ckpt in torch_dist format".into());
+    node.stands(235, [1, 1]);
+    assert_eq!((node.state().0, node.rules()), (State::Paused, vec![]));
+    node.stands(10, [1, 1]);
+    assert_eq!((node.state().0, node.rules()), (State::Stuck, vec!["storage-hang"]), "the one before took 20 s");
+    assert!(node.open()[0].summary.starts_with("the checkpoint does not end: 4 m "), "{}", node.open()[0].summary);
+}
+
+#[test]
+fn ranks_that_get_no_cpu_are_named_with_what_keeps_it_from_them() {
+    let mut node = Node::trained();
+    node.see("host", Body::Node(Host { cpus: Some(64), ..Host::default() }));
+    // Half of the time.
+    let late = |node: &mut Node, share_pct: u64, seconds: u64| {
+        for _ in 0..seconds {
+            node.delay_ns += share_pct * 10_000_000;
+            node.trains(1);
+        }
+    };
+    late(&mut node, 30, 40);
+    assert_eq!(node.rules(), Vec::<&str>::new(), "some of it costs nothing that is seen");
+    late(&mut node, 60, 40);
+    assert_eq!(node.rules(), ["host-cpu-contention"]);
+    let found = node.open()[0].clone();
+    assert_eq!(
+        found.summary,
+        "the ranks wait for a CPU up to 60 % of the time: 2 ranks and their 0 helpers may use 2 CPUs of 64 only (0-1)"
+    );
+    assert!(found.ranks.is_empty() && found.severity == Severity::Warning);
+    // A quota, and less of it.
+    let group = |periods, throttled| CgroupMemory {
+        cgroup: "/job".into(),
+        cpu: Some(CgroupCpu { limited_by: "/pod".into(), limit_cpus: Some(4.0), periods, throttled }),
+        ..CgroupMemory::default()
+    };
+    let mut node = Node::trained();
+    node.see("procs", Body::Cgroups { cgroups: vec![group(1000, 0)] });
+    node.see("procs", Body::Cgroups { cgroups: vec![group(1150, 120)] });
+    late(&mut node, 30, 40);
+    let words = "the ranks wait for a CPU up to 30 % of the time: control group /pod is limited to 4.0 CPUs and was throttled in 80 % of its periods";
+    assert_eq!(node.open().iter().map(|f| f.summary.as_str()).collect::<Vec<_>>(), [words]);
+    node.see("host", Body::Host(HostSample::default()));
+}
+
+#[test]
+fn a_recording_that_somebody_made_up_does_no_harm() {
+    let mut node = Node::trained();
+    node.ranks.iter_mut().for_each(|rank| {
+        let odd = Wait { comm: "\u{1b}[2J".into(), file: Some("/\u{1b}]0;x\u{7}".into()), ..wait(201, "python3", "openat", "\u{1b}[31m") };
+        rank.waits = Some(vec![odd; 100_000]);
+        rank.helpers = Some(Helpers { alive: u32::MAX, dead: u32::MAX, cpu_ticks: u64::MAX });
+        rank.run_delay_ns = Some(u64::MAX);
+        rank.state = Some('D');
+    });
+    node.helper_ticks = u64::MAX;
+    node.delay_ns = u64::MAX;
+    node.second([1, 1]);
+    node.ranks.iter_mut().for_each(|rank| rank.waits = None);
+    node.stands(130, [1, 1]);
+    for found in node.open() {
+        assert!(!found.summary.contains('\u{1b}') && !found.why.contains('\u{1b}'), "{found:?}");
+    }
+}
