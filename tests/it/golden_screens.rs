@@ -256,15 +256,15 @@ fn the_overview_of_each_world_says_what_matters() {
         (120, &["94.8 ms to 281.4 ms", "RDMA: /sys/class/infiniband is empty", "NCCL version 2.28.9 (RAS)"]),
     ];
     let straggler: &[Shown] = &[
-        (80, &[" ▲ SLOW 10 s", "rank 2 (GPU 2, pid 2479) is late every step", "   next: py-spy dump --nonblocking --pid 2479"]),
-        (80, &["why: over 12 s its GPU was busy 50 % of the time", " ▲     14 s  straggler  rank 2", "e evidence"]),
-        (120, &["SLOW 10 s since 02:52:08", "slow-steps  steps take 336.7 ms instead of 98.9 ms", "(a consequence)"]),
+        (80, &[" ▲ SLOW 11 s", "rank 2 (GPU 2, pid 2479) is late every step", "   next: py-spy dump --nonblocking --pid 2479"]),
+        (80, &["why: over 12 s its GPU was busy 49 % of the time", " ▲     12 s  straggler  rank 2", "e evidence"]),
+        (120, &["SLOW 11 s since 02:52:08", "slow-steps  steps take 335.8 ms instead of 98.9 ms", "(a consequence)"]),
     ];
     // Whose a row is, is told where it could be another's.
     let two_jobs: &[Shown] = &[
         (80, &[" ■ TRAINING  job 4892: step 1,086  35.8 ms/step  loss NaN", " ● TRAINING  job 5037: step 110  73.5 ms/step"]),
         (80, &["   ■ loss-not-finite  11 s  the loss is NaN at step 760", "   next: stop the run and go back to the last checkpoint"]),
-        (80, &[" ■ FAILED 11 s", "job 4757: it was ended from outside by SIGKILL", "▲ straggler  47 s  rank 1 (GPU 1, pid 4778)"]),
+        (80, &[" ■ FAILED 11 s", "job 4757: it was ended from outside by SIGKILL", "▲ straggler  46 s  rank 1 (GPU 1, pid 4778)"]),
         (80, &["Training of job 4892", " # job ", " 0 5037 ", " 3 4892 ", "11:03:01 4892 ", "step 1086 | loss nan"]),
         (120, &["NCCL bring-up of job 4892, 3 communicators", "comm a8903e10  job 4892  2 ranks", "job 4757: rank 1 (GPU 1, pid 4778)"]),
     ];
@@ -387,7 +387,7 @@ fn a_small_terminal_shows_one_sentence() {
         ),
         (
             worlds::straggler(),
-            "▲ SLOW 10 s rank 2 (GPU 2, pid 2479) is late every step; the other 3 wait for it next: py-spy dump --nonblocking --pid 2479",
+            "▲ SLOW 11 s rank 2 (GPU 2, pid 2479) is late every step; the other 3 wait for it next: py-spy dump --nonblocking --pid 2479",
         ),
         (
             worlds::two_jobs(),

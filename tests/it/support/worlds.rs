@@ -47,7 +47,7 @@ worlds! {
     /// A recording: rank 3 has not joined a collective, 15 s ago.
     hang: || recorded("hang", 70);
     /// A recording: rank 2 is late every step.
-    straggler: || recorded("slow", 62);
+    straggler: || recorded("slow", 61);
     /// A recording: two jobs of 2 ranks side by side, the one slow, the other with a loss that is no number.
     two_jobs: || recorded("two-jobs-slow-nan", 60);
     /// A p5.48xlarge, one of 8 nodes of a job that trains: 8 H100, 32 EFA devices. One device carries less than the others, one retransmits.
