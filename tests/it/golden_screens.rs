@@ -258,7 +258,7 @@ fn the_overview_of_each_world_says_what_matters() {
     let straggler: &[Shown] = &[
         (80, &[" ▲ SLOW 11 s", "rank 2 (GPU 2, pid 2479) is late every step", "   next: py-spy dump --nonblocking --pid 2479"]),
         (80, &["why: over 12 s its GPU was busy 49 % of the time", " ▲     12 s  straggler  rank 2", "e evidence"]),
-        (120, &["SLOW 11 s since 02:52:08", "slow-steps  steps take 336.7 ms instead of 98.9 ms", "(a consequence)"]),
+        (120, &["SLOW 11 s since 02:52:08", "slow-steps  steps take 335.8 ms instead of 98.9 ms", "(a consequence)"]),
     ];
     // Whose a row is, is told where it could be another's.
     let two_jobs: &[Shown] = &[

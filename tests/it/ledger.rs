@@ -121,7 +121,7 @@ fn a_rank_that_is_missed_after_an_exception_of_its_own_is_no_second_root() {
         let (mut exception, mut hang) =
             (finding("python-exception", severity, exception_s), finding("hang-rank-absent", Severity::Critical, 100));
         let mut findings = [&mut exception, &mut hang];
-        let cause = nccl_top::diagnosis::causality::assign(&mut findings, &|_| false);
+        let cause = nccl_top::diagnosis::causality::assign(&mut findings, &|_| false, &|_, _| false);
         (cause, exception.role, hang.role)
     };
     assert_eq!(roles(90, Severity::Error), (Some(0), Role::Root, Role::Cascade));
