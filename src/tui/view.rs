@@ -64,11 +64,18 @@ pub fn draw(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme) {
     if let Some(sheet) = &ui.sheet {
         super::help::draw(buf, body(session, ui, theme), ui, theme, sheet);
     }
-    if let Some(prompt) = ui.prompt.as_ref().filter(|p| matches!(p.kind, Ask::Run { .. })) {
+    if let Some(prompt) = &ui.prompt
+        && let Ask::Run { processes } = prompt.kind
+    {
+        let how = match processes {
+            1 => "for 10 s at most; it reads the process's memory and does not stop it".to_owned(),
+            n => format!(
+                "{} of the {n} processes at a time, each for 10 s at most; it reads their memory and does not stop them",
+                crate::edge::py_spy::AT_A_TIME
+            ),
+        };
         // A command that is asked about is shown whole.
-        let text =
-            format!("{}\n\ny runs it, for 10 s at most; it reads the process's memory and does not stop it. n does not.", prompt.text);
-        draw_popup(buf, area, theme, "Run this?", &text);
+        draw_popup(buf, area, theme, "Run this?", &format!("{}\n\ny runs it, {how}. n does not.", prompt.text));
     }
     if let Some((title, text)) = &ui.popup {
         draw_popup(buf, area, theme, title, text);
@@ -292,6 +299,11 @@ pub fn culprit(session: &Session, ui: &Ui) -> Result<u32, String> {
     let finding = told(session, ui).ok_or("no finding names a process: there is nothing to look at")?;
     let process = crate::diagnosis::remedies::culprits(&session.model, &finding).first().map(|p| p.info.pid);
     process.ok_or_else(|| format!("{} names no process that lives on this node", finding.rule))
+}
+
+/// The job that the selected finding is of, else the one on top.
+pub fn job_told(session: &Session, ui: &Ui) -> Option<String> {
+    told(session, ui).and_then(|finding| finding.job).or_else(|| Some(session.main_job()?.0.to_owned()))
 }
 
 /// The head of a verdict: `■ STUCK 14 s since 02:49:24`, and the sentence after it.

@@ -67,7 +67,6 @@ mod process_parts;
 mod process_source;
 mod progress;
 mod prometheus_text;
-
 mod queue_pairs;
 mod ras_answers;
 mod ras_client;
@@ -84,6 +83,7 @@ mod screen_parts;
 mod screen_states;
 mod secrets;
 mod series;
+mod stacks;
 mod sys_sources;
 mod tail;
 mod tail_lines;
