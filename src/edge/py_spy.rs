@@ -5,7 +5,7 @@ use crate::base::clean::clip;
 use crate::base::mask::shown;
 use crate::base::time::{Stamp, Zone};
 use crate::base::words::io_words;
-use crate::formats::py_spy::{Taken, Whose};
+use crate::edge::stacks::{Taken, Whose};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;

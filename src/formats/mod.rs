@@ -3,6 +3,5 @@
 pub mod flight_recorder;
 pub mod inspector;
 pub mod nccl_tests;
-pub mod py_spy;
 pub mod ras;
 pub mod recognise;

@@ -1,7 +1,7 @@
 //! The stacks of all ranks, compared: stacks here are constructed in the form in which py-spy prints them.
 
 use nccl_top::edge::py_spy::{Plan, Target};
-use nccl_top::formats::py_spy::{Compared, Taken, Whose, main_thread, most_often_odd};
+use nccl_top::edge::stacks::{Compared, Taken, Whose, main_thread, most_often_odd};
 
 fn whose(rank: u32) -> Whose {
     Whose { rank: Some(rank), pid: 100 + rank, loads: false }
