@@ -2,6 +2,7 @@
 
 pub mod alarms;
 mod archive;
+pub mod attempts;
 mod bounds;
 pub mod bringup;
 pub mod chronicle;

@@ -20,6 +20,7 @@ use crate::base::clean::clean;
 use crate::base::severity::Severity;
 use crate::base::time::span;
 use crate::base::words::wrap;
+use crate::diagnosis::countdown::Countdown;
 use crate::diagnosis::session::Session;
 use crate::diagnosis::verdict::{State, Verdict};
 use crate::rules::findings::Finding;
@@ -326,6 +327,10 @@ fn head_and_sentence(session: &Session, ui: &Ui, job: &str, verdict: &Verdict, s
     {
         sentence = super::panes::training::sentence(progress, model, &sentence);
     }
+    let startup = session.startups.get(job).filter(|_| verdict.state == State::Starting);
+    if let Some(so_far) = startup.and_then(|startup| startup.words(model.now)) {
+        sentence.push_str(&format!("; so far: {so_far}"));
+    }
     if several {
         sentence = format!("job {job}: {sentence}");
     }
@@ -388,7 +393,11 @@ fn verdict_lines(session: &Session, ui: &Ui, theme: &Theme, area: Rect) -> Vec<L
         if let Some(finding) = deciding(session, id) {
             // Evidence may take a second line; a command is never cut into two. A pane that is alone needs the rows itself.
             let why_rows = if ui.zoom.is_some() && area.height < 30 { 0 } else { 2 };
-            for (i, part) in wrap_to(&finding.whole_why(), width.saturating_sub(9), why_rows).into_iter().enumerate() {
+            let why = match Countdown::of(&session.model, finding) {
+                Some(countdown) => format!("{}; {}", countdown.words(session.model.now), finding.whole_why()),
+                None => finding.whole_why(),
+            };
+            for (i, part) in wrap_to(&why, width.saturating_sub(9), why_rows).into_iter().enumerate() {
                 let label = if i == 0 { "   why: " } else { "        " };
                 lines.push(Line::from(vec![Span::styled(label, theme.dim), Span::styled(part, theme.text)]));
             }
