@@ -36,6 +36,7 @@ mod host_trees;
 mod hostile_sizes;
 mod inspector_files;
 mod inspector_rules;
+mod job_facts;
 mod job_lifecycle;
 mod kernel_log;
 mod keys;
