@@ -71,8 +71,8 @@ pub fn draw(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme) {
         let how = match processes {
             1 => "for 10 s at most; it reads the process's memory and does not stop it".to_owned(),
             n => format!(
-                "{} of the {n} processes at a time, each for 10 s at most; it reads their memory and does not stop them",
-                crate::edge::py_spy::AT_A_TIME
+                "on {n} processes, {} at a time, each for 10 s at most; it reads their memory and does not stop them",
+                n.min(crate::edge::py_spy::AT_A_TIME)
             ),
         };
         // A command that is asked about is shown whole.
