@@ -462,6 +462,14 @@ fn stacks_of_all_ranks_and_their_loaders_are_compared_after_a_yes() {
     let dir = tempfile::tempdir().unwrap();
     let ranks: Vec<Forked> = (0..3).map(|rank| Forked::start(dir.path(), rank)).collect();
     let pids: Vec<u32> = ranks.iter().map(|rank| rank.0.id()).collect();
+    // One that is stopped too early has no child yet.
+    let forked =
+        |pid: &u32| fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).is_ok_and(|children| !children.trim().is_empty());
+    let started = Instant::now();
+    while !pids.iter().all(forked) {
+        assert!(started.elapsed() < PATIENCE, "no rank has forked");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     assert!(Command::new("kill").args(["-STOP", &pids[1].to_string()]).status().unwrap().success());
     let path = format!("{}/bin:/usr/bin:/bin", dir.path().display());
     let main = "Thread 1 (idle): \"MainThread\"\\n";
