@@ -3,8 +3,10 @@
 
 pub mod causality;
 pub mod conclusion;
+pub mod countdown;
 pub(crate) mod cover;
 pub(crate) mod lines;
 pub mod remedies;
 pub mod session;
+pub mod startup;
 pub mod verdict;

@@ -2,6 +2,7 @@
 
 use crate::base::severity::{Role, Severity};
 use crate::base::time::{Stamp, Zone};
+use crate::diagnosis::startup::Startup;
 use crate::diagnosis::verdict::{self, State, Verdict};
 use crate::diagnosis::{causality, cover, lines};
 use crate::logs::{TextEvent, What};
@@ -37,6 +38,8 @@ pub struct Session {
     pub ledger: Ledger,
     /// By job id.
     pub verdicts: BTreeMap<String, Verdict>,
+    /// The phases of its start, by job id.
+    pub startups: BTreeMap<String, Startup>,
     looks: BTreeMap<String, Look>,
     /// By job, the number of the finding that is the cause.
     causes: BTreeMap<String, u64>,
@@ -376,6 +379,7 @@ impl Session {
         let gone: Vec<String> = self.verdicts.keys().filter(|id| !known(id)).cloned().collect();
         for id in gone {
             self.verdicts.remove(&id);
+            self.startups.remove(&id);
         }
         let model = &self.model;
         for job in model.jobs.values().filter(|j| !j.archived && !model.is_stale(j)) {
@@ -398,6 +402,7 @@ impl Session {
                 let summary = verdict.summary.clone();
                 out.push((now, Event::State { job: Some(job.id.clone()), state: verdict.state, phase: verdict.phase, summary }));
             }
+            self.startups.entry(job.id.clone()).or_default().note(now, job, &verdict);
             self.verdicts.insert(job.id.clone(), verdict);
         }
         if self.verdicts.is_empty() && !self.reported_idle {

@@ -5,6 +5,7 @@ pub mod diagnostics;
 pub mod outlet;
 pub mod private;
 pub mod py_spy;
+pub mod stacks;
 
 use anyhow::{Context as _, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

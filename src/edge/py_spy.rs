@@ -1,18 +1,22 @@
-//! Runs py-spy on a process, and nothing else ever: only when the user has seen the command and said yes, without a shell, without
-//! stopping the process, and not for longer than a moment.
+//! Runs py-spy on processes, and nothing else ever: only when the user has seen the command and said yes, without a shell, without
+//! stopping a process, and not for longer than a moment.
 
 use crate::base::clean::clip;
 use crate::base::mask::shown;
 use crate::base::time::{Stamp, Zone};
 use crate::base::words::io_words;
+use crate::edge::stacks::{Taken, Whose};
 use rustix::process::{Pid, Signal, kill_process_group};
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 /// How it is installed where it is not.
@@ -60,6 +64,118 @@ pub fn command(program: &Path, pid: u32) -> String {
     format!("{} {}", program.display(), arguments(pid).join(" "))
 }
 
+/// A process to look at. `start_ticks` says which process is meant: numbers are used again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    pub whose: Whose,
+    pub start_ticks: u64,
+}
+
+/// What is run once the user agrees to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    pub program: PathBuf,
+    pub targets: Vec<Target>,
+    /// 1 or more, [`ROUND`] apart.
+    pub rounds: usize,
+    /// All ranks of a job, to be compared; else one process.
+    pub all: bool,
+}
+
+/// From the beginning of a round to that of the next.
+pub const ROUND: Duration = Duration::from_secs(10);
+/// Processes that are looked at, ranks before loaders.
+pub const MAX_TARGETS: usize = 64;
+/// Of the loaders of one rank; they are all alike.
+const MAX_LOADERS: usize = 4;
+/// py-spy reads the symbols of the interpreter anew each time, which costs a second of CPU time: the job must not feel it.
+pub const AT_A_TIME: usize = 4;
+
+impl Plan {
+    /// The command as a shell would take it.
+    pub fn command(&self) -> String {
+        let pids: Vec<String> = self.targets.iter().map(|t| t.whose.pid.to_string()).collect();
+        if let ([target], 1) = (self.targets.as_slice(), self.rounds) {
+            return command(&self.program, target.whose.pid);
+        }
+        let mut words = arguments(0);
+        words[3] = "$pid".into();
+        let all = format!("for pid in {}; do {} {}; done", pids.join(" "), self.program.display(), words.join(" "));
+        match self.rounds {
+            1 => all,
+            n => format!("for round in $(seq {n}); do {all}; sleep {}; done", ROUND.as_secs()),
+        }
+    }
+}
+
+/// One round: all targets, a few at a time. `tell` gets how many are done.
+pub async fn round(plan: &Plan, at: Stamp, tell: impl Fn(usize) + Send) -> Vec<(Whose, Stack)> {
+    let program: Arc<Path> = plan.program.as_path().into();
+    let mut targets = plan.targets.iter().cloned();
+    let mut running = JoinSet::new();
+    let mut done = Vec::new();
+    loop {
+        for target in targets.by_ref().take(AT_A_TIME - running.len()) {
+            let program = program.clone();
+            running.spawn(async move {
+                let stack = run(&program, target.whose.pid, target.start_ticks, at).await;
+                (target.whose, stack)
+            });
+        }
+        match running.join_next().await {
+            Some(Ok(one)) => done.push(one),
+            Some(Err(_)) => {}
+            None => return done,
+        }
+        tell(done.len());
+    }
+}
+
+/// As the stacks are compared.
+pub fn taken(stacks: &[(Whose, Stack)]) -> Vec<Taken> {
+    stacks.iter().map(|(whose, stack)| Taken { whose: whose.clone(), lines: stack.lines.clone() }).collect()
+}
+
+/// The ranks, and behind them the processes that load data for them: below a rank, and started by Python's `multiprocessing`. Reads /proc.
+pub fn with_loaders(mut ranks: Vec<Target>) -> Vec<Target> {
+    ranks.truncate(MAX_TARGETS);
+    let mut below: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    for pid in pids {
+        if let Some(parent) = stat_field(pid, PARENT) {
+            below.entry(parent as u32).or_default().push(pid);
+        }
+    }
+    let is_rank = |pid: u32| ranks.iter().any(|r| r.whose.pid == pid);
+    let mut loaders = Vec::new();
+    for rank in &ranks {
+        let own = cmdline(rank.whose.pid);
+        let mut of_rank = Vec::new();
+        // Two levels: a fork server stands between a rank and its loaders.
+        let children = below.get(&rank.whose.pid).into_iter().flatten().copied().filter(|pid| !is_rank(*pid));
+        for child in children {
+            of_rank.push(child);
+            of_rank.extend(below.get(&child).into_iter().flatten().copied().filter(|pid| !is_rank(*pid)));
+        }
+        let loads = of_rank.into_iter().filter(|pid| is_loader(&cmdline(*pid), &own)).take(MAX_LOADERS);
+        loaders.extend(loads.filter_map(|pid| {
+            Some(Target { whose: Whose { rank: rank.whose.rank, pid, loads: true }, start_ticks: stat_field(pid, STARTED)? })
+        }));
+    }
+    let room = MAX_TARGETS - ranks.len();
+    ranks.extend(loaders.into_iter().take(room));
+    ranks
+}
+
+/// A fork has the arguments of its rank; what is spawned has those of `multiprocessing`, and so has its bookkeeper.
+fn is_loader(cmdline: &str, of_rank: &str) -> bool {
+    !cmdline.is_empty() && (cmdline == of_rank || cmdline.contains("multiprocessing") && !cmdline.contains("resource_tracker"))
+}
+
+fn cmdline(pid: u32) -> String {
+    std::fs::read(format!("/proc/{pid}/cmdline")).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+}
+
 /// The process group of one that runs. It is killed when this is dropped: at the deadline, or when the program ends.
 struct Group(Option<Pid>);
 
@@ -71,10 +187,10 @@ impl Drop for Group {
     }
 }
 
-/// Runs it; takes [`DEADLINE`] at most. `start_ticks` says which process is meant: numbers are used again.
+/// Runs it; takes [`DEADLINE`] at most.
 pub async fn run(program: &Path, pid: u32, start_ticks: u64, at: Stamp) -> Stack {
     let done = |lines| Stack { pid, at, command: command(program, pid), lines };
-    if started(pid) != Some(start_ticks) {
+    if stat_field(pid, STARTED) != Some(start_ticks) {
         return done(vec![format!("not run: process {pid} has ended")]);
     }
     let mut command = Command::new(program);
@@ -136,11 +252,14 @@ async fn gather(pipe: Option<impl AsyncRead + Unpin>, bytes: &mut Vec<u8>) -> Re
     if full { Err(()) } else { Ok(()) }
 }
 
-/// When a process started, in ticks since boot.
-fn started(pid: u32) -> Option<u64> {
+/// Fields of /proc/PID/stat behind the name: the parent, and when it started, in ticks since boot.
+const PARENT: usize = 1;
+const STARTED: usize = 19;
+
+fn stat_field(pid: u32, field: usize) -> Option<u64> {
     let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     let close = memchr::memrchr(b')', &text)?;
-    String::from_utf8_lossy(&text[close + 1..]).split_whitespace().nth(19)?.parse().ok()
+    String::from_utf8_lossy(&text[close + 1..]).split_whitespace().nth(field)?.parse().ok()
 }
 
 fn lines(bytes: &[u8]) -> Vec<String> {

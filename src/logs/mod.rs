@@ -218,6 +218,10 @@ pub enum What {
         how: Ending,
     },
 
+    /// `ProcessGroupNCCL initialization options: … TIMEOUT(ms): 600000` of the group of all ranks.
+    WatchdogTimeout {
+        ms: u64,
+    },
     /// `Watchdog caught collective operation timeout: WorkNCCL(…) ran for … milliseconds before timing out.` and its kin.
     CollectiveTimeout(CollectiveTimeout),
     /// `… last enqueued work: 247, last completed work: 235`
@@ -628,6 +632,7 @@ impl Reader {
     fn record(&mut self, mut p: prefix::Peeled<'_>, class: prefilter::Class, out: &mut Vec<TextEvent>) {
         static NCCL: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("NCCL "));
         static BANNER: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("OMP_NUM_THREADS"));
+        static OPTIONS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("ProcessGroupNCCL initialization options"));
         if NCCL.find(p.rest.as_bytes()).is_some() {
             match self.nccl.read(p.rest, &p.origin, out) {
                 None => {}
@@ -635,8 +640,9 @@ impl Reader {
                 Some(before) => p.rest = before,
             }
         }
-        // What PyTorch says is an alarm, but for torchrun's banner.
-        let torch = class == prefilter::Class::Alarm || BANNER.find(p.rest.as_bytes()).is_some();
+        // What PyTorch says is an alarm, but for torchrun's banner and the timeout of a process group.
+        let is_fact = || [&BANNER, &OPTIONS].iter().any(|words| words.find(p.rest.as_bytes()).is_some());
+        let torch = class == prefilter::Class::Alarm || is_fact();
         let before = out.len();
         let taken = torch && self.torch.read(&p, out);
         // What no reader tells is looked up. What a record of several lines holds belongs to it.

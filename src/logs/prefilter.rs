@@ -60,8 +60,8 @@ const FACTS: &[&str] = &[
     "INFO Check P2P Type", "INFO NVLS multicast", "disabling CollNet",
     // around a traceback
     "  File \"", "During handling of the above", "The above exception was", "ncclInvalidUsage: ", "Last error:",
-    // torchrun
-    "Setting OMP_NUM_THREADS",
+    // torchrun and PyTorch
+    "Setting OMP_NUM_THREADS", "ProcessGroupNCCL initialization options",
     // progress
     "Loss", "loss", "LOSS", "it/s", "s/it", "iteration", "step", "Step", "Iter ", "iter ", "SamplesPerSec", "[batch=",
     "OVERFLOW", "Overflow", "overflow on", "Gradient overflow", "train_runtime", "'eval_", "Checkpoint", "checkpoint", "Evaluat", "evaluat",

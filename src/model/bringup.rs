@@ -12,7 +12,7 @@ use crate::base::severity::Severity;
 use crate::base::time::Stamp;
 use crate::base::units::counted;
 use crate::logs::catalog;
-use crate::logs::{FabricLine, Ofi, PathKind, PluginKind, PluginState, What};
+use crate::logs::{CollectiveTimeout, FabricLine, Ofi, PathKind, PluginKind, PluginState, What};
 use routes::{Route, Routes};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -70,6 +70,8 @@ pub struct Bringup {
     pub routes: Routes,
     /// By hash, as in [`Model::comms`]; the first [`MAX_COMMS`].
     pub inits: BTreeMap<u64, InitLines>,
+    /// Timeout of PyTorch's watchdog for the group of all ranks, ms.
+    pub watchdog_ms: Distinct<u64>,
     /// Lines of level WARN.
     pub warnings: u64,
     pub first_warning: Option<Proof>,
@@ -363,6 +365,15 @@ impl Bringup {
                     }
                 }
             }
+            // No lines of NCCL: they do not show that NCCL prints any.
+            What::WatchdogTimeout { ms } => {
+                self.watchdog_ms.add(*ms, 1, &proof(), who);
+                return true;
+            }
+            What::CollectiveTimeout(CollectiveTimeout { timeout_ms: Some(ms), .. }) => {
+                self.watchdog_ms.add(*ms, 1, &proof(), who);
+                return true;
+            }
             What::Ring { .. } | What::Trees { .. } | What::OfiRail { .. } => {}
             _ => return is_error(what),
         }
@@ -440,6 +451,7 @@ impl Bringup {
                 later(&mut known.newest_complete, &lines.newest_complete);
             }
         }
+        self.watchdog_ms.merge(&other.watchdog_ms);
         self.warnings += other.warnings;
         earlier(&mut self.first_warning, &other.first_warning);
         later(&mut self.newest_warning, &other.newest_warning);

@@ -122,6 +122,7 @@ impl Model {
                 let old = before.get(&job.id);
                 let is_new = |(rank, pid): &(&u32, &u32)| old.is_none_or(|ranks| ranks.get(rank) != Some(pid));
                 let began = job.ranks.iter().filter(is_new).filter_map(|(_, pid)| Some(self.processes.get(pid)?.first_seen)).min();
+                job.step_before_restart = self.files.values().filter(|f| f.job == job.id).filter_map(|f| f.progress.step).max();
                 job.restart(began.unwrap_or(at));
                 restarted.push(job.id.clone());
             }

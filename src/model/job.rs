@@ -35,6 +35,8 @@ pub struct Job {
     pub worked: Duration,
     /// The ranks were started anew: what was wrong with the ones before is past.
     pub restarted_at: Option<Stamp>,
+    /// The last step that was counted before that.
+    pub step_before_restart: Option<u64>,
 }
 
 /// Variables that carry a rank, the most specific first (torchrun below srun sets both families).
@@ -61,6 +63,7 @@ impl Job {
             ended_at: None,
             taking_down_at: None,
             restarted_at: None,
+            step_before_restart: None,
             worked: Duration::ZERO,
         }
     }

@@ -121,6 +121,8 @@ impl LogFile {
 pub struct Progress {
     pub dialect: Dialect,
     pub step: Option<u64>,
+    /// The first step that was counted in this run.
+    pub first_counted: Option<u64>,
     pub total_steps: Option<u64>,
     pub epoch: Option<f64>,
     pub loss: Option<f64>,
@@ -227,6 +229,7 @@ impl Progress {
                 self.arrived(at, s, restarted);
             }
             self.step = Some(s);
+            self.first_counted.get_or_insert(s);
             (self.last_step_at, self.unwatched) = (Some(at), Duration::ZERO);
             self.end_phase(at);
             self.done_at = None;

@@ -2,6 +2,7 @@
 
 pub mod alarms;
 mod archive;
+pub mod attempts;
 mod bounds;
 pub mod bringup;
 pub mod chronicle;
@@ -34,7 +35,7 @@ use crate::observe::host::{CgroupCpu, CgroupMemory, DiskSample, HostSample, Node
 use crate::observe::inspector::Inspected;
 use crate::observe::log::{KernelLine, LogFileState, RasAnswer};
 use crate::observe::port::{QueuePairHolder, QueuePairs};
-use crate::observe::process::ProcessInfo;
+use crate::observe::process::{ProcessInfo, ProcessRole};
 use crate::observe::{Body, Observation, SourceId, SourceState, gpu::GpuTopology};
 use comm::Comm;
 use dumps::Dumps;
@@ -251,7 +252,14 @@ impl Model {
                 self.apply_cgroups(at, &seen.from, cgroups);
             }
             Body::GpuInfo(info) => self.gpu(info.index, |gpu| gpu.info = info.clone()),
-            Body::Gpus { gpus } => gpus.iter().for_each(|sample| self.gpu(sample.index, |gpu| gpu.apply(at, sample))),
+            Body::Gpus { gpus } => {
+                for sample in gpus {
+                    self.gpu(sample.index, |gpu| gpu.apply(at, sample));
+                    if let Some(used) = sample.mem_used_bytes {
+                        self.held(at, Resource::GpuMemory(sample.index), used);
+                    }
+                }
+            }
             Body::GpuProcesses { gpus } => {
                 for of in gpus {
                     let (kept, more) = of.processes.split_at(of.processes.len().min(bounds::GPU_PROCESSES));
@@ -321,6 +329,12 @@ impl Model {
                         process.apply(at, sample);
                     }
                 }
+                for sample in processes {
+                    let is_rank = self.processes.get(&sample.pid).is_some_and(|p| p.info.role == ProcessRole::Rank);
+                    if let Some(held) = sample.rss_bytes.filter(|_| is_rank) {
+                        self.held(at, Resource::Process(sample.pid), held);
+                    }
+                }
             }
             Body::ProcessGone(gone) => {
                 if let Some(process) = self.processes.get_mut(&gone.pid)
@@ -328,6 +342,7 @@ impl Model {
                 {
                     process.gone.get_or_insert(Gone { at, exit_code: gone.exit_code });
                     self.some_ended = true;
+                    self.room.remove(&Resource::Process(gone.pid));
                 }
             }
             Body::LogFile(info) if info.archived => self.archive_log(at, info),
@@ -438,6 +453,12 @@ impl Model {
             }
         }
         self.cgroups.insert(from.clone(), cgroups);
+    }
+
+    fn held(&mut self, at: Stamp, what: Resource, bytes: u64) {
+        if self.room.len() < MAX_RESOURCES || self.room.contains_key(&what) {
+            self.room.entry(what).or_default().hold(at, bytes);
+        }
     }
 
     fn left(&mut self, at: Stamp, what: Resource, left_bytes: u64) {

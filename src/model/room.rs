@@ -14,6 +14,10 @@ pub enum Resource {
     Memory,
     /// Bytes that the limit leaves to the control group of this name.
     Cgroup(String),
+    /// Memory of the GPU of this NVML index.
+    GpuMemory(u32),
+    /// What the rank with this pid holds of the machine's memory.
+    Process(u32),
 }
 
 /// How much of it was left, an hour back at most.
@@ -22,12 +26,20 @@ pub struct Room(Series<SAMPLES>);
 
 /// Samples of one resource: those of an hour, at one in 15 s.
 const SAMPLES: usize = 240;
+const EVERY: Duration = Duration::from_secs(15);
 /// Each part of what is known must have less than the part before it.
 const PARTS: usize = 4;
 
 impl Room {
     pub fn push(&mut self, at: Stamp, left_bytes: u64) {
         self.0.push(at, left_bytes as f64);
+    }
+
+    /// What is held of it, where that is known and not what is left: it shrinks as that grows. Samples of every second are thinned.
+    pub fn hold(&mut self, at: Stamp, held_bytes: u64) {
+        if self.0.iter().next_back().is_none_or(|(last, _)| at.since(last) >= EVERY) {
+            self.0.push(at, -(held_bytes as f64));
+        }
     }
 
     /// Bytes a second by which it shrinks at `now`, in the longest time up to `most` that is known, at least `least`. `None` where it

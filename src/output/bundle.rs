@@ -24,6 +24,8 @@ pub struct Bundle {
     pub session: Box<Session>,
     pub kept: Kept,
     pub stacks: Vec<Arc<Stack>>,
+    /// Who is where, of the stacks of all ranks.
+    pub summary: Option<Vec<String>>,
 }
 
 /// What was written.
@@ -53,6 +55,9 @@ pub fn write(dir: &Path, bundle: &Bundle, progress: &mut dyn FnMut(&str)) -> Res
     out.file("processes.txt", evidence::processes(&bundle.session).as_bytes())?;
     for stack in &bundle.stacks {
         out.file(&format!("py-spy-{}.txt", stack.pid), stack.whole(bundle.zone).as_bytes())?;
+    }
+    if let Some(lines) = &bundle.summary {
+        out.file("py-spy-summary.txt", format!("{}\n", lines.join("\n")).as_bytes())?;
     }
     let mut names = BTreeSet::new();
     for dumped in bundle.session.model.dumps.iter() {

@@ -3,6 +3,7 @@
 use crate::base::mask::{self, shown};
 use crate::base::time::{Stamp, Zone};
 use crate::base::units::sentence;
+use crate::diagnosis::countdown::Countdown;
 use crate::diagnosis::session::{Event, Session};
 use crate::rules::findings::{Change, Finding};
 use serde::Serialize;
@@ -29,6 +30,7 @@ pub fn json_line(session: &Session, zone: Zone, at: Stamp, event: &Event) -> Str
             line.insert("event".into(), "opened".into());
             finding_fields(&mut line, finding, zone);
             line.insert("steps".into(), steps(session, finding));
+            line.insert("watchdog".into(), watchdog(session, finding));
         }
         Event::Finding(Change::Cleared { finding, reason }) => {
             line.insert("event".into(), "cleared".into());
@@ -66,6 +68,13 @@ pub fn finding_fields(line: &mut Map<String, Value>, finding: &Finding, zone: Zo
 /// The commands, the first of which is `next`.
 pub fn steps(session: &Session, finding: &Finding) -> Value {
     crate::diagnosis::remedies::of(&session.model, finding).iter().map(|s| Value::from(shown(&s.what))).collect()
+}
+
+/// When PyTorch's watchdog ends a hang, where its timeout is known.
+pub fn watchdog(session: &Session, finding: &Finding) -> Value {
+    let now = session.model.now;
+    let countdown = Countdown::of(&session.model, finding);
+    countdown.map_or(Value::Null, |c| json!({ "timeout_s": c.timeout.as_secs_f64(), "left_s": c.left_s(now), "source": shown(&c.source) }))
 }
 
 fn evidence_json(evidence: &crate::observe::evidence::Evidence, zone: Zone) -> Value {

@@ -1,6 +1,6 @@
 //! The state of the node as one document (`nccl-top.snapshot/1`), or as text.
 
-use super::events::{finding_fields, steps};
+use super::events::{finding_fields, steps, watchdog};
 use crate::base::time::Zone;
 use crate::diagnosis::session::Session;
 use crate::model::gpu::{Gpu, throttle_words};
@@ -31,6 +31,7 @@ pub fn json(session: &Session, zone: Zone) -> Value {
             let mut fields = Map::new();
             finding_fields(&mut fields, f, zone);
             fields.insert("steps".into(), steps(session, f));
+            fields.insert("watchdog".into(), watchdog(session, f));
             Value::Object(fields)
         }).collect::<Vec<_>>(),
         "sources": model.sources.iter().map(|(id, v)| json!({
@@ -67,6 +68,11 @@ fn job(session: &Session, job: &Job, zone: Zone) -> Value {
         "state": verdict.map(|v| v.state),
         "phase": verdict.and_then(|v| v.phase),
         "summary": verdict.map(|v| v.summary.as_str()),
+        "startup": session.startups.get(&job.id).map(|startup| {
+            startup.took(model.now).into_iter().map(|(phase, took)| json!({ "phase": phase, "s": took.as_secs_f64() })).collect::<Vec<_>>()
+        }),
+        "attempt": model.attempt_of(job).map(|attempt| attempt.no),
+        "went_back": model.went_back(job).map(|(from, to)| json!({ "from": from, "to": to })),
         "world_size": job.world_size,
         "ranks": ranks,
         "logs": logs,

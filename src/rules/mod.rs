@@ -40,6 +40,7 @@ mod job_cancelled;
 mod left_out;
 mod loss_not_finite;
 mod loss_spike;
+mod memory_growth;
 mod missing_nic;
 mod nccl_tests_failed;
 mod nccl_warn;
@@ -283,6 +284,7 @@ pub const RULES: &[Rule] = &[
     rank_exited::RULE,
     rank_stopped::RULE,
     host_memory_low::RULE,
+    memory_growth::RULE,
     rank_oom_killed::RULE,
     collective_timeout::RULE,
     rendezvous_failed::RULE,

@@ -109,9 +109,9 @@ pub enum Ask {
     Ranks,
     /// Where to write the evidence.
     Evidence,
-    /// Whether to run the command that is the prompt's text, on this process.
+    /// Whether to run the command that is the prompt's text, on so many processes.
     Run {
-        pid: u32,
+        processes: usize,
     },
 }
 
@@ -167,10 +167,19 @@ pub enum Effect {
     Time(Move),
     /// Write the evidence there.
     Evidence(String),
-    /// Find py-spy, and ask whether to run it on this process.
-    AskStack(u32),
+    /// Find py-spy, and ask whether to run it.
+    AskStacks(Stacks),
     /// It was shown, and the user said yes.
-    RunStack(u32),
+    RunStacks,
+}
+
+/// Whose stacks are asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stacks {
+    /// Of this process.
+    One(u32),
+    /// Of all ranks of this job, and of what loads their data; several times.
+    All { job: String, rounds: usize },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -187,6 +196,13 @@ pub enum Move {
 
 /// Texts typed in are not longer than any line that is searched.
 const MAX_TYPED: usize = 500;
+
+/// One look shows nothing of a job that goes on, if slowly.
+const SLOW_ROUNDS: usize = 5;
+
+fn is_slow(session: &Session, job: &str) -> bool {
+    session.ledger.first_open(|f| matches!(f.rule, "straggler" | "slow-steps") && f.job.as_deref() == Some(job)).is_some()
+}
 
 impl Ui {
     pub fn new(zone: Zone) -> Ui {
@@ -251,10 +267,9 @@ impl Ui {
         match key.code {
             KeyCode::Esc => self.prompt = None,
             _ if matches!(prompt.kind, Ask::Run { .. }) => {
-                let Ask::Run { pid } = prompt.kind else { return Effect::None };
                 self.prompt = None;
                 if matches!(key.code, KeyCode::Char('y' | 'Y')) && !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
-                    return Effect::RunStack(pid);
+                    return Effect::RunStacks;
                 }
                 self.notice = Some("nothing was run".into());
             }
@@ -350,12 +365,23 @@ impl Ui {
     }
 
     pub(super) fn ask_stack(&mut self, session: &Session) -> Effect {
-        if matches!(self.mode, Mode::Replay { .. }) {
-            self.notice = Some("py-spy asks a process that lives: there is none in a recording".into());
-            return Effect::Draw;
-        }
-        match view::culprit(session, self) {
-            Ok(pid) => Effect::AskStack(pid),
+        let culprit = || view::culprit(session, self).map(Stacks::One);
+        self.ask_py_spy(culprit())
+    }
+
+    pub(super) fn ask_stacks(&mut self, session: &Session) -> Effect {
+        let job = view::job_told(session, self).ok_or_else(|| "no job is seen: there is nothing to look at".to_owned());
+        let wanted = job.map(|job| Stacks::All { rounds: if is_slow(session, &job) { SLOW_ROUNDS } else { 1 }, job });
+        self.ask_py_spy(wanted)
+    }
+
+    fn ask_py_spy(&mut self, wanted: Result<Stacks, String>) -> Effect {
+        let wanted = match self.mode {
+            Mode::Replay { .. } => Err("py-spy asks a process that lives: there is none in a recording".into()),
+            _ => wanted,
+        };
+        match wanted {
+            Ok(stacks) => Effect::AskStacks(stacks),
             Err(why) => {
                 self.notice = Some(why);
                 Effect::Draw

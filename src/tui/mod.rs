@@ -20,7 +20,8 @@ pub mod widgets;
 use crate::base::severity::Severity;
 use crate::base::time::{Stamp, Zone};
 use crate::diagnosis::session::Event;
-use crate::edge::py_spy::{self, Stack};
+use crate::edge::py_spy::{self, Plan, Stack, Target};
+use crate::edge::stacks::{Compared, Whose, most_often_odd};
 use crate::edge::{self, QUEUE, Signals};
 use crate::observe::Observation;
 use crate::observe::TICK;
@@ -33,7 +34,7 @@ use crate::sources::Setup;
 use crate::sources::feed::{self, Batch};
 use anyhow::{Context as _, Result};
 use budget::Budget;
-use choices::{Content, Effect, Move, Sheet, Ui};
+use choices::{Content, Effect, Move, Sheet, Stacks, Ui};
 use crossterm::event::Event as Input;
 use play::{Player, World};
 use std::collections::BTreeMap;
@@ -98,9 +99,12 @@ impl Inbox {
 /// What was done beside the loop.
 enum Work {
     Evidence(Written),
-    /// Where py-spy is, for a process.
-    Found(u32, Option<PathBuf>),
-    Stack(Stack),
+    /// py-spy was found, and the processes to run it on.
+    Found(Option<Plan>),
+    /// So many of so many processes have been looked at.
+    Looked(usize, usize),
+    /// A round of py-spy: of all ranks or of one process, and whether it was the last.
+    Stacks(Vec<(Whose, Stack)>, bool, bool),
     /// It panicked.
     Broke,
 }
@@ -277,10 +281,12 @@ struct App {
     writing: bool,
     /// py-spy is being looked for, or runs.
     spying: bool,
-    /// Where it was found when the user was asked, and the process that was meant.
-    py_spy: Option<(PathBuf, u32, u64)>,
+    /// What the user is asked about.
+    py_spy: Option<Plan>,
     /// By pid, the last of each.
     stacks: BTreeMap<u32, Arc<Stack>>,
+    /// The rounds of the last look at all ranks, compared.
+    rounds: Vec<(Stamp, Compared)>,
 }
 
 /// What is due so soon is drawn with what woke the loop up: another sleep would cost more.
@@ -288,7 +294,9 @@ const SOON: Duration = Duration::from_millis(30);
 /// How long the end of the program waits for what is being written.
 const LAST_WORK: Duration = Duration::from_secs(5);
 /// Stacks kept for the evidence.
-const MAX_STACKS: usize = 16;
+const MAX_STACKS: usize = py_spy::MAX_TARGETS;
+/// The sheet of all ranks' stacks.
+const ALL_STACKS: &str = "Stacks of all ranks (main threads, equal ones together)";
 
 impl App {
     fn start(settings: &Settings, header: tape::Header, world: &mut World) -> Result<(App, Inbox)> {
@@ -323,6 +331,7 @@ impl App {
             spying: false,
             py_spy: None,
             stacks: BTreeMap::new(),
+            rounds: Vec::new(),
         };
         app.draw(world)?;
         Ok((app, inbox))
@@ -481,8 +490,8 @@ impl App {
             Effect::Copy(text) => self.copy(&text, world),
             Effect::NextTheme => self.next_theme(),
             Effect::Evidence(dir) => self.write_evidence(&dir, world),
-            Effect::AskStack(pid) => self.find_py_spy(pid, world),
-            Effect::RunStack(pid) => self.run_py_spy(pid, world),
+            Effect::AskStacks(wanted) => self.find_py_spy(&wanted, world),
+            Effect::RunStacks => self.run_py_spy(world),
             // A key that is held down comes many times at once, and each move may take a while: they are made in one.
             Effect::Time(Move::By(s)) => self.move_by_s += s,
             Effect::Time(to) => {
@@ -531,7 +540,8 @@ impl App {
         }
         let (session, kept) = world.evidence();
         let stacks = self.stacks.values().cloned().collect();
-        let bundle = Bundle { header: self.header.clone(), zone: self.ui.zone, session, kept, stacks };
+        let summary = (!self.rounds.is_empty()).then(|| self.summary());
+        let bundle = Bundle { header: self.header.clone(), zone: self.ui.zone, session, kept, stacks, summary };
         let home = std::env::var_os("HOME").map(PathBuf::from);
         let path = dir.strip_prefix("~/").zip(home).map_or_else(|| PathBuf::from(dir), |(below, home)| home.join(below));
         let dir = dir.to_owned();
@@ -554,29 +564,103 @@ impl App {
         self.ui.notice = Some(format!("{before}{path}{after}"));
     }
 
-    fn find_py_spy(&mut self, pid: u32, world: &World) {
+    fn find_py_spy(&mut self, wanted: &Stacks, world: &World) {
+        let target = |(rank, pid, start_ticks)| Target { whose: Whose { rank, pid, loads: false }, start_ticks };
+        let (targets, rounds, gone) = match wanted {
+            Stacks::One(pid) => {
+                (world.start_of(*pid).map(|start| target((None, *pid, start))).into_iter().collect(), 1, format!("process {pid} has ended"))
+            }
+            Stacks::All { job, rounds } => {
+                let ranks: Vec<Target> = world.ranks_of(job).into_iter().map(target).collect();
+                (ranks, *rounds, format!("no process of job {job} lives on this node"))
+            }
+        };
         let why_not = match () {
             () if self.spying => Some("py-spy is at work already".to_owned()),
             () if !self.is_live => Some("--sysroot: the process is not one of this machine".to_owned()),
-            () if world.start_of(pid).is_none() => Some(format!("process {pid} has ended")),
+            () if targets.is_empty() => Some(gone),
             () => None,
         };
         if why_not.is_some() {
             self.ui.notice = why_not;
             return;
         }
-        self.spying = self.beside("find", move |tell| tell(Work::Found(pid, py_spy::find())));
-        self.py_spy = world.start_of(pid).map(|start| (PathBuf::new(), pid, start));
+        let all = matches!(wanted, Stacks::All { .. });
+        self.spying = self.beside("find", move |tell| {
+            let targets = if all { py_spy::with_loaders(targets) } else { targets };
+            tell(Work::Found(py_spy::find().map(|program| Plan { program, targets, rounds, all })));
+        });
     }
 
-    fn run_py_spy(&mut self, asked: u32, world: &World) {
-        let Some((program, pid, start)) = self.py_spy.take().filter(|(_, pid, _)| *pid == asked) else { return };
-        let at = world.shown().model.now.max(crate::base::time::Clock::start().now());
-        self.ui.notice = Some(format!("{} runs", py_spy::command(&program, pid)));
+    fn run_py_spy(&mut self, world: &World) {
+        let Some(plan) = self.py_spy.take() else { return };
+        let clock = crate::base::time::Clock::start();
+        let least = world.shown().model.now;
+        self.ui.notice = Some(format!("{} runs", plan.command()));
         self.spying = true;
+        if plan.all {
+            self.rounds.clear();
+        }
         let works = self.works.clone();
         // Where the program ends first, so does this, and py-spy with it.
-        tokio::spawn(async move { works.send(Work::Stack(py_spy::run(&program, pid, start, at).await)) });
+        tokio::spawn(async move {
+            let mut turns = tokio::time::interval(py_spy::ROUND);
+            turns.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            for round in 1..=plan.rounds {
+                turns.tick().await;
+                let tell = |done| {
+                    if plan.all {
+                        let _ = works.send(Work::Looked(done, plan.targets.len()));
+                    }
+                };
+                let stacks = py_spy::round(&plan, least.max(clock.now()), tell).await;
+                let _ = works.send(Work::Stacks(stacks, plan.all, round == plan.rounds));
+            }
+        });
+    }
+
+    /// Shows a round: one process's whole stack, or who is where of all.
+    fn show_stacks(&mut self, stacks: Vec<(Whose, Stack)>, all: bool, last: bool) {
+        self.spying = !last;
+        self.ui.notice = None;
+        let content = match stacks.first() {
+            Some((_, stack)) if !all => Some(Content::Text { title: stack.command.clone(), lines: stack.lines.clone() }),
+            Some((_, stack)) => {
+                self.rounds.push((stack.at, Compared::of(&py_spy::taken(&stacks))));
+                Some(Content::Text { title: ALL_STACKS.into(), lines: self.summary() })
+            }
+            None => None,
+        };
+        // The first round opens the sheet; a later one does not take from the user what is looked at meanwhile.
+        let shown = |sheet: &Sheet| matches!(&sheet.content, Content::Text { title, .. } if title == ALL_STACKS);
+        match (&mut self.ui.sheet, content) {
+            (Some(sheet), Some(content)) if shown(sheet) => sheet.content = content,
+            (sheet, Some(content)) if !all || self.rounds.len() == 1 => *sheet = Some(Sheet::of(content)),
+            _ => self.ui.notice = last.then(|| most_often(&self.rounds)).flatten(),
+        }
+        for (_, stack) in stacks {
+            if self.stacks.len() >= MAX_STACKS && !self.stacks.contains_key(&stack.pid) {
+                self.stacks.pop_first();
+            }
+            self.stacks.insert(stack.pid, Arc::new(stack));
+        }
+    }
+
+    /// The rounds in words, the newest in full.
+    fn summary(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if let [earlier @ .., (_, _)] = self.rounds.as_slice()
+            && !earlier.is_empty()
+        {
+            lines.extend(most_often(&self.rounds).map(|words| format!("{words} (an observation, no finding)")));
+            lines.extend(self.rounds.iter().map(|(at, round)| format!("{}  {}", self.ui.zone.hms(*at), round.short())));
+            lines.push(String::new());
+        }
+        if let Some((at, newest)) = self.rounds.last() {
+            lines.push(format!("at {}:", self.ui.zone.hms(*at)));
+            lines.extend(newest.lines());
+        }
+        lines
     }
 
     fn worked(&mut self, work: Work) {
@@ -589,29 +673,22 @@ impl App {
                 self.writing = !done;
                 self.note_around(&before, &dir, &after);
             }
-            Work::Found(_, None) => {
+            Work::Found(None) => {
                 self.spying = false;
                 self.ui.notice = Some(format!("py-spy is not installed: {}", py_spy::INSTALL));
             }
-            Work::Found(pid, Some(program)) => {
+            Work::Found(Some(plan)) => {
                 self.spying = false;
                 let reads_help = self.ui.sheet.as_ref().is_some_and(|sheet| sheet.content == Content::Help);
                 // What the user has begun to type meanwhile is not taken away, and is no answer.
                 if self.ui.prompt.is_none() && self.ui.popup.is_none() && !reads_help {
-                    let text = py_spy::command(&program, pid);
-                    self.ui.prompt = Some(choices::Prompt { kind: choices::Ask::Run { pid }, text, proposed: false, error: None });
-                    self.py_spy = self.py_spy.take().map(|(_, pid, start)| (program, pid, start));
+                    let (kind, text) = (choices::Ask::Run { processes: plan.targets.len() }, plan.command());
+                    self.ui.prompt = Some(choices::Prompt { kind, text, proposed: false, error: None });
+                    self.py_spy = Some(plan);
                 }
             }
-            Work::Stack(stack) => {
-                self.spying = false;
-                self.ui.notice = None;
-                self.ui.sheet = Some(Sheet::of(Content::Text { title: stack.command.clone(), lines: stack.lines.clone() }));
-                if self.stacks.len() >= MAX_STACKS {
-                    self.stacks.pop_first();
-                }
-                self.stacks.insert(stack.pid, Arc::new(stack));
-            }
+            Work::Looked(done, of) => self.ui.notice = Some(format!("py-spy: {done} of {of} processes")),
+            Work::Stacks(stacks, all, last) => self.show_stacks(stacks, all, last),
         }
     }
 
@@ -635,6 +712,10 @@ impl App {
             Alert::Note => self.screen.send_note(&finding.summary),
         }
     }
+}
+
+fn most_often(rounds: &[(Stamp, Compared)]) -> Option<String> {
+    most_often_odd(&rounds.iter().map(|(_, round)| round.clone()).collect::<Vec<_>>())
 }
 
 /// What is worse than a warning, or changes the state of a job, is drawn at once, whatever that costs.

@@ -174,6 +174,13 @@ impl World {
         live.session.model.processes.get(&pid).filter(|p| p.is_alive()).map(|p| p.info.start_ticks)
     }
 
+    /// The living processes of a job: rank, pid, start.
+    pub fn ranks_of(&self, job: &str) -> Vec<(Option<u32>, u32, u64)> {
+        let World::Live(live) = self else { return Vec::new() };
+        let Some(job) = live.session.model.jobs.get(job) else { return Vec::new() };
+        job.pids().filter_map(|pid| Some((job.rank_of(pid), pid, self.start_of(pid)?))).collect()
+    }
+
     /// Moves on the time axis. A text says why it did not go as asked.
     pub fn go(&mut self, to: Move) -> Option<String> {
         match self {

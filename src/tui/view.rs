@@ -20,6 +20,7 @@ use crate::base::clean::clean;
 use crate::base::severity::Severity;
 use crate::base::time::span;
 use crate::base::words::wrap;
+use crate::diagnosis::countdown::Countdown;
 use crate::diagnosis::session::Session;
 use crate::diagnosis::verdict::{State, Verdict};
 use crate::rules::findings::Finding;
@@ -64,11 +65,18 @@ pub fn draw(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme) {
     if let Some(sheet) = &ui.sheet {
         super::help::draw(buf, body(session, ui, theme), ui, theme, sheet);
     }
-    if let Some(prompt) = ui.prompt.as_ref().filter(|p| matches!(p.kind, Ask::Run { .. })) {
+    if let Some(prompt) = &ui.prompt
+        && let Ask::Run { processes } = prompt.kind
+    {
+        let how = match processes {
+            1 => "for 10 s at most; it reads the process's memory and does not stop it".to_owned(),
+            n => format!(
+                "on {n} processes, {} at a time, each for 10 s at most; it reads their memory and does not stop them",
+                n.min(crate::edge::py_spy::AT_A_TIME)
+            ),
+        };
         // A command that is asked about is shown whole.
-        let text =
-            format!("{}\n\ny runs it, for 10 s at most; it reads the process's memory and does not stop it. n does not.", prompt.text);
-        draw_popup(buf, area, theme, "Run this?", &text);
+        draw_popup(buf, area, theme, "Run this?", &format!("{}\n\ny runs it, {how}. n does not.", prompt.text));
     }
     if let Some((title, text)) = &ui.popup {
         draw_popup(buf, area, theme, title, text);
@@ -294,6 +302,11 @@ pub fn culprit(session: &Session, ui: &Ui) -> Result<u32, String> {
     process.ok_or_else(|| format!("{} names no process that lives on this node", finding.rule))
 }
 
+/// The job that the selected finding is of, else the one on top.
+pub fn job_told(session: &Session, ui: &Ui) -> Option<String> {
+    told(session, ui).and_then(|finding| finding.job).or_else(|| Some(session.main_job()?.0.to_owned()))
+}
+
 /// The head of a verdict: `■ STUCK 14 s since 02:49:24`, and the sentence after it.
 fn head_and_sentence(session: &Session, ui: &Ui, job: &str, verdict: &Verdict, several: bool, width: usize) -> (String, String) {
     let model = &session.model;
@@ -313,6 +326,10 @@ fn head_and_sentence(session: &Session, ui: &Ui, job: &str, verdict: &Verdict, s
         && let Some(progress) = model.progress_of(job)
     {
         sentence = super::panes::training::sentence(progress, model, &sentence);
+    }
+    let startup = session.startups.get(job).filter(|_| verdict.state == State::Starting);
+    if let Some(so_far) = startup.and_then(|startup| startup.words(model.now)) {
+        sentence.push_str(&format!("; so far: {so_far}"));
     }
     if several {
         sentence = format!("job {job}: {sentence}");
@@ -376,7 +393,11 @@ fn verdict_lines(session: &Session, ui: &Ui, theme: &Theme, area: Rect) -> Vec<L
         if let Some(finding) = deciding(session, id) {
             // Evidence may take a second line; a command is never cut into two. A pane that is alone needs the rows itself.
             let why_rows = if ui.zoom.is_some() && area.height < 30 { 0 } else { 2 };
-            for (i, part) in wrap_to(&finding.whole_why(), width.saturating_sub(9), why_rows).into_iter().enumerate() {
+            let why = match Countdown::of(&session.model, finding) {
+                Some(countdown) => format!("{}; {}", countdown.words(session.model.now), finding.whole_why()),
+                None => finding.whole_why(),
+            };
+            for (i, part) in wrap_to(&why, width.saturating_sub(9), why_rows).into_iter().enumerate() {
                 let label = if i == 0 { "   why: " } else { "        " };
                 lines.push(Line::from(vec![Span::styled(label, theme.dim), Span::styled(part, theme.text)]));
             }

@@ -290,7 +290,7 @@ fn a_recording_whose_beginning_is_no_longer_kept_shows_the_same_findings() {
         let now = open(&session);
         assert!(now.iter().any(|f| f.0 == rule), "{name}: {now:?}");
         let out = dir.path().join(name);
-        let bundle = Bundle { header, zone: Zone::UTC, session: Box::new(session.clone()), kept, stacks: Vec::new() };
+        let bundle = Bundle { header, zone: Zone::UTC, session: Box::new(session.clone()), kept, stacks: Vec::new(), summary: None };
         bundle::write(&out, &bundle, &mut |_| {}).unwrap();
 
         let mut reader = Reader::open(&out.join("recording.jsonl.gz")).unwrap();
@@ -422,6 +422,85 @@ fn py_spy_is_run_only_with_consent_and_cannot_hurt() {
     s.press("e\x15out\r", "written", |s| footer(s).contains("evidence: 4 files"));
     let text = fs::read_to_string(dir.path().join(format!("out/py-spy-{pid}.txt"))).unwrap();
     assert!(text.starts_with(&format!("$ {command}\n# 20")) && text.ends_with("waits\nended: no answer for 10 s\n"), "{text}");
+    s.keys("q");
+    assert_eq!(s.wait_end(), 0);
+}
+
+/// A rank of a job of its own, by the name of a Python program, with a child that has its arguments: ended when dropped.
+struct Forked(Child);
+
+impl Forked {
+    fn start(dir: &Path, rank: u32) -> Forked {
+        let python = dir.join("bin").join("python3");
+        fs::create_dir_all(dir.join("bin")).unwrap();
+        if !python.exists() {
+            fs::copy("/bin/sh", &python).unwrap();
+        }
+        let script = dir.join("train.py");
+        fs::write(&script, "(while :; do sleep 1; done) & wait").unwrap();
+        let rank = rank.to_string();
+        let child = Command::new(&python)
+            .arg0("python3")
+            .arg(&script)
+            .envs([("RANK", &*rank), ("WORLD_SIZE", "3"), ("LOCAL_RANK", &rank), ("LOCAL_WORLD_SIZE", "3"), ("SLURM_JOB_ID", "4242424")])
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        Forked(child)
+    }
+}
+
+impl Drop for Forked {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").args(["-KILL", "--", &format!("-{}", self.0.id())]).status();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn stacks_of_all_ranks_and_their_loaders_are_compared_after_a_yes() {
+    let dir = tempfile::tempdir().unwrap();
+    let ranks: Vec<Forked> = (0..3).map(|rank| Forked::start(dir.path(), rank)).collect();
+    let pids: Vec<u32> = ranks.iter().map(|rank| rank.0.id()).collect();
+    // One that is stopped too early has no child yet.
+    let forked =
+        |pid: &u32| fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).is_ok_and(|children| !children.trim().is_empty());
+    let started = Instant::now();
+    while !pids.iter().all(forked) {
+        assert!(started.elapsed() < PATIENCE, "no rank has forked");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(Command::new("kill").args(["-STOP", &pids[1].to_string()]).status().unwrap().success());
+    let path = format!("{}/bin:/usr/bin:/bin", dir.path().display());
+    let main = "Thread 1 (idle): \"MainThread\"\\n";
+    fake_py_spy(
+        dir.path(),
+        &format!(
+            "echo \"$@\" >> calls\ncase $4 in {}) printf '{main}    stall (train.py:7)\\n';; {}|{}) printf '{main}    all_reduce (c10d.py:9)\\n';; \
+             *) printf '{main}    get (queues.py:3)\\n';; esac",
+            pids[1], pids[0], pids[2]
+        ),
+    );
+    let mut s = Screen::start(&["--interval", "200ms"], dir.path(), &[("PATH", &path)], 40, 200);
+    select(&mut s, pids[1]);
+    let list = pids.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
+    s.press("X", "the command", |s| footer(s).contains("run this? (y/n)") && rows(s).join("").contains(&format!("for pid in {list} ")));
+    s.press("n", "nothing", |s| footer(s).contains("nothing was run"));
+    assert!(!dir.path().join("calls").exists());
+    s.press("X", "the command", |s| footer(s).contains("run this? (y/n)"));
+    s.press("y", "who is where", |s| rows(s).iter().any(|r| r.contains(&format!("rank 1 (pid {}): in stall (train.py:7)", pids[1]))));
+    s.wait_for("ranks 0 and 2: in all_reduce (c10d.py:9)");
+    s.wait_for("3 loaders of ranks 0, 1 and 2: in get (queues.py:3)");
+    let calls = fs::read_to_string(dir.path().join("calls")).unwrap();
+    assert_eq!(calls.lines().count(), 6, "{calls}");
+    assert!(pids.iter().all(|pid| calls.contains(&format!("dump --nonblocking --pid {pid}\n"))), "{calls}");
+    s.press("\x1b", "the findings", |s| footer(s).contains("x stack"));
+    s.press("e\x15out\r", "written", |s| footer(s).contains("evidence: "));
+    s.wait_for("evidence: ");
+    s.wait_until("the bundle", |s| footer(s).contains(" kB, in "));
+    let text = fs::read_to_string(dir.path().join("out/py-spy-summary.txt")).unwrap();
+    assert!(text.contains("in stall (train.py:7)"), "{text}");
+    assert!(dir.path().join(format!("out/py-spy-{}.txt", pids[2])).exists());
     s.keys("q");
     assert_eq!(s.wait_end(), 0);
 }

@@ -328,6 +328,7 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
             s.press(key, "why not", |s| footer(s).contains("py-spy asks a process that lives"));
             s.press("6", "the findings", |s| is_zoomed(s) && footer(s).contains("x stack (not of a recording)"));
         }
+        Action::Stacks => s.press(key, "why not", |s| footer(s).contains("py-spy asks a process that lives")),
         Action::Evidence => {
             s.press(key, "a prompt", |s| footer(s).contains("write evidence to (Esc: nothing): ./nccl-top-evidence-"));
             s.press("\x1b", "no prompt", |s| !footer(s).contains("write evidence"));

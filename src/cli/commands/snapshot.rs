@@ -34,7 +34,8 @@ pub fn run(env: &Env, json: bool, wait: Duration, bundle: Option<&Path>, logs: V
         let zone = env.zone(zone);
         if let (Some(dir), Some(timeline)) = (bundle, &timeline) {
             let kept = timeline.kept(Stamp(i64::MAX));
-            let bundle = Bundle { header: header.clone(), zone, session: Box::new(session.clone()), kept, stacks: Vec::new() };
+            let bundle =
+                Bundle { header: header.clone(), zone, session: Box::new(session.clone()), kept, stacks: Vec::new(), summary: None };
             bundle::write(dir, &bundle, &mut |_| {}).map_err(|why| anyhow::anyhow!("{}: {why}", dir.display()))?;
         }
         *text = if json {

@@ -52,11 +52,17 @@ const ENDING: &[&str] = &[
 
 pub fn read(p: &Peeled<'_>, seen: &mut Seen, out: &mut Vec<TextEvent>) {
     let text = p.rest;
-    static ANY: LazyLock<AhoCorasick> = LazyLock::new(|| words(&[ENDING, &[CAUGHT, BLOCKING, NCCL2, "ast enqueued "]].concat()));
+    static ANY: LazyLock<AhoCorasick> = LazyLock::new(|| words(&[ENDING, &[CAUGHT, BLOCKING, NCCL2, OPTIONS, "ast enqueued "]].concat()));
     if !ANY.is_match(text) {
         return;
     }
     timeouts(p, seen, out);
+    if let Some((_, options)) = text.split_once(OPTIONS)
+        && let Some(ms) = number_after(options, "TIMEOUT(ms): ")
+        && guid(text).is_none_or(|guid| guid == "0")
+    {
+        emit(out, &p.origin, What::WatchdogTimeout { ms });
+    }
     if let Some(what) = status(text) {
         emit(out, &p.origin, what);
     }
@@ -81,6 +87,8 @@ pub fn origin_of(p: &Peeled<'_>) -> Origin {
 }
 
 const CAUGHT: &str = "Watchdog caught collective operation timeout: ";
+/// Printed for each process group that is created, at level INFO.
+const OPTIONS: &str = "ProcessGroupNCCL initialization options: ";
 const BLOCKING: &str = "timed out in blocking wait";
 const NCCL2: &str = "Operation timed out after ";
 

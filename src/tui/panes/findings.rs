@@ -5,6 +5,7 @@ use crate::base::clean::clean;
 use crate::base::severity::{Role, Severity};
 use crate::base::time::span;
 use crate::base::words::wrap;
+use crate::diagnosis::countdown::Countdown;
 use crate::diagnosis::session::Session;
 use crate::rules::findings::Finding;
 use crate::tui::choices::{Opened, Ui};
@@ -185,6 +186,10 @@ fn detail(ctx: &Ctx, f: &Finding, width: usize) -> Vec<Line<'static>> {
     let told: Vec<&str> = f.evidence.iter().map(|e| e.text.as_str()).collect();
     if !f.whole_why().is_empty() && f.whole_why() != told.join(" · ") {
         say("why", &f.whole_why(), theme.text);
+    }
+    let model = &ctx.session.model;
+    if let Some(countdown) = Countdown::of(model, f).filter(|_| f.cleared_at.is_none()) {
+        say("timeout", &countdown.words(model.now), theme.text);
     }
     for (i, e) in f.evidence.iter().enumerate() {
         say(if i == 0 { "evidence" } else { "" }, &e.placed(), theme.text);

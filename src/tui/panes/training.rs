@@ -2,7 +2,7 @@
 
 use super::{Ctx, Pane, labelled, lines, no_row_at, no_rows, no_sorts, opens_nothing, or_dash};
 use crate::base::time::span;
-use crate::base::units::{scaled, seconds};
+use crate::base::units::{group, scaled, seconds};
 use crate::model::Model;
 use crate::model::log::Progress;
 use crate::model::series::Trend;
@@ -162,6 +162,13 @@ fn head(ctx: &Ctx, p: &Progress, width: usize) -> Vec<Line<'static>> {
         labelled(ctx, "ETA", p.eta().map(span), text),
         labelled(ctx, "last step", ago, step_style),
     ];
+    // Only of a job that was restarted: an attempt, and steps that are done again.
+    let model = &ctx.session.model;
+    let job = ctx.session.main_job().and_then(|(id, _)| model.jobs.get(id));
+    let attempt = job.and_then(|job| model.attempt_of(job)).filter(|attempt| attempt.no > 1).map(|attempt| attempt.words());
+    let back = job.and_then(|job| model.went_back(job)).map(|(from, to)| format!("from {} to {}", group(from), group(to)));
+    let facts = [("attempt", attempt), ("step went back", back)].into_iter().filter(|(_, value)| value.is_some());
+    let parts = parts.into_iter().chain(facts.map(|(label, value)| labelled(ctx, label, value, text)));
     let mut out: Vec<Line> = Vec::new();
     for part in parts {
         let wide: usize = part.iter().map(|s| s.width()).sum();

@@ -1,0 +1,37 @@
+//! Elastic restarts: which attempt runs, and how many steps were lost with the one before.
+
+use super::Model;
+use super::job::Job;
+
+/// An attempt of an elastic launcher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// From 1.
+    pub no: u32,
+    /// How many the launcher makes, where its environment has it.
+    pub most: Option<u32>,
+}
+
+impl Attempt {
+    /// `2 of 4`
+    pub fn words(self) -> String {
+        self.most.map_or(self.no.to_string(), |most| format!("{} of {most}", self.no))
+    }
+}
+
+impl Model {
+    /// The attempt, by what torchrun sets for its ranks.
+    pub fn attempt_of(&self, job: &Job) -> Option<Attempt> {
+        let ranks = || job.ranks.values().filter_map(|pid| self.processes.get(pid)).filter(|p| p.is_alive());
+        let restarts = ranks().filter_map(|p| p.env_number(&["TORCHELASTIC_RESTART_COUNT"])).max()?;
+        let most = ranks().find_map(|p| p.env_number(&["TORCHELASTIC_MAX_RESTARTS"]));
+        let no = restarts.saturating_add(1);
+        Some(Attempt { no, most: most.map(|most| most.saturating_add(1)).filter(|most| *most >= no) })
+    }
+
+    /// The last step before a restart, and the first one after it, where that is less: what lies between is done again.
+    pub fn went_back(&self, job: &Job) -> Option<(u64, u64)> {
+        let (before, now) = (job.step_before_restart?, self.progress_of(&job.id)?.first_counted?);
+        (now < before).then_some((before, now))
+    }
+}

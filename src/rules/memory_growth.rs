@@ -1,0 +1,136 @@
+//! Memory of a rank grows all the time, and will be used up.
+
+use super::chain::{Chain, Explains};
+use super::{Implies, Rule, TickContext, has_trained, while_it_holds};
+use crate::base::limit::Limit;
+use crate::base::severity::{Confidence, Severity};
+use crate::base::time::span;
+use crate::base::units::gib;
+use crate::base::words::rank_words;
+use crate::model::Model;
+use crate::model::job::Job;
+use crate::model::process::Process;
+use crate::model::room::{Resource, left_of_cgroup, left_of_host};
+use crate::observe::evidence::Evidence;
+use crate::rules::findings::Finding;
+use std::time::Duration;
+
+const EXPLAINS: &[Explains] = &[
+    Explains { rule: "cuda-oom", of_its_ranks: true },
+    Explains { rule: "rank-oom-killed", of_its_ranks: false },
+    Explains { rule: "host-memory-low", of_its_ranks: false },
+];
+
+pub const RULE: Rule = Rule {
+    id: "memory-growth",
+    severity: Severity::Warning,
+    title: "Memory of a rank grows all the time and will be used up within hours",
+    how: "Used memory of the rank's GPU; or its resident memory, while the memory that is left to the machine or to its control group shrinks \
+          as steadily, so that files that are mapped or cached do not count. It grew in each quarter of the time since training began, five \
+          minutes at least, and as fast in the newer half as to be used up in time",
+    advice: "GPU: a tensor that keeps its graph (a loss that is summed without .item()), lists of outputs, ever longer sequences; \
+             torch.cuda.memory._snapshot() names who allocated. Host: objects copied into each data-loader worker, a cache without bound",
+    life: while_it_holds(10, 60),
+    implies: Implies::Nothing,
+    chain: Chain { explains: EXPLAINS, ..Chain::PLAIN },
+    limits: &[&WITHIN, &GROWN, &WATCHED],
+    on_tick: Some(check),
+    ..Rule::PLAIN
+};
+
+const WITHIN: Limit = Limit::seconds("memory-growth", "within", 7200.0, "memory that will be used up in less than this is reported");
+const GROWN: Limit =
+    Limit::percent("memory-growth", "grown", 0.5, "where it grew by this part of all of it, or more, while it was watched");
+const WATCHED: Limit = Limit::seconds("memory-growth", "watched", 300.0, "it must have grown for this long");
+/// What lies further back says nothing of how it goes on.
+const FURTHEST: Duration = Duration::from_secs(1800);
+/// Of what a rank takes, so much at least must be missing from what is left.
+const MISSING: f64 = 0.5;
+
+/// How something grows.
+struct Growth {
+    bytes_per_s: f64,
+    /// Until nothing is left.
+    left_s: f64,
+}
+
+fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
+    for (id, look) in ctx.looks {
+        let Some(job) = ctx.model.jobs.get(id).filter(|_| has_trained(look)) else { continue };
+        // A model that is loaded, and what warms up, grows, too.
+        let steady = ctx.model.progress_of(id).and_then(|p| p.steady_since).map(|at| ctx.model.now.since(at));
+        let known = job.worked.max(steady.unwrap_or_default()).min(FURTHEST);
+        if known < WATCHED.duration() {
+            continue;
+        }
+        for (&rank, pid) in &job.ranks {
+            let Some(process) = ctx.model.processes.get(pid).filter(|p| p.is_alive()) else { continue };
+            out.extend(of_gpu(ctx.model, job, rank, process, known));
+            out.extend(of_host(ctx.model, job, rank, process, known));
+        }
+    }
+}
+
+fn of_gpu(model: &Model, job: &Job, rank: u32, process: &Process, known: Duration) -> Option<Finding> {
+    let gpu = model.gpus.get(&model.gpu_of_pid(process.info.pid)?)?;
+    let (used, total) = (gpu.sample.mem_used_bytes?, gpu.mem_total_bytes()?);
+    let rate = rate(model, &Resource::GpuMemory(gpu.index), known)?;
+    let growth = used_up(rate, total.saturating_sub(used), total, known)?;
+    let summary = format!("GPU memory of rank {rank} (GPU {}) {}", gpu.index, growth.words());
+    let proof = format!("{} of {} GiB are used", gib(used), gib(total));
+    let mut found = finished(model, job, rank, format!("gpu {}", gpu.index), summary, known, proof);
+    found.gpus = vec![gpu.index];
+    Some(found)
+}
+
+fn of_host(model: &Model, job: &Job, rank: u32, process: &Process, known: Duration) -> Option<Finding> {
+    let own = rate(model, &Resource::Process(process.info.pid), known)?;
+    let host = model.host_sample.as_ref().and_then(|s| Some((Resource::Memory, left_of_host(s)?, s.mem_total_bytes?)));
+    let groups = model.cgroups.values().flatten().filter(|of| process.info.cgroup.as_deref() == Some(&of.cgroup));
+    let groups = groups.filter_map(|of| Some((Resource::Cgroup(of.cgroup.clone()), left_of_cgroup(of)?, of.limit_bytes?)));
+    let ends = host.into_iter().chain(groups).filter_map(|(what, left, total)| {
+        let all = rate(model, &what, known).filter(|all| *all >= own * MISSING)?;
+        let growth = used_up(all, left, total, known)?;
+        Some((growth.left_s, what, left))
+    });
+    let (left_s, what, left) = ends.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let of = match &what {
+        Resource::Cgroup(name) => format!("the limit of control group {name}"),
+        _ => "the machine's memory".into(),
+    };
+    let growth = Growth { bytes_per_s: own, left_s };
+    let summary = format!("host memory of rank {rank} (pid {}) {}", process.info.pid, growth.words());
+    let held = process.sample.rss_bytes.map_or(String::new(), |rss| format!("it holds {} GiB; ", gib(rss)));
+    Some(finished(model, job, rank, "host".into(), summary, known, format!("{held}{} GiB of {of} are left", gib(left))))
+}
+
+impl Growth {
+    fn words(&self) -> String {
+        let per_hour = gib((self.bytes_per_s * 3600.0) as u64);
+        format!("grows by {per_hour} GiB an hour: used up in {}", span(Duration::from_secs_f64(self.left_s.min(1e6))))
+    }
+}
+
+/// Bytes a second, the slower of all that is known and of its newer half: what levels off is no leak.
+fn rate(model: &Model, what: &Resource, known: Duration) -> Option<f64> {
+    let room = model.room.get(what)?;
+    let of = |time: Duration| room.shrinks_by_bytes_per_s(model.now, time.min(WATCHED.duration()), time);
+    Some(of(known)?.min(of(known / 2)?))
+}
+
+fn used_up(bytes_per_s: f64, left: u64, total: u64, known: Duration) -> Option<Growth> {
+    let left_s = left as f64 / bytes_per_s;
+    let grown = bytes_per_s * known.as_secs_f64() / total.max(1) as f64 * 100.0;
+    (left_s < WITHIN.value() && grown >= GROWN.value()).then_some(Growth { bytes_per_s, left_s })
+}
+
+fn finished(model: &Model, job: &Job, rank: u32, of: String, summary: String, known: Duration, proof: String) -> Finding {
+    let mut found = RULE.finding(format!("{} {of}", rank_words(&[rank])), summary, model.now.minus(known));
+    found.job = Some(job.id.clone());
+    found.ranks = vec![rank];
+    found.confidence = Confidence::Likely;
+    found.why = format!("it has grown in each quarter of {}; {proof}", span(known));
+    found.evidence = vec![Evidence::of("counter", proof)];
+    found.next = Some("write a checkpoint now; then look for what keeps growing".into());
+    found
+}
