@@ -35,6 +35,7 @@ mod host_setup;
 mod init_stuck;
 mod inspector_records;
 mod job_cancelled;
+mod launch_failed;
 mod left_out;
 mod loss_not_finite;
 mod loss_spike;
@@ -327,6 +328,7 @@ pub const RULES: &[Rule] = &[
     host_setup::CLOCK_SKEW,
     source_trouble::RULE,
     several_runs::RULE,
+    launch_failed::RULE,
     left_out::RULE,
 ];
 
