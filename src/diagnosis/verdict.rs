@@ -215,6 +215,10 @@ fn pause(model: &Model, look: &Look) -> Option<(&'static str, String)> {
     const SHOWN_AFTER: Duration = Duration::from_secs(5);
     if let Some((phase, since)) = look.phase {
         let word = phase.as_str();
+        if phase == Phase::Serving {
+            let moves = look.moved_at.is_some_and(|at| look.at.since(at) < SHOWN_AFTER);
+            return (!moves).then(|| (word, "a server that waits for requests".to_owned()));
+        }
         return Some((word, format!("{word} for {}", span(look.at.since(since)))));
     }
     if !crate::rules::has_trained(look) {

@@ -425,10 +425,12 @@ pub enum Phase {
     Evaluation,
     Compilation,
     DataLoading,
+    /// A server that answers requests: between them nobody is late.
+    Serving,
 }
 
 impl Phase {
-    pub const ALL: [Phase; 4] = [Phase::Checkpoint, Phase::Evaluation, Phase::Compilation, Phase::DataLoading];
+    pub const ALL: [Phase; 5] = [Phase::Checkpoint, Phase::Evaluation, Phase::Compilation, Phase::DataLoading, Phase::Serving];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -436,6 +438,7 @@ impl Phase {
             Phase::Evaluation => "evaluation",
             Phase::Compilation => "compilation",
             Phase::DataLoading => "data loading",
+            Phase::Serving => "serving",
         }
     }
 }

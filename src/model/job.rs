@@ -31,6 +31,10 @@ pub struct Job {
     pub ended_at: Option<Stamp>,
     /// The launcher began to end the ranks, or was itself asked to end.
     pub taking_down_at: Option<Stamp>,
+    /// The launcher reports that it was itself asked to end.
+    pub launcher_signalled: bool,
+    /// The launcher reports that it asked ranks to end.
+    pub launcher_signals: bool,
     /// How long, in ticks of a second, most of its GPUs have worked so far.
     pub worked: Duration,
     /// The ranks were started anew: what was wrong with the ones before is past.
@@ -62,6 +66,8 @@ impl Job {
             moved_at: None,
             ended_at: None,
             taking_down_at: None,
+            launcher_signalled: false,
+            launcher_signals: false,
             restarted_at: None,
             step_before_restart: None,
             worked: Duration::ZERO,
@@ -72,6 +78,7 @@ impl Job {
     pub fn restart(&mut self, at: Stamp) {
         self.restarted_at = Some(at);
         self.taking_down_at = None;
+        (self.launcher_signalled, self.launcher_signals) = (false, false);
         self.moved_at = None;
         self.worked = Duration::ZERO;
     }

@@ -519,6 +519,9 @@ impl Model {
         const UNKNOWN: Duration = Duration::from_secs(600);
         const LEAST: Duration = Duration::from_secs(240);
         const MOST: Duration = Duration::from_secs(3600);
+        if phase == crate::logs::Phase::Serving {
+            return Duration::MAX;
+        }
         let alike = |f: &LogFile| f.progress.phases.iter().filter(|p| p.0 == phase).map(|(_, from, to)| to.since(*from)).max();
         let longest = self.files_of(job).filter_map(alike).max();
         longest.map_or(UNKNOWN, |longest| (longest * 3 + Duration::from_secs(60)).clamp(LEAST, MOST))

@@ -188,6 +188,8 @@ impl Model {
             What::Terminating { .. } | What::LauncherSignalled { .. } | What::WorkerFailed { .. } => {
                 if let Some(job) = self.jobs.get_mut(job) {
                     job.taking_down_at.get_or_insert(when);
+                    job.launcher_signalled |= matches!(event.what, What::LauncherSignalled { .. });
+                    job.launcher_signals |= matches!(event.what, What::Terminating { .. });
                 }
             }
             What::RunStart => {

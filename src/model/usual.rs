@@ -7,19 +7,21 @@ use crate::base::time::Stamp;
 /// By how many times the highest of the values before must be exceeded. A loss that doubles comes back by itself in most runs, and
 /// one bad batch makes a gradient a hundred times as long; orders of magnitude in several lines do not come back.
 pub const LOSS_JUMP: Limit =
-    Limit::times("loss-spike", "loss", 10.0, "the loss must exceed the highest of its last 50 values so many times");
+    Limit::times("loss-spike", "loss", 10.0, "the loss must exceed the highest of 50 values before so many times");
 pub const NORM_JUMP: Limit =
-    Limit::times("loss-spike", "norm", 100.0, "the gradient norm must exceed the highest of its last 50 values so many times");
+    Limit::times("loss-spike", "norm", 100.0, "the gradient norm must exceed the highest of 50 values before so many times");
 
 /// Values before anything can be called unusual.
 const LEAST: usize = 20;
+/// So many of the newest may be on their way up already: a run that diverges does so over several lines.
+const RISING: usize = 10;
 /// Values in a row that are the new usual.
 const SETTLED: u32 = 50;
 
 /// The newest values of a number, and what lies far above them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Usual {
-    values: Series<50>,
+    values: Series<60>,
     /// The jump that has not ended.
     pub jump: Option<Jump>,
 }
@@ -60,7 +62,9 @@ impl Usual {
     }
 
     fn highest(&self, spread: f64) -> Option<f64> {
-        let (least, most) = self.values.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), (_, v)| (least.min(v), most.max(v)));
-        (self.values.len() >= LEAST && least > 0.0 && most <= least * spread).then_some(most)
+        let settled = self.values.len().checked_sub(RISING).filter(|n| *n >= LEAST)?;
+        let values = self.values.iter().take(settled).map(|(_, v)| v);
+        let (least, most) = values.fold((f64::INFINITY, 0.0_f64), |(least, most), v| (least.min(v), most.max(v)));
+        (least > 0.0 && most <= least * spread).then_some(most)
     }
 }

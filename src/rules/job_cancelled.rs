@@ -1,11 +1,15 @@
 //! The scheduler, the cluster or a person ended the job.
 
 use super::chain::{Chain, Place};
-use super::{Implies, ONCE, Rule, TickContext};
+use super::rank_exited::{Asked, asked_to_end};
+use super::{Implies, ONCE, Rule, TextContext, TickContext};
 use crate::base::exit_code::signal_words;
 use crate::base::severity::{Confidence, Severity};
 use crate::base::time::span;
-use crate::model::ending::{Ending, RESTARTS, SETTLES, SIGKILL, who};
+use crate::logs::What;
+use crate::model::Model;
+use crate::model::ending::{Ending, RESTARTS, SETTLES, SIGKILL, TOGETHER, who};
+use crate::model::job::Job;
 use crate::observe::evidence::Evidence;
 use crate::rules::findings::Finding;
 
@@ -19,9 +23,43 @@ pub const RULE: Rule = Rule {
     life: ONCE,
     implies: Implies::Failed,
     chain: Chain { place: Place::Request, ..Chain::PLAIN },
+    on_text: Some(on_text),
     on_tick: Some(check),
     ..Rule::PLAIN
 };
+
+/// torchrun reports a worker that SIGTERM ended, and had no other left to end: the signal went to all of them.
+fn on_text(ctx: &TextContext, out: &mut Vec<Finding>) {
+    let What::WorkerFailed { exit_code, .. } = &ctx.seen.event.what else { return };
+    if asked_to_end(ctx, *exit_code) != Some(Asked::All) {
+        return;
+    }
+    let mut found = ctx.found(&RULE, "signal", "SIGTERM ended all ranks of a launcher from outside; no rank had failed before");
+    found.confidence = Confidence::Likely;
+    found.why = "the launcher reports SIGTERM as the end of the first, and that it had none left to end".into();
+    found.next = Some(ask(ctx.model.jobs.get(&ctx.seen.job), ctx.model));
+    out.push(found);
+}
+
+/// Who knows why the job was ended, by what its ranks were started from.
+fn ask(job: Option<&Job>, model: &Model) -> String {
+    let env = job.and_then(|job| job.pids().find_map(|pid| model.processes.get(&pid)?.info.env.as_ref()));
+    // It is copied into a shell.
+    let is_plain = |v: &&String| !v.is_empty() && v.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
+    let value = |name: &str| env.and_then(|env| env.get(name)).filter(is_plain);
+    if let Some(id) = value("SLURM_JOB_ID") {
+        return format!("it runs under Slurm: sacct -j {id} --format=JobID,State,ExitCode,Reason,End; scontrol show job {id}");
+    }
+    if value(POD).is_some() {
+        let pod = value("HOSTNAME").map_or("POD", String::as_str);
+        return format!("it runs in a pod: kubectl describe pod {pod}; kubectl get events --field-selector involvedObject.name={pod}");
+    }
+    "ask the scheduler, or whoever works in the terminal: sacct -j JOB, kubectl describe pod POD; last reboot, journalctl -u systemd-logind"
+        .into()
+}
+
+/// It is there in a pod only.
+const POD: &str = "KUBERNETES_SERVICE_HOST";
 
 const SIGINT: u32 = 2;
 
@@ -47,11 +85,22 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
             found.severity = Severity::Warning;
         }
         found.confidence = if elsewhere { Confidence::Possible } else { Confidence::Likely };
-        found.next = Some("ask the scheduler, or whoever works in the terminal: sacct -j JOB, kubectl describe pod POD".into());
+        found.next = Some(ask(Some(job), ctx.model));
         let last = ends.last().map_or(since, |e| e.at);
         let within = format!("{} ended within {}, the first by {name}", who(&ends), span(last.since(since)));
         found.evidence = vec![Evidence { at: Some(since), ..Evidence::of("process", within) }];
-        found.why = found.evidence[0].text.clone();
+        // A launcher that ends the others after one takes longer than that; a GPU that is given back takes as long.
+        if let [first, second, ..] = ends.as_slice()
+            && second.at.since(first.at) > TOGETHER
+        {
+            let before = format!(
+                "{} ended {} before the others: the signal may have gone to it alone",
+                who(&ends[..1]),
+                span(second.at.since(first.at))
+            );
+            found.evidence.push(Evidence { at: Some(first.at), ..Evidence::of("process", before) });
+        }
+        found.why = found.evidence.iter().map(|e| e.text.as_str()).collect::<Vec<_>>().join(" · ");
         out.push(found);
     }
 }

@@ -16,7 +16,7 @@ pub const RULE: Rule = Rule {
     id: "loss-spike",
     severity: Severity::Warning,
     title: "The loss or the gradient norm is orders of magnitude above what it was in this run",
-    how: "Three progress lines in a row whose loss is ten times, or whose gradient norm is a hundred times, the highest of the 50 before, \
+    how: "Three progress lines in a row whose loss is ten times, or whose gradient norm is a hundred times, the highest of those before, \
           in a run whose values were near one another until then",
     advice: "Look at the batches and the learning rate at that step, and go back to a checkpoint before it if it does not come back. \
              With an ECC or Xid event of a GPU at the same time, test that GPU before it computes again",
@@ -46,7 +46,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     found.ranks.clear();
     found.gpus.clear();
     found.confidence = Confidence::Certain;
-    found.why = format!("{} lines in a row, {:.0} times the highest of the 50 before", jump.values, jump.least / jump.before);
+    found.why = format!("{} lines in a row, {:.0} times the highest of those before", jump.values, jump.least / jump.before);
     found.next = Some("look at batches and learning rate there; if it does not come back, go back to a checkpoint before it".into());
     found.witness = Witness::Progress;
     if let Some(fault) = memory_fault(ctx, jump.since) {

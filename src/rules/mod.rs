@@ -37,6 +37,7 @@ mod init_stuck;
 mod input_stall;
 mod inspector_records;
 mod job_cancelled;
+mod launch_failed;
 mod left_out;
 mod loss_not_finite;
 mod loss_spike;
@@ -337,6 +338,7 @@ pub const RULES: &[Rule] = &[
     host_setup::CLOCK_SKEW,
     source_trouble::RULE,
     several_runs::RULE,
+    launch_failed::RULE,
     left_out::RULE,
 ];
 

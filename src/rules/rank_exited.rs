@@ -70,11 +70,47 @@ fn on_text(ctx: &TextContext, out: &mut Vec<Finding>) {
         Some(-9 | 137) => "dmesg -T | grep -i -e 'killed process' -e oom".into(),
         _ => format!("read the log above the failure for {who}"),
     });
-    let taken_down = code.is_some_and(|c| c == -SIGTERM || c == 128 + SIGTERM);
-    if taken_down {
-        found.role = Role::Cascade;
+    match code.and_then(|c| asked_to_end(ctx, c)) {
+        Some(Asked::Others) => found.role = Role::Cascade,
+        // The job is what was ended: `job-cancelled`.
+        Some(Asked::All) => return,
+        Some(Asked::Alone) => {
+            found.summary = format!("{words}{pid_words} was ended by SIGTERM from outside the job");
+            found.why = "SIGTERM ended it alone; only then did the launcher end the others".into();
+            found.next = Some(WHO_SENT.into());
+        }
+        None => {}
     }
     out.push(found);
+}
+
+/// The kernel keeps no record of who sends a signal.
+const WHO_SENT: &str = "nothing records who sent it: look for kill, pkill and health checks on that host; to catch the next one: \
+     bpftrace -e 'tracepoint:signal:signal_generate /args->sig == 15/ { printf(\"%s %d to %d\\n\", comm, pid, args->pid) }'";
+
+/// To whom the SIGTERM went that ended the rank of which the launcher reports that it failed first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// To the launcher too, or to whom the log already names.
+    Others,
+    /// To all of them at once: the launcher had none left to end.
+    All,
+    /// To this one: the launcher had to end the others.
+    Alone,
+}
+
+/// `None`: it ended otherwise.
+pub fn asked_to_end(ctx: &TextContext, exit_code: i32) -> Option<Asked> {
+    if signal_of(exit_code) != Some(SIGTERM.unsigned_abs()) {
+        return None;
+    }
+    let job = ctx.model.jobs.get(&ctx.seen.job)?;
+    let cancelled = ctx.ledger.is_open("job-cancelled", Some(&job.id));
+    Some(match () {
+        () if job.launcher_signalled || cancelled && job.launcher_signals => Asked::Others,
+        () if job.launcher_signals => Asked::Alone,
+        () => Asked::All,
+    })
 }
 
 /// At the normal end ranks leave within seconds of each other, and nobody waits for anybody. Processes are read once a second: this is

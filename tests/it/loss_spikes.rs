@@ -36,6 +36,15 @@ fn a_loss_that_rises_by_orders_of_magnitude_is_named_with_its_step() {
 }
 
 #[test]
+fn a_run_that_diverges_line_by_line_is_named_too() {
+    let ramp: Vec<_> = (1..20).map(|i| (2.7 * 1.58_f64.powi(i), 0.8)).collect();
+    let found = spikes(&with(&ramp));
+    assert_eq!(found, ["[] the loss rose to 41.84 or more at step 165; it was 3.074 at most"]);
+    let slowly: Vec<_> = (1..60).map(|i| (2.7 * 1.02_f64.powi(i), 0.8)).collect();
+    assert_eq!(spikes(&with(&slowly)), Vec::<String>::new());
+}
+
+#[test]
 fn what_trainings_do_is_no_spike() {
     let once = with(&[(40.0, 0.9), (50.0, 0.9), (2.8, 0.9), (60.0, 0.9), (2.9, 0.8), (2.8, 0.9)]);
     let moderate = with(&[(7.5, 6.0); 20]);

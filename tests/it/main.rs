@@ -17,6 +17,7 @@ mod demo;
 mod directions;
 mod doctor;
 mod edge;
+mod endings;
 mod evidence;
 mod flight_dumps;
 mod flight_judging;
