@@ -65,7 +65,8 @@ const FACTS: &[&str] = &[
     // progress
     "Loss", "loss", "LOSS", "it/s", "s/it", "iteration", "step", "Step", "Iter ", "iter ", "SamplesPerSec", "[batch=",
     "OVERFLOW", "Overflow", "overflow on", "Gradient overflow", "train_runtime", "'eval_", "Checkpoint", "checkpoint", "Evaluat", "evaluat",
-    "Validat", "validat", "Compil", "compil", "_inductor/", "Loading", "loading", "Building", "building", "dataset",
+    "Validat", "validat", "Compil", "compil", "_inductor/", "Uvicorn running", "startup complete", "API server on", "ready to roll",
+    "Listening at: http", "Running on http", "Loading", "loading", "Building", "building", "dataset",
     "Training complete", "Training finished", "Training done", "training is done", "stopped: ", "exiting program", "train_iters",
     "done training", "** Running ", "[Eval batch=", "Train throughput/", "Train time/remaining", "Train lr-", "Train l2_norm/", "Acc@1", "Test: ",
     "(val)", "(test)", "train_num_batches",

@@ -6,8 +6,7 @@ use crate::base::time::Stamp;
 
 /// By how many times the highest of the values before must be exceeded. A loss that doubles comes back by itself in most runs, and
 /// one bad batch makes a gradient a hundred times as long; orders of magnitude in several lines do not come back.
-pub const LOSS_JUMP: Limit =
-    Limit::times("loss-spike", "loss", 10.0, "the loss must exceed the highest of 50 values before so many times");
+pub const LOSS_JUMP: Limit = Limit::times("loss-spike", "loss", 10.0, "the loss must exceed the highest of 50 values before so many times");
 pub const NORM_JUMP: Limit =
     Limit::times("loss-spike", "norm", 100.0, "the gradient norm must exceed the highest of 50 values before so many times");
 

@@ -30,7 +30,7 @@ fn with(after: &[(f64, f64)]) -> String {
 #[test]
 fn a_loss_that_rises_by_orders_of_magnitude_is_named_with_its_step() {
     let found = spikes(&with(&[(31.0, 0.9), (290.0, 0.9), (2700.0, 1.0), (2.7e4, 1.0), (2.7e5, 1.0)]));
-    assert_eq!(found, ["[] the loss rose to 31 or more at step 160; it was 3.074 at most"]);
+    assert_eq!(found, ["[] the loss rose to 31 or more at step 160; it was 3.088 at most"]);
     let found = spikes(&with(&[(2.9, 250.0), (2.9, 1e6), (3.0, 1e7), (3.1, 1e7)]));
     assert_eq!(found, ["[] the gradient norm rose to 250 or more at step 160; it was 1.4 at most"]);
 }
@@ -39,7 +39,7 @@ fn a_loss_that_rises_by_orders_of_magnitude_is_named_with_its_step() {
 fn a_run_that_diverges_line_by_line_is_named_too() {
     let ramp: Vec<_> = (1..20).map(|i| (2.7 * 1.58_f64.powi(i), 0.8)).collect();
     let found = spikes(&with(&ramp));
-    assert_eq!(found, ["[] the loss rose to 41.84 or more at step 165; it was 3.074 at most"]);
+    assert_eq!(found, ["[] the loss rose to 42.006 or more at step 165; it was 3.088 at most"]);
     let slowly: Vec<_> = (1..60).map(|i| (2.7 * 1.02_f64.powi(i), 0.8)).collect();
     assert_eq!(spikes(&with(&slowly)), Vec::<String>::new());
 }

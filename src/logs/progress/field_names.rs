@@ -226,10 +226,14 @@ pub fn read(text: &str) -> Found {
             continue;
         }
         let Some(name) = names.find(|name| table.takes(name, bytes, start)) else { continue };
-        let before = if name.behind { beside(text, number, start) } else { None };
+        // `grad_norm=0.8 sec/step=0.67`: what has a value of its own does not take that before it.
+        let rest = &text[at..];
+        let has_own = rest.starts_with('=')
+            || rest.strip_prefix(':').is_some_and(|value| scan::value(value).starts_with(|c: char| c.is_ascii_digit()));
+        let before = if name.behind && !has_own { beside(text, number, start) } else { None };
         match before {
             Some(number) => take(&mut found, name.is, name.rank, number),
-            None => take(&mut found, name.is, name.rank, &text[at..]),
+            None => take(&mut found, name.is, name.rank, rest),
         }
     }
     found
