@@ -108,6 +108,25 @@ fn a_checkpoint_that_all_ranks_write_is_a_pause() {
     }
 }
 
+/// Both ranks wait in a broadcast for what rank 0 takes from its queue, and nobody asks for 30 s.
+#[test]
+fn a_server_without_requests_is_no_hang() {
+    let judged = judged("h200-server", 1_795_359_582.66, "3981");
+    assert_eq!(judged.rules(), Vec::<&str>::new());
+    let (_, state, phase, words) = judged.states.last().unwrap();
+    assert_eq!((*state, *phase, words.as_str()), (State::Paused, Some("serving"), "a server that waits for requests"));
+}
+
+/// Sixteen busy processes came to the two CPUs of 32 that the ranks may use.
+#[test]
+fn ranks_that_share_their_cpus_are_told_so() {
+    let judged = judged("h200-contention", 1_795_359_871.83, "6427");
+    let (t, found) = judged.first("host-cpu-contention");
+    assert!((5.0..20.0).contains(t) && found.ranks.is_empty(), "{t} {found:?}");
+    assert!(found.summary.contains("may use 2 CPUs of 32 only (0-1)"), "{}", found.summary);
+    assert_eq!(judged.rules(), ["slow-steps"]);
+}
+
 /// The ranks wrote a checkpoint to ext4 when `fsfreeze -f` stopped it.
 #[test]
 fn a_file_system_that_stops_under_a_checkpoint_is_named() {
