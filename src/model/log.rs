@@ -41,7 +41,7 @@ pub struct LogFile {
     pub transient: bool,
     /// pid of NCCL lines to rank, learnt from init lines of the largest communicators: in smaller ones ranks have other numbers.
     pub rank_of_pid: BTreeMap<u32, u32>,
-    /// Their size.
+    /// Ranks in the communicators that [`LogFile::rank_of_pid`] was learnt from.
     pub ranks_by_init: u32,
     /// Ids of the communicators that its lines tell of.
     pub comms: BTreeSet<u64>,
