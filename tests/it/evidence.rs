@@ -432,12 +432,13 @@ struct Forked(Child);
 impl Forked {
     fn start(dir: &Path, rank: u32) -> Forked {
         let python = dir.join("bin").join("python3");
-        fs::create_dir_all(dir.join("bin")).unwrap();
+        let script = dir.join("train.py");
+        // Once: a rank that reads the script while the next one's start writes it anew finds it empty, and ends.
         if !python.exists() {
+            fs::create_dir_all(dir.join("bin")).unwrap();
+            fs::write(&script, "(while :; do sleep 1; done) & wait").unwrap();
             fs::copy("/bin/sh", &python).unwrap();
         }
-        let script = dir.join("train.py");
-        fs::write(&script, "(while :; do sleep 1; done) & wait").unwrap();
         let rank = rank.to_string();
         let child = Command::new(&python)
             .arg0("python3")
