@@ -32,6 +32,7 @@ const WORDS: &[&str] = &[
     "cookie",
     "signature",
     "sig=",
+    "code=",
     "sessionid",
     "jwt",
     "webhook",
@@ -243,6 +244,8 @@ enum Expects {
     Key(u8),
     /// `- name: HF_TOKEN` was there; `value: …` follows.
     Value,
+    /// `api_key: |` was there, so deep in the text; what stands deeper belongs to it, for so many more lines.
+    Block(usize, u8),
 }
 
 /// A key of 16,384 bits has about 200 lines.
@@ -268,12 +271,21 @@ impl Lines {
                 Some(range) => return format!("{}{MASK}{}", &line[..range.start], &line[range.end..]).into(),
                 None => text(line),
             },
-            Expects::Nothing => text(line),
+            Expects::Block(deep, left) if line.trim().is_empty() || values::depth(line) > deep => {
+                self.expects = left.checked_sub(1).map_or(Expects::Nothing, |left| Expects::Block(deep, left));
+                if line.trim().is_empty() {
+                    return line.into();
+                }
+                return format!("{}{MASK}", &line[..values::depth(line)]).into();
+            }
+            Expects::Block(..) | Expects::Nothing => text(line),
         };
         if shapes::opens_key(line) {
             self.expects = Expects::Key(MOST_KEY_LINES);
         } else if values::names_a_secret(line) {
             self.expects = Expects::Value;
+        } else if let Some(deep) = values::names_a_block(line) {
+            self.expects = Expects::Block(deep, MOST_KEY_LINES);
         }
         masked
     }

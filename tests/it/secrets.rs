@@ -156,6 +156,16 @@ fn secrets_of_several_lines_are_hidden() {
     assert_eq!(shown("      value: hush"), "      value: ***");
     shown("    - name: NCCL_DEBUG");
     assert_eq!(shown("      value: INFO"), "      value: INFO");
+    let text = "login:\n  api_key: |-\n    hush one\n\n    hush two\n  lr: 0.1\n";
+    let lines = |text: &str| {
+        let mut lines = mask::Lines::default();
+        text.lines().map(|line| lines.line(line) + "\n").collect::<String>()
+    };
+    assert_eq!(mask::text(text), "login:\n  api_key: |-\n    ***\n  lr: 0.1\n");
+    assert_eq!(lines(text), "login:\n  api_key: |-\n    ***\n\n    ***\n  lr: 0.1\n");
+    let harmless = "command: |\n  python train.py\napi_key: |\nlr: 0.1\n";
+    assert_eq!(mask::text(harmless), harmless);
+    assert_eq!(lines(harmless), harmless);
 }
 
 proptest! {

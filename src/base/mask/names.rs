@@ -190,6 +190,8 @@ fn class_of_word(before: &[&str], word: &str, ctx: Context) -> Class {
         "cookie" | "cookies" => either(ctx.is_flag || ctx.is_variable, Class::Counted, Class::Cookie),
         "signature" | "sig" => either(ctx.in_url || matches!(last, "amz" | "goog" | "access"), Class::Password, Class::Plain),
         "sessionid" => Class::Weak,
+        // What a login comes back with.
+        "code" if ctx.in_url && before.is_empty() => Class::Weak,
         _ => class_of_joined(word, ctx),
     }
 }

@@ -124,6 +124,8 @@ fn between(text: &str, name: &Range<usize>) -> Option<(Between, usize)> {
         b'=' => Some((Between::Sign, at + 1)),
         b':' if byte(at + 1) == b':' || rest.starts_with("://") => None,
         b':' => Some((Between::Sign, typed(text, at + 1))),
+        // `SecretStr('x')` itself is the name.
+        b'(' if at == name.end && text[name.clone()].starts_with("Secret") && is_quote(byte(at + 1)) => Some((Between::Sign, at + 1)),
         b',' if in_quotes => {
             let next = skip(text, at + 1, is_blank);
             let value = text[next..].trim_start_matches(['"', '\'', '\\']);
@@ -175,8 +177,12 @@ fn typed(text: &str, at: usize) -> usize {
 /// The value that begins at a place or behind blanks, and whether it is in quotes.
 fn value(text: &str, at: usize, name: usize, class: Class) -> Option<(Range<usize>, bool)> {
     let bytes = text.as_bytes();
-    let mut at = skip(text, at, is_blank);
+    let mut at = behind_tag(text, skip(text, at, is_blank));
     let end = line_end(text, at);
+    if is_block_sign(&text[at..end]) {
+        return block(text, name, end).map(|range| (range, true));
+    }
+    at = wrapped(text, at, end);
     // b'…', r"…", f'…'
     let letters = skip(text, at, |b| matches!(b, b'b' | b'r' | b'u' | b'f' | b'B' | b'R'));
     if letters - at <= 2 && letters < end && is_quote(bytes[letters]) {
@@ -197,6 +203,65 @@ fn value(text: &str, at: usize, name: usize, class: Class) -> Option<(Range<usiz
     let (from, is_long) = if class >= Class::Counted { scheme(text, at, end) } else { (at, false) };
     let close = if is_long { enclosing(text, name, from..end) } else { word_end(text, name, from, end) };
     Some((from..close, false))
+}
+
+/// `!vault x`, `!secret x`: what a tag of YAML stands before.
+fn behind_tag(text: &str, at: usize) -> usize {
+    let end = skip(text, at, |b| b.is_ascii_alphanumeric() || b"!_-:.".contains(&b));
+    let next = skip(text, end, is_blank);
+    if text[at..].starts_with('!') && next > end { next } else { at }
+}
+
+/// `SecretStr('x')`: the place of what the call wraps.
+fn wrapped(text: &str, at: usize, end: usize) -> usize {
+    let open = skip(text, at, |b| b.is_ascii_alphanumeric() || b"_.".contains(&b)).min(end);
+    let is_wrapper = text[open..end].starts_with('(') && text[at..open].to_ascii_lowercase().contains("secret");
+    let is_quoted = || text[open + 1..end].trim_start_matches('\\').starts_with(['"', '\'']);
+    if is_wrapper && is_quoted() { open + 1 } else { at }
+}
+
+/// `|`, `>-`: the value stands in the lines below, deeper than its name.
+fn is_block_sign(value: &str) -> bool {
+    let value = value.trim_end();
+    value.starts_with(['|', '>']) && value.len() <= 3 && value.bytes().skip(1).all(|b| matches!(b, b'+' | b'-' | b'0'..=b'9'))
+}
+
+/// How deep a line stands.
+pub fn depth(line: &str) -> usize {
+    skip(line, 0, is_blank)
+}
+
+/// The lines of a block, below the line of its name that ends at a place.
+fn block(text: &str, name: usize, end: usize) -> Option<Range<usize>> {
+    let deep = depth(&text[line_start(text, name)..]);
+    let mut range: Option<Range<usize>> = None;
+    let mut at = end;
+    for line in text[end..].split_inclusive('\n') {
+        let body = line.trim();
+        if !body.is_empty() {
+            // The first piece is the end of the name's own line.
+            if depth(line) <= deep {
+                break;
+            }
+            let from = at + depth(line);
+            range = Some(range.map_or(from, |range| range.start)..from + body.len());
+        }
+        at += line.len();
+    }
+    range
+}
+
+/// `api_key: |`: how deep the line stands whose value is in the lines after it.
+pub fn names_a_block(line: &str) -> Option<usize> {
+    let (name, sign) = line.rsplit_once(':')?;
+    let name = name.trim_matches([' ', '\t', '-', '"', '\'']);
+    let is_name = || names::class(name, &(0..name.len())) >= Class::Counted;
+    (sign.starts_with(' ') && is_block_sign(behind(sign)) && !name.contains(' ') && is_name()).then(|| depth(line))
+}
+
+/// A value without the blanks and the tag before it.
+fn behind(value: &str) -> &str {
+    &value[behind_tag(value, skip(value, 0, is_blank))..]
 }
 
 /// A list of secrets is hidden as a whole.
