@@ -1,4 +1,4 @@
-//! What can be done on the screen, by which key, and what it does. The footer, the help, the config and the README are made from the table.
+//! What can be done on the screen, by which key, and what it does. The footer, the help, the config and docs/SCREEN.md are made from the table.
 //!
 //! **To add a key**: a variant of [`Action`], its row in [`OWN`], and its arm in `Ui::act`, all in this file. Panes bring their own.
 

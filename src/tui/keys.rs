@@ -175,7 +175,7 @@ impl Keymap {
     }
 }
 
-/// The table as the README shows it.
+/// The table as docs/SCREEN.md shows it.
 pub fn as_markdown() -> String {
     let keys = Keymap::default();
     let mut out = String::from("| keys | what they do |\n| --- | --- |\n");

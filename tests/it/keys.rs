@@ -1145,9 +1145,9 @@ mod table {
     }
 
     #[test]
-    fn the_readme_shows_the_table() {
-        let readme = include_str!("../../README.md");
-        assert!(readme.contains(&as_markdown()), "the README's table of keys should be:\n{}", as_markdown());
+    fn the_docs_show_the_table() {
+        let docs = include_str!("../../docs/SCREEN.md");
+        assert!(docs.contains(&as_markdown()), "the table of keys in docs/SCREEN.md should be:\n{}", as_markdown());
     }
 
     #[test]

@@ -313,7 +313,7 @@ const SOON_ENOUGH: &[(&str, f64)] = &[
     ("init-stuck", 60.0),
 ];
 
-/// All recordings, those too whose half was judged only once: found, culprit right, false, as the README says.
+/// All recordings, those too whose half was judged only once: found, culprit right, false, as docs/ACCURACY.md says.
 #[test]
 fn the_score_is_what_the_readme_says() {
     let rows = [[53, 51, 0], [52, 49, 0], [52, 51, 2], [45, 41, 0], [40, 34, 0], [38, 36, 0]];
