@@ -49,7 +49,7 @@ pub fn findings(session: &Session, zone: Zone) -> String {
     say("\nSources");
     for spec in SOURCES {
         let view = model.sources.iter().find(|(id, _)| id.as_str() == spec.id).map(|(_, v)| v);
-        let state = view.map_or("not heard of", |v| v.state.as_str());
+        let state = view.map_or("no report", |v| v.state.as_str());
         let detail = view.and_then(|v| v.detail.as_deref()).map_or(String::new(), |d| format!(": {d}"));
         let lacking = if view.is_some_and(|v| v.state == SourceState::Ok) { "" } else { "not seen: " };
         say(&format!("  {lacking}{} ({}), {state}{detail}", spec.title, spec.id));

@@ -124,13 +124,13 @@ const DIGITS: [&[&str]; 9] = [&["2"], &["3"], &["4"], &["5"], &["6"], &["7"], &[
 #[rustfmt::skip]
 const OWN: &[Key] = &[
     main_key(Action::Help, "help", &["?", "f1"], Group::Program, "keys, marks and words", "help"),
-    main_key(Action::Quit, "quit", &["q", "ctrl-c"], Group::Program, "end nccl-top; the job is not touched", "quit"),
+    main_key(Action::Quit, "quit", &["q", "ctrl-c"], Group::Program, "quit; the job goes on", "quit"),
     main_key(Action::Pane(1), "overview", &["1"], Group::Panes, "everything at once", "overview"),
     key(Action::NextPane, "next-pane", &["tab"], Group::Panes, "focus the next pane"),
-    key(Action::PreviousPane, "previous-pane", &["shift-tab"], Group::Panes, "focus the pane before"),
-    key(Action::Zoom, "zoom", &["z"], Group::Panes, "the focused pane alone, and back"),
-    main_key(Action::Open, "open", &["enter"], Group::Panes, "open: zoom the pane; of a finding, its line in the log; of a group, its ports; of a row of the topology, what it means", "open"),
-    key(Action::Back, "back", &["esc", "backspace"], Group::Panes, "back: out of help, filter, zoom"),
+    key(Action::PreviousPane, "previous-pane", &["shift-tab"], Group::Panes, "focus the previous pane"),
+    key(Action::Zoom, "zoom", &["z"], Group::Panes, "zoom the focused pane, or leave the zoom"),
+    main_key(Action::Open, "open", &["enter"], Group::Panes, "open what is selected: a pane, a finding's log line, a group's ports, the meaning of a topology row", "open"),
+    key(Action::Back, "back", &["esc", "backspace"], Group::Panes, "leave help, filter or zoom"),
     key(Action::Up, "up", &["up", "k"], Group::Lists, "one row up"),
     key(Action::Down, "down", &["down", "j"], Group::Lists, "one row down"),
     key(Action::PageUp, "page-up", &["pgup", "ctrl-b", "ctrl-u"], Group::Lists, "ten rows up"),
@@ -138,32 +138,32 @@ const OWN: &[Key] = &[
     key(Action::Top, "top", &["home", "g"], Group::Lists, "first row"),
     key(Action::Bottom, "bottom", &["end", "G"], Group::Lists, "last row; of the log: follow"),
     key(Action::Sort, "sort", &["s"], Group::Lists, "sort by the next column"),
-    key(Action::SortReverse, "sort-reverse", &["S"], Group::Lists, "the other way round"),
+    key(Action::SortReverse, "sort-reverse", &["S"], Group::Lists, "reverse the order"),
     main_key(Action::Search, "search", &["/"], Group::Log, "search the log; /text/ or a regular expression in slashes", "search"),
     key(Action::NextMatch, "next-match", &["n"], Group::Log, "next match"),
-    key(Action::PreviousMatch, "previous-match", &["N"], Group::Log, "match before"),
-    key(Action::Filter, "filter", &["f"], Group::Log, "only lines with all of: text !text /regex/ rank:0-3 file:name"),
-    key(Action::FilterRank, "filter-rank", &["r"], Group::Log, "only lines of these ranks"),
-    key(Action::FilterSeverity, "filter-severity", &["w"], Group::Log, "all lines, those with meaning, WARN and worse"),
-    main_key(Action::Pause, "pause", &["p", "space"], Group::Time, "stop the screen, and go on; nothing is missed meanwhile", "pause"),
-    main_key(Action::Earlier, "earlier", &["left", "h"], Group::Time, "5 s back, everything with it", "back"),
-    key(Action::Later, "later", &["right", "l"], Group::Time, "5 s forward"),
-    key(Action::MuchEarlier, "much-earlier", &["["], Group::Time, "1 min back"),
-    key(Action::MuchLater, "much-later", &["]"], Group::Time, "1 min forward"),
-    key(Action::ToStart, "to-start", &["H"], Group::Time, "as far back as is kept"),
-    key(Action::ToEnd, "to-end", &["L"], Group::Time, "to the present; of a recording, to its end"),
-    key(Action::Slower, "slower", &["<"], Group::Time, "a recording at half the speed"),
-    key(Action::Faster, "faster", &[">"], Group::Time, "a recording twice as fast"),
-    key(Action::LongerAxis, "longer-axis", &["-"], Group::Time, "sparklines over a longer time"),
-    key(Action::ShorterAxis, "shorter-axis", &["+", "="], Group::Time, "sparklines over a shorter time"),
-    main_key(Action::Copy, "copy", &["c", "y"], Group::Program, "copy the next step's command to the terminal's clipboard", "copy command"),
-    main_key(Action::Stack, "stack", &["x"], Group::Program, "run py-spy on the culprit, after you said yes, and show its stack", "stack"),
-    key(Action::Stacks, "stacks", &["X"], Group::Program, "run py-spy on all ranks of the job and their data loaders, after you said yes, and show who is where"),
-    main_key(Action::Evidence, "evidence", &["e"], Group::Program, "write an evidence bundle to a directory that you name", "evidence"),
+    key(Action::PreviousMatch, "previous-match", &["N"], Group::Log, "previous match"),
+    key(Action::Filter, "filter", &["f"], Group::Log, "filter lines: text !text /regex/ rank:0-3 file:name"),
+    key(Action::FilterRank, "filter-rank", &["r"], Group::Log, "filter lines by rank"),
+    key(Action::FilterSeverity, "filter-severity", &["w"], Group::Log, "show all lines, known lines, or WARN and worse"),
+    main_key(Action::Pause, "pause", &["p", "space"], Group::Time, "freeze or resume the screen; nothing is missed", "pause"),
+    main_key(Action::Earlier, "earlier", &["left", "h"], Group::Time, "go 5 s back, the whole screen", "back"),
+    key(Action::Later, "later", &["right", "l"], Group::Time, "go 5 s forward"),
+    key(Action::MuchEarlier, "much-earlier", &["["], Group::Time, "go 1 min back"),
+    key(Action::MuchLater, "much-later", &["]"], Group::Time, "go 1 min forward"),
+    key(Action::ToStart, "to-start", &["H"], Group::Time, "go to the oldest moment that is kept"),
+    key(Action::ToEnd, "to-end", &["L"], Group::Time, "go to the present, or to the end of a recording"),
+    key(Action::Slower, "slower", &["<"], Group::Time, "play a recording half as fast"),
+    key(Action::Faster, "faster", &[">"], Group::Time, "play a recording twice as fast"),
+    key(Action::LongerAxis, "longer-axis", &["-"], Group::Time, "longer time axis"),
+    key(Action::ShorterAxis, "shorter-axis", &["+", "="], Group::Time, "shorter time axis"),
+    main_key(Action::Copy, "copy", &["c", "y"], Group::Program, "copy the suggested command", "copy command"),
+    main_key(Action::Stack, "stack", &["x"], Group::Program, "show the culprit's stack (runs py-spy, asks first)", "stack"),
+    key(Action::Stacks, "stacks", &["X"], Group::Program, "show the stacks of all ranks and data loaders (runs py-spy, asks first)"),
+    main_key(Action::Evidence, "evidence", &["e"], Group::Program, "save an evidence bundle (asks for a directory)", "evidence"),
     key(Action::Theme, "theme", &["t"], Group::Program, "the next theme"),
-    key(Action::Mouse, "mouse", &["m"], Group::Program, "give the mouse back to the terminal, and take it again"),
-    key(Action::Redraw, "redraw", &["ctrl-l"], Group::Program, "draw everything anew"),
-    key(Action::Suspend, "suspend", &["ctrl-z"], Group::Program, "to the shell; fg comes back"),
+    key(Action::Mouse, "mouse", &["m"], Group::Program, "mouse on or off (off: the terminal selects text)"),
+    key(Action::Redraw, "redraw", &["ctrl-l"], Group::Program, "redraw the screen"),
+    key(Action::Suspend, "suspend", &["ctrl-z"], Group::Program, "suspend to the shell (fg resumes)"),
 ];
 
 /// Lengths of the time axis, seconds.
@@ -214,7 +214,7 @@ impl Ui {
                 }
                 // The column may be one that there is no room for.
                 let by = list.sort.checked_sub(1).and_then(|n| sorts.get(n)).map_or("in its own order".into(), |head| format!("by {head}"));
-                self.notice = Some(format!("sorted {by}{}", if list.reverse { ", the other way round" } else { "" }));
+                self.notice = Some(format!("sorted {by}{}", if list.reverse { ", reversed" } else { "" }));
             }
             Action::Search => self.ask(Ask::Search),
             Action::Filter => self.ask(Ask::Filter),
@@ -226,7 +226,7 @@ impl Ui {
                 } else {
                     self.show_log();
                     let from = self.log.at;
-                    self.notice = log_view::find(&mut self.log, session, from, forward).or_else(|| Some("no kept line matches".into()));
+                    self.notice = log_view::find(&mut self.log, session, from, forward).or_else(|| Some("no line matches".into()));
                 }
             }
             Action::FilterSeverity => {
@@ -258,13 +258,12 @@ impl Ui {
                 let now = WINDOWS.iter().position(|w| *w >= self.window.as_secs()).unwrap_or(WINDOWS.len() - 1);
                 let next = if action == Action::LongerAxis { (now + 1).min(WINDOWS.len() - 1) } else { now.saturating_sub(1) };
                 self.window = Duration::from_secs(WINDOWS[next]);
-                self.notice = Some(format!("sparklines cover {}", crate::base::time::span(self.window)));
+                self.notice = Some(format!("time axis: {}", crate::base::time::span(self.window)));
             }
             Action::Theme => return Effect::NextTheme,
             Action::Mouse => {
                 self.mouse = !self.mouse;
-                self.notice =
-                    Some(if self.mouse { "the mouse is nccl-top's" } else { "the mouse is the terminal's: text can be selected" }.into());
+                self.notice = Some(if self.mouse { "mouse on" } else { "mouse off: the terminal selects text" }.into());
             }
         }
         Effect::Draw

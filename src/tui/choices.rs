@@ -313,8 +313,8 @@ impl Ui {
                     self.show_log();
                     // The newest match; from there on with next and previous.
                     let from = self.log.at.map(|at| at + 1);
-                    self.notice = log_view::find(&mut self.log, session, from, false)
-                        .or_else(|| Some(format!("no kept line matches {:?}", prompt.text)));
+                    self.notice =
+                        log_view::find(&mut self.log, session, from, false).or_else(|| Some(format!("no line matches {:?}", prompt.text)));
                 }
             }),
             Ask::Filter => Filter::parse(&prompt.text).map(|mut filter| {

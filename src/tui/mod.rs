@@ -512,7 +512,7 @@ impl App {
         let others: String = others.iter().map(|step| format!("\n{}", crate::base::clean::clean(&step.what))).collect();
         let others = if others.is_empty() { others } else { format!("\n\nBesides:{others}") };
         let shown = format!(
-            "{text}{others}\n\nIf your terminal or tmux does not take it (OSC 52), select it here with the mouse. Any key goes on."
+            "{text}{others}\n\nIf your terminal or tmux does not take it (OSC 52), select it here with the mouse. Press any key to continue."
         );
         self.ui.popup = Some(("Sent to the clipboard".into(), shown));
     }

@@ -261,7 +261,7 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
                 s.press(key, "in their own order", |s| footer(s).contains("own order") && !has(s, "▼") && first_gpu(s) == Some(0));
             } else {
                 s.press("s", "sorted", |s| has(s, "#▼"));
-                s.press(key, "reversed", |s| has(s, "#▲") && first_gpu(s) == Some(3) && footer(s).contains("the other way round"));
+                s.press(key, "reversed", |s| has(s, "#▲") && first_gpu(s) == Some(3) && footer(s).contains("reversed"));
                 s.press(key, "not reversed", |s| has(s, "#▼") && first_gpu(s) == Some(0));
                 s.keys(&"s".repeat((PANES[1].sorts)().len()));
                 s.wait_until("in their own order", |s| !has(s, "▼"));
@@ -280,7 +280,7 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
                 if action == Action::NextMatch { (key, "N") } else { ("n", if action == Action::PreviousMatch { key } else { "N" }) };
             s.press(forward, "the oldest one", |s| footer(s).contains("match 1 of") && footer(s).contains("from the top again"));
             s.press(backward, "the newest one", |s| newer(s) == newest && footer(s).contains("from the bottom again"));
-            s.press(backward, "the match before", |s| newer(s) > newest && footer(s).contains("match "));
+            s.press(backward, "the match before it", |s| newer(s) > newest && footer(s).contains("match "));
             assert!(s.look(selected).is_some_and(|line| line.contains("98.8 ms")), "{}", s.text());
             s.press(forward, "the newest match", |s| newer(s) == newest);
             s.press("\x1b", "no search", |s| !title(s).contains("search") && marked(s).is_empty());
@@ -302,7 +302,7 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
             s.press(key, "a prompt", |s| footer(s).starts_with(" only ranks"));
             s.press("0-2,x\r", "what is wrong", |s| footer(s).contains("found \"x\", expected a rank"));
             s.press("\x7f7\r", "filtered", |s| title(s).contains("only rank 0-2,7"));
-            assert!(s.text().contains("no kept line passes the filter"), "{}", s.text());
+            assert!(s.text().contains("no line passes the filter"), "{}", s.text());
             s.press("\x1b", "not filtered", |s| !title(s).contains("only"));
         }
         Action::FilterSeverity => {
@@ -384,7 +384,7 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
                 if action == Action::LongerAxis { ("5 m 00 s", "last 5 min", "+") } else { ("1 m 00 s", "last 1 min", "-") };
             let sparks = |s: &vt100::Screen| rows(s).into_iter().filter(|r| r.contains('▇')).collect::<Vec<_>>();
             let before = s.look(sparks);
-            s.press(key, "said", |s| footer(s).contains(&format!("sparklines cover {words}")) && has(s, axis));
+            s.press(key, "said", |s| footer(s).contains(&format!("time axis: {words}")) && has(s, axis));
             assert_ne!(s.look(sparks), before, "they are drawn over another time");
             s.press(back, "as it was", |s| has(s, "last 2 min"));
             assert_eq!(s.look(sparks), before);
@@ -405,10 +405,10 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
             assert_eq!(s.look(color), before);
         }
         Action::Mouse => {
-            s.press(key, "said", |s| footer(s).contains("the mouse is the terminal's"));
+            s.press(key, "said", |s| footer(s).contains("mouse off"));
             s.wait_sent(from, b"\x1b[?1000l");
             let off = s.raw().len();
-            s.press(key, "said", |s| footer(s).contains("the mouse is nccl-top's"));
+            s.press(key, "said", |s| footer(s).contains("mouse on"));
             s.wait_sent(off, b"\x1b[?1000h\x1b[?1006h");
         }
         Action::Redraw | Action::Suspend => {
@@ -824,7 +824,7 @@ fn pasted_text_is_no_sequence_of_keys() {
     s.send(b"\x1b[200~");
     s.send(&garbage);
     s.send(b"\x1b[201~");
-    s.press("\r", "no match", |s| footer(s).contains("no kept line matches"));
+    s.press("\r", "no match", |s| footer(s).contains("no line matches"));
     s.press("\x1b", "no search", |s| !title(s).contains("search") && footer(s).contains("1-0 panes"));
     let sent = s.raw()[start..].to_vec();
     assert!(find(&sent, b"\x1b]52").is_none() && !sent.contains(&7), "nothing pasted comes back as control");
@@ -1074,7 +1074,7 @@ fn keys_given_to_other_actions_work_and_are_shown() {
     assert!(s.look(footer).contains("v quit") && s.look(footer).contains("f2 help"), "{}", s.look(footer));
     assert!(s.text().contains("last 5 min"));
     s.press("\x1bn", "the next pane", |s| focused(s) == "Training");
-    s.press("\x1bOQ", "help", |s| has(s, " Help") && has(s, "  alt-n   ") && !has(s, "the focused pane alone, and back"));
+    s.press("\x1bOQ", "help", |s| has(s, " Help") && has(s, "  alt-n   ") && !has(s, "zoom the focused pane, or leave the zoom"));
     s.press("G", "its end", |s| has(s, "v  ctrl-q"));
     s.press("\x1bOQ", "no help", |s| !has(s, " Help"));
     s.keys("q?z");

@@ -282,9 +282,9 @@ fn details(ctx: &Ctx, gpu: &Gpu) -> Vec<Line<'static>> {
         line(vec![
             ("SM MHz", pair(gpu.sample.sm_clock_mhz, info.sm_clock_max_mhz)),
             ("memory MHz", gpu.sample.mem_clock_mhz.map(|m| m.to_string())),
-            ("slows down at °C", info.slowdown_c.map(|c| c.to_string())),
+            ("slowdown at °C", info.slowdown_c.map(|c| c.to_string())),
             (
-                "held back by",
+                "clock limited by",
                 gpu.sample.throttle_bits.map(|b| {
                     let words = throttle_words(b);
                     if words.is_empty() { "nothing".into() } else { words.join(", ") }

@@ -100,7 +100,7 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let lines = log_view::visible(log, ctx.session, usize::from(list.height));
     if lines.is_empty() {
         let book = &ctx.session.model.logbook;
-        let text = if book.end() == 0 { "no line yet" } else { "no kept line passes the filter; esc takes it away" };
+        let text = if book.end() == 0 { "no line yet" } else { "no line passes the filter; esc clears it" };
         buf.set_stringn(list.x, list.y, text, usize::from(list.width), theme.dim);
         return;
     }

@@ -14,7 +14,7 @@ use ratatui::style::Style;
 
 pub const PANE: Pane = Pane {
     id: "sources",
-    shows: "what is seen, and what is not and why",
+    shows: "what can be read, and what cannot and why",
     title,
     want,
     rows: |ctx| rows(ctx).iter().map(|r| r.spec.id.to_owned()).collect(),

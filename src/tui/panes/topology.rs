@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 pub const PANE: Pane = Pane {
     id: "topology",
-    shows: "how GPUs and NICs are joined; what NCCL uses",
+    shows: "how GPUs and NICs are connected, and what NCCL uses",
     title,
     want,
     rows: |ctx| View::of(ctx).devices.iter().map(|device| device.name.clone()).collect(),
