@@ -59,6 +59,8 @@ pub struct Gpu {
     pub throttled: Option<(Stamp, u64)>,
     /// To judge by.
     pub util_pct: Series<600>,
+    /// W, while its memory or its links worked for the processes that hold it.
+    at_work: Series<60>,
     /// MHz, to compare with that of other GPUs.
     pub sm_clock: Series<60>,
     /// Clock event reasons of the last samples: under load they come and go.
@@ -123,6 +125,9 @@ impl LinksSeen {
 pub const GPM_HOLDS: Duration = Duration::from_secs(40);
 
 const MAX_REASONS: usize = 60;
+
+/// Links that carry less are not in use.
+const LINK_BYTES_PER_S: f64 = 50e6;
 
 /// Reasons that mean hardware or heat, not the power budget: HW slowdown, SW thermal, HW thermal, HW power brake.
 pub const THROTTLE_BITS: u64 = 0x8 | 0x20 | 0x40 | 0x80;
@@ -194,6 +199,9 @@ impl Gpu {
         self.sample = sample.clone();
         self.sampled_at = Some(at);
         let activity = self.classify();
+        if let Some(mw) = sample.power_mw.filter(|_| self.moves_bytes()) {
+            self.at_work.push(at, mw as f64 / 1e3);
+        }
         if activity != self.activity {
             (self.activity, self.activity_since) = (activity, at);
         }
@@ -206,7 +214,6 @@ impl Gpu {
     /// stays at the 0.0003 to 0.0006 % of an idle GPU, in pipelines (two communicators on one GPU) at up to 0.01 %. A copy reads or writes
     /// DRAM, too: 0.03 % at 1.5 GB/s.
     fn classify(&self) -> Activity {
-        const LINK_BYTES_PER_S: f64 = 50e6;
         const PCIE_BYTES_PER_S: f64 = 200e6;
         const COPY_DRAM_PCT: f32 = 0.002;
         const COPY_BESIDE_KERNEL_DRAM_PCT: f32 = 0.015;
@@ -214,7 +221,7 @@ impl Gpu {
         if s.trouble.is_some() {
             return Activity::Lost;
         }
-        let link = self.nvlink_tx_bytes_per_s.unwrap_or(0.0) + self.nvlink_rx_bytes_per_s.unwrap_or(0.0);
+        let link = self.link_bytes_per_s();
         let Some(util) = s.util_pct.or_else(|| self.gpm().and_then(|g| g.graphics_active_pct).map(|p| p as u32)) else {
             return Activity::Unknown;
         };
@@ -237,16 +244,51 @@ impl Gpu {
             (Some(power), Some(limit)) if limit > 0 => Some(power as f64 / limit as f64),
             _ => None,
         };
-        if s.mem_util_pct.is_some_and(|m| m >= 2) || link >= LINK_BYTES_PER_S || share.is_some_and(|p| p >= 0.5) {
-            Activity::Working
-        } else if util >= 90 {
-            // Without GPM a waiting kernel and a memory-light one look alike but for power.
-            Activity::Waiting
-        } else if util >= 10 {
-            Activity::Working
-        } else {
-            Activity::Idle
+        if self.moves_bytes() || util < 90 && share.is_some_and(|p| p >= 0.5) {
+            return Activity::Working;
         }
+        // Without GPM a waiting kernel and a memory-light one look alike but for power.
+        match self.draws_as_at_work() {
+            _ if util < 10 => Activity::Idle,
+            _ if util < 90 => Activity::Working,
+            Some(true) => Activity::Working,
+            Some(false) => Activity::Waiting,
+            None if share.is_some_and(|p| p >= 0.5) => Activity::Working,
+            None if s.mem_util_pct.is_none() && s.power_mw.is_none() => Activity::Unknown,
+            None => Activity::Waiting,
+        }
+    }
+
+    fn link_bytes_per_s(&self) -> f64 {
+        self.nvlink_tx_bytes_per_s.unwrap_or(0.0) + self.nvlink_rx_bytes_per_s.unwrap_or(0.0)
+    }
+
+    /// Its memory or its links are in use, whatever GPM would tell.
+    fn moves_bytes(&self) -> bool {
+        self.sample.mem_util_pct.is_some_and(|m| m >= 2) || self.link_bytes_per_s() >= LINK_BYTES_PER_S
+    }
+
+    /// W, what it usually draws while it works for the processes that hold it. `None` until that is known.
+    pub fn at_work_w(&self) -> Option<f64> {
+        const LEAST: usize = 10;
+        self.at_work.median_of_last(60).filter(|_| self.at_work.len() >= LEAST)
+    }
+
+    /// Whether it draws what it draws while it works, or far less. A kernel that only waits draws 0.2 to 0.35 of it (H200), and its clocks are
+    /// not held down by power. `None` in between, and where it is not known.
+    pub fn draws_as_at_work(&self) -> Option<bool> {
+        const AS_MUCH: f64 = 0.85;
+        const FAR_LESS: f64 = 0.6;
+        let share = self.sample.power_mw? as f64 / 1e3 / self.at_work_w()?;
+        (share >= AS_MUCH || share <= FAR_LESS).then_some(share >= AS_MUCH)
+    }
+
+    /// Those that hold it now. What it drew for others says nothing about them.
+    pub(super) fn held_by(&mut self, processes: Vec<GpuProcess>) {
+        if !processes.is_empty() && !processes.iter().any(|p| self.processes.iter().any(|old| old.pid == p.pid)) {
+            self.at_work = Series::default();
+        }
+        self.processes = processes;
     }
 
     /// Counters that were not asked this time keep their last value.

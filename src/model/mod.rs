@@ -264,7 +264,7 @@ impl Model {
                 for of in gpus {
                     let (kept, more) = of.processes.split_at(of.processes.len().min(bounds::GPU_PROCESSES));
                     self.leave_out("a process on a GPU", more.len(), bounds::GPU_PROCESSES);
-                    self.gpu(of.index, |gpu| gpu.processes = kept.to_vec());
+                    self.gpu(of.index, |gpu| gpu.held_by(kept.to_vec()));
                 }
             }
             Body::GpuHealth { gpus } => {

@@ -3,12 +3,13 @@
 use super::Model;
 use super::alarms::Alarm;
 use super::bringup::routes::Route;
+use super::comm::Comm;
 use super::job::Job;
 use super::topology::used::Placing;
 use crate::logs::What;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who sends to whom, by the channel lines of logs, and the stages that the arguments of the job ask for. Ranks are those of the job.
+/// Who sends to whom, by the channel lines of logs and by communicators of two, and the stages that the arguments of the job ask for. Ranks are those of the job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Peers {
     /// The smaller rank first.
@@ -44,6 +45,10 @@ impl Peers {
         let remarked = model.record_of(&job.id).alarms.iter().any(remarks);
         let mut peers =
             Peers { remarked, by_arguments: stages.map(|n| (world / n, n)), partial: job.has_ranks_elsewhere(), ..Peers::default() };
+        // Pids of another node may be those of this one.
+        if remarked && !peers.partial {
+            peers.pairs.extend(own_communicators(model, job));
+        }
         let rank_of_gpu: BTreeMap<u32, u32> = job.ranks.iter().filter_map(|(rank, pid)| Some((model.gpu_of_pid(*pid)?, *rank))).collect();
         for bringup in model.files_of(&job.id).map(|f| &f.bringup).filter(|b| b.routes.known.keys().any(|route| route.p2p)) {
             let Some(place) = Placing::of(model, job, bringup) else { continue };
@@ -80,16 +85,20 @@ impl Peers {
         ranks.iter().all(|rank| self.stage(*rank) == Some(first)).then_some(first)
     }
 
+    pub fn exchange(&self, a: u32, b: u32) -> bool {
+        self.pairs.contains(&(a.min(b), a.max(b)))
+    }
+
     /// All that are joined to a rank, if each of them exchanges with the next, and only the last perhaps with the first. Two that exchange
     /// need not be a pipeline.
-    fn chain(&self, rank: u32) -> Option<Vec<u32>> {
+    pub fn chain(&self, rank: u32) -> Option<Vec<u32>> {
         let mut known = BTreeSet::from([rank]);
         let mut todo = vec![rank];
         while let Some(one) = todo.pop() {
             todo.extend(self.neighbours(one).filter(|other| known.insert(*other)));
         }
         let chain: Vec<u32> = known.into_iter().collect();
-        let joined = |a: u32, b: u32| self.pairs.contains(&(a, b));
+        let joined = |a: u32, b: u32| self.exchange(a, b);
         let others = chain.iter().flat_map(|one| self.neighbours(*one)).count() / 2 + 1 - chain.len();
         let closed = chain.len() > 3 && joined(chain[0], chain[chain.len() - 1]);
         let is_chain = chain.len() > 2 && chain.windows(2).all(|pair| joined(pair[0], pair[1])) && others == usize::from(closed);
@@ -102,6 +111,20 @@ impl Stage {
     pub fn words(self) -> String {
         self.of.map_or_else(|| format!("stage {}", self.no), |of| format!("stage {} of {of}", self.no))
     }
+}
+
+/// For sends and receives that are not batched, PyTorch makes a communicator for each two ranks that exchange (its
+/// remark says so). RAS lists them, and counts nothing in them.
+fn own_communicators(model: &Model, job: &Job) -> Vec<(u32, u32)> {
+    let inner = |pid: u32| model.processes.get(&pid).and_then(|p| p.info.ns_pid).unwrap_or(pid);
+    let rank_of_pid: BTreeMap<u32, u32> = job.ranks.iter().map(|(rank, pid)| (inner(*pid), *rank)).collect();
+    let own = model.comms_of(job).filter(|comm| comm.nranks == 2 && comm.ranks.len() == 2 && comm.operations() == 0);
+    let pair = |comm: &Comm| {
+        let mut ranks = comm.ranks.values().map(|known| rank_of_pid.get(&known.pid?).copied());
+        let (a, b) = (ranks.next()??, ranks.next()??);
+        (a != b).then(|| (a.min(b), a.max(b)))
+    };
+    own.filter_map(pair).collect()
 }
 
 /// The ranks at the two ends of a channel. What is on another node has only its number in the communicator, which is that in the job where

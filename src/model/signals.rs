@@ -8,7 +8,7 @@ use crate::base::time::Stamp;
 use crate::logs::Phase;
 use crate::model::Model;
 use crate::model::comm::{Behind, Comm, CommRank, Odd};
-use crate::model::gpu::Activity;
+use crate::model::gpu::{Activity, Gpu};
 use crate::model::job::Job;
 use crate::model::log::LogFile;
 use crate::model::peers::Peers;
@@ -70,6 +70,10 @@ pub struct RankLook {
     /// Activity is known from GPM, not from utilisation and power.
     pub by_gpm: bool,
     pub power_mw: Option<u64>,
+    /// What its GPU usually draws while it works in this job, W.
+    pub at_work_w: Option<f64>,
+    /// Its GPU draws what it draws while it works, or far less.
+    pub draws_as_at_work: Option<bool>,
     /// SMs with a kernel on them while its GPU has been in this state.
     pub sm_active_pct: Option<f64>,
     pub state: Option<char>,
@@ -120,6 +124,8 @@ pub struct RasLook {
     pub odd: Vec<(Member, Odd)>,
     pub missing: Vec<Member>,
     pub operations: u64,
+    /// No communicator of the job has launched anything that is counted.
+    pub counts_nothing: bool,
     /// The job has made steps while no count changed: what its steps consist of is not counted.
     pub blind: bool,
     /// Communicators in which no rank has launched anything yet.
@@ -331,7 +337,8 @@ impl Look {
         }
         let mut ras = ras_look(model, now, job, &ranks);
         if let (Some(ras), Some(log)) = (ras.as_mut(), log.as_ref()) {
-            ras.blind = ras.still_answers > 0 && log.last_step_at.is_some_and(|at| at.since(ras.still_since) >= log.patience);
+            let steps_since = log.last_step_at.is_some_and(|at| at.since(ras.still_since) >= log.patience);
+            ras.blind = ras.still_answers > 0 && (steps_since || ras.counts_nothing && log.step.is_some_and(|step| step >= 3));
         }
         let lacks = lacks(&ranks, log.as_ref(), ras.as_ref());
         let named = model.phase_of(&job.id);
@@ -452,6 +459,8 @@ fn rank_look(model: &Model, now: Stamp, rank: u32, pid: u32, seen: Option<(&Proc
         by_gpm: seen.is_some_and(|g| g.gpm().is_some()),
         sm_active_pct: seen.and_then(|g| g.gpm_since(g.activity_since.plus(GPM_SETTLES))?.sm_active_pct).map(f64::from),
         power_mw: seen.and_then(|g| g.sample.power_mw),
+        at_work_w: seen.and_then(Gpu::at_work_w),
+        draws_as_at_work: seen.and_then(Gpu::draws_as_at_work),
         state: process.and_then(|p| p.sample.state),
         state_since: process.map_or(now, |p| model.watched(p.state_since)),
         io_bytes_per_s: io(IO_WINDOW),
@@ -498,6 +507,7 @@ fn ras_look(model: &Model, now: Stamp, job: &Job, ranks: &BTreeMap<u32, RankLook
         in_init_since: current.iter().flat_map(|c| in_init(c).filter_map(|(_, known)| known.init_since)).min().map(|at| model.watched(at)),
         missing: told.missing.keys().map(|&rank| here.member(told, rank)).collect(),
         operations: told.operations(),
+        counts_nothing: current.iter().all(|c| c.operations() == 0),
         blind: false,
     })
 }

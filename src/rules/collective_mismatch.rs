@@ -41,7 +41,7 @@ const OTHER_POWER: Limit =
 /// is 0.6 % of the SMs or more (B200 has 148, H200 132). The same kernel reads the same within 0.01.
 const SAME_SM_PCT: Limit =
     Limit::percent("collective-mismatch", "same_sm", 0.2, "kernels of the same collective use the same share of the SMs within this");
-const OTHER_SM_PCT: Limit =
+pub(super) const OTHER_SM_PCT: Limit =
     Limit::percent("collective-mismatch", "other_sm", 0.5, "a kernel of another collective uses so much more or less of the SMs");
 
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {

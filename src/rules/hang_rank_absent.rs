@@ -292,6 +292,9 @@ fn by_ras(look: &Look) -> Option<Absent> {
     {
         return None;
     }
+    if members.iter().all(|m| !m.elsewhere) && may_wait_unseen(look, ras, &members) {
+        return None;
+    }
     let mut ranks: Vec<u32> = members.iter().filter_map(|m| m.rank).collect();
     ranks.sort_unstable();
     ranks.dedup();
@@ -322,6 +325,19 @@ fn by_ras(look: &Look) -> Option<Absent> {
     let confidence = if agrees { Confidence::Certain } else { Confidence::Likely };
     let since = waiting.iter().map(|r| r.activity_since).min().map_or(ras.still_since, |at| at.min(ras.still_since));
     Some(Absent { ranks, since, confidence, what: Some(what), evidence, far: None })
+}
+
+/// Where GPUs are not seen, who is behind may wait, too: in another kind of collective, which is counted, or, of two, in one that is not
+/// (AlltoAll) for the other, who has called one more of a kind that is.
+fn may_wait_unseen(look: &Look, ras: &RasLook, members: &[&Member]) -> bool {
+    if look.knows_gpus() || !ras.missing.is_empty() {
+        return false;
+    }
+    let called_more = ras.odd.iter().any(|(who, odd)| members.contains(&who) && !odd.more.is_empty());
+    let awake = |who: &Member| who.rank.and_then(|r| look.ranks.get(&r)).is_none_or(|r| !r.sleeps());
+    let by_one = ras.behind.iter().all(|late| late.behind.max - late.behind.have == 1);
+    let half = members.len() * 2 >= ras.nranks as usize;
+    called_more || half && by_one && members.iter().all(|m| awake(m))
 }
 
 /// How sure it is that ranks are absent of which some are elsewhere: what a process does there cannot be seen. It may well be saving

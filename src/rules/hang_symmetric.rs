@@ -2,16 +2,18 @@
 
 use super::chain::Chain;
 use super::hang_rank_absent::{has_trained, patience, paused_by_name};
-use super::{Implies, Rule, Stacks, TickContext, told_by, while_it_holds};
+use super::{Implies, Rule, Stacks, TickContext, collective_mismatch, send_order_deadlock, told_by, while_it_holds};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
 use crate::base::time::span;
 use crate::base::units::{all_here, so_many};
 use crate::base::words::py_spy;
 use crate::model::gpu::Activity;
-use crate::model::signals::RAS_OLD;
+use crate::model::job::Job;
+use crate::model::signals::{Look, RAS_OLD, RankLook};
 use crate::observe::evidence::Evidence;
 use crate::rules::findings::Finding;
+use std::time::Duration;
 
 pub const RULE: Rule = Rule {
     id: "hang-symmetric",
@@ -25,11 +27,24 @@ pub const RULE: Rule = Rule {
     stacks: Stacks::OfAnyone,
     chain: Chain { covered_by: &["collective-mismatch", "hang-rank-absent", "send-order-deadlock"], ..Chain::HANG },
     on_tick: Some(check),
-    limits: &[&WAITED, &PAUSE_S],
+    limits: &[&WAITED, &AGREED, &PAUSE_S],
     ..Rule::PLAIN
 };
 
 const WAITED: Limit = Limit::seconds("hang-symmetric", "after", 20.0, "all GPUs must have waited this long");
+
+const AGREED: Limit = Limit::seconds(
+    "hang-symmetric",
+    "after_agreed",
+    12.0,
+    "the same where GPUs, log, processes and counts, as far as they are seen, show the same standstill",
+);
+
+const COUNTS_STILL: Duration = Duration::from_secs(8);
+/// How many times the silence that is usual for a log.
+const FAR_LONGER: f64 = 1.5;
+/// Of one core: children of a rank that do something for it, a compiler or a loader.
+const HELPERS_PCT: f64 = 20.0;
 
 /// All ranks wait in a barrier or compute: nothing moves for so long without meaning anything.
 pub(super) const PAUSE_S: Limit =
@@ -38,11 +53,15 @@ pub(super) const PAUSE_S: Limit =
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
         let alive = look.alive().count();
-        let waiting = look.with(Activity::Waiting, patience(look, WAITED.duration()));
+        let Some(job) = ctx.model.jobs.get(id) else { continue };
+        let least = if all_agree(job, look) { &AGREED } else { &WAITED };
+        let waiting = look.with(Activity::Waiting, patience(look, least.duration()));
         if alive < 2 || waiting.len() < alive || !look.quiet_log() || !has_trained(look) {
             continue;
         }
-        if RULE.chain.covered_by.iter().any(|rule| ctx.ledger.is_open(rule, Some(id))) {
+        // What says more may be found in this very second.
+        let says_more = || send_order_deadlock::judge(job, look).is_some() || collective_mismatch::judge(job, look).is_some();
+        if RULE.chain.covered_by.iter().any(|rule| ctx.ledger.is_open(rule, Some(id))) || says_more() {
             continue;
         }
         if alive < look.local_ranks || paused_by_name(look) || look.alive().any(|r| r.stopped() || r.does_io()) {
@@ -73,7 +92,23 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         found
             .evidence
             .push(Evidence::of("gpu", format!("{} without a byte for {}", so_many(alive, "GPU", "spin"), span(look.at.since(since)))));
+        found.evidence.extend(super::power_evidence(look));
         told_by(&mut found, look);
         out.push(found);
     }
+}
+
+/// Signals of each kind show the same standstill: equal counts that stand still, GPUs whose waiting is measured, and a log that is silent for
+/// far longer than ever before, or processes that do nothing else. Where no count speaks for what they wait in, both of these are needed,
+/// and all ranks in sight.
+fn all_agree(job: &Job, look: &Look) -> bool {
+    let counts = look.ras.as_ref().filter(|r| r.age <= RAS_OLD);
+    let stands = counts.is_none_or(|r| r.still_answers >= 2 && r.still_for >= COUNTS_STILL);
+    let gpus = look.alive().all(|r| r.by_gpm || counts.is_some() && r.draws_as_at_work == Some(false));
+    let log = look.log.as_ref().is_some_and(|l| l.step.is_some() && l.quiet_for >= l.patience.mul_f64(FAR_LONGER));
+    let idles = |r: &RankLook| r.io_bytes_per_s.is_some() && !r.does_io() && r.helper_cpu_pct.is_none_or(|pct| pct < HELPERS_PCT);
+    let processes = !job.log_only && look.alive().all(|r| (r.spins() || r.sleeps()) && idles(r));
+    let vouched = counts.is_some() && !look.has_uncounted();
+    let rest = if vouched { log || processes } else { log && processes && !job.has_ranks_elsewhere() };
+    stands && gpus && rest
 }

@@ -86,8 +86,9 @@ use crate::logs::error_words::first_sentences;
 use crate::logs::error_words::last_error;
 use crate::model::bringup::trouble::{Facts, Trouble};
 use crate::model::bringup::{Bringup, Proof};
+use crate::model::gpu::Activity;
 use crate::model::job::Job;
-use crate::model::signals::Look;
+use crate::model::signals::{Look, RankLook};
 use crate::model::{Model, TextSeen};
 use crate::observe::evidence::{Evidence, Witness};
 use crate::rules::findings::{Finding, Ledger, Life};
@@ -379,6 +380,14 @@ pub fn told_by(found: &mut Finding, look: &Look) {
         found.evidence.push(Evidence::of("source", format!("not seen: {}", look.lacks.join(", "))));
     }
     found.why = found.evidence.iter().map(|e| e.text.as_str()).collect::<Vec<_>>().join(" · ");
+}
+
+/// Where GPM does not tell what GPUs do: what those that wait draw, and what they drew while they worked.
+pub(crate) fn power_evidence(look: &Look) -> Option<Evidence> {
+    let waiting = || look.alive().filter(|r| r.activity == Activity::Waiting && !r.by_gpm);
+    let most = |watts: &dyn Fn(&RankLook) -> Option<f64>| waiting().map(watts).try_fold(0.0_f64, |most, w| w.map(|w| w.max(most)));
+    let (now, at_work) = (most(&|r| Some(r.power_mw? as f64 / 1e3))?, most(&|r| r.at_work_w)?);
+    (now > 0.0).then(|| Evidence::of("gpu", format!("they draw {now:.0} W or less, at work up to {at_work:.0} W")))
 }
 
 impl TextContext<'_> {

@@ -106,3 +106,29 @@ fn a_gpm_reading_that_holds_is_drawn_once() {
     let seen = [&gpu.sm_trend, &gpu.nvlink_trend, &gpu.util_trend].map(|t| (t.iter().count(), t.last()));
     assert_eq!(seen, [(1, Some(80.0)), (1, Some(3e9)), (3, Some(9.0))]);
 }
+
+/// Made up, like an A100 whose power limit was lowered: a spinning kernel draws more than half of the limit.
+#[test]
+fn without_gpm_power_is_held_against_that_of_work() {
+    let look = |gpu: &mut Gpu, s: i64, mem_util: Option<u32>, power_w: Option<u64>| {
+        let sample = GpuSample { util_pct: Some(100), mem_util_pct: mem_util, power_mw: power_w.map(|w| w * 1000), ..Default::default() };
+        gpu.apply(Stamp(s * 1_000_000_000), &sample);
+        gpu.activity
+    };
+    let mut gpu = Gpu::new(0);
+    gpu.info.power_limit_mw = Some(200_000);
+    for s in 1..=9 {
+        assert_eq!(look(&mut gpu, s, Some(30), Some(195)), Activity::Working);
+    }
+    assert_eq!((look(&mut gpu, 10, Some(0), Some(110)), gpu.at_work_w()), (Activity::Working, None), "too little is known");
+    look(&mut gpu, 11, Some(30), Some(195));
+    assert_eq!((look(&mut gpu, 12, Some(0), Some(110)), gpu.at_work_w()), (Activity::Waiting, Some(195.0)));
+    assert_eq!(look(&mut gpu, 13, Some(1), Some(190)), Activity::Working, "it computes, and reads little");
+    gpu.info.power_limit_mw = Some(500_000);
+    assert_eq!(look(&mut gpu, 14, Some(1), Some(190)), Activity::Working, "whatever the limit is");
+    assert_eq!(look(&mut gpu, 15, Some(0), Some(140)), Activity::Waiting, "in between, the limit decides as before");
+    // Where power cannot be read, nothing is made of it.
+    assert_eq!(look(&mut gpu, 16, Some(0), None), Activity::Waiting);
+    assert_eq!(gpu.draws_as_at_work(), None);
+    assert_eq!(look(&mut gpu, 17, None, None), Activity::Unknown, "nor of utilisation alone");
+}

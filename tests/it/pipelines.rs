@@ -120,6 +120,79 @@ fn ranks_that_all_wait_in_sends_and_receives_wait_in_a_circle() {
     assert_eq!((all.len(), all[0].1.rule, all[0].1.confidence), (1, "hang-symmetric", Confidence::Possible));
 }
 
+/// All wait, each with neighbours in this order, in kernels of these sizes: who is blamed, and how that is worded.
+fn circle(gpus: u32, channels: Vec<(u32, u32)>, kernels: &'static [f32]) -> (Vec<u32>, String) {
+    let (_, said) = pipeline(&Pipeline { gpus, world: gpus, channels, kernels, ..Pipeline::default() }, 60, blind(gpus));
+    let found = the_one(&said);
+    assert_eq!((found.rule, found.confidence), ("send-order-deadlock", Confidence::Possible));
+    (found.ranks.clone(), found.summary.clone())
+}
+
+#[test]
+fn two_neighbours_in_a_chain_wait_for_each_other() {
+    let chain = |n: u32| (1..n).map(|rank| (rank - 1, rank)).collect::<Vec<_>>();
+    // Those two exchange another message than the ranks behind them wait for.
+    let said = circle(5, chain(5), &[12.12, 12.12, 24.24, 24.24, 12.12]);
+    assert_eq!(said, (vec![2, 3], "ranks 2 and 3 wait for each other in sends or receives; 3 ranks wait behind them".into()));
+    // Of the two that are alike, only neighbours can.
+    let said = circle(4, chain(4), &[12.12, 24.24, 24.24, 12.12]);
+    assert_eq!(said.0, [1, 2]);
+    // Two pairs are alike, or all: nobody is blamed.
+    let all = "all 4 ranks of this node wait in sends or receives, two neighbours for each other: ranks";
+    assert_eq!(circle(4, chain(4), &[12.12, 12.12, 24.24, 24.24]), (vec![], format!("{all} 0 and 1, or 2 and 3")));
+    assert_eq!(circle(4, chain(4), &[]), (vec![], format!("{all} 0 and 1, or 1 and 2, or 2 and 3")));
+    let said = circle(8, chain(8), &[]);
+    assert_eq!(said, (vec![], "all 8 ranks of this node wait in sends or receives, two neighbours of a chain for each other".into()));
+}
+
+#[test]
+fn in_a_ring_nobody_is_blamed() {
+    let ring = vec![(0, 1), (1, 2), (2, 3), (0, 3)];
+    let words = "all 4 ranks of this node wait in sends or receives, in a ring: each for the next, or two neighbours for each other";
+    assert_eq!(circle(4, ring.clone(), &[]), (vec![], words.into()));
+    assert!(circle(4, ring, &[24.24, 12.12, 12.12, 24.24]).1.ends_with("ranks 1 and 2, or 0 and 3"));
+    // Where who exchanges with whom is not known, or not a chain, nothing more is said.
+    let words = "all 4 ranks of this node wait in sends or receives, some of them for each other";
+    assert_eq!(circle(4, vec![(0, 1), (2, 3)], &[]), (vec![], words.into()));
+    assert_eq!(circle(4, vec![], &[12.12, 12.12, 24.24, 24.24]), (vec![], words.into()));
+}
+
+#[test]
+fn two_that_wait_in_different_kernels_are_no_circle() {
+    let it = Pipeline { gpus: 2, world: 2, kernels: &[12.12, 0.76], ..Pipeline::default() };
+    let (_, said) = pipeline(&it, 60, blind(2));
+    assert_eq!((the_one(&said).rule, &the_one(&said).ranks[..]), ("hang-symmetric", &[][..]));
+}
+
+/// Of two experts, rank 1 calls an all_reduce where rank 0 waits in an AlltoAll, which is not counted.
+#[test]
+fn who_is_behind_and_may_wait_is_not_blamed_where_gpus_are_not_seen() {
+    let one_more = |second: u64| Some(ras_json(2, |rank| Some(second + u64::from(rank == 1 && second == 40))));
+    let it = Pipeline { gpus: 2, world: 2, no_nvml: true, ..Pipeline::default() };
+    let (_, said) = pipeline(&it, 60, one_more);
+    assert!(opened(&said).is_empty(), "{said:?}");
+    // One that sleeps does not wait in a collective, nor does one that is a whole step behind.
+    let (_, said) = pipeline(&Pipeline { asleep: &[1], ..it }, 60, |second| {
+        Some(ras_json(2, |rank| Some(second + u64::from(rank == 0 && second == 40))))
+    });
+    assert_eq!(opened(&said)[0].1.ranks, [1]);
+    let it = Pipeline { gpus: 2, world: 2, no_nvml: true, ..Pipeline::default() };
+    let (_, said) = pipeline(&it, 60, |second| Some(ras_json(2, |rank| Some(second + 16 * u64::from(rank == 0 && second == 40)))));
+    assert_eq!(opened(&said)[0].1.ranks, [1]);
+}
+
+#[test]
+fn power_far_below_that_of_work_shows_who_waits_where_there_is_no_gpm() {
+    let it = Pipeline { no_gpm_w: Some(150), ..Pipeline::default() };
+    let (_, said) = pipeline(&it, 60, counted(4));
+    let found = the_one(&said);
+    assert_eq!((found.rule, found.confidence), ("hang-symmetric", Confidence::Certain));
+    assert!(found.why.contains("they draw 150 W or less, at work up to 6"), "{}", found.why);
+    // What draws as much as at work computes, however little it reads; in between, it takes longer.
+    let (_, said) = pipeline(&Pipeline { no_gpm_w: Some(640), ..Pipeline::default() }, 60, counted(4));
+    assert!(opened(&said).is_empty(), "{said:?}");
+}
+
 #[test]
 fn bubbles_are_no_stragglers() {
     // Stages wait by turns, and at the start of each, all but the first.

@@ -258,11 +258,28 @@ pub struct Pipeline {
     pub channels: Vec<(u32, u32)>,
     /// Its steps go on, and this is what a GPU does in a second.
     pub goes_on: Option<fn(u32, u64) -> Doing>,
+    /// The share of the SMs that the kernel of each GPU takes while it waits, %; 18.18 where none is named.
+    pub kernels: &'static [f32],
+    /// There is no NVML.
+    pub no_nvml: bool,
+    /// There is no GPM, and this is what each GPU draws while it waits, W.
+    pub no_gpm_w: Option<u64>,
 }
 
 impl Default for Pipeline {
     fn default() -> Self {
-        Pipeline { gpus: 4, first_rank: 0, world: 4, asleep: &[], arguments: &[], channels: Vec::new(), goes_on: None }
+        Pipeline {
+            gpus: 4,
+            first_rank: 0,
+            world: 4,
+            asleep: &[],
+            arguments: &[],
+            channels: Vec::new(),
+            goes_on: None,
+            kernels: &[],
+            no_nvml: false,
+            no_gpm_w: None,
+        }
     }
 }
 
@@ -278,7 +295,9 @@ pub fn pipeline(it: &Pipeline, seconds: u64, answer: impl Fn(u64) -> Option<Stri
         log: "/fsx/jobs/77123/train.log",
     };
     world.all_is_well();
-    world.bodies("nvml", node.gpu_facts());
+    if !it.no_nvml {
+        world.bodies("nvml", node.gpu_facts());
+    }
     let mut processes = node.processes();
     for info in processes.iter_mut().filter_map(|b| if let Body::Process(info) = b { Some(info) } else { None }) {
         info.cmdline.extend(it.arguments.iter().map(|word| word.to_string()));
@@ -311,7 +330,19 @@ pub fn pipeline(it: &Pipeline, seconds: u64, answer: impl Fn(u64) -> Option<Stri
             None if it.asleep.contains(&gpu) => Doing::Nothing,
             None => Doing::Waiting,
         };
-        world.bodies("nvml", node.gpus(second, doing));
+        let mut seen = node.gpus(second, doing);
+        for sample in seen.iter_mut().flat_map(|b| if let Body::Gpus { gpus } = b { gpus.as_mut_slice() } else { &mut [] }) {
+            let kernel = it.kernels.get(sample.index as usize).copied().unwrap_or(18.18);
+            let waits = doing(sample.index) == Doing::Waiting;
+            sample.gpm.iter_mut().filter(|_| waits).for_each(|gpm| gpm.sm_active_pct = Some(kernel));
+            if let Some(watts) = it.no_gpm_w {
+                sample.gpm = None;
+                sample.power_mw = if waits { Some(watts * 1000) } else { sample.power_mw };
+            }
+        }
+        if !it.no_nvml {
+            world.bodies("nvml", seen);
+        }
         let ran = |gpu| match it.goes_on {
             _ if !it.asleep.contains(&gpu) => second,
             Some(_) => second / 2,
