@@ -170,7 +170,10 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u
         let lately = look.moved_at.is_some_and(|at| now.since(at) < Duration::from_secs(20)) || !look.quiet_log();
         return match steps {
             Some(steps) if lately => say(State::Training, None, steps),
-            None if lately => say(State::Training, None, "collectives move; no step line in any log".into()),
+            None if lately => {
+                let rhythm = model.rhythm_of(job).map_or(String::new(), |rhythm| format!("; a step takes {}", rhythm.words()));
+                say(State::Training, None, format!("collectives move; no step line in any log{rhythm}"))
+            }
             steps => {
                 let quiet = look.moved_at.map_or(String::new(), |at| format!("nothing has moved for {}", span(now.since(at))));
                 let steps = steps.map_or(String::new(), |s| format!("{s}; "));

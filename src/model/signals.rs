@@ -58,6 +58,8 @@ pub struct Look {
     pub lacks: Vec<&'static str>,
     /// When something was last seen to move.
     pub moved_at: Option<Stamp>,
+    /// The time of a step by the rhythm of its traffic, where no log names it: the last that was found.
+    pub rhythm: Option<Duration>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -356,6 +358,7 @@ impl Look {
             contained: job.pids().filter_map(|pid| model.processes.get(&pid)).any(|p| p.info.ns_pid.is_some_and(|ns| ns != p.info.pid)),
             lacks,
             moved_at,
+            rhythm: job.rhythm.map(|rhythm| Duration::from_secs_f64(rhythm.period_s)),
         }
     }
 

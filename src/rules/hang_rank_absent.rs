@@ -227,7 +227,9 @@ pub(super) fn patience(look: &Look, least: Duration) -> Duration {
         return WAITED_AT_START.duration();
     }
     // A job whose ranks regularly wait for a slow one waits for most of a step.
-    let step = look.log.as_ref().map_or(Duration::ZERO, |l| l.patience.mul_f64(0.75).min(Duration::from_secs(120)));
+    let by_log = look.log.as_ref().map(|l| l.patience.mul_f64(0.75).min(Duration::from_secs(120)));
+    // What is estimated may only add patience.
+    let step = by_log.or(look.rhythm.map(|period| period.mul_f64(1.5))).unwrap_or_default();
     if step > Duration::from_secs(10) { least.max(step) } else { least }
 }
 

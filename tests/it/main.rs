@@ -77,6 +77,7 @@ mod ras_report_rules;
 mod ras_service;
 mod report_kinds;
 mod resources;
+mod rhythm;
 mod rotation;
 mod rule_list;
 mod sanitising;
