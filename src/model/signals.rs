@@ -314,7 +314,7 @@ impl Look {
     pub fn at(model: &Model, job: &Job) -> Look {
         let now = model.now;
         let progress = model.progress_of(&job.id);
-        let log = progress.filter(|p| !p.is_empty()).map(|p| LogLook {
+        let log = progress.filter(|p| !p.is_empty() && !p.is_by_saves()).map(|p| LogLook {
             step: p.step,
             last_step_at: p.last_step_at,
             quiet_for: p.last_step_at.map_or(Duration::ZERO, |at| now.since(model.watched(at))),

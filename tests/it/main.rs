@@ -50,6 +50,7 @@ mod line_prefixes;
 mod line_stamps;
 mod log_reader;
 mod loss_spikes;
+mod metrics;
 mod nccl_lines;
 mod nccl_tests_json;
 mod nccl_tests_tables;
