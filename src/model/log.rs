@@ -399,6 +399,11 @@ impl Progress {
         self.step.is_none() && self.loss.is_none()
     }
 
+    /// When rows of a `metrics.csv` last came, of which the last is the newest step. `None` for rows that were there before.
+    pub fn saved_at(&self) -> Option<Stamp> {
+        Some(self.saves[0]?.0)
+    }
+
     /// Its steps are those of a `metrics.csv`, which show how far training came and not when.
     pub fn is_by_saves(&self) -> bool {
         self.dialect == metrics::DIALECT

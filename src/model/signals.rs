@@ -45,6 +45,8 @@ pub struct Look {
     /// Ranks of this node that should be there.
     pub local_ranks: usize,
     pub log: Option<LogLook>,
+    /// The newest step of a `metrics.csv`, and when it was saved. It is no log: silence of it means nothing.
+    pub saved: Option<(u64, Option<Stamp>)>,
     pub ras: Option<RasLook>,
     pub peers: Peers,
     pub phase: Option<(Phase, Stamp)>,
@@ -343,13 +345,15 @@ impl Look {
         let moving = ranks.values().any(|r| r.activity == Activity::Working && r.alive())
             || log.as_ref().is_some_and(|l| l.last_step_at.is_some() && l.quiet_for < Duration::from_secs(2))
             || ras.as_ref().is_some_and(|r| r.still_for.is_zero() && r.age < Duration::from_secs(3) && r.operations > 0);
-        let last = job.moved_at.max(log.as_ref().and_then(|l| l.last_step_at));
+        let saved = progress.filter(|p| p.is_by_saves()).and_then(|p| Some((p.step?, p.saved_at())));
+        let last = job.moved_at.max(log.as_ref().and_then(|l| l.last_step_at)).max(saved.and_then(|(_, at)| at));
         let moved_at = if moving { Some(now) } else { last.map(|at| model.watched(at)) };
         Look {
             at: now,
             local_ranks: job.local_world_size.map_or(ranks.len(), |n| n as usize).max(ranks.len()),
             ranks,
             log,
+            saved,
             ras,
             peers: Peers::of(model, job),
             phase,

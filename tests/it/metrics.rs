@@ -19,7 +19,10 @@ fn rows() -> Vec<String> {
 
 /// A job whose logger has saved: rows of the file, up to each of these, half a minute apart.
 fn saved(up_to: &[usize]) -> Node {
-    let mut node = Node::new(0.1, REDUCE_LAST);
+    saved_of(Node::new(0.1, REDUCE_LAST), up_to)
+}
+
+fn saved_of(mut node: Node, up_to: &[usize]) -> Node {
     node.see(Body::LogFile(LogFileInfo { file: 2, path: METRICS.into(), inode: Some(9), device: Some(1), ..Default::default() }));
     let rows = rows();
     let mut from = 0;
@@ -89,6 +92,21 @@ fn that_it_is_not_saved_for_long_is_no_hang_and_no_pause() {
     }
     let log = nccl_top::model::signals::Look::at(&node.session.model, &node.session.model.jobs["7"]).log;
     assert_eq!(log, None, "it is no witness of when steps are made");
+}
+
+#[test]
+fn where_nothing_else_is_seen_its_steps_show_that_the_job_trains() {
+    let mut node = Node::new(0.1, REDUCE_LAST);
+    node.unseen = true;
+    let mut node = saved_of(node, &[2, 9, 18]);
+    for (seconds, state) in [(5.0, "training"), (400.0, "training"), (300.0, "unknown")] {
+        node.after(seconds);
+        let job = node.job();
+        let summary = job["summary"].as_str().unwrap();
+        assert_eq!(job["state"], state, "{summary}");
+        assert!(summary.starts_with("step 79 when metrics.csv was last saved"), "{summary}");
+        assert!(warnings(&node).is_empty(), "{:?}", warnings(&node));
+    }
 }
 
 #[test]

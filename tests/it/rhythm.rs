@@ -62,6 +62,8 @@ pub struct Node {
     /// GPM is read only in every so many samples.
     gpm_every: u64,
     sample: u64,
+    /// Nobody sees the GPUs.
+    pub unseen: bool,
     /// The last GPU runs nothing, and the others wait for it.
     absent: bool,
     moved: f64,
@@ -84,6 +86,7 @@ impl Node {
             port_bytes: 0.0,
             gpm_every: 1,
             sample: 0,
+            unseen: false,
             absent: false,
             moved: 0.0,
             spent_j: 0.0,
@@ -174,7 +177,9 @@ impl Node {
             if read {
                 (self.moved, self.since_gpm_s) = (0.0, 0.0);
             }
-            self.see(Body::Gpus { gpus });
+            if !self.unseen {
+                self.see(Body::Gpus { gpus });
+            }
             if self.ports > 0 {
                 self.see(Body::Ports { ports });
             }
