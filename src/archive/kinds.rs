@@ -34,6 +34,7 @@ pub const KINDS: &[Kind] = &[
     super::inspector::KIND,
     super::inspector::PROM,
     super::ras::KIND,
+    super::metrics::KIND,
     super::log::KIND,
 ];
 

@@ -9,6 +9,7 @@ mod inspector;
 pub mod intake;
 pub mod kinds;
 pub mod log;
+mod metrics;
 mod nccl_tests;
 mod ras;
 mod tape;

@@ -64,6 +64,9 @@ pub struct Verdict {
     pub because: Option<(&'static str, String)>,
 }
 
+/// A job of which nothing else is seen has not saved a `metrics.csv` for this long.
+const SAVES: Duration = Duration::from_secs(600);
+
 /// What the evidence makes of a job at this moment; `before` carries when the state began.
 /// `cause` is the number of the finding that the others of the job follow from.
 pub fn of_job(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u64>, before: Option<&Verdict>) -> Verdict {
@@ -163,16 +166,24 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u
     }
     let trained = crate::rules::has_trained(look);
     let steps = progress.and_then(|p| p.step).map(|step| match progress.and_then(|p| p.total_steps) {
+        None if look.saved.is_some() => format!("step {} when metrics.csv was last saved", group(step)),
         Some(total) => format!("step {} of {}", group(step), group(total)),
         None => format!("step {}", group(step)),
     });
     if trained || (job.log_only && steps.is_some()) {
-        let lately = look.moved_at.is_some_and(|at| now.since(at) < Duration::from_secs(20)) || !look.quiet_log();
+        // Where nothing else is seen, a logger saves often enough.
+        let unseen_for = if look.saved.is_some() && !look.knows_gpus() { SAVES } else { Duration::from_secs(20) };
+        let lately = look.moved_at.is_some_and(|at| now.since(at) < unseen_for) || !look.quiet_log();
         return match steps {
             Some(steps) if lately => say(State::Training, None, steps),
-            None if lately => say(State::Training, None, "collectives move; no step line in any log".into()),
+            None if lately => {
+                let rhythm = model.rhythm_of(job).map_or(String::new(), |rhythm| format!("; a step takes {}", rhythm.words()));
+                say(State::Training, None, format!("collectives move; no step line in any log{rhythm}"))
+            }
             steps => {
-                let quiet = look.moved_at.map_or(String::new(), |at| format!("nothing has moved for {}", span(now.since(at))));
+                let quiet = look
+                    .moved_at
+                    .map_or("nothing was seen to move".to_owned(), |at| format!("nothing has moved for {}", span(now.since(at))));
                 let steps = steps.map_or(String::new(), |s| format!("{s}; "));
                 let why = match look.alive().any(|r| r.activity == Activity::Waiting) {
                     _ if job.log_only => ", and only its log is seen here",

@@ -7,6 +7,7 @@
 pub mod catalog;
 pub mod cuda;
 pub mod error_words;
+pub mod metrics;
 pub mod nccl;
 pub mod prefilter;
 pub mod prefix;
@@ -570,6 +571,9 @@ pub struct Reader {
     torch: torch::State,
     nccl: nccl::State,
     progress: progress::State,
+    /// It is a `metrics.csv`.
+    metrics: Option<metrics::Columns>,
+    is_first: bool,
 }
 
 /// Nothing that a reader knows is longer; longer lines are read up to here.
@@ -584,6 +588,7 @@ impl Reader {
     /// The number in its file of the line that [`Reader::line`] gets next.
     pub fn at_line(&mut self, no: Option<u64>) {
         self.torch.at_line(no);
+        self.is_first = no == Some(1);
     }
 
     /// Puts what `line` says into `out`, if it is worth a look. `line` is one physical line without its end, as it came; it may hold
@@ -601,6 +606,13 @@ impl Reader {
 
     /// Like [`Reader::read`], with what the user has muted.
     pub fn read_all(&mut self, line: &str, class: prefilter::Class, out: &mut Vec<TextEvent>) {
+        if std::mem::take(&mut self.is_first) {
+            self.metrics = metrics::Columns::of(line);
+        }
+        if let Some(step) = self.metrics.as_ref().and_then(|columns| columns.row(line)) {
+            out.push(TextEvent { origin: Origin::default(), what: What::Step(step), said_at: None });
+            return;
+        }
         // Lines that belong to a record that has begun may look like anything.
         let class = if self.is_inside() { prefilter::Class::Alarm } else { class };
         if class == prefilter::Class::Noise {

@@ -1,6 +1,7 @@
 //! Jobs: which processes belong together, and what each rank is doing.
 
 use super::process::Process;
+use super::rhythm::Rhythm;
 use crate::base::time::Stamp;
 use crate::observe::process::{LogVia, ProcessRole};
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,6 +42,10 @@ pub struct Job {
     pub restarted_at: Option<Stamp>,
     /// The last step that was counted before that.
     pub step_before_restart: Option<u64>,
+    /// The time of a step, where no log names it; the one last found, while these ranks run.
+    pub rhythm: Option<Rhythm>,
+    /// When it was last looked for.
+    pub sensed_at: Option<Stamp>,
 }
 
 /// Variables that carry a rank, the most specific first (torchrun below srun sets both families).
@@ -71,6 +76,8 @@ impl Job {
             restarted_at: None,
             step_before_restart: None,
             worked: Duration::ZERO,
+            rhythm: None,
+            sensed_at: None,
         }
     }
 
@@ -81,6 +88,7 @@ impl Job {
         (self.launcher_signalled, self.launcher_signals) = (false, false);
         self.moved_at = None;
         self.worked = Duration::ZERO;
+        self.rhythm = None;
     }
 
     pub fn pids(&self) -> impl Iterator<Item = u32> + '_ {

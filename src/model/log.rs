@@ -8,7 +8,7 @@ use crate::base::limit::Limit;
 use crate::base::time::Stamp;
 use crate::formats::nccl_tests::{Table, Tables, begins, ends};
 use crate::logs::prefilter::Class;
-use crate::logs::{Dialect, Phase, Reader, Step};
+use crate::logs::{Dialect, Phase, Reader, Step, metrics};
 use crate::observe::log::{LogFileInfo, LogFileState};
 use std::collections::{BTreeMap, BTreeSet, VecDeque, vec_deque};
 use std::sync::Arc;
@@ -173,6 +173,8 @@ pub struct Progress {
     usual_step_s: Option<(f64, f64)>,
     usual_due: u32,
     late: Option<Late>,
+    /// When rows of a `metrics.csv` came, and the last step in them: of the newest save, and of the one before.
+    saves: [Option<(Stamp, u64)>; 2],
 }
 
 /// Lines in a row that tell of steps that took longer than usual.
@@ -225,12 +227,17 @@ impl Progress {
         if let Some(s) = step.step
             && (advanced || restarted)
         {
-            if !backlog {
-                self.arrived(at, s, restarted);
+            // When steps ended whose rows are saved together is not known: that none come is no silence, and that some come no sign of life.
+            if step.dialect == metrics::DIALECT {
+                self.saved(at, s, backlog || restarted);
+            } else {
+                if !backlog {
+                    self.arrived(at, s, restarted);
+                }
+                (self.last_step_at, self.unwatched) = (Some(at), Duration::ZERO);
             }
             self.step = Some(s);
             self.first_counted.get_or_insert(s);
-            (self.last_step_at, self.unwatched) = (Some(at), Duration::ZERO);
             self.end_phase(at);
             self.done_at = None;
         } else if step.step.is_none() && step.loss.is_some() {
@@ -336,6 +343,23 @@ impl Progress {
         }
     }
 
+    /// A row of a `metrics.csv`. The time of a step is that from one save to the next, by the steps between: rows of one come together.
+    fn saved(&mut self, at: Stamp, step: u64, begins_anew: bool) {
+        let [newest, before] = self.saves;
+        self.saves = match (newest, before) {
+            _ if begins_anew => [None, None],
+            (Some((last, _)), _) if last == at => [Some((at, step)), before],
+            (Some((last, to)), Some((then, from))) if to > from && last > then => {
+                let per_step = last.secs_since(then) / (to - from) as f64;
+                self.step_time_s = Some(per_step);
+                self.step_times.push(last, per_step);
+                self.step_trend.push(last, per_step);
+                [Some((at, step)), newest]
+            }
+            _ => [Some((at, step)), newest],
+        };
+    }
+
     fn arrived(&mut self, at: Stamp, step: u64, restarted: bool) {
         if restarted || self.first_step.is_none() {
             self.first_step = Some((at, step));
@@ -373,6 +397,16 @@ impl Progress {
 
     pub fn is_empty(&self) -> bool {
         self.step.is_none() && self.loss.is_none()
+    }
+
+    /// When rows of a `metrics.csv` last came, of which the last is the newest step. `None` for rows that were there before.
+    pub fn saved_at(&self) -> Option<Stamp> {
+        Some(self.saves[0]?.0)
+    }
+
+    /// Its steps are those of a `metrics.csv`, which show how far training came and not when.
+    pub fn is_by_saves(&self) -> bool {
+        self.dialect == metrics::DIALECT
     }
 
     pub fn phase_said(&mut self, at: Stamp, phase: Phase, begins: bool) {

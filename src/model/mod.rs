@@ -20,6 +20,7 @@ pub mod peers;
 pub mod port;
 pub mod process;
 pub mod reading;
+pub mod rhythm;
 pub mod room;
 pub mod saved_report;
 pub mod series;
@@ -223,6 +224,7 @@ impl Model {
                 self.show_left_out();
                 self.settle();
                 self.end_jobs(at);
+                self.sense_rhythms(at);
                 self.forget(at);
                 self.reassign();
             }

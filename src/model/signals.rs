@@ -45,6 +45,8 @@ pub struct Look {
     /// Ranks of this node that should be there.
     pub local_ranks: usize,
     pub log: Option<LogLook>,
+    /// The newest step of a `metrics.csv`, and when it was saved. It is no log: silence of it means nothing.
+    pub saved: Option<(u64, Option<Stamp>)>,
     pub ras: Option<RasLook>,
     pub peers: Peers,
     pub phase: Option<(Phase, Stamp)>,
@@ -58,6 +60,8 @@ pub struct Look {
     pub lacks: Vec<&'static str>,
     /// When something was last seen to move.
     pub moved_at: Option<Stamp>,
+    /// The time of a step by the rhythm of its traffic, where no log names it: the last that was found.
+    pub rhythm: Option<Duration>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -318,7 +322,7 @@ impl Look {
     pub fn at(model: &Model, job: &Job) -> Look {
         let now = model.now;
         let progress = model.progress_of(&job.id);
-        let log = progress.filter(|p| !p.is_empty()).map(|p| LogLook {
+        let log = progress.filter(|p| !p.is_empty() && !p.is_by_saves()).map(|p| LogLook {
             step: p.step,
             last_step_at: p.last_step_at,
             quiet_for: p.last_step_at.map_or(Duration::ZERO, |at| now.since(model.watched(at))),
@@ -348,13 +352,15 @@ impl Look {
         let moving = ranks.values().any(|r| r.activity == Activity::Working && r.alive())
             || log.as_ref().is_some_and(|l| l.last_step_at.is_some() && l.quiet_for < Duration::from_secs(2))
             || ras.as_ref().is_some_and(|r| r.still_for.is_zero() && r.age < Duration::from_secs(3) && r.operations > 0);
-        let last = job.moved_at.max(log.as_ref().and_then(|l| l.last_step_at));
+        let saved = progress.filter(|p| p.is_by_saves()).and_then(|p| Some((p.step?, p.saved_at())));
+        let last = job.moved_at.max(log.as_ref().and_then(|l| l.last_step_at)).max(saved.and_then(|(_, at)| at));
         let moved_at = if moving { Some(now) } else { last.map(|at| model.watched(at)) };
         Look {
             at: now,
             local_ranks: job.local_world_size.map_or(ranks.len(), |n| n as usize).max(ranks.len()),
             ranks,
             log,
+            saved,
             ras,
             peers: Peers::of(model, job),
             phase,
@@ -363,6 +369,7 @@ impl Look {
             contained: job.pids().filter_map(|pid| model.processes.get(&pid)).any(|p| p.info.ns_pid.is_some_and(|ns| ns != p.info.pid)),
             lacks,
             moved_at,
+            rhythm: job.rhythm.map(|rhythm| Duration::from_secs_f64(rhythm.period_s)),
         }
     }
 

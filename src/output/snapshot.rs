@@ -76,6 +76,13 @@ fn job(session: &Session, job: &Job, zone: Zone) -> Value {
         "world_size": job.world_size,
         "ranks": ranks,
         "logs": logs,
+        "estimated_step": model.rhythm_of(job).map(|rhythm| json!({
+            "step_time_s": rhythm.period_s,
+            "from": rhythm.of.as_str(),
+            "agree": rhythm.agree,
+            "of": rhythm.all,
+            "times_seen": rhythm.times,
+        })),
         "training": model.progress_of(&job.id).filter(|p| !p.is_empty()).map(|p| {
             let mut fields = training(p);
             fields.insert("last_progress_at".into(), json!(p.last_step_at.map(|at| zone.rfc3339(at))));

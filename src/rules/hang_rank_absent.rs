@@ -216,7 +216,7 @@ pub(super) fn paused_by_name(look: &Look) -> bool {
 pub(crate) fn has_trained(look: &Look) -> bool {
     // Operations alone prove nothing: weights are spread with hundreds of broadcasts before the first step.
     let worked = |s| look.worked >= Duration::from_secs(s);
-    look.log.as_ref().and_then(|l| l.step).is_some_and(|s| s >= 3)
+    look.log.as_ref().and_then(|l| l.step).or(look.saved.map(|(step, _)| step)).is_some_and(|s| s >= 3)
         || worked(10) && look.ras.as_ref().is_some_and(|r| r.operations >= 50)
         || worked(25) && look.log.as_ref().is_none_or(|l| l.last_step_at.is_none())
 }
@@ -227,7 +227,9 @@ pub(super) fn patience(look: &Look, least: Duration) -> Duration {
         return WAITED_AT_START.duration();
     }
     // A job whose ranks regularly wait for a slow one waits for most of a step.
-    let step = look.log.as_ref().map_or(Duration::ZERO, |l| l.patience.mul_f64(0.75).min(Duration::from_secs(120)));
+    let by_log = look.log.as_ref().map(|l| l.patience.mul_f64(0.75).min(Duration::from_secs(120)));
+    // What is estimated may only add patience.
+    let step = by_log.or(look.rhythm.map(|period| period.mul_f64(1.5))).unwrap_or_default();
     if step > Duration::from_secs(10) { least.max(step) } else { least }
 }
 

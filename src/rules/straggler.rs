@@ -51,7 +51,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         if !progresses || look.phase.is_some() {
             continue;
         }
-        let progress = ctx.model.progress_of(id).filter(|p| !p.is_empty());
+        let progress = ctx.model.progress_of(id).filter(|p| !p.is_empty() && !p.is_by_saves());
         let step = progress.and_then(|p| p.step_times.median_of_last(20)).filter(|s| s.is_finite()).unwrap_or(0.0);
         let window = WINDOW.duration().max(Duration::from_secs_f64((step * STEPS.value()).clamp(0.0, 120.0)));
         // A pause within the window would make the rank that saved a checkpoint look late.

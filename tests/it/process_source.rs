@@ -604,6 +604,28 @@ fn nccls_own_log_is_found_once_it_is_there() {
 }
 
 #[test]
+fn lightnings_metrics_of_this_run_are_a_log() {
+    let tree = Tree::of([process(10, 1, "python3 t.py").env(&torch_env(0, 1))]);
+    fs::write(tree.at("proc/uptime"), "5000.25 1.0\n").unwrap();
+    let write = |version: &str| {
+        let dir = tree.at("lightning_logs").join(version);
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("metrics.csv"), "epoch,step,train_loss\n").unwrap();
+        dir.join("metrics.csv")
+    };
+    let before = std::time::SystemTime::now() - Duration::from_secs(6000);
+    fs::File::options().append(true).open(write("version_9")).unwrap().set_modified(before).unwrap();
+    write("version_x");
+    let mut watch = tree.watch();
+    watch.poll();
+    assert!(watch.known[&10].logs.is_empty(), "of a run before");
+    let log = write("version_10");
+    let told = watch.poll();
+    assert_eq!((told.news[0].logs[0].via, told.news[0].logs[0].path.as_str()), (LogVia::Other, log.to_str().unwrap()));
+    assert_eq!(watch.tail.try_iter().last(), Some(Hint::Logs(vec![log])));
+}
+
+#[test]
 fn a_containers_nccl_log_is_opened_through_its_own_root() {
     let rank = process(10, 1, "python3 t.py").env(&torch_env(0, 1)).env("HOSTNAME=pod-0 NCCL_DEBUG_FILE=/logs/%h.%%-%x-%.log");
     let tree = Tree::of([rank]);

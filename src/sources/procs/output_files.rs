@@ -4,11 +4,13 @@
 use super::read::{Reader, is_gone};
 use super::{ask, environ};
 use crate::observe::process::{LogVia, ProcessLog};
+use crate::sources::files::MOST_ENTRIES;
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 /// What fd 1 and 2 are.
 ///
@@ -68,6 +70,18 @@ fn find_in_view(reader: &Reader, pid: u32, name: &Path) -> Option<ProcessLog> {
         Some(open) => Some(regular(LogVia::NcclDebugFile, theirs.clone(), &theirs, &open)),
         None => at(&ours).map(|open| regular(LogVia::NcclDebugFile, ours.clone(), &ours, &open)),
     }
+}
+
+/// The newest `metrics.csv` of Lightning's CSVLogger below the working directory, where this process may have written it: its logger
+/// does not keep it open.
+pub fn metrics(reader: &Reader, pid: u32, start_ticks: u64) -> Option<ProcessLog> {
+    let logs = reader.path(pid, "cwd").join("lightning_logs");
+    let version = |entry: std::fs::DirEntry| entry.file_name().to_str()?.strip_prefix("version_")?.parse::<u32>().ok();
+    let newest = std::fs::read_dir(logs).ok()?.take(MOST_ENTRIES).flatten().filter_map(version).max()?;
+    let log = find_in_view(reader, pid, &Path::new("lightning_logs").join(format!("version_{newest}/metrics.csv")))?;
+    let runs_for = Duration::from_millis(reader.uptime_ticks()?.saturating_sub(start_ticks).saturating_mul(10));
+    let written = ask::metadata(Path::new(&log.path)).ok()?.modified().ok()?;
+    (written >= SystemTime::now().checked_sub(runs_for)?).then_some(ProcessLog { via: LogVia::Other, ..log })
 }
 
 fn expand(pattern: &[u8], host: &[u8], pid: u32) -> Vec<u8> {

@@ -38,6 +38,9 @@ pub fn of(reader: &mut Reader, pid: u32, role: ProcessRole) -> Option<ProcessInf
         info.env = Some(environ::shown(&raw));
         info.logs.extend(output_files::nccl_debug_file(reader, pid, status.ns_pid.unwrap_or(pid), &raw));
     }
+    if role != ProcessRole::Launcher {
+        info.logs.extend(output_files::metrics(reader, pid, info.start_ticks));
+    }
     Some(info)
 }
 

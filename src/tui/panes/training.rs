@@ -58,7 +58,10 @@ fn want(ctx: &Ctx, width: u16) -> Option<Want> {
 
 fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let Some(p) = progress(ctx) else {
-        buf.set_stringn(area.x, area.y, "no step line seen in any log", usize::from(area.width), ctx.theme.dim);
+        let job = ctx.session.main_job().and_then(|(id, _)| ctx.session.model.jobs.get(id));
+        let rhythm = job.and_then(|job| ctx.session.model.rhythm_of(job));
+        let words = rhythm.map_or(String::new(), |rhythm| format!("step time {}; ", rhythm.words()));
+        buf.set_stringn(area.x, area.y, format!("{words}no step line seen in any log"), usize::from(area.width), ctx.theme.dim);
         return;
     };
     let head = head(ctx, p, usize::from(area.width));
