@@ -2,6 +2,7 @@
 //! clock at once and never for anything else. What blocks has a thread of its own and sends through a bounded channel.
 
 pub mod diagnostics;
+pub mod dump_pipes;
 pub mod outlet;
 pub mod private;
 pub mod py_spy;

@@ -158,9 +158,9 @@ pub fn with_loaders(mut ranks: Vec<Target>) -> Vec<Target> {
             of_rank.extend(below.get(&child).into_iter().flatten().copied().filter(|pid| !is_rank(*pid)));
         }
         let loads = of_rank.into_iter().filter(|pid| is_loader(&cmdline(*pid), &own)).take(MAX_LOADERS);
-        loaders.extend(loads.filter_map(|pid| {
-            Some(Target { whose: Whose { rank: rank.whose.rank, pid, loads: true }, start_ticks: stat_field(pid, STARTED)? })
-        }));
+        loaders.extend(
+            loads.filter_map(|pid| Some(Target { whose: Whose { rank: rank.whose.rank, pid, loads: true }, start_ticks: started(pid)? })),
+        );
     }
     let room = MAX_TARGETS - ranks.len();
     ranks.extend(loaders.into_iter().take(room));
@@ -190,7 +190,7 @@ impl Drop for Group {
 /// Runs it; takes [`DEADLINE`] at most.
 pub async fn run(program: &Path, pid: u32, start_ticks: u64, at: Stamp) -> Stack {
     let done = |lines| Stack { pid, at, command: command(program, pid), lines };
-    if stat_field(pid, STARTED) != Some(start_ticks) {
+    if started(pid) != Some(start_ticks) {
         return done(vec![format!("not run: process {pid} has ended")]);
     }
     let mut command = Command::new(program);
@@ -255,6 +255,15 @@ async fn gather(pipe: Option<impl AsyncRead + Unpin>, bytes: &mut Vec<u8>) -> Re
 /// Fields of /proc/PID/stat behind the name: the parent, and when it started, in ticks since boot.
 const PARENT: usize = 1;
 const STARTED: usize = 19;
+
+fn started(pid: u32) -> Option<u64> {
+    stat_field(pid, STARTED)
+}
+
+/// It is the process that is meant, and no other with its number.
+pub fn still_runs(target: &Target) -> bool {
+    started(target.whose.pid) == Some(target.start_ticks)
+}
 
 fn stat_field(pid: u32, field: usize) -> Option<u64> {
     let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;

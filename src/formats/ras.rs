@@ -1,6 +1,7 @@
 //! What NCCL's RAS service answers, in JSON (2.28.7 and newer) or as text (2.24 and newer), as one report. Reads no socket and knows
 //! no clock; judges nothing.
 
+pub mod diagnostics;
 mod json;
 mod text;
 
@@ -224,6 +225,8 @@ pub enum RasError {
     NotAReport(String),
     #[error("the answer is cut off: {0}")]
     CutOff(String),
+    #[error("this NCCL has no diagnostics: they are there from NCCL 2.31 on")]
+    NoDiagnostics,
     #[error("the answer is not the JSON that NCCL prints: {0}")]
     Json(String),
 }

@@ -39,6 +39,11 @@ pub struct FlightDump {
 }
 
 impl FlightDump {
+    /// It was asked for while the job ran, and not written by the job because something had timed out.
+    pub fn is_asked(&self) -> bool {
+        self.modified_ns.is_none() && !self.archived
+    }
+
     /// The bytes of a file as they go onto a tape.
     pub fn pack(bytes: &[u8]) -> String {
         let mut packed = DeflateEncoder::new(Vec::with_capacity(bytes.len() / 6), Compression::new(6));

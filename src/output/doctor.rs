@@ -4,6 +4,7 @@ use super::check::text::{Ink, Page, Style, ink_of};
 use crate::archive::Verdict;
 use crate::base::mask::{self, shown};
 use crate::base::units::{counted, sentence};
+use crate::formats::ras::diagnostics::Diagnostics;
 use crate::rules::host_checks::{Checked, Group, State};
 use serde_json::{Value, json};
 
@@ -15,6 +16,9 @@ pub struct Report {
     /// `p5.48xlarge, a virtual machine`
     pub machine: Option<String>,
     pub checked: Vec<Checked>,
+    /// What NCCL's RAS answers to `diagnostics`, or why it does not, by the address of each job that runs. It changes no verdict: NCCL
+    /// gives what cannot be read the same mark as what differs.
+    pub diagnosed: Vec<(String, Result<Diagnostics, String>)>,
     pub took_ms: u64,
 }
 
@@ -55,9 +59,17 @@ pub fn json(report: &Report) -> Value {
         "machine": report.machine.as_deref().map(shown),
         "took_ms": report.took_ms,
         "checks": report.checked.iter().map(check).collect::<Vec<_>>(),
+        "ras_diagnostics": report.diagnosed.iter().map(diagnosed).collect::<Vec<_>>(),
     });
     mask::document(&mut document);
     document
+}
+
+fn diagnosed((address, answer): &(String, Result<Diagnostics, String>)) -> Value {
+    match answer {
+        Ok(found) => json!({"address": shown(address), "answer": found}),
+        Err(why) => json!({"address": shown(address), "error": shown(why)}),
+    }
 }
 
 /// What is not well in full, the rest in a line per group; `all`: every check.
@@ -84,7 +96,29 @@ pub fn text(report: &Report, style: &Style, all: bool) -> String {
     } else {
         briefly(&mut page, report);
     }
+    report.diagnosed.iter().for_each(|(address, answer)| of_nccl(&mut page, address, answer, all));
     page.out
+}
+
+/// What differs between the ranks line by line, the rest in one.
+fn of_nccl(page: &mut Page, address: &str, answer: &Result<Diagnostics, String>, all: bool) {
+    page.title(&format!("NCCL's own diagnostics (RAS at {address})"));
+    let found = match answer {
+        Ok(found) => found,
+        Err(why) => return page.row("not read", Ink::Dim, &shown(why)),
+    };
+    for line in found.lines.iter().filter(|line| all || !line.ok) {
+        let (mark, ink) = if line.ok { ("ok", Ink::Plain) } else { ("differs or unread", Ink::Warn) };
+        page.row(mark, ink, &shown(&format!("{}: {}", line.check, line.text)));
+    }
+    let mut well: Vec<&str> = found.lines.iter().filter(|line| line.ok).map(|line| line.check.as_str()).collect();
+    well.dedup();
+    if !all && !well.is_empty() {
+        page.row("ok", Ink::Plain, &shown(&well.join(", ")));
+    }
+    if let Some(peers) = found.peers {
+        page.row("asked", Ink::Dim, &format!("{} answered", if peers == 1 { "1 process".into() } else { format!("{peers} processes") }));
+    }
 }
 
 fn in_full(page: &mut Page, c: &Checked) {

@@ -24,7 +24,7 @@ impl Without {
             Without::Nvml => &["nvml", "events"],
             Without::Log => &["tail"],
             Without::Procs => &["procs"],
-            Without::Flight => &["flight"],
+            Without::Flight => &["flight", "debug"],
             Without::Rdma => &["rdma", "qpairs"],
             Without::Netdev => &["netdev"],
             Without::Inspector => &["inspector"],

@@ -1,5 +1,6 @@
 //! What Flight Recorder dumps say together, as findings: the same for dumps that `check` is given and for those that appear live.
 
+use super::hang_rank_absent::paused_by_name;
 use super::{rule, send_order_deadlock};
 use crate::base::time::Stamp;
 use crate::base::words::rank_words;
@@ -7,6 +8,7 @@ use crate::formats::flight_recorder::{self, Dump, FlightFinding, FlightKind, Jud
 use crate::model::Model;
 use crate::model::dumps::Dumped;
 use crate::model::job::Job;
+use crate::model::signals::Look;
 use crate::observe::evidence::{Evidence, Witness};
 use crate::rules::findings::Finding;
 use std::collections::BTreeMap;
@@ -132,6 +134,10 @@ fn of_one(model: &Model, job: &Job) -> Vec<Finding> {
         }
     }
     let Some(written) = newest.values().map(|d| d.written()).max() else { return Vec::new() };
+    // While one rank saves, the others wait for it as they would for one that hangs.
+    if newest.values().all(|d| d.seen.is_asked()) && may_pause(&Look::at(model, job)) {
+        return Vec::new();
+    }
     let given = Given {
         dumps: newest.iter().filter_map(|(rank, d)| Some((*rank, Dump::clone(d.dump.as_ref().ok()?)))).collect(),
         path: &|rank| newest.get(&rank).map(|d| d.seen.path.clone()),
@@ -151,6 +157,10 @@ fn of_one(model: &Model, job: &Job) -> Vec<Finding> {
         found
     })
     .collect()
+}
+
+fn may_pause(look: &Look) -> bool {
+    paused_by_name(look) || look.alive().any(|rank| rank.does_io() || rank.much_io_lately)
 }
 
 /// The dumps of a job's ranks, unless they are of ranks before a restart.

@@ -5,6 +5,7 @@
 
 pub mod cgroup;
 pub mod checks;
+pub mod debug_server;
 pub mod ethtool;
 pub mod feed;
 pub mod files;
@@ -131,7 +132,8 @@ pub enum Hint {
     GpuPids(Vec<u32>),
     /// Regular files behind a job's output, from the process reader to the tailer.
     Logs(Vec<PathBuf>),
-    /// Ranks of this node, pid and start, from the process reader to those of Flight Recorder dumps and of the Inspector's files.
+    /// Ranks of this node, pid and start, from the process reader to those of Flight Recorder dumps, of the debug server and of
+    /// the Inspector's files.
     Ranks(Vec<(u32, u64)>),
     /// An error that a driver logs about a command by which counters are read, from the kernel's log to those who read them.
     Complaint(Complaint),
@@ -189,6 +191,7 @@ pub struct Setup {
     pub to_tail: Hints,
     pub to_ras: Hints,
     pub to_flight: Hints,
+    pub to_debug: Hints,
     pub to_inspector: Hints,
     pub to_rdma: Hints,
     pub to_netdev: Hints,
@@ -197,6 +200,7 @@ pub struct Setup {
     pub tail_inbox: Option<Receiver<Hint>>,
     pub ras_inbox: Option<Receiver<Hint>>,
     pub flight_inbox: Option<Receiver<Hint>>,
+    pub debug_inbox: Option<Receiver<Hint>>,
     pub inspector_inbox: Option<Receiver<Hint>>,
     pub rdma_inbox: Option<Receiver<Hint>>,
     pub netdev_inbox: Option<Receiver<Hint>>,
@@ -208,6 +212,7 @@ impl Setup {
         let (to_tail, tail_inbox) = Hints::line();
         let (to_ras, ras_inbox) = Hints::line();
         let (to_flight, flight_inbox) = Hints::line();
+        let (to_debug, debug_inbox) = Hints::line();
         let (to_inspector, inspector_inbox) = Hints::line();
         let (to_rdma, rdma_inbox) = Hints::line();
         let (to_netdev, netdev_inbox) = Hints::line();
@@ -222,6 +227,7 @@ impl Setup {
             to_tail,
             to_ras,
             to_flight,
+            to_debug,
             to_inspector,
             to_rdma,
             to_netdev,
@@ -229,6 +235,7 @@ impl Setup {
             tail_inbox: Some(tail_inbox),
             ras_inbox: Some(ras_inbox),
             flight_inbox: Some(flight_inbox),
+            debug_inbox: Some(debug_inbox),
             inspector_inbox: Some(inspector_inbox),
             rdma_inbox: Some(rdma_inbox),
             netdev_inbox: Some(netdev_inbox),
@@ -265,6 +272,7 @@ pub const SOURCES: &[SourceSpec] = &[
     SourceSpec { id: "tail", title: "training and NCCL logs", live_only: false, instead: None, retry: Duration::from_secs(1), make: tail::make },
     SourceSpec { id: "ras", title: "NCCL's RAS service", live_only: true, instead: None, retry: Duration::from_secs(5), make: ras::make },
     SourceSpec { id: "flight", title: "Flight Recorder dumps that appear", live_only: false, instead: None, retry: Duration::from_secs(3), make: flight::make },
+    SourceSpec { id: "debug", title: "PyTorch's debug server, where the job has started it", live_only: true, instead: None, retry: Duration::from_secs(10), make: debug_server::make },
     SourceSpec { id: "inspector", title: "what the NCCL Inspector writes of each rank", live_only: false, instead: None, retry: Duration::from_secs(5), make: inspector::make },
     SourceSpec { id: "rdma", title: "RDMA ports below /sys/class/infiniband", live_only: false, instead: None, retry: Duration::from_secs(10), make: rdma::make },
     SourceSpec { id: "qpairs", title: "queue pairs by process, through RDMA netlink", live_only: false, instead: None, retry: Duration::from_secs(60), make: queue_pairs::make },

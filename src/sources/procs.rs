@@ -56,7 +56,7 @@ const RAS_ADDRESS: &str = "localhost:28028";
 
 pub fn make(setup: &mut Setup) -> Box<dyn Source> {
     let procs = Procs::new(setup.roots.clone(), setup.interval, setup.procs_inbox.take());
-    let to_ranks = vec![setup.to_flight.clone(), setup.to_inspector.clone()];
+    let to_ranks = vec![setup.to_flight.clone(), setup.to_debug.clone(), setup.to_inspector.clone()];
     Box::new(procs.telling(setup.to_tail.clone(), setup.to_ras.clone()).telling_of_ranks(to_ranks))
 }
 

@@ -4,9 +4,10 @@
 pub mod question;
 
 use super::{Hint, RasAddress, Roots, Setup, Source, SourceError};
+use crate::formats::ras::diagnostics::{self, Diagnostics};
 use crate::observe::log::RasAnswer;
 use crate::observe::{Body, SourceState};
-use question::{Limits, Outcome};
+use question::{Limits, Outcome, Question};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
@@ -91,10 +92,8 @@ impl Ras {
         let (roots, limits) = (&self.roots, &self.limits);
         let service = &mut self.services[at];
         let began = Instant::now();
-        let asked = own_addresses(roots, &service.name).and_then(|addresses| {
-            let question = async { Ok(question::ask(&addresses, service.text_only, limits).await) };
-            crate::edge::run(question).map_err(|err| (SourceState::Failed, format!("{err:#}")))
-        });
+        let asked = own_addresses(roots, &service.name)
+            .and_then(|addresses| ask_at(&addresses, Question::Status { text_only: service.text_only }, limits));
         let took = began.elapsed();
         let (outcome, wait) = match asked {
             Ok(outcome) => {
@@ -203,8 +202,11 @@ impl Service {
             // What answers next may be another job, with another NCCL.
             (self.text_only, self.tries) = (false, 0);
             self.fingerprints.clear();
-            let state = if outcome.connected { SourceState::Slow } else { SourceState::Absent };
-            let why = if outcome.connected { "" } else { ": NCCL before 2.24, NCCL_RAS_ENABLE=0, or no communicator yet" };
+            let (state, why) = match outcome {
+                Outcome { encrypted: true, .. } => (SourceState::Denied, ""),
+                Outcome { connected: true, .. } => (SourceState::Slow, ""),
+                _ => (SourceState::Absent, ": NCCL before 2.24, NCCL_RAS_ENABLE=0, or no communicator yet"),
+            };
             self.trouble = Some((state, format!("{}: {error}{why}", outcome.address)));
             return REFUSED;
         }
@@ -235,6 +237,32 @@ impl Service {
         }
         usual
     }
+}
+
+fn ask_at(addresses: &[SocketAddr], question: Question, limits: &Limits) -> Result<Outcome, (SourceState, String)> {
+    let asked = async { Ok(question::ask(addresses, question, limits).await) };
+    crate::edge::run(asked).map_err(|err| (SourceState::Failed, format!("{err:#}")))
+}
+
+/// What NCCL itself finds wrong with the jobs at these addresses, each asked once.
+pub fn diagnose(roots: &Roots, addresses: &[RasAddress], limits: &Limits) -> Vec<Diagnosed> {
+    let one = |address: &RasAddress| {
+        let asked = own_addresses(roots, &address.name).and_then(|at| ask_at(&at, Question::Diagnostics, limits));
+        let answer = match asked {
+            Ok(Outcome { error: None, reply, .. }) => diagnostics::parse(&reply).map_err(|err| err.to_string()),
+            Ok(Outcome { error: Some(error), .. }) => Err(error),
+            Err((_, why)) => Err(why),
+        };
+        Diagnosed { address: address.name.clone(), answer }
+    };
+    addresses.iter().take(MAX_ADDRESSES).map(one).collect()
+}
+
+/// What a job answered to `diagnostics`, or why there is no answer.
+pub struct Diagnosed {
+    /// Its `NCCL_RAS_ADDR`.
+    pub address: String,
+    pub answer: Result<Diagnostics, String>,
 }
 
 /// The processes that an answer names.

@@ -113,9 +113,18 @@ pub enum Ask {
     Run {
         processes: usize,
     },
+    /// Whether so many ranks may be asked for their Flight Recorder; the prompt's text is how.
+    Dump {
+        ranks: usize,
+    },
 }
 
 impl Ask {
+    /// It is answered with y or n.
+    fn is_consent(self) -> bool {
+        matches!(self, Ask::Run { .. } | Ask::Dump { .. })
+    }
+
     pub fn label(self) -> &'static str {
         match self {
             Ask::Search => "search",
@@ -123,6 +132,7 @@ impl Ask {
             Ask::Ranks => "only ranks (3 or 0-7,12)",
             Ask::Evidence => "write evidence to (Esc: nothing)",
             Ask::Run { .. } => "run this? (y/n)",
+            Ask::Dump { .. } => "write into these pipes? (y/n)",
         }
     }
 }
@@ -171,6 +181,10 @@ pub enum Effect {
     AskStacks(Stacks),
     /// It was shown, and the user said yes.
     RunStacks,
+    /// Find the pipes of this job's ranks, and ask whether to write into them.
+    AskDumps(String),
+    /// They were shown, and the user said yes.
+    RunDumps,
 }
 
 /// Whose stacks are asked for.
@@ -266,10 +280,11 @@ impl Ui {
         let proposed = std::mem::take(&mut prompt.proposed);
         match key.code {
             KeyCode::Esc => self.prompt = None,
-            _ if matches!(prompt.kind, Ask::Run { .. }) => {
+            _ if prompt.kind.is_consent() => {
+                let dumps = matches!(prompt.kind, Ask::Dump { .. });
                 self.prompt = None;
                 if matches!(key.code, KeyCode::Char('y' | 'Y')) && !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
-                    return Effect::RunStacks;
+                    return if dumps { Effect::RunDumps } else { Effect::RunStacks };
                 }
                 self.notice = Some("nothing was run".into());
             }
@@ -295,7 +310,7 @@ impl Ui {
     /// Pasted text is typed text, but for what would end the prompt; without a prompt it is no sequence of commands.
     fn paste(&mut self, text: &str) -> Effect {
         // Nobody says yes by pasting.
-        let Some(prompt) = self.prompt.as_mut().filter(|p| !matches!(p.kind, Ask::Run { .. })) else { return Effect::None };
+        let Some(prompt) = self.prompt.as_mut().filter(|p| !p.kind.is_consent()) else { return Effect::None };
         if std::mem::take(&mut prompt.proposed) {
             prompt.text.clear();
         }
@@ -331,7 +346,7 @@ impl Ui {
             }),
             Ask::Evidence if prompt.text.trim().is_empty() => Err("name a directory".into()),
             Ask::Evidence => return Effect::Evidence(prompt.text.trim().to_owned()),
-            Ask::Run { .. } => Ok(()),
+            Ask::Run { .. } | Ask::Dump { .. } => Ok(()),
         };
         if let Err(error) = result {
             prompt.error = Some(error);
@@ -375,6 +390,20 @@ impl Ui {
         self.ask_py_spy(wanted)
     }
 
+    pub(super) fn ask_dumps(&mut self, session: &Session) -> Effect {
+        let job = match self.mode {
+            Mode::Replay { .. } => Err("ranks that live are asked for dumps: there is none in a recording"),
+            _ => view::job_told(session, self).ok_or("no job is seen: there is nobody to ask"),
+        };
+        match job {
+            Ok(job) => Effect::AskDumps(job),
+            Err(why) => {
+                self.notice = Some(why.into());
+                Effect::Draw
+            }
+        }
+    }
+
     fn ask_py_spy(&mut self, wanted: Result<Stacks, String>) -> Effect {
         let wanted = match self.mode {
             Mode::Replay { .. } => Err("py-spy asks a process that lives: there is none in a recording".into()),
@@ -391,7 +420,7 @@ impl Ui {
 
     pub(super) fn ask(&mut self, kind: Ask) {
         let text = match kind {
-            Ask::Evidence | Ask::Run { .. } => return,
+            Ask::Evidence | Ask::Run { .. } | Ask::Dump { .. } => return,
             Ask::Search => String::new(),
             Ask::Filter => self.log.filter.text.clone(),
             Ask::Ranks => self.log.filter.ranks_text(),

@@ -20,6 +20,7 @@ pub mod widgets;
 use crate::base::severity::Severity;
 use crate::base::time::{Stamp, Zone};
 use crate::diagnosis::session::Event;
+use crate::edge::dump_pipes::{self, Pipe};
 use crate::edge::py_spy::{self, Plan, Stack, Target};
 use crate::edge::stacks::{Compared, Whose, most_often_odd};
 use crate::edge::{self, QUEUE, Signals};
@@ -105,6 +106,10 @@ enum Work {
     Looked(usize, usize),
     /// A round of py-spy: of all ranks or of one process, and whether it was the last.
     Stacks(Vec<(Whose, Stack)>, bool, bool),
+    /// The pipes by which ranks can be asked for dumps.
+    Pipes(Vec<Pipe>),
+    /// They were asked; how it went.
+    Asked(String),
     /// It panicked.
     Broke,
 }
@@ -283,6 +288,8 @@ struct App {
     spying: bool,
     /// What the user is asked about.
     py_spy: Option<Plan>,
+    /// What the user is asked about.
+    pipes: Vec<Pipe>,
     /// By pid, the last of each.
     stacks: BTreeMap<u32, Arc<Stack>>,
     /// The rounds of the last look at all ranks, compared.
@@ -330,6 +337,7 @@ impl App {
             writing: false,
             spying: false,
             py_spy: None,
+            pipes: Vec::new(),
             stacks: BTreeMap::new(),
             rounds: Vec::new(),
         };
@@ -492,6 +500,8 @@ impl App {
             Effect::Evidence(dir) => self.write_evidence(&dir, world),
             Effect::AskStacks(wanted) => self.find_py_spy(&wanted, world),
             Effect::RunStacks => self.run_py_spy(world),
+            Effect::AskDumps(job) => self.find_pipes(&job, world),
+            Effect::RunDumps => self.ask_for_dumps(),
             // A key that is held down comes many times at once, and each move may take a while: they are made in one.
             Effect::Time(Move::By(s)) => self.move_by_s += s,
             Effect::Time(to) => {
@@ -592,6 +602,30 @@ impl App {
         });
     }
 
+    fn find_pipes(&mut self, job: &str, world: &World) {
+        let target = |(rank, pid, start_ticks)| Target { whose: Whose { rank, pid, loads: false }, start_ticks };
+        let ranks: Vec<Target> = world.ranks_of(job).into_iter().map(target).collect();
+        if !self.is_live {
+            self.ui.notice = Some("--sysroot: the ranks are not of this machine".into());
+            return;
+        }
+        self.beside("pipes", move |tell| tell(Work::Pipes(dump_pipes::find(ranks))));
+    }
+
+    fn ask_for_dumps(&mut self) {
+        let pipes = std::mem::take(&mut self.pipes);
+        self.beside("pipes", move |tell| {
+            let asked: Vec<_> = pipes.into_iter().map(|pipe| (pipe.clone(), dump_pipes::ask(&pipe))).collect();
+            tell(Work::Asked(dump_pipes::summary(&asked)));
+        });
+    }
+
+    /// The user may be asked: what he has begun to type meanwhile is not taken away, and is no answer.
+    fn is_free(&self) -> bool {
+        let reads_help = self.ui.sheet.as_ref().is_some_and(|sheet| sheet.content == Content::Help);
+        self.ui.prompt.is_none() && self.ui.popup.is_none() && !reads_help
+    }
+
     fn run_py_spy(&mut self, world: &World) {
         let Some(plan) = self.py_spy.take() else { return };
         let clock = crate::base::time::Clock::start();
@@ -679,14 +713,25 @@ impl App {
             }
             Work::Found(Some(plan)) => {
                 self.spying = false;
-                let reads_help = self.ui.sheet.as_ref().is_some_and(|sheet| sheet.content == Content::Help);
-                // What the user has begun to type meanwhile is not taken away, and is no answer.
-                if self.ui.prompt.is_none() && self.ui.popup.is_none() && !reads_help {
+                if self.is_free() {
                     let (kind, text) = (choices::Ask::Run { processes: plan.targets.len() }, plan.command());
                     self.ui.prompt = Some(choices::Prompt { kind, text, proposed: false, error: None });
                     self.py_spy = Some(plan);
                 }
             }
+            Work::Pipes(pipes) if pipes.is_empty() => {
+                self.ui.notice =
+                    Some("no rank here was started with TORCH_NCCL_DEBUG_INFO_PIPE_FILE and TORCH_NCCL_TRACE_BUFFER_SIZE".into());
+            }
+            Work::Pipes(pipes) => {
+                if self.is_free() {
+                    let (kind, text) = (choices::Ask::Dump { ranks: pipes.len() }, dump_pipes::command(&pipes));
+                    self.ui.prompt =
+                        Some(choices::Prompt { kind, text: crate::base::mask::shown(&text).into_owned(), proposed: false, error: None });
+                    self.pipes = pipes;
+                }
+            }
+            Work::Asked(how) => self.ui.notice = Some(crate::base::mask::shown(&how).into_owned()),
             Work::Looked(done, of) => self.ui.notice = Some(format!("py-spy: {done} of {of} processes")),
             Work::Stacks(stacks, all, last) => self.show_stacks(stacks, all, last),
         }

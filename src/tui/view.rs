@@ -19,6 +19,7 @@ use super::widgets::shorten;
 use crate::base::clean::clean;
 use crate::base::severity::Severity;
 use crate::base::time::span;
+use crate::base::units::counted;
 use crate::base::words::wrap;
 use crate::diagnosis::countdown::Countdown;
 use crate::diagnosis::session::Session;
@@ -77,6 +78,15 @@ pub fn draw(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme) {
         };
         // A command that is asked about is shown whole.
         draw_popup(buf, area, theme, "Run this?", &format!("{}\n\ny runs it, {how}. n does not.", prompt.text));
+    }
+    if let Some(prompt) = &ui.prompt
+        && let Ask::Dump { ranks } = prompt.kind
+    {
+        let how = format!(
+            "y does it: {} of this node write their Flight Recorder to files and go on. n does not.",
+            counted(ranks as u64, "rank")
+        );
+        draw_popup(buf, area, theme, "Ask for dumps?", &format!("{}\n\n{how}", prompt.text));
     }
     if let Some((title, text)) = &ui.popup {
         draw_popup(buf, area, theme, title, text);

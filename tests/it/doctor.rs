@@ -562,3 +562,28 @@ fn every_check_says_what_why_and_what_to_do() {
         assert!(check.why.len() > 20 && !check.remedy.is_empty(), "{}", check.id);
     }
 }
+
+/// The report of `doctor` holds what NCCL's RAS answers, and its verdict does not depend on it.
+#[test]
+fn nccls_own_diagnostics_stand_in_the_report() {
+    use nccl_top::formats::ras::diagnostics;
+    use nccl_top::output::check::text::Style;
+    use nccl_top::output::doctor::{Report, json, text};
+    let reply = "n:1 NCCL DIAG [OK]   ECC: no uncorrected volatile errors across 8 ranks in comm 0x1\n\
+                 n:1 NCCL DIAG [INFO] NCCL environment: NCCL_DEBUG=WARN on rank(s) {4,5}\n\
+                 n:1 NCCL DIAG RAS diagnostics completed in 12.3 ms across 8 RAS peers\n";
+    let diagnosed = vec![
+        ("localhost:28028".to_owned(), Ok(diagnostics::parse(reply).unwrap())),
+        ("localhost:28029".to_owned(), Err("connection refused".to_owned())),
+    ];
+    let report = Report { host: "n".into(), machine: None, checked: Vec::new(), diagnosed, took_ms: 1 };
+    let document = json(&report);
+    assert_eq!(document["ras_diagnostics"][0]["answer"]["lines"][1]["check"], "NCCL environment");
+    assert_eq!(document["ras_diagnostics"][1]["error"], "connection refused");
+    assert_eq!(document["verdict"], "unknown");
+    let page = text(&report, &Style { color: false, ascii: true, width: 120 }, false);
+    for words in ["NCCL_DEBUG=WARN on rank(s) {4,5}", "ECC", "8 processes answered", "connection refused"] {
+        assert!(page.contains(words), "{words} in\n{page}");
+    }
+    assert!(!page.contains("uncorrected"), "what is well is one row:\n{page}");
+}

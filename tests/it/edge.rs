@@ -536,3 +536,84 @@ fn a_replay_of_a_stream_ends_with_its_reader() {
     assert!(write.is_err(), "all of it was read");
     assert!(child.wait().unwrap().success());
 }
+
+/// The pipes are real, and their readers open them as PyTorch does (`O_RDONLY | O_NONBLOCK`, then a read of 128 bytes).
+mod dump_pipes {
+    use nccl_top::edge::dump_pipes::{ask, command, find, summary};
+    use nccl_top::edge::py_spy::Target;
+    use nccl_top::edge::stacks::Whose;
+    use std::fs::{File, OpenOptions};
+    use std::io::Read;
+    use std::os::unix::fs::OpenOptionsExt;
+    use std::path::Path;
+    use std::process::{Child, Command};
+
+    fn rank(dir: &Path, no: u32) -> (Child, Target) {
+        let child = Command::new("sleep").arg("600").env("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", dir.join("fr_")).spawn().unwrap();
+        let whose = Whose { rank: Some(no), pid: child.id(), loads: false };
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+        let start = stat.rsplit_once(") ").unwrap().1.split(' ').nth(19).unwrap().parse().unwrap();
+        (child, Target { whose, start_ticks: start })
+    }
+
+    fn listen(path: &Path) -> File {
+        OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).unwrap()
+    }
+
+    #[test]
+    fn a_rank_is_asked_through_its_own_pipe_and_nothing_else_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let ranks: Vec<(Child, Target)> = (0..4).map(|no| rank(dir.path(), no)).collect();
+        let pipe = |no: u32| dir.path().join(format!("fr_{no}.pipe"));
+        for no in [0, 1] {
+            assert!(Command::new("mkfifo").arg(pipe(no)).status().unwrap().success());
+        }
+        // Neither a file nor what a link leads to is a pipe of PyTorch's.
+        std::fs::write(pipe(2), "").unwrap();
+        std::os::unix::fs::symlink(pipe(0), pipe(3)).unwrap();
+        let found = find(ranks.iter().map(|(_, target)| target.clone()).collect());
+        assert_eq!(found.iter().map(|p| p.path.clone()).collect::<Vec<_>>(), [pipe(0), pipe(1)]);
+        assert!(command(&found).contains("fr_0.pipe") && command(&found).contains("fr_1.pipe"));
+
+        let mut reader = listen(&pipe(0));
+        let asked: Vec<_> = found.iter().map(|pipe| (pipe.clone(), ask(pipe))).collect();
+        let mut heard = [0; 128];
+        assert_eq!(reader.read(&mut heard).unwrap(), 2, "any byte is the wish for a dump");
+        assert!(asked[1].1.as_ref().is_err_and(|why| why.starts_with("nobody reads it")), "and nobody was waited for: {asked:?}");
+        assert!(summary(&asked).starts_with("1 of 2 ranks asked for their Flight Recorder"), "{}", summary(&asked));
+
+        let mut late = found[0].clone();
+        std::fs::remove_file(pipe(0)).unwrap();
+        std::fs::write(pipe(0), "mine").unwrap();
+        assert_eq!(ask(&late), Err("it is no pipe".into()));
+        assert_eq!(std::fs::read_to_string(pipe(0)).unwrap(), "mine");
+        late.target.start_ticks += 1;
+        assert_eq!(ask(&late), Err("its process has ended".into()));
+        for (mut child, _) in ranks {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+}
+
+/// Of the screen: pipes are written into after a y, and after nothing else.
+#[test]
+fn pipes_are_written_into_only_after_a_yes() {
+    use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+    use nccl_top::base::time::Zone;
+    use nccl_top::diagnosis::session::Session;
+    use nccl_top::tui::choices::{Ask, Effect, Prompt, Ui};
+    use nccl_top::tui::theme::{Depth, Theme};
+    let session = Session::new("node-1", Zone::UTC);
+    let theme = Theme::load("dark", Depth::None).unwrap();
+    let answered = |input: Event| {
+        let mut ui = Ui::new(Zone::UTC);
+        ui.prompt = Some(Prompt { kind: Ask::Dump { ranks: 2 }, text: "for p in /d/fr_0.pipe".into(), proposed: false, error: None });
+        ui.input(&input, &session, &theme)
+    };
+    let key = |code| Event::Key(KeyEvent::new(code, KeyModifiers::NONE));
+    assert_eq!(answered(key(KeyCode::Char('y'))), Effect::RunDumps);
+    for no in [key(KeyCode::Char('n')), key(KeyCode::Enter), key(KeyCode::Esc), key(KeyCode::Char('D')), Event::Paste("y".into())] {
+        assert!(!matches!(answered(no.clone()), Effect::RunDumps | Effect::RunStacks), "{no:?}");
+    }
+}

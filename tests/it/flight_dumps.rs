@@ -411,3 +411,180 @@ mod packed {
         }
     }
 }
+
+mod debug_server {
+    use super::{Node, dump};
+    use flate2::read::GzDecoder;
+    use nccl_top::formats::debug_server::answers;
+    use nccl_top::observe::flight::FlightDump;
+    use nccl_top::observe::process::ProcessSample;
+    use nccl_top::observe::{Body, SourceState};
+    use nccl_top::sources::debug_server::DebugServer;
+    use nccl_top::sources::{Hint, Hints, Roots, Source, SourceError};
+    use std::fs;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    fn page(name: &str) -> String {
+        let path = format!("{}/tests/fixtures/flight-pages/{name}.html.gz", env!("CARGO_MANIFEST_DIR"));
+        let mut text = String::new();
+        GzDecoder::new(fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
+        text
+    }
+
+    type Pages = Arc<Mutex<Vec<(&'static str, String)>>>;
+
+    /// Serves pages by their path, as Python's `http.server` does. Returns the port.
+    fn serve(pages: &Pages) -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (port, pages) = (listener.local_addr().unwrap().port(), pages.clone());
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let mut asked = [0; 512];
+                let n = stream.read(&mut asked).unwrap_or(0);
+                let asked = String::from_utf8_lossy(&asked[..n]).into_owned();
+                let pages = pages.lock().unwrap();
+                let found = pages.iter().find(|(path, _)| asked.starts_with(&format!("GET {path} HTTP")));
+                let (status, text) = found.map_or(("404 Handler not found", ""), |(_, text)| ("200 OK", text));
+                let _ = write!(stream, "HTTP/1.0 {status}\r\nContent-type: text/html\r\n\r\n{text}");
+            }
+        });
+        port
+    }
+
+    /// Ranks 101 and 102, and a child of the first; `holder` has the listening socket.
+    fn tree(dir: &Path, port: u16, holder: u32) {
+        for (pid, parent, rank) in [(101, 100, "0"), (102, 100, "1"), (150, 101, "0")] {
+            let proc = dir.join(format!("proc/{pid}"));
+            fs::create_dir_all(proc.join("net")).unwrap();
+            fs::create_dir_all(proc.join("ns")).unwrap();
+            fs::create_dir_all(proc.join("fd")).unwrap();
+            fs::write(proc.join("environ"), format!("RANK={rank}\0WORLD_SIZE=2\0")).unwrap();
+            let rest = "0 ".repeat(17);
+            fs::write(proc.join("stat"), format!("{pid} (python) S {parent} {rest}{pid} 0 0\n")).unwrap();
+            symlink("net:[4026531840]", proc.join("ns/net")).unwrap();
+            let row =
+                format!("   0: {:032X}:{port:04X} {:032X}:0000 0A 00000000:00000000 00:00000000 00000000     0        0 777 1 0\n", 0, 0);
+            fs::write(proc.join("net/tcp6"), format!("  sl  local_address rem_address st\n{row}")).unwrap();
+            if pid == holder {
+                symlink("socket:[777]", proc.join("fd/5")).unwrap();
+            }
+        }
+        fs::create_dir_all(dir.join("proc/self/ns")).unwrap();
+        symlink("net:[4026531840]", dir.join("proc/self/ns/net")).unwrap();
+    }
+
+    fn source(dir: &Path, port: u16) -> DebugServer {
+        let (hints, inbox) = Hints::line();
+        hints.send(Hint::Ranks(vec![(101, 101), (102, 102)]));
+        DebugServer::new(Roots::below(dir), port, Duration::ZERO, Some(inbox))
+    }
+
+    fn poll(source: &mut DebugServer) -> Vec<Body> {
+        let mut out = Vec::new();
+        source.poll(&mut out).unwrap();
+        out
+    }
+
+    /// Real pages: see `tests/fixtures/flight-pages`.
+    #[test]
+    fn what_stands_still_on_the_page_of_a_jobs_own_server_names_the_absent_rank() {
+        let pages = Pages::new(Mutex::new(vec![("/fr_trace_nccl_json", page("nccl-none")), ("/fr_trace_json", page("gloo"))]));
+        let dir = tempfile::tempdir().unwrap();
+        let port = serve(&pages);
+        tree(dir.path(), port, 150);
+        let mut source = source(dir.path(), port);
+        assert_eq!(poll(&mut source), [], "whether anything moves is not known yet");
+        let told = poll(&mut source);
+        let mut node = Node::of(2);
+        // When the page was read: rank 0 waits since 16:31:09 UTC.
+        node.now_s = 1_795_365_069 + 120;
+        let whose: Vec<_> =
+            told.iter().map(|body| if let Body::FlightDump(dump) = body { (dump.rank, dump.pid) } else { (9, 9) }).collect();
+        assert_eq!(whose, [(0, 101), (1, 102)]);
+        for body in told {
+            node.sees("debug", body);
+        }
+        node.after(1);
+        assert!(node.open().iter().any(|(rule, _, ranks)| (*rule, ranks.as_slice()) == ("hang-rank-absent", &[1])), "{:?}", node.open());
+        assert_eq!(poll(&mut source), [], "the same is passed on once");
+        assert_eq!(source.remark().unwrap().0, SourceState::Ok);
+
+        // It goes on: what was passed on is replaced once.
+        pages.lock().unwrap()[1].1 = page("gloo").replace("\"last_enqueued_collective\": \"10\"", "\"last_enqueued_collective\": \"11\"");
+        assert_eq!(poll(&mut source).len(), 2);
+        pages.lock().unwrap()[1].1 = page("gloo");
+        assert_eq!(poll(&mut source), []);
+        pages.lock().unwrap().clear();
+        assert_eq!(poll(&mut source), []);
+        assert_eq!(source.remark().unwrap().0, SourceState::Slow, "{:?}", source.remark());
+    }
+
+    /// Of the real pages, too: rank 1 writes much, and rank 0 waits for it.
+    #[test]
+    fn a_rank_that_saves_is_not_accused_by_what_the_server_shows() {
+        let accused = |writes: u64| {
+            let mut node = Node::of(2);
+            node.now_s = 1_795_365_069 + 120;
+            for second in 0..15 {
+                let io = |pid, bytes| ProcessSample {
+                    pid,
+                    state: Some('S'),
+                    rchar_bytes: Some(0),
+                    wchar_bytes: Some(bytes),
+                    ..Default::default()
+                };
+                node.sees("procs", Body::Processes { processes: vec![io(101, 0), io(102, second * writes)] }).after(1);
+            }
+            for (rank, json) in answers(&page("gloo")) {
+                let packed = FlightDump::pack(json.as_bytes());
+                node.sees(
+                    "debug",
+                    Body::FlightDump(FlightDump { rank, pid: 101 + rank, path: rank.to_string(), packed, ..FlightDump::default() }),
+                );
+            }
+            node.after(1);
+            node.open().iter().any(|(rule, ..)| *rule == "hang-rank-absent")
+        };
+        assert_eq!([0, 100 << 20].map(accused), [true, false]);
+    }
+
+    /// Constructed: see `tests/fixtures/flight-pages`.
+    #[test]
+    fn calls_of_nccl_that_have_not_ended_are_enough() {
+        let text = page("nccl-hang");
+        let found = answers(&text);
+        assert_eq!(found.iter().map(|(rank, _)| *rank).collect::<Vec<_>>(), (0..8).collect::<Vec<_>>());
+        let read = |bytes: &[u8]| nccl_top::formats::flight_recorder::read(bytes).unwrap();
+        let of_page = found.iter().map(|(rank, json)| (*rank, read(json.as_bytes()))).collect();
+        let of_files = (0..8).map(|rank| (rank, read(&dump("hang", rank)))).collect();
+        let judged = |dumps| nccl_top::formats::flight_recorder::judge(dumps).findings.remove(0);
+        let (page, files) = (judged(&of_page), judged(&of_files));
+        assert_eq!((page.summary(), page.ranks), (files.summary(), files.ranks));
+    }
+
+    #[test]
+    fn a_rank_that_failed_and_hostile_texts_are_left_out() {
+        let text = "<h2>Rank 0: http://a/</h2><p>Failed to fetch: status=503</p><pre>{\"version\": \"2.10\"}</pre>\
+                    <h2>Rank 1: http://a/</h2><pre>{\"entries\": [{\"profiling_name\": \"</pre><h2>Rank 7: x</h2><pre>{}\"}]}</pre>\
+                    <h2>Rank 2: http://a/</h2><pre>{\"entries\": [</pre><h2>Rank x: y</h2><pre>{}</pre><h2>Rank 3";
+        assert_eq!(answers(text), [(1, "{\"entries\": [{\"profiling_name\": \"</pre><h2>Rank 7: x</h2><pre>{}\"}]}")]);
+    }
+
+    /// What a rank itself listens at is NCCL's, Gloo's or the store's.
+    #[test]
+    fn ports_of_the_ranks_themselves_are_not_touched() {
+        let pages = Pages::default();
+        let port = serve(&pages);
+        for holder in [101, 102, 9] {
+            let dir = tempfile::tempdir().unwrap();
+            tree(dir.path(), port, holder);
+            let mut out = Vec::new();
+            assert!(matches!(source(dir.path(), port).poll(&mut out), Err(SourceError::Absent(_))), "{holder}");
+        }
+    }
+}

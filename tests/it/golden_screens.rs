@@ -217,10 +217,10 @@ fn help_and_prompt() {
         ui.act(Action::Help, &Session::default(), &Theme::mono());
     };
     insta::assert_snapshot!("help", text(&screen(&session, help, &Theme::mono(), SIZES[0])));
-    for size in [(120, 40), (220, 61)] {
+    for size in [(120, 40), (220, 62)] {
         let shown = text(&screen(&session, help, &Theme::mono(), size));
         for part in
-            [" Help", "  1                        everything at once", "the next theme"].iter().take(if size.1 < 61 { 2 } else { 3 })
+            [" Help", "  1                        everything at once", "the next theme"].iter().take(if size.1 < 62 { 2 } else { 3 })
         {
             assert!(shown.contains(part), "no {part:?} at {size:?}:\n{shown}");
         }
@@ -277,7 +277,7 @@ fn the_overview_of_each_world_says_what_matters() {
         (80, &["nccl-top node-17", " ○ IDLE  no job on this node yet", "no step line seen in any log", "no line yet"]),
         (80, &["nvmlInit_v2: the current user does not have permission", "RDMA: /sys/class/infiniband does not exist", "host failed: "]),
         (80, &["no NCCL line in any log and no RAS answer", "Log: no file, 0 lines"]),
-        (120, &["Sources: 0 of 12 answer, 3 in trouble", "nvml     denied       20 s"]),
+        (120, &["Sources: 0 of 13 answer, 3 in trouble", "nvml     denied       20 s"]),
     ];
     let ranks_640: &[Shown] = &[
         (80, &["8 ranks here of 640", " ■ STUCK 2 m 40 s", "rank 13 (GPU 5, pid 51105) here and rank 500 on 10.0.0.63"]),

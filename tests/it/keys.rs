@@ -329,6 +329,7 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
             s.press("6", "the findings", |s| is_zoomed(s) && footer(s).contains("x stack (not of a recording)"));
         }
         Action::Stacks => s.press(key, "why not", |s| footer(s).contains("py-spy asks a process that lives")),
+        Action::Dumps => s.press(key, "why not", |s| footer(s).contains("ranks that live are asked for dumps")),
         Action::Evidence => {
             s.press(key, "a prompt", |s| footer(s).contains("write evidence to (Esc: nothing): ./nccl-top-evidence-"));
             s.press("\x1b", "no prompt", |s| !footer(s).contains("write evidence"));

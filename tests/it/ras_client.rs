@@ -2,7 +2,10 @@
 
 mod one_question {
     use nccl_top::formats::ras::{Collective, RasError, parse};
-    use nccl_top::sources::ras::question::{self, Limits, Outcome};
+    use nccl_top::observe::SourceState;
+    use nccl_top::sources::ras::question::{self, Limits, Outcome, Question};
+    use nccl_top::sources::ras::{Service, diagnose};
+    use nccl_top::sources::{RasAddress, Roots};
     use std::io::{BufRead, BufReader, Read, Write};
     use std::net::{SocketAddr, TcpListener, TcpStream};
     use std::time::Duration;
@@ -17,7 +20,7 @@ mod one_question {
         Limits { connect: Duration::from_secs(60), line: Duration::from_secs(60), whole: Duration::from_secs(60), reply_bytes: 1 << 20 };
 
     fn ask(addresses: &[SocketAddr], text_only: bool, limits: &Limits) -> Outcome {
-        nccl_top::edge::run(async { Ok(question::ask(addresses, text_only, limits).await) }).unwrap()
+        nccl_top::edge::run(async { Ok(question::ask(addresses, Question::Status { text_only }, limits).await) }).unwrap()
     }
 
     fn recorded(name: &str) -> String {
@@ -158,6 +161,98 @@ mod one_question {
         assert!(error.starts_with("is not a RAS service") && !error.contains('\x1b'), "{error:?}");
     }
 
+    /// A newer service than there is: what is known of it is read, and what is not is left.
+    #[test]
+    fn a_service_that_says_more_than_is_known_is_understood() {
+        let mut newer: serde_json::Value = serde_json::from_str(&recorded("healthy-4.json")).unwrap();
+        newer["progress"] = serde_json::json!({"state": [1, {"a": null}]});
+        let comms = newer["communicators"].as_array_mut().unwrap();
+        for rank in comms.iter_mut().flat_map(|comm| comm["ranks"].as_array_mut().unwrap()) {
+            rank["gpu_progress"] = serde_json::json!({"work": 7});
+            rank["status"]["revoked"] = false.into();
+            rank["collective_counts"]["AlltoAll"] = 12.into();
+            rank["collective_counts"]["SendRecv"] = serde_json::json!({"sends": 1});
+        }
+        let newer = newer.to_string();
+        let address = service(move |stream| {
+            let mut out = stream.try_clone().unwrap();
+            for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                let answer = match line.as_str() {
+                    "CLIENT PROTOCOL 2" => "SERVER PROTOCOL 7\n",
+                    "VERBOSE STATUS" => return out.write_all(newer.as_bytes()).unwrap(),
+                    _ => "OK\n",
+                };
+                out.write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        let outcome = ask(&address, false, &PATIENT);
+        assert_eq!(outcome.error, None);
+        assert_eq!(parse(&outcome.reply).unwrap().comms, parse(&recorded("healthy-4.json")).unwrap().comms);
+    }
+
+    /// Answers `diagnostics` as NCCL's `ras/client_support.cc` does: `knows` is 2.31 and newer, others go on listening.
+    fn diagnoses(knows: bool, reply: &'static str) -> RasAddress {
+        let address = service(move |stream| {
+            let mut out = stream.try_clone().unwrap();
+            for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                let answer = match line.to_ascii_lowercase().as_str() {
+                    "client protocol 2" => "SERVER PROTOCOL 2\n",
+                    "timeout 3" => "OK\n",
+                    "diagnostics" if knows => return out.write_all(reply.as_bytes()).unwrap(),
+                    _ => "ERROR: Unknown command DIAGNOSTICS\n",
+                };
+                out.write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        RasAddress { name: address[0].to_string(), pids: Vec::new() }
+    }
+
+    /// The lines are those of NCCL's user guide (2.31, RAS diagnostics), put together.
+    const FOUND: &str = "\
+node042:12345 NCCL DIAG === RAS Diagnostics ===
+node042:12345 NCCL DIAG [OK]   GPU inventory: 8x NVIDIA H100 per node consistent across 8 ranks in comm 0x1234
+node042:12345 NCCL DIAG [OK]   NVLink: found 18 link(s) per device, all active across 8 ranks in comm 0x1234
+node042:12345 NCCL DIAG [INFO] NCCL environment: mismatch across 8 ranks in comm 0x1234 for NCCL_DEBUG
+node042:12345 NCCL DIAG [INFO] NCCL environment: NCCL_DEBUG=WARN on rank(s) {4,5,6,7}
+node042:12345 NCCL DIAG RAS diagnostics completed in 12.3 ms across 8 RAS peers
+";
+
+    #[test]
+    fn nccl_is_asked_for_its_own_diagnostics() {
+        let asked = |address| diagnose(&Roots::live(), &[address], &PATIENT).remove(0).answer;
+        let found = asked(diagnoses(true, FOUND)).unwrap();
+        let lines: Vec<_> = found.lines.iter().map(|line| (line.ok, line.check.as_str())).collect();
+        let (inventory, links, env) = ((true, "GPU inventory"), (true, "NVLink"), (false, "NCCL environment"));
+        assert_eq!((lines, found.peers, found.took_ms), (vec![inventory, links, env, env], Some(8), Some(12.3)));
+        assert_eq!(found.lines[3].text, "NCCL_DEBUG=WARN on rank(s) {4,5,6,7}");
+        for (knows, reply, why) in [
+            (false, "", "this NCCL has no diagnostics: they are there from NCCL 2.31 on"),
+            (true, "BUSY: diagnostics already in progress\n", "RAS answered \"BUSY: diagnostics already in progress\""),
+            (true, "ERROR: diagnostics failed to start (3)\n", "RAS answered \"ERROR: diagnostics failed to start (3)\""),
+            (true, FOUND.split_once("node042:12345 NCCL DIAG RAS").unwrap().0, "the connection was closed in the middle of the answer"),
+        ] {
+            assert_eq!(asked(diagnoses(knows, reply)), Err(why.into()));
+        }
+    }
+
+    /// Constructed after RFC 8446: the alert `protocol_version`, with which a server of TLS may answer what is not TLS.
+    #[test]
+    fn a_service_that_speaks_tls_is_no_missing_job() {
+        let secretive = |mut stream: TcpStream| {
+            let _ = stream.read(&mut [0; 64]);
+            let _ = stream.write_all(b"\x15\x03\x01\x00\x02\x02\x46");
+        };
+        let address = service(secretive);
+        let outcome = ask(&address, false, &PATIENT);
+        let why = "the job's sockets are encrypted (TLS): RAS can be asked only by who has the job's key";
+        assert_eq!((outcome.encrypted, outcome.error.as_deref()), (true, Some(why)));
+        let mut asked = Service::new(RasAddress { name: address[0].to_string(), pids: vec![1] });
+        asked.learn(&outcome);
+        assert_eq!(asked.trouble(), Some(&(SourceState::Denied, format!("{}: {why}", address[0]))));
+        let address = RasAddress { name: address[0].to_string(), pids: Vec::new() };
+        assert_eq!(diagnose(&Roots::live(), &[address], &PATIENT).remove(0).answer, Err(why.into()));
+    }
+
     #[test]
     fn white_space_goes_but_not_from_strings() {
         for (report, whole, small) in [
@@ -187,7 +282,14 @@ mod whom_and_when {
     }
 
     fn answered(reply: &str) -> Outcome {
-        Outcome { address: ([127, 0, 0, 1], 1).into(), connected: true, json: reply.starts_with('{'), reply: reply.into(), error: None }
+        Outcome {
+            address: ([127, 0, 0, 1], 1).into(),
+            connected: true,
+            encrypted: false,
+            json: reply.starts_with('{'),
+            reply: reply.into(),
+            error: None,
+        }
     }
 
     #[test]

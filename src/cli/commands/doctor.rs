@@ -12,7 +12,8 @@ use crate::output::check::text::Style;
 use crate::output::doctor::{self, Report};
 use crate::rules::host_checks::{self, Group};
 use crate::sources::feed::{Feed, channel};
-use crate::sources::{SOURCES, SourceSpec};
+use crate::sources::ras::{self, question::Limits};
+use crate::sources::{Hint, RasAddress, SOURCES, SourceSpec};
 use crate::tui::theme::Depth;
 use anyhow::Result;
 use std::time::Duration;
@@ -26,11 +27,15 @@ const OF_GROUP: &[(&str, Group)] = &[("nvml", Group::Gpu), ("kmsg", Group::Host)
 pub fn run(env: &Env, args: &DoctorArgs) -> Result<Outcome> {
     let began = Instant::now();
     let groups = if args.only.is_empty() { &Group::ALL[..] } else { &args.only };
-    let session = look(env, groups, args.wait)?;
+    let (session, jobs) = look(env, groups, args.wait)?;
+    // It asks every rank about its GPUs.
+    let jobs = if groups.contains(&Group::Gpu) { jobs } else { Vec::new() };
+    let diagnosed = ras::diagnose(&env.setup(Vec::new()).roots, &jobs, &Limits::default());
     let report = Report {
         host: env.host(),
         machine: host_checks::machine(&session.model),
         checked: host_checks::judge(&session.model, groups),
+        diagnosed: diagnosed.into_iter().map(|one| (one.address, one.answer)).collect(),
         took_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
     };
     if args.json {
@@ -47,15 +52,18 @@ pub fn run(env: &Env, args: &DoctorArgs) -> Result<Outcome> {
     })
 }
 
-/// One poll of each source, all at the same time. One that has not answered after `wait` is left to its thread.
-fn look(env: &Env, groups: &[Group], wait: Duration) -> Result<Session> {
+/// One poll of each source, all at the same time. One that has not answered after `wait` is left to its thread. Also where the jobs have
+/// their RAS.
+fn look(env: &Env, groups: &[Group], wait: Duration) -> Result<(Session, Vec<RasAddress>)> {
     let is_wanted =
         |spec: &SourceSpec| ALWAYS.contains(&spec.id) || OF_GROUP.iter().any(|(id, group)| *id == spec.id && groups.contains(group));
     let mut session = Session::new(&env.host(), Zone::of_host(Clock::start().now()));
     let mut waiting: Vec<&SourceSpec> = SOURCES.iter().filter(|spec| is_wanted(spec)).collect();
     let (send, mut batches) = channel();
     let mut feed = Feed::new();
-    feed.start_some(env.setup(Vec::new()), &send, is_wanted);
+    let mut setup = env.setup(Vec::new());
+    let jobs = setup.ras_inbox.take().filter(|_| setup.roots.is_live());
+    feed.start_some(setup, &send, is_wanted);
     let until = Instant::now() + wait;
     let mut events = Vec::new();
     edge::run(async {
@@ -76,5 +84,7 @@ fn look(env: &Env, groups: &[Group], wait: Duration) -> Result<Session> {
     }
     // Puts the processes that were seen together to jobs.
     feed.tick(|seen| session.apply(&seen, &mut events));
-    Ok(session)
+    let jobs = jobs.iter().flat_map(|jobs| jobs.try_iter()).last();
+    let Some(Hint::RasAddresses(jobs)) = jobs else { return Ok((session, Vec::new())) };
+    Ok((session, jobs))
 }

@@ -1,6 +1,7 @@
 //! One question to one RAS service: connects, speaks the protocol, reads to the end, within limits. Knows nothing of what the answer says.
 
 use crate::base::words::io_words;
+use crate::formats::ras::diagnostics;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -39,17 +40,30 @@ impl Default for Limits {
 pub struct Outcome {
     pub address: SocketAddr,
     pub connected: bool,
+    /// What answers speaks TLS: there is a service, and only the job may ask it.
+    pub encrypted: bool,
     pub json: bool,
     pub reply: String,
     pub error: Option<String>,
 }
 
+/// What a service is asked for. Neither changes anything of the job: `CONTROL` (NCCL 2.31) is never sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// The state of all communicators; `text_only` where JSON is known to be refused.
+    Status { text_only: bool },
+    /// `diagnostics`, NCCL 2.31 and newer: whether all ranks have the same GPUs, drivers and variables. Always text. Each rank asks NVML
+    /// and sysfs for it, so that it is asked on request only.
+    Diagnostics,
+}
+
 /// Asks the first of `addresses` at which something listens. There is at least one.
-pub async fn ask(addresses: &[SocketAddr], text_only: bool, limits: &Limits) -> Outcome {
+pub async fn ask(addresses: &[SocketAddr], question: Question, limits: &Limits) -> Outcome {
     let deadline = Instant::now() + limits.whole;
     let mut outcome = Outcome {
         address: addresses.first().copied().unwrap_or_else(|| ([127, 0, 0, 1], 0).into()),
         connected: false,
+        encrypted: false,
         json: false,
         reply: String::new(),
         error: Some("no address".into()),
@@ -71,11 +85,12 @@ pub async fn ask(addresses: &[SocketAddr], text_only: bool, limits: &Limits) -> 
             outcome.connected = true;
             let mut line = Conversation { stream, unread: Vec::new(), deadline, limits };
             match line.greet().await {
-                Ok(()) => return line.converse(outcome, text_only).await,
+                Ok(()) => return line.converse(outcome, question).await,
                 Err(Cut::Silent) if Instant::now() + limits.line < deadline => {
                     outcome.error = Some("accepts connections, but says nothing".into())
                 }
                 Err(cut) => {
+                    outcome.encrypted = matches!(cut, Cut::Encrypted);
                     outcome.error = Some(cut.to_string());
                     return outcome;
                 }
@@ -95,6 +110,8 @@ enum Cut {
     Silent,
     #[error("closed the connection before it answered")]
     Closed,
+    #[error("the job's sockets are encrypted (TLS): RAS can be asked only by who has the job's key")]
+    Encrypted,
     #[error("is not a RAS service: it said {0:?}")]
     Foreign(String),
     #[error("{0}")]
@@ -126,16 +143,19 @@ impl Conversation<'_> {
         if said.starts_with("SERVER PROTOCOL ") { Ok(()) } else { Err(Cut::Foreign(said.chars().take(60).collect())) }
     }
 
-    async fn converse(mut self, mut outcome: Outcome, text_only: bool) -> Outcome {
-        outcome.error = match self.settings(text_only).await {
+    async fn converse(mut self, mut outcome: Outcome, question: Question) -> Outcome {
+        outcome.error = match self.settings(question).await {
             Ok(json) => {
                 outcome.json = json;
-                let read = timeout_at(self.deadline, self.report()).await.unwrap_or(Err(Cut::Silent));
+                let read = timeout_at(self.deadline, self.report(question)).await.unwrap_or(Err(Cut::Silent));
                 outcome.reply = String::from_utf8_lossy(&self.unread).into_owned();
-                read.err().map(|cut| cut.to_string()).or_else(|| incomplete(&outcome.reply, json))
+                read.err().map(|cut| cut.to_string()).or_else(|| incomplete(&outcome.reply, question, json))
             }
             Err(cut) => Some(cut.to_string()),
         };
+        if question == Question::Diagnostics && outcome.error.is_none() {
+            return outcome;
+        }
         let (report, refusal) = crate::formats::ras::without_chatter(&outcome.reply);
         if let (true, Some(refusal)) = (report.is_empty(), refusal) {
             outcome.error = Some(crate::base::clean::clean(refusal).chars().take(200).collect());
@@ -150,11 +170,15 @@ impl Conversation<'_> {
     }
 
     /// Says whether the report will be JSON.
-    async fn settings(&mut self, text_only: bool) -> Result<bool, Cut> {
+    async fn settings(&mut self, question: Question) -> Result<bool, Cut> {
         self.exchange(&format!("TIMEOUT {SERVICE_TIMEOUT_S}\n")).await?;
+        let (wants_json, command) = match question {
+            Question::Status { text_only } => (!text_only, "VERBOSE STATUS\n"),
+            Question::Diagnostics => (false, "DIAGNOSTICS\n"),
+        };
         // Before 2.28.7 this is an unknown command, which costs nothing but a line.
-        let json = !text_only && self.exchange("SET FORMAT json\n").await? == "OK";
-        timeout(self.limits.line, self.stream.write_all(b"VERBOSE STATUS\n")).await??;
+        let json = wants_json && self.exchange("SET FORMAT json\n").await? == "OK";
+        timeout(self.limits.line, self.stream.write_all(command.as_bytes())).await??;
         Ok(json)
     }
 
@@ -170,6 +194,9 @@ impl Conversation<'_> {
 
     async fn line(&mut self) -> Result<String, Cut> {
         loop {
+            if is_tls(&self.unread) {
+                return Err(Cut::Encrypted);
+            }
             if let Some(end) = memchr::memchr(b'\n', &self.unread) {
                 let line: Vec<u8> = self.unread.drain(..=end).collect();
                 return Ok(String::from_utf8_lossy(&line).trim_end().to_string());
@@ -183,8 +210,12 @@ impl Conversation<'_> {
         }
     }
 
-    async fn report(&mut self) -> Result<(), Cut> {
+    async fn report(&mut self, question: Question) -> Result<(), Cut> {
         while self.stream.read_buf(&mut self.unread).await? > 0 {
+            // Behind a command that it does not know the service waits for another.
+            if question == Question::Diagnostics && self.unread.starts_with(b"ERROR: Unknown command") && self.unread.ends_with(b"\n") {
+                return Ok(());
+            }
             if self.unread.len() > self.limits.reply_bytes {
                 return Err(Cut::Io(format!("the answer is larger than {} bytes: not read further", self.limits.reply_bytes)));
             }
@@ -193,9 +224,20 @@ impl Conversation<'_> {
     }
 }
 
-/// The report has no end mark, and the service closes the connection also when it dies half-way.
-fn incomplete(reply: &str, json: bool) -> Option<String> {
-    let whole = if json { reply.trim_end().ends_with('}') } else { reply.contains("\nWarnings\n") };
+/// A record of TLS: the alert or the handshake with which it answers what is not TLS (RFC 8446, 5.1).
+fn is_tls(bytes: &[u8]) -> bool {
+    const ALERT: u8 = 0x15;
+    const HANDSHAKE: u8 = 0x16;
+    matches!(bytes, [ALERT | HANDSHAKE, 3, 0..=4, ..])
+}
+
+/// A status has no end mark, and the service closes the connection also when it dies half-way.
+fn incomplete(reply: &str, question: Question, json: bool) -> Option<String> {
+    let whole = match question {
+        Question::Diagnostics => diagnostics::is_whole(reply),
+        Question::Status { .. } if json => reply.trim_end().ends_with('}'),
+        Question::Status { .. } => reply.contains("\nWarnings\n"),
+    };
     (!whole).then(|| "the connection was closed in the middle of the answer".into())
 }
 

@@ -126,6 +126,7 @@ fn make_no_gpu() -> Session {
     world.asks("procs", &mut Procs::new(roots(), SECOND, None));
     world.reports("ras", SourceState::Absent, "no job with RAS seen; it is asked when ranks appear");
     world.reports("flight", SourceState::Absent, "no rank that could write dumps");
+    world.reports("debug", SourceState::Absent, "no rank that could have started it");
     world.reports("inspector", SourceState::Absent, "no rank runs with NCCL_INSPECTOR_ENABLE=1");
     world.asks("rdma", &mut Rdma::new(roots(), SECOND));
     world.asks("netdev", &mut Netdevs::new(roots(), SECOND));
@@ -157,6 +158,7 @@ fn make_absent() -> Session {
     world.asks("tail", &mut Tail::new(Vec::new(), false));
     world.reports("ras", SourceState::Absent, "no job with RAS seen; it is asked when ranks appear");
     world.reports("flight", SourceState::Absent, "no rank that could write dumps");
+    world.reports("debug", SourceState::Absent, "no rank that could have started it");
     world.reports("inspector", SourceState::Absent, "no rank runs with NCCL_INSPECTOR_ENABLE=1");
     world.asks("rdma", &mut Rdma::new(roots(), SECOND));
     world.asks("qpairs", &mut Queues::new(roots()));
