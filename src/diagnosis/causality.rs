@@ -2,6 +2,7 @@
 //!
 //! Knows no rule and no text by name: what a finding is in a chain stands in its rule ([`Chain`]) and in the catalogue's entry of its text.
 
+use super::driver_chain::{self, APART, SURVIVED, began};
 use crate::base::severity::{Role, Severity};
 use crate::base::time::{Stamp, span};
 use crate::logs::catalog::Part;
@@ -15,14 +16,10 @@ use std::time::Duration;
 
 /// A job that makes steps so long after something does not fail because of it.
 const OUTLIVED: Duration = Duration::from_secs(120);
-/// What a job has survived for so long is not why it fails now.
-const SURVIVED: Duration = Duration::from_secs(120);
 /// A rank that does not come so soon after an exception of its own does not come because of it.
 const JUST_BEFORE: Duration = Duration::from_secs(60);
 /// What the kernel reported so long before anything else failed is of another day.
 const OF_ANOTHER_DAY: Duration = Duration::from_secs(12 * 3600);
-/// Faults of different GPUs so far apart have nothing to do with each other.
-const APART: Duration = Duration::from_secs(600);
 
 /// Gives each finding of one job its role, and says which of them is the cause.
 ///
@@ -41,7 +38,9 @@ pub fn assign(
     }
     reasons_come_first(findings);
     set_old_apart(findings);
+    driver_chain::relate(findings, outlived);
     let cause = first_failure(findings, outlived).map(|c| better_explained(findings, c)).map(|c| what_stood(findings, c));
+    let cause = cause.map(|c| driver_chain::behind(findings, c).unwrap_or(c));
     give_roles(findings, cause, outlived);
     warnings_follow(findings);
     ends_follow(findings);
@@ -85,14 +84,8 @@ fn is_bare_end(f: &Finding) -> bool {
 }
 
 /// Where its first evidence stands: of two that came at once the first in its file is first.
-fn place(f: &Finding) -> (Option<&str>, Option<u64>) {
+pub(super) fn place(f: &Finding) -> (Option<&str>, Option<u64>) {
     f.evidence.first().map_or((None, None), |e| (e.path.as_deref(), e.line))
-}
-
-/// When it began. The kernel and the driver are read once a second: what a program prints of the same fault may come a moment earlier.
-fn began(f: &Finding) -> Stamp {
-    const READ_LATE: Duration = Duration::from_secs(5);
-    if f.machine { f.since.minus(READ_LATE) } else { f.since }
 }
 
 fn earliest(findings: &[&mut Finding], which: impl Fn(&Finding) -> bool) -> Option<usize> {
@@ -169,12 +162,23 @@ fn give_roles(findings: &mut [&mut Finding], cause: Option<usize>, outlived: &dy
 fn are_related(cause: &Finding, f: &Finding) -> bool {
     let is_fault = |f: &Finding| f.machine || chain(f).from_kernel;
     let differ = |a: &[String], b: &[String]| !a.is_empty() && !b.is_empty() && a.iter().all(|x| !b.contains(x));
-    let apart = f.since.since(cause.since).max(cause.since.since(f.since));
-    let joined = chain(cause).joins_gpus || chain(f).joins_gpus;
-    let gpus_differ = !joined && !cause.gpus.is_empty() && !f.gpus.is_empty() && cause.gpus.iter().all(|g| !f.gpus.contains(g));
+    let apart = driver_chain::gap(cause, f).max(driver_chain::gap(f, cause));
+    let joined = joins(cause, f);
+    let gpus_differ = !joined && driver_chain::is_one_gpu(cause, f) == Some(false);
     let elsewhere = differ(&cause.hosts, &f.hosts) || gpus_differ || cause.subject != f.subject && apart > APART;
+    // That what is computed is wrong may come of it; nothing proves it.
+    let unproved = |a: &Finding, b: &Finding| driver_chain::is_of_driver(a) && chain(b).is_of_numbers;
+    if unproved(cause, f) || unproved(f, cause) {
+        return false;
+    }
     let survived = cause.machine && f.since.since(cause.last_at) >= SURVIVED;
     !(survived || is_fault(cause) && is_fault(f) && elsewhere)
+}
+
+/// A link has two ends, and a GPU that is lost leaves those of others: what joins GPUs is of several.
+fn joins(cause: &Finding, f: &Finding) -> bool {
+    let explained = chain(cause).joins_gpus || chain(cause).explains.iter().any(|e| e.rule == f.rule);
+    chain(f).joins_gpus && explained || chain(cause).joins_gpus && is_victim(f)
 }
 
 /// What is only a warning follows from a failure of another kind that came before it.

@@ -1,13 +1,16 @@
 //! Judges what logs report: line by line as it comes, and the log of a job as a whole.
 
 use super::causality::chain;
+use super::driver_chain::is_timed;
 use crate::base::exit_code::exit_words;
 use crate::base::severity::{Role, Severity};
 use crate::base::time::Stamp;
+use crate::base::words::rank_words;
 use crate::logs::catalog::{self, Part, Scope, Signature};
 use crate::logs::{TextEvent, What, prefix};
 use crate::model::alarms::Alarm;
 use crate::model::chronicle::Chronicle;
+use crate::model::gpu::PciAddress;
 use crate::model::job::Job;
 use crate::model::{Model, TextSeen};
 use crate::observe::evidence::Witness;
@@ -114,9 +117,10 @@ fn judge_alarms(model: &Model, job: &Job, ledger: &mut Ledger, earlier_too: bool
         };
         judge_line(model, &seen, ledger);
     }
-    for f in ledger.of_job(&job.id) {
+    for f in ledger.of_job(Some(&job.id)) {
         if f.witness == Witness::Text {
             whom(model, job, f);
+            of_driver(model, job, f);
             place(model, f);
         }
     }
@@ -149,6 +153,37 @@ fn whom(model: &Model, job: &Job, found: &mut Finding) {
     found.ranks = ranks.into_iter().collect();
 }
 
+/// The driver names a card and often a process. Where logs show whose they are, it is that rank's; of a card that is no rank's it is only
+/// worth knowing.
+fn of_driver(model: &Model, job: &Job, found: &mut Finding) {
+    let (Some(card), Some(entry), Some(proof)) = (found.card, found.entry, found.evidence.first()) else { return };
+    let record = model.record_of(&job.id);
+    let hosts = hosts_of(model, &job.id, found);
+    let short = |host: &str| host.split('.').next().unwrap_or_default().to_owned();
+    let here = |host: &Option<String>| host.as_ref().is_none_or(|host| hosts.is_empty() || hosts.iter().any(|h| short(h) == short(host)));
+    let pid = entry.captures(&proof.text).iter().find(|(name, _)| *name == "pid").and_then(|(_, digits)| digits.parse().ok());
+    let wrote = |a: &&Alarm| pid.is_some() && a.event.origin.pid == pid && here(&a.event.origin.host);
+    let by_line = || record.alarms.iter().find(wrote).and_then(|a| model.rank_of_alarm(&job.id, a));
+    let by_pid = pid.and_then(|pid| record.rank_of_pid(pid, None)).or_else(by_line);
+    let seats: Vec<(u32, PciAddress)> =
+        record.ranks.iter().filter(|(_, seen)| here(&seen.host)).filter_map(|(rank, seen)| Some((*rank, seen.card?))).collect();
+    let at_card: Vec<u32> = seats.iter().filter(|(_, at)| *at == card).map(|(rank, _)| *rank).collect();
+    // Lines without a time may be of any day.
+    let by_card = || if let [rank] = at_card[..] { Some(rank).filter(|_| proof.at.is_some()) } else { None };
+    if let Some(rank) = by_pid.or_else(by_card) {
+        found.ranks = vec![rank];
+        found.summary = format!("{}: {}", rank_words(&found.ranks), found.summary);
+        return;
+    }
+    let all_known = record.world_size() == Some(record.ranks.len() as u32) && record.ranks.values().all(|seen| seen.card.is_some());
+    if all_known && !seats.is_empty() && at_card.is_empty() {
+        (found.role, found.own_role) = (Role::Context, Role::Context);
+        found.own_severity = found.own_severity.min(Severity::Warning);
+        found.severity = found.own_severity;
+        found.why = format!("it is none of the GPUs of this job · {}", found.why);
+    }
+}
+
 /// Fills in the GPUs and hosts of a finding that rests on logs or reports, as far as these name them.
 pub fn place(model: &Model, found: &mut Finding) {
     let Some(job) = found.job.clone() else { return };
@@ -179,9 +214,17 @@ fn hosts_of(model: &Model, job: &str, found: &Finding) -> Vec<String> {
 pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut [&mut Finding]) {
     let log_only = model.jobs.get(job).is_some_and(|j| j.log_only);
     let hints: Vec<&'static Signature> = findings.iter().filter_map(|f| f.entry).filter(|entry| !entry.hints.is_empty()).collect();
+    let damages = |f: &&&mut Finding| rules::may_damage_data(f) && f.own_role != Role::Context && is_timed(f);
+    let faults: Vec<Finding> = findings.iter().filter(damages).map(|f| (**f).clone()).collect();
     for f in findings.iter_mut() {
         f.severity = f.own_severity;
         let mut notes: Vec<String> = Vec::new();
+        if let Some(fault) = faults.iter().find(|fault| chain(f).is_of_numbers && is_timed(f) && came_together(fault, f)) {
+            notes.push(format!("may be damaged data: {}", fault.summary));
+            f.next = Some("stop the run, test that GPU (`dcgmi diag -r 3`), and go back to a checkpoint before it".into());
+            let proof = fault.evidence.first().filter(|proof| f.evidence.iter().all(|e| e.text != proof.text));
+            f.evidence.extend(proof.cloned());
+        }
         if let Some(entry) = hints.iter().find(|entry| f.signature.is_some_and(|s| entry.hints.contains(&s))) {
             notes.push(entry.hint.to_owned());
         }
@@ -197,6 +240,13 @@ pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut
         }
         f.note = (!notes.is_empty()).then(|| notes.join("; "));
     }
+}
+
+/// A fault of memory and numbers that went wrong at that time: before them, or reported a moment after.
+fn came_together(fault: &Finding, numbers: &Finding) -> bool {
+    const SHORTLY: Duration = Duration::from_secs(600);
+    const LATE: Duration = Duration::from_secs(60);
+    numbers.since.since(fault.last_at.max(fault.since)) <= SHORTLY && fault.since.since(numbers.since) <= LATE
 }
 
 /// A job makes its steps over a slow network, too: that it does is no excuse. Nor is it one for a loss that is no number.

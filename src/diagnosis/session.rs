@@ -4,7 +4,7 @@ use crate::base::severity::{Role, Severity};
 use crate::base::time::{Stamp, Zone};
 use crate::diagnosis::startup::Startup;
 use crate::diagnosis::verdict::{self, State, Verdict};
-use crate::diagnosis::{causality, cover, lines};
+use crate::diagnosis::{causality, cover, driver_chain, lines};
 use crate::logs::{TextEvent, What};
 use crate::model::gpu::Activity;
 use crate::model::reading::ReadLine;
@@ -14,6 +14,7 @@ use crate::model::topology::used::InUse;
 use crate::model::{Model, TextSeen};
 use crate::observe::evidence::Witness;
 use crate::observe::{Body, Observation};
+use crate::rules::area::Area;
 use crate::rules::findings::{Change, Finding, Ledger, Life};
 use crate::rules::host_faults::{self, Machine};
 use crate::rules::{Implies, RULES, TickContext};
@@ -86,6 +87,7 @@ pub enum Event {
         job: Option<String>,
         state: State,
         phase: Option<&'static str>,
+        area: Option<Area>,
         summary: String,
     },
 }
@@ -213,7 +215,7 @@ impl Session {
         for job in self.ledger.jobs() {
             let model = &self.model;
             let outlived = causality::outlived(model.progress_of(&job).and_then(|p| p.last_step_at));
-            let mut findings = self.ledger.of_job(&job);
+            let mut findings = self.ledger.of_job(Some(&job));
             lines::complete(model, &job, self.questions.get(&job).map(String::as_str), &mut findings);
             let covered = cover::covered(&findings);
             findings.retain(|f| !covered.contains(&f.no));
@@ -221,6 +223,10 @@ impl Session {
             cause.map(|no| self.causes.insert(job.clone(), no));
             self.ledger.cover(now, &job, &covered);
         }
+        // Errors of GPUs that no job uses have an order, too.
+        let mut of_nobody = self.ledger.of_job(None);
+        of_nobody.iter_mut().for_each(|f| f.role = f.own_role);
+        driver_chain::relate(&mut of_nobody, &|_| false);
     }
 
     fn tick(&mut self, now: Stamp, ended: bool) {
@@ -400,14 +406,15 @@ impl Session {
             if before.is_none_or(|b| reason(b) != reason(&verdict) || named(b)) {
                 self.reported_idle = false;
                 let summary = verdict.summary.clone();
-                out.push((now, Event::State { job: Some(job.id.clone()), state: verdict.state, phase: verdict.phase, summary }));
+                let (state, phase, area) = (verdict.state, verdict.phase, verdict.area);
+                out.push((now, Event::State { job: Some(job.id.clone()), state, phase, area, summary }));
             }
             self.startups.entry(job.id.clone()).or_default().note(now, job, &verdict);
             self.verdicts.insert(job.id.clone(), verdict);
         }
         if self.verdicts.is_empty() && !self.reported_idle {
             self.reported_idle = true;
-            out.push((now, Event::State { job: None, state: State::Idle, phase: None, summary: "no job on this node".into() }));
+            out.push((now, Event::State { job: None, state: State::Idle, phase: None, area: None, summary: "no job on this node".into() }));
         }
     }
 
@@ -418,6 +425,7 @@ impl Session {
             job: Some(id.clone()),
             state: v.state,
             phase: v.phase,
+            area: v.area,
             summary: v.summary.clone(),
         });
         findings.chain(states).map(|e| (now, e)).collect()

@@ -13,6 +13,7 @@ use crate::model::ending::{Ending, RESTARTS, SETTLES};
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
 use crate::model::signals::{Look, RAS_OLD, RankLook};
+use crate::rules::area::Area;
 use crate::rules::findings::{Finding, Ledger};
 use crate::rules::{Implies, rule};
 use serde::Serialize;
@@ -62,6 +63,8 @@ pub struct Verdict {
     pub summary: String,
     /// Key of the finding that decides the state: rule and subject.
     pub because: Option<(&'static str, String)>,
+    /// Where that finding's cause lies, if that is known.
+    pub area: Option<Area>,
 }
 
 /// A job of which nothing else is seen has not saved a `metrics.csv` for this long.
@@ -80,7 +83,7 @@ pub fn of_job(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Opt
 
 fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u64>, before: Option<&Verdict>) -> Verdict {
     let now = model.now;
-    let say = |state, phase, summary: String| Verdict { state, phase, since: now, summary, because: None };
+    let say = |state, phase, summary: String| Verdict { state, phase, since: now, summary, because: None, area: None };
     let mine: Vec<&Finding> = ledger.open().into_iter().filter(|f| f.job.as_deref() == Some(&job.id)).collect();
     let implied = |what: Implies| mine.iter().copied().filter(move |f| crate::rules::implied(f) == what);
     // A consequence may decide the state; the line names what it follows from.
@@ -88,7 +91,8 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u
     let because = |state, f: &Finding| {
         let least = if state == State::Slow { Severity::Warning } else { Severity::Error };
         let named = root.filter(|root| f.role == Role::Cascade && root.severity >= least).unwrap_or(f);
-        Verdict { state, phase: None, since: f.since, summary: named.summary.clone(), because: Some((named.rule, named.subject.clone())) }
+        let (because, area) = (Some((named.rule, named.subject.clone())), Area::of(named));
+        Verdict { state, phase: None, since: f.since, summary: named.summary.clone(), because, area }
     };
     // Kernel and driver are read once a second: what a program says of the same fault may come a moment earlier.
     let told_at = |f: &Finding| f.opened_at.minus(if f.machine { Duration::from_secs(5) } else { Duration::ZERO });

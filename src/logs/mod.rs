@@ -646,6 +646,7 @@ impl Reader {
 
     fn record(&mut self, mut p: prefix::Peeled<'_>, class: prefilter::Class, out: &mut Vec<TextEvent>) {
         static NCCL: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("NCCL "));
+        static DRIVER: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("NVRM: "));
         static BANNER: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("OMP_NUM_THREADS"));
         static OPTIONS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("ProcessGroupNCCL initialization options"));
         if NCCL.find(p.rest.as_bytes()).is_some() {
@@ -660,10 +661,11 @@ impl Reader {
         let torch = class == prefilter::Class::Alarm || is_fact();
         let before = out.len();
         let taken = torch && self.torch.read(&p, out);
-        // What no reader tells is looked up. What a record of several lines holds belongs to it.
+        // What no reader tells is looked up. What a record of several lines holds belongs to it, but not what the driver prints between
+        // them on a console.
+        let of_driver = || !taken && DRIVER.find(p.rest.as_bytes()).is_some();
         if torch
-            && out.len() == before
-            && !self.is_inside()
+            && (out.len() == before && !self.is_inside() || of_driver())
             && let Some(signature) = catalog::find(catalog::Scope::Line, p.rest)
         {
             let text = clip(p.rest.trim(), catalog::MAX_TEXT).into_owned();

@@ -4,6 +4,7 @@
 use super::Model;
 use super::alarms::{Alarm, Alarms};
 use super::chronicle::PathRank;
+use super::gpu::PciAddress;
 use super::job::Job;
 use super::saved_report::SavedReport;
 use crate::base::time::Stamp;
@@ -48,6 +49,8 @@ pub struct RankSeen {
     pub host: Option<String>,
     /// NVML index.
     pub gpu: Option<u32>,
+    /// Where its GPU is.
+    pub card: Option<PciAddress>,
 }
 
 const MAX_RANKS: usize = 1 << 17;
@@ -113,6 +116,7 @@ impl Record {
             }
             if let What::Init(init) = &event.what {
                 seen.gpu = seen.gpu.or(init.nvml_dev);
+                seen.card = seen.card.or_else(|| PciAddress::parse(init.bus_id.as_deref()?));
             }
         });
     }
@@ -142,7 +146,7 @@ impl Record {
     }
 
     /// The ranks that a process of this number may be: of several hosts each may have one.
-    fn rank_of_pid(&self, pid: u32, host: Option<&str>) -> Option<u32> {
+    pub fn rank_of_pid(&self, pid: u32, host: Option<&str>) -> Option<u32> {
         let same_host = |seen: &RankSeen| host.is_none() || seen.host.is_none() || seen.host.as_deref() == host;
         let known = self.ranks_of_pid.get(&pid)?;
         let mut ranks = known.iter().copied().filter(|rank| self.ranks.get(rank).is_some_and(same_host));

@@ -8,6 +8,7 @@ use crate::archive::Report;
 use crate::base::mask::{self, shown};
 use crate::base::time::Zone;
 use crate::model::bringup::{Item, Seen};
+use crate::rules::area::Area;
 use crate::rules::findings::Finding;
 use serde_json::{Map, Value, json};
 
@@ -48,6 +49,7 @@ fn root_cause(f: &Finding) -> Value {
         "ranks": f.ranks,
         "gpus": f.gpus,
         "confidence": f.confidence,
+        "area": Area::of(f),
     })
 }
 

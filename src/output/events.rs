@@ -5,6 +5,7 @@ use crate::base::time::{Stamp, Zone};
 use crate::base::units::sentence;
 use crate::diagnosis::countdown::Countdown;
 use crate::diagnosis::session::{Event, Session};
+use crate::rules::area::Area;
 use crate::rules::findings::{Change, Finding};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -19,11 +20,12 @@ pub fn json_line(session: &Session, zone: Zone, at: Stamp, event: &Event) -> Str
     line.insert("t_s".into(), json!((at.secs_since(started) * 1e3).round() / 1e3));
     line.insert("at".into(), zone.rfc3339(at).into());
     match event {
-        Event::State { job, state, phase, summary } => {
+        Event::State { job, state, phase, area, summary } => {
             line.insert("event".into(), "state".into());
             line.insert("job".into(), json!(job));
             line.insert("state".into(), json!(state));
             line.insert("phase".into(), json!(phase));
+            line.insert("area".into(), json!(area));
             line.insert("summary".into(), shown(summary).into());
         }
         Event::Finding(Change::Opened(finding)) => {
@@ -53,6 +55,7 @@ pub fn finding_fields(line: &mut Map<String, Value>, finding: &Finding, zone: Zo
     put("severity", json!(finding.severity));
     put("role", json!(f.role));
     put("confidence", json!(f.confidence));
+    put("area", json!(Area::of(f)));
     put("ranks", json!(f.ranks));
     put("gpus", json!(f.gpus));
     put("ports", json!(f.ports));
@@ -98,8 +101,8 @@ pub fn spoken(zone: Zone, at: Stamp, event: &Event) -> String {
     let time = zone.hms(at);
     let job = |job: &Option<String>| job.as_ref().map_or(String::new(), |j| format!("job {j} "));
     let text = match event {
-        Event::State { job: j, state, phase, summary } => {
-            let phase = phase.map_or(String::new(), |p| format!(" ({p})"));
+        Event::State { job: j, state, phase, area, summary } => {
+            let phase = phase.or(area.map(Area::as_str)).map_or(String::new(), |p| format!(" ({p})"));
             let who = if j.is_none() { "the node ".to_owned() } else { job(j) };
             format!("{time} {who}is {}{phase}: {summary}", state.as_str())
         }

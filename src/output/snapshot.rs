@@ -67,6 +67,7 @@ fn job(session: &Session, job: &Job, zone: Zone) -> Value {
         "id": job.id,
         "state": verdict.map(|v| v.state),
         "phase": verdict.and_then(|v| v.phase),
+        "area": verdict.and_then(|v| v.area),
         "summary": verdict.map(|v| v.summary.as_str()),
         "startup": session.startups.get(&job.id).map(|startup| {
             startup.took(model.now).into_iter().map(|(phase, took)| json!({ "phase": phase, "s": took.as_secs_f64() })).collect::<Vec<_>>()

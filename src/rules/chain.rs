@@ -19,6 +19,8 @@ pub struct Chain {
     pub joins_gpus: bool,
     /// From the kernel's log, which keeps lines for weeks.
     pub from_kernel: bool,
+    /// It says that what is computed is wrong, which a fault of a GPU's memory may cause, or the program.
+    pub is_of_numbers: bool,
     /// It says why a job stands that had moved.
     pub is_hang: bool,
     /// Where something failed, that explains it, and there is nothing more to say.
@@ -86,6 +88,7 @@ impl Chain {
         is_of_its_writer: false,
         joins_gpus: false,
         from_kernel: false,
+        is_of_numbers: false,
         is_hang: false,
         yields_to_failure: false,
         covered_by: &[],

@@ -1,5 +1,6 @@
 //! Ranks called different collectives, or the same one with different sizes, at the same place.
 
+use super::area::Area;
 use super::chain::Chain;
 use super::hang_rank_absent::{WAITED_ALONE, has_trained, patience, paused_by_name, standing_still};
 use super::{Implies, ONCE, Rule, Stacks, TickContext, told_by};
@@ -25,6 +26,7 @@ pub const RULE: Rule = Rule {
     advice: "Look at the code of the rank that differs: a branch that depends on rank or data, uneven batches, another order of groups",
     life: ONCE,
     implies: Implies::Stuck,
+    area: Some(Area::Code),
     stacks: Stacks::OfAnyone,
     chain: Chain { covered_by: &["rank-stopped", "rank-exited", "hang-rank-absent"], ..Chain::HANG },
     on_tick: Some(check),

@@ -1,5 +1,6 @@
 //! A file system that a job needs is full, or will be soon.
 
+use super::area::Area;
 use super::chain::{Chain, Explains};
 use super::{Implies, Rule, TickContext, while_it_holds};
 use crate::base::limit::Limit;
@@ -27,6 +28,7 @@ pub const RULE: Rule = Rule {
              In a container, a larger --shm-size for /dev/shm",
     life: while_it_holds(0, 20),
     implies: Implies::Nothing,
+    area: Some(Area::Storage),
     chain: Chain { explains: EXPLAINS, ..Chain::PLAIN },
     limits: &[&LEFT, &WITHIN, &WATCHED],
     on_tick: Some(check),

@@ -1,5 +1,6 @@
 //! An EC2 instance sends or receives more than it is allowed to over its interfaces.
 
+use super::area::Area;
 use super::chain::Chain;
 use super::ports::{Grew, talking_job, wires};
 use super::{Implies, Rule, TickContext, while_it_holds};
@@ -19,6 +20,7 @@ pub const RULE: Rule = Rule {
              not track them. linklocal: fewer requests of DNS, NTP and instance metadata",
     life: while_it_holds(5, 60),
     implies: Implies::Nothing,
+    area: Some(Area::Network),
     chain: Chain::OF_THE_NETWORK,
     limits: &[&PACKETS, &WINDOW],
     on_tick: Some(check),

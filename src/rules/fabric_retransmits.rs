@@ -1,5 +1,6 @@
 //! Packets are lost on the way: they are sent again all the time.
 
+use super::area::Area;
 use super::chain::Chain;
 use super::ports::{Grew, Wire, sum, talking_job, wires};
 use super::{Implies, Rule, TickContext, while_it_holds};
@@ -21,6 +22,7 @@ pub const RULE: Rule = Rule {
              NCCL_IB_TC on host and switches",
     life: while_it_holds(5, 60),
     implies: Implies::Nothing,
+    area: Some(Area::Network),
     chain: Chain::OF_THE_NETWORK,
     limits: &[&PER_S, &SHARE, &TIMEOUTS, &WINDOW],
     on_tick: Some(check),

@@ -1,5 +1,6 @@
 //! The NVLink fabric is not there, reports that it is ill, or ends between GPUs that it should join.
 
+use super::area::Area;
 use super::{FactContext, Implies, Rule, TickContext, host_checks, while_it_holds};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
@@ -28,6 +29,7 @@ pub const RULE: Rule = Rule {
              error 802, \"system not yet initialized\". NCCL goes over the network, and prints no WARN, where one rank's GPU is not in the clique",
     life: while_it_holds(0, 60),
     implies: Implies::Nothing,
+    area: Some(Area::Nvlink),
     limits: &[&AFTER],
     on_tick: Some(check),
     on_facts: Some(check_lines),
@@ -51,7 +53,9 @@ const SUMMARY: &[(u32, &str)] = &[(2, "it is unhealthy"), (3, "its capacity is l
 const COMPLETED: u32 = 3;
 
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
-    out.extend(not_up(ctx.model));
+    // Why it has not come up is one finding.
+    let is_named = ctx.ledger.is_open(super::host_setup::FABRIC_MANAGER.id, None);
+    out.extend(not_up(ctx.model).filter(|_| !is_named));
     ctx.model.gpus.values().for_each(|gpu| out.extend(ill(ctx, gpu)));
     out.extend(split(ctx.model));
     // Putting together what all logs say takes time: only where there is something to miss.

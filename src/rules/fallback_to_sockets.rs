@@ -1,5 +1,6 @@
 //! NCCL chose TCP sockets although an RDMA device or plugin was there or asked for.
 
+use super::area::Area;
 use super::ports::talking_job;
 use super::rail_imbalance::thirds;
 use super::{FactContext, Implies, ONCE, Rule, TickContext};
@@ -20,6 +21,7 @@ pub const RULE: Rule = Rule {
     advice: "Read the lines of the network plugin above \"Using network\": the library or its device is missing in the container. On EFA /dev/infiniband and aws-ofi-nccl must be there; NCCL_NET=\"AWS Libfabric\" or NCCL_NET=IB makes the fallback an error",
     life: ONCE,
     implies: Implies::Nothing,
+    area: Some(Area::Network),
     limits: &[&MEGABYTES, &WINDOW],
     on_tick: Some(by_counters),
     on_facts: Some(check),

@@ -6,8 +6,10 @@ use crate::base::severity::Role;
 use crate::base::severity::Severity;
 use crate::base::time::Stamp;
 use crate::logs::catalog::{Part, Signature};
+use crate::model::gpu::PciAddress;
 use crate::observe::evidence::Evidence;
 use crate::observe::evidence::Witness;
+use crate::rules::area::Area;
 use std::cmp::{Ordering, Reverse};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,6 +47,10 @@ pub struct Finding {
     pub ranks: Vec<u32>,
     /// NVML indices.
     pub gpus: Vec<u32>,
+    /// Where the cause lies, if its evidence tells more than its rule: see [`Area::of`].
+    pub area: Option<Area>,
+    /// The card that the driver names.
+    pub card: Option<PciAddress>,
     /// `mlx5_0:1`, `eth0`
     pub ports: Vec<String>,
     /// Where the ranks run, or who wrote the line.
@@ -88,6 +94,8 @@ impl Finding {
             next: None,
             ranks: Vec::new(),
             gpus: Vec::new(),
+            area: None,
+            card: None,
             ports: Vec::new(),
             hosts: Vec::new(),
             since,
@@ -457,9 +465,9 @@ impl Ledger {
         }
     }
 
-    /// The open findings of a job in the order in which they were opened, covered ones too, to be given their roles.
-    pub fn of_job(&mut self, job: &str) -> Vec<&mut Finding> {
-        let mut all: Vec<&mut Finding> = self.open.values_mut().filter(|f| f.job.as_deref() == Some(job)).collect();
+    /// The open findings of a job, or of none, in the order in which they were opened, covered ones too, to be given their roles.
+    pub fn of_job(&mut self, job: Option<&str>) -> Vec<&mut Finding> {
+        let mut all: Vec<&mut Finding> = self.open.values_mut().filter(|f| f.job.as_deref() == job).collect();
         all.sort_by_key(|f| f.no);
         all
     }

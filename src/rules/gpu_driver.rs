@@ -1,5 +1,6 @@
 //! Driver, fabric manager or container do not fit together: CUDA cannot start.
 
+use super::area::Area;
 use super::{Implies, ONCE, Rule};
 use crate::base::severity::Severity;
 
@@ -11,5 +12,6 @@ pub const RULE: Rule = Rule {
     advice: "`nvidia-smi` inside the container; `systemctl status nvidia-fabricmanager` on NVSwitch machines; driver, fabric manager and CUDA of one version",
     life: ONCE,
     implies: Implies::Failed,
+    area: Some(Area::Host),
     ..Rule::PLAIN
 };

@@ -1,5 +1,6 @@
 //! A GPU's memory had an error that could not be corrected, or cannot be repaired.
 
+use super::area::Area;
 use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TickContext};
 use crate::base::severity::{Confidence, Severity};
@@ -16,10 +17,14 @@ pub const RULE: Rule = Rule {
     advice: "Drain the node and reset the GPU: `nvidia-smi -r -i GPU`; a remapping that failed (Xid 64) means that it has to be replaced",
     life: ONCE,
     implies: Implies::Failed,
+    area: Some(Area::Gpu),
     chain: Chain::KERNEL,
     on_tick: Some(check),
     ..Rule::PLAIN
 };
+
+/// What the driver asks for has other reasons, too.
+const RECOVERY: &str = " recovery";
 
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for gpu in ctx.model.gpus.values() {
@@ -87,7 +92,7 @@ fn recovery(ctx: &TickContext, gpu: &Gpu) -> Option<Finding> {
         4 => ("to be drained and reset", format!("drain the node; nvidia-smi -r -i {}", gpu.index)),
         _ => ("an action that this version does not know", format!("nvidia-smi -q -i {} | grep -i -A3 recovery", gpu.index)),
     };
-    let (mut found, name) = ctx.of_gpu(&RULE, gpu.index, format!("GPU {} recovery", gpu.index), held.since);
+    let (mut found, name) = ctx.of_gpu(&RULE, gpu.index, format!("GPU {}{RECOVERY}", gpu.index), held.since);
     found.summary = format!("{name} needs {words}, says the driver");
     if !held.became {
         found.severity = Severity::Warning;
@@ -98,4 +103,10 @@ fn recovery(ctx: &TickContext, gpu: &Gpu) -> Option<Finding> {
     found.next = Some(next);
     found.evidence = vec![Evidence::of("counter", format!("NVML field 230, recovery action: {}", held.value))];
     Some(found)
+}
+
+/// Whether it tells of data that may have been damaged: an error that was not corrected, or a row that is replaced for one.
+pub(crate) fn may_damage_data(found: &Finding) -> bool {
+    const CORRECTED: &[&str] = &["xid-92", "xid-160", "xid-161"];
+    found.rule == RULE.id && !found.signature.is_some_and(|id| CORRECTED.contains(&id)) && !found.subject.ends_with(RECOVERY)
 }

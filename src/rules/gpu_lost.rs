@@ -1,6 +1,7 @@
 //! A GPU fell off the bus.
 
-use super::chain::Chain;
+use super::area::Area;
+use super::chain::{Chain, Explains};
 use super::{Implies, ONCE, Rule, TickContext};
 use crate::base::severity::{Confidence, Severity};
 use crate::base::time::span;
@@ -16,7 +17,9 @@ pub const RULE: Rule = Rule {
     advice: "Drain the node and power-cycle it; a GPU that falls off again has to be replaced",
     life: ONCE,
     implies: Implies::Failed,
-    chain: Chain::KERNEL,
+    area: Some(Area::Gpu),
+    // The links to it end.
+    chain: Chain { explains: &[Explains { rule: "nvlink-down", of_its_ranks: false }], ..Chain::KERNEL },
     on_tick: Some(check),
     ..Rule::PLAIN
 };

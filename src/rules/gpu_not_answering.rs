@@ -1,5 +1,6 @@
 //! A GPU does not answer NVML.
 
+use super::area::Area;
 use super::{Implies, Rule, TickContext, while_it_holds};
 use crate::base::severity::{Confidence, Severity};
 use crate::base::time::span;
@@ -15,6 +16,7 @@ pub const RULE: Rule = Rule {
     advice: "Look for Xid 79, 119 or 120 in the kernel log. A GPU that fell off the bus needs a reboot of the node; drain it",
     life: while_it_holds(3, 5),
     implies: Implies::Nothing,
+    area: Some(Area::Gpu),
     on_tick: Some(check),
     ..Rule::PLAIN
 };

@@ -1,5 +1,6 @@
 //! A GPU is slowed by heat or by its power supply, or runs slower than the others.
 
+use super::area::Area;
 use super::{Implies, Rule, TickContext, while_it_holds};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
@@ -17,6 +18,7 @@ pub const RULE: Rule = Rule {
     advice: "Compare temperature and clock with the other GPUs: one hot GPU is a cooling fault of the node; a power brake is the rack's",
     life: while_it_holds(10, 15),
     implies: Implies::Nothing,
+    area: Some(Area::Gpu),
     on_tick: Some(check),
     limits: &[&WINDOW, &BELOW],
     ..Rule::PLAIN
@@ -61,11 +63,13 @@ fn found(ctx: &TickContext, gpu: &Gpu, since: Stamp, bits: u64, lag: Option<Lag>
     found.summary = format!("{name}: {words}{temp}");
     if let Some(Lag { mhz, others_mhz, others }) = lag {
         found.summary = format!("{name} runs at {mhz:.0} MHz, the others at {others_mhz:.0}: {words}{temp}");
-        found.why = format!("{:.0} % below them at the same work: it makes the job slower · {words}", (1.0 - mhz / others_mhz) * 100.0);
+        let below = (1.0 - mhz / others_mhz) * 100.0;
+        found.why = format!("{below:.0} % below them at the same work: it makes the job slower · {words}");
         proof = format!("{proof}; over {} s {mhz:.0} MHz, median of {others} others {others_mhz:.0} MHz", WINDOW.duration().as_secs());
         let told = bits & !0x1;
         if told == POWER_CAP {
             found.severity = Severity::Info;
+            found.why = format!("{below:.0} % below them: usual for a GPU that has more to compute; slower only where all have the same");
         }
     }
     found.evidence = vec![Evidence::of("gpu", proof)];
@@ -75,13 +79,16 @@ fn found(ctx: &TickContext, gpu: &Gpu, since: Stamp, bits: u64, lag: Option<Lag>
 /// How far it is behind the other GPUs of its job, where all of them work.
 fn lag(ctx: &TickContext, gpu: &Gpu) -> Option<Lag> {
     let look = ctx.looks.values().find(|look| look.alive().any(|r| r.gpu == Some(gpu.index)))?;
+    // Stages of a pipeline differ in what they compute.
+    let stage = |rank: u32| look.peers.stage_of(&[rank]);
+    let own_stage = look.alive().find(|r| r.gpu == Some(gpu.index)).and_then(|r| stage(r.rank));
     let mut clocks = Vec::new();
     for rank in look.alive() {
         let other = ctx.model.gpus.get(&rank.gpu?)?;
         if !rank.is(Activity::Working, look.at, WINDOW.duration()) || other.sm_clock.within(ctx.model.now, WINDOW.duration()).count() < 5 {
             return None;
         }
-        if other.index != gpu.index {
+        if other.index != gpu.index && stage(rank.rank) == own_stage {
             clocks.push(other.sm_clock.mean_within(ctx.model.now, WINDOW.duration())?);
         }
     }

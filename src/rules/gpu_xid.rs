@@ -1,5 +1,6 @@
 //! The driver's Xid errors that no other rule stands for.
 
+use super::area::Area;
 use super::chain::Chain;
 use super::{Implies, ONCE, Rule};
 use crate::base::severity::Severity;
@@ -12,6 +13,7 @@ pub const RULE: Rule = Rule {
     advice: "The catalogue says for each Xid whether the program, the GPU or the node is to blame: nccl-top rules xid-NUMBER",
     life: ONCE,
     implies: Implies::Nothing,
+    area: Some(Area::Gpu),
     chain: Chain::KERNEL,
     ..Rule::PLAIN
 };

@@ -1,5 +1,6 @@
 //! One or some ranks did not join a collective; the others wait for them.
 
+use super::area::Area;
 use super::chain::Chain;
 use super::{Implies, Rule, Stacks, TickContext, told_by, while_it_holds};
 use crate::base::clean::clean;
@@ -178,6 +179,7 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
     if let Some(loader) = culprits.iter().find_map(|r| super::input_stall::of_absent(r)) {
         found.summary = format!("{}; {}", found.summary, loader.text);
         found.evidence.push(loader);
+        found.area = Some(Area::Input);
     }
     told_by(&mut found, look);
     Some(found)

@@ -217,6 +217,11 @@ pub fn imex(model: &Model) -> Option<Answer> {
     Some(gpu::imex_state(&host).unwrap_or_else(|early| early))
 }
 
+/// Whether a daemon of this host runs; `None` where nobody has looked.
+pub fn runs(model: &Model, daemon: &str) -> Option<bool> {
+    Host { model, facts: model.facts.as_deref()? }.runs(daemon)
+}
+
 /// A check that is not well, as a finding of the rule of the same name.
 pub fn find(rule: &Rule, ctx: &TickContext, out: &mut Vec<Finding>) {
     let Some(facts) = ctx.model.facts.as_deref() else { return };

@@ -1,5 +1,6 @@
 //! Ranks do not get the CPU that they need: others use it, their control group is throttled, or they are pinned to too few CPUs.
 
+use super::area::Area;
 use super::{Implies, Rule, Stacks, TickContext, while_it_holds};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
@@ -23,6 +24,7 @@ pub const RULE: Rule = Rule {
              of loader workers so that all threads of all ranks fit, and move what else runs elsewhere",
     life: while_it_holds(5, 15),
     implies: Implies::Slow,
+    area: Some(Area::Host),
     stacks: Stacks::OfNobody,
     on_tick: Some(check),
     limits: &[&MUCH_PCT, &SOME_PCT, &THROTTLED_PCT],

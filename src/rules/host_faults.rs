@@ -189,6 +189,11 @@ fn same_name(ours: &str, told: &str) -> bool {
     cut(ours) == cut(told)
 }
 
+/// The card that a text of the driver names.
+pub fn card_of(signature: &Signature, text: &str) -> Option<PciAddress> {
+    Named::of(signature, text).pci
+}
+
 /// How long a finding is shown after it was last seen.
 pub fn linger_of(finding: &Finding) -> Option<Duration> {
     // What NCCL printed when it came up holds for the run.
@@ -404,6 +409,7 @@ fn told(model: &Model, said: &Said, signature: &'static Signature, named: &Named
     };
     let mut found = Finding::new(signature.rule, signature.severity, subject, clip(&summary, 160), said.written.unwrap_or(said.at));
     hit.mark(&mut found);
+    found.card = named.pci;
     let mut severity = signature.severity;
     let mut why = signature.means.to_owned();
     // The kernel's log is that of the whole machine: other containers' GPUs and processes, too.

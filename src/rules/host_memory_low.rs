@@ -1,5 +1,6 @@
 //! Host memory is nearly used up: the kernel will soon kill somebody for it.
 
+use super::area::Area;
 use super::chain::{Chain, Explains};
 use super::{Implies, Rule, TickContext, while_it_holds};
 use crate::base::limit::Limit;
@@ -27,6 +28,7 @@ pub const RULE: Rule = Rule {
              checkpoint staging, or a higher limit for the job",
     life: while_it_holds(5, 15),
     implies: Implies::Nothing,
+    area: Some(Area::Host),
     chain: Chain { explains: EXPLAINS, ..Chain::PLAIN },
     limits: &[&LEFT, &SHRINKING, &WITHIN],
     on_tick: Some(check),

@@ -1,11 +1,12 @@
 //! Host checks that are not well while a job may run, as findings: five rules that differ in their texts alone. They concern every job of the
 //! host and accuse none.
 
-use super::host_checks::find;
+use super::area::Area;
+use super::host_checks::{find, runs};
 use super::{Rule, while_it_holds};
 use crate::base::severity::Severity;
 
-const CHECK: Rule = Rule { severity: Severity::Warning, life: while_it_holds(3, 10), ..Rule::PLAIN };
+const CHECK: Rule = Rule { severity: Severity::Warning, life: while_it_holds(3, 10), area: Some(Area::Host), ..Rule::PLAIN };
 
 pub const SHM_SMALL: Rule = Rule {
     id: "shm-small",
@@ -36,10 +37,15 @@ pub const IOMMU_ON: Rule = Rule {
 
 pub const FABRIC_MANAGER: Rule = Rule {
     id: "fabric-manager",
-    title: "NVSwitches are not set up: the fabric manager does not run, or has not finished",
+    area: Some(Area::Nvlink),
+    title: "NVSwitches are not set up: the fabric manager does not run",
     how: "The fabric state of each GPU (NVML); else the process nv-fabricmanager where NVSwitches are on the PCI bus",
     advice: "systemctl status nvidia-fabricmanager; its version must be that of the driver",
-    on_tick: Some(|ctx, out| find(&FABRIC_MANAGER, ctx, out)),
+    // Where it runs, what it has not finished is for `fabric-state` to say.
+    on_tick: Some(|ctx, out| match runs(ctx.model, "nv-fabricmanage") {
+        Some(true) => {}
+        _ => find(&FABRIC_MANAGER, ctx, out),
+    }),
     ..CHECK
 };
 

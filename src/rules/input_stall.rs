@@ -1,5 +1,6 @@
 //! All ranks wait for their input: none is in a collective, no GPU works, no step is made; or much of each step is lost to it.
 
+use super::area::Area;
 use super::chain::Chain;
 use super::{Implies, Rule, Stacks, TickContext, told_by, while_it_holds};
 use crate::base::limit::Limit;
@@ -29,6 +30,7 @@ pub const RULE: Rule = Rule {
              prefetching, data that is local or already decoded",
     life: while_it_holds(0, 5),
     implies: Implies::Stuck,
+    area: Some(Area::Input),
     stacks: Stacks::OfAnyone,
     chain: Chain { covered_by: &["hang-rank-absent", "rank-stopped", "rank-exited", "storage-hang"], ..Chain::HANG },
     on_tick: Some(check),

@@ -19,7 +19,7 @@ pub const RULE: Rule = Rule {
              rank can be a defective GPU",
     life: ONCE,
     implies: Implies::Nothing,
-    chain: Chain { says_why: true, ..Chain::PLAIN },
+    chain: Chain { says_why: true, is_of_numbers: true, ..Chain::PLAIN },
     on_text: Some(check),
     limits: &[&LEAST_ZEROS, &LEAST_NORMS],
     ..Rule::PLAIN

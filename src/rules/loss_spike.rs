@@ -4,13 +4,11 @@ use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TextContext};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
-use crate::base::time::Stamp;
 use crate::base::units::significant;
 use crate::logs::What;
 use crate::model::usual::{Jump, LOSS_JUMP, NORM_JUMP};
 use crate::observe::evidence::Witness;
 use crate::rules::findings::Finding;
-use std::time::Duration;
 
 pub const RULE: Rule = Rule {
     id: "loss-spike",
@@ -22,7 +20,7 @@ pub const RULE: Rule = Rule {
              With an ECC or Xid event of a GPU at the same time, test that GPU before it computes again",
     life: ONCE,
     implies: Implies::Nothing,
-    chain: Chain { says_why: true, ..Chain::PLAIN },
+    chain: Chain { says_why: true, is_of_numbers: true, ..Chain::PLAIN },
     on_text: Some(check),
     limits: &[&LOSS_JUMP, &NORM_JUMP, &LINES],
     ..Rule::PLAIN
@@ -33,14 +31,20 @@ const LINES: Limit = Limit::count("loss-spike", "lines", 3.0, "so many progress 
 fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let What::Step(step) = &ctx.seen.event.what else { return };
     let Some(progress) = ctx.model.files.get(&ctx.seen.file).map(|f| &f.progress) else { return };
+    let (loss, norm) = (progress.usual_loss.jump.as_ref(), progress.usual_norm.jump.as_ref());
     let due = |jump: &&Jump| f64::from(jump.values) == LINES.value();
-    let loss = step.loss.and(progress.usual_loss.jump.as_ref()).filter(due).map(|jump| ("loss", jump));
-    let norm = || step.grad_norm.and(progress.usual_norm.jump.as_ref()).filter(due).map(|jump| ("gradient norm", jump));
-    let Some((what, jump)) = loss.or_else(norm) else { return };
+    let known = |jump: Option<&Jump>| jump.is_some_and(|jump| f64::from(jump.values) >= LINES.value());
+    let by_loss = step.loss.and(loss).filter(due).map(|jump| ("loss", jump, "gradient norm", norm));
+    let by_norm = || step.grad_norm.and(norm).filter(due).map(|jump| ("gradient norm", jump, "loss", loss));
+    let Some((what, jump, other, beside)) = by_loss.or_else(by_norm) else { return };
+    // A run that diverges shows it in both; one was named already.
+    if known(beside) && !beside.is_some_and(|b| due(&b)) {
+        return;
+    }
     let at = jump.step.map_or(String::new(), |s| format!(" at step {s}"));
     let before = significant(jump.before);
     let words = format!("the {what} rose to {} or more{at}; it was {before} at most", significant(jump.least));
-    let mut found = ctx.found(&RULE, what, words);
+    let mut found = ctx.found(&RULE, "divergence", words);
     found.since = jump.since;
     // The line is printed by one rank; its numbers are usually those of all.
     found.ranks.clear();
@@ -49,19 +53,8 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     found.why = format!("{} lines in a row, {:.0} times the highest of those before", jump.values, jump.least / jump.before);
     found.next = Some("look at batches and learning rate there; if it does not come back, go back to a checkpoint before it".into());
     found.witness = Witness::Progress;
-    if let Some(fault) = memory_fault(ctx, jump.since) {
-        found.why = format!("{}; shortly before: {}", found.why, fault.summary);
-        found.next =
-            Some("the data that a GPU computes may be damaged: stop the run, test that GPU, go back to a checkpoint before it".into());
-        found.evidence.extend(fault.evidence.first().cloned());
+    if let Some(beside) = beside {
+        found.why = format!("{}; the {other} rose to {} or more beside it", found.why, significant(beside.least));
     }
     out.push(found);
-}
-
-/// What damages numbers silently: memory that could not be corrected, or was replaced. No rank is blamed for it: that the two came
-/// together proves nothing yet.
-fn memory_fault<'a>(ctx: &'a TextContext, since: Stamp) -> Option<&'a Finding> {
-    const SHORTLY: Duration = Duration::from_secs(600);
-    let near = |f: &&Finding| f.since <= since && since.since(f.since) <= SHORTLY;
-    ctx.ledger.open().into_iter().filter(|f| matches!(f.rule, "gpu-ecc" | "gpu-xid")).find(near)
 }

@@ -3,6 +3,7 @@
 //! **To add a rule**: a file below `rules/` with a `pub const RULE: Rule` and its tests, and its line in [`RULES`]. A rule says what
 //! holds now, with its evidence; opening, holding, clearing and counting are the ledger's business.
 
+pub mod area;
 mod busbw_below_platform;
 pub mod chain;
 mod collective_mismatch;
@@ -93,6 +94,7 @@ use crate::model::{Model, TextSeen};
 use crate::observe::evidence::{Evidence, Witness};
 use crate::rules::findings::{Finding, Ledger, Life};
 use crate::rules::host_faults::Hit;
+use area::Area;
 use chain::{Chain, Place};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -111,6 +113,8 @@ pub struct Rule {
     pub life: Life,
     /// What the job is while it is open.
     pub implies: Implies,
+    /// Where the cause lies, if a finding of this rule is one; `None`: its evidence may tell.
+    pub area: Option<Area>,
     /// What its findings are in a chain of failures.
     pub chain: Chain,
     /// Whose stacks show more.
@@ -205,6 +209,7 @@ impl Rule {
         advice: "",
         life: ONCE,
         implies: Implies::Nothing,
+        area: None,
         chain: Chain::PLAIN,
         stacks: Stacks::OfNobody,
         limits: &[],
@@ -344,6 +349,7 @@ pub const RULES: &[Rule] = &[
 ];
 
 pub(crate) use busbw_below_platform::compare as busbw_of_platform;
+pub(crate) use gpu_ecc::may_damage_data;
 pub(crate) use hang_rank_absent::{has_trained, works_unseen};
 pub(crate) use input_stall::may_be_a_pause;
 pub(crate) use rank_exited::is_by_exit_code;
@@ -480,6 +486,7 @@ impl TextContext<'_> {
             // Who reports has waited for somebody else.
             (found.ranks, found.gpus) = (Vec::new(), Vec::new());
         }
+        found.card = rule.chain.from_kernel.then(|| host_faults::card_of(signature, text)).flatten();
         let explained_by = told.follows.unwrap_or(signature);
         found.sign(signature);
         found.confidence = signature.confidence;

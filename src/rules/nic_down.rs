@@ -1,5 +1,6 @@
 //! A network port that was up is down, and how long NCCL can bear it.
 
+use super::area::Area;
 use super::chain::Chain;
 use super::ports::{Wire, counted_times, talking_job, was_used, wires};
 use super::{Implies, Rule, TickContext, while_it_holds};
@@ -25,6 +26,7 @@ pub const RULE: Rule = Rule {
              of some seconds are ridden out with NCCL_IB_TIMEOUT=22",
     life: while_it_holds(2, 3),
     implies: Implies::Nothing,
+    area: Some(Area::Network),
     chain: Chain::KERNEL,
     limits: &[&GOES_ON],
     on_tick: Some(check),

@@ -1,5 +1,6 @@
 //! A port works, but counts damaged or dropped packets all the time.
 
+use super::area::Area;
 use super::chain::Chain;
 use super::ports::{Wire, sum, talking_job, wires};
 use super::{Implies, Rule, TickContext, while_it_holds};
@@ -19,6 +20,7 @@ pub const RULE: Rule = Rule {
              link of the switch",
     life: while_it_holds(5, 60),
     implies: Implies::Nothing,
+    area: Some(Area::Network),
     chain: Chain::OF_THE_NETWORK,
     limits: &[&EVENTS, &WINDOW],
     on_tick: Some(check),

@@ -1,5 +1,6 @@
 //! A port goes down and comes up again and again.
 
+use super::area::Area;
 use super::chain::Chain;
 use super::ports::{counted_times, flaps, talking_job, was_used, wires};
 use super::{Implies, Rule, TickContext, while_it_holds};
@@ -18,6 +19,7 @@ pub const RULE: Rule = Rule {
              and one that lasts for days fails in the end. NCCL_IB_TIMEOUT=22 rides out more",
     life: while_it_holds(0, 120),
     implies: Implies::Nothing,
+    area: Some(Area::Network),
     chain: Chain::OF_THE_NETWORK,
     limits: &[&TIMES, &WITHIN, &GOES_ON],
     on_tick: Some(check),

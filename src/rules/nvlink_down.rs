@@ -1,5 +1,6 @@
 //! An NVLink or NVSwitch link is down or failing.
 
+use super::area::Area;
 use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TickContext};
 use crate::base::limit::Limit;
@@ -19,6 +20,7 @@ pub const RULE: Rule = Rule {
     advice: "`nvidia-smi nvlink -s` names the link; drain the node, reset its GPUs, look at fabric manager and cables",
     life: ONCE,
     implies: Implies::Failed,
+    area: Some(Area::Nvlink),
     chain: Chain { joins_gpus: true, ..Chain::KERNEL },
     on_tick: Some(check),
     limits: &[&LASTS],

@@ -1,5 +1,6 @@
 //! An NVLink works, but counts errors all the time.
 
+use super::area::Area;
 use super::{Implies, Rule, TickContext, while_it_holds};
 use crate::base::severity::{Confidence, Severity};
 use crate::base::time::span;
@@ -16,6 +17,7 @@ pub const RULE: Rule = Rule {
     advice: "`nvidia-smi nvlink -e` names the link; compare with the other GPUs. Have the GPU's seat, the baseboard or the cable checked",
     life: while_it_holds(0, 120),
     implies: Implies::Nothing,
+    area: Some(Area::Nvlink),
     on_tick: Some(check),
     ..Rule::PLAIN
 };

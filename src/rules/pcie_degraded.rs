@@ -1,5 +1,6 @@
 //! A GPU's PCIe link is slower than it could be.
 
+use super::area::Area;
 use super::{Implies, Rule, TickContext, while_it_holds};
 use crate::base::severity::{Confidence, Severity};
 use crate::base::time::Stamp;
@@ -16,6 +17,7 @@ pub const RULE: Rule = Rule {
     advice: "Copies from and to the host and GPUDirect RDMA take longer on this GPU, and the others wait. Have it reseated, or the riser replaced",
     life: while_it_holds(5, 30),
     implies: Implies::Nothing,
+    area: Some(Area::Host),
     on_tick: Some(check),
     ..Rule::PLAIN
 };

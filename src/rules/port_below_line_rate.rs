@@ -1,5 +1,6 @@
 //! A port came up slower than it should.
 
+use super::area::Area;
 use super::chain::Chain;
 use super::ports::{Wire, talking_job};
 use super::rail_imbalance::ports_of_cards;
@@ -23,6 +24,7 @@ pub const RULE: Rule = Rule {
              again",
     life: while_it_holds(10, 30),
     implies: Implies::Nothing,
+    area: Some(Area::Network),
     chain: Chain::OF_THE_NETWORK,
     on_tick: Some(check),
     ..Rule::PLAIN

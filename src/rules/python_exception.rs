@@ -1,5 +1,6 @@
 //! A rank ended with a Python exception.
 
+use super::area::Area;
 use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TextContext};
 use crate::base::severity::{Confidence, Role, Severity};
@@ -21,6 +22,23 @@ pub const RULE: Rule = Rule {
     on_text: Some(check),
     ..Rule::PLAIN
 };
+
+/// What files, sockets and signals raise, whatever the program does.
+const OF_THE_SYSTEM: &[&str] = &[
+    "OSError",
+    "IOError",
+    "ConnectionError",
+    "TimeoutError",
+    "PipeError",
+    "InterruptedError",
+    "MemoryError",
+    "KeyboardInterrupt",
+    "SystemExit",
+    "DistBackendError",
+    "DistNetworkError",
+    "DistStoreError",
+    "DistError",
+];
 
 fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let What::Exception(exception) = &ctx.seen.event.what else { return };
@@ -46,6 +64,8 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     found.why = exception.place.as_ref().map_or("a traceback in the log".into(), |place| format!("raised at {place}"));
     found.next = exception.place.as_ref().map(|place| format!("look at {place}"));
     ctx.sign(&mut found, &crate::logs::error_words::exception_words(exception));
+    let of_the_system = OF_THE_SYSTEM.iter().any(|name| exception.class.ends_with(name));
+    found.area = (!exception.victim && !of_the_system).then_some(Area::Code);
     if exception.victim {
         (found.part, found.role) = (Some(Part::Victim), Role::Cascade);
     }

@@ -1,5 +1,6 @@
 //! One rail carries less than the others all the time: collectives wait for it.
 
+use super::area::Area;
 use super::chain::{Chain, Slows};
 use super::ports::talking_job;
 use super::{Implies, Rule, TickContext, while_it_holds};
@@ -25,6 +26,7 @@ pub const RULE: Rule = Rule {
     advice: "Look at the port's cable, its PCIe link (`lspci -vv`: LnkSta), the switch port, and the GPU that it is near to",
     life: while_it_holds(5, 30),
     implies: Implies::Nothing,
+    area: Some(Area::Network),
     chain: Chain { slows: Slows::StepsByTraffic, ..Chain::OF_THE_NETWORK },
     limits: &[&SHARE, &LEAST, &WINDOW],
     on_tick: Some(check),

@@ -1,5 +1,6 @@
 //! The system killed a process because memory ran out.
 
+use super::area::Area;
 use super::chain::{Chain, Explains};
 use super::{Implies, ONCE, Rule, TickContext};
 use crate::base::limit::Limit;
@@ -20,6 +21,7 @@ pub const RULE: Rule = Rule {
     advice: "Host memory, not GPU memory: fewer data-loader workers, less pinned memory, smaller checkpoint staging, or a higher limit for the job",
     life: ONCE,
     implies: Implies::Failed,
+    area: Some(Area::Host),
     chain: Chain { explains: EXPLAINS, ..Chain::KERNEL },
     on_tick: Some(check),
     limits: &[&APART],

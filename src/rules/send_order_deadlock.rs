@@ -1,5 +1,6 @@
 //! Ranks wait for each other in sends and receives: a circle.
 
+use super::area::Area;
 use super::chain::Chain;
 use super::collective_mismatch::OTHER_SM_PCT;
 use super::hang_rank_absent::{WAITED_ALONE, has_trained, patience, paused_by_name};
@@ -24,6 +25,7 @@ pub const RULE: Rule = Rule {
     advice: ADVICE,
     life: while_it_holds(0, 3),
     implies: Implies::Stuck,
+    area: Some(Area::Code),
     stacks: Stacks::OfAnyone,
     chain: Chain { covered_by: &["collective-mismatch", "hang-rank-absent"], ..Chain::HANG },
     on_tick: Some(check),

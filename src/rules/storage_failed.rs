@@ -1,5 +1,6 @@
 //! A file system is full, over quota, or does not answer.
 
+use super::area::Area;
 use super::chain::Chain;
 use super::{Implies, ONCE, Rule};
 use crate::base::severity::Severity;
@@ -12,6 +13,7 @@ pub const RULE: Rule = Rule {
     advice: "`df -h` and `df -i` on the checkpoint's and the log's file system, `ulimit -n` for open files",
     life: ONCE,
     implies: Implies::Failed,
+    area: Some(Area::Storage),
     chain: Chain::ENDS_ITS_RANK,
     ..Rule::PLAIN
 };

@@ -1,5 +1,6 @@
 //! A file system does not answer: a rank does not come back from a read or a write, or a checkpoint does not end.
 
+use super::area::Area;
 use super::chain::Chain;
 use super::{Implies, Rule, Stacks, TickContext, told_by, while_it_holds};
 use crate::base::fs_kind::{LOCAL, is_remote, of_place};
@@ -28,6 +29,7 @@ pub const RULE: Rule = Rule {
              state D cannot be killed before its file system answers",
     life: while_it_holds(0, 5),
     implies: Implies::Stuck,
+    area: Some(Area::Storage),
     stacks: Stacks::OfCulprits,
     chain: Chain { covered_by: &["rank-exited", "rank-stopped"], ..Chain::HANG },
     on_tick: Some(check),

@@ -1,5 +1,6 @@
 //! NCCL was configured to use, or chose, a network interface that is missing, down or cannot reach the other nodes.
 
+use super::area::Area;
 use super::{FactContext, Implies, ONCE, Rule};
 use crate::base::severity::Severity;
 use crate::rules::findings::Finding;
@@ -12,6 +13,7 @@ pub const RULE: Rule = Rule {
     advice: "`ip -brief address` shows what there is; set NCCL_SOCKET_IFNAME to the interface that all nodes reach one another by (a prefix; = in front for exact, ^ to exclude)",
     life: ONCE,
     implies: Implies::Failed,
+    area: Some(Area::Network),
     on_facts: Some(check),
     ..Rule::PLAIN
 };

@@ -1,5 +1,6 @@
 //! A GPU talks to the network through a NIC that is far from it, though one that is near to it is up.
 
+use super::area::Area;
 use super::{FactContext, Implies, ONCE, Rule};
 use crate::base::severity::{Confidence, Severity};
 use crate::base::units::counted;
@@ -20,6 +21,7 @@ pub const RULE: Rule = Rule {
              order of GPUs was changed (CUDA_VISIBLE_DEVICES); `nccl-top topo` shows GPU by GPU what is near",
     life: ONCE,
     implies: Implies::Nothing,
+    area: Some(Area::Network),
     on_facts: Some(check),
     ..Rule::PLAIN
 };

@@ -348,7 +348,8 @@ fn head_and_sentence(session: &Session, ui: &Ui, job: &str, verdict: &Verdict, s
         Some(f) if verdict.state == State::Training => severity_mark(f.severity),
         _ => state_mark(verdict.state),
     };
-    (format!(" {mark} {}{for_s}  ", verdict.state.as_str().to_uppercase()), sentence)
+    let area = verdict.area.map_or(String::new(), |area| format!(" ({})", area.as_str()));
+    (format!(" {mark} {}{area}{for_s}  ", verdict.state.as_str().to_uppercase()), sentence)
 }
 
 /// The worst of what is open and no mere note, of a job or of the node.

@@ -283,6 +283,11 @@ fn a_power_cap_is_information_at_most() {
     works(&mut node, 40, |i| at_1755(i, 1400, 0x4));
     assert_eq!(node.lines(), ["gpu-throttled [GPU 2] info [2] [2] 2100 x1"]);
     assert!(node.only().summary.ends_with("power cap, 88 °C"), "{}", node.only().summary);
+    assert!(
+        node.only().why.ends_with("slower only where all have the same") && !node.only().why.contains("it makes"),
+        "{}",
+        node.only().why
+    );
     // Under load it comes and goes.
     let mut told = std::collections::BTreeSet::new();
     for bits in [0x4, 0, 0, 0x4, 0, 0, 0, 0x4].repeat(5) {

@@ -1,7 +1,9 @@
 //! Losses and gradient norms that leave the run's own history.
 
 use nccl_top::archive::check;
+use nccl_top::base::severity::Role;
 use nccl_top::base::time::Zone;
+use nccl_top::rules::findings::Finding;
 
 /// Progress lines of steps from 100 on: loss and gradient norm.
 fn log(values: &[(f64, f64)]) -> String {
@@ -9,13 +11,17 @@ fn log(values: &[(f64, f64)]) -> String {
     values.iter().enumerate().map(line).collect()
 }
 
+fn findings(files: &[(&str, &str)]) -> Vec<Finding> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    files.iter().for_each(|(name, text)| std::fs::write(path(name), text).unwrap());
+    let paths: Vec<String> = files.iter().map(|(name, _)| path(name)).collect();
+    check(&paths, Zone::UTC, &mut |_, _| ()).findings
+}
+
 /// The findings of `loss-spike`, as they are put into words.
 fn spikes(log: &str) -> Vec<String> {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("train.log");
-    std::fs::write(&path, log).unwrap();
-    let report = check(&[path.display().to_string()], Zone::UTC, &mut |_, _| ());
-    report.findings.iter().filter(|f| f.rule == "loss-spike").map(|f| format!("{:?} {}", f.ranks, f.summary)).collect()
+    findings(&[("train.log", log)]).iter().filter(|f| f.rule == "loss-spike").map(|f| format!("{:?} {}", f.ranks, f.summary)).collect()
 }
 
 /// A loss that falls and a norm that wavers, as both do.
@@ -66,4 +72,52 @@ fn another_attempt_has_a_history_of_its_own() {
     let fine_tuned: Vec<_> = (0..40).map(|_| (0.02, 0.001)).collect();
     let text = [log(&fine_tuned), log(&healthy(30))].concat();
     assert_eq!(spikes(&text), Vec::<String>::new());
+}
+
+#[test]
+fn a_run_that_diverges_in_loss_and_norm_is_one_finding() {
+    let norm_first = with(&[(2.9, 250.0), (2.9, 1e6), (31.0, 1e7), (290.0, 1e7), (2700.0, 1e8), (2.7e4, 1e8)]);
+    assert_eq!(spikes(&norm_first), ["[] the gradient norm rose to 250 or more at step 160; it was 1.4 at most"]);
+    let loss_first = with(&[(31.0, 0.9), (290.0, 0.9), (2700.0, 1e4), (2.7e4, 1e5), (2.7e5, 1e5), (2.7e5, 1e5)]);
+    assert_eq!(spikes(&loss_first), ["[] the loss rose to 31 or more at step 160; it was 3.088 at most"]);
+    let found = findings(&[("train.log", &loss_first)]);
+    assert!(found[0].why.contains("the gradient norm rose to 10000 or more beside it") && found[0].count == 1, "{:?}", found[0]);
+}
+
+/// The lines of a log, a second apart from 10:00:00 on.
+fn timed(log: &str) -> String {
+    log.lines().enumerate().map(|(i, line)| format!("2025-11-17 10:{:02}:{:02} {line}\n", i / 60, i % 60)).collect()
+}
+
+#[test]
+fn a_memory_error_at_that_time_may_be_the_cause() {
+    let spike = timed(&with(&[(31.0, 250.0), (290.0, 1e4), (2700.0, 1e5), (2.7e4, 1e6)]));
+    let nan = timed(&with(&[(f64::NAN, f64::NAN); 4])).replace("NaN", "nan");
+    let line = |day: &str, time: &str, xid: &str| format!("[Mon Nov {day} {time} 2025] NVRM: Xid (PCI:0000:3b:00): {xid}\n");
+    let row = "63, pid='<unknown>', name=<unknown>, Row Remapper: New row marked for remapping, reset gpu to activate.";
+    let double = "48, pid='<unknown>', name=<unknown>, DBE (double bit error) ECC Error";
+    let contained = "94, pid='<unknown>', name=<unknown>, Contained: SM (0x1). RST: No, D-RST: No";
+    for (rule, log) in [("loss-spike", &spike), ("loss-not-finite", &nan)] {
+        let judged = |kernel: &str| {
+            let all = findings(&[("train.log", log.as_str()), ("messages", kernel)]);
+            all.into_iter().find(|f| f.rule == rule).unwrap_or_else(|| panic!("no {rule}"))
+        };
+        // Before it, and reported a moment after.
+        for (time, xid) in [("09:57:00", row), ("10:00:50", contained), ("10:01:05", double)] {
+            let found = judged(&line("17", time, xid));
+            assert!(found.why.starts_with("may be damaged data: Xid "), "{}", found.why);
+            assert!(found.evidence.iter().any(|e| e.text.contains("NVRM: Xid")), "{:?}", found.evidence);
+            assert_eq!((found.role, found.ranks.len()), (Role::Root, 0), "nothing proves it");
+        }
+        for (day, time, xid) in [
+            ("16", "10:00:50", double),
+            ("17", "09:30:00", double),
+            ("17", "10:20:00", double),
+            ("17", "10:00:50", "92, pid='<unknown>', name=<unknown>, High single-bit ECC error rate"),
+            ("17", "10:00:50", "31, pid=7, name=python3, Ch 00000008, intr 00000000. MMU Fault: ENGINE GRAPHICS"),
+        ] {
+            let found = judged(&line(day, time, xid));
+            assert!(!found.why.contains("may be") && found.evidence.len() == 1, "{day} {time} {xid}: {}", found.why);
+        }
+    }
 }

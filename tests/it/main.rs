@@ -2,6 +2,7 @@
 
 mod support;
 
+mod areas;
 mod bandwidth;
 mod bringup_checklist;
 mod bringup_rules;
@@ -16,6 +17,7 @@ mod damaged_input;
 mod demo;
 mod directions;
 mod doctor;
+mod driver_chains;
 mod edge;
 mod endings;
 mod evidence;

@@ -35,7 +35,7 @@ fn judged(name: &str, since: f64, job: &str) -> Judged {
             Event::Finding(Change::Opened(f)) if f.job.as_deref() == Some(job) => {
                 judged.opened.push((t, *f));
             }
-            Event::State { job: Some(of), state, phase, summary } if of == job => judged.states.push((t, state, phase, summary)),
+            Event::State { job: Some(of), state, phase, summary, .. } if of == job => judged.states.push((t, state, phase, summary)),
             _ => {}
         }
     }

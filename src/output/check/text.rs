@@ -10,6 +10,7 @@ use crate::base::words::wrap;
 use crate::model::alarms::Alarm;
 use crate::model::bringup::{Item, Seen};
 use crate::observe::evidence::Evidence;
+use crate::rules::area::Area;
 use crate::rules::findings::Finding;
 use serde_json::Value;
 use std::fmt::Write;
@@ -132,8 +133,9 @@ impl Page {
     /// The verdict and the cause.
     fn head(&mut self, report: &Report, zone: Zone) {
         let ink = ink_of(report.verdict);
-        let word = report.verdict.as_str().to_uppercase();
         let cause = report.root_cause.map(|i| &report.findings[i]);
+        let area = cause.and_then(Area::of).map_or(String::new(), |area| format!(" ({})", area.as_str()));
+        let word = format!("{}{area}", report.verdict.as_str().to_uppercase());
         let sentence = match (cause, report.verdict) {
             (Some(f), _) => f.summary.clone(),
             (None, Verdict::Ok) => "nothing wrong was found".into(),
