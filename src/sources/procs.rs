@@ -239,6 +239,13 @@ impl Procs {
         Ok(())
     }
 
+    /// A launcher has no ranks yet: they may live no longer than a moment.
+    fn awaits_ranks(&self) -> bool {
+        let agents = self.known.keys().filter(|pid| self.table.get(**pid).is_some_and(|entry| entry.agent));
+        let has_ranks = |pid: u32| self.known.keys().any(|rank| self.table.ancestors(*rank).any(|above| above == pid));
+        agents.into_iter().any(|pid| !has_ranks(*pid))
+    }
+
     /// Tells what the control groups of the known processes have left, once in some scans.
     fn look_at_memory(&mut self, out: &mut Vec<Body>) {
         let paths: BTreeSet<String> = self.known.values().filter_map(|known| known.info.cgroup.clone()).take(MAX_CGROUPS).collect();
@@ -392,7 +399,7 @@ impl Source for Procs {
     fn poll(&mut self, out: &mut Vec<Body>) -> Result<(), SourceError> {
         self.listen();
         self.reap(out);
-        if self.polls_to_scan == 0 || self.known.is_empty() {
+        if self.polls_to_scan == 0 || self.known.is_empty() || self.awaits_ranks() {
             self.scan(out)?;
             self.polls_to_scan = self.polls_per_scan();
         }
