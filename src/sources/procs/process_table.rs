@@ -156,6 +156,11 @@ impl Table {
         }
     }
 
+    /// One that may still exec into something else.
+    pub fn has_young(&self) -> bool {
+        self.entries.values().any(|entry| !entry.kernel_thread && !entry.dead && entry.is_young(self.scan))
+    }
+
     pub fn get(&self, pid: u32) -> Option<&Entry> {
         self.entries.get(&pid)
     }
