@@ -18,6 +18,7 @@ use crate::base::severity::Severity;
 use crate::diagnosis::conclusion::Conclusion;
 use crate::diagnosis::session::Session;
 use crate::model::Model;
+use crate::model::attempts::Attempt;
 use crate::model::bringup::{Bringup, Item};
 use crate::model::job::Job;
 use crate::model::job_record::Record;
@@ -159,6 +160,18 @@ impl Report {
     fn make_checklist(&self) -> Vec<Item> {
         let nobody = Job::new(String::new(), self.model().now);
         self.bringup().checklist(self.model(), self.job().unwrap_or(&nobody), true)
+    }
+
+    /// How often its ranks were started, where they were started again.
+    pub fn attempt(&self) -> Option<Attempt> {
+        let model = self.model();
+        model.jobs.values().filter_map(|job| model.attempt_of(job)).max_by_key(|attempt| attempt.no)
+    }
+
+    /// The step before the last such start, and the first after it.
+    pub fn went_back(&self) -> Option<(u64, u64)> {
+        let model = self.model();
+        model.jobs.values().find_map(|job| model.went_back(job))
     }
 
     /// How far training came: the file that shows most.

@@ -1,5 +1,6 @@
 //! What everything may use, and what uses nothing of this program: time, units, words, sanitising, thresholds, what machines have.
 
+pub mod agent;
 pub mod allocator;
 pub mod bandwidth;
 pub mod clean;

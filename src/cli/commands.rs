@@ -264,7 +264,7 @@ impl Printer {
             text.push_str(&if self.json {
                 crate::output::events::json_line(session, self.zone, at, &event)
             } else {
-                crate::output::events::spoken(self.zone, at, &event)
+                crate::output::events::spoken(session, self.zone, at, &event)
             });
             text.push('\n');
         }

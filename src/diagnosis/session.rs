@@ -309,6 +309,8 @@ impl Session {
         let (bringup, topology) = self.in_use_at.unwrap_or_default();
         let at = FactsAt { bringup, records, dumps: self.dumps_at, topology, silent, ended };
         let waits = model.comms.values().any(|c| c.init_started.len() > c.init_complete.len());
+        // A name that does not resolve may do so in the end.
+        let waits = waits || self.facts_found.iter().any(crate::rules::may_pass);
         if waits || self.facts_at != Some(at) {
             self.facts_at = Some(at);
             self.facts_found = crate::rules::facts(model, &self.ledger, ended, &self.dumps_found);

@@ -135,13 +135,20 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u
                     return say(State::Failed, None, words);
                 }
                 (Ending::Launcher { pid, exit_code, .. }, _) => {
-                    let words = format!("its launcher (pid {pid}) {}; nothing tells which rank failed", ended_words(*exit_code));
+                    let but = match job.pids().next() {
+                        Some(_) => "; nothing tells which rank failed",
+                        None => " before a rank of it was seen",
+                    };
+                    let words = format!("its launcher (pid {pid}) {}{but}", ended_words(*exit_code));
                     return say(State::Failed, None, words);
                 }
                 (Ending::Well, _) if model.files_of(&job.id).all(|f| f.lines == 0) => {
                     return say(State::Finished, None, "all processes ended with exit code 0".into());
                 }
                 _ => {}
+            }
+            if ending != Ending::Well && job.launcher.is_some() && job.pids().next().is_none() {
+                return say(State::Failed, None, "its launcher ended before a rank of it was seen".into());
             }
             if model.files_of(&job.id).all(|f| f.lines == 0) {
                 return say(State::Unknown, None, "all processes ended; no log is seen that says how".into());
@@ -311,6 +318,9 @@ fn all_write(model: &Model, look: &Look) -> String {
 fn start(model: &Model, job: &Job, look: &Look) -> (&'static str, String) {
     let seen = look.alive().count();
     let expected = look.local_ranks;
+    if let Some((_, agent)) = crate::rules::lone_agent(model, job) {
+        return ("launch", format!("{} ({})", agent.words(), span(model.now.since(job.first_seen))));
+    }
     if seen < expected {
         return ("launch", format!("{seen} of {expected} ranks of this node are there"));
     }

@@ -26,6 +26,8 @@ pub struct Alarm {
     pub at: Option<Stamp>,
     /// When it was read.
     pub seen_at: Stamp,
+    /// When it was last read again.
+    pub last_seen_at: Stamp,
     /// The line itself says it.
     pub is_timed: bool,
     /// How often it was printed, by this rank or by one that is not known.
@@ -67,6 +69,7 @@ impl Alarms {
         if let Some(&at) = self.known.get(&key) {
             let kept = Arc::make_mut(&mut self.kept[at as usize]);
             kept.count += 1;
+            kept.last_seen_at = said.at;
             // The rank of a process may become known after its first line.
             kept.rank = kept.rank.or(said.rank);
             return;
@@ -142,6 +145,7 @@ fn unknown_text(what: &What) -> Option<&str> {
 
 /// What tells one alarm from another.
 pub struct Said<'a> {
+    pub at: Stamp,
     pub file: u32,
     pub run: u32,
     pub rank: Option<u32>,

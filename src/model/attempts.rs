@@ -20,8 +20,15 @@ impl Attempt {
 }
 
 impl Model {
-    /// The attempt, by what torchrun sets for its ranks.
+    /// The attempt, by what torchrun sets for its ranks; else by the steps that came after a failure in the log.
     pub fn attempt_of(&self, job: &Job) -> Option<Attempt> {
+        self.attempt_by_env(job).or_else(|| {
+            let restarts = self.files_of(&job.id).map(|file| file.progress.restarts).max().filter(|n| *n > 0)?;
+            Some(Attempt { no: restarts.saturating_add(1), most: None })
+        })
+    }
+
+    fn attempt_by_env(&self, job: &Job) -> Option<Attempt> {
         let ranks = || job.ranks.values().filter_map(|pid| self.processes.get(pid)).filter(|p| p.is_alive());
         let restarts = ranks().filter_map(|p| p.env_number(&["TORCHELASTIC_RESTART_COUNT"])).max()?;
         let most = ranks().find_map(|p| p.env_number(&["TORCHELASTIC_MAX_RESTARTS"]));
@@ -31,7 +38,9 @@ impl Model {
 
     /// The last step before a restart, and the first one after it, where that is less: what lies between is done again.
     pub fn went_back(&self, job: &Job) -> Option<(u64, u64)> {
-        let (before, now) = (job.step_before_restart?, self.progress_of(&job.id)?.first_counted?);
+        let progress = self.progress_of(&job.id)?;
+        let seen = job.step_before_restart.zip(progress.first_counted).or(progress.restarted_from);
+        let (before, now) = seen?;
         (now < before).then_some((before, now))
     }
 }

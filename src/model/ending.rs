@@ -117,7 +117,8 @@ impl Model {
 
     pub fn ending_of(&self, job: &Job) -> Ending {
         let ends = self.ends_of(job);
-        let all_gone = !ends.is_empty() && !job.pids().any(|pid| self.processes.get(&pid).is_some_and(Process::is_alive));
+        let no_ranks = job.launcher.is_some() && job.pids().next().is_none();
+        let all_gone = (!ends.is_empty() || no_ranks) && !job.pids().any(|pid| self.processes.get(&pid).is_some_and(Process::is_alive));
         let first = |is: &dyn Fn(How) -> bool| ends.iter().find(|end| is(end.how())).copied();
         let asked = first(&|how| matches!(how, How::Asked(_)));
         let by_itself = first(&|how| how == How::ByItself);
@@ -172,7 +173,8 @@ impl Model {
     }
 
     fn by_launcher(&self, job: &Job, ends: &[End]) -> Ending {
-        let all_well = ends.iter().all(|end| end.how() == How::Well);
+        // Without ranks the launcher alone tells.
+        let all_well = !ends.is_empty() && ends.iter().all(|end| end.how() == How::Well);
         let last = ends.iter().map(|end| end.at).max().unwrap_or_default();
         match self.launcher_end(job) {
             Some((_, _, 0)) => Ending::Well,

@@ -5,6 +5,7 @@ use super::job::{self, Job, job_id};
 use super::log::{self, LogFile};
 use super::process::Process;
 use super::{FORGET_AFTER, KEEP_GONE, Model};
+use crate::base::agent::Agent;
 use crate::base::time::Stamp;
 use crate::observe::process::ProcessRole;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -23,7 +24,8 @@ impl Model {
     pub(super) fn end_jobs(&mut self, at: Stamp) {
         let alive = |pid: &u32| self.processes.get(pid).is_some_and(Process::is_alive);
         for job in self.jobs.values_mut().filter(|j| !j.log_only) {
-            let any = job.ranks.values().chain(&job.unranked).any(alive);
+            let no_ranks = job.pids().next().is_none();
+            let any = job.ranks.values().chain(&job.unranked).chain(job.launcher.iter().filter(|_| no_ranks)).any(alive);
             match job.ended_at {
                 None if !any => job.ended_at = Some(at),
                 Some(_) if any => job.ended_at = None,
@@ -134,7 +136,21 @@ impl Model {
             file.progress = log::Progress::default();
             file.bringup = Bringup::default();
         }
-        self.jobs.retain(|_, j| j.log_only || !j.ranks.is_empty() || !j.unranked.is_empty());
+        let agents = self.lone_agents();
+        for (id, pid) in &agents {
+            let first_seen = self.processes[pid].first_seen;
+            self.jobs.entry(id.clone()).or_insert_with(|| Job::new(id.clone(), first_seen)).launcher = Some(*pid);
+        }
+        self.jobs.retain(|id, j| j.log_only || !j.ranks.is_empty() || !j.unranked.is_empty() || agents.contains_key(id));
+    }
+
+    /// Launchers that wait for other nodes and have started no rank that was seen, by the job that those would be of.
+    fn lone_agents(&self) -> BTreeMap<String, u32> {
+        let parents: BTreeSet<u32> = self.processes.keys().filter_map(|pid| self.launcher_of(*pid)).collect();
+        let is_lone = |p: &&Process| p.info.role == ProcessRole::Launcher && Agent::of(&p.info.cmdline).is_some();
+        let lone = self.processes.values().filter(is_lone).map(|p| (job_id(p, Some(p.info.pid)), p.info.pid));
+        let has_ranks = |id: &str| self.jobs.get(id).is_some_and(|j| j.pids().next().is_some());
+        lone.filter(|(id, pid)| !parents.contains(pid) && !has_ranks(id)).collect()
     }
 
     /// The nearest launcher above a process.

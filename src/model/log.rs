@@ -154,6 +154,12 @@ pub struct Progress {
     /// Named pauses that are over, with begin and end, the newest [`MAX_PHASES`].
     pub phases: VecDeque<(Phase, Stamp, Stamp)>,
     pub done_at: Option<Stamp>,
+    /// The step at which a launcher reported that a worker had failed, until the next step comes.
+    failed_at: Option<Option<u64>>,
+    /// How often steps came after that: the launcher had started the ranks again.
+    pub restarts: u32,
+    /// The last step before the last of those restarts, and the first after it.
+    pub restarted_from: Option<(u64, u64)>,
     /// Losses in a row that are not finite.
     pub bad_losses: u32,
     /// Gradient norms in a row that are not finite.
@@ -213,12 +219,27 @@ pub struct Slowdown {
 }
 
 impl Progress {
+    /// A launcher reports that a worker has failed.
+    pub fn worker_failed(&mut self) {
+        self.failed_at.get_or_insert(self.step);
+    }
+
+    /// A step came.
+    fn note_restart(&mut self, step: &Step) {
+        let Some(now) = step.step.filter(|_| !step.bar) else { return };
+        if let Some(before) = self.failed_at.take() {
+            self.restarts += 1;
+            self.restarted_from = before.map(|before| (before, now));
+        }
+    }
+
     pub fn apply(&mut self, at: Stamp, step: &Step, backlog: bool) {
         // A bar repeats its numbers many times a second; it fills in what no better line has given.
         let richer = !step.bar || matches!(self.dialect, Dialect::Tqdm | Dialect::Plain | Dialect::Lightning) || self.step.is_none();
         if richer && !(step.bar && self.dialect != step.dialect && self.loss.is_some() && step.loss.is_none()) {
             self.dialect = step.dialect;
         }
+        self.note_restart(step);
         let before = self.last_step_at.zip(self.step);
         let advanced = step.step.is_some_and(|s| self.step.is_none_or(|before| s > before));
         // A bar of the same length that starts again is the next epoch; another one is a validation.

@@ -134,7 +134,7 @@ impl Model {
         }
         log.chronicle.alarmed();
         let run = log.chronicle.run;
-        let said = Said { file: seen.file, run, rank: seen.rank, event: seen.event };
+        let said = Said { at: seen.at, file: seen.file, run, rank: seen.rank, event: seen.event };
         record.revision += 1;
         record.alarms.push(&said, || Alarm {
             file: seen.file,
@@ -146,6 +146,7 @@ impl Model {
             // Of a job that runs here the time of arrival is better known than the zone of its lines.
             at: if log_only || seen.backlog { log.chronicle.at_of(seen.event) } else { Some(seen.at) },
             seen_at: seen.at,
+            last_seen_at: seen.at,
             is_timed: seen.event.origin.written.is_some(),
             count: 1,
         });
@@ -186,6 +187,9 @@ impl Model {
             What::SkippedStep => log.progress.skipped_steps += 1,
             What::Done => log.progress.done_at = Some(when),
             What::Terminating { .. } | What::LauncherSignalled { .. } | What::WorkerFailed { .. } => {
+                if matches!(event.what, What::WorkerFailed { .. }) {
+                    log.progress.worker_failed();
+                }
                 if let Some(job) = self.jobs.get_mut(job) {
                     job.taking_down_at.get_or_insert(when);
                     job.launcher_signalled |= matches!(event.what, What::LauncherSignalled { .. });

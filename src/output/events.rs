@@ -97,7 +97,7 @@ fn evidence_json(evidence: &crate::observe::evidence::Evidence, zone: Zone) -> V
 }
 
 /// The line for people. No columns, no symbols: a screen reader reads it as it stands.
-pub fn spoken(zone: Zone, at: Stamp, event: &Event) -> String {
+pub fn spoken(session: &Session, zone: Zone, at: Stamp, event: &Event) -> String {
     let time = zone.hms(at);
     let job = |job: &Option<String>| job.as_ref().map_or(String::new(), |j| format!("job {j} "));
     let text = match event {
@@ -113,7 +113,8 @@ pub fn spoken(zone: Zone, at: Stamp, event: &Event) -> String {
             };
             let why = if f.whole_why().is_empty() { String::new() } else { format!(" Why: {}", sentence(&f.whole_why())) };
             let next = f.next.as_ref().map_or(String::new(), |n| format!(" Next: {n}"));
-            format!("{time} {} {}{role}: {}{why}{next}", f.severity.as_str(), f.rule, sentence(&f.summary))
+            let ends = Countdown::of(&session.model, f).map_or(String::new(), |c| format!(" {}.", c.words(session.model.now)));
+            format!("{time} {} {}{role}: {}{why}{ends}{next}", f.severity.as_str(), f.rule, sentence(&f.summary))
         }
         Event::Finding(Change::Cleared { finding, reason }) => {
             format!("{time} cleared {}: {}; {reason}", finding.rule, finding.summary)

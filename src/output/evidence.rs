@@ -2,6 +2,7 @@
 
 use crate::base::mask::shown;
 use crate::base::time::{Zone, span};
+use crate::diagnosis::countdown::Countdown;
 use crate::diagnosis::session::Session;
 use crate::model::process::Process;
 use crate::observe::SourceState;
@@ -83,6 +84,9 @@ fn one(say: &mut impl FnMut(&str), session: &Session, finding: &Finding, zone: Z
     say(&format!("  since     {}, found {}{times}", zone.rfc3339(f.since), zone.rfc3339(finding.opened_at)));
     if !f.whole_why().is_empty() {
         say(&format!("  why       {}", f.whole_why()));
+    }
+    if let Some(countdown) = Countdown::of(&session.model, f) {
+        say(&format!("  timeout   {}", countdown.words(session.model.now)));
     }
     for e in &f.evidence {
         say(&format!("  evidence  {}", e.placed()));

@@ -119,7 +119,7 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
     let absent = if works {
         busy_elsewhere(look)
     } else {
-        by_ras(look).or_else(|| by_gpus(look)).or_else(|| by_peers(job, look)).or_else(|| by_cpu(look))
+        by_ras(look).or_else(|| by_gpus(look)).or_else(|| by_peers(job, look)).or_else(|| by_cpu(look)).or_else(|| by_calls(look))
     }?;
     let culprits: Vec<&RankLook> = absent.ranks.iter().filter_map(|r| look.ranks.get(r)).collect();
     if culprits.iter().any(|r| r.does_io()) {
@@ -527,6 +527,44 @@ fn by_cpu(look: &Look) -> Option<Absent> {
         confidence: Confidence::Possible,
         what: Some("a collective".into()),
         evidence,
+        far: None,
+    })
+}
+
+/// The call that a rank without a GPU sleeps in, where all of its job sleep and hold none. `None`: it is no such job.
+pub(super) fn calls_of_sleepers(look: &Look, least: Duration) -> Option<Vec<(&RankLook, &str)>> {
+    let quiet = look.log.as_ref().is_some_and(|l| l.quiet_for > l.patience.max(patience(look, least)));
+    let blind = look.ras.is_none() && look.alive().count() >= look.local_ranks.max(2);
+    let rests =
+        |r: &RankLook| r.gpu.is_none() && r.activity == Activity::Unknown && r.sleeps() && r.io_bytes_per_s.is_some() && !r.does_io();
+    if !quiet || !blind || !has_trained(look) || !look.alive().all(rests) {
+        return None;
+    }
+    let call = |r: &'_ &RankLook| r.waits.first().filter(|w| w.pid == r.pid).is_some_and(|w| w.call.is_some());
+    let told = look.alive().all(|r| call(&r));
+    told.then(|| look.alive().filter_map(|r| Some((r, r.waits.first()?.call.as_deref()?))).collect())
+}
+
+/// What a thread of Gloo waits in until the other ranks have come.
+pub(super) const WAITS_FOR_OTHERS: &str = "futex";
+
+/// Of ranks on CPUs, which sleep while they wait for others: who sleeps in something else has not come. Rank 0 may upload alone, and who
+/// has workers may wait for its data, which has a rule of its own.
+fn by_calls(look: &Look) -> Option<Absent> {
+    let calls = calls_of_sleepers(look, WAITED_ALONE.duration())?;
+    let (waiting, elsewhere): (Vec<_>, Vec<_>) = calls.into_iter().partition(|(_, call)| *call == WAITS_FOR_OTHERS);
+    let has_workers = |r: &RankLook| r.helpers.is_some_and(|h| h.alive + h.dead > 0);
+    if elsewhere.is_empty() || elsewhere.len() > waiting.len() || elsewhere.iter().any(|(r, _)| r.rank == 0 || has_workers(r)) {
+        return None;
+    }
+    let words = elsewhere.iter().take(4).map(|(r, call)| format!("rank {} sleeps in {call}", r.rank));
+    let others = so_many(waiting.len(), "other rank", "wait");
+    Some(Absent {
+        ranks: elsewhere.iter().map(|(r, _)| r.rank).collect(),
+        since: look.log.as_ref()?.last_step_at?,
+        confidence: Confidence::Likely,
+        what: Some("the others in a collective".into()),
+        evidence: vec![Evidence::of("process", format!("{}; {others} in {WAITS_FOR_OTHERS}", words.collect::<Vec<_>>().join(", ")))],
         far: None,
     })
 }

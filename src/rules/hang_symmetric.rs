@@ -1,12 +1,12 @@
 //! Every rank has joined, and nothing moves.
 
 use super::chain::Chain;
-use super::hang_rank_absent::{has_trained, patience, paused_by_name};
+use super::hang_rank_absent::{WAITS_FOR_OTHERS, calls_of_sleepers, has_trained, patience, paused_by_name};
 use super::{Implies, Rule, Stacks, TickContext, collective_mismatch, send_order_deadlock, told_by, while_it_holds};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
 use crate::base::time::span;
-use crate::base::units::{all_here, so_many};
+use crate::base::units::{all_here, counted, so_many};
 use crate::base::words::py_spy;
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
@@ -19,7 +19,8 @@ pub const RULE: Rule = Rule {
     id: "hang-symmetric",
     severity: Severity::Critical,
     title: "All ranks of this node wait in collectives, no rank is behind, and nothing moves",
-    how: "RAS counts that are equal and still; every GPU of the job at 100 % without computing or moving a byte; no step in the log",
+    how: "RAS counts that are equal and still; every GPU of the job at 100 % without computing or moving a byte; no step in the log; \
+          of ranks without a GPU: all sleep in the same wait, use no CPU and read nothing",
     advice: "No single rank of this node is to blame. Usual causes: communicators used in different order by different ranks, a network that lost \
              a connection, a rank on another node. Compare the stacks of two ranks",
     life: while_it_holds(0, 3),
@@ -27,7 +28,7 @@ pub const RULE: Rule = Rule {
     stacks: Stacks::OfAnyone,
     chain: Chain { covered_by: &["collective-mismatch", "hang-rank-absent", "send-order-deadlock"], ..Chain::HANG },
     on_tick: Some(check),
-    limits: &[&WAITED, &AGREED, &PAUSE_S],
+    limits: &[&WAITED, &AGREED, &ASLEEP, &PAUSE_S],
     ..Rule::PLAIN
 };
 
@@ -50,8 +51,33 @@ const HELPERS_PCT: f64 = 20.0;
 pub(super) const PAUSE_S: Limit =
     Limit::seconds("hang-symmetric", "reports", 10.0, "equal counts must stand still this long in saved RAS reports");
 
+/// On CPUs ranks sleep while they wait, and a pause looks much the same: this is more than most of those take.
+const ASLEEP: Limit =
+    Limit::seconds("hang-symmetric", "after_asleep", 30.0, "ranks without GPUs must all have slept in the same wait this long");
+
+/// All ranks, which use no GPU, sleep in what Gloo waits in, use no CPU, and read and write nothing.
+fn asleep(look: &Look) -> Option<Finding> {
+    let calls = calls_of_sleepers(look, ASLEEP.duration()).filter(|_| !paused_by_name(look))?;
+    if calls.iter().any(|(_, call)| *call != WAITS_FOR_OTHERS) {
+        return None;
+    }
+    let since = look.log.as_ref()?.last_step_at?;
+    let mut found =
+        RULE.finding("all", format!("{}, and nothing moves: which of them is at fault is not known", all_here(calls.len(), "wait")), since);
+    found.severity = Severity::Error;
+    found.confidence = Confidence::Possible;
+    found.next = calls.first().map(|(r, _)| py_spy(r.pid));
+    found.evidence = vec![Evidence::of("process", format!("{} asleep in {WAITS_FOR_OTHERS}, without I/O", counted(calls.len(), "rank")))];
+    told_by(&mut found, look);
+    Some(found)
+}
+
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
+        if let Some(found) = asleep(look).filter(|_| !RULE.chain.covered_by.iter().any(|rule| ctx.ledger.is_open(rule, Some(id)))) {
+            out.push(Finding { job: Some(id.clone()), ..found });
+            continue;
+        }
         let alive = look.alive().count();
         let Some(job) = ctx.model.jobs.get(id) else { continue };
         let least = if all_agree(job, look) { &AGREED } else { &WAITED };

@@ -196,6 +196,9 @@ pub fn card_of(signature: &Signature, text: &str) -> Option<PciAddress> {
 
 /// How long a finding is shown after it was last seen.
 pub fn linger_of(finding: &Finding) -> Option<Duration> {
+    if let Some(linger) = super::init_stuck::lingers(finding) {
+        return Some(linger);
+    }
     // What NCCL printed when it came up holds for the run.
     let linger = rule(finding.rule)?.life.linger.filter(|_| finding.witness != Witness::Bringup);
     let said = finding.signature.is_some() || finding.evidence.iter().any(|e| e.kind == "event" || e.kind == "kernel");

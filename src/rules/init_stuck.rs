@@ -3,15 +3,21 @@
 use super::chain::{Chain, Place};
 use super::hang_rank_absent::paused_by_name;
 use super::{FactContext, Implies, ONCE, Rule, Stacks, TickContext, told_by};
+use crate::base::agent::Agent;
+use crate::base::clean::{clean, clip};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Role, Severity};
 use crate::base::time::span;
-use crate::base::units::{all_here, counted};
+use crate::base::units::{all_here, counted, so_many};
 use crate::base::words::{py_spy, rank_words};
+use crate::model::Model;
 use crate::model::gpu::Activity;
+use crate::model::job::Job;
+use crate::model::process::Process;
 use crate::model::signals::{Look, RAS_OLD, RankLook, RasLook};
-use crate::observe::evidence::Evidence;
+use crate::observe::evidence::{Evidence, Witness};
 use crate::rules::findings::Finding;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 pub const RULE: Rule = Rule {
@@ -20,7 +26,7 @@ pub const RULE: Rule = Rule {
     title: "Rendezvous, initialisation or the first collective of a communicator does not finish",
     how: "Ranks that began to create a communicator and did not complete it; ranks that are missing; timeouts of the rendezvous; RAS: \
           initialisations in progress for a minute, or a communicator that nobody has used yet while all ranks spin on their CPUs, their GPUs \
-          are idle and nothing moves",
+          are idle and nothing moves; a launcher that has started no rank, ranks of this node that were not started",
     advice: "Look at the ranks that are missing: a node that was not started, a firewall, another world size. Where all ranks are there, compare \
              the stacks of two: they may use two communicators in different order",
     life: ONCE,
@@ -29,14 +35,85 @@ pub const RULE: Rule = Rule {
     chain: Chain { place: Place::Judgement, yields_to_failure: true, ..Chain::PLAIN },
     on_facts: Some(on_facts),
     on_tick: Some(on_tick),
-    limits: &[&WAITED],
+    limits: &[&WAITED, &NODES_COME],
     ..Rule::PLAIN
 };
 
 /// Connecting thousands of ranks takes less.
 const WAITED: Limit = Limit::seconds("init-stuck", "after", 45.0, "initialisation, or the first collective, must have taken this long");
 
+/// Nodes of one job are started within seconds of each other, but for images that are pulled.
+const NODES_COME: Limit = Limit::seconds("init-stuck", "after_launch", 60.0, "nodes or ranks must have been waited for this long");
+/// The subject of what waits for nodes or ranks: they may still come.
+const MEETING: &str = "rendezvous";
+
+/// How long it is kept when it is no longer seen: ranks that were waited for may come. `None`: for good.
+pub fn lingers(found: &Finding) -> Option<Duration> {
+    (found.rule == RULE.id && found.subject == MEETING && found.witness == Witness::Signals).then_some(Duration::from_secs(3))
+}
+
+/// The launcher of a job that has started no rank yet.
+pub fn lone_agent<'a>(model: &'a Model, job: &Job) -> Option<(u32, Agent<'a>)> {
+    let launcher = model.processes.get(&job.launcher?).filter(|p| p.is_alive() && job.pids().next().is_none())?;
+    Some((launcher.info.pid, Agent::of(&launcher.info.cmdline)?))
+}
+
+/// It waits for other nodes.
+fn without_nodes(model: &Model, job: &Job) -> Option<Finding> {
+    let (pid, agent) = lone_agent(model, job).filter(|(_, agent)| agent.nodes().is_some())?;
+    let for_ = model.now.since(model.watched(job.first_seen));
+    if for_ < NODES_COME.duration() {
+        return None;
+    }
+    let mut found = RULE.finding(MEETING, format!("{}, and has started no rank (pid {pid})", agent.words()), job.first_seen);
+    found.evidence = vec![Evidence::of("process", format!("pid {pid} has had no rank for {}", span(for_)))];
+    let at = agent.meets_at().map_or(String::new(), |at| format!(", and that it reaches {}", clip(&clean(&at), 80)));
+    found.next = Some(format!("on each other node see that torchrun runs with the same --nnodes and --rdzv-id{at}"));
+    Some(found)
+}
+
+/// Ranks that must run on this node, because the job meets on its loopback address, and do not.
+fn without_ranks(model: &Model, job: &Job) -> Option<Finding> {
+    let process = |pid: u32| model.processes.get(&pid).filter(|p| p.is_alive());
+    let meets = |p: &Process| Some((p.env("MASTER_ADDR")?.to_owned(), p.env("MASTER_PORT")?.to_owned()));
+    let first = job.ranks.values().find_map(|pid| process(*pid))?;
+    let at = meets(first).filter(|(host, _)| host == "localhost" || host == "::1" || host.starts_with("127."))?;
+    let world = first.env_number(&["WORLD_SIZE"])?;
+    let for_ = model.now.since(model.watched(first.first_seen));
+    let stepped = model.progress_of(&job.id).is_some_and(|p| p.step.is_some()) || model.comms_of(job).next().is_some();
+    if stepped || for_ < NODES_COME.duration() {
+        return None;
+    }
+    // Several launchers of one node, for a trial, are several jobs here.
+    let at_once = |p: &&Process| meets(p).as_ref() == Some(&at);
+    let here: BTreeSet<u32> = model.processes.values().filter(at_once).filter_map(|p| p.env_number(&["RANK"])).collect();
+    let missing: Vec<u32> = (0..world.min(1 << 14)).filter(|rank| !here.contains(rank)).collect();
+    if missing.is_empty() {
+        return None;
+    }
+    let (were, them) = if missing.len() == 1 { ("was", "it") } else { ("were", "them") };
+    let words = format!(
+        "{} of WORLD_SIZE={world} {were} not started on this node; {} for {them}",
+        rank_words(&missing),
+        so_many(here.len(), "rank", "wait")
+    );
+    let mut found = RULE.finding(MEETING, words, first.first_seen);
+    found.evidence = vec![Evidence::of(
+        "process",
+        format!("MASTER_ADDR={} is this node, and {} of {world} ranks run after {}", clean(&at.0), here.len(), span(for_)),
+    )];
+    found.next = Some("start them, or set WORLD_SIZE to the number of ranks that you start".into());
+    Some(found)
+}
+
 fn on_tick(ctx: &TickContext, out: &mut Vec<Finding>) {
+    for job in ctx.model.jobs.values().filter(|job| !job.log_only && job.ended_at.is_none()) {
+        if let Some(mut found) = without_nodes(ctx.model, job).or_else(|| without_ranks(ctx.model, job)) {
+            found.job = Some(job.id.clone());
+            found.why = found.evidence.iter().map(|e| e.text.as_str()).collect::<Vec<_>>().join(" · ");
+            out.push(found);
+        }
+    }
     for (id, look) in ctx.looks {
         let Some(ras) = look.ras.as_ref().filter(|r| r.age <= RAS_OLD) else { continue };
         let moves = look.alive().any(|r| r.activity == Activity::Working || r.stopped() || r.does_io()) || !look.quiet_log();

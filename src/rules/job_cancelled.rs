@@ -66,7 +66,8 @@ const SIGINT: u32 = 2;
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for job in ctx.model.jobs.values().filter(|job| !job.log_only && job.taking_down_at.is_none()) {
         // Another finding describes it already, or there is nothing to report.
-        let Some(ended) = job.ended_at.filter(|_| !ctx.ledger.is_open(RULE.id, Some(&job.id))) else { continue };
+        let has_ranks = job.pids().next().is_some();
+        let Some(ended) = job.ended_at.filter(|_| has_ranks && !ctx.ledger.is_open(RULE.id, Some(&job.id))) else { continue };
         let Ending::Stopped { signal, since } = ctx.model.ending_of(job) else { continue };
         let launcher_lives = job.launcher.and_then(|pid| ctx.model.processes.get(&pid)).is_some_and(|p| p.is_alive());
         let waits = if launcher_lives { RESTARTS } else { SETTLES };

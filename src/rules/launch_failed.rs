@@ -1,9 +1,14 @@
 //! The job could not start: its command line, its files or its environment are wrong.
 
 use super::chain::Chain;
+use super::rank_exited::read_output;
 use super::{Implies, ONCE, Rule, TickContext};
+use crate::base::clean::clean;
+use crate::base::exit_code::ended_words;
 use crate::base::severity::{Confidence, Severity};
-use crate::model::job::RANK_VARS;
+use crate::model::ending::{Ending, SETTLES};
+use crate::model::job::{Job, RANK_VARS};
+use crate::model::process::Process;
 use crate::observe::evidence::Evidence;
 use crate::rules::findings::Finding;
 
@@ -12,7 +17,8 @@ pub const RULE: Rule = Rule {
     severity: Severity::Error,
     title: "The job could not start: its command line, its files or its environment are wrong",
     how: "Texts of shells, Python, torchrun and PyTorch before the first step: a script that is not there, arguments that nobody knows, \
-          a variable of the rendezvous that is not set, no GPU where one is needed; a process whose rank is not below its world size",
+          a variable of the rendezvous that is not set, no GPU where one is needed; a process whose rank is not below its world size; ranks \
+          that were given different addresses, ports or world sizes; a launcher that ends before it has started a rank",
     advice: "Nothing has trained yet: mend the command line, the path or the environment that the text names, and start again",
     life: ONCE,
     implies: Implies::Failed,
@@ -21,8 +27,65 @@ pub const RULE: Rule = Rule {
     ..Rule::PLAIN
 };
 
-/// A rank that the job cannot have waits for ever, and writes nothing.
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
+    impossible_ranks(ctx, out);
+    for job in ctx.model.jobs.values().filter(|job| !job.log_only) {
+        out.extend(different_meetings(ctx, job).or_else(|| without_ranks(ctx, job)));
+    }
+}
+
+/// What all ranks of a job must have alike.
+const ALIKE: &[&str] = &["MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE"];
+
+/// Ranks that go to different places wait for one another for half an hour, and write nothing.
+fn different_meetings(ctx: &TickContext, job: &Job) -> Option<Finding> {
+    // Nobody has trained: of those that have, some launchers change the port that they show.
+    let trained = ctx.model.progress_of(&job.id).is_some_and(|p| p.step.is_some());
+    let alive = |(rank, pid): (&u32, &u32)| Some((*rank, ctx.model.processes.get(pid).filter(|p| p.is_alive())?));
+    let ranks: Vec<(u32, &Process)> = job.ranks.iter().filter_map(alive).filter(|(_, p)| p.env("RANK").is_some()).collect();
+    let (first, rest) = ranks.split_first().filter(|_| !trained && job.ended_at.is_none())?;
+    let differs = |name: &str| {
+        let value = first.1.env(name)?;
+        rest.iter().find_map(|(rank, p)| Some((*rank, p.env(name).filter(|other| *other != value)?, value.to_owned())))
+    };
+    let (name, (rank, other, value)) = ALIKE.iter().find_map(|name| Some((*name, differs(name)?)))?;
+    let (other, value) = (clean(other), clean(&value).into_owned());
+    let words = format!("rank {} has {name}={value} and rank {rank} {name}={other}: they wait for each other in vain", first.0);
+    let mut found = RULE.finding(name, words, ctx.model.now);
+    found.job = Some(job.id.clone());
+    found.confidence = Confidence::Certain;
+    found.next = Some(format!("start all ranks with the same {name}"));
+    let of = |rank: u32, p: &Process, value: &str| {
+        Evidence::of("process", format!("environment of pid {} (rank {rank}): {name}={value}", p.info.pid))
+    };
+    found.evidence = vec![of(first.0, first.1, &value)];
+    found.evidence.extend(rest.iter().find(|(r, _)| *r == rank).map(|(r, p)| of(*r, p, &other)));
+    found.why = found.evidence.iter().map(|e| e.text.as_str()).collect::<Vec<_>>().join(" · ");
+    Some(found)
+}
+
+/// The launcher gave up, or failed, before it had started a rank that was seen.
+fn without_ranks(ctx: &TickContext, job: &Job) -> Option<Finding> {
+    if job.pids().next().is_some() {
+        return None;
+    }
+    let Ending::Launcher { pid, at, exit_code } = ctx.model.ending_of(job) else { return None };
+    let explained = |f: &Finding| f.job.as_deref() == Some(&job.id) && f.severity >= Severity::Error && f.rule != RULE.id;
+    let told = |f: &Finding| f.job.as_deref() == Some(&job.id) && f.rule == RULE.id && f.signature.is_some();
+    if ctx.model.now.since(at) < SETTLES || ctx.ledger.first_open(|f| explained(f) || told(f)).is_some() {
+        return None;
+    }
+    let words = format!("the launcher (pid {pid}) {} before a rank of it was seen", ended_words(exit_code));
+    let mut found = RULE.finding("launcher", words, at);
+    found.job = Some(job.id.clone());
+    found.next = Some(ctx.model.processes.get(&pid).map_or("read what it wrote".into(), |p| read_output("the launcher", p)));
+    found.evidence = vec![Evidence { at: Some(at), ..Evidence::of("process", format!("pid {pid} {}", ended_words(exit_code))) }];
+    found.why = found.evidence[0].text.clone();
+    Some(found)
+}
+
+/// A rank that the job cannot have waits for ever, and writes nothing.
+fn impossible_ranks(ctx: &TickContext, out: &mut Vec<Finding>) {
     for job in ctx.model.jobs.values().filter(|job| !job.log_only && job.ended_at.is_none()) {
         for pid in job.pids() {
             let Some(env) = ctx.model.processes.get(&pid).filter(|p| p.is_alive()).and_then(|p| p.info.env.as_ref()) else { continue };

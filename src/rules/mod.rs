@@ -351,8 +351,10 @@ pub const RULES: &[Rule] = &[
 pub(crate) use busbw_below_platform::compare as busbw_of_platform;
 pub(crate) use gpu_ecc::may_damage_data;
 pub(crate) use hang_rank_absent::{has_trained, works_unseen};
+pub(crate) use init_stuck::lone_agent;
 pub(crate) use input_stall::may_be_a_pause;
 pub(crate) use rank_exited::is_by_exit_code;
+pub(crate) use rendezvous_failed::may_pass;
 pub(crate) use watchdogs::note as open_questions;
 
 /// The job made steps after its watchdogs spoke, or its dumps were written: it was not stuck.

@@ -1,6 +1,6 @@
 //! A rank's process is gone while its job is not over.
 
-use super::{Implies, ONCE, Rule, TextContext, TickContext};
+use super::{Implies, ONCE, Rule, TextContext, TickContext, exception_words};
 use crate::base::exit_code::ended_words;
 use crate::base::exit_code::exit_words;
 use crate::base::exit_code::signal_of;
@@ -10,9 +10,13 @@ use crate::base::severity::{Confidence, Role, Severity};
 use crate::base::time::{Stamp, span};
 use crate::base::units::so_many;
 use crate::logs::What;
+use crate::logs::catalog::{self, Part, Scope};
+use crate::model::Model;
+use crate::model::alarms::Alarm;
 use crate::model::ending::{End, Ending, SETTLES, SIGKILL, TOGETHER, who};
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
+use crate::model::process::Process;
 use crate::model::signals::Look;
 use crate::observe::evidence::Evidence;
 use crate::observe::process::LogVia;
@@ -81,7 +85,28 @@ fn on_text(ctx: &TextContext, out: &mut Vec<Finding>) {
         }
         None => {}
     }
+    if rank.is_some_and(|rank| code == Some(1) && lost_its_peer(ctx.model, &ctx.seen.job, rank)) {
+        found.summary = format!("{words}{pid_words} ended: exit code 1, because its connection to another rank was closed");
+        found.why = "the launcher reports it as the first to fail, and its own last words are that a peer went away".into();
+        found.next = Some("look for the rank that left: one without an error in its log, or one that ended with code 0".into());
+        (found.ranks, found.gpus) = (Vec::new(), Vec::new());
+        found.role = Role::Cascade;
+    }
     out.push(found);
+}
+
+/// Its last words are that the connection to another rank was closed: that one left first.
+fn lost_its_peer(model: &Model, job: &str, rank: u32) -> bool {
+    let is_victim = |a: &Alarm| {
+        let of_run = model.files.get(&a.file).is_some_and(|file| file.is_present(a.run));
+        let exception = match &a.event.what {
+            What::Exception(e) => catalog::find(Scope::Line, &exception_words(e)),
+            _ => None,
+        };
+        of_run && a.rank == Some(rank) && exception.is_some_and(|s| s.rule == "rendezvous-failed" && s.part == Part::Victim)
+    };
+    let mut exceptions = model.record_of(job).alarms.iter().filter(|a| a.rank == Some(rank) && matches!(a.event.what, What::Exception(_)));
+    exceptions.next_back().is_some_and(is_victim)
 }
 
 /// The kernel keeps no record of who sends a signal.
@@ -127,7 +152,7 @@ fn on_tick(ctx: &TickContext, out: &mut Vec<Finding>) {
         if matches!(ending, Ending::Failed { .. } | Ending::Stopped { .. }) {
             known.insert(job.id.as_str());
         }
-        out.extend(by_exit_codes(ctx, job, &ending));
+        out.extend(left_first(ctx, job).or_else(|| by_exit_codes(ctx, job, &ending)));
     }
     for (id, look) in ctx.looks {
         let Some(job) = ctx.model.jobs.get(id) else { continue };
@@ -137,7 +162,9 @@ fn on_tick(ctx: &TickContext, out: &mut Vec<Finding>) {
         for rank in look.ranks.values() {
             let Some(gone) = rank.gone_at else { continue };
             let waiting = waiting(look);
-            if look.at.since(gone) < GONE_FOR.duration() || waiting == 0 || look.alive().count() == 0 {
+            let stand = waiting > 0
+                || rank.exit_code.is_some_and(|code| signal_of(code) == Some(SIGTERM.unsigned_abs())) && others_stand(ctx, job, look, gone);
+            if look.at.since(gone) < GONE_FOR.duration() || !stand || look.alive().count() == 0 {
                 continue;
             }
             let code = rank.exit_code.map_or(String::new(), |c| format!(" ({})", exit_words(c)));
@@ -150,15 +177,31 @@ fn on_tick(ctx: &TickContext, out: &mut Vec<Finding>) {
             found.confidence = Confidence::Certain;
             found.ranks = vec![rank.rank];
             found.gpus = rank.gpu.into_iter().collect();
-            found.next = Some("dmesg -T | tail -50".into());
+            let by_signal = rank.exit_code.is_some_and(|code| signal_of(code) == Some(SIGTERM.unsigned_abs()));
+            found.next = Some(if by_signal { WHO_SENT } else { "dmesg -T | tail -50" }.into());
             found.evidence = vec![
                 Evidence::of("process", format!("pid {} left /proc {} ago", rank.pid, span(look.at.since(gone)))),
-                Evidence::of("gpu", format!("{} without a byte", so_many(waiting, "GPU", "spin"))),
+                match waiting {
+                    0 => Evidence::of("process", format!("no step since, and nobody ended the others: {}", left(look))),
+                    n => Evidence::of("gpu", format!("{} without a byte", so_many(n, "GPU", "spin"))),
+                },
             ];
             found.why = found.evidence.iter().map(|e| e.text.as_str()).collect::<Vec<_>>().join(" · ");
             out.push(found);
         }
     }
+}
+
+/// Whoever ends a whole job with SIGTERM gives its ranks half a minute before SIGKILL; bare processes are ended one by one.
+const LET_END: Duration = Duration::from_secs(35);
+const LET_FOLLOW: Duration = Duration::from_secs(5);
+
+/// Where no GPU is seen: the others make no step since a rank was ended by SIGTERM, and nobody ends them.
+fn others_stand(ctx: &TickContext, job: &Job, look: &Look, gone: Stamp) -> bool {
+    let launched = job.launcher.and_then(|pid| ctx.model.processes.get(&pid)).is_some_and(|p| p.is_alive());
+    let stepped = look.log.as_ref().and_then(|log| log.last_step_at).is_some_and(|step| step > gone);
+    let unseen = look.alive().all(|rank| rank.activity == Activity::Unknown && !rank.does_io());
+    unseen && !stepped && look.at.since(gone) >= if launched { LET_END } else { LET_FOLLOW }
 }
 
 /// `1 rank is left`, `3 ranks are left`
@@ -178,11 +221,49 @@ pub fn is_by_exit_code(finding: &Finding) -> bool {
     finding.rule == RULE.id && finding.signature.is_none() && finding.evidence.iter().all(|e| e.kind == "process")
 }
 
+/// Who ended well or was ended by a signal, alone and before all others, which then lost their connection to it.
+fn left_first(ctx: &TickContext, job: &Job) -> Option<Finding> {
+    let ends = ctx.model.ends_of(job);
+    let (first, rest) = ends.split_first()?;
+    let signal = first.exit_code.and_then(signal_of);
+    let went = first.exit_code == Some(0) || signal == Some(SIGTERM.unsigned_abs());
+    let next = rest.iter().find(|end| end.exit_code != Some(0))?;
+    // Who ends a whole job ends all of them: nobody else was asked before one failed of it.
+    let lost = next.exit_code == Some(1) && next.rank.is_some_and(|rank| lost_its_peer(ctx.model, &job.id, rank));
+    if !went || !lost || first.exit_code != Some(0) && job.taking_down_at.is_some_and(|at| at <= next.at) || ctx.model.said_done(job) {
+        return None;
+    }
+    let (name, words) = (first.name(), words_of(first));
+    let left: Vec<End> = ends.iter().filter(|end| end.at < next.at && end.exit_code == first.exit_code).copied().collect();
+    let summary = match (left.as_slice(), signal) {
+        ([_], None) => format!("{name} left with exit code 0 while the others trained; they lost their connection to it"),
+        ([_], Some(_)) => format!("{name} was ended by SIGTERM from outside the job; the others lost their connection to it"),
+        (some, None) => format!("{} left with exit code 0 while the others trained; they lost their connection to them", who(some)),
+        (some, Some(_)) => format!("{} were ended by SIGTERM from outside the job; the others lost their connection to them", who(some)),
+    };
+    let mut found = RULE.finding(who(&left), summary, first.at);
+    found.job = Some(job.id.clone());
+    found.ranks = left.iter().filter_map(|end| end.rank).collect();
+    found.gpus = found.ranks.iter().filter_map(|rank| ctx.model.gpu_of_pid(*job.ranks.get(rank)?)).collect();
+    found.confidence = Confidence::Certain;
+    found.evidence = vec![
+        told(first.pid, words, first.at),
+        told(next.pid, format!("{}, {} later: a peer had closed its connection", words_of(next), span(next.at.since(first.at))), next.at),
+    ];
+    found.why = found.evidence.iter().map(|e| e.text.as_str()).collect::<Vec<_>>().join(" · ");
+    found.next = Some(match signal {
+        Some(_) => WHO_SENT.into(),
+        None => format!("look at why {} came to its end: fewer batches than the others, an early return, sys.exit", who(&left)),
+    });
+    Some(found)
+}
+
 /// Who ended by itself, before the others were ended.
 fn by_exit_codes(ctx: &TickContext, job: &Job, ending: &Ending) -> Option<Finding> {
     /// A job that makes steps this long after has survived it.
     const SURVIVED: Duration = Duration::from_secs(5);
-    if !matches!(ending, Ending::Failed { .. } | Ending::Launcher { .. }) {
+    // A launcher without ranks is told of by `launch-failed`.
+    if !matches!(ending, Ending::Failed { .. } | Ending::Launcher { .. }) || job.pids().next().is_none() {
         return None;
     }
     let (now, ends) = (ctx.model.now, ctx.model.ends_of(job));
@@ -231,7 +312,8 @@ fn by_exit_codes(ctx: &TickContext, job: &Job, ending: &Ending) -> Option<Findin
         _ => return None,
     };
     let went_on = ctx.model.progress_of(&job.id).and_then(|p| p.last_step_at).is_some_and(|step| step > at.plus(SURVIVED));
-    let told_in_words = |f: &Finding| f.rule == RULE.id && f.job.as_deref() == Some(&job.id) && !is_by_exit_code(f);
+    let told_in_words =
+        |f: &Finding| f.rule == RULE.id && f.own_role == Role::Root && f.job.as_deref() == Some(&job.id) && !is_by_exit_code(f);
     if now.since(at) < SETTLES || went_on || ctx.ledger.first_open(told_in_words).is_some() {
         return None;
     }
@@ -280,12 +362,17 @@ fn next(ctx: &TickContext, end: &End) -> String {
     if end.exit_code.and_then(signal_of) == Some(SIGKILL) {
         return "dmesg -T | grep -i -e 'killed process' -e oom".into();
     }
-    let process = ctx.model.processes.get(&end.pid);
-    let output = process.and_then(|p| p.info.logs.iter().find(|log| matches!(log.via, LogVia::Stderr | LogVia::Stdout)));
+    let who = who(&[*end]);
+    ctx.model.processes.get(&end.pid).map_or_else(|| format!("read the log of {who} above its end"), |p| read_output(&who, p))
+}
+
+/// Where to read why a process ended.
+pub fn read_output(who: &str, process: &Process) -> String {
+    let output = process.info.logs.iter().find(|log| matches!(log.via, LogVia::Stderr | LogVia::Stdout));
     match output {
         Some(log) if log.inode.is_none() => {
             format!("its output went to {}, which is not read here: look there, or run it with its output in a file", log.path)
         }
-        _ => format!("read the log of {} above its end", who(&[*end])),
+        _ => format!("read the log of {who} above its end"),
     }
 }

@@ -1,15 +1,86 @@
 //! The processes of the job did not find one another.
 
-use super::{Implies, ONCE, Rule};
-use crate::base::severity::Severity;
+use super::{FactContext, Facts, Implies, ONCE, Rule};
+use crate::base::clean::{clean, clip};
+use crate::base::limit::Limit;
+use crate::base::severity::{Confidence, Severity};
+use crate::base::time::span;
+use crate::model::alarms::Alarm;
+use crate::observe::evidence::Evidence;
+use crate::rules::findings::Finding;
+use std::time::Duration;
 
 pub const RULE: Rule = Rule {
     id: "rendezvous-failed",
     severity: Severity::Error,
     title: "The processes of the job did not find one another",
-    how: "Messages of PyTorch's store and rendezvous, or of NCCL's bootstrap",
+    how: "Messages of PyTorch's store and rendezvous, or of NCCL's bootstrap; a host name that does not resolve, however often it is tried",
     advice: "Same MASTER_ADDR, MASTER_PORT and world size on all nodes; the port reachable from all of them; no process of an earlier run left on it",
     life: ONCE,
     implies: Implies::Failed,
+    limits: &[&TRIED],
+    on_facts: Some(on_facts),
     ..Rule::PLAIN
 };
+
+/// The names of a cluster's services may come some seconds after their pods.
+const TRIED: Limit = Limit::seconds("rendezvous-failed", "after", 15.0, "a host name must not have resolved for this long");
+/// PyTorch waits up to a minute from one try to the next.
+const BETWEEN_TRIES: Duration = Duration::from_secs(75);
+/// The text of a name that does not resolve, which is tried again until the timeout.
+const HOST_UNKNOWN: &str = "store-host-unknown";
+/// Lines of launchers and libraries around the tries: of a log with more, the job went on.
+const OTHER_LINES: u64 = 60;
+
+fn on_facts(ctx: &FactContext, out: &mut Vec<Finding>) {
+    for facts in ctx.each() {
+        let of_run = |a: &&Alarm| facts.model.files.get(&a.file).is_some_and(|file| file.is_present(a.run));
+        let is_unknown = |a: &&Alarm| a.event.what.signature().is_some_and(|s| s.id == HOST_UNKNOWN);
+        let tries: Vec<&Alarm> = facts.model.record_of(&facts.job.id).alarms.iter().filter(of_run).filter(is_unknown).collect();
+        if let Some(first) = tries.first().filter(|_| goes_on(ctx, &facts, &tries)) {
+            out.push(unresolved(&facts, first, &tries));
+        }
+    }
+}
+
+/// It was tried in vain until now, or until the end of the log.
+fn goes_on(ctx: &FactContext, facts: &Facts, tries: &[&Alarm]) -> bool {
+    let (model, job) = (facts.model, facts.job);
+    let stepped = model.progress_of(&job.id).is_some_and(|p| p.step.is_some() || p.done_at.is_some());
+    let times: u64 = tries.iter().map(|a| a.count).sum();
+    if stepped || !facts.bringup.inits.is_empty() || times < 2 {
+        return false;
+    }
+    let (from, to) = (tries.iter().map(|a| a.seen_at).min(), tries.iter().map(|a| a.last_seen_at).max());
+    let (Some(from), Some(to)) = (from, to) else { return false };
+    if facts.ended || job.archived {
+        let lines: u64 = model.files_of(&job.id).map(|f| f.lines).sum();
+        let gave_up = ctx.ledger.first_open(|f| f.rule == RULE.id && f.severity >= Severity::Error && f.job.as_deref() == Some(&job.id));
+        return facts.ended && (lines.saturating_sub(times) <= OTHER_LINES || gave_up.is_some());
+    }
+    let last_line = model.files_of(&job.id).filter_map(|f| f.last_line_at).max();
+    let is_last = last_line.is_none_or(|at| at <= to.plus(Duration::from_secs(1)));
+    is_last && to.since(from) >= TRIED.duration() && model.now.since(model.watched(to)) <= BETWEEN_TRIES
+}
+
+/// It may resolve in the end: time alone may change the answer.
+pub fn may_pass(found: &Finding) -> bool {
+    found.rule == RULE.id && found.signature.is_none()
+}
+
+fn unresolved(facts: &Facts, first: &Alarm, tries: &[&Alarm]) -> Finding {
+    let signature = first.event.what.signature();
+    let name = signature.and_then(|s| s.thing(&first.text, None)).unwrap_or_else(|| "of the store".into());
+    let words = format!("rendezvous: the host name {} does not resolve on this host", clip(&clean(&name), 80));
+    let since = first.at.unwrap_or(first.seen_at);
+    let mut found = RULE.finding("host name", words, since);
+    found.job = Some(facts.job.id.clone());
+    found.confidence = Confidence::Certain;
+    let times: u64 = tries.iter().map(|a| a.count).sum();
+    let over = tries.iter().map(|a| a.last_seen_at).max().map_or(Duration::ZERO, |last| last.since(first.seen_at));
+    let for_ = if over >= Duration::from_secs(1) { format!(" in {}", span(over)) } else { String::new() };
+    found.why = format!("tried {times} times{for_}, and never found");
+    found.next = signature.map(|s| s.next.to_owned());
+    found.evidence = vec![Evidence::line(facts.model.path_of(first.file), first.line, &first.text, since)];
+    found
+}

@@ -33,6 +33,8 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 const SCAN_EVERY: Duration = Duration::from_secs(3);
+/// Where nothing runs, it is asked so often whether anything was started.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Memory of control groups is looked at every fifteen seconds.
 const SCANS_PER_MEMORY: u32 = 5;
 /// The processes of a job share one, or have one each.
@@ -73,6 +75,8 @@ pub struct Procs {
     table: Table,
     known: BTreeMap<u32, Known>,
     polls_to_scan: u32,
+    /// The newest process of the host at the last scan. `None`: not known.
+    last_pid: Option<u32>,
     scans_to_memory: u32,
     /// Of the known processes.
     cgroups: BTreeSet<String>,
@@ -145,6 +149,7 @@ impl Procs {
             table: Table::default(),
             known: BTreeMap::new(),
             polls_to_scan: 0,
+            last_pid: None,
             scans_to_memory: 0,
             cgroups: BTreeSet::new(),
             samples: 0,
@@ -237,6 +242,32 @@ impl Procs {
         self.tell_others();
         self.look_at_memory(out);
         Ok(())
+    }
+
+    /// Something was started since the last scan, or what was young then may have become another program.
+    fn may_have_job(&self) -> bool {
+        let last = self.reader.last_pid();
+        last.is_none() || last != self.last_pid || self.table.has_young()
+    }
+
+    /// Where nothing runs, one small file tells every second whether a process was started: a job may live no longer than that.
+    fn wait_for_processes(&self, timeout: Duration) {
+        let mut left = timeout;
+        while !left.is_zero() {
+            let step = left.min(LOOK_EVERY);
+            std::thread::sleep(step);
+            left -= step;
+            if self.last_pid.is_some() && self.reader.last_pid() != self.last_pid {
+                return;
+            }
+        }
+    }
+
+    /// A launcher has no ranks yet: they may live no longer than a moment.
+    fn awaits_ranks(&self) -> bool {
+        let agents = self.known.keys().filter(|pid| self.table.get(**pid).is_some_and(|entry| entry.agent));
+        let has_ranks = |pid: u32| self.known.keys().any(|rank| self.table.ancestors(*rank).any(|above| above == pid));
+        agents.into_iter().any(|pid| !has_ranks(*pid))
     }
 
     /// Tells what the control groups of the known processes have left, once in some scans.
@@ -392,7 +423,8 @@ impl Source for Procs {
     fn poll(&mut self, out: &mut Vec<Body>) -> Result<(), SourceError> {
         self.listen();
         self.reap(out);
-        if self.polls_to_scan == 0 || self.known.is_empty() {
+        if self.polls_to_scan == 0 || self.known.is_empty() && self.may_have_job() || self.awaits_ranks() {
+            self.last_pid = self.reader.last_pid();
             self.scan(out)?;
             self.polls_to_scan = self.polls_per_scan();
         }
@@ -432,6 +464,9 @@ impl Source for Procs {
     }
 
     fn wait(&mut self, timeout: Duration) {
+        if self.known.is_empty() {
+            return self.wait_for_processes(timeout);
+        }
         let calm = if self.woken { BETWEEN_DEATHS.min(timeout) } else { Duration::ZERO };
         std::thread::sleep(calm);
         // One that was dead at the last look would end every wait at once.
@@ -554,6 +589,17 @@ fn bounded(bytes: &[u8], chars: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_that_was_started_is_noticed_before_the_next_scan() {
+        let mut procs = Procs::new(Roots::live(), Duration::from_secs(1), None);
+        assert!(procs.may_have_job(), "nothing was read yet");
+        // What was there for long cannot become a job.
+        procs.last_pid = procs.reader.last_pid();
+        assert!(procs.last_pid.is_some());
+        std::process::Command::new("true").status().unwrap();
+        assert!(procs.may_have_job());
+    }
 
     #[test]
     fn a_number_that_is_another_processs_by_now_is_not_held() {

@@ -71,7 +71,7 @@ fn warnings_of_nccl() {
              n5:904:995 [3] proxy.cc:1519 NCCL WARN [Proxy Service 3] Failed to execute operation Setup from rank 3, retcode 1\n",
         ),
         (
-            "fail nccl-warn [2, 3, 6, 7] Duplicate GPU detected : rank 6 and rank 2 both on CUDA device 31000",
+            "fail launch-failed [2, 3, 6, 7] Duplicate GPU detected : rank 6 and rank 2 both on CUDA device 31000",
             "g2:52:93 [0] init.cc:795 NCCL WARN Duplicate GPU detected : rank 6 and rank 2 both on CUDA device 31000\n\
              g2:54:95 [1] init.cc:795 NCCL WARN Duplicate GPU detected : rank 7 and rank 3 both on CUDA device 4b000\n\
              g2:53:96 [0] init.cc:795 NCCL WARN Duplicate GPU detected : rank 2 and rank 6 both on CUDA device 31000\n",
@@ -128,7 +128,7 @@ fn what_is_said_once_is_told_once() {
 fn errors_that_python_hands_on() {
     all_are(&[
         (
-            "fail nccl-warn [1, 5] Duplicate GPU detected : rank 5 and rank 1 both on CUDA device f000 (ncclInvalidUsage)",
+            "fail launch-failed [1, 5] Duplicate GPU detected : rank 5 and rank 1 both on CUDA device f000 (ncclInvalidUsage)",
             "torch.distributed  File \"/job/init.py\", line 156, in build\n\
              .DistBackendError: NCCL error in: /b/ProcessGroupNCCL.cpp:1727, invalid usage (run with NCCL_DEBUG=WARN for details), NCCL version 2.19.3\n\
              ncclInvalidUsage: This usually reflects invalid usage of NCCL library.\n\

@@ -1,11 +1,14 @@
 //! Jobs that were ended from outside, and jobs that could not start: real output of torchrun, and live processes.
 
 use nccl_top::archive::check;
-use nccl_top::base::severity::Role;
+use nccl_top::base::severity::{Role, Severity};
 use nccl_top::base::time::{Stamp, Zone};
 use nccl_top::diagnosis::session::Session;
+use nccl_top::diagnosis::verdict::State;
+use nccl_top::observe::log::{Line, Lines, LogFileInfo};
 use nccl_top::observe::process::{ProcessGone, ProcessInfo, ProcessRole};
 use nccl_top::observe::{Body, Observation, SourceId};
+use nccl_top::output::check::text::{Style, text};
 
 /// `rule [ranks] summary` of the cause that `check` names.
 fn cause_of(fixture: &str) -> String {
@@ -37,6 +40,39 @@ fn what_keeps_a_job_from_starting_is_the_cause_and_not_the_exit_code() {
         "launch-failed [] launcher: torchrun does not take its arguments: unrecognized arguments: --bogus"
     );
     assert_eq!(cause_of("master-addr-missing"), "launch-failed [] rendezvous: MASTER_ADDR is not set");
+}
+
+#[test]
+fn what_keeps_the_ranks_from_meeting_is_the_cause() {
+    let unknown = "rendezvous-failed [] rendezvous: the host name nosuchhost does not resolve on this host";
+    for fixture in ["host-unknown-torchrun", "host-unknown-env", "host-unknown-timeout"] {
+        assert_eq!(cause_of(fixture), unknown, "{fixture}");
+    }
+    assert_eq!(cause_of("another-program"), "rendezvous-failed [] rendezvous: what answers at 10.255.255.1:29500 is not PyTorch's store");
+    let begins = |fixture: &str, words: &str| assert!(cause_of(fixture).starts_with(words), "{}", cause_of(fixture));
+    begins("port-in-use", "rendezvous-failed [] rendezvous: port 29531 of this host is taken");
+    begins("wrong-port", "rendezvous-failed [] rendezvous: no answer from 127.0.0.1:29562");
+    begins("too-few-nodes", "init-stuck [] torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError");
+    begins("wrong-world-size", "init-stuck [] rendezvous: 2 of 4 processes came");
+}
+
+#[test]
+fn who_only_lost_the_connection_to_a_rank_that_left_is_not_to_blame() {
+    assert_eq!(
+        cause_of("left-early"),
+        "rank-exited [] rank 2 (pid 536) ended: exit code 1, because its connection to another rank was closed"
+    );
+}
+
+#[test]
+fn a_restart_of_the_ranks_is_seen_in_the_log_alone() {
+    let path = format!("{}/tests/fixtures/ends/restarted.log", env!("CARGO_MANIFEST_DIR"));
+    let report = check(&[path], Zone::UTC, &mut |_, _| ());
+    assert_eq!(report.attempt().map(|attempt| attempt.no), Some(2));
+    assert_eq!(report.went_back(), Some((16, 11)));
+    let style = Style { color: false, ascii: true, width: 120 };
+    let page = text(&report, Zone::UTC, &style);
+    assert!(page.contains("attempts   2: the launcher started the ranks again; steps went back from 16 to 11"), "{page}");
 }
 
 /// A job of two ranks, 101 and 102, below the launcher 100.
@@ -76,6 +112,19 @@ impl Node {
         self
     }
 
+    fn says(mut self, text: &str) -> Node {
+        self.sees("tail", Body::LogFile(LogFileInfo { file: 1, path: "train.log".into(), ..Default::default() }));
+        let lines = text.lines().map(|text| Line { text: text.into(), ..Default::default() }).collect();
+        self.sees("tail", Body::Lines(Lines { file: 1, lines, ..Default::default() }));
+        self
+    }
+
+    /// Rules, ranks and words of what is open at error and above.
+    fn open(&self) -> Vec<String> {
+        let bad = self.0.ledger.open().into_iter().filter(|f| f.severity >= Severity::Error);
+        bad.map(|f| format!("{} {} {:?} {}", f.rule, f.role.as_str(), f.ranks, f.summary)).collect()
+    }
+
     /// Rule, reasons and next step of the only finding.
     fn told(&self) -> (&str, &str, &str) {
         let open = self.0.ledger.open();
@@ -110,4 +159,133 @@ fn a_rank_that_the_job_cannot_have_is_named_while_it_waits() {
     let (rule, why, next) = node.told();
     assert_eq!((rule, why), ("launch-failed", "environment of pid 102: RANK=2, WORLD_SIZE=2"));
     assert!(next.contains("a RANK below WORLD_SIZE"), "{next}");
+}
+
+const LOST: &str = "[rank0]: Traceback (most recent call last):
+[rank0]:   File \"/home/u/train.py\", line 9, in <module>
+[rank0]:     dist.all_reduce(t)
+[rank0]: RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:561] Connection closed by peer [127.0.0.1]:5015. This is typically caused by a remote worker crashing.
+";
+
+#[test]
+fn a_rank_that_left_with_code_0_before_the_others_lost_it_is_to_blame() {
+    let node = Node::new(["0", "1"], &[]).ends(102, 0).after_ms(600).says(LOST).ends(101, 1).ends(100, 1).after_ms(4000);
+    let roots: Vec<String> = node.open().into_iter().filter(|f| f.contains(" root ")).collect();
+    assert_eq!(
+        roots,
+        ["rank-exited root [1] rank 1 (pid 102) left with exit code 0 while the others trained; they lost their connection to it"]
+    );
+    // Without such last words the one with the error is: the other was done.
+    let node = Node::new(["0", "1"], &[]).ends(102, 0).after_ms(600).ends(101, 1).ends(100, 1).after_ms(4000);
+    assert_eq!(node.open(), ["rank-exited root [0] rank 0 (pid 101) exited with code 1"]);
+}
+
+#[test]
+fn sigterm_to_one_rank_that_the_others_lose_blames_it_and_not_the_job() {
+    let node = Node::new(["0", "1"], &[]).ends(102, -15).after_ms(300).says(LOST).ends(101, 1).after_ms(4000);
+    let roots: Vec<String> = node.open().into_iter().filter(|f| f.contains(" root ")).collect();
+    assert_eq!(
+        roots,
+        ["rank-exited root [1] rank 1 (pid 102) was ended by SIGTERM from outside the job; the others lost their connection to it"]
+    );
+}
+
+#[test]
+fn ranks_that_stay_behind_one_that_sigterm_ended_wait_for_it() {
+    // Bare processes: nobody ends the others.
+    let bare = || {
+        let mut node = Node::new(["0", "1"], &[]);
+        node.sees("procs", Body::ProcessGone(ProcessGone { pid: 100, start_ticks: 1, exit_code: Some(0) }));
+        node.ends(102, -15)
+    };
+    assert!(bare().after_ms(3000).open().is_empty(), "a whole job may be ended one by one");
+    assert_eq!(
+        bare().after_ms(7000).open(),
+        ["rank-exited root [1] rank 1 (pid 102) is gone (killed by signal 15 (SIGTERM)); 1 rank is left"]
+    );
+    // A launcher gives its ranks half a minute.
+    let node = Node::new(["0", "1"], &[]).ends(102, -15).after_ms(30_000);
+    assert!(node.open().is_empty(), "{:?}", node.open());
+    assert_eq!(node.after_ms(8000).open().len(), 1);
+}
+
+fn agent(args: &str) -> Node {
+    let mut node = Node(Session::new("node", Zone::UTC), 1_000_000);
+    let cmdline = args.split(' ').map(str::to_owned).collect();
+    let info = ProcessInfo { pid: 100, ppid: 1, start_ticks: 1, role: ProcessRole::Launcher, cmdline, ..Default::default() };
+    node.sees("procs", Body::Process(info));
+    node
+}
+
+const TWO_NODES: &str = "/opt/venv/bin/python3 /opt/venv/bin/torchrun --nnodes 2 --rdzv-endpoint=head:29500 train.py";
+
+#[test]
+fn a_launcher_that_waits_for_nodes_is_a_job_and_is_named_after_a_minute() {
+    let node = agent(TWO_NODES).after_ms(50_000);
+    let verdict = &node.0.verdicts["100"];
+    assert_eq!((verdict.state, verdict.phase), (State::Starting, Some("launch")));
+    assert!(verdict.summary.starts_with("torchrun waits at head:29500 for the other nodes (--nnodes 2)"), "{}", verdict.summary);
+    assert!(node.open().is_empty(), "{:?}", node.open());
+    let mut node = node.after_ms(12_000);
+    assert_eq!(
+        node.open(),
+        ["init-stuck root [] torchrun waits at head:29500 for the other nodes (--nnodes 2), and has started no rank (pid 100)"]
+    );
+    // They come.
+    let env = [("RANK", "0"), ("WORLD_SIZE", "4"), ("MASTER_ADDR", "head"), ("MASTER_PORT", "29500")];
+    let env = env.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+    let rank = ProcessInfo { pid: 101, ppid: 100, start_ticks: 1, role: ProcessRole::Rank, env: Some(env), ..Default::default() };
+    node.sees("procs", Body::Process(rank));
+    let node = node.after_ms(6000);
+    assert!(node.open().is_empty(), "{:?}", node.open());
+    assert_eq!(node.0.verdicts.keys().collect::<Vec<_>>(), ["100"]);
+}
+
+#[test]
+fn a_launcher_that_ends_before_it_has_a_rank_is_named() {
+    let node = agent(TWO_NODES).after_ms(5000).ends(100, 1).after_ms(4000);
+    assert_eq!(node.open(), ["launch-failed root [] the launcher (pid 100) exited with code 1 before a rank of it was seen"]);
+    assert_eq!(node.0.verdicts["100"].state, State::Failed);
+    let node = agent(TWO_NODES).after_ms(5000).ends(100, 0).after_ms(4000);
+    assert!(node.open().is_empty(), "{:?}", node.open());
+}
+
+#[test]
+fn a_host_name_that_does_not_resolve_is_named_live_while_it_is_tried() {
+    let tried = "[W1122 16:33:05.056092159 socket.cpp:764] [c10d] The IPv6 network addresses of (nosuchhost, 29500) cannot be retrieved \
+                 (gai error: -2 - Name or service not known).";
+    let mut node = agent(TWO_NODES).after_ms(3000);
+    for _ in 0..3 {
+        node = node.says(tried).after_ms(6000);
+    }
+    assert!(node.open().is_empty() || node.1 >= 1_018_000, "{:?}", node.open());
+    let node = node.says(tried).after_ms(2000);
+    let words = "rendezvous-failed root [] rendezvous: the host name nosuchhost does not resolve on this host";
+    assert_eq!(node.open(), [words]);
+    // It came, and the ranks go on.
+    let node = node.says("setting up the data").after_ms(3000);
+    assert!(node.open().is_empty(), "{:?}", node.open());
+}
+
+#[test]
+fn ranks_that_meet_at_different_ports_are_named_at_once() {
+    let mut node = Node::new(["0", "1"], &[("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", "29500")]);
+    assert!(node.open().is_empty(), "{:?}", node.open());
+    let env = [("RANK", "1"), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", "29501")];
+    let env = env.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+    let rank = ProcessInfo { pid: 102, ppid: 100, start_ticks: 1, role: ProcessRole::Rank, env: Some(env), ..Default::default() };
+    node.sees("procs", Body::Process(rank));
+    let node = node.after_ms(1000);
+    let words = "rank 0 has MASTER_PORT=29500 and rank 1 MASTER_PORT=29501: they wait for each other in vain";
+    assert_eq!(node.open(), [format!("launch-failed root [] {words}")]);
+}
+
+#[test]
+fn ranks_of_this_node_that_were_not_started_are_named() {
+    let here = [("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", "29500"), ("WORLD_SIZE", "4")];
+    let node = Node::new(["0", "1"], &here).after_ms(58_000);
+    assert_eq!(node.open(), ["init-stuck root [] ranks 2 and 3 of WORLD_SIZE=4 were not started on this node; 2 ranks wait for them"]);
+    // The others may be on other nodes.
+    let node = Node::new(["0", "1"], &[("MASTER_ADDR", "head"), ("MASTER_PORT", "29500"), ("WORLD_SIZE", "4")]).after_ms(90_000);
+    assert!(node.open().is_empty(), "{:?}", node.open());
 }

@@ -397,3 +397,36 @@ fn a_recording_that_somebody_made_up_does_no_harm() {
         assert!(!found.summary.contains('\u{1b}') && !found.why.contains('\u{1b}'), "{found:?}");
     }
 }
+
+#[test]
+fn of_ranks_on_cpus_the_one_that_sleeps_elsewhere_has_not_come() {
+    let judged = judged("gloo-gil", 1_795_365_576.82, "2729");
+    assert_eq!(judged.rules(), ["hang-rank-absent"]);
+    let (t, found) = judged.first("hang-rank-absent");
+    assert_eq!((found.ranks.as_slice(), found.confidence), (&[1][..], Confidence::Likely));
+    assert!(*t > 10.0 && *t < 15.0, "{t}");
+    assert!(found.evidence[0].text.starts_with("rank 1 sleeps in clock_nanosleep; 1 other rank waits in futex"), "{:?}", found.evidence);
+}
+
+#[test]
+fn of_ranks_on_cpus_that_all_wait_for_one_another_nobody_is_blamed() {
+    let judged = judged("gloo-uneven", 1_795_365_338.57, "1075");
+    assert_eq!(judged.rules(), ["hang-symmetric"]);
+    let (t, found) = judged.first("hang-symmetric");
+    assert_eq!((found.ranks.as_slice(), found.severity, found.confidence), (&[][..], Severity::Error, Confidence::Possible));
+    assert!(*t > 25.0 && *t < 35.0, "{t}");
+}
+
+#[test]
+fn ranks_on_cpus_that_all_sleep_by_themselves_hang_in_nothing() {
+    let judged = judged("gloo-evaluation", 1_795_365_440.36, "1683");
+    assert!(judged.rules().is_empty(), "{:?}", judged.rules());
+}
+
+#[test]
+fn a_rank_that_left_with_code_0_is_named_beside_those_that_lost_it() {
+    let judged = judged("gloo-left-early", 1_795_365_238.43, "525");
+    let roots = judged.opened.iter().filter(|(_, f)| f.severity >= Severity::Error && f.role == Role::Root);
+    let roots: Vec<_> = roots.map(|(_, f)| (f.rule, f.ranks.clone())).collect();
+    assert_eq!(roots, [("rank-exited", vec![1])]);
+}

@@ -48,6 +48,8 @@ pub fn json(report: &Report) -> Value {
         "nccl_tests": report.record().tables.iter().map(|(_, t)| table(t, &bringup)).collect::<Vec<_>>(),
         "inspector": inspector(report),
         "training": report.training().map(crate::output::snapshot::training),
+        "attempt": report.attempt().map(|attempt| attempt.no),
+        "went_back": report.went_back().map(|(from, to)| json!({ "from": from, "to": to })),
     })
 }
 

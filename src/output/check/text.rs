@@ -286,6 +286,12 @@ impl Page {
             said.push(format!("({})", progress.dialect.as_str()));
             rows.push(("training", said.join("  ")));
         }
+        if let Some(attempt) = report.attempt().filter(|attempt| attempt.no > 1) {
+            let back = report.went_back().map_or(String::new(), |(from, to)| {
+                format!("; steps went back from {} to {}", crate::base::units::group(from), crate::base::units::group(to))
+            });
+            rows.push(("attempts", format!("{}: the launcher started the ranks again{back}", attempt.no)));
+        }
         let tables = facts["nccl_tests"].as_array().map_or(&[][..], Vec::as_slice);
         rows.extend(tables.iter().map(|t| ("nccl-tests", table_words(t))));
         if !rows.is_empty() {

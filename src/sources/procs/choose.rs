@@ -189,6 +189,8 @@ fn choose_launchers(table: &mut Table) {
     // A script of one's own that starts several ranks.
     let own = ranks_of_parent.iter().filter(|(pid, ranks)| **ranks > 1 && table.get(**pid).is_some_and(|e| e.runs() == Program::Python));
     launchers.extend(own.map(|(pid, _)| *pid));
+    // One that waits for other nodes has no ranks yet.
+    launchers.extend(table.entries.iter().filter(|(_, entry)| entry.agent).map(|(pid, _)| *pid));
     for pid in launchers {
         if let Some(entry) = table.entries.get_mut(&pid).filter(|entry| entry.role.is_none() && !entry.dead) {
             entry.role = Some(ProcessRole::Launcher);

@@ -2,9 +2,10 @@
 //! thousand processes costs next to nothing.
 
 use super::environ::{RankKey, Signs};
-use super::program::{self, Program};
+use super::program::Program;
 use super::read::{Reader, is_gone};
 use super::stat::Stat;
+use crate::base::agent::{Agent, is_python, may_be_agent};
 use crate::observe::process::ProcessRole;
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -42,6 +43,8 @@ pub struct Entry {
     pub kernel_thread: bool,
     pub signs: Signs,
     pub program: Option<Program>,
+    /// It waits for other nodes, and then starts ranks.
+    pub agent: bool,
     pub gpu: Gpu,
     /// What it was chosen to be. Stays while it lives.
     pub role: Option<ProcessRole>,
@@ -96,6 +99,7 @@ impl Table {
             kernel_thread: stat.kernel_thread,
             signs: Signs::default(),
             program: None,
+            agent: false,
             gpu: Gpu::No,
             role: None,
             helper: false,
@@ -135,7 +139,8 @@ impl Table {
         }
         let mut wanted: Vec<u32> =
             self.entries.iter().filter(|(_, entry)| entry.signs.key.is_some() || entry.gpu != Gpu::No).map(|(pid, _)| *pid).collect();
-        wanted.extend(self.entries.iter().filter(|(_, entry)| entry.comm == b"srun").map(|(pid, _)| *pid));
+        let may_launch = |e: &Entry| e.comm == b"srun" || std::str::from_utf8(&e.comm).is_ok_and(may_be_agent);
+        wanted.extend(self.entries.iter().filter(|(_, entry)| entry.program.is_none() && may_launch(entry)).map(|(pid, _)| *pid));
         for at in 0..wanted.len() {
             let above: Vec<u32> = self.ancestors(wanted[at]).take(LAUNCHER_LEVELS).collect();
             wanted.extend(above);
@@ -146,8 +151,14 @@ impl Table {
             if let Some(entry) = self.entries.get_mut(&pid).filter(|entry| entry.program.is_none()) {
                 let args = reader.read(pid, "cmdline").map(super::process::raw_arguments).unwrap_or_default();
                 entry.program = Some(Program::of(&String::from_utf8_lossy(&entry.comm), &args));
+                entry.agent = Agent::of(&args).is_some();
             }
         }
+    }
+
+    /// One that may still exec into something else.
+    pub fn has_young(&self) -> bool {
+        self.entries.values().any(|entry| !entry.kernel_thread && !entry.dead && entry.is_young(self.scan))
     }
 
     pub fn get(&self, pid: u32) -> Option<&Entry> {
@@ -200,7 +211,7 @@ impl Entry {
 
     /// Expensive, so only for who may train, and no longer once found.
     fn probe_devices(&mut self, pid: u32, scan: u32, reader: &Reader) {
-        let may_train = self.signs.key.is_some() || std::str::from_utf8(&self.comm).is_ok_and(program::is_python);
+        let may_train = self.signs.key.is_some() || std::str::from_utf8(&self.comm).is_ok_and(is_python);
         let turn = self.is_young(scan) || pid.wrapping_add(scan).is_multiple_of(5);
         if self.dead || self.gpu != Gpu::No || !may_train || !turn {
             return;

@@ -1,5 +1,7 @@
 //! What kind of program a process runs, by its name and arguments. Knows nothing of ranks.
 
+use crate::base::agent::{base_name, is_python, python_target};
+
 /// What a program can be for a training job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
@@ -165,42 +167,8 @@ impl Program {
     }
 }
 
-pub fn is_python(comm: &str) -> bool {
-    // PyTorch names its main thread, and with it the process, pt_main_thread.
-    comm.starts_with("python") || comm.starts_with("pypy") || comm == "pt_main_thread" || comm == "ipython"
-}
-
 fn cut(name: &str) -> &str {
     name.get(..15).unwrap_or(name)
-}
-
-fn base_name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
-}
-
-/// The script or module that an interpreter runs.
-fn python_target(args: &[String]) -> Option<&str> {
-    let mut rest = args.iter().map(String::as_str);
-    // argv[0] may be the script itself where comm says python.
-    let first = rest.next()?;
-    if !is_python(base_name(first)) {
-        return Some(first);
-    }
-    while let Some(arg) = rest.next() {
-        match arg {
-            "-m" => return rest.next(),
-            "-c" => return None,
-            "-X" | "-W" => drop(rest.next()),
-            _ if arg.starts_with('-') => {
-                // `-um module`: flags and -m in one.
-                if !arg.starts_with("--") && arg.ends_with('m') {
-                    return rest.next();
-                }
-            }
-            _ => return Some(arg),
-        }
-    }
-    None
 }
 
 fn is_launcher_target(target: &str) -> bool {

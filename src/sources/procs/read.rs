@@ -47,6 +47,12 @@ impl Reader {
         Some((secs * 100.0) as u64)
     }
 
+    /// The newest process of this pid namespace: the last word of /proc/loadavg. `None` below another root, where it does not tell.
+    pub fn last_pid(&self) -> Option<u32> {
+        let text = std::fs::read_to_string("/proc/loadavg").ok().filter(|_| self.roots.is_live())?;
+        text.split_whitespace().last()?.parse().ok()
+    }
+
     /// A path of a process as this host can open it: its root and its working directory may not be ours.
     pub fn seen_by(&self, pid: u32, path: &Path) -> Option<PathBuf> {
         match path.strip_prefix("/") {
