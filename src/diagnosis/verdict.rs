@@ -12,6 +12,7 @@ use crate::model::Model;
 use crate::model::ending::{Ending, RESTARTS, SETTLES};
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
+use crate::model::log::Progress;
 use crate::model::signals::{Look, RAS_OLD, RankLook};
 use crate::rules::findings::{Finding, Ledger};
 use crate::rules::{Implies, rule};
@@ -51,6 +52,9 @@ impl State {
         }
     }
 }
+
+/// After the last step a program saves, evaluates or uploads, and says so; one that prints nothing for so long is done.
+const LAST_STEP: Duration = Duration::from_secs(60);
 
 /// The state of one job, in words.
 #[derive(Clone, Debug, PartialEq)]
@@ -140,6 +144,11 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u
                 return say(State::Unknown, None, "all processes ended; no log is seen that says how".into());
             }
             let step = progress.and_then(|p| p.step).map_or(String::new(), |s| format!(" at step {s}"));
+            let total = progress.filter(|p| p.done_at.is_none()).and_then(|p| p.total_steps.filter(|total| p.step < Some(*total)));
+            if let (Ending::Untold, Some(total)) = (&ending, total) {
+                let words = format!("all processes ended{step} of {}, and nothing seen says how", group(total));
+                return say(State::Unknown, None, words);
+            }
             return say(State::Finished, None, format!("all processes ended{step}"));
         }
         if now.since(at) > SETTLES && model.ending_of(job) == Ending::Well {
@@ -166,9 +175,19 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u
         Some(total) => format!("step {} of {}", group(step), group(total)),
         None => format!("step {}", group(step)),
     });
+    // Dictionaries of Hugging Face have an epoch and no step.
+    let steps = steps.or_else(|| {
+        let (loss, epoch) = progress.map(|p| (p.loss, p.epoch))?;
+        let epoch = epoch.map_or(String::new(), |epoch| format!(" at epoch {epoch:.2}"));
+        Some(format!("loss {:.4}{epoch}; the log has no step numbers", loss?))
+    });
     if trained || (job.log_only && steps.is_some()) {
         let lately = look.moved_at.is_some_and(|at| now.since(at) < Duration::from_secs(20)) || !look.quiet_log();
+        let ended = job.log_only && progress.is_some_and(Progress::has_made_its_last_step);
         return match steps {
+            Some(steps) if ended && look.moved_at.is_some_and(|at| now.since(at) > LAST_STEP) => {
+                say(State::Finished, None, format!("{steps}, and nothing came after it"))
+            }
             Some(steps) if lately => say(State::Training, None, steps),
             None if lately => say(State::Training, None, "collectives move; no step line in any log".into()),
             steps => {

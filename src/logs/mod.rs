@@ -255,6 +255,11 @@ pub enum What {
         local_rank: u32,
         pid: u32,
     },
+    /// `- (ip=10.0.0.2, pid=375) world_rank=1, local_rank=1, node_rank=0`: Ray Train names the process of a rank.
+    Placed {
+        rank: u32,
+        pid: u32,
+    },
     /// One block of torchrun's failure table.
     WorkerFailure(WorkerFailure),
     /// `Sending process 3234 closing signal SIGTERM`: the launcher ends the others.
@@ -572,6 +577,9 @@ pub struct Reader {
     progress: progress::State,
 }
 
+/// How lines begin that a launcher prints under its own name.
+const LAUNCHERS: &[&str] = &["srun: ", "slurmstepd", "mpirun ", "mpiexec ", "prterun "];
+
 /// Nothing that a reader knows is longer; longer lines are read up to here.
 const MAX_LINE: usize = 64 * 1024;
 
@@ -636,6 +644,7 @@ impl Reader {
         static NCCL: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("NCCL "));
         static BANNER: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("OMP_NUM_THREADS"));
         static OPTIONS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("ProcessGroupNCCL initialization options"));
+        static PLACED: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(") world_rank="));
         if NCCL.find(p.rest.as_bytes()).is_some() {
             match self.nccl.read(p.rest, &p.origin, out) {
                 None => {}
@@ -643,15 +652,20 @@ impl Reader {
                 Some(before) => p.rest = before,
             }
         }
-        // What PyTorch says is an alarm, but for torchrun's banner and the timeout of a process group.
-        let is_fact = || [&BANNER, &OPTIONS].iter().any(|words| words.find(p.rest.as_bytes()).is_some());
+        // What PyTorch says is an alarm, but for torchrun's banner, the timeout of a process group, and Ray's list of workers.
+        let is_fact = || [&BANNER, &OPTIONS, &PLACED].iter().any(|words| words.find(p.rest.as_bytes()).is_some());
         let torch = class == prefilter::Class::Alarm || is_fact();
+        // A traceback that waits for a line behind its last one gets none from a launcher.
+        let is_launcher = torch && LAUNCHERS.iter().any(|name| p.rest.starts_with(name));
+        if is_launcher {
+            self.torch.idle(out);
+        }
         let before = out.len();
         let taken = torch && self.torch.read(&p, out);
         // What no reader tells is looked up. What a record of several lines holds belongs to it.
         if torch
             && out.len() == before
-            && !self.is_inside()
+            && (is_launcher || !self.is_inside())
             && let Some(signature) = catalog::find(catalog::Scope::Line, p.rest)
         {
             let text = clip(p.rest.trim(), catalog::MAX_TEXT).into_owned();
