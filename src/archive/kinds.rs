@@ -223,8 +223,8 @@ fn unknown(head: &[u8]) -> String {
 }
 
 /// Text, for all that the first bytes tell. A few NULs are in real logs: a DataLoader worker that dies writes one in front of its
-/// traceback.
+/// traceback. Bars that step back over themselves (Keras) are mostly backspaces.
 pub fn is_text(head: &[u8]) -> bool {
-    let odd = head.iter().filter(|b| matches!(b, 0..=8 | 0x0e..=0x1a | 0x1c..=0x1f)).count();
+    let odd = head.iter().filter(|b| matches!(b, 0..=7 | 0x0e..=0x1a | 0x1c..=0x1f)).count();
     odd * 64 <= head.len()
 }

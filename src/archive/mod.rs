@@ -121,8 +121,9 @@ pub fn report(mut intake: Intake, mut inputs: Vec<Seen>) -> Report {
 fn is_recognised(model: &Model) -> bool {
     let steps = |f: &Training| !f.is_empty() || f.skipped_steps > 0;
     let facts = || model.files.values().any(|f| steps(&f.progress) || f.bringup != Bringup::default());
+    let speaks = model.jobs.values().any(|job| job.archived && job.has_spoken);
     let reports = |r: &Record| !r.tables.is_empty() || !r.alarms.is_empty();
-    model.records.values().any(reports) || !model.comms.is_empty() || facts()
+    speaks || model.records.values().any(reports) || !model.comms.is_empty() || facts()
 }
 
 impl Report {

@@ -83,6 +83,11 @@ fn is_bare_end(f: &Finding) -> bool {
     crate::rules::is_by_exit_code(f)
 }
 
+/// A scheduler's word that a process ended, which yields to whoever knows more of it.
+fn is_reported_end(f: &Finding) -> bool {
+    f.entry.is_some_and(|entry| entry.yields_to.contains(&f.rule))
+}
+
 /// Where its first evidence stands: of two that came at once the first in its file is first.
 pub(super) fn place(f: &Finding) -> (Option<&str>, Option<u64>) {
     f.evidence.first().map_or((None, None), |e| (e.path.as_deref(), e.line))
@@ -99,13 +104,19 @@ fn first_failure(findings: &[&mut Finding], outlived: &dyn Fn(&Finding) -> bool)
     let is_root = |f: &Finding| is_failure(f) && matches!(f.role, Role::Root | Role::Cascade) && !is_victim(f);
     // That a process ended is no cause where its own words say why, or where a messenger ended it.
     let same = |a: &Finding, b: &Finding| a.ranks.is_empty() || b.ranks.is_empty() || a.ranks.iter().any(|r| b.ranks.contains(r));
+    // Of two at one time only lines of one file tell which came first.
+    let behind = |f: &Finding, m: &Finding| began(f) == began(m) && place(f).0 == place(m).0 && place(f).1 > place(m).1;
+    let gave_up_before = |f: &Finding| messengers().any(|m| began(m) < began(f) || behind(f, m));
+    // A job that stands is ended by somebody in the end.
+    let is_asked_after = |f: &Finding| chain(f).place == Place::Request && gave_up_before(f);
     let is_explained = |end: &Finding| {
-        is_bare_end(end) && findings.iter().any(|f| is_root(f) && chain(f).says_why && same(f, end))
+        is_reported_end(end) && (gave_up_before(end) || findings.iter().any(|f| is_root(f) && chain(f).says_why && same(f, end)))
+            || is_bare_end(end) && findings.iter().any(|f| is_root(f) && chain(f).says_why && same(f, end))
             || messengers().any(|m| chain(m).explains.iter().any(|e| e.rule == end.rule))
     };
     // Something hard explains what the messengers say only if it came first.
     let first = |f: &Finding| waited.is_none_or(|waited| began(f) <= waited);
-    let explains = |f: &Finding| is_root(f) && !is_messenger(f) && !is_judgement(f) && first(f) && !is_explained(f);
+    let explains = |f: &Finding| is_root(f) && !is_messenger(f) && !is_judgement(f) && first(f) && !is_explained(f) && !is_asked_after(f);
     earliest(findings, |f| explains(f) && !outlived(f))
         .or_else(|| earliest(findings, |f| is_root(f) && is_judgement(f)))
         .or_else(|| earliest(findings, |f| is_root(f) && is_messenger(f)))

@@ -12,6 +12,7 @@ use crate::model::Model;
 use crate::model::ending::{Ending, RESTARTS, SETTLES};
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
+use crate::model::log::Progress;
 use crate::model::signals::{Look, RAS_OLD, RankLook};
 use crate::rules::area::Area;
 use crate::rules::findings::{Finding, Ledger};
@@ -52,6 +53,9 @@ impl State {
         }
     }
 }
+
+/// After the last step a program saves, evaluates or uploads, and says so; one that prints nothing for so long is done.
+const LAST_STEP: Duration = Duration::from_secs(60);
 
 /// The state of one job, in words.
 #[derive(Clone, Debug, PartialEq)]
@@ -154,6 +158,11 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u
                 return say(State::Unknown, None, "all processes ended; no log is seen that says how".into());
             }
             let step = progress.and_then(|p| p.step).map_or(String::new(), |s| format!(" at step {s}"));
+            let total = progress.filter(|p| p.done_at.is_none()).and_then(|p| p.total_steps.filter(|total| p.step < Some(*total)));
+            if let (Ending::Untold, Some(total)) = (&ending, total) {
+                let words = format!("all processes ended{step} of {}, and nothing seen says how", group(total));
+                return say(State::Unknown, None, words);
+            }
             return say(State::Finished, None, format!("all processes ended{step}"));
         }
         if now.since(at) > SETTLES && model.ending_of(job) == Ending::Well {
@@ -181,11 +190,21 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u
         Some(total) => format!("step {} of {}", group(step), group(total)),
         None => format!("step {}", group(step)),
     });
+    // Dictionaries of Hugging Face have an epoch and no step.
+    let steps = steps.or_else(|| {
+        let (loss, epoch) = progress.map(|p| (p.loss, p.epoch))?;
+        let epoch = epoch.map_or(String::new(), |epoch| format!(" at epoch {epoch:.2}"));
+        Some(format!("loss {:.4}{epoch}; the log has no step numbers", loss?))
+    });
     if trained || (job.log_only && steps.is_some()) {
         // Where nothing else is seen, a logger saves often enough.
         let unseen_for = if look.saved.is_some() && !look.knows_gpus() { SAVES } else { Duration::from_secs(20) };
         let lately = look.moved_at.is_some_and(|at| now.since(at) < unseen_for) || !look.quiet_log();
+        let ended = job.log_only && progress.is_some_and(Progress::has_made_its_last_step);
         return match steps {
+            Some(steps) if ended && look.moved_at.is_some_and(|at| now.since(at) > LAST_STEP) => {
+                say(State::Finished, None, format!("{steps}, and nothing came after it"))
+            }
             Some(steps) if lately => say(State::Training, None, steps),
             None if lately => {
                 let rhythm = model.rhythm_of(job).map_or(String::new(), |rhythm| format!("; a step takes {}", rhythm.words()));

@@ -256,6 +256,11 @@ pub enum What {
         local_rank: u32,
         pid: u32,
     },
+    /// `- (ip=10.0.0.2, pid=375) world_rank=1, local_rank=1, node_rank=0`: Ray Train names the process of a rank.
+    Placed {
+        rank: u32,
+        pid: u32,
+    },
     /// One block of torchrun's failure table.
     WorkerFailure(WorkerFailure),
     /// `Sending process 3234 closing signal SIGTERM`: the launcher ends the others.
@@ -576,6 +581,9 @@ pub struct Reader {
     is_first: bool,
 }
 
+/// How lines begin that a launcher prints under its own name.
+const LAUNCHERS: &[&str] = &["srun: ", "slurmstepd", "mpirun ", "mpiexec ", "prterun "];
+
 /// Nothing that a reader knows is longer; longer lines are read up to here.
 const MAX_LINE: usize = 64 * 1024;
 
@@ -649,6 +657,7 @@ impl Reader {
         static DRIVER: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("NVRM: "));
         static BANNER: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("OMP_NUM_THREADS"));
         static OPTIONS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("ProcessGroupNCCL initialization options"));
+        static PLACED: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(") world_rank="));
         if NCCL.find(p.rest.as_bytes()).is_some() {
             match self.nccl.read(p.rest, &p.origin, out) {
                 None => {}
@@ -656,16 +665,21 @@ impl Reader {
                 Some(before) => p.rest = before,
             }
         }
-        // What PyTorch says is an alarm, but for torchrun's banner and the timeout of a process group.
-        let is_fact = || [&BANNER, &OPTIONS].iter().any(|words| words.find(p.rest.as_bytes()).is_some());
+        // What PyTorch says is an alarm, but for torchrun's banner, the timeout of a process group, and Ray's list of workers.
+        let is_fact = || [&BANNER, &OPTIONS, &PLACED].iter().any(|words| words.find(p.rest.as_bytes()).is_some());
         let torch = class == prefilter::Class::Alarm || is_fact();
+        // A traceback that waits for a line behind its last one gets none from a launcher.
+        let is_launcher = torch && LAUNCHERS.iter().any(|name| p.rest.starts_with(name));
+        if is_launcher {
+            self.torch.idle(out);
+        }
         let before = out.len();
         let taken = torch && self.torch.read(&p, out);
         // What no reader tells is looked up. What a record of several lines holds belongs to it, but not what the driver prints between
         // them on a console.
         let of_driver = || !taken && DRIVER.find(p.rest.as_bytes()).is_some();
         if torch
-            && (out.len() == before && !self.is_inside() || of_driver())
+            && (out.len() == before && (is_launcher || !self.is_inside()) || of_driver())
             && let Some(signature) = catalog::find(catalog::Scope::Line, p.rest)
         {
             let text = clip(p.rest.trim(), catalog::MAX_TEXT).into_owned();

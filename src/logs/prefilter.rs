@@ -38,7 +38,7 @@ const ALARMS: &[&str] = &[
     // launchers
     "failed (exitcode: ", "Root Cause (first", "Failures:", " closing signal ", " death signal", "forcefully exiting via",
     "Killing subprocess", "exits with return code", "crashed with exit code", "exited with code", "terminated with code",
-    "terminated with signal", "terminated with exit code", "exited on signal", " via signal SIG", "Process name: [[", "slurmstepd: error",
+    "terminated with signal", "terminated with exit code", "exited on signal", " via signal SIG", "Process name: [", "slurmstepd",
     "srun: error", "srun: fatal", "srun: Force", "srun: Terminating", "srun: Job step", "srun: launch", "Test failure ", "Test NCCL failure ",
     "Test CUDA failure ",
     // the system
@@ -51,6 +51,8 @@ const ALARMS: &[&str] = &[
 
 #[rustfmt::skip]
 const FACTS: &[&str] = &[
+    // Ray Train, DeepSpeed, HF Trainer
+    ") world_rank=", "exits successfully", "train_runtime",
     // NCCL
     "NCCL version", "RCCL version", "INFO Bootstrap", "INFO Using network ", "INFO Using tuner ", "/Plugin:", "/Plugin :",
     "INFO RAS client listening", " set by environment to ", "INFO cudaDriverVersion ", "GPU Direct RDMA ", "INFO NET/OFI ", " NET plugin ",

@@ -394,7 +394,8 @@ fn host<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     let lower = !name.bytes().any(|b| b.is_ascii_uppercase());
     let address = name.split('.').count() == 4 && name.split('.').all(|part| part.parse::<u8>().is_ok());
     let float = name.parse::<f64>().is_ok();
-    let word = ["epoch", "step", "iter", "rank", "layer", "loss", "phase", "stage", "torch", "python", "cuda", "gpu", "nvidia-"];
+    let word =
+        ["epoch", "step", "iter", "rank", "layer", "loss", "phase", "stage", "torch", "python", "cuda", "gpu", "nvidia-", "slurmstepd-"];
     if !(address || digit && joint && lower && !float && name.starts_with(|c: char| c.is_ascii_lowercase()))
         || word.iter().any(|w| name.starts_with(w))
     {

@@ -63,6 +63,7 @@ impl State {
     /// What is held back because more of it may come.
     pub fn idle(&mut self, out: &mut Vec<TextEvent>) {
         let from = out.len();
+        self.tables.flush(out);
         self.tracebacks.flush(out);
         self.settle(from, out);
     }

@@ -55,6 +55,10 @@ pub const RESTARTS: Duration = Duration::from_secs(60);
 /// Ranks that fail of the same thing fail so soon after each other, and which of them was the first says little. A launcher takes longer.
 pub const TOGETHER: Duration = Duration::from_millis(100);
 
+/// They start ranks for a launcher on another host or in another process, report to it how those ended, and end with 0 themselves however
+/// that was.
+const AGENTS: &[&str] = &["slurmstepd", "orted", "prted", "hydra_pmi_proxy", "hydra_bstrap_pr", "mpispawn", "raylet"];
+
 /// Sent by a launcher, a scheduler or a person.
 fn is_request(signal: u32) -> bool {
     matches!(signal, SIGHUP | SIGINT | SIGQUIT | SIGUSR1 | SIGUSR2 | SIGTERM | SIGXCPU)
@@ -165,9 +169,9 @@ impl Model {
         self.progress_of(&job.id).is_some_and(|p| p.done_at.is_some())
     }
 
-    /// pid, time and exit code of a launcher that has ended.
+    /// pid, time and exit code of a launcher that has ended, if that code is about its ranks.
     fn launcher_end(&self, job: &Job) -> Option<(u32, Stamp, i32)> {
-        let launcher = self.processes.get(&job.launcher?)?;
+        let launcher = self.processes.get(&job.launcher?).filter(|p| !AGENTS.contains(&p.info.comm.as_str()))?;
         let gone = launcher.gone?;
         Some((launcher.info.pid, gone.at, gone.exit_code?))
     }

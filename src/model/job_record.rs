@@ -70,6 +70,13 @@ impl Record {
                     self.largest_comm = self.largest_comm.max(init.nranks);
                 }
             }
+            What::Placed { rank, pid } if self.ranks_of_pid.len() < MAX_RANKS => {
+                self.rank(*rank, |_| ());
+                let ranks = self.ranks_of_pid.entry(*pid).or_default();
+                if !ranks.contains(rank) && ranks.len() < MAX_KINDS {
+                    ranks.push(*rank);
+                }
+            }
             What::Ring { ranks, .. } => self.ring_ranks = self.ring_ranks.max(whole_ring(ranks)),
             // torchrun's table names the global rank of a process; its line of the failure has only the local one.
             What::WorkerFailure(f) => {

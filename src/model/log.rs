@@ -311,6 +311,12 @@ impl Progress {
         }
     }
 
+    /// It has counted up to the number of steps that it named. Bars of Keras and Lightning count those of an epoch.
+    pub fn has_made_its_last_step(&self) -> bool {
+        let of_an_epoch = matches!(self.dialect, Dialect::Lightning | Dialect::Tqdm | Dialect::Other("keras"));
+        !of_an_epoch && self.total_steps.is_some() && self.step >= self.total_steps
+    }
+
     /// Notes when steps begin to take longer for good, and when they are as before again. The newest of the step times came `now` and is
     /// that of `steps` steps, which began at `began` or later.
     fn watch_pace(&mut self, now: Stamp, began: Stamp, steps: u64) {

@@ -218,7 +218,9 @@ pub(super) fn paused_by_name(look: &Look) -> bool {
 pub(crate) fn has_trained(look: &Look) -> bool {
     // Operations alone prove nothing: weights are spread with hundreds of broadcasts before the first step.
     let worked = |s| look.worked >= Duration::from_secs(s);
-    look.log.as_ref().and_then(|l| l.step).or(look.saved.map(|(step, _)| step)).is_some_and(|s| s >= 3)
+    // A loss without a step number is one of steps that are counted nowhere.
+    look.log.as_ref().is_some_and(|l| l.step.map_or(l.last_step_at.is_some(), |step| step >= 3))
+        || look.saved.is_some_and(|(step, _)| step >= 3)
         || worked(10) && look.ras.as_ref().is_some_and(|r| r.operations >= 50)
         || worked(25) && look.log.as_ref().is_none_or(|l| l.last_step_at.is_none())
 }

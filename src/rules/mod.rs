@@ -20,6 +20,7 @@ mod fabric_retransmits;
 mod fabric_state;
 mod fallback_to_sockets;
 pub mod findings;
+mod gloo_waits;
 mod gpu_driver;
 mod gpu_ecc;
 mod gpu_lost;
@@ -181,6 +182,7 @@ pub fn facts(model: &Model, ledger: &Ledger, ended: bool, dumps: &[Finding]) -> 
     let mut compared = dumps.to_vec();
     for job in model.jobs.values() {
         compared.extend(watchdogs::judge(model, job));
+        compared.extend(gloo_waits::judge(model, job));
         compared.extend(ras_reports::of_job(model, job));
         compared.extend(inspector_records::of_job(model, job));
     }
@@ -482,7 +484,10 @@ impl TextContext<'_> {
             _ => Severity::Critical,
         };
         found.severity = signature.severity.min(most);
-        if let Some(ranks) = told.ranks {
+        if let Some(task) = signature.capture(text, rank_exited::TASK).and_then(|task| task.parse().ok()) {
+            found.ranks = rank_exited::rank_of_task(self, task).into_iter().collect();
+            found.gpus = found.ranks.first().and_then(|rank| self.gpu_of_rank(*rank)).into_iter().collect();
+        } else if let Some(ranks) = told.ranks {
             (found.ranks, found.gpus) = (ranks, Vec::new());
         } else if rule.chain.place == Place::Messenger && signature.part != Part::Cause {
             // Who reports has waited for somebody else.
@@ -493,7 +498,11 @@ impl TextContext<'_> {
         found.sign(signature);
         found.confidence = signature.confidence;
         found.why = explained_by.means.into();
-        found.next = Some(explained_by.next.into());
+        // PyTorch's default port stands for that of the text.
+        found.next = Some(match signature.capture(text, "port") {
+            Some(port) => explained_by.next.replace("29500", port),
+            None => explained_by.next.into(),
+        });
         found.role = signature.part.role();
         found
     }

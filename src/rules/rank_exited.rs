@@ -138,6 +138,28 @@ pub fn asked_to_end(ctx: &TextContext, exit_code: i32) -> Option<Asked> {
     })
 }
 
+/// The capture of an entry that is the number of a task of Slurm.
+pub const TASK: &str = "task";
+
+/// The rank that a task of Slurm is, where it is one rank and not the launcher of several.
+pub fn rank_of_task(ctx: &TextContext, task: u32) -> Option<u32> {
+    let job = ctx.model.jobs.get(&ctx.seen.job)?;
+    if !job.log_only {
+        let is_its = |pid: &u32| ctx.model.processes.get(pid).is_some_and(|p| p.env_number(&["SLURM_PROCID"]) == Some(task));
+        let mut ranks = job.ranks.iter().filter(|(_, pid)| is_its(pid)).map(|(rank, _)| *rank);
+        return ranks.next().filter(|_| ranks.next().is_none());
+    }
+    let record = ctx.model.record_of(&job.id);
+    let of_torchrun = job.launcher_signals || !record.launched.is_empty();
+    let named = |alarm: &Alarm| match &alarm.event.what {
+        What::Signed { signature, text, .. } => signature.capture(text, TASK)?.parse().ok(),
+        _ => None,
+    };
+    let highest = record.alarms.iter().filter_map(named).fold(task, u32::max);
+    // Ranks beyond the tasks that end are those of a launcher inside of each task.
+    (!of_torchrun && record.ranks.keys().all(|rank| *rank <= highest)).then_some(task)
+}
+
 /// At the normal end ranks leave within seconds of each other, and nobody waits for anybody. Processes are read once a second: this is
 /// from the third look without it on.
 const GONE_FOR: Limit = Limit::seconds("rank-exited", "after", 2.5, "a process must have been gone this long while others of its job wait");
@@ -312,8 +334,10 @@ fn by_exit_codes(ctx: &TickContext, job: &Job, ending: &Ending) -> Option<Findin
         _ => return None,
     };
     let went_on = ctx.model.progress_of(&job.id).and_then(|p| p.last_step_at).is_some_and(|step| step > at.plus(SURVIVED));
-    let told_in_words =
-        |f: &Finding| f.rule == RULE.id && f.own_role == Role::Root && f.job.as_deref() == Some(&job.id) && !is_by_exit_code(f);
+    // What a scheduler reports of a task yields to exit codes: it does not know who was first.
+    let yields = |f: &Finding| f.part == Some(Part::Teardown) || f.entry.is_some_and(|entry| entry.yields_to.contains(&RULE.id));
+    let is_told = |f: &Finding| f.rule == RULE.id && f.own_role == Role::Root && f.job.as_deref() == Some(&job.id);
+    let told_in_words = |f: &Finding| is_told(f) && !is_by_exit_code(f) && !yields(f);
     if now.since(at) < SETTLES || went_on || ctx.ledger.first_open(told_in_words).is_some() {
         return None;
     }

@@ -20,6 +20,7 @@ pub const RULE: Rule = Rule {
 };
 
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
+    out.extend(until_they_ended(ctx));
     for (id, look) in ctx.looks {
         for rank in look.alive().filter(|r| r.stopped()) {
             let traced = if rank.state == Some('t') { "stopped by a tracer" } else { "stopped" };
@@ -34,4 +35,17 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
             out.push(found);
         }
     }
+}
+
+/// Who was found stopped and has ended like that is still why its job came to nothing: the others have given up on it, and only SIGKILL ends
+/// a stopped process.
+fn until_they_ended(ctx: &TickContext) -> Vec<Finding> {
+    let open = ctx.ledger.open().into_iter().filter(|f| f.rule == RULE.id && f.ranks.len() == 1);
+    let ended = |f: &&Finding| {
+        let job = f.job.as_ref().and_then(|id| ctx.model.jobs.get(id))?;
+        let process = ctx.model.processes.get(job.ranks.get(f.ranks.first()?)?)?;
+        let was_stopped = process.gone.is_some() && matches!(process.sample.state, Some('T' | 't'));
+        was_stopped.then(|| Finding::clone(f))
+    };
+    open.filter_map(|f| ended(&f)).collect()
 }

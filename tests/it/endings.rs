@@ -6,7 +6,7 @@ use nccl_top::base::time::{Stamp, Zone};
 use nccl_top::diagnosis::session::Session;
 use nccl_top::diagnosis::verdict::State;
 use nccl_top::observe::log::{Line, Lines, LogFileInfo};
-use nccl_top::observe::process::{ProcessGone, ProcessInfo, ProcessRole};
+use nccl_top::observe::process::{ProcessGone, ProcessInfo, ProcessRole, ProcessSample};
 use nccl_top::observe::{Body, Observation, SourceId};
 use nccl_top::output::check::text::{Style, text};
 
@@ -288,4 +288,30 @@ fn ranks_of_this_node_that_were_not_started_are_named() {
     // The others may be on other nodes.
     let node = Node::new(["0", "1"], &[("MASTER_ADDR", "head"), ("MASTER_PORT", "29500"), ("WORLD_SIZE", "4")]).after_ms(90_000);
     assert!(node.open().is_empty(), "{:?}", node.open());
+}
+
+#[test]
+fn the_exit_code_of_an_agent_says_nothing_of_its_ranks() {
+    let ended_below = |comm: &str| {
+        let mut node = Node::new(["0", "1"], &[]);
+        let launcher =
+            ProcessInfo { pid: 100, ppid: 1, start_ticks: 1, role: ProcessRole::Launcher, comm: comm.into(), ..Default::default() };
+        node.sees("procs", Body::Process(launcher));
+        for pid in [101, 102] {
+            node.sees("procs", Body::ProcessGone(ProcessGone { pid, start_ticks: 1, exit_code: None }));
+        }
+        node.ends(100, 0).after_ms(4000).0.state().0
+    };
+    assert_eq!(ended_below("torchrun"), State::Finished);
+    assert_eq!(ended_below("slurmstepd"), State::Unknown);
+}
+
+#[test]
+fn who_was_stopped_until_it_ended_stays_named() {
+    let mut node = Node::new(["0", "1"], &[]);
+    let stopped = ProcessSample { pid: 102, state: Some('T'), ..Default::default() };
+    node.sees("procs", Body::Processes { processes: vec![stopped] });
+    let node = node.after_ms(5000).ends(102, -9).ends(101, 1).after_ms(10_000);
+    let open = node.0.ledger.open();
+    assert!(open.iter().any(|f| f.rule == "rank-stopped" && f.ranks == [1]), "{open:?}");
 }

@@ -53,7 +53,11 @@ fn other_launchers_lines() {
         rank(one("mpirun noticed that process rank 3 with PID 1167 on node n2 exited on signal 11 (Segmentation fault).")),
         (Some(3), Some(1167), Some(-11))
     );
-    assert_eq!(rank(one("  Process name: [[912,1],31]")), (Some(31), None, None));
+    assert_eq!(
+        rank(one("mpirun noticed that process rank 1 with PID 0 on node n2 exited on signal 11 (Segmentation fault).")),
+        (Some(1), None, Some(-11))
+    );
+    assert_eq!(one(" - (ip=10.0.0.2, pid=375) world_rank=1, local_rank=1, node_rank=0"), What::Placed { rank: 1, pid: 375 });
     assert!(matches!(
         one("[2026-01-02 03:04:05,006] [INFO] [launch.py:316:sigkill_handler] Killing subprocess 1234"),
         What::Terminating { pid: Some(1234), .. }
@@ -125,4 +129,23 @@ fn one_failure_only_and_two_agents_at_once() {
 fn an_unfinished_table_is_forgotten() {
     let long = format!("Failures:\n[1]:\n{}", "x\n".repeat(300));
     assert!(table(&long).1);
+}
+
+#[test]
+fn open_mpi_names_a_process_in_one_line_and_its_exit_code_in_the_next() {
+    let read = |lines: &[&str]| {
+        let (mut reader, mut out) = (Reader::default(), Vec::new());
+        lines.iter().for_each(|line| reader.line(line, &mut out));
+        reader.idle(&mut out);
+        let failures = out.into_iter().map(|e| match e.what {
+            What::WorkerFailure(f) => (f.root, f.rank, f.exit_code),
+            other => panic!("{other:?}"),
+        });
+        failures.collect::<Vec<_>>()
+    };
+    assert_eq!(read(&["  Process name: [[912,1],31]", "  Exit code:    3"]), [(true, Some(31), Some(3))]);
+    assert_eq!(read(&["   Process name: [prterun-node-1-39521@1,31]", "   Exit code:    134"]), [(true, Some(31), Some(134))]);
+    assert_eq!(read(&["  Process name: [[912,1],31]", "anything else"]), [(true, Some(31), None)]);
+    assert_eq!(read(&["  Process name: [[912,1],31]"]), [(true, Some(31), None)]);
+    assert_eq!(read(&["  Exit code:    3"]), []);
 }

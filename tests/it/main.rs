@@ -44,6 +44,7 @@ mod job_lifecycle;
 mod kernel_log;
 mod keys;
 mod launcher_lines;
+mod launchers;
 mod layout;
 mod ledger;
 mod left_out;

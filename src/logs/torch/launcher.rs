@@ -2,7 +2,7 @@
 
 use super::{emit, leading_number, number_after, words};
 use crate::logs::prefix::{Peeled, stamp};
-use crate::logs::{TextEvent, What, WorkerFailure};
+use crate::logs::{Origin, TextEvent, What, WorkerFailure};
 use aho_corasick::AhoCorasick;
 use std::sync::LazyLock;
 
@@ -12,7 +12,6 @@ const WORDS: &[&str] = &[
     "failed (exitcode: ",
     "Sending process ",
     "Closing process ",
-    "Process name: [[",
     "Unable to shutdown process ",
     " death signal, shutting",
     "Killing subprocess ",
@@ -20,6 +19,7 @@ const WORDS: &[&str] = &[
     " exited with code ",
     " terminated with code ",
     " exited on signal ",
+    ") world_rank=",
 ];
 
 /// What one line of a launcher says.
@@ -57,13 +57,11 @@ pub fn find(text: &str) -> Option<What> {
     other_launchers(text)
 }
 
-/// Composer, Lightning, Open MPI.
+/// Composer, Lightning, Open MPI, Ray.
 fn other_launchers(text: &str) -> Option<What> {
     let failure = |f: WorkerFailure| Some(What::WorkerFailure(f));
-    // Open MPI: `Process name: [[44912,1],251]`; the exit code stands in a line of its own.
-    if let Some(name) = text.trim_start().strip_prefix("Process name: [[") {
-        let (_, rank) = name.split_once("],")?;
-        return failure(WorkerFailure { root: true, rank: Some(leading_number(rank)?), ..WorkerFailure::default() });
+    if let Some((before, rank)) = text.split_once(") world_rank=") {
+        return Some(What::Placed { rank: leading_number(rank)?, pid: number_after(before, "pid=")? });
     }
     if let Some((before, code)) = text.split_once(" crashed with exit code ") {
         let rank = before.strip_prefix("Rank ")?.parse().ok()?;
@@ -79,7 +77,8 @@ fn other_launchers(text: &str) -> Option<What> {
         return failure(WorkerFailure { pid, exit_code: Some(signed(code)?), ..WorkerFailure::default() });
     }
     if let Some((before, signal)) = text.split_once(" exited on signal ") {
-        let (rank, pid) = (Some(number_after(before, "process rank ")?), number_after(before, "with PID "));
+        // Open MPI prints 0 for a process that it did not start itself.
+        let (rank, pid) = (Some(number_after(before, "process rank ")?), number_after(before, "with PID ").filter(|pid| *pid != 0));
         let host = before.split_once(" on node ").map(|(_, h)| h.trim().to_string());
         let signal: i32 = leading_number(signal)?;
         return failure(WorkerFailure { root: true, rank, pid, host, exit_code: Some(-signal), ..WorkerFailure::default() });
@@ -112,10 +111,19 @@ fn signal_number(word: &str) -> Option<i32> {
     word.parse().ok().or_else(|| SIGNALS.iter().find(|(_, name)| *name == word).map(|(n, _)| *n))
 }
 
+/// The rank that Open MPI names: `Process name: [[44912,1],251]`, from 5.0 on `Process name: [prterun-node-1-39521@1,251]`.
+fn mpi_process(text: &str) -> Option<u32> {
+    let name = text.trim_start().strip_prefix("Process name: [")?;
+    let (_, rank) = name.strip_prefix('[').map_or_else(|| name.rsplit_once(','), |name| name.split_once("],"))?;
+    leading_number(rank)
+}
+
 /// torchrun's failure table, one per agent that prints into the file.
 #[derive(Clone, Default, PartialEq)]
 pub struct Tables {
     open: Vec<Table>,
+    /// The process that Open MPI names; its exit code stands in the next line.
+    mpi: Option<(Origin, WorkerFailure)>,
 }
 
 #[derive(Clone, PartialEq)]
@@ -135,12 +143,36 @@ const MAX_WAIT: u32 = 200;
 
 impl Tables {
     pub fn is_idle(&self) -> bool {
-        self.open.is_empty()
+        self.open.is_empty() && self.mpi.is_none()
+    }
+
+    /// Hands out what was held back.
+    pub fn flush(&mut self, out: &mut Vec<TextEvent>) {
+        if let Some((origin, failure)) = self.mpi.take() {
+            emit(out, &origin, What::WorkerFailure(failure));
+        }
+    }
+
+    /// What Open MPI says of the first process that failed. `true`: the line is a part of it.
+    fn read_mpi(&mut self, p: &Peeled<'_>, text: &str, out: &mut Vec<TextEvent>) -> bool {
+        let code = text.trim_start().strip_prefix("Exit code:").and_then(|code| signed(code.trim_start()));
+        if let (Some((_, failure)), Some(_)) = (&mut self.mpi, code) {
+            failure.exit_code = code;
+            self.flush(out);
+            return true;
+        }
+        self.flush(out);
+        let rank = mpi_process(text);
+        self.mpi = rank.map(|rank| (p.origin.clone(), WorkerFailure { root: true, rank: Some(rank), ..WorkerFailure::default() }));
+        rank.is_some()
     }
 
     /// `true`: the line is part of a table.
     pub fn read(&mut self, p: &Peeled<'_>, out: &mut Vec<TextEvent>) -> bool {
         let text = p.rest.trim_end();
+        if self.read_mpi(p, text, out) {
+            return true;
+        }
         let root = text == "Root Cause (first observed failure):";
         if self.open.is_empty() && !root && text != "Failures:" {
             return false;
