@@ -929,6 +929,11 @@ fn libraries_beside_nccl() {
     assert_eq!(by(&at("transport/nvls.cc:245", "initialization error")), Some("nvls-cuda"));
     assert_eq!(by(&at("init.cc:402", "initialization error")), Some("cuda-cannot-start"));
     assert_eq!(by(&at("transport/p2p.cc:257", "invalid argument")), Some("cuda-p2p-handle"));
+    // Nobody went away: they never met.
+    let gloo = "[rank3]: RuntimeError: Gloo connectFullMesh failed with [../gloo/transport/tcp/pair.h:301] Connect timeout [none]\n";
+    assert_eq!(by(gloo), Some("gloo-connect-timeout"));
+    let shm = "box-1:77:83 [1] include/shm.h:28 NCCL WARN Call to posix_fallocate failed : No space left on device\n";
+    assert_eq!(by(shm), Some("shm-fallocate"));
 }
 
 #[test]
