@@ -570,6 +570,57 @@ fn drop_muted(from: usize, out: &mut Vec<TextEvent>) {
     }
 }
 
+/// A record of a log shipper: JSON that holds the text of a program, with the ends of its lines spelled out.
+#[derive(Deserialize)]
+struct Shipped {
+    #[serde(alias = "message", alias = "msg", alias = "MESSAGE")]
+    log: String,
+    #[serde(default, alias = "timestamp", alias = "@timestamp")]
+    time: Option<serde_json::Value>,
+}
+
+/// The lines that a log shipper put into one record (`{"log":"ValueError: x\n","time":"2026-05-04T10:00:00Z"}`), each behind its time.
+fn unwrapped(line: &str) -> Option<String> {
+    if !line.starts_with('{') || !line.contains("\\n") {
+        return None;
+    }
+    let shipped: Shipped = serde_json::from_str(line.trim_end()).ok()?;
+    let time =
+        shipped.time.as_ref().and_then(|time| time.as_str()).filter(|time| prefix::stamp::iso(time).is_some_and(|(_, n)| n == time.len()));
+    let before = time.map_or(String::new(), |time| format!("{time} "));
+    let lines = shipped.log.lines().filter(|text| !text.trim().is_empty());
+    Some(lines.map(|text| format!("{before}{text}\n")).collect())
+}
+
+/// What the driver says of a GPU in several lines, of which only the first names it.
+#[derive(Clone, Default, PartialEq)]
+struct OfGpu {
+    text: String,
+    lines: u8,
+}
+
+impl OfGpu {
+    /// The whole record, where `rest` goes on with one that names a GPU: its lines behind one another.
+    fn read(&mut self, rest: &str) -> Option<String> {
+        let text = rest.trim();
+        let Some(tail) = text.strip_prefix("NVRM: ") else {
+            *self = OfGpu::default();
+            return None;
+        };
+        if tail.starts_with("The NVIDIA GPU ") {
+            *self = OfGpu { text: text.to_owned(), lines: 1 };
+            return None;
+        }
+        if self.lines == 0 || self.lines > 4 {
+            return None;
+        }
+        self.lines += 1;
+        self.text.push(' ');
+        self.text.push_str(&clip(tail, 200));
+        Some(self.text.clone())
+    }
+}
+
 /// Reads the lines of one file, in order.
 #[derive(Clone, Default, PartialEq)]
 pub struct Reader {
@@ -579,6 +630,7 @@ pub struct Reader {
     /// It is a `metrics.csv`.
     metrics: Option<metrics::Columns>,
     is_first: bool,
+    gpu: OfGpu,
 }
 
 /// How lines begin that a launcher prints under its own name.
@@ -626,12 +678,22 @@ impl Reader {
         if class == prefilter::Class::Noise {
             return;
         }
-        let mut rest = &line[..(0..=line.len().min(MAX_LINE)).rev().find(|at| line.is_char_boundary(*at)).unwrap_or(0)];
+        let rest = &line[..(0..=line.len().min(MAX_LINE)).rev().find(|at| line.is_char_boundary(*at)).unwrap_or(0)];
+        match unwrapped(rest) {
+            Some(text) => self.pieces(&text, class, out),
+            None => self.pieces(rest, class, out),
+        }
+    }
+
+    fn pieces(&mut self, line: &str, class: prefilter::Class, out: &mut Vec<TextEvent>) {
+        let mut rest = line;
         while let Some(at) = memchr::memchr2(b'\r', b'\n', rest.as_bytes()) {
             self.piece(&rest[..at], class, out);
             rest = &rest[at + 1..];
         }
-        self.piece(rest, class, out);
+        if !rest.is_empty() || line.is_empty() {
+            self.piece(rest, class, out);
+        }
     }
 
     fn piece(&mut self, piece: &str, class: prefilter::Class, out: &mut Vec<TextEvent>) {
@@ -665,6 +727,11 @@ impl Reader {
                 Some(before) => p.rest = before,
             }
         }
+        if let Some((_, version)) = p.rest.split_once("vLLM is using nccl==") {
+            let version = version.split_whitespace().next().unwrap_or_default().to_owned();
+            out.push(TextEvent { origin: p.origin.clone(), what: What::NcclVersion { version, cuda: None }, said_at: None });
+            return;
+        }
         // What PyTorch says is an alarm, but for torchrun's banner, the timeout of a process group, and Ray's list of workers.
         let is_fact = || [&BANNER, &OPTIONS, &PLACED].iter().any(|words| words.find(p.rest.as_bytes()).is_some());
         let torch = class == prefilter::Class::Alarm || is_fact();
@@ -680,9 +747,10 @@ impl Reader {
         let of_driver = || !taken && DRIVER.find(p.rest.as_bytes()).is_some();
         if torch
             && (out.len() == before && (is_launcher || !self.is_inside()) || of_driver())
+            && let of_gpu = self.gpu.read(p.rest)
             && let Some(signature) = catalog::find(catalog::Scope::Line, p.rest)
         {
-            let text = clip(p.rest.trim(), catalog::MAX_TEXT).into_owned();
+            let text = clip(of_gpu.as_deref().unwrap_or(p.rest).trim(), catalog::MAX_TEXT).into_owned();
             out.push(TextEvent { origin: p.origin.clone(), what: What::Signed { signature, text, tried: false }, said_at: None });
             return;
         }

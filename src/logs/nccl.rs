@@ -76,12 +76,18 @@ impl State {
     fn records<'a>(&mut self, line: &'a str, launcher: &Origin) -> Vec<Record<'a>> {
         let mut out = Vec::new();
         let mut from = 0;
-        static NCCL: LazyLock<memmem::Finder<'_>> = LazyLock::new(|| memmem::Finder::new(" NCCL "));
-        for at in NCCL.find_iter(line.as_bytes()) {
+        static NCCL: LazyLock<memmem::Finder<'_>> = LazyLock::new(|| memmem::Finder::new("NCCL "));
+        for found in NCCL.find_iter(line.as_bytes()) {
+            // Where a colour stood, or a record was glued, the blank in front of a WARN may be missing: `misc/socket.cc:50NCCL WARN `.
+            let at = match line.as_bytes()[..found].last() {
+                Some(b' ') => found - 1,
+                Some(b'0'..=b'9' | b']') if line[found..].starts_with("NCCL WARN ") => found,
+                _ => continue,
+            };
             if at < from {
                 continue;
             }
-            let after = &line[at + 6..];
+            let after = &line[found + 5..];
             let (level, word) = if after.starts_with("INFO ") || after == "INFO" {
                 (Level::Info, 5)
             } else if after.starts_with("WARN ") || after == "WARN" {
@@ -91,7 +97,7 @@ impl State {
             } else {
                 continue;
             };
-            let message = (at + 6 + word).min(line.len());
+            let message = (found + 5 + word).min(line.len());
             let mut r = Record { start: from, level, headed: false, origin: launcher.clone(), site: "", message };
             self.header(&line[from..at], from, &mut r);
             out.push(r);

@@ -22,6 +22,8 @@ pub enum Class {
 /// and how programs begin lines that tell of trouble. Four letters or more that are no digits.
 #[rustfmt::skip]
 const ALARMS: &[&str] = &[
+    // NCCL, where a colour stands in place of the blanks around it
+    "NCCL WARN",
     // Python
     "Traceback (most recent call last)", "Exception ignored in", "Fatal Python error",
     // PyTorch's watchdogs
@@ -54,7 +56,7 @@ const FACTS: &[&str] = &[
     // Ray Train, DeepSpeed, HF Trainer
     ") world_rank=", "exits successfully", "train_runtime",
     // NCCL
-    "NCCL version", "RCCL version", "INFO Bootstrap", "INFO Using network ", "INFO Using tuner ", "/Plugin:", "/Plugin :",
+    "NCCL version", "RCCL version", "vLLM is using nccl==", "INFO Bootstrap", "INFO Using network ", "INFO Using tuner ", "/Plugin:", "/Plugin :",
     "INFO RAS client listening", " set by environment to ", "INFO cudaDriverVersion ", "GPU Direct RDMA ", "INFO NET/OFI ", " NET plugin ",
     "loaded external ", "INFO External ", "INFO Plugin name set", "INFO Disabling external", "INFO Assigned ", "INFO Comm config ",
     "INFO DMA-BUF is", "INFO Invalid value ", "ENV NCCL_", "ENV: NCCL_", "Affinity for GPU ", "affinity for GPU ", "] via P2P", "] via SHM",
@@ -82,6 +84,7 @@ const FORMS: &[(Class, &str, &str)] = &[
     (Class::Alarm, "Interrupt", r"[A-Za-z]Interrupt(?::|$|\r)"),
     (Class::Alarm, "SystemExit", r"[A-Za-z]SystemExit(?::|$|\r)|(?:^|[\r\]: ])SystemExit"),
     (Class::Alarm, ".cpp:", r"\[[EF] [A-Za-z]+\.cpp:"),
+    (Class::Alarm, "NCCL.cpp:", r"\[E[0-9]+ [0-9:.]+ ProcessGroupNCCL\.cpp:"),
     (Class::Alarm, " failed", r"NCCL [A-Za-z]+ failed"),
     (Class::Alarm, "libfabric:", r"libfabric:[0-9]"),
     (Class::Fact, " set to ", r"INFO NCCL_[A-Z_]+ set to "),

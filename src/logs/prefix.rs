@@ -30,6 +30,9 @@ pub fn peel(line: &str) -> Peeled<'_> {
             None => break,
         }
     }
+    if p.rest.starts_with('[') {
+        p.rest = without_unknown(p.rest, &mut p.origin);
+    }
     if p.rest.ends_with([']', ')', 'm']) {
         p.rest = without_repeats(p.rest);
     }
@@ -37,6 +40,40 @@ pub fn peel(line: &str) -> Peeled<'_> {
         p.rest = without_next_prefix(p.rest);
     }
     p
+}
+
+/// Without brackets of programs that nobody knows, in front of a part of a traceback: `[177/train/578 (pid 28936)] [<run>] Traceback …`.
+/// Such a line is itself the proof; in front of anything else a bracket may be a part of the text.
+fn without_unknown<'a>(s: &'a str, origin: &mut Origin) -> &'a str {
+    const MOST: usize = 3;
+    let mut rest = s;
+    let mut pid = None;
+    for _ in 0..MOST {
+        let Some((inner, after)) = rest.strip_prefix('[').and_then(|t| t.split_once(']')).filter(|(inner, _)| inner.len() <= 120) else {
+            return s;
+        };
+        let Some(after) = after.strip_prefix(": ").or_else(|| after.strip_prefix(' ')) else { return s };
+        pid = pid.or_else(|| inner.split_once("(pid ").and_then(|(_, t)| number(t.strip_suffix(')')?)));
+        if is_of_traceback(after) {
+            origin.pid = origin.pid.or(pid);
+            return after;
+        }
+        rest = after;
+    }
+    s
+}
+
+/// The head of a traceback, a frame, its code, or the last line.
+fn is_of_traceback(s: &str) -> bool {
+    let class = || s.bytes().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.')).count();
+    let is_last = |n: usize| {
+        let name = &s[..n];
+        ["Error", "Exception", "Interrupt"].iter().any(|end| name.ends_with(end)) && (s[n..].is_empty() || s[n..].starts_with(": "))
+    };
+    s.starts_with("Traceback (most recent call last)")
+        || s.starts_with("  File \"")
+        || s.starts_with("    ")
+        || s.starts_with(|c: char| c.is_ascii_alphabetic()) && is_last(class())
 }
 
 /// Without Ray's ` [repeated 7x across cluster]` at the end.

@@ -5,7 +5,8 @@ mod traceback;
 mod watchdog;
 
 use super::prefix::Peeled;
-use super::{Origin, TextEvent, What};
+use super::{Origin, SaidAt, TextEvent, What};
+use crate::base::clean;
 use aho_corasick::{AhoCorasick, MatchKind};
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,8 +17,23 @@ pub struct State {
     tracebacks: traceback::Tracebacks,
     tables: launcher::Tables,
     watchdog: watchdog::Seen,
+    torn: Option<Torn>,
     cuda: Told,
 }
+
+/// A line of the watchdog that ends in the middle: a terminal or a mail broke it, and the next one goes on with it.
+#[derive(Clone, PartialEq)]
+struct Torn {
+    origin: Origin,
+    text: String,
+    /// Number of the first line.
+    line: Option<u64>,
+    pieces: u8,
+}
+
+/// A terminal of 80 columns breaks the longest of them into so many.
+const MAX_PIECES: u8 = 6;
+const MAX_TORN: usize = 2000;
 
 impl State {
     pub fn at_line(&mut self, no: Option<u64>) {
@@ -26,21 +42,64 @@ impl State {
 
     /// Whether lines that mean nothing alone may be passed over.
     pub fn is_idle(&self) -> bool {
-        self.tracebacks.is_idle() && self.tables.is_idle()
+        self.tracebacks.is_idle() && self.tables.is_idle() && self.torn.is_none()
     }
 
     /// Reads one record. `true`: it belongs to PyTorch, nobody else needs to look at it.
     pub fn read(&mut self, p: &Peeled<'_>, out: &mut Vec<TextEvent>) -> bool {
         let from = out.len();
+        if self.goes_on(p, out) {
+            self.settle(from, out);
+            return true;
+        }
         // Within a record of several lines, every line comes here.
         let is_blank = p.rest.trim_ascii().is_empty();
         let taken = self.tables.read(p, out) || self.tracebacks.read(p, out) || is_blank || self.launcher(p, out) || {
-            watchdog::read(p, &mut self.watchdog, out);
-            super::cuda::read(p.rest, &watchdog::origin_of(p), out);
+            if p.cpp && watchdog::is_torn(p.rest) {
+                let text = clean::clip(p.rest, MAX_TORN).into_owned();
+                self.torn = Some(Torn { origin: p.origin.clone(), text, line: self.tracebacks.line, pieces: 1 });
+            } else {
+                watchdog::read(p, &mut self.watchdog, out);
+                super::cuda::read(p.rest, &watchdog::origin_of(p), out);
+            }
             p.cpp
         };
         self.settle(from, out);
         taken
+    }
+
+    /// Whether a line goes on with one that was torn. One that has a prefix of its own, or looks like something else, does not.
+    fn goes_on(&mut self, p: &Peeled<'_>, out: &mut Vec<TextEvent>) -> bool {
+        let Some(mut torn) = self.torn.take() else { return false };
+        let other = ["Traceback", "Exception raised from", "frame #", "terminate called", "  what()"];
+        let is_own =
+            p.origin != Origin::default() || p.cpp || p.rest.starts_with([' ', '\t']) || other.iter().any(|o| p.rest.starts_with(o));
+        if is_own || p.rest.is_empty() || torn.text.len() + p.rest.len() > MAX_TORN {
+            self.read_torn(&torn, out);
+            return false;
+        }
+        // What is left of the width of a screen.
+        if torn.text.ends_with("  ") {
+            torn.text.truncate(torn.text.trim_end().len());
+        }
+        torn.text.push_str(p.rest);
+        torn.pieces += 1;
+        if watchdog::is_torn(&torn.text) && torn.pieces < MAX_PIECES {
+            self.torn = Some(torn);
+        } else {
+            self.read_torn(&torn, out);
+        }
+        true
+    }
+
+    fn read_torn(&mut self, torn: &Torn, out: &mut Vec<TextEvent>) {
+        let from = out.len();
+        let whole = Peeled { origin: torn.origin.clone(), rest: &torn.text, cpp: true };
+        watchdog::read(&whole, &mut self.watchdog, out);
+        super::cuda::read(whole.rest, &watchdog::origin_of(&whole), out);
+        for event in &mut out[from..] {
+            event.said_at = Some(SaidAt { line: torn.line, text: torn.text.clone() });
+        }
     }
 
     /// A launcher speaks of processes that have ended: nothing is chained to their tracebacks any more.
@@ -63,6 +122,9 @@ impl State {
     /// What is held back because more of it may come.
     pub fn idle(&mut self, out: &mut Vec<TextEvent>) {
         let from = out.len();
+        if let Some(torn) = self.torn.take() {
+            self.read_torn(&torn, out);
+        }
         self.tables.flush(out);
         self.tracebacks.flush(out);
         self.settle(from, out);

@@ -464,6 +464,12 @@ impl Bringup {
         self.plugins.get(&(PluginKind::Net, state))
     }
 
+    /// NCCL's own count of nodes says nothing: a node is what its ranks reach without the network, and without P2P and shared memory that
+    /// is each GPU by itself.
+    pub fn counts_gpus_as_nodes(&self) -> bool {
+        ["NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"].iter().all(|name| self.env_value(name).is_some_and(|(value, _)| value == "1"))
+    }
+
     /// All communicators whose layout is known are inside one node.
     fn is_one_node(&self) -> bool {
         let layouts = &self.layouts;
@@ -472,7 +478,7 @@ impl Bringup {
 
     /// Some communicator goes over several nodes.
     fn is_many_nodes(&self) -> bool {
-        self.layouts.said.iter().any(|l| l.value.nnodes > 1)
+        !self.counts_gpus_as_nodes() && self.layouts.said.iter().any(|l| l.value.nnodes > 1)
     }
 
     /// The value of a variable that NCCL reports to have taken, with the line.

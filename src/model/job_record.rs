@@ -180,7 +180,11 @@ impl Model {
 
     /// Nodes of a job, by the layout of its communicators.
     fn nnodes_of(&self, job: &str) -> Option<u32> {
-        self.files_of(job).flat_map(|f| &f.bringup.layouts.said).map(|s| s.value.nnodes).max()
+        let files = || self.files_of(job).map(|f| &f.bringup);
+        if files().any(|b| b.counts_gpus_as_nodes()) {
+            return u32::try_from(self.record_of(job).hosts.len()).ok().filter(|n| *n > 0);
+        }
+        files().flat_map(|b| &b.layouts.said).map(|s| s.value.nnodes).max()
     }
 
     /// The global rank that an alarm is of: as its line says, else by the process that wrote it, else by the file that it stands in.

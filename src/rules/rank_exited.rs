@@ -9,6 +9,7 @@ use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Role, Severity};
 use crate::base::time::{Stamp, span};
 use crate::base::units::so_many;
+use crate::base::words::rank_words;
 use crate::logs::What;
 use crate::logs::catalog::{self, Part, Scope};
 use crate::model::Model;
@@ -69,7 +70,7 @@ fn on_text(ctx: &TextContext, out: &mut Vec<Finding>) {
     found.ranks = rank.into_iter().collect();
     found.gpus = rank.and_then(|r| ctx.gpu_of_rank(r)).into_iter().collect();
     found.confidence = Confidence::Certain;
-    found.why = "the launcher reports it as the first to fail".into();
+    found.why = format!("the launcher reports it as the first to fail{}", others_words(ctx, rank));
     found.next = Some(match code {
         Some(-9 | 137) => "dmesg -T | grep -i -e 'killed process' -e oom".into(),
         _ => format!("read the log above the failure for {who}"),
@@ -107,6 +108,18 @@ fn lost_its_peer(model: &Model, job: &str, rank: u32) -> bool {
     };
     let mut exceptions = model.record_of(job).alarms.iter().filter(|a| a.rank == Some(rank) && matches!(a.event.what, What::Exception(_)));
     exceptions.next_back().is_some_and(is_victim)
+}
+
+/// `; it lists ranks 5 and 7 as failed, too`: torchrun's table names those above the first one.
+fn others_words(ctx: &TextContext, first: Option<u32>) -> String {
+    if !matches!(ctx.seen.event.what, What::WorkerFailure(_)) {
+        return String::new();
+    }
+    let record = ctx.model.record_of(&ctx.seen.job);
+    let mut others: Vec<u32> = record.launched.values().copied().filter(|rank| Some(*rank) != first).collect();
+    others.sort_unstable();
+    others.dedup();
+    if others.is_empty() { String::new() } else { format!("; it lists {} as failed, too", rank_words(&others)) }
 }
 
 /// The kernel keeps no record of who sends a signal.

@@ -29,6 +29,19 @@ struct Report<'a> {
     completed: Option<u64>,
 }
 
+impl Report<'_> {
+    /// Its timeout names no group, and nothing else does.
+    fn is_unnamed(&self) -> bool {
+        self.status.is_none() && self.timeout.is_some_and(|(_, t)| t.group.is_none() && t.guid.is_none())
+    }
+
+    /// Both timed out in the same call.
+    fn waits_for(&self, other: &Report) -> bool {
+        let call = |r: &Report| r.timeout.and_then(|(_, t)| Some((t.seq?, t.op.clone()?, t.numel_in)));
+        call(self).is_some_and(|own| call(other) == Some(own))
+    }
+}
+
 /// A process group; PyTorch's default one, which is the whole job, and one that is not named have no name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Group {
@@ -180,7 +193,9 @@ impl<'a> Logs<'a> {
 fn open_questions(logs: &Logs) -> Option<String> {
     let groups = groups(logs);
     let Some(world) = groups.get(&Group::default()) else { return elsewhere(logs, &groups) };
-    let reports: BTreeMap<u32, u64> = world.iter().filter_map(|(rank, r)| Some((*rank, r.seq?))).collect();
+    // Lines of most versions do not name the group: a rank whose timeout was found to be of another one may still be of this one.
+    let elsewhere = groups.values().flatten().filter(|(_, r)| r.timeout.is_some_and(|(_, t)| t.group.is_none() && t.guid.is_none()));
+    let reports: BTreeMap<u32, u64> = elsewhere.chain(world).filter_map(|(rank, r)| Some((*rank, r.seq?))).collect();
     let highest = *reports.values().max()?;
     let behind: Vec<(u32, u64)> = reports.iter().filter(|(_, seq)| **seq < highest).map(|(rank, seq)| (*rank, *seq)).collect();
     if let [(rank, at)] = behind.as_slice() {
@@ -190,7 +205,10 @@ fn open_questions(logs: &Logs) -> Option<String> {
     }
     let last = *reports.keys().next_back()?;
     let size = logs.world_size().unwrap_or(0).max(last.saturating_add(1));
-    let silent = absentees(size, &reports).filter(|silent| !silent.is_empty())?;
+    // Nobody is silent who reports a timeout in another group.
+    let speaks = |rank: &u32| groups.values().any(|g| g.contains_key(rank));
+    let silent: Vec<u32> = absentees(size, &reports)?.into_iter().filter(|rank| !speaks(rank)).collect();
+    (!silent.is_empty()).then_some(())?;
     let verb = if silent.len() == 1 { "reports" } else { "report" };
     Some(format!("{} {verb} no timeout in these inputs: look there first", rank_words(&silent)))
 }
@@ -225,7 +243,8 @@ fn elsewhere(logs: &Logs, groups: &Groups) -> Option<String> {
     ))
 }
 
-/// Timeouts without a group's name belong to the group in which the same rank has the same number.
+/// Timeouts without a group's name belong to the group in which the same rank has the same number; where the rank is in none, to the only
+/// group in which others wait for the same call: a rank that waits for it has joined it.
 fn merge_unnamed(groups: &mut Groups) {
     let Some(unnamed) = groups.remove(&Group::default()) else { return };
     let mut left = BTreeMap::new();
@@ -238,8 +257,21 @@ fn merge_unnamed(groups: &mut Groups) {
             }
         }
     }
-    if !left.is_empty() {
-        groups.insert(Group::default(), left);
+    let mut world = BTreeMap::new();
+    for (rank, report) in left {
+        let mut waits_for_it =
+            groups.values_mut().filter(|g| !g.contains_key(&rank) && report.is_unnamed() && g.values().any(|r| r.waits_for(&report)));
+        match (waits_for_it.next(), waits_for_it.next()) {
+            (Some(home), None) => {
+                home.insert(rank, report);
+            }
+            _ => {
+                world.insert(rank, report);
+            }
+        }
+    }
+    if !world.is_empty() {
+        groups.insert(Group::default(), world);
     }
 }
 

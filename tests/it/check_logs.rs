@@ -772,3 +772,198 @@ fn a_line_of_megabytes_is_read_at_its_start() {
     assert_eq!(report.findings[0].rule, "nccl-warn");
     assert_eq!(step_of(&report), Some(2));
 }
+
+const WORK: &str = "ran for 600005 milliseconds before timing out.";
+
+/// A watchdog's timeout on a rank; `group` is what stands before the rank inside its bracket.
+fn timed_out(rank: u32, group: &str, seq: u32, numel: u32) -> String {
+    format!(
+        "[rank{rank}]:[E430 05:09:48.828088908 ProcessGroupNCCL.cpp:632] [{group}Rank {rank}] Watchdog caught collective operation timeout: \
+         WorkNCCL(SeqNum={seq}, OpType=ALLREDUCE, NumelIn={numel}, NumelOut={numel}, Timeout(ms)=600000) {WORK}\n"
+    )
+}
+
+#[test]
+fn nobody_is_called_silent_against_his_own_line() {
+    // Only rank 0 names its group; rank 1 waits for another call, and no rank is silent.
+    let status = "[rank0]:[E430 05:09:48.830445837 ProcessGroupNCCL.cpp:2268] [PG ID 1 PG GUID 1 Rank 0] failure detected by watchdog at work \
+                  sequence id: 15 PG status: last enqueued work: 15, last completed work: 14\n";
+    let apart = report(&[timed_out(0, "", 15, 4096), status.into(), timed_out(1, "", 16, 1)].concat());
+    let found = apart.findings.iter().find(|f| f.rule == "collective-timeout").unwrap();
+    assert!(!found.why.contains("look there first"), "{}", found.why);
+    assert!(found.why.contains("rank 0 waits at 15, the others at 16"), "{}", found.why);
+    // Of a group whose other ranks are named the one without a name has come, too.
+    let tp = "PG ID 3 PG GUID 5(mesh_tp) ";
+    let line =
+        |rank: u32, inside: u32, group: &str| timed_out(rank, group, 12, 8).replace(&format!("Rank {rank}]"), &format!("Rank {inside}]"));
+    let all = report(&[line(0, 0, tp), line(2, 1, tp), line(4, 2, ""), line(6, 3, tp)].concat());
+    assert!(all.findings.iter().all(|f| f.rule != "hang-rank-absent"), "{:?}", all.findings);
+    assert!(all.findings.iter().any(|f| f.why.contains("ranks 0, 2, 4 and 6 report it")), "{:?}", all.findings);
+}
+
+#[test]
+fn a_log_that_ends_while_ranks_come_up_is_not_stuck_for_sure() {
+    let start = |rank: u32, tail: &str| {
+        format!(
+            "box-1:40{rank}:50{rank} [{rank}] NCCL INFO ncclCommInitRank comm 0x{rank} rank {rank} nranks 2 cudaDev {rank} nvmlDev {rank} busId {rank}b000 commId 0xab00000000 - Init {tail}\n"
+        )
+    };
+    let cut = [start(0, "START"), start(1, "START"), "box-1:400:500 [0] NCCL INFO Setting affinity for GPU 0 to ff\n".into()].concat();
+    all_are(&[("warn init-stuck [0, 1] initialisation finished on 0 of 2 ranks: ranks 0 and 1 began, and the log ends", &cut)]);
+    // Half an hour of silence behind it is another matter.
+    let later = format!(
+        "2026-05-04T10:00:00Z {}2026-05-04T10:00:00Z {}2026-05-04T10:31:00Z step 0 waits\n2026-05-04T10:31:00Z box-1:400:500 [0] NCCL INFO Using network Socket\n",
+        start(0, "START"),
+        start(1, "START")
+    );
+    all_are(&[("fail init-stuck", &later)]);
+}
+
+#[test]
+fn records_that_somebody_broke_or_wrapped() {
+    all_are(&[
+        // At the width of a terminal, in a number, in a word, and where the numbers begin.
+        (
+            "fail collective-timeout [] ALLREDUCE 9387 timed out after 600 s; rank 4 reported it first",
+            "[rank4]:[E430 05:09:48.828088908 ProcessGroupNCCL.cpp:632] [Rank 4] Watchdog cau\n\
+             ght collective operation timeout: WorkNCCL(SeqNum=9387, OpType=ALLREDUCE, NumelI\n\
+             n=1, NumelOut=1, Timeout(ms)=600000) ran for 600005 milliseconds before timing o\n\
+             ut.\n",
+        ),
+        (
+            "fail collective-timeout [] rank 4: the watchdog found that collective 51 failed or timed out; last enqueued 51, last completed 50",
+            "[rank4]:[E430 05:09:48.830445837 ProcessGroupNCCL.cpp:2268] [PG ID 2 PG GUID 3 Rank 4]  failure detected by watchdog at work sequence id: 51 PG status: \n\
+             last enqueued work: 51, last completed work: 50\n",
+        ),
+        // What comes behind a torn line is read all the same.
+        (
+            "fail python-exception [4] rank 4: ValueError: bad shape",
+            "[rank4]:[E430 05:09:48.828088908 ProcessGroupNCCL.cpp:632] [Rank 4] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9387, Op\n\
+             [rank4]: Traceback (most recent call last):\n[rank4]:   File \"/a/t.py\", line 3, in f\n[rank4]: ValueError: bad shape\n",
+        ),
+        // A colour or nothing in place of a blank; a byte order mark.
+        (
+            "fail nccl-warn [] Error: failed to extend",
+            "\u{feff}box-1:100:100 [0] misc/shmutils.cc:88\u{1b}[31mNCCL WARN\u{1b}[0m Error: failed to extend /dev/shm/nccl-Qx11Zz to 33554436 bytes, error: No space left on device (28)\n",
+        ),
+        (
+            "fail nccl-warn [] Error: failed to extend",
+            "box-1:100:100 [0] misc/shmutils.cc:88NCCL WARN Error: failed to extend /dev/shm/nccl-Qx11Zz to 33554436 bytes, error: No space left on device (28)\n",
+        ),
+        // Log shippers.
+        (
+            "fail python-exception [2] rank 2: ValueError: bad shape",
+            "{\"log\":\"[rank2]: Traceback (most recent call last):\\n[rank2]:   File \\\"/a/t.py\\\", line 3, in f\\n[rank2]: ValueError: bad shape\\n\",\"stream\":\"stderr\",\"time\":\"2026-05-04T10:00:00Z\"}\n",
+        ),
+        // Brackets of a program that nobody knows.
+        (
+            "fail storage-failed [] OSError: [Errno 28] No space left on device",
+            "2026-04-29 06:01:12.977 [8/train/5 (pid 28936)] [0000-ab] ERROR main failed\n\
+             2026-04-29 06:01:12.977 [8/train/5 (pid 28936)] [0000-ab] Traceback (most recent call last):\n\
+             2026-04-29 06:01:12.977 [8/train/5 (pid 28936)] [0000-ab]   File \"/a/save.py\", line 9, in save\n\
+             2026-04-29 06:01:12.977 [8/train/5 (pid 28936)] [0000-ab]     out.write(data)\n\
+             2026-04-29 06:01:12.977 [8/train/5 (pid 28936)] [0000-ab] OSError: [Errno 28] No space left on device\n",
+        ),
+        // The GPU's name stands two lines above.
+        (
+            "fail gpu-lost [] GPU 0000:b3:00.0 has fallen off the bus",
+            "[ 1843.308145] NVRM: The NVIDIA GPU 0000:b3:00.0\n               NVRM: (PCI ID: 10de:26b5) installed in this system has\n               NVRM: fallen off the bus and is not responding to commands.\n",
+        ),
+        (
+            "fail rank-exited [] Ray actor WorkerDict_0:6 (pid 4711 on 10.0.0.3) died without an exception",
+            "    raise value\nray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tclass_name: make.<locals>.WorkerDict\n\tactor_id: 77\n\tpid: 4711\n\tname: WorkerDict_0:6\n\tip: 10.0.0.3\nThe actor is dead because its worker process has died.\n",
+        ),
+    ]);
+}
+
+#[test]
+fn libraries_beside_nccl() {
+    all_are(&[
+        (
+            "fail nic-errors [] UCX: the peer did not answer over mlx5_0:1/IB of box-1: transport retry count exceeded",
+            "[box-1:77:0:77] ib_mlx5_log.c:139  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81 hw_synd 0/0)\n\
+             [box-1:77] *** Process received signal ***\n[box-1:77] Signal: Aborted (6)\n",
+        ),
+        (
+            "fail rendezvous-failed [] NVSHMEM could not connect its queue pairs: timed out",
+            "/w/nvshmem/src/modules/transport/ibrc/ibrc.cpp:418: non-zero status: 110 ibv_modify_qp failed\n\n\
+             /w/nvshmem/src/modules/transport/ibrc/ibrc.cpp:1433: non-zero status: 7 ep_connect failed\n",
+        ),
+        (
+            "fail hang-rank-absent [1] rank 1 did not submit HorovodBroadcast_bias_0 to Horovod",
+            "[1,0]<stderr>:[2026-04-13 13:53:31.851506: W horovod/common/operations.cc:588] HorovodBroadcast_bias_0 [missing ranks: 1]\n",
+        ),
+        (
+            "fail nccl-warn [] XLA: ncclCommInitRank failed: unhandled system error; NCCL's last warning: Accept failed: Bad file descriptor",
+            "INTERNAL: xla/service/gpu/nccl_utils.cc:305: NCCL operation ncclCommInitRank(&comm, nranks, id, rank) failed: unhandled system error (run with NCCL_DEBUG=INFO for details). Last NCCL warning(error) log entry (may be unrelated) 'Accept failed: Bad file descriptor'.\n",
+        ),
+        (
+            "fail nccl-warn [1] TensorRT-LLM on rank 1: a call of NCCL failed: invalid usage",
+            "[11/18/2025-09:33:30] [TRT-LLM] [RANK 1] [E] Failed to initialize executor on rank 1: [TensorRT-LLM][ERROR] Assertion failed: Failed, NCCL error ../runtime/ncclCommunicator.cpp:90 'invalid usage (run with NCCL_DEBUG=WARN for details)'\n",
+        ),
+        (
+            "fail cuda-error [] RCCL: hipIpcGetMemHandle failed: invalid argument",
+            "box-1:77:83 [0] /r/hipify/src/init.cc:127 NCCL WARN Missing \"iommu=pt\" from kernel command line which can lead to system instablity or hang!\n\n\
+             box-1:77:83 [1] /r/hipify/src/transport/p2p.cc:220 NCCL WARN hipIpcGetMemHandle failed : invalid argument\n",
+        ),
+        (
+            "fail gpu-xid [] the GPU's system processor (GSP) of the driver's GPU 6 does not answer",
+            "[   24.302465] NVRM: GPU6 _kgspIsHeartbeatTimedOut: Heartbeat timed out, currentTimeMs 812751949 heartbeat 1899482 diff 6070 timeout 5200\n\
+             [   84.300480] NVRM: GPU6 kgmmuCheckMemSubsysError_IMPL: Memory Subsystem Error detected. kbusSendSysmembarSingle failed.\n",
+        ),
+        ("fail loss-not-finite", "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.\n"),
+        // Nothing wrong.
+        (
+            "ok",
+            "libfabric:462:1795220773:efa:core:info_to_efa():506<warn> FI_HMEM capability requires RDMA, which this device does not support.\n",
+        ),
+        (
+            "ok",
+            "box-1:77:83 [0] /r/init.cc:127 NCCL WARN Missing \"iommu=pt\" from kernel command line which can lead to system instablity or hang!\n",
+        ),
+        ("ok", "(RayWorkerWrapper pid=16720) INFO 06-19 06:19:29 pynccl.py:65] vLLM is using nccl==2.20.5\n"),
+    ]);
+    // A CUDA failure means what the part of NCCL that printed it was doing.
+    let at = |site: &str, text: &str| format!("box-1:77:83 [0] {site} NCCL WARN Cuda failure '{text}'\n");
+    let by = |log: &str| report(log).findings[0].signature;
+    assert_eq!(by(&at("transport/nvls.cc:245", "initialization error")), Some("nvls-cuda"));
+    assert_eq!(by(&at("init.cc:402", "initialization error")), Some("cuda-cannot-start"));
+    assert_eq!(by(&at("transport/p2p.cc:257", "invalid argument")), Some("cuda-p2p-handle"));
+    // Nobody went away: they never met.
+    let gloo = "[rank3]: RuntimeError: Gloo connectFullMesh failed with [../gloo/transport/tcp/pair.h:301] Connect timeout [none]\n";
+    assert_eq!(by(gloo), Some("gloo-connect-timeout"));
+    let shm = "box-1:77:83 [1] include/shm.h:28 NCCL WARN Call to posix_fallocate failed : No space left on device\n";
+    assert_eq!(by(shm), Some("shm-fallocate"));
+}
+
+#[test]
+fn without_p2p_and_shared_memory_a_gpu_is_no_node() {
+    let lines: String = (0..2)
+        .map(|r| {
+            format!(
+                "box-1:4{r}:5{r} [{r}] NCCL INFO NCCL_P2P_DISABLE set by environment to 1\nbox-1:4{r}:5{r} [{r}] NCCL INFO NCCL_SHM_DISABLE set by environment to 1.\n\
+                 box-1:4{r}:5{r} [{r}] NCCL INFO comm 0x{r} rank {r} nRanks 2 nNodes 2 localRanks 1 localRank 0 MNNVL 0\n"
+            )
+        })
+        .collect();
+    assert_eq!(told(&lines)["nnodes"], 1);
+    assert_eq!(told(&lines)["env"]["NCCL_P2P_DISABLE"], "1", "without a full stop");
+    let with_shm = lines.replace("NCCL_SHM_DISABLE set by environment to 1", "NCCL_SHM_DISABLE set by environment to 0");
+    assert_eq!(told(&with_shm)["nnodes"], 2);
+}
+
+#[test]
+fn the_launchers_table_names_all_that_failed() {
+    let block = |rank: u32| {
+        format!(
+            "[{rank}]:\n  time      : 2026-03-11_18:33:20\n  host      : box-1\n  rank      : {rank} (local_rank: {rank})\n  exitcode  : 1 (pid: 77{rank})\n  \
+             error_file: <N/A>\n  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html\n"
+        )
+    };
+    let line = "------------------------------------------------------------\n";
+    let table =
+        format!("train.py FAILED\n{line}Failures:\n{}{}{line}Root Cause (first observed failure):\n{}{line}", block(5), block(7), block(2));
+    let report = report(&table);
+    assert_eq!(report.findings[0].ranks, [2]);
+    assert!(report.findings[0].why.ends_with("it lists ranks 5 and 7 as failed, too"), "{}", report.findings[0].why);
+}

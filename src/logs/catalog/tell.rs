@@ -32,8 +32,12 @@ impl Signature {
     pub fn tell(&self, text: &str, host: Option<&str>) -> Told {
         let captures = self.captures(text);
         let fill = |template: &Template| template.fill(&|name, how| in_words(how, &self.value(name, &captures, host)?));
-        let rank = |name: &&str| self.value(name, &captures, None)?.parse::<u32>().ok();
-        let mut ranks: Vec<u32> = self.ranks.iter().filter_map(rank).collect();
+        // One number, or several with commas.
+        let numbers = |name: &&str| {
+            let value = self.value(name, &captures, None)?;
+            value.split(',').map(|n| n.trim().parse::<u32>()).collect::<Result<Vec<u32>, _>>().ok()
+        };
+        let mut ranks: Vec<u32> = self.ranks.iter().filter_map(numbers).flatten().collect();
         ranks.sort_unstable();
         ranks.dedup();
         Told {

@@ -278,8 +278,9 @@ pub(super) fn env(message: &str) -> Option<What> {
     is_name(name).then_some(())?;
     let value = value.trim_end();
     let number = value.strip_suffix('.').filter(|v| v.parse::<i64>().is_ok());
-    // Without it the number may have lost its end.
-    if value.is_empty() || (number.is_none() && value.parse::<i64>().is_ok() && !is_text(name)) {
+    // Without it the number may have lost its end; some builds print none, and a switch is 0 or 1.
+    let is_cut = number.is_none() && value.parse::<i64>().is_ok() && !matches!(value, "0" | "1") && !is_text(name);
+    if value.is_empty() || is_cut {
         return None;
     }
     Some(What::EnvSet { name: name.to_string(), value: number.unwrap_or(value).to_string() })

@@ -44,6 +44,8 @@ enum At {
         message: String,
         place: Option<String>,
         more: Option<u8>,
+        /// Lines that name the actor of Ray that died may follow.
+        names_actor: bool,
         chained: bool,
         said_at: SaidAt,
     },
@@ -189,13 +191,22 @@ impl Tracebacks {
 impl Open {
     /// A line behind the last one: a chain's text, or the rest of an NCCL error.
     fn held(&mut self, text: &str) -> bool {
-        let At::Ended { message, more, chained, .. } = &mut self.at else { return false };
+        let At::Ended { message, more, chained, names_actor, .. } = &mut self.at else { return false };
         if text.starts_with("During handling of the above exception") || text.starts_with("The above exception was the direct cause") {
             *chained = true;
             self.waited = 0;
             return true;
         }
         let is_nccl = text.starts_with("nccl") && text.contains(": ") || text.starts_with("Last error:");
+        // What Ray says of the actor that died, a line for each.
+        let of_actor = ["class_name: ", "actor_id: ", "pid: ", "name: ", "namespace: ", "ip: "];
+        if *names_actor && of_actor.iter().any(|field| text.trim_start().starts_with(field)) {
+            message.push_str(", ");
+            message.push_str(text.trim_start());
+            *message = clean::clip(message, MAX_TEXT).into_owned();
+            self.waited = 0;
+            return true;
+        }
         if more.is_some() && (is_nccl || message.ends_with("Last error:")) {
             message.push('\n');
             message.push_str(text);
@@ -233,6 +244,7 @@ impl Open {
             message: clean::clip(message, MAX_TEXT).into_owned(),
             place: self.place.take(),
             more,
+            names_actor: class.ends_with("ActorDiedError") || class.ends_with("RayActorError"),
             chained: false,
             said_at: SaidAt { line, text: clean::clip(text, MAX_TEXT).into_owned() },
         };
@@ -268,15 +280,16 @@ fn header(text: &str) -> Option<bool> {
     Some(before.ends_with("Original"))
 }
 
-/// The last line of a traceback of NCCL whose head is missing or stands under another process's name: the reason follows it.
+/// The last line of a traceback of NCCL or of a dead actor whose head is missing or stands under another process's name: more follows it.
 fn is_bare(text: &str) -> bool {
     // Frames are most of the lines, and indented.
     if text.starts_with(' ') {
         return false;
     }
     let class = text.split_once(": ").map_or("", |(class, _)| class);
+    let ray = class.starts_with("ray.exceptions.") && class.ends_with("DiedError") || class == "ray.exceptions.RayActorError";
     let nccl = class.starts_with("nccl") && class.ends_with("Error") || matches!(class, "ncclInvalidUsage" | "ncclInvalidArgument");
-    nccl || class.ends_with("Error") && !class.contains(' ') && text[class.len() + 2..].starts_with("NCCL error in")
+    ray || nccl || class.ends_with("Error") && !class.contains(' ') && text[class.len() + 2..].starts_with("NCCL error in")
 }
 
 /// `ValueError: boom`, `SystemExit`, `a.b.ChildFailedError:`. Right behind a frame, any capitalised name will do.

@@ -77,6 +77,20 @@ pub fn read(p: &Peeled<'_>, seen: &mut Seen, out: &mut Vec<TextEvent>) {
     }
 }
 
+/// Whether a line ends before its record does: a terminal broke it at its width.
+pub fn is_torn(text: &str) -> bool {
+    if let Some(at) = text.rfind(CAUGHT) {
+        // Up to 1.x nothing follows the number; the last words are those of all versions.
+        return text[at..].contains("WorkNCCL(") && !text[at..].contains("milliseconds before timing out");
+    }
+    const LEAST: usize = "Watchdog c".len();
+    if (LEAST..CAUGHT.len()).any(|n| text.ends_with(&CAUGHT[..n])) {
+        return true;
+    }
+    let numbers = ["PG status: ", "last enqueued NCCL wor", "last enqueued work"].iter().filter_map(|m| text.rfind(m)).min();
+    numbers.is_some_and(|at| status(text).is_none() && !text[at..].contains("Additional"))
+}
+
 /// `what():` has no prefix: the rank stands in its text.
 pub fn origin_of(p: &Peeled<'_>) -> Origin {
     let mut origin = p.origin.clone();

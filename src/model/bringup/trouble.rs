@@ -534,8 +534,11 @@ impl Facts<'_> {
         let never: Vec<u32> = (0..comm.nranks.min(1 << 14)).filter(|r| !known(r)).collect();
         let mut words = format!("{} of {} ranks", comm.init_complete.len(), comm.nranks);
         let took = now.since(from);
+        // That a file ends is not that the job does: it may have been copied while ranks came up, or cut.
+        let cut = self.ended && took <= INIT_TAKES;
         let after = if took < Duration::from_secs(1) { String::new() } else { format!(" after {}", span(took)) };
-        words = format!("initialisation finished on {words}{after}: {} began", rank_words(&began));
+        let until = if cut { ", and the log ends" } else { "" };
+        words = format!("initialisation finished on {words}{after}: {} began{until}", rank_words(&began));
         if !never.is_empty() {
             words += &format!(", {} never did as far as is logged here", rank_words(&never));
         }
@@ -544,8 +547,15 @@ impl Facts<'_> {
             missing => format!("look at {}: a node that was not started, a firewall, another world size", rank_words(missing)),
         };
         let mut told = trouble(format!("init of comm {:08x}", comm.hash >> 32), words, advice);
-        told.fails = true;
-        told.why = "Init START without Init COMPLETE, and no line since".into();
+        told.fails = !cut;
+        told.confidence = if cut { Confidence::Possible } else { told.confidence };
+        told.why = match cut {
+            true => {
+                "Init START without Init COMPLETE; the log does not say how long it went on, so that it may be stuck or only cut off here"
+            }
+            false => "Init START without Init COMPLETE, and no line since",
+        }
+        .into();
         told.proofs.extend(lines.first_start.clone());
         told.ranks = if never.is_empty() { began } else { never };
         told.since = Some(from);

@@ -17,7 +17,10 @@ pub fn json(report: &Report) -> Value {
         Some((nccl, cuda)) => (Some(nccl.to_owned()), Some(cuda.to_owned()).filter(|c| !c.is_empty())),
         None => (None, None),
     };
-    let nnodes = bringup.layouts.said.iter().map(|s| s.value.nnodes).max();
+    let nnodes = match bringup.counts_gpus_as_nodes() {
+        true => u32::try_from(report.record().hosts.len()).ok().filter(|n| *n > 0),
+        false => bringup.layouts.said.iter().map(|s| s.value.nnodes).max(),
+    };
     let said = report.model().comms.values().map(|c| c.nranks).max().or_else(|| bringup.layouts.said.iter().map(|s| s.value.nranks).max());
     let nranks = said.or(report.record().ring_ranks).or_else(|| report.record().tables.iter().filter_map(|(_, t)| t.ranks).max());
     let network = bringup.networks.first().map(|s| s.value.clone()).or_else(|| network_in_use(report));
