@@ -86,7 +86,7 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
     if let Some(since) = waiting.iter().map(|r| r.activity_since).max() {
         found.evidence.push(Evidence::of(
             "gpu",
-            format!("{} without a byte for {}", so_many(waiting.len(), "GPU", "spin"), span(look.at.since(since))),
+            format!("{}, no bytes moved for {}", so_many(waiting.len(), "GPU", "spin"), span(look.at.since(since))),
         ));
     }
     told_by(&mut found, look);
@@ -137,7 +137,7 @@ fn by_ras(look: &Look) -> Option<Differs> {
     };
     let evidence = odd.iter().take(4).map(|(m, o)| {
         let counts = [count(&o.more), count(&o.fewer)].into_iter().filter(|c| !c.is_empty()).collect::<Vec<_>>().join(", ");
-        Evidence::of("ras", format!("{} of {comm}: {counts}, still for {}", m.name(ras.hash), span(ras.still_for)))
+        Evidence::of("ras", format!("{} of {comm}: {counts}, unchanged for {}", m.name(ras.hash), span(ras.still_for)))
     });
     let confidence = match (kinds, knows_gpus) {
         (true, _) => Confidence::Certain,

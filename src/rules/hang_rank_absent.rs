@@ -311,8 +311,8 @@ fn by_ras(look: &Look) -> Option<Absent> {
         None => format!("{comm}: RAS gets no answer from it"),
     };
     let mut evidence = vec![match first {
-        Some(b) => Evidence::of("ras", format!("{} {} of {}, still for {}", b.collective, b.have, b.max, span(ras.still_for))),
-        None => Evidence::of("ras", format!("{} missing, counts still for {}", members[0].name(ras.hash), span(ras.still_for))),
+        Some(b) => Evidence::of("ras", format!("{} {} of {}, unchanged for {}", b.collective, b.have, b.max, span(ras.still_for))),
+        None => Evidence::of("ras", format!("{} missing, counts unchanged for {}", members[0].name(ras.hash), span(ras.still_for))),
     }];
     evidence.extend(gpu_evidence(look, &ranks));
     if members.iter().any(|m| m.elsewhere) {
@@ -495,7 +495,7 @@ fn busy_elsewhere(look: &Look) -> Option<Absent> {
     let confidence = if ras.is_some_and(|r| !equal(r)) { Confidence::Likely } else { Confidence::Possible };
     evidence.extend(ras.map(|r| match equal(r) {
         true => not_counted(r),
-        false => Evidence::of("ras", format!("behind, counts still for {}", span(r.still_for))),
+        false => Evidence::of("ras", format!("behind, counts unchanged for {}", span(r.still_for))),
     }));
     Some(Absent { ranks: busy, since, confidence, what: Some("a collective: it computes something else".into()), evidence, far: None })
 }
@@ -583,6 +583,6 @@ fn gpu_evidence(look: &Look, culprits: &[u32]) -> Option<Evidence> {
     let theirs = if theirs.is_empty() { String::new() } else { format!("{}, ", theirs.join(", ")) };
     Some(Evidence::of(
         "gpu",
-        format!("{theirs}{} without a byte for {}", so_many(waiting.len(), "GPU", "spin"), span(look.at.since(since))),
+        format!("{theirs}{}, no bytes moved for {}", so_many(waiting.len(), "GPU", "spin"), span(look.at.since(since))),
     ))
 }

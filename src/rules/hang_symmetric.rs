@@ -98,7 +98,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
             Some(ras) if !ras.behind.is_empty() || !ras.missing.is_empty() || ras.still_answers < 2 => continue,
             Some(ras) => (
                 if look.has_uncounted() { Confidence::Possible } else { Confidence::Certain },
-                Some(Evidence::of("ras", format!("counts of {} ranks equal and still for {}", ras.nranks, span(ras.still_for)))),
+                Some(Evidence::of("ras", format!("counts of {} ranks equal and unchanged for {}", ras.nranks, span(ras.still_for)))),
             ),
             None => (Confidence::Possible, None),
         };
@@ -117,7 +117,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         found.evidence.extend(counts);
         found
             .evidence
-            .push(Evidence::of("gpu", format!("{} without a byte for {}", so_many(alive, "GPU", "spin"), span(look.at.since(since)))));
+            .push(Evidence::of("gpu", format!("{}, no bytes moved for {}", so_many(alive, "GPU", "spin"), span(look.at.since(since)))));
         found.evidence.extend(super::power_evidence(look));
         told_by(&mut found, look);
         out.push(found);

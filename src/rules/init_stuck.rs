@@ -169,7 +169,7 @@ fn first_collective(look: &Look, ras: &RasLook) -> Option<Finding> {
     let mut found = RULE.finding("first collective", words, ras.still_since);
     found.confidence = Confidence::Likely;
     found.evidence = vec![
-        Evidence::of("ras", format!("nothing launched in {which} {}, all counts still for {}", comms.join(", "), span(ras.still_for))),
+        Evidence::of("ras", format!("nothing launched in {which} {}, all counts unchanged for {}", comms.join(", "), span(ras.still_for))),
         Evidence::of("process", format!("{} ranks at 80 % of a CPU or more, their GPUs idle", ranks.len())),
     ];
     found.next = ranks.first().map(|r| py_spy(r.pid));

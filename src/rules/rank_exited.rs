@@ -218,7 +218,7 @@ fn on_tick(ctx: &TickContext, out: &mut Vec<Finding>) {
                 Evidence::of("process", format!("pid {} left /proc {} ago", rank.pid, span(look.at.since(gone)))),
                 match waiting {
                     0 => Evidence::of("process", format!("no step since, and nobody ended the others: {}", left(look))),
-                    n => Evidence::of("gpu", format!("{} without a byte", so_many(n, "GPU", "spin"))),
+                    n => Evidence::of("gpu", format!("{}, no bytes moved", so_many(n, "GPU", "spin"))),
                 },
             ];
             found.why = found.evidence.iter().map(|e| e.text.as_str()).collect::<Vec<_>>().join(" · ");

@@ -276,7 +276,7 @@ fn late(hash: u64, views: &[View]) -> Option<Finding> {
     let is = if first.ranks.len() == 1 { "is" } else { "are" };
     let operations = if least == 1 { "1 operation".to_owned() } else { format!("{least} operations") };
     let summary =
-        format!("{who} {is} late: {operations} of {} behind at each of {} looks while all counts move", comm_words(hash), all.len());
+        format!("{who} {is} late: {operations} of {} behind in each of {} reports while all counts move", comm_words(hash), all.len());
     let looks: Vec<&SavedReport> = views.iter().map(|view| view.look).collect();
     let mut found = naming(straggler::RULE.weighed(severity, confidence, summary), &first.ranks)
         .because(format!("behind in {}, and the counts moved between them", over(&looks)));

@@ -167,7 +167,7 @@ fn least_busy(model: &Model, job: &Job, look: &Look, window: Duration) -> Option
     let behind = looks.iter().filter(|l| l.moved && l.behind == [rank]).count();
     if behind >= 2 {
         found.confidence = Confidence::Certain;
-        found.evidence.push(Evidence::of("ras", format!("behind at {behind} of {} looks while counts moved", looks.len())));
+        found.evidence.push(Evidence::of("ras", format!("behind in {behind} of {} RAS answers while the counts moved", looks.len())));
     }
     told_by(&mut found, look);
     Some(found)

@@ -256,7 +256,7 @@ fn the_communicator_that_hangs_says_who_is_behind() {
     let hash = format!("{:08x}", comm.hash >> 32);
     let shown = overview(&hang, "nccl", (110, 6));
     let row = line(&shown, "comm ");
-    assert!(row.starts_with(&format!("comm {hash}  ")) && row.contains("1 node") && row.contains(" ops  still for "), "{row}");
+    assert!(row.starts_with(&format!("comm {hash}  ")) && row.contains("1 node") && row.contains(" ops  unchanged "), "{row}");
     assert!(row.contains("rank 3 behind AllReduce "), "{row}");
     assert!(shown.iter().any(|l| l.contains("✓ NCCL version") || l.contains("· NCCL version")), "{shown:?}");
     assert_eq!(rows(&hang, "nccl", true), [format!("{:016x}", comm.hash)]);

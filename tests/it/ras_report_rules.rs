@@ -82,7 +82,7 @@ fn a_straggler_is_behind_at_each_look_while_all_move() {
         (slow.rule, slow.severity, slow.confidence, slow.ranks.as_slice()),
         ("straggler", Severity::Warning, Confidence::Likely, [6].as_slice())
     );
-    assert_eq!(slow.summary, "rank 6 is late: 12 operations of comm c2d42db5 behind at each of 4 looks while all counts move");
+    assert_eq!(slow.summary, "rank 6 is late: 12 operations of comm c2d42db5 behind in each of 4 reports while all counts move");
     assert_eq!(slow.next.as_deref(), Some("py-spy dump --nonblocking --pid 1872"));
     assert_eq!(only(&["slow-4.json", "slow-6.json"]).confidence, Confidence::Possible);
 }

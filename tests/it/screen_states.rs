@@ -137,9 +137,9 @@ fn what_is_old_does_not_look_new() {
     }
     let gpus = draw(&session, &mut alone("gpus"), (120, 40)).join("\n");
     assert!(gpus.contains("stale") && gpus.contains("no sample for 1") && !gpus.contains("waiting  "), "{gpus}");
-    // Counts were still for 15 s when RAS last answered; since then nothing is known.
+    // Counts were unchanged for 15 s when RAS last answered; since then nothing is known.
     let nccl = draw(&session, &mut alone("nccl"), (120, 40)).join("\n");
-    assert!(nccl.contains("no answer for 1 m 0") && nccl.contains("still for 15 s"), "{nccl}");
+    assert!(nccl.contains("no answer for 1 m 0") && nccl.contains("unchanged for 15 s"), "{nccl}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! ✓ NCCL version 2.28.9+cuda13.0    ✓ GPU paths 16 x P2P/CUMEM
-//! comm be2de794    8 ranks  1 node    241 ops  still for 12 s, rank 3 behind AllReduce 229 of 241
+//! comm be2de794    8 ranks  1 node    241 ops  unchanged 12 s, rank 3 behind AllReduce 229 of 241
 //! ```
 
 mod ranks;
@@ -98,7 +98,7 @@ fn measured_words(of: &Fastest) -> String {
     format!("{} {}{busbw}{share}", clean(&of.op.name), size_words(of.op.bytes))
 }
 
-/// `moving`, `still for 12 s, rank 3 behind AllReduce 229 of 241 (+1)`, `rank 500 missing`
+/// `moving`, `unchanged 12 s, rank 3 behind AllReduce 229 of 241 (+1)`, `rank 500 missing`
 fn standing(ctx: &Ctx, comm: &Comm, behind: &[Behind], odd: &[Odd], is_json: bool) -> (Level, String) {
     let model = &ctx.session.model;
     let Some(answered) = comm.answered_at else {
@@ -127,7 +127,7 @@ fn standing(ctx: &Ctx, comm: &Comm, behind: &[Behind], odd: &[Odd], is_json: boo
     if jobs.peek().is_some() && jobs.all(|j| j.pids().all(|pid| model.processes.get(&pid).is_none_or(|p| !p.is_alive()))) {
         return (Level::Calm, "its processes have ended".into());
     }
-    parts.extend(still.map(|s| format!("still for {}", span(s))));
+    parts.extend(still.map(|s| format!("unchanged {}", span(s))));
     if !comm.missing.is_empty() {
         let missing: Vec<u32> = comm.missing.keys().copied().collect();
         let word = if comm.missing.values().all(|m| m.considered_dead) { "dead" } else { "missing" };

@@ -179,7 +179,7 @@ fn trouble_line(ctx: &Ctx, row: &Row, rank: u32, area: Rect, buf: &mut Buffer) {
         (Some(m), _) => format!("  {} for {}", missing_word(m), span(ctx.session.model.now.since(m.since))),
         (None, Some(b)) => {
             let still = comm.answered_at.zip(comm.ranks.get(&rank).and_then(|r| r.counts_since)).map(|(at, since)| at.since(since));
-            let still = still.filter(|s| !s.is_zero()).map_or(String::new(), |s| format!(", still for {}", span(s)));
+            let still = still.filter(|s| !s.is_zero()).map_or(String::new(), |s| format!(", unchanged for {}", span(s)));
             format!("  {} {} of {}, {} behind{still}", clean(&b.collective), b.have, b.max, b.max - b.have)
         }
         (None, None) => String::new(),
