@@ -281,13 +281,24 @@ fn the_overview_of_each_world_says_what_matters() {
     ];
     let ranks_640: &[Shown] = &[
         (80, &["8 ranks here of 640", " ■ STUCK 2 m 40 s", "rank 13 (GPU 5, pid 51105) here and rank 500 on 10.0.0.63"]),
-        (80, &["why: AllReduce 468 of 480, unchanged for 2 m 30 s", "   next: py-spy dump --nonblocking --pid 51105", " 5   13   51105 IDLE "]),
+        (
+            80,
+            &[
+                "why: AllReduce 468 of 480, unchanged for 2 m 30 s",
+                "   next: py-spy dump --nonblocking --pid 51105",
+                " 5   13   51105 IDLE ",
+            ],
+        ),
         (120, &["nothing in the last 2 min", "comm 5c1de770  640 ranks  unchanged 2 m 30 s, rank 500 missi"]),
     ];
     let elsewhere_: &[Shown] = &[
         (
             80,
-            &[" ■ STUCK 30 s", "rank 5 on 10.0.0.1 (pid 51105) has not joined AllReduce 469", "why: AllReduce 468 of 480, unchanged for 26 s"],
+            &[
+                " ■ STUCK 30 s",
+                "rank 5 on 10.0.0.1 (pid 51105) has not joined AllReduce 469",
+                "why: AllReduce 468 of 480, unchanged for 26 s",
+            ],
         ),
         (80, &["   next: ssh 10.0.0.1 py-spy dump --nonblocking --pid 51105", " 7   15   51107 waiting "]),
         (120, &["of this node wait: the cause is not here", "comm 5c1de770  16 ranks  unchanged 26 s, rank 5 behind"]),
@@ -348,7 +359,11 @@ fn the_zoomed_panes_have_their_columns_at_each_size() {
                 ),
                 (
                     80,
-                    &["    since  02:49:24, found 02:49:32", "evidence  AllReduce 2633 of 2641, unchanged for 15 s", "     next  py-spy dump"],
+                    &[
+                        "    since  02:49:24, found 02:49:32",
+                        "evidence  AllReduce 2633 of 2641, unchanged for 15 s",
+                        "     next  py-spy dump",
+                    ],
                 ),
             ],
         ),
