@@ -163,6 +163,7 @@ impl Followed {
             self.skipping |= self.part.len() + piece.len() > MAX_PART;
             if self.skipping {
                 self.part.clear();
+                self.latest.skipped();
             } else {
                 self.part.extend_from_slice(piece);
             }
