@@ -226,6 +226,8 @@ struct P2p {
     p2p: String,
     #[serde(default)]
     p2p_sn: u64,
+    /// The rank of the other end in the communicator: the argument of `ncclSend` or `ncclRecv` (`ncclTaskP2p::root`).
+    p2p_peer: Option<u32>,
     p2p_msg_size_bytes: u64,
     #[serde(default, deserialize_with = "number")]
     p2p_exec_time_us: Option<f64>,
@@ -240,6 +242,7 @@ struct P2p {
 struct Measured {
     name: String,
     p2p: bool,
+    peer: Option<u32>,
     sn: u64,
     bytes: u64,
     exec_us: Option<f64>,
@@ -253,6 +256,7 @@ fn measured(coll: Option<Coll>, p2p: Option<P2p>) -> Option<Measured> {
         (Some(coll), _) => Some(Measured {
             name: coll.coll,
             p2p: false,
+            peer: None,
             sn: coll.coll_sn,
             bytes: coll.coll_msg_size_bytes,
             exec_us: coll.coll_exec_time_us,
@@ -263,6 +267,7 @@ fn measured(coll: Option<Coll>, p2p: Option<P2p>) -> Option<Measured> {
         (None, Some(p2p)) => Some(Measured {
             name: p2p.p2p,
             p2p: true,
+            peer: p2p.p2p_peer,
             sn: p2p.p2p_sn,
             bytes: p2p.p2p_msg_size_bytes,
             exec_us: p2p.p2p_exec_time_us,
@@ -294,6 +299,8 @@ pub struct LatestComm {
     seen: u64,
     /// By name, and size as in [`Group`].
     pub ops: BTreeMap<(String, u64), LatestOp>,
+    /// The newest send to each rank of the communicator (`true`), and the newest receive from each.
+    pub peers: BTreeMap<(u32, bool), LatestOp>,
 }
 
 /// The newest operation of its kind and size. Bandwidths in 10⁹ bytes/s.
@@ -310,6 +317,7 @@ pub struct LatestOp {
 /// Of one process; what has not come for longest gives way.
 const MAX_LATEST_COMMS: usize = 16;
 const MAX_LATEST_OPS: usize = 32;
+const MAX_LATEST_PEERS: usize = 32;
 const MAX_NAME: usize = 64;
 
 impl Latest {
@@ -325,6 +333,10 @@ impl Latest {
         comm.nnodes = header.nnodes.or(comm.nnodes);
         let latest = newest(&mut comm.ops, (short(&op.name), bucket(op.bytes)), MAX_LATEST_OPS, |op| op.seen);
         *latest = LatestOp { bytes: op.bytes, sn: op.sn, exec_us: op.exec_us, algbw: op.algbw, busbw: op.busbw, seen: self.records };
+        if let (Some(peer), "Send" | "Recv") = (op.peer, op.name.as_str()) {
+            let of_peer = latest.clone();
+            *newest(&mut comm.peers, (peer, op.name == "Send"), MAX_LATEST_PEERS, |op| op.seen) = of_peer;
+        }
     }
 
     /// Lines were left out: of which communicator the next ones are is not known before the next dump.

@@ -95,9 +95,13 @@ fn operations_of_a_communicator_that_is_not_known_are_given_to_no_other() {
     [ab.as_str(), COLL].iter().for_each(|line| latest.line(line));
     latest.skipped();
     latest.line(SEND);
+    assert!(latest.comms().all(|comm| comm.peers.is_empty()));
     assert_eq!((latest.records, latest.comms().next().unwrap().ops.len()), (1, 1));
     [cd.as_str(), SEND].iter().for_each(|line| latest.line(line));
     assert_eq!((latest.records, latest.comms().find(|comm| comm.id == "cd").unwrap().ops.len()), (2, 1));
+    assert_eq!(latest.comms().find(|comm| comm.id == "cd").unwrap().peers.keys().collect::<Vec<_>>(), [&(3, true)]);
+    (0..1000).for_each(|peer| latest.line(&SEND.replace("p2p_peer\":3", &format!("p2p_peer\":{peer}"))));
+    assert!(latest.comms().all(|comm| comm.peers.len() <= 32));
 }
 
 proptest! {
