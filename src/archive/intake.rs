@@ -3,6 +3,7 @@
 use crate::base::time::{Stamp, Zone};
 use crate::diagnosis::session::Session;
 use crate::formats::nccl_tests::Table;
+use crate::logs::when;
 use crate::observe::log::LogFileInfo;
 use crate::observe::{Body, Observation, SourceId};
 
@@ -32,6 +33,16 @@ impl Intake {
             log.chronicle.set_early_lines(early_lines);
         }
         file
+    }
+
+    /// When a file with this beginning was changed, for the year of lines that have none: see [`when::modified_beside`].
+    pub fn modified(&self, head: &[u8], modified: Stamp) -> Stamp {
+        let model = &self.session.model;
+        let dated = model.files.values().filter_map(|file| file.chronicle.dated).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        match dated.and_then(|dated| Some((when::first_without_year(head)?, dated))) {
+            Some((first, dated)) => when::modified_beside(&first, modified, model.zone, dated),
+            None => modified,
+        }
     }
 
     /// Tables of nccl-tests that stand in a log.

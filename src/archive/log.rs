@@ -28,7 +28,7 @@ const LONGEST: usize = 64 << 10;
 fn read(opened: &mut Opened, intake: &mut Intake, progress: &mut dyn FnMut()) -> Result<Counts, String> {
     let early = &opened.head[..opened.head.len().min(BUFFER)];
     let early_lines = early.iter().filter(|b| **b == b'\n').count() as u64;
-    let file = intake.log_file(&opened.name, opened.modified, early_lines);
+    let file = intake.log_file(&opened.name, intake.modified(early, opened.modified), early_lines);
     let mut lines = Lines::new(intake, file);
     let outcome = cut(opened, CHUNK, &mut lines, progress);
     let count = lines.no - 1;

@@ -85,15 +85,28 @@ pub fn check(args: &[String], zone: crate::base::time::Zone, progress: Progress<
     let mut intake = Intake::new(zone);
     let mut inputs = Vec::new();
     let mut done = 0;
-    for input in found {
+    let several = found.len() > 1;
+    // The year of lines that have none is told by those that have one.
+    let (later, first): (Vec<_>, Vec<_>) = found.into_iter().enumerate().partition(|(_, input)| several && has_no_year(input));
+    for (no, input) in first.into_iter().chain(later) {
         let seen = kinds::read(&input, &mut intake, &mut |bytes| progress(done + bytes, total));
         done += input.size_bytes.unwrap_or(seen.bytes.unwrap_or(0));
         // In a directory there may be anything; what is named is expected to say something.
         if input.named || seen.kind.is_some() || seen.error.is_some() {
-            inputs.push(seen);
+            inputs.push((no, seen));
         }
     }
-    report(intake, inputs)
+    inputs.sort_by_key(|(no, _)| *no);
+    report(intake, inputs.into_iter().map(|(_, seen)| seen).collect())
+}
+
+/// It is a log of the host, whose first time has no year. What comes through a pipe can be read once only.
+fn has_no_year(input: &inputs::Input) -> bool {
+    /// The first lines of a log of the host.
+    const FIRST: usize = 4096;
+    let is_file = matches!(&input.source, inputs::Source::File(path) if path.metadata().is_ok_and(|meta| meta.is_file()));
+    let head = is_file.then(|| kinds::Opened::of(input).ok()).flatten().map(|opened| opened.head).unwrap_or_default();
+    kinds::is_text(&head) && crate::logs::when::first_without_year(&head[..head.len().min(FIRST)]).is_some()
 }
 
 /// Judges what was read from these inputs.

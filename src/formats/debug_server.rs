@@ -20,13 +20,12 @@ pub fn is_its(page: &str) -> bool {
 pub fn answers(page: &str) -> Vec<(u32, &str)> {
     let mut found = Vec::new();
     let mut rest = page;
-    while let Some((_, part)) = rest.split_once(HEAD).filter(|_| found.len() < MAX_RANKS) {
-        rest = part;
-        let Some((rank, (before, text))) = part.split_once(':').and_then(|(rank, _)| Some((rank.parse().ok()?, part.split_once(TEXT)?)))
-        else {
-            continue;
-        };
-        if before.contains(FAILED) || before.contains(HEAD) || !text.starts_with('{') {
+    // Each part of the page is searched once: it may be large, and hold heads without a text.
+    while let Some((before, text)) = rest.split_once(TEXT).filter(|_| found.len() < MAX_RANKS) {
+        rest = text;
+        let Some((_, head)) = before.rsplit_once(HEAD) else { continue };
+        let Some(rank) = head.split_once(':').and_then(|(rank, _)| rank.parse().ok()) else { continue };
+        if head.contains(FAILED) || !text.starts_with('{') {
             continue;
         }
         let mut values = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();

@@ -2,6 +2,7 @@
 
 pub mod prom;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,7 +21,7 @@ pub struct Inspector {
     pub path: String,
     pub hostname: Option<String>,
     pub pid: Option<u32>,
-    /// `v4.0`
+    /// `v4.0`, `v4.4`
     pub format_version: Option<String>,
     pub records: u64,
     /// Lines that are no record; the last line of a process that was killed often is none.
@@ -29,6 +30,7 @@ pub struct Inspector {
     pub comms: Vec<InspectorComm>,
     /// Records of communicators, or groups, that are too many.
     pub left_out: u64,
+    dump: Dump,
 }
 
 /// A rank of a communicator.
@@ -142,15 +144,53 @@ pub fn joins(id_prefix: &str, full: u64) -> bool {
     digits == whole || digits.len() >= 12 && (whole.starts_with(&digits) || format!("{full:016x}").starts_with(&digits))
 }
 
-#[derive(Deserialize)]
-struct Record {
-    header: Header,
-    metadata: Option<Metadata>,
-    coll_perf: Option<Coll>,
-    p2p_perf: Option<P2p>,
+/// What the lines of one dump of a communicator take over from its first line: from format v4.3 on, that `dump_stats` line alone has a
+/// header and metadata. Up to v4.2 each line has its own. Source: `inspectorCommInfoDump` of NCCL's `inspector_json.cc`.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Dump(Option<(Header, Option<Metadata>)>);
+
+impl Dump {
+    /// `None`: it is no record, or nothing says of which communicator.
+    fn record(&mut self, line: &str) -> Option<(Header, Record)> {
+        let record = if line.len() <= MAX_LINE { serde_json::from_str(line).ok() } else { None };
+        let Some(mut record): Option<Record> = record else {
+            // It may have begun the dump of another communicator.
+            if !OF_A_DUMP.iter().any(|begin| line.starts_with(begin)) {
+                self.0 = None;
+            }
+            return None;
+        };
+        if let Some(header) = record.header.take() {
+            if record.dump_stats.is_some() {
+                self.0 = Some((header.clone(), record.metadata.clone()));
+            }
+            return Some((header, record));
+        }
+        if record.coll_perf.is_none() && record.p2p_perf.is_none() && record.proxy_trace.is_none() {
+            return None;
+        }
+        let (header, metadata) = self.0.clone()?;
+        record.metadata = record.metadata.or(metadata);
+        Some((header, record))
+    }
 }
 
+/// How a line begins that begins no dump.
+const OF_A_DUMP: [&str; 3] = ["{\"coll_perf\"", "{\"p2p_perf\"", "{\"proxy_trace\""];
+
 #[derive(Deserialize)]
+struct Record {
+    header: Option<Header>,
+    metadata: Option<Metadata>,
+    /// From v4.1 on, before the operations of each dump.
+    dump_stats: Option<IgnoredAny>,
+    coll_perf: Option<Coll>,
+    p2p_perf: Option<P2p>,
+    /// From v4.4 on.
+    proxy_trace: Option<IgnoredAny>,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 struct Header {
     id: String,
     comm_name: Option<String>,
@@ -159,7 +199,7 @@ struct Header {
     nnodes: Option<u32>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 struct Metadata {
     inspector_output_format_version: Option<String>,
     dump_timestamp_us: Option<u64>,
@@ -186,6 +226,8 @@ struct P2p {
     p2p: String,
     #[serde(default)]
     p2p_sn: u64,
+    /// The rank of the other end in the communicator: the argument of `ncclSend` or `ncclRecv` (`ncclTaskP2p::root`).
+    p2p_peer: Option<u32>,
     p2p_msg_size_bytes: u64,
     #[serde(default, deserialize_with = "number")]
     p2p_exec_time_us: Option<f64>,
@@ -200,6 +242,7 @@ struct P2p {
 struct Measured {
     name: String,
     p2p: bool,
+    peer: Option<u32>,
     sn: u64,
     bytes: u64,
     exec_us: Option<f64>,
@@ -213,6 +256,7 @@ fn measured(coll: Option<Coll>, p2p: Option<P2p>) -> Option<Measured> {
         (Some(coll), _) => Some(Measured {
             name: coll.coll,
             p2p: false,
+            peer: None,
             sn: coll.coll_sn,
             bytes: coll.coll_msg_size_bytes,
             exec_us: coll.coll_exec_time_us,
@@ -223,6 +267,7 @@ fn measured(coll: Option<Coll>, p2p: Option<P2p>) -> Option<Measured> {
         (None, Some(p2p)) => Some(Measured {
             name: p2p.p2p,
             p2p: true,
+            peer: p2p.p2p_peer,
             sn: p2p.p2p_sn,
             bytes: p2p.p2p_msg_size_bytes,
             exec_us: p2p.p2p_exec_time_us,
@@ -240,6 +285,7 @@ pub struct Latest {
     comms: BTreeMap<(String, u32), LatestComm>,
     /// Operations so far.
     pub records: u64,
+    dump: Dump,
 }
 
 /// A rank of a communicator.
@@ -253,6 +299,8 @@ pub struct LatestComm {
     seen: u64,
     /// By name, and size as in [`Group`].
     pub ops: BTreeMap<(String, u64), LatestOp>,
+    /// The newest send to each rank of the communicator (`true`), and the newest receive from each.
+    pub peers: BTreeMap<(u32, bool), LatestOp>,
 }
 
 /// The newest operation of its kind and size. Bandwidths in 10⁹ bytes/s.
@@ -269,13 +317,13 @@ pub struct LatestOp {
 /// Of one process; what has not come for longest gives way.
 const MAX_LATEST_COMMS: usize = 16;
 const MAX_LATEST_OPS: usize = 32;
+const MAX_LATEST_PEERS: usize = 32;
 const MAX_NAME: usize = 64;
 
 impl Latest {
     /// What is no record changes nothing: the last line may be half written.
     pub fn line(&mut self, line: &str) {
-        let record = if line.len() <= MAX_LINE { serde_json::from_str(line).ok() } else { None };
-        let Some(Record { header, coll_perf, p2p_perf, .. }) = record else { return };
+        let Some((header, Record { coll_perf, p2p_perf, .. })) = self.dump.record(line) else { return };
         let Some(op) = measured(coll_perf, p2p_perf) else { return };
         self.records += 1;
         let short = |text: &str| crate::base::clean::clip(text, MAX_NAME).into_owned();
@@ -285,6 +333,15 @@ impl Latest {
         comm.nnodes = header.nnodes.or(comm.nnodes);
         let latest = newest(&mut comm.ops, (short(&op.name), bucket(op.bytes)), MAX_LATEST_OPS, |op| op.seen);
         *latest = LatestOp { bytes: op.bytes, sn: op.sn, exec_us: op.exec_us, algbw: op.algbw, busbw: op.busbw, seen: self.records };
+        if let (Some(peer), "Send" | "Recv") = (op.peer, op.name.as_str()) {
+            let of_peer = latest.clone();
+            *newest(&mut comm.peers, (peer, op.name == "Send"), MAX_LATEST_PEERS, |op| op.seen) = of_peer;
+        }
+    }
+
+    /// Lines were left out: of which communicator the next ones are is not known before the next dump.
+    pub fn skipped(&mut self) {
+        self.dump = Dump::default();
     }
 
     pub fn comms(&self) -> impl Iterator<Item = &LatestComm> {
@@ -319,8 +376,7 @@ impl Inspector {
         if line.trim().is_empty() {
             return;
         }
-        let record = if line.len() <= MAX_LINE { serde_json::from_str(line).ok() } else { None };
-        let Some(record): Option<Record> = record else {
+        let Some((header, record)) = self.dump.record(line) else {
             self.bad_lines += 1;
             self.first_bad_line.get_or_insert(no);
             return;
@@ -334,7 +390,7 @@ impl Inspector {
             self.format_version = about.inspector_output_format_version.or(self.format_version.take());
         }
         let Some(measured) = measured(record.coll_perf, record.p2p_perf) else { return };
-        match self.comm(record.header) {
+        match self.comm(header) {
             Some(comm) => {
                 if !comm.add(measured, written_us, no) {
                     self.left_out += 1;

@@ -7,6 +7,27 @@ use std::time::Duration;
 /// Clocks of two hosts differ, and a line may be written after the file was last stamped.
 const AHEAD: Duration = Duration::from_secs(36 * 3600);
 
+/// When a file was changed, by whose lines the year of its lines is told: `modified`, or so many years before it that the file meets what
+/// others have written, from the first line to the last, with a year. A log that is copied, or kept for years, is as old as it was.
+pub fn modified_beside(first: &Written, modified: Stamp, zone: Zone, (from, to): (Stamp, Stamp)) -> Stamp {
+    const MOST_YEARS: i64 = 20;
+    let before = |years: i64| {
+        let at = jiff::Timestamp::from_nanosecond(i128::from(modified.0)).ok()?;
+        let date = jiff::tz::Offset::UTC.to_datetime(at).checked_sub(jiff::Span::new().try_years(years).ok()?).ok()?;
+        let at = jiff::tz::Offset::UTC.to_timestamp(date).ok()?;
+        Some(Stamp(i64::try_from(at.as_nanosecond()).ok()?))
+    };
+    let meets = |at: &Stamp| *at >= from && stamp_of(first, *at, zone).is_some_and(|first| first <= to);
+    (0..MOST_YEARS).filter_map(before).find(meets).unwrap_or(modified)
+}
+
+/// The first time that lines of a text carry, if it has no year.
+pub fn first_without_year(text: &[u8]) -> Option<Written> {
+    let mut lines = text.split(|b| *b == b'\n');
+    let first = lines.find_map(|line| super::prefix::peel(&String::from_utf8_lossy(line)).origin.written)?;
+    first.year.is_none().then_some(first)
+}
+
 /// The instant of `written`, with the year that lets it lie before `modified`, when the file was last changed.
 pub fn stamp_of(written: &Written, modified: Stamp, zone: Zone) -> Option<Stamp> {
     let offset = written.offset_s.unwrap_or(zone.offset_s);

@@ -19,6 +19,8 @@ pub struct Chronicle {
     pub began: Option<Stamp>,
     /// Times came without zone or year, which were assumed.
     pub assumed: bool,
+    /// The first and the last time that had a year.
+    pub dated: Option<(Stamp, Stamp)>,
     /// Counted from 0; a run that failed is followed by another one.
     pub run: u32,
     /// Something failed in this run.
@@ -82,6 +84,9 @@ impl Chronicle {
             self.assumed |= written.year.is_none() || written.offset_s.is_none();
             let at = when::stamp_of(written, modified, zone);
             at.into_iter().for_each(|at| self.marks.timed(at));
+            if let Some(at) = at.filter(|_| written.year.is_some()) {
+                self.dated = Some(self.dated.map_or((at, at), |(from, to)| (from.min(at), to.max(at))));
+            }
             self.at = at.or(self.at);
         }
         if let What::WorkerFailure(WorkerFailure { time: Some(time), .. }) = &event.what {

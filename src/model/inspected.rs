@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 /// Of one process. The source passes on fewer.
 const MAX_COMMS: usize = 64;
 const MAX_OPS: usize = 128;
+const MAX_PEERS: usize = 64;
 /// Smaller messages are bound by latency, and tell nothing of bandwidth.
 const LEAST_BYTES: u64 = 64 << 20;
 
@@ -36,7 +37,10 @@ impl Model {
         }
         let mut seen = seen.clone();
         seen.comms.truncate(MAX_COMMS);
-        seen.comms.iter_mut().for_each(|comm| comm.ops.truncate(MAX_OPS));
+        for comm in &mut seen.comms {
+            comm.ops.truncate(MAX_OPS);
+            comm.peers.truncate(MAX_PEERS);
+        }
         self.inspected.insert(seen.pid, seen);
     }
 

@@ -6,14 +6,20 @@ use super::bringup::routes::Route;
 use super::comm::Comm;
 use super::job::Job;
 use super::topology::used::Placing;
+use crate::base::units::size_words;
 use crate::logs::What;
+use crate::observe::evidence::Evidence;
+use crate::observe::inspector::InspectedPeer;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who sends to whom, by the channel lines of logs and by communicators of two, and the stages that the arguments of the job ask for. Ranks are those of the job.
+/// Who sends to whom, by the channel lines of logs, by communicators of two and by the Inspector, and the stages that the arguments of the
+/// job ask for. Ranks are those of the job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Peers {
     /// The smaller rank first.
     pairs: BTreeSet<(u32, u32)>,
+    /// The newest exchange of one rank with another that the Inspector has seen completed, by these two.
+    exchanged: BTreeMap<(u32, u32), InspectedPeer>,
     /// Ranks of each stage, and stages.
     by_arguments: Option<(u32, u32)>,
     /// PyTorch remarks that sends and receives are not batched.
@@ -49,6 +55,8 @@ impl Peers {
         if remarked && !peers.partial {
             peers.pairs.extend(own_communicators(model, job));
         }
+        peers.exchanged = exchanged(model, job);
+        peers.pairs.extend(peers.exchanged.keys().map(|(a, b)| (*a.min(b), *a.max(b))));
         let rank_of_gpu: BTreeMap<u32, u32> = job.ranks.iter().filter_map(|(rank, pid)| Some((model.gpu_of_pid(*pid)?, *rank))).collect();
         for bringup in model.files_of(&job.id).map(|f| &f.bringup).filter(|b| b.routes.known.keys().any(|route| route.p2p)) {
             let Some(place) = Placing::of(model, job, bringup) else { continue };
@@ -67,6 +75,20 @@ impl Peers {
     /// Those with which a rank exchanges, as far as lines tell.
     pub fn neighbours(&self, rank: u32) -> impl Iterator<Item = u32> + '_ {
         self.pairs.iter().filter_map(move |(a, b)| if *a == rank { Some(*b) } else { (*b == rank).then_some(*a) })
+    }
+
+    /// The last exchanges with these ranks that others completed before they began to wait, and those of these ranks: a few of them.
+    pub fn last_exchanges(&self, with: &[u32]) -> Vec<Evidence> {
+        const MOST: usize = 4;
+        let of = |(who, other): &(u32, u32)| with.contains(who) != with.contains(other);
+        let words = |((who, other), last): (&(u32, u32), &InspectedPeer)| {
+            let (did, call) = if last.sent { ("sent to", "Send") } else { ("received from", "Recv") };
+            Evidence::of(
+                "file",
+                format!("the Inspector's last of rank {who}: {did} rank {other}, {call} {} of {}", last.sn, size_words(last.bytes)),
+            )
+        };
+        self.exchanged.iter().filter(|(pair, _)| of(pair)).take(MOST).map(words).collect()
     }
 
     /// The stage that a rank is of: by the arguments, else by its place in a chain of neighbours.
@@ -125,6 +147,29 @@ fn own_communicators(model: &Model, job: &Job) -> Vec<(u32, u32)> {
         (a != b).then(|| (a.min(b), a.max(b)))
     };
     own.filter_map(pair).collect()
+}
+
+/// What the Inspector has seen completed between two ranks, the newest of each direction's end. Its peers are ranks of the communicator:
+/// those on this node are known by who writes of the same communicator, others where it is that of the whole job.
+fn exchanged(model: &Model, job: &Job) -> BTreeMap<(u32, u32), InspectedPeer> {
+    let written = || {
+        let inspected = job.ranks.iter().filter_map(|(rank, pid)| Some((*rank, model.inspected.get(pid)?)));
+        inspected.flat_map(|(rank, seen)| seen.comms.iter().map(move |comm| (rank, comm)))
+    };
+    let members: BTreeMap<(&str, u32), u32> = written().map(|(rank, comm)| ((comm.id.as_str(), comm.rank), rank)).collect();
+    let mut exchanged: BTreeMap<(u32, u32), InspectedPeer> = BTreeMap::new();
+    for (rank, comm) in written() {
+        let of_all = Some(comm.n_ranks) == job.world_size && comm.rank == rank;
+        for seen in comm.peers.iter().filter(|seen| seen.peer < comm.n_ranks) {
+            let known = members.get(&(comm.id.as_str(), seen.peer)).copied();
+            let Some(other) = known.or(of_all.then_some(seen.peer)).filter(|other| *other != rank) else { continue };
+            let last = exchanged.entry((rank, other)).or_insert_with(|| seen.clone());
+            if seen.sn > last.sn {
+                *last = seen.clone();
+            }
+        }
+    }
+    exchanged
 }
 
 /// The ranks at the two ends of a channel. What is on another node has only its number in the communicator, which is that in the job where

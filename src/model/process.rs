@@ -23,11 +23,20 @@ pub struct Process {
     run_delay_ms: Series<LOOKS>,
     /// Where it and its helpers waited when that was last looked at, and when.
     waits: Option<(Stamp, Vec<Wait>)>,
+    connects: Option<Connects>,
     io_base: Option<u64>,
     cpu_base: Option<u64>,
     written_base: Option<u64>,
     helper_base: Option<u64>,
     delay_base: Option<u64>,
+}
+
+/// An address that does not answer.
+#[derive(Clone, Debug, PartialEq)]
+struct Connects {
+    to: String,
+    since: Stamp,
+    last_at: Stamp,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +50,8 @@ pub struct Gone {
 const LOOKS: usize = 120;
 /// Itself and the helpers that the source looks at.
 const MAX_WAITS: usize = 16;
+/// A process is looked at every few seconds while it waits.
+const FRESH: Duration = Duration::from_secs(15);
 /// Clock ticks a second on every Linux that NCCL runs on (USER_HZ).
 const TICKS_PER_S: f64 = 100.0;
 
@@ -74,6 +85,12 @@ impl Process {
         grown(&mut self.helper_ticks, &mut self.helper_base, sample.helpers.map(|h| h.cpu_ticks));
         grown(&mut self.run_delay_ms, &mut self.delay_base, sample.run_delay_ns.map(|ns| ns / 1_000_000));
         if let Some(waits) = &sample.waits {
+            if let Some(to) = waits.first().and_then(|wait| wait.connects.as_ref()) {
+                /// Where the kernel gives up, after two minutes, the program tries again.
+                const NEXT_TRY: Duration = Duration::from_secs(30);
+                let same = self.connects.take().filter(|known| known.to == *to && at.since(known.last_at) <= NEXT_TRY);
+                self.connects = Some(Connects { to: to.clone(), since: same.map_or(at, |known| known.since), last_at: at });
+            }
             self.waits = Some((at, waits.iter().take(MAX_WAITS).cloned().collect()));
         }
         self.sample = ProcessSample { waits: None, ..sample.clone() };
@@ -105,10 +122,13 @@ impl Process {
         (0..parts).rev().map(|i| growth_until(&self.cpu_ticks, end(i), part).map(|ticks| ticks / TICKS_PER_S * 100.0)).collect()
     }
 
+    /// The address that it tries to reach and that does not answer, and since when.
+    pub fn connects(&self, now: Stamp) -> Option<(&str, Stamp)> {
+        self.connects.as_ref().filter(|known| now.since(known.last_at) <= FRESH).map(|known| (known.to.as_str(), known.since))
+    }
+
     /// Where it and its helpers wait, itself first. Empty: not looked at of late.
     pub fn waits(&self, now: Stamp) -> &[Wait] {
-        /// It is looked at every few seconds while it waits.
-        const FRESH: Duration = Duration::from_secs(15);
         self.waits.as_ref().filter(|(at, _)| now.since(*at) <= FRESH).map_or(&[], |(_, waits)| waits)
     }
 

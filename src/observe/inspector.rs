@@ -24,6 +24,21 @@ pub struct InspectedComm {
     pub n_ranks: u32,
     pub nnodes: Option<u32>,
     pub ops: Vec<InspectedOp>,
+    /// With whom it has exchanged.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub peers: Vec<InspectedPeer>,
+}
+
+/// The newest send to a rank, or receive from it, that was completed. Ranks are those of the communicator.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct InspectedPeer {
+    pub peer: u32,
+    /// It was sent, not received.
+    pub sent: bool,
+    pub bytes: u64,
+    /// Its number in the communicator.
+    pub sn: u64,
 }
 
 /// The newest operation of its kind and size. Bandwidths in 10⁹ bytes/s, time in microseconds.

@@ -158,6 +158,9 @@ pub struct Wait {
     pub place: Option<String>,
     /// The file that the call is about, as /proc/PID/fd names it: `/data/part-07.tar`, `socket:[123]`.
     pub file: Option<String>,
+    /// The address that it tries to reach, while nothing there answers: `10.0.0.7:29500`, a socket of its own in state SYN_SENT. Looked for
+    /// at the port at which ranks meet only.
+    pub connects: Option<String>,
     /// The mount that the file lies on; without a file, the only one of the kind that `place` belongs to.
     pub mount: Option<Mount>,
 }

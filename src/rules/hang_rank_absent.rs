@@ -167,9 +167,11 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
     found.job = Some(job.id.clone());
     found.confidence = absent.confidence;
     found.gpus = look.gpus_of(&absent.ranks);
+    let exchanged = look.peers.last_exchanges(&absent.ranks);
     found.ranks = absent.ranks;
     found.next = culprits.first().map(|r| py_spy(r.pid)).or(absent.far.and_then(|far| far.next));
     found.evidence = absent.evidence;
+    found.evidence.extend(exchanged);
     for rank in culprits.iter().filter(|r| r.state.is_some()) {
         let state = rank.state.unwrap_or('?');
         let cpu = rank.cpu_pct.map_or(String::new(), |c| format!(", {c:.0} % of a CPU"));

@@ -26,7 +26,8 @@ pub const RULE: Rule = Rule {
     title: "Rendezvous, initialisation or the first collective of a communicator does not finish",
     how: "Ranks that began to create a communicator and did not complete it; ranks that are missing; timeouts of the rendezvous; RAS: \
           initialisations in progress for a minute, or a communicator that nobody has used yet while all ranks spin on their CPUs, their GPUs \
-          are idle and nothing moves; a launcher that has started no rank, ranks of this node that were not started",
+          are idle and nothing moves; a launcher that has started no rank, ranks of this node that were not started, an address where ranks meet that does not \
+          answer for a minute",
     advice: "Look at the ranks that are missing: a node that was not started, a firewall, another world size. Where all ranks are there, compare \
              the stacks of two: they may use two communicators in different order",
     life: ONCE,
@@ -72,6 +73,35 @@ fn without_nodes(model: &Model, job: &Job) -> Option<Finding> {
     Some(found)
 }
 
+fn has_begun(model: &Model, job: &Job) -> bool {
+    model.progress_of(&job.id).is_some_and(|p| p.step.is_some()) || model.comms_of(job).next().is_some()
+}
+
+/// Ranks that try to reach where the job meets, and get no answer: what drops their packets is no program.
+fn without_answer(model: &Model, job: &Job) -> Option<Finding> {
+    let trying = || {
+        let processes = job.ranks.iter().filter_map(|(rank, pid)| Some((*rank, model.processes.get(pid).filter(|p| p.is_alive())?)));
+        processes.filter_map(|(rank, process)| Some((rank, process, process.connects(model.now)?)))
+    };
+    let (_, first, (to, _)) = trying().next()?;
+    let since = trying().map(|(_, _, (_, since))| since).min()?;
+    let for_ = model.now.since(model.watched(since));
+    if has_begun(model, job) || for_ < NODES_COME.duration() {
+        return None;
+    }
+    let ranks: Vec<u32> = trying().map(|(rank, ..)| rank).collect();
+    let to = clip(&clean(to), 80).into_owned();
+    let named = first.env("MASTER_ADDR").filter(|name| !to.contains(*name));
+    let named = named.map_or(String::new(), |name| format!(" (MASTER_ADDR={})", clip(&clean(name), 80)));
+    let gets = if ranks.len() == 1 { "gets" } else { "get" };
+    let words = format!("{} {gets} no answer from {to}{named}, where the ranks meet", rank_words(&ranks));
+    let mut found = RULE.finding(MEETING, words, since);
+    let text = format!("pid {}: connection in SYN_SENT for {}: packets are dropped, not refused", first.info.pid, span(for_));
+    found.evidence = vec![Evidence::of("process", text)];
+    found.next = Some(format!("see that {to} is the node of rank 0, and that no firewall drops TCP to it from this node"));
+    Some(found)
+}
+
 /// Ranks that must run on this node, because the job meets on its loopback address, and do not.
 fn without_ranks(model: &Model, job: &Job) -> Option<Finding> {
     let process = |pid: u32| model.processes.get(&pid).filter(|p| p.is_alive());
@@ -80,8 +110,7 @@ fn without_ranks(model: &Model, job: &Job) -> Option<Finding> {
     let at = meets(first).filter(|(host, _)| host == "localhost" || host == "::1" || host.starts_with("127."))?;
     let world = first.env_number(&["WORLD_SIZE"])?;
     let for_ = model.now.since(model.watched(first.first_seen));
-    let stepped = model.progress_of(&job.id).is_some_and(|p| p.step.is_some()) || model.comms_of(job).next().is_some();
-    if stepped || for_ < NODES_COME.duration() {
+    if has_begun(model, job) || for_ < NODES_COME.duration() {
         return None;
     }
     // Several launchers of one node, for a trial, are several jobs here.
@@ -108,7 +137,9 @@ fn without_ranks(model: &Model, job: &Job) -> Option<Finding> {
 
 fn on_tick(ctx: &TickContext, out: &mut Vec<Finding>) {
     for job in ctx.model.jobs.values().filter(|job| !job.log_only && job.ended_at.is_none()) {
-        if let Some(mut found) = without_nodes(ctx.model, job).or_else(|| without_ranks(ctx.model, job)) {
+        if let Some(mut found) =
+            without_nodes(ctx.model, job).or_else(|| without_ranks(ctx.model, job)).or_else(|| without_answer(ctx.model, job))
+        {
             found.job = Some(job.id.clone());
             found.why = found.evidence.iter().map(|e| e.text.as_str()).collect::<Vec<_>>().join(" · ");
             out.push(found);

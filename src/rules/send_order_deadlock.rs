@@ -63,6 +63,7 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
     let mut found = RULE.finding(subject, circle.words, since);
     found.job = Some(job.id.clone());
     found.gpus = look.gpus_of(&circle.ranks);
+    let exchanged = look.peers.last_exchanges(&circle.ranks);
     found.ranks = circle.ranks;
     found.confidence = Confidence::Possible;
     found.next = waiting.iter().find(|r| circle.first.is_none_or(|first| r.rank == first)).map(|r| py_spy(r.pid));
@@ -74,6 +75,7 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
         ),
     ];
     found.evidence.extend(circle.kernels);
+    found.evidence.extend(exchanged);
     told_by(&mut found, look);
     Some(found)
 }

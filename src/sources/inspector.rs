@@ -8,7 +8,7 @@ use super::procs::read::Reader;
 use super::procs::stat::{Stat, Status};
 use super::{Hint, Roots, Setup, Source, SourceError};
 use crate::formats::inspector::{Latest, LatestComm};
-use crate::observe::inspector::{Inspected, InspectedComm, InspectedOp};
+use crate::observe::inspector::{Inspected, InspectedComm, InspectedOp, InspectedPeer};
 use crate::observe::{Body, SourceState};
 use rustix::fs::OFlags;
 use std::collections::BTreeMap;
@@ -163,6 +163,7 @@ impl Followed {
             self.skipping |= self.part.len() + piece.len() > MAX_PART;
             if self.skipping {
                 self.part.clear();
+                self.latest.skipped();
             } else {
                 self.part.extend_from_slice(piece);
             }
@@ -189,7 +190,8 @@ fn comm(of: &LatestComm) -> InspectedComm {
         algbw_gbytes_per_s: op.algbw,
         busbw_gbytes_per_s: op.busbw,
     });
-    InspectedComm { id: of.id.clone(), rank: of.rank, n_ranks: of.n_ranks, nnodes: of.nnodes, ops: ops.collect() }
+    let peers = of.peers.iter().map(|((peer, sent), op)| InspectedPeer { peer: *peer, sent: *sent, bytes: op.bytes, sn: op.sn });
+    InspectedComm { id: of.id.clone(), rank: of.rank, n_ranks: of.n_ranks, nnodes: of.nnodes, ops: ops.collect(), peers: peers.collect() }
 }
 
 impl Source for Inspectors {

@@ -14,6 +14,7 @@ mod process_table;
 pub mod program;
 pub mod read;
 pub mod setup;
+mod sockets;
 pub mod stat;
 mod waits;
 mod writes;
@@ -386,7 +387,14 @@ impl Procs {
                 sample.run_delay_ns = self.reader.read(*pid, "schedstat").ok().and_then(stat::run_delay);
                 sample.helpers = Some(helpers(&mut self.reader, &known.helpers));
                 if known.waits(sample.cpu_ticks.unwrap_or(0), self.interval, turn) {
-                    sample.waits = Some(waits::look(&mut self.reader, *pid, &known.helpers));
+                    let mut waits = waits::look(&mut self.reader, *pid, &known.helpers);
+                    if let (Some(own), Some(port)) = (waits.first_mut(), meeting_port(&known.info))
+                        && own.pid == *pid
+                        && sockets::may_connect(own.call.as_deref())
+                    {
+                        own.connects = sockets::unanswered(&self.reader, *pid, known.info.uid, port);
+                    }
+                    sample.waits = Some(waits);
                 }
             }
             samples.push(sample);
@@ -560,6 +568,11 @@ fn threads_in_d(reader: &mut Reader, pid: u32) -> Option<u32> {
         text.ok().and_then(Stat::parse).is_some_and(|stat| stat.state == 'D')
     });
     u32::try_from(stuck.count()).ok()
+}
+
+/// The port at which the ranks of an `env://` job meet.
+fn meeting_port(info: &ProcessInfo) -> Option<u16> {
+    info.env.as_ref()?.get("MASTER_PORT")?.trim().parse().ok()
 }
 
 /// Where the RAS service of this process's job would answer.

@@ -414,6 +414,7 @@ fn measured(busbw: f64) -> Session {
             rank: comm.rank,
             n_ranks: comm.n_ranks,
             nnodes: comm.nnodes,
+            peers: Vec::new(),
             ops: comm
                 .ops
                 .iter()

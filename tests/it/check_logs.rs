@@ -367,6 +367,30 @@ fn kernels_and_cards() {
 }
 
 #[test]
+fn lines_without_a_year_are_of_the_year_in_which_they_meet_those_that_have_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let steps = |year: u32| (10..50).map(|s| format!("{year}-11-20 14:43:{s} INFO step {s} | loss 2.5\n")).collect::<String>();
+    let syslog = "Nov 20 14:43:29 node-7 kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=2201, name=python3, GPU has fallen off the bus.\n";
+    std::fs::write(path("kern.log"), syslog).unwrap();
+    let changed = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_795_219_809);
+    std::fs::File::options().append(true).open(path("kern.log")).unwrap().set_modified(changed).unwrap();
+    let year_beside = |year: u32, names: [&str; 2]| {
+        std::fs::write(path("train.log"), steps(year)).unwrap();
+        let report = check(&names.map(path), Zone::UTC, &mut |_, _| ());
+        assert_eq!(report.inputs.iter().map(|seen| seen.path.clone()).collect::<Vec<_>>(), names.map(path));
+        let xid = report.findings.iter().find(|f| f.summary.starts_with("Xid 79")).unwrap();
+        Zone::UTC.rfc3339(xid.since)[..4].to_owned()
+    };
+    for names in [["kern.log", "train.log"], ["train.log", "kern.log"]] {
+        assert_eq!(year_beside(2024, names), "2024");
+        assert_eq!(year_beside(2025, names), "2025");
+        // The file's own time, 2026-11-21, lets it be of that year.
+        assert_eq!(year_beside(2026, names), "2026");
+    }
+}
+
+#[test]
 fn headlines_name_what_the_lines_name() {
     let told = |log: &str| {
         let report = report(log);

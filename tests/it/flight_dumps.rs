@@ -575,6 +575,13 @@ mod debug_server {
         assert_eq!(answers(text), [(1, "{\"entries\": [{\"profiling_name\": \"</pre><h2>Rank 7: x</h2><pre>{}\"}]}")]);
     }
 
+    /// A page may be as large as 64 MiB. What looks for the text of each head anew does not come to its end here.
+    #[test]
+    fn heads_without_a_text_are_passed_over_at_once() {
+        let text = format!("{}{}", "<h2>Rank ".repeat(1 << 19), "<pre>{}</pre><h2>Rank 1: x</h2><pre>{}</pre>");
+        assert_eq!(answers(&text), [(1, "{}")]);
+    }
+
     /// What a rank itself listens at is NCCL's, Gloo's or the store's.
     #[test]
     fn ports_of_the_ranks_themselves_are_not_touched() {

@@ -58,6 +58,52 @@ fn sends_strings_in_place_of_numbers_and_torn_lines_are_read() {
     assert_eq!(comm.sequence["Reduce"], (9, 9));
 }
 
+const COLL: &str = r#"{"coll_perf":{"coll":"AllReduce","coll_algo":"RING","coll_proto":"LL","coll_sn":5,"coll_msg_size_bytes":1024,"coll_exec_time_us":10}}"#;
+const SEND: &str =
+    r#"{"p2p_perf":{"p2p":"Send","p2p_sn":4,"p2p_peer":3,"p2p_msg_size_bytes":1024,"p2p_exec_time_us":10,"p2p_busbw_gbs":1.5}}"#;
+
+/// The line before the operations of one dump of a communicator, as format v4.4 has it. Constructed from NCCL's source.
+fn dump_of(id: &str, rank: u32) -> String {
+    format!(
+        r#"{{"header":{{"id":"0x{id}","comm_name":"unknown","rank":{rank},"n_ranks":4,"nnodes":1}},"metadata":{{"inspector_output_format_version":"v4.4","git_rev":"","rec_mechanism":"nccl_profiler_interface","dump_timestamp_us":9000000,"hostname":"n1","pid":77}},"dump_stats":{{"coll_records":1,"coll_dropped_total":0,"coll_dropped_since_last_dump":0,"p2p_records":1,"p2p_dropped_total":0,"p2p_dropped_since_last_dump":0}}}}"#
+    )
+}
+
+#[test]
+fn operations_without_a_header_are_those_of_the_dump_before_them() {
+    let proxy = r#"{"proxy_trace":{"direction":"send","n_steps":4}}"#;
+    let (ab, cd) = (dump_of("ab", 2), dump_of("cd", 1));
+    let file = read(&format!("{ab}\n{COLL}\n{SEND}\n{proxy}\n{cd}\n{SEND}\n{COLL}\n{COLL}\n"));
+    assert_eq!((file.records, file.bad_lines, file.pid, file.hostname.as_deref()), (8, 0, Some(77), Some("n1")));
+    assert_eq!(file.format_version.as_deref(), Some("v4.4"));
+    let counts = |id: &str| {
+        let comm = file.comms.iter().find(|comm| comm.id == id).unwrap();
+        (comm.rank, comm.n_ranks, comm.groups.iter().map(|(group, stats)| (group.name.as_str(), stats.count)).collect::<Vec<_>>())
+    };
+    assert_eq!(counts("ab"), (2, 4, vec![("AllReduce", 1), ("Send", 1)]));
+    assert_eq!(counts("cd"), (1, 4, vec![("AllReduce", 2), ("Send", 1)]));
+}
+
+#[test]
+fn operations_of_a_communicator_that_is_not_known_are_given_to_no_other() {
+    let (ab, cd) = (dump_of("ab", 2), dump_of("cd", 1));
+    // Before the first dump; behind one whose line is torn. A torn operation alone costs nothing else.
+    let file = read(&format!("{SEND}\n{ab}\n{}\n{COLL}\n{}\n{SEND}\n{COLL}\n{cd}\n{COLL}\n", &SEND[..50], &cd[..60]));
+    assert_eq!((file.records, file.bad_lines, file.first_bad_line), (4, 5, Some(1)));
+    assert!(file.comms.iter().all(|comm| comm.groups.values().map(|stats| stats.count).sum::<u64>() == 1), "{:?}", file.comms);
+    let mut latest = Latest::default();
+    [ab.as_str(), COLL].iter().for_each(|line| latest.line(line));
+    latest.skipped();
+    latest.line(SEND);
+    assert!(latest.comms().all(|comm| comm.peers.is_empty()));
+    assert_eq!((latest.records, latest.comms().next().unwrap().ops.len()), (1, 1));
+    [cd.as_str(), SEND].iter().for_each(|line| latest.line(line));
+    assert_eq!((latest.records, latest.comms().find(|comm| comm.id == "cd").unwrap().ops.len()), (2, 1));
+    assert_eq!(latest.comms().find(|comm| comm.id == "cd").unwrap().peers.keys().collect::<Vec<_>>(), [&(3, true)]);
+    (0..1000).for_each(|peer| latest.line(&SEND.replace("p2p_peer\":3", &format!("p2p_peer\":{peer}"))));
+    assert!(latest.comms().all(|comm| comm.peers.len() <= 32));
+}
+
 proptest! {
     #[test]
     fn no_mutation_makes_it_panic(at in 0_usize..440, len in 0_usize..30, with in "\\PC{0,8}|[0-9]{1,30}") {

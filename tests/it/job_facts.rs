@@ -1,16 +1,20 @@
 //! What is shown of a job besides findings: when the watchdog ends it, the phases of its start, its attempt; and memory that grows. The
 //! samples are constructed: no recording has them.
 
+use crate::support::worlds::{Pipeline, pipeline, ras_json};
 use nccl_top::base::severity::Severity;
 use nccl_top::base::time::{Stamp, Zone};
 use nccl_top::diagnosis::countdown::Countdown;
-use nccl_top::diagnosis::session::Session;
+use nccl_top::diagnosis::session::{Event, Session};
+use nccl_top::diagnosis::verdict::State;
 use nccl_top::observe::gpu::{GpuProcess, GpuProcesses, GpuSample};
 use nccl_top::observe::host::HostSample;
 use nccl_top::observe::log::{Line, Lines, LogFileInfo};
 use nccl_top::observe::process::{LogVia, ProcessGone, ProcessInfo, ProcessLog, ProcessRole, ProcessSample};
 use nccl_top::observe::{Body, Observation, SourceId};
-use nccl_top::rules::findings::Finding;
+use nccl_top::output::events::spoken;
+use nccl_top::output::evidence::findings;
+use nccl_top::rules::findings::{Change, Finding};
 use serde_json::json;
 
 const GIB: u64 = 1 << 30;
@@ -140,6 +144,58 @@ fn the_watchdogs_end_of_a_hang_is_counted_down_where_its_timeout_is_known() {
     assert_eq!((countdown.left_s(at(100)), countdown.left_s(at(612))), (500, -12));
     let slow = Finding { rule: "slow-steps", ..hang(START_S) };
     assert_eq!(Countdown::of(&node.session.model, &slow), None, "no hang");
+}
+
+#[test]
+fn the_countdown_stands_in_the_sentence_of_watch_and_in_the_findings_of_a_bundle() {
+    let it = Pipeline { gpus: 2, world: 2, asleep: &[1], arguments: &["--ddp_timeout", "900"], ..Pipeline::default() };
+    let (session, said) = pipeline(&it, 40, |_| Some(ras_json(2, |_| Some(12))));
+    let opened = said.iter().find(|(_, event)| matches!(event, Event::Finding(Change::Opened(f)) if f.rule == "hang-rank-absent"));
+    let (_, event) = opened.expect("a hang");
+    let now = session.model.now;
+    let finding = session.ledger.open()[0];
+    let countdown = Countdown::of(&session.model, finding).unwrap();
+    assert!((850..=870).contains(&countdown.left_s(now)), "{countdown:?}");
+    let words = countdown.words(now);
+    assert!(words.starts_with("NCCL watchdog ends it in 14 m ") && words.ends_with(" s (--ddp_timeout 900)"), "{words}");
+    let sentence = spoken(&session, Zone::UTC, now, event);
+    assert!(sentence.contains(&format!(" {words}. Next: ")), "{sentence}");
+    let page = findings(&session, Zone::UTC);
+    assert!(page.contains(&format!("\n  timeout   {words}\n")), "{page}");
+    // A job whose timeout is not known has none.
+    let (session, said) = pipeline(&Pipeline { arguments: &[], ..it }, 40, |_| Some(ras_json(2, |_| Some(12))));
+    assert!(said.iter().all(|(_, event)| !spoken(&session, Zone::UTC, now, event).contains("watchdog")));
+    assert!(!findings(&session, Zone::UTC).contains("timeout"));
+}
+
+/// Where only the log is seen, a job that has made the last of its steps and prints nothing more is done.
+#[test]
+fn a_log_alone_is_finished_a_minute_after_the_last_of_its_steps() {
+    let told = |line: &dyn Fn(u64) -> String, last: u64, more: Option<&str>, after_s: i64| {
+        let mut node = Node { session: Session::new("node-17", Zone::UTC), now_s: START_S, args: Vec::new() };
+        node.see(Body::LogFile(LogFileInfo { file: 1, path: "/l/mpi.log".into(), ..Default::default() }));
+        for step in 1..=last {
+            node.line(step, &line(step));
+            node.after(1);
+        }
+        more.into_iter().for_each(|text| node.line(last + 1, text));
+        node.after(after_s - 1);
+        let verdict = node.session.verdicts.values().next().unwrap();
+        (verdict.state, verdict.summary.clone())
+    };
+    let plain = |step: u64| format!("step {step}/20 | loss 2.5");
+    // With --tag-output of mpirun.
+    let tagged = |step: u64| format!("[1,0]<stdout>: step {step}/20 | loss 2.5");
+    let finished = (State::Finished, "step 20 of 20, and nothing came after it".to_owned());
+    for line in [&plain as &dyn Fn(u64) -> String, &tagged] {
+        assert_eq!(told(line, 20, None, 62), finished);
+        assert_ne!(told(line, 20, None, 58).0, State::Finished);
+        assert_ne!(told(line, 19, None, 300).0, State::Finished, "a step is missing");
+    }
+    let ends = told(&plain, 20, Some("Saving model checkpoint to /ckpt/last"), 62);
+    assert_eq!(ends.0, State::Paused, "{ends:?}");
+    let bar = |step: u64| format!("Epoch 0: {:3}%|####      | {step}/20 [00:{step:02}<00:01,  1.00it/s, loss=2.5]", step * 5);
+    assert_ne!(told(&bar, 20, None, 300).0, State::Finished, "a bar may be that of an epoch");
 }
 
 #[test]

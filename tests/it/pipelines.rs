@@ -79,6 +79,26 @@ fn channel_lines_say_which_stage_waits_for_which() {
 }
 
 #[test]
+fn the_inspectors_history_says_who_exchanges_with_whom() {
+    let inspected = vec![(0, 1), (1, 2), (2, 3), (3, 2)];
+    let (_, said) = pipeline(&Pipeline { asleep: &[3], inspected: inspected.clone(), ..Pipeline::default() }, 40, blind(4));
+    let found = the_one(&said);
+    let words = "rank 3 (GPU 3, pid 51103) of stage 4 of 4 neither sends nor receives; rank 2 of stage 3 of 4 waits for it, 2 more behind";
+    assert_eq!((&found.ranks[..], found.summary.as_str()), (&[3][..], words));
+    let texts: Vec<&str> = found.evidence.iter().filter(|e| e.kind == "file").map(|e| e.text.as_str()).collect();
+    let last = |who: u32, other: u32| format!("the Inspector's last of rank {who}: received from rank {other}, Recv 118 of 64 MiB");
+    assert_eq!(texts, [last(2, 3), last(3, 2)]);
+    // A rank on another node has its number in the communicator alone, which is that in the job where all ranks are in it.
+    let it = Pipeline { gpus: 4, first_rank: 4, world: 8, inspected: vec![(4, 3), (5, 4)], ..Pipeline::default() };
+    let (_, said) = pipeline(&it, 60, blind(8));
+    assert!(
+        the_one(&said).summary.starts_with("a stage on another node (rank 3) neither sends nor receives"),
+        "{}",
+        the_one(&said).summary
+    );
+}
+
+#[test]
 fn arguments_say_how_many_ranks_a_stage_has() {
     for arguments in
         [&["--tensor-model-parallel-size", "2", "--pipeline-model-parallel-size", "4"][..], &["--parallelism.pipeline_parallel_degree=4"]]

@@ -954,3 +954,40 @@ fn the_directory_that_a_rank_writes_much_to_is_known() {
     assert_eq!(writes.len(), 1, "{writes:?}");
     assert_eq!((writes[0].path.as_str(), writes[0].device), (files.path().to_str().unwrap(), fs::metadata(&checkpoint).unwrap().dev()));
 }
+
+/// A rank of an `env://` job that waits for a master which drops its packets, with no log. Constructed.
+#[test]
+fn a_master_address_that_does_not_answer_is_named_after_a_minute() {
+    use nccl_top::base::time::{Stamp, Zone};
+    use nccl_top::diagnosis::session::Session;
+    use nccl_top::observe::{Observation, SourceId};
+    let found = |state: &str, uid: u32, inode: u32, seconds: i64| {
+        let rank = process(10, 1, "python train.py").env("RANK=1 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=head MASTER_PORT=29500");
+        let tree = Tree::of([rank.fd(7, format!("socket:[{inode}]"))]);
+        fs::create_dir_all(tree.file(10, "net")).unwrap();
+        // More than one read of the kernel gives.
+        let other =
+            "   0: 0100007F:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 11 1 0 100 0 0 10 0\n".repeat(60);
+        let to = u32::from_ne_bytes([10, 255, 255, 1]);
+        let own = format!(
+            "  60: 0100000A:9C40 {to:08X}:733C {state} 00000001:00000000 01:00000190 00000003  {uid}        0 777 2 0 800 0 0 1 7 -1\n"
+        );
+        fs::write(tree.file(10, "net/tcp"), format!("  sl  local_address rem_address   st\n{other}{own}")).unwrap();
+        let mut procs = Procs::new(Roots::below(tree.dir.path()), Duration::from_secs(1), None);
+        let mut session = Session::new("node-1", Zone::UTC);
+        for second in 0..seconds {
+            let mut out = Vec::new();
+            procs.poll(&mut out).unwrap();
+            for body in out.into_iter().chain([Body::Tick]) {
+                let at = Stamp((1000 + second) * 1_000_000_000);
+                session.apply(&Observation { at, host: None, from: SourceId::of("procs"), body }, &mut Vec::new());
+            }
+        }
+        session.ledger.open().iter().map(|f| format!("{} {}", f.rule, f.summary)).collect::<Vec<_>>()
+    };
+    let words = "init-stuck rank 1 gets no answer from 10.255.255.1:29500 (MASTER_ADDR=head), where the ranks meet";
+    assert_eq!(found("02", 1000, 777, 72), [words]);
+    for (state, uid, inode, seconds) in [("02", 1000, 777, 50), ("01", 1000, 777, 90), ("02", 1001, 777, 90), ("02", 1000, 778, 90)] {
+        assert!(found(state, uid, inode, seconds).is_empty(), "{state} {uid} {inode} {seconds}");
+    }
+}

@@ -8,10 +8,12 @@ use nccl_top::archive::kinds::{KINDS, Opened};
 use nccl_top::archive::{Seen, report};
 use nccl_top::base::clean;
 use nccl_top::base::time::{Stamp, Zone};
+use nccl_top::formats::debug_server;
 use nccl_top::formats::flight_recorder;
 use nccl_top::formats::inspector::{self, Inspector};
 use nccl_top::formats::nccl_tests::{self, Tables};
 use nccl_top::logs::catalog::{self, Scope};
+use nccl_top::logs::metrics::Columns;
 use nccl_top::logs::prefilter::{self, Sieve};
 use nccl_top::logs::{Reader, prefix};
 use nccl_top::model::job_record::Record;
@@ -44,6 +46,8 @@ const FAR: &[Parser] = &[
     parser("ras", ras, &["tests/fixtures/ras"], false),
     parser("nccl-tests", tests, &["tests/fixtures/reports"], false),
     parser("inspector", inspector, &["tests/fixtures/reports"], false),
+    parser("debug-server", debug_pages, &["tests/fixtures/flight-pages"], false),
+    parser("metrics", metrics, &["tests/fixtures/metrics"], false),
     parser("tape", tape, &["tests/tapes"], false),
     parser("signature", signature, &[], true),
 ];
@@ -332,6 +336,31 @@ fn inspector(files: &[Vec<u8>]) -> usize {
         inspector::prom::parse(&String::from_utf8_lossy(file));
     }
     judged(|record| record.inspectors = all);
+    size(files)
+}
+
+fn debug_pages(files: &[Vec<u8>]) -> usize {
+    for file in files {
+        let page = String::from_utf8_lossy(file);
+        debug_server::is_its(&page);
+        for (_, json) in debug_server::answers(&page) {
+            assert!(json.starts_with('{') && json.ends_with('}'), "{json:?}");
+            let _ = flight_recorder::read(json.as_bytes());
+        }
+    }
+    size(files)
+}
+
+fn metrics(files: &[Vec<u8>]) -> usize {
+    for file in files {
+        let text = String::from_utf8_lossy(file);
+        let mut lines = text.split('\n');
+        let Some(columns) = lines.next().and_then(Columns::of) else { continue };
+        for line in lines {
+            let step = columns.row(line);
+            assert!(step.is_none_or(|step| step.step.is_some()), "{line:?}");
+        }
+    }
     size(files)
 }
 

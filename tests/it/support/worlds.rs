@@ -8,6 +8,7 @@ use nccl_top::base::time::{Stamp, Zone};
 use nccl_top::diagnosis::session::{Event, Session};
 use nccl_top::observe::gpu::{Gpm, GpuHealth, GpuInfo, GpuPair, GpuProcess, GpuProcesses, GpuSample, GpuTopology};
 use nccl_top::observe::host::HostSample;
+use nccl_top::observe::inspector::{Inspected, InspectedComm, InspectedPeer};
 use nccl_top::observe::log::{Line, Lines, LogFileInfo, RasAnswer};
 use nccl_top::observe::port::{NetdevSample, PortSample};
 use nccl_top::observe::process::{LogVia, ProcessInfo, ProcessLog, ProcessRole, ProcessSample};
@@ -258,6 +259,8 @@ pub struct Pipeline {
     pub arguments: &'static [&'static str],
     /// Pairs of ranks between which channels for sends and receives are connected.
     pub channels: Vec<(u32, u32)>,
+    /// Each of the first has received from the second of a pair, by the Inspector.
+    pub inspected: Vec<(u32, u32)>,
     /// Its steps go on, and this is what a GPU does in a second.
     pub goes_on: Option<fn(u32, u64) -> Doing>,
     /// The share of the SMs that the kernel of each GPU takes while it waits, %; 18.18 where none is named.
@@ -277,6 +280,7 @@ impl Default for Pipeline {
             asleep: &[],
             arguments: &[],
             channels: Vec::new(),
+            inspected: Vec::new(),
             goes_on: None,
             kernels: &[],
             no_nvml: false,
@@ -324,6 +328,12 @@ pub fn pipeline(it: &Pipeline, seconds: u64, answer: impl Fn(u64) -> Option<Stri
         })
         .collect();
     world.say(1, &channels);
+    for (rank, peer) in &it.inspected {
+        let peers = vec![InspectedPeer { peer: *peer, sent: false, bytes: 64 << 20, sn: 118 }];
+        let comm = InspectedComm { id: "5c1de7706f19ab".into(), rank: *rank, n_ranks: it.world, peers, ..InspectedComm::default() };
+        let pid = 51_100 + gpu_of(*rank);
+        world.see("inspector", Body::Inspector(Inspected { pid, path: "/d/x".into(), comms: vec![comm] }));
+    }
     for second in 0..STOPS_AT + seconds {
         let stuck = second >= STOPS_AT && it.goes_on.is_none();
         let doing = |gpu| match it.goes_on {
