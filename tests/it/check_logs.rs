@@ -967,3 +967,98 @@ fn the_launchers_table_names_all_that_failed() {
     assert_eq!(report.findings[0].ranks, [2]);
     assert!(report.findings[0].why.ends_with("it lists ranks 5 and 7 as failed, too"), "{}", report.findings[0].why);
 }
+
+#[test]
+fn lines_of_the_first_releases_of_nccl() {
+    all_are(&[
+        // Without `NCCL` in front of the level.
+        (
+            "fail nccl-warn [] Net : Connect to 10.0.0.2<41233> failed : Connection refused",
+            "node1:1234:1300 [0] INFO Using internal Network Socket\n\n\
+             node1:1234:1300 [0] include/socket.h:390 WARN Net : Connect to 10.0.0.2<41233> failed : Connection refused\n\
+             node1:1234:1300 [0] INFO bootstrap.cu:95 -> 2\n",
+        ),
+        // Only the way that the error took, and no reason.
+        (
+            "warn nccl-warn [] a call of NCCL failed: system error, and NCCL printed no reason",
+            "nd-01:1911:2198 [0] NCCL INFO misc/socket.cc:564 -> 2\n\
+             nd-01:1911:2198 [0] NCCL INFO bootstrap.cc:270 -> 2\n\
+             nd-01:1911:2198 [0] NCCL INFO group.cc:64 -> 2 [Async thread]\n\
+             nd-01:1911:1911 [0] NCCL INFO group.cc:422 -> 2\n",
+        ),
+        // With its reason it says nothing new.
+        (
+            "warn nccl-warn [] Bootstrap : odd",
+            "nd-01:1911:2198 [0] bootstrap.cc:12 NCCL WARN Bootstrap : odd\n\
+             nd-01:1911:2198 [0] NCCL INFO group.cc:82 -> 3\n",
+        ),
+        // Other programs' lines, and times, are not NCCL's.
+        ("unknown", "2026-05-04 10:00:12 [3] INFO Using internal Network Socket\nserver:80:443 [1] WARN x.cc:12 slow\n"),
+    ]);
+    let both = report("nd-01:1:2 [0] b.cc:12 NCCL WARN odd\nnd-01:1:2 [0] NCCL INFO group.cc:82 -> 3\n");
+    assert_eq!(both.findings.len(), 1, "{:?}", both.findings);
+}
+
+#[test]
+fn explanations_name_what_is_behind() {
+    all_are(&[
+        (
+            "fail cuda-error [] CUDA could not import the memory of another rank",
+            "[2026-03-18 21:25:53] gb-1:31:88 [0] transport/p2p.cc:278 NCCL WARN Cuda failure 101 'invalid device ordinal'\n\
+             gb-1:31:88 [0] NCCL INFO transport/p2p.cc:352 -> 1\n",
+        ),
+        (
+            "fail cuda-error [] CUDA refused memory that other hosts may map",
+            "gb-1:31:88 [0] include/alloc.h:212 NCCL WARN Cuda failure 800 'operation not permitted'\n",
+        ),
+        (
+            "fail gpu-driver [3] CUDA refused memory that other processes or hosts may map: IMEX",
+            "[rank3]: Traceback (most recent call last):\n[rank3]:   File \"/a/t.py\", line 3, in f\n[rank3]:     x = alloc()\n\
+             [rank3]: RuntimeError: CUDA driver error: cuMemCreate failed: operation not permitted\n",
+        ),
+        (
+            "fail wrong-interface [] another rank gave out 169.254.3.1, a link-local address",
+            "n1:31:88 [0] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to 169.254.3.1<40111> failed : Connection refused\n",
+        ),
+        (
+            "fail wrong-interface [] another rank gave out fe80::14ad:64ff:fe64:b31e%veth75, a link-local address",
+            "n1:31:88 [0] include/socket.h:409 NCCL WARN Net : Connect to fe80::14ad:64ff:fe64:b31e%veth75<40111> failed : Network is unreachable\n",
+        ),
+        (
+            "fail wrong-interface [0] Gloo finds no interface ib9 on this host",
+            "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/a/t.py\", line 3, in f\n\
+             [rank0]: RuntimeError: [enforce fail at ../gloo/transport/tcp/device.cc:83] ifa != nullptr. Unable to find address for: ib9\n",
+        ),
+        (
+            "fail rank-oom-killed [] data loading process 4711 was killed, most likely because host memory ran out",
+            "Traceback (most recent call last):\n  File \"/a/t.py\", line 3, in f\n    for b in loader:\n\
+             RuntimeError: DataLoader worker (pid 4711) is killed by signal: Killed.\n",
+        ),
+        (
+            "fail rank-oom-killed [] the kernel's OOM killer killed python (pid 4711)",
+            "[ 8812.20] Memory cgroup out of memory: Killed process 4711 (python) total-vm:81234kB, anon-rss:71234kB\n\
+             Traceback (most recent call last):\n  File \"/a/t.py\", line 3, in f\n    for b in loader:\n\
+             RuntimeError: DataLoader worker (pid 4711) is killed by signal: Killed.\n",
+        ),
+        (
+            "fail rank-exited [] mpirun lost its helper on node gpu-07",
+            "ORTE has lost communication with a remote daemon.\n\n  HNP daemon   : [[41010,0],0] on node gpu-01\n  Remote daemon: [[41010,0],3] on node gpu-07\n\n",
+        ),
+    ]);
+}
+
+#[test]
+fn a_switch_of_infiniband_is_not_why_a_plugin_failed() {
+    let start = |rank: u32| {
+        format!(
+            "n{rank}:31:88 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1\n\
+             n{rank}:31:88 [0] NCCL INFO NET/OFI Initializing aws-ofi-nccl 1.13.2\n\
+             n{rank}:31:88 [0] nccl_net_ofi_rdma_init:7978 NCCL WARN NET/OFI OFI fi_getinfo() call failed: No data available\n\
+             n{rank}:31:88 [0] NCCL INFO Using network Socket\n"
+        )
+    };
+    let report = report(&[start(0), start(1)].concat());
+    assert!(report.findings.iter().all(|f| !f.summary.contains("NCCL_IB_DISABLE")), "{:?}", report.findings);
+    assert_eq!(report.findings[0].rule, "fallback-to-sockets");
+    assert_eq!(report.findings[0].summary, "aws-ofi-nccl found no device: libfabric answers No data available");
+}
