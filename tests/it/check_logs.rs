@@ -1062,3 +1062,88 @@ fn a_switch_of_infiniband_is_not_why_a_plugin_failed() {
     assert_eq!(report.findings[0].rule, "fallback-to-sockets");
     assert_eq!(report.findings[0].summary, "aws-ofi-nccl found no device: libfabric answers No data available");
 }
+
+#[test]
+fn one_fault_that_plugin_and_library_report_is_one() {
+    let of_rank =
+        "n1:2201:88 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 4 nranks 8 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x2 - Init COMPLETE\n";
+    let cases = [
+        (
+            "efa-prov-15",
+            "libfabric:2201:1795220773::efa:cq:efa_cq_handle_error():88<warn> Unreachable remote (never received a response)\n\
+             n1:2201:88 [0] process_completions:1660 NCCL WARN NET/OFI Request 0x7f completed with error. RC: 113. Error: 15 (Unreachable remote (never received a response)). Completed length: 0, Request: { dev: 1, size: 0, state: CREATED, direction: RECV }\n",
+        ),
+        (
+            "ofi-register",
+            "libfabric:2201:1795220773::efa:mr:efa_mr_reg_impl():820<warn> Unable to register MR: Cannot allocate memory\n\
+             n1:2201:88 [0] reg_mr_ep:120 NCCL WARN NET/OFI Unable to register memory (type = 2) for device 3. RC: -12, Error: Cannot allocate memory\n",
+        ),
+        (
+            "ofi-init-failed",
+            "libfabric:2201:1795220773::core:core:fi_getinfo_():1352<warn> fi_getinfo: provider efa returned -61 (No data available)\n\
+             n1:2201:88 [0] nccl_net_ofi_rdma_init:7978 NCCL WARN NET/OFI OFI fi_getinfo() call failed: No data available\n\
+             n1:2201:88 [0] nccl_net_ofi_create_plugin:341 NCCL WARN NET/OFI aws-ofi-nccl initialization failed\n",
+        ),
+    ];
+    for (id, lines) in cases {
+        let report = report(&[of_rank, lines].concat());
+        let found: Vec<_> = report.findings.iter().map(|f| f.signature).collect();
+        assert_eq!(found, [Some(id)]);
+        assert_eq!(report.findings[0].ranks, [4]);
+    }
+    // Alone it is not its raw line.
+    let alone = "libfabric:2201:1795220773::efa:cq:efa_cq_handle_error():88<warn> Unresponsive remote (was previously responsive)\n";
+    all_are(&[("fail nic-down [] libfabric (EFA): Unresponsive remote (was previously responsive)", alone)]);
+}
+
+#[test]
+fn an_assertion_is_of_the_rank_that_fails_of_it() {
+    let assertion =
+        "../a/Indexing.cu:1290: indexSelectLargeIndex: block: [11,0,0], thread: [64,0,0] Assertion `srcIndex < srcSelectDimSize` failed.\n";
+    let failure = "[rank5]: Traceback (most recent call last):\n[rank5]:   File \"/a/t.py\", line 3, in f\n[rank5]: RuntimeError: CUDA error: device-side assert triggered\n";
+    all_are(&[
+        ("fail cuda-error [5] a check in a CUDA kernel failed: srcIndex < srcSelectDimSize", &[assertion, failure].concat()),
+        ("fail cuda-error [] a check in a CUDA kernel failed: srcIndex < srcSelectDimSize", assertion),
+    ]);
+}
+
+#[test]
+fn faults_of_other_nodes_are_no_consequences() {
+    let log = "May  4 09:12:00 node-1 kernel: NVRM: Xid (PCI:0000:1b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n\
+               May  4 10:14:00 node-4 kernel: EXT4-fs error (device nvme0n1p1): ext4_find_entry:1455: inode #2: comm python: reading directory lblock 0\n";
+    let roles = |log: &str| report(log).findings.iter().map(|f| (f.rule, f.role)).collect::<Vec<_>>();
+    assert_eq!(roles(log), [("gpu-lost", Role::Root), ("storage-failed", Role::Root)]);
+    assert_eq!(
+        roles(&log.replace("node-4", "node-1").replace("10:14", "09:12")),
+        [("gpu-lost", Role::Root), ("storage-failed", Role::Cascade)]
+    );
+}
+
+#[test]
+fn nobody_is_sent_to_a_process_that_is_gone() {
+    let init = |rank: u32| {
+        format!(
+            "n1:3{rank}:88 [{rank}] NCCL INFO ncclCommInitRank comm 0x1 rank {rank} nranks 3 cudaDev {rank} nvmlDev {rank} busId {rank}b000 commId 0x2 - Init COMPLETE\n"
+        )
+    };
+    let waits = [
+        init(0),
+        init(1),
+        init(2),
+        timed_out(0, "PG ID 0 PG GUID 0(default_pg) ", 15, 8),
+        timed_out(1, "PG ID 0 PG GUID 0(default_pg) ", 15, 8),
+    ]
+    .concat();
+    let next = |log: &str| report(log).findings.iter().filter_map(|f| f.next.clone()).collect::<Vec<_>>().join("; ");
+    assert!(next(&waits).contains("py-spy dump --nonblocking --pid 32"), "{}", next(&waits));
+    let gone = [&waits, "E0430 05:10:58.000000 20 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -6) local_rank: 2 (pid: 32) of binary: /opt/bin/python\n"].concat();
+    assert!(!next(&gone).contains("--pid 32"), "{}", next(&gone));
+}
+
+#[test]
+fn lines_of_nccl_that_say_nothing_are_not_called_absent() {
+    let report = report("n1:31:88 [0] NCCL INFO Ring 00 : 0 -> 1 -> 0\nn1:31:88 [0] NCCL INFO nothing that anybody knows\n");
+    assert_eq!(report.verdict, Verdict::Unknown);
+    let why = report.inputs[0].error.as_deref().unwrap();
+    assert!(why.starts_with("it has lines of NCCL, but none"), "{why}");
+}
