@@ -1147,3 +1147,32 @@ fn lines_of_nccl_that_say_nothing_are_not_called_absent() {
     let why = report.inputs[0].error.as_deref().unwrap();
     assert!(why.starts_with("it has lines of NCCL, but none"), "{why}");
 }
+
+#[test]
+fn series_of_overflows_that_start_in_the_middle() {
+    let skip = |before: u32, after: u32| {
+        format!(
+            "[2026-05-04 10:00:01,100] [INFO] [loss_scaler.py:183:update_scale] [deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: {before}, reducing to {after}\n"
+        )
+    };
+    let step = |n: u32| {
+        format!("[2026-05-04 10:00:02,100] [INFO] [logging.py:96:log_dist] [Rank 0] step={n}, skipped=0, lr=[1e-05], mom=[(0.9, 0.999)]\n")
+    };
+    let series = |of_ten: usize| (0..16).map(|n| step(9000 + n * 10) + &skip(256, 128).repeat(of_ten)).collect::<String>();
+    all_are(&[
+        ("warn grad-overflow [] 128 of 151 steps were skipped because gradients overflowed", &series(8)),
+        ("ok", &series(2)),
+        ("warn grad-overflow [] 70 steps were skipped because gradients overflowed, and no other step is seen", &skip(256, 128).repeat(70)),
+        ("ok", &skip(256, 128).repeat(20)),
+        ("fail loss-not-finite [] gradients overflow at the lowest loss scale: every step is skipped", &(skip(2, 1) + &skip(1, 1))),
+    ]);
+}
+
+#[test]
+fn a_run_that_says_so_is_finished() {
+    let log = "step 1 loss 2.0\nstep 2 loss 1.0\nTraining complete\n";
+    let style = nccl_top::output::check::text::Style { color: false, ascii: true, width: 100 };
+    let text = |log: &str| nccl_top::output::check::text::text(&report(log), Zone::UTC, &style);
+    assert!(text(log).contains("loss 1.0000  finished"), "{}", text(log));
+    assert!(!text(&log.replace("Training complete\n", "")).contains("finished"));
+}
