@@ -14,6 +14,8 @@ pub struct Intake {
     pub recordings: Vec<(String, Session)>,
     /// Something that is no log line was understood.
     pub understood: bool,
+    /// A line of NCCL was there, whether it was understood or not.
+    pub has_nccl: bool,
 }
 
 /// The name under which files that were written before are observed.
@@ -21,7 +23,7 @@ const ARCHIVE: SourceId = SourceId::of("archive");
 
 impl Intake {
     pub fn new(zone: Zone) -> Intake {
-        Intake { session: Session::new("", zone), recordings: Vec::new(), understood: false }
+        Intake { session: Session::new("", zone), recordings: Vec::new(), understood: false, has_nccl: false }
     }
 
     /// Makes a log file known; its number comes back. `early_lines` of it were written in one go if its process held its output back.

@@ -13,7 +13,7 @@ use crate::model::bringup::host_id;
 use crate::model::bringup::routes::{MAX_ROUTES, Route};
 use crate::model::chronicle::{BUFFER, WATCHED_STEPS};
 use crate::model::reading::ReadLine;
-use memchr::{memchr, memrchr};
+use memchr::{memchr, memmem, memrchr};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -285,6 +285,8 @@ impl<'a> Lines<'a> {
             }
             self.no += 1;
         }
+        let has_nccl = self.intake.has_nccl || sieve.has_nccl();
+        self.intake.has_nccl = has_nccl || memmem::find(chunk, b" NCCL INFO ").is_some();
     }
 
     /// A line with NCCL's header; `message` is where its message begins.

@@ -112,11 +112,14 @@ fn has_no_year(input: &inputs::Input) -> bool {
 /// Judges what was read from these inputs.
 pub fn report(mut intake: Intake, mut inputs: Vec<Seen>) -> Report {
     intake.end();
-    let Intake { session, recordings, understood } = intake;
+    let Intake { session, recordings, understood, has_nccl } = intake;
     let Conclusion { findings, root_cause } = Conclusion::of(&session, &recordings);
     let recognised = understood || is_recognised(&session.model) || !findings.is_empty();
     if !recognised && inputs.iter().all(|i| i.error.is_none()) {
-        let why = "nothing in it is known: no line of NCCL, PyTorch, a trainer or a launcher";
+        let why = match has_nccl {
+            true => "it has lines of NCCL, but none about its start, progress, an error or its end",
+            false => "nothing in it is known: no line of NCCL, PyTorch, a trainer or a launcher",
+        };
         inputs.iter_mut().for_each(|i| i.error = Some(why.into()));
     }
     let worst = findings.iter().filter(|f| f.severity >= Severity::Warning).map(|f| f.severity).max();

@@ -171,7 +171,8 @@ fn give_roles(findings: &mut [&mut Finding], cause: Option<usize>, outlived: &dy
 /// Whether one may have to do with the other. Two faults of machines have not, where they are of different hosts, of different GPUs long
 /// apart, or where the job went on for minutes in between.
 fn are_related(cause: &Finding, f: &Finding) -> bool {
-    let is_fault = |f: &Finding| f.machine || chain(f).from_kernel;
+    let from_kernel = |f: &Finding| chain(f).from_kernel || f.entry.is_some_and(|entry| entry.source.starts_with("kernel "));
+    let is_fault = |f: &Finding| f.machine || from_kernel(f);
     let differ = |a: &[String], b: &[String]| !a.is_empty() && !b.is_empty() && a.iter().all(|x| !b.contains(x));
     let apart = driver_chain::gap(cause, f).max(driver_chain::gap(f, cause));
     let joined = joins(cause, f);

@@ -214,6 +214,7 @@ fn hosts_of(model: &Model, job: &str, found: &Finding) -> Vec<String> {
 pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut [&mut Finding]) {
     let log_only = model.jobs.get(job).is_some_and(|j| j.log_only);
     let hints: Vec<&'static Signature> = findings.iter().filter_map(|f| f.entry).filter(|entry| !entry.hints.is_empty()).collect();
+    own_hints(findings);
     let damages = |f: &&&mut Finding| rules::may_damage_data(f) && f.own_role != Role::Context && is_timed(f);
     let faults: Vec<Finding> = findings.iter().filter(damages).map(|f| (**f).clone()).collect();
     for f in findings.iter_mut() {
@@ -240,6 +241,18 @@ pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut
         }
         f.note = (!notes.is_empty()).then(|| notes.join("; "));
     }
+}
+
+/// Whose line a text without a rank is, where it throws light on lines that have one: a kernel's assertion is of the ranks whose CUDA call
+/// fails of it.
+fn own_hints(findings: &mut [&mut Finding]) {
+    let of = |hints: &[&str]| -> Vec<u32> {
+        let hinted = findings.iter().filter(|f| f.signature.is_some_and(|s| hints.contains(&s)));
+        hinted.flat_map(|f| &f.ranks).copied().collect::<BTreeSet<u32>>().into_iter().take(MAX_NAMED).collect()
+    };
+    let hints_of = |f: &Finding| f.entry.map(|entry| entry.hints).filter(|hints| f.ranks.is_empty() && !hints.is_empty());
+    let ranks: Vec<Option<Vec<u32>>> = findings.iter().map(|f| hints_of(f).map(of)).collect();
+    findings.iter_mut().zip(ranks).for_each(|(f, ranks)| f.ranks.extend(ranks.unwrap_or_default()));
 }
 
 /// A fault of memory and numbers that went wrong at that time: before them, or reported a moment after.

@@ -720,7 +720,7 @@ impl Reader {
         static BANNER: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("OMP_NUM_THREADS"));
         static OPTIONS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("ProcessGroupNCCL initialization options"));
         static PLACED: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(") world_rank="));
-        if NCCL.find(p.rest.as_bytes()).is_some() {
+        if NCCL.find(p.rest.as_bytes()).is_some() || nccl::may_be_early(p.rest) {
             match self.nccl.read(p.rest, &p.origin, out) {
                 None => {}
                 Some(before) if before.trim().is_empty() => return self.torch.pass(out),

@@ -13,6 +13,7 @@ use super::prefix::stamp;
 use super::{Origin, TextEvent, What, catalog};
 use crate::base::clean;
 use memchr::memmem;
+use regex::Regex;
 use std::sync::LazyLock;
 
 /// Host names that began a line of this file: with them, a header glued to other text can still be cut off.
@@ -103,7 +104,22 @@ impl State {
             out.push(r);
             from = message;
         }
+        if out.is_empty() && may_be_early(line) {
+            out.extend(self.early_record(line, launcher));
+        }
         out
+    }
+
+    /// A record of NCCL 2.0 to 2.2, which had no `NCCL` in front of the level: `HOST:PID:TID [DEV] FILE:LINE WARN …`.
+    fn early_record<'a>(&mut self, line: &'a str, launcher: &Origin) -> Option<Record<'a>> {
+        static EARLY: LazyLock<Regex> = LazyLock::new(|| {
+            Regex::new(r":[0-9]+:[0-9]+ \[[0-9]+\](?: [A-Za-z0-9_./-]+\.(?:cu|cc|h):[0-9]+ (WARN)| (INFO)) ").expect("constant")
+        });
+        let found = EARLY.captures(line)?;
+        let (level, word) = found.get(1).map(|w| (Level::Warn, w)).or_else(|| found.get(2).map(|w| (Level::Info, w)))?;
+        let mut r = Record { start: 0, level, headed: false, origin: launcher.clone(), site: "", message: word.end() + 1 };
+        self.header(&line[..word.start() - 1], 0, &mut r);
+        r.headed.then_some(r)
     }
 
     /// Splits what stands before ` NCCL INFO`: `…[TIME] HOST:PID:TID [DEV] SITE`.
@@ -151,6 +167,12 @@ impl State {
             r.start = offset + open;
         }
     }
+}
+
+/// Whether a line may hold a record of NCCL 2.0 to 2.2, which does not name NCCL.
+pub(super) fn may_be_early(line: &str) -> bool {
+    static WORDS: LazyLock<[memmem::Finder<'_>; 2]> = LazyLock::new(|| [" WARN ", "] INFO "].map(memmem::Finder::new));
+    WORDS.iter().any(|word| word.find(line.as_bytes()).is_some())
 }
 
 struct Header<'a> {

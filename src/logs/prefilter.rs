@@ -72,7 +72,7 @@ const FACTS: &[&str] = &[
     "Validat", "validat", "Compil", "compil", "_inductor/", "Uvicorn running", "startup complete", "API server on", "ready to roll",
     "Listening at: http", "Running on http", "Loading", "loading", "Building", "building", "dataset",
     "Training complete", "Training finished", "Training done", "training is done", "stopped: ", "exiting program", "train_iters",
-    "done training", "** Running ", "[Eval batch=", "Train throughput/", "Train time/remaining", "Train lr-", "Train l2_norm/", "Acc@1", "Test: ",
+    "done training", "Load weight ", "Capture cuda graph ", "** Running ", "[Eval batch=", "Train throughput/", "Train time/remaining", "Train lr-", "Train l2_norm/", "Acc@1", "Test: ",
     "(val)", "(test)", "train_num_batches",
 ];
 
@@ -86,6 +86,8 @@ const FORMS: &[(Class, &str, &str)] = &[
     (Class::Alarm, ".cpp:", r"\[[EF] [A-Za-z]+\.cpp:"),
     (Class::Alarm, "NCCL.cpp:", r"\[E[0-9]+ [0-9:.]+ ProcessGroupNCCL\.cpp:"),
     (Class::Alarm, " failed", r"NCCL [A-Za-z]+ failed"),
+    // NCCL 2.0 to 2.2
+    (Class::Alarm, " WARN ", r":[0-9]+:[0-9]+ \[[0-9]+\] [A-Za-z0-9_./-]+\.[a-z]+:[0-9]+ WARN "),
     (Class::Alarm, "libfabric:", r"libfabric:[0-9]"),
     (Class::Fact, " set to ", r"INFO NCCL_[A-Z_]+ set to "),
     (Class::Fact, "INFO NET/", r"INFO NET/(?:(?:IB|Socket) ?: ?(?:Using|No device)|[0-9A-Fa-f-]+ :)"),
@@ -145,6 +147,11 @@ impl<'a> Sieve<'a> {
         let mut sieve = Sieve { chunk, at: 0, message: 0, ends: memchr_iter(b'\n', chunk), warn: 0, chatter: &CHATTER_TABLE };
         sieve.find_warn();
         sieve
+    }
+
+    /// Whether a line so far had NCCL's header.
+    pub fn has_nccl(&self) -> bool {
+        self.message > 0
     }
 
     fn find_warn(&mut self) {

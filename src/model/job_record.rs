@@ -160,6 +160,16 @@ impl Record {
         ranks.next().filter(|_| ranks.next().is_none())
     }
 
+    /// Whether the launcher reports that a process ended.
+    fn has_ended(&self, pid: u32) -> bool {
+        let ended = |what: &What| match what {
+            What::WorkerFailed { pid, .. } => Some(*pid),
+            What::WorkerFailure(failure) => failure.pid,
+            _ => None,
+        };
+        self.alarms.iter().any(|alarm| ended(&alarm.event.what) == Some(pid))
+    }
+
     /// The number of ranks of the largest communicator that lines name.
     pub fn world_size(&self) -> Option<u32> {
         Some(self.largest_comm).filter(|n| *n > 0)
@@ -207,7 +217,8 @@ impl Model {
         }
         let record = self.record_of(&job.id);
         let seen = record.ranks.get(&rank)?;
-        let command = crate::base::words::py_spy(seen.pid?);
+        let pid = seen.pid.filter(|pid| !record.has_ended(*pid))?;
+        let command = crate::base::words::py_spy(pid);
         Some(match &seen.host {
             Some(host) if record.hosts.len() > 1 => format!("on {host}: {command}"),
             _ => command,

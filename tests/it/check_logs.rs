@@ -991,3 +991,212 @@ fn the_launchers_table_names_all_that_failed() {
     assert_eq!(report.findings[0].ranks, [2]);
     assert!(report.findings[0].why.ends_with("it lists ranks 5 and 7 as failed, too"), "{}", report.findings[0].why);
 }
+
+#[test]
+fn lines_of_the_first_releases_of_nccl() {
+    all_are(&[
+        // Without `NCCL` in front of the level.
+        (
+            "fail nccl-warn [] Net : Connect to 10.0.0.2<41233> failed : Connection refused",
+            "node1:1234:1300 [0] INFO Using internal Network Socket\n\n\
+             node1:1234:1300 [0] include/socket.h:390 WARN Net : Connect to 10.0.0.2<41233> failed : Connection refused\n\
+             node1:1234:1300 [0] INFO bootstrap.cu:95 -> 2\n",
+        ),
+        // Only the way that the error took, and no reason.
+        (
+            "warn nccl-warn [] a call of NCCL failed: system error, and NCCL printed no reason",
+            "nd-01:1911:2198 [0] NCCL INFO misc/socket.cc:564 -> 2\n\
+             nd-01:1911:2198 [0] NCCL INFO bootstrap.cc:270 -> 2\n\
+             nd-01:1911:2198 [0] NCCL INFO group.cc:64 -> 2 [Async thread]\n\
+             nd-01:1911:1911 [0] NCCL INFO group.cc:422 -> 2\n",
+        ),
+        // With its reason it says nothing new.
+        (
+            "warn nccl-warn [] Bootstrap : odd",
+            "nd-01:1911:2198 [0] bootstrap.cc:12 NCCL WARN Bootstrap : odd\n\
+             nd-01:1911:2198 [0] NCCL INFO group.cc:82 -> 3\n",
+        ),
+        // Other programs' lines, and times, are not NCCL's.
+        ("unknown", "2026-05-04 10:00:12 [3] INFO Using internal Network Socket\nserver:80:443 [1] WARN x.cc:12 slow\n"),
+    ]);
+    let both = report("nd-01:1:2 [0] b.cc:12 NCCL WARN odd\nnd-01:1:2 [0] NCCL INFO group.cc:82 -> 3\n");
+    assert_eq!(both.findings.len(), 1, "{:?}", both.findings);
+}
+
+#[test]
+fn explanations_name_what_is_behind() {
+    all_are(&[
+        (
+            "fail cuda-error [] CUDA could not import the memory of another rank",
+            "[2026-03-18 21:25:53] gb-1:31:88 [0] transport/p2p.cc:278 NCCL WARN Cuda failure 101 'invalid device ordinal'\n\
+             gb-1:31:88 [0] NCCL INFO transport/p2p.cc:352 -> 1\n",
+        ),
+        (
+            "fail cuda-error [] CUDA refused memory that other hosts may map",
+            "gb-1:31:88 [0] include/alloc.h:212 NCCL WARN Cuda failure 800 'operation not permitted'\n",
+        ),
+        (
+            "fail gpu-driver [3] CUDA refused memory that other processes or hosts may map: IMEX",
+            "[rank3]: Traceback (most recent call last):\n[rank3]:   File \"/a/t.py\", line 3, in f\n[rank3]:     x = alloc()\n\
+             [rank3]: RuntimeError: CUDA driver error: cuMemCreate failed: operation not permitted\n",
+        ),
+        (
+            "fail wrong-interface [] another rank gave out 169.254.3.1, a link-local address",
+            "n1:31:88 [0] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to 169.254.3.1<40111> failed : Connection refused\n",
+        ),
+        (
+            "fail wrong-interface [] another rank gave out fe80::14ad:64ff:fe64:b31e%veth75, a link-local address",
+            "n1:31:88 [0] include/socket.h:409 NCCL WARN Net : Connect to fe80::14ad:64ff:fe64:b31e%veth75<40111> failed : Network is unreachable\n",
+        ),
+        (
+            "fail wrong-interface [0] Gloo finds no interface ib9 on this host",
+            "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/a/t.py\", line 3, in f\n\
+             [rank0]: RuntimeError: [enforce fail at ../gloo/transport/tcp/device.cc:83] ifa != nullptr. Unable to find address for: ib9\n",
+        ),
+        (
+            "fail rank-oom-killed [] data loading process 4711 was killed, most likely because host memory ran out",
+            "Traceback (most recent call last):\n  File \"/a/t.py\", line 3, in f\n    for b in loader:\n\
+             RuntimeError: DataLoader worker (pid 4711) is killed by signal: Killed.\n",
+        ),
+        (
+            "fail rank-oom-killed [] the kernel's OOM killer killed python (pid 4711)",
+            "[ 8812.20] Memory cgroup out of memory: Killed process 4711 (python) total-vm:81234kB, anon-rss:71234kB\n\
+             Traceback (most recent call last):\n  File \"/a/t.py\", line 3, in f\n    for b in loader:\n\
+             RuntimeError: DataLoader worker (pid 4711) is killed by signal: Killed.\n",
+        ),
+        (
+            "fail rank-exited [] mpirun lost its helper on node gpu-07",
+            "ORTE has lost communication with a remote daemon.\n\n  HNP daemon   : [[41010,0],0] on node gpu-01\n  Remote daemon: [[41010,0],3] on node gpu-07\n\n",
+        ),
+    ]);
+}
+
+#[test]
+fn a_switch_of_infiniband_is_not_why_a_plugin_failed() {
+    let start = |rank: u32| {
+        format!(
+            "n{rank}:31:88 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1\n\
+             n{rank}:31:88 [0] NCCL INFO NET/OFI Initializing aws-ofi-nccl 1.13.2\n\
+             n{rank}:31:88 [0] nccl_net_ofi_rdma_init:7978 NCCL WARN NET/OFI OFI fi_getinfo() call failed: No data available\n\
+             n{rank}:31:88 [0] NCCL INFO Using network Socket\n"
+        )
+    };
+    let report = report(&[start(0), start(1)].concat());
+    assert!(report.findings.iter().all(|f| !f.summary.contains("NCCL_IB_DISABLE")), "{:?}", report.findings);
+    assert_eq!(report.findings[0].rule, "fallback-to-sockets");
+    assert_eq!(report.findings[0].summary, "aws-ofi-nccl found no device: libfabric answers No data available");
+}
+
+#[test]
+fn one_fault_that_plugin_and_library_report_is_one() {
+    let of_rank =
+        "n1:2201:88 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 4 nranks 8 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x2 - Init COMPLETE\n";
+    let cases = [
+        (
+            "efa-prov-15",
+            "libfabric:2201:1795220773::efa:cq:efa_cq_handle_error():88<warn> Unreachable remote (never received a response)\n\
+             n1:2201:88 [0] process_completions:1660 NCCL WARN NET/OFI Request 0x7f completed with error. RC: 113. Error: 15 (Unreachable remote (never received a response)). Completed length: 0, Request: { dev: 1, size: 0, state: CREATED, direction: RECV }\n",
+        ),
+        (
+            "ofi-register",
+            "libfabric:2201:1795220773::efa:mr:efa_mr_reg_impl():820<warn> Unable to register MR: Cannot allocate memory\n\
+             n1:2201:88 [0] reg_mr_ep:120 NCCL WARN NET/OFI Unable to register memory (type = 2) for device 3. RC: -12, Error: Cannot allocate memory\n",
+        ),
+        (
+            "ofi-init-failed",
+            "libfabric:2201:1795220773::core:core:fi_getinfo_():1352<warn> fi_getinfo: provider efa returned -61 (No data available)\n\
+             n1:2201:88 [0] nccl_net_ofi_rdma_init:7978 NCCL WARN NET/OFI OFI fi_getinfo() call failed: No data available\n\
+             n1:2201:88 [0] nccl_net_ofi_create_plugin:341 NCCL WARN NET/OFI aws-ofi-nccl initialization failed\n",
+        ),
+    ];
+    for (id, lines) in cases {
+        let report = report(&[of_rank, lines].concat());
+        let found: Vec<_> = report.findings.iter().map(|f| f.signature).collect();
+        assert_eq!(found, [Some(id)]);
+        assert_eq!(report.findings[0].ranks, [4]);
+    }
+    // Alone it is not its raw line.
+    let alone = "libfabric:2201:1795220773::efa:cq:efa_cq_handle_error():88<warn> Unresponsive remote (was previously responsive)\n";
+    all_are(&[("fail nic-down [] libfabric (EFA): Unresponsive remote (was previously responsive)", alone)]);
+}
+
+#[test]
+fn an_assertion_is_of_the_rank_that_fails_of_it() {
+    let assertion =
+        "../a/Indexing.cu:1290: indexSelectLargeIndex: block: [11,0,0], thread: [64,0,0] Assertion `srcIndex < srcSelectDimSize` failed.\n";
+    let failure = "[rank5]: Traceback (most recent call last):\n[rank5]:   File \"/a/t.py\", line 3, in f\n[rank5]: RuntimeError: CUDA error: device-side assert triggered\n";
+    all_are(&[
+        ("fail cuda-error [5] a check in a CUDA kernel failed: srcIndex < srcSelectDimSize", &[assertion, failure].concat()),
+        ("fail cuda-error [] a check in a CUDA kernel failed: srcIndex < srcSelectDimSize", assertion),
+    ]);
+}
+
+#[test]
+fn faults_of_other_nodes_are_no_consequences() {
+    let log = "May  4 09:12:00 node-1 kernel: NVRM: Xid (PCI:0000:1b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n\
+               May  4 10:14:00 node-4 kernel: EXT4-fs error (device nvme0n1p1): ext4_find_entry:1455: inode #2: comm python: reading directory lblock 0\n";
+    let roles = |log: &str| report(log).findings.iter().map(|f| (f.rule, f.role)).collect::<Vec<_>>();
+    assert_eq!(roles(log), [("gpu-lost", Role::Root), ("storage-failed", Role::Root)]);
+    assert_eq!(
+        roles(&log.replace("node-4", "node-1").replace("10:14", "09:12")),
+        [("gpu-lost", Role::Root), ("storage-failed", Role::Cascade)]
+    );
+}
+
+#[test]
+fn nobody_is_sent_to_a_process_that_is_gone() {
+    let init = |rank: u32| {
+        format!(
+            "n1:3{rank}:88 [{rank}] NCCL INFO ncclCommInitRank comm 0x1 rank {rank} nranks 3 cudaDev {rank} nvmlDev {rank} busId {rank}b000 commId 0x2 - Init COMPLETE\n"
+        )
+    };
+    let waits = [
+        init(0),
+        init(1),
+        init(2),
+        timed_out(0, "PG ID 0 PG GUID 0(default_pg) ", 15, 8),
+        timed_out(1, "PG ID 0 PG GUID 0(default_pg) ", 15, 8),
+    ]
+    .concat();
+    let next = |log: &str| report(log).findings.iter().filter_map(|f| f.next.clone()).collect::<Vec<_>>().join("; ");
+    assert!(next(&waits).contains("py-spy dump --nonblocking --pid 32"), "{}", next(&waits));
+    let gone = [&waits, "E0430 05:10:58.000000 20 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -6) local_rank: 2 (pid: 32) of binary: /opt/bin/python\n"].concat();
+    assert!(!next(&gone).contains("--pid 32"), "{}", next(&gone));
+}
+
+#[test]
+fn lines_of_nccl_that_say_nothing_are_not_called_absent() {
+    let report = report("n1:31:88 [0] NCCL INFO Ring 00 : 0 -> 1 -> 0\nn1:31:88 [0] NCCL INFO nothing that anybody knows\n");
+    assert_eq!(report.verdict, Verdict::Unknown);
+    let why = report.inputs[0].error.as_deref().unwrap();
+    assert!(why.starts_with("it has lines of NCCL, but none"), "{why}");
+}
+
+#[test]
+fn series_of_overflows_that_start_in_the_middle() {
+    let skip = |before: u32, after: u32| {
+        format!(
+            "[2026-05-04 10:00:01,100] [INFO] [loss_scaler.py:183:update_scale] [deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: {before}, reducing to {after}\n"
+        )
+    };
+    let step = |n: u32| {
+        format!("[2026-05-04 10:00:02,100] [INFO] [logging.py:96:log_dist] [Rank 0] step={n}, skipped=0, lr=[1e-05], mom=[(0.9, 0.999)]\n")
+    };
+    let series = |of_ten: usize| (0..16).map(|n| step(9000 + n * 10) + &skip(256, 128).repeat(of_ten)).collect::<String>();
+    all_are(&[
+        ("warn grad-overflow [] 128 of 151 steps were skipped because gradients overflowed", &series(8)),
+        ("ok", &series(2)),
+        ("warn grad-overflow [] 70 steps were skipped because gradients overflowed, and no other step is seen", &skip(256, 128).repeat(70)),
+        ("ok", &skip(256, 128).repeat(20)),
+        ("fail loss-not-finite [] gradients overflow at the lowest loss scale: every step is skipped", &(skip(2, 1) + &skip(1, 1))),
+    ]);
+}
+
+#[test]
+fn a_run_that_says_so_is_finished() {
+    let log = "step 1 loss 2.0\nstep 2 loss 1.0\nTraining complete\n";
+    let style = nccl_top::output::check::text::Style { color: false, ascii: true, width: 100 };
+    let text = |log: &str| nccl_top::output::check::text::text(&report(log), Zone::UTC, &style);
+    assert!(text(log).contains("loss 1.0000  finished"), "{}", text(log));
+    assert!(!text(&log.replace("Training complete\n", "")).contains("finished"));
+}

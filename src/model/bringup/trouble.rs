@@ -152,7 +152,9 @@ impl Facts<'_> {
             reasons.push(format!("{} is up", port.name()));
             seen.push(Evidence::of("counter", format!("port {} ({}) is up", port.name(), port.info.kind.as_str())));
         }
-        let off = b.env_value("NCCL_IB_DISABLE").is_some_and(|(v, _)| v == "1");
+        // It turns off NCCL's own InfiniBand, not a plugin.
+        let has_plugin = !b.ofi.said.is_empty();
+        let off = !has_plugin && b.env_value("NCCL_IB_DISABLE").is_some_and(|(v, _)| v == "1");
         if reasons.is_empty() && off {
             reasons.push("RDMA was turned off by hand".into());
         }
@@ -165,7 +167,7 @@ impl Facts<'_> {
             "read the plugin's lines above \"Using network\": its library or /dev/infiniband is missing in the container; NCCL_NET=IB or NCCL_NET=\"AWS Libfabric\" makes the fallback an error",
         );
         let by_hand = [("NCCL_IB_DISABLE", "1"), ("NCCL_NET", "Socket")];
-        let cause = by_hand.iter().find_map(|(name, want)| {
+        let cause = by_hand.iter().filter(|(name, _)| off || *name != "NCCL_IB_DISABLE").find_map(|(name, want)| {
             b.env_value(name).filter(|(v, _)| v.eq_ignore_ascii_case(want)).map(|(v, p)| (format!("{name}={v}"), p))
         });
         if let Some((set, proof)) = cause {

@@ -283,6 +283,7 @@ impl Page {
             said.extend(
                 progress.throughput.map(|t| format!("{} {}", crate::base::units::scaled(t), progress.throughput_unit.unwrap_or(""))),
             );
+            said.extend(progress.done_at.map(|_| "finished".to_owned()));
             said.push(format!("({})", progress.dialect.as_str()));
             rows.push(("training", said.join("  ")));
         }
