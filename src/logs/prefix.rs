@@ -72,7 +72,8 @@ fn is_of_traceback(s: &str) -> bool {
     };
     s.starts_with("Traceback (most recent call last)")
         || s.starts_with("  File \"")
-        || s.starts_with("    ")
+        // UCX pads the place in its code, too.
+        || s.starts_with("    ") && !s.contains("  UCX  ")
         || s.starts_with(|c: char| c.is_ascii_alphabetic()) && is_last(class())
 }
 

@@ -28,9 +28,20 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     }
     let mut found = ctx.first_of_its_kind(&RULE, text, "");
     ctx.sign(&mut found, text);
+    if let Some(gpu) = gpu_of(text).filter(|_| !found.summary.contains(" GPU ")) {
+        found.summary = format!("{} on its GPU {gpu}", found.summary);
+    }
     // While the job runs the first question is who holds the memory.
     if !ctx.model.processes.is_empty() || found.next.is_none() {
         found.next = Some(NEXT.into());
     }
     out.push(found);
+}
+
+/// The GPU as the process counts them: PyTorch's `GPU 1 has a total capacity of`, and `(GPU 1; ` up to 2.0.
+fn gpu_of(text: &str) -> Option<u32> {
+    let number = |tail: &str| tail.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok();
+    let (before, _) =
+        text.split_once(" has a total capac").or_else(|| text.split_once("; ").filter(|(before, _)| before.contains("(GPU ")))?;
+    number(before.rsplit_once("GPU ")?.1)
 }

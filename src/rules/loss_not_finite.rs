@@ -59,6 +59,9 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let (what, least) = match step.loss {
         Some(loss) if loss.is_nan() => ("NaN", 1),
         Some(loss) if loss.is_infinite() => ("infinite", 2),
+        None if step.loss_missing && step.grad_norm.is_some_and(f64::is_nan) => {
+            ("left out of the line, as Megatron does with NaN, and the gradient norm is NaN,", 1)
+        }
         None if step.loss_missing => ("left out of the line, as Megatron does with NaN", 2),
         _ => return worthless(ctx, step, progress, out),
     };

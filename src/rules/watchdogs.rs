@@ -29,10 +29,22 @@ struct Report<'a> {
     completed: Option<u64>,
 }
 
-impl Report<'_> {
+impl<'a> Report<'a> {
     /// Its timeout names no group, and nothing else does.
     fn is_unnamed(&self) -> bool {
         self.status.is_none() && self.timeout.is_some_and(|(_, t)| t.group.is_none() && t.guid.is_none())
+    }
+
+    /// The operation that it waits in and its number, where that needs data of all ranks of a group that is known.
+    fn waits_for_all(&self) -> Option<(&'a Alarm, &'a str, u64)> {
+        let (alarm, timeout) = self.timeout?;
+        let by_status =
+            |a: &Alarm| matches!(&a.event.what, What::CollectiveStatus { group, guid, .. } if group.is_some() || guid.is_some());
+        if timeout.group.is_none() && timeout.guid.is_none() && !self.status.is_some_and(by_status) {
+            return None;
+        }
+        let op = words(timeout.op.as_deref()?);
+        OF_ALL.contains(&op).then_some((alarm, op, self.seq?))
     }
 
     /// Both timed out in the same call.
@@ -286,7 +298,9 @@ fn of_group(logs: &Logs, group: &Group, reports: &BTreeMap<u32, Report>) -> Opti
         return of_transfers(logs, group, reports, since);
     }
     let what = format!("{}{}", name(first.1, seq), group.words());
-    mismatch(logs, &waiting, seq, since).or_else(|| absent(logs, reports, &waiting, &what, since, group))
+    mismatch(logs, &waiting, seq, since)
+        .or_else(|| diverged(logs, reports, &waiting, since))
+        .or_else(|| absent(logs, reports, &waiting, &what, since, group))
 }
 
 /// The ranks of a group that say nothing, by the numbers that the others have inside it and in the job: groups of parallel training
@@ -422,6 +436,32 @@ fn mismatch(logs: &Logs, waiting: &[(u32, &Report)], seq: u64, since: Stamp) -> 
         }
     });
     found.evidence = calls.values().filter_map(|who| who.first()).map(|(_, alarm)| logs.proof(alarm)).collect();
+    Some(found)
+}
+
+/// Operations that nobody can finish without data of all ranks.
+const OF_ALL: &[&str] = &["AllReduce", "AllGather", "ReduceScatter", "AlltoAll"];
+
+/// A rank waits in a collective that another one has finished, and more of them behind it: what has the same number there was another
+/// call.
+fn diverged(logs: &Logs, reports: &BTreeMap<u32, Report>, waiting: &[(u32, &Report)], since: Stamp) -> Option<Finding> {
+    let (behind, (first, op, seq)) = waiting.iter().find_map(|(rank, r)| Some((*rank, r.waits_for_all()?)))?;
+    let is_ahead = |r: &Report, other: &str| r.completed.is_some_and(|done| done > seq) && other != op;
+    let (ahead, report, (second, other, at)) =
+        reports.iter().find_map(|(rank, r)| Some((*rank, r, r.waits_for_all()?)).filter(|(_, r, (_, other, _))| is_ahead(r, other)))?;
+    let summary = format!("rank {behind} waits in {op} {seq}, and rank {ahead} in {other} {at}: they did not call the same collectives");
+    let mut found = collective_mismatch::RULE.finding("order".to_owned(), summary, since);
+    found.confidence = Confidence::Likely;
+    found.why = format!(
+        "rank {ahead} finished its collectives up to {}, which no rank can without rank {behind}: their numbers no longer mean the same calls",
+        report.completed?
+    );
+    found.next = Some(
+        "look for a branch that depends on rank or data (uneven batches, layers that one rank skips, evaluation on one rank); Flight Recorder \
+         dumps (TORCH_FR_BUFFER_SIZE=2000) show where the calls part"
+            .into(),
+    );
+    found.evidence = [first, second].map(|alarm| logs.proof(alarm)).into();
     Some(found)
 }
 

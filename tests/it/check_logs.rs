@@ -1200,3 +1200,164 @@ fn a_run_that_says_so_is_finished() {
     assert!(text(log).contains("loss 1.0000  finished"), "{}", text(log));
     assert!(!text(&log.replace("Training complete\n", "")).contains("finished"));
 }
+
+#[test]
+fn causes_that_stand_beside_the_end_of_a_process() {
+    all_are(&[
+        // The C++ runtime's last words say why it ended.
+        (
+            "fail rendezvous-failed [] TensorRT-LLM: a call of MPI failed: invalid rank",
+            "terminate called after throwing an instance of 'tensorrt_llm::common::TllmException'\n  what():  [TensorRT-LLM][ERROR] Assertion failed: Failed: \
+             MPI error /w/cpp/common/mpiUtils.cpp:95 '6' (/w/cpp/common/mpiUtils.cpp:95)\n1  0x7f tensorrt_llm::plugins::SendPlugin::initialize() + 10\n",
+        ),
+        (
+            "fail rank-exited [] a process ended itself, because nobody caught a C++ exception: stoi",
+            "terminate called after throwing an instance of 'std::invalid_argument'\n  what():  stoi\n",
+        ),
+        // A field that is not set is no value that the program chose.
+        (
+            "fail nccl-warn [] NCCL was given no value for minCTAs",
+            "box-1:77:77 [0] init.cc:1310 NCCL WARN Invalid config minCTAs attribute value -2147483648\n",
+        ),
+        (
+            "fail rank-exited [5] rank 5 ended: killed by signal 7 (SIGBUS)",
+            "Building trainer...\nERROR:composer.cli.launcher:Rank 5 crashed with exit code -7.\n",
+        ),
+        (
+            "fail rank-oom-killed [2] Slurm task 2 on web-4 ran out of host memory",
+            "slurmstepd: error: Detected 1 oom-kill event(s) in step 77.0 cgroup. Some of your processes may have been killed by the cgroup out-of-memory handler.\n\
+             srun: error: web-4: task 2: Out Of Memory\nsrun: Terminating job step 77.0\n",
+        ),
+        (
+            "fail cuda-oom [] CUDA out of memory. Tried to allocate 64.00 MiB on its GPU 6",
+            "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 64.00 MiB. GPU 6 has a total capacity of 79.10 GiB of which 10.12 MiB is free.\n",
+        ),
+        (
+            "fail rank-oom-killed [] Ray killed loader:Reader.run on 10.1.0.7: the node's memory ran out (60.20GB of 62.00GB used)",
+            "(raylet) node_manager.cc:2963: System memory low at node with IP 10.1.0.7. Used memory (60.20GB) / total capacity (62.00GB) (0.97) exceeds \
+             threshold 0.95, killing latest task with name loader:Reader.run and actor ID 77 to avoid running out of memory.\n",
+        ),
+        (
+            "fail rank-exited [3] rank 3 ended: exit code 1; its log is log/workerlog.3",
+            "LAUNCH INFO 2026-12-04 07:16:21,152 Pod failed\nLAUNCH ERROR 2026-12-04 07:16:21,153 Container failed !!!\n\
+             Container rank 3 status failed cmd ['/usr/bin/python3', '-u', 't.py'] code 1 log log/workerlog.3\n",
+        ),
+        (
+            "fail loss-not-finite [] the loss is left out of the line, as Megatron does with NaN, and the gradient norm is NaN, at step 40",
+            " iteration       40/    900 | consumed samples:  320 | elapsed time per iteration (ms): 4261.0 | learning rate: 2.9E-04 | global batch size: 8 | \
+             loss scale: 1.0 | grad norm: nan | number of skipped iterations:   0 | number of nan iterations:   0 |\n",
+        ),
+    ]);
+}
+
+#[test]
+fn connections_of_other_libraries_and_their_peers() {
+    all_are(&[
+        (
+            "fail rendezvous-failed [] no address is known for the host mpi-w-1.mpi-w",
+            "ssh: Could not resolve hostname mpi-w-1.mpi-w: Name or service not known\nssh: Could not resolve hostname mpi-w-0.mpi-w: Name or service not known\n\
+             ORTE was unable to reliably start one or more daemons.\n",
+        ),
+        (
+            "fail nic-errors [] EFA: a transfer of i-0aa with i-0bb failed: Invalid address",
+            "libfabric:9:1::efa:cq:efa_rdm_txe_handle_error():737<warn> err: 5, message: Invalid address My EFA addr: fi_addr_efa://[fe80::1]:0:1 My host id: i-0aa \
+             Peer EFA addr: fi_addr_efa://[fe80::2]:0:8 Peer host id: i-0bb (7)\n",
+        ),
+        (
+            "fail rendezvous-failed [] NVSHMEM's bootstrap lost the connection to 10.1.0.9: Connection reset by peer",
+            "/w/nvshmem/src/host/init/init.cu:998: non-zero status: 7 building transport map failed\n\n\
+             /w/nvshmem/src/modules/bootstrap/uid/ncclSocket/ncclsocket_socket.cpp:socketProgressOpt:39: socketProgressOpt: Call to recv from 10.1.0.9<4107> failed : Connection reset by peer\n",
+        ),
+        (
+            "fail nic-errors [] UCX could not make an object (CQ) on mlx5_4 of box-2: Remote I/O error",
+            "[1785920418.207551] [box-2:71:0]      ib_mlx5_dv.c:452  UCX  ERROR   mlx5dv_devx_obj_create(CQ) failed on mlx5_4, syndrome 0x2aac7c: Remote I/O error\n\
+             E0805 09:00:18.242516  71 nixl_agent.cpp:359] createBackend: backend 'UCX' encountered error during intra-agent transfer setup with status NIXL_ERR_BACKEND\n",
+        ),
+        (
+            "fail rendezvous-failed [] UCX on box-2 could not connect to 10.1.0.0:5129: Connection refused",
+            "[1743051207.610544] [box-2:33 :0]            sock.c:334  UCX  ERROR   connect(fd=5, dest_addr=10.1.0.0:5129) failed: Connection refused\n\
+             ERROR 03-27 04:53:27 engine.py:244] nixlBackendError('NIXL_ERR_BACKEND')\n",
+        ),
+        (
+            "fail collective-timeout [] DeepEP: GPU 1 of node 3 (as DeepEP counts them) waited for GPU 6 of that node",
+            "DeepEP dispatch NVL receiver timeout, channel: 3, RDMA: 3, nvl: 1, src NVL: 6, head: 1, tail: 1\n",
+        ),
+        (
+            "fail rendezvous-failed [4, 12] HCCL: rank 4 (10.1.0.3) could not connect to rank 12 (10.1.0.4)",
+            "[ERROR] HCCL(7,):2026-05-30-18:09:57.204.229 [transport_manager.cc:954] [9][InitChannelStage][RunFailed]Transport init error! createLink para:rank[4]-\
+             localUserrank[4]-localIpAddr[10.1.0.3/4], remoteRank[12]-remoteUserrank[12]-remoteIpAddr[10.1.0.4/4], machineType[0], tag[AllReduce_1]\n",
+        ),
+        (
+            "fail rank-exited [9] MPI ended rank 9 on c07: a call of PMPI_Test failed",
+            "MPICH ERROR [Rank 9] [job id 8.0] [Wed May 15 22:40:18 2026] [c07] - Abort(5) (rank 9 in comm 0): Fatal error in PMPI_Test: Other MPI error, error stack:\n\
+             MPIDI_OFI_handle_cq_error(1075): OFI poll failed (ofi_events.c:1077:MPIDI_OFI_handle_cq_error:Input/output error - PTLTE_NOT_FOUND)\n",
+        ),
+        (
+            "fail rendezvous-failed [] XLA: the rendezvous 'save' failed: Socket closed (14)",
+            "Exception in device=TPU:3: tensorflow/compiler/xla/xla_client/mesh_service.cc:294 : Failed to meet rendezvous 'save': Socket closed (14)\n",
+        ),
+        (
+            "fail rank-exited [] Horovod was shut down: a rank failed or ended before the others",
+            "Wed Oct 14 11:05:30 2026[0]<stderr>:2026-10-14 11:05:30.2: W tensorflow/core/framework/op_kernel.cc:1651] OP_REQUIRES failed at mpi_ops.cc:402 : Unknown: Horovod has b\n\
+             een shut down. This was caused by an exception on one of the ranks or an attempt to allreduce a tensor after one of the ranks finished execution.\n",
+        ),
+        (
+            "fail rank-exited [] TensorFlow: the worker at 10.1.0.7:4590 closed its connection",
+            "{\"description\":\"Error received from peer ipv4:10.1.0.2:4012\",\"grpc_message\":\"Collective ops is aborted by: Socket closed\\n:{\"description\":\"Error received \
+             from peer ipv4:10.1.0.7:4590\",\"file\":\"external/com_github_grpc_grpc/src/core/lib/surface/call.cc\",\"file_line\":1056,\"grpc_message\":\"Socket closed\"}\n",
+        ),
+    ]);
+}
+
+#[test]
+fn starts_and_notices_of_launchers() {
+    all_are(&[
+        ("ok", "[2026-04-19 12:31:08,602] [INFO] [logging.py:128:log_dist] [Rank 0] DeepSpeed info: version=0.18.0, git-hash=unknown\n"),
+        ("ok", "initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/4\ndistributed_backend=nccl\n"),
+        (
+            "ok",
+            "[INFO] [training.py:771:run] Fault nodes are: []  and stragglers are: [].\n[INFO] [training.py:914:network_check] Network check result is True\n",
+        ),
+        (
+            "fail launch-failed [] DLRover's check of the nodes failed on node 1, 4",
+            "[INFO] [training.py:771:run] Fault nodes are: [1, 4]  and stragglers are: [].\n",
+        ),
+        ("ok", "WARNING: There was an error initializing an OpenFabrics device.\n\n  Local host:   web-1\n  Local device: mlx5_2\n"),
+        (
+            "ok",
+            "Jun 03 09:44:43 web-1 nv-fabricmanager[22]: [Jun 03 2026 09:44:42] [INFO] [tid 9] received GPU Probe Request ver 2 MAD: header nodeID 0, header moduleId 7\n",
+        ),
+        (
+            "warn gpu-driver [] the Fabric Manager of web-1 found no NVSwitch, and ends",
+            "Jan  9 10:42:05 web-1 nv-fabricmanager[39]: request to query NVSwitch device information from NVSwitch driver failed with error:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]\n",
+        ),
+    ]);
+    // The scan of a data set is no training.
+    assert_eq!(
+        step_of(&report(
+            "train: Scanning /home/someone/data/sets/of/a/long/path/train/labels.cache... 700 images, 9 backgrounds, 0 corrupt: 100%|████| 709/709 [00:02<00:00, 300.1it/s]\n"
+        )),
+        None
+    );
+}
+
+#[test]
+fn ranks_that_no_longer_call_the_same_collectives() {
+    let group = "PG ID 0 PG GUID 0(default_pg) ";
+    let line = |rank: u32, seq: u32, op: &str| timed_out(rank, group, seq, 64).replace("OpType=ALLREDUCE", &format!("OpType={op}"));
+    let status = |rank: u32, at: u32, done: u32| {
+        format!(
+            "[rank{rank}]:[E430 05:09:49.830445837 ProcessGroupNCCL.cpp:2268] [{group}Rank {rank}] failure detected by watchdog at work sequence id: {at} PG \
+             status: last enqueued work: {}, last completed work: {done}\n",
+            at + 3
+        )
+    };
+    let parted = [line(0, 31, "_REDUCE_SCATTER_BASE"), status(0, 31, 30), line(1, 35, "_ALLGATHER_BASE"), status(1, 35, 34)].concat();
+    all_are(&[(
+        "fail collective-mismatch [] rank 0 waits in ReduceScatter 31, and rank 1 in AllGather 35: they did not call the same",
+        &parted,
+    )]);
+    // One that did not finish what the other waits in may have called the same.
+    let near = [line(0, 31, "_REDUCE_SCATTER_BASE"), status(0, 31, 30), line(1, 32, "_ALLGATHER_BASE"), status(1, 32, 31)].concat();
+    assert!(report(&near).findings.iter().all(|f| f.rule != "collective-mismatch"));
+}

@@ -120,7 +120,7 @@ impl Bars {
 
 fn by_name(bar: &Bar<'_>) -> Kind {
     let names = &*NAMES;
-    let is = |list: &[String]| list.iter().any(|start| scan::starts_with(bar.name, start));
+    let is = |list: &[String]| is_one_of(bar.name, list);
     if !names.turns.iter().any(|turn| turn == bar.unit) {
         return if is(&names.data) { Kind::Pause(Phase::DataLoading) } else { Kind::Other };
     }
@@ -135,6 +135,10 @@ fn by_name(bar: &Bar<'_>) -> Kind {
     } else {
         Kind::Other
     }
+}
+
+fn is_one_of(name: &str, list: &[String]) -> bool {
+    list.iter().any(|start| scan::starts_with(name, start))
 }
 
 fn has_loss(post: &str) -> bool {
@@ -193,7 +197,7 @@ fn bar<'a>(before: &'a str, times: &'a str) -> Option<(Bar<'a>, usize)> {
     let name = name.trim().trim_end_matches(':');
     let name = name.trim_end_matches(']').rfind(']').map_or(name, |at| &name[at + 1..]).trim();
     let bar = Bar {
-        name: if name.len() > 80 { "" } else { name },
+        name: if name.len() > 80 && !is_one_of(name, &NAMES.data) { "" } else { name },
         n,
         total,
         remaining_s: scan::clock(left),
