@@ -216,6 +216,8 @@ impl Model {
                     && init.nranks == log.ranks_by_init
                     && log.rank_of_pid.len() < MAX_PROCESSES
                 {
+                    // Whose log it is may be known by that.
+                    self.ungrouped |= !log.had_writer && !log.rank_of_pid.contains_key(&pid);
                     log.rank_of_pid.entry(pid).or_insert(init.rank);
                 }
                 if let Some(hash) = init.comm_id.filter(|_| log.comms.len() < MAX_COMMS) {

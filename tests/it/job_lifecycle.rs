@@ -5,6 +5,7 @@ use nccl_top::base::time::{Stamp, Zone};
 use nccl_top::diagnosis::session::{Event, Session};
 use nccl_top::diagnosis::verdict::State;
 use nccl_top::observe::gpu::{GpuProcess, GpuProcesses, GpuSample, GpuTrouble, GpuTroubleKind};
+use nccl_top::observe::host;
 use nccl_top::observe::log::{Line, Lines, LogFileInfo, LogFileState};
 use nccl_top::observe::port::{PortInfo, PortKind, PortSample};
 use nccl_top::observe::process::{LogVia, ProcessGone, ProcessInfo, ProcessLog, ProcessRole, ProcessSample};
@@ -137,6 +138,67 @@ fn a_log_given_by_name_and_the_job_that_writes_it_are_one_job() {
     node.rank(0, 501, 1, 7).line(1, "step 2 | loss nan | step_time 100 ms").after(1);
     assert_eq!(node.open(), [("loss-not-finite", Some("501"))]);
     assert_eq!(node.session.verdicts.len(), 2);
+}
+
+/// A log that is given by name, with those that are seen to write it, modified so many seconds after the machine was booted.
+fn given(node: &mut Node, path: &str, modified_s: i64, written_by: Option<Vec<u32>>) {
+    let modified_ns = Some(modified_s * 1_000_000_000);
+    let info = LogFileInfo { file: 1, path: path.into(), inode: Some(7), device: Some(1), modified_ns, written_by, ..Default::default() };
+    node.sees("tail", Body::LogFile(info));
+}
+
+/// Ranks 0 and 1 below 100, started two minutes after the machine was booted; it was booted when time began.
+fn beside_a_job() -> Node {
+    let mut node = Node::new();
+    node.sees("host", Body::Node(host::Node { booted_at_s: Some(0), ..Default::default() }));
+    node.launcher(100, 8);
+    for rank in 0..2 {
+        node.rank(rank, 101 + rank, 100, 8);
+    }
+    node
+}
+
+#[test]
+fn a_log_that_others_write_is_not_that_of_the_only_job() {
+    let job_of = |node: &Node| node.session.model.job_of_file(1);
+    // Somebody else has it open, and it stays his when he has ended.
+    let mut node = beside_a_job();
+    given(&mut node, "other.log", 1000, Some(vec![700, 701]));
+    node.line(1, "step 7 | loss nan | step_time 100 ms").after(1);
+    assert_eq!(job_of(&node), "other.log");
+    assert_eq!(node.open(), [("loss-not-finite", Some("other.log"))]);
+    given(&mut node, "other.log", 1001, Some(vec![]));
+    node.after(1);
+    assert_eq!(job_of(&node), "other.log");
+
+    // What a rank, its helper or the shell above its launcher holds open is the job's, whatever its output is.
+    for writer in [100, 102] {
+        let mut node = beside_a_job();
+        given(&mut node, "train.log", 1000, Some(vec![writer, 900]));
+        node.after(1);
+        assert_eq!(job_of(&node), "100");
+    }
+
+    // Nobody is seen: a file of before the job's time is not its log, one of its time is, and so is one that is written out of sight.
+    for (modified_s, written_by, job) in [(0, Some(vec![]), "old.log"), (900, Some(vec![]), "100"), (0, None, "100")] {
+        let mut node = Node::new();
+        node.sees("host", Body::Node(host::Node { booted_at_s: Some(0), ..Default::default() }));
+        node.rank(0, 50_000, 1, 8);
+        given(&mut node, "old.log", modified_s, written_by.clone());
+        node.after(1);
+        assert_eq!(job_of(&node), if job == "100" { "50000" } else { job }, "{modified_s} {written_by:?}");
+    }
+}
+
+#[test]
+fn a_log_that_nobody_is_seen_to_write_is_that_of_the_job_whose_processes_it_names() {
+    let mut node = beside_a_job();
+    two_ranks(&mut node, 300, 9);
+    given(&mut node, "nccl.log", 1000, Some(vec![]));
+    node.after(1);
+    let init = "node-17:302:302 [1] NCCL INFO ncclCommInitRank comm 0x1 rank 1 nranks 2 cudaDev 1 nvmlDev 1 busId 1000 commId 0xd3ba4de4f27e3bf5 - Init START";
+    node.line(1, init).after(1);
+    assert_eq!(node.session.model.job_of_file(1), "300");
 }
 
 #[test]
