@@ -169,6 +169,8 @@ pub(super) struct Followed {
     /// Nothing has the path. Since then, or since the last byte that came after.
     gone_since: Option<Instant>,
     said: Option<(LogFileState, Option<String>)>,
+    /// What was waited for under this name, or was a file, is a directory: its logs are followed each by itself.
+    has_become_directory: bool,
     written_by: Option<Vec<u32>>,
     is_attributed: bool,
     /// The file that was open last.
@@ -195,6 +197,7 @@ impl Followed {
             replaced: Replaced::No,
             gone_since: None,
             said: None,
+            has_become_directory: false,
             written_by: None,
             is_attributed: false,
             last: None,
@@ -236,7 +239,7 @@ impl Followed {
     /// Nothing is or will be known under this path, and nobody asked for it by name.
     pub fn is_over(&self) -> bool {
         match self.origin {
-            Origin::Named => false,
+            Origin::Named => self.has_become_directory,
             Origin::LeftBehind => self.open.is_none(),
             Origin::Found | Origin::Hinted => self.open.is_none() && self.trouble().is_none(),
         }
@@ -450,6 +453,10 @@ impl Followed {
             }
             Err(err) => return self.say(LogFileState::Failed, Some(io_words(&err)), desk.out),
         };
+        if meta.is_dir() && self.origin == Origin::Named {
+            self.has_become_directory = true;
+            return self.say(LogFileState::Gone, Some("a directory; the logs in it are followed".into()), desk.out);
+        }
         if !meta.is_file() {
             return self.say(LogFileState::Failed, crate::sources::files::refusal(&Ok(meta), &self.path), desk.out);
         }
