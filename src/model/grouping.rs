@@ -95,7 +95,7 @@ impl Model {
             job.launcher = launcher.or(job.launcher);
             for pid in pids {
                 let process = &self.processes[&pid];
-                let own = process.env_number(job::RANK_VARS).filter(|_| process.info.role == ProcessRole::Rank);
+                let own = process.rank().filter(|_| process.info.role == ProcessRole::Rank);
                 let by_ras = rank_by_ras(&by_pid, process).filter(|_| own.is_none());
                 job.world_size = by_ras.map(|(_, nranks)| nranks).or(job.world_size);
                 match own.or(by_ras.map(|(rank, _)| rank)) {
@@ -108,7 +108,7 @@ impl Model {
                             _ => job.ranks.insert(rank, pid),
                         };
                         job.unranked.extend(loser.filter(|l| self.processes[l].is_alive()));
-                        job.world_size = process.env_number(job::WORLD_VARS).or(job.world_size);
+                        job.world_size = process.world_size().or(job.world_size);
                         job.local_world_size = process.env_number(job::LOCAL_WORLD_VARS).or(job.local_world_size);
                     }
                     None => {
