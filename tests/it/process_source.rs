@@ -718,8 +718,10 @@ fn lightning_env(node: u32, local: u32, world: u32) -> String {
     format!("MASTER_ADDR=127.0.0.1 MASTER_PORT=51183 NODE_RANK={node} LOCAL_RANK={local} WORLD_SIZE={world}")
 }
 
-/// Rank, number on the node, world and leader of each rank, by its pid.
-fn places(watch: &Watch) -> Vec<(u32, Option<u32>, Option<u32>, Option<u32>, u32)> {
+/// Pid, rank, number on the node, world and leader.
+type Placed = (u32, Option<u32>, Option<u32>, Option<u32>, u32);
+
+fn places(watch: &Watch) -> Vec<Placed> {
     let place = |pid: u32| watch.known[&pid].place.clone().unwrap_or_default();
     let of = |pid: u32| (pid, place(pid).rank, place(pid).local_rank, place(pid).world_size, place(pid).leader);
     watch.ranks().into_iter().map(of).collect()
