@@ -43,6 +43,7 @@ impl Model {
             file.bringup = Bringup::default();
             file.progress = log::Progress::default();
             file.had_writer = false;
+            file.of_others = false;
         }
         let held: BTreeSet<u32> = self.jobs.values().flat_map(|j| j.pids().chain(j.launcher)).collect();
         self.processes.retain(|pid, p| held.contains(pid) || p.gone.is_none_or(|g| at.since(g.at) <= KEEP_GONE));
@@ -94,7 +95,7 @@ impl Model {
             job.launcher = launcher.or(job.launcher);
             for pid in pids {
                 let process = &self.processes[&pid];
-                let own = process.env_number(job::RANK_VARS).filter(|_| process.info.role == ProcessRole::Rank);
+                let own = process.rank().filter(|_| process.info.role == ProcessRole::Rank);
                 let by_ras = rank_by_ras(&by_pid, process).filter(|_| own.is_none());
                 job.world_size = by_ras.map(|(_, nranks)| nranks).or(job.world_size);
                 match own.or(by_ras.map(|(rank, _)| rank)) {
@@ -107,7 +108,7 @@ impl Model {
                             _ => job.ranks.insert(rank, pid),
                         };
                         job.unranked.extend(loser.filter(|l| self.processes[l].is_alive()));
-                        job.world_size = process.env_number(job::WORLD_VARS).or(job.world_size);
+                        job.world_size = process.world_size().or(job.world_size);
                         job.local_world_size = process.env_number(job::LOCAL_WORLD_VARS).or(job.local_world_size);
                     }
                     None => {
@@ -168,6 +169,11 @@ impl Model {
 
     /// Says anew which job every file belongs to, after processes or files came or went.
     pub(super) fn reassign(&mut self) {
+        let written: BTreeSet<u32> = self.files.keys().copied().filter(|file| self.writer_of(*file).is_some()).collect();
+        for (file, log) in &mut self.files {
+            let is_held = log.info.written_by.as_ref().is_some_and(|pids| !pids.is_empty());
+            log.of_others = !written.contains(file) && (log.of_others || is_held);
+        }
         let owners: Vec<(u32, String, Option<u32>, bool)> = self
             .files
             .keys()
@@ -212,7 +218,9 @@ impl Model {
         let info = &self.files.get(&file)?.info;
         let owns = |job: &&Job| {
             let mut pids = job.pids().chain(job.launcher);
-            pids.any(|pid| self.processes.get(&pid).is_some_and(|p| job::owns_log(p, info.device, info.inode, &info.path)))
+            let holds = |pid: u32| info.written_by.iter().flatten().any(|writer| *writer == pid);
+            let is_output = |p: &Process| job::owns_log(p, info.device, info.inode, &info.path) || p.is_alive() && holds(p.info.pid);
+            pids.any(|pid| self.processes.get(&pid).is_some_and(is_output))
         };
         let real = self.jobs.values().filter(|j| !j.log_only);
         real.filter(owns).max_by_key(|j| (self.is_running(j), j.first_seen)).map(|job| job.id.clone())
@@ -226,18 +234,46 @@ impl Model {
             return log.job.clone();
         }
         let real = || self.jobs.values().filter(|j| !j.log_only);
+        if let Some(named) = real().find(|j| self.names_ranks_of(log, j)) {
+            return named.id.clone();
+        }
         let mut running = real().filter(|j| self.is_running(j));
         match (running.next(), running.next()) {
             // It may be that of one that has ended since.
-            (Some(only), None) if !log.of_one_of_several => only.id.clone(),
+            (Some(only), None) if !log.of_one_of_several && !log.of_others && !self.was_over_before(log, only) => only.id.clone(),
             // Between two jobs a log stays with the one that it was last of.
-            _ if real().any(|j| j.id == log.job) => log.job.clone(),
+            _ if !log.of_others && real().any(|j| j.id == log.job) => log.job.clone(),
             // All files that nobody owns are taken for one job: its name is that of the first.
             _ => {
                 let unowned = |f: &&LogFile| f.job.is_empty() || self.jobs.get(&f.job).is_none_or(|j| j.log_only);
                 self.files.values().find(unowned).unwrap_or(log).name().to_owned()
             }
         }
+    }
+
+    /// Its lines name processes of the job, each with its rank.
+    fn names_ranks_of(&self, log: &LogFile, job: &Job) -> bool {
+        let inner = |pid: &u32| self.processes.get(pid).map(|p| p.info.ns_pid.unwrap_or(p.info.pid));
+        let is_of = |(pid, rank): (&u32, &u32)| job.ranks.get(rank).and_then(inner) == Some(*pid);
+        log.rank_of_pid.iter().any(is_of)
+    }
+
+    /// Nobody is seen to write it, and its last line was written before the job began.
+    fn was_over_before(&self, log: &LogFile, job: &Job) -> bool {
+        /// Two clocks: that of the kernel, and that of the file system, which may be another machine's.
+        const APART: Duration = Duration::from_secs(60);
+        let Some(modified) = log.info.modified_ns.map(Stamp).filter(|_| log.info.written_by.as_ref().is_some_and(Vec::is_empty)) else {
+            return false;
+        };
+        let starts = job.pids().chain(job.launcher).filter_map(|pid| self.started_at(self.processes.get(&pid)?));
+        starts.min().is_some_and(|start| start.since(modified) > APART)
+    }
+
+    /// When a process began. `None`: it is not known when the machine was booted.
+    fn started_at(&self, process: &Process) -> Option<Stamp> {
+        let booted_ns = i64::try_from(self.node.as_ref()?.booted_at_s?).ok()?.checked_mul(1_000_000_000)?;
+        let ticks_ns = i64::try_from(process.info.start_ticks).ok()?.checked_mul(10_000_000)?;
+        booted_ns.checked_add(ticks_ns).map(Stamp)
     }
 
     /// At least one of its processes is alive, and not as a leftover. A launcher alone may still have to say why its ranks are gone.

@@ -113,7 +113,7 @@ pub fn job_id(process: &Process, launcher: Option<u32>) -> String {
             _ => job.to_owned(),
         };
     }
-    match launcher {
+    match launcher.or(process.info.place.as_ref().map(|place| place.leader)) {
         Some(pid) => pid.to_string(),
         None => match process.info.role {
             // Orphans of one launcher share its port even when their parent is gone.

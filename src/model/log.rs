@@ -24,6 +24,8 @@ pub struct LogFile {
     pub had_writer: bool,
     /// Several jobs ran, and nobody was seen to write it.
     pub of_one_of_several: bool,
+    /// Processes have been seen that write it, and they are of no job.
+    pub of_others: bool,
     /// The rank whose output it is, where it is that of one alone.
     pub rank: Option<u32>,
     pub reader: Reader,
@@ -61,6 +63,7 @@ impl LogFile {
             job: String::new(),
             had_writer: false,
             of_one_of_several: false,
+            of_others: false,
             rank: None,
             reader: Reader::default(),
             progress: Progress::default(),

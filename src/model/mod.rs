@@ -15,6 +15,7 @@ pub mod health;
 pub mod inspected;
 pub mod job;
 pub mod job_record;
+mod launcher;
 pub mod log;
 pub mod peers;
 pub mod port;

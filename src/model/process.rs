@@ -1,8 +1,9 @@
 //! A process of a job, alive or gone.
 
+use super::job::{LOCAL_RANK_VARS, RANK_VARS, WORLD_VARS};
 use super::series::Series;
 use crate::base::time::Stamp;
-use crate::observe::process::{ProcessInfo, ProcessSample, Wait};
+use crate::observe::process::{Place, ProcessInfo, ProcessSample, Wait};
 use std::time::Duration;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -152,6 +153,23 @@ impl Process {
 
     pub fn env(&self, name: &str) -> Option<&str> {
         self.info.env.as_ref()?.get(name).map(String::as_str)
+    }
+
+    pub fn rank(&self) -> Option<u32> {
+        self.placed(|place| place.rank, RANK_VARS)
+    }
+
+    /// Its number among the ranks of this node.
+    pub fn local_rank(&self) -> Option<u32> {
+        self.placed(|place| place.local_rank, LOCAL_RANK_VARS)
+    }
+
+    pub fn world_size(&self) -> Option<u32> {
+        self.placed(|place| place.world_size, WORLD_VARS)
+    }
+
+    fn placed(&self, of: impl Fn(&Place) -> Option<u32>, names: &[&str]) -> Option<u32> {
+        self.info.place.as_ref().map_or_else(|| self.env_number(names), of)
     }
 
     /// The first of `names` that is set and a number.

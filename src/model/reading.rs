@@ -2,7 +2,7 @@
 
 use super::alarms::{Alarm, Said};
 use super::bringup::{Who, host_id};
-use super::job::{self, Job};
+use super::job::Job;
 use super::job_record::Record;
 use super::log::{self, Kept};
 use super::{MAX_COMMS, MAX_PROCESSES, Model, TextSeen};
@@ -216,6 +216,8 @@ impl Model {
                     && init.nranks == log.ranks_by_init
                     && log.rank_of_pid.len() < MAX_PROCESSES
                 {
+                    // Whose log it is may be known by that.
+                    self.ungrouped |= !log.had_writer && !log.rank_of_pid.contains_key(&pid);
                     log.rank_of_pid.entry(pid).or_insert(init.rank);
                 }
                 if let Some(hash) = init.comm_id.filter(|_| log.comms.len() < MAX_COMMS) {
@@ -250,7 +252,7 @@ impl Model {
     pub(super) fn rank_of_ns_pid(&self, file: u32, pid: u32) -> Option<u32> {
         let by_process = || {
             let process = self.processes.values().find(|p| p.info.ns_pid.unwrap_or(p.info.pid) == pid)?;
-            process.env_number(job::RANK_VARS)
+            process.rank()
         };
         by_process().or_else(|| self.files.get(&file)?.rank_of_pid.get(&pid).copied())
     }

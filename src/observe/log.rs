@@ -22,6 +22,9 @@ pub struct LogFileInfo {
     /// Bytes at the start of the file that were not read, because only the end was asked for.
     pub skipped_bytes: Option<u64>,
     pub detail: Option<String>,
+    /// The processes that write it, seen by its open descriptors, with those before them in a pipeline, above and below them. Empty:
+    /// nobody is seen. `None`: not looked for, or it is written for processes out of sight, as by a container runtime.
+    pub written_by: Option<Vec<u32>>,
     /// It was written before and is read as a whole: what its lines report is judged in the order in which they were written.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub archived: bool,

@@ -21,6 +21,8 @@ pub struct ProcessInfo {
     pub cmdline: Vec<String>,
     /// Allow-listed variables of the initial environment. `None`: may not be read.
     pub env: Option<BTreeMap<String, String>>,
+    /// Its place in the job, where its environment does not name it.
+    pub place: Option<Place>,
     /// Innermost pid (last of NSpid): the one that NCCL's lines carry.
     pub ns_pid: Option<u32>,
     /// Path in /proc/PID/cgroup, for grouping and for the container's name.
@@ -35,6 +37,19 @@ pub struct ProcessInfo {
     /// What could not be read, and why: `environ: permission denied`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<String>,
+}
+
+/// A place in a job whose launcher is itself a rank, as Lightning's own is: it numbers what it starts by node, and itself not at all.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Place {
+    /// The process that has started the others of this node.
+    pub leader: u32,
+    /// `None`: not certain, as the nodes before may have another number of ranks.
+    pub rank: Option<u32>,
+    pub local_rank: Option<u32>,
+    pub world_size: Option<u32>,
 }
 
 /// What a process may use, and which namespaces it is in: /proc/PID/limits, status and ns.

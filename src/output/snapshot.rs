@@ -7,6 +7,7 @@ use crate::model::gpu::{Gpu, throttle_words};
 use crate::model::inspected::Fastest;
 use crate::model::job::Job;
 use crate::model::log::Progress;
+use crate::model::process::Process;
 use crate::model::topology::{Place, Topology};
 use crate::model::{Model, QueuePairUser};
 use serde_json::{Map, Value, json};
@@ -55,7 +56,7 @@ fn job(session: &Session, job: &Job, zone: Zone) -> Value {
             let process = model.processes.get(pid);
             json!({
                 "rank": rank,
-                "local_rank": process.and_then(|p| p.env_number(crate::model::job::LOCAL_RANK_VARS)),
+                "local_rank": process.and_then(Process::local_rank),
                 "pid": pid,
                 "gpu": model.gpu_of_pid(*pid),
                 "process_state": process.filter(|p| p.is_alive()).and_then(|p| p.sample.state),
@@ -74,6 +75,7 @@ fn job(session: &Session, job: &Job, zone: Zone) -> Value {
         }),
         "attempt": model.attempt_of(job).map(|attempt| attempt.no),
         "went_back": model.went_back(job).map(|(from, to)| json!({ "from": from, "to": to })),
+        "launcher": model.launcher_name(job),
         "world_size": job.world_size,
         "ranks": ranks,
         "logs": logs,

@@ -108,14 +108,14 @@ fn without_ranks(model: &Model, job: &Job) -> Option<Finding> {
     let meets = |p: &Process| Some((p.env("MASTER_ADDR")?.to_owned(), p.env("MASTER_PORT")?.to_owned()));
     let first = job.ranks.values().find_map(|pid| process(*pid))?;
     let at = meets(first).filter(|(host, _)| host == "localhost" || host == "::1" || host.starts_with("127."))?;
-    let world = first.env_number(&["WORLD_SIZE"])?;
+    let world = first.world_size()?;
     let for_ = model.now.since(model.watched(first.first_seen));
     if has_begun(model, job) || for_ < NODES_COME.duration() {
         return None;
     }
     // Several launchers of one node, for a trial, are several jobs here.
     let at_once = |p: &&Process| meets(p).as_ref() == Some(&at);
-    let here: BTreeSet<u32> = model.processes.values().filter(at_once).filter_map(|p| p.env_number(&["RANK"])).collect();
+    let here: BTreeSet<u32> = model.processes.values().filter(at_once).filter_map(|p| p.rank()).collect();
     let missing: Vec<u32> = (0..world.min(1 << 14)).filter(|rank| !here.contains(rank)).collect();
     if missing.is_empty() {
         return None;

@@ -217,6 +217,7 @@ impl Procs {
         chosen.sort_unstable_by_key(|(pid, role)| (*role != ProcessRole::Launcher, *pid));
         for (pid, role) in chosen {
             let Some(mut info) = process::of(&mut self.reader, pid, role) else { continue };
+            info.place = self.table.get(pid).and_then(|entry| entry.place.clone());
             if let Some(known) = self.known.get(&pid) {
                 info.writes.clone_from(&known.writes);
                 // Where its output goes is not seen while the file system there does not answer.

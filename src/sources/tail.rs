@@ -47,6 +47,8 @@ const SWEEP_WOKEN: Duration = Duration::from_secs(1);
 const SWEEP_POLLED: Duration = Duration::from_millis(300);
 /// When there is more to read.
 const AT_ONCE: Duration = Duration::from_millis(2);
+/// Who writes the files that were given may change: it is looked for that often.
+const ATTRIBUTE: Duration = Duration::from_secs(15);
 const RESCAN: Duration = Duration::from_secs(2);
 const SLOW_SCAN: Duration = Duration::from_millis(50);
 
@@ -67,6 +69,9 @@ pub struct Tail {
     rescan_every: Duration,
     unfinished_after: Duration,
     patience: Patience,
+    /// Whether and when it was last looked for who writes the files that were given.
+    attributes: bool,
+    attributed: Option<Instant>,
     roots: Roots,
     inbox: Option<Receiver<Hint>>,
     input: Option<Input>,
@@ -104,6 +109,8 @@ impl Tail {
             rescan_every: RESCAN,
             unfinished_after: Duration::MAX,
             patience: PATIENCE,
+            attributes: false,
+            attributed: None,
             roots: Roots::live(),
             inbox: None,
             input: None,
@@ -132,6 +139,7 @@ impl Tail {
     pub fn of(setup: &mut Setup) -> Self {
         let mut tail = Tail::new(setup.logs.clone(), setup.whole_logs).woken().unfinished_after(UNFINISHED);
         tail.roots = setup.roots.clone();
+        tail = if tail.roots.is_live() { tail.attributing() } else { tail };
         if let Some(inbox) = setup.tail_inbox.take() {
             tail = tail.listening(inbox);
         }
@@ -161,6 +169,12 @@ impl Tail {
             Ok(input) => self.input = Some(input),
             Err(_) => self.refused_input = Some("no thread to read it"),
         }
+        self
+    }
+
+    /// Looks for the processes that write the files that were given.
+    pub fn attributing(mut self) -> Self {
+        self.attributes = true;
         self
     }
 
@@ -317,6 +331,9 @@ impl Tail {
         let Tail { known, chunk, sift, files, unfinished_after, .. } = self;
         let mut desk = Desk { known, chunk, sift, out, unfinished_after: *unfinished_after };
         let coming: Vec<u64> = ids.iter().map(|id| files.get_mut(id).map_or(0, |file| file.look(&mut desk))).collect();
+        self.attribute(out);
+        let Tail { known, chunk, sift, files, unfinished_after, .. } = self;
+        let mut desk = Desk { known, chunk, sift, out, unfinished_after: *unfinished_after };
         for (id, share) in ids.iter().zip(shares(&coming, BYTES_PER_POLL)) {
             let Some(file) = files.get_mut(id) else { continue };
             if share > 0 {
@@ -329,6 +346,22 @@ impl Tail {
             }
         }
         ids.iter().for_each(|id| self.pass_on(*id, out));
+    }
+
+    /// Looks for who writes the files that were given: before their first line is passed on, and now and then.
+    fn attribute(&mut self, out: &mut Vec<Body>) {
+        let is_due = self.attributed.is_none_or(|at| at.elapsed() >= ATTRIBUTE) || self.files.values().any(Followed::is_unattributed);
+        let inodes: HashSet<Inode> = self.files.values().filter_map(Followed::of_unknown_writer).collect();
+        if !self.attributes || !is_due || inodes.is_empty() {
+            return;
+        }
+        let writers = holders::writers(&self.roots.path("/proc"), &inodes);
+        for file in self.files.values_mut() {
+            if let Some(inode) = file.of_unknown_writer() {
+                file.attribute(writers.get(&inode).map(|pids| pids.iter().copied().collect()), out);
+            }
+        }
+        self.attributed = Some(Instant::now());
     }
 
     /// Goes on with a file that has lost its path, takes over the one that a path leads to and that had lost its own, and looks for what

@@ -5,11 +5,14 @@ use nccl_top::base::time::{Stamp, Zone};
 use nccl_top::diagnosis::session::{Event, Session};
 use nccl_top::diagnosis::verdict::State;
 use nccl_top::observe::gpu::{GpuProcess, GpuProcesses, GpuSample, GpuTrouble, GpuTroubleKind};
+use nccl_top::observe::host;
 use nccl_top::observe::log::{Line, Lines, LogFileInfo, LogFileState};
 use nccl_top::observe::port::{PortInfo, PortKind, PortSample};
-use nccl_top::observe::process::{LogVia, ProcessGone, ProcessInfo, ProcessLog, ProcessRole, ProcessSample};
+use nccl_top::observe::process::{LogVia, Place, ProcessGone, ProcessInfo, ProcessLog, ProcessRole, ProcessSample};
 use nccl_top::observe::{Body, Observation, SourceId, SourceReport, SourceState};
+use nccl_top::output::snapshot;
 use nccl_top::rules::findings::Change;
+use serde_json::json;
 
 /// A node under test, with a clock that is turned by hand.
 struct Node {
@@ -137,6 +140,119 @@ fn a_log_given_by_name_and_the_job_that_writes_it_are_one_job() {
     node.rank(0, 501, 1, 7).line(1, "step 2 | loss nan | step_time 100 ms").after(1);
     assert_eq!(node.open(), [("loss-not-finite", Some("501"))]);
     assert_eq!(node.session.verdicts.len(), 2);
+}
+
+#[test]
+fn lightnings_ranks_and_the_one_that_started_them_are_one_job() {
+    let mut node = Node::new();
+    let place = |local| Some(Place { leader: 20, rank: Some(local), local_rank: Some(local), world_size: Some(2) });
+    for (pid, ppid, local, env) in [(20, 10, 0, vec![]), (21, 20, 1, vec![("LOCAL_RANK", "1"), ("NODE_RANK", "0"), ("WORLD_SIZE", "2")])] {
+        let env = Some(env.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect());
+        let info = ProcessInfo { pid, ppid, start_ticks: 1, role: ProcessRole::Rank, env, place: place(local), ..Default::default() };
+        node.sees("procs", Body::Process(info));
+    }
+    node.after(1);
+    let job = &snapshot::json(&node.session, Zone::UTC)["jobs"];
+    assert_eq!(job.as_array().map(Vec::len), Some(1), "{job}");
+    assert_eq!((&job[0]["id"], &job[0]["world_size"], &job[0]["launcher"]), (&json!("20"), &json!(2), &json!("Lightning")));
+    let ranks: Vec<_> = job[0]["ranks"].as_array().unwrap().iter().map(|r| (&r["rank"], &r["local_rank"], &r["pid"])).collect();
+    assert_eq!(ranks, [(&json!(0), &json!(0), &json!(20)), (&json!(1), &json!(1), &json!(21))]);
+}
+
+#[test]
+fn the_launcher_is_named_by_its_program_else_by_what_it_gave_its_ranks() {
+    let of = |launcher: Option<(&str, &str)>, rank: &str, variable: Option<&str>| {
+        let mut node = Node::new();
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        if let Some((comm, line)) = launcher {
+            let (comm, cmdline) = (comm.to_owned(), words(line));
+            let info = ProcessInfo { pid: 10, ppid: 1, role: ProcessRole::Launcher, comm, cmdline, ..Default::default() };
+            node.sees("procs", Body::Process(info));
+        }
+        let env = [("RANK", "0"), ("WORLD_SIZE", "1")].into_iter().chain(variable.map(|name| (name, "0")));
+        let env = Some(env.map(|(name, value)| (name.to_owned(), value.to_owned())).collect());
+        let info = ProcessInfo { pid: 11, ppid: 10, role: ProcessRole::Rank, cmdline: words(rank), env, ..Default::default() };
+        node.sees("procs", Body::Process(info)).after(1);
+        snapshot::json(&node.session, Zone::UTC)["jobs"][0]["launcher"].clone()
+    };
+    let train = "python train.py";
+    let by_program = [
+        ("pt_main_thread", "/usr/bin/python /usr/bin/torchrun --nproc-per-node 8 train.py", "torchrun"),
+        ("python3", "python3 -m torch.distributed.run train.py", "torchrun"),
+        ("accelerate", "/usr/bin/python /usr/bin/accelerate launch train.py", "accelerate"),
+        ("python", "python -u -m deepspeed.launcher.launch train.py", "DeepSpeed"),
+        ("srun", "srun -n 2 python train.py", "srun"),
+        ("mpirun", "mpirun -np 2 all_reduce_perf", "mpirun"),
+    ];
+    for (comm, line, name) in by_program {
+        assert_eq!(of(Some((comm, line)), train, None), name, "{line}");
+    }
+    for (variable, name) in [("TORCHELASTIC_RUN_ID", "torchrun"), ("OMPI_COMM_WORLD_RANK", "mpirun"), ("SLURM_PROCID", "srun")] {
+        assert_eq!(of(None, train, Some(variable)), name);
+    }
+    assert_eq!(of(None, "ray::RayTrainWorker", None), "Ray");
+    assert_eq!(of(None, train, None), json!(null));
+}
+
+/// A log that is given by name, with those that are seen to write it, modified so many seconds after the machine was booted.
+fn given(node: &mut Node, path: &str, modified_s: i64, written_by: Option<Vec<u32>>) {
+    let modified_ns = Some(modified_s * 1_000_000_000);
+    let info = LogFileInfo { file: 1, path: path.into(), inode: Some(7), device: Some(1), modified_ns, written_by, ..Default::default() };
+    node.sees("tail", Body::LogFile(info));
+}
+
+/// Ranks 0 and 1 below 100, started two minutes after the machine was booted; it was booted when time began.
+fn beside_a_job() -> Node {
+    let mut node = Node::new();
+    node.sees("host", Body::Node(host::Node { booted_at_s: Some(0), ..Default::default() }));
+    node.launcher(100, 8);
+    for rank in 0..2 {
+        node.rank(rank, 101 + rank, 100, 8);
+    }
+    node
+}
+
+#[test]
+fn a_log_that_others_write_is_not_that_of_the_only_job() {
+    let job_of = |node: &Node| node.session.model.job_of_file(1);
+    // Somebody else has it open, and it stays his when he has ended.
+    let mut node = beside_a_job();
+    given(&mut node, "other.log", 1000, Some(vec![700, 701]));
+    node.line(1, "step 7 | loss nan | step_time 100 ms").after(1);
+    assert_eq!(job_of(&node), "other.log");
+    assert_eq!(node.open(), [("loss-not-finite", Some("other.log"))]);
+    given(&mut node, "other.log", 1001, Some(vec![]));
+    node.after(1);
+    assert_eq!(job_of(&node), "other.log");
+
+    // What a rank, its helper or the shell above its launcher holds open is the job's, whatever its output is.
+    for writer in [100, 102] {
+        let mut node = beside_a_job();
+        given(&mut node, "train.log", 1000, Some(vec![writer, 900]));
+        node.after(1);
+        assert_eq!(job_of(&node), "100");
+    }
+
+    // Nobody is seen: a file of before the job's time is not its log, one of its time is, and so is one that is written out of sight.
+    for (modified_s, written_by, job) in [(0, Some(vec![]), "old.log"), (900, Some(vec![]), "100"), (0, None, "100")] {
+        let mut node = Node::new();
+        node.sees("host", Body::Node(host::Node { booted_at_s: Some(0), ..Default::default() }));
+        node.rank(0, 50_000, 1, 8);
+        given(&mut node, "old.log", modified_s, written_by.clone());
+        node.after(1);
+        assert_eq!(job_of(&node), if job == "100" { "50000" } else { job }, "{modified_s} {written_by:?}");
+    }
+}
+
+#[test]
+fn a_log_that_nobody_is_seen_to_write_is_that_of_the_job_whose_processes_it_names() {
+    let mut node = beside_a_job();
+    two_ranks(&mut node, 300, 9);
+    given(&mut node, "nccl.log", 1000, Some(vec![]));
+    node.after(1);
+    let init = "node-17:302:302 [1] NCCL INFO ncclCommInitRank comm 0x1 rank 1 nranks 2 cudaDev 1 nvmlDev 1 busId 1000 commId 0xd3ba4de4f27e3bf5 - Init START";
+    node.line(1, init).after(1);
+    assert_eq!(node.session.model.job_of_file(1), "300");
 }
 
 #[test]

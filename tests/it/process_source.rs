@@ -698,9 +698,64 @@ fn an_old_process_that_execs_into_a_rank_is_found_in_the_end() {
 }
 
 #[test]
-fn a_pod_that_only_sleeps_holds_no_rank() {
-    let tree = Tree::of([process(10, 1, "sleep infinity").env(&torch_env(0, 2)).env("KUBERNETES_SERVICE_HOST=10.0.0.1")]);
+fn a_tool_with_a_rank_in_its_environment_is_no_rank() {
+    let pod = "KUBERNETES_SERVICE_HOST=10.0.0.1";
+    let tree = Tree::of([
+        process(10, 1, "sleep infinity").env(&torch_env(0, 2)).env(pod),
+        process(11, 1, "bash -c while").env(&torch_env(0, 2)),
+        process(12, 11, "sleep 25").env(&torch_env(0, 2)),
+        process(13, 1, "tail -F train.log").env(&torch_env(1, 2)),
+    ]);
     assert!(matches!(tree.watch().poll().error, Some(SourceError::Absent(_))));
+    // The training beside it is.
+    tree.put(process(14, 11, "python3 train.py").env(&torch_env(0, 2)));
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!(watch.ranks(), [14]);
+}
+
+fn lightning_env(node: u32, local: u32, world: u32) -> String {
+    format!("MASTER_ADDR=127.0.0.1 MASTER_PORT=51183 NODE_RANK={node} LOCAL_RANK={local} WORLD_SIZE={world}")
+}
+
+/// Pid, rank, number on the node, world and leader.
+type Placed = (u32, Option<u32>, Option<u32>, Option<u32>, u32);
+
+fn places(watch: &Watch) -> Vec<Placed> {
+    let place = |pid: u32| watch.known[&pid].place.clone().unwrap_or_default();
+    let of = |pid: u32| (pid, place(pid).rank, place(pid).local_rank, place(pid).world_size, place(pid).leader);
+    watch.ranks().into_iter().map(of).collect()
+}
+
+#[test]
+fn the_process_that_lightning_starts_the_others_from_is_rank_0() {
+    let tree = Tree::of([
+        process(10, 1, "bash"),
+        process(20, 10, "python train.py"),
+        process(21, 20, "python train.py").env(&lightning_env(0, 1, 2)),
+        // Data loader workers: of the first with its environment, of the second with that of rank 1.
+        process(22, 20, "python train.py"),
+        process(23, 21, "python train.py").env(&lightning_env(0, 1, 2)),
+    ]);
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!(places(&watch), [(20, Some(0), Some(0), Some(2), 20), (21, Some(1), Some(1), Some(2), 20)]);
+    assert_eq!(watch.launchers(), [] as [u32; 0]);
+    assert_eq!(watch.known[&20].env.as_ref().unwrap().get("RANK"), None, "what is shown of the environment is what is there");
+}
+
+#[test]
+fn on_a_later_node_lightnings_ranks_are_named_once_they_are_certain() {
+    let rank = |local: u32| process(20 + local, 20, "python train.py").env(&lightning_env(1, local, 8));
+    let tree = Tree::of([process(20, 1, "python train.py"), rank(1)]);
+    let mut watch = tree.watch();
+    watch.poll();
+    // Two, or four on each node: not all may have been started.
+    assert_eq!(places(&watch), [(20, None, Some(0), Some(8), 20), (21, None, Some(1), Some(8), 20)]);
+    // With a third it must be four on each of two nodes.
+    tree.put(rank(2));
+    watch.poll();
+    assert_eq!(places(&watch).iter().map(|place| place.1).collect::<Vec<_>>(), [Some(4), Some(5), Some(6)]);
 }
 
 #[test]
@@ -775,7 +830,7 @@ fn signal(pid: u32, name: &str) {
 fn a_real_child_is_found_stopped_and_killed() {
     let files = tempfile::tempdir().unwrap();
     let log = files.path().join("out.log");
-    let child = std::process::Command::new("sleep")
+    let child = std::process::Command::new(alias("sleep", files.path()))
         .arg("600")
         .envs([("RANK", "0"), ("WORLD_SIZE", "2"), ("SOME_TOKEN", "secret")])
         .env_remove("KUBERNETES_SERVICE_HOST")
@@ -800,8 +855,8 @@ fn a_real_child_is_found_stopped_and_killed() {
 
     let found = until(&|body| matches!(body, Body::Process(info) if info.pid == pid));
     let Body::Process(info) = found else { unreachable!() };
-    assert_eq!((info.role, info.comm.as_str(), info.ppid), (ProcessRole::Rank, "sleep", std::process::id()));
-    assert_eq!(info.cmdline, ["sleep", "600"]);
+    assert_eq!((info.role, info.comm.as_str(), info.ppid), (ProcessRole::Rank, "trains-as-sleep", std::process::id()));
+    assert_eq!(info.cmdline[1..], ["600"]);
     assert_eq!(info.logs[0].path, log.to_str().unwrap());
     assert_eq!(info.logs[0].inode, Some(fs::metadata(&log).unwrap().ino()));
     assert!(!info.env.unwrap().contains_key("SOME_TOKEN"));
@@ -828,16 +883,29 @@ fn a_real_child_is_found_stopped_and_killed() {
     assert_eq!(gone, Body::ProcessGone(ProcessGone { pid, start_ticks: info.start_ticks, exit_code: Some(-9) }));
 }
 
+/// The name of a program under which it is no tool of a job script.
+fn alias(program: &str, dir: &Path) -> PathBuf {
+    let found = std::env::split_paths(&std::env::var_os("PATH").unwrap()).map(|dir| dir.join(program)).find(|path| path.exists());
+    let name = dir.join(format!("trains-as-{program}"));
+    std::os::unix::fs::symlink(found.unwrap(), &name).unwrap();
+    name
+}
+
 /// A rank below a shell that is our child: somebody else reaps it, or nobody.
 struct Grandchild {
     parent: Child,
     pid: u32,
+    /// Where its program has another name.
+    _names: TempDir,
 }
 
 impl Grandchild {
     /// `then` is what its parent does afterwards.
     fn of(program: &str, then: &str) -> Grandchild {
         use std::io::BufRead;
+        let names = tempfile::tempdir().unwrap();
+        let (tool, arguments) = program.split_once(' ').unwrap();
+        let program = format!("{} {arguments}", alias(tool, names.path()).display());
         // A job in the background has no standard input of its own.
         let script = format!("exec 3<&0; RANK=0 WORLD_SIZE=2 {program} <&3 3<&- >/dev/null & echo $!; exec >/dev/null; {then}");
         let mut parent = std::process::Command::new("sh")
@@ -849,7 +917,7 @@ impl Grandchild {
             .unwrap();
         let mut line = String::new();
         std::io::BufReader::new(parent.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Grandchild { parent: Child(parent), pid: line.trim().parse().unwrap() }
+        Grandchild { parent: Child(parent), pid: line.trim().parse().unwrap(), _names: names }
     }
 
     fn tell(&mut self) {
@@ -925,7 +993,7 @@ fn how_a_process_ended_is_known_while_nobody_has_reaped_it() {
 fn the_directory_that_a_rank_writes_much_to_is_known() {
     let files = tempfile::tempdir().unwrap();
     let checkpoint = files.path().join("step_100.pt");
-    let child = std::process::Command::new("cat")
+    let child = std::process::Command::new(alias("cat", files.path()))
         .envs([("RANK", "0"), ("WORLD_SIZE", "2")])
         .env_remove("KUBERNETES_SERVICE_HOST")
         .stdin(std::process::Stdio::piped())

@@ -346,6 +346,84 @@ fn a_glob_finds_what_is_there_and_what_comes() {
 }
 
 #[test]
+fn a_directory_that_appears_later_is_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let logs = dir.path().join("logs");
+    let mut watched = Watched::new(&[&logs]);
+    watched.poll().unwrap();
+    assert_eq!(watched.states(), [LogFileState::Gone]);
+    fs::create_dir(&logs).unwrap();
+    append(&logs.join("rank0.log"), "one\n");
+    watched.poll().unwrap();
+    assert_eq!(watched.polled(), ["one"]);
+    append(&logs.join("rank0.log"), "two\n");
+    append(&logs.join("rank1.log"), "three\n");
+    assert_eq!(watched.polled(), ["two", "three"]);
+    assert!(watched.infos.iter().all(|info| info.state != LogFileState::Failed), "{:?}", watched.infos);
+    assert!(watched.tail.remark().is_none(), "{:?}", watched.tail.remark());
+}
+
+/// A script of ours that is ended even if a check fails.
+struct Script(std::process::Child);
+
+impl Script {
+    /// Returns once the script has printed a line, with what it printed.
+    fn run(script: &str, log: &Path) -> (Script, Vec<u32>) {
+        use std::io::BufRead;
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", script, "sh"]).arg(log).stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let pids = line.split_whitespace().map(|pid| pid.parse().unwrap()).chain([child.id()]).collect();
+        (Script(child), pids)
+    }
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        // Its programs end with their input.
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn those_who_write_a_log_that_was_given_are_reported_with_it() {
+    let pids_of = |info: &LogFileInfo| info.written_by.clone().unwrap_or_else(|| panic!("{info:?}"));
+    let attributing = |log: &Path| Watched::of(Tail::new(names(&[log]), false).attributing());
+    let (_dir, log) = one_log("step 1\n");
+    let mut watched = attributing(&log);
+    assert_eq!(watched.polled(), ["step 1"]);
+    assert_eq!(watched.infos.iter().map(pids_of).collect::<Vec<_>>(), [Vec::<u32>::new()], "nobody has it open");
+
+    // A program opens it a moment after it was started.
+    let found_with = |pids: &[u32]| {
+        let started = Instant::now();
+        loop {
+            let mut watched = attributing(&log);
+            watched.poll().unwrap();
+            let found = pids_of(&watched.infos[0]);
+            if pids.iter().all(|pid| found.contains(pid)) {
+                return found;
+            }
+            assert!(started.elapsed() < PATIENCE, "{pids:?} {found:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    // `cat` has it as its output; the shell above has started it.
+    let (script, pids) = Script::run("exec 3<&0; cat <&3 >>\"$1\" & echo $!; exec 3<&-; wait", &log);
+    let found = found_with(&pids);
+    assert!(found.contains(&std::process::id()), "the parent of the shell, too");
+    drop(script);
+
+    // Through two pipes, and the first program has the file neither open nor above it.
+    let pipeline = "exec 3<&0; { sh -c 'echo $$ >&2; exec cat <&3' 2>&4 | cat | tee -a \"$1\" >/dev/null; } 4>&1";
+    let (_script, pids) = Script::run(pipeline, &log);
+    found_with(&pids);
+}
+
+#[test]
 fn a_directory_gives_its_logs_and_nothing_else() {
     let dir = dir_with(&[
         ("a.log", "a\n"),

@@ -4,15 +4,19 @@
 //! Processes joined by parenthood with the same rank form a family, and each family has one rank: the one that holds a GPU; else the
 //! topmost that is no shell and no launcher.
 
-use super::environ::RankKey;
+use super::environ::{self, RankKey};
 use super::process_table::{Gpu, LAUNCHER_LEVELS, Table};
 use super::program::Program;
-use crate::observe::process::ProcessRole;
+use crate::observe::process::{Place, ProcessRole};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A process that appears below a wrapper while we watch may be a step before the training (`pip install`): it is given this many
 /// scans to hold a GPU or to leave.
 const FRESH_SCANS: u32 = 2;
+/// Lightning starts the ranks of a node seconds apart: after so many scans without another one all are there.
+const SETTLED_SCANS: u32 = 10;
+/// More ranks than any node has.
+const MOST_PER_NODE: u32 = 64;
 
 /// Sets `role` and `helper` of every process that matters.
 pub fn choose(table: &mut Table) {
@@ -34,8 +38,64 @@ pub fn choose(table: &mut Table) {
         }
         mark_helpers(table, &verdict);
     }
+    choose_leaders(table);
     choose_gpu_users(table);
     choose_launchers(table);
+}
+
+/// What a rank that Lightning has started carries: its number on the node, that of the node, and how many ranks there are.
+struct Led {
+    pid: u32,
+    local: u32,
+    node: u32,
+    world: u32,
+    first_scan: u32,
+}
+
+/// Lightning's own launcher is rank 0 of the node itself: it has no rank in its environment, but those that it has started have, as
+/// numbers of the node and on the node.
+fn choose_leaders(table: &mut Table) {
+    let mut led: BTreeMap<u32, Vec<Led>> = BTreeMap::new();
+    for (pid, entry) in &table.entries {
+        if let (Some(RankKey { family: environ::Family::Lightning, rank: local, world: Some(world) }), Some(node)) =
+            (entry.signs.key, entry.signs.node_rank)
+            && entry.role == Some(ProcessRole::Rank)
+            && table.get(entry.ppid).is_some_and(|parent| parent.signs.key.is_none() && parent.runs() == Program::Python)
+        {
+            led.entry(entry.ppid).or_default().push(Led { pid: *pid, local, node, world, first_scan: entry.first_scan });
+        }
+    }
+    for (leader, mut ranks) in led {
+        let Some((node, world)) = ranks.first().map(|rank| (rank.node, rank.world)) else { continue };
+        // A script of one's own may start all of them, number 0 too, and is none itself.
+        if ranks.iter().all(|rank| rank.local != 0) {
+            ranks.push(Led { pid: leader, local: 0, node, world, first_scan: 0 });
+        }
+        let before = ranks_before(&ranks, table.scan);
+        for Led { pid, local, world, .. } in ranks {
+            let rank = before.and_then(|before| before.checked_add(local)).filter(|rank| *rank < world);
+            if let Some(entry) = table.entries.get_mut(&pid) {
+                entry.role = Some(ProcessRole::Rank);
+                // One of them may have ended since, and what was certain stays so.
+                let rank = rank.or(entry.place.as_ref().and_then(|place| place.rank));
+                entry.place = Some(Place { leader, rank, local_rank: Some(local), world_size: Some(world) });
+            }
+        }
+    }
+}
+
+/// How many ranks the nodes before this one have; all nodes have as many. `None`: not certain, as not all of this node may be there yet.
+fn ranks_before(ranks: &[Led], scan: u32) -> Option<u32> {
+    let Led { node, world, .. } = ranks.first()?;
+    if *node == 0 {
+        return Some(0);
+    }
+    let seen = ranks.iter().map(|rank| rank.local).max()?.checked_add(1)?;
+    let fits = |per_node: &u32| world.is_multiple_of(*per_node) && world / per_node > *node;
+    let mut possible = (seen..=seen.max(MOST_PER_NODE)).filter(fits);
+    let per_node = possible.next()?;
+    let settled = ranks.iter().all(|rank| scan.wrapping_sub(rank.first_scan) >= SETTLED_SCANS);
+    (possible.next().is_none() || per_node == seen && settled).then(|| node.checked_mul(per_node))?
 }
 
 /// Members by the topmost of their family.
@@ -106,11 +166,7 @@ impl Family<'_> {
         let free = |pid: u32| self.table.get(pid).is_some_and(|entry| !entry.helper) && !self.fans_out.contains(&pid);
         let mut heads = self.topmost(|pid| self.runs(pid).can_train() && free(pid));
         heads.sort_by_key(|pid| self.runs(*pid) != Program::Python);
-        let chosen = heads.first().copied().or_else(|| {
-            let tools =
-                self.topmost(|pid| self.runs(pid) == Program::Tool && free(pid) && !self.table.get(pid).is_some_and(|e| e.signs.in_pod));
-            if wrapped { None } else { tools.first().copied() }
-        })?;
+        let chosen = *heads.first()?;
         let entry = self.table.get(chosen)?;
         let fresh = entry.first_scan > 1 && self.table.scan.wrapping_sub(entry.first_scan) < FRESH_SCANS;
         (!(fresh && wrapped)).then_some(chosen)

@@ -15,6 +15,8 @@ pub enum Family {
     Pmix,
     Slurm,
     Kubernetes,
+    /// `RankKey::rank` is the number on the node.
+    Lightning,
 }
 
 /// The rank that an environment names. Wrappers and data loader workers inherit it, so it does not name a process.
@@ -103,8 +105,8 @@ const MAX_SHOWN: usize = 256;
 pub struct Signs {
     pub key: Option<RankKey>,
     pub slurm_job: Option<String>,
-    /// In a pod every process carries the pod's variables, even `sleep infinity`.
-    pub in_pod: bool,
+    /// Lightning's own launcher numbers the nodes, and names no rank.
+    pub node_rank: Option<u32>,
 }
 
 impl Signs {
@@ -112,10 +114,12 @@ impl Signs {
         let mut signs = Signs::default();
         let mut ranks: [Option<u32>; RANKS.len()] = [None; RANKS.len()];
         let mut worlds: [Option<Option<u32>>; RANKS.len()] = [None; RANKS.len()];
+        let (mut local_rank, mut node_rank) = (None, None);
         for (name, value) in variables(raw) {
             match name {
                 b"SLURM_JOB_ID" => signs.slurm_job = Some(super::printable(value)),
-                _ if name == POD.as_bytes() => signs.in_pod = true,
+                b"LOCAL_RANK" => local_rank = number(value),
+                b"NODE_RANK" => node_rank = number(value),
                 _ => {}
             }
             for (at, (_, rank, world)) in RANKS.iter().enumerate() {
@@ -130,6 +134,11 @@ impl Signs {
             let (rank, world) = (rank?, world?);
             (world.is_some() || *family == Family::Pmix).then_some(RankKey { family: *family, rank, world })
         });
+        let torch = RANKS.iter().position(|(family, _, _)| *family == Family::Torch);
+        if let (None, Some(rank), Some(_), Some(Some(world))) = (signs.key, local_rank, node_rank, torch.and_then(|at| worlds[at])) {
+            signs.key = Some(RankKey { family: Family::Lightning, rank, world: Some(world) });
+            signs.node_rank = node_rank;
+        }
         signs
     }
 }

@@ -6,7 +6,7 @@ use super::program::Program;
 use super::read::{Reader, is_gone};
 use super::stat::Stat;
 use crate::base::agent::{Agent, is_python, may_be_agent};
-use crate::observe::process::ProcessRole;
+use crate::observe::process::{Place, ProcessRole};
 use std::collections::{HashMap, HashSet};
 use std::io;
 
@@ -48,6 +48,8 @@ pub struct Entry {
     pub gpu: Gpu,
     /// What it was chosen to be. Stays while it lives.
     pub role: Option<ProcessRole>,
+    /// Where its rank follows from what the launcher gave to others.
+    pub place: Option<Place>,
     /// It was seen below a rank with the same rank in its environment. If the rank dies first, its orphan is still no rank.
     pub helper: bool,
     pub first_scan: u32,
@@ -102,6 +104,7 @@ impl Table {
             agent: false,
             gpu: Gpu::No,
             role: None,
+            place: None,
             helper: false,
             first_scan: scan,
             last_scan: scan,

@@ -169,6 +169,10 @@ pub(super) struct Followed {
     /// Nothing has the path. Since then, or since the last byte that came after.
     gone_since: Option<Instant>,
     said: Option<(LogFileState, Option<String>)>,
+    /// What was waited for under this name, or was a file, is a directory: its logs are followed each by itself.
+    has_become_directory: bool,
+    written_by: Option<Vec<u32>>,
+    is_attributed: bool,
     /// The file that was open last.
     last: Option<Inode>,
     is_news: bool,
@@ -193,6 +197,9 @@ impl Followed {
             replaced: Replaced::No,
             gone_since: None,
             said: None,
+            has_become_directory: false,
+            written_by: None,
+            is_attributed: false,
             last: None,
             is_news: true,
             last_made: None,
@@ -232,7 +239,7 @@ impl Followed {
     /// Nothing is or will be known under this path, and nobody asked for it by name.
     pub fn is_over(&self) -> bool {
         match self.origin {
-            Origin::Named => false,
+            Origin::Named => self.has_become_directory,
             Origin::LeftBehind => self.open.is_none(),
             Origin::Found | Origin::Hinted => self.open.is_none() && self.trouble().is_none(),
         }
@@ -446,6 +453,10 @@ impl Followed {
             }
             Err(err) => return self.say(LogFileState::Failed, Some(io_words(&err)), desk.out),
         };
+        if meta.is_dir() && self.origin == Origin::Named {
+            self.has_become_directory = true;
+            return self.say(LogFileState::Gone, Some("a directory; the logs in it are followed".into()), desk.out);
+        }
         if !meta.is_file() {
             return self.say(LogFileState::Failed, crate::sources::files::refusal(&Ok(meta), &self.path), desk.out);
         }
@@ -496,6 +507,7 @@ impl Followed {
         self.last = Some(inode);
         self.gone_since = (self.origin == Origin::LeftBehind).then(Instant::now);
         self.said = None;
+        (self.written_by, self.is_attributed) = (None, false);
         self.say(state, None, desk.out);
         self.note(desk);
     }
@@ -540,19 +552,56 @@ impl Followed {
         if self.said.as_ref() == Some(&news) {
             return;
         }
-        let open = self.open.as_ref().filter(|_| state != LogFileState::Gone);
-        out.push(Body::LogFile(LogFileInfo {
+        out.push(Body::LogFile(self.info(&news)));
+        self.said = Some(news);
+    }
+
+    fn info(&self, (state, detail): &(LogFileState, Option<String>)) -> LogFileInfo {
+        let open = self.open.as_ref().filter(|_| *state != LogFileState::Gone);
+        LogFileInfo {
             file: self.id,
             path: self.path.display().to_string(),
-            state,
+            state: *state,
             inode: open.map(|o| o.inode.1),
             device: open.map(|o| o.inode.0),
             size_bytes: open.map(|o| o.size),
             modified_ns: open.map(Opened::modified_ns),
             skipped_bytes: open.and_then(Opened::skipped_bytes),
-            detail: news.1.clone(),
+            detail: detail.clone(),
+            written_by: self.written_by.clone().filter(|_| open.is_some()),
             archived: false,
-        }));
-        self.said = Some(news);
+        }
+    }
+
+    /// The file that is read, where it has to be found out who writes it: what was found behind a process's output is that one's.
+    pub fn of_unknown_writer(&self) -> Option<Inode> {
+        let is_given = matches!(self.origin, Origin::Named | Origin::Found);
+        self.open.as_ref().filter(|_| is_given && self.said.is_some()).map(|open| open.inode)
+    }
+
+    /// Its writers have not been looked for since it was opened.
+    pub fn is_unattributed(&self) -> bool {
+        self.of_unknown_writer().is_some() && !self.is_attributed
+    }
+
+    /// Reports who writes it, unless that was reported last.
+    pub fn attribute(&mut self, written_by: Option<Vec<u32>>, out: &mut Vec<Body>) {
+        let is_first = !std::mem::replace(&mut self.is_attributed, true);
+        if written_by == self.written_by && !is_first {
+            return;
+        }
+        self.written_by = written_by;
+        let Some((state, detail)) = self.said.clone() else { return };
+        // What was reported in the same look is completed: nobody should take the log for another job's in between.
+        let same = |body: &&mut Body| matches!(body, Body::LogFile(info) if info.file == self.id);
+        match out.iter_mut().rev().find(same) {
+            Some(Body::LogFile(info)) => info.written_by.clone_from(&self.written_by),
+            // It goes on where it was: a state that says that reading begins anew is over.
+            _ if self.written_by.is_some() => {
+                let state = if state == LogFileState::Gone { state } else { LogFileState::Open };
+                out.push(Body::LogFile(self.info(&(state, detail))));
+            }
+            _ => {}
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::{Ctx, Pane, opens_nothing, table_row_at};
 use crate::base::clean::clean;
 use crate::base::time::span;
 use crate::base::units::{gib, scaled};
-use crate::model::job::{Job, LOCAL_RANK_VARS};
+use crate::model::job::Job;
 use crate::model::process::Process;
 use crate::observe::process::ProcessRole;
 use crate::tui::layout::Want;
@@ -46,7 +46,7 @@ fn columns<'a>() -> Vec<Column<Row<'a>>> {
             |_, r| r.job.map_or(SortKey::Absent, |job| SortKey::word(&*job.id)),
         ),
         Column::index("rank", 5, 0, |_, r| r.rank),
-        Column::index("local", 5, 6, |_, r| r.process.env_number(LOCAL_RANK_VARS)),
+        Column::index("local", 5, 6, |_, r| r.process.local_rank()),
         Column::index("pid", 7, 0, |_, r| Some(r.process.info.pid)),
         Column::index("GPU", 3, 3, |ctx, r| ctx.session.model.gpu_of_pid(r.process.info.pid)),
         Column::word("state", 12, 18, 0, state, |_, r| SortKey::word(format!("{:?}", r.process.sample.state))),
