@@ -255,3 +255,16 @@ mod pidfd {
         assert!(!wait([&own].into_iter(), Duration::ZERO));
     }
 }
+
+mod pieces {
+    use nccl_top::sources::Roots;
+    use nccl_top::sources::procs::read::Reader;
+
+    /// The kernel hands out tables such as `mountinfo`, `net/tcp` and `smaps` a page of whole lines at a time.
+    #[test]
+    fn what_comes_in_pieces_is_read_to_its_end() {
+        let mut reader = Reader::new(Roots::live());
+        let maps = reader.read(std::process::id(), "smaps").unwrap();
+        assert!(maps.len() > 4096 && String::from_utf8_lossy(maps).contains("[stack]"), "{} bytes", maps.len());
+    }
+}

@@ -14,6 +14,8 @@ pub struct Reader {
 const LIMIT: u64 = 1 << 20;
 /// More than the tables of one process.
 const PIECE: usize = 4096;
+/// Files of /proc/PID that end with a line and come as a whole.
+const WHOLE: &[&str] = &["stat", "status", "io"];
 
 impl Reader {
     pub fn new(roots: Roots) -> Self {
@@ -34,8 +36,9 @@ impl Reader {
         let mut piece = [0; PIECE];
         let n = file.read(&mut piece)?;
         self.buf.extend_from_slice(&piece[..n]);
-        // `stat`, `status` and `io` end with a line and come as a whole; asking for their end would cost as much again.
-        if n == PIECE || !piece[..n].ends_with(b"\n") {
+        // Asking for their end would cost as much again. What has many records comes in pieces of whole lines: `mountinfo`, `net/tcp`.
+        let is_whole = WHOLE.iter().any(|whole| name.ends_with(whole)) && n < PIECE && piece[..n].ends_with(b"\n");
+        if !is_whole {
             file.take(LIMIT).read_to_end(&mut self.buf)?;
         }
         Ok(&self.buf)
