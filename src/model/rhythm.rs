@@ -268,5 +268,6 @@ fn swing(samples: &[f64], unit: f64, period: f64) -> f64 {
         let (s, c) = (TAU * second as f64 / period).sin_cos();
         (sine, cosine) = (sine + (value - middle) * s, cosine + (value - middle) * c);
     }
-    2.0 * sine.hypot(cosine) / samples.len().max(1) as f64
+    // Not `hypot`: it needs glibc 2.35.
+    2.0 * (sine * sine + cosine * cosine).sqrt() / samples.len().max(1) as f64
 }
