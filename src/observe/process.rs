@@ -65,9 +65,9 @@ pub struct ProcessSetup {
     pub open_files: Option<u64>,
     /// CAP_IPC_LOCK is effective: the limit on locked memory does not count.
     pub locks_freely: Option<bool>,
-    /// `ipc:[4026531839]`
     /// The CPUs that it may run on: `0-15,64-79`, Cpus_allowed_list of /proc/PID/status.
     pub cpus: Option<String>,
+    /// `ipc:[4026531839]`
     pub ipc_namespace: Option<String>,
     pub pid_namespace: Option<String>,
 }

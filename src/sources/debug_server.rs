@@ -32,7 +32,6 @@ const PATIENCE: Duration = Duration::from_secs(70);
 const MAX_PAGE: usize = 64 << 20;
 /// Of what is passed on, compressed and as letters.
 const MAX_PACKED: usize = 4 << 20;
-const MAX_FDS: usize = 4096;
 const NCCL: &str = "/fr_trace_nccl_json";
 const OTHERS: &str = "/fr_trace_json";
 
@@ -89,7 +88,7 @@ impl DebugServer {
             let inode = listener(&mut self.reader, pid, self.port)?;
             // What a rank has opened itself its children have, too.
             let children = self.children(pid);
-            let its = |pid: &u32| sockets(&self.reader, *pid).contains(&inode);
+            let its = |pid: &u32| self.reader.sockets(*pid).contains(&inode);
             (!its(&pid) && children.iter().any(its)).then_some((pid, inode))
         })
     }
@@ -210,13 +209,6 @@ fn inode_at(line: &str, port: u16) -> Option<u64> {
     let (_, own) = words.get(1)?.rsplit_once(':')?;
     let is_it = u16::from_str_radix(own, 16) == Ok(port) && words.get(3) == Some(&LISTENS);
     is_it.then(|| words.get(9)?.parse().ok())?
-}
-
-/// The sockets that a process has open, by inode.
-fn sockets(reader: &Reader, pid: u32) -> BTreeSet<u64> {
-    let names = std::fs::read_dir(reader.path(pid, "fd")).into_iter().flatten().flatten().take(MAX_FDS);
-    let targets = names.filter_map(|entry| std::fs::read_link(entry.path()).ok());
-    targets.filter_map(|target| target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()).collect()
 }
 
 impl Source for DebugServer {

@@ -2,6 +2,7 @@
 
 use crate::base::file;
 use crate::sources::Roots;
+use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -42,6 +43,14 @@ impl Reader {
             file.take(LIMIT).read_to_end(&mut self.buf)?;
         }
         Ok(&self.buf)
+    }
+
+    /// The sockets that a process has open, by inode; of one with very many, only some.
+    pub fn sockets(&self, pid: u32) -> BTreeSet<u64> {
+        const MAX_FDS: usize = 4096;
+        let names = std::fs::read_dir(self.path(pid, "fd")).into_iter().flatten().flatten().take(MAX_FDS);
+        let targets = names.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        targets.filter_map(|target| target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()).collect()
     }
 
     pub fn uptime_ticks(&self) -> Option<u64> {

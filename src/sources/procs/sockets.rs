@@ -4,9 +4,8 @@
 use super::read::Reader;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// Sockets of one user that are tried at once, and descriptors of one process.
+/// Sockets of one user that are tried at once.
 const MAX_TRIED: usize = 256;
-const MAX_FDS: usize = 4096;
 /// `TCP_SYN_SENT` of the kernel's `include/net/tcp_states.h`.
 const SYN_SENT: &str = "02";
 /// Calls in which a process waits for a connection.
@@ -26,12 +25,8 @@ pub fn unanswered(reader: &Reader, pid: u32, uid: u32, port: u16) -> Option<Stri
         return None;
     }
     // The table is that of all processes of the network namespace.
-    let fds = std::fs::read_dir(reader.path(pid, "fd")).ok()?.flatten().take(MAX_FDS);
-    let inodes = fds.filter_map(|fd| {
-        let target = std::fs::read_link(fd.path()).ok()?;
-        target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse::<u64>().ok()
-    });
-    let own = inodes.filter_map(|inode| tried.iter().find(|tried| tried.inode == inode)).next();
+    let own = reader.sockets(pid);
+    let own = tried.iter().find(|tried| own.contains(&tried.inode));
     own.map(|tried| tried.to.to_string())
 }
 
