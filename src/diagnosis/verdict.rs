@@ -5,7 +5,7 @@ use crate::base::exit_code::{ended_words, signal_words};
 use crate::base::severity::{Role, Severity};
 use crate::base::time::{Stamp, span};
 use crate::base::units::group;
-use crate::base::units::{all_of, does, so_many, the_other};
+use crate::base::units::{all_here, all_of, does, so_many, the_other};
 use crate::base::words::rank_words;
 use crate::logs::Phase;
 use crate::model::Model;
@@ -254,6 +254,9 @@ fn goes_on(model: &Model, finding: &Finding, look: &Look) -> bool {
 /// A pause that is no hang, by what the log names, or by what processes and GPUs do.
 fn pause(model: &Model, look: &Look) -> Option<(&'static str, String)> {
     const SHOWN_AFTER: Duration = Duration::from_secs(5);
+    /// Who writes a checkpoint so slowly waits for its disk; who compiles writes what it has compiled.
+    const BUSY_PCT: f64 = 25.0;
+    const LITTLE_BYTES_PER_S: f64 = 16e6;
     if let Some((phase, since)) = look.phase {
         let word = phase.as_str();
         if phase == Phase::Serving {
@@ -277,6 +280,12 @@ fn pause(model: &Model, look: &Look) -> Option<(&'static str, String)> {
         ));
     }
     let idles = |r: &RankLook| r.activity == Activity::Unknown && !r.spins() || r.is(Activity::Idle, look.at, SHOWN_AFTER);
+    let busy = |r: &RankLook| r.cpu_pct.is_some_and(|pct| pct >= BUSY_PCT) && !r.in_d;
+    let little = |r: &RankLook| r.written_bytes_per_s.is_some_and(|b| b < LITTLE_BYTES_PER_S);
+    if quiet.is_some() && look.alive().any(|r| r.writes()) && look.alive().all(|r| busy(r) && little(r) && idles(r)) {
+        let words = format!("{} on the CPU, and no GPU works: probably a compilation", all_here(look.alive().count(), "compute"));
+        return Some((Phase::Compilation.as_str(), words));
+    }
     if quiet.is_some() && look.alive().any(|r| r.writes() || r.in_d) && look.alive().all(|r| r.writes() || r.in_d || r.sleeps() && idles(r))
     {
         return Some((Phase::Checkpoint.as_str(), all_write(model, look)));

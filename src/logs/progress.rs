@@ -1,7 +1,7 @@
 //! Training progress in the dialects of the common trainers: steps, pauses, ends. Requires a number and what it counts; prose is no step.
 //!
-//! **A line is a step** when a dialect knows its shape, or, in no known shape, when it names a step and beside it a loss or the time of a
-//! step, each with its number. A dictionary of the HF Trainer has a loss and no step: it is one too, and its step is in the bar beside it.
+//! **A line is a step** when a dialect knows its shape, or, in no known shape, when it names a step and beside it a loss, the time of a
+//! step or a rate of samples or tokens, each with its number. A dictionary of the HF Trainer has a loss and no step: it is one too, and its step is in the bar beside it.
 //! Of the bars only that of the training counts; those of evaluations and of the loading of data are pauses, others nothing.
 //!
 //! What a step's fields mean, in all dialects:

@@ -259,6 +259,12 @@ impl Comm {
         Some(self.answered_at?.since(self.still_since.filter(|_| self.still_answers > 0)?))
     }
 
+    /// Reductions launched by the rank that has launched most: what gradients need, and the spreading of weights does not.
+    pub fn reductions(&self) -> u64 {
+        let of_rank = |counts: &BTreeMap<String, u64>| ["AllReduce", "ReduceScatter"].iter().filter_map(|op| counts.get(*op)).sum();
+        self.ranks.values().map(|r| of_rank(&r.counts)).max().unwrap_or(0)
+    }
+
     /// Operations of any kind launched by the rank that has launched most.
     pub fn operations(&self) -> u64 {
         self.ranks.values().map(|r| r.counts.values().fold(0, |sum: u64, n| sum.saturating_add(*n))).max().unwrap_or(0)

@@ -128,6 +128,8 @@ pub struct RasLook {
     pub odd: Vec<(Member, Odd)>,
     pub missing: Vec<Member>,
     pub operations: u64,
+    /// Of these, the reductions.
+    pub reductions: u64,
     /// No communicator of the job has launched anything that is counted.
     pub counts_nothing: bool,
     /// The job has made steps while no count changed: what its steps consist of is not counted.
@@ -293,6 +295,11 @@ impl RankLook {
     /// It writes more than a log.
     pub fn writes(&self) -> bool {
         self.alive() && self.written_bytes_per_s.is_some_and(|b| b >= IO_BYTES_PER_S)
+    }
+
+    /// Its own wait in the kernel, while it waits for a message of somebody.
+    pub fn awaits_a_message(&self) -> Option<&Wait> {
+        self.waits.iter().find(|wait| wait.pid == self.pid && wait.is_for_a_message()).filter(|_| self.sleeps())
     }
 
     /// Its process keeps a CPU busy.
@@ -514,6 +521,7 @@ fn ras_look(model: &Model, now: Stamp, job: &Job, ranks: &BTreeMap<u32, RankLook
         in_init_since: current.iter().flat_map(|c| in_init(c).filter_map(|(_, known)| known.init_since)).min().map(|at| model.watched(at)),
         missing: told.missing.keys().map(|&rank| here.member(told, rank)).collect(),
         operations: told.operations(),
+        reductions: told.reductions(),
         counts_nothing: current.iter().all(|c| c.operations() == 0),
         blind: false,
     })

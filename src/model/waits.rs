@@ -43,6 +43,8 @@ const OF_STORAGE: &[&str] = &[
 const WRITES: &[&str] =
     &["write", "writev", "pwrite64", "pwritev", "fsync", "fdatasync", "sync_file_range", "syncfs", "msync", "fallocate"];
 const OF_NETWORK: &[&str] = &["connect", "recvfrom", "recvmsg", "sendto", "sendmsg"];
+/// Calls that wait for any of several: sockets, pipes, queues. Which ones is not seen.
+const OF_ANY: &[&str] = &["poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2"];
 const OF_TIME: &[&str] = &["nanosleep", "clock_nanosleep"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +73,11 @@ impl Wait {
         } else {
             WaitsFor::Others
         }
+    }
+
+    /// It waits for somebody to send: in a call of sockets, or in one that waits for sockets, pipes or queues.
+    pub fn is_for_a_message(&self) -> bool {
+        self.what() == WaitsFor::Network || self.call.as_deref().is_some_and(|call| OF_ANY.contains(&call))
     }
 
     pub fn writes(&self) -> bool {

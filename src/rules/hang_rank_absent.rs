@@ -128,6 +128,7 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
     // Rank 0 is who writes checkpoints and evaluates. Where its I/O may not be seen, or what its GPU does while its process works, it is
     // not accused before that would be over.
     let may_work = |r: &&RankLook| r.rank == 0 && (r.io_bytes_per_s.is_none() || works_unseen(r));
+    let may_work = |r: &&RankLook| may_work(r) || may_serve(look, r);
     if culprits.iter().any(may_work) && look.at.since(absent.since) < WAITED_AT_START.duration() {
         return None;
     }
@@ -169,6 +170,10 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
     found.gpus = look.gpus_of(&absent.ranks);
     let exchanged = look.peers.last_exchanges(&absent.ranks);
     found.ranks = absent.ranks;
+    if culprits.iter().any(|r| may_serve(look, r)) {
+        (found.severity, found.confidence) = (Severity::Warning, Confidence::Possible);
+        found.summary = format!("{}; or it is a server without requests", found.summary);
+    }
     found.next = culprits.first().map(|r| py_spy(r.pid)).or(absent.far.and_then(|far| far.next));
     found.evidence = absent.evidence;
     found.evidence.extend(exchanged);
@@ -211,6 +216,11 @@ pub(crate) fn works_unseen(rank: &RankLook) -> bool {
     rank.activity == Activity::Unknown && rank.spins()
 }
 
+/// It waits for a message while others wait for it, in a job of which no step was ever seen: so does the front of a server without requests.
+pub(crate) fn may_serve(look: &Look, rank: &RankLook) -> bool {
+    look.log.as_ref().is_none_or(|l| l.last_step_at.is_none()) && look.saved.is_none() && rank.awaits_a_message().is_some()
+}
+
 /// A checkpoint or an evaluation that the log names, and that has not lasted longer than such things do.
 pub(super) fn paused_by_name(look: &Look) -> bool {
     look.phase.is_some_and(|(phase, _)| phase != Phase::DataLoading)
@@ -218,11 +228,13 @@ pub(super) fn paused_by_name(look: &Look) -> bool {
 
 /// The job has trained: what stops now was moving before.
 pub(crate) fn has_trained(look: &Look) -> bool {
-    // Operations alone prove nothing: weights are spread with hundreds of broadcasts before the first step.
+    // Operations alone prove nothing: weights are spread with hundreds of broadcasts before the first step. Nor do the reductions of one
+    // forward pass, with which a server measures its memory.
     let worked = |s| look.worked >= Duration::from_secs(s);
     // A loss without a step number is one of steps that are counted nowhere.
     look.log.as_ref().is_some_and(|l| l.step.map_or(l.last_step_at.is_some(), |step| step >= 3))
         || look.saved.is_some_and(|(step, _)| step >= 3)
+        || worked(4) && look.ras.as_ref().is_some_and(|r| r.reductions >= 500)
         || worked(10) && look.ras.as_ref().is_some_and(|r| r.operations >= 50)
         || worked(25) && look.log.as_ref().is_none_or(|l| l.last_step_at.is_none())
 }

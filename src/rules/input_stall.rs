@@ -24,7 +24,7 @@ pub const RULE: Rule = Rule {
     severity: Severity::Error,
     title: "Ranks wait for their input: a data loader that stopped, or that cannot keep up",
     how: "All ranks of this node asleep outside of collectives, their GPUs idle, no step in the log, nothing written; and a worker of a data \
-          loader that waits for storage or the network, sleeps, or is dead. Chronic: steps are made, and for a large part of each all \
+          loader that waits for storage or the network, sleeps, or is dead; or all ranks wait for a message. Chronic: steps are made, and for a large part of each all \
           GPUs are idle while all ranks sleep",
     advice: "Look at what the workers wait for: a file system, an object store, a lock. Where the loader cannot keep up: more workers, \
              prefetching, data that is local or already decoded",
@@ -137,7 +137,7 @@ fn stands(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
     }
     let known: Vec<(u32, String, Confidence)> =
         ranks.iter().filter_map(|r| loader_words(r).map(|(words, confidence)| (r.rank, words, confidence))).collect();
-    let Some((_, words, _)) = known.first() else { return unseen(job, look) };
+    let Some((_, words, _)) = known.first() else { return for_messages(job, look).or_else(|| unseen(job, look)) };
     let all = known.len() == ranks.len();
     let who: Vec<u32> = known.iter().map(|(rank, ..)| *rank).collect();
     let named = if all { all_here(ranks.len(), "wait") } else { format!("{} {}", rank_words(&who), does(who.len(), "wait")) };
@@ -163,6 +163,31 @@ fn asleep(ranks: &[&RankLook], look: &Look, since: Stamp) -> Evidence {
         "process",
         format!("{} outside of collectives for {}{gpus}", so_many(ranks.len(), "rank", "sleep"), span(look.at.since(since))),
     )
+}
+
+/// All wait for somebody to send, and for no other rank: a store of objects, a queue of samples, a service.
+fn for_messages(job: &Job, look: &Look) -> Option<Finding> {
+    let (ranks, since) = all_idle(job, look, WAITED.duration())?;
+    let waits: Vec<(&RankLook, &Wait)> = ranks.iter().filter_map(|r| Some((*r, r.awaits_a_message()?))).collect();
+    let idle = |r: &&RankLook| r.activity == Activity::Idle && r.io_bytes_per_s.is_some() && !r.does_io();
+    // Another node's rank may be the one that they wait for, through the job's store.
+    if waits.len() < ranks.len() || !ranks.iter().all(idle) || job.has_ranks_elsewhere() {
+        return None;
+    }
+    let (_, wait) = waits.first()?;
+    let summary = format!("{} outside of collectives for a message, their GPUs idle: probably for input", all_here(ranks.len(), "wait"));
+    let mut found = RULE.finding("all", summary, since);
+    found.job = Some(job.id.clone());
+    found.confidence = Confidence::Possible;
+    if look.at.since(since) < WAITED_LONG.duration() {
+        found.severity = Severity::Warning;
+    }
+    found.next = Some(py_spy(wait.pid));
+    found.evidence =
+        waits.iter().take(8).map(|(r, wait)| Evidence::of("process", format!("rank {}: it waits in {}", r.rank, wait.words()))).collect();
+    found.evidence.push(asleep(&ranks, look, since));
+    told_by(&mut found, look);
+    Some(found)
 }
 
 /// Nobody may see what they wait for: that all sleep at once, wait in no collective and write nothing leaves little but input.

@@ -187,7 +187,8 @@ pub fn line(line: &Line<'_>) -> Option<Step> {
     }
     let found = read(text);
     let has = |is| found.rank(is).is_some();
-    let is_step = has(Is::Step) && (has(Is::Loss) || has(Is::StepTime));
+    let has_rate = (0..scan::RATES.len()).any(|unit| has(Is::Rate(unit as u8)));
+    let is_step = has(Is::Step) && (has(Is::Loss) || has(Is::StepTime) || has_rate);
     let mut step = Step { dialect: Dialect::Plain, ..Step::default() };
     found.fill(&mut step);
     is_step.then_some(step)
