@@ -62,6 +62,7 @@ impl Env {
             ("mouse", given(global.no_mouse, "false")),
             ("drawing", given(global.ascii, "ascii")),
             ("theme", global.theme.clone()),
+            ("graphs", global.graphs.clone()),
         ];
         let flags: Vec<_> = flags.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
         let var = |name: &str| std::env::var(name).ok();
@@ -98,6 +99,7 @@ impl Env {
             theme: config.theme.clone(),
             depth: self.depth,
             ascii: self.ascii,
+            graphs: config.graphs,
             keys: config.keys.clone(),
             mouse: config.mouse,
             alert: config.alert,

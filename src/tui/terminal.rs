@@ -2,6 +2,7 @@
 //! stopped. A terminal that does not read holds up nothing: what is drawn goes through an [`Outlet`].
 
 use super::bounded::Bounded;
+use super::plain::Graphs;
 use super::theme::Depth;
 use crate::edge::outlet::{Outlet, Stdout, is_gone};
 use anyhow::{Context as _, Result};
@@ -41,6 +42,7 @@ pub struct Screen {
     outlet: Outlet,
     mouse: bool,
     ascii: bool,
+    graphs: Graphs,
 }
 
 /// Collects what is drawn until it is flushed.
@@ -115,7 +117,7 @@ impl Screen {
     ///
     /// # Errors
     /// If the terminal cannot be put into raw mode.
-    pub fn enter(mouse: bool, ascii: bool, depth: Depth, done: &Arc<Notify>) -> Result<Screen> {
+    pub fn enter(mouse: bool, ascii: bool, graphs: Graphs, depth: Depth, done: &Arc<Notify>) -> Result<Screen> {
         let started = Outlet::start("screen", Stdout::open()?, done).context("a thread for the terminal")?;
         let outlet = OUTLET.get_or_init(|| started).clone();
         give_back_in_a_panic();
@@ -130,7 +132,7 @@ impl Screen {
         };
         let options = TerminalOptions { viewport: Viewport::Fullscreen };
         let terminal = Terminal::with_options(Bounded::new(out), options).context("the terminal has no size")?;
-        Ok(Screen { terminal, drawn_bytes, outlet, mouse, ascii })
+        Ok(Screen { terminal, drawn_bytes, outlet, mouse, ascii, graphs })
     }
 
     /// The terminal has taken everything: the next frame may be drawn.
@@ -158,11 +160,13 @@ impl Screen {
     /// If the terminal is gone.
     pub fn draw(&mut self, view: impl FnOnce(&mut Buffer)) -> Result<usize> {
         let before = self.drawn_bytes.get();
-        let ascii = self.ascii;
+        let (ascii, graphs) = (self.ascii, self.graphs);
         let drawn = self.terminal.draw(|frame| {
             view(frame.buffer_mut());
             if ascii {
                 super::plain::to_ascii(frame.buffer_mut());
+            } else {
+                super::plain::redraw_graphs(frame.buffer_mut(), graphs);
             }
         });
         drawn.context("the terminal is gone")?;
