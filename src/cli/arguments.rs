@@ -118,7 +118,7 @@ pub enum Command {
     Replay(Replay),
     /// Show a recorded incident on any machine; no GPU needed
     Demo {
-        /// Which one [default: hang]
+        /// Which one; without a name a menu asks, or it is hang where there is no terminal
         #[arg(value_name = "NAME")]
         name: Option<String>,
         /// List what there is

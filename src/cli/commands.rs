@@ -119,7 +119,7 @@ impl Env {
                 Some(Speed::Max) => None,
                 None => Some(1.0),
             },
-            at: play.at.unwrap_or_default(),
+            at: play.at.or(demo.map(|demo| demo.begin)).unwrap_or_default(),
             without: self.without.clone(),
             is_own: play.speed.is_none(),
         };
