@@ -30,6 +30,7 @@ use crate::tui::{self, theme::Depth};
 use anyhow::{Context as _, Result};
 use clap::ValueEnum as _;
 use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
 
 /// How the program ends. One place, so that all commands mean the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,7 +124,12 @@ impl Env {
             without: self.without.clone(),
             is_own: play.speed.is_none(),
         };
-        tui::replay(&self.settings(reader.header().zone()), reader, pace, demo)?;
+        let mut settings = self.settings(reader.header().zone());
+        // A demo is shorter than the usual axis, which would be empty for the most part.
+        if demo.is_some() && self.origins.get("axis").is_some_and(|origin| origin == "default") {
+            settings.axis = Duration::from_secs(60);
+        }
+        tui::replay(&settings, reader, pace, demo)?;
         Ok(Outcome::Clean)
     }
 

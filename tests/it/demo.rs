@@ -128,6 +128,7 @@ fn a_menu_asks_which_demo_to_show() {
     screen.keys(&format!("{at}\r"));
     screen.wait_for("demo xid");
     screen.wait_for("In 8 seconds GPU 5 falls off the bus");
+    screen.press("2", "an axis as short as the demo", |s| s.contents().contains("last 1 min"));
     screen.keys("q");
     assert_eq!(screen.wait_end(), 0);
     let mut screen = Screen::start(&["demo"], dir.path(), &[], 24, 80);
