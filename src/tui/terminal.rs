@@ -62,15 +62,56 @@ impl Write for Frame {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.drawn_bytes.set(self.drawn_bytes.get() + self.bytes.len());
-        if self.sixteen {
-            self.outlet.push(&as_sixteen(&self.bytes));
-        } else {
-            self.outlet.push(&self.bytes);
-        }
+        let bytes = without_repeats(&self.bytes);
+        self.drawn_bytes.set(self.drawn_bytes.get() + bytes.len());
+        self.outlet.push(&if self.sixteen { as_sixteen(&bytes) } else { bytes });
         self.bytes.clear();
         Ok(())
     }
+}
+
+/// crossterm sends the background again with each change of the foreground. Themes paint one nearly everywhere, and a slow line would carry it
+/// hundreds of times a second.
+pub fn without_repeats(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut background: &[u8] = b"";
+    let mut rest = bytes;
+    while let Some(at) = memchr::memmem::find(rest, b"\x1b[") {
+        let (before, sequence) = rest.split_at(at + 2);
+        out.extend_from_slice(before);
+        let end = sequence.iter().position(|b| !b.is_ascii_digit() && *b != b';').unwrap_or(sequence.len());
+        let codes = &sequence[..end];
+        rest = &sequence[end..];
+        match split_colors(codes).filter(|_| rest.starts_with(b"m")) {
+            Some((foreground, same)) if same == background => out.extend_from_slice(foreground),
+            Some((_, other)) => {
+                background = other;
+                out.extend_from_slice(codes);
+            }
+            None => {
+                // Bold and its like leave it as it is.
+                let is_weight = matches!(codes, [b'1'..=b'9'] | [b'2', b'0'..=b'9']);
+                if rest.starts_with(b"m") && !is_weight {
+                    background = b"";
+                }
+                out.extend_from_slice(codes);
+            }
+        }
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+/// Foreground and background of a sequence that sets both.
+fn split_colors(codes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let numbers = match codes {
+        [b'3', b'8', b';', b'5', ..] => 3,
+        [b'3', b'8', b';', b'2', ..] => 5,
+        [b'3', b'9', b';', ..] => 1,
+        _ => return None,
+    };
+    let at = memchr::memchr_iter(b';', codes).nth(numbers - 1)?;
+    Some((&codes[..at], &codes[at + 1..]))
 }
 
 /// crossterm sends the sixteen colours as entries of a palette of 256 (`38;5;9`); older terminals know them as `91` only.
