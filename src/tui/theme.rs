@@ -26,6 +26,8 @@ pub struct Roles<S> {
     pub accent: S,
     /// The row that keys go to; laid over the others.
     pub selected: S,
+    /// The row of whom the verdict names; laid over the others, which keep their colours.
+    pub culprit: S,
     /// A match of the search; laid over the others.
     pub found: S,
     pub chart: S,
@@ -259,6 +261,7 @@ impl Theme {
             act: of(&file.act),
             accent: of(&file.accent),
             selected: of(&file.selected),
+            culprit: of(&file.culprit),
             found: of(&file.found),
             chart: of(&file.chart),
             chart2: of(&file.chart2),

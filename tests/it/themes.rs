@@ -114,7 +114,7 @@ fn whatever_is_drawn_can_be_read_in_every_theme() {
     assert!(weak.is_empty(), "{weak:#?}");
 }
 
-/// A state keeps its colour on the selected row, too.
+/// A state keeps its colour on the selected row and on that of the culprit, too.
 #[test]
 fn every_role_can_be_read_on_the_screen_and_on_the_selected_row() {
     for (name, depth, theme) in coloured() {
@@ -133,14 +133,20 @@ fn every_role_can_be_read_on_the_screen_and_on_the_selected_row() {
             ("act", theme.act),
             ("accent", theme.accent),
         ];
-        for (role, style) in roles {
+        for (role, style) in &roles {
             for (place, seen) in
-                [("screen", of(theme.text.patch(style))), ("selected row", of(theme.text.patch(theme.selected).patch(style)))]
+                [("screen", of(theme.text.patch(*style))), ("selected row", of(theme.text.patch(theme.selected).patch(*style)))]
             {
                 assert!(seen >= TEXT, "{name} at {depth:?}: {role} on the {place}: {seen:.2}");
             }
         }
-        assert!(of(theme.text.patch(theme.found)) >= TEXT, "{name} at {depth:?}: found");
+        for (role, style) in [("found", theme.found), ("culprit", theme.culprit)] {
+            assert!(of(theme.text.patch(style)) >= TEXT, "{name} at {depth:?}: {role}");
+        }
+        for (role, style) in &roles[4..] {
+            let seen = of(theme.text.patch(theme.culprit).patch(Style { bg: None, ..*style }));
+            assert!(seen >= TEXT, "{name} at {depth:?}: {role} in the row of the culprit: {seen:.2}");
+        }
         for (role, style) in [("border", theme.border), ("chart", theme.chart), ("chart2", theme.chart2)] {
             let seen = of(theme.text.patch(style));
             assert!(seen >= GRAPHICS, "{name} at {depth:?}: {role}: {seen:.2}");
