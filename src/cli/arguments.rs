@@ -39,9 +39,11 @@ pub struct Global {
     /// Draw with ASCII only, whatever the locale
     #[arg(long, global = true)]
     pub ascii: bool,
-    /// colorblind, dark, light, mono or a file
-    #[arg(long, global = true, value_name = "THEME")]
+    #[arg(long, global = true, value_name = "THEME", help = format!("{} or a file", crate::tui::theme::names()))]
     pub theme: Option<String>,
+    /// What graphs are drawn with: braille, block or ascii [default: braille]
+    #[arg(long, global = true, value_name = "SYMBOLS")]
+    pub graphs: Option<String>,
     /// Another config file than ~/.config/nccl-top/config.toml
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -116,7 +118,7 @@ pub enum Command {
     Replay(Replay),
     /// Show a recorded incident on any machine; no GPU needed
     Demo {
-        /// Which one [default: hang]
+        /// Which one; without a name a menu asks, or it is hang where there is no terminal
         #[arg(value_name = "NAME")]
         name: Option<String>,
         /// List what there is

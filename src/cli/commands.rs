@@ -30,6 +30,7 @@ use crate::tui::{self, theme::Depth};
 use anyhow::{Context as _, Result};
 use clap::ValueEnum as _;
 use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
 
 /// How the program ends. One place, so that all commands mean the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,6 +63,7 @@ impl Env {
             ("mouse", given(global.no_mouse, "false")),
             ("drawing", given(global.ascii, "ascii")),
             ("theme", global.theme.clone()),
+            ("graphs", global.graphs.clone()),
         ];
         let flags: Vec<_> = flags.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
         let var = |name: &str| std::env::var(name).ok();
@@ -98,6 +100,7 @@ impl Env {
             theme: config.theme.clone(),
             depth: self.depth,
             ascii: self.ascii,
+            graphs: config.graphs,
             keys: config.keys.clone(),
             mouse: config.mouse,
             alert: config.alert,
@@ -117,11 +120,16 @@ impl Env {
                 Some(Speed::Max) => None,
                 None => Some(1.0),
             },
-            at: play.at.unwrap_or_default(),
+            at: play.at.or(demo.map(|demo| demo.begin)).unwrap_or_default(),
             without: self.without.clone(),
             is_own: play.speed.is_none(),
         };
-        tui::replay(&self.settings(reader.header().zone()), reader, pace, demo)?;
+        let mut settings = self.settings(reader.header().zone());
+        // A demo is shorter than the usual axis, which would be empty for the most part.
+        if demo.is_some() && self.origins.get("axis").is_some_and(|origin| origin == "default") {
+            settings.axis = Duration::from_secs(60);
+        }
+        tui::replay(&settings, reader, pace, demo)?;
         Ok(Outcome::Clean)
     }
 

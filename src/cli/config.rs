@@ -10,6 +10,7 @@ use crate::edge::diagnostics::complain;
 use crate::rules::settings;
 use crate::tui::Alert;
 use crate::tui::keys::Keymap;
+use crate::tui::plain::Graphs;
 use crate::tui::theme::{Depth, THEMES, Theme};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ pub struct Config {
     /// A theme of the program by name, or the path of a file.
     pub theme: String,
     pub drawing: Drawing,
+    pub graphs: Graphs,
     /// Clicks and the wheel are nccl-top's.
     pub mouse: bool,
     pub alert: Alert,
@@ -63,6 +65,7 @@ impl Default for Config {
             logs: Vec::new(),
             theme: THEMES[0].0.to_owned(),
             drawing: Drawing::Auto,
+            graphs: Graphs::Braille,
             mouse: true,
             alert: Alert::Off,
             history: Duration::from_secs(600),
@@ -122,6 +125,7 @@ fn duration_text(d: Duration) -> String {
 
 const COLORS: &[(&str, Color)] = &[("auto", Color::Auto), ("always", Color::Always), ("never", Color::Never)];
 const DRAWINGS: &[(&str, Drawing)] = &[("auto", Drawing::Auto), ("unicode", Drawing::Unicode), ("ascii", Drawing::Ascii)];
+const GRAPHS: &[(&str, Graphs)] = &[("braille", Graphs::Braille), ("block", Graphs::Block), ("ascii", Graphs::Ascii)];
 const ALERTS: &[(&str, Alert)] = &[("off", Alert::Off), ("bell", Alert::Bell), ("note", Alert::Note)];
 
 pub const SETTINGS: &[Setting] = &[
@@ -149,7 +153,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: "theme",
-        help: "\"colorblind\", \"dark\", \"light\", \"mono\" or the path of a file like those in assets/themes",
+        help: "One of the themes that \"nccl-top --help\" names, or the path of a file like those in assets/themes",
         set: |c, v| {
             let home = std::env::var("HOME").unwrap_or_default();
             c.theme = v.strip_prefix("~/").map_or(v.to_owned(), |rest| format!("{home}/{rest}"));
@@ -168,6 +172,12 @@ pub const SETTINGS: &[Setting] = &[
         help: "\"auto\" (as the locale says), \"unicode\" or \"ascii\"",
         set: |c, v| one_of(v, DRAWINGS).map(|drawing| c.drawing = drawing),
         get: |c| word_of(&c.drawing, DRAWINGS),
+    },
+    Setting {
+        key: "graphs",
+        help: "What graphs are drawn with: \"braille\", \"block\" (for fonts without braille) or \"ascii\"",
+        set: |c, v| one_of(v, GRAPHS).map(|graphs| c.graphs = graphs),
+        get: |c| word_of(&c.graphs, GRAPHS),
     },
     Setting {
         key: "mouse",

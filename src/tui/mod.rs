@@ -145,6 +145,7 @@ pub struct Settings {
     pub depth: theme::Depth,
     /// Nothing but ASCII may be drawn.
     pub ascii: bool,
+    pub graphs: plain::Graphs,
     pub keys: keys::Keymap,
     pub mouse: bool,
     pub alert: Alert,
@@ -314,7 +315,7 @@ impl App {
         ui.window = settings.axis;
         ui.mouse = settings.mouse;
         let sent = Arc::default();
-        let screen = Screen::enter(ui.mouse, settings.ascii, settings.depth, &sent)?;
+        let screen = Screen::enter(ui.mouse, settings.ascii, settings.graphs, settings.depth, &sent)?;
         ui.size = screen.size()?;
         let (input, inputs) = mpsc::channel(QUEUE);
         start_input(input)?;

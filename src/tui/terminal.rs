@@ -2,6 +2,7 @@
 //! stopped. A terminal that does not read holds up nothing: what is drawn goes through an [`Outlet`].
 
 use super::bounded::Bounded;
+use super::plain::Graphs;
 use super::theme::Depth;
 use crate::edge::outlet::{Outlet, Stdout, is_gone};
 use anyhow::{Context as _, Result};
@@ -41,6 +42,7 @@ pub struct Screen {
     outlet: Outlet,
     mouse: bool,
     ascii: bool,
+    graphs: Graphs,
 }
 
 /// Collects what is drawn until it is flushed.
@@ -60,15 +62,56 @@ impl Write for Frame {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.drawn_bytes.set(self.drawn_bytes.get() + self.bytes.len());
-        if self.sixteen {
-            self.outlet.push(&as_sixteen(&self.bytes));
-        } else {
-            self.outlet.push(&self.bytes);
-        }
+        let bytes = without_repeats(&self.bytes);
+        self.drawn_bytes.set(self.drawn_bytes.get() + bytes.len());
+        self.outlet.push(&if self.sixteen { as_sixteen(&bytes) } else { bytes });
         self.bytes.clear();
         Ok(())
     }
+}
+
+/// crossterm sends the background again with each change of the foreground. Themes paint one nearly everywhere, and a slow line would carry it
+/// hundreds of times a second.
+pub fn without_repeats(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut background: &[u8] = b"";
+    let mut rest = bytes;
+    while let Some(at) = memchr::memmem::find(rest, b"\x1b[") {
+        let (before, sequence) = rest.split_at(at + 2);
+        out.extend_from_slice(before);
+        let end = sequence.iter().position(|b| !b.is_ascii_digit() && *b != b';').unwrap_or(sequence.len());
+        let codes = &sequence[..end];
+        rest = &sequence[end..];
+        match split_colors(codes).filter(|_| rest.starts_with(b"m")) {
+            Some((foreground, same)) if same == background => out.extend_from_slice(foreground),
+            Some((_, other)) => {
+                background = other;
+                out.extend_from_slice(codes);
+            }
+            None => {
+                // Bold and its like leave it as it is.
+                let is_weight = matches!(codes, [b'1'..=b'9'] | [b'2', b'0'..=b'9']);
+                if rest.starts_with(b"m") && !is_weight {
+                    background = b"";
+                }
+                out.extend_from_slice(codes);
+            }
+        }
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+/// Foreground and background of a sequence that sets both.
+fn split_colors(codes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let numbers = match codes {
+        [b'3', b'8', b';', b'5', ..] => 3,
+        [b'3', b'8', b';', b'2', ..] => 5,
+        [b'3', b'9', b';', ..] => 1,
+        _ => return None,
+    };
+    let at = memchr::memchr_iter(b';', codes).nth(numbers - 1)?;
+    Some((&codes[..at], &codes[at + 1..]))
 }
 
 /// crossterm sends the sixteen colours as entries of a palette of 256 (`38;5;9`); older terminals know them as `91` only.
@@ -115,7 +158,7 @@ impl Screen {
     ///
     /// # Errors
     /// If the terminal cannot be put into raw mode.
-    pub fn enter(mouse: bool, ascii: bool, depth: Depth, done: &Arc<Notify>) -> Result<Screen> {
+    pub fn enter(mouse: bool, ascii: bool, graphs: Graphs, depth: Depth, done: &Arc<Notify>) -> Result<Screen> {
         let started = Outlet::start("screen", Stdout::open()?, done).context("a thread for the terminal")?;
         let outlet = OUTLET.get_or_init(|| started).clone();
         give_back_in_a_panic();
@@ -130,7 +173,7 @@ impl Screen {
         };
         let options = TerminalOptions { viewport: Viewport::Fullscreen };
         let terminal = Terminal::with_options(Bounded::new(out), options).context("the terminal has no size")?;
-        Ok(Screen { terminal, drawn_bytes, outlet, mouse, ascii })
+        Ok(Screen { terminal, drawn_bytes, outlet, mouse, ascii, graphs })
     }
 
     /// The terminal has taken everything: the next frame may be drawn.
@@ -158,11 +201,13 @@ impl Screen {
     /// If the terminal is gone.
     pub fn draw(&mut self, view: impl FnOnce(&mut Buffer)) -> Result<usize> {
         let before = self.drawn_bytes.get();
-        let ascii = self.ascii;
+        let (ascii, graphs) = (self.ascii, self.graphs);
         let drawn = self.terminal.draw(|frame| {
             view(frame.buffer_mut());
             if ascii {
                 super::plain::to_ascii(frame.buffer_mut());
+            } else {
+                super::plain::redraw_graphs(frame.buffer_mut(), graphs);
             }
         });
         drawn.context("the terminal is gone")?;
@@ -309,7 +354,8 @@ fn give_back_in_a_crash() {
             // Nothing here takes a lock or memory: the signal may have come in the middle of anything.
             let out = rustix::stdio::stdout();
             let mut fds = [PollFd::new(&out, PollFlags::OUT)];
-            if poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0) {
+            // One that reads takes the rest of a frame in that time, one that does not is not waited for.
+            if poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 200_000_000 })).is_ok_and(|ready| ready > 0) {
                 let _ = rustix::io::write(out, LEAVE.as_bytes());
             }
             set_back();

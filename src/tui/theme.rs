@@ -1,5 +1,5 @@
-//! Named styles; drawing code names what a thing means, never a colour. Themes are files: four come with the program, others are the
-//! user's.
+//! Named styles; drawing code names what a thing means, never a colour. Themes are files: some come with the program, others are the
+//! user's. A theme paints the background that its colours are made for, and `tests/it/themes.rs` computes the contrast of each with it.
 
 use crate::base::file::read_text;
 use crate::base::severity::Severity;
@@ -12,6 +12,7 @@ use std::path::Path;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Roles<S> {
+    /// Its background is that of the whole screen.
     pub text: S,
     pub dim: S,
     pub title: S,
@@ -25,6 +26,8 @@ pub struct Roles<S> {
     pub accent: S,
     /// The row that keys go to; laid over the others.
     pub selected: S,
+    /// The row of whom the verdict names; laid over the others, which keep their colours.
+    pub culprit: S,
     /// A match of the search; laid over the others.
     pub found: S,
     pub chart: S,
@@ -40,8 +43,17 @@ pub const THEMES: &[(&str, &str)] = &[
     ("colorblind", include_str!("../../assets/themes/colorblind.toml")),
     ("dark", include_str!("../../assets/themes/dark.toml")),
     ("light", include_str!("../../assets/themes/light.toml")),
+    ("high-contrast", include_str!("../../assets/themes/high-contrast.toml")),
+    ("nord", include_str!("../../assets/themes/nord.toml")),
+    ("gruvbox", include_str!("../../assets/themes/gruvbox.toml")),
+    ("catppuccin", include_str!("../../assets/themes/catppuccin.toml")),
     ("mono", include_str!("../../assets/themes/mono.toml")),
 ];
+
+/// The names of [`THEMES`], for messages and help.
+pub fn names() -> String {
+    THEMES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+}
 
 const MAX_FILE_BYTES: u64 = 64 << 10;
 
@@ -82,6 +94,8 @@ struct Role {
     italic: bool,
     underline: bool,
     reverse: bool,
+    /// In sixteen colours it is inverted instead of having a background: all its foregrounds stay as readable as they are.
+    reverse16: bool,
 }
 
 /// A colour as the file writes it.
@@ -136,7 +150,7 @@ fn sixteen(index: u8) -> Color {
 }
 
 /// Red, green and blue of the 256 colours, as xterm has them.
-fn rgb_of(index: u8) -> (u8, u8, u8) {
+pub fn rgb_of(index: u8) -> (u8, u8, u8) {
     const FIRST: [(u8, u8, u8); 16] = [
         (0, 0, 0),
         (205, 0, 0),
@@ -195,15 +209,16 @@ impl Role {
             let hue = if depth == Depth::Sixteen { sixteen.or(wide) } else { wide };
             hue.and_then(|h| fit(h.0, depth))
         };
+        let inverted = self.reverse16 && depth == Depth::Sixteen;
         let mut style = Style::new();
         style.fg = pick(self.fg, self.fg16);
-        style.bg = pick(self.bg, self.bg16);
+        style.bg = pick(self.bg, self.bg16).filter(|_| !inverted);
         let modifiers = [
             (self.bold, Modifier::BOLD),
             (self.dim, Modifier::DIM),
             (self.italic, Modifier::ITALIC),
             (self.underline, Modifier::UNDERLINED),
-            (self.reverse, Modifier::REVERSED),
+            (self.reverse || inverted, Modifier::REVERSED),
         ];
         modifiers.into_iter().filter(|(on, _)| *on).fold(style, |s, (_, m)| s.add_modifier(m))
     }
@@ -219,8 +234,7 @@ impl Theme {
             return Theme::parse(text, name, depth);
         }
         if !name.contains('/') && !name.ends_with(".toml") {
-            let names: Vec<&str> = THEMES.iter().map(|(n, _)| *n).collect();
-            return Err(format!("no theme {name:?}, expected one of {}, or the path of a file", names.join(", ")));
+            return Err(format!("no theme {name:?}, expected one of {}, or the path of a file", names()));
         }
         let text = read_text(Path::new(name), MAX_FILE_BYTES).map_err(|why| format!("{name}: {why}"))?;
         Theme::parse(&text, name, depth)
@@ -247,6 +261,7 @@ impl Theme {
             act: of(&file.act),
             accent: of(&file.accent),
             selected: of(&file.selected),
+            culprit: of(&file.culprit),
             found: of(&file.found),
             chart: of(&file.chart),
             chart2: of(&file.chart2),

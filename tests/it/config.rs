@@ -34,7 +34,7 @@ fn what_is_printed_is_a_config_file_with_the_same_values() {
     assert_eq!(file(&print(&config, &origins)).unwrap().0, config);
 
     let other = "interval = \"1500ms\"\nutc = true\nlogs = [\"/a b:c\", \"/\\\"\\\\\"]\ntheme = \"light\"\ncolor = \"always\"\n\
-        drawing = \"ascii\"\nmouse = false\nalert = \"note\"\nhistory = \"90s\"\naxis = \"5m\"\n\
+        drawing = \"ascii\"\ngraphs = \"block\"\nmouse = false\nalert = \"note\"\nhistory = \"90s\"\naxis = \"5m\"\n\
         [keys]\nquit = [\"v\"]\nzoom = []\nopen = \"\\\"\"\nback = [\"\\\\\", \"ctrl-alt-é\"]\n";
     let (config, origins) = file(other).unwrap();
     for setting in SETTINGS {

@@ -67,7 +67,9 @@ fn styles(buf: &Buffer, theme: &Theme) -> String {
     ];
     let plain = |style: Style| (style.fg, style.bg, style.add_modifier);
     rows(buf, |cell| {
-        if cell.symbol() == " " && cell.modifier.is_empty() && cell.bg == ratatui::style::Color::Reset {
+        let backgrounds = [theme.text.bg.unwrap_or_default(), ratatui::style::Color::Reset];
+        // The second half of a wide character has none of its own.
+        if cell.symbol() == " " && cell.modifier.is_empty() && backgrounds.contains(&cell.bg) {
             return " ".into();
         }
         let mut shown = Cell::default();

@@ -121,17 +121,19 @@ fn focused(s: &vt100::Screen) -> String {
 
 /// The row that keys go to, from its first cell on.
 fn selected(s: &vt100::Screen) -> Option<String> {
-    let lit = |y: &u16| [2, 3].iter().all(|x| s.cell(*y, *x).is_some_and(vt100::Cell::inverse));
+    let paper = s.cell(0, 0).map(vt100::Cell::bgcolor);
+    let is_lit = |cell: &vt100::Cell| cell.inverse() || Some(cell.bgcolor()) != paper;
+    let lit = |y: &u16| [2, 3].iter().all(|x| s.cell(*y, *x).is_some_and(is_lit));
     (1..size(s).0).find(lit).map(|y| row(s, y).trim_matches(|c| "│ ".contains(c)).to_owned())
 }
 
-/// Texts on a background of their own.
+/// Texts in black, as what a search finds.
 fn marked(s: &vt100::Screen) -> Vec<String> {
     let mut out = vec![String::new()];
     for y in 0..size(s).0 {
         for x in 0..size(s).1 {
             let cell = s.cell(y, x).unwrap();
-            let on = cell.bgcolor() != vt100::Color::Default;
+            let on = cell.fgcolor() == vt100::Color::Idx(16);
             match (on, out.last_mut()) {
                 (true, Some(last)) => last.push_str(if cell.has_contents() { cell.contents() } else { " " }),
                 (false, Some(last)) if !last.is_empty() => out.push(String::new()),
@@ -392,7 +394,7 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
         }
         Action::Theme => {
             let color = |s: &vt100::Screen| s.cell(size(s).0 - 4, 0).map(vt100::Cell::fgcolor);
-            let themes = ["dark", "light", "mono", "colorblind"];
+            let themes = ["dark", "light", "high-contrast", "nord", "gruvbox", "catppuccin", "mono", "colorblind"];
             let next = |s: &mut Screen, name: &str| s.press(key, "the next theme", |s| footer(s).trim() == format!("theme {name}"));
             // Once around: what the key before has changed is drawn by then.
             themes.iter().for_each(|name| next(s, name));
@@ -995,7 +997,7 @@ fn colors_are_what_the_terminal_and_the_user_allow() {
         assert!(codes.contains("1") && codes.contains("7"), "what colours say is said otherwise: {codes:?}");
     }
     let sixteen = sgr(&sent_with(&[], &[("TERM", "xterm")]));
-    assert!(sixteen.iter().any(|c| is_color(c)) && !sixteen.iter().any(|c| c.contains(';')), "{sixteen:?}");
+    assert!(sixteen.iter().any(|c| is_color(c)) && !sixteen.iter().any(|c| c.contains("38;") || c.contains("48;")), "{sixteen:?}");
     let theme = format!("{}/assets/themes/dark.toml", env!("CARGO_MANIFEST_DIR"));
     for name in ["dark", "light", &theme] {
         let codes = sgr(&sent_with(&["--theme", name], &[("COLORTERM", "truecolor")]));
@@ -1052,7 +1054,7 @@ fn mistakes_in_settings_and_themes_are_told_before_the_screen_is_touched() {
         ("keys = 3\n", "c.toml"),
         ("alert = \"siren\"\n", "c.toml:1: alert: found \"siren\", expected one of \"off\", \"bell\", \"note\""),
         ("theme = \"./t.toml\"\n", "c.toml:1: theme: ./t.toml:3: found \"crimson\", expected"),
-        ("theme = \"neon\"\n", "c.toml:1: theme: no theme \"neon\", expected one of colorblind, dark, light, mono"),
+        ("theme = \"neon\"\n", "c.toml:1: theme: no theme \"neon\", expected one of colorblind, dark, light, high-contrast, nord"),
     ] {
         let out = with_config(dir.path(), config, &["config"]);
         let text = String::from_utf8_lossy(&out.stderr).into_owned();

@@ -98,6 +98,7 @@ mod tail;
 mod tail_lines;
 mod tapes;
 mod terminal;
+mod themes;
 mod timeline;
 mod topology;
 mod tracebacks;

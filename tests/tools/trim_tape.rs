@@ -1,7 +1,8 @@
 //! Makes a recording fit to be published: cuts it, leaves out kinds of observation or other jobs, replaces texts.
 //!
-//! `cargo run --example trim_tape -- IN OUT [--from S] [--to S] [--drop KIND]... [--launcher PID] [--replace OLD=NEW]...`
+//! `cargo run --example trim_tape -- IN OUT [--from S] [--to S] [--drop KIND]... [--launcher PID] [--replace OLD=NEW]... [--script "NAME ARGS"]`
 //!
+//! `--script` is what processes seem to run: it takes the place of the Python script in their command lines and of its arguments.
 //! What the kernel said before the recording began is left out. In Flight Recorder dumps a text can only be replaced by one as long.
 
 use nccl_top::observe::flight::FlightDump;
@@ -14,7 +15,7 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let input = args.next().expect("IN");
     let output = args.next().expect("OUT");
-    let (mut from_s, mut to_s, mut drop, mut launcher, mut replace) = (0.0, f64::MAX, Vec::new(), None, Vec::new());
+    let (mut from_s, mut to_s, mut drop, mut launcher, mut replace, mut script) = (0.0, f64::MAX, Vec::new(), None, Vec::new(), None);
     while let Some(flag) = args.next() {
         let value = args.next().expect("a value for each flag");
         match flag.as_str() {
@@ -26,6 +27,7 @@ fn main() {
                 let (old, new) = value.split_once('=').expect("OLD=NEW");
                 replace.push((old.to_owned(), new.to_owned()));
             }
+            "--script" => script = Some(value.split(' ').map(Value::from).collect::<Vec<_>>()),
             other => panic!("unknown flag {other}"),
         }
     }
@@ -68,6 +70,11 @@ fn main() {
             }
         } else if let Some(header) = line.as_object_mut() {
             header.remove("boot_id");
+        }
+        if let (Some(script), Some(words)) = (&script, line.get_mut("cmdline").and_then(Value::as_array_mut))
+            && let Some(at) = words.iter().position(|word| word.as_str().is_some_and(|word| word.ends_with(".py")))
+        {
+            words.splice(at.., script.iter().cloned());
         }
         walk(&mut line, &replace);
         writeln!(out, "{line}").expect("OUT");

@@ -6,7 +6,7 @@
 //! as jobs/p5                                  what scripts/jobs/p5.play says, and besides …
 //! lasts 120s
 //! seed 3                                      of what is uneven; 1 if it is not named
-//! gpus modelled                               what NVML would say of 8 GPUs is made up, too; else NVML is off, as below --sysroot
+//! gpus modelled                               what NVML would say of 8 GPUs is made up, and the kernel has a log; else both are off, as below --sysroot
 //! expect nic-flapping mlx5_3/1                a finding that must come, with its ports; `expect nothing` where none may
 //! allow nic-down mlx5_3/1                     one that may come besides
 //! cause rail-imbalance                        what the verdict names in the end
@@ -15,6 +15,9 @@
 //! 20s..     train var/log/t.log from 1200 every 1.2s busy 0.7 uneven 0.1
 //!                                             steps: a line for each in the log (- is none); traffic flows in the busy part of each, and
 //!                                             each port and step has up to 10 % more or less
+//! 20s..     train … falls 0.003               the loss falls by so much a step; `nan`: it is none
+//! 35s       kernel NVRM: Xid (…): 79, …       a line of the kernel's log
+//! 35s..     gpus 0..4 waiting                 what modelled GPUs do: training, waiting, nothing, lost; else they train while steps are made
 //! 20s..     traffic rdmap* 62                 Gb/s that these ports send and receive, as a mean over the steps; none without steps
 //! 20s..90s  send bond0 8 steady               Gb/s sent, or received (`receive`), steps or none
 //! 30s..     slow mlx5_5 0.5                   half of their traffic
@@ -33,6 +36,7 @@
 //! Ports are names of RDMA devices or of interfaces, with commas between them and `*`, `?` and `[…]` as for files.
 
 use super::tree;
+use super::worlds::Doing;
 use glob::Pattern;
 use nccl_top::observe::gpu::{Fabric, GpuHealth};
 use std::time::Duration;
@@ -102,6 +106,11 @@ pub enum What {
         counter: String,
         bits: u32,
     },
+    Kernel(String),
+    Gpus {
+        gpus: (u32, u32),
+        doing: Doing,
+    },
     Runs {
         pids: (u32, u32),
         cpus: f64,
@@ -118,6 +127,9 @@ pub struct Train {
     pub every_ms: u64,
     pub busy: f64,
     pub uneven: f64,
+    /// By how much the loss falls with each step; `None`: it stays where it is.
+    pub falls: Option<f64>,
+    pub nan: bool,
 }
 
 /// Names of devices, with wildcards.
@@ -244,6 +256,8 @@ fn what(text: &str) -> Option<What> {
         "fabric" => What::Fabric { gpus: range()?, health: Box::new(fabric(&words[2..])?) },
         "reset" => What::Reset { ports: ports()? },
         "width" => What::Width { counter: (*words.get(1)?).to_owned(), bits: words.get(2)?.parse().ok()? },
+        "kernel" => What::Kernel(text.split_once(' ')?.1.to_owned()),
+        "gpus" => What::Gpus { gpus: range()?, doing: Doing::named(words.get(2)?)? },
         "runs" => What::Runs { pids: range()?, cpus: number(2)? },
         "ends" => What::Ends { pids: range()? },
         _ => What::Tree(text.to_owned()),
@@ -258,6 +272,8 @@ fn train(words: &[&str]) -> Option<Train> {
         every_ms: ms(after("every")?)?.max(1),
         busy: after("busy").map_or(Some(1.0), |n| n.parse().ok())?,
         uneven: after("uneven").map_or(Some(0.0), |n| n.parse().ok())?,
+        falls: after("falls").and_then(|n| n.parse().ok()),
+        nan: words.contains(&"nan"),
     })
 }
 

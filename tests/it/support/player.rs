@@ -1,6 +1,7 @@
 //! Plays a script into a tree: files change as the kernel would change them. What happens between two looks is counted, too.
 
 use super::play::{Play, Train, What};
+use super::worlds::Doing;
 use super::{tree, worlds};
 use nccl_top::observe::gpu::GpuHealth;
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,6 +61,8 @@ pub struct Player {
     widths: BTreeMap<String, u32>,
     /// Lines of steps written so far, by cue.
     steps: BTreeMap<usize, u64>,
+    /// Lines of the kernel's log handed on so far.
+    kernel_told: usize,
     cpus: f64,
 }
 
@@ -115,6 +118,7 @@ impl Player {
             counters: BTreeMap::new(),
             widths: BTreeMap::new(),
             steps: BTreeMap::new(),
+            kernel_told: 0,
             cpus,
         };
         player.write_lines();
@@ -128,6 +132,26 @@ impl Player {
     /// A job makes steps.
     pub fn trains(&self) -> bool {
         self.train_at(self.now).is_some()
+    }
+
+    /// What a modelled GPU does now.
+    pub fn doing(&self, gpu: u32) -> Doing {
+        let told = self.play.cues.iter().rev().filter(|cue| cue.holds_at(self.now)).find_map(|cue| match cue.what {
+            What::Gpus { gpus: (first, last), doing } if (first..=last).contains(&gpu) => Some(doing),
+            _ => None,
+        });
+        told.unwrap_or(if self.trains() { Doing::Training } else { Doing::Nothing })
+    }
+
+    /// Lines of the kernel's log that have come since the last look.
+    pub fn kernel_lines(&mut self) -> Vec<String> {
+        let lines = self.play.cues.iter().filter(|cue| cue.from <= self.now).filter_map(|cue| match &cue.what {
+            What::Kernel(text) => Some(text.clone()),
+            _ => None,
+        });
+        let new: Vec<String> = lines.skip(self.kernel_told).collect();
+        self.kernel_told += new.len();
+        new
     }
 
     /// What NVML shows of the NVLink fabric now; of a GPU the last that was begun holds.
@@ -414,11 +438,11 @@ impl Player {
     /// A line for each step that has ended.
     fn write_steps(&mut self) {
         for (at, cue) in self.play.cues.iter().enumerate() {
-            let What::Train(Train { log: Some(log), from, every_ms, uneven, .. }) = &cue.what else { continue };
+            let What::Train(train @ Train { log: Some(log), from, every_ms, .. }) = &cue.what else { continue };
             let done = self.now.min(cue.to).saturating_sub(cue.from) / every_ms;
             let told = self.steps.entry(at).or_default();
             for n in *told..done {
-                tree::append(&self.root, log, &step_line(from + n, *every_ms as f64, *uneven, self.play.seed));
+                tree::append(&self.root, log, &step_line(from + n, train, self.play.seed));
             }
             *told = done;
         }
@@ -520,10 +544,15 @@ fn burst(train: &Train, ms: u64, port: &str, seed: u64) -> f64 {
     (1.0 + train.uneven * worlds::noise(port, step)) / train.busy
 }
 
-fn step_line(step: u64, ms: f64, uneven: f64, seed: u64) -> String {
-    let loss = 2.31 + 0.04 * worlds::noise(seed + 11, step) - step as f64 * 1e-5;
-    let ms = ms * (1.0 + 0.1 * uneven * worlds::noise(seed + 12, step));
-    format!("step {step}/50000 | loss {loss:.4} | step_time {ms:.1} ms | tokens/s {:.0}", 4_194_304.0 / ms * 1e3)
+fn step_line(step: u64, train: &Train, seed: u64) -> String {
+    let noise = worlds::noise(seed + 11, step);
+    let loss = match train.falls {
+        Some(falls) => 2.2 + 0.012 * noise + falls * (1300.0 - step as f64),
+        None => 2.31 + 0.04 * noise - step as f64 * 1e-5,
+    };
+    let loss = if train.nan { "nan".to_owned() } else { format!("{loss:.4}") };
+    let ms = train.every_ms as f64 * (1.0 + 0.1 * train.uneven * worlds::noise(seed + 12, step));
+    format!("step {step}/50000 | loss {loss} | step_time {ms:.1} ms | tokens/s {:.0}", 4_194_304.0 / ms * 1e3)
 }
 
 /// The text with `more` added to the number that is its `field`th word.

@@ -2,10 +2,10 @@
 
 use super::play::{Play, What};
 use super::player::Player;
-use super::worlds::{Doing, Node};
+use super::worlds::Node;
 use nccl_top::base::time::Stamp;
 use nccl_top::diagnosis::session::{Event, Session};
-use nccl_top::observe::log::LogFileInfo;
+use nccl_top::observe::log::{KernelLine, LogFileInfo};
 use nccl_top::observe::{Body, Observation, SourceId, SourceReport, SourceState, TICK};
 use nccl_top::recording::tape::Header;
 use nccl_top::rules::host_checks;
@@ -61,6 +61,10 @@ pub fn perform(play: Play, mut to: impl FnMut(&Header, Observation)) -> Header {
         if spec.id == "nvml" && (gpus_modelled || has_fabric) {
             continue;
         }
+        if spec.id == "kmsg" && gpus_modelled {
+            see(at, spec.id, Body::Source(spec.report(SourceState::Ok, None)), &mut to);
+            continue;
+        }
         let why = "off: it asks the live system, and --sysroot is given".to_owned();
         see(at, spec.id, Body::Source(spec.report(SourceState::Absent, Some(why))), &mut to);
     }
@@ -79,11 +83,14 @@ pub fn perform(play: Play, mut to: impl FnMut(&Header, Observation)) -> Header {
         // Every other second: what they show changes little, and makes a third of a tape.
         if gpus_modelled && second % 2 == 0 {
             let is_held = dir.path().join("proc/4200").exists();
-            let doing = if player.trains() { Doing::Training } else { Doing::Nothing };
-            let bodies = NODE.gpus(second, |_| doing).into_iter();
+            let bodies = NODE.gpus(second, |gpu| player.doing(gpu)).into_iter();
             for body in bodies.filter(|body| is_held || !matches!(body, Body::GpuProcesses { .. })) {
                 see(at, "nvml", body, &mut to);
             }
+        }
+        for text in player.kernel_lines() {
+            let line = KernelLine { level: 3, uptime_us: None, text, backlog: false };
+            see(at, "kmsg", Body::Kernel { lines: vec![line], uptime_us: None }, &mut to);
         }
         let now = player.fabric();
         if now != fabric {

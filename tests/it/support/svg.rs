@@ -2,6 +2,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// One row of cells after the other.
@@ -186,6 +187,14 @@ pub const LIGHT: Paper = Paper {
 };
 
 impl Paper {
+    /// The window of a program that paints its own background.
+    fn as_painted(&self, cells: &Cells) -> Paper {
+        let (fg, bg) = cells.cells.first().map_or((self.fg, self.bg), |cell| (self.fg, self.rgb(cell.ink.bg, self.bg)));
+        let is_other = bg != self.bg;
+        let (bar, edge) = if is_other { (mixed(bg, fg, 0.1), mixed(bg, fg, 0.25)) } else { (self.bar, self.edge) };
+        Paper { fg, bg, bar, edge, named: self.named }
+    }
+
     fn rgb(&self, tint: Tint, default: Rgb) -> Rgb {
         match tint {
             Tint::Default => default,
@@ -226,25 +235,43 @@ const BAR: f64 = 30.0;
 
 /// The picture of a window with these cells in it.
 pub fn picture(cells: &Cells, title: &str, paper: &Paper) -> String {
-    let rows = cells.cells.len() / cells.columns;
-    let (width, height) = (cells.columns as f64 * CELL.0 + 2.0 * MARGIN, rows as f64 * CELL.1 + BAR + 2.0 * MARGIN);
-    let mut drawing = Drawing::new(paper);
-    for (row, line) in cells.cells.chunks(cells.columns).enumerate() {
-        drawing.row(row, line);
+    animation(&[(cells, 1.0)], title, paper)
+}
+
+/// The picture of a window whose cells change, over and over again: each frame with the seconds that it is shown. What several frames have
+/// in common is in it once. Where nothing moves, because the viewer cannot or the reader does not want it, the last frame is shown.
+pub fn animation(frames: &[(&Cells, f64)], title: &str, paper: &Paper) -> String {
+    let first = frames[0].0;
+    let paper = &paper.as_painted(first);
+    let rows = first.cells.len() / first.columns;
+    let (width, height) = (first.columns as f64 * CELL.0 + 2.0 * MARGIN, rows as f64 * CELL.1 + BAR + 2.0 * MARGIN);
+    // Each part with the frames that show it: layer by layer, those that are always there first.
+    let mut parts: BTreeMap<(Layer, Part), Vec<bool>> = BTreeMap::new();
+    for (n, (cells, _)) in frames.iter().enumerate() {
+        for part in Drawing::of(cells, paper).parts {
+            parts.entry(part).or_insert_with(|| vec![false; frames.len()])[n] = true;
+        }
     }
-    let Drawing { boxes, dots, paths, text, .. } = drawing;
+    let mut groups: BTreeMap<(Layer, Vec<bool>), Vec<Part>> = BTreeMap::new();
+    for ((layer, part), shown) in parts {
+        groups.entry((layer, shown.iter().map(|shown| !shown).collect())).or_default().push(part);
+    }
+    let mut styles: Vec<Vec<bool>> = groups.keys().map(|(_, hidden)| hidden.clone()).filter(|hidden| hidden.contains(&true)).collect();
+    styles.sort();
+    styles.dedup();
     let (bg, bar, edge) = (hex(paper.bg), hex(paper.bar), hex(paper.edge));
     let (middle, title) = (width / 2.0, escaped(title));
     let mut svg = format!(
         r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">
 <title>{title}</title>
-<rect x=".5" y=".5" width="{}" height="{}" rx="8" fill="{bg}" stroke="{edge}"/>
+{}<rect x=".5" y=".5" width="{}" height="{}" rx="8" fill="{bg}" stroke="{edge}"/>
 <path d="M1 {BAR}V8.5Q1 1 8.5 1H{}Q{} 1 {} 8.5V{BAR}Z" fill="{bar}"/>
 <g fill="{edge}"><circle cx="18" cy="15" r="5"/><circle cx="36" cy="15" r="5"/><circle cx="54" cy="15" r="5"/></g>
 <g font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="{LETTER}">
 <text x="{middle}" y="20" font-size="13" text-anchor="middle" fill="{}">{title}</text>
 <g transform="translate({MARGIN} {})">
 "#,
+        timing(&styles, frames),
         width - 1.0,
         height - 1.0,
         width - 8.5,
@@ -253,21 +280,81 @@ pub fn picture(cells: &Cells, title: &str, paper: &Paper) -> String {
         hex(mixed(paper.fg, paper.bar, 0.3)),
         BAR + MARGIN,
     );
-    svg.push_str("<g shape-rendering=\"crispEdges\">\n");
-    for b in &boxes {
-        let opacity = if b.opacity < 1.0 { format!(r#" fill-opacity="{}""#, b.opacity) } else { String::new() };
-        let (x, y, w, h) = (short(b.x), short(b.y), short(b.w), short(b.h));
-        let _ = writeln!(svg, r#"<rect x="{x}" y="{y}" width="{w}" height="{h}" fill="{}"{opacity}/>"#, hex(b.fill));
+    for ((layer, hidden), parts) in &groups {
+        let class = styles.binary_search(hidden).map_or(String::new(), |n| format!(r#" class="a k{n}""#));
+        let crisp = if matches!(layer, Layer::Ground | Layer::Shape) { r#" shape-rendering="crispEdges""# } else { "" };
+        let _ = writeln!(svg, "<g{class}{crisp}>");
+        // Paths of one look are one.
+        let mut begun: Option<&Look> = None;
+        for part in parts {
+            if begun.is_some_and(|look| *look != part.0) {
+                svg.push_str("\"/>\n");
+                begun = None;
+            }
+            match &part.0 {
+                Look::Own => svg.push_str(&part.1),
+                Look::Path(style) => {
+                    if begun.is_none() {
+                        let _ = write!(svg, r#"<path {style} d=""#);
+                        begun = Some(&part.0);
+                    }
+                    svg.push_str(&part.1);
+                }
+            }
+        }
+        svg.push_str(if begun.is_some() { "\"/>\n</g>\n" } else { "</g>\n" });
     }
-    svg.push_str("</g>\n");
-    svg.push_str(&paths);
-    for (fill, circles) in dots {
-        let _ = writeln!(svg, r#"<g fill="{}">{circles}</g>"#, hex(fill));
-    }
-    svg.push_str(&text);
     svg.push_str("</g>\n</g>\n</svg>\n");
     svg
 }
+
+/// When what is not always there is shown: CSS, by the frames that hide it.
+fn timing(styles: &[Vec<bool>], frames: &[(&Cells, f64)]) -> String {
+    if styles.is_empty() {
+        return String::new();
+    }
+    let whole: f64 = frames.iter().map(|(_, seconds)| seconds).sum();
+    let mut css = format!("<style>\n.a{{animation:{}s step-end infinite}}\n", short(whole));
+    for (n, hidden) in styles.iter().enumerate() {
+        let word = |hidden: bool| if hidden { "hidden" } else { "visible" };
+        let _ = write!(css, ".k{n}{{animation-name:k{n}");
+        if hidden.last() == Some(&true) {
+            css.push_str(";visibility:hidden");
+        }
+        let _ = write!(css, "}}@keyframes k{n}{{");
+        let mut at = 0.0;
+        for (frame, (_, seconds)) in frames.iter().enumerate() {
+            if frame == 0 || hidden[frame] != hidden[frame - 1] {
+                let _ = write!(css, "{}%{{visibility:{}}}", short(at / whole * 100.0), word(hidden[frame]));
+            }
+            at += seconds;
+        }
+        css.push_str("}\n");
+    }
+    css.push_str("@media(prefers-reduced-motion:reduce){.a{animation:none}}\n</style>\n");
+    css
+}
+
+/// From the back to the front.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Layer {
+    Ground,
+    Shape,
+    Line,
+    Dots,
+    Text,
+}
+
+/// How a part is drawn.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Look {
+    /// It is an element of its own.
+    Own,
+    /// It is a piece of a path with these attributes.
+    Path(String),
+}
+
+type Part = (Look, String);
 
 struct Rect {
     x: f64,
@@ -278,18 +365,26 @@ struct Rect {
     opacity: f64,
 }
 
-/// The layers of a picture, from the back to the front.
+/// The parts of a picture.
 struct Drawing<'a> {
     paper: &'a Paper,
-    boxes: Vec<Rect>,
-    paths: String,
-    dots: Vec<(Rgb, String)>,
-    text: String,
+    /// The rectangle that the next may join.
+    last: Option<(Layer, Rect)>,
+    parts: Vec<(Layer, Part)>,
 }
 
 impl<'a> Drawing<'a> {
-    fn new(paper: &'a Paper) -> Self {
-        Drawing { paper, boxes: Vec::new(), paths: String::new(), dots: Vec::new(), text: String::new() }
+    fn of(cells: &Cells, paper: &'a Paper) -> Self {
+        let mut drawing = Drawing { paper, last: None, parts: Vec::new() };
+        for (row, line) in cells.cells.chunks(cells.columns).enumerate() {
+            drawing.row(row, line);
+        }
+        drawing.put_rect();
+        drawing
+    }
+
+    fn path(&mut self, layer: Layer, style: String, d: String) {
+        self.parts.push((layer, (Look::Path(style), d)));
     }
 
     fn row(&mut self, row: usize, cells: &[Cell]) {
@@ -298,13 +393,13 @@ impl<'a> Drawing<'a> {
         for (column, cell) in cells.iter().enumerate() {
             let (_, bg) = self.paper.seen(cell.ink);
             if bg != self.paper.bg {
-                self.rect(x(column), y, CELL.0, CELL.1, bg, 1.0);
+                self.rect(Layer::Ground, (x(column), y, CELL.0, CELL.1), bg, 1.0);
             }
         }
         for (column, cell) in cells.iter().enumerate() {
             let (fg, _) = self.paper.seen(cell.ink);
             if cell.ink.underline {
-                self.rect(x(column), y + BASE + 2.0, CELL.0, 1.0, fg, 1.0);
+                self.rect(Layer::Shape, (x(column), y + BASE + 2.0, CELL.0, 1.0), fg, 1.0);
             }
             self.shape(x(column), y, cell, fg);
         }
@@ -344,15 +439,26 @@ impl<'a> Drawing<'a> {
         let (fg, _) = self.paper.seen(ink);
         let bold = if ink.bold { r#" font-weight="bold""# } else { "" };
         let italic = if ink.italic { r#" font-style="italic""# } else { "" };
-        let _ = writeln!(self.text, r#"<text {place} y="{}" fill="{}"{bold}{italic}>{}</text>"#, short(y + BASE), hex(fg), escaped(text));
+        let text = format!("<text {place} y=\"{}\" fill=\"{}\"{bold}{italic}>{}</text>\n", short(y + BASE), hex(fg), escaped(text));
+        self.parts.push((Layer::Text, (Look::Own, text)));
     }
 
     /// Beside one of the same height and colour it makes that one longer.
-    fn rect(&mut self, x: f64, y: f64, w: f64, h: f64, fill: Rgb, opacity: f64) {
-        match self.boxes.last_mut() {
-            Some(b) if (b.y, b.h, b.fill, b.opacity) == (y, h, fill, opacity) && b.x + b.w == x => b.w += w,
-            _ => self.boxes.push(Rect { x, y, w, h, fill, opacity }),
+    fn rect(&mut self, layer: Layer, (x, y, w, h): (f64, f64, f64, f64), fill: Rgb, opacity: f64) {
+        match &mut self.last {
+            Some((of, b)) if (*of, b.y, b.h, b.fill, b.opacity) == (layer, y, h, fill, opacity) && b.x + b.w == x => b.w += w,
+            _ => {
+                self.put_rect();
+                self.last = Some((layer, Rect { x, y, w, h, fill, opacity }));
+            }
         }
+    }
+
+    fn put_rect(&mut self) {
+        let Some((layer, b)) = self.last.take() else { return };
+        let opacity = if b.opacity < 1.0 { format!(r#" fill-opacity="{}""#, b.opacity) } else { String::new() };
+        let style = format!(r#"fill="{}"{opacity}"#, hex(b.fill));
+        self.path(layer, style, format!("M{} {}h{}v{}h{}z", short(b.x), short(b.y), short(b.w), short(b.h), short(-b.w)));
     }
 
     fn shape(&mut self, x: f64, y: f64, cell: &Cell, fg: Rgb) {
@@ -380,7 +486,7 @@ impl<'a> Drawing<'a> {
             _ => None,
         };
         if let Some(d) = curve {
-            let _ = writeln!(self.paths, r#"<path d="{d}" fill="none" stroke="{}"/>"#, hex(fg));
+            self.path(Layer::Line, format!(r#"fill="none" stroke="{}""#, hex(fg)), d);
             return;
         }
         let dashes = match code {
@@ -397,14 +503,14 @@ impl<'a> Drawing<'a> {
         for &(weight, from, to) in &spans(left, right, w, over(up, down)) {
             for &(offset, thick) in strokes(weight) {
                 for (from, long) in dashed(from, to, dashes) {
-                    self.rect(x + from, my + offset - thick / 2.0, long, thick, fg, 1.0);
+                    self.rect(Layer::Shape, (x + from, my + offset - thick / 2.0, long, thick), fg, 1.0);
                 }
             }
         }
         for &(weight, from, to) in &spans(up, down, h, over(left, right)) {
             for &(offset, thick) in strokes(weight) {
                 for (from, long) in dashed(from, to, dashes) {
-                    self.rect(mx + offset - thick / 2.0, y + from, thick, long, fg, 1.0);
+                    self.rect(Layer::Shape, (mx + offset - thick / 2.0, y + from, thick, long), fg, 1.0);
                 }
             }
         }
@@ -426,26 +532,25 @@ impl<'a> Drawing<'a> {
                 let quarters = [0b0010, 0b0001, 0b1000, 0b1011, 0b1001, 0b1110, 0b1101, 0b0100, 0b0110, 0b0111][code as usize - 0x16];
                 for (bit, (qx, qy)) in [(8, (0.0, 0.0)), (4, (0.5, 0.0)), (2, (0.0, 0.5)), (1, (0.5, 0.5))] {
                     if quarters & bit != 0 {
-                        self.rect(x + qx * w, y + qy * h, w / 2.0, h / 2.0, fg, 1.0);
+                        self.rect(Layer::Shape, (x + qx * w, y + qy * h, w / 2.0, h / 2.0), fg, 1.0);
                     }
                 }
                 return;
             }
         };
-        self.rect(x + x1 * w, y + y1 * h, w1 * w, h1 * h, fg, opacity);
+        self.rect(Layer::Shape, (x + x1 * w, y + y1 * h, w1 * w, h1 * h), fg, opacity);
     }
 
     fn braille(&mut self, x: f64, y: f64, c: char, fg: Rgb) {
-        if self.dots.last().is_none_or(|(fill, _)| *fill != fg) {
-            self.dots.push((fg, String::new()));
-        }
-        let Some((_, circles)) = self.dots.last_mut() else { return };
+        let mut dots = String::new();
         for (bit, (column, row)) in [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3)].into_iter().enumerate() {
             if (c as u32 - 0x2800) & (1 << bit) != 0 {
                 let (cx, cy) = (x + CELL.0 * (0.25 + 0.5 * f64::from(column)), y + CELL.1 * (0.125 + 0.25 * f64::from(row)));
-                let _ = write!(circles, r#"<circle cx="{}" cy="{}" r="1.9"/>"#, short(cx), short(cy));
+                // A line without length and with round ends is a dot.
+                let _ = write!(dots, "M{} {}h0", short(cx), short(cy));
             }
         }
+        self.path(Layer::Dots, format!(r#"stroke="{}" stroke-width="3.8" stroke-linecap="round""#, hex(fg)), dots);
     }
 }
 

@@ -6,7 +6,9 @@
 use super::tree;
 use nccl_top::base::time::{Stamp, Zone};
 use nccl_top::diagnosis::session::{Event, Session};
-use nccl_top::observe::gpu::{Gpm, GpuHealth, GpuInfo, GpuPair, GpuProcess, GpuProcesses, GpuSample, GpuTopology};
+use nccl_top::observe::gpu::{
+    Gpm, GpuHealth, GpuInfo, GpuPair, GpuProcess, GpuProcesses, GpuSample, GpuTopology, GpuTrouble, GpuTroubleKind,
+};
 use nccl_top::observe::host::HostSample;
 use nccl_top::observe::inspector::{Inspected, InspectedComm, InspectedPeer};
 use nccl_top::observe::log::{Line, Lines, LogFileInfo, RasAnswer};
@@ -509,6 +511,20 @@ pub enum Doing {
     Training,
     Waiting,
     Nothing,
+    /// It fell off the bus.
+    Lost,
+}
+
+impl Doing {
+    pub fn named(name: &str) -> Option<Doing> {
+        match name {
+            "training" => Some(Doing::Training),
+            "waiting" => Some(Doing::Waiting),
+            "nothing" => Some(Doing::Nothing),
+            "lost" => Some(Doing::Lost),
+            _ => None,
+        }
+    }
 }
 
 /// A node of a job that torchrun started below Slurm.
@@ -726,6 +742,10 @@ impl Node {
 fn gpu_sample(gpu: u32, second: u64, doing: Doing) -> GpuSample {
     let about = |value: f64, spread: f64, what: u64| value + spread * noise(what * 1000 + u64::from(gpu), second);
     let (util, sm, tensor, dram, link, watts, mhz) = match doing {
+        Doing::Lost => {
+            let trouble = GpuTrouble { kind: GpuTroubleKind::Lost, detail: "GPU is lost".into() };
+            return GpuSample { index: gpu, trouble: Some(trouble), ..GpuSample::default() };
+        }
         Doing::Training => (
             100,
             about(84.0, 4.0, 1),
