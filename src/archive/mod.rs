@@ -193,7 +193,7 @@ impl Report {
 
     /// How far training came: the file that shows most.
     pub fn training(&self) -> Option<&Training> {
-        let all = self.model().files.values().map(|f| &f.progress).filter(|p| !p.is_empty());
+        let all = self.model().files.values().map(|f| &f.progress).filter(|p| !p.is_empty() || p.done_at.is_some());
         all.max_by_key(|p| (p.step, p.loss.is_some()))
     }
 }

@@ -13,6 +13,11 @@ pub fn gpu_words(gpus: &[u32]) -> String {
     numbered("GPU", gpus)
 }
 
+/// `CUDA device 3`, as the process counts them.
+pub fn cuda_words(devices: &[u32]) -> String {
+    numbered("CUDA device", devices)
+}
+
 fn numbered(what: &str, numbers: &[u32]) -> String {
     match numbers {
         [] => format!("no {what}"),

@@ -8,6 +8,7 @@ use crate::base::time::{Stamp, span};
 use crate::logs::catalog::Part;
 use crate::model::Model;
 use crate::model::topology::Topology;
+use crate::rules::area::Area;
 use crate::rules::chain::{Chain, Place};
 use crate::rules::findings::Finding;
 use crate::rules::{Implies, rule};
@@ -40,10 +41,11 @@ pub fn assign(
     set_old_apart(findings);
     driver_chain::relate(findings, outlived);
     let cause = first_failure(findings, outlived).map(|c| better_explained(findings, c)).map(|c| what_stood(findings, c));
-    let cause = cause.map(|c| driver_chain::behind(findings, c).unwrap_or(c));
+    let cause = cause.map(|c| driver_chain::behind(findings, c).unwrap_or(c)).map(|c| worse_fault(findings, c));
     give_roles(findings, cause, outlived);
     warnings_follow(findings);
     ends_follow(findings);
+    consequences_of_others(findings);
     let slowed_by = slow_downs(findings, near);
     cause.or(slowed_by).or_else(|| suspect(findings)).or_else(|| worst(findings))
 }
@@ -152,6 +154,21 @@ fn what_stood(findings: &[&mut Finding], cause: usize) -> usize {
     }
 }
 
+/// Of errors of the driver that have nothing to do with each other, and where nothing else failed: one of the hardware is worth more than
+/// one that a program may have made.
+fn worse_fault(findings: &[&mut Finding], cause: usize) -> usize {
+    let what = &findings[cause];
+    let by_program = |f: &Finding| driver_chain::is_of_driver(f) && Area::of(f).is_none();
+    if !by_program(what) || findings.iter().any(|f| is_failure(f) && !chain(f).from_kernel) {
+        return cause;
+    }
+    let is_worse = |f: &Finding| {
+        let by_itself = is_failure(f) && f.role == Role::Root && driver_chain::is_of_driver(f);
+        by_itself && Area::of(f).is_some() && !are_related(what, f)
+    };
+    earliest(findings, is_worse).unwrap_or(cause)
+}
+
 fn give_roles(findings: &mut [&mut Finding], cause: Option<usize>, outlived: &dyn Fn(&Finding) -> bool) {
     let Some(cause) = cause else { return };
     findings[cause].role = Role::Root;
@@ -196,14 +213,25 @@ fn joins(cause: &Finding, f: &Finding) -> bool {
 /// What is only a warning follows from a failure of another kind that came before it.
 fn warnings_follow(findings: &mut [&mut Finding]) {
     let fails = |f: &Finding| f.severity >= Severity::Error && f.own_role == Role::Root && implies(f) == Implies::Failed;
-    let failures: Vec<(u64, &'static str, bool, Stamp)> =
-        findings.iter().filter(|f| fails(f)).map(|f| (f.no, f.rule, f.machine, f.last_at)).collect();
+    let failures: Vec<Finding> = findings.iter().filter(|f| fails(f)).map(|f| (**f).clone()).collect();
     for f in findings.iter_mut().filter(|f| f.role == Role::Root && !is_failure(f) && f.witness.is_text()) {
-        let before = |(no, rule, machine, last_at): &(u64, &str, bool, Stamp)| {
-            *no < f.no && *rule != f.rule && !(*machine && f.since.since(*last_at) >= SURVIVED)
+        let before = |cause: &Finding| {
+            let survived = cause.machine && f.since.since(cause.last_at) >= SURVIVED;
+            cause.no < f.no && cause.rule != f.rule && !survived && are_related(cause, f)
         };
         if failures.iter().any(before) {
             f.role = Role::Cascade;
+        }
+    }
+}
+
+/// What the driver reports as a consequence, but not of anything that is known here, does not follow from the cause either.
+fn consequences_of_others(findings: &mut [&mut Finding]) {
+    let roots: Vec<Finding> = findings.iter().filter(|f| f.role == Role::Root && is_failure(f)).map(|f| (**f).clone()).collect();
+    let is_its = |f: &Finding| f.role == Role::Cascade && f.own_role == Role::Cascade && driver_chain::is_of_driver(f);
+    for f in findings.iter_mut().filter(|f| is_its(f)) {
+        if !roots.is_empty() && !roots.iter().any(|root| are_related(root, f)) {
+            f.role = Role::Root;
         }
     }
 }

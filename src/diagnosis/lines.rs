@@ -252,7 +252,11 @@ fn own_hints(findings: &mut [&mut Finding]) {
     };
     let hints_of = |f: &Finding| f.entry.map(|entry| entry.hints).filter(|hints| f.ranks.is_empty() && !hints.is_empty());
     let ranks: Vec<Option<Vec<u32>>> = findings.iter().map(|f| hints_of(f).map(of)).collect();
-    findings.iter_mut().zip(ranks).for_each(|(f, ranks)| f.ranks.extend(ranks.unwrap_or_default()));
+    for (f, ranks) in findings.iter_mut().zip(ranks) {
+        let Some(ranks) = ranks.filter(|ranks| !ranks.is_empty()) else { continue };
+        f.summary = format!("{}: {}", rank_words(&ranks), f.summary);
+        f.ranks = ranks;
+    }
 }
 
 /// A fault of memory and numbers that went wrong at that time: before them, or reported a moment after.

@@ -164,7 +164,7 @@ pub fn nearest(id: &str, rules: impl Iterator<Item = &'static str>) -> String {
 }
 
 /// A table of words for headlines.
-fn words(name: &str) -> Option<&'static Words> {
+pub fn words(name: &str) -> Option<&'static Words> {
     builtin::WORDS.iter().chain(users().words.iter().copied()).find(|w| w.name == name)
 }
 

@@ -720,7 +720,7 @@ impl Reader {
         static BANNER: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("OMP_NUM_THREADS"));
         static OPTIONS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("ProcessGroupNCCL initialization options"));
         static PLACED: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(") world_rank="));
-        if NCCL.find(p.rest.as_bytes()).is_some() || nccl::may_be_early(p.rest) {
+        if NCCL.find(p.rest.as_bytes()).is_some() || nccl::may_be_early(p.rest) || p.rest.starts_with(nccl::OF_PLUGIN_TEST) {
             match self.nccl.read(p.rest, &p.origin, out) {
                 None => {}
                 Some(before) if before.trim().is_empty() => return self.torch.pass(out),
@@ -732,8 +732,10 @@ impl Reader {
             out.push(TextEvent { origin: p.origin.clone(), what: What::NcclVersion { version, cuda: None }, said_at: None });
             return;
         }
-        // What PyTorch says is an alarm, but for torchrun's banner, the timeout of a process group, and Ray's list of workers.
-        let is_fact = || [&BANNER, &OPTIONS, &PLACED].iter().any(|words| words.find(p.rest.as_bytes()).is_some());
+        // What PyTorch says is an alarm, but for torchrun's banner, the timeout of a process group, Ray's list of workers, and records in
+        // whose middle a log begins.
+        let in_middle = || p.rest.starts_with("  File \"") || p.rest.starts_with("  time ");
+        let is_fact = || in_middle() || [&BANNER, &OPTIONS, &PLACED].iter().any(|words| words.find(p.rest.as_bytes()).is_some());
         let torch = class == prefilter::Class::Alarm || is_fact();
         // A traceback that waits for a line behind its last one gets none from a launcher.
         let is_launcher = torch && LAUNCHERS.iter().any(|name| p.rest.starts_with(name));

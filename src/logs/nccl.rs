@@ -53,6 +53,10 @@ impl State {
             out.extend(bringup::version(bare).map(|what| TextEvent { origin: launcher.clone(), what, said_at: None }));
             return Some("");
         }
+        if let Some((site, text)) = of_plugin_test(bare) {
+            emit(out, launcher, What::NcclWarn { site: Some(site), text: clean::clip(text, 2000).into_owned() });
+            return Some("");
+        }
         let records = self.records(line, launcher);
         let first = records.first()?.start;
         for (i, r) in records.iter().enumerate() {
@@ -237,6 +241,16 @@ fn digits_at(bytes: &[u8], at: usize) -> usize {
 
 fn emit(out: &mut Vec<TextEvent>, origin: &Origin, what: What) {
     out.push(TextEvent { origin: origin.clone(), what, said_at: None });
+}
+
+pub const OF_PLUGIN_TEST: &str = "WARN: Function: ";
+
+/// What aws-ofi-nccl prints in its own tests, which run without NCCL: `WARN: Function: ofi_init Line: 543: NET/OFI …`.
+fn of_plugin_test(line: &str) -> Option<(String, &str)> {
+    let (function, tail) = line.strip_prefix(OF_PLUGIN_TEST)?.split_once(" Line: ")?;
+    let (number, text) = tail.split_once(": ")?;
+    number.parse::<u32>().ok()?;
+    Some((format!("{function}:{number}"), text))
 }
 
 fn info(message: &str, origin: &Origin, out: &mut Vec<TextEvent>) {

@@ -23,7 +23,7 @@ pub enum Class {
 #[rustfmt::skip]
 const ALARMS: &[&str] = &[
     // NCCL, where a colour stands in place of the blanks around it
-    "NCCL WARN",
+    "NCCL WARN", "WARN: Function: ",
     // Python
     "Traceback (most recent call last)", "Exception ignored in", "Fatal Python error",
     // PyTorch's watchdogs
@@ -54,7 +54,7 @@ const ALARMS: &[&str] = &[
 #[rustfmt::skip]
 const FACTS: &[&str] = &[
     // Ray Train, DeepSpeed, HF Trainer
-    ") world_rank=", "exits successfully", "train_runtime",
+    ") world_rank=", "exits successfully", "train_runtime", "\"torchelastic.",
     // NCCL
     "NCCL version", "RCCL version", "vLLM is using nccl==", "INFO Bootstrap", "INFO Using network ", "INFO Using tuner ", "/Plugin:", "/Plugin :",
     "INFO RAS client listening", " set by environment to ", "INFO cudaDriverVersion ", "GPU Direct RDMA ", "INFO NET/OFI ", " NET plugin ",

@@ -200,8 +200,9 @@ fn bracket<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     let end = memchr::memchr(b']', s.as_bytes().get(..s.len().min(300))?)?;
     let inner = &s[1..end];
     let after = &s[end + 1..];
-    // The kernel's clock: `[ 1843.308148] `
-    if let Some((seconds, micros)) = inner.trim_start().split_once('.')
+    // The kernel's clock: `[ 1843.308148] `, `[  +0.000844] ` of `dmesg -e`
+    let clock = inner.trim_start();
+    if let Some((seconds, micros)) = clock.strip_prefix('+').unwrap_or(clock).split_once('.')
         && micros.len() == 6
         && number(micros).is_some()
         && number(seconds).is_some()

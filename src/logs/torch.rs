@@ -5,7 +5,7 @@ mod traceback;
 mod watchdog;
 
 use super::prefix::Peeled;
-use super::{Origin, SaidAt, TextEvent, What};
+use super::{Exception, Origin, SaidAt, TextEvent, What};
 use crate::base::clean;
 use aho_corasick::{AhoCorasick, MatchKind};
 use std::collections::VecDeque;
@@ -19,7 +19,22 @@ pub struct State {
     watchdog: watchdog::Seen,
     torn: Option<Torn>,
     cuda: Told,
+    last_words: Option<LastWords>,
+    /// A traceback was read to its end in this run.
+    has_excepted: bool,
 }
+
+/// An exception without its traceback, which is only believed when a launcher reports soon that the process ended.
+#[derive(Clone, PartialEq)]
+struct LastWords {
+    exception: Exception,
+    origin: Origin,
+    said_at: SaidAt,
+    /// Lines worth a look since.
+    waited: u8,
+}
+
+const MAX_LAST_WORDS_WAIT: u8 = 16;
 
 /// A line of the watchdog that ends in the middle: a terminal or a mail broke it, and the next one goes on with it.
 #[derive(Clone, PartialEq)]
@@ -54,6 +69,7 @@ impl State {
         }
         // Within a record of several lines, every line comes here.
         let is_blank = p.rest.trim_ascii().is_empty();
+        self.listen(p);
         let taken = self.tables.read(p, out) || self.tracebacks.read(p, out) || is_blank || self.launcher(p, out) || {
             if p.cpp && watchdog::is_torn(p.rest) {
                 let text = clean::clip(p.rest, MAX_TORN).into_owned();
@@ -102,10 +118,31 @@ impl State {
         }
     }
 
+    /// Keeps what may be the last words of a process.
+    fn listen(&mut self, p: &Peeled<'_>) {
+        self.last_words.iter_mut().for_each(|words| words.waited += 1);
+        self.last_words.take_if(|words| words.waited > MAX_LAST_WORDS_WAIT);
+        if p.cpp || !self.tracebacks.is_idle() {
+            return;
+        }
+        let Some((class, message)) = traceback::exception(p.rest.trim_end()) else { return };
+        let said_at = SaidAt { line: self.tracebacks.line, text: clean::clip(p.rest, MAX_TORN).into_owned() };
+        let (class, message) = (class.to_owned(), clean::clip(message, MAX_TORN).into_owned());
+        let exception = Exception { victim: traceback::is_victim(&class, &message), class, message, place: None };
+        self.last_words = Some(LastWords { exception, origin: p.origin.clone(), said_at, waited: 0 });
+    }
+
     /// A launcher speaks of processes that have ended: nothing is chained to their tracebacks any more.
     fn launcher(&mut self, p: &Peeled<'_>, out: &mut Vec<TextEvent>) -> bool {
         let Some(what) = launcher::find(p.rest) else { return false };
         self.tracebacks.flush(out);
+        self.has_excepted |= out.iter().any(|e| matches!(e.what, What::Exception(_) | What::CudaError { .. } | What::CudaOom { .. }));
+        if matches!(what, What::WorkerFailed { exit_code: 1.., .. })
+            && let Some(words) = self.last_words.take().filter(|_| !self.has_excepted)
+        {
+            let LastWords { exception, origin, said_at, .. } = words;
+            out.push(TextEvent { origin, what: What::Exception(exception), said_at: Some(said_at) });
+        }
         emit(out, &p.origin, what);
         true
     }
@@ -135,6 +172,8 @@ impl State {
         if out.len() == from {
             return;
         }
+        self.has_excepted |=
+            out[from..].iter().any(|e| matches!(e.what, What::Exception(_) | What::CudaError { .. } | What::CudaOom { .. }));
         if out[from..].iter().any(|e| e.what == What::RunStart) {
             *self = State::default();
         }

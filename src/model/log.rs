@@ -263,7 +263,10 @@ impl Progress {
             self.step = Some(s);
             self.first_counted.get_or_insert(s);
             self.end_phase(at);
-            self.done_at = None;
+            // A bar that is full is drawn once more behind the last word.
+            if !(step.bar && step.total_steps == Some(s)) {
+                self.done_at = None;
+            }
         } else if step.step.is_none() && step.loss.is_some() {
             // HF's dictionary has no step, but it is a sign of life.
             (self.last_step_at, self.unwatched) = (Some(at), Duration::ZERO);

@@ -105,6 +105,7 @@ pub fn training(progress: &Progress) -> Map<String, Value> {
         "step_time_s": progress.step_time_s,
         "throughput": progress.throughput,
         "throughput_unit": progress.throughput_unit,
+        "finished": progress.done_at.is_some(),
     });
     match fields {
         Value::Object(fields) => fields,

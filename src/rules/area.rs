@@ -24,6 +24,9 @@ pub enum Area {
 const BY_TEXT: &[(&str, Option<Area>)] = &[
     ("cuda-assert", Some(Area::Code)),
     ("cuda-assertion", Some(Area::Code)),
+    ("dataloader-bus", Some(Area::Host)),
+    ("dataloader-crash", Some(Area::Input)),
+    ("dataloader-killed", Some(Area::Input)),
     ("dataloader-timeout", Some(Area::Input)),
     // A kernel that is wrong makes these as well as a GPU that is.
     ("xid-13", None),
@@ -47,6 +50,11 @@ impl Area {
             Area::Input => "input",
             Area::Code => "code",
         }
+    }
+
+    /// Whether the text `id` says itself where the cause lies, or that nobody knows.
+    pub fn told_by(id: &str) -> bool {
+        BY_TEXT.iter().any(|(text, _)| *text == id)
     }
 
     /// By what the finding's evidence shows, else by its text, else by its rule; `None` where none of them tells.

@@ -1,16 +1,19 @@
 //! Any NCCL WARN that no other rule explains, and what NCCL tells of the kind at level INFO.
 
 use super::{Implies, ONCE, Rule, TextContext};
-use crate::base::severity::{Confidence, Severity};
+use crate::base::severity::{Confidence, Role, Severity};
 use crate::base::words::shape;
-use crate::logs::What;
+use crate::logs::catalog::{self, Part};
+use crate::logs::{Origin, What};
+use crate::model::TextSeen;
+use crate::model::alarms::Alarm;
 use crate::rules::findings::Finding;
 
 pub const RULE: Rule = Rule {
     id: "nccl-warn",
     severity: Severity::Warning,
     title: "NCCL printed a WARN, or at level INFO what is known to be trouble, that no other rule stands for",
-    how: "A line of level WARN in any of NCCL's forms, or one of level INFO that the catalogue knows; lines that differ only in numbers and addresses are counted as one",
+    how: "A line of level WARN in any of NCCL's forms, or one of level INFO that the catalogue knows; lines that differ only in numbers and addresses are counted as one. It is an error where the call of NCCL's API returned one then",
     advice: "The first WARN in time is usually the cause; \"connection closed by remote peer\" and proxy warnings that follow it are consequences",
     life: ONCE,
     implies: Implies::Nothing,
@@ -19,16 +22,68 @@ pub const RULE: Rule = Rule {
 };
 
 fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
-    let What::NcclWarn { site, text } = &ctx.seen.event.what else { return };
+    let seen = ctx.seen;
+    match &seen.event.what {
+        What::NcclWarn { .. } => out.extend(unknown(ctx)),
+        // Live, the return comes after its WARN was judged.
+        What::Signed { .. } if result_of(&seen.event.what).is_some() => {
+            let Some(warn) = alarms_of_writer(ctx).filter(|a| a.line < seen.line).max_by_key(|a| a.line) else { return };
+            let seen = &TextSeen { event: &warn.event, text: &warn.text, line: warn.line, job: seen.job.clone(), ..*seen };
+            out.extend(unknown(&TextContext { seen, ..*ctx }));
+        }
+        _ => {}
+    }
+}
+
+/// A WARN that the catalogue does not know. Where the call of NCCL's API returned an error then, it is no mere warning.
+fn unknown(ctx: &TextContext) -> Option<Finding> {
+    let What::NcclWarn { site, text } = &ctx.seen.event.what else { return None };
     if ctx.signature().is_some() {
-        return;
+        return None;
     }
     let mut found = ctx.found(&RULE, shape(text), crate::base::clean::clip(text, 200).into_owned());
     found.confidence = Confidence::Certain;
     found.why = site
         .as_ref()
         .map_or("a WARN line of NCCL".into(), |site| format!("a WARN line of NCCL, from {}", crate::base::clean::clip(site, 80)));
-    out.push(found);
+    if let Some(result) = returned_behind(ctx) {
+        found.severity = Severity::Error;
+        let words = catalog::words("nccl_result").and_then(|words| words.get(result)).unwrap_or("an error");
+        found.why = format!("{}; the call of NCCL returned then ({words})", found.why);
+        if result == REMOTE_ERROR {
+            (found.part, found.role) = (Some(Part::Victim), Role::Cascade);
+        }
+    }
+    Some(found)
+}
+
+/// Lines between a WARN and the return of the call, one for each function on the way.
+const SOON: u64 = 16;
+/// `ncclRemoteError`
+const REMOTE_ERROR: &str = "6";
+/// The capture of an entry that is what a call of NCCL's API returned.
+const RESULT: &str = "result";
+
+/// What the same process printed near the line that was seen.
+fn alarms_of_writer<'a>(ctx: &TextContext<'a>) -> impl Iterator<Item = &'a Alarm> {
+    let (seen, model) = (ctx.seen, ctx.model);
+    let who = |origin: &Origin| (origin.host.clone(), origin.pid);
+    let (writer, file, line) = (who(&seen.event.origin), seen.file, seen.line.unwrap_or(0));
+    let is_near = move |a: &&Alarm| a.file == file && a.line.is_some_and(|l| l.abs_diff(line) <= SOON) && who(&a.event.origin) == writer;
+    model.record_of(&seen.job).alarms.iter().filter(is_near).filter(move |_| line > 0)
+}
+
+/// What the call of NCCL returned, where the process printed no other trouble in between.
+fn returned_behind<'a>(ctx: &TextContext<'a>) -> Option<&'a str> {
+    let next = alarms_of_writer(ctx).filter(|a| a.line > ctx.seen.line).min_by_key(|a| a.line)?;
+    result_of(&next.event.what)
+}
+
+fn result_of(what: &What) -> Option<&str> {
+    match what {
+        What::Signed { signature, text, .. } => signature.capture(text, RESULT),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -65,7 +65,8 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     found.next = exception.place.as_ref().map(|place| format!("look at {place}"));
     ctx.sign(&mut found, &crate::logs::error_words::exception_words(exception));
     let of_the_system = OF_THE_SYSTEM.iter().any(|name| exception.class.ends_with(name));
-    found.area = (!exception.victim && !of_the_system).then_some(Area::Code);
+    let told = found.signature.is_some_and(Area::told_by);
+    found.area = (!exception.victim && !of_the_system && !told).then_some(Area::Code);
     if exception.victim {
         (found.part, found.role) = (Some(Part::Victim), Role::Cascade);
     }

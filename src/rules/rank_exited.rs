@@ -42,6 +42,8 @@ pub const RULE: Rule = Rule {
 };
 
 const SIGABRT: u32 = 6;
+const SIGBUS: u32 = 7;
+const SIGSEGV: u32 = 11;
 const SIGTERM: i32 = 15;
 
 fn on_text(ctx: &TextContext, out: &mut Vec<Finding>) {
@@ -70,11 +72,12 @@ fn on_text(ctx: &TextContext, out: &mut Vec<Finding>) {
     found.ranks = rank.into_iter().collect();
     found.gpus = rank.and_then(|r| ctx.gpu_of_rank(r)).into_iter().collect();
     found.confidence = Confidence::Certain;
-    found.why = format!("the launcher reports it as the first to fail{}", others_words(ctx, rank));
-    found.next = Some(match code {
-        Some(-9 | 137) => "dmesg -T | grep -i -e 'killed process' -e oom".into(),
-        _ => format!("read the log above the failure for {who}"),
-    });
+    let on = match &ctx.seen.event.what {
+        What::WorkerFailure(f) => f.host.as_ref().map_or(String::new(), |host| format!(", on {host}")),
+        _ => String::new(),
+    };
+    found.why = format!("the launcher reports it as the first to fail{on}{}", others_words(ctx, rank));
+    found.next = Some(next_by_code(code, &who));
     match code.and_then(|c| asked_to_end(ctx, c)) {
         Some(Asked::Others) => found.role = Role::Cascade,
         // The job is what was ended: `job-cancelled`.
@@ -94,6 +97,20 @@ fn on_text(ctx: &TextContext, out: &mut Vec<Finding>) {
         found.role = Role::Cascade;
     }
     out.push(found);
+}
+
+/// What tells why a process ended, by how it ended.
+fn next_by_code(code: Option<i32>, who: &str) -> String {
+    match code.and_then(signal_of) {
+        Some(SIGKILL) => "dmesg -T | grep -i -e 'killed process' -e oom".into(),
+        Some(SIGBUS) => {
+            format!("df -h /dev/shm where {who} ran: a full one ends whoever maps it (docker --shm-size, an emptyDir with medium: Memory)")
+        }
+        Some(SIGSEGV) => format!(
+            "start it again with PYTHONFAULTHANDLER=1, which prints where {who} is when it crashes; dmesg -T | grep -i segfault names the library"
+        ),
+        _ => format!("read the log above the failure for {who}"),
+    }
 }
 
 /// Its last words are that the connection to another rank was closed: that one left first.

@@ -47,6 +47,11 @@ impl<'a> Report<'a> {
         OF_ALL.contains(&op).then_some((alarm, op, self.seq?))
     }
 
+    /// Its timeout, without the state of its queue that PyTorch prints right behind it, or the other way round.
+    fn is_half(&self) -> bool {
+        self.timeout.is_some() != self.status.is_some()
+    }
+
     /// Both timed out in the same call.
     fn waits_for(&self, other: &Report) -> bool {
         let call = |r: &Report| r.timeout.and_then(|(_, t)| Some((t.seq?, t.op.clone()?, t.numel_in)));
@@ -479,6 +484,8 @@ fn absent(
     let behind: Vec<(u32, u64)> = reports.iter().filter_map(|(rank, r)| Some((*rank, r.enqueued?))).filter(|(_, e)| *e < seq).collect();
     let came: BTreeSet<u32> = reports.keys().copied().filter(|r| behind.iter().all(|(b, _)| b != r)).collect();
     let is_world = group.is_world();
+    // Where the log stops while ranks report, those that say nothing yet may be the next to do so.
+    let goes_on = reports.values().any(|r| !r.is_half()) && reports.values().filter(|r| r.is_half()).count() > 1;
     let members = if is_world { None } else { group.members(logs) };
     let size = if is_world { logs.world_size() } else { members.as_ref().map(|m| m.len() as u32) };
     let size = size.filter(|n| *n as usize >= came.len());
@@ -487,6 +494,7 @@ fn absent(
     let guessed = is_world && size.is_none() && highest >= 4 && came.len() * 8 >= highest as usize * 7;
     let evenly = gaps(reports).filter(|_| !is_world && members.is_none() && behind.is_empty());
     let silent: Vec<u32> = match size.or(guessed.then_some(highest)) {
+        _ if goes_on => Vec::new(),
         _ if evenly.is_some() => evenly.as_ref().map_or(Vec::new(), |(ranks, _)| ranks.clone()),
         Some(n) if !is_world && behind.is_empty() && came.len() * 2 >= n as usize => {
             members.iter().flat_map(|m| m.iter()).copied().filter(|r| !came.contains(r)).collect()

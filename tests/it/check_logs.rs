@@ -189,11 +189,11 @@ fn watchdogs() {
     let lone = |text: &str| format!("[rank4]:[E418 04:32:50.907313456 {CPP} {text}\n");
     for (want, log) in [
         (
-            "fail collective-timeout [] rank 4: Heartbeat monitor timed out!",
+            "fail collective-timeout [] rank 4's watchdog got stuck: a CUDA or NCCL call of it does not come back",
             lone("[PG 3 Rank 0] Heartbeat monitor timed out! Process will be terminated after dumping debug info. workMetaList_.size()=17"),
         ),
         (
-            "fail collective-timeout [] rank 4: ProcessGroupNCCL's watchdog got stuck for 600 seconds",
+            "fail collective-timeout [] rank 4's watchdog got stuck for 600 s: a CUDA or NCCL call of it does not come back",
             lone("[PG 3 Rank 0] [PG 3 Rank 0] ProcessGroupNCCL's watchdog got stuck for 600 seconds without making progress in monitoring enqueued collectives."),
         ),
         (
@@ -1010,9 +1010,9 @@ fn lines_of_the_first_releases_of_nccl() {
              nd-01:1911:2198 [0] NCCL INFO group.cc:64 -> 2 [Async thread]\n\
              nd-01:1911:1911 [0] NCCL INFO group.cc:422 -> 2\n",
         ),
-        // With its reason it says nothing new.
+        // With its reason it says nothing new, but that the reason was one.
         (
-            "warn nccl-warn [] Bootstrap : odd",
+            "fail nccl-warn [] Bootstrap : odd",
             "nd-01:1911:2198 [0] bootstrap.cc:12 NCCL WARN Bootstrap : odd\n\
              nd-01:1911:2198 [0] NCCL INFO group.cc:82 -> 3\n",
         ),
@@ -1126,7 +1126,7 @@ fn an_assertion_is_of_the_rank_that_fails_of_it() {
         "../a/Indexing.cu:1290: indexSelectLargeIndex: block: [11,0,0], thread: [64,0,0] Assertion `srcIndex < srcSelectDimSize` failed.\n";
     let failure = "[rank5]: Traceback (most recent call last):\n[rank5]:   File \"/a/t.py\", line 3, in f\n[rank5]: RuntimeError: CUDA error: device-side assert triggered\n";
     all_are(&[
-        ("fail cuda-error [5] a check in a CUDA kernel failed: srcIndex < srcSelectDimSize", &[assertion, failure].concat()),
+        ("fail cuda-error [5] rank 5: a check in a CUDA kernel failed: srcIndex < srcSelectDimSize", &[assertion, failure].concat()),
         ("fail cuda-error [] a check in a CUDA kernel failed: srcIndex < srcSelectDimSize", assertion),
     ]);
 }

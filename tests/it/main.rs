@@ -13,6 +13,7 @@ mod command_line;
 mod communicators;
 mod config;
 mod cuda_failures;
+mod cut_logs;
 mod damaged_input;
 mod demo;
 mod directions;

@@ -81,7 +81,7 @@ fn a_warn_text_at_info_level_is_no_warn() {
         What::Signed { signature, .. } => assert_eq!(signature.id, "sock-connect-retry"),
         other => panic!("{other:?}"),
     }
-    nothing("node-01:1:2 [0] NCCL INFO init.cc:126 -> 5");
+    nothing("node-01:1:2 [0] NCCL INFO misc/socket.cc:126 -> 5");
     nothing("[1,0]<stdout>:");
 }
 

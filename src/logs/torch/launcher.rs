@@ -174,10 +174,15 @@ impl Tables {
             return true;
         }
         let root = text == "Root Cause (first observed failure):";
-        if self.open.is_empty() && !root && text != "Failures:" {
-            return false;
-        }
         let who: Who = (p.origin.rank, p.origin.host.clone());
+        if self.open.is_empty() && !root && text != "Failures:" {
+            // The log begins in the middle of one.
+            let starts = field(text).is_some_and(|(key, value)| key == "time" && stamp::iso(value).is_some());
+            if !starts {
+                return false;
+            }
+            self.open.push(Table { who: who.clone(), root: false, block: Some(WorkerFailure::default()), waited: 0 });
+        }
         if root || text == "Failures:" {
             self.open.retain(|t| t.who != who);
             if self.open.len() < MAX_TABLES {

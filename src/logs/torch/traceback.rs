@@ -31,6 +31,8 @@ struct Open {
     /// A CUDA failure further up in the chain is the cause of what follows.
     cause: Option<What>,
     ignored: bool,
+    /// The log begins in the middle of it: what comes next must be its last line, or it is none.
+    headless: bool,
     /// Lines of others since its last own one.
     waited: u32,
 }
@@ -66,7 +68,8 @@ impl Tracebacks {
     pub fn read(&mut self, p: &Peeled<'_>, out: &mut Vec<TextEvent>) -> bool {
         let header = header(p.rest);
         let bare = is_bare(p.rest);
-        if self.open.is_empty() && header.is_none() && !bare && !p.rest.starts_with("Exception ignored in") {
+        let headless = is_frame(p.rest);
+        if self.open.is_empty() && header.is_none() && !bare && !headless && !p.rest.starts_with("Exception ignored in") {
             return false;
         }
         let who: Who = (p.origin.rank, p.origin.local_rank, p.origin.host.clone(), p.origin.pid);
@@ -87,9 +90,11 @@ impl Tracebacks {
         }
         match at {
             Some(i) => self.line_of(i, p, out),
-            None if bare => {
+            None if bare || headless => {
                 self.begin(who, p, false);
-                self.line_of(self.open.len() - 1, p, out)
+                let last = self.open.len() - 1;
+                self.open[last].headless = !bare;
+                self.line_of(last, p, out)
             }
             None => false,
         }
@@ -100,7 +105,7 @@ impl Tracebacks {
         for o in &mut self.open {
             o.tell(out);
         }
-        self.open.retain(|o| o.depth > 0);
+        self.open.retain(|o| o.depth > 0 && !o.headless);
     }
 
     /// A line that is nobody's.
@@ -136,6 +141,7 @@ impl Tracebacks {
             depth: 1,
             cause: None,
             ignored,
+            headless: false,
             waited: 0,
         });
     }
@@ -184,7 +190,11 @@ impl Tracebacks {
                 return false;
             }
         }
-        o.frame(text, p, no)
+        let is_its = o.frame(text, p, no);
+        if !is_its && o.headless && o.at == At::Frames {
+            self.open.remove(i);
+        }
+        is_its
     }
 }
 
@@ -233,7 +243,11 @@ impl Open {
             self.waited = 0;
             return true;
         }
-        let Some((class, message)) = last_line(text, self.indented) else {
+        let last = match self.headless {
+            true => exception(text),
+            false => last_line(text, self.indented),
+        };
+        let Some((class, message)) = last else {
             self.indented = false;
             self.waited += 1;
             return false;
@@ -278,6 +292,17 @@ fn header(text: &str) -> Option<bool> {
         return None;
     }
     Some(before.ends_with("Original"))
+}
+
+/// A frame of a traceback. Those of `faulthandler`, which come in the other order, have no comma behind the number.
+fn is_frame(text: &str) -> bool {
+    let tail = text.strip_prefix("  File \"").and_then(|tail| tail.split_once("\", line "));
+    tail.is_some_and(|(_, tail)| tail.trim_start_matches(|c: char| c.is_ascii_digit()).starts_with(", in "))
+}
+
+/// `ValueError: boom` by itself, as the last line of a traceback of which nothing else is known.
+pub fn exception(text: &str) -> Option<(&str, &str)> {
+    last_line(text, false).filter(|(class, message)| !class.ends_with("Warning") && !message.is_empty())
 }
 
 /// The last line of a traceback of NCCL or of a dead actor whose head is missing or stands under another process's name: more follows it.
@@ -327,7 +352,7 @@ fn cuda_failure(class: &str, message: &str) -> Option<What> {
 }
 
 /// A consequence of another process's end.
-fn is_victim(class: &str, message: &str) -> bool {
+pub fn is_victim(class: &str, message: &str) -> bool {
     let name = class.rsplit('.').next().unwrap_or(class);
     let gone = [
         "ncclRemoteError",

@@ -56,6 +56,7 @@ pub fn read(p: &Peeled<'_>, seen: &mut Seen, out: &mut Vec<TextEvent>) {
     if !ANY.is_match(text) {
         return;
     }
+    let p = &Peeled { origin: origin_of(p), ..*p };
     timeouts(p, seen, out);
     if let Some((_, options)) = text.split_once(OPTIONS)
         && let Some(ms) = number_after(options, "TIMEOUT(ms): ")
@@ -91,11 +92,15 @@ pub fn is_torn(text: &str) -> bool {
     numbers.is_some_and(|at| status(text).is_none() && !text[at..].contains("Additional"))
 }
 
-/// `what():` has no prefix: the rank stands in its text.
+/// In the group of all ranks the text has the rank of its writer: `what():` has no other, and what stands in front of it may be torchrun's
+/// role of that name with the number on its node.
 pub fn origin_of(p: &Peeled<'_>) -> Origin {
     let mut origin = p.origin.clone();
-    if origin.rank.is_none() && p.rest.contains("what():") && group(p.rest).as_deref() == Some("default_pg") {
-        origin.rank = pg_rank(p.rest);
+    let (named, numbered) = (group(p.rest), guid(p.rest));
+    let is_of_all = named.as_deref() == Some("default_pg") && numbered.as_deref().is_none_or(|guid| guid == "0");
+    let is_quoted = p.rest.contains("what():");
+    if is_of_all && (is_quoted || origin.rank.is_some()) {
+        origin.rank = pg_rank(p.rest).or(origin.rank);
     }
     origin
 }

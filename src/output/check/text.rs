@@ -6,13 +6,15 @@ use crate::archive::{Report, Verdict};
 use crate::base::mask::shown;
 use crate::base::severity::{Role, Severity};
 use crate::base::time::Zone;
-use crate::base::words::wrap;
+use crate::base::words::{cuda_words, rank_words, wrap};
+use crate::logs::What;
 use crate::model::alarms::Alarm;
 use crate::model::bringup::{Item, Seen};
 use crate::observe::evidence::Evidence;
 use crate::rules::area::Area;
 use crate::rules::findings::Finding;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
 
@@ -276,6 +278,7 @@ impl Page {
             let mut said = vec![match (progress.step, progress.total_steps) {
                 (Some(step), Some(total)) => format!("step {} of {}", crate::base::units::group(step), crate::base::units::group(total)),
                 (Some(step), None) => format!("step {}", crate::base::units::group(step)),
+                _ if progress.is_empty() => String::new(),
                 _ => "no step number".into(),
             }];
             said.extend(progress.loss.map(|l| format!("loss {l:.4}")));
@@ -284,7 +287,10 @@ impl Page {
                 progress.throughput.map(|t| format!("{} {}", crate::base::units::scaled(t), progress.throughput_unit.unwrap_or(""))),
             );
             said.extend(progress.done_at.map(|_| "finished".to_owned()));
-            said.push(format!("({})", progress.dialect.as_str()));
+            if !progress.is_empty() {
+                said.push(format!("({})", progress.dialect.as_str()));
+            }
+            said.retain(|words| !words.is_empty());
             rows.push(("training", said.join("  ")));
         }
         if let Some(attempt) = report.attempt().filter(|attempt| attempt.no > 1) {
@@ -333,7 +339,32 @@ fn said_by(report: &Report, f: &Finding) -> Option<String> {
     said.extend(origin.host.as_ref().map(|host| format!("host {host}")));
     said.extend(origin.cuda_dev.map(|dev| format!("CUDA device {dev}")));
     said.extend(origin.pid.map(|pid| format!("pid {pid}")));
-    (!said.is_empty()).then(|| said.join(", "))
+    (!said.is_empty()).then(|| format!("{}{}", said.join(", "), said_by_others(report, alarm)))
+}
+
+/// `; ranks 1 to 7, too`: others that printed the same.
+fn said_by_others(report: &Report, first: &Alarm) -> String {
+    let call = |a: &Alarm| match &a.event.what {
+        What::CollectiveTimeout(t) => Some((t.seq, t.op.clone())),
+        _ => None,
+    };
+    let is_same = |a: &&Alarm| match first.event.what.signature() {
+        Some(entry) => a.event.what.signature() == Some(entry),
+        None => call(first).is_some() && call(a) == call(first),
+    };
+    let others = || report.record().alarms.iter().filter(is_same);
+    let numbers = |of: &dyn Fn(&Alarm) -> Option<u32>| -> Vec<u32> {
+        let own = of(first);
+        let all: BTreeSet<u32> = others().filter_map(of).filter(|n| Some(*n) != own).collect();
+        if own.is_some() { all.into_iter().collect() } else { Vec::new() }
+    };
+    let ranks = numbers(&|a| a.rank);
+    if !ranks.is_empty() {
+        return format!("; {}, too", rank_words(&ranks));
+    }
+    let origin = &first.event.origin;
+    let devices = numbers(&|a| a.event.origin.cuda_dev.filter(|_| a.rank.is_none() && a.event.origin.host == origin.host));
+    if devices.is_empty() { String::new() } else { format!("; {} of it, too", cuda_words(&devices)) }
 }
 
 fn name(f: &Finding) -> String {
