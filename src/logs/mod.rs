@@ -732,8 +732,10 @@ impl Reader {
             out.push(TextEvent { origin: p.origin.clone(), what: What::NcclVersion { version, cuda: None }, said_at: None });
             return;
         }
-        // What PyTorch says is an alarm, but for torchrun's banner, the timeout of a process group, and Ray's list of workers.
-        let is_fact = || [&BANNER, &OPTIONS, &PLACED].iter().any(|words| words.find(p.rest.as_bytes()).is_some());
+        // What PyTorch says is an alarm, but for torchrun's banner, the timeout of a process group, Ray's list of workers, and the frames
+        // of a traceback.
+        let is_fact =
+            || p.rest.starts_with("  File \"") || [&BANNER, &OPTIONS, &PLACED].iter().any(|words| words.find(p.rest.as_bytes()).is_some());
         let torch = class == prefilter::Class::Alarm || is_fact();
         // A traceback that waits for a line behind its last one gets none from a launcher.
         let is_launcher = torch && LAUNCHERS.iter().any(|name| p.rest.starts_with(name));
@@ -743,10 +745,11 @@ impl Reader {
         let before = out.len();
         let taken = torch && self.torch.read(&p, out);
         // What no reader tells is looked up. What a record of several lines holds belongs to it, but not what the driver prints between
-        // them on a console.
+        // them on a console. A record that ended with this line is of earlier ones.
         let of_driver = || !taken && DRIVER.find(p.rest.as_bytes()).is_some();
+        let is_told = if taken { out.len() > before } else { out[before..].iter().any(|event| event.said_at.is_none()) };
         if torch
-            && (out.len() == before && (is_launcher || !self.is_inside()) || of_driver())
+            && (!is_told && (is_launcher || !self.is_inside()) || of_driver())
             && let of_gpu = self.gpu.read(p.rest)
             && let Some(signature) = catalog::find(catalog::Scope::Line, p.rest)
         {

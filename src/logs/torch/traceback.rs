@@ -31,6 +31,8 @@ struct Open {
     /// A CUDA failure further up in the chain is the cause of what follows.
     cause: Option<What>,
     ignored: bool,
+    /// The text begins in the middle of it: its first lines are missing.
+    headless: bool,
     /// Lines of others since its last own one.
     waited: u32,
 }
@@ -52,8 +54,9 @@ enum At {
 }
 
 const MAX_OPEN: usize = 128;
-/// How long an open one waits for its last line, and a finished one for a chain.
+/// How long an open one waits for its last line, one without a head for its next line, and a finished one for a chain.
 const MAX_FRAMES_WAIT: u32 = 2000;
+const MAX_HEADLESS_WAIT: u32 = 3;
 const MAX_ENDED_WAIT: u32 = 3;
 const MAX_TEXT: usize = 2000;
 
@@ -65,8 +68,9 @@ impl Tracebacks {
     /// `true`: the line belongs to a traceback.
     pub fn read(&mut self, p: &Peeled<'_>, out: &mut Vec<TextEvent>) -> bool {
         let header = header(p.rest);
+        let frame = is_frame(p.rest);
         let bare = is_bare(p.rest);
-        if self.open.is_empty() && header.is_none() && !bare && !p.rest.starts_with("Exception ignored in") {
+        if self.open.is_empty() && header.is_none() && !bare && !frame && !p.rest.starts_with("Exception ignored in") {
             return false;
         }
         let who: Who = (p.origin.rank, p.origin.local_rank, p.origin.host.clone(), p.origin.pid);
@@ -87,9 +91,11 @@ impl Tracebacks {
         }
         match at {
             Some(i) => self.line_of(i, p, out),
-            None if bare => {
+            None if bare || frame => {
                 self.begin(who, p, false);
-                self.line_of(self.open.len() - 1, p, out)
+                let new = self.open.len() - 1;
+                self.open[new].headless = frame;
+                self.line_of(new, p, out)
             }
             None => false,
         }
@@ -100,7 +106,7 @@ impl Tracebacks {
         for o in &mut self.open {
             o.tell(out);
         }
-        self.open.retain(|o| o.depth > 0);
+        self.open.retain(|o| o.depth > 0 && !o.headless);
     }
 
     /// A line that is nobody's.
@@ -117,7 +123,7 @@ impl Tracebacks {
                 o.tell(out);
             }
         }
-        self.open.retain(|o| o.depth > 0 && o.waited <= MAX_FRAMES_WAIT);
+        self.open.retain(|o| o.depth > 0 && o.waited <= if o.headless { MAX_HEADLESS_WAIT } else { MAX_FRAMES_WAIT });
     }
 
     fn begin(&mut self, who: Who, p: &Peeled<'_>, original: bool) {
@@ -136,6 +142,7 @@ impl Tracebacks {
             depth: 1,
             cause: None,
             ignored,
+            headless: false,
             waited: 0,
         });
     }
@@ -184,7 +191,11 @@ impl Tracebacks {
                 return false;
             }
         }
-        o.frame(text, p, no)
+        let taken = o.frame(text, p, no);
+        if !taken && o.headless {
+            self.open.remove(i);
+        }
+        taken
     }
 }
 
@@ -233,7 +244,14 @@ impl Open {
             self.waited = 0;
             return true;
         }
-        let Some((class, message)) = last_line(text, self.indented) else {
+        if let Some(call) = text.strip_prefix("ray.exceptions.RayTaskError(") {
+            // What follows is the traceback of the task's own process.
+            self.name_task(call);
+            self.indented = false;
+            self.waited = 0;
+            return true;
+        }
+        let Some((class, message)) = last_line(text, self.indented && !self.headless) else {
             self.indented = false;
             self.waited += 1;
             return false;
@@ -251,6 +269,14 @@ impl Open {
         self.waited = 0;
         self.depth = self.depth.max(1);
         true
+    }
+
+    /// `ValueError): ray::f() (pid=310, ip=10.0.0.3, actor_id=…)`
+    fn name_task(&mut self, call: &str) {
+        let Some((_, ids)) = call.split_once("(pid=") else { return };
+        let value = |text: &str| text.split([',', ')']).next().unwrap_or_default().to_owned();
+        self.origin.pid = value(ids).parse().ok().or(self.origin.pid);
+        self.origin.host = ids.split_once(", ip=").map(|(_, ip)| value(ip)).or(self.origin.host.take());
     }
 
     fn tell(&mut self, out: &mut Vec<TextEvent>) {
@@ -278,6 +304,12 @@ fn header(text: &str) -> Option<bool> {
         return None;
     }
     Some(before.ends_with("Original"))
+}
+
+/// A line of a traceback that names a place. Dumps of stacks have no comma before their `in`.
+fn is_frame(text: &str) -> bool {
+    let place = text.strip_prefix("  File \"").and_then(|tail| tail.split_once("\", line "));
+    place.is_some_and(|(_, tail)| tail.trim_start_matches(|c: char| c.is_ascii_digit()).starts_with(", in "))
 }
 
 /// The last line of a traceback of NCCL or of a dead actor whose head is missing or stands under another process's name: more follows it.
