@@ -142,8 +142,12 @@ impl Finding {
         if names_them {
             let new = seen.ranks.iter().filter(|rank| !self.ranks.contains(rank)).take(MOST.saturating_sub(self.ranks.len()));
             let new: Vec<u32> = new.copied().collect();
-            self.ranks.extend(new);
-            self.ranks.sort_unstable();
+            if !new.is_empty() {
+                self.ranks.extend(new);
+                self.ranks.sort_unstable();
+                let means = self.entry.map_or("", |entry| entry.means);
+                self.why = format!("{means} It is said of {}.", crate::base::words::rank_words(&self.ranks));
+            }
         }
     }
 

@@ -1434,7 +1434,7 @@ fn causes_of_servers_and_their_workers() {
 fn processes_of_jax_and_tensorflow_that_did_not_come() {
     all_are(&[
         (
-            "fail rank-exited [2, 5] processes of the JAX job did not come to a barrier in time",
+            "fail rank-exited [2, 5] process 5 of the JAX job did not come to a barrier in time",
             "Traceback (most recent call last):\n  File \"/w/train.py\", line 9, in main\n    self.client.connect()\n\
              jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Barrier_id: PjRT_Client_Connect. Timed out task names:\n\
              /job:jax_worker/replica:0/task:5\n/job:jax_worker/replica:0/task:2\n\nAdditional GRPC error information from remote target unknown_target_for_coordination_leader:\n",
@@ -1581,4 +1581,29 @@ fn a_traceback_whose_head_is_missing() {
     assert_eq!(said(&format!("{frames}Epoch: 3\nstep 5 loss 2.5\nstep 6 loss 2.4\n")), "ok");
     let dump = "Thread 0x7f (most recent call first):\n  File \"/w/x.py\", line 462 in watchdog_thread\nValueError: none\n";
     assert!(!said(dump).contains("python-exception"));
+}
+
+#[test]
+fn a_line_that_its_writer_calls_an_error_is_all_that_is_left() {
+    all_are(&[
+        (
+            "warn nccl-warn [] the shard 00017 is empty",
+            "2026-10-20 15:54:30,001 - acme - INFO - reading\n2026-10-20 15:54:35,127 - acme - ERROR - the shard 00017 is empty\n2026-10-20 15:54:36,000 - acme - ERROR - giving up\n",
+        ),
+        ("warn nccl-warn [] acme.io.ShardError: shard 7 is empty", "reading\nacme.io.ShardError: shard 7 is empty\n"),
+        // Beside anything that is known it says nothing.
+        (
+            "fail storage-failed [] OSError: [Errno 5] Input/output error: '/data/7'",
+            "[2026-10-20 15:54:35] [ERROR] the shard 00017 is empty\nOSError: [Errno 5] Input/output error: '/data/7'\n",
+        ),
+        ("ok", "step 5 loss 2.5\nstep 6 loss 2.4\nmean squared error: 0.01\nlog_level: ERROR\n"),
+        // Each process of JAX and TensorFlow prints it.
+        (
+            "ok",
+            "E0000 00:00:1795220773.284212  41 cuda_dnn.cc:8310] Unable to register cuDNN factory: Attempting to register factory for plugin cuDNN when one has already been registered\n\
+             step 5 loss 2.5\nstep 6 loss 2.4\n",
+        ),
+    ]);
+    // What is secret in it stays so.
+    assert!(!said("[2026-10-20 15:54:35] [ERROR] login refused: password=hunter2hunter2\n").contains("hunter2"));
 }

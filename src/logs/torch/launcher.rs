@@ -185,6 +185,10 @@ impl Tables {
             && let Some(ending) = hydra_ending(text)
         {
             failure.exit_code = ending.or(failure.exit_code);
+            // A signal is the last that it says of the process.
+            if ending.is_some_and(|code| code < 0) {
+                self.flush(out);
+            }
             return true;
         }
         let code = text.trim_start().strip_prefix("Exit code:").and_then(|code| signed(code.trim_start()));
