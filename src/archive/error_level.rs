@@ -36,7 +36,7 @@ impl Unknown {
         let text = mask::text(&text);
         let text = clean::clean(&text);
         let rest = prefix::peel(&text).rest.trim();
-        let is_error = has_level(&text[..text.floor_char_boundary(NEAR)]) || is_last_line(rest);
+        let is_error = has_level(&clean::clip(&text, NEAR)) || is_last_line(rest);
         is_error.then(|| Unknown { line: no, text: clean::clip(rest, LONGEST).into_owned() })
     }
 
