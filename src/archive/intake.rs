@@ -1,9 +1,13 @@
 //! Where files are read into: one session for all of them, as if they were sources that have come to their end.
 
+use super::error_level::Unknown;
+use crate::base::severity::Severity;
 use crate::base::time::{Stamp, Zone};
 use crate::diagnosis::session::Session;
 use crate::formats::nccl_tests::Table;
 use crate::logs::when;
+use crate::model::alarms::Alarm;
+use crate::model::reading::ReadLine;
 use crate::observe::log::LogFileInfo;
 use crate::observe::{Body, Observation, SourceId};
 
@@ -16,6 +20,8 @@ pub struct Intake {
     pub understood: bool,
     /// A line of NCCL was there, whether it was understood or not.
     pub has_nccl: bool,
+    /// The first line of each log file that its writer calls an error and nothing here knows.
+    pub unknown_errors: Vec<(u32, Unknown)>,
 }
 
 /// The name under which files that were written before are observed.
@@ -23,7 +29,7 @@ const ARCHIVE: SourceId = SourceId::of("archive");
 
 impl Intake {
     pub fn new(zone: Zone) -> Intake {
-        Intake { session: Session::new("", zone), recordings: Vec::new(), understood: false, has_nccl: false }
+        Intake { session: Session::new("", zone), recordings: Vec::new(), understood: false, has_nccl: false, unknown_errors: Vec::new() }
     }
 
     /// Makes a log file known; its number comes back. `early_lines` of it were written in one go if its process held its output back.
@@ -56,8 +62,22 @@ impl Intake {
         }
     }
 
+    /// Where no log has a word that is known to be worth a warning, those that their writers call errors are all that is left.
+    fn read_unknown_errors(&mut self) {
+        let unknown = std::mem::take(&mut self.unknown_errors);
+        let is_worth = |alarm: &Alarm| alarm.event.what.severity() >= Some(Severity::Warning);
+        if self.session.model.records.values().any(|record| record.alarms.iter().any(is_worth)) {
+            return;
+        }
+        for (file, unknown) in unknown {
+            let line = ReadLine { no: Some(unknown.line), text: &unknown.text, bytes: unknown.text.len() };
+            self.session.read(file, &line, &mut unknown.event().into_iter().collect());
+        }
+    }
+
     /// There is no more input: all of it is judged together.
     pub fn end(&mut self) {
+        self.read_unknown_errors();
         self.see(self.session.model.now, Body::End);
     }
 

@@ -1,6 +1,7 @@
 //! Logs: read in chunks, one core, bounded memory. Almost all lines of a large log are noise that nobody looks at; of the rest, most
 //! are the same few kinds again and again, which have lanes of their own.
 
+use super::error_level::Unknown;
 use super::intake::Intake;
 use super::kinds::{Counts, Kind, Opened};
 use crate::base::words::io_words;
@@ -113,6 +114,7 @@ struct Lines<'a> {
     tabled: bool,
     tables: Tables,
     lanes: Lanes,
+    unknown_error: Option<Unknown>,
 }
 
 /// Lines of which there are millions, each worth little: channels, steps, and lines that were read before.
@@ -262,6 +264,7 @@ impl<'a> Lines<'a> {
             tabled: false,
             tables: Tables::default(),
             lanes: Lanes { all_steps: ALL_STEPS, run: 1, ..Lanes::default() },
+            unknown_error: None,
         }
     }
 
@@ -345,6 +348,7 @@ impl<'a> Lines<'a> {
                     && prefilter::is_noise_with_any_digits(line)
                 {
                     insert(&mut self.lanes.noise, shape);
+                    self.unknown_error = self.unknown_error.take().or_else(|| Unknown::of(self.no, line));
                     return;
                 }
                 class
@@ -460,6 +464,9 @@ impl<'a> Lines<'a> {
             may_come_again = !self.events.iter().any(|e| matches!(e.what, What::Step(_)));
             self.tell(&text);
         }
+        if self.unknown_error.is_none() && !names_process && !self.inside && (class == Class::Noise || self.events.is_empty()) {
+            self.unknown_error = Unknown::of(self.no, line);
+        }
         if names_process {
             if nothing_new {
                 insert(&mut self.lanes.said, hash);
@@ -527,6 +534,7 @@ impl<'a> Lines<'a> {
         self.reader.idle(&mut self.events);
         let line = ReadLine { no: Some(self.no), ..ReadLine::default() };
         self.intake.session.read(self.file, &line, &mut self.events);
+        self.intake.unknown_errors.extend(self.unknown_error.take().map(|unknown| (self.file, unknown)));
         let (tables, _) = std::mem::take(&mut self.tables).finish();
         self.intake.tables(self.file, tables);
         self.flush_channels();

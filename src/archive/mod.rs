@@ -3,6 +3,7 @@
 //!
 //! **To teach it a kind of file**: a file below `archive/` with a `pub const KIND: Kind`, and its line in [`kinds::KINDS`].
 
+mod error_level;
 mod flight;
 pub mod inputs;
 mod inspector;
@@ -112,7 +113,7 @@ fn has_no_year(input: &inputs::Input) -> bool {
 /// Judges what was read from these inputs.
 pub fn report(mut intake: Intake, mut inputs: Vec<Seen>) -> Report {
     intake.end();
-    let Intake { session, recordings, understood, has_nccl } = intake;
+    let Intake { session, recordings, understood, has_nccl, .. } = intake;
     let Conclusion { findings, root_cause } = Conclusion::of(&session, &recordings);
     let recognised = understood || is_recognised(&session.model) || !findings.is_empty();
     if !recognised && inputs.iter().all(|i| i.error.is_none()) {

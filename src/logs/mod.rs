@@ -745,10 +745,11 @@ impl Reader {
         let before = out.len();
         let taken = torch && self.torch.read(&p, out);
         // What no reader tells is looked up. What a record of several lines holds belongs to it, but not what the driver prints between
-        // them on a console.
+        // them on a console. A record that ended with this line is of earlier ones.
         let of_driver = || !taken && DRIVER.find(p.rest.as_bytes()).is_some();
+        let is_told = if taken { out.len() > before } else { out[before..].iter().any(|event| event.said_at.is_none()) };
         if torch
-            && (out.len() == before && (is_launcher || !self.is_inside()) || of_driver())
+            && (!is_told && (is_launcher || !self.is_inside()) || of_driver())
             && let of_gpu = self.gpu.read(p.rest)
             && let Some(signature) = catalog::find(catalog::Scope::Line, p.rest)
         {

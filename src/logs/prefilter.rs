@@ -40,7 +40,7 @@ const ALARMS: &[&str] = &[
     // launchers
     "failed (exitcode: ", "Root Cause (first", "Failures:", " closing signal ", " death signal", "forcefully exiting via",
     "Killing subprocess", "exits with return code", "crashed with exit code", "exited with code", "terminated with code",
-    "terminated with signal", "terminated with exit code", "exited on signal", " via signal SIG", "Process name: [", "slurmstepd",
+    "terminated with signal", "terminated with exit code", "exited on signal", " via signal SIG", "Process name: [", " RUNNING AT ", "slurmstepd",
     "srun: error", "srun: fatal", "srun: Force", "srun: Terminating", "srun: Job step", "srun: launch", "Test failure ", "Test NCCL failure ",
     "Test CUDA failure ",
     // the system
@@ -70,7 +70,7 @@ const FACTS: &[&str] = &[
     "Loss", "loss", "LOSS", "it/s", "s/it", "iteration", "step", "Step", "Iter ", "iter ", "SamplesPerSec", "[batch=",
     "OVERFLOW", "Overflow", "overflow on", "Gradient overflow", "train_runtime", "'eval_", "Checkpoint", "checkpoint", "Evaluat", "evaluat",
     "Validat", "validat", "Compil", "compil", "_inductor/", "Uvicorn running", "startup complete", "API server on", "ready to roll",
-    "Listening at: http", "Running on http", "Loading", "loading", "Building", "building", "dataset",
+    "Listening at: http", "Running on http", "Avg prompt throughput", "Prefill batch", "Decode batch", "Loading", "loading", "Building", "building", "dataset",
     "Training complete", "Training finished", "Training done", "training is done", "stopped: ", "exiting program", "train_iters",
     "done training", "Load weight ", "Capture cuda graph ", "** Running ", "[Eval batch=", "Train throughput/", "Train time/remaining", "Train lr-", "Train l2_norm/", "Acc@1", "Test: ",
     "(val)", "(test)", "train_num_batches",

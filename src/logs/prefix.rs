@@ -169,7 +169,7 @@ fn one<'a>(s: &'a str, p: &mut Peeled<'_>, turn: usize) -> Option<&'a str> {
         b'|' if p.origin.written.is_some() => s.strip_prefix("| "),
         c if c.is_ascii_lowercase() && p.origin.written.is_some() && p.origin.host.is_none() => syslog(s, p).or_else(|| host(s, p)),
         b'-' if p.origin.written.is_some() => logger(s),
-        c if c.is_ascii_uppercase() => glog(s, p).or_else(|| mpi_time(s, p)).or_else(|| journal(s, p)),
+        c if c.is_ascii_uppercase() => glog(s, p).or_else(|| vllm(s, p)).or_else(|| mpi_time(s, p)).or_else(|| journal(s, p)),
         c if c.is_ascii_lowercase() => host(s, p).or_else(|| stern(s, p)).or_else(|| replica(s, p)),
         _ => None,
     }
@@ -257,6 +257,10 @@ fn bracket<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
         let container = |id: &str| (4..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
         return Some(rest.split_once(" ||").filter(|(id, _)| container(id)).map_or(rest, |(_, t)| skip_space(t)));
     }
+    if let Some(rank) = sglang(inner, p) {
+        p.origin.rank = rank.or(p.origin.rank);
+        return Some(skip_space(after));
+    }
     if let Some(tail) = inner.strip_prefix("NeMo ") {
         if let Some((w, _)) = tail.get(2..).and_then(stamp::iso) {
             set_time(p, w);
@@ -271,10 +275,30 @@ fn bracket<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     Some(skip_space(after))
 }
 
-/// `[1,12]<stdout>:`: job and rank. Open MPI 5 writes `[prterun-host-1@1,12]<stdout>: `, SageMaker `[1,mpirank:12,algo-2]<stdout>:`.
+/// `2026-04-21 07:28:41 TP5` and `2026-04-21 07:28:41 DP1 TP5 EP5` of SGLang, also without the date. With one stage the tensor-parallel
+/// rank is the rank.
+fn sglang(inner: &str, p: &mut Peeled<'_>) -> Option<Option<u32>> {
+    let clock = || inner.bytes().take_while(|b| b.is_ascii_digit() || *b == b':').count();
+    let (w, n) = stamp::iso(inner).map_or_else(|| (None, clock()), |(w, n)| (Some(w), n));
+    (n >= 8).then_some(())?;
+    let parts = inner.get(n..)?.strip_prefix(' ')?;
+    let mut rank = None;
+    for part in parts.split(' ') {
+        let (axis, no) = part.split_at_checked(2).filter(|(axis, _)| matches!(*axis, "TP" | "DP" | "EP" | "PP"))?;
+        let no = number(no)?;
+        rank = if axis == "TP" { Some(no) } else { rank };
+    }
+    if let Some(w) = w {
+        set_time(p, w);
+    }
+    Some(rank.filter(|_| !parts.contains("PP")))
+}
+
+/// `[1,12]<stdout>:`: job and rank. Open MPI 5 writes `[prterun-host-1@1,12]<stdout>: `, SageMaker `[1,mpirank:12,algo-2]<stdout>:`,
+/// horovodrun `[12]<stdout>:`.
 fn mpi_tag<'a>(inner: &str, after: &'a str, p: &mut Peeled<'_>) -> Option<(u32, &'a str)> {
-    let (job, rank) = inner.split_once(',')?;
     let rest = ["<stdout>:", "<stderr>:", "<stddiag>:"].iter().find_map(|t| after.strip_prefix(t))?;
+    let Some((job, rank)) = inner.split_once(',') else { return Some((number(inner)?, rest)) };
     if let Some((rank, host)) = rank.strip_prefix("mpirank:").and_then(|t| t.split_once(',')) {
         number(job)?;
         let rank = number(rank)?;
@@ -331,9 +355,23 @@ fn glog<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     Some(skip_space(&tail[end + 1..]))
 }
 
-/// `(RayWorkerWrapper pid=248, ip=10.0.3.8) `, `(pid=248)`
+/// `ERROR 11-18 20:27:21 [core.py:708] ` of vLLM; without the first bracket before 0.8.
+fn vllm<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
+    let (level, tail) = s.split_once(' ')?;
+    matches!(level, "DEBUG" | "INFO" | "WARNING" | "ERROR" | "CRITICAL").then_some(())?;
+    let (w, n) = stamp::month_day(tail)?;
+    let (place, rest) = tail[n..].strip_prefix(' ')?.split_once(']')?;
+    is_code_place(place.strip_prefix('[').unwrap_or(place)).then_some(())?;
+    set_time(p, w);
+    Some(skip_space(rest))
+}
+
+/// `(RayWorkerWrapper pid=248, ip=10.0.3.8) `, `(pid=248)`, `(MapWorker(MapBatches(f)) pid=248)`
 fn ray<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
-    let end = memchr::memchr(b')', s.as_bytes().get(..s.len().min(200))?)?;
+    let near = s.as_bytes().get(..s.len().min(200))?;
+    // The name of a task may hold brackets, what stands behind it does not.
+    let name = memchr::memmem::find(near, b"pid=")?;
+    let end = name + memchr::memchr(b')', &near[name..])?;
     let inner = &s[1..end];
     let tail = inner.strip_prefix("pid=").or_else(|| inner.split_once(" pid=").map(|(_, t)| t))?;
     // vLLM: `(VllmWorker rank=3 pid=2301)`

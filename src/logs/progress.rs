@@ -35,6 +35,8 @@ use super::{Step, TextEvent, What};
 #[derive(Clone, Default, PartialEq)]
 pub struct State {
     memory: Memory,
+    /// It has shown a step.
+    trains: bool,
 }
 
 #[derive(Clone, Default, PartialEq)]
@@ -88,7 +90,9 @@ impl State {
             return;
         }
         let line = Line::new(p.rest);
+        let from = out.len();
         self.line(&line, &mut |what| out.push(TextEvent { origin: p.origin.clone(), what, said_at: None }));
+        self.trains |= out[from..].iter().any(|event| matches!(event.what, What::Step(_)));
     }
 
     fn line(&mut self, line: &Line<'_>, tell: &mut dyn FnMut(What)) {
@@ -102,7 +106,7 @@ impl State {
         if [bar::read, dict::read, dialects::read].iter().any(|read| read(line, memory, tell)) {
             return;
         }
-        dialects::read_text(line, tell);
+        dialects::read_text(line, self.trains, tell);
         if let Some(step) = field_names::line(line) {
             memory.bars.step_seen();
             tell(What::Step(step));

@@ -166,6 +166,7 @@ fn key(alarm: &Said<'_>) -> u64 {
         What::Signed { signature, text, .. } => {
             signature.id.hash(&mut h);
             signature.thing(text, alarm.event.origin.host.as_deref()).hash(&mut h);
+            signature.ranks.iter().for_each(|name| signature.capture(text, name).hash(&mut h));
         }
         What::Exception(e) => (&e.class, crate::base::words::shape(&e.message)).hash(&mut h),
         What::CudaError { text } | What::CudaOom { text, .. } | What::TakingDown { text } => crate::base::words::shape(text).hash(&mut h),

@@ -134,6 +134,23 @@ impl Finding {
         (self.signature, self.entry, self.part) = (Some(signature.id), Some(signature), Some(signature.part));
     }
 
+    /// The same text again, about other ranks: an entry that names ranks, and is one finding for all of them.
+    fn name_ranks_of(&mut self, seen: &Finding) {
+        const MOST: usize = 1024;
+        let names_them =
+            self.signature == seen.signature && self.entry.is_some_and(|entry| !entry.ranks.is_empty() && entry.thing.is_none());
+        if names_them {
+            let new = seen.ranks.iter().filter(|rank| !self.ranks.contains(rank)).take(MOST.saturating_sub(self.ranks.len()));
+            let new: Vec<u32> = new.copied().collect();
+            if !new.is_empty() {
+                self.ranks.extend(new);
+                self.ranks.sort_unstable();
+                let means = self.entry.map_or("", |entry| entry.means);
+                self.why = format!("{means} It is said of {}.", crate::base::words::rank_words(&self.ranks));
+            }
+        }
+    }
+
     /// Another witness of the same: whoever knows more describes it, and the proofs of both stay.
     fn join(&mut self, mut other: Finding) {
         let confidence = self.confidence.max(other.confidence);
@@ -323,6 +340,7 @@ impl Ledger {
                 }
             } else if times > 0 {
                 open.count += times;
+                open.name_ranks_of(&seen);
                 // The same words may come at a higher level.
                 if seen.severity > open.severity && seen.severity > open.own_severity {
                     let bad = (seen.severity, seen.own_severity);

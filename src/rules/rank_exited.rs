@@ -59,7 +59,15 @@ fn on_text(ctx: &TextContext, out: &mut Vec<Finding>) {
         _ => return,
     };
     let who = rank.map_or_else(|| pid.map_or("a rank".to_owned(), |p| format!("pid {p}")), |r| format!("rank {r}"));
-    let pid_words = pid.map_or(String::new(), |p| format!(" (pid {p})"));
+    let host = match &ctx.seen.event.what {
+        What::WorkerFailure(f) => f.host.as_deref(),
+        _ => None,
+    };
+    let pid_words = match pid {
+        Some(pid) if rank.is_some() => format!(" (pid {pid})"),
+        // Without a rank the pid is its name, and means something on its host only.
+        _ => host.filter(|_| rank.is_none()).map_or(String::new(), |host| format!(" on {host}")),
+    };
     // Of several nodes the local rank is another one than the rank.
     let of_node = matches!(ctx.seen.event.what, What::WorkerFailed { .. })
         && ctx

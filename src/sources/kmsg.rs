@@ -36,6 +36,7 @@ static INTERESTING: LazyLock<Regex> = LazyLock::new(|| {
         r"nvrm",
         r"\bs?xid\b",
         r"nvidia",
+        r"amdgpu .*(?:hardware error|gpu reset)",
         r"nvlink",
         r"mlx5",
         r"bnxt_en",

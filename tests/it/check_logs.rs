@@ -1361,3 +1361,249 @@ fn ranks_that_no_longer_call_the_same_collectives() {
     let near = [line(0, 31, "_REDUCE_SCATTER_BASE"), status(0, 31, 30), line(1, 32, "_ALLGATHER_BASE"), status(1, 32, 31)].concat();
     assert!(report(&near).findings.iter().all(|f| f.rule != "collective-mismatch"));
 }
+
+#[test]
+fn causes_of_servers_and_their_workers() {
+    let vllm = |level: &str, text: &str| format!("(EngineCore_DP0 pid=71) {level} 11-02 03:04:05 [core.py:610] {text}\n");
+    all_are(&[
+        (
+            "fail rank-exited [] vLLM's worker process 812 ended: killed by signal 15 (SIGTERM)",
+            "INFO 11-02 03:04:00 pynccl.py:63] vLLM is using nccl==2.21.5\n\
+             ERROR 11-02 03:04:05 multiproc_worker_utils.py:120] Worker VllmWorkerProcess pid 812 died, exit code: -15\n",
+        ),
+        // An exception behind vLLM's own head, and one that only hands on what a worker said before.
+        (
+            "fail python-exception [] ValueError: the head size 7 is not supported",
+            &[
+                vllm("ERROR", "EngineCore failed to start."),
+                vllm("ERROR", "Traceback (most recent call last):"),
+                vllm("ERROR", "  File \"/w/vllm/worker.py\", line 7, in load"),
+                vllm("ERROR", "ValueError: the head size 7 is not supported"),
+            ]
+            .concat(),
+        ),
+        (
+            "fail rank-exited [] vLLM did not start: a worker process failed while it came up",
+            "Traceback (most recent call last):\n  File \"/w/vllm/core.py\", line 7, in run\n    raise e from None\n\
+             Exception: WorkerProc initialization failed due to an exception in a background process. See stack trace for root cause.\n",
+        ),
+        (
+            "fail collective-timeout [] TimeoutError: RPC call to execute_model timed out.",
+            "2026-11-02 03:04:05.123456789 (MapWorker(MapBatches(Llm)) pid=9, ip=10.1.0.7) (EngineCore_DP0 pid=71) ERROR 11-02 03:04:05 [core.py:9] Traceback (most recent call last):\n\
+             2026-11-02 03:04:05.123456790 (MapWorker(MapBatches(Llm)) pid=9, ip=10.1.0.7) (EngineCore_DP0 pid=71) ERROR 11-02 03:04:05 [core.py:9]   File \"/w/x.py\", line 2, in get\n\
+             2026-11-02 03:04:05.123456791 (MapWorker(MapBatches(Llm)) pid=9, ip=10.1.0.7) (EngineCore_DP0 pid=71) ERROR 11-02 03:04:05 [core.py:9] TimeoutError: RPC call to execute_model timed out.\n",
+        ),
+        // A task's own exception, not the one that Ray wraps it in; the log begins in the middle of it.
+        (
+            "fail cuda-oom [] vLLM: too little free memory on cuda:1 at the start: 3.1/79.2 GiB, and 71.2 GiB are wanted",
+            "(EngineCore_DP0 pid=71)   File \"/w/ray/worker.py\", line 958, in get_objects\n(EngineCore_DP0 pid=71)     raise value.as_instanceof_cause()\n\
+             (EngineCore_DP0 pid=71) ray.exceptions.RayTaskError(ValueError): ray::RayWorkerWrapper.execute_method() (pid=810, ip=10.1.0.7, actor_id=ad)\n\
+             (EngineCore_DP0 pid=71)            ^^^^^^^^^^\n(EngineCore_DP0 pid=71)   File \"/w/vllm/gpu_worker.py\", line 268, in init_device\n\
+             (EngineCore_DP0 pid=71) ValueError: Free memory on device cuda:1 (3.1/79.2 GiB) on startup is less than desired GPU memory utilization (0.9, 71.2 GiB). Decrease it.\n",
+        ),
+        // Who is killed after the watchdog has spoken is no cause.
+        (
+            "fail collective-timeout [] SGLang: no forward pass ended for 120 s: a rank hangs",
+            "[2026-03-09 00:57:15 TP1] Watchdog timeout (self.watchdog_timeout=120)\n[2026-03-09 00:57:15 DP0 TP0] Watchdog timeout (self.watchdog_timeout=120)\n\
+             [2026-03-09 00:57:20] Received sigquit from a child proces. It usually means the child failed.\nKilled\n",
+        ),
+        (
+            "fail launch-failed [] Triton cannot load model ocr: unexpected platform type  for ocr",
+            "E1011 08:02:59.084688 1 model_repository_manager.cc:1919] Poll failed for model directory 'ocr': unexpected platform type  for ocr\n\
+             error: creating server: Internal - failed to load all models\n",
+        ),
+        (
+            "fail rank-exited [] Ray Serve: replica Chat#q1w2 ended or does not answer, and is replaced",
+            "INFO 2026-03-10 09:14:57,180 controller 97 deployment_state.py:625 - Actor for replica Chat#q1w2 crashed, marking it unhealthy immediately.\n",
+        ),
+        (
+            "warn init-stuck [] Ray Serve: 2 replicas of Chat did not start within 30s: each wants 'CPU': 1, 'GPU': 8, free are 'CPU': 4.0",
+            "(ServeController pid=76) WARNING 2026-03-10 09:14:57 controller 76 -- Deployment 'Chat' has 2 replicas that have taken more than 30s to be scheduled. \
+             Resources required for each replica: {'CPU': 1, 'GPU': 8}, resources available: {'CPU': 4.0}. deployment=Chat\n",
+        ),
+    ]);
+    let served = [
+        "(APIServer pid=3) INFO 05-19 10:13:11 [loggers.py:271] Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 10.3 tokens/s, Running: 1 reqs\n",
+        "[2026-04-05 20:02:51 TP0] Decode batch, #running-req: 3, #token: 1117, token usage: 0.08, gen throughput (token/s): 635.11, #queue-req: 0\n",
+        "I0327 01:23:03.586340 1 http_server.cc:2717] Started HTTPService at 0.0.0.0:8000\n",
+    ];
+    all_are(&served.map(|log| ("ok", log)));
+}
+
+#[test]
+fn processes_of_jax_and_tensorflow_that_did_not_come() {
+    all_are(&[
+        (
+            "fail rank-exited [2, 5] process 5 of the JAX job did not come to a barrier in time",
+            "Traceback (most recent call last):\n  File \"/w/train.py\", line 9, in main\n    self.client.connect()\n\
+             jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Barrier_id: PjRT_Client_Connect. Timed out task names:\n\
+             /job:jax_worker/replica:0/task:5\n/job:jax_worker/replica:0/task:2\n\nAdditional GRPC error information from remote target unknown_target_for_coordination_leader:\n",
+        ),
+        ("fail rendezvous-failed [] JAX: 14 of 16 processes came to the barrier", "# of tasks that reached the barrier: 14/16.\n"),
+        (
+            "fail rank-exited [6] task 6 of the JAX job stopped answering",
+            "2026-10-09 15:47:38.568412: E external/xla/xla/tsl/distributed_runtime/coordination/coordination_service.cc:1170] /job:jax_worker/replica:0/task:6 has been set to \
+             ERROR in coordination service: UNAVAILABLE: Task /job:jax_worker/replica:0/task:6 heartbeat timeout. Check the task logs for an earlier error.\n",
+        ),
+        (
+            "fail rendezvous-failed [] XLA: a communicator was not made: the process of device 4 did not give its id within 5m",
+            "E0000 00:00:1743713172.513857  69 pjrt_stream_executor_client.cc:3072] Execution of replica 0 failed: DEADLINE_EXCEEDED: GetKeyValue() timed out with key: \
+             devices=[4,5]; stream=0; root_device=4; num_local_participants=1 and duration: 5m [type.googleapis.com/x]\n",
+        ),
+        (
+            "fail launch-failed [] start: the TPU is in use by process 9921",
+            "INFO:2026-06-25 00:34:55,142:jax._src.xla_bridge:889: Unable to initialize backend 'tpu': ABORTED: The TPU is already in use by process with pid 9921.\n\
+             WARNING:absl:No GPU/TPU found, falling back to CPU. (Set TF_CPP_MIN_LOG_LEVEL=0 and rerun for more info.)\n",
+        ),
+        ("warn launch-failed [] JAX runs on the CPU", "WARNING:absl:No GPU/TPU found, falling back to CPU. (Set TF_CPP_MIN_LOG_LEVEL=0)\n"),
+        (
+            "ok",
+            "I0915 16:06:41.130373 469 xla_bridge.py:264] Unable to initialize backend 'tpu_driver': NOT_FOUND: Unable to find driver in registry given worker:\n",
+        ),
+        // What aborts is not what failed.
+        (
+            "fail rank-exited [2] TensorFlow: worker 2 did not answer",
+            "2026-05-25 11:10:57.934361: E tensorflow/core/common_runtime/base_collective_executor.cc:249] BaseCollectiveExecutor::StartAbort DEADLINE_EXCEEDED: Deadline Exceeded\n\
+             Additional GRPC error information from remote target /job:worker/replica:0/task:2:\nFatal Python error: Aborted\n\nCurrent thread 0x7f (most recent call first):\n",
+        ),
+        (
+            "ok",
+            "INFO:tensorflow:MultiWorkerMirroredStrategy with cluster_spec = {'worker': ['w-0:2222', 'w-1:2222']}, task_type = 'worker', task_id = 1\n",
+        ),
+    ]);
+}
+
+#[test]
+fn launchers_of_mpi_and_what_they_say_in_several_lines() {
+    let frame = "=".repeat(40);
+    all_are(&[
+        (
+            "fail rank-exited [] pid 412 on box-3 ended: killed by signal 9 (SIGKILL)",
+            &format!(
+                "{frame}\n=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   PID 412 RUNNING AT box-3\n=   EXIT CODE: 9\n=   CLEANING UP REMAINING PROCESSES\n\
+                 {frame}\nYOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)\nThis typically refers to a problem with your application.\n"
+            ),
+        ),
+        (
+            "fail rank-exited [3] rank 3 (pid 412) ended: killed by signal 11 (SIGSEGV)",
+            &format!(
+                "{frame}\n=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   RANK 3 PID 412 RUNNING AT box-3\n=   KILLED BY SIGNAL: 11 (Segmentation fault)\n{frame}\n"
+            ),
+        ),
+        (
+            "fail rank-exited [] mpirun lost its helper on node box-7",
+            "PRTE has lost communication with a remote daemon.\n\n  HNP daemon   : [prterun-box-1-7@0,0] on node box-1\n  Remote daemon: [prterun-box-1-7@0,1] on node box-7\n",
+        ),
+        (
+            "fail rendezvous-failed [] MPI could not come up over libfabric: addrinfo() failed: No data available",
+            "Abort(1091215) on node 0 (rank 0 in comm 0): Fatal error in PMPI_Init: Other MPI error, error stack:\nMPIR_Init_thread(136)........:\n\
+             MPIDI_OFI_mpi_init_hook(1061): OFI addrinfo() failed (ofi_init.c:1061:MPIDI_OFI_mpi_init_hook:No data available)\n",
+        ),
+        (
+            "fail nic-errors [] Open MPI ended the job, because a transfer over libfabric failed: Truncation error",
+            "mtl_ofi.h:101: Error returned from fi_cq_readerr: Truncation error(-265).\n*** The Open MPI OFI MTL is aborting the MPI job (via exit(3)).\n\
+             mpirun noticed that process rank 2 with PID 55 on node box-1 exited on signal 6 (Aborted).\n",
+        ),
+        (
+            "fail rank-exited [4] rank 4 ended: killed by signal 9 (SIGKILL)",
+            "[2]<stderr>:[2026-12-11 18:47:05.3: E /w/horovod/common/operations.cc:546] Horovod background loop uncaught exception: [/w/gloo/transport/tcp/pair.cc:566] \
+             Read error [10.1.0.4]:2192: Connection reset by peer\n\
+             [4]<stderr>:bash: line 1: 3527 Killed                  HOROVOD_HOSTNAME=w-4 HOROVOD_RANK=4 HOROVOD_SIZE=8 python t.py\nProcess 4 exit with status code 137.\n",
+        ),
+        (
+            "fail rank-exited [] process 1 of mp.spawn was ended by SIGKILL",
+            "Traceback (most recent call last):\n  File \"/w/torch/multiprocessing/spawn.py\", line 107, in join\n    (error_index, name)\nException: process 1 terminated with signal SIGKILL\n",
+        ),
+        (
+            "fail rank-exited [] no more threads or processes can be started here",
+            "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error code 2. End of file.\n\
+             (WorkerDict pid=84) [2026-03-04 19:28:30,014 E 84 84] logging.cc:113: Unhandled exception: N5boost. what(): thread: Resource temporarily unavailable [system:11]\n",
+        ),
+        (
+            "fail nic-errors [] UCX: a transfer over mlx5_3:1/IB of box-1 failed on this side: Local protection",
+            "[box-1:71:0:71] ib_mlx5_log.c:177  Local protection on mlx5_3:1/IB (synd 0x4 vend 0x51 hw_synd 0/2)\n",
+        ),
+        (
+            "fail rendezvous-failed [] DGL's server cannot listen at 10.1.0.4:30050: Address already in use",
+            "[14:49:15] /opt/dgl/src/rpc/network/tcp_socket.cc:76: Failed bind on 10.1.0.4:30050 , error: Address already in use\n\
+             Traceback (most recent call last):\n  File \"/w/dist_context.py\", line 72, in initialize\n    serv.start()\ndgl._ffi.base.DGLError: [14:49:15] rpc.cc:112: Check failed: Wait failed\n",
+        ),
+        ("fail rank-exited [] Slurm: job 77 ended by signal 9", "[2026-05-27T11:37:57.377] _job_complete: JobId=77 WTERMSIG 9\n"),
+        (
+            "fail job-cancelled [] Kubernetes evicted 2 of 16 workers of the job",
+            "  - lastTransitionTime: \"2026-08-15T04:01:42Z\"\n    message: 2/16 workers are evicted\n    reason: MPIJobEvicted\n    status: \"True\"\n    type: Failed\n",
+        ),
+        (
+            "fail storage-failed [] the object store cannot be reached at https://b.s3.example.com/k",
+            "Traceback (most recent call last):\n  File \"/w/botocore/httpsession.py\", line 493, in send\n    raise EndpointConnectionError(error=e)\n\
+             botocore.exceptions.EndpointConnectionError: Could not connect to the endpoint URL: \"https://b.s3.example.com/k\"\n",
+        ),
+        (
+            "fail loss-not-finite [] the loss is not finite at iteration 80",
+            "Traceback (most recent call last):\n  File \"/w/train_loop.py\", line 239, in _detect_anomaly\n    self.iter, loss_dict\nFloatingPointError: Loss became infinite or NaN at iteration=80!\n",
+        ),
+        (
+            "ok",
+            "(Worker pid=8, ip=10.1.0.3) 2026-03-11 01:47:25,905\tINFO torch.py:66 -- Setting up process group for: env:// [rank=0, world_size=5]\n",
+        ),
+    ]);
+}
+
+#[test]
+fn devices_that_fail_in_the_kernels_log() {
+    all_are(&[
+        (
+            "fail gpu-ecc [] AMD GPU 0000:d1:00.0: uncorrectable hardware error (ERREVENT_ATHUB_INTERRUPT)",
+            "[500.571516] amdgpu 0000:d1:00.0: {1}uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!\n",
+        ),
+        (
+            "fail gpu-lost [] AMD GPU 0000:67:00.0 hung and was reset",
+            "[  510.633592] amdgpu 0000:67:00.0: amdgpu: GPU reset begin!\n[  511.292058] amdgpu 0000:67:00.0: GPU reset succeeded, trying to resume\n",
+        ),
+        // The GPU behind the link is what counts.
+        (
+            "fail gpu-lost [] Xid 79 on GPU 0000:02:00",
+            "[74889.542031] pcieport 0000:00:02.0: AER: Uncorrected (Fatal) error received: id=0010\n[74889.542239] nvidia 0000:02:00.0: device has no AER-aware driver\n\
+             [74889.644138] NVRM: Xid (PCI:0000:02:00): 79, GPU has fallen off the bus.\n",
+        ),
+        (
+            "fail gpu-lost [] the PCIe link of GPU 0000:03:00.0 failed, and the driver cannot bring it back",
+            "[  123.456789] pcieport 0000:00:03.0: AER: Multiple Uncorrected (Fatal) error received: 0000:00:03.0\n[  123.466789] nvidia 0000:03:00.0: AER: can't recover (no error_detected callback)\n",
+        ),
+    ]);
+}
+
+#[test]
+fn a_traceback_whose_head_is_missing() {
+    let frames = "  File \"/w/train.py\", line 9, in step\n    loss.backward()\n";
+    assert_eq!(said(&format!("{frames}KeyError: 'mask'\n")), "fail python-exception [] KeyError: 'mask'");
+    // Stacks that are only shown end in no exception.
+    assert_eq!(said(&format!("{frames}Epoch: 3\nstep 5 loss 2.5\nstep 6 loss 2.4\n")), "ok");
+    let dump = "Thread 0x7f (most recent call first):\n  File \"/w/x.py\", line 462 in watchdog_thread\nValueError: none\n";
+    assert!(!said(dump).contains("python-exception"));
+}
+
+#[test]
+fn a_line_that_its_writer_calls_an_error_is_all_that_is_left() {
+    all_are(&[
+        (
+            "warn nccl-warn [] the shard 00017 is empty",
+            "2026-10-20 15:54:30,001 - acme - INFO - reading\n2026-10-20 15:54:35,127 - acme - ERROR - the shard 00017 is empty\n2026-10-20 15:54:36,000 - acme - ERROR - giving up\n",
+        ),
+        ("warn nccl-warn [] acme.io.ShardError: shard 7 is empty", "reading\nacme.io.ShardError: shard 7 is empty\n"),
+        // Beside anything that is known it says nothing.
+        (
+            "fail storage-failed [] OSError: [Errno 5] Input/output error: '/data/7'",
+            "[2026-10-20 15:54:35] [ERROR] the shard 00017 is empty\nOSError: [Errno 5] Input/output error: '/data/7'\n",
+        ),
+        ("ok", "step 5 loss 2.5\nstep 6 loss 2.4\nmean squared error: 0.01\nlog_level: ERROR\n"),
+        // Each process of JAX and TensorFlow prints it.
+        (
+            "ok",
+            "E0000 00:00:1795220773.284212  41 cuda_dnn.cc:8310] Unable to register cuDNN factory: Attempting to register factory for plugin cuDNN when one has already been registered\n\
+             step 5 loss 2.5\nstep 6 loss 2.4\n",
+        ),
+    ]);
+    // What is secret in it stays so.
+    assert!(!said("[2026-10-20 15:54:35] [ERROR] login refused: password=hunter2hunter2\n").contains("hunter2"));
+}

@@ -137,6 +137,19 @@ pub fn american(text: &str) -> Option<(Written, usize)> {
     Some((w, walk.at))
 }
 
+/// `11-18 20:27:21`
+pub fn month_day(text: &str) -> Option<(Written, usize)> {
+    let mut walk = Walk { bytes: text.as_bytes(), at: 0 };
+    let mut w = blank();
+    let month = walk.digits(2)?;
+    walk.eat(b"-")?;
+    let day = walk.digits(2)?;
+    walk.date(&mut w, month, day)?;
+    walk.eat(b" ")?;
+    walk.clock(&mut w)?;
+    Some((w, walk.at))
+}
+
 /// `1121 00:10:37.678827192`: month and day in one number, the month unpadded in C++ (`710` is July 10) and padded in Python.
 pub fn glog(text: &str) -> Option<(Written, usize)> {
     let mut walk = Walk { bytes: text.as_bytes(), at: 0 };

@@ -12,6 +12,7 @@ pub struct Bars {
     main: Option<(u64, bool)>,
     /// A pause that a bar began.
     pause: Option<Phase>,
+    behind_dictionary: bool,
 }
 
 struct Bar<'a> {
@@ -75,6 +76,11 @@ impl Bars {
         self.pause = None;
     }
 
+    /// A dictionary with a loss and without a step: the HF Trainer redraws the bar that counts its steps behind it.
+    pub fn dictionary_seen(&mut self) {
+        self.behind_dictionary = true;
+    }
+
     fn kind(&mut self, bar: &Bar<'_>) -> Kind {
         match by_name(bar) {
             Kind::Unnamed => self.unnamed(bar),
@@ -89,7 +95,7 @@ impl Bars {
         match self.main {
             Some((total, _)) if total == length => self.main = Some((total, at_end)),
             Some((_, false)) => return Kind::Pause(Phase::Evaluation),
-            _ if length > MIN_TOTAL || has_loss(bar.post) => self.main = Some((length, at_end)),
+            _ if length > MIN_TOTAL || has_loss(bar.post) || self.behind_dictionary => self.main = Some((length, at_end)),
             _ => return Kind::Other,
         }
         Kind::Training

@@ -199,6 +199,8 @@ struct Texts {
     total_steps: Vec<Pattern>,
     /// One look that tells most lines to be none of the texts.
     words: Text,
+    /// A server is at work, where no step was seen.
+    serves: Text,
     /// In order: the first that matches counts.
     text: Vec<Said>,
 }
@@ -259,8 +261,8 @@ pub fn read(line: &Line<'_>, memory: &mut Memory, tell: &mut dyn FnMut(What)) ->
 /// Nothing longer is a sentence.
 const MAX_SENTENCE: usize = 600;
 
-/// Reads the number of all steps, a named pause, or the end.
-pub fn read_text(line: &Line<'_>, tell: &mut dyn FnMut(What)) {
+/// Reads the number of all steps, a named pause, or the end. `trains`: the file has shown a step.
+pub fn read_text(line: &Line<'_>, trains: bool, tell: &mut dyn FnMut(What)) {
     let text = line.head;
     // One of these letters is in every word.
     if text.len() > MAX_SENTENCE || line.letters & super::letters(b"acdgvACDGV") == 0 || !TEXTS.words.0.is_match(text.as_bytes()) {
@@ -269,6 +271,9 @@ pub fn read_text(line: &Line<'_>, tell: &mut dyn FnMut(What)) {
     let mut found = Found::default();
     if TEXTS.total_steps.iter().any(|p| p.find(text, &mut found).is_some()) {
         return found.total_steps().into_iter().for_each(|total| tell(What::TotalSteps { total }));
+    }
+    if !trains && TEXTS.serves.0.is_match(text.as_bytes()) {
+        return tell(What::Phase { phase: Phase::Serving, begins: true });
     }
     let said = TEXTS.text.iter().find(|said| said.is.0.is_match(text.as_bytes()));
     said.and_then(|said| said.says.event(&found)).into_iter().for_each(tell);

@@ -10,6 +10,9 @@ pub fn read(line: &Line<'_>, memory: &mut Memory, tell: &mut dyn FnMut(What)) ->
     }
     let Some(what) = event(line.head) else { return false };
     memory.bars.step_seen();
+    if matches!(&what, What::Step(step) if step.step.is_none()) {
+        memory.bars.dictionary_seen();
+    }
     tell(what);
     true
 }
@@ -35,7 +38,9 @@ fn event(text: &str) -> Option<What> {
     }
     // The HF Trainer's has no step; a JSON line without one may be anything.
     let has = |is| found.rank(is).is_some();
-    let counts = has(Is::Loss) && (has(Is::Step) || dialect == Dialect::HfTrainer) || has(Is::Step) && has(Is::StepTime);
+    // LLaMA-Factory's last one has no loss.
+    let is_last = || has(Is::Step) && has(Is::TotalSteps) && has(Is::Left);
+    let counts = has(Is::Loss) && (has(Is::Step) || dialect == Dialect::HfTrainer) || has(Is::Step) && has(Is::StepTime) || is_last();
     let mut step = Step { dialect, ..Step::default() };
     found.fill(&mut step);
     counts.then_some(What::Step(step))
@@ -62,7 +67,10 @@ fn pairs<'a>(inner: &'a str, quote: char, mut each: impl FnMut(&'a str, &'a str)
             rest = skip_nested(value);
         } else {
             let n = value.find([',', '}']).unwrap_or(value.len());
-            each(key, value[..n].trim());
+            // LLaMA-Factory has a key for all that a line may hold.
+            if !matches!(value[..n].trim(), "null" | "None") {
+                each(key, value[..n].trim());
+            }
             rest = &value[n..];
         }
     }

@@ -269,7 +269,10 @@ fn duration(tail: &str, default: f64) -> Option<f64> {
             return value(tail).map(|v| v / factor);
         }
     }
-    scan::duration(scan::value(tail), default).map(|(v, _)| v)
+    let tail = scan::value(tail);
+    // The time of day is none: `Time=08:29:39`.
+    let is_clock = |n: usize| tail[n..].strip_prefix(':').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    scan::duration(tail, default).filter(|(_, n)| !is_clock(*n)).map(|(v, _)| v)
 }
 
 /// The number that ends just before `at`: `1745000 tok/s`.

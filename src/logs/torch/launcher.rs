@@ -118,11 +118,32 @@ fn mpi_process(text: &str) -> Option<u32> {
     leading_number(rank)
 }
 
+/// The process that MPICH's launcher names: `=   PID 9765 RUNNING AT node-1`, of Intel MPI `=   RANK 3 PID 9765 RUNNING AT node-1`.
+fn hydra_process(text: &str) -> Option<WorkerFailure> {
+    let (before, host) = text.strip_prefix('=')?.split_once(" RUNNING AT ")?;
+    let (rank, pid) = before.split_once("PID ")?;
+    let rank = rank.trim().strip_prefix("RANK ").and_then(|rank| rank.parse().ok());
+    let host = host.split_whitespace().next().map(str::to_owned);
+    Some(WorkerFailure { root: true, rank, pid: Some(pid.trim().parse().ok()?), host, ..WorkerFailure::default() })
+}
+
+/// A line of the frame in which MPICH's launcher says how a process ended, with its exit code; a signal as a negative one.
+fn hydra_ending(text: &str) -> Option<Option<i32>> {
+    if let Some((_, signal)) =
+        text.strip_prefix("YOUR APPLICATION TERMINATED WITH THE EXIT STRING: ").and_then(|t| t.split_once("(signal "))
+    {
+        return Some(leading_number::<i32>(signal).map(|signal| -signal));
+    }
+    let inner = text.strip_prefix('=')?;
+    let number = |name: &str| inner.trim_start().strip_prefix(name).and_then(leading_number::<i32>);
+    Some(number("EXIT CODE: ").or_else(|| number("KILLED BY SIGNAL: ").map(|signal| -signal)))
+}
+
 /// torchrun's failure table, one per agent that prints into the file.
 #[derive(Clone, Default, PartialEq)]
 pub struct Tables {
     open: Vec<Table>,
-    /// The process that Open MPI names; its exit code stands in the next line.
+    /// The process that Open MPI or MPICH names; its exit code stands in the lines behind it.
     mpi: Option<(Origin, WorkerFailure)>,
 }
 
@@ -153,8 +174,23 @@ impl Tables {
         }
     }
 
-    /// What Open MPI says of the first process that failed. `true`: the line is a part of it.
+    /// What Open MPI or MPICH says of the first process that failed. `true`: the line is a part of it.
     fn read_mpi(&mut self, p: &Peeled<'_>, text: &str, out: &mut Vec<TextEvent>) -> bool {
+        if let Some(failure) = hydra_process(text) {
+            self.flush(out);
+            self.mpi = Some((p.origin.clone(), failure));
+            return true;
+        }
+        if let Some((_, failure)) = &mut self.mpi
+            && let Some(ending) = hydra_ending(text)
+        {
+            failure.exit_code = ending.or(failure.exit_code);
+            // A signal is the last that it says of the process.
+            if ending.is_some_and(|code| code < 0) {
+                self.flush(out);
+            }
+            return true;
+        }
         let code = text.trim_start().strip_prefix("Exit code:").and_then(|code| signed(code.trim_start()));
         if let (Some((_, failure)), Some(_)) = (&mut self.mpi, code) {
             failure.exit_code = code;

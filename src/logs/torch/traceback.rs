@@ -54,8 +54,9 @@ enum At {
 }
 
 const MAX_OPEN: usize = 128;
-/// How long an open one waits for its last line, and a finished one for a chain.
+/// How long an open one waits for its last line, one without a head for its next line, and a finished one for a chain.
 const MAX_FRAMES_WAIT: u32 = 2000;
+const MAX_HEADLESS_WAIT: u32 = 3;
 const MAX_ENDED_WAIT: u32 = 3;
 const MAX_TEXT: usize = 2000;
 
@@ -67,9 +68,9 @@ impl Tracebacks {
     /// `true`: the line belongs to a traceback.
     pub fn read(&mut self, p: &Peeled<'_>, out: &mut Vec<TextEvent>) -> bool {
         let header = header(p.rest);
+        let frame = is_frame(p.rest);
         let bare = is_bare(p.rest);
-        let headless = is_frame(p.rest);
-        if self.open.is_empty() && header.is_none() && !bare && !headless && !p.rest.starts_with("Exception ignored in") {
+        if self.open.is_empty() && header.is_none() && !bare && !frame && !p.rest.starts_with("Exception ignored in") {
             return false;
         }
         let who: Who = (p.origin.rank, p.origin.local_rank, p.origin.host.clone(), p.origin.pid);
@@ -90,11 +91,11 @@ impl Tracebacks {
         }
         match at {
             Some(i) => self.line_of(i, p, out),
-            None if bare || headless => {
+            None if bare || frame => {
                 self.begin(who, p, false);
-                let last = self.open.len() - 1;
-                self.open[last].headless = !bare;
-                self.line_of(last, p, out)
+                let new = self.open.len() - 1;
+                self.open[new].headless = frame;
+                self.line_of(new, p, out)
             }
             None => false,
         }
@@ -122,7 +123,7 @@ impl Tracebacks {
                 o.tell(out);
             }
         }
-        self.open.retain(|o| o.depth > 0 && o.waited <= MAX_FRAMES_WAIT);
+        self.open.retain(|o| o.depth > 0 && o.waited <= if o.headless { MAX_HEADLESS_WAIT } else { MAX_FRAMES_WAIT });
     }
 
     fn begin(&mut self, who: Who, p: &Peeled<'_>, original: bool) {
@@ -243,6 +244,13 @@ impl Open {
             self.waited = 0;
             return true;
         }
+        if let Some(call) = text.strip_prefix("ray.exceptions.RayTaskError(") {
+            // What follows is the traceback of the task's own process.
+            self.name_task(call);
+            self.indented = false;
+            self.waited = 0;
+            return true;
+        }
         let last = match self.headless {
             true => exception(text),
             false => last_line(text, self.indented),
@@ -265,6 +273,14 @@ impl Open {
         self.waited = 0;
         self.depth = self.depth.max(1);
         true
+    }
+
+    /// `ValueError): ray::f() (pid=310, ip=10.0.0.3, actor_id=…)`
+    fn name_task(&mut self, call: &str) {
+        let Some((_, ids)) = call.split_once("(pid=") else { return };
+        let value = |text: &str| text.split([',', ')']).next().unwrap_or_default().to_owned();
+        self.origin.pid = value(ids).parse().ok().or(self.origin.pid);
+        self.origin.host = ids.split_once(", ip=").map(|(_, ip)| value(ip)).or(self.origin.host.take());
     }
 
     fn tell(&mut self, out: &mut Vec<TextEvent>) {

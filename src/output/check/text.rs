@@ -7,9 +7,10 @@ use crate::base::mask::shown;
 use crate::base::severity::{Role, Severity};
 use crate::base::time::Zone;
 use crate::base::words::{cuda_words, rank_words, wrap};
-use crate::logs::What;
+use crate::logs::{Phase, What};
 use crate::model::alarms::Alarm;
 use crate::model::bringup::{Item, Seen};
+use crate::model::log::LogFile;
 use crate::observe::evidence::Evidence;
 use crate::rules::area::Area;
 use crate::rules::findings::Finding;
@@ -292,6 +293,10 @@ impl Page {
             }
             said.retain(|words| !words.is_empty());
             rows.push(("training", said.join("  ")));
+        }
+        let serves = |file: &LogFile| file.progress.phase().is_some_and(|(phase, _)| phase == Phase::Serving);
+        if report.model().files.values().any(serves) {
+            rows.push(("server", "up, and answers requests".to_owned()));
         }
         if let Some(attempt) = report.attempt().filter(|attempt| attempt.no > 1) {
             let back = report.went_back().map_or(String::new(), |(from, to)| {
