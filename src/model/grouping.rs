@@ -217,7 +217,8 @@ impl Model {
     fn writer_of(&self, file: u32) -> Option<String> {
         let info = &self.files.get(&file)?.info;
         let owns = |job: &&Job| {
-            let mut pids = job.pids().chain(job.launcher);
+            let client = |pid: u32| self.processes.get(&pid)?.info.client;
+            let mut pids = job.pids().chain(job.launcher).chain(job.pids().filter_map(client));
             let holds = |pid: u32| info.written_by.iter().flatten().any(|writer| *writer == pid);
             let is_output = |p: &Process| job::owns_log(p, info.device, info.inode, &info.path) || p.is_alive() && holds(p.info.pid);
             pids.any(|pid| self.processes.get(&pid).is_some_and(is_output))

@@ -23,6 +23,8 @@ pub struct ProcessInfo {
     pub env: Option<BTreeMap<String, String>>,
     /// Its place in the job, where its environment does not name it.
     pub place: Option<Place>,
+    /// The process that has its output and is none of its ancestors: Slurm's client `srun`, whose tasks are children of slurmstepd.
+    pub client: Option<u32>,
     /// Innermost pid (last of NSpid): the one that NCCL's lines carry.
     pub ns_pid: Option<u32>,
     /// Path in /proc/PID/cgroup, for grouping and for the container's name.

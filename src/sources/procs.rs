@@ -208,6 +208,7 @@ impl Procs {
         let listed = self.table.refresh(&mut self.reader, own_pid);
         listed.map_err(|err| SourceError::io(&self.reader.roots().path("/proc"), &err))?;
         self.table.weigh(&mut self.reader, self.gpu_pids.as_ref());
+        self.table.find_clients(&self.reader);
         choose::choose(&mut self.table);
         self.hidepid = self.is_hidepid();
 
@@ -217,7 +218,10 @@ impl Procs {
         chosen.sort_unstable_by_key(|(pid, role)| (*role != ProcessRole::Launcher, *pid));
         for (pid, role) in chosen {
             let Some(mut info) = process::of(&mut self.reader, pid, role) else { continue };
-            info.place = self.table.get(pid).and_then(|entry| entry.place.clone());
+            if let Some(entry) = self.table.get(pid) {
+                info.place.clone_from(&entry.place);
+                info.client = entry.client;
+            }
             if let Some(known) = self.known.get(&pid) {
                 info.writes.clone_from(&known.writes);
                 // Where its output goes is not seen while the file system there does not answer.

@@ -194,6 +194,28 @@ fn the_launcher_is_named_by_its_program_else_by_what_it_gave_its_ranks() {
     assert_eq!(of(None, train, None), json!(null));
 }
 
+#[test]
+fn a_log_is_that_of_the_job_whose_srun_writes_it() {
+    let mut node = Node::new();
+    for job in [7, 8] {
+        let (client, step, task) = (job * 100, job * 100 + 1, job * 100 + 2);
+        let path = format!("run{job}.log");
+        let log = ProcessLog { via: LogVia::Stdout, path: path.clone(), inode: Some(u64::from(job)), device: Some(1) };
+        let launcher = |pid, comm: &str| ProcessInfo { pid, ppid: 1, role: ProcessRole::Launcher, comm: comm.into(), ..Default::default() };
+        node.sees("procs", Body::Process(ProcessInfo { logs: vec![log], ..launcher(client, "srun") }));
+        node.sees("procs", Body::Process(launcher(step, "slurmstepd")));
+        let env =
+            [("SLURM_JOB_ID", job.to_string()), ("SLURM_STEP_ID", "0".into()), ("SLURM_PROCID", "0".into()), ("SLURM_NTASKS", "1".into())];
+        let env = Some(env.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
+        let info = ProcessInfo { pid: task, ppid: step, role: ProcessRole::Rank, env, client: Some(client), ..Default::default() };
+        node.sees("procs", Body::Process(info));
+        let info = LogFileInfo { file: job, path, inode: Some(u64::from(job)), device: Some(1), ..Default::default() };
+        node.sees("tail", Body::LogFile(info));
+    }
+    node.after(1);
+    assert_eq!([7, 8].map(|file| node.session.model.job_of_file(file)), ["7", "8"]);
+}
+
 /// A log that is given by name, with those that are seen to write it, modified so many seconds after the machine was booted.
 fn given(node: &mut Node, path: &str, modified_s: i64, written_by: Option<Vec<u32>>) {
     let modified_ns = Some(modified_s * 1_000_000_000);

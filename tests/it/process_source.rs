@@ -173,6 +173,15 @@ impl Watch {
         self.hints.send(Hint::GpuPids(pids.to_vec()));
     }
 
+    /// The logs that the tailer was last asked to follow.
+    fn followed(&self) -> Vec<PathBuf> {
+        let logs = |hint| match hint {
+            Hint::Logs(paths) => Some(paths),
+            _ => None,
+        };
+        self.tail.try_iter().filter_map(logs).last().unwrap_or_default()
+    }
+
     fn with_role(&self, role: ProcessRole) -> Vec<u32> {
         self.known.values().filter(|info| info.role == role).map(|info| info.pid).collect()
     }
@@ -319,6 +328,84 @@ fn below_srun_neither_the_batch_script_nor_its_tools_are_ranks() {
     let env = watch.known[&41].env.clone().unwrap();
     assert_eq!(env["SLURM_JOB_NAME"], "pretrain");
     assert!(!env.contains_key("SLURM_JWT"));
+}
+
+/// Two steps that were started from a login shell, as Slurm 23.11 runs them: the client has no number of a job, the output of its tasks is a pipe.
+fn steps_of_a_login_shell(tree: &Tree) {
+    let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
+        0: 00000000:91E3 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1001 1 0 100 0 0 10 0\n   \
+        1: 00000000:91E4 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1002 1 0 100 0 0 10 0\n   \
+        2: 0100007F:A01C 0100007F:91E3 01 00000000:00000000 00:00000000 00000000     0        0 1003 1 0 20 4 30 10 -1\n";
+    for (at, port) in [37347, 37348].into_iter().enumerate() {
+        let (at, log) = (at as u32, tree.at(&format!("run{at}.log")));
+        fs::write(&log, "step 1\n").unwrap();
+        let client = 20 + 10 * at;
+        tree.put(process(client, 1, "srun -n1 python3 train.py").fd(1, &log).fd(2, &log).fd(7, format!("socket:[{}]", 1001 + at)));
+        // It forks, and the copy has no socket.
+        tree.put(process(client + 1, client, "srun -n1 python3 train.py").fd(1, &log).fd(2, &log));
+        tree.put(Fake { comm: "slurmstepd".into(), ..process(client + 2, 1, "slurmstepd: [7.0]") });
+        let env = format!("SLURM_JOB_ID={} SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_SRUN_COMM_PORT={port}", 7 + at);
+        tree.put(process(client + 3, client + 2, "python3 train.py").env(&env).fd(1, "pipe:[5]"));
+    }
+    for pid in [20, 21, 30, 31] {
+        fs::create_dir_all(tree.file(pid, "net")).unwrap();
+        fs::write(tree.file(pid, "net/tcp"), table).unwrap();
+    }
+}
+
+#[test]
+fn the_output_of_a_step_is_that_of_the_srun_that_its_tasks_report_to() {
+    let tree = Tree::of([]);
+    steps_of_a_login_shell(&tree);
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!((watch.ranks(), watch.launchers()), (vec![23, 33], vec![20, 22, 30, 32]));
+    assert_eq!([23, 33].map(|pid| watch.known[&pid].client), [Some(20), Some(30)]);
+    let logs = |path: &str| vec![tree.at(path)];
+    assert_eq!(watch.followed(), [logs("run0.log"), logs("run1.log")].concat());
+}
+
+#[test]
+fn what_srun_writes_itself_and_what_sbatch_writes_on_another_node_is_followed() {
+    let tree = Tree::of([]);
+    let (own, read) = (tree.at("step.log"), tree.at("input.txt"));
+    for file in [&own, &read] {
+        fs::write(file, "step 1\n").unwrap();
+    }
+    let job = "SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_NTASKS=1";
+    tree.put(process(20, 1, "srun -o step.log python3 train.py").env("SLURM_JOB_ID=7").fd(1, "/dev/null").fd(4, &own).fd(5, &read));
+    fs::create_dir_all(tree.file(20, "fdinfo")).unwrap();
+    fs::write(tree.file(20, "fdinfo/4"), "pos:\t0\nflags:\t0102001\n").unwrap();
+    fs::write(tree.file(20, "fdinfo/5"), "pos:\t0\nflags:\t0100000\n").unwrap();
+    tree.put(Fake { comm: "slurmstepd".into(), ..process(22, 1, "slurmstepd: [7.0]") });
+    tree.put(process(23, 22, "python3 train.py").env(job).fd(1, "pipe:[5]"));
+    // A node that does not run the script sees the directory alone.
+    fs::write(tree.at("proc/uptime"), "100.00 0.00\n").unwrap();
+    fs::create_dir(tree.at("work")).unwrap();
+    fs::write(tree.at("work/slurm-9.out"), "step 1\n").unwrap();
+    fs::write(tree.at("work/slurm-12_3.out"), "step 1\n").unwrap();
+    let (one, array) = (job.replace("=7", "=9"), "SLURM_ARRAY_JOB_ID=12 SLURM_ARRAY_TASK_ID=3");
+    tree.put(process(33, 1, "python3 train.py").env(&format!("{one} SLURM_SUBMIT_DIR=/work")).fd(1, "pipe:[6]"));
+    tree.put(process(34, 1, "python3 train.py").env(&format!("{one} {array} SLURM_SUBMIT_DIR=/work")).fd(1, "pipe:[6]"));
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!(watch.known[&23].client, Some(20), "by the number of its job");
+    assert_eq!(watch.followed(), [own, tree.at("work/slurm-9.out"), tree.at("work/slurm-12_3.out")]);
+}
+
+#[test]
+fn the_output_of_an_earlier_job_of_the_same_number_is_not_followed() {
+    let tree = Tree::of([process(33, 1, "python3 train.py")
+        .env("SLURM_JOB_ID=9 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_SUBMIT_DIR=/work")
+        .fd(1, "pipe:[6]")]);
+    fs::write(tree.at("proc/uptime"), "100.00 0.00\n").unwrap();
+    fs::create_dir(tree.at("work")).unwrap();
+    let old = fs::File::create(tree.at("work/slurm-9.out")).unwrap();
+    old.set_modified(std::time::SystemTime::now() - Duration::from_secs(3600)).unwrap();
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!(watch.ranks(), [33]);
+    assert!(watch.followed().is_empty());
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! topmost that is no shell and no launcher.
 
 use super::environ::{self, RankKey};
-use super::process_table::{Gpu, LAUNCHER_LEVELS, Table};
+use super::process_table::{Entry, Gpu, LAUNCHER_LEVELS, SRUN, Table};
 use super::program::Program;
 use crate::observe::process::{Place, ProcessRole};
 use std::collections::{BTreeMap, BTreeSet};
@@ -228,6 +228,7 @@ fn choose_launchers(table: &mut Table) {
         .collect();
     let mut ranks_of_parent: BTreeMap<u32, usize> = BTreeMap::new();
     let mut launchers = BTreeSet::new();
+    let mut clients = Vec::new();
     for pid in &workers {
         let Some(entry) = table.get(*pid) else { continue };
         if entry.role == Some(ProcessRole::Rank) {
@@ -236,10 +237,9 @@ fn choose_launchers(table: &mut Table) {
         launchers.extend(
             table.ancestors(*pid).take(LAUNCHER_LEVELS).filter(|above| table.get(*above).is_some_and(|e| e.runs() == Program::Launcher)),
         );
-        // The srun client is nobody's ancestor: its tasks are children of slurmstepd. But it has the job's output.
-        if let Some(job) = &entry.signs.slurm_job {
-            let clients = table.entries.iter().filter(|(_, e)| e.comm == b"srun" && e.signs.slurm_job.as_ref() == Some(job));
-            launchers.extend(clients.map(|(pid, _)| *pid));
+        if let Some(client) = client_of(table, entry) {
+            launchers.insert(client);
+            clients.push((*pid, client));
         }
     }
     // A script of one's own that starts several ranks.
@@ -247,9 +247,26 @@ fn choose_launchers(table: &mut Table) {
     launchers.extend(own.map(|(pid, _)| *pid));
     // One that waits for other nodes has no ranks yet.
     launchers.extend(table.entries.iter().filter(|(_, entry)| entry.agent).map(|(pid, _)| *pid));
+    for (pid, client) in clients {
+        if let Some(entry) = table.entries.get_mut(&pid) {
+            entry.client = Some(client);
+        }
+    }
     for pid in launchers {
         if let Some(entry) = table.entries.get_mut(&pid).filter(|entry| entry.role.is_none() && !entry.dead) {
             entry.role = Some(ProcessRole::Launcher);
         }
     }
+}
+
+/// The srun of a step, which is nobody's ancestor: its tasks are children of slurmstepd. But it has their output. It is known by the port
+/// that its tasks report to, else, where that is not seen, by its job.
+fn client_of(table: &Table, task: &Entry) -> Option<u32> {
+    let job = task.signs.slurm_job.as_ref()?;
+    let clients = || table.entries.iter().filter(|(_, entry)| entry.comm == SRUN && !entry.dead);
+    let is_of_another = |entry: &Entry| entry.signs.slurm_job.as_ref().is_some_and(|other| other != job);
+    let by_port = clients().find(|(_, e)| e.listens.is_some() && e.listens == task.signs.srun_port && !is_of_another(e));
+    let by_job = || clients().filter(|(_, e)| e.listens.is_none() && e.signs.slurm_job.as_ref() == Some(job));
+    // It forks; the first of its processes is the one to watch.
+    by_port.or_else(|| by_job().min_by_key(|(pid, entry)| (entry.start_ticks, **pid))).map(|(pid, _)| *pid)
 }

@@ -105,6 +105,8 @@ const MAX_SHOWN: usize = 256;
 pub struct Signs {
     pub key: Option<RankKey>,
     pub slurm_job: Option<String>,
+    /// Where the srun listens that has started this step.
+    pub srun_port: Option<u16>,
     /// Lightning's own launcher numbers the nodes, and names no rank.
     pub node_rank: Option<u32>,
 }
@@ -118,6 +120,7 @@ impl Signs {
         for (name, value) in variables(raw) {
             match name {
                 b"SLURM_JOB_ID" => signs.slurm_job = Some(super::printable(value)),
+                b"SLURM_SRUN_COMM_PORT" => signs.srun_port = number(value),
                 b"LOCAL_RANK" => local_rank = number(value),
                 b"NODE_RANK" => node_rank = number(value),
                 _ => {}

@@ -4,10 +4,11 @@
 use super::environ::{RankKey, Signs};
 use super::program::Program;
 use super::read::{Reader, is_gone};
+use super::sockets;
 use super::stat::Stat;
 use crate::base::agent::{Agent, is_python, may_be_agent};
 use crate::observe::process::{Place, ProcessRole};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 
 /// A process that is younger than this many scans may still exec into something else.
@@ -22,6 +23,9 @@ const KERNEL_TURN: u32 = 20;
 const MAX_FDS: usize = 4096;
 /// How far above a rank its launcher is looked for.
 pub const LAUNCHER_LEVELS: usize = 6;
+
+/// Slurm's client.
+pub const SRUN: &[u8] = b"srun";
 
 /// How a process is known to hold a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,6 +54,10 @@ pub struct Entry {
     pub role: Option<ProcessRole>,
     /// Where its rank follows from what the launcher gave to others.
     pub place: Option<Place>,
+    /// The srun that has started its step.
+    pub client: Option<u32>,
+    /// Of an srun: the ports of ranks at which it was found to listen.
+    pub listens: Option<u16>,
     /// It was seen below a rank with the same rank in its environment. If the rank dies first, its orphan is still no rank.
     pub helper: bool,
     pub first_scan: u32,
@@ -105,6 +113,8 @@ impl Table {
             gpu: Gpu::No,
             role: None,
             place: None,
+            client: None,
+            listens: None,
             helper: false,
             first_scan: scan,
             last_scan: scan,
@@ -142,7 +152,7 @@ impl Table {
         }
         let mut wanted: Vec<u32> =
             self.entries.iter().filter(|(_, entry)| entry.signs.key.is_some() || entry.gpu != Gpu::No).map(|(pid, _)| *pid).collect();
-        let may_launch = |e: &Entry| e.comm == b"srun" || std::str::from_utf8(&e.comm).is_ok_and(may_be_agent);
+        let may_launch = |e: &Entry| e.comm == SRUN || std::str::from_utf8(&e.comm).is_ok_and(may_be_agent);
         wanted.extend(self.entries.iter().filter(|(_, entry)| entry.program.is_none() && may_launch(entry)).map(|(pid, _)| *pid));
         for at in 0..wanted.len() {
             let above: Vec<u32> = self.ancestors(wanted[at]).take(LAUNCHER_LEVELS).collect();
@@ -156,6 +166,22 @@ impl Table {
                 entry.program = Some(Program::of(&String::from_utf8_lossy(&entry.comm), &args));
                 entry.agent = Agent::of(&args).is_some();
             }
+        }
+    }
+
+    /// Finds the srun of each step by the port that its tasks report to. One that was called from a login shell has no number of a job in its
+    /// own environment.
+    pub fn find_clients(&mut self, reader: &Reader) {
+        let mut ports: BTreeSet<u16> =
+            self.entries.values().filter(|entry| entry.signs.key.is_some()).filter_map(|entry| entry.signs.srun_port).collect();
+        for known in self.entries.values().filter_map(|entry| entry.listens) {
+            ports.remove(&known);
+        }
+        if ports.is_empty() {
+            return;
+        }
+        for (pid, entry) in self.entries.iter_mut().filter(|(_, entry)| entry.comm == SRUN && !entry.dead && entry.listens.is_none()) {
+            entry.listens = sockets::listens(reader, *pid, &ports);
         }
     }
 
