@@ -423,6 +423,106 @@ fn below_srun_and_torchrun_only_torchruns_ranks_count() {
     assert_eq!((watch.ranks(), watch.launchers()), (vec![12, 13], vec![11]));
 }
 
+/// As Ray 2.60 runs Ray Train below a driver: neither the environment nor the arguments of a worker have its rank.
+fn ray_job(tree: &Tree) {
+    let actor = |pid, ppid, name: &str| {
+        let named = process(pid, ppid, name).env("RAY_JOB_ID=01000000 RAY_RAYLET_PID=20");
+        Fake { comm: name.chars().take(15).collect(), ..named }
+    };
+    let log = |name: &str| {
+        fs::write(tree.at(name), "step 1\n").unwrap();
+        tree.at(name)
+    };
+    tree.put(process(10, 1, "python3 train.py").fd(1, log("driver.log")));
+    tree.put(process(20, 10, "/ray/raylet --raylet_socket_name=x"));
+    tree.put(actor(30, 20, "ray::TrainController.run").fd(2, log("controller.err")));
+    tree.put(actor(31, 20, "ray::RayTrainWorker").fd(1, log("worker-31.out")));
+    tree.put(actor(32, 20, "ray::_RayTrainWorker__execute.get_next").fd(1, log("worker-32.out")));
+    // What a worker forks has its name.
+    tree.put(actor(33, 31, "ray::RayTrainWorker").fd(1, log("worker-31.out")));
+    for (pid, name) in
+        [(40, "ray::DashboardAgent"), (41, "ray::IDLE"), (42, "ray::PlacementGroupCleaner"), (43, "ray::SynchronizationActor")]
+    {
+        tree.put(actor(pid, 20, name));
+    }
+}
+
+#[test]
+fn the_workers_of_ray_train_are_ranks_and_its_other_actors_are_none() {
+    let tree = Tree::of([]);
+    ray_job(&tree);
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!((watch.ranks(), watch.launchers()), (vec![31, 32], vec![10, 20, 30]));
+    assert_eq!([31, 32].map(|pid| watch.known[&pid].client), [Some(30); 2], "the controller names their places");
+    assert_eq!(watch.known[&31].env.as_ref().unwrap()["RAY_JOB_ID"], "01000000");
+    let logs = ["driver.log", "controller.err", "worker-31.out", "worker-32.out"];
+    assert_eq!(watch.followed(), logs.map(|name| tree.at(name)));
+}
+
+#[test]
+fn the_only_process_of_accelerate_is_rank_0_of_1() {
+    let env = "ACCELERATE_USE_CPU=True ACCELERATE_MIXED_PRECISION=no ACCELERATE_DYNAMO_BACKEND=NO ACCELERATE_DYNAMO_MODE=default";
+    let tree = Tree::of([
+        Fake { comm: "accelerate".into(), ..process(10, 1, "/usr/bin/python3 /usr/bin/accelerate launch --num_processes 1 train.py") },
+        process(11, 10, "python3 train.py").env(env),
+        process(12, 11, "python3 train.py").env(env),
+        // A user's own setting.
+        process(20, 1, "python3 notebook.py").env("ACCELERATE_MIXED_PRECISION=bf16"),
+    ]);
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!((watch.ranks(), watch.launchers()), (vec![11], vec![10]));
+    let place = watch.known[&11].place.clone().unwrap();
+    assert_eq!((place.leader, place.rank, place.world_size), (10, Some(0), Some(1)));
+    // Where it has started several, torchrun's numbers count.
+    for (pid, ppid) in [(11, 10), (12, 11)] {
+        tree.put(process(pid, ppid, "python3 train.py").env(&format!("{env} {}", torch_env(1, 2))));
+    }
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!((watch.ranks(), watch.known[&11].place.clone()), (vec![11], None));
+}
+
+/// A program of Python with its output and the libraries that it has loaded.
+fn alone(tree: &Tree, process: Fake, log: &str, lines: &str, library: &str) {
+    fs::write(tree.at(log), lines).unwrap();
+    let pid = process.pid;
+    tree.put(process.fd(1, tree.at(log)).fd(2, tree.at(log)));
+    fs::write(tree.file(pid, "maps"), format!("7f00-7f01 r-xp 00000000 08:01 1 /usr/bin/python3\n7f02-7f03 r-xp 0 08:01 2 {library}\n"))
+        .unwrap();
+}
+
+#[test]
+fn who_trains_alone_is_known_by_its_framework_and_its_steps() {
+    let tree = Tree::of([]);
+    fs::write(tree.at("proc/uptime"), "100.00 0.00\n").unwrap();
+    let torch = "/venv/torch/lib/libtorch_cpu.so";
+    let steps = "step 1/100 loss 0.5\nstep 2/100 loss 0.4\nstep 3/100 loss 0.3\n";
+    alone(&tree, process(20, 1, "python3 train.py"), "train.log", steps, torch);
+    // Its loader has the same output and the same libraries.
+    alone(&tree, process(21, 20, "python3 train.py"), "train.log", steps, torch);
+    alone(&tree, process(22, 1, "python3 fit.py"), "jax.log", steps, "/venv/jaxlib/libjax_common.so");
+    alone(&tree, process(30, 1, "python3 server.py"), "server.log", "listening\nGET /step/1\nGET /step/2\nGET /step/3\n", torch);
+    alone(&tree, process(31, 1, "python3 count.py"), "count.log", steps, "/lib/libz.so");
+    alone(&tree, process(32, 1, "tail -f train.log"), "tail.log", steps, torch);
+    // The driver of a job elsewhere prints what its workers print.
+    let passed_on = steps.replace("step", "(RayTrainWorker pid=7) step");
+    alone(&tree, process(33, 1, "python3 driver.py"), "driver.log", &passed_on, torch);
+    // Beside ranks: a launcher of one's own, and a helper that writes where they write.
+    alone(&tree, process(40, 1, "python3 launch.py"), "job.log", steps, torch);
+    alone(&tree, process(41, 40, "python3 rank.py").env(&torch_env(0, 1)), "job.log", steps, torch);
+    alone(&tree, process(42, 1, "python3 evaluate.py"), "job.log", steps, torch);
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!(watch.with_role(ProcessRole::Trainer), [20, 22]);
+    assert_eq!(watch.ranks(), [41]);
+    // With the same rest of the world, once it holds a GPU.
+    watch.gpus(&[20]);
+    watch.poll();
+    assert_eq!((watch.gpu_users(), watch.with_role(ProcessRole::Trainer)), (vec![20], vec![22]));
+}
+
 #[test]
 fn mpi_ranks_need_not_be_python() {
     let env = |rank| format!("OMPI_COMM_WORLD_RANK={rank} OMPI_COMM_WORLD_SIZE=2 PMIX_NAMESPACE=prterun-1@1 PMIX_RANK={rank}");

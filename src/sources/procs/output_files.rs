@@ -111,7 +111,8 @@ pub fn metrics(reader: &Reader, pid: u32, start_ticks: u64) -> Option<ProcessLog
     is_written_since(reader, &log, start_ticks).then_some(ProcessLog { via: LogVia::Other, ..log })
 }
 
-fn is_written_since(reader: &Reader, log: &ProcessLog, start_ticks: u64) -> bool {
+/// Whether anything was written to it since a process began.
+pub fn is_written_since(reader: &Reader, log: &ProcessLog, start_ticks: u64) -> bool {
     let since = || {
         let runs_for = Duration::from_millis(reader.uptime_ticks()?.saturating_sub(start_ticks).saturating_mul(10));
         SystemTime::now().checked_sub(runs_for)
