@@ -215,9 +215,12 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u
                     .moved_at
                     .map_or("nothing was seen to move".to_owned(), |at| format!("nothing has moved for {}", span(now.since(at))));
                 let steps = steps.map_or(String::new(), |s| format!("{s}; "));
-                let why = match look.alive().any(|r| r.activity == Activity::Waiting) {
+                let in_gloo = |r: &RankLook| r.waits.first().and_then(|wait| wait.in_gloo);
+                let why = match look.alive().any(|r| r.activity == Activity::Waiting || in_gloo(r) == Some(true)) {
                     _ if job.log_only => ", and only its log is seen here",
                     true => "",
+                    // Of ranks on CPUs nothing else tells whether they wait.
+                    false if look.alive().all(|r| r.gpu.is_none() && in_gloo(r).is_none()) => "",
                     false => ", and nobody waits in a collective",
                 };
                 say(State::Unknown, None, format!("{steps}{quiet}{why}"))
@@ -356,7 +359,9 @@ fn start(model: &Model, job: &Job, look: &Look) -> (&'static str, String) {
     let for_s = span(model.now.since(job.restarted_at.unwrap_or(job.first_seen)));
     match comm {
         None if look.alive().all(|r| r.gpu.is_none()) => {
-            ("imports", format!("{}, none holds a GPU yet ({for_s})", so_many(seen, "rank", "run")))
+            let others = job.unranked.iter().filter(|pid| model.processes.get(pid).is_some_and(|p| p.is_alive())).count();
+            let who = if seen > 0 { so_many(seen, "rank", "run") } else { so_many(others, "process", "run") };
+            ("imports", format!("{who}, none holds a GPU yet ({for_s})"))
         }
         None => (
             "NCCL initialisation",

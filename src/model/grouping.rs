@@ -62,6 +62,7 @@ impl Model {
 
     /// Puts the processes into jobs. Facts about a launcher may come after its ranks, so all are looked at.
     pub(super) fn regroup(&mut self, at: Stamp) {
+        self.place_processes();
         // A launcher that ends before its ranks leaves them in the job that they were in, and there they stay when they have ended, too.
         let launched = self.jobs.values().filter(|j| !j.log_only && j.launcher.is_some());
         let stays = |j: &Job, pid: &u32| j.ended_at.is_none() || self.processes.get(pid).is_some_and(|p| !p.is_alive());
@@ -145,6 +146,14 @@ impl Model {
         self.jobs.retain(|id, j| j.log_only || !j.ranks.is_empty() || !j.unranked.is_empty() || agents.contains_key(id));
     }
 
+    /// Gives the ranks that Ray Train's controller prints to its workers. It prints pids of all nodes: one with two ranks names nobody.
+    fn place_processes(&mut self) {
+        for process in self.processes.values_mut().filter(|p| p.is_of_ray() && p.info.role == ProcessRole::Rank) {
+            let pid = process.info.ns_pid.unwrap_or(process.info.pid);
+            process.placed = self.placed.get(&pid).copied().flatten();
+        }
+    }
+
     /// Launchers that wait for other nodes and have started no rank that was seen, by the job that those would be of.
     fn lone_agents(&self) -> BTreeMap<String, u32> {
         let parents: BTreeSet<u32> = self.processes.keys().filter_map(|pid| self.launcher_of(*pid)).collect();
@@ -217,7 +226,9 @@ impl Model {
     fn writer_of(&self, file: u32) -> Option<String> {
         let info = &self.files.get(&file)?.info;
         let owns = |job: &&Job| {
-            let mut pids = job.pids().chain(job.launcher);
+            let client = |pid: u32| self.processes.get(&pid)?.info.client;
+            let launchers = job.launcher.into_iter().flat_map(|pid| std::iter::successors(Some(pid), |pid| self.launcher_of(*pid)).take(8));
+            let mut pids = job.pids().chain(launchers).chain(job.pids().filter_map(client));
             let holds = |pid: u32| info.written_by.iter().flatten().any(|writer| *writer == pid);
             let is_output = |p: &Process| job::owns_log(p, info.device, info.inode, &info.path) || p.is_alive() && holds(p.info.pid);
             pids.any(|pid| self.processes.get(&pid).is_some_and(is_output))

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// A training job, as far as this node sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Slurm's job id, else the launcher's pid, else the name of a log file.
+    /// Slurm's job id, else the launcher's pid (with the job of Ray), else the name of a log file.
     pub id: String,
     pub first_seen: Stamp,
     /// Global rank to pid, of this node.
@@ -113,9 +113,14 @@ pub fn job_id(process: &Process, launcher: Option<u32>) -> String {
             _ => job.to_owned(),
         };
     }
+    // A raylet runs the processes of many jobs.
+    if let (Some(raylet), Some(job), true) = (launcher, process.env("RAY_JOB_ID"), process.is_of_ray()) {
+        return format!("{raylet}.{job}");
+    }
     match launcher.or(process.info.place.as_ref().map(|place| place.leader)) {
         Some(pid) => pid.to_string(),
         None => match process.info.role {
+            ProcessRole::Trainer => process.info.pid.to_string(),
             // Orphans of one launcher share its port even when their parent is gone.
             ProcessRole::Rank if process.info.ppid <= 1 => match (process.env("MASTER_ADDR"), process.env("MASTER_PORT")) {
                 (Some(addr), Some(port)) => format!("{addr}:{port}"),

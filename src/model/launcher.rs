@@ -40,9 +40,10 @@ impl Model {
         let ranks = || job.pids().filter_map(|pid| self.processes.get(&pid));
         let by_program = || by_program(self.processes.get(&job.launcher?)?);
         let of_rank = |p: &Process| {
-            let is_ray = p.info.cmdline.first().is_some_and(|first| first.starts_with("ray::"));
             let by_variable = || VARIABLES.iter().find(|(variable, _)| p.env(variable).is_some()).map(|(_, name)| *name);
-            if is_ray { Some("Ray") } else { p.info.place.as_ref().map(|_| "Lightning").or_else(by_variable) }
+            let by_place =
+                || p.info.place.as_ref().map(|_| if p.env("ACCELERATE_MIXED_PRECISION").is_some() { "accelerate" } else { "Lightning" });
+            if p.is_of_ray() { Some("Ray") } else { by_place().or_else(by_variable) }
         };
         by_program().or_else(|| ranks().find_map(of_rank))
     }

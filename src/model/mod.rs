@@ -105,6 +105,8 @@ pub struct Model {
     pub records: BTreeMap<String, Record>,
     /// Grows with every fact that [`bringup`] may judge differently.
     pub bringup_revision: u64,
+    /// Ranks by the pid that a launcher's lines name, of all nodes. `None`: two ranks have the same.
+    placed: BTreeMap<u32, Option<u32>>,
     /// Processes or files came since jobs were last put together.
     ungrouped: bool,
     /// When which of `files` went.

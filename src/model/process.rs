@@ -13,6 +13,8 @@ pub struct Process {
     pub first_seen: Stamp,
     pub state_since: Stamp,
     pub gone: Option<Gone>,
+    /// Its rank, where a line of its launcher names it and nothing else does.
+    pub placed: Option<u32>,
     /// Bytes passed to read and write calls since it was first seen.
     io_bytes: Series<LOOKS>,
     cpu_ticks: Series<LOOKS>,
@@ -155,20 +157,25 @@ impl Process {
         self.info.env.as_ref()?.get(name).map(String::as_str)
     }
 
+    /// A worker of Ray: its name is that of its actor.
+    pub fn is_of_ray(&self) -> bool {
+        self.info.cmdline.first().is_some_and(|first| first.starts_with("ray::"))
+    }
+
     pub fn rank(&self) -> Option<u32> {
-        self.placed(|place| place.rank, RANK_VARS)
+        self.by_place(|place| place.rank, RANK_VARS).or(self.placed)
     }
 
     /// Its number among the ranks of this node.
     pub fn local_rank(&self) -> Option<u32> {
-        self.placed(|place| place.local_rank, LOCAL_RANK_VARS)
+        self.by_place(|place| place.local_rank, LOCAL_RANK_VARS)
     }
 
     pub fn world_size(&self) -> Option<u32> {
-        self.placed(|place| place.world_size, WORLD_VARS)
+        self.by_place(|place| place.world_size, WORLD_VARS)
     }
 
-    fn placed(&self, of: impl Fn(&Place) -> Option<u32>, names: &[&str]) -> Option<u32> {
+    fn by_place(&self, of: impl Fn(&Place) -> Option<u32>, names: &[&str]) -> Option<u32> {
         self.info.place.as_ref().map_or_else(|| self.env_number(names), of)
     }
 

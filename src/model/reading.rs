@@ -196,6 +196,16 @@ impl Model {
                     job.launcher_signals |= matches!(event.what, What::Terminating { .. });
                 }
             }
+            What::Placed { rank, pid } => {
+                if self.placed.len() >= MAX_PROCESSES {
+                    self.placed.clear();
+                }
+                let known = self.placed.entry(*pid).or_insert(Some(*rank));
+                if *known != Some(*rank) {
+                    *known = None;
+                }
+                self.ungrouped = true;
+            }
             What::RunStart => {
                 if let Some(job) = self.jobs.get_mut(job).filter(|j| j.log_only) {
                     job.restart(at);

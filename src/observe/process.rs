@@ -23,6 +23,9 @@ pub struct ProcessInfo {
     pub env: Option<BTreeMap<String, String>>,
     /// Its place in the job, where its environment does not name it.
     pub place: Option<Place>,
+    /// The process that has its output and is none of its ancestors: Slurm's client `srun`, whose tasks are children of slurmstepd, or the
+    /// controller of Ray Train.
+    pub client: Option<u32>,
     /// Innermost pid (last of NSpid): the one that NCCL's lines carry.
     pub ns_pid: Option<u32>,
     /// Path in /proc/PID/cgroup, for grouping and for the container's name.
@@ -39,12 +42,13 @@ pub struct ProcessInfo {
     pub hidden: Vec<String>,
 }
 
-/// A place in a job whose launcher is itself a rank, as Lightning's own is: it numbers what it starts by node, and itself not at all.
+/// A place in a job whose launcher does not number its ranks: Lightning's own is itself a rank and numbers what it starts by node, and
+/// `accelerate launch` numbers nothing where it starts one process.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Place {
-    /// The process that has started the others of this node.
+    /// The process that has started the ranks of this node.
     pub leader: u32,
     /// `None`: not certain, as the nodes before may have another number of ranks.
     pub rank: Option<u32>,
@@ -79,6 +83,8 @@ pub enum ProcessRole {
     Rank,
     /// torchrun, srun, mpirun, deepspeed, accelerate: the parent of ranks.
     Launcher,
+    /// Neither a rank nor a GPU is seen of it, but it has a training framework loaded and its output counts steps.
+    Trainer,
     /// Holds a GPU, but nothing says that it is a rank.
     #[default]
     #[serde(other)]
@@ -169,6 +175,8 @@ pub struct Wait {
     pub state: Option<char>,
     /// The system call by its name, from /proc/PID/syscall; `page fault` outside of any.
     pub call: Option<String>,
+    /// Of a process with PyTorch's threads of Gloo: whether it waits for other ranks. Those threads sleep with a timeout then, else without.
+    pub in_gloo: Option<bool>,
     /// The function of the kernel that it sleeps in: the first of /proc/PID/stack, else /proc/PID/wchan.
     pub place: Option<String>,
     /// The file that the call is about, as /proc/PID/fd names it: `/data/part-07.tar`, `socket:[123]`.

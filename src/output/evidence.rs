@@ -124,6 +124,7 @@ fn role(role: ProcessRole) -> &'static str {
         ProcessRole::Rank => "rank",
         ProcessRole::Launcher => "launcher",
         ProcessRole::GpuUser => "GPU user",
+        ProcessRole::Trainer => "trainer",
     }
 }
 

@@ -564,16 +564,22 @@ pub(super) fn calls_of_sleepers(look: &Look, least: Duration) -> Option<Vec<(&Ra
 /// What a thread of Gloo waits in until the other ranks have come.
 pub(super) const WAITS_FOR_OTHERS: &str = "futex";
 
+/// It waits in Gloo, as far as its threads show it.
+pub(super) fn waits_in_gloo(rank: &RankLook, call: &str) -> bool {
+    call == WAITS_FOR_OTHERS && rank.waits.first().is_none_or(|wait| wait.in_gloo != Some(false))
+}
+
 /// Of ranks on CPUs, which sleep while they wait for others: who sleeps in something else has not come. Rank 0 may upload alone, and who
 /// has workers may wait for its data, which has a rule of its own.
 fn by_calls(look: &Look) -> Option<Absent> {
     let calls = calls_of_sleepers(look, WAITED_ALONE.duration())?;
-    let (waiting, elsewhere): (Vec<_>, Vec<_>) = calls.into_iter().partition(|(_, call)| *call == WAITS_FOR_OTHERS);
+    let (waiting, elsewhere): (Vec<_>, Vec<_>) = calls.into_iter().partition(|(r, call)| waits_in_gloo(r, call));
     let has_workers = |r: &RankLook| r.helpers.is_some_and(|h| h.alive + h.dead > 0);
     if elsewhere.is_empty() || elsewhere.len() > waiting.len() || elsewhere.iter().any(|(r, _)| r.rank == 0 || has_workers(r)) {
         return None;
     }
-    let words = elsewhere.iter().take(4).map(|(r, call)| format!("rank {} sleeps in {call}", r.rank));
+    let where_to = |call: &str| if call == WAITS_FOR_OTHERS { ", but in no collective of Gloo" } else { "" };
+    let words = elsewhere.iter().take(4).map(|(r, call)| format!("rank {} sleeps in {call}{}", r.rank, where_to(call)));
     let others = so_many(waiting.len(), "other rank", "wait");
     Some(Absent {
         ranks: elsewhere.iter().map(|(r, _)| r.rank).collect(),

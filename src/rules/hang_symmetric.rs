@@ -1,7 +1,7 @@
 //! Every rank has joined, and nothing moves.
 
 use super::chain::Chain;
-use super::hang_rank_absent::{WAITS_FOR_OTHERS, calls_of_sleepers, has_trained, patience, paused_by_name};
+use super::hang_rank_absent::{WAITS_FOR_OTHERS, calls_of_sleepers, has_trained, patience, paused_by_name, waits_in_gloo};
 use super::{Implies, Rule, Stacks, TickContext, collective_mismatch, send_order_deadlock, told_by, while_it_holds};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
@@ -20,7 +20,7 @@ pub const RULE: Rule = Rule {
     severity: Severity::Critical,
     title: "All ranks of this node wait in collectives, no rank is behind, and nothing moves",
     how: "RAS counts that are equal and still; every GPU of the job at 100 % without computing or moving a byte; no step in the log; \
-          of ranks without a GPU: all sleep in the same wait, use no CPU and read nothing",
+          of ranks without a GPU: all sleep in Gloo's collectives, by their threads where those may be read, use no CPU and read nothing",
     advice: "No single rank of this node is to blame. Usual causes: communicators used in different order by different ranks, a network that lost \
              a connection, a rank on another node. Compare the stacks of two ranks",
     life: while_it_holds(0, 3),
@@ -58,16 +58,21 @@ const ASLEEP: Limit =
 /// All ranks, which use no GPU, sleep in what Gloo waits in, use no CPU, and read and write nothing.
 fn asleep(look: &Look) -> Option<Finding> {
     let calls = calls_of_sleepers(look, ASLEEP.duration()).filter(|_| !paused_by_name(look))?;
-    if calls.iter().any(|(_, call)| *call != WAITS_FOR_OTHERS) {
+    // One that sleeps outside of a collective may wait for a lock, a queue or a thread that uploads: that is a pause.
+    if calls.iter().any(|(r, call)| !waits_in_gloo(r, call)) {
         return None;
     }
+    let seen_in_gloo = calls.iter().all(|(r, _)| r.waits.first().is_some_and(|wait| wait.in_gloo == Some(true)));
     let since = look.log.as_ref()?.last_step_at?;
     let mut found =
         RULE.finding("all", format!("{}, and nothing moves: which of them is at fault is not known", all_here(calls.len(), "wait")), since);
     found.severity = Severity::Error;
-    found.confidence = Confidence::Possible;
+    found.confidence = if seen_in_gloo { Confidence::Likely } else { Confidence::Possible };
     found.next = calls.first().map(|(r, _)| py_spy(r.pid));
-    found.evidence = vec![Evidence::of("process", format!("{} asleep in {WAITS_FOR_OTHERS}, without I/O", counted(calls.len(), "rank")))];
+    found.evidence = vec![Evidence::of(
+        "process",
+        format!("{} asleep in {}, without I/O", counted(calls.len(), "rank"), if seen_in_gloo { "Gloo" } else { WAITS_FOR_OTHERS }),
+    )];
     told_by(&mut found, look);
     Some(found)
 }

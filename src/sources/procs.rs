@@ -1,5 +1,5 @@
 //! Ranks and launchers, by what /proc says: who they are, where their output goes, how they are. Groups nothing into jobs and judges
-//! nothing; opens no log and no pipe.
+//! nothing; opens no pipe, and no log but that of a process that may train alone ([`trainer`]).
 //!
 //! A full scan every three seconds finds processes ([`process_table`], [`choose`]); the known ones are looked at every interval, and when one
 //! dies ([`pidfd`]).
@@ -16,6 +16,7 @@ pub mod read;
 pub mod setup;
 mod sockets;
 pub mod stat;
+mod trainer;
 mod waits;
 mod writes;
 
@@ -208,6 +209,7 @@ impl Procs {
         let listed = self.table.refresh(&mut self.reader, own_pid);
         listed.map_err(|err| SourceError::io(&self.reader.roots().path("/proc"), &err))?;
         self.table.weigh(&mut self.reader, self.gpu_pids.as_ref());
+        self.table.find_clients(&self.reader);
         choose::choose(&mut self.table);
         self.hidepid = self.is_hidepid();
 
@@ -215,9 +217,27 @@ impl Procs {
             self.table.entries.iter().filter(|(_, entry)| !entry.dead).filter_map(|(pid, entry)| Some((*pid, entry.role?))).collect();
         // Launchers first: who reads in order then knows the parent before its ranks.
         chosen.sort_unstable_by_key(|(pid, role)| (*role != ProcessRole::Launcher, *pid));
-        for (pid, role) in chosen {
+        self.look_at(&chosen, out);
+        // Those that are of a job are known by now, and what they write to.
+        let of_jobs = self.known.values().filter(|known| known.info.role != ProcessRole::Trainer);
+        let taken = of_jobs.flat_map(|known| &known.info.logs).filter_map(|log| log.device.zip(log.inode)).collect();
+        let alone = trainer::choose(&mut self.table, &mut self.reader, &taken);
+        self.look_at(&alone.into_iter().map(|pid| (pid, ProcessRole::Trainer)).collect::<Vec<_>>(), out);
+        self.hold();
+        self.assign_helpers();
+        self.tell_others();
+        self.look_at_memory(out);
+        Ok(())
+    }
+
+    /// Reports processes that are new, or of which a fact has changed.
+    fn look_at(&mut self, chosen: &[(u32, ProcessRole)], out: &mut Vec<Body>) {
+        for &(pid, role) in chosen {
             let Some(mut info) = process::of(&mut self.reader, pid, role) else { continue };
-            info.place = self.table.get(pid).and_then(|entry| entry.place.clone());
+            if let Some(entry) = self.table.get(pid) {
+                info.place.clone_from(&entry.place);
+                info.client = entry.client;
+            }
             if let Some(known) = self.known.get(&pid) {
                 info.writes.clone_from(&known.writes);
                 // Where its output goes is not seen while the file system there does not answer.
@@ -239,11 +259,6 @@ impl Procs {
                 }
             }
         }
-        self.hold();
-        self.assign_helpers();
-        self.tell_others();
-        self.look_at_memory(out);
-        Ok(())
     }
 
     /// Something was started since the last scan, or what was young then may have become another program.
@@ -583,7 +598,7 @@ fn ras_address(info: &ProcessInfo) -> Option<String> {
         ProcessRole::Launcher => None,
         // The address of another user's process cannot be read: the usual one is worth a try.
         _ if info.env.is_none() => Some(RAS_ADDRESS.to_owned()),
-        ProcessRole::GpuUser => None,
+        ProcessRole::GpuUser | ProcessRole::Trainer => None,
         ProcessRole::Rank if variable("NCCL_RAS_ENABLE") == Some("0") => None,
         ProcessRole::Rank => Some(variable("NCCL_RAS_ADDR").unwrap_or(RAS_ADDRESS).to_owned()),
     }

@@ -49,6 +49,9 @@ const SWEEP_POLLED: Duration = Duration::from_millis(300);
 const AT_ONCE: Duration = Duration::from_millis(2);
 /// Who writes the files that were given may change: it is looked for that often.
 const ATTRIBUTE: Duration = Duration::from_secs(15);
+/// … and less often where it takes long, as among thousands of processes: this many times as long as it took, but no less often than that.
+const ATTRIBUTE_PAUSE: u32 = 500;
+const ATTRIBUTE_AT_LEAST: Duration = Duration::from_secs(300);
 const RESCAN: Duration = Duration::from_secs(2);
 const SLOW_SCAN: Duration = Duration::from_millis(50);
 
@@ -71,7 +74,8 @@ pub struct Tail {
     patience: Patience,
     /// Whether and when it was last looked for who writes the files that were given.
     attributes: bool,
-    attributed: Option<Instant>,
+    /// When that was last done, and how long it took.
+    attributed: Option<(Instant, Duration)>,
     roots: Roots,
     inbox: Option<Receiver<Hint>>,
     input: Option<Input>,
@@ -350,18 +354,21 @@ impl Tail {
 
     /// Looks for who writes the files that were given: before their first line is passed on, and now and then.
     fn attribute(&mut self, out: &mut Vec<Body>) {
-        let is_due = self.attributed.is_none_or(|at| at.elapsed() >= ATTRIBUTE) || self.files.values().any(Followed::is_unattributed);
+        let is_due = self.attributed.is_none_or(|(at, took)| at.elapsed() >= until_next_attribution(took))
+            || self.files.values().any(Followed::is_unattributed);
         let inodes: HashSet<Inode> = self.files.values().filter_map(Followed::of_unknown_writer).collect();
         if !self.attributes || !is_due || inodes.is_empty() {
             return;
         }
+        let begin = Instant::now();
         let writers = holders::writers(&self.roots.path("/proc"), &inodes);
+        let took = begin.elapsed();
         for file in self.files.values_mut() {
             if let Some(inode) = file.of_unknown_writer() {
                 file.attribute(writers.get(&inode).map(|pids| pids.iter().copied().collect()), out);
             }
         }
-        self.attributed = Some(Instant::now());
+        self.attributed = Some((Instant::now(), took));
     }
 
     /// Goes on with a file that has lost its path, takes over the one that a path leads to and that had lost its own, and looks for what
@@ -564,4 +571,20 @@ pub fn shares(wants: &[u64], budget: u64) -> Vec<u64> {
         left -= shares[*i];
     }
     shares
+}
+
+fn until_next_attribution(took: Duration) -> Duration {
+    (took * ATTRIBUTE_PAUSE).clamp(ATTRIBUTE, ATTRIBUTE_AT_LEAST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writers_are_looked_for_less_often_where_that_takes_long() {
+        let next = |ms| until_next_attribution(Duration::from_millis(ms)).as_secs();
+        assert_eq!([0, 1, 30].map(next), [15; 3], "no more than 0.2 % of a core");
+        assert_eq!([100, 400, 5000].map(next), [50, 200, 300]);
+    }
 }

@@ -1,7 +1,7 @@
 //! The screen.
 //!
 //! ```text
-//!  nccl-top node-17 · job 2890 · 8 ranks here of 8 · NCCL 2.28.9                          10:04:09 ● live
+//!  nccl-top node-17 · job 2890 · 8 ranks here of 8 · NCCL 2.28.9 · torchrun               10:04:09 ● live
 //!  ■ STUCK 14 s  rank 3 (GPU 3, pid 2939) has not joined AllReduce 236; 7 ranks wait
 //!    why: AllReduce 229 of 241, unchanged for 12 s · 7 GPUs spin, no bytes moved for 12 s
 //!    next: py-spy dump --nonblocking --pid 2939
@@ -219,6 +219,8 @@ fn header(session: &Session, ui: &Ui, theme: &Theme, width: u16) -> Line<'static
             let alive = job.ranks.values().filter(|pid| model.processes.get(pid).is_some_and(|p| p.is_alive())).count();
             parts.push(match job.world_size {
                 Some(world) => format!("{alive} ranks here of {world}"),
+                // What trains alone, or on GPUs without a number.
+                None if job.ranks.is_empty() => counted(job.unranked.len(), "process"),
                 None => format!("{alive} ranks"),
             });
         }
@@ -226,6 +228,8 @@ fn header(session: &Session, ui: &Ui, theme: &Theme, width: u16) -> Line<'static
     if let Some(version) = &model.ras.nccl_version {
         parts.push(format!("NCCL {version}"));
     }
+    let launcher = session.main_job().and_then(|(id, _)| model.launcher_name(model.jobs.get(id)?));
+    parts.extend(launcher.map(str::to_owned));
     let dropped: u64 = model.files.values().map(|f| f.dropped_lines).sum();
     let dropped = if dropped > 0 { format!("{dropped} lines dropped  ") } else { String::new() };
     let (mode, style) = mode_words(session, ui, theme);

@@ -194,6 +194,59 @@ fn the_launcher_is_named_by_its_program_else_by_what_it_gave_its_ranks() {
     assert_eq!(of(None, train, None), json!(null));
 }
 
+#[test]
+fn a_log_is_that_of_the_job_whose_srun_writes_it() {
+    let mut node = Node::new();
+    for job in [7, 8] {
+        let (client, step, task) = (job * 100, job * 100 + 1, job * 100 + 2);
+        let path = format!("run{job}.log");
+        let log = ProcessLog { via: LogVia::Stdout, path: path.clone(), inode: Some(u64::from(job)), device: Some(1) };
+        let launcher = |pid, comm: &str| ProcessInfo { pid, ppid: 1, role: ProcessRole::Launcher, comm: comm.into(), ..Default::default() };
+        node.sees("procs", Body::Process(ProcessInfo { logs: vec![log], ..launcher(client, "srun") }));
+        node.sees("procs", Body::Process(launcher(step, "slurmstepd")));
+        let env =
+            [("SLURM_JOB_ID", job.to_string()), ("SLURM_STEP_ID", "0".into()), ("SLURM_PROCID", "0".into()), ("SLURM_NTASKS", "1".into())];
+        let env = Some(env.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
+        let info = ProcessInfo { pid: task, ppid: step, role: ProcessRole::Rank, env, client: Some(client), ..Default::default() };
+        node.sees("procs", Body::Process(info));
+        let info = LogFileInfo { file: job, path, inode: Some(u64::from(job)), device: Some(1), ..Default::default() };
+        node.sees("tail", Body::LogFile(info));
+    }
+    node.after(1);
+    assert_eq!([7, 8].map(|file| node.session.model.job_of_file(file)), ["7", "8"]);
+}
+
+#[test]
+fn ray_trains_controller_says_which_worker_is_which_rank() {
+    let mut node = Node::new();
+    let of = |pid, ppid, role, name: &str| {
+        let env = Some([("RAY_JOB_ID".to_owned(), "01000000".to_owned())].into());
+        ProcessInfo { pid, ppid, role, comm: name.into(), cmdline: vec![name.into()], env, ..Default::default() }
+    };
+    let logs = vec![ProcessLog { via: LogVia::Stderr, path: "controller.err".into(), inode: Some(7), device: Some(1) }];
+    node.sees("procs", Body::Process(of(20, 1, ProcessRole::Launcher, "raylet")));
+    node.sees("procs", Body::Process(ProcessInfo { logs, ..of(30, 20, ProcessRole::Launcher, "ray::TrainController.run") }));
+    for pid in [31, 32] {
+        let info = ProcessInfo { client: Some(30), ..of(pid, 20, ProcessRole::Rank, "ray::RayTrainWorker") };
+        node.sees("procs", Body::Process(info));
+    }
+    let info = LogFileInfo { file: 1, path: "controller.err".into(), inode: Some(7), device: Some(1), ..Default::default() };
+    node.sees("tail", Body::LogFile(info)).after(1);
+    let ranks = |node: &Node| {
+        let jobs = &snapshot::json(&node.session, Zone::UTC)["jobs"];
+        assert_eq!(jobs.as_array().map(Vec::len), Some(1), "{jobs}");
+        assert_eq!((&jobs[0]["id"], &jobs[0]["launcher"]), (&json!("20.01000000"), &json!("Ray")));
+        jobs[0]["ranks"].as_array().unwrap().iter().map(|r| (r["rank"].clone(), r["pid"].clone())).collect::<Vec<_>>()
+    };
+    ranks(&node);
+    node.line(1, "- (ip=10.0.0.2, pid=32) world_rank=0, local_rank=0, node_rank=0");
+    node.line(1, "- (ip=10.0.0.2, pid=31) world_rank=1, local_rank=1, node_rank=0").after(1);
+    assert_eq!(ranks(&node), [(json!(0), json!(32)), (json!(1), json!(31))]);
+    // The same pid on another node: nobody knows which of the two is this one.
+    node.line(1, "- (ip=10.0.0.3, pid=31) world_rank=2, local_rank=0, node_rank=1").after(1);
+    assert!(!ranks(&node).contains(&(json!(1), json!(31))));
+}
+
 /// A log that is given by name, with those that are seen to write it, modified so many seconds after the machine was booted.
 fn given(node: &mut Node, path: &str, modified_s: i64, written_by: Option<Vec<u32>>) {
     let modified_ns = Some(modified_s * 1_000_000_000);

@@ -173,6 +173,15 @@ impl Watch {
         self.hints.send(Hint::GpuPids(pids.to_vec()));
     }
 
+    /// The logs that the tailer was last asked to follow.
+    fn followed(&self) -> Vec<PathBuf> {
+        let logs = |hint| match hint {
+            Hint::Logs(paths) => Some(paths),
+            _ => None,
+        };
+        self.tail.try_iter().filter_map(logs).last().unwrap_or_default()
+    }
+
     fn with_role(&self, role: ProcessRole) -> Vec<u32> {
         self.known.values().filter(|info| info.role == role).map(|info| info.pid).collect()
     }
@@ -321,6 +330,84 @@ fn below_srun_neither_the_batch_script_nor_its_tools_are_ranks() {
     assert!(!env.contains_key("SLURM_JWT"));
 }
 
+/// Two steps that were started from a login shell, as Slurm 23.11 runs them: the client has no number of a job, the output of its tasks is a pipe.
+fn steps_of_a_login_shell(tree: &Tree) {
+    let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
+        0: 00000000:91E3 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1001 1 0 100 0 0 10 0\n   \
+        1: 00000000:91E4 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1002 1 0 100 0 0 10 0\n   \
+        2: 0100007F:A01C 0100007F:91E3 01 00000000:00000000 00:00000000 00000000     0        0 1003 1 0 20 4 30 10 -1\n";
+    for (at, port) in [37347, 37348].into_iter().enumerate() {
+        let (at, log) = (at as u32, tree.at(&format!("run{at}.log")));
+        fs::write(&log, "step 1\n").unwrap();
+        let client = 20 + 10 * at;
+        tree.put(process(client, 1, "srun -n1 python3 train.py").fd(1, &log).fd(2, &log).fd(7, format!("socket:[{}]", 1001 + at)));
+        // It forks, and the copy has no socket.
+        tree.put(process(client + 1, client, "srun -n1 python3 train.py").fd(1, &log).fd(2, &log));
+        tree.put(Fake { comm: "slurmstepd".into(), ..process(client + 2, 1, "slurmstepd: [7.0]") });
+        let env = format!("SLURM_JOB_ID={} SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_SRUN_COMM_PORT={port}", 7 + at);
+        tree.put(process(client + 3, client + 2, "python3 train.py").env(&env).fd(1, "pipe:[5]"));
+    }
+    for pid in [20, 21, 30, 31] {
+        fs::create_dir_all(tree.file(pid, "net")).unwrap();
+        fs::write(tree.file(pid, "net/tcp"), table).unwrap();
+    }
+}
+
+#[test]
+fn the_output_of_a_step_is_that_of_the_srun_that_its_tasks_report_to() {
+    let tree = Tree::of([]);
+    steps_of_a_login_shell(&tree);
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!((watch.ranks(), watch.launchers()), (vec![23, 33], vec![20, 22, 30, 32]));
+    assert_eq!([23, 33].map(|pid| watch.known[&pid].client), [Some(20), Some(30)]);
+    let logs = |path: &str| vec![tree.at(path)];
+    assert_eq!(watch.followed(), [logs("run0.log"), logs("run1.log")].concat());
+}
+
+#[test]
+fn what_srun_writes_itself_and_what_sbatch_writes_on_another_node_is_followed() {
+    let tree = Tree::of([]);
+    let (own, read) = (tree.at("step.log"), tree.at("input.txt"));
+    for file in [&own, &read] {
+        fs::write(file, "step 1\n").unwrap();
+    }
+    let job = "SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_NTASKS=1";
+    tree.put(process(20, 1, "srun -o step.log python3 train.py").env("SLURM_JOB_ID=7").fd(1, "/dev/null").fd(4, &own).fd(5, &read));
+    fs::create_dir_all(tree.file(20, "fdinfo")).unwrap();
+    fs::write(tree.file(20, "fdinfo/4"), "pos:\t0\nflags:\t0102001\n").unwrap();
+    fs::write(tree.file(20, "fdinfo/5"), "pos:\t0\nflags:\t0100000\n").unwrap();
+    tree.put(Fake { comm: "slurmstepd".into(), ..process(22, 1, "slurmstepd: [7.0]") });
+    tree.put(process(23, 22, "python3 train.py").env(job).fd(1, "pipe:[5]"));
+    // A node that does not run the script sees the directory alone.
+    fs::write(tree.at("proc/uptime"), "100.00 0.00\n").unwrap();
+    fs::create_dir(tree.at("work")).unwrap();
+    fs::write(tree.at("work/slurm-9.out"), "step 1\n").unwrap();
+    fs::write(tree.at("work/slurm-12_3.out"), "step 1\n").unwrap();
+    let (one, array) = (job.replace("=7", "=9"), "SLURM_ARRAY_JOB_ID=12 SLURM_ARRAY_TASK_ID=3");
+    tree.put(process(33, 1, "python3 train.py").env(&format!("{one} SLURM_SUBMIT_DIR=/work")).fd(1, "pipe:[6]"));
+    tree.put(process(34, 1, "python3 train.py").env(&format!("{one} {array} SLURM_SUBMIT_DIR=/work")).fd(1, "pipe:[6]"));
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!(watch.known[&23].client, Some(20), "by the number of its job");
+    assert_eq!(watch.followed(), [own, tree.at("work/slurm-9.out"), tree.at("work/slurm-12_3.out")]);
+}
+
+#[test]
+fn the_output_of_an_earlier_job_of_the_same_number_is_not_followed() {
+    let tree = Tree::of([process(33, 1, "python3 train.py")
+        .env("SLURM_JOB_ID=9 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_SUBMIT_DIR=/work")
+        .fd(1, "pipe:[6]")]);
+    fs::write(tree.at("proc/uptime"), "100.00 0.00\n").unwrap();
+    fs::create_dir(tree.at("work")).unwrap();
+    let old = fs::File::create(tree.at("work/slurm-9.out")).unwrap();
+    old.set_modified(std::time::SystemTime::now() - Duration::from_secs(3600)).unwrap();
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!(watch.ranks(), [33]);
+    assert!(watch.followed().is_empty());
+}
+
 #[test]
 fn below_srun_and_torchrun_only_torchruns_ranks_count() {
     let slurm = "SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=1 SLURM_NTASKS=2";
@@ -334,6 +421,106 @@ fn below_srun_and_torchrun_only_torchruns_ranks_count() {
     let mut watch = tree.watch();
     watch.poll();
     assert_eq!((watch.ranks(), watch.launchers()), (vec![12, 13], vec![11]));
+}
+
+/// As Ray 2.60 runs Ray Train below a driver: neither the environment nor the arguments of a worker have its rank.
+fn ray_job(tree: &Tree) {
+    let actor = |pid, ppid, name: &str| {
+        let named = process(pid, ppid, name).env("RAY_JOB_ID=01000000 RAY_RAYLET_PID=20");
+        Fake { comm: name.chars().take(15).collect(), ..named }
+    };
+    let log = |name: &str| {
+        fs::write(tree.at(name), "step 1\n").unwrap();
+        tree.at(name)
+    };
+    tree.put(process(10, 1, "python3 train.py").fd(1, log("driver.log")));
+    tree.put(process(20, 10, "/ray/raylet --raylet_socket_name=x"));
+    tree.put(actor(30, 20, "ray::TrainController.run").fd(2, log("controller.err")));
+    tree.put(actor(31, 20, "ray::RayTrainWorker").fd(1, log("worker-31.out")));
+    tree.put(actor(32, 20, "ray::_RayTrainWorker__execute.get_next").fd(1, log("worker-32.out")));
+    // What a worker forks has its name.
+    tree.put(actor(33, 31, "ray::RayTrainWorker").fd(1, log("worker-31.out")));
+    for (pid, name) in
+        [(40, "ray::DashboardAgent"), (41, "ray::IDLE"), (42, "ray::PlacementGroupCleaner"), (43, "ray::SynchronizationActor")]
+    {
+        tree.put(actor(pid, 20, name));
+    }
+}
+
+#[test]
+fn the_workers_of_ray_train_are_ranks_and_its_other_actors_are_none() {
+    let tree = Tree::of([]);
+    ray_job(&tree);
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!((watch.ranks(), watch.launchers()), (vec![31, 32], vec![10, 20, 30]));
+    assert_eq!([31, 32].map(|pid| watch.known[&pid].client), [Some(30); 2], "the controller names their places");
+    assert_eq!(watch.known[&31].env.as_ref().unwrap()["RAY_JOB_ID"], "01000000");
+    let logs = ["driver.log", "controller.err", "worker-31.out", "worker-32.out"];
+    assert_eq!(watch.followed(), logs.map(|name| tree.at(name)));
+}
+
+#[test]
+fn the_only_process_of_accelerate_is_rank_0_of_1() {
+    let env = "ACCELERATE_USE_CPU=True ACCELERATE_MIXED_PRECISION=no ACCELERATE_DYNAMO_BACKEND=NO ACCELERATE_DYNAMO_MODE=default";
+    let tree = Tree::of([
+        Fake { comm: "accelerate".into(), ..process(10, 1, "/usr/bin/python3 /usr/bin/accelerate launch --num_processes 1 train.py") },
+        process(11, 10, "python3 train.py").env(env),
+        process(12, 11, "python3 train.py").env(env),
+        // A user's own setting.
+        process(20, 1, "python3 notebook.py").env("ACCELERATE_MIXED_PRECISION=bf16"),
+    ]);
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!((watch.ranks(), watch.launchers()), (vec![11], vec![10]));
+    let place = watch.known[&11].place.clone().unwrap();
+    assert_eq!((place.leader, place.rank, place.world_size), (10, Some(0), Some(1)));
+    // Where it has started several, torchrun's numbers count.
+    for (pid, ppid) in [(11, 10), (12, 11)] {
+        tree.put(process(pid, ppid, "python3 train.py").env(&format!("{env} {}", torch_env(1, 2))));
+    }
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!((watch.ranks(), watch.known[&11].place.clone()), (vec![11], None));
+}
+
+/// A program of Python with its output and the libraries that it has loaded.
+fn alone(tree: &Tree, process: Fake, log: &str, lines: &str, library: &str) {
+    fs::write(tree.at(log), lines).unwrap();
+    let pid = process.pid;
+    tree.put(process.fd(1, tree.at(log)).fd(2, tree.at(log)));
+    fs::write(tree.file(pid, "maps"), format!("7f00-7f01 r-xp 00000000 08:01 1 /usr/bin/python3\n7f02-7f03 r-xp 0 08:01 2 {library}\n"))
+        .unwrap();
+}
+
+#[test]
+fn who_trains_alone_is_known_by_its_framework_and_its_steps() {
+    let tree = Tree::of([]);
+    fs::write(tree.at("proc/uptime"), "100.00 0.00\n").unwrap();
+    let torch = "/venv/torch/lib/libtorch_cpu.so";
+    let steps = "step 1/100 loss 0.5\nstep 2/100 loss 0.4\nstep 3/100 loss 0.3\n";
+    alone(&tree, process(20, 1, "python3 train.py"), "train.log", steps, torch);
+    // Its loader has the same output and the same libraries.
+    alone(&tree, process(21, 20, "python3 train.py"), "train.log", steps, torch);
+    alone(&tree, process(22, 1, "python3 fit.py"), "jax.log", steps, "/venv/jaxlib/libjax_common.so");
+    alone(&tree, process(30, 1, "python3 server.py"), "server.log", "listening\nGET /step/1\nGET /step/2\nGET /step/3\n", torch);
+    alone(&tree, process(31, 1, "python3 count.py"), "count.log", steps, "/lib/libz.so");
+    alone(&tree, process(32, 1, "tail -f train.log"), "tail.log", steps, torch);
+    // The driver of a job elsewhere prints what its workers print.
+    let passed_on = steps.replace("step", "(RayTrainWorker pid=7) step");
+    alone(&tree, process(33, 1, "python3 driver.py"), "driver.log", &passed_on, torch);
+    // Beside ranks: a launcher of one's own, and a helper that writes where they write.
+    alone(&tree, process(40, 1, "python3 launch.py"), "job.log", steps, torch);
+    alone(&tree, process(41, 40, "python3 rank.py").env(&torch_env(0, 1)), "job.log", steps, torch);
+    alone(&tree, process(42, 1, "python3 evaluate.py"), "job.log", steps, torch);
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!(watch.with_role(ProcessRole::Trainer), [20, 22]);
+    assert_eq!(watch.ranks(), [41]);
+    // With the same rest of the world, once it holds a GPU.
+    watch.gpus(&[20]);
+    watch.poll();
+    assert_eq!((watch.gpu_users(), watch.with_role(ProcessRole::Trainer)), (vec![20], vec![22]));
 }
 
 #[test]

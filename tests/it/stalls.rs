@@ -418,6 +418,27 @@ fn of_ranks_on_cpus_that_all_wait_for_one_another_nobody_is_blamed() {
 }
 
 #[test]
+fn who_waits_in_gloo_is_told_from_who_waits_for_a_lock() {
+    // Two groups in another order on either rank; and both ranks receive from each other, in their first thread.
+    for (name, since, job) in [("gloo-circle", 1_795_378_368.23, "27704"), ("gloo-receive", 1_795_378_368.10, "27708")] {
+        let judged = judged(name, since, job);
+        assert_eq!(judged.rules(), ["hang-symmetric"], "{name}");
+        let (t, found) = judged.first("hang-symmetric");
+        assert_eq!((found.severity, found.confidence), (Severity::Error, Confidence::Likely), "{name}");
+        assert!(*t > 25.0 && *t < 40.0, "{name}: {t}");
+        assert!(found.evidence[0].text.starts_with("2 ranks asleep in Gloo"), "{:?}", found.evidence);
+    }
+    // All ranks wait for an event, for a minute; and rank 0 for a thread that uploads, the other for rank 0. They sleep in futex, too.
+    for (name, since, job) in [("gloo-pause", 1_795_378_369.12, "27705"), ("gloo-upload", 1_795_378_367.32, "27706")] {
+        let judged = judged(name, since, job);
+        assert!(judged.rules().is_empty(), "{name}: {:?}", judged.rules());
+        let (_, state, _, summary) = judged.states.last().unwrap();
+        assert_eq!(*state, State::Unknown, "{name}: {summary}");
+        assert_eq!(summary.contains("nobody waits in a collective"), name == "gloo-pause", "{summary}");
+    }
+}
+
+#[test]
 fn ranks_on_cpus_that_all_sleep_by_themselves_hang_in_nothing() {
     let judged = judged("gloo-evaluation", 1_795_365_440.36, "1683");
     assert!(judged.rules().is_empty(), "{:?}", judged.rules());

@@ -5,7 +5,7 @@
 //! topmost that is no shell and no launcher.
 
 use super::environ::{self, RankKey};
-use super::process_table::{Gpu, LAUNCHER_LEVELS, Table};
+use super::process_table::{Entry, Gpu, LAUNCHER_LEVELS, SRUN, Table};
 use super::program::Program;
 use crate::observe::process::{Place, ProcessRole};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +39,8 @@ pub fn choose(table: &mut Table) {
         mark_helpers(table, &verdict);
     }
     choose_leaders(table);
+    choose_lone_ranks(table);
+    choose_ray_workers(table);
     choose_gpu_users(table);
     choose_launchers(table);
 }
@@ -80,6 +82,25 @@ fn choose_leaders(table: &mut Table) {
                 let rank = rank.or(entry.place.as_ref().and_then(|place| place.rank));
                 entry.place = Some(Place { leader, rank, local_rank: Some(local), world_size: Some(world) });
             }
+        }
+    }
+}
+
+/// The only process of `accelerate launch` is numbered by nobody.
+fn choose_lone_ranks(table: &mut Table) {
+    let is_lone = |key: Option<RankKey>| key.is_some_and(|key| key.family == environ::Family::Accelerate);
+    for entry in table.entries.values_mut().filter(|e| is_lone(e.signs.key) && e.role == Some(ProcessRole::Rank)) {
+        entry.place = Some(Place { leader: entry.ppid, rank: Some(0), local_rank: Some(0), world_size: Some(1) });
+    }
+}
+
+/// Ray numbers its workers inside the processes; what tells them from its other actors is their name. What they fork has it, too.
+fn choose_ray_workers(table: &mut Table) {
+    let is_one = |entry: &Entry| entry.is_ray_worker() && !entry.dead;
+    let workers = table.entries.iter().filter(|(_, entry)| is_one(entry) && !table.get(entry.ppid).is_some_and(is_one));
+    for pid in workers.map(|(pid, _)| *pid).collect::<Vec<_>>() {
+        if let Some(entry) = table.entries.get_mut(&pid) {
+            entry.role = Some(ProcessRole::Rank);
         }
     }
 }
@@ -202,7 +223,7 @@ fn choose_gpu_users(table: &mut Table) {
     let users: Vec<u32> = table
         .entries
         .iter()
-        .filter(|(_, entry)| entry.signs.key.is_none() && entry.role.is_none() && !entry.dead)
+        .filter(|(_, entry)| entry.signs.key.is_none() && matches!(entry.role, None | Some(ProcessRole::Trainer)) && !entry.dead)
         .filter(|(_, entry)| !matches!(entry.runs(), Program::Monitor | Program::Launcher | Program::Helper))
         .filter(|(_, entry)| match entry.gpu {
             Gpu::No => false,
@@ -223,11 +244,12 @@ fn choose_launchers(table: &mut Table) {
     let workers: Vec<u32> = table
         .entries
         .iter()
-        .filter(|(_, entry)| matches!(entry.role, Some(ProcessRole::Rank | ProcessRole::GpuUser)))
+        .filter(|(_, entry)| matches!(entry.role, Some(ProcessRole::Rank | ProcessRole::GpuUser | ProcessRole::Trainer)))
         .map(|(pid, _)| *pid)
         .collect();
     let mut ranks_of_parent: BTreeMap<u32, usize> = BTreeMap::new();
     let mut launchers = BTreeSet::new();
+    let mut clients = Vec::new();
     for pid in &workers {
         let Some(entry) = table.get(*pid) else { continue };
         if entry.role == Some(ProcessRole::Rank) {
@@ -236,20 +258,48 @@ fn choose_launchers(table: &mut Table) {
         launchers.extend(
             table.ancestors(*pid).take(LAUNCHER_LEVELS).filter(|above| table.get(*above).is_some_and(|e| e.runs() == Program::Launcher)),
         );
-        // The srun client is nobody's ancestor: its tasks are children of slurmstepd. But it has the job's output.
-        if let Some(job) = &entry.signs.slurm_job {
-            let clients = table.entries.iter().filter(|(_, e)| e.comm == b"srun" && e.signs.slurm_job.as_ref() == Some(job));
-            launchers.extend(clients.map(|(pid, _)| *pid));
+        if let Some(client) = client_of(table, entry).or_else(|| controller_of(table, entry)) {
+            launchers.insert(client);
+            clients.push((*pid, client));
         }
     }
     // A script of one's own that starts several ranks.
     let own = ranks_of_parent.iter().filter(|(pid, ranks)| **ranks > 1 && table.get(**pid).is_some_and(|e| e.runs() == Program::Python));
     launchers.extend(own.map(|(pid, _)| *pid));
+    // `ray.init()` starts a cluster below the driver, whose output has that of all workers.
+    let drivers = launchers.iter().filter_map(|pid| table.get(*pid)).filter(|e| e.comm == b"raylet").map(|raylet| raylet.ppid);
+    let drivers: Vec<u32> = drivers.filter(|pid| table.get(*pid).is_some_and(|e| e.runs() == Program::Python)).collect();
+    launchers.extend(drivers);
     // One that waits for other nodes has no ranks yet.
     launchers.extend(table.entries.iter().filter(|(_, entry)| entry.agent).map(|(pid, _)| *pid));
+    for (pid, client) in clients {
+        if let Some(entry) = table.entries.get_mut(&pid) {
+            entry.client = Some(client);
+        }
+    }
     for pid in launchers {
         if let Some(entry) = table.entries.get_mut(&pid).filter(|entry| entry.role.is_none() && !entry.dead) {
             entry.role = Some(ProcessRole::Launcher);
         }
     }
+}
+
+/// The srun of a step, which is nobody's ancestor: its tasks are children of slurmstepd. But it has their output. It is known by the port
+/// that its tasks report to, else, where that is not seen, by its job.
+fn client_of(table: &Table, task: &Entry) -> Option<u32> {
+    let job = task.signs.slurm_job.as_ref()?;
+    let clients = || table.entries.iter().filter(|(_, entry)| entry.comm == SRUN && !entry.dead);
+    let is_of_another = |entry: &Entry| entry.signs.slurm_job.as_ref().is_some_and(|other| other != job);
+    let by_port = clients().find(|(_, e)| e.listens.is_some() && e.listens == task.signs.srun_port && !is_of_another(e));
+    let by_job = || clients().filter(|(_, e)| e.listens.is_none() && e.signs.slurm_job.as_ref() == Some(job));
+    // It forks; the first of its processes is the one to watch.
+    by_port.or_else(|| by_job().min_by_key(|(pid, entry)| (entry.start_ticks, **pid))).map(|(pid, _)| *pid)
+}
+
+/// The controller of the run of Ray Train that a worker belongs to.
+fn controller_of(table: &Table, worker: &Entry) -> Option<u32> {
+    let job = worker.signs.ray_job.as_ref().filter(|_| worker.is_ray_worker())?;
+    let of_job = |entry: &Entry| entry.ppid == worker.ppid && entry.signs.ray_job.as_ref() == Some(job);
+    let controllers = table.entries.iter().filter(|(_, entry)| entry.is_ray_controller() && !entry.dead && of_job(entry));
+    controllers.max_by_key(|(pid, entry)| (entry.start_ticks, **pid)).map(|(pid, _)| *pid)
 }

@@ -17,6 +17,8 @@ pub enum Family {
     Kubernetes,
     /// `RankKey::rank` is the number on the node.
     Lightning,
+    /// The only process of `accelerate launch`.
+    Accelerate,
 }
 
 /// The rank that an environment names. Wrappers and data loader workers inherit it, so it does not name a process.
@@ -90,7 +92,12 @@ const SHOWN: &[&str] = &[
     "OMP_NUM_THREADS",
     "UCX_NET_DEVICES",
     "PYTORCH_CUDA_ALLOC_CONF",
+    "RAY_JOB_ID",
+    "ACCELERATE_MIXED_PRECISION",
 ];
+
+/// What `accelerate launch` gives to each process that it starts, and a user sets by hand only one of.
+const ACCELERATE: [&[u8]; 2] = [b"ACCELERATE_MIXED_PRECISION", b"ACCELERATE_DYNAMO_MODE"];
 
 const SHOWN_PREFIXES: &[&str] = &["NCCL_", "FI_", "OFI_", "TORCH_", "TORCHELASTIC_"];
 
@@ -105,6 +112,9 @@ const MAX_SHOWN: usize = 256;
 pub struct Signs {
     pub key: Option<RankKey>,
     pub slurm_job: Option<String>,
+    /// Where the srun listens that has started this step.
+    pub srun_port: Option<u16>,
+    pub ray_job: Option<String>,
     /// Lightning's own launcher numbers the nodes, and names no rank.
     pub node_rank: Option<u32>,
 }
@@ -114,12 +124,15 @@ impl Signs {
         let mut signs = Signs::default();
         let mut ranks: [Option<u32>; RANKS.len()] = [None; RANKS.len()];
         let mut worlds: [Option<Option<u32>>; RANKS.len()] = [None; RANKS.len()];
-        let (mut local_rank, mut node_rank) = (None, None);
+        let (mut local_rank, mut node_rank, mut by_accelerate) = (None, None, 0);
         for (name, value) in variables(raw) {
             match name {
                 b"SLURM_JOB_ID" => signs.slurm_job = Some(super::printable(value)),
+                b"SLURM_SRUN_COMM_PORT" => signs.srun_port = number(value),
+                b"RAY_JOB_ID" => signs.ray_job = Some(super::printable(value)),
                 b"LOCAL_RANK" => local_rank = number(value),
                 b"NODE_RANK" => node_rank = number(value),
+                _ if ACCELERATE.contains(&name) => by_accelerate += 1,
                 _ => {}
             }
             for (at, (_, rank, world)) in RANKS.iter().enumerate() {
@@ -138,6 +151,9 @@ impl Signs {
         if let (None, Some(rank), Some(_), Some(Some(world))) = (signs.key, local_rank, node_rank, torch.and_then(|at| worlds[at])) {
             signs.key = Some(RankKey { family: Family::Lightning, rank, world: Some(world) });
             signs.node_rank = node_rank;
+        }
+        if signs.key.is_none() && by_accelerate == ACCELERATE.len() {
+            signs.key = Some(RankKey { family: Family::Accelerate, rank: 0, world: Some(1) });
         }
         signs
     }

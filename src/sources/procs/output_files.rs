@@ -2,7 +2,7 @@
 //! from a pipe steals from its reader.
 
 use super::read::{Reader, is_gone};
-use super::{ask, environ};
+use super::{ask, environ, writes};
 use crate::observe::process::{LogVia, ProcessLog};
 use crate::sources::files::MOST_ENTRIES;
 use std::fs::Metadata;
@@ -28,6 +28,35 @@ pub fn output(reader: &Reader, pid: u32) -> io::Result<Vec<ProcessLog>> {
         }
     }
     Ok(logs)
+}
+
+/// The files that `srun -o FILE` writes itself: it has them open besides its own output.
+pub fn step_output(reader: &mut Reader, pid: u32) -> Vec<ProcessLog> {
+    /// It has a dozen of descriptors.
+    const MAX_FDS: usize = 64;
+    let fds = std::fs::read_dir(reader.path(pid, "fd")).into_iter().flatten().flatten().take(MAX_FDS);
+    let mut logs = Vec::new();
+    for fd in fds.filter(|fd| !matches!(fd.file_name().to_str(), Some("0" | "1" | "2"))) {
+        if let Ok(target) = std::fs::read_link(fd.path())
+            && target.starts_with("/")
+            && writes::is_written(reader, pid, &fd.file_name())
+        {
+            let log = one_output(reader, LogVia::Stdout, &fd.path(), &target);
+            logs.extend(Some(log).filter(|log| log.inode.is_some()));
+        }
+    }
+    logs
+}
+
+/// `slurm-4711.out` in the directory that a batch job was submitted from: what sbatch calls its output by default, which a node that does not
+/// run the script sees in no other way.
+pub fn batch_output(reader: &Reader, pid: u32, start_ticks: u64, environ: &[u8]) -> Option<ProcessLog> {
+    let number = |name: &str| Some(std::str::from_utf8(environ::variable(environ, name)?).ok()?.parse::<u64>().ok()?.to_string());
+    let array = || Some(format!("{}_{}", number("SLURM_ARRAY_JOB_ID")?, number("SLURM_ARRAY_TASK_ID")?));
+    let name = format!("slurm-{}.out", array().or_else(|| number("SLURM_JOB_ID"))?);
+    let directory = Path::new(std::ffi::OsStr::from_bytes(environ::variable(environ, "SLURM_SUBMIT_DIR")?));
+    let log = find_in_view(reader, pid, &directory.join(name))?;
+    is_written_since(reader, &log, start_ticks).then_some(ProcessLog { via: LogVia::Stdout, ..log })
 }
 
 fn one_output(reader: &Reader, via: LogVia, magic: &Path, target: &Path) -> ProcessLog {
@@ -79,9 +108,17 @@ pub fn metrics(reader: &Reader, pid: u32, start_ticks: u64) -> Option<ProcessLog
     let version = |entry: std::fs::DirEntry| entry.file_name().to_str()?.strip_prefix("version_")?.parse::<u32>().ok();
     let newest = std::fs::read_dir(logs).ok()?.take(MOST_ENTRIES).flatten().filter_map(version).max()?;
     let log = find_in_view(reader, pid, &Path::new("lightning_logs").join(format!("version_{newest}/metrics.csv")))?;
-    let runs_for = Duration::from_millis(reader.uptime_ticks()?.saturating_sub(start_ticks).saturating_mul(10));
-    let written = ask::metadata(Path::new(&log.path)).ok()?.modified().ok()?;
-    (written >= SystemTime::now().checked_sub(runs_for)?).then_some(ProcessLog { via: LogVia::Other, ..log })
+    is_written_since(reader, &log, start_ticks).then_some(ProcessLog { via: LogVia::Other, ..log })
+}
+
+/// Whether anything was written to it since a process began.
+pub fn is_written_since(reader: &Reader, log: &ProcessLog, start_ticks: u64) -> bool {
+    let since = || {
+        let runs_for = Duration::from_millis(reader.uptime_ticks()?.saturating_sub(start_ticks).saturating_mul(10));
+        SystemTime::now().checked_sub(runs_for)
+    };
+    let written = ask::metadata(Path::new(&log.path)).and_then(|found| found.modified());
+    written.is_ok_and(|written| since().is_some_and(|since| written >= since))
 }
 
 fn expand(pattern: &[u8], host: &[u8], pid: u32) -> Vec<u8> {

@@ -1,5 +1,6 @@
 //! Everything that is reported about one process, read at once. What may not be read is named, not guessed.
 
+use super::process_table::SRUN;
 use super::read::{Reader, is_gone};
 use super::stat::{self, Stat, Status};
 use super::{environ, output_files, setup};
@@ -36,9 +37,16 @@ pub fn of(reader: &mut Reader, pid: u32, role: ProcessRole) -> Option<ProcessInf
     let raw = reader.read(pid, "environ").map(<[u8]>::to_vec);
     if let Some(raw) = told("environ", raw, &mut info.hidden) {
         info.env = Some(environ::shown(&raw));
+        if info.logs.iter().all(|log| log.inode.is_none()) {
+            info.logs.extend(output_files::batch_output(reader, pid, info.start_ticks, &raw));
+        }
         info.logs.extend(output_files::nccl_debug_file(reader, pid, status.ns_pid.unwrap_or(pid), &raw));
     }
-    if role != ProcessRole::Launcher {
+    if role == ProcessRole::Launcher {
+        if info.comm.as_bytes() == SRUN {
+            info.logs.extend(output_files::step_output(reader, pid));
+        }
+    } else {
         info.logs.extend(output_files::metrics(reader, pid, info.start_ticks));
     }
     Some(info)

@@ -4,10 +4,11 @@
 use super::environ::{RankKey, Signs};
 use super::program::Program;
 use super::read::{Reader, is_gone};
+use super::sockets;
 use super::stat::Stat;
 use crate::base::agent::{Agent, is_python, may_be_agent};
 use crate::observe::process::{Place, ProcessRole};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 
 /// A process that is younger than this many scans may still exec into something else.
@@ -20,8 +21,13 @@ const SETTLED_TURN: u32 = 4;
 const KERNEL_TURN: u32 = 20;
 /// A rank holds a few hundred descriptors; whoever holds more is not read to the end.
 const MAX_FDS: usize = 4096;
+/// Who sleeps and wakes up now and then uses no more of a CPU from one look to the next.
+const BUSY_TICKS: u64 = 2;
 /// How far above a rank its launcher is looked for.
 pub const LAUNCHER_LEVELS: usize = 6;
+
+/// Slurm's client.
+pub const SRUN: &[u8] = b"srun";
 
 /// How a process is known to hold a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,9 +56,16 @@ pub struct Entry {
     pub role: Option<ProcessRole>,
     /// Where its rank follows from what the launcher gave to others.
     pub place: Option<Place>,
+    /// The srun that has started its step.
+    pub client: Option<u32>,
+    /// Of an srun: the ports of ranks at which it was found to listen.
+    pub listens: Option<u16>,
     /// It was seen below a rank with the same rank in its environment. If the rank dies first, its orphan is still no rank.
     pub helper: bool,
     pub first_scan: u32,
+    cpu_ticks: u64,
+    /// It was looked at in this scan, and has used a CPU since the last look.
+    pub busy: bool,
     last_scan: u32,
     old_at_first: bool,
 }
@@ -88,6 +101,7 @@ impl Table {
             && !pid.wrapping_add(scan).is_multiple_of(if entry.kernel_thread { KERNEL_TURN } else { SETTLED_TURN })
         {
             entry.last_scan = scan;
+            entry.busy = false;
             return;
         }
         let Some(stat) = reader.read(pid, "stat").ok().and_then(Stat::parse) else { return };
@@ -105,14 +119,20 @@ impl Table {
             gpu: Gpu::No,
             role: None,
             place: None,
+            client: None,
+            listens: None,
             helper: false,
             first_scan: scan,
+            cpu_ticks: 0,
+            busy: false,
             last_scan: scan,
             old_at_first: self.uptime_ticks.is_some_and(|now| now.saturating_sub(stat.start_ticks) > OLD_TICKS),
         });
         entry.ppid = stat.ppid;
         entry.dead = stat.is_dead();
         entry.last_scan = scan;
+        entry.busy = stat.cpu_ticks > entry.cpu_ticks.saturating_add(BUSY_TICKS);
+        entry.cpu_ticks = stat.cpu_ticks;
         let new = entry.first_scan == scan;
         if execed || new {
             entry.comm = stat.comm.to_vec();
@@ -140,9 +160,9 @@ impl Table {
                 None => {}
             }
         }
-        let mut wanted: Vec<u32> =
-            self.entries.iter().filter(|(_, entry)| entry.signs.key.is_some() || entry.gpu != Gpu::No).map(|(pid, _)| *pid).collect();
-        let may_launch = |e: &Entry| e.comm == b"srun" || std::str::from_utf8(&e.comm).is_ok_and(may_be_agent);
+        let matters = |entry: &Entry| entry.signs.key.is_some() || entry.gpu != Gpu::No || entry.is_ray_worker();
+        let mut wanted: Vec<u32> = self.entries.iter().filter(|(_, entry)| matters(entry)).map(|(pid, _)| *pid).collect();
+        let may_launch = |e: &Entry| e.comm == SRUN || std::str::from_utf8(&e.comm).is_ok_and(may_be_agent);
         wanted.extend(self.entries.iter().filter(|(_, entry)| entry.program.is_none() && may_launch(entry)).map(|(pid, _)| *pid));
         for at in 0..wanted.len() {
             let above: Vec<u32> = self.ancestors(wanted[at]).take(LAUNCHER_LEVELS).collect();
@@ -156,6 +176,22 @@ impl Table {
                 entry.program = Some(Program::of(&String::from_utf8_lossy(&entry.comm), &args));
                 entry.agent = Agent::of(&args).is_some();
             }
+        }
+    }
+
+    /// Finds the srun of each step by the port that its tasks report to. One that was called from a login shell has no number of a job in its
+    /// own environment.
+    pub fn find_clients(&mut self, reader: &Reader) {
+        let mut ports: BTreeSet<u16> =
+            self.entries.values().filter(|entry| entry.signs.key.is_some()).filter_map(|entry| entry.signs.srun_port).collect();
+        for known in self.entries.values().filter_map(|entry| entry.listens) {
+            ports.remove(&known);
+        }
+        if ports.is_empty() {
+            return;
+        }
+        for (pid, entry) in self.entries.iter_mut().filter(|(_, entry)| entry.comm == SRUN && !entry.dead && entry.listens.is_none()) {
+            entry.listens = sockets::listens(reader, *pid, &ports);
         }
     }
 
@@ -214,7 +250,7 @@ impl Entry {
 
     /// Expensive, so only for who may train, and no longer once found.
     fn probe_devices(&mut self, pid: u32, scan: u32, reader: &Reader) {
-        let may_train = self.signs.key.is_some() || std::str::from_utf8(&self.comm).is_ok_and(is_python);
+        let may_train = self.signs.key.is_some() || self.is_python() || self.comm.starts_with(b"ray::");
         let turn = self.is_young(scan) || pid.wrapping_add(scan).is_multiple_of(5);
         if self.dead || self.gpu != Gpu::No || !may_train || !turn {
             return;
@@ -231,6 +267,21 @@ impl Entry {
 
     pub fn runs(&self) -> Program {
         self.program.unwrap_or(Program::Other)
+    }
+
+    pub fn is_python(&self) -> bool {
+        std::str::from_utf8(&self.comm).is_ok_and(is_python)
+    }
+
+    /// A process of Ray has the name of its actor or of the call that it runs, cut to 15 characters: `ray::RayTrainWorker`,
+    /// `ray::_RayTrainWorker__execute.get_next`.
+    pub fn is_ray_worker(&self) -> bool {
+        [b"ray::RayTrainWo", b"ray::_RayTrainW"].iter().any(|name| self.comm == *name)
+    }
+
+    /// Ray Train's controller, which prints the places of the workers.
+    pub fn is_ray_controller(&self) -> bool {
+        self.comm == b"ray::TrainContr"
     }
 }
 

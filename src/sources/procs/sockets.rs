@@ -1,13 +1,15 @@
-//! Connections that a process tries to make and that nothing answers: sockets in state SYN_SENT, by /proc/PID/net/tcp and tcp6. A port that
-//! nobody listens at refuses at once; packets that are dropped leave a socket in this state for minutes.
+//! Sockets of a process by /proc/PID/net/tcp and tcp6: connections that it tries to make and that nothing answers (a port that nobody listens
+//! at refuses at once; packets that are dropped leave a socket in state SYN_SENT for minutes), and ports at which it listens.
 
 use super::read::Reader;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// Sockets of one user that are tried at once.
-const MAX_TRIED: usize = 256;
-/// `TCP_SYN_SENT` of the kernel's `include/net/tcp_states.h`.
-const SYN_SENT: &str = "02";
+/// Sockets that may be the ones looked for.
+const MAX_SOCKETS: usize = 256;
+/// `TCP_SYN_SENT` and `TCP_LISTEN` of the kernel's `include/net/tcp_states.h`.
+const SYN_SENT: &[u8; 2] = b"02";
+const LISTEN: &[u8; 2] = b"0A";
 /// Calls in which a process waits for a connection.
 const CALLS: &[&str] = &["connect", "poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait"];
 
@@ -18,38 +20,56 @@ pub fn may_connect(call: Option<&str>) -> bool {
 
 /// What a process of this user tries to reach at this port.
 pub fn unanswered(reader: &Reader, pid: u32, uid: u32, port: u16) -> Option<String> {
-    let table = |name: &str| reader.roots().table(&format!("/proc/{pid}/net/{name}")).unwrap_or_default();
-    let of = |text: String| text.lines().filter_map(Tried::parse).filter(|t| t.uid == uid && t.to.port() == port).take(MAX_TRIED).collect();
-    let tried: Vec<Tried> = ["tcp", "tcp6"].into_iter().map(table).flat_map(|text| -> Vec<Tried> { of(text) }).collect();
-    if tried.is_empty() {
-        return None;
-    }
-    // The table is that of all processes of the network namespace.
-    let own = reader.sockets(pid);
-    let own = tried.iter().find(|tried| own.contains(&tried.inode));
-    own.map(|tried| tried.to.to_string())
+    let tried = table(reader, pid, |socket| socket.state == *SYN_SENT && socket.uid == uid && socket.remote.port() == port);
+    owned(reader, pid, &tried).map(|tried| tried.remote.to_string())
 }
 
-/// A socket that has sent its SYN.
+/// The first of these ports that a process listens at.
+pub fn listens(reader: &Reader, pid: u32, ports: &BTreeSet<u16>) -> Option<u16> {
+    let listening = table(reader, pid, |socket| socket.state == *LISTEN && ports.contains(&socket.local.port()));
+    owned(reader, pid, &listening).map(|listening| listening.local.port())
+}
+
+/// The table is that of all processes of the network namespace.
+fn table(reader: &Reader, pid: u32, wanted: impl Fn(&Socket) -> bool) -> Vec<Socket> {
+    let text = |name: &str| reader.roots().table(&format!("/proc/{pid}/net/{name}")).unwrap_or_default();
+    let of = |text: String| -> Vec<Socket> { text.lines().filter_map(Socket::parse).filter(&wanted).take(MAX_SOCKETS).collect() };
+    ["tcp", "tcp6"].into_iter().map(text).flat_map(of).collect()
+}
+
+/// The first that is of this process.
+fn owned<'a>(reader: &Reader, pid: u32, sockets: &'a [Socket]) -> Option<&'a Socket> {
+    if sockets.is_empty() {
+        return None;
+    }
+    let own = reader.sockets(pid);
+    sockets.iter().find(|socket| own.contains(&socket.inode))
+}
+
+/// A line of the table.
 #[derive(Debug, PartialEq, Eq)]
-struct Tried {
-    to: SocketAddr,
+struct Socket {
+    local: SocketAddr,
+    remote: SocketAddr,
+    /// Two digits of hex.
+    state: [u8; 2],
     uid: u32,
     inode: u64,
 }
 
-impl Tried {
+impl Socket {
     /// `  3: 0100000A:9C40 0700000A:733C 02 00000001:00000000 01:00000190 00000003  1000        0 777 2 …`
-    fn parse(line: &str) -> Option<Tried> {
-        let mut words = line.split_ascii_whitespace().skip(2);
-        let (to, state) = (words.next()?, words.next()?);
-        if state != SYN_SENT {
-            return None;
-        }
-        let (ip, port) = to.split_once(':')?;
-        let to = SocketAddr::new(address(ip)?, u16::from_str_radix(port, 16).ok()?);
-        Some(Tried { to, uid: words.nth(3)?.parse().ok()?, inode: words.nth(1)?.parse().ok()? })
+    fn parse(line: &str) -> Option<Socket> {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let (local, remote) = (socket_address(words.next()?)?, socket_address(words.next()?)?);
+        let state = words.next()?.as_bytes().try_into().ok()?;
+        Some(Socket { local, remote, state, uid: words.nth(3)?.parse().ok()?, inode: words.nth(1)?.parse().ok()? })
     }
+}
+
+fn socket_address(text: &str) -> Option<SocketAddr> {
+    let (ip, port) = text.split_once(':')?;
+    Some(SocketAddr::new(address(ip)?, u16::from_str_radix(port, 16).ok()?))
 }
 
 /// Words of 32 bits in the order of this machine, whose bytes are in the order of the network.
@@ -70,7 +90,7 @@ fn address(hex: &str) -> Option<IpAddr> {
 
 #[cfg(all(test, target_endian = "little"))]
 mod tests {
-    use super::Tried;
+    use super::{LISTEN, SYN_SENT, Socket};
 
     #[test]
     fn addresses_are_read_from_either_table() {
@@ -79,13 +99,14 @@ mod tests {
                 "   3: 0100000A:9C40 {to} {state} 00000001:00000000 01:00000190 00000003  1000        0 777 2 0000000000000000 800 0 0 1 7 -1"
             )
         };
-        let to = |text: &str| Tried::parse(&line(text, "02")).map(|tried| (tried.to.to_string(), tried.uid, tried.inode));
+        let to = |text: &str| Socket::parse(&line(text, "02")).map(|socket| (socket.remote.to_string(), socket.uid, socket.inode));
         assert_eq!(to("0700000A:733C"), Some(("10.0.0.7:29500".into(), 1000, 777)));
         assert_eq!(to("000080FE000000000000000001000000:733C"), Some(("[fe80::1]:29500".into(), 1000, 777)));
         assert_eq!(to("0000000000000000FFFF00000700000A:733C"), Some(("10.0.0.7:29500".into(), 1000, 777)));
         for torn in ["", "0700000A", "07:733C", "0700000A:733CC", "é700000:1"] {
             assert_eq!(to(torn), None, "{torn:?}");
         }
-        assert_eq!(Tried::parse(&line("0700000A:733C", "01")), None, "it is connected");
+        let states = ["02", "0A"].map(|state| Socket::parse(&line("0700000A:733C", state)).unwrap().state);
+        assert_eq!(states, [*SYN_SENT, *LISTEN]);
     }
 }

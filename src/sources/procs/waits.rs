@@ -13,6 +13,13 @@ use std::os::unix::ffi::OsStrExt;
 /// Helpers of one rank that are looked at: loaders have up to 16 workers, and all wait for the same.
 const MAX_HELPERS: usize = 8;
 const MAX_CHARS: usize = 256;
+/// A rank has hundreds of threads.
+const MAX_THREADS: usize = 512;
+/// PyTorch (2.5 and later) runs Gloo's collectives in threads of this name.
+const GLOO_THREAD: &[u8] = b"pt_gloo_runloop";
+const FUTEX: &str = "futex";
+/// FUTEX_CLOCK_REALTIME, futex(2).
+const CLOCK_OF_THE_DAY: u64 = 0x100;
 /// Mounts of one namespace: nodes with many containers have thousands, of which few are network file systems.
 const MAX_MOUNTS: usize = 4096;
 
@@ -176,6 +183,9 @@ const OF_A_FILE: &[&str] = &[
 pub fn look(reader: &mut Reader, pid: u32, helpers: &[u32]) -> Vec<Wait> {
     let mut mounts = None;
     let mut waits: Vec<Wait> = of_process(reader, pid, &mut mounts).into_iter().collect();
+    if let Some(own) = waits.first_mut().filter(|own| own.call.as_deref() == Some(FUTEX)) {
+        own.in_gloo = in_gloo(reader, pid);
+    }
     let mut state = |pid: &u32| reader.read(*pid, "stat").ok().and_then(Stat::parse).map(|stat| stat.state);
     let mut by_state: Vec<(bool, u32)> = helpers.iter().filter_map(|pid| Some((state(pid)? != 'D', *pid))).collect();
     by_state.sort_unstable();
@@ -218,12 +228,28 @@ fn is_below(file: &str, dir: &str) -> bool {
     dir == "/" || file.strip_prefix(dir).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
+/// Whether one of Gloo's threads, or a receive in the first thread, waits for another rank. Both do so with a timeout, by the clock of the day
+/// in the first thread, where Python's own locks with a timeout use another clock. `None`: there are no such threads.
+fn in_gloo(reader: &mut Reader, pid: u32) -> Option<bool> {
+    let tids = std::fs::read_dir(reader.path(pid, "task")).ok()?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let tids: Vec<u32> = tids.take(MAX_THREADS).collect();
+    let is_gloos = |tid: &&u32| reader.read(pid, &format!("task/{tid}/comm")).is_ok_and(|comm| comm.trim_ascii() == GLOO_THREAD);
+    let threads: Vec<u32> = tids.iter().filter(is_gloos).copied().collect();
+    let mut call = |tid: u32| reader.read(pid, &format!("task/{tid}/syscall")).ok().and_then(Call::parse);
+    let waits = |call: Call, clock: u64| call.name == Some(FUTEX) && call.timeout != 0 && call.second & clock == clock;
+    let in_thread = threads.iter().any(|tid| call(*tid).is_some_and(|call| waits(call, 0)));
+    (!threads.is_empty()).then(|| in_thread || call(pid).is_some_and(|call| waits(call, CLOCK_OF_THE_DAY)))
+}
+
 /// What /proc/PID/syscall says.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 struct Call {
     name: Option<&'static str>,
     /// Its first argument.
     first: u64,
+    second: u64,
+    /// The fourth argument: where `futex` has the address of its timeout.
+    timeout: u64,
 }
 
 impl Call {
@@ -232,12 +258,13 @@ impl Call {
         let text = std::str::from_utf8(text).ok()?;
         let mut words = text.split_ascii_whitespace();
         let number: i64 = words.next()?.parse().ok()?;
-        let first = words.next().and_then(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()).unwrap_or(0);
+        let mut argument = || words.next().and_then(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()).unwrap_or(0);
+        let (first, second, _, timeout) = (argument(), argument(), argument(), argument());
         let name = match u64::try_from(number) {
             Ok(number) => CALLS.iter().find(|(no, _)| *no == number).map(|(_, name)| *name),
             Err(_) => Some("page fault"),
         };
-        Some(Call { name, first })
+        Some(Call { name, first, second, timeout })
     }
 }
 
@@ -294,7 +321,7 @@ mod tests {
     fn a_call_has_its_name_and_first_argument() {
         let (number, _) = CALLS.iter().find(|(_, name)| *name == "read").unwrap();
         let text = format!("{number} 0x7 0x7ffd 0x20000 0x0 0x0 0x0 0x7ffee 0x7f29\n");
-        assert_eq!(Call::parse(text.as_bytes()), Some(Call { name: Some("read"), first: 7 }));
+        assert_eq!(Call::parse(text.as_bytes()), Some(Call { name: Some("read"), first: 7, second: 0x7ffd, timeout: 0 }));
         assert_eq!(Call::parse(b"-1 0x7ffee 0x7f29\n").and_then(|call| call.name), Some("page fault"));
         assert_eq!(Call::parse(b"running\n"), None);
         assert_eq!(Call::parse(b"99999 0x1\n").map(|call| call.name), Some(None));

@@ -37,7 +37,8 @@ pub fn look(reader: &mut Reader, pid: u32, dirs: &mut Vec<WrittenDir>) {
     }
 }
 
-fn is_written(reader: &mut Reader, pid: u32, fd: &std::ffi::OsStr) -> bool {
+/// Whether it is open for writing.
+pub fn is_written(reader: &mut Reader, pid: u32, fd: &std::ffi::OsStr) -> bool {
     let info = Path::new("fdinfo").join(fd);
     let Ok(info) = reader.read(pid, &info.to_string_lossy()) else { return false };
     flags(info).is_some_and(|flags| flags & ACCESS_MODE != 0)
