@@ -78,8 +78,10 @@ const SAVES: Duration = Duration::from_secs(600);
 /// `cause` is the number of the finding that the others of the job follow from.
 pub fn of_job(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u64>, before: Option<&Verdict>) -> Verdict {
     let mut verdict = judge(model, ledger, job, look, cause, before);
+    // What a finding decides began when the finding did: the two stand above one another on the screen.
+    let by_finding = verdict.because.is_some() && job.ended_at.is_none();
     verdict.since = match before {
-        Some(b) if b.state == verdict.state && b.phase == verdict.phase => b.since,
+        Some(b) if b.state == verdict.state && b.phase == verdict.phase && !by_finding => b.since,
         _ => verdict.since,
     };
     verdict

@@ -25,6 +25,8 @@ pub struct Roles<S> {
     pub accent: S,
     /// The row that keys go to; laid over the others.
     pub selected: S,
+    /// The row of whom the verdict names; laid over the others, which keep their colours.
+    pub culprit: S,
     /// A match of the search; laid over the others.
     pub found: S,
     pub chart: S,
@@ -247,6 +249,7 @@ impl Theme {
             act: of(&file.act),
             accent: of(&file.accent),
             selected: of(&file.selected),
+            culprit: of(&file.culprit),
             found: of(&file.found),
             chart: of(&file.chart),
             chart2: of(&file.chart2),
@@ -266,6 +269,22 @@ impl Theme {
         }
     }
 
+    /// What a cell becomes in the row of whom the verdict names: what says how something stands keeps its colour.
+    pub fn blamed(&self, cell: Style) -> Style {
+        let plain = [self.text, self.dim].into_iter().any(|role| alike(cell, self.text.patch(role)));
+        if plain { self.text.patch(self.culprit) } else { cell.patch(Style { fg: None, ..self.culprit }) }
+    }
+
+    /// What a cell becomes in the row that keys go to: what says how something stands keeps its colour. Where it is reversed itself, as the
+    /// row is, it alone is not.
+    pub fn selected(&self, cell: Style) -> Style {
+        let states = [self.act, self.look, self.good].map(|role| self.text.patch(role));
+        let is = |state: &Style| !alike(*state, self.text) && (alike(cell, *state) || alike(cell, self.blamed(*state)));
+        let Some(state) = states.into_iter().find(is) else { return self.text.patch(self.selected) };
+        let both = state.add_modifier & self.selected.add_modifier & Modifier::REVERSED;
+        state.patch(self.selected).remove_modifier(both)
+    }
+
     pub fn state(&self, state: State) -> Style {
         match state {
             State::Training | State::Finished => self.good,
@@ -274,6 +293,12 @@ impl Theme {
             State::Stuck | State::Failed => self.act,
         }
     }
+}
+
+/// Whether two looks are the same on the screen.
+fn alike(one: Style, other: Style) -> bool {
+    let shown = |style: Style| (style.fg.unwrap_or_default(), style.bg.unwrap_or_default(), style.add_modifier);
+    shown(one) == shown(other)
 }
 
 /// The shape that says the same as the colour.

@@ -65,6 +65,12 @@ fn styles(buf: &Buffer, theme: &Theme) -> String {
         ('b', theme.border),
         ('.', theme.text),
     ];
+    let own = |role: Style| theme.text.patch(role);
+    // In the row that keys go to, what says how something stands keeps its colour; so it does in that of whom the verdict names.
+    let selected = [('A', theme.act), ('L', theme.look), ('G', theme.good)].map(|(letter, role)| (letter, theme.selected(own(role))));
+    let blamed = roles.map(|(letter, role)| (if ".d".contains(letter) { 'C' } else { letter }, theme.blamed(own(role))));
+    let both = [('A', theme.act), ('L', theme.look)].map(|(letter, role)| (letter, theme.selected(theme.blamed(own(role)))));
+    let roles: Vec<(char, Style)> = roles.into_iter().chain(selected).chain(blamed).chain(both).collect();
     let plain = |style: Style| (style.fg, style.bg, style.add_modifier);
     rows(buf, |cell| {
         if cell.symbol() == " " && cell.modifier.is_empty() && cell.bg == ratatui::style::Color::Reset {
@@ -256,9 +262,9 @@ fn the_overview_of_each_world_says_what_matters() {
         (120, &["94.8 ms to 281.4 ms", "RDMA: /sys/class/infiniband is empty", "NCCL version 2.28.9 (RAS)"]),
     ];
     let straggler: &[Shown] = &[
-        (80, &[" ▲ SLOW 11 s", "rank 2 (GPU 2, pid 2479) is late every step", "   next: py-spy dump --nonblocking --pid 2479"]),
-        (80, &["why: over 12 s its GPU was busy 49 % of the time", " ▲     12 s  straggler  rank 2", "e evidence"]),
-        (120, &["SLOW 11 s since 02:52:08", "slow-steps  steps take 335.8 ms instead of 98.9 ms", "(a consequence)"]),
+        (80, &[" ▲ SLOW 12 s", "rank 2 (GPU 2, pid 2479) is late every step", "   next: py-spy dump --nonblocking --pid 2479"]),
+        (80, &["why: over 12 s its GPU was busy 49 % of the time", "►▲     12 s  straggler  rank 2", "e evidence"]),
+        (120, &["SLOW 12 s since 02:52:07", "slow-steps  steps take 335.8 ms instead of 98.9 ms", "(a consequence)"]),
     ];
     // Whose a row is, is told where it could be another's.
     let two_jobs: &[Shown] = &[
@@ -402,7 +408,7 @@ fn a_small_terminal_shows_one_sentence() {
         ),
         (
             worlds::straggler(),
-            "▲ SLOW 11 s rank 2 (GPU 2, pid 2479) is late every step; the other 3 wait for it next: py-spy dump --nonblocking --pid 2479",
+            "▲ SLOW 12 s rank 2 (GPU 2, pid 2479) is late every step; the other 3 wait for it next: py-spy dump --nonblocking --pid 2479",
         ),
         (
             worlds::two_jobs(),

@@ -122,7 +122,7 @@ fn focused(s: &vt100::Screen) -> String {
 /// The row that keys go to, from its first cell on.
 fn selected(s: &vt100::Screen) -> Option<String> {
     let lit = |y: &u16| [2, 3].iter().all(|x| s.cell(*y, *x).is_some_and(vt100::Cell::inverse));
-    (1..size(s).0).find(lit).map(|y| row(s, y).trim_matches(|c| "│ ".contains(c)).to_owned())
+    (1..size(s).0).find(lit).map(|y| row(s, y).trim_matches(|c| "│► ".contains(c)).to_owned())
 }
 
 /// Texts on a background of their own.

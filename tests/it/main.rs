@@ -64,6 +64,7 @@ mod network_scenarios;
 mod next_steps;
 mod one_judge;
 mod other_node;
+mod pane_words;
 mod pictures;
 mod pipelines;
 mod port_counters;

@@ -9,10 +9,12 @@ mod ranks;
 
 use super::{Ctx, Pane, opens_nothing};
 use crate::base::clean::clean;
+use crate::base::severity::Severity;
 use crate::base::time::span;
 use crate::base::units::{counted, size_words};
 use crate::base::words::rank_words;
 use crate::base::words::wrap;
+use crate::diagnosis::verdict::State;
 use crate::model::bringup::{Item, Seen};
 use crate::model::comm::{Behind, Comm, Odd};
 use crate::model::inspected::Fastest;
@@ -20,7 +22,7 @@ use crate::model::job::Job;
 use crate::model::signals::RAS_OLD;
 use crate::rules::host_checks;
 use crate::tui::layout::Want;
-use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain, whole};
+use crate::tui::widgets::table::{self, Cell, Column, Look, SortKey, plain, whole};
 use crate::tui::widgets::{Pen, first_shown, shorten};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -149,6 +151,8 @@ fn standing(ctx: &Ctx, comm: &Comm, behind: &[Behind], odd: &[Odd], is_json: boo
         }
         (None, Some(_)) if comm.missing.is_empty() => parts.push("no rank behind".into()),
         (_, Some(_)) => {}
+        // The verdict knows more than an answer of a few seconds ago.
+        (_, None) if stands(ctx, comm) => parts.push(format!("still moving {} ago", span(age))),
         (_, None) => parts.push(moving_words(comm)),
     }
     if age > RAS_OLD {
@@ -157,6 +161,14 @@ fn standing(ctx: &Ctx, comm: &Comm, behind: &[Behind], odd: &[Odd], is_json: boo
         parts.insert(0, format!("no answer for {}, before that", span(age)));
     }
     (level, parts.join(", ").replace("before that, ", "before that "))
+}
+
+/// A job of this communicator makes no step.
+fn stands(ctx: &Ctx, comm: &Comm) -> bool {
+    let session = ctx.session;
+    let stuck = |id: &str| session.verdicts.get(id).is_some_and(|v| v.state == State::Stuck);
+    let stands = |job: &&Job| stuck(&job.id) || session.hesitates(&job.id).is_some();
+    session.model.jobs.values().filter(stands).any(|job| session.model.comms_of(job).any(|c| c.hash == comm.hash))
 }
 
 /// What answers say of one whose counts do not stand still.
@@ -376,7 +388,7 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
             buf.set_stringn(area.x, places.items.bottom(), line, usize::from(area.width), ctx.theme.border);
         }
         if !rows.is_empty() {
-            table::draw(ctx, &columns(), &rows, selected, places.table, buf);
+            table::draw(ctx, &columns(), &rows, selected, |row| Look { culprit: blamed(ctx, row), is_old: false }, places.table, buf);
         } else if places.items.bottom() < area.bottom() {
             let below = Rect { y: places.table.y, height: area.bottom() - places.table.y, ..area };
             said(ctx, &format!("no communicator known: {}", ras_words(ctx)), below, buf);
@@ -412,10 +424,17 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
             pen.put(&format!("  {operations:>6} ops"), ctx.theme.text);
         }
         pen.put(&format!("  {}", row.words), if row.level == Level::Calm { ctx.theme.dim } else { style(ctx, row.level) });
+        super::mark_culprit(ctx, place, blamed(ctx, row), buf);
         if selected == Some(first + i) && ctx.focused {
-            buf.set_style(place, ctx.theme.selected);
+            super::mark_selected(ctx, place, buf);
         }
     }
+}
+
+/// Whether the verdict names a rank that does not keep up in this communicator.
+fn blamed(ctx: &Ctx, row: &Row) -> Option<Severity> {
+    let late = |rank: &u32| row.comm.missing.contains_key(rank) || row.behind.iter().any(|b| b.rank == *rank);
+    ctx.culprits().of_comm(&ctx.session.model, row.comm).into_iter().filter(|(rank, _)| late(rank)).map(|(_, bad)| bad).max()
 }
 
 fn ranks_words(row: &Row) -> String {

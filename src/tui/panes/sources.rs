@@ -19,7 +19,7 @@ pub const PANE: Pane = Pane {
     want,
     rows: |ctx| rows(ctx).iter().map(|r| r.spec.id.to_owned()).collect(),
     sorts: || table::sorts(&columns()),
-    row_at: table_row_at,
+    row_at: |ctx, area, y| table_row_at(ctx, area, y, None),
     open: opens_nothing,
     draw,
 };
@@ -100,7 +100,7 @@ fn want(_: &Ctx, _: u16) -> Option<Want> {
 fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let rows = rows(ctx);
     let selected = ctx.selected(&rows.iter().map(|r| r.spec.id.to_owned()).collect::<Vec<_>>());
-    table::draw(ctx, &columns(), &rows, selected, area, buf);
+    table::draw(ctx, &columns(), &rows, selected, |_| table::Look::default(), area, buf);
 }
 
 fn style(ctx: &Ctx, state: SourceState) -> Style {
