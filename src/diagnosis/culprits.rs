@@ -59,9 +59,9 @@ impl Culprits {
         self.gpus.get(&index).copied()
     }
 
-    /// `mlx5_0:1`, `eth0`; or the device alone, where it has one port.
+    /// `mlx5_0/1`, `eth0`; or the device alone, where it has one port.
     pub fn port(&self, name: &str) -> Option<Severity> {
-        self.ports.get(name).or_else(|| self.ports.get(name.split_once(':')?.0)).copied()
+        self.ports.get(name).or_else(|| self.ports.get(name.split_once("/")?.0)).copied()
     }
 
     pub fn finding(&self, finding: &Finding) -> Option<Severity> {

@@ -334,7 +334,7 @@ impl Session {
             self.ledger.saw(now, found.clone(), Life { hold: Duration::ZERO, ..rule.life }, 0);
         }
         let from_facts = |f: &Finding| !f.witness.is_text() && f.witness != Witness::Signals && !f.machine;
-        self.ledger.clear_where(now, "it no longer holds", |f| from_facts(f) && f.last_at < now);
+        self.ledger.clear_where(now, "it is no longer so", |f| from_facts(f) && f.last_at < now);
     }
 
     /// What a log reports without naming a rank is of the one rank that ended by itself at that moment.
@@ -381,7 +381,7 @@ impl Session {
         };
         self.ledger.clear_where(now, "the job went on", survived);
         let forgotten = |f: &Finding| f.job.as_ref().is_some_and(|id| !jobs.contains_key(id));
-        self.ledger.clear_where(now, "its job is no longer known", forgotten);
+        self.ledger.clear_where(now, "its job is gone", forgotten);
         self.ledger.forget_left_out(|job| !jobs.contains_key(job));
     }
 

@@ -551,7 +551,7 @@ pub struct Kept {
     pub text: Arc<str>,
 }
 
-/// The newest lines of all files, in the order in which they came. Noise, lines with meaning, and WARN and worse have a ring each, bounded
+/// The newest lines of all files, in the order in which they came. Noise, known lines, and WARN and worse have a ring each, bounded
 /// by count and bytes: none pushes out what is worth more.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Logbook {
@@ -600,7 +600,7 @@ fn ring_of(class: Class) -> usize {
 }
 
 impl Logbook {
-    /// Lines and bytes that are kept of noise, of lines with meaning, and of WARN and worse.
+    /// Lines and bytes that are kept of noise, of known lines, and of WARN and worse.
     const MOST: [(usize, usize); 3] = [(2500, 1 << 19), (5000, 1 << 20), (2500, 1 << 19)];
     const MAX_LINE: usize = 1000;
 

@@ -159,7 +159,7 @@ impl Process {
         self.placed(|place| place.rank, RANK_VARS)
     }
 
-    /// Its number among the ranks of this node.
+    /// Its number among the ranks on this node.
     pub fn local_rank(&self) -> Option<u32> {
         self.placed(|place| place.local_rank, LOCAL_RANK_VARS)
     }

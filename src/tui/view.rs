@@ -302,9 +302,9 @@ pub fn other_steps(session: &Session, ui: &Ui) -> Vec<crate::diagnosis::remedies
 
 /// The process that the finding blames, or why there is none to look at.
 pub fn culprit(session: &Session, ui: &Ui) -> Result<u32, String> {
-    let finding = told(session, ui).ok_or("no finding names a process: there is nothing to look at")?;
+    let finding = told(session, ui).ok_or("no finding names a process to look at")?;
     let process = crate::diagnosis::remedies::culprits(&session.model, &finding).first().map(|p| p.info.pid);
-    process.ok_or_else(|| format!("{} names no process that lives on this node", finding.rule))
+    process.ok_or_else(|| format!("{} names no process that is alive on this node", finding.rule))
 }
 
 /// The job that the selected finding is of, else the one on top.

@@ -307,7 +307,7 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
         }
         Action::FilterSeverity => {
             s.press("7", "the log", is_zoomed);
-            s.press(key, "less", |s| title(s).contains("only lines with meaning"));
+            s.press(key, "less", |s| title(s).contains("only known lines"));
             s.press(key, "still less", |s| title(s).contains("only WARN and worse"));
             s.press(key, "all", |s| !title(s).contains("only"));
         }
@@ -539,7 +539,7 @@ fn the_live_screen_goes_back_in_time_as_a_whole_and_loses_nothing() {
     s.wait_until("longer ago", |s| ago(s) > since);
     assert_eq!(s.look(steps), (then, spark.clone()));
     s.press("[", "that there is nothing before", |s| footer(s).contains("no earlier moment is kept"));
-    s.press(">", "that it has no speed", |s| footer(s).contains("only a recording has a speed"));
+    s.press(">", "that it has no speed", |s| footer(s).contains("only recordings have a playback speed"));
     s.press("lll", "forward", |s| is_live(s) || row(s, 0).contains(" ago") && steps(s).0[2].is_some_and(|step| step > seen));
     s.press("H", "the start", |s| !is_live(s) && steps(s).0[2].is_none_or(|step| step < seen));
 

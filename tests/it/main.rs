@@ -91,6 +91,7 @@ mod score;
 mod screen_parts;
 mod screen_states;
 mod secrets;
+mod sentences;
 mod series;
 mod stacks;
 mod stalls;

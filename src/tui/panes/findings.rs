@@ -205,7 +205,7 @@ fn detail(ctx: &Ctx, f: &Finding, width: usize) -> Vec<Line<'static>> {
     }
     if let Some(rule) = crate::rules::rule(f.rule) {
         say("meaning", rule.title, theme.dim);
-        say("known by", rule.how, theme.dim);
+        say("based on", rule.how, theme.dim);
         say("advice", rule.advice, theme.dim);
     }
     out
@@ -219,7 +219,7 @@ fn open(ctx: &Ctx) -> Opened {
         // What no line proves is best read in the lines of that time.
         let book = &ctx.session.model.logbook;
         let then = book.numbered().rev().find(|(_, l)| l.at <= f.since).map(|(n, _)| n);
-        return then.map_or_else(|| Opened::Notice("no line of that time is kept".into()), Opened::LogLine);
+        return then.map_or_else(|| Opened::Notice("no log line of that time is in memory any more".into()), Opened::LogLine);
     }
     let found = lines.clone().find_map(|e| log_view::line_of(ctx.session, e.path.as_deref()?, e.line, &e.text));
     match (found, lines.next()) {
@@ -227,7 +227,7 @@ fn open(ctx: &Ctx) -> Opened {
         (None, Some(e)) => {
             let path = e.path.as_deref().unwrap_or("the log");
             let line = e.line.map_or(String::new(), |l| format!(": sed -n {l}p {path}"));
-            Opened::Notice(format!("that line of {path} is no longer kept here{line}"))
+            Opened::Notice(format!("that line of {path} is no longer in memory{line}"))
         }
         (None, None) => Opened::Nothing,
     }

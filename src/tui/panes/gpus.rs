@@ -56,7 +56,7 @@ fn columns<'a>() -> Vec<Column<Row<'a>>> {
         Column::word("activity", 8, 8, 0, activity, |_, g| SortKey::number(Some(f64::from(g.activity as u8)))),
         Column::amount("util%", 5, 6, |_, g: &Row| g.sample.util_pct.map(f64::from), whole).among(APART_PCT, are_siblings),
         Column::amount("SM%", 3, 1, |_, g: &Row| g.gpm()?.sm_active_pct.map(f64::from), whole).among(APART_PCT, are_siblings),
-        Column::amount("tens%", 5, 2, |_, g| g.gpm()?.tensor_active_pct.map(f64::from), whole),
+        Column::amount("tensor", 6, 2, |_, g| g.gpm()?.tensor_active_pct.map(f64::from), whole),
         Column::amount("DRAM%", 5, 2, |_, g| g.gpm()?.dram_active_pct.map(f64::from), whole),
         Column::number(
             "NVLink GB/s",
@@ -294,7 +294,7 @@ fn details(ctx: &Ctx, gpu: &Gpu) -> Vec<Line<'static>> {
         ]),
         line(vec![
             match &old {
-                Some(old) => ("no sample for", Some(format!("{old}; what follows is of then"))),
+                Some(old) => ("no sample for", Some(format!("{old}; the values below are that old"))),
                 None => ("activity", gpu.activity.as_str().map(|a| format!("{a} for {}", span(now.since(gpu.activity_since))))),
             },
             ("occupancy %", gpm.sm_occupancy_pct.map(|p| format!("{p:.0}"))),

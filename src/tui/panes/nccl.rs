@@ -106,8 +106,8 @@ fn standing(ctx: &Ctx, comm: &Comm, behind: &[Behind], odd: &[Odd], is_json: boo
     let Some(answered) = comm.answered_at else {
         let ras = match model.ras.answered_at {
             None => "RAS has not answered",
-            Some(_) if is_json => "not in RAS",
-            Some(_) => "no trouble in RAS",
+            Some(_) if is_json => "not listed by RAS",
+            Some(_) => "RAS reports no trouble",
         };
         let init = match comm.init_complete.len() {
             0 => String::new(),
@@ -118,8 +118,8 @@ fn standing(ctx: &Ctx, comm: &Comm, behind: &[Behind], odd: &[Odd], is_json: boo
     };
     let age = model.now.since(answered);
     if model.ras.answered_at.is_some_and(|at| at > answered) {
-        let words = if comm.ranks.is_empty() { "RAS reports nothing more" } else { "no longer in RAS" };
-        return (Level::Calm, format!("{words} for {}", span(age)));
+        let words = if comm.ranks.is_empty() { "RAS last reported it" } else { "RAS last listed it" };
+        return (Level::Calm, format!("{words} {} ago", span(age)));
     }
     let still = comm.still_for();
     let mut parts = Vec::new();
@@ -174,7 +174,7 @@ fn stands(ctx: &Ctx, comm: &Comm) -> bool {
 /// What answers say of one whose counts do not stand still.
 fn moving_words(comm: &Comm) -> String {
     if comm.ranks.values().all(|r| r.counts.is_empty()) {
-        return "RAS tells no counts".into();
+        return "RAS reports no counts".into();
     }
     match often_last(comm) {
         // One answer alone shows no movement.
@@ -454,7 +454,7 @@ fn job_words(row: &Row) -> String {
 fn ras_words(ctx: &Ctx) -> String {
     let ras = &ctx.session.model.ras;
     let words = ras.error.clone().or_else(|| ctx.source_detail("ras")).unwrap_or_else(|| match ras.answered_at {
-        Some(_) => "RAS answers, and reports none".into(),
+        Some(_) => "RAS answers, and reports no communicators".into(),
         None => "RAS has not answered".into(),
     });
     clean(&words).into_owned()
@@ -463,9 +463,9 @@ fn ras_words(ctx: &Ctx) -> String {
 fn nothing(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let ras = ctx.session.model.ras.answered_at.is_some();
     let first = if ras {
-        "no NCCL line in any log; RAS reports no communicator; NCCL_DEBUG=INFO makes NCCL log how it comes up"
+        "no NCCL lines in the logs, and RAS reports no communicators; with NCCL_DEBUG=INFO, NCCL logs its start"
     } else {
-        "no NCCL line in any log and no RAS answer; NCCL_DEBUG=INFO makes NCCL log how it comes up"
+        "no NCCL lines in the logs, and RAS does not answer; with NCCL_DEBUG=INFO, NCCL logs its start"
     };
     said(ctx, first, area, buf);
     let used = (wrap(first, usize::from(area.width)).len() as u16).min(area.height);

@@ -63,7 +63,7 @@ fn columns<'a>() -> Vec<Column<Row<'a>>> {
         Column::word("state", 12, 18, 0, state, |_, r| SortKey::word(format!("{:?}", r.process.sample.state))),
         Column::amount("CPU%", 5, 2, |ctx, r: &Row| live(r)?.cpu_pct(ctx.session.model.now, WINDOW), whole).among(APART_PCT, are_siblings),
         Column::amount("I/O B/s", 7, 3, |ctx, r| live(r)?.io_bytes_per_s(ctx.session.model.now, WINDOW), scaled),
-        Column::amount("in D", 4, 5, |ctx, r| live(r)?.share_in_d(ctx.session.model.now, WINDOW), |v| format!("{:.0}%", v * 100.0)),
+        Column::amount("disk", 4, 5, |ctx, r| live(r)?.share_in_d(ctx.session.model.now, WINDOW), |v| format!("{:.0}%", v * 100.0)),
         Column::amount("RSS GiB", 7, 4, |_, r| live(r)?.sample.rss_bytes.map(|b| b as f64), |b| gib(b as u64)),
         Column::amount("threads", 7, 7, |_, r| live(r)?.sample.threads.map(f64::from), whole),
         Column::word("command", 10, 200, 4, |_, r| plain(command(r.process)), |_, r| SortKey::word(command(r.process))),

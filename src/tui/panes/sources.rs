@@ -40,7 +40,7 @@ fn columns<'a>() -> Vec<Column<Row<'a>>> {
             |ctx, r| plain(span(ctx.session.model.now.since(r.view?.since))),
             |ctx, r| SortKey::number(r.view.map(|v| ctx.session.model.now.since(v.since).as_secs_f64())),
         ),
-        Column::word("what it says", 24, 400, 1, |ctx, r| plain(words(ctx, r)), |ctx, r| SortKey::word(words(ctx, r))),
+        Column::word("detail", 24, 400, 1, |ctx, r| plain(words(ctx, r)), |ctx, r| SortKey::word(words(ctx, r))),
     ]
 }
 

@@ -5,6 +5,7 @@ use crate::base::time::span;
 use crate::base::units::{group, scaled, seconds};
 use crate::diagnosis::session::Session;
 use crate::diagnosis::verdict::State;
+use crate::logs::Dialect;
 use crate::model::log::Progress;
 use crate::model::quiet::{Quiet, usual_words};
 use crate::model::series::Trend;
@@ -61,7 +62,9 @@ impl Standing {
 
 fn title(ctx: &Ctx) -> String {
     let model = &ctx.session.model;
-    let dialect = progress(ctx).map_or(String::new(), |(_, p)| format!(" · {}", p.dialect.as_str()));
+    // Lines of a known trainer are named; what any script prints is not.
+    let dialect = progress(ctx).map(|(_, p)| p.dialect).filter(|dialect| *dialect != Dialect::Plain);
+    let dialect = dialect.map_or(String::new(), |dialect| format!(" · {}", dialect.as_str()));
     let job = match ctx.session.main_job() {
         Some((id, _)) if model.jobs.len() > 1 => format!(" of job {id}"),
         _ => String::new(),

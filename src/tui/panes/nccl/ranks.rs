@@ -139,12 +139,12 @@ fn init_words(ctx: &Ctx, comm: &Comm, area: Rect, buf: &mut Buffer) {
     let pending: Vec<u32> = comm.init_started.difference(&comm.init_complete).copied().collect();
     let mut rows = Vec::new();
     if !comm.init_complete.is_empty() {
-        rows.push(format!("logs here show Init COMPLETE of ranks {}", known(&comm.init_complete)));
+        rows.push(format!("Init COMPLETE logged here by ranks {}", known(&comm.init_complete)));
     }
     if !pending.is_empty() {
-        rows.push(format!("logs here show Init START and no COMPLETE of ranks {}", ranges(&pending)));
+        rows.push(format!("Init START without COMPLETE logged here by ranks {}", ranges(&pending)));
     }
-    rows.push("RAS names no rank of it: NCCL 2.28 tells the counts of each, older ones only tell of trouble".into());
+    rows.push("RAS lists none of its ranks: NCCL 2.28 and newer report the counts of each rank, older versions only trouble".into());
     let mut y = area.y;
     for text in rows {
         said(ctx, &text, Rect { y, height: area.bottom().saturating_sub(y), ..area }, buf);
@@ -342,17 +342,17 @@ fn many(ctx: &Ctx, row: &Row, area: Rect, buf: &mut Buffer) {
         let mut pen = Pen::new(buf, Rect { y: below, height: 1, ..area });
         let unknown = marks.iter().filter(|m| **m == Mark::Unknown).count();
         let count = |mark| marks.iter().filter(|m| **m == mark).count();
-        let counts = [(Mark::Equal, "as far as any"), (Mark::Behind, "behind"), (Mark::Missing, "missing"), (Mark::Dead, "dead")];
+        let counts = [(Mark::Equal, "in step"), (Mark::Behind, "behind"), (Mark::Missing, "missing"), (Mark::Dead, "dead")];
         for (mark, word) in counts.into_iter().filter(|(mark, _)| count(*mark) > 0) {
             let (sign, style) = cell(ctx, row, mark);
             pen.put(sign, style);
             pen.put(&format!(" {} {word}   ", count(mark)), theme.dim);
         }
         if unknown > 0 {
-            pen.put(&format!("{unknown} not told   "), theme.dim);
+            pen.put(&format!("{unknown} unknown   "), theme.dim);
         }
         if hidden > 0 {
-            let well = if hidden_well { ", all as far as any" } else { "" };
+            let well = if hidden_well { ", all in step" } else { "" };
             pen.put(&format!("{hidden} ranks not shown{well}"), theme.dim);
         }
         if comm.nranks > MOST {
