@@ -219,10 +219,15 @@ pub(super) fn mark_selected(ctx: &Ctx, row: Rect, buf: &mut Buffer) {
 /// Marks the row of whom the verdict names: a sign in the margin, which every pane has at its left, and a tint.
 pub(super) fn mark_culprit(ctx: &Ctx, row: Rect, bad: Option<Severity>, buf: &mut Buffer) {
     let Some(bad) = bad else { return };
-    restyle(row, buf, |cell| ctx.theme.blamed(cell));
+    tint(ctx, row, buf);
     if let Some(margin) = row.x.checked_sub(1).and_then(|x| buf.cell_mut((x, row.y))) {
         margin.set_symbol(CULPRIT).set_style(ctx.theme.severity(bad.max(Severity::Warning)));
     }
+}
+
+/// The tint alone.
+fn tint(ctx: &Ctx, row: Rect, buf: &mut Buffer) {
+    restyle(row, buf, |cell| ctx.theme.blamed(cell));
 }
 
 fn restyle(row: Rect, buf: &mut Buffer, look: impl Fn(Style) -> Style) {

@@ -151,10 +151,13 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let mut above = None;
     for ((i, text), y) in shown(ctx, &findings, selected, area).into_iter().zip(area.y..) {
         super::line(buf, area, y, &text);
-        // A long text goes on below its first row.
-        let begins = std::mem::replace(&mut above, Some(i)) != Some(i);
-        let bad = ctx.culprits().finding(findings[i]).filter(|_| begins);
-        super::mark_culprit(ctx, Rect { y, height: 1, ..area }, bad, buf);
+        let (row, bad) = (Rect { y, height: 1, ..area }, ctx.culprits().finding(findings[i]));
+        // A long text goes on below its first row, which alone has the sign.
+        match above.replace(i) == Some(i) {
+            true if bad.is_some() => super::tint(ctx, row, buf),
+            true => {}
+            false => super::mark_culprit(ctx, row, bad, buf),
+        }
         if selected == Some(i) && ctx.focused {
             super::mark_selected(ctx, Rect { y, height: 1, ..area }, buf);
         }
