@@ -3,6 +3,7 @@
 use crate::support::screen::{PATIENCE, Screen, find};
 use nccl_top::tui::actions::{Action, Group, KEYS};
 use nccl_top::tui::panes::PANES;
+use nccl_top::tui::theme::{Depth, Theme};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -125,13 +126,17 @@ fn selected(s: &vt100::Screen) -> Option<String> {
     (1..size(s).0).find(lit).map(|y| row(s, y).trim_matches(|c| "│► ".contains(c)).to_owned())
 }
 
-/// Texts on a background of their own.
+/// Texts on a background of their own; the tint of whom the verdict names is none.
 fn marked(s: &vt100::Screen) -> Vec<String> {
     let mut out = vec![String::new()];
+    let tint = match Theme::load("colorblind", Depth::Indexed).unwrap().culprit.bg {
+        Some(ratatui::style::Color::Indexed(index)) => vt100::Color::Idx(index),
+        other => panic!("{other:?}"),
+    };
     for y in 0..size(s).0 {
         for x in 0..size(s).1 {
             let cell = s.cell(y, x).unwrap();
-            let on = cell.bgcolor() != vt100::Color::Default;
+            let on = ![vt100::Color::Default, tint].contains(&cell.bgcolor());
             match (on, out.last_mut()) {
                 (true, Some(last)) => last.push_str(if cell.has_contents() { cell.contents() } else { " " }),
                 (false, Some(last)) if !last.is_empty() => out.push(String::new()),
@@ -325,11 +330,11 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
             s.wait_sent(shown, b"\x1b[?1000h\x1b[?1006h");
         }
         Action::Stack => {
-            s.press(key, "why not", |s| footer(s).contains("py-spy asks a process that lives"));
+            s.press(key, "why not", |s| footer(s).contains("py-spy needs a live process"));
             s.press("6", "the findings", |s| is_zoomed(s) && footer(s).contains("x stack (not of a recording)"));
         }
-        Action::Stacks => s.press(key, "why not", |s| footer(s).contains("py-spy asks a process that lives")),
-        Action::Dumps => s.press(key, "why not", |s| footer(s).contains("ranks that live are asked for dumps")),
+        Action::Stacks => s.press(key, "why not", |s| footer(s).contains("py-spy needs a live process")),
+        Action::Dumps => s.press(key, "why not", |s| footer(s).contains("dumps come from live ranks")),
         Action::Evidence => {
             s.press(key, "a prompt", |s| footer(s).contains("write evidence to (Esc: nothing): ./nccl-top-evidence-"));
             s.press("\x1b", "no prompt", |s| !footer(s).contains("write evidence"));
