@@ -543,7 +543,7 @@ fn the_live_screen_goes_back_in_time_as_a_whole_and_loses_nothing() {
     let since = s.look(ago);
     s.wait_until("longer ago", |s| ago(s) > since);
     assert_eq!(s.look(steps), (then, spark.clone()));
-    s.press("[", "that there is nothing before", |s| footer(s).contains("no earlier moment is kept"));
+    s.press("[", "that there is nothing before", |s| footer(s).contains("history begins here"));
     s.press(">", "that it has no speed", |s| footer(s).contains("only recordings have a playback speed"));
     s.press("lll", "forward", |s| is_live(s) || row(s, 0).contains(" ago") && steps(s).0[2].is_some_and(|step| step > seen));
     s.press("H", "the start", |s| !is_live(s) && steps(s).0[2].is_none_or(|step| step < seen));
