@@ -95,9 +95,9 @@ pub fn all_of(n: usize, word: &str) -> String {
     }
 }
 
-/// `both ranks of this node wait`
+/// `both ranks on this node wait`
 pub fn all_here(n: usize, verb: &str) -> String {
-    format!("{} of this node {}", all_of(n, "rank"), does(n, verb))
+    format!("{} on this node {}", all_of(n, "rank"), does(n, verb))
 }
 
 /// Those besides one: `the other rank waits`, `the other 23 wait`

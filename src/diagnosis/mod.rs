@@ -5,6 +5,7 @@ pub mod causality;
 pub mod conclusion;
 pub mod countdown;
 pub(crate) mod cover;
+pub mod culprits;
 mod driver_chain;
 pub(crate) mod lines;
 pub mod remedies;

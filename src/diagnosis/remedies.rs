@@ -40,13 +40,13 @@ pub fn of(model: &Model, finding: &Finding) -> Vec<Step> {
     if let Some(job) = finding.job.as_ref().and_then(|id| model.jobs.get(id)).filter(|_| stacks(finding) != Stacks::OfNobody)
         && let Some(trigger) = trigger(model, job)
     {
-        say(trigger, "all ranks of this node write their Flight Recorder dumps; the job goes on");
+        say(trigger, "all ranks on this node write their Flight Recorder dumps; the job goes on");
     }
     for process in processes.iter().take(1).filter(|p| !p.is_stopped()) {
         let pid = process.info.pid;
-        say(format!("gdb -p {pid} --batch -ex 'thread apply all bt'"), "last resort: it stops the process meanwhile");
+        say(format!("gdb -p {pid} --batch -ex 'thread apply all bt'"), "last resort: stops the process while it looks");
         if rule(finding.rule).is_some_and(|rule| rule.chain.is_hang) {
-            say(format!("cuda-gdb -p {pid} --batch -ex 'info cuda kernels'"), "last resort: it stops process and GPU meanwhile");
+            say(format!("cuda-gdb -p {pid} --batch -ex 'info cuda kernels'"), "last resort: stops process and GPU while it looks");
         }
     }
     steps
@@ -87,7 +87,7 @@ fn of_process(process: &Process) -> Vec<(String, &'static str)> {
     let python = program.starts_with("python") || process.info.comm.starts_with("python") || process.info.comm.starts_with("pt_");
     let stack = || (py_spy(pid), "where it is in Python; does not stop it");
     match process.sample.state {
-        Some('T') => vec![(format!("kill -CONT {pid}"), "lets it go on")],
+        Some('T') => vec![(format!("kill -CONT {pid}"), "resumes it")],
         Some('t') => vec![(format!("grep TracerPid /proc/{pid}/status"), "the debugger that holds it")],
         state => {
             let mut out = Vec::new();
@@ -104,7 +104,7 @@ fn of_process(process: &Process) -> Vec<(String, &'static str)> {
     }
 }
 
-/// Makes the ranks of this node write Flight Recorder dumps, where the job was started so that they can be asked.
+/// Makes the ranks on this node write Flight Recorder dumps, where the job was started so that they can be asked.
 fn trigger(model: &Model, job: &Job) -> Option<String> {
     let alive = job.ranks.values().filter_map(|pid| model.processes.get(pid)).filter(|p| p.is_alive());
     let listens = |p: &'_ Process| p.env("TORCH_NCCL_DEBUG_INFO_PIPE_FILE").filter(|prefix| !prefix.is_empty()).map(str::to_owned);

@@ -2,11 +2,13 @@
 
 use crate::base::severity::{Role, Severity};
 use crate::base::time::{Stamp, Zone};
+use crate::diagnosis::culprits::Culprits;
 use crate::diagnosis::startup::Startup;
 use crate::diagnosis::verdict::{self, State, Verdict};
 use crate::diagnosis::{causality, cover, driver_chain, lines};
 use crate::logs::{TextEvent, What};
 use crate::model::gpu::Activity;
+use crate::model::quiet::Quiet;
 use crate::model::reading::ReadLine;
 use crate::model::signals::Look;
 use crate::model::topology;
@@ -41,6 +43,8 @@ pub struct Session {
     pub verdicts: BTreeMap<String, Verdict>,
     /// The phases of its start, by job id.
     pub startups: BTreeMap<String, Startup>,
+    /// Whom the verdicts name.
+    pub culprits: Culprits,
     looks: BTreeMap<String, Look>,
     /// By job, the number of the finding that is the cause.
     causes: BTreeMap<String, u64>,
@@ -330,7 +334,7 @@ impl Session {
             self.ledger.saw(now, found.clone(), Life { hold: Duration::ZERO, ..rule.life }, 0);
         }
         let from_facts = |f: &Finding| !f.witness.is_text() && f.witness != Witness::Signals && !f.machine;
-        self.ledger.clear_where(now, "it no longer holds", |f| from_facts(f) && f.last_at < now);
+        self.ledger.clear_where(now, "it is no longer so", |f| from_facts(f) && f.last_at < now);
     }
 
     /// What a log reports without naming a rank is of the one rank that ended by itself at that moment.
@@ -377,7 +381,7 @@ impl Session {
         };
         self.ledger.clear_where(now, "the job went on", survived);
         let forgotten = |f: &Finding| f.job.as_ref().is_some_and(|id| !jobs.contains_key(id));
-        self.ledger.clear_where(now, "its job is no longer known", forgotten);
+        self.ledger.clear_where(now, "its job is gone", forgotten);
         self.ledger.forget_left_out(|job| !jobs.contains_key(job));
     }
 
@@ -419,6 +423,7 @@ impl Session {
             self.startups.entry(job.id.clone()).or_default().note(now, job, &verdict);
             self.verdicts.insert(job.id.clone(), verdict);
         }
+        self.culprits = Culprits::of(self);
         if self.verdicts.is_empty() && !self.reported_idle {
             self.reported_idle = true;
             out.push((now, Event::State { job: None, state: State::Idle, phase: None, area: None, summary: "no job on this node".into() }));
@@ -438,6 +443,27 @@ impl Session {
         findings.chain(states).map(|e| (now, e)).collect()
     }
 
+    /// The finding that decides the state of a job.
+    pub fn deciding(&self, job: &str) -> Option<&Finding> {
+        let (rule, subject) = self.verdicts.get(job)?.because.as_ref()?;
+        self.ledger.first_open(|f| f.rule == *rule && f.subject == *subject && f.job.as_deref() == Some(job))
+    }
+
+    /// The worst of what is open and no mere note, of a job or of the node.
+    pub fn worst(&self, job: &str) -> Option<&Finding> {
+        self.ledger.first_open(|f| f.severity > Severity::Info && f.job.as_deref().is_none_or(|j| j == job))
+    }
+
+    /// The finding that stands below the verdict of a job: what decides it, else what there is to look at.
+    pub fn named(&self, job: &str) -> Option<&Finding> {
+        self.deciding(job).or_else(|| self.worst(job))
+    }
+
+    /// A job that nothing speaks against makes no step for longer than it has shown: worth a look at once, long before a verdict.
+    pub fn hesitates(&self, job: &str) -> Option<Quiet> {
+        self.verdicts.get(job).filter(|v| v.state == State::Training).and_then(|_| self.model.quiet(job))
+    }
+
     /// The job to show first: the worst of those that run, else the last one that ended.
     pub fn main_job(&self) -> Option<(&str, &Verdict)> {
         self.verdicts.iter().max_by_key(|(id, _)| self.weight_of(id)).map(|(id, v)| (id.as_str(), v))
@@ -448,7 +474,9 @@ impl Session {
         let job = self.model.jobs.get(id);
         let mine = |f: &Finding| f.job.as_deref() == Some(id) && f.role == Role::Root && f.severity >= Severity::Warning;
         let worst = self.ledger.first_open(mine).map(|f| f.severity);
-        (job.is_some_and(|j| j.ended_at.is_none()), self.verdicts.get(id).map(|v| v.state), worst, job.map(|j| j.first_seen))
+        let runs = job.is_some_and(|j| j.ended_at.is_none());
+        let hesitates = self.hesitates(id).is_some();
+        (runs, self.verdicts.get(id).map(|v| v.state), worst, hesitates, job.map(|j| j.first_seen), id.to_owned())
     }
 
     /// The state of the node: that of its main job.

@@ -78,8 +78,10 @@ const SAVES: Duration = Duration::from_secs(600);
 /// `cause` is the number of the finding that the others of the job follow from.
 pub fn of_job(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u64>, before: Option<&Verdict>) -> Verdict {
     let mut verdict = judge(model, ledger, job, look, cause, before);
+    // What a finding decides began when the finding did: the two stand above one another on the screen.
+    let by_finding = verdict.because.is_some() && job.ended_at.is_none();
     verdict.since = match before {
-        Some(b) if b.state == verdict.state && b.phase == verdict.phase => b.since,
+        Some(b) if b.state == verdict.state && b.phase == verdict.phase && !by_finding => b.since,
         _ => verdict.since,
     };
     verdict
@@ -125,7 +127,7 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u
             return if b.state == State::Stuck { ended_stuck(ended) } else { ended };
         }
         if job.taking_down_at.is_some() && progress.is_none_or(|p| p.done_at.is_none()) {
-            return say(State::Failed, None, "it was ended from outside: its launcher got a signal".into());
+            return say(State::Failed, None, "terminated from outside: its launcher received a signal".into());
         }
         // The launcher may still have to say why.
         let launcher_lives = job.launcher.and_then(|pid| model.processes.get(&pid)).is_some_and(|p| p.is_alive());
@@ -135,13 +137,13 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u
                 // It becomes a finding unless the log says more.
                 (Ending::Failed { .. }, Some(b)) if now.since(at) <= SETTLES => return b.clone(),
                 (Ending::Stopped { signal, .. }, _) => {
-                    let words = format!("it was ended from outside by {}", signal_words(*signal));
+                    let words = format!("terminated from outside by {}", signal_words(*signal));
                     return say(State::Failed, None, words);
                 }
                 (Ending::Launcher { pid, exit_code, .. }, _) => {
                     let but = match job.pids().next() {
-                        Some(_) => "; nothing tells which rank failed",
-                        None => " before a rank of it was seen",
+                        Some(_) => "; which rank failed is not known",
+                        None => " before any of its ranks was seen",
                     };
                     let words = format!("its launcher (pid {pid}) {}{but}", ended_words(*exit_code));
                     return say(State::Failed, None, words);
@@ -152,15 +154,15 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u
                 _ => {}
             }
             if ending != Ending::Well && job.launcher.is_some() && job.pids().next().is_none() {
-                return say(State::Failed, None, "its launcher ended before a rank of it was seen".into());
+                return say(State::Failed, None, "its launcher ended before any of its ranks was seen".into());
             }
             if model.files_of(&job.id).all(|f| f.lines == 0) {
-                return say(State::Unknown, None, "all processes ended; no log is seen that says how".into());
+                return say(State::Unknown, None, "all processes ended; no log shows how".into());
             }
             let step = progress.and_then(|p| p.step).map_or(String::new(), |s| format!(" at step {s}"));
             let total = progress.filter(|p| p.done_at.is_none()).and_then(|p| p.total_steps.filter(|total| p.step < Some(*total)));
             if let (Ending::Untold, Some(total)) = (&ending, total) {
-                let words = format!("all processes ended{step} of {}, and nothing seen says how", group(total));
+                let words = format!("all processes ended{step} of {}; nothing shows how", group(total));
                 return say(State::Unknown, None, words);
             }
             return say(State::Finished, None, format!("all processes ended{step}"));
@@ -173,7 +175,7 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u
         }
     }
     if job.log_only && progress.is_some_and(|p| p.done_at.is_some()) {
-        return say(State::Finished, None, "the log says that it is done".into());
+        return say(State::Finished, None, "its log says that it finished".into());
     }
     if let Some((phase, summary)) = pause(model, look) {
         return say(State::Paused, Some(phase), summary);
@@ -203,25 +205,25 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u
         let ended = job.log_only && progress.is_some_and(Progress::has_made_its_last_step);
         return match steps {
             Some(steps) if ended && look.moved_at.is_some_and(|at| now.since(at) > LAST_STEP) => {
-                say(State::Finished, None, format!("{steps}, and nothing came after it"))
+                say(State::Finished, None, format!("{steps}, the last; nothing has come since"))
             }
             Some(steps) if lately => say(State::Training, None, steps),
             None if lately => {
                 let rhythm = model.rhythm_of(job).map_or(String::new(), |rhythm| format!("; a step takes {}", rhythm.words()));
-                say(State::Training, None, format!("collectives move; no step line in any log{rhythm}"))
+                say(State::Training, None, format!("collectives advance; no log has step lines{rhythm}"))
             }
             steps => {
                 let quiet = look
                     .moved_at
-                    .map_or("nothing was seen to move".to_owned(), |at| format!("nothing has moved for {}", span(now.since(at))));
+                    .map_or("nothing has been seen to move".to_owned(), |at| format!("nothing has moved for {}", span(now.since(at))));
                 let steps = steps.map_or(String::new(), |s| format!("{s}; "));
                 let in_gloo = |r: &RankLook| r.waits.first().and_then(|wait| wait.in_gloo);
                 let why = match look.alive().any(|r| r.activity == Activity::Waiting || in_gloo(r) == Some(true)) {
-                    _ if job.log_only => ", and only its log is seen here",
+                    _ if job.log_only => "; only its log is visible here",
                     true => "",
                     // Of ranks on CPUs nothing else tells whether they wait.
                     false if look.alive().all(|r| r.gpu.is_none() && in_gloo(r).is_none()) => "",
-                    false => ", and nobody waits in a collective",
+                    false => "; no rank is waiting in a collective",
                 };
                 say(State::Unknown, None, format!("{steps}{quiet}{why}"))
             }
@@ -264,7 +266,7 @@ fn pause(model: &Model, look: &Look) -> Option<(&'static str, String)> {
         let word = phase.as_str();
         if phase == Phase::Serving {
             let moves = look.moved_at.is_some_and(|at| look.at.since(at) < SHOWN_AFTER);
-            return (!moves).then(|| (word, "a server that waits for requests".to_owned()));
+            return (!moves).then(|| (word, "a server waiting for requests".to_owned()));
         }
         return Some((word, format!("{word} for {}", span(look.at.since(since)))));
     }
@@ -299,7 +301,7 @@ fn pause(model: &Model, look: &Look) -> Option<(&'static str, String)> {
         && waiting.len() + 1 == look.alive().count()
     {
         let words = format!(
-            "rank 0 computes alone and {}, without a step for {}: probably an evaluation",
+            "rank 0 computes alone and {}, no step for {}: probably an evaluation",
             the_other(waiting.len(), "rank", "wait"),
             span(log.quiet_for)
         );
@@ -311,7 +313,7 @@ fn pause(model: &Model, look: &Look) -> Option<(&'static str, String)> {
         && look.ranks.get(&0).is_some_and(crate::rules::works_unseen)
     {
         let words = format!(
-            "rank 0 works and the others wait for it, without a step for {}: probably an evaluation, but its GPU is not seen",
+            "rank 0 works while the others wait for it, no step for {}: probably an evaluation, but its GPU is not seen",
             span(log.quiet_for)
         );
         return Some((Phase::Evaluation.as_str(), words));
@@ -323,7 +325,7 @@ fn pause(model: &Model, look: &Look) -> Option<(&'static str, String)> {
     {
         return Some((
             Phase::Evaluation.as_str(),
-            format!("all GPUs compute without a step for {}: probably an evaluation", span(log.quiet_for)),
+            format!("all GPUs compute, but no step for {}: probably an evaluation", span(log.quiet_for)),
         ));
     }
     None
@@ -353,7 +355,7 @@ fn start(model: &Model, job: &Job, look: &Look) -> (&'static str, String) {
         return ("launch", format!("{} ({})", agent.words(), span(model.now.since(job.first_seen))));
     }
     if seen < expected {
-        return ("launch", format!("{seen} of {expected} ranks of this node are there"));
+        return ("launch", format!("{seen} of {expected} ranks on this node are up"));
     }
     let comm = model.comms_of(job).max_by_key(|c| c.nranks);
     let for_s = span(model.now.since(job.restarted_at.unwrap_or(job.first_seen)));
@@ -368,7 +370,7 @@ fn start(model: &Model, job: &Job, look: &Look) -> (&'static str, String) {
             format!("{} {}, no communicator yet ({for_s})", so_many(seen, "rank", "hold"), if seen == 1 { "a GPU" } else { "GPUs" }),
         ),
         Some(c) if !c.missing.is_empty() => {
-            ("NCCL initialisation", format!("communicator of {} ranks, {} of them not seen", c.nranks, c.missing.len()))
+            ("NCCL initialisation", format!("communicator of {} ranks, {} of them missing", c.nranks, c.missing.len()))
         }
         Some(c) => ("first step", format!("communicator of {} ranks is up, no step yet ({for_s})", c.nranks)),
     }

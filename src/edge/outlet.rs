@@ -107,7 +107,7 @@ impl Outlet {
     /// `done` wakes the loop when the thread has done something that the loop waits for.
     ///
     /// # Errors
-    /// If the system has no thread to give.
+    /// If the system refuses another thread.
     pub fn start(name: &str, sink: impl Sink, done: &Arc<Notify>) -> io::Result<Outlet> {
         let shared = Arc::new(Shared { done: done.clone(), ..Shared::default() });
         let theirs = shared.clone();

@@ -231,7 +231,7 @@ mod tests {
         }
         assert_eq!(slot, Some(Grown { first: 7, now: 12, since: Some(at(30)) }));
         Grown::saw(&mut slot, at(60), Some(0));
-        assert_eq!(slot, Some(Grown { first: 0, now: 0, since: None }), "the driver was loaded anew");
+        assert_eq!(slot, Some(Grown { first: 0, now: 0, since: None }), "the driver was reloaded");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the NCCL Inspector measures, put together from the ranks of this node, beside what such machines reach.
+//! What the NCCL Inspector measures, put together from the ranks on this node, beside what such machines reach.
 
 use super::comm::Comm;
 use super::{MAX_PROCESSES, Model};

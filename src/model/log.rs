@@ -151,6 +151,8 @@ pub struct Progress {
     unwatched: Duration,
     /// Seconds between the arrivals of progress lines, newest last.
     gaps: Series<32>,
+    /// The newest of them that were pauses: far longer than those before. An evaluation every thousand steps is none of the newest gaps.
+    pauses: Series<4>,
     /// Steps have come regularly since then: no pause, no restart.
     pub steady_since: Option<Stamp>,
     phase: Option<(Phase, Stamp)>,
@@ -405,6 +407,7 @@ impl Progress {
             let gap = at.secs_since(last.plus(self.unwatched)).max(0.0);
             if gap > self.gaps.median_of_last(8).map_or(3.0, |usual| (usual * 4.0).max(3.0)) {
                 self.steady_since = Some(at);
+                self.pauses.push(at, gap);
             }
             self.gaps.push(at, gap);
         }
@@ -484,6 +487,19 @@ impl Progress {
         Duration::from_secs_f64((median * 4.0).max(longest * 1.5).max(step * 4.0).clamp(6.0, 3600.0))
     }
 
+    /// The silence from which on the log is worth a look: more than this job has shown, be it between two lines, for an evaluation or for
+    /// a checkpoint. It accuses nobody. `None` while the usual pace is not known.
+    pub fn look_after(&self) -> Option<Duration> {
+        /// Lines are read twice a second, and a loader may stumble once.
+        const LEAST_S: f64 = 2.0;
+        const MOST_S: f64 = 3600.0;
+        let (median, longest) = self.usual_gap_s().filter(|_| self.gaps.len() >= 3 && !self.is_by_saves())?;
+        let paused = self.pauses.iter().map(|p| p.1).fold(0.0, f64::max);
+        let step = self.step_time_s.filter(|s| s.is_finite()).unwrap_or(0.0);
+        let most = (median * 3.0).max(longest * 1.5).max(paused * 1.25).max(step * 2.0);
+        Some(Duration::from_secs_f64(most.clamp(LEAST_S, MOST_S)))
+    }
+
     /// How much step times differ: the span from the 10th to the 90th percentile of the last 50, as a share of their median. `None`
     /// below 10 of them.
     pub fn jitter(&self) -> Option<f64> {
@@ -538,7 +554,7 @@ pub struct Kept {
     pub text: Arc<str>,
 }
 
-/// The newest lines of all files, in the order in which they came. Noise, lines with meaning, and WARN and worse have a ring each, bounded
+/// The newest lines of all files, in the order in which they came. Noise, known lines, and WARN and worse have a ring each, bounded
 /// by count and bytes: none pushes out what is worth more.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Logbook {
@@ -587,7 +603,7 @@ fn ring_of(class: Class) -> usize {
 }
 
 impl Logbook {
-    /// Lines and bytes that are kept of noise, of lines with meaning, and of WARN and worse.
+    /// Lines and bytes that are kept of noise, of known lines, and of WARN and worse.
     const MOST: [(usize, usize); 3] = [(2500, 1 << 19), (5000, 1 << 20), (2500, 1 << 19)];
     const MAX_LINE: usize = 1000;
 

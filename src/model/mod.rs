@@ -20,6 +20,7 @@ pub mod log;
 pub mod peers;
 pub mod port;
 pub mod process;
+pub mod quiet;
 pub mod reading;
 pub mod rhythm;
 pub mod room;

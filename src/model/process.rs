@@ -166,7 +166,7 @@ impl Process {
         self.by_place(|place| place.rank, RANK_VARS).or(self.placed)
     }
 
-    /// Its number among the ranks of this node.
+    /// Its number among the ranks on this node.
     pub fn local_rank(&self) -> Option<u32> {
         self.by_place(|place| place.local_rank, LOCAL_RANK_VARS)
     }

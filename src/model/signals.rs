@@ -54,7 +54,7 @@ pub struct Look {
     pub overdue: Option<(Phase, Stamp)>,
     /// How long its GPUs have worked so far.
     pub worked: Duration,
-    /// Its ranks of this node count their pids in a container.
+    /// Its ranks on this node count their pids in a container.
     pub contained: bool,
     /// Which kinds of signal are not there, in words: `RAS answers`.
     pub lacks: Vec<&'static str>,

@@ -86,6 +86,7 @@ fn job(session: &Session, job: &Job, zone: Zone) -> Value {
             "of": rhythm.all,
             "times_seen": rhythm.times,
         })),
+        "quiet": session.hesitates(&job.id).map(|quiet| json!({ "for_s": quiet.lasts.as_secs_f64(), "usual_s": quiet.usual_s })),
         "training": model.progress_of(&job.id).filter(|p| !p.is_empty()).map(|p| {
             let mut fields = training(p);
             fields.insert("last_progress_at".into(), json!(p.last_step_at.map(|at| zone.rfc3339(at))));

@@ -39,7 +39,7 @@ pub const DEMOS: &[Demo] = &[
             (ms(7_100), "A torchrun job starts: 4 ranks import, then set up NCCL; no step yet"),
             (ms(19_100), "Training: a step takes 100 ms, each of the 4 GPUs draws 690 W"),
             (ms(42_000), "Training: a step takes 100 ms. In 8 seconds rank 3 stops: watch GPU 3 and the step"),
-            (ms(52_100), "No step after 329. GPU 3 is idle, GPUs 0, 1 and 2 spin at 130 W. The log says nothing"),
+            (ms(53_100), "No step after 329. GPU 3 is idle, GPUs 0, 1 and 2 spin at 130 W. The log says nothing"),
             (ms(56_000), "RAS counts 8 operations fewer for rank 3 than for the others, and none of them moves"),
             (ms(60_100), "Stuck, 10 seconds after it happened: rank 3 has not joined the AllReduce that 3 ranks wait in"),
             (ms(68_000), "Below the verdict: what proves it, and what to run next, py-spy on the process of rank 3"),

@@ -144,9 +144,9 @@ fn finding(name: &str, path: &str, seen: &Compared, bringup: &Bringup) -> Findin
     found.why = match (set.is_empty(), severity, reach.way) {
         (false, _, _) => format!("the log shows {}, which may be why", set.join(", ")),
         (true, Severity::Info, Way::Network { .. }) => {
-            "which ports the nodes have is not known: with fewer or slower ones it may be all that there is".to_owned()
+            "the ports of the nodes are not known: with fewer or slower ones this may be all they can do".to_owned()
         }
-        _ => "a training run on these machines waits as much longer for each collective".to_owned(),
+        _ => "a training run on these machines waits that much longer for each collective".to_owned(),
     };
     found.next = Some(next(reach.way));
     found

@@ -7,7 +7,7 @@ use super::{Implies, ONCE, Rule, Stacks, TickContext, told_by};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
 use crate::base::time::{Stamp, span};
-use crate::base::units::{all_here, so_many};
+use crate::base::units::all_here;
 use crate::base::words::{py_spy, rank_words};
 use crate::model::comm::Odd;
 use crate::model::gpu::Activity;
@@ -84,10 +84,7 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
     found.evidence = told.evidence;
     let waiting = look.with(Activity::Waiting, Duration::from_secs(3));
     if let Some(since) = waiting.iter().map(|r| r.activity_since).max() {
-        found.evidence.push(Evidence::of(
-            "gpu",
-            format!("{}, no bytes moved for {}", so_many(waiting.len(), "GPU", "spin"), span(look.at.since(since))),
-        ));
+        found.evidence.push(Evidence::of("gpu", super::spinning(waiting.len(), look.at.since(since))));
     }
     told_by(&mut found, look);
     Some(found)
@@ -148,7 +145,7 @@ fn by_ras(look: &Look) -> Option<Differs> {
     let far = odd.iter().all(|(m, _)| m.elsewhere);
     let here = look.alive().count();
     let rest = match here {
-        _ if far && all_wait => format!("; {}: the cause is not here", all_here(here, "wait")),
+        _ if far && all_wait => format!("; {}: the cause is on another node", all_here(here, "wait")),
         _ => "; nothing moves".to_owned(),
     };
     let command = odd.iter().filter(|_| far && !look.contained).find_map(|(m, _)| m.far_command());

@@ -11,7 +11,7 @@ pub const RULE: Rule = Rule {
     severity: Severity::Error,
     title: "PyTorch's watchdog gave up on a collective; the ranks that report it are messengers, not culprits",
     how: "\"Watchdog caught collective operation timeout\" in the log, or its forms in other versions",
-    advice: "Look for the rank that did not report, or whose last enqueued number is the lowest: it never came. Flight Recorder dumps name it",
+    advice: "Look for the rank that did not report, or whose last enqueued number is the lowest: it never arrived. Flight Recorder dumps name it",
     life: ONCE,
     implies: Implies::Failed,
     stacks: Stacks::OfCulprits,
@@ -40,7 +40,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     found.ranks.clear();
     found.gpus.clear();
     found.confidence = Confidence::Certain;
-    found.why = "the ranks that report a timeout are those that came".into();
+    found.why = "the ranks that report a timeout are the ones that did join".into();
     found.next = Some(
         "look for the ranks that report no timeout; `nccl-top check` on the Flight Recorder dumps names the one that is missing".into(),
     );

@@ -1,4 +1,4 @@
-//! The network holds a port back: more is sent to one place than it can take.
+//! The network slows a port down: more is sent to one place than it can take in.
 
 use super::area::Area;
 use super::chain::Chain;
@@ -13,12 +13,12 @@ use crate::rules::findings::Finding;
 pub const RULE: Rule = Rule {
     id: "congestion",
     severity: Severity::Warning,
-    title: "The network holds a port back: more is sent to one place than it can take",
+    title: "The network slows a port down: more is sent to one place than it can take in",
     how: "RoCE: notifications of congestion (rp_cnp_handled, np_cnp_sent) and pause frames of PFC (ethtool's rx_prioN_pause, tx_prioN_pause, \
           rx_global_pause, and what bnxt and ice call them). EFA: unresponsive_remote_events, impaired_remote_conn_events. Some are usual wherever many send to one; what counts is \
           a high rate in two of three parts of the time",
-    advice: "The port receives pauses or handles notifications: look for the place further on that is full, and for other jobs on the same links. It \
-             sends pauses: this host takes in data too slowly (PCIe, NUMA, a slow GPU). EFA: a peer, or a security group that lets not everything \
+    advice: "The port receives pauses or handles notifications: look for the congested hop further on, and for other jobs on the same links. It \
+             sends pauses: this host takes in data too slowly (PCIe, NUMA, a slow GPU). EFA: a peer, or a security group that does not let everything \
              through",
     life: while_it_holds(5, 60),
     implies: Implies::Nothing,
@@ -39,8 +39,8 @@ fn words(kind: Congestion) -> &'static str {
     match kind {
         Congestion::HeldBack => "it sends slower because the network reports congestion on the way",
         Congestion::Incast => "more comes to it than it can take: many send to this port at once",
-        Congestion::Paused => "the switch stops it: further on somebody takes in data too slowly",
-        Congestion::Pauses => "it stops the switch: this host takes in data too slowly",
+        Congestion::Paused => "the switch pauses it: a receiver further on is too slow",
+        Congestion::Pauses => "it pauses the switch: this host takes in data too slowly",
         Congestion::Peer => "connections to other nodes do not answer, or are slowed down",
     }
 }
@@ -69,7 +69,7 @@ fn together(found: Vec<Finding>, ports: usize) -> Option<Finding> {
     let names: Vec<String> = found.iter().flat_map(|f| f.ports.clone()).collect();
     let evidence = found.iter().filter_map(|f| f.evidence.first().cloned()).collect();
     let first = found.into_iter().next()?;
-    let summary = format!("{} of {ports} ports are held up: {}", names.len(), first.summary.split(": ").last().unwrap_or_default());
+    let summary = format!("{} of {ports} ports are congested: {}", names.len(), first.summary.split(": ").last().unwrap_or_default());
     Some(Finding { subject: "all ports".into(), summary, ports: names, evidence, ..first })
 }
 
@@ -90,7 +90,7 @@ fn of_wire(ctx: &TickContext, wire: &Wire) -> Option<Finding> {
         Congestion::Peer => format!("{} {} in {:.0} s", sum(&grew), most.name, WINDOW.value()),
         _ => format!("{} {} a second", scaled(most.growth.per_s()), unit(kind)),
     };
-    let summary = format!("{} {} is held up: {rate}", wire.kind(), wire.name);
+    let summary = format!("{} {} is congested: {rate}", wire.kind(), wire.name);
     let mut found = ctx.of_wire(&RULE, wire, summary, model.now.minus(most.growth.over), talking_job(model));
     found.why = words(kind).into();
     let pause = |n: &crate::model::port::Netdev| format!("ethtool -S {} | grep -e pause -e discard; twice", n.sample.name);

@@ -104,7 +104,7 @@ fn soon(model: &Model, disk: &DiskSample) -> Option<Finding> {
         return None;
     }
     let when = minutes_up(left_s);
-    let proof = format!("{} of {} GiB are free, {}B/s less all the time", gib(disk.free_bytes), gib(disk.total_bytes), scaled(rate));
+    let proof = format!("{} of {} GiB are free, shrinking by {}B/s", gib(disk.free_bytes), gib(disk.total_bytes), scaled(rate));
     let mut found = of_disk(model, disk, format!("the file system {} will be full within {when}", disk.mount), proof)?;
     found.severity = Severity::Warning;
     Some(found)

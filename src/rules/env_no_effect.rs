@@ -9,7 +9,7 @@ pub const RULE: Rule = Rule {
     severity: Severity::Warning,
     title: "An NCCL variable that is set does nothing: misspelt, renamed, of another version, or overridden",
     how: "NCCL's own lines about it, or a name that NCCL does not know",
-    advice: "Take it away, or use the name that NCCL knows",
+    advice: "Remove it, or use the name that NCCL knows",
     life: ONCE,
     implies: Implies::Nothing,
     on_facts: Some(check),

@@ -14,7 +14,7 @@ use crate::rules::findings::Finding;
 pub const RULE: Rule = Rule {
     id: "fabric-retransmits",
     severity: Severity::Warning,
-    title: "Packets are lost on the way and sent again all the time: the port, its link or the fabric is slower for it",
+    title: "Packets keep getting lost and retransmitted: the port, its link or the fabric is slower for it",
     how: "EFA: retrans_pkts and retrans_timeout_events. mlx5: local_ack_timeout_err, packet_seq_err, implied_nak_seq_err, roce_adp_retrans. \
           bnxt_re: to_retransmits, seq_err_naks_rcvd. They must grow in two of three parts of the time. out_of_sequence alone is no loss: \
           adaptive routing makes packets overtake each other. One retransmission now and then is usual",
@@ -78,7 +78,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         // What all ports see is not the fault of one of them.
         let names: Vec<String> = lossy.iter().map(|(wire, _)| wire.name.clone()).collect();
         let Some((wire, loss)) = lossy.into_iter().max_by(|a, b| a.1.sent_again_per_s.total_cmp(&b.1.sent_again_per_s)) else { return };
-        let summary = format!("{} of {up} ports send packets again: the fabric or a peer loses them", names.len());
+        let summary = format!("{} of {up} ports retransmit: the fabric or a peer is dropping packets", names.len());
         let mut found = ctx.of_wire(&RULE, &Wire { name: "all ports".into(), ..wire }, summary, now.minus(WINDOW.duration()), job);
         (found.ports, found.confidence) = (names, Confidence::Likely);
         out.push(described(found, &loss));
@@ -89,7 +89,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
             r if r > 0.0 => format!("{} packets a second", scaled(r)),
             _ => format!("{} timeouts in {:.0} s", loss.timeouts, WINDOW.value()),
         };
-        let summary = format!("{} {} loses packets: {rate} are sent again", wire.kind(), wire.name);
+        let summary = format!("{} {} is losing packets: {rate} retransmitted", wire.kind(), wire.name);
         let mut found = ctx.of_wire(&RULE, &wire, summary, now.minus(WINDOW.duration()), job);
         found.confidence = Confidence::Certain;
         out.push(described(found, &loss));

@@ -20,11 +20,11 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const RULE: Rule = Rule {
     id: "fabric-state",
     severity: Severity::Warning,
-    title: "GPUs are not part of the NVLink fabric, it reports that it is ill, or IMEX is missing between hosts that it joins",
-    how: "nvmlDeviceGetGpuFabricInfoV: state 1 (not started) or 2 (in progress) for long while nothing works on the GPU; a registration that ended \
+    title: "GPUs are not part of the NVLink fabric, the fabric reports a fault, or IMEX is missing between hosts that it joins",
+    how: "nvmlDeviceGetGpuFabricInfoV: state 1 (not started) or 2 (in progress) for a long time while nothing runs on the GPU; a registration that ended \
           with an error; bits of the health mask; GPUs of one host in different clusters or cliques. The same from NCCL's lines `MNNVL busId …` where \
           NVML shows nothing. IMEX (channels in /dev, the daemon, its list of nodes) where NCCL uses NVLink between hosts, or could. H100 and H200 \
-          report neither a mask nor a cluster: that is well",
+          report neither a mask nor a cluster: that is fine",
     advice: "`systemctl status nvidia-fabricmanager` (on GB200 nvidia-imex, too); its version must be that of the driver. Without it CUDA fails with \
              error 802, \"system not yet initialized\". NCCL goes over the network, and prints no WARN, where one rank's GPU is not in the clique",
     life: while_it_holds(0, 60),
@@ -180,10 +180,10 @@ fn without_imex(model: &Model, job: &Job, missing: &str) -> Option<Finding> {
     let bringup = model.bringup_of(&job.id);
     let says = |used: bool| bringup.mnnvl.said.iter().find(|said| said.value == used);
     let (proof, summary) = if let Some(used) = says(true) {
-        (&used.proof, format!("NCCL uses NVLink between hosts, and IMEX is not well: {missing}"))
+        (&used.proof, format!("NCCL uses NVLink between hosts, and IMEX is not healthy: {missing}"))
     } else {
         let unused = says(false).filter(|_| could_use(model, job, &bringup))?;
-        (&unused.proof, format!("NCCL does without NVLink between hosts, and IMEX is not well: {missing}"))
+        (&unused.proof, format!("NCCL does without NVLink between hosts, and IMEX is not healthy: {missing}"))
     };
     let mut found = RULE.finding("imex", summary, model.now);
     found.job = Some(job.id.clone());

@@ -401,7 +401,7 @@ impl Ledger {
         let gives_way = weight(&least) > (Reverse(new.own_severity), alike + 1, u64::MAX);
         if gives_way {
             self.leave_out(now, &least, least.count);
-            self.clear(now, &key, "something else needed its room");
+            self.clear(now, &key, "a worse finding needed its room");
         }
         gives_way
     }
@@ -523,7 +523,7 @@ impl Ledger {
         self.pending.retain(|_, p| p.last == now);
         let watched_since = self.watched_since;
         let over = |f: &Finding| lingers(f).is_some_and(|linger| f.last_at < now && now.since(f.last_at.max(watched_since)) >= linger);
-        self.clear_where(now, "it no longer holds", over);
+        self.clear_where(now, "it is no longer so", over);
     }
 
     /// Clears what `which` says, whatever its life.

@@ -41,7 +41,7 @@ pub fn judge(model: &Model, job: &Job) -> Option<Finding> {
     let mut silent = (0..size).filter(|rank| !waited.contains_key(rank) && !failed.contains(rank));
     let (Some(rank), None) = (silent.next(), silent.next()) else { return None };
     let who = rank_words(&waited.keys().copied().collect::<Vec<_>>());
-    let summary = format!("rank {rank} did not come; {} waited for it in Gloo until the timeout", counted(waited.len(), "rank"));
+    let summary = format!("rank {rank} never arrived; {} waited for it in Gloo until the timeout", counted(waited.len(), "rank"));
     let mut found = hang_rank_absent::RULE.finding(format!("rank {rank}"), summary, first.at.unwrap_or(first.seen_at));
     found.job = Some(job.id.clone());
     found.witness = Witness::Watchdogs;

@@ -13,7 +13,7 @@ pub const RULE: Rule = Rule {
     severity: Severity::Error,
     title: "A GPU's memory had an error that could not be corrected",
     how: "The kernel's log (Xid 48, 63, 64, 94, 95), CUDA's error, NVML's events and counters: uncorrected errors that came while they were \
-          watched, rows that wait to be replaced or could not be, the recovery action that the driver asks for. Errors from before are not told",
+          watched, rows that wait to be replaced or could not be, the recovery action that the driver asks for. Earlier errors are not reported",
     advice: "Drain the node and reset the GPU: `nvidia-smi -r -i GPU`; a remapping that failed (Xid 64) means that it has to be replaced",
     life: ONCE,
     implies: Implies::Failed,
@@ -38,8 +38,8 @@ fn uncorrected(ctx: &TickContext, gpu: &Gpu) -> Option<Finding> {
     let subject = ctx.told_already(RULE.id, gpu.index).unwrap_or_else(|| format!("GPU {} uncorrected", gpu.index));
     let (mut found, name) = ctx.of_gpu(&RULE, gpu.index, subject, since);
     let more = count.now - count.first;
-    let errors = if more == 1 { "an error".to_owned() } else { format!("{more} errors") };
-    found.summary = format!("{name}: {errors} of its memory could not be corrected");
+    let errors = if more == 1 { "an uncorrectable memory error".to_owned() } else { format!("{more} uncorrectable memory errors") };
+    found.summary = format!("{name}: {errors}");
     found.confidence = Confidence::Certain;
     found.why = format!("uncorrected ECC errors rose from {} to {} while they were watched", count.first, count.now);
     found.next = Some(format!("nvidia-smi -q -i {} -d ECC,ROW_REMAPPER", gpu.index));

@@ -12,7 +12,7 @@ use crate::rules::findings::Finding;
 pub const RULE: Rule = Rule {
     id: "gpu-throttled",
     severity: Severity::Warning,
-    title: "A GPU is slowed down by heat or by its power supply, or runs slower than the others; in data parallel training it slows all",
+    title: "A GPU is slowed down by heat or by its power supply, or runs slower than the others; in data parallel training it slows down every rank",
     how: "NVML clock event reasons 0x8, 0x20, 0x40 or 0x80 for ten seconds; an SM clock more than 10 % below the median of the job's other \
           GPUs while all work. The power cap (0x4) is usual under load: alone it is told only of a GPU that runs below the others, as information",
     advice: "Compare temperature and clock with the other GPUs: one hot GPU is a cooling fault of the node; a power brake is the rack's",
@@ -50,7 +50,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
 
 fn found(ctx: &TickContext, gpu: &Gpu, since: Stamp, bits: u64, lag: Option<Lag>) -> Finding {
     let words = match throttle_words(bits)[..] {
-        [] => "no reason told".to_owned(),
+        [] => "no reason reported".to_owned(),
         ref words => words.join(", "),
     };
     let temp = gpu.sample.temp_c.map_or(String::new(), |t| format!(", {t} °C"));

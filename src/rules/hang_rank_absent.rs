@@ -2,7 +2,7 @@
 
 use super::area::Area;
 use super::chain::Chain;
-use super::{Implies, Rule, Stacks, TickContext, told_by, while_it_holds};
+use super::{Implies, Rule, Stacks, TickContext, spinning, told_by, while_it_holds};
 use crate::base::clean::clean;
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
@@ -21,11 +21,11 @@ pub const RULE: Rule = Rule {
     id: "hang-rank-absent",
     severity: Severity::Critical,
     title: "One or some ranks did not join a collective, and the others wait for them",
-    how: "RAS counts that stay behind and still; GPUs of the other ranks at 100 % without computing or moving a byte; the rank's own GPU idle; \
-          no step in the log for longer than usual; no I/O of the rank that would explain it. RAS does not count sends, receives, AlltoAll and \
-          what is in a CUDA graph: there GPUs and CPUs tell, and who waits for whom. Of a rank on another node: RAS's word, all ranks \
-          of this node that wait, and more patience where it may be saving a checkpoint",
-    advice: "Look at the stack of the rank that is named: data loader, a branch that only it took, a lock, a file system. The waiting ranks are \
+    how: "RAS counts that lag behind and no longer change; the other ranks' GPUs at 100 % without computing or moving a byte; the rank's own \
+          GPU idle; no step in the log for longer than usual; no I/O of the rank that would explain it. RAS does not count sends, receives, \
+          AlltoAll and what runs in a CUDA graph: there GPUs, CPUs and who waits for whom decide. For a rank on another node: what RAS reports \
+          of it, all ranks on this node waiting, and a longer wait where it may be saving a checkpoint",
+    advice: "Look at the stack of the rank that is named: data loader, a branch that only this rank took, a lock, a file system. The waiting ranks are \
              victims; the watchdog of PyTorch will name them, not the culprit",
     life: while_it_holds(0, 3),
     implies: Implies::Stuck,
@@ -139,7 +139,7 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
     let waits = match waiting {
         0 => String::new(),
         _ if absent.what.is_none() && absent.far.is_none() => who_waits(look, &absent.ranks),
-        n if not_here && n == here => format!("; {}: the cause is not here", all_here(n, "wait")),
+        n if not_here && n == here => format!("; {}: the cause is on another node", all_here(n, "wait")),
         n => format!("; {}", so_many(n, "rank", "wait")),
     };
     let named = match (&absent.far, culprits.as_slice()) {
@@ -179,8 +179,8 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
     found.evidence.extend(exchanged);
     for rank in culprits.iter().filter(|r| r.state.is_some()) {
         let state = rank.state.unwrap_or('?');
-        let cpu = rank.cpu_pct.map_or(String::new(), |c| format!(", {c:.0} % of a CPU"));
-        let io = rank.io_bytes_per_s.map_or(", I/O may not be read".into(), |b| format!(", {:.0} kB/s of I/O", b / 1e3));
+        let cpu = rank.cpu_pct.map_or(String::new(), |c| format!(", {c:.0} % CPU"));
+        let io = rank.io_bytes_per_s.map_or(", I/O not readable".into(), |b| format!(", {:.0} kB/s I/O", b / 1e3));
         found.evidence.push(Evidence::of("process", format!("pid {} in state {state}{cpu}{io}", rank.pid)));
     }
     if let Some(loader) = culprits.iter().find_map(|r| super::input_stall::of_absent(r)) {
@@ -597,12 +597,9 @@ fn gpu_evidence(look: &Look, culprits: &[u32]) -> Option<Evidence> {
     let theirs: Vec<String> = culprits
         .iter()
         .filter_map(|r| look.ranks.get(r))
-        .filter_map(|r| Some(format!("GPU {} {}", r.gpu?, r.activity.as_str()?)))
+        .filter_map(|r| Some(format!("GPU {} is {}", r.gpu?, r.activity.as_str()?)))
         .take(4)
         .collect();
     let theirs = if theirs.is_empty() { String::new() } else { format!("{}, ", theirs.join(", ")) };
-    Some(Evidence::of(
-        "gpu",
-        format!("{theirs}{}, no bytes moved for {}", so_many(waiting.len(), "GPU", "spin"), span(look.at.since(since))),
-    ))
+    Some(Evidence::of("gpu", format!("{theirs}{}", spinning(waiting.len(), look.at.since(since)))))
 }

@@ -6,7 +6,7 @@ use super::{Implies, Rule, Stacks, TickContext, collective_mismatch, send_order_
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
 use crate::base::time::span;
-use crate::base::units::{all_here, counted, so_many};
+use crate::base::units::{all_here, counted};
 use crate::base::words::py_spy;
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
@@ -18,10 +18,10 @@ use std::time::Duration;
 pub const RULE: Rule = Rule {
     id: "hang-symmetric",
     severity: Severity::Critical,
-    title: "All ranks of this node wait in collectives, no rank is behind, and nothing moves",
+    title: "All ranks on this node wait in collectives, no rank is behind, and nothing moves",
     how: "RAS counts that are equal and still; every GPU of the job at 100 % without computing or moving a byte; no step in the log; \
           of ranks without a GPU: all sleep in Gloo's collectives, by their threads where those may be read, use no CPU and read nothing",
-    advice: "No single rank of this node is to blame. Usual causes: communicators used in different order by different ranks, a network that lost \
+    advice: "No single rank on this node is to blame. Usual causes: communicators used in different order by different ranks, a network that lost \
              a connection, a rank on another node. Compare the stacks of two ranks",
     life: while_it_holds(0, 3),
     implies: Implies::Stuck,
@@ -65,7 +65,7 @@ fn asleep(look: &Look) -> Option<Finding> {
     let seen_in_gloo = calls.iter().all(|(r, _)| r.waits.first().is_some_and(|wait| wait.in_gloo == Some(true)));
     let since = look.log.as_ref()?.last_step_at?;
     let mut found =
-        RULE.finding("all", format!("{}, and nothing moves: which of them is at fault is not known", all_here(calls.len(), "wait")), since);
+        RULE.finding("all", format!("{}, and nothing moves: no rank stands out as the culprit", all_here(calls.len(), "wait")), since);
     found.severity = Severity::Error;
     found.confidence = if seen_in_gloo { Confidence::Likely } else { Confidence::Possible };
     found.next = calls.first().map(|(r, _)| py_spy(r.pid));
@@ -120,9 +120,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         found.confidence = confidence;
         found.next = waiting.first().map(|r| py_spy(r.pid));
         found.evidence.extend(counts);
-        found
-            .evidence
-            .push(Evidence::of("gpu", format!("{}, no bytes moved for {}", so_many(alive, "GPU", "spin"), span(look.at.since(since)))));
+        found.evidence.push(Evidence::of("gpu", super::spinning(alive, look.at.since(since))));
         found.evidence.extend(super::power_evidence(look));
         told_by(&mut found, look);
         out.push(found);

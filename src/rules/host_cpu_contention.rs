@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 pub const RULE: Rule = Rule {
     id: "host-cpu-contention",
     severity: Severity::Warning,
-    title: "Ranks wait for a CPU: what launches kernels and loads data does not run when it could",
+    title: "Ranks wait for a CPU: threads that launch kernels and load data are ready, but do not run",
     how: "The first thread of a rank ready to run and without a CPU for a large part of the time (/proc/PID/schedstat), or its control group \
           throttled (cpu.stat), while the job trains; less of it only beside slow steps or a straggler",
     advice: "Give the ranks CPUs: raise the quota of the container (cpu.max), pin each rank to CPUs of its own, set OMP_NUM_THREADS and the number \

@@ -332,7 +332,7 @@ fn told_by_line(model: &Model, said: &Said, line: &KernelLine) -> Option<Told> {
     match since_before(model, &told.found, line) {
         false => {}
         true if still_in_trouble(model, signature.rule, &told.found, said) => {
-            told.found.why = format!("{} · it was said before the job began, and still holds", told.found.why);
+            told.found.why = format!("{} · it was reported before the job began, and still holds", told.found.why);
         }
         true => return context(model, said, told),
     }

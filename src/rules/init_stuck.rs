@@ -26,7 +26,7 @@ pub const RULE: Rule = Rule {
     title: "Rendezvous, initialisation or the first collective of a communicator does not finish",
     how: "Ranks that began to create a communicator and did not complete it; ranks that are missing; timeouts of the rendezvous; RAS: \
           initialisations in progress for a minute, or a communicator that nobody has used yet while all ranks spin on their CPUs, their GPUs \
-          are idle and nothing moves; a launcher that has started no rank, ranks of this node that were not started, an address where ranks meet that does not \
+          are idle and nothing moves; a launcher that has started no rank, ranks on this node that were not started, an address where ranks meet that does not \
           answer for a minute",
     advice: "Look at the ranks that are missing: a node that was not started, a firewall, another world size. Where all ranks are there, compare \
              the stacks of two: they may use two communicators in different order",
@@ -168,7 +168,7 @@ fn in_progress(look: &Look, ras: &RasLook) -> Option<Finding> {
     let comm = format!("comm {:08x}", ras.hash >> 32);
     let words = match missing.as_slice() {
         [] => format!("initialisation of {comm} does not finish on {}", rank_words(&waiting)),
-        some => format!("{} did not come to {comm}; its initialisation does not finish", rank_words(some)),
+        some => format!("{} never joined {comm}; its initialisation does not finish", rank_words(some)),
     };
     let mut found = RULE.finding("initialisation", words, since);
     found.confidence = Confidence::Certain;
@@ -201,7 +201,7 @@ fn first_collective(look: &Look, ras: &RasLook) -> Option<Finding> {
     found.confidence = Confidence::Likely;
     found.evidence = vec![
         Evidence::of("ras", format!("nothing launched in {which} {}, all counts unchanged for {}", comms.join(", "), span(ras.still_for))),
-        Evidence::of("process", format!("{} ranks at 80 % of a CPU or more, their GPUs idle", ranks.len())),
+        Evidence::of("process", format!("{} ranks at 80 % CPU or more, their GPUs idle", ranks.len())),
     ];
     found.next = ranks.first().map(|r| py_spy(r.pid));
     Some(found)

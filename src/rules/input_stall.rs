@@ -23,7 +23,7 @@ pub const RULE: Rule = Rule {
     id: "input-stall",
     severity: Severity::Error,
     title: "Ranks wait for their input: a data loader that stopped, or that cannot keep up",
-    how: "All ranks of this node asleep outside of collectives, their GPUs idle, no step in the log, nothing written; and a worker of a data \
+    how: "All ranks on this node asleep outside of collectives, their GPUs idle, no step in the log, nothing written; and a worker of a data \
           loader that waits for storage or the network, sleeps, or is dead; or all ranks wait for a message. Chronic: steps are made, and for a large part of each all \
           GPUs are idle while all ranks sleep",
     advice: "Look at what the workers wait for: a file system, an object store, a lock. Where the loader cannot keep up: more workers, \
@@ -116,7 +116,7 @@ pub(super) fn of_absent(rank: &RankLook) -> Option<Evidence> {
     Some(Evidence::of("process", format!("rank {}: {words}", rank.rank)))
 }
 
-/// All ranks of this node are there, sleep, and wait in no collective; their job has stopped to make steps.
+/// All ranks on this node are up, sleep, and wait in no collective; their job has stopped to make steps.
 fn all_idle<'a>(job: &Job, look: &'a Look, least: Duration) -> Option<(Vec<&'a RankLook>, Stamp)> {
     let log = look.log.as_ref().filter(|l| l.step.is_some_and(|step| step >= 3) && l.quiet_for > l.patience.max(least))?;
     let paused = look.phase.is_some_and(|(phase, _)| phase != Phase::DataLoading);

@@ -19,7 +19,7 @@ pub const RULE: Rule = Rule {
     how: "Texts of shells, Python, torchrun and PyTorch before the first step: a script that is not there, arguments that nobody knows, \
           a variable of the rendezvous that is not set, no GPU where one is needed; a process whose rank is not below its world size; ranks \
           that were given different addresses, ports or world sizes; a launcher that ends before it has started a rank",
-    advice: "Nothing has trained yet: mend the command line, the path or the environment that the text names, and start again",
+    advice: "Nothing has trained yet: fix the command line, the path or the environment that the text names, and start again",
     life: ONCE,
     implies: Implies::Failed,
     chain: Chain { says_why: true, ..Chain::PLAIN },
@@ -75,7 +75,7 @@ fn without_ranks(ctx: &TickContext, job: &Job) -> Option<Finding> {
     if ctx.model.now.since(at) < SETTLES || ctx.ledger.first_open(|f| explained(f) || told(f)).is_some() {
         return None;
     }
-    let words = format!("the launcher (pid {pid}) {} before a rank of it was seen", ended_words(exit_code));
+    let words = format!("the launcher (pid {pid}) {} before any of its ranks was seen", ended_words(exit_code));
     let mut found = RULE.finding("launcher", words, at);
     found.job = Some(job.id.clone());
     found.next = Some(ctx.model.processes.get(&pid).map_or("read what it wrote".into(), |p| read_output("the launcher", p)));

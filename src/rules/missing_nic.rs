@@ -89,7 +89,7 @@ fn devices(ctx: &TickContext, platform: &Platform) -> Option<Finding> {
     if there.len() < expected && wanted && rdma_was_listed(model) {
         let kind = if platform.fabric == Fabric::Efa { "EFA" } else { "RDMA" };
         let words = format!("{} of {} devices", there.len(), counted(expected, kind));
-        let mut found = RULE.finding("devices", format!("{words} are there: {} has {expected}", platform.name), model.now);
+        let mut found = RULE.finding("devices", format!("only {words} found: {} has {expected}", platform.name), model.now);
         found.why = "NCCL takes what it finds: the job is slower by as much".into();
         found.next = Some("ls /sys/class/infiniband; the network cards of the launch template".into());
         found.evidence = vec![product(platform), Evidence { path: Some("/sys/class/infiniband".into()), ..Evidence::of("counter", words) }];
@@ -131,7 +131,7 @@ fn gpus(model: &Model, platform: &Platform) -> Option<Finding> {
         return None;
     }
     let words = format!("{there} of {}", counted(expected, "GPU"));
-    let mut found = RULE.finding("GPUs", format!("{words} are there: {} has {expected}", platform.name), model.now);
+    let mut found = RULE.finding("GPUs", format!("only {words} found: {} has {expected}", platform.name), model.now);
     found.why = "a GPU that fell off the bus before nccl-top began is not seen at all".into();
     found.next = Some("nvidia-smi -L; lspci | grep -i nvidia; dmesg -T | grep -i -e xid -e 'fallen off'".into());
     found.evidence = vec![product(platform), Evidence::of("gpu", format!("NVML sees {words}"))];

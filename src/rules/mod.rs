@@ -80,6 +80,8 @@ mod wrong_rail;
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Role, Severity};
 use crate::base::time::Stamp;
+use crate::base::time::span;
+use crate::base::units::counted;
 use crate::base::words::rank_words;
 use crate::logs::What;
 use crate::logs::catalog::{self, Part, Scope, Signature};
@@ -379,6 +381,16 @@ pub fn implied(found: &Finding) -> Implies {
 
 pub fn rule(id: &str) -> Option<&'static Rule> {
     RULES.iter().find(|r| r.id == id)
+}
+
+/// `3 GPUs are spinning in NCCL; no bytes moved for 12 s`
+fn spinning(gpus: usize, lasts: Duration) -> String {
+    format!("{}; no bytes moved for {}", spins(gpus), span(lasts))
+}
+
+/// `3 GPUs are spinning in NCCL`: kernels of collectives, or of sends and receives, that wait for a peer.
+fn spins(gpus: usize) -> String {
+    format!("{} {} spinning in NCCL", counted(gpus as u64, "GPU"), if gpus == 1 { "is" } else { "are" })
 }
 
 /// Ends a finding of the judge of progress: what it rests on, and what could not be seen.

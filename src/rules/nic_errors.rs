@@ -13,9 +13,9 @@ use crate::rules::findings::Finding;
 pub const RULE: Rule = Rule {
     id: "nic-errors",
     severity: Severity::Warning,
-    title: "A network port counts damaged or dropped packets all the time",
+    title: "A network port keeps counting damaged or dropped packets",
     how: "Counters of symbol, CRC, receive and transmit errors below /sys/class/infiniband and /sys/class/net, and ethtool's, grow in at least two \
-          of three parts of the time. What they stood at before does not matter: months leave their marks on healthy ports",
+          of three parts of the time. What they stood at before does not matter: months of uptime leave marks on healthy ports",
     advice: "Clean or change cable and optics; compare with the port at the other end. port_rcv_remote_physical_errors come from further away: a \
              link of the switch",
     life: while_it_holds(5, 60),
@@ -27,7 +27,7 @@ pub const RULE: Rule = Rule {
     ..Rule::PLAIN
 };
 
-const EVENTS: Limit = Limit::count("nic-errors", "events", 10.0, "a port that counts fewer errors than this in the window is well");
+const EVENTS: Limit = Limit::count("nic-errors", "events", 10.0, "a port that counts fewer errors than this in the window is healthy");
 const WINDOW: Limit = Limit::seconds("nic-errors", "window", 60.0, "errors are counted over this time");
 
 /// TCP bears some of what full buffers drop, so that it takes so many times as much.

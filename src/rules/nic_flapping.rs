@@ -15,8 +15,8 @@ pub const RULE: Rule = Rule {
     title: "A network port goes down and comes up again and again",
     how: "carrier_changes below /sys/class/net, link_downed below /sys/class/infiniband, ethtool's link_down_events_phy, and states that polls \
           saw: what happens between two polls counts, too",
-    advice: "Clean or change cable and optics, look at the switch port. The time that it is down adds up: a job bears some seconds at once, \
-             and one that lasts for days fails in the end. NCCL_IB_TIMEOUT=22 rides out more",
+    advice: "Clean or change cable and optics, look at the switch port. Outages add up: a job survives a few seconds at a time, \
+             but one that runs for days fails in the end. NCCL_IB_TIMEOUT=22 rides out longer ones",
     life: while_it_holds(0, 120),
     implies: Implies::Nothing,
     area: Some(Area::Network),
@@ -28,8 +28,12 @@ pub const RULE: Rule = Rule {
 
 const TIMES: Limit = Limit::count("nic-flapping", "times", 2.0, "a port that went down so often flaps");
 const WITHIN: Limit = Limit::seconds("nic-flapping", "within", 600.0, "the time in which it went down so often");
-const GOES_ON: Limit =
-    Limit::seconds("nic-flapping", "goes-on", 60.0, "a job that still moves so long after the port began to flap bears it: a warning then");
+const GOES_ON: Limit = Limit::seconds(
+    "nic-flapping",
+    "goes-on",
+    60.0,
+    "a job that still moves so long after the port began to flap survives it: a warning then",
+);
 
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     let now = ctx.model.now;

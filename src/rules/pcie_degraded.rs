@@ -11,7 +11,7 @@ use crate::rules::findings::Finding;
 pub const RULE: Rule = Rule {
     id: "pcie-degraded",
     severity: Severity::Warning,
-    title: "The PCIe link of a GPU is narrower or slower than that of the others, or repeats packets all the time",
+    title: "The PCIe link of a GPU is narrower or slower than that of the others, or keeps replaying packets",
     how: "NVML's link width below its maximum, or generation below it while the GPU works (at rest it is lowered to save power), and another \
           GPU of the node has more; the replay counter grows at three looks in a row. Where all GPUs have the same link it is the machine's design",
     advice: "Copies from and to the host and GPUDirect RDMA take longer on this GPU, and the others wait. Have it reseated, or the riser replaced",
@@ -61,5 +61,5 @@ fn generation(ctx: &TickContext, gpu: &Gpu) -> Option<(Stamp, String, String)> {
 
 fn replays(ctx: &TickContext, gpu: &Gpu) -> Option<(Stamp, String, String)> {
     let rise = gpu.watch.pcie_replays.rising(ctx.model.now)?;
-    Some((rise.since, format!("repeats {:.0} packets a minute", rise.per_min), format!("replays {} -> {}", rise.from, rise.to)))
+    Some((rise.since, format!("replays {:.0} packets a minute", rise.per_min), format!("replays {} -> {}", rise.from, rise.to)))
 }

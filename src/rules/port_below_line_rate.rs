@@ -19,7 +19,7 @@ pub const RULE: Rule = Rule {
     severity: Severity::Warning,
     title: "An RDMA port has negotiated a lower rate than it had before, or than its siblings have",
     how: "rate below /sys/class/infiniband, or the speed of the interface over it, of ports that are up: lower than before, or of one card alone among \
-          cards of the same model, as many as GPUs need. Storage cards of another rate are well. Traffic does not matter",
+          cards of the same model, as many as GPUs need. Storage cards of another rate are fine. Traffic does not matter",
     advice: "Lanes or optics have failed, or the switch port is set to another speed: `mlxlink -d DEVICE`, `ibstat`, `ethtool IFACE`; seat the cable \
              again",
     life: while_it_holds(10, 30),

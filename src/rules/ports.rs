@@ -147,7 +147,7 @@ pub fn was_used(port: &Port, then: Stamp) -> bool {
 }
 
 impl TickContext<'_> {
-    /// Whether ranks exchange data now, as far as anything shows it: not while they wait or save a checkpoint.
+    /// Whether ranks exchange data now, in stepthing shows it: not while they wait or save a checkpoint.
     pub fn moves(&self) -> Option<bool> {
         const LATELY: Duration = Duration::from_secs(5);
         let knows = |look: &&crate::model::signals::Look| look.moved_at.is_some() || look.knows_gpus();

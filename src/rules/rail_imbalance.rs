@@ -22,7 +22,7 @@ pub const RULE: Rule = Rule {
     severity: Severity::Warning,
     title: "One rail carries less than the others all the time; collectives are as fast as the slowest rail",
     how: "Bytes sent and received by RDMA ports of one kind, line rate and card, while most of them carry about the same: a port that stays behind in \
-          each third of the time. Ports that never took part, and uneven bursts, are well",
+          each third of the time. Ports that never took part, and uneven bursts, are fine",
     advice: "Look at the port's cable, its PCIe link (`lspci -vv`: LnkSta), the switch port, and the GPU that it is near to",
     life: while_it_holds(5, 30),
     implies: Implies::Nothing,

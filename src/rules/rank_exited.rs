@@ -8,7 +8,6 @@ use crate::base::exit_code::signal_words;
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Role, Severity};
 use crate::base::time::{Stamp, span};
-use crate::base::units::so_many;
 use crate::base::words::rank_words;
 use crate::logs::What;
 use crate::logs::catalog::{self, Part, Scope};
@@ -242,8 +241,8 @@ fn on_tick(ctx: &TickContext, out: &mut Vec<Finding>) {
             found.evidence = vec![
                 Evidence::of("process", format!("pid {} left /proc {} ago", rank.pid, span(look.at.since(gone)))),
                 match waiting {
-                    0 => Evidence::of("process", format!("no step since, and nobody ended the others: {}", left(look))),
-                    n => Evidence::of("gpu", format!("{}, no bytes moved", so_many(n, "GPU", "spin"))),
+                    0 => Evidence::of("process", format!("no step since, and nothing ended the others: {}", left(look))),
+                    n => Evidence::of("gpu", super::spins(n) + "; no bytes move"),
                 },
             ];
             found.why = found.evidence.iter().map(|e| e.text.as_str()).collect::<Vec<_>>().join(" · ");
@@ -313,7 +312,7 @@ fn left_first(ctx: &TickContext, job: &Job) -> Option<Finding> {
     found.why = found.evidence.iter().map(|e| e.text.as_str()).collect::<Vec<_>>().join(" · ");
     found.next = Some(match signal {
         Some(_) => WHO_SENT.into(),
-        None => format!("look at why {} came to its end: fewer batches than the others, an early return, sys.exit", who(&left)),
+        None => format!("find out why {} ended: fewer batches than the others, an early return, sys.exit", who(&left)),
     });
     Some(found)
 }
@@ -358,7 +357,7 @@ fn by_exit_codes(ctx: &TickContext, job: &Job, ending: &Ending) -> Option<Findin
         Ending::Launcher { pid, at, exit_code } => {
             let words = ended_words(*exit_code);
             let (of_ranks, next) = match ends.iter().all(|e| e.exit_code.is_some()) {
-                true => ("its ranks of this node with code 0", "read what the launcher wrote; a rank of another node may have failed"),
+                true => ("its ranks on this node with code 0", "read what the launcher wrote; a rank of another node may have failed"),
                 false => ("and nothing tells how its ranks did", "read what the launcher wrote: it names the rank that failed first"),
             };
             let mut found = RULE.finding("launcher", format!("the launcher (pid {pid}) {words}, {of_ranks}"), *at);

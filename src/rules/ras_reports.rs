@@ -160,7 +160,7 @@ fn missing(
             .and_then(|view| view.look.written.or(view.look.at))
             .unwrap_or_default();
         let waits = last.look.report.timeouts_count;
-        let text = if waits > 0 { format!("{}; RAS waited in vain {waits} times", words.join("; ")) } else { words.join("; ") };
+        let text = if waits > 0 { format!("{}; RAS waited {waits} times without an answer", words.join("; ")) } else { words.join("; ") };
         out.push(found.proved("ras", &last.look.path, None, text));
     }
     if gone.is_empty() && !left.is_empty() {

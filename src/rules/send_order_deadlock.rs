@@ -68,7 +68,7 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
     found.confidence = Confidence::Possible;
     found.next = waiting.iter().find(|r| circle.first.is_none_or(|first| r.rank == first)).map(|r| py_spy(r.pid));
     found.evidence = vec![
-        Evidence::of("gpu", format!("{}, no bytes moved for {}", all_here(waiting.len(), "spin"), span(look.at.since(since)))),
+        Evidence::of("gpu", super::spinning(waiting.len(), look.at.since(since))),
         Evidence::of(
             "ras",
             format!("counts equal, and unchanged for {} before the last step: steps have no collective that is counted", span(still_for)),

@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule {
     id: "slow-steps",
     severity: Severity::Warning,
     title: "Steps take longer than before, for all ranks",
-    how: "A lasting change of the job's own step time: six lines in a row tell of steps that take 1.4 times as long as nine of ten \
+    how: "A lasting change of the job's own step time: six lines in a row report steps that take 1.4 times as long as nine of ten \
           did before, or three of twice as long; for 5 s and six steps at least",
     advice: "Look at what changed at that step: data, sequence length, checkpoints beside training, throttled GPUs, a busy network",
     life: while_it_holds(0, 5),
@@ -75,7 +75,7 @@ fn found(job: &str, since: Stamp, (before_s, after_s): (f64, f64), many: &str) -
     let mut found = RULE.finding("steps", words, since);
     found.job = Some(job.to_owned());
     found.confidence = Confidence::Likely;
-    found.why = format!("the median step time rose {:.1} times and stays there", after_s / before_s);
+    found.why = format!("the median step time rose by a factor of {:.1} and stays there", after_s / before_s);
     found.next = Some("look at what changed there: one late rank (RAS, GPU activity), data, sequence length, throttling".into());
     found
 }

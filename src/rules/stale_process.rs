@@ -10,7 +10,7 @@ pub const RULE: Rule = Rule {
     severity: Severity::Warning,
     title: "A stopped, dying or orphaned process of an earlier job holds a GPU; the running job is not to blame",
     how: "The launcher of its job is gone, ranks of it are missing, and it is stopped, a zombie or uses no CPU, but NVML lists it on a GPU",
-    advice: "If nobody needs it, end it: a stopped process takes SIGKILL only. Its memory is missing to the running job",
+    advice: "If nobody needs it, end it: a stopped process takes SIGKILL only. Its memory is not available to the running job",
     life: while_it_holds(6, 5),
     implies: Implies::Nothing,
     on_tick: Some(check),

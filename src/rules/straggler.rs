@@ -95,7 +95,7 @@ fn always_behind(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
     found.ranks = vec![rank];
     found.gpus = look.gpus_of(&found.ranks);
     found.next = Some(py_spy(told.pid));
-    found.evidence = vec![Evidence::of("ras", format!("alone behind at the last {LOOKS} looks, while counts moved"))];
+    found.evidence = vec![Evidence::of("ras", format!("the only rank behind in the last {LOOKS} RAS answers, while all counts advanced"))];
     found.evidence.extend(reason(look, told));
     told_by(&mut found, look);
     Some(found)
@@ -167,7 +167,7 @@ fn least_busy(model: &Model, job: &Job, look: &Look, window: Duration) -> Option
     let behind = looks.iter().filter(|l| l.moved && l.behind == [rank]).count();
     if behind >= 2 {
         found.confidence = Confidence::Certain;
-        found.evidence.push(Evidence::of("ras", format!("behind in {behind} of {} RAS answers while the counts moved", looks.len())));
+        found.evidence.push(Evidence::of("ras", format!("behind in {behind} of {} RAS answers while all counts advanced", looks.len())));
     }
     told_by(&mut found, look);
     Some(found)
@@ -179,9 +179,9 @@ fn reason(look: &Look, late: &RankLook) -> Option<Evidence> {
     let cpu = late.cpu_pct.filter(|_| others_spin)?;
     let io = late.io_bytes_per_s.unwrap_or(0.0) / 1e6;
     let words = match cpu {
-        _ if late.does_io() => format!("its process reads or writes {io:.1} MB/s: files, or the loader of its data"),
-        60.0.. if late.spins() => "its process computes on the CPU meanwhile: preparing a batch, or Python's garbage collection".to_owned(),
-        ..60.0 => format!("its process sleeps meanwhile ({cpu:.0} % of a CPU): it waits, for a worker of its loader, a file or a lock"),
+        _ if late.does_io() => format!("its process does {io:.1} MB/s of I/O: files, or its data loader"),
+        60.0.. if late.spins() => "meanwhile its process computes on the CPU: preparing a batch, or Python's garbage collection".to_owned(),
+        ..60.0 => format!("meanwhile its process sleeps ({cpu:.0} % CPU), waiting for a loader worker, a file or a lock"),
         _ => return None,
     };
     Some(Evidence::of("process", words))
@@ -235,8 +235,9 @@ fn busiest_stage(model: &Model, job: &Job, look: &Look, window: Duration) -> Opt
     let mut found = RULE.finding(rank_words(&ranks), words, now.minus(window));
     found.job = Some(job.id.clone());
     found.gpus = look.gpus_of(&ranks);
-    found.next =
-        Some("give this stage less: fewer layers beside the loss or the embedding, or virtual stages; its node is not slow".into());
+    found.next = Some(
+        "give this stage less work: fewer layers beside the loss or the embedding, or virtual stages; the node itself is not slow".into(),
+    );
     found.evidence = vec![Evidence::of(
         "gpu",
         format!("over {} s it draws {its:.0} W or more, the others {others:.0} W or less, all busy: always this one", window.as_secs()),
@@ -277,7 +278,7 @@ fn by_turns(model: &Model, job: &Job, look: &Look, slot: Duration) -> Option<Fin
         return None;
     }
     let ranks: Vec<u32> = late.keys().copied().collect();
-    let words = format!("{} are late by turns: none of them is slow", rank_words(&ranks));
+    let words = format!("{} take turns being late: none of them is slow", rank_words(&ranks));
     let mut found = RULE.finding("by turns", words, model.now.minus(slot * SLOTS));
     found.severity = Severity::Info;
     found.own_severity = Severity::Info;
@@ -285,7 +286,7 @@ fn by_turns(model: &Model, job: &Job, look: &Look, slot: Duration) -> Option<Fin
     found.evidence = vec![Evidence::of("gpu", format!("in {times} of {SLOTS} spans of {} s the GPU of one of them idled", slot.as_secs()))];
     let all_compute = ranks.iter().filter_map(|rank| look.ranks.get(rank)).all(|r| r.spins() && !r.does_io());
     if all_compute {
-        let words = "their processes compute on the CPU meanwhile: Python's garbage collection, or batches that are prepared there";
+        let words = "meanwhile their processes compute on the CPU: Python's garbage collection, or batches that are prepared there";
         found.evidence.push(Evidence::of("process", words));
         found.next = Some("gc.freeze() after the start, gc.disable(), and gc.collect() on all ranks at the same step".into());
     }

@@ -9,7 +9,7 @@ pub const RULE: Rule = Rule {
     severity: Severity::Warning,
     title: "GPUs that NVLink joins talk over shared memory or the network, or GPUDirect is not used where it could be",
     how: "Channel lines against the topology of GPUs, or against the environment lines that explain them",
-    advice: "Take the variable that did it away (NCCL_P2P_DISABLE, NCCL_P2P_LEVEL, NCCL_NET_GDR_LEVEL, NCCL_SHM_DISABLE); without one, look for containers that do not share IPC and host name, or for a GPU whose NVLinks are down (nvidia-smi nvlink -s)",
+    advice: "Unset the variable that caused it (NCCL_P2P_DISABLE, NCCL_P2P_LEVEL, NCCL_NET_GDR_LEVEL, NCCL_SHM_DISABLE); without one, look for containers that do not share IPC and host name, or for a GPU whose NVLinks are down (nvidia-smi nvlink -s)",
     life: ONCE,
     implies: Implies::Nothing,
     on_facts: Some(check),

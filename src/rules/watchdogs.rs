@@ -391,7 +391,8 @@ fn of_transfers(logs: &Logs, group: &Group, reports: &BTreeMap<u32, Report>, sin
     } else {
         return None;
     };
-    found.why = format!("{in_what}; sends and receives have no number in common, so that who reports nothing is who did not come");
+    found.why =
+        format!("{in_what}; sends and receives have no number in common, so the one that reports nothing is the one that never arrived");
     found.evidence = came.iter().take(3).map(|(_, alarm, _)| logs.proof(alarm)).collect();
     Some(found)
 }

@@ -44,7 +44,7 @@ pub struct DebugServer {
     port: u16,
     ask: Duration,
     inbox: Option<Receiver<Hint>>,
-    /// Global rank and start of each rank of this node.
+    /// Global rank and start of each rank on this node.
     ranks: BTreeMap<u32, (u64, Option<u32>)>,
     server: Option<Server>,
 }

@@ -108,7 +108,7 @@ impl Feed {
             let busy_since = Arc::new(AtomicI64::new(0));
             self.watches.push(Watch { spec, id: id.clone(), busy_since: busy_since.clone(), every: source.every(), called_slow: false });
             let run = Run { spec, id, source, clock, busy_since, send: send.clone(), told: None };
-            // If the system has no thread to give, the source's absence from the list of states says so.
+            // If the system refuses another thread, the source's absence from the list of states says so.
             let _ = std::thread::Builder::new().name(format!("source:{}", spec.id)).stack_size(512 << 10).spawn(move || run.forever());
         }
     }

@@ -1,4 +1,4 @@
-//! Flight Recorder dumps: watches the places where the ranks of this node would write them, and reports each that appears, whole.
+//! Flight Recorder dumps: watches the places where the ranks on this node would write them, and reports each that appears, whole.
 //!
 //! A dump is written in place: it is taken when it has not changed between two looks and reads as one. What is older than the process
 //! that would have written it is of another run. Opens regular files only, of that process's user, and never more than a dump has.
@@ -53,7 +53,7 @@ pub struct Flight {
     hidden: BTreeSet<u32>,
 }
 
-/// A rank of this node.
+/// A rank on this node.
 struct Rank {
     start_ticks: u64,
     rank: u32,

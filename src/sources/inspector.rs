@@ -1,4 +1,4 @@
-//! Files of the NCCL Inspector, as ranks of this node write them: found by their environment, followed as they grow, read for the newest
+//! Files of the NCCL Inspector, as ranks on this node write them: found by their environment, followed as they grow, read for the newest
 //! operation of each kind and size. What the names are, and what a file holds: NCCL's `plugins/profiler/inspector`.
 //!
 //! Opens regular files only, of that process's user, and skips what it cannot keep up with.

@@ -385,15 +385,15 @@ impl Ui {
     }
 
     pub(super) fn ask_stacks(&mut self, session: &Session) -> Effect {
-        let job = view::job_told(session, self).ok_or_else(|| "no job is seen: there is nothing to look at".to_owned());
+        let job = view::job_told(session, self).ok_or_else(|| "no job to look at".to_owned());
         let wanted = job.map(|job| Stacks::All { rounds: if is_slow(session, &job) { SLOW_ROUNDS } else { 1 }, job });
         self.ask_py_spy(wanted)
     }
 
     pub(super) fn ask_dumps(&mut self, session: &Session) -> Effect {
         let job = match self.mode {
-            Mode::Replay { .. } => Err("ranks that live are asked for dumps: there is none in a recording"),
-            _ => view::job_told(session, self).ok_or("no job is seen: there is nobody to ask"),
+            Mode::Replay { .. } => Err("dumps come from live ranks: a recording has none"),
+            _ => view::job_told(session, self).ok_or("no job to ask"),
         };
         match job {
             Ok(job) => Effect::AskDumps(job),
@@ -406,7 +406,7 @@ impl Ui {
 
     fn ask_py_spy(&mut self, wanted: Result<Stacks, String>) -> Effect {
         let wanted = match self.mode {
-            Mode::Replay { .. } => Err("py-spy asks a process that lives: there is none in a recording".into()),
+            Mode::Replay { .. } => Err("py-spy needs a live process: a recording has none".into()),
             _ => wanted,
         };
         match wanted {

@@ -91,7 +91,7 @@ impl Filter {
         let mut parts = Vec::new();
         match self.least {
             Class::Noise => {}
-            Class::Fact => parts.push("lines with meaning".to_owned()),
+            Class::Fact => parts.push("known lines".to_owned()),
             Class::Alarm => parts.push("WARN and worse".to_owned()),
         }
         if !self.ranks.is_empty() {

@@ -16,16 +16,23 @@ use std::borrow::Cow;
 const WORDS: &[(&str, &str)] = &[
     ("● ◐ ○", "training or finished; starting or paused for a named reason; idle or unknown"),
     ("▲ ■", "look: slow, a warning; act: stuck, failed, an error"),
-    ("–", "not measured: the source is absent, denied or too old for it. The sources pane says which and why"),
-    ("waiting", "a kernel is resident, but computes nothing and moves no byte: the GPU spins in a collective, though utilisation is 100 %"),
+    ("►", "what the verdict names: the rank, GPU, port or finding to look at first"),
+    ("NO STEP", "no step for longer than this job has shown so far: worth a look, and not a verdict yet"),
+    ("18 s ago", "numbers behind an age are not of now"),
+    ("–", "not measured: the source is missing, not permitted or too old. The sources pane says which, and why"),
+    (
+        "waiting",
+        "a kernel is resident but computes nothing and moves no bytes: the GPU spins in a collective, even though utilisation reads 100 %",
+    ),
     ("working", "tensor or DRAM activity, or bytes on NVLink or PCIe"),
     ("idle", "no kernel is resident"),
-    ("SM% tens% DRAM%", "activity by GPM, Hopper and newer; before that, utilisation and power have to do"),
+    ("SM% tensor DRAM%", "activity in percent, from GPM (Hopper and newer); on older GPUs it is inferred from utilisation and power"),
+    ("disk", "share of the last 10 s in uninterruptible sleep (state D): usually a disk or a network file system"),
     ("NVLink GB/s", "out and in, all links of the GPU, decimal"),
     ("share", "rate against the line rate of the port, the busier direction"),
-    ("▁▃▅▇", "history on one time axis for all panes; the lowest block is zero, nothing drawn is nothing seen"),
-    ("root, cascade", "where to look first; what only follows from it"),
-    ("certain, likely", "how sure a finding is, from the signals that were there"),
+    ("▁▃▅▇", "history, on one time axis for all panes; the lowest block is zero, a blank means no data"),
+    ("root, cascade", "the cause, where to look first; a consequence of it"),
+    ("certain, likely", "how sure a finding is, given the signals available"),
 ];
 
 fn lines(ui: &Ui, theme: &Theme, width: usize) -> Vec<Line<'static>> {
@@ -49,7 +56,7 @@ fn lines(ui: &Ui, theme: &Theme, width: usize) -> Vec<Line<'static>> {
     }
     out.push(Line::default());
     out.push(Line::styled("Mouse", theme.title));
-    entry("click".into(), "focuses a pane and selects a row; on a title it zooms; on the footer it does what stands there", &mut out);
+    entry("click".into(), "focuses a pane and selects a row; on a title it zooms; on a footer hint it presses that key", &mut out);
     entry("wheel".into(), "moves in the list below the pointer", &mut out);
     out
 }

@@ -539,14 +539,14 @@ impl App {
         };
         let started = std::thread::Builder::new().name(name.into()).spawn(run).is_ok();
         if !started {
-            self.ui.notice = Some("the system has no thread to give".into());
+            self.ui.notice = Some("the system refuses another thread".into());
         }
         started
     }
 
     fn write_evidence(&mut self, dir: &str, world: &World) {
         if self.writing {
-            self.ui.notice = Some("evidence is being written already".into());
+            self.ui.notice = Some("evidence is already being written".into());
             return;
         }
         let (session, kept) = world.evidence();
@@ -583,12 +583,12 @@ impl App {
             }
             Stacks::All { job, rounds } => {
                 let ranks: Vec<Target> = world.ranks_of(job).into_iter().map(target).collect();
-                (ranks, *rounds, format!("no process of job {job} lives on this node"))
+                (ranks, *rounds, format!("job {job} has no live process on this node"))
             }
         };
         let why_not = match () {
-            () if self.spying => Some("py-spy is at work already".to_owned()),
-            () if !self.is_live => Some("--sysroot: the process is not one of this machine".to_owned()),
+            () if self.spying => Some("py-spy is already running".to_owned()),
+            () if !self.is_live => Some("--sysroot: the process is not on this machine".to_owned()),
             () if targets.is_empty() => Some(gone),
             () => None,
         };
@@ -607,7 +607,7 @@ impl App {
         let target = |(rank, pid, start_ticks)| Target { whose: Whose { rank, pid, loads: false }, start_ticks };
         let ranks: Vec<Target> = world.ranks_of(job).into_iter().map(target).collect();
         if !self.is_live {
-            self.ui.notice = Some("--sysroot: the ranks are not of this machine".into());
+            self.ui.notice = Some("--sysroot: the ranks are not on this machine".into());
             return;
         }
         self.beside("pipes", move |tell| tell(Work::Pipes(dump_pipes::find(ranks))));

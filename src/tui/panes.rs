@@ -17,8 +17,11 @@ use super::choices::{List, Opened, Ui};
 use super::layout::Want;
 use super::theme::Theme;
 use super::widgets::spark::Axis;
+use crate::base::severity::Severity;
 use crate::base::words::wrap;
+use crate::diagnosis::culprits::Culprits;
 use crate::diagnosis::session::Session;
+use crate::diagnosis::verdict::State;
 use crate::observe::SourceId;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -46,6 +49,9 @@ pub struct Pane {
 /// In the order of their keys.
 pub const PANES: &[Pane] =
     &[training::PANE, gpus::PANE, network::PANE, nccl::PANE, findings::PANE, log::PANE, processes::PANE, sources::PANE, topology::PANE];
+
+/// Whom the verdict names has this before its row.
+const CULPRIT: &str = "►";
 
 /// What a pane may look at.
 #[derive(Clone, Copy)]
@@ -87,16 +93,20 @@ impl<'a> Ctx<'a> {
         Some(crate::base::clean::clean(detail).into_owned())
     }
 
-    /// What decides the state of the main job.
-    pub fn culprit(&self) -> Option<&'a crate::rules::findings::Finding> {
-        let (job, _) = self.session.main_job()?;
-        super::view::deciding(self.session, job)
+    /// Whom the verdicts name.
+    pub fn culprits(&self) -> &'a Culprits {
+        &self.session.culprits
     }
 
-    /// As [`Ctx::selected`]; as long as nothing was chosen, `first` where it is a row.
+    /// The state of the job that stands on top.
+    pub(super) fn state(&self) -> State {
+        self.session.main_job().map_or(State::Idle, |(_, verdict)| verdict.state)
+    }
+
+    /// As [`Ctx::selected`]; as long as nothing was chosen, `first` where it is a row: it is in sight, wherever keys go.
     pub fn selected_or(&self, rows: &[String], first: Option<String>) -> Option<usize> {
         let list = self.list();
-        let untouched = list.row.is_none() && list.index == 0 && self.focused;
+        let untouched = list.row.is_none() && list.index == 0;
         let first = first.filter(|_| untouched).and_then(|f| rows.iter().position(|r| *r == f));
         first.or_else(|| self.selected(rows))
     }
@@ -123,12 +133,12 @@ const fn opens_nothing(_: &Ctx) -> Opened {
     Opened::Nothing
 }
 
-/// The row of a table with a head of one line.
-fn table_row_at(ctx: &Ctx, area: Rect, y: u16) -> Option<usize> {
+/// The row of a table with a head of one line; `first` is in sight as long as nothing was chosen.
+fn table_row_at(ctx: &Ctx, area: Rect, y: u16, first: Option<String>) -> Option<usize> {
     let rows = (PANES[ctx.pane].rows)(ctx);
     let line = y.checked_sub(area.y + 1)?;
     let height = usize::from(area.height.saturating_sub(1));
-    let row = super::widgets::first_shown(rows.len(), ctx.selected(&rows), height) + usize::from(line);
+    let row = super::widgets::first_shown(rows.len(), ctx.selected_or(&rows, first), height) + usize::from(line);
     (row < rows.len() && usize::from(line) < height).then_some(row)
 }
 
@@ -167,12 +177,13 @@ pub fn as_text(session: &Session) -> Vec<(String, Vec<String>)> {
     let ui = Ui::new(session.model.zone);
     let shown = PANES.iter().enumerate().filter(|(_, p)| p.id != "log").filter_map(|(pane, p)| {
         let ctx = Ctx { session, ui: &ui, theme: &theme, pane, zoomed: false, focused: false };
-        let area = Rect::new(0, 0, WIDTH, (p.want)(&ctx, WIDTH)?.all.min(2000));
-        let mut buf = Buffer::empty(area);
-        (p.draw)(&ctx, area, &mut buf);
-        let lines = buf.content().chunks(usize::from(WIDTH)).map(|row| {
+        // A column for marks before it, as on the screen.
+        let whole = Rect::new(0, 0, WIDTH + 1, (p.want)(&ctx, WIDTH)?.all.min(2000));
+        let mut buf = Buffer::empty(whole);
+        (p.draw)(&ctx, Rect { x: 1, width: WIDTH, ..whole }, &mut buf);
+        let lines = buf.content().chunks(usize::from(WIDTH + 1)).map(|row| {
             let text: String = row.iter().map(|c| c.symbol()).collect();
-            format!(" {}", text.trim_end())
+            text.trim_end().to_owned()
         });
         Some(((p.title)(&ctx), lines.collect()))
     });
@@ -200,12 +211,31 @@ pub fn selected_finding(session: &Session, ui: &Ui) -> Option<crate::rules::find
     findings::selected(session, ui)
 }
 
-/// Marks the row that keys go to. Its own colours give way, so that it reads as one.
+/// Marks the row that keys go to, so that it reads as one.
 pub(super) fn mark_selected(ctx: &Ctx, row: Rect, buf: &mut Buffer) {
+    restyle(row, buf, |cell| ctx.theme.selected(cell));
+}
+
+/// Marks the row of whom the verdict names: a sign in the margin, which every pane has at its left, and a tint.
+pub(super) fn mark_culprit(ctx: &Ctx, row: Rect, bad: Option<Severity>, buf: &mut Buffer) {
+    let Some(bad) = bad else { return };
+    tint(ctx, row, buf);
+    if let Some(margin) = row.x.checked_sub(1).and_then(|x| buf.cell_mut((x, row.y))) {
+        margin.set_symbol(CULPRIT).set_style(ctx.theme.severity(bad.max(Severity::Warning)));
+    }
+}
+
+/// The tint alone.
+fn tint(ctx: &Ctx, row: Rect, buf: &mut Buffer) {
+    restyle(row, buf, |cell| ctx.theme.blamed(cell));
+}
+
+fn restyle(row: Rect, buf: &mut Buffer, look: impl Fn(Style) -> Style) {
     for position in row.positions() {
         if let Some(cell) = buf.cell_mut(position) {
+            let style = look(cell.style());
             cell.set_style(Style::reset());
-            cell.set_style(ctx.theme.text.patch(ctx.theme.selected));
+            cell.set_style(style);
         }
     }
 }

@@ -226,13 +226,13 @@ impl Live {
             Move::By(s) if s > 0 => shown.plus(Duration::from_secs(s.unsigned_abs())),
             Move::By(s) => shown.minus(Duration::from_secs(s.unsigned_abs())),
             Move::Start => from,
-            Move::Speed(_) => return Some("only a recording has a speed".into()),
+            Move::Speed(_) => return Some("only recordings have a playback speed".into()),
         };
         let missed = self.paused.as_ref().map_or(0, |(_, missed)| *missed);
         let session = if at >= now { self.session.clone() } else { self.timeline.session_at(at) };
         self.paused = Some((Box::new(session), missed));
         (at < from).then(|| {
-            format!("no earlier moment is kept: {} so far, at most {} (history in the config)", span(now.since(from)), span(self.depth))
+            format!("history begins here: {} kept so far, {} at most (history in the config)", span(now.since(from)), span(self.depth))
         })
     }
 }

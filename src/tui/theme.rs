@@ -281,6 +281,22 @@ impl Theme {
         }
     }
 
+    /// What a cell becomes in the row of whom the verdict names: what says how something stands keeps its colour.
+    pub fn blamed(&self, cell: Style) -> Style {
+        let plain = [self.text, self.dim].into_iter().any(|role| alike(cell, self.text.patch(role)));
+        if plain { self.text.patch(self.culprit) } else { cell.patch(Style { fg: None, ..self.culprit }) }
+    }
+
+    /// What a cell becomes in the row that keys go to: what says how something stands keeps its colour. Where it is reversed itself, as the
+    /// row is, it alone is not.
+    pub fn selected(&self, cell: Style) -> Style {
+        let states = [self.act, self.look, self.good].map(|role| self.text.patch(role));
+        let is = |state: &Style| !alike(*state, self.text) && (alike(cell, *state) || alike(cell, self.blamed(*state)));
+        let Some(state) = states.into_iter().find(is) else { return self.text.patch(self.selected) };
+        let both = state.add_modifier & self.selected.add_modifier & Modifier::REVERSED;
+        state.patch(self.selected).remove_modifier(both)
+    }
+
     pub fn state(&self, state: State) -> Style {
         match state {
             State::Training | State::Finished => self.good,
@@ -289,6 +305,12 @@ impl Theme {
             State::Stuck | State::Failed => self.act,
         }
     }
+}
+
+/// Whether two looks are the same on the screen.
+fn alike(one: Style, other: Style) -> bool {
+    let shown = |style: Style| (style.fg.unwrap_or_default(), style.bg.unwrap_or_default(), style.add_modifier);
+    shown(one) == shown(other)
 }
 
 /// The shape that says the same as the colour.

@@ -24,6 +24,7 @@ use crate::base::words::wrap;
 use crate::diagnosis::countdown::Countdown;
 use crate::diagnosis::session::Session;
 use crate::diagnosis::verdict::{State, Verdict};
+use crate::model::gpu::Activity;
 use crate::rules::findings::Finding;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
@@ -277,20 +278,14 @@ fn mode_words(session: &Session, ui: &Ui, theme: &Theme) -> (String, Style) {
     }
 }
 
-/// The finding that decides the state of a job.
-pub fn deciding<'a>(session: &'a Session, job: &str) -> Option<&'a Finding> {
-    let (rule, subject) = session.verdicts.get(job)?.because.as_ref()?;
-    session.ledger.first_open(|f| f.rule == *rule && f.subject == *subject && f.job.as_deref() == Some(job))
-}
-
-/// The command to copy: of the selected finding where findings are looked at, else of what decides the state.
+/// The command to copy: of the selected finding where findings are looked at, else the one that stands on top, else of any finding.
 pub fn command(session: &Session, ui: &Ui) -> Option<String> {
-    if let Some(finding) = super::panes::selected_finding(session, ui) {
-        return crate::diagnosis::remedies::first(&session.model, &finding);
-    }
-    let (job, _) = session.main_job()?;
-    let worst = || session.ledger.first_open(|f| f.next.is_some());
-    crate::diagnosis::remedies::first(&session.model, deciding(session, job).filter(|f| f.next.is_some()).or_else(worst)?)
+    let first = |finding: &Finding| crate::diagnosis::remedies::first(&session.model, finding);
+    let selected = || first(&super::panes::selected_finding(session, ui)?);
+    let mut jobs: Vec<&String> = session.verdicts.keys().collect();
+    jobs.sort_by_cached_key(|id| Reverse(session.weight_of(id)));
+    let on_top = || jobs.iter().find_map(|id| first(session.named(id)?));
+    selected().or_else(on_top).or_else(|| first(session.ledger.first_open(|f| f.next.is_some())?))
 }
 
 /// The finding that `command` is of.
@@ -299,7 +294,7 @@ fn told(session: &Session, ui: &Ui) -> Option<Finding> {
         return Some(finding);
     }
     let (job, _) = session.main_job()?;
-    deciding(session, job).or_else(|| worst(session, job)).cloned()
+    session.named(job).cloned()
 }
 
 /// What else there is to do about it, besides the command that is copied.
@@ -311,9 +306,9 @@ pub fn other_steps(session: &Session, ui: &Ui) -> Vec<crate::diagnosis::remedies
 
 /// The process that the finding blames, or why there is none to look at.
 pub fn culprit(session: &Session, ui: &Ui) -> Result<u32, String> {
-    let finding = told(session, ui).ok_or("no finding names a process: there is nothing to look at")?;
+    let finding = told(session, ui).ok_or("no finding names a process to look at")?;
     let process = crate::diagnosis::remedies::culprits(&session.model, &finding).first().map(|p| p.info.pid);
-    process.ok_or_else(|| format!("{} names no process that lives on this node", finding.rule))
+    process.ok_or_else(|| format!("{} names no process that is alive on this node", finding.rule))
 }
 
 /// The job that the selected finding is of, else the one on top.
@@ -324,6 +319,7 @@ pub fn job_told(session: &Session, ui: &Ui) -> Option<String> {
 /// The head of a verdict: `■ STUCK 14 s since 02:49:24`, and the sentence after it.
 fn head_and_sentence(session: &Session, ui: &Ui, job: &str, verdict: &Verdict, several: bool, width: usize) -> (String, String) {
     let model = &session.model;
+    let quiet = session.hesitates(job);
     let lasted = model.now.since(verdict.since);
     // Two digits keep their place when a third is not needed.
     let lasted = format!("{:>4}", span(lasted));
@@ -336,10 +332,11 @@ fn head_and_sentence(session: &Session, ui: &Ui, job: &str, verdict: &Verdict, s
         _ => format!(" {lasted}"),
     };
     let mut sentence = verdict.summary.clone();
-    if verdict.state == State::Training
-        && let Some(progress) = model.progress_of(job)
-    {
-        sentence = super::panes::training::sentence(progress, model, &sentence);
+    if quiet.is_some() {
+        let parts = [super::panes::training::last_step(session, job), gpus_do(session, job)];
+        sentence = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
+    } else if verdict.state == State::Training {
+        sentence = super::panes::training::sentence(session, job, &sentence);
     }
     let startup = session.startups.get(job).filter(|_| verdict.state == State::Starting);
     if let Some(so_far) = startup.and_then(|startup| startup.words(model.now)) {
@@ -348,17 +345,42 @@ fn head_and_sentence(session: &Session, ui: &Ui, job: &str, verdict: &Verdict, s
     if several {
         sentence = format!("job {job}: {sentence}");
     }
-    let mark = match worst(session, job) {
-        Some(f) if verdict.state == State::Training => severity_mark(f.severity),
-        _ => state_mark(verdict.state),
-    };
+    let mark = look_of(session, job, verdict).map_or(state_mark(verdict.state), severity_mark);
     let area = verdict.area.map_or(String::new(), |area| format!(" ({})", area.as_str()));
-    (format!(" {mark} {}{area}{for_s}  ", verdict.state.as_str().to_uppercase()), sentence)
+    // Amber at once, from the job's own rhythm; the verdict takes longer.
+    let state = match quiet {
+        Some(quiet) => quiet.words().replacen("no step", "NO STEP", 1),
+        None => verdict.state.as_str().to_uppercase(),
+    };
+    (format!(" {mark} {state}{area}{for_s}  "), sentence)
 }
 
-/// The worst of what is open and no mere note, of a job or of the node.
-fn worst<'a>(session: &'a Session, job: &str) -> Option<&'a Finding> {
-    session.ledger.first_open(|f| f.severity > Severity::Info && f.job.as_deref().is_none_or(|j| j == job))
+/// How bad it looks where the state alone does not say so: of a job that still trains.
+fn look_of(session: &Session, job: &str, verdict: &Verdict) -> Option<Severity> {
+    let open = || session.worst(job).map(|f| f.severity);
+    let quiet = session.hesitates(job).map(|_| Severity::Warning);
+    if verdict.state == State::Training { open().max(quiet) } else { None }
+}
+
+/// `GPU 3 is idle, 3 GPUs wait`: of the GPUs of a job, where that is known.
+fn gpus_do(session: &Session, job: &str) -> Option<String> {
+    let model = &session.model;
+    let gpus: Vec<_> = model.jobs.get(job)?.pids().filter_map(|pid| model.gpus.get(&model.gpu_of_pid(pid)?)).collect();
+    let words = |activity: Activity, one: &str, more: &str| {
+        let those: Vec<u32> = gpus.iter().filter(|g| g.activity == activity && g.is_fresh(model.now)).map(|g| g.index).collect();
+        match those.as_slice() {
+            [] => None,
+            [index] => Some(format!("GPU {index} {one}")),
+            all => Some(format!("{} GPUs {more}", all.len())),
+        }
+    };
+    let each = [
+        words(Activity::Lost, "does not answer", "do not answer"),
+        words(Activity::Idle, "is idle", "are idle"),
+        words(Activity::Waiting, "waits", "wait"),
+        words(Activity::Working, "works", "work"),
+    ];
+    Some(each.into_iter().flatten().collect::<Vec<_>>().join(", ")).filter(|words| !words.is_empty())
 }
 
 /// `1 more job: finished`, `3 more jobs: finished`, `4 more jobs: 1 failed, 3 finished`; the worst first.
@@ -388,10 +410,7 @@ fn verdict_lines(session: &Session, ui: &Ui, theme: &Theme, area: Rect) -> Vec<L
             break;
         }
         let (head, sentence) = head_and_sentence(session, ui, id, verdict, jobs.len() > 1, width);
-        let style = match worst(session, id) {
-            Some(f) if verdict.state == State::Training => theme.severity(f.severity),
-            _ => theme.state(verdict.state),
-        };
+        let style = look_of(session, id, verdict).map_or(theme.state(verdict.state), |bad| theme.severity(bad));
         let indent = head.width().min(width / 3);
         let room = width.saturating_sub(head.width() + 1).max(20);
         for (i, part) in wrap_to(&sentence, room, if area.height >= 30 { 3 } else { 2 }).into_iter().enumerate() {
@@ -405,7 +424,7 @@ fn verdict_lines(session: &Session, ui: &Ui, theme: &Theme, area: Rect) -> Vec<L
             let label = |i: usize| Span::styled(if i == 0 { "   next: " } else { "         " }, theme.dim);
             parts.into_iter().enumerate().map(move |(i, part)| Line::from(vec![label(i), Span::styled(part, theme.accent)]))
         };
-        if let Some(finding) = deciding(session, id) {
+        if let Some(finding) = session.deciding(id) {
             // Evidence may take a second line; a command is never cut into two. A pane that is alone needs the rows itself.
             let why_rows = if ui.zoom.is_some() && area.height < 30 { 0 } else { 2 };
             let why = match Countdown::of(&session.model, finding) {
@@ -417,7 +436,7 @@ fn verdict_lines(session: &Session, ui: &Ui, theme: &Theme, area: Rect) -> Vec<L
                 lines.push(Line::from(vec![Span::styled(label, theme.dim), Span::styled(part, theme.text)]));
             }
             lines.extend(next(finding));
-        } else if let Some(finding) = worst(session, id) {
+        } else if let Some(finding) = session.worst(id) {
             // It does not stop the job, but it is what there is to look at.
             let since = span(session.model.now.since(finding.since));
             let told = format!("   {} {}  {since}  {}", severity_mark(finding.severity), finding.rule, clean(&finding.summary));
@@ -442,9 +461,9 @@ fn draw_sentence(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme, ar
         None => ("○ IDLE  no job on this node yet".to_owned(), theme.text, None),
         Some((id, verdict)) => {
             let (head, sentence) = head_and_sentence(session, ui, id, verdict, session.verdicts.len() > 1, width);
-            let next =
-                deciding(session, id).or_else(|| worst(session, id)).and_then(|f| crate::diagnosis::remedies::first(&session.model, f));
-            (format!("{}{sentence}", head.trim_start()), theme.state(verdict.state), next)
+            let next = session.named(id).and_then(|f| crate::diagnosis::remedies::first(&session.model, f));
+            let style = look_of(session, id, verdict).map_or(theme.state(verdict.state), |bad| theme.severity(bad));
+            (format!("{}{sentence}", head.trim_start()), style, next)
         }
     };
     let mut lines: Vec<(String, Style)> = wrap_to(&text, width, usize::from(area.height)).into_iter().map(|part| (part, style)).collect();

@@ -66,7 +66,7 @@ fn a_recorded_start_is_told_with_its_lines() {
             ("no-warnings", Seen::Pass, "none (INFO only)".into()),
             ("no-errors", Seen::Fail, "7 lines".into()),
             ("env-settings", Seen::Pass, "1 variable set".into()),
-            ("ranks-agree", Seen::Pass, "all that say so: 8".into()),
+            ("ranks-agree", Seen::Pass, "same on all 8 that report it".into()),
         ]
     );
     let b = model.bringup_of("x.log");

@@ -196,7 +196,7 @@ fn an_init_that_stands_still_opens_and_clears_when_it_goes_on() {
     let open = session.ledger.open().into_iter().find(|f| f.rule == "init-stuck").cloned().unwrap();
     assert_eq!(
         open.summary,
-        "initialisation finished on 0 of 3 ranks after 41 s: ranks 0 and 1 began, rank 2 never did as far as is logged here"
+        "initialisation finished on 0 of 3 ranks after 41 s: ranks 0 and 1 began, rank 2 never did, as far as the logs here show"
     );
     assert_eq!(open.ranks, [2]);
     let done: Vec<String> = (0..3).map(|r| start(r).replace("START", "COMPLETE")).collect();

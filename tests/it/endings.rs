@@ -244,7 +244,7 @@ fn a_launcher_that_waits_for_nodes_is_a_job_and_is_named_after_a_minute() {
 #[test]
 fn a_launcher_that_ends_before_it_has_a_rank_is_named() {
     let node = agent(TWO_NODES).after_ms(5000).ends(100, 1).after_ms(4000);
-    assert_eq!(node.open(), ["launch-failed root [] the launcher (pid 100) exited with code 1 before a rank of it was seen"]);
+    assert_eq!(node.open(), ["launch-failed root [] the launcher (pid 100) exited with code 1 before any of its ranks was seen"]);
     assert_eq!(node.0.verdicts["100"].state, State::Failed);
     let node = agent(TWO_NODES).after_ms(5000).ends(100, 0).after_ms(4000);
     assert!(node.open().is_empty(), "{:?}", node.open());

@@ -411,7 +411,7 @@ fn py_spy_is_run_only_with_consent_and_cannot_hurt() {
     s.press("x", "the command", |s| footer(s).contains("run this? (y/n)"));
     s.press("y", "that it runs", |s| footer(s).contains(" runs"));
     s.press("8", "another pane", |s| rows(s).iter().any(|r| r.contains("Processes")));
-    s.press("x", "one at a time", |s| footer(s).contains("py-spy is at work already") || footer(s).contains("names no process"));
+    s.press("x", "one at a time", |s| footer(s).contains("py-spy is already running") || footer(s).contains("names no process"));
     s.wait_for("ended: no answer for 10 s");
     for pid in fs::read_to_string(dir.path().join("hangs")).unwrap().split_whitespace() {
         let lives = || fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "));

@@ -65,6 +65,12 @@ fn styles(buf: &Buffer, theme: &Theme) -> String {
         ('b', theme.border),
         ('.', theme.text),
     ];
+    let own = |role: Style| theme.text.patch(role);
+    // In the row that keys go to, what says how something stands keeps its colour; so it does in that of whom the verdict names.
+    let selected = [('A', theme.act), ('L', theme.look), ('G', theme.good)].map(|(letter, role)| (letter, theme.selected(own(role))));
+    let blamed = roles.map(|(letter, role)| (if ".d".contains(letter) { 'C' } else { letter }, theme.blamed(own(role))));
+    let both = [('A', theme.act), ('L', theme.look)].map(|(letter, role)| (letter, theme.selected(theme.blamed(own(role)))));
+    let roles: Vec<(char, Style)> = roles.into_iter().chain(selected).chain(blamed).chain(both).collect();
     let plain = |style: Style| (style.fg, style.bg, style.add_modifier);
     rows(buf, |cell| {
         let backgrounds = [theme.text.bg.unwrap_or_default(), ratatui::style::Color::Reset];
@@ -258,15 +264,15 @@ fn the_overview_of_each_world_says_what_matters() {
         (120, &["94.8 ms to 281.4 ms", "RDMA: /sys/class/infiniband is empty", "NCCL version 2.28.9 (RAS)"]),
     ];
     let straggler: &[Shown] = &[
-        (80, &[" ▲ SLOW 11 s", "rank 2 (GPU 2, pid 2479) is late every step", "   next: py-spy dump --nonblocking --pid 2479"]),
-        (80, &["why: over 12 s its GPU was busy 49 % of the time", " ▲     12 s  straggler  rank 2", "e evidence"]),
-        (120, &["SLOW 11 s since 02:52:08", "slow-steps  steps take 335.8 ms instead of 98.9 ms", "(a consequence)"]),
+        (80, &[" ▲ SLOW 12 s", "rank 2 (GPU 2, pid 2479) is late every step", "   next: py-spy dump --nonblocking --pid 2479"]),
+        (80, &["why: over 12 s its GPU was busy 49 % of the time", "►▲     12 s  straggler  rank 2", "e evidence"]),
+        (120, &["SLOW 12 s since 02:52:06", "slow-steps  steps take 335.8 ms instead of 98.9 ms", "(a consequence)"]),
     ];
     // Whose a row is, is told where it could be another's.
     let two_jobs: &[Shown] = &[
         (80, &[" ■ TRAINING  job 4892: step 1,086  35.8 ms/step  loss NaN", " ● TRAINING  job 5037: step 110  73.5 ms/step"]),
         (80, &["   ■ loss-not-finite  11 s  the loss is NaN at step 760", "   next: stop the run and go back to the last checkpoint"]),
-        (80, &[" ■ FAILED 11 s", "job 4757: it was ended from outside by SIGKILL", "▲ straggler  46 s  rank 1 (GPU 1, pid 4778)"]),
+        (80, &[" ■ FAILED 11 s", "job 4757: terminated from outside by SIGKILL", "▲ straggler  46 s  rank 1 (GPU 1, pid 4778)"]),
         (80, &["Training of job 4892", " # job ", " 0 5037 ", " 3 4892 ", "11:03:01 4892 ", "step 1086 | loss nan"]),
         (120, &["NCCL bring-up of job 4892, 3 communicators", "comm a8903e10  job 4892  2 ranks", "job 4757: rank 1 (GPU 1, pid 4778)"]),
     ];
@@ -278,7 +284,7 @@ fn the_overview_of_each_world_says_what_matters() {
     let absent: &[Shown] = &[
         (80, &["nccl-top node-17", " ○ IDLE  no job on this node yet", "no step line seen in any log", "no line yet"]),
         (80, &["nvmlInit_v2: the current user does not have permission", "RDMA: /sys/class/infiniband does not exist", "host failed: "]),
-        (80, &["no NCCL line in any log and no RAS answer", "Log: no file, 0 lines"]),
+        (80, &["no NCCL lines in the logs, and RAS does not answer", "Log: no file, 0 lines"]),
         (120, &["Sources: 0 of 13 answer, 3 in trouble", "nvml     denied       20 s"]),
     ];
     let ranks_640: &[Shown] = &[
@@ -303,7 +309,7 @@ fn the_overview_of_each_world_says_what_matters() {
             ],
         ),
         (80, &["   next: ssh 10.0.0.1 py-spy dump --nonblocking --pid 51105", " 7   15   51107 waiting "]),
-        (120, &["of this node wait: the cause is not here", "comm 5c1de770  16 ranks  unchanged 26 s, rank 5 behind"]),
+        (120, &["on this node wait: the cause is on another node", "comm 5c1de770  16 ranks  unchanged 26 s, rank 5 behind"]),
     ];
     for (name, session, shown) in [
         ("healthy", worlds::healthy(), healthy),
@@ -332,12 +338,12 @@ fn the_zoomed_panes_have_their_columns_at_each_size() {
             "gpus",
             &hang,
             &[
-                (80, &[" # rank ", " SM% tens% DRAM% NVLink GB/s     mem GiB  W/limit  °C", " 3    3 ", " IDLE ", " waiting "]),
-                (120, &[" # rank     pid activity util% SM% tens% DRAM% NVLink GB/s     mem GiB  W/limit  °C SM MHz last 2 min"]),
+                (80, &[" # rank ", " SM% tensor DRAM% NVLink GB/s     mem GiB  W/limit  °C", " 3    3 ", " IDLE ", " waiting "]),
+                (120, &[" # rank     pid activity util% SM% tensor DRAM% NVLink GB/s     mem GiB  W/limit  °C SM MHz last 2 min"]),
                 (120, &["GPU 3   bus 0000:00:09.0", "activity idle for 18 s", "SM MHz 1980 of 1980"]),
             ],
         ),
-        ("gpus", &two_jobs, &[(80, &[" # job ", " SM% tens% ", " 0 5037 "]), (120, &[" # job          rank     pid activity util%"])]),
+        ("gpus", &two_jobs, &[(80, &[" # job ", " SM% tensor ", " 0 5037 "]), (120, &[" # job          rank     pid activity util%"])]),
         (
             "network",
             &p5,
@@ -381,7 +387,7 @@ fn the_zoomed_panes_have_their_columns_at_each_size() {
             "processes",
             &hang,
             &[
-                (80, &[" rank local     pid GPU state ", " CPU% I/O B/s in D RSS GiB ", "job          1354, parent 1354, user 0"]),
+                (80, &[" rank local     pid GPU state ", " CPU% I/O B/s disk RSS GiB ", "job          1354, parent 1354, user 0"]),
                 (120, &["RSS GiB threads command", "command      /opt/venv/bin/python -u fault_train.py"]),
             ],
         ),
@@ -404,7 +410,7 @@ fn a_small_terminal_shows_one_sentence() {
         ),
         (
             worlds::straggler(),
-            "▲ SLOW 11 s rank 2 (GPU 2, pid 2479) is late every step; the other 3 wait for it next: py-spy dump --nonblocking --pid 2479",
+            "▲ SLOW 12 s rank 2 (GPU 2, pid 2479) is late every step; the other 3 wait for it next: py-spy dump --nonblocking --pid 2479",
         ),
         (
             worlds::two_jobs(),
@@ -418,7 +424,7 @@ fn a_small_terminal_shows_one_sentence() {
         (worlds::busy_log(), "▲ TRAINING step 299/50,000 1.30 s/step loss 2.3164 ETA 18 h 10 m"),
         (
             elsewhere(),
-            "■ STUCK 30 s rank 5 on 10.0.0.1 (pid 51105) has not joined AllReduce 469 of comm 5c1de770; all 8 ranks of this node wait: the cause is not here next: ssh 10.0.0.1 py-spy dump --nonblocking --pid 51105",
+            "■ STUCK 30 s rank 5 on 10.0.0.1 (pid 51105) has not joined AllReduce 469 of comm 5c1de770; all 8 ranks on this node wait: the cause is on another node next: ssh 10.0.0.1 py-spy dump --nonblocking --pid 51105",
         ),
     ] {
         for zoom in [None, Some(view::pane_index("gpus"))] {

@@ -66,11 +66,11 @@ fn errors_that_come_while_watched_are_told_those_from_before_are_not() {
     look(&mut node, &GpuHealth { ecc_uncorrected_volatile: Some(8), ecc_uncorrected_aggregate: Some(9), ..healthy(2) });
     assert_eq!(node.lines(), ["gpu-ecc [GPU 2 uncorrected] error [2] [2] 2100 x1"]);
     let found = node.only().clone();
-    assert_eq!(found.summary, "GPU 2 (0000:3b:00.0), rank 2: an error of its memory could not be corrected");
+    assert_eq!(found.summary, "GPU 2 (0000:3b:00.0), rank 2: an uncorrectable memory error");
     assert_eq!(found.evidence[0].text, "uncorrected ECC errors since the driver was loaded: 7 -> 8, 9 in its lifetime");
     assert_eq!(node.at().secs_since(found.since), 15.0);
     look(&mut node, &GpuHealth { ecc_uncorrected_volatile: Some(12), ..healthy(2) });
-    assert!(node.only().summary.contains("5 errors"), "it is described as it is now: {}", node.only().summary);
+    assert!(node.only().summary.contains("5 uncorrectable memory errors"), "it is described as it is now: {}", node.only().summary);
 }
 
 #[test]

@@ -306,7 +306,7 @@ fn an_old_xid_of_a_program_is_not_why_the_gpu_needs_a_reset_today() {
     node.sees("kmsg", Body::Kernel { lines: vec![line(900)], uptime_us: Some(SEEN_AT_US) });
     node.ticks(1);
     assert_eq!(node.lines()[0], "gpu-xid [GPU 2 Xid 62] error [2] [2] 2100 x1");
-    assert!(node.open()[0].why.ends_with("it was said before the job began, and still holds"));
+    assert!(node.open()[0].why.ends_with("it was reported before the job began, and still holds"));
 }
 
 #[test]

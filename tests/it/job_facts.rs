@@ -186,7 +186,7 @@ fn a_log_alone_is_finished_a_minute_after_the_last_of_its_steps() {
     let plain = |step: u64| format!("step {step}/20 | loss 2.5");
     // With --tag-output of mpirun.
     let tagged = |step: u64| format!("[1,0]<stdout>: step {step}/20 | loss 2.5");
-    let finished = (State::Finished, "step 20 of 20, and nothing came after it".to_owned());
+    let finished = (State::Finished, "step 20 of 20, the last; nothing has come since".to_owned());
     for line in [&plain as &dyn Fn(u64) -> String, &tagged] {
         assert_eq!(told(line, 20, None, 62), finished);
         assert_ne!(told(line, 20, None, 58).0, State::Finished);

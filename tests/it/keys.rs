@@ -3,6 +3,7 @@
 use crate::support::screen::{PATIENCE, Screen, find};
 use nccl_top::tui::actions::{Action, Group, KEYS};
 use nccl_top::tui::panes::PANES;
+use nccl_top::tui::theme::{Depth, Theme};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -122,9 +123,18 @@ fn focused(s: &vt100::Screen) -> String {
 /// The row that keys go to, from its first cell on.
 fn selected(s: &vt100::Screen) -> Option<String> {
     let paper = s.cell(0, 0).map(vt100::Cell::bgcolor);
-    let is_lit = |cell: &vt100::Cell| cell.inverse() || Some(cell.bgcolor()) != paper;
+    let tint = culprits_tint();
+    let is_lit = |cell: &vt100::Cell| cell.inverse() || Some(cell.bgcolor()) != paper && cell.bgcolor() != tint;
     let lit = |y: &u16| [2, 3].iter().all(|x| s.cell(*y, *x).is_some_and(is_lit));
-    (1..size(s).0).find(lit).map(|y| row(s, y).trim_matches(|c| "│ ".contains(c)).to_owned())
+    (1..size(s).0).find(lit).map(|y| row(s, y).trim_matches(|c| "│► ".contains(c)).to_owned())
+}
+
+/// The background of the rows of whom the verdict names.
+fn culprits_tint() -> vt100::Color {
+    match Theme::load("colorblind", Depth::Indexed).unwrap().culprit.bg {
+        Some(ratatui::style::Color::Indexed(index)) => vt100::Color::Idx(index),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Texts in black, as what a search finds.
@@ -309,7 +319,7 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
         }
         Action::FilterSeverity => {
             s.press("7", "the log", is_zoomed);
-            s.press(key, "less", |s| title(s).contains("only lines with meaning"));
+            s.press(key, "less", |s| title(s).contains("only known lines"));
             s.press(key, "still less", |s| title(s).contains("only WARN and worse"));
             s.press(key, "all", |s| !title(s).contains("only"));
         }
@@ -327,11 +337,11 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
             s.wait_sent(shown, b"\x1b[?1000h\x1b[?1006h");
         }
         Action::Stack => {
-            s.press(key, "why not", |s| footer(s).contains("py-spy asks a process that lives"));
+            s.press(key, "why not", |s| footer(s).contains("py-spy needs a live process"));
             s.press("6", "the findings", |s| is_zoomed(s) && footer(s).contains("x stack (not of a recording)"));
         }
-        Action::Stacks => s.press(key, "why not", |s| footer(s).contains("py-spy asks a process that lives")),
-        Action::Dumps => s.press(key, "why not", |s| footer(s).contains("ranks that live are asked for dumps")),
+        Action::Stacks => s.press(key, "why not", |s| footer(s).contains("py-spy needs a live process")),
+        Action::Dumps => s.press(key, "why not", |s| footer(s).contains("dumps come from live ranks")),
         Action::Evidence => {
             s.press(key, "a prompt", |s| footer(s).contains("write evidence to (Esc: nothing): ./nccl-top-evidence-"));
             s.press("\x1b", "no prompt", |s| !footer(s).contains("write evidence"));
@@ -540,8 +550,8 @@ fn the_live_screen_goes_back_in_time_as_a_whole_and_loses_nothing() {
     let since = s.look(ago);
     s.wait_until("longer ago", |s| ago(s) > since);
     assert_eq!(s.look(steps), (then, spark.clone()));
-    s.press("[", "that there is nothing before", |s| footer(s).contains("no earlier moment is kept"));
-    s.press(">", "that it has no speed", |s| footer(s).contains("only a recording has a speed"));
+    s.press("[", "that there is nothing before", |s| footer(s).contains("history begins here"));
+    s.press(">", "that it has no speed", |s| footer(s).contains("only recordings have a playback speed"));
     s.press("lll", "forward", |s| is_live(s) || row(s, 0).contains(" ago") && steps(s).0[2].is_some_and(|step| step > seen));
     s.press("H", "the start", |s| !is_live(s) && steps(s).0[2].is_none_or(|step| step < seen));
 

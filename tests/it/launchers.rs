@@ -37,7 +37,7 @@ fn slurm_ends_a_step() {
 fn who_waits_for_gloo_is_no_culprit() {
     assert_eq!(
         said("torchrun-gloo-timeout"),
-        "fail hang-rank-absent [1] rank 1 did not come; 1 rank waited for it in Gloo until the timeout"
+        "fail hang-rank-absent [1] rank 1 never arrived; 1 rank waited for it in Gloo until the timeout"
     );
     // Nothing tells how many ranks there are: nobody is blamed.
     assert!(said("slurm-stopped").starts_with("fail collective-timeout [] "), "{}", said("slurm-stopped"));

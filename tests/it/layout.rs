@@ -69,7 +69,10 @@ fn outside(session: &Session, pane: usize, area: Rect, zoomed: bool) -> Option<r
     let ctx = Ctx { session, ui: &ui, theme: &Theme::mono(), pane, zoomed, focused: true };
     (PANES[pane].draw)(&ctx, area, &mut buf);
     let is_untouched = |at| buf[at].symbol() == "~" && buf[at].modifier.is_empty();
-    whole.positions().find(|at| !area.contains(*at) && !is_untouched(*at))
+    // The margin of its rows is the pane's.
+    let is_mark =
+        |at: ratatui::layout::Position| at.x + 1 == area.x && (area.top()..area.bottom()).contains(&at.y) && buf[at].symbol() == "►";
+    whole.positions().find(|at| !area.contains(*at) && !is_untouched(*at) && !is_mark(*at))
 }
 
 /// Where little fits, labels and columns have less room than they usually take.

@@ -340,7 +340,7 @@ fn retransmissions_of_one_efa_are_its_own_and_those_of_all_the_fabrics() {
         ring_grow(net, "retrans_pkts", 700);
     });
     assert_eq!(net.lines(), [format!("fabric-retransmits [all ports] warning {JOB}")]);
-    assert_eq!(net.only().summary, "8 of 8 ports send packets again: the fabric or a peer loses them");
+    assert_eq!(net.only().summary, "8 of 8 ports retransmit: the fabric or a peer is dropping packets");
     assert_eq!(net.only().ports.len(), 8);
 }
 
@@ -390,7 +390,7 @@ fn congestion_is_a_high_rate_for_long() {
     assert_eq!(net.lines(), [""; 0]);
     net.runs(60, |net, _| net.grow("eth2", "ethtool/tx_prio3_pause", 5000));
     assert_eq!(net.lines(), ["congestion [eth2] warning -"]);
-    assert_eq!(net.only().why, "it stops the switch: this host takes in data too slowly");
+    assert_eq!(net.only().why, "it pauses the switch: this host takes in data too slowly");
     assert!(proof(&net.only()).starts_with("ethtool -S eth2: tx_prio3_pause "), "{}", proof(&net.only()));
 }
 
@@ -401,7 +401,7 @@ fn what_holds_up_most_ports_is_one_finding() {
     assert_eq!(net.lines(), ["congestion [all ports] warning -"]);
     let found = net.only();
     assert_eq!(found.ports, ["mlx5_0/1", "mlx5_1/1", "mlx5_2/1"]);
-    assert!(found.summary.starts_with("3 of 4 ports are held up: ") && found.evidence.len() == 3, "{}", found.summary);
+    assert!(found.summary.starts_with("3 of 4 ports are congested: ") && found.evidence.len() == 3, "{}", found.summary);
 }
 
 #[test]
@@ -541,7 +541,7 @@ fn devices_that_the_machine_should_have() {
     net.sees("host", Body::Node(Node { product: Some("p5.48xlarge".into()), ..Default::default() }));
     (0..7).for_each(|index| net.sees("nvml", Body::GpuInfo(GpuInfo { index, ..Default::default() })));
     net.runs(30, |_, _| ());
-    assert_eq!(net.only().summary, "7 of 8 GPUs are there: p5.48xlarge has 8");
+    assert_eq!(net.only().summary, "only 7 of 8 GPUs found: p5.48xlarge has 8");
     let cgroups = vec![CgroupMemory { cgroup: "/system.slice/slurmstepd.scope/job_7/step_0".into(), ..Default::default() }];
     net.sees("host", Body::Cgroups { cgroups });
     net.runs(40, |_, _| ());
@@ -710,7 +710,7 @@ fn imex_is_missing_where_nccl_uses_nvlink_between_hosts_or_could() {
     assert_eq!(net.lines(), [""; 0], "no line says how NCCL goes");
     net.says(USED);
     net.runs(2, |_, _| ());
-    assert_eq!(net.only().summary, "NCCL uses NVLink between hosts, and IMEX is not well: no channel in /dev/nvidia-caps-imex-channels");
+    assert_eq!(net.only().summary, "NCCL uses NVLink between hosts, and IMEX is not healthy: no channel in /dev/nvidia-caps-imex-channels");
     assert_eq!(net.lines(), [format!("fabric-state [imex] warning {JOB}")]);
     // What cannot be read accuses nobody.
     for reading in [there(), Reading::Unreadable("permission denied".into())] {

@@ -33,7 +33,7 @@ fn a_rank_that_is_behind_on_another_node_is_named_with_its_node() {
     assert_eq!((f.rule, f.confidence, &f.ranks[..], &f.gpus[..]), ("hang-rank-absent", Confidence::Likely, &[5][..], &[][..]));
     assert_eq!(
         f.summary,
-        "rank 5 on 10.0.0.1 (pid 51105) has not joined AllReduce 469 of comm 5c1de770; all 8 ranks of this node wait: the cause is not here"
+        "rank 5 on 10.0.0.1 (pid 51105) has not joined AllReduce 469 of comm 5c1de770; all 8 ranks on this node wait: the cause is on another node"
     );
     assert_eq!(f.next.as_deref(), Some("ssh 10.0.0.1 py-spy dump --nonblocking --pid 51105"));
     assert_eq!(state(&session), State::Stuck);
@@ -68,7 +68,10 @@ fn one_that_does_not_answer_is_named_too() {
     let (_, said) = elsewhere(40, but(5, |_| None));
     let (at, f) = told(&said).expect("a finding");
     assert!(at <= 20.0, "after {at} s");
-    assert_eq!(f.summary, "rank 5 on 10.0.0.1 (pid 51105) does not answer RAS; all 8 ranks of this node wait: the cause is not here");
+    assert_eq!(
+        f.summary,
+        "rank 5 on 10.0.0.1 (pid 51105) does not answer RAS; all 8 ranks on this node wait: the cause is on another node"
+    );
     assert_eq!(f.next.as_deref(), Some("ssh 10.0.0.1 ps -o pid,stat,wchan:24,etime,args -p 51105"));
 
     let (_, said) = elsewhere(40, |n| but(5, |_| None)(n).replace("\"considered_dead\": false", "\"considered_dead\": true"));
@@ -106,7 +109,7 @@ fn another_collective_elsewhere_is_a_mismatch_and_says_where() {
     assert_eq!(
         f.summary,
         "rank 5 on 10.0.0.1 (pid 51105) called AllGather where the others called AllReduce in comm 5c1de770; \
-         all 8 ranks of this node wait: the cause is not here"
+         all 8 ranks on this node wait: the cause is on another node"
     );
     assert_eq!(f.next.as_deref(), Some("ssh 10.0.0.1 py-spy dump --nonblocking --pid 51105"));
     assert!(!session.ledger.open().iter().any(|f| f.rule == "hang-rank-absent"));

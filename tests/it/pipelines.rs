@@ -116,13 +116,14 @@ fn a_stage_on_another_node_is_named() {
     let it = Pipeline { gpus: 4, first_rank: 4, world: 8, channels: vec![(3, 4), (4, 5), (5, 6), (6, 7)], ..Pipeline::default() };
     let (session, said) = pipeline(&it, 60, blind(8));
     let found = the_one(&said);
-    let words = "a stage on another node (rank 3) neither sends nor receives; all 4 ranks of this node wait: the cause is not here";
+    let words = "a stage on another node (rank 3) neither sends nor receives; all 4 ranks on this node wait: the cause is on another node";
     assert_eq!((found.rule, found.summary.as_str(), found.confidence), ("hang-rank-absent", words, Confidence::Possible));
     assert_eq!((session.state().0, &found.ranks[..]), (State::Stuck, &[][..]));
 
     let arguments = &["--pipeline-model-parallel-size", "2"];
     let (_, said) = pipeline(&Pipeline { arguments, ..it }, 60, blind(8));
-    let words = "stage 1 of 2 (rank 3 on another node) neither sends nor receives; all 4 ranks of this node wait: the cause is not here";
+    let words =
+        "stage 1 of 2 (rank 3 on another node) neither sends nor receives; all 4 ranks on this node wait: the cause is on another node";
     assert_eq!(the_one(&said).summary, words);
 }
 
@@ -158,21 +159,21 @@ fn two_neighbours_in_a_chain_wait_for_each_other() {
     let said = circle(4, chain(4), &[12.12, 24.24, 24.24, 12.12]);
     assert_eq!(said.0, [1, 2]);
     // Two pairs are alike, or all: nobody is blamed.
-    let all = "all 4 ranks of this node wait in sends or receives, two neighbours for each other: ranks";
+    let all = "all 4 ranks on this node wait in sends or receives, two neighbours for each other: ranks";
     assert_eq!(circle(4, chain(4), &[12.12, 12.12, 24.24, 24.24]), (vec![], format!("{all} 0 and 1, or 2 and 3")));
     assert_eq!(circle(4, chain(4), &[]), (vec![], format!("{all} 0 and 1, or 1 and 2, or 2 and 3")));
     let said = circle(8, chain(8), &[]);
-    assert_eq!(said, (vec![], "all 8 ranks of this node wait in sends or receives, two neighbours of a chain for each other".into()));
+    assert_eq!(said, (vec![], "all 8 ranks on this node wait in sends or receives, two neighbours of a chain for each other".into()));
 }
 
 #[test]
 fn in_a_ring_nobody_is_blamed() {
     let ring = vec![(0, 1), (1, 2), (2, 3), (0, 3)];
-    let words = "all 4 ranks of this node wait in sends or receives, in a ring: each for the next, or two neighbours for each other";
+    let words = "all 4 ranks on this node wait in sends or receives, in a ring: each for the next, or two neighbours for each other";
     assert_eq!(circle(4, ring.clone(), &[]), (vec![], words.into()));
     assert!(circle(4, ring, &[24.24, 12.12, 12.12, 24.24]).1.ends_with("ranks 1 and 2, or 0 and 3"));
     // Where who exchanges with whom is not known, or not a chain, nothing more is said.
-    let words = "all 4 ranks of this node wait in sends or receives, some of them for each other";
+    let words = "all 4 ranks on this node wait in sends or receives, some of them for each other";
     assert_eq!(circle(4, vec![(0, 1), (2, 3)], &[]), (vec![], words.into()));
     assert_eq!(circle(4, vec![], &[12.12, 12.12, 24.24, 24.24]), (vec![], words.into()));
 }
@@ -245,7 +246,7 @@ fn a_stage_that_computes_while_all_others_wait_is_uneven_work() {
 #[test]
 fn why_a_rank_is_late_is_said_where_its_process_shows_it() {
     let late: fn(u32, u64) -> Doing = |gpu, second| if gpu == 1 && second % 2 == 0 { Doing::Nothing } else { Doing::Training };
-    for (asleep, words) in [(&[1][..], "its process sleeps meanwhile"), (&[], "its process computes on the CPU meanwhile")] {
+    for (asleep, words) in [(&[1][..], "meanwhile its process sleeps"), (&[], "meanwhile its process computes on the CPU")] {
         let it = Pipeline { goes_on: Some(late), asleep, ..Pipeline::default() };
         let (_, said) = pipeline(&it, 60, counted(4));
         let all = opened(&said);
@@ -268,7 +269,7 @@ fn ranks_that_are_late_by_turns_are_not_blamed() {
     let all = opened(&said);
     let [(_, found)] = all.as_slice() else { panic!("{all:?}") };
     assert_eq!((found.rule, found.severity, &found.ranks[..]), ("straggler", Severity::Info, &[][..]));
-    assert!(found.summary.ends_with("are late by turns: none of them is slow") && found.why.contains("garbage"), "{found:?}");
+    assert!(found.summary.ends_with("take turns being late: none of them is slow") && found.why.contains("garbage"), "{found:?}");
     assert_eq!(session.state().0, State::Training);
 }
 

@@ -205,7 +205,7 @@ fn a_job_that_is_cancelled_blames_no_rank() {
     node.all_end([101, 102], Some(-2)).all_end([103, 104], Some(1)).ends(100, Some(1)).after_s(4);
     assert_eq!(node.told(), ["job-cancelled root [] SIGINT ended the job from outside; no rank had failed before"]);
     assert_eq!(node.open()[0].severity, Severity::Warning);
-    assert_eq!(node.state("100"), (State::Failed, "it was ended from outside by SIGINT"));
+    assert_eq!(node.state("100"), (State::Failed, "terminated from outside by SIGINT"));
 
     // Another node's rank may have failed.
     let mut node = Node::empty();
@@ -215,7 +215,7 @@ fn a_job_that_is_cancelled_blames_no_rank() {
     let mut node = Node::with_job();
     node.all_end(101..105, SIGKILL).ends(100, SIGKILL).after_s(4);
     assert!(node.told().is_empty(), "{:?}", node.told());
-    assert_eq!(node.state("100"), (State::Failed, "it was ended from outside by SIGKILL"));
+    assert_eq!(node.state("100"), (State::Failed, "terminated from outside by SIGKILL"));
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn a_launcher_that_lives_may_start_its_ranks_again() {
 fn a_launcher_that_fails_alone_names_no_rank() {
     let mut node = Node::with_job();
     node.all_end(101..105, Some(0)).ends(100, Some(1)).after_s(4);
-    assert_eq!(node.told(), ["rank-exited root [] the launcher (pid 100) exited with code 1, its ranks of this node with code 0"]);
+    assert_eq!(node.told(), ["rank-exited root [] the launcher (pid 100) exited with code 1, its ranks on this node with code 0"]);
     let mut node = Node::with_job();
     node.all_end(101..105, None).ends(100, Some(1)).after_s(4);
     let words = "the launcher (pid 100) exited with code 1, and nothing tells how its ranks did";

@@ -150,7 +150,7 @@ fn a_file_system_that_fills_is_found_before_it_is_full() {
     assert!(node.hold(550, fills).is_empty(), "too short to tell");
     let found = Node::new().hold(900, fills);
     assert_eq!((found[0].severity, found[0].summary.as_str()), (Severity::Warning, "the file system /data will be full within 35 minutes"));
-    assert!(found[0].evidence[0].text.starts_with("350.0 of 1000.0 GiB are free, 180MB/s less"), "{:?}", found[0].evidence);
+    assert!(found[0].evidence[0].text.starts_with("350.0 of 1000.0 GiB are free, shrinking by 180MB/s"), "{:?}", found[0].evidence);
     // Checkpoints of which the old one is deleted.
     let saws = |passed: u64| disks(&[disk("/data", LOG_DEVICE, 500 - passed % 300)]);
     assert!(Node::new().hold(3000, saws).is_empty());

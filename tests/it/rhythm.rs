@@ -267,7 +267,7 @@ fn it_is_shown_as_estimated_beside_what_is_measured_and_only_where_nothing_is() 
     assert!(node.job()["training"].is_null(), "what is estimated is not mixed with what is measured");
     let summary = node.job()["summary"].clone();
     let (words, estimate) = summary.as_str().unwrap().split_once("; a step takes ~7.").unwrap();
-    assert_eq!((words, estimate.get(1..)), ("collectives move; no step line in any log", Some(" s, estimated from NVLink traffic")));
+    assert_eq!((words, estimate.get(1..)), ("collectives advance; no log has step lines", Some(" s, estimated from NVLink traffic")));
     let line = Line { no: Some(1), text: "step 12 | loss 2.5".into(), ..Default::default() };
     node.see(Body::Lines(Lines { file: 1, lines: vec![line], ..Default::default() }));
     node.after(20.0);

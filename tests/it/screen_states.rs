@@ -10,7 +10,7 @@ use nccl_top::observe::gpu::GpuProcess;
 use nccl_top::observe::{Body, Observation, SourceId};
 use nccl_top::rules::findings::Life;
 use nccl_top::tui::choices::{Ask, Mode, Prompt, Ui};
-use nccl_top::tui::theme::Theme;
+use nccl_top::tui::theme::{Depth, Theme};
 use nccl_top::tui::view;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -122,7 +122,7 @@ fn a_gpu_is_of_the_rank_that_works_on_it() {
     }
     let rows = draw(&session, &mut alone("gpus"), (120, 40));
     for (index, rank) in [(0, 3), (1, 2), (2, 1), (3, 0)] {
-        let row = format!("  {index}    {rank}    {} ", ranks[&rank]);
+        let row = format!(" {index}    {rank}    {} ", ranks[&rank]);
         assert!(rows.iter().any(|r| r.contains(&row)), "no {row:?} in\n{}", rows.join("\n"));
     }
     assert!(rows.iter().any(|r| r.contains("processes ")), "what else is on the selected GPU");
@@ -148,7 +148,11 @@ fn silence_and_errors_show_while_the_job_is_still_called_training() {
     let (id, _) = session.main_job().map(|(id, v)| (id.to_owned(), v.clone())).unwrap();
     session.model.now = session.model.now.plus(Duration::from_secs(9));
     let text = draw(&session, &mut Ui::new(Zone::UTC), (120, 40)).join("\n");
-    assert!(text.contains("TRAINING  step") && text.contains("no step line for 9 s (usually one in"), "{text}");
+    assert!(text.contains(" ▲ NO STEP for 9 s (usually 0.1 s)  after step 256"), "{text}");
+    assert!(text.contains("step 256   last step 9 s ago (usually 0.1 s)") && text.contains("9 s ago   loss 1.0002"), "{text}");
+    assert!(!text.contains("ETA"), "{text}");
+    let quiet = &nccl_top::output::snapshot::json(&session, Zone::UTC)["jobs"][0]["quiet"];
+    assert!(quiet["for_s"].as_f64().is_some_and(|s| s >= 9.0) && quiet["usual_s"].as_f64().is_some_and(|s| s < 1.0), "{quiet}");
     let mut found = nccl_top::rules::findings::Finding::new(
         "loss-not-finite",
         Severity::Error,
@@ -160,7 +164,10 @@ fn silence_and_errors_show_while_the_job_is_still_called_training() {
     let life = Life { hold: Duration::ZERO, linger: None };
     session.ledger.saw(session.model.now, found, life, 1);
     let rows = draw(&session, &mut Ui::new(Zone::UTC), (120, 40));
-    assert!(rows[1].starts_with(" ■ TRAINING") && rows[2].contains("loss-not-finite") && rows[3] == "   next: stop the run", "{rows:#?}");
+    assert!(
+        rows[1].starts_with(" ■ NO STEP for 9 s") && rows[2].contains("loss-not-finite") && rows[3] == "   next: stop the run",
+        "{rows:#?}"
+    );
 }
 
 #[test]
@@ -202,4 +209,74 @@ mod other_jobs {
         let states = [State::Finished, State::Failed, State::Finished, State::Training];
         assert_eq!(more_jobs(states.into_iter()), "4 more jobs: 1 failed, 1 training, 2 finished");
     }
+}
+
+/// Colour and shape of a cell.
+fn look(buf: &Buffer, needle: &str) -> ratatui::style::Style {
+    let rows: Vec<String> = buf.content().chunks(usize::from(buf.area().width)).map(|r| r.iter().map(|c| c.symbol()).collect()).collect();
+    let at = rows.iter().enumerate().find_map(|(y, row)| Some((row[..row.find(needle)?].chars().count(), y)));
+    let (x, y) = at.unwrap_or_else(|| panic!("no {needle:?} in\n{}", rows.join("\n")));
+    buf[(x as u16, y as u16)].style()
+}
+
+#[test]
+fn a_selection_hides_no_state() {
+    let session = worlds::hang();
+    for (name, depth) in [("colorblind", Depth::True), ("dark", Depth::Indexed), ("light", Depth::Sixteen), ("mono", Depth::None)] {
+        let theme = Theme::load(name, depth).unwrap();
+        let screen = |set: &dyn Fn(&mut Ui)| {
+            let mut ui = alone("gpus");
+            ui.size = (120, 40);
+            set(&mut ui);
+            let mut buf = Buffer::empty(Rect::new(0, 0, 120, 40));
+            view::draw(&mut buf, &session, &ui, &theme);
+            buf
+        };
+        // The culprit is selected by itself; a row of its own is another.
+        let (selected, other) = (look(&screen(&|_| {}), "IDLE"), look(&screen(&|ui| ui.lists[ui.focus].row = Some("0".into())), "IDLE"));
+        assert_ne!(selected, other, "{name}: the selection is seen");
+        if name != "mono" {
+            assert_eq!((selected.fg, other.fg), (theme.act.fg, theme.act.fg), "{name}");
+        } else {
+            assert_ne!(selected, look(&screen(&|_| {}), "1453"), "{name}: it differs from the rest of its row");
+        }
+    }
+}
+
+#[test]
+fn whom_the_verdict_names_is_marked_in_every_pane() {
+    let marked = |session: &Session, ui: &mut Ui, size| -> Vec<String> {
+        let rows = draw(session, ui, size);
+        rows.into_iter()
+            .filter(|row| row.trim_start_matches('│').trim_start().starts_with('►') || row.contains("│►") || row.contains("│ ►"))
+            .collect()
+    };
+    for (session, pid, gpu) in [(worlds::hang(), "1453", "3"), (worlds::straggler(), "2479", "2")] {
+        for size in [(80, 24), (120, 40), (220, 60)] {
+            let overview = marked(&session, &mut Ui::new(Zone::UTC), size);
+            assert!(overview.len() >= 2, "GPU and finding at {size:?}: {overview:#?}");
+            for (pane, text) in [("gpus", gpu), ("processes", pid), ("findings", pid)] {
+                let rows = marked(&session, &mut alone(pane), size);
+                assert!(rows.len() == 1 && rows[0].contains(text), "{pane} at {size:?}: {rows:#?}");
+            }
+        }
+    }
+    let rows = marked(&worlds::hang(), &mut alone("nccl"), (120, 40));
+    assert!(rows.len() == 2 && rows.iter().any(|r| r.contains("1453")), "a communicator and its rank: {rows:#?}");
+    let rows = marked(&worlds::ranks_640(), &mut alone("nccl"), (120, 40));
+    assert!(rows.iter().any(|r| r.contains("rank  13")) && rows.iter().any(|r| r.contains("rank 500")), "{rows:#?}");
+    assert!(marked(&worlds::healthy(), &mut Ui::new(Zone::UTC), (120, 40)).is_empty());
+}
+
+#[test]
+fn what_differs_from_its_siblings_stands_out() {
+    let mut session = worlds::healthy();
+    session.model.gpus.get_mut(&2).unwrap().sample.util_pct = Some(15);
+    let theme = Theme::load("colorblind", Depth::True).unwrap();
+    let mut ui = alone("gpus");
+    ui.size = (120, 40);
+    let mut buf = Buffer::empty(Rect::new(0, 0, 120, 40));
+    view::draw(&mut buf, &session, &ui, &theme);
+    assert_eq!(look(&buf, " 15 ").fg, theme.text.fg.or(Some(ratatui::style::Color::Reset)), "the space before it");
+    assert_eq!(look(&buf, "15 ").fg, theme.look.fg);
 }

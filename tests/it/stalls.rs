@@ -59,7 +59,7 @@ fn loaders_of_all_ranks_that_stop_are_named_and_no_rank_is_blamed() {
     let judged = judged("loader-dataall", 1_795_355_371.25, "347");
     let (t, found) = judged.first("input-stall");
     assert!((5.0..20.0).contains(t), "{t}");
-    assert_eq!(found.summary, "both ranks of this node wait for input: 3 data loader workers wait in openat (wait_for_partner)");
+    assert_eq!(found.summary, "both ranks on this node wait for input: 3 data loader workers wait in openat (wait_for_partner)");
     assert_eq!((found.severity, found.role, found.confidence), (Severity::Error, Role::Root, Confidence::Certain));
     assert!(found.ranks.is_empty() && judged.rules() == ["input-stall"], "{:?}", judged.rules());
     assert_eq!(judged.states.last().map(|s| s.1), Some(State::Stuck));
@@ -114,7 +114,7 @@ fn a_server_without_requests_is_no_hang() {
     let judged = judged("h200-server", 1_795_359_582.66, "3981");
     assert_eq!(judged.rules(), Vec::<&str>::new());
     let (_, state, phase, words) = judged.states.last().unwrap();
-    assert_eq!((*state, *phase, words.as_str()), (State::Paused, Some("serving"), "a server that waits for requests"));
+    assert_eq!((*state, *phase, words.as_str()), (State::Paused, Some("serving"), "a server waiting for requests"));
 }
 
 /// Sixteen busy processes came to the two CPUs of 32 that the ranks may use.
@@ -295,7 +295,7 @@ fn a_loader_on_a_network_file_system_is_named_with_its_server() {
     };
     node.waits("futex", &[stuck.clone(), Wait { pid: 202, ..stuck }]);
     node.stands(25, [1, 1]);
-    let words = "both ranks of this node wait for input: 2 data loader workers wait in read of /data/part-07.tar (rpc_wait_bit_killable) on \
+    let words = "both ranks on this node wait for input: 2 data loader workers wait in read of /data/part-07.tar (rpc_wait_bit_killable) on \
                  /data (nfs4 from filer:/vol7)";
     assert_eq!(node.open().iter().map(|f| f.summary.as_str()).collect::<Vec<_>>(), [words]);
     node.ranks.iter_mut().for_each(|rank| (rank.state, rank.waits) = (Some('R'), None));

@@ -38,7 +38,7 @@ mod units {
         assert_eq!([1u32, 2, 24].map(|n| counted(n, "rank")), ["1 rank", "2 ranks", "24 ranks"]);
         assert_eq!([1u64, 2].map(|n| counted(n, "process")), ["1 process", "2 processes"]);
         assert_eq!([1, 2].map(|n| so_many(n, "GPU", "spin")), ["1 GPU spins", "2 GPUs spin"]);
-        let here = ["the only rank of this node waits", "both ranks of this node wait", "all 8 ranks of this node wait"];
+        let here = ["the only rank on this node waits", "both ranks on this node wait", "all 8 ranks on this node wait"];
         assert_eq!([1, 2, 8].map(|n| all_here(n, "wait")), here);
         assert_eq!([1, 3].map(|n| the_other(n, "rank", "wait")), ["the other rank waits", "the other 3 wait"]);
     }

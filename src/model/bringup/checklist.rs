@@ -266,9 +266,9 @@ impl Bringup {
         item.proof = Some(version.proof.clone());
         if many {
             item.state = Seen::Pass;
-            item.value = format!("all that say so: {}", version.who.len().max(1));
+            item.value = format!("same on all {} that report it", version.who.len().max(1));
         } else {
-            item.value = "one process says it".into();
+            item.value = "reported by one process".into();
         }
         item
     }

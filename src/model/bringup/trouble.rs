@@ -173,7 +173,7 @@ impl Facts<'_> {
         if let Some((set, proof)) = cause {
             let although = if off && reasons.len() == 1 { String::new() } else { format!(", although {}", reasons[0]) };
             told.summary = format!("NCCL uses TCP sockets because of {set}{although}");
-            told.advice = format!("take {set} away");
+            told.advice = format!("unset {set}");
             told.confidence = Confidence::Certain;
             proofs.insert(1, proof.clone());
             asked = false;
@@ -222,7 +222,7 @@ impl Facts<'_> {
         if let Some((kind, path)) = b.paths.iter().find(|(kind, _)| kind.starts_with("P2P/indirect")) {
             let mut told = trouble(
                 "indirect",
-                format!("{} channels go by way of another GPU ({kind})", path.channels()),
+                format!("{} channels are routed through another GPU ({kind})", path.channels()),
                 "look at NVLink and P2P of the two GPUs: nvidia-smi topo -p2p r, nvidia-smi nvlink -s",
             );
             told.proofs.push(path.proof.clone());
@@ -289,7 +289,7 @@ impl Facts<'_> {
         let by = cause.as_ref().map_or(String::new(), |(set, _)| format!(" because of {set}"));
         let link = if by_nvlink { "that NVLink joins " } else { "" };
         let advice = match &cause {
-            Some((set, _)) => format!("take {set} away"),
+            Some((set, _)) => format!("unset {set}"),
             None => "look for containers that do not share IPC and host name, and for NVLinks that are down (nvidia-smi nvlink -s)".into(),
         };
         let mut told = trouble("local", format!("GPUs {link}talk over {kind}{by} ({channels} channels)"), advice);
@@ -334,7 +334,7 @@ impl Facts<'_> {
         }
         let by = cause.as_ref().map_or(String::new(), |(set, _)| format!(" because of {set}"));
         let advice = match &cause {
-            Some((set, _)) => format!("take {set} away"),
+            Some((set, _)) => format!("unset {set}"),
             None if refused.is_some() => "lsmod | grep nvidia_peermem, or DMA-BUF (open kernel modules, Linux 5.12 or newer); on EFA a libfabric and an instance type that have GDR; else live with it".into(),
             None => "look at nvidia-peermem (lsmod), ACS and IOMMU of the PCIe bridges, and NCCL_NET_GDR_LEVEL".into(),
         };
@@ -444,7 +444,7 @@ impl Facts<'_> {
         let b = self.bringup;
         let mut out = Vec::new();
         for (name, (how, proof)) in &b.env_unused {
-            let mut told = trouble(name.clone(), format!("{name} is {how}, NCCL says"), "take it away, or use the name that NCCL knows");
+            let mut told = trouble(name.clone(), format!("{name} is {how}, NCCL says"), "remove it, or use the name that NCCL knows");
             told.confidence = Confidence::Certain;
             told.why = "NCCL's own line about it".into();
             told.proofs.push(proof.clone());
@@ -542,7 +542,7 @@ impl Facts<'_> {
         let until = if cut { ", and the log ends" } else { "" };
         words = format!("initialisation finished on {words}{after}: {} began{until}", rank_words(&began));
         if !never.is_empty() {
-            words += &format!(", {} never did as far as is logged here", rank_words(&never));
+            words += &format!(", {} never did, as far as the logs here show", rank_words(&never));
         }
         let advice = match never.as_slice() {
             [] => "look at the first WARN, and whether ranks reach one another over the bootstrap interface".to_owned(),

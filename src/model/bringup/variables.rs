@@ -3,9 +3,9 @@
 /// Renamed or taken away, and what to use instead.
 const GONE: &[(&str, &str)] = &[
     ("NCCL_MAX_P2P_PEERS", "NCCL_P2P_MAX_PEERS"),
-    ("NCCL_LL_THRESHOLD", "NCCL_PROTO, or nothing: it is gone since 2.5"),
-    ("NCCL_TREE_THRESHOLD", "NCCL_ALGO, or nothing: it is gone since 2.5"),
-    ("NCCL_SINGLE_RING_THRESHOLD", "nothing: it is gone since 2.3"),
+    ("NCCL_LL_THRESHOLD", "NCCL_PROTO, or nothing: removed in 2.5"),
+    ("NCCL_TREE_THRESHOLD", "NCCL_ALGO, or nothing: removed in 2.5"),
+    ("NCCL_SINGLE_RING_THRESHOLD", "nothing: removed in 2.3"),
     ("NCCL_MAX_NRINGS", "NCCL_MAX_NCHANNELS"),
     ("NCCL_MIN_NRINGS", "NCCL_MIN_NCHANNELS"),
     ("NCCL_IB_CUDA_SUPPORT", "NCCL_NET_GDR_LEVEL"),

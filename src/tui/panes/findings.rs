@@ -148,8 +148,16 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
         return;
     }
     let height = list_rows(ctx, area.height);
+    let mut above = None;
     for ((i, text), y) in shown(ctx, &findings, selected, area).into_iter().zip(area.y..) {
         super::line(buf, area, y, &text);
+        let (row, bad) = (Rect { y, height: 1, ..area }, ctx.culprits().finding(findings[i]));
+        // A long text goes on below its first row, which alone has the sign.
+        match above.replace(i) == Some(i) {
+            true if bad.is_some() => super::tint(ctx, row, buf),
+            true => {}
+            false => super::mark_culprit(ctx, row, bad, buf),
+        }
         if selected == Some(i) && ctx.focused {
             super::mark_selected(ctx, Rect { y, height: 1, ..area }, buf);
         }
@@ -200,7 +208,7 @@ fn detail(ctx: &Ctx, f: &Finding, width: usize) -> Vec<Line<'static>> {
     }
     if let Some(rule) = crate::rules::rule(f.rule) {
         say("meaning", rule.title, theme.dim);
-        say("known by", rule.how, theme.dim);
+        say("based on", rule.how, theme.dim);
         say("advice", rule.advice, theme.dim);
     }
     out
@@ -214,7 +222,7 @@ fn open(ctx: &Ctx) -> Opened {
         // What no line proves is best read in the lines of that time.
         let book = &ctx.session.model.logbook;
         let then = book.numbered().rev().find(|(_, l)| l.at <= f.since).map(|(n, _)| n);
-        return then.map_or_else(|| Opened::Notice("no line of that time is kept".into()), Opened::LogLine);
+        return then.map_or_else(|| Opened::Notice("no log line of that time is in memory any more".into()), Opened::LogLine);
     }
     let found = lines.clone().find_map(|e| log_view::line_of(ctx.session, e.path.as_deref()?, e.line, &e.text));
     match (found, lines.next()) {
@@ -222,7 +230,7 @@ fn open(ctx: &Ctx) -> Opened {
         (None, Some(e)) => {
             let path = e.path.as_deref().unwrap_or("the log");
             let line = e.line.map_or(String::new(), |l| format!(": sed -n {l}p {path}"));
-            Opened::Notice(format!("that line of {path} is no longer kept here{line}"))
+            Opened::Notice(format!("that line of {path} is no longer in memory{line}"))
         }
         (None, None) => Opened::Nothing,
     }

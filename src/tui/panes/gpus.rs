@@ -4,11 +4,12 @@ use super::{Ctx, Pane, labelled, opens_nothing, table_row_at};
 use crate::base::clean::clean;
 use crate::base::time::span;
 use crate::base::units::{gbytes_per_s, gib};
+use crate::diagnosis::verdict::State;
 use crate::model::gpu::{Activity, GPM_HOLDS, Gpu, throttle_words};
 use crate::observe::gpu::NvLink;
 use crate::tui::layout::Want;
 use crate::tui::widgets::spark::Axis;
-use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain, whole};
+use crate::tui::widgets::table::{self, Cell, Column, Look, SortKey, plain, whole};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
@@ -21,7 +22,10 @@ pub const PANE: Pane = Pane {
     want,
     rows: |ctx| names(&rows(ctx)),
     sorts: || table::sorts(&columns()),
-    row_at: |ctx, area, y| table_row_at(ctx, Rect { height: area.height.saturating_sub(detail_rows(ctx, area.height)), ..area }, y),
+    row_at: |ctx, area, y| {
+        let list = Rect { height: area.height.saturating_sub(detail_rows(ctx, area.height)), ..area };
+        table_row_at(ctx, list, y, first_culprit(ctx, &rows(ctx)))
+    },
     open: opens_nothing,
     draw,
 };
@@ -50,9 +54,9 @@ fn columns<'a>() -> Vec<Column<Row<'a>>> {
         Column::index("rank", 4, 0, |_, g| g.rank),
         Column::index("pid", 7, 5, |_, g| g.pid),
         Column::word("activity", 8, 8, 0, activity, |_, g| SortKey::number(Some(f64::from(g.activity as u8)))),
-        Column::amount("util%", 5, 6, |_, g| g.sample.util_pct.map(f64::from), whole),
-        Column::amount("SM%", 3, 1, |_, g| g.gpm()?.sm_active_pct.map(f64::from), whole),
-        Column::amount("tens%", 5, 2, |_, g| g.gpm()?.tensor_active_pct.map(f64::from), whole),
+        Column::amount("util%", 5, 6, |_, g: &Row| g.sample.util_pct.map(f64::from), whole).among(APART_PCT, are_siblings),
+        Column::amount("SM%", 3, 1, |_, g: &Row| g.gpm()?.sm_active_pct.map(f64::from), whole).among(APART_PCT, are_siblings),
+        Column::amount("tensor", 6, 2, |_, g| g.gpm()?.tensor_active_pct.map(f64::from), whole),
         Column::amount("DRAM%", 5, 2, |_, g| g.gpm()?.dram_active_pct.map(f64::from), whole),
         Column::number(
             "NVLink GB/s",
@@ -68,6 +72,13 @@ fn columns<'a>() -> Vec<Column<Row<'a>>> {
         Column::word("note", 5, 24, 8, note, |ctx, g| SortKey::word(note(ctx, g).map_or("~".into(), |n| n.0))),
         Column::spark(8, 60, 6, |_, g, axis| (history(g, axis), 100.0)),
     ]
+}
+
+/// GPUs of one job that differ by more do not do the same.
+const APART_PCT: f64 = 30.0;
+
+fn are_siblings(one: &Row, other: &Row) -> bool {
+    one.job.is_some() && one.job == other.job && one.index != other.index
 }
 
 /// SM activity where GPM reports it, else utilisation.
@@ -87,15 +98,21 @@ fn activity(ctx: &Ctx, gpu: &Row) -> Cell {
         Activity::Waiting => (word.to_owned(), Some(theme.look)),
         Activity::Lost => ("LOST".to_owned(), Some(theme.act)),
         // One that idles while others wait for it is the one to look at.
-        Activity::Idle if is_stuck(ctx) && siblings_wait() && !gpu.processes.is_empty() => ("IDLE".to_owned(), Some(theme.act)),
+        Activity::Idle if siblings_wait() && !gpu.processes.is_empty() => match (ctx.state(), hesitates(ctx)) {
+            (State::Stuck, _) => ("IDLE".to_owned(), Some(theme.act)),
+            (_, true) => (word.to_owned(), Some(theme.look)),
+            // In a pause that has a name, one that idles has its reason.
+            _ => (word.to_owned(), None),
+        },
+        // Whom the others wait for does not work well.
+        Activity::Working if ctx.culprits().gpu(gpu.index).is_some() => (word.to_owned(), Some(theme.look)),
         Activity::Working => (word.to_owned(), Some(theme.good)),
         _ => (word.to_owned(), None),
     })
 }
 
-/// In a pause that has a name, one that idles has its reason.
-fn is_stuck(ctx: &Ctx) -> bool {
-    ctx.session.main_job().is_some_and(|(_, v)| v.state == crate::diagnosis::verdict::State::Stuck)
+fn hesitates(ctx: &Ctx) -> bool {
+    ctx.session.main_job().is_some_and(|(job, _)| ctx.session.hesitates(job).is_some())
 }
 
 fn memory(_: &Ctx, gpu: &Row) -> Cell {
@@ -149,6 +166,11 @@ fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
     rows
 }
 
+fn first_culprit(ctx: &Ctx, rows: &[Row]) -> Option<String> {
+    let main = ctx.session.main_job().map(|(id, _)| id);
+    rows.iter().find(|g| g.job.is_none_or(|job| Some(job) == main) && ctx.culprits().gpu(g.index).is_some()).map(|g| g.index.to_string())
+}
+
 fn names(rows: &[Row]) -> Vec<String> {
     rows.iter().map(|g| g.index.to_string()).collect()
 }
@@ -197,17 +219,12 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
         super::paragraph(ctx, area, buf, &ctx.source_detail("nvml").unwrap_or_else(|| "no GPU seen yet".into()));
         return;
     }
-    let selected = ctx.selected_or(&names(&rows), ctx.culprit().and_then(|f| f.gpus.first()).map(u32::to_string));
+    let selected = ctx.selected_or(&names(&rows), first_culprit(ctx, &rows));
     let below = detail_rows(ctx, area.height);
     let (list, detail) = super::split_detail(ctx, area, below, buf);
-    let body = table::draw(ctx, &columns(), &rows, selected, list, buf);
-    let first = crate::tui::widgets::first_shown(rows.len(), selected, usize::from(body.height));
-    for (gpu, y) in rows.iter().skip(first).zip(body.y..body.bottom()) {
-        // What was true some time ago must not look like what is true now.
-        if !gpu.is_fresh(ctx.session.model.now) {
-            buf.set_style(Rect { y, height: 1, ..body }, ctx.theme.dim);
-        }
-    }
+    // What was true some time ago must not look like what is true now.
+    let look = |g: &Row| Look { culprit: ctx.culprits().gpu(g.index), is_old: !g.is_fresh(ctx.session.model.now) };
+    table::draw(ctx, &columns(), &rows, selected, look, list, buf);
     if let Some(gpu) = selected.and_then(|s| rows.get(s)).filter(|_| below > 0) {
         super::lines(detail, buf, &details(ctx, gpu));
     }
@@ -245,7 +262,9 @@ fn per_link(mbytes_per_s: &[u32]) -> Option<String> {
 
 /// What there is no column for, of one GPU.
 fn details(ctx: &Ctx, gpu: &Gpu) -> Vec<Line<'static>> {
-    let text = ctx.theme.text;
+    let now = ctx.session.model.now;
+    let old = gpu.sampled_at.filter(|_| !gpu.is_fresh(now)).map(|at| span(now.since(at)));
+    let text = if old.is_some() { ctx.theme.dim } else { ctx.theme.text };
     let info = &gpu.info;
     let health = gpu.health.clone().unwrap_or_default();
     let number = |n: Option<u64>| n.map(|n| n.to_string());
@@ -274,7 +293,10 @@ fn details(ctx: &Ctx, gpu: &Gpu) -> Vec<Line<'static>> {
             ("uuid", info.uuid.clone()),
         ]),
         line(vec![
-            ("activity", gpu.activity.as_str().map(|a| format!("{a} for {}", span(ctx.session.model.now.since(gpu.activity_since))))),
+            match &old {
+                Some(old) => ("no sample for", Some(format!("{old}; the values below are that old"))),
+                None => ("activity", gpu.activity.as_str().map(|a| format!("{a} for {}", span(now.since(gpu.activity_since))))),
+            },
             ("occupancy %", gpm.sm_occupancy_pct.map(|p| format!("{p:.0}"))),
             ("graphics engine %", gpm.graphics_active_pct.map(|p| format!("{p:.0}"))),
             ("memory controller %", gpu.sample.mem_util_pct.map(|p| p.to_string())),

@@ -9,10 +9,12 @@ mod ranks;
 
 use super::{Ctx, Pane, opens_nothing};
 use crate::base::clean::clean;
+use crate::base::severity::Severity;
 use crate::base::time::span;
 use crate::base::units::{counted, size_words};
 use crate::base::words::rank_words;
 use crate::base::words::wrap;
+use crate::diagnosis::verdict::State;
 use crate::model::bringup::{Item, Seen};
 use crate::model::comm::{Behind, Comm, Odd};
 use crate::model::inspected::Fastest;
@@ -20,7 +22,7 @@ use crate::model::job::Job;
 use crate::model::signals::RAS_OLD;
 use crate::rules::host_checks;
 use crate::tui::layout::Want;
-use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain, whole};
+use crate::tui::widgets::table::{self, Cell, Column, Look, SortKey, plain, whole};
 use crate::tui::widgets::{Pen, first_shown, shorten};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -104,8 +106,8 @@ fn standing(ctx: &Ctx, comm: &Comm, behind: &[Behind], odd: &[Odd], is_json: boo
     let Some(answered) = comm.answered_at else {
         let ras = match model.ras.answered_at {
             None => "RAS has not answered",
-            Some(_) if is_json => "not in RAS",
-            Some(_) => "no trouble in RAS",
+            Some(_) if is_json => "not listed by RAS",
+            Some(_) => "RAS reports no trouble",
         };
         let init = match comm.init_complete.len() {
             0 => String::new(),
@@ -116,8 +118,8 @@ fn standing(ctx: &Ctx, comm: &Comm, behind: &[Behind], odd: &[Odd], is_json: boo
     };
     let age = model.now.since(answered);
     if model.ras.answered_at.is_some_and(|at| at > answered) {
-        let words = if comm.ranks.is_empty() { "RAS reports nothing more" } else { "no longer in RAS" };
-        return (Level::Calm, format!("{words} for {}", span(age)));
+        let words = if comm.ranks.is_empty() { "RAS last reported it" } else { "RAS last listed it" };
+        return (Level::Calm, format!("{words} {} ago", span(age)));
     }
     let still = comm.still_for();
     let mut parts = Vec::new();
@@ -149,6 +151,8 @@ fn standing(ctx: &Ctx, comm: &Comm, behind: &[Behind], odd: &[Odd], is_json: boo
         }
         (None, Some(_)) if comm.missing.is_empty() => parts.push("no rank behind".into()),
         (_, Some(_)) => {}
+        // The verdict knows more than an answer of a few seconds ago.
+        (_, None) if stands(ctx, comm) => parts.push(format!("still moving {} ago", span(age))),
         (_, None) => parts.push(moving_words(comm)),
     }
     if age > RAS_OLD {
@@ -159,10 +163,18 @@ fn standing(ctx: &Ctx, comm: &Comm, behind: &[Behind], odd: &[Odd], is_json: boo
     (level, parts.join(", ").replace("before that, ", "before that "))
 }
 
+/// A job of this communicator makes no step.
+fn stands(ctx: &Ctx, comm: &Comm) -> bool {
+    let session = ctx.session;
+    let stuck = |id: &str| session.verdicts.get(id).is_some_and(|v| v.state == State::Stuck);
+    let stands = |job: &&Job| stuck(&job.id) || session.hesitates(&job.id).is_some();
+    session.model.jobs.values().filter(stands).any(|job| session.model.comms_of(job).any(|c| c.hash == comm.hash))
+}
+
 /// What answers say of one whose counts do not stand still.
 fn moving_words(comm: &Comm) -> String {
     if comm.ranks.values().all(|r| r.counts.is_empty()) {
-        return "RAS tells no counts".into();
+        return "RAS reports no counts".into();
     }
     match often_last(comm) {
         // One answer alone shows no movement.
@@ -376,7 +388,7 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
             buf.set_stringn(area.x, places.items.bottom(), line, usize::from(area.width), ctx.theme.border);
         }
         if !rows.is_empty() {
-            table::draw(ctx, &columns(), &rows, selected, places.table, buf);
+            table::draw(ctx, &columns(), &rows, selected, |row| Look { culprit: blamed(ctx, row), is_old: false }, places.table, buf);
         } else if places.items.bottom() < area.bottom() {
             let below = Rect { y: places.table.y, height: area.bottom() - places.table.y, ..area };
             said(ctx, &format!("no communicator known: {}", ras_words(ctx)), below, buf);
@@ -412,10 +424,17 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
             pen.put(&format!("  {operations:>6} ops"), ctx.theme.text);
         }
         pen.put(&format!("  {}", row.words), if row.level == Level::Calm { ctx.theme.dim } else { style(ctx, row.level) });
+        super::mark_culprit(ctx, place, blamed(ctx, row), buf);
         if selected == Some(first + i) && ctx.focused {
-            buf.set_style(place, ctx.theme.selected);
+            super::mark_selected(ctx, place, buf);
         }
     }
+}
+
+/// Whether the verdict names a rank that does not keep up in this communicator.
+fn blamed(ctx: &Ctx, row: &Row) -> Option<Severity> {
+    let late = |rank: &u32| row.comm.missing.contains_key(rank) || row.behind.iter().any(|b| b.rank == *rank);
+    ctx.culprits().of_comm(&ctx.session.model, row.comm).into_iter().filter(|(rank, _)| late(rank)).map(|(_, bad)| bad).max()
 }
 
 fn ranks_words(row: &Row) -> String {
@@ -435,7 +454,7 @@ fn job_words(row: &Row) -> String {
 fn ras_words(ctx: &Ctx) -> String {
     let ras = &ctx.session.model.ras;
     let words = ras.error.clone().or_else(|| ctx.source_detail("ras")).unwrap_or_else(|| match ras.answered_at {
-        Some(_) => "RAS answers, and reports none".into(),
+        Some(_) => "RAS answers, and reports no communicators".into(),
         None => "RAS has not answered".into(),
     });
     clean(&words).into_owned()
@@ -444,9 +463,9 @@ fn ras_words(ctx: &Ctx) -> String {
 fn nothing(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let ras = ctx.session.model.ras.answered_at.is_some();
     let first = if ras {
-        "no NCCL line in any log; RAS reports no communicator; NCCL_DEBUG=INFO makes NCCL log how it comes up"
+        "no NCCL lines in the logs, and RAS reports no communicators; with NCCL_DEBUG=INFO, NCCL logs its start"
     } else {
-        "no NCCL line in any log and no RAS answer; NCCL_DEBUG=INFO makes NCCL log how it comes up"
+        "no NCCL lines in the logs, and RAS does not answer; with NCCL_DEBUG=INFO, NCCL logs its start"
     };
     said(ctx, first, area, buf);
     let used = (wrap(first, usize::from(area.width)).len() as u16).min(area.height);

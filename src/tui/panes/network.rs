@@ -15,11 +15,12 @@ mod rows;
 
 use super::{Ctx, Pane};
 use crate::base::clean::clean;
+use crate::base::severity::Severity;
 use crate::base::time::span;
 use crate::base::units::scaled;
 use crate::tui::choices::Opened;
 use crate::tui::layout::Want;
-use crate::tui::widgets::table;
+use crate::tui::widgets::table::{self, Look};
 use crate::tui::widgets::{Pen, first_shown};
 use detail::details;
 use groups::{Folded, Piece, TROUBLES, clusters, fold, group_line, strip};
@@ -202,7 +203,7 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     if ctx.zoomed {
         let (list, detail, below) = zoomed_areas(area, notes.len() as u16);
         if !rows.is_empty() {
-            table::draw(ctx, &columns, &rows, selected, list, buf);
+            table::draw(ctx, &columns, &rows, selected, |nic| Look { culprit: blamed(ctx, nic), is_old: false }, list, buf);
         }
         for (note, y) in notes.iter().zip(if rows.is_empty() { area.y..area.bottom() } else { below.y..below.bottom() }) {
             Pen::new(buf, Rect { y, ..area }).put(note, ctx.theme.dim);
@@ -217,22 +218,35 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     for piece in folded.pieces(&notes, area.height) {
         let place = Rect { y, height: piece.height(), ..area };
         match &piece {
-            Piece::Group(g) => group_line(ctx, &nics, &folded.groups[*g], place, buf),
+            Piece::Group(g) => {
+                let group = &folded.groups[*g];
+                group_line(ctx, &nics, group, place, buf);
+                let bad = group.members.iter().filter_map(|i| blamed(ctx, &nics[*i])).max();
+                super::mark_culprit(ctx, place, bad, buf);
+            }
             Piece::Strip(g, into) => strip(ctx, &nics, &folded.groups[*g], if *into { Way::In } else { Way::Out }, place, buf),
             Piece::Trouble(i) => {
                 trouble(ctx, &nics[*i], place, buf);
+                super::mark_culprit(ctx, place, blamed(ctx, &nics[*i]), buf);
                 if ctx.focused && selected.and_then(|s| troubles.get(s)).is_some_and(|n| n.id == nics[*i].id) {
-                    buf.set_style(place, ctx.theme.selected);
+                    super::mark_selected(ctx, place, buf);
                 }
             }
             Piece::MoreTroubles(n) => Pen::new(buf, place).put(&format!("▲ {n} more ports are down or lose packets"), ctx.theme.look),
             Piece::Table(_) => {
-                table::draw(ctx, &columns, &rows, selected.and_then(|s| s.checked_sub(troubles.len())), place, buf);
+                let selected = selected.and_then(|s| s.checked_sub(troubles.len()));
+                table::draw(ctx, &columns, &rows, selected, |nic| Look { culprit: blamed(ctx, nic), is_old: false }, place, buf);
             }
             Piece::Note(note) => Pen::new(buf, place).put(note, ctx.theme.dim),
         }
         y += piece.height();
     }
+}
+
+/// Whether the verdict names a port, or one of a group's.
+fn blamed(ctx: &Ctx, nic: &Nic) -> Option<Severity> {
+    let own = |n: &Nic| ctx.culprits().port(&n.id);
+    nic.members.iter().filter_map(own).max().or_else(|| own(nic).filter(|_| !nic.is_group()))
 }
 
 /// `■ rdmap143s1  down for 12 s`

@@ -9,7 +9,7 @@ use crate::model::process::Process;
 use crate::observe::process::ProcessRole;
 use crate::tui::layout::Want;
 use crate::tui::widgets::labelled;
-use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain, whole};
+use crate::tui::widgets::table::{self, Cell, Column, Look, SortKey, plain, whole};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::time::Duration;
@@ -21,13 +21,24 @@ pub const PANE: Pane = Pane {
     want,
     rows: |ctx| names(&rows(ctx)),
     sorts: || table::sorts(&columns()),
-    row_at: |ctx, area, y| table_row_at(ctx, Rect { height: area.height.saturating_sub(detail_rows(ctx, area.height)), ..area }, y),
+    row_at: |ctx, area, y| {
+        let list = Rect { height: area.height.saturating_sub(detail_rows(ctx, area.height)), ..area };
+        table_row_at(ctx, list, y, first_culprit(ctx, &rows(ctx)))
+    },
     open: opens_nothing,
     draw,
 };
 
 /// CPU and I/O are means over this.
 const WINDOW: Duration = Duration::from_secs(10);
+
+/// Ranks of one job whose CPU time differs by more, in per cent of a core, do not do the same.
+const APART_PCT: f64 = 50.0;
+
+fn are_siblings(one: &Row, other: &Row) -> bool {
+    let job = |row: &Row| row.rank.and(row.job).map(|job| job.id.clone());
+    job(one).is_some() && job(one) == job(other) && one.rank != other.rank
+}
 
 struct Row<'a> {
     job: Option<&'a Job>,
@@ -50,9 +61,9 @@ fn columns<'a>() -> Vec<Column<Row<'a>>> {
         Column::index("pid", 7, 0, |_, r| Some(r.process.info.pid)),
         Column::index("GPU", 3, 3, |ctx, r| ctx.session.model.gpu_of_pid(r.process.info.pid)),
         Column::word("state", 12, 18, 0, state, |_, r| SortKey::word(format!("{:?}", r.process.sample.state))),
-        Column::amount("CPU%", 5, 2, |ctx, r| live(r)?.cpu_pct(ctx.session.model.now, WINDOW), whole),
+        Column::amount("CPU%", 5, 2, |ctx, r: &Row| live(r)?.cpu_pct(ctx.session.model.now, WINDOW), whole).among(APART_PCT, are_siblings),
         Column::amount("I/O B/s", 7, 3, |ctx, r| live(r)?.io_bytes_per_s(ctx.session.model.now, WINDOW), scaled),
-        Column::amount("in D", 4, 5, |ctx, r| live(r)?.share_in_d(ctx.session.model.now, WINDOW), |v| format!("{:.0}%", v * 100.0)),
+        Column::amount("disk", 4, 5, |ctx, r| live(r)?.share_in_d(ctx.session.model.now, WINDOW), |v| format!("{:.0}%", v * 100.0)),
         Column::amount("RSS GiB", 7, 4, |_, r| live(r)?.sample.rss_bytes.map(|b| b as f64), |b| gib(b as u64)),
         Column::amount("threads", 7, 7, |_, r| live(r)?.sample.threads.map(f64::from), whole),
         Column::word("command", 10, 200, 4, |_, r| plain(command(r.process)), |_, r| SortKey::word(command(r.process))),
@@ -119,6 +130,12 @@ fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
     rows
 }
 
+fn first_culprit(ctx: &Ctx, rows: &[Row]) -> Option<String> {
+    let main = ctx.session.main_job().map(|(id, _)| id);
+    let of_main = |r: &&Row| r.job.is_some_and(|job| Some(job.id.as_str()) == main);
+    rows.iter().filter(of_main).find(|r| ctx.culprits().pid(r.process.info.pid).is_some()).map(|r| r.process.info.pid.to_string())
+}
+
 fn names(rows: &[Row]) -> Vec<String> {
     rows.iter().map(|r| r.process.info.pid.to_string()).collect()
 }
@@ -145,16 +162,14 @@ fn detail_rows(ctx: &Ctx, height: u16) -> u16 {
 
 fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let rows = rows(ctx);
-    let rank = ctx.culprit().and_then(|f| f.ranks.first().copied());
-    let culprit = rank.and_then(|rank| rows.iter().find(|r| r.rank == Some(rank))).map(|r| r.process.info.pid.to_string());
-    let selected = ctx.selected_or(&names(&rows), culprit);
+    let selected = ctx.selected_or(&names(&rows), first_culprit(ctx, &rows));
     let below = detail_rows(ctx, area.height);
     let (list, detail) = super::split_detail(ctx, area, below, buf);
     if rows.is_empty() {
         super::paragraph(ctx, area, buf, &ctx.source_detail("procs").unwrap_or_else(|| "no process of a job seen".into()));
         return;
     }
-    table::draw(ctx, &columns(), &rows, selected, list, buf);
+    table::draw(ctx, &columns(), &rows, selected, |r| Look { culprit: ctx.culprits().pid(r.process.info.pid), is_old: false }, list, buf);
     let Some(row) = selected.and_then(|s| rows.get(s)).filter(|_| below > 0) else { return };
     let info = &row.process.info;
     let mut lines = Vec::new();

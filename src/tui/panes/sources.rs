@@ -19,7 +19,7 @@ pub const PANE: Pane = Pane {
     want,
     rows: |ctx| rows(ctx).iter().map(|r| r.spec.id.to_owned()).collect(),
     sorts: || table::sorts(&columns()),
-    row_at: table_row_at,
+    row_at: |ctx, area, y| table_row_at(ctx, area, y, None),
     open: opens_nothing,
     draw,
 };
@@ -40,7 +40,7 @@ fn columns<'a>() -> Vec<Column<Row<'a>>> {
             |ctx, r| plain(span(ctx.session.model.now.since(r.view?.since))),
             |ctx, r| SortKey::number(r.view.map(|v| ctx.session.model.now.since(v.since).as_secs_f64())),
         ),
-        Column::word("what it says", 24, 400, 1, |ctx, r| plain(words(ctx, r)), |ctx, r| SortKey::word(words(ctx, r))),
+        Column::word("detail", 24, 400, 1, |ctx, r| plain(words(ctx, r)), |ctx, r| SortKey::word(words(ctx, r))),
     ]
 }
 
@@ -100,7 +100,7 @@ fn want(_: &Ctx, _: u16) -> Option<Want> {
 fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let rows = rows(ctx);
     let selected = ctx.selected(&rows.iter().map(|r| r.spec.id.to_owned()).collect::<Vec<_>>());
-    table::draw(ctx, &columns(), &rows, selected, area, buf);
+    table::draw(ctx, &columns(), &rows, selected, |_| table::Look::default(), area, buf);
 }
 
 fn style(ctx: &Ctx, state: SourceState) -> Style {

@@ -3,9 +3,13 @@
 use super::{Ctx, Pane, labelled, lines, no_row_at, no_rows, no_sorts, opens_nothing, or_dash};
 use crate::base::time::span;
 use crate::base::units::{group, scaled, seconds};
-use crate::model::Model;
+use crate::diagnosis::session::Session;
+use crate::diagnosis::verdict::State;
+use crate::logs::Dialect;
 use crate::model::log::Progress;
+use crate::model::quiet::{Quiet, usual_words};
 use crate::model::series::Trend;
+use crate::rules::findings::Finding;
 use crate::tui::layout::Want;
 use crate::tui::widgets::chart::{Chart, SCALE};
 use crate::tui::widgets::spark;
@@ -28,16 +32,39 @@ pub const PANE: Pane = Pane {
 };
 
 /// The job whose progress is shown, and what its log says.
-fn progress<'a>(ctx: &Ctx<'a>) -> Option<&'a Progress> {
+fn progress<'a>(ctx: &Ctx<'a>) -> Option<(&'a str, &'a Progress)> {
     let model = &ctx.session.model;
     let main = ctx.session.main_job().map(|(id, _)| id);
-    let of = |id: &str| model.progress_of(id).filter(|p| !p.is_empty());
+    let of = |id: &'a str| Some((id, model.progress_of(id).filter(|p| !p.is_empty())?));
     main.and_then(of).or_else(|| model.jobs.keys().find_map(|id| of(id)))
+}
+
+/// What the verdict and the open findings leave of the numbers: a pane says nothing that they deny.
+struct Standing {
+    state: State,
+    /// How old the numbers are, where they are not of now.
+    age: Option<Duration>,
+    quiet: Option<Quiet>,
+    /// The loss or the gradients went wrong.
+    diverged: bool,
+}
+
+impl Standing {
+    fn of(session: &Session, job: &str, p: &Progress) -> Standing {
+        let state = session.verdicts.get(job).map_or(State::Unknown, |v| v.state);
+        let quiet = session.model.quiet(job);
+        let is_over = matches!(state, State::Stuck | State::Failed | State::Finished);
+        let is_old = |age: &Duration| is_over || quiet.is_some() || *age > p.look_after().unwrap_or(p.patience());
+        let of_numbers = |f: &Finding| matches!(f.rule, "loss-not-finite" | "loss-spike") && f.job.as_deref() == Some(job);
+        Standing { state, age: session.model.step_age(p).filter(is_old), quiet, diverged: session.ledger.first_open(of_numbers).is_some() }
+    }
 }
 
 fn title(ctx: &Ctx) -> String {
     let model = &ctx.session.model;
-    let dialect = progress(ctx).map_or(String::new(), |p| format!(" · {}", p.dialect.as_str()));
+    // Lines of a known trainer are named; what any script prints is not.
+    let dialect = progress(ctx).map(|(_, p)| p.dialect).filter(|dialect| *dialect != Dialect::Plain);
+    let dialect = dialect.map_or(String::new(), |dialect| format!(" · {}", dialect.as_str()));
     let job = match ctx.session.main_job() {
         Some((id, _)) if model.jobs.len() > 1 => format!(" of job {id}"),
         _ => String::new(),
@@ -46,10 +73,8 @@ fn title(ctx: &Ctx) -> String {
 }
 
 fn want(ctx: &Ctx, width: u16) -> Option<Want> {
-    let wide = width >= 40
-        && !crate::tui::layout::ARRANGEMENTS.last().is_some_and(|a| std::ptr::eq(a, crate::tui::layout::arrangement(ctx.ui.size.0)));
     let all = match progress(ctx) {
-        _ if wide => 5,
+        _ if width >= 40 => 5,
         None => 1,
         Some(_) => 2,
     };
@@ -57,25 +82,27 @@ fn want(ctx: &Ctx, width: u16) -> Option<Want> {
 }
 
 fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
-    let Some(p) = progress(ctx) else {
+    let Some((id, p)) = progress(ctx) else {
         let job = ctx.session.main_job().and_then(|(id, _)| ctx.session.model.jobs.get(id));
         let rhythm = job.and_then(|job| ctx.session.model.rhythm_of(job));
         let words = rhythm.map_or(String::new(), |rhythm| format!("step time {}; ", rhythm.words()));
         buf.set_stringn(area.x, area.y, format!("{words}no step line seen in any log"), usize::from(area.width), ctx.theme.dim);
         return;
     };
-    let head = head(ctx, p, usize::from(area.width));
+    let standing = Standing::of(ctx.session, id, p);
+    let head = head(ctx, p, &standing, usize::from(area.width));
     if !ctx.zoomed {
         lines(area, buf, &head);
         let first = area.y + head.len() as u16;
         let sparks: [(&str, &Trend, Style); 2] = [("loss", &p.losses, ctx.theme.chart), ("step time", &p.step_trend, ctx.theme.chart2)];
         for ((label, trend, style), y) in sparks.into_iter().zip(first..area.bottom()) {
-            history(ctx, Rect { y, height: 1, ..area }, buf, label, trend, style);
+            let last = p.loss.filter(|loss| label == "loss" && !loss.is_finite());
+            history(ctx, Rect { y, height: 1, ..area }, buf, label, trend, last, style);
         }
         return;
     }
     let mut all = head;
-    all.extend(more(ctx, p));
+    all.extend(more(ctx, p, &standing));
     all.push(Line::default());
     lines(area, buf, &all);
     let mut below = Rect { y: area.y + (all.len() as u16).min(area.height), height: area.height.saturating_sub(all.len() as u16), ..area };
@@ -111,7 +138,8 @@ fn hold(p: &Progress) -> Duration {
 }
 
 /// A label, the sparkline, and the range that it covers.
-fn history(ctx: &Ctx, row: Rect, buf: &mut Buffer, label: &str, trend: &Trend, style: Style) {
+/// `last` is the newest value where it cannot be drawn.
+fn history(ctx: &Ctx, row: Rect, buf: &mut Buffer, label: &str, trend: &Trend, last: Option<f64>, style: Style) {
     const LABEL: u16 = 10;
     const RANGE: u16 = 20;
     if row.width < LABEL + 8 {
@@ -139,39 +167,61 @@ fn history(ctx: &Ctx, row: Rect, buf: &mut Buffer, label: &str, trend: &Trend, s
     let word = |v: f32| if label == "loss" { loss(f64::from(v)) } else { seconds(f64::from(v)) };
     let (low, high) = trend.range(axis.end, ctx.ui.window).unwrap_or((low, high));
     let range = if word(low) == word(high) { word(low) } else { format!("{} to {}", word(low), word(high)) };
+    let range = last.map_or(range.clone(), |last| format!("{range}, then {last}"));
     let x = row.x + LABEL + cells + 1;
     buf.set_stringn(x, row.y, range, usize::from(row.right().saturating_sub(x)), ctx.theme.dim);
 }
 
-/// The numbers that matter, in as many rows as the width needs.
-fn head(ctx: &Ctx, p: &Progress, width: usize) -> Vec<Line<'static>> {
+/// The numbers that matter, in as many rows as the width needs. Those that are not of now are dim and stand behind their age.
+fn head(ctx: &Ctx, p: &Progress, standing: &Standing, width: usize) -> Vec<Line<'static>> {
     let text = ctx.theme.text;
-    let now = ctx.session.model.now;
-    let stale = quiet(p, &ctx.session.model).is_some();
-    let ago = p.last_step_at.map(|at| format!("{} ago", span(Duration::from_secs(now.since(at).as_secs()))));
     let done = p
         .total_steps
         .zip(p.step)
         .filter(|(total, _)| *total > 0)
         .map(|(total, step)| format!(" {:.1} %", step as f64 / total as f64 * 100.0));
     let rate = p.throughput.map(|t| format!("{} {}", scaled(t), p.throughput_unit.unwrap_or("")));
-    let step_style = if stale { ctx.theme.look } else { text };
-    let parts: Vec<[Span<'static>; 2]> = vec![
-        labelled(ctx, "step", Some(format!("{}{}", step(p), done.unwrap_or_default())), text),
-        labelled(ctx, "loss", p.loss.map(loss), if p.loss.is_some_and(|l| !l.is_finite()) { ctx.theme.act } else { text }),
-        labelled(ctx, "step time", p.step_time_s.map(seconds), text),
-        labelled(ctx, "jitter", p.jitter().map(|j| format!("{:.0} %", j * 100.0)), text),
-        labelled(ctx, "rate", rate, text),
-        labelled(ctx, "ETA", p.eta().map(span), text),
-        labelled(ctx, "last step", ago, step_style),
-    ];
+    let bad_loss = p.loss.is_some_and(|l| !l.is_finite()) || standing.diverged;
+    let value = if standing.age.is_some() { ctx.theme.dim } else { text };
+    let whole_seconds = |age: Duration| format!("{} ago", span(Duration::from_secs(age.as_secs())));
+    let ago = ctx.session.model.step_age(p).map(whole_seconds);
+    let step_style = if standing.quiet.is_some() { ctx.theme.look } else { text };
+    let usual = standing.quiet.map_or(String::new(), |quiet| format!(" (usually {})", usual_words(quiet.usual_s)));
+    let mut now = vec![labelled(ctx, "step", Some(format!("{}{}", step(p), done.unwrap_or_default())), text)];
     // Only of a job that was restarted: an attempt, and steps that are done again.
     let model = &ctx.session.model;
     let job = ctx.session.main_job().and_then(|(id, _)| model.jobs.get(id));
     let attempt = job.and_then(|job| model.attempt_of(job)).filter(|attempt| attempt.no > 1).map(|attempt| attempt.words());
     let back = job.and_then(|job| model.went_back(job)).map(|(from, to)| format!("from {} to {}", group(from), group(to)));
     let facts = [("attempt", attempt), ("step went back", back)].into_iter().filter(|(_, value)| value.is_some());
-    let parts = parts.into_iter().chain(facts.map(|(label, value)| labelled(ctx, label, value, text)));
+    let facts = facts.map(|(label, value)| labelled(ctx, label, value, text));
+    let mut then = vec![
+        labelled(ctx, "loss", p.loss.map(loss), if bad_loss { ctx.theme.act } else { value }),
+        labelled(
+            ctx,
+            "step time",
+            p.step_time_s.map(seconds),
+            if p.slow.is_some() && standing.age.is_none() { ctx.theme.look } else { value },
+        ),
+    ];
+    let Some(age) = standing.age else {
+        then.push(labelled(ctx, "jitter", p.jitter().map(|j| format!("{:.0} %", j * 100.0)), text));
+        then.push(labelled(ctx, "rate", rate, text));
+        then.push(labelled(ctx, "ETA", p.eta().map(span), text));
+        then.push(labelled(ctx, "last step", ago, step_style));
+        return flow(now.into_iter().chain(then).chain(facts), "", width, ctx.theme.dim);
+    };
+    // How long is left is not known while it stands.
+    now.push(labelled(ctx, "last step", ago.map(|ago| format!("{ago}{usual}")), step_style));
+    now.extend(facts);
+    then.push(labelled(ctx, "rate", rate, value));
+    let mut out = flow(now.into_iter(), "", width, ctx.theme.dim);
+    out.extend(flow(then.into_iter(), &format!("{}   ", whole_seconds(age)), width, ctx.theme.dim));
+    out
+}
+
+/// Numbers in as many rows as the width needs, each row with its beginning.
+fn flow(parts: impl Iterator<Item = [Span<'static>; 2]>, begin: &str, width: usize, style: Style) -> Vec<Line<'static>> {
     let mut out: Vec<Line> = Vec::new();
     for part in parts {
         let wide: usize = part.iter().map(|s| s.width()).sum();
@@ -180,14 +230,17 @@ fn head(ctx: &Ctx, p: &Progress, width: usize) -> Vec<Line<'static>> {
                 line.push_span(Span::raw("   "));
                 part.into_iter().for_each(|s| line.push_span(s));
             }
-            _ => out.push(Line::from(part.to_vec())),
+            _ => {
+                let begin = (!begin.is_empty()).then(|| Span::styled(begin.to_owned(), style));
+                out.push(Line::from(begin.into_iter().chain(part).collect::<Vec<_>>()));
+            }
         }
     }
     out
 }
 
 /// What there is room for when the pane is alone.
-fn more(ctx: &Ctx, p: &Progress) -> Vec<Line<'static>> {
+fn more(ctx: &Ctx, p: &Progress, standing: &Standing) -> Vec<Line<'static>> {
     let text = ctx.theme.text;
     let number = |v: Option<f64>| v.map(|v| format!("{v:.4}"));
     let mut parts = labelled(ctx, "epoch", p.epoch.map(|e| format!("{e:.2}")), text).to_vec();
@@ -199,13 +252,30 @@ fn more(ctx: &Ctx, p: &Progress) -> Vec<Line<'static>> {
         parts.push(Span::raw("   "));
         parts.extend(labelled(ctx, label, value, text));
     }
+    let (pace, bad) = pace(ctx, p, standing);
+    vec![Line::from(parts), Line::from(labelled(ctx, "pace", pace, if bad { ctx.theme.look } else { text }).to_vec())]
+}
+
+/// How the steps come, as far as the verdict agrees; and whether that is worth a look.
+fn pace(ctx: &Ctx, p: &Progress, standing: &Standing) -> (Option<String>, bool) {
     let now = ctx.session.model.now;
-    let phase = match (p.phase(), quiet(p, &ctx.session.model)) {
-        (Some((phase, since)), _) => Some(format!("{} for {}", phase.as_str(), span(now.since(since)))),
-        (None, Some(quiet)) => Some(format!("no step for {}", span(quiet))),
-        (None, None) => p.steady_since.map(|at| format!("steady for {}", span(now.since(at)))),
-    };
-    vec![Line::from(parts), Line::from(labelled(ctx, "pace", phase, text).to_vec())]
+    if standing.state == State::Paused
+        && let Some((phase, since)) = p.phase()
+    {
+        return (Some(format!("{} for {}", phase.as_str(), span(now.since(since)))), false);
+    }
+    if let Some(quiet) = standing.quiet {
+        return (Some(quiet.words()), true);
+    }
+    if let Some(age) = standing.age {
+        return (Some(format!("no step for {}", span(age))), standing.state == State::Stuck);
+    }
+    if let Some(slow) = p.slow {
+        let step = p.step_times.median_of_last(10).or(p.step_time_s).map_or(String::new(), |s| format!("{} a step, ", seconds(s)));
+        return (Some(format!("{step}{} before, slower for {}", seconds(slow.before_s), span(now.since(slow.since)))), true);
+    }
+    let is_steady = standing.state == State::Training && !standing.diverged;
+    (p.steady_since.filter(|_| is_steady).map(|at| format!("steady for {}", span(now.since(at)))), false)
 }
 
 fn step(p: &Progress) -> String {
@@ -220,22 +290,18 @@ fn loss(loss: f64) -> String {
     if loss != 0.0 && loss.abs() < 1e-3 { format!("{loss:.2e}") } else { format!("{loss:.4}") }
 }
 
-/// For how long there was no step, where that is longer than usual.
-fn quiet(p: &Progress, model: &Model) -> Option<Duration> {
-    let quiet = model.now.since(model.watched(p.last_step_at?));
-    (quiet > p.patience()).then_some(quiet)
+/// `after step 329/50,000`: the last that was made.
+pub fn last_step(session: &Session, job: &str) -> Option<String> {
+    let p = session.model.progress_of(job).filter(|p| p.step.is_some())?;
+    Some(format!("after step {}", step(p)))
 }
 
-/// The training state in one line.
-pub fn sentence(p: &Progress, model: &Model, otherwise: &str) -> String {
-    if p.step.is_none() {
-        return otherwise.to_owned();
-    }
+/// The training state in one line, as far as it is of now.
+pub fn sentence(session: &Session, job: &str, otherwise: &str) -> String {
+    let Some(p) = session.model.progress_of(job).filter(|p| p.step.is_some()) else { return otherwise.to_owned() };
     let mut parts = vec![format!("step {}", step(p))];
-    // Silence is shown before anybody judges it.
-    if let Some(quiet) = quiet(p, model) {
-        let usual = p.usual_gap_s().map_or(String::new(), |(median, _)| format!(" (usually one in {})", seconds(median)));
-        return format!("{}  no step line for {}{usual}", parts[0], span(quiet));
+    if let Some(age) = Standing::of(session, job, p).age {
+        return format!("{}, {} ago", parts[0], span(age));
     }
     parts.extend(p.step_time_s.map(|s| format!("{}/step", seconds(s))));
     parts.extend(p.loss.map(|l| format!("loss {}", loss(l))));

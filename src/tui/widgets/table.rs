@@ -2,6 +2,8 @@
 //! when it is narrow, and a column in which nothing is known is left out.
 
 use super::spark::{self, Axis};
+use crate::base::severity::Severity;
+use crate::diagnosis::verdict::State;
 use crate::tui::panes::Ctx;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -59,6 +61,18 @@ pub enum Content<R> {
     Spark(fn(&Ctx, &R, Axis) -> History),
 }
 
+/// What a value is held against: by how much it must differ from the nearest of its siblings to stand out, and who they are.
+pub type Among<R> = (f64, fn(&R, &R) -> bool);
+
+/// How a row as a whole looks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Look {
+    /// The verdict names it, and how bad that is.
+    pub culprit: Option<Severity>,
+    /// Its values are not of now.
+    pub is_old: bool,
+}
+
 pub struct Column<R> {
     pub head: &'static str,
     pub width: u16,
@@ -68,20 +82,21 @@ pub struct Column<R> {
     /// The highest leave first when it is narrow.
     pub rank: u8,
     pub content: Content<R>,
+    pub among: Option<Among<R>>,
 }
 
 impl<R> Column<R> {
     /// Right-aligned, of one width.
     pub const fn number(head: &'static str, width: u16, rank: u8, cell: fn(&Ctx, &R) -> Cell, sort: fn(&Ctx, &R) -> SortKey) -> Self {
-        Column { head, width, widest: width, right: true, rank, content: Content::Text(cell, sort) }
+        Column { head, width, widest: width, right: true, rank, content: Content::Text(cell, sort), among: None }
     }
 
     pub const fn index(head: &'static str, width: u16, rank: u8, value: fn(&Ctx, &R) -> Option<u32>) -> Self {
-        Column { head, width, widest: width, right: true, rank, content: Content::Index(value) }
+        Column { head, width, widest: width, right: true, rank, content: Content::Index(value), among: None }
     }
 
     pub const fn amount(head: &'static str, width: u16, rank: u8, value: fn(&Ctx, &R) -> Option<f64>, words: fn(f64) -> String) -> Self {
-        Column { head, width, widest: width, right: true, rank, content: Content::Amount(value, words) }
+        Column { head, width, widest: width, right: true, rank, content: Content::Amount(value, words), among: None }
     }
 
     /// Left-aligned.
@@ -93,11 +108,30 @@ impl<R> Column<R> {
         cell: fn(&Ctx, &R) -> Cell,
         sort: fn(&Ctx, &R) -> SortKey,
     ) -> Self {
-        Column { head, width, widest, right: false, rank, content: Content::Text(cell, sort) }
+        Column { head, width, widest, right: false, rank, content: Content::Text(cell, sort), among: None }
     }
 
     pub const fn spark(width: u16, widest: u16, rank: u8, values: fn(&Ctx, &R, Axis) -> History) -> Self {
-        Column { head: "", width, widest, right: false, rank, content: Content::Spark(values) }
+        Column { head: "", width, widest, right: false, rank, content: Content::Spark(values), among: None }
+    }
+
+    /// One that differs from all its siblings, which agree, stands out.
+    pub const fn among(mut self, apart: f64, siblings: fn(&R, &R) -> bool) -> Self {
+        self.among = Some((apart, siblings));
+        self
+    }
+
+    /// It differs from all siblings, which agree. Of two nobody can tell which is as it should be.
+    fn stands_out(&self, ctx: &Ctx, row: &R, rows: &[R]) -> bool {
+        /// More rows than a node has GPUs or ranks.
+        const MOST: usize = 64;
+        let (Some((apart, siblings)), Content::Amount(value, _), true) = (self.among, &self.content, rows.len() <= MOST) else {
+            return false;
+        };
+        let Some(own) = value(ctx, row) else { return false };
+        let others: Vec<f64> = rows.iter().filter(|other| siblings(row, other)).filter_map(|other| value(ctx, other)).collect();
+        let (least, most) = others.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), v| (least.min(*v), most.max(*v)));
+        others.len() >= 2 && most - least <= apart / 2.0 && (own <= least - apart || own >= most + apart)
     }
 
     fn can_sort(&self) -> bool {
@@ -145,14 +179,24 @@ pub fn sorts<R>(columns: &[Column<R>]) -> Vec<&'static str> {
     columns.iter().filter(|c| c.can_sort()).map(|c| c.head).collect()
 }
 
-/// Draws the head and the rows that fit, the selected one among them. Returns the area of the rows.
-pub fn draw<R>(ctx: &Ctx, columns: &[Column<R>], rows: &[R], selected: Option<usize>, area: Rect, buf: &mut Buffer) -> Rect {
+/// Draws the head and the rows that fit, the selected one among them.
+pub fn draw<R>(
+    ctx: &Ctx,
+    columns: &[Column<R>],
+    rows: &[R],
+    selected: Option<usize>,
+    look: impl Fn(&R) -> Look,
+    area: Rect,
+    buf: &mut Buffer,
+) {
     let theme = ctx.theme;
     let chosen = fit(ctx, columns, rows, area);
     let body = Rect { y: area.y + 1.min(area.height), height: area.height.saturating_sub(1), ..area };
     if area.height == 0 {
-        return body;
+        return;
     }
+    // In a pause and in a start, each has its own to do.
+    let alike = !matches!(ctx.state(), State::Paused | State::Starting | State::Finished | State::Idle);
     let sorted_by = columns.iter().filter(|c| c.can_sort()).nth(ctx.list().sort.wrapping_sub(1)).map(|c| c.head);
     for (column, x, width) in &chosen {
         let head = match (&column.content, sorted_by == Some(column.head)) {
@@ -168,29 +212,33 @@ pub fn draw<R>(ctx: &Ctx, columns: &[Column<R>], rows: &[R], selected: Option<us
     let first = super::first_shown(rows.len(), selected, usize::from(body.height));
     for (i, row) in rows.iter().enumerate().skip(first).take(usize::from(body.height)) {
         let y = body.y + (i - first) as u16;
-        let is_selected = selected == Some(i) && ctx.focused;
+        let (is_selected, look) = (selected == Some(i) && ctx.focused, look(row));
+        // History keeps its own look: it is the last column.
+        let mut words = Rect { y, height: 1, ..body };
         for (column, x, width) in &chosen {
             match column.content {
                 Content::Spark(values) => {
+                    words.width = *x - body.x;
                     let (values, max) = values(ctx, row, ctx.axis(usize::from(*width)));
-                    if is_selected {
-                        crate::tui::panes::mark_selected(ctx, Rect { y, height: 1, width: *x - body.x, ..body }, buf);
-                    }
                     spark::draw(buf, *x, y, &values, max, theme.chart);
                 }
                 _ => match column.cell(ctx, row) {
-                    Some((text, style)) => put(buf, (*x, y, *width), &text, column.right, style.unwrap_or(theme.text)),
+                    Some((text, style)) => {
+                        let odd = || (alike && column.stands_out(ctx, row, rows)).then_some(theme.look);
+                        put(buf, (*x, y, *width), &text, column.right, style.or_else(odd).unwrap_or(theme.text));
+                    }
                     None => put(buf, (*x, y, *width), "–", column.right, theme.dim),
                 },
             }
         }
-        // History keeps its own look: it is the last column.
-        let has_history = chosen.last().is_some_and(|(c, _, _)| matches!(c.content, Content::Spark(_)));
-        if is_selected && !has_history {
-            crate::tui::panes::mark_selected(ctx, Rect { y, height: 1, ..body }, buf);
+        if look.is_old {
+            buf.set_style(Rect { y, height: 1, ..body }, theme.dim);
+        }
+        crate::tui::panes::mark_culprit(ctx, Rect { y, height: 1, ..body }, look.culprit, buf);
+        if is_selected {
+            crate::tui::panes::mark_selected(ctx, words, buf);
         }
     }
-    body
 }
 
 /// The columns that are shown, with place and width.

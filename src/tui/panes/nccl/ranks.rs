@@ -7,8 +7,8 @@ use crate::base::units::{seconds, size_words};
 use crate::base::words::rank_words;
 use crate::base::words::wrap;
 use crate::model::comm::{Comm, MissingRank};
-use crate::tui::panes::Ctx;
 use crate::tui::panes::network::ranges;
+use crate::tui::panes::{Ctx, mark_culprit};
 use crate::tui::widgets::Pen;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -139,12 +139,12 @@ fn init_words(ctx: &Ctx, comm: &Comm, area: Rect, buf: &mut Buffer) {
     let pending: Vec<u32> = comm.init_started.difference(&comm.init_complete).copied().collect();
     let mut rows = Vec::new();
     if !comm.init_complete.is_empty() {
-        rows.push(format!("logs here show Init COMPLETE of ranks {}", known(&comm.init_complete)));
+        rows.push(format!("Init COMPLETE logged here by ranks {}", known(&comm.init_complete)));
     }
     if !pending.is_empty() {
-        rows.push(format!("logs here show Init START and no COMPLETE of ranks {}", ranges(&pending)));
+        rows.push(format!("Init START without COMPLETE logged here by ranks {}", ranges(&pending)));
     }
-    rows.push("RAS names no rank of it: NCCL 2.28 tells the counts of each, older ones only tell of trouble".into());
+    rows.push("RAS lists none of its ranks: NCCL 2.28 and newer report the counts of each rank, older versions only trouble".into());
     let mut y = area.y;
     for text in rows {
         said(ctx, &text, Rect { y, height: area.bottom().saturating_sub(y), ..area }, buf);
@@ -195,15 +195,16 @@ fn few(ctx: &Ctx, row: &Row, launched: &BTreeMap<&str, u64>, area: Rect, buf: &m
     let wide = hosts.map(|h| clean(h).width()).max().unwrap_or(4).clamp(4, 24);
     let heads: Vec<(String, usize)> = launched.iter().map(|(name, n)| (clean(name).into_owned(), n.to_string().len())).collect();
     let width = |(head, digits): &(String, usize)| head.width().max(*digits).max(7);
-    let mut put = |y: u16, parts: &[(String, Style)]| {
+    let put = |y: u16, parts: &[(String, Style)], buf: &mut Buffer| {
         let mut pen = Pen::new(buf, Rect { y, height: 1, ..area });
         parts.iter().for_each(|(text, style)| pen.put(text, *style));
     };
     if area.height == 0 {
         return;
     }
+    let named = ctx.culprits().of_comm(&ctx.session.model, comm);
     let head: String = heads.iter().map(|h| format!("  {:>w$}", h.0, w = width(h))).collect();
-    put(area.y, &[(format!("  {:>4}  {:<wide$}  {:>7}  {:>3}{head}", "rank", "host", "pid", "GPU"), theme.dim)]);
+    put(area.y, &[(format!("  {:>4}  {:<wide$}  {:>7}  {:>3}{head}", "rank", "host", "pid", "GPU"), theme.dim)], buf);
     let marks = marks(row);
     let mut order: Vec<u32> = (0..marks.len() as u32).collect();
     // If not all fit, those in trouble are among those that do.
@@ -237,7 +238,8 @@ fn few(ctx: &Ctx, row: &Row, launched: &BTreeMap<&str, u64>, area: Rect, buf: &m
             (None, None) => String::new(),
         };
         parts.push((note, marked));
-        put(y, &parts);
+        put(y, &parts, buf);
+        mark_culprit(ctx, Rect { y, height: 1, ..area }, named.get(&rank).copied(), buf);
     }
 }
 
@@ -288,6 +290,7 @@ fn many(ctx: &Ctx, row: &Row, area: Rect, buf: &mut Buffer) {
     let troubles: Vec<u32> = comm.missing.keys().copied().chain(behind).collect();
     let named = troubles.len().min(usize::from((body.height / 3).max(1)).min(6)) as u16;
     let named = if troubles.is_empty() { 0 } else { named.min(body.height) };
+    let blamed = ctx.culprits().of_comm(&ctx.session.model, comm);
     for (i, (rank, y)) in troubles.iter().zip(body.y..body.y + named).enumerate() {
         let place = Rect { y, height: 1, ..area };
         let more = troubles.len() - i;
@@ -296,6 +299,7 @@ fn many(ctx: &Ctx, row: &Row, area: Rect, buf: &mut Buffer) {
             Pen::new(buf, place).put(&format!("  {and}{}", rank_words(&troubles[i..])), style(ctx, row.level));
         } else {
             trouble_line(ctx, row, *rank, place, buf);
+            mark_culprit(ctx, place, blamed.get(rank).copied(), buf);
         }
     }
     let grid = Rect { y: body.y + named, height: body.height - named, ..area };
@@ -338,17 +342,17 @@ fn many(ctx: &Ctx, row: &Row, area: Rect, buf: &mut Buffer) {
         let mut pen = Pen::new(buf, Rect { y: below, height: 1, ..area });
         let unknown = marks.iter().filter(|m| **m == Mark::Unknown).count();
         let count = |mark| marks.iter().filter(|m| **m == mark).count();
-        let counts = [(Mark::Equal, "as far as any"), (Mark::Behind, "behind"), (Mark::Missing, "missing"), (Mark::Dead, "dead")];
+        let counts = [(Mark::Equal, "in step"), (Mark::Behind, "behind"), (Mark::Missing, "missing"), (Mark::Dead, "dead")];
         for (mark, word) in counts.into_iter().filter(|(mark, _)| count(*mark) > 0) {
             let (sign, style) = cell(ctx, row, mark);
             pen.put(sign, style);
             pen.put(&format!(" {} {word}   ", count(mark)), theme.dim);
         }
         if unknown > 0 {
-            pen.put(&format!("{unknown} not told   "), theme.dim);
+            pen.put(&format!("{unknown} unknown   "), theme.dim);
         }
         if hidden > 0 {
-            let well = if hidden_well { ", all as far as any" } else { "" };
+            let well = if hidden_well { ", all in step" } else { "" };
             pen.put(&format!("{hidden} ranks not shown{well}"), theme.dim);
         }
         if comm.nranks > MOST {

@@ -255,7 +255,7 @@ pub(super) fn strip(ctx: &Ctx, nics: &[Nic], group: &Group, way: Way, area: Rect
     for nic in group.members.iter().take(fit).map(|i| &nics[*i]) {
         match nic.share(way).filter(|s| nic.is_up() && s.is_finite()) {
             Some(share) => {
-                let style = if is_slow(nic, way, median) { theme.look } else { theme.chart };
+                let style = if is_slow(nic, way, median) || ctx.culprits().port(&nic.id).is_some() { theme.look } else { theme.chart };
                 pen.put(BARS[((share * 8.0).round() as usize).clamp(1, 8) - 1], style);
             }
             None if nic.is_lost() => pen.put("×", theme.act),
