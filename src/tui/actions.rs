@@ -2,7 +2,7 @@
 //!
 //! **To add a key**: a variant of [`Action`], its row in [`OWN`], and its arm in `Ui::act`, all in this file. Panes bring their own.
 
-use super::choices::{Ask, Content, Effect, Move, Sheet, Ui};
+use super::choices::{Content, Effect, Move, Sheet, Ui};
 use super::panes::PANES;
 use super::theme::Theme;
 use super::{log_view, view};
@@ -24,6 +24,7 @@ pub enum Action {
     Pane(u8),
     NextPane,
     PreviousPane,
+    NextJob,
     Up,
     Down,
     PageUp,
@@ -129,6 +130,7 @@ const OWN: &[Key] = &[
     main_key(Action::Pane(1), "overview", &["1"], Group::Panes, "everything at once", "overview"),
     key(Action::NextPane, "next-pane", &["tab"], Group::Panes, "focus the next pane"),
     key(Action::PreviousPane, "previous-pane", &["shift-tab"], Group::Panes, "focus the previous pane"),
+    key(Action::NextJob, "next-job", &["J"], Group::Panes, "the next job, where there are several"),
     key(Action::Zoom, "zoom", &["z"], Group::Panes, "zoom the focused pane, or leave the zoom"),
     main_key(Action::Open, "open", &["enter"], Group::Panes, "open what is selected: a pane, a finding's log line, a group's ports, the meaning of a topology row", "open"),
     key(Action::Back, "back", &["esc", "backspace"], Group::Panes, "leave help, filter or zoom"),
@@ -138,12 +140,12 @@ const OWN: &[Key] = &[
     key(Action::PageDown, "page-down", &["pgdn", "ctrl-f", "ctrl-d"], Group::Lists, "ten rows down"),
     key(Action::Top, "top", &["home", "g"], Group::Lists, "first row"),
     key(Action::Bottom, "bottom", &["end", "G"], Group::Lists, "last row; of the log: follow"),
+    main_key(Action::Filter, "filter", &["/"], Group::Lists, "filter the focused pane, as you type: text !text /regex/ rank:0-3 file:name", "filter"),
     key(Action::Sort, "sort", &["s"], Group::Lists, "sort by the next column"),
     key(Action::SortReverse, "sort-reverse", &["S"], Group::Lists, "reverse the order"),
-    main_key(Action::Search, "search", &["/"], Group::Log, "search the log; /text/ or a regular expression in slashes", "search"),
+    key(Action::Search, "search", &["f"], Group::Log, "find in the log, as you type: text, or a regular expression in slashes"),
     key(Action::NextMatch, "next-match", &["n"], Group::Log, "next match"),
     key(Action::PreviousMatch, "previous-match", &["N"], Group::Log, "previous match"),
-    key(Action::Filter, "filter", &["f"], Group::Log, "filter lines: text !text /regex/ rank:0-3 file:name"),
     key(Action::FilterRank, "filter-rank", &["r"], Group::Log, "filter lines by rank"),
     key(Action::FilterSeverity, "filter-severity", &["w"], Group::Log, "show all lines, known lines, or WARN and worse"),
     main_key(Action::Pause, "pause", &["p", "space"], Group::Time, "freeze or resume the screen; nothing is missed", "pause"),
@@ -193,6 +195,7 @@ impl Ui {
             }
             Action::NextPane => self.cycle(session, theme, 1),
             Action::PreviousPane => self.cycle(session, theme, -1),
+            Action::NextJob => self.next_job(session),
             Action::Zoom if self.zoom.is_some() => self.leave_zoom(),
             Action::Zoom => self.zoom = Some(self.focus),
             Action::Open => return self.open(session, theme),
@@ -218,13 +221,13 @@ impl Ui {
                 let by = list.sort.checked_sub(1).and_then(|n| sorts.get(n)).map_or("in its own order".into(), |head| format!("by {head}"));
                 self.notice = Some(format!("sorted {by}{}", if list.reverse { ", reversed" } else { "" }));
             }
-            Action::Search => self.ask(Ask::Search),
-            Action::Filter => self.ask(Ask::Filter),
-            Action::FilterRank => self.ask(Ask::Ranks),
+            Action::Search => self.ask_search(),
+            Action::Filter => self.ask_filter(),
+            Action::FilterRank => self.ask_ranks(),
             Action::NextMatch | Action::PreviousMatch => {
                 let forward = action == Action::NextMatch;
                 if self.log.search.is_none() {
-                    self.ask(Ask::Search);
+                    self.ask_search();
                 } else {
                     self.show_log();
                     let from = self.log.at;

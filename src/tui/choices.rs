@@ -3,11 +3,12 @@
 use super::actions::Action;
 use super::filter::Filter;
 use super::keys::Keymap;
-use super::panes::{Ctx, PANES};
+use super::panes::{Ctx, PANES, has_rows};
 use super::theme::Theme;
 use super::{log_view, view};
 use crate::base::time::{Stamp, Zone};
 use crate::diagnosis::session::Session;
+use crate::diagnosis::verdict::Verdict;
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Rect;
 use std::collections::BTreeSet;
@@ -17,6 +18,8 @@ pub struct Ui {
     pub zone: Zone,
     pub keys: Keymap,
     pub mode: Mode,
+    /// The job that the screen is of; `None`: the worst.
+    pub job: Option<String>,
     /// Of [`PANES`].
     pub focus: usize,
     pub zoom: Option<usize>,
@@ -64,8 +67,10 @@ pub enum Mode {
 }
 
 /// A list that can be moved in and sorted.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct List {
+    /// Which rows are shown; of the log it is [`LogUi::filter`].
+    pub filter: Filter,
     /// The selected row by its name, so that it stays selected while others come and go; and where it was last.
     pub row: Option<String>,
     pub index: usize,
@@ -90,6 +95,8 @@ pub struct LogUi {
     pub search: Option<Filter>,
     /// The selected line by its number in the logbook; `None` follows the newest.
     pub at: Option<u64>,
+    /// Where the selection stood when the user began to search.
+    before_search: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +112,10 @@ pub struct Prompt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
     Search,
-    Filter,
+    /// Rows of a pane, as an index of [`PANES`].
+    Filter {
+        pane: usize,
+    },
     Ranks,
     /// Where to write the evidence.
     Evidence,
@@ -127,8 +137,8 @@ impl Ask {
 
     pub fn label(self) -> &'static str {
         match self {
-            Ask::Search => "search",
-            Ask::Filter => "only lines with",
+            Ask::Search => "find",
+            Ask::Filter { .. } => "only what has",
             Ask::Ranks => "only ranks (3 or 0-7,12)",
             Ask::Evidence => "write evidence to (Esc: nothing)",
             Ask::Run { .. } => "run this? (y/n)",
@@ -224,6 +234,7 @@ impl Ui {
             zone,
             keys: Keymap::default(),
             mode: Mode::Live,
+            job: None,
             focus: view::pane_index("log"),
             zoom: None,
             lists: vec![List::default(); PANES.len()],
@@ -239,6 +250,33 @@ impl Ui {
         }
     }
 
+    /// All jobs, the worst first.
+    pub fn jobs<'a>(&self, session: &'a Session) -> Vec<&'a str> {
+        let mut jobs: Vec<&str> = session.verdicts.keys().map(String::as_str).collect();
+        jobs.sort_by_cached_key(|id| std::cmp::Reverse(session.weight_of(id)));
+        jobs
+    }
+
+    /// The job that the screen is of: the one that the user has chosen, while it is known, else the worst.
+    pub fn main_job<'a>(&self, session: &'a Session) -> Option<(&'a str, &'a Verdict)> {
+        let chosen = self.job.as_ref().and_then(|id| session.verdicts.get_key_value(id));
+        chosen.map(|(id, verdict)| (id.as_str(), verdict)).or_else(|| session.main_job())
+    }
+
+    /// The next job; behind the last one the worst, whichever that is.
+    pub(super) fn next_job(&mut self, session: &Session) {
+        let jobs = self.jobs(session);
+        if jobs.len() < 2 {
+            self.notice = Some(if jobs.is_empty() { "there is no job" } else { "there is only one job" }.into());
+            return;
+        }
+        let now = self.main_job(session).and_then(|(id, _)| jobs.iter().position(|job| *job == id)).unwrap_or(0);
+        let next = (now + 1) % jobs.len();
+        self.job = (next > 0).then(|| jobs[next].to_owned());
+        let which = if next == 0 { ", always the worst" } else { "" };
+        self.notice = Some(format!("job {} of {}: {}{which}", next + 1, jobs.len(), jobs[next]));
+    }
+
     /// The pane that keys go to.
     pub fn target(&self) -> usize {
         self.zoom.unwrap_or(self.focus)
@@ -252,7 +290,7 @@ impl Ui {
             }
             Input::Key(key) if key.kind != KeyEventKind::Release => self.key(key, session, theme),
             Input::Mouse(mouse) if self.mouse => self.pointer(mouse, session, theme),
-            Input::Paste(text) => self.paste(text),
+            Input::Paste(text) => self.paste(text, session),
             _ => Effect::None,
         }
     }
@@ -279,7 +317,7 @@ impl Ui {
         // Any key but typing (an arrow, backspace) takes a proposal as it stands, to be changed at its end.
         let proposed = std::mem::take(&mut prompt.proposed);
         match key.code {
-            KeyCode::Esc => self.prompt = None,
+            KeyCode::Esc => self.leave_prompt(session),
             _ if prompt.kind.is_consent() => {
                 let dumps = matches!(prompt.kind, Ask::Dump { .. });
                 self.prompt = None;
@@ -291,15 +329,18 @@ impl Ui {
             KeyCode::Backspace if prompt.text.is_empty() => self.prompt = None,
             KeyCode::Backspace => {
                 prompt.text.pop();
-                prompt.error = None;
+                self.follow_typing(session);
             }
-            KeyCode::Char('u') if key.modifiers.contains(KeyModifiers::CONTROL) => prompt.text.clear(),
+            KeyCode::Char('u') if key.modifiers.contains(KeyModifiers::CONTROL) => {
+                prompt.text.clear();
+                self.follow_typing(session);
+            }
             KeyCode::Char(c) if !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) && prompt.text.len() < MAX_TYPED => {
                 if proposed {
                     prompt.text.clear();
                 }
                 prompt.text.push(c);
-                prompt.error = None;
+                self.follow_typing(session);
             }
             KeyCode::Enter => return self.answer(session),
             _ => {}
@@ -308,7 +349,7 @@ impl Ui {
     }
 
     /// Pasted text is typed text, but for what would end the prompt; without a prompt it is no sequence of commands.
-    fn paste(&mut self, text: &str) -> Effect {
+    fn paste(&mut self, text: &str, session: &Session) -> Effect {
         // Nobody says yes by pasting.
         let Some(prompt) = self.prompt.as_mut().filter(|p| !p.kind.is_consent()) else { return Effect::None };
         if std::mem::take(&mut prompt.proposed) {
@@ -316,29 +357,70 @@ impl Ui {
         }
         let room = MAX_TYPED.saturating_sub(prompt.text.len());
         prompt.text.extend(crate::base::clean::clean(text).chars().filter(|c| !c.is_control()).take(room));
+        self.follow_typing(session);
         Effect::Draw
+    }
+
+    /// What is filtered or searched for follows each key. A regular expression that is not finished yet changes nothing.
+    fn follow_typing(&mut self, session: &Session) {
+        let Some(prompt) = &mut self.prompt else { return };
+        let text = prompt.text.clone();
+        let outcome = match prompt.kind {
+            Ask::Filter { pane } => Filter::parse(&text).map(|filter| self.set_filter(pane, filter, session)),
+            Ask::Search => Filter::parse_search(&text).and_then(|search| {
+                self.log.search = search;
+                self.log.at = self.log.before_search;
+                // The newest match; from there on with next and previous.
+                let from = self.log.at.map(|at| at + 1);
+                match log_view::find(&mut self.log, session, from, false) {
+                    None if self.log.search.is_some() => Err("no line matches".to_owned()),
+                    _ => Ok(()),
+                }
+            }),
+            _ => Ok(()),
+        };
+        if let Some(prompt) = &mut self.prompt {
+            prompt.error = outcome.err();
+        }
+    }
+
+    /// Nothing of what was typed holds.
+    fn leave_prompt(&mut self, session: &Session) {
+        match self.prompt.take().map(|prompt| prompt.kind) {
+            Some(Ask::Filter { pane }) => self.set_filter(pane, Filter::default(), session),
+            Some(Ask::Search) => (self.log.search, self.log.at) = (None, self.log.before_search),
+            _ => {}
+        }
+    }
+
+    /// What the rows of a pane are filtered by.
+    pub fn filter_of(&self, pane: usize) -> &Filter {
+        if pane == view::pane_index("log") { &self.log.filter } else { &self.lists[pane].filter }
+    }
+
+    fn filter_mut(&mut self, pane: usize) -> &mut Filter {
+        if pane == view::pane_index("log") { &mut self.log.filter } else { &mut self.lists[pane].filter }
+    }
+
+    /// Ranks and severity were chosen apart from the text, and stay.
+    fn set_filter(&mut self, pane: usize, mut filter: Filter, session: &Session) {
+        let now = self.filter_mut(pane);
+        (filter.ranks, filter.least) = (std::mem::take(&mut now.ranks), now.least);
+        *now = filter;
+        log_view::hold(&mut self.log, session);
     }
 
     fn answer(&mut self, session: &Session) -> Effect {
         let Some(mut prompt) = self.prompt.take() else { return Effect::Draw };
         let result = match prompt.kind {
             Ask::Search => Filter::parse_search(&prompt.text).map(|search| {
-                self.log.search = search;
-                if self.log.search.is_some() {
-                    self.show_log();
-                    // The newest match; from there on with next and previous.
-                    let from = self.log.at.map(|at| at + 1);
+                if search.is_some() {
+                    let from = self.log.before_search.map(|at| at + 1);
                     self.notice =
                         log_view::find(&mut self.log, session, from, false).or_else(|| Some(format!("no line matches {:?}", prompt.text)));
                 }
             }),
-            Ask::Filter => Filter::parse(&prompt.text).map(|mut filter| {
-                filter.least = self.log.filter.least;
-                filter.ranks = std::mem::take(&mut self.log.filter.ranks);
-                self.log.filter = filter;
-                self.show_log();
-                log_view::hold(&mut self.log, session);
-            }),
+            Ask::Filter { .. } => Filter::parse(&prompt.text).map(|_| ()),
             Ask::Ranks => Filter::parse_ranks(&prompt.text).map(|ranks| {
                 self.log.filter.ranks = ranks;
                 self.show_log();
@@ -418,22 +500,38 @@ impl Ui {
         }
     }
 
-    pub(super) fn ask(&mut self, kind: Ask) {
-        let text = match kind {
-            Ask::Evidence | Ask::Run { .. } | Ask::Dump { .. } => return,
-            Ask::Search => String::new(),
-            Ask::Filter => self.log.filter.text.clone(),
-            Ask::Ranks => self.log.filter.ranks_text(),
-        };
+    fn ask(&mut self, kind: Ask, text: String) {
         self.prompt = Some(Prompt { kind, text, proposed: false, error: None });
+    }
+
+    pub(super) fn ask_search(&mut self) {
+        self.show_log();
+        self.log.before_search = self.log.at;
+        self.ask(Ask::Search, String::new());
+    }
+
+    pub(super) fn ask_ranks(&mut self) {
+        self.ask(Ask::Ranks, self.log.filter.ranks_text());
+    }
+
+    pub(super) fn ask_filter(&mut self) {
+        let pane = self.target();
+        if !has_rows(pane) {
+            self.notice = Some("this pane has no rows to filter; tab goes to another one".into());
+            return;
+        }
+        if pane == view::pane_index("log") {
+            self.show_log();
+        }
+        self.ask(Ask::Filter { pane }, self.filter_of(pane).text.clone());
     }
 
     pub(super) fn back(&mut self) {
         if self.log.search.take().is_some() {
             return;
         }
-        if !self.log.filter.is_empty() && self.target() == view::pane_index("log") {
-            self.log.filter = Filter::default();
+        if !self.filter_of(self.target()).is_empty() {
+            *self.filter_mut(self.target()) = Filter::default();
         } else if self.log.at.is_some() && self.target() == view::pane_index("log") {
             self.log.at = None;
         } else {

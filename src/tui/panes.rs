@@ -14,11 +14,13 @@ mod topology;
 pub mod training;
 
 use super::choices::{List, Opened, Ui};
+use super::filter::Filter;
 use super::layout::Want;
 use super::theme::Theme;
 use super::widgets::spark::Axis;
 use crate::base::words::wrap;
 use crate::diagnosis::session::Session;
+use crate::diagnosis::verdict::Verdict;
 use crate::observe::SourceId;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -64,6 +66,16 @@ impl<'a> Ctx<'a> {
         &self.ui.lists[self.pane]
     }
 
+    /// What the user filters its rows by.
+    pub fn filter(&self) -> &'a Filter {
+        self.ui.filter_of(self.pane)
+    }
+
+    /// Why there is no row: the filter, or what `otherwise` says.
+    pub fn why_empty(&self, otherwise: impl FnOnce() -> String) -> String {
+        if self.filter().is_empty() { otherwise() } else { "nothing passes the filter; esc clears it".into() }
+    }
+
     /// The time axis of all sparklines, for so many cells.
     pub fn axis(&self, cells: usize) -> Axis {
         Axis::new(self.session.model.now, self.ui.window, cells)
@@ -81,6 +93,11 @@ impl<'a> Ctx<'a> {
         (self.session.model.jobs.len() > 1).then(|| crate::base::clean::clean(job).into_owned())
     }
 
+    /// The job that the screen is of, as far as it is of one.
+    pub fn main_job(&self) -> Option<(&'a str, &'a Verdict)> {
+        self.ui.main_job(self.session)
+    }
+
     /// What a source reports of itself: why it has nothing, where it has nothing.
     fn source_detail(&self, id: &'static str) -> Option<String> {
         let detail = self.session.model.sources.get(&SourceId::of(id))?.detail.as_deref()?;
@@ -89,7 +106,7 @@ impl<'a> Ctx<'a> {
 
     /// What decides the state of the main job.
     pub fn culprit(&self) -> Option<&'a crate::rules::findings::Finding> {
-        let (job, _) = self.session.main_job()?;
+        let (job, _) = self.main_job()?;
         super::view::deciding(self.session, job)
     }
 
@@ -121,6 +138,11 @@ const fn no_row_at(_: &Ctx, _: Rect, _: u16) -> Option<usize> {
 
 const fn opens_nothing(_: &Ctx) -> Opened {
     Opened::Nothing
+}
+
+/// Whether a pane has rows that can be filtered.
+pub fn has_rows(pane: usize) -> bool {
+    matches!(PANES[pane].id, "log" | "findings") || !(PANES[pane].sorts)().is_empty()
 }
 
 /// The row of a table with a head of one line.

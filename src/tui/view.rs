@@ -12,6 +12,7 @@
 
 use super::actions::{Action, KEYS};
 use super::choices::{Ask, Mode, Ui};
+use super::filter::Filter;
 use super::layout::{self, Place, Want};
 use super::panes::{Ctx, PANES, Pane};
 use super::theme::{Theme, severity_mark, state_mark};
@@ -36,6 +37,9 @@ use unicode_width::UnicodeWidthStr;
 
 /// Below this there is room for one sentence.
 const LEAST: (u16, u16) = (40, 10);
+
+/// Cells of a row with a title that are no title.
+const TITLE_AROUND: usize = 6;
 
 pub fn pane_index(id: &str) -> usize {
     PANES.iter().position(|p| p.id == id).unwrap_or(0)
@@ -100,6 +104,7 @@ fn draw_pane(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme, place:
     let spec: &Pane = &PANES[pane];
     // A shape says it where there is no colour.
     let title = format!("{}{}", if focused && ui.zoom.is_none() { "▸ " } else { "" }, clean(&(spec.title)(&ctx)));
+    let title = with_filter(&title, ui.filter_of(pane), place.area.width);
     frame(
         buf,
         place.area,
@@ -114,13 +119,23 @@ fn draw_pane(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme, place:
     }
 }
 
+/// A title with what the rows are filtered by: of the two, the filter stays whole.
+fn with_filter(title: &str, filter: &Filter, width: u16) -> String {
+    if filter.is_empty() {
+        return title.to_owned();
+    }
+    let only = format!(", only {}", clean(&filter.words()));
+    let room = usize::from(width).saturating_sub(TITLE_AROUND + only.width()).max(8);
+    format!("{}{only}", fitted(title, room))
+}
+
 /// A frame, or the line that stands for it.
 fn frame(buf: &mut Buffer, area: Rect, framed: bool, title: &str, border: Style, words: Style) {
     if area.width < 4 || area.height == 0 {
         return;
     }
     let (left, right) = (area.x, area.right() - 1);
-    let room = usize::from(area.width).saturating_sub(6);
+    let room = usize::from(area.width).saturating_sub(TITLE_AROUND);
     let title = fitted(title, room);
     let dashes = "─".repeat(usize::from(area.width).saturating_sub(title.width() + 4));
     let (first, last) = if framed { ("╭", "╮") } else { ("─", "─") };
@@ -213,8 +228,11 @@ pub fn is_shown(ui: &Ui, pane: usize) -> bool {
 fn header(session: &Session, ui: &Ui, theme: &Theme, width: u16) -> Line<'static> {
     let model = &session.model;
     let mut parts = vec![format!("nccl-top {}", model.host)];
-    if let Some((id, _)) = session.main_job() {
-        parts.push(format!("job {id}"));
+    if let Some((id, _)) = ui.main_job(session) {
+        let jobs = ui.jobs(session);
+        let no = jobs.iter().position(|job| *job == id).map_or(0, |at| at + 1);
+        let key = ui.keys.words(Action::NextJob).first().map_or(String::new(), |key| format!(" ({key})"));
+        parts.push(if jobs.len() > 1 { format!("job {no} of {}{key}: {id}", jobs.len()) } else { format!("job {id}") });
         if let Some(job) = model.jobs.get(id).filter(|j| !j.log_only) {
             let alive = job.ranks.values().filter(|pid| model.processes.get(pid).is_some_and(|p| p.is_alive())).count();
             parts.push(match job.world_size {
@@ -284,8 +302,9 @@ pub fn command(session: &Session, ui: &Ui) -> Option<String> {
     if let Some(finding) = super::panes::selected_finding(session, ui) {
         return crate::diagnosis::remedies::first(&session.model, &finding);
     }
-    let (job, _) = session.main_job()?;
-    let worst = || session.ledger.first_open(|f| f.next.is_some());
+    let (job, _) = ui.main_job(session)?;
+    let is_of = |f: &Finding| ui.job.is_none() || f.job.as_deref().is_none_or(|of| of == job);
+    let worst = || session.ledger.first_open(|f| f.next.is_some() && is_of(f));
     crate::diagnosis::remedies::first(&session.model, deciding(session, job).filter(|f| f.next.is_some()).or_else(worst)?)
 }
 
@@ -294,7 +313,7 @@ fn told(session: &Session, ui: &Ui) -> Option<Finding> {
     if let Some(finding) = super::panes::selected_finding(session, ui) {
         return Some(finding);
     }
-    let (job, _) = session.main_job()?;
+    let (job, _) = ui.main_job(session)?;
     deciding(session, job).or_else(|| worst(session, job)).cloned()
 }
 
@@ -314,7 +333,7 @@ pub fn culprit(session: &Session, ui: &Ui) -> Result<u32, String> {
 
 /// The job that the selected finding is of, else the one on top.
 pub fn job_told(session: &Session, ui: &Ui) -> Option<String> {
-    told(session, ui).and_then(|finding| finding.job).or_else(|| Some(session.main_job()?.0.to_owned()))
+    told(session, ui).and_then(|finding| finding.job).or_else(|| Some(ui.main_job(session)?.0.to_owned()))
 }
 
 /// The head of a verdict: `■ STUCK 14 s since 02:49:24`, and the sentence after it.
@@ -370,11 +389,11 @@ pub fn more_jobs(states: impl Iterator<Item = State>) -> String {
     format!("{all} more {jobs}: {}", each.join(", "))
 }
 
-/// State, culprit, since, evidence, next step: of every job, the worst first.
+/// State, culprit, since, evidence, next step: of every job, the one that the user has chosen first, then the worst.
 fn verdict_lines(session: &Session, ui: &Ui, theme: &Theme, area: Rect) -> Vec<Line<'static>> {
     let width = usize::from(area.width);
     let mut jobs: Vec<_> = session.verdicts.iter().collect();
-    jobs.sort_by_cached_key(|(id, _)| Reverse(session.weight_of(id)));
+    jobs.sort_by_cached_key(|(id, _)| (ui.job.as_ref() != Some(*id), Reverse(session.weight_of(id))));
     let mut lines = Vec::new();
     // Beside the verdicts there must be room for a pane, and one line says what there was none for.
     let most = usize::from(area.height.saturating_sub(6)).max(1);
@@ -434,7 +453,7 @@ fn verdict_lines(session: &Session, ui: &Ui, theme: &Theme, area: Rect) -> Vec<L
 /// All of the verdict that a small screen can take: the sentence, and with what is left the next step.
 fn draw_sentence(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme, area: Rect) {
     let width = usize::from(area.width);
-    let (text, style, next) = match session.main_job() {
+    let (text, style, next) = match ui.main_job(session) {
         None => ("○ IDLE  no job on this node yet".to_owned(), theme.text, None),
         Some((id, verdict)) => {
             let (head, sentence) = head_and_sentence(session, ui, id, verdict, session.verdicts.len() > 1, width);
@@ -500,8 +519,8 @@ fn offers(session: &Session, ui: &Ui) -> Vec<(String, &'static str, Action)> {
     }
     if ui.zoom.is_some() && ui.target() == pane_index("log") {
         offer(Action::Bottom, "follow");
-        offer(Action::Search, word(Action::Search));
-        offer(Action::Filter, "filter");
+        offer(Action::Filter, word(Action::Filter));
+        offer(Action::Search, "find");
         offer(Action::FilterRank, "rank");
         offer(Action::FilterSeverity, "severity");
         offer(Action::Pause, word(Action::Pause));
@@ -516,7 +535,7 @@ fn offers(session: &Session, ui: &Ui) -> Vec<(String, &'static str, Action)> {
         if trouble && ui.zoom.is_none() || ui.zoom.is_some() && ui.target() == pane_index("findings") {
             offer(Action::Evidence, word(Action::Evidence));
         }
-        offer(Action::Search, word(Action::Search));
+        offer(Action::Filter, word(Action::Filter));
         offer(Action::Pause, word(Action::Pause));
         offer(Action::Earlier, word(Action::Earlier));
         if matches!(ui.mode, Mode::Replay { .. }) {

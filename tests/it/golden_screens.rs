@@ -145,7 +145,7 @@ fn colour_and_no_colour_say_the_same() {
     insta::assert_snapshot!("looks-gpus", pane(&hang, zoomed("gpus"), &themes));
     let search = |ui: &mut Ui| {
         zoomed("log")(ui);
-        typed(ui, "/warn\nNN", &busy);
+        typed(ui, "fwarn\nNN", &busy);
     };
     insta::assert_snapshot!("looks-log-search", pane(&busy, search, &themes));
     // Nothing is drawn in a colour that the theme does not have, and no text depends on the theme.
@@ -205,7 +205,7 @@ fn each_pane_alone() {
     }
     let filter = |ui: &mut Ui| {
         zoomed("log")(ui);
-        typed(ui, "wf!traceback file:rank\n", &busy);
+        typed(ui, "w/!traceback file:rank\n", &busy);
     };
     insta::assert_snapshot!("log-filter", pane(&busy, filter, &[]));
 }

@@ -206,6 +206,7 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
             s.press("z", "zoomed", is_zoomed);
             s.press(key, "another pane alone", |s| is_zoomed(s) && title(s).starts_with(alone));
         }
+        Action::NextJob => s.press(key, "that there is one", |s| footer(s).contains("there is only one job")),
         Action::Zoom => {
             s.press(key, "zoomed", is_zoomed);
             s.press(key, "not zoomed", |s| !is_zoomed(s));
@@ -268,8 +269,8 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
             }
         }
         Action::Search | Action::NextMatch | Action::PreviousMatch => {
-            let open = if action == Action::Search { key } else { "/" };
-            s.press(open, "a prompt", |s| footer(s).starts_with(" search: "));
+            let open = if action == Action::Search { key } else { "f" };
+            s.press(open, "a prompt", |s| footer(s).starts_with(" find: "));
             s.press("/98\\.8 M/\r", "a match", |s| !marked(s).is_empty());
             assert!(s.look(marked).iter().all(|t| t == "98.8 m"), "{:?}", s.look(marked));
             assert!(s.look(selected).is_some_and(|line| line.contains("98.8 ms")), "{}", s.text());
@@ -287,15 +288,20 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
             s.press("\x1b", "following", |s| newer(s) == -1);
         }
         Action::Filter => {
-            s.press("7", "the log", is_zoomed);
-            s.press(key, "a prompt", |s| footer(s).starts_with(" only lines with: "));
+            s.press(key, "why not", |s| footer(s).contains("this pane has no rows to filter"));
+            s.press("3", "the GPUs", is_zoomed);
+            let idles = |s: &vt100::Screen| rows(s).iter().any(|r| r.starts_with("│  3 "));
+            s.press(key, "a prompt", |s| footer(s).starts_with(" only what has: "));
+            s.press("waiting", "filtered while one types", |s| title(s).contains("only waiting") && !idles(s));
+            s.press("\x1b", "not filtered", |s| !title(s).contains("only") && !footer(s).contains("only what has"));
+            s.press("7", "the log", |s| title(s).starts_with("Log"));
+            s.press(key, "a prompt", |s| footer(s).starts_with(" only what has: "));
             s.press("step /32[12] / !zzz\r", "filtered", |s| title(s).contains("only step /32[12] / !zzz"));
             let shown = s.look(rows).into_iter().filter(|r| r.contains("| loss")).collect::<Vec<_>>();
             assert!(shown.len() == 2 && shown[0].contains("step 321 ") && shown[1].contains("step 322 "), "{shown:?}");
             s.press(key, "the filter to be edited", |s| footer(s).contains("step /32[12] / !zzz"));
             s.press("\x15/(/\r", "what is wrong", |s| footer(s).contains("is no regular expression"));
-            s.press("\x1b", "no prompt", |s| !footer(s).contains("only lines with"));
-            s.press("\x1b", "not filtered", |s| !title(s).contains("only"));
+            s.press("\x1b", "not filtered", |s| !title(s).contains("only") && !footer(s).contains("only what has"));
         }
         Action::FilterRank => {
             s.press("7", "the log", is_zoomed);
@@ -818,14 +824,15 @@ fn pasted_text_is_no_sequence_of_keys() {
     s.press("?", "help", |s| has(s, " Help"));
     s.press("?", "as it was", |s| rows(s) == before);
     // Into a prompt it is typed, without what does not belong into a text.
-    s.press("/", "a prompt", |s| footer(s).starts_with(" search: "));
+    s.press("f", "a prompt", |s| footer(s).starts_with(" find: "));
     s.send(b"\x1b[200~a\x1b[31mb\x07\r\nc\x1b]52;c;eA==\x07\xff\xfe 9\xe2\x80\xae9\x1b[201~");
-    s.wait_until("clean text", |s| footer(s).starts_with(" search: abc"));
+    s.wait_until("clean text", |s| footer(s).starts_with(" find: abc"));
     assert!(s.look(footer).contains("99"), "{}", s.look(footer));
     s.send(b"\x1b[200~");
     s.send(&garbage);
     s.send(b"\x1b[201~");
-    s.press("\r", "no match", |s| footer(s).contains("no line matches"));
+    s.keys("\r");
+    s.wait_until("no match", |s| footer(s).trim().starts_with("no line matches"));
     s.press("\x1b", "no search", |s| !title(s).contains("search") && footer(s).contains("1-0 panes"));
     let sent = s.raw()[start..].to_vec();
     assert!(find(&sent, b"\x1b]52").is_none() && !sent.contains(&7), "nothing pasted comes back as control");
@@ -976,7 +983,7 @@ fn sent_with(args: &[&str], env: &[(&str, &str)]) -> Vec<u8> {
             move |s| rows(s) != before
         });
     }
-    s.press("/step\r", "the search", |s| has(s, "search \"step\""));
+    s.press("fstep\r", "the search", |s| has(s, "search \"step\""));
     s.keys("q");
     assert_eq!(s.wait_end(), 0);
     s.raw()
@@ -1022,7 +1029,7 @@ fn without_utf8_only_ascii_is_sent() {
     s.press("6", "the findings", |s| title(s).starts_with("Findings"));
     s.press("c", "the command", |s| has(s, "Sent to the clipboard"));
     s.press("7", "no popup", |s| !has(s, "clipboard"));
-    s.press("/\u{f6}\r", "a match", |s| footer(s).contains("match 1 of 1"));
+    s.press("f\u{f6}\r", "a match", |s| footer(s).contains("match 1 of 1"));
     s.keys("\x03");
     assert_eq!(s.wait_end(), 0);
     assert!(s.raw().iter().all(|b| *b < 0x80), "{}", String::from_utf8_lossy(&s.raw()));

@@ -9,6 +9,7 @@ use crate::diagnosis::countdown::Countdown;
 use crate::diagnosis::session::Session;
 use crate::rules::findings::Finding;
 use crate::tui::choices::{Opened, Ui};
+use crate::tui::filter::Filter;
 use crate::tui::layout::Want;
 use crate::tui::log_view;
 use crate::tui::theme::severity_mark;
@@ -23,10 +24,10 @@ pub const PANE: Pane = Pane {
     shows: "findings with evidence and next step",
     title,
     want,
-    rows: |ctx| all(ctx.session).iter().map(|f| name(f)).collect(),
+    rows: |ctx| listed(ctx.session, ctx.ui).iter().map(|f| name(f)).collect(),
     sorts: no_sorts,
     row_at: |ctx, area, y| {
-        let findings = all(ctx.session);
+        let findings = listed(ctx.session, ctx.ui);
         let names: Vec<String> = findings.iter().map(|f| name(f)).collect();
         let line = usize::from(y.checked_sub(area.y)?);
         shown(ctx, &findings, ctx.selected(&names), area).get(line).map(|(i, _)| *i)
@@ -40,6 +41,20 @@ fn all(session: &Session) -> Vec<&Finding> {
     session.ledger.open().into_iter().chain(session.ledger.past()).collect()
 }
 
+/// Those of [`all`] that pass the filter.
+fn listed<'a>(session: &'a Session, ui: &Ui) -> Vec<&'a Finding> {
+    let filter = ui.filter_of(crate::tui::view::pane_index(PANE.id));
+    let mut findings = all(session);
+    findings.retain(|f| filter.is_empty() || passes(filter, f));
+    findings
+}
+
+fn passes(filter: &Filter, f: &Finding) -> bool {
+    let words = [f.rule, f.severity.as_str(), f.role.as_str(), f.job.as_deref().unwrap_or(""), &f.summary];
+    let file = f.evidence.iter().filter_map(|e| e.path.as_deref()).collect::<Vec<_>>().join(" ");
+    filter.matches_text(&words.join(" "), &f.ranks, &file)
+}
+
 fn name(f: &Finding) -> String {
     format!("{}/{}/{}/{}", f.rule, f.job.as_deref().unwrap_or(""), f.subject, f.opened_at.0)
 }
@@ -50,7 +65,7 @@ pub fn selected(session: &Session, ui: &Ui) -> Option<Finding> {
     if ui.target() != pane || (ui.zoom.is_none() && ui.lists[pane].row.is_none()) {
         return None;
     }
-    let findings = all(session);
+    let findings = listed(session, ui);
     let names: Vec<String> = findings.iter().map(|f| name(f)).collect();
     ui.lists[pane].position(&names).and_then(|i| findings.get(i)).map(|f| (*f).clone())
 }
@@ -135,17 +150,16 @@ fn list_rows(ctx: &Ctx, height: u16) -> u16 {
     if !ctx.zoomed || height < 10 {
         return height;
     }
-    let rows = all(ctx.session).len().max(1) as u16;
+    let rows = listed(ctx.session, ctx.ui).len().max(1) as u16;
     rows.min(height / 3)
 }
 
 fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
-    let findings = all(ctx.session);
+    let findings = listed(ctx.session, ctx.ui);
     let names: Vec<String> = findings.iter().map(|f| name(f)).collect();
     let selected = ctx.selected(&names);
     if findings.is_empty() {
-        buf.set_stringn(area.x, area.y, "none", usize::from(area.width), ctx.theme.dim);
-        return;
+        return super::paragraph(ctx, area, buf, &ctx.why_empty(|| "none".into()));
     }
     let height = list_rows(ctx, area.height);
     for ((i, text), y) in shown(ctx, &findings, selected, area).into_iter().zip(area.y..) {

@@ -95,7 +95,7 @@ fn activity(ctx: &Ctx, gpu: &Row) -> Cell {
 
 /// In a pause that has a name, one that idles has its reason.
 fn is_stuck(ctx: &Ctx) -> bool {
-    ctx.session.main_job().is_some_and(|(_, v)| v.state == crate::diagnosis::verdict::State::Stuck)
+    ctx.main_job().is_some_and(|(_, v)| v.state == crate::diagnosis::verdict::State::Stuck)
 }
 
 fn memory(_: &Ctx, gpu: &Row) -> Cell {
@@ -145,6 +145,7 @@ fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
         Row { gpu, job: owner.map(|(job, _)| job.id.as_str()), rank: owner.and_then(|(job, pid)| job.rank_of(pid)), pid }
     };
     let mut rows: Vec<Row> = model.gpus.values().map(row).collect();
+    table::retain(ctx, &columns(), &mut rows);
     table::sort(ctx, &columns(), &mut rows);
     rows
 }
@@ -194,7 +195,7 @@ fn detail_rows(ctx: &Ctx, height: u16) -> u16 {
 fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let rows = rows(ctx);
     if rows.is_empty() {
-        super::paragraph(ctx, area, buf, &ctx.source_detail("nvml").unwrap_or_else(|| "no GPU seen yet".into()));
+        super::paragraph(ctx, area, buf, &ctx.why_empty(|| ctx.source_detail("nvml").unwrap_or_else(|| "no GPU seen yet".into())));
         return;
     }
     let selected = ctx.selected_or(&names(&rows), ctx.culprit().and_then(|f| f.gpus.first()).map(u32::to_string));

@@ -31,7 +31,7 @@ fn title(ctx: &Ctx) -> String {
     let model = &ctx.session.model;
     let mut files: Vec<&LogFile> = model.files.values().filter(|f| f.is_readable()).collect();
     // The main job's first.
-    let main = ctx.session.main_job().map(|(job, _)| job);
+    let main = ctx.main_job().map(|(job, _)| job);
     files.sort_by_key(|f| Some(f.job.as_str()) != main);
     let sum = |of: fn(&LogFile) -> u64| files.iter().map(|f| of(f)).sum::<u64>();
     let name = match files.as_slice() {
@@ -52,9 +52,6 @@ fn title(ctx: &Ctx) -> String {
         parts.push(format!("{} alarms left out", crate::base::units::group(left_out)));
     }
     let log = &ctx.ui.log;
-    if !log.filter.is_empty() {
-        parts.push(format!("only {}", log.filter.words()));
-    }
     if let Some(search) = &log.search {
         parts.push(format!("search {:?}", search.text));
     }

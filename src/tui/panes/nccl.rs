@@ -210,6 +210,7 @@ fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
         let answers = r.comm.answered_at == ctx.session.model.ras.answered_at;
         (std::cmp::Reverse((r.level, answers, r.comm.nranks)), r.comm.hash)
     });
+    table::retain(ctx, &columns(), &mut rows);
     table::sort(ctx, &columns(), &mut rows);
     rows
 }
@@ -263,7 +264,7 @@ fn answered(row: &Row, n: u64, style: Option<Style>) -> Cell {
 }
 
 fn job<'a>(ctx: &Ctx<'a>) -> Option<&'a Job> {
-    let (id, _) = ctx.session.main_job()?;
+    let (id, _) = ctx.main_job()?;
     ctx.session.model.jobs.get(id)
 }
 
@@ -379,7 +380,7 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
             table::draw(ctx, &columns(), &rows, selected, places.table, buf);
         } else if places.items.bottom() < area.bottom() {
             let below = Rect { y: places.table.y, height: area.bottom() - places.table.y, ..area };
-            said(ctx, &format!("no communicator known: {}", ras_words(ctx)), below, buf);
+            said(ctx, &ctx.why_empty(|| format!("no communicator known: {}", ras_words(ctx))), below, buf);
         }
         if let Some(row) = selected.and_then(|s| rows.get(s)).filter(|_| places.detail.height > 1) {
             let (_, inner) = super::split_detail(ctx, places.detail, places.detail.height, buf);

@@ -25,7 +25,7 @@ use detail::details;
 use groups::{Folded, Piece, TROUBLES, clusters, fold, group_line, strip};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use rows::{Nic, Way, columns, nics};
+use rows::{Nic, Way, all_nics, columns, nics};
 use std::collections::BTreeMap;
 
 pub(super) use rows::ranges;
@@ -47,6 +47,9 @@ const AROUND: usize = 20;
 
 /// What is not seen, and why.
 fn notes(ctx: &Ctx, nics: &[Nic]) -> Vec<String> {
+    if !ctx.filter().is_empty() {
+        return Vec::new();
+    }
     let said = |id, otherwise: &str| ctx.source_detail(id).unwrap_or_else(|| otherwise.to_owned());
     let mut out = Vec::new();
     let ports = nics.iter().filter_map(|n| n.port);
@@ -170,7 +173,7 @@ fn title(ctx: &Ctx) -> String {
 }
 
 fn want(ctx: &Ctx, _: u16) -> Option<Want> {
-    let nics = nics(ctx);
+    let nics = all_nics(ctx);
     let folded = fold(&nics);
     let height = |pieces: &[Piece]| pieces.iter().map(Piece::height).sum::<u16>();
     let all = height(&folded.pieces(&notes(ctx, &nics), 1000));
@@ -193,6 +196,9 @@ fn zoomed_areas(area: Rect, notes: u16) -> (Rect, Rect, Rect) {
 
 fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let nics = nics(ctx);
+    if nics.is_empty() && !ctx.filter().is_empty() {
+        return super::paragraph(ctx, area, buf, &ctx.why_empty(String::new));
+    }
     let folded = fold(&nics);
     let notes = notes(ctx, &nics);
     let rows = table_rows(ctx, &nics, &folded);

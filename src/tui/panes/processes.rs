@@ -115,6 +115,7 @@ fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
         let has_ended = r.job.is_some_and(|j| j.ended_at.is_some());
         (has_ended, r.job.map(|j| j.id.clone()), r.process.info.role != ProcessRole::Launcher, r.rank.is_none(), r.rank, r.process.info.pid)
     });
+    table::retain(ctx, &columns(), &mut rows);
     table::sort(ctx, &columns(), &mut rows);
     rows
 }
@@ -151,7 +152,8 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let below = detail_rows(ctx, area.height);
     let (list, detail) = super::split_detail(ctx, area, below, buf);
     if rows.is_empty() {
-        super::paragraph(ctx, area, buf, &ctx.source_detail("procs").unwrap_or_else(|| "no process of a job seen".into()));
+        let why = ctx.why_empty(|| ctx.source_detail("procs").unwrap_or_else(|| "no process of a job seen".into()));
+        super::paragraph(ctx, area, buf, &why);
         return;
     }
     table::draw(ctx, &columns(), &rows, selected, list, buf);

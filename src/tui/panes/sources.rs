@@ -76,6 +76,7 @@ fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
     let mut rows: Vec<Row> = SOURCES.iter().map(|spec| Row { spec, view: view(spec.id) }).collect();
     // Where not all have room, those in trouble must be seen.
     rows.sort_by_key(|r| !r.view.is_some_and(|v| in_trouble(v.state)));
+    table::retain(ctx, &columns(), &mut rows);
     table::sort(ctx, &columns(), &mut rows);
     rows
 }
@@ -99,6 +100,9 @@ fn want(_: &Ctx, _: u16) -> Option<Want> {
 
 fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let rows = rows(ctx);
+    if rows.is_empty() {
+        return super::paragraph(ctx, area, buf, &ctx.why_empty(String::new));
+    }
     let selected = ctx.selected(&rows.iter().map(|r| r.spec.id.to_owned()).collect::<Vec<_>>());
     table::draw(ctx, &columns(), &rows, selected, area, buf);
 }

@@ -123,6 +123,21 @@ impl<R> Column<R> {
     }
 }
 
+/// Leaves the rows that pass the filter of the pane. What it looks at are all columns, also those for which there is no room.
+pub fn retain<R>(ctx: &Ctx, columns: &[Column<R>], rows: &mut Vec<R>) {
+    let filter = ctx.filter();
+    if filter.is_empty() {
+        return;
+    }
+    rows.retain(|row| {
+        let cells = columns.iter().filter_map(|column| Some((column.head, column.cell(ctx, row)?.0)));
+        let cells: Vec<(&str, String)> = cells.collect();
+        let rank = cells.iter().find(|(head, _)| *head == "rank").and_then(|(_, text)| text.parse().ok());
+        let text: Vec<&str> = cells.iter().map(|(_, text)| text.as_str()).collect();
+        filter.matches_text(&text.join(" "), rank.as_slice(), "")
+    });
+}
+
 /// Sorts rows as the user chose: 0 is their own order, then one column after the other.
 pub fn sort<R>(ctx: &Ctx, columns: &[Column<R>], rows: &mut Vec<R>) {
     let list = ctx.list();

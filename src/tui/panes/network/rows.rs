@@ -11,7 +11,7 @@ use crate::model::series::Trend;
 use crate::model::topology::{Place, Topology};
 use crate::tui::panes::Ctx;
 use crate::tui::widgets::spark::Axis;
-use crate::tui::widgets::table::{Cell, Column, SortKey, plain};
+use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -209,8 +209,14 @@ impl<'a> Nic<'a> {
     }
 }
 
-/// All, in the order of devices: ports, interfaces of hardware, virtual ones.
+/// Those that pass the filter, in the order of devices: ports, interfaces of hardware, virtual ones.
 pub(super) fn nics<'a>(ctx: &Ctx<'a>) -> Vec<Nic<'a>> {
+    let mut all = all_nics(ctx);
+    table::retain(ctx, &columns(0), &mut all);
+    all
+}
+
+pub(super) fn all_nics<'a>(ctx: &Ctx<'a>) -> Vec<Nic<'a>> {
     let model = &ctx.session.model;
     let mut per_device: BTreeMap<&str, usize> = BTreeMap::new();
     model.ports.keys().for_each(|(device, _)| *per_device.entry(device).or_default() += 1);
