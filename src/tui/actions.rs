@@ -2,7 +2,7 @@
 //!
 //! **To add a key**: a variant of [`Action`], its row in [`OWN`], and its arm in `Ui::act`, all in this file. Panes bring their own.
 
-use super::choices::{Content, Effect, Move, Sheet, Ui};
+use super::choices::{Content, Effect, Move, Ui};
 use super::panes::PANES;
 use super::theme::Theme;
 use super::{log_view, view};
@@ -39,7 +39,12 @@ pub enum Action {
     Filter,
     FilterRank,
     FilterSeverity,
+    Wrap,
+    ScrollLeft,
+    ScrollRight,
     Copy,
+    CopyLine,
+    Pager,
     Stack,
     Stacks,
     Dumps,
@@ -132,8 +137,8 @@ const OWN: &[Key] = &[
     key(Action::PreviousPane, "previous-pane", &["shift-tab"], Group::Panes, "focus the previous pane"),
     key(Action::NextJob, "next-job", &["J"], Group::Panes, "the next job, where there are several"),
     key(Action::Zoom, "zoom", &["z"], Group::Panes, "zoom the focused pane, or leave the zoom"),
-    main_key(Action::Open, "open", &["enter"], Group::Panes, "open what is selected: a pane, a finding's log line, a group's ports, the meaning of a topology row", "open"),
-    key(Action::Back, "back", &["esc", "backspace"], Group::Panes, "leave help, filter or zoom"),
+    main_key(Action::Open, "open", &["enter"], Group::Panes, "open the focused pane, then all about the selected row; there: what the line leads to", "open"),
+    key(Action::Back, "back", &["esc", "backspace"], Group::Panes, "back: leave details, help, filter or zoom"),
     key(Action::Up, "up", &["up", "k"], Group::Lists, "one row up"),
     key(Action::Down, "down", &["down", "j"], Group::Lists, "one row down"),
     key(Action::PageUp, "page-up", &["pgup", "ctrl-b", "ctrl-u"], Group::Lists, "ten rows up"),
@@ -147,7 +152,12 @@ const OWN: &[Key] = &[
     key(Action::NextMatch, "next-match", &["n"], Group::Log, "next match"),
     key(Action::PreviousMatch, "previous-match", &["N"], Group::Log, "previous match"),
     key(Action::FilterRank, "filter-rank", &["r"], Group::Log, "filter lines by rank"),
-    key(Action::FilterSeverity, "filter-severity", &["w"], Group::Log, "show all lines, known lines, or WARN and worse"),
+    key(Action::FilterSeverity, "filter-severity", &["W"], Group::Log, "show all lines, known lines, or WARN and worse"),
+    key(Action::Wrap, "wrap", &["w"], Group::Log, "wrap long lines, or cut them"),
+    key(Action::ScrollLeft, "scroll-left", &["shift-left", ","], Group::Log, "long lines from further left"),
+    key(Action::ScrollRight, "scroll-right", &["shift-right", "."], Group::Log, "long lines from further right"),
+    key(Action::CopyLine, "copy-line", &["y"], Group::Log, "copy the selected line; without one, the suggested command"),
+    key(Action::Pager, "pager", &["o"], Group::Log, "open the log in $PAGER, at the selected line"),
     main_key(Action::Pause, "pause", &["p", "space"], Group::Time, "freeze or resume the screen; nothing is missed", "pause"),
     main_key(Action::Earlier, "earlier", &["left", "h"], Group::Time, "go 5 s back, the whole screen", "back"),
     key(Action::Later, "later", &["right", "l"], Group::Time, "go 5 s forward"),
@@ -159,7 +169,7 @@ const OWN: &[Key] = &[
     key(Action::Faster, "faster", &[">"], Group::Time, "play a recording twice as fast"),
     key(Action::LongerAxis, "longer-axis", &["-"], Group::Time, "longer time axis"),
     key(Action::ShorterAxis, "shorter-axis", &["+", "="], Group::Time, "shorter time axis"),
-    main_key(Action::Copy, "copy", &["c", "y"], Group::Program, "copy the suggested command", "copy command"),
+    main_key(Action::Copy, "copy", &["c"], Group::Program, "copy the suggested command", "copy command"),
     main_key(Action::Stack, "stack", &["x"], Group::Program, "show the culprit's stack (runs py-spy, asks first)", "stack"),
     key(Action::Stacks, "stacks", &["X"], Group::Program, "show the stacks of all ranks and data loaders (runs py-spy, asks first)"),
     key(Action::Dumps, "dumps", &["D"], Group::Program, "have the ranks write their Flight Recorder dumps (asks first)"),
@@ -176,15 +186,20 @@ const WINDOWS: [u64; 6] = [30, 60, 120, 300, 600, 900];
 impl Ui {
     /// Does what a key asks for, and returns what reaches beyond the screen.
     pub fn act(&mut self, action: Action, session: &Session, theme: &Theme) -> Effect {
-        if self.sheet.is_some() {
-            return self.read_on(action, session, theme);
+        if self.sheet.is_some()
+            && let Some(effect) = self.read_on(action, session, theme)
+        {
+            return effect;
+        }
+        if matches!(action, Action::Pane(_) | Action::NextPane | Action::PreviousPane | Action::Zoom) {
+            self.close_all_sheets();
         }
         let moves = |by: i64| Effect::Time(Move::By(by));
         match action {
             Action::Quit => return Effect::Quit,
             Action::Suspend => return Effect::Suspend,
             Action::Redraw => return Effect::Redraw,
-            Action::Help => self.sheet = Some(Sheet::of(Content::Help)),
+            Action::Help => self.open_sheet(Content::Help),
             Action::Pane(1) => self.leave_zoom(),
             Action::Pane(n) => {
                 let pane = usize::from(n) - 2;
@@ -243,7 +258,17 @@ impl Ui {
                 self.show_log();
                 log_view::hold(&mut self.log, session);
             }
-            Action::Copy => match view::command(session, self) {
+            Action::Wrap => {
+                (self.log.wraps, self.log.shift) = (!self.log.wraps, 0);
+                self.show_log();
+                self.notice = Some(if self.log.wraps { "long lines are wrapped" } else { "long lines are cut" }.into());
+            }
+            Action::Pager => return Effect::Page(self.chosen_line()),
+            Action::ScrollLeft | Action::ScrollRight => self.scroll_sideways(action == Action::ScrollRight),
+            Action::CopyLine if self.line_to_copy(session).is_some() => {
+                return Effect::CopyLine(self.line_to_copy(session).unwrap_or_default());
+            }
+            Action::Copy | Action::CopyLine => match view::command(session, self) {
                 Some(command) => return Effect::Copy(command),
                 None => self.notice = Some("nothing to copy: no finding has a next step".into()),
             },
@@ -275,23 +300,41 @@ impl Ui {
         Effect::Draw
     }
 
-    /// What a key does while a sheet is shown.
-    fn read_on(&mut self, action: Action, session: &Session, theme: &Theme) -> Effect {
-        let Some(sheet) = &mut self.sheet else { return Effect::None };
+    /// What a key does while a sheet is shown; `None`: what it does elsewhere.
+    fn read_on(&mut self, action: Action, session: &Session, theme: &Theme) -> Option<Effect> {
+        let sheet = self.sheet.as_mut()?;
+        let is_detail = sheet.content.has_cursor();
         match action {
-            Action::Up => sheet.scroll = sheet.scroll.saturating_sub(1),
-            Action::Down => sheet.scroll = sheet.scroll.saturating_add(1),
-            Action::PageUp => sheet.scroll = sheet.scroll.saturating_sub(10),
-            Action::PageDown => sheet.scroll = sheet.scroll.saturating_add(10),
-            Action::Top => sheet.scroll = 0,
-            Action::Bottom => sheet.scroll = usize::MAX,
-            Action::Quit => return Effect::Quit,
-            Action::Suspend => return Effect::Suspend,
-            Action::Redraw => return Effect::Redraw,
-            Action::Evidence if sheet.content != Content::Help => return self.ask_evidence(session),
-            _ => self.sheet = None,
+            Action::Up => sheet.step(-1),
+            Action::Down => sheet.step(1),
+            Action::PageUp => sheet.step(-10),
+            Action::PageDown => sheet.step(10),
+            Action::Top => sheet.step(isize::MIN),
+            Action::Bottom => sheet.step(isize::MAX),
+            Action::NextPane | Action::PreviousPane if is_detail => self.next_link(session, theme, action == Action::NextPane),
+            Action::Open if is_detail => self.follow(session, theme),
+            Action::Back => self.close_sheet(),
+            Action::Quit => return Some(Effect::Quit),
+            Action::Suspend => return Some(Effect::Suspend),
+            Action::Redraw => return Some(Effect::Redraw),
+            Action::Evidence if sheet.content != Content::Help => return Some(self.ask_evidence(session)),
+            _ if !is_detail => self.close_sheet(),
+            // It stays on the way through time, and while it is looked at in another way.
+            _ if action.leaves_panes() || matches!(action, Action::CopyLine | Action::Pager) => return None,
+            _ => {
+                self.close_all_sheets();
+                return None;
+            }
         }
         self.hold_sheet(session, theme);
-        Effect::Draw
+        Some(Effect::Draw)
+    }
+}
+
+impl Action {
+    /// It has nothing to do with what the panes show.
+    fn leaves_panes(self) -> bool {
+        let row = KEYS.iter().find(|key| key.action == self);
+        row.is_some_and(|key| matches!(key.group, Group::Time | Group::Program))
     }
 }

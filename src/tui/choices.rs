@@ -1,17 +1,20 @@
 //! What the user has chosen, and nothing about the world. Keys change it here; what reaches beyond it is returned as an [`Effect`].
 
 use super::actions::Action;
+use super::details::Subject;
 use super::filter::Filter;
 use super::keys::Keymap;
 use super::panes::{Ctx, PANES, has_rows};
 use super::theme::Theme;
-use super::{log_view, view};
+use super::{log_view, sheet, view};
 use crate::base::time::{Stamp, Zone};
 use crate::diagnosis::session::Session;
 use crate::diagnosis::verdict::Verdict;
+use crate::edge::py_spy::Stack;
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Rect;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub struct Ui {
@@ -31,6 +34,10 @@ pub struct Ui {
     pub popup: Option<(String, String)>,
     /// A long text over the panes, the help among them, to be scrolled until it is left.
     pub sheet: Option<Sheet>,
+    /// What was open before, on the way to what is open now: leaving goes back along it.
+    pub trail: Vec<Visited>,
+    /// The stacks that were asked for, by pid, the last of each.
+    pub stacks: BTreeMap<u32, Arc<Stack>>,
     /// One line in place of the footer until the next key.
     pub notice: Option<String>,
     /// The time that sparklines cover.
@@ -95,6 +102,10 @@ pub struct LogUi {
     pub search: Option<Filter>,
     /// The selected line by its number in the logbook; `None` follows the newest.
     pub at: Option<u64>,
+    /// Long lines take as many rows as they need.
+    pub wraps: bool,
+    /// Columns at the left of the texts that are not shown.
+    pub shift: usize,
     /// Where the selection stood when the user began to search.
     before_search: Option<u64>,
 }
@@ -152,7 +163,22 @@ impl Ask {
 pub struct Sheet {
     pub content: Content,
     pub scroll: usize,
+    /// The line that enter opens, where lines lead somewhere.
+    pub cursor: usize,
 }
+
+/// What the user looked at.
+pub struct Visited {
+    sheet: Option<Sheet>,
+    focus: usize,
+    zoom: Option<usize>,
+}
+
+/// Columns of a step to the side, and of the longest line that is kept.
+const SIDEWAYS: usize = 20;
+const LONGEST_LINE: usize = 1000;
+/// Places that are kept of the way.
+const LONGEST_TRAIL: usize = 32;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
@@ -162,12 +188,27 @@ pub enum Content {
         title: String,
         lines: Vec<String>,
     },
+    /// Everything about one thing.
+    Detail(Subject),
+}
+
+impl Content {
+    /// Its lines may lead somewhere.
+    pub fn has_cursor(&self) -> bool {
+        matches!(self, Content::Detail(_))
+    }
 }
 
 impl Sheet {
     /// From the top.
     pub fn of(content: Content) -> Sheet {
-        Sheet { content, scroll: 0 }
+        Sheet { content, scroll: 0, cursor: 0 }
+    }
+
+    /// Moves by so many lines.
+    pub fn step(&mut self, by: isize) {
+        let moves = if self.content.has_cursor() { &mut self.cursor } else { &mut self.scroll };
+        *moves = moves.saturating_add_signed(by);
     }
 }
 
@@ -183,6 +224,10 @@ pub enum Effect {
     Quit,
     Suspend,
     Copy(String),
+    /// A line of the log, for the clipboard.
+    CopyLine(String),
+    /// Open the log in the pager, at this line of the logbook.
+    Page(Option<u64>),
     NextTheme,
     Time(Move),
     /// Write the evidence there.
@@ -242,6 +287,8 @@ impl Ui {
             prompt: None,
             popup: None,
             sheet: None,
+            trail: Vec::new(),
+            stacks: BTreeMap::new(),
             notice: None,
             window: Duration::from_secs(120),
             caption: None,
@@ -437,6 +484,27 @@ impl Ui {
         Effect::Draw
     }
 
+    /// Shows long lines from another column on.
+    pub(super) fn scroll_sideways(&mut self, right: bool) {
+        let shift = self.log.shift;
+        self.log.shift = if right { (shift + SIDEWAYS).min(LONGEST_LINE) } else { shift.saturating_sub(SIDEWAYS) };
+        self.log.wraps = false;
+        self.show_log();
+        self.notice = (self.log.shift > 0).then(|| format!("the log from column {} on", self.log.shift + 1));
+    }
+
+    /// The line of the log that is selected, or that is shown whole.
+    pub(super) fn chosen_line(&self) -> Option<u64> {
+        match self.detail() {
+            Some(subject) => subject.key.parse().ok().filter(|_| subject.kind == "line"),
+            None => self.log.at.filter(|_| self.target() == view::pane_index("log")),
+        }
+    }
+
+    pub(super) fn line_to_copy(&self, session: &Session) -> Option<String> {
+        session.model.logbook.get(self.chosen_line()?).map(|line| line.text.to_string())
+    }
+
     pub(super) fn show_log(&mut self) {
         let log = view::pane_index("log");
         self.focus = log;
@@ -448,10 +516,79 @@ impl Ui {
 
     /// The sheet ends with its last line.
     pub(super) fn hold_sheet(&mut self, session: &Session, theme: &Theme) {
-        let height = view::body(session, self, theme).height;
-        if let Some(mut sheet) = self.sheet.take() {
-            sheet.scroll = sheet.scroll.min(super::help::last(self, &sheet.content, height));
-            self.sheet = Some(sheet);
+        let area = view::body(session, self, theme);
+        if let Some(mut shown) = self.sheet.take() {
+            sheet::hold(&self.ctx(session, theme), &mut shown, area);
+            self.sheet = Some(shown);
+        }
+    }
+
+    /// What the pane that keys go to is drawn with.
+    pub(super) fn ctx<'a>(&'a self, session: &'a Session, theme: &'a Theme) -> Ctx<'a> {
+        Ctx { session, ui: self, theme, pane: self.target(), zoomed: self.zoom.is_some(), focused: true }
+    }
+
+    /// The thing all of which is shown.
+    pub fn detail(&self) -> Option<&Subject> {
+        match &self.sheet.as_ref()?.content {
+            Content::Detail(subject) => Some(subject),
+            _ => None,
+        }
+    }
+
+    fn leave_mark(&mut self) {
+        if self.trail.len() == LONGEST_TRAIL {
+            self.trail.remove(0);
+        }
+        self.trail.push(Visited { sheet: self.sheet.take(), focus: self.focus, zoom: self.zoom });
+    }
+
+    /// Over what is shown now; leaving it leads back there.
+    pub(super) fn open_sheet(&mut self, content: Content) {
+        self.leave_mark();
+        self.sheet = Some(Sheet::of(content));
+    }
+
+    /// To what was shown before.
+    pub(super) fn close_sheet(&mut self) {
+        self.sheet = None;
+        if let Some(place) = self.trail.pop() {
+            (self.sheet, self.focus, self.zoom) = (place.sheet, place.focus, place.zoom);
+        }
+    }
+
+    /// To the panes.
+    pub(super) fn close_all_sheets(&mut self) {
+        self.sheet = None;
+        self.trail.clear();
+    }
+
+    /// The lines of the sheet that lead somewhere.
+    fn links(&self, session: &Session, theme: &Theme) -> Vec<(usize, Opened)> {
+        let Some(shown) = &self.sheet else { return Vec::new() };
+        let (_, entries) = sheet::lines(&self.ctx(session, theme), &shown.content, self.size.0);
+        entries.into_iter().enumerate().filter_map(|(no, entry)| Some((no, entry.to?))).collect()
+    }
+
+    pub(super) fn next_link(&mut self, session: &Session, theme: &Theme, forward: bool) {
+        let links = self.links(session, theme);
+        let Some(shown) = &mut self.sheet else { return };
+        let numbers = || links.iter().map(|(no, _)| *no);
+        let next = if forward {
+            numbers().find(|no| *no > shown.cursor).or(numbers().next())
+        } else {
+            numbers().rev().find(|no| *no < shown.cursor).or(numbers().next_back())
+        };
+        shown.cursor = next.unwrap_or(shown.cursor);
+    }
+
+    /// Where the line under the cursor leads.
+    pub(super) fn follow(&mut self, session: &Session, theme: &Theme) {
+        let cursor = self.sheet.as_ref().map(|shown| shown.cursor);
+        let link = self.links(session, theme).into_iter().find(|(no, _)| Some(*no) == cursor);
+        match link {
+            Some((_, to)) => self.go_to(to, session, theme),
+            None => self.notice = Some("nothing to open on this line; tab goes to the next one that leads somewhere".into()),
         }
     }
 
@@ -532,6 +669,8 @@ impl Ui {
         }
         if !self.filter_of(self.target()).is_empty() {
             *self.filter_mut(self.target()) = Filter::default();
+        } else if !self.trail.is_empty() {
+            self.close_sheet();
         } else if self.log.at.is_some() && self.target() == view::pane_index("log") {
             self.log.at = None;
         } else {
@@ -584,18 +723,35 @@ impl Ui {
             self.zoom = Some(self.focus);
             return Effect::Draw;
         }
-        let pane = self.target();
-        let ctx = Ctx { session, ui: self, theme, pane, zoomed: true, focused: true };
-        match (PANES[pane].open)(&ctx) {
+        let opened = (PANES[self.target()].open)(&self.ctx(session, theme));
+        self.go_to(opened, session, theme);
+        Effect::Draw
+    }
+
+    fn go_to(&mut self, to: Opened, session: &Session, theme: &Theme) {
+        match to {
             Opened::Nothing => {}
             Opened::LogLine(at) => {
+                if self.sheet.is_some() {
+                    self.leave_mark();
+                }
                 self.log.filter = Filter::default();
                 self.log.at = Some(at);
                 self.focus = view::pane_index("log");
                 self.zoom = Some(self.focus);
             }
+            Opened::Detail(subject) => {
+                self.open_sheet(Content::Detail(subject));
+                self.hold_sheet(session, theme);
+                // The first line that leads somewhere, if it is in sight.
+                let rows = usize::from(view::body(session, self, theme).height.saturating_sub(1));
+                let first = self.links(session, theme).first().map(|(no, _)| *no).filter(|no| *no < rows);
+                if let (Some(shown), Some(first)) = (&mut self.sheet, first) {
+                    shown.cursor = first;
+                }
+            }
             Opened::Group(name) => {
-                let list = &mut self.lists[pane];
+                let list = &mut self.lists[self.zoom.unwrap_or(self.focus)];
                 if !list.toggled.remove(&name) {
                     list.toggled.insert(name.clone());
                 }
@@ -604,7 +760,6 @@ impl Ui {
             Opened::Notice(text) => self.notice = Some(text),
             Opened::Text(title, text) => self.popup = Some((title, text)),
         }
-        Effect::Draw
     }
 
     fn pointer(&mut self, mouse: &MouseEvent, session: &Session, theme: &Theme) -> Effect {
@@ -613,11 +768,14 @@ impl Ui {
         if clicked && self.popup.take().is_some() {
             return Effect::Draw;
         }
-        if let Some(sheet) = &mut self.sheet {
+        if let Some(shown) = &mut self.sheet {
             match mouse.kind {
-                MouseEventKind::ScrollUp => sheet.scroll = sheet.scroll.saturating_sub(3),
-                MouseEventKind::ScrollDown => sheet.scroll = sheet.scroll.saturating_add(3),
-                MouseEventKind::Down(_) => self.sheet = None,
+                MouseEventKind::ScrollUp => shown.step(-3),
+                MouseEventKind::ScrollDown => shown.step(3),
+                MouseEventKind::Down(MouseButton::Left) if shown.content.has_cursor() => {
+                    return self.click_sheet(session, theme, at.y);
+                }
+                MouseEventKind::Down(_) => self.close_sheet(),
                 _ => return Effect::None,
             }
             self.hold_sheet(session, theme);
@@ -641,9 +799,28 @@ impl Ui {
         Effect::Draw
     }
 
+    /// A line that leads somewhere is followed; elsewhere the footer, or nothing, is meant.
+    fn click_sheet(&mut self, session: &Session, theme: &Theme, y: u16) -> Effect {
+        let area = view::body(session, self, theme);
+        let Some(no) = self.sheet.as_ref().and_then(|shown| sheet::line_at(shown, area, y)) else {
+            self.close_sheet();
+            return Effect::Draw;
+        };
+        let is_link = self.links(session, theme).iter().any(|(link, _)| *link == no);
+        if let Some(shown) = &mut self.sheet {
+            shown.cursor = no;
+        }
+        if is_link {
+            self.follow(session, theme);
+        }
+        self.hold_sheet(session, theme);
+        Effect::Draw
+    }
+
     /// The first click focuses, one on a title zooms, one on a row selects it.
     fn click(&mut self, session: &Session, theme: &Theme, pane: usize, area: Rect, at: ratatui::layout::Position) {
         self.notice = None;
+        self.trail.clear();
         self.focus = pane;
         if at.y == area.y {
             if self.zoom.is_some() {
@@ -668,10 +845,13 @@ impl Ui {
 }
 
 /// What "open" on a row leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Opened {
     Nothing,
     /// A line by its number in the logbook.
     LogLine(u64),
+    /// Everything about a thing.
+    Detail(Subject),
     /// A group of rows, by its name: shown, or hidden.
     Group(String),
     Notice(String),

@@ -1,16 +1,10 @@
-//! Long texts over the panes; among them the help: keys from the table, what the marks mean, why something is absent.
+//! The help: keys from the table, and what the marks mean.
 
 use super::actions::{Group, KEYS};
-use super::choices::{Content, Sheet, Ui};
+use super::choices::Ui;
 use super::theme::Theme;
-use super::view::fitted;
 use super::widgets::labelled;
-use crate::base::clean::clean;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 use ratatui::text::Line;
-use ratatui::widgets::{Clear, Widget};
-use std::borrow::Cow;
 
 /// Sign or word, and what it means on this screen.
 const WORDS: &[(&str, &str)] = &[
@@ -28,7 +22,8 @@ const WORDS: &[(&str, &str)] = &[
     ("certain, likely", "how sure a finding is, from the signals that were there"),
 ];
 
-fn lines(ui: &Ui, theme: &Theme, width: usize) -> Vec<Line<'static>> {
+/// All of it, for this width.
+pub fn lines(ui: &Ui, theme: &Theme, width: usize) -> Vec<Line<'static>> {
     let mut out = Vec::new();
     let entry = |left: String, text: &str, out: &mut Vec<Line<'static>>| {
         out.extend(labelled(&format!("  {left:<24} "), theme.accent, text, theme.text, width.max(47)));
@@ -52,36 +47,4 @@ fn lines(ui: &Ui, theme: &Theme, width: usize) -> Vec<Line<'static>> {
     entry("click".into(), "focuses a pane and selects a row; on a title it zooms; on the footer it does what stands there", &mut out);
     entry("wheel".into(), "moves in the list below the pointer", &mut out);
     out
-}
-
-/// What a sheet holds, in lines of this width.
-fn content<'a>(ui: &Ui, theme: &Theme, content: &'a Content, width: usize) -> (Cow<'a, str>, Vec<Line<'a>>) {
-    match content {
-        Content::Help => ("Help".into(), lines(ui, theme, width)),
-        Content::Text { title, lines } => (clean(title), lines.iter().map(|line| Line::styled(line.as_str(), theme.text)).collect()),
-    }
-}
-
-/// How far it can be scrolled on a screen of this height.
-pub fn last(ui: &Ui, sheet: &Content, height: u16) -> usize {
-    let (_, lines) = content(ui, &Theme::mono(), sheet, usize::from(ui.size.0.saturating_sub(2)));
-    lines.len().saturating_sub(usize::from(height.saturating_sub(1)))
-}
-
-/// A long text in place of the panes, from the line to which it is scrolled.
-pub fn draw(buf: &mut Buffer, area: Rect, ui: &Ui, theme: &Theme, sheet: &Sheet) {
-    if area.height == 0 {
-        return;
-    }
-    Clear.render(area, buf);
-    buf.set_style(area, theme.text);
-    let width = usize::from(area.width);
-    let (title, lines) = content(ui, theme, &sheet.content, width.saturating_sub(2));
-    let last = lines.len().saturating_sub(usize::from(area.height - 1));
-    let first = sheet.scroll.min(last);
-    let more = if last > first { format!("  {} more lines below", last - first) } else { String::new() };
-    buf.set_stringn(area.x, area.y, fitted(&format!(" {title}{more}"), width), width, theme.focus);
-    for (text, y) in lines.iter().skip(first).zip(area.y + 1..area.bottom()) {
-        super::panes::line(buf, Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area }, y, text);
-    }
 }

@@ -3,13 +3,13 @@
 //! **To add a pane**: a file below `panes/` with a `pub const PANE: Pane`, its line in [`PANES`], and its place in
 //! [`super::layout::ARRANGEMENTS`]. Its key is the next digit.
 
-mod findings;
-mod gpus;
+pub(super) mod findings;
+pub(super) mod gpus;
 mod log;
-mod nccl;
-mod network;
-mod processes;
-mod sources;
+pub(super) mod nccl;
+pub(super) mod network;
+pub(super) mod processes;
+pub(super) mod sources;
 mod topology;
 pub mod training;
 

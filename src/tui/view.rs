@@ -68,7 +68,7 @@ pub fn draw(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme) {
     }
     draw_footer(buf, session, ui, theme, area);
     if let Some(sheet) = &ui.sheet {
-        super::help::draw(buf, body(session, ui, theme), ui, theme, sheet);
+        super::sheet::draw(&ui.ctx(session, theme), sheet, body(session, ui, theme), buf);
     }
     if let Some(prompt) = &ui.prompt
         && let Ask::Run { processes } = prompt.kind
@@ -326,6 +326,10 @@ pub fn other_steps(session: &Session, ui: &Ui) -> Vec<crate::diagnosis::remedies
 
 /// The process that the finding blames, or why there is none to look at.
 pub fn culprit(session: &Session, ui: &Ui) -> Result<u32, String> {
+    let of_detail = ui.detail().filter(|subject| subject.kind == "process").and_then(|subject| subject.key.parse().ok());
+    if let Some(pid) = of_detail {
+        return Ok(pid);
+    }
     let finding = told(session, ui).ok_or("no finding names a process: there is nothing to look at")?;
     let process = crate::diagnosis::remedies::culprits(&session.model, &finding).first().map(|p| p.info.pid);
     process.ok_or_else(|| format!("{} names no process that lives on this node", finding.rule))
@@ -500,6 +504,7 @@ fn is_replay(ui: &Ui) -> bool {
 
 /// What the footer offers: key, word, action.
 fn offers(session: &Session, ui: &Ui) -> Vec<(String, &'static str, Action)> {
+    let word = |action: Action| KEYS.iter().find(|k| k.action == action).and_then(|k| k.footer).unwrap_or("");
     let first = |action: Action| ui.keys.words(action).first().map(|key| sign(key));
     let mut out: Vec<(String, &'static str, Action)> = Vec::new();
     let mut offer = |action: Action, word: &'static str| {
@@ -510,10 +515,14 @@ fn offers(session: &Session, ui: &Ui) -> Vec<(String, &'static str, Action)> {
     if ui.sheet.is_some() {
         offer(Action::Back, "back");
         offer(Action::Down, "scroll");
-        offer(Action::Quit, "quit");
+        if ui.detail().is_some() {
+            offer(Action::Open, word(Action::Open));
+            offer(Action::NextPane, "next link");
+            offer(Action::Copy, word(Action::Copy));
+        }
+        offer(Action::Quit, word(Action::Quit));
         return out;
     }
-    let word = |action: Action| KEYS.iter().find(|k| k.action == action).and_then(|k| k.footer).unwrap_or("");
     if ui.zoom.is_some() {
         offer(Action::Pane(1), word(Action::Pane(1)));
     }
@@ -523,6 +532,7 @@ fn offers(session: &Session, ui: &Ui) -> Vec<(String, &'static str, Action)> {
         offer(Action::Search, "find");
         offer(Action::FilterRank, "rank");
         offer(Action::FilterSeverity, "severity");
+        offer(Action::Open, word(Action::Open));
         offer(Action::Pause, word(Action::Pause));
     } else {
         offer(Action::Copy, word(Action::Copy));
@@ -542,7 +552,7 @@ fn offers(session: &Session, ui: &Ui) -> Vec<(String, &'static str, Action)> {
             offer(Action::Later, "forward");
             offer(Action::Faster, "faster");
         }
-        if ui.zoom.is_none() || ui.target() == pane_index("findings") {
+        if ui.zoom.is_none() || ui.target() != pane_index("training") {
             offer(Action::Open, word(Action::Open));
         }
         if ui.zoom.is_some() && !(PANES[ui.target()].sorts)().is_empty() {

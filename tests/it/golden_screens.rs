@@ -205,7 +205,7 @@ fn each_pane_alone() {
     }
     let filter = |ui: &mut Ui| {
         zoomed("log")(ui);
-        typed(ui, "w/!traceback file:rank\n", &busy);
+        typed(ui, "W/!traceback file:rank\n", &busy);
     };
     insta::assert_snapshot!("log-filter", pane(&busy, filter, &[]));
 }
@@ -229,7 +229,7 @@ fn help_and_prompt() {
         ui.act(Action::Filter, &session, &Theme::mono());
     };
     let shown = text(&screen(&session, prompt, &Theme::mono(), SIZES[0]));
-    assert!(shown.ends_with(" only lines with: █\n"), "{shown}");
+    assert!(shown.ends_with(" only what has: █\n"), "{shown}");
 }
 
 /// What stands on the overview of a world, from which width on. Each text is part of one row.

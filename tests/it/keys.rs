@@ -168,6 +168,8 @@ fn sent_for(key: &str) -> String {
         ("pgup", "\x1b[5~"),
         ("pgdn", "\x1b[6~"),
         ("f1", "\x1bOP"),
+        ("shift-left", "\x1b[1;2D"),
+        ("shift-right", "\x1b[1;2C"),
     ];
     if let Some((_, bytes)) = named.iter().find(|(name, _)| *name == key) {
         return (*bytes).to_owned();
@@ -212,14 +214,29 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
             s.press(key, "not zoomed", |s| !is_zoomed(s));
         }
         Action::Open => {
-            // What it does with a finding is tested where a line proves one.
             s.press(key, "zoomed", is_zoomed);
+            s.press("1", "the overview", |s| !is_zoomed(s));
+            // What evidence leads to is tested where a line proves a finding.
+            for (pane, about) in [
+                ("3", " GPU 3  NVIDIA H200  rank 3 of job 1354"),
+                ("4", " eth  "),
+                ("5", " communicator "),
+                ("6", " hang-rank-absent  rank 3"),
+                ("7", " line "),
+                ("8", " rank 3 of job 1354  pid 1453"),
+                ("9", " source "),
+            ] {
+                s.press(pane, "the pane", |s| is_zoomed(s) && !footer(s).contains("next link"));
+                s.press(key, "all about it", |s| rows(s).iter().any(|r| r.starts_with(about)) && footer(s).contains("next link"));
+                s.press("\x1b", "the pane again", |s| is_zoomed(s) && !footer(s).contains("next link"));
+                s.press("1", "the overview", |s| !is_zoomed(s));
+            }
         }
         Action::Back => {
             s.press("?", "help", |s| has(s, " Help"));
             s.press(key, "no help", |s| !has(s, " Help"));
             s.press("7", "the log", is_zoomed);
-            s.press("w", "filtered", |s| title(s).contains("only"));
+            s.press("W", "filtered", |s| title(s).contains("only"));
             s.press(key, "not filtered", |s| !title(s).contains("only"));
             s.press("k", "a line", |s| newer(s) == 0);
             s.press(key, "following", |s| newer(s) == -1);
@@ -316,6 +333,31 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
             s.press(key, "less", |s| title(s).contains("only lines with meaning"));
             s.press(key, "still less", |s| title(s).contains("only WARN and worse"));
             s.press(key, "all", |s| !title(s).contains("only"));
+        }
+        Action::Wrap => {
+            s.press(key, "wrapped", |s| footer(s).contains("long lines are wrapped"));
+            s.press(key, "not wrapped", |s| footer(s).contains("long lines are cut"));
+        }
+        Action::ScrollLeft | Action::ScrollRight => {
+            let (left, right) = if action == Action::ScrollLeft { (key, ".") } else { (",", key) };
+            s.press("7", "the log", |s| is_zoomed(s) && has(s, " | loss"));
+            s.press(right, "further right", |s| title(s).contains("from column 21") && !has(s, " | loss"));
+            s.press(left, "as it was", |s| !title(s).contains("from column") && has(s, " | loss"));
+        }
+        Action::Pager => {
+            let before = s.look(rows);
+            s.press(key, "the pager", |s| !s.alternate_screen() && has(s, "step 329 ") && has(s, "PAGED"));
+            // What is typed is the pager's.
+            s.press("q?\r", "the screen again", |s| s.alternate_screen() && rows(s) == before);
+        }
+        Action::CopyLine => {
+            s.press("7", "the log", is_zoomed);
+            s.press("kk", "a line", |s| newer(s) == 1);
+            s.press(key, "sent", |s| footer(s).contains("the line was sent to the clipboard"));
+            s.wait_sent(from, b"\x1b]52;c;c3RlcCAzMjg");
+            s.press("\x1b", "no line", |s| newer(s) == -1);
+            s.press(key, "the command", |s| has(s, "Sent to the clipboard"));
+            s.press("2", "no popup", |s| !has(s, "clipboard"));
         }
         Action::Copy => {
             s.press(key, "the command", |s| has(s, "Sent to the clipboard"));
@@ -458,7 +500,8 @@ fn restore(s: &mut Screen) {
 #[test]
 fn every_key_of_the_table_does_what_its_help_says() {
     let dir = tempfile::tempdir().unwrap();
-    let mut s = still(dir.path(), "+70s", &[], &[]);
+    let pager = "tail -n 3; echo PAGED; read typed < /dev/tty; true";
+    let mut s = still(dir.path(), "+70s", &[], &[("PAGER", pager)]);
     // On a busy machine it was paused a little later.
     restore(&mut s);
     s.wait_for("STUCK");
@@ -580,6 +623,7 @@ fn the_live_screen_goes_back_in_time_as_a_whole_and_loses_nothing() {
     s.press("r3\r", "rank 3 alone", |s| title(s).contains("only rank 3") && !has(s, "| loss"));
     s.press("6", "findings", |s| title(s).starts_with("Findings"));
     s.press("j", "the warning", |s| selected(s).is_some_and(|r| r.contains("nccl-warn")));
+    s.press("\r", "all about it", |s| has(s, "Evidence") && has(s, "› "));
     s.press("\r", "its line", |s| title(s).starts_with("Log") && selected(s).is_some_and(|r| r.contains("NCCL WARN odd")));
     assert!(s.text().contains("train.log:"), "{}", s.text());
     s.press("p", "standing", |s| ago(s).is_some());
@@ -677,6 +721,33 @@ fn after_a_stop_from_outside_the_screen_is_drawn_anew() {
     s.keys("q");
     assert_eq!(s.wait_end(), 0);
     s.assert_restored();
+}
+
+#[test]
+fn the_pager_gets_the_file_and_the_job_is_observed_on() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let pager = dir.path().join("less");
+    std::fs::write(&pager, "#!/bin/sh\necho \"GOT $*\"\nread typed < /dev/tty\n").unwrap();
+    std::fs::set_permissions(&pager, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let log = dir.path().join("train.log");
+    (1..=5).for_each(|step| append(&log, &format!("step {step} | loss 2.5\n")));
+    let pager = pager.display().to_string();
+    let mut s = Screen::start(&[log.to_str().unwrap()], dir.path(), &[("PAGER", &pager)], 40, 120);
+    s.wait_for("step 5 |");
+    s.press("7", "the log", is_zoomed);
+    s.press("kkk", "a line", |s| newer(s) == 2);
+    s.press("o", "the pager with the file", |s| on_main_screen(s) && has(s, &format!("GOT +3 {}", log.display())));
+    // An interrupt ends the pager, and not the program.
+    append(&log, "step 6 | loss 2.5\n");
+    s.press("\x03", "the screen again", |s| s.alternate_screen() && has(s, "step 6 |"));
+    s.resize(30, 100);
+    s.wait_until("another size", |s| size(s) == (30, 100) && is_zoomed(s) && row(s, 29).contains("quit"));
+    s.keys("q");
+    assert_eq!(s.wait_end(), 0);
+    s.assert_restored();
+    let mut s = still(dir.path(), "+70s", &[], &[("PAGER", "/no/such/pager")]);
+    s.press("o", "why not", |s| s.alternate_screen() && footer(s).contains("/no/such/pager was not found"));
 }
 
 /// A click at a row and a column, both from 0: down and up.

@@ -7,7 +7,7 @@
 
 mod ranks;
 
-use super::{Ctx, Pane, opens_nothing};
+use super::{Ctx, Pane};
 use crate::base::clean::clean;
 use crate::base::time::span;
 use crate::base::units::{counted, size_words};
@@ -19,6 +19,8 @@ use crate::model::inspected::Fastest;
 use crate::model::job::Job;
 use crate::model::signals::RAS_OLD;
 use crate::rules::host_checks;
+use crate::tui::choices::Opened;
+use crate::tui::details::{Facts, Subject};
 use crate::tui::layout::Want;
 use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain, whole};
 use crate::tui::widgets::{Pen, first_shown, shorten};
@@ -37,7 +39,7 @@ pub const PANE: Pane = Pane {
     rows: |ctx| names(&rows(ctx)),
     sorts: || table::sorts(&columns()),
     row_at,
-    open: opens_nothing,
+    open,
     draw,
 };
 
@@ -191,12 +193,12 @@ fn style(ctx: &Ctx, level: Level) -> Style {
 }
 
 /// As findings name it.
-fn short(comm: &Comm) -> String {
+pub fn short(comm: &Comm) -> String {
     format!("{:08x}", comm.hash >> 32)
 }
 
 /// What is in trouble first, then the largest.
-fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
+fn all_rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
     // JSON holds every communicator there is, text only those with something to report.
     let model = &ctx.session.model;
     let is_json = model.comms.values().any(|c| !c.ranks.is_empty() && c.answered_at == model.ras.answered_at);
@@ -210,9 +212,33 @@ fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
         let answers = r.comm.answered_at == ctx.session.model.ras.answered_at;
         (std::cmp::Reverse((r.level, answers, r.comm.nranks)), r.comm.hash)
     });
+    rows
+}
+
+/// Those of [`all_rows`] that pass the filter, as the user sorted them.
+fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
+    let mut rows = all_rows(ctx);
     table::retain(ctx, &columns(), &mut rows);
     table::sort(ctx, &columns(), &mut rows);
     rows
+}
+
+/// Every column of a communicator.
+pub fn cells(ctx: &Ctx, hash: u64) -> Facts {
+    all_rows(ctx).iter().find(|row| row.comm.hash == hash).map_or(Vec::new(), |row| table::facts(ctx, &columns(), row))
+}
+
+/// A communicator rank by rank.
+pub fn draw_ranks(ctx: &Ctx, hash: u64, area: Rect, buf: &mut Buffer) {
+    if let Some(row) = all_rows(ctx).iter().find(|row| row.comm.hash == hash) {
+        ranks::details(ctx, row, area, buf);
+    }
+}
+
+fn open(ctx: &Ctx) -> Opened {
+    let names = names(&rows(ctx));
+    let name = ctx.selected(&names).and_then(|at| names.get(at));
+    name.map_or(Opened::Nothing, |name| Opened::Detail(Subject::new("comm", name)))
 }
 
 fn names(rows: &[Row]) -> Vec<String> {

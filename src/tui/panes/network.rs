@@ -17,7 +17,10 @@ use super::{Ctx, Pane};
 use crate::base::clean::clean;
 use crate::base::time::span;
 use crate::base::units::scaled;
+use crate::model::port::Counters;
+use crate::model::series::Trend;
 use crate::tui::choices::Opened;
+use crate::tui::details::{Facts, Subject};
 use crate::tui::layout::Want;
 use crate::tui::widgets::table;
 use crate::tui::widgets::{Pen, first_shown};
@@ -25,6 +28,7 @@ use detail::details;
 use groups::{Folded, Piece, TROUBLES, clusters, fold, group_line, strip};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 use rows::{Nic, Way, all_nics, columns, nics};
 use std::collections::BTreeMap;
 
@@ -91,16 +95,38 @@ fn table_rows<'a>(ctx: &Ctx, nics: &[Nic<'a>], folded: &Folded) -> Vec<Nic<'a>> 
     out
 }
 
-/// Of a group, its ports; of a port in one, the group.
+/// Of a group, its ports; of a port, all that is known of it.
 fn open(ctx: &Ctx) -> Opened {
     let nics = nics(ctx);
     let rows = table_rows(ctx, &nics, &fold(&nics));
     let selected = ctx.selected(&names(&[], &rows)).and_then(|s| rows.get(s));
     match selected {
         Some(row) if row.is_group() => Opened::Group(row.id.clone()),
-        Some(Nic { group: Some(group), .. }) => Opened::Group(group.clone()),
-        _ => Opened::Nothing,
+        Some(row) => Opened::Detail(Subject::new("port", &row.id)),
+        None => Opened::Nothing,
     }
+}
+
+/// All that is known of a port or an interface.
+pub struct Known<'a> {
+    pub kind: &'static str,
+    pub cells: Facts,
+    pub facts: Vec<(&'static str, String, Style)>,
+    /// Bytes/s out and in.
+    pub trends: (&'a Trend, &'a Trend),
+    pub counters: &'a Counters,
+}
+
+/// By the name of its row; `None`: there is no such port.
+pub fn seen<'a>(ctx: &Ctx<'a>, id: &str) -> Option<Known<'a>> {
+    let nic = all_nics(ctx).into_iter().find(|nic| nic.id == id || nic.name == id)?;
+    Some(Known {
+        kind: nic.kind,
+        cells: table::facts(ctx, &columns(0), &nic),
+        facts: detail::facts(ctx, &nic),
+        trends: nic.trends,
+        counters: nic.counters,
+    })
 }
 
 fn rows(ctx: &Ctx) -> Vec<String> {

@@ -1,11 +1,13 @@
 //! How the sources are: what is not seen, and why.
 
-use super::{Ctx, Pane, opens_nothing, table_row_at};
+use super::{Ctx, Pane, table_row_at};
 use crate::base::clean::clean;
 use crate::base::time::span;
 use crate::model::{Model, SourceView};
 use crate::observe::{SourceId, SourceState};
 use crate::sources::{SOURCES, SourceSpec};
+use crate::tui::choices::Opened;
+use crate::tui::details::{Facts, Subject};
 use crate::tui::layout::Want;
 use crate::tui::widgets::table::{self, Column, SortKey, plain};
 use ratatui::buffer::Buffer;
@@ -20,7 +22,7 @@ pub const PANE: Pane = Pane {
     rows: |ctx| rows(ctx).iter().map(|r| r.spec.id.to_owned()).collect(),
     sorts: || table::sorts(&columns()),
     row_at: table_row_at,
-    open: opens_nothing,
+    open,
     draw,
 };
 
@@ -79,6 +81,19 @@ fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
     table::retain(ctx, &columns(), &mut rows);
     table::sort(ctx, &columns(), &mut rows);
     rows
+}
+
+/// Every column of a source.
+pub fn cells(ctx: &Ctx, id: &str) -> Option<Facts> {
+    let spec = SOURCES.iter().find(|spec| spec.id == id)?;
+    let view = ctx.session.model.sources.get(&SourceId::of(spec.id));
+    Some(table::facts(ctx, &columns(), &Row { spec, view }))
+}
+
+fn open(ctx: &Ctx) -> Opened {
+    let rows: Vec<String> = rows(ctx).iter().map(|r| r.spec.id.to_owned()).collect();
+    let id = ctx.selected(&rows).and_then(|at| rows.get(at));
+    id.map_or(Opened::Nothing, |id| Opened::Detail(Subject::new("source", id)))
 }
 
 fn in_trouble(state: SourceState) -> bool {

@@ -2,6 +2,7 @@
 //! when it is narrow, and a column in which nothing is known is left out.
 
 use super::spark::{self, Axis};
+use crate::tui::details::Facts;
 use crate::tui::panes::Ctx;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -121,6 +122,11 @@ impl<R> Column<R> {
             Content::Spark(_) => None,
         }
     }
+}
+
+/// What every column says of a row, also those for which there is no room.
+pub fn facts<R>(ctx: &Ctx, columns: &[Column<R>], row: &R) -> Facts {
+    columns.iter().filter(|c| c.can_sort()).map(|column| (column.head, column.cell(ctx, row).map(|(text, _)| text))).collect()
 }
 
 /// Leaves the rows that pass the filter of the pane. What it looks at are all columns, also those for which there is no room.

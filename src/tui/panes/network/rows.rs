@@ -43,8 +43,6 @@ pub(super) struct Nic<'a> {
     pub(super) netdev: Option<&'a Netdev>,
     /// Of a row that stands for several; what else it says is their sum, and else what the first of them says.
     pub(super) members: Vec<Nic<'a>>,
-    /// The group that its row belongs to.
-    pub(super) group: Option<String>,
     /// The nearest GPUs: `0-3,6`.
     pub(super) near: Option<String>,
 }
@@ -72,7 +70,6 @@ impl<'a> Nic<'a> {
             port: Some(port),
             netdev: None,
             members: Vec::new(),
-            group: None,
             near: None,
         }
     }
@@ -98,7 +95,6 @@ impl<'a> Nic<'a> {
             port: None,
             netdev: Some(netdev),
             members: Vec::new(),
-            group: None,
             near: None,
         }
     }
@@ -121,7 +117,7 @@ impl<'a> Nic<'a> {
             rx: sum(|n| n.rx),
             loss: sum(|n| n.loss),
             slow: members.iter().any(|n| n.slow),
-            members: members.into_iter().map(|member| Nic { group: Some(id.clone()), ..member }).collect(),
+            members,
             id,
             ..first
         }
