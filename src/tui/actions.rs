@@ -145,8 +145,8 @@ const OWN: &[Key] = &[
     key(Action::PageDown, "page-down", &["pgdn", "ctrl-f", "ctrl-d"], Group::Lists, "ten rows down"),
     key(Action::Top, "top", &["home", "g"], Group::Lists, "first row"),
     key(Action::Bottom, "bottom", &["end", "G"], Group::Lists, "last row; of the log: follow"),
-    main_key(Action::Filter, "filter", &["/"], Group::Lists, "filter the focused pane, as you type: text !text /regex/ rank:0-3 file:name", "filter"),
-    key(Action::Sort, "sort", &["s"], Group::Lists, "sort by the next column"),
+    main_key(Action::Filter, "filter", &["/"], Group::Lists, "filter the focused pane, or search the help, as you type: text !text /regex/ rank:0-3 file:name", "filter"),
+    key(Action::Sort, "sort", &["s"], Group::Lists, "sort by the next column that is shown"),
     key(Action::SortReverse, "sort-reverse", &["S"], Group::Lists, "reverse the order"),
     key(Action::Search, "search", &["f"], Group::Log, "find in the log, as you type: text, or a regular expression in slashes"),
     key(Action::NextMatch, "next-match", &["n"], Group::Log, "next match"),
@@ -221,23 +221,9 @@ impl Ui {
             Action::PageDown => self.step(session, theme, 10),
             Action::Top => self.step(session, theme, i64::MIN),
             Action::Bottom => self.step(session, theme, i64::MAX),
-            Action::Sort | Action::SortReverse => {
-                let sorts = (PANES[self.target()].sorts)();
-                let list = &mut self.lists[self.zoom.unwrap_or(self.focus)];
-                if sorts.is_empty() {
-                    self.notice = Some("nothing to sort in this pane".into());
-                    return Effect::Draw;
-                }
-                match action {
-                    Action::Sort => list.sort = (list.sort + 1) % (sorts.len() + 1),
-                    _ => list.reverse = !list.reverse,
-                }
-                // The column may be one that there is no room for.
-                let by = list.sort.checked_sub(1).and_then(|n| sorts.get(n)).map_or("in its own order".into(), |head| format!("by {head}"));
-                self.notice = Some(format!("sorted {by}{}", if list.reverse { ", reversed" } else { "" }));
-            }
+            Action::Sort | Action::SortReverse => self.sort(session, theme, action == Action::SortReverse),
             Action::Search => self.ask_search(),
-            Action::Filter => self.ask_filter(),
+            Action::Filter => self.ask_filter(session, theme),
             Action::FilterRank => self.ask_ranks(),
             Action::NextMatch | Action::PreviousMatch => {
                 let forward = action == Action::NextMatch;
@@ -314,6 +300,7 @@ impl Ui {
             Action::NextPane | Action::PreviousPane if is_detail => self.next_link(session, theme, action == Action::NextPane),
             Action::Open if is_detail => self.follow(session, theme),
             Action::Back => self.close_sheet(),
+            Action::Filter => self.ask_within(),
             Action::Quit => return Some(Effect::Quit),
             Action::Suspend => return Some(Effect::Suspend),
             Action::Redraw => return Some(Effect::Redraw),

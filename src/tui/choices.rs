@@ -127,6 +127,8 @@ pub enum Ask {
     Filter {
         pane: usize,
     },
+    /// Lines of the sheet.
+    Within,
     Ranks,
     /// Where to write the evidence.
     Evidence,
@@ -149,7 +151,7 @@ impl Ask {
     pub fn label(self) -> &'static str {
         match self {
             Ask::Search => "find",
-            Ask::Filter { .. } => "only what has",
+            Ask::Filter { .. } | Ask::Within => "only what has",
             Ask::Ranks => "only ranks (3 or 0-7,12)",
             Ask::Evidence => "write evidence to (Esc: nothing)",
             Ask::Run { .. } => "run this? (y/n)",
@@ -165,6 +167,8 @@ pub struct Sheet {
     pub scroll: usize,
     /// The line that enter opens, where lines lead somewhere.
     pub cursor: usize,
+    /// What its lines must hold to be shown.
+    pub only: String,
 }
 
 /// What the user looked at.
@@ -202,7 +206,7 @@ impl Content {
 impl Sheet {
     /// From the top.
     pub fn of(content: Content) -> Sheet {
-        Sheet { content, scroll: 0, cursor: 0 }
+        Sheet { content, scroll: 0, cursor: 0, only: String::new() }
     }
 
     /// Moves by so many lines.
@@ -414,6 +418,10 @@ impl Ui {
         let text = prompt.text.clone();
         let outcome = match prompt.kind {
             Ask::Filter { pane } => Filter::parse(&text).map(|filter| self.set_filter(pane, filter, session)),
+            Ask::Within => {
+                self.search_sheet(&text);
+                Ok(())
+            }
             Ask::Search => Filter::parse_search(&text).and_then(|search| {
                 self.log.search = search;
                 self.log.at = self.log.before_search;
@@ -435,6 +443,7 @@ impl Ui {
     fn leave_prompt(&mut self, session: &Session) {
         match self.prompt.take().map(|prompt| prompt.kind) {
             Some(Ask::Filter { pane }) => self.set_filter(pane, Filter::default(), session),
+            Some(Ask::Within) => self.search_sheet(""),
             Some(Ask::Search) => (self.log.search, self.log.at) = (None, self.log.before_search),
             _ => {}
         }
@@ -468,6 +477,7 @@ impl Ui {
                 }
             }),
             Ask::Filter { .. } => Filter::parse(&prompt.text).map(|_| ()),
+            Ask::Within => Ok(()),
             Ask::Ranks => Filter::parse_ranks(&prompt.text).map(|ranks| {
                 self.log.filter.ranks = ranks;
                 self.show_log();
@@ -523,6 +533,29 @@ impl Ui {
         }
     }
 
+    /// Sorts by the next of the columns that are shown, or the other way round.
+    pub(super) fn sort(&mut self, session: &Session, theme: &Theme, reverse: bool) {
+        let pane = self.target();
+        let sorts = (PANES[pane].sorts)(&self.ctx(session, theme), view::width_of(session, self, theme, pane));
+        let list = &mut self.lists[pane];
+        if sorts.is_empty() {
+            self.notice = Some("nothing to sort in this pane".into());
+            return;
+        }
+        if reverse {
+            list.reverse = !list.reverse;
+        } else {
+            list.sort = sorts.iter().map(|(no, _)| *no).find(|no| *no > list.sort).unwrap_or(0);
+        }
+        let by = sorts.iter().find(|(no, _)| *no == list.sort);
+        let by = match by {
+            Some((_, head)) => format!("by {head}"),
+            None if list.sort == 0 => "in its own order".into(),
+            None => "by a column for which there is no room".into(),
+        };
+        self.notice = Some(format!("sorted {by}{}", if list.reverse { ", reversed" } else { "" }));
+    }
+
     /// What the pane that keys go to is drawn with.
     pub(super) fn ctx<'a>(&'a self, session: &'a Session, theme: &'a Theme) -> Ctx<'a> {
         Ctx { session, ui: self, theme, pane: self.target(), zoomed: self.zoom.is_some(), focused: true }
@@ -549,8 +582,11 @@ impl Ui {
         self.sheet = Some(Sheet::of(content));
     }
 
-    /// To what was shown before.
+    /// All of it is shown again; else back to what was shown before.
     pub(super) fn close_sheet(&mut self) {
+        if self.sheet.as_ref().is_some_and(|shown| !shown.only.is_empty()) {
+            return self.search_sheet("");
+        }
         self.sheet = None;
         if let Some(place) = self.trail.pop() {
             (self.sheet, self.focus, self.zoom) = (place.sheet, place.focus, place.zoom);
@@ -566,7 +602,7 @@ impl Ui {
     /// The lines of the sheet that lead somewhere.
     fn links(&self, session: &Session, theme: &Theme) -> Vec<(usize, Opened)> {
         let Some(shown) = &self.sheet else { return Vec::new() };
-        let (_, entries) = sheet::lines(&self.ctx(session, theme), &shown.content, self.size.0);
+        let (_, entries) = sheet::lines(&self.ctx(session, theme), shown, self.size.0);
         entries.into_iter().enumerate().filter_map(|(no, entry)| Some((no, entry.to?))).collect()
     }
 
@@ -647,13 +683,25 @@ impl Ui {
         self.ask(Ask::Search, String::new());
     }
 
+    /// Which lines of the sheet are shown.
+    fn search_sheet(&mut self, text: &str) {
+        if let Some(shown) = &mut self.sheet {
+            (shown.only, shown.scroll, shown.cursor) = (text.to_owned(), 0, 0);
+        }
+    }
+
+    pub(super) fn ask_within(&mut self) {
+        let text = self.sheet.as_ref().map_or(String::new(), |shown| shown.only.clone());
+        self.ask(Ask::Within, text);
+    }
+
     pub(super) fn ask_ranks(&mut self) {
         self.ask(Ask::Ranks, self.log.filter.ranks_text());
     }
 
-    pub(super) fn ask_filter(&mut self) {
+    pub(super) fn ask_filter(&mut self, session: &Session, theme: &Theme) {
         let pane = self.target();
-        if !has_rows(pane) {
+        if !has_rows(&self.ctx(session, theme)) {
             self.notice = Some("this pane has no rows to filter; tab goes to another one".into());
             return;
         }
@@ -781,7 +829,7 @@ impl Ui {
             self.hold_sheet(session, theme);
             return Effect::Draw;
         }
-        if clicked && let Some(action) = view::footer_at(session, self, at) {
+        if clicked && let Some(action) = view::footer_at(session, self, theme, at) {
             self.notice = None;
             return self.act(action, session, theme);
         }

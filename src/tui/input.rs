@@ -11,6 +11,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc::Sender;
 
+/// crossterm reads nothing where it may not wait at all; what has come is read at once.
+const READ: Duration = Duration::from_millis(2);
+
 /// Who reads the terminal.
 #[derive(Clone, Copy, PartialEq)]
 enum Reader {
@@ -97,7 +100,7 @@ fn read_on(tx: &Sender<Option<Event>>, gate: &Gate, mut woken: PipeReader) -> io
             gate.step_aside();
             continue;
         }
-        while poll(Duration::ZERO)? {
+        while poll(READ)? {
             if tx.blocking_send(Some(read()?)).is_err() {
                 return Ok(());
             }

@@ -36,8 +36,8 @@ pub struct Pane {
     pub want: fn(&Ctx, u16) -> Option<Want>,
     /// Names of its rows, in the order shown; empty for a pane without a list.
     pub rows: fn(&Ctx) -> Vec<String>,
-    /// Heads of the columns it can be sorted by.
-    pub sorts: fn() -> Vec<&'static str>,
+    /// The columns it can be sorted by, of those that are shown at a width: number from 1, and head.
+    pub sorts: fn(&Ctx, u16) -> Vec<(usize, &'static str)>,
     /// The row at a line of the screen.
     pub row_at: fn(&Ctx, Rect, u16) -> Option<usize>,
     pub open: fn(&Ctx) -> Opened,
@@ -128,7 +128,7 @@ const fn no_rows(_: &Ctx) -> Vec<String> {
     Vec::new()
 }
 
-const fn no_sorts() -> Vec<&'static str> {
+const fn no_sorts(_: &Ctx, _: u16) -> Vec<(usize, &'static str)> {
     Vec::new()
 }
 
@@ -140,9 +140,10 @@ const fn opens_nothing(_: &Ctx) -> Opened {
     Opened::Nothing
 }
 
-/// Whether a pane has rows that can be filtered.
-pub fn has_rows(pane: usize) -> bool {
-    matches!(PANES[pane].id, "log" | "findings") || !(PANES[pane].sorts)().is_empty()
+/// Whether the pane has rows that can be filtered.
+pub fn has_rows(ctx: &Ctx) -> bool {
+    let pane = &PANES[ctx.pane];
+    matches!(pane.id, "log" | "findings") || !(pane.sorts)(ctx, u16::MAX).is_empty()
 }
 
 /// The row of a table with a head of one line.

@@ -12,11 +12,30 @@ use ratatui::text::Line;
 use ratatui::widgets::{Clear, Widget};
 
 /// Title and lines of a sheet on a screen of this width.
-pub fn lines(ctx: &Ctx, content: &Content, columns: u16) -> (String, Vec<Entry>) {
+pub fn lines(ctx: &Ctx, sheet: &Sheet, columns: u16) -> (String, Vec<Entry>) {
+    let (title, mut entries) = all_lines(ctx, sheet, columns);
+    if sheet.only.is_empty() {
+        return (title, entries);
+    }
+    if sheet.content != Content::Help {
+        entries.retain(|entry| holds(&entry.line.to_string(), &sheet.only));
+    }
+    if entries.is_empty() {
+        entries.push(Entry { line: Line::styled("nothing holds this text; esc shows all", ctx.theme.dim), to: None });
+    }
+    (format!("{title}, only {}", sheet.only), entries)
+}
+
+/// Whatever its case.
+pub fn holds(text: &str, wanted: &str) -> bool {
+    wanted.is_empty() || text.to_lowercase().contains(&wanted.to_lowercase())
+}
+
+fn all_lines(ctx: &Ctx, sheet: &Sheet, columns: u16) -> (String, Vec<Entry>) {
     let width = usize::from(columns.saturating_sub(2));
     let plain = |line: Line<'static>| Entry { line, to: None };
-    match content {
-        Content::Help => ("Help".into(), help::lines(ctx.ui, ctx.theme, width).into_iter().map(plain).collect()),
+    match &sheet.content {
+        Content::Help => ("Help".into(), help::lines(ctx.ui, ctx.theme, width, &sheet.only).into_iter().map(plain).collect()),
         Content::Text { title, lines } => {
             let lines = lines.iter().map(|line| plain(Line::styled(line.clone(), ctx.theme.text)));
             (clean(title).into_owned(), lines.collect())
@@ -27,7 +46,7 @@ pub fn lines(ctx: &Ctx, content: &Content, columns: u16) -> (String, Vec<Entry>)
 
 /// A sheet ends with its last line, and the line that keys go to is in sight.
 pub fn hold(ctx: &Ctx, sheet: &mut Sheet, area: Rect) {
-    let (_, entries) = lines(ctx, &sheet.content, area.width);
+    let (_, entries) = lines(ctx, sheet, area.width);
     let rows = usize::from(area.height.saturating_sub(1));
     if sheet.content.has_cursor() {
         sheet.cursor = sheet.cursor.min(entries.len().saturating_sub(1));
@@ -51,7 +70,7 @@ pub fn draw(ctx: &Ctx, sheet: &Sheet, area: Rect, buf: &mut Buffer) {
     Clear.render(area, buf);
     buf.set_style(area, theme.text);
     let width = usize::from(area.width);
-    let (title, entries) = lines(ctx, &sheet.content, area.width);
+    let (title, entries) = lines(ctx, sheet, area.width);
     let last = entries.len().saturating_sub(usize::from(area.height - 1));
     let first = sheet.scroll.min(last);
     let more = if last > first { format!("  {} more lines below", last - first) } else { String::new() };

@@ -14,7 +14,7 @@ use super::actions::{Action, KEYS};
 use super::choices::{Ask, Mode, Ui};
 use super::filter::Filter;
 use super::layout::{self, Place, Want};
-use super::panes::{Ctx, PANES, Pane};
+use super::panes::{Ctx, PANES, Pane, has_rows};
 use super::theme::{Theme, severity_mark, state_mark};
 use super::widgets::shorten;
 use crate::base::clean::clean;
@@ -217,6 +217,12 @@ pub fn places(session: &Session, ui: &Ui, theme: &Theme) -> Vec<Place> {
         (PANES[pane].want)(&Ctx { session, ui, theme, pane, zoomed: false, focused: ui.focus == pane }, width)
     };
     layout::place(area, layout::arrangement(ui.size.0), &want)
+}
+
+/// Columns that a pane has for its content.
+pub fn width_of(session: &Session, ui: &Ui, theme: &Theme, pane: usize) -> u16 {
+    let place = places(session, ui, theme).into_iter().find(|place| place.pane == PANES[pane].id);
+    place.map_or(0, |place| inside(ui, place.area).width)
 }
 
 /// Whether a pane has a place in the arrangement of this width.
@@ -503,7 +509,7 @@ fn is_replay(ui: &Ui) -> bool {
 }
 
 /// What the footer offers: key, word, action.
-fn offers(session: &Session, ui: &Ui) -> Vec<(String, &'static str, Action)> {
+fn offers(session: &Session, ui: &Ui, theme: &Theme) -> Vec<(String, &'static str, Action)> {
     let word = |action: Action| KEYS.iter().find(|k| k.action == action).and_then(|k| k.footer).unwrap_or("");
     let first = |action: Action| ui.keys.words(action).first().map(|key| sign(key));
     let mut out: Vec<(String, &'static str, Action)> = Vec::new();
@@ -515,6 +521,7 @@ fn offers(session: &Session, ui: &Ui) -> Vec<(String, &'static str, Action)> {
     if ui.sheet.is_some() {
         offer(Action::Back, "back");
         offer(Action::Down, "scroll");
+        offer(Action::Filter, "search");
         if ui.detail().is_some() {
             offer(Action::Open, word(Action::Open));
             offer(Action::NextPane, "next link");
@@ -555,7 +562,7 @@ fn offers(session: &Session, ui: &Ui) -> Vec<(String, &'static str, Action)> {
         if ui.zoom.is_none() || ui.target() != pane_index("training") {
             offer(Action::Open, word(Action::Open));
         }
-        if ui.zoom.is_some() && !(PANES[ui.target()].sorts)().is_empty() {
+        if ui.zoom.is_some() && has_rows(&ui.ctx(session, theme)) && ui.target() != pane_index("findings") {
             offer(Action::Sort, "sort");
         }
     }
@@ -570,9 +577,9 @@ fn offers(session: &Session, ui: &Ui) -> Vec<(String, &'static str, Action)> {
 }
 
 /// The offers that fit, each with its first column.
-fn footer_places(session: &Session, ui: &Ui) -> Vec<(u16, String, &'static str, Action)> {
+fn footer_places(session: &Session, ui: &Ui, theme: &Theme) -> Vec<(u16, String, &'static str, Action)> {
     let width = usize::from(ui.size.0);
-    let mut offers = offers(session, ui);
+    let mut offers = offers(session, ui, theme);
     let wide = |o: &[(String, &'static str, Action)]| o.iter().map(|(k, w, _)| k.width() + w.width() + 3).sum::<usize>();
     while wide(&offers) > width && offers.len() > 2 {
         let keep = |a: &Action| matches!(a, Action::Help | Action::Quit);
@@ -590,12 +597,12 @@ fn footer_places(session: &Session, ui: &Ui) -> Vec<(u16, String, &'static str, 
 }
 
 /// The offer at a place of the screen.
-pub fn footer_at(session: &Session, ui: &Ui, at: Position) -> Option<Action> {
+pub fn footer_at(session: &Session, ui: &Ui, theme: &Theme, at: Position) -> Option<Action> {
     if at.y.checked_add(1) != Some(ui.size.1) || ui.prompt.is_some() || ui.notice.is_some() {
         return None;
     }
     let hit = |(x, key, word, _): &(u16, String, &str, Action)| (*x..*x + (key.width() + word.width()) as u16 + 1).contains(&at.x);
-    footer_places(session, ui).into_iter().find(hit).map(|o| o.3)
+    footer_places(session, ui, theme).into_iter().find(hit).map(|o| o.3)
 }
 
 fn draw_footer(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme, area: Rect) {
@@ -616,7 +623,7 @@ fn draw_footer(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme, area
         buf.set_stringn(area.x, y, format!(" {}", clean(notice)), usize::from(area.width), theme.accent);
         return;
     }
-    for (x, key, word, action) in footer_places(session, ui) {
+    for (x, key, word, action) in footer_places(session, ui, theme) {
         let room = usize::from(area.width.saturating_sub(x));
         let style = if action == Action::Stack && is_replay(ui) { theme.dim } else { theme.accent };
         let line = Line::from(vec![Span::styled(key, style), Span::styled(format!(" {word}"), theme.dim)]);

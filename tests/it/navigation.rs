@@ -238,8 +238,9 @@ fn no_column_is_lost_on_a_narrow_screen() {
         s.press(key);
         s.press("⏎");
         let (_, text) = opened(&s);
-        let pane = view::pane_index(id);
-        for head in (PANES[pane].sorts)() {
+        let theme = Theme::mono();
+        let ctx = Ctx { session: &s.session, ui: &s.ui, theme: &theme, pane: view::pane_index(id), zoomed: true, focused: true };
+        for (_, head) in (PANES[ctx.pane].sorts)(&ctx, u16::MAX) {
             assert!(text.contains(head), "{id} lacks {head}:\n{text}");
         }
         // All of it can be scrolled to, and none is cut.
@@ -398,4 +399,49 @@ fn beside_the_log_stands_where_it_is_bad() {
     s.press("g");
     let marks = bar(&s);
     assert!(marks.starts_with('◂') && marks.matches(['░', '▒', '█']).count() >= 1, "{marks}\n{}", s.text());
+}
+
+#[test]
+fn a_table_is_sorted_only_by_columns_that_are_shown() {
+    for (key, size) in [("3", (80, 24)), ("3", (120, 40)), ("8", (80, 24)), ("4", (80, 24)), ("5", (80, 24))] {
+        let mut s = Still::of(worlds::hang(), size);
+        s.press(key);
+        let mut seen = 0;
+        loop {
+            s.press("s");
+            let notice = s.ui.notice.clone().unwrap();
+            let Some(head) = notice.strip_prefix("sorted by ") else { break };
+            assert!(s.shows(&format!("{head}▼")), "{key} at {size:?}: {notice}\n{}", s.text());
+            seen += 1;
+        }
+        assert!(seen > 3 && s.ui.notice.as_deref() == Some("sorted in its own order"), "{seen} {:?}", s.ui.notice);
+    }
+}
+
+#[test]
+fn help_uses_the_width_and_can_be_searched() {
+    let heights = [(80, 24), (120, 40), (180, 48), (240, 48)].map(|size| {
+        let mut s = Still::of(worlds::hang(), size);
+        s.press("?");
+        let more = s.rows().iter().find_map(|row| row.strip_suffix(" more lines below")?.split("  ").last()?.parse::<usize>().ok());
+        more.unwrap_or(0)
+    });
+    assert!(heights.is_sorted_by(|a, b| a > b || *a == 0), "{heights:?}");
+    assert_eq!(heights[3], 0, "all of it is seen at once on a large screen");
+
+    let mut s = Still::of(worlds::hang(), (80, 24));
+    s.press("?/");
+    s.press("EVIDENCE");
+    let rows = s.rows();
+    assert!(rows.iter().any(|row| row.starts_with(" Help, only EVIDENCE")), "{}", s.text());
+    assert!(s.shows("save an evidence bundle") && s.shows("findings with evidence") && !s.shows("one row up"), "{}", s.text());
+    s.press("⏎");
+    assert!(s.ui.sheet.is_some() && !s.shows("one row up"));
+    s.press("⎋");
+    assert!(s.shows("everything at once"), "{}", s.text());
+    s.press("/nothing like it⎋⎋");
+    assert!(s.ui.sheet.is_none(), "{}", s.text());
+    // So can all about a thing.
+    s.press("3⏎/power⏎");
+    assert!(s.shows(", only power") && s.shows("power, W") && !s.shows("NVLinks up"), "{}", s.text());
 }

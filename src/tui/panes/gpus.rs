@@ -22,7 +22,7 @@ pub const PANE: Pane = Pane {
     title,
     want,
     rows: |ctx| names(&rows(ctx)),
-    sorts: || table::sorts(&columns()),
+    sorts: |ctx, width| table::sorts(ctx, &columns(), &rows(ctx), width),
     row_at: |ctx, area, y| table_row_at(ctx, Rect { height: area.height.saturating_sub(detail_rows(ctx, area.height)), ..area }, y),
     open,
     draw,

@@ -37,7 +37,7 @@ pub const PANE: Pane = Pane {
     title,
     want,
     rows: |ctx| names(&rows(ctx)),
-    sorts: || table::sorts(&columns()),
+    sorts: |ctx, width| table::sorts(ctx, &columns(), &rows(ctx), width),
     row_at,
     open,
     draw,

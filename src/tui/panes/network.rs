@@ -40,7 +40,7 @@ pub const PANE: Pane = Pane {
     title,
     want,
     rows,
-    sorts: || table::sorts(&columns(0)),
+    sorts: |ctx, width| table::sorts(ctx, &columns(least_history(ctx)), &nics(ctx), width),
     row_at,
     open,
     draw,

@@ -20,7 +20,7 @@ pub const PANE: Pane = Pane {
     title,
     want,
     rows: |ctx| rows(ctx).iter().map(|r| r.spec.id.to_owned()).collect(),
-    sorts: || table::sorts(&columns()),
+    sorts: |ctx, width| table::sorts(ctx, &columns(), &rows(ctx), width),
     row_at: table_row_at,
     open,
     draw,
