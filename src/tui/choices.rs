@@ -4,13 +4,15 @@ use super::actions::Action;
 use super::details::Subject;
 use super::filter::Filter;
 use super::keys::Keymap;
-use super::panes::{Ctx, PANES, has_rows};
+use super::panes::findings::{all as all_findings, name as finding_name};
+use super::panes::{Ctx, PANES, has_rows, selected_finding};
 use super::theme::Theme;
 use super::{log_view, sheet, view};
 use crate::base::time::{Stamp, Zone};
 use crate::diagnosis::session::Session;
 use crate::diagnosis::verdict::Verdict;
 use crate::edge::py_spy::Stack;
+use crate::rules::findings::Finding;
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Rect;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +38,9 @@ pub struct Ui {
     pub sheet: Option<Sheet>,
     /// What was open before, on the way to what is open now: leaving goes back along it.
     pub trail: Vec<Visited>,
+    /// Findings that the user has taken note of, by name, and rules that the user does not want to hear of again while the program runs.
+    pub acknowledged: BTreeSet<String>,
+    pub muted: BTreeSet<&'static str>,
     /// The stacks that were asked for, by pid, the last of each.
     pub stacks: BTreeMap<u32, Arc<Stack>>,
     /// One line in place of the footer until the next key.
@@ -292,6 +297,8 @@ impl Ui {
             popup: None,
             sheet: None,
             trail: Vec::new(),
+            acknowledged: BTreeSet::new(),
+            muted: BTreeSet::new(),
             stacks: BTreeMap::new(),
             notice: None,
             window: Duration::from_secs(120),
@@ -531,6 +538,42 @@ impl Ui {
             sheet::hold(&self.ctx(session, theme), &mut shown, area);
             self.sheet = Some(shown);
         }
+    }
+
+    /// Takes note of the selected finding, or not.
+    pub(super) fn acknowledge(&mut self, session: &Session) {
+        let Some(finding) = selected_finding(session, self) else { return self.ask_for_finding() };
+        let name = finding_name(&finding);
+        let is_new = !self.acknowledged.remove(&name);
+        self.notice = Some(format!("{} is {}", finding.rule, if is_new { "acknowledged" } else { "no longer acknowledged" }));
+        if is_new {
+            // One at most for each finding that there is; what is gone is forgotten.
+            let known: BTreeSet<String> = all_findings(session).into_iter().map(finding_name).collect();
+            self.acknowledged.retain(|name| known.contains(name));
+            self.acknowledged.insert(name);
+        }
+    }
+
+    /// Keeps quiet about the rule of the selected finding, or not.
+    pub(super) fn mute(&mut self, session: &Session) {
+        let Some(rule) = selected_finding(session, self).map(|finding| finding.rule) else { return self.ask_for_finding() };
+        let is_new = !self.muted.remove(rule);
+        if is_new {
+            self.muted.insert(rule);
+        }
+        self.notice = Some(match is_new {
+            true => format!("{rule} is muted while nccl-top runs; for good: [rules.{rule}] mute = true in the config"),
+            false => format!("{rule} is no longer muted"),
+        });
+    }
+
+    fn ask_for_finding(&mut self) {
+        self.notice = Some("no finding is selected; 6 shows them".into());
+    }
+
+    /// It needs no attention any more.
+    pub fn is_quiet(&self, finding: &Finding) -> bool {
+        self.muted.contains(finding.rule) || self.acknowledged.contains(&finding_name(finding))
     }
 
     /// Sorts by the next of the columns that are shown, or the other way round.

@@ -797,7 +797,7 @@ impl App {
     fn alert(&mut self, event: &Event) {
         let Event::Finding(Change::Opened(finding)) = event else { return };
         match self.alert {
-            _ if finding.severity < Severity::Critical => {}
+            _ if finding.severity < Severity::Critical || self.ui.muted.contains(finding.rule) => {}
             Alert::Off => {}
             Alert::Bell => self.screen.send("\x07"),
             Alert::Note => self.screen.send_note(&finding.summary),

@@ -46,6 +46,8 @@ fn listed<'a>(session: &'a Session, ui: &Ui) -> Vec<&'a Finding> {
     let filter = ui.filter_of(crate::tui::view::pane_index(PANE.id));
     let mut findings = all(session);
     findings.retain(|f| filter.is_empty() || passes(filter, f));
+    // What needs no attention any more stands below what does.
+    findings.sort_by_key(|f| (f.cleared_at.is_some(), ui.is_quiet(f)));
     findings
 }
 
@@ -87,7 +89,9 @@ fn title(ctx: &Ctx) -> String {
         1 => ", 1 note".into(),
         n => format!(", {n} notes"),
     };
-    format!("Findings: {} open, {} past{notes_words}{more}", open.len() - notes, ledger.past().count())
+    let quiet = open.iter().filter(|f| f.severity > Severity::Info && ctx.ui.is_quiet(f)).count();
+    let quiet = if quiet > 0 { format!(" ({quiet} acknowledged or muted)") } else { String::new() };
+    format!("Findings: {} open{quiet}, {} past{notes_words}{more}", open.len() - notes, ledger.past().count())
 }
 
 fn want(ctx: &Ctx, width: u16) -> Option<Want> {
@@ -144,9 +148,15 @@ fn row(ctx: &Ctx, f: &Finding) -> Line<'static> {
     };
     let past = if f.cleared_at.is_some() { "was: " } else { "" };
     let whose = f.job.as_deref().and_then(|id| ctx.whose(id)).map_or(String::new(), |id| format!("job {id}: "));
+    let (style, words) = if ctx.ui.is_quiet(f) { (theme.dim, theme.dim) } else { (style, words) };
+    let quiet = match (ctx.ui.muted.contains(f.rule), ctx.ui.is_quiet(f)) {
+        (true, _) => "muted: ",
+        (false, true) => "acknowledged: ",
+        (false, false) => "",
+    };
     Line::from(vec![
         Span::styled(format!("{mark} {age:>8}  {}  ", f.rule), style),
-        Span::styled(format!("{past}{whose}{}{count}{role}", clean(&f.summary)), words),
+        Span::styled(format!("{quiet}{past}{whose}{}{count}{role}", clean(&f.summary)), words),
     ])
 }
 
