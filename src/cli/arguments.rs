@@ -153,7 +153,17 @@ pub enum Command {
         test: Option<String>,
     },
     /// Print the settings in effect and where each came from
-    Config,
+    Config {
+        #[command(subcommand)]
+        what: Option<ConfigCommand>,
+    },
+}
+
+/// What `config` does besides printing.
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Write a config file with every setting, its default and what it means
+    Init,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -17,7 +17,7 @@ use crate::base::clean::escape;
 use crate::base::mask;
 use crate::base::severity::Severity;
 use crate::base::time::{Clock, Stamp, Zone};
-use crate::cli::arguments::{Cli, Command, Global, Play, Speed};
+use crate::cli::arguments::{Cli, Command, ConfigCommand, Global, Play, Speed};
 use crate::cli::config::{self, Color, Config, Drawing, Origins};
 use crate::diagnosis::session::{Event, Session};
 use crate::edge::diagnostics::complain;
@@ -181,6 +181,12 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         crate::edge::diagnostics::to_file(path).with_context(|| format!("--log-file {}", path.display()))?;
     }
     anyhow::ensure!(cli.command.is_none() || cli.logs.is_empty(), "{}: name logs after the subcommand", cli.logs.join(" "));
+    if let Some(Command::Config { what: Some(ConfigCommand::Init) }) = cli.command {
+        // What is there already may be what is wrong.
+        let path = config::init(cli.global.config.as_deref(), &|name| std::env::var(name).ok()).map_err(anyhow::Error::msg)?;
+        out(&format!("{} is written\n", path.display()))?;
+        return Ok(Outcome::Clean);
+    }
     let env = Env::new(&cli.global)?;
     let is_live = matches!(cli.command, None | Some(Command::Watch { .. } | Command::Snapshot { .. } | Command::Record { .. }));
     anyhow::ensure!(
@@ -204,7 +210,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Some(Command::Score(args)) => score::run(&env, &args),
         Some(Command::Rules { test: Some(file), .. }) => users_catalog::test(&file),
         Some(Command::Rules { id, test: None }) => rules::run(id.as_deref()),
-        Some(Command::Config) => {
+        Some(Command::Config { .. }) => {
             out(&config::print(&env.config, &env.origins))?;
             Ok(Outcome::Clean)
         }

@@ -7,12 +7,14 @@ use crate::base::file::read_text;
 use crate::base::limit;
 use crate::base::time::parse_duration;
 use crate::edge::diagnostics::complain;
+use crate::edge::private;
 use crate::rules::settings;
 use crate::tui::Alert;
 use crate::tui::keys::Keymap;
 use crate::tui::plain::Graphs;
 use crate::tui::theme::{Depth, THEMES, Theme};
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -222,6 +224,24 @@ pub fn default_path(env: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
         .map(PathBuf::from)
         .or_else(|| Some(PathBuf::from(env("HOME")?).join(".config")))?;
     Some(base.join("nccl-top/config.toml"))
+}
+
+/// The config file that `config init` writes: every setting with its default and what it means.
+const SAMPLE: &str = include_str!("../../assets/config.toml");
+
+/// Writes the sample to `file`, else to where the config is looked for. Returns the path.
+///
+/// # Errors
+/// If there is such a file, or it cannot be written.
+pub fn init(file: Option<&Path>, env: &dyn Fn(&str) -> Option<String>) -> Result<PathBuf, String> {
+    let path = file.map(Path::to_path_buf).or_else(|| default_path(env)).ok_or("HOME is not set; name a file with --config FILE")?;
+    let shown = path.display().to_string();
+    let wrong = |err: std::io::Error| format!("{shown}: {err}");
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(wrong)?;
+    }
+    private::create(&path).and_then(|mut file| file.write_all(SAMPLE.as_bytes())).map_err(wrong)?;
+    Ok(path)
 }
 
 /// Puts the layers together. `file` names a config file that must exist; without it the default one is read if it exists. `flags` are

@@ -4,6 +4,7 @@
 pub mod diagnostics;
 pub mod dump_pipes;
 pub mod outlet;
+pub mod pager;
 pub mod private;
 pub mod py_spy;
 pub mod stacks;

@@ -538,6 +538,26 @@ impl Dialect {
 }
 
 impl What {
+    /// As [`What::signature`]; what a reader takes in its own words, the catalogue may know by the text of its line.
+    pub fn entry_of(&self, line: &str) -> Option<&'static catalog::Signature> {
+        let by_text = || catalog::find(catalog::Scope::Line, prefix::peel(line).rest).filter(|_| self.is_alarm());
+        self.signature().or_else(by_text)
+    }
+
+    /// Which event it is: `nccl-version` of [`What::NcclVersion`].
+    pub fn name(&self) -> String {
+        let name = format!("{self:?}");
+        let name = name.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+        let mut words = String::new();
+        for (at, c) in name.char_indices() {
+            if at > 0 && c.is_ascii_uppercase() {
+                words.push('-');
+            }
+            words.push(c.to_ascii_lowercase());
+        }
+        words
+    }
+
     /// The entry of the catalogue that knows the text of this event.
     pub fn signature(&self) -> Option<&'static catalog::Signature> {
         let line = |text: &str| catalog::find(catalog::Scope::Line, text);
@@ -553,6 +573,25 @@ impl What {
             _ => None,
         }
     }
+}
+
+/// What a line is known by, without the lines around it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KnownBy {
+    /// The entry of the catalogue.
+    pub entry: Option<&'static catalog::Signature>,
+    /// What a reader takes from it, in the reader's own word: `step`.
+    pub reader: Option<String>,
+}
+
+/// The first thing that a line says; nothing where it means nothing.
+pub fn known_by(line: &str) -> KnownBy {
+    let mut events = Vec::new();
+    let mut reader = Reader::default();
+    reader.read_all(line, prefilter::classify(line.as_bytes()), &mut events);
+    reader.torch.idle(&mut events);
+    let Some(event) = events.first() else { return KnownBy::default() };
+    KnownBy { entry: event.what.entry_of(line), reader: Some(event.what.name()) }
 }
 
 /// Whether a line that is worth a look says nothing worse than a warning, as far as it says anything without the lines around it.

@@ -2,7 +2,7 @@
 //!
 //! **To add a key**: a variant of [`Action`], its row in [`OWN`], and its arm in `Ui::act`, all in this file. Panes bring their own.
 
-use super::choices::{Ask, Content, Effect, Move, Sheet, Ui};
+use super::choices::{Content, Effect, Move, Ui};
 use super::panes::PANES;
 use super::theme::Theme;
 use super::{log_view, view};
@@ -24,6 +24,7 @@ pub enum Action {
     Pane(u8),
     NextPane,
     PreviousPane,
+    NextJob,
     Up,
     Down,
     PageUp,
@@ -38,7 +39,14 @@ pub enum Action {
     Filter,
     FilterRank,
     FilterSeverity,
+    Wrap,
+    ScrollLeft,
+    ScrollRight,
     Copy,
+    CopyLine,
+    Pager,
+    Acknowledge,
+    Mute,
     Stack,
     Stacks,
     Dumps,
@@ -129,23 +137,29 @@ const OWN: &[Key] = &[
     main_key(Action::Pane(1), "overview", &["1"], Group::Panes, "everything at once", "overview"),
     key(Action::NextPane, "next-pane", &["tab"], Group::Panes, "focus the next pane"),
     key(Action::PreviousPane, "previous-pane", &["shift-tab"], Group::Panes, "focus the previous pane"),
+    key(Action::NextJob, "next-job", &["J"], Group::Panes, "the next job, where there are several"),
     key(Action::Zoom, "zoom", &["z"], Group::Panes, "zoom the focused pane, or leave the zoom"),
-    main_key(Action::Open, "open", &["enter"], Group::Panes, "open what is selected: a pane, a finding's log line, a group's ports, the meaning of a topology row", "open"),
-    key(Action::Back, "back", &["esc", "backspace"], Group::Panes, "leave help, filter or zoom"),
+    main_key(Action::Open, "open", &["enter"], Group::Panes, "open the focused pane, then all about the selected row; there: what the line leads to", "open"),
+    key(Action::Back, "back", &["esc", "backspace"], Group::Panes, "back: leave details, help, filter or zoom"),
     key(Action::Up, "up", &["up", "k"], Group::Lists, "one row up"),
     key(Action::Down, "down", &["down", "j"], Group::Lists, "one row down"),
     key(Action::PageUp, "page-up", &["pgup", "ctrl-b", "ctrl-u"], Group::Lists, "ten rows up"),
     key(Action::PageDown, "page-down", &["pgdn", "ctrl-f", "ctrl-d"], Group::Lists, "ten rows down"),
     key(Action::Top, "top", &["home", "g"], Group::Lists, "first row"),
     key(Action::Bottom, "bottom", &["end", "G"], Group::Lists, "last row; of the log: follow"),
-    key(Action::Sort, "sort", &["s"], Group::Lists, "sort by the next column"),
+    main_key(Action::Filter, "filter", &["/"], Group::Lists, "filter the focused pane, or search the help, as you type: text !text /regex/ rank:0-3 file:name", "filter"),
+    key(Action::Sort, "sort", &["s"], Group::Lists, "sort by the next column that is shown"),
     key(Action::SortReverse, "sort-reverse", &["S"], Group::Lists, "reverse the order"),
-    main_key(Action::Search, "search", &["/"], Group::Log, "search the log; /text/ or a regular expression in slashes", "search"),
+    key(Action::Search, "search", &["f"], Group::Log, "find in the log, as you type: text, or a regular expression in slashes"),
     key(Action::NextMatch, "next-match", &["n"], Group::Log, "next match"),
     key(Action::PreviousMatch, "previous-match", &["N"], Group::Log, "previous match"),
-    key(Action::Filter, "filter", &["f"], Group::Log, "filter lines: text !text /regex/ rank:0-3 file:name"),
     key(Action::FilterRank, "filter-rank", &["r"], Group::Log, "filter lines by rank"),
-    key(Action::FilterSeverity, "filter-severity", &["w"], Group::Log, "show all lines, known lines, or WARN and worse"),
+    key(Action::FilterSeverity, "filter-severity", &["W"], Group::Log, "show all lines, known lines, or WARN and worse"),
+    key(Action::Wrap, "wrap", &["w"], Group::Log, "wrap long lines, or cut them"),
+    key(Action::ScrollLeft, "scroll-left", &["shift-left", ","], Group::Log, "long lines from further left"),
+    key(Action::ScrollRight, "scroll-right", &["shift-right", "."], Group::Log, "long lines from further right"),
+    key(Action::CopyLine, "copy-line", &["y"], Group::Log, "copy the selected line; without one, the suggested command"),
+    key(Action::Pager, "pager", &["o"], Group::Log, "open the log in $PAGER, at the selected line"),
     main_key(Action::Pause, "pause", &["p", "space"], Group::Time, "freeze or resume the screen; nothing is missed", "pause"),
     main_key(Action::Earlier, "earlier", &["left", "h"], Group::Time, "go 5 s back, the whole screen", "back"),
     key(Action::Later, "later", &["right", "l"], Group::Time, "go 5 s forward"),
@@ -157,7 +171,9 @@ const OWN: &[Key] = &[
     key(Action::Faster, "faster", &[">"], Group::Time, "play a recording twice as fast"),
     key(Action::LongerAxis, "longer-axis", &["-"], Group::Time, "longer time axis"),
     key(Action::ShorterAxis, "shorter-axis", &["+", "="], Group::Time, "shorter time axis"),
-    main_key(Action::Copy, "copy", &["c", "y"], Group::Program, "copy the suggested command", "copy command"),
+    main_key(Action::Copy, "copy", &["c"], Group::Program, "copy the suggested command", "copy command"),
+    key(Action::Acknowledge, "acknowledge", &["a"], Group::Program, "acknowledge the selected finding: it stands below the others"),
+    key(Action::Mute, "mute", &["A"], Group::Program, "mute the rule of the selected finding while nccl-top runs"),
     main_key(Action::Stack, "stack", &["x"], Group::Program, "show the culprit's stack (runs py-spy, asks first)", "stack"),
     key(Action::Stacks, "stacks", &["X"], Group::Program, "show the stacks of all ranks and data loaders (runs py-spy, asks first)"),
     key(Action::Dumps, "dumps", &["D"], Group::Program, "have the ranks write their Flight Recorder dumps (asks first)"),
@@ -174,15 +190,20 @@ const WINDOWS: [u64; 6] = [30, 60, 120, 300, 600, 900];
 impl Ui {
     /// Does what a key asks for, and returns what reaches beyond the screen.
     pub fn act(&mut self, action: Action, session: &Session, theme: &Theme) -> Effect {
-        if self.sheet.is_some() {
-            return self.read_on(action, session, theme);
+        if self.sheet.is_some()
+            && let Some(effect) = self.read_on(action, session, theme)
+        {
+            return effect;
+        }
+        if matches!(action, Action::Pane(_) | Action::NextPane | Action::PreviousPane | Action::Zoom) {
+            self.close_all_sheets();
         }
         let moves = |by: i64| Effect::Time(Move::By(by));
         match action {
             Action::Quit => return Effect::Quit,
             Action::Suspend => return Effect::Suspend,
             Action::Redraw => return Effect::Redraw,
-            Action::Help => self.sheet = Some(Sheet::of(Content::Help)),
+            Action::Help => self.open_sheet(Content::Help),
             Action::Pane(1) => self.leave_zoom(),
             Action::Pane(n) => {
                 let pane = usize::from(n) - 2;
@@ -193,6 +214,7 @@ impl Ui {
             }
             Action::NextPane => self.cycle(session, theme, 1),
             Action::PreviousPane => self.cycle(session, theme, -1),
+            Action::NextJob => self.next_job(session),
             Action::Zoom if self.zoom.is_some() => self.leave_zoom(),
             Action::Zoom => self.zoom = Some(self.focus),
             Action::Open => return self.open(session, theme),
@@ -203,28 +225,14 @@ impl Ui {
             Action::PageDown => self.step(session, theme, 10),
             Action::Top => self.step(session, theme, i64::MIN),
             Action::Bottom => self.step(session, theme, i64::MAX),
-            Action::Sort | Action::SortReverse => {
-                let sorts = (PANES[self.target()].sorts)();
-                let list = &mut self.lists[self.zoom.unwrap_or(self.focus)];
-                if sorts.is_empty() {
-                    self.notice = Some("nothing to sort in this pane".into());
-                    return Effect::Draw;
-                }
-                match action {
-                    Action::Sort => list.sort = (list.sort + 1) % (sorts.len() + 1),
-                    _ => list.reverse = !list.reverse,
-                }
-                // The column may be one that there is no room for.
-                let by = list.sort.checked_sub(1).and_then(|n| sorts.get(n)).map_or("in its own order".into(), |head| format!("by {head}"));
-                self.notice = Some(format!("sorted {by}{}", if list.reverse { ", reversed" } else { "" }));
-            }
-            Action::Search => self.ask(Ask::Search),
-            Action::Filter => self.ask(Ask::Filter),
-            Action::FilterRank => self.ask(Ask::Ranks),
+            Action::Sort | Action::SortReverse => self.sort(session, theme, action == Action::SortReverse),
+            Action::Search => self.ask_search(),
+            Action::Filter => self.ask_filter(session, theme),
+            Action::FilterRank => self.ask_ranks(),
             Action::NextMatch | Action::PreviousMatch => {
                 let forward = action == Action::NextMatch;
                 if self.log.search.is_none() {
-                    self.ask(Ask::Search);
+                    self.ask_search();
                 } else {
                     self.show_log();
                     let from = self.log.at;
@@ -240,10 +248,22 @@ impl Ui {
                 self.show_log();
                 log_view::hold(&mut self.log, session);
             }
-            Action::Copy => match view::command(session, self) {
+            Action::Wrap => {
+                (self.log.wraps, self.log.shift) = (!self.log.wraps, 0);
+                self.show_log();
+                self.notice = Some(if self.log.wraps { "long lines are wrapped" } else { "long lines are cut" }.into());
+            }
+            Action::Pager => return Effect::Page(self.chosen_line()),
+            Action::ScrollLeft | Action::ScrollRight => self.scroll_sideways(action == Action::ScrollRight),
+            Action::CopyLine if self.line_to_copy(session).is_some() => {
+                return Effect::CopyLine(self.line_to_copy(session).unwrap_or_default());
+            }
+            Action::Copy | Action::CopyLine => match view::command(session, self) {
                 Some(command) => return Effect::Copy(command),
                 None => self.notice = Some("nothing to copy: no finding has a next step".into()),
             },
+            Action::Acknowledge => self.acknowledge(session),
+            Action::Mute => self.mute(session),
             Action::Stack => return self.ask_stack(session),
             Action::Stacks => return self.ask_stacks(session),
             Action::Dumps => return self.ask_dumps(session),
@@ -272,23 +292,42 @@ impl Ui {
         Effect::Draw
     }
 
-    /// What a key does while a sheet is shown.
-    fn read_on(&mut self, action: Action, session: &Session, theme: &Theme) -> Effect {
-        let Some(sheet) = &mut self.sheet else { return Effect::None };
+    /// What a key does while a sheet is shown; `None`: what it does elsewhere.
+    fn read_on(&mut self, action: Action, session: &Session, theme: &Theme) -> Option<Effect> {
+        let sheet = self.sheet.as_mut()?;
+        let is_detail = sheet.content.has_cursor();
         match action {
-            Action::Up => sheet.scroll = sheet.scroll.saturating_sub(1),
-            Action::Down => sheet.scroll = sheet.scroll.saturating_add(1),
-            Action::PageUp => sheet.scroll = sheet.scroll.saturating_sub(10),
-            Action::PageDown => sheet.scroll = sheet.scroll.saturating_add(10),
-            Action::Top => sheet.scroll = 0,
-            Action::Bottom => sheet.scroll = usize::MAX,
-            Action::Quit => return Effect::Quit,
-            Action::Suspend => return Effect::Suspend,
-            Action::Redraw => return Effect::Redraw,
-            Action::Evidence if sheet.content != Content::Help => return self.ask_evidence(session),
-            _ => self.sheet = None,
+            Action::Up => sheet.step(-1),
+            Action::Down => sheet.step(1),
+            Action::PageUp => sheet.step(-10),
+            Action::PageDown => sheet.step(10),
+            Action::Top => sheet.step(isize::MIN),
+            Action::Bottom => sheet.step(isize::MAX),
+            Action::NextPane | Action::PreviousPane if is_detail => self.next_link(session, theme, action == Action::NextPane),
+            Action::Open if is_detail => self.follow(session, theme),
+            Action::Back => self.close_sheet(),
+            Action::Filter => self.ask_within(),
+            Action::Quit => return Some(Effect::Quit),
+            Action::Suspend => return Some(Effect::Suspend),
+            Action::Redraw => return Some(Effect::Redraw),
+            Action::Evidence if sheet.content != Content::Help => return Some(self.ask_evidence(session)),
+            _ if !is_detail => self.close_sheet(),
+            // It stays on the way through time, and while it is looked at in another way.
+            _ if action.leaves_panes() || matches!(action, Action::CopyLine | Action::Pager) => return None,
+            _ => {
+                self.close_all_sheets();
+                return None;
+            }
         }
         self.hold_sheet(session, theme);
-        Effect::Draw
+        Some(Effect::Draw)
+    }
+}
+
+impl Action {
+    /// It has nothing to do with what the panes show.
+    fn leaves_panes(self) -> bool {
+        let row = KEYS.iter().find(|key| key.action == self);
+        row.is_some_and(|key| matches!(key.group, Group::Time | Group::Program))
     }
 }

@@ -1,11 +1,11 @@
-//! Which lines of the log are shown, and which are searched for.
+//! Which rows of a pane and which lines of the log are shown, and which lines are searched for.
 
 use crate::logs::prefilter::Class;
 use crate::model::log::Kept;
 use regex::Regex;
 use std::ops::RangeInclusive;
 
-/// All of it must hold for a line.
+/// All of it must hold for a row or a line.
 #[derive(Clone, Debug)]
 pub struct Filter {
     /// As it was typed.
@@ -86,7 +86,7 @@ impl Filter {
         self.terms.is_empty() && self.files.is_empty() && self.ranks.is_empty() && self.text_ranks.is_empty() && self.least == Class::Noise
     }
 
-    /// In words, for the title of the log.
+    /// In words, for the title of its pane.
     pub fn words(&self) -> String {
         let mut parts = Vec::new();
         match self.least {
@@ -105,12 +105,16 @@ impl Filter {
 
     /// `file` is the name of the line's file.
     pub fn matches(&self, line: &Kept, file: &str) -> bool {
-        line.class >= self.least
-            && [&self.ranks, &self.text_ranks]
-                .into_iter()
-                .all(|wanted| wanted.is_empty() || line.rank.is_some_and(|rank| wanted.iter().any(|r| r.contains(&rank))))
+        line.class >= self.least && self.matches_text(&line.text, line.rank.as_slice(), file)
+    }
+
+    /// For a row of a pane: its text, the ranks that it is about, and the file that it is of.
+    pub fn matches_text(&self, text: &str, ranks: &[u32], file: &str) -> bool {
+        [&self.ranks, &self.text_ranks]
+            .into_iter()
+            .all(|wanted| wanted.is_empty() || ranks.iter().any(|rank| wanted.iter().any(|r| r.contains(rank))))
             && (self.files.is_empty() || self.files.iter().any(|f| file.contains(f.as_str())))
-            && self.terms.iter().all(|(wanted, term)| term.find(&line.text, 0).is_some() == *wanted)
+            && self.terms.iter().all(|(wanted, term)| term.find(text, 0).is_some() == *wanted)
     }
 
     /// Where in a text the search matches: bytes, in order.

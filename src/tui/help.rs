@@ -1,16 +1,10 @@
-//! Long texts over the panes; among them the help: keys from the table, what the marks mean, why something is absent.
+//! The help: keys from the table, and what the marks mean.
 
 use super::actions::{Group, KEYS};
-use super::choices::{Content, Sheet, Ui};
+use super::choices::Ui;
 use super::theme::Theme;
-use super::view::fitted;
 use super::widgets::labelled;
-use crate::base::clean::clean;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::text::Line;
-use ratatui::widgets::{Clear, Widget};
-use std::borrow::Cow;
+use ratatui::text::{Line, Span};
 
 /// Sign or word, and what it means on this screen.
 const WORDS: &[(&str, &str)] = &[
@@ -35,60 +29,57 @@ const WORDS: &[(&str, &str)] = &[
     ("certain, likely", "how sure a finding is, given the signals available"),
 ];
 
-fn lines(ui: &Ui, theme: &Theme, width: usize) -> Vec<Line<'static>> {
-    let mut out = Vec::new();
-    let entry = |left: String, text: &str, out: &mut Vec<Line<'static>>| {
-        out.extend(labelled(&format!("  {left:<24} "), theme.accent, text, theme.text, width.max(47)));
-    };
-    for group in Group::ALL {
-        out.push(Line::styled(group.as_str(), theme.title));
-        for key in KEYS.iter().filter(|k| k.group == group) {
-            let words = ui.keys.words(key.action);
-            if !words.is_empty() {
-                entry(words.join("  "), key.help, &mut out);
-            }
-        }
-        out.push(Line::default());
+/// What can be done with the mouse.
+const MOUSE: &[(&str, &str)] = &[
+    (
+        "click",
+        "focuses a pane and selects a row; on a title it zooms; on the footer it does what stands there; on a line that leads somewhere it opens it",
+    ),
+    ("wheel", "moves in the list below the pointer"),
+];
+
+/// Columns of cells that a column of the help has at least, and of what stands at its left.
+const LEAST: usize = 56;
+const LEFT: usize = 22;
+const MOST_COLUMNS: usize = 4;
+
+/// What of the help holds this text, in as many columns as the width has room for.
+pub fn lines(ui: &Ui, theme: &Theme, width: usize, only: &str) -> Vec<Line<'static>> {
+    let columns = (width / LEAST).clamp(1, MOST_COLUMNS);
+    let each = width / columns;
+    let all = one_column(ui, theme, each.saturating_sub(usize::from(columns > 1) * 2), only);
+    let rows = all.len().div_ceil(columns);
+    let mut out = vec![Line::default(); rows];
+    for (no, line) in all.into_iter().enumerate() {
+        let row = &mut out[no % rows];
+        let gap = (no / rows * each).saturating_sub(row.width());
+        row.push_span(Span::raw(" ".repeat(gap)));
+        row.spans.extend(line.spans.into_iter().map(|span| span.patch_style(line.style)));
     }
-    out.push(Line::styled("Marks and words", theme.title));
-    for (word, meaning) in WORDS {
-        entry((*word).to_owned(), meaning, &mut out);
-    }
-    out.push(Line::default());
-    out.push(Line::styled("Mouse", theme.title));
-    entry("click".into(), "focuses a pane and selects a row; on a title it zooms; on a footer hint it presses that key", &mut out);
-    entry("wheel".into(), "moves in the list below the pointer", &mut out);
     out
 }
 
-/// What a sheet holds, in lines of this width.
-fn content<'a>(ui: &Ui, theme: &Theme, content: &'a Content, width: usize) -> (Cow<'a, str>, Vec<Line<'a>>) {
-    match content {
-        Content::Help => ("Help".into(), lines(ui, theme, width)),
-        Content::Text { title, lines } => (clean(title), lines.iter().map(|line| Line::styled(line.as_str(), theme.text)).collect()),
+fn one_column(ui: &Ui, theme: &Theme, width: usize, only: &str) -> Vec<Line<'static>> {
+    let keys = Group::ALL.map(|group| {
+        let of_group = KEYS.iter().filter(move |key| key.group == group);
+        let entries = of_group.map(|key| (ui.keys.words(key.action).join("  "), key.help)).filter(|(words, _)| !words.is_empty());
+        (group.as_str(), entries.collect::<Vec<_>>())
+    });
+    let words = [("Marks and words", WORDS), ("Mouse", MOUSE)];
+    let words = words.map(|(title, table)| (title, table.iter().map(|(word, text)| ((*word).to_owned(), *text)).collect()));
+    let mut out = Vec::new();
+    for (title, mut entries) in keys.into_iter().chain(words) {
+        entries.retain(|(left, text)| super::sheet::holds(&format!("{left} {text}"), only));
+        if entries.is_empty() {
+            continue;
+        }
+        if !out.is_empty() {
+            out.push(Line::default());
+        }
+        out.push(Line::styled(title, theme.title));
+        for (left, text) in entries {
+            out.extend(labelled(&format!("  {left:<LEFT$} "), theme.accent, text, theme.text, width));
+        }
     }
-}
-
-/// How far it can be scrolled on a screen of this height.
-pub fn last(ui: &Ui, sheet: &Content, height: u16) -> usize {
-    let (_, lines) = content(ui, &Theme::mono(), sheet, usize::from(ui.size.0.saturating_sub(2)));
-    lines.len().saturating_sub(usize::from(height.saturating_sub(1)))
-}
-
-/// A long text in place of the panes, from the line to which it is scrolled.
-pub fn draw(buf: &mut Buffer, area: Rect, ui: &Ui, theme: &Theme, sheet: &Sheet) {
-    if area.height == 0 {
-        return;
-    }
-    Clear.render(area, buf);
-    buf.set_style(area, theme.text);
-    let width = usize::from(area.width);
-    let (title, lines) = content(ui, theme, &sheet.content, width.saturating_sub(2));
-    let last = lines.len().saturating_sub(usize::from(area.height - 1));
-    let first = sheet.scroll.min(last);
-    let more = if last > first { format!("  {} more lines below", last - first) } else { String::new() };
-    buf.set_stringn(area.x, area.y, fitted(&format!(" {title}{more}"), width), width, theme.focus);
-    for (text, y) in lines.iter().skip(first).zip(area.y + 1..area.bottom()) {
-        super::panes::line(buf, Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area }, y, text);
-    }
+    out
 }

@@ -1,9 +1,15 @@
 //! Moving in the log: which lines a filter leaves, and where the selection stands among them.
 
 use super::choices::LogUi;
+use crate::base::time::Zone;
+use crate::base::words::wrap;
 use crate::diagnosis::session::Session;
+use crate::logs::prefilter::Class;
 use crate::model::Model;
 use crate::model::log::Kept;
+use std::borrow::Cow;
+use std::fmt::Write;
+use unicode_width::UnicodeWidthChar;
 
 /// Whether the filter leaves this line.
 pub fn shown(log: &LogUi, model: &Model, line: &Kept) -> bool {
@@ -32,6 +38,73 @@ pub fn visible<'a>(log: &LogUi, session: &'a Session, height: usize) -> Vec<(u64
     below.truncate(height - lines.len());
     lines.extend(below);
     lines
+}
+
+/// What stands in one row of the screen: a line, or where lines are wrapped a part of one.
+pub struct Row<'a> {
+    pub number: u64,
+    pub line: &'a Kept,
+    pub text: Cow<'a, str>,
+    /// The line begins here.
+    pub is_first: bool,
+}
+
+/// The rows that fill `height`, for texts of `width` columns: around the selected line, else up to the newest.
+pub fn rows<'a>(log: &LogUi, session: &'a Session, height: usize, width: usize) -> Vec<Row<'a>> {
+    let lines = visible(log, session, height);
+    if !log.wraps {
+        let row = |(number, line): (u64, &'a Kept)| Row { number, line, text: from_column(&line.text, log.shift).into(), is_first: true };
+        return lines.into_iter().map(row).collect();
+    }
+    let parts = |(number, line): (u64, &'a Kept)| {
+        let parts = wrap(&line.text, width).into_iter().enumerate();
+        parts.map(move |(no, text)| Row { number, line, text: text.into(), is_first: no == 0 })
+    };
+    let mut rows: Vec<Row> = lines.into_iter().flat_map(parts).collect();
+    // The selected line stays in the middle; without one, the newest at the end.
+    let last = rows.len().saturating_sub(height);
+    let first =
+        log.at.and_then(|at| rows.iter().position(|row| row.number >= at)).map_or(last, |at| at.saturating_sub(height / 2).min(last));
+    rows.drain(..first);
+    rows.truncate(height);
+    rows
+}
+
+/// The lines that the filter leaves, as a text.
+pub fn text(log: &LogUi, session: &Session, zone: Zone) -> String {
+    let mut text = String::new();
+    for (_, line) in session.model.logbook.numbered().filter(|(_, line)| shown(log, &session.model, line)) {
+        let rank = line.rank.map_or(String::new(), |rank| format!(" [rank {rank}]"));
+        let _ = writeln!(text, "{}{rank} {}", zone.hms(line.at), line.text);
+    }
+    text
+}
+
+/// A text without its first columns.
+fn from_column(text: &str, column: usize) -> &str {
+    let mut used = 0;
+    let cut = text.char_indices().find(|(_, c)| {
+        let is_behind = used >= column;
+        used += c.width().unwrap_or(0);
+        is_behind
+    });
+    cut.map_or("", |(at, _)| &text[at..])
+}
+
+/// How many of the lines that the filter leaves are WARN or worse, in each of so many equal parts of them, and how many lines a part has.
+/// Then the part in which the selected line is, else the last.
+pub fn density(log: &LogUi, session: &Session, parts: usize) -> (Vec<(usize, usize)>, usize) {
+    let book = &session.model.logbook;
+    let lines: Vec<(u64, bool)> =
+        book.numbered().filter(|(_, l)| shown(log, &session.model, l)).map(|(n, l)| (n, l.class == Class::Alarm)).collect();
+    let bound = |part: usize| part * lines.len() / parts.max(1);
+    let count = |part: usize| {
+        let lines = &lines[bound(part)..bound(part + 1)];
+        (lines.iter().filter(|(_, is_alarm)| *is_alarm).count(), lines.len())
+    };
+    let selected = log.at.map_or(lines.len(), |at| lines.partition_point(|(n, _)| *n < at));
+    let part = (0..parts).rev().find(|part| bound(*part) <= selected).unwrap_or(0);
+    ((0..parts).map(count).collect(), part)
 }
 
 /// Moves the selection by so many lines that the filter leaves; behind the newest it follows again.

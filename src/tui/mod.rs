@@ -4,14 +4,17 @@ pub mod actions;
 mod bounded;
 mod budget;
 pub mod choices;
+pub mod details;
 pub mod filter;
 mod help;
+mod input;
 pub mod keys;
 pub mod layout;
 mod log_view;
 pub mod panes;
 pub mod plain;
 mod play;
+mod sheet;
 pub mod terminal;
 pub mod theme;
 pub mod view;
@@ -21,6 +24,7 @@ use crate::base::severity::Severity;
 use crate::base::time::{Stamp, Zone};
 use crate::diagnosis::session::Event;
 use crate::edge::dump_pipes::{self, Pipe};
+use crate::edge::pager::{self, Page};
 use crate::edge::py_spy::{self, Plan, Stack, Target};
 use crate::edge::stacks::{Compared, Whose, most_often_odd};
 use crate::edge::{self, QUEUE, Signals};
@@ -35,10 +39,10 @@ use crate::sources::Setup;
 use crate::sources::feed::{self, Batch};
 use anyhow::{Context as _, Result};
 use budget::Budget;
-use choices::{Content, Effect, Move, Sheet, Stacks, Ui};
+use choices::{Content, Effect, Mode, Move, Sheet, Stacks, Ui};
 use crossterm::event::Event as Input;
+use input::Gate;
 use play::{Player, World};
-use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
 use std::iter::from_fn;
 use std::panic::AssertUnwindSafe;
@@ -110,6 +114,8 @@ enum Work {
     Pipes(Vec<Pipe>),
     /// They were asked; how it went.
     Asked(String),
+    /// The user has left the pager; what went wrong.
+    Paged(Result<(), String>),
     /// It panicked.
     Broke,
 }
@@ -237,23 +243,6 @@ fn read(mut reader: tape::Reader, without: &[Without], tx: &mpsc::Sender<FromTap
     }
 }
 
-/// Keys, clicks and sizes, in a thread. Not crossterm's own stream of events: with level-triggered reading it takes a turn of its thread
-/// for each event, and where the terminal is gone it reads for ever and never reports it.
-fn start_input(tx: mpsc::Sender<Option<Input>>) -> Result<()> {
-    let input = move || {
-        loop {
-            // Whatever happens to this thread, the loop must hear of it: without keys there is no way out.
-            let input = std::panic::catch_unwind(crossterm::event::read).ok().and_then(Result::ok);
-            let lost = input.is_none();
-            if tx.blocking_send(input).is_err() || lost {
-                return;
-            }
-        }
-    };
-    std::thread::Builder::new().name("input".into()).spawn(input).context("a thread for input")?;
-    Ok(())
-}
-
 /// Whether the screen is out of date, and how urgently.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Due {
@@ -287,12 +276,13 @@ struct App {
     writing: bool,
     /// py-spy is being looked for, or runs.
     spying: bool,
+    /// The pager has the terminal: nothing is drawn.
+    paging: bool,
+    gate: Arc<Gate>,
     /// What the user is asked about.
     py_spy: Option<Plan>,
     /// What the user is asked about.
     pipes: Vec<Pipe>,
-    /// By pid, the last of each.
-    stacks: BTreeMap<u32, Arc<Stack>>,
     /// The rounds of the last look at all ranks, compared.
     rounds: Vec<(Stamp, Compared)>,
 }
@@ -308,7 +298,7 @@ const ALL_STACKS: &str = "Stacks of all ranks (main threads, equal ones together
 
 impl App {
     fn start(settings: &Settings, header: tape::Header, world: &mut World) -> Result<(App, Inbox)> {
-        let signals = Signals::of(&[edge::ending(), vec![resumed()]].concat())?;
+        let signals = Signals::of(&[edge::ending(), vec![resumed(), SignalKind::window_change()]].concat())?;
         let theme = Theme::load(&settings.theme, settings.depth).map_err(anyhow::Error::msg)?;
         let mut ui = Ui::new(settings.zone);
         ui.keys = settings.keys.clone();
@@ -318,7 +308,7 @@ impl App {
         let screen = Screen::enter(ui.mouse, settings.ascii, settings.graphs, settings.depth, &sent)?;
         ui.size = screen.size()?;
         let (input, inputs) = mpsc::channel(QUEUE);
-        start_input(input)?;
+        let gate = input::start(input)?;
         let (works, works_done) = mpsc::unbounded_channel();
         let inbox = Inbox { inputs, works: works_done, batches: mpsc::channel(1).1, tape: mpsc::channel(1).1, sent, signals };
         let (theme_name, alert) = (settings.theme.clone(), settings.alert);
@@ -337,9 +327,10 @@ impl App {
             works,
             writing: false,
             spying: false,
+            paging: false,
+            gate,
             py_spy: None,
             pipes: Vec::new(),
-            stacks: BTreeMap::new(),
             rounds: Vec::new(),
         };
         app.draw(world)?;
@@ -387,7 +378,7 @@ impl App {
         let mut started_rush: Option<Instant> = None;
         loop {
             // While the terminal has not taken the last frame, there is no other.
-            let draws = due != Due::No && self.screen.is_ready();
+            let draws = due != Due::No && self.can_draw();
             let mut until = if draws { next_tick.min(next_draw) } else { next_tick };
             if draws && due == Due::Soon {
                 until = until.min(self.budget.next());
@@ -445,7 +436,7 @@ impl App {
                 Due::Soon => now >= self.budget.next() || now + SOON >= next_draw,
                 Due::Now => true,
             };
-            if is_due && self.screen.is_ready() {
+            if is_due && self.can_draw() {
                 self.draw(&mut world)?;
                 next_draw = Instant::now() + self.interval;
                 due = Due::No;
@@ -457,8 +448,12 @@ impl App {
     fn take(&mut self, message: Message, world: &mut World, events: &mut Vec<(Stamp, Event)>) -> Result<Option<Due>> {
         match message {
             Message::Input(Some(input)) => return self.input(&input, world),
+            Message::Signal(kind) if kind == SignalKind::window_change() => {}
+            // What is typed for the pager may end or stop it, and nothing else.
+            Message::Signal(kind) if self.paging && (kind == SignalKind::interrupt() || kind == resumed()) => {}
             Message::Signal(kind) if kind == resumed() => self.screen.resume()?,
             Message::Input(None) | Message::Signal(_) => return Ok(None),
+            Message::Work(Work::Paged(how)) => self.take_back(how)?,
             Message::Work(work) => self.worked(work),
             Message::Batch(batch) => {
                 let before = world.shown().model.logbook.alarms();
@@ -472,6 +467,44 @@ impl App {
             }
         }
         Ok(Some(Due::Now))
+    }
+
+    fn can_draw(&self) -> bool {
+        !self.paging && self.screen.is_ready()
+    }
+
+    /// The pager with the selected line's file; where that is not at hand, as of a recording, with the lines that are kept.
+    fn page(&mut self, number: Option<u64>, world: &World) {
+        let session = world.shown();
+        let line = number.and_then(|number| session.model.logbook.get(number)).or_else(|| session.model.logbook.iter().next_back());
+        let Some(line) = line else {
+            self.ui.notice = Some("there is no log to open".into());
+            return;
+        };
+        let path = session.model.files.get(&line.file).map(|file| file.info.path.clone());
+        let is_here = self.is_live && !matches!(self.ui.mode, Mode::Replay { .. });
+        let page = match path.filter(|path| is_here && std::path::Path::new(path).is_file()) {
+            Some(path) => Page::File { path, line: line.no },
+            None => Page::Text(log_view::text(&self.ui.log, session, self.ui.zone)),
+        };
+        let gate = self.gate.clone();
+        self.paging = true;
+        self.screen.lend();
+        let started = self.beside("pager", move |tell| {
+            gate.close();
+            let how = pager::run(&page);
+            gate.open();
+            tell(Work::Paged(how));
+        });
+        if !started {
+            let _ = self.works.send(Work::Paged(Err("the system has no thread to give".into())));
+        }
+    }
+
+    fn take_back(&mut self, how: Result<(), String>) -> Result<()> {
+        self.paging = false;
+        self.ui.notice = how.err();
+        self.screen.resume()
     }
 
     fn go(&mut self, world: &mut World, to: Move) {
@@ -497,6 +530,11 @@ impl App {
             Effect::Quit => return Ok(None),
             Effect::Suspend => self.screen.suspend()?,
             Effect::Copy(text) => self.copy(&text, world),
+            Effect::CopyLine(text) => {
+                self.screen.send(&terminal::clipboard(&crate::base::clean::clean(&text)));
+                self.ui.notice = Some("the line was sent to the clipboard (OSC 52); enter shows it whole".into());
+            }
+            Effect::Page(number) => self.page(number, world),
             Effect::NextTheme => self.next_theme(),
             Effect::Evidence(dir) => self.write_evidence(&dir, world),
             Effect::AskStacks(wanted) => self.find_py_spy(&wanted, world),
@@ -511,7 +549,9 @@ impl App {
             }
         }
         // While a text is shown to be selected, the mouse is the terminal's.
-        self.screen.set_mouse(self.ui.mouse && self.ui.popup.is_none());
+        if !self.paging {
+            self.screen.set_mouse(self.ui.mouse && self.ui.popup.is_none());
+        }
         Ok(Some(Due::Now))
     }
 
@@ -550,7 +590,7 @@ impl App {
             return;
         }
         let (session, kept) = world.evidence();
-        let stacks = self.stacks.values().cloned().collect();
+        let stacks = self.ui.stacks.values().cloned().collect();
         let summary = (!self.rounds.is_empty()).then(|| self.summary());
         let bundle = Bundle { header: self.header.clone(), zone: self.ui.zone, session, kept, stacks, summary };
         let home = std::env::var_os("HOME").map(PathBuf::from);
@@ -668,16 +708,20 @@ impl App {
         };
         // The first round opens the sheet; a later one does not take from the user what is looked at meanwhile.
         let shown = |sheet: &Sheet| matches!(&sheet.content, Content::Text { title, .. } if title == ALL_STACKS);
+        let pid = stacks.first().map(|(_, stack)| stack.pid.to_string());
+        let in_detail = !all && self.ui.detail().is_some_and(|subject| subject.kind == "process" && Some(&subject.key) == pid.as_ref());
         match (&mut self.ui.sheet, content) {
             (Some(sheet), Some(content)) if shown(sheet) => sheet.content = content,
-            (sheet, Some(content)) if !all || self.rounds.len() == 1 => *sheet = Some(Sheet::of(content)),
+            // There it stands among all else.
+            (Some(_), Some(_)) if in_detail => self.ui.notice = Some("its stack stands below".into()),
+            (_, Some(content)) if !all || self.rounds.len() == 1 => self.ui.open_sheet(content),
             _ => self.ui.notice = last.then(|| most_often(&self.rounds)).flatten(),
         }
         for (_, stack) in stacks {
-            if self.stacks.len() >= MAX_STACKS && !self.stacks.contains_key(&stack.pid) {
-                self.stacks.pop_first();
+            if self.ui.stacks.len() >= MAX_STACKS && !self.ui.stacks.contains_key(&stack.pid) {
+                self.ui.stacks.pop_first();
             }
-            self.stacks.insert(stack.pid, Arc::new(stack));
+            self.ui.stacks.insert(stack.pid, Arc::new(stack));
         }
     }
 
@@ -732,6 +776,8 @@ impl App {
                     self.pipes = pipes;
                 }
             }
+            // It is seen to where it may fail.
+            Work::Paged(_) => {}
             Work::Asked(how) => self.ui.notice = Some(crate::base::mask::shown(&how).into_owned()),
             Work::Looked(done, of) => self.ui.notice = Some(format!("py-spy: {done} of {of} processes")),
             Work::Stacks(stacks, all, last) => self.show_stacks(stacks, all, last),
@@ -752,7 +798,7 @@ impl App {
     fn alert(&mut self, event: &Event) {
         let Event::Finding(Change::Opened(finding)) = event else { return };
         match self.alert {
-            _ if finding.severity < Severity::Critical => {}
+            _ if finding.severity < Severity::Critical || self.ui.muted.contains(finding.rule) => {}
             Alert::Off => {}
             Alert::Bell => self.screen.send("\x07"),
             Alert::Note => self.screen.send_note(&finding.summary),

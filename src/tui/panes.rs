@@ -3,17 +3,18 @@
 //! **To add a pane**: a file below `panes/` with a `pub const PANE: Pane`, its line in [`PANES`], and its place in
 //! [`super::layout::ARRANGEMENTS`]. Its key is the next digit.
 
-mod findings;
-mod gpus;
+pub(super) mod findings;
+pub(super) mod gpus;
 mod log;
-mod nccl;
-mod network;
-mod processes;
-mod sources;
+pub(super) mod nccl;
+pub(super) mod network;
+pub(super) mod processes;
+pub(super) mod sources;
 mod topology;
 pub mod training;
 
 use super::choices::{List, Opened, Ui};
+use super::filter::Filter;
 use super::layout::Want;
 use super::theme::Theme;
 use super::widgets::spark::Axis;
@@ -21,7 +22,7 @@ use crate::base::severity::Severity;
 use crate::base::words::wrap;
 use crate::diagnosis::culprits::Culprits;
 use crate::diagnosis::session::Session;
-use crate::diagnosis::verdict::State;
+use crate::diagnosis::verdict::{State, Verdict};
 use crate::observe::SourceId;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -37,8 +38,8 @@ pub struct Pane {
     pub want: fn(&Ctx, u16) -> Option<Want>,
     /// Names of its rows, in the order shown; empty for a pane without a list.
     pub rows: fn(&Ctx) -> Vec<String>,
-    /// Heads of the columns it can be sorted by.
-    pub sorts: fn() -> Vec<&'static str>,
+    /// The columns it can be sorted by, of those that are shown at a width: number from 1, and head.
+    pub sorts: fn(&Ctx, u16) -> Vec<(usize, &'static str)>,
     /// The row at a line of the screen.
     pub row_at: fn(&Ctx, Rect, u16) -> Option<usize>,
     pub open: fn(&Ctx) -> Opened,
@@ -70,6 +71,16 @@ impl<'a> Ctx<'a> {
         &self.ui.lists[self.pane]
     }
 
+    /// What the user filters its rows by.
+    pub fn filter(&self) -> &'a Filter {
+        self.ui.filter_of(self.pane)
+    }
+
+    /// Why there is no row: the filter, or what `otherwise` says.
+    pub fn why_empty(&self, otherwise: impl FnOnce() -> String) -> String {
+        if self.filter().is_empty() { otherwise() } else { "nothing passes the filter; esc clears it".into() }
+    }
+
     /// The time axis of all sparklines, for so many cells.
     pub fn axis(&self, cells: usize) -> Axis {
         Axis::new(self.session.model.now, self.ui.window, cells)
@@ -87,6 +98,11 @@ impl<'a> Ctx<'a> {
         (self.session.model.jobs.len() > 1).then(|| crate::base::clean::clean(job).into_owned())
     }
 
+    /// The job that the screen is of, as far as it is of one.
+    pub fn main_job(&self) -> Option<(&'a str, &'a Verdict)> {
+        self.ui.main_job(self.session)
+    }
+
     /// What a source reports of itself: why it has nothing, where it has nothing.
     fn source_detail(&self, id: &'static str) -> Option<String> {
         let detail = self.session.model.sources.get(&SourceId::of(id))?.detail.as_deref()?;
@@ -100,7 +116,7 @@ impl<'a> Ctx<'a> {
 
     /// The state of the job that stands on top.
     pub(super) fn state(&self) -> State {
-        self.session.main_job().map_or(State::Idle, |(_, verdict)| verdict.state)
+        self.main_job().map_or(State::Idle, |(_, verdict)| verdict.state)
     }
 
     /// As [`Ctx::selected`]; as long as nothing was chosen, `first` where it is a row: it is in sight, wherever keys go.
@@ -121,7 +137,7 @@ const fn no_rows(_: &Ctx) -> Vec<String> {
     Vec::new()
 }
 
-const fn no_sorts() -> Vec<&'static str> {
+const fn no_sorts(_: &Ctx, _: u16) -> Vec<(usize, &'static str)> {
     Vec::new()
 }
 
@@ -131,6 +147,12 @@ const fn no_row_at(_: &Ctx, _: Rect, _: u16) -> Option<usize> {
 
 const fn opens_nothing(_: &Ctx) -> Opened {
     Opened::Nothing
+}
+
+/// Whether the pane has rows that can be filtered.
+pub fn has_rows(ctx: &Ctx) -> bool {
+    let pane = &PANES[ctx.pane];
+    matches!(pane.id, "log" | "findings") || !(pane.sorts)(ctx, u16::MAX).is_empty()
 }
 
 /// The row of a table with a head of one line; `first` is in sight as long as nothing was chosen.

@@ -256,6 +256,11 @@ impl Screen {
         self.resume()
     }
 
+    /// Gives the terminal to another program, until [`Screen::resume`].
+    pub fn lend(&mut self) {
+        leave();
+    }
+
     /// After a stop that gave no warning: the terminal may be in any state.
     ///
     /// # Errors

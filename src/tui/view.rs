@@ -12,8 +12,9 @@
 
 use super::actions::{Action, KEYS};
 use super::choices::{Ask, Mode, Ui};
+use super::filter::Filter;
 use super::layout::{self, Place, Want};
-use super::panes::{Ctx, PANES, Pane};
+use super::panes::{Ctx, PANES, Pane, has_rows};
 use super::theme::{Theme, severity_mark, state_mark};
 use super::widgets::shorten;
 use crate::base::clean::clean;
@@ -37,6 +38,9 @@ use unicode_width::UnicodeWidthStr;
 
 /// Below this there is room for one sentence.
 const LEAST: (u16, u16) = (40, 10);
+
+/// Cells of a row with a title that are no title.
+const TITLE_AROUND: usize = 6;
 
 pub fn pane_index(id: &str) -> usize {
     PANES.iter().position(|p| p.id == id).unwrap_or(0)
@@ -65,7 +69,7 @@ pub fn draw(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme) {
     }
     draw_footer(buf, session, ui, theme, area);
     if let Some(sheet) = &ui.sheet {
-        super::help::draw(buf, body(session, ui, theme), ui, theme, sheet);
+        super::sheet::draw(&ui.ctx(session, theme), sheet, body(session, ui, theme), buf);
     }
     if let Some(prompt) = &ui.prompt
         && let Ask::Run { processes } = prompt.kind
@@ -101,6 +105,7 @@ fn draw_pane(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme, place:
     let spec: &Pane = &PANES[pane];
     // A shape says it where there is no colour.
     let title = format!("{}{}", if focused && ui.zoom.is_none() { "▸ " } else { "" }, clean(&(spec.title)(&ctx)));
+    let title = with_filter(&title, ui.filter_of(pane), place.area.width);
     frame(
         buf,
         place.area,
@@ -115,13 +120,23 @@ fn draw_pane(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme, place:
     }
 }
 
+/// A title with what the rows are filtered by: of the two, the filter stays whole.
+fn with_filter(title: &str, filter: &Filter, width: u16) -> String {
+    if filter.is_empty() {
+        return title.to_owned();
+    }
+    let only = format!(", only {}", clean(&filter.words()));
+    let room = usize::from(width).saturating_sub(TITLE_AROUND + only.width()).max(8);
+    format!("{}{only}", fitted(title, room))
+}
+
 /// A frame, or the line that stands for it.
 fn frame(buf: &mut Buffer, area: Rect, framed: bool, title: &str, border: Style, words: Style) {
     if area.width < 4 || area.height == 0 {
         return;
     }
     let (left, right) = (area.x, area.right() - 1);
-    let room = usize::from(area.width).saturating_sub(6);
+    let room = usize::from(area.width).saturating_sub(TITLE_AROUND);
     let title = fitted(title, room);
     let dashes = "─".repeat(usize::from(area.width).saturating_sub(title.width() + 4));
     let (first, last) = if framed { ("╭", "╮") } else { ("─", "─") };
@@ -205,6 +220,12 @@ pub fn places(session: &Session, ui: &Ui, theme: &Theme) -> Vec<Place> {
     layout::place(area, layout::arrangement(ui.size.0), &want)
 }
 
+/// Columns that a pane has for its content.
+pub fn width_of(session: &Session, ui: &Ui, theme: &Theme, pane: usize) -> u16 {
+    let place = places(session, ui, theme).into_iter().find(|place| place.pane == PANES[pane].id);
+    place.map_or(0, |place| inside(ui, place.area).width)
+}
+
 /// Whether a pane has a place in the arrangement of this width.
 pub fn is_shown(ui: &Ui, pane: usize) -> bool {
     let bands = layout::arrangement(ui.size.0).bands;
@@ -214,8 +235,11 @@ pub fn is_shown(ui: &Ui, pane: usize) -> bool {
 fn header(session: &Session, ui: &Ui, theme: &Theme, width: u16) -> Line<'static> {
     let model = &session.model;
     let mut parts = vec![format!("nccl-top {}", model.host)];
-    if let Some((id, _)) = session.main_job() {
-        parts.push(format!("job {id}"));
+    if let Some((id, _)) = ui.main_job(session) {
+        let jobs = ui.jobs(session);
+        let no = jobs.iter().position(|job| *job == id).map_or(0, |at| at + 1);
+        let key = ui.keys.words(Action::NextJob).first().map_or(String::new(), |key| format!(" ({key})"));
+        parts.push(if jobs.len() > 1 { format!("job {no} of {}{key}: {id}", jobs.len()) } else { format!("job {id}") });
         if let Some(job) = model.jobs.get(id).filter(|j| !j.log_only) {
             let alive = job.ranks.values().filter(|pid| model.processes.get(pid).is_some_and(|p| p.is_alive())).count();
             parts.push(match job.world_size {
@@ -282,10 +306,13 @@ fn mode_words(session: &Session, ui: &Ui, theme: &Theme) -> (String, Style) {
 pub fn command(session: &Session, ui: &Ui) -> Option<String> {
     let first = |finding: &Finding| crate::diagnosis::remedies::first(&session.model, finding);
     let selected = || first(&super::panes::selected_finding(session, ui)?);
-    let mut jobs: Vec<&String> = session.verdicts.keys().collect();
+    let main = ui.main_job(session).map(|(job, _)| job);
+    let is_shown = |job: &str| ui.job.is_none() || main == Some(job);
+    let mut jobs: Vec<&String> = session.verdicts.keys().filter(|id| is_shown(id)).collect();
     jobs.sort_by_cached_key(|id| Reverse(session.weight_of(id)));
     let on_top = || jobs.iter().find_map(|id| first(session.named(id)?));
-    selected().or_else(on_top).or_else(|| first(session.ledger.first_open(|f| f.next.is_some())?))
+    let any = || first(session.ledger.first_open(|f| f.next.is_some() && f.job.as_deref().is_none_or(is_shown))?);
+    selected().or_else(on_top).or_else(any)
 }
 
 /// The finding that `command` is of.
@@ -293,7 +320,7 @@ fn told(session: &Session, ui: &Ui) -> Option<Finding> {
     if let Some(finding) = super::panes::selected_finding(session, ui) {
         return Some(finding);
     }
-    let (job, _) = session.main_job()?;
+    let (job, _) = ui.main_job(session)?;
     session.named(job).cloned()
 }
 
@@ -306,6 +333,10 @@ pub fn other_steps(session: &Session, ui: &Ui) -> Vec<crate::diagnosis::remedies
 
 /// The process that the finding blames, or why there is none to look at.
 pub fn culprit(session: &Session, ui: &Ui) -> Result<u32, String> {
+    let of_detail = ui.detail().filter(|subject| subject.kind == "process").and_then(|subject| subject.key.parse().ok());
+    if let Some(pid) = of_detail {
+        return Ok(pid);
+    }
     let finding = told(session, ui).ok_or("no finding names a process to look at")?;
     let process = crate::diagnosis::remedies::culprits(&session.model, &finding).first().map(|p| p.info.pid);
     process.ok_or_else(|| format!("{} names no process that is alive on this node", finding.rule))
@@ -313,7 +344,7 @@ pub fn culprit(session: &Session, ui: &Ui) -> Result<u32, String> {
 
 /// The job that the selected finding is of, else the one on top.
 pub fn job_told(session: &Session, ui: &Ui) -> Option<String> {
-    told(session, ui).and_then(|finding| finding.job).or_else(|| Some(session.main_job()?.0.to_owned()))
+    told(session, ui).and_then(|finding| finding.job).or_else(|| Some(ui.main_job(session)?.0.to_owned()))
 }
 
 /// The head of a verdict: `■ STUCK 14 s since 02:49:24`, and the sentence after it.
@@ -396,11 +427,11 @@ pub fn more_jobs(states: impl Iterator<Item = State>) -> String {
     format!("{all} more {jobs}: {}", each.join(", "))
 }
 
-/// State, culprit, since, evidence, next step: of every job, the worst first.
+/// State, culprit, since, evidence, next step: of every job, the one that the user has chosen first, then the worst.
 fn verdict_lines(session: &Session, ui: &Ui, theme: &Theme, area: Rect) -> Vec<Line<'static>> {
     let width = usize::from(area.width);
     let mut jobs: Vec<_> = session.verdicts.iter().collect();
-    jobs.sort_by_cached_key(|(id, _)| Reverse(session.weight_of(id)));
+    jobs.sort_by_cached_key(|(id, _)| (ui.job.as_ref() != Some(*id), Reverse(session.weight_of(id))));
     let mut lines = Vec::new();
     // Beside the verdicts there must be room for a pane, and one line says what there was none for.
     let most = usize::from(area.height.saturating_sub(6)).max(1);
@@ -457,7 +488,7 @@ fn verdict_lines(session: &Session, ui: &Ui, theme: &Theme, area: Rect) -> Vec<L
 /// All of the verdict that a small screen can take: the sentence, and with what is left the next step.
 fn draw_sentence(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme, area: Rect) {
     let width = usize::from(area.width);
-    let (text, style, next) = match session.main_job() {
+    let (text, style, next) = match ui.main_job(session) {
         None => ("○ IDLE  no job on this node yet".to_owned(), theme.text, None),
         Some((id, verdict)) => {
             let (head, sentence) = head_and_sentence(session, ui, id, verdict, session.verdicts.len() > 1, width);
@@ -503,7 +534,8 @@ fn is_replay(ui: &Ui) -> bool {
 }
 
 /// What the footer offers: key, word, action.
-fn offers(session: &Session, ui: &Ui) -> Vec<(String, &'static str, Action)> {
+fn offers(session: &Session, ui: &Ui, theme: &Theme) -> Vec<(String, &'static str, Action)> {
+    let word = |action: Action| KEYS.iter().find(|k| k.action == action).and_then(|k| k.footer).unwrap_or("");
     let first = |action: Action| ui.keys.words(action).first().map(|key| sign(key));
     let mut out: Vec<(String, &'static str, Action)> = Vec::new();
     let mut offer = |action: Action, word: &'static str| {
@@ -514,24 +546,31 @@ fn offers(session: &Session, ui: &Ui) -> Vec<(String, &'static str, Action)> {
     if ui.sheet.is_some() {
         offer(Action::Back, "back");
         offer(Action::Down, "scroll");
-        offer(Action::Quit, "quit");
+        offer(Action::Filter, "search");
+        if ui.detail().is_some() {
+            offer(Action::Open, word(Action::Open));
+            offer(Action::NextPane, "next link");
+            offer(Action::Copy, word(Action::Copy));
+        }
+        offer(Action::Quit, word(Action::Quit));
         return out;
     }
-    let word = |action: Action| KEYS.iter().find(|k| k.action == action).and_then(|k| k.footer).unwrap_or("");
     if ui.zoom.is_some() {
         offer(Action::Pane(1), word(Action::Pane(1)));
     }
     if ui.zoom.is_some() && ui.target() == pane_index("log") {
         offer(Action::Bottom, "follow");
-        offer(Action::Search, word(Action::Search));
-        offer(Action::Filter, "filter");
+        offer(Action::Filter, word(Action::Filter));
+        offer(Action::Search, "find");
         offer(Action::FilterRank, "rank");
         offer(Action::FilterSeverity, "severity");
+        offer(Action::Open, word(Action::Open));
         offer(Action::Pause, word(Action::Pause));
     } else {
         offer(Action::Copy, word(Action::Copy));
         if ui.zoom.is_some() && ui.target() == pane_index("findings") {
             // It is offered there all the same, and says why not.
+            offer(Action::Acknowledge, "acknowledge");
             offer(Action::Stack, if is_replay(ui) { "stack (not of a recording)" } else { word(Action::Stack) });
         }
         // Nobody looks for a key in the help while a job is failing.
@@ -539,17 +578,17 @@ fn offers(session: &Session, ui: &Ui) -> Vec<(String, &'static str, Action)> {
         if trouble && ui.zoom.is_none() || ui.zoom.is_some() && ui.target() == pane_index("findings") {
             offer(Action::Evidence, word(Action::Evidence));
         }
-        offer(Action::Search, word(Action::Search));
+        offer(Action::Filter, word(Action::Filter));
         offer(Action::Pause, word(Action::Pause));
         offer(Action::Earlier, word(Action::Earlier));
         if matches!(ui.mode, Mode::Replay { .. }) {
             offer(Action::Later, "forward");
             offer(Action::Faster, "faster");
         }
-        if ui.zoom.is_none() || ui.target() == pane_index("findings") {
+        if ui.zoom.is_none() || ui.target() != pane_index("training") {
             offer(Action::Open, word(Action::Open));
         }
-        if ui.zoom.is_some() && !(PANES[ui.target()].sorts)().is_empty() {
+        if ui.zoom.is_some() && has_rows(&ui.ctx(session, theme)) && ui.target() != pane_index("findings") {
             offer(Action::Sort, "sort");
         }
     }
@@ -564,9 +603,9 @@ fn offers(session: &Session, ui: &Ui) -> Vec<(String, &'static str, Action)> {
 }
 
 /// The offers that fit, each with its first column.
-fn footer_places(session: &Session, ui: &Ui) -> Vec<(u16, String, &'static str, Action)> {
+fn footer_places(session: &Session, ui: &Ui, theme: &Theme) -> Vec<(u16, String, &'static str, Action)> {
     let width = usize::from(ui.size.0);
-    let mut offers = offers(session, ui);
+    let mut offers = offers(session, ui, theme);
     let wide = |o: &[(String, &'static str, Action)]| o.iter().map(|(k, w, _)| k.width() + w.width() + 3).sum::<usize>();
     while wide(&offers) > width && offers.len() > 2 {
         let keep = |a: &Action| matches!(a, Action::Help | Action::Quit);
@@ -584,12 +623,12 @@ fn footer_places(session: &Session, ui: &Ui) -> Vec<(u16, String, &'static str, 
 }
 
 /// The offer at a place of the screen.
-pub fn footer_at(session: &Session, ui: &Ui, at: Position) -> Option<Action> {
+pub fn footer_at(session: &Session, ui: &Ui, theme: &Theme, at: Position) -> Option<Action> {
     if at.y.checked_add(1) != Some(ui.size.1) || ui.prompt.is_some() || ui.notice.is_some() {
         return None;
     }
     let hit = |(x, key, word, _): &(u16, String, &str, Action)| (*x..*x + (key.width() + word.width()) as u16 + 1).contains(&at.x);
-    footer_places(session, ui).into_iter().find(hit).map(|o| o.3)
+    footer_places(session, ui, theme).into_iter().find(hit).map(|o| o.3)
 }
 
 fn draw_footer(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme, area: Rect) {
@@ -610,7 +649,7 @@ fn draw_footer(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme, area
         buf.set_stringn(area.x, y, format!(" {}", clean(notice)), usize::from(area.width), theme.accent);
         return;
     }
-    for (x, key, word, action) in footer_places(session, ui) {
+    for (x, key, word, action) in footer_places(session, ui, theme) {
         let room = usize::from(area.width.saturating_sub(x));
         let style = if action == Action::Stack && is_replay(ui) { theme.dim } else { theme.accent };
         let line = Line::from(vec![Span::styled(key, style), Span::styled(format!(" {word}"), theme.dim)]);

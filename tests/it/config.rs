@@ -105,3 +105,24 @@ fn the_config_of_another_user_is_no_reason_not_to_start() {
         assert_eq!(said.contains("config.toml: permission denied; going on without it"), !path.ends_with("catalog"), "{said}");
     }
 }
+
+#[test]
+fn init_writes_the_sample_and_never_over_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |args: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_nccl-top"));
+        let out = command.args(args).current_dir(dir.path()).env("HOME", dir.path()).env_remove("XDG_CONFIG_HOME").output().unwrap();
+        (out.status.code(), String::from_utf8(out.stdout).unwrap() + &String::from_utf8(out.stderr).unwrap())
+    };
+    let usual = dir.path().join(".config/nccl-top/config.toml");
+    let (code, said) = run(&["config", "init"]);
+    assert_eq!((code, std::fs::read_to_string(&usual).unwrap().as_str()), (Some(0), include_str!("../../assets/config.toml")), "{said}");
+    assert!(said.contains(&usual.display().to_string()), "{said}");
+    assert_eq!(run(&["config"]).0, Some(0));
+    std::fs::write(&usual, "utc = true\n").unwrap();
+    let (code, said) = run(&["config", "init"]);
+    assert!(code == Some(2) && said.contains("config.toml: the file exists"), "{said}");
+    assert_eq!(std::fs::read_to_string(&usual).unwrap(), "utc = true\n");
+    assert_eq!(run(&["--config", "sub/other.toml", "config", "init"]).0, Some(0));
+    assert!(dir.path().join("sub/other.toml").exists());
+}

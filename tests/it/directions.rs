@@ -47,8 +47,19 @@ const IMPURE: &[&str] = &[
     "eprintln!",
 ];
 /// The panes and widgets draw what they are given.
-const DRAWING: &[&str] =
-    &["tui/panes", "tui/widgets", "tui/panes.rs", "tui/widgets.rs", "tui/view.rs", "tui/layout.rs", "tui/help.rs", "tui/log_view.rs"];
+const DRAWING: &[&str] = &[
+    "tui/panes",
+    "tui/widgets",
+    "tui/panes.rs",
+    "tui/widgets.rs",
+    "tui/view.rs",
+    "tui/layout.rs",
+    "tui/help.rs",
+    "tui/log_view.rs",
+    "tui/details",
+    "tui/details.rs",
+    "tui/sheet.rs",
+];
 const IMPURE_FOR_DRAWING: &[&str] =
     &["std::fs", "std::net", "std::thread", "std::env", "std::process", "Instant", "SystemTime", "Clock", "tokio", "println!"];
 

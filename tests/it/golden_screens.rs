@@ -153,7 +153,7 @@ fn colour_and_no_colour_say_the_same() {
     insta::assert_snapshot!("looks-gpus", pane(&hang, zoomed("gpus"), &themes));
     let search = |ui: &mut Ui| {
         zoomed("log")(ui);
-        typed(ui, "/warn\nNN", &busy);
+        typed(ui, "fwarn\nNN", &busy);
     };
     insta::assert_snapshot!("looks-log-search", pane(&busy, search, &themes));
     // Nothing is drawn in a colour that the theme does not have, and no text depends on the theme.
@@ -213,7 +213,7 @@ fn each_pane_alone() {
     }
     let filter = |ui: &mut Ui| {
         zoomed("log")(ui);
-        typed(ui, "wf!traceback file:rank\n", &busy);
+        typed(ui, "W/!traceback file:rank\n", &busy);
     };
     insta::assert_snapshot!("log-filter", pane(&busy, filter, &[]));
 }
@@ -227,8 +227,7 @@ fn help_and_prompt() {
     insta::assert_snapshot!("help", text(&screen(&session, help, &Theme::mono(), SIZES[0])));
     for size in [(120, 40), (220, 62)] {
         let shown = text(&screen(&session, help, &Theme::mono(), size));
-        for part in
-            [" Help", "  1                        everything at once", "the next theme"].iter().take(if size.1 < 62 { 2 } else { 3 })
+        for part in [" Help", "  1                      everything at once", "the next theme"].iter().take(if size.1 < 62 { 2 } else { 3 })
         {
             assert!(shown.contains(part), "no {part:?} at {size:?}:\n{shown}");
         }
@@ -237,7 +236,7 @@ fn help_and_prompt() {
         ui.act(Action::Filter, &session, &Theme::mono());
     };
     let shown = text(&screen(&session, prompt, &Theme::mono(), SIZES[0]));
-    assert!(shown.ends_with(" only lines with: █\n"), "{shown}");
+    assert!(shown.ends_with(" only what has: █\n"), "{shown}");
 }
 
 /// What stands on the overview of a world, from which width on. Each text is part of one row.

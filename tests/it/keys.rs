@@ -77,6 +77,10 @@ fn has(s: &vt100::Screen, text: &str) -> bool {
     s.contents().contains(text)
 }
 
+fn has_text(s: &Screen, text: &str) -> bool {
+    s.text().contains(text)
+}
+
 /// Seconds from the start of the tape to the moment shown; -1 while none is.
 fn offset(s: &vt100::Screen) -> i64 {
     let head = row(s, 0);
@@ -180,6 +184,8 @@ fn sent_for(key: &str) -> String {
         ("pgup", "\x1b[5~"),
         ("pgdn", "\x1b[6~"),
         ("f1", "\x1bOP"),
+        ("shift-left", "\x1b[1;2D"),
+        ("shift-right", "\x1b[1;2C"),
     ];
     if let Some((_, bytes)) = named.iter().find(|(name, _)| *name == key) {
         return (*bytes).to_owned();
@@ -218,19 +224,35 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
             s.press("z", "zoomed", is_zoomed);
             s.press(key, "another pane alone", |s| is_zoomed(s) && title(s).starts_with(alone));
         }
+        Action::NextJob => s.press(key, "that there is one", |s| footer(s).contains("there is only one job")),
         Action::Zoom => {
             s.press(key, "zoomed", is_zoomed);
             s.press(key, "not zoomed", |s| !is_zoomed(s));
         }
         Action::Open => {
-            // What it does with a finding is tested where a line proves one.
             s.press(key, "zoomed", is_zoomed);
+            s.press("1", "the overview", |s| !is_zoomed(s));
+            // What evidence leads to is tested where a line proves a finding.
+            for (pane, about) in [
+                ("3", " GPU 3  NVIDIA H200  rank 3 of job 1354"),
+                ("4", " eth  "),
+                ("5", " communicator "),
+                ("6", " hang-rank-absent  rank 3"),
+                ("7", " line "),
+                ("8", " rank 3 of job 1354  pid 1453"),
+                ("9", " source "),
+            ] {
+                s.press(pane, "the pane", |s| is_zoomed(s) && !footer(s).contains("next link"));
+                s.press(key, "all about it", |s| rows(s).iter().any(|r| r.starts_with(about)) && footer(s).contains("next link"));
+                s.press("\x1b", "the pane again", |s| is_zoomed(s) && !footer(s).contains("next link"));
+                s.press("1", "the overview", |s| !is_zoomed(s));
+            }
         }
         Action::Back => {
             s.press("?", "help", |s| has(s, " Help"));
             s.press(key, "no help", |s| !has(s, " Help"));
             s.press("7", "the log", is_zoomed);
-            s.press("w", "filtered", |s| title(s).contains("only"));
+            s.press("W", "filtered", |s| title(s).contains("only"));
             s.press(key, "not filtered", |s| !title(s).contains("only"));
             s.press("k", "a line", |s| newer(s) == 0);
             s.press(key, "following", |s| newer(s) == -1);
@@ -265,23 +287,31 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
             };
             s.press("3", "the GPUs", |s| is_zoomed(s) && first_gpu(s) == Some(0));
             if action == Action::Sort {
-                for head in (PANES[1].sorts)() {
-                    s.press(key, "sorted", |s| {
-                        footer(s).trim() == format!("sorted by {head}") && (has(s, &format!("{head}▼")) || ["note", "job"].contains(&head))
-                    });
+                let head = |s: &vt100::Screen| footer(s).trim().strip_prefix("sorted by ").map(str::to_owned);
+                let mut heads = Vec::new();
+                while !s.look(footer).contains("own order") {
+                    let before = s.look(footer);
+                    s.press(key, "sorted otherwise", |s| footer(s) != before && footer(s).contains("sorted"));
+                    if let Some(head) = s.look(head) {
+                        assert!(has_text(s, &format!("{head}▼")), "{head} is not shown");
+                        heads.push(head);
+                    }
                 }
-                s.press(key, "in their own order", |s| footer(s).contains("own order") && !has(s, "▼") && first_gpu(s) == Some(0));
+                assert!(heads.len() > 8 && !heads.contains(&"note".to_owned()), "{heads:?}");
+                assert!(!has_text(s, "▼") && s.look(first_gpu) == Some(0));
             } else {
                 s.press("s", "sorted", |s| has(s, "#▼"));
                 s.press(key, "reversed", |s| has(s, "#▲") && first_gpu(s) == Some(3) && footer(s).contains("reversed"));
                 s.press(key, "not reversed", |s| has(s, "#▼") && first_gpu(s) == Some(0));
-                s.keys(&"s".repeat((PANES[1].sorts)().len()));
-                s.wait_until("in their own order", |s| !has(s, "▼"));
+                while !s.look(footer).contains("own order") {
+                    let before = s.look(footer);
+                    s.press("s", "sorted otherwise", |s| footer(s) != before);
+                }
             }
         }
         Action::Search | Action::NextMatch | Action::PreviousMatch => {
-            let open = if action == Action::Search { key } else { "/" };
-            s.press(open, "a prompt", |s| footer(s).starts_with(" search: "));
+            let open = if action == Action::Search { key } else { "f" };
+            s.press(open, "a prompt", |s| footer(s).starts_with(" find: "));
             s.press("/98\\.8 M/\r", "a match", |s| !marked(s).is_empty());
             assert!(s.look(marked).iter().all(|t| t == "98.8 m"), "{:?}", s.look(marked));
             assert!(s.look(selected).is_some_and(|line| line.contains("98.8 ms")), "{}", s.text());
@@ -299,15 +329,20 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
             s.press("\x1b", "following", |s| newer(s) == -1);
         }
         Action::Filter => {
-            s.press("7", "the log", is_zoomed);
-            s.press(key, "a prompt", |s| footer(s).starts_with(" only lines with: "));
+            s.press(key, "why not", |s| footer(s).contains("this pane has no rows to filter"));
+            s.press("3", "the GPUs", is_zoomed);
+            let idles = |s: &vt100::Screen| rows(s).iter().any(|r| r.starts_with("│  3 "));
+            s.press(key, "a prompt", |s| footer(s).starts_with(" only what has: "));
+            s.press("waiting", "filtered while one types", |s| title(s).contains("only waiting") && !idles(s));
+            s.press("\x1b", "not filtered", |s| !title(s).contains("only") && !footer(s).contains("only what has"));
+            s.press("7", "the log", |s| title(s).starts_with("Log"));
+            s.press(key, "a prompt", |s| footer(s).starts_with(" only what has: "));
             s.press("step /32[12] / !zzz\r", "filtered", |s| title(s).contains("only step /32[12] / !zzz"));
             let shown = s.look(rows).into_iter().filter(|r| r.contains("| loss")).collect::<Vec<_>>();
             assert!(shown.len() == 2 && shown[0].contains("step 321 ") && shown[1].contains("step 322 "), "{shown:?}");
             s.press(key, "the filter to be edited", |s| footer(s).contains("step /32[12] / !zzz"));
             s.press("\x15/(/\r", "what is wrong", |s| footer(s).contains("is no regular expression"));
-            s.press("\x1b", "no prompt", |s| !footer(s).contains("only lines with"));
-            s.press("\x1b", "not filtered", |s| !title(s).contains("only"));
+            s.press("\x1b", "not filtered", |s| !title(s).contains("only") && !footer(s).contains("only what has"));
         }
         Action::FilterRank => {
             s.press("7", "the log", is_zoomed);
@@ -323,6 +358,31 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
             s.press(key, "still less", |s| title(s).contains("only WARN and worse"));
             s.press(key, "all", |s| !title(s).contains("only"));
         }
+        Action::Wrap => {
+            s.press(key, "wrapped", |s| footer(s).contains("long lines are wrapped"));
+            s.press(key, "not wrapped", |s| footer(s).contains("long lines are cut"));
+        }
+        Action::ScrollLeft | Action::ScrollRight => {
+            let (left, right) = if action == Action::ScrollLeft { (key, ".") } else { (",", key) };
+            s.press("7", "the log", |s| is_zoomed(s) && has(s, " | loss"));
+            s.press(right, "further right", |s| title(s).contains("from column 21") && !has(s, " | loss"));
+            s.press(left, "as it was", |s| !title(s).contains("from column") && has(s, " | loss"));
+        }
+        Action::Pager => {
+            let before = s.look(rows);
+            s.press(key, "the pager", |s| !s.alternate_screen() && has(s, "step 329 ") && has(s, "PAGED"));
+            // What is typed is the pager's.
+            s.press("q?\r", "the screen again", |s| s.alternate_screen() && rows(s) == before);
+        }
+        Action::CopyLine => {
+            s.press("7", "the log", is_zoomed);
+            s.press("kk", "a line", |s| newer(s) == 1);
+            s.press(key, "sent", |s| footer(s).contains("the line was sent to the clipboard"));
+            s.wait_sent(from, b"\x1b]52;c;c3RlcCAzMjg");
+            s.press("\x1b", "no line", |s| newer(s) == -1);
+            s.press(key, "the command", |s| has(s, "Sent to the clipboard"));
+            s.press("2", "no popup", |s| !has(s, "clipboard"));
+        }
         Action::Copy => {
             s.press(key, "the command", |s| has(s, "Sent to the clipboard"));
             let text = s.text();
@@ -335,6 +395,17 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
             // The key only ends the popup.
             s.press("2", "as before", |s| !has(s, "clipboard") && !is_zoomed(s));
             s.wait_sent(shown, b"\x1b[?1000h\x1b[?1006h");
+        }
+        Action::Acknowledge | Action::Mute => {
+            let word = if action == Action::Mute { "muted" } else { "acknowledged" };
+            s.press(key, "why not", |s| footer(s).contains("no finding is selected"));
+            s.press("6", "the findings", is_zoomed);
+            s.press(key, "done", |s| footer(s).contains(&format!("hang-rank-absent is {word}")) && has(s, &format!("{word}: rank 3")));
+            s.press("g", "nothing else is below the others", |s| !has(s, "hang-rank-absent is"));
+            let mine = |s: &vt100::Screen| rows(s).iter().position(|r| r.contains(&format!("{word}: rank 3"))).unwrap();
+            let row = s.look(mine) - s.look(|s| rows(s).iter().position(|r| r.starts_with("╭ Findings")).unwrap()) - 1;
+            s.press(&"j".repeat(row), "that one", |s| selected(s).is_some_and(|r| r.contains("hang-rank-absent")));
+            s.press(key, "undone", |s| footer(s).contains(&format!("hang-rank-absent is no longer {word}")));
         }
         Action::Stack => {
             s.press(key, "why not", |s| footer(s).contains("py-spy needs a live process"));
@@ -438,12 +509,13 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
         Action::Help => {
             s.press(key, "help", |s| has(s, " Help"));
             for row in Group::ALL.into_iter().flat_map(|group| KEYS.iter().filter(move |k| k.group == group)) {
-                if !s.text().contains(row.help) {
-                    s.keys("\x1b[6~");
-                }
-                s.wait_for(&row.help[..row.help.len().min(40)]);
+                let begin = &row.help[..row.help.len().min(20)];
+                // Searched for, it stands on the first page: in the title, and in its place.
+                s.keys(&format!("/{begin}\r"));
+                s.wait_until(begin, |s| !footer(s).contains("only what has") && s.contents().matches(begin).count() >= 2);
+                s.press("\x1b", "all of it", |s| !has(s, "Help, only"));
             }
-            s.press("G", "its end", |s| has(s, "moves in the list below the pointer"));
+            s.press("G", "its end", |s| has(s, "moves in the list below the"));
             s.press("g", "its start", |s| has(s, "everything at once"));
             s.press(key, "no help", |s| !has(s, " Help"));
         }
@@ -464,7 +536,8 @@ fn restore(s: &mut Screen) {
 #[test]
 fn every_key_of_the_table_does_what_its_help_says() {
     let dir = tempfile::tempdir().unwrap();
-    let mut s = still(dir.path(), "+70s", &[], &[]);
+    let pager = "tail -n 3; echo PAGED; read typed < /dev/tty; true";
+    let mut s = still(dir.path(), "+70s", &[], &[("PAGER", pager)]);
     // On a busy machine it was paused a little later.
     restore(&mut s);
     s.wait_for("STUCK");
@@ -586,6 +659,7 @@ fn the_live_screen_goes_back_in_time_as_a_whole_and_loses_nothing() {
     s.press("r3\r", "rank 3 alone", |s| title(s).contains("only rank 3") && !has(s, "| loss"));
     s.press("6", "findings", |s| title(s).starts_with("Findings"));
     s.press("j", "the warning", |s| selected(s).is_some_and(|r| r.contains("nccl-warn")));
+    s.press("\r", "all about it", |s| has(s, "Evidence") && has(s, "› "));
     s.press("\r", "its line", |s| title(s).starts_with("Log") && selected(s).is_some_and(|r| r.contains("NCCL WARN odd")));
     assert!(s.text().contains("train.log:"), "{}", s.text());
     s.press("p", "standing", |s| ago(s).is_some());
@@ -683,6 +757,35 @@ fn after_a_stop_from_outside_the_screen_is_drawn_anew() {
     s.keys("q");
     assert_eq!(s.wait_end(), 0);
     s.assert_restored();
+}
+
+#[test]
+fn the_pager_gets_the_file_and_the_job_is_observed_on() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let pager = dir.path().join("less");
+    std::fs::write(&pager, "#!/bin/sh\necho \"GOT $*\"\nread typed < /dev/tty\n").unwrap();
+    std::fs::set_permissions(&pager, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let log = dir.path().join("train.log");
+    (1..=5).for_each(|step| append(&log, &format!("step {step} | loss 2.5 | mark-{step}\n")));
+    let pager = pager.display().to_string();
+    let mut s = Screen::start(&[log.to_str().unwrap()], dir.path(), &[("PAGER", &pager)], 40, 120);
+    s.wait_until("a screen", |s| row(s, 0).contains("live"));
+    s.press("7", "the log", is_zoomed);
+    // Whatever else runs on the machine of the test.
+    s.press("/mark-\r", "its lines alone", |s| title(s).contains("only mark") && has(s, "mark-5"));
+    s.press("kkk", "a line", |s| selected(s).is_some_and(|line| line.contains("mark-3")));
+    s.press("o", "the pager with the file", |s| on_main_screen(s) && has(s, &format!("GOT +3 {}", log.display())));
+    // An interrupt ends the pager, and not the program.
+    append(&log, "step 6 | loss 2.5 | mark-6\n");
+    s.press("\x03", "the screen again", |s| s.alternate_screen() && has(s, "mark-6"));
+    s.resize(30, 100);
+    s.wait_until("another size", |s| size(s) == (30, 100) && is_zoomed(s) && row(s, 29).contains("quit"));
+    s.keys("q");
+    assert_eq!(s.wait_end(), 0);
+    s.assert_restored();
+    let mut s = still(dir.path(), "+70s", &[], &[("PAGER", "/no/such/pager")]);
+    s.press("o", "why not", |s| s.alternate_screen() && footer(s).contains("/no/such/pager was not found"));
 }
 
 /// A click at a row and a column, both from 0: down and up.
@@ -830,14 +933,15 @@ fn pasted_text_is_no_sequence_of_keys() {
     s.press("?", "help", |s| has(s, " Help"));
     s.press("?", "as it was", |s| rows(s) == before);
     // Into a prompt it is typed, without what does not belong into a text.
-    s.press("/", "a prompt", |s| footer(s).starts_with(" search: "));
+    s.press("f", "a prompt", |s| footer(s).starts_with(" find: "));
     s.send(b"\x1b[200~a\x1b[31mb\x07\r\nc\x1b]52;c;eA==\x07\xff\xfe 9\xe2\x80\xae9\x1b[201~");
-    s.wait_until("clean text", |s| footer(s).starts_with(" search: abc"));
+    s.wait_until("clean text", |s| footer(s).starts_with(" find: abc"));
     assert!(s.look(footer).contains("99"), "{}", s.look(footer));
     s.send(b"\x1b[200~");
     s.send(&garbage);
     s.send(b"\x1b[201~");
-    s.press("\r", "no match", |s| footer(s).contains("no line matches"));
+    s.keys("\r");
+    s.wait_until("no match", |s| footer(s).trim().starts_with("no line matches"));
     s.press("\x1b", "no search", |s| !title(s).contains("search") && footer(s).contains("1-0 panes"));
     let sent = s.raw()[start..].to_vec();
     assert!(find(&sent, b"\x1b]52").is_none() && !sent.contains(&7), "nothing pasted comes back as control");
@@ -850,8 +954,8 @@ fn pasted_text_is_no_sequence_of_keys() {
 fn any_bytes_typed_are_survived() {
     let dir = tempfile::tempdir().unwrap();
     let mut s = still(dir.path(), "+70s", &[], &[]);
-    // Without what ends it, what stops it, and what begins a paste or another sequence that only ends later.
-    let bytes: Vec<u8> = noise(64 << 10).into_iter().filter(|b| ![b'q', 3, 0x1a, 0x1b].contains(b)).collect();
+    // Without what ends it, what stops it, what begins a paste or another sequence that only ends later, and what gives the keys to a pager.
+    let bytes: Vec<u8> = noise(64 << 10).into_iter().filter(|b| ![b'q', b'o', 3, 0x1a, 0x1b].contains(b)).collect();
     s.send(&bytes);
     for sequence in
         ["\x1b[", "\x1bO", "\x1b[1;", "\x1b[?1;2c", "\x1b[5;5R", "\x1b[I", "\x1b[O", "\x1bP1$r0m\x1b\\", "\x1b]10;rgb:0/0/0\x07"]
@@ -988,7 +1092,7 @@ fn sent_with(args: &[&str], env: &[(&str, &str)]) -> Vec<u8> {
             move |s| rows(s) != before
         });
     }
-    s.press("/step\r", "the search", |s| has(s, "search \"step\""));
+    s.press("fstep\r", "the search", |s| has(s, "search \"step\""));
     s.keys("q");
     assert_eq!(s.wait_end(), 0);
     s.raw()
@@ -1034,7 +1138,7 @@ fn without_utf8_only_ascii_is_sent() {
     s.press("6", "the findings", |s| title(s).starts_with("Findings"));
     s.press("c", "the command", |s| has(s, "Sent to the clipboard"));
     s.press("7", "no popup", |s| !has(s, "clipboard"));
-    s.press("/\u{f6}\r", "a match", |s| footer(s).contains("match 1 of 1"));
+    s.press("f\u{f6}\r", "a match", |s| footer(s).contains("match 1 of 1"));
     s.keys("\x03");
     assert_eq!(s.wait_end(), 0);
     assert!(s.raw().iter().all(|b| *b < 0x80), "{}", String::from_utf8_lossy(&s.raw()));
@@ -1088,7 +1192,7 @@ fn keys_given_to_other_actions_work_and_are_shown() {
     assert!(s.text().contains("last 5 min"));
     s.press("\x1bn", "the next pane", |s| focused(s) == "Training");
     s.press("\x1bOQ", "help", |s| has(s, " Help") && has(s, "  alt-n   ") && !has(s, "zoom the focused pane, or leave the zoom"));
-    s.press("G", "its end", |s| has(s, "v  ctrl-q"));
+    s.wait_for("v  ctrl-q");
     s.press("\x1bOQ", "no help", |s| !has(s, " Help"));
     s.keys("q?z");
     s.press("9", "the sources, for those keys do nothing now", |s| title(s).starts_with("Sources"));

@@ -55,6 +55,7 @@ mod line_stamps;
 mod log_reader;
 mod loss_spikes;
 mod metrics;
+mod navigation;
 mod nccl_lines;
 mod nccl_tests_json;
 mod nccl_tests_tables;

@@ -160,8 +160,13 @@ fn alone_many_ports_are_a_group_for_each_gpu_and_open_on_demand() {
     assert!(traffic.contains("RDMA read") && traffic.contains("packets "), "{traffic}");
     assert!(line(&shown, "sent again").contains("none now") && line(&shown, "errors").contains("none now"));
     assert!(line(&shown, "device").contains("driver efa"));
-    let shut = alone(&p5, (120, 40), &[Action::Open, Action::Down, Action::Open]);
-    assert!(line(&shut, "│ + rdmap79s0 ").contains("4 up") && !shut.iter().any(|l| l.contains("│   rdmap80s0")), "a port shuts its group");
+    let shut = alone(&p5, (120, 40), &[Action::Open, Action::Open]);
+    assert!(
+        line(&shut, "│ + rdmap79s0 ").contains("4 up") && !shut.iter().any(|l| l.contains("│   rdmap80s0")),
+        "it is shut by the same key"
+    );
+    let all = alone(&p5, (120, 40), &[Action::Open, Action::Down, Action::Open]);
+    assert!(all[3].starts_with("efa  rdmap79s0"), "a port opens as whatever else: {all:#?}");
     assert!(alone(&p5, (80, 24), &[]).iter().filter(|l| l.contains("│ + rdmap")).count() == 8, "all 32 fit on a small screen");
     assert!(alone(&p5, (220, 70), &[]).iter().any(|l| l.contains("│   rdmap201s0")), "where there is room all are open");
     assert!(alone(&p5, (220, 70), &[Action::Open]).iter().any(|l| l.contains("│ + rdmap79s0 ")));

@@ -185,7 +185,7 @@ fn filters_add_up() {
     let session = worlds::busy_log();
     let mut ui = alone("log");
     let theme = Theme::mono();
-    for c in "r0-3\nfloss\n".chars() {
+    for c in "r0-3\n/loss\n".chars() {
         let code = if c == '\n' { KeyCode::Enter } else { KeyCode::Char(c) };
         ui.input(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)), &session, &theme);
     }

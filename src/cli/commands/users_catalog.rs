@@ -9,9 +9,9 @@ use crate::base::file::read_text;
 use crate::base::mask::shown;
 use crate::base::words::io_words;
 use crate::cli::config::is_closed;
+use crate::logs::catalog::user;
 use crate::logs::catalog::user::RuleName;
-use crate::logs::catalog::{self, Scope, user};
-use crate::logs::{Reader, TextEvent, What, prefilter, prefix};
+use crate::logs::{Reader, TextEvent, What, prefilter};
 use crate::rules::RULES;
 use anyhow::Result;
 use std::fmt::Write;
@@ -115,13 +115,10 @@ impl Tested {
             None => (self.lines, line),
         };
         let line = shown(line);
-        // What a reader takes in its own words, the catalogue may know by its text.
-        let known =
-            event.what.signature().or_else(|| catalog::find(Scope::Line, prefix::peel(&line).rest).filter(|_| says_trouble(&event.what)));
-        let (name, rule) = match known {
+        let (name, rule) = match event.what.entry_of(&line) {
             Some(s) if s.muted => (format!("{} (muted)", s.id), s.rule),
             Some(s) => (s.id.to_owned(), s.rule),
-            None => (format!("reader: {}", reader(&event.what)), rule(&event.what)),
+            None => (format!("reader: {}", event.what.name()), rule(&event.what)),
         };
         let _ = writeln!(self.text, "{no:>7}  {name:<30} {rule:<24} {}", clip(line.trim(), 110));
     }
@@ -133,24 +130,6 @@ impl Tested {
         let _ = writeln!(self.text, "\n{} lines, {} of them mean nothing to nccl-top", self.lines, self.nothing);
         self.text
     }
-}
-
-fn says_trouble(what: &What) -> bool {
-    what.is_alarm()
-}
-
-/// `nccl-version` of [`What::NcclVersion`].
-fn reader(what: &What) -> String {
-    let name = format!("{what:?}");
-    let name = name.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
-    let mut words = String::new();
-    for (at, c) in name.char_indices() {
-        if at > 0 && c.is_ascii_uppercase() {
-            words.push('-');
-        }
-        words.push(c.to_ascii_lowercase());
-    }
-    words
 }
 
 /// The rule that a reader's event stands under, where the catalogue does not know its text.

@@ -9,8 +9,9 @@ use crate::diagnosis::countdown::Countdown;
 use crate::diagnosis::session::Session;
 use crate::rules::findings::Finding;
 use crate::tui::choices::{Opened, Ui};
+use crate::tui::details::Subject;
+use crate::tui::filter::Filter;
 use crate::tui::layout::Want;
-use crate::tui::log_view;
 use crate::tui::theme::severity_mark;
 use crate::tui::widgets::{first_shown, labelled};
 use ratatui::buffer::Buffer;
@@ -23,10 +24,10 @@ pub const PANE: Pane = Pane {
     shows: "findings with evidence and next step",
     title,
     want,
-    rows: |ctx| all(ctx.session).iter().map(|f| name(f)).collect(),
+    rows: |ctx| listed(ctx.session, ctx.ui).iter().map(|f| name(f)).collect(),
     sorts: no_sorts,
     row_at: |ctx, area, y| {
-        let findings = all(ctx.session);
+        let findings = listed(ctx.session, ctx.ui);
         let names: Vec<String> = findings.iter().map(|f| name(f)).collect();
         let line = usize::from(y.checked_sub(area.y)?);
         shown(ctx, &findings, ctx.selected(&names), area).get(line).map(|(i, _)| *i)
@@ -36,21 +37,42 @@ pub const PANE: Pane = Pane {
 };
 
 /// Open ones, worst first; then past ones, newest first.
-fn all(session: &Session) -> Vec<&Finding> {
+pub fn all(session: &Session) -> Vec<&Finding> {
     session.ledger.open().into_iter().chain(session.ledger.past()).collect()
 }
 
-fn name(f: &Finding) -> String {
+/// Those of [`all`] that pass the filter.
+fn listed<'a>(session: &'a Session, ui: &Ui) -> Vec<&'a Finding> {
+    let filter = ui.filter_of(crate::tui::view::pane_index(PANE.id));
+    let mut findings = all(session);
+    findings.retain(|f| filter.is_empty() || passes(filter, f));
+    // What needs no attention any more stands below what does.
+    findings.sort_by_key(|f| (f.cleared_at.is_some(), ui.is_quiet(f)));
+    findings
+}
+
+fn passes(filter: &Filter, f: &Finding) -> bool {
+    let words = [f.rule, f.severity.as_str(), f.role.as_str(), f.job.as_deref().unwrap_or(""), &f.summary];
+    let file = f.evidence.iter().filter_map(|e| e.path.as_deref()).collect::<Vec<_>>().join(" ");
+    filter.matches_text(&words.join(" "), &f.ranks, &file)
+}
+
+/// As a row is named.
+pub fn name(f: &Finding) -> String {
     format!("{}/{}/{}/{}", f.rule, f.job.as_deref().unwrap_or(""), f.subject, f.opened_at.0)
 }
 
 /// The finding that is looked at, where findings are looked at.
 pub fn selected(session: &Session, ui: &Ui) -> Option<Finding> {
+    if let Some(subject) = ui.detail() {
+        let of_detail = all(session).into_iter().find(|f| subject.kind == "finding" && name(f) == subject.key);
+        return of_detail.cloned();
+    }
     let pane = crate::tui::view::pane_index(PANE.id);
     if ui.target() != pane || (ui.zoom.is_none() && ui.lists[pane].row.is_none()) {
         return None;
     }
-    let findings = all(session);
+    let findings = listed(session, ui);
     let names: Vec<String> = findings.iter().map(|f| name(f)).collect();
     ui.lists[pane].position(&names).and_then(|i| findings.get(i)).map(|f| (*f).clone())
 }
@@ -67,7 +89,9 @@ fn title(ctx: &Ctx) -> String {
         1 => ", 1 note".into(),
         n => format!(", {n} notes"),
     };
-    format!("Findings: {} open, {} past{notes_words}{more}", open.len() - notes, ledger.past().count())
+    let quiet = open.iter().filter(|f| f.severity > Severity::Info && ctx.ui.is_quiet(f)).count();
+    let quiet = if quiet > 0 { format!(" ({quiet} acknowledged or muted)") } else { String::new() };
+    format!("Findings: {} open{quiet}, {} past{notes_words}{more}", open.len() - notes, ledger.past().count())
 }
 
 fn want(ctx: &Ctx, width: u16) -> Option<Want> {
@@ -124,9 +148,15 @@ fn row(ctx: &Ctx, f: &Finding) -> Line<'static> {
     };
     let past = if f.cleared_at.is_some() { "was: " } else { "" };
     let whose = f.job.as_deref().and_then(|id| ctx.whose(id)).map_or(String::new(), |id| format!("job {id}: "));
+    let (style, words) = if ctx.ui.is_quiet(f) { (theme.dim, theme.dim) } else { (style, words) };
+    let quiet = match (ctx.ui.muted.contains(f.rule), ctx.ui.is_quiet(f)) {
+        (true, _) => "muted: ",
+        (false, true) => "acknowledged: ",
+        (false, false) => "",
+    };
     Line::from(vec![
         Span::styled(format!("{mark} {age:>8}  {}  ", f.rule), style),
-        Span::styled(format!("{past}{whose}{}{count}{role}", clean(&f.summary)), words),
+        Span::styled(format!("{quiet}{past}{whose}{}{count}{role}", clean(&f.summary)), words),
     ])
 }
 
@@ -135,17 +165,16 @@ fn list_rows(ctx: &Ctx, height: u16) -> u16 {
     if !ctx.zoomed || height < 10 {
         return height;
     }
-    let rows = all(ctx.session).len().max(1) as u16;
+    let rows = listed(ctx.session, ctx.ui).len().max(1) as u16;
     rows.min(height / 3)
 }
 
 fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
-    let findings = all(ctx.session);
+    let findings = listed(ctx.session, ctx.ui);
     let names: Vec<String> = findings.iter().map(|f| name(f)).collect();
     let selected = ctx.selected(&names);
     if findings.is_empty() {
-        buf.set_stringn(area.x, area.y, "none", usize::from(area.width), ctx.theme.dim);
-        return;
+        return super::paragraph(ctx, area, buf, &ctx.why_empty(|| "none".into()));
     }
     let height = list_rows(ctx, area.height);
     let mut above = None;
@@ -174,64 +203,55 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
 
 /// Everything about one finding.
 fn detail(ctx: &Ctx, f: &Finding, width: usize) -> Vec<Line<'static>> {
+    let (above, below) = facts(ctx, f);
+    let proofs = f.evidence.iter().enumerate().map(|(i, e)| (if i == 0 { "evidence" } else { "" }, e.placed(), ctx.theme.text));
+    let all = above.into_iter().chain(proofs).chain(below);
+    let mut lines = Vec::new();
+    for (label, text, style) in all {
+        lines.extend(labelled(&format!("{label:>9}  "), ctx.theme.dim, &text, style, width));
+    }
+    lines
+}
+
+/// A label, the text behind it, and how it looks.
+pub type Said = (&'static str, String, Style);
+
+/// What stands above the evidence of a finding, and what below it.
+pub fn facts(ctx: &Ctx, f: &Finding) -> (Vec<Said>, Vec<Said>) {
     let theme = ctx.theme;
     let zone = ctx.ui.zone;
-    let mut out = Vec::new();
-    let mut say = |label: &str, text: &str, style: Style| {
-        out.extend(labelled(&format!("{label:>9}  "), theme.dim, text, style, width));
-    };
     let severity = if f.severity >= Severity::Warning { theme.severity(f.severity) } else { theme.text };
-    say("what", &f.summary, severity);
+    let mut above = vec![("what", f.summary.clone(), severity)];
     let mut kind = format!("{} · {} · {} · {}", f.rule, f.severity.as_str(), f.role.as_str(), f.confidence.as_str());
     if let Some(signature) = f.signature {
         kind.push_str(&format!(" · {signature}"));
     }
-    say("rule", &kind, theme.text);
+    above.push(("rule", kind, theme.text));
     let cleared = f.cleared_at.map_or(String::new(), |at| format!(", cleared {}", zone.hms(at)));
     let count = if f.count > 1 { format!(", {} times, last {}", f.count, zone.hms(f.last_at)) } else { String::new() };
-    say("since", &format!("{}, found {}{count}{cleared}", zone.hms(f.since), zone.hms(f.opened_at)), theme.text);
+    above.push(("since", format!("{}, found {}{count}{cleared}", zone.hms(f.since), zone.hms(f.opened_at)), theme.text));
     // Where it only puts the evidence into one line, the evidence stands below.
     let told: Vec<&str> = f.evidence.iter().map(|e| e.text.as_str()).collect();
     if !f.whole_why().is_empty() && f.whole_why() != told.join(" · ") {
-        say("why", &f.whole_why(), theme.text);
+        above.push(("why", f.whole_why(), theme.text));
     }
     let model = &ctx.session.model;
     if let Some(countdown) = Countdown::of(model, f).filter(|_| f.cleared_at.is_none()) {
-        say("timeout", &countdown.words(model.now), theme.text);
+        above.push(("timeout", countdown.words(model.now), theme.text));
     }
-    for (i, e) in f.evidence.iter().enumerate() {
-        say(if i == 0 { "evidence" } else { "" }, &e.placed(), theme.text);
-    }
-    for (i, step) in crate::diagnosis::remedies::of(&ctx.session.model, f).iter().enumerate() {
+    let mut below = Vec::new();
+    for (i, step) in crate::diagnosis::remedies::of(model, f).iter().enumerate() {
         let note = if step.note.is_empty() { String::new() } else { format!("  # {}", step.note) };
-        say(if i == 0 { "next" } else { "" }, &format!("{}{note}", step.what), theme.accent);
+        below.push((if i == 0 { "next" } else { "" }, format!("{}{note}", step.what), theme.accent));
     }
     if let Some(rule) = crate::rules::rule(f.rule) {
-        say("meaning", rule.title, theme.dim);
-        say("based on", rule.how, theme.dim);
-        say("advice", rule.advice, theme.dim);
+        below.push(("meaning", rule.title.to_owned(), theme.dim));
+        below.push(("based on", rule.how.to_owned(), theme.dim));
+        below.push(("advice", rule.advice.to_owned(), theme.dim));
     }
-    out
+    (above, below)
 }
 
-/// The log at the first line that is evidence.
 fn open(ctx: &Ctx) -> Opened {
-    let Some(f) = selected(ctx.session, ctx.ui) else { return Opened::Nothing };
-    let mut lines = f.evidence.iter().filter(|e| e.kind == "line" && e.path.is_some()).peekable();
-    if lines.peek().is_none() {
-        // What no line proves is best read in the lines of that time.
-        let book = &ctx.session.model.logbook;
-        let then = book.numbered().rev().find(|(_, l)| l.at <= f.since).map(|(n, _)| n);
-        return then.map_or_else(|| Opened::Notice("no log line of that time is in memory any more".into()), Opened::LogLine);
-    }
-    let found = lines.clone().find_map(|e| log_view::line_of(ctx.session, e.path.as_deref()?, e.line, &e.text));
-    match (found, lines.next()) {
-        (Some(number), _) => Opened::LogLine(number),
-        (None, Some(e)) => {
-            let path = e.path.as_deref().unwrap_or("the log");
-            let line = e.line.map_or(String::new(), |l| format!(": sed -n {l}p {path}"));
-            Opened::Notice(format!("that line of {path} is no longer in memory{line}"))
-        }
-        (None, None) => Opened::Nothing,
-    }
+    selected(ctx.session, ctx.ui).map_or(Opened::Nothing, |f| Opened::Detail(Subject::new("finding", name(&f))))
 }

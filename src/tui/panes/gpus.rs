@@ -1,12 +1,14 @@
 //! What the GPUs do. One at 100 % that computes nothing and moves nothing is *waiting*, not busy.
 
-use super::{Ctx, Pane, labelled, opens_nothing, table_row_at};
+use super::{Ctx, Pane, labelled, table_row_at};
 use crate::base::clean::clean;
 use crate::base::time::span;
 use crate::base::units::{gbytes_per_s, gib};
 use crate::diagnosis::verdict::State;
 use crate::model::gpu::{Activity, GPM_HOLDS, Gpu, throttle_words};
 use crate::observe::gpu::NvLink;
+use crate::tui::choices::Opened;
+use crate::tui::details::{Facts, Subject};
 use crate::tui::layout::Want;
 use crate::tui::widgets::spark::Axis;
 use crate::tui::widgets::table::{self, Cell, Column, Look, SortKey, plain, whole};
@@ -21,12 +23,12 @@ pub const PANE: Pane = Pane {
     title,
     want,
     rows: |ctx| names(&rows(ctx)),
-    sorts: || table::sorts(&columns()),
+    sorts: |ctx, width| table::sorts(ctx, &columns(), &rows(ctx), width),
     row_at: |ctx, area, y| {
         let list = Rect { height: area.height.saturating_sub(detail_rows(ctx, area.height)), ..area };
         table_row_at(ctx, list, y, first_culprit(ctx, &rows(ctx)))
     },
-    open: opens_nothing,
+    open,
     draw,
 };
 
@@ -112,7 +114,7 @@ fn activity(ctx: &Ctx, gpu: &Row) -> Cell {
 }
 
 fn hesitates(ctx: &Ctx) -> bool {
-    ctx.session.main_job().is_some_and(|(job, _)| ctx.session.hesitates(job).is_some())
+    ctx.main_job().is_some_and(|(job, _)| ctx.session.hesitates(job).is_some())
 }
 
 fn memory(_: &Ctx, gpu: &Row) -> Cell {
@@ -154,20 +156,38 @@ fn note(ctx: &Ctx, gpu: &Row) -> Cell {
     None
 }
 
+fn row<'a>(ctx: &Ctx<'a>, gpu: &'a Gpu) -> Row<'a> {
+    let owner = ctx.session.model.owner_of_gpu(gpu.index);
+    let pid = owner.map(|(_, pid)| pid).or_else(|| gpu.processes.first().map(|p| p.pid));
+    Row { gpu, job: owner.map(|(job, _)| job.id.as_str()), rank: owner.and_then(|(job, pid)| job.rank_of(pid)), pid }
+}
+
+/// Every column of a GPU.
+pub fn cells(ctx: &Ctx, index: u32) -> Facts {
+    let gpu = ctx.session.model.gpus.get(&index);
+    gpu.map_or(Vec::new(), |gpu| table::facts(ctx, &columns(), &row(ctx, gpu)))
+}
+
+fn open(ctx: &Ctx) -> Opened {
+    let rows = rows(ctx);
+    let row = selected(ctx, &rows).and_then(|at| rows.get(at));
+    row.map_or(Opened::Nothing, |row| Opened::Detail(Subject::new("gpu", row.index)))
+}
+
+/// Until one was chosen, the one that is to blame.
+fn selected(ctx: &Ctx, rows: &[Row]) -> Option<usize> {
+    ctx.selected_or(&names(rows), first_culprit(ctx, rows))
+}
+
 fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
-    let model = &ctx.session.model;
-    let row = |gpu: &'a Gpu| {
-        let owner = model.owner_of_gpu(gpu.index);
-        let pid = owner.map(|(_, pid)| pid).or_else(|| gpu.processes.first().map(|p| p.pid));
-        Row { gpu, job: owner.map(|(job, _)| job.id.as_str()), rank: owner.and_then(|(job, pid)| job.rank_of(pid)), pid }
-    };
-    let mut rows: Vec<Row> = model.gpus.values().map(row).collect();
+    let mut rows: Vec<Row> = ctx.session.model.gpus.values().map(|gpu| row(ctx, gpu)).collect();
+    table::retain(ctx, &columns(), &mut rows);
     table::sort(ctx, &columns(), &mut rows);
     rows
 }
 
 fn first_culprit(ctx: &Ctx, rows: &[Row]) -> Option<String> {
-    let main = ctx.session.main_job().map(|(id, _)| id);
+    let main = ctx.main_job().map(|(id, _)| id);
     rows.iter().find(|g| g.job.is_none_or(|job| Some(job) == main) && ctx.culprits().gpu(g.index).is_some()).map(|g| g.index.to_string())
 }
 
@@ -216,10 +236,10 @@ fn detail_rows(ctx: &Ctx, height: u16) -> u16 {
 fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let rows = rows(ctx);
     if rows.is_empty() {
-        super::paragraph(ctx, area, buf, &ctx.source_detail("nvml").unwrap_or_else(|| "no GPU seen yet".into()));
+        super::paragraph(ctx, area, buf, &ctx.why_empty(|| ctx.source_detail("nvml").unwrap_or_else(|| "no GPU seen yet".into())));
         return;
     }
-    let selected = ctx.selected_or(&names(&rows), first_culprit(ctx, &rows));
+    let selected = selected(ctx, &rows);
     let below = detail_rows(ctx, area.height);
     let (list, detail) = super::split_detail(ctx, area, below, buf);
     // What was true some time ago must not look like what is true now.
@@ -262,14 +282,9 @@ fn per_link(mbytes_per_s: &[u32]) -> Option<String> {
 
 /// What there is no column for, of one GPU.
 fn details(ctx: &Ctx, gpu: &Gpu) -> Vec<Line<'static>> {
-    let now = ctx.session.model.now;
-    let old = gpu.sampled_at.filter(|_| !gpu.is_fresh(now)).map(|at| span(now.since(at)));
-    let text = if old.is_some() { ctx.theme.dim } else { ctx.theme.text };
-    let info = &gpu.info;
-    let health = gpu.health.clone().unwrap_or_default();
-    let number = |n: Option<u64>| n.map(|n| n.to_string());
-    let pair = |now: Option<u32>, max: Option<u32>| Some(format!("{} of {}", now?, max.map_or("–".into(), |m| m.to_string())));
-    let line = |parts: Vec<(&str, Option<String>)>| {
+    // What was true some time ago must not look like what is true now.
+    let text = if gpu.is_fresh(ctx.session.model.now) { ctx.theme.text } else { ctx.theme.dim };
+    let line = |parts: Facts| {
         let spans: Vec<Span> = parts
             .into_iter()
             .enumerate()
@@ -280,19 +295,30 @@ fn details(ctx: &Ctx, gpu: &Gpu) -> Vec<Line<'static>> {
             .collect();
         Line::from(spans)
     };
+    facts(ctx, gpu).into_iter().map(line).collect()
+}
+
+/// The same as facts, those of one line together.
+pub fn facts(ctx: &Ctx, gpu: &Gpu) -> Vec<Facts> {
+    let now = ctx.session.model.now;
+    let old = gpu.sampled_at.filter(|_| !gpu.is_fresh(now)).map(|at| span(now.since(at)));
+    let info = &gpu.info;
+    let health = gpu.health.clone().unwrap_or_default();
+    let number = |n: Option<u64>| n.map(|n| n.to_string());
+    let pair = |now: Option<u32>, max: Option<u32>| Some(format!("{} of {}", now?, max.map_or("–".into(), |m| m.to_string())));
     let processes: Vec<String> =
         gpu.processes.iter().map(|p| format!("{}{}", p.pid, p.mem_bytes.map_or(String::new(), |b| format!(" ({} GiB)", gib(b))))).collect();
     let gpm = gpu.gpm().unwrap_or_default();
     let grown = gpu.nvlinks.grown().map(|(no, what, by, is)| format!("{no}: {what} {} -> {is}", is - by)).collect::<Vec<_>>().join(", ");
     vec![
-        line(vec![
+        vec![
             ("GPU", Some(gpu.index.to_string())),
             ("bus", info.bus_id.clone()),
             ("NUMA", info.numa.map(|n| n.to_string())),
             ("driver", info.driver.clone()),
             ("uuid", info.uuid.clone()),
-        ]),
-        line(vec![
+        ],
+        vec![
             match &old {
                 Some(old) => ("no sample for", Some(format!("{old}; the values below are that old"))),
                 None => ("activity", gpu.activity.as_str().map(|a| format!("{a} for {}", span(now.since(gpu.activity_since))))),
@@ -300,8 +326,8 @@ fn details(ctx: &Ctx, gpu: &Gpu) -> Vec<Line<'static>> {
             ("occupancy %", gpm.sm_occupancy_pct.map(|p| format!("{p:.0}"))),
             ("graphics engine %", gpm.graphics_active_pct.map(|p| format!("{p:.0}"))),
             ("memory controller %", gpu.sample.mem_util_pct.map(|p| p.to_string())),
-        ]),
-        line(vec![
+        ],
+        vec![
             ("SM MHz", pair(gpu.sample.sm_clock_mhz, info.sm_clock_max_mhz)),
             ("memory MHz", gpu.sample.mem_clock_mhz.map(|m| m.to_string())),
             ("slowdown at °C", info.slowdown_c.map(|c| c.to_string())),
@@ -312,8 +338,8 @@ fn details(ctx: &Ctx, gpu: &Gpu) -> Vec<Line<'static>> {
                     if words.is_empty() { "nothing".into() } else { words.join(", ") }
                 }),
             ),
-        ]),
-        line(vec![
+        ],
+        vec![
             ("PCIe gen", pair(health.pcie_gen, health.pcie_gen_max)),
             ("width", pair(health.pcie_width, health.pcie_width_max)),
             (
@@ -321,23 +347,23 @@ fn details(ctx: &Ctx, gpu: &Gpu) -> Vec<Line<'static>> {
                 gpm.pcie_tx_bytes_per_s.zip(gpm.pcie_rx_bytes_per_s).map(|(tx, rx)| format!("{} {}", gbytes_per_s(tx), gbytes_per_s(rx))),
             ),
             ("replays", number(health.pcie_replays)),
-        ]),
-        line(vec![
+        ],
+        vec![
             ("NVLinks up", gpu.nvlinks_up().map(|up| format!("{up} of {}", health.nvlink_states.len()))),
             ("replays", number(health.nvlink_replays)),
             ("recoveries", number(health.nvlink_recoveries)),
             ("CRC errors", number(health.nvlink_crc_errors)),
             ("C2C up", gpu.nvlinks.now.c2c.as_ref().and_then(|c2c| pair(c2c.links_up, Some(c2c.links)))),
-        ]),
-        line(vec![
+        ],
+        vec![
             ("ECC uncorrected", number(health.ecc_uncorrected_volatile)),
             ("corrected", number(health.ecc_corrected_volatile)),
             ("lifetime uncorrected", number(health.ecc_uncorrected_aggregate)),
             ("remapped rows", health.remapped_uncorrectable.map(|n| n.to_string())),
-        ]),
-        line(vec![("processes", (!processes.is_empty()).then(|| processes.join("  ")))]),
-        line(vec![("links", links_in_words(ctx, gpu)), ("line rate GB/s each way", gpu.nvlinks.line_rate_bytes_per_s().map(gbytes_per_s))]),
-        line(vec![("GB/s out by link", per_link(&health.nvlink_tx_mbytes_per_s)), ("in", per_link(&health.nvlink_rx_mbytes_per_s))]),
-        line(vec![("grew by link", Some(grown).filter(|grown| !grown.is_empty()))]),
+        ],
+        vec![("processes", (!processes.is_empty()).then(|| processes.join("  ")))],
+        vec![("links", links_in_words(ctx, gpu)), ("line rate GB/s each way", gpu.nvlinks.line_rate_bytes_per_s().map(gbytes_per_s))],
+        vec![("GB/s out by link", per_link(&health.nvlink_tx_mbytes_per_s)), ("in", per_link(&health.nvlink_rx_mbytes_per_s))],
+        vec![("grew by link", Some(grown).filter(|grown| !grown.is_empty()))],
     ]
 }

@@ -1,10 +1,12 @@
 //! All logs, merged by arrival.
 
-use super::{Ctx, Pane, no_rows, no_sorts, opens_nothing};
+use super::{Ctx, Pane, no_rows, no_sorts};
 use crate::base::clean::clean;
 use crate::base::words::wrap;
 use crate::logs::prefilter::Class;
 use crate::model::log::{Kept, LogFile};
+use crate::tui::choices::Opened;
+use crate::tui::details::Subject;
 use crate::tui::layout::Want;
 use crate::tui::log_view;
 use crate::tui::widgets::shorten;
@@ -13,25 +15,35 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use unicode_width::UnicodeWidthStr;
 
-pub const PANE: Pane =
-    Pane { id: "log", shows: "all logs, merged", title, want, rows: no_rows, sorts: no_sorts, row_at, open: opens_nothing, draw };
+pub const PANE: Pane = Pane { id: "log", shows: "all logs, merged", title, want, rows: no_rows, sorts: no_sorts, row_at, open, draw };
 
 /// Columns for the name of a job, where there are several.
 const JOB: usize = 12;
 
+/// From this width on there is a scroll bar.
+const WITH_BAR: u16 = 60;
+
 /// The number of the line that stands there.
 fn row_at(ctx: &Ctx, area: Rect, y: u16) -> Option<usize> {
     let (_, list, _) = parts(ctx, area);
-    let line = usize::from(y.checked_sub(list.y)?);
+    let row = usize::from(y.checked_sub(list.y)?);
     let lines = log_view::visible(&ctx.ui.log, ctx.session, usize::from(list.height));
-    lines.get(line).map(|(n, _)| *n as usize)
+    let rows = log_view::rows(&ctx.ui.log, ctx.session, usize::from(list.height), Columns::of(ctx, list, &lines).room(list));
+    rows.get(row).map(|row| row.number as usize)
+}
+
+/// The selected line; while the log is followed, the newest.
+fn open(ctx: &Ctx) -> Opened {
+    let log = &ctx.ui.log;
+    let newest = || log_view::visible(log, ctx.session, 1).last().map(|(number, _)| *number);
+    log.at.or_else(newest).map_or(Opened::Nothing, |number| Opened::Detail(Subject::new("line", number)))
 }
 
 fn title(ctx: &Ctx) -> String {
     let model = &ctx.session.model;
     let mut files: Vec<&LogFile> = model.files.values().filter(|f| f.is_readable()).collect();
     // The main job's first.
-    let main = ctx.session.main_job().map(|(job, _)| job);
+    let main = ctx.main_job().map(|(job, _)| job);
     files.sort_by_key(|f| Some(f.job.as_str()) != main);
     let sum = |of: fn(&LogFile) -> u64| files.iter().map(|f| of(f)).sum::<u64>();
     let name = match files.as_slice() {
@@ -52,8 +64,8 @@ fn title(ctx: &Ctx) -> String {
         parts.push(format!("{} alarms left out", crate::base::units::group(left_out)));
     }
     let log = &ctx.ui.log;
-    if !log.filter.is_empty() {
-        parts.push(format!("only {}", log.filter.words()));
+    if log.shift > 0 {
+        parts.push(format!("from column {}", log.shift + 1));
     }
     if let Some(search) = &log.search {
         parts.push(format!("search {:?}", search.text));
@@ -77,7 +89,9 @@ fn parts(ctx: &Ctx, area: Rect) -> (Vec<String>, Rect, Rect) {
         .map(|f| clean(&format!("{}: {}", f.info.path, f.info.detail.as_deref().unwrap_or("gone"))).into_owned())
         .collect();
     let below = if ctx.zoomed && area.height >= 14 && ctx.ui.log.at.is_some() { 5 } else { 0 };
-    let list = Rect { y: area.y + bad.len() as u16, height: area.height - bad.len() as u16 - below, ..area };
+    // Alone, with a scroll bar.
+    let width = if ctx.zoomed && area.width >= WITH_BAR { area.width - 2 } else { area.width };
+    let list = Rect { y: area.y + bad.len() as u16, height: area.height - bad.len() as u16 - below, width, ..area };
     (bad, list, Rect { y: list.bottom(), height: below, ..area })
 }
 
@@ -90,10 +104,83 @@ fn style(ctx: &Ctx, line: &Kept) -> Style {
     }
 }
 
+/// The job of a line, where there are several: two jobs have the same ranks.
+fn whose(ctx: &Ctx, line: &Kept) -> Option<String> {
+    ctx.whose(&ctx.session.model.files.get(&line.file)?.job)
+}
+
+/// Where what stands in front of the texts begins, and how wide it is.
+struct Columns {
+    jobs: usize,
+    rank: u16,
+    ranks: usize,
+    names: usize,
+    text: u16,
+}
+
+impl Columns {
+    fn of(ctx: &Ctx, list: Rect, lines: &[(u64, &Kept)]) -> Columns {
+        let model = &ctx.session.model;
+        let names = if model.files.len() > 1 && list.width >= 140 { 18 } else { 0 };
+        // As wide as the job's ranks need, whichever lines are in sight.
+        let known = model.jobs.values().filter_map(|j| j.ranks.keys().last().copied().max(j.world_size.map(|w| w.saturating_sub(1)))).max();
+        let ranks = lines.iter().filter_map(|(_, l)| l.rank).max().max(known).map_or(0, |r| r.to_string().len().max(2));
+        let jobs = model.files.values().filter_map(|f| ctx.whose(&f.job)).map(|id| id.width()).max().unwrap_or(0).min(JOB);
+        let rank = list.x + 9 + (jobs + usize::from(jobs > 0)) as u16;
+        Columns { jobs, rank, ranks, names, text: rank + (ranks + usize::from(ranks > 0) + names) as u16 }
+    }
+
+    /// For the text of a line.
+    fn room(&self, list: Rect) -> usize {
+        usize::from(list.right().saturating_sub(self.text))
+    }
+
+    /// When, whose and where from.
+    fn draw(&self, ctx: &Ctx, list: Rect, y: u16, line: &Kept, buf: &mut Buffer) {
+        let (theme, &Columns { jobs, ranks, names, .. }) = (ctx.theme, self);
+        let fits = self.text <= list.right();
+        buf.set_stringn(list.x, y, ctx.ui.zone.hms(line.at), 8.min(usize::from(list.width)), theme.dim);
+        if let Some(job) = whose(ctx, line).filter(|_| fits) {
+            buf.set_stringn(list.x + 9, y, format!("{:<jobs$}", shorten(&job, jobs)), jobs, theme.dim);
+        }
+        if let Some(rank) = line.rank.filter(|_| fits) {
+            buf.set_stringn(self.rank, y, format!("{rank:>ranks$}"), ranks, theme.accent);
+        }
+        if names > 0
+            && let Some(file) = ctx.session.model.files.get(&line.file)
+        {
+            let name = clean(file.name());
+            let tail: String = name.chars().rev().take(names - 1).collect::<Vec<_>>().into_iter().rev().collect();
+            buf.set_stringn(self.text - names as u16, y, tail, names - 1, theme.dim);
+        }
+    }
+}
+
+/// Where in the log the screen stands, and where WARN and worse are dense.
+fn scroll_bar(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
+    if area.width == 0 {
+        return;
+    }
+    let (parts, here) = log_view::density(&ctx.ui.log, ctx.session, usize::from(area.height));
+    for ((no, (alarms, lines)), y) in parts.into_iter().enumerate().zip(area.y..area.bottom()) {
+        let (sign, look) = match alarms * 4 {
+            0 => ("│", ctx.theme.border),
+            n if n <= lines => ("░", ctx.theme.act),
+            n if n <= lines * 2 => ("▒", ctx.theme.act),
+            _ => ("█", ctx.theme.act),
+        };
+        // A shape says where it stands, and leaves the sign that was there its colour.
+        let is_here = no == here;
+        buf.set_string(area.x, y, if is_here { "◂" } else { sign }, if is_here && alarms == 0 { ctx.theme.focus } else { look });
+    }
+}
+
 fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let theme = ctx.theme;
     let log = &ctx.ui.log;
     let (bad, list, below) = parts(ctx, area);
+    let bar = Rect { x: area.right().saturating_sub(1), width: area.width - list.width, ..list };
+    let bar = Rect { width: bar.width.min(1), ..bar };
     for (text, y) in bad.iter().zip(area.y..) {
         buf.set_stringn(area.x, y, text, usize::from(area.width), theme.look);
     }
@@ -104,39 +191,22 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
         buf.set_stringn(list.x, list.y, text, usize::from(list.width), theme.dim);
         return;
     }
-    let several = ctx.session.model.files.len() > 1 && list.width >= 140;
-    let names: usize = if several { 18 } else { 0 };
-    // As wide as the job's ranks need, whichever lines are in sight.
-    let known =
-        ctx.session.model.jobs.values().filter_map(|j| j.ranks.keys().last().copied().max(j.world_size.map(|w| w.saturating_sub(1)))).max();
-    let ranks = lines.iter().filter_map(|(_, l)| l.rank).max().max(known).map_or(0, |r| r.to_string().len().max(2));
-    // Two jobs have the same ranks.
-    let whose = |line: &Kept| ctx.whose(&ctx.session.model.files.get(&line.file)?.job);
-    let jobs = ctx.session.model.files.values().filter_map(|f| ctx.whose(&f.job)).map(|id| id.width()).max().unwrap_or(0).min(JOB);
-    let rank_x = list.x + 9 + (jobs + usize::from(jobs > 0)) as u16;
-    let text_x = rank_x + (ranks + usize::from(ranks > 0) + names) as u16;
-    for ((number, line), y) in lines.iter().zip(list.y..) {
-        buf.set_stringn(list.x, y, ctx.ui.zone.hms(line.at), 8.min(usize::from(list.width)), theme.dim);
-        if let Some(job) = whose(line).filter(|_| text_x <= list.right()) {
-            buf.set_stringn(list.x + 9, y, format!("{:<jobs$}", shorten(&job, jobs)), jobs, theme.dim);
+    let columns = Columns::of(ctx, list, &lines);
+    let room = columns.room(list);
+    let rows = log_view::rows(log, ctx.session, usize::from(list.height), room);
+    for (row, y) in rows.iter().zip(list.y..) {
+        if row.is_first {
+            columns.draw(ctx, list, y, row.line, buf);
         }
-        if let Some(rank) = line.rank.filter(|_| text_x <= list.right()) {
-            buf.set_stringn(rank_x, y, format!("{rank:>ranks$}"), ranks, theme.accent);
-        }
-        if several && let Some(file) = ctx.session.model.files.get(&line.file) {
-            let name = clean(file.name());
-            let tail: String = name.chars().rev().take(names - 1).collect::<Vec<_>>().into_iter().rev().collect();
-            buf.set_stringn(text_x - names as u16, y, tail, names - 1, theme.dim);
-        }
-        let room = usize::from(list.right().saturating_sub(text_x));
-        buf.set_stringn(text_x, y, &line.text, room, style(ctx, line));
-        if log.at == Some(*number) && ctx.focused {
+        buf.set_stringn(columns.text, y, &row.text, room, style(ctx, row.line));
+        if log.at == Some(row.number) && ctx.focused {
             super::mark_selected(ctx, Rect { y, height: 1, ..list }, buf);
         }
         if let Some(search) = &log.search {
-            mark(buf, (text_x, y), room, &line.text, &search.places(&line.text), theme.found);
+            mark(buf, (columns.text, y), room, &row.text, &search.places(&row.text), theme.found);
         }
     }
+    scroll_bar(ctx, bar, buf);
     if below.height > 0
         && let Some(line) = log.at.and_then(|at| ctx.session.model.logbook.get(at))
     {
@@ -144,7 +214,7 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
         let path = ctx.session.model.files.get(&line.file).map_or("", |f| f.info.path.as_str());
         let no = line.no.map_or(String::new(), |n| format!(":{n}"));
         let rank = line.rank.map_or(String::new(), |r| format!("  rank {r}"));
-        let job = whose(line).map_or(String::new(), |id| format!("  job {id}"));
+        let job = whose(ctx, line).map_or(String::new(), |id| format!("  job {id}"));
         let head = format!("{}{no}  {}{job}{rank}", clean(path), ctx.ui.zone.rfc3339(line.at));
         buf.set_stringn(below.x, below.y + 1, head, usize::from(below.width), theme.dim);
         let rows = below.y + 2..below.bottom();

@@ -7,7 +7,7 @@
 
 mod ranks;
 
-use super::{Ctx, Pane, opens_nothing};
+use super::{Ctx, Pane};
 use crate::base::clean::clean;
 use crate::base::severity::Severity;
 use crate::base::time::span;
@@ -21,6 +21,8 @@ use crate::model::inspected::Fastest;
 use crate::model::job::Job;
 use crate::model::signals::RAS_OLD;
 use crate::rules::host_checks;
+use crate::tui::choices::Opened;
+use crate::tui::details::{Facts, Subject};
 use crate::tui::layout::Want;
 use crate::tui::widgets::table::{self, Cell, Column, Look, SortKey, plain, whole};
 use crate::tui::widgets::{Pen, first_shown, shorten};
@@ -37,9 +39,9 @@ pub const PANE: Pane = Pane {
     title,
     want,
     rows: |ctx| names(&rows(ctx)),
-    sorts: || table::sorts(&columns()),
+    sorts: |ctx, width| table::sorts(ctx, &columns(), &rows(ctx), width),
     row_at,
-    open: opens_nothing,
+    open,
     draw,
 };
 
@@ -203,12 +205,12 @@ fn style(ctx: &Ctx, level: Level) -> Style {
 }
 
 /// As findings name it.
-fn short(comm: &Comm) -> String {
+pub fn short(comm: &Comm) -> String {
     format!("{:08x}", comm.hash >> 32)
 }
 
 /// What is in trouble first, then the largest.
-fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
+fn all_rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
     // JSON holds every communicator there is, text only those with something to report.
     let model = &ctx.session.model;
     let is_json = model.comms.values().any(|c| !c.ranks.is_empty() && c.answered_at == model.ras.answered_at);
@@ -222,8 +224,33 @@ fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
         let answers = r.comm.answered_at == ctx.session.model.ras.answered_at;
         (std::cmp::Reverse((r.level, answers, r.comm.nranks)), r.comm.hash)
     });
+    rows
+}
+
+/// Those of [`all_rows`] that pass the filter, as the user sorted them.
+fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
+    let mut rows = all_rows(ctx);
+    table::retain(ctx, &columns(), &mut rows);
     table::sort(ctx, &columns(), &mut rows);
     rows
+}
+
+/// Every column of a communicator.
+pub fn cells(ctx: &Ctx, hash: u64) -> Facts {
+    all_rows(ctx).iter().find(|row| row.comm.hash == hash).map_or(Vec::new(), |row| table::facts(ctx, &columns(), row))
+}
+
+/// A communicator rank by rank.
+pub fn draw_ranks(ctx: &Ctx, hash: u64, area: Rect, buf: &mut Buffer) {
+    if let Some(row) = all_rows(ctx).iter().find(|row| row.comm.hash == hash) {
+        ranks::details(ctx, row, area, buf);
+    }
+}
+
+fn open(ctx: &Ctx) -> Opened {
+    let names = names(&rows(ctx));
+    let name = ctx.selected(&names).and_then(|at| names.get(at));
+    name.map_or(Opened::Nothing, |name| Opened::Detail(Subject::new("comm", name)))
 }
 
 fn names(rows: &[Row]) -> Vec<String> {
@@ -275,7 +302,7 @@ fn answered(row: &Row, n: u64, style: Option<Style>) -> Cell {
 }
 
 fn job<'a>(ctx: &Ctx<'a>) -> Option<&'a Job> {
-    let (id, _) = ctx.session.main_job()?;
+    let (id, _) = ctx.main_job()?;
     ctx.session.model.jobs.get(id)
 }
 
@@ -391,7 +418,7 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
             table::draw(ctx, &columns(), &rows, selected, |row| Look { culprit: blamed(ctx, row), is_old: false }, places.table, buf);
         } else if places.items.bottom() < area.bottom() {
             let below = Rect { y: places.table.y, height: area.bottom() - places.table.y, ..area };
-            said(ctx, &format!("no communicator known: {}", ras_words(ctx)), below, buf);
+            said(ctx, &ctx.why_empty(|| format!("no communicator known: {}", ras_words(ctx))), below, buf);
         }
         if let Some(row) = selected.and_then(|s| rows.get(s)).filter(|_| places.detail.height > 1) {
             let (_, inner) = super::split_detail(ctx, places.detail, places.detail.height, buf);

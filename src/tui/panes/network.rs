@@ -18,7 +18,10 @@ use crate::base::clean::clean;
 use crate::base::severity::Severity;
 use crate::base::time::span;
 use crate::base::units::scaled;
+use crate::model::port::Counters;
+use crate::model::series::Trend;
 use crate::tui::choices::Opened;
+use crate::tui::details::{Facts, Subject};
 use crate::tui::layout::Want;
 use crate::tui::widgets::table::{self, Look};
 use crate::tui::widgets::{Pen, first_shown};
@@ -26,7 +29,8 @@ use detail::details;
 use groups::{Folded, Piece, TROUBLES, clusters, fold, group_line, strip};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use rows::{Nic, Way, columns, nics};
+use ratatui::style::Style;
+use rows::{Nic, Way, all_nics, columns, nics};
 use std::collections::BTreeMap;
 
 pub(super) use rows::ranges;
@@ -37,7 +41,7 @@ pub const PANE: Pane = Pane {
     title,
     want,
     rows,
-    sorts: || table::sorts(&columns(0)),
+    sorts: |ctx, width| table::sorts(ctx, &columns(least_history(ctx)), &nics(ctx), width),
     row_at,
     open,
     draw,
@@ -48,6 +52,9 @@ const AROUND: usize = 20;
 
 /// What is not seen, and why.
 fn notes(ctx: &Ctx, nics: &[Nic]) -> Vec<String> {
+    if !ctx.filter().is_empty() {
+        return Vec::new();
+    }
     let said = |id, otherwise: &str| ctx.source_detail(id).unwrap_or_else(|| otherwise.to_owned());
     let mut out = Vec::new();
     let ports = nics.iter().filter_map(|n| n.port);
@@ -89,16 +96,38 @@ fn table_rows<'a>(ctx: &Ctx, nics: &[Nic<'a>], folded: &Folded) -> Vec<Nic<'a>> 
     out
 }
 
-/// Of a group, its ports; of a port in one, the group.
+/// Of a group, its ports; of a port, all that is known of it.
 fn open(ctx: &Ctx) -> Opened {
     let nics = nics(ctx);
     let rows = table_rows(ctx, &nics, &fold(&nics));
     let selected = ctx.selected(&names(&[], &rows)).and_then(|s| rows.get(s));
     match selected {
         Some(row) if row.is_group() => Opened::Group(row.id.clone()),
-        Some(Nic { group: Some(group), .. }) => Opened::Group(group.clone()),
-        _ => Opened::Nothing,
+        Some(row) => Opened::Detail(Subject::new("port", &row.id)),
+        None => Opened::Nothing,
     }
+}
+
+/// All that is known of a port or an interface.
+pub struct Known<'a> {
+    pub kind: &'static str,
+    pub cells: Facts,
+    pub facts: Vec<(&'static str, String, Style)>,
+    /// Bytes/s out and in.
+    pub trends: (&'a Trend, &'a Trend),
+    pub counters: &'a Counters,
+}
+
+/// By the name of its row; `None`: there is no such port.
+pub fn seen<'a>(ctx: &Ctx<'a>, id: &str) -> Option<Known<'a>> {
+    let nic = all_nics(ctx).into_iter().find(|nic| nic.id == id || nic.name == id)?;
+    Some(Known {
+        kind: nic.kind,
+        cells: table::facts(ctx, &columns(0), &nic),
+        facts: detail::facts(ctx, &nic),
+        trends: nic.trends,
+        counters: nic.counters,
+    })
 }
 
 fn rows(ctx: &Ctx) -> Vec<String> {
@@ -171,7 +200,7 @@ fn title(ctx: &Ctx) -> String {
 }
 
 fn want(ctx: &Ctx, _: u16) -> Option<Want> {
-    let nics = nics(ctx);
+    let nics = all_nics(ctx);
     let folded = fold(&nics);
     let height = |pieces: &[Piece]| pieces.iter().map(Piece::height).sum::<u16>();
     let all = height(&folded.pieces(&notes(ctx, &nics), 1000));
@@ -194,6 +223,9 @@ fn zoomed_areas(area: Rect, notes: u16) -> (Rect, Rect, Rect) {
 
 fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let nics = nics(ctx);
+    if nics.is_empty() && !ctx.filter().is_empty() {
+        return super::paragraph(ctx, area, buf, &ctx.why_empty(String::new));
+    }
     let folded = fold(&nics);
     let notes = notes(ctx, &nics);
     let rows = table_rows(ctx, &nics, &folded);

@@ -1,12 +1,14 @@
 //! Ranks and launchers: what the kernel says of each process.
 
-use super::{Ctx, Pane, opens_nothing, table_row_at};
+use super::{Ctx, Pane, table_row_at};
 use crate::base::clean::clean;
 use crate::base::time::span;
 use crate::base::units::{gib, scaled};
 use crate::model::job::Job;
 use crate::model::process::Process;
 use crate::observe::process::ProcessRole;
+use crate::tui::choices::Opened;
+use crate::tui::details::{Facts, Subject};
 use crate::tui::layout::Want;
 use crate::tui::widgets::labelled;
 use crate::tui::widgets::table::{self, Cell, Column, Look, SortKey, plain, whole};
@@ -20,12 +22,12 @@ pub const PANE: Pane = Pane {
     title,
     want,
     rows: |ctx| names(&rows(ctx)),
-    sorts: || table::sorts(&columns()),
+    sorts: |ctx, width| table::sorts(ctx, &columns(), &rows(ctx), width),
     row_at: |ctx, area, y| {
         let list = Rect { height: area.height.saturating_sub(detail_rows(ctx, area.height)), ..area };
         table_row_at(ctx, list, y, first_culprit(ctx, &rows(ctx)))
     },
-    open: opens_nothing,
+    open,
     draw,
 };
 
@@ -108,30 +110,45 @@ fn state(ctx: &Ctx, row: &Row) -> Cell {
     Some((format!("{word}{since}"), matches!(letter, 'T' | 't' | 'Z').then_some(theme.act)))
 }
 
+fn row<'a>(ctx: &Ctx<'a>, process: &'a Process) -> Row<'a> {
+    let pid = process.info.pid;
+    let job = ctx.session.model.jobs.values().find(|j| j.launcher == Some(pid) || j.pids().any(|p| p == pid));
+    Row { job, rank: job.and_then(|j| j.rank_of(pid)), process }
+}
+
+/// Every column of a process.
+pub fn cells(ctx: &Ctx, pid: u32) -> Facts {
+    let process = ctx.session.model.processes.get(&pid);
+    process.map_or(Vec::new(), |process| table::facts(ctx, &columns(), &row(ctx, process)))
+}
+
+fn open(ctx: &Ctx) -> Opened {
+    let rows = rows(ctx);
+    let row = selected(ctx, &rows).and_then(|at| rows.get(at));
+    row.map_or(Opened::Nothing, |row| Opened::Detail(Subject::new("process", row.process.info.pid)))
+}
+
+/// Until one was chosen, the one that is to blame.
+fn selected(ctx: &Ctx, rows: &[Row]) -> Option<usize> {
+    ctx.selected_or(&names(rows), first_culprit(ctx, rows))
+}
+
 /// By job, those that have ended last; launchers first, then ranks in their order.
 fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
-    let model = &ctx.session.model;
-    let of_pid = |pid: u32| model.jobs.values().find(|j| j.launcher == Some(pid) || j.pids().any(|p| p == pid));
-    let mut rows: Vec<Row> = model
-        .processes
-        .values()
-        .map(|process| {
-            let job = of_pid(process.info.pid);
-            Row { job, rank: job.and_then(|j| j.rank_of(process.info.pid)), process }
-        })
-        // What is gone and belongs to no job says nothing any more.
-        .filter(|r| r.job.is_some() || r.process.is_alive())
-        .collect();
+    let mut rows: Vec<Row> = ctx.session.model.processes.values().map(|process| row(ctx, process)).collect();
+    // What is gone and belongs to no job says nothing any more.
+    rows.retain(|r| r.job.is_some() || r.process.is_alive());
     rows.sort_by_key(|r| {
         let has_ended = r.job.is_some_and(|j| j.ended_at.is_some());
         (has_ended, r.job.map(|j| j.id.clone()), r.process.info.role != ProcessRole::Launcher, r.rank.is_none(), r.rank, r.process.info.pid)
     });
+    table::retain(ctx, &columns(), &mut rows);
     table::sort(ctx, &columns(), &mut rows);
     rows
 }
 
 fn first_culprit(ctx: &Ctx, rows: &[Row]) -> Option<String> {
-    let main = ctx.session.main_job().map(|(id, _)| id);
+    let main = ctx.main_job().map(|(id, _)| id);
     let of_main = |r: &&Row| r.job.is_some_and(|job| Some(job.id.as_str()) == main);
     rows.iter().filter(of_main).find(|r| ctx.culprits().pid(r.process.info.pid).is_some()).map(|r| r.process.info.pid.to_string())
 }
@@ -162,33 +179,39 @@ fn detail_rows(ctx: &Ctx, height: u16) -> u16 {
 
 fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let rows = rows(ctx);
-    let selected = ctx.selected_or(&names(&rows), first_culprit(ctx, &rows));
+    let selected = selected(ctx, &rows);
     let below = detail_rows(ctx, area.height);
     let (list, detail) = super::split_detail(ctx, area, below, buf);
     if rows.is_empty() {
-        super::paragraph(ctx, area, buf, &ctx.source_detail("procs").unwrap_or_else(|| "no process of a job seen".into()));
+        let why = ctx.why_empty(|| ctx.source_detail("procs").unwrap_or_else(|| "no process of a job seen".into()));
+        super::paragraph(ctx, area, buf, &why);
         return;
     }
     table::draw(ctx, &columns(), &rows, selected, |r| Look { culprit: ctx.culprits().pid(r.process.info.pid), is_old: false }, list, buf);
     let Some(row) = selected.and_then(|s| rows.get(s)).filter(|_| below > 0) else { return };
-    let info = &row.process.info;
     let mut lines = Vec::new();
-    let mut say = |label: &str, text: String| {
+    for (label, text) in facts(row.process, row.job) {
         lines.extend(labelled(&format!("{label:<13}"), ctx.theme.dim, &text, ctx.theme.text, usize::from(detail.width)));
-    };
-    let job = row.job.map_or("–".into(), |j| j.id.clone());
+    }
+    super::lines(detail, buf, &lines);
+}
+
+/// What there is no column for, of one process.
+pub fn facts(process: &Process, job: Option<&Job>) -> Vec<(&'static str, String)> {
+    let info = &process.info;
+    let job = job.map_or("–", |j| j.id.as_str());
     let inner = info.ns_pid.filter(|p| *p != info.pid).map_or(String::new(), |p| format!(", pid {p} inside its container"));
-    say("job", format!("{job}, parent {}{inner}, user {}", info.ppid, info.uid));
+    let mut out = vec![("job", format!("{job}, parent {}{inner}, user {}", info.ppid, info.uid))];
     let logs: std::collections::BTreeSet<&str> = info.logs.iter().map(|l| l.path.as_str()).collect();
-    say("logs", if logs.is_empty() { "–".into() } else { logs.into_iter().collect::<Vec<_>>().join("  ") });
+    out.push(("logs", if logs.is_empty() { "–".into() } else { logs.into_iter().collect::<Vec<_>>().join("  ") }));
     if !info.hidden.is_empty() {
-        say("hidden", info.hidden.join("; "));
+        out.push(("hidden", info.hidden.join("; ")));
     }
     let nccl = info.env.iter().flatten().filter(|(k, _)| k.starts_with("NCCL_") || k.starts_with("FI_") || k.starts_with("TORCH_"));
     let env: Vec<String> = nccl.map(|(k, v)| format!("{k}={v}")).collect();
     if !env.is_empty() {
-        say("environment", env.join(" "));
+        out.push(("environment", env.join(" ")));
     }
-    say("command", command(row.process));
-    super::lines(detail, buf, &lines);
+    out.push(("command", command(process)));
+    out
 }

@@ -1,11 +1,13 @@
 //! How the sources are: what is not seen, and why.
 
-use super::{Ctx, Pane, opens_nothing, table_row_at};
+use super::{Ctx, Pane, table_row_at};
 use crate::base::clean::clean;
 use crate::base::time::span;
 use crate::model::{Model, SourceView};
 use crate::observe::{SourceId, SourceState};
 use crate::sources::{SOURCES, SourceSpec};
+use crate::tui::choices::Opened;
+use crate::tui::details::{Facts, Subject};
 use crate::tui::layout::Want;
 use crate::tui::widgets::table::{self, Column, SortKey, plain};
 use ratatui::buffer::Buffer;
@@ -18,9 +20,9 @@ pub const PANE: Pane = Pane {
     title,
     want,
     rows: |ctx| rows(ctx).iter().map(|r| r.spec.id.to_owned()).collect(),
-    sorts: || table::sorts(&columns()),
+    sorts: |ctx, width| table::sorts(ctx, &columns(), &rows(ctx), width),
     row_at: |ctx, area, y| table_row_at(ctx, area, y, None),
-    open: opens_nothing,
+    open,
     draw,
 };
 
@@ -76,8 +78,22 @@ fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
     let mut rows: Vec<Row> = SOURCES.iter().map(|spec| Row { spec, view: view(spec.id) }).collect();
     // Where not all have room, those in trouble must be seen.
     rows.sort_by_key(|r| !r.view.is_some_and(|v| in_trouble(v.state)));
+    table::retain(ctx, &columns(), &mut rows);
     table::sort(ctx, &columns(), &mut rows);
     rows
+}
+
+/// Every column of a source.
+pub fn cells(ctx: &Ctx, id: &str) -> Option<Facts> {
+    let spec = SOURCES.iter().find(|spec| spec.id == id)?;
+    let view = ctx.session.model.sources.get(&SourceId::of(spec.id));
+    Some(table::facts(ctx, &columns(), &Row { spec, view }))
+}
+
+fn open(ctx: &Ctx) -> Opened {
+    let rows: Vec<String> = rows(ctx).iter().map(|r| r.spec.id.to_owned()).collect();
+    let id = ctx.selected(&rows).and_then(|at| rows.get(at));
+    id.map_or(Opened::Nothing, |id| Opened::Detail(Subject::new("source", id)))
 }
 
 fn in_trouble(state: SourceState) -> bool {
@@ -99,6 +115,9 @@ fn want(_: &Ctx, _: u16) -> Option<Want> {
 
 fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let rows = rows(ctx);
+    if rows.is_empty() {
+        return super::paragraph(ctx, area, buf, &ctx.why_empty(String::new));
+    }
     let selected = ctx.selected(&rows.iter().map(|r| r.spec.id.to_owned()).collect::<Vec<_>>());
     table::draw(ctx, &columns(), &rows, selected, |_| table::Look::default(), area, buf);
 }

@@ -90,7 +90,7 @@ impl<'a> View<'a> {
     fn of(ctx: &Ctx<'a>) -> View<'a> {
         let model = &ctx.session.model;
         let topology = Topology::of(model);
-        let in_use = ctx.session.main_job().and_then(|(id, _)| ctx.session.in_use(id)).cloned().unwrap_or_default();
+        let in_use = ctx.main_job().and_then(|(id, _)| ctx.session.in_use(id)).cloned().unwrap_or_default();
         let gpu = |(index, place): (&u32, &Place<'a>)| Device {
             name: format!("GPU{index}"),
             gpu: Some(*index),

@@ -34,9 +34,11 @@ pub const PANE: Pane = Pane {
 /// The job whose progress is shown, and what its log says.
 fn progress<'a>(ctx: &Ctx<'a>) -> Option<(&'a str, &'a Progress)> {
     let model = &ctx.session.model;
-    let main = ctx.session.main_job().map(|(id, _)| id);
+    let main = ctx.main_job().map(|(id, _)| id);
     let of = |id: &'a str| Some((id, model.progress_of(id).filter(|p| !p.is_empty())?));
-    main.and_then(of).or_else(|| model.jobs.keys().find_map(|id| of(id)))
+    // Who has chosen a job does not want to see the steps of another one.
+    let any = || model.jobs.keys().filter(|_| ctx.ui.job.is_none()).find_map(|id| of(id));
+    main.and_then(of).or_else(any)
 }
 
 /// What the verdict and the open findings leave of the numbers: a pane says nothing that they deny.
@@ -65,7 +67,7 @@ fn title(ctx: &Ctx) -> String {
     // Lines of a known trainer are named; what any script prints is not.
     let dialect = progress(ctx).map(|(_, p)| p.dialect).filter(|dialect| *dialect != Dialect::Plain);
     let dialect = dialect.map_or(String::new(), |dialect| format!(" · {}", dialect.as_str()));
-    let job = match ctx.session.main_job() {
+    let job = match ctx.main_job() {
         Some((id, _)) if model.jobs.len() > 1 => format!(" of job {id}"),
         _ => String::new(),
     };
@@ -83,7 +85,7 @@ fn want(ctx: &Ctx, width: u16) -> Option<Want> {
 
 fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let Some((id, p)) = progress(ctx) else {
-        let job = ctx.session.main_job().and_then(|(id, _)| ctx.session.model.jobs.get(id));
+        let job = ctx.main_job().and_then(|(id, _)| ctx.session.model.jobs.get(id));
         let rhythm = job.and_then(|job| ctx.session.model.rhythm_of(job));
         let words = rhythm.map_or(String::new(), |rhythm| format!("step time {}; ", rhythm.words()));
         buf.set_stringn(area.x, area.y, format!("{words}no step line seen in any log"), usize::from(area.width), ctx.theme.dim);
@@ -190,7 +192,7 @@ fn head(ctx: &Ctx, p: &Progress, standing: &Standing, width: usize) -> Vec<Line<
     let mut now = vec![labelled(ctx, "step", Some(format!("{}{}", step(p), done.unwrap_or_default())), text)];
     // Only of a job that was restarted: an attempt, and steps that are done again.
     let model = &ctx.session.model;
-    let job = ctx.session.main_job().and_then(|(id, _)| model.jobs.get(id));
+    let job = ctx.main_job().and_then(|(id, _)| model.jobs.get(id));
     let attempt = job.and_then(|job| model.attempt_of(job)).filter(|attempt| attempt.no > 1).map(|attempt| attempt.words());
     let back = job.and_then(|job| model.went_back(job)).map(|(from, to)| format!("from {} to {}", group(from), group(to)));
     let facts = [("attempt", attempt), ("step went back", back)].into_iter().filter(|(_, value)| value.is_some());

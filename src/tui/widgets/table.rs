@@ -4,6 +4,7 @@
 use super::spark::{self, Axis};
 use crate::base::severity::Severity;
 use crate::diagnosis::verdict::State;
+use crate::tui::details::Facts;
 use crate::tui::panes::Ctx;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -157,6 +158,26 @@ impl<R> Column<R> {
     }
 }
 
+/// What every column says of a row, also those for which there is no room.
+pub fn facts<R>(ctx: &Ctx, columns: &[Column<R>], row: &R) -> Facts {
+    columns.iter().filter(|c| c.can_sort()).map(|column| (column.head, column.cell(ctx, row).map(|(text, _)| text))).collect()
+}
+
+/// Leaves the rows that pass the filter of the pane. What it looks at are all columns, also those for which there is no room.
+pub fn retain<R>(ctx: &Ctx, columns: &[Column<R>], rows: &mut Vec<R>) {
+    let filter = ctx.filter();
+    if filter.is_empty() {
+        return;
+    }
+    rows.retain(|row| {
+        let cells = columns.iter().filter_map(|column| Some((column.head, column.cell(ctx, row)?.0)));
+        let cells: Vec<(&str, String)> = cells.collect();
+        let rank = cells.iter().find(|(head, _)| *head == "rank").and_then(|(_, text)| text.parse().ok());
+        let text: Vec<&str> = cells.iter().map(|(_, text)| text.as_str()).collect();
+        filter.matches_text(&text.join(" "), rank.as_slice(), "")
+    });
+}
+
 /// Sorts rows as the user chose: 0 is their own order, then one column after the other.
 pub fn sort<R>(ctx: &Ctx, columns: &[Column<R>], rows: &mut Vec<R>) {
     let list = ctx.list();
@@ -174,9 +195,11 @@ pub fn sort<R>(ctx: &Ctx, columns: &[Column<R>], rows: &mut Vec<R>) {
     }
 }
 
-/// Heads of the columns that can be sorted by.
-pub fn sorts<R>(columns: &[Column<R>]) -> Vec<&'static str> {
-    columns.iter().filter(|c| c.can_sort()).map(|c| c.head).collect()
+/// Of the columns that can be sorted by those that are shown at a width: number from 1, and head.
+pub fn sorts<R>(ctx: &Ctx, columns: &[Column<R>], rows: &[R], width: u16) -> Vec<(usize, &'static str)> {
+    let shown = fit(ctx, columns, rows, Rect::new(0, 0, width, 1));
+    let is_shown = |head: &str| shown.iter().any(|(column, _, _)| column.head == head);
+    columns.iter().filter(|c| c.can_sort()).zip(1..).filter(|(c, _)| is_shown(c.head)).map(|(c, no)| (no, c.head)).collect()
 }
 
 /// Draws the head and the rows that fit, the selected one among them.
@@ -246,11 +269,11 @@ fn fit<'a, R>(ctx: &Ctx, columns: &'a [Column<R>], rows: &[R], area: Rect) -> Ve
     let known = |c: &Column<R>| !c.can_sort() || rows.is_empty() || rows.iter().any(|r| c.cell(ctx, r).is_some());
     let mut shown: Vec<&Column<R>> = columns.iter().filter(|c| known(c)).collect();
     let used = |shown: &[&Column<R>]| shown.iter().map(|c| c.width + 1).sum::<u16>();
-    while used(&shown) > area.width + 1 && !shown.is_empty() {
+    while used(&shown) > area.width.saturating_add(1) && !shown.is_empty() {
         let last = (0..shown.len()).max_by_key(|i| (shown[*i].rank, *i)).unwrap_or(0);
         shown.remove(last);
     }
-    let mut spare = (area.width + 1).saturating_sub(used(&shown));
+    let mut spare = area.width.saturating_add(1).saturating_sub(used(&shown));
     let mut x = area.x;
     let mut out = Vec::new();
     for column in shown {

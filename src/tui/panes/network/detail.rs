@@ -24,7 +24,7 @@ pub(super) fn details(ctx: &Ctx, nic: &Nic, area: Rect, buf: &mut Buffer) {
 }
 
 /// Lines with their labels, what matters most first: there may be no room for all.
-fn facts(ctx: &Ctx, nic: &Nic) -> Vec<(&'static str, String, Style)> {
+pub(super) fn facts(ctx: &Ctx, nic: &Nic) -> Vec<(&'static str, String, Style)> {
     let theme = ctx.theme;
     let mut out = Vec::new();
     if nic.is_group() {

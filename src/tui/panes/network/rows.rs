@@ -11,7 +11,7 @@ use crate::model::series::Trend;
 use crate::model::topology::{Place, Topology};
 use crate::tui::panes::Ctx;
 use crate::tui::widgets::spark::Axis;
-use crate::tui::widgets::table::{Cell, Column, SortKey, plain};
+use crate::tui::widgets::table::{self, Cell, Column, SortKey, plain};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -43,8 +43,6 @@ pub(super) struct Nic<'a> {
     pub(super) netdev: Option<&'a Netdev>,
     /// Of a row that stands for several; what else it says is their sum, and else what the first of them says.
     pub(super) members: Vec<Nic<'a>>,
-    /// The group that its row belongs to.
-    pub(super) group: Option<String>,
     /// The nearest GPUs: `0-3,6`.
     pub(super) near: Option<String>,
 }
@@ -72,7 +70,6 @@ impl<'a> Nic<'a> {
             port: Some(port),
             netdev: None,
             members: Vec::new(),
-            group: None,
             near: None,
         }
     }
@@ -98,7 +95,6 @@ impl<'a> Nic<'a> {
             port: None,
             netdev: Some(netdev),
             members: Vec::new(),
-            group: None,
             near: None,
         }
     }
@@ -121,7 +117,7 @@ impl<'a> Nic<'a> {
             rx: sum(|n| n.rx),
             loss: sum(|n| n.loss),
             slow: members.iter().any(|n| n.slow),
-            members: members.into_iter().map(|member| Nic { group: Some(id.clone()), ..member }).collect(),
+            members,
             id,
             ..first
         }
@@ -209,8 +205,14 @@ impl<'a> Nic<'a> {
     }
 }
 
-/// All, in the order of devices: ports, interfaces of hardware, virtual ones.
+/// Those that pass the filter, in the order of devices: ports, interfaces of hardware, virtual ones.
 pub(super) fn nics<'a>(ctx: &Ctx<'a>) -> Vec<Nic<'a>> {
+    let mut all = all_nics(ctx);
+    table::retain(ctx, &columns(0), &mut all);
+    all
+}
+
+pub(super) fn all_nics<'a>(ctx: &Ctx<'a>) -> Vec<Nic<'a>> {
     let model = &ctx.session.model;
     let mut per_device: BTreeMap<&str, usize> = BTreeMap::new();
     model.ports.keys().for_each(|(device, _)| *per_device.entry(device).or_default() += 1);
