@@ -148,7 +148,9 @@ impl Trend {
         let end = i128::from(end.0);
         // How many steps before the last column.
         let column = |b: &Bucket| (end - i128::from(b.at().0)).div_euclid(step);
-        let mut buckets = self.buckets.iter().peekable();
+        // What was sampled long before the first column says nothing of it.
+        let reach = Stamp(i64::try_from(end - n as i128 * step - hold - i128::from(NS_PER_S)).unwrap_or(i64::MIN));
+        let mut buckets = self.buckets.range(self.buckets.partition_point(|b| b.at() < reach)..).peekable();
         let mut held: Option<&Bucket> = None;
         let mut columns = Vec::with_capacity(n);
         for back in (0..n as i128).rev() {
