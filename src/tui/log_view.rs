@@ -1,7 +1,9 @@
 //! Moving in the log: which lines a filter leaves, and where the selection stands among them.
 
 use super::choices::LogUi;
+use super::repeats::Run;
 use crate::diagnosis::session::Session;
+use crate::logs::prefilter::Class;
 use crate::model::Model;
 use crate::model::log::Kept;
 
@@ -12,6 +14,61 @@ pub fn shown(log: &LogUi, model: &Model, line: &Kept) -> bool {
     }
     let file = model.files.get(&line.file).map_or("", |f| f.info.path.as_str());
     log.filter.matches(line, file)
+}
+
+/// A row of the log.
+pub struct Row<'a> {
+    /// Of its newest line.
+    pub number: u64,
+    pub newest: &'a Kept,
+    /// Of several lines that differ in their numbers alone.
+    pub run: Option<Run<'a>>,
+    /// The lines are of several ranks or files.
+    pub mixed: bool,
+}
+
+/// Lines that are looked at to find those that belong together.
+const MOST_FOLDED: usize = 800;
+/// Fewer are shown one by one.
+const LEAST_FOLDED: usize = 3;
+/// Only what came within the same stretch of so long is folded, so that a row stands still once its time is over.
+const STRETCH_NS: i64 = 10_000_000_000;
+
+/// The newest rows, up to `height` of them: where the log is followed, lines that differ in their numbers alone are one.
+pub fn folded<'a>(log: &LogUi, session: &'a Session, height: usize) -> Vec<Row<'a>> {
+    let book = &session.model.logbook;
+    let (_, before) = book.around(book.end());
+    let mut rows: Vec<Row> = Vec::new();
+    // The newest line of a run first, the others of the run behind it until it is known how many there are.
+    let mut run: Vec<(u64, &Kept)> = Vec::new();
+    let mut words: Option<Run> = None;
+    let mut flush = |run: &mut Vec<(u64, &'a Kept)>, words: Option<Run<'a>>| {
+        let single = |(number, newest): (u64, &'a Kept)| Row { number, newest, run: None, mixed: false };
+        match (run.first().copied(), words) {
+            (Some((number, newest)), Some(words)) if words.lines >= LEAST_FOLDED => {
+                let mixed = run.iter().any(|(_, line)| (line.rank, line.file) != (newest.rank, newest.file));
+                rows.push(Row { number, newest, run: Some(words), mixed });
+                run.clear();
+            }
+            _ => rows.extend(run.drain(..).map(single)),
+        }
+        rows.len() >= height
+    };
+    for (number, line) in before.filter(|(_, line)| shown(log, &session.model, line)).take(MOST_FOLDED.max(height)) {
+        let stretch = |line: &Kept| line.at.0.div_euclid(STRETCH_NS);
+        let near = run.first().is_some_and(|(_, newest)| stretch(newest) == stretch(line) && line.class != Class::Alarm);
+        if !(near && words.as_mut().is_some_and(|words| words.take(&line.text))) {
+            if flush(&mut run, words.take()) {
+                break;
+            }
+            words = (line.class != Class::Alarm).then(|| Run::new(&line.text));
+        }
+        run.push((number, line));
+    }
+    flush(&mut run, words);
+    rows.truncate(height);
+    rows.reverse();
+    rows
 }
 
 /// The lines that fill `height` rows: around the selected one, else the newest.

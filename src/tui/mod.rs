@@ -12,6 +12,7 @@ mod log_view;
 pub mod panes;
 pub mod plain;
 mod play;
+pub mod repeats;
 pub mod terminal;
 pub mod theme;
 pub mod view;

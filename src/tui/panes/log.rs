@@ -6,7 +6,7 @@ use crate::base::words::wrap;
 use crate::logs::prefilter::Class;
 use crate::model::log::{Kept, LogFile};
 use crate::tui::layout::Want;
-use crate::tui::log_view;
+use crate::tui::log_view::{self, Row};
 use crate::tui::widgets::shorten;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -23,8 +23,7 @@ const JOB: usize = 12;
 fn row_at(ctx: &Ctx, area: Rect, y: u16) -> Option<usize> {
     let (_, list, _) = parts(ctx, area);
     let line = usize::from(y.checked_sub(list.y)?);
-    let lines = log_view::visible(&ctx.ui.log, ctx.session, usize::from(list.height));
-    lines.get(line).map(|(n, _)| *n as usize)
+    rows(ctx, list).get(line).map(|row| row.number as usize)
 }
 
 fn title(ctx: &Ctx) -> String {
@@ -81,6 +80,16 @@ fn parts(ctx: &Ctx, area: Rect) -> (Vec<String>, Rect, Rect) {
     (bad, list, Rect { y: list.bottom(), height: below, ..area })
 }
 
+/// What stands in the list. Alone, while something is searched and around a selected line, each line has its row.
+fn rows<'a>(ctx: &Ctx<'a>, list: Rect) -> Vec<Row<'a>> {
+    let (log, height) = (&ctx.ui.log, usize::from(list.height));
+    if !ctx.zoomed && log.at.is_none() && log.search.is_none() {
+        return log_view::folded(log, ctx.session, height);
+    }
+    let lines = log_view::visible(log, ctx.session, height);
+    lines.into_iter().map(|(number, newest)| Row { number, newest, run: None, mixed: false }).collect()
+}
+
 /// What a line means, before any search.
 fn style(ctx: &Ctx, line: &Kept) -> Style {
     match line.class {
@@ -97,8 +106,8 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     for (text, y) in bad.iter().zip(area.y..) {
         buf.set_stringn(area.x, y, text, usize::from(area.width), theme.look);
     }
-    let lines = log_view::visible(log, ctx.session, usize::from(list.height));
-    if lines.is_empty() {
+    let rows = rows(ctx, list);
+    if rows.is_empty() {
         let book = &ctx.session.model.logbook;
         let text = if book.end() == 0 { "no line yet" } else { "no line passes the filter; esc clears it" };
         buf.set_stringn(list.x, list.y, text, usize::from(list.width), theme.dim);
@@ -109,28 +118,40 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     // As wide as the job's ranks need, whichever lines are in sight.
     let known =
         ctx.session.model.jobs.values().filter_map(|j| j.ranks.keys().last().copied().max(j.world_size.map(|w| w.saturating_sub(1)))).max();
-    let ranks = lines.iter().filter_map(|(_, l)| l.rank).max().max(known).map_or(0, |r| r.to_string().len().max(2));
+    let ranks = rows.iter().filter_map(|row| row.newest.rank).max().max(known).map_or(0, |r| r.to_string().len().max(2));
     // Two jobs have the same ranks.
     let whose = |line: &Kept| ctx.whose(&ctx.session.model.files.get(&line.file)?.job);
     let jobs = ctx.session.model.files.values().filter_map(|f| ctx.whose(&f.job)).map(|id| id.width()).max().unwrap_or(0).min(JOB);
     let rank_x = list.x + 9 + (jobs + usize::from(jobs > 0)) as u16;
     let text_x = rank_x + (ranks + usize::from(ranks > 0) + names) as u16;
-    for ((number, line), y) in lines.iter().zip(list.y..) {
+    for (row, y) in rows.iter().zip(list.y..) {
+        let line = row.newest;
         buf.set_stringn(list.x, y, ctx.ui.zone.hms(line.at), 8.min(usize::from(list.width)), theme.dim);
         if let Some(job) = whose(line).filter(|_| text_x <= list.right()) {
             buf.set_stringn(list.x + 9, y, format!("{:<jobs$}", shorten(&job, jobs)), jobs, theme.dim);
         }
-        if let Some(rank) = line.rank.filter(|_| text_x <= list.right()) {
+        if let Some(rank) = line.rank.filter(|_| text_x <= list.right() && !row.mixed) {
             buf.set_stringn(rank_x, y, format!("{rank:>ranks$}"), ranks, theme.accent);
         }
-        if several && let Some(file) = ctx.session.model.files.get(&line.file) {
+        if several
+            && !row.mixed
+            && let Some(file) = ctx.session.model.files.get(&line.file)
+        {
             let name = clean(file.name());
             let tail: String = name.chars().rev().take(names - 1).collect::<Vec<_>>().into_iter().rev().collect();
             buf.set_stringn(text_x - names as u16, y, tail, names - 1, theme.dim);
         }
         let room = usize::from(list.right().saturating_sub(text_x));
-        buf.set_stringn(text_x, y, &line.text, room, style(ctx, line));
-        if log.at == Some(*number) && ctx.focused {
+        if let Some(run) = &row.run {
+            // Texts of rows below one another begin at one column.
+            const COUNT: u16 = 7;
+            buf.set_stringn(text_x, y, format!("× {}", run.lines), room, theme.accent);
+            let x = (text_x + COUNT).min(list.right());
+            buf.set_stringn(x, y, run.words(), usize::from(list.right().saturating_sub(x)), style(ctx, line));
+        } else {
+            buf.set_stringn(text_x, y, &line.text, room, style(ctx, line));
+        }
+        if log.at == Some(row.number) && ctx.focused {
             super::mark_selected(ctx, Rect { y, height: 1, ..list }, buf);
         }
         if let Some(search) = &log.search {
