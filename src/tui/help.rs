@@ -24,6 +24,10 @@ const WORDS: &[(&str, &str)] = &[
     ("NVLink GB/s", "out and in, all links of the GPU, decimal"),
     ("share", "rate against the line rate of the port, the busier direction"),
     ("▁▃▅▇", "history on one time axis for all panes; the lowest block is zero, nothing drawn is nothing seen"),
+    ("▂▅▇ ═ ░ ▁ ▒", "a GPU in the timeline: working, higher where it is busier; only communicating; waiting; idle; paused"),
+    ("late ×", "in the alarm colour: far less busy than its siblings, which wait for it; × missing from the collective; † lost; ╌ no data"),
+    ("│ W", "in the timeline: the state of the job changed; a WARN line came"),
+    ("× 23", "in the log: 23 lines that differ only in their numbers, with the range of each; a line that is selected unfolds them"),
     ("root, cascade", "where to look first; what only follows from it"),
     ("certain, likely", "how sure a finding is, from the signals that were there"),
 ];

@@ -40,6 +40,7 @@ pub const ARRANGEMENTS: &[Arrangement] = &[
         from_width: 170,
         framed: true,
         bands: &[
+            &[("timeline", 1)],
             &[("training", 4), ("findings", 5), ("nccl", 4)],
             &[("gpus", 4), ("network", 3)],
             &[("processes", 4), ("sources", 3)],
@@ -50,6 +51,7 @@ pub const ARRANGEMENTS: &[Arrangement] = &[
         from_width: 100,
         framed: true,
         bands: &[
+            &[("timeline", 1)],
             &[("training", 5), ("findings", 6)],
             &[("gpus", 1)],
             &[("network", 5), ("nccl", 6)],
@@ -61,6 +63,7 @@ pub const ARRANGEMENTS: &[Arrangement] = &[
         from_width: 0,
         framed: false,
         bands: &[
+            &[("timeline", 1)],
             &[("training", 1)],
             &[("gpus", 1)],
             &[("network", 1)],

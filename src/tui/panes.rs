@@ -10,6 +10,7 @@ mod nccl;
 mod network;
 mod processes;
 mod sources;
+pub mod timeline;
 mod topology;
 pub mod training;
 
@@ -44,8 +45,18 @@ pub struct Pane {
 }
 
 /// In the order of their keys.
-pub const PANES: &[Pane] =
-    &[training::PANE, gpus::PANE, network::PANE, nccl::PANE, findings::PANE, log::PANE, processes::PANE, sources::PANE, topology::PANE];
+pub const PANES: &[Pane] = &[
+    training::PANE,
+    gpus::PANE,
+    network::PANE,
+    nccl::PANE,
+    findings::PANE,
+    log::PANE,
+    processes::PANE,
+    sources::PANE,
+    topology::PANE,
+    timeline::PANE,
+];
 
 /// What a pane may look at.
 #[derive(Clone, Copy)]
@@ -165,7 +176,7 @@ pub fn as_text(session: &Session) -> Vec<(String, Vec<String>)> {
     const WIDTH: u16 = 160;
     let theme = Theme::mono();
     let ui = Ui::new(session.model.zone);
-    let shown = PANES.iter().enumerate().filter(|(_, p)| p.id != "log").filter_map(|(pane, p)| {
+    let shown = PANES.iter().enumerate().filter(|(_, p)| !matches!(p.id, "log" | "timeline")).filter_map(|(pane, p)| {
         let ctx = Ctx { session, ui: &ui, theme: &theme, pane, zoomed: false, focused: false };
         let area = Rect::new(0, 0, WIDTH, (p.want)(&ctx, WIDTH)?.all.min(2000));
         let mut buf = Buffer::empty(area);

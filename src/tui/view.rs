@@ -533,7 +533,7 @@ fn offers(session: &Session, ui: &Ui) -> Vec<(String, &'static str, Action)> {
     offer(Action::Help, word(Action::Help));
     offer(Action::Quit, word(Action::Quit));
     if ui.zoom.is_none()
-        && let (Some(from), Some(to)) = (first(Action::Pane(1)), first(Action::Pane(PANES.len() as u8 + 1)))
+        && let (Some(from), Some(to)) = (first(Action::Pane(1)), first(super::actions::LAST_DIGIT))
     {
         out.insert(0, (format!("{from}-{to}"), "panes", Action::Pane(1)));
     }

@@ -99,6 +99,7 @@ mod tail_lines;
 mod tapes;
 mod terminal;
 mod timeline;
+mod timeline_pane;
 mod topology;
 mod tracebacks;
 mod training_progress;

@@ -28,7 +28,7 @@ pub const PANE: Pane = Pane {
 };
 
 /// The job whose progress is shown, and what its log says.
-fn progress<'a>(ctx: &Ctx<'a>) -> Option<&'a Progress> {
+pub(super) fn progress<'a>(ctx: &Ctx<'a>) -> Option<&'a Progress> {
     let model = &ctx.session.model;
     let main = ctx.session.main_job().map(|(id, _)| id);
     let of = |id: &str| model.progress_of(id).filter(|p| !p.is_empty());
@@ -49,7 +49,8 @@ fn want(ctx: &Ctx, width: u16) -> Option<Want> {
     let wide = width >= 40
         && !crate::tui::layout::ARRANGEMENTS.last().is_some_and(|a| std::ptr::eq(a, crate::tui::layout::arrangement(ctx.ui.size.0)));
     let all = match progress(ctx) {
-        _ if wide => 5,
+        // Its history stands in the timeline.
+        Some(p) if wide => head(ctx, p, usize::from(width)).len().clamp(2, 5) as u16,
         None => 1,
         Some(_) => 2,
     };
@@ -104,7 +105,7 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
 }
 
 /// A value of a step stands until the next step is due.
-fn hold(p: &Progress) -> Duration {
+pub(super) fn hold(p: &Progress) -> Duration {
     Duration::try_from_secs_f64(p.step_time_s.unwrap_or(1.0) * 1.5)
         .unwrap_or_default()
         .clamp(Duration::from_secs(2), Duration::from_secs(300))
@@ -213,7 +214,7 @@ fn step(p: &Progress) -> String {
     p.total_steps.map_or(step.clone(), |total| format!("{step}/{}", crate::base::units::group(total)))
 }
 
-fn loss(loss: f64) -> String {
+pub(super) fn loss(loss: f64) -> String {
     if !loss.is_finite() {
         return loss.to_string();
     }
@@ -221,7 +222,7 @@ fn loss(loss: f64) -> String {
 }
 
 /// For how long there was no step, where that is longer than usual.
-fn quiet(p: &Progress, model: &Model) -> Option<Duration> {
+pub(super) fn quiet(p: &Progress, model: &Model) -> Option<Duration> {
     let quiet = model.now.since(model.watched(p.last_step_at?));
     (quiet > p.patience()).then_some(quiet)
 }
