@@ -4,6 +4,8 @@
 //! that nothing jumps while values change; what does not fit is left out, the least important first.
 
 use ratatui::layout::Rect;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 /// What a pane asks for, in cells of content, without frame and title.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +109,9 @@ pub fn inside(area: Rect, framed: bool) -> Rect {
 /// nothing to show.
 pub fn place(area: Rect, arrangement: &Arrangement, want: &dyn Fn(&str, u16) -> Option<Want>) -> Vec<Place> {
     let (across, down) = chrome(arrangement.framed);
+    // A pane may have to look at much to know what it wants.
+    let known = RefCell::new(BTreeMap::new());
+    let want = |pane: &'static str, width: u16| *known.borrow_mut().entry((pane, width)).or_insert_with(|| want(pane, width));
     let mut bands = Vec::new();
     for band in arrangement.bands {
         let mut slots: Vec<Slot> = band.iter().copied().filter(|(pane, _)| want(pane, area.width).is_some()).collect();

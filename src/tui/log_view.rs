@@ -28,7 +28,7 @@ pub struct Row<'a> {
 }
 
 /// Lines that are looked at to find those that belong together.
-const MOST_FOLDED: usize = 800;
+const MOST_FOLDED: usize = 400;
 /// Fewer are shown one by one.
 const LEAST_FOLDED: usize = 3;
 /// Only what came within the same stretch of so long is folded, so that a row stands still once its time is over.

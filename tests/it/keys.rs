@@ -1081,7 +1081,8 @@ fn keys_given_to_other_actions_work_and_are_shown() {
     assert!(s.text().contains("last 5 min"));
     s.press("\x1bn", "the next pane", |s| focused(s) == "Timeline");
     s.press("\x1bOQ", "help", |s| has(s, " Help") && has(s, "  alt-n   ") && !has(s, "zoom the focused pane, or leave the zoom"));
-    s.press("G", "its end", |s| has(s, "v  ctrl-q"));
+    s.press("G", "its end", |s| has(s, "how sure a finding is"));
+    s.press("\x1b[5~", "the keys of the program above that", |s| has(s, "v  ctrl-q"));
     s.press("\x1bOQ", "no help", |s| !has(s, " Help"));
     s.keys("q?z");
     s.press("9", "the sources, for those keys do nothing now", |s| title(s).starts_with("Sources"));

@@ -192,13 +192,31 @@ fn mark_late(lanes: &mut [Lane], members: &[usize], axis: &TimeAxis) {
     }
     let half = (LATE_OVER.as_millis() / axis.step.as_millis().max(1) / 2) as usize;
     let shown = lanes[members[0]].cells.len();
+    // How busy each was up to each cell, summed up.
+    let sums = |m: &usize| {
+        let mut sum = 0.0;
+        [0.0]
+            .into_iter()
+            .chain(lanes[*m].cells.iter().map(|cell| {
+                sum += cell.1;
+                sum
+            }))
+            .collect::<Vec<f32>>()
+    };
+    let sums: Vec<(usize, Vec<f32>)> = members.iter().map(|m| (*m, sums(m))).collect();
     let mut late = Vec::new();
     for i in 0..shown {
         let around = i.saturating_sub(half)..(i + half + 1).min(shown);
-        let busy = |m: usize| lanes[m].cells[around.clone()].iter().map(|c| c.1).sum::<f32>() / around.len() as f32;
-        let mut by_busy: Vec<(f32, usize)> = members.iter().map(|m| (busy(*m), *m)).collect();
-        by_busy.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let ((own, least), (next, _)) = (by_busy[0], by_busy[1]);
+        let busy = |sums: &[f32]| (sums[around.end] - sums[around.start]) / around.len() as f32;
+        let (mut own, mut least, mut next) = (f32::INFINITY, members[0], f32::INFINITY);
+        for (member, sums) in &sums {
+            let busy = busy(sums);
+            if busy < own {
+                (own, least, next) = (busy, *member, own);
+            } else {
+                next = next.min(busy);
+            }
+        }
         if next < SIBLINGS_PCT || own > next - LAG_PCT {
             continue;
         }
