@@ -11,4 +11,5 @@ pub(crate) mod lines;
 pub mod remedies;
 pub mod session;
 pub mod startup;
+pub mod story;
 pub mod verdict;

@@ -4,6 +4,7 @@ use crate::base::severity::{Role, Severity};
 use crate::base::time::{Stamp, Zone};
 use crate::diagnosis::culprits::Culprits;
 use crate::diagnosis::startup::Startup;
+use crate::diagnosis::story::Story;
 use crate::diagnosis::verdict::{self, State, Verdict};
 use crate::diagnosis::{causality, cover, driver_chain, lines};
 use crate::logs::{TextEvent, What};
@@ -45,6 +46,8 @@ pub struct Session {
     pub startups: BTreeMap<String, Startup>,
     /// Whom the verdicts name.
     pub culprits: Culprits,
+    /// The states that jobs went through.
+    pub story: Story,
     looks: BTreeMap<String, Look>,
     /// By job, the number of the finding that is the cause.
     causes: BTreeMap<String, u64>,
@@ -114,10 +117,9 @@ impl Session {
         let model = &self.model;
         let ports = model.ports.values().map(|p| p.tx.len() + p.rx.len());
         let netdevs = model.netdevs.values().map(|n| n.tx.len() + n.rx.len());
-        let gpus = model
-            .gpus
-            .values()
-            .map(|g| g.util_pct.len() + g.util_trend.len() + g.sm_trend.len() + g.power_trend.len() + g.nvlink_trend.len());
+        let gpus = model.gpus.values().map(|g| {
+            g.util_pct.len() + g.util_trend.len() + g.sm_trend.len() + g.power_trend.len() + g.nvlink_trend.len() + g.deeds.len() / SAMPLE
+        });
         let files = model.files.values().map(|f| {
             f.progress.losses.len() + f.progress.step_trend.len() + f.progress.throughput_trend.len() + f.progress.step_times.len()
         });
@@ -128,7 +130,7 @@ impl Session {
         let alarms: usize = model.records.values().map(|r| r.alarms.iter().len() + r.ranks.len() / 8).sum();
         let findings = self.ledger.open().len() + self.ledger.past().count();
         let things = model.gpus.len() + model.ports.len() + model.netdevs.len() + model.processes.len() + model.files.len() + findings;
-        let lists = (members + model.kernel.len() + alarms) * (THING / 8);
+        let lists = (members + model.kernel.len() + alarms + self.story.len()) * (THING / 8);
         model.logbook.bytes() + samples * SAMPLE + lists + (1 + things) * THING
     }
 
@@ -143,6 +145,7 @@ impl Session {
         }
         for (from, to) in std::mem::take(&mut self.model.adopted) {
             self.ledger.adopt(&from, &to);
+            self.story.adopt(&from, &to);
         }
         match &seen.body {
             Body::Lines(lines) => {
@@ -421,6 +424,7 @@ impl Session {
                 out.push((now, Event::State { job: Some(job.id.clone()), state, phase, area, summary }));
             }
             self.startups.entry(job.id.clone()).or_default().note(now, job, &verdict);
+            self.story.note(&job.id, &verdict);
             self.verdicts.insert(job.id.clone(), verdict);
         }
         self.culprits = Culprits::of(self);

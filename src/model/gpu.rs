@@ -1,5 +1,6 @@
 //! A GPU, and what it is doing: not its "utilisation", which reads 100 % for one that waits.
 
+use super::deeds::{Deeds, Doing};
 use super::health::HealthWatch;
 use super::series::{Series, Trend, rate};
 use crate::base::time::Stamp;
@@ -66,6 +67,8 @@ pub struct Gpu {
     /// Clock event reasons of the last samples: under load they come and go.
     reasons: VecDeque<(Stamp, u64)>,
     pub util_trend: Trend,
+    /// To draw.
+    pub deeds: Deeds,
     /// SMs active, %: only from GPM, at the moments when it was read; each reading stands for up to [`GPM_HOLDS`].
     pub sm_trend: Trend,
     /// W
@@ -205,6 +208,24 @@ impl Gpu {
         if activity != self.activity {
             (self.activity, self.activity_since) = (activity, at);
         }
+        self.deeds.push(at, self.doing());
+    }
+
+    /// [`Gpu::activity`] as a second of it is drawn: work that is communication alone is told apart.
+    fn doing(&self) -> Option<Doing> {
+        /// More is read and written by kernels that compute.
+        const COMPUTES_DRAM_PCT: f32 = 10.0;
+        let computes =
+            |gpm: &Gpm| gpm.tensor_active_pct.is_none_or(|t| t >= 1.0) || gpm.dram_active_pct.is_none_or(|d| d >= COMPUTES_DRAM_PCT);
+        let only_moves = || self.link_bytes_per_s() >= LINK_BYTES_PER_S && self.gpm().is_some_and(|gpm| !computes(&gpm));
+        Some(match self.activity {
+            Activity::Unknown => return None,
+            Activity::Idle => Doing::Idle,
+            Activity::Waiting => Doing::Waiting,
+            Activity::Working if only_moves() => Doing::Communicating,
+            Activity::Working => Doing::Working,
+            Activity::Lost => Doing::Lost,
+        })
     }
 
     /// Thresholds from measurements on H200: waiting shows tensor, DRAM and link at 0 whatever the number of channels; the slowest
@@ -328,10 +349,14 @@ impl Gpu {
         self.gpm.filter(|(read, _)| *read >= then).map(|(_, gpm)| gpm)
     }
 
+    /// How long a sample stands while no other comes.
+    pub fn holds(&self) -> Duration {
+        (self.every * 5 / 2).clamp(Duration::from_secs(3), Duration::from_secs(150))
+    }
+
     /// The last sample is about now, not about some time ago.
     pub fn is_fresh(&self, now: Stamp) -> bool {
-        let allowed = (self.every * 5 / 2).clamp(Duration::from_secs(3), Duration::from_secs(150));
-        self.sampled_at.is_some_and(|at| now.since(at) <= allowed)
+        self.sampled_at.is_some_and(|at| now.since(at) <= self.holds())
     }
 
     pub fn mem_total_bytes(&self) -> Option<u64> {

@@ -472,6 +472,11 @@ impl Progress {
         self.phase
     }
 
+    /// What steps usually take, before they became slower if they did: the median and the 90th percentile, seconds.
+    pub fn usual_step_s(&self) -> Option<(f64, f64)> {
+        self.usual_step_s
+    }
+
     /// The usual and the longest pause between two progress lines, seconds.
     pub fn usual_gap_s(&self) -> Option<(f64, f64)> {
         let median = self.gaps.median_of_last(32)?;
@@ -644,6 +649,11 @@ impl Logbook {
     /// The number that the next line will have.
     pub fn end(&self) -> u64 {
         self.next
+    }
+
+    /// Kept lines that are WARN or worse, the newest first.
+    pub fn newest_alarms(&self) -> impl Iterator<Item = &Kept> {
+        self.rings[ring_of(Class::Alarm)].lines.iter().rev().map(|(_, line)| line)
     }
 
     /// How many lines so far were WARN or worse, kept or not.

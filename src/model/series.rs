@@ -146,22 +146,22 @@ impl Trend {
         let step = step.as_nanos().clamp(1, i64::MAX as u128) as i128;
         let hold = hold.as_nanos().min(i64::MAX as u128) as i128;
         let end = i128::from(end.0);
-        // How many steps before the last column.
-        let column = |b: &Bucket| (end - i128::from(b.at().0)).div_euclid(step);
-        let mut buckets = self.buckets.iter().peekable();
+        // What was sampled long before the first column says nothing of it.
+        let reach = Stamp(i64::try_from(end - n as i128 * step - hold - i128::from(NS_PER_S)).unwrap_or(i64::MIN));
+        let mut buckets = self.buckets.range(self.buckets.partition_point(|b| b.at() < reach)..).peekable();
         let mut held: Option<&Bucket> = None;
         let mut columns = Vec::with_capacity(n);
         for back in (0..n as i128).rev() {
-            while let Some(b) = buckets.next_if(|b| column(b) > back) {
+            let begins = end - (back + 1) * step;
+            while let Some(b) = buckets.next_if(|b| i128::from(b.at().0) <= begins) {
                 held = Some(b);
             }
             let (mut sum, mut samples) = (0.0, 0.0);
-            while let Some(b) = buckets.next_if(|b| column(b) == back) {
+            while let Some(b) = buckets.next_if(|b| i128::from(b.at().0) <= begins + step) {
                 held = Some(b);
                 sum += f64::from(b.mean) * f64::from(b.samples);
                 samples += f64::from(b.samples);
             }
-            let begins = end - (back + 1) * step;
             let still = held.filter(|b| i128::from(b.at().0) + hold > begins).map(|b| b.mean);
             columns.push(if samples > 0.0 { Some((sum / samples) as f32) } else { still });
         }

@@ -127,8 +127,10 @@ pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
     before.iter().copied().chain(of_panes).chain(after.iter().copied()).collect()
 });
 
-/// Keys of the panes behind the overview.
-const DIGITS: [&[&str]; 9] = [&["2"], &["3"], &["4"], &["5"], &["6"], &["7"], &["8"], &["9"], &["0"]];
+/// Keys of the panes behind the overview. There are more panes than digits.
+const DIGITS: [&[&str]; 10] = [&["2"], &["3"], &["4"], &["5"], &["6"], &["7"], &["8"], &["9"], &["0"], &["T"]];
+/// The last pane with a digit.
+pub const LAST_DIGIT: Action = Action::Pane(DIGITS.len() as u8);
 
 #[rustfmt::skip]
 const OWN: &[Key] = &[

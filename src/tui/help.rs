@@ -25,6 +25,10 @@ const WORDS: &[(&str, &str)] = &[
     ("NVLink GB/s", "out and in, all links of the GPU, decimal"),
     ("share", "rate against the line rate of the port, the busier direction"),
     ("▁▃▅▇", "history, on one time axis for all panes; the lowest block is zero, a blank means no data"),
+    ("▂▅▇ ═ ░ ▁ ▒", "a GPU in the timeline: working, higher where it is busier; only communicating; waiting; idle; paused"),
+    ("late ×", "in the alarm colour: far less busy than its siblings, which wait for it; × missing from the collective; † lost; ╌ no data"),
+    ("│ W", "in the timeline: the state of the job changed; a WARN line came"),
+    ("× 23", "in the log: 23 lines that differ only in their numbers, with the range of each; a line that is selected unfolds them"),
     ("root, cascade", "the cause, where to look first; a consequence of it"),
     ("certain, likely", "how sure a finding is, given the signals available"),
 ];

@@ -4,6 +4,8 @@
 //! that nothing jumps while values change; what does not fit is left out, the least important first.
 
 use ratatui::layout::Rect;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 /// What a pane asks for, in cells of content, without frame and title.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +42,7 @@ pub const ARRANGEMENTS: &[Arrangement] = &[
         from_width: 170,
         framed: true,
         bands: &[
+            &[("timeline", 1)],
             &[("training", 4), ("findings", 5), ("nccl", 4)],
             &[("gpus", 4), ("network", 3)],
             &[("processes", 4), ("sources", 3)],
@@ -50,6 +53,7 @@ pub const ARRANGEMENTS: &[Arrangement] = &[
         from_width: 100,
         framed: true,
         bands: &[
+            &[("timeline", 1)],
             &[("training", 5), ("findings", 6)],
             &[("gpus", 1)],
             &[("network", 5), ("nccl", 6)],
@@ -61,6 +65,7 @@ pub const ARRANGEMENTS: &[Arrangement] = &[
         from_width: 0,
         framed: false,
         bands: &[
+            &[("timeline", 1)],
             &[("training", 1)],
             &[("gpus", 1)],
             &[("network", 1)],
@@ -104,6 +109,9 @@ pub fn inside(area: Rect, framed: bool) -> Rect {
 /// nothing to show.
 pub fn place(area: Rect, arrangement: &Arrangement, want: &dyn Fn(&str, u16) -> Option<Want>) -> Vec<Place> {
     let (across, down) = chrome(arrangement.framed);
+    // A pane may have to look at much to know what it wants.
+    let known = RefCell::new(BTreeMap::new());
+    let want = |pane: &'static str, width: u16| *known.borrow_mut().entry((pane, width)).or_insert_with(|| want(pane, width));
     let mut bands = Vec::new();
     for band in arrangement.bands {
         let mut slots: Vec<Slot> = band.iter().copied().filter(|(pane, _)| want(pane, area.width).is_some()).collect();

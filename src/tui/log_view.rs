@@ -1,6 +1,7 @@
 //! Moving in the log: which lines a filter leaves, and where the selection stands among them.
 
 use super::choices::LogUi;
+use super::repeats::Run;
 use crate::base::time::Zone;
 use crate::base::words::wrap;
 use crate::diagnosis::session::Session;
@@ -18,6 +19,50 @@ pub fn shown(log: &LogUi, model: &Model, line: &Kept) -> bool {
     }
     let file = model.files.get(&line.file).map_or("", |f| f.info.path.as_str());
     log.filter.matches(line, file)
+}
+
+/// Lines that are looked at to find those that belong together.
+const MOST_FOLDED: usize = 400;
+/// Fewer are shown one by one.
+const LEAST_FOLDED: usize = 3;
+/// Only what came within the same stretch of so long is folded, so that a row stands still once its time is over.
+const STRETCH_NS: i64 = 10_000_000_000;
+
+/// The newest rows, up to `height` of them: where the log is followed, lines that differ in their numbers alone are one.
+pub fn folded<'a>(log: &LogUi, session: &'a Session, height: usize) -> Vec<Row<'a>> {
+    let book = &session.model.logbook;
+    let (_, before) = book.around(book.end());
+    let mut rows: Vec<Row> = Vec::new();
+    // The newest line of a run first, the others of the run behind it until it is known how many there are.
+    let mut run: Vec<(u64, &Kept)> = Vec::new();
+    let mut words: Option<Run> = None;
+    let mut flush = |run: &mut Vec<(u64, &'a Kept)>, words: Option<Run<'a>>| {
+        let single = |(number, line): (u64, &'a Kept)| Row::new((number, line), Cow::Borrowed(&*line.text));
+        match (run.first().copied(), words) {
+            (Some((number, newest)), Some(words)) if words.lines >= LEAST_FOLDED => {
+                let mixed = run.iter().any(|(_, line)| (line.rank, line.file) != (newest.rank, newest.file));
+                rows.push(Row { run: Some(words), mixed, ..single((number, newest)) });
+                run.clear();
+            }
+            _ => rows.extend(run.drain(..).map(single)),
+        }
+        rows.len() >= height
+    };
+    for (number, line) in before.filter(|(_, line)| shown(log, &session.model, line)).take(MOST_FOLDED.max(height)) {
+        let stretch = |line: &Kept| line.at.0.div_euclid(STRETCH_NS);
+        let near = run.first().is_some_and(|(_, newest)| stretch(newest) == stretch(line) && line.class != Class::Alarm);
+        if !(near && words.as_mut().is_some_and(|words| words.take(&line.text))) {
+            if flush(&mut run, words.take()) {
+                break;
+            }
+            words = (line.class != Class::Alarm).then(|| Run::new(&line.text));
+        }
+        run.push((number, line));
+    }
+    flush(&mut run, words);
+    rows.truncate(height);
+    rows.reverse();
+    rows
 }
 
 /// The lines that fill `height` rows: around the selected one, else the newest.
@@ -40,25 +85,36 @@ pub fn visible<'a>(log: &LogUi, session: &'a Session, height: usize) -> Vec<(u64
     lines
 }
 
-/// What stands in one row of the screen: a line, or where lines are wrapped a part of one.
+/// What stands in one row of the screen: a line, where lines are wrapped a part of one, or several that differ in their numbers alone.
 pub struct Row<'a> {
+    /// Of the line, the newest where there are several.
     pub number: u64,
     pub line: &'a Kept,
     pub text: Cow<'a, str>,
     /// The line begins here.
     pub is_first: bool,
+    /// Of several lines: what is the same in all of them, and the ranges of their numbers.
+    pub run: Option<Run<'a>>,
+    /// The lines are of several ranks or files.
+    pub mixed: bool,
+}
+
+impl<'a> Row<'a> {
+    fn new((number, line): (u64, &'a Kept), text: Cow<'a, str>) -> Row<'a> {
+        Row { number, line, text, is_first: true, run: None, mixed: false }
+    }
 }
 
 /// The rows that fill `height`, for texts of `width` columns: around the selected line, else up to the newest.
 pub fn rows<'a>(log: &LogUi, session: &'a Session, height: usize, width: usize) -> Vec<Row<'a>> {
     let lines = visible(log, session, height);
     if !log.wraps {
-        let row = |(number, line): (u64, &'a Kept)| Row { number, line, text: from_column(&line.text, log.shift).into(), is_first: true };
+        let row = |(number, line): (u64, &'a Kept)| Row::new((number, line), from_column(&line.text, log.shift).into());
         return lines.into_iter().map(row).collect();
     }
     let parts = |(number, line): (u64, &'a Kept)| {
         let parts = wrap(&line.text, width).into_iter().enumerate();
-        parts.map(move |(no, text)| Row { number, line, text: text.into(), is_first: no == 0 })
+        parts.map(move |(no, text)| Row { is_first: no == 0, ..Row::new((number, line), text.into()) })
     };
     let mut rows: Vec<Row> = lines.into_iter().flat_map(parts).collect();
     // The selected line stays in the middle; without one, the newest at the end.

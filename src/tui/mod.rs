@@ -14,6 +14,7 @@ mod log_view;
 pub mod panes;
 pub mod plain;
 mod play;
+pub mod repeats;
 mod sheet;
 pub mod terminal;
 pub mod theme;

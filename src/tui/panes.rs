@@ -10,6 +10,7 @@ pub(super) mod nccl;
 pub(super) mod network;
 pub(super) mod processes;
 pub(super) mod sources;
+pub mod timeline;
 mod topology;
 pub mod training;
 
@@ -48,8 +49,18 @@ pub struct Pane {
 }
 
 /// In the order of their keys.
-pub const PANES: &[Pane] =
-    &[training::PANE, gpus::PANE, network::PANE, nccl::PANE, findings::PANE, log::PANE, processes::PANE, sources::PANE, topology::PANE];
+pub const PANES: &[Pane] = &[
+    training::PANE,
+    gpus::PANE,
+    network::PANE,
+    nccl::PANE,
+    findings::PANE,
+    log::PANE,
+    processes::PANE,
+    sources::PANE,
+    topology::PANE,
+    timeline::PANE,
+];
 
 /// Whom the verdict names has this before its row.
 const CULPRIT: &str = "►";
@@ -197,7 +208,7 @@ pub fn as_text(session: &Session) -> Vec<(String, Vec<String>)> {
     const WIDTH: u16 = 160;
     let theme = Theme::mono();
     let ui = Ui::new(session.model.zone);
-    let shown = PANES.iter().enumerate().filter(|(_, p)| p.id != "log").filter_map(|(pane, p)| {
+    let shown = PANES.iter().enumerate().filter(|(_, p)| !matches!(p.id, "log" | "timeline")).filter_map(|(pane, p)| {
         let ctx = Ctx { session, ui: &ui, theme: &theme, pane, zoomed: false, focused: false };
         // A column for marks before it, as on the screen.
         let whole = Rect::new(0, 0, WIDTH + 1, (p.want)(&ctx, WIDTH)?.all.min(2000));

@@ -253,7 +253,7 @@ fn header(session: &Session, ui: &Ui, theme: &Theme, width: u16) -> Line<'static
     if let Some(version) = &model.ras.nccl_version {
         parts.push(format!("NCCL {version}"));
     }
-    let launcher = session.main_job().and_then(|(id, _)| model.launcher_name(model.jobs.get(id)?));
+    let launcher = ui.main_job(session).and_then(|(id, _)| model.launcher_name(model.jobs.get(id)?));
     parts.extend(launcher.map(str::to_owned));
     let dropped: u64 = model.files.values().map(|f| f.dropped_lines).sum();
     let dropped = if dropped > 0 { format!("{dropped} lines dropped  ") } else { String::new() };
@@ -595,7 +595,7 @@ fn offers(session: &Session, ui: &Ui, theme: &Theme) -> Vec<(String, &'static st
     offer(Action::Help, word(Action::Help));
     offer(Action::Quit, word(Action::Quit));
     if ui.zoom.is_none()
-        && let (Some(from), Some(to)) = (first(Action::Pane(1)), first(Action::Pane(PANES.len() as u8 + 1)))
+        && let (Some(from), Some(to)) = (first(Action::Pane(1)), first(super::actions::LAST_DIGIT))
     {
         out.insert(0, (format!("{from}-{to}"), "panes", Action::Pane(1)));
     }

@@ -1,8 +1,10 @@
 //! What ratatui lacks, or what must look the same in every pane.
 
 pub mod chart;
+pub mod graph;
 pub mod spark;
 pub mod table;
+pub mod time_axis;
 
 use crate::base::words::wrap;
 use ratatui::buffer::Buffer;

@@ -207,7 +207,7 @@ fn home(s: &mut Screen) {
 
 /// Does with a key what its help says. The tape stands at +70 s before and after.
 fn check_key(s: &mut Screen, action: Action, key: &str) {
-    const TITLES: [&str; 9] = ["Training", "GPUs", "Network", "NCCL", "Findings", "Log", "Processes", "Sources", "Topology"];
+    const TITLES: [&str; 10] = ["Training", "GPUs", "Network", "NCCL", "Findings", "Log", "Processes", "Sources", "Topology", "Timeline"];
     assert_eq!(TITLES.len(), PANES.len());
     home(s);
     let from = s.raw().len();
@@ -218,7 +218,7 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
         }
         Action::Pane(n) => s.press(key, "that pane alone", |s| is_zoomed(s) && title(s).starts_with(TITLES[usize::from(n) - 2])),
         Action::NextPane | Action::PreviousPane => {
-            let (beside, alone) = if action == Action::NextPane { ("Findings", "GPUs") } else { ("Log", "Topology") };
+            let (beside, alone) = if action == Action::NextPane { ("Findings", "GPUs") } else { ("Timeline", "Timeline") };
             s.press(key, "beside it", |s| focused(s) == beside);
             home(s);
             s.press("z", "zoomed", is_zoomed);
@@ -587,14 +587,19 @@ impl Growing {
     }
 }
 
-/// The step in the line of the verdict, that in the pane, and the last in the log; and the sparkline of the loss.
+/// The step in the line of the verdict, that in the pane, and the last in the log; and the line of the loss.
 fn steps(s: &vt100::Screen) -> ([Option<u64>; 3], String) {
     let rows = rows(s);
-    let number = |row: &String| row.split("step ").nth(1)?.split(' ').next()?.parse().ok();
+    // Of several steps in one row, the last.
+    let number = |row: &String| {
+        let mut words = row.split("step ").nth(1)?.split(' ');
+        let first = words.next()?;
+        words.next().filter(|word| *word == "to").and_then(|_| words.next()).unwrap_or(first).parse().ok()
+    };
     let verdict = rows.iter().find(|r| r.contains("TRAINING")).and_then(number);
-    let pane = rows.iter().find(|r| r.starts_with("│ step")).and_then(number);
+    let pane = rows.iter().filter(|r| r.starts_with("│ step ")).find_map(number);
     let log = rows.iter().rfind(|r| r.contains("| loss")).and_then(number);
-    let spark = rows.iter().find(|r| r.contains("loss  ")).map(|r| r.chars().filter(|c| "▁▂▃▄▅▆▇█".contains(*c)).collect());
+    let spark = rows.iter().find(|r| r.contains("loss  ")).map(|r| r.chars().filter(|c| ('\u{2801}'..='\u{28ff}').contains(c)).collect());
     ([verdict, pane, log], spark.unwrap_or_default())
 }
 
@@ -821,7 +826,7 @@ fn the_mouse_does_what_the_help_says() {
     click(&mut s, at);
     s.wait_until("the overview", |s| !is_zoomed(s));
 
-    let (y, x) = place(&s, "step 325 ");
+    let (y, x) = place(&s, "to 329 ");
     s.keys(&format!("\x1b[<64;{};{}M", x + 1, y + 1));
     s.wait_until("three lines up", |s| focused(s) == "Log" && selected(s).is_some_and(|r| r.contains("step 327 ")));
     s.keys(&format!("\x1b[<65;{};{}M", x + 1, y + 1));
@@ -1190,7 +1195,7 @@ fn keys_given_to_other_actions_work_and_are_shown() {
     let mut s = still(dir.path(), "+70s", &["--config", config.to_str().unwrap()], &[]);
     assert!(s.look(footer).contains("v quit") && s.look(footer).contains("f2 help"), "{}", s.look(footer));
     assert!(s.text().contains("last 5 min"));
-    s.press("\x1bn", "the next pane", |s| focused(s) == "Training");
+    s.press("\x1bn", "the next pane", |s| focused(s) == "Timeline");
     s.press("\x1bOQ", "help", |s| has(s, " Help") && has(s, "  alt-n   ") && !has(s, "zoom the focused pane, or leave the zoom"));
     s.wait_for("v  ctrl-q");
     s.press("\x1bOQ", "no help", |s| !has(s, " Help"));

@@ -104,6 +104,7 @@ mod tapes;
 mod terminal;
 mod themes;
 mod timeline;
+mod timeline_pane;
 mod topology;
 mod tracebacks;
 mod training_progress;

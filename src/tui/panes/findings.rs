@@ -95,8 +95,12 @@ fn title(ctx: &Ctx) -> String {
 }
 
 fn want(ctx: &Ctx, width: u16) -> Option<Want> {
-    let rows = all(ctx.session).len().clamp(1, 200) as u16;
-    let open = ctx.session.ledger.open().len().clamp(1, 8) as u16;
+    // The first of them may take two rows each, where there is room.
+    const WRAPPED: usize = 8;
+    let all = all(ctx.session);
+    let wrapped = |most: usize| all.iter().take(most).map(|f| entry(ctx, f, usize::from(width), 2).len()).sum::<usize>();
+    let rows = (wrapped(WRAPPED) + all.len().saturating_sub(WRAPPED)).clamp(1, 200) as u16;
+    let open = wrapped(ctx.session.ledger.open().len().min(WRAPPED)).clamp(1, 5) as u16;
     // Beside others it keeps its height, so that nothing moves when a finding opens.
     let comfort = if width > 60 { open } else { open.max(5) };
     Some(Want { width: 36, least: 1, comfort, all: rows, priority: 2, late: false, grows: false })

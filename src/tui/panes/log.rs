@@ -8,7 +8,7 @@ use crate::model::log::{Kept, LogFile};
 use crate::tui::choices::Opened;
 use crate::tui::details::Subject;
 use crate::tui::layout::Want;
-use crate::tui::log_view;
+use crate::tui::log_view::{self, Row};
 use crate::tui::widgets::shorten;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -27,9 +27,7 @@ const WITH_BAR: u16 = 60;
 fn row_at(ctx: &Ctx, area: Rect, y: u16) -> Option<usize> {
     let (_, list, _) = parts(ctx, area);
     let row = usize::from(y.checked_sub(list.y)?);
-    let lines = log_view::visible(&ctx.ui.log, ctx.session, usize::from(list.height));
-    let rows = log_view::rows(&ctx.ui.log, ctx.session, usize::from(list.height), Columns::of(ctx, list, &lines).room(list));
-    rows.get(row).map(|row| row.number as usize)
+    rows(ctx, list).1.get(row).map(|row| row.number as usize)
 }
 
 /// The selected line; while the log is followed, the newest.
@@ -95,6 +93,19 @@ fn parts(ctx: &Ctx, area: Rect) -> (Vec<String>, Rect, Rect) {
     (bad, list, Rect { y: list.bottom(), height: below, ..area })
 }
 
+/// What stands in the list. Alone, while something is searched and around a selected line, each line has its row.
+fn rows<'a>(ctx: &Ctx<'a>, list: Rect) -> (Columns, Vec<Row<'a>>) {
+    let (log, height) = (&ctx.ui.log, usize::from(list.height));
+    if !ctx.zoomed && log.at.is_none() && log.search.is_none() && !log.wraps && log.shift == 0 {
+        let rows = log_view::folded(log, ctx.session, height);
+        return (Columns::of(ctx, list, rows.iter().map(|row| row.line)), rows);
+    }
+    let lines = log_view::visible(log, ctx.session, height);
+    let columns = Columns::of(ctx, list, lines.iter().map(|(_, line)| *line));
+    let rows = log_view::rows(log, ctx.session, height, columns.room(list));
+    (columns, rows)
+}
+
 /// What a line means, before any search.
 fn style(ctx: &Ctx, line: &Kept) -> Style {
     match line.class {
@@ -119,12 +130,12 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(ctx: &Ctx, list: Rect, lines: &[(u64, &Kept)]) -> Columns {
+    fn of<'a>(ctx: &Ctx, list: Rect, lines: impl Iterator<Item = &'a Kept>) -> Columns {
         let model = &ctx.session.model;
         let names = if model.files.len() > 1 && list.width >= 140 { 18 } else { 0 };
         // As wide as the job's ranks need, whichever lines are in sight.
         let known = model.jobs.values().filter_map(|j| j.ranks.keys().last().copied().max(j.world_size.map(|w| w.saturating_sub(1)))).max();
-        let ranks = lines.iter().filter_map(|(_, l)| l.rank).max().max(known).map_or(0, |r| r.to_string().len().max(2));
+        let ranks = lines.filter_map(|l| l.rank).max().max(known).map_or(0, |r| r.to_string().len().max(2));
         let jobs = model.files.values().filter_map(|f| ctx.whose(&f.job)).map(|id| id.width()).max().unwrap_or(0).min(JOB);
         let rank = list.x + 9 + (jobs + usize::from(jobs > 0)) as u16;
         Columns { jobs, rank, ranks, names, text: rank + (ranks + usize::from(ranks > 0) + names) as u16 }
@@ -136,17 +147,19 @@ impl Columns {
     }
 
     /// When, whose and where from.
-    fn draw(&self, ctx: &Ctx, list: Rect, y: u16, line: &Kept, buf: &mut Buffer) {
+    fn draw(&self, ctx: &Ctx, list: Rect, y: u16, row: &Row, buf: &mut Buffer) {
+        let line = row.line;
         let (theme, &Columns { jobs, ranks, names, .. }) = (ctx.theme, self);
         let fits = self.text <= list.right();
         buf.set_stringn(list.x, y, ctx.ui.zone.hms(line.at), 8.min(usize::from(list.width)), theme.dim);
         if let Some(job) = whose(ctx, line).filter(|_| fits) {
             buf.set_stringn(list.x + 9, y, format!("{:<jobs$}", shorten(&job, jobs)), jobs, theme.dim);
         }
-        if let Some(rank) = line.rank.filter(|_| fits) {
+        if let Some(rank) = line.rank.filter(|_| fits && !row.mixed) {
             buf.set_stringn(self.rank, y, format!("{rank:>ranks$}"), ranks, theme.accent);
         }
         if names > 0
+            && !row.mixed
             && let Some(file) = ctx.session.model.files.get(&line.file)
         {
             let name = clean(file.name());
@@ -184,21 +197,27 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     for (text, y) in bad.iter().zip(area.y..) {
         buf.set_stringn(area.x, y, text, usize::from(area.width), theme.look);
     }
-    let lines = log_view::visible(log, ctx.session, usize::from(list.height));
-    if lines.is_empty() {
+    let (columns, rows) = rows(ctx, list);
+    let room = columns.room(list);
+    if rows.is_empty() {
         let book = &ctx.session.model.logbook;
         let text = if book.end() == 0 { "no line yet" } else { "no line passes the filter; esc clears it" };
         buf.set_stringn(list.x, list.y, text, usize::from(list.width), theme.dim);
         return;
     }
-    let columns = Columns::of(ctx, list, &lines);
-    let room = columns.room(list);
-    let rows = log_view::rows(log, ctx.session, usize::from(list.height), room);
     for (row, y) in rows.iter().zip(list.y..) {
         if row.is_first {
-            columns.draw(ctx, list, y, row.line, buf);
+            columns.draw(ctx, list, y, row, buf);
         }
-        buf.set_stringn(columns.text, y, &row.text, room, style(ctx, row.line));
+        if let Some(run) = &row.run {
+            // Texts of rows below one another begin at one column.
+            const COUNT: u16 = 7;
+            buf.set_stringn(columns.text, y, format!("× {}", run.lines), room, theme.accent);
+            let x = (columns.text + COUNT).min(list.right());
+            buf.set_stringn(x, y, run.words(), usize::from(list.right().saturating_sub(x)), style(ctx, row.line));
+        } else {
+            buf.set_stringn(columns.text, y, &row.text, room, style(ctx, row.line));
+        }
         if log.at == Some(row.number) && ctx.focused {
             super::mark_selected(ctx, Rect { y, height: 1, ..list }, buf);
         }

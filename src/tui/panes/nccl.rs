@@ -45,8 +45,6 @@ pub const PANE: Pane = Pane {
     draw,
 };
 
-/// Rows of [`crate::model::bringup::Bringup::items`]; those of the host checks follow.
-const ITEMS: u16 = 10;
 /// From this width on they stand side by side.
 const TWO_COLUMNS: u16 = 70;
 /// From this width on if there is no room for them below one another.
@@ -323,9 +321,21 @@ fn title(ctx: &Ctx) -> String {
     }
 }
 
-/// How many [`items`] there are.
-fn item_count(ctx: &Ctx) -> u16 {
-    job(ctx).map_or(0, |_| ITEMS + host_checks::items(&ctx.session.model).len() as u16)
+/// Of the overview: the items of which something is known, and the names of the others, where these are many: one line does for them.
+fn known(items: Vec<Item>) -> (Vec<Item>, Vec<&'static str>) {
+    const FEW: usize = 3;
+    let is_unseen = |item: &Item| item.state == Seen::NotSeen && item.value.is_empty();
+    if items.iter().filter(|item| is_unseen(item)).count() <= FEW {
+        return (items, Vec::new());
+    }
+    let (unseen, seen): (Vec<Item>, Vec<Item>) = items.into_iter().partition(is_unseen);
+    (seen, unseen.into_iter().map(|item| item.label).collect())
+}
+
+/// Rows of items in so many columns, with the line of what was not seen.
+fn item_rows(items: &(Vec<Item>, Vec<&'static str>), width: u16, room: u16) -> u16 {
+    let seen = items.0.len() as u16;
+    seen.div_ceil(item_columns(width, seen, room)) + u16::from(!items.1.is_empty())
 }
 
 /// Columns of so many items, in so many rows at most.
@@ -335,17 +345,15 @@ fn item_columns(width: u16, items: u16, rows: u16) -> u16 {
 
 fn want(ctx: &Ctx, width: u16) -> Option<Want> {
     let comms = ctx.session.model.comms.len().min(500) as u16;
-    let items = item_count(ctx);
-    let rows = items.div_ceil(item_columns(width, items, 0));
+    let rows = item_rows(&known(items(ctx)), width, 0);
     let (all, comfort) = ((rows + comms).max(2), (rows + comms.min(2)).max(1));
     Some(Want { width: 30, least: 1, comfort, all, priority: 5, late: false, grows: false })
 }
 
 /// Of the overview: how many rows items and communicators get.
-fn overview_rows(ctx: &Ctx, area: Rect, comms: usize) -> (u16, u16) {
+fn overview_rows(items: &(Vec<Item>, Vec<&'static str>), area: Rect, comms: usize) -> (u16, u16) {
     let room = area.height - (comms as u16).min(1).min(area.height);
-    let items = item_count(ctx);
-    let items = items.div_ceil(item_columns(area.width, items, room)).min(room);
+    let items = item_rows(items, area.width, room).min(room);
     (items, (comms.min(5000) as u16).min(area.height - items))
 }
 
@@ -386,7 +394,7 @@ fn row_at(ctx: &Ctx, area: Rect, y: u16) -> Option<usize> {
     let (list, head) = if ctx.zoomed {
         (zoomed(&items(ctx), area, names.len()).table, 1)
     } else {
-        let (items, comms) = overview_rows(ctx, area, names.len());
+        let (items, comms) = overview_rows(&known(items(ctx)), area, names.len());
         (Rect { y: area.y + items, height: comms, ..area }, 0)
     };
     let line = usize::from(y.checked_sub(list.y + head).filter(|_| y < list.bottom())?);
@@ -426,8 +434,14 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
         }
         return;
     }
-    let (item_rows, comm_rows) = overview_rows(ctx, area, rows.len());
-    compact(ctx, &items, Rect { height: item_rows, ..area }, buf);
+    let items = known(items);
+    let (item_rows, comm_rows) = overview_rows(&items, area, rows.len());
+    let unseen = u16::from(!items.1.is_empty() && item_rows > u16::from(!items.0.is_empty()));
+    compact(ctx, &items.0, Rect { height: item_rows - unseen, ..area }, buf);
+    if unseen > 0 {
+        let place = Rect { y: area.y + item_rows - 1, height: 1, ..area };
+        Pen::new(buf, place).put(&format!("· not in any log: {}", items.1.join(", ")), ctx.theme.dim);
+    }
     let list = Rect { y: area.y + item_rows, height: comm_rows, ..area };
     let first = first_shown(rows.len(), selected, usize::from(comm_rows));
     let shown = &rows[first..rows.len().min(first + usize::from(comm_rows))];

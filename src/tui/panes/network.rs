@@ -17,7 +17,7 @@ use super::{Ctx, Pane};
 use crate::base::clean::clean;
 use crate::base::severity::Severity;
 use crate::base::time::span;
-use crate::base::units::scaled;
+use crate::base::units::{bits_per_s, scaled};
 use crate::model::port::Counters;
 use crate::model::series::Trend;
 use crate::tui::choices::Opened;
@@ -130,6 +130,22 @@ pub fn seen<'a>(ctx: &Ctx<'a>, id: &str) -> Option<Known<'a>> {
     })
 }
 
+/// Of the overview: plain interfaces over which next to nothing goes and nothing is lost, in one line.
+fn quiet_words(ctx: &Ctx, nics: &[Nic]) -> Option<String> {
+    const QUIET_BYTES_PER_S: f64 = 1e6;
+    let is_quiet = |n: &Nic| {
+        let rate = n.tx.unwrap_or(0.0).max(n.rx.unwrap_or(0.0));
+        n.port.is_none() && !n.is_lost() && !n.loses() && rate < QUIET_BYTES_PER_S
+    };
+    if ctx.zoomed || nics.is_empty() || !nics.iter().all(is_quiet) {
+        return None;
+    }
+    let up: Vec<&str> = nics.iter().filter(|n| n.is_up() && n.kind != "virtual").map(|n| n.name.as_str()).collect();
+    let sum = |of: fn(&Nic) -> Option<f64>| nics.iter().filter_map(of).sum::<f64>();
+    let up = if up.is_empty() { "no interface up".to_owned() } else { format!("{} up", up.join(", ")) };
+    Some(format!("quiet: {up}, in {} out {} b/s; no RDMA device", bits_per_s(sum(|n| n.rx)), bits_per_s(sum(|n| n.tx))))
+}
+
 fn rows(ctx: &Ctx) -> Vec<String> {
     let nics = nics(ctx);
     let folded = fold(&nics);
@@ -201,6 +217,9 @@ fn title(ctx: &Ctx) -> String {
 
 fn want(ctx: &Ctx, _: u16) -> Option<Want> {
     let nics = all_nics(ctx);
+    if quiet_words(ctx, &nics).is_some() {
+        return Some(Want { width: 30, least: 1, comfort: 1, all: 1, priority: 6, late: false, grows: false });
+    }
     let folded = fold(&nics);
     let height = |pieces: &[Piece]| pieces.iter().map(Piece::height).sum::<u16>();
     let all = height(&folded.pieces(&notes(ctx, &nics), 1000));
@@ -228,6 +247,11 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     }
     let folded = fold(&nics);
     let notes = notes(ctx, &nics);
+    let whole: u16 = folded.pieces(&notes, 1000).iter().map(Piece::height).sum();
+    if let Some(words) = quiet_words(ctx, &nics).filter(|_| area.height < whole) {
+        Pen::new(buf, area).put(&words, ctx.theme.dim);
+        return;
+    }
     let rows = table_rows(ctx, &nics, &folded);
     let troubles = troubles_shown(ctx, &nics, &folded);
     let selected = ctx.selected(&names(&troubles, &rows));

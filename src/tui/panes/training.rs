@@ -32,7 +32,7 @@ pub const PANE: Pane = Pane {
 };
 
 /// The job whose progress is shown, and what its log says.
-fn progress<'a>(ctx: &Ctx<'a>) -> Option<(&'a str, &'a Progress)> {
+pub(super) fn progress<'a>(ctx: &Ctx<'a>) -> Option<(&'a str, &'a Progress)> {
     let model = &ctx.session.model;
     let main = ctx.main_job().map(|(id, _)| id);
     let of = |id: &'a str| Some((id, model.progress_of(id).filter(|p| !p.is_empty())?));
@@ -76,7 +76,11 @@ fn title(ctx: &Ctx) -> String {
 
 fn want(ctx: &Ctx, width: u16) -> Option<Want> {
     let all = match progress(ctx) {
-        _ if width >= 40 => 5,
+        // Its history stands in the timeline.
+        Some((id, p)) if width >= 40 => {
+            let standing = Standing::of(ctx.session, id, p);
+            head(ctx, p, &standing, usize::from(width)).len().clamp(2, 5) as u16
+        }
         None => 1,
         Some(_) => 2,
     };
@@ -133,7 +137,7 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
 }
 
 /// A value of a step stands until the next step is due.
-fn hold(p: &Progress) -> Duration {
+pub(super) fn hold(p: &Progress) -> Duration {
     Duration::try_from_secs_f64(p.step_time_s.unwrap_or(1.0) * 1.5)
         .unwrap_or_default()
         .clamp(Duration::from_secs(2), Duration::from_secs(300))
@@ -285,7 +289,7 @@ fn step(p: &Progress) -> String {
     p.total_steps.map_or(step.clone(), |total| format!("{step}/{}", crate::base::units::group(total)))
 }
 
-fn loss(loss: f64) -> String {
+pub(super) fn loss(loss: f64) -> String {
     if !loss.is_finite() {
         return loss.to_string();
     }

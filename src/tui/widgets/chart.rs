@@ -7,6 +7,7 @@
 //!      last 2 min       now
 //! ```
 
+use super::graph::Graph;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -39,29 +40,7 @@ impl Chart<'_> {
         } else {
             (low - low.abs().max(1e-6) * 0.01, high + high.abs().max(1e-6) * 0.01)
         };
-        let rows = usize::from(plot.height) * 4;
-        let mut bits = vec![0u8; usize::from(plot.width) * usize::from(plot.height)];
-        let mut before: Option<usize> = None;
-        for (column, value) in self.values.iter().take(usize::from(plot.width) * 2).enumerate() {
-            let Some(v) = value.filter(|v| v.is_finite()) else {
-                before = None;
-                continue;
-            };
-            let row = ((high - v) / (high - low) * (rows - 1) as f32).round() as usize;
-            let row = row.min(rows - 1);
-            // Joined to the value before, so that a steep change is a line and not two dots.
-            let (from, to) = before.map_or((row, row), |b| if b < row { (b + 1, row) } else { (row, b.saturating_sub(1).max(row)) });
-            for r in from.min(row)..=to.max(row) {
-                bits[r / 4 * usize::from(plot.width) + column / 2] |= DOTS[column % 2][r % 4];
-            }
-            before = Some(row);
-        }
-        for (i, bits) in bits.iter().enumerate().filter(|(_, b)| **b != 0) {
-            let (x, y) = (i % usize::from(plot.width), i / usize::from(plot.width));
-            if let Some(cell) = buf.cell_mut((plot.x + x as u16, plot.y + y as u16)) {
-                cell.set_char(char::from_u32(0x2800 + u32::from(*bits)).unwrap_or(' ')).set_style(self.line);
-            }
-        }
+        Graph { values: self.values, low, high, filled: false }.draw(plot, buf, &|_| self.line);
         let right = usize::from(SCALE) - 1;
         buf.set_stringn(area.x, plot.y, format!("{:>right$}", (self.word)(f64::from(high))), right, self.scale);
         if plot.height > 1 {
@@ -75,6 +54,3 @@ impl Chart<'_> {
         }
     }
 }
-
-/// Bits of the dots of a braille cell: column, then row from above.
-const DOTS: [[u8; 4]; 2] = [[0x01, 0x02, 0x04, 0x40], [0x08, 0x10, 0x20, 0x80]];

@@ -1,0 +1,457 @@
+//! What happened, on one time axis: step time, loss, what each GPU did, traffic, and when the state of the job changed.
+//!
+//! ```text
+//!                    ┆10:03:30      ┆10:03:40    ▼STUCK
+//! step time   1.5 s  ⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶│ no step for 14 s
+//!   rank 2 GPU 2     ▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇│░░░░░░░░░░░
+//! ► rank 3 GPU 3     ▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇│×××××××××××
+//! ```
+
+mod lanes;
+
+use super::training::{self, hold};
+use super::{Ctx, Pane, no_row_at, no_rows, no_sorts, opens_nothing};
+use crate::base::severity::{Role, Severity};
+use crate::base::time::{Stamp, span};
+use crate::base::units::{bits_per_s, gbytes_per_s, seconds};
+use crate::diagnosis::verdict::State;
+use crate::model::gpu::GPM_HOLDS;
+use crate::model::series::Trend;
+use crate::tui::layout::{self, Want};
+use crate::tui::theme::{severity_mark, state_mark};
+use crate::tui::widgets::graph::Graph;
+use crate::tui::widgets::time_axis::TimeAxis;
+use lanes::{KINDS, Lane};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Style};
+use std::time::Duration;
+use unicode_width::UnicodeWidthStr;
+
+pub const PANE: Pane = Pane {
+    id: "timeline",
+    shows: "what happened: steps, each GPU, traffic, states",
+    title,
+    want,
+    rows: no_rows,
+    sorts: no_sorts,
+    row_at: no_row_at,
+    open: opens_nothing,
+    draw,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Axis,
+    Step,
+    Loss,
+    Lanes,
+    Links,
+    /// In, then out.
+    Nics,
+    Legend,
+}
+
+const PARTS: [Part; 7] = [Part::Axis, Part::Step, Part::Loss, Part::Lanes, Part::Links, Part::Nics, Part::Legend];
+
+/// How rows are given out: in this order, a part gets so many in all, as far as it has something to show.
+const GROW: &[(Part, u16)] = &[
+    (Part::Lanes, 1),
+    (Part::Step, 1),
+    (Part::Lanes, 2),
+    (Part::Axis, 1),
+    (Part::Lanes, 4),
+    (Part::Step, 2),
+    (Part::Lanes, 8),
+    (Part::Legend, 1),
+    (Part::Step, 3),
+    (Part::Links, 1),
+    (Part::Nics, 2),
+    (Part::Loss, 2),
+    (Part::Step, 4),
+    (Part::Lanes, 16),
+    (Part::Step, 5),
+    (Part::Links, 2),
+    (Part::Loss, 3),
+    (Part::Step, 6),
+    (Part::Nics, 4),
+    (Part::Lanes, u16::MAX),
+    (Part::Step, 10),
+    (Part::Loss, 6),
+    (Part::Links, 4),
+    (Part::Step, 16),
+    (Part::Loss, 10),
+    (Part::Links, 8),
+    (Part::Nics, 8),
+];
+
+/// Rows that each part can use, by what is known.
+fn most(ctx: &Ctx) -> [u16; 7] {
+    let model = &ctx.session.model;
+    let progress = training::progress(ctx).map(|(_, p)| p);
+    let some = |is: bool| if is { u16::MAX } else { 0 };
+    PARTS.map(|part| match part {
+        Part::Axis | Part::Legend => 1,
+        Part::Step => some(progress.is_some_and(|p| !p.step_trend.is_empty())),
+        Part::Loss => some(progress.is_some_and(|p| !p.losses.is_empty())),
+        Part::Lanes => model.gpus.len().min(1000) as u16,
+        Part::Links => some(model.gpus.values().any(|g| g.nvlink_tx_bytes_per_s.is_some_and(|b| b > 0.0) || has_traffic(&g.nvlink_trend))),
+        Part::Nics => some(nics(ctx).iter().any(|(rx, tx)| has_traffic(rx) || has_traffic(tx))),
+    })
+}
+
+/// Less than this is what an idle interface carries.
+const TRAFFIC_BYTES_PER_S: f32 = 1e6;
+
+fn has_traffic(trend: &Trend) -> bool {
+    trend.iter().rev().take(120).any(|(_, value)| value >= TRAFFIC_BYTES_PER_S)
+}
+
+/// In and out of what carries the job's traffic: RDMA ports, else interfaces.
+fn nics<'a>(ctx: &Ctx<'a>) -> Vec<(&'a Trend, &'a Trend)> {
+    let model = &ctx.session.model;
+    if !model.ports.is_empty() {
+        return model.ports.values().map(|p| (&p.rx, &p.tx)).collect();
+    }
+    model.netdevs.values().filter(|n| n.is_physical()).map(|n| (&n.rx, &n.tx)).collect()
+}
+
+fn plan(most: [u16; 7], mut rows: u16) -> [u16; 7] {
+    let mut plan = [0; 7];
+    for (part, upto) in GROW {
+        let at = *part as usize;
+        let more = (*upto).min(most[at]).saturating_sub(plan[at]);
+        // In and out are drawn both or not at all.
+        let more = if *part == Part::Nics { (more.min(rows) / 2) * 2 } else { more.min(rows) };
+        plan[at] += more;
+        rows -= more;
+    }
+    plan
+}
+
+fn title(ctx: &Ctx) -> String {
+    match ctx.whose(ctx.main_job().map_or("", |(id, _)| id)) {
+        Some(job) if !job.is_empty() => format!("Timeline · job {job}"),
+        _ => "Timeline".into(),
+    }
+}
+
+fn want(ctx: &Ctx, _: u16) -> Option<Want> {
+    let most = most(ctx);
+    if [Part::Step, Part::Lanes, Part::Links, Part::Nics].iter().all(|part| most[*part as usize] == 0) {
+        return None;
+    }
+    let (width, height) = ctx.ui.size;
+    let framed = layout::arrangement(width).framed;
+    let room = match height {
+        _ if !framed => (height / 7).clamp(3, 12),
+        0..50 => height * 3 / 10,
+        _ => height / 3,
+    };
+    let all = plan(most, room).iter().sum::<u16>().max(1);
+    // Where rows are few it comes after the log, and without frames only where something is wrong.
+    let few = height < 36;
+    let late = !framed && ctx.main_job().and_then(|(id, _)| ctx.session.named(id)).is_none();
+    let least = all.min(if few { 3 } else { 7 });
+    Some(Want { width: 30, least, comfort: all, all, priority: if few { 4 } else { 2 }, late, grows: false })
+}
+
+/// Columns for the labels, of a pane of this width.
+pub fn labels(width: u16) -> u16 {
+    match width {
+        90.. => 20,
+        60.. => 17,
+        _ => 8,
+    }
+}
+
+fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
+    let labels = labels(area.width);
+    if area.width < labels + 4 || area.height == 0 {
+        return;
+    }
+    let model = &ctx.session.model;
+    let plot = Rect { x: area.x + labels, width: area.width - labels, ..area };
+    let axis = TimeAxis::new(model.started.unwrap_or(model.now), model.now, ctx.ui.window, usize::from(plot.width));
+    let plan = plan(most(ctx), area.height);
+    let all = lanes::lanes(ctx, &axis);
+    let lanes = lanes::fold(all, usize::from(plan[Part::Lanes as usize]));
+    let mut y = area.y;
+    for part in PARTS {
+        let rows = plan[part as usize];
+        let place = Rect { y, height: rows, ..area };
+        let plot = Rect { y, height: rows, ..plot };
+        y += rows;
+        if rows == 0 {
+            continue;
+        }
+        match part {
+            // With the marks.
+            Part::Axis => {}
+            Part::Step => step_time(ctx, &axis, place, plot, buf),
+            Part::Loss => loss(ctx, &axis, place, plot, buf),
+            Part::Lanes => lanes::draw(ctx, &lanes, place, labels, buf),
+            Part::Links => links(ctx, &axis, place, plot, buf),
+            Part::Nics => traffic(ctx, &axis, place, plot, buf),
+            Part::Legend => legend(ctx, &lanes, plot, buf),
+        }
+    }
+    marks(ctx, &axis, Rect { height: y - area.y, ..plot }, plan, buf);
+}
+
+/// Label and value at the left of a row.
+fn label(ctx: &Ctx, place: Rect, row: u16, left: &str, right: &str, buf: &mut Buffer) {
+    let room = usize::from(labels(place.width)) - 2;
+    if row < place.height {
+        let gap = room.saturating_sub(left.width() + right.width());
+        buf.set_stringn(place.x, place.y + row, left, room, ctx.theme.dim);
+        buf.set_stringn(
+            place.x + (left.width() + gap).min(room) as u16,
+            place.y + row,
+            right,
+            room.saturating_sub(left.width()),
+            ctx.theme.text,
+        );
+    }
+}
+
+/// A round number that is not less.
+fn round_up(value: f32) -> f32 {
+    const ROUND: [f32; 11] = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
+    if !value.is_finite() || value <= 0.0 {
+        return 1.0;
+    }
+    let unit = 10f32.powf(value.log10().floor());
+    ROUND.into_iter().map(|r| r * unit).find(|r| *r >= value * 1.02).unwrap_or(unit * 12.0)
+}
+
+/// What nearly all values and the newest reach: the first step, which compiles, may go beyond the top.
+fn height(values: &[Option<f32>]) -> f32 {
+    let mut known: Vec<f32> = values.iter().flatten().copied().filter(|v| v.is_finite()).collect();
+    let newest = known.last().copied().unwrap_or(0.0);
+    known.sort_by(f32::total_cmp);
+    known.get(known.len().saturating_sub(1) * 95 / 100).map_or(0.0, |most| most.max(newest))
+}
+
+fn range(values: &[Option<f32>]) -> Option<(f32, f32)> {
+    let finite = || values.iter().flatten().copied().filter(|v| v.is_finite());
+    Some((finite().reduce(f32::min)?, finite().reduce(f32::max)?))
+}
+
+fn step_time(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buffer) {
+    let Some((id, p)) = training::progress(ctx) else { return };
+    let values = axis.values(&p.step_trend, 2, hold(p));
+    let usual = p.usual_step_s();
+    let word = |s: Option<f64>| s.map_or("–".into(), seconds);
+    let last = p.step_trend.last().map(f64::from);
+    let high = round_up(height(&values).max(usual.map_or(0.0, |u| u.0 as f32)));
+    let rows = f32::from(plot.height);
+    // What lies above the usual band is seen at once.
+    let band = usual.map_or(f32::INFINITY, |(median, most)| most.max(median * 1.1) as f32);
+    let style = |row: u16| {
+        let is_over = high * (1.0 - f32::from(row + 1) / rows) >= band * 0.99;
+        shade(if is_over { ctx.theme.look } else { ctx.theme.chart }, f32::from(row) / rows)
+    };
+    Graph { values: &values, low: 0.0, high, filled: true }.draw(plot, buf, &style);
+    if let Some((median, _)) = usual
+        && plot.height > 1
+    {
+        let y = plot.y + ((1.0 - median as f32 / high) * rows).clamp(0.0, rows - 1.0) as u16;
+        for x in plot.x..=plot.x + axis.newest() as u16 {
+            put_blank(buf, x, y, '┄', ctx.theme.border);
+        }
+    }
+    if let Some(quiet) = ctx.session.model.quiet(id) {
+        let text = format!(" no step for {} ", span(quiet.lasts));
+        let at = p.last_step_at.and_then(|at| axis.cell(at)).map_or(0, |cell| cell as u16 + 3);
+        let (x, y) = (plot.x + at, plot.y + plot.height / 2);
+        buf.set_stringn(x, y, text, usize::from(plot.right().saturating_sub(x)), ctx.theme.look);
+    }
+    match plot.height {
+        1 => label(ctx, place, 0, "step", &word(last), buf),
+        _ => {
+            label(ctx, place, 0, if labels(place.width) < 20 { "step" } else { "step time" }, &seconds(f64::from(high)), buf);
+            label(ctx, place, 1, "  last", &word(last), buf);
+            label(ctx, place, 2, "  usual", &word(usual.map(|u| u.0)), buf);
+        }
+    }
+}
+
+/// A colour as it is at the top, and darker further down, where the terminal shows more colours than a theme has.
+fn shade(style: Style, down: f32) -> Style {
+    const DARKEST: f32 = 0.45;
+    let Some(Color::Rgb(r, g, b)) = style.fg else { return style };
+    let part = |c: u8| (f32::from(c) * (1.0 - down * (1.0 - DARKEST))) as u8;
+    style.fg(Color::Rgb(part(r), part(g), part(b)))
+}
+
+/// Puts a character where nothing stands.
+fn put_blank(buf: &mut Buffer, x: u16, y: u16, sign: char, style: Style) {
+    if let Some(cell) = buf.cell_mut((x, y)).filter(|cell| cell.symbol() == " ") {
+        cell.set_char(sign).set_style(style);
+    }
+}
+
+fn loss(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buffer) {
+    let Some(p) = training::progress(ctx).map(|(_, p)| p) else { return };
+    let values = axis.values(&p.losses, 2, hold(p));
+    let now = p.loss.map_or("–".into(), training::loss);
+    label(ctx, place, 0, "loss", &now, buf);
+    let Some((low, high)) = range(&values) else { return };
+    // A flat line is drawn in the middle of a scale around it.
+    let spread = (high - low).max(high.abs() * 1e-3).max(1e-9);
+    let (bottom, top) = if high - low < spread { (low - spread, high + spread) } else { (low, high) };
+    Graph { values: &values, low: bottom, high: top, filled: false }.draw(plot, buf, &|_| ctx.theme.chart2);
+    if high > low {
+        label(ctx, place, 1, "  high", &training::loss(f64::from(high)), buf);
+        label(ctx, place, 2, "  low", &training::loss(f64::from(low)), buf);
+    }
+}
+
+/// The sum of several numbers, where at least one is known.
+fn sum<'a>(axis: &TimeAxis, trends: impl Iterator<Item = &'a Trend>, parts: usize, hold: Duration) -> Vec<Option<f32>> {
+    let mut all = vec![None; axis.cells * parts];
+    for trend in trends {
+        for (sum, value) in all.iter_mut().zip(axis.values(trend, parts, hold)) {
+            *sum = value.map_or(*sum, |value| Some(sum.unwrap_or(0.0) + value));
+        }
+    }
+    all
+}
+
+/// How long what was last read of a counter stands.
+const COUNTERS_HOLD: Duration = Duration::from_secs(3);
+
+fn links(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buffer) {
+    let gpus = &ctx.session.model.gpus;
+    let hold = if gpus.values().any(|g| g.gpm().is_some()) { GPM_HOLDS } else { COUNTERS_HOLD };
+    let values = sum(axis, gpus.values().map(|g| &g.nvlink_trend), 2, hold);
+    filled(ctx, &values, "NVLink GB/s", gbytes_per_s, place, plot, buf);
+}
+
+fn traffic(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buffer) {
+    let nics = nics(ctx);
+    let each = place.height / 2;
+    let half = |area: Rect, n: u16| Rect { y: area.y + n * each, height: each, ..area };
+    let into = sum(axis, nics.iter().map(|n| n.0), 2, COUNTERS_HOLD);
+    let out = sum(axis, nics.iter().map(|n| n.1), 2, COUNTERS_HOLD);
+    let word = |bytes: f64| bits_per_s(bytes);
+    filled(ctx, &into, "net in b/s", word, half(place, 0), half(plot, 0), buf);
+    filled(ctx, &out, "net out b/s", word, half(place, 1), half(plot, 1), buf);
+}
+
+/// Values from zero on, and the newest of them.
+fn filled(ctx: &Ctx, values: &[Option<f32>], name: &str, word: fn(f64) -> String, place: Rect, plot: Rect, buf: &mut Buffer) {
+    let high = round_up(range(values).map_or(0.0, |(_, high)| high));
+    let rows = f32::from(plot.height);
+    Graph { values, low: 0.0, high, filled: true }.draw(plot, buf, &|row| shade(ctx.theme.chart, f32::from(row) / rows));
+    let last = values.iter().rev().find_map(|v| *v).map_or("–".into(), |v| word(f64::from(v)));
+    let name = if labels(place.width) < 15 { name.split(' ').next().unwrap_or(name) } else { name };
+    label(ctx, place, 0, name, &last, buf);
+}
+
+/// What the signs of the lanes mean, those that are there.
+fn legend(ctx: &Ctx, lanes: &[Lane], plot: Rect, buf: &mut Buffer) {
+    let mut x = plot.x;
+    for did in KINDS.into_iter().filter(|did| lanes.iter().any(|lane| lane.cells.iter().any(|cell| cell.0 == *did))) {
+        let text = format!(" {}   ", did.word());
+        if x + 1 + text.trim_end().width() as u16 > plot.right() {
+            return;
+        }
+        let busy = if did == lanes::Did::Late { 40.0 } else { 100.0 };
+        buf.set_stringn(x, plot.y, did.sign(busy).to_string(), 1, did.style(ctx.theme));
+        (x, _) = buf.set_stringn(x + 1, plot.y, text, usize::from(plot.right() - x - 1), ctx.theme.dim);
+    }
+}
+
+/// Something that happened.
+struct Mark {
+    at: Stamp,
+    words: String,
+    style: Style,
+    /// It parts what was before from what came after, through all rows.
+    line: bool,
+}
+
+/// Newest WARN lines that are marked.
+const WARNS: usize = 50;
+
+fn happened(ctx: &Ctx, axis: &TimeAxis) -> Vec<Mark> {
+    let (model, theme) = (&ctx.session.model, ctx.theme);
+    let warns = model.logbook.newest_alarms().take(WARNS).take_while(|line| line.at >= axis.from);
+    let mut marks: Vec<Mark> = warns.map(|line| Mark { at: line.at, words: "W".into(), style: theme.look, line: false }).collect();
+    let Some((job, _)) = ctx.main_job() else { return marks };
+    let restarted = model.jobs.get(job).and_then(|j| j.restarted_at);
+    marks.extend(restarted.map(|at| Mark { at, words: "▼restarted".into(), style: theme.look, line: true }));
+    let open = ctx.session.ledger.open().into_iter();
+    let told = open.filter(|f| f.severity > Severity::Info && f.role == Role::Root && f.job.as_deref().is_none_or(|of| of == job));
+    marks.extend(told.filter(|f| f.since >= axis.from).take(WARNS).map(|f| Mark {
+        at: f.since,
+        words: format!("{}{}", severity_mark(f.severity), f.rule),
+        style: theme.severity(f.severity),
+        line: false,
+    }));
+    let mut before = None;
+    for chapter in ctx.session.story.of(job) {
+        // The phases of a start are many, and say little afterwards.
+        let same = before.replace(chapter.state) == Some(State::Starting) && chapter.state == State::Starting;
+        if same || chapter.since < axis.from {
+            continue;
+        }
+        let word = match (chapter.state, chapter.phase) {
+            (State::Paused, Some(phase)) => phase.to_owned(),
+            (state, _) => state.as_str().to_uppercase(),
+        };
+        let words = format!("{}{word}", state_mark(chapter.state));
+        marks.push(Mark { at: chapter.since, words, style: theme.state(chapter.state), line: true });
+    }
+    marks
+}
+
+/// Marks on the axis, and lines below those that part two states.
+fn marks(ctx: &Ctx, axis: &TimeAxis, plot: Rect, plan: [u16; 7], buf: &mut Buffer) {
+    let mut placed: Vec<(usize, Mark)> = happened(ctx, axis).into_iter().filter_map(|m| Some((axis.cell(m.at)?, m))).collect();
+    // Of several in one cell, that which parts two states stays, then a finding, then a line of the log.
+    placed.sort_by_key(|(cell, mark)| (*cell, mark.line, mark.words.len(), mark.at));
+    placed.reverse();
+    placed.dedup_by_key(|(cell, _)| *cell);
+    let head = plan[Part::Axis as usize];
+    let lanes = plan[..=Part::Lanes as usize].iter().sum::<u16>();
+    let legend = plan[Part::Legend as usize];
+    // What is taken of the axis' row, from and to.
+    let mut taken: Vec<(usize, usize)> = Vec::new();
+    for (cell, mark) in placed.iter().filter(|_| head > 0) {
+        let room = taken.last().map_or(usize::from(plot.width), |t| t.0) - cell;
+        // Words that are cut say less than their sign alone.
+        let sign = &mark.words[..mark.words.chars().next().map_or(0, char::len_utf8)];
+        let words = if mark.words.width() < room { mark.words.as_str() } else { sign };
+        if room < words.width() {
+            continue;
+        }
+        buf.set_stringn(plot.x + *cell as u16, plot.y, words, room, mark.style);
+        taken.push((*cell, cell + words.width()));
+    }
+    for (cell, time) in axis.times(ctx.ui.zone).into_iter().filter(|_| head > 0) {
+        let end = cell + time.width();
+        if end <= usize::from(plot.width) && taken.iter().all(|(from, to)| end < *from || *to < cell) {
+            buf.set_stringn(plot.x + cell as u16, plot.y, time, usize::from(plot.width) - cell, ctx.theme.dim);
+        }
+    }
+    for (cell, mark) in &placed {
+        let x = plot.x + *cell as u16;
+        if !mark.line {
+            continue;
+        }
+        for y in plot.y + head..plot.bottom() - legend {
+            let first_lane = plot.y + lanes - plan[Part::Lanes as usize];
+            if (first_lane..plot.y + lanes).contains(&y) {
+                if let Some(cell) = buf.cell_mut((x, y)) {
+                    cell.reset();
+                    cell.set_char('│').set_style(ctx.theme.text.patch(mark.style));
+                }
+            } else {
+                put_blank(buf, x, y, '│', mark.style);
+            }
+        }
+    }
+}

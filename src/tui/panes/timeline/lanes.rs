@@ -1,0 +1,307 @@
+//! A strip of cells for each GPU: what it did, on one time axis.
+
+use crate::base::severity::Severity;
+use crate::base::time::Stamp;
+use crate::base::units::counted;
+use crate::diagnosis::verdict::State;
+use crate::model::deeds::Doing;
+use crate::tui::panes::Ctx;
+use crate::tui::theme::Theme;
+use crate::tui::widgets::spark;
+use crate::tui::widgets::time_axis::TimeAxis;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What a cell shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Did {
+    Working,
+    /// Works, and much less of the time than all its siblings, which wait for it within each step.
+    Late,
+    Communicating,
+    Waiting,
+    /// Idle while its siblings wait in a job that is stuck.
+    Absent,
+    Paused,
+    Idle,
+    Lost,
+    Unknown,
+}
+
+/// All, as the legend has them.
+pub(super) const KINDS: [Did; 9] =
+    [Did::Working, Did::Late, Did::Communicating, Did::Waiting, Did::Absent, Did::Paused, Did::Idle, Did::Lost, Did::Unknown];
+
+impl Did {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Did::Working => "working",
+            Did::Late => "late",
+            Did::Communicating => "communicating",
+            Did::Waiting => "waiting",
+            Did::Absent => "missing from the collective",
+            Did::Paused => "paused",
+            Did::Idle => "idle",
+            Did::Lost => "lost",
+            Did::Unknown => "no data",
+        }
+    }
+
+    /// Each has a shape of its own, so that colour is not needed. `busy` is the share of the time with a kernel, %.
+    pub(super) fn sign(self, busy: f32) -> char {
+        match self {
+            // The lowest block is kept for idle.
+            Did::Working | Did::Late => spark::block(busy.max(17.0), 100.0),
+            Did::Communicating => '═',
+            Did::Waiting => '░',
+            Did::Absent => '×',
+            Did::Paused => '▒',
+            Did::Idle => '▁',
+            Did::Lost => '†',
+            Did::Unknown => '╌',
+        }
+    }
+
+    pub(super) fn style(self, theme: &Theme) -> Style {
+        match self {
+            Did::Working => theme.good,
+            Did::Communicating => theme.chart2,
+            Did::Waiting => theme.look,
+            Did::Late | Did::Absent | Did::Lost => theme.act,
+            Did::Paused | Did::Idle | Did::Unknown => theme.dim,
+        }
+    }
+}
+
+/// A cell, and how busy the GPU was, %.
+pub(super) type Cell = (Did, f32);
+
+pub(super) struct Lane {
+    pub(super) rank: Option<u32>,
+    /// `None`: it stands for several.
+    pub(super) gpu: Option<u32>,
+    pub(super) count: usize,
+    /// It is what the finding that decides the state is about.
+    pub(super) culprit: Option<Severity>,
+    /// Up to now.
+    pub(super) cells: Vec<Cell>,
+}
+
+/// Siblings of a late GPU are busy at least so much of the time, and it so much less, %: as the rule `straggler` has it.
+const SIBLINGS_PCT: f32 = 93.0;
+const LAG_PCT: f32 = 15.0;
+/// Over so long.
+const LATE_OVER: Duration = Duration::from_secs(6);
+
+/// From and to of the times in which a job was in a state; the last one lasts.
+fn times(ctx: &Ctx, job: &str, state: State) -> Vec<(Stamp, Stamp)> {
+    let chapters: Vec<_> = ctx.session.story.of(job).collect();
+    let ends = chapters.iter().skip(1).map(|c| c.since).chain([Stamp(i64::MAX)]);
+    chapters.iter().zip(ends).filter(|(c, _)| c.state == state).map(|(c, end)| (c.since, end)).collect()
+}
+
+/// The pauses of a job, by the verdict and by its log.
+fn pauses(ctx: &Ctx, job: &str) -> Vec<(Stamp, Stamp)> {
+    let mut pauses = times(ctx, job, State::Paused);
+    for file in ctx.session.model.files_of(job) {
+        pauses.extend(file.progress.phases.iter().map(|(_, from, to)| (*from, *to)));
+    }
+    pauses.extend(ctx.session.model.phase_of(job).map(|(_, from)| (from, Stamp(i64::MAX))));
+    pauses
+}
+
+/// One lane for each GPU, in their order.
+pub(super) fn lanes(ctx: &Ctx, axis: &TimeAxis) -> Vec<Lane> {
+    let model = &ctx.session.model;
+    let mut owners: BTreeMap<u32, (&str, Option<u32>)> = BTreeMap::new();
+    for job in model.jobs.values().filter(|j| !model.is_stale(j)) {
+        for pid in job.pids().filter(|pid| model.processes.get(pid).is_some_and(|p| p.is_alive())) {
+            if let Some(gpu) = model.gpu_of_pid(pid) {
+                owners.entry(gpu).or_insert((job.id.as_str(), job.rank_of(pid)));
+            }
+        }
+    }
+    let main = ctx.main_job().map(|(id, _)| id);
+    let shown = axis.newest() + 1;
+    let mut by_job: BTreeMap<Option<&str>, Vec<usize>> = BTreeMap::new();
+    let mut lanes = Vec::with_capacity(model.gpus.len());
+    for (at, gpu) in model.gpus.values().enumerate() {
+        let owner = owners.get(&gpu.index);
+        by_job.entry(owner.map(|(job, _)| *job).or(main)).or_default().push(at);
+        let deeds = gpu.deeds.columns(axis.from, axis.step, shown, gpu.holds());
+        let busy = axis.values(&gpu.util_trend, 1, gpu.holds());
+        let cell = |(doing, busy): (Option<Doing>, Option<f32>)| {
+            let did = match doing {
+                None => Did::Unknown,
+                Some(Doing::Idle) => Did::Idle,
+                Some(Doing::Waiting) => Did::Waiting,
+                Some(Doing::Communicating) => Did::Communicating,
+                Some(Doing::Working) => Did::Working,
+                Some(Doing::Lost) => Did::Lost,
+            };
+            (did, busy.unwrap_or(100.0))
+        };
+        lanes.push(Lane {
+            rank: owner.and_then(|(_, rank)| *rank),
+            gpu: Some(gpu.index),
+            count: 1,
+            culprit: ctx.culprits().gpu(gpu.index),
+            cells: deeds.into_iter().zip(busy).map(cell).collect(),
+        });
+    }
+    for (job, members) in by_job {
+        let Some(job) = job else { continue };
+        mark_late(&mut lanes, &members, axis);
+        let within = |times: &[(Stamp, Stamp)], i: usize| {
+            let at = axis.start(i).plus(axis.step / 2);
+            times.iter().any(|(from, to)| (*from..*to).contains(&at))
+        };
+        let (pauses, stuck) = (pauses(ctx, job), times(ctx, job, State::Stuck));
+        for i in 0..shown {
+            let waited_for = || members.iter().any(|m| lanes[*m].cells[i].0 == Did::Waiting);
+            let idle = if !stuck.is_empty() && within(&stuck, i) && waited_for() {
+                Some(Did::Absent)
+            } else if !pauses.is_empty() && within(&pauses, i) {
+                Some(Did::Paused)
+            } else {
+                None
+            };
+            let Some(idle) = idle else { continue };
+            for member in &members {
+                let did = &mut lanes[*member].cells[i].0;
+                *did = match *did {
+                    Did::Idle => idle,
+                    Did::Waiting if idle == Did::Paused => idle,
+                    other => other,
+                };
+            }
+        }
+    }
+    lanes
+}
+
+/// Marks where one of a job's GPUs works far less of the time than all others, which have a kernel all the time: they wait in it. It must
+/// be so for all of the time around a cell that counts.
+fn mark_late(lanes: &mut [Lane], members: &[usize], axis: &TimeAxis) {
+    if members.len() < 2 {
+        return;
+    }
+    let half = (LATE_OVER.as_millis() / axis.step.as_millis().max(1) / 2) as usize;
+    let shown = lanes[members[0]].cells.len();
+    // How busy each was up to each cell, summed up.
+    let sums = |m: &usize| {
+        let mut sum = 0.0;
+        [0.0]
+            .into_iter()
+            .chain(lanes[*m].cells.iter().map(|cell| {
+                sum += cell.1;
+                sum
+            }))
+            .collect::<Vec<f32>>()
+    };
+    let sums: Vec<(usize, Vec<f32>)> = members.iter().map(|m| (*m, sums(m))).collect();
+    let mut late = Vec::new();
+    for i in 0..shown {
+        let around = i.saturating_sub(half)..(i + half + 1).min(shown);
+        let busy = |sums: &[f32]| (sums[around.end] - sums[around.start]) / around.len() as f32;
+        let (mut own, mut least, mut next) = (f32::INFINITY, members[0], f32::INFINITY);
+        for (member, sums) in &sums {
+            let busy = busy(sums);
+            if busy < own {
+                (own, least, next) = (busy, *member, own);
+            } else {
+                next = next.min(busy);
+            }
+        }
+        if next < SIBLINGS_PCT || own > next - LAG_PCT {
+            continue;
+        }
+        let did = |m: usize| lanes[m].cells[around.clone()].iter().map(|c| c.0);
+        let works = |did: Did| matches!(did, Did::Working | Did::Communicating);
+        let others_work = members.iter().filter(|m| **m != least).all(|m| did(*m).all(works));
+        if others_work && did(least).all(|did| works(did) || did == Did::Idle) {
+            late.push((least, i));
+        }
+    }
+    // Once is not every step.
+    let mut runs: Vec<Vec<(usize, usize)>> = Vec::new();
+    for (member, i) in late {
+        match runs.last_mut().filter(|run| run.last() == Some(&(member, i.wrapping_sub(1)))) {
+            Some(run) => run.push((member, i)),
+            None => runs.push(vec![(member, i)]),
+        }
+    }
+    for (member, i) in runs.into_iter().filter(|run| run.len() > half).flatten() {
+        lanes[member].cells[i].0 = Did::Late;
+    }
+}
+
+/// The lanes that fit into so many rows: the worst have their own, and what most of the others did stands for them.
+pub(super) fn fold(mut lanes: Vec<Lane>, rows: usize) -> Vec<Lane> {
+    if lanes.len() <= rows || rows == 0 {
+        lanes.truncate(rows);
+        return lanes;
+    }
+    let most = usual(&lanes);
+    let differs = |lane: &Lane| lane.cells.iter().zip(&most).filter(|(own, most)| own.0 != most.0).count();
+    let mut order: Vec<(bool, usize, usize)> =
+        lanes.iter().enumerate().map(|(i, lane)| (lane.culprit.is_some(), differs(lane), usize::MAX - i)).collect();
+    order.sort_unstable_by(|a, b| b.cmp(a));
+    let mut kept: Vec<usize> = order.iter().take(rows - 1).map(|(_, _, i)| usize::MAX - i).collect();
+    kept.sort_unstable();
+    let mut rest = Vec::new();
+    let mut shown = Vec::new();
+    for (i, lane) in lanes.into_iter().enumerate() {
+        if kept.binary_search(&i).is_ok() { shown.push(lane) } else { rest.push(lane) }
+    }
+    let culprit = rest.iter().filter_map(|lane| lane.culprit).max();
+    shown.push(Lane { rank: None, gpu: None, count: rest.len(), culprit, cells: usual(&rest) });
+    shown
+}
+
+/// What most of the lanes did, and how busy those were.
+fn usual(lanes: &[Lane]) -> Vec<Cell> {
+    let cells = lanes.first().map_or(0, |lane| lane.cells.len());
+    let cell = |i: usize| {
+        let mut times = [(0u32, 0.0f32); KINDS.len()];
+        for (did, busy) in lanes.iter().map(|lane| lane.cells[i]) {
+            let of = &mut times[did as usize];
+            *of = (of.0 + 1, of.1 + busy);
+        }
+        let most = KINDS.into_iter().max_by_key(|did| (times[*did as usize].0, std::cmp::Reverse(*did))).unwrap_or(Did::Unknown);
+        let (n, busy) = times[most as usize];
+        (most, busy / n.max(1) as f32)
+    };
+    (0..cells).map(cell).collect()
+}
+
+/// `► rank 3  GPU 3`
+fn label(lane: &Lane, wide: bool, digits: (usize, usize)) -> String {
+    let mark = if lane.culprit.is_some() { '►' } else { ' ' };
+    let gpu = lane.gpu.map_or(String::new(), |gpu| format!("GPU {gpu:>0$}", digits.1));
+    match lane.rank {
+        _ if lane.gpu.is_none() => format!("{mark} {}", counted(lane.count, "other")),
+        Some(rank) if wide => format!("{mark} rank {rank:>0$} {gpu}", digits.0),
+        Some(rank) => format!("{mark} rank {rank}"),
+        None => format!("{mark} {gpu}"),
+    }
+}
+
+/// Draws them one below the other, with the labels at the left.
+pub(super) fn draw(ctx: &Ctx, lanes: &[Lane], area: Rect, labels: u16, buf: &mut Buffer) {
+    let theme = ctx.theme;
+    let digits = |of: fn(&Lane) -> Option<u32>| lanes.iter().filter_map(of).max().map_or(1, |n| n.to_string().len());
+    let digits = (digits(|l| l.rank), digits(|l| l.gpu));
+    for (lane, y) in lanes.iter().zip(area.y..area.bottom()) {
+        let style = lane.culprit.map_or(theme.dim, |severity| theme.severity(severity));
+        buf.set_stringn(area.x, y, label(lane, labels >= 15, digits), usize::from(labels - 1), style);
+        for ((did, busy), x) in lane.cells.iter().zip(area.x + labels..area.right()) {
+            if let Some(cell) = buf.cell_mut((x, y)) {
+                cell.set_char(did.sign(*busy)).set_style(did.style(theme));
+            }
+        }
+    }
+}
