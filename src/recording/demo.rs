@@ -77,7 +77,7 @@ pub const DEMOS: &[Demo] = &[
             (ms(6_100), "A pipeline of 4 stages starts: each rank holds a part of the model"),
             (ms(12_100), "Training: activations go from stage to stage, gradients come back, by send and receive"),
             (ms(19_000), "A step takes 55 ms. In 8 seconds rank 3, the last stage, stops: watch GPU 3"),
-            (ms(28_500), "No step after 280. RAS cannot tell: it does not count sends and receives"),
+            (ms(30_100), "No step after 280. RAS cannot tell: it does not count sends and receives"),
             (ms(37_500), "Stuck: rank 3 neither sends nor receives; stage 3 waits for it, and the stages before wait behind"),
             (ms(44_000), "Below the verdict: what proves it, and what to run next, py-spy on the process of rank 3"),
         ],

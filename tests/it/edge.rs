@@ -341,7 +341,7 @@ fn what_happens_while_the_terminal_does_not_read_is_shown_when_it_does() {
     let mut reader = unread.master.as_ref().unwrap().try_clone_reader().unwrap();
     let mut parser = vt100::Parser::new(60.try_into().unwrap(), 200.try_into().unwrap(), 0);
     let (mut bytes, mut sent) = ([0; 4096], 0);
-    while !parser.screen().contents().contains("step 2399 | loss 2.5") {
+    while !parser.screen().contents().contains(" 2399 | loss 2.5") {
         let n = reader.read(&mut bytes).unwrap();
         parser.process(&bytes[..n]);
         sent += n;

@@ -200,9 +200,9 @@ fn enter_opens_all_about_a_row_and_esc_leads_back() {
             ["AllReduce 2633 of 2641, 8 behind", "› GPU 3", "x asks py-spy", "› hang-rank-absent"],
         ),
         ("5", "comm", "communicator 8228c677  4 ranks", ["▼    3", "8 behind", "› rank 3  pid 1453", "AllReduce 2641"]),
-        ("6", "finding", "hang-rank-absent  rank 3", ["› GPU 3 idle", "known by", "› rank 3  pid 1453", "py-spy dump"]),
+        ("6", "finding", "hang-rank-absent  rank 3", ["› GPU 3 is idle", "based on", "› rank 3  pid 1453", "py-spy dump"]),
         ("4", "port", "eth  eth0", ["in, Gbit/s", "link", "healthy: none", "driver virtio_net"]),
-        ("9", "source", "source ", ["what it says", "state", "for", "source"]),
+        ("9", "source", "source ", ["detail", "state", "for", "source"]),
         ("7", "line", "line ", ["/home/user/train/hang.log:", "read at", "reads it as step", "What it means"]),
     ] {
         for size in [(120, 40), (80, 24)] {
@@ -420,7 +420,7 @@ fn a_table_is_sorted_only_by_columns_that_are_shown() {
 
 #[test]
 fn help_uses_the_width_and_can_be_searched() {
-    let heights = [(80, 24), (120, 40), (180, 48), (240, 48)].map(|size| {
+    let heights = [(80, 24), (120, 40), (180, 48), (240, 52)].map(|size| {
         let mut s = Still::of(worlds::hang(), size);
         s.press("?");
         let more = s.rows().iter().find_map(|row| row.strip_suffix(" more lines below")?.split("  ").last()?.parse::<usize>().ok());

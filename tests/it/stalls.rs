@@ -434,7 +434,7 @@ fn who_waits_in_gloo_is_told_from_who_waits_for_a_lock() {
         assert!(judged.rules().is_empty(), "{name}: {:?}", judged.rules());
         let (_, state, _, summary) = judged.states.last().unwrap();
         assert_eq!(*state, State::Unknown, "{name}: {summary}");
-        assert_eq!(summary.contains("nobody waits in a collective"), name == "gloo-pause", "{summary}");
+        assert_eq!(summary.contains("no rank is waiting in a collective"), name == "gloo-pause", "{summary}");
     }
 }
 

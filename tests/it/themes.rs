@@ -214,5 +214,5 @@ fn graphs_are_drawn_with_what_the_font_has() {
     };
     assert_eq!(drawn(Graphs::Braille), "⠀⡀⠁⢸⣿⣀⠒ ▁▄▇ │ a");
     assert_eq!(drawn(Graphs::Block), " ▖▘▐█▄▀ ▁▄▇ │ a");
-    assert_eq!(drawn(Graphs::Ascii), " ..-#.. .:= │ a");
+    assert_eq!(drawn(Graphs::Ascii), " ..-#.. _:= │ a");
 }

@@ -18,7 +18,7 @@ use crate::diagnosis::verdict::State;
 use crate::model::gpu::GPM_HOLDS;
 use crate::model::series::Trend;
 use crate::tui::layout::{self, Want};
-use crate::tui::theme::{severity_mark, state_mark};
+use crate::tui::theme::{Theme, severity_mark, state_mark};
 use crate::tui::widgets::graph::Graph;
 use crate::tui::widgets::time_axis::TimeAxis;
 use lanes::{KINDS, Lane};
@@ -250,7 +250,7 @@ fn step_time(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buff
     let band = usual.map_or(f32::INFINITY, |(median, most)| most.max(median * 1.1) as f32);
     let style = |row: u16| {
         let is_over = high * (1.0 - f32::from(row + 1) / rows) >= band * 0.99;
-        shade(if is_over { ctx.theme.look } else { ctx.theme.chart }, f32::from(row) / rows)
+        shade(ctx.theme, if is_over { ctx.theme.look } else { ctx.theme.chart }, f32::from(row) / rows)
     };
     Graph { values: &values, low: 0.0, high, filled: true }.draw(plot, buf, &style);
     if let Some((median, _)) = usual
@@ -277,12 +277,14 @@ fn step_time(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buff
     }
 }
 
-/// A colour as it is at the top, and darker further down, where the terminal shows more colours than a theme has.
-fn shade(style: Style, down: f32) -> Style {
-    const DARKEST: f32 = 0.45;
-    let Some(Color::Rgb(r, g, b)) = style.fg else { return style };
-    let part = |c: u8| (f32::from(c) * (1.0 - down * (1.0 - DARKEST))) as u8;
-    style.fg(Color::Rgb(part(r), part(g), part(b)))
+/// A colour as it is at the bottom, and nearer to that of texts further up, where the terminal shows more colours than a theme has: that
+/// keeps its contrast in every theme.
+fn shade(theme: &Theme, style: Style, down: f32) -> Style {
+    const OF_TEXT: f32 = 0.5;
+    let (Some(Color::Rgb(r, g, b)), Some(Color::Rgb(tr, tg, tb))) = (style.fg, theme.text.fg) else { return style };
+    let share = OF_TEXT * (1.0 - down);
+    let part = |c: u8, text: u8| (f32::from(c) * (1.0 - share) + f32::from(text) * share) as u8;
+    style.fg(Color::Rgb(part(r, tr), part(g, tg), part(b, tb)))
 }
 
 /// Puts a character where nothing stands.
@@ -344,7 +346,7 @@ fn traffic(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buffer
 fn filled(ctx: &Ctx, values: &[Option<f32>], name: &str, word: fn(f64) -> String, place: Rect, plot: Rect, buf: &mut Buffer) {
     let high = round_up(range(values).map_or(0.0, |(_, high)| high));
     let rows = f32::from(plot.height);
-    Graph { values, low: 0.0, high, filled: true }.draw(plot, buf, &|row| shade(ctx.theme.chart, f32::from(row) / rows));
+    Graph { values, low: 0.0, high, filled: true }.draw(plot, buf, &|row| shade(ctx.theme, ctx.theme.chart, f32::from(row) / rows));
     let last = values.iter().rev().find_map(|v| *v).map_or("–".into(), |v| word(f64::from(v)));
     let name = if labels(place.width) < 15 { name.split(' ').next().unwrap_or(name) } else { name };
     label(ctx, place, 0, name, &last, buf);
