@@ -126,27 +126,29 @@ impl TryFrom<toml::Value> for Hue {
     }
 }
 
+/// The colours that each terminal has, in the order of their numbers.
+pub const SIXTEEN: [Color; 16] = [
+    Color::Black,
+    Color::Red,
+    Color::Green,
+    Color::Yellow,
+    Color::Blue,
+    Color::Magenta,
+    Color::Cyan,
+    Color::Gray,
+    Color::DarkGray,
+    Color::LightRed,
+    Color::LightGreen,
+    Color::LightYellow,
+    Color::LightBlue,
+    Color::LightMagenta,
+    Color::LightCyan,
+    Color::White,
+];
+
 /// One of the sixteen colours, which every terminal has and its user has chosen.
 fn sixteen(index: u8) -> Color {
-    const COLORS: [Color; 16] = [
-        Color::Black,
-        Color::Red,
-        Color::Green,
-        Color::Yellow,
-        Color::Blue,
-        Color::Magenta,
-        Color::Cyan,
-        Color::Gray,
-        Color::DarkGray,
-        Color::LightRed,
-        Color::LightGreen,
-        Color::LightYellow,
-        Color::LightBlue,
-        Color::LightMagenta,
-        Color::LightCyan,
-        Color::White,
-    ];
-    COLORS[usize::from(index) % 16]
+    SIXTEEN[usize::from(index) % 16]
 }
 
 /// Red, green and blue of the 256 colours, as xterm has them.

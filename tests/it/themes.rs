@@ -7,7 +7,7 @@ use nccl_top::diagnosis::session::Session;
 use nccl_top::tui::choices::Ui;
 use nccl_top::tui::panes::PANES;
 use nccl_top::tui::plain::{Graphs, redraw_graphs};
-use nccl_top::tui::theme::{Depth, THEMES, Theme, rgb_of};
+use nccl_top::tui::theme::{Depth, SIXTEEN, THEMES, Theme, rgb_of};
 use nccl_top::tui::view;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -23,28 +23,10 @@ const GRAPHICS: f64 = 3.0;
 
 /// As xterm shows it; `None` is the terminal's own colour, of which nothing is known.
 fn rgb(color: Color) -> Option<Rgb> {
-    let named = [
-        Color::Black,
-        Color::Red,
-        Color::Green,
-        Color::Yellow,
-        Color::Blue,
-        Color::Magenta,
-        Color::Cyan,
-        Color::Gray,
-        Color::DarkGray,
-        Color::LightRed,
-        Color::LightGreen,
-        Color::LightYellow,
-        Color::LightBlue,
-        Color::LightMagenta,
-        Color::LightCyan,
-        Color::White,
-    ];
     match color {
         Color::Rgb(r, g, b) => Some((r, g, b)),
         Color::Indexed(i) => Some(rgb_of(i)),
-        other => named.iter().position(|c| *c == other).map(|i| rgb_of(i as u8)),
+        other => SIXTEEN.iter().position(|c| *c == other).map(|i| rgb_of(i as u8)),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Cells of a terminal as an SVG picture. Lines, blocks and braille are shapes, so that they join whatever the viewer's font.
 
+use nccl_top::tui::theme::SIXTEEN;
 use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier};
 use std::collections::BTreeMap;
@@ -98,29 +99,11 @@ impl Cells {
 }
 
 fn tint(color: Color) -> Tint {
-    let named = [
-        Color::Black,
-        Color::Red,
-        Color::Green,
-        Color::Yellow,
-        Color::Blue,
-        Color::Magenta,
-        Color::Cyan,
-        Color::Gray,
-        Color::DarkGray,
-        Color::LightRed,
-        Color::LightGreen,
-        Color::LightYellow,
-        Color::LightBlue,
-        Color::LightMagenta,
-        Color::LightCyan,
-        Color::White,
-    ];
     match color {
         Color::Reset => Tint::Default,
         Color::Indexed(i) => Tint::Index(i),
         Color::Rgb(r, g, b) => Tint::Rgb(r, g, b),
-        other => Tint::Index(named.iter().position(|c| *c == other).unwrap_or(7) as u8),
+        other => Tint::Index(SIXTEEN.iter().position(|c| *c == other).unwrap_or(7) as u8),
     }
 }
 
