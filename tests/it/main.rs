@@ -18,6 +18,7 @@ mod damaged_input;
 mod demo;
 mod directions;
 mod doctor;
+mod documents;
 mod driver_chains;
 mod edge;
 mod endings;

@@ -7,6 +7,7 @@ pub mod dumps;
 pub mod parsers;
 pub mod play;
 pub mod player;
+pub mod rule_pages;
 pub mod screen;
 pub mod stage;
 pub mod svg;
