@@ -5,6 +5,8 @@
 #
 # Exits with 0 always: Slurm drains a node whose epilog fails, and a job that went wrong is no reason for that.
 set -u
+# Slurm sets none.
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 
 NCCL_TOP=${NCCL_TOP:-/usr/bin/nccl-top}
 KEEP=${NCCL_TOP_EPILOG_DIR:-/var/log/nccl-top/jobs}
