@@ -50,6 +50,44 @@ fn main() {
     if let Err(why) = catalog().and_then(|text| std::fs::write(&out, text).map_err(|err| format!("{}: {err}", out.display()))) {
         println!("cargo::error={why}");
     }
+    println!("cargo::rustc-env=NCCL_TOP_VERSION={}", version());
+}
+
+/// What `--version` prints: version, commit, the kind of machine. A static build says what it lacks.
+fn version() -> String {
+    let of = |name: &str| std::env::var(name).unwrap_or_default();
+    let (number, target) = (of("CARGO_PKG_VERSION"), of("TARGET"));
+    let commit = commit(&of("PROFILE")).map_or(String::new(), |commit| format!("{commit}, "));
+    let lacks = if of("CARGO_CFG_TARGET_ENV") == "musl" { "; logs and recordings only: a static program cannot load NVML" } else { "" };
+    format!("{number} ({commit}{target}{lacks})")
+}
+
+/// The commit that is built: as a package's builder names it, as `cargo package` has kept it, or as git knows it. Builds for development do
+/// not ask git: each commit would build everything anew.
+fn commit(profile: &str) -> Option<String> {
+    const NAMED: &str = "NCCL_TOP_COMMIT";
+    const KEPT: &str = ".cargo_vcs_info.json";
+    println!("cargo::rerun-if-env-changed={NAMED}");
+    if let Some(named) = std::env::var(NAMED).ok().filter(|named| !named.is_empty()) {
+        return Some(named);
+    }
+    if let Ok(kept) = std::fs::read_to_string(KEPT) {
+        let (_, hash) = kept.split_once("\"sha1\":")?;
+        return Some(hash.split('"').nth(1)?.chars().take(9).collect());
+    }
+    if profile != "release" || !Path::new(".git").exists() {
+        return None;
+    }
+    let git = |arguments: &[&str]| -> Option<String> {
+        let done = std::process::Command::new("git").args(arguments).output().ok().filter(|done| done.status.success())?;
+        Some(String::from_utf8(done.stdout).ok()?.trim().to_string()).filter(|text| !text.is_empty())
+    };
+    // What was changed since shows, too.
+    println!("cargo::rerun-if-changed=src");
+    for moves in ["HEAD", "index"] {
+        println!("cargo::rerun-if-changed={}", git(&["rev-parse", "--git-path", moves])?);
+    }
+    git(&["describe", "--always", "--abbrev=9", "--dirty", "--exclude=*"])
 }
 
 /// The tables as Rust.

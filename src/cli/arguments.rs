@@ -10,7 +10,7 @@ use std::time::Duration;
 ///
 /// With no arguments nccl-top finds the job by itself: ranks and their logs from the GPUs' processes, ports from sysfs.
 #[derive(Debug, Parser)]
-#[command(name = "nccl-top", version, subcommand_precedence_over_arg = true)]
+#[command(name = "nccl-top", version = env!("NCCL_TOP_VERSION"), subcommand_precedence_over_arg = true)]
 #[command(after_help = "Exit codes: 0 nothing at error or above; 1 such findings exist; 2 something could not be judged.")]
 pub struct Cli {
     #[command(flatten)]

@@ -16,6 +16,7 @@ mod cuda_failures;
 mod cut_logs;
 mod damaged_input;
 mod demo;
+mod deploy;
 mod directions;
 mod doctor;
 mod documents;
