@@ -26,6 +26,11 @@ impl Stamp {
         self.0.saturating_sub(earlier.0) as f64 / 1e9
     }
 
+    /// Seconds since the Unix epoch.
+    pub fn secs_since_epoch(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
     pub fn plus(self, d: Duration) -> Stamp {
         Stamp(self.0.saturating_add(i64::try_from(d.as_nanos()).unwrap_or(i64::MAX)))
     }

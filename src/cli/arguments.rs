@@ -17,9 +17,62 @@ pub struct Cli {
     pub global: Global,
     #[command(subcommand)]
     pub command: Option<Command>,
+    #[command(flatten)]
+    pub beside: Beside,
     /// Logs to follow besides those that are found: files, globs, directories, - for standard input
     #[arg(value_name = "LOG")]
     pub logs: Vec<String>,
+}
+
+/// Metrics beside something else.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Beside {
+    /// Serve metrics for Prometheus, too, as `nccl-top export` does [default address: 127.0.0.1:10828]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = EXPORT_ADDRESS)]
+    pub export: Option<String>,
+    /// TLS and passwords for these metrics
+    #[arg(long = "web.config.file", value_name = "FILE", requires = "export")]
+    pub web_config: Option<PathBuf>,
+}
+
+/// The port is [`crate::export::PORT`].
+pub const EXPORT_ADDRESS: &str = "127.0.0.1:10828";
+
+#[derive(Clone, Debug, Args)]
+pub struct ExportArgs {
+    /// Where to serve /metrics: HOST:PORT, or :PORT for all interfaces [default: 127.0.0.1:10828; nowhere with --textfile alone]
+    #[arg(long = "web.listen-address", value_name = "ADDRESS")]
+    pub listen: Option<String>,
+    /// TLS and passwords, in the format of Prometheus's exporter toolkit; read again when it changes
+    #[arg(long = "web.config.file", value_name = "FILE")]
+    pub web_config: Option<PathBuf>,
+    /// Write DIR/nccl-top.prom every 15 s, for the textfile collector of node_exporter
+    #[arg(long, value_name = "DIR")]
+    pub textfile: Option<PathBuf>,
+    /// Export a recording as if it happened now, and its last moment from then on; - is standard input
+    #[arg(long, value_name = "TAPE")]
+    pub replay: Option<PathBuf>,
+    /// How many times faster than it was: a number, or "max" [default: 1]
+    #[arg(long, value_name = "N", value_parser = parse_speed, requires = "replay")]
+    pub speed: Option<Speed>,
+    /// Write the whole recording with time stamps, for `promtool tsdb create-blocks-from openmetrics FILE`; FILE must not exist
+    #[arg(long, value_name = "FILE", requires = "replay", conflicts_with_all = ["listen", "textfile", "speed"])]
+    pub openmetrics_file: Option<PathBuf>,
+    /// Time between two samples in that file
+    #[arg(long, value_name = "DURATION", default_value = "15s", requires = "openmetrics_file", value_parser = crate::base::time::parse_duration)]
+    pub every: Duration,
+    /// A label that each sample in that file has besides, as Prometheus would add it: instance=node7; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", requires = "openmetrics_file", value_parser = parse_label)]
+    pub label: Vec<(String, String)>,
+    #[arg(value_name = "LOG", conflicts_with = "replay")]
+    pub logs: Vec<String>,
+}
+
+fn parse_label(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    let is_name =
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    if is_name { Ok((name.to_owned(), value.to_owned())) } else { Err(format!("{name:?} is no name of a label: letters, digits and _")) }
 }
 
 #[derive(Clone, Debug, Default, Args)]
@@ -74,9 +127,13 @@ pub enum Command {
         /// Stop after this long
         #[arg(long = "for", value_name = "DURATION", value_parser = crate::base::time::parse_duration)]
         duration: Option<Duration>,
+        #[command(flatten)]
+        beside: Beside,
         #[arg(value_name = "LOG")]
         logs: Vec<String>,
     },
+    /// Serve what this node shows as metrics for Prometheus: which rank is to blame, by which rule, since when
+    Export(ExportArgs),
     /// Observe this node for a moment, print what it shows, exit
     Snapshot {
         /// One JSON document (nccl-top.snapshot/1)

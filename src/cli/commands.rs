@@ -3,6 +3,7 @@
 pub mod check;
 pub mod demo;
 pub mod doctor;
+pub mod export;
 pub mod headless;
 pub mod record;
 pub mod replay;
@@ -17,7 +18,7 @@ use crate::base::clean::escape;
 use crate::base::mask;
 use crate::base::severity::Severity;
 use crate::base::time::{Clock, Stamp, Zone};
-use crate::cli::arguments::{Cli, Command, ConfigCommand, Global, Play, Speed};
+use crate::cli::arguments::{Cli, Command, ConfigCommand, ExportArgs, Global, Play, Speed};
 use crate::cli::config::{self, Color, Config, Drawing, Origins};
 use crate::diagnosis::session::{Event, Session};
 use crate::edge::diagnostics::complain;
@@ -180,6 +181,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
     if let Some(path) = &cli.global.log_file {
         crate::edge::diagnostics::to_file(path).with_context(|| format!("--log-file {}", path.display()))?;
     }
+    anyhow::ensure!(cli.command.is_none() || cli.beside.export.is_none(), "--export: give it after `watch`, or without a subcommand");
     anyhow::ensure!(cli.command.is_none() || cli.logs.is_empty(), "{}: name logs after the subcommand", cli.logs.join(" "));
     if let Some(Command::Config { what: Some(ConfigCommand::Init) }) = cli.command {
         // What is there already may be what is wrong.
@@ -188,17 +190,25 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         return Ok(Outcome::Clean);
     }
     let env = Env::new(&cli.global)?;
-    let is_live = matches!(cli.command, None | Some(Command::Watch { .. } | Command::Snapshot { .. } | Command::Record { .. }));
+    let is_live = matches!(
+        cli.command,
+        None | Some(
+            Command::Watch { .. } | Command::Snapshot { .. } | Command::Record { .. } | Command::Export(ExportArgs { replay: None, .. })
+        )
+    );
     anyhow::ensure!(
         !is_live || !env.without.contains(&Without::Gpm),
         "--without gpm: only of a recording; live, NVML is read as a whole, or with --without nvml not at all"
     );
     match cli.command {
         None => {
-            crate::tui::live(&env.settings(Zone::of_host(Clock::start().now())), env.header(), env.setup(cli.logs))?;
+            let setup = env.setup(cli.logs);
+            let exporter = export::beside(&setup, cli.beside, crate::edge::diagnostics::note_text)?;
+            crate::tui::live(&env.settings(Zone::of_host(Clock::start().now())), env.header(), setup, exporter)?;
             Ok(Outcome::Clean)
         }
-        Some(Command::Watch { json, output, duration, logs }) => watch::run(&env, json, output.as_deref(), duration, logs),
+        Some(Command::Watch { json, output, duration, beside, logs }) => watch::run(&env, json, output.as_deref(), duration, beside, logs),
+        Some(Command::Export(args)) => export::run(&env, args),
         Some(Command::Snapshot { json, wait, bundle, logs }) => snapshot::run(&env, json, wait, bundle.as_deref(), logs),
         Some(Command::Topo { json, wait, logs }) => topo::run(&env, json, wait, logs),
         Some(Command::Record { output, duration, logs }) => record::run(&env, output, duration, logs),

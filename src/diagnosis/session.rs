@@ -32,6 +32,9 @@ const DUMPS_SETTLE: Duration = Duration::from_secs(3);
 /// Logs of jobs of which no process is seen are judged anew as a whole while they report no more than this.
 const MOST_JUDGED_ANEW: usize = 1024;
 
+/// What lies further apart is a gap, in which nobody looked.
+const MOST_BETWEEN_TICKS: Duration = Duration::from_secs(3);
+
 /// Steps that a byte of a dump counts for.
 const PER_DUMPED_BYTE: u64 = 16;
 
@@ -66,6 +69,8 @@ pub struct Session {
     questions: BTreeMap<String, String>,
     /// Revision of the record of a job when its log was last judged as a whole.
     whole_at: BTreeMap<String, u64>,
+    /// When a second was last counted for what ranks spend their time with.
+    counted_at: Option<Stamp>,
     /// The state last reported without a job.
     reported_idle: bool,
     /// Steps taken so far to judge what was seen, about: what a second of it costs grows with how much there is of everything.
@@ -260,8 +265,14 @@ impl Session {
         let log_only = |job: &String| self.model.jobs.get(job).is_some_and(|j| j.log_only);
         let is_final = |f: &Finding| f.witness.is_text() && f.job.as_ref().is_some_and(log_only);
         self.ledger.settle(now, |f| host_faults::linger_of(f).filter(|_| !is_final(f)));
+        let passed = self.counted_at.map_or(Duration::ZERO, |before| now.since(before)).min(MOST_BETWEEN_TICKS);
+        self.counted_at = Some(now);
         for (id, look) in &self.looks {
             if let Some(job) = self.model.jobs.get_mut(id) {
+                for (rank, seen) in &look.ranks {
+                    let runs = seen.alive() && !seen.stopped();
+                    job.spent.entry(*rank).or_default().add(runs.then_some(seen.activity), passed);
+                }
                 // A look counts what stands still from later, the more of it was not watched: only what moves is kept.
                 job.moved_at = look.moved_at.filter(|at| *at == look.at).or(job.moved_at);
                 let working = look.alive().filter(|r| r.activity == Activity::Working).count();
@@ -298,6 +309,16 @@ impl Session {
             self.in_use_at = Some(at);
             self.in_use = model.jobs.values().map(|job| (job.id.clone(), Arc::new(InUse::of(model, job)))).collect();
         }
+    }
+
+    /// All signals of a job that runs, as of the last second.
+    pub fn look(&self, job: &str) -> Option<&Look> {
+        self.looks.get(job)
+    }
+
+    /// Xids that kernel and driver have reported of each GPU while they were watched, by GPU and number.
+    pub fn xids(&self) -> &BTreeMap<(u32, u64), u64> {
+        self.machine.xids()
     }
 
     /// What a job uses of the topology, as of the last second.

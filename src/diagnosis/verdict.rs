@@ -39,6 +39,18 @@ pub enum State {
 }
 
 impl State {
+    pub const ALL: [State; 9] = [
+        State::Idle,
+        State::Finished,
+        State::Unknown,
+        State::Starting,
+        State::Training,
+        State::Paused,
+        State::Slow,
+        State::Stuck,
+        State::Failed,
+    ];
+
     pub fn as_str(self) -> &'static str {
         match self {
             State::Idle => "idle",

@@ -24,6 +24,11 @@ pub fn note(text: std::fmt::Arguments<'_>) {
     }
 }
 
+/// [`note`] of a text, for whoever takes a function for what goes wrong.
+pub fn note_text(text: &str) {
+    note(format_args!("{text}"));
+}
+
 /// Prints a line on standard error, with the program's name before it.
 pub fn complain(text: &str) {
     print(&format!("nccl-top: {text}"));

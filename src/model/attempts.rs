@@ -28,6 +28,15 @@ impl Model {
         })
     }
 
+    /// How often the ranks were started anew: by the environment, else by the log or by what was seen, and besides by Slurm.
+    pub fn restarts_of(&self, job: &Job) -> u32 {
+        let by_env = self.attempt_by_env(job).map(|attempt| attempt.no - 1);
+        let by_log = || self.attempt_of(job).map_or(0, |attempt| attempt.no - 1);
+        let ranks = job.ranks.values().filter_map(|pid| self.processes.get(pid));
+        let requeued = ranks.filter_map(|p| p.env_number(&["SLURM_RESTART_COUNT"])).max().unwrap_or(0);
+        by_env.unwrap_or_else(|| by_log().max(job.restarts)).saturating_add(requeued)
+    }
+
     fn attempt_by_env(&self, job: &Job) -> Option<Attempt> {
         let ranks = || job.ranks.values().filter_map(|pid| self.processes.get(pid)).filter(|p| p.is_alive());
         let restarts = ranks().filter_map(|p| p.env_number(&["TORCHELASTIC_RESTART_COUNT"])).max()?;

@@ -64,6 +64,8 @@ pub struct Gpu {
     at_work: Series<60>,
     /// MHz, to compare with that of other GPUs.
     pub sm_clock: Series<60>,
+    /// How long each of [`THROTTLE_REASONS`] has held it back while it was watched.
+    pub throttled_for: [Duration; THROTTLE_REASONS.len()],
     /// Clock event reasons of the last samples: under load they come and go.
     reasons: VecDeque<(Stamp, u64)>,
     pub util_trend: Trend,
@@ -135,6 +137,9 @@ const LINK_BYTES_PER_S: f64 = 50e6;
 /// Reasons that mean hardware or heat, not the power budget: HW slowdown, SW thermal, HW thermal, HW power brake.
 pub const THROTTLE_BITS: u64 = 0x8 | 0x20 | 0x40 | 0x80;
 
+/// These one by one, each with a name for labels.
+pub const THROTTLE_REASONS: [(u64, &str); 4] = [(0x8, "hw_slowdown"), (0x20, "sw_thermal"), (0x40, "hw_thermal"), (0x80, "hw_power_brake")];
+
 /// Clock event reason bits in words (NVML nvmlClocksEventReasons).
 pub fn throttle_words(bits: u64) -> Vec<&'static str> {
     [
@@ -199,6 +204,12 @@ impl Gpu {
             }
         }
         self.every = self.sampled_at.map_or(self.every, |before| at.since(before));
+        let passed = self.every.min(self.holds());
+        for ((bit, _), held) in THROTTLE_REASONS.iter().zip(&mut self.throttled_for) {
+            if bits & bit != 0 {
+                *held = held.saturating_add(passed);
+            }
+        }
         self.sample = sample.clone();
         self.sampled_at = Some(at);
         let activity = self.classify();

@@ -1,5 +1,6 @@
 //! Jobs: which processes belong together, and what each rank is doing.
 
+use super::gpu::Activity;
 use super::process::Process;
 use super::rhythm::Rhythm;
 use crate::base::time::Stamp;
@@ -40,12 +41,44 @@ pub struct Job {
     pub worked: Duration,
     /// The ranks were started anew: what was wrong with the ones before is past.
     pub restarted_at: Option<Stamp>,
+    /// How often that was seen.
+    pub restarts: u32,
     /// The last step that was counted before that.
     pub step_before_restart: Option<u64>,
     /// The time of a step, where no log names it; the one last found, while these ranks run.
     pub rhythm: Option<Rhythm>,
     /// When it was last looked for.
     pub sensed_at: Option<Stamp>,
+    /// What each of its ranks here has spent its time with. Ranks that are started anew go on counting.
+    pub spent: BTreeMap<u32, Spent>,
+}
+
+/// What a rank has spent its time with while it was watched: what ranks of several nodes, which nobody sees at one moment, are compared by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    pub working: Duration,
+    pub waiting: Duration,
+    pub idle: Duration,
+    /// Not known, lost, stopped or gone.
+    pub other: Duration,
+}
+
+impl Spent {
+    /// `passed` more, with what its GPU does; `None`: nobody knows, or the process does not run.
+    pub fn add(&mut self, activity: Option<Activity>, passed: Duration) {
+        let part = match activity {
+            Some(Activity::Working) => &mut self.working,
+            Some(Activity::Waiting) => &mut self.waiting,
+            Some(Activity::Idle) => &mut self.idle,
+            Some(Activity::Unknown | Activity::Lost) | None => &mut self.other,
+        };
+        *part = part.saturating_add(passed);
+    }
+
+    /// Each kind of activity by its name.
+    pub fn parts(&self) -> [(&'static str, Duration); 4] {
+        [("working", self.working), ("waiting", self.waiting), ("idle", self.idle), ("other", self.other)]
+    }
 }
 
 /// Variables that carry a rank, the most specific first (torchrun below srun sets both families).
@@ -74,15 +107,22 @@ impl Job {
             launcher_signalled: false,
             launcher_signals: false,
             restarted_at: None,
+            restarts: 0,
             step_before_restart: None,
             worked: Duration::ZERO,
             rhythm: None,
             sensed_at: None,
+            spent: BTreeMap::new(),
         }
     }
 
     /// Its ranks were started anew: nothing that was known of how it goes holds any more.
     pub fn restart(&mut self, at: Stamp) {
+        /// Ranks of one attempt are seen one after the other.
+        const ONE_ATTEMPT: Duration = Duration::from_secs(30);
+        if self.restarted_at.is_none_or(|before| at.since(before) > ONE_ATTEMPT) {
+            self.restarts = self.restarts.saturating_add(1);
+        }
         self.restarted_at = Some(at);
         self.taking_down_at = None;
         (self.launcher_signalled, self.launcher_signals) = (false, false);

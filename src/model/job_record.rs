@@ -7,6 +7,7 @@ use super::chronicle::PathRank;
 use super::gpu::PciAddress;
 use super::job::Job;
 use super::saved_report::SavedReport;
+use crate::base::severity::Severity;
 use crate::base::time::Stamp;
 use crate::formats::inspector::Inspector;
 use crate::formats::nccl_tests::Table;
@@ -38,6 +39,8 @@ pub struct Record {
     pub reports: Vec<SavedReport>,
     /// Files of the Inspector.
     pub inspectors: Vec<Inspector>,
+    /// Events that may be failures and came while the program watched, by how bad they are.
+    pub said: BTreeMap<Severity, u64>,
     /// Grows with everything that may be judged differently.
     pub revision: u64,
 }

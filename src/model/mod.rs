@@ -13,6 +13,7 @@ pub mod ending;
 pub mod gpu;
 mod grouping;
 pub mod health;
+pub mod identity;
 pub mod inspected;
 pub mod job;
 pub mod job_record;

@@ -136,6 +136,9 @@ impl Model {
         let run = log.chronicle.run;
         let said = Said { at: seen.at, file: seen.file, run, rank: seen.rank, event: seen.event };
         record.revision += 1;
+        if let Some(severity) = seen.event.what.severity().filter(|_| !seen.backlog) {
+            *record.said.entry(severity).or_default() += 1;
+        }
         record.alarms.push(&said, || Alarm {
             file: seen.file,
             run,

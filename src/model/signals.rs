@@ -527,6 +527,25 @@ fn ras_look(model: &Model, now: Stamp, job: &Job, ranks: &BTreeMap<u32, RankLook
     })
 }
 
+/// The name that RAS gives to this node: an address, by which other nodes' answers mean it.
+pub fn name_here(model: &Model, job: &Job, ranks: &BTreeMap<u32, RankLook>) -> Option<String> {
+    let comms: Vec<&Comm> = model.comms_of(job).filter(|c| c.answered_at.is_some()).collect();
+    Here::new(model, job, ranks, &comms).host.map(str::to_owned)
+}
+
+/// Operations of the ranks of this node, the fewest and the most that one has launched, by communicator: as RAS counts them, over all kinds.
+pub fn operations_here(model: &Model, job: &Job, ranks: &BTreeMap<u32, RankLook>) -> BTreeMap<u64, (u64, u64)> {
+    let comms: Vec<&Comm> = model.comms_of(job).filter(|c| c.answered_at.is_some()).collect();
+    let here = Here::new(model, job, ranks, &comms);
+    let of_comm = |comm: &Comm| {
+        let counted = comm.ranks.iter().filter(|(_, known)| !known.counts.is_empty());
+        let own = counted.filter(|(rank, _)| !here.member(comm, **rank).elsewhere);
+        let sums = own.map(|(_, known)| known.counts.values().fold(0, |sum: u64, n| sum.saturating_add(*n)));
+        sums.fold(None, |range: Option<(u64, u64)>, n| Some(range.map_or((n, n), |(min, max)| (min.min(n), max.max(n)))))
+    };
+    comms.iter().filter_map(|comm| Some((comm.hash, of_comm(comm)?))).collect()
+}
+
 fn in_init(comm: &Comm) -> impl Iterator<Item = (u32, &CommRank)> {
     comm.ranks.iter().filter(|(_, known)| known.init_since.is_some()).map(|(rank, known)| (*rank, known))
 }

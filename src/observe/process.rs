@@ -30,6 +30,8 @@ pub struct ProcessInfo {
     pub ns_pid: Option<u32>,
     /// Path in /proc/PID/cgroup, for grouping and for the container's name.
     pub cgroup: Option<String>,
+    /// The pod that it runs in, by the path of its control group and kubelet's directories of logs.
+    pub pod: Option<Pod>,
     pub cwd: Option<String>,
     /// Where the output goes and which log files belong to this process.
     pub logs: Vec<ProcessLog>,
@@ -54,6 +56,19 @@ pub struct Place {
     pub rank: Option<u32>,
     pub local_rank: Option<u32>,
     pub world_size: Option<u32>,
+}
+
+/// A pod of Kubernetes.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Pod {
+    /// metadata.uid, with dashes; of a static pod the hash that kubelet gives to it.
+    pub uid: String,
+    pub namespace: Option<String>,
+    pub name: Option<String>,
+    /// `None` where the pod has several, and nothing tells which it is.
+    pub container: Option<String>,
 }
 
 /// What a process may use, and which namespaces it is in: /proc/PID/limits, status and ns.

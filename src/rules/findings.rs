@@ -240,6 +240,8 @@ pub struct Ledger {
     past: Vec<Finding>,
     changes: Vec<Changed>,
     opened: u64,
+    /// How many were opened so far.
+    totals: BTreeMap<(&'static str, Severity), u64>,
     /// By job and rule, what was seen and is not open, because there was no room for it.
     left_out: BTreeMap<(Option<String>, &'static str), LeftOut>,
     /// Conditions among them, which are seen again and again.
@@ -284,6 +286,11 @@ impl Ledger {
     const MAX_PAST: usize = 512;
     /// The rule that says how much had no room: it has room itself, one finding for each job.
     pub const LEFT_OUT: &str = "findings-left-out";
+
+    /// How many findings were opened so far, by rule and severity.
+    pub fn totals(&self) -> &BTreeMap<(&'static str, Severity), u64> {
+        &self.totals
+    }
 
     /// Open findings: causes before consequences, then worst first, then oldest first.
     pub fn open(&self) -> Vec<&Finding> {
@@ -375,6 +382,7 @@ impl Ledger {
             return;
         }
         self.opened += 1;
+        *self.totals.entry((seen.rule, seen.own_severity)).or_default() += 1;
         (seen.no, seen.opened_at, seen.last_at, seen.count) = (self.opened, now, now, times.max(seen.count).max(1));
         self.open.insert(key.clone(), seen);
         self.changes.push(Changed::Opened(key));
@@ -469,6 +477,7 @@ impl Ledger {
                 None => {
                     if self.has_room(now, &found) {
                         (found.opened_at, found.last_at) = (now, now);
+                        *self.totals.entry((found.rule, found.own_severity)).or_default() += 1;
                         self.open.insert(key.clone(), found);
                         self.changes.push(Changed::Opened(key));
                     } else {

@@ -20,7 +20,7 @@ use crate::observe::{SourceId, SourceState};
 use crate::rules::findings::{Finding, Ledger};
 use crate::rules::rule;
 use named::Named;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// The same Xid from kernel and driver within this time is one.
@@ -36,6 +36,8 @@ const OF_ANOTHER_DAY: Duration = Duration::from_secs(24 * 3600);
 /// Kept until they can be judged: as many as one poll of the kernel's log tells.
 const MAX_WAITING: usize = 2048;
 const MAX_HEARD: usize = 512;
+/// Eight GPUs have had a dozen different Xids each.
+const MAX_XIDS: usize = 256;
 /// A process that is gone is still the one that a line is about.
 const JUST_GONE: Duration = Duration::from_secs(60);
 /// A finding of the machine that something is asked for again and again ends when it has been gone for so long.
@@ -48,6 +50,8 @@ const SAID_ONCE: Duration = Duration::from_secs(600);
 pub struct Machine {
     waiting: VecDeque<Said>,
     heard: VecDeque<Heard>,
+    /// By GPU and number: those that came while the program watched.
+    xids: BTreeMap<(u32, u64), u64>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -215,6 +219,10 @@ fn is_watched_elsewhere(signature: &Signature) -> bool {
 }
 
 impl Machine {
+    pub fn xids(&self) -> &BTreeMap<(u32, u64), u64> {
+        &self.xids
+    }
+
     pub fn lines(&mut self, at: Stamp, lines: &[KernelLine], uptime_us: Option<u64>) {
         for line in lines {
             let ago = uptime_us.zip(line.uptime_us).map(|(now, then)| Duration::from_micros(now.saturating_sub(then)));
@@ -296,6 +304,11 @@ impl Machine {
             }
             None => self.heard.push_back(Heard { at: now, subject, by_event }),
         }
+        if let (Some(gpu), Some(xid), true) = (told.found.gpus.first(), told.xid, told.found.count > 0)
+            && (self.xids.len() < MAX_XIDS || self.xids.contains_key(&(*gpu, xid)))
+        {
+            *self.xids.entry((*gpu, xid)).or_default() += told.found.count;
+        }
         while self.heard.len() > MAX_HEARD {
             self.heard.pop_front();
         }
@@ -306,6 +319,8 @@ impl Machine {
 /// A finding, and how it is counted.
 struct Told {
     found: Finding,
+    /// The Xid that it is about, if it came just now.
+    xid: Option<u64>,
     /// Said again it is another one.
     counts: bool,
 }
@@ -329,6 +344,7 @@ fn told_by_line(model: &Model, said: &Said, line: &KernelLine) -> Option<Told> {
     if !line.backlog {
         return Some(told);
     }
+    told.xid = None;
     match since_before(model, &told.found, line) {
         false => {}
         true if still_in_trouble(model, signature.rule, &told.found, said) => {
@@ -446,7 +462,8 @@ fn told(model: &Model, said: &Said, signature: &'static Signature, named: &Named
     if signature.part == Part::Harmless && severity == Severity::Info && named.xid.is_none() {
         return None;
     }
-    Some(Told { found, counts: !(by_pid && signature.rule == "rank-oom-killed") })
+    let xid = named.xid.map(|(number, _)| number);
+    Some(Told { found, xid, counts: !(by_pid && signature.rule == "rank-oom-killed") })
 }
 
 /// The Xid that stands for the same fault as an event of another kind.
@@ -505,5 +522,5 @@ fn told_by_event(model: &Model, said: &Said, event: &GpuEvent) -> Option<Told> {
     found.why = "the driver took it out of use; programs on it fail".into();
     found.next = Some("nvidia-smi -q | grep -i -A3 recovery; dmesg -T | grep -i xid | tail".into());
     found.evidence = vec![proof];
-    Some(Told { found, counts: true })
+    Some(Told { found, xid: None, counts: true })
 }

@@ -7,8 +7,8 @@ use crate::observe::{Body, Observation, SourceId, SourceReport, SourceState};
 use crate::sources::{SOURCES, Setup, Source, SourceError, SourceSpec};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -40,6 +40,20 @@ pub fn channel() -> (Send, mpsc::Receiver<Batch>) {
         sent => sent.is_ok(),
     };
     (Arc::new(send), rx)
+}
+
+/// How long the last poll of each source took, as far as one is over.
+#[derive(Clone, Default)]
+pub struct Polls(Arc<Mutex<BTreeMap<&'static str, Duration>>>);
+
+impl Polls {
+    fn put(&self, source: &'static str, took: Duration) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(source, took);
+    }
+
+    pub fn all(&self) -> BTreeMap<&'static str, Duration> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// The running sources.
@@ -107,7 +121,8 @@ impl Feed {
             let source = (spec.make)(&mut setup);
             let busy_since = Arc::new(AtomicI64::new(0));
             self.watches.push(Watch { spec, id: id.clone(), busy_since: busy_since.clone(), every: source.every(), called_slow: false });
-            let run = Run { spec, id, source, clock, busy_since, send: send.clone(), told: None };
+            let polls = setup.polls.clone();
+            let run = Run { spec, id, source, clock, busy_since, polls, send: send.clone(), told: None };
             // If the system refuses another thread, the source's absence from the list of states says so.
             let _ = std::thread::Builder::new().name(format!("source:{}", spec.id)).stack_size(512 << 10).spawn(move || run.forever());
         }
@@ -179,6 +194,7 @@ struct Run {
     source: Box<dyn Source>,
     clock: Clock,
     busy_since: Arc<AtomicI64>,
+    polls: Polls,
     send: Send,
     told: Option<SourceReport>,
 }
@@ -187,7 +203,8 @@ impl Run {
     fn forever(mut self) {
         let mut failures = 0u32;
         loop {
-            self.busy_since.store(self.clock.now().0, Ordering::Relaxed);
+            let began = self.clock.now();
+            self.busy_since.store(began.0, Ordering::Relaxed);
             let mut bodies = Vec::new();
             let result = catch_unwind(AssertUnwindSafe(|| self.source.poll(&mut bodies))).unwrap_or_else(|cause| {
                 let text =
@@ -195,6 +212,7 @@ impl Run {
                 Err(SourceError::Failed(format!("a defect of nccl-top: it panicked: {text}")))
             });
             self.busy_since.store(0, Ordering::Relaxed);
+            self.polls.put(self.spec.id, self.clock.now().since(began));
             let (report, wait) = match result {
                 Ok(()) => {
                     failures = 0;

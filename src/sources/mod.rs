@@ -187,6 +187,8 @@ pub struct Setup {
     pub whole_logs: bool,
     /// Names of sources that are not started, with the option that says so.
     pub left_out: Vec<(&'static str, String)>,
+    /// Where each source leaves how long it took.
+    pub polls: feed::Polls,
     pub to_procs: Hints,
     pub to_tail: Hints,
     pub to_ras: Hints,
@@ -223,6 +225,7 @@ impl Setup {
             looks: Vec::new(),
             whole_logs: false,
             left_out: Vec::new(),
+            polls: feed::Polls::default(),
             to_procs,
             to_tail,
             to_ras,

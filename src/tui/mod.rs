@@ -29,6 +29,7 @@ use crate::edge::pager::{self, Page};
 use crate::edge::py_spy::{self, Plan, Stack, Target};
 use crate::edge::stacks::{Compared, Whose, most_often_odd};
 use crate::edge::{self, QUEUE, Signals};
+use crate::export::Exporter;
 use crate::observe::Observation;
 use crate::observe::TICK;
 use crate::output::bundle::{self, Bundle};
@@ -184,9 +185,9 @@ pub struct Pace {
 ///
 /// # Errors
 /// If there is no terminal, or it cannot be set up.
-pub fn live(settings: &Settings, header: tape::Header, setup: Setup) -> Result<()> {
+pub fn live(settings: &Settings, header: tape::Header, setup: Setup, exporter: Option<Exporter>) -> Result<()> {
     need_terminal("watch")?;
-    let mut world = World::live(header.session(), settings.history);
+    let mut world = World::live(header.session(), settings.history, exporter);
     edge::run(async {
         let (app, inbox) = App::start(settings, header, &mut world)?;
         // After the first frame, which would have to share the processors with a dozen threads.

@@ -4,6 +4,7 @@ use super::FromTape;
 use super::choices::{Mode, Move};
 use crate::base::time::{Stamp, Zone, span};
 use crate::diagnosis::session::{Event, Session};
+use crate::export::Exporter;
 use crate::observe::Observation;
 use crate::recording::demo::Demo;
 use crate::recording::timeline::{Kept, Limits, Playhead, Timeline};
@@ -34,6 +35,8 @@ pub struct Live {
     feed: Feed,
     timeline: Timeline,
     depth: Duration,
+    /// Shows to others what holds now, wherever the screen stands.
+    exporter: Option<Exporter>,
     /// The earlier moment that is shown, and the findings opened since it was chosen.
     paused: Option<(Box<Session>, usize)>,
 }
@@ -66,9 +69,9 @@ enum Target {
 }
 
 impl World {
-    pub fn live(session: Session, depth: Duration) -> World {
+    pub fn live(session: Session, depth: Duration, exporter: Option<Exporter>) -> World {
         let timeline = Timeline::new(Limits { depth, bytes: LIVE_BYTES }, &session);
-        World::Live(Box::new(Live { session, feed: Feed::new(), timeline, depth, paused: None }))
+        World::Live(Box::new(Live { session, feed: Feed::new(), timeline, depth, exporter, paused: None }))
     }
 
     /// Starts the sources.
@@ -118,8 +121,11 @@ impl World {
     /// A second has passed. Whether the screen may have to be drawn.
     pub fn tick(&mut self, events: &mut Vec<(Stamp, Event)>) -> bool {
         let World::Live(live) = self else { return false };
-        let Live { session, feed, timeline, paused, .. } = live.as_mut();
+        let Live { session, feed, timeline, paused, exporter, .. } = live.as_mut();
         feed.tick(|seen| apply(session, timeline, paused, &seen, events));
+        if let Some(exporter) = exporter {
+            exporter.publish(session);
+        }
         true
     }
 

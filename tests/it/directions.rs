@@ -18,8 +18,9 @@ const FOLDERS: &[(&str, &[&str])] = &[
     ("recording", &["base", "observe", "model", "rules", "diagnosis", "edge", "sources"]),
     ("archive", &["base", "observe", "logs", "formats", "model", "rules", "diagnosis", "sources", "recording"]),
     ("output", &["base", "observe", "logs", "formats", "model", "rules", "diagnosis", "edge", "sources", "recording", "archive"]),
-    ("tui", &["base", "observe", "logs", "model", "rules", "diagnosis", "edge", "sources", "recording", "output"]),
-    ("cli", &["base", "observe", "logs", "rules", "diagnosis", "edge", "sources", "recording", "archive", "output", "tui"]),
+    ("export", &["base", "observe", "model", "rules", "diagnosis", "edge", "sources"]),
+    ("tui", &["base", "observe", "logs", "model", "rules", "diagnosis", "edge", "sources", "recording", "output", "export"]),
+    ("cli", &["base", "observe", "logs", "rules", "diagnosis", "edge", "sources", "recording", "archive", "output", "export", "tui"]),
 ];
 
 /// Folders that only turn values into values.

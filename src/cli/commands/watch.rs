@@ -1,21 +1,29 @@
 //! `nccl-top watch`: live, without a screen.
 
 use super::headless::{self, For};
-use super::{Env, Outcome, Printer, name_awaited, name_unread};
+use super::{Env, Outcome, Printer, export, name_awaited, name_unread};
 use crate::base::time::{Clock, Zone};
+use crate::cli::arguments::Beside;
 use crate::diagnosis::session::Session;
+use crate::edge::diagnostics::complain;
+use crate::observe::Body;
 use anyhow::Result;
 use std::path::Path;
 use std::time::Duration;
 
-pub fn run(env: &Env, json: bool, output: Option<&Path>, duration: Option<Duration>, logs: Vec<String>) -> Result<Outcome> {
+pub fn run(env: &Env, json: bool, output: Option<&Path>, duration: Option<Duration>, beside: Beside, logs: Vec<String>) -> Result<Outcome> {
     let zone = Zone::of_host(Clock::start().now());
     name_awaited(&logs);
     let mut session = Session::new(&env.host(), zone);
     let mut printer = Printer { json, zone: env.zone(zone), worst: None };
     let mut events = Vec::new();
-    let is_recorded = headless::observe(env, env.setup(logs.clone()), output, For::Reader, duration, |seen, text| {
+    let setup = env.setup(logs.clone());
+    let mut exporter = export::beside(&setup, beside, complain)?;
+    let is_recorded = headless::observe(env, setup, output, For::Reader, duration, |seen, text| {
         session.apply(&seen, &mut events);
+        if let (Some(exporter), Body::Tick) = (&mut exporter, &seen.body) {
+            exporter.publish(&session);
+        }
         printer.put(&session, &mut events, text);
         Ok(())
     })?;
