@@ -10,6 +10,7 @@ pub mod base;
 pub mod cli;
 pub mod diagnosis;
 pub mod edge;
+pub mod fleet;
 pub mod formats;
 pub mod logs;
 pub mod model;

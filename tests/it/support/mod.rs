@@ -4,9 +4,11 @@
 #![allow(dead_code)]
 
 pub mod dumps;
+pub mod fleet_world;
 pub mod parsers;
 pub mod play;
 pub mod player;
+pub mod prometheus;
 pub mod screen;
 pub mod stage;
 pub mod svg;
