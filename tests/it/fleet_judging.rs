@@ -45,3 +45,25 @@ fn thirty_witnesses_are_one_culprit() {
     let (document, code) = fleet(&prometheus, 590);
     assert_eq!((code, document["findings"].as_array().unwrap().len()), (0, 0), "{document:#}");
 }
+
+/// Writes worlds to look at: `FLEET_WORLD=FILE cargo test --test it a_world_to_look_at -- --ignored`, then
+/// `promtool tsdb create-blocks-from openmetrics FILE DIR`.
+#[test]
+#[ignore = "writes a file to look at"]
+fn a_world_to_look_at() {
+    let Ok(path) = std::env::var("FLEET_WORLD") else { return };
+    let job = |id, first_node, nodes, fault| Job { id, first_node, nodes, fault, from_s: 600 };
+    let jobs = vec![
+        job("4417", 1, 16, Fault::Hang { rank: 43 }),
+        Job::healthy("4418", 17, 12),
+        job("4419", 29, 8, Fault::Dead { node: 3 }),
+        job("4420", 37, 8, Fault::Straggler { node: 5 }),
+        job("4421", 45, 8, Fault::SlowPort { node: 2, port: 4 }),
+        job("4422", 53, 8, Fault::SlowRail { port: 6 }),
+        job("4423", 61, 8, Fault::Missing { node: 7 }),
+        job("4424", 69, 8, Fault::OtherVersion { node: 0 }),
+        job("4425", 77, 8, Fault::Idle { rank: 13 }),
+        job("4426", 85, 8, Fault::Behind { node: 1 }),
+    ];
+    std::fs::write(path, World { jobs, for_s: 1200 }.open_metrics()).unwrap();
+}

@@ -6,6 +6,8 @@
 
 mod witnesses;
 
+pub use witnesses::{open_command, whom};
+
 use super::model::{Fleet, Job};
 use super::queries::Query;
 use crate::base::limit;
