@@ -11,6 +11,7 @@ pub mod cli;
 pub mod diagnosis;
 pub mod edge;
 pub mod export;
+pub mod fleet;
 pub mod formats;
 pub mod logs;
 pub mod model;

@@ -198,6 +198,8 @@ pub enum Command {
     },
     /// Check how this host is set up for NCCL: limits, GPUs, links, network; before a job starts
     Doctor(DoctorArgs),
+    /// Many nodes, read back from the Prometheus that scrapes `nccl-top export`
+    Fleet(FleetArgs),
     /// Hold the judge against recordings whose fault is known: NAME.jsonl.gz with NAME.label.json
     Score(ScoreArgs),
     /// Print every rule, explain one (what it means, how it is known, what to do), or list those that say TEXT
@@ -240,6 +242,28 @@ pub struct DoctorArgs {
     /// How long to wait for the driver and the kernel; what has not answered by then cannot be judged
     #[arg(long, value_name = "DURATION", default_value = "2500ms", value_parser = crate::base::time::parse_duration)]
     pub wait: Duration,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct FleetArgs {
+    /// The root of a server with Prometheus's query API: http://prometheus:9090
+    #[arg(long, value_name = "URL", env = "NCCL_TOP_PROMETHEUS")]
+    pub prometheus: String,
+    /// How to speak to it: passwords, tokens, certificates; the same file as promtool's --http.config.file
+    #[arg(long = "prometheus.config.file", value_name = "FILE", env = "NCCL_TOP_PROMETHEUS_CONFIG_FILE")]
+    pub config_file: Option<PathBuf>,
+    /// Only series with these labels: 'cluster="east"'
+    #[arg(long = "match", value_name = "MATCHERS", default_value = "", hide_default_value = true)]
+    pub matchers: String,
+    /// At an earlier moment: 2026-11-21T10:04:09Z, seconds since 1970, or -10m
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub at: Option<String>,
+    /// One JSON document (nccl-top.fleet/1)
+    #[arg(long)]
+    pub json: bool,
+    /// With --json, exit with 1 for warnings, too
+    #[arg(long, requires = "json")]
+    pub strict: bool,
 }
 
 fn parse_group(text: &str) -> Result<Group, String> {

@@ -4,6 +4,7 @@ pub mod check;
 pub mod demo;
 pub mod doctor;
 pub mod export;
+pub mod fleet;
 pub mod headless;
 pub mod record;
 pub mod replay;
@@ -217,6 +218,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Some(Command::Demo { name, list, options }) => demo::run(&env, name.as_deref(), list, &options),
         Some(Command::Check { json, strict, files }) => check::run(&env, json, strict, &files),
         Some(Command::Doctor(args)) => doctor::run(&env, &args),
+        Some(Command::Fleet(args)) => fleet::run(&env, &args),
         Some(Command::Score(args)) => score::run(&env, &args),
         Some(Command::Rules { test: Some(file), .. }) => users_catalog::test(&file),
         Some(Command::Rules { id, test: None }) => rules::run(id.as_deref()),

@@ -5,6 +5,7 @@ pub mod check;
 pub mod doctor;
 pub mod events;
 pub mod evidence;
+pub mod fleet;
 mod host;
 pub mod snapshot;
 pub mod topology;

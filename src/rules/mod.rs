@@ -205,7 +205,7 @@ pub fn facts(model: &Model, ledger: &Ledger, ended: bool, dumps: &[Finding]) -> 
 impl Rule {
     /// One that is seen once, changes nothing for its job, and has no hook: its findings come from the texts of the catalogue that stand
     /// under it.
-    const PLAIN: Rule = Rule {
+    pub(crate) const PLAIN: Rule = Rule {
         id: "",
         severity: Severity::Info,
         title: "",

@@ -1,7 +1,8 @@
 //! The help: keys from the table, and what the marks mean.
 
-use super::actions::{Group, KEYS};
+use super::actions::{Action, Group, KEYS};
 use super::choices::Ui;
+use super::keys::Keymap;
 use super::theme::Theme;
 use super::widgets::labelled;
 use ratatui::text::{Line, Span};
@@ -49,9 +50,23 @@ const MOST_COLUMNS: usize = 4;
 
 /// What of the help holds this text, in as many columns as the width has room for.
 pub fn lines(ui: &Ui, theme: &Theme, width: usize, only: &str) -> Vec<Line<'static>> {
+    lines_of(&Subjects { keys: &ui.keys, has: &|_| true, words: WORDS, mouse: MOUSE }, theme, width, only)
+}
+
+/// What a screen's help is about.
+pub struct Subjects<'a> {
+    pub keys: &'a Keymap,
+    /// Whether the screen knows the key.
+    pub has: &'a dyn Fn(Action) -> bool,
+    pub words: &'a [(&'a str, &'a str)],
+    pub mouse: &'a [(&'a str, &'a str)],
+}
+
+/// As [`lines`], of any screen.
+pub fn lines_of(about: &Subjects, theme: &Theme, width: usize, only: &str) -> Vec<Line<'static>> {
     let columns = (width / LEAST).clamp(1, MOST_COLUMNS);
     let each = width / columns;
-    let all = one_column(ui, theme, each.saturating_sub(usize::from(columns > 1) * 2), only);
+    let all = one_column(about, theme, each.saturating_sub(usize::from(columns > 1) * 2), only);
     let rows = all.len().div_ceil(columns);
     let mut out = vec![Line::default(); rows];
     for (no, line) in all.into_iter().enumerate() {
@@ -63,13 +78,13 @@ pub fn lines(ui: &Ui, theme: &Theme, width: usize, only: &str) -> Vec<Line<'stat
     out
 }
 
-fn one_column(ui: &Ui, theme: &Theme, width: usize, only: &str) -> Vec<Line<'static>> {
+fn one_column(about: &Subjects, theme: &Theme, width: usize, only: &str) -> Vec<Line<'static>> {
     let keys = Group::ALL.map(|group| {
-        let of_group = KEYS.iter().filter(move |key| key.group == group);
-        let entries = of_group.map(|key| (ui.keys.words(key.action).join("  "), key.help)).filter(|(words, _)| !words.is_empty());
+        let of_group = KEYS.iter().filter(|key| key.group == group && (about.has)(key.action));
+        let entries = of_group.map(|key| (about.keys.words(key.action).join("  "), key.help)).filter(|(words, _)| !words.is_empty());
         (group.as_str(), entries.collect::<Vec<_>>())
     });
-    let words = [("Marks and words", WORDS), ("Mouse", MOUSE)];
+    let words = [("Marks and words", about.words), ("Mouse", about.mouse)];
     let words = words.map(|(title, table)| (title, table.iter().map(|(word, text)| ((*word).to_owned(), *text)).collect()));
     let mut out = Vec::new();
     for (title, mut entries) in keys.into_iter().chain(words) {

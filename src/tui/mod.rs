@@ -6,6 +6,7 @@ mod budget;
 pub mod choices;
 pub mod details;
 pub mod filter;
+pub mod fleet;
 mod help;
 mod input;
 pub mod keys;

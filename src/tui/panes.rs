@@ -246,15 +246,26 @@ pub fn selected_finding(session: &Session, ui: &Ui) -> Option<crate::rules::find
 
 /// Marks the row that keys go to, so that it reads as one.
 pub(super) fn mark_selected(ctx: &Ctx, row: Rect, buf: &mut Buffer) {
-    restyle(row, buf, |cell| ctx.theme.selected(cell));
+    select_row(ctx.theme, row, buf);
+}
+
+/// As [`mark_selected`], of any screen.
+pub(super) fn select_row(theme: &Theme, row: Rect, buf: &mut Buffer) {
+    restyle(row, buf, |cell| theme.selected(cell));
 }
 
 /// Marks the row of whom the verdict names: a sign in the margin, which every pane has at its left, and a tint.
 pub(super) fn mark_culprit(ctx: &Ctx, row: Rect, bad: Option<Severity>, buf: &mut Buffer) {
-    let Some(bad) = bad else { return };
-    tint(ctx, row, buf);
+    if let Some(bad) = bad {
+        blame_row(ctx.theme, row, bad, buf);
+    }
+}
+
+/// As [`mark_culprit`], of any screen.
+pub(super) fn blame_row(theme: &Theme, row: Rect, bad: Severity, buf: &mut Buffer) {
+    restyle(row, buf, |cell| theme.blamed(cell));
     if let Some(margin) = row.x.checked_sub(1).and_then(|x| buf.cell_mut((x, row.y))) {
-        margin.set_symbol(CULPRIT).set_style(ctx.theme.severity(bad.max(Severity::Warning)));
+        margin.set_symbol(CULPRIT).set_style(theme.severity(bad.max(Severity::Warning)));
     }
 }
 

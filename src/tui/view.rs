@@ -131,7 +131,7 @@ fn with_filter(title: &str, filter: &Filter, width: u16) -> String {
 }
 
 /// A frame, or the line that stands for it.
-fn frame(buf: &mut Buffer, area: Rect, framed: bool, title: &str, border: Style, words: Style) {
+pub(super) fn frame(buf: &mut Buffer, area: Rect, framed: bool, title: &str, border: Style, words: Style) {
     if area.width < 4 || area.height == 0 {
         return;
     }
@@ -507,7 +507,7 @@ fn draw_sentence(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme, ar
 }
 
 /// As [`wrap`], but not more than `most` lines; what was left out says so.
-fn wrap_to(text: &str, width: usize, most: usize) -> Vec<String> {
+pub(super) fn wrap_to(text: &str, width: usize, most: usize) -> Vec<String> {
     let mut lines = wrap(text, width);
     if lines.len() > most {
         lines.truncate(most);
@@ -519,7 +519,7 @@ fn wrap_to(text: &str, width: usize, most: usize) -> Vec<String> {
 }
 
 /// A key in as few cells as possible.
-fn sign(key: &str) -> String {
+pub(super) fn sign(key: &str) -> String {
     match key {
         "left" => "←".into(),
         "right" => "→".into(),
@@ -658,7 +658,7 @@ fn draw_footer(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme, area
 }
 
 /// A text in the middle of the screen.
-fn draw_popup(buf: &mut Buffer, area: Rect, theme: &Theme, title: &str, text: &str) {
+pub(super) fn draw_popup(buf: &mut Buffer, area: Rect, theme: &Theme, title: &str, text: &str) {
     let width = area.width.saturating_sub(4).min(100);
     let lines: Vec<String> = text.lines().flat_map(|l| wrap(l, usize::from(width.saturating_sub(4)))).collect();
     let height = (lines.len() as u16 + 2).min(area.height);

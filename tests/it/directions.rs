@@ -14,17 +14,32 @@ const FOLDERS: &[(&str, &[&str])] = &[
     ("rules", &["base", "observe", "logs", "formats", "model"]),
     ("diagnosis", &["base", "observe", "logs", "model", "rules"]),
     ("edge", &["base"]),
+    ("fleet", &["base", "observe", "rules", "diagnosis"]),
     ("sources", &["base", "observe", "logs", "formats", "edge"]),
     ("recording", &["base", "observe", "model", "rules", "diagnosis", "edge", "sources"]),
     ("archive", &["base", "observe", "logs", "formats", "model", "rules", "diagnosis", "sources", "recording"]),
-    ("output", &["base", "observe", "logs", "formats", "model", "rules", "diagnosis", "edge", "sources", "recording", "archive"]),
+    ("output", &["base", "observe", "logs", "formats", "model", "rules", "diagnosis", "edge", "fleet", "sources", "recording", "archive"]),
     ("export", &["base", "observe", "model", "rules", "diagnosis", "edge", "sources"]),
     ("tui", &["base", "observe", "logs", "model", "rules", "diagnosis", "edge", "sources", "recording", "output", "export"]),
-    ("cli", &["base", "observe", "logs", "rules", "diagnosis", "edge", "sources", "recording", "archive", "output", "export", "tui"]),
+    (
+        "cli",
+        &["base", "observe", "logs", "rules", "diagnosis", "edge", "fleet", "sources", "recording", "archive", "output", "export", "tui"],
+    ),
 ];
 
 /// Folders that only turn values into values.
-const PURE: &[&str] = &["observe", "logs", "formats", "model", "rules", "diagnosis"];
+const PURE: &[&str] = &[
+    "observe",
+    "logs",
+    "formats",
+    "model",
+    "rules",
+    "diagnosis",
+    "fleet/answer.rs",
+    "fleet/model.rs",
+    "fleet/queries.rs",
+    "fleet/rules",
+];
 /// What reaches out of the program, or depends on when it is called.
 const IMPURE: &[&str] = &[
     "std::fs",

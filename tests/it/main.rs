@@ -24,6 +24,7 @@ mod driver_chains;
 mod edge;
 mod endings;
 mod evidence;
+mod fleet_judging;
 mod flight_dumps;
 mod flight_judging;
 mod flight_reading;

@@ -267,29 +267,44 @@ pub fn draw<R>(
 /// The columns that are shown, with place and width.
 fn fit<'a, R>(ctx: &Ctx, columns: &'a [Column<R>], rows: &[R], area: Rect) -> Vec<(&'a Column<R>, u16, u16)> {
     let known = |c: &Column<R>| !c.can_sort() || rows.is_empty() || rows.iter().any(|r| c.cell(ctx, r).is_some());
-    let mut shown: Vec<&Column<R>> = columns.iter().filter(|c| known(c)).collect();
-    let used = |shown: &[&Column<R>]| shown.iter().map(|c| c.width + 1).sum::<u16>();
+    let shown: Vec<&Column<R>> = columns.iter().filter(|c| known(c)).collect();
+    let wants: Vec<Wanted> = shown.iter().map(|c| Wanted { width: c.width, widest: c.widest, rank: c.rank }).collect();
+    spread(&wants, area).into_iter().map(|(at, x, width)| (shown[at], x, width)).collect()
+}
+
+/// What a column asks for: at least so wide, at most so wide, and the highest rank leaves first.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    pub width: u16,
+    pub widest: u16,
+    pub rank: u8,
+}
+
+/// The columns for which there is room, with place and width.
+pub fn spread(wants: &[Wanted], area: Rect) -> Vec<(usize, u16, u16)> {
+    let mut shown: Vec<(usize, &Wanted)> = wants.iter().enumerate().collect();
+    let used = |shown: &[(usize, &Wanted)]| shown.iter().map(|(_, c)| c.width + 1).sum::<u16>();
     while used(&shown) > area.width.saturating_add(1) && !shown.is_empty() {
-        let last = (0..shown.len()).max_by_key(|i| (shown[*i].rank, *i)).unwrap_or(0);
+        let last = (0..shown.len()).max_by_key(|i| (shown[*i].1.rank, *i)).unwrap_or(0);
         shown.remove(last);
     }
     let mut spare = area.width.saturating_add(1).saturating_sub(used(&shown));
     let mut x = area.x;
     let mut out = Vec::new();
-    for column in shown {
+    for (at, column) in shown {
         let more = spare.min(column.widest.saturating_sub(column.width));
         spare -= more;
-        out.push((column, x, column.width + more));
+        out.push((at, x, column.width + more));
         x += column.width + more + 1;
     }
     out
 }
 
-fn put(buf: &mut Buffer, (x, y, width): (u16, u16, u16), text: &str, right: bool, style: Style) {
+/// Writes a cell at a place: column, row, width. What was cut off says so.
+pub fn put(buf: &mut Buffer, (x, y, width): (u16, u16, u16), text: &str, right: bool, style: Style) {
     let wide = text.width();
     let indent = if right { usize::from(width).saturating_sub(wide) as u16 } else { 0 };
     if wide > usize::from(width) && width > 1 {
-        // What was cut off says so.
         let (end, _) = buf.set_stringn(x, y, text, usize::from(width) - 1, style);
         buf.set_stringn(end, y, "…", 1, style);
         return;

@@ -4,10 +4,12 @@
 #![allow(dead_code)]
 
 pub mod dumps;
+pub mod fleet_world;
 pub mod parsers;
 pub mod play;
 pub mod player;
 pub mod rule_pages;
+pub mod prometheus;
 pub mod screen;
 pub mod stage;
 pub mod svg;

@@ -1,0 +1,69 @@
+//! What `nccl-top fleet` concludes, from a real Prometheus over known worlds: in each injected fault the right node and rank, in a healthy
+//! hour nobody.
+
+use crate::support::fleet_world::{Fault, Job, START, World};
+use crate::support::prometheus::{Prometheus, is_installed};
+use serde_json::Value;
+use std::process::Command;
+
+/// The document and the exit code at a moment of the world.
+fn fleet(prometheus: &Prometheus, s: u64) -> (Value, i32) {
+    let dir = tempfile::tempdir().unwrap();
+    let at = (START + s).to_string();
+    let out = Command::new(env!("CARGO_BIN_EXE_nccl-top"))
+        .args(["fleet", "--json", "--prometheus", &prometheus.url, "--at", &at, "--utc"])
+        .env("HOME", dir.path())
+        .output()
+        .unwrap();
+    let code = out.status.code().unwrap();
+    let parsed = serde_json::from_slice(&out.stdout);
+    (parsed.unwrap_or_else(|_| panic!("{code}: {}", String::from_utf8_lossy(&out.stderr))), code)
+}
+
+/// The root findings of a job: rule, ranks, nodes.
+fn blamed(document: &Value, job: &str) -> Vec<String> {
+    let findings = document["findings"].as_array().unwrap();
+    let of_job = findings.iter().filter(|f| f["job"] == job && f["role"] == "root" && f["severity"] != "info");
+    of_job.map(|f| format!("{} {} {}", f["rule"].as_str().unwrap(), f["ranks"], f["nodes"])).collect()
+}
+
+#[test]
+fn thirty_witnesses_are_one_culprit() {
+    if !is_installed() {
+        return;
+    }
+    let hang = Job { id: "4417", first_node: 1, nodes: 12, fault: Fault::Hang { rank: 43 }, from_s: 600 };
+    let prometheus = Prometheus::of(&World { jobs: vec![hang, Job::healthy("4418", 13, 12)], for_s: 900 });
+    let (document, code) = fleet(&prometheus, 880);
+    assert_eq!(code, 1, "{document:#}");
+    assert_eq!(blamed(&document, "4417"), [r#"hang-rank-absent [43] ["node0006"]"#], "{document:#}");
+    assert_eq!(document["findings"][0]["witnesses"].as_array().unwrap().len(), 12);
+    assert_eq!(document["jobs"][0]["id"], "4417", "the worst stands first");
+    assert_eq!(document["jobs"][0]["state"], "stuck");
+    assert_eq!(document["jobs"][0]["since"], "2026-11-21T10:10:00.000+00:00");
+    assert_eq!(blamed(&document, "4418"), [""; 0]);
+    let (document, code) = fleet(&prometheus, 590);
+    assert_eq!((code, document["findings"].as_array().unwrap().len()), (0, 0), "{document:#}");
+}
+
+/// Writes worlds to look at: `FLEET_WORLD=FILE cargo test --test it a_world_to_look_at -- --ignored`, then
+/// `promtool tsdb create-blocks-from openmetrics FILE DIR`.
+#[test]
+#[ignore = "writes a file to look at"]
+fn a_world_to_look_at() {
+    let Ok(path) = std::env::var("FLEET_WORLD") else { return };
+    let job = |id, first_node, nodes, fault| Job { id, first_node, nodes, fault, from_s: 600 };
+    let jobs = vec![
+        job("4417", 1, 16, Fault::Hang { rank: 43 }),
+        Job::healthy("4418", 17, 12),
+        job("4419", 29, 8, Fault::Dead { node: 3 }),
+        job("4420", 37, 8, Fault::Straggler { node: 5 }),
+        job("4421", 45, 8, Fault::SlowPort { node: 2, port: 4 }),
+        job("4422", 53, 8, Fault::SlowRail { port: 6 }),
+        job("4423", 61, 8, Fault::Missing { node: 7 }),
+        job("4424", 69, 8, Fault::OtherVersion { node: 0 }),
+        job("4425", 77, 8, Fault::Idle { rank: 13 }),
+        job("4426", 85, 8, Fault::Behind { node: 1 }),
+    ];
+    std::fs::write(path, World { jobs, for_s: 1200 }.open_metrics()).unwrap();
+}

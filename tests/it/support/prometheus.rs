@@ -1,0 +1,67 @@
+//! A real Prometheus over blocks made of text, where the programs are installed (Debian's package `prometheus`).
+
+use super::fleet_world::World;
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+pub struct Prometheus {
+    child: Child,
+    pub url: String,
+    _dir: tempfile::TempDir,
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether the programs are there; prints why a test does nothing where they are not.
+pub fn is_installed() -> bool {
+    let found = |program: &str| Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    let all = found("prometheus") && found("promtool");
+    if !all {
+        println!("skipped: prometheus and promtool are not installed (apt-get install prometheus)");
+    }
+    all
+}
+
+impl Prometheus {
+    pub fn of(world: &World) -> Prometheus {
+        let dir = tempfile::tempdir().unwrap();
+        let text = dir.path().join("world.txt");
+        std::fs::write(&text, world.open_metrics()).unwrap();
+        let data = dir.path().join("data");
+        let made = Command::new("promtool").args(["tsdb", "create-blocks-from", "openmetrics", "--quiet"]).args([&text, &data]).output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        std::fs::remove_file(&text).unwrap();
+        Prometheus::start(dir, &data)
+    }
+
+    fn start(dir: tempfile::TempDir, data: &Path) -> Prometheus {
+        let config = dir.path().join("prometheus.yml");
+        std::fs::write(&config, "global: {}\n").unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let child = Command::new("prometheus")
+            .arg(format!("--config.file={}", config.display()))
+            .arg(format!("--storage.tsdb.path={}", data.display()))
+            .arg("--storage.tsdb.retention.time=100y")
+            // Blocks made of text have no marks of staleness: what a node no longer exports ends by this.
+            .arg("--query.lookback-delta=20s")
+            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let prometheus = Prometheus { child, url: format!("http://127.0.0.1:{port}"), _dir: dir };
+        let until = Instant::now() + super::screen::PATIENCE;
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(Instant::now() < until, "prometheus does not start");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        prometheus
+    }
+}
