@@ -68,6 +68,8 @@ pub struct Gpu {
     pub throttled_for: [Duration; THROTTLE_REASONS.len()],
     /// Clock event reasons of the last samples: under load they come and go.
     reasons: VecDeque<(Stamp, u64)>,
+    /// Share of the time with a kernel on it, %: by GPM, each the mean since the reading before.
+    pub kernel_pct: Series<16>,
     pub util_trend: Trend,
     /// To draw.
     pub deeds: Deeds,
@@ -190,6 +192,9 @@ impl Gpu {
         let util = sample.util_pct.map(f64::from);
         if let Some(util) = util {
             self.util_pct.push(at, util);
+        }
+        if let Some(pct) = sample.gpm.and_then(|gpm| gpm.graphics_active_pct) {
+            self.kernel_pct.push(at, f64::from(pct));
         }
         // A reading that only holds is not sampled anew.
         let link_is_read = sample.gpm.is_some() || gpm.nvlink_tx_bytes_per_s.is_none();

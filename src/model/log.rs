@@ -2,6 +2,7 @@
 
 use super::bringup::Bringup;
 use super::chronicle::{Chronicle, PathRank, rank_of_path};
+use super::counting::Counting;
 use super::series::{Series, Trend};
 use super::usual::{LOSS_JUMP, NORM_JUMP, Usual};
 use crate::base::limit::Limit;
@@ -30,6 +31,8 @@ pub struct LogFile {
     pub rank: Option<u32>,
     pub reader: Reader,
     pub progress: Progress,
+    /// Lines of no known shape that count something.
+    pub counting: Counting,
     /// What it says of NCCL's bring-up in the run that it is of now.
     pub bringup: Bringup,
     pub lines: u64,
@@ -67,6 +70,7 @@ impl LogFile {
             rank: None,
             reader: Reader::default(),
             progress: Progress::default(),
+            counting: Counting::default(),
             bringup: Bringup::default(),
             lines: 0,
             dropped_lines: 0,
@@ -486,10 +490,31 @@ impl Progress {
 
     /// How long the log may be silent before that means anything.
     pub fn patience(&self) -> Duration {
+        /// Steps of seconds differ by less than short ones, as multiples of themselves.
+        fn several(usual_s: f64) -> f64 {
+            (usual_s * 4.0).min(usual_s * 1.5 + 10.0)
+        }
         // Silence says nothing while the usual pace is not known.
-        let Some((median, longest)) = self.usual_gap_s().filter(|_| self.gaps.len() >= 3) else { return Duration::from_secs(60) };
+        let Some((median, longest)) = self.pace_s() else { return Duration::from_secs(60) };
         let step = self.step_time_s.unwrap_or(0.0);
-        Duration::from_secs_f64((median * 4.0).max(longest * 1.5).max(step * 4.0).clamp(6.0, 3600.0))
+        Duration::from_secs_f64(several(median).max(longest * 1.5).max(several(step)).clamp(6.0, 3600.0))
+    }
+
+    /// Longer than any rank of this job has waited for another: none waits for longer than it takes from one line to the next.
+    pub fn longer_than_waits(&self) -> Duration {
+        const MOST_S: f64 = 120.0;
+        let Some((_, longest)) = self.pace_s() else { return self.patience().mul_f64(0.75) };
+        let step = self.step_time_s.filter(|s| s.is_finite()).unwrap_or(0.0);
+        Duration::from_secs_f64((longest.max(step) * 1.25).clamp(0.0, MOST_S))
+    }
+
+    /// The usual and the longest time between two lines, seconds, once there are enough: three, or two that are the same.
+    fn pace_s(&self) -> Option<(f64, f64)> {
+        let same = || {
+            let (least, most) = self.gaps.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), (_, gap)| (least.min(gap), most.max(gap)));
+            self.gaps.len() == 2 && most <= least * 1.2
+        };
+        self.usual_gap_s().filter(|_| self.gaps.len() >= 3 || same())
     }
 
     /// The silence from which on the log is worth a look: more than this job has shown, be it between two lines, for an evaluation or for

@@ -7,6 +7,7 @@ mod bounds;
 pub mod bringup;
 pub mod chronicle;
 pub mod comm;
+pub mod counting;
 pub mod deeds;
 pub mod dumps;
 pub mod ending;

@@ -37,6 +37,9 @@ impl Model {
         let mut events = Vec::new();
         log.reader.at_line(line.no);
         log.reader.read(&line.text, class, &mut events);
+        if !backlog && class != prefilter::Class::Alarm && log.progress.is_empty() {
+            log.counting.read(at, &line.text);
+        }
         let tables = log.read_table(&line.text, line.no);
         if !tables.is_empty() {
             let path = log.info.path.clone();

@@ -8,6 +8,7 @@ use crate::base::time::Stamp;
 use crate::logs::Phase;
 use crate::model::Model;
 use crate::model::comm::{Behind, Comm, CommRank, Odd};
+use crate::model::counting::Counted;
 use crate::model::gpu::{Activity, Gpu};
 use crate::model::job::Job;
 use crate::model::log::LogFile;
@@ -62,6 +63,8 @@ pub struct Look {
     pub moved_at: Option<Stamp>,
     /// The time of a step by the rhythm of its traffic, where no log names it: the last that was found.
     pub rhythm: Option<Duration>,
+    /// Lines of its logs that count something, where none names a step.
+    pub counted: Option<Counted>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -108,6 +111,8 @@ pub struct LogLook {
     pub quiet_for: Duration,
     /// Silence up to this is usual for this log.
     pub patience: Duration,
+    /// A rank that waits for longer than this waits for longer than any has before.
+    pub longer_than_waits: Duration,
 }
 
 /// The communicator of a job that tells most: still and uneven before still, the largest first.
@@ -334,6 +339,7 @@ impl Look {
             last_step_at: p.last_step_at,
             quiet_for: p.last_step_at.map_or(Duration::ZERO, |at| now.since(model.watched(at))),
             patience: p.patience(),
+            longer_than_waits: p.longer_than_waits(),
         });
         // What was written before the last step is none of a pause after it.
         let quiet = log.as_ref().filter(|l| l.last_step_at.is_some()).map_or(IO_WINDOW, |l| l.quiet_for);
@@ -377,6 +383,7 @@ impl Look {
             lacks,
             moved_at,
             rhythm: job.rhythm.map(|rhythm| Duration::from_secs_f64(rhythm.period_s)),
+            counted: model.files.values().filter(|f| f.job == job.id && f.progress.is_empty()).find_map(|f| f.counting.counted()),
         }
     }
 

@@ -235,6 +235,7 @@ pub(crate) fn has_trained(look: &Look) -> bool {
     look.log.as_ref().is_some_and(|l| l.step.map_or(l.last_step_at.is_some(), |step| step >= 3))
         || look.saved.is_some_and(|(step, _)| step >= 3)
         || worked(4) && look.ras.as_ref().is_some_and(|r| r.reductions >= 500)
+        || worked(3) && look.counted.is_some() && look.ras.as_ref().is_some_and(|r| r.reductions >= 20)
         || worked(10) && look.ras.as_ref().is_some_and(|r| r.operations >= 50)
         || worked(25) && look.log.as_ref().is_none_or(|l| l.last_step_at.is_none())
 }
@@ -245,9 +246,10 @@ pub(super) fn patience(look: &Look, least: Duration) -> Duration {
         return WAITED_AT_START.duration();
     }
     // A job whose ranks regularly wait for a slow one waits for most of a step.
-    let by_log = look.log.as_ref().map(|l| l.patience.mul_f64(0.75).min(Duration::from_secs(120)));
+    let by_log = look.log.as_ref().map(|l| l.longer_than_waits);
     // What is estimated may only add patience.
-    let step = by_log.or(look.rhythm.map(|period| period.mul_f64(1.5))).unwrap_or_default();
+    let estimated = look.counted.map(|counted| counted.every).max(look.rhythm);
+    let step = by_log.or(estimated.map(|period| period.mul_f64(1.5))).unwrap_or_default();
     if step > Duration::from_secs(10) { least.max(step) } else { least }
 }
 

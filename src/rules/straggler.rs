@@ -7,7 +7,7 @@ use crate::base::time::Stamp;
 use crate::base::units::the_other;
 use crate::base::words::{py_spy, rank_words};
 use crate::model::Model;
-use crate::model::gpu::Activity;
+use crate::model::gpu::{Activity, Gpu};
 use crate::model::job::Job;
 use crate::model::signals::{Look, RankLook};
 use crate::observe::evidence::Evidence;
@@ -60,6 +60,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
             continue;
         }
         let one = least_busy(ctx.model, job, look, window)
+            .or_else(|| least_busy_by_means(ctx.model, job, look, window))
             .or_else(|| busiest_stage(ctx.model, job, look, window))
             .or_else(|| always_behind(ctx.model, job, look));
         let turns = TURNS.max(step_slot(step) * 10);
@@ -145,6 +146,48 @@ fn least_busy(model: &Model, job: &Job, look: &Look, window: Duration) -> Option
     if !steps_made {
         return None;
     }
+    is_late_each_step(model, job, look, window, &busy_now)
+}
+
+/// The utilisation that NVML gives is that of a moment before each look: who stands still in the same part of each second is never seen
+/// idle. The means of GPM leave nothing out; they are taken seldom while nothing changes.
+fn least_busy_by_means(model: &Model, job: &Job, look: &Look, window: Duration) -> Option<Finding> {
+    const LEAST: usize = 2;
+    let of = |rank: &RankLook| Some((model.gpus.get(&rank.gpu?)?, rank.rank));
+    let gpus: Vec<(&Gpu, u32)> = look.alive().map(of).collect::<Option<_>>()?;
+    let at_once = |at: Stamp| -> Option<Vec<(f64, u32)>> {
+        let of = |(gpu, rank): &(&Gpu, u32)| Some((gpu.kernel_pct.iter().rev().find(|(read, _)| *read == at)?.1, *rank));
+        let mut busy: Vec<(f64, u32)> = gpus.iter().map(of).collect::<Option<_>>()?;
+        busy.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Some(busy)
+    };
+    let is_late = |busy: &[(f64, u32)]| match busy {
+        [(slow, _), (next, _), ..] => *next >= SIBLINGS_PCT.value() && *slow <= next - LAG_PCT.value(),
+        _ => false,
+    };
+    let (first, _) = gpus.first()?;
+    let mut late: Vec<Vec<(f64, u32)>> = Vec::new();
+    let mut since = None;
+    for (at, _) in first.kernel_pct.iter().rev() {
+        since = Some(at);
+        match at_once(at) {
+            Some(busy) if is_late(&busy) && late.first().is_none_or(|newest| newest[0].1 == busy[0].1) => late.push(busy),
+            _ => break,
+        }
+    }
+    let (newest, _) = first.kernel_pct.iter().next_back()?;
+    // Each is the mean since the one before, and what is older than the window says nothing of now.
+    let covered = newest.since(since?);
+    if late.len() < LEAST || covered < window.mul_f64(0.75) || look.at.since(newest) > window {
+        return None;
+    }
+    is_late_each_step(model, job, look, covered, late.first()?)
+}
+
+/// The finding of who is the first of these.
+fn is_late_each_step(model: &Model, job: &Job, look: &Look, window: Duration, busy_now: &[(f64, u32)]) -> Option<Finding> {
+    let now = model.now;
+    let (&(slow, rank), &(next, _)) = (busy_now.first()?, busy_now.get(1)?);
     let told = look.ranks.get(&rank)?;
     let stage = look.peers.stage(rank).map_or(String::new(), |stage| format!(" of {}", stage.words()));
     let waiting = the_other(busy_now.len() - 1, "rank", "wait");
