@@ -12,6 +12,41 @@ const ENTRY: &str = "error-level";
 const NEAR: usize = 200;
 const LONGEST: usize = 300;
 
+/// The entry under which a log stands of which nothing is known, and no line is an error.
+const HEALTHY: &str = "program-log";
+/// So many lines of a logger show that a file is a program's log.
+const LEAST_LOGGED: u8 = 3;
+
+/// Lines as loggers print them where all is well: a time and a level.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Logged {
+    lines: u8,
+    first: Option<Unknown>,
+}
+
+impl Logged {
+    /// Counts `line`, if it is one, until there are enough.
+    pub fn note(&mut self, no: u64, line: &[u8]) {
+        static LEVEL: LazyLock<Regex> = LazyLock::new(|| {
+            let level = r"(?:^|[ \t\[|(*:-])(?:DEBUG|INFO|WARNING|WARN)[ \t\]|:)*-]";
+            Regex::new(&format!("{level}.*[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}|[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}.*{level}")).expect("pattern")
+        });
+        if self.lines >= LEAST_LOGGED || line.len() > 8 * NEAR {
+            return;
+        }
+        let text = String::from_utf8_lossy(&line[..line.len().min(NEAR)]);
+        if LEVEL.is_match(&text) {
+            self.lines += 1;
+            self.first.get_or_insert_with(|| Unknown { line: no, text: clean::clean(&mask::text(&text)).trim().to_owned() });
+        }
+    }
+
+    /// The first of the lines, if they are enough.
+    pub fn first(self) -> Option<Unknown> {
+        self.first.filter(|_| self.lines >= LEAST_LOGGED)
+    }
+}
+
 /// The first line of that level in a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unknown {
@@ -42,7 +77,16 @@ impl Unknown {
 
     /// What is read where a log says nothing else.
     pub fn event(&self) -> Option<TextEvent> {
-        let (_, signature) = catalog::by_id(ENTRY)?;
+        self.event_of(ENTRY)
+    }
+
+    /// What is read where a log is a program's, and holds nothing else.
+    pub fn healthy(&self) -> Option<TextEvent> {
+        self.event_of(HEALTHY)
+    }
+
+    fn event_of(&self, entry: &str) -> Option<TextEvent> {
+        let (_, signature) = catalog::by_id(entry)?;
         let what = What::Signed { signature, text: self.text.clone(), tried: false };
         Some(TextEvent { origin: Origin::default(), what, said_at: None })
     }

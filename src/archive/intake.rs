@@ -22,6 +22,8 @@ pub struct Intake {
     pub has_nccl: bool,
     /// The first line of each log file that its writer calls an error and nothing here knows.
     pub unknown_errors: Vec<(u32, Unknown)>,
+    /// The first line of each log that is a program's own.
+    pub logged: Vec<(u32, Unknown)>,
 }
 
 /// The name under which files that were written before are observed.
@@ -29,7 +31,14 @@ const ARCHIVE: SourceId = SourceId::of("archive");
 
 impl Intake {
     pub fn new(zone: Zone) -> Intake {
-        Intake { session: Session::new("", zone), recordings: Vec::new(), understood: false, has_nccl: false, unknown_errors: Vec::new() }
+        Intake {
+            session: Session::new("", zone),
+            recordings: Vec::new(),
+            understood: false,
+            has_nccl: false,
+            unknown_errors: Vec::new(),
+            logged: Vec::new(),
+        }
     }
 
     /// Makes a log file known; its number comes back. `early_lines` of it were written in one go if its process held its output back.
@@ -46,7 +55,8 @@ impl Intake {
     /// When a file with this beginning was changed, for the year of lines that have none: see [`when::modified_beside`].
     pub fn modified(&self, head: &[u8], modified: Stamp) -> Stamp {
         let model = &self.session.model;
-        let dated = model.files.values().filter_map(|file| file.chronicle.dated).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        let of_others = model.files.values().filter_map(|file| file.chronicle.dated);
+        let dated = of_others.chain(when::dated(head, model.zone)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
         match dated.and_then(|dated| Some((when::first_without_year(head)?, dated))) {
             Some((first, dated)) => when::modified_beside(&first, modified, model.zone, dated),
             None => modified,
@@ -75,9 +85,22 @@ impl Intake {
         }
     }
 
+    /// Where nothing at all is known, that a program writes its log and calls nothing an error is all that can be seen.
+    fn read_logged(&mut self) {
+        let logged = std::mem::take(&mut self.logged);
+        if self.understood || self.has_nccl || super::is_recognised(&self.session.model) {
+            return;
+        }
+        for (file, first) in logged {
+            let line = ReadLine { no: Some(first.line), text: &first.text, bytes: first.text.len() };
+            self.session.read(file, &line, &mut first.healthy().into_iter().collect());
+        }
+    }
+
     /// There is no more input: all of it is judged together.
     pub fn end(&mut self) {
         self.read_unknown_errors();
+        self.read_logged();
         self.see(self.session.model.now, Body::End);
     }
 

@@ -1,7 +1,7 @@
 //! Logs: read in chunks, one core, bounded memory. Almost all lines of a large log are noise that nobody looks at; of the rest, most
 //! are the same few kinds again and again, which have lanes of their own.
 
-use super::error_level::Unknown;
+use super::error_level::{Logged, Unknown};
 use super::intake::Intake;
 use super::kinds::{Counts, Kind, Opened};
 use crate::base::words::io_words;
@@ -29,7 +29,7 @@ const LONGEST: usize = 64 << 10;
 fn read(opened: &mut Opened, intake: &mut Intake, progress: &mut dyn FnMut()) -> Result<Counts, String> {
     let early = &opened.head[..opened.head.len().min(BUFFER)];
     let early_lines = early.iter().filter(|b| **b == b'\n').count() as u64;
-    let file = intake.log_file(&opened.name, intake.modified(early, opened.modified), early_lines);
+    let file = intake.log_file(&opened.name, intake.modified(&opened.head, opened.modified), early_lines);
     let mut lines = Lines::new(intake, file);
     let outcome = cut(opened, CHUNK, &mut lines, progress);
     let count = lines.no - 1;
@@ -115,6 +115,7 @@ struct Lines<'a> {
     tables: Tables,
     lanes: Lanes,
     unknown_error: Option<Unknown>,
+    logged: Logged,
 }
 
 /// Lines of which there are millions, each worth little: channels, steps, and lines that were read before.
@@ -265,6 +266,7 @@ impl<'a> Lines<'a> {
             tables: Tables::default(),
             lanes: Lanes { all_steps: ALL_STEPS, run: 1, ..Lanes::default() },
             unknown_error: None,
+            logged: Logged::default(),
         }
     }
 
@@ -348,6 +350,7 @@ impl<'a> Lines<'a> {
                     && prefilter::is_noise_with_any_digits(line)
                 {
                     insert(&mut self.lanes.noise, shape);
+                    self.logged.note(self.no, line);
                     self.unknown_error = self.unknown_error.take().or_else(|| Unknown::of(self.no, line));
                     return;
                 }
@@ -464,6 +467,9 @@ impl<'a> Lines<'a> {
             may_come_again = !self.events.iter().any(|e| matches!(e.what, What::Step(_)));
             self.tell(&text);
         }
+        if class == Class::Noise && !names_process {
+            self.logged.note(self.no, line);
+        }
         if self.unknown_error.is_none() && !names_process && !self.inside && (class == Class::Noise || self.events.is_empty()) {
             self.unknown_error = Unknown::of(self.no, line);
         }
@@ -534,6 +540,8 @@ impl<'a> Lines<'a> {
         self.reader.idle(&mut self.events);
         let line = ReadLine { no: Some(self.no), ..ReadLine::default() };
         self.intake.session.read(self.file, &line, &mut self.events);
+        let logged = std::mem::take(&mut self.logged).first().filter(|_| self.unknown_error.is_none());
+        self.intake.logged.extend(logged.map(|first| (self.file, first)));
         self.intake.unknown_errors.extend(self.unknown_error.take().map(|unknown| (self.file, unknown)));
         let (tables, _) = std::mem::take(&mut self.tables).finish();
         self.intake.tables(self.file, tables);

@@ -43,6 +43,7 @@ pub fn assign(
     let cause = first_failure(findings, outlived).map(|c| better_explained(findings, c)).map(|c| what_stood(findings, c));
     let cause = cause.map(|c| driver_chain::behind(findings, c).unwrap_or(c)).map(|c| worse_fault(findings, c));
     give_roles(findings, cause, outlived);
+    name_its_rank(findings, cause);
     warnings_follow(findings);
     ends_follow(findings);
     consequences_of_others(findings);
@@ -183,6 +184,20 @@ fn give_roles(findings: &mut [&mut Finding], cause: Option<usize>, outlived: &dy
             f.role = Role::Cascade;
         }
     }
+}
+
+/// An end that a library puts into words names no rank; where a launcher reports one end, by its exit code, it is that one's.
+fn name_its_rank(findings: &mut [&mut Finding], cause: Option<usize>) {
+    let Some(cause) = cause else { return };
+    let rule = findings[cause].rule;
+    if !findings[cause].ranks.is_empty() || findings[cause].entry.is_none() || findings[cause].own_role != Role::Root {
+        return;
+    }
+    let ends = || findings.iter().filter(|f| f.rule == rule && f.role == Role::Cascade && f.signature.is_none());
+    let mut ranks = ends().flat_map(|f| f.ranks.iter().copied());
+    let Some(rank) = ranks.next().filter(|rank| ranks.all(|other| other == *rank)) else { return };
+    findings[cause].ranks = vec![rank];
+    findings[cause].summary = format!("rank {rank}: {}", findings[cause].summary);
 }
 
 /// Whether one may have to do with the other. Two faults of machines have not, where they are of different hosts, of different GPUs long

@@ -108,6 +108,8 @@ pub struct OutOfBounds {
 pub struct Failure {
     pub line: u64,
     pub text: String,
+    /// As the line names it.
+    pub host: Option<String>,
     /// It ends the run. Otherwise it is what NCCL printed last, which may have been no more than a warning.
     pub fatal: bool,
 }
@@ -176,9 +178,9 @@ impl Table {
         }
     }
 
-    fn fail(&mut self, line: u64, text: &str, fatal: bool) {
+    fn fail(&mut self, line: u64, text: &str, fatal: bool, host: Option<String>) {
         if self.failures.len() < MAX_FAILURES {
-            self.failures.push(Failure { line, text: crate::base::clean::clip(text.trim(), 300).into_owned(), fatal });
+            self.failures.push(Failure { line, text: crate::base::clean::clip(text.trim(), 300).into_owned(), host, fatal });
         } else {
             self.failures_left_out += 1;
         }

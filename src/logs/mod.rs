@@ -631,6 +631,12 @@ fn unwrapped(line: &str) -> Option<String> {
     Some(lines.map(|text| format!("{before}{text}\n")).collect())
 }
 
+/// The value of a line of JSON that is spread over lines: `"message": "no such node",`.
+fn without_json(text: &str) -> &str {
+    let value = || text.strip_prefix('"')?.split_once("\": \"")?.1.trim_end_matches(',').strip_suffix('"');
+    value().map_or(text, |value| value.trim_end_matches([':', ' ']))
+}
+
 /// What the driver says of a GPU in several lines, of which only the first names it.
 #[derive(Clone, Default, PartialEq)]
 struct OfGpu {
@@ -670,6 +676,8 @@ pub struct Reader {
     metrics: Option<metrics::Columns>,
     is_first: bool,
     gpu: OfGpu,
+    /// ctest wrote it: what stands before its lines is the number of a test, not of a rank.
+    of_ctest: bool,
 }
 
 /// How lines begin that a launcher prints under its own name.
@@ -736,14 +744,26 @@ impl Reader {
     }
 
     fn piece(&mut self, piece: &str, class: prefilter::Class, out: &mut Vec<TextEvent>) {
-        let text = clean(piece);
-        // Every head of another record has a bracket.
-        if memchr::memchr(b']', text.as_bytes()).is_none() {
-            return self.record(prefix::peel(&text), class, out);
+        let cleaned = clean(piece);
+        let text = self.without_test(&cleaned);
+        // Every head of another record has a bracket, or stands behind a bar.
+        if memchr::memchr(b']', text.as_bytes()).is_none() && prefix::behind_bar(text).is_none() {
+            return self.record(prefix::peel(text), class, out);
         }
-        for record in prefix::records(&text) {
+        for record in prefix::records(text) {
             self.record(prefix::peel(record), class, out);
         }
+    }
+
+    /// The line without the number of a test of ctest, which looks like a rank.
+    fn without_test<'a>(&mut self, line: &'a str) -> &'a str {
+        let numbered = |line: &'a str| {
+            let inner = line.trim_start_matches(' ');
+            let digits = inner.bytes().take_while(u8::is_ascii_digit).count();
+            (digits > 0).then(|| inner[digits..].strip_prefix(": ")).flatten()
+        };
+        self.of_ctest |= line.trim_start().strip_prefix("Start ").is_some_and(|tail| numbered(tail).is_some());
+        if self.of_ctest { numbered(line).unwrap_or(line) } else { line }
     }
 
     /// The file has been silent for a while, or has ended: puts what was held back, because more of it might have come, into `out`.
@@ -792,7 +812,8 @@ impl Reader {
             && let of_gpu = self.gpu.read(p.rest)
             && let Some(signature) = catalog::find(catalog::Scope::Line, p.rest)
         {
-            let text = clip(of_gpu.as_deref().unwrap_or(p.rest).trim(), catalog::MAX_TEXT).into_owned();
+            let text = of_gpu.as_deref().unwrap_or_else(|| without_json(p.rest.trim()));
+            let text = clip(text, catalog::MAX_TEXT).into_owned();
             out.push(TextEvent { origin: p.origin.clone(), what: What::Signed { signature, text, tried: false }, said_at: None });
             return;
         }

@@ -65,7 +65,7 @@ const FACTS: &[&str] = &[
     // around a traceback
     "  File \"", "During handling of the above", "The above exception was", "ncclInvalidUsage: ", "Last error:",
     // torchrun and PyTorch
-    "Setting OMP_NUM_THREADS", "ProcessGroupNCCL initialization options",
+    "terminated with the following error", "waiting for other agents", "Setting OMP_NUM_THREADS", "ProcessGroupNCCL initialization options",
     // progress
     "Loss", "loss", "LOSS", "it/s", "s/it", "iteration", "step", "Step", "Iter ", "iter ", "SamplesPerSec", "[batch=",
     "OVERFLOW", "Overflow", "overflow on", "Gradient overflow", "train_runtime", "'eval_", "Checkpoint", "checkpoint", "Evaluat", "evaluat",
@@ -104,6 +104,8 @@ const FORMS: &[(Class, &str, &str)] = &[
     (Class::Fact, "  exitcode", r"  exitcode +: "),
     (Class::Fact, "  traceback", r"  traceback +: "),
     (Class::Fact, "done in ", r"done in [0-9]"),
+    (Class::Fact, "Epoch", r"Epoch[ :#\[]+[0-9].*[Aa]cc"),
+    (Class::Fact, "Start ", r"^ +Start +[0-9]+: "),
 ];
 
 /// What messages of NCCL begin with that nobody reads: the dump of the topology, rings and trees one by one, each operation, each

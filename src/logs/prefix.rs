@@ -123,6 +123,11 @@ pub fn records(line: &str) -> Vec<&str> {
         )
         .expect("pattern")
     });
+    if let Some(at) = behind_bar(line) {
+        let mut out = records(&line[..at]);
+        out.extend(records(&line[at..]));
+        return out;
+    }
     if !may_hold_records(line.as_bytes()) {
         return vec![line];
     }
@@ -138,6 +143,17 @@ pub fn records(line: &str) -> Vec<&str> {
     }
     out.push(&line[from..]);
     out
+}
+
+/// Where another program's line begins behind a bar that it was printed over: `Epoch 0:  83%|█████ERROR: …`.
+pub fn behind_bar(line: &str) -> Option<usize> {
+    const BEGIN: [&str; 6] =
+        ["ERROR:", "WARNING:", "CRITICAL:", "Traceback (most recent call last)", "terminate called ", "RuntimeError: "];
+    let bar = memchr::memmem::find(line.as_bytes(), b"%|")? + 2;
+    let tail = &line[bar..];
+    let free = |at: usize| !tail[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '=' | '"' | '\''));
+    let at = BEGIN.iter().filter_map(|begin| tail.find(begin)).filter(|at| *at > 0 && free(*at)).min()?;
+    Some(bar + at)
 }
 
 /// Whether another record may begin behind the start of a line: with a bracket, with the name of a logger, or with a time and, further
@@ -169,7 +185,10 @@ fn one<'a>(s: &'a str, p: &mut Peeled<'_>, turn: usize) -> Option<&'a str> {
         b'|' if p.origin.written.is_some() => s.strip_prefix("| "),
         c if c.is_ascii_lowercase() && p.origin.written.is_some() && p.origin.host.is_none() => syslog(s, p).or_else(|| host(s, p)),
         b'-' if p.origin.written.is_some() => logger(s),
+        // A failed test, as pytest shows it.
+        b'E' if s.starts_with("E   ") && s.len() > 4 => s[1..].strip_prefix("       ").or_else(|| s[1..].strip_prefix("   ")),
         c if c.is_ascii_uppercase() => glog(s, p).or_else(|| vllm(s, p)).or_else(|| mpi_time(s, p)).or_else(|| journal(s, p)),
+        b's' if s.starts_with("stderr: ") || s.starts_with("stdout: ") => Some(&s["stderr: ".len()..]),
         c if c.is_ascii_lowercase() => host(s, p).or_else(|| stern(s, p)).or_else(|| replica(s, p)),
         _ => None,
     }

@@ -28,6 +28,25 @@ pub fn first_without_year(text: &[u8]) -> Option<Written> {
     first.year.is_none().then_some(first)
 }
 
+/// The first and the last time of a text that have a year, those of torchrun's table of failures among them. Lines without a year may have
+/// been written a day later.
+pub fn dated(text: &[u8], zone: Zone) -> Option<(Stamp, Stamp)> {
+    const LATER: Duration = Duration::from_secs(24 * 3600);
+    let of_table = |line: &str| {
+        let (key, value) = line.trim_start().split_once(':')?;
+        (key.trim_end() == "time").then(|| super::prefix::stamp::iso(value.trim_start())).flatten().map(|(w, _)| w)
+    };
+    let times = text.split(|b| *b == b'\n').filter_map(|line| {
+        let line = String::from_utf8_lossy(line);
+        let peeled = super::prefix::peel(&line);
+        let written = of_table(peeled.rest).or(peeled.origin.written).filter(|w| w.year.is_some())?;
+        stamp_of(&written, Stamp::default(), zone)
+    });
+    times
+        .fold(None, |all: Option<(Stamp, Stamp)>, at| Some(all.map_or((at, at), |(from, to)| (from.min(at), to.max(at)))))
+        .map(|(from, to)| (from, to.plus(LATER)))
+}
+
 /// The instant of `written`, with the year that lets it lie before `modified`, when the file was last changed.
 pub fn stamp_of(written: &Written, modified: Stamp, zone: Zone) -> Option<Stamp> {
     let offset = written.offset_s.unwrap_or(zone.offset_s);

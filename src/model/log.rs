@@ -436,7 +436,7 @@ impl Progress {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.step.is_none() && self.loss.is_none()
+        self.step.is_none() && self.loss.is_none() && self.epoch.is_none()
     }
 
     /// When rows of a `metrics.csv` last came, of which the last is the newest step. `None` for rows that were there before.

@@ -42,7 +42,8 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     found.confidence = Confidence::Certain;
     found.why = "the ranks that report a timeout are the ones that did join".into();
     found.next = Some(
-        "look for the ranks that report no timeout; `nccl-top check` on the Flight Recorder dumps names the one that is missing".into(),
+        "look for a rank that reports no timeout; where all report it, at errors of NICs and GPUs; `nccl-top check` on the Flight Recorder dumps names the one that is missing"
+            .into(),
     );
     out.push(found);
 }

@@ -146,7 +146,7 @@ impl Finding {
                 self.ranks.extend(new);
                 self.ranks.sort_unstable();
                 let means = self.entry.map_or("", |entry| entry.means);
-                self.why = format!("{means} It is said of {}.", crate::base::words::rank_words(&self.ranks));
+                self.why = format!("{means} Reported for {}.", crate::base::words::rank_words(&self.ranks));
             }
         }
     }

@@ -29,6 +29,9 @@ const ODD_PART: Limit =
 /// Smaller than this, latency decides.
 const ODD_SIZE: u64 = 64 << 20;
 
+/// Hosts of a failure that are named.
+const MOST_HOSTS: usize = 8;
+
 fn check(ctx: &FactContext, out: &mut Vec<Finding>) {
     for job in ctx.model.jobs.values() {
         let tables = &ctx.model.record_of(&job.id).tables;
@@ -62,9 +65,21 @@ pub(crate) fn judge(table: &Table, path: &str) -> Vec<Finding> {
     let fatal: Vec<&Failure> = table.failures.iter().filter(|failure| failure.fatal).collect();
     if let Some(first) = fatal.first() {
         let mut found = failed(Severity::Error, Confidence::Certain, format!("{name} failed: {}", first.text));
-        if let Some((size, _)) = table.unfinished {
-            found.why = format!("it stopped at {}", size_words(size));
-        }
+        let mut hosts: Vec<&str> = fatal.iter().filter_map(|failure| failure.host.as_deref()).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        let by = (!hosts.is_empty()).then(|| {
+            let more = hosts.len().saturating_sub(MOST_HOSTS);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("reported by {}{more}", hosts[..hosts.len().min(MOST_HOSTS)].join(", "))
+        });
+        let at = match (table.unfinished, table.rows.last()) {
+            (Some((size, _)), _) => Some(format!("it stopped at {}", size_words(size))),
+            (None, Some(row)) => Some(format!("{} was the last size that worked", size_words(row.size_bytes))),
+            (None, None) => None,
+        };
+        found.why = by.into_iter().chain(at).collect::<Vec<_>>().join("; ");
+        found.hosts = hosts.into_iter().take(MOST_HOSTS).map(str::to_owned).collect();
         // It ends itself because a call failed: NCCL's own lines say why.
         found.part = Some(Part::Messenger);
         for failure in fatal.iter().take(5) {

@@ -5,8 +5,8 @@ use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TextContext};
 use crate::base::severity::{Confidence, Role, Severity};
 use crate::base::words::rank_words;
-use crate::logs::What;
 use crate::logs::catalog::Part;
+use crate::logs::{Exception, What};
 use crate::rules::findings::Finding;
 
 pub const RULE: Rule = Rule {
@@ -40,6 +40,16 @@ const OF_THE_SYSTEM: &[&str] = &[
     "DistError",
 ];
 
+/// ` in save_checkpoint (dist_ckpt_io.py)`: all that an exception without words says.
+fn called_in(exception: &Exception) -> String {
+    let place = || {
+        let (file, tail) = exception.place.as_deref()?.strip_prefix("File \"")?.split_once('"')?;
+        let (_, function) = tail.split_once(", in ")?;
+        Some(format!(" in {function} ({})", file.rsplit('/').next()?))
+    };
+    place().unwrap_or_default()
+}
+
 fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let What::Exception(exception) = &ctx.seen.event.what else { return };
     if ctx.signature().is_some() {
@@ -56,7 +66,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
         subject,
         match crate::logs::error_words::nccl_words(&crate::logs::error_words::exception_words(exception)) {
             Some(words) => format!("{who}{words}"),
-            None if message.is_empty() => format!("{who}{}", exception.class),
+            None if message.is_empty() => format!("{who}{}{}", exception.class, called_in(exception)),
             None => format!("{who}{}: {message}", exception.class),
         },
     );

@@ -225,7 +225,15 @@ fn open_questions(logs: &Logs) -> Option<String> {
     // Nobody is silent who reports a timeout in another group.
     let speaks = |rank: &u32| groups.values().any(|g| g.contains_key(rank));
     let silent: Vec<u32> = absentees(size, &reports)?.into_iter().filter(|rank| !speaks(rank)).collect();
-    (!silent.is_empty()).then_some(())?;
+    if silent.is_empty() {
+        let joined = reports.len() > 1 && behind.is_empty() && reports.len() == size as usize;
+        let words = format!(
+            "all {} ranks that these inputs know wait in it, so nobody is missing among them: either the job has more ranks, whose logs \
+             are not here, or the transfer itself stands still (network, NVLink, a GPU, or one rank's stream that waits for something else)",
+            reports.len()
+        );
+        return joined.then_some(words);
+    }
     let verb = if silent.len() == 1 { "reports" } else { "report" };
     Some(format!("{} {verb} no timeout in these inputs: look there first", rank_words(&silent)))
 }
@@ -245,7 +253,7 @@ fn elsewhere(logs: &Logs, groups: &Groups) -> Option<String> {
         };
         let group = logs.alarms().find_map(of).filter(|g| groups.is_empty() && !g.is_world())?;
         return Some(format!(
-            "it is said in process group {}, which is a part of the job, and with ranks inside the group: which ranks of the job these are, and \
+            "it was reported in process group {}, which is a part of the job, and with ranks inside the group: which ranks of the job these are, and \
              who is missing, cannot be told; Flight Recorder dumps (TORCH_FR_BUFFER_SIZE=2000) list them",
             group.name
         ));
@@ -311,7 +319,12 @@ fn of_group(logs: &Logs, group: &Group, reports: &BTreeMap<u32, Report>) -> Opti
 /// The ranks of a group that say nothing, by the numbers that the others have inside it and in the job: groups of parallel training
 /// have every so many-th rank. With how it is known.
 fn gaps(reports: &BTreeMap<u32, Report>) -> Option<(Vec<u32>, String)> {
+    // Two numbers are always evenly apart.
+    const LEAST: usize = 3;
     let pairs: BTreeMap<u32, u32> = reports.iter().filter_map(|(rank, r)| Some((r.pg_rank?, *rank))).collect();
+    if pairs.len() < LEAST {
+        return None;
+    }
     let ((p0, g0), (p1, g1)) = (pairs.iter().next()?, pairs.iter().nth(1)?);
     let step = g1.checked_sub(*g0)?.checked_div(p1 - p0).filter(|step| *step > 0)?;
     let start = g0.checked_sub(step.checked_mul(*p0)?)?;

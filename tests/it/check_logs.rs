@@ -1607,3 +1607,139 @@ fn a_line_that_its_writer_calls_an_error_is_all_that_is_left() {
     // What is secret in it stays so.
     assert!(!said("[2026-10-20 15:54:35] [ERROR] login refused: password=hunter2hunter2\n").contains("hunter2"));
 }
+
+#[test]
+fn a_name_that_a_terminal_cut_is_no_other_call() {
+    let log = "[rank2]:[E816 00:34:01.133910474 ProcessGroupNCCL.cpp:629] [Rank 2] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType=_ALLGATHER_BA[45/99]\n\
+               n=71552, NumelOut=572416, Timeout(ms)=600000) ran for 600004 milliseconds before timing out.\n\
+               [rank2]:[E816 00:34:01.140650897 ProcessGroupNCCL.cpp:2168] [PG ID 1 PG GUID 1 Rank 2]  failure detected by watchdog at work sequence id: 9 PG status: last enqueued work: 9, last completed work: 8\n\
+               [rank0]:[E816 00:34:01.151101643 ProcessGroupNCCL.cpp:629] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType=_ALLGATHER_BASE, NumelIn=71552, NumelOut=572416, Timeout(ms)=600000) ran for 600021 milliseconds before timing out.\n\
+               [rank0]:[E816 00:34:01.151250854 ProcessGroupNCCL.cpp:2168] [PG ID 1 PG GUID 1 Rank 0]  failure detected by watchdog at work sequence id: 9 PG status: last enqueued work: 9, last completed work: 8\n";
+    // Two ranks of a group are always numbered evenly: that says nothing of a third.
+    all_are(&[("fail collective-timeout []", log)]);
+}
+
+#[test]
+fn all_that_are_known_wait() {
+    let line = |rank: u32| {
+        format!(
+            "[rank{rank}]:[E ProcessGroupNCCL.cpp:523] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600272 milliseconds before timing out.\n"
+        )
+    };
+    let all = report(&(0..4).map(line).collect::<String>());
+    assert!(all.findings[0].why.starts_with("all 4 ranks that these inputs know wait in it"), "{}", all.findings[0].why);
+    let some = report(&[0, 1, 3].map(line).concat());
+    assert!(some.findings[0].why.starts_with("rank 2 reports no timeout"), "{}", some.findings[0].why);
+}
+
+#[test]
+fn tracebacks_behind_a_prefix_that_nobody_knows() {
+    let tb = "Traceback (most recent call last):\n  File \"/w/train.py\", line 3, in main\n    load()\nValueError: the shard is empty\n";
+    let behind =
+        |prefix: &dyn Fn(usize) -> String| tb.lines().enumerate().map(|(no, line)| format!("{}{line}\n", prefix(no))).collect::<String>();
+    all_are(&[
+        ("fail python-exception [] ValueError: the shard is empty", &behind(&|_| "E       ".into())),
+        ("fail python-exception [] ValueError: the shard is empty", &behind(&|no| format!("~~ job 7 at 10.0{no} ~~ "))),
+        ("fail python-exception [4] rank 4: ValueError: the shard is empty", &behind(&|_| "fleet> Rank 4> ".into())),
+        ("fail python-exception [] ValueError: the shard is empty", &behind(&|_| "stderr: ".into())),
+    ]);
+}
+
+#[test]
+fn tracebacks_in_one_line() {
+    all_are(&[
+        (
+            "fail python-exception [] KeyError: 'train'",
+            "JobError: the script failed: Traceback (most recent call last): File \"/opt/w/run.py\", line 9, in <module> main() File \"/opt/w/run.py\", line 4, in main data[\"train\"] KeyError: 'train'\n",
+        ),
+        (
+            "fail python-exception [] KeyError: 'train'",
+            "  \"callstack\": \"Traceback (most recent call last):\\n  File \\\"/opt/w/run.py\\\", line 9, in <module>\\n    main()\\nKeyError: 'train'\\n\",\n",
+        ),
+    ]);
+}
+
+#[test]
+fn what_a_process_of_its_launcher_says_first_is_the_cause() {
+    all_are(&[
+        // The error stands above Ray's word that the process is gone.
+        (
+            "fail nccl-warn [] InfiniBand completion status 12",
+            "(Worker pid=700, ip=10.9.1.9) [rank8]:[E715 03:02:11.400812345 ProcessGroupNCCL.cpp:2068] [PG ID 3 PG GUID 79(EP) Rank 0] Process group watchdog thread terminated with exception: NCCL error: remote process exited or there was a network error, NCCL version 2.27.5\n\
+             (Worker pid=700, ip=10.9.1.9) ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n\
+             (Worker pid=700, ip=10.9.1.9) Last error:\n\
+             (Worker pid=700, ip=10.9.1.9) NET/IB: Got completion from peer 10.9.1.10<51372> with status=12 opcode=0 len=0 vendor err 129 (Recv)\n\
+             (raylet, ip=10.9.1.9) A worker died or was killed while executing a task by an unexpected system error. Worker exit type: SYSTEM_ERROR\n",
+        ),
+        (
+            "fail rank-exited [] a check in native code failed: it != end()",
+            "(Runner pid=12) [2026-07-16 07:14:27,052 C 12 12] task_manager.cc:219:  Check failed: it != end()\n\
+             2026-07-16 07:14:30,112\tERR -- A worker died or was killed while executing a task by an unexpected system error.\n",
+        ),
+        (
+            "fail rank-exited [] the program that the launcher started was killed by signal 9 (SIGKILL)",
+            "subprocess.CalledProcessError: Command '['/usr/bin/python3', 'train.py', '--a-very-long-option=of-many-words']' died with <Signals.SIGKILL: 9>.\n",
+        ),
+        (
+            "fail rank-exited [] Slurm could not start the task on gpu-16: Socket timed out on send/recv operation",
+            "srun: error: Task launch for StepId=1301.2 failed on node gpu-16: Socket timed out on send/recv operation\n\
+             srun: error: Application launch failed: Socket timed out on send/recv operation\nsrun: Job step aborted\n",
+        ),
+        // One end, by its library's words and by its code.
+        (
+            "fail rank-exited [5] rank 5: double free or corruption (!prev)",
+            "double free or corruption (!prev)\n\
+             ============================================================\ntrain.py FAILED\n------------------------------------------------------------\nFailures:\n  <NO_OTHER_FAILURES>\n------------------------------------------------------------\n\
+             Root Cause (first observed failure):\n[0]:\n  time      : 2026-03-05_06:04:09\n  host      : n1\n  rank      : 5 (local_rank: 5)\n  exitcode  : -6 (pid: 21617)\n  error_file: <N/A>\n  traceback : Signal 6 (SIGABRT) received by PID 21617\n============================================================\n",
+        ),
+        // A server that is asked by HTTP is not the store.
+        (
+            "fail python-exception [0] rank 0: requests.exceptions.ConnectionError",
+            "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/w/ask.py\", line 3, in ask\n[rank0]:     post()\n[rank0]: requests.exceptions.ConnectionError: ('Connection aborted.', ConnectionResetError(104, 'Connection reset by peer'))\n",
+        ),
+    ]);
+}
+
+#[test]
+fn lines_of_nobody_that_is_known() {
+    let log = "2026-03-05 10:00:01,120 INFO [loader.py:10] shards are listed\n2026-03-05 10:00:02,120 INFO [loader.py:11] first shard is open\n2026-03-05 10:00:03,120 WARNING [loader.py:12] a sample was skipped\n";
+    let healthy = report(log);
+    assert_eq!(healthy.verdict, Verdict::Ok);
+    assert_eq!(healthy.findings.iter().map(|f| f.severity).max(), Some(Severity::Info));
+    let bad = format!("{log}2026-03-05 10:00:04,120 ERROR [loader.py:13] no shard is left to read\n");
+    assert_eq!(report(&bad).verdict, Verdict::Warn);
+    // Words without a logger's form are no log.
+    assert_eq!(report("one\ntwo\nINFO\n").verdict, Verdict::Unknown);
+}
+
+#[test]
+fn epochs_without_steps() {
+    all_are(&[
+        ("ok", "{\"train_loss\": 1.5, \"train_lr\": 0.1, \"epoch\": 7}\n"),
+        ("ok", "(node-1 pid=7, ip=10.0.0.2) Epoch: 10, Accuracy: 0.6676\n"),
+    ]);
+    assert_eq!(report("{\"train_loss\": 1.5, \"epoch\": 7}\n").training().and_then(|t| t.epoch), Some(7.0));
+    // An accuracy of the validation set is no progress.
+    all_are(&[("unknown", "Epoch 3 best accuracy\n")]);
+}
+
+#[test]
+fn numbers_of_ctest_are_no_ranks() {
+    let log = "    Start 3: ring\n\n3: Test command: /b/ring\n3: Traceback (most recent call last):\n3:   File \"/b/ring.py\", line 3, in main\n3:     go()\n3: ValueError: no ring\n";
+    all_are(&[("fail python-exception [] ValueError: no ring", log)]);
+}
+
+#[test]
+fn the_year_of_a_table_is_that_of_the_lines_above_it() {
+    let log = "[rank6]:[E414 01:17:24.301204331 ProcessGroupNCCL.cpp:629] [Rank 6] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=1800000) ran for 1800080 milliseconds before timing out.\n\
+               ============================================================\ngrpo.py FAILED\n------------------------------------------------------------\nFailures:\n  <NO_OTHER_FAILURES>\n------------------------------------------------------------\n\
+               Root Cause (first observed failure):\n[0]:\n  time      : 2019-04-14_01:17:26\n  host      : n1\n  rank      : 6 (local_rank: 6)\n  exitcode  : -6 (pid: 541332)\n  error_file: <N/A>\n  traceback : Signal 6 (SIGABRT) received by PID 541332\n============================================================\n";
+    let report = report(log);
+    assert!(report.findings.iter().all(|f| f.rule != "rank-exited" || f.role == Role::Cascade), "{:?}", report.findings);
+}
+
+#[test]
+fn an_exception_without_words_names_its_call() {
+    let log = "Traceback (most recent call last):\n  File \"/w/io.py\", line 190, in write_all\n    queue.get()\n  File \"/usr/lib/python3.10/multiprocessing/connection.py\", line 383, in _recv\n    raise EOFError\nEOFError\n";
+    all_are(&[("fail python-exception [] EOFError in write_all (io.py)", log)]);
+}

@@ -77,7 +77,7 @@ pub fn parse(text: &str) -> Result<Table, String> {
         table.complete = true;
     }
     for error in file.errors.iter().filter_map(Value::as_str).filter(|error| !error.trim().is_empty()) {
-        table.fail(0, error, false);
+        table.fail(0, error, false, None);
     }
     table.conclude();
     Ok(table)

@@ -35,7 +35,7 @@ impl Tables {
             if self.open.as_ref().is_some_and(|table| table.complete) {
                 self.close();
             }
-            self.begun(no).fail(no, text, true);
+            self.begun(no).fail(no, text, true, host_of(line));
             self.touch(no);
             return;
         }
@@ -128,7 +128,7 @@ impl Tables {
             "Avg" => self.average(text, no),
             "error:" => match &mut self.open {
                 Some(table) => {
-                    table.fail(no, text, false);
+                    table.fail(no, text, false, None);
                     true
                 }
                 None => false,
@@ -429,6 +429,13 @@ fn may_be_ours(line: &str) -> bool {
         // A launcher's name of the host.
         Some(_) => memmem::find(&bytes[..bytes.len().min(100)], b": ").is_some_and(|at| matches!(bytes.get(at + 2), Some(b'#' | b' '))),
     }
+}
+
+/// `vm` of `vm: Test NCCL failure …` and of ` .. vm pid 7: Test failure …`.
+fn host_of(line: &str) -> Option<String> {
+    let (before, _) = prefix::peel(line).rest.split_once(": Test ")?;
+    let name = before.trim().trim_start_matches(".. ").split(" pid ").next()?;
+    (!name.is_empty() && name.len() <= 253 && !name.contains(' ')).then(|| name.to_owned())
 }
 
 /// The text of a line with which a test ends itself.

@@ -40,7 +40,9 @@ fn event(text: &str) -> Option<What> {
     let has = |is| found.rank(is).is_some();
     // LLaMA-Factory's last one has no loss.
     let is_last = || has(Is::Step) && has(Is::TotalSteps) && has(Is::Left);
-    let counts = has(Is::Loss) && (has(Is::Step) || dialect == Dialect::HfTrainer) || has(Is::Step) && has(Is::StepTime) || is_last();
+    // A trainer that writes a line for each epoch has no step.
+    let in_run = || has(Is::Step) || has(Is::Epoch) || dialect == Dialect::HfTrainer;
+    let counts = has(Is::Loss) && in_run() || has(Is::Step) && has(Is::StepTime) || is_last();
     let mut step = Step { dialect, ..Step::default() };
     found.fill(&mut step);
     counts.then_some(What::Step(step))

@@ -188,10 +188,30 @@ pub fn line(line: &Line<'_>) -> Option<Step> {
     let found = read(text);
     let has = |is| found.rank(is).is_some();
     let has_rate = (0..scan::RATES.len()).any(|unit| has(Is::Rate(unit as u8)));
-    let is_step = has(Is::Step) && (has(Is::Loss) || has(Is::StepTime) || has_rate);
+    // A line for each epoch: what was learnt stands beside its number.
+    let is_epoch = has(Is::Epoch) && !has(Is::Step) && starts_with_epoch(text) && (has(Is::Loss) || names_accuracy(text));
+    let is_step = has(Is::Step) && (has(Is::Loss) || has(Is::StepTime) || has_rate) || is_epoch;
     let mut step = Step { dialect: Dialect::Plain, ..Step::default() };
     found.fill(&mut step);
     is_step.then_some(step)
+}
+
+/// `Epoch: 10, …`, `epoch 3/90 - …`, `[Epoch 12] …`
+fn starts_with_epoch(text: &str) -> bool {
+    scan::starts_with(text.trim_start_matches(['[', '(', '-', '=', '*', ' ', '|']), "epoch")
+}
+
+/// An accuracy with its number, not one of an evaluation.
+fn names_accuracy(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    ["accuracy", "acc"].iter().any(|name| {
+        lower.match_indices(name).any(|(at, _)| {
+            let before = lower[..at].trim_end_matches([' ', '_', '-', '/']);
+            let is_word = !lower[at + name.len()..].starts_with(|c: char| c.is_ascii_alphabetic());
+            let of_training = !["val", "valid", "validation", "eval", "test", "best"].iter().any(|word| before.ends_with(word));
+            is_word && of_training && value(&text[at + name.len()..]).is_some()
+        })
+    })
 }
 
 /// Everything in `text` that has a name, in one pass over its words.

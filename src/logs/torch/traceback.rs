@@ -13,6 +13,10 @@ pub struct Tracebacks {
     survived: Option<Who>,
     /// Number of the line being read.
     pub line: Option<u64>,
+    /// What an unknown program put in front of the last `Traceback`: it stands in front of the lines behind it, too.
+    lead: Option<String>,
+    /// The process of mp.spawn whose traceback comes next: its index, which is usually the local rank.
+    spawned: Option<u32>,
 }
 
 /// What tells one process's lines from another's, as far as prefixes do.
@@ -67,6 +71,30 @@ impl Tracebacks {
 
     /// `true`: the line belongs to a traceback.
     pub fn read(&mut self, p: &Peeled<'_>, out: &mut Vec<TextEvent>) -> bool {
+        if let Some((what, origin)) = in_one_line(p) {
+            out.push(TextEvent { origin, what, said_at: None });
+            return true;
+        }
+        if let Some(index) = p.rest.strip_prefix("-- Process ").and_then(|tail| tail.strip_suffix(" terminated with the following error:"))
+        {
+            self.spawned = index.parse().ok();
+            return true;
+        }
+        if let Some(lead) = new_lead(p.rest) {
+            self.lead = Some(lead.to_owned());
+        }
+        let behind = self.lead.as_deref().and_then(|lead| Some((without_lead(p.rest, lead)?, rank_in(lead))));
+        match behind {
+            Some((rest, rank)) => {
+                let mut origin = p.origin.clone();
+                origin.rank = origin.rank.or(rank);
+                self.read_peeled(&Peeled { origin, rest, cpp: p.cpp }, out)
+            }
+            None => self.read_peeled(p, out),
+        }
+    }
+
+    fn read_peeled(&mut self, p: &Peeled<'_>, out: &mut Vec<TextEvent>) -> bool {
         let header = header(p.rest);
         let frame = is_frame(p.rest);
         let bare = is_bare(p.rest);
@@ -133,9 +161,13 @@ impl Tracebacks {
             self.open.remove(0);
         }
         let ignored = self.survived.take_if(|s| *s == who).is_some();
+        let mut origin = p.origin.clone();
+        if origin.rank.is_none() {
+            origin.local_rank = origin.local_rank.or(self.spawned.take());
+        }
         self.open.push(Open {
             who,
-            origin: p.origin.clone(),
+            origin,
             at: At::Frames,
             place: None,
             indented: true,
@@ -237,7 +269,9 @@ impl Open {
             if memchr::memchr(b'%', text.as_bytes()).is_some() && text.contains("%|") || p.cpp {
                 return false;
             }
-            if let Some(tail) = text.trim_start().strip_prefix("File \"") {
+            if let Some(tail) = text.trim_start().strip_prefix("File \"")
+                && (self.place.is_none() || !is_of_python(tail))
+            {
                 self.place = Some(clean::clip(&format!("File \"{tail}"), 300).into_owned());
             }
             self.indented = true;
@@ -298,6 +332,82 @@ impl Open {
     }
 }
 
+const HEAD: &str = "Traceback (most recent call last)";
+/// No prefix is longer.
+const MAX_LEAD: usize = 120;
+
+/// What stands in front of `Traceback`, where it is neither blank nor known to be a part of something else.
+fn new_lead(text: &str) -> Option<&str> {
+    let lead = &text[..text.find(HEAD).filter(|at| (1..=MAX_LEAD).contains(at))?];
+    header(text).filter(|original| !original)?;
+    // A bar, or a program's own words, which nothing repeats.
+    let is_text = lead.contains("%|") || lead.trim_end().ends_with('.');
+    (!lead.trim().is_empty() && !is_text).then_some(lead)
+}
+
+/// The line without this prefix; numbers in it, as those of a clock, may be others.
+fn without_lead<'a>(text: &'a str, lead: &str) -> Option<&'a str> {
+    let same = |(a, b): (&u8, &u8)| a == b || a.is_ascii_digit() && b.is_ascii_digit();
+    let is_same = |n: usize| text.is_char_boundary(n) && text.as_bytes()[..n].iter().zip(lead.as_bytes()).all(same);
+    if text.len() >= lead.len() {
+        return is_same(lead.len()).then(|| &text[lead.len()..]);
+    }
+    // Of an empty line the blanks at the end are missing.
+    let bare = lead.trim_end();
+    (text.len() == bare.len() && is_same(bare.len())).then_some("")
+}
+
+/// `4` of `worker | rank 4 | ` and `Rank=4> `.
+fn rank_in(lead: &str) -> Option<u32> {
+    let lower = lead.to_ascii_lowercase();
+    let (_, tail) = lower.split_once("rank")?;
+    let tail = tail.strip_prefix([' ', '=', ':', '_', '-', '#']).unwrap_or(tail).trim_start();
+    let n = tail.bytes().take_while(u8::is_ascii_digit).count();
+    let ends = !tail[n..].starts_with(|c: char| c.is_ascii_alphanumeric());
+    tail[..n].parse().ok().filter(|_| ends)
+}
+
+/// A traceback whose lines were joined to one, with the ends of its lines spelled out, or with blanks instead of them.
+fn in_one_line(p: &Peeled<'_>) -> Option<(What, Origin)> {
+    let (before, tail) = p.rest.split_once(HEAD)?;
+    let tail = tail.strip_prefix(':')?;
+    // JSON escapes the quotes, and may have been escaped once more.
+    if !tail.trim_start().trim_start_matches("\\\\n").trim_start_matches("\\n").trim_start().starts_with(['F', '\\'])
+        || !tail.contains("File ")
+    {
+        return None;
+    }
+    let text = tail.replace("\\\\", "\\").replace("\\n", "\n").replace("\\\"", "\"");
+    let place = text.rmatch_indices("File \"").find_map(|(at, _)| {
+        let (file, line) = text[at..].split_once("\", line ")?;
+        let n = line.bytes().take_while(u8::is_ascii_digit).count();
+        let call = line[n..].strip_prefix(", in ")?.split_whitespace().next()?;
+        Some(clean::clip(&format!("{file}\", line {}, in {call}", &line[..n]), 300).into_owned())
+    })?;
+    let last = match text.trim().contains('\n') {
+        true => {
+            let lines = text.lines().map(|line| line.trim_end_matches(['"', ',', '}']));
+            lines
+                .filter(|line| !line.starts_with(' ') && !line.trim().is_empty())
+                .filter_map(|line| last_line(line.trim_end(), true))
+                .last()
+        }
+        false => {
+            let starts = text.match_indices(' ').map(|(at, _)| &text[at + 1..]);
+            let ends = |class: &str| ["Error", "Exception", "Interrupt", "Exit", "Failure"].iter().any(|end| class.ends_with(end));
+            starts.filter_map(|from| last_line(from, false)).filter(|(class, _)| ends(class)).last()
+        }
+    };
+    let (class, message) = last?;
+    let what = cuda_failure(class, message).unwrap_or_else(|| {
+        let message = clean::clip(message, MAX_TEXT).into_owned();
+        What::Exception(Exception { victim: is_victim(class, &message), class: class.to_owned(), message, place: Some(place) })
+    });
+    let mut origin = p.origin.clone();
+    origin.rank = origin.rank.or_else(|| rank_in(before));
+    Some((what, origin))
+}
+
 /// `Traceback (most recent call last):`, true for the `Original …` one that a worker of a DataLoader hands up. Indented ones are part
 /// of something else.
 fn header(text: &str) -> Option<bool> {
@@ -308,6 +418,13 @@ fn header(text: &str) -> Option<bool> {
         return None;
     }
     Some(before.ends_with("Original"))
+}
+
+/// A frame of Python's own library, which is where an error shows, seldom where it comes from: `/usr/lib/python3.10/socket.py`.
+fn is_of_python(file: &str) -> bool {
+    let path = file.split('"').next().unwrap_or_default();
+    let library = || path.split_once("/python3.").map(|(_, tail)| tail).is_some_and(|tail| !tail.contains("-packages/"));
+    path.starts_with('<') || path.contains("/lib/python3.") && library()
 }
 
 /// A frame of a traceback. Those of `faulthandler`, which come in the other order, have no comma behind the number.
@@ -367,8 +484,15 @@ fn cuda_failure(class: &str, message: &str) -> Option<What> {
     })
 }
 
+/// Modules whose exceptions are about a server that is asked by HTTP.
+pub const HTTP_CLIENTS: &[&str] = &["requests.", "urllib3.", "aiohttp.", "httpx.", "httpcore.", "botocore.", "http.client.", "openai."];
+
 /// A consequence of another process's end.
 pub fn is_victim(class: &str, message: &str) -> bool {
+    // What an HTTP client says is of its server, which is no process of the job.
+    if HTTP_CLIENTS.iter().any(|client| class.starts_with(client)) {
+        return false;
+    }
     let name = class.rsplit('.').next().unwrap_or(class);
     let gone = [
         "ncclRemoteError",

@@ -159,7 +159,11 @@ const NOT_SET: u64 = u64::MAX;
 
 /// `WorkNCCL(SeqNum=236, OpType=ALLREDUCE, NumelIn=16, NumelOut=16, Timeout(ms)=20000) ran for 20001 milliseconds`
 fn work(window: &str) -> CollectiveTimeout {
-    let op = window.split_once("OpType=").map(|(_, t)| t.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or(""));
+    // One without a comma behind it was cut by a terminal: it may be the start of another name.
+    let op = window.split_once("OpType=").and_then(|(_, t)| {
+        let n = t.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
+        t[n..].starts_with([',', ')']).then(|| &t[..n])
+    });
     CollectiveTimeout {
         seq: number_after(window, "SeqNum="),
         op: op.filter(|o| !o.is_empty()).map(str::to_string),

@@ -280,7 +280,7 @@ impl Page {
                 (Some(step), Some(total)) => format!("step {} of {}", crate::base::units::group(step), crate::base::units::group(total)),
                 (Some(step), None) => format!("step {}", crate::base::units::group(step)),
                 _ if progress.is_empty() => String::new(),
-                _ => "no step number".into(),
+                _ => progress.epoch.map_or("no step number".into(), |epoch| format!("epoch {epoch}")),
             }];
             said.extend(progress.loss.map(|l| format!("loss {l:.4}")));
             said.extend(progress.step_time_s.map(|s| format!("{} a step", crate::base::units::seconds(s))));
