@@ -10,6 +10,8 @@ mod sheets;
 
 use super::actions::Action;
 use super::keys::Keymap;
+use super::layout::Layout;
+use super::options::Row;
 use super::panes::{Ctx, PANES};
 use super::theme::Theme;
 use super::view;
@@ -24,6 +26,7 @@ pub use logs::LogUi;
 pub use prompt::{Ask, Prompt};
 pub use sheets::{Content, Opened, Sheet, Visited};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,6 +63,13 @@ pub struct Ui {
     /// Columns and rows of the terminal.
     pub size: (u16, u16),
     pub mouse: bool,
+    /// How the overview is arranged.
+    pub layout: Layout,
+    /// For the options screen: the settings as they are, and where they are saved.
+    pub options: Vec<Row>,
+    pub config_file: Option<PathBuf>,
+    /// Why the config file cannot be used as it was saved.
+    pub config_error: Option<String>,
 }
 
 /// Where on the time axis the screen stands.
@@ -102,7 +112,12 @@ pub enum Effect {
     CopyLine(String),
     /// Open the log in the pager, at this line of the logbook.
     Page(Option<u64>),
-    NextTheme,
+    /// Another value for this setting, the next one or the one before.
+    Turn(&'static str, bool),
+    /// This value for this setting.
+    Set(&'static str, String),
+    /// Write the settings that were changed to the config file.
+    Save,
     Time(Move),
     /// Write the evidence there.
     Evidence(String),
@@ -151,6 +166,10 @@ impl Ui {
             caption: None,
             size: (80, 24),
             mouse: true,
+            layout: Layout::preset(""),
+            options: Vec::new(),
+            config_file: None,
+            config_error: None,
         }
     }
 

@@ -1,7 +1,8 @@
 //! What clicks and the wheel do.
 
-use super::{Effect, Ui};
+use super::{Content, Effect, Ui};
 use crate::diagnosis::session::Session;
+use crate::tui::actions::Action;
 use crate::tui::panes::{Ctx, PANES};
 use crate::tui::theme::Theme;
 use crate::tui::{sheet, view};
@@ -49,16 +50,22 @@ impl Ui {
     /// A line that leads somewhere is followed; elsewhere the footer, or nothing, is meant.
     pub(in crate::tui) fn click_sheet(&mut self, session: &Session, theme: &Theme, y: u16) -> Effect {
         let area = view::body(session, self, theme);
-        let Some(no) = self.sheet.as_ref().and_then(|shown| sheet::line_at(shown, area, y)) else {
+        let Some(no) = self.sheet.as_ref().and_then(|shown| sheet::line_at(self, shown, area, y)) else {
             self.close_sheet();
             return Effect::Draw;
         };
+        let is_options = self.sheet.as_ref().is_some_and(|shown| shown.content == Content::Options);
+        let was_there = self.sheet.as_ref().is_some_and(|shown| shown.cursor == no);
         let is_link = self.links(session, theme).iter().any(|(link, _)| *link == no);
         if let Some(shown) = &mut self.sheet {
             shown.cursor = no;
         }
         if is_link {
             self.follow(session, theme);
+        }
+        // The first click shows what it is, the next one changes it.
+        if is_options && was_there {
+            return self.act(Action::Open, session, theme);
         }
         self.hold_sheet(session, theme);
         Effect::Draw

@@ -28,6 +28,10 @@ pub enum Ask {
     /// Lines of the sheet.
     Within,
     Ranks,
+    /// The value of a setting.
+    Setting {
+        key: &'static str,
+    },
     /// Where to write the evidence.
     Evidence,
     /// Whether to run the command that is the prompt's text, on so many processes.
@@ -49,6 +53,7 @@ impl Ask {
     pub fn label(self) -> &'static str {
         match self {
             Ask::Search => "find",
+            Ask::Setting { key } => key,
             Ask::Filter { .. } | Ask::Within => "only what has",
             Ask::Ranks => "only ranks (3 or 0-7,12)",
             Ask::Evidence => "write evidence to (Esc: nothing)",
@@ -165,6 +170,12 @@ impl Ui {
                 self.show_log();
                 log_view::hold(&mut self.log, session);
             }),
+            Ask::Setting { key } => {
+                // It is shown again, with what is wrong, where it does not fit.
+                let text = prompt.text.clone();
+                self.prompt = Some(prompt);
+                return Effect::Set(key, text);
+            }
             Ask::Evidence if prompt.text.trim().is_empty() => Err("name a directory".into()),
             Ask::Evidence => return Effect::Evidence(prompt.text.trim().to_owned()),
             Ask::Run { .. } | Ask::Dump { .. } => Ok(()),
@@ -205,5 +216,9 @@ impl Ui {
             self.show_log();
         }
         self.ask(Ask::Filter { pane }, self.filter_of(pane).text.clone());
+    }
+
+    pub(in crate::tui) fn ask_setting(&mut self, key: &'static str, value: String) {
+        self.ask(Ask::Setting { key }, value);
     }
 }

@@ -31,6 +31,8 @@ const LONGEST_TRAIL: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     Help,
+    /// All settings, to be changed.
+    Options,
     /// Its lines are safe to print.
     Text {
         title: String,
@@ -43,7 +45,7 @@ pub enum Content {
 impl Content {
     /// Its lines may lead somewhere.
     pub fn has_cursor(&self) -> bool {
-        matches!(self, Content::Detail(_))
+        matches!(self, Content::Detail(_) | Content::Options)
     }
 }
 
