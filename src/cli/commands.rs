@@ -20,7 +20,7 @@ use crate::base::mask;
 use crate::base::severity::Severity;
 use crate::base::time::{Clock, Stamp, Zone};
 use crate::cli::arguments::{Cli, Command, ConfigCommand, ExportArgs, Global, Play, Speed};
-use crate::cli::config::{self, Color, Config, Drawing, Origins};
+use crate::cli::config::{self, Color, Config, Origins};
 use crate::diagnosis::session::{Event, Session};
 use crate::edge::diagnostics::complain;
 use crate::recording::demo::Demo;
@@ -46,13 +46,12 @@ pub enum Outcome {
 pub struct Env {
     pub config: Config,
     pub origins: Origins,
+    layers: config::Layers,
     pub roots: Roots,
     /// Signals that are left out.
     pub without: Vec<Without>,
     /// What colours standard output can show, and may.
     pub depth: Depth,
-    /// Nothing but ASCII may be drawn.
-    pub ascii: bool,
 }
 
 impl Env {
@@ -69,7 +68,8 @@ impl Env {
         ];
         let flags: Vec<_> = flags.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
         let var = |name: &str| std::env::var(name).ok();
-        let (config, origins) = config::load(global.config.as_deref(), &var, &flags)?;
+        let layers = config::Layers::of(global.config.as_deref(), &var, &flags);
+        let (config, origins) = layers.load()?;
         crate::base::limit::put_into_effect(config.rules.clone());
         users_catalog::install(config::default_path(&var).as_deref(), &global.catalog)?;
         let roots = match &global.sysroot {
@@ -87,31 +87,12 @@ impl Env {
             Color::Auto if refused || !io::stdout().is_terminal() => Depth::None,
             Color::Auto => Depth::of_terminal(&var),
         };
-        let ascii = match config.drawing {
-            Drawing::Auto => !crate::tui::plain::is_utf8(&var),
-            Drawing::Unicode => false,
-            Drawing::Ascii => true,
-        };
-        Ok(Env { config, origins, roots, without: global.without.clone(), depth, ascii })
+        Ok(Env { config, origins, layers, roots, without: global.without.clone(), depth })
     }
 
-    /// The screen as the command line and the config ask for it, for a host in that zone.
-    fn settings(&self, zone: Zone) -> tui::Settings {
-        let config = &self.config;
-        tui::Settings {
-            theme: config.theme.clone(),
-            depth: self.depth,
-            ascii: self.ascii,
-            graphs: config.graphs,
-            keys: config.keys.clone(),
-            mouse: config.mouse,
-            alert: config.alert,
-            interval: config.interval,
-            axis: config.axis,
-            history: config.history,
-            is_live: self.roots.is_live(),
-            zone: self.zone(zone),
-        }
+    /// The settings behind the screen of a host in that zone.
+    fn options(&self, zone: Zone) -> config::Live {
+        config::Live::new(self.config.clone(), self.origins.clone(), self.layers.clone(), self.depth, self.roots.is_live(), zone)
     }
 
     /// Shows a tape.
@@ -126,12 +107,12 @@ impl Env {
             without: self.without.clone(),
             is_own: play.speed.is_none(),
         };
-        let mut settings = self.settings(reader.header().zone());
+        let mut options = self.options(reader.header().zone());
         // A demo is shorter than the usual axis, which would be empty for the most part.
-        if demo.is_some() && self.origins.get("axis").is_some_and(|origin| origin == "default") {
-            settings.axis = Duration::from_secs(60);
+        if demo.is_some() {
+            options.default_axis(Duration::from_secs(60));
         }
-        tui::replay(&settings, reader, pace, demo)?;
+        tui::replay(Box::new(options), reader, pace, demo)?;
         Ok(Outcome::Clean)
     }
 
@@ -205,7 +186,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         None => {
             let setup = env.setup(cli.logs);
             let exporter = export::beside(&setup, cli.beside, crate::edge::diagnostics::note_text)?;
-            crate::tui::live(&env.settings(Zone::of_host(Clock::start().now())), env.header(), setup, exporter)?;
+            tui::live(Box::new(env.options(Zone::of_host(Clock::start().now()))), env.header(), setup, exporter)?;
             Ok(Outcome::Clean)
         }
         Some(Command::Watch { json, output, duration, beside, logs }) => watch::run(&env, json, output.as_deref(), duration, beside, logs),

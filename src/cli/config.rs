@@ -1,22 +1,29 @@
 //! Settings: flags over environment over the config file over defaults, and where each value came from.
 //!
-//! **To add a setting**: a field of [`Config`] and a row of [`SETTINGS`]; the file, the environment, `--help` of `nccl-top config` and
-//! the sample in `assets/config.toml` follow from the row, and a test holds the sample to the defaults.
+//! **To add a setting**: a field of [`Config`] and a row of [`SETTINGS`]; the file, the environment, what `config init` and `config` write, and
+//! the options screen follow from the row, and a test prints the table of `docs/SETTINGS.md`.
+
+mod live;
+mod save;
+mod table;
 
 use crate::base::file::read_text;
 use crate::base::limit;
-use crate::base::time::parse_duration;
 use crate::edge::diagnostics::complain;
 use crate::edge::private;
 use crate::rules::settings;
 use crate::tui::Alert;
 use crate::tui::keys::Keymap;
+use crate::tui::layout::{self, Layout, PRESETS, Slot};
 use crate::tui::plain::Graphs;
-use crate::tui::theme::{Depth, THEMES, Theme};
+use crate::tui::theme::THEMES;
+pub use live::Live;
+pub use save::{edit, save};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+pub use table::{SETTINGS, Setting, as_markdown, setting};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -30,6 +37,10 @@ pub struct Config {
     pub theme: String,
     pub drawing: Drawing,
     pub graphs: Graphs,
+    /// How the overview is arranged: one of [`PRESETS`], or of `layouts`.
+    pub layout: String,
+    /// Of the user's own, by name: panes from top to bottom, side by side.
+    pub layouts: BTreeMap<String, Vec<Vec<Slot>>>,
     /// Clicks and the wheel are nccl-top's.
     pub mouse: bool,
     pub alert: Alert,
@@ -68,6 +79,8 @@ impl Default for Config {
             theme: THEMES[0].0.to_owned(),
             drawing: Drawing::Auto,
             graphs: Graphs::Braille,
+            layout: PRESETS[0].name.to_owned(),
+            layouts: BTreeMap::new(),
             mouse: true,
             alert: Alert::Off,
             history: Duration::from_secs(600),
@@ -78,136 +91,38 @@ impl Default for Config {
     }
 }
 
-/// One setting, complete.
-pub struct Setting {
-    pub key: &'static str,
-    pub help: &'static str,
+impl Config {
+    /// What no setting can check by itself.
+    ///
     /// # Errors
     /// What was found and what is expected.
-    pub set: fn(&mut Config, &str) -> Result<(), String>,
-    /// The value as the file writes it.
-    pub get: fn(&Config) -> String,
-}
+    fn check(&self) -> Result<(), String> {
+        let known: Vec<&str> = PRESETS.iter().map(|p| p.name).chain(self.layouts.keys().map(String::as_str)).collect();
+        let is_known = known.contains(&self.layout.as_str());
+        let expected =
+            || format!("layout: found {:?}, expected one of {}, or a name in the table [layouts]", self.layout, known.join(", "));
+        if is_known { Ok(()) } else { Err(expected()) }
+    }
 
-impl Setting {
-    /// The variable of the environment that sets it.
-    pub fn env(&self) -> String {
-        format!("NCCL_TOP_{}", self.key.to_ascii_uppercase())
+    fn arranged(&self) -> Layout {
+        let own = self.layouts.get(&self.layout).map(|bands| Layout::own(&self.layout, bands.clone()));
+        own.unwrap_or_else(|| Layout::preset(&self.layout))
+    }
+
+    /// Nothing but ASCII may be drawn.
+    pub fn is_ascii(&self) -> bool {
+        match self.drawing {
+            Drawing::Auto => !crate::tui::plain::is_utf8(&|name| std::env::var(name).ok()),
+            Drawing::Unicode => false,
+            Drawing::Ascii => true,
+        }
     }
 }
 
-/// A value that is one of a few words.
-fn one_of<T: Copy>(found: &str, words: &[(&str, T)]) -> Result<T, String> {
-    let known = || words.iter().map(|(w, _)| format!("{w:?}")).collect::<Vec<_>>().join(", ");
-    words.iter().find(|(w, _)| *w == found).map(|(_, v)| *v).ok_or_else(|| format!("found {found:?}, expected one of {}", known()))
-}
+/// A setting with another value, as the file writes it.
+pub type Changed = (&'static str, String);
 
-fn word_of<T: PartialEq>(value: &T, words: &[(&str, T)]) -> String {
-    words.iter().find(|(_, v)| v == value).map_or(String::new(), |(w, _)| format!("{w:?}"))
-}
-
-fn truth(found: &str) -> Result<bool, String> {
-    found.parse().map_err(|_| format!("found {found:?}, expected true or false"))
-}
-
-fn duration_within(found: &str, from: &str, to: &str) -> Result<Duration, String> {
-    let value = parse_duration(found)?;
-    let range = parse_duration(from)?..=parse_duration(to)?;
-    if range.contains(&value) { Ok(value) } else { Err(format!("found {found:?}, expected a duration from {from:?} to {to:?}")) }
-}
-
-/// As [`parse_duration`] reads it.
-fn duration_text(d: Duration) -> String {
-    match (d.subsec_millis(), d.as_secs()) {
-        (0, s) if s >= 60 && s % 60 == 0 => format!("\"{}m\"", s / 60),
-        (0, s) => format!("\"{s}s\""),
-        _ => format!("\"{}ms\"", d.as_millis()),
-    }
-}
-
-const COLORS: &[(&str, Color)] = &[("auto", Color::Auto), ("always", Color::Always), ("never", Color::Never)];
-const DRAWINGS: &[(&str, Drawing)] = &[("auto", Drawing::Auto), ("unicode", Drawing::Unicode), ("ascii", Drawing::Ascii)];
-const GRAPHS: &[(&str, Graphs)] = &[("braille", Graphs::Braille), ("block", Graphs::Block), ("ascii", Graphs::Ascii)];
-const ALERTS: &[(&str, Alert)] = &[("off", Alert::Off), ("bell", Alert::Bell), ("note", Alert::Note)];
-
-pub const SETTINGS: &[Setting] = &[
-    Setting {
-        key: "interval",
-        help: "How often GPUs and ports are read and the screen is drawn: \"200ms\" to \"60s\"",
-        set: |c, v| duration_within(v, "200ms", "60s").map(|d| c.interval = d),
-        get: |c| duration_text(c.interval),
-    },
-    Setting {
-        key: "utc",
-        help: "Show times in UTC instead of the host's zone: true or false",
-        set: |c, v| truth(v).map(|t| c.utc = t),
-        get: |c| c.utc.to_string(),
-    },
-    Setting {
-        key: "logs",
-        help: "Files, globs or directories to follow besides those that are found; in the environment separated by \":\"",
-        set: |c, v| {
-            // A list from the file comes line by line, so that paths may hold colons.
-            c.logs = v.split(if v.contains('\n') { '\n' } else { ':' }).filter(|s| !s.is_empty()).map(str::to_owned).collect();
-            Ok(())
-        },
-        get: |c| format!("{:?}", c.logs),
-    },
-    Setting {
-        key: "theme",
-        help: "One of the themes that \"nccl-top --help\" names, or the path of a file like those in assets/themes",
-        set: |c, v| {
-            let home = std::env::var("HOME").unwrap_or_default();
-            c.theme = v.strip_prefix("~/").map_or(v.to_owned(), |rest| format!("{home}/{rest}"));
-            Theme::load(&c.theme, Depth::True).map(drop)
-        },
-        get: |c| format!("{:?}", c.theme),
-    },
-    Setting {
-        key: "color",
-        help: "\"auto\" (a terminal without NO_COLOR), \"always\" or \"never\"",
-        set: |c, v| one_of(v, COLORS).map(|color| c.color = color),
-        get: |c| word_of(&c.color, COLORS),
-    },
-    Setting {
-        key: "drawing",
-        help: "\"auto\" (as the locale says), \"unicode\" or \"ascii\"",
-        set: |c, v| one_of(v, DRAWINGS).map(|drawing| c.drawing = drawing),
-        get: |c| word_of(&c.drawing, DRAWINGS),
-    },
-    Setting {
-        key: "graphs",
-        help: "What graphs are drawn with: \"braille\", \"block\" (for fonts without braille) or \"ascii\"",
-        set: |c, v| one_of(v, GRAPHS).map(|graphs| c.graphs = graphs),
-        get: |c| word_of(&c.graphs, GRAPHS),
-    },
-    Setting {
-        key: "mouse",
-        help: "Clicks and the wheel are nccl-top's: true or false; false leaves them to the terminal, for selecting text",
-        set: |c, v| truth(v).map(|t| c.mouse = t),
-        get: |c| c.mouse.to_string(),
-    },
-    Setting {
-        key: "alert",
-        help: "What a new critical finding does besides being shown: \"off\", \"bell\" or \"note\" (of the desktop, by OSC 9)",
-        set: |c, v| one_of(v, ALERTS).map(|alert| c.alert = alert),
-        get: |c| word_of(&c.alert, ALERTS),
-    },
-    Setting {
-        key: "history",
-        help: "How far back the live screen can be moved: \"10s\" to \"2h\", as far as a few MiB reach",
-        set: |c, v| duration_within(v, "10s", "2h").map(|d| c.history = d),
-        get: |c| duration_text(c.history),
-    },
-    Setting {
-        key: "axis",
-        help: "The time that sparklines cover at first: \"30s\" to \"15m\"",
-        set: |c, v| duration_within(v, "30s", "15m").map(|d| c.axis = d),
-        get: |c| duration_text(c.axis),
-    },
-];
-
-const MAX_FILE_BYTES: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = crate::tui::MAX_CONFIG_BYTES;
 
 /// Where a value came from, for `nccl-top config`.
 pub type Origins = BTreeMap<&'static str, String>;
@@ -227,7 +142,37 @@ pub fn default_path(env: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
 }
 
 /// The config file that `config init` writes: every setting with its default and what it means.
-const SAMPLE: &str = include_str!("../../assets/config.toml");
+pub fn sample() -> String {
+    let defaults = Config::default();
+    let mut out = String::from(
+        "# nccl-top's settings with their defaults, as they are without this file. Change what you like: the screen reads it again when it is\n\
+         # saved. `nccl-top config` prints the values in effect and where each came from.\n",
+    );
+    for setting in SETTINGS {
+        out.push_str(&format!("\n# {}.\n{} = {}\n", setting.help, setting.key, (setting.get)(&defaults)));
+    }
+    out + SAMPLE_TABLES + &defaults.keys.toml()
+}
+
+/// What the sample says of tables.
+const SAMPLE_TABLES: &str = r#"
+# Layouts of your own, for the setting layout: rows of panes from top to bottom, side by side in a row; "gpus:2" gets twice the width.
+# [layouts]
+# mine = [["timeline"], ["gpus:2", "findings"], ["log"]]
+
+# Thresholds of a rule, how bad its findings are, and whether there are any: `nccl-top rules ID` prints what can be set, and the defaults.
+# [rules.hang-rank-absent]
+# after = "15s"
+# severity = "error"
+#
+# [rules.nvlink-errors]
+# mute = true
+
+# Texts of your own are entries in files of their own, ~/.config/nccl-top/catalog/*.toml.
+
+# Keys: a character, f1 to f12 or a name such as enter, pgup, space, with ctrl-, alt- or shift- before it. An empty list: no key.
+[keys]
+"#;
 
 /// Writes the sample to `file`, else to where the config is looked for. Returns the path.
 ///
@@ -240,7 +185,7 @@ pub fn init(file: Option<&Path>, env: &dyn Fn(&str) -> Option<String>) -> Result
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(wrong)?;
     }
-    private::create(&path).and_then(|mut file| file.write_all(SAMPLE.as_bytes())).map_err(wrong)?;
+    private::create(&path).and_then(|mut file| file.write_all(sample().as_bytes())).map_err(wrong)?;
     Ok(path)
 }
 
@@ -254,33 +199,70 @@ pub fn load(
     env: &dyn Fn(&str) -> Option<String>,
     flags: &[(&'static str, String)],
 ) -> Result<(Config, Origins), ConfigError> {
-    let mut config = Config::default();
-    let mut origins: Origins = SETTINGS.iter().map(|s| (s.key, "default".to_owned())).collect();
-    let default = default_path(env);
-    if let Some(path) = file.or(default.as_deref()) {
+    Layers::of(file, env, flags).load()
+}
+
+/// Where settings come from, to be read more than once.
+#[derive(Clone, Debug)]
+pub struct Layers {
+    /// The config file, whether it is there or not.
+    path: Option<PathBuf>,
+    /// The user has named it.
+    is_named: bool,
+    /// By key, with the name of the variable.
+    variables: Vec<(&'static str, String, String)>,
+    /// By key.
+    flags: Vec<(&'static str, String)>,
+}
+
+impl Layers {
+    /// As [`load`] takes them.
+    pub fn of(file: Option<&Path>, env: &dyn Fn(&str) -> Option<String>, flags: &[(&'static str, String)]) -> Layers {
+        let variable = |s: &Setting| {
+            let names = [Some(s.env()), table::former_env(s)];
+            names.into_iter().flatten().find_map(|name| Some((s.key, env(&name)?, name)))
+        };
+        let variables = SETTINGS.iter().filter_map(variable).map(|(key, value, name)| (key, name, value)).collect();
+        let path = file.map(Path::to_path_buf).or_else(|| default_path(env));
+        Layers { path, is_named: file.is_some(), variables, flags: flags.to_vec() }
+    }
+
+    /// # Errors
+    /// If the file cannot be read, or as [`Layers::read`].
+    pub fn load(&self) -> Result<(Config, Origins), ConfigError> {
+        let Some(path) = &self.path else { return self.read(None) };
         match read_text(path, MAX_FILE_BYTES) {
-            Ok(text) => apply_file(&mut config, &mut origins, &path.display().to_string(), &text)?,
+            Ok(text) => self.read(Some(&text)),
             // With `su` and `sudo -E` the home is that of another user: what lies there was not written for this one.
-            Err(_) if file.is_none() && is_closed(path) => {
+            Err(_) if !self.is_named && is_closed(path) => {
                 complain(&format!("{}: permission denied; going on without it (HOME is another user's?)", path.display()));
+                self.read(None)
             }
-            Err(_) if file.is_none() && !path.exists() => {}
-            Err(why) => return Err(ConfigError(format!("{}: {why}", path.display()))),
+            Err(_) if !self.is_named && !path.exists() => self.read(None),
+            Err(why) => Err(ConfigError(format!("{}: {why}", path.display()))),
         }
     }
-    for setting in SETTINGS {
-        if let Some(value) = env(&setting.env()) {
-            (setting.set)(&mut config, &value).map_err(|e| ConfigError(format!("{}: {e}", setting.env())))?;
-            origins.insert(setting.key, setting.env());
+
+    /// The layers with this text as the file's.
+    ///
+    /// # Errors
+    /// The first value that does not fit, with its place.
+    pub fn read(&self, text: Option<&str>) -> Result<(Config, Origins), ConfigError> {
+        let mut config = Config::default();
+        let mut origins: Origins = SETTINGS.iter().map(|s| (s.key, "default".to_owned())).collect();
+        if let (Some(text), Some(path)) = (text, &self.path) {
+            apply_file(&mut config, &mut origins, &path.display().to_string(), text)?;
         }
-    }
-    for (key, value) in flags {
-        if let Some(setting) = SETTINGS.iter().find(|s| s.key == *key) {
-            (setting.set)(&mut config, value).map_err(|e| ConfigError(format!("--{key}: {e}")))?;
-            origins.insert(setting.key, format!("--{key}"));
+        let variables = self.variables.iter().map(|(key, name, value)| (*key, name.clone(), value));
+        for (key, name, value) in variables.chain(self.flags.iter().map(|(key, value)| (*key, format!("--{key}"), value))) {
+            if let Some(setting) = setting(key) {
+                (setting.set)(&mut config, value).map_err(|e| ConfigError(format!("{name}: {e}")))?;
+                origins.insert(setting.key, name);
+            }
         }
+        config.check().map_err(|why| ConfigError(format!("{}: {why}", origins["layout"])))?;
+        Ok((config, origins))
     }
-    Ok((config, origins))
 }
 
 /// This user may not read it, whether it is there or not.
@@ -341,30 +323,85 @@ fn apply_file(config: &mut Config, origins: &mut Origins, name: &str, text: &str
     })?;
     for (key, value) in table {
         let line = line_of(key.span().start);
-        if key.get_ref() == "keys" {
-            apply_keys(config, name, text, &line_of)?;
-            origins.insert("keys", format!("{name}:{line}"));
+        let table: Option<(&'static str, ReadTable)> = match key.get_ref().as_str() {
+            "keys" => Some(("keys", apply_keys)),
+            "rules" => Some(("rules", apply_rules)),
+            "layouts" => Some(("layouts", apply_layouts)),
+            _ => None,
+        };
+        if let Some((table, read)) = table {
+            read(config, name, text, &line_of)?;
+            origins.insert(table, format!("{name}:{line}"));
             continue;
         }
-        if key.get_ref() == "rules" {
-            apply_rules(config, name, text, &line_of)?;
-            origins.insert("rules", format!("{name}:{line}"));
-            continue;
+        // Settings that stand together in a table.
+        let prefix = format!("{}.", key.get_ref());
+        let inside = value.get_ref().as_table().filter(|_| SETTINGS.iter().any(|s| s.key.starts_with(&prefix)));
+        for (sub, value) in inside.into_iter().flatten() {
+            let line = line_of(offset_of(text, key.get_ref(), sub));
+            apply_value(config, origins, &format!("{prefix}{sub}"), value, &format!("{name}:{line}"))?;
         }
-        let Some(setting) = SETTINGS.iter().find(|s| s.key == key.get_ref()) else {
-            let known: Vec<&str> = SETTINGS.iter().map(|s| s.key).chain(["keys", "rules"]).collect();
-            return Err(ConfigError(format!("{name}:{line}: unknown setting {:?}, expected one of {}", key.get_ref(), known.join(", "))));
-        };
-        let plain = match value.get_ref() {
-            toml::Value::String(s) => s.clone(),
-            toml::Value::Array(items) if setting.key == "logs" => {
-                let strings: Option<Vec<&str>> = items.iter().map(toml::Value::as_str).collect();
-                strings.ok_or_else(|| ConfigError(format!("{name}:{line}: {}: expected a list of strings", setting.key)))?.join("\n") + "\n"
-            }
-            other => other.to_string(),
-        };
-        (setting.set)(config, &plain).map_err(|e| ConfigError(format!("{name}:{line}: {}: {e}", setting.key)))?;
-        origins.insert(setting.key, format!("{name}:{line}"));
+        if inside.is_none() {
+            apply_value(config, origins, key.get_ref(), value.get_ref(), &format!("{name}:{line}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads a table of the file: its text, its name, and which line an offset is in.
+type ReadTable = fn(&mut Config, &str, &str, &dyn Fn(usize) -> usize) -> Result<(), ConfigError>;
+
+/// Where a key of a table stands in the text.
+fn offset_of(text: &str, table: &str, key: &str) -> usize {
+    let document = toml_edit::Document::parse(text).ok();
+    let span = document.and_then(|document| document.get(table)?.as_table_like()?.key(key)?.span());
+    span.map_or(0, |span| span.start)
+}
+
+/// One setting of the file; `place` is the file and the line.
+fn apply_value(config: &mut Config, origins: &mut Origins, key: &str, value: &toml::Value, place: &str) -> Result<(), ConfigError> {
+    let Some(setting) = setting(key) else {
+        let known: Vec<&str> = SETTINGS.iter().map(|s| s.key).chain(["keys", "rules", "layouts"]).collect();
+        return Err(ConfigError(format!("{place}: unknown setting {key:?}, expected one of {}", known.join(", "))));
+    };
+    let plain = match value {
+        toml::Value::String(s) => s.clone(),
+        toml::Value::Array(items) if setting.key == "logs" => {
+            let strings: Option<Vec<&str>> = items.iter().map(toml::Value::as_str).collect();
+            strings.ok_or_else(|| ConfigError(format!("{place}: {key}: expected a list of strings")))?.join("\n") + "\n"
+        }
+        other => other.to_string(),
+    };
+    (setting.set)(config, &plain).map_err(|e| ConfigError(format!("{place}: {key}: {e}")))?;
+    origins.insert(setting.key, place.to_owned());
+    Ok(())
+}
+
+/// A value of the file as a setting takes it.
+fn plain(value: &str) -> String {
+    match value.parse::<toml_edit::Value>() {
+        Ok(toml_edit::Value::String(text)) => text.into_value(),
+        Ok(toml_edit::Value::Array(items)) => items.iter().filter_map(|item| Some(format!("{}\n", item.as_str()?))).collect(),
+        _ => value.to_owned(),
+    }
+}
+
+/// The table `[layouts]`: name = rows of panes.
+fn apply_layouts(config: &mut Config, name: &str, text: &str, line_of: &dyn Fn(usize) -> usize) -> Result<(), ConfigError> {
+    #[derive(serde::Deserialize)]
+    struct Layouts {
+        layouts: BTreeMap<toml::Spanned<String>, toml::Value>,
+    }
+    const EXPECTED: &str = "expected rows of panes, as mine = [[\"timeline\"], [\"gpus:2\", \"log\"]]";
+    let read: Layouts =
+        toml::from_str(text).map_err(|err| ConfigError(format!("{name}: layouts: {}; expected a table [layouts]", err.message())))?;
+    for (key, rows) in read.layouts {
+        let wrong = |why: String| ConfigError(format!("{name}:{}: layouts: {}: {why}", line_of(key.span().start), key.get_ref()));
+        let rows: Option<Vec<Vec<&str>>> =
+            rows.as_array().and_then(|rows| rows.iter().map(|row| row.as_array()?.iter().map(toml::Value::as_str).collect()).collect());
+        let rows = rows.ok_or_else(|| wrong(EXPECTED.into()))?;
+        let bands = layout::parse(key.get_ref(), &rows).map_err(wrong)?;
+        config.layouts.insert(key.get_ref().clone(), bands);
     }
     Ok(())
 }
@@ -381,6 +418,15 @@ pub fn print(config: &Config, origins: &Origins) -> String {
             setting.key,
             (setting.get)(config)
         ));
+    }
+    if let Some(origin) = origins.get("layouts") {
+        let rows = |bands: &Vec<Vec<Slot>>| {
+            let slot = |slot: &Slot| format!("\"{}:{}\"", slot.0, slot.1);
+            let row = |row: &Vec<Slot>| format!("[{}]", row.iter().map(slot).collect::<Vec<_>>().join(", "));
+            bands.iter().map(row).collect::<Vec<_>>().join(", ")
+        };
+        let lines = config.layouts.iter().map(|(name, bands)| format!("{} = [{}]\n", table::quoted(name), rows(bands)));
+        out.push_str(&format!("\n[layouts]    # from {origin}\n{}", lines.collect::<String>()));
     }
     let origin = origins.get("keys").map_or("default", String::as_str);
     out.push_str(&format!("\n[keys]    # from {origin}\n{}", config.keys.toml()));

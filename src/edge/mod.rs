@@ -8,6 +8,7 @@ pub mod pager;
 pub mod private;
 pub mod py_spy;
 pub mod stacks;
+pub mod watched;
 
 use anyhow::{Context as _, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

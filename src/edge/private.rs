@@ -4,7 +4,7 @@ use crate::base::words::io_words;
 use rustix::fs::{Mode, OFlags, mkdirat, openat};
 use rustix::process::geteuid;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
@@ -45,6 +45,40 @@ pub fn append(path: &Path) -> io::Result<File> {
         file.set_permissions(fs::Permissions::from_mode(0o600))?;
     }
     Ok(file)
+}
+
+/// Puts a file of this user, or a new one, in place of what stands at `path`: whole, or not at all. A file keeps its mode; a new one is for
+/// this user only.
+///
+/// # Errors
+/// If it is somebody else's, no regular file, or may not be written; if a link of another user leads there; or if its directory takes no file.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    refuse_links(path)?;
+    let before = match fs::symlink_metadata(path) {
+        Ok(meta) if !meta.is_file() => return Err(io::Error::other("it is no regular file; name another")),
+        Ok(meta) if !is_own(meta.uid()) => return Err(belongs_to(meta.uid(), "file")),
+        Ok(meta) => Some(meta),
+        Err(_) => None,
+    };
+    // Who made it read-only does not want it replaced, though the directory would allow that.
+    if before.is_some() {
+        OpenOptions::new().append(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let beside = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    let mut file = create(&beside)?;
+    let written = (|| {
+        if let Some(meta) = &before {
+            file.set_permissions(fs::Permissions::from_mode(meta.mode() & 0o7777))?;
+        }
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&beside, path)
+    })();
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    written
 }
 
 /// A directory of this user that nobody else may look into (0700). What is made in it is made there even if somebody renames it meanwhile.

@@ -226,6 +226,11 @@ impl Timeline {
         self.chunks[index].keyframe = Some(Keyframe::of(session));
     }
 
+    /// From now on this much of what is past is kept.
+    pub fn set_depth(&mut self, depth: Duration) {
+        self.limits.depth = depth;
+    }
+
     /// Drops the oldest chunks that are beyond the limits, none from `keep` on.
     fn trim(&mut self, keep: u64) {
         let too_old = |t: &Timeline| t.chunks[t.chunks.len() - 1].to.since(t.chunks[1].from) >= t.limits.depth;

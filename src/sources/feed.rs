@@ -7,7 +7,7 @@ use crate::observe::{Body, Observation, SourceId, SourceReport, SourceState};
 use crate::sources::{SOURCES, Setup, Source, SourceError, SourceSpec};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -64,6 +64,31 @@ pub struct Feed {
     last: Stamp,
     silent_until: Stamp,
     masking: Masking,
+    pace: Pace,
+}
+
+/// The interval of the fast lanes: as sources were made with, and as it is now, ms.
+#[derive(Clone, Default)]
+struct Pace {
+    made: Duration,
+    now_ms: Arc<AtomicU64>,
+}
+
+impl Pace {
+    fn of(interval: Duration) -> Pace {
+        let pace = Pace { made: interval, now_ms: Arc::default() };
+        pace.set(interval);
+        pace
+    }
+
+    fn set(&self, interval: Duration) {
+        self.now_ms.store(u64::try_from(interval.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// How long a source waits that was made to wait for `every`: what has a time of its own keeps it.
+    fn wait(&self, every: Duration) -> Duration {
+        if every == self.made { Duration::from_millis(self.now_ms.load(Ordering::Relaxed)) } else { every }
+    }
 }
 
 /// What the main loop can see of a source's thread without asking it.
@@ -88,6 +113,7 @@ impl Feed {
             last: clock.now(),
             silent_until: Stamp::default(),
             masking: Masking::default(),
+            pace: Pace::default(),
         }
     }
 
@@ -99,6 +125,7 @@ impl Feed {
     /// The same with those sources alone that are wanted.
     pub fn start_some(&mut self, mut setup: Setup, send: &Send, wanted: impl Fn(&SourceSpec) -> bool) {
         let clock = self.clock;
+        self.pace = Pace::of(setup.interval);
         edge::allow_more_descriptors();
         // Before there are threads that could fill the queue, which nobody empties yet.
         let off = |spec: &SourceSpec, why: String, mut bodies: Vec<Body>| {
@@ -122,10 +149,15 @@ impl Feed {
             let busy_since = Arc::new(AtomicI64::new(0));
             self.watches.push(Watch { spec, id: id.clone(), busy_since: busy_since.clone(), every: source.every(), called_slow: false });
             let polls = setup.polls.clone();
-            let run = Run { spec, id, source, clock, busy_since, polls, send: send.clone(), told: None };
+            let run = Run { spec, id, source, clock, busy_since, polls, send: send.clone(), told: None, pace: self.pace.clone() };
             // If the system refuses another thread, the source's absence from the list of states says so.
             let _ = std::thread::Builder::new().name(format!("source:{}", spec.id)).stack_size(512 << 10).spawn(move || run.forever());
         }
+    }
+
+    /// From their next look on, sources of the fast lanes look this often.
+    pub fn set_interval(&self, interval: Duration) {
+        self.pace.set(interval);
     }
 
     pub fn now(&self) -> Stamp {
@@ -164,7 +196,7 @@ impl Feed {
         }
         for watch in &mut self.watches {
             let since = Stamp(watch.busy_since.load(Ordering::Relaxed));
-            let overdue = since.0 != 0 && now.since(since) > (watch.every * 3).max(Duration::from_secs(5));
+            let overdue = since.0 != 0 && now.since(since) > (self.pace.wait(watch.every) * 3).max(Duration::from_secs(5));
             if !overdue && !watch.called_slow {
                 continue;
             }
@@ -197,6 +229,7 @@ struct Run {
     polls: Polls,
     send: Send,
     told: Option<SourceReport>,
+    pace: Pace,
 }
 
 impl Run {
@@ -217,7 +250,7 @@ impl Run {
                 Ok(()) => {
                     failures = 0;
                     let (state, detail) = self.source.remark().map_or((SourceState::Ok, None), |(state, text)| (state, Some(text)));
-                    (self.spec.report(state, detail), self.source.every())
+                    (self.spec.report(state, detail), self.pace.wait(self.source.every()))
                 }
                 Err(err) => {
                     failures += 1;

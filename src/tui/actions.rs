@@ -3,13 +3,13 @@
 //! **To add a key**: a variant of [`Action`], its row in [`OWN`], and its arm in `Ui::act`, all in this file. Panes bring their own.
 
 use super::choices::{Content, Effect, Move, Ui};
+use super::options::{self, Kind, Picked};
 use super::panes::PANES;
 use super::theme::Theme;
 use super::{log_view, view};
 use crate::diagnosis::session::Session;
 use crate::logs::prefilter::Class;
 use std::sync::LazyLock;
-use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
@@ -62,6 +62,8 @@ pub enum Action {
     Faster,
     LongerAxis,
     ShorterAxis,
+    Options,
+    NextLayout,
     Theme,
     Mouse,
 }
@@ -140,6 +142,7 @@ const OWN: &[Key] = &[
     key(Action::NextPane, "next-pane", &["tab"], Group::Panes, "focus the next pane"),
     key(Action::PreviousPane, "previous-pane", &["shift-tab"], Group::Panes, "focus the previous pane"),
     key(Action::NextJob, "next-job", &["J"], Group::Panes, "the next job, where there are several"),
+    key(Action::NextLayout, "next-layout", &["P"], Group::Panes, "the next arrangement of the overview: all, GPUs, network, logs, your own"),
     key(Action::Zoom, "zoom", &["z"], Group::Panes, "zoom the focused pane, or leave the zoom"),
     main_key(Action::Open, "open", &["enter"], Group::Panes, "open the focused pane, then all about the selected row; there: what the line leads to", "open"),
     key(Action::Back, "back", &["esc", "backspace"], Group::Panes, "back: leave details, help, filter or zoom"),
@@ -180,14 +183,12 @@ const OWN: &[Key] = &[
     key(Action::Stacks, "stacks", &["X"], Group::Program, "show the stacks of all ranks and data loaders (runs py-spy, asks first)"),
     key(Action::Dumps, "dumps", &["D"], Group::Program, "have the ranks write their Flight Recorder dumps (asks first)"),
     main_key(Action::Evidence, "evidence", &["e"], Group::Program, "save an evidence bundle (asks for a directory)", "evidence"),
+    key(Action::Options, "options", &[":", "f2"], Group::Program, "all settings: change them at once, save them"),
     key(Action::Theme, "theme", &["t"], Group::Program, "the next theme"),
     key(Action::Mouse, "mouse", &["m"], Group::Program, "mouse on or off (off: the terminal selects text)"),
     key(Action::Redraw, "redraw", &["ctrl-l"], Group::Program, "redraw the screen"),
     key(Action::Suspend, "suspend", &["ctrl-z"], Group::Program, "suspend to the shell (fg resumes)"),
 ];
-
-/// Lengths of the time axis, seconds.
-const WINDOWS: [u64; 6] = [30, 60, 120, 300, 600, 900];
 
 impl Ui {
     /// Does what a key asks for, and returns what reaches beyond the screen.
@@ -279,16 +280,14 @@ impl Ui {
             Action::ToEnd => return Effect::Time(Move::End),
             Action::Slower => return Effect::Time(Move::Speed(0.5)),
             Action::Faster => return Effect::Time(Move::Speed(2.0)),
-            Action::LongerAxis | Action::ShorterAxis => {
-                let now = WINDOWS.iter().position(|w| *w >= self.window.as_secs()).unwrap_or(WINDOWS.len() - 1);
-                let next = if action == Action::LongerAxis { (now + 1).min(WINDOWS.len() - 1) } else { now.saturating_sub(1) };
-                self.window = Duration::from_secs(WINDOWS[next]);
-                self.notice = Some(format!("time axis: {}", crate::base::time::span(self.window)));
-            }
-            Action::Theme => return Effect::NextTheme,
-            Action::Mouse => {
-                self.mouse = !self.mouse;
-                self.notice = Some(if self.mouse { "mouse on" } else { "mouse off: the terminal selects text" }.into());
+            Action::Options => self.open_sheet(Content::Options),
+            Action::LongerAxis | Action::ShorterAxis => return Effect::Turn("axis", action == Action::LongerAxis),
+            Action::Theme => return Effect::Turn("theme", true),
+            Action::Mouse => return Effect::Turn("mouse", true),
+            Action::NextLayout => {
+                self.close_all_sheets();
+                self.leave_zoom();
+                return Effect::Turn("layout", true);
             }
         }
         Effect::Draw
@@ -297,7 +296,8 @@ impl Ui {
     /// What a key does while a sheet is shown; `None`: what it does elsewhere.
     fn read_on(&mut self, action: Action, session: &Session, theme: &Theme) -> Option<Effect> {
         let sheet = self.sheet.as_mut()?;
-        let is_detail = sheet.content.has_cursor();
+        let is_detail = matches!(sheet.content, Content::Detail(_));
+        let is_options = sheet.content == Content::Options;
         match action {
             Action::Up => sheet.step(-1),
             Action::Down => sheet.step(1),
@@ -307,12 +307,15 @@ impl Ui {
             Action::Bottom => sheet.step(isize::MAX),
             Action::NextPane | Action::PreviousPane if is_detail => self.next_link(session, theme, action == Action::NextPane),
             Action::Open if is_detail => self.follow(session, theme),
+            Action::Open | Action::Earlier | Action::Later | Action::Sort if is_options => return Some(self.change_setting(action)),
+            // What changes a setting does so where settings are looked at, too.
+            Action::Theme | Action::Mouse | Action::LongerAxis | Action::ShorterAxis if is_options => return None,
             Action::Back => self.close_sheet(),
             Action::Filter => self.ask_within(),
             Action::Quit => return Some(Effect::Quit),
             Action::Suspend => return Some(Effect::Suspend),
             Action::Redraw => return Some(Effect::Redraw),
-            Action::Evidence if sheet.content != Content::Help => return Some(self.ask_evidence(session)),
+            Action::Evidence if !matches!(sheet.content, Content::Help | Content::Options) => return Some(self.ask_evidence(session)),
             _ if !is_detail => self.close_sheet(),
             // It stays on the way through time, and while it is looked at in another way.
             _ if action.leaves_panes() || matches!(action, Action::CopyLine | Action::Pager) => return None,
@@ -323,6 +326,21 @@ impl Ui {
         }
         self.hold_sheet(session, theme);
         Some(Effect::Draw)
+    }
+}
+
+impl Ui {
+    /// Changes the setting under the cursor, or saves all of them.
+    fn change_setting(&mut self, action: Action) -> Effect {
+        let picked = self.sheet.as_ref().map_or(Picked::Save, |sheet| options::picked(self, sheet));
+        match (action, picked) {
+            (Action::Sort, _) | (Action::Open, Picked::Save) => return Effect::Save,
+            (Action::Open, Picked::Setting(row)) if row.kind == Kind::Text => self.ask_setting(row.key, row.value),
+            (_, Picked::Setting(row)) if row.kind == Kind::Text => self.notice = Some("enter lets you type it".into()),
+            (_, Picked::Setting(row)) => return Effect::Turn(row.key, action != Action::Earlier),
+            (_, Picked::Save) => {}
+        }
+        Effect::Draw
     }
 }
 

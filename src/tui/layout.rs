@@ -36,6 +36,100 @@ pub struct Arrangement {
     pub bands: &'static [&'static [Slot]],
 }
 
+/// An arrangement of the overview that comes with the program.
+pub struct Preset {
+    pub name: &'static str,
+    /// The widest that fits is taken.
+    pub arrangements: &'static [Arrangement],
+}
+
+/// In the order in which the key goes through them.
+pub const PRESETS: &[Preset] = &[
+    Preset { name: "all", arrangements: ARRANGEMENTS },
+    Preset { name: "gpus", arrangements: &wide(&[&[("timeline", 1)], &[("gpus", 1)], &[("processes", 1)], &[("findings", 1)]]) },
+    Preset { name: "network", arrangements: &wide(&[&[("network", 1)], &[("nccl", 1), ("findings", 1)], &[("topology", 1)]]) },
+    Preset { name: "logs", arrangements: &wide(&[&[("training", 5), ("findings", 6)], &[("log", 1)]]) },
+];
+
+/// Below this width panes stand one below the other, without frames.
+const NARROW: u16 = 100;
+
+const fn wide(bands: &'static [&'static [Slot]]) -> [Arrangement; 1] {
+    [Arrangement { from_width: NARROW, framed: true, bands }]
+}
+
+/// How the overview is arranged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layout {
+    pub name: String,
+    /// Of the user's own.
+    own: Option<Vec<Vec<Slot>>>,
+}
+
+impl Layout {
+    /// One of [`PRESETS`], the first where there is none of this name.
+    pub fn preset(name: &str) -> Layout {
+        let known = PRESETS.iter().find(|p| p.name == name).unwrap_or(&PRESETS[0]);
+        Layout { name: known.name.to_owned(), own: None }
+    }
+
+    pub fn own(name: &str, bands: Vec<Vec<Slot>>) -> Layout {
+        Layout { name: name.to_owned(), own: Some(bands) }
+    }
+
+    /// Panes have a frame at this width.
+    pub fn is_framed(&self, width: u16) -> bool {
+        self.arrangement(width).map_or(width >= NARROW, |a| a.framed)
+    }
+
+    /// Panes by bands, at this width.
+    pub fn bands(&self, width: u16) -> Vec<Vec<Slot>> {
+        let bands = match (self.arrangement(width), &self.own) {
+            (Some(arrangement), _) => return arrangement.bands.iter().map(|band| band.to_vec()).collect(),
+            (None, Some(own)) => own.clone(),
+            (None, None) => self.widest().map_or(Vec::new(), |a| a.bands.iter().map(|band| band.to_vec()).collect()),
+        };
+        if width >= NARROW { bands } else { bands.into_iter().flatten().map(|slot| vec![slot]).collect() }
+    }
+
+    fn widest(&self) -> Option<&'static Arrangement> {
+        PRESETS.iter().find(|p| self.own.is_none() && p.name == self.name)?.arrangements.first()
+    }
+
+    fn arrangement(&self, width: u16) -> Option<&'static Arrangement> {
+        let preset = PRESETS.iter().find(|p| self.own.is_none() && p.name == self.name)?;
+        preset.arrangements.iter().find(|a| width >= a.from_width)
+    }
+}
+
+/// The rows of a layout as a user writes them: names of panes, with their share of the width behind a colon.
+///
+/// # Errors
+/// What was found and what is expected.
+pub fn parse(name: &str, rows: &[Vec<&str>]) -> Result<Vec<Vec<Slot>>, String> {
+    if PRESETS.iter().any(|p| p.name == name) {
+        return Err("a layout of this name comes with nccl-top; give it another".into());
+    }
+    let mut seen: Vec<&str> = Vec::new();
+    let mut slot = |text: &str| {
+        let (id, share) = text.split_once(':').unwrap_or((text, "1"));
+        let known: Vec<&'static str> = super::panes::PANES.iter().map(|p| p.id).collect();
+        let id = known.iter().find(|k| **k == id).ok_or_else(|| format!("found {id:?}, expected one of {}", known.join(", ")))?;
+        let share: u16 = share
+            .parse()
+            .ok()
+            .filter(|n| (1..=100).contains(n))
+            .ok_or_else(|| format!("found {text:?}, expected a share of the width from 1 to 100 behind the colon, as in \"{id}:2\""))?;
+        if seen.contains(id) {
+            return Err(format!("{id} stands in it twice"));
+        }
+        seen.push(id);
+        Ok((*id, share))
+    };
+    let rows: Vec<Vec<Slot>> = rows.iter().map(|row| row.iter().map(|text| slot(text)).collect()).collect::<Result<_, String>>()?;
+    if rows.iter().all(Vec::is_empty) { Err("it has no pane; expected at least one".into()) } else { Ok(rows) }
+}
+
 /// The widest that fits is taken.
 pub const ARRANGEMENTS: &[Arrangement] = &[
     Arrangement {
@@ -77,10 +171,6 @@ pub const ARRANGEMENTS: &[Arrangement] = &[
     },
 ];
 
-pub fn arrangement(width: u16) -> &'static Arrangement {
-    ARRANGEMENTS.iter().find(|a| width >= a.from_width).unwrap_or(&ARRANGEMENTS[ARRANGEMENTS.len() - 1])
-}
-
 /// A pane and where it stands, frame or title line included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -105,15 +195,15 @@ pub fn inside(area: Rect, framed: bool) -> Rect {
     }
 }
 
-/// Places the panes of `arrangement` in `area`. `want` is what a pane asks for at a width of content, `None` for a pane that has
+/// Places the panes of these bands in `area`. `want` is what a pane asks for at a width of content, `None` for a pane that has
 /// nothing to show.
-pub fn place(area: Rect, arrangement: &Arrangement, want: &dyn Fn(&str, u16) -> Option<Want>) -> Vec<Place> {
-    let (across, down) = chrome(arrangement.framed);
+pub fn place(area: Rect, bands: &[Vec<Slot>], framed: bool, want: &dyn Fn(&str, u16) -> Option<Want>) -> Vec<Place> {
+    let (across, down) = chrome(framed);
     // A pane may have to look at much to know what it wants.
     let known = RefCell::new(BTreeMap::new());
     let want = |pane: &'static str, width: u16| *known.borrow_mut().entry((pane, width)).or_insert_with(|| want(pane, width));
-    let mut bands = Vec::new();
-    for band in arrangement.bands {
+    let mut filled = Vec::new();
+    for band in bands {
         let mut slots: Vec<Slot> = band.iter().copied().filter(|(pane, _)| want(pane, area.width).is_some()).collect();
         // The least important leave until the others have the width that they need.
         let columns = loop {
@@ -139,13 +229,13 @@ pub fn place(area: Rect, arrangement: &Arrangement, want: &dyn Fn(&str, u16) -> 
         }) else {
             continue;
         };
-        bands.push((slots, columns, whole));
+        filled.push((slots, columns, whole));
     }
-    let wants: Vec<Want> = bands.iter().map(|b| b.2).collect();
+    let wants: Vec<Want> = filled.iter().map(|b| b.2).collect();
     let heights = share(area.height, down, &wants);
     let mut places = Vec::new();
     let mut y = area.y;
-    for ((slots, columns, _), height) in bands.iter().zip(heights) {
+    for ((slots, columns, _), height) in filled.iter().zip(heights) {
         for ((pane, _), (x, width)) in slots.iter().zip(columns) {
             if height > 0 {
                 places.push(Place { pane, area: Rect { x: *x, y, width: *width, height } });

@@ -12,10 +12,12 @@ mod input;
 pub mod keys;
 pub mod layout;
 mod log_view;
+pub mod options;
 pub mod panes;
 pub mod plain;
 mod play;
 pub mod repeats;
+mod settings;
 mod sheet;
 pub mod terminal;
 pub mod theme;
@@ -23,7 +25,7 @@ pub mod view;
 pub mod widgets;
 
 use crate::base::severity::Severity;
-use crate::base::time::{Stamp, Zone};
+use crate::base::time::Stamp;
 use crate::diagnosis::session::Event;
 use crate::edge::dump_pipes::{self, Pipe};
 use crate::edge::pager::{self, Page};
@@ -45,7 +47,11 @@ use budget::Budget;
 use choices::{Content, Effect, Mode, Move, Sheet, Stacks, Ui};
 use crossterm::event::Event as Input;
 use input::Gate;
+use options::Options;
 use play::{Player, World};
+use settings::Configured;
+pub use settings::{Alert, MAX_CONFIG_BYTES, Settings};
+use std::cell::Cell;
 use std::io::{self, IsTerminal};
 use std::iter::from_fn;
 use std::panic::AssertUnwindSafe;
@@ -119,6 +125,8 @@ enum Work {
     Asked(String),
     /// The user has left the pager; what went wrong.
     Paged(Result<(), String>),
+    /// Settings were saved, or the config file has changed.
+    Config(Configured),
     /// It panicked.
     Broke,
 }
@@ -138,38 +146,6 @@ enum FromTape {
     End(Option<String>),
 }
 
-/// What a new critical finding does besides being shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Alert {
-    Off,
-    Bell,
-    /// A note of the desktop, where the terminal passes it on (OSC 9).
-    Note,
-}
-
-/// How the user wants the screen, and what it is of.
-pub struct Settings {
-    /// Of one of the program's themes, or a path.
-    pub theme: String,
-    pub depth: theme::Depth,
-    /// Nothing but ASCII may be drawn.
-    pub ascii: bool,
-    pub graphs: plain::Graphs,
-    pub keys: keys::Keymap,
-    pub mouse: bool,
-    pub alert: Alert,
-    /// Between two frames.
-    pub interval: Duration,
-    /// Of the time axis.
-    pub axis: Duration,
-    /// So much of what is past can be shown again.
-    pub history: Duration,
-    /// /proc is that of this machine.
-    pub is_live: bool,
-    /// In which times are shown.
-    pub zone: Zone,
-}
-
 /// How a tape is shown.
 pub struct Pace {
     /// How many times faster than it was; `None`: as fast as possible.
@@ -186,11 +162,11 @@ pub struct Pace {
 ///
 /// # Errors
 /// If there is no terminal, or it cannot be set up.
-pub fn live(settings: &Settings, header: tape::Header, setup: Setup, exporter: Option<Exporter>) -> Result<()> {
+pub fn live(options: Box<dyn Options>, header: tape::Header, setup: Setup, exporter: Option<Exporter>) -> Result<()> {
     need_terminal("watch")?;
-    let mut world = World::live(header.session(), settings.history, exporter);
+    let mut world = World::live(header.session(), options.settings().history, exporter);
     edge::run(async {
-        let (app, inbox) = App::start(settings, header, &mut world)?;
+        let (app, inbox) = App::start(options, header, &mut world)?;
         // After the first frame, which would have to share the processors with a dozen threads.
         let (send, batches) = feed::channel();
         world.start(setup, &send);
@@ -202,7 +178,7 @@ pub fn live(settings: &Settings, header: tape::Header, setup: Setup, exporter: O
 ///
 /// # Errors
 /// If there is no terminal.
-pub fn replay(settings: &Settings, reader: tape::Reader, pace: Pace, demo: Option<&'static Demo>) -> Result<()> {
+pub fn replay(options: Box<dyn Options>, reader: tape::Reader, pace: Pace, demo: Option<&'static Demo>) -> Result<()> {
     need_terminal(if demo.is_some() { "demo --headless" } else { "replay --headless" })?;
     let header = reader.header().clone();
     // Reading ahead waits while enough lies ahead: the channel is full then.
@@ -213,7 +189,7 @@ pub fn replay(settings: &Settings, reader: tape::Reader, pace: Pace, demo: Optio
     let player = Player::new(header.session(), speed, at, demo, demo.filter(|_| is_own));
     let mut world = World::Tape(Box::new(player));
     edge::run(async {
-        let (app, inbox) = App::start(settings, header, &mut world)?;
+        let (app, inbox) = App::start(options, header, &mut world)?;
         app.run(world, Inbox { tape, ..inbox }).await
     })
 }
@@ -265,6 +241,9 @@ struct App {
     theme_name: String,
     depth: theme::Depth,
     alert: Alert,
+    options: Box<dyn Options>,
+    /// Reads the config file again.
+    follows_config: Cell<Option<std::thread::JoinHandle<()>>>,
     interval: Duration,
     budget: Budget,
     /// Asked for on the time axis, and not done yet.
@@ -300,13 +279,15 @@ const MAX_STACKS: usize = py_spy::MAX_TARGETS;
 const ALL_STACKS: &str = "Stacks of all ranks (main threads, equal ones together)";
 
 impl App {
-    fn start(settings: &Settings, header: tape::Header, world: &mut World) -> Result<(App, Inbox)> {
+    fn start(options: Box<dyn Options>, header: tape::Header, world: &mut World) -> Result<(App, Inbox)> {
+        let settings = options.settings();
         let signals = Signals::of(&[edge::ending(), vec![resumed(), SignalKind::window_change()]].concat())?;
         let theme = Theme::load(&settings.theme, settings.depth).map_err(anyhow::Error::msg)?;
         let mut ui = Ui::new(settings.zone);
         ui.keys = settings.keys.clone();
         ui.window = settings.axis;
         ui.mouse = settings.mouse;
+        ui.layout = settings.layout.clone();
         let sent = Arc::default();
         let screen = Screen::enter(ui.mouse, settings.ascii, settings.graphs, settings.depth, &sent)?;
         ui.size = screen.size()?;
@@ -322,6 +303,8 @@ impl App {
             theme_name,
             depth: settings.depth,
             alert,
+            options,
+            follows_config: Cell::default(),
             interval: settings.interval,
             budget: Budget::new(Instant::now()),
             move_by_s: 0,
@@ -336,7 +319,9 @@ impl App {
             pipes: Vec::new(),
             rounds: Vec::new(),
         };
+        app.show_options();
         app.draw(world)?;
+        app.follow_config();
         Ok((app, inbox))
     }
 
@@ -457,6 +442,7 @@ impl App {
             Message::Signal(kind) if kind == resumed() => self.screen.resume()?,
             Message::Input(None) | Message::Signal(_) => return Ok(None),
             Message::Work(Work::Paged(how)) => self.take_back(how)?,
+            Message::Work(Work::Config(what)) => self.configured(what, world)?,
             Message::Work(work) => self.worked(work),
             Message::Batch(batch) => {
                 let before = world.shown().model.logbook.alarms();
@@ -538,7 +524,9 @@ impl App {
                 self.ui.notice = Some("the line was sent to the clipboard (OSC 52); enter shows it whole".into());
             }
             Effect::Page(number) => self.page(number, world),
-            Effect::NextTheme => self.next_theme(),
+            Effect::Turn(key, forward) => self.turn(key, forward, world)?,
+            Effect::Set(key, value) => self.set(key, &value, world)?,
+            Effect::Save => self.save(),
             Effect::Evidence(dir) => self.write_evidence(&dir, world),
             Effect::AskStacks(wanted) => self.find_py_spy(&wanted, world),
             Effect::RunStacks => self.run_py_spy(world),
@@ -779,21 +767,11 @@ impl App {
                     self.pipes = pipes;
                 }
             }
-            // It is seen to where it may fail.
-            Work::Paged(_) => {}
+            // They are seen to where they may fail.
+            Work::Paged(_) | Work::Config(_) => {}
             Work::Asked(how) => self.ui.notice = Some(crate::base::mask::shown(&how).into_owned()),
             Work::Looked(done, of) => self.ui.notice = Some(format!("py-spy: {done} of {of} processes")),
             Work::Stacks(stacks, all, last) => self.show_stacks(stacks, all, last),
-        }
-    }
-
-    fn next_theme(&mut self) {
-        let now = theme::THEMES.iter().position(|(name, _)| *name == self.theme_name);
-        let next = theme::THEMES[now.map_or(0, |n| (n + 1) % theme::THEMES.len())].0;
-        if let Ok(theme) = Theme::load(next, self.depth) {
-            (self.theme, self.theme_name) = (theme, next.to_owned());
-            let colours = if self.depth == theme::Depth::None { " (colours are off)" } else { "" };
-            self.ui.notice = Some(format!("theme {next}{colours}"));
         }
     }
 

@@ -74,6 +74,15 @@ impl World {
         World::Live(Box::new(Live { session, feed: Feed::new(), timeline, depth, exporter, paused: None }))
     }
 
+    /// How far back the live screen can be moved, and how often its sources look.
+    pub fn set_pace(&mut self, depth: Duration, interval: Duration) {
+        if let World::Live(live) = self {
+            live.depth = depth;
+            live.timeline.set_depth(depth);
+            live.feed.set_interval(interval);
+        }
+    }
+
     /// Starts the sources.
     pub fn start(&mut self, setup: Setup, send: &crate::sources::feed::Send) {
         if let World::Live(live) = self {

@@ -1,8 +1,9 @@
 //! Long texts in place of the panes, to be scrolled: the help, stacks, and everything about one thing.
 
-use super::choices::{Content, Sheet};
+use super::choices::{Content, Sheet, Ui};
 use super::details::{self, Entry};
 use super::help;
+use super::options;
 use super::panes::{self, Ctx};
 use super::view::fitted;
 use crate::base::clean::clean;
@@ -17,7 +18,8 @@ pub fn lines(ctx: &Ctx, sheet: &Sheet, columns: u16) -> (String, Vec<Entry>) {
     if sheet.only.is_empty() {
         return (title, entries);
     }
-    if sheet.content != Content::Help {
+    // What is searched by more than its lines is searched where it is written.
+    if !matches!(sheet.content, Content::Help | Content::Options) {
         entries.retain(|entry| holds(&entry.line.to_string(), &sheet.only));
     }
     if entries.is_empty() {
@@ -32,9 +34,10 @@ pub fn holds(text: &str, wanted: &str) -> bool {
 }
 
 fn all_lines(ctx: &Ctx, sheet: &Sheet, columns: u16) -> (String, Vec<Entry>) {
-    let width = usize::from(columns.saturating_sub(2));
+    let width = width_of(columns);
     let plain = |line: Line<'static>| Entry { line, to: None };
     match &sheet.content {
+        Content::Options => options::lines(ctx.ui, ctx.theme, sheet, width),
         Content::Help => ("Help".into(), help::lines(ctx.ui, ctx.theme, width, &sheet.only).into_iter().map(plain).collect()),
         Content::Text { title, lines } => {
             let lines = lines.iter().map(|line| plain(Line::styled(line.clone(), ctx.theme.text)));
@@ -44,21 +47,33 @@ fn all_lines(ctx: &Ctx, sheet: &Sheet, columns: u16) -> (String, Vec<Entry>) {
     }
 }
 
+fn width_of(columns: u16) -> usize {
+    usize::from(columns.saturating_sub(2))
+}
+
 /// A sheet ends with its last line, and the line that keys go to is in sight.
 pub fn hold(ctx: &Ctx, sheet: &mut Sheet, area: Rect) {
     let (_, entries) = lines(ctx, sheet, area.width);
     let rows = usize::from(area.height.saturating_sub(1));
     if sheet.content.has_cursor() {
-        sheet.cursor = sheet.cursor.min(entries.len().saturating_sub(1));
-        sheet.scroll = sheet.scroll.clamp((sheet.cursor + 1).saturating_sub(rows), sheet.cursor);
+        let (last, below) = match sheet.content {
+            Content::Options => {
+                sheet.cursor = sheet.cursor.min(options::rows(ctx.ui, sheet).saturating_sub(1));
+                (sheet.cursor, options::about(ctx.ui, sheet, width_of(area.width)).len())
+            }
+            _ => (entries.len().saturating_sub(1), 0),
+        };
+        sheet.cursor = sheet.cursor.min(last);
+        sheet.scroll = sheet.scroll.clamp((sheet.cursor + 1 + below).saturating_sub(rows).min(sheet.cursor), sheet.cursor);
     }
     sheet.scroll = sheet.scroll.min(entries.len().saturating_sub(rows));
 }
 
-/// The number of the line at a row of the screen.
-pub fn line_at(sheet: &Sheet, area: Rect, y: u16) -> Option<usize> {
+/// The line at a row of the screen, by its number; of the options, the setting.
+pub fn line_at(ui: &Ui, sheet: &Sheet, area: Rect, y: u16) -> Option<usize> {
     let row = y.checked_sub(area.y + 1).filter(|_| y < area.bottom())?;
-    Some(sheet.scroll + usize::from(row))
+    let line = sheet.scroll + usize::from(row);
+    Some(if sheet.content == Content::Options { options::row_at(ui, sheet, line, width_of(area.width)) } else { line })
 }
 
 /// From the line to which it is scrolled.

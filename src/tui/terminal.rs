@@ -237,6 +237,18 @@ impl Screen {
         self.send(&if self.ascii { text.replace(|c: char| !c.is_ascii(), "?") } else { text });
     }
 
+    /// What the next frame is drawn with.
+    ///
+    /// # Errors
+    /// If the terminal is gone.
+    pub fn set_drawing(&mut self, ascii: bool, graphs: Graphs) -> Result<()> {
+        if (self.ascii, self.graphs) == (ascii, graphs) {
+            return Ok(());
+        }
+        (self.ascii, self.graphs) = (ascii, graphs);
+        self.forget()
+    }
+
     pub fn set_mouse(&mut self, on: bool) {
         if std::mem::replace(&mut self.mouse, on) != on {
             self.send(if on { MOUSE_ON } else { MOUSE_OFF });

@@ -11,7 +11,7 @@
 //! ```
 
 use super::actions::{Action, KEYS};
-use super::choices::{Ask, Mode, Ui};
+use super::choices::{Ask, Content, Mode, Ui};
 use super::filter::Filter;
 use super::layout::{self, Place, Want};
 use super::panes::{Ctx, PANES, Pane, has_rows};
@@ -174,7 +174,7 @@ pub fn fitted(text: &str, width: usize) -> String {
 }
 
 fn is_framed(ui: &Ui) -> bool {
-    ui.zoom.is_some() || layout::arrangement(ui.size.0).framed
+    ui.zoom.is_some() || ui.layout.is_framed(ui.size.0)
 }
 
 /// What is inside a pane's frame.
@@ -217,7 +217,7 @@ pub fn places(session: &Session, ui: &Ui, theme: &Theme) -> Vec<Place> {
         let pane = pane_index(id);
         (PANES[pane].want)(&Ctx { session, ui, theme, pane, zoomed: false, focused: ui.focus == pane }, width)
     };
-    layout::place(area, layout::arrangement(ui.size.0), &want)
+    layout::place(area, &ui.layout.bands(ui.size.0), ui.layout.is_framed(ui.size.0), &want)
 }
 
 /// Columns that a pane has for its content.
@@ -228,8 +228,8 @@ pub fn width_of(session: &Session, ui: &Ui, theme: &Theme, pane: usize) -> u16 {
 
 /// Whether a pane has a place in the arrangement of this width.
 pub fn is_shown(ui: &Ui, pane: usize) -> bool {
-    let bands = layout::arrangement(ui.size.0).bands;
-    ui.size.1 >= 24 && bands.iter().flat_map(|b| b.iter()).any(|slot| slot.0 == PANES[pane].id)
+    let bands = ui.layout.bands(ui.size.0);
+    ui.size.1 >= 24 && bands.iter().flatten().any(|slot| slot.0 == PANES[pane].id)
 }
 
 fn header(session: &Session, ui: &Ui, theme: &Theme, width: u16) -> Line<'static> {
@@ -547,6 +547,10 @@ fn offers(session: &Session, ui: &Ui, theme: &Theme) -> Vec<(String, &'static st
         offer(Action::Back, "back");
         offer(Action::Down, "scroll");
         offer(Action::Filter, "search");
+        if ui.sheet.as_ref().is_some_and(|sheet| sheet.content == Content::Options) {
+            offer(Action::Later, "change");
+            offer(Action::Sort, "save");
+        }
         if ui.detail().is_some() {
             offer(Action::Open, word(Action::Open));
             offer(Action::NextPane, "next link");

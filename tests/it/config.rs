@@ -1,6 +1,6 @@
 //! The config file, the environment and the flags: what wins, what is printed, and how mistakes are named.
 
-use nccl_top::cli::config::{Color, Config, Origins, SETTINGS, load, print};
+use nccl_top::cli::config::{Color, Config, Origins, SETTINGS, as_markdown, load, print, sample};
 use nccl_top::tui::keys::Keymap;
 use std::path::Path;
 use std::time::Duration;
@@ -18,13 +18,33 @@ fn file(text: &str) -> Result<(Config, Origins), String> {
 
 #[test]
 fn the_sample_is_the_defaults() {
-    let sample = include_str!("../../assets/config.toml");
-    assert_eq!(file(sample).unwrap().0, Config::default());
+    let sample = sample();
+    assert_eq!(file(&sample).unwrap().0, Config::default());
     for setting in SETTINGS {
         let value = format!("\n{} = {}\n", setting.key, (setting.get)(&Config::default()));
         assert!(sample.contains(&value), "the sample has not {value:?}");
     }
     assert!(sample.ends_with(&format!("\n[keys]\n{}", Keymap::default().toml())));
+}
+
+#[test]
+fn the_docs_show_the_table_of_settings() {
+    let docs = include_str!("../../docs/SETTINGS.md");
+    assert!(docs.contains(&as_markdown()), "the table in docs/SETTINGS.md should be:\n{}", as_markdown());
+}
+
+#[test]
+fn a_setting_that_has_another_name_today_is_known_by_the_former_one() {
+    let alert = |env: &dyn Fn(&str) -> Option<String>| {
+        (SETTINGS.iter().find(|s| s.key == "alert.terminal").unwrap().get)(&load(None, env, &[]).unwrap().0)
+    };
+    assert_eq!(
+        (file("alert = \"bell\"\n").unwrap().0, alert(&none)),
+        (file("[alert]\nterminal = \"bell\"\n").unwrap().0, "\"off\"".into())
+    );
+    for name in ["NCCL_TOP_ALERT", "NCCL_TOP_ALERT_TERMINAL"] {
+        assert_eq!(alert(&|asked| (asked == name).then(|| "note".into())), "\"note\"", "{name}");
+    }
 }
 
 #[test]
@@ -34,8 +54,8 @@ fn what_is_printed_is_a_config_file_with_the_same_values() {
     assert_eq!(file(&print(&config, &origins)).unwrap().0, config);
 
     let other = "interval = \"1500ms\"\nutc = true\nlogs = [\"/a b:c\", \"/\\\"\\\\\"]\ntheme = \"light\"\ncolor = \"always\"\n\
-        drawing = \"ascii\"\ngraphs = \"block\"\nmouse = false\nalert = \"note\"\nhistory = \"90s\"\naxis = \"5m\"\n\
-        [keys]\nquit = [\"v\"]\nzoom = []\nopen = \"\\\"\"\nback = [\"\\\\\", \"ctrl-alt-é\"]\n";
+        drawing = \"ascii\"\ngraphs = \"block\"\nlayout = \"mine\"\nmouse = false\nalert = \"note\"\nhistory = \"90s\"\naxis = \"5m\"\n\
+        [layouts]\nmine = [[\"timeline\"], [\"gpus:2\", \"log\"]]\n[keys]\nquit = [\"v\"]\nzoom = []\nopen = \"\\\"\"\nback = [\"\\\\\", \"ctrl-alt-é\"]\n";
     let (config, origins) = file(other).unwrap();
     for setting in SETTINGS {
         assert_ne!((setting.get)(&config), (setting.get)(&Config::default()), "{} is not told apart", setting.key);
@@ -68,6 +88,16 @@ fn mistakes_are_named_with_their_place() {
         ("\n\ncolor = \"blue\"\n", "c.toml:3: color: found \"blue\", expected one of \"auto\", \"always\", \"never\""),
         ("logs = [1]\n", "c.toml:1: logs: expected a list of strings"),
         ("utc = maybe\n", "c.toml:1: "),
+        ("utc = true\nlayout = \"mine\"\n", "c.toml:2: layout: found \"mine\", expected one of all, gpus, network, logs, or a name in"),
+        ("[layouts]\nmine = [\"log\"]\n", "c.toml:2: layouts: mine: expected rows of panes, as mine = [[\"timeline\"]"),
+        ("[layouts]\na = [[\"log\"]]\nmine = [[\"logs\"]]\n", "c.toml:3: layouts: mine: found \"logs\", expected one of training, gpus,"),
+        ("[layouts]\nmine = [[\"log\"], [\"gpus\", \"log\"]]\n", "c.toml:2: layouts: mine: log stands in it twice"),
+        ("[layouts]\nmine = [[\"log:0\"]]\n", "c.toml:2: layouts: mine: found \"log:0\", expected a share of the width from 1 to 100"),
+        ("[layouts]\nmine = [[]]\n", "c.toml:2: layouts: mine: it has no pane"),
+        ("[layouts]\nall = [[\"log\"]]\n", "c.toml:2: layouts: all: a layout of this name comes with nccl-top"),
+        ("layouts = 3\n", "c.toml: layouts: "),
+        ("[alert]\n\nterminal = \"siren\"\n", "c.toml:3: alert.terminal: found \"siren\", expected one of \"off\", \"bell\", \"note\""),
+        ("alert.horn = true\n", "c.toml:1: unknown setting \"alert.horn\", expected one of interval"),
     ] {
         let err = file(text).unwrap_err();
         assert!(err.starts_with(says), "{err}");
@@ -116,7 +146,7 @@ fn init_writes_the_sample_and_never_over_a_file() {
     };
     let usual = dir.path().join(".config/nccl-top/config.toml");
     let (code, said) = run(&["config", "init"]);
-    assert_eq!((code, std::fs::read_to_string(&usual).unwrap().as_str()), (Some(0), include_str!("../../assets/config.toml")), "{said}");
+    assert_eq!((code, std::fs::read_to_string(&usual).unwrap().as_str()), (Some(0), sample().as_str()), "{said}");
     assert!(said.contains(&usual.display().to_string()), "{said}");
     assert_eq!(run(&["config"]).0, Some(0));
     std::fs::write(&usual, "utc = true\n").unwrap();

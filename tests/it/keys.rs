@@ -184,6 +184,7 @@ fn sent_for(key: &str) -> String {
         ("pgup", "\x1b[5~"),
         ("pgdn", "\x1b[6~"),
         ("f1", "\x1bOP"),
+        ("f2", "\x1bOQ"),
         ("shift-left", "\x1b[1;2D"),
         ("shift-right", "\x1b[1;2C"),
     ];
@@ -494,6 +495,26 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
             let off = s.raw().len();
             s.press(key, "said", |s| footer(s).contains("mouse on"));
             s.wait_sent(off, b"\x1b[?1000h\x1b[?1006h");
+        }
+        Action::Options => {
+            s.press(key, "the options", |s| has(s, " Options: ") && has(s, "‹ colorblind ›") && footer(s).contains("change"));
+            s.press(key, "no options", |s| !has(s, " Options: "));
+        }
+        Action::NextLayout => {
+            let shown = |s: &vt100::Screen, titles: &[&str]| {
+                let rows = rows(s);
+                titles
+                    .iter()
+                    .all(|title| rows.iter().any(|row| row.contains(&format!("╭ {title}")) || row.contains(&format!("╭ ▸ {title}"))))
+            };
+            for (name, titles) in [
+                ("gpus", &["Timeline", "GPUs", "Processes"][..]),
+                ("network", &["Network", "NCCL", "Topology"]),
+                ("logs", &["Training", "Findings", "Log"]),
+                ("all", &["Timeline", "Training", "GPUs", "Log"]),
+            ] {
+                s.press(key, name, |s| footer(s).trim() == format!("layout {name}") && shown(s, titles) && !is_zoomed(s));
+            }
         }
         Action::Redraw | Action::Suspend => {
             let before = s.look(rows);
@@ -1190,16 +1211,16 @@ fn mistakes_in_settings_and_themes_are_told_before_the_screen_is_touched() {
 fn keys_given_to_other_actions_work_and_are_shown() {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("c.toml");
-    let text = "axis = \"5m\"\n[keys]\nquit = [\"v\", \"ctrl-q\"]\nhelp = \"f2\"\nzoom = []\nnext-pane = \"alt-n\"\n";
+    let text = "axis = \"5m\"\n[keys]\nquit = [\"v\", \"ctrl-q\"]\nhelp = \"f3\"\nzoom = []\nnext-pane = \"alt-n\"\n";
     std::fs::write(&config, text).unwrap();
     let mut s = still(dir.path(), "+70s", &["--config", config.to_str().unwrap()], &[]);
-    assert!(s.look(footer).contains("v quit") && s.look(footer).contains("f2 help"), "{}", s.look(footer));
+    assert!(s.look(footer).contains("v quit") && s.look(footer).contains("f3 help"), "{}", s.look(footer));
     assert!(s.text().contains("last 5 min"));
     s.press("\x1bn", "the next pane", |s| focused(s) == "Timeline");
-    s.press("\x1bOQ", "help", |s| has(s, " Help") && has(s, "  alt-n   ") && !has(s, "zoom the focused pane, or leave the zoom"));
+    s.press("\x1bOR", "help", |s| has(s, " Help") && has(s, "  alt-n   ") && !has(s, "zoom the focused pane, or leave the zoom"));
     s.press("/ctrl-q", "the keys of the program", |s| has(s, "v  ctrl-q"));
-    s.keys("\r\x1bOQ");
-    s.press("\x1bOQ", "no help", |s| !has(s, " Help"));
+    s.keys("\r\x1bOR");
+    s.press("\x1bOR", "no help", |s| !has(s, " Help"));
     s.keys("q?z");
     s.press("9", "the sources, for those keys do nothing now", |s| title(s).starts_with("Sources"));
     s.keys("\x11");

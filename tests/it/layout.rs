@@ -223,7 +223,7 @@ fn hostile_text_moves_nothing() {
 }
 
 mod sharing {
-    use nccl_top::tui::layout::{Want, arrangement, chrome, inside, place, share};
+    use nccl_top::tui::layout::{Layout, PRESETS, Want, chrome, inside, place, share};
     use proptest::prelude::*;
     use ratatui::layout::Rect;
 
@@ -250,6 +250,7 @@ mod sharing {
         fn nothing_overlaps_nothing_is_outside_and_minima_are_kept(
             width in 1u16..=400, height in 1u16..=120, x in 0u16..5, y in 0u16..5,
             wants in prop::collection::vec((0u16..60, 0u16..12, 0u16..12, 0u16..200, 0u8..9, any::<(bool, bool)>()), 9),
+            preset in 0..PRESETS.len(),
         ) {
             let area = Rect { x, y, width, height };
             let ids = ["training", "gpus", "network", "nccl", "findings", "log", "processes", "sources"];
@@ -258,15 +259,16 @@ mod sharing {
                 let (width, least, more, all, priority, (late, grows)) = wants[i];
                 (all > 0).then_some(Want { width, least, comfort: least + more, all, priority, late, grows })
             };
-            let arrangement = arrangement(width);
-            let (across, down) = chrome(arrangement.framed);
-            let places = place(area, arrangement, &want);
+            let layout = Layout::preset(PRESETS[preset].name);
+            let framed = layout.is_framed(width);
+            let (across, down) = chrome(framed);
+            let places = place(area, &layout.bands(width), framed, &want);
             for (i, a) in places.iter().enumerate() {
                 prop_assert!(inside_of(area, a.area), "{a:?} in {area:?}");
                 let asked = want(a.pane, a.area.width).unwrap();
                 prop_assert!(a.area.width >= asked.width + across, "{a:?} {asked:?}");
                 prop_assert!(a.area.height >= asked.least.min(asked.all) + down, "{a:?} {asked:?}");
-                prop_assert!(inside_of(a.area, inside(a.area, arrangement.framed)));
+                prop_assert!(inside_of(a.area, inside(a.area, framed)));
                 for b in &places[i + 1..] {
                     prop_assert!(a.area.intersection(b.area).is_empty(), "{a:?} {b:?}");
                     prop_assert!(a.pane != b.pane);

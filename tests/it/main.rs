@@ -68,6 +68,7 @@ mod network_rules;
 mod network_scenarios;
 mod next_steps;
 mod one_judge;
+mod options;
 mod other_node;
 mod pane_words;
 mod pictures;

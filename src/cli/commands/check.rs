@@ -19,7 +19,7 @@ pub fn run(env: &Env, json: bool, strict: bool, files: &[String]) -> Result<Outc
         out(&format!("{:#}\n", output::check::json(&report, zone)))?;
     } else {
         let width = terminal_width();
-        let style = output::check::text::Style { color: env.depth != Depth::None, ascii: env.ascii, width };
+        let style = output::check::text::Style { color: env.depth != Depth::None, ascii: env.config.is_ascii(), width };
         out(&output::check::text::text(&report, zone, &style))?;
     }
     for input in &report.inputs {

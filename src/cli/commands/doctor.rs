@@ -41,7 +41,7 @@ pub fn run(env: &Env, args: &DoctorArgs) -> Result<Outcome> {
     if args.json {
         out(&format!("{:#}\n", doctor::json(&report)))?;
     } else {
-        let style = Style { color: env.depth != Depth::None, ascii: env.ascii, width: terminal_width() };
+        let style = Style { color: env.depth != Depth::None, ascii: env.config.is_ascii(), width: terminal_width() };
         out(&doctor::text(&report, &style, args.all))?;
     }
     Ok(match report.verdict() {

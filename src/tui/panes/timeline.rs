@@ -17,7 +17,7 @@ use crate::base::units::{bits_per_s, gbytes_per_s, seconds};
 use crate::diagnosis::verdict::State;
 use crate::model::gpu::GPM_HOLDS;
 use crate::model::series::Trend;
-use crate::tui::layout::{self, Want};
+use crate::tui::layout::Want;
 use crate::tui::theme::{Theme, severity_mark, state_mark};
 use crate::tui::widgets::graph::Graph;
 use crate::tui::widgets::time_axis::TimeAxis;
@@ -142,7 +142,7 @@ fn want(ctx: &Ctx, _: u16) -> Option<Want> {
         return None;
     }
     let (width, height) = ctx.ui.size;
-    let framed = layout::arrangement(width).framed;
+    let framed = ctx.ui.layout.is_framed(width);
     let room = match height {
         _ if !framed => (height / 7).clamp(3, 12),
         0..50 => height * 3 / 10,

@@ -30,10 +30,10 @@ use tempfile::TempDir;
 
 pub const PARSERS: &[Parser] = &[
     parser("mask", masks, &["tests/fixtures/secrets", "tests/fixtures/words", "tests/fixtures/flight"], true),
-    parser("config", config, &["assets/config.toml"], false),
+    parser("config", config, &["tests/fixtures/config"], false),
     parser("theme", theme, &["assets/themes"], false),
     parser("users-catalog", users_catalog, &["assets/catalog-sample.toml"], false),
-    parser("keys", keys, &["assets/config.toml", "tests/fixtures/words"], false),
+    parser("keys", keys, &["tests/fixtures/config", "tests/fixtures/words"], false),
     parser("prefix", prefixes, &["tests/fixtures/logs", "tests/fixtures/progress"], true),
     parser("progress", progress, &["tests/fixtures/progress"], false),
     parser("input", input, &["tests/fixtures/words"], false),
