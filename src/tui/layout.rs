@@ -43,10 +43,10 @@ pub const ARRANGEMENTS: &[Arrangement] = &[
         framed: true,
         bands: &[
             &[("timeline", 1)],
-            &[("training", 4), ("findings", 5), ("nccl", 4)],
-            &[("gpus", 4), ("network", 3)],
+            &[("gpus", 1)],
+            &[("training", 4), ("network", 5), ("nccl", 5)],
             &[("processes", 4), ("sources", 3)],
-            &[("log", 1)],
+            &[("findings", 6), ("log", 7)],
         ],
     },
     Arrangement {
@@ -76,6 +76,11 @@ pub const ARRANGEMENTS: &[Arrangement] = &[
         ],
     },
 ];
+
+/// Whether evidence has a place of its own beside the log.
+pub fn is_large((width, height): (u16, u16)) -> bool {
+    width >= ARRANGEMENTS[0].from_width && height >= 50
+}
 
 pub fn arrangement(width: u16) -> &'static Arrangement {
     ARRANGEMENTS.iter().find(|a| width >= a.from_width).unwrap_or(&ARRANGEMENTS[ARRANGEMENTS.len() - 1])

@@ -1,6 +1,7 @@
 //! A table that keeps its columns where they are: numbers right-aligned, units in the head, the least important columns leave first
 //! when it is narrow, and a column in which nothing is known is left out.
 
+use super::meter;
 use super::spark::{self, Axis};
 use crate::base::severity::Severity;
 use crate::diagnosis::verdict::State;
@@ -84,20 +85,30 @@ pub struct Column<R> {
     pub rank: u8,
     pub content: Content<R>,
     pub among: Option<Among<R>>,
+    /// Where there is room, a bar stands before the text.
+    pub meter: Option<Meter<R>>,
 }
+
+/// How much of a limit is used, from 0 to 1, where both are known; and its look where that is too much.
+pub type Meter<R> = fn(&Ctx, &R) -> Option<(f32, Option<Style>)>;
+
+/// Cells of a meter, without the gap behind it.
+const METER: u16 = 12;
+/// What history keeps beyond its least width before there are meters.
+const HISTORY: u16 = 12;
 
 impl<R> Column<R> {
     /// Right-aligned, of one width.
     pub const fn number(head: &'static str, width: u16, rank: u8, cell: fn(&Ctx, &R) -> Cell, sort: fn(&Ctx, &R) -> SortKey) -> Self {
-        Column { head, width, widest: width, right: true, rank, content: Content::Text(cell, sort), among: None }
+        Column { head, width, widest: width, right: true, rank, content: Content::Text(cell, sort), among: None, meter: None }
     }
 
     pub const fn index(head: &'static str, width: u16, rank: u8, value: fn(&Ctx, &R) -> Option<u32>) -> Self {
-        Column { head, width, widest: width, right: true, rank, content: Content::Index(value), among: None }
+        Column { head, width, widest: width, right: true, rank, content: Content::Index(value), among: None, meter: None }
     }
 
     pub const fn amount(head: &'static str, width: u16, rank: u8, value: fn(&Ctx, &R) -> Option<f64>, words: fn(f64) -> String) -> Self {
-        Column { head, width, widest: width, right: true, rank, content: Content::Amount(value, words), among: None }
+        Column { head, width, widest: width, right: true, rank, content: Content::Amount(value, words), among: None, meter: None }
     }
 
     /// Left-aligned.
@@ -109,16 +120,21 @@ impl<R> Column<R> {
         cell: fn(&Ctx, &R) -> Cell,
         sort: fn(&Ctx, &R) -> SortKey,
     ) -> Self {
-        Column { head, width, widest, right: false, rank, content: Content::Text(cell, sort), among: None }
+        Column { head, width, widest, right: false, rank, content: Content::Text(cell, sort), among: None, meter: None }
     }
 
     pub const fn spark(width: u16, widest: u16, rank: u8, values: fn(&Ctx, &R, Axis) -> History) -> Self {
-        Column { head: "", width, widest, right: false, rank, content: Content::Spark(values), among: None }
+        Column { head: "", width, widest, right: false, rank, content: Content::Spark(values), among: None, meter: None }
     }
 
     /// One that differs from all its siblings, which agree, stands out.
     pub const fn among(mut self, apart: f64, siblings: fn(&R, &R) -> bool) -> Self {
         self.among = Some((apart, siblings));
+        self
+    }
+
+    pub const fn metered(mut self, meter: Meter<R>) -> Self {
+        self.meter = Some(meter);
         self
     }
 
@@ -247,6 +263,9 @@ pub fn draw<R>(
                 }
                 _ => match column.cell(ctx, row) {
                     Some((text, style)) => {
+                        if let Some((share, alarm)) = column.meter.filter(|_| *width > column.width).and_then(|meter| meter(ctx, row)) {
+                            meter::draw(buf, (*x, y, width - column.width - 1), share, alarm, theme);
+                        }
                         let odd = || (alike && column.stands_out(ctx, row, rows)).then_some(theme.look);
                         put(buf, (*x, y, *width), &text, column.right, style.or_else(odd).unwrap_or(theme.text));
                     }
@@ -274,13 +293,32 @@ fn fit<'a, R>(ctx: &Ctx, columns: &'a [Column<R>], rows: &[R], area: Rect) -> Ve
         shown.remove(last);
     }
     let mut spare = area.width.saturating_add(1).saturating_sub(used(&shown));
+    let mut widths: Vec<u16> = shown.iter().map(|c| c.width).collect();
+    let is_spark = |c: &Column<R>| matches!(c.content, Content::Spark(_));
+    // Texts first. Meters are all of one length, if history keeps some room, or none is drawn.
+    for (column, width) in shown.iter().zip(&mut widths).filter(|(c, _)| !is_spark(c)) {
+        let more = spare.min(column.widest - column.width);
+        spare -= more;
+        *width += more;
+    }
+    let metered = shown.iter().filter(|c| c.meter.is_some()).count() as u16;
+    let kept = if shown.iter().any(|c| is_spark(c)) { HISTORY } else { 0 };
+    let each = spare.saturating_sub(kept).checked_div(metered).map_or(0, |each| each.min(METER + 1));
+    for (column, width) in shown.iter().zip(&mut widths) {
+        let more = match column.meter {
+            Some(_) if each > meter::LEAST => each,
+            None if is_spark(column) => {
+                spare.saturating_sub(if each > meter::LEAST { each * metered } else { 0 }).min(column.widest - column.width)
+            }
+            _ => 0,
+        };
+        *width += more;
+    }
     let mut x = area.x;
     let mut out = Vec::new();
-    for column in shown {
-        let more = spare.min(column.widest.saturating_sub(column.width));
-        spare -= more;
-        out.push((column, x, column.width + more));
-        x += column.width + more + 1;
+    for (column, width) in shown.into_iter().zip(widths) {
+        out.push((column, x, width));
+        x += width + 1;
     }
     out
 }
