@@ -100,6 +100,18 @@ pub fn all_here(n: usize, verb: &str) -> String {
     format!("{} on this node {}", all_of(n, "rank"), does(n, verb))
 }
 
+/// `97 % or more`; there is nothing above `100 %`.
+pub fn at_least_pct(least: f64) -> String {
+    let more = if least.round() < 100.0 { " or more" } else { "" };
+    format!("{least:.0} %{more}")
+}
+
+/// `3 % or less`; there is nothing below `0 %`.
+pub fn at_most_pct(most: f64) -> String {
+    let less = if most.round() > 0.0 { " or less" } else { "" };
+    format!("{most:.0} %{less}")
+}
+
 /// Those besides one: `the other rank waits`, `the other 23 wait`
 pub fn the_other(n: usize, word: &str, verb: &str) -> String {
     match n {

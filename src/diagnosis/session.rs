@@ -11,6 +11,7 @@ use crate::logs::{TextEvent, What};
 use crate::model::gpu::Activity;
 use crate::model::quiet::Quiet;
 use crate::model::reading::ReadLine;
+use crate::model::series::Trend;
 use crate::model::signals::Look;
 use crate::model::topology;
 use crate::model::topology::used::InUse;
@@ -123,7 +124,8 @@ impl Session {
         let ports = model.ports.values().map(|p| p.tx.len() + p.rx.len());
         let netdevs = model.netdevs.values().map(|n| n.tx.len() + n.rx.len());
         let gpus = model.gpus.values().map(|g| {
-            g.util_pct.len() + g.util_trend.len() + g.sm_trend.len() + g.power_trend.len() + g.nvlink_trend.len() + g.deeds.len() / SAMPLE
+            let trends = [&g.util_trend, &g.sm_trend, &g.power_trend, &g.nvlink_trend, &g.nvlink_tx_trend];
+            g.util_pct.len() + trends.map(Trend::len).iter().sum::<usize>() + g.deeds.len() / SAMPLE
         });
         let files = model.files.values().map(|f| {
             f.progress.losses.len() + f.progress.step_trend.len() + f.progress.throughput_trend.len() + f.progress.step_times.len()

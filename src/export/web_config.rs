@@ -72,8 +72,8 @@ impl WebConfig {
         // Before they are read: what changes meanwhile is read again.
         let mut files = vec![(path.to_path_buf(), version(path))];
         let text = read_text(path, MOST_BYTES).map_err(|why| format!("{name}: {why}"))?;
-        let file: Option<File> =
-            serde_yaml_ng::from_str(&text).map_err(|err| format!("{name}: {err}; `promtool check web-config {name}` checks it"))?;
+        let file: Option<File> = serde_saphyr::from_str(&text)
+            .map_err(|err| format!("{name}: {}; `promtool check web-config {name}` checks it", err.without_snippet()))?;
         let file = file.unwrap_or_default();
         if file.http_server_config.is_some_and(|http| !http.headers.is_empty()) {
             return Err(format!("{name}: http_server_config.headers is not supported; remove it"));

@@ -47,20 +47,16 @@ pub const OVERVIEW: &[Query] = &[
 ];
 
 /// In place of the recorded series, where no rule records them.
-pub const WAITING: Query = query(
-    "waiting",
-    r#"avg by (instance, job_id) (rate(nccltop_rank_activity_seconds_total{$M activity="waiting"}[$W]))"#,
-);
+pub const WAITING: Query =
+    query("waiting", r#"avg by (instance, job_id) (rate(nccltop_rank_activity_seconds_total{$M activity="waiting"}[$W]))"#);
 pub const WAITING_BEFORE: Query = query(
     "waiting-before",
     r#"avg by (instance, job_id) (rate(nccltop_rank_activity_seconds_total{$M activity="waiting"}[$W] offset 1m))"#,
 );
 
 /// What one job's judgement or its screen needs besides. Expensive over all jobs, cheap for one.
-pub const ACTIVITY: Query = query(
-    "activity",
-    r#"sum by (instance, rank, gpu, activity) (rate(nccltop_rank_activity_seconds_total{$M job_id=$J}[$W]))"#,
-);
+pub const ACTIVITY: Query =
+    query("activity", r#"sum by (instance, rank, gpu, activity) (rate(nccltop_rank_activity_seconds_total{$M job_id=$J}[$W]))"#);
 pub const RANKS: Query = query("ranks", r#"count by (instance, rank) (nccltop_rank_info{$M job_id=$J})"#);
 /// Which node holds the least of what stands still, where counts differ.
 pub const BEHIND: Query = query(
@@ -73,22 +69,13 @@ pub const BEHIND: Query = query(
 pub const COMMS_STILL: Query = query("comms-still", r#"min by (comm) (nccltop_comm_still_seconds{$M job_id=$J})"#);
 pub const COMMS_LEAST: Query = query("comms-least", r#"min by (comm) (nccltop_comm_operations_min{$M job_id=$J})"#);
 pub const COMMS_MOST: Query = query("comms-most", r#"max by (comm) (nccltop_comm_operations_max{$M job_id=$J})"#);
-pub const PORTS: Query = query(
-    "ports",
-    r#"rate(nccltop_port_transmit_bytes_total{$M}[$W]) and on (instance) nccltop_job_info{$M job_id=$J}"#,
-);
-pub const PORTS_BEFORE: Query = query(
-    "ports-before",
-    r#"rate(nccltop_port_transmit_bytes_total{$M}[$W] offset 2m) and on (instance) nccltop_job_info{$M job_id=$J}"#,
-);
-pub const LOSS: Query = query(
-    "loss",
-    r#"increase(nccltop_port_loss_total{$M}[5m]) > 0 and on (instance) nccltop_job_info{$M job_id=$J}"#,
-);
-pub const DRIVERS: Query = query(
-    "drivers",
-    r#"count by (instance, driver, model) (nccltop_gpu_info{$M} and on (instance) nccltop_job_info{$M job_id=$J})"#,
-);
+pub const PORTS: Query =
+    query("ports", r#"rate(nccltop_port_transmit_bytes_total{$M}[$W]) and on (instance) nccltop_job_info{$M job_id=$J}"#);
+pub const PORTS_BEFORE: Query =
+    query("ports-before", r#"rate(nccltop_port_transmit_bytes_total{$M}[$W] offset 2m) and on (instance) nccltop_job_info{$M job_id=$J}"#);
+pub const LOSS: Query = query("loss", r#"increase(nccltop_port_loss_total{$M}[5m]) > 0 and on (instance) nccltop_job_info{$M job_id=$J}"#);
+pub const DRIVERS: Query =
+    query("drivers", r#"count by (instance, driver, model) (nccltop_gpu_info{$M} and on (instance) nccltop_job_info{$M job_id=$J})"#);
 /// The share that nodes waited earlier in the job's life, for those that wait least now.
 pub const WAITING_EARLIER: Query = query(
     "waiting-earlier",
@@ -98,13 +85,15 @@ pub const WAITING_EARLIER: Query = query(
 pub const ADDRESSES: Query = query("addresses", r#"nccltop_node_address_info{$M address=~$A}"#);
 
 /// What the screen of one job asks for.
-pub const JOB: &[&Query] =
-    &[&ACTIVITY, &COMMS_STILL, &COMMS_LEAST, &COMMS_MOST, &BEHIND, &PORTS, &PORTS_BEFORE, &LOSS, &DRIVERS];
+pub const JOB: &[&Query] = &[&ACTIVITY, &COMMS_STILL, &COMMS_LEAST, &COMMS_MOST, &BEHIND, &PORTS, &PORTS_BEFORE, &LOSS, &DRIVERS];
 
 /// What the screen of one node asks for.
 pub const NODE: &[Query] = &[
     query("sources", r#"nccltop_source_up{$M instance=$N}"#),
-    query("gpus", r#"{$M __name__=~"nccltop_gpu_(sm_active_ratio|tensor_active_ratio|power_watts|temperature_celsius|memory_used_bytes|nvlinks_up)", instance=$N}"#),
+    query(
+        "gpus",
+        r#"{$M __name__=~"nccltop_gpu_(sm_active_ratio|tensor_active_ratio|power_watts|temperature_celsius|memory_used_bytes|nvlinks_up)", instance=$N}"#,
+    ),
     query("node-activity", r#"sum by (job_id, rank, gpu, activity) (rate(nccltop_rank_activity_seconds_total{$M instance=$N}[$W]))"#),
     query("node-ports", r#"rate(nccltop_port_transmit_bytes_total{$M instance=$N}[$W])"#),
     query("node-ports-up", r#"nccltop_port_up{$M instance=$N}"#),

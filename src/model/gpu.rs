@@ -49,6 +49,8 @@ pub struct Gpu {
     /// What its counters have done while they were watched.
     pub watch: HealthWatch,
     pub processes: Vec<GpuProcess>,
+    /// The job and the rank that last worked here: it may have ended.
+    pub had: Option<(String, u32)>,
     pub activity: Activity,
     pub activity_since: Stamp,
     /// GPM, or differences of fields 138 and 139; bytes/s.
@@ -79,6 +81,8 @@ pub struct Gpu {
     pub power_trend: Trend,
     /// Both directions, bytes/s; from GPM like [`Gpu::sm_trend`], else from field differences of every sample.
     pub nvlink_trend: Trend,
+    /// What of it goes out.
+    pub nvlink_tx_trend: Trend,
 }
 
 /// The NVLinks of a GPU, and what their counters were when they were first seen.
@@ -203,6 +207,7 @@ impl Gpu {
             (&mut self.sm_trend, sample.gpm.and_then(|g| g.sm_active_pct).map(f64::from)),
             (&mut self.power_trend, sample.power_mw.map(|mw| mw as f64 / 1e3)),
             (&mut self.nvlink_trend, tx.zip(rx).filter(|_| link_is_read).map(|(tx, rx)| tx + rx)),
+            (&mut self.nvlink_tx_trend, tx.zip(rx).filter(|_| link_is_read).map(|(tx, _)| tx)),
         ] {
             if let Some(value) = value {
                 trend.push(at, value);
@@ -368,6 +373,14 @@ impl Gpu {
     /// How long a sample stands while no other comes.
     pub fn holds(&self) -> Duration {
         (self.every * 5 / 2).clamp(Duration::from_secs(3), Duration::from_secs(150))
+    }
+
+    /// What went over its links, bytes/s: out, and in, each as `columns` has it.
+    pub fn nvlink_ways(&self, columns: impl Fn(&Trend) -> Vec<Option<f32>>) -> (Vec<Option<f32>>, Vec<Option<f32>>) {
+        let out = columns(&self.nvlink_tx_trend);
+        let both = columns(&self.nvlink_trend);
+        let into = both.into_iter().zip(&out).map(|(both, out)| Some((both? - (*out)?).max(0.0))).collect();
+        (out, into)
     }
 
     /// The last sample is about now, not about some time ago.

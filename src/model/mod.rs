@@ -234,6 +234,7 @@ impl Model {
                 self.sense_rhythms(at);
                 self.forget(at);
                 self.reassign();
+                self.remember_ranks();
             }
             Body::End => self.show_left_out(),
             Body::Gap { for_ms } => {
@@ -604,6 +605,17 @@ impl Model {
             let works = |pid: &u32| self.gpu_of_pid(*pid) == Some(index) && self.processes.get(pid).is_some_and(Process::is_alive);
             Some((job, job.pids().find(works)?))
         })
+    }
+
+    /// Keeps of each GPU which rank works there, for when it has ended.
+    fn remember_ranks(&mut self) {
+        let had = |index: u32| self.owner_of_gpu(index).and_then(|(job, pid)| Some((job.id.clone(), job.rank_of(pid)?)));
+        let all: Vec<(u32, (String, u32))> = self.gpus.keys().filter_map(|index| Some((*index, had(*index)?))).collect();
+        for (index, had) in all {
+            if self.gpus.get(&index).is_some_and(|gpu| gpu.had.as_ref() != Some(&had)) {
+                self.gpu(index, |gpu| gpu.had = Some(had));
+            }
+        }
     }
 
     /// Who has queue pairs on a port, ranks first, and when they were listed. `None`: not known.

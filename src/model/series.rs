@@ -62,7 +62,7 @@ pub struct Trend {
     buckets: VecDeque<Bucket>,
 }
 
-/// The samples of one second. 20 bytes, because there are many: two trends per port, four per GPU.
+/// The samples of one second. 20 bytes, because there are many: two trends per port, five per GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Bucket {
     /// Seconds since the Unix epoch.

@@ -70,7 +70,7 @@ mod source_trouble;
 mod stale_process;
 mod storage_failed;
 mod storage_hang;
-mod straggler;
+pub mod straggler;
 mod transport_below_topology;
 mod version_mismatch;
 mod watchdogs;

@@ -4,7 +4,7 @@ use super::{Implies, Rule, Stacks, TickContext, told_by, while_it_holds};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
 use crate::base::time::Stamp;
-use crate::base::units::the_other;
+use crate::base::units::{at_least_pct, at_most_pct, the_other};
 use crate::base::words::{py_spy, rank_words};
 use crate::model::Model;
 use crate::model::gpu::{Activity, Gpu};
@@ -36,9 +36,10 @@ const WINDOW: Limit = Limit::seconds("straggler", "window", 12.0, "GPU activity 
 /// One long sequence in a few long steps makes nobody late every step.
 const STEPS: Limit = Limit::count("straggler", "steps", 5.0, "where steps are long, over so many of them");
 /// Siblings of a straggler spin: at least this busy, on average.
-const SIBLINGS_PCT: Limit = Limit::percent("straggler", "siblings", 93.0, "the other GPUs must be busy this share of the time");
+pub const SIBLINGS_PCT: Limit = Limit::percent("straggler", "siblings", 93.0, "the other GPUs must be busy this share of the time");
 /// How much less busy than the least busy sibling. Healthy data-parallel ranks differ by 3.
-const LAG_PCT: Limit = Limit::percent("straggler", "lag", 15.0, "the GPU of the late rank must be this much less busy than the next one");
+pub const LAG_PCT: Limit =
+    Limit::percent("straggler", "lag", 15.0, "the GPU of the late rank must be this much less busy than the next one");
 
 /// Stages that share the work evenly draw the same power within 10 %; measured with four times the work on one of four: 2.2.
 const UNEVEN: Limit = Limit::times("straggler", "uneven", 1.5, "the GPUs of one stage must draw so many times what those draw that wait");
@@ -202,7 +203,7 @@ fn is_late_each_step(model: &Model, job: &Job, look: &Look, window: Duration, bu
         "gpu",
         match busy_now.len() {
             2 => format!("over {seconds} s its GPU was busy {slow:.0} % of the time, the other {next:.0} %"),
-            _ => format!("over {seconds} s its GPU was busy {slow:.0} % of the time, the others {next:.0} % or more"),
+            _ => format!("over {seconds} s its GPU was busy {slow:.0} % of the time, the others {}", at_least_pct(next)),
         },
     ));
     found.evidence.extend(reason(look, told));
@@ -289,7 +290,7 @@ fn busiest_stage(model: &Model, job: &Job, look: &Look, window: Duration) -> Opt
     let others_sm: Option<Vec<f64>> = look.alive().filter(|r| !is_its(r.rank)).map(|r| r.sm_active_pct).collect();
     if let (Some(own), Some(others)) = (ranks.iter().find_map(sm), others_sm) {
         let most = others.into_iter().fold(0.0, f64::max);
-        found.evidence.push(Evidence::of("gpu", format!("kernels on {own:.0} % of its SMs, of theirs {most:.0} % or less")));
+        found.evidence.push(Evidence::of("gpu", format!("kernels on {own:.0} % of its SMs, of theirs {}", at_most_pct(most))));
     }
     found.ranks = ranks;
     told_by(&mut found, look);

@@ -52,7 +52,7 @@ pub const PRESETS: &[Preset] = &[
 ];
 
 /// Below this width panes stand one below the other, without frames.
-const NARROW: u16 = 100;
+pub const NARROW: u16 = 100;
 
 const fn wide(bands: &'static [&'static [Slot]]) -> [Arrangement; 1] {
     [Arrangement { from_width: NARROW, framed: true, bands }]
@@ -137,10 +137,10 @@ pub const ARRANGEMENTS: &[Arrangement] = &[
         framed: true,
         bands: &[
             &[("timeline", 1)],
-            &[("training", 4), ("findings", 5), ("nccl", 4)],
-            &[("gpus", 4), ("network", 3)],
+            &[("gpus", 1)],
+            &[("training", 4), ("network", 5), ("nccl", 5)],
             &[("processes", 4), ("sources", 3)],
-            &[("log", 1)],
+            &[("findings", 6), ("log", 7)],
         ],
     },
     Arrangement {
@@ -170,6 +170,11 @@ pub const ARRANGEMENTS: &[Arrangement] = &[
         ],
     },
 ];
+
+/// Whether evidence has a place of its own beside the log.
+pub fn is_large((width, height): (u16, u16)) -> bool {
+    width >= ARRANGEMENTS[0].from_width && height >= 50
+}
 
 /// A pane and where it stands, frame or title line included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

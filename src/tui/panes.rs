@@ -98,10 +98,14 @@ impl<'a> Ctx<'a> {
     }
 
     pub fn axis_words(&self) -> String {
-        match self.ui.window.as_secs() {
-            s if s % 60 == 0 => format!("last {} min", s / 60),
-            s => format!("last {s} s"),
-        }
+        axis_words(self.ui.window)
+    }
+
+    /// The axis of a chart that fills its width, two columns a cell, and where it begins in words: nothing is sampled more often than twice
+    /// a second, so a wide one shows more time than was asked for.
+    pub fn wide_axis(&self, cells: u16) -> (Axis, String) {
+        let window = self.ui.window.max(std::time::Duration::from_secs(u64::from(cells)));
+        (Axis::new(self.session.model.now, window, usize::from(cells) * 2), axis_words(window))
     }
 
     /// The name of a job, where there is more than one, so that it matters whose something is.
@@ -141,6 +145,13 @@ impl<'a> Ctx<'a> {
     /// The selected one of `rows`; none while the pane is neither focused nor zoomed and nothing was chosen.
     pub fn selected(&self, rows: &[String]) -> Option<usize> {
         (self.focused || self.list().row.is_some()).then(|| self.list().position(rows)).flatten()
+    }
+}
+
+fn axis_words(window: std::time::Duration) -> String {
+    match window.as_secs() {
+        s if s % 60 == 0 => format!("last {} min", s / 60),
+        s => format!("last {s} s"),
     }
 }
 

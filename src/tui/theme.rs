@@ -30,7 +30,10 @@ pub struct Roles<S> {
     pub culprit: S,
     /// A match of the search; laid over the others.
     pub found: S,
+    /// A graph at its foot, a meter at its left.
     pub chart: S,
+    /// What `chart` becomes at the top of a graph and at the right end of a meter; a theme without it has that of `text`.
+    pub peak: S,
     /// The second line of a chart.
     pub chart2: S,
 }
@@ -266,6 +269,7 @@ impl Theme {
             culprit: of(&file.culprit),
             found: of(&file.found),
             chart: of(&file.chart),
+            peak: of(&file.peak),
             chart2: of(&file.chart2),
         })
     }
@@ -299,6 +303,12 @@ impl Theme {
         state.patch(self.selected).remove_modifier(both)
     }
 
+    /// `chart` at so much of the height of a graph or the length of a meter, 0 to 1. Terminals of sixteen colours have no steps between two.
+    pub fn graded(&self, share: f32) -> Style {
+        let peak = if self.peak.fg.is_some() { self.peak } else { self.text };
+        between(self.chart, peak, share)
+    }
+
     pub fn state(&self, state: State) -> Style {
         match state {
             State::Training | State::Finished => self.good,
@@ -307,6 +317,23 @@ impl Theme {
             State::Stuck | State::Failed => self.act,
         }
     }
+}
+
+/// The first look, with its colour on the way to that of the second, as finely as the terminal shows it.
+pub fn between(from: Style, to: Style, share: f32) -> Style {
+    let channels = |style: Style| match style.fg? {
+        Color::Rgb(r, g, b) => Some((r, g, b)),
+        Color::Indexed(i) => Some(rgb_of(i)),
+        _ => None,
+    };
+    let (Some(low), Some(high)) = (channels(from), channels(to)) else { return from };
+    let share = share.clamp(0.0, 1.0);
+    let part = |a: u8, b: u8| (f32::from(a) * (1.0 - share) + f32::from(b) * share).round() as u8;
+    let mixed = (part(low.0, high.0), part(low.1, high.1), part(low.2, high.2));
+    from.fg(match from.fg {
+        Some(Color::Indexed(_)) => Color::Indexed(nearest(mixed, 16..=255)),
+        _ => Color::Rgb(mixed.0, mixed.1, mixed.2),
+    })
 }
 
 /// Whether two looks are the same on the screen.

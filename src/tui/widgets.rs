@@ -1,7 +1,9 @@
 //! What ratatui lacks, or what must look the same in every pane.
 
+pub mod cards;
 pub mod chart;
 pub mod graph;
+pub mod meter;
 pub mod spark;
 pub mod table;
 pub mod time_axis;

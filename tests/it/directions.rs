@@ -28,18 +28,8 @@ const FOLDERS: &[(&str, &[&str])] = &[
 ];
 
 /// Folders that only turn values into values.
-const PURE: &[&str] = &[
-    "observe",
-    "logs",
-    "formats",
-    "model",
-    "rules",
-    "diagnosis",
-    "fleet/answer.rs",
-    "fleet/model.rs",
-    "fleet/queries.rs",
-    "fleet/rules",
-];
+const PURE: &[&str] =
+    &["observe", "logs", "formats", "model", "rules", "diagnosis", "fleet/answer.rs", "fleet/model.rs", "fleet/queries.rs", "fleet/rules"];
 /// What reaches out of the program, or depends on when it is called.
 const IMPURE: &[&str] = &[
     "std::fs",

@@ -8,6 +8,7 @@ use crate::fleet::asking::{Asker, Focus};
 use crate::fleet::client::Client;
 use crate::fleet::http_config::HttpConfig;
 use crate::output::fleet;
+use crate::tui::options::Options as _;
 use anyhow::{Context as _, Result};
 
 pub fn run(env: &Env, args: &FleetArgs) -> Result<Outcome> {
@@ -21,7 +22,7 @@ pub fn run(env: &Env, args: &FleetArgs) -> Result<Outcome> {
     let zone = env.zone(Zone::of_host(now));
     let mut asker = Asker::new(client, args.matchers.trim().trim_end_matches(',').to_owned());
     if !args.json {
-        return crate::tui::fleet::run(&env.settings(zone), asker, at).map(|()| Outcome::Clean);
+        return crate::tui::fleet::run(&env.options(zone).settings(), asker, at).map(|()| Outcome::Clean);
     }
     let frame = match asker.frame(at.unwrap_or(now), &Focus::Overview) {
         Ok(frame) => frame,

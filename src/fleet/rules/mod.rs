@@ -100,7 +100,9 @@ impl Finding {
 impl Ctx<'_> {
     /// A node has named a culprit of this job: nobody else is accused.
     pub fn is_explained(&self, job: &str) -> bool {
-        self.reported.iter().any(|f| f.job.as_deref() == Some(job) && f.is_cause() && !(f.ranks.is_empty() && f.gpus.is_empty() && f.ports.is_empty()))
+        self.reported
+            .iter()
+            .any(|f| f.job.as_deref() == Some(job) && f.is_cause() && !(f.ranks.is_empty() && f.gpus.is_empty() && f.ports.is_empty()))
     }
 }
 

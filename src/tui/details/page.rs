@@ -107,15 +107,13 @@ impl<'a> Page<'a> {
             return;
         }
         let ctx = self.ctx;
-        self.put(Line::styled(format!("{label}, {}", ctx.axis_words()), ctx.theme.dim));
-        // Never more than two columns a second: wider, it would show more time than it says.
-        let most = usize::from(SCALE) + ctx.ui.window.as_secs() as usize;
-        let plot = Rect::new(0, 0, self.width.min(most) as u16, CHART);
-        let axis = ctx.axis(usize::from(plot.width.saturating_sub(SCALE)) * 2);
+        let plot = Rect::new(0, 0, self.width as u16, CHART);
+        let (axis, since) = ctx.wide_axis(plot.width.saturating_sub(SCALE));
+        self.put(Line::styled(format!("{label}, {since}"), ctx.theme.dim));
         let values: Vec<Option<f32>> =
             trend.columns(axis.end, axis.step, axis.columns, hold).into_iter().map(|v| v.map(|v| v * scale)).collect();
         self.drawn(plot.width, plot.height, |area, buf| {
-            Chart { values: &values, since: &ctx.axis_words(), word, line: ctx.theme.chart, scale: ctx.theme.dim }.draw(area, buf);
+            Chart { values: &values, since: &since, word, line: ctx.theme.chart, scale: ctx.theme.dim }.draw(area, buf);
         });
     }
 

@@ -321,10 +321,17 @@ pub fn job_facts(frame: &Frame, job: &Job) -> String {
 
 /// Whose it is and where it runs, in one line.
 pub fn job_labels(job: &Job) -> String {
-    let mut parts: Vec<String> = job.info.iter().filter(|(name, _)| **name != "slurm_job_id").map(|(name, value)| format!("{} {value}", name.replace('_', " "))).collect();
+    let mut parts: Vec<String> = job
+        .info
+        .iter()
+        .filter(|(name, _)| **name != "slurm_job_id")
+        .map(|(name, value)| format!("{} {value}", name.replace('_', " ")))
+        .collect();
     let mut versions: BTreeMap<&str, usize> = BTreeMap::new();
     job.members.values().filter(|m| !m.nccl_version.is_empty()).for_each(|m| *versions.entry(&m.nccl_version).or_default() += 1);
     let several = versions.len() > 1;
-    parts.extend(versions.iter().map(|(version, nodes)| if several { format!("NCCL {version} on {nodes}") } else { format!("NCCL {version}") }));
+    parts.extend(
+        versions.iter().map(|(version, nodes)| if several { format!("NCCL {version} on {nodes}") } else { format!("NCCL {version}") }),
+    );
     clean(&parts.join(" · ")).into_owned()
 }

@@ -11,7 +11,7 @@ use crate::rules::findings::Finding;
 use crate::tui::choices::{Opened, Ui};
 use crate::tui::details::Subject;
 use crate::tui::filter::Filter;
-use crate::tui::layout::Want;
+use crate::tui::layout::{self, Want};
 use crate::tui::theme::severity_mark;
 use crate::tui::widgets::{first_shown, labelled};
 use ratatui::buffer::Buffer;
@@ -35,6 +35,9 @@ pub const PANE: Pane = Pane {
     open,
     draw,
 };
+
+/// Fewer rows show no evidence.
+const DETAIL: u16 = 8;
 
 /// Open ones, worst first; then past ones, newest first.
 pub fn all(session: &Session) -> Vec<&Finding> {
@@ -101,8 +104,11 @@ fn want(ctx: &Ctx, width: u16) -> Option<Want> {
     let wrapped = |most: usize| all.iter().take(most).map(|f| entry(ctx, f, usize::from(width), 2).len()).sum::<usize>();
     let rows = (wrapped(WRAPPED) + all.len().saturating_sub(WRAPPED)).clamp(1, 200) as u16;
     let open = wrapped(ctx.session.ledger.open().len().min(WRAPPED)).clamp(1, 5) as u16;
-    // Beside others it keeps its height, so that nothing moves when a finding opens.
-    let comfort = if width > 60 { open } else { open.max(5) };
+    // Beside others it keeps its height, so that nothing moves when a finding opens. On a large screen there is room for the evidence.
+    let is_bad = ctx.session.ledger.first_open(|f| f.severity > Severity::Info).is_some();
+    let evidence = if is_bad && layout::is_large(ctx.ui.size) { DETAIL * 2 } else { 0 };
+    let comfort = if width > 60 { open } else { open.max(5) }.max(evidence);
+    let rows = rows.max(evidence);
     Some(Want { width: 36, least: 1, comfort, all: rows, priority: 2, late: false, grows: false })
 }
 
@@ -128,7 +134,7 @@ fn entry(ctx: &Ctx, f: &Finding, width: usize, most: usize) -> Vec<Line<'static>
 
 /// The rows that are shown: number of the finding, and the line. Where all fit, the room that is left is for long texts.
 fn shown(ctx: &Ctx, findings: &[&Finding], selected: Option<usize>, area: Rect) -> Vec<(usize, Line<'static>)> {
-    let height = usize::from(list_rows(ctx, area.height));
+    let height = usize::from(list_rows(ctx, area));
     let first = first_shown(findings.len(), selected, height);
     let mut spare = height.saturating_sub(findings.len());
     let mut rows = Vec::new();
@@ -164,13 +170,19 @@ fn row(ctx: &Ctx, f: &Finding) -> Line<'static> {
     ])
 }
 
-/// Rows of the list; the rest is for the selected finding.
-fn list_rows(ctx: &Ctx, height: u16) -> u16 {
-    if !ctx.zoomed || height < 10 {
-        return height;
+/// Rows of the list; the rest is for the finding that is looked at.
+fn list_rows(ctx: &Ctx, area: Rect) -> u16 {
+    let findings = listed(ctx.session, ctx.ui);
+    if ctx.zoomed && area.height >= 10 {
+        return (findings.len().max(1) as u16).min(area.height / 3);
     }
-    let rows = listed(ctx.session, ctx.ui).len().max(1) as u16;
-    rows.min(height / 3)
+    let is_bad = findings.first().is_some_and(|f| f.cleared_at.is_none() && f.severity > Severity::Info);
+    if ctx.zoomed || !is_bad || area.height < DETAIL + 2 {
+        return area.height;
+    }
+    let wrapped = findings.iter().take(3).map(|f| entry(ctx, f, usize::from(area.width), 3).len()).sum::<usize>();
+    let rows = wrapped + findings.len().saturating_sub(3);
+    (rows.min(1000) as u16).min(area.height - DETAIL)
 }
 
 fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
@@ -180,7 +192,7 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     if findings.is_empty() {
         return super::paragraph(ctx, area, buf, &ctx.why_empty(|| "none".into()));
     }
-    let height = list_rows(ctx, area.height);
+    let height = list_rows(ctx, area);
     let mut above = None;
     for ((i, text), y) in shown(ctx, &findings, selected, area).into_iter().zip(area.y..) {
         super::line(buf, area, y, &text);
@@ -195,9 +207,9 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
             super::mark_selected(ctx, Rect { y, height: 1, ..area }, buf);
         }
     }
+    // In the overview that one which stands on top, until another is chosen.
     if height < area.height
-        && ctx.zoomed
-        && let Some(f) = selected.and_then(|i| findings.get(i))
+        && let Some(f) = selected.or((!ctx.zoomed).then_some(0)).and_then(|i| findings.get(i))
     {
         let below = Rect { y: area.y + height + 1, height: area.height - height - 1, ..area };
         buf.set_stringn(area.x, area.y + height, "─".repeat(usize::from(area.width)), usize::from(area.width), ctx.theme.border);
@@ -205,16 +217,40 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     }
 }
 
-/// Everything about one finding.
+/// Everything about one finding. In the overview verdict and list have said what it is.
 fn detail(ctx: &Ctx, f: &Finding, width: usize) -> Vec<Line<'static>> {
     let (above, below) = facts(ctx, f);
+    let (steps, rule): (Vec<Said>, Vec<Said>) = below.into_iter().partition(|said| matches!(said.0, "next" | ""));
     let proofs = f.evidence.iter().enumerate().map(|(i, e)| (if i == 0 { "evidence" } else { "" }, e.placed(), ctx.theme.text));
-    let all = above.into_iter().chain(proofs).chain(below);
+    let above = above.into_iter().filter(|said| ctx.zoomed || said.0 != "what");
+    let all = above.chain(proofs).chain(steps).chain(of_culprit(ctx, f)).chain(rule);
     let mut lines = Vec::new();
     for (label, text, style) in all {
         lines.extend(labelled(&format!("{label:>9}  "), ctx.theme.dim, &text, style, width));
     }
     lines
+}
+
+/// What the process of the rank does that it blames, its stack, where one was asked for, and the last lines of its log.
+fn of_culprit(ctx: &Ctx, f: &Finding) -> Vec<Said> {
+    const LINES: usize = 6;
+    let mut out = Vec::new();
+    let model = &ctx.session.model;
+    let (Some(job), &[rank]) = (f.job.as_deref().and_then(|id| model.jobs.get(id)), f.ranks.as_slice()) else { return out };
+    if let Some(pid) = job.ranks.get(&rank) {
+        let does = super::processes::cells(ctx, *pid).into_iter().filter(|(head, _)| !matches!(*head, "command" | "local"));
+        let does: Vec<String> = does.filter_map(|(head, value)| Some(format!("{head} {}", clean(&value?)))).collect();
+        out.extend((!does.is_empty()).then(|| ("process", does.join("  "), ctx.theme.text)));
+        let stack = ctx.ui.stacks.get(pid).map_or(&[][..], |stack| stack.lines.as_slice());
+        out.extend(stack.iter().enumerate().map(|(i, line)| (if i == 0 { "stack" } else { "" }, line.clone(), ctx.theme.text)));
+    }
+    let of_job = |file: u32| model.files.get(&file).is_some_and(|file| file.job == job.id);
+    let own = model.logbook.numbered().rev().map(|(_, line)| line).filter(|line| line.rank == Some(rank) && of_job(line.file));
+    let mut lines: Vec<_> = own.take(LINES).collect();
+    lines.reverse();
+    let words = lines.into_iter().map(|line| format!("{} {}", ctx.ui.zone.hms(line.at), clean(&line.text)));
+    out.extend(words.enumerate().map(|(i, words)| (if i == 0 { "its log" } else { "" }, words, ctx.theme.dim)));
+    out
 }
 
 /// A label, the text behind it, and how it looks.

@@ -1,5 +1,7 @@
 //! What the GPUs do. One at 100 % that computes nothing and moves nothing is *waiting*, not busy.
 
+mod cards;
+
 use super::{Ctx, Pane, labelled, table_row_at};
 use crate::base::clean::clean;
 use crate::base::time::span;
@@ -10,10 +12,12 @@ use crate::observe::gpu::NvLink;
 use crate::tui::choices::Opened;
 use crate::tui::details::{Facts, Subject};
 use crate::tui::layout::Want;
+use crate::tui::widgets;
 use crate::tui::widgets::spark::Axis;
 use crate::tui::widgets::table::{self, Cell, Column, Look, SortKey, plain, whole};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use std::collections::BTreeMap;
 
@@ -25,8 +29,8 @@ pub const PANE: Pane = Pane {
     rows: |ctx| names(&rows(ctx)),
     sorts: |ctx, width| table::sorts(ctx, &columns(), &rows(ctx), width),
     row_at: |ctx, area, y| {
-        let list = Rect { height: area.height.saturating_sub(detail_rows(ctx, area.height)), ..area };
-        table_row_at(ctx, list, y, first_culprit(ctx, &rows(ctx)))
+        let rows = rows(ctx);
+        table_row_at(ctx, parts(ctx, rows.len(), area).0, y, first_culprit(ctx, &rows))
     },
     open,
     draw,
@@ -67,12 +71,13 @@ fn columns<'a>() -> Vec<Column<Row<'a>>> {
             |_, g| plain(format!("{:>5} {:>5}", gbytes_per_s(g.nvlink_tx_bytes_per_s?), gbytes_per_s(g.nvlink_rx_bytes_per_s?))),
             |_, g| SortKey::number(g.nvlink_tx_bytes_per_s),
         ),
-        Column::number("mem GiB", 11, 4, memory, |_, g| SortKey::number(g.sample.mem_used_bytes.map(|b| b as f64))),
-        Column::number("W/limit", 8, 3, power, |_, g| SortKey::number(g.sample.power_mw.map(|w| w as f64))),
-        Column::number("°C", 3, 4, temperature, |_, g| SortKey::number(g.sample.temp_c.map(f64::from))),
+        Column::number("mem GiB", 11, 4, memory, |_, g| SortKey::number(g.sample.mem_used_bytes.map(|b| b as f64)))
+            .metered(|_, g| memory_used(g)),
+        Column::number("W/limit", 8, 3, power, |_, g| SortKey::number(g.sample.power_mw.map(|w| w as f64))).metered(|_, g| power_used(g)),
+        Column::number("°C", 3, 4, temperature, |_, g| SortKey::number(g.sample.temp_c.map(f64::from))).metered(|ctx, g| heat(ctx, g)),
         Column::amount("SM MHz", 6, 7, |_, g| g.sample.sm_clock_mhz.map(f64::from), whole),
         Column::word("note", 5, 24, 8, note, |ctx, g| SortKey::word(note(ctx, g).map_or("~".into(), |n| n.0))),
-        Column::spark(8, 60, 6, |_, g, axis| (history(g, axis), 100.0)),
+        Column::spark(8, 120, 6, |_, g, axis| (history(g, axis), 100.0)),
     ]
 }
 
@@ -86,7 +91,14 @@ fn are_siblings(one: &Row, other: &Row) -> bool {
 /// SM activity where GPM reports it, else utilisation.
 fn history(gpu: &Gpu, axis: Axis) -> Vec<Option<f32>> {
     let trend = if gpu.sm_trend.is_empty() { &gpu.util_trend } else { &gpu.sm_trend };
-    trend.columns(axis.end, axis.step, axis.columns, GPM_HOLDS)
+    let mut values = trend.columns(axis.end, axis.step, axis.columns, GPM_HOLDS);
+    // What was read last does not stand for a GPU that does not answer.
+    if let Some((since, _)) = &gpu.trouble {
+        let ago = axis.end.since(*since).as_nanos() / axis.step.as_nanos().max(1);
+        let lost = axis.columns.saturating_sub(usize::try_from(ago).unwrap_or(usize::MAX));
+        values.iter_mut().skip(lost).for_each(|value| *value = None);
+    }
+    values
 }
 
 fn activity(ctx: &Ctx, gpu: &Row) -> Cell {
@@ -127,9 +139,24 @@ fn power(_: &Ctx, gpu: &Row) -> Cell {
 }
 
 fn temperature(ctx: &Ctx, gpu: &Row) -> Cell {
-    let celsius = gpu.sample.temp_c?;
-    let hot = gpu.info.slowdown_c.is_some_and(|limit| celsius + 3 >= limit);
-    Some((celsius.to_string(), hot.then_some(ctx.theme.act)))
+    Some((gpu.sample.temp_c?.to_string(), heat(ctx, gpu).and_then(|(_, alarm)| alarm)))
+}
+
+/// A share of a limit, and how it looks where it should be less.
+type Used = Option<(f32, Option<Style>)>;
+
+fn memory_used(gpu: &Gpu) -> Used {
+    Some((gpu.sample.mem_used_bytes? as f32 / gpu.mem_total_bytes().filter(|total| *total > 0)? as f32, None))
+}
+
+fn power_used(gpu: &Gpu) -> Used {
+    Some((gpu.sample.power_mw? as f32 / gpu.info.power_limit_mw.filter(|limit| *limit > 0)? as f32, None))
+}
+
+/// Of the temperature at which it slows down.
+fn heat(ctx: &Ctx, gpu: &Gpu) -> Used {
+    let (celsius, limit) = (gpu.sample.temp_c?, gpu.info.slowdown_c.filter(|limit| *limit > 0)?);
+    Some((celsius as f32 / limit as f32, (celsius + 3 >= limit).then_some(ctx.theme.act)))
 }
 
 /// What is not as it should be.
@@ -233,6 +260,18 @@ fn detail_rows(ctx: &Ctx, height: u16) -> u16 {
     }
 }
 
+/// The table, the cards below it, and what there is no column for. Cards stand where all of them fit.
+fn parts(ctx: &Ctx, rows: usize, area: Rect) -> (Rect, Rect, u16) {
+    let below = detail_rows(ctx, area.height);
+    let room = area.height - below;
+    let table = (rows.min(1000) as u16 + 1).min(room);
+    let cards = Rect { y: area.y + table, height: room - table, ..area };
+    if !ctx.zoomed || widgets::cards::grid(cards, rows, cards::LEAST).is_empty() {
+        return (Rect { height: room, ..area }, Rect { height: 0, ..area }, below);
+    }
+    (Rect { height: table, ..area }, cards, below)
+}
+
 fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let rows = rows(ctx);
     if rows.is_empty() {
@@ -240,11 +279,12 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
         return;
     }
     let selected = selected(ctx, &rows);
-    let below = detail_rows(ctx, area.height);
-    let (list, detail) = super::split_detail(ctx, area, below, buf);
+    let (list, places, below) = parts(ctx, rows.len(), area);
+    let (_, detail) = super::split_detail(ctx, area, below, buf);
     // What was true some time ago must not look like what is true now.
     let look = |g: &Row| Look { culprit: ctx.culprits().gpu(g.index), is_old: !g.is_fresh(ctx.session.model.now) };
     table::draw(ctx, &columns(), &rows, selected, look, list, buf);
+    cards::draw(ctx, &rows, selected, places, buf);
     if let Some(gpu) = selected.and_then(|s| rows.get(s)).filter(|_| below > 0) {
         super::lines(detail, buf, &details(ctx, gpu));
     }

@@ -9,6 +9,7 @@
 //! ▲ rdmap181s0  retrans_pkts 0.8/s
 //! ```
 
+mod cards;
 mod detail;
 mod groups;
 mod rows;
@@ -100,7 +101,7 @@ fn table_rows<'a>(ctx: &Ctx, nics: &[Nic<'a>], folded: &Folded) -> Vec<Nic<'a>> 
 fn open(ctx: &Ctx) -> Opened {
     let nics = nics(ctx);
     let rows = table_rows(ctx, &nics, &fold(&nics));
-    let selected = ctx.selected(&names(&[], &rows)).and_then(|s| rows.get(s));
+    let selected = selected(ctx, &[], &rows).and_then(|s| rows.get(s));
     match selected {
         Some(row) if row.is_group() => Opened::Group(row.id.clone()),
         Some(row) => Opened::Detail(Subject::new("port", &row.id)),
@@ -161,19 +162,25 @@ fn names(troubles: &[&Nic], rows: &[Nic]) -> Vec<String> {
     troubles.iter().copied().chain(rows).map(|n| n.id.clone()).collect()
 }
 
+/// Alone, until one was chosen, the one that is to blame.
+fn selected(ctx: &Ctx, troubles: &[&Nic], rows: &[Nic]) -> Option<usize> {
+    let culprit = rows.iter().find(|nic| ctx.zoomed && blamed(ctx, nic).is_some()).map(|nic| nic.id.clone());
+    ctx.selected_or(&names(troubles, rows), culprit)
+}
+
 fn row_at(ctx: &Ctx, area: Rect, y: u16) -> Option<usize> {
     let nics = nics(ctx);
     let folded = fold(&nics);
     let rows = table_rows(ctx, &nics, &folded);
     let troubles = troubles_shown(ctx, &nics, &folded);
-    let selected = ctx.selected(&names(&troubles, &rows));
+    let selected = selected(ctx, &troubles, &rows);
     let in_table = |list: Rect, selected: Option<usize>| {
         let line = y.checked_sub(list.y + 1).filter(|_| y < list.bottom())?;
         let row = first_shown(rows.len(), selected, usize::from(list.height - 1)) + usize::from(line);
         (row < rows.len()).then_some(row)
     };
     if ctx.zoomed {
-        return in_table(zoomed_areas(area, notes(ctx, &nics).len() as u16).0, selected);
+        return in_table(zoomed_areas(area, &rows, notes(ctx, &nics).len() as u16)[0], selected);
     }
     let mut top = area.y;
     for piece in folded.pieces(&notes(ctx, &nics), area.height) {
@@ -231,13 +238,19 @@ fn want(ctx: &Ctx, _: u16) -> Option<Want> {
     Some(Want { width: 30, least, comfort, all, priority, late: false, grows: false })
 }
 
-/// Of the list, the detail with the line above it, and the notes.
-fn zoomed_areas(area: Rect, notes: u16) -> (Rect, Rect, Rect) {
+/// Of the list, the cards below it where they fit, the detail with the line above it, and the notes.
+fn zoomed_areas(area: Rect, rows: &[Nic], notes: u16) -> [Rect; 4] {
     let notes = notes.min(area.height / 3);
     let room = area.height - notes;
     let detail = if room >= 16 { (room / 3).min(12) } else { 0 };
     let list = Rect { height: room - detail, ..area };
-    (list, Rect { y: list.bottom(), height: detail, ..area }, Rect { y: list.bottom() + detail, height: notes, ..area })
+    let (detail, notes) = (Rect { y: list.bottom(), height: detail, ..area }, Rect { y: area.bottom() - notes, height: notes, ..area });
+    let table = (rows.len().min(1000) as u16 + 1).min(list.height);
+    let cards = Rect { y: list.y + table, height: list.height - table, ..area };
+    if cards::fit(rows, cards) {
+        return [Rect { height: table, ..list }, cards, detail, notes];
+    }
+    [list, Rect { height: 0, ..cards }, detail, notes]
 }
 
 fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
@@ -254,18 +267,19 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     }
     let rows = table_rows(ctx, &nics, &folded);
     let troubles = troubles_shown(ctx, &nics, &folded);
-    let selected = ctx.selected(&names(&troubles, &rows));
+    let selected = selected(ctx, &troubles, &rows);
     let columns = columns(least_history(ctx));
     if ctx.zoomed {
-        let (list, detail, below) = zoomed_areas(area, notes.len() as u16);
+        let [list, places, detail, below] = zoomed_areas(area, &rows, notes.len() as u16);
         if !rows.is_empty() {
             table::draw(ctx, &columns, &rows, selected, |nic| Look { culprit: blamed(ctx, nic), is_old: false }, list, buf);
         }
         for (note, y) in notes.iter().zip(if rows.is_empty() { area.y..area.bottom() } else { below.y..below.bottom() }) {
             Pen::new(buf, Rect { y, ..area }).put(note, ctx.theme.dim);
         }
+        cards::draw(ctx, &rows, selected.and_then(|s| rows.get(s)).map(|nic| nic.id.as_str()), places, buf);
         if let Some(nic) = selected.and_then(|s| rows.get(s)).filter(|_| detail.height > 1) {
-            let (_, inner) = super::split_detail(ctx, Rect { height: list.height + detail.height, ..list }, detail.height, buf);
+            let (_, inner) = super::split_detail(ctx, Rect { height: detail.bottom() - list.y, ..list }, detail.height, buf);
             details(ctx, nic, inner, buf);
         }
         return;

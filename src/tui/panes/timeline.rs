@@ -18,13 +18,13 @@ use crate::diagnosis::verdict::State;
 use crate::model::gpu::GPM_HOLDS;
 use crate::model::series::Trend;
 use crate::tui::layout::Want;
-use crate::tui::theme::{Theme, severity_mark, state_mark};
-use crate::tui::widgets::graph::Graph;
+use crate::tui::theme::{between, severity_mark, state_mark};
+use crate::tui::widgets::graph::{Graph, mirrored, round_up};
 use crate::tui::widgets::time_axis::TimeAxis;
 use lanes::{KINDS, Lane};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::{Color, Style};
+use ratatui::style::Style;
 use std::time::Duration;
 use unicode_width::UnicodeWidthStr;
 
@@ -215,16 +215,6 @@ fn label(ctx: &Ctx, place: Rect, row: u16, left: &str, right: &str, buf: &mut Bu
     }
 }
 
-/// A round number that is not less.
-fn round_up(value: f32) -> f32 {
-    const ROUND: [f32; 11] = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
-    if !value.is_finite() || value <= 0.0 {
-        return 1.0;
-    }
-    let unit = 10f32.powf(value.log10().floor());
-    ROUND.into_iter().map(|r| r * unit).find(|r| *r >= value * 1.02).unwrap_or(unit * 12.0)
-}
-
 /// What nearly all values and the newest reach: the first step, which compiles, may go beyond the top.
 fn height(values: &[Option<f32>]) -> f32 {
     let mut known: Vec<f32> = values.iter().flatten().copied().filter(|v| v.is_finite()).collect();
@@ -250,9 +240,10 @@ fn step_time(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buff
     let band = usual.map_or(f32::INFINITY, |(median, most)| most.max(median * 1.1) as f32);
     let style = |row: u16| {
         let is_over = high * (1.0 - f32::from(row + 1) / rows) >= band * 0.99;
-        shade(ctx.theme, if is_over { ctx.theme.look } else { ctx.theme.chart }, f32::from(row) / rows)
+        let up = 1.0 - f32::from(row) / rows;
+        if is_over { between(ctx.theme.look, ctx.theme.text, up * 0.5) } else { ctx.theme.graded(up) }
     };
-    Graph { values: &values, low: 0.0, high, filled: true }.draw(plot, buf, &style);
+    Graph { values: &values, low: 0.0, high, filled: true, hangs: false }.draw(plot, buf, &style);
     if let Some((median, _)) = usual
         && plot.height > 1
     {
@@ -277,16 +268,6 @@ fn step_time(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buff
     }
 }
 
-/// A colour as it is at the bottom, and nearer to that of texts further up, where the terminal shows more colours than a theme has: that
-/// keeps its contrast in every theme.
-fn shade(theme: &Theme, style: Style, down: f32) -> Style {
-    const OF_TEXT: f32 = 0.5;
-    let (Some(Color::Rgb(r, g, b)), Some(Color::Rgb(tr, tg, tb))) = (style.fg, theme.text.fg) else { return style };
-    let share = OF_TEXT * (1.0 - down);
-    let part = |c: u8, text: u8| (f32::from(c) * (1.0 - share) + f32::from(text) * share) as u8;
-    style.fg(Color::Rgb(part(r, tr), part(g, tg), part(b, tb)))
-}
-
 /// Puts a character where nothing stands.
 fn put_blank(buf: &mut Buffer, x: u16, y: u16, sign: char, style: Style) {
     if let Some(cell) = buf.cell_mut((x, y)).filter(|cell| cell.symbol() == " ") {
@@ -303,7 +284,7 @@ fn loss(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buffer) {
     // A flat line is drawn in the middle of a scale around it.
     let spread = (high - low).max(high.abs() * 1e-3).max(1e-9);
     let (bottom, top) = if high - low < spread { (low - spread, high + spread) } else { (low, high) };
-    Graph { values: &values, low: bottom, high: top, filled: false }.draw(plot, buf, &|_| ctx.theme.chart2);
+    Graph { values: &values, low: bottom, high: top, filled: false, hangs: false }.draw(plot, buf, &|_| ctx.theme.chart2);
     if high > low {
         label(ctx, place, 1, "  high", &training::loss(f64::from(high)), buf);
         label(ctx, place, 2, "  low", &training::loss(f64::from(low)), buf);
@@ -314,11 +295,15 @@ fn loss(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buffer) {
 fn sum<'a>(axis: &TimeAxis, trends: impl Iterator<Item = &'a Trend>, parts: usize, hold: Duration) -> Vec<Option<f32>> {
     let mut all = vec![None; axis.cells * parts];
     for trend in trends {
-        for (sum, value) in all.iter_mut().zip(axis.values(trend, parts, hold)) {
-            *sum = value.map_or(*sum, |value| Some(sum.unwrap_or(0.0) + value));
-        }
+        add(&mut all, axis.values(trend, parts, hold));
     }
     all
+}
+
+fn add(sums: &mut [Option<f32>], values: Vec<Option<f32>>) {
+    for (sum, value) in sums.iter_mut().zip(values) {
+        *sum = value.map_or(*sum, |value| Some(sum.unwrap_or(0.0) + value));
+    }
 }
 
 /// How long what was last read of a counter stands.
@@ -327,26 +312,51 @@ const COUNTERS_HOLD: Duration = Duration::from_secs(3);
 fn links(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buffer) {
     let gpus = &ctx.session.model.gpus;
     let hold = if gpus.values().any(|g| g.gpm().is_some()) { GPM_HOLDS } else { COUNTERS_HOLD };
-    let values = sum(axis, gpus.values().map(|g| &g.nvlink_trend), 2, hold);
-    filled(ctx, &values, "NVLink GB/s", gbytes_per_s, place, plot, buf);
+    if plot.height < 2 {
+        let values = sum(axis, gpus.values().map(|g| &g.nvlink_trend), 2, hold);
+        filled(ctx, &values, "NVLink GB/s", gbytes_per_s, place, plot, buf);
+        return;
+    }
+    let (mut out, mut into) = (vec![None; axis.cells * 2], vec![None; axis.cells * 2]);
+    for (of_out, of_in) in gpus.values().map(|gpu| gpu.nvlink_ways(|trend| axis.values(trend, 2, hold))) {
+        add(&mut out, of_out);
+        add(&mut into, of_in);
+    }
+    ways(ctx, (&out, &into), ("NVL GB/s", gbytes_per_s), place, plot, buf);
 }
 
 fn traffic(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buffer) {
     let nics = nics(ctx);
-    let each = place.height / 2;
-    let half = |area: Rect, n: u16| Rect { y: area.y + n * each, height: each, ..area };
     let into = sum(axis, nics.iter().map(|n| n.0), 2, COUNTERS_HOLD);
     let out = sum(axis, nics.iter().map(|n| n.1), 2, COUNTERS_HOLD);
-    let word = |bytes: f64| bits_per_s(bytes);
-    filled(ctx, &into, "net in b/s", word, half(place, 0), half(plot, 0), buf);
-    filled(ctx, &out, "net out b/s", word, half(place, 1), half(plot, 1), buf);
+    ways(ctx, (&out, &into), ("net b/s", |bytes| bits_per_s(bytes)), place, plot, buf);
+}
+
+/// What goes out above, and what comes in below.
+fn ways(
+    ctx: &Ctx,
+    (out, into): (&[Option<f32>], &[Option<f32>]),
+    (name, word): (&str, fn(f64) -> String),
+    place: Rect,
+    plot: Rect,
+    buf: &mut Buffer,
+) {
+    let high = [out, into].into_iter().filter_map(range).map(|(_, high)| high).fold(0.0, f32::max);
+    mirrored(out, into, round_up(high), plot, buf, ctx.theme);
+    let last = |values: &[Option<f32>]| values.iter().rev().find_map(|v| *v).map_or("–".into(), |v| word(f64::from(v)));
+    let (first, second) = match labels(place.width) {
+        ..15 => (name.split(' ').next().unwrap_or(name).to_owned(), String::new()),
+        _ => (format!("{name} out"), format!("{:>1$}", "in", name.len() + 3)),
+    };
+    label(ctx, place, 0, &first, &last(out), buf);
+    label(ctx, place, plot.height.div_ceil(2), &second, &last(into), buf);
 }
 
 /// Values from zero on, and the newest of them.
 fn filled(ctx: &Ctx, values: &[Option<f32>], name: &str, word: fn(f64) -> String, place: Rect, plot: Rect, buf: &mut Buffer) {
     let high = round_up(range(values).map_or(0.0, |(_, high)| high));
     let rows = f32::from(plot.height);
-    Graph { values, low: 0.0, high, filled: true }.draw(plot, buf, &|row| shade(ctx.theme, ctx.theme.chart, f32::from(row) / rows));
+    Graph { values, low: 0.0, high, filled: true, hangs: false }.draw(plot, buf, &|row| ctx.theme.graded(1.0 - f32::from(row) / rows));
     let last = values.iter().rev().find_map(|v| *v).map_or("–".into(), |v| word(f64::from(v)));
     let name = if labels(place.width) < 15 { name.split(' ').next().unwrap_or(name) } else { name };
     label(ctx, place, 0, name, &last, buf);

@@ -101,7 +101,7 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
         lines(area, buf, &head);
         let first = area.y + head.len() as u16;
         let sparks: [(&str, &Trend, Style); 2] = [("loss", &p.losses, ctx.theme.chart), ("step time", &p.step_trend, ctx.theme.chart2)];
-        for ((label, trend, style), y) in sparks.into_iter().zip(first..area.bottom()) {
+        for ((label, trend, style), y) in sparks.into_iter().filter(|(_, trend, _)| !trend.is_empty()).zip(first..area.bottom()) {
             let last = p.loss.filter(|loss| label == "loss" && !loss.is_finite());
             history(ctx, Rect { y, height: 1, ..area }, buf, label, trend, last, style);
         }
@@ -126,12 +126,9 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
         }
         buf.set_stringn(below.x, below.y, label, usize::from(below.width), ctx.theme.title);
         let plot = Rect { y: below.y + 1, height: (each - 2).min(16), ..below };
-        // Never more than two columns a second of the window: wider, it would show more time than it says.
-        let most = ctx.ui.window.as_secs() as u16;
-        let plot = Rect { width: plot.width.min(SCALE + most), ..plot };
-        let axis = ctx.axis(usize::from(plot.width.saturating_sub(SCALE)) * 2);
+        let (axis, since) = ctx.wide_axis(plot.width.saturating_sub(SCALE));
         let values = trend.columns(axis.end, axis.step, axis.columns, hold(p));
-        Chart { values: &values, since: &ctx.axis_words(), word, line: style, scale: ctx.theme.dim }.draw(plot, buf);
+        Chart { values: &values, since: &since, word, line: style, scale: ctx.theme.dim }.draw(plot, buf);
         below = Rect { y: below.y + each, height: below.height.saturating_sub(each), ..below };
     }
 }

@@ -40,7 +40,7 @@ impl Chart<'_> {
         } else {
             (low - low.abs().max(1e-6) * 0.01, high + high.abs().max(1e-6) * 0.01)
         };
-        Graph { values: self.values, low, high, filled: false }.draw(plot, buf, &|_| self.line);
+        Graph { values: self.values, low, high, filled: false, hangs: false }.draw(plot, buf, &|_| self.line);
         let right = usize::from(SCALE) - 1;
         buf.set_stringn(area.x, plot.y, format!("{:>right$}", (self.word)(f64::from(high))), right, self.scale);
         if plot.height > 1 {

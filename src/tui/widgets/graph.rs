@@ -5,6 +5,7 @@
 //! ⣶⣶⣶⣿⣿⣿⣿⣿⣿⣿
 //! ```
 
+use crate::tui::theme::{Theme, between};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -16,6 +17,8 @@ pub struct Graph<'a> {
     pub low: f32,
     pub high: f32,
     pub filled: bool,
+    /// It hangs from the top: `low` stands there.
+    pub hangs: bool,
 }
 
 /// Bits of the dots of a braille cell: column, then row from above.
@@ -46,6 +49,7 @@ impl Graph<'_> {
                 None => (row, row),
             };
             for r in from.min(row)..=to.max(row) {
+                let r = if self.hangs { rows - 1 - r } else { r };
                 bits[r / 4 * width + column / 2] |= DOTS[column % 2][r % 4];
             }
             before = Some(row);
@@ -57,4 +61,26 @@ impl Graph<'_> {
             }
         }
     }
+}
+
+/// Two quantities on one scale from a line in the middle: the first upwards, the second downwards. Both have as many rows, where they are
+/// even.
+pub fn mirrored(up: &[Option<f32>], down: &[Option<f32>], high: f32, area: Rect, buf: &mut Buffer, theme: &Theme) {
+    let above = Rect { height: area.height.div_ceil(2), ..area };
+    let below = Rect { y: above.bottom(), height: area.height - above.height, ..area };
+    let share = |row: u16, rows: u16| f32::from(row) / f32::from(rows.max(1));
+    let (up_rows, down_rows) = (above.height, below.height);
+    Graph { values: up, low: 0.0, high, filled: true, hangs: false }.draw(above, buf, &|row| theme.graded(1.0 - share(row, up_rows)));
+    Graph { values: down, low: 0.0, high, filled: true, hangs: true }
+        .draw(below, buf, &|row| between(theme.chart2, theme.text, 0.5 * share(row, down_rows)));
+}
+
+/// A round number that is not less.
+pub fn round_up(value: f32) -> f32 {
+    const ROUND: [f32; 11] = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
+    if !value.is_finite() || value <= 0.0 {
+        return 1.0;
+    }
+    let unit = 10f32.powf(value.log10().floor());
+    ROUND.into_iter().map(|r| r * unit).find(|r| *r >= value * 1.02).unwrap_or(unit * 12.0)
 }

@@ -1,6 +1,7 @@
 //! A table that keeps its columns where they are: numbers right-aligned, units in the head, the least important columns leave first
 //! when it is narrow, and a column in which nothing is known is left out.
 
+use super::meter;
 use super::spark::{self, Axis};
 use crate::base::severity::Severity;
 use crate::diagnosis::verdict::State;
@@ -84,20 +85,30 @@ pub struct Column<R> {
     pub rank: u8,
     pub content: Content<R>,
     pub among: Option<Among<R>>,
+    /// Where there is room, a bar stands before the text.
+    pub meter: Option<Meter<R>>,
 }
+
+/// How much of a limit is used, from 0 to 1, where both are known; and its look where that is too much.
+pub type Meter<R> = fn(&Ctx, &R) -> Option<(f32, Option<Style>)>;
+
+/// Cells of a meter, without the gap behind it.
+const METER: u16 = 12;
+/// What history keeps beyond its least width before there are meters.
+const HISTORY: u16 = 12;
 
 impl<R> Column<R> {
     /// Right-aligned, of one width.
     pub const fn number(head: &'static str, width: u16, rank: u8, cell: fn(&Ctx, &R) -> Cell, sort: fn(&Ctx, &R) -> SortKey) -> Self {
-        Column { head, width, widest: width, right: true, rank, content: Content::Text(cell, sort), among: None }
+        Column { head, width, widest: width, right: true, rank, content: Content::Text(cell, sort), among: None, meter: None }
     }
 
     pub const fn index(head: &'static str, width: u16, rank: u8, value: fn(&Ctx, &R) -> Option<u32>) -> Self {
-        Column { head, width, widest: width, right: true, rank, content: Content::Index(value), among: None }
+        Column { head, width, widest: width, right: true, rank, content: Content::Index(value), among: None, meter: None }
     }
 
     pub const fn amount(head: &'static str, width: u16, rank: u8, value: fn(&Ctx, &R) -> Option<f64>, words: fn(f64) -> String) -> Self {
-        Column { head, width, widest: width, right: true, rank, content: Content::Amount(value, words), among: None }
+        Column { head, width, widest: width, right: true, rank, content: Content::Amount(value, words), among: None, meter: None }
     }
 
     /// Left-aligned.
@@ -109,16 +120,21 @@ impl<R> Column<R> {
         cell: fn(&Ctx, &R) -> Cell,
         sort: fn(&Ctx, &R) -> SortKey,
     ) -> Self {
-        Column { head, width, widest, right: false, rank, content: Content::Text(cell, sort), among: None }
+        Column { head, width, widest, right: false, rank, content: Content::Text(cell, sort), among: None, meter: None }
     }
 
     pub const fn spark(width: u16, widest: u16, rank: u8, values: fn(&Ctx, &R, Axis) -> History) -> Self {
-        Column { head: "", width, widest, right: false, rank, content: Content::Spark(values), among: None }
+        Column { head: "", width, widest, right: false, rank, content: Content::Spark(values), among: None, meter: None }
     }
 
     /// One that differs from all its siblings, which agree, stands out.
     pub const fn among(mut self, apart: f64, siblings: fn(&R, &R) -> bool) -> Self {
         self.among = Some((apart, siblings));
+        self
+    }
+
+    pub const fn metered(mut self, meter: Meter<R>) -> Self {
+        self.meter = Some(meter);
         self
     }
 
@@ -247,6 +263,9 @@ pub fn draw<R>(
                 }
                 _ => match column.cell(ctx, row) {
                     Some((text, style)) => {
+                        if let Some((share, alarm)) = column.meter.filter(|_| *width > column.width).and_then(|meter| meter(ctx, row)) {
+                            meter::draw(buf, (*x, y, width - column.width - 1), share, alarm, theme);
+                        }
                         let odd = || (alike && column.stands_out(ctx, row, rows)).then_some(theme.look);
                         put(buf, (*x, y, *width), &text, column.right, style.or_else(odd).unwrap_or(theme.text));
                     }
@@ -268,7 +287,12 @@ pub fn draw<R>(
 fn fit<'a, R>(ctx: &Ctx, columns: &'a [Column<R>], rows: &[R], area: Rect) -> Vec<(&'a Column<R>, u16, u16)> {
     let known = |c: &Column<R>| !c.can_sort() || rows.is_empty() || rows.iter().any(|r| c.cell(ctx, r).is_some());
     let shown: Vec<&Column<R>> = columns.iter().filter(|c| known(c)).collect();
-    let wants: Vec<Wanted> = shown.iter().map(|c| Wanted { width: c.width, widest: c.widest, rank: c.rank }).collect();
+    let extra = |c: &Column<R>| match c.content {
+        Content::Spark(_) => Extra::History,
+        _ if c.meter.is_some() => Extra::Meter,
+        _ => Extra::None,
+    };
+    let wants: Vec<Wanted> = shown.iter().map(|c| Wanted { width: c.width, widest: c.widest, rank: c.rank, extra: extra(c) }).collect();
     spread(&wants, area).into_iter().map(|(at, x, width)| (shown[at], x, width)).collect()
 }
 
@@ -278,6 +302,17 @@ pub struct Wanted {
     pub width: u16,
     pub widest: u16,
     pub rank: u8,
+    pub extra: Extra,
+}
+
+/// What a column does with room beyond that for its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extra {
+    None,
+    /// A bar of its share of a limit.
+    Meter,
+    /// The last column, which draws the past.
+    History,
 }
 
 /// The columns for which there is room, with place and width.
@@ -289,13 +324,30 @@ pub fn spread(wants: &[Wanted], area: Rect) -> Vec<(usize, u16, u16)> {
         shown.remove(last);
     }
     let mut spare = area.width.saturating_add(1).saturating_sub(used(&shown));
-    let mut x = area.x;
-    let mut out = Vec::new();
-    for (at, column) in shown {
+    let mut widths: Vec<u16> = shown.iter().map(|(_, c)| c.width).collect();
+    let columns = || shown.iter().map(|(_, c)| *c);
+    // Texts first. Meters are all of one length, if history keeps some room, or none is drawn.
+    for (column, width) in columns().zip(&mut widths).filter(|(c, _)| c.extra != Extra::History) {
         let more = spare.min(column.widest.saturating_sub(column.width));
         spare -= more;
-        out.push((at, x, column.width + more));
-        x += column.width + more + 1;
+        *width += more;
+    }
+    let metered = columns().filter(|c| c.extra == Extra::Meter).count() as u16;
+    let kept = if columns().any(|c| c.extra == Extra::History) { HISTORY } else { 0 };
+    let each = spare.saturating_sub(kept).checked_div(metered).map_or(0, |each| each.min(METER + 1));
+    let each = if each > meter::LEAST { each } else { 0 };
+    for (column, width) in columns().zip(&mut widths) {
+        *width += match column.extra {
+            Extra::Meter => each,
+            Extra::History => spare.saturating_sub(each * metered).min(column.widest.saturating_sub(column.width)),
+            Extra::None => 0,
+        };
+    }
+    let mut x = area.x;
+    let mut out = Vec::new();
+    for ((at, _), width) in shown.into_iter().zip(widths) {
+        out.push((at, x, width));
+        x += width + 1;
     }
     out
 }

@@ -5,6 +5,7 @@ use crate::base::time::Stamp;
 use crate::base::units::counted;
 use crate::diagnosis::verdict::State;
 use crate::model::deeds::Doing;
+use crate::rules::straggler::{LAG_PCT, SIBLINGS_PCT};
 use crate::tui::panes::Ctx;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::spark;
@@ -90,10 +91,7 @@ pub(super) struct Lane {
     pub(super) cells: Vec<Cell>,
 }
 
-/// Siblings of a late GPU are busy at least so much of the time, and it so much less, %: as the rule `straggler` has it.
-const SIBLINGS_PCT: f32 = 93.0;
-const LAG_PCT: f32 = 15.0;
-/// Over so long.
+/// What the rule asks for holds over so long.
 const LATE_OVER: Duration = Duration::from_secs(6);
 
 /// From and to of the times in which a job was in a state; the last one lasts.
@@ -125,6 +123,12 @@ pub(super) fn lanes(ctx: &Ctx, axis: &TimeAxis) -> Vec<Lane> {
         }
     }
     let main = ctx.main_job().map(|(id, _)| id);
+    // What ranks did is theirs when they have ended, too.
+    for (index, gpu) in &model.gpus {
+        if let Some((job, rank)) = gpu.had.as_ref().filter(|(job, _)| Some(job.as_str()) == main) {
+            owners.entry(*index).or_insert((job, Some(*rank)));
+        }
+    }
     let shown = axis.newest() + 1;
     let mut by_job: BTreeMap<Option<&str>, Vec<usize>> = BTreeMap::new();
     let mut lanes = Vec::with_capacity(model.gpus.len());
@@ -189,6 +193,7 @@ fn mark_late(lanes: &mut [Lane], members: &[usize], axis: &TimeAxis) {
     if members.len() < 2 {
         return;
     }
+    let (siblings, lag) = (SIBLINGS_PCT.value() as f32, LAG_PCT.value() as f32);
     let half = (LATE_OVER.as_millis() / axis.step.as_millis().max(1) / 2) as usize;
     let shown = lanes[members[0]].cells.len();
     // How busy each was up to each cell, summed up.
@@ -216,7 +221,7 @@ fn mark_late(lanes: &mut [Lane], members: &[usize], axis: &TimeAxis) {
                 next = next.min(busy);
             }
         }
-        if next < SIBLINGS_PCT || own > next - LAG_PCT {
+        if next < siblings || own > next - lag {
             continue;
         }
         let did = |m: usize| lanes[m].cells[around.clone()].iter().map(|c| c.0);
