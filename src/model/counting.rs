@@ -38,6 +38,8 @@ struct Shape {
 pub struct Counted {
     /// From one to the next.
     pub every: Duration,
+    /// They come at equal times, as steps do and requests do not.
+    pub steady: bool,
 }
 
 impl Counting {
@@ -67,9 +69,14 @@ impl Counting {
 
     /// Of the lines that come least often, if several kinds count: each step may have several of another.
     pub fn counted(&self) -> Option<Counted> {
-        let every = |shape: &Shape| Duration::try_from_secs_f64(shape.gaps.median_of_last(16)?).ok();
-        let all = self.shapes.iter().filter(|s| s.in_a_row >= LEAST).filter_map(every);
-        all.max().map(|every| Counted { every })
+        let counted = |shape: &Shape| {
+            let usual_s = shape.gaps.median_of_last(16)?;
+            // Lines are read twice a second at least.
+            let steady = shape.gaps.iter().all(|(_, gap)| (gap - usual_s).abs() <= (usual_s * 0.2).max(0.25));
+            Some(Counted { every: Duration::try_from_secs_f64(usual_s).ok()?, steady })
+        };
+        let all = self.shapes.iter().filter(|s| s.in_a_row >= LEAST).filter_map(counted);
+        all.max_by_key(|counted| counted.every)
     }
 }
 
@@ -92,7 +99,8 @@ fn taken_apart(line: &str) -> (u64, [u64; MAX_COUNTS]) {
         let before = at.checked_sub(1).map_or(b' ', |i| bytes[i]);
         let after = bytes.get(at + digits).copied().unwrap_or(b' ');
         let is_part = |b: u8| b.is_ascii_alphabetic() || matches!(b, b'.' | b':' | b'-' | b'+');
-        let whole = !is_part(before) && !(after.is_ascii_alphabetic() || after == b'.' && bytes.get(at + digits + 1).is_some_and(u8::is_ascii_digit));
+        let whole = !is_part(before)
+            && !(after.is_ascii_alphabetic() || after == b'.' && bytes.get(at + digits + 1).is_some_and(u8::is_ascii_digit));
         if whole
             && n < MAX_COUNTS
             && let Some(count) = line.get(at..at + digits).and_then(|text| text.parse().ok())
