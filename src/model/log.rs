@@ -303,7 +303,9 @@ impl Progress {
         }
         if let Some(loss) = step.loss {
             let learns = step.grad_norm.is_some_and(|norm| norm.is_finite() && norm != 0.0);
-            let was_not = self.zero_losses > 0 || self.loss.is_some_and(|before| before != 0.0);
+            // One that falls steadily is printed as 0.000 in the end.
+            const LEAST_BEFORE_ZERO: f64 = 0.01;
+            let was_not = self.zero_losses > 0 || self.loss.is_some_and(|before| before.abs() >= LEAST_BEFORE_ZERO);
             self.zero_losses = if loss == 0.0 && !learns && was_not { self.zero_losses + 1 } else { 0 };
             self.loss = Some(loss);
             self.usual_loss.note(at, step.step.or(self.step), loss, &LOSS_JUMP, 5.0);
