@@ -38,6 +38,8 @@ struct Shape {
 pub struct Counted {
     /// From one to the next.
     pub every: Duration,
+    /// They come at equal times, as steps do and requests do not.
+    pub steady: bool,
 }
 
 impl Counting {
@@ -67,9 +69,14 @@ impl Counting {
 
     /// Of the lines that come least often, if several kinds count: each step may have several of another.
     pub fn counted(&self) -> Option<Counted> {
-        let every = |shape: &Shape| Duration::try_from_secs_f64(shape.gaps.median_of_last(16)?).ok();
-        let all = self.shapes.iter().filter(|s| s.in_a_row >= LEAST).filter_map(every);
-        all.max().map(|every| Counted { every })
+        let counted = |shape: &Shape| {
+            let usual_s = shape.gaps.median_of_last(16)?;
+            // Lines are read twice a second at least.
+            let steady = shape.gaps.iter().all(|(_, gap)| (gap - usual_s).abs() <= (usual_s * 0.2).max(0.25));
+            Some(Counted { every: Duration::try_from_secs_f64(usual_s).ok()?, steady })
+        };
+        let all = self.shapes.iter().filter(|s| s.in_a_row >= LEAST).filter_map(counted);
+        all.max_by_key(|counted| counted.every)
     }
 }
 

@@ -155,6 +155,8 @@ pub struct Progress {
     unwatched: Duration,
     /// Seconds between the arrivals of progress lines, newest last.
     gaps: Series<32>,
+    /// Steps that were made in them.
+    paced_steps: u64,
     /// The newest of them that were pauses: far longer than those before. An evaluation every thousand steps is none of the newest gaps.
     pauses: Series<4>,
     /// Steps have come regularly since then: no pause, no restart.
@@ -275,6 +277,9 @@ impl Progress {
             }
         } else if step.step.is_none() && step.loss.is_some() {
             // HF's dictionary has no step, but it is a sign of life.
+            if !backlog && self.step.is_none() {
+                self.note_gap(at);
+            }
             (self.last_step_at, self.unwatched) = (Some(at), Duration::ZERO);
             self.end_phase(at);
         }
@@ -298,7 +303,9 @@ impl Progress {
         }
         if let Some(loss) = step.loss {
             let learns = step.grad_norm.is_some_and(|norm| norm.is_finite() && norm != 0.0);
-            let was_not = self.zero_losses > 0 || self.loss.is_some_and(|before| before != 0.0);
+            // One that falls steadily is printed as 0.000 in the end.
+            const LEAST_BEFORE_ZERO: f64 = 0.01;
+            let was_not = self.zero_losses > 0 || self.loss.is_some_and(|before| before.abs() >= LEAST_BEFORE_ZERO);
             self.zero_losses = if loss == 0.0 && !learns && was_not { self.zero_losses + 1 } else { 0 };
             self.loss = Some(loss);
             self.usual_loss.note(at, step.step.or(self.step), loss, &LOSS_JUMP, 5.0);
@@ -404,16 +411,9 @@ impl Progress {
             self.first_step = Some((at, step));
             self.steady_since = Some(at);
         }
-        if let Some(last) = self.last_step_at
-            && at > last
-        {
-            // A time in which nobody looked is not known to be a pause of the job.
-            let gap = at.secs_since(last.plus(self.unwatched)).max(0.0);
-            if gap > self.gaps.median_of_last(8).map_or(3.0, |usual| (usual * 4.0).max(3.0)) {
-                self.steady_since = Some(at);
-                self.pauses.push(at, gap);
-            }
-            self.gaps.push(at, gap);
+        if self.note_gap(at) {
+            let made = step.saturating_sub(self.step.unwrap_or(step));
+            self.paced_steps = if restarted { 0 } else { self.paced_steps.saturating_add(made) };
         }
         // What was written while nobody looked comes all at once.
         if self.resumed_at.is_some_and(|resumed_at| at.secs_since(resumed_at) < 1.0) {
@@ -433,6 +433,19 @@ impl Progress {
                 self.watch_pace(at, then, step - first);
             }
         }
+    }
+
+    /// The time since the line before, if this one came later.
+    fn note_gap(&mut self, at: Stamp) -> bool {
+        let Some(last) = self.last_step_at.filter(|last| at > *last) else { return false };
+        // A time in which nobody looked is not known to be a pause of the job.
+        let gap = at.secs_since(last.plus(self.unwatched)).max(0.0);
+        if gap > self.gaps.median_of_last(8).map_or(3.0, |usual| (usual * 4.0).max(3.0)) {
+            self.steady_since = Some(at);
+            self.pauses.push(at, gap);
+        }
+        self.gaps.push(at, gap);
+        true
     }
 
     pub fn is_empty(&self) -> bool {
@@ -508,13 +521,20 @@ impl Progress {
         Duration::from_secs_f64((longest.max(step) * 1.25).clamp(0.0, MOST_S))
     }
 
-    /// The usual and the longest time between two lines, seconds, once there are enough: three, or two that are the same.
+    /// How long a step takes is known well enough for silence to mean something.
+    pub fn is_paced(&self) -> bool {
+        self.pace_s().is_some()
+    }
+
+    /// The usual and the longest time between two lines, seconds, once there are enough: three, two that are the same, or one of many
+    /// steps.
     fn pace_s(&self) -> Option<(f64, f64)> {
+        const MANY_STEPS: u64 = 8;
         let same = || {
             let (least, most) = self.gaps.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), (_, gap)| (least.min(gap), most.max(gap)));
             self.gaps.len() == 2 && most <= least * 1.2
         };
-        self.usual_gap_s().filter(|_| self.gaps.len() >= 3 || same())
+        self.usual_gap_s().filter(|_| self.gaps.len() >= 3 || same() || self.paced_steps >= MANY_STEPS)
     }
 
     /// The silence from which on the log is worth a look: more than this job has shown, be it between two lines, for an evaluation or for

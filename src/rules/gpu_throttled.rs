@@ -76,6 +76,22 @@ fn found(ctx: &TickContext, gpu: &Gpu, since: Stamp, bits: u64, lag: Option<Lag>
     found
 }
 
+/// A GPU that only moves bytes for the others runs at its highest clock, and draws far less than one that computes.
+fn at_same_work(gpu: &Gpu, other: &Gpu, now: Stamp) -> bool {
+    const LEAST: f64 = 0.75;
+    let watts = |gpu: &Gpu| {
+        let from = now.minus(WINDOW.duration());
+        let (n, sum) = gpu
+            .power_trend
+            .iter()
+            .rev()
+            .take_while(|(at, _)| *at >= from)
+            .fold((0u32, 0.0), |(n, sum), (_, w)| (n + 1, sum + f64::from(w)));
+        (n > 0).then(|| sum / f64::from(n))
+    };
+    watts(gpu).zip(watts(other)).is_none_or(|(own, others)| others >= own * LEAST)
+}
+
 /// How far it is behind the other GPUs of its job, where all of them work.
 fn lag(ctx: &TickContext, gpu: &Gpu) -> Option<Lag> {
     let look = ctx.looks.values().find(|look| look.alive().any(|r| r.gpu == Some(gpu.index)))?;
@@ -86,6 +102,9 @@ fn lag(ctx: &TickContext, gpu: &Gpu) -> Option<Lag> {
     for rank in look.alive() {
         let other = ctx.model.gpus.get(&rank.gpu?)?;
         if !rank.is(Activity::Working, look.at, WINDOW.duration()) || other.sm_clock.within(ctx.model.now, WINDOW.duration()).count() < 5 {
+            return None;
+        }
+        if other.index != gpu.index && !at_same_work(gpu, other, ctx.model.now) {
             return None;
         }
         if other.index != gpu.index && stage(rank.rank) == own_stage {

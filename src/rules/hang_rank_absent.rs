@@ -218,7 +218,8 @@ pub(crate) fn works_unseen(rank: &RankLook) -> bool {
 
 /// It waits for a message while others wait for it, in a job of which no step was ever seen: so does the front of a server without requests.
 pub(crate) fn may_serve(look: &Look, rank: &RankLook) -> bool {
-    look.log.as_ref().is_none_or(|l| l.last_step_at.is_none()) && look.saved.is_none() && rank.awaits_a_message().is_some()
+    let steps = look.log.as_ref().is_some_and(|l| l.last_step_at.is_some()) || look.counted.is_some_and(|counted| counted.steady);
+    !steps && look.saved.is_none() && rank.awaits_a_message().is_some()
 }
 
 /// A checkpoint or an evaluation that the log names, and that has not lasted longer than such things do.

@@ -53,6 +53,11 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
             continue;
         }
         let progress = ctx.model.progress_of(id).filter(|p| !p.is_empty() && !p.is_by_saves());
+        // Where the pace is not known yet, silence may be the begin of a hang.
+        let quiet_for = look.log.as_ref().map_or(Duration::ZERO, |l| l.quiet_for);
+        if progress.is_some_and(|p| !p.is_paced()) && quiet_for > WINDOW.duration() / 2 {
+            continue;
+        }
         let step = progress.and_then(|p| p.step_times.median_of_last(20)).filter(|s| s.is_finite()).unwrap_or(0.0);
         let window = WINDOW.duration().max(Duration::from_secs_f64((step * STEPS.value()).clamp(0.0, 120.0)));
         // A pause within the window would make the rank that saved a checkpoint look late.

@@ -12,6 +12,7 @@ mod check_logs;
 mod command_line;
 mod communicators;
 mod config;
+mod counting;
 mod cuda_failures;
 mod cut_logs;
 mod damaged_input;

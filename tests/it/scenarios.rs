@@ -318,9 +318,11 @@ fn a_rank_that_computes_something_else_for_a_minute_is_absent() {
 
 /// Of all signals together, how long the judge may take, seconds of the recording.
 const SOON_ENOUGH: &[(&str, f64)] = &[
-    ("hang-rank-absent", 15.0),
+    // Where steps take 6 s, the other rank computes for 5 s before it waits.
+    ("hang-rank-absent", 17.0),
     ("collective-mismatch", 15.0),
-    ("straggler", 15.0),
+    // Means of GPM are taken each 8 s while nothing changes.
+    ("straggler", 17.0),
     ("slow-steps", 7.0),
     ("rank-exited", 5.0),
     ("hang-symmetric", 15.0),
@@ -332,10 +334,10 @@ const SOON_ENOUGH: &[(&str, f64)] = &[
 /// All recordings, those too whose half was judged only once: found, culprit right, false, as docs/ACCURACY.md says.
 #[test]
 fn the_score_is_what_the_readme_says() {
-    let rows = [[57, 55, 0], [54, 51, 0], [56, 55, 2], [45, 41, 0], [43, 37, 0], [38, 36, 0]];
+    let rows = [[63, 61, 0], [59, 56, 0], [61, 60, 2], [49, 45, 0], [45, 39, 0], [42, 40, 0]];
     for (i, (without, row)) in WITHOUT.iter().zip(rows).enumerate() {
         let score = score(JUDGED.iter(), i);
-        assert_eq!(score.faults, 57);
+        assert_eq!(score.faults, 63);
         assert_eq!([score.found, score.culprit_right, score.false_findings], row, "without {without:?}");
         for (class, most_s) in SOON_ENOUGH.iter().filter(|_| without.is_none()) {
             let worst = score.classes[*class].delay_worst_s.unwrap();

@@ -117,3 +117,32 @@ fn pauses_that_are_over_are_kept() {
     }
     assert_eq!(p.phases.len(), 32);
 }
+
+#[test]
+fn silence_means_something_as_soon_as_the_pace_is_known() {
+    let patience_s = |steps: &[(i64, Option<u64>)]| {
+        let mut p = Progress::default();
+        for (s, n) in steps {
+            p.apply(at(*s), &Step { step: *n, loss: Some(2.0), ..Default::default() }, false);
+        }
+        (p.patience().as_secs_f64(), p.longer_than_waits().as_secs_f64())
+    };
+    assert_eq!(patience_s(&[(0, Some(1)), (6, Some(2))]), (60.0, 45.0), "one step may have been any");
+    assert_eq!(patience_s(&[(0, Some(1)), (6, Some(2)), (12, Some(3))]), (19.0, 7.5), "two that are the same");
+    assert_eq!(patience_s(&[(0, Some(1)), (6, Some(2)), (20, Some(3))]), (60.0, 45.0), "two that are not");
+    assert_eq!(patience_s(&[(0, Some(0)), (2, Some(10))]), (8.0, 2.5), "one of many steps");
+    assert_eq!(patience_s(&[(0, None), (3, None), (6, None), (9, None)]), (12.0, 3.75), "losses without a step");
+}
+
+#[test]
+fn a_loss_that_falls_to_zero_step_by_step_is_none_that_is_lost() {
+    let zeros = |losses: &[f64]| {
+        let mut p = Progress::default();
+        for (s, loss) in losses.iter().enumerate() {
+            p.apply(at(s as i64), &Step { step: Some(s as u64), loss: Some(*loss), ..Default::default() }, false);
+        }
+        p.zero_losses
+    };
+    assert_eq!(zeros(&[2.0, 0.0, 0.0, 0.0]), 3);
+    assert_eq!(zeros(&[0.02, 0.004, 0.001, 0.0, 0.0, 0.0]), 0, "it is printed with three digits");
+}
