@@ -2,6 +2,7 @@
 
 mod support;
 
+mod alerts;
 mod areas;
 mod bandwidth;
 mod bringup_checklist;
