@@ -22,6 +22,7 @@ mod doctor;
 mod driver_chains;
 mod edge;
 mod endings;
+mod every_key;
 mod evidence;
 mod flight_dumps;
 mod flight_judging;
