@@ -223,6 +223,8 @@ pub enum Command {
 pub enum ConfigCommand {
     /// Write a config file with every setting, its default and what it means
     Init,
+    /// Send a sample to alert.command and alert.url, to see whether it arrives
+    TestAlert,
 }
 
 #[derive(Clone, Debug, Args)]

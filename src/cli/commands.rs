@@ -22,6 +22,7 @@ use crate::base::time::{Clock, Stamp, Zone};
 use crate::cli::arguments::{Cli, Command, ConfigCommand, ExportArgs, Global, Play, Speed};
 use crate::cli::config::{self, Color, Config, Origins};
 use crate::diagnosis::session::{Event, Session};
+use crate::edge::courier;
 use crate::edge::diagnostics::complain;
 use crate::recording::demo::Demo;
 use crate::recording::tape;
@@ -69,7 +70,7 @@ impl Env {
         let flags: Vec<_> = flags.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
         let var = |name: &str| std::env::var(name).ok();
         let layers = config::Layers::of(global.config.as_deref(), &var, &flags);
-        let (config, origins) = layers.load()?;
+        let (config, origins) = layers.load_at_start()?;
         crate::base::limit::put_into_effect(config.rules.clone());
         users_catalog::install(config::default_path(&var).as_deref(), &global.catalog)?;
         let roots = match &global.sysroot {
@@ -203,11 +204,23 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Some(Command::Score(args)) => score::run(&env, &args),
         Some(Command::Rules { test: Some(file), .. }) => users_catalog::test(&file),
         Some(Command::Rules { id, test: None }) => rules::run(id.as_deref()),
+        Some(Command::Config { what: Some(ConfigCommand::TestAlert) }) => test_alert(&env),
         Some(Command::Config { .. }) => {
             out(&config::print(&env.config, &env.origins))?;
             Ok(Outcome::Clean)
         }
     }
+}
+
+/// Sends a sample to where alerts go, and prints whether it arrived.
+fn test_alert(env: &Env) -> Result<Outcome> {
+    let routes = &env.config.routes;
+    anyhow::ensure!(!routes.is_off(), "neither alert.command nor alert.url is set; `nccl-top config` prints where settings come from");
+    let now = Clock::start().now();
+    let message = crate::output::alert::sample(&env.host(), env.zone(Zone::of_host(now)), now);
+    courier::deliver(routes, &message).map_err(anyhow::Error::msg)?;
+    out("the test alert was delivered\n")?;
+    Ok(Outcome::Clean)
 }
 
 /// Prints to standard output; whether somebody still reads it. A reader that went away is no error, and changes nothing of what the exit

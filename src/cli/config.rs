@@ -9,6 +9,7 @@ mod table;
 
 use crate::base::file::read_text;
 use crate::base::limit;
+use crate::edge::courier::{Routes, Run};
 use crate::edge::diagnostics::complain;
 use crate::edge::private;
 use crate::rules::settings;
@@ -44,6 +45,9 @@ pub struct Config {
     /// Clicks and the wheel are nccl-top's.
     pub mouse: bool,
     pub alert: Alert,
+    /// Where new critical findings are sent, and how often at most.
+    pub routes: Routes,
+    pub alert_every: Duration,
     /// How far back the live screen can be moved.
     pub history: Duration,
     /// The time that sparklines cover at first.
@@ -83,6 +87,8 @@ impl Default for Config {
             layouts: BTreeMap::new(),
             mouse: true,
             alert: Alert::Off,
+            routes: Routes::default(),
+            alert_every: Duration::from_secs(60),
             history: Duration::from_secs(600),
             axis: Duration::from_secs(120),
             keys: Keymap::default(),
@@ -243,6 +249,18 @@ impl Layers {
         }
     }
 
+    /// [`Layers::load`], with what is left aside reported.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn load_at_start(&self) -> Result<(Config, Origins), ConfigError> {
+        let (config, origins) = self.load()?;
+        if let Some(why) = origins.get("alert.command").filter(|origin| origin.starts_with("off: ")) {
+            complain(&format!("alert.command is {why}"));
+        }
+        Ok((config, origins))
+    }
+
     /// The layers with this text as the file's.
     ///
     /// # Errors
@@ -260,9 +278,30 @@ impl Layers {
                 origins.insert(setting.key, name);
             }
         }
+        let place = origins.get_mut("alert.command").filter(|_| config.routes.run != Run::Off);
+        if let Some((place, path)) = place.zip(self.path.as_ref()).filter(|(place, path)| place.starts_with(&*path.to_string_lossy()))
+            && let Err(why) = trust(path)
+        {
+            config.routes.run = Run::Off;
+            *place = why;
+        }
         config.check().map_err(|why| ConfigError(format!("{}: {why}", origins["layout"])))?;
         Ok((config, origins))
     }
+}
+
+/// Whether a file may say what this user runs: nobody else may have written it, but root.
+fn trust(path: &Path) -> Result<(), String> {
+    use std::os::unix::fs::MetadataExt;
+    let meta = std::fs::metadata(path).map_err(|err| format!("off: {}: {err}", path.display()))?;
+    let (uid, me) = (meta.uid(), rustix::process::geteuid().as_raw());
+    if uid != me && uid != 0 {
+        return Err(format!("off: {} belongs to user {uid}; set it in a file of your own (--config FILE)", path.display()));
+    }
+    if meta.mode() & 0o002 != 0 {
+        return Err(format!("off: everybody may write {0}; `chmod o-w {0}`", path.display()));
+    }
+    Ok(())
 }
 
 /// This user may not read it, whether it is there or not.
@@ -366,9 +405,10 @@ fn apply_value(config: &mut Config, origins: &mut Origins, key: &str, value: &to
     };
     let plain = match value {
         toml::Value::String(s) => s.clone(),
-        toml::Value::Array(items) if setting.key == "logs" => {
+        toml::Value::Array(items) if matches!(setting.key, "logs" | "alert.command") => {
             let strings: Option<Vec<&str>> = items.iter().map(toml::Value::as_str).collect();
-            strings.ok_or_else(|| ConfigError(format!("{place}: {key}: expected a list of strings")))?.join("\n") + "\n"
+            let strings = strings.ok_or_else(|| ConfigError(format!("{place}: {key}: expected a list of strings")))?;
+            strings.iter().map(|item| format!("{item}{}", table::LIST)).collect()
         }
         other => other.to_string(),
     };
@@ -381,7 +421,7 @@ fn apply_value(config: &mut Config, origins: &mut Origins, key: &str, value: &to
 fn plain(value: &str) -> String {
     match value.parse::<toml_edit::Value>() {
         Ok(toml_edit::Value::String(text)) => text.into_value(),
-        Ok(toml_edit::Value::Array(items)) => items.iter().filter_map(|item| Some(format!("{}\n", item.as_str()?))).collect(),
+        Ok(toml_edit::Value::Array(items)) => items.iter().filter_map(|item| Some(format!("{}{}", item.as_str()?, table::LIST))).collect(),
         _ => value.to_owned(),
     }
 }

@@ -1,6 +1,7 @@
 //! Where a live program meets the world: one loop on one thread, which waits for signals, batches of the sources, the terminal and the
 //! clock at once and never for anything else. What blocks has a thread of its own and sends through a bounded channel.
 
+pub mod courier;
 pub mod diagnostics;
 pub mod dump_pipes;
 pub mod outlet;

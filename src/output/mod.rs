@@ -1,5 +1,6 @@
 //! What is done with a session: event lines and snapshots. The screen is `crate::tui`.
 
+pub mod alert;
 pub mod bundle;
 pub mod check;
 pub mod doctor;

@@ -70,6 +70,8 @@ pub struct Ui {
     pub config_file: Option<PathBuf>,
     /// Why the config file cannot be used as it was saved.
     pub config_error: Option<String>,
+    /// Why the last alert did not arrive.
+    pub alert_error: Option<String>,
 }
 
 /// Where on the time axis the screen stands.
@@ -170,6 +172,7 @@ impl Ui {
             options: Vec::new(),
             config_file: None,
             config_error: None,
+            alert_error: None,
         }
     }
 

@@ -27,6 +27,7 @@ pub mod widgets;
 use crate::base::severity::Severity;
 use crate::base::time::Stamp;
 use crate::diagnosis::session::Event;
+use crate::edge::courier::{Courier, Routes};
 use crate::edge::dump_pipes::{self, Pipe};
 use crate::edge::pager::{self, Page};
 use crate::edge::py_spy::{self, Plan, Stack, Target};
@@ -35,6 +36,7 @@ use crate::edge::{self, QUEUE, Signals};
 use crate::export::Exporter;
 use crate::observe::Observation;
 use crate::observe::TICK;
+use crate::output::alert::Alerts;
 use crate::output::bundle::{self, Bundle};
 use crate::recording::demo::Demo;
 use crate::recording::tape;
@@ -125,6 +127,8 @@ enum Work {
     Asked(String),
     /// The user has left the pager; what went wrong.
     Paged(Result<(), String>),
+    /// What became of an alert.
+    Alerted(Result<(), String>),
     /// Settings were saved, or the config file has changed.
     Config(Configured),
     /// It panicked.
@@ -241,6 +245,10 @@ struct App {
     theme_name: String,
     depth: theme::Depth,
     alert: Alert,
+    routes: Routes,
+    alert_every: Duration,
+    alerts: Alerts,
+    courier: Courier,
     options: Box<dyn Options>,
     /// Reads the config file again.
     follows_config: Cell<Option<std::thread::JoinHandle<()>>>,
@@ -295,6 +303,7 @@ impl App {
         let gate = input::start(input)?;
         let (works, works_done) = mpsc::unbounded_channel();
         let inbox = Inbox { inputs, works: works_done, batches: mpsc::channel(1).1, tape: mpsc::channel(1).1, sent, signals };
+        let told = works.clone();
         let (theme_name, alert) = (settings.theme.clone(), settings.alert);
         let mut app = App {
             screen,
@@ -303,6 +312,10 @@ impl App {
             theme_name,
             depth: settings.depth,
             alert,
+            routes: settings.routes.clone(),
+            alert_every: settings.alert_every,
+            alerts: Alerts::default(),
+            courier: Courier::new(move |how| drop(told.send(Work::Alerted(how)))),
             options,
             follows_config: Cell::default(),
             interval: settings.interval,
@@ -396,8 +409,9 @@ impl App {
                 if self.screen.is_gone() {
                     return Ok(());
                 }
-                if world.tick(&mut events) && due < Due::Refresh {
-                    due = Due::Refresh;
+                if world.tick(&mut events) {
+                    due = if due < Due::Refresh { Due::Refresh } else { due };
+                    self.call(&world);
                 }
             }
             for (_, event) in events.drain(..) {
@@ -767,12 +781,24 @@ impl App {
                     self.pipes = pipes;
                 }
             }
+            Work::Alerted(how) => {
+                let said = how.as_ref().err().cloned().unwrap_or_else(|| "the finding was sent (alert.command, alert.url)".into());
+                self.ui.notice = Some(said);
+                self.ui.alert_error = how.err();
+            }
             // They are seen to where they may fail.
             Work::Paged(_) | Work::Config(_) => {}
             Work::Asked(how) => self.ui.notice = Some(crate::base::mask::shown(&how).into_owned()),
             Work::Looked(done, of) => self.ui.notice = Some(format!("py-spy: {done} of {of} processes")),
             Work::Stacks(stacks, all, last) => self.show_stacks(stacks, all, last),
         }
+    }
+
+    /// Sends a new critical finding to where the user wants it: of the job as it is, wherever the screen stands.
+    fn call(&mut self, world: &World) {
+        let Some(session) = world.live_session().filter(|_| !self.routes.is_off()) else { return };
+        let due = self.alerts.due(session, self.ui.zone, self.alert_every, |finding| self.ui.is_quiet(finding));
+        due.into_iter().for_each(|message| self.courier.send(self.routes.clone(), message));
     }
 
     /// Draws attention to a new critical finding, if the user asked for that.

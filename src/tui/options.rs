@@ -9,6 +9,7 @@ use super::theme::Theme;
 use crate::base::clean::clean;
 use crate::base::time::parse_duration;
 use crate::base::words::wrap;
+use crate::edge::courier;
 use ratatui::text::{Line, Span};
 use std::path::{Path, PathBuf};
 use unicode_width::UnicodeWidthStr;
@@ -153,7 +154,10 @@ pub fn lines(ui: &Ui, theme: &Theme, sheet: &Sheet, width: usize) -> (String, Ve
     let plain = |line: Line<'static>| Entry { line, to: None };
     let mut entries = Vec::new();
     for (no, row) in shown(ui, &sheet.only).into_iter().enumerate() {
-        let value = clean(&row.value);
+        // What stands behind the host of such an address is often a secret, and screens are shown to others.
+        let is_address = row.key == "alert.url" && !row.value.is_empty();
+        let value = if is_address { format!("{} …", courier::host_of(&row.value)) } else { row.value.clone() };
+        let value = clean(&value);
         let value = super::widgets::shorten(if value.is_empty() { "–" } else { &value }, VALUE - 4);
         let value = if row.kind == Kind::Text { format!("  {value}") } else { format!("‹ {value} ›") };
         let gap = " ".repeat(VALUE.saturating_sub(value.width()));
@@ -181,7 +185,7 @@ pub fn lines(ui: &Ui, theme: &Theme, sheet: &Sheet, width: usize) -> (String, Ve
         Span::styled(format!("  {SAVE:<KEY$}"), theme.text),
         Span::styled(clean(&words).into_owned(), style),
     ])));
-    if let Some(why) = &ui.config_error {
+    for why in [&ui.config_error, &ui.alert_error].into_iter().flatten() {
         let wrapped = wrap(&clean(why), width.saturating_sub(4).max(20));
         entries.extend(wrapped.into_iter().map(|text| plain(Line::styled(format!("  {text}"), theme.act))));
     }

@@ -97,6 +97,14 @@ impl World {
         }
     }
 
+    /// The job as it is, where it is live.
+    pub fn live_session(&self) -> Option<&Session> {
+        match self {
+            World::Live(live) => Some(&live.session),
+            World::Tape(_) => None,
+        }
+    }
+
     /// What happens now is shown at once.
     pub fn is_current(&self) -> bool {
         !matches!(self, World::Live(live) if live.paused.is_some())

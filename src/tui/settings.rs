@@ -5,6 +5,7 @@ use super::options::Row;
 use super::play::World;
 use super::{App, Work, keys, layout, plain, theme};
 use crate::base::time::{Zone, parse_duration, span};
+use crate::edge::courier::Routes;
 use crate::edge::watched;
 use anyhow::Result;
 use std::path::PathBuf;
@@ -34,6 +35,9 @@ pub struct Settings {
     pub keys: keys::Keymap,
     pub mouse: bool,
     pub alert: Alert,
+    /// Where new critical findings are sent, and how often at most.
+    pub routes: Routes,
+    pub alert_every: Duration,
     pub layout: layout::Layout,
     /// Between two frames.
     pub interval: Duration,
@@ -67,6 +71,7 @@ impl App {
         }
         self.screen.set_drawing(settings.ascii, settings.graphs)?;
         (self.alert, self.interval) = (settings.alert, settings.interval);
+        (self.routes, self.alert_every) = (settings.routes, settings.alert_every);
         let ui = &mut self.ui;
         (ui.keys, ui.mouse, ui.window) = (settings.keys, settings.mouse, settings.axis);
         (ui.layout, ui.zone) = (settings.layout, settings.zone);

@@ -258,7 +258,8 @@ fn header(session: &Session, ui: &Ui, theme: &Theme, width: u16) -> Line<'static
     let dropped: u64 = model.files.values().map(|f| f.dropped_lines).sum();
     let dropped = if dropped > 0 { format!("{dropped} lines dropped  ") } else { String::new() };
     let (mode, style) = mode_words(session, ui, theme);
-    let right = format!("{dropped}{}  ", ui.zone.hms(model.now));
+    let failed = if ui.alert_error.is_some() { "alert not sent  " } else { "" };
+    let right = format!("{failed}{dropped}{}  ", ui.zone.hms(model.now));
     let room = usize::from(width).saturating_sub(right.width() + mode.width() + 2);
     // Whole parts leave, what matters least first.
     while parts.len() > 1 && clean(&parts.join(" · ")).width() + 1 > room {

@@ -2,6 +2,7 @@
 
 mod support;
 
+mod alerts;
 mod areas;
 mod bandwidth;
 mod bringup_checklist;
@@ -24,6 +25,7 @@ mod documents;
 mod driver_chains;
 mod edge;
 mod endings;
+mod every_key;
 mod evidence;
 mod fleet_judging;
 mod flight_dumps;

@@ -96,6 +96,8 @@ impl Options for Live {
             keys: config.keys.clone(),
             mouse: config.mouse,
             alert: config.alert,
+            routes: config.routes.clone(),
+            alert_every: config.alert_every,
             layout: config.arranged(),
             interval: config.interval,
             axis: config.axis,

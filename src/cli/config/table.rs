@@ -2,6 +2,7 @@
 
 use super::{Color, Config, Drawing};
 use crate::base::time::parse_duration;
+use crate::edge::courier::Run;
 use crate::tui::Alert;
 use crate::tui::layout::PRESETS;
 use crate::tui::options::Kind;
@@ -80,6 +81,26 @@ fn at_home(path: &str) -> String {
     path.strip_prefix("~/").map_or(path.to_owned(), |rest| format!("{home}/{rest}"))
 }
 
+/// Stands behind each item of a list that is set: what is in an item may hold anything else.
+pub const LIST: char = '\0';
+
+/// A line for the shell, or a list of words; on the screen it may be typed as the file has it.
+fn parse_command(found: &str) -> Result<Run, String> {
+    let words = |found: &str| found.split_terminator(LIST).map(str::to_owned).collect::<Vec<_>>();
+    let run = match found {
+        _ if found.trim().is_empty() => Run::Off,
+        _ if found.contains(LIST) => Run::Args(words(found)),
+        _ if found.starts_with('[') && found.parse::<toml_edit::Value>().is_ok_and(|v| v.is_array()) => {
+            Run::Args(words(&super::plain(found)))
+        }
+        _ => Run::Shell(found.to_owned()),
+    };
+    match &run {
+        Run::Args(words) if words.first().is_none_or(String::is_empty) => Err("expected a program as the first word".into()),
+        _ => Ok(run),
+    }
+}
+
 const COLORS: &[(&str, Color)] = &[("auto", Color::Auto), ("always", Color::Always), ("never", Color::Never)];
 const DRAWINGS: &[(&str, Drawing)] = &[("auto", Drawing::Auto), ("unicode", Drawing::Unicode), ("ascii", Drawing::Ascii)];
 const GRAPHS: &[(&str, Graphs)] = &[("braille", Graphs::Braille), ("block", Graphs::Block), ("ascii", Graphs::Ascii)];
@@ -108,8 +129,7 @@ pub const SETTINGS: &[Setting] = &[
         live: false,
         kind: |_| Kind::Text,
         set: |c, v| {
-            // A list from the file comes line by line, so that paths may hold colons.
-            c.logs = v.split(if v.contains('\n') { '\n' } else { ':' }).filter(|s| !s.is_empty()).map(str::to_owned).collect();
+            c.logs = v.split(if v.contains(LIST) { LIST } else { ':' }).filter(|s| !s.is_empty()).map(str::to_owned).collect();
             Ok(())
         },
         get: |c| format!("{:?}", c.logs),
@@ -192,6 +212,40 @@ pub const SETTINGS: &[Setting] = &[
         kind: |_| words(ALERTS),
         set: |c, v| one_of(v, ALERTS).map(|alert| c.alert = alert),
         get: |c| word_of(&c.alert, ALERTS),
+    },
+    Setting {
+        key: "alert.command",
+        help: "A program that runs at a new critical finding, as a line for the shell or as a list of words; it gets the finding as JSON",
+        live: true,
+        kind: |_| Kind::Text,
+        set: |c, v| parse_command(v).map(|run| c.routes.run = run),
+        get: |c| match &c.routes.run {
+            Run::Off => quoted(""),
+            Run::Shell(line) => quoted(line),
+            Run::Args(words) => format!("[{}]", words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(", ")),
+        },
+    },
+    Setting {
+        key: "alert.url",
+        help: "An address that the JSON of a new critical finding is posted to: a webhook of Slack or its like, or what takes those of Alertmanager",
+        live: true,
+        kind: |_| Kind::Text,
+        set: |c, v| match v.trim() {
+            v if v.is_empty() || v.starts_with("https://") || v.starts_with("http://") => {
+                v.clone_into(&mut c.routes.url);
+                Ok(())
+            }
+            _ => Err("expected an address that begins with https:// or http://".into()),
+        },
+        get: |c| quoted(&c.routes.url),
+    },
+    Setting {
+        key: "alert.every",
+        help: "At most one of these is sent in this time: \"1s\" to \"24h\"; others wait, and are sent if they are open still",
+        live: true,
+        kind: |_| Kind::Steps(&["10s", "30s", "1m", "5m", "15m", "60m"]),
+        set: |c, v| duration_within(v, "1s", "24h").map(|d| c.alert_every = d),
+        get: |c| duration_text(c.alert_every),
     },
 ];
 
