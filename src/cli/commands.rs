@@ -51,6 +51,8 @@ pub struct Env {
     pub depth: Depth,
     /// Nothing but ASCII may be drawn.
     pub ascii: bool,
+    /// The terminal is at the end of a slow line.
+    pub slow_line: bool,
 }
 
 impl Env {
@@ -85,12 +87,14 @@ impl Env {
             Color::Auto if refused || !io::stdout().is_terminal() => Depth::None,
             Color::Auto => Depth::of_terminal(&var),
         };
+        // Sequences of sixteen colours are a quarter as long, and there are no steps between two.
+        let depth = if global.slow_line { depth.min(Depth::Sixteen) } else { depth };
         let ascii = match config.drawing {
             Drawing::Auto => !crate::tui::plain::is_utf8(&var),
             Drawing::Unicode => false,
             Drawing::Ascii => true,
         };
-        Ok(Env { config, origins, roots, without: global.without.clone(), depth, ascii })
+        Ok(Env { config, origins, roots, without: global.without.clone(), depth, ascii, slow_line: global.slow_line })
     }
 
     /// The screen as the command line and the config ask for it, for a host in that zone.
@@ -103,6 +107,7 @@ impl Env {
             graphs: config.graphs,
             keys: config.keys.clone(),
             mouse: config.mouse,
+            slow_line: self.slow_line,
             alert: config.alert,
             interval: config.interval,
             axis: config.axis,

@@ -155,6 +155,8 @@ pub struct Settings {
     pub graphs: plain::Graphs,
     pub keys: keys::Keymap,
     pub mouse: bool,
+    /// The terminal is at the end of a line that carries no more than 2,400 bytes a second: what is drawn keeps to that.
+    pub slow_line: bool,
     pub alert: Alert,
     /// Between two frames.
     pub interval: Duration,
@@ -321,7 +323,7 @@ impl App {
             depth: settings.depth,
             alert,
             interval: settings.interval,
-            budget: Budget::new(Instant::now()),
+            budget: Budget::new(Instant::now(), settings.slow_line),
             move_by_s: 0,
             header,
             is_live: settings.is_live,
@@ -380,7 +382,7 @@ impl App {
         loop {
             // While the terminal has not taken the last frame, there is no other.
             let draws = due != Due::No && self.can_draw();
-            let mut until = if draws { next_tick.min(next_draw) } else { next_tick };
+            let mut until = if draws { next_tick.min(self.budget.regular(next_draw)) } else { next_tick };
             if draws && due == Due::Soon {
                 until = until.min(self.budget.next());
             }
@@ -433,8 +435,8 @@ impl App {
             let now = Instant::now();
             let is_due = match due {
                 Due::No => false,
-                Due::Refresh => now + SOON >= next_draw,
-                Due::Soon => now >= self.budget.next() || now + SOON >= next_draw,
+                Due::Refresh => now + SOON >= self.budget.regular(next_draw),
+                Due::Soon => now >= self.budget.next() || now + SOON >= self.budget.regular(next_draw),
                 Due::Now => true,
             };
             if is_due && self.can_draw() {

@@ -104,7 +104,7 @@ impl<'a> Ctx<'a> {
     /// The axis of a chart that fills its width, two columns a cell, and where it begins in words: nothing is sampled more often than twice
     /// a second, so a wide one shows more time than was asked for.
     pub fn wide_axis(&self, cells: u16) -> (Axis, String) {
-        let window = self.ui.window.max(std::time::Duration::from_secs(u64::from(cells)));
+        let window = self.ui.window.max(std::time::Duration::from_secs(u64::from(cells).div_ceil(60) * 60));
         (Axis::new(self.session.model.now, window, usize::from(cells) * 2), axis_words(window))
     }
 
