@@ -328,7 +328,7 @@ fn the_overview_of_each_world_says_what_matters() {
             ],
         ),
         (80, &["   next: ssh 10.0.0.1 py-spy dump --nonblocking --pid 51105", " 7   15   51107 waiting "]),
-        (120, &["on this node wait: the cause is on another node", "comm 5c1de770  16 ranks  unchanged 26 s, rank 5 behind"]),
+        (120, &["on this node wait: the cause is on another node", "comm 5c1de770  16 ranks ", "unchanged 26 s, rank 5 behind"]),
     ];
     for (name, session, shown) in [
         ("healthy", worlds::healthy(), healthy),
@@ -351,7 +351,7 @@ fn the_zoomed_panes_have_their_columns_at_each_size() {
         (
             "training",
             &p5,
-            &[(80, &["epoch –   gradient norm –   learning rate –", "pace steady for 2 m 20 s", "2.3364 ", "1.32 s ", "now"])],
+            &[(80, &["epoch –   gradient norm –   learning rate –", "pace steady for 2 m 20 s", "2.3364 ", "1.32 s ", "last 2 min"])],
         ),
         (
             "gpus",

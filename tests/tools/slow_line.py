@@ -3,8 +3,9 @@
 
     tests/tools/slow_line.py [--rate 2400] [--size 200x60] [--seconds 40] COMMAND...
 
-What the program draws is passed on at so many bytes a second. Every eight seconds `?` is pressed, and four seconds later once more. For each
-it is said how long it took until the first and until the last byte of the help came through. Nothing but Python's own library is needed.
+What the program draws is passed on at so many bytes a second. From the twelfth second on, every five seconds the recording that it plays is
+paused or goes on (`p`), and for each it is measured how long it took until the sign of that came through. Exit code 0: never more than 1.5 s.
+Nothing but Python's own library is needed.
 """
 
 import argparse
@@ -32,10 +33,9 @@ def main():
         os.environ.setdefault("TERM", "xterm-256color")
         os.execvp(args.command[0], args.command)
     fcntl.ioctl(line, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    # The most that lies in buffers between, as it does in those of a network.
     begin = last = time.monotonic()
     credit, passed, asked, answers, window = 0.0, 0, None, [], b""
-    next_key, opened = begin + 8, False
+    next_key, paused = begin + 12, False
     while (now := time.monotonic()) - begin < args.seconds:
         credit = min(credit + (now - last) * args.rate, args.rate * 0.1)
         last = now
@@ -46,23 +46,24 @@ def main():
                 sys.exit("the program has ended")
             credit -= len(chunk)
             passed += len(chunk)
-            window = (window + chunk)[-64:]
-            if asked and b"Help" in window:
+            window = window[-8:] + chunk
+            if asked and sign in window:
                 answers.append(now - asked)
                 asked, window = None, b""
         if now >= next_key:
-            os.write(line, b"\x1b" if opened else b"?")
-            if not opened:
-                asked, window = now, b""
-            opened, next_key = not opened, now + 4
+            if asked:
+                answers.append(float("inf"))
+            os.write(line, b"p")
+            paused, next_key = not paused, now + 5
+            asked, window, sign = now, b"", ("‖" if paused else "▶").encode()
         time.sleep(0.01)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     if asked:
         answers.append(float("inf"))
     words = ", ".join(f"{a:.1f}" for a in answers)
-    print(f"{passed / args.seconds:.0f} of {args.rate:.0f} bytes a second; the help came after {words} s")
-    sys.exit(0 if answers and max(answers) <= 2 else 1)
+    print(f"{passed / args.seconds:.0f} of {args.rate:.0f} bytes a second; answers after {words} s")
+    sys.exit(0 if answers and max(answers) <= 1.5 else 1)
 
 
 if __name__ == "__main__":

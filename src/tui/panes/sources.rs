@@ -139,7 +139,7 @@ pub fn seen(ctx: &Ctx) -> Vec<Line<'static>> {
             Some(SourceState::Ok) => ("✓", ctx.theme.good),
             _ => ("·", ctx.theme.dim),
         };
-        Line::from(vec![Span::styled(format!("{mark} {:<9}", row.spec.id), look), Span::styled(words(ctx, row), ctx.theme.dim)])
+        Line::from(vec![Span::styled(format!("{mark} {:<10}", row.spec.id), look), Span::styled(words(ctx, row), ctx.theme.dim)])
     };
     rows(ctx).iter().map(line).collect()
 }
