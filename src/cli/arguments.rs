@@ -89,6 +89,9 @@ pub struct Global {
     /// Leave the mouse to the terminal
     #[arg(long, global = true)]
     pub no_mouse: bool,
+    /// Draw less often, in sixteen colours: for lines of 2,400 bytes a second, where keys are to be answered at once
+    #[arg(long, global = true)]
+    pub slow_line: bool,
     /// Draw with ASCII only, whatever the locale
     #[arg(long, global = true)]
     pub ascii: bool,

@@ -53,6 +53,8 @@ pub struct Env {
     pub without: Vec<Without>,
     /// What colours standard output can show, and may.
     pub depth: Depth,
+    /// The terminal is at the end of a slow line.
+    pub slow_line: bool,
 }
 
 impl Env {
@@ -88,12 +90,14 @@ impl Env {
             Color::Auto if refused || !io::stdout().is_terminal() => Depth::None,
             Color::Auto => Depth::of_terminal(&var),
         };
-        Ok(Env { config, origins, layers, roots, without: global.without.clone(), depth })
+        // Sequences of sixteen colours are a quarter as long, and there are no steps between two.
+        let depth = if global.slow_line { depth.min(Depth::Sixteen) } else { depth };
+        Ok(Env { config, origins, layers, roots, without: global.without.clone(), depth, slow_line: global.slow_line })
     }
 
     /// The settings behind the screen of a host in that zone.
     fn options(&self, zone: Zone) -> config::Live {
-        config::Live::new(self.config.clone(), self.origins.clone(), self.layers.clone(), self.depth, self.roots.is_live(), zone)
+        config::Live::new(self.config.clone(), self.origins.clone(), self.layers.clone(), self.depth, self.slow_line, self.roots.is_live(), zone)
     }
 
     /// Shows a tape.

@@ -3,7 +3,7 @@
 use crate::recording::tape::{Reader, TapeError};
 use std::time::Duration;
 
-/// A recording of a real job on 4 GPUs, or one of a machine that was modelled. Offsets are from the first observation of the tape.
+/// A recording of a real job on 2 or 4 GPUs, or one of a machine that was modelled. Offsets are from the first observation of the tape.
 ///
 /// What is recorded stays as it was measured, but for the names of script and log (`train.py`, `train.log`), and for the loss of a job
 /// that learns nothing, which is left out: `cargo run --example trim_tape` with `--script` and `--replace`.
@@ -29,21 +29,19 @@ const fn ms(ms: u64) -> Duration {
 pub const DEMOS: &[Demo] = &[
     Demo {
         name: "hang",
-        title: "one rank stops, the others wait for it",
+        title: "one rank stops, the other waits for it",
         modelled: false,
         tape: include_bytes!("../../assets/demo/hang.jsonl.gz"),
-        begin: ms(42_000),
-        speeds: &[(ms(0), 2.0), (ms(7_000), 1.5), (ms(19_000), 4.0), (ms(42_000), 1.0)],
+        begin: ms(55_400),
+        speeds: &[(ms(0), 2.0), (ms(17_000), 4.0), (ms(55_400), 1.0)],
         captions: &[
-            (ms(0), "4 GPUs idle, no job yet"),
-            (ms(7_100), "A torchrun job starts: 4 ranks import, then set up NCCL; no step yet"),
-            (ms(19_100), "Training: a step takes 100 ms, each of the 4 GPUs draws 690 W"),
-            (ms(42_000), "Training: a step takes 100 ms. In 8 seconds rank 3 stops: watch GPU 3 and the step"),
-            (ms(53_100), "No step after 329. GPU 3 is idle, GPUs 0, 1 and 2 spin at 130 W. The log says nothing"),
-            (ms(56_000), "RAS counts 8 operations fewer for rank 3 than for the others, and none of them moves"),
-            (ms(60_100), "Stuck, 10 seconds after it happened: rank 3 has not joined the AllReduce that 3 ranks wait in"),
-            (ms(68_000), "Below the verdict: what proves it, and what to run next, py-spy on the process of rank 3"),
-            (ms(77_000), "The log itself would stay silent for 10 minutes: PyTorch's default timeout for a collective"),
+            (ms(0), "A torchrun job starts: 2 ranks import, then set up NCCL; no step yet"),
+            (ms(16_500), "Training a GPT of 238 M parameters: a step takes 108 ms, and the loss falls"),
+            (ms(55_400), "A step takes 108 ms, and the loss falls. In 8 seconds rank 1 stops: watch GPU 1 and the step"),
+            (ms(66_000), "No step after 446. GPU 1 is idle, GPU 0 spins at 164 W. The log says nothing"),
+            (ms(70_000), "RAS counts fewer operations for rank 1 than for rank 0, and neither count moves"),
+            (ms(74_100), "Stuck, 10 seconds after it happened: rank 1 has not joined the AllReduce that rank 0 waits in"),
+            (ms(78_500), "Below the verdict: what proves it, and what to run next, py-spy on the process of rank 1"),
         ],
     },
     Demo {

@@ -138,7 +138,7 @@ pub const ARRANGEMENTS: &[Arrangement] = &[
         bands: &[
             &[("timeline", 1)],
             &[("gpus", 1)],
-            &[("training", 4), ("network", 5), ("nccl", 5)],
+            &[("training", 5), ("network", 5), ("nccl", 6)],
             &[("processes", 4), ("sources", 3)],
             &[("findings", 6), ("log", 7)],
         ],

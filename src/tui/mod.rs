@@ -319,7 +319,7 @@ impl App {
             options,
             follows_config: Cell::default(),
             interval: settings.interval,
-            budget: Budget::new(Instant::now()),
+            budget: Budget::new(Instant::now(), settings.slow_line),
             move_by_s: 0,
             header,
             is_live: settings.is_live,
@@ -380,7 +380,7 @@ impl App {
         loop {
             // While the terminal has not taken the last frame, there is no other.
             let draws = due != Due::No && self.can_draw();
-            let mut until = if draws { next_tick.min(next_draw) } else { next_tick };
+            let mut until = if draws { next_tick.min(self.budget.regular(next_draw)) } else { next_tick };
             if draws && due == Due::Soon {
                 until = until.min(self.budget.next());
             }
@@ -434,8 +434,8 @@ impl App {
             let now = Instant::now();
             let is_due = match due {
                 Due::No => false,
-                Due::Refresh => now + SOON >= next_draw,
-                Due::Soon => now >= self.budget.next() || now + SOON >= next_draw,
+                Due::Refresh => now + SOON >= self.budget.regular(next_draw),
+                Due::Soon => now >= self.budget.next() || now + SOON >= self.budget.regular(next_draw),
                 Due::Now => true,
             };
             if is_due && self.can_draw() {

@@ -24,11 +24,13 @@ use crate::base::words::wrap;
 use crate::diagnosis::culprits::Culprits;
 use crate::diagnosis::session::Session;
 use crate::diagnosis::verdict::{State, Verdict};
+use crate::model::series::Trend;
 use crate::observe::SourceId;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
+use std::time::Duration;
 
 pub struct Pane {
     pub id: &'static str,
@@ -97,15 +99,20 @@ impl<'a> Ctx<'a> {
         Axis::new(self.session.model.now, self.ui.window, cells)
     }
 
-    pub fn axis_words(&self) -> String {
-        axis_words(self.ui.window)
+    /// Values over the time axis of the screen for a chart of so many cells, two for each. Nothing is sampled more often than twice a second:
+    /// in a wider chart each value stands in several columns.
+    pub fn charted(&self, trend: &Trend, cells: u16, hold: Duration) -> Vec<Option<f32>> {
+        let columns = usize::from(cells) * 2;
+        let axis = self.axis(columns.min(self.ui.window.as_secs() as usize * 2));
+        let values = trend.columns(axis.end, axis.step, axis.columns, hold);
+        (0..columns).map(|column| values.get(column * values.len() / columns).copied().flatten()).collect()
     }
 
-    /// The axis of a chart that fills its width, two columns a cell, and where it begins in words: nothing is sampled more often than twice
-    /// a second, so a wide one shows more time than was asked for.
-    pub fn wide_axis(&self, cells: u16) -> (Axis, String) {
-        let window = self.ui.window.max(std::time::Duration::from_secs(u64::from(cells)));
-        (Axis::new(self.session.model.now, window, usize::from(cells) * 2), axis_words(window))
+    pub fn axis_words(&self) -> String {
+        match self.ui.window.as_secs() {
+            s if s % 60 == 0 => format!("last {} min", s / 60),
+            s => format!("last {s} s"),
+        }
     }
 
     /// The name of a job, where there is more than one, so that it matters whose something is.
@@ -145,13 +152,6 @@ impl<'a> Ctx<'a> {
     /// The selected one of `rows`; none while the pane is neither focused nor zoomed and nothing was chosen.
     pub fn selected(&self, rows: &[String]) -> Option<usize> {
         (self.focused || self.list().row.is_some()).then(|| self.list().position(rows)).flatten()
-    }
-}
-
-fn axis_words(window: std::time::Duration) -> String {
-    match window.as_secs() {
-        s if s % 60 == 0 => format!("last {} min", s / 60),
-        s => format!("last {s} s"),
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Settings {
     pub graphs: plain::Graphs,
     pub keys: keys::Keymap,
     pub mouse: bool,
+    /// The terminal is at the end of a line that carries no more than 2,400 bytes a second: what is drawn keeps to that.
+    pub slow_line: bool,
     pub alert: Alert,
     /// Where new critical findings are sent, and how often at most.
     pub routes: Routes,

@@ -319,7 +319,10 @@ impl Theme {
     }
 }
 
-/// The first look, with its colour on the way to that of the second, as finely as the terminal shows it.
+/// Steps between two colours: more are not seen, and each change of colour has to be sent.
+pub const STEPS: u8 = 16;
+
+/// The first look, with its colour on the way to that of the second.
 pub fn between(from: Style, to: Style, share: f32) -> Style {
     let channels = |style: Style| match style.fg? {
         Color::Rgb(r, g, b) => Some((r, g, b)),
@@ -327,7 +330,7 @@ pub fn between(from: Style, to: Style, share: f32) -> Style {
         _ => None,
     };
     let (Some(low), Some(high)) = (channels(from), channels(to)) else { return from };
-    let share = share.clamp(0.0, 1.0);
+    let share = (share.clamp(0.0, 1.0) * f32::from(STEPS)).round() / f32::from(STEPS);
     let part = |a: u8, b: u8| (f32::from(a) * (1.0 - share) + f32::from(b) * share).round() as u8;
     let mixed = (part(low.0, high.0), part(low.1, high.1), part(low.2, high.2));
     from.fg(match from.fg {

@@ -18,7 +18,7 @@ fn claimed(name: &str) -> Vec<State> {
         "pipeline" => vec![Idle, Starting, Training, Training, Training, Stuck, Stuck],
         "xid" => vec![Idle, Starting, Training, Training, Failed, Failed, Failed],
         "nan" => vec![Idle, Starting, Training, Training, Training, Training],
-        "hang" => vec![Idle, Starting, Training, Training, Training, Training, Stuck, Stuck, Stuck],
+        "hang" => vec![Starting, Training, Training, Training, Training, Stuck, Stuck],
         "efa" => vec![Idle, Starting, Training, Training, Training, Slow, Slow, Slow],
         "roce-rail" => vec![Idle, Starting, Training, Training, Training, Slow, Slow],
         "slow" => vec![Idle, Starting, Training, Training, Training, Slow, Slow, Slow, Slow],
@@ -64,7 +64,7 @@ fn a_demo_lasts_half_a_minute_and_leaves_time_to_read() {
 
 /// What is found, which port or rank is named in it, and seconds on the tape at which it happens.
 const STORIES: &[(&str, &str, &str, f64)] = &[
-    ("hang", "hang-rank-absent", "rank 3", 50.1),
+    ("hang", "hang-rank-absent", "rank 1", 63.4),
     ("slow", "straggler", "rank 2", 49.2),
     ("pipeline", "hang-rank-absent", "rank 3", 27.1),
     ("xid", "gpu-lost", "GPU 5", 35.0),
@@ -107,10 +107,10 @@ fn no_demo_shows_the_words_of_a_test() {
             }
             if let Body::Process(process) = &observation.body {
                 let command = process.cmdline.join(" ");
-                ranks += u32::from(command.contains(" -u train.py --config llama"));
+                ranks += u32::from(command.contains(" -u train.py --config "));
             }
         }
-        assert!(ranks >= 4, "{}: {ranks} ranks run train.py", demo.name);
+        assert!(ranks >= 2, "{}: {ranks} ranks run train.py", demo.name);
     }
 }
 
@@ -154,9 +154,11 @@ fn the_screen_shows_what_a_caption_says() {
             let only_a_log = state == State::Unknown && offset < demo.begin;
             // Which rule is the first to call a modelled job slow is no matter of its captions.
             let slow_already = demo.modelled && state == State::Slow && offset > ms(37_500);
-            if i > 0 && !soon && !slow_already && !only_a_log {
+            let not_yet = state == State::Idle && offset < ms(1200);
+            if i > 0 && !soon && !slow_already && !only_a_log && !not_yet {
                 assert_eq!(state, claimed[at], "{} at {offset:?}: {}", demo.name, demo.captions[at].1);
                 match state {
+                    State::Stuck if demo.name == "hang" => assert!(summary.starts_with("rank 1 (GPU 1"), "{summary}"),
                     State::Stuck => assert!(summary.starts_with("rank 3 (GPU 3"), "{summary}"),
                     State::Slow if demo.modelled => assert!(summary.contains("steps take 1.60 s"), "{summary}"),
                     State::Slow if at == 5 => assert!(summary.starts_with("steps take 33"), "{summary}"),
@@ -185,16 +187,22 @@ fn numbers_in_captions_are_on_the_tape() {
     let progress = |s: &Session| s.model.progress_of(s.main_job().unwrap().0).unwrap().clone();
     let power = |s: &Session| -> Vec<f64> { s.model.gpus.values().map(|g| f64::from(g.power_trend.last().unwrap())).collect() };
     let activity = |s: &Session| -> Vec<_> { s.model.gpus.values().map(|g| g.activity.as_str().unwrap_or("-")).collect() };
-    for (name, from) in [("hang", 20.0), ("hang", 41.0), ("slow", 20.0), ("slow", 41.0), ("none", 22.0), ("none", 47.0)] {
+    for (name, from) in [("slow", 20.0), ("slow", 41.0), ("none", 22.0), ("none", 47.0)] {
         let s = session(name, from);
         assert!(power(&s).iter().all(|w| (680.0..730.0).contains(w)), "{name} {:?}", power(&s));
         assert!((0.09..0.11).contains(&progress(&s).step_time_s.unwrap()));
     }
-    for at in [52.2, 56.0, 60.0] {
+    for at in [30.0, 55.0] {
         let s = session("hang", at);
-        assert_eq!(progress(&s).step, Some(329));
-        assert_eq!(activity(&s), ["waiting", "waiting", "waiting", "idle"], "at {at} s");
-        assert!(power(&s).iter().all(|w| (120.0..140.0).contains(w)));
+        assert!(power(&s).iter().all(|w| (650.0..730.0).contains(w)), "{:?}", power(&s));
+        assert!((0.1..0.12).contains(&progress(&s).step_time_s.unwrap()));
+    }
+    assert!(progress(&session("hang", 20.0)).loss > Some(2.3) && progress(&session("hang", 60.0)).loss < Some(1.5), "the loss falls");
+    for at in [67.0, 70.0, 74.0] {
+        let s = session("hang", at);
+        assert_eq!(progress(&s).step, Some(446));
+        assert_eq!(activity(&s), ["waiting", "idle"], "at {at} s");
+        assert!((155.0..175.0).contains(&power(&s)[0]) && (110.0..130.0).contains(&power(&s)[1]), "{:?}", power(&s));
     }
     let s = session("pipeline", 30.0);
     assert_eq!(progress(&s).step, Some(280));
@@ -203,8 +211,8 @@ fn numbers_in_captions_are_on_the_tape() {
     assert_eq!(activity(&s).iter().filter(|a| **a == "waiting").count(), 7);
     let counts =
         |s: &Session| -> Vec<u64> { s.model.comms.values().flat_map(|c| c.ranks.values()).map(|r| r.counts.values().sum()).collect() };
-    let s = session("hang", 56.0);
-    assert_eq!(counts(&s)[..3], [counts(&s)[3] + 8; 3]);
+    let s = session("hang", 72.0);
+    assert_eq!(counts(&s)[0], counts(&s)[1] + 38);
     assert!(counts(&session("none", 36.0)).iter().all(|c| *c == counts(&session("none", 36.0))[0]));
     let step_ms = |at: f64| (progress(&session("slow", at)).step_time_s.unwrap() * 1000.0).round();
     assert_eq!(step_ms(49.0), 99.0);
@@ -265,6 +273,6 @@ fn a_demo_is_small_and_says_when_it_is_modelled() {
 fn speed_and_caption_hold_until_the_next() {
     let hang = &DEMOS[0];
     assert_eq!(hang.name, "hang");
-    assert_eq!((hang.speed_at(ms(6_999)), hang.speed_at(ms(7_000)), hang.speed_at(Duration::MAX)), (2.0, 1.5, 1.0));
-    assert!(hang.caption_at(ms(60_099)).starts_with("RAS") && hang.caption_at(ms(60_100)).starts_with("Stuck"));
+    assert_eq!((hang.speed_at(ms(16_999)), hang.speed_at(ms(17_000)), hang.speed_at(Duration::MAX)), (2.0, 4.0, 1.0));
+    assert!(hang.caption_at(ms(74_099)).starts_with("RAS") && hang.caption_at(ms(74_100)).starts_with("Stuck"));
 }

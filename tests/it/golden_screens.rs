@@ -9,7 +9,7 @@ use nccl_top::diagnosis::session::Session;
 use nccl_top::tui::actions::Action;
 use nccl_top::tui::choices::Ui;
 use nccl_top::tui::panes::PANES;
-use nccl_top::tui::theme::{Depth, Theme};
+use nccl_top::tui::theme::{Depth, STEPS, Theme, between};
 use nccl_top::tui::view;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
@@ -66,11 +66,19 @@ fn styles(buf: &Buffer, theme: &Theme) -> String {
         ('.', theme.text),
     ];
     let own = |role: Style| theme.text.patch(role);
+    // Between the foot of a graph and its top, and of what stands out in it.
+    let steps = || (0..=STEPS).map(|n| f32::from(n) / f32::from(STEPS));
+    let graded = steps().map(|share| ('c', theme.graded(share)));
+    let over = steps().map(|share| ('l', between(theme.look, theme.text, share)));
+    let second = steps().map(|share| ('2', between(theme.chart2, theme.text, share)));
+    let graded: Vec<(char, Style)> = graded.chain(over).chain(second).collect();
     // In the row that keys go to, what says how something stands keeps its colour; so it does in that of whom the verdict names.
     let selected = [('A', theme.act), ('L', theme.look), ('G', theme.good)].map(|(letter, role)| (letter, theme.selected(own(role))));
     let blamed = roles.map(|(letter, role)| (if ".d".contains(letter) { 'C' } else { letter }, theme.blamed(own(role))));
     let both = [('A', theme.act), ('L', theme.look)].map(|(letter, role)| (letter, theme.selected(theme.blamed(own(role)))));
     let roles: Vec<(char, Style)> = roles.into_iter().chain(selected).chain(blamed).chain(both).collect();
+    let blamed = graded.iter().map(|(letter, role)| (*letter, theme.blamed(own(*role))));
+    let roles: Vec<(char, Style)> = roles.into_iter().chain(graded.iter().copied()).chain(blamed).collect();
     let plain = |style: Style| (style.fg, style.bg, style.add_modifier);
     rows(buf, |cell| {
         let backgrounds = [theme.text.bg.unwrap_or_default(), ratatui::style::Color::Reset];
@@ -263,7 +271,7 @@ fn the_overview_of_each_world_says_what_matters() {
         (80, &["GPUs: 4 × NVIDIA H200 · 18 NVLinks each", " 0    0     957 working ", " 3    3     960 working "]),
         (80, &["Network: 1 eth, 2 virtual", "eth0 ", "Findings: 0 open, 0 past, 1 note", "comm f01e66ae  4 ranks"]),
         (80, &["▸ Log: none.log, 261 lines", " to 256 | loss 1.000193 | step_time "]),
-        (120, &["│   usual ", "●TRAINING", "   rank 3 GPU 3 ", "comm f01e66ae  4 ranks  moving"]),
+        (120, &["│   usual ", "●TRAINING", "   rank 3 GPU 3 ", "comm f01e66ae  4 ranks ", " moving"]),
     ];
     let straggler: &[Shown] = &[
         (80, &[" ▲ SLOW 12 s", "rank 2 (GPU 2, pid 2479) is late every step", "   next: py-spy dump --nonblocking --pid 2479"]),
@@ -308,7 +316,7 @@ fn the_overview_of_each_world_says_what_matters() {
                 " 5   13   51105 IDLE ",
             ],
         ),
-        (120, &["no step for ", "► rank 13 GPU 5 ", "comm 5c1de770  640 ranks  unchanged 2 m 30 s, rank 500 missi"]),
+        (120, &["no step for ", "► rank 13 GPU 5 ", "comm 5c1de770  640 ranks ", "unchanged 2 m 30 s, rank 500 missi"]),
     ];
     let elsewhere_: &[Shown] = &[
         (
@@ -320,7 +328,7 @@ fn the_overview_of_each_world_says_what_matters() {
             ],
         ),
         (80, &["   next: ssh 10.0.0.1 py-spy dump --nonblocking --pid 51105", " 7   15   51107 waiting "]),
-        (120, &["on this node wait: the cause is on another node", "comm 5c1de770  16 ranks  unchanged 26 s, rank 5 behind"]),
+        (120, &["on this node wait: the cause is on another node", "comm 5c1de770  16 ranks ", "unchanged 26 s, rank 5 behind"]),
     ];
     for (name, session, shown) in [
         ("healthy", worlds::healthy(), healthy),
@@ -349,8 +357,8 @@ fn the_zoomed_panes_have_their_columns_at_each_size() {
             "gpus",
             &hang,
             &[
-                (80, &[" # rank ", " SM% tensor DRAM% NVLink GB/s     mem GiB  W/limit  °C", " 3    3 ", " IDLE ", " waiting "]),
-                (120, &[" # rank     pid activity util% SM% tensor DRAM% NVLink GB/s     mem GiB  W/limit  °C SM MHz last 2 min"]),
+                (80, &[" # rank ", " SM% tensor DRAM% NVLink GB/s ", " mem GiB ", " W/limit ", " 3    3 ", " IDLE ", " waiting "]),
+                (120, &[" # rank     pid activity util% SM% tensor DRAM% NVLink GB/s ", " °C SM MHz last 2 min"]),
                 (120, &["GPU 3   bus 0000:00:09.0", "activity idle for 18 s", "SM MHz 1980 of 1980"]),
             ],
         ),

@@ -50,6 +50,7 @@ mod job_facts;
 mod job_lifecycle;
 mod kernel_log;
 mod keys;
+mod large_screens;
 mod launcher_lines;
 mod launchers;
 mod layout;

@@ -96,7 +96,8 @@ const fn s(seconds: u64) -> Duration {
 /// When a demo shows what it is about, seconds on its tape.
 fn told_at(name: &str) -> Duration {
     s(match name {
-        "hang" | "slow" => 66,
+        "hang" => 76,
+        "slow" => 66,
         "none" => 65,
         "pipeline" => 42,
         "efa" | "roce-rail" => 72,

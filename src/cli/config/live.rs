@@ -18,6 +18,7 @@ pub struct Live {
     now: Config,
     layers: Layers,
     depth: Depth,
+    slow_line: bool,
     /// /proc is that of this machine.
     is_live: bool,
     /// Of the host that is shown.
@@ -27,8 +28,8 @@ pub struct Live {
 }
 
 impl Live {
-    pub fn new(config: Config, origins: Origins, layers: Layers, depth: Depth, is_live: bool, zone: Zone) -> Live {
-        Live { read: config.clone(), base: config.clone(), origins, now: config, layers, depth, is_live, zone, axis: None }
+    pub fn new(config: Config, origins: Origins, layers: Layers, depth: Depth, slow_line: bool, is_live: bool, zone: Zone) -> Live {
+        Live { read: config.clone(), base: config.clone(), origins, now: config, layers, depth, slow_line, is_live, zone, axis: None }
     }
 
     /// Of the time axis, unless the user has said which.
@@ -95,6 +96,7 @@ impl Options for Live {
             graphs: config.graphs,
             keys: config.keys.clone(),
             mouse: config.mouse,
+            slow_line: self.slow_line,
             alert: config.alert,
             routes: config.routes.clone(),
             alert_every: config.alert_every,

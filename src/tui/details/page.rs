@@ -108,10 +108,10 @@ impl<'a> Page<'a> {
         }
         let ctx = self.ctx;
         let plot = Rect::new(0, 0, self.width as u16, CHART);
-        let (axis, since) = ctx.wide_axis(plot.width.saturating_sub(SCALE));
+        let since = ctx.axis_words();
         self.put(Line::styled(format!("{label}, {since}"), ctx.theme.dim));
-        let values: Vec<Option<f32>> =
-            trend.columns(axis.end, axis.step, axis.columns, hold).into_iter().map(|v| v.map(|v| v * scale)).collect();
+        let values = ctx.charted(trend, plot.width.saturating_sub(SCALE), hold);
+        let values: Vec<Option<f32>> = values.into_iter().map(|v| v.map(|v| v * scale)).collect();
         self.drawn(plot.width, plot.height, |area, buf| {
             Chart { values: &values, since: &since, word, line: ctx.theme.chart, scale: ctx.theme.dim }.draw(area, buf);
         });

@@ -106,7 +106,11 @@ fn want(ctx: &Ctx, width: u16) -> Option<Want> {
     let open = wrapped(ctx.session.ledger.open().len().min(WRAPPED)).clamp(1, 5) as u16;
     // Beside others it keeps its height, so that nothing moves when a finding opens. On a large screen there is room for the evidence.
     let is_bad = ctx.session.ledger.first_open(|f| f.severity > Severity::Info).is_some();
-    let evidence = if is_bad && layout::is_large(ctx.ui.size) { DETAIL * 2 } else { 0 };
+    let evidence = match layout::is_large(ctx.ui.size) {
+        true if is_bad => DETAIL * 2,
+        true => crate::sources::SOURCES.len() as u16 + open + 2,
+        false => 0,
+    };
     let comfort = if width > 60 { open } else { open.max(5) }.max(evidence);
     let rows = rows.max(evidence);
     Some(Want { width: 36, least: 1, comfort, all: rows, priority: 2, late: false, grows: false })
@@ -170,6 +174,15 @@ fn row(ctx: &Ctx, f: &Finding) -> Line<'static> {
     ])
 }
 
+/// Where nothing is wrong, a large screen shows what that rests on.
+pub fn shows_sources(ctx: &Ctx) -> bool {
+    let is_calm = || {
+        let open = ctx.session.ledger.first_open(|f| f.severity > Severity::Info);
+        open.is_none() && !super::sources::has_trouble(&ctx.session.model)
+    };
+    ctx.ui.zoom.is_none() && layout::is_large(ctx.ui.size) && is_calm()
+}
+
 /// Rows of the list; the rest is for the finding that is looked at.
 fn list_rows(ctx: &Ctx, area: Rect) -> u16 {
     let findings = listed(ctx.session, ctx.ui);
@@ -189,6 +202,12 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let findings = listed(ctx.session, ctx.ui);
     let names: Vec<String> = findings.iter().map(|f| name(f)).collect();
     let selected = ctx.selected(&names);
+    if shows_sources(ctx) && ctx.filter().is_empty() {
+        let list = findings.len().max(1) as u16;
+        let below = area.height.saturating_sub(list + 1).min(crate::sources::SOURCES.len() as u16 + 1);
+        let place = Rect { y: area.y + list + 1, height: below, ..area };
+        super::lines(place, buf, &super::sources::seen(ctx));
+    }
     if findings.is_empty() {
         return super::paragraph(ctx, area, buf, &ctx.why_empty(|| "none".into()));
     }

@@ -13,6 +13,7 @@ use crate::tui::widgets::table::{self, Column, SortKey, plain};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use ratatui::text::{Line, Span};
 
 pub const PANE: Pane = Pane {
     id: "sources",
@@ -108,7 +109,10 @@ fn title(ctx: &Ctx) -> String {
     format!("Sources: {well} of {} answer{trouble}", SOURCES.len())
 }
 
-fn want(_: &Ctx, _: u16) -> Option<Want> {
+fn want(ctx: &Ctx, _: u16) -> Option<Want> {
+    if super::findings::shows_sources(ctx) {
+        return None;
+    }
     let all = SOURCES.len() as u16 + 1;
     Some(Want { width: 30, least: 3, comfort: all.min(8), all, priority: 8, late: true, grows: false })
 }
@@ -120,6 +124,24 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     }
     let selected = ctx.selected(&rows.iter().map(|r| r.spec.id.to_owned()).collect::<Vec<_>>());
     table::draw(ctx, &columns(), &rows, selected, |_| table::Look::default(), area, buf);
+}
+
+/// One of them cannot be read that is there.
+pub fn has_trouble(model: &Model) -> bool {
+    model.sources.values().any(|view| in_trouble(view.state))
+}
+
+/// What is watched and what is not, a line for each source: `✓ nvml   GPUs through NVML`.
+pub fn seen(ctx: &Ctx) -> Vec<Line<'static>> {
+    let ctx = &Ctx { pane: crate::tui::view::pane_index(PANE.id), ..*ctx };
+    let line = |row: &Row| {
+        let (mark, look) = match row.view.map(|view| view.state) {
+            Some(SourceState::Ok) => ("✓", ctx.theme.good),
+            _ => ("·", ctx.theme.dim),
+        };
+        Line::from(vec![Span::styled(format!("{mark} {:<10}", row.spec.id), look), Span::styled(words(ctx, row), ctx.theme.dim)])
+    };
+    rows(ctx).iter().map(line).collect()
 }
 
 fn style(ctx: &Ctx, state: SourceState) -> Style {

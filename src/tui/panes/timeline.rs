@@ -346,7 +346,11 @@ fn ways(
     let last = |values: &[Option<f32>]| values.iter().rev().find_map(|v| *v).map_or("–".into(), |v| word(f64::from(v)));
     let (first, second) = match labels(place.width) {
         ..15 => (name.split(' ').next().unwrap_or(name).to_owned(), String::new()),
-        _ => (format!("{name} out"), format!("{:>1$}", "in", name.len() + 3)),
+        15..20 => {
+            let name = name.split(' ').next().unwrap_or(name);
+            (format!("{name} out"), format!("{:>1$}", "in", name.len() + 4))
+        }
+        _ => (format!("{name} out"), format!("{:>1$}", "in", name.len() + 4)),
     };
     label(ctx, place, 0, &first, &last(out), buf);
     label(ctx, place, plot.height.div_ceil(2), &second, &last(into), buf);

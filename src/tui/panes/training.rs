@@ -126,9 +126,8 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
         }
         buf.set_stringn(below.x, below.y, label, usize::from(below.width), ctx.theme.title);
         let plot = Rect { y: below.y + 1, height: (each - 2).min(16), ..below };
-        let (axis, since) = ctx.wide_axis(plot.width.saturating_sub(SCALE));
-        let values = trend.columns(axis.end, axis.step, axis.columns, hold(p));
-        Chart { values: &values, since: &since, word, line: style, scale: ctx.theme.dim }.draw(plot, buf);
+        let values = ctx.charted(trend, plot.width.saturating_sub(SCALE), hold(p));
+        Chart { values: &values, since: &ctx.axis_words(), word, line: style, scale: ctx.theme.dim }.draw(plot, buf);
         below = Rect { y: below.y + each, height: below.height.saturating_sub(each), ..below };
     }
 }

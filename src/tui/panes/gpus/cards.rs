@@ -79,8 +79,8 @@ fn title(ctx: &Ctx, gpu: &Row, selected: bool, area: Rect, buf: &mut Buffer) {
     let bad = ctx.culprits().gpu(gpu.index);
     let (border, plain) = if selected { (theme.focus, theme.focus) } else { (theme.border, theme.title) };
     let name = bad.map_or(plain, |bad| theme.severity(bad));
-    buf.set_stringn(area.x, area.y, "─".repeat(usize::from(area.width)), usize::from(area.width), border);
-    let mut pen = Pen::new(buf, Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area });
+    let mut pen = Pen::new(buf, area);
+    pen.put("─", border);
     let mark = if bad.is_some() { CULPRIT } else { "" };
     let gap = if area.width < SPARE { " " } else { " · " };
     pen.put(&format!(" {mark}{}GPU {}", if bad.is_some() { " " } else { "" }, gpu.index), name);
@@ -92,6 +92,7 @@ fn title(ctx: &Ctx, gpu: &Row, selected: bool, area: Rect, buf: &mut Buffer) {
         pen.put(&word, style.unwrap_or(theme.text));
     }
     pen.put(" ", theme.dim);
+    pen.put(&"─".repeat(usize::from(pen.room())), border);
 }
 
 /// Memory, power and temperature of their limits. The rows that are left.

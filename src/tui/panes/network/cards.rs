@@ -74,12 +74,13 @@ fn title(ctx: &Ctx, nic: &Nic, selected: bool, area: Rect, buf: &mut Buffer) {
     let theme = ctx.theme;
     let bad = super::blamed(ctx, nic);
     let (border, plain) = if selected { (theme.focus, theme.focus) } else { (theme.border, theme.title) };
-    buf.set_stringn(area.x, area.y, "─".repeat(usize::from(area.width)), usize::from(area.width), border);
-    let mut pen = Pen::new(buf, Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area });
+    let mut pen = Pen::new(buf, area);
+    pen.put("─", border);
     let mark = bad.map_or(String::new(), |_| format!("{CULPRIT} "));
     let name = nic.name.trim_start_matches(['+', '-', ' ']);
     pen.put(&format!(" {mark}{name} "), bad.map_or(plain, |bad| theme.severity(bad)));
     if nic.is_lost() {
         pen.put("down ", theme.act);
     }
+    pen.put(&"─".repeat(usize::from(pen.room())), border);
 }
