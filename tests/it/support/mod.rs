@@ -11,6 +11,7 @@ pub mod player;
 pub mod prometheus;
 pub mod screen;
 pub mod stage;
+pub mod stand_in;
 pub mod svg;
 pub mod tree;
 pub mod worlds;
