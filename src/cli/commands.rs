@@ -97,7 +97,15 @@ impl Env {
 
     /// The settings behind the screen of a host in that zone.
     fn options(&self, zone: Zone) -> config::Live {
-        config::Live::new(self.config.clone(), self.origins.clone(), self.layers.clone(), self.depth, self.slow_line, self.roots.is_live(), zone)
+        config::Live::new(
+            self.config.clone(),
+            self.origins.clone(),
+            self.layers.clone(),
+            self.depth,
+            self.slow_line,
+            self.roots.is_live(),
+            zone,
+        )
     }
 
     /// Shows a tape.

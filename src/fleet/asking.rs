@@ -24,6 +24,8 @@ pub struct Frame {
     pub findings: Vec<Finding>,
     /// Answers about the node that is looked at.
     pub node: Answers,
+    /// The half hour before, oldest first: open root findings, or the share that the ranks of the job waited.
+    pub history: Vec<(Stamp, f64)>,
     /// How long the server took for all of it.
     pub took: Duration,
 }
@@ -39,6 +41,9 @@ pub struct Asker {
 const NEEDED: &[&str] = &["nodes", "states", "findings"];
 /// As long as the server has not shown another one: what Prometheus's own examples have.
 const USUAL_SCRAPE: Duration = Duration::from_secs(15);
+/// The time before a frame that is shown with it.
+pub const HISTORY_STEP: Duration = Duration::from_secs(30);
+pub const HISTORY_STEPS: u32 = 60;
 /// Jobs about which more is asked for the overview.
 const MOST_ASKED: usize = 4;
 
@@ -89,6 +94,13 @@ impl Asker {
                 fleet.put_addresses(answer);
             }
         }
+        let silent = fleet.silent_nodes();
+        if !silent.is_empty() {
+            let values = Values { among: &silent, ..values.clone() };
+            if let Some(answer) = self.ask(&[&queries::REACHED], &values, at, &mut remarks)?.get("reached") {
+                fleet.put_reached(answer);
+            }
+        }
         for (job, wanted) in rules::wanted(&fleet).into_iter().take(MOST_ASKED) {
             let answers = self.ask(&wanted, &Values { job: &job, ..values.clone() }, at, &mut remarks)?;
             fleet.put_detail(&job, &answers);
@@ -105,9 +117,24 @@ impl Asker {
                 node = self.ask(&questions, &Values { node: instance, ..values.clone() }, at, &mut remarks)?;
             }
         }
+        let history = self.history(at, focus, &values);
         fleet.remarks.extend(remarks);
         let findings = rules::judge(&fleet);
-        Ok(Frame { fleet, findings, node, took: began.elapsed() })
+        Ok(Frame { fleet, findings, node, history, took: began.elapsed() })
+    }
+
+    /// What led to this moment; nothing where the server does not say.
+    fn history(&self, at: Stamp, focus: &Focus, values: &Values) -> Vec<(Stamp, f64)> {
+        let promql = match focus {
+            Focus::Overview => queries::FINDINGS_OVER_TIME.promql(values),
+            Focus::Job(job) => queries::WAITING_OVER_TIME.promql(&Values { job, ..values.clone() }),
+            Focus::Node(..) => return Vec::new(),
+        };
+        // Whole steps: the same moments are asked for again, and the picture does not flicker.
+        let end = Stamp(at.0.div_euclid(HISTORY_STEP.as_nanos() as i64) * HISTORY_STEP.as_nanos() as i64);
+        let when = When::Range(end.minus(HISTORY_STEP * (HISTORY_STEPS - 1)), end, HISTORY_STEP);
+        let answer = self.client.ask(&promql, when).ok();
+        answer.and_then(|answer| answer.series.into_iter().next()).map_or(Vec::new(), |series| series.values)
     }
 
     /// Asks several questions at once. Of those that are needed one failure is that of all; others leave a remark.

@@ -85,6 +85,8 @@ pub struct Member {
     pub nccl_version: String,
     /// It had the job when it was last heard of, and does not answer.
     pub is_silent: bool,
+    /// When it was last reached, if it was within the hour.
+    pub silent_since: Option<Stamp>,
     /// Share of their time that its ranks wait in collectives; now, a minute ago, and earlier.
     pub waiting: Option<f64>,
     pub waiting_before: Option<f64>,
@@ -269,7 +271,7 @@ impl Fleet {
             let Some(job) = self.job(series) else { continue };
             match series.label("__name__").trim_start_matches("nccltop_job_") {
                 "step" => job.step = Some(value),
-                "steps" => job.steps = Some(value),
+                "steps_planned" => job.steps = Some(value),
                 "step_time_seconds" => job.step_time_s = Some(value),
                 "step_time_usual_seconds" => job.usual_step_time_s = Some(value),
                 "last_step_timestamp_seconds" => job.last_step_at = Some(Stamp::from_secs_f64(value)),
@@ -343,6 +345,21 @@ impl Fleet {
         let first = like.next()?;
         // Of two that could be meant, none is.
         like.next().is_none().then(|| first.clone())
+    }
+
+    /// Nodes with a job that do not answer.
+    pub fn silent_nodes(&self) -> Vec<String> {
+        let silent = self.jobs.values().flat_map(|job| job.silent()).map(str::to_owned);
+        silent.collect::<BTreeSet<_>>().into_iter().take(64).collect()
+    }
+
+    /// Takes in when nodes were reached: `up` over time.
+    pub fn put_reached(&mut self, answer: &Answer) {
+        for series in &answer.series {
+            let last = series.values.iter().rev().find(|(_, up)| *up > 0.0).map(|(at, _)| *at);
+            let members = self.jobs.values_mut().filter_map(|job| job.members.get_mut(series.label("instance")));
+            members.for_each(|member| member.silent_since = member.silent_since.max(last));
+        }
     }
 
     /// Names that nodes blame and that are no node's: addresses, perhaps.

@@ -34,7 +34,7 @@ pub const OVERVIEW: &[Query] = &[
     ),
     query(
         "facts",
-        r#"max by (__name__, job_id) ({$M __name__=~"nccltop_job_(step|steps|step_time_seconds|step_time_usual_seconds|last_step_timestamp_seconds|loss|world_size|restarts_total)"})"#,
+        r#"max by (__name__, job_id) ({$M __name__=~"nccltop_job_(step|steps_planned|step_time_seconds|step_time_usual_seconds|last_step_timestamp_seconds|loss|world_size|restarts_total)"})"#,
     ),
     query("throughput", r#"max by (job_id, unit) (nccltop_job_throughput_per_second{$M})"#),
     query("local-ranks", r#"sum by (job_id) (nccltop_job_local_ranks{$M})"#),
@@ -70,9 +70,9 @@ pub const COMMS_STILL: Query = query("comms-still", r#"min by (comm) (nccltop_co
 pub const COMMS_LEAST: Query = query("comms-least", r#"min by (comm) (nccltop_comm_operations_min{$M job_id=$J})"#);
 pub const COMMS_MOST: Query = query("comms-most", r#"max by (comm) (nccltop_comm_operations_max{$M job_id=$J})"#);
 pub const PORTS: Query =
-    query("ports", r#"rate(nccltop_port_transmit_bytes_total{$M}[$W]) and on (instance) nccltop_job_info{$M job_id=$J}"#);
+    query("ports", r#"rate(nccltop_port_transmit_bytes_total{$M}[2m]) and on (instance) nccltop_job_info{$M job_id=$J}"#);
 pub const PORTS_BEFORE: Query =
-    query("ports-before", r#"rate(nccltop_port_transmit_bytes_total{$M}[$W] offset 2m) and on (instance) nccltop_job_info{$M job_id=$J}"#);
+    query("ports-before", r#"rate(nccltop_port_transmit_bytes_total{$M}[5m] offset 10m) and on (instance) nccltop_job_info{$M job_id=$J}"#);
 pub const LOSS: Query = query("loss", r#"increase(nccltop_port_loss_total{$M}[5m]) > 0 and on (instance) nccltop_job_info{$M job_id=$J}"#);
 pub const DRIVERS: Query =
     query("drivers", r#"count by (instance, driver, model) (nccltop_gpu_info{$M} and on (instance) nccltop_job_info{$M job_id=$J})"#);
@@ -81,6 +81,8 @@ pub const WAITING_EARLIER: Query = query(
     "waiting-earlier",
     r#"avg by (instance) (rate(nccltop_rank_activity_seconds_total{$M job_id=$J, activity="waiting"}[10m] offset 10m))"#,
 );
+/// When nodes that do not answer were reached.
+pub const REACHED: Query = query("reached", r#"up{$M instance=~$A}[1h]"#);
 /// Names of nodes for addresses, by which NCCL's RAS knows them.
 pub const ADDRESSES: Query = query("addresses", r#"nccltop_node_address_info{$M address=~$A}"#);
 
@@ -102,6 +104,11 @@ pub const NODE: &[Query] = &[
 
 /// When one node was scraped, from which the time between two scrapes follows.
 pub const SCRAPES: Query = query("scrapes", r#"up{$M instance=$N}[10m]"#);
+
+/// Over time: how many root findings are open; how much the ranks of a job wait.
+pub const FINDINGS_OVER_TIME: Query = query("findings-over-time", r#"count(nccltop_finding_open{$M role="root"}) or vector(0)"#);
+pub const WAITING_OVER_TIME: Query =
+    query("waiting-over-time", r#"avg(rate(nccltop_rank_activity_seconds_total{$M job_id=$J, activity="waiting"}[$W]))"#);
 
 /// What the placeholders stand for.
 #[derive(Clone, Debug, Default)]

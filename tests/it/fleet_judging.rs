@@ -46,6 +46,82 @@ fn thirty_witnesses_are_one_culprit() {
     assert_eq!((code, document["findings"].as_array().unwrap().len()), (0, 0), "{document:#}");
 }
 
+#[test]
+fn each_fault_has_its_culprit() {
+    if !is_installed() {
+        return;
+    }
+    let job = |id, first_node, nodes, fault| Job { id, first_node, nodes, fault, from_s: 600 };
+    let jobs = vec![
+        job("dead", 1, 8, Fault::Dead { node: 3 }),
+        job("idle", 9, 6, Fault::Idle { rank: 13 }),
+        job("behind", 15, 6, Fault::Behind { node: 1 }),
+        job("straggler", 21, 6, Fault::Straggler { node: 5 }),
+        job("port", 27, 6, Fault::SlowPort { node: 2, port: 4 }),
+        job("rail", 33, 6, Fault::SlowRail { port: 6 }),
+        job("missing", 39, 4, Fault::Missing { node: 3 }),
+        job("version", 43, 4, Fault::OtherVersion { node: 0 }),
+    ];
+    let prometheus = Prometheus::of(&World { jobs, for_s: 960 });
+    let (document, code) = fleet(&prometheus, 930);
+    assert_eq!(code, 1);
+    for (job, found) in [
+        ("dead", r#"silent-node [] ["node0004"]"#),
+        ("idle", r#"idle-rank [13] ["node0010"]"#),
+        ("behind", r#"node-behind [] ["node0016"]"#),
+        ("straggler", r#"straggler-node [] ["node0026"]"#),
+        ("port", r#"slow-port [] ["node0029"]"#),
+        ("rail", r#"slow-rail [] []"#),
+        ("missing", r#"ranks-missing [24,25,26,27,28,29,30,31] []"#),
+        ("version", r#"versions-differ [] ["node0043"]"#),
+    ] {
+        assert_eq!(blamed(&document, job), [found], "{document:#}");
+    }
+    let of = |job: &str| document["findings"].as_array().unwrap().iter().find(|f| f["job"] == job).unwrap().clone();
+    assert_eq!(of("port")["ports"][0], "mlx5_4/1");
+    assert_eq!(of("rail")["ports"][0], "mlx5_6/1");
+    for s in [480, 590] {
+        let (document, _) = fleet(&prometheus, s);
+        let early: Vec<String> =
+            ["dead", "idle", "behind", "straggler", "port", "rail"].iter().flat_map(|job| blamed(&document, job)).collect();
+        assert_eq!(early, [""; 0], "before the fault: {s}");
+    }
+}
+
+#[test]
+fn storage_that_fails_several_jobs_is_one_cause() {
+    if !is_installed() {
+        return;
+    }
+    let job = |id, first_node, from_s| Job { id, first_node, nodes: 3, fault: Fault::Storage, from_s };
+    let prometheus = Prometheus::of(&World { jobs: vec![job("a", 1, 600), job("b", 4, 630)], for_s: 780 });
+    let (document, _) = fleet(&prometheus, 750);
+    let common =
+        document["findings"].as_array().unwrap().iter().find(|f| f["rule"] == "common-cause").unwrap_or_else(|| panic!("{document:#}"));
+    assert_eq!(common["summary"], "storage-hang began on 6 nodes of 2 jobs within 120 s");
+}
+
+/// Healthy jobs, one whose first stage computes more by its nature, and one where an exporter stops while the job goes on.
+#[test]
+fn nobody_is_accused_in_healthy_jobs() {
+    if !is_installed() {
+        return;
+    }
+    let jobs = vec![
+        Job::healthy("a", 1, 8),
+        Job { id: "uneven", first_node: 9, nodes: 8, fault: Fault::UnevenStages, from_s: 0 },
+        Job { id: "exporter", first_node: 17, nodes: 4, fault: Fault::ExporterDead { node: 1 }, from_s: 900 },
+    ];
+    let prometheus = Prometheus::of(&World { jobs, for_s: 2400 });
+    for s in (75..2400).step_by(155) {
+        let (document, code) = fleet(&prometheus, s);
+        assert_eq!((code, document["findings"].as_array().unwrap().len()), (0, 0), "{s}: {document:#}");
+    }
+    let (document, _) = fleet(&prometheus, 1800);
+    assert_eq!(document["nodes"]["silent"][0], "node0018");
+    assert_eq!(document["jobs"][0]["nodes"]["silent"][0], "node0018", "it is shown all the same");
+}
+
 /// Writes worlds to look at: `FLEET_WORLD=FILE cargo test --test it a_world_to_look_at -- --ignored`, then
 /// `promtool tsdb create-blocks-from openmetrics FILE DIR`.
 #[test]

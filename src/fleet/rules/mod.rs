@@ -4,12 +4,20 @@
 //! A wrong accusation costs more than silence. So counts are compared only of what has stood still for more than two scrapes, shares only
 //! over a time in which all nodes were scraped several times, and no rule accuses whom a node has already named.
 
+mod common_cause;
+mod idle_rank;
+mod node_behind;
+mod ranks_missing;
+mod silent_node;
+mod slow_ports;
+mod straggler_node;
+mod versions_differ;
 mod witnesses;
 
 pub use witnesses::{open_command, whom};
 
 use super::model::{Fleet, Job};
-use super::queries::Query;
+use super::queries::{self, Query};
 use crate::base::limit;
 use crate::base::severity::{Confidence, Role, Severity};
 use crate::base::time::Stamp;
@@ -98,6 +106,11 @@ impl Finding {
 }
 
 impl Ctx<'_> {
+    /// A job has been in its state for more than two scrapes: all nodes have been looked at since.
+    fn stands_long_enough(&self, job: &Job) -> bool {
+        job.since().is_some_and(|since| self.fleet.at.since(since) > self.fleet.scrape * 5)
+    }
+
     /// A node has named a culprit of this job: nobody else is accused.
     pub fn is_explained(&self, job: &str) -> bool {
         self.reported
@@ -107,7 +120,22 @@ impl Ctx<'_> {
 }
 
 /// All rules that need several nodes.
-pub const RULES: &[FleetRule] = &[];
+pub const RULES: &[FleetRule] = &[
+    silent_node::RULE,
+    node_behind::RULE,
+    idle_rank::RULE,
+    ranks_missing::RULE,
+    straggler_node::RULE,
+    slow_ports::RULE,
+    slow_ports::RAIL,
+    common_cause::RULE,
+    versions_differ::RULE,
+];
+
+/// A rule of the fleet by its id.
+pub fn rule(id: &str) -> Option<&'static Rule> {
+    RULES.iter().map(|rule| &rule.about).find(|rule| rule.id == id)
+}
 
 /// All that is wrong at this moment: what nodes report, put together, and what only all of them show; the worst first.
 pub fn judge(fleet: &Fleet) -> Vec<Finding> {
@@ -130,8 +158,35 @@ pub fn weight_of(id: &str, job: &Job, findings: &[Finding]) -> impl Ord + use<> 
     (Reverse(is_down), Reverse(worst), Reverse(job.state()), Reverse(job.silent().len()), Reverse(job.members.len()), id.to_owned())
 }
 
-/// What rules need to know besides of which jobs, the worst first.
+/// What rules need to know besides of which jobs, the worst first: what is cheap for one job and dear for all.
 pub fn wanted(fleet: &Fleet) -> Vec<(String, Vec<&'static Query>)> {
-    let _ = fleet;
-    Vec::new()
+    let reported = witnesses::join(fleet);
+    let ctx = Ctx { fleet, reported: &reported };
+    let mut jobs: Vec<(&String, &Job)> = fleet.jobs.iter().collect();
+    jobs.sort_by_cached_key(|(id, job)| weight_of(id, job, &reported));
+    let of_job = |(id, job): (&String, &Job)| {
+        let mut wanted: Vec<&'static Query> = Vec::new();
+        if job.state() == State::Stuck && !ctx.is_explained(id) {
+            wanted.extend([&queries::ACTIVITY, &queries::COMMS_MOST]);
+            wanted.extend((!job.still.is_empty()).then_some(&queries::BEHIND));
+        }
+        if job.ranks_seen < job.world_size && matches!(job.state(), State::Starting | State::Stuck) {
+            wanted.push(&queries::RANKS);
+        }
+        if straggler_node::suspect(fleet, job).is_some() {
+            wanted.push(&queries::WAITING_EARLIER);
+        }
+        if job.state() == State::Slow {
+            wanted.extend([&queries::PORTS, &queries::PORTS_BEFORE]);
+        }
+        (!wanted.is_empty()).then(|| (id.clone(), wanted))
+    };
+    jobs.into_iter().filter_map(of_job).collect()
+}
+
+/// The middle of some values; of an even number of them the upper one.
+fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied()
 }

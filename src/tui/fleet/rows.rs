@@ -34,12 +34,12 @@ impl Row {
 }
 
 pub const JOBS: &[Head] = &[
-    ("job", 10, 24, false, 0),
-    ("name", 8, 24, false, 5),
+    ("job", 8, 16, false, 0),
+    ("name", 8, 18, false, 5),
     ("user", 6, 10, false, 7),
     ("state", 10, 10, false, 0),
     ("for", 9, 9, true, 1),
-    ("culprit", 22, 72, false, 0),
+    ("culprit", 24, 64, false, 0),
     ("step", 8, 9, true, 3),
     ("left", 9, 9, true, 4),
     ("nodes", 7, 7, true, 2),
@@ -47,7 +47,7 @@ pub const JOBS: &[Head] = &[
 ];
 
 pub const FINDINGS: &[Head] =
-    &[("finding", 20, 28, false, 0), ("job", 8, 20, false, 2), ("for", 9, 9, true, 1), ("what", 24, 160, false, 0)];
+    &[("finding", 18, 22, false, 0), ("job", 6, 12, false, 2), ("for", 9, 9, true, 1), ("what", 18, 200, false, 0)];
 
 fn cell(text: impl Into<String>) -> (String, Option<Style>) {
     (clean(&text.into()).into_owned(), None)
@@ -321,12 +321,8 @@ pub fn job_facts(frame: &Frame, job: &Job) -> String {
 
 /// Whose it is and where it runs, in one line.
 pub fn job_labels(job: &Job) -> String {
-    let mut parts: Vec<String> = job
-        .info
-        .iter()
-        .filter(|(name, _)| **name != "slurm_job_id")
-        .map(|(name, value)| format!("{} {value}", name.replace('_', " ")))
-        .collect();
+    let label = |name: &&str| job.info.get(*name).map(|value| format!("{} {value}", name.replace("job_", "")));
+    let mut parts: Vec<String> = ["job_name", "user", "account", "partition", "namespace", "launcher"].iter().filter_map(label).collect();
     let mut versions: BTreeMap<&str, usize> = BTreeMap::new();
     job.members.values().filter(|m| !m.nccl_version.is_empty()).for_each(|m| *versions.entry(&m.nccl_version).or_default() += 1);
     let several = versions.len() > 1;

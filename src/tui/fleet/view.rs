@@ -29,8 +29,8 @@ use crate::tui::layout;
 use crate::tui::panes::{blame_row, select_row};
 use crate::tui::theme::{Theme, state_mark};
 use crate::tui::view::{draw_popup, fitted, frame, sign, wrap_to};
-use crate::tui::widgets::first_shown;
 use crate::tui::widgets::table::{Extra, Wanted, put, spread};
+use crate::tui::widgets::{first_shown, spark};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -344,10 +344,24 @@ fn overview(buf: &mut Buffer, area: Rect, frame: &Frame, ui: &FleetUi, theme: &T
     let (_, chrome) = layout::chrome(is_framed(ui));
     let notes = notes(frame, usize::from(area.width.saturating_sub(2)));
     let area = above(buf, area, &notes, theme);
+    let most = frame.history.iter().fold(1.0, |most: f64, (_, n)| most.max(*n));
+    let area = history(buf, area, frame, ("findings", most), ui, theme);
     let (jobs, found) = (frame.fleet.jobs.len() as u16, rows::findings_of(frame, &Focus::Overview).len() as u16);
     let (top, below) = split(area, jobs.saturating_add(1 + chrome), found.saturating_add(1 + chrome).min(area.height / 2));
     list(buf, top, ("Jobs", 0, rows::JOBS), frame, ui, theme, "no node reports a job");
     list(buf, below, ("Findings", 1, rows::FINDINGS), frame, ui, theme, "none");
+}
+
+/// The half hour before the moment that is shown, in one line; what is left below it.
+fn history(buf: &mut Buffer, area: Rect, frame: &Frame, (what, most): (&str, f64), ui: &FleetUi, theme: &Theme) -> Rect {
+    let Some((first, _)) = frame.history.first().filter(|_| area.height > 12) else { return area };
+    let label = format!("{what} since {} ", ui.zone.hms(*first));
+    buf.set_string(area.x + 3, area.y, &label, theme.dim);
+    let x = area.x + 3 + label.width() as u16;
+    let cells = usize::from(area.right().saturating_sub(x + 1)).min(frame.history.len());
+    let values: Vec<Option<f32>> = frame.history[frame.history.len() - cells..].iter().map(|(_, v)| Some(*v as f32)).collect();
+    spark::draw(buf, x, area.y, &values, most as f32, theme.chart);
+    Rect { y: area.y + 1, height: area.height - 1, ..area }
 }
 
 /// What was not seen, and what the server remarks.
@@ -374,12 +388,14 @@ fn job(buf: &mut Buffer, area: Rect, frame: &Frame, (id, job): (&str, &Job), ui:
     let (_, chrome) = layout::chrome(is_framed(ui));
     let mut facts = vec![rows::job_facts(frame, job), rows::job_labels(job)];
     facts.retain(|line| !line.is_empty());
-    let facts: Vec<String> = facts.iter().flat_map(|line| wrap_to(line, usize::from(area.width.saturating_sub(4)), 2)).collect();
+    let each = if ui.size.1 < 30 { 1 } else { 2 };
+    let facts: Vec<String> = facts.iter().flat_map(|line| wrap_to(line, usize::from(area.width.saturating_sub(4)), each)).collect();
     for (line, y) in facts.iter().zip(area.y..area.bottom()) {
         buf.set_stringn(area.x + 3, y, line, usize::from(area.width.saturating_sub(3)), theme.text);
     }
     let used = (facts.len() as u16).min(area.height);
     let area = Rect { y: area.y + used, height: area.height - used, ..area };
+    let area = history(buf, area, frame, ("waiting", 1.0), ui, theme);
     let found = rows::findings_of(frame, ui.focus()).len() as u16;
     let below = (found + 1 + chrome).clamp(2 + chrome, 8 + chrome);
     let (counts, rails) = (comm_lines(job), rail_lines(job));
@@ -388,11 +404,10 @@ fn job(buf: &mut Buffer, area: Rect, frame: &Frame, (id, job): (&str, &Job), ui:
         let left = area.width * 3 / 5;
         (Rect { width: left, ..area }, Rect { x: area.x + left, width: area.width - left, ..area })
     } else {
-        let lines = counts.len().min(3) as u16 + rails.len().min(3) as u16;
-        split(area, (tiles.len() as u16).saturating_add(chrome), (below + lines + 2 * chrome).min(area.height * 3 / 5))
+        split(area, (tiles.len() as u16).saturating_add(chrome), (below + counts.len().min(3) as u16 + chrome).min(area.height / 2))
     };
     nodes_of_job(buf, grid_area, frame, tiles, ui, theme);
-    let (findings, rest) = split(rest, below, chrome * 2 + 4);
+    let (findings, rest) = split(rest, below, if rest.height >= below + 2 * chrome + 4 { 2 * chrome + 4 } else { 0 });
     list(buf, findings, ("Findings", 1, rows::FINDINGS), frame, ui, theme, "none");
     let (first, second) =
         split(rest, (counts.len() as u16).saturating_add(chrome), (rails.len() as u16).saturating_add(chrome).min(rest.height / 2));

@@ -147,6 +147,7 @@ impl Job {
             && matches!(self.fault, Fault::Hang { .. } | Fault::Dead { .. } | Fault::Idle { .. } | Fault::Behind { .. } | Fault::Storage);
         let state = match self.fault {
             _ if stands => "stuck",
+            Fault::SlowPort { .. } | Fault::SlowRail { .. } if is_on => "slow",
             Fault::Missing { .. } => "starting",
             _ => "training",
         };
@@ -189,6 +190,7 @@ impl Job {
         if state != "starting" {
             let last = if state == "stuck" { self.from_s.min(s) } else { s };
             scrape.put("nccltop_job_step", &job, (1000 + last) as f64);
+            scrape.put("nccltop_job_steps_planned", &job, 50_000.0);
             scrape.put("nccltop_job_step_time_seconds", &job, 1.0);
             scrape.put("nccltop_job_step_time_usual_seconds", &job, 1.0);
             scrape.put("nccltop_job_last_step_timestamp_seconds", &job, (START + last) as f64);
@@ -249,7 +251,7 @@ impl Job {
     fn port_series(&self, node: u32, s: u64, stands: bool, is_on: bool, counters: &mut BTreeMap<String, f64>, scrape: &mut Scrape) {
         let number = u64::from(self.first_node + node);
         for port in 0..RANKS_PER_NODE {
-            let labels = format!(r#"port="mlx5_{port}:1",kind="ib""#);
+            let labels = format!(r#"port="mlx5_{port}/1",kind="ib""#);
             let slow = is_on
                 && match self.fault {
                     Fault::SlowPort { node: n, port: p } => n == node && p == port,
@@ -271,9 +273,9 @@ impl Job {
             Fault::Storage => ("storage-hang", node * RANKS_PER_NODE, node),
             _ => return,
         };
-        let named = if on == node { String::new() } else { address(self.first_node + on) };
+        let named = if on == node { String::new() } else { format!(r#",node="{}""#, address(self.first_node + on)) };
         let labels = format!(
-            r#"job_id="{}",rule="{rule}",severity="critical",role="root",rank="{rank}",gpu="{}",port="",node="{named}""#,
+            r#"job_id="{}",rule="{rule}",severity="critical",role="root",rank="{rank}",gpu="{}"{named}"#,
             self.id,
             rank % RANKS_PER_NODE
         );

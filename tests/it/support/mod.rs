@@ -12,6 +12,7 @@ pub mod prometheus;
 pub mod rule_pages;
 pub mod screen;
 pub mod stage;
+pub mod stand_in;
 pub mod svg;
 pub mod tree;
 pub mod worlds;
