@@ -48,8 +48,7 @@ class Tape:
         self.start, self.end = self.times[0], self.times[-1]
         training = self.series[("nccltop_job_state", (("job_id", self.job()), ("state", "training")))]
         if fault_after is None:
-            well = [at for at, value in zip(*training) if value == 1]
-            self.calm = (well[0] + 5, well[-1])
+            self.calm = longest(training)
         else:
             self.calm = (self.start + fault_after - 14, self.start + fault_after - 2)
 
@@ -66,6 +65,22 @@ class Tape:
     def near(self, key, when):
         times, values = self.series[key]
         return values[max(bisect.bisect_right(times, when) - 1, 0)]
+
+
+def longest(training):
+    """The longest time in which the job trained without a break, less its beginning."""
+    spans, began, last = [], None, None
+    for at, value in zip(*training):
+        if value == 1 and began is None:
+            began = at
+        if value != 1 and began is not None:
+            spans.append((last - began, began, last))
+            began = None
+        last = at
+    if began is not None:
+        spans.append((last - began, began, last))
+    _, began, last = max(spans)
+    return began + 5, last
 
 
 class Role:
@@ -228,9 +243,23 @@ class Node:
             elif key[0].startswith("nccltop_gpu_") and "ratio" in key[0] or "watts" in key[0]:
                 value *= self.noise
             out.append(f"{text}{value:.12g}\n")
-        if self.fault == "xid" and second >= self.role_fault_at:
-            out.append(f'nccltop_finding_open{{job_id="job-{self.job:02}",rule="gpu-xid",severity="error",role="root",gpu="3"}} 1\n')
+        out.extend(f"{line}\n" for line in self.modelled(second))
         return "".join(out).encode()
+
+    def modelled(self, second):
+        """What no recording shows."""
+        yield f"process_cpu_seconds_total {0.004 * second}"
+        since = max(second - self.role_fault_at, 0)
+        if self.fault == "xid":
+            begun = int(since > 0)
+            yield f'nccltop_gpu_xid_total{{gpu="3",xid="79"}} {begun}'
+            yield f'nccltop_findings_total{{rule="gpu-xid",severity="error"}} {begun}'
+            if begun:
+                yield f'nccltop_finding_open{{job_id="job-{self.job:02}",rule="gpu-xid",severity="error",role="root",gpu="3"}} 1'
+        elif self.fault == "straggler":
+            yield f'nccltop_gpu_throttled_seconds_total{{gpu="1",reason="hw_thermal"}} {since}'
+            yield f'nccltop_port_loss_total{{port="rdmap99s0:1",kind="efa"}} {since}'
+            yield 'nccltop_source_up{source="kmsg"} 0'
 
     role_fault_at = 1 << 40
 

@@ -5,7 +5,7 @@
 
 Plays tests/tapes/{none,hang,kill} as --nodes nodes (fleet_sim.py), has Prometheus scrape them every 15 s with the rules and alerts of assets/deploy,
 and takes what Alertmanager sends. Everything listens on the loopback and stands in one temporary directory. Prints figures, and exits with 1 if a
-fault was not reported, or something was that is none. Needs Debian's prometheus and prometheus-alertmanager, and Python only.
+fault was not reported, something was that is none, or a panel of a dashboard stays empty. Needs Debian's prometheus and prometheus-alertmanager, and Python only.
 """
 import argparse
 import http.server
@@ -88,8 +88,9 @@ def dashboards():
     for name in ("fleet", "job"):
         for panel in json.load(open(f"{DEPLOY}/grafana/{name}.json"))["panels"]:
             for target in panel.get("targets", []):
-                expr = target["expr"].replace('"$job_id"', '"job-03"').replace("$__rate_interval", "1m").replace("$severity", ".*")
-                expr = expr.replace("$job_id", ".*").replace("$instance", ".*")
+                expr = target["expr"].replace("$__rate_interval", "1m").replace("$severity", ".*").replace("$instance", ".*")
+                # The job with a straggler: it trains, and has something in every panel but one.
+                expr = expr.replace('=~"$job_id"', '=~".*"').replace("$job_id", "job-03" if panel["title"] == "Open findings" else "job-09")
                 began = time.time()
                 try:
                     if not ask(expr):
@@ -187,7 +188,7 @@ def judge(args, work, running):
         print(f"+{at - began:5.0f} s {state:8} {labels['alertname']}: {annotations.get('summary')}", file=sys.stderr)
     if args.json:
         json.dump(figures, open(args.json, "w"), indent=1)
-    return 1 if wrong or others or figures["up"] != args.nodes - sum(fault["fault"] == "silent" for fault in truth) else 0
+    return 1 if wrong or others or empty or figures["up"] != args.nodes - sum(fault["fault"] == "silent" for fault in truth) else 0
 
 
 def head_series():
