@@ -22,6 +22,8 @@ mod driver_chains;
 mod edge;
 mod endings;
 mod evidence;
+mod export;
+mod export_server;
 mod flight_dumps;
 mod flight_judging;
 mod flight_reading;
