@@ -179,8 +179,8 @@ pub const METRICS: &[Metric] = &[
     gauge("nccltop_finding_open", "A finding that is open, once for each rank that it blames; the value is always 1.", FINDING, findings),
     counter("nccltop_findings_total", "Findings opened.", &["rule", "severity"], |v, out| v.session.ledger.totals().iter().for_each(|((rule, severity), n)| out.put([rule, severity.as_str()], *n as f64))),
     gauge("nccltop_gpu_info", "A GPU of this node; the value is always 1.", &["gpu", "uuid", "pci_bus_id", "model", "driver"], gpu_info),
-    gauge("nccltop_gpu_sm_active_ratio", "Share of SMs with a kernel on them, by GPM.", &["gpu"], |v, out| v.gpus(out, |gpu| Some(f64::from(gpu.gpm()?.sm_active_pct?) / 100.0))),
-    gauge("nccltop_gpu_tensor_active_ratio", "Share of time in which tensor cores worked, by GPM.", &["gpu"], |v, out| v.gpus(out, |gpu| Some(f64::from(gpu.gpm()?.tensor_active_pct?) / 100.0))),
+    gauge("nccltop_gpu_sm_active_ratio", "Share of SMs with a kernel on them, by GPM.", &["gpu"], |v, out| v.gpus(out, |gpu| Some(share(gpu.gpm()?.sm_active_pct?)))),
+    gauge("nccltop_gpu_tensor_active_ratio", "Share of time in which tensor cores worked, by GPM.", &["gpu"], |v, out| v.gpus(out, |gpu| Some(share(gpu.gpm()?.tensor_active_pct?)))),
     gauge("nccltop_gpu_power_watts", "Power drawn.", &["gpu"], |v, out| v.gpus(out, |gpu| Some(gpu.sample.power_mw? as f64 / 1e3))),
     gauge("nccltop_gpu_sm_clock_hertz", "Clock of the SMs.", &["gpu"], |v, out| v.gpus(out, |gpu| Some(f64::from(gpu.sample.sm_clock_mhz?) * 1e6))),
     gauge("nccltop_gpu_temperature_celsius", "Temperature.", &["gpu"], |v, out| v.gpus(out, |gpu| Some(f64::from(gpu.sample.temp_c?)))),
@@ -316,6 +316,11 @@ impl<'a> PortView<'a> {
     }
 }
 
+/// GPM's own resolution is no better.
+fn share(pct: f32) -> f64 {
+    (f64::from(pct) * 100.0).round() / 1e4
+}
+
 fn addresses(view: &View, out: &mut Samples) {
     let model = &view.session.model;
     let by_ras = view.jobs.iter().filter_map(|job| {
@@ -390,7 +395,7 @@ fn rank_activity(view: &View, out: &mut Samples) {
         for (rank, _, gpu) in view.ranks(job) {
             let Some(spent) = job.parts.iter().find_map(|part| part.spent.get(&rank)) else { continue };
             for (activity, time) in spent.parts() {
-                out.put([&job.identity.id, &rank.to_string(), &gpu, activity], time.as_secs_f64());
+                out.put([&job.identity.id, &rank.to_string(), &gpu, activity], time.as_millis() as f64 / 1e3);
             }
         }
     }

@@ -3,7 +3,6 @@
 //! `metrics.rs` is the table: adding a metric is a row in it and its function. `text.rs` writes it in both formats, `server.rs` serves
 //! what was written last, so that scrapes cost next to nothing, and `textfile.rs` puts it where node_exporter reads it.
 
-pub mod addresses;
 pub mod history;
 pub mod jobs;
 pub mod metrics;

@@ -1,9 +1,8 @@
 //! What the exporter reports of itself and of the host that it runs on, besides what the session knows.
 
-use super::addresses;
 use crate::base::time::Stamp;
-use crate::sources::Roots;
 use crate::sources::feed::Polls;
+use crate::sources::{Roots, addresses};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -51,7 +50,7 @@ impl Own {
         self.polls = self.polled.all();
         if self.looked_at.is_none_or(|at| now.since(at) >= LOOK_AT_ADDRESSES) {
             self.looked_at = Some(now);
-            self.addresses = addresses::of(roots);
+            self.addresses = addresses::of_host(roots);
         }
         // Of this program itself, wherever the host's files are read.
         let own = Roots::live();

@@ -40,7 +40,7 @@ const BETWEEN_HASHES: Duration = Duration::from_secs(1);
 /// Passwords that were right are remembered, as many as there are users at most, and no more than these.
 const MOST_KNOWN: usize = 64;
 /// What a user without a password is compared with, so that it takes as long.
-const NOBODY: &str = "$2y$10$Vdc8wjdzcq8A7rLiNjpI2uPj8oAJq1d5yQ0fU0NZoRvIBpLOHhTYK";
+const NOBODY: &str = "$2b$10$3UGKivxtLJEWn20o/kxZMe4I7IVJOqvi.xSoBSPyqhSDMI9mMlqWG";
 
 /// Listens and serves until the program ends.
 ///

@@ -9,6 +9,7 @@ pub mod cuda;
 pub mod error_words;
 pub mod metrics;
 pub mod nccl;
+mod parts;
 pub mod prefilter;
 pub mod prefix;
 pub mod progress;
@@ -678,6 +679,7 @@ pub struct Reader {
     gpu: OfGpu,
     /// ctest wrote it: what stands before its lines is the number of a test, not of a rank.
     of_ctest: bool,
+    parts: parts::Parts,
 }
 
 /// How lines begin that a launcher prints under its own name.
@@ -689,7 +691,7 @@ const MAX_LINE: usize = 64 * 1024;
 impl Reader {
     /// A record of several lines has begun, and the next line may belong to it although it looks like noise.
     pub fn is_inside(&self) -> bool {
-        !self.torch.is_idle()
+        !self.torch.is_idle() || !self.parts.is_empty()
     }
 
     /// The number in its file of the line that [`Reader::line`] gets next.
@@ -713,6 +715,14 @@ impl Reader {
 
     /// Like [`Reader::read`], with what the user has muted.
     pub fn read_all(&mut self, line: &str, class: prefilter::Class, out: &mut Vec<TextEvent>) {
+        match self.parts.read(line) {
+            parts::Part::Whole => self.read_whole(line, class, out),
+            parts::Part::Begun => {}
+            parts::Part::Ended(line) => self.read_whole(&line, prefilter::classify(line.as_bytes()), out),
+        }
+    }
+
+    fn read_whole(&mut self, line: &str, class: prefilter::Class, out: &mut Vec<TextEvent>) {
         if std::mem::take(&mut self.is_first) {
             self.metrics = metrics::Columns::of(line);
         }
@@ -721,7 +731,7 @@ impl Reader {
             return;
         }
         // Lines that belong to a record that has begun may look like anything.
-        let class = if self.is_inside() { prefilter::Class::Alarm } else { class };
+        let class = if !self.torch.is_idle() { prefilter::Class::Alarm } else { class };
         if class == prefilter::Class::Noise {
             return;
         }
@@ -769,6 +779,9 @@ impl Reader {
     /// The file has been silent for a while, or has ended: puts what was held back, because more of it might have come, into `out`.
     pub fn idle(&mut self, out: &mut Vec<TextEvent>) {
         let before = out.len();
+        for line in self.parts.take() {
+            self.read_whole(&line, prefilter::classify(line.as_bytes()), out);
+        }
         self.torch.idle(out);
         drop_muted(before, out);
     }

@@ -6,7 +6,7 @@ use super::job::Job;
 use super::process::Process;
 use crate::base::agent::Agent;
 use crate::base::clean::{clean, clip};
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 /// A job outside of this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +34,23 @@ pub struct Pod {
     pub namespace: Option<String>,
     pub name: Option<String>,
     pub container: Option<String>,
+}
+
+impl Identity {
+    /// What Slurm and Kubernetes call it: `4711 pretrain · user ann · partition h100 · pod ml/pretrain-0`. `None`: neither runs it.
+    pub fn words(&self) -> Option<String> {
+        let slurm = self.slurm.as_ref().map(|slurm| {
+            let named = [("", &slurm.name), (" · user", &slurm.user), (" · account", &slurm.account), (" · partition", &slurm.partition)];
+            let named = named.iter().filter_map(|(what, value)| Some(format!("{what} {}", clean(value.as_ref()?))));
+            format!("{}{}", clean(&slurm.job_id), named.collect::<String>())
+        });
+        let pod = self.pod.as_ref().map(|pod| match (&pod.namespace, &pod.name) {
+            (Some(namespace), Some(name)) => format!("pod {}/{}", clean(namespace), clean(name)),
+            _ => format!("pod {}", clean(&pod.uid)),
+        });
+        let all: Vec<String> = slurm.into_iter().chain(pod).collect();
+        (!all.is_empty()).then(|| clip(&all.join(" · "), MAX_CHARS).into_owned())
+    }
 }
 
 /// Longer ids are of nobody's making.

@@ -4,6 +4,7 @@ use super::events::{finding_fields, steps, watchdog};
 use crate::base::time::Zone;
 use crate::diagnosis::session::Session;
 use crate::model::gpu::{Gpu, throttle_words};
+use crate::model::identity;
 use crate::model::inspected::Fastest;
 use crate::model::job::Job;
 use crate::model::log::Progress;
@@ -64,8 +65,24 @@ fn job(session: &Session, job: &Job, zone: Zone) -> Value {
         })
         .collect();
     let logs: Vec<&str> = model.files_of(&job.id).filter(|f| f.is_readable()).map(|f| f.info.path.as_str()).collect();
+    let identity = identity::of(model, job);
     json!({
         "id": job.id,
+        "shared_id": identity.id,
+        "slurm": identity.slurm.map(|slurm| json!({
+            "job_id": slurm.job_id,
+            "job_name": slurm.name,
+            "user": slurm.user,
+            "account": slurm.account,
+            "partition": slurm.partition,
+            "cluster": slurm.cluster,
+        })),
+        "pod": identity.pod.map(|pod| json!({
+            "namespace": pod.namespace,
+            "name": pod.name,
+            "container": pod.container,
+            "uid": pod.uid,
+        })),
         "state": verdict.map(|v| v.state),
         "phase": verdict.and_then(|v| v.phase),
         "area": verdict.and_then(|v| v.area),

@@ -3,6 +3,7 @@
 //! **To add a source**: a file below `sources/` with a type that implements [`Source`], an entry in [`SOURCES`], and, if it
 //! reports something new, a variant of [`Body`] with its arm in `model::Model::apply`.
 
+pub mod addresses;
 pub mod cgroup;
 pub mod checks;
 pub mod debug_server;
@@ -27,6 +28,7 @@ use crate::base::words::io_words;
 use crate::observe::facts::Look;
 use crate::observe::{Body, SourceReport, SourceState};
 use std::io;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::time::Duration;
@@ -155,6 +157,8 @@ pub struct RasAddress {
     pub name: String,
     /// Of the processes that have it, as they count them themselves.
     pub pids: Vec<u32>,
+    /// They have a network of their own, and this address in it, if that is known.
+    pub apart: Option<Option<Ipv4Addr>>,
 }
 
 /// The sending half of a hint line; never blocks.

@@ -9,6 +9,7 @@ mod choose;
 pub mod environ;
 mod output_files;
 pub mod pidfd;
+mod pods;
 mod process;
 mod process_table;
 pub mod program;
@@ -20,7 +21,7 @@ mod trainer;
 mod waits;
 mod writes;
 
-use super::{Hint, Hints, RasAddress, Roots, Setup, Source, SourceError, cgroup, sysfs};
+use super::{Hint, Hints, RasAddress, Roots, Setup, Source, SourceError, addresses, cgroup, sysfs};
 use crate::base::words::io_words;
 use crate::observe::process::{Helpers, ProcessGone, ProcessInfo, ProcessRole, ProcessSample, WrittenDir};
 use crate::observe::{Body, SourceState};
@@ -30,6 +31,7 @@ use read::{Reader, is_gone};
 use rustix::io::Errno;
 use stat::{Io, Stat, Status, exit_code};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -350,18 +352,20 @@ impl Procs {
             to.send(Hint::Ranks(ranks.map(|known| (known.info.pid, known.info.start_ticks)).collect()));
         }
         if let Some(to_ras) = &self.to_ras {
-            let mut addresses: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+            let mut found: BTreeMap<(String, Option<Option<Ipv4Addr>>), Vec<u32>> = BTreeMap::new();
             for info in self.known.values().map(|known| &known.info) {
                 if let Some(name) = ras_address(info) {
-                    addresses.entry(name).or_default().push(info.ns_pid.unwrap_or(info.pid));
+                    let apart = addresses::apart(self.reader.roots(), info);
+                    found.entry((name, apart)).or_default().push(info.ns_pid.unwrap_or(info.pid));
                 }
             }
             // Some hold GPUs, and none of them may be seen.
             if self.known.is_empty() && self.hidepid && self.gpu_pids.as_ref().is_some_and(|pids| !pids.is_empty()) {
-                addresses.insert(RAS_ADDRESS.to_owned(), Vec::new());
+                found.insert((RAS_ADDRESS.to_owned(), None), Vec::new());
             }
-            if !addresses.is_empty() {
-                to_ras.send(Hint::RasAddresses(addresses.into_iter().map(|(name, pids)| RasAddress { name, pids }).collect()));
+            if !found.is_empty() {
+                let address = |((name, apart), pids)| RasAddress { name, pids, apart };
+                to_ras.send(Hint::RasAddresses(found.into_iter().map(address).collect()));
             }
         }
     }

@@ -43,6 +43,8 @@ struct Ras {
 /// One `NCCL_RAS_ADDR`, as a job has it: what its answers have shown, and how soon it is asked again.
 pub struct Service {
     name: String,
+    /// As in [`RasAddress`].
+    apart: Option<Option<Ipv4Addr>>,
     due: Instant,
     text_only: bool,
     /// The processes of this host that have this address.
@@ -72,12 +74,12 @@ impl Ras {
     fn heed(&mut self, hint: Hint) -> bool {
         let Hint::RasAddresses(mut addresses) = hint else { return false };
         addresses.sort();
-        addresses.dedup_by(|a, b| a.name == b.name);
+        addresses.dedup_by(|a, b| (&a.name, a.apart) == (&b.name, b.apart));
         addresses.truncate(MAX_ADDRESSES);
-        self.services.retain(|service| addresses.iter().any(|a| a.name == service.name));
+        self.services.retain(|service| addresses.iter().any(|a| service.is_at(a)));
         let mut new = false;
         for address in addresses {
-            match self.services.iter_mut().find(|service| service.name == address.name) {
+            match self.services.iter_mut().find(|service| service.is_at(&address)) {
                 Some(service) => service.has(address.pids),
                 None => {
                     self.services.push(Service::new(address));
@@ -92,7 +94,7 @@ impl Ras {
         let (roots, limits) = (&self.roots, &self.limits);
         let service = &mut self.services[at];
         let began = Instant::now();
-        let asked = own_addresses(roots, &service.name)
+        let asked = reachable(roots, &service.name, service.apart)
             .and_then(|addresses| ask_at(&addresses, Question::Status { text_only: service.text_only }, limits));
         let took = began.elapsed();
         let (outcome, wait) = match asked {
@@ -172,6 +174,7 @@ impl Service {
     pub fn new(address: RasAddress) -> Self {
         let mut service = Service {
             name: address.name,
+            apart: address.apart,
             due: Instant::now(),
             text_only: false,
             pids: BTreeSet::new(),
@@ -182,6 +185,10 @@ impl Service {
         };
         service.has(address.pids);
         service
+    }
+
+    fn is_at(&self, address: &RasAddress) -> bool {
+        (&self.name, self.apart) == (&address.name, address.apart)
     }
 
     /// The processes that have this address now.
@@ -247,7 +254,7 @@ fn ask_at(addresses: &[SocketAddr], question: Question, limits: &Limits) -> Resu
 /// What NCCL itself finds wrong with the jobs at these addresses, each asked once.
 pub fn diagnose(roots: &Roots, addresses: &[RasAddress], limits: &Limits) -> Vec<Diagnosed> {
     let one = |address: &RasAddress| {
-        let asked = own_addresses(roots, &address.name).and_then(|at| ask_at(&at, Question::Diagnostics, limits));
+        let asked = reachable(roots, &address.name, address.apart).and_then(|at| ask_at(&at, Question::Diagnostics, limits));
         let answer = match asked {
             Ok(Outcome { error: None, reply, .. }) => diagnostics::parse(&reply).map_err(|err| err.to_string()),
             Ok(Outcome { error: Some(error), .. }) => Err(error),
@@ -289,6 +296,22 @@ fn fingerprint(reply: &str) -> u64 {
     }
     hasher.finish()
 }
+
+/// The addresses to ask. In a network of its own, as a pod without hostNetwork has, RAS listens at the loopback of that one, unless the job
+/// says otherwise; what is asked at this host's would be another job.
+fn reachable(roots: &Roots, name: &str, apart: Option<Option<Ipv4Addr>>) -> Result<Vec<SocketAddr>, (SourceState, String)> {
+    let Some(theirs) = apart else { return own_addresses(roots, name) };
+    let (host, port) = name.rsplit_once(':').unwrap_or((name, ""));
+    let host: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
+    let is_asked = |ip: &Ipv4Addr| host.is_some_and(|host| host.is_unspecified() || host == IpAddr::V4(*ip));
+    match (theirs.filter(is_asked), port.parse()) {
+        (Some(ip), Ok(port)) => Ok(vec![(ip, port).into()]),
+        _ => Err((SourceState::Denied, format!("{name}: {IN_A_POD}"))),
+    }
+}
+
+const IN_A_POD: &str = "the ranks have a network of their own, and RAS listens inside it: run the pods with hostNetwork, or set \
+                        NCCL_RAS_ADDR=0.0.0.0:28028 in them, which lets everybody on the pod network ask it";
 
 /// The addresses behind `host:port`, if they are this host's own. Other names than its own are not even looked up: a job's
 /// environment must not make us talk to a third machine.
@@ -343,4 +366,21 @@ fn a_host_knows_its_own_name() {
     std::fs::write(dir.path().join("proc/sys/kernel/hostname"), "node7.cluster\n").unwrap();
     let roots = Roots::below(dir.path());
     assert_eq!(["node7.cluster", "NODE7", "node7.other", "node8"].map(|name| is_own_name(&roots, name)), [true, true, false, false]);
+}
+
+#[cfg(test)]
+#[test]
+fn ras_in_a_network_of_its_own_is_asked_only_where_the_job_lets_others_ask() {
+    let roots = Roots::live();
+    let ip = Ipv4Addr::new(10, 244, 1, 7);
+    let ask = |name: &str, theirs| reachable(&roots, name, Some(theirs));
+    assert_eq!(ask("0.0.0.0:28028", Some(ip)), Ok(vec![SocketAddr::from((ip, 28028))]));
+    assert_eq!(ask("10.244.1.7:28028", Some(ip)), Ok(vec![SocketAddr::from((ip, 28028))]));
+    for (name, theirs) in
+        [("localhost:28028", Some(ip)), ("127.0.0.1:28028", Some(ip)), ("10.9.9.9:1", Some(ip)), ("0.0.0.0:28028", None), ("x", Some(ip))]
+    {
+        let (state, why) = ask(name, theirs).expect_err(name);
+        assert!(state == SourceState::Denied && why.contains("hostNetwork"), "{name}: {why}");
+    }
+    assert!(reachable(&roots, "127.0.0.1:28028", None).is_ok());
 }

@@ -169,3 +169,35 @@ fn paths_tell_ranks_where_launchers_put_them() {
         assert_eq!(rank_of_path(path), rank, "{path}");
     }
 }
+
+#[test]
+fn a_line_that_a_container_runtime_has_cut_is_read_as_one() {
+    use nccl_top::logs::{Reader, What};
+    const AT: &str = "2026-05-05T06:16:47.123456789Z";
+    let lines = [
+        format!("{AT} stderr P node-01:189884:189884 [3] plugin/net.cc:220 NCCL WARN Error: net"),
+        format!("{AT} stdout F step 7 | loss 2.5"),
+        format!("{AT} stderr P work F"),
+        format!("{AT} stderr F OO not found."),
+        format!("{AT} stderr F done"),
+    ];
+    let (mut reader, mut events) = (Reader::default(), Vec::new());
+    let mut read = |reader: &mut Reader, line: &str| {
+        reader.line(line, &mut events);
+        std::mem::take(&mut events).into_iter().map(|event| event.what).collect::<Vec<_>>()
+    };
+    assert!(read(&mut reader, &lines[0]).is_empty() && reader.is_inside());
+    assert!(matches!(read(&mut reader, &lines[1])[..], [What::Step(_)]), "the other stream goes on");
+    assert!(read(&mut reader, &lines[2]).is_empty());
+    let whole = read(&mut reader, &lines[3]);
+    assert!(matches!(&whole[..], [What::NcclWarn { text, .. }] if text == "Error: network FOO not found."), "{whole:?}");
+    assert!(read(&mut reader, &lines[4]).is_empty() && !reader.is_inside());
+    // What never ends is read as far as it came.
+    assert!(read(&mut reader, &format!("{AT} stderr P n:1:1 [0] x.cc:1 NCCL WARN half")).is_empty());
+    reader.idle(&mut events);
+    assert_eq!(events.len(), 1);
+    // The parts of an endless line are bounded.
+    for _ in 0..200 {
+        reader.line(&format!("{AT} stdout P {}", "y".repeat(16 << 10)), &mut Vec::new());
+    }
+}

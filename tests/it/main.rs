@@ -27,6 +27,8 @@ mod edge;
 mod endings;
 mod every_key;
 mod evidence;
+mod export;
+mod export_server;
 mod fleet_client;
 mod fleet_judging;
 mod fleet_screens;

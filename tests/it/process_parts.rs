@@ -160,11 +160,19 @@ mod environ {
     #[test]
     fn only_listed_variables_are_taken_and_secrets_never() {
         let raw = b"RANK=0\0HOME=/home/me\0NCCL_DEBUG=INFO\0NCCL_API_KEY=x\0TORCH_SECRET=x\0AWS_SECRET_ACCESS_KEY=x\0FI_PROVIDER=efa\0\
-            SLURM_JOB_NAME=run\0SLURM_JWT=x\0KUBERNETES_SERVICE_HOST=10.0.0.1\0TORCH_X=hf_AbCdEfGhIjKlMnOp0123\0nonsense";
+            SLURM_JOB_NAME=run\0SLURM_JOB_USER=ann\0SLURM_JWT=x\0KUBERNETES_SERVICE_HOST=10.0.0.1\0TORCH_X=hf_AbCdEfGhIjKlMnOp0123\0nonsense";
         let shown: Vec<String> = shown(raw).into_iter().map(|(k, v)| format!("{k}={v}")).collect();
         assert_eq!(
             shown,
-            ["FI_PROVIDER=efa", "KUBERNETES_SERVICE_HOST=set", "NCCL_DEBUG=INFO", "RANK=0", "SLURM_JOB_NAME=run", "TORCH_X=***"]
+            [
+                "FI_PROVIDER=efa",
+                "KUBERNETES_SERVICE_HOST=set",
+                "NCCL_DEBUG=INFO",
+                "RANK=0",
+                "SLURM_JOB_NAME=run",
+                "SLURM_JOB_USER=ann",
+                "TORCH_X=***"
+            ]
         );
     }
 

@@ -638,7 +638,7 @@ fn hidepid_is_said_unless_it_does_not_concern_us() {
     // Somebody is there all the same.
     watch.hints.send(Hint::GpuPids(vec![4711]));
     watch.poll();
-    let usual = RasAddress { name: "localhost:28028".into(), pids: Vec::new() };
+    let usual = RasAddress { name: "localhost:28028".into(), pids: Vec::new(), apart: None };
     assert_eq!(watch.ras.try_iter().last(), Some(Hint::RasAddresses(vec![usual])));
 }
 
@@ -831,7 +831,7 @@ fn ras_addresses_are_those_of_ranks_that_have_the_service() {
     let tree = Tree::of([rank(10, "NCCL_RAS_ADDR=localhost:30000"), rank(11, "A=b"), rank(12, "NCCL_RAS_ENABLE=0 NCCL_RAS_ADDR=x:1")]);
     let mut watch = tree.watch();
     watch.poll();
-    let address = |name: &str, pid| RasAddress { name: name.into(), pids: vec![pid] };
+    let address = |name: &str, pid| RasAddress { name: name.into(), pids: vec![pid], apart: None };
     let expected = vec![address("localhost:28028", 11), address("localhost:30000", 10)];
     assert_eq!(watch.ras.try_iter().last(), Some(Hint::RasAddresses(expected)));
     let quiet = Tree::of([rank(12, "NCCL_RAS_ENABLE=0")]);
@@ -1244,5 +1244,56 @@ fn a_master_address_that_does_not_answer_is_named_after_a_minute() {
     assert_eq!(found("02", 1000, 777, 72), [words]);
     for (state, uid, inode, seconds) in [("02", 1000, 777, 50), ("01", 1000, 777, 90), ("02", 1001, 777, 90), ("02", 1000, 778, 90)] {
         assert!(found(state, uid, inode, seconds).is_empty(), "{state} {uid} {inode} {seconds}");
+    }
+}
+
+#[test]
+fn the_pod_of_a_rank_and_its_log_are_found_by_the_control_group() {
+    const UID: &str = "2f0c8d1e-7a41-4b8e-9c55-0123456789ab";
+    let id = "8d3f".repeat(16);
+    let systemd = UID.replace('-', "_");
+    let groups = [
+        format!("/kubepods/burstable/pod{UID}/{id}"),
+        format!("/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{systemd}.slice/cri-containerd-{id}.scope"),
+        format!("/../../kubelet-kubepods-pod{systemd}.slice/crio-{id}.scope"),
+    ];
+    for group in groups {
+        let tree = Tree::of([process(20, 1, "python3 train.py").env("RANK=0 WORLD_SIZE=1").fd(1, "pipe:[7]").fd(2, "pipe:[8]")]);
+        fs::write(tree.file(20, "cgroup"), format!("0::{group}\n")).unwrap();
+        let pod = tree.at(&format!("var/log/pods/ml-team_pretrain-0_{UID}"));
+        fs::create_dir_all(tree.at("var/log/pods/ml-team_pretrain-1_3f0c8d1e-7a41-4b8e-9c55-0123456789ab/trainer")).unwrap();
+        for container in ["sidecar", "trainer"] {
+            fs::create_dir_all(pod.join(container)).unwrap();
+            for no in [0, 9, 10] {
+                fs::write(pod.join(container).join(format!("{no}.log")), "2026-05-05T06:16:47.1Z stdout F step 1\n").unwrap();
+            }
+        }
+        let find = || {
+            let mut watch = tree.watch();
+            watch.poll();
+            watch.known[&20].clone()
+        };
+        // Of two containers nobody knows which it is, until a link names it.
+        let told = find();
+        let named = told.pod.clone().unwrap();
+        assert_eq!(
+            (named.uid.as_str(), named.namespace.as_deref(), named.name.as_deref()),
+            (UID, Some("ml-team"), Some("pretrain-0")),
+            "{group}"
+        );
+        assert_eq!((named.container, told.logs.iter().filter(|log| log.inode.is_some()).count()), (None, 0));
+        fs::create_dir_all(tree.at("var/log/containers")).unwrap();
+        symlink(pod.join("trainer/10.log"), tree.at(&format!("var/log/containers/pretrain-0_ml-team_trainer-{id}.log"))).unwrap();
+        let told = find();
+        assert_eq!(told.pod.unwrap().container.as_deref(), Some("trainer"));
+        let log = told.logs.iter().find(|log| log.inode.is_some()).unwrap();
+        assert_eq!((Path::new(&log.path), log.via), (pod.join("trainer/10.log").as_path(), LogVia::Stdout));
+    }
+    let tree = Tree::of([process(20, 1, "python3 train.py").env("RANK=0 WORLD_SIZE=1")]);
+    for group in ["/user.slice/podman-1.scope", "/kubepods/pod1234/x", "/podpodpod", "/"] {
+        fs::write(tree.file(20, "cgroup"), format!("0::{group}\n")).unwrap();
+        let mut watch = tree.watch();
+        watch.poll();
+        assert_eq!(watch.known[&20].pod, None, "{group}");
     }
 }

@@ -204,7 +204,7 @@ mod one_question {
                 out.write_all(answer.as_bytes()).unwrap();
             }
         });
-        RasAddress { name: address[0].to_string(), pids: Vec::new() }
+        RasAddress { name: address[0].to_string(), pids: Vec::new(), apart: None }
     }
 
     /// The lines are those of NCCL's user guide (2.31, RAS diagnostics), put together.
@@ -246,10 +246,10 @@ node042:12345 NCCL DIAG RAS diagnostics completed in 12.3 ms across 8 RAS peers
         let outcome = ask(&address, false, &PATIENT);
         let why = "the job's sockets are encrypted (TLS): RAS can be asked only by who has the job's key";
         assert_eq!((outcome.encrypted, outcome.error.as_deref()), (true, Some(why)));
-        let mut asked = Service::new(RasAddress { name: address[0].to_string(), pids: vec![1] });
+        let mut asked = Service::new(RasAddress { name: address[0].to_string(), pids: vec![1], apart: None });
         asked.learn(&outcome);
         assert_eq!(asked.trouble(), Some(&(SourceState::Denied, format!("{}: {why}", address[0]))));
-        let address = RasAddress { name: address[0].to_string(), pids: Vec::new() };
+        let address = RasAddress { name: address[0].to_string(), pids: Vec::new(), apart: None };
         assert_eq!(diagnose(&Roots::live(), &[address], &PATIENT).remove(0).answer, Err(why.into()));
     }
 
@@ -274,7 +274,7 @@ mod whom_and_when {
     use std::net::{SocketAddr, TcpListener};
     use std::time::{Duration, Instant};
     fn address(name: &str, pids: &[u32]) -> RasAddress {
-        RasAddress { name: name.into(), pids: pids.to_vec() }
+        RasAddress { name: name.into(), pids: pids.to_vec(), apart: None }
     }
 
     fn service() -> Service {

@@ -3,7 +3,7 @@
 use super::process_table::SRUN;
 use super::read::{Reader, is_gone};
 use super::stat::{self, Stat, Status};
-use super::{environ, output_files, setup};
+use super::{environ, output_files, pods, setup};
 use crate::base::mask;
 use crate::base::words::io_words;
 use crate::observe::process::{ProcessInfo, ProcessRole};
@@ -27,10 +27,18 @@ pub fn of(reader: &mut Reader, pid: u32, role: ProcessRole) -> Option<ProcessInf
     info.uid = status.uid.or_else(|| Some(std::fs::metadata(reader.path(pid, "")).ok()?.uid()))?;
     info.ns_pid = status.ns_pid;
     info.cgroup = reader.read(pid, "cgroup").ok().and_then(stat::cgroup);
+    let pod = info.cgroup.as_deref().and_then(|cgroup| pods::of(reader.roots(), cgroup));
     let cwd = std::fs::read_link(reader.path(pid, "cwd"));
     info.cwd = told("cwd", cwd, &mut info.hidden).map(|path| super::printable(path.as_os_str().as_bytes()));
     let output = output_files::output(reader, pid);
     info.logs = told("fd", output, &mut info.hidden).unwrap_or_default();
+    if let Some((pod, container)) = pod {
+        // The output of a container is a pipe to its runtime, which writes it to a file.
+        if info.logs.iter().any(|log| log.inode.is_none()) {
+            info.logs.extend(container.and_then(|container| pods::log(&container)));
+        }
+        info.pod = Some(pod);
+    }
     info.setup = Some(setup::of(&reader.path(pid, "")));
     let io = reader.read(pid, "io").map(drop);
     told("io", io, &mut info.hidden);

@@ -6,6 +6,7 @@ use crate::base::units::{group, scaled, seconds};
 use crate::diagnosis::session::Session;
 use crate::diagnosis::verdict::State;
 use crate::logs::Dialect;
+use crate::model::identity;
 use crate::model::log::Progress;
 use crate::model::quiet::{Quiet, usual_words};
 use crate::model::series::Trend;
@@ -255,7 +256,11 @@ fn more(ctx: &Ctx, p: &Progress, standing: &Standing) -> Vec<Line<'static>> {
         parts.extend(labelled(ctx, label, value, text));
     }
     let (pace, bad) = pace(ctx, p, standing);
-    vec![Line::from(parts), Line::from(labelled(ctx, "pace", pace, if bad { ctx.theme.look } else { text }).to_vec())]
+    let mut all = vec![Line::from(parts), Line::from(labelled(ctx, "pace", pace, if bad { ctx.theme.look } else { text }).to_vec())];
+    let job = progress(ctx).and_then(|(id, _)| ctx.session.model.jobs.get(id));
+    let names = job.and_then(|job| identity::of(&ctx.session.model, job).words());
+    all.extend(names.map(|names| Line::from(labelled(ctx, "job", Some(names), text).to_vec())));
+    all
 }
 
 /// How the steps come, as far as the verdict agrees; and whether that is worth a look.

@@ -1,5 +1,6 @@
-//! The addresses under which other nodes know this one. Those of bridges and of containers are the same on every node, and are left out.
+//! Addresses of this host, or of a network namespace, from the kernel's tables.
 
+use crate::observe::process::ProcessInfo;
 use crate::sources::Roots;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -7,8 +8,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Nodes with a port for each GPU have as many.
 const MOST: usize = 8;
 
-/// Addresses of hardware, of bonds and of VLANs, loopback and link-local ones left out.
-pub fn of(roots: &Roots) -> Vec<String> {
+/// Those under which other nodes know this one: of hardware, of bonds and of VLANs. Those of bridges and of containers are the same on
+/// every node, and are left out, as loopback and link-local ones are.
+pub fn of_host(roots: &Roots) -> Vec<String> {
     let table = |path: &str| roots.table(path).unwrap_or_default();
     let routes = table("/proc/net/route");
     let is_real = |interface: &str| {
@@ -23,6 +25,16 @@ pub fn of(roots: &Roots) -> Vec<String> {
     v4.map(IpAddr::V4).chain(v6.map(IpAddr::V6)).take(MOST).map(|address| address.to_string()).collect()
 }
 
+/// Whether a process has a network of its own, as a pod without hostNetwork has, and the address that it has there. `None`: it has that
+/// of this program, or that is not known.
+pub fn apart(roots: &Roots, process: &ProcessInfo) -> Option<Option<Ipv4Addr>> {
+    let namespace = |pid: &str| std::fs::read_link(roots.path(format!("/proc/{pid}/ns/net"))).ok();
+    let pid = process.pid.to_string();
+    let (own, theirs) = (namespace("self")?, namespace(&pid)?);
+    let trie = || roots.table(&format!("/proc/{pid}/net/fib_trie")).unwrap_or_default();
+    (own != theirs).then(|| local_v4(&trie()).into_iter().next())
+}
+
 /// In the trie of routes a host's own address stands above a line that says so.
 fn local_v4(trie: &str) -> BTreeSet<Ipv4Addr> {
     let lines = trie.lines().zip(trie.lines().skip(1));
@@ -32,7 +44,7 @@ fn local_v4(trie: &str) -> BTreeSet<Ipv4Addr> {
 
 /// The interface with the narrowest route, without a gateway, that an address lies in. The table has numbers as the host orders bytes.
 fn interface_of(routes: &str, address: Ipv4Addr) -> Option<&str> {
-    let address = u32::from_le_bytes(address.octets());
+    let address = u32::from_ne_bytes(address.octets());
     let direct = routes.lines().skip(1).filter_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let number = |at: usize| u32::from_str_radix(fields.get(at)?, 16).ok();
