@@ -63,7 +63,8 @@ impl<'a> Cut<'a> {
         let rest = line.get(stamp + 1..)?;
         let stream = ["stdout ", "stderr "].iter().position(|name| rest.starts_with(name))?;
         let head = stamp + 1 + "stdout".len();
-        let (tag, text) = line.get(head + 1..)?.split_once(' ')?;
+        let rest = line.get(head + 1..)?;
+        let (tag, text) = rest.split_once(' ').unwrap_or((rest, ""));
         let goes_on = match tag.split(':').next()? {
             "P" => true,
             "F" => false,

@@ -323,6 +323,7 @@ fn a_recording_becomes_samples_with_time_stamps() {
 /// Prints what a page of each demo costs: `cargo test --test it export::what_a_page_costs -- --ignored --nocapture`.
 #[test]
 #[ignore = "it measures and proves nothing"]
+#[allow(clippy::print_stdout)]
 fn what_a_page_costs() {
     for demo_name in DEMOS.iter().map(|demo| demo.name) {
         let session = demo(demo_name);
