@@ -52,6 +52,7 @@ mod inspector_files;
 mod inspector_rules;
 mod job_facts;
 mod job_lifecycle;
+mod json_schemas;
 mod kernel_log;
 mod keys;
 mod large_screens;

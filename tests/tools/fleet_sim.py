@@ -252,14 +252,14 @@ class Node:
         since = max(second - self.role_fault_at, 0)
         if self.fault == "xid":
             begun = int(since > 0)
-            yield f'nccltop_gpu_xid_total{{gpu="3",xid="79"}} {begun}'
+            yield f'nccltop_gpu_xid_total{{gpu="3",xid="79"}} {begun * (1 + since // 20)}'
             yield f'nccltop_findings_total{{rule="gpu-xid",severity="error"}} {begun}'
             if begun:
                 yield f'nccltop_finding_open{{job_id="job-{self.job:02}",rule="gpu-xid",severity="error",role="root",gpu="3"}} 1'
         elif self.fault == "straggler":
             yield f'nccltop_gpu_throttled_seconds_total{{gpu="1",reason="hw_thermal"}} {since}'
             yield f'nccltop_port_loss_total{{port="rdmap99s0:1",kind="efa"}} {since}'
-            yield 'nccltop_source_up{source="kmsg"} 0'
+            yield 'nccltop_source_up{source="rdma"} 0'
 
     role_fault_at = 1 << 40
 
