@@ -22,6 +22,8 @@ pub const HOLDERS: usize = 1024;
 pub const NETDEVS: usize = 4096;
 /// Of one port or interface: an mlx5 port has about 90.
 pub const COUNTERS: usize = 256;
+/// Notes of the user.
+pub const REMARKS: usize = 256;
 pub const SOURCES: usize = 64;
 /// Ranks in all communicators: eight of 16,384 ranks.
 pub const MEMBERS: usize = 1 << 17;

@@ -42,7 +42,7 @@ use crate::observe::inspector::Inspected;
 use crate::observe::log::{KernelLine, LogFileState, RasAnswer};
 use crate::observe::port::{QueuePairHolder, QueuePairs};
 use crate::observe::process::{ProcessInfo, ProcessRole};
-use crate::observe::{Body, Observation, SourceId, SourceState, gpu::GpuTopology};
+use crate::observe::{Body, Observation, Remark, SourceId, SourceState, gpu::GpuTopology};
 use comm::Comm;
 use dumps::Dumps;
 use gpu::Gpu;
@@ -65,6 +65,8 @@ pub struct Model {
     pub zone: Zone,
     pub host: String,
     pub node: Option<Node>,
+    /// What the user noted on findings, as far as it holds.
+    pub remarks: BTreeSet<Remark>,
     /// How the host is set up.
     pub facts: Option<Arc<HostFacts>>,
     pub host_sample: Option<HostSample>,
@@ -226,6 +228,7 @@ impl Model {
         self.now = self.now.max(seen.at);
         let at = seen.at;
         match &seen.body {
+            Body::Remark(remark) => self.apply_remark(remark),
             Body::Lines(_) | Body::GpuEvents { .. } | Body::Unknown => {}
             Body::Tick => {
                 self.show_left_out();
@@ -411,6 +414,15 @@ impl Model {
             change(self.gpus.entry(index).or_insert_with(|| Gpu::new(index)));
         } else {
             self.leave_out("a GPU", 1, bounds::GPUS);
+        }
+    }
+
+    fn apply_remark(&mut self, remark: &Remark) {
+        let held = Remark { over: false, ..remark.clone() };
+        if remark.over {
+            self.remarks.remove(&held);
+        } else if self.remarks.len() < bounds::REMARKS {
+            self.remarks.insert(held);
         }
     }
 

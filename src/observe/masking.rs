@@ -52,6 +52,7 @@ impl Masking {
             }
             Body::FlightDump(dump) => hide(&mut dump.path),
             Body::Inspector(seen) => hide(&mut seen.path),
+            Body::Remark(remark) => remark.subject.iter_mut().for_each(hide),
             Body::Source(report) => report.detail.iter_mut().for_each(hide),
             _ => {}
         }

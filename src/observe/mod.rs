@@ -119,9 +119,25 @@ pub enum Body {
     FlightDump(flight::FlightDump),
     /// What the NCCL Inspector last wrote of a process.
     Inspector(inspector::Inspected),
+    /// What the user noted on a finding while it was watched.
+    Remark(Remark),
     /// A kind this version does not know: skipped.
     #[serde(other)]
     Unknown,
+}
+
+/// A note of the user: of a finding, that it is acknowledged; of a rule, that it is muted. Or that it is so no longer.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Remark {
+    pub rule: String,
+    /// Together with the rule and the job it names the finding; of a rule there is neither.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
+    /// It was taken back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub over: bool,
 }
 
 /// The health of a source is data like any other.

@@ -58,6 +58,9 @@ pub fn of(model: &Model) -> Vec<Observation> {
     for dump in model.dumps.iter() {
         tell(dump.at, &of("flight"), Body::FlightDump(dump.seen.as_ref().clone()));
     }
+    for remark in &model.remarks {
+        tell(model.now, &of("feed"), Body::Remark(remark.clone()));
+    }
     for seen in model.inspected.values() {
         tell(model.now, &of("inspector"), Body::Inspector(seen.clone()));
     }

@@ -3,7 +3,7 @@
 use crate::base::time::{Clock, Stamp, span};
 use crate::edge::{self, QUEUE};
 use crate::observe::masking::Masking;
-use crate::observe::{Body, Observation, SourceId, SourceReport, SourceState};
+use crate::observe::{Body, Observation, Remark, SourceId, SourceReport, SourceState};
 use crate::sources::{SOURCES, Setup, Source, SourceError, SourceSpec};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -210,6 +210,15 @@ impl Feed {
             to(Observation { at: self.last, host: None, from: watch.id.clone(), body: Body::Source(report) });
         }
         to(Observation { at: self.last, host: None, from: FEED, body: Body::Tick });
+    }
+
+    /// Puts what the user noted on the stream.
+    pub fn note(&mut self, remark: Remark, mut to: impl FnMut(Observation)) {
+        let now = self.clock.now();
+        self.go_on_to(now, &mut to);
+        let mut body = Body::Remark(remark);
+        self.masking.apply(&mut body);
+        to(Observation { at: self.last, host: None, from: FEED, body });
     }
 
     /// The last observation of the stream.

@@ -19,6 +19,7 @@ use crate::base::time::{Stamp, Zone};
 use crate::diagnosis::session::Session;
 use crate::diagnosis::verdict::Verdict;
 use crate::edge::py_spy::Stack;
+use crate::observe::Remark;
 pub use asked::Stacks;
 use crossterm::event::{Event as Input, KeyEvent, KeyEventKind, KeyModifiers};
 pub use lists::List;
@@ -52,6 +53,8 @@ pub struct Ui {
     /// Findings that the user has taken note of, by name, and rules that the user does not want to hear of again while the program runs.
     pub acknowledged: BTreeSet<String>,
     pub muted: BTreeSet<&'static str>,
+    /// What a recording has of both, as far as it is shown.
+    pub heeded: BTreeSet<Remark>,
     /// The stacks that were asked for, by pid, the last of each.
     pub stacks: BTreeMap<u32, Arc<Stack>>,
     /// One line in place of the footer until the next key.
@@ -121,6 +124,8 @@ pub enum Effect {
     /// Write the settings that were changed to the config file.
     Save,
     Time(Move),
+    /// Put it on the recording.
+    Note(Remark),
     /// Write the evidence there.
     Evidence(String),
     /// Find py-spy, and ask whether to run it.
@@ -162,6 +167,7 @@ impl Ui {
             trail: Vec::new(),
             acknowledged: BTreeSet::new(),
             muted: BTreeSet::new(),
+            heeded: BTreeSet::new(),
             stacks: BTreeMap::new(),
             notice: None,
             window: Duration::from_secs(120),

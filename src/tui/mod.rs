@@ -340,6 +340,9 @@ impl App {
 
     fn draw(&mut self, world: &mut World) -> Result<()> {
         self.ui.mode = world.mode();
+        if matches!(world, World::Tape(_)) {
+            self.ui.heed(world.shown());
+        }
         self.ui.caption = world.caption();
         let (ui, theme) = (&mut self.ui, &self.theme);
         let bytes = self.screen.draw(|buf| {
@@ -449,7 +452,7 @@ impl App {
     /// How urgently the screen is to be drawn after it; `None` ends the program.
     fn take(&mut self, message: Message, world: &mut World, events: &mut Vec<(Stamp, Event)>) -> Result<Option<Due>> {
         match message {
-            Message::Input(Some(input)) => return self.input(&input, world),
+            Message::Input(Some(input)) => return self.input(&input, world, events),
             Message::Signal(kind) if kind == SignalKind::window_change() => {}
             // What is typed for the pager may end or stop it, and nothing else.
             Message::Signal(kind) if self.paging && (kind == SignalKind::interrupt() || kind == resumed()) => {}
@@ -525,7 +528,7 @@ impl App {
     }
 
     /// `None` ends the program.
-    fn input(&mut self, input: &Input, world: &mut World) -> Result<Option<Due>> {
+    fn input(&mut self, input: &Input, world: &mut World, events: &mut Vec<(Stamp, Event)>) -> Result<Option<Due>> {
         match self.ui.input(input, world.shown(), &self.theme) {
             Effect::None => return Ok(Some(Due::No)),
             Effect::Draw => {}
@@ -546,6 +549,7 @@ impl App {
             Effect::RunStacks => self.run_py_spy(world),
             Effect::AskDumps(job) => self.find_pipes(&job, world),
             Effect::RunDumps => self.ask_for_dumps(),
+            Effect::Note(remark) => world.note(remark, events),
             // A key that is held down comes many times at once, and each move may take a while: they are made in one.
             Effect::Time(Move::By(s)) => self.move_by_s += s,
             Effect::Time(to) => {

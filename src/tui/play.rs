@@ -5,7 +5,7 @@ use super::choices::{Mode, Move};
 use crate::base::time::{Stamp, Zone, span};
 use crate::diagnosis::session::{Event, Session};
 use crate::export::Exporter;
-use crate::observe::Observation;
+use crate::observe::{Observation, Remark};
 use crate::recording::demo::Demo;
 use crate::recording::timeline::{Kept, Limits, Playhead, Timeline};
 use crate::rules::findings::Change;
@@ -132,6 +132,14 @@ impl World {
         if let World::Live(live) = self {
             let Live { session, feed, timeline, paused, .. } = live.as_mut();
             feed.accept(batch, |seen| apply(session, timeline, paused, &seen, events));
+        }
+    }
+
+    /// What the user notes stands in what is kept of a live job, as on a recording of it.
+    pub fn note(&mut self, remark: Remark, events: &mut Vec<(Stamp, Event)>) {
+        if let World::Live(live) = self {
+            let Live { session, feed, timeline, paused, .. } = live.as_mut();
+            feed.note(remark, |seen| apply(session, timeline, paused, &seen, events));
         }
     }
 

@@ -54,7 +54,7 @@ fn what_is_printed_is_a_config_file_with_the_same_values() {
     assert_eq!(file(&print(&config, &origins)).unwrap().0, config);
 
     let other = "interval = \"1500ms\"\nutc = true\nlogs = [\"/a b:c\", \"/\\\"\\\\\"]\ntheme = \"light\"\ncolor = \"always\"\n\
-        drawing = \"ascii\"\ngraphs = \"block\"\nlayout = \"mine\"\nmouse = false\nalert = \"note\"\nhistory = \"90s\"\naxis = \"5m\"\n\
+        drawing = \"ascii\"\ngraphs = \"block\"\nlayout = \"mine\"\nmouse = false\nalert.terminal = \"note\"\nalert.command = [\"a b\", \"\\\"\"]\nalert.url = \"https://x/y\"\nalert.every = \"5m\"\nhistory = \"90s\"\naxis = \"5m\"\n\
         [layouts]\nmine = [[\"timeline\"], [\"gpus:2\", \"log\"]]\n[keys]\nquit = [\"v\"]\nzoom = []\nopen = \"\\\"\"\nback = [\"\\\\\", \"ctrl-alt-é\"]\n";
     let (config, origins) = file(other).unwrap();
     for setting in SETTINGS {

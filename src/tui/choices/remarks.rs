@@ -1,7 +1,8 @@
 //! What the user remarks on findings.
 
-use super::Ui;
+use super::{Effect, Ui};
 use crate::diagnosis::session::Session;
+use crate::observe::Remark;
 use crate::rules::findings::Finding;
 use crate::tui::panes::findings::{all as all_findings, name as finding_name};
 use crate::tui::panes::selected_finding;
@@ -9,7 +10,7 @@ use std::collections::BTreeSet;
 
 impl Ui {
     /// Takes note of the selected finding, or not.
-    pub(in crate::tui) fn acknowledge(&mut self, session: &Session) {
+    pub(in crate::tui) fn acknowledge(&mut self, session: &Session) -> Effect {
         let Some(finding) = selected_finding(session, self) else { return self.ask_for_finding() };
         let name = finding_name(&finding);
         let is_new = !self.acknowledged.remove(&name);
@@ -20,10 +21,11 @@ impl Ui {
             self.acknowledged.retain(|name| known.contains(name));
             self.acknowledged.insert(name);
         }
+        Effect::Note(Remark { rule: finding.rule.to_owned(), subject: Some(finding.subject), job: finding.job, over: !is_new })
     }
 
     /// Keeps quiet about the rule of the selected finding, or not.
-    pub(in crate::tui) fn mute(&mut self, session: &Session) {
+    pub(in crate::tui) fn mute(&mut self, session: &Session) -> Effect {
         let Some(rule) = selected_finding(session, self).map(|finding| finding.rule) else { return self.ask_for_finding() };
         let is_new = !self.muted.remove(rule);
         if is_new {
@@ -33,10 +35,41 @@ impl Ui {
             true => format!("{rule} is muted while nccl-top runs; for good: [rules.{rule}] mute = true in the config"),
             false => format!("{rule} is no longer muted"),
         });
+        Effect::Note(Remark { rule: rule.to_owned(), subject: None, job: None, over: !is_new })
     }
 
-    pub(in crate::tui) fn ask_for_finding(&mut self) {
+    /// What a recording has of notes holds as it did when it was made, unless the user changes it here.
+    pub fn heed(&mut self, session: &Session) {
+        let recorded = &session.model.remarks;
+        if *recorded == self.heeded {
+            return;
+        }
+        let changed: Vec<(Remark, bool)> = recorded.symmetric_difference(&self.heeded).map(|r| (r.clone(), recorded.contains(r))).collect();
+        for (remark, holds) in changed {
+            let Some(rule) = crate::rules::rule(&remark.rule).map(|rule| rule.id) else { continue };
+            let Some(subject) = &remark.subject else {
+                if holds {
+                    self.muted.insert(rule)
+                } else {
+                    self.muted.remove(rule)
+                };
+                continue;
+            };
+            let is_it = |f: &&Finding| f.rule == rule && f.job == remark.job && f.subject == *subject;
+            for name in all_findings(session).into_iter().filter(is_it).map(finding_name) {
+                if holds {
+                    self.acknowledged.insert(name)
+                } else {
+                    self.acknowledged.remove(&name)
+                };
+            }
+        }
+        self.heeded = recorded.clone();
+    }
+
+    fn ask_for_finding(&mut self) -> Effect {
         self.notice = Some("no finding is selected; 6 shows them".into());
+        Effect::Draw
     }
 
     /// It needs no attention any more.
