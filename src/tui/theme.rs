@@ -188,22 +188,39 @@ pub fn rgb_of(index: u8) -> (u8, u8, u8) {
     }
 }
 
-fn nearest(color: (u8, u8, u8), among: std::ops::RangeInclusive<u8>) -> u8 {
+/// How different two colours look.
+fn apart(one: (u8, u8, u8), other: (u8, u8, u8)) -> u32 {
     let apart = |a: u8, b: u8| i32::from(a).abs_diff(i32::from(b)).pow(2);
-    let distance = |i: &u8| {
-        let (r, g, b) = rgb_of(*i);
-        apart(r, color.0) * 3 + apart(g, color.1) * 4 + apart(b, color.2) * 2
+    apart(one.0, other.0) * 3 + apart(one.1, other.1) * 4 + apart(one.2, other.2) * 2
+}
+
+fn nearest_of_16(color: (u8, u8, u8)) -> u8 {
+    (0..=15).min_by_key(|i| apart(rgb_of(*i), color)).unwrap_or(7)
+}
+
+/// The same among the 240 that are alike on all terminals, by their order: it is asked for cell by cell.
+fn nearest_of_240(color: (u8, u8, u8)) -> u8 {
+    let (r, g, b) = color;
+    // The levels of a channel are 0, 95, 135, 175, 215 and 255.
+    let level = |channel: u8| match channel {
+        0..48 => 0,
+        48..115 => 1,
+        _ => (channel - 35) / 40,
     };
-    among.min_by_key(distance).unwrap_or(7)
+    let cube = 16 + 36 * level(r) + 6 * level(g) + level(b);
+    let mean = (u32::from(r) * 3 + u32::from(g) * 4 + u32::from(b) * 2) / 9;
+    let grey = 232 + (mean.saturating_sub(3) / 10).min(23) as u8;
+    let distance = |i: u8| apart(rgb_of(i), color);
+    if distance(grey) < distance(cube) { grey } else { cube }
 }
 
 /// What a terminal of this depth shows for a colour.
 pub fn fit(color: Color, depth: Depth) -> Option<Color> {
     match (color, depth) {
         (_, Depth::None) => None,
-        (Color::Rgb(r, g, b), Depth::Indexed) => Some(Color::Indexed(nearest((r, g, b), 16..=255))),
-        (Color::Rgb(r, g, b), Depth::Sixteen) => Some(sixteen(nearest((r, g, b), 0..=15))),
-        (Color::Indexed(i), Depth::Sixteen) => Some(sixteen(nearest(rgb_of(i), 0..=15))),
+        (Color::Rgb(r, g, b), Depth::Indexed) => Some(Color::Indexed(nearest_of_240((r, g, b)))),
+        (Color::Rgb(r, g, b), Depth::Sixteen) => Some(sixteen(nearest_of_16((r, g, b)))),
+        (Color::Indexed(i), Depth::Sixteen) => Some(sixteen(nearest_of_16(rgb_of(i)))),
         (other, _) => Some(other),
     }
 }
@@ -334,7 +351,7 @@ pub fn between(from: Style, to: Style, share: f32) -> Style {
     let part = |a: u8, b: u8| (f32::from(a) * (1.0 - share) + f32::from(b) * share).round() as u8;
     let mixed = (part(low.0, high.0), part(low.1, high.1), part(low.2, high.2));
     from.fg(match from.fg {
-        Some(Color::Indexed(_)) => Color::Indexed(nearest(mixed, 16..=255)),
+        Some(Color::Indexed(_)) => Color::Indexed(nearest_of_240(mixed)),
         _ => Color::Rgb(mixed.0, mixed.1, mixed.2),
     })
 }
@@ -361,5 +378,22 @@ pub fn severity_mark(severity: Severity) -> &'static str {
         Severity::Info => "·",
         Severity::Warning => "▲",
         Severity::Error | Severity::Critical => "■",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_colour_is_found_without_looking_at_all() {
+        for (r, g, b) in (0..=255u8)
+            .step_by(15)
+            .flat_map(|r| (0..=255u8).step_by(15).map(move |g| (r, g)))
+            .flat_map(|(r, g)| (0..=255u8).step_by(17).map(move |b| (r, g, b)))
+        {
+            let least = (16..=255).map(|i| apart(rgb_of(i), (r, g, b))).min().unwrap_or(0);
+            assert_eq!(apart(rgb_of(nearest_of_240((r, g, b))), (r, g, b)), least, "{r} {g} {b}");
+        }
     }
 }

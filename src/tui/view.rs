@@ -358,6 +358,7 @@ fn head_and_sentence(session: &Session, ui: &Ui, job: &str, verdict: &Verdict, s
     let phase = verdict.phase.map_or(String::new(), |p| format!(" ({p})"));
     let for_s = match verdict.state {
         State::Idle | State::Training => String::new(),
+        State::Paused if width >= 100 => format!("{phase} since {}", ui.zone.hms(verdict.since)),
         // What it waits for is shown with its own time.
         State::Starting | State::Paused => phase,
         State::Slow | State::Stuck | State::Failed if width >= 100 => format!(" {lasted} since {}", ui.zone.hms(verdict.since)),

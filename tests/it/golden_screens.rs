@@ -297,7 +297,7 @@ fn the_overview_of_each_world_says_what_matters() {
     ];
     let no_gpu: &[Shown] = &[
         (80, &["nccl-top login-2 · job train.log", " ● TRAINING  step 1,244/50,000", "ETA 17 h 44 m", "step 1,244/50,000 2.5 %"]),
-        (80, &["GPUs: 0", "libnvidia-ml.so.1 not found: no NVIDIA driver; GPU panes are off, logs and", "quiet: eth0 up, in "]),
+        (80, &["GPUs: 0", "libnvidia-ml.so.1 not found: no NVIDIA driver; GPU panes are off, logs and", "eth0 "]),
         (80, &["source-trouble  nvml absent: libnvidia-ml.so.1", "Errors none"]),
     ];
     let absent: &[Shown] = &[

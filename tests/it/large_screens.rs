@@ -7,7 +7,7 @@ use nccl_top::diagnosis::session::Session;
 use nccl_top::observe::gpu::{GpuTrouble, GpuTroubleKind};
 use nccl_top::recording::tape::Reader;
 use nccl_top::tui::choices::Ui;
-use nccl_top::tui::theme::Theme;
+use nccl_top::tui::theme::{Depth, Theme};
 use nccl_top::tui::view;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
@@ -119,4 +119,30 @@ fn a_share_has_an_end() {
     let told = session.ledger.open().into_iter().chain(session.ledger.past()).flat_map(|f| &f.evidence).map(|e| e.text.as_str());
     let told: Vec<&str> = told.filter(|text| text.contains("its GPU was busy")).collect();
     assert!(!told.is_empty() && told.iter().all(|text| !text.contains("100 % or more")), "{told:?}");
+}
+
+/// Five seconds with one picture: a pause has its beginning, and no pane calls it a fault.
+#[test]
+fn a_pause_says_since_when_and_alarms_nobody() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tapes/checkpoint-quiet.jsonl.gz");
+    let mut reader = Reader::open(&path).unwrap();
+    let mut session = reader.header().session();
+    while let Some(seen) = reader.read().unwrap() {
+        session.apply(&seen, &mut Vec::new());
+        let paused = session.verdicts.values().find(|v| v.state.as_str() == "paused");
+        if let Some(verdict) = paused.filter(|v| session.model.now.since(v.since) > Duration::from_secs(8)) {
+            let theme = Theme::load("dark", Depth::True).unwrap();
+            let mut ui = Ui::new(Zone::UTC);
+            ui.size = (120, 40);
+            let mut buf = Buffer::empty(Rect::new(0, 0, 120, 40));
+            view::draw(&mut buf, &session, &ui, &theme);
+            let text: String = buf.content().iter().map(Cell::symbol).collect();
+            assert!(text.contains(&format!("PAUSED (checkpoint) since {}", Zone::UTC.hms(verdict.since))), "{text}");
+            assert!(text.contains(", rank 0 behind AllRedu"), "{text}");
+            let alarms = buf.content().iter().filter(|cell| cell.symbol() != " " && Some(cell.fg) == theme.act.fg).count();
+            assert_eq!(alarms, 0, "{text}");
+            return;
+        }
+    }
+    panic!("never paused");
 }

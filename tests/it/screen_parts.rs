@@ -148,7 +148,7 @@ mod theme {
     fn every_theme_of_the_program_is_whole_at_every_depth() {
         for (name, text) in THEMES {
             let file: toml::Table = toml::from_str(text).unwrap();
-            assert_eq!(file.len(), 14, "{name} names every role");
+            assert_eq!(file.len(), 15, "{name} names every role");
             for depth in [Depth::None, Depth::Sixteen, Depth::Indexed, Depth::True] {
                 let theme = Theme::load(name, depth).unwrap();
                 assert_ne!(theme.act, theme.look, "{name} {depth:?}");

@@ -253,6 +253,8 @@ fn detail(ctx: &Ctx, f: &Finding, width: usize) -> Vec<Line<'static>> {
 /// What the process of the rank does that it blames, its stack, where one was asked for, and the last lines of its log.
 fn of_culprit(ctx: &Ctx, f: &Finding) -> Vec<Said> {
     const LINES: usize = 6;
+    /// Lines that are looked at for them: it is done for each frame.
+    const LOOKED_AT: usize = 1000;
     let mut out = Vec::new();
     let model = &ctx.session.model;
     let (Some(job), &[rank]) = (f.job.as_deref().and_then(|id| model.jobs.get(id)), f.ranks.as_slice()) else { return out };
@@ -264,7 +266,8 @@ fn of_culprit(ctx: &Ctx, f: &Finding) -> Vec<Said> {
         out.extend(stack.iter().enumerate().map(|(i, line)| (if i == 0 { "stack" } else { "" }, line.clone(), ctx.theme.text)));
     }
     let of_job = |file: u32| model.files.get(&file).is_some_and(|file| file.job == job.id);
-    let own = model.logbook.numbered().rev().map(|(_, line)| line).filter(|line| line.rank == Some(rank) && of_job(line.file));
+    let newest = model.logbook.numbered().rev().take(LOOKED_AT).map(|(_, line)| line);
+    let own = newest.filter(|line| line.rank == Some(rank) && of_job(line.file));
     let mut lines: Vec<_> = own.take(LINES).collect();
     lines.reverse();
     let words = lines.into_iter().map(|line| format!("{} {}", ctx.ui.zone.hms(line.at), clean(&line.text)));

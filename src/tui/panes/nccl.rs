@@ -155,6 +155,10 @@ fn standing(ctx: &Ctx, comm: &Comm, behind: &[Behind], odd: &[Odd], is_json: boo
         (_, None) if stands(ctx, comm) => parts.push(format!("still moving {} ago", span(age))),
         (_, None) => parts.push(moving_words(comm)),
     }
+    // In a pause that has a name, ranks wait for the one that saves.
+    if jobs_of(ctx, comm).any(|job| is_in(ctx, job, State::Paused)) {
+        level = Level::Calm;
+    }
     if age > RAS_OLD {
         let over = model.jobs.values().filter(|j| !j.log_only).all(|j| j.ended_at.is_some());
         level = if over { Level::Calm } else { level.min(Level::Look) };
@@ -165,10 +169,16 @@ fn standing(ctx: &Ctx, comm: &Comm, behind: &[Behind], odd: &[Odd], is_json: boo
 
 /// A job of this communicator makes no step.
 fn stands(ctx: &Ctx, comm: &Comm) -> bool {
-    let session = ctx.session;
-    let stuck = |id: &str| session.verdicts.get(id).is_some_and(|v| v.state == State::Stuck);
-    let stands = |job: &&Job| stuck(&job.id) || session.hesitates(&job.id).is_some();
-    session.model.jobs.values().filter(stands).any(|job| session.model.comms_of(job).any(|c| c.hash == comm.hash))
+    jobs_of(ctx, comm).any(|job| is_in(ctx, job, State::Stuck) || ctx.session.hesitates(job).is_some())
+}
+
+fn jobs_of<'a>(ctx: &Ctx<'a>, comm: &Comm) -> impl Iterator<Item = &'a str> {
+    let (model, hash) = (&ctx.session.model, comm.hash);
+    model.jobs.values().filter(move |job| model.comms_of(job).any(|c| c.hash == hash)).map(|job| job.id.as_str())
+}
+
+fn is_in(ctx: &Ctx, job: &str, state: State) -> bool {
+    ctx.session.verdicts.get(job).is_some_and(|verdict| verdict.state == state)
 }
 
 /// What answers say of one whose counts do not stand still.

@@ -260,7 +260,8 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     }
     let folded = fold(&nics);
     let notes = notes(ctx, &nics);
-    if let Some(words) = quiet_words(ctx, &nics) {
+    let whole: u16 = folded.pieces(&notes, 1000).iter().map(Piece::height).sum();
+    if let Some(words) = quiet_words(ctx, &nics).filter(|_| area.height < whole) {
         Pen::new(buf, area).put(&words, ctx.theme.dim);
         return;
     }
