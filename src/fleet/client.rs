@@ -48,7 +48,9 @@ impl Client {
             return Err(format!("{shown:?}: expected a URL such as http://prometheus:9090"));
         }
         if uri.authority().is_some_and(|a| a.as_str().contains('@')) {
-            return Err("the URL holds a password, which others can read in the list of processes; put it into --prometheus.config.file".into());
+            return Err(
+                "the URL holds a password, which others can read in the list of processes; put it into --prometheus.config.file".into()
+            );
         }
         let agent = Agent::config_builder()
             .timeout_global(Some(PATIENCE + Duration::from_secs(1)))

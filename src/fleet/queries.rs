@@ -47,20 +47,16 @@ pub const OVERVIEW: &[Query] = &[
 ];
 
 /// In place of the recorded series, where no rule records them.
-pub const WAITING: Query = query(
-    "waiting",
-    r#"avg by (instance, job_id) (rate(nccltop_rank_activity_seconds_total{$M activity="waiting"}[$W]))"#,
-);
+pub const WAITING: Query =
+    query("waiting", r#"avg by (instance, job_id) (rate(nccltop_rank_activity_seconds_total{$M activity="waiting"}[$W]))"#);
 pub const WAITING_BEFORE: Query = query(
     "waiting-before",
     r#"avg by (instance, job_id) (rate(nccltop_rank_activity_seconds_total{$M activity="waiting"}[$W] offset 1m))"#,
 );
 
 /// What one job's judgement or its screen needs besides. Expensive over all jobs, cheap for one.
-pub const ACTIVITY: Query = query(
-    "activity",
-    r#"sum by (instance, rank, gpu, activity) (rate(nccltop_rank_activity_seconds_total{$M job_id=$J}[$W]))"#,
-);
+pub const ACTIVITY: Query =
+    query("activity", r#"sum by (instance, rank, gpu, activity) (rate(nccltop_rank_activity_seconds_total{$M job_id=$J}[$W]))"#);
 pub const RANKS: Query = query("ranks", r#"count by (instance, rank) (nccltop_rank_info{$M job_id=$J})"#);
 /// Which node holds the least of what stands still, where counts differ.
 pub const BEHIND: Query = query(
@@ -73,26 +69,24 @@ pub const BEHIND: Query = query(
 pub const COMMS_STILL: Query = query("comms-still", r#"min by (comm) (nccltop_comm_still_seconds{$M job_id=$J})"#);
 pub const COMMS_LEAST: Query = query("comms-least", r#"min by (comm) (nccltop_comm_operations_min{$M job_id=$J})"#);
 pub const COMMS_MOST: Query = query("comms-most", r#"max by (comm) (nccltop_comm_operations_max{$M job_id=$J})"#);
-pub const PORTS: Query = query(
-    "ports",
-    r#"rate(nccltop_port_transmit_bytes_total{$M}[2m]) and on (instance) nccltop_job_info{$M job_id=$J}"#,
+pub const PORTS: Query =
+    query("ports", r#"rate(nccltop_port_transmit_bytes_total{$M}[2m]) and on (instance) nccltop_job_info{$M job_id=$J}"#);
+pub const PORTS_BEFORE: Query =
+    query("ports-before", r#"rate(nccltop_port_transmit_bytes_total{$M}[5m] offset 10m) and on (instance) nccltop_job_info{$M job_id=$J}"#);
+pub const LOSS: Query = query("loss", r#"increase(nccltop_port_loss_total{$M}[5m]) > 0 and on (instance) nccltop_job_info{$M job_id=$J}"#);
+pub const DRIVERS: Query =
+    query("drivers", r#"count by (instance, driver, model) (nccltop_gpu_info{$M} and on (instance) nccltop_job_info{$M job_id=$J})"#);
+/// The share that nodes waited, now and earlier in the job's life, for those that seem to wait least. It is a share of the seconds that were
+/// counted: an exporter that began to count within the time does not look as if its ranks waited less.
+pub const WAITING_SHARE: Query = query(
+    "waiting-share",
+    r#"sum by (instance) (rate(nccltop_rank_activity_seconds_total{$M job_id=$J, activity="waiting"}[2m]))
+       / sum by (instance) (rate(nccltop_rank_activity_seconds_total{$M job_id=$J}[2m]))"#,
 );
-pub const PORTS_BEFORE: Query = query(
-    "ports-before",
-    r#"rate(nccltop_port_transmit_bytes_total{$M}[5m] offset 10m) and on (instance) nccltop_job_info{$M job_id=$J}"#,
-);
-pub const LOSS: Query = query(
-    "loss",
-    r#"increase(nccltop_port_loss_total{$M}[5m]) > 0 and on (instance) nccltop_job_info{$M job_id=$J}"#,
-);
-pub const DRIVERS: Query = query(
-    "drivers",
-    r#"count by (instance, driver, model) (nccltop_gpu_info{$M} and on (instance) nccltop_job_info{$M job_id=$J})"#,
-);
-/// The share that nodes waited earlier in the job's life, for those that wait least now.
 pub const WAITING_EARLIER: Query = query(
     "waiting-earlier",
-    r#"avg by (instance) (rate(nccltop_rank_activity_seconds_total{$M job_id=$J, activity="waiting"}[10m] offset 10m))"#,
+    r#"sum by (instance) (rate(nccltop_rank_activity_seconds_total{$M job_id=$J, activity="waiting"}[10m] offset 10m))
+       / sum by (instance) (rate(nccltop_rank_activity_seconds_total{$M job_id=$J}[10m] offset 10m))"#,
 );
 /// When nodes that do not answer were reached.
 pub const REACHED: Query = query("reached", r#"up{$M instance=~$A}[1h]"#);
@@ -100,13 +94,15 @@ pub const REACHED: Query = query("reached", r#"up{$M instance=~$A}[1h]"#);
 pub const ADDRESSES: Query = query("addresses", r#"nccltop_node_address_info{$M address=~$A}"#);
 
 /// What the screen of one job asks for.
-pub const JOB: &[&Query] =
-    &[&ACTIVITY, &COMMS_STILL, &COMMS_LEAST, &COMMS_MOST, &BEHIND, &PORTS, &PORTS_BEFORE, &LOSS, &DRIVERS];
+pub const JOB: &[&Query] = &[&ACTIVITY, &COMMS_STILL, &COMMS_LEAST, &COMMS_MOST, &BEHIND, &PORTS, &PORTS_BEFORE, &LOSS, &DRIVERS];
 
 /// What the screen of one node asks for.
 pub const NODE: &[Query] = &[
     query("sources", r#"nccltop_source_up{$M instance=$N}"#),
-    query("gpus", r#"{$M __name__=~"nccltop_gpu_(sm_active_ratio|tensor_active_ratio|power_watts|temperature_celsius|memory_used_bytes|nvlinks_up)", instance=$N}"#),
+    query(
+        "gpus",
+        r#"{$M __name__=~"nccltop_gpu_(sm_active_ratio|tensor_active_ratio|power_watts|temperature_celsius|memory_used_bytes|nvlinks_up)", instance=$N}"#,
+    ),
     query("node-activity", r#"sum by (job_id, rank, gpu, activity) (rate(nccltop_rank_activity_seconds_total{$M instance=$N}[$W]))"#),
     query("node-ports", r#"rate(nccltop_port_transmit_bytes_total{$M instance=$N}[$W])"#),
     query("node-ports-up", r#"nccltop_port_up{$M instance=$N}"#),
@@ -118,10 +114,8 @@ pub const SCRAPES: Query = query("scrapes", r#"up{$M instance=$N}[10m]"#);
 
 /// Over time: how many root findings are open; how much the ranks of a job wait.
 pub const FINDINGS_OVER_TIME: Query = query("findings-over-time", r#"count(nccltop_finding_open{$M role="root"}) or vector(0)"#);
-pub const WAITING_OVER_TIME: Query = query(
-    "waiting-over-time",
-    r#"avg(rate(nccltop_rank_activity_seconds_total{$M job_id=$J, activity="waiting"}[$W]))"#,
-);
+pub const WAITING_OVER_TIME: Query =
+    query("waiting-over-time", r#"avg(rate(nccltop_rank_activity_seconds_total{$M job_id=$J, activity="waiting"}[$W]))"#);
 
 /// What the placeholders stand for.
 #[derive(Clone, Debug, Default)]

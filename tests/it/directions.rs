@@ -19,23 +19,13 @@ const FOLDERS: &[(&str, &[&str])] = &[
     ("recording", &["base", "observe", "model", "rules", "diagnosis", "edge", "sources"]),
     ("archive", &["base", "observe", "logs", "formats", "model", "rules", "diagnosis", "sources", "recording"]),
     ("output", &["base", "observe", "logs", "formats", "model", "rules", "diagnosis", "edge", "fleet", "sources", "recording", "archive"]),
-    ("tui", &["base", "observe", "logs", "model", "rules", "diagnosis", "edge", "sources", "recording", "output"]),
+    ("tui", &["base", "observe", "logs", "model", "rules", "diagnosis", "edge", "fleet", "sources", "recording", "output"]),
     ("cli", &["base", "observe", "logs", "rules", "diagnosis", "edge", "fleet", "sources", "recording", "archive", "output", "tui"]),
 ];
 
 /// Folders that only turn values into values.
-const PURE: &[&str] = &[
-    "observe",
-    "logs",
-    "formats",
-    "model",
-    "rules",
-    "diagnosis",
-    "fleet/answer.rs",
-    "fleet/model.rs",
-    "fleet/queries.rs",
-    "fleet/rules",
-];
+const PURE: &[&str] =
+    &["observe", "logs", "formats", "model", "rules", "diagnosis", "fleet/answer.rs", "fleet/model.rs", "fleet/queries.rs", "fleet/rules"];
 /// What reaches out of the program, or depends on when it is called.
 const IMPURE: &[&str] = &[
     "std::fs",

@@ -25,12 +25,15 @@ fn each_bad_answer_has_its_words() {
         (reply("503 Service Unavailable", html), "the server answers 503 Service Unavailable: it begins with \"<!DOCTYPE html>"),
         (reply("200 OK", html), "the answer is not that of Prometheus's query API (it begins with \"<!DOCTYPE html>"),
         (reply("200 OK", half), "the answer ends in the middle of its JSON"),
-        (Some(cut), "the answer breaks off after 69 bytes"),
+        (Some(cut), "the answer breaks off after 73 bytes"),
         (reply("200 OK", ""), "the answer ends in the middle of its JSON"),
         (reply("401 Unauthorized", "no"), "--prometheus.config.file FILE gives a password or a token"),
         (reply("404 Not Found", "no"), "is the URL that of the server's root"),
         (reply("429 Too Many Requests", ""), "the server answers 429 Too Many Requests: it is empty"),
-        (reply("422 Unprocessable Entity", r#"{"status":"error","errorType":"execution","error":"too many \u001b[31msamples"}"#), "too many samples"),
+        (
+            reply("422 Unprocessable Entity", r#"{"status":"error","errorType":"execution","error":"too many \u001b[31msamples"}"#),
+            "too many samples",
+        ),
         (Some(b"SSH-2.0-OpenSSH_9.2\r\n".to_vec()), ""),
     ];
     for (bytes, words) in cases {
@@ -125,12 +128,11 @@ fn what_fails_in_part_is_shown_in_part() {
     let url = serve(|request: &Request| {
         let has = |word: &str| request.body.contains(word);
         match () {
-            () if has("last_over_time%28nccltop_build_info") => success(r#"{"metric":{"instance":"n1","job":"nccl-top"},"value":[1,"1"]}"#),
+            () if has("nccltop_build_info") => success(r#"{"metric":{"instance":"n1","job":"nccl-top"},"value":[1,"1"]}"#),
             () if has("source_up") => reply("503 Service Unavailable", "busy"),
-            () if has("throughput") => reply(
-                "200 OK",
-                r#"{"status":"success","data":{"resultType":"vector","result":[]},"warnings":["store \u001b[31mgone"]}"#,
-            ),
+            () if has("throughput") => {
+                reply("200 OK", r#"{"status":"success","data":{"resultType":"vector","result":[]},"warnings":["store \u001b[31mgone"]}"#)
+            }
             () => success(""),
         }
     });
@@ -144,7 +146,8 @@ fn what_fails_in_part_is_shown_in_part() {
 fn a_server_that_cannot_be_asked_ends_with_2() {
     let dir = tempfile::tempdir().unwrap();
     let url = serve(|_| reply("503 Service Unavailable", "starting"));
-    let fleet = |args: &[&str]| Command::new(env!("CARGO_BIN_EXE_nccl-top")).arg("fleet").args(args).env("HOME", dir.path()).output().unwrap();
+    let fleet =
+        |args: &[&str]| Command::new(env!("CARGO_BIN_EXE_nccl-top")).arg("fleet").args(args).env("HOME", dir.path()).output().unwrap();
     for (args, words) in [
         (vec!["--json", "--prometheus", url.as_str()], "503 Service Unavailable"),
         (vec!["--json", "--prometheus", "nonsense"], "expected a URL"),

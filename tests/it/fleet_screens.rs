@@ -129,7 +129,10 @@ fn a_server_that_stops_answering_leaves_the_last_picture_with_its_age() {
     let mut user = User::new((120, 40));
     user.failing = Some((AT.minus(Duration::from_secs(40)), "the server answers 503 Service Unavailable: it is empty".into()));
     let text = user.text();
-    assert!(text.contains("✗ no answer for 42 s") && text.contains("503 Service Unavailable") && text.contains("what is shown is 2 s old"), "{text}");
+    assert!(
+        text.contains("✗ no answer for 42 s") && text.contains("503 Service Unavailable") && text.contains("what is shown is 2 s old"),
+        "{text}"
+    );
     assert!(text.contains("rank 43"), "nothing is lost");
 }
 

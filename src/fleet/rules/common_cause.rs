@@ -43,9 +43,16 @@ fn judge(ctx: &Ctx, out: &mut Vec<Finding>) {
             let jobs: BTreeSet<&str> = together.iter().map(|(.., job)| *job).collect();
             (nodes, jobs, all[first].0)
         });
-        let most = from_each.filter(|(nodes, jobs, _)| nodes.len() >= NODES.value() as usize && jobs.len() >= 2).max_by_key(|(nodes, ..)| nodes.len());
+        let most = from_each
+            .filter(|(nodes, jobs, _)| nodes.len() >= NODES.value() as usize && jobs.len() >= 2)
+            .max_by_key(|(nodes, ..)| nodes.len());
         let Some((nodes, jobs, at)) = most else { continue };
-        let summary = format!("{rule} began on {} of {} within {} s", counted(nodes.len() as u64, "node"), counted(jobs.len() as u64, "job"), WITHIN.value());
+        let summary = format!(
+            "{rule} began on {} of {} within {} s",
+            counted(nodes.len() as u64, "node"),
+            counted(jobs.len() as u64, "job"),
+            WITHIN.value()
+        );
         let mut found = Finding::new(&RULE.about, None, summary);
         found.since = Some(at);
         let some = |all: &BTreeSet<&str>| all.iter().take(4).copied().collect::<Vec<_>>().join(", ");

@@ -113,7 +113,9 @@ impl Ctx<'_> {
 
     /// A node has named a culprit of this job: nobody else is accused.
     pub fn is_explained(&self, job: &str) -> bool {
-        self.reported.iter().any(|f| f.job.as_deref() == Some(job) && f.is_cause() && !(f.ranks.is_empty() && f.gpus.is_empty() && f.ports.is_empty()))
+        self.reported
+            .iter()
+            .any(|f| f.job.as_deref() == Some(job) && f.is_cause() && !(f.ranks.is_empty() && f.gpus.is_empty() && f.ports.is_empty()))
     }
 }
 
@@ -172,7 +174,7 @@ pub fn wanted(fleet: &Fleet) -> Vec<(String, Vec<&'static Query>)> {
             wanted.push(&queries::RANKS);
         }
         if straggler_node::suspect(fleet, job).is_some() {
-            wanted.push(&queries::WAITING_EARLIER);
+            wanted.extend([&queries::WAITING_SHARE, &queries::WAITING_EARLIER]);
         }
         if job.state() == State::Slow {
             wanted.extend([&queries::PORTS, &queries::PORTS_BEFORE]);

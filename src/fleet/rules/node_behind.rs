@@ -35,6 +35,13 @@ fn judge(ctx: &Ctx, out: &mut Vec<Finding>) {
         found.nodes = vec![(*node).to_owned()];
         let most = job.detail.comms.get(comm).and_then(|comm| comm.most);
         let most = most.map_or(String::new(), |most| format!(" of {}", group(most.max(0.0) as u64)));
-        out.push(found.proved("ras", format!("comm {comm}: {}{most} operations, still for over {} s", group(count.max(0.0) as u64), job.still.get(comm).map_or(45.0, |s| *s) as u64)));
+        out.push(found.proved(
+            "ras",
+            format!(
+                "comm {comm}: {}{most} operations, still for over {} s",
+                group(count.max(0.0) as u64),
+                job.still.get(comm).map_or(45.0, |s| *s) as u64
+            ),
+        ));
     }
 }

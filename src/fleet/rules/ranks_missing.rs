@@ -35,7 +35,11 @@ fn judge(ctx: &Ctx, out: &mut Vec<Finding>) {
         }
         let missing = u64::from(world - seen);
         let verb = if missing == 1 { "is" } else { "are" };
-        let mut found = Finding::new(&RULE.about, Some(id), format!("{} of {} {verb} reported by no node", counted(missing, "rank"), group(u64::from(world))));
+        let mut found = Finding::new(
+            &RULE.about,
+            Some(id),
+            format!("{} of {} {verb} reported by no node", counted(missing, "rank"), group(u64::from(world))),
+        );
         found.since = Some(since);
         found.confidence = Confidence::Possible;
         found = found.proved("node", format!("{} of the job answer and have {seen} ranks", counted(job.answering() as u64, "node")));

@@ -23,8 +23,12 @@ pub const RULE: FleetRule = FleetRule {
     judge,
 };
 
-const APART: Limit =
-    Limit::seconds("silent-node", "apart", 120.0, "the node must have fallen silent so shortly before or after the job stopped, besides two scrapes");
+const APART: Limit = Limit::seconds(
+    "silent-node",
+    "apart",
+    120.0,
+    "the node must have fallen silent so shortly before or after the job stopped, besides two scrapes",
+);
 
 fn judge(ctx: &Ctx, out: &mut Vec<Finding>) {
     for (id, job) in &ctx.fleet.jobs {

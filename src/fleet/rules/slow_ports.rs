@@ -39,7 +39,8 @@ pub const RAIL: FleetRule = FleetRule {
 };
 
 const SHARE: Limit = Limit::percent("slow-port", "share", 60.0, "the port must send less than this share of what it should");
-const RAIL_SHARE: Limit = Limit::percent("slow-rail", "share", 60.0, "the port must send less than this share of what the node's other ports send");
+const RAIL_SHARE: Limit =
+    Limit::percent("slow-rail", "share", 60.0, "the port must send less than this share of what the node's other ports send");
 /// Nodes that must have a port of the same name, for one to be compared with.
 const LEAST_NODES: usize = 3;
 /// What a job sends while it trains is far more, bytes a second.
@@ -97,7 +98,8 @@ fn judge_port(ctx: &Ctx, out: &mut Vec<Finding>) {
             continue;
         }
         let rate = job.detail.ports.iter().find(|p| p.port == port && p.instance == node).and_then(|p| p.bytes_per_s).unwrap_or(0.0);
-        let mut found = Finding::new(&RULE.about, Some(id), format!("{port} on {node} sends {:.0} % of what its other ports send", share * 100.0));
+        let mut found =
+            Finding::new(&RULE.about, Some(id), format!("{port} on {node} sends {:.0} % of what its other ports send", share * 100.0));
         found.next = Some(open_command(ctx.fleet, node));
         (found.ports, found.nodes) = (vec![port.to_owned()], vec![node.to_owned()]);
         out.push(
@@ -119,8 +121,11 @@ fn judge_rail(ctx: &Ctx, out: &mut Vec<Finding>) {
         let slow: Vec<&str> = now.keys().copied().filter(|port| low(&port)).collect();
         let &[port] = slow.as_slice() else { continue };
         let share = middle(&now, port).unwrap_or(0.0);
-        let mut found =
-            Finding::new(&RAIL.about, Some(id), format!("{port} sends {:.0} % of what the other ports send, on {}", share * 100.0, counted(now[port].len() as u64, "node")));
+        let mut found = Finding::new(
+            &RAIL.about,
+            Some(id),
+            format!("{port} sends {:.0} % of what the other ports send, on {}", share * 100.0, counted(now[port].len() as u64, "node")),
+        );
         found.ports = vec![port.to_owned()];
         out.push(found.proved("counter", "the port of this name is slow on nearly all nodes of the job, and was not ten minutes earlier"));
     }
@@ -137,7 +142,8 @@ fn reported_rails(ctx: &Ctx, out: &mut Vec<Finding>) {
         }
     }
     for ((rule, port), on) in &nodes {
-        let others: BTreeSet<&str> = nodes.iter().filter(|((r, p), _)| r == rule && p != port).flat_map(|(_, on)| on.iter().copied()).collect();
+        let others: BTreeSet<&str> =
+            nodes.iter().filter(|((r, p), _)| r == rule && p != port).flat_map(|(_, on)| on.iter().copied()).collect();
         let only_there = on.iter().filter(|node| !others.contains(**node)).count();
         if on.len() < LEAST_NODES || only_there * 4 < on.len() * 3 {
             continue;

@@ -24,7 +24,8 @@ pub const RULE: FleetRule = FleetRule {
     judge,
 };
 
-const APART: Limit = Limit::percent("straggler-node", "apart", 10.0, "its share of waiting must be so much less than the median of the nodes, at least");
+const APART: Limit =
+    Limit::percent("straggler-node", "apart", 10.0, "its share of waiting must be so much less than the median of the nodes, at least");
 /// A job must have so many nodes for one to differ from.
 const LEAST_NODES: usize = 4;
 /// After a pause, in which one node may save what the others wait for.
@@ -54,10 +55,11 @@ fn low(job: &Job, share: impl Fn(&Member) -> Option<f64>) -> Option<(&str, &Memb
 
 fn judge(ctx: &Ctx, out: &mut Vec<Finding>) {
     for (id, job) in &ctx.fleet.jobs {
-        let Some((node, member, middle)) = suspect(ctx.fleet, job).filter(|_| !ctx.is_explained(id)) else { continue };
+        let Some((node, ..)) = suspect(ctx.fleet, job).filter(|_| !ctx.is_explained(id)) else { continue };
+        let Some((_, member, middle)) = low(job, |member| member.waiting_share).filter(|(low, ..)| *low == node) else { continue };
         let earlier: Vec<f64> = job.members.values().filter_map(|member| member.waiting_earlier).collect();
         let (Some(own), Some(earlier)) = (member.waiting_earlier, median(&earlier)) else { continue };
-        let share = member.waiting.unwrap_or(0.0);
+        let share = member.waiting_share.unwrap_or(0.0);
         // It has always been so: that is how the job is made.
         if own < earlier - APART.value() / 100.0 {
             continue;

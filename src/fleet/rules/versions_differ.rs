@@ -28,7 +28,9 @@ fn judge(ctx: &Ctx, out: &mut Vec<Finding>) {
         let each: [(&str, Vec<(&str, &str)>); 2] = [("NCCL", nccl.collect()), ("driver", driver.collect())];
         for (what, all) in each {
             let mut nodes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-            all.into_iter().filter(|(version, _)| !version.is_empty()).for_each(|(version, node)| nodes.entry(version).or_default().push(node));
+            all.into_iter()
+                .filter(|(version, _)| !version.is_empty())
+                .for_each(|(version, node)| nodes.entry(version).or_default().push(node));
             if nodes.len() < 2 {
                 continue;
             }
@@ -38,7 +40,8 @@ fn judge(ctx: &Ctx, out: &mut Vec<Finding>) {
             // Those that differ from most; of two halves nobody is odd.
             let fewest = nodes.values().min_by_key(|on| on.len());
             let half = nodes.values().map(Vec::len).sum::<usize>() / 2;
-            found.nodes = fewest.filter(|on| on.len() < half && on.len() <= NAMED).into_iter().flatten().map(|node| (*node).to_owned()).collect();
+            found.nodes =
+                fewest.filter(|on| on.len() < half && on.len() <= NAMED).into_iter().flatten().map(|node| (*node).to_owned()).collect();
             out.push(found);
         }
     }

@@ -47,7 +47,14 @@ fn finding(fleet: &Fleet, node: Option<&String>, reports: &[&Report]) -> Finding
     let named = found.witnesses.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
     let more = found.witnesses.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    found.evidence.push(Evidence::of("node", format!("{} {}: {named}{more}", counted(found.witnesses.len() as u64, "node"), if found.witnesses.len() == 1 { "reports it" } else { "report it" })));
+    found.evidence.push(Evidence::of(
+        "node",
+        format!(
+            "{} {}: {named}{more}",
+            counted(found.witnesses.len() as u64, "node"),
+            if found.witnesses.len() == 1 { "reports it" } else { "report it" }
+        ),
+    ));
     if node.and_then(|node| fleet.nodes.get(node)).is_some_and(|node| !node.answers) {
         found.evidence.push(Evidence::of("node", "the node itself does not answer"));
     }

@@ -13,8 +13,8 @@
 //! ```
 
 use super::choices::{ACTIONS, FleetUi};
-use super::rows::{self, Head, Row};
 use super::grid;
+use super::rows::{self, Head, Row};
 use crate::base::clean::clean;
 use crate::base::time::{Stamp, span};
 use crate::base::units::{counted, gbytes_per_s, group};
@@ -29,8 +29,8 @@ use crate::tui::layout;
 use crate::tui::panes::{blame_row, select_row};
 use crate::tui::theme::{Theme, state_mark};
 use crate::tui::view::{draw_popup, fitted, frame, sign, wrap_to};
-use crate::tui::widgets::{first_shown, spark};
 use crate::tui::widgets::table::{Wanted, put, spread};
+use crate::tui::widgets::{first_shown, spark};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -173,7 +173,8 @@ fn trouble(shown: &Shown, theme: &Theme, width: u16) -> Vec<Line<'static>> {
 
 /// State, culprit, since, evidence, next step: of the job that is looked at, or of the worst.
 fn verdicts(frame: &Frame, focus: &Focus, theme: &Theme, area: Rect) -> Vec<Line<'static>> {
-    let is_bad = |id: &str, job: &Job| rows::cause(frame, id).is_some() || matches!(job.state(), State::Slow | State::Stuck | State::Failed);
+    let is_bad =
+        |id: &str, job: &Job| rows::cause(frame, id).is_some() || matches!(job.state(), State::Slow | State::Stuck | State::Failed);
     let jobs: Vec<(&String, &Job)> = match focus {
         Focus::Overview => rows::ordered(frame).into_iter().filter(|(id, job)| is_bad(id, job)).collect(),
         Focus::Job(wanted) | Focus::Node(_, Some(wanted)) => frame.fleet.jobs.get_key_value(wanted).into_iter().collect(),
@@ -319,7 +320,12 @@ fn list(buf: &mut Buffer, area: Rect, (what, no, heads): (&str, usize, &[Head]),
     let inside = pane(buf, area, &titled(what, rows.len(), ui, no), focused, ui, theme);
     if rows.is_empty() {
         let filtered = !ui.place().lists[no].filter.is_empty();
-        paragraph(buf, Rect { x: inside.x.saturating_sub(1), ..inside }, if filtered { "nothing passes the filter; esc clears it" } else { empty }, theme);
+        paragraph(
+            buf,
+            Rect { x: inside.x.saturating_sub(1), ..inside },
+            if filtered { "nothing passes the filter; esc clears it" } else { empty },
+            theme,
+        );
         return;
     }
     let names: Vec<String> = rows.iter().map(|row| row.name.clone()).collect();
@@ -359,7 +365,8 @@ fn history(buf: &mut Buffer, area: Rect, frame: &Frame, (what, most): (&str, f64
 
 /// What was not seen, and what the server remarks.
 fn notes(frame: &Frame, width: usize) -> Vec<String> {
-    let mut parts: Vec<String> = frame.fleet.blind.iter().map(|(source, nodes)| format!("no {source} on {}", counted(*nodes as u64, "node"))).collect();
+    let mut parts: Vec<String> =
+        frame.fleet.blind.iter().map(|(source, nodes)| format!("no {source} on {}", counted(*nodes as u64, "node"))).collect();
     if !parts.is_empty() {
         parts = vec![format!("not seen: {}", parts.join(", "))];
     }
@@ -401,8 +408,10 @@ fn job(buf: &mut Buffer, area: Rect, frame: &Frame, (id, job): (&str, &Job), ui:
     nodes_of_job(buf, grid_area, frame, tiles, ui, theme);
     let (findings, rest) = split(rest, below, if rest.height >= below + 2 * chrome + 4 { 2 * chrome + 4 } else { 0 });
     list(buf, findings, ("Findings", 1, rows::FINDINGS), frame, ui, theme, "none");
-    let (first, second) = split(rest, (counts.len() as u16).saturating_add(chrome), (rails.len() as u16).saturating_add(chrome).min(rest.height / 2));
-    lines_pane(buf, first, "Communicators that stand still", &counts, "all move", ui, theme);
+    let (first, second) =
+        split(rest, (counts.len() as u16).saturating_add(chrome), (rails.len() as u16).saturating_add(chrome).min(rest.height / 2));
+    let none = if job.detail.comms.is_empty() { "no node reports counts: RAS does not answer" } else { "none: all move" };
+    lines_pane(buf, first, "Communicators that stand still", &counts, none, ui, theme);
     lines_pane(buf, second, "Ports by name: GB/s sent, median of nodes", &rails, "no node reports RDMA ports", ui, theme);
 }
 
@@ -482,7 +491,10 @@ fn node(buf: &mut Buffer, area: Rect, frame: &Frame, name: &str, ui: &FleetUi, t
         None => "is not among the targets of the server",
     };
     let jobs = node.map_or(String::new(), |node| node.jobs.iter().cloned().collect::<Vec<_>>().join(", "));
-    let missing: Vec<String> = crate::fleet::model::values(&frame.node, "sources").filter(|(_, up)| *up == 0.0).map(|(s, _)| s.label("source").to_owned()).collect();
+    let missing: Vec<String> = crate::fleet::model::values(&frame.node, "sources")
+        .filter(|(_, up)| *up == 0.0)
+        .map(|(s, _)| s.label("source").to_owned())
+        .collect();
     let history: Vec<String> = crate::fleet::model::values(&frame.node, "history")
         .filter(|(_, n)| *n >= 0.5)
         .map(|(s, n)| format!("{} × {n:.0}", s.label("rule")))
@@ -517,7 +529,8 @@ fn node(buf: &mut Buffer, area: Rect, frame: &Frame, name: &str, ui: &FleetUi, t
 }
 
 fn port_lines(frame: &Frame) -> Vec<Told> {
-    let down: Vec<&str> = crate::fleet::model::values(&frame.node, "node-ports-up").filter(|(_, up)| *up == 0.0).map(|(s, _)| s.label("port")).collect();
+    let down: Vec<&str> =
+        crate::fleet::model::values(&frame.node, "node-ports-up").filter(|(_, up)| *up == 0.0).map(|(s, _)| s.label("port")).collect();
     let rates = crate::fleet::model::values(&frame.node, "node-ports");
     let mut lines: Vec<Told> = rates
         .map(|(series, rate)| {
@@ -533,7 +546,8 @@ fn port_lines(frame: &Frame) -> Vec<Told> {
 fn draw_help(buf: &mut Buffer, area: Rect, ui: &FleetUi, (from, only): (usize, &str), theme: &Theme) {
     Clear.render(area, buf);
     buf.set_style(area, theme.text);
-    let about = Subjects { keys: &ui.keys, has: &|action| ACTIONS.contains(&action), words: WORDS, mouse: &[("wheel", "moves in the list")] };
+    let about =
+        Subjects { keys: &ui.keys, has: &|action| ACTIONS.contains(&action), words: WORDS, mouse: &[("wheel", "moves in the list")] };
     let lines = help::lines_of(&about, theme, usize::from(area.width.saturating_sub(2)), only);
     let rows = usize::from(area.height.saturating_sub(1));
     let first = from.min(lines.len().saturating_sub(rows));
@@ -576,16 +590,20 @@ fn footer(buf: &mut Buffer, area: Rect, shown: &Shown, ui: &FleetUi, theme: &The
         offers.push((Action::Pause, word(Action::Pause)));
     }
     offers.extend([(Action::Help, word(Action::Help)), (Action::Quit, word(Action::Quit))]);
-    let took = shown.frame.filter(|_| width >= 100).map_or(String::new(), |(frame, _)| format!("asked in {:.1} s ", frame.took.as_secs_f64()));
+    let took =
+        shown.frame.filter(|_| width >= 100).map_or(String::new(), |(frame, _)| format!("asked in {:.1} s ", frame.took.as_secs_f64()));
+    let mut places: Vec<(String, &str, Action)> =
+        offers.into_iter().filter_map(|(action, word)| Some((sign(ui.keys.words(action).first()?), word, action))).collect();
+    let wide = |places: &[(String, &str, Action)]| places.iter().map(|(key, word, _)| key.width() + word.width() + 3).sum::<usize>();
+    // What has no room leaves, but for help and quit.
+    while wide(&places) > width && places.len() > 2 {
+        places.remove(places.len() - 3);
+    }
     let mut x = 1usize;
-    for (action, word) in offers {
-        let Some(key) = ui.keys.words(action).first().map(|key| sign(key)) else { continue };
-        if x + key.width() + word.width() + 1 > width {
-            break;
-        }
+    for (key, word, _) in places {
         let line = Line::from(vec![Span::styled(key.clone(), theme.accent), Span::styled(format!(" {word}"), theme.dim)]);
         buf.set_line(area.x + x as u16, y, &line, area.width.saturating_sub(x as u16));
-        x += key.width() + word.width() + 4;
+        x += key.width() + word.width() + 3;
     }
     if x + took.width() < width {
         buf.set_string(area.right() - took.width() as u16, y, took, theme.dim);

@@ -17,27 +17,48 @@ const COMMS: u32 = 4;
 pub enum Fault {
     None,
     /// A rank does not join; all nodes with RAS name it, by the address of its node.
-    Hang { rank: u32 },
+    Hang {
+        rank: u32,
+    },
     /// A node falls silent, and the others stand still without knowing why.
-    Dead { node: u32 },
+    Dead {
+        node: u32,
+    },
     /// The exporter of a node stops; the job goes on.
-    ExporterDead { node: u32 },
+    ExporterDead {
+        node: u32,
+    },
     /// A rank idles while all others wait, and no node has RAS.
-    Idle { rank: u32 },
+    Idle {
+        rank: u32,
+    },
     /// Counts differ and stand still; no node names anybody.
-    Behind { node: u32 },
+    Behind {
+        node: u32,
+    },
     /// All nodes wait for this one at each step.
-    Straggler { node: u32 },
+    Straggler {
+        node: u32,
+    },
     /// The first node computes more than the others from the beginning, as the first stage of a pipeline may.
     UnevenStages,
     /// One port of one node sends less than the others.
-    SlowPort { node: u32, port: u32 },
+    SlowPort {
+        node: u32,
+        port: u32,
+    },
     /// The port of this name is slow on all nodes.
-    SlowRail { port: u32 },
+    SlowRail {
+        port: u32,
+    },
     /// This node never started its ranks.
-    Missing { node: u32 },
+    Missing {
+        node: u32,
+    },
     /// This node has another NCCL.
-    OtherVersion { node: u32 },
+    OtherVersion {
+        node: u32,
+    },
     /// A file system hangs: each node reports its own first rank.
     Storage,
 }

@@ -35,7 +35,8 @@ impl Prometheus {
         let text = dir.path().join("world.txt");
         std::fs::write(&text, world.open_metrics()).unwrap();
         let data = dir.path().join("data");
-        let made = Command::new("promtool").args(["tsdb", "create-blocks-from", "openmetrics", "--quiet"]).args([&text, &data]).output().unwrap();
+        let made =
+            Command::new("promtool").args(["tsdb", "create-blocks-from", "openmetrics", "--quiet"]).args([&text, &data]).output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         std::fs::remove_file(&text).unwrap();
         Prometheus::start(dir, &data)

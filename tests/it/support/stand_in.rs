@@ -90,8 +90,12 @@ pub fn forward(url: &str, request: &Request) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let (path, body) = (&request.path, &request.body);
     // HTTP/1.0 has no pieces to put together.
-    write!(stream, "POST {path} HTTP/1.0\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{body}", body.len())
-        .unwrap();
+    write!(
+        stream,
+        "POST {path} HTTP/1.0\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer.split_once("\r\n\r\n").unwrap().1.to_owned()
