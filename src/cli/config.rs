@@ -12,7 +12,7 @@ use crate::base::limit;
 use crate::edge::courier::{Routes, Run};
 use crate::edge::diagnostics::complain;
 use crate::edge::private;
-use crate::rules::settings;
+use crate::rules::{Rule, settings};
 use crate::tui::Alert;
 use crate::tui::keys::Keymap;
 use crate::tui::layout::{self, Layout, PRESETS, Slot};
@@ -127,6 +127,11 @@ impl Config {
 
 /// A setting with another value, as the file writes it.
 pub type Changed = (&'static str, String);
+
+/// A rule of a node, or of a fleet.
+pub fn any_rule(id: &str) -> Option<&'static Rule> {
+    crate::rules::rule(id).or_else(|| crate::fleet::rules::rule(id))
+}
 
 const MAX_FILE_BYTES: u64 = crate::tui::MAX_CONFIG_BYTES;
 
@@ -347,7 +352,7 @@ fn apply_rules(config: &mut Config, name: &str, text: &str, line_of: &dyn Fn(usi
         for (key, value) in keys {
             let plain = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let place = line_of(key.span().start);
-            settings::set(&mut config.rules, &rule, key.get_ref(), &plain)
+            settings::set(&mut config.rules, any_rule, &rule, key.get_ref(), &plain)
                 .map_err(|why| ConfigError(format!("{name}:{place}: rules.{rule}: {why}")))?;
         }
     }
@@ -471,7 +476,7 @@ pub fn print(config: &Config, origins: &Origins) -> String {
     let origin = origins.get("keys").map_or("default", String::as_str);
     out.push_str(&format!("\n[keys]    # from {origin}\n{}", config.keys.toml()));
     if let Some(origin) = origins.get("rules") {
-        out.push_str(&format!("\n# Thresholds and severities of rules, from {origin}{}", settings::toml(&config.rules)));
+        out.push_str(&format!("\n# Thresholds and severities of rules, from {origin}{}", settings::toml(&config.rules, any_rule)));
     }
     out
 }

@@ -5,6 +5,7 @@ use super::model::{Answers, Fleet};
 use super::queries::{self, Query, Values};
 use super::rules::{self, Finding};
 use crate::base::time::Stamp;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What the user looks at: its questions are asked besides.
@@ -45,7 +46,7 @@ const USUAL_SCRAPE: Duration = Duration::from_secs(15);
 pub const HISTORY_STEP: Duration = Duration::from_secs(30);
 pub const HISTORY_STEPS: u32 = 60;
 /// Jobs about which more is asked for the overview.
-const MOST_ASKED: usize = 4;
+const MOST_ASKED: usize = 12;
 
 impl Asker {
     /// `matchers` are put into each selector: `cluster="east"`.
@@ -101,17 +102,16 @@ impl Asker {
                 fleet.put_reached(answer);
             }
         }
-        for (job, wanted) in rules::wanted(&fleet).into_iter().take(MOST_ASKED) {
-            let answers = self.ask(&wanted, &Values { job: &job, ..values.clone() }, at, &mut remarks)?;
-            fleet.put_detail(&job, &answers);
+        let mut wanted = rules::wanted(&fleet);
+        wanted.truncate(MOST_ASKED);
+        if let Focus::Job(job) = focus {
+            wanted.retain(|(id, _)| id != job);
+            wanted.push((job.clone(), [queries::JOB, &[&queries::RANKS, &queries::WAITING_SHARE, &queries::WAITING_EARLIER]].concat()));
         }
+        self.ask_of_jobs(&wanted, &values, &mut fleet, &mut remarks);
         let mut node = Answers::new();
         match focus {
-            Focus::Overview => {}
-            Focus::Job(job) => {
-                let answers = self.ask(queries::JOB, &Values { job, ..values.clone() }, at, &mut remarks)?;
-                fleet.put_detail(job, &answers);
-            }
+            Focus::Overview | Focus::Job(_) => {}
             Focus::Node(instance, _) => {
                 let questions: Vec<&Query> = queries::NODE.iter().collect();
                 node = self.ask(&questions, &Values { node: instance, ..values.clone() }, at, &mut remarks)?;
@@ -121,6 +121,24 @@ impl Asker {
         fleet.remarks.extend(remarks);
         let findings = rules::judge(&fleet);
         Ok(Frame { fleet, findings, node, history, took: began.elapsed() })
+    }
+
+    /// Asks of several jobs at once, and takes the answers into the fleet.
+    fn ask_of_jobs(&self, wanted: &[(String, Vec<&'static Query>)], values: &Values, fleet: &mut Fleet, remarks: &mut Vec<String>) {
+        let each: Vec<(&String, &Query)> =
+            wanted.iter().flat_map(|(job, queries)| queries.iter().map(move |query| (job, *query))).collect();
+        let asked: Vec<(String, When)> =
+            each.iter().map(|(job, query)| (query.promql(&Values { job, ..values.clone() }), When::At(fleet.at))).collect();
+        let mut of_jobs: BTreeMap<&String, Answers> = BTreeMap::new();
+        for ((job, query), answer) in each.iter().zip(self.client.ask_all(&asked)) {
+            match answer {
+                Ok(answer) => drop(of_jobs.entry(job).or_default().insert(query.id, answer)),
+                Err(why) => remarks.push(format!("{} of job {job}: {why}", query.id)),
+            }
+        }
+        for (job, answers) in &of_jobs {
+            fleet.put_detail(job, answers);
+        }
     }
 
     /// What led to this moment; nothing where the server does not say.

@@ -87,9 +87,10 @@ pub struct Member {
     pub is_silent: bool,
     /// When it was last reached, if it was within the hour.
     pub silent_since: Option<Stamp>,
-    /// Share of their time that its ranks wait in collectives; now, a minute ago, and earlier.
+    /// Share of their time that its ranks wait in collectives; now, a minute ago, over two minutes as a share of what was counted, and earlier.
     pub waiting: Option<f64>,
     pub waiting_before: Option<f64>,
+    pub waiting_share: Option<f64>,
     pub waiting_earlier: Option<f64>,
 }
 
@@ -382,9 +383,14 @@ impl Fleet {
     /// Takes in what was asked of one job.
     pub fn put_detail(&mut self, id: &str, answers: &Answers) {
         let Some(job) = self.jobs.get_mut(id) else { return };
-        for (series, value) in values(answers, "waiting-earlier") {
-            if let Some(member) = job.members.get_mut(series.label("instance")) {
-                member.waiting_earlier = Some(value);
+        for (question, put) in [
+            ("waiting-earlier", (|m, v| m.waiting_earlier = Some(v)) as fn(&mut Member, f64)),
+            ("waiting-share", |m, v| m.waiting_share = Some(v)),
+        ] {
+            for (series, value) in values(answers, question) {
+                if let Some(member) = job.members.get_mut(series.label("instance")) {
+                    put(member, value);
+                }
             }
         }
         let detail = &mut job.detail;

@@ -76,10 +76,17 @@ pub const PORTS_BEFORE: Query =
 pub const LOSS: Query = query("loss", r#"increase(nccltop_port_loss_total{$M}[5m]) > 0 and on (instance) nccltop_job_info{$M job_id=$J}"#);
 pub const DRIVERS: Query =
     query("drivers", r#"count by (instance, driver, model) (nccltop_gpu_info{$M} and on (instance) nccltop_job_info{$M job_id=$J})"#);
-/// The share that nodes waited earlier in the job's life, for those that wait least now.
+/// The share that nodes waited, now and earlier in the job's life, for those that seem to wait least. It is a share of the seconds that were
+/// counted: an exporter that began to count within the time does not look as if its ranks waited less.
+pub const WAITING_SHARE: Query = query(
+    "waiting-share",
+    r#"sum by (instance) (rate(nccltop_rank_activity_seconds_total{$M job_id=$J, activity="waiting"}[2m]))
+       / sum by (instance) (rate(nccltop_rank_activity_seconds_total{$M job_id=$J}[2m]))"#,
+);
 pub const WAITING_EARLIER: Query = query(
     "waiting-earlier",
-    r#"avg by (instance) (rate(nccltop_rank_activity_seconds_total{$M job_id=$J, activity="waiting"}[10m] offset 10m))"#,
+    r#"sum by (instance) (rate(nccltop_rank_activity_seconds_total{$M job_id=$J, activity="waiting"}[10m] offset 10m))
+       / sum by (instance) (rate(nccltop_rank_activity_seconds_total{$M job_id=$J}[10m] offset 10m))"#,
 );
 /// When nodes that do not answer were reached.
 pub const REACHED: Query = query("reached", r#"up{$M instance=~$A}[1h]"#);

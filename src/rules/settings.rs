@@ -1,15 +1,19 @@
 //! What a user sets of rules in the tables `[rules.ID]` of the config.
 
+use super::Rule;
 use crate::base::limit::Settings;
 use crate::base::severity::Severity;
 use std::collections::BTreeMap;
+
+/// Finds a rule by its id: among those of a node, or of a fleet, too.
+pub type Find = fn(&str) -> Option<&'static Rule>;
 
 /// One line of a table `[rules.ID]`: `after = "15s"`, `severity = "info"`, `mute = true`.
 ///
 /// # Errors
 /// What was found and what is expected.
-pub fn set(settings: &mut Settings, rule: &str, key: &str, value: &str) -> Result<(), String> {
-    let known = super::rule(rule).ok_or_else(|| format!("there is no rule {rule:?}; `nccl-top rules` lists them"))?;
+pub fn set(settings: &mut Settings, find: Find, rule: &str, key: &str, value: &str) -> Result<(), String> {
+    let known = find(rule).ok_or_else(|| format!("there is no rule {rule:?}; `nccl-top rules` lists them"))?;
     let limit = || known.limits.iter().find(|l| l.key == key);
     match key {
         "mute" => {
@@ -37,10 +41,10 @@ pub fn set(settings: &mut Settings, rule: &str, key: &str, value: &str) -> Resul
 }
 
 /// As tables of the config.
-pub fn toml(settings: &Settings) -> String {
+pub fn toml(settings: &Settings, find: Find) -> String {
     let mut tables: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (rule, key) in settings.limits.keys() {
-        let limit = super::rule(rule).and_then(|r| r.limits.iter().find(|l| l.key == key));
+        let limit = find(rule).and_then(|r| r.limits.iter().find(|l| l.key == key));
         let value = limit.map(|l| l.words(settings.limits[&(rule.clone(), key.clone())])).unwrap_or_default();
         tables.entry(rule).or_default().push(format!("{key} = {value}"));
     }

@@ -20,7 +20,7 @@ const FOLDERS: &[(&str, &[&str])] = &[
     ("archive", &["base", "observe", "logs", "formats", "model", "rules", "diagnosis", "sources", "recording"]),
     ("output", &["base", "observe", "logs", "formats", "model", "rules", "diagnosis", "edge", "fleet", "sources", "recording", "archive"]),
     ("export", &["base", "observe", "model", "rules", "diagnosis", "edge", "sources"]),
-    ("tui", &["base", "observe", "logs", "model", "rules", "diagnosis", "edge", "sources", "recording", "output", "export"]),
+    ("tui", &["base", "observe", "logs", "model", "rules", "diagnosis", "edge", "fleet", "sources", "recording", "output", "export"]),
     (
         "cli",
         &["base", "observe", "logs", "rules", "diagnosis", "edge", "fleet", "sources", "recording", "archive", "output", "export", "tui"],

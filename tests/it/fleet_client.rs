@@ -25,7 +25,7 @@ fn each_bad_answer_has_its_words() {
         (reply("503 Service Unavailable", html), "the server answers 503 Service Unavailable: it begins with \"<!DOCTYPE html>"),
         (reply("200 OK", html), "the answer is not that of Prometheus's query API (it begins with \"<!DOCTYPE html>"),
         (reply("200 OK", half), "the answer ends in the middle of its JSON"),
-        (Some(cut), "the answer breaks off after 69 bytes"),
+        (Some(cut), "the answer breaks off after 73 bytes"),
         (reply("200 OK", ""), "the answer ends in the middle of its JSON"),
         (reply("401 Unauthorized", "no"), "--prometheus.config.file FILE gives a password or a token"),
         (reply("404 Not Found", "no"), "is the URL that of the server's root"),
@@ -128,7 +128,7 @@ fn what_fails_in_part_is_shown_in_part() {
     let url = serve(|request: &Request| {
         let has = |word: &str| request.body.contains(word);
         match () {
-            () if has("last_over_time%28nccltop_build_info") => success(r#"{"metric":{"instance":"n1","job":"nccl-top"},"value":[1,"1"]}"#),
+            () if has("nccltop_build_info") => success(r#"{"metric":{"instance":"n1","job":"nccl-top"},"value":[1,"1"]}"#),
             () if has("source_up") => reply("503 Service Unavailable", "busy"),
             () if has("throughput") => {
                 reply("200 OK", r#"{"status":"success","data":{"resultType":"vector","result":[]},"warnings":["store \u001b[31mgone"]}"#)

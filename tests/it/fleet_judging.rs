@@ -122,24 +122,42 @@ fn nobody_is_accused_in_healthy_jobs() {
     assert_eq!(document["jobs"][0]["nodes"]["silent"][0], "node0018", "it is shown all the same");
 }
 
-/// Writes worlds to look at: `FLEET_WORLD=FILE cargo test --test it a_world_to_look_at -- --ignored`, then
-/// `promtool tsdb create-blocks-from openmetrics FILE DIR`.
+/// Writes a world to look at, or to measure with: `FLEET_WORLD=FILE [FLEET_NODES=1000] cargo test --test it a_world_to_look_at -- --ignored`,
+/// then `promtool tsdb create-blocks-from openmetrics FILE DIR`.
 #[test]
 #[ignore = "writes a file to look at"]
 fn a_world_to_look_at() {
     let Ok(path) = std::env::var("FLEET_WORLD") else { return };
-    let job = |id, first_node, nodes, fault| Job { id, first_node, nodes, fault, from_s: 600 };
-    let jobs = vec![
-        job("4417", 1, 16, Fault::Hang { rank: 43 }),
-        Job::healthy("4418", 17, 12),
-        job("4419", 29, 8, Fault::Dead { node: 3 }),
-        job("4420", 37, 8, Fault::Straggler { node: 5 }),
-        job("4421", 45, 8, Fault::SlowPort { node: 2, port: 4 }),
-        job("4422", 53, 8, Fault::SlowRail { port: 6 }),
-        job("4423", 61, 8, Fault::Missing { node: 7 }),
-        job("4424", 69, 8, Fault::OtherVersion { node: 0 }),
-        job("4425", 77, 8, Fault::Idle { rank: 13 }),
-        job("4426", 85, 8, Fault::Behind { node: 1 }),
-    ];
-    std::fs::write(path, World { jobs, for_s: 1200 }.open_metrics()).unwrap();
+    let world = match std::env::var("FLEET_NODES") {
+        Ok(nodes) => {
+            let each = nodes.parse::<u32>().unwrap() / 16;
+            let fault = |no| match no {
+                3 => Fault::Hang { rank: 43 },
+                5 => Fault::Dead { node: 7 },
+                _ => Fault::None,
+            };
+            let job = |no: u32| Job { id: ID[no as usize], first_node: no * each + 1, nodes: each, fault: fault(no), from_s: 150 };
+            World { jobs: (0..16).map(job).collect(), for_s: 300 }
+        }
+        Err(_) => {
+            let job = |id, first_node, nodes, fault| Job { id, first_node, nodes, fault, from_s: 600 };
+            let jobs = vec![
+                job(ID[0], 1, 16, Fault::Hang { rank: 43 }),
+                Job::healthy(ID[1], 17, 12),
+                job(ID[2], 29, 8, Fault::Dead { node: 3 }),
+                job(ID[3], 37, 8, Fault::Straggler { node: 5 }),
+                job(ID[4], 45, 8, Fault::SlowPort { node: 2, port: 4 }),
+                job(ID[5], 53, 8, Fault::SlowRail { port: 6 }),
+                job(ID[6], 61, 8, Fault::Missing { node: 7 }),
+                job(ID[7], 69, 8, Fault::OtherVersion { node: 0 }),
+                job(ID[8], 77, 8, Fault::Idle { rank: 13 }),
+                job(ID[9], 85, 8, Fault::Behind { node: 1 }),
+            ];
+            World { jobs, for_s: 1200 }
+        }
+    };
+    std::fs::write(path, world.open_metrics()).unwrap();
 }
+
+const ID: [&str; 16] =
+    ["4417", "4418", "4419", "4420", "4421", "4422", "4423", "4424", "4425", "4426", "4427", "4428", "4429", "4430", "4431", "4432"];

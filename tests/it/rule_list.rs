@@ -2,14 +2,19 @@
 
 use nccl_top::base::limit::Settings;
 use nccl_top::base::words::rank_words;
+use nccl_top::fleet::rules::RULES as FLEET_RULES;
 use nccl_top::logs::error_words::{first_sentences, last_error};
-use nccl_top::rules::RULES;
 use nccl_top::rules::settings::{set, toml};
+use nccl_top::rules::{RULES, Rule, rule};
+
+fn all() -> impl Iterator<Item = &'static Rule> {
+    RULES.iter().chain(FLEET_RULES.iter().map(|rule| &rule.about))
+}
 
 #[test]
 fn every_rule_says_what_it_means_how_it_is_known_and_what_to_do() {
     let mut ids = std::collections::BTreeSet::new();
-    for rule in RULES {
+    for rule in all() {
         assert!(ids.insert(rule.id), "{} stands twice", rule.id);
         for text in [rule.title, rule.how, rule.advice] {
             assert!(text.len() > 20, "{}: {text:?}", rule.id);
@@ -20,12 +25,12 @@ fn every_rule_says_what_it_means_how_it_is_known_and_what_to_do() {
 #[test]
 fn what_is_set_is_what_a_rule_has() {
     let mut settings = Settings::default();
-    assert_eq!(set(&mut settings, "hang-rank-absent", "after", "15s"), Ok(()));
-    assert_eq!(set(&mut settings, "straggler", "mute", "true"), Ok(()));
-    assert_eq!(set(&mut settings, "slow-steps", "severity", "info"), Ok(()));
-    let toml = toml(&settings);
+    assert_eq!(set(&mut settings, rule, "hang-rank-absent", "after", "15s"), Ok(()));
+    assert_eq!(set(&mut settings, rule, "straggler", "mute", "true"), Ok(()));
+    assert_eq!(set(&mut settings, rule, "slow-steps", "severity", "info"), Ok(()));
+    let toml = toml(&settings, rule);
     assert!(toml.contains("[rules.hang-rank-absent]\nafter = \"15s\"\n") && toml.contains("mute = true"), "{toml}");
-    for (rule, key, value, why) in [
+    for (id, key, value, why) in [
         ("hang-rank-absnt", "after", "15s", "no rule"),
         ("hang-rank-absent", "aftr", "15s", "expected one of after,"),
         ("hang-rank-absent", "after", "soon", "soon"),
@@ -33,14 +38,14 @@ fn what_is_set_is_what_a_rule_has() {
         ("hang-rank-absent", "severity", "bad", "expected \"info\""),
         ("straggler", "lag", "200", "from 0 to 100"),
     ] {
-        let err = set(&mut settings, rule, key, value).unwrap_err();
+        let err = set(&mut settings, rule, id, key, value).unwrap_err();
         assert!(err.contains(why), "{err}");
     }
 }
 
 #[test]
 fn every_limit_of_a_rule_is_its_own_and_explained() {
-    for rule in RULES {
+    for rule in all() {
         for limit in rule.limits {
             assert_eq!(limit.rule, rule.id, "{}", limit.key);
             assert!(limit.meaning.len() > 15 && !matches!(limit.key, "mute" | "severity"), "{} {}", rule.id, limit.key);

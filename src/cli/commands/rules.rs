@@ -5,8 +5,10 @@ use crate::base::clean::{clean, clip};
 use crate::base::limit;
 use crate::base::severity::Severity;
 use crate::base::words::wrap;
+use crate::cli::config::any_rule;
+use crate::fleet;
 use crate::logs::catalog::{self, Signature, Table};
-use crate::rules::{RULES, Rule, rule};
+use crate::rules::{RULES, Rule};
 use anyhow::Result;
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -17,12 +19,12 @@ const WIDTH: usize = 96;
 pub fn run(what: Option<&str>) -> Result<Outcome> {
     let text = match what {
         None => list(),
-        Some(what) => match (rule(&what.to_lowercase()), catalog::by_id(&what.to_lowercase())) {
+        Some(what) => match (any_rule(&what.to_lowercase()), catalog::by_id(&what.to_lowercase())) {
             (None, None) => match holding(what) {
                 Some(text) => text,
                 None => anyhow::bail!(
                     "no rule and no signature {what:?}, and none that says so; {}",
-                    catalog::nearest(what, RULES.iter().map(|r| r.id))
+                    catalog::nearest(what, all().map(|r| r.id))
                 ),
             },
             (about, text) => {
@@ -35,11 +37,18 @@ pub fn run(what: Option<&str>) -> Result<Outcome> {
     Ok(Outcome::Clean)
 }
 
+/// Of one node and of several.
+fn all() -> impl Iterator<Item = &'static Rule> {
+    RULES.iter().chain(fleet::rules::RULES.iter().map(|rule| &rule.about))
+}
+
 fn list() -> String {
     let mut text = String::from("Rules: what counts as trouble\n\n");
     for r in RULES {
         text.push_str(&row(r.id, r.severity, r.title));
     }
+    text.push_str("\nRules over several nodes (nccl-top fleet)\n\n");
+    fleet::rules::RULES.iter().map(|r| &r.about).for_each(|r| text.push_str(&row(r.id, r.severity, r.title)));
     let _ = writeln!(text, "\nSignatures: texts that are known, {} of them", catalog::all().count());
     for table in catalog::tables() {
         let _ = writeln!(text, "\n{} ({})\n", clean(table.title), place(table));
@@ -74,8 +83,7 @@ fn holding(what: &str) -> Option<String> {
     if part.is_empty() {
         return None;
     }
-    let mut rows: Vec<String> =
-        RULES.iter().filter(|r| says(&[r.id, r.title, r.how, r.advice])).map(|r| row(r.id, r.severity, r.title)).collect();
+    let mut rows: Vec<String> = all().filter(|r| says(&[r.id, r.title, r.how, r.advice])).map(|r| row(r.id, r.severity, r.title)).collect();
     let of_text = [catalog::Scope::Line, catalog::Scope::Nccl].map(|scope| catalog::find(scope, what).map(|s| s.id));
     let known = |s: &Signature| of_text.contains(&Some(s.id));
     let said = catalog::all()

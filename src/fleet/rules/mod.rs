@@ -155,7 +155,7 @@ pub fn weight_of(id: &str, job: &Job, findings: &[Finding]) -> impl Ord + use<> 
     let causes = findings.iter().filter(|f| f.job.as_deref() == Some(id) && f.role == Role::Root);
     let worst = causes.map(|f| f.severity).filter(|severity| *severity > Severity::Info).max();
     let is_down = matches!(job.state(), State::Stuck | State::Failed);
-    (Reverse(is_down), Reverse(worst), Reverse(job.state()), Reverse(job.silent().len()), Reverse(job.members.len()), id.to_owned())
+    (Reverse(is_down), Reverse(worst), Reverse(job.state()), Reverse(job.members.len()), Reverse(job.silent().len()), id.to_owned())
 }
 
 /// What rules need to know besides of which jobs, the worst first: what is cheap for one job and dear for all.
@@ -174,7 +174,7 @@ pub fn wanted(fleet: &Fleet) -> Vec<(String, Vec<&'static Query>)> {
             wanted.push(&queries::RANKS);
         }
         if straggler_node::suspect(fleet, job).is_some() {
-            wanted.push(&queries::WAITING_EARLIER);
+            wanted.extend([&queries::WAITING_SHARE, &queries::WAITING_EARLIER]);
         }
         if job.state() == State::Slow {
             wanted.extend([&queries::PORTS, &queries::PORTS_BEFORE]);

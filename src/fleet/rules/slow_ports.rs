@@ -118,7 +118,7 @@ fn judge_rail(ctx: &Ctx, out: &mut Vec<Finding>) {
             let nearly_all = now[*port].values().filter(|share| **share < RAIL_SHARE.value() / 100.0).count() * 10 >= now[*port].len() * 9;
             nearly_all && middle(&now, port).is_some() && middle(&before, port).is_some_and(|was| was > 0.8)
         };
-        let slow: Vec<&str> = now.keys().copied().filter(|port| low(&port)).collect();
+        let slow: Vec<&str> = now.keys().copied().filter(low).collect();
         let &[port] = slow.as_slice() else { continue };
         let share = middle(&now, port).unwrap_or(0.0);
         let mut found = Finding::new(

@@ -55,10 +55,11 @@ fn low(job: &Job, share: impl Fn(&Member) -> Option<f64>) -> Option<(&str, &Memb
 
 fn judge(ctx: &Ctx, out: &mut Vec<Finding>) {
     for (id, job) in &ctx.fleet.jobs {
-        let Some((node, member, middle)) = suspect(ctx.fleet, job).filter(|_| !ctx.is_explained(id)) else { continue };
+        let Some((node, ..)) = suspect(ctx.fleet, job).filter(|_| !ctx.is_explained(id)) else { continue };
+        let Some((_, member, middle)) = low(job, |member| member.waiting_share).filter(|(low, ..)| *low == node) else { continue };
         let earlier: Vec<f64> = job.members.values().filter_map(|member| member.waiting_earlier).collect();
         let (Some(own), Some(earlier)) = (member.waiting_earlier, median(&earlier)) else { continue };
-        let share = member.waiting.unwrap_or(0.0);
+        let share = member.waiting_share.unwrap_or(0.0);
         // It has always been so: that is how the job is made.
         if own < earlier - APART.value() / 100.0 {
             continue;

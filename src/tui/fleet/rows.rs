@@ -71,7 +71,8 @@ pub fn ordered(frame: &Frame) -> Vec<(&String, &Job)> {
 
 /// `node0006, rank 43: hang-rank-absent`
 fn blamed(found: &Finding) -> String {
-    let who = whom(found);
+    // The rank says enough where there is little room.
+    let who = whom(&Finding { gpus: if found.ranks.is_empty() { found.gpus.clone() } else { Vec::new() }, ..found.clone() });
     if found.nodes.is_empty() && found.ranks.is_empty() { found.rule.clone() } else { format!("{who}: {}", found.rule) }
 }
 
@@ -138,7 +139,8 @@ pub fn findings(frame: &Frame, focus: &Focus, theme: &Theme) -> Vec<Row> {
             name: finding_name(f),
             cells: vec![
                 (format!("{follows}{} {}", severity_mark(f.severity), clean(&f.rule)), Some(theme.severity(f.severity))),
-                dash(f.job.clone()),
+                // All are of the same one there: a column in which nothing is known is left out.
+                dash(f.job.clone().filter(|_| !matches!(focus, Focus::Job(_)))),
                 dash(f.since.map(|since| span(frame.fleet.at.since(since)))),
                 cell(what),
             ],

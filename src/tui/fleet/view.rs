@@ -411,7 +411,8 @@ fn job(buf: &mut Buffer, area: Rect, frame: &Frame, (id, job): (&str, &Job), ui:
     list(buf, findings, ("Findings", 1, rows::FINDINGS), frame, ui, theme, "none");
     let (first, second) =
         split(rest, (counts.len() as u16).saturating_add(chrome), (rails.len() as u16).saturating_add(chrome).min(rest.height / 2));
-    lines_pane(buf, first, "Communicators that stand still", &counts, "all move", ui, theme);
+    let none = if job.detail.comms.is_empty() { "no node reports counts: RAS does not answer" } else { "none: all move" };
+    lines_pane(buf, first, "Communicators that stand still", &counts, none, ui, theme);
     lines_pane(buf, second, "Ports by name: GB/s sent, median of nodes", &rails, "no node reports RDMA ports", ui, theme);
 }
 
@@ -592,15 +593,18 @@ fn footer(buf: &mut Buffer, area: Rect, shown: &Shown, ui: &FleetUi, theme: &The
     offers.extend([(Action::Help, word(Action::Help)), (Action::Quit, word(Action::Quit))]);
     let took =
         shown.frame.filter(|_| width >= 100).map_or(String::new(), |(frame, _)| format!("asked in {:.1} s ", frame.took.as_secs_f64()));
+    let mut places: Vec<(String, &str, Action)> =
+        offers.into_iter().filter_map(|(action, word)| Some((sign(ui.keys.words(action).first()?), word, action))).collect();
+    let wide = |places: &[(String, &str, Action)]| places.iter().map(|(key, word, _)| key.width() + word.width() + 3).sum::<usize>();
+    // What has no room leaves, but for help and quit.
+    while wide(&places) > width && places.len() > 2 {
+        places.remove(places.len() - 3);
+    }
     let mut x = 1usize;
-    for (action, word) in offers {
-        let Some(key) = ui.keys.words(action).first().map(|key| sign(key)) else { continue };
-        if x + key.width() + word.width() + 1 > width {
-            break;
-        }
+    for (key, word, _) in places {
         let line = Line::from(vec![Span::styled(key.clone(), theme.accent), Span::styled(format!(" {word}"), theme.dim)]);
         buf.set_line(area.x + x as u16, y, &line, area.width.saturating_sub(x as u16));
-        x += key.width() + word.width() + 4;
+        x += key.width() + word.width() + 3;
     }
     if x + took.width() < width {
         buf.set_string(area.right() - took.width() as u16, y, took, theme.dim);

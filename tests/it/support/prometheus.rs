@@ -1,6 +1,7 @@
 //! A real Prometheus over blocks made of text, where the programs are installed (Debian's package `prometheus`).
 
 use super::fleet_world::World;
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -59,10 +60,22 @@ impl Prometheus {
             .unwrap();
         let prometheus = Prometheus { child, url: format!("http://127.0.0.1:{port}"), _dir: dir };
         let until = Instant::now() + super::screen::PATIENCE;
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        // It listens before it has opened its blocks.
+        while !is_ready(port) {
             assert!(Instant::now() < until, "prometheus does not start");
             std::thread::sleep(Duration::from_millis(20));
         }
         prometheus
     }
+}
+
+fn is_ready(port: u16) -> bool {
+    let ask = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.write_all(b"GET /-/ready HTTP/1.0\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    ask().is_ok_and(|answer| answer.split(' ').nth(1) == Some("200"))
 }
