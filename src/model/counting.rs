@@ -99,8 +99,8 @@ fn taken_apart(line: &str) -> (u64, [u64; MAX_COUNTS]) {
         let before = at.checked_sub(1).map_or(b' ', |i| bytes[i]);
         let after = bytes.get(at + digits).copied().unwrap_or(b' ');
         let is_part = |b: u8| b.is_ascii_alphabetic() || matches!(b, b'.' | b':' | b'-' | b'+');
-        let whole = !is_part(before)
-            && !(after.is_ascii_alphabetic() || after == b'.' && bytes.get(at + digits + 1).is_some_and(u8::is_ascii_digit));
+        let is_decimal = after == b'.' && bytes.get(at + digits + 1).is_some_and(u8::is_ascii_digit);
+        let whole = !(is_part(before) || after.is_ascii_alphabetic() || is_decimal);
         if whole
             && n < MAX_COUNTS
             && let Some(count) = line.get(at..at + digits).and_then(|text| text.parse().ok())
