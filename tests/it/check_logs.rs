@@ -1664,7 +1664,7 @@ fn what_a_process_of_its_launcher_says_first_is_the_cause() {
     all_are(&[
         // The error stands above Ray's word that the process is gone.
         (
-            "fail nccl-warn [] InfiniBand completion status 12",
+            "fail nccl-warn [8] InfiniBand completion status 12",
             "(Worker pid=700, ip=10.9.1.9) [rank8]:[E715 03:02:11.400812345 ProcessGroupNCCL.cpp:2068] [PG ID 3 PG GUID 79(EP) Rank 0] Process group watchdog thread terminated with exception: NCCL error: remote process exited or there was a network error, NCCL version 2.27.5\n\
              (Worker pid=700, ip=10.9.1.9) ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n\
              (Worker pid=700, ip=10.9.1.9) Last error:\n\
@@ -1692,6 +1692,18 @@ fn what_a_process_of_its_launcher_says_first_is_the_cause() {
              ============================================================\ntrain.py FAILED\n------------------------------------------------------------\nFailures:\n  <NO_OTHER_FAILURES>\n------------------------------------------------------------\n\
              Root Cause (first observed failure):\n[0]:\n  time      : 2026-03-05_06:04:09\n  host      : n1\n  rank      : 5 (local_rank: 5)\n  exitcode  : -6 (pid: 21617)\n  error_file: <N/A>\n  traceback : Signal 6 (SIGABRT) received by PID 21617\n============================================================\n",
         ),
+        // Who waited for another rank says more than that the launcher saw an end.
+        (
+            "fail rendezvous-failed [0] rank 0 did not make the NCCL communicator that rank 1 waits for",
+            "10.110.8.6: Traceback (most recent call last):\n10.110.8.6:   File \"/w/train.py\", line 26, in main\n10.110.8.6:     barrier()\n\
+             10.110.8.6: torch.distributed.DistBackendError: [1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0') got error: Connection reset by peer\n\
+             10.110.8.6: [2023-11-18 10:01:02,001] [ERROR] [launch.py:321:sigkill_handler] ['/usr/bin/python', '-u', 'train.py', '--local_rank=0'] exits with return code = 1\n",
+        ),
+        // What mp.spawn hands on stands behind its own exception.
+        (
+            "fail python-exception",
+            "Traceback (most recent call last):\n  File \"/w/train.py\", line 2, in <module>\n    mp.spawn(main)\ntorch.multiprocessing.spawn.ProcessRaisedException: \n\n-- Process 1 terminated with the following error:\nTraceback (most recent call last):\n  File \"/w/train.py\", line 7, in main\n    train()\nValueError: the shard is empty\n\n",
+        ),
         // A server that is asked by HTTP is not the store.
         (
             "fail python-exception [0] rank 0: requests.exceptions.ConnectionError",
@@ -1717,6 +1729,8 @@ fn epochs_without_steps() {
     all_are(&[
         ("ok", "{\"train_loss\": 1.5, \"train_lr\": 0.1, \"epoch\": 7}\n"),
         ("ok", "(node-1 pid=7, ip=10.0.0.2) Epoch: 10, Accuracy: 0.6676\n"),
+        // WeNet's epoch is no step.
+        ("ok", "2026-05-14 13:46:02,117 DEBUG TRAIN Batch 5/300 loss 74.45 loss_att 79.25 loss_ctc 63.25 lr 0.0018 rank 0\n"),
     ]);
     assert_eq!(report("{\"train_loss\": 1.5, \"epoch\": 7}\n").training().and_then(|t| t.epoch), Some(7.0));
     // An accuracy of the validation set is no progress.

@@ -189,7 +189,7 @@ pub fn line(line: &Line<'_>) -> Option<Step> {
     let has = |is| found.rank(is).is_some();
     let has_rate = (0..scan::RATES.len()).any(|unit| has(Is::Rate(unit as u8)));
     // A line for each epoch: what was learnt stands beside its number.
-    let is_epoch = has(Is::Epoch) && !has(Is::Step) && starts_with_epoch(text) && (has(Is::Loss) || names_accuracy(text));
+    let is_epoch = has(Is::Epoch) && !has(Is::Step) && starts_with_epoch(text) && names_accuracy(text);
     let is_step = has(Is::Step) && (has(Is::Loss) || has(Is::StepTime) || has_rate) || is_epoch;
     let mut step = Step { dialect: Dialect::Plain, ..Step::default() };
     found.fill(&mut step);

@@ -390,12 +390,12 @@ fn in_one_line(p: &Peeled<'_>) -> Option<(What, Origin)> {
             lines
                 .filter(|line| !line.starts_with(' ') && !line.trim().is_empty())
                 .filter_map(|line| last_line(line.trim_end(), true))
-                .last()
+                .next_back()
         }
         false => {
             let starts = text.match_indices(' ').map(|(at, _)| &text[at + 1..]);
             let ends = |class: &str| ["Error", "Exception", "Interrupt", "Exit", "Failure"].iter().any(|end| class.ends_with(end));
-            starts.filter_map(|from| last_line(from, false)).filter(|(class, _)| ends(class)).last()
+            starts.filter_map(|from| last_line(from, false)).filter(|(class, _)| ends(class)).next_back()
         }
     };
     let (class, message) = last?;
