@@ -670,8 +670,12 @@ pub struct Reader {
     metrics: Option<metrics::Columns>,
     is_first: bool,
     gpu: OfGpu,
+    /// Horovod's `Missing ranks:` was read: a line for each of them follows.
+    names_missing: bool,
 }
 
+/// The head of Horovod's list of ranks that others wait for.
+const MISSING: &str = "Missing ranks:";
 /// How lines begin that a launcher prints under its own name.
 const LAUNCHERS: &[&str] = &["srun: ", "slurmstepd", "mpirun ", "mpiexec ", "prterun "];
 
@@ -681,7 +685,7 @@ const MAX_LINE: usize = 64 * 1024;
 impl Reader {
     /// A record of several lines has begun, and the next line may belong to it although it looks like noise.
     pub fn is_inside(&self) -> bool {
-        !self.torch.is_idle()
+        !self.torch.is_idle() || self.names_missing
     }
 
     /// The number in its file of the line that [`Reader::line`] gets next.
@@ -718,7 +722,8 @@ impl Reader {
             return;
         }
         let rest = &line[..(0..=line.len().min(MAX_LINE)).rev().find(|at| line.is_char_boundary(*at)).unwrap_or(0)];
-        match unwrapped(rest) {
+        let of_logger = || prefix::of_json(rest).filter(|_| class == prefilter::Class::Alarm);
+        match unwrapped(rest).or_else(of_logger) {
             Some(text) => self.pieces(&text, class, out),
             None => self.pieces(rest, class, out),
         }
@@ -737,6 +742,9 @@ impl Reader {
 
     fn piece(&mut self, piece: &str, class: prefilter::Class, out: &mut Vec<TextEvent>) {
         let text = clean(piece);
+        if let Some(event) = self.missing(&text) {
+            return out.push(event);
+        }
         // Every head of another record has a bracket.
         if memchr::memchr(b']', text.as_bytes()).is_none() {
             return self.record(prefix::peel(&text), class, out);
@@ -744,6 +752,23 @@ impl Reader {
         for record in prefix::records(&text) {
             self.record(prefix::peel(record), class, out);
         }
+    }
+
+    /// `2: [grads_0, grads_1]` of Horovod's list of ranks that others wait for.
+    fn missing(&mut self, text: &str) -> Option<TextEvent> {
+        // The number is no prefix of a launcher.
+        let tail = ["]<stderr>:", "]<stdout>:"].iter().find_map(|tag| Some(text.split_once(tag)?.1)).unwrap_or(text).trim();
+        if !std::mem::replace(&mut self.names_missing, tail == MISSING) {
+            return None;
+        }
+        let (rank, tensors) = tail.split_once(": [")?;
+        rank.parse::<u32>().ok()?;
+        let tensor = tensors.split([',', ']']).next()?;
+        let text = format!("{} [missing ranks: {rank}]", clip(tensor, 120));
+        let signature = catalog::find(catalog::Scope::Line, &text)?;
+        self.names_missing = true;
+        let origin = prefix::peel(text.as_str()).origin;
+        Some(TextEvent { origin, what: What::Signed { signature, text, tried: false }, said_at: None })
     }
 
     /// The file has been silent for a while, or has ended: puts what was held back, because more of it might have come, into `out`.

@@ -1607,3 +1607,101 @@ fn a_line_that_its_writer_calls_an_error_is_all_that_is_left() {
     // What is secret in it stays so.
     assert!(!said("[2026-10-20 15:54:35] [ERROR] login refused: password=hunter2hunter2\n").contains("hunter2"));
 }
+
+#[test]
+fn logs_of_programs_that_are_not_known() {
+    all_are(&[
+        // A driver of the kernel, and all of its devices.
+        (
+            "warn nccl-warn [] habanalabs reports an error of hl2, hl6: Failed to communicate with Device CPU",
+            "[   43.051361] habanalabs hl1: Successfully loaded firmware to device\n\
+             [   72.993087] habanalabs hl2: Failed to communicate with Device CPU\n\
+             [   73.023132] habanalabs hl6: Failed to communicate with Device CPU\n",
+        ),
+        // Why a process ended stands above its end.
+        (
+            "fail rank-exited [] kernels/mask.cu(212): two shapes differ",
+            "INFO:     10.3.0.8:40112 - \"POST /v1/x HTTP/1.1\" 200 OK\n[TM][FATAL] kernels/mask.cu(212): two shapes differ\nAborted (core dumped)\n",
+        ),
+        (
+            "fail rank-exited [] Failed to complete transfers after 60 seconds for batch 7",
+            "I1120 11:09:23.594488 2030 client.cpp:218] Mounting segment\n\
+             E1120 11:10:27.133715 2030 transfer.cpp:305] Failed to complete transfers after 60 seconds for batch 7\n\
+             [2026-11-20 11:10:27 TP2] Scheduler hit an exception: Traceback (most recent call last):\n  File \"/w/s.py\", line 8, in put\n    \
+             assert put(key) == 0\nAssertionError\n\n",
+        ),
+        // Its writer gets over it, or only hands it on.
+        (
+            "warn nccl-warn [] the volume is gone",
+            "time=\"2026-05-04T10:00:00Z\" level=warning msg=\"failed to open cache, trying again\"\n\
+             {\"level\":\"error\",\"ts\":\"2026-05-04T10:00:01Z\",\"msg\":\"the volume is gone\"}\n\
+             {\"level\":\"error\",\"ts\":\"2026-05-04T10:00:02Z\",\"msg\":\"request failed\"}\n",
+        ),
+        (
+            "ok",
+            "2026/05/05 12:29:36 Loading the list\n2026/05/05 12:29:45 Starting to watch\n2026/05/05 12:29:45 Registered with Kubelet\n",
+        ),
+        (
+            "ok",
+            "2026:07:27-12:04:20:(55) |CCL_WARN| no variables, trying others\n2026:07:27-12:04:20:(55) |CCL_INFO| launcher: hydra\n2026:07:27-12:04:21:(55) |CCL_INFO| threads: 40\n",
+        ),
+        ("unknown", "once upon a time\nthere was a text\nof no program\n"),
+    ]);
+}
+
+#[test]
+fn what_came_back_is_no_error() {
+    let gone = "[1576939.453001] nfs: server 10.3.9.36 not responding, still trying\n";
+    let back = "[1577240.912011] nfs: server 10.3.9.36 OK\n";
+    all_are(&[
+        ("warn storage-failed [] nfs: server 10.3.9.36 not responding", &format!("{gone}{back}")),
+        ("fail storage-failed [] nfs: server 10.3.9.36 not responding", &format!("{gone}{back}{gone}")),
+        ("fail storage-failed [] nfs: server 10.3.9.36 not responding", &format!("{gone}[1577240.912011] nfs: server 10.3.9.37 OK\n")),
+    ]);
+}
+
+#[test]
+fn servers_devices_and_daemons() {
+    all_are(&[
+        (
+            "fail rank-exited [3] rank 3 was ended by signal 4 (SIGILL",
+            "2026-03-06T17:53:22.336246Z  INFO shard-manager: launcher: Starting shard rank=3\n\
+             2026-03-06T17:53:31.052444Z ERROR shard-manager: launcher: Shard process was signaled to shutdown with signal 4 rank=3\nError: ShardCannotStart\n",
+        ),
+        (
+            "fail rank-exited [1] rank 1 was ended by signal 9 (SIGKILL)",
+            "{\"timestamp\":\"2026-08-29T14:40:16.904001Z\",\"level\":\"ERROR\",\"fields\":{\"message\":\"Shard process was signaled to shutdown with signal 9\"},\"span\":{\"rank\":1}}\n\
+             {\"timestamp\":\"2026-08-29T14:40:17.288163Z\",\"level\":\"ERROR\",\"message\":\"Request failed during generation: error trying to connect\"}\n",
+        ),
+        (
+            "fail hang-rank-absent [2] rank 2 did not submit grads_0 to Horovod",
+            "2026-01-15 22:42:16 UTC master.0 -- [1,0]<stderr>:[2026-01-15 22:42:16.2: W horovod/common/stall_inspector.cc:105] One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting for remainder of ranks for more than 60 seconds.\n\
+             2026-01-15 22:42:16 UTC master.0 -- [1,0]<stderr>:Missing ranks:\n\
+             2026-01-15 22:42:16 UTC master.0 -- [1,0]<stderr>:2: [grads_0, grads_1]\n",
+        ),
+        (
+            "fail gpu-xid [] AMD GPU (node 9 of its list) stopped with a hardware exception: GPU Hang",
+            "  4%|▍         | 36/903 [0:15:39<6:53:09, 28.63s/it]HW Exception by GPU node-9 (Agent handle: 0x631351bb5a20) reason :GPU Hang\nAborted (core dumped)\n",
+        ),
+        (
+            "fail rendezvous-failed [] NVSHMEM: the transport IBGDA could not be started",
+            "/w/nvshmem_src/src/host/transport/transport.cpp:nvshmemi_transport_init:275: init failed for transport: IBGDA\n\
+             /w/nvshmem_src/src/host/init/init.cu:989: non-zero status: 7 nvshmem detect topo failed \n",
+        ),
+        (
+            "fail job-cancelled [] Kubernetes evict",
+            "May 28 16:05:41 node-5 kubelet[2269]: I0528 16:05:41.101120 2269 eviction_manager.go:366] \"Eviction manager: attempting to reclaim\" resourceName=\"ephemeral-storage\"\n\
+             May 28 16:05:54 node-5 kubelet[2269]: I0528 16:05:54.802914 2269 eviction_manager.go:627] \"Eviction manager: pod is evicted successfully\" pod=\"ml/worker-3\"\n",
+        ),
+        (
+            "warn storage-failed [] Lustre: a request to MGC10.0.4.2@tcp@10.0.4.2@tcp has failed due to network error",
+            "Apr 30 14:39:31 n4 kernel: [271236.132175] Lustre: 3315:0:(client.c:2116:ptlrpc_expire_one_request()) @@@ Request sent has failed due to network error: [sent 1/real 1]  req@00 x1/t0(0) o250->MGC10.0.4.2@tcp@10.0.4.2@tcp:26/25 lens 520/544 e 0\n",
+        ),
+        // Ray's notice of an end came at once with what the process itself says of it.
+        (
+            "fail collective-timeout [] ALLREDUCE 1 timed out after 1800 s",
+            "2026-11-30 10:19:23,769 WARNING worker.py:2074 -- A worker died or was killed while executing a task by an unexpected system error. Worker IP address: 10.9.7.1 Worker port: 34011 Worker PID: 1080 Worker exit type: SYSTEM_ERROR\n\
+             (RayWorker pid=1080) [E ProcessGroupNCCL.cpp:474] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for 1800305 milliseconds before timing out.\n",
+        ),
+    ]);
+}
