@@ -55,6 +55,8 @@ pub struct Gleaned {
     looked_at: u32,
     judged: u32,
     of_a_program: u32,
+    /// A line speaks of something that may be trouble, whatever its level.
+    troubled: bool,
 }
 
 /// The first error of a driver, and the devices of which it reports the like.
@@ -94,6 +96,7 @@ impl Gleaned {
         if !may_be_error {
             return;
         }
+        self.troubled |= is_trouble(text);
         if let Some(found) = OfDriver::of(no, text) {
             self.of_driver(found);
         } else if let Some(found) = Unknown::of(no, text, level)
@@ -119,9 +122,9 @@ impl Gleaned {
         self.looked_at < MOST_LOOKED_AT && self.kernel.as_ref().is_some_and(|kernel| kernel.devices.len() < MOST_DEVICES)
     }
 
-    /// It is a log, of whatever program.
-    pub fn is_log(&self) -> bool {
-        self.of_a_program >= LEAST_OF_A_LOG && 2 * self.of_a_program >= self.judged
+    /// It is a log, of whatever program, and none of its lines speaks of trouble.
+    pub fn is_quiet_log(&self) -> bool {
+        !self.troubled && self.of_a_program >= LEAST_OF_A_LOG && 2 * self.of_a_program >= self.judged
     }
 
     /// Where the error stands.
@@ -130,8 +133,9 @@ impl Gleaned {
         self.best.as_ref().map(|best| best.line).into_iter().chain(kernel).min()
     }
 
-    /// What is read where a log says nothing else. `ended`: a process ended after it, and nothing says why.
-    pub fn event(&self, ended: bool) -> Option<(u64, TextEvent)> {
+    /// What is read where a log says nothing else. `ended`: a process ended after it, and nothing says why. `recognised`: the log is that of
+    /// a program that is known, whose words about a failure would be known, too.
+    pub fn event(&self, ended: bool, recognised: bool) -> Option<(u64, TextEvent)> {
         let of_kernel = self
             .kernel
             .as_ref()
@@ -139,7 +143,7 @@ impl Gleaned {
         if let Some(kernel) = of_kernel {
             return Some((kernel.line, event(DRIVER, kernel.text(), &kernel.origin)?));
         }
-        let best = self.best.as_ref()?;
+        let best = self.best.as_ref().filter(|best| !recognised || best.weight > Weight::Words)?;
         let is_why = best.weight == Weight::Fatal || ended && best.weight == Weight::Error;
         let mut origin = best.origin.clone();
         // What ended may carry whole seconds: of two of one second the first line is the first.
@@ -213,7 +217,9 @@ impl Unknown {
             None if speaks_of_failure(rest) => Weight::Words,
             None => return None,
         };
-        let weight = if said >= Weight::Error && is_empty(rest) { Weight::Empty } else { said };
+        // Some print what is only important at the highest level.
+        let weight =
+            if said >= Weight::Error && (is_empty(rest) || said == Weight::Fatal && !is_trouble(rest)) { Weight::Empty } else { said };
         let mut origin = peeled.origin;
         origin.rank = origin.rank.or_else(|| rank_field(rest));
         Some(Unknown { line: no, text: clean::clip(rest, LONGEST).into_owned(), origin, weight })
@@ -252,6 +258,23 @@ fn is_empty(text: &str) -> bool {
     EMPTY.is_match(text)
 }
 
+/// Words that hardly stand in a line where all is well.
+fn is_trouble(text: &str) -> bool {
+    static WORDS: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(
+            r"(?ix)\b(?:fail\w*|errors?|exception|cannot|can't|unable|invalid|mismatch\w*|differ|exceed\w*|assert\w*|panic\w*|abort\w*|exiting|crash\w*|timed\ out|timeout
+            |lost|denied|missing|no\ such|not\ found|out\ of|refused|unreachable|dead|died|killed|illegal|corrupt\w*|unhealthy|empty|gone|overflow|underflow
+            |unexpected\w*|not\ (?:support\w*|fit|allowed|available|usable|respond\w*)|bad|broken|faulty?|hung|hang|stuck|still\ waiting)\b|\[error\]",
+        )
+        .expect("pattern")
+    });
+    // Flags and counters of errors: `error_detection=True`, `0 errors`.
+    static NONE: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"(?i)\b(?:0|no) (?:errors?|failures?)\b|(?:error|timeout|fail)\w*[=:]\s?(?:0|none|false|true|[0-9])").expect("pattern")
+    });
+    WORDS.is_match(&NONE.replace_all(text, ""))
+}
+
 /// How runtimes end a program: `panic: ` of Go, `thread 'main' panicked at` of Rust, a check of C++.
 fn is_end_of_program(rest: &str) -> bool {
     static END: LazyLock<Regex> = LazyLock::new(|| {
@@ -276,6 +299,7 @@ fn speaks_of_failure(rest: &str) -> bool {
             | \b(?:[Ff]ailed|[Uu]nable)\ to\ (?:initiali[sz]e|init|start|load|connect|open|create|allocate|communicate|launch|register|bind|mount|acquire|join|resolve)\b
             | \bfailed\ with\ (?:\S+\ )?(?:error|status|code|exit)
             | \b[Ee]rror:\ (?:in\ function|code|status|\w+\ failed)
+            | \bfailed\b | \bError\ [a-z] | \[error\] | \btimed\ out\b | \b[Ff]ailed\ to\b
             ",
         )
         .expect("pattern")
@@ -355,7 +379,7 @@ mod tests {
     }
 
     fn said(log: &str) -> Option<String> {
-        let (_, event) = gleaned(log).event(false)?;
+        let (_, event) = gleaned(log).event(false, false)?;
         match event.what {
             crate::logs::What::Signed { signature, text, .. } => Some(format!("{} {text}", signature.id)),
             _ => None,
@@ -398,6 +422,7 @@ mod tests {
             "{\"level\":\"info\",\"message\":\"0 errors\"}",
             "2026-10-04 10:00:00 WARNING could not open cache, using default",
             "failed to open cache, trying again",
+            "I1011 08:02:59.084688 1 master.cc:19] the call failed with status 3",
         ] {
             assert_eq!(said(line), None, "{line}");
         }
@@ -409,15 +434,17 @@ mod tests {
                    2026-10-04T10:00:00Z ERROR manager: launcher: the card has too few lanes rank=3\n\
                    Error: CannotStart\n";
         let gleaned = gleaned(log);
-        let (line, event) = gleaned.event(false).unwrap();
+        let (line, event) = gleaned.event(false, false).unwrap();
         assert_eq!((line, event.origin.rank), (2, Some(3)));
         assert_eq!(
             said("[TM][FATAL] kernels/mask.cu(212): two shapes differ\n").unwrap(),
             "fatal-level kernels/mask.cu(212): two shapes differ"
         );
         assert!(said("panic: runtime error: index out of range\n").unwrap().starts_with("fatal-level panic"));
+        let banner = "Fri Dec 13 07:57:31 2026: CRITICAL  : Started the daemon, version 3\nFri Dec 13 07:57:32 2026: ERROR     : Error 7 listening on 'rdma'\n";
+        assert!(said(banner).unwrap().contains("Error 7 listening"), "{:?}", said(banner));
         // That an engine ended says nothing about why.
-        assert_eq!(super::Gleaned::default().event(true), None);
+        assert_eq!(super::Gleaned::default().event(true, false), None);
     }
 
     #[test]
@@ -440,12 +467,16 @@ mod tests {
 
     #[test]
     fn a_log_has_levels_or_times() {
-        assert!(gleaned("2026/05/05 12:29:36 Loading\n2026/05/05 12:29:45 Starting\n2026/05/05 12:29:45 Serving\n").is_log());
+        assert!(gleaned("2026/05/05 12:29:36 Loading\n2026/05/05 12:29:45 Starting\n2026/05/05 12:29:45 Serving\n").is_quiet_log());
         assert!(
             gleaned("I0513 11:04:17.446540 59 engine.cpp:350] on\nI0513 11:04:17.446540 59 engine.cpp:44] up\n[INFO] ready for work\n")
-                .is_log()
+                .is_quiet_log()
         );
-        assert!(!gleaned("hello\nthis is no log\nof anything\n").is_log());
-        assert!(!gleaned("2026-05-05 12:29:36 one line\nand prose\nand prose\nand prose\nand more\n").is_log());
+        // A line that speaks of trouble, of whatever level, is not passed over in silence.
+        assert!(
+            !gleaned("2026/05/05 12:29:36 Loading\n2026/05/05 12:29:45 the peer is dead\n2026/05/05 12:29:45 Serving\n").is_quiet_log()
+        );
+        assert!(!gleaned("hello\nthis is no log\nof anything\n").is_quiet_log());
+        assert!(!gleaned("2026-05-05 12:29:36 one line\nand prose\nand prose\nand prose\nand more\n").is_quiet_log());
     }
 }

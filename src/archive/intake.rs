@@ -71,6 +71,7 @@ impl Intake {
         if alarms().any(|alarm| !error_level::is_bare_end(&alarm.event.what)) {
             return;
         }
+        let recognised = super::is_recognised(&self.session.model);
         // Only what stands before the end can be why.
         let ends: HashMap<u32, Option<u64>> = alarms().map(|alarm| (alarm.file, alarm.line)).collect();
         let found: Vec<_> = self
@@ -79,7 +80,7 @@ impl Intake {
             .filter_map(|(file, gleaned)| {
                 let end = ends.get(file);
                 let is_before = end.is_some_and(|end| gleaned.line() < *end);
-                (ends.is_empty() || is_before).then(|| gleaned.event(is_before)).flatten().map(|found| (*file, found))
+                (ends.is_empty() || is_before).then(|| gleaned.event(is_before, recognised)).flatten().map(|found| (*file, found))
             })
             .collect();
         for (file, (no, event)) in found {
@@ -92,9 +93,9 @@ impl Intake {
         }
     }
 
-    /// Every file is the log of a program, whatever program it is.
+    /// Every file is the log of a program, whatever program it is, and speaks of no trouble.
     pub fn is_of_logs(&self) -> bool {
-        !self.gleaned.is_empty() && self.gleaned.iter().all(|(_, gleaned)| gleaned.is_log())
+        !self.gleaned.is_empty() && self.gleaned.iter().all(|(_, gleaned)| gleaned.is_quiet_log())
     }
 
     /// There is no more input: all of it is judged together.

@@ -123,7 +123,7 @@ pub fn report(mut intake: Intake, mut inputs: Vec<Seen>) -> Report {
     let recognised = understood || is_recognised(&session.model) || !findings.is_empty();
     let is_plain = !recognised && !has_nccl && is_of_logs && inputs.iter().all(|i| i.error.is_none());
     if is_plain {
-        inputs.iter_mut().for_each(|i| i.note = Some("the log of a program that is not known; none of its lines is called an error"));
+        inputs.iter_mut().for_each(|i| i.note = Some("the log of a program that is not known; none of its lines speaks of trouble"));
     } else if !recognised && inputs.iter().all(|i| i.error.is_none()) {
         let why = match has_nccl {
             true => "it has lines of NCCL, but none about its start, progress, an error or its end",

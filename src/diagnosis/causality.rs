@@ -112,10 +112,7 @@ fn first_failure(findings: &[&mut Finding], outlived: &dyn Fn(&Finding) -> bool)
     // A job that stands is ended by somebody in the end.
     let is_asked_after = |f: &Finding| chain(f).place == Place::Request && gave_up_before(f);
     let is_explained = |end: &Finding| {
-        is_reported_end(end)
-            && (gave_up_before(end)
-                || messengers().any(|m| began(m) == began(end))
-                || findings.iter().any(|f| is_root(f) && chain(f).says_why && same(f, end)))
+        is_reported_end(end) && (gave_up_before(end) || findings.iter().any(|f| is_root(f) && chain(f).says_why && same(f, end)))
             || is_bare_end(end) && findings.iter().any(|f| is_root(f) && chain(f).says_why && same(f, end))
             || messengers().any(|m| chain(m).explains.iter().any(|e| e.rule == end.rule))
     };

@@ -1645,6 +1645,15 @@ fn logs_of_programs_that_are_not_known() {
             "ok",
             "2026:07:27-12:04:20:(55) |CCL_WARN| no variables, trying others\n2026:07:27-12:04:20:(55) |CCL_INFO| launcher: hydra\n2026:07:27-12:04:21:(55) |CCL_INFO| threads: 40\n",
         ),
+        // The highest level may be a banner, and the lowest may speak of trouble.
+        (
+            "warn nccl-warn [] Fri Dec 13 07:57:32 2026: ERROR : Error 7 listening on the 'rdma' transport",
+            "Fri Dec 13 07:57:31 2026: CRITICAL  : Started the daemon, version 3\nFri Dec 13 07:57:32 2026: ERROR     : Error 7 listening on the 'rdma' transport.\n",
+        ),
+        (
+            "unknown",
+            "I0420 10:00:00.100000 7 a.cc:1] up\nI0420 10:00:01.100000 7 a.cc:2] the peer is dead\nI0420 10:00:02.100000 7 a.cc:3] on we go\n",
+        ),
         ("unknown", "once upon a time\nthere was a text\nof no program\n"),
     ]);
 }
@@ -1697,11 +1706,20 @@ fn servers_devices_and_daemons() {
             "warn storage-failed [] Lustre: a request to MGC10.0.4.2@tcp@10.0.4.2@tcp has failed due to network error",
             "Apr 30 14:39:31 n4 kernel: [271236.132175] Lustre: 3315:0:(client.c:2116:ptlrpc_expire_one_request()) @@@ Request sent has failed due to network error: [sent 1/real 1]  req@00 x1/t0(0) o250->MGC10.0.4.2@tcp@10.0.4.2@tcp:26/25 lens 520/544 e 0\n",
         ),
-        // Ray's notice of an end came at once with what the process itself says of it.
         (
-            "fail collective-timeout [] ALLREDUCE 1 timed out after 1800 s",
-            "2026-11-30 10:19:23,769 WARNING worker.py:2074 -- A worker died or was killed while executing a task by an unexpected system error. Worker IP address: 10.9.7.1 Worker port: 34011 Worker PID: 1080 Worker exit type: SYSTEM_ERROR\n\
-             (RayWorker pid=1080) [E ProcessGroupNCCL.cpp:474] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for 1800305 milliseconds before timing out.\n",
+            "fail rendezvous-failed [] MPICH could not open an endpoint of libfabric: create_endpoint:Address already in use",
+            "MPICH ERROR [Rank 0] [job id f9] [Thu Oct 27 10:05:09 2026] [t23] - Abort(1616271) (rank 0 in comm 0): Fatal error in PMPI_Init: Other MPI error, error stack:\n\
+             MPID_Init(501)..............:\ncreate_endpoint(1359).......: OFI EP enable failed (ofi_init.c:1359:create_endpoint:Address already in use)\n",
+        ),
+        (
+            "warn collective-timeout [] SGLang: KV cache could not be fetched: Request 83 timed out after 600.0s",
+            "[2026-10-15 11:03:35 DP6 TP6 EP6] Decode transfer failed for request rank=6 decode_req.req.rid='cd' decode_req.req.bootstrap_room=83 with exception KVTransferError(bootstrap_room=83): Request 83 timed out after 600.0s in KVPoll.WaitingForInput\n\
+             [2026-10-15 11:03:36] INFO:     10.10.11.1:41712 - \"GET /health HTTP/1.1\" 200 OK\n",
+        ),
+        (
+            "fail gpu-driver [] the driver could not start GPU 0000:04:01.0: RmInitAdapter failed",
+            "[ 1097.650222] NVRM: GPU 0000:04:01.0: RmInitAdapter failed! (0x11:0x45:2525)\n[ 1097.650377] NVRM: GPU 0000:04:01.0: rm_init_adapter failed, device minor number 0\n\
+             [ 1102.469870] NVRM: GPU 0000:04:02.0: RmInitAdapter failed! (0x11:0x45:2525)\n",
         ),
     ]);
 }

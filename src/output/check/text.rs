@@ -143,7 +143,10 @@ impl Page {
             (Some(f), _) => f.summary.clone(),
             (None, Verdict::Ok) => "nothing wrong was found".into(),
             (None, Verdict::Unknown) => "nothing was recognised".into(),
-            (None, _) => "see below".into(),
+            // What only warns is no cause.
+            (None, _) => {
+                report.findings.iter().find(|f| f.severity >= Severity::Warning).map_or_else(|| "see below".into(), |f| f.summary.clone())
+            }
         };
         let unread = report.inputs.iter().filter(|i| i.error.is_some()).count();
         let unread = match unread {
