@@ -1,15 +1,16 @@
 //! Where files are read into: one session for all of them, as if they were sources that have come to their end.
 
-use super::error_level::Unknown;
+use super::error_level::{self, Gleaned};
 use crate::base::severity::Severity;
 use crate::base::time::{Stamp, Zone};
 use crate::diagnosis::session::Session;
 use crate::formats::nccl_tests::Table;
-use crate::logs::when;
+use crate::logs::{What, when};
 use crate::model::alarms::Alarm;
 use crate::model::reading::ReadLine;
 use crate::observe::log::LogFileInfo;
 use crate::observe::{Body, Observation, SourceId};
+use std::collections::HashMap;
 
 /// What is read.
 pub struct Intake {
@@ -20,10 +21,8 @@ pub struct Intake {
     pub understood: bool,
     /// A line of NCCL was there, whether it was understood or not.
     pub has_nccl: bool,
-    /// The first line of each log file that its writer calls an error and nothing here knows.
-    pub unknown_errors: Vec<(u32, Unknown)>,
-    /// The first line of each log that is a program's own.
-    pub logged: Vec<(u32, Unknown)>,
+    /// What the lines of each log file tell that nothing here knows.
+    pub gleaned: Vec<(u32, Gleaned)>,
 }
 
 /// The name under which files that were written before are observed.
@@ -31,14 +30,7 @@ const ARCHIVE: SourceId = SourceId::of("archive");
 
 impl Intake {
     pub fn new(zone: Zone) -> Intake {
-        Intake {
-            session: Session::new("", zone),
-            recordings: Vec::new(),
-            understood: false,
-            has_nccl: false,
-            unknown_errors: Vec::new(),
-            logged: Vec::new(),
-        }
+        Intake { session: Session::new("", zone), recordings: Vec::new(), understood: false, has_nccl: false, gleaned: Vec::new() }
     }
 
     /// Makes a log file known; its number comes back. `early_lines` of it were written in one go if its process held its output back.
@@ -72,35 +64,44 @@ impl Intake {
         }
     }
 
-    /// Where no log has a word that is known to be worth a warning, those that their writers call errors are all that is left.
+    /// Where no log has a word that is known to be worth a warning, or none but that something ended, those that their writers call errors
+    /// are all that is left.
     fn read_unknown_errors(&mut self) {
-        let unknown = std::mem::take(&mut self.unknown_errors);
-        let is_worth = |alarm: &Alarm| alarm.event.what.severity() >= Some(Severity::Warning);
-        if self.session.model.records.values().any(|record| record.alarms.iter().any(is_worth)) {
+        let is_worth = |alarm: &&Alarm| alarm.event.what.severity() >= Some(Severity::Warning);
+        let alarms = || self.session.model.records.values().flat_map(|record| record.alarms.iter()).filter(is_worth);
+        if alarms().any(|alarm| !error_level::is_bare_end(&alarm.event.what)) {
             return;
         }
-        for (file, unknown) in unknown {
-            let line = ReadLine { no: Some(unknown.line), text: &unknown.text, bytes: unknown.text.len() };
-            self.session.read(file, &line, &mut unknown.event().into_iter().collect());
+        let recognised = super::is_recognised(&self.session.model);
+        // Only what stands before the end can be why.
+        let ends: HashMap<u32, Option<u64>> = alarms().map(|alarm| (alarm.file, alarm.line)).collect();
+        let found: Vec<_> = self
+            .gleaned
+            .iter()
+            .filter_map(|(file, gleaned)| {
+                let end = ends.get(file);
+                let is_before = end.is_some_and(|end| gleaned.line() < *end);
+                (ends.is_empty() || is_before).then(|| gleaned.event(is_before, recognised)).flatten().map(|found| (*file, found))
+            })
+            .collect();
+        for (file, (no, event)) in found {
+            let text = match &event.what {
+                What::Signed { text, .. } => text.clone(),
+                _ => String::new(),
+            };
+            let line = ReadLine { no: Some(no), text: &text, bytes: text.len() };
+            self.session.read(file, &line, &mut vec![event]);
         }
     }
 
-    /// Where nothing at all is known, that a program writes its log and calls nothing an error is all that can be seen.
-    fn read_logged(&mut self) {
-        let logged = std::mem::take(&mut self.logged);
-        if self.understood || self.has_nccl || super::is_recognised(&self.session.model) {
-            return;
-        }
-        for (file, first) in logged {
-            let line = ReadLine { no: Some(first.line), text: &first.text, bytes: first.text.len() };
-            self.session.read(file, &line, &mut first.healthy().into_iter().collect());
-        }
+    /// Every file is the log of a program, whatever program it is, and speaks of no trouble.
+    pub fn is_of_logs(&self) -> bool {
+        !self.gleaned.is_empty() && self.gleaned.iter().all(|(_, gleaned)| gleaned.is_quiet_log())
     }
 
     /// There is no more input: all of it is judged together.
     pub fn end(&mut self) {
         self.read_unknown_errors();
-        self.read_logged();
         self.see(self.session.model.now, Body::End);
     }
 

@@ -1,7 +1,7 @@
 //! Logs: read in chunks, one core, bounded memory. Almost all lines of a large log are noise that nobody looks at; of the rest, most
 //! are the same few kinds again and again, which have lanes of their own.
 
-use super::error_level::{Logged, Unknown};
+use super::error_level::Gleaned;
 use super::intake::Intake;
 use super::kinds::{Counts, Kind, Opened};
 use crate::base::words::io_words;
@@ -114,8 +114,8 @@ struct Lines<'a> {
     tabled: bool,
     tables: Tables,
     lanes: Lanes,
-    unknown_error: Option<Unknown>,
-    logged: Logged,
+    /// What lines that no reader knows still tell.
+    gleaned: Gleaned,
 }
 
 /// Lines of which there are millions, each worth little: channels, steps, and lines that were read before.
@@ -265,8 +265,7 @@ impl<'a> Lines<'a> {
             tabled: false,
             tables: Tables::default(),
             lanes: Lanes { all_steps: ALL_STEPS, run: 1, ..Lanes::default() },
-            unknown_error: None,
-            logged: Logged::default(),
+            gleaned: Gleaned::default(),
         }
     }
 
@@ -342,6 +341,9 @@ impl<'a> Lines<'a> {
                 let mut space = [0; MAX_STEP];
                 let shape = digitless(line, &mut space).map(self::hash);
                 if shape.is_some_and(|shape| self.lanes.noise.contains(&shape)) {
+                    if self.gleaned.wants_devices() {
+                        self.gleaned.look(self.no, line);
+                    }
                     return;
                 }
                 let class = prefilter::classify(line);
@@ -350,8 +352,7 @@ impl<'a> Lines<'a> {
                     && prefilter::is_noise_with_any_digits(line)
                 {
                     insert(&mut self.lanes.noise, shape);
-                    self.logged.note(self.no, line);
-                    self.unknown_error = self.unknown_error.take().or_else(|| Unknown::of(self.no, line));
+                    self.gleaned.look(self.no, line);
                     return;
                 }
                 class
@@ -467,11 +468,8 @@ impl<'a> Lines<'a> {
             may_come_again = !self.events.iter().any(|e| matches!(e.what, What::Step(_)));
             self.tell(&text);
         }
-        if class == Class::Noise && !names_process {
-            self.logged.note(self.no, line);
-        }
-        if self.unknown_error.is_none() && !names_process && !self.inside && (class == Class::Noise || self.events.is_empty()) {
-            self.unknown_error = Unknown::of(self.no, line);
+        if !names_process && !self.inside && (class == Class::Noise || self.events.is_empty()) {
+            self.gleaned.look(self.no, line);
         }
         if names_process {
             if nothing_new {
@@ -540,9 +538,7 @@ impl<'a> Lines<'a> {
         self.reader.idle(&mut self.events);
         let line = ReadLine { no: Some(self.no), ..ReadLine::default() };
         self.intake.session.read(self.file, &line, &mut self.events);
-        let logged = std::mem::take(&mut self.logged).first().filter(|_| self.unknown_error.is_none());
-        self.intake.logged.extend(logged.map(|first| (self.file, first)));
-        self.intake.unknown_errors.extend(self.unknown_error.take().map(|unknown| (self.file, unknown)));
+        self.intake.gleaned.push((self.file, std::mem::take(&mut self.gleaned)));
         let (tables, _) = std::mem::take(&mut self.tables).finish();
         self.intake.tables(self.file, tables);
         self.flush_channels();

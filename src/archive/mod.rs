@@ -74,6 +74,9 @@ pub struct Seen {
     pub lines: Option<u64>,
     /// Why it, or the rest of it, could not be judged.
     pub error: Option<String>,
+    /// How far it was understood, where that is not far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<&'static str>,
 }
 
 /// Told while inputs are read: bytes done so far, of all if that is known.
@@ -113,10 +116,15 @@ fn has_no_year(input: &inputs::Input) -> bool {
 /// Judges what was read from these inputs.
 pub fn report(mut intake: Intake, mut inputs: Vec<Seen>) -> Report {
     intake.end();
+    // Whoever prints levels or times calls errors by their name: that there is none says something.
+    let is_of_logs = intake.is_of_logs();
     let Intake { session, recordings, understood, has_nccl, .. } = intake;
     let Conclusion { findings, root_cause } = Conclusion::of(&session, &recordings);
     let recognised = understood || is_recognised(&session.model) || !findings.is_empty();
-    if !recognised && inputs.iter().all(|i| i.error.is_none()) {
+    let is_plain = !recognised && !has_nccl && is_of_logs && inputs.iter().all(|i| i.error.is_none());
+    if is_plain {
+        inputs.iter_mut().for_each(|i| i.note = Some("the log of a program that is not known; none of its lines speaks of trouble"));
+    } else if !recognised && inputs.iter().all(|i| i.error.is_none()) {
         let why = match has_nccl {
             true => "it has lines of NCCL, but none about its start, progress, an error or its end",
             false => "nothing in it is known: no line of NCCL, PyTorch, a trainer or a launcher",
@@ -125,7 +133,7 @@ pub fn report(mut intake: Intake, mut inputs: Vec<Seen>) -> Report {
     }
     let worst = findings.iter().filter(|f| f.severity >= Severity::Warning).map(|f| f.severity).max();
     let verdict = match worst {
-        _ if !recognised => Verdict::Unknown,
+        _ if !recognised && !is_plain => Verdict::Unknown,
         Some(s) if s >= Severity::Error => Verdict::Fail,
         Some(_) => Verdict::Warn,
         None => Verdict::Ok,

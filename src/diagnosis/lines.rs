@@ -214,6 +214,10 @@ fn hosts_of(model: &Model, job: &str, found: &Finding) -> Vec<String> {
 pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut [&mut Finding]) {
     let log_only = model.jobs.get(job).is_some_and(|j| j.log_only);
     let hints: Vec<&'static Signature> = findings.iter().filter_map(|f| f.entry).filter(|entry| !entry.hints.is_empty()).collect();
+    // What says that something is all right again, as often as it was not.
+    let is_recovery = |f: &&mut Finding| f.part == Some(Part::Harmless) && f.entry.is_some_and(|entry| !entry.hints.is_empty());
+    let recovered: Vec<(String, u64, &'static Signature)> =
+        findings.iter().filter(|f| is_recovery(f)).filter_map(|f| Some((thing_of(f)?, f.count, f.entry?))).collect();
     own_hints(findings);
     let damages = |f: &&&mut Finding| rules::may_damage_data(f) && f.own_role != Role::Context && is_timed(f);
     let faults: Vec<Finding> = findings.iter().filter(damages).map(|f| (**f).clone()).collect();
@@ -229,6 +233,11 @@ pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut
         if let Some(entry) = hints.iter().find(|entry| f.signature.is_some_and(|s| entry.hints.contains(&s))) {
             notes.push(entry.hint.to_owned());
         }
+        if recovered.iter().any(|(subject, count, entry)| {
+            f.signature.is_some_and(|s| entry.hints.contains(&s)) && Some(subject) == thing_of(f).as_ref() && *count >= f.count
+        }) {
+            f.severity = f.severity.min(Severity::Warning);
+        }
         if let Some(how) = chronicle_of(model, job, f).filter(|_| log_only).and_then(Chronicle::survival)
             && f.severity >= Severity::Error
             && can_be_survived(f)
@@ -241,6 +250,12 @@ pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut
         }
         f.note = (!notes.is_empty()).then(|| notes.join("; "));
     }
+}
+
+/// What a finding is about, without the entry that it stands under, where that may be about several things.
+fn thing_of(f: &Finding) -> Option<String> {
+    let thing = f.subject.strip_prefix(f.signature?)?;
+    (!thing.is_empty()).then(|| thing.to_owned())
 }
 
 /// Whose line a text without a rank is, where it throws light on lines that have one: a kernel's assertion is of the ranks whose CUDA call

@@ -680,8 +680,12 @@ pub struct Reader {
     /// ctest wrote it: what stands before its lines is the number of a test, not of a rank.
     of_ctest: bool,
     parts: parts::Parts,
+    /// Horovod's `Missing ranks:` was read: a line for each of them follows.
+    names_missing: bool,
 }
 
+/// The head of Horovod's list of ranks that others wait for.
+const MISSING: &str = "Missing ranks:";
 /// How lines begin that a launcher prints under its own name.
 const LAUNCHERS: &[&str] = &["srun: ", "slurmstepd", "mpirun ", "mpiexec ", "prterun "];
 
@@ -691,7 +695,7 @@ const MAX_LINE: usize = 64 * 1024;
 impl Reader {
     /// A record of several lines has begun, and the next line may belong to it although it looks like noise.
     pub fn is_inside(&self) -> bool {
-        !self.torch.is_idle() || !self.parts.is_empty()
+        !self.torch.is_idle() || !self.parts.is_empty() || self.names_missing
     }
 
     /// The number in its file of the line that [`Reader::line`] gets next.
@@ -736,7 +740,8 @@ impl Reader {
             return;
         }
         let rest = &line[..(0..=line.len().min(MAX_LINE)).rev().find(|at| line.is_char_boundary(*at)).unwrap_or(0)];
-        match unwrapped(rest) {
+        let of_logger = || prefix::of_json(rest).filter(|_| class == prefilter::Class::Alarm);
+        match unwrapped(rest).or_else(of_logger) {
             Some(text) => self.pieces(&text, class, out),
             None => self.pieces(rest, class, out),
         }
@@ -755,6 +760,9 @@ impl Reader {
 
     fn piece(&mut self, piece: &str, class: prefilter::Class, out: &mut Vec<TextEvent>) {
         let cleaned = clean(piece);
+        if let Some(event) = self.missing(&cleaned) {
+            return out.push(event);
+        }
         let text = self.without_test(&cleaned);
         // Every head of another record has a bracket, or stands behind a bar.
         if memchr::memchr(b']', text.as_bytes()).is_none() && prefix::behind_bar(text).is_none() {
@@ -774,6 +782,23 @@ impl Reader {
         };
         self.of_ctest |= line.trim_start().strip_prefix("Start ").is_some_and(|tail| numbered(tail).is_some());
         if self.of_ctest { numbered(line).unwrap_or(line) } else { line }
+    }
+
+    /// `2: [grads_0, grads_1]` of Horovod's list of ranks that others wait for.
+    fn missing(&mut self, text: &str) -> Option<TextEvent> {
+        // The number is no prefix of a launcher.
+        let tail = ["]<stderr>:", "]<stdout>:"].iter().find_map(|tag| Some(text.split_once(tag)?.1)).unwrap_or(text).trim();
+        if !std::mem::replace(&mut self.names_missing, tail == MISSING) {
+            return None;
+        }
+        let (rank, tensors) = tail.split_once(": [")?;
+        rank.parse::<u32>().ok()?;
+        let tensor = tensors.split([',', ']']).next()?;
+        let text = format!("{} [missing ranks: {rank}]", clip(tensor, 120));
+        let signature = catalog::find(catalog::Scope::Line, &text)?;
+        self.names_missing = true;
+        let origin = prefix::peel(text.as_str()).origin;
+        Some(TextEvent { origin, what: What::Signed { signature, text, tried: false }, said_at: None })
     }
 
     /// The file has been silent for a while, or has ended: puts what was held back, because more of it might have come, into `out`.

@@ -89,6 +89,8 @@ const FORMS: &[(Class, &str, &str)] = &[
     // NCCL 2.0 to 2.2
     (Class::Alarm, " WARN ", r":[0-9]+:[0-9]+ \[[0-9]+\] [A-Za-z0-9_./-]+\.[a-z]+:[0-9]+ WARN "),
     (Class::Alarm, "libfabric:", r"libfabric:[0-9]"),
+    // Horovod
+    (Class::Alarm, "Missing ranks:", r"Missing ranks:\s*$"),
     (Class::Fact, " set to ", r"INFO NCCL_[A-Z_]+ set to "),
     (Class::Fact, "INFO NET/", r"INFO NET/(?:(?:IB|Socket) ?: ?(?:Using|No device)|[0-9A-Fa-f-]+ :)"),
     (Class::Fact, "INFO GPU/", r"INFO GPU/[0-9A-Fa-f-]+ :"),

@@ -22,6 +22,71 @@ const MAX_PREFIXES: usize = 10;
 /// Taken from a number in front of a line without more evidence, a larger one is a line number.
 const MAX_BARE_RANK: u32 = 16_384;
 
+/// How bad a line is by the word of its writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// INFO, DEBUG and the like.
+    Low,
+    Warning,
+    Error,
+    /// The writer ends itself.
+    Fatal,
+}
+
+/// The level that a logger put in front of a text: `[ERROR] `, `ERROR:root:`, ` - ERROR - `, `|CCL_ERROR|`, `[E]`, `level=error`; of glog
+/// and TensorFlow the letter alone. A word without a text behind it is none.
+pub fn level(text: &str) -> Option<Level> {
+    static LEVEL: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(
+            r#"(?x)
+            (?:^|[\x20\t\[|(*:-])(?:[A-Z]+_)?(?P<word>TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|SEVERE|FATAL|CRITICAL)[\x20\t\]|:)*-].{8}
+            | (?:^|[\x20,])(?:level|lvl|severity)="?(?P<field>[A-Za-z]+)"?(?:[\x20,]|$)
+            | (?:^|\x20)[\[<](?P<low>trace|debug|info|notice|warn|warning|error|err|crit|critical|fatal|alert|emerg)[\]>]\x20
+            | (?:^|\x20)(?P<glog>[IWEF])[0-9]{4}(?:[0-9]{4})?\x20[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]+\x20.*\]\x20
+            | [0-9]:\x20(?P<tensorflow>[IWEF])\x20[A-Za-z0-9_./+-]+\.(?:cc|cpp|cu|h):[0-9]+\]\x20
+            | \]\x20?\[(?P<letter>[IWEF])\]\x20
+            "#,
+        )
+        .expect("pattern")
+    });
+    let found = LEVEL.captures(text)?;
+    let word = found.iter().skip(1).flatten().next()?.as_str();
+    match word.to_ascii_uppercase().as_str() {
+        "W" | "WARN" | "WARNING" => Some(Level::Warning),
+        "E" | "ERR" | "ERROR" => Some(Level::Error),
+        "F" | "FATAL" | "CRITICAL" | "CRIT" | "SEVERE" | "ALERT" | "EMERG" | "PANIC" | "DPANIC" => Some(Level::Fatal),
+        "I" | "INFO" | "TRACE" | "DEBUG" | "NOTICE" => Some(Level::Low),
+        _ => None,
+    }
+}
+
+/// `[ 1843.308148] ` of the kernel in front of a line.
+pub fn has_kernel_clock(text: &str) -> bool {
+    let clock = text.strip_prefix('[').and_then(|tail| tail.split_once("] ")).and_then(|(clock, _)| clock.trim_start().split_once('.'));
+    clock.is_some_and(|(seconds, part)| number(seconds).is_some() && number(part).is_some())
+}
+
+/// A record of a logger that writes JSON, as another would write it: `{"level":"error","ts":"2026-05-04T10:00:00Z","msg":"x","err":"y"}`
+/// as `2026-05-04T10:00:00Z ERROR x: y`. What has no level and no text is none.
+pub fn of_json(line: &str) -> Option<String> {
+    const MOST: usize = 8 << 10;
+    let line = line.trim();
+    if !line.starts_with('{') || !line.ends_with('}') || line.len() > MOST {
+        return None;
+    }
+    let record: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).ok()?;
+    let text = |keys: &[&str]| keys.iter().find_map(|key| record.get(*key)?.as_str());
+    let level = text(&["level", "severity", "lvl", "levelname", "log.level"])?.to_ascii_uppercase();
+    let inner = || record.get("fields")?.get("message")?.as_str();
+    let message = text(&["message", "msg", "event", "log", "MESSAGE"]).or_else(inner)?;
+    let time = text(&["timestamp", "time", "ts", "@timestamp"]).filter(|time| stamp::iso(time).is_some_and(|(_, n)| n == time.len()));
+    let before = time.map_or(String::new(), |time| format!("{time} "));
+    let error = text(&["error", "err", "exception"]).map_or(String::new(), |error| format!(": {error}"));
+    let rank = |map: &serde_json::Map<String, serde_json::Value>| map.get("rank")?.as_u64();
+    let rank = rank(&record).or_else(|| rank(record.get("span")?.as_object()?)).map_or(String::new(), |rank| format!(" rank={rank}"));
+    Some(format!("{before}{level} {message}{error}{rank}"))
+}
+
 pub fn peel(line: &str) -> Peeled<'_> {
     let mut p = Peeled { rest: line, ..Peeled::default() };
     for turn in 0..MAX_PREFIXES {
@@ -29,6 +94,9 @@ pub fn peel(line: &str) -> Peeled<'_> {
             Some(rest) => p.rest = rest,
             None => break,
         }
+    }
+    if let Some(rest) = behind_tag(p.rest, &mut p) {
+        p.rest = rest;
     }
     if p.rest.starts_with('[') {
         p.rest = without_unknown(p.rest, &mut p.origin);
@@ -40,6 +108,17 @@ pub fn peel(line: &str) -> Peeled<'_> {
         p.rest = without_next_prefix(p.rest);
     }
     p
+}
+
+/// What stands behind `[1,0]<stderr>:` of MPI, whatever a platform puts in front of it: `UTC master.0 -- [1,0]<stderr>:x`.
+fn behind_tag<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
+    const NEAR: usize = 100;
+    let near = &s.as_bytes()[..s.len().min(NEAR)];
+    let end = memchr::memmem::find(near, b"]<std")?;
+    let start = memchr::memrchr(b'[', &near[..end]).filter(|start| *start > 0 && end - start < 40)?;
+    let before = s.get(..start)?;
+    (before.ends_with(' ') && !before.contains("%|")).then_some(())?;
+    one(&s[start..], p, 1)
 }
 
 /// Without brackets of programs that nobody knows, in front of a part of a traceback: `[177/train/578 (pid 28936)] [<run>] Traceback …`.
@@ -118,6 +197,7 @@ pub fn records(line: &str) -> Vec<&str> {
             | \[rank[0-9]+\]:
             | (?:WARNING|ERROR):torch\.[A-Za-z_.]+:
             | \[[0-9]{4}-[0-9]{2}-[0-9]{2}\x20[0-9]{2}:[0-9]{2}:[0-9]{2},[0-9]{3}\]\x20\[(?:INFO|WARNING|ERROR)\]
+            | \[[0-9]{4}-[0-9]{2}-[0-9]{2}\x20[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\x20(?:DP|TP|PP|EP)[0-9]+)*\]\x20[A-Z]
             | [IWEF][0-9]{4}\x20[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}\x20[0-9]+\x20[A-Za-z_/.]+:[0-9]+\]
             ",
         )
@@ -127,6 +207,10 @@ pub fn records(line: &str) -> Vec<&str> {
         let mut out = records(&line[..at]);
         out.extend(records(&line[at..]));
         return out;
+    }
+    if let Some(at) = end_of_bar(line) {
+        let (bar, rest) = line.split_at(at);
+        return std::iter::once(bar).chain(records(rest)).collect();
     }
     if !may_hold_records(line.as_bytes()) {
         return vec![line];
@@ -154,6 +238,17 @@ pub fn behind_bar(line: &str) -> Option<usize> {
     let free = |at: usize| !tail[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '=' | '"' | '\''));
     let at = BEGIN.iter().filter_map(|begin| tail.find(begin)).filter(|at| *at > 0 && free(*at)).min()?;
     Some(bar + at)
+}
+
+/// Where a bar of tqdm ends to which something else is glued: `… 366/903 [5:15:39<6:53:09, 46.16s/it]HW Exception`. Each bar is cut off by
+/// itself, so that no text makes this slow.
+fn end_of_bar(line: &str) -> Option<usize> {
+    static END: LazyLock<[memchr::memmem::Finder<'static>; 2]> = LazyLock::new(|| ["it/s]", "s/it]"].map(memchr::memmem::Finder::new));
+    memchr::memmem::find(line.as_bytes(), b"%|")?;
+    let ends = END.iter().filter_map(|end| Some(end.find(line.as_bytes())? + "it/s]".len()));
+    let at = ends.min()?;
+    // Another bar, and what belongs to this one, begin with a blank or a digit.
+    line[at..].starts_with(|c: char| c.is_ascii_alphabetic() || c == '(').then_some(at)
 }
 
 /// Whether another record may begin behind the start of a line: with a bracket, with the name of a logger, or with a time and, further
@@ -255,7 +350,7 @@ fn bracket<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     }
     if let Some(n) = number(inner) {
         // A torn NCCL header begins like this, too: there it is the CUDA device.
-        let rest = after.strip_prefix(' ').filter(|r| !r.starts_with("NCCL ") && !r.contains(" NCCL WARN "))?;
+        let rest = after.strip_prefix(' ').filter(|r| !r.starts_with("NCCL ") && !r.contains(" NCCL WARN ") && !is_metrics(r))?;
         if n < MAX_BARE_RANK {
             set(&mut p.origin.rank, n);
         }
@@ -292,6 +387,16 @@ fn bracket<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     cpp_head(inner, p)?;
     p.cpp = true;
     Some(skip_space(after))
+}
+
+/// `accuracy=0.61, loss=2.31` of clu, in front of which the step stands in brackets.
+fn is_metrics(text: &str) -> bool {
+    let is_field = |field: &str| {
+        field.trim().split_once('=').is_some_and(|(name, value)| {
+            !name.is_empty() && !name.contains(' ') && value.trim().trim_matches(['[', ']']).parse::<f64>().is_ok()
+        })
+    };
+    text.contains('=') && text.split(", ").take(3).all(is_field)
 }
 
 /// `2026-04-21 07:28:41 TP5` and `2026-04-21 07:28:41 DP1 TP5 EP5` of SGLang, also without the date. With one stage the tensor-parallel

@@ -43,6 +43,21 @@ fn prefixed(prefix: &str, text: &str) -> String {
 }
 
 #[test]
+fn a_logger_heads_only_the_first_line_of_a_record() {
+    let of_logger = "[2026-02-21 22:59:28 TP3] Scheduler hit an exception: Traceback (most recent call last):\n  File \"/w/s.py\", line 8, in loop\n                         step()\nRuntimeError: no such request\n";
+    let whose = |text: &str| one(text);
+    assert_eq!(whose(of_logger), (Some(3), "RuntimeError".into(), "no such request".into(), false));
+    // Glued behind another program's line, too.
+    let glued = format!("Extension modules: numpy.core, numpy.random{of_logger}");
+    assert_eq!(whose(&glued).0, Some(3));
+    // Frames of another process do not belong to a head that has frames of its own.
+    let own = "[rank3]: Traceback (most recent call last):\n[rank3]:   File \"/w/s.py\", line 8, in loop\n  File \"/w/t.py\", line 9, in other\n[rank3]: RuntimeError: mine\n";
+    assert_eq!(one(own), (Some(3), "RuntimeError".into(), "mine".into(), false));
+    // Errors of bindings are named as they like.
+    assert_eq!(one(&tb("acme._bindings.acmeBackendError: ACME_ERR")).1, "acme._bindings.acmeBackendError");
+}
+
+#[test]
 fn the_last_unindented_line_counts() {
     assert_eq!(one(&tb("ValueError: boom: 3")), (None, "ValueError".into(), "boom: 3".into(), false));
     assert_eq!(one(&prefixed("[rank5]: ", &tb("ValueError: bad sample"))), (Some(5), "ValueError".into(), "bad sample".into(), false));

@@ -17,6 +17,8 @@ pub struct Tracebacks {
     lead: Option<String>,
     /// The process of mp.spawn whose traceback comes next: its index, which is usually the local rank.
     spawned: Option<u32>,
+    /// Lines read while one was open, or which opened one.
+    turn: u64,
 }
 
 /// What tells one process's lines from another's, as far as prefixes do.
@@ -39,6 +41,8 @@ struct Open {
     headless: bool,
     /// Lines of others since its last own one.
     waited: u32,
+    /// The turn that it began in.
+    head: u64,
 }
 
 #[derive(Clone, PartialEq)]
@@ -101,6 +105,7 @@ impl Tracebacks {
         if self.open.is_empty() && header.is_none() && !bare && !frame && !p.rest.starts_with("Exception ignored in") {
             return false;
         }
+        self.turn += 1;
         let who: Who = (p.origin.rank, p.origin.local_rank, p.origin.host.clone(), p.origin.pid);
         if p.rest.starts_with("Exception ignored in") {
             self.survived = Some(who);
@@ -109,7 +114,7 @@ impl Tracebacks {
         if !p.rest.trim().is_empty() {
             self.wait(Some(&who), out);
         }
-        let at = self.open.iter().position(|o| o.who == who);
+        let at = self.open.iter().position(|o| o.who == who).or_else(|| self.without_prefix(p, &who));
         if let Some(original) = header {
             match at {
                 Some(i) => self.again(i, original, p, out),
@@ -127,6 +132,17 @@ impl Tracebacks {
             }
             None => false,
         }
+    }
+
+    /// A logger puts its prefix in front of the first line of a record only: the frames behind a head that has one belong to it.
+    fn without_prefix(&mut self, p: &Peeled<'_>, who: &Who) -> Option<usize> {
+        let nobody = who.0.is_none() && who.1.is_none() && who.3.is_none();
+        if !nobody || !p.rest.starts_with("  ") || p.cpp {
+            return None;
+        }
+        let at = self.open.iter().position(|o| o.head + 1 == self.turn && o.place.is_none() && o.at == At::Frames)?;
+        self.open[at].who = who.clone();
+        Some(at)
     }
 
     /// Tells all that have ended.
@@ -176,6 +192,7 @@ impl Tracebacks {
             ignored,
             headless: false,
             waited: 0,
+            head: self.turn,
         });
     }
 
@@ -471,7 +488,9 @@ fn last_line(text: &str, behind_frame: bool) -> Option<(&str, &str)> {
     let capital = name.starts_with(|c: char| c.is_ascii_uppercase()) && name.bytes().any(|b| b.is_ascii_lowercase());
     let known = ["Error", "Exception", "Interrupt", "Exit", "Warning", "Failure", "Timeout", "Expired", "StopIteration"];
     let sure = known.iter().any(|k| name.ends_with(k)) && capital;
-    (sure || capital && behind_frame).then_some((class, message.trim()))
+    // Bindings name their errors as they like: `nixl._bindings.nixlBackendError`.
+    let of_bindings = || ["Error", "Exception"].iter().any(|k| name.ends_with(k));
+    (sure || behind_frame && (capital || of_bindings())).then_some((class, message.trim()))
 }
 
 fn cuda_failure(class: &str, message: &str) -> Option<What> {

@@ -143,7 +143,10 @@ impl Page {
             (Some(f), _) => f.summary.clone(),
             (None, Verdict::Ok) => "nothing wrong was found".into(),
             (None, Verdict::Unknown) => "nothing was recognised".into(),
-            (None, _) => "see below".into(),
+            // What only warns is no cause.
+            (None, _) => {
+                report.findings.iter().find(|f| f.severity >= Severity::Warning).map_or_else(|| "see below".into(), |f| f.summary.clone())
+            }
         };
         let unread = report.inputs.iter().filter(|i| i.error.is_some()).count();
         let unread = match unread {
@@ -315,14 +318,15 @@ impl Page {
     }
 
     fn inputs(&mut self, report: &Report) {
-        if report.inputs.len() == 1 && report.inputs[0].error.is_none() {
+        if report.inputs.len() == 1 && report.inputs[0].error.is_none() && report.inputs[0].note.is_none() {
             return;
         }
         self.title("Read");
         let (bad, good): (Vec<_>, Vec<_>) = report.inputs.iter().partition(|i| i.error.is_some());
         for input in good.iter().take(MOST_INPUTS) {
             let lines = input.lines.map_or(String::new(), |n| format!(", {} lines", crate::base::units::group(n)));
-            self.row("", Ink::Dim, &format!("{} ({}{lines})", input.path, input.kind.unwrap_or("")));
+            let note = input.note.map_or(String::new(), |note| format!(": {note}"));
+            self.row("", Ink::Dim, &format!("{} ({}{lines}){note}", input.path, input.kind.unwrap_or("")));
         }
         if good.len() > MOST_INPUTS {
             self.row("", Ink::Dim, &format!("and {} more", good.len() - MOST_INPUTS));
