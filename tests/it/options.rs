@@ -94,12 +94,16 @@ fn a_key_changes_the_same_setting_and_a_value_is_typed() {
     s.press("\x1b[C", "how", |s| footer(s).contains("enter lets you type it"));
     s.press("\r", "a prompt", |s| footer(s).starts_with(" logs: "));
     s.press("/a/b.log\r", "typed", |s| has(s, "/a/b.log") && footer(s).contains("at the next start"));
+    go_to(&mut s, "alert.command", "A program that runs at a new critical finding");
+    s.press("\r", "a prompt", |s| footer(s).starts_with(" alert.command: "));
+    s.press("[\"a\", \"b c\"]\r", "typed", |s| footer(s).contains("alert.command [\"a\", \"b c\"]"));
+    s.press("\r", "a prompt", |s| footer(s).starts_with(" alert.command: "));
+    s.press("\r", "the same words", |s| footer(s).contains("alert.command [\"a\", \"b c\"]"));
     s.press("/mouse", "searched", |s| has(s, "only mouse") && !has(s, "gruvbox"));
     s.press("\x1b", "all", |s| has(s, "gruvbox"));
     // There is no directory yet. What the command line says wins again at the next start.
     s.press("Gs", "saved", |s| footer(s).contains("saved to ") && footer(s).contains("--theme wins over it at the next start"));
-    let saved =
-        "# Settings of nccl-top; `nccl-top config` prints all of them.\nlogs = [\"/a/b.log\"]\ntheme = \"gruvbox\"\nmouse = false\n";
+    let saved = "# Settings of nccl-top; `nccl-top config` prints all of them.\nlogs = [\"/a/b.log\"]\ntheme = \"gruvbox\"\nmouse = false\nalert.command = [\"a\", \"b c\"]\n";
     assert_eq!(text(dir.path()), saved);
     // From now on it is read again when it changes.
     std::fs::write(file(dir.path()), saved.replace("false", "true")).unwrap();

@@ -27,8 +27,9 @@ fn a_note_holds_where_the_recording_is_played_until_it_is_taken_back() {
         let mut session = worlds::hang();
         let mut ui = Ui::new(Zone::UTC);
         press(&mut ui, &session, '6');
-        let finding = session.ledger.first_open(|f| f.rule == "hang-rank-absent").unwrap().clone();
         let noted = press(&mut ui, &session, key);
+        let Effect::Note(remark) = &noted else { panic!("{noted:?}") };
+        let finding = session.ledger.first_open(|f| f.rule == remark.rule).unwrap().clone();
         put(&mut session, &noted);
         let mut later = Ui::new(Zone::UTC);
         assert!(!later.is_quiet(&finding));
@@ -43,8 +44,7 @@ fn a_note_holds_where_the_recording_is_played_until_it_is_taken_back() {
         later.heed(&worlds::hang());
         later.heed(&session);
         assert!(later.is_quiet(&finding), "{key}: gone to before the note, and behind it again");
-        let over = press(&mut ui, &session, key);
-        put(&mut session, &over);
+        put(&mut session, &Effect::Note(Remark { over: true, ..remark.clone() }));
         later.heed(&session);
         assert!(!later.is_quiet(&finding) && session.model.remarks.is_empty(), "{key}");
     }
@@ -82,8 +82,6 @@ fn an_acknowledged_finding_is_so_in_the_recording_of_the_evidence() {
     let tape = std::fs::read_dir(dir.path().join("bundle")).unwrap().map(|entry| entry.unwrap().path());
     let tape = tape.into_iter().find(|path| path.to_string_lossy().ends_with(".jsonl.gz")).expect("a recording");
     let mut s = Screen::start(&["replay", tape.to_str().unwrap(), "--speed", "max"], dir.path(), &[], 40, 120);
-    s.wait_for("· end");
-    s.keys("6");
     s.wait_for("acknowledged: ");
     s.keys("q");
     assert_eq!(s.wait_end(), 0);

@@ -53,11 +53,11 @@ fn prefer_axis(config: &mut Config, origins: &Origins, axis: Option<Duration>) {
     }
 }
 
-/// A value as it is typed.
-fn typed(value: &str) -> String {
+/// A value as it is typed: paths with colons between them, the words of a command as the file has them.
+fn typed(key: &str, value: &str) -> String {
     match value.parse::<toml_edit::Value>() {
         Ok(toml_edit::Value::String(text)) => text.into_value(),
-        Ok(toml_edit::Value::Array(items)) if items.iter().all(toml_edit::Value::is_str) => {
+        Ok(toml_edit::Value::Array(items)) if key == "logs" => {
             items.iter().filter_map(toml_edit::Value::as_str).collect::<Vec<_>>().join(":")
         }
         _ => value.to_owned(),
@@ -69,7 +69,7 @@ impl Options for Live {
         let row = |s: &table::Setting| Row {
             key: s.key,
             help: s.help,
-            value: typed(&(s.get)(&self.now)),
+            value: typed(s.key, &(s.get)(&self.now)),
             kind: (s.kind)(&self.now),
             is_live: s.live,
             is_unsaved: (s.get)(&self.base) != (s.get)(&self.now),
