@@ -19,7 +19,7 @@ pub fn grid(area: Rect, n: usize, (least_width, least_height): (u16, u16)) -> Ve
     let strange = |(columns, width, height): &(u16, u16, u16)| {
         let shape = f32::from(*width) / (f32::from(*height) * SHAPE);
         // A row that is not full is a hole.
-        shape.ln().abs() + if n % columns == 0 { 0.0 } else { 1.0 }
+        shape.ln().abs() + if n.is_multiple_of(*columns) { 0.0 } else { 1.0 }
     };
     let best = (1..=n).filter_map(size).min_by(|a, b| strange(a).total_cmp(&strange(b)));
     let Some((columns, width, height)) = best else { return Vec::new() };
