@@ -21,6 +21,7 @@ impl Drop for Prometheus {
 }
 
 /// Whether the programs are there; prints why a test does nothing where they are not.
+#[allow(clippy::print_stdout)]
 pub fn is_installed() -> bool {
     let found = |program: &str| Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     let all = found("prometheus") && found("promtool");
