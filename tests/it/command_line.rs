@@ -296,3 +296,12 @@ fn a_reader_that_goes_away_is_no_error() {
     assert_eq!(out.status.code(), Some(0));
     assert!(stderr(&out).is_empty(), "{}", stderr(&out));
 }
+
+/// Which build a report is about: a package and a clone of one number differ.
+#[test]
+fn the_version_names_number_and_kind_of_machine() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = String::from_utf8(nccl_top(dir.path(), &["--version"]).stdout).unwrap();
+    assert!(said.starts_with(&format!("nccl-top {} (", env!("CARGO_PKG_VERSION"))), "{said}");
+    assert!(said.contains(std::env::consts::ARCH), "{said}");
+}

@@ -188,7 +188,7 @@ def judge(args, work, running):
         print(f"+{at - began:5.0f} s {state:8} {labels['alertname']}: {annotations.get('summary')}", file=sys.stderr)
     if args.json:
         json.dump(figures, open(args.json, "w"), indent=1)
-    return 1 if wrong or others or empty or figures["up"] != args.nodes - sum(fault["fault"] == "silent" for fault in truth) else 0
+    return 1 if wrong or others or (truth and empty) or figures["up"] != args.nodes - sum(fault["fault"] == "silent" for fault in truth) else 0
 
 
 def head_series():
