@@ -93,10 +93,10 @@ impl Gleaned {
             let has_time = || prefix::peel(text).origin.written.is_some() || prefix::has_kernel_clock(text);
             self.of_a_program += u32::from(level.is_some() || has_time());
         }
+        self.troubled |= is_trouble(text);
         if !may_be_error {
             return;
         }
-        self.troubled |= is_trouble(text);
         if let Some(found) = OfDriver::of(no, text) {
             self.of_driver(found);
         } else if let Some(found) = Unknown::of(no, text, level)

@@ -11,13 +11,25 @@ use nccl_top::model::identity;
 use nccl_top::observe::process::{Pod, ProcessGone, ProcessInfo, ProcessRole};
 use nccl_top::observe::{Body, Observation, SourceId};
 use nccl_top::recording::demo::DEMOS;
+use nccl_top::recording::tape::Reader;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 fn demo(name: &str) -> Session {
     let mut reader = DEMOS.iter().find(|demo| demo.name == name).unwrap().open().unwrap();
+    let (mut session, mut events) = (reader.header().session(), Vec::new());
+    while let Some(seen) = reader.read().unwrap() {
+        session.apply(&seen, &mut events);
+    }
+    session
+}
+
+fn tape(name: &str) -> Session {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/tapes/{name}.jsonl.gz"));
+    let mut reader = Reader::open(&path).unwrap();
     let (mut session, mut events) = (reader.header().session(), Vec::new());
     while let Some(seen) = reader.read().unwrap() {
         session.apply(&seen, &mut events);
@@ -83,7 +95,7 @@ fn promtool_has_nothing_to_say() {
 
 #[test]
 fn a_hang_names_its_rank_and_what_the_others_do() {
-    let session = demo("hang");
+    let session = tape("hang");
     let samples = samples(&session);
     let job = identity::of(&session.model, session.model.jobs.values().next().unwrap()).id;
     let of = |name: &str, rest: &str| samples.get(&format!("{name}{{job_id=\"{job}\"{rest}}}")).copied();

@@ -95,7 +95,11 @@ impl Moment<'_> {
         let stands = quiet.is_some() || matches!(state, State::Stuck | State::Failed | State::Finished);
         for rows in all().filter(|_| stands && progress.is_some_and(|p| p.last_step_at.is_some())) {
             self.expect(rows.iter().all(|row| !row.contains("ETA")), "an ETA while it stands", rows);
-            let has_age = |row: &String| !["rate ", "step time ", "loss "].iter().any(|word| numbers(row, word)) || row.contains(" ago ");
+            // A learning rate is set and not measured.
+            let has_age = |row: &String| {
+                let row = row.replace("learning rate ", "");
+                !["rate ", "step time ", "loss "].iter().any(|word| numbers(&row, word)) || row.contains(" ago ")
+            };
             self.expect(rows.iter().all(has_age), "numbers without an age", rows);
         }
         self.expect(!stands || head.iter().all(|row| !row.contains("ETA") && !row.contains("/step ")), "a pace in the verdict", &head);

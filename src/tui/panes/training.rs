@@ -88,6 +88,9 @@ fn want(ctx: &Ctx, width: u16) -> Option<Want> {
     Some(Want { width: 30, least: 1, comfort: all, all, priority: 0, late: false, grows: false })
 }
 
+/// Rows of a chart, with its title and its axis.
+const LEAST_OF_CHART: u16 = 4;
+
 fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let Some((id, p)) = progress(ctx) else {
         let job = ctx.main_job().and_then(|(id, _)| ctx.session.model.jobs.get(id));
@@ -119,12 +122,11 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
         ("step time", &p.step_trend, seconds as Word, ctx.theme.chart2),
         (p.throughput_unit.unwrap_or("throughput"), &p.throughput_trend, scaled as Word, ctx.theme.chart),
     ];
-    let shown: Vec<_> = charts.into_iter().filter(|(_, trend, _, _)| !trend.is_empty()).collect();
+    // Few that can be read rather than all.
+    let fit = usize::from(below.height / LEAST_OF_CHART);
+    let shown: Vec<_> = charts.into_iter().filter(|(_, trend, _, _)| !trend.is_empty()).take(fit).collect();
     let each = below.height / shown.len().max(1) as u16;
     for (label, trend, word, style) in shown {
-        if each < 4 {
-            return;
-        }
         buf.set_stringn(below.x, below.y, label, usize::from(below.width), ctx.theme.title);
         let plot = Rect { y: below.y + 1, height: (each - 2).min(16), ..below };
         let values = ctx.charted(trend, plot.width.saturating_sub(SCALE), hold(p));
