@@ -412,7 +412,7 @@ fn in_one_line(p: &Peeled<'_>) -> Option<(What, Origin)> {
         false => {
             let starts = text.match_indices(' ').map(|(at, _)| &text[at + 1..]);
             let ends = |class: &str| ["Error", "Exception", "Interrupt", "Exit", "Failure"].iter().any(|end| class.ends_with(end));
-            starts.filter_map(|from| last_line(from, false)).filter(|(class, _)| ends(class)).next_back()
+            starts.filter_map(|from| last_line(from, false)).rfind(|(class, _)| ends(class))
         }
     };
     let (class, message) = last?;
