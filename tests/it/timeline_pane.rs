@@ -9,6 +9,7 @@ use nccl_top::model::gpu::Activity;
 use nccl_top::observe::Body;
 use nccl_top::recording::tape::Reader;
 use nccl_top::tui::choices::Ui;
+use nccl_top::tui::log_view;
 use nccl_top::tui::panes::{Ctx, PANES, timeline};
 use nccl_top::tui::repeats::Run;
 use nccl_top::tui::theme::{Depth, Theme};
@@ -236,6 +237,27 @@ fn lines_that_differ_in_numbers_are_one() {
     ] {
         assert_eq!(words(lines), wanted.map(|words| (lines.len(), words.to_owned())), "{lines:?}");
     }
+}
+
+/// Two jobs print steps by turns: each folded row is made of the lines of one source, and both have such rows.
+#[test]
+fn lines_of_two_sources_are_never_one() {
+    let mut most = 0;
+    for Moment { session, .. } in moments("two-jobs-slow-nan", 5) {
+        let rows = log_view::folded(&Ui::new(Zone::UTC).log, &session, 8);
+        assert!(rows.is_sorted_by_key(|row| row.number));
+        let mut files = std::collections::BTreeSet::new();
+        for (row, run) in rows.iter().filter_map(|row| Some((row, row.run.as_ref()?))) {
+            let lines = session.model.logbook.numbered().rev();
+            let mut own = lines.filter(|(n, l)| *n <= row.number && (l.file, l.rank) == (row.line.file, row.line.rank));
+            let mut again = Run::new(&own.next().unwrap().1.text);
+            assert!(own.take(run.lines - 1).all(|(_, line)| again.take(&line.text)), "{}", run.words());
+            assert_eq!((again.lines, again.words()), (run.lines, run.words()));
+            files.insert(row.line.file);
+        }
+        most = most.max(files.len());
+    }
+    assert_eq!(most, 2);
 }
 
 proptest! {
