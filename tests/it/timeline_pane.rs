@@ -3,6 +3,7 @@
 
 use crate::support::worlds;
 use nccl_top::base::time::{Stamp, Zone};
+use nccl_top::base::units::seconds;
 use nccl_top::diagnosis::session::Session;
 use nccl_top::model::deeds::{Deeds, Doing};
 use nccl_top::model::gpu::Activity;
@@ -258,6 +259,26 @@ fn lines_of_two_sources_are_never_one() {
         most = most.max(files.len());
     }
     assert_eq!(most, 2);
+}
+
+/// The step time is the newest; the top of its axis says that it is one, and is dim.
+#[test]
+fn the_top_of_an_axis_is_not_read_as_a_value() {
+    let theme = Theme::load("colorblind", Depth::Indexed).unwrap();
+    let Moment { session, .. } = moments("hang", 10).pop().unwrap();
+    let (_, progress) = session.model.jobs.keys().find_map(|id| Some((id, session.model.progress_of(id)?))).unwrap();
+    let last = seconds(progress.step_trend.last().unwrap().into());
+    for width in [120, 64] {
+        let buf = drawn(&session, Duration::from_secs(120), (width, 24), &theme);
+        let labels = usize::from(timeline::labels(width));
+        let left: Vec<(String, &[Cell])> = rows(&buf).into_iter().map(|row| (text(&row[..labels]), row)).collect();
+        let step = left.iter().find(|(label, _)| label.starts_with("step")).unwrap();
+        assert!(step.0.trim_end().ends_with(&last), "{:?} has not {last}", step.0);
+        let tops: Vec<_> = left.iter().filter(|(label, _)| label.contains('≤')).collect();
+        assert!(tops.iter().any(|(label, _)| label.contains("≤ 120 ms")), "{tops:?}");
+        let dim = |row: &[Cell]| row[..labels].iter().filter(|c| c.symbol() != " ").all(|c| c.fg == theme.dim.fg.unwrap());
+        assert!(tops.iter().all(|(_, row)| dim(row)));
+    }
 }
 
 proptest! {
