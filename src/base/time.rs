@@ -21,6 +21,12 @@ impl Stamp {
         Duration::from_nanos(self.0.saturating_sub(earlier.0).max(0) as u64)
     }
 
+    /// Whole seconds between what a clock shows at both: what stands beside times of day must be their difference. Zero if `earlier` is later.
+    pub fn on_clock_since(self, earlier: Stamp) -> Duration {
+        let second = |at: Stamp| at.0.div_euclid(1_000_000_000);
+        Duration::from_secs(second(self).saturating_sub(second(earlier)).max(0) as u64)
+    }
+
     /// Seconds from `earlier` to `self`; negative if `earlier` is later.
     pub fn secs_since(self, earlier: Stamp) -> f64 {
         self.0.saturating_sub(earlier.0) as f64 / 1e9

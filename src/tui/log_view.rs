@@ -9,6 +9,7 @@ use crate::logs::prefilter::Class;
 use crate::model::Model;
 use crate::model::log::Kept;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use unicode_width::UnicodeWidthChar;
 
@@ -28,40 +29,58 @@ const LEAST_FOLDED: usize = 3;
 /// Only what came within the same stretch of so long is folded, so that a row stands still once its time is over.
 const STRETCH_NS: i64 = 10_000_000_000;
 
-/// The newest rows, up to `height` of them: where the log is followed, lines that differ in their numbers alone are one.
+/// Lines of one source that are one row once there are enough of them, the newest first.
+struct Open<'a> {
+    lines: Vec<(u64, &'a Kept)>,
+    words: Run<'a>,
+}
+
+impl<'a> Open<'a> {
+    fn close(self, rows: &mut Vec<Row<'a>>) {
+        let single = |(number, line): (u64, &'a Kept)| Row::new((number, line), Cow::Borrowed(&*line.text));
+        match self.lines.first() {
+            Some(newest) if self.words.lines >= LEAST_FOLDED => rows.push(Row { run: Some(self.words), ..single(*newest) }),
+            _ => rows.extend(self.lines.into_iter().map(single)),
+        }
+    }
+}
+
+/// The newest rows, up to `height` of them: where the log is followed, lines of one source that differ in their numbers alone are one.
+/// A source is a rank's part of a file: what two of them print is not of one job, or not of one process. Where sources print by turns,
+/// each has its own row.
 pub fn folded<'a>(log: &LogUi, session: &'a Session, height: usize) -> Vec<Row<'a>> {
     let book = &session.model.logbook;
     let (_, before) = book.around(book.end());
     let mut rows: Vec<Row> = Vec::new();
-    // The newest line of a run first, the others of the run behind it until it is known how many there are.
-    let mut run: Vec<(u64, &Kept)> = Vec::new();
-    let mut words: Option<Run> = None;
-    let mut flush = |run: &mut Vec<(u64, &'a Kept)>, words: Option<Run<'a>>| {
-        let single = |(number, line): (u64, &'a Kept)| Row::new((number, line), Cow::Borrowed(&*line.text));
-        match (run.first().copied(), words) {
-            (Some((number, newest)), Some(words)) if words.lines >= LEAST_FOLDED => {
-                let mixed = run.iter().any(|(_, line)| (line.rank, line.file) != (newest.rank, newest.file));
-                rows.push(Row { run: Some(words), mixed, ..single((number, newest)) });
-                run.clear();
-            }
-            _ => rows.extend(run.drain(..).map(single)),
-        }
-        rows.len() >= height
-    };
+    let mut open: BTreeMap<(u32, Option<u32>), Open> = BTreeMap::new();
+    let mut stretch = None;
     for (number, line) in before.filter(|(_, line)| shown(log, &session.model, line)).take(MOST_FOLDED.max(height)) {
-        let stretch = |line: &Kept| line.at.0.div_euclid(STRETCH_NS);
-        let near = run.first().is_some_and(|(_, newest)| stretch(newest) == stretch(line) && line.class != Class::Alarm);
-        if !(near && words.as_mut().is_some_and(|words| words.take(&line.text))) {
-            if flush(&mut run, words.take()) {
+        if stretch.replace(line.at.0.div_euclid(STRETCH_NS)) != Some(line.at.0.div_euclid(STRETCH_NS)) {
+            std::mem::take(&mut open).into_values().for_each(|run| run.close(&mut rows));
+            if rows.len() >= height {
                 break;
             }
-            words = (line.class != Class::Alarm).then(|| Run::new(&line.text));
         }
-        run.push((number, line));
+        let source = (line.file, line.rank);
+        if line.class != Class::Alarm
+            && let Some(run) = open.get_mut(&source)
+            && run.words.take(&line.text)
+        {
+            run.lines.push((number, line));
+            continue;
+        }
+        if let Some(run) = open.remove(&source) {
+            run.close(&mut rows);
+        }
+        let run = Open { lines: vec![(number, line)], words: Run::new(&line.text) };
+        match line.class {
+            Class::Alarm => run.close(&mut rows),
+            _ => _ = open.insert(source, run),
+        }
     }
-    flush(&mut run, words);
-    rows.truncate(height);
-    rows.reverse();
+    open.into_values().for_each(|run| run.close(&mut rows));
+    rows.sort_by_key(|row| row.number);
+    rows.drain(..rows.len().saturating_sub(height));
     rows
 }
 
@@ -95,13 +114,11 @@ pub struct Row<'a> {
     pub is_first: bool,
     /// Of several lines: what is the same in all of them, and the ranges of their numbers.
     pub run: Option<Run<'a>>,
-    /// The lines are of several ranks or files.
-    pub mixed: bool,
 }
 
 impl<'a> Row<'a> {
     fn new((number, line): (u64, &'a Kept), text: Cow<'a, str>) -> Row<'a> {
-        Row { number, line, text, is_first: true, run: None, mixed: false }
+        Row { number, line, text, is_first: true, run: None }
     }
 }
 

@@ -11,7 +11,7 @@ mod help;
 mod input;
 pub mod keys;
 pub mod layout;
-mod log_view;
+pub mod log_view;
 pub mod options;
 pub mod panes;
 pub mod plain;

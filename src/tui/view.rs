@@ -352,7 +352,7 @@ pub fn job_told(session: &Session, ui: &Ui) -> Option<String> {
 fn head_and_sentence(session: &Session, ui: &Ui, job: &str, verdict: &Verdict, several: bool, width: usize) -> (String, String) {
     let model = &session.model;
     let quiet = session.hesitates(job);
-    let lasted = model.now.since(verdict.since);
+    let lasted = model.now.on_clock_since(verdict.since);
     // Two digits keep their place when a third is not needed.
     let lasted = format!("{:>4}", span(lasted));
     let phase = verdict.phase.map_or(String::new(), |p| format!(" ({p})"));
@@ -477,7 +477,8 @@ fn verdict_lines(session: &Session, ui: &Ui, theme: &Theme, area: Rect) -> Vec<L
             lines.extend(next(finding));
         } else if jobs.len() == 1 && area.height >= 20 {
             let watched = session.model.started.map_or(String::new(), |at| format!(" in {}", span(session.model.now.since(at))));
-            lines.push(Line::styled(format!("   no findings{watched}"), theme.dim));
+            let notes = super::panes::findings::notes(session).map_or(String::new(), |notes| format!(", {notes}"));
+            lines.push(Line::styled(format!("   no findings{notes}{watched}"), theme.dim));
         }
     }
     lines.truncate(most);

@@ -266,7 +266,7 @@ fn assert_shows(name: &str, session: &Session, set: impl Fn(&mut Ui), shown: &[S
 fn the_overview_of_each_world_says_what_matters() {
     let healthy: &[Shown] = &[
         (80, &["nccl-top vm · job 849 · 4 ranks here of 4 · NCCL 2.28.9", "02:47:59  ● live"]),
-        (80, &[" ● TRAINING  step 256  100.5 ms/step  loss 1.0002", "   no findings in 44 s"]),
+        (80, &[" ● TRAINING  step 256  100.5 ms/step  loss 1.0002", "   no findings, 1 note in 44 s"]),
         (80, &["step time 100.5 ms", "jitter 2 %", "rate 326k tokens/s", "last step 0 s ago"]),
         (80, &["GPUs: 4 × NVIDIA H200 · 18 NVLinks each", " 0    0     957 working ", " 3    3     960 working "]),
         (80, &["Network: 1 eth, 2 virtual", "eth0 ", "Findings: 0 open, 0 past, 1 note", "comm f01e66ae  4 ranks"]),
@@ -274,12 +274,12 @@ fn the_overview_of_each_world_says_what_matters() {
         (120, &["│   usual ", "●TRAINING", "   rank 3 GPU 3 ", "comm f01e66ae  4 ranks ", " moving"]),
     ];
     let straggler: &[Shown] = &[
-        (80, &[" ▲ SLOW 12 s", "rank 2 (GPU 2, pid 2479) is late every step", "   next: py-spy dump --nonblocking --pid 2479"]),
-        (80, &["why: over 12 s its GPU was busy 49 % of the time", "►▲     12 s  straggler  rank 2", "e evidence"]),
+        (80, &[" ▲ SLOW 13 s", "rank 2 (GPU 2, pid 2479) is late every step", "   next: py-spy dump --nonblocking --pid 2479"]),
+        (80, &["why: over 12 s its GPU was busy 49 % of the time", "►▲     13 s  straggler  rank 2", "e evidence"]),
         (
             120,
             &[
-                "SLOW 12 s since 02:52:06",
+                "SLOW 13 s since 02:52:06",
                 "▲SLOW",
                 "► rank 2 GPU 2 ",
                 "slow-steps  steps take 335.8 ms instead of 98.9 ms",
@@ -429,7 +429,7 @@ fn a_small_terminal_shows_one_sentence() {
         ),
         (
             worlds::straggler(),
-            "▲ SLOW 12 s rank 2 (GPU 2, pid 2479) is late every step; the other 3 wait for it next: py-spy dump --nonblocking --pid 2479",
+            "▲ SLOW 13 s rank 2 (GPU 2, pid 2479) is late every step; the other 3 wait for it next: py-spy dump --nonblocking --pid 2479",
         ),
         (
             worlds::two_jobs(),

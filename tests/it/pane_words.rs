@@ -1,5 +1,6 @@
 //! No pane says what the verdict denies: over all recordings, the words of the panes beside the state of the job.
 
+use nccl_top::base::severity::Severity;
 use nccl_top::base::time::{Stamp, Zone, span};
 use nccl_top::diagnosis::session::Session;
 use nccl_top::diagnosis::verdict::State;
@@ -17,6 +18,7 @@ use ratatui::layout::Rect;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 fn dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tapes")
@@ -120,6 +122,11 @@ impl Moment<'_> {
         self.marks(id);
         let trouble = session.worst(id).is_some();
         self.expect(!trouble || head.iter().all(|row| !row.contains("no findings")), "findings are open", &head);
+        if head.iter().any(|row| row.contains("no findings")) {
+            let notes = session.ledger.open().iter().filter(|f| f.severity == Severity::Info).count();
+            let words = if notes == 1 { "no findings, 1 note in".to_owned() } else { format!("no findings, {notes} notes in") };
+            self.expect(head.iter().any(|row| row.contains(&words) == (notes > 0)), "the notes in the verdict", &head);
+        }
         // What stands there can be copied, whatever was selected.
         let next = head.iter().find_map(|row| row.trim_start().strip_prefix("next: "));
         if let Some(next) = next {
@@ -163,9 +170,14 @@ impl Moment<'_> {
             Implies::Nothing => false,
         };
         if decides {
-            let age = span(session.model.now.since(finding.since));
+            let age = span(session.model.now.on_clock_since(finding.since));
             let line = head.first().cloned().unwrap_or_default();
             self.expect(line.contains(&format!(" {age} since ")), "the age in the verdict", head);
+            // It is the difference of the two times of day on the screen.
+            let since = line.split_once(" since ").map(|(_, rest)| of_day(rest));
+            let clock = of_day(&Zone::UTC.hms(session.model.now));
+            let lasted = since.map(|since| span(Duration::from_secs((clock + 86_400 - since) % 86_400)));
+            self.expect(lasted.as_ref() == Some(&age), "the age beside the time of day", head);
             let rows = pane(session, "findings", (116, 10), false);
             let shown = format!("{age:>8}  {} ", finding.rule);
             self.expect(rows.iter().any(|row| row.contains(&shown)), "the age of its finding", &rows);
@@ -199,8 +211,15 @@ impl Moment<'_> {
     }
 }
 
+/// Seconds since midnight, of a text that begins with a time of day.
+fn of_day(text: &str) -> u64 {
+    text[..8].split(':').fold(0, |sum, part| sum * 60 + part.parse::<u64>().unwrap())
+}
+
 /// Whether a label is followed by a number.
 fn numbers(row: &str, label: &str) -> bool {
+    // A learning rate is no pace.
+    let row = row.replace("learning rate ", "");
     row.match_indices(label).any(|(at, _)| row[at + label.len()..].starts_with(|c: char| c.is_ascii_digit()) && !row.contains("▁"))
         && !row.trim_start().starts_with("loss      ")
         && !row.trim_start().starts_with("step time ▁")
@@ -283,6 +302,51 @@ fn no_pane_says_what_the_verdict_denies() {
         let ahead = amber.first_s.zip(amber.stuck_s).map(|(amber, stuck)| stuck - amber);
         assert!(ahead.is_some_and(|s| s >= 6.0), "{name}: {ahead:?}");
     }
+}
+
+/// A recording up to a second of it.
+fn at(name: &str, second: f64) -> Session {
+    let mut reader = Reader::open(&dir().join(format!("{name}.jsonl.gz"))).unwrap();
+    let mut session = reader.header().session();
+    let mut began = None;
+    while let Some(seen) = reader.read().unwrap().filter(|seen| seen.at.secs_since(*began.get_or_insert(seen.at)) < second) {
+        session.apply(&seen, &mut Vec::new());
+    }
+    session
+}
+
+/// What stands in a pane of some recordings at some second.
+#[test]
+fn panes_say_what_is_known() {
+    for (name, second, id, parts) in [
+        // Who was killed keeps his rank and pid beside his GPU.
+        ("kill", 1e9, "gpus", &["# rank     pid activity", "3    3    3646 idle"][..]),
+        ("pair-data-server", 1e9, "training", &["no step read from the 16 lines of the log"]),
+        ("pipe-hang-last", 47.0, "nccl", &["counts equal; sends and receives are not counted, unchanged "]),
+    ] {
+        let rows = pane(&at(name, second), id, (116, 12), false);
+        assert!(parts.iter().all(|part| rows.iter().any(|row| row.contains(part))), "{name}: {rows:#?}");
+    }
+}
+
+/// However narrow the pane is, a number of its histories has its unit.
+#[test]
+fn histories_lose_words_before_units() {
+    let mut seen = 0;
+    for (name, second) in [("pair-slow-rank1", 1e9), ("two-jobs-slow-nan", 32.0), ("slow", 1e9)] {
+        let session = at(name, second);
+        for width in 28..80 {
+            let rows = pane(&session, "training", (width, 9), false);
+            let of_times = rows.iter().map(|row| row.trim()).filter(|row| row.starts_with("step time ") && row.contains(['▁', '▇']));
+            for row in of_times {
+                let words = row.trim_start_matches("step time").trim_start_matches([' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇']);
+                let last = words.split(' ').next_back();
+                assert!(matches!(last, Some("ms" | "s" | "")), "{name} at {width}: {row:?}");
+                seen += usize::from(words.contains(" to "));
+            }
+        }
+    }
+    assert!(seen > 50, "{seen}");
 }
 
 /// A line that says that no step came stands under no verdict that all is well.

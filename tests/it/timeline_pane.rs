@@ -3,12 +3,14 @@
 
 use crate::support::worlds;
 use nccl_top::base::time::{Stamp, Zone};
+use nccl_top::base::units::seconds;
 use nccl_top::diagnosis::session::Session;
 use nccl_top::model::deeds::{Deeds, Doing};
 use nccl_top::model::gpu::Activity;
 use nccl_top::observe::Body;
 use nccl_top::recording::tape::Reader;
 use nccl_top::tui::choices::Ui;
+use nccl_top::tui::log_view;
 use nccl_top::tui::panes::{Ctx, PANES, timeline};
 use nccl_top::tui::repeats::Run;
 use nccl_top::tui::theme::{Depth, Theme};
@@ -235,6 +237,47 @@ fn lines_that_differ_in_numbers_are_one() {
         (&["schärfe 1 → 2", "schärfe 0 → 3"], Some("schärfe 0 to 1 → 2 to 3")),
     ] {
         assert_eq!(words(lines), wanted.map(|words| (lines.len(), words.to_owned())), "{lines:?}");
+    }
+}
+
+/// Two jobs print steps by turns: each folded row is made of the lines of one source, and both have such rows.
+#[test]
+fn lines_of_two_sources_are_never_one() {
+    let mut most = 0;
+    for Moment { session, .. } in moments("two-jobs-slow-nan", 5) {
+        let rows = log_view::folded(&Ui::new(Zone::UTC).log, &session, 8);
+        assert!(rows.is_sorted_by_key(|row| row.number));
+        let mut files = std::collections::BTreeSet::new();
+        for (row, run) in rows.iter().filter_map(|row| Some((row, row.run.as_ref()?))) {
+            let lines = session.model.logbook.numbered().rev();
+            let mut own = lines.filter(|(n, l)| *n <= row.number && (l.file, l.rank) == (row.line.file, row.line.rank));
+            let mut again = Run::new(&own.next().unwrap().1.text);
+            assert!(own.take(run.lines - 1).all(|(_, line)| again.take(&line.text)), "{}", run.words());
+            assert_eq!((again.lines, again.words()), (run.lines, run.words()));
+            files.insert(row.line.file);
+        }
+        most = most.max(files.len());
+    }
+    assert_eq!(most, 2);
+}
+
+/// The step time is the newest; the top of its axis says that it is one, and is dim.
+#[test]
+fn the_top_of_an_axis_is_not_read_as_a_value() {
+    let theme = Theme::load("colorblind", Depth::Indexed).unwrap();
+    let Moment { session, .. } = moments("hang", 10).pop().unwrap();
+    let (_, progress) = session.model.jobs.keys().find_map(|id| Some((id, session.model.progress_of(id)?))).unwrap();
+    let last = seconds(progress.step_trend.last().unwrap().into());
+    for width in [120, 64] {
+        let buf = drawn(&session, Duration::from_secs(120), (width, 24), &theme);
+        let labels = usize::from(timeline::labels(width));
+        let left: Vec<(String, &[Cell])> = rows(&buf).into_iter().map(|row| (text(&row[..labels]), row)).collect();
+        let step = left.iter().find(|(label, _)| label.starts_with("step")).unwrap();
+        assert!(step.0.trim_end().ends_with(&last), "{:?} has not {last}", step.0);
+        let tops: Vec<_> = left.iter().filter(|(label, _)| label.contains('≤')).collect();
+        assert!(tops.iter().any(|(label, _)| label.contains("≤ 120 ms")), "{tops:?}");
+        let dim = |row: &[Cell]| row[..labels].iter().filter(|c| c.symbol() != " ").all(|c| c.fg == theme.dim.fg.unwrap());
+        assert!(tops.iter().all(|(_, row)| dim(row)));
     }
 }
 

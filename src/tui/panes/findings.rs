@@ -4,6 +4,7 @@ use super::{Ctx, Pane, no_sorts};
 use crate::base::clean::clean;
 use crate::base::severity::{Role, Severity};
 use crate::base::time::span;
+use crate::base::units::counted;
 use crate::base::words::wrap;
 use crate::diagnosis::countdown::Countdown;
 use crate::diagnosis::session::Session;
@@ -80,21 +81,22 @@ pub fn selected(session: &Session, ui: &Ui) -> Option<Finding> {
     ui.lists[pane].position(&names).and_then(|i| findings.get(i)).map(|f| (*f).clone())
 }
 
+/// `1 note`: how many open findings are only good to know, where there are any. They are no findings in anybody's sense of the word.
+pub fn notes(session: &Session) -> Option<String> {
+    let notes = session.ledger.open().iter().filter(|f| f.severity == Severity::Info).count() as u64;
+    (notes > 0).then(|| counted(notes, "note"))
+}
+
 fn title(ctx: &Ctx) -> String {
     let ledger = &ctx.session.ledger;
     let left_out: u64 = ledger.left_out().map(|(_, _, left)| left.times).sum();
     let more = if left_out > 0 { format!(", {} more not kept", crate::base::units::group(left_out)) } else { String::new() };
     let open = ledger.open();
-    // What is only good to know is no finding in anybody's sense of the word.
-    let notes = open.iter().filter(|f| f.severity == Severity::Info).count();
-    let notes_words = match notes {
-        0 => String::new(),
-        1 => ", 1 note".into(),
-        n => format!(", {n} notes"),
-    };
+    let findings = open.iter().filter(|f| f.severity > Severity::Info).count();
+    let notes = notes(ctx.session).map_or(String::new(), |notes| format!(", {notes}"));
     let quiet = open.iter().filter(|f| f.severity > Severity::Info && ctx.ui.is_quiet(f)).count();
     let quiet = if quiet > 0 { format!(" ({quiet} acknowledged or muted)") } else { String::new() };
-    format!("Findings: {} open{quiet}, {} past{notes_words}{more}", open.len() - notes, ledger.past().count())
+    format!("Findings: {findings} open{quiet}, {} past{notes}{more}", ledger.past().count())
 }
 
 fn want(ctx: &Ctx, width: u16) -> Option<Want> {
@@ -157,7 +159,7 @@ fn row(ctx: &Ctx, f: &Finding) -> Line<'static> {
     let count = if f.count > 1 { format!(" ×{}", f.count) } else { String::new() };
     let role = if f.role == Role::Cascade { " (a consequence)" } else { "" };
     let (mark, age, style, words) = match f.cleared_at {
-        None => (severity_mark(f.severity), span(now.since(f.since)), theme.severity(f.severity), theme.text),
+        None => (severity_mark(f.severity), span(now.on_clock_since(f.since)), theme.severity(f.severity), theme.text),
         Some(at) => ("✓", span(now.since(at)), theme.dim, theme.dim),
     };
     let past = if f.cleared_at.is_some() { "was: " } else { "" };

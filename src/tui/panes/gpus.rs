@@ -41,7 +41,7 @@ struct Row<'a> {
     gpu: &'a Gpu,
     job: Option<&'a str>,
     rank: Option<u32>,
-    /// Of the process that works there, else of any that holds memory on it.
+    /// Of the process that works there or was the last to, else of any that holds memory on it.
     pid: Option<u32>,
 }
 
@@ -184,7 +184,14 @@ fn note(ctx: &Ctx, gpu: &Row) -> Cell {
 }
 
 fn row<'a>(ctx: &Ctx<'a>, gpu: &'a Gpu) -> Row<'a> {
-    let owner = ctx.session.model.owner_of_gpu(gpu.index);
+    let model = &ctx.session.model;
+    // A rank that has ended stays beside its GPU until somebody else works there: it is the one that everybody looks for.
+    let ended = || {
+        let (id, rank) = gpu.had.as_ref().filter(|_| gpu.processes.is_empty())?;
+        let job = model.jobs.get(id).filter(|job| !model.is_stale(job))?;
+        Some((job, *job.ranks.get(rank)?))
+    };
+    let owner = model.owner_of_gpu(gpu.index).or_else(ended);
     let pid = owner.map(|(_, pid)| pid).or_else(|| gpu.processes.first().map(|p| p.pid));
     Row { gpu, job: owner.map(|(job, _)| job.id.as_str()), rank: owner.and_then(|(job, pid)| job.rank_of(pid)), pid }
 }

@@ -155,11 +155,10 @@ impl Columns {
         if let Some(job) = whose(ctx, line).filter(|_| fits) {
             buf.set_stringn(list.x + 9, y, format!("{:<jobs$}", shorten(&job, jobs)), jobs, theme.dim);
         }
-        if let Some(rank) = line.rank.filter(|_| fits && !row.mixed) {
+        if let Some(rank) = line.rank.filter(|_| fits) {
             buf.set_stringn(self.rank, y, format!("{rank:>ranks$}"), ranks, theme.accent);
         }
         if names > 0
-            && !row.mixed
             && let Some(file) = ctx.session.model.files.get(&line.file)
         {
             let name = clean(file.name());

@@ -149,6 +149,10 @@ fn standing(ctx: &Ctx, comm: &Comm, behind: &[Behind], odd: &[Odd], is_json: boo
             parts.push(format!("rank {} behind {} {} of {}{more}", b.rank, clean(&b.collective), b.have, b.max));
             level = level.max(if still > LATE { Level::Act } else { Level::Look });
         }
+        // What it waits in may be a call that has no count.
+        (None, Some(_)) if comm.missing.is_empty() && stands(ctx, comm) => {
+            parts.insert(0, "counts equal; sends and receives are not counted".into());
+        }
         (None, Some(_)) if comm.missing.is_empty() => parts.push("no rank behind".into()),
         (_, Some(_)) => {}
         // The verdict knows more than an answer of a few seconds ago.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!                    ┆10:03:30      ┆10:03:40    ▼STUCK
-//! step time   1.5 s  ⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶│ no step for 14 s
+//! step time  1.42 s  ⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶│ no step for 14 s
 //!   rank 2 GPU 2     ▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇│░░░░░░░░░░░
 //! ► rank 3 GPU 3     ▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇│×××××××××××
 //! ```
@@ -201,17 +201,21 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
 
 /// Label and value at the left of a row.
 fn label(ctx: &Ctx, place: Rect, row: u16, left: &str, right: &str, buf: &mut Buffer) {
+    label_in(ctx.theme.text, ctx, place, row, (left, right), buf);
+}
+
+/// The top of an axis, so that nobody takes it for a value.
+fn top(ctx: &Ctx, place: Rect, row: u16, word: &str, buf: &mut Buffer) {
+    let word = format!("≤ {}", word.replacen(".0 ", " ", 1));
+    label_in(ctx.theme.dim, ctx, place, row, ("", &word), buf);
+}
+
+fn label_in(style: Style, ctx: &Ctx, place: Rect, row: u16, (left, right): (&str, &str), buf: &mut Buffer) {
     let room = usize::from(labels(place.width)) - 2;
     if row < place.height {
         let gap = room.saturating_sub(left.width() + right.width());
         buf.set_stringn(place.x, place.y + row, left, room, ctx.theme.dim);
-        buf.set_stringn(
-            place.x + (left.width() + gap).min(room) as u16,
-            place.y + row,
-            right,
-            room.saturating_sub(left.width()),
-            ctx.theme.text,
-        );
+        buf.set_stringn(place.x + (left.width() + gap).min(room) as u16, place.y + row, right, room.saturating_sub(left.width()), style);
     }
 }
 
@@ -261,9 +265,9 @@ fn step_time(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buff
     match plot.height {
         1 => label(ctx, place, 0, "step", &word(last), buf),
         _ => {
-            label(ctx, place, 0, if labels(place.width) < 20 { "step" } else { "step time" }, &seconds(f64::from(high)), buf);
-            label(ctx, place, 1, "  last", &word(last), buf);
-            label(ctx, place, 2, "  usual", &word(usual.map(|u| u.0)), buf);
+            label(ctx, place, 0, if labels(place.width) < 20 { "step" } else { "step time" }, &word(last), buf);
+            label(ctx, place, 1, "  usual", &word(usual.map(|u| u.0)), buf);
+            top(ctx, place, 2, &seconds(f64::from(high)), buf);
         }
     }
 }
@@ -286,8 +290,8 @@ fn loss(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buffer) {
     let (bottom, top) = if high - low < spread { (low - spread, high + spread) } else { (low, high) };
     Graph { values: &values, low: bottom, high: top, filled: false, hangs: false }.draw(plot, buf, &|_| ctx.theme.chart2);
     if high > low {
-        label(ctx, place, 1, "  high", &training::loss(f64::from(high)), buf);
-        label(ctx, place, 2, "  low", &training::loss(f64::from(low)), buf);
+        label_in(ctx.theme.dim, ctx, place, 1, ("  high", &training::loss(f64::from(high))), buf);
+        label_in(ctx.theme.dim, ctx, place, 2, ("  low", &training::loss(f64::from(low))), buf);
     }
 }
 
@@ -342,7 +346,8 @@ fn ways(
     buf: &mut Buffer,
 ) {
     let high = [out, into].into_iter().filter_map(range).map(|(_, high)| high).fold(0.0, f32::max);
-    mirrored(out, into, round_up(high), plot, buf, ctx.theme);
+    let high = round_up(high);
+    mirrored(out, into, high, plot, buf, ctx.theme);
     let last = |values: &[Option<f32>]| values.iter().rev().find_map(|v| *v).map_or("–".into(), |v| word(f64::from(v)));
     let (first, second) = match labels(place.width) {
         ..15 => (name.split(' ').next().unwrap_or(name).to_owned(), String::new()),
@@ -354,6 +359,9 @@ fn ways(
     };
     label(ctx, place, 0, &first, &last(out), buf);
     label(ctx, place, plot.height.div_ceil(2), &second, &last(into), buf);
+    if plot.height > 2 {
+        top(ctx, place, 1, &word(f64::from(high)), buf);
+    }
 }
 
 /// Values from zero on, and the newest of them.

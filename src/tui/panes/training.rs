@@ -7,6 +7,7 @@ use crate::diagnosis::session::Session;
 use crate::diagnosis::verdict::State;
 use crate::logs::Dialect;
 use crate::model::identity;
+use crate::model::job::Job;
 use crate::model::log::Progress;
 use crate::model::quiet::{Quiet, usual_words};
 use crate::model::series::Trend;
@@ -19,6 +20,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use std::time::Duration;
+use unicode_width::UnicodeWidthStr;
 
 pub const PANE: Pane = Pane {
     id: "training",
@@ -96,7 +98,7 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
         let job = ctx.main_job().and_then(|(id, _)| ctx.session.model.jobs.get(id));
         let rhythm = job.and_then(|job| ctx.session.model.rhythm_of(job));
         let words = rhythm.map_or(String::new(), |rhythm| format!("step time {}; ", rhythm.words()));
-        buf.set_stringn(area.x, area.y, format!("{words}no step line seen in any log"), usize::from(area.width), ctx.theme.dim);
+        buf.set_stringn(area.x, area.y, format!("{words}{}", no_step(ctx, job)), usize::from(area.width), ctx.theme.dim);
         return;
     };
     let standing = Standing::of(ctx.session, id, p);
@@ -132,6 +134,16 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
         let values = ctx.charted(trend, plot.width.saturating_sub(SCALE), hold(p));
         Chart { values: &values, since: &ctx.axis_words(), word, line: style, scale: ctx.theme.dim }.draw(plot, buf);
         below = Rect { y: below.y + each, height: below.height.saturating_sub(each), ..below };
+    }
+}
+
+/// Why there is no step: lines that were read may show progress in words that are not known.
+fn no_step(ctx: &Ctx, job: Option<&Job>) -> String {
+    let files = ctx.session.model.files.values().filter(|f| f.is_readable() && job.is_none_or(|job| job.id == f.job));
+    match files.map(|f| f.lines).sum::<u64>() {
+        0 => "no step line seen in any log".into(),
+        1 => "no step read from the one line of the log".into(),
+        lines => format!("no step read from the {} lines of the log", group(lines)),
     }
 }
 
@@ -171,10 +183,20 @@ fn history(ctx: &Ctx, row: Rect, buf: &mut Buffer, label: &str, trend: &Trend, l
     spark::draw(buf, row.x + LABEL, row.y, &scaled_values, 1.0, style);
     let word = |v: f32| if label == "loss" { loss(f64::from(v)) } else { seconds(f64::from(v)) };
     let (low, high) = trend.range(axis.end, ctx.ui.window).unwrap_or((low, high));
-    let range = if word(low) == word(high) { word(low) } else { format!("{} to {}", word(low), word(high)) };
-    let range = last.map_or(range.clone(), |last| format!("{range}, then {last}"));
     let x = row.x + LABEL + cells + 1;
-    buf.set_stringn(x, row.y, range, usize::from(row.right().saturating_sub(x)), ctx.theme.dim);
+    let room = usize::from(row.right().saturating_sub(x));
+    buf.set_stringn(x, row.y, range_words(&word(low), &word(high), last, room), room, ctx.theme.dim);
+}
+
+/// `94.9 to 385.4 ms`, in as many of the words as there is room for: a number without its unit would be another number.
+fn range_words(low: &str, high: &str, last: Option<f64>, room: usize) -> String {
+    let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_owned());
+    // One unit stands for both.
+    let from = if unit(low) == unit(high) { low.split(' ').next().unwrap_or(low) } else { low };
+    let range = if low == high { low.to_owned() } else { format!("{from} to {high}") };
+    let with_last = last.map(|last| format!("{range}, then {last}"));
+    let alone = last.map_or(format!("≤ {high}"), |last| format!("then {last}"));
+    with_last.into_iter().chain([range, alone]).find(|words| words.width() <= room).unwrap_or_default()
 }
 
 /// The numbers that matter, in as many rows as the width needs. Those that are not of now are dim and stand behind their age.
