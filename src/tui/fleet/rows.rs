@@ -40,7 +40,7 @@ pub const JOBS: &[Head] = &[
     ("state", 10, 10, false, 0),
     ("for", 9, 9, true, 1),
     ("culprit", 24, 64, false, 0),
-    ("step", 8, 9, true, 3),
+    ("step", 9, 11, true, 3),
     ("left", 9, 9, true, 4),
     ("nodes", 7, 7, true, 2),
     ("ranks", 9, 9, true, 6),
