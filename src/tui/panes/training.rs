@@ -121,7 +121,9 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
         ("step time", &p.step_trend, seconds as Word, ctx.theme.chart2),
         (p.throughput_unit.unwrap_or("throughput"), &p.throughput_trend, scaled as Word, ctx.theme.chart),
     ];
-    let shown: Vec<_> = charts.into_iter().filter(|(_, trend, _, _)| !trend.is_empty()).collect();
+    // As many as have four rows each.
+    let fitting = usize::from(below.height / 4);
+    let shown: Vec<_> = charts.into_iter().filter(|(_, trend, _, _)| !trend.is_empty()).take(fitting).collect();
     let each = below.height / shown.len().max(1) as u16;
     for (label, trend, word, style) in shown {
         if each < 4 {
