@@ -1,12 +1,10 @@
 //! The files below `assets/deploy`, as far as they can be judged without the programs that read them; `assets/deploy/check` asks those.
 
+use nccl_top::export::metrics::METRICS;
 use regex::Regex;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-
-/// What `nccl-top export` has to offer.
-const METRICS: &str = include_str!("../fixtures/deploy/metrics.txt");
 
 fn deploy() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/deploy")
@@ -42,7 +40,7 @@ fn values<'a>(text: &'a str, key: &str) -> BTreeSet<&'a str> {
 #[test]
 fn every_name_is_exported_or_recorded() {
     let recording = [read("prometheus/rules.yml"), read("prometheus/alerts.yml")].concat();
-    let mut known: BTreeSet<&str> = METRICS.lines().collect();
+    let mut known: BTreeSet<&str> = METRICS.iter().map(|metric| metric.name).collect();
     known.extend(values(&recording, "record:"));
     for path in ["prometheus/rules.yml", "prometheus/alerts.yml", "prometheus/tests.yml", "grafana/fleet.json", "grafana/job.json"] {
         let text = read(path);
