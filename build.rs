@@ -1,7 +1,7 @@
-//! Turns `assets/catalog/*.toml` into tables of constants, so that the program parses nothing when it starts.
+//! Reads `assets/catalog/*.toml` and packs it, so that the program has little to read when it starts.
 
-use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write;
+use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 #[allow(dead_code)]
@@ -14,16 +14,19 @@ mod format;
 #[path = "src/logs/catalog/grams.rs"]
 mod grams;
 #[allow(dead_code)]
+#[path = "src/logs/catalog/packed.rs"]
+mod packed;
+#[allow(dead_code)]
 #[path = "src/logs/catalog/pattern.rs"]
 mod pattern;
 #[allow(dead_code)]
 #[path = "src/logs/catalog/template.rs"]
 mod template;
 
-use entry::{Signature, Table, Words};
-use grams::{Index, Indexes, Slots};
-use pattern::Pattern;
-use template::{Piece, Template};
+use entry::{Signature, Table};
+use flate2::{Compression, write::GzEncoder};
+use grams::Indexes;
+use packed::Builtin;
 
 // As in `src/base/severity.rs`: the shared files know them by these names.
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +49,8 @@ const FOLDER: &str = "assets/catalog";
 fn main() {
     println!("cargo::rerun-if-changed={FOLDER}");
     println!("cargo::rerun-if-changed=src/logs/catalog");
-    let out = std::env::var_os("OUT_DIR").map(PathBuf::from).unwrap_or_default().join("catalog.rs");
-    if let Err(why) = catalog().and_then(|text| std::fs::write(&out, text).map_err(|err| format!("{}: {err}", out.display()))) {
+    let out = std::env::var_os("OUT_DIR").map(PathBuf::from).unwrap_or_default().join("catalog.gz");
+    if let Err(why) = catalog().and_then(|bytes| std::fs::write(&out, bytes).map_err(|err| format!("{}: {err}", out.display()))) {
         println!("cargo::error={why}");
     }
     println!("cargo::rustc-env=NCCL_TOP_VERSION={}", version());
@@ -90,8 +93,8 @@ fn commit(profile: &str) -> Option<String> {
     git(&["describe", "--always", "--abbrev=9", "--dirty", "--exclude=*"])
 }
 
-/// The tables as Rust.
-fn catalog() -> Result<String, String> {
+/// The tables, packed and compressed.
+fn catalog() -> Result<Vec<u8>, String> {
     let mut files: Vec<(PathBuf, format::File)> = Vec::new();
     for path in paths()? {
         let text = std::fs::read_to_string(&path).map_err(|err| format!("{}: {err}", path.display()))?;
@@ -109,25 +112,18 @@ fn catalog() -> Result<String, String> {
             }
         }
     }
-    let mut rust = Rust::default();
     let mut tables: Vec<&'static Table> = Vec::new();
-    let mut all = String::new();
-    for (path, file) in &files {
+    let mut words = Vec::new();
+    for (path, file) in files {
         let title = file.title.ok_or_else(|| format!("{}: title is missing", path.display()))?;
-        let path: &'static str = path.display().to_string().leak();
-        let rows: &'static [Signature] = Vec::leak(file.rows.iter().map(|(_, row)| row.clone()).collect());
-        let written = rows.iter().map(|row| rust.signature(row)).collect();
-        let written = rust.list("Signature", written);
-        let _ = writeln!(all, "&Table {{ title: {title:?}, file: {path:?}, is_users: false, rows: {written} }},");
-        tables.push(Box::leak(Box::new(Table { title, file: path, is_users: false, rows })));
+        let rows: Vec<Signature> = file.rows.into_iter().map(|(_, row)| row).collect();
+        tables.push(Box::leak(Box::new(Table { title, file: path.display().to_string().leak(), is_users: false, rows: rows.leak() })));
+        words.extend(file.words);
     }
-    let indexes = Indexes::of(Vec::leak(tables));
-    let mut out = format!("pub static TABLES: &[&Table] = &[{all}];\n");
-    let words = list(files.iter().flat_map(|(_, file)| &file.words).map(words));
-    let _ = writeln!(out, "pub static WORDS: &[Words] = &{words};");
-    let [nccl, line, gate] = [&indexes.nccl, &indexes.line, &indexes.gate].map(slots);
-    let _ = writeln!(out, "pub static INDEXES: Indexes = Indexes {{ tables: TABLES, nccl: {nccl}, line: {line}, gate: {gate} }};");
-    Ok(rust.out + &out)
+    let tables = tables.leak();
+    let packed = Builtin { tables, words: words.leak(), indexes: Indexes::of(tables) }.pack();
+    let mut out = GzEncoder::new(Vec::new(), Compression::best());
+    out.write_all(&packed).and_then(|()| out.finish()).map_err(|err| err.to_string())
 }
 
 fn paths() -> Result<Vec<PathBuf>, String> {
@@ -136,106 +132,4 @@ fn paths() -> Result<Vec<PathBuf>, String> {
     paths.retain(|path| path.extension().is_some_and(|e| e == "toml"));
     paths.sort();
     Ok(paths)
-}
-
-fn list(items: impl Iterator<Item = String>) -> String {
-    format!("[{}]", items.collect::<Vec<_>>().join(", "))
-}
-
-/// Rust that is written; lists that are equal are one.
-#[derive(Default)]
-struct Rust {
-    out: String,
-    names: HashMap<String, String>,
-}
-
-impl Rust {
-    /// The name of a list.
-    fn list(&mut self, kind: &str, items: Vec<String>) -> String {
-        if items.is_empty() {
-            return "&[]".into();
-        }
-        let text = format!("[{kind}; {}] = [{}];", items.len(), items.join(", "));
-        let no = self.names.len();
-        let Rust { out, names } = self;
-        let name = names.entry(text).or_insert_with_key(|text| {
-            let _ = writeln!(out, "static LIST_{no}: {text}");
-            format!("&LIST_{no}")
-        });
-        name.clone()
-    }
-
-    fn texts(&mut self, texts: &[&str]) -> String {
-        self.list("&str", texts.iter().map(|text| format!("{text:?}")).collect())
-    }
-
-    fn signature(&mut self, s: &Signature) -> String {
-        let headline = s.headline.iter().map(|t| self.template(t)).collect();
-        format!(
-            "Signature {{ id: {:?}, scope: Scope::{:?}, rule: {:?}, severity: Severity::{:?}, part: Part::{:?}, texts: {}, alone: {}, \
-             site: {:?}, captures: {}, headline: {}, thing: {}, ranks: {}, follows: {}, confidence: Confidence::{:?}, yields_to: {}, \
-             explains: {}, hints: {}, hint: {:?}, is_fact: {}, code: {:?}, name: {:?}, means: {:?}, next: {:?}, source: {:?}, versions: {:?}, examples: {}, \
-             muted: false }}\n",
-            s.id,
-            s.scope,
-            s.rule,
-            s.severity,
-            s.part,
-            self.patterns(s.texts),
-            s.alone,
-            s.site,
-            self.patterns(s.captures),
-            self.list("Template", headline),
-            s.thing.as_ref().map_or("None".into(), |t| format!("Some({})", self.template(t))),
-            self.texts(s.ranks),
-            s.follows.as_ref().map_or("None".into(), |t| format!("Some({})", self.template(t))),
-            s.confidence,
-            self.texts(s.yields_to),
-            self.texts(s.explains),
-            self.texts(s.hints),
-            s.hint,
-            s.is_fact,
-            s.code,
-            s.name,
-            s.means,
-            s.next,
-            s.source,
-            s.versions,
-            self.texts(s.examples),
-        )
-    }
-
-    fn patterns(&mut self, patterns: &[Pattern]) -> String {
-        let mut one = |p: &Pattern| {
-            let atoms = self.list("Atom", p.atoms.iter().map(|atom| format!("Atom::{atom:?}")).collect());
-            format!("Pattern {{ text: {:?}, atoms: {atoms}, at_start: {}, at_end: {} }}", p.text, p.at_start, p.at_end)
-        };
-        let written = patterns.iter().map(&mut one).collect();
-        self.list("Pattern", written)
-    }
-
-    fn template(&mut self, template: &Template) -> String {
-        format!("Template {{ pieces: {} }}", self.pieces(template.pieces))
-    }
-
-    fn pieces(&mut self, pieces: &[Piece]) -> String {
-        let mut one = |piece: &Piece| match piece {
-            Piece::Optional(either) => {
-                let either = either.iter().map(|inside| self.pieces(inside)).collect();
-                format!("Piece::Optional({})", self.list("&[Piece]", either))
-            }
-            other => format!("Piece::{other:?}"),
-        };
-        let written = pieces.iter().map(&mut one).collect();
-        self.list("Piece", written)
-    }
-}
-
-fn words(words: &Words) -> String {
-    format!("Words {{ name: {:?}, words: &{:?} }}", words.name, words.words)
-}
-
-fn slots(slots: &Slots) -> String {
-    let Index { bits, buckets, keys } = slots.index;
-    format!("Slots {{ index: Index {{ bits: &{bits:?}, buckets: &{buckets:?}, keys: &{keys:?} }}, slots: &{:?} }}", slots.slots)
 }

@@ -1,33 +1,54 @@
 //! Lines of programs that nobody knows: what a log may still say is which of its lines their writer calls an error, and whether it is the
-//! log of a program at all.
+//! log of a program at all. The first failure is looked for: by level, by words that all programs use for their reasons, by where it stands
+//! among the others, and by whether the log goes on after it.
+
+mod driver;
+mod line;
+mod reason;
+mod words;
 
 use crate::base::{clean, mask};
 use crate::logs::catalog::{self, Part};
 use crate::logs::prefix::{self, Level};
 use crate::logs::{Origin, TextEvent, What};
-use aho_corasick::AhoCorasick;
-use regex::Regex;
-use std::sync::LazyLock;
+use driver::OfDriver;
+use line::Line;
+use reason::Reason;
 
-/// The entries of the catalogue that such a line stands under: as it is, where its writer ends itself with it, or where a process ended
-/// after it and nothing else says why; of a driver in the kernel.
+/// The entries of the catalogue that such a line stands under where it gives no reason that is known: as it is, where its writer ends itself
+/// with it, or where a process ended after it and nothing else says why; of a driver in the kernel; where the log ends with it; and what
+/// came after the first.
 const ENTRY: &str = "error-level";
 const FATAL: &str = "fatal-level";
 const DRIVER: &str = "driver-error";
-/// How far into a line its level is looked for.
+const AT_END: &str = "error-at-end";
+const FOLLOWS: &str = "error-follows";
+/// How far into a line something worth a look is looked for.
 const NEAR: usize = 200;
 const LONGEST: usize = 300;
-/// Lines that are looked at for a better one than the first, and for whether a program wrote them.
+/// Lines that are looked at for an error once there is one, and for whether a program wrote them.
 const MOST_LOOKED_AT: u32 = 5000;
 const MOST_JUDGED: u32 = 1000;
 /// So many lines with a level or a time, and at least half of all, are the log of a program.
 const LEAST_OF_A_LOG: u32 = 3;
 /// Devices of a driver that are named.
 const MOST_DEVICES: usize = 8;
+const MOST_KEPT: usize = 48;
+/// Other writers of the same line, and other errors after it, that are told.
+const MOST_WRITERS: usize = 16;
+const MOST_FOLLOWING: usize = 3;
+/// So many quiet lines after an error, and the program went on; so many, and the next error is another story.
+const WENT_ON: u32 = 2;
+const ANOTHER_STORY: u32 = 10;
+/// Lines between an error without a reason and the line that has it.
+const REASON_BEFORE: u64 = 3;
+const REASON_AFTER: u64 = 8;
 
 /// How much a line says about why something failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Weight {
+    /// It may be the reason for an error beside it, and is none by itself.
+    Hint,
     /// It speaks of a failure, without a level.
     Words,
     /// An error that only hands on another, or announces one.
@@ -37,125 +58,285 @@ enum Weight {
     Fatal,
 }
 
-/// A line that its writer calls an error.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Unknown {
+/// A line that may be the first failure.
+#[derive(Clone, Debug)]
+struct Unknown {
     /// From 1.
-    pub line: u64,
-    pub text: String,
+    line: u64,
+    text: String,
     origin: Origin,
     weight: Weight,
+    reason: Option<Reason>,
+    /// The writer says that it gets over it.
+    is_over: bool,
+    /// Errors with many quiet lines between them are of different stories.
+    story: u32,
 }
 
 /// What is gleaned from the lines of one file that nobody knows.
 #[derive(Debug, Default)]
 pub struct Gleaned {
-    best: Option<Unknown>,
+    found: Vec<Unknown>,
     kernel: Option<OfDriver>,
     looked_at: u32,
     judged: u32,
     of_a_program: u32,
+    /// Quiet lines since the last error, and others of which nobody knows.
+    quiet: u32,
+    plain: u32,
+    story: u32,
     /// A line speaks of something that may be trouble, whatever its level.
     troubled: bool,
 }
 
-/// The first error of a driver, and the devices of which it reports the like.
-#[derive(Debug)]
-struct OfDriver {
-    line: u64,
-    origin: Origin,
-    driver: String,
-    devices: Vec<String>,
-    text: String,
+/// What the other lines of all files say.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known {
+    /// A process ended after it, and nothing says why.
+    pub ended: bool,
+    /// The log is that of a program that is known, whose words about a failure would be known, too.
+    pub recognised: bool,
+    /// A known text is a warning.
+    pub warned: bool,
+    /// What is known comes of waiting for somebody: the error may be why he did not come.
+    pub waited: bool,
 }
 
 impl Gleaned {
     /// Looks at a line that no reader knows.
     pub fn look(&mut self, no: u64, line: &[u8]) {
-        if self.looked_at >= MOST_LOOKED_AT && self.best.is_some() {
-            return;
+        if self.looked_at >= MOST_LOOKED_AT && !self.found.is_empty() {
+            return self.pass(line);
         }
         self.looked_at = self.looked_at.saturating_add(1);
         let judges = self.judged < MOST_JUDGED && !line.trim_ascii().is_empty();
-        let may_be_error = may_be_error(&line[..line.len().min(NEAR)]);
+        let near = if line.first() == Some(&b'{') { 8 * LONGEST } else { NEAR };
+        let may_be_error = words::may_be_error(&line[..line.len().min(near)]);
+        let is_rest = self.found.last().is_some_and(|last| last.line + 1 == no && last.announces());
         // Most lines end here.
-        if !judges && !may_be_error {
-            return;
+        if !judges && !may_be_error && !is_rest {
+            return self.pass(line);
         }
         let text = String::from_utf8_lossy(&line[..line.len().min(8 * LONGEST)]);
         let text = mask::text(&text);
         let text = clean::clean(&text);
         let unwrapped = prefix::of_json(&text);
         let text = unwrapped.as_deref().unwrap_or(&text);
-        let level = prefix::level(&clean::clip(text, NEAR));
+        let read = Line::of(text);
         if judges {
             self.judged += 1;
-            let has_time = || prefix::peel(text).origin.written.is_some() || prefix::has_kernel_clock(text);
-            self.of_a_program += u32::from(level.is_some() || has_time());
+            self.of_a_program += u32::from(read.level.is_some() || read.has_time);
         }
-        self.troubled |= is_trouble(text);
-        if !may_be_error {
-            return;
-        }
-        if let Some(found) = OfDriver::of(no, text) {
-            self.of_driver(found);
-        } else if let Some(found) = Unknown::of(no, text, level)
-            && self.best.as_ref().is_none_or(|best| best.weight.min(Weight::Error) < found.weight.min(Weight::Error))
+        self.troubled |= words::is_trouble(text);
+        if is_rest
+            && (read.is_inner || read.level.is_none())
+            && !read.has_time
+            && let Some(last) = self.found.last_mut()
         {
-            self.best = Some(found);
+            return last.goes_on(&read.said);
+        }
+        let found = may_be_error.then(|| self.error(no, text, &read)).flatten();
+        match found {
+            Some(found) => self.keep(found),
+            None if read.is_inner || text.trim().is_empty() => {}
+            None if (read.level == Some(Level::Low) || read.level.is_none() && read.has_time) && !words::is_ending(text) => self.goes_on(),
+            None if self.is_of_same_writer(text) && !words::is_trouble(text) && !words::is_ending(text) => self.goes_on(),
+            None => self.plain = self.plain.saturating_add(1),
         }
     }
 
-    fn of_driver(&mut self, found: OfDriver) {
-        let Some(first) = &mut self.kernel else {
-            self.kernel = Some(found);
+    /// Behind the same name with a colon as the last error: `slurmd: `.
+    fn is_of_same_writer(&self, text: &str) -> bool {
+        let label = text.split_once(": ").map(|(label, _)| label).filter(|label| !label.contains(' ') && label.len() >= 3);
+        label.is_some_and(|label| self.found.last().is_some_and(|last| last.text.starts_with(label)))
+    }
+
+    fn error(&mut self, no: u64, text: &str, read: &Line) -> Option<Unknown> {
+        let Some(found) = OfDriver::of(no, text) else { return Unknown::of(no, read) };
+        match &mut self.kernel {
+            Some(first) => first.add(found),
+            none => *none = Some(found),
+        }
+        None
+    }
+
+    fn keep(&mut self, mut found: Unknown) {
+        if self.quiet >= ANOTHER_STORY {
+            self.story += 1;
+        }
+        let is_first_end = || found.weight == Weight::Fatal && self.found.iter().all(|known| known.weight < Weight::Fatal);
+        if found.weight > Weight::Hint {
+            (self.quiet, self.plain) = (0, 0);
+        }
+        if self.found.len() >= MOST_KEPT && !is_first_end() {
             return;
-        };
-        let device = found.devices.into_iter().next().filter(|device| !first.devices.contains(device));
-        if found.driver == first.driver && first.devices.len() < MOST_DEVICES {
-            first.devices.extend(device);
+        }
+        found.story = self.story;
+        self.found.push(found);
+    }
+
+    /// A line like those that were looked at before.
+    pub fn pass(&mut self, line: &[u8]) {
+        let is_blank = || line.trim_ascii().is_empty();
+        if !self.found.is_empty() && self.quiet <= ANOTHER_STORY && !is_blank() && !words::may_be_error(&line[..line.len().min(NEAR)]) {
+            self.goes_on();
         }
     }
 
-    /// Lines that differ in digits only may name further devices.
-    pub fn wants_devices(&self) -> bool {
-        self.looked_at < MOST_LOOKED_AT && self.kernel.as_ref().is_some_and(|kernel| kernel.devices.len() < MOST_DEVICES)
+    fn goes_on(&mut self) {
+        if !self.found.is_empty() {
+            self.quiet = self.quiet.saturating_add(1);
+        }
+    }
+
+    /// A step was made.
+    pub fn stepped(&mut self) {
+        if !self.found.is_empty() {
+            self.quiet = ANOTHER_STORY;
+        }
+    }
+
+    /// Lines that differ in digits only may name further devices, ranks and hosts.
+    pub fn wants_more(&self) -> bool {
+        let of_driver = self.kernel.as_ref().is_some_and(OfDriver::wants_devices);
+        self.looked_at < MOST_LOOKED_AT && (of_driver || !self.found.is_empty() && self.found.len() < MOST_KEPT)
     }
 
     /// It is a log, of whatever program, and none of its lines speaks of trouble.
     pub fn is_quiet_log(&self) -> bool {
-        !self.troubled && self.of_a_program >= LEAST_OF_A_LOG && 2 * self.of_a_program >= self.judged
+        !self.troubled && self.first().is_none() && self.of_a_program >= LEAST_OF_A_LOG && 2 * self.of_a_program >= self.judged
     }
 
     /// Where the error stands.
     pub fn line(&self) -> Option<u64> {
         let kernel = self.kernel.as_ref().map(|found| found.line);
-        self.best.as_ref().map(|best| best.line).into_iter().chain(kernel).min()
+        self.first().map(|first| first.line).into_iter().chain(kernel).min()
     }
 
-    /// What is read where a log says nothing else. `ended`: a process ended after it, and nothing says why. `recognised`: the log is that of
-    /// a program that is known, whose words about a failure would be known, too.
-    pub fn event(&self, ended: bool, recognised: bool) -> Option<(u64, TextEvent)> {
-        let of_kernel = self
-            .kernel
-            .as_ref()
-            .filter(|kernel| self.best.as_ref().is_none_or(|best| best.weight < Weight::Error || best.line > kernel.line));
-        if let Some(kernel) = of_kernel {
-            return Some((kernel.line, event(DRIVER, kernel.text(), &kernel.origin)?));
+    /// The first failure.
+    fn first(&self) -> Option<&Unknown> {
+        let is_error = |known: &&Unknown| known.weight > Weight::Hint;
+        let top = self.found.iter().filter(is_error).map(|known| known.weight.min(Weight::Error)).max()?;
+        let end = self.found.iter().find(|known| known.weight == Weight::Fatal);
+        let in_story = |known: &&Unknown| end.is_none_or(|end| known.story == end.story);
+        let first = self.found.iter().filter(is_error).filter(in_story).find(|known| known.weight.min(Weight::Error) == top)?;
+        if first.reason.is_some() && !words::is_consequence(&first.text) {
+            return Some(first);
         }
-        let best = self.best.as_ref().filter(|best| !recognised || best.weight > Weight::Words)?;
-        let is_why = best.weight == Weight::Fatal || ended && best.weight == Weight::Error;
-        let mut origin = best.origin.clone();
-        // What ended may carry whole seconds: of two of one second the first line is the first.
-        origin.written.iter_mut().for_each(|written| written.nanosecond = 0);
-        Some((best.line, event(if is_why { FATAL } else { ENTRY }, best.text.clone(), &origin)?))
+        // The reason stands beside it.
+        let follows = words::is_consequence(&first.text);
+        let says_why = |known: &&Unknown| {
+            let says = known.reason.is_some() || follows && known.weight == Weight::Words;
+            known.story == first.story && says && !words::is_consequence(&known.text)
+        };
+        let before = |known: &&Unknown| known.line < first.line && first.line - known.line <= REASON_BEFORE;
+        let fails =
+            |known: &&Unknown| known.weight > Weight::Hint || first.reason.is_none() && known.reason.is_some_and(Reason::is_failure);
+        let after = |known: &&Unknown| known.line > first.line && known.line - first.line <= REASON_AFTER && known.weight > Weight::Hint;
+        let better = || self.found.iter().filter(says_why);
+        better().filter(fails).find(before).or_else(|| better().find(after)).or(Some(first))
+    }
+
+    /// What is read where a log says nothing else: the first failure, then what other writers say of it, and what follows.
+    pub fn events(&self, known: Known) -> Vec<(u64, TextEvent)> {
+        let first = self.first();
+        let of_kernel =
+            self.kernel.as_ref().filter(|kernel| first.is_none_or(|first| first.weight < Weight::Error || first.line > kernel.line));
+        if of_kernel.is_some() {
+            return self.of_driver(true).into_iter().collect();
+        }
+        let Some(first) = first else { return Vec::new() };
+        let Some((entry, is_warning)) = self.judged(first, known) else { return Vec::new() };
+        let mut events: Vec<(u64, TextEvent)> = Vec::new();
+        let mut put = |known: &Unknown, entry: &str, is_warning: bool| {
+            let origin = whole_seconds(&known.origin);
+            events.extend(event(entry, known.text.clone(), &origin, is_warning).map(|event| (known.line, event)));
+        };
+        put(first, entry, is_warning);
+        let others = || self.found.iter().filter(|other| other.line > first.line && other.story == first.story);
+        let shape = shape_of(&first.text);
+        let is_same = |other: &&Unknown| shape_of(&other.text) == shape;
+        let writers =
+            others().filter(is_same).filter(|other| other.origin.rank != first.origin.rank || other.origin.host != first.origin.host);
+        writers.take(MOST_WRITERS).for_each(|other| put(other, entry, is_warning));
+        let mut told = vec![shape.clone()];
+        for other in others().filter(|other| other.weight >= Weight::Empty) {
+            let shape = shape_of(&other.text);
+            if told.len() <= MOST_FOLLOWING && !told.contains(&shape) {
+                put(other, FOLLOWS, true);
+                told.push(shape);
+            }
+        }
+        events
+    }
+
+    /// What a driver reports. Beside other errors, or where its device goes on, it is a warning.
+    pub fn of_driver(&self, alone: bool) -> Option<(u64, TextEvent)> {
+        let kernel = self.kernel.as_ref()?;
+        Some((kernel.line, event(DRIVER, kernel.text(), &kernel.origin, !(alone && kernel.is_down()))?))
+    }
+
+    /// The entry that the first failure stands under, and whether it is a mere warning.
+    fn judged(&self, first: &Unknown, known: Known) -> Option<(&'static str, bool)> {
+        let went_on = self.quiet >= WENT_ON || first.story < self.story;
+        let is_last = self.quiet == 0;
+        let ends_so = is_last && self.plain == 0;
+        let is_warning = (went_on || first.is_over) && first.weight < Weight::Fatal && !known.ended;
+        // What ended says as much.
+        let is_no_more = known.ended && first.weight <= Weight::Empty && first.reason.is_none();
+        if is_no_more || known.warned && (is_warning || first.weight < Weight::Error) {
+            return None;
+        }
+        if known.waited {
+            let is_why = first.weight >= Weight::Error && !went_on && !first.is_over;
+            return first.reason.filter(|reason| is_why && !reason.is_absence()).map(|reason| (reason.entry(), false));
+        }
+        match (first.weight, first.reason) {
+            (Weight::Words, None) if ends_so && self.has_error_behind(first) && !known.recognised => Some((AT_END, false)),
+            (Weight::Hint | Weight::Words, reason) => {
+                let is_why = known.ended && !went_on && first.weight == Weight::Words;
+                match reason.filter(|reason| is_why || reason.is_failure() && is_last) {
+                    Some(reason) => Some((reason.entry(), is_warning || known.recognised && !is_why)),
+                    None if known.recognised => None,
+                    None => Some((ENTRY, true)),
+                }
+            }
+            (Weight::Fatal, None) => Some((FATAL, false)),
+            (Weight::Error, None) if known.ended => Some((FATAL, false)),
+            (Weight::Error, None) if ends_so && !is_warning && !known.recognised => Some((AT_END, false)),
+            (_, None) => Some((ENTRY, true)),
+            (Weight::Fatal, Some(reason)) => Some((reason.entry(), false)),
+            // A program that is known calls errors what it gets over, too, such as a request that is refused.
+            (_, Some(reason)) => {
+                let is_sure = !known.recognised || known.ended || reason.is_failure() && is_last && self.has_error_behind(first);
+                Some((reason.entry(), is_warning || !is_sure))
+            }
+        }
     }
 }
 
-fn event(entry: &str, text: String, origin: &Origin) -> Option<TextEvent> {
+impl Gleaned {
+    fn has_error_behind(&self, first: &Unknown) -> bool {
+        self.found.iter().any(|known| known.line > first.line && known.story == first.story && known.weight >= Weight::Error)
+    }
+}
+
+fn event(entry: &str, text: String, origin: &Origin, tried: bool) -> Option<TextEvent> {
     let (_, signature) = catalog::by_id(entry)?;
-    let what = What::Signed { signature, text, tried: false };
+    let what = What::Signed { signature, text, tried };
     Some(TextEvent { origin: origin.clone(), what, said_at: None })
+}
+
+/// What ended may carry whole seconds: of two of one second the first line is the first.
+fn whole_seconds(origin: &Origin) -> Origin {
+    let mut origin = origin.clone();
+    origin.written.iter_mut().for_each(|written| written.nanosecond = 0);
+    origin
+}
+
+/// A text without its digits: lines that differ in nothing else say the same.
+fn shape_of(text: &str) -> String {
+    text.chars().filter(|c| !c.is_ascii_digit()).take(80).collect()
 }
 
 /// What ended, without a word about why: an error before it may say that.
@@ -168,200 +349,50 @@ pub fn is_bare_end(what: &What) -> bool {
     }
 }
 
-fn may_be_error(near: &[u8]) -> bool {
-    static WORDS: LazyLock<AhoCorasick> = LazyLock::new(|| {
-        let words = [
-            "error",
-            "fatal",
-            "critical",
-            "exception: ",
-            "severe",
-            "panic",
-            "fail",
-            "unable to",
-            "cannot",
-            "could not",
-            ": e ",
-            ": f ",
-            "[e]",
-            "[f]",
-            ".cc:",
-            ".cpp:",
-            ".go:",
-            ".py:",
-            ".cu:",
-            ".cu(",
-            "timed out",
-            "timeout",
-            "fault",
-            "not usable",
-            "lost",
-            "crit",
-        ];
-        AhoCorasick::builder().ascii_case_insensitive(true).build(words).expect("words")
-    });
-    WORDS.is_match(near)
-}
-
 impl Unknown {
-    /// `text`, if it is one.
-    fn of(no: u64, text: &str, level: Option<Level>) -> Option<Unknown> {
-        let peeled = prefix::peel(text);
-        let rest = without_level(peeled.rest.trim());
-        let said = match level {
+    /// What `read` says, if it is one.
+    fn of(no: u64, read: &Line) -> Option<Unknown> {
+        let said = read.said.as_str();
+        let reason = reason::of(said);
+        let is_over = words::is_over(said) && !(read.level >= Some(Level::Error) && words::only_skips(said));
+        let fails = reason.is_some_and(Reason::is_failure) && !is_over;
+        let level = match read.level {
+            _ if words::is_harmless(said) => return None,
             Some(Level::Fatal) => Weight::Fatal,
             Some(Level::Error) => Weight::Error,
+            Some(Level::Low | Level::Warning) if fails => Weight::Hint,
             Some(Level::Low | Level::Warning) => return None,
-            None if is_end_of_program(rest) => Weight::Fatal,
-            None if is_last_line(rest) => Weight::Error,
-            None if speaks_of_failure(rest) => Weight::Words,
+            None if words::is_end_of_program(said) => Weight::Fatal,
+            None if words::is_last_line(said) => Weight::Error,
+            None if words::speaks_of_failure(said) || fails => Weight::Words,
+            None if reason.is_some() => Weight::Hint,
             None => return None,
         };
         // Some print what is only important at the highest level.
-        let weight =
-            if said >= Weight::Error && (is_empty(rest) || said == Weight::Fatal && !is_trouble(rest)) { Weight::Empty } else { said };
-        let mut origin = peeled.origin;
-        origin.rank = origin.rank.or_else(|| rank_field(rest));
-        Some(Unknown { line: no, text: clean::clip(rest, LONGEST).into_owned(), origin, weight })
-    }
-}
-
-/// `[FATAL] x` and `ERROR x` without what stands in front of x.
-fn without_level(rest: &str) -> &str {
-    static LEVEL: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"^(?:[\[|(<]?[A-Za-z0-9-]{1,12}[\]|)>]\s?){0,2}[\[|(]?(?:[A-Z]+_)?(?:ERROR|FATAL|CRITICAL|SEVERE)[\]|):]?\s+")
-            .expect("pattern")
-    });
-    let end = LEVEL.find(rest).map_or(0, |found| found.end());
-    if rest.len() - end >= 8 { &rest[end..] } else { rest }
-}
-
-/// `rank=3` of structured loggers.
-fn rank_field(text: &str) -> Option<u32> {
-    let (_, tail) = text.rsplit_once(" rank=").or_else(|| text.split_once("rank="))?;
-    let digits = tail.bytes().take_while(u8::is_ascii_digit).count();
-    tail[..digits].parse().ok().filter(|rank| *rank < 1 << 20)
-}
-
-/// It only announces what follows, hands on what came before, or is what others see of it.
-fn is_empty(text: &str) -> bool {
-    static EMPTY: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(
-            r"(?ix) :$
-            | see\ (?:above|the\ log|stack|trace|root) | root\ cause | stack\ ?trace\ (?:above|below) | complete\ standard\ (?:error|output)
-            | shut(?:ting)?\ ?down | ^exiting | ^aborting | \b(?:internal\ server\ error|request\ failed|connection\ (?:closed|reset|refused))
-            | \b(?:crashed|failed)$ | failed\ to\ start$ | ^\W*Traceback | error\ trying\ to\ connect | no\ instances\ available
-            ",
-        )
-        .expect("pattern")
-    });
-    EMPTY.is_match(text)
-}
-
-/// Words that hardly stand in a line where all is well.
-fn is_trouble(text: &str) -> bool {
-    static WORDS: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(
-            r"(?ix)\b(?:fail\w*|errors?|exception|cannot|can't|unable|invalid|mismatch\w*|differ|exceed\w*|assert\w*|panic\w*|abort\w*|exiting|crash\w*|timed\ out|timeout
-            |lost|denied|missing|no\ such|not\ found|out\ of|refused|unreachable|dead|died|killed|illegal|corrupt\w*|unhealthy|empty|gone|overflow|underflow
-            |unexpected\w*|not\ (?:support\w*|fit|allowed|available|usable|respond\w*)|bad|broken|faulty?|hung|hang|stuck|still\ waiting)\b|\[error\]",
-        )
-        .expect("pattern")
-    });
-    // Flags and counters of errors: `error_detection=True`, `0 errors`.
-    static NONE: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"(?i)\b(?:0|no) (?:errors?|failures?)\b|(?:error|timeout|fail)\w*[=:]\s?(?:0|none|false|true|[0-9])").expect("pattern")
-    });
-    WORDS.is_match(&NONE.replace_all(text, ""))
-}
-
-/// How runtimes end a program: `panic: ` of Go, `thread 'main' panicked at` of Rust, a check of C++.
-fn is_end_of_program(rest: &str) -> bool {
-    static END: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"^(?:panic: \S|thread '[^']*' (?:\([0-9]+\) )?panicked at |Check failed: |.{0,120}\bCheck failed: )").expect("pattern")
-    });
-    END.is_match(rest)
-}
-
-/// `error: …`, `slurmctld: fatal: …`, or an exception that no traceback stands before.
-fn is_last_line(rest: &str) -> bool {
-    static LAST: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"^(?:[\w./-]+: )?(?:[A-Za-z_][\w.]*(?:Error|Exception)|[Ee]rror|[Ff]atal|fatal error): \S").expect("pattern")
-    });
-    LAST.is_match(rest)
-}
-
-/// A failure in plain words, which the writer does not say to get over.
-fn speaks_of_failure(rest: &str) -> bool {
-    static WORDS: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(
-            r"(?x)^(?:\S+:\ ){0,2}(?:Failed|Failure|Unable|Cannot|Could\ not|failed)\s\S
-            | \b(?:[Ff]ailed|[Uu]nable)\ to\ (?:initiali[sz]e|init|start|load|connect|open|create|allocate|communicate|launch|register|bind|mount|acquire|join|resolve)\b
-            | \bfailed\ with\ (?:\S+\ )?(?:error|status|code|exit)
-            | \b[Ee]rror:\ (?:in\ function|code|status|\w+\ failed)
-            | \bfailed\b | \bError\ [a-z] | \[error\] | \btimed\ out\b | \b[Ff]ailed\ to\b
-            ",
-        )
-        .expect("pattern")
-    });
-    static OVER: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(
-            r"(?i)retry|retries|try again|trying|default|fall(?:ing)?[ -]?back|skip|ignor|optional|warn|not fatal|instead|disabl|already",
-        )
-        .expect("pattern")
-    });
-    WORDS.is_match(rest) && !OVER.is_match(rest)
-}
-
-impl OfDriver {
-    /// `[ 72.99] habanalabs hl2: Failed to communicate with Device CPU`: a driver of what training needs, and what it says of a device.
-    fn of(no: u64, text: &str) -> Option<OfDriver> {
-        static LINE: LazyLock<Regex> = LazyLock::new(|| {
-            Regex::new(
-                r"(?x)^(?P<driver>amdgpu|habanalabs|i915|xe|nvidia[a-z-]*|mlx[45]_[a-z0-9_]+|infiniband|ib_[a-z]+|irdma|ice|bnxt_(?:en|re)|qedr?e?|hfi1|cxi[a-z0-9_-]*|cxgb4
-                    |efa|ena|rdmap[0-9a-z]+|hns_[a-z]+|erdma|nvme[0-9a-z]*|neuron|davinci[a-z_]*)
-                (?:/[0-9]+)?(?:\x20(?P<device>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]|[a-z]+[0-9][a-z0-9_]*))?:\x20(?P<text>.+)$",
-            )
-            .expect("pattern")
-        });
-        static FAULT: LazyLock<Regex> = LazyLock::new(|| {
-            Regex::new(r"(?i)\bfail|\berror\b|time(?:d )?-?out|page fault|not usable|\bhang|\bhung|\blost\b|fatal|unrecover")
-                .expect("pattern")
-        });
-        let in_kernel = prefix::has_kernel_clock(text)
-            || text.contains(" kernel: ")
-            || text.contains("kern: ")
-            || prefix::peel(text).origin.written.is_some();
-        if !in_kernel {
-            return None;
-        }
-        let peeled = prefix::peel(text);
-        let rest = peeled.rest.trim_start();
-        let found = LINE.captures(rest)?;
-        let words = found["text"].trim();
-        if !FAULT.is_match(words) {
-            return None;
-        }
-        let driver = found["driver"].to_owned();
-        let probe = || words.strip_prefix("probe of ")?.split_once(' ').map(|(device, _)| device.to_owned());
-        // `mlx5_bond_0/1: QP …`: a device, not a driver.
-        let own_name = || driver.ends_with(|c: char| c.is_ascii_digit()).then(|| driver.clone());
-        let device = found.name("device").map(|m| m.as_str().to_owned()).or_else(probe).or_else(own_name);
-        let driver = driver.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_').to_owned();
-        let words = words.strip_prefix("amdgpu: ").unwrap_or(words).trim();
-        Some(OfDriver {
-            line: no,
-            origin: peeled.origin,
-            driver,
-            devices: device.into_iter().collect(),
-            text: clean::clip(words, 160).into_owned(),
-        })
+        let only_says_so = level == Weight::Fatal && reason.is_none() && !words::is_trouble(said);
+        let is_empty = words::is_empty(said) || reason.is_none() && words::is_end_only(said);
+        let weight = if level >= Weight::Error && (is_empty || only_says_so) { Weight::Empty } else { level };
+        let text = clean::clip(&read.words(), LONGEST).into_owned();
+        Some(Unknown { line: no, text, origin: read.origin.clone(), weight, reason, is_over, story: 0 })
     }
 
-    fn text(&self) -> String {
-        match self.devices.as_slice() {
-            [] => format!("{} reports: {}", self.driver, self.text),
-            devices => format!("{} reports an error of {}: {}", self.driver, devices.join(", "), self.text),
+    /// Its end stands in the next line.
+    fn announces(&self) -> bool {
+        self.text.ends_with(':') && !self.text.ends_with("stack:")
+    }
+
+    /// Puts the next line behind it.
+    fn goes_on(&mut self, said: &str) {
+        let said =
+            said.trim().trim_start_matches("what():").trim().trim_start_matches("called `Result::unwrap()` on an `Err` value:").trim();
+        if said.is_empty() {
+            return;
+        }
+        let ends = words::is_end_of_program(&self.text);
+        self.text = clean::clip(&format!("{} {said}", self.text), LONGEST).into_owned();
+        self.reason = reason::of(said).or(self.reason);
+        if self.weight == Weight::Empty {
+            self.weight = if ends { Weight::Fatal } else { Weight::Error };
         }
     }
 }
@@ -379,7 +410,7 @@ mod tests {
     }
 
     fn said(log: &str) -> Option<String> {
-        let (_, event) = gleaned(log).event(false, false)?;
+        let (_, event) = gleaned(log).events(super::Known::default()).into_iter().next()?;
         match event.what {
             crate::logs::What::Signed { signature, text, .. } => Some(format!("{} {text}", signature.id)),
             _ => None,
@@ -407,7 +438,8 @@ mod tests {
             "26/10/04 10:00:00 ERROR Executor: Exception in task 3.0",
             "2026/10/04 10:00:00 Failed to initialize the device list",
         ] {
-            assert!(said(line).is_some_and(|text| text.starts_with("error-level")), "{line}: {:?}", said(line));
+            let is_error = said(line).is_some_and(|text| text.starts_with("error-") || text.starts_with("said-"));
+            assert!(is_error, "{line}: {:?}", said(line));
         }
         for line in [
             "log_level: ERROR",
@@ -434,17 +466,17 @@ mod tests {
                    2026-10-04T10:00:00Z ERROR manager: launcher: the card has too few lanes rank=3\n\
                    Error: CannotStart\n";
         let gleaned = gleaned(log);
-        let (line, event) = gleaned.event(false, false).unwrap();
+        let (line, event) = gleaned.events(super::Known::default()).into_iter().next().unwrap();
         assert_eq!((line, event.origin.rank), (2, Some(3)));
         assert_eq!(
             said("[TM][FATAL] kernels/mask.cu(212): two shapes differ\n").unwrap(),
             "fatal-level kernels/mask.cu(212): two shapes differ"
         );
-        assert!(said("panic: runtime error: index out of range\n").unwrap().starts_with("fatal-level panic"));
+        assert!(said("panic: runtime error: index out of range\n").unwrap().starts_with("said-crash panic"));
         let banner = "Fri Dec 13 07:57:31 2026: CRITICAL  : Started the daemon, version 3\nFri Dec 13 07:57:32 2026: ERROR     : Error 7 listening on 'rdma'\n";
         assert!(said(banner).unwrap().contains("Error 7 listening"), "{:?}", said(banner));
         // That an engine ended says nothing about why.
-        assert_eq!(super::Gleaned::default().event(true, false), None);
+        assert!(super::Gleaned::default().events(super::Known { ended: true, ..super::Known::default() }).is_empty());
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Where files are read into: one session for all of them, as if they were sources that have come to their end.
 
-use super::error_level::{self, Gleaned};
+use super::error_level::{self, Gleaned, Known};
 use crate::base::severity::Severity;
 use crate::base::time::{Stamp, Zone};
 use crate::diagnosis::session::Session;
 use crate::formats::nccl_tests::Table;
-use crate::logs::{What, when};
+use crate::logs::catalog::Part;
+use crate::logs::{TextEvent, What, when};
 use crate::model::alarms::Alarm;
 use crate::model::reading::ReadLine;
 use crate::observe::log::LogFileInfo;
@@ -64,27 +65,43 @@ impl Intake {
         }
     }
 
-    /// Where no log has a word that is known to be worth a warning, or none but that something ended, those that their writers call errors
-    /// are all that is left.
+    /// Where no log has a known word for a failure, or none but that something ended, those that their writers call errors are all that is
+    /// left.
     fn read_unknown_errors(&mut self) {
-        let is_worth = |alarm: &&Alarm| alarm.event.what.severity() >= Some(Severity::Warning);
-        let alarms = || self.session.model.records.values().flat_map(|record| record.alarms.iter()).filter(is_worth);
-        if alarms().any(|alarm| !error_level::is_bare_end(&alarm.event.what)) {
-            return;
+        let is_worth =
+            |alarm: &&Alarm| alarm.event.what.severity() >= Some(Severity::Warning) && !error_level::is_bare_end(&alarm.event.what);
+        let alarms = || self.session.model.records.values().flat_map(|record| record.alarms.iter());
+        let is_error = |alarm: &&Alarm| alarm.event.what.severity() >= Some(Severity::Error);
+        let errors = || alarms().filter(is_worth).filter(is_error);
+        let waits = |alarm: &Alarm| alarm.event.what.signature().is_some_and(|s| s.part == Part::Messenger);
+        let waited = errors().next().is_some() && errors().all(waits);
+        if !waited && errors().next().is_some() {
+            // What a driver says may stand behind what programs say.
+            let of_kernel = |alarm: &Alarm| crate::logs::prefix::is_of_kernel(&alarm.text);
+            let by_kernel = errors().any(of_kernel);
+            let found = self.gleaned.iter().filter(|_| !by_kernel).filter_map(|(file, gleaned)| Some((*file, gleaned.of_driver(false)?)));
+            let found = found.map(|(file, (no, event))| (file, no, event)).collect();
+            return self.read_gleaned(found);
         }
+        let warned = alarms().any(|alarm| is_worth(&alarm));
         let recognised = super::is_recognised(&self.session.model);
         // Only what stands before the end can be why.
-        let ends: HashMap<u32, Option<u64>> = alarms().map(|alarm| (alarm.file, alarm.line)).collect();
-        let found: Vec<_> = self
-            .gleaned
-            .iter()
-            .filter_map(|(file, gleaned)| {
-                let end = ends.get(file);
-                let is_before = end.is_some_and(|end| gleaned.line() < *end);
-                (ends.is_empty() || is_before).then(|| gleaned.event(is_before, recognised)).flatten().map(|found| (*file, found))
-            })
-            .collect();
-        for (file, (no, event)) in found {
+        let is_end = |alarm: &&Alarm| {
+            alarm.event.what.severity() >= Some(Severity::Warning) && (waits(alarm) || error_level::is_bare_end(&alarm.event.what))
+        };
+        let ends: HashMap<u32, Option<u64>> = alarms().filter(is_end).map(|alarm| (alarm.file, alarm.line)).collect();
+        let mut found = Vec::new();
+        for (file, gleaned) in &self.gleaned {
+            let ended = ends.get(file).is_some_and(|end| gleaned.line() < *end);
+            if ends.is_empty() || ended {
+                found.extend(gleaned.events(Known { ended, recognised, warned, waited }).into_iter().map(|(no, event)| (*file, no, event)));
+            }
+        }
+        self.read_gleaned(found);
+    }
+
+    fn read_gleaned(&mut self, found: Vec<(u32, u64, TextEvent)>) {
+        for (file, no, event) in found {
             let text = match &event.what {
                 What::Signed { text, .. } => text.clone(),
                 _ => String::new(),

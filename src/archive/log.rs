@@ -116,6 +116,8 @@ struct Lines<'a> {
     lanes: Lanes,
     /// What lines that no reader knows still tell.
     gleaned: Gleaned,
+    /// The last line that said nothing, with its number, if it may go on in the next one.
+    begun: Option<(u64, Vec<u8>)>,
 }
 
 /// Lines of which there are millions, each worth little: channels, steps, and lines that were read before.
@@ -266,6 +268,7 @@ impl<'a> Lines<'a> {
             tables: Tables::default(),
             lanes: Lanes { all_steps: ALL_STEPS, run: 1, ..Lanes::default() },
             gleaned: Gleaned::default(),
+            begun: None,
         }
     }
 
@@ -329,6 +332,7 @@ impl<'a> Lines<'a> {
         let hash = hash(line);
         let said = self.lanes.said_in_run.get(&hash).copied();
         if said.is_some_and(|s| s.class == Class::Noise || s.run == self.lanes.run) {
+            self.gleaned.pass(line);
             return;
         }
         if nccl_tests::begins(line) {
@@ -341,8 +345,10 @@ impl<'a> Lines<'a> {
                 let mut space = [0; MAX_STEP];
                 let shape = digitless(line, &mut space).map(self::hash);
                 if shape.is_some_and(|shape| self.lanes.noise.contains(&shape)) {
-                    if self.gleaned.wants_devices() {
+                    if self.gleaned.wants_more() {
                         self.gleaned.look(self.no, line);
+                    } else {
+                        self.gleaned.pass(line);
                     }
                     return;
                 }
@@ -352,13 +358,32 @@ impl<'a> Lines<'a> {
                     && prefilter::is_noise_with_any_digits(line)
                 {
                     insert(&mut self.lanes.noise, shape);
-                    self.gleaned.look(self.no, line);
+                    self.noise(line);
                     return;
                 }
                 class
             }
         };
         self.line(line, hash, class, false);
+    }
+
+    /// A line that says nothing by itself: the rest of a sentence that a terminal has wrapped, or what only its own words tell.
+    fn noise(&mut self, line: &[u8]) {
+        let begun = self.begun.take().filter(|(no, begun)| no + 1 == self.no && is_wrapped(begun, line));
+        if let Some((_, begun)) = begun
+            && let whole = [&begun, &b" "[..], line].concat()
+            && let class = prefilter::classify(&whole)
+            && class == Class::Alarm
+        {
+            self.read(&whole, class);
+            if !self.events.is_empty() {
+                return;
+            }
+        }
+        if WRAPPED.contains(&line.len()) {
+            self.begun = Some((self.no, line.to_vec()));
+        }
+        self.gleaned.look(self.no, line);
     }
 
     /// A line of a record or table: each is looked at.
@@ -457,6 +482,7 @@ impl<'a> Lines<'a> {
         let mut nothing_new = true;
         // Of steps hardly two are equal.
         let mut may_come_again = true;
+        let mut says_nothing = true;
         if class != Class::Noise {
             self.catch_up();
             let text = text_of(line);
@@ -466,10 +492,16 @@ impl<'a> Lines<'a> {
             // The time of a line is that of the untimed lines behind it, each time anew.
             nothing_new = !self.inside && self.events.iter().all(|e| is_bringup(&e.what) && e.origin.written.is_none());
             may_come_again = !self.events.iter().any(|e| matches!(e.what, What::Step(_)));
+            says_nothing = self.events.iter().all(|e| e.what.is_header());
             self.tell(&text);
         }
-        if !names_process && !self.inside && (class == Class::Noise || self.events.is_empty()) {
-            self.gleaned.look(self.no, line);
+        if !names_process && !self.inside {
+            match class {
+                Class::Noise => self.noise(line),
+                Class::Alarm if says_nothing => self.noise(line),
+                _ if says_nothing => self.gleaned.look(self.no, line),
+                _ => {}
+            }
         }
         if names_process {
             if nothing_new {
@@ -519,6 +551,9 @@ impl<'a> Lines<'a> {
     fn tell(&mut self, text: &str) {
         if self.events.is_empty() {
             return;
+        }
+        if self.events.iter().any(|e| matches!(e.what, What::Step(_))) {
+            self.gleaned.stepped();
         }
         // Whether the job goes on after it, the next steps show.
         if self.events.iter().any(|e| e.what.is_failure()) {
@@ -601,6 +636,17 @@ impl Lanes {
         let start = start[..start.len().min(MAX_START)].to_vec();
         self.steps.push(StepLane { start, letters: letters.to_vec(), ..StepLane::default() });
     }
+}
+
+/// How long a line is that a terminal, or a launcher for one, has wrapped.
+const WRAPPED: std::ops::RangeInclusive<usize> = 50..=250;
+
+/// Whether a sentence may go on: the line before ends with a word, and this one begins in the middle of one.
+fn is_wrapped(before: &[u8], line: &[u8]) -> bool {
+    let ends = before.trim_ascii_end().last().is_some_and(|b| b.is_ascii_alphanumeric() || b",-(".contains(b));
+    let word = line.split(|b| *b == b' ').next().unwrap_or_default();
+    let has_head = word.iter().any(|b| b":[]=|/".contains(b));
+    ends && !has_head && line.first().is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'(')
 }
 
 /// A line without the blanks and the number that it may begin with, as bars do.
@@ -691,8 +737,16 @@ fn channel(pair: &[u8]) -> Option<(bool, &[u8])> {
 
 /// How NCCL came up: saying it again adds nothing. A step may come twice, and a failure is counted.
 fn is_bringup(what: &What) -> bool {
-    let is_progress =
-        matches!(what, What::Step(_) | What::TotalSteps { .. } | What::Phase { .. } | What::Done | What::SkippedStep | What::RunStart);
+    let is_progress = matches!(
+        what,
+        What::Joined { .. }
+            | What::Step(_)
+            | What::TotalSteps { .. }
+            | What::Phase { .. }
+            | What::Done
+            | What::SkippedStep
+            | What::RunStart
+    );
     let is_harmless = matches!(what, What::Signed { signature, .. } if signature.part == Part::Harmless);
     is_harmless || !(is_progress || what.is_alarm())
 }

@@ -147,7 +147,7 @@ fn is_recognised(model: &Model) -> bool {
     let steps = |f: &Training| !f.is_empty() || f.skipped_steps > 0;
     let facts = || model.files.values().any(|f| steps(&f.progress) || f.bringup != Bringup::default());
     let speaks = model.jobs.values().any(|job| job.archived && job.has_spoken);
-    let reports = |r: &Record| !r.tables.is_empty() || !r.alarms.is_empty();
+    let reports = |r: &Record| !r.tables.is_empty() || !r.alarms.is_empty() || r.launch.ranks().is_some();
     speaks || model.records.values().any(reports) || !model.comms.is_empty() || facts()
 }
 

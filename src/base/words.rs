@@ -18,6 +18,15 @@ pub fn cuda_words(devices: &[u32]) -> String {
     numbered("CUDA device", devices)
 }
 
+/// `a, b and c`
+pub fn all_words(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
 fn numbered(what: &str, numbers: &[u32]) -> String {
     match numbers {
         [] => format!("no {what}"),
@@ -28,6 +37,19 @@ fn numbered(what: &str, numbers: &[u32]) -> String {
         }
         many => format!("{} {what}s ({}, {}, …)", many.len(), many[0], many[1]),
     }
+}
+
+/// Of `{is|are} late` the word for so many.
+pub fn agree(text: &str, n: usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, (words, after))) = rest.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?))) {
+        let (one, many) = words.split_once('|').unwrap_or((words, words));
+        out.push_str(before);
+        out.push_str(if n == 1 { one } else { many });
+        rest = after;
+    }
+    out + rest
 }
 
 /// Numbers in names count as numbers, so that `mlx5_2` stands before `mlx5_10`.

@@ -42,6 +42,7 @@ pub fn assign(
     driver_chain::relate(findings, outlived);
     let cause = first_failure(findings, outlived).map(|c| better_explained(findings, c)).map(|c| what_stood(findings, c));
     let cause = cause.map(|c| driver_chain::behind(findings, c).unwrap_or(c)).map(|c| worse_fault(findings, c));
+    let cause = cause.map(|c| told_first(findings, c));
     give_roles(findings, cause, outlived);
     name_its_rank(findings, cause);
     warnings_follow(findings);
@@ -168,6 +169,18 @@ fn worse_fault(findings: &[&mut Finding], cause: usize) -> usize {
         by_itself && Area::of(f).is_some() && !are_related(what, f)
     };
     earliest(findings, is_worse).unwrap_or(cause)
+}
+
+/// One end of one rank, which the kernel's log and the launcher both report: who came first has been told as the cause, and stays it.
+fn told_first(findings: &[&mut Finding], cause: usize) -> usize {
+    const ONE_END: Duration = Duration::from_secs(10);
+    let what = &findings[cause];
+    let apart = |f: &Finding| f.since.since(what.since).max(what.since.since(f.since));
+    let same = |f: &Finding| {
+        let one_rank = f.rule == what.rule && f.ranks == what.ranks && what.ranks.len() == 1;
+        one_rank && f.no < what.no && !f.machine && is_failure(f) && f.role != Role::Context && apart(f) <= ONE_END
+    };
+    findings.iter().position(|f| same(f)).filter(|_| what.machine).unwrap_or(cause)
 }
 
 fn give_roles(findings: &mut [&mut Finding], cause: Option<usize>, outlived: &dyn Fn(&Finding) -> bool) {

@@ -2,12 +2,13 @@
 
 use super::causality::chain;
 use super::driver_chain::is_timed;
+use super::witnesses::Witnesses;
 use crate::base::exit_code::exit_words;
 use crate::base::severity::{Role, Severity};
 use crate::base::time::Stamp;
 use crate::base::words::rank_words;
 use crate::logs::catalog::{self, Part, Scope, Signature};
-use crate::logs::{TextEvent, What, prefix};
+use crate::logs::{TextEvent, What, error_words, prefix};
 use crate::model::alarms::Alarm;
 use crate::model::chronicle::Chronicle;
 use crate::model::gpu::PciAddress;
@@ -28,7 +29,7 @@ pub const NEW_RUN: &str = "a new run began";
 
 /// Runs the rules on text on one event.
 pub fn judge_line(model: &Model, seen: &TextSeen, ledger: &mut Ledger) {
-    if seen.event.what == What::RunStart {
+    if seen.event.what == What::RunStart && model.files.get(&seen.file).is_none_or(|file| file.chronicle.is_new_run) {
         let once = |f: &Finding| rules::rule(f.rule).is_some_and(|r| r.life.linger.is_none());
         ledger.clear_where(seen.at, NEW_RUN, |f| f.job.as_deref() == Some(&seen.job) && once(f));
         ledger.forget_left_out(|job| job == seen.job);
@@ -221,9 +222,12 @@ pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut
     own_hints(findings);
     let damages = |f: &&&mut Finding| rules::may_damage_data(f) && f.own_role != Role::Context && is_timed(f);
     let faults: Vec<Finding> = findings.iter().filter(damages).map(|f| (**f).clone()).collect();
+    let witnesses = model.jobs.get(job).filter(|j| j.log_only).map(|j| Witnesses::of(model, j, findings));
     for f in findings.iter_mut() {
         f.severity = f.own_severity;
         let mut notes: Vec<String> = Vec::new();
+        witnesses.iter().for_each(|witnesses| witnesses.tell(f, &mut notes));
+        notes.extend(last_error(model, job, f));
         if let Some(fault) = faults.iter().find(|fault| chain(f).is_of_numbers && is_timed(f) && came_together(fault, f)) {
             notes.push(format!("may be damaged data: {}", fault.summary));
             f.next = Some("stop the run, test that GPU (`dcgmi diag -r 3`), and go back to a checkpoint before it".into());
@@ -250,6 +254,19 @@ pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut
         }
         f.note = (!notes.is_empty()).then(|| notes.join("; "));
     }
+}
+
+/// The reason that NCCL gives in the lines behind an error of it, where the finding does not have it.
+fn last_error(model: &Model, job: &str, f: &Finding) -> Option<String> {
+    // The text that it rests on is PyTorch's word for the kind of an error.
+    f.entry.filter(|entry| entry.next.contains("\"Last error\""))?;
+    let of = |a: &Alarm| match &a.event.what {
+        What::Exception(e) => error_words::last_error(&e.message).map(str::to_owned),
+        _ => None,
+    };
+    let reason = model.record_of(job).alarms.iter().find_map(of)?;
+    let is_told = f.summary.contains(&reason) || f.evidence.iter().any(|e| e.text.contains(&reason));
+    (!is_told).then(|| format!("NCCL's last error was {}", crate::base::clean::clip(&reason, 200)))
 }
 
 /// What a finding is about, without the entry that it stands under, where that may be about several things.

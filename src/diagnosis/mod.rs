@@ -13,3 +13,4 @@ pub mod session;
 pub mod startup;
 pub mod story;
 pub mod verdict;
+mod witnesses;

@@ -296,6 +296,19 @@ fn pause(model: &Model, look: &Look) -> Option<(&'static str, String)> {
             format!("{who} {verb}, {}: probably a checkpoint", so_many(waiting.len(), "rank", "wait")),
         ));
     }
+    // The trace of a profiler, tokens, an index: what it makes is not on a disk yet.
+    let building: Vec<u32> = look.alive().filter(|r| r.builds()).map(|r| r.rank).collect();
+    if let Some(log) = quiet
+        && !building.is_empty()
+        && !waiting.is_empty()
+        && building.len() + waiting.len() == look.alive().count()
+    {
+        let verb =
+            if building.len() == 1 { "computes on its CPU and takes more memory" } else { "compute on the CPU and take more memory" };
+        let words =
+            format!("{} {verb}, {}, no step for {}", rank_words(&building), the_other(waiting.len(), "rank", "wait"), span(log.quiet_for));
+        return Some(("work on the CPU", words));
+    }
     let idles = |r: &RankLook| r.activity == Activity::Unknown && !r.spins() || r.is(Activity::Idle, look.at, SHOWN_AFTER);
     let busy = |r: &RankLook| r.cpu_pct.is_some_and(|pct| pct >= BUSY_PCT) && !r.in_d;
     let little = |r: &RankLook| r.written_bytes_per_s.is_some_and(|b| b < LITTLE_BYTES_PER_S);

@@ -12,6 +12,7 @@ pub mod text;
 pub mod textfile;
 pub mod web_config;
 
+use crate::base::time::Stamp;
 use crate::diagnosis::session::Session;
 use anyhow::Result;
 use hyper::body::Bytes;
@@ -78,8 +79,14 @@ impl Exporter {
 
     /// A second has passed: what the session knows now is what is shown until the next.
     pub fn publish(&mut self, session: &Session) {
+        self.publish_as_of(session, session.model.now);
+    }
+
+    /// The same of a session whose present is another: what began a minute ago there began a minute before `now`.
+    pub fn publish_as_of(&mut self, session: &Session, now: Stamp) {
         self.own.look(session.model.now);
-        let families = metrics::read(session, &self.own);
+        let mut families = metrics::read(session, &self.own);
+        metrics::move_stamps(&mut families, now.secs_since_epoch() - session.model.now.secs_since_epoch());
         let written = |format| Bytes::from(text::write(&families, format));
         let page = Page { open_metrics: written(Format::OpenMetrics), classic: written(Format::Classic) };
         if let Some(textfile) = &mut self.textfile {

@@ -4,6 +4,7 @@ use super::answer::{Answer, beginning, words};
 use super::http_config::HttpConfig;
 use crate::base::mask;
 use crate::base::time::Stamp;
+use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
 use std::io::Read;
 use std::time::Duration;
 use ureq::Agent;
@@ -92,7 +93,7 @@ impl Client {
         if let Some(authorization) = &self.authorization {
             request = request.header("Authorization", authorization);
         }
-        let response = request.send_form(form).map_err(|err| why(&err))?;
+        let response = request.send_form(form).map_err(|err| self.why(&err))?;
         let status = response.status();
         let mut body = Vec::new();
         let mut reader = response.into_body().into_with_config().limit(u64::MAX).reader().take(MOST_BYTES + 1);
@@ -107,6 +108,24 @@ impl Client {
         }
         read.map_err(|err| format!("the answer breaks off after {} bytes: {}", body.len(), words(&err.to_string())))?;
         Answer::parse(&body)
+    }
+
+    /// Why there was no answer at all.
+    fn why(&self, err: &ureq::Error) -> String {
+        match err {
+            ureq::Error::Timeout(_) => format!("no answer within {} s", PATIENCE.as_secs()),
+            ureq::Error::HostNotFound => "there is no host of that name".into(),
+            ureq::Error::Io(err) if err.to_string().contains("UnknownIssuer") => {
+                "no connection: nobody that is trusted has signed the server's certificate; tls_config in --prometheus.config.file names a ca_file".into()
+            }
+            ureq::Error::Io(err) => {
+                // A server that wants a certificate ends the connection, and often no reason arrives.
+                let may_want_one = self.url.starts_with("https") && matches!(err.kind(), BrokenPipe | ConnectionReset | ConnectionAborted | UnexpectedEof);
+                let hint = if may_want_one { "; does the server want a certificate (cert_file and key_file of tls_config)?" } else { "" };
+                format!("no connection: {}{hint}", crate::base::words::io_words(err))
+            }
+            other => words(&other.to_string()),
+        }
     }
 
     /// Asks several questions at once, and gives the answers in their order.
@@ -137,19 +156,10 @@ fn refused(status: StatusCode, reason: &str) -> String {
     let hint = match status.as_u16() {
         401 | 403 => "; --prometheus.config.file FILE gives a password or a token",
         404 => "; is the URL that of the server's root, without /api/v1?",
+        405 => "; is it a Prometheus?",
         _ => "",
     };
     format!("the server answers {} {name}: {reason}{hint}", status.as_u16())
-}
-
-/// Why there was no answer at all.
-fn why(err: &ureq::Error) -> String {
-    match err {
-        ureq::Error::Timeout(_) => format!("no answer within {} s", PATIENCE.as_secs()),
-        ureq::Error::HostNotFound => "there is no host of that name".into(),
-        ureq::Error::Io(err) => format!("no connection: {}", crate::base::words::io_words(err)),
-        other => words(&other.to_string()),
-    }
 }
 
 fn tls(config: &HttpConfig) -> Result<TlsConfig, String> {

@@ -1,7 +1,7 @@
 //! The catalogue: what every text of NCCL, PyTorch, CUDA, the kernel and the launchers means that says that something is wrong, or seems to.
 //!
-//! It is data: `assets/catalog/*.toml`, a file for each kind of program, an entry for each text; `build.rs` turns it into tables of
-//! constants. **To add a text**: an entry in the file of the program that prints it, with an example line, which a test reads. Nothing
+//! It is data: `assets/catalog/*.toml`, a file for each kind of program, an entry for each text; `build.rs` reads it and packs
+//! it. **To add a text**: an entry in the file of the program that prints it, with an example line, which a test reads. Nothing
 //! else is needed: that the line is looked at follows from the entry's own text. Users add theirs in the same format: see [`user`].
 //!
 //! The format is in [`format`], the language of texts in [`pattern`], that of headlines in [`template`].
@@ -9,6 +9,9 @@
 pub mod entry;
 pub mod format;
 pub(super) mod grams;
+// What `build.rs` alone calls.
+#[allow(dead_code)]
+mod packed;
 pub mod pattern;
 mod tell;
 pub mod template;
@@ -16,21 +19,24 @@ pub mod user;
 
 use crate::base::severity::{Confidence, Role, Severity};
 pub use entry::{Part, Scope, Signature, Table, Words};
+use flate2::read::GzDecoder;
 use grams::{Indexes, Tried};
+use packed::Builtin;
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::io::Read;
+use std::sync::LazyLock;
 pub use tell::Told;
 use user::users;
 
 /// What `build.rs` has made of `assets/catalog/*.toml`.
-#[allow(clippy::all)]
-mod builtin {
-    use super::grams::{Index, Indexes, Slot, Slots};
-    use super::pattern::{Atom, Pattern};
-    use super::template::{Piece, Template};
-    use super::{Confidence, Part, Scope, Severity, Signature, Table, Words};
-
-    include!(concat!(env!("OUT_DIR"), "/catalog.rs"));
+fn builtin() -> &'static Builtin {
+    static BUILTIN: LazyLock<Builtin> = LazyLock::new(|| {
+        let mut bytes = Vec::new();
+        let read = GzDecoder::new(&include_bytes!(concat!(env!("OUT_DIR"), "/catalog.gz"))[..]).read_to_end(&mut bytes);
+        read.ok().and_then(|_| Builtin::unpack(bytes.leak())).expect("the catalogue that is built in")
+    });
+    &BUILTIN
 }
 
 /// Texts are kept up to here.
@@ -59,7 +65,7 @@ impl Part {
 
 /// All tables, the user's last. What the user replaced stands in the user's table only.
 pub fn tables() -> impl Iterator<Item = &'static Table> {
-    builtin::TABLES.iter().chain(&users().tables).copied()
+    builtin().tables.iter().chain(&users().tables).copied()
 }
 
 /// All signatures, with their tables.
@@ -119,7 +125,7 @@ fn look_up(scope: Scope, site: &str, text: &str) -> Option<&'static Signature> {
     let users = users();
     // The first of two that weigh the same counts, and the user's count before all.
     let of_users = users.indexes.as_ref().and_then(|indexes| heaviest(indexes, scope, site, text, &|_| true));
-    let built_in = heaviest(&builtin::INDEXES, scope, site, text, &|s| users.is_in_use(s));
+    let built_in = heaviest(&builtin().indexes, scope, site, text, &|s| users.is_in_use(s));
     let best = match (of_users, built_in) {
         (Some((mine, _)), Some((other, s))) if other > mine => Some(s),
         (mine, other) => mine.or(other).map(|(_, s)| s),
@@ -165,7 +171,7 @@ pub fn nearest(id: &str, rules: impl Iterator<Item = &'static str>) -> String {
 
 /// A table of words for headlines.
 pub fn words(name: &str) -> Option<&'static Words> {
-    builtin::WORDS.iter().chain(users().words.iter().copied()).find(|w| w.name == name)
+    builtin().words.iter().chain(users().words.iter().copied()).find(|w| w.name == name)
 }
 
 /// What makes a line worth a look, where an entry's text does.
@@ -176,7 +182,7 @@ pub mod gate {
     use crate::logs::prefix;
 
     fn indexes() -> impl Iterator<Item = (bool, &'static Indexes)> {
-        std::iter::once((true, &builtin::INDEXES)).chain(users().indexes.as_ref().map(|indexes| (false, indexes)))
+        std::iter::once((true, &builtin().indexes)).chain(users().indexes.as_ref().map(|indexes| (false, indexes)))
     }
 
     /// The bits of all keys, those of users' entries among them.

@@ -107,6 +107,8 @@ const FORMS: &[(Class, &str, &str)] = &[
     (Class::Fact, "  traceback", r"  traceback +: "),
     (Class::Fact, "done in ", r"done in [0-9]"),
     (Class::Fact, "Epoch", r"Epoch[ :#\[]+[0-9].*[Aa]cc"),
+    (Class::Fact, "Epoch", r"Epoch[ :#\[]+[0-9]+(?: ?/ ?[0-9]+)?[\]: =*-]*$"),
+    (Class::Fact, "Done", r"(?:^|[ \]])Done[!.]?[ \r]*$"),
     (Class::Fact, "Start ", r"^ +Start +[0-9]+: "),
 ];
 
@@ -315,7 +317,8 @@ static GATE: LazyLock<Gate> = LazyLock::new(|| {
     let plain =
         [(Class::Alarm, ALARMS), (Class::Fact, FACTS)].into_iter().flat_map(|(class, list)| list.iter().map(move |t| (class, *t, None)));
     let forms = FORMS.iter().map(|(class, text, form)| (*class, *text, Some(*form)));
-    let all: Vec<(Class, &str, Option<&str>)> = plain.chain(forms).collect();
+    let headers = super::header::words().map(|text| (Class::Fact, text, None));
+    let all: Vec<(Class, &str, Option<&str>)> = plain.chain(forms).chain(headers).collect();
     let keys = Keys::of(all.iter().map(|(_, text, _)| *text));
     let word = |(class, text, form): (Class, &'static str, Option<&'static str>)| {
         let (_, key_at, key) = keys.best(std::iter::once(text), false)?;

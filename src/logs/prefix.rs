@@ -33,8 +33,8 @@ pub enum Level {
     Fatal,
 }
 
-/// The level that a logger put in front of a text: `[ERROR] `, `ERROR:root:`, ` - ERROR - `, `|CCL_ERROR|`, `[E]`, `level=error`; of glog
-/// and TensorFlow the letter alone. A word without a text behind it is none.
+/// The level that a logger put in front of a text: `[ERROR] `, `ERROR:root:`, ` - ERROR - `, `|CCL_ERROR|`, `[E]`, `level=error`; of glog,
+/// Ray and TensorFlow the letter alone. A word without a text behind it is none.
 pub fn level(text: &str) -> Option<Level> {
     static LEVEL: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(
@@ -42,7 +42,8 @@ pub fn level(text: &str) -> Option<Level> {
             (?:^|[\x20\t\[|(*:-])(?:[A-Z]+_)?(?P<word>TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|SEVERE|FATAL|CRITICAL)[\x20\t\]|:)*-].{8}
             | (?:^|[\x20,])(?:level|lvl|severity)="?(?P<field>[A-Za-z]+)"?(?:[\x20,]|$)
             | (?:^|\x20)[\[<](?P<low>trace|debug|info|notice|warn|warning|error|err|crit|critical|fatal|alert|emerg)[\]>]\x20
-            | (?:^|\x20)(?P<glog>[IWEF])[0-9]{4}(?:[0-9]{4})?\x20[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]+\x20.*\]\x20
+            | (?:^|\x20)(?P<glog>[IWEF])[0-9]{4}(?:[0-9]{4})?\x20[0-9]{2}:[0-9]{2}:[0-9]{2,10}\.[0-9]+\x20.*\]\x20
+            | ^(?:\([^)]{1,80}\)\x20)?\[[0-9]{4}-[0-9]{2}-[0-9]{2}\x20[0-9:]{8}[,.][0-9]+\x20(?P<ray>[IWEFC])\x20[0-9]+\x20[0-9]+\]\x20
             | [0-9]:\x20(?P<tensorflow>[IWEF])\x20[A-Za-z0-9_./+-]+\.(?:cc|cpp|cu|h):[0-9]+\]\x20
             | \]\x20?\[(?P<letter>[IWEF])\]\x20
             "#,
@@ -54,7 +55,7 @@ pub fn level(text: &str) -> Option<Level> {
     match word.to_ascii_uppercase().as_str() {
         "W" | "WARN" | "WARNING" => Some(Level::Warning),
         "E" | "ERR" | "ERROR" => Some(Level::Error),
-        "F" | "FATAL" | "CRITICAL" | "CRIT" | "SEVERE" | "ALERT" | "EMERG" | "PANIC" | "DPANIC" => Some(Level::Fatal),
+        "F" | "C" | "FATAL" | "CRITICAL" | "CRIT" | "SEVERE" | "ALERT" | "EMERG" | "PANIC" | "DPANIC" => Some(Level::Fatal),
         "I" | "INFO" | "TRACE" | "DEBUG" | "NOTICE" => Some(Level::Low),
         _ => None,
     }
@@ -64,6 +65,11 @@ pub fn level(text: &str) -> Option<Level> {
 pub fn has_kernel_clock(text: &str) -> bool {
     let clock = text.strip_prefix('[').and_then(|tail| tail.split_once("] ")).and_then(|(clock, _)| clock.trim_start().split_once('.'));
     clock.is_some_and(|(seconds, part)| number(seconds).is_some() && number(part).is_some())
+}
+
+/// A line of the kernel's log.
+pub fn is_of_kernel(text: &str) -> bool {
+    has_kernel_clock(text) || text.contains(" kernel: ") || text.contains("kern: ")
 }
 
 /// A record of a logger that writes JSON, as another would write it: `{"level":"error","ts":"2026-05-04T10:00:00Z","msg":"x","err":"y"}`
@@ -76,7 +82,8 @@ pub fn of_json(line: &str) -> Option<String> {
     }
     let record: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).ok()?;
     let text = |keys: &[&str]| keys.iter().find_map(|key| record.get(*key)?.as_str());
-    let level = text(&["level", "severity", "lvl", "levelname", "log.level"])?.to_ascii_uppercase();
+    let number = || record.get("level")?.as_u64().and_then(level_of_number).map(str::to_owned);
+    let level = text(&["level", "severity", "lvl", "levelname", "log.level"]).map(str::to_ascii_uppercase).or_else(number)?;
     let inner = || record.get("fields")?.get("message")?.as_str();
     let message = text(&["message", "msg", "event", "log", "MESSAGE"]).or_else(inner)?;
     let time = text(&["timestamp", "time", "ts", "@timestamp"]).filter(|time| stamp::iso(time).is_some_and(|(_, n)| n == time.len()));
@@ -84,11 +91,25 @@ pub fn of_json(line: &str) -> Option<String> {
     let error = text(&["error", "err", "exception"]).map_or(String::new(), |error| format!(": {error}"));
     let rank = |map: &serde_json::Map<String, serde_json::Value>| map.get("rank")?.as_u64();
     let rank = rank(&record).or_else(|| rank(record.get("span")?.as_object()?)).map_or(String::new(), |rank| format!(" rank={rank}"));
-    Some(format!("{before}{level} {message}{error}{rank}"))
+    let host = text(&["host_name", "hostname", "node", "pod", "node_name"]).filter(|host| !message.contains(host));
+    let host = host.map_or(String::new(), |host| format!("{host}: "));
+    Some(format!("{before}{level} {host}{message}{error}{rank}"))
+}
+
+/// Loggers of JavaScript and Go write 30 for info, 50 for an error.
+fn level_of_number(number: u64) -> Option<&'static str> {
+    match number {
+        10 | 20 => Some("DEBUG"),
+        30 => Some("INFO"),
+        40 => Some("WARN"),
+        50 => Some("ERROR"),
+        60 => Some("FATAL"),
+        _ => None,
+    }
 }
 
 pub fn peel(line: &str) -> Peeled<'_> {
-    let mut p = Peeled { rest: line, ..Peeled::default() };
+    let mut p = Peeled { rest: without_box(line), ..Peeled::default() };
     for turn in 0..MAX_PREFIXES {
         match one(p.rest, &mut p, turn) {
             Some(rest) => p.rest = rest,
@@ -98,6 +119,7 @@ pub fn peel(line: &str) -> Peeled<'_> {
     if let Some(rest) = behind_tag(p.rest, &mut p) {
         p.rest = rest;
     }
+    p.rest = without_box(p.rest);
     if p.rest.starts_with('[') {
         p.rest = without_unknown(p.rest, &mut p.origin);
     }
@@ -108,6 +130,18 @@ pub fn peel(line: &str) -> Peeled<'_> {
         p.rest = without_next_prefix(p.rest);
     }
     p
+}
+
+/// Without the sides of a box that a viewer, or rich in Python, draws around a text: `│ text   │`.
+fn without_box(line: &str) -> &str {
+    const SIDES: [&str; 2] = ["\u{2502} ", "\u{2503} "];
+    // Most lines end here.
+    if line.as_bytes().first() != Some(&0xe2) {
+        return line;
+    }
+    let Some(inner) = SIDES.iter().find_map(|side| line.strip_prefix(side)) else { return line };
+    let inner = inner.trim_end();
+    inner.strip_suffix(['\u{2502}', '\u{2503}']).unwrap_or(inner).trim_end()
 }
 
 /// What stands behind `[1,0]<stderr>:` of MPI, whatever a platform puts in front of it: `UTC master.0 -- [1,0]<stderr>:x`.
@@ -204,11 +238,6 @@ pub fn records(line: &str) -> Vec<&str> {
         .expect("pattern")
     });
     if let Some(at) = behind_bar(line) {
-        let mut out = records(&line[..at]);
-        out.extend(records(&line[at..]));
-        return out;
-    }
-    if let Some(at) = end_of_bar(line) {
         let (bar, rest) = line.split_at(at);
         return std::iter::once(bar).chain(records(rest)).collect();
     }
@@ -229,26 +258,29 @@ pub fn records(line: &str) -> Vec<&str> {
     out
 }
 
-/// Where another program's line begins behind a bar that it was printed over: `Epoch 0:  83%|█████ERROR: …`.
+/// Where something else begins behind a bar of tqdm: behind its times (`… 366/903 [5:15:39<6:53:09, 46.16s/it]HW Exception`), or, where it
+/// was printed over, with the first words of another program (`Epoch 0:  83%|█████ERROR: …`). Each bar is cut off by itself, so that no text
+/// makes this slow.
 pub fn behind_bar(line: &str) -> Option<usize> {
     const BEGIN: [&str; 6] =
         ["ERROR:", "WARNING:", "CRITICAL:", "Traceback (most recent call last)", "terminate called ", "RuntimeError: "];
     let bar = memchr::memmem::find(line.as_bytes(), b"%|")? + 2;
     let tail = &line[bar..];
     let free = |at: usize| !tail[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '=' | '"' | '\''));
-    let at = BEGIN.iter().filter_map(|begin| tail.find(begin)).filter(|at| *at > 0 && free(*at)).min()?;
-    Some(bar + at)
+    let words = BEGIN.iter().filter_map(|begin| tail.find(begin)).filter(|at| *at > 0 && free(*at)).min();
+    let end = end_of_times(tail).filter(|end| words.is_none_or(|at| *end <= at));
+    // Another bar, and what belongs to this one, begin with a blank or a digit.
+    let glued = end.filter(|end| tail[*end..].starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '(' | '`')));
+    Some(bar + glued.or(words)?)
 }
 
-/// Where a bar of tqdm ends to which something else is glued: `… 366/903 [5:15:39<6:53:09, 46.16s/it]HW Exception`. Each bar is cut off by
-/// itself, so that no text makes this slow.
-fn end_of_bar(line: &str) -> Option<usize> {
-    static END: LazyLock<[memchr::memmem::Finder<'static>; 2]> = LazyLock::new(|| ["it/s]", "s/it]"].map(memchr::memmem::Finder::new));
-    memchr::memmem::find(line.as_bytes(), b"%|")?;
-    let ends = END.iter().filter_map(|end| Some(end.find(line.as_bytes())? + "it/s]".len()));
-    let at = ends.min()?;
-    // Another bar, and what belongs to this one, begin with a blank or a digit.
-    line[at..].starts_with(|c: char| c.is_ascii_alphabetic() || c == '(').then_some(at)
+/// Behind the bracket of a bar: `[00:12<06:31,  1.24it/s, loss=2.5]`.
+fn end_of_times(tail: &str) -> Option<usize> {
+    const LONGEST: usize = 600;
+    let times = memchr::memmem::find(tail.as_bytes(), b" [")? + 2;
+    let near = &tail.as_bytes()[times..tail.len().min(times + LONGEST)];
+    let is_clock = near.first().is_some_and(u8::is_ascii_digit) && near.iter().take(12).any(|b| *b == b':');
+    memchr::memchr(b']', near).filter(|_| is_clock).map(|end| times + end + 1)
 }
 
 /// Whether another record may begin behind the start of a line: with a bracket, with the name of a logger, or with a time and, further
@@ -282,6 +314,7 @@ fn one<'a>(s: &'a str, p: &mut Peeled<'_>, turn: usize) -> Option<&'a str> {
         b'-' if p.origin.written.is_some() => logger(s),
         // A failed test, as pytest shows it.
         b'E' if s.starts_with("E   ") && s.len() > 4 => s[1..].strip_prefix("       ").or_else(|| s[1..].strip_prefix("   ")),
+        c if c.is_ascii_uppercase() && turn < 2 && p.origin.written.is_none() && leveled(s).is_some() => stamped(leveled(s)?, p),
         c if c.is_ascii_uppercase() => glog(s, p).or_else(|| vllm(s, p)).or_else(|| mpi_time(s, p)).or_else(|| journal(s, p)),
         b's' if s.starts_with("stderr: ") || s.starts_with("stdout: ") => Some(&s["stderr: ".len()..]),
         c if c.is_ascii_lowercase() => host(s, p).or_else(|| stern(s, p)).or_else(|| replica(s, p)),
@@ -462,7 +495,8 @@ fn is_code_place(inner: &str) -> bool {
 
 /// `W1121 00:10:00.838000 31792 torch/distributed/run.py:851] `; C++ builds with glog look the same, with a thread.
 fn glog<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
-    let (w, n) = stamp::glog(s.strip_prefix(['I', 'W', 'E', 'F', 'V'])?)?;
+    let tail = s.strip_prefix(['I', 'W', 'E', 'F', 'V'])?;
+    let (w, n) = stamp::glog(tail).map(|(w, n)| (Some(w), n)).or_else(|| Some((None, before_abseil(tail)?)))?;
     let tail = s[1 + n..].strip_prefix(' ')?.trim_start_matches(' ');
     let (id, tail) = tail.split_once(' ')?;
     let id: u64 = id.parse().ok()?;
@@ -475,8 +509,18 @@ fn glog<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
         let slot = if p.cpp { &mut p.origin.tid } else { &mut p.origin.pid };
         *slot = Some(id);
     }
-    set_time(p, w);
+    if let Some(w) = w {
+        set_time(p, w);
+    }
     Some(skip_space(&tail[end + 1..]))
+}
+
+/// `0000 00:00:1729001122.101010` of abseil's log before it knows the zone: seconds since 1970.
+fn before_abseil(tail: &str) -> Option<usize> {
+    let (seconds, rest) = tail.strip_prefix("0000 00:00:")?.split_once('.')?;
+    number(seconds)?;
+    let micros = rest.bytes().take_while(u8::is_ascii_digit).count();
+    (micros > 0).then_some(tail.len() - rest.len() + micros)
 }
 
 /// `ERROR 11-18 20:27:21 [core.py:708] ` of vLLM; without the first bracket before 0.8.
@@ -521,6 +565,13 @@ fn stamped<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     }
     set_time(p, w);
     Some(skip_space(rest))
+}
+
+/// What stands behind the level of a logger that prints it in front of the time: `INFO 2026-12-02 14:52:20,806 hooks.py: 27: text`.
+fn leveled(s: &str) -> Option<&str> {
+    let (level, tail) = s.split_once(' ')?;
+    matches!(level, "DEBUG" | "INFO" | "WARNING" | "ERROR" | "CRITICAL").then_some(())?;
+    stamp::iso(tail).map(|_| tail)
 }
 
 /// Kubernetes operators: `1.7e+09 DEBUG events text`.

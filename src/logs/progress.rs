@@ -46,6 +46,8 @@ struct Memory {
     skipped: dialects::Skipped,
     /// The line before was a step whose metrics may stand on this line.
     broken: Option<Step>,
+    /// The epoch that a line of its own has named: what was learnt stands on lines behind it.
+    epoch: Option<f64>,
 }
 
 /// A line and what it holds, so that most dialects need not search it.
@@ -106,8 +108,18 @@ impl State {
         if [bar::read, dict::read, dialects::read].iter().any(|read| read(line, memory, tell)) {
             return;
         }
+        if let Some(epoch) = field_names::lone_epoch(line.head) {
+            memory.epoch = Some(epoch);
+            return;
+        }
+        if let Some(epoch) = memory.epoch
+            && let Some(loss) = field_names::lone_loss(line.head)
+        {
+            return tell(What::Step(Step { epoch: Some(epoch), loss: Some(loss), ..Step::default() }));
+        }
         dialects::read_text(line, self.trains, tell);
         if let Some(step) = field_names::line(line) {
+            memory.epoch = None;
             memory.bars.step_seen();
             tell(What::Step(step));
         }

@@ -114,7 +114,7 @@ impl State {
         watchdog::read(&whole, &mut self.watchdog, out);
         super::cuda::read(whole.rest, &watchdog::origin_of(&whole), out);
         for event in &mut out[from..] {
-            event.said_at = Some(SaidAt { line: torn.line, text: torn.text.clone() });
+            event.said_at = Some(SaidAt { line: torn.line, text: torn.text.clone(), raised_at: None });
         }
     }
 
@@ -126,9 +126,9 @@ impl State {
             return;
         }
         let Some((class, message)) = traceback::exception(p.rest.trim_end()) else { return };
-        let said_at = SaidAt { line: self.tracebacks.line, text: clean::clip(p.rest, MAX_TORN).into_owned() };
+        let said_at = SaidAt { line: self.tracebacks.line, text: clean::clip(p.rest, MAX_TORN).into_owned(), raised_at: None };
         let (class, message) = (class.to_owned(), clean::clip(message, MAX_TORN).into_owned());
-        let exception = Exception { victim: traceback::is_victim(&class, &message), class, message, place: None };
+        let exception = Exception { victim: traceback::is_victim(&class, &message), class, message, ..Exception::default() };
         self.last_words = Some(LastWords { exception, origin: p.origin.clone(), said_at, waited: 0 });
     }
 

@@ -23,6 +23,8 @@ pub struct Chronicle {
     pub dated: Option<(Stamp, Stamp)>,
     /// Counted from 0; a run that failed is followed by another one.
     pub run: u32,
+    /// The line read last begins a run.
+    pub is_new_run: bool,
     /// Something failed in this run.
     failed: bool,
     /// The last run in which something failed.
@@ -57,6 +59,7 @@ const MOST_TIMES: usize = 16;
 impl Chronicle {
     /// Takes what a line says; `modified` is when the file was last changed.
     pub fn apply(&mut self, events: &[TextEvent], line: Option<u64>, bytes: usize, modified: Stamp, zone: Zone) {
+        self.is_new_run = false;
         for event in events {
             self.date(event, modified, zone);
         }
@@ -80,6 +83,7 @@ impl Chronicle {
     }
 
     fn date(&mut self, event: &TextEvent, modified: Stamp, zone: Zone) {
+        let newest = self.marks.to;
         if let Some(written) = &event.origin.written {
             self.assumed |= written.year.is_none() || written.offset_s.is_none();
             let at = when::stamp_of(written, modified, zone);
@@ -98,7 +102,10 @@ impl Chronicle {
         if let What::CollectiveTimeout(t) = &event.what {
             self.began = self.began.min(self.at.map(|at| at.minus(t.waited())));
         }
-        if event.what == What::RunStart {
+        // What began before the newest line is what another node printed beside it, pasted behind it.
+        let is_beside = event.origin.written.is_some() && self.at.zip(newest).is_some_and(|(at, newest)| at < newest);
+        if event.what == What::RunStart && !is_beside {
+            self.is_new_run = true;
             self.run += u32::from(std::mem::take(&mut self.failed));
             // A run before this one may have written all that it held back.
             if std::mem::take(&mut self.early_step) {

@@ -11,6 +11,7 @@ use crate::base::severity::Severity;
 use crate::base::time::Stamp;
 use crate::formats::inspector::Inspector;
 use crate::formats::nccl_tests::Table;
+use crate::logs::header::Launch;
 use crate::logs::{Init, Timings, What};
 use crate::observe::evidence::Evidence;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -25,6 +26,17 @@ pub struct Record {
     /// Ranks of processes, as the launcher's table of failures names them.
     pub launched: BTreeMap<u32, u32>,
     pub hosts: BTreeSet<String>,
+    /// Versions of programs as lines name them, by the program's name.
+    pub software: BTreeMap<&'static str, Vec<String>>,
+    /// How the job was started, as far as lines say.
+    pub launch: Launch,
+    /// The last checkpoint that a line tells of, in its words.
+    pub saved: Option<String>,
+    /// How often each rank began, and how many there are to be.
+    pub joined: BTreeMap<u32, u32>,
+    pub members: Option<u32>,
+    /// The first line by which a rank began that had begun already: its file, number and text.
+    pub joined_again: Option<(u32, Option<u64>, String)>,
     /// Channel lines by transport, device numbers included: `NET/Socket/0`.
     pub transports: BTreeMap<String, u64>,
     /// Seconds that the slowest rank took to create a communicator, by the number of its ranks.
@@ -59,6 +71,8 @@ pub struct RankSeen {
 const MAX_RANKS: usize = 1 << 17;
 const MAX_HOSTS: usize = 1 << 14;
 const MAX_KINDS: usize = 256;
+/// Of one program: nodes may differ in what is installed.
+const MOST_VERSIONS: usize = 4;
 
 impl Record {
     /// Notes who wrote a line, and what it says of the job as a whole.
@@ -78,6 +92,20 @@ impl Record {
                 let ranks = self.ranks_of_pid.entry(*pid).or_default();
                 if !ranks.contains(rank) && ranks.len() < MAX_KINDS {
                     ranks.push(*rank);
+                }
+            }
+            What::Launch(said) => self.launch.learn(said),
+            What::Saved { text } => self.saved = Some(text.clone()),
+            What::Joined { rank, members } => {
+                self.members = self.members.max(Some(*members));
+                if self.joined.len() < MAX_RANKS {
+                    *self.joined.entry(*rank).or_default() += 1;
+                }
+            }
+            What::Software { name, version } => {
+                let known = self.software.entry(name).or_default();
+                if known.len() < MOST_VERSIONS && !known.contains(version) {
+                    known.push(version.clone());
                 }
             }
             What::Ring { ranks, .. } => self.ring_ranks = self.ring_ranks.max(whole_ring(ranks)),

@@ -141,6 +141,8 @@ pub struct Progress {
     pub step_time_s: Option<f64>,
     /// To judge by, seconds.
     pub step_times: Series<600>,
+    /// What was done a second in each of these; 0 where the line does not say.
+    rates: Series<600>,
     /// To draw: of lines seen as they came, because when older ones were written is not known.
     pub losses: Trend,
     /// Seconds.
@@ -182,6 +184,8 @@ pub struct Progress {
     /// Steps that overflowed in fp16 and were left out.
     pub skipped_steps: u64,
     first_step: Option<(Stamp, u64)>,
+    /// The first and the last step of this run whose lines carry a time.
+    timed: Option<[(Stamp, u64); 2]>,
     /// Lines carry the step time themselves.
     told_step_time: bool,
     /// Steps take longer than they did, and still do.
@@ -320,7 +324,7 @@ impl Progress {
             self.told_step_time = true;
             self.step_time_s = Some(s);
             if advanced {
-                self.step_times.push(at, s);
+                self.took(at, s, step.throughput);
                 if !backlog {
                     self.step_trend.push(at, s);
                     let (began, first) = before.unwrap_or((at, 0));
@@ -328,6 +332,20 @@ impl Progress {
                 }
             }
         }
+    }
+
+    /// The line of a step was written then, as it says itself.
+    pub fn written(&mut self, at: Stamp, step: u64) {
+        self.timed = match self.timed {
+            Some([first, last]) if step >= last.1 && at >= last.0 => Some([first, (at, step)]),
+            _ => Some([(at, step); 2]),
+        };
+    }
+
+    /// Seconds of a step by the times that lines carry, where there are at least two steps.
+    pub fn written_pace_s(&self) -> Option<f64> {
+        let [(from, first), (to, last)] = self.timed?;
+        (last > first && to > from).then(|| to.secs_since(from) / (last - first) as f64)
     }
 
     /// It has counted up to the number of steps that it named. Bars of Keras and Lightning count those of an epoch.
@@ -362,8 +380,13 @@ impl Progress {
                 // Each line speaks for a change by as much as it exceeds what was usual, on a scale of ratios: six by 1.4, three by 2.
                 let told = late.lines as f64 * late.least.ln() >= AGREE as f64 * SLOWER.value().ln();
                 let enough = late.lines >= LEAST_LINES && late.steps >= AGREE as u64 && now.since(late.since) >= COVER.duration();
+                let (lines, since) = (late.lines, late.since);
                 if told && enough {
-                    self.slow = Some(SlowSince { since: late.since, before_s: median });
+                    // What is usual is learnt anew, then.
+                    (self.slow, self.late) = match self.does_as_much(lines) {
+                        true => (None, None),
+                        false => (Some(SlowSince { since, before_s: median }), self.late),
+                    };
                 }
                 return;
             }
@@ -378,6 +401,25 @@ impl Progress {
                 self.usual_due = 16;
             }
         }
+    }
+
+    fn took(&mut self, at: Stamp, step_s: f64, rate: Option<f64>) {
+        self.step_times.push(at, step_s);
+        self.rates.push(at, rate.unwrap_or(0.0));
+    }
+
+    /// The newest steps, so many, did as much a second as those before: they are longer because more is in them, a sequence or a batch.
+    fn does_as_much(&self, newest: usize) -> bool {
+        const AS_MUCH: f64 = 0.9;
+        const LEAST: usize = 3;
+        let median = |rates: &mut dyn Iterator<Item = f64>| {
+            let mut rates: Vec<f64> = rates.filter(|rate| rate.is_finite() && *rate > 0.0).collect();
+            rates.sort_by(f64::total_cmp);
+            (rates.len() >= LEAST).then(|| rates[rates.len() / 2])
+        };
+        let newest_first = || self.rates.iter().rev().map(|(_, rate)| rate);
+        let before = median(&mut newest_first().skip(newest).take(200));
+        median(&mut newest_first().take(newest)).zip(before).is_some_and(|(after, before)| after >= before * AS_MUCH)
     }
 
     /// The program itself stood still for so long, up to now.
@@ -398,7 +440,7 @@ impl Progress {
             (Some((last, to)), Some((then, from))) if to > from && last > then => {
                 let per_step = last.secs_since(then) / (to - from) as f64;
                 self.step_time_s = Some(per_step);
-                self.step_times.push(last, per_step);
+                self.took(last, per_step, None);
                 self.step_trend.push(last, per_step);
                 [Some((at, step)), newest]
             }
@@ -428,7 +470,7 @@ impl Progress {
             self.first_step = Some((at, step));
             if !self.told_step_time {
                 self.step_time_s = Some(per_step);
-                self.step_times.push(at, per_step);
+                self.took(at, per_step, self.throughput);
                 self.step_trend.push(at, per_step);
                 self.watch_pace(at, then, step - first);
             }
@@ -581,6 +623,7 @@ impl Progress {
                 after_s: at(&after, 50),
             })
         });
+        let candidates = candidates.filter(|slow| !self.does_as_much(slow.steps));
         candidates.max_by(|a, b| (a.after_s / a.before_s).total_cmp(&(b.after_s / b.before_s)).then(a.steps.cmp(&b.steps)))
     }
 

@@ -24,6 +24,7 @@ pub struct Process {
     written_bytes: Series<LOOKS>,
     helper_ticks: Series<LOOKS>,
     run_delay_ms: Series<LOOKS>,
+    resident_bytes: Series<LOOKS>,
     /// Where it and its helpers waited when that was last looked at, and when.
     waits: Option<(Stamp, Vec<Wait>)>,
     connects: Option<Connects>,
@@ -32,6 +33,7 @@ pub struct Process {
     written_base: Option<u64>,
     helper_base: Option<u64>,
     delay_base: Option<u64>,
+    resident_base: Option<u64>,
 }
 
 /// An address that does not answer.
@@ -87,6 +89,7 @@ impl Process {
         grown(&mut self.written_bytes, &mut self.written_base, sample.wchar_bytes);
         grown(&mut self.helper_ticks, &mut self.helper_base, sample.helpers.map(|h| h.cpu_ticks));
         grown(&mut self.run_delay_ms, &mut self.delay_base, sample.run_delay_ns.map(|ns| ns / 1_000_000));
+        grown(&mut self.resident_bytes, &mut self.resident_base, sample.rss_bytes);
         if let Some(waits) = &sample.waits {
             if let Some(to) = waits.first().and_then(|wait| wait.connects.as_ref()) {
                 /// Where the kernel gives up, after two minutes, the program tries again.
@@ -107,6 +110,16 @@ impl Process {
     /// Bytes passed to write calls per second.
     pub fn written_bytes_per_s(&self, now: Stamp, window: Duration) -> Option<f64> {
         growth(&self.written_bytes, now, window)
+    }
+
+    /// How fast its resident memory grows; 0 where it shrinks.
+    pub fn resident_growth_bytes_per_s(&self, now: Stamp, window: Duration) -> Option<f64> {
+        growth(&self.resident_bytes, now, window)
+    }
+
+    /// It was dead when it was first looked at, and nobody had waited for it.
+    pub fn was_found_dead(&self) -> bool {
+        self.sample.state.is_none() && self.gone.is_some_and(|gone| gone.at.since(self.first_seen) < Duration::from_millis(500))
     }
 
     /// CPU time of its helpers, % of one core.

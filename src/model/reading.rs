@@ -132,6 +132,12 @@ impl Model {
             record.transports.clear();
         }
         record.apply(seen.event);
+        if let What::Joined { rank, .. } = &seen.event.what {
+            record.revision += 1;
+            if record.joined.get(rank).is_some_and(|times| *times > 1) && record.joined_again.is_none() {
+                record.joined_again = Some((seen.file, seen.line, seen.text.to_owned()));
+            }
+        }
         if !seen.event.what.is_alarm() {
             return;
         }
@@ -171,7 +177,9 @@ impl Model {
 
     pub(super) fn apply_event(&mut self, at: Stamp, file: u32, event: &TextEvent, job: &str, backlog: bool) {
         let when = self.written_at(at, file, backlog);
-        let matters = !matches!(event.what, What::EnvSet { .. } | What::Bootstrap { .. } | What::NcclVersion { .. });
+        let is_header =
+            event.what.is_header() && !matches!(event.what, What::Joined { .. }) || matches!(event.what, What::NcclVersion { .. });
+        let matters = !is_header && !matches!(event.what, What::EnvSet { .. } | What::Bootstrap { .. });
         if matters && !self.jobs.contains_key(job) {
             let mut new = Job::new(job.to_owned(), at);
             new.log_only = true;
@@ -184,6 +192,9 @@ impl Model {
         match &event.what {
             What::Step(step) => {
                 log.progress.apply(when, step, backlog);
+                if let Some(no) = step.step.filter(|_| event.origin.written.is_some() && log.info.archived) {
+                    log.progress.written(when, no);
+                }
                 if let Some(job) = self.jobs.get_mut(job) {
                     job.moved_at = Some(when);
                 }
@@ -212,7 +223,7 @@ impl Model {
                 }
                 self.ungrouped = true;
             }
-            What::RunStart => {
+            What::RunStart if log.chronicle.is_new_run => {
                 if let Some(job) = self.jobs.get_mut(job).filter(|j| j.log_only) {
                     job.restart(at);
                 }

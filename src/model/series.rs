@@ -143,27 +143,30 @@ impl Trend {
     ///
     /// Columns keep their samples from frame to frame if `end` moves by whole steps.
     pub fn columns(&self, end: Stamp, step: Duration, n: usize, hold: Duration) -> Vec<Option<f32>> {
-        let step = step.as_nanos().clamp(1, i64::MAX as u128) as i128;
-        let hold = hold.as_nanos().min(i64::MAX as u128) as i128;
-        let end = i128::from(end.0);
+        let nanos = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+        let (step, hold) = (nanos(step).max(1), nanos(hold));
+        let start = end.0.saturating_sub(step.saturating_mul(i64::try_from(n).unwrap_or(i64::MAX)));
         // What was sampled long before the first column says nothing of it.
-        let reach = Stamp(i64::try_from(end - n as i128 * step - hold - i128::from(NS_PER_S)).unwrap_or(i64::MIN));
-        let mut buckets = self.buckets.range(self.buckets.partition_point(|b| b.at() < reach)..).peekable();
+        let reach = Stamp(start.saturating_sub(hold).saturating_sub(NS_PER_S));
+        let mut buckets = self.buckets.range(self.buckets.partition_point(|b| b.at() < reach)..);
+        let mut next = buckets.next();
         let mut held: Option<&Bucket> = None;
         let mut columns = Vec::with_capacity(n);
-        for back in (0..n as i128).rev() {
-            let begins = end - (back + 1) * step;
-            while let Some(b) = buckets.next_if(|b| i128::from(b.at().0) <= begins) {
-                held = Some(b);
+        let mut begins = start;
+        for _ in 0..n {
+            let ends = begins.saturating_add(step);
+            while let Some(b) = next.filter(|b| b.at().0 <= begins) {
+                (held, next) = (Some(b), buckets.next());
             }
             let (mut sum, mut samples) = (0.0, 0.0);
-            while let Some(b) = buckets.next_if(|b| i128::from(b.at().0) <= begins + step) {
-                held = Some(b);
+            while let Some(b) = next.filter(|b| b.at().0 <= ends) {
+                (held, next) = (Some(b), buckets.next());
                 sum += f64::from(b.mean) * f64::from(b.samples);
                 samples += f64::from(b.samples);
             }
-            let still = held.filter(|b| i128::from(b.at().0) + hold > begins).map(|b| b.mean);
-            columns.push(if samples > 0.0 { Some((sum / samples) as f32) } else { still });
+            let still = || held.filter(|b| b.at().0.saturating_add(hold) > begins).map(|b| b.mean);
+            columns.push(if samples > 0.0 { Some((sum / samples) as f32) } else { still() });
+            begins = ends;
         }
         columns
     }

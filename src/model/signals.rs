@@ -92,6 +92,8 @@ pub struct RankLook {
     /// It, or a thread of it, was in uninterruptible sleep for much of the window. A moment in it is usual: driver calls are.
     pub in_d: bool,
     pub cpu_pct: Option<f64>,
+    /// How fast its resident memory grows.
+    pub resident_growth_bytes_per_s: Option<f64>,
     pub gone_at: Option<Stamp>,
     pub exit_code: Option<i32>,
     pub written_bytes_per_s: Option<f64>,
@@ -312,6 +314,12 @@ impl RankLook {
         self.alive() && self.cpu_pct.is_some_and(|c| c >= SPINS_PCT)
     }
 
+    /// It computes on the CPU and keeps what it makes: a trace, an index, tokens. Who stands, or turns in a circle, keeps nothing.
+    pub fn builds(&self) -> bool {
+        const KEEPS_BYTES_PER_S: f64 = 8e6;
+        self.spins() && self.resident_growth_bytes_per_s.is_some_and(|grows| grows >= KEEPS_BYTES_PER_S)
+    }
+
     /// Its process hardly uses a CPU.
     pub fn sleeps(&self) -> bool {
         self.alive() && self.cpu_pct.is_some_and(|c| c <= SLEEPS_PCT)
@@ -488,6 +496,7 @@ fn rank_look(model: &Model, now: Stamp, rank: u32, pid: u32, seen: Option<(&Proc
         much_io_lately: io(LATELY).is_some_and(|b| b >= MUCH_IO_BYTES_PER_S),
         in_d: process.and_then(|p| p.share_in_d(now, IO_WINDOW)).is_some_and(|share| share >= 0.4),
         cpu_pct: process.and_then(|p| p.cpu_pct(now, IO_WINDOW)),
+        resident_growth_bytes_per_s: process.and_then(|p| p.resident_growth_bytes_per_s(now, IO_WINDOW)),
         gone_at: process.and_then(|p| p.gone).map(|g| g.at),
         exit_code: process.and_then(|p| p.gone).and_then(|g| g.exit_code),
         written_bytes_per_s: process.and_then(|p| p.written_bytes_per_s(now, written)),

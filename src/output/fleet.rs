@@ -6,7 +6,9 @@ use crate::base::time::{Stamp, Zone};
 use crate::fleet::asking::Frame;
 use crate::fleet::model::Job;
 use crate::fleet::rules::{Finding, weight_of};
+use crate::rules;
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 const SCHEMA: &str = "nccl-top.fleet/1";
 
@@ -34,7 +36,8 @@ pub fn json(frame: &Frame, server: &str, zone: Zone) -> Value {
         "scrape_interval_s": fleet.scrape.as_secs_f64(),
         "nodes": { "answering": fleet.nodes.len() - silent.len(), "silent": silent },
         "jobs": jobs.iter().map(|(id, job)| job_json(id, job, frame, zone)).collect::<Vec<_>>(),
-        "findings": frame.findings.iter().map(|found| finding(found, zone)).collect::<Vec<_>>(),
+        "findings": frame.findings.iter().filter(|f| f.severity > Severity::Info).map(|found| finding(found, zone)).collect::<Vec<_>>(),
+        "notes": notes(&frame.findings),
         "missing_sources": fleet.blind,
         "remarks": fleet.remarks,
     });
@@ -65,6 +68,18 @@ fn job_json(id: &str, job: &Job, frame: &Frame, zone: Zone) -> Value {
         "throughput": job.throughput,
         "culprit": cause.map(|f| json!({ "rule": f.rule, "ranks": f.ranks, "gpus": f.gpus, "ports": f.ports, "nodes": f.nodes })),
     })
+}
+
+/// What is only worth knowing, once for each rule, with the nodes that report it: most of it is the same everywhere.
+fn notes(findings: &[Finding]) -> Vec<Value> {
+    let mut by_rule: BTreeMap<&str, (BTreeSet<&str>, BTreeSet<&str>)> = BTreeMap::new();
+    for found in findings.iter().filter(|f| f.severity <= Severity::Info) {
+        let (jobs, nodes) = by_rule.entry(&found.rule).or_default();
+        jobs.extend(found.job.as_deref());
+        nodes.extend(found.nodes.iter().chain(&found.witnesses).map(String::as_str));
+    }
+    let title = |rule: &str| rules::rule(rule).or_else(|| crate::fleet::rules::rule(rule)).map(|known| known.title);
+    by_rule.into_iter().map(|(rule, (jobs, nodes))| json!({ "rule": rule, "title": title(rule), "jobs": jobs, "nodes": nodes })).collect()
 }
 
 fn finding(found: &Finding, zone: Zone) -> Value {

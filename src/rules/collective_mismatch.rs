@@ -21,6 +21,7 @@ pub const RULE: Rule = Rule {
     id: "collective-mismatch",
     severity: Severity::Critical,
     title: "Ranks called different collectives, or the same one with different sizes, at the same place",
+    says: "called another collective than the others, or one of another size",
     how: "RAS counts per kind of operation that differ and stand still while every GPU waits; without counts, the number of channels or the power \
           of one waiting GPU that is not that of the others; Flight Recorder dumps; watchdog lines that differ at one sequence number; PyTorch's or NCCL's own check",
     advice: "Look at the code of the rank that differs: a branch that depends on rank or data, uneven batches, another order of groups",

@@ -10,6 +10,7 @@ pub const RULE: Rule = Rule {
     id: "collective-timeout",
     severity: Severity::Error,
     title: "PyTorch's watchdog gave up on a collective; the ranks that report it are messengers, not culprits",
+    says: "reported that a collective timed out",
     how: "\"Watchdog caught collective operation timeout\" in the log, or its forms in other versions",
     advice: "Look for the rank that did not report, or whose last enqueued number is the lowest: it never arrived. Flight Recorder dumps name it",
     life: ONCE,

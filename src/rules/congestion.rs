@@ -14,6 +14,7 @@ pub const RULE: Rule = Rule {
     id: "congestion",
     severity: Severity::Warning,
     title: "The network slows a port down: more is sent to one place than it can take in",
+    says: "{is|are} slowed down by the network",
     how: "RoCE: notifications of congestion (rp_cnp_handled, np_cnp_sent) and pause frames of PFC (ethtool's rx_prioN_pause, tx_prioN_pause, \
           rx_global_pause, and what bnxt and ice call them). EFA: unresponsive_remote_events, impaired_remote_conn_events. Some are usual wherever many send to one; what counts is \
           a high rate in two of three parts of the time",

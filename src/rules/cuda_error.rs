@@ -10,6 +10,7 @@ pub const RULE: Rule = Rule {
     id: "cuda-error",
     severity: Severity::Error,
     title: "A CUDA call failed; every later call of that process fails too",
+    says: "had a CUDA call that failed",
     how: "\"CUDA error: …\" in the log, CUBLAS and cuDNN states",
     advice: "Device-side asserts and illegal accesses are bugs of the program: run again with CUDA_LAUNCH_BLOCKING=1. ECC, NVLink and \"unspecified launch failure\" can be the hardware: look at the kernel log for Xid",
     life: ONCE,

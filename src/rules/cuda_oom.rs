@@ -10,6 +10,7 @@ pub const RULE: Rule = Rule {
     id: "cuda-oom",
     severity: Severity::Error,
     title: "A GPU ran out of memory",
+    says: "ran out of GPU memory",
     how: "\"CUDA out of memory\" in the log, in the forms of all PyTorch versions",
     advice: "Lower the batch or sequence length of that rank, or look for another process on its GPU; reserved far above allocated is fragmentation: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
     life: ONCE,

@@ -15,6 +15,7 @@ pub const RULE: Rule = Rule {
     id: "fabric-retransmits",
     severity: Severity::Warning,
     title: "Packets keep getting lost and retransmitted: the port, its link or the fabric is slower for it",
+    says: "{keeps|keep} losing packets and sending them again",
     how: "EFA: retrans_pkts and retrans_timeout_events. mlx5: local_ack_timeout_err, packet_seq_err, implied_nak_seq_err, roce_adp_retrans. \
           bnxt_re: to_retransmits, seq_err_naks_rcvd. They must grow in two of three parts of the time. out_of_sequence alone is no loss: \
           adaptive routing makes packets overtake each other. One retransmission now and then is usual",

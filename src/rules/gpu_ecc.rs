@@ -12,6 +12,7 @@ pub const RULE: Rule = Rule {
     id: "gpu-ecc",
     severity: Severity::Error,
     title: "A GPU's memory had an error that could not be corrected",
+    says: "had a memory error that could not be corrected",
     how: "The kernel's log (Xid 48, 63, 64, 94, 95), CUDA's error, NVML's events and counters: uncorrected errors that came while they were \
           watched, rows that wait to be replaced or could not be, the recovery action that the driver asks for. Earlier errors are not reported",
     advice: "Drain the node and reset the GPU: `nvidia-smi -r -i GPU`; a remapping that failed (Xid 64) means that it has to be replaced",

@@ -13,6 +13,7 @@ pub const RULE: Rule = Rule {
     id: "gpu-lost",
     severity: Severity::Critical,
     title: "A GPU fell off the bus",
+    says: "fell off the bus",
     how: "The kernel's log (Xid 79 and its kin), an NVML event, or NVML's error \"GPU is lost\"",
     advice: "Drain the node and power-cycle it; a GPU that falls off again has to be replaced",
     life: ONCE,

@@ -12,6 +12,7 @@ pub const RULE: Rule = Rule {
     id: "gpu-not-answering",
     severity: Severity::Error,
     title: "A GPU does not answer, or only with errors",
+    says: "{does|do} not answer, or only with errors",
     how: "An NVML call for this GPU has not returned within its deadline, or returned an error other than \"GPU is lost\"",
     advice: "Look for Xid 79, 119 or 120 in the kernel log. A GPU that fell off the bus needs a reboot of the node; drain it",
     life: while_it_holds(3, 5),

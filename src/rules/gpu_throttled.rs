@@ -5,7 +5,7 @@ use super::{Implies, Rule, TickContext, while_it_holds};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
 use crate::base::time::{Stamp, span};
-use crate::model::gpu::{Activity, Gpu, throttle_words};
+use crate::model::gpu::{Activity, Gpu, THROTTLE_BITS, throttle_words};
 use crate::observe::evidence::Evidence;
 use crate::rules::findings::Finding;
 
@@ -13,8 +13,10 @@ pub const RULE: Rule = Rule {
     id: "gpu-throttled",
     severity: Severity::Warning,
     title: "A GPU is slowed down by heat or by its power supply, or runs slower than the others; in data parallel training it slows down every rank",
+    says: "{is|are} slowed down by heat or power, or {runs|run} slower than the others",
     how: "NVML clock event reasons 0x8, 0x20, 0x40 or 0x80 for ten seconds; an SM clock more than 10 % below the median of the job's other \
-          GPUs while all work. The power cap (0x4) is usual under load: alone it is told only of a GPU that runs below the others, as information",
+          GPUs while all work. The power cap (0x4) is usual under load: alone it is told only of a GPU that runs below the others, as information. \
+          The driver's own thermal slowdown (0x20) is information, too, unless clock or steps show what it costs",
     advice: "Compare temperature and clock with the other GPUs: one hot GPU is a cooling fault of the node; a power brake is the rack's",
     life: while_it_holds(10, 15),
     implies: Implies::Nothing,
@@ -25,9 +27,14 @@ pub const RULE: Rule = Rule {
 };
 
 const POWER_CAP: u64 = 0x4;
+/// The driver lowers the clock by as little as one notch, at temperatures that are none for the GPU's own slowdown.
+const SOFT: u64 = 0x20;
 const WINDOW: Limit = Limit::seconds("gpu-throttled", "window", 10.0, "clocks are compared over this time");
 /// Healthy GPUs of one job differ by a few percent.
 const BELOW: Limit = Limit::percent("gpu-throttled", "clock", 90.0, "a clock below this share of the others' at the same work is too low");
+
+/// What tells that the steps of a job have become slow.
+const SLOWS: [&str; 2] = ["slow-steps", "straggler"];
 
 /// A GPU that runs slower than the others at the same work.
 struct Lag {
@@ -61,6 +68,10 @@ fn found(ctx: &TickContext, gpu: &Gpu, since: Stamp, bits: u64, lag: Option<Lag>
     let mut proof = format!("clock event reasons {bits:#x}{temp}{clock}");
     found.why = format!("{words} for {}{temp}{clock}", span(ctx.model.now.since(since)));
     found.summary = format!("{name}: {words}{temp}");
+    if lag.is_none() && bits & THROTTLE_BITS == SOFT && !costs_pace(ctx, gpu, since, found.job.as_deref()) {
+        found.severity = Severity::Info;
+        found.why = format!("{}; neither clock nor steps show that it costs anything", found.why);
+    }
     if let Some(Lag { mhz, others_mhz, others }) = lag {
         found.summary = format!("{name} runs at {mhz:.0} MHz, the others at {others_mhz:.0}: {words}{temp}");
         let below = (1.0 - mhz / others_mhz) * 100.0;
@@ -74,6 +85,17 @@ fn found(ctx: &TickContext, gpu: &Gpu, since: Stamp, bits: u64, lag: Option<Lag>
     }
     found.evidence = vec![Evidence::of("gpu", proof)];
     found
+}
+
+/// The steps of its job are slow, or its clock is low since then: below what it was before, or below its highest where no power cap holds it.
+fn costs_pace(ctx: &TickContext, gpu: &Gpu, since: Stamp, job: Option<&str>) -> bool {
+    let below = |mhz: f64, usual: f64| mhz < usual * BELOW.value() / 100.0;
+    let (n, sum) = gpu.sm_clock.iter().filter(|(at, _)| *at < since).fold((0u32, 0.0), |(n, sum), (_, mhz)| (n + 1, sum + mhz));
+    let before = (n >= 5).then(|| sum / f64::from(n));
+    let highest = gpu.info.sm_clock_max_mhz.filter(|_| gpu.reasons_within(ctx.model.now, WINDOW.duration()) & POWER_CAP == 0);
+    let usual = before.or(highest.map(f64::from));
+    let is_low = gpu.sm_clock.mean_within(ctx.model.now, WINDOW.duration()).zip(usual).is_some_and(|(mhz, usual)| below(mhz, usual));
+    is_low || SLOWS.iter().any(|rule| job.is_some() && ctx.ledger.is_open(rule, job))
 }
 
 /// A GPU that only moves bytes for the others runs at its highest clock, and draws far less than one that computes.

@@ -21,6 +21,7 @@ pub const RULE: Rule = Rule {
     id: "hang-rank-absent",
     severity: Severity::Critical,
     title: "One or some ranks did not join a collective, and the others wait for them",
+    says: "{has|have} not joined a collective, and the others wait",
     how: "RAS counts that lag behind and no longer change; the other ranks' GPUs at 100 % without computing or moving a byte; the rank's own \
           GPU idle; no step in the log for longer than usual; no I/O of the rank that would explain it. RAS does not count sends, receives, \
           AlltoAll and what runs in a CUDA graph: there GPUs, CPUs and who waits for whom decide. For a rank on another node: what RAS reports \
@@ -126,9 +127,9 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
         return None;
     }
     // Rank 0 is who writes checkpoints and evaluates. Where its I/O may not be seen, or what its GPU does while its process works, it is
-    // not accused before that would be over.
+    // not accused before that would be over. Nor is any whose process works and keeps what it makes.
     let may_work = |r: &&RankLook| r.rank == 0 && (r.io_bytes_per_s.is_none() || works_unseen(r));
-    let may_work = |r: &&RankLook| may_work(r) || may_serve(look, r);
+    let may_work = |r: &&RankLook| may_work(r) || may_serve(look, r) || r.builds();
     if culprits.iter().any(may_work) && look.at.since(absent.since) < WAITED_AT_START.duration() {
         return None;
     }

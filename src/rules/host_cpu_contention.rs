@@ -18,6 +18,7 @@ pub const RULE: Rule = Rule {
     id: "host-cpu-contention",
     severity: Severity::Warning,
     title: "Ranks wait for a CPU: threads that launch kernels and load data are ready, but do not run",
+    says: "{waits|wait} for a CPU",
     how: "The first thread of a rank ready to run and without a CPU for a large part of the time (/proc/PID/schedstat), or its control group \
           throttled (cpu.stat), while the job trains; less of it only beside slow steps or a straggler",
     advice: "Give the ranks CPUs: raise the quota of the container (cpu.max), pin each rank to CPUs of its own, set OMP_NUM_THREADS and the number \

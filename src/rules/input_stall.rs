@@ -23,6 +23,7 @@ pub const RULE: Rule = Rule {
     id: "input-stall",
     severity: Severity::Error,
     title: "Ranks wait for their input: a data loader that stopped, or that cannot keep up",
+    says: "{waits|wait} for input",
     how: "All ranks on this node asleep outside of collectives, their GPUs idle, no step in the log, nothing written; and a worker of a data \
           loader that waits for storage or the network, sleeps, or is dead; or all ranks wait for a message. Chronic: steps are made, and for a large part of each all \
           GPUs are idle while all ranks sleep",

@@ -2,10 +2,11 @@
 
 use super::chain::Chain;
 use super::rank_exited::read_output;
-use super::{Implies, ONCE, Rule, TickContext};
+use super::{FactContext, Implies, ONCE, Rule, TickContext};
 use crate::base::clean::clean;
 use crate::base::exit_code::ended_words;
 use crate::base::severity::{Confidence, Severity};
+use crate::base::words::rank_words;
 use crate::model::ending::{Ending, SETTLES};
 use crate::model::job::{Job, RANK_VARS};
 use crate::model::process::Process;
@@ -18,14 +19,47 @@ pub const RULE: Rule = Rule {
     title: "The job could not start: its command line, its files or its environment are wrong",
     how: "Texts of shells, Python, torchrun and PyTorch before the first step: a script that is not there, arguments that nobody knows, \
           a variable of the rendezvous that is not set, no GPU where one is needed; a process whose rank is not below its world size; ranks \
-          that were given different addresses, ports or world sizes; a launcher that ends before it has started a rank",
+          that were given different addresses, ports or world sizes, or that begin twice while others never do; a launcher that ends before it has started a rank",
     advice: "Nothing has trained yet: fix the command line, the path or the environment that the text names, and start again",
     life: ONCE,
     implies: Implies::Failed,
     chain: Chain { says_why: true, ..Chain::PLAIN },
     on_tick: Some(check),
+    on_facts: Some(ranks_twice),
     ..Rule::PLAIN
 };
+
+/// Each rank that begins begins twice, and the others never do: two nodes were given the same place.
+fn ranks_twice(ctx: &FactContext, out: &mut Vec<Finding>) {
+    for facts in ctx.each() {
+        let record = facts.model.record_of(&facts.job.id);
+        let (Some(members), Some((file, line, text))) = (record.members, &record.joined_again) else { continue };
+        let times = record.joined.values().next().copied().unwrap_or_default();
+        let all_alike = times > 1 && record.joined.values().all(|n| *n == times);
+        // Ranks that are started again are all of the job.
+        if !all_alike || record.joined.len() as u32 * times != members {
+            continue;
+        }
+        let ranks: Vec<u32> = record.joined.keys().copied().collect();
+        let never: Vec<u32> = (0..members).filter(|rank| !record.joined.contains_key(rank)).collect();
+        let words = format!(
+            "{} of {members} began {times} times each, and {} never did: nodes were given the same ranks",
+            rank_words(&ranks),
+            rank_words(&never)
+        );
+        let mut found = RULE.finding("ranks twice", words, facts.model.now);
+        found.job = Some(facts.job.id.clone());
+        found.confidence = Confidence::Certain;
+        found.why = "each node counts its ranks from 0, as if it was the first: the job waits in its start for ranks that nobody is".into();
+        found.next = Some(
+            "give each node its own NODE_RANK (--node_rank of torchrun, `srun` with one task for each GPU: --ntasks-per-node=GPUS, and num_nodes in the \
+             trainer); `env | grep -e RANK -e SLURM_` on both nodes"
+                .into(),
+        );
+        found.evidence = vec![Evidence { at: None, ..Evidence::line(facts.model.path_of(*file), *line, text, facts.model.now) }];
+        out.push(found);
+    }
+}
 
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     impossible_ranks(ctx, out);

@@ -25,6 +25,7 @@ pub const RULE: Rule = Rule {
     id: "memory-growth",
     severity: Severity::Warning,
     title: "Memory of a rank grows all the time and will be used up within hours",
+    says: "{takes|take} more memory all the time",
     how: "Used memory of the rank's GPU; or its resident memory, while the memory that is left to the machine or to its control group shrinks \
           as steadily, so that files that are mapped or cached do not count. It grew in each quarter of the time since training began, five \
           minutes at least, and as fast in the newer half as to be used up in time",

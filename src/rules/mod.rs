@@ -109,6 +109,8 @@ pub struct Rule {
     pub severity: Severity,
     /// What it means, in a sentence.
     pub title: &'static str,
+    /// What is said of a rank, GPU or port that it names, where its own node's words are not known: `{has|have} not joined …`. Empty: the title.
+    pub says: &'static str,
     /// How it is known.
     pub how: &'static str,
     /// What to do about it.
@@ -209,6 +211,7 @@ impl Rule {
         id: "",
         severity: Severity::Info,
         title: "",
+        says: "",
         how: "",
         advice: "",
         life: ONCE,
@@ -359,7 +362,7 @@ pub(crate) use init_stuck::lone_agent;
 pub(crate) use input_stall::may_be_a_pause;
 pub(crate) use rank_exited::is_by_exit_code;
 pub(crate) use rendezvous_failed::may_pass;
-pub(crate) use watchdogs::note as open_questions;
+pub(crate) use watchdogs::{note as open_questions, silent as silent_ranks};
 
 /// The job made steps after its watchdogs spoke, or its dumps were written: it was not stuck.
 pub(crate) fn went_on(model: &Model, job: &Job, witness: Witness) -> bool {

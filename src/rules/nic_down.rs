@@ -19,6 +19,7 @@ pub const RULE: Rule = Rule {
     id: "nic-down",
     severity: Severity::Error,
     title: "A network port that was up is down",
+    says: "{is|are} down",
     how: "state below /sys/class/infiniband, operstate and carrier below /sys/class/net; only ports that were seen up. A job that uses the \
           port over InfiniBand or RoCE ends when it is down for longer than NCCL retries: 4.096 µs x 2^NCCL_IB_TIMEOUT x NCCL_IB_RETRY_CNT, \
           30 s by default (7.5 s before NCCL 2.23). The kernel's log: a link that went down for a moment, a card that is ill",

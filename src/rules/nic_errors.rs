@@ -14,6 +14,7 @@ pub const RULE: Rule = Rule {
     id: "nic-errors",
     severity: Severity::Warning,
     title: "A network port keeps counting damaged or dropped packets",
+    says: "{keeps|keep} counting damaged or dropped packets",
     how: "Counters of symbol, CRC, receive and transmit errors below /sys/class/infiniband and /sys/class/net, and ethtool's, grow in at least two \
           of three parts of the time. What they stood at before does not matter: months of uptime leave marks on healthy ports",
     advice: "Clean or change cable and optics; compare with the port at the other end. port_rcv_remote_physical_errors come from further away: a \

@@ -13,6 +13,7 @@ pub const RULE: Rule = Rule {
     id: "nic-flapping",
     severity: Severity::Error,
     title: "A network port goes down and comes up again and again",
+    says: "{goes|go} down and {comes|come} up again and again",
     how: "carrier_changes below /sys/class/net, link_downed below /sys/class/infiniband, ethtool's link_down_events_phy, and states that polls \
           saw: what happens between two polls counts, too",
     advice: "Clean or change cable and optics, look at the switch port. Outages add up: a job survives a few seconds at a time, \

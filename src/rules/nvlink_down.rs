@@ -15,6 +15,7 @@ pub const RULE: Rule = Rule {
     id: "nvlink-down",
     severity: Severity::Error,
     title: "An NVLink or NVSwitch link is down or failing",
+    says: "{has|have} an NVLink that is down or failing",
     how: "The kernel's log (Xid 74, 136, 149; SXid), CUDA's and NCCL's errors; NVML's state of each link: off, while it was active before or \
           the same link of the other GPUs is",
     advice: "`nvidia-smi nvlink -s` names the link; drain the node, reset its GPUs, look at fabric manager and cables",

@@ -12,6 +12,7 @@ pub const RULE: Rule = Rule {
     id: "nvlink-errors",
     severity: Severity::Warning,
     title: "The NVLinks of a GPU keep counting errors: retransmissions slow them down, and the links may fail",
+    says: "{keeps|keep} counting errors of NVLinks",
     how: "NVML's counters of CRC errors, replays and recoveries (fields 161 to 163) grow at three looks in a row, 45 s apart, by ten or more; or \
           links recover again and again over hours, at least three times 20 minutes apart. A few since the driver was loaded are usual",
     advice: "`nvidia-smi nvlink -e` names the link; compare with the other GPUs. Have the GPU's seat, the baseboard or the cable checked",

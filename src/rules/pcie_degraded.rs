@@ -12,6 +12,7 @@ pub const RULE: Rule = Rule {
     id: "pcie-degraded",
     severity: Severity::Warning,
     title: "The PCIe link of a GPU is narrower or slower than that of the others, or keeps replaying packets",
+    says: "{has|have} a PCIe link that is narrower or slower than those of the others",
     how: "NVML's link width below its maximum, or generation below it while the GPU works (at rest it is lowered to save power), and another \
           GPU of the node has more; the replay counter grows at three looks in a row. Where all GPUs have the same link it is the machine's design",
     advice: "Copies from and to the host and GPUDirect RDMA take longer on this GPU, and the others wait. Have it reseated, or the riser replaced",

@@ -18,6 +18,7 @@ pub const RULE: Rule = Rule {
     id: "port-below-line-rate",
     severity: Severity::Warning,
     title: "An RDMA port has negotiated a lower rate than it had before, or than its siblings have",
+    says: "negotiated a lower rate than before, or than the others",
     how: "rate below /sys/class/infiniband, or the speed of the interface over it, of ports that are up: lower than before, or of one card alone among \
           cards of the same model, as many as GPUs need. Storage cards of another rate are fine. Traffic does not matter",
     advice: "Lanes or optics have failed, or the switch port is set to another speed: `mlxlink -d DEVICE`, `ibstat`, `ethtool IFACE`; seat the cable \

@@ -13,6 +13,7 @@ pub const RULE: Rule = Rule {
     id: "python-exception",
     severity: Severity::Error,
     title: "A process of the job ended with a Python exception",
+    says: "ended with a Python exception",
     how: "A traceback in the log, taken whole: the class and message of its last line, the place of its last frame",
     advice: "Read the traceback of the first rank that has one. Connection resets, NCCL remote errors and ChildFailedError on other ranks are \
              consequences of a rank that went before",
@@ -50,6 +51,15 @@ fn called_in(exception: &Exception) -> String {
     place().unwrap_or_default()
 }
 
+/// `raised at File "…/conv.py", line 549, in forward, called from File "train.py", line 486, in main`
+fn raised_words(exception: &Exception) -> String {
+    let at = exception.place.as_ref().map_or("a traceback in the log".into(), |place| format!("raised at {place}"));
+    let from = exception.called_from.as_ref().map_or(String::new(), |own| format!(", called from {own}"));
+    let loader = if exception.in_loader { ", in a data loader" } else { "" };
+    let after = exception.after.as_ref().map_or(String::new(), |first| format!("; before it came {first}"));
+    format!("{at}{from}{loader}{after}")
+}
+
 fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let What::Exception(exception) = &ctx.seen.event.what else { return };
     if ctx.signature().is_some() {
@@ -71,12 +81,13 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
         },
     );
     found.confidence = Confidence::Certain;
-    found.why = exception.place.as_ref().map_or("a traceback in the log".into(), |place| format!("raised at {place}"));
-    found.next = exception.place.as_ref().map(|place| format!("look at {place}"));
+    found.why = raised_words(exception);
+    found.next = exception.called_from.as_ref().or(exception.place.as_ref()).map(|place| format!("look at {place}"));
     ctx.sign(&mut found, &crate::logs::error_words::exception_words(exception));
     let of_the_system = OF_THE_SYSTEM.iter().any(|name| exception.class.ends_with(name));
     let told = found.signature.is_some_and(Area::told_by);
-    found.area = (!exception.victim && !of_the_system && !told).then_some(Area::Code);
+    let area = if exception.in_loader { Area::Input } else { Area::Code };
+    found.area = (!exception.victim && !of_the_system && !told).then_some(area);
     if exception.victim {
         (found.part, found.role) = (Some(Part::Victim), Role::Cascade);
     }

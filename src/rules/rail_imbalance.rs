@@ -21,6 +21,7 @@ pub const RULE: Rule = Rule {
     id: "rail-imbalance",
     severity: Severity::Warning,
     title: "One rail carries less than the others all the time; collectives are as fast as the slowest rail",
+    says: "{carries|carry} less than the other rails",
     how: "Bytes sent and received by RDMA ports of one kind, line rate and card, while most of them carry about the same: a port that stays behind in \
           each third of the time. Ports that never took part, and uneven bursts, are fine",
     advice: "Look at the port's cable, its PCIe link (`lspci -vv`: LnkSta), the switch port, and the GPU that it is near to",

@@ -1,6 +1,7 @@
 //! A rank's process is gone while its job is not over.
 
 use super::{Implies, ONCE, Rule, TextContext, TickContext, exception_words};
+use crate::base::clean::{clean, clip};
 use crate::base::exit_code::ended_words;
 use crate::base::exit_code::exit_words;
 use crate::base::exit_code::signal_of;
@@ -8,9 +9,9 @@ use crate::base::exit_code::signal_words;
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Role, Severity};
 use crate::base::time::{Stamp, span};
-use crate::base::words::rank_words;
-use crate::logs::What;
+use crate::base::words::{all_words, rank_words};
 use crate::logs::catalog::{self, Part, Scope};
+use crate::logs::{What, WorkerFailure};
 use crate::model::Model;
 use crate::model::alarms::Alarm;
 use crate::model::ending::{End, Ending, SETTLES, SIGKILL, TOGETHER, who};
@@ -28,6 +29,7 @@ pub const RULE: Rule = Rule {
     id: "rank-exited",
     severity: Severity::Critical,
     title: "The process of a rank is gone while the job is not over",
+    says: "ended while the job is not over",
     how: "torchrun's report of a failed worker; the exit codes of its processes (Linux 6.15 and later, or while they are zombies): the first that \
           ended by itself, not by SIGTERM; or a process that vanished from /proc while its siblings wait",
     advice: "Exit code -9 is SIGKILL: look for the kernel's OOM killer, a cgroup limit, the scheduler. -6, -7, -11 are crashes: look for the first \
@@ -79,11 +81,7 @@ fn on_text(ctx: &TextContext, out: &mut Vec<Finding>) {
     found.ranks = rank.into_iter().collect();
     found.gpus = rank.and_then(|r| ctx.gpu_of_rank(r)).into_iter().collect();
     found.confidence = Confidence::Certain;
-    let on = match &ctx.seen.event.what {
-        What::WorkerFailure(f) => f.host.as_ref().map_or(String::new(), |host| format!(", on {host}")),
-        _ => String::new(),
-    };
-    found.why = format!("the launcher reports it as the first to fail{on}{}", others_words(ctx, rank));
+    found.why = format!("the launcher reports it as the first to fail{}", table_words(ctx));
     found.next = Some(next_by_code(code, &who));
     match code.and_then(|c| asked_to_end(ctx, c)) {
         Some(Asked::Others) => found.role = Role::Cascade,
@@ -113,10 +111,18 @@ fn next_by_code(code: Option<i32>, who: &str) -> String {
         Some(SIGBUS) => {
             format!("df -h /dev/shm where {who} ran: a full one ends whoever maps it (docker --shm-size, an emptyDir with medium: Memory)")
         }
+        Some(SIGABRT) => format!(
+            "read what {who} printed before its end: PyTorch's watchdog and failed checks of C++ end a process so (\"terminate called\", \"Watchdog \
+             caught\", \"Check failed\")"
+        ),
         Some(SIGSEGV) => format!(
             "start it again with PYTHONFAULTHANDLER=1, which prints where {who} is when it crashes; dmesg -T | grep -i segfault names the library"
         ),
-        _ => format!("read the log above the failure for {who}"),
+        Some(_) => format!("read the log above the failure for {who}"),
+        None => format!(
+            "read the log above the failure for {who}; if it is not there, `--redirects 3 --tee 3` of torchrun keeps what each rank prints, and @record \
+             (torch.distributed.elastic) puts the traceback into the table"
+        ),
     }
 }
 
@@ -134,17 +140,52 @@ fn lost_its_peer(model: &Model, job: &str, rank: u32) -> bool {
     exceptions.next_back().is_some_and(is_victim)
 }
 
-/// `; it lists ranks 5 and 7 as failed, too`: torchrun's table names those above the first one.
-fn others_words(ctx: &TextContext, first: Option<u32>) -> String {
-    if !matches!(ctx.seen.event.what, What::WorkerFailure(_)) {
-        return String::new();
-    }
+/// `, at 08:10:57, on node-1; it lists rank 12 (exit code 1) as failed, too`: torchrun's table names the others above the first one.
+fn table_words(ctx: &TextContext) -> String {
     let record = ctx.model.record_of(&ctx.seen.job);
-    let mut others: Vec<u32> = record.launched.values().copied().filter(|rank| Some(*rank) != first).collect();
-    others.sort_unstable();
-    others.dedup();
-    if others.is_empty() { String::new() } else { format!("; it lists {} as failed, too", rank_words(&others)) }
+    // The line above the table names the same process.
+    let in_table = |pid: u32| {
+        record.alarms.iter().find_map(|a| match &a.event.what {
+            What::WorkerFailure(f) if f.root && f.pid == Some(pid) => Some(f),
+            _ => None,
+        })
+    };
+    let first = match &ctx.seen.event.what {
+        What::WorkerFailure(first) => Some(first),
+        What::WorkerFailed { pid, .. } => in_table(*pid),
+        _ => None,
+    };
+    let Some(first) = first else { return String::new() };
+    let clock = |f: &WorkerFailure| f.time.as_ref().map(|t| format!("{:02}:{:02}:{:02}", t.hour, t.minute, t.second));
+    let at = clock(first).map_or(String::new(), |at| format!(", at {at}"));
+    let on = first.host.as_ref().map_or(String::new(), |host| format!(", on {}", clip(&clean(host), 80)));
+    // By how they ended, in the order in which they stand.
+    let mut others: Vec<(Option<i32>, Vec<u32>)> = Vec::new();
+    let mut at_once = first.time.is_some();
+    for alarm in record.alarms.iter() {
+        let What::WorkerFailure(f) = &alarm.event.what else { continue };
+        let Some(rank) = f.rank.filter(|rank| Some(*rank) != first.rank) else { continue };
+        at_once &= f.time == first.time;
+        match others.iter_mut().find(|(code, _)| *code == f.exit_code) {
+            Some((_, ranks)) if !ranks.contains(&rank) => ranks.push(rank),
+            Some(_) => {}
+            None => others.push((f.exit_code, vec![rank])),
+        }
+    }
+    if others.is_empty() {
+        return format!("{at}{on}");
+    }
+    let words = |(code, ranks): &mut (Option<i32>, Vec<u32>)| {
+        ranks.sort_unstable();
+        format!("{}{}", rank_words(ranks), code.map_or(String::new(), |code| format!(" ({})", exit_words(code))))
+    };
+    let listed: Vec<String> = others.iter_mut().take(MOST_KINDS).map(words).collect();
+    let order = if at_once { "; all of them ended within one second, so the table does not prove which was first" } else { "" };
+    format!("{at}{on}; it lists {} as failed, too{order}", all_words(&listed))
 }
+
+/// Ways to end that are told apart.
+const MOST_KINDS: usize = 4;
 
 /// The kernel keeps no record of who sends a signal.
 const WHO_SENT: &str = "nothing records who sent it: look for kill, pkill and health checks on that host; to catch the next one: \
@@ -323,6 +364,10 @@ fn by_exit_codes(ctx: &TickContext, job: &Job, ending: &Ending) -> Option<Findin
     const SURVIVED: Duration = Duration::from_secs(5);
     // A launcher without ranks is told of by `launch-failed`.
     if !matches!(ending, Ending::Failed { .. } | Ending::Launcher { .. }) || job.pids().next().is_none() {
+        return None;
+    }
+    // What others have left unburied is of a job that was over before anybody looked.
+    if job.pids().chain(job.launcher).all(|pid| ctx.model.processes.get(&pid).is_some_and(Process::was_found_dead)) {
         return None;
     }
     let (now, ends) = (ctx.model.now, ctx.model.ends_of(job));

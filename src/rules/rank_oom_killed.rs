@@ -16,6 +16,7 @@ pub const RULE: Rule = Rule {
     id: "rank-oom-killed",
     severity: Severity::Critical,
     title: "The system killed a process because memory ran out",
+    says: "{was|were} killed because memory ran out",
     how: "The kernel's log, the scheduler's or the container runtime's word. Where the kernel's log may not be read: its count of processes \
           killed for memory rose when a rank vanished, which makes it possible",
     advice: "Host memory, not GPU memory: fewer data-loader workers, less pinned memory, smaller checkpoint staging, or a higher limit for the job",

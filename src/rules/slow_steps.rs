@@ -1,19 +1,28 @@
 //! Steps take longer than before, for all ranks.
 
+use super::area::Area;
 use super::{FactContext, Implies, Rule, Stacks, TickContext, rule, while_it_holds};
+use crate::base::clean::clean;
 use crate::base::severity::{Confidence, Role, Severity};
 use crate::base::time::Stamp;
 use crate::base::units::seconds;
+use crate::model::Model;
+use crate::model::job::Job;
 use crate::model::log::{COVER, Progress, SLOWER};
+use crate::model::process::Process;
+use crate::model::signals::{Look, RankLook};
 use crate::observe::evidence::Evidence;
 use crate::rules::findings::Finding;
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 pub const RULE: Rule = Rule {
     id: "slow-steps",
     severity: Severity::Warning,
     title: "Steps take longer than before, for all ranks",
     how: "A lasting change of the job's own step time: six lines in a row report steps that take 1.4 times as long as nine of ten \
-          did before, or three of twice as long; for 5 s and six steps at least",
+          did before, or three of twice as long; for 5 s and six steps at least. Not where the lines say that as much is done a second as \
+          before: longer sequences, larger batches. A process of another job that works on the GPU of a rank is named",
     advice: "Look at what changed at that step: data, sequence length, checkpoints beside training, throttled GPUs, a busy network",
     life: while_it_holds(0, 5),
     implies: Implies::Slow,
@@ -51,8 +60,41 @@ fn while_it_runs(ctx: &TickContext, out: &mut Vec<Finding>) {
             found.next.clone_from(&port.next);
             found.ports.clone_from(&port.ports);
         }
+        let shared = shared_gpus(ctx.model, ctx.model.jobs.get(id), look);
+        // Where the GPUs of all ranks are shared, none of them is behind the others.
+        if let Some((_, of_first)) = shared.first().filter(|_| shared.len() < look.alive().count()) {
+            found.summary = format!("{}; {}", found.summary, of_first);
+            found.ranks = shared.iter().map(|(rank, _)| *rank).collect();
+            found.gpus = look.gpus_of(&found.ranks);
+            found.area = Some(Area::Gpu);
+            found.next = Some("nvidia-smi pmon -c 1".into());
+        }
+        found.evidence.extend(shared.into_iter().take(8).map(|(_, words)| Evidence::of("gpu", words)));
         out.push(found);
     }
+}
+
+/// Ranks on whose GPU a process works that is none of their job's, and what it is. One that only holds memory there slows nobody.
+fn shared_gpus(model: &Model, job: Option<&Job>, look: &Look) -> Vec<(u32, String)> {
+    const WORKS_PCT: f64 = 20.0;
+    let Some(job) = job else { return Vec::new() };
+    let own: BTreeSet<u32> = job.pids().chain(job.launcher).collect();
+    let is_its = |p: &Process| own.contains(&p.info.pid) || own.contains(&p.info.ppid);
+    let works = |p: &Process| p.is_alive() && p.cpu_pct(model.now, Duration::from_secs(10)).is_some_and(|pct| pct >= WORKS_PCT);
+    let of_rank = |rank: &RankLook| {
+        let gpu = model.gpus.get(&rank.gpu?)?;
+        let held = gpu.processes.iter().filter_map(|p| model.processes.get(&p.pid));
+        let other = held.into_iter().find(|p| !is_its(p) && works(p))?;
+        let words = format!(
+            "pid {} ({}), which is not of this job, works on GPU {} of rank {}, too",
+            other.info.pid,
+            clean(&other.info.comm),
+            gpu.index,
+            rank.rank
+        );
+        Some((rank.rank, words))
+    };
+    look.alive().filter_map(of_rank).collect()
 }
 
 /// In a whole log the exact place of the change is known.

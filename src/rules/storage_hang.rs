@@ -23,6 +23,7 @@ pub const RULE: Rule = Rule {
     id: "storage-hang",
     severity: Severity::Critical,
     title: "A rank waits for a file system that does not answer, or a checkpoint does not end",
+    says: "{waits|wait} for a file system that does not answer",
     how: "State D of the rank's first thread at every look, in a call or a function of the kernel that belongs to a file system, and nothing \
           read or written; or a checkpoint that the log names, that has lasted much longer than those before, and that writes nothing",
     advice: "Ask the server or the mount that is named: `nfsstat -m`, `lfs check servers`, the log of the FUSE program, `dmesg`. A process in \

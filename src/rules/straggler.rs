@@ -19,6 +19,7 @@ pub const RULE: Rule = Rule {
     id: "straggler",
     severity: Severity::Warning,
     title: "One rank is late every step; the others wait for it each time",
+    says: "{is|are} late every step, and the others wait",
     how: "Its GPU is the least busy while its siblings are at 100 %, again and again within 12 s or five steps; RAS has it behind at every look \
           although all counts move; in a pipeline, its GPU draws much more than those that wait, all the time. What its process does meanwhile \
           says why: it sleeps, reads, or computes on the CPU. Where each time another rank is late, none is to blame",

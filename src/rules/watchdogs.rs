@@ -5,7 +5,7 @@ use super::{collective_mismatch, hang_rank_absent, hang_symmetric, send_order_de
 use crate::base::severity::Confidence;
 use crate::base::time::Stamp;
 use crate::base::units::{all_of, counted};
-use crate::base::words::rank_words;
+use crate::base::words::{all_words, rank_words};
 use crate::logs::{CollectiveTimeout, What};
 use crate::model::Model;
 use crate::model::alarms::Alarm;
@@ -152,7 +152,63 @@ pub fn judge(model: &Model, job: &Job) -> Vec<Finding> {
 
 /// What the watchdogs of a job leave open: ranks that report nothing, and ranks that wait elsewhere.
 pub fn note(model: &Model, job: &Job) -> Option<String> {
-    open_questions(&Logs::of(model, job))
+    let logs = Logs::of(model, job);
+    let words: Vec<String> = [open_questions(&logs), queue_words(&logs), overrun_words(&logs)].into_iter().flatten().collect();
+    (!words.is_empty()).then(|| words.join("; "))
+}
+
+/// The ranks that report no timeout while others of the job do, where that is at most half of them.
+pub fn silent(model: &Model, job: &Job) -> Vec<u32> {
+    let logs = Logs::of(model, job);
+    let spoke: BTreeMap<u32, ()> = groups(&logs).values().flat_map(|g| g.keys()).map(|rank| (*rank, ())).collect();
+    let Some(last) = spoke.keys().next_back() else { return Vec::new() };
+    let size = logs.world_size().or(logs.record.launch.ranks()).unwrap_or(0).max(last.saturating_add(1));
+    absentees(size, &spoke).unwrap_or_default()
+}
+
+/// How far the ranks of the group with most reports had come: what they had enqueued and completed, and whether it was their first collective.
+fn queue_words(logs: &Logs) -> Option<String> {
+    let groups = groups(logs);
+    let (group, reports) = groups.iter().max_by_key(|(_, reports)| reports.len())?;
+    let told: Vec<&Report> = reports.values().filter(|r| r.status.is_some() && r.enqueued.is_some()).collect();
+    let of_all = if told.len() > 1 { format!(" on {}", all_of(told.len(), "rank")) } else { String::new() };
+    let is_first = reports.values().filter_map(|r| r.seq).min().is_some_and(|seq| seq <= 1);
+    let range = |of: &dyn Fn(&Report) -> Option<u64>| -> Option<String> {
+        let (low, high) = (told.iter().filter_map(|r| of(r)).min()?, told.iter().filter_map(|r| of(r)).max()?);
+        Some(if low == high { low.to_string() } else { format!("{low} to {high}") })
+    };
+    let enqueued = range(&|r| r.enqueued).map(|n| format!("last enqueued {n}{of_all}"));
+    let nothing = told.iter().all(|r| r.completed.is_none());
+    let completed = match nothing {
+        true if told.is_empty() => None,
+        true => Some("none was ever completed".to_owned()),
+        false => range(&|r| r.completed).map(|n| format!("last completed {n}")),
+    };
+    let first = (is_first || nothing && !told.is_empty()).then(|| {
+        let of_group = if group.is_world() { "".to_owned() } else { group.words() };
+        format!(
+            "it is the first collective{of_group}: either others are not there yet (data, model, another start), or nothing can pass between \
+             these ranks (run once with NCCL_DEBUG=INFO; NCCL_P2P_DISABLE=1 tells whether it is P2P)"
+        )
+    });
+    let words: Vec<String> = completed.into_iter().chain(enqueued).chain(first).collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// A watchdog looks many times a minute: one that speaks long after its limit stood still itself.
+fn overrun_words(logs: &Logs) -> Option<String> {
+    const LATE: u64 = 60_000;
+    let late = |a: &Alarm| match &a.event.what {
+        What::CollectiveTimeout(t) => t.ran_ms.zip(t.timeout_ms).filter(|(ran, limit)| *limit > 0 && *ran > limit.saturating_add(LATE)),
+        _ => None,
+    };
+    let (ran, limit) = logs.alarms().filter_map(late).max_by_key(|(ran, limit)| ran - limit)?;
+    let s = |ms: u64| crate::base::units::group(ms / 1000);
+    Some(format!(
+        "it ran {} s although the limit is {} s: the watchdog itself, or the whole machine, stood still meanwhile",
+        s(ran),
+        s(limit)
+    ))
 }
 
 /// The job made steps after the last of its watchdogs spoke.
@@ -215,13 +271,16 @@ fn open_questions(logs: &Logs) -> Option<String> {
     let reports: BTreeMap<u32, u64> = elsewhere.chain(world).filter_map(|(rank, r)| Some((*rank, r.seq?))).collect();
     let highest = *reports.values().max()?;
     let behind: Vec<(u32, u64)> = reports.iter().filter(|(_, seq)| **seq < highest).map(|(rank, seq)| (*rank, *seq)).collect();
+    if let Some(words) = of_several_groups(logs) {
+        return Some(words);
+    }
     if let [(rank, at)] = behind.as_slice() {
         return Some(format!(
             "rank {rank} waits at {at}, the others at {highest}: if they are of one process group, rank {rank} is behind"
         ));
     }
     let last = *reports.keys().next_back()?;
-    let size = logs.world_size().unwrap_or(0).max(last.saturating_add(1));
+    let size = logs.world_size().or(logs.record.launch.ranks()).unwrap_or(0).max(last.saturating_add(1));
     // Nobody is silent who reports a timeout in another group.
     let speaks = |rank: &u32| groups.values().any(|g| g.contains_key(rank));
     let silent: Vec<u32> = absentees(size, &reports)?.into_iter().filter(|rank| !speaks(rank)).collect();
@@ -237,6 +296,28 @@ fn open_questions(logs: &Logs) -> Option<String> {
     let verb = if silent.len() == 1 { "reports" } else { "report" };
     Some(format!("{} {verb} no timeout in these inputs: look there first", rank_words(&silent)))
 }
+
+/// One rank waits at several numbers, and no line names a group: each group counts for itself, so that numbers of different ranks tell nothing.
+fn of_several_groups(logs: &Logs) -> Option<String> {
+    let mut waits: BTreeMap<u32, BTreeSet<u64>> = BTreeMap::new();
+    for alarm in logs.alarms() {
+        let What::CollectiveTimeout(t) = &alarm.event.what else { continue };
+        let (true, Some(seq), Some(rank)) = (t.group.is_none() && t.guid.is_none(), t.seq, logs.rank_of(alarm).or(t.pg_rank)) else {
+            continue;
+        };
+        waits.entry(rank).or_default().insert(seq);
+    }
+    let (rank, numbers) = waits.iter().max_by_key(|(_, numbers)| numbers.len()).filter(|(_, numbers)| numbers.len() > 1)?;
+    let numbers: Vec<String> = numbers.iter().take(MOST_NUMBERS).map(u64::to_string).collect();
+    Some(format!(
+        "rank {rank} waits at {} at once, so these are several process groups, which no line names: each counts for itself, and who is behind cannot be \
+         told from the numbers; Flight Recorder dumps (TORCH_FR_BUFFER_SIZE=2000) name group and rank",
+        all_words(&numbers)
+    ))
+}
+
+/// Numbers of one rank that are named.
+const MOST_NUMBERS: usize = 4;
 
 /// Numbers below `size` that are not known, unless those are more than the known ones: a damaged line may tell any number.
 fn absentees<T>(size: u32, known: &BTreeMap<u32, T>) -> Option<Vec<u32>> {

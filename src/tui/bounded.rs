@@ -1,5 +1,7 @@
 //! A terminal that is never larger than a screen can be: whoever holds the other end may claim 65,535 cells a side, and each is kept twice.
+//! What is drawn on it goes through a [`Pen`].
 
+use super::pen::Pen;
 use ratatui::backend::{Backend, ClearType, CrosstermBackend, WindowSize};
 use ratatui::buffer::Cell;
 use ratatui::layout::{Position, Size};
@@ -8,11 +10,15 @@ use std::io::{self, Write};
 /// Columns and rows that are drawn at most: a wall of displays with small letters has fewer.
 const MOST: Size = Size { width: 1000, height: 500 };
 
-pub struct Bounded<W: Write>(CrosstermBackend<W>);
+pub struct Bounded<W: Write> {
+    terminal: CrosstermBackend<W>,
+    paints_erased: bool,
+}
 
 impl<W: Write> Bounded<W> {
-    pub fn new(out: W) -> Self {
-        Bounded(CrosstermBackend::new(out))
+    /// `paints_erased`: see [`super::pen::paints_erased`].
+    pub fn new(out: W, paints_erased: bool) -> Self {
+        Bounded { terminal: CrosstermBackend::new(out), paints_erased }
     }
 }
 
@@ -24,43 +30,46 @@ impl<W: Write> Backend for Bounded<W> {
     type Error = io::Error;
 
     fn draw<'a, I: Iterator<Item = (u16, u16, &'a Cell)>>(&mut self, content: I) -> io::Result<()> {
-        self.0.draw(content)
+        let size = self.size().unwrap_or(MOST);
+        self.terminal.write_all(&Pen::new(size, self.paints_erased).bytes(content))
     }
 
     fn hide_cursor(&mut self) -> io::Result<()> {
-        self.0.hide_cursor()
+        self.terminal.hide_cursor()
     }
 
     fn show_cursor(&mut self) -> io::Result<()> {
-        self.0.show_cursor()
+        self.terminal.show_cursor()
     }
 
     fn get_cursor_position(&mut self) -> io::Result<Position> {
-        self.0.get_cursor_position()
+        self.terminal.get_cursor_position()
     }
 
     fn set_cursor_position<P: Into<Position>>(&mut self, position: P) -> io::Result<()> {
-        self.0.set_cursor_position(position)
+        self.terminal.set_cursor_position(position)
     }
 
     fn clear(&mut self) -> io::Result<()> {
-        self.0.clear()
+        // With the colours of the last frame some terminals would paint everything.
+        self.terminal.write_all(b"\x1b[m")?;
+        self.terminal.clear()
     }
 
     fn clear_region(&mut self, clear_type: ClearType) -> io::Result<()> {
-        self.0.clear_region(clear_type)
+        self.terminal.clear_region(clear_type)
     }
 
     fn size(&self) -> io::Result<Size> {
-        self.0.size().map(bounded)
+        self.terminal.size().map(bounded)
     }
 
     fn window_size(&mut self) -> io::Result<WindowSize> {
-        let size = self.0.window_size()?;
+        let size = self.terminal.window_size()?;
         Ok(WindowSize { columns_rows: bounded(size.columns_rows), ..size })
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Backend::flush(&mut self.0)
+        Backend::flush(&mut self.terminal)
     }
 }

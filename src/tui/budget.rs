@@ -9,6 +9,8 @@ const BYTES_PER_S: f64 = 3000.0;
 const MOST: f64 = 24_000.0;
 /// What a slow line carries, and what is left of it for the answers to keys: a modem, or a link that is shared with the job's logs.
 const SLOW_BYTES_PER_S: f64 = 2400.0 * 0.75;
+/// Bytes of a part of a frame, on a slow line: a third of a second of it.
+pub const PART: usize = 800;
 /// Between two frames, so that each can be seen.
 const PAUSE: Duration = Duration::from_millis(40);
 
@@ -41,6 +43,12 @@ impl Budget {
     pub fn next(&self) -> Instant {
         let debt = Duration::from_secs_f64((-self.left).max(0.0) / self.per_s());
         self.at + debt.max(PAUSE)
+    }
+
+    /// When there may be a frame that a key asks for: on a slow line, when no more lies in it than one part.
+    pub fn urgent(&self) -> Instant {
+        let over = if self.is_slow { -self.left - PART as f64 } else { 0.0 };
+        self.at + Duration::from_secs_f64(over.max(0.0) / self.per_s())
     }
 
     /// When there may be a frame that is due at `next_draw`: what a slow line has not taken yet would hold up what a key asks for.
@@ -92,5 +100,20 @@ mod tests {
         let mut fast = Budget::new(start, false);
         fast.spend(100_000, start);
         assert_eq!(fast.regular(start + second), start + second);
+        assert_eq!(fast.urgent(), start);
+    }
+
+    #[test]
+    fn a_key_on_a_slow_line_waits_for_one_part_at_most() {
+        let start = Instant::now();
+        let mut budget = Budget::new(start, true);
+        budget.spend(PART, start);
+        assert_eq!(budget.urgent(), start);
+        // Keys that are held down are answered together.
+        for _ in 0..9 {
+            budget.spend(PART, start);
+        }
+        assert!(budget.urgent() >= start + Duration::from_secs_f64(8.9 * PART as f64 / SLOW_BYTES_PER_S));
+        assert!(budget.urgent() < budget.next());
     }
 }

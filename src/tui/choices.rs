@@ -220,7 +220,13 @@ impl Ui {
                 self.size = (*columns, *rows);
                 Effect::Draw
             }
-            Input::Key(key) if key.kind != KeyEventKind::Release => self.key(key, session, theme),
+            Input::Key(key) if key.kind != KeyEventKind::Release => match self.keys.apart(key) {
+                Some([first, second]) => match self.key(&first, session, theme) {
+                    Effect::None | Effect::Draw => self.key(&second, session, theme),
+                    effect => effect,
+                },
+                None => self.key(key, session, theme),
+            },
             Input::Mouse(mouse) if self.mouse => self.pointer(mouse, session, theme),
             Input::Paste(text) => self.paste(text, session),
             _ => Effect::None,

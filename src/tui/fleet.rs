@@ -2,13 +2,15 @@
 
 pub mod choices;
 mod grid;
+mod ports;
 mod rows;
 pub mod view;
 
+use super::inbox::resumed;
 use super::input::{self, Gate};
 use super::terminal::{self, Screen};
 use super::theme::{self, Theme};
-use super::{Settings, need_terminal, resumed};
+use super::{Settings, need_terminal};
 use crate::base::time::{Clock, Stamp};
 use crate::edge::{self, QUEUE, Signals};
 use crate::fleet::asking::{Asker, Focus, Frame};
@@ -117,7 +119,7 @@ impl App {
         std::thread::Builder::new().name("fleet".into()).spawn(move || answer(asker, &asked, &tell)).context("a thread for the server")?;
         let mut ui = FleetUi::new(settings.zone, settings.keys.clone(), at);
         ui.mouse = settings.mouse;
-        let screen = Screen::enter(ui.mouse, settings.ascii, settings.graphs, settings.depth, &sent)?;
+        let screen = Screen::enter(ui.mouse, settings.ascii, settings.graphs, false, &sent)?;
         ui.size = screen.size()?;
         let (input, inputs) = mpsc::channel(QUEUE);
         let gate = input::start(input)?;
@@ -157,7 +159,7 @@ impl App {
             asked: self.asked,
         };
         let (ui, theme) = (&mut self.ui, &self.theme);
-        self.screen.draw(|buf| {
+        self.screen.draw(0..0, |buf| {
             ui.size = (buf.area().width, buf.area().height);
             view::draw(buf, &shown, ui, theme);
         })?;

@@ -162,6 +162,15 @@ impl Keymap {
         bound.or(interrupt.then_some(Action::Quit))
     }
 
+    /// `esc`, and the key after it. A terminal sends a key with Alt as `esc` and the key, so that two keys that arrive together, as they do over
+    /// a slow line, read as one with Alt. Where that has no meaning of its own, they are the two.
+    pub fn apart(&self, key: &KeyEvent) -> Option<[KeyEvent; 2]> {
+        // Others come as one sequence, with Alt named in it.
+        let is_plain = matches!(key.code, KeyCode::Char(_) | KeyCode::Enter | KeyCode::Tab | KeyCode::Backspace);
+        (is_plain && key.modifiers.contains(KeyModifiers::ALT) && self.action(key).is_none())
+            .then(|| [KeyEvent::from(KeyCode::Esc), KeyEvent { modifiers: key.modifiers - KeyModifiers::ALT, ..*key }])
+    }
+
     /// The keys of an action in words: `up, k`.
     pub fn words(&self, action: Action) -> Vec<String> {
         let row = KEYS.iter().find(|k| k.action == action);

@@ -1,7 +1,7 @@
 //! What the screen shows, and when: the job as it is, an earlier moment of it, or a tape at its own pace.
 
-use super::FromTape;
 use super::choices::{Mode, Move};
+use super::inbox::FromTape;
 use crate::base::time::{Stamp, Zone, span};
 use crate::diagnosis::session::{Event, Session};
 use crate::export::Exporter;

@@ -18,8 +18,8 @@ pub struct Run<'a> {
 /// The end of the number that begins at a place: digits with `.` and `,` between them, and an exponent.
 fn number(text: &[u8], at: usize) -> Option<usize> {
     let digit = |i: usize| text.get(i).is_some_and(u8::is_ascii_digit);
-    let part_of_name = at > 0 && (text[at - 1].is_ascii_alphanumeric() || matches!(text[at - 1], b'_' | b'.'));
-    if !digit(at) || part_of_name {
+    // Asked of each character of many lines: what most of them are comes first.
+    if !digit(at) || at > 0 && (text[at - 1].is_ascii_alphanumeric() || matches!(text[at - 1], b'_' | b'.')) {
         return None;
     }
     let mut end = at + 1;
@@ -75,8 +75,8 @@ impl<'a> Run<'a> {
         while i < a.len() && j < b.len() {
             match (number(a, i), number(b, j)) {
                 (Some(to), Some(end)) if slot < found.len() => {
-                    // A NaN here is a part of a time: that of the newest line stands.
-                    if !self.slots[slot].least.0.is_nan() {
+                    // A NaN here is a part of a time: that of the newest line stands. The number of the newest line is known already.
+                    if !self.slots[slot].least.0.is_nan() && a[i..to] != b[j..end] {
                         found[slot] = (value(&older[j..end]), &older[j..end]);
                     }
                     (i, j, slot) = (to, end, slot + 1);

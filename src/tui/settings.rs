@@ -1,9 +1,10 @@
 //! How the user wants the screen, and how that changes while it runs: by keys, on the options screen, or in the config file.
 
+use super::beside::Work;
 use super::choices::{Ask, Content, Sheet};
 use super::options::Row;
 use super::play::World;
-use super::{App, Work, keys, layout, plain, theme};
+use super::{App, keys, layout, plain, theme};
 use crate::base::time::{Zone, parse_duration, span};
 use crate::edge::courier::Routes;
 use crate::edge::watched;

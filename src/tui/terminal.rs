@@ -2,8 +2,9 @@
 //! stopped. A terminal that does not read holds up nothing: what is drawn goes through an [`Outlet`].
 
 use super::bounded::Bounded;
+use super::budget::PART;
+use super::parts::Parts;
 use super::plain::Graphs;
-use super::theme::Depth;
 use crate::edge::outlet::{Outlet, Stdout, is_gone};
 use anyhow::{Context as _, Result};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
@@ -14,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{Action, OptionalActions, QueueSelector, Termios, tcflow, tcflush, tcgetattr, tcsetattr};
 use std::cell::Cell;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -29,7 +31,8 @@ static BEFORE: OnceLock<Termios> = OnceLock::new();
 
 /// The alternate screen, no cursor, pasted text as one piece and not as keys.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?2004h";
-const LEAVE: &str = "\x1b[?2004l\x1b[?1006l\x1b[?1000l\x1b[?1049l\x1b[?25h";
+/// A frame leaves its last colours behind.
+const LEAVE: &str = "\x1b[m\x1b[?2004l\x1b[?1006l\x1b[?1000l\x1b[?1049l\x1b[?25h";
 /// Clicks and the wheel, with coordinates beyond 223; not every motion, which would be a flood over a slow line.
 const MOUSE_ON: &str = "\x1b[?1000h\x1b[?1006h";
 const MOUSE_OFF: &str = "\x1b[?1006l\x1b[?1000l";
@@ -43,6 +46,15 @@ pub struct Screen {
     mouse: bool,
     ascii: bool,
     graphs: Graphs,
+    /// Of a slow line.
+    parts: Option<Parts>,
+}
+
+/// What a frame took.
+pub struct Drawn {
+    pub bytes: usize,
+    /// The terminal shows all of it; else the rest comes with the next one.
+    pub whole: bool,
 }
 
 /// Collects what is drawn until it is flushed.
@@ -51,8 +63,6 @@ struct Frame {
     /// Of all frames so far.
     drawn_bytes: Rc<Cell<usize>>,
     outlet: Outlet,
-    /// Colours are sent as terminals of sixteen colours know them.
-    sixteen: bool,
 }
 
 impl Write for Frame {
@@ -62,95 +72,11 @@ impl Write for Frame {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let bytes = without_repeats(&self.bytes);
-        self.drawn_bytes.set(self.drawn_bytes.get() + bytes.len());
-        self.outlet.push(&if self.sixteen { as_sixteen(&bytes) } else { bytes });
+        self.drawn_bytes.set(self.drawn_bytes.get() + self.bytes.len());
+        self.outlet.push(&self.bytes);
         self.bytes.clear();
         Ok(())
     }
-}
-
-/// crossterm sends the background again with each change of the foreground. Themes paint one nearly everywhere, and a slow line would carry it
-/// hundreds of times a second.
-pub fn without_repeats(bytes: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut background: &[u8] = b"";
-    let mut rest = bytes;
-    while let Some(at) = memchr::memmem::find(rest, b"\x1b[") {
-        let (before, sequence) = rest.split_at(at + 2);
-        out.extend_from_slice(before);
-        let end = sequence.iter().position(|b| !b.is_ascii_digit() && *b != b';').unwrap_or(sequence.len());
-        let codes = &sequence[..end];
-        rest = &sequence[end..];
-        match split_colors(codes).filter(|_| rest.starts_with(b"m")) {
-            Some((foreground, same)) if same == background => out.extend_from_slice(foreground),
-            Some((_, other)) => {
-                background = other;
-                out.extend_from_slice(codes);
-            }
-            None => {
-                // Bold and its like leave it as it is.
-                let is_weight = matches!(codes, [b'1'..=b'9'] | [b'2', b'0'..=b'9']);
-                if rest.starts_with(b"m") && !is_weight {
-                    background = b"";
-                }
-                out.extend_from_slice(codes);
-            }
-        }
-    }
-    out.extend_from_slice(rest);
-    out
-}
-
-/// Foreground and background of a sequence that sets both.
-fn split_colors(codes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let numbers = match codes {
-        [b'3', b'8', b';', b'5', ..] => 3,
-        [b'3', b'8', b';', b'2', ..] => 5,
-        [b'3', b'9', b';', ..] => 1,
-        _ => return None,
-    };
-    let at = memchr::memchr_iter(b';', codes).nth(numbers - 1)?;
-    Some((&codes[..at], &codes[at + 1..]))
-}
-
-/// crossterm sends the sixteen colours as entries of a palette of 256 (`38;5;9`); older terminals know them as `91` only.
-pub fn as_sixteen(bytes: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut rest = bytes;
-    while let Some(at) = memchr::memmem::find(rest, b"\x1b[") {
-        let (before, sequence) = rest.split_at(at + 2);
-        out.extend_from_slice(before);
-        let end = sequence.iter().position(|b| !b.is_ascii_digit() && *b != b';').unwrap_or(sequence.len());
-        let codes: Vec<&[u8]> = sequence[..end].split(|b| *b == b';').collect();
-        let number = |code: &[u8]| std::str::from_utf8(code).ok()?.parse::<u32>().ok();
-        let mut words: Vec<String> = Vec::new();
-        let mut i = 0;
-        while sequence.get(end) == Some(&b'm') && i < codes.len() {
-            let palette = codes.get(i + 1) == Some(&&b"5"[..]);
-            let index = codes.get(i + 2).and_then(|c| number(c)).filter(|n| palette && *n < 16);
-            let base = match (number(codes[i]), index) {
-                (Some(38), Some(_)) => 30,
-                (Some(48), Some(_)) => 40,
-                (code, _) => {
-                    words.push(code.map_or(String::new(), |n| n.to_string()));
-                    i += 1;
-                    continue;
-                }
-            };
-            let index = index.unwrap_or(0);
-            words.push((if index < 8 { base + index } else { base + 52 + index }).to_string());
-            i += 3;
-        }
-        if words.is_empty() {
-            out.extend_from_slice(&sequence[..end]);
-        } else {
-            out.extend_from_slice(words.join(";").as_bytes());
-        }
-        rest = &sequence[end..];
-    }
-    out.extend_from_slice(rest);
-    out
 }
 
 impl Screen {
@@ -158,27 +84,29 @@ impl Screen {
     ///
     /// # Errors
     /// If the terminal cannot be put into raw mode.
-    pub fn enter(mouse: bool, ascii: bool, graphs: Graphs, depth: Depth, done: &Arc<Notify>) -> Result<Screen> {
+    pub fn enter(mouse: bool, ascii: bool, graphs: Graphs, slow_line: bool, done: &Arc<Notify>) -> Result<Screen> {
         let started = Outlet::start("screen", Stdout::open()?, done).context("a thread for the terminal")?;
         let outlet = OUTLET.get_or_init(|| started).clone();
         give_back_in_a_panic();
         give_back_in_a_crash();
         take(mouse)?;
         let drawn_bytes: Rc<Cell<usize>> = Rc::default();
-        let out = Frame {
-            bytes: Vec::with_capacity(32 << 10),
-            drawn_bytes: drawn_bytes.clone(),
-            outlet: outlet.clone(),
-            sixteen: depth == Depth::Sixteen,
-        };
+        let out = Frame { bytes: Vec::with_capacity(32 << 10), drawn_bytes: drawn_bytes.clone(), outlet: outlet.clone() };
+        let paints_erased = super::pen::paints_erased(&|name| std::env::var(name).ok());
         let options = TerminalOptions { viewport: Viewport::Fullscreen };
-        let terminal = Terminal::with_options(Bounded::new(out), options).context("the terminal has no size")?;
-        Ok(Screen { terminal, drawn_bytes, outlet, mouse, ascii, graphs })
+        let terminal = Terminal::with_options(Bounded::new(out, paints_erased), options).context("the terminal has no size")?;
+        let parts = slow_line.then(|| Parts::new(PART, paints_erased));
+        Ok(Screen { terminal, drawn_bytes, outlet, mouse, ascii, graphs, parts })
     }
 
     /// The terminal has taken everything: the next frame may be drawn.
     pub fn is_ready(&self) -> bool {
         self.outlet.is_idle()
+    }
+
+    /// Over a slow line what is drawn comes part by part.
+    pub fn goes_in_parts(&self) -> bool {
+        self.parts.is_some()
     }
 
     /// Columns and rows.
@@ -195,13 +123,14 @@ impl Screen {
         self.outlet.has_ended() || is_gone(&io::stdout())
     }
 
-    /// Draws what differs from the frame before. Returns how many bytes that took.
+    /// Draws what differs from the frame before; over a slow line a part of that, the rows of `first` before others.
     ///
     /// # Errors
     /// If the terminal is gone.
-    pub fn draw(&mut self, view: impl FnOnce(&mut Buffer)) -> Result<usize> {
+    pub fn draw(&mut self, first: Range<u16>, view: impl FnOnce(&mut Buffer)) -> Result<Drawn> {
         let before = self.drawn_bytes.get();
-        let (ascii, graphs) = (self.ascii, self.graphs);
+        let (ascii, graphs, parts) = (self.ascii, self.graphs, &mut self.parts);
+        let mut whole = true;
         let drawn = self.terminal.draw(|frame| {
             view(frame.buffer_mut());
             if ascii {
@@ -209,9 +138,12 @@ impl Screen {
             } else {
                 super::plain::redraw_graphs(frame.buffer_mut(), graphs);
             }
+            if let Some(parts) = parts {
+                whole = parts.take(frame.buffer_mut(), first);
+            }
         });
         drawn.context("the terminal is gone")?;
-        Ok(self.drawn_bytes.get() - before)
+        Ok(Drawn { bytes: self.drawn_bytes.get() - before, whole })
     }
 
     /// Whatever is on the terminal, everything is drawn anew by the next frame.
@@ -221,6 +153,9 @@ impl Screen {
     pub fn forget(&mut self) -> Result<()> {
         // Not `clear`, which asks the terminal where the cursor is, while its answer goes to the thread that reads keys.
         let (width, height) = self.size()?;
+        if let Some(parts) = &mut self.parts {
+            parts.forget();
+        }
         self.terminal.resize(Rect::new(0, 0, width, height)).context("the terminal is gone")
     }
 

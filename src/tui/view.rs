@@ -34,6 +34,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Widget};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use unicode_width::UnicodeWidthStr;
 
 /// Below this there is room for one sentence.
@@ -54,6 +55,7 @@ pub fn draw(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme) {
         return;
     }
     let verdict = verdict_lines(session, ui, theme, area);
+    let body = between(ui, verdict.len());
     let mut put = |y: u16, line: &Line| buf.set_line(area.x, y, line, area.width);
     put(0, &header(session, ui, theme, area.width));
     for (line, y) in verdict.iter().zip(1..) {
@@ -64,12 +66,12 @@ pub fn draw(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme) {
     for (part, y) in caption.iter().zip(area.height.saturating_sub(1 + caption.len() as u16)..) {
         put(y, &Line::styled(format!(" {part}"), caption_style));
     }
-    for place in places(session, ui, theme) {
+    for place in places_in(body, session, ui, theme) {
         draw_pane(buf, session, ui, theme, &place);
     }
     draw_footer(buf, session, ui, theme, area);
     if let Some(sheet) = &ui.sheet {
-        super::sheet::draw(&ui.ctx(session, theme), sheet, body(session, ui, theme), buf);
+        super::sheet::draw(&ui.ctx(session, theme), sheet, body, buf);
     }
     if let Some(prompt) = &ui.prompt
         && let Ask::Run { processes } = prompt.kind
@@ -199,14 +201,22 @@ fn caption_rows(ui: &Ui) -> Vec<String> {
 /// Between verdict and footer.
 pub fn body(session: &Session, ui: &Ui, theme: &Theme) -> Rect {
     let area = Rect::new(0, 0, ui.size.0, ui.size.1);
-    let top = 1 + verdict_lines(session, ui, theme, area).len() as u16;
-    let below = 1 + caption_rows(ui).len() as u16;
+    between(ui, verdict_lines(session, ui, theme, area).len())
+}
+
+/// As [`body`], below so many lines of verdicts.
+fn between(ui: &Ui, verdict: usize) -> Rect {
+    let area = Rect::new(0, 0, ui.size.0, ui.size.1);
+    let (top, below) = (1 + verdict as u16, 1 + caption_rows(ui).len() as u16);
     Rect { y: top.min(area.height), height: area.height.saturating_sub(top + below), ..area }
 }
 
 /// The panes on the screen.
 pub fn places(session: &Session, ui: &Ui, theme: &Theme) -> Vec<Place> {
-    let area = body(session, ui, theme);
+    places_in(body(session, ui, theme), session, ui, theme)
+}
+
+fn places_in(area: Rect, session: &Session, ui: &Ui, theme: &Theme) -> Vec<Place> {
     if ui.size.0 < LEAST.0 || ui.size.1 < LEAST.1 || area.height < 2 {
         return Vec::new();
     }
@@ -218,6 +228,12 @@ pub fn places(session: &Session, ui: &Ui, theme: &Theme) -> Vec<Place> {
         (PANES[pane].want)(&Ctx { session, ui, theme, pane, zoomed: false, focused: ui.focus == pane }, width)
     };
     layout::place(area, &ui.layout.bands(ui.size.0), ui.layout.is_framed(ui.size.0), &want)
+}
+
+/// The rows in which a pane stands.
+pub fn rows_of(session: &Session, ui: &Ui, theme: &Theme, pane: usize) -> Range<u16> {
+    let place = places(session, ui, theme).into_iter().find(|place| place.pane == PANES[pane].id);
+    place.map_or(0..0, |place| place.area.y..place.area.bottom().min(ui.size.1))
 }
 
 /// Columns that a pane has for its content.

@@ -989,7 +989,13 @@ fn the_launchers_table_names_all_that_failed() {
         format!("train.py FAILED\n{line}Failures:\n{}{}{line}Root Cause (first observed failure):\n{}{line}", block(5), block(7), block(2));
     let report = report(&table);
     assert_eq!(report.findings[0].ranks, [2]);
-    assert!(report.findings[0].why.ends_with("it lists ranks 5 and 7 as failed, too"), "{}", report.findings[0].why);
+    assert!(
+        report.findings[0]
+            .why
+            .contains("at 18:33:20, on box-1; it lists ranks 5 and 7 (exit code 1) as failed, too; all of them ended within one second"),
+        "{}",
+        report.findings[0].why
+    );
 }
 
 #[test]
@@ -1462,7 +1468,7 @@ fn processes_of_jax_and_tensorflow_that_did_not_come() {
         ),
         // What aborts is not what failed.
         (
-            "fail rank-exited [2] TensorFlow: worker 2 did not answer",
+            "fail rank-exited [2] TensorFlow: a call to worker 2 failed",
             "2026-05-25 11:10:57.934361: E tensorflow/core/common_runtime/base_collective_executor.cc:249] BaseCollectiveExecutor::StartAbort DEADLINE_EXCEEDED: Deadline Exceeded\n\
              Additional GRPC error information from remote target /job:worker/replica:0/task:2:\nFatal Python error: Aborted\n\nCurrent thread 0x7f (most recent call first):\n",
         ),
@@ -1587,10 +1593,10 @@ fn a_traceback_whose_head_is_missing() {
 fn a_line_that_its_writer_calls_an_error_is_all_that_is_left() {
     all_are(&[
         (
-            "warn nccl-warn [] the shard 00017 is empty",
+            "fail nccl-warn [] the shard 00017 is empty",
             "2026-10-20 15:54:30,001 - acme - INFO - reading\n2026-10-20 15:54:35,127 - acme - ERROR - the shard 00017 is empty\n2026-10-20 15:54:36,000 - acme - ERROR - giving up\n",
         ),
-        ("warn nccl-warn [] acme.io.ShardError: shard 7 is empty", "reading\nacme.io.ShardError: shard 7 is empty\n"),
+        ("fail nccl-warn [] acme.io.ShardError: shard 7 is empty", "reading\nacme.io.ShardError: shard 7 is empty\n"),
         // Beside anything that is known it says nothing.
         (
             "fail storage-failed [] OSError: [Errno 5] Input/output error: '/data/7'",
@@ -1719,7 +1725,11 @@ fn lines_of_nobody_that_is_known() {
     assert_eq!(healthy.verdict, Verdict::Ok);
     assert!(healthy.findings.is_empty(), "{:?}", healthy.findings);
     let bad = format!("{log}2026-03-05 10:00:04,120 ERROR [loader.py:13] no shard is left to read\n");
-    assert_eq!(report(&bad).verdict, Verdict::Warn);
+    assert_eq!(report(&bad).verdict, Verdict::Fail);
+    let over = format!(
+        "{bad}2026-03-05 10:00:05,120 INFO [loader.py:11] next shard is open\n2026-03-05 10:00:06,120 INFO [loader.py:14] all are read\n"
+    );
+    assert_eq!(report(&over).verdict, Verdict::Warn);
     // Words without a logger's form are no log.
     assert_eq!(report("one\ntwo\nINFO\n").verdict, Verdict::Unknown);
 }
@@ -1782,7 +1792,7 @@ fn logs_of_programs_that_are_not_known() {
         ),
         // Its writer gets over it, or only hands it on.
         (
-            "warn nccl-warn [] the volume is gone",
+            "fail nccl-warn [] the volume is gone",
             "time=\"2026-05-04T10:00:00Z\" level=warning msg=\"failed to open cache, trying again\"\n\
              {\"level\":\"error\",\"ts\":\"2026-05-04T10:00:01Z\",\"msg\":\"the volume is gone\"}\n\
              {\"level\":\"error\",\"ts\":\"2026-05-04T10:00:02Z\",\"msg\":\"request failed\"}\n",
@@ -1797,7 +1807,7 @@ fn logs_of_programs_that_are_not_known() {
         ),
         // The highest level may be a banner, and the lowest may speak of trouble.
         (
-            "warn nccl-warn [] Fri Dec 13 07:57:32 2026: ERROR : Error 7 listening on the 'rdma' transport",
+            "fail nccl-warn [] Fri Dec 13 07:57:32 2026: ERROR : Error 7 listening on the 'rdma' transport",
             "Fri Dec 13 07:57:31 2026: CRITICAL  : Started the daemon, version 3\nFri Dec 13 07:57:32 2026: ERROR     : Error 7 listening on the 'rdma' transport.\n",
         ),
         (

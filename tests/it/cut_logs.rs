@@ -151,7 +151,7 @@ fn a_table_of_the_launcher_that_begins_in_the_middle() {
     let report = report(&log);
     let cause = &report.findings[report.root_cause.unwrap()];
     assert_eq!(cause.summary, "rank 4 (pid 74) ended: exit code 1");
-    assert!(cause.why.contains("on gpu-31.lan; it lists ranks 6 and 7 as failed, too"), "{}", cause.why);
+    assert!(cause.why.contains("on gpu-31.lan; it lists ranks 6 and 7 (exit code 1) as failed, too"), "{}", cause.why);
 }
 
 #[test]

@@ -315,3 +315,15 @@ fn who_was_stopped_until_it_ended_stays_named() {
     let open = node.0.ledger.open();
     assert!(open.iter().any(|f| f.rule == "rank-stopped" && f.ranks == [1]), "{open:?}");
 }
+
+#[test]
+fn a_job_whose_ranks_are_all_stopped_is_suspended_and_none_is_to_blame() {
+    let mut node = Node::new(["0", "1"], &[]);
+    let stopped = |pid| ProcessSample { pid, state: Some('T'), ..Default::default() };
+    node.sees("procs", Body::Processes { processes: vec![stopped(101), stopped(102)] });
+    let node = node.after_ms(5000);
+    let open = node.0.ledger.open();
+    let told: Vec<_> = open.iter().map(|f| (f.rule, f.severity, f.ranks.clone(), f.summary.as_str())).collect();
+    assert_eq!(told, [("rank-stopped", Severity::Error, vec![], "both ranks on this node are stopped: the job is suspended")]);
+    assert_eq!(open[0].next.as_deref(), Some("kill -CONT 101 102"));
+}

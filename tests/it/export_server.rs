@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, crypto::ring};
@@ -211,6 +211,51 @@ fn tls_lets_in_whom_the_authority_has_signed() {
     let config = Arc::new(builder.with_root_certificates(strange).with_no_client_auth());
     let session = ClientConnection::new(config, ServerName::try_from("127.0.0.1").unwrap()).unwrap();
     assert_eq!(talk(StreamOwned::new(session, exporter.connect()), "GET /metrics HTTP/1.1\r\n\r\n").0, 0);
+}
+
+#[test]
+fn a_recording_is_served_as_if_it_happened_now() {
+    let dir = tempfile::tempdir().unwrap();
+    let page = Exporter::start(dir.path(), &[]).get("/metrics", "").1;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
+    for name in ["nccltop_job_state_start_timestamp_seconds", "nccltop_job_last_step_timestamp_seconds"] {
+        let line = page.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name}: {page}"));
+        let ago = now - line.rsplit(' ').next().unwrap().parse::<f64>().unwrap();
+        assert!((0.0..3600.0).contains(&ago), "{line}: {ago} s ago");
+    }
+}
+
+/// The client of the fleet before a server with a certificate: it trusts whom the file names, and nobody else.
+#[test]
+fn the_fleet_asks_no_server_whose_certificate_it_does_not_trust() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["server.pem", "server.key", "ca.pem", "stranger.pem", "client.pem", "client.key"] {
+        std::fs::copy(fixture(name), dir.path().join(name)).unwrap();
+    }
+    let text = "tls_server_config:\n  cert_file: server.pem\n  key_file: server.key\n  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.pem\n";
+    std::fs::write(dir.path().join("web.yml"), text).unwrap();
+    let exporter = Exporter::start(dir.path(), &["--web.config.file", "web.yml"]);
+    let ask = |tls: &str| {
+        std::fs::write(dir.path().join("c.yml"), format!("tls_config: {{{tls}}}\n")).unwrap();
+        let out = Command::new(env!("CARGO_BIN_EXE_nccl-top"))
+            .args(["fleet", "--json", "--prometheus", &format!("https://{}", exporter.address), "--prometheus.config.file", "c.yml"])
+            .current_dir(dir.path())
+            .env("HOME", dir.path())
+            .output()
+            .unwrap();
+        assert_eq!(out.status.code(), Some(2), "{tls}");
+        String::from_utf8_lossy(&out.stderr).into_owned()
+    };
+    const OWN: &str = "cert_file: client.pem, key_file: client.key";
+    for tls in [OWN.to_owned(), format!("ca_file: stranger.pem, {OWN}")] {
+        let said = ask(&tls);
+        assert!(said.contains("signed the server's certificate"), "{tls}: {said}");
+    }
+    let said = ask("ca_file: ca.pem");
+    assert!(said.contains("no connection"), "without a certificate of its own: {said}");
+    // It is let in, and finds no Prometheus there.
+    let said = ask(&format!("ca_file: ca.pem, {OWN}"));
+    assert!(said.contains("405") && said.contains("is it a Prometheus?"), "{said}");
 }
 
 #[test]

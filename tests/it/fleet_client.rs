@@ -6,6 +6,7 @@ use nccl_top::fleet::asking::{Asker, Focus};
 use nccl_top::fleet::client::{Client, When};
 use nccl_top::fleet::http_config::HttpConfig;
 use nccl_top::fleet::queries::{self, Values};
+use serde_json::json;
 use std::process::Command;
 
 fn client(url: &str) -> Client {
@@ -164,4 +165,41 @@ fn a_server_that_cannot_be_asked_ends_with_2() {
     let out = fleet(&["--json", "--prometheus", &empty]);
     assert!(String::from_utf8_lossy(&out.stderr).contains("does it scrape `nccl-top export`?"));
     assert_eq!(out.status.code(), Some(2));
+}
+
+/// `promtool` of Debian 12 is that of 2.42, the oldest server that is promised to understand the questions.
+#[test]
+fn the_oldest_promtool_reads_every_question() {
+    if !crate::support::prometheus::is_installed() {
+        return;
+    }
+    let values = Values {
+        matchers: r#"cluster="east",pool=~"a.*""#,
+        window_s: 60,
+        still_s: 45,
+        job: "a \"job\" \\ of\nours",
+        node: "node-1",
+        among: &["10.0.0.1".into(), "a$b".into()],
+    };
+    let single = [
+        &queries::WAITING,
+        &queries::WAITING_BEFORE,
+        &queries::RANKS,
+        &queries::WAITING_SHARE,
+        &queries::WAITING_EARLIER,
+        &queries::ADDRESSES,
+        &queries::FINDINGS_OVER_TIME,
+        &queries::WAITING_OVER_TIME,
+    ];
+    let instant =
+        queries::OVERVIEW.iter().chain(queries::NODE).chain(queries::JOB.iter().copied()).chain(single).map(|q| q.promql(&values));
+    // A rule may not be a range of samples.
+    let ranges = [&queries::REACHED, &queries::SCRAPES].map(|query| format!("count_over_time({})", query.promql(&values)));
+    let rules: Vec<_> = instant.chain(ranges).enumerate().map(|(no, expr)| json!({ "record": format!("q{no}"), "expr": expr })).collect();
+    assert!(rules.len() > 30, "{}", rules.len());
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("rules.yml");
+    std::fs::write(&file, json!({ "groups": [{ "name": "questions", "rules": rules }] }).to_string()).unwrap();
+    let said = Command::new("promtool").args(["check", "rules"]).arg(&file).output().unwrap();
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
 }

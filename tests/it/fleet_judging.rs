@@ -8,8 +8,13 @@ use std::process::Command;
 
 /// The document and the exit code at a moment of the world.
 fn fleet(prometheus: &Prometheus, s: u64) -> (Value, i32) {
+    fleet_at(prometheus, (START + s) as f64)
+}
+
+/// The same at seconds since 1970.
+fn fleet_at(prometheus: &Prometheus, at: f64) -> (Value, i32) {
     let dir = tempfile::tempdir().unwrap();
-    let at = (START + s).to_string();
+    let at = at.to_string();
     let out = Command::new(env!("CARGO_BIN_EXE_nccl-top"))
         .args(["fleet", "--json", "--prometheus", &prometheus.url, "--at", &at, "--utc"])
         .env("HOME", dir.path())
@@ -121,6 +126,50 @@ fn nobody_is_accused_in_healthy_jobs() {
     assert_eq!(document["nodes"]["silent"][0], "node0018");
     let job = document["jobs"].as_array().unwrap().iter().find(|job| job["id"] == "exporter").unwrap();
     assert_eq!(job["nodes"]["silent"][0], "node0018", "it is shown all the same");
+}
+
+/// What the node itself has judged in a recording of a real job is what the fleet's screen says of that moment: the recording's own samples, as
+/// blocks of a real Prometheus.
+#[test]
+fn recordings_are_judged_at_any_moment() {
+    if !is_installed() {
+        return;
+    }
+    for (tape, rule, rank) in [("hang", "hang-rank-absent", 3), ("kill", "rank-exited", 3), ("slow", "straggler", 2), ("none", "", 0)] {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tapes").join(tape);
+        let dir = tempfile::tempdir().unwrap();
+        let text = dir.path().join("run.om");
+        let out = Command::new(env!("CARGO_BIN_EXE_nccl-top"))
+            .args(["export", "--every", "5s", "--label", "instance=node7", "--label", "job=nccl-top", "--replay"])
+            .arg(path.with_extension("jsonl.gz"))
+            .arg("--openmetrics-file")
+            .arg(&text)
+            .env("HOME", dir.path())
+            .output()
+            .unwrap();
+        assert!(out.status.success(), "{tape}: {}", String::from_utf8_lossy(&out.stderr));
+        let text = std::fs::read_to_string(text).unwrap();
+        let stamps: Vec<f64> =
+            text.lines().filter(|line| line.starts_with("up{")).map(|line| line.rsplit(' ').next().unwrap().parse().unwrap()).collect();
+        let label: Value = serde_json::from_str(&std::fs::read_to_string(path.with_extension("label.json")).unwrap()).unwrap();
+        let prometheus = Prometheus::of_text(&text);
+        let last = *stamps.last().unwrap();
+        let Some(since_s) = label["since_s"].as_f64() else {
+            for at in stamps.iter().skip(1).step_by(3) {
+                let (document, code) = fleet_at(&prometheus, *at);
+                assert_eq!((code, document["findings"].as_array().unwrap().len()), (0, 0), "{tape}: {document:#}");
+            }
+            continue;
+        };
+        let (early, _) = fleet_at(&prometheus, stamps[0] + since_s - 3.0);
+        assert_eq!(early["findings"].as_array().unwrap().len(), 0, "{tape}: {early:#}");
+        let (late, _) = fleet_at(&prometheus, last);
+        let culprit = &late["jobs"][0]["culprit"];
+        assert_eq!((culprit["rule"].as_str(), &culprit["ranks"]), (Some(rule), &serde_json::json!([rank])), "{tape}: {late:#}");
+        assert_eq!(culprit["nodes"][0], "node7", "{tape}");
+        let summary = late["findings"][0]["summary"].as_str().unwrap();
+        assert!(summary.starts_with(&format!("rank {rank} ")) && summary.contains(" on node7 "), "{tape}: {summary}");
+    }
 }
 
 /// Writes a world to look at, or to measure with: `FLEET_WORLD=FILE [FLEET_NODES=1000] cargo test --test it a_world_to_look_at -- --ignored`,

@@ -2,8 +2,9 @@
 
 use crate::support::fleet_world::{Fault, Job, START, World};
 use crate::support::prometheus::{Prometheus, is_installed};
+use crate::support::screen::Screen;
 use crate::support::stand_in;
-use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use nccl_top::base::time::{Stamp, Zone};
 use nccl_top::fleet::asking::{Asker, Focus, Frame};
 use nccl_top::fleet::client::Client;
@@ -16,6 +17,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -122,6 +124,101 @@ fn the_same_keys_as_on_a_node() {
     user.key(KeyCode::Char('p'));
     assert_eq!(user.ui.at, Some(AT));
     assert_eq!(user.key(KeyCode::Char('q')), Effect::Quit);
+}
+
+/// The jobs, as they stand on the screen.
+fn order(user: &mut User) -> Vec<String> {
+    let text = user.text();
+    let jobs = text.lines().skip_while(|line| !line.contains("Jobs:")).skip(2).take_while(|line| line.contains("44"));
+    jobs.map(|line| line.trim_matches(['│', '►', ' ']).split(' ').next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn lists_are_sorted_by_any_column() {
+    let mut user = User::new((120, 40));
+    assert_eq!(order(&mut user), ["4417", "4419", "4420", "4418"], "the worst first");
+    user.key(KeyCode::Char('s'));
+    assert!(user.text().contains("sorted by job"), "{}", user.text());
+    assert_eq!(order(&mut user), ["4417", "4418", "4419", "4420"]);
+    user.key(KeyCode::Char('S'));
+    assert_eq!(order(&mut user), ["4420", "4419", "4418", "4417"]);
+    user.key(KeyCode::Tab);
+    user.key(KeyCode::Char('s'));
+    assert!(user.text().contains("finding▼"), "each list has its own order: {}", user.text());
+    user.key(KeyCode::Tab);
+    (0..10).for_each(|_| drop(user.key(KeyCode::Char('s'))));
+    assert!(user.text().contains("in its own order"), "{}", user.text());
+}
+
+/// Where a text stands on the screen.
+fn place_of(user: &mut User, text: &str) -> (u16, u16) {
+    let screen = user.text();
+    let (y, line) = screen.lines().enumerate().find(|(_, line)| line.contains(text)).unwrap_or_else(|| panic!("no {text}: {screen}"));
+    (line[..line.find(text).unwrap()].chars().count() as u16, y as u16)
+}
+
+fn point(user: &mut User, kind: MouseEventKind, (column, row): (u16, u16)) -> Effect {
+    let mouse = Event::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE });
+    let effect = user.ui.input(&mouse, Some(&user.frame), AT);
+    if effect == Effect::Ask {
+        user.of = user.ui.focus().clone();
+        user.frame = frame(&user.url, &user.of);
+    }
+    effect
+}
+
+#[test]
+fn the_mouse_selects_sorts_and_opens() {
+    const CLICK: MouseEventKind = MouseEventKind::Down(MouseButton::Left);
+    let mut user = User::new((120, 40));
+    let at = place_of(&mut user, "nodes     ranks");
+    point(&mut user, CLICK, at);
+    assert_eq!(order(&mut user)[0], "4417", "most nodes first: {}", user.text());
+    point(&mut user, CLICK, at);
+    assert_eq!(order(&mut user)[3], "4417", "the same head again: the other way round");
+    let at = place_of(&mut user, "■ silent-node");
+    assert_eq!(point(&mut user, CLICK, at), Effect::Draw, "the first click selects");
+    assert_eq!(point(&mut user, CLICK, at), Effect::Ask, "the next one opens");
+    assert_eq!(user.ui.focus(), &Focus::Job("4419".into()));
+    let at = place_of(&mut user, "no answer");
+    point(&mut user, CLICK, at);
+    point(&mut user, CLICK, at);
+    assert!(matches!(user.ui.focus(), Focus::Node(..)), "{:?}", user.ui.focus());
+    user.key(KeyCode::Esc);
+    user.key(KeyCode::Esc);
+    user.text();
+    let at = place_of(&mut user, "Jobs:");
+    let before = user.ui.place().lists[0].index;
+    point(&mut user, MouseEventKind::ScrollDown, (at.0, at.1 + 2));
+    assert_eq!(user.ui.place().lists[0].index, before + 1, "the wheel moves");
+    user.key(KeyCode::Char('m'));
+    let at = place_of(&mut user, "4420");
+    point(&mut user, MouseEventKind::ScrollDown, at);
+    assert_eq!(user.ui.place().lists[0].index, before + 1, "m gives the mouse to the terminal");
+}
+
+/// The whole program in a terminal: it asks again by itself, keys and clicks lead on, a server that fails is named and the picture stays.
+#[test]
+fn the_loop_goes_on_in_a_terminal() {
+    let failing = Arc::new(AtomicBool::new(false));
+    let fails = failing.clone();
+    let url = stand_in::recorded_always(move || fails.load(Ordering::Relaxed));
+    let dir = tempfile::tempdir().unwrap();
+    let mut screen = Screen::start(&["fleet", "--prometheus", &url], dir.path(), &[], 40, 120);
+    let has = |text: &'static str| move |screen: &vt100::Screen| screen.contents().contains(text);
+    screen.wait_for("Jobs: 4");
+    screen.press("s", "an order", has("sorted by job"));
+    screen.press("\r", "the job", has("fleet · job 4417"));
+    screen.press("\t\r", "its node", has("fleet · node0006"));
+    screen.press("\x1b", "the job again", has("fleet · job 4417"));
+    failing.store(true, Ordering::Relaxed);
+    screen.wait_for("503 Service Unavailable");
+    assert!(screen.text().contains("rank 43"), "the picture stays: {}", screen.text());
+    failing.store(false, Ordering::Relaxed);
+    screen.wait_until("well again", |screen| !screen.contents().contains("503"));
+    screen.press("q", "its end", |screen| !screen.alternate_screen());
+    assert_eq!(screen.wait_end(), 0);
+    screen.assert_restored();
 }
 
 #[test]

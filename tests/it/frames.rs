@@ -7,10 +7,10 @@ use nccl_top::diagnosis::session::Session;
 use nccl_top::observe::log::{Line, Lines, LogFileInfo};
 use nccl_top::observe::{Body, Observation, SourceId};
 use nccl_top::recording::tape::Reader;
+use nccl_top::tui::bounded::Bounded;
 use nccl_top::tui::choices::Ui;
 use nccl_top::tui::theme::{Depth, Theme};
 use nccl_top::tui::view;
-use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
 use std::cell::Cell;
@@ -38,7 +38,7 @@ impl io::Write for Wire {
 }
 
 struct Screen {
-    terminal: Terminal<CrosstermBackend<Wire>>,
+    terminal: Terminal<Bounded<Wire>>,
     line: Wire,
     theme: Theme,
     ui: Ui,
@@ -48,7 +48,7 @@ impl Screen {
     fn new() -> Screen {
         let line = Wire::default();
         let viewport = Viewport::Fixed(Rect::new(0, 0, SIZE.0, SIZE.1));
-        let terminal = Terminal::with_options(CrosstermBackend::new(line.clone()), TerminalOptions { viewport }).unwrap();
+        let terminal = Terminal::with_options(Bounded::new(line.clone(), true), TerminalOptions { viewport }).unwrap();
         let mut ui = Ui::new(Zone::UTC);
         ui.size = SIZE;
         Screen { terminal, line, theme: Theme::load("colorblind", Depth::Indexed).unwrap(), ui }

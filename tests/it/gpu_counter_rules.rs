@@ -305,6 +305,22 @@ fn a_power_cap_is_information_at_most() {
 }
 
 #[test]
+fn heat_that_the_driver_answers_without_a_cost_is_information() {
+    let mut node = Node::with_job();
+    works(&mut node, 20, |i| at_1755(i, 1755, 0));
+    works(&mut node, 20, |i| at_1755(i, 1710, 0x20));
+    assert_eq!(node.lines(), ["gpu-throttled [GPU 2] info [2] [2] 2100 x1"], "2 % below is nothing");
+    assert!(node.only().why.ends_with("neither clock nor steps show that it costs anything"), "{}", node.only().why);
+    // All of them at once: nobody is below the others, and each is below itself.
+    let mut node = Node::with_job();
+    let all = |mhz, bits| move |_| GpuSample { sm_clock_mhz: Some(mhz), throttle_bits: Some(bits), temp_c: Some(86), ..Default::default() };
+    works(&mut node, 20, all(1755, 0));
+    works(&mut node, 20, all(1300, 0x20));
+    let lines = node.lines();
+    assert!(lines.len() == 4 && lines.iter().all(|l| l.contains(" warning ")), "{lines:?}");
+}
+
+#[test]
 fn a_count_of_killed_processes_makes_a_vanished_rank_possible_to_explain() {
     let mut node = Node::with_job();
     let host = |kills| Body::Host(HostSample { oom_kills: Some(kills), ..Default::default() });

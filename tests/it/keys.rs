@@ -1,6 +1,6 @@
 //! Keys, mouse, job control, garbage, colours, settings and alerts, in a real pseudo-terminal.
 
-use crate::support::screen::{PATIENCE, Screen, find};
+use crate::support::screen::{PATIENCE, Screen, find, sent_for};
 use nccl_top::tui::actions::{Action, Group, KEYS};
 use nccl_top::tui::panes::PANES;
 use nccl_top::tui::theme::{Depth, Theme};
@@ -164,40 +164,6 @@ fn newer(s: &vt100::Screen) -> i64 {
     let title = title(s);
     let count = title.split(" newer").next().filter(|_| title.contains(" newer")).and_then(|t| t.rsplit([' ', ',']).next());
     count.map_or(-1, |n| n.parse().unwrap_or(-2))
-}
-
-/// What a terminal sends for a key of the table.
-fn sent_for(key: &str) -> String {
-    let named = [
-        ("enter", "\r"),
-        ("esc", "\x1b"),
-        ("tab", "\t"),
-        ("shift-tab", "\x1b[Z"),
-        ("space", " "),
-        ("backspace", "\x7f"),
-        ("up", "\x1b[A"),
-        ("down", "\x1b[B"),
-        ("right", "\x1b[C"),
-        ("left", "\x1b[D"),
-        ("home", "\x1b[H"),
-        ("end", "\x1b[F"),
-        ("pgup", "\x1b[5~"),
-        ("pgdn", "\x1b[6~"),
-        ("f1", "\x1bOP"),
-        ("f2", "\x1bOQ"),
-        ("shift-left", "\x1b[1;2D"),
-        ("shift-right", "\x1b[1;2C"),
-    ];
-    if let Some((_, bytes)) = named.iter().find(|(name, _)| *name == key) {
-        return (*bytes).to_owned();
-    }
-    match key.strip_prefix("ctrl-") {
-        Some(letter) => char::from(letter.as_bytes()[0] & 0x1f).to_string(),
-        None => {
-            assert_eq!(key.chars().count(), 1, "what does a terminal send for {key}?");
-            key.to_owned()
-        }
-    }
 }
 
 /// The overview with the first pane focused, no notice.

@@ -294,8 +294,14 @@ fn no_pane_says_what_the_verdict_denies() {
     assert!(wrong.is_empty(), "{} wrong, of which the first:\n{}", wrong.len(), wrong[..wrong.len().min(12)].join("\n\n"));
     // Amber is a look, and rare where nothing is wrong: once at most, at a pause that no line names and that is the first of its kind.
     let healthy: Vec<_> = ambers.iter().filter(|(name, amber)| is_healthy(name) && amber.times > 0).collect();
-    assert!(healthy.iter().all(|(_, amber)| amber.times == 1 && amber.ticks <= 15), "some flash");
-    assert!(healthy.len() <= 11, "{} healthy recordings are amber", healthy.len());
+    let flash: Vec<_> = healthy
+        .iter()
+        .filter(|(_, amber)| amber.times > 1 || amber.ticks > 15)
+        .map(|(name, amber)| (name, amber.times, amber.ticks))
+        .collect();
+    assert!(flash.is_empty(), "{flash:?} flash");
+    // Half of these were recorded for a pause.
+    assert!(healthy.len() <= 12, "{} healthy recordings are amber", healthy.len());
     // Where a rank stops, it comes long before the verdict.
     for name in ["hang", "hang-noras", "pair-hang-quiet", "symmetric", "order"] {
         let amber = &ambers[&name.to_owned()];

@@ -2,17 +2,18 @@
 
 use nccl_top::base::severity::{Confidence, Role, Severity};
 use nccl_top::base::time::{Stamp, Zone};
-use nccl_top::diagnosis::session::Session;
+use nccl_top::diagnosis::session::{Event, Session};
 use nccl_top::diagnosis::verdict::State;
-use nccl_top::observe::log::{Line, Lines, LogFileInfo};
+use nccl_top::observe::log::{KernelLine, Line, Lines, LogFileInfo};
 use nccl_top::observe::process::{LogVia, ProcessGone, ProcessInfo, ProcessLog, ProcessRole};
 use nccl_top::observe::{Body, Observation, SourceId};
-use nccl_top::rules::findings::Finding;
+use nccl_top::rules::findings::{Change, Finding};
 
 /// torchrun is process 100 with ranks 0 to 3 as 101 to 104, their output in a pipe; a second job is at 300.
 struct Node {
     session: Session,
     ms: i64,
+    events: Vec<(Stamp, Event)>,
 }
 
 const SIGTERM: Option<i32> = Some(-15);
@@ -20,7 +21,7 @@ const SIGKILL: Option<i32> = Some(-9);
 
 impl Node {
     fn empty() -> Node {
-        Node { session: Session::new("node", Zone::UTC), ms: 1_000_000 }
+        Node { session: Session::new("node", Zone::UTC), ms: 1_000_000, events: Vec::new() }
     }
 
     fn with_job() -> Node {
@@ -31,7 +32,7 @@ impl Node {
 
     fn sees(&mut self, from: &'static str, body: Body) -> &mut Self {
         let at = Stamp(self.ms * 1_000_000);
-        self.session.apply(&Observation { at, host: None, from: SourceId::of(from), body }, &mut Vec::new());
+        self.session.apply(&Observation { at, host: None, from: SourceId::of(from), body }, &mut self.events);
         self
     }
 
@@ -54,6 +55,7 @@ impl Node {
                 ppid: launcher,
                 start_ticks: 1,
                 role: ProcessRole::Rank,
+                comm: "python3".into(),
                 env: Some(env.map(|(k, v)| (k.to_owned(), v)).into()),
                 logs: vec![pipe],
                 ..Default::default()
@@ -381,5 +383,29 @@ fn what_the_log_says_of_the_rank_is_why_it_ended_read_before_or_after() {
         node.after_s(3);
         let told: Vec<_> = node.open().iter().map(|f| (f.rule, f.role)).collect();
         assert_eq!(told, [("cuda-oom", Role::Root), ("rank-exited", Role::Cascade)], "late: {late}");
+    }
+}
+
+#[test]
+fn one_crash_that_launcher_and_kernel_both_report_is_one_cause() {
+    let crash =
+        KernelLine { level: 3, text: "python3[102]: segfault at 0 ip 00007f sp 0 error 4 in libnccl.so.2".into(), ..Default::default() };
+    let launcher = "E0101 10:00:00.000000 100 torch/distributed/elastic/multiprocessing/api.py:986] failed (exitcode: -11) local_rank: 1 (pid: 102) of binary: python";
+    for kernel_first in [true, false] {
+        let mut node = Node::with_job();
+        node.after_s(20).ends(102, Some(-11));
+        for of_kernel in [kernel_first, !kernel_first] {
+            match of_kernel {
+                true => node.sees("kmsg", Body::Kernel { lines: vec![crash.clone()], uptime_us: None }),
+                false => node.says(launcher),
+            }
+            .after_s(1);
+        }
+        node.after_s(5);
+        let is_root =
+            |event: &&(Stamp, Event)| matches!(&event.1, Event::Finding(Change::Opened(f)) if f.role == Role::Root && f.ranks == [1]);
+        let roots: Vec<_> = node.events.iter().filter(is_root).collect();
+        assert_eq!(roots.len(), 1, "the kernel's line first: {kernel_first}: {roots:?}");
+        assert_eq!(node.told().iter().filter(|told| told.contains(" root ")).count(), 1, "{:?}", node.told());
     }
 }

@@ -263,32 +263,11 @@ mod filter {
 }
 
 mod terminal {
-    use nccl_top::tui::terminal::{as_sixteen, clipboard, note, without_repeats};
+    use nccl_top::tui::terminal::{clipboard, note};
+
     #[test]
     fn text_for_the_clipboard_cannot_end_the_sequence() {
         assert_eq!(clipboard("py-spy\x07"), "\x1b]52;c;cHktc3B5Bw==\x07");
-    }
-
-    #[test]
-    fn a_background_is_sent_once() {
-        let sent = |bytes: &str| String::from_utf8(without_repeats(bytes.as_bytes())).unwrap();
-        let both = "\x1b[38;5;9;48;5;3ma\x1b[2;5H\x1b[1m\x1b[38;2;48;5;6;48;5;3mb\x1b[22m\x1b[39;48;5;3mc";
-        assert_eq!(sent(both), "\x1b[38;5;9;48;5;3ma\x1b[2;5H\x1b[1m\x1b[38;2;48;5;6mb\x1b[22m\x1b[39mc");
-        for reset in ["\x1b[0m", "\x1b[m", "\x1b[49m", "\x1b[48;5;4m", "\x1b[1;44m", "\x1b[39;49m"] {
-            let bytes = format!("\x1b[38;5;9;48;5;3ma{reset}\x1b[38;5;8;48;5;3mb");
-            assert_eq!(sent(&bytes), bytes, "{reset:?} may have changed it");
-        }
-        for other in ["", "\x1b[", "\x1b[38;5", "\x1b[38;5;9;48;5;3", "\x1b]52;c;38;5;9;48;5;3m\x07", "\x1b[38;5;9m"] {
-            assert_eq!(sent(other), other);
-        }
-    }
-
-    #[test]
-    fn sixteen_colors_are_sent_as_every_terminal_knows_them() {
-        let sent = |bytes: &str| String::from_utf8(as_sixteen(bytes.as_bytes())).unwrap();
-        assert_eq!(sent("\x1b[2;5Ha\x1b[38;5;9;48;5;3mb\x1b[38;5;0mc\x1b[m\x1b[0;1m"), "\x1b[2;5Ha\x1b[91;43mb\x1b[30mc\x1b[m\x1b[0;1m");
-        assert_eq!(sent("\x1b[?25l\x1b[38;5;15m\x1b[48;5;8m"), "\x1b[?25l\x1b[97m\x1b[100m");
-        assert_eq!(sent("\x1b]52;c;38;5;9m\x07 \x1b["), "\x1b]52;c;38;5;9m\x07 \x1b[");
     }
 
     #[test]

@@ -116,7 +116,7 @@ fn log_text_never_reaches_the_terminal_as_control() {
     screen.wait_end();
     let raw = screen.raw();
     let text = String::from_utf8_lossy(&raw);
-    for bad in ["\u{1b}]0;", "\u{1b}]52", "owned", "\u{1b}[31m", "\u{1b}[38"] {
+    for bad in ["\u{1b}]0;", "\u{1b}]52", "owned", "\u{1b}[31m", "\u{1b}[38;"] {
         assert!(!text.contains(bad), "{bad:?} reached the terminal");
     }
 }

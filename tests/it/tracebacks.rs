@@ -10,7 +10,8 @@ fn run(text: &str) -> Vec<TextEvent> {
     }
     reader.idle(&mut out);
     assert!(!reader.is_inside());
-    out.retain(|e| !matches!(e.what, What::Step(_)));
+    // Which launcher it was follows from names in tracebacks, too.
+    out.retain(|e| !matches!(e.what, What::Step(_) | What::Launch(_)));
     out
 }
 

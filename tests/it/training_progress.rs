@@ -7,7 +7,7 @@ use nccl_top::model::log::{Progress, SlowSince};
 use std::time::Duration;
 
 fn step(step: u64, time_s: f64) -> Step {
-    Step { step: Some(step), step_time_s: Some(time_s), loss: Some(2.0), throughput: Some(1e3), ..Default::default() }
+    Step { step: Some(step), step_time_s: Some(time_s), loss: Some(2.0), throughput: Some(500.0 / time_s), ..Default::default() }
 }
 
 #[test]

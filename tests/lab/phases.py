@@ -2,64 +2,16 @@
 
 torchrun --standalone --nproc-per-node 2 phases.py CASE --truth /tmp/truth.jsonl --dir /tmp; the cases stand at the end. They train until somebody ends them.
 """
-import argparse, contextlib, json, logging, math, os, random, signal, socket, subprocess, sys, threading, time
+import contextlib, json, logging, math, os, random, signal, socket, subprocess, sys, threading, time
 import torch
 import torch.distributed as dist
 import torch.nn as nn
 import torch.nn.functional as F
-p = argparse.ArgumentParser()
-p.add_argument("case"); p.add_argument("--dir", default="/tmp"); p.add_argument("--truth"); p.add_argument("--cpu", action="store_true")
-p.add_argument("--after", type=float, default=13)
-a = p.parse_args()
-rank, local, world = (int(os.environ[k]) for k in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
-cuda = not a.cpu
-dev = torch.device("cuda", local) if cuda else torch.device("cpu")
-if cuda: torch.cuda.set_device(local)
-else: torch.set_num_threads(1)
-D, T, B, V = (1536, 1024, 8, 4096) if cuda else (64, 32, 2, 64)
-dt = torch.bfloat16 if cuda else torch.float32
-T0 = time.time()
-def since(): return time.time() - T0
-def truth(event, step=0):
-    with open(a.truth, "a") as f: f.write(json.dumps({"at": time.time(), "case": a.case, "event": event, "rank": rank, "step": step, "pid": os.getpid()}) + "\n")
-def sync():
-    if cuda: torch.cuda.synchronize()
-def init(): dist.init_process_group("nccl" if cuda else "gloo", device_id=dev if cuda else None)
-class Once:
-    """True once, at the first step of this rank after the time."""
-    def __init__(s, at=None): s.at, s.did = a.after if at is None else at, False
-    def __call__(s):
-        now = not s.did and since() > s.at; s.did |= now; return now
-class Agreed:
-    """True at one step that all ranks agree on, soon after the time; again every `each` seconds."""
-    def __init__(s, each=None): s.step, s.due, s.each, s.k = None, a.after, each, 0
-    def __call__(s, n):
-        st = dist.distributed_c10d._get_default_store()
-        if s.due is not None and rank == 0 and since() > s.due: st.set(f"at{s.k}", str(n + 3)); s.due = None
-        if s.step is None and st.check([f"at{s.k}"]): s.step = int(st.get(f"at{s.k}"))
-        if n != s.step: return False
-        s.step, s.k = None, s.k + 1
-        if s.each: s.due = since() + s.each
-        return True
-class Layer(nn.Module):
-    def __init__(s, d):
-        super().__init__(); s.n1, s.n2 = nn.RMSNorm(d), nn.RMSNorm(d); s.qkv, s.o, s.gate, s.up, s.down = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False), nn.Linear(d, 3 * d, bias=False), nn.Linear(d, 3 * d, bias=False), nn.Linear(3 * d, d, bias=False); s.h = max(1, d // 64)
-    def forward(s, x):
-        b, t, d = x.shape; q, k, v = s.qkv(s.n1(x)).view(b, t, 3, s.h, d // s.h).permute(2, 0, 3, 1, 4)
-        x = x + s.o(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, t, d)); y = s.n2(x)
-        return x + s.down(F.silu(s.gate(y)) * s.up(y))
-class Model(nn.Module):
-    def __init__(s, layers=10, d=None):
-        super().__init__(); d = d or D; s.e = nn.Embedding(V, d); s.layers = nn.ModuleList(Layer(d) for _ in range(layers)); s.f = nn.Linear(d, V, bias=False)
-    def forward(s, x):
-        x = s.e(x)
-        for l in s.layers: x = l(x)
-        return s.f(x)
-def tokens(b=None, t=None): return torch.randint(0, V, (b or B, t or T), device=dev)
-def ce(z, x): return F.cross_entropy(z.float().view(-1, V), x.view(-1))
-def ddp(m, **k): return nn.parallel.DistributedDataParallel(m.to(dev, dt), device_ids=[local] if cuda else None, **k)
-def started(n):
-    if n == 1 and rank == 0: truth("trains", n)
+from lab import Job
+j = Job(after=13)
+a, rank, local, world, cuda, dev, dt, T0 = j.a, j.rank, j.local, j.world, j.cuda, j.dev, j.dt, j.t0
+D, T, B, V = j.D, j.T, j.B, j.V
+init, since, sync, truth, started, Once, Agreed, Model, tokens, ce, ddp = j.init, j.since, j.sync, j.truth, j.started, j.once, j.agreed, j.model, j.tokens, j.ce, j.ddp
 def halt(how):
     truth("begins")
     if how == "lock": k = threading.Lock(); k.acquire(); k.acquire()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What it costs to keep nccl-top open, side by side with other programs, as a table in Markdown.
 
-    tests/tools/cost.py [--bin DIR] [--seconds 30] [--only NAME,...] [NAME=COMMAND ...]
+    tests/tools/cost.py [--bin DIR] [--seconds 30] [--only NAME,...] [--threads] [NAME=COMMAND ...]
 
 Runs each program in a terminal of 200x60, one after the other, lets it settle for ten seconds, and then measures it and its children:
 
@@ -9,6 +9,8 @@ Runs each program in a terminal of 200x60, one after the other, lets it settle f
 - RSS: resident memory at the end, all processes, in MiB; shared pages count once for each
 - calls: system calls a second, in a run of its own below strace, which slows a program down
 - terminal: bytes a second that it sends to the terminal
+
+With --threads the CPU of each thread stands below the table, by its name (/proc/PID/task/TID/stat), and what of the memory is the program's own.
 
 Programs are taken from DIR first and then from PATH; what is not there is left out and named below the table. Nothing but Python's own
 library is needed, and no network. Where strace is missing, perf counts the calls instead (needs root); without both the column is empty.
@@ -110,6 +112,28 @@ class Terminal:
         # Own time, and that of children that have ended.
         return sum(sum(map(int, stat[11:15])) for stat in stats if stat) / TICKS
 
+    def threads_s(self):
+        """CPU time by the names of threads."""
+        by_name = {}
+        for pid in self.processes():
+            try:
+                tasks = os.listdir(f"/proc/{pid}/task")
+            except OSError:
+                continue
+            for tid in tasks:
+                stat = stat_of(f"{pid}/task/{tid}")
+                if stat:
+                    with open(f"/proc/{pid}/task/{tid}/comm") as file:
+                        name = file.read().strip()
+                    user, kernel = by_name.get(name, (0, 0))
+                    by_name[name] = (user + int(stat[11]) / TICKS, kernel + int(stat[12]) / TICKS)
+        return by_name
+
+    def own_mib(self):
+        """Memory that is no file's, of the program itself."""
+        with open(f"/proc/{self.pid}/status") as file:
+            return next(int(line.split()[1]) / 1024 for line in file if line.startswith("RssAnon"))
+
     def rss_mib(self):
         stats = [stat_of(pid) for pid in self.processes()]
         return sum(int(stat[21]) for stat in stats if stat) * os.sysconf("SC_PAGE_SIZE") / 2**20
@@ -131,14 +155,20 @@ def stat_of(pid):
 
 
 def measured(command, seconds):
-    """CPU in per cent, RSS in MiB, bytes a second."""
+    """CPU in per cent, RSS in MiB, bytes a second; and lines on its threads and memory."""
     terminal = Terminal(command)
     try:
         terminal.read_for(SETTLES_S)
-        began, cpu_s, sent = time.monotonic(), terminal.cpu_s(), terminal.bytes
+        began, cpu_s, sent, threads = time.monotonic(), terminal.cpu_s(), terminal.bytes, terminal.threads_s()
         terminal.read_for(seconds)
         took = time.monotonic() - began
-        return 100 * (terminal.cpu_s() - cpu_s) / took, terminal.rss_mib(), (terminal.bytes - sent) / took
+        cpu, rss, sent_per_s = 100 * (terminal.cpu_s() - cpu_s) / took, terminal.rss_mib(), (terminal.bytes - sent) / took
+        of_threads = []
+        for name, now in terminal.threads_s().items():
+            user, kernel = (100 * (a - b) / took for a, b in zip(now, threads.get(name, (0, 0))))
+            of_threads.append((user + kernel, f"{name}: {user + kernel:.2f} % (user {user:.2f}, kernel {kernel:.2f})"))
+        lines = [words for spent, words in sorted(of_threads, reverse=True) if spent > 0] + [f"its own memory: {terminal.own_mib():.1f} MiB"]
+        return cpu, rss, sent_per_s, lines
     finally:
         terminal.end()
 
@@ -201,6 +231,7 @@ def main():
     parser.add_argument("--bin", metavar="DIR", help="where programs are looked for before PATH")
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--only", metavar="NAME,...", help="only these")
+    parser.add_argument("--threads", action="store_true", help="what each thread takes")
     parser.add_argument("commands", nargs="*", metavar="NAME=COMMAND", help="others besides")
     args = parser.parse_args()
     path = os.pathsep.join(filter(None, [args.bin and os.path.abspath(args.bin), os.environ.get("PATH")]))
@@ -212,7 +243,7 @@ def main():
     print(f"{machine()}; terminal {COLUMNS}x{ROWS}, {args.seconds:g} s each\n")
     print("| program | CPU % of a core | RSS MiB | system calls/s | terminal bytes/s |")
     print("| --- | --- | --- | --- | --- |")
-    left_out = []
+    left_out, by_thread = [], []
     for name, text in COMMANDS + given:
         if only and name not in only:
             continue
@@ -223,13 +254,16 @@ def main():
             continue
         command[0] = program
         try:
-            cpu, rss, sent = measured(command, args.seconds)
+            cpu, rss, sent, lines = measured(command, args.seconds)
             calls = calls_per_s(command, args.seconds, tools)
         except Gone as why:
             left_out.append(f"{name}: it ended: {why}")
             continue
         counted = "–" if calls is None else f"{calls:.0f}"
         print(f"| {name} | {cpu:.2f} | {rss:.1f} | {counted} | {sent:.0f} |", flush=True)
+        by_thread += [f"{name}: {line}" for line in lines]
+    if args.threads:
+        print("\nThreads:\n\n" + "\n".join(f"- {line}" for line in by_thread))
     if left_out:
         print("\nLeft out:\n\n" + "\n".join(f"- {line}" for line in left_out))
 

@@ -2,11 +2,11 @@
 """Plays recordings as a fleet: many nodes of 8 GPUs, as scrape targets on one port of the loopback.
 
     nccl-top export --replay TAPE --openmetrics-file FILE      # once for each recording
-    tests/tools/fleet_sim.py --healthy FILE --hang FILE --kill FILE [--nodes 1000] [--jobs 16] [--faults-at 240] --targets nodes.json
+    tests/tools/fleet_sim.py --healthy FILE --fault hang=50,3,FILE … [--nodes 1000] [--jobs 16] [--faults-at 240] --targets nodes.json
 
 Node N answers at /n/N/metrics; nodes.json is for file_sd of Prometheus. Each node shows a recording with ranks, addresses, GPUs, ports, phase and
 noise of its own. Until the fault comes, a node shows the recording's last healthy seconds over and over, its counters going on; then what the
-recording shows from its fault on, second by second. What each job suffers stands in FAULTS.
+recording shows from its fault on, second by second. What happens, and on which node of its job, stands in FAULTS; jobs between stay healthy.
 """
 import argparse
 import asyncio
@@ -24,8 +24,10 @@ PORTS = 16
 # What counts on, though no counter by type.
 GROWS = ("nccltop_job_step", "nccltop_comm_operations_min", "nccltop_comm_operations_max")
 
-# Job (by number), what happens, on which of its nodes.
-FAULTS = {3: ("hang", 17), 5: ("kill", 9), 7: ("silent", 5), 9: ("straggler", 21), 11: ("xid", 2)}
+# What happens, on which node of its job. The first two are put into any fleet of three jobs, the others where there are more.
+FAULTS = [("hang", 17), ("straggler", 21), ("slow", 11), ("kill", 9), ("silent", 5), ("xid", 2)]
+# What only its own node can see of a rank.
+SEEN_BY_ITS_NODE = ("straggler",)
 
 
 class Tape:
@@ -171,7 +173,9 @@ class Node:
             if "job_id" in labels:
                 labels["job_id"] = f"job-{self.job:02}"
             if name == "nccltop_finding_open":
-                # A finding of this machine is this machine's; one of a rank is told by all nodes of its job.
+                # A finding of this machine is this machine's; one of a rank is told by all nodes of its job, if they can see it.
+                if labels["rule"] in SEEN_BY_ITS_NODE and not here:
+                    continue
                 if "rank" in labels:
                     labels["rank"] = str(int(labels["rank"]) + GPUS * self.culprit_place)
                     if not here:
@@ -274,26 +278,32 @@ class Node:
         return value
 
 
+def faults_of(jobs):
+    """Which job suffers what: every second one at most, as far as there are so many."""
+    some = FAULTS[:max(jobs // 2, min(jobs - 1, 2))]
+    return {1 + place * (jobs - 1) // len(some): fault for place, fault in enumerate(some)} if some else {}
+
+
 def fleet(args):
-    tapes = {name: Tape(path, after) for name, path, after in
-             (("healthy", args.healthy, None), ("hang", args.hang, args.hang_after), ("kill", args.kill, args.kill_after)) if path}
-    healthy = Role(tapes["healthy"], None)
-    roles = {name: Role(tape, args.faults_at) for name, tape in tapes.items() if name != "healthy"}
+    healthy = Role(Tape(args.healthy), None)
+    roles, culprits = {}, {}
+    for name, text in (one.split("=", 1) for one in args.fault):
+        after, rank, path = text.split(",", 2)
+        roles[name], culprits[name] = Role(Tape(path, float(after)), args.faults_at), int(rank)
     nodes, truth = [], []
     per_job = args.nodes / args.jobs
+    faults = faults_of(args.jobs) if args.faults_at is not None else {}
     for job in range(args.jobs):
         first, last = round(job * per_job), round((job + 1) * per_job)
-        fault, at = FAULTS.get(job, (None, -1)) if args.faults_at is not None else (None, -1)
+        fault, at = faults.get(job, (None, -1))
         at = min(at, last - first - 1)
-        if fault in ("hang", "kill") and fault not in roles:
-            fault, at = None, -1
         if fault:
-            truth.append({"job_id": f"job-{job:02}", "fault": fault, "node": f"node{first + at:04}", "rank": GPUS * at + 3 if fault in roles else None,
-                          "at_s": args.faults_at})
+            rank = GPUS * at + culprits[fault] if fault in roles else None
+            truth.append({"job_id": f"job-{job:02}", "fault": fault, "node": f"node{first + at:04}", "rank": rank, "at_s": args.faults_at})
         for place in range(last - first):
             number = first + place
             role = roles.get(fault, healthy)
-            culprit = (3, at) if fault in roles else (None, -1)
+            culprit = (culprits[fault], at) if fault in roles else (None, -1)
             own = fault if place == at else {"straggler": "waits"}.get(fault)
             if fault == "xid" and at <= place < at + 3:
                 own = "xid"
@@ -328,10 +338,8 @@ async def serve(args, nodes, start):
 def main():
     parse = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parse.add_argument("--healthy", required=True)
-    parse.add_argument("--hang")
-    parse.add_argument("--hang-after", type=float, default=50, help="when the fault begins on that recording, in seconds from its start")
-    parse.add_argument("--kill")
-    parse.add_argument("--kill-after", type=float, default=50)
+    parse.add_argument("--fault", action="append", default=[], metavar="NAME=SECONDS,RANK,FILE",
+                       help="a recording of a fault: when it begins, in seconds from its start, and whose it is")
     parse.add_argument("--nodes", type=int, default=1000)
     parse.add_argument("--jobs", type=int, default=16)
     parse.add_argument("--faults-at", type=int, help="seconds after the start; without it all stay healthy")

@@ -3,11 +3,12 @@
 
     tests/tools/fleet_try.py --bin target/release/nccl-top [--nodes 1000] [--minutes 8] [--json FILE]
 
-Plays tests/tapes/{none,hang,kill} as --nodes nodes (fleet_sim.py), has Prometheus scrape them every 15 s with the rules and alerts of assets/deploy,
+Plays tests/tapes/{none,hang,kill,slow} as --nodes nodes (fleet_sim.py), has Prometheus scrape them every 15 s with the rules and alerts of assets/deploy,
 and takes what Alertmanager sends. Everything listens on the loopback and stands in one temporary directory. Prints figures, and exits with 1 if a
 fault was not reported, something was that is none, or a panel of a dashboard stays empty. Needs Debian's prometheus and prometheus-alertmanager, and Python only.
 """
 import argparse
+import datetime
 import http.server
 import json
 import os
@@ -21,6 +22,8 @@ import time
 import urllib.parse
 import urllib.request
 
+import fleet_screen
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 REPOSITORY = os.path.dirname(os.path.dirname(HERE))
 DEPLOY = os.path.join(REPOSITORY, "assets/deploy")
@@ -31,6 +34,7 @@ EXPECTED = {
     "kill": ("NcclTopFinding", ("job_id", "node", "rank")),
     "silent": ("NcclTopNodeSilent", ("job_id", "instance")),
     "straggler": ("NcclTopStragglerNode", ("job_id", "instance")),
+    "slow": ("NcclTopSlow", ("job_id", "node", "rank")),
     "xid": ("NcclTopFinding", ("job_id", "node")),
 }
 # What may come besides, of a job that has a fault.
@@ -42,12 +46,17 @@ got = []
 class Hook(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        got.extend((time.time(), alert["status"], alert["labels"], alert["annotations"]) for alert in body["alerts"])
+        got.extend((time.time(), alert["status"], alert["labels"], alert["annotations"], seconds(alert["startsAt"])) for alert in body["alerts"])
         self.send_response(200)
         self.end_headers()
 
     def log_message(self, *_):
         pass
+
+
+def seconds(stamp):
+    """Of a time as Alertmanager writes it; fractions are not needed."""
+    return datetime.datetime.fromisoformat(stamp[:19] + "+00:00").timestamp()
 
 
 def ask(expr, **more):
@@ -82,15 +91,16 @@ def configure(work, args):
     open(f"{work}/alertmanager.yml", "w").write(manager)
 
 
-def dashboards():
+def dashboards(truth):
     """Expressions of the dashboards that Prometheus answers with nothing, or not at all; with how long the slowest took."""
     empty, slowest = [], (0, "")
+    job_with = {fault["fault"]: fault["job_id"] for fault in truth}
     for name in ("fleet", "job"):
         for panel in json.load(open(f"{DEPLOY}/grafana/{name}.json"))["panels"]:
             for target in panel.get("targets", []):
                 expr = target["expr"].replace("$__rate_interval", "1m").replace("$severity", ".*").replace("$instance", ".*")
                 # The job with a straggler: it trains, and has something in every panel but one.
-                expr = expr.replace('=~"$job_id"', '=~".*"').replace("$job_id", "job-03" if panel["title"] == "Open findings" else "job-09")
+                expr = expr.replace('=~"$job_id"', '=~".*"').replace("$job_id", job_with.get("hang" if panel["title"] == "Open findings" else "straggler", "job-00"))
                 began = time.time()
                 try:
                     if not ask(expr):
@@ -131,11 +141,12 @@ def judge(args, work, running):
 
     sim = [f"{HERE}/fleet_sim.py", "--nodes", str(args.nodes), "--jobs", str(args.jobs), "--port", str(SIM), "--targets", f"{work}/nodes.json"]
     sim += ["--truth", f"{work}/truth.json"] + (["--faults-at", str(args.faults_at)] if args.faults_at >= 0 else [])
-    for role, tape in (("healthy", "none"), ("hang", "hang"), ("kill", "kill")):
+    for tape in ("none", "hang", "kill", "slow"):
         subprocess.run([args.bin, "export", "--replay", f"{REPOSITORY}/tests/tapes/{tape}.jsonl.gz", "--every", "1s",
-                        "--openmetrics-file", f"{work}/{role}.om"], check=True)
+                        "--openmetrics-file", f"{work}/{tape}.om"], check=True)
         label = json.load(open(f"{REPOSITORY}/tests/tapes/{tape}.label.json"))
-        sim += [f"--{role}", f"{work}/{role}.om"] + ([f"--{role}-after", str(label["since_s"])] if role != "healthy" else [])
+        role = ["--healthy", f"{work}/{tape}.om"] if tape == "none" else ["--fault", f"{tape}={label['since_s']},{label['ranks'][0]},{work}/{tape}.om"]
+        sim += role
     configure(work, args)
     simulator = start(*sim, log="sim")
     while not os.path.exists(f"{work}/truth.json"):
@@ -150,7 +161,9 @@ def judge(args, work, running):
     time.sleep(args.minutes * 60)
 
     took = time.time() - began
-    empty, slowest = dashboards()
+    watch = [args.bin, "fleet", "--prometheus", f"http://127.0.0.1:{PROMETHEUS}"]
+    truth = json.load(open(f"{work}/truth.json"))
+    empty, slowest = dashboards(truth)
     figures = {
         "nodes": args.nodes,
         "up": number('sum(up{job="nccl-top"})'),
@@ -165,26 +178,32 @@ def judge(args, work, running):
         "simulator_rss_mib": status(simulator.pid, "VmHWM") / 1024,
         "slowest_panel": slowest,
         "panels_empty": empty,
+        "load": os.getloadavg()[1],
+        "fleet": {"overview": fleet_screen.measure(watch, seconds=45), "keys": fleet_screen.measure(watch, seconds=45, keys=True)},
     }
-    truth = json.load(open(f"{work}/truth.json"))
+    document = subprocess.run([*watch, "--json"], capture_output=True, text=True)
+    document = json.loads(document.stdout) if document.returncode in (0, 1) else {"findings": [], "failed": document.stderr}
+    figures["fleet"]["asked_in_s"] = document.get("took_ms", 0) / 1e3
+    blamed = [f for f in document["findings"] if f["role"] == "root" and f["severity"] in ("warning", "error", "critical")]
+    figures["fleet"]["findings"] = [f"{f['rule']}: {f['summary']}" for f in blamed]
     wrong = 0
     for fault in truth:
         alert, keys = EXPECTED[fault["fault"]]
         is_it = {"job_id": fault["job_id"], "node": fault["node"], "instance": fault["node"], "rank": str(fault["rank"])}
-        times = [at - fault["at"] for at, state, labels, _ in got if state == "firing" and labels["alertname"] == alert
-                 and all(labels.get(key) == is_it[key] for key in keys)]
-        fault["reported_after_s"] = round(min(times), 1) if times else None
+        times = [(at - fault["at"], fired - fault["at"]) for at, state, labels, _, fired in got if state == "firing"
+                 and labels["alertname"] == alert and all(labels.get(key) == is_it[key] for key in keys)]
+        fault["reported_after_s"], fault["firing_after_s"] = (round(one, 1) for one in min(times)) if times else (None, None)
         wrong += not times
     known = {fault["job_id"]: fault for fault in truth}
     others = set()
-    for at, state, labels, annotations in got:
+    for at, state, labels, annotations, _ in got:
         fault = known.get(labels.get("job_id"))
         right = labels["alertname"] in ALSO or fault and (labels.get("node", labels.get("instance")) == fault["node"] or fault["fault"] == "xid")
         if not (right and (fault or not labels.get("job_id")) and truth):
             others.add(f"{labels['alertname']}: {annotations.get('summary')}")
     figures |= {"faults": truth, "messages": len(got), "alerts_that_are_wrong": sorted(others)}
     print(json.dumps(figures, indent=1))
-    for at, state, labels, annotations in sorted(got, key=lambda one: one[0]):
+    for at, state, labels, annotations, _ in sorted(got, key=lambda one: one[0]):
         print(f"+{at - began:5.0f} s {state:8} {labels['alertname']}: {annotations.get('summary')}", file=sys.stderr)
     if args.json:
         json.dump(figures, open(args.json, "w"), indent=1)

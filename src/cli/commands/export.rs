@@ -74,6 +74,7 @@ fn replay(env: &Env, tape: &Path, args: &ExportArgs) -> Result<Outcome> {
     let mut reader = tape::Reader::open(tape)?;
     let mut exporter = Exporter::start(&options(args), Own::unknown())?;
     let mut session = reader.header().session();
+    let clock = Clock::start();
     let speed = match args.speed {
         Some(Speed::Max) => None,
         Some(Speed::Times(n)) => Some(n),
@@ -96,10 +97,10 @@ fn replay(env: &Env, tape: &Path, args: &ExportArgs) -> Result<Outcome> {
             events.clear();
             reader.afford(session.effort)?;
             if seen.body == Body::Tick && speed.is_some() {
-                exporter.publish(&session);
+                exporter.publish_as_of(&session, clock.now());
             }
         }
-        exporter.publish(&session);
+        exporter.publish_as_of(&session, clock.now());
         print(&format!("{}: that was all of it; its last moment is served until Ctrl-C", tape.display()));
         signals.next().await;
         Ok(())

@@ -106,6 +106,10 @@ impl Tested {
         self.reader.read_all(line, prefilter::classify(line.as_bytes()), &mut events);
         let here = events.iter().any(|event| event.said_at.is_none());
         self.nothing += u64::from(!here && !was_inside && !self.reader.is_inside());
+        // What a line tells of the run besides is no other reading of it.
+        if events.iter().any(|event| !event.what.is_header()) {
+            events.retain(|event| !event.what.is_header());
+        }
         events.iter().for_each(|event| self.put(event, line));
     }
 

@@ -3,7 +3,7 @@
 use super::Finding;
 use crate::base::severity::Confidence;
 use crate::base::units::counted;
-use crate::base::words::{gpu_words, rank_words};
+use crate::base::words::{agree, gpu_words, rank_words};
 use crate::fleet::model::{Fleet, Report};
 use crate::observe::evidence::Evidence;
 use crate::rules;
@@ -26,7 +26,6 @@ pub fn join(fleet: &Fleet) -> Vec<Finding> {
 
 fn finding(fleet: &Fleet, node: Option<&String>, reports: &[&Report]) -> Finding {
     let first = reports[0];
-    let known = rules::rule(&first.rule);
     let mut found = Finding {
         rule: first.rule.clone(),
         severity: reports.iter().map(|r| r.severity).max().unwrap_or(first.severity),
@@ -42,7 +41,7 @@ fn finding(fleet: &Fleet, node: Option<&String>, reports: &[&Report]) -> Finding
     found.since = Some(fleet.at.minus(open_for));
     let others = found.witnesses.iter().filter(|from| Some(*from) != node).count();
     found.confidence = if others >= 2 || others == 0 { Confidence::Certain } else { Confidence::Likely };
-    found.summary = format!("{}: {}", whom(&found), known.map_or(first.rule.as_str(), |rule| rule.title));
+    found.summary = sentence(&found);
     found.next = node.map(|node| open_command(fleet, node));
     let named = found.witnesses.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
     let more = found.witnesses.len().saturating_sub(NAMED);
@@ -60,6 +59,17 @@ fn finding(fleet: &Fleet, node: Option<&String>, reports: &[&Report]) -> Finding
     }
     found.why = found.evidence.iter().map(|e| e.text.as_str()).collect::<Vec<_>>().join(" · ");
     found
+}
+
+/// Who, and what is said of it, as near to the words of its own node as the rule's own words come.
+fn sentence(found: &Finding) -> String {
+    let Some(known) = rules::rule(&found.rule) else { return format!("{}: {}", whom(found), found.rule) };
+    let named = [found.ranks.len(), found.gpus.len(), found.ports.len()].into_iter().find(|n| *n > 0);
+    match named {
+        Some(n) if !known.says.is_empty() => format!("{} {}", whom(found), agree(known.says, n)),
+        None if found.nodes.is_empty() => known.title.to_owned(),
+        _ => format!("{}: {}", whom(found), known.title),
+    }
 }
 
 /// `rank 267 (GPU 3) on node0417`

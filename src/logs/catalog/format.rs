@@ -64,16 +64,16 @@ impl std::fmt::Display for Mistake {
 
 pub const SEVERITIES: &[(&str, Severity)] =
     &[("info", Severity::Info), ("warning", Severity::Warning), ("error", Severity::Error), ("critical", Severity::Critical)];
-const PARTS: &[(&str, Part)] = &[
+pub const PARTS: &[(&str, Part)] = &[
     ("cause", Part::Cause),
     ("messenger", Part::Messenger),
     ("victim", Part::Victim),
     ("teardown", Part::Teardown),
     ("harmless", Part::Harmless),
 ];
-const SCOPES: &[(&str, Scope)] = &[("nccl", Scope::Nccl), ("line", Scope::Line)];
+pub const SCOPES: &[(&str, Scope)] = &[("nccl", Scope::Nccl), ("line", Scope::Line)];
 const CLASSES: &[(&str, bool)] = &[("alarm", false), ("fact", true)];
-const CONFIDENCES: &[(&str, Confidence)] =
+pub const CONFIDENCES: &[(&str, Confidence)] =
     &[("certain", Confidence::Certain), ("likely", Confidence::Likely), ("possible", Confidence::Possible)];
 const KEYS: &[&str] = &[
     "id",

@@ -1,8 +1,8 @@
 //! Finds the texts that may be in a line, whatever their number. Shared with `build.rs`: nothing here may use the rest of the crate.
 //!
 //! Each text has a key, four bytes of it that few others have. The keys of all are hashed into a table; a line is looked through byte by
-//! byte, and most places end at one bit that is not set. The tables of the catalogue that is compiled in are made by `build.rs`, so that
-//! the start costs nothing.
+//! byte, and most places end at one bit that is not set. The keys of the catalogue that is compiled in are chosen by `build.rs`, so that
+//! the start costs little.
 
 use super::entry::{Scope, Signature, Table};
 use super::pattern::Pattern;
@@ -143,6 +143,21 @@ impl Indexes {
             // NCCL's WARN needs no key.
             gate: slots(&|text, s| text < s.alone && (s.scope == Scope::Line || s.is_fact), false),
         }
+    }
+
+    /// Of tables whose keys have been chosen: the slots of `nccl`, `line` and `gate`. `None` where one of them names no text.
+    pub fn with(tables: &'static [&'static Table], slots: [&'static [Slot]; 3]) -> Option<Indexes> {
+        let key = |slot: &Slot| {
+            let pattern = tables.get(usize::from(slot.table))?.rows.get(usize::from(slot.row))?.texts.get(usize::from(slot.text))?;
+            let piece = pattern.pieces().nth(usize::from(slot.piece))?;
+            piece.as_bytes().get(usize::from(slot.at)..)?.first_chunk::<KEY>().copied()
+        };
+        let with_keys = |slots: &'static [Slot]| {
+            let keys: Option<Vec<[u8; KEY]>> = slots.iter().map(key).collect();
+            Some(Slots { index: Index::build(keys?.into_iter()), slots })
+        };
+        let [nccl, line, gate] = slots.map(with_keys);
+        Some(Indexes { tables, nccl: nccl?, line: line?, gate: gate? })
     }
 
     pub fn get(&self, slot: Slot) -> (&'static Signature, &'static Pattern) {

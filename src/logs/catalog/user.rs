@@ -113,7 +113,7 @@ impl Reading<'_> {
     }
 
     fn file(&mut self, path: &str, text: &str) -> Result<(), Mistake> {
-        let known: Vec<&str> = builtin::WORDS.iter().chain(self.words.iter().copied()).map(|w| w.name).collect();
+        let known: Vec<&str> = builtin().words.iter().chain(self.words.iter().copied()).map(|w| w.name).collect();
         let mut file = format::read(text, BASE, &known)?;
         for (line, row) in &mut file.rows {
             let rule = self.rule(row.rule).ok_or_else(|| Mistake {
@@ -141,7 +141,7 @@ impl Reading<'_> {
         for (no, read) in self.files.iter().enumerate() {
             last.extend(read.file.rows.iter().map(|(_, row)| (row.id, no)));
         }
-        let built_in = |id: &str| builtin::TABLES.iter().flat_map(|t| t.rows).find(|s| s.id == id);
+        let built_in = |id: &str| builtin().tables.iter().flat_map(|t| t.rows).find(|s| s.id == id);
         let mut rows: BTreeMap<&str, &'static Signature> = BTreeMap::new();
         for (no, read) in self.files.iter().enumerate() {
             let own = read.file.rows.iter().filter(|(_, row)| last[row.id] == no).map(|(_, row)| row.clone());

@@ -201,6 +201,8 @@ struct Texts {
     words: Text,
     /// A server is at work, where no step was seen.
     serves: Text,
+    /// The end, where a step was seen.
+    done_after_steps: Text,
     /// In order: the first that matches counts.
     text: Vec<Said>,
 }
@@ -274,6 +276,9 @@ pub fn read_text(line: &Line<'_>, trains: bool, tell: &mut dyn FnMut(What)) {
     }
     if !trains && TEXTS.serves.0.is_match(text.as_bytes()) {
         return tell(What::Phase { phase: Phase::Serving, begins: true });
+    }
+    if trains && TEXTS.done_after_steps.0.is_match(text.as_bytes()) {
+        return tell(What::Done);
     }
     let said = TEXTS.text.iter().find(|said| said.is.0.is_match(text.as_bytes()));
     said.and_then(|said| said.says.event(&found)).into_iter().for_each(tell);

@@ -17,6 +17,7 @@ struct File {
     not_a_step: Vec<String>,
     not_of_a_step: Vec<String>,
     no_step: Vec<String>,
+    no_step_with: Vec<String>,
 }
 
 /// What a name means. The smaller the rank, the better the name.
@@ -182,7 +183,8 @@ fn lower_case<'a>(word: &[u8], space: &'a mut [u8; MAX_WORD]) -> Option<&'a [u8]
 /// Any line that names a step and beside it a loss or a step time: `step 100 loss 2.31`, `[100/5000] loss: 2.31`, key=value.
 pub fn line(line: &Line<'_>) -> Option<Step> {
     let text = line.head;
-    if NAMES.file.no_step.iter().any(|start| scan::starts_with(text, start)) {
+    let file = &NAMES.file;
+    if file.no_step.iter().any(|start| scan::starts_with(text, start)) || file.no_step_with.iter().any(|words| text.contains(words)) {
         return None;
     }
     let found = read(text);
@@ -240,6 +242,16 @@ pub fn read(text: &str) -> Found {
             continue;
         }
         let part_of_more = start > 0 && matches!(bytes[start - 1], b'-' | b'.' | b'/');
+        // `step-time 28.7 sec` is `step_time`.
+        let end = at + bytes[at..].iter().take_while(|b| is_word(**b) || **b == b'-').count();
+        if end > at
+            && !part_of_more
+            && let Some(name) = hyphened(&bytes[start..end], &mut space)
+        {
+            take(&mut found, name.is, name.rank, &text[end..]);
+            at = end;
+            continue;
+        }
         let Some(lower) = lower_case(&bytes[start..at], &mut space).filter(|_| !part_of_more) else { continue };
         let mut names = table.words.of(lower).peekable();
         if names.peek().is_none() {
@@ -258,6 +270,13 @@ pub fn read(text: &str) -> Found {
         }
     }
     found
+}
+
+/// The name that words with hyphens between them are with underscores.
+fn hyphened(word: &[u8], space: &mut [u8; MAX_WORD]) -> Option<&'static Name> {
+    let n = lower_case(word, space)?.len();
+    space[..n].iter_mut().filter(|b| **b == b'-').for_each(|b| *b = b'_');
+    NAMES.words.of(&space[..n]).find(|name| name.front.is_empty() && !name.behind)
 }
 
 /// A step and, with a slash, the total.
@@ -325,6 +344,31 @@ fn rate_name(bytes: &[u8]) -> usize {
     let tail = &bytes[n..];
     let is = |words: &&&[u8]| tail.get(..words.len()).is_some_and(|t| t.eq_ignore_ascii_case(words));
     n + [&b" per second per gpu"[..], b" per second", b" per sec"].iter().find(is).map_or(0, |words| words.len())
+}
+
+/// `Epoch 3`, `INFO Epoch: 3/10`, and nothing else.
+pub fn lone_epoch(text: &str) -> Option<f64> {
+    const LONGEST: usize = 40;
+    let text = without_level(text).trim_matches(['-', '=', '*', '#', ' ', ':', '[', ']']);
+    let tail = text.strip_prefix("Epoch").or_else(|| text.strip_prefix("epoch")).or_else(|| text.strip_prefix("EPOCH"))?;
+    let tail = tail.trim_start_matches([' ', ':', '#', '[']);
+    let (epoch, n) = scan::number(tail).filter(|_| text.len() <= LONGEST)?;
+    let rest = tail[n..].trim_start_matches([' ', '/']).trim_start_matches("of ");
+    rest.bytes().all(|b| b.is_ascii_digit()).then_some(epoch)
+}
+
+/// `Training loss: 0.046`, `INFO   train loss = 0.046`, and nothing else.
+pub fn lone_loss(text: &str) -> Option<f64> {
+    let text = without_level(text).trim_start();
+    let starts =
+        ["Training loss", "training loss", "Train loss", "train loss", "Train Loss", "Training Loss", "train_loss", "Loss", "loss"];
+    let tail = starts.iter().find_map(|start| text.strip_prefix(start))?.trim_start_matches([' ', ':', '=']);
+    scan::number(tail).filter(|(_, n)| tail[*n..].trim().is_empty()).map(|(loss, _)| loss)
+}
+
+/// The line without the level that a logger put in front of it.
+fn without_level(text: &str) -> &str {
+    ["INFO", "[INFO]", "INFO:"].iter().find_map(|level| text.strip_prefix(level)?.strip_prefix([' ', ':'])).unwrap_or(text).trim()
 }
 
 /// The loss of a line that has names and numbers and nothing else: `train_loss: 1.044 v_num: 1.000`.

@@ -29,7 +29,9 @@ struct Open {
     who: Who,
     origin: Origin,
     at: At,
-    place: Option<String>,
+    frames: Frames,
+    /// The first exception of a chain, and whether the next one only hands it on.
+    after: Option<String>,
     /// The line before was part of it.
     indented: bool,
     /// Tracebacks that began: processes without a prefix mix theirs.
@@ -52,7 +54,7 @@ enum At {
     Ended {
         class: String,
         message: String,
-        place: Option<String>,
+        frames: Frames,
         more: Option<u8>,
         /// Lines that name the actor of Ray that died may follow.
         names_actor: bool,
@@ -82,6 +84,11 @@ impl Tracebacks {
         if let Some(index) = p.rest.strip_prefix("-- Process ").and_then(|tail| tail.strip_suffix(" terminated with the following error:"))
         {
             self.spawned = index.parse().ok();
+            self.open.iter_mut().for_each(Open::only_hands_on);
+            return true;
+        }
+        if let Some((exception, origin)) = uncaught(p) {
+            out.push(TextEvent { origin, what: What::Exception(exception), said_at: None });
             return true;
         }
         if let Some(lead) = new_lead(p.rest) {
@@ -140,7 +147,7 @@ impl Tracebacks {
         if !nobody || !p.rest.starts_with("  ") || p.cpp {
             return None;
         }
-        let at = self.open.iter().position(|o| o.head + 1 == self.turn && o.place.is_none() && o.at == At::Frames)?;
+        let at = self.open.iter().position(|o| o.head + 1 == self.turn && o.frames == Frames::default() && o.at == At::Frames)?;
         self.open[at].who = who.clone();
         Some(at)
     }
@@ -185,7 +192,8 @@ impl Tracebacks {
             who,
             origin,
             at: At::Frames,
-            place: None,
+            frames: Frames::default(),
+            after: None,
             indented: true,
             depth: 1,
             cause: None,
@@ -198,20 +206,29 @@ impl Tracebacks {
 
     /// Another `Traceback` of a process that has one: chained, or a second process without a prefix.
     fn again(&mut self, i: usize, original: bool, p: &Peeled<'_>, out: &mut Vec<TextEvent>) {
+        let spawned = self.spawned;
         let o = &mut self.open[i];
         o.waited = 0;
         o.indented = true;
         match &o.at {
             At::Frames => o.depth = (o.depth + 1).min(64),
             At::Ended { class, message, chained, .. } if *chained || original => {
-                o.cause = o.cause.take().or_else(|| cuda::find(&format!("{class}: {message}")));
+                let words = if message.is_empty() { class.clone() } else { format!("{class}: {message}") };
+                o.cause = o.cause.take().or_else(|| cuda::find(&words));
+                // What has no words of its own only hands on what follows.
+                if !message.is_empty() {
+                    o.after.get_or_insert_with(|| clean::clip(&words, MAX_AFTER).into_owned());
+                }
+                if spawned.is_some() && o.origin.rank.is_none() {
+                    (o.origin.local_rank, self.spawned) = (spawned, None);
+                }
                 o.at = At::Frames;
             }
             At::Ended { .. } => {
                 o.tell(out);
                 o.depth += 1;
                 o.ignored = false;
-                o.cause = None;
+                (o.cause, o.after) = (None, None);
                 o.origin = p.origin.clone();
             }
         }
@@ -257,6 +274,16 @@ impl Open {
             self.waited = 0;
             return true;
         }
+        // Several processes print into one line: the words of the error stand in the next one.
+        if message.is_empty() && text.starts_with("[Errno ") {
+            *message = clean::clip(text, MAX_TEXT).into_owned();
+            return true;
+        }
+        // A terminal broke the first line of an error of NCCL, which ends with its version.
+        if message.starts_with("NCCL error in") && !message.contains("NCCL version ") && !text.starts_with([' ', 'n']) {
+            message.push_str(text);
+            return true;
+        }
         let is_nccl = text.starts_with("nccl") && text.contains(": ") || text.starts_with("Last error:");
         // What Ray says of the actor that died, a line for each.
         let of_actor = ["class_name: ", "actor_id: ", "pid: ", "name: ", "namespace: ", "ip: "];
@@ -286,11 +313,15 @@ impl Open {
             if memchr::memchr(b'%', text.as_bytes()).is_some() && text.contains("%|") || p.cpp {
                 return false;
             }
-            if let Some(tail) = text.trim_start().strip_prefix("File \"")
-                && (self.place.is_none() || !is_of_python(tail))
-            {
-                self.place = Some(clean::clip(&format!("File \"{tail}"), 300).into_owned());
+            if let Some(tail) = text.trim_start().strip_prefix("File \"") {
+                self.frames.add(tail);
             }
+            self.indented = true;
+            self.waited = 0;
+            return true;
+        }
+        if let Some(place) = rich_place(text) {
+            self.frames.add(&place["File \"".len()..]);
             self.indented = true;
             self.waited = 0;
             return true;
@@ -311,15 +342,16 @@ impl Open {
             self.waited += 1;
             return false;
         };
+        let message = without_frame(message);
         let more = (message.starts_with("NCCL error in") || class.starts_with("nccl")).then_some(2);
         self.at = At::Ended {
             class: class.to_string(),
             message: clean::clip(message, MAX_TEXT).into_owned(),
-            place: self.place.take(),
+            frames: std::mem::take(&mut self.frames),
             more,
             names_actor: class.ends_with("ActorDiedError") || class.ends_with("RayActorError"),
             chained: false,
-            said_at: SaidAt { line, text: clean::clip(text, MAX_TEXT).into_owned() },
+            said_at: SaidAt { line, text: clean::clip(text, MAX_TEXT).into_owned(), raised_at: None },
         };
         self.waited = 0;
         self.depth = self.depth.max(1);
@@ -335,18 +367,79 @@ impl Open {
     }
 
     fn tell(&mut self, out: &mut Vec<TextEvent>) {
-        let At::Ended { class, message, place, said_at, .. } = std::mem::replace(&mut self.at, At::Frames) else { return };
+        let At::Ended { class, message, frames, mut said_at, .. } = std::mem::replace(&mut self.at, At::Frames) else { return };
         self.depth = self.depth.saturating_sub(1);
-        let cause = self.cause.take();
+        let (cause, after) = (self.cause.take(), self.after.take());
         if std::mem::take(&mut self.ignored) {
             return;
         }
+        said_at.raised_at = frames.own.clone().or_else(|| frames.last.clone());
         let what = cause.or_else(|| cuda_failure(&class, &message)).unwrap_or_else(|| {
             let victim = is_victim(&class, &message);
-            What::Exception(Exception { class, message, place, victim })
+            let Frames { last: place, own, in_loader } = frames;
+            let called_from = own.filter(|own| Some(own) != place.as_ref());
+            What::Exception(Exception { class, message, place, called_from, after, in_loader, victim })
         });
         out.push(TextEvent { origin: self.origin.clone(), what, said_at: Some(said_at) });
     }
+
+    /// mp.spawn raises an exception without words of its own in front of that of a process.
+    fn only_hands_on(&mut self) {
+        if let At::Ended { message, chained, .. } = &mut self.at
+            && message.is_empty()
+        {
+            *chained = true;
+            self.waited = 0;
+        }
+    }
+}
+
+/// The frames of a traceback, as far as they tell where to look.
+#[derive(Clone, Default, PartialEq)]
+struct Frames {
+    /// The last that is not of Python's own library, else the first.
+    last: Option<String>,
+    /// The last that is of no library.
+    own: Option<String>,
+    /// One is of PyTorch's data loader.
+    in_loader: bool,
+}
+
+impl Frames {
+    /// `tail` stands behind `File "`.
+    fn add(&mut self, tail: &str) {
+        self.in_loader |= tail.contains("/torch/utils/data/");
+        let frame = || clean::clip(&format!("File \"{tail}"), 300).into_owned();
+        if self.last.is_none() || !is_of_python(tail) {
+            self.last = Some(frame());
+        }
+        if !is_of_python(tail) && !is_of_library(tail) {
+            self.own = Some(frame());
+        }
+    }
+}
+
+/// The longest text of an exception that another one came after.
+const MAX_AFTER: usize = 300;
+
+/// Without what is no message: a frame or the marks of one, printed by another process of the same output.
+fn without_frame(message: &str) -> &str {
+    let is_frame = message.starts_with("File \"") || message.bytes().all(|b| matches!(b, b'^' | b' '));
+    if is_frame { "" } else { message }
+}
+
+/// `… CRITICAL [olmo.util:158, rank=0] Uncaught OLMoThreadError: thread 3 failed`: a program's own last word, without a traceback.
+fn uncaught(p: &Peeled<'_>) -> Option<(Exception, Origin)> {
+    let (before, tail) = p.rest.split_once("Uncaught ")?;
+    let tail = tail.strip_prefix("exception: ").or_else(|| tail.strip_prefix("exception ")).unwrap_or(tail);
+    let (class, message) = last_line(tail.trim_end(), false).filter(|(_, message)| !message.is_empty())?;
+    // Behind the head of a logger only, or at the start: anything else quotes it.
+    let is_head = before.trim_end().is_empty() || before.trim_end().ends_with([']', ':', '-', '|', '>']) || p.origin.written.is_some();
+    is_head.then_some(())?;
+    let mut origin = p.origin.clone();
+    origin.rank = origin.rank.or_else(|| rank_in(before));
+    let (class, message) = (class.to_owned(), clean::clip(message, MAX_TEXT).into_owned());
+    Some((Exception { victim: is_victim(&class, &message), class, message, ..Exception::default() }, origin))
 }
 
 const HEAD: &str = "Traceback (most recent call last)";
@@ -418,7 +511,13 @@ fn in_one_line(p: &Peeled<'_>) -> Option<(What, Origin)> {
     let (class, message) = last?;
     let what = cuda_failure(class, message).unwrap_or_else(|| {
         let message = clean::clip(message, MAX_TEXT).into_owned();
-        What::Exception(Exception { victim: is_victim(class, &message), class: class.to_owned(), message, place: Some(place) })
+        What::Exception(Exception {
+            victim: is_victim(class, &message),
+            class: class.to_owned(),
+            message,
+            place: Some(place),
+            ..Exception::default()
+        })
     });
     let mut origin = p.origin.clone();
     origin.rank = origin.rank.or_else(|| rank_in(before));
@@ -437,11 +536,26 @@ fn header(text: &str) -> Option<bool> {
     Some(before.ends_with("Original"))
 }
 
+/// `/w/train.py:131 in main`, as rich shows a frame, in the words of Python.
+fn rich_place(text: &str) -> Option<String> {
+    let (file, call) = text.trim_end().split_once(" in ")?;
+    let (file, line) = file.rsplit_once(':')?;
+    let is_line = !line.is_empty() && line.bytes().all(|b| b.is_ascii_digit());
+    let is_one = file.ends_with(".py") && is_line && !file.contains(' ') && !call.contains(' ');
+    is_one.then(|| clean::clip(&format!("File \"{file}\", line {line}, in {call}"), 300).into_owned())
+}
+
 /// A frame of Python's own library, which is where an error shows, seldom where it comes from: `/usr/lib/python3.10/socket.py`.
 fn is_of_python(file: &str) -> bool {
     let path = file.split('"').next().unwrap_or_default();
     let library = || path.split_once("/python3.").map(|(_, tail)| tail).is_some_and(|tail| !tail.contains("-packages/"));
     path.starts_with('<') || path.contains("/lib/python3.") && library()
+}
+
+/// A frame of a library that was installed.
+fn is_of_library(file: &str) -> bool {
+    let path = file.split('"').next().unwrap_or_default();
+    path.contains("/site-packages/") || path.contains("/dist-packages/")
 }
 
 /// A frame of a traceback. Those of `faulthandler`, which come in the other order, have no comma behind the number.

@@ -2,11 +2,12 @@
 
 use crate::archive::Report;
 use crate::formats::nccl_tests::Table;
-use crate::logs::{PluginKind, PluginState, What};
+use crate::logs::header::Launch;
+use crate::logs::{Ofi, PluginKind, PluginState, What};
 use crate::model::bringup::Bringup;
 use crate::rules::busbw_of_platform;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The `facts` object of `nccl-top.check/1`.
 pub fn json(report: &Report) -> Value {
@@ -22,7 +23,10 @@ pub fn json(report: &Report) -> Value {
         false => bringup.layouts.said.iter().map(|s| s.value.nnodes).max(),
     };
     let said = report.model().comms.values().map(|c| c.nranks).max().or_else(|| bringup.layouts.said.iter().map(|s| s.value.nranks).max());
-    let nranks = said.or(report.record().ring_ranks).or_else(|| report.record().tables.iter().filter_map(|(_, t)| t.ranks).max());
+    let nranks = said
+        .or(report.record().ring_ranks)
+        .or_else(|| report.record().launch.ranks())
+        .or_else(|| report.record().tables.iter().filter_map(|(_, t)| t.ranks).max());
     let network = bringup.networks.first().map(|s| s.value.clone()).or_else(|| network_in_use(report));
     let env: Map<String, Value> =
         bringup.env.iter().filter_map(|(name, said)| Some((name.clone(), said.first()?.value.clone().into()))).collect();
@@ -51,9 +55,62 @@ pub fn json(report: &Report) -> Value {
         "nccl_tests": report.record().tables.iter().map(|(_, t)| table(t, &bringup)).collect::<Vec<_>>(),
         "inspector": inspector(report),
         "training": report.training().map(crate::output::snapshot::training),
+        "software": software(report, &bringup),
+        "launch": launch(report),
         "attempt": report.attempt().map(|attempt| attempt.no),
         "went_back": report.went_back().map(|(from, to)| json!({ "from": from, "to": to })),
     })
+}
+
+/// The versions of programs that lines name, and what the network plugin of EFA says of itself.
+fn software(report: &Report, bringup: &Bringup) -> Map<String, Value> {
+    let mut software: BTreeMap<&str, Vec<String>> = report.record().software.iter().map(|(name, v)| (*name, v.clone())).collect();
+    for said in &bringup.ofi.said {
+        let (name, version) = match &said.value {
+            Ofi::Version(version) => ("aws-ofi-nccl", version),
+            Ofi::Libfabric(version) => ("libfabric", version),
+            _ => continue,
+        };
+        let known = software.entry(name).or_default();
+        if !known.contains(version) {
+            known.push(version.clone());
+        }
+    }
+    software.into_iter().map(|(name, versions)| (name.to_owned(), json!(versions))).collect()
+}
+
+/// How the job was started, as far as lines say.
+fn launch(report: &Report) -> Value {
+    let launch = &report.record().launch;
+    if *launch == Launch::default() {
+        return Value::Null;
+    }
+    json!({
+        "launcher": launch.launcher,
+        "nodes": launch.nodes,
+        "processes_per_node": launch.per_node,
+        "world_size": launch.world,
+        "endpoint": launch.endpoint,
+        "max_restarts": launch.restarts,
+    })
+}
+
+/// What the network plugin of EFA says that it uses: provider, its NICs, the machine, the protocol.
+pub fn fabric_words(report: &Report) -> Option<String> {
+    let bringup = report.bringup();
+    let mut words: Vec<String> = Vec::new();
+    for said in &bringup.ofi.said {
+        let word = match &said.value {
+            Ofi::Provider { name, nics, .. } => format!("{name} with {}", crate::base::units::counted(*nics, "NIC")),
+            Ofi::Topology { instance, .. } => format!("on {instance}"),
+            Ofi::Protocol { name, .. } => format!("protocol {name}"),
+            _ => continue,
+        };
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    (!words.is_empty()).then(|| words.join(", "))
 }
 
 /// Errors of PyTorch name the version where NCCL itself was not configured to print it.

@@ -278,6 +278,19 @@ impl Page {
         if !job.is_empty() {
             rows.push(("job", job.join(", ")));
         }
+        let launch = report.record().launch.words();
+        if !launch.is_empty() {
+            rows.push(("launch", launch.join(", ")));
+        }
+        rows.extend(joined_words(report).map(|words| ("ranks", words)));
+        rows.extend(software_words(&facts).map(|words| ("software", words)));
+        rows.extend(facts::fabric_words(report).map(|words| ("fabric", words)));
+        let planned = || report.model().files.values().find_map(|f| f.progress.total_steps);
+        if report.training().is_none()
+            && let Some(total) = planned()
+        {
+            rows.push(("training", format!("{} steps planned, none seen", crate::base::units::group(total))));
+        }
         if let Some(progress) = report.training() {
             let mut said = vec![match (progress.step, progress.total_steps) {
                 (Some(step), Some(total)) => format!("step {} of {}", crate::base::units::group(step), crate::base::units::group(total)),
@@ -285,8 +298,13 @@ impl Page {
                 _ if progress.is_empty() => String::new(),
                 _ => progress.epoch.map_or("no step number".into(), |epoch| format!("epoch {epoch}")),
             }];
+            let of_epoch =
+                progress.epoch.filter(|_| progress.step.is_some()).map(|epoch| format!("epoch {}", (epoch * 100.0).round() / 100.0));
+            said.extend(of_epoch);
             said.extend(progress.loss.map(|l| format!("loss {l:.4}")));
-            said.extend(progress.step_time_s.map(|s| format!("{} a step", crate::base::units::seconds(s))));
+            let by_lines =
+                || progress.written_pace_s().map(|s| format!("about {} a step, by the times of the lines", crate::base::units::seconds(s)));
+            said.extend(progress.step_time_s.map(|s| format!("{} a step", crate::base::units::seconds(s))).or_else(by_lines));
             said.extend(
                 progress.throughput.map(|t| format!("{} {}", crate::base::units::scaled(t), progress.throughput_unit.unwrap_or(""))),
             );
@@ -297,6 +315,7 @@ impl Page {
             said.retain(|words| !words.is_empty());
             rows.push(("training", said.join("  ")));
         }
+        rows.extend(report.record().saved.clone().map(|text| ("checkpoint", format!("the last: {text}"))));
         let serves = |file: &LogFile| file.progress.phase().is_some_and(|(phase, _)| phase == Phase::Serving);
         if report.model().files.values().any(serves) {
             rows.push(("server", "up, and answers requests".to_owned()));
@@ -382,6 +401,32 @@ fn name(f: &Finding) -> String {
 
 fn is_consequence(f: &Finding) -> bool {
     matches!(f.role, Role::Cascade | Role::Teardown)
+}
+
+/// `0 and 1 of 4 have begun, 2 and 3 not in these inputs`
+fn joined_words(report: &Report) -> Option<String> {
+    let record = report.record();
+    let members = record.members.filter(|n| *n as usize <= 2 * MOST_RANKS && *n as usize > record.joined.len())?;
+    let seen: Vec<u32> = record.joined.keys().copied().collect();
+    let unseen: Vec<u32> = (0..members).filter(|rank| !record.joined.contains_key(rank)).collect();
+    Some(format!("{} of {members} began; {} did not in these inputs", rank_words(&seen), rank_words(&unseen)))
+}
+
+/// Ranks of a start that are listed.
+const MOST_RANKS: usize = 4096;
+
+/// `NCCL 2.21.5, CUDA 12.4, driver for CUDA 12.9, PyTorch 2.4.0, aws-ofi-nccl 1.14.2`
+fn software_words(facts: &Value) -> Option<String> {
+    let one = |key: &str, name: &str| facts[key].as_str().map(|version| format!("{name} {version}"));
+    let own = [one("nccl_version", "NCCL"), one("cuda_version", "CUDA"), one("driver_cuda_version", "driver for CUDA")];
+    let told = facts["software"].as_object().into_iter().flatten().filter_map(|(name, versions)| {
+        let versions: Vec<&str> = versions.as_array()?.iter().filter_map(Value::as_str).collect();
+        Some(format!("{name} {}", versions.join(" and ")))
+    });
+    // NCCL's own line says which CUDA it was built for.
+    let has_cuda = facts["cuda_version"].is_string();
+    let words: Vec<String> = own.into_iter().flatten().chain(told.filter(|words| !has_cuda || !words.starts_with("CUDA "))).collect();
+    (!words.is_empty()).then(|| words.join(", "))
 }
 
 fn table_words(t: &Value) -> String {

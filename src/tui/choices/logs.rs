@@ -31,7 +31,10 @@ impl Ui {
         self.log.shift = if right { (shift + SIDEWAYS).min(LONGEST_LINE) } else { shift.saturating_sub(SIDEWAYS) };
         self.log.wraps = false;
         self.show_log();
-        self.notice = (self.log.shift > 0).then(|| format!("the log from column {} on", self.log.shift + 1));
+        self.notice = Some(match self.log.shift {
+            0 => "the log from its first column on".into(),
+            shift => format!("the log from column {} on", shift + 1),
+        });
     }
 
     /// The line of the log that is selected, or that is shown whole.

@@ -163,7 +163,7 @@ impl Ui {
 
     pub(in crate::tui) fn go_to(&mut self, to: Opened, session: &Session, theme: &Theme) {
         match to {
-            Opened::Nothing => {}
+            Opened::Nothing => self.notice = Some("there is nothing to open here".into()),
             Opened::LogLine(at) => {
                 if self.sheet.is_some() {
                     self.leave_mark();

@@ -7,7 +7,10 @@ use crate::tui::actions::Action;
 use crate::tui::choices::List;
 use crate::tui::filter::Filter;
 use crate::tui::keys::Keymap;
-use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseEventKind};
+use crate::tui::theme::Theme;
+use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use ratatui::layout::{Position, Rect};
+use std::cell::RefCell;
 use std::time::Duration;
 
 /// What a key asks of the world.
@@ -38,6 +41,23 @@ pub struct FleetUi {
     pub popup: Option<String>,
     pub size: (u16, u16),
     pub mouse: bool,
+    /// Where the last picture has what can be clicked; what lies on top stands last.
+    spots: RefCell<Vec<Spot>>,
+}
+
+/// A place of the picture, the pane that it is of, and what stands there.
+struct Spot {
+    area: Rect,
+    pane: usize,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    Pane,
+    /// The column, by its place in the pane's heads.
+    Head(usize),
+    Row(usize),
 }
 
 /// One of the screens on the way.
@@ -72,6 +92,8 @@ pub const ACTIONS: &[Action] = &[
     Action::Top,
     Action::Bottom,
     Action::Filter,
+    Action::Sort,
+    Action::SortReverse,
     Action::Pause,
     Action::Earlier,
     Action::Later,
@@ -98,6 +120,7 @@ impl FleetUi {
             popup: None,
             size: (80, 24),
             mouse: true,
+            spots: RefCell::default(),
         }
     }
 
@@ -119,9 +142,14 @@ impl FleetUi {
     /// `now` is the present.
     pub fn input(&mut self, input: &Input, frame: Option<&Frame>, now: Stamp) -> Effect {
         match input {
-            Input::Key(key) if key.kind != KeyEventKind::Release => self.key(key, frame, now),
-            Input::Mouse(mouse) if self.mouse && mouse.kind == MouseEventKind::ScrollUp => self.act(Action::Up, frame, now),
-            Input::Mouse(mouse) if self.mouse && mouse.kind == MouseEventKind::ScrollDown => self.act(Action::Down, frame, now),
+            Input::Key(key) if key.kind != KeyEventKind::Release => match self.keys.apart(key) {
+                Some([first, second]) => match self.key(&first, frame, now) {
+                    Effect::Draw => self.key(&second, frame, now),
+                    effect => effect,
+                },
+                None => self.key(key, frame, now),
+            },
+            Input::Mouse(mouse) if self.mouse => self.pointer(mouse, frame, now),
             Input::Paste(text) if self.prompt.is_some() => {
                 text.chars().filter(|c| !c.is_control()).for_each(|c| self.type_in(c));
                 Effect::Draw
@@ -243,6 +271,8 @@ impl FleetUi {
                 let place = self.place();
                 self.prompt = Some((place.lists[place.pane].filter.text.clone(), None));
             }
+            Action::Sort => self.sort(frame),
+            Action::SortReverse => self.reverse(),
             Action::Pause if self.at.is_some() => return self.go_to(None),
             Action::Pause => self.at = Some(frame.map_or(now, |frame| frame.fleet.at)),
             Action::Earlier => return self.move_by(frame, now, -1, scrape),
@@ -261,6 +291,78 @@ impl FleetUi {
             _ => {}
         }
         Effect::Draw
+    }
+
+    /// Notes where something stands that can be clicked; the view does, while it draws.
+    pub fn spot(&self, area: Rect, pane: usize, what: What) {
+        self.spots.borrow_mut().push(Spot { area, pane, what });
+    }
+
+    pub fn forget_spots(&self) {
+        self.spots.borrow_mut().clear();
+    }
+
+    /// The wheel moves in the list below it. A click selects a row or sorts by a head; one on the selected row opens it.
+    fn pointer(&mut self, mouse: &MouseEvent, frame: Option<&Frame>, now: Stamp) -> Effect {
+        let clicked = mouse.kind == MouseEventKind::Down(MouseButton::Left);
+        if clicked && (self.popup.take().is_some() || self.help.take().is_some()) {
+            return Effect::Draw;
+        }
+        let at = Position { x: mouse.column, y: mouse.row };
+        let found = self.spots.borrow().iter().rev().find(|spot| spot.area.contains(at)).map(|spot| (spot.pane, spot.what));
+        let wheel = match mouse.kind {
+            MouseEventKind::ScrollUp => Some(Action::Up),
+            MouseEventKind::ScrollDown => Some(Action::Down),
+            _ => None,
+        };
+        let Some((pane, what)) = found.filter(|_| clicked || wheel.is_some()) else {
+            return wheel.map_or(Effect::Draw, |action| self.act(action, frame, now));
+        };
+        let had_focus = self.place().pane == pane;
+        self.place_mut().pane = pane;
+        if let Some(action) = wheel {
+            return self.act(action, frame, now);
+        }
+        match what {
+            What::Pane => {}
+            What::Head(column) => {
+                let list = &mut self.place_mut().lists[pane];
+                list.reverse = list.sort == column + 1 && !list.reverse;
+                list.sort = column + 1;
+            }
+            What::Row(row) => {
+                let Some(frame) = frame else { return Effect::Draw };
+                let names = rows::names(frame, self.place());
+                if had_focus && rows::selected(frame, self.place(), &names) == Some(row) {
+                    return self.open(Some(frame));
+                }
+                let list = &mut self.place_mut().lists[pane];
+                (list.row, list.index) = (names.get(row).cloned(), row);
+            }
+        }
+        Effect::Draw
+    }
+
+    /// By the next column in which something is known; after the last in the list's own order.
+    fn sort(&mut self, frame: Option<&Frame>) {
+        let (place, Some(frame)) = (self.place(), frame) else { return };
+        let heads = rows::heads(place, place.pane);
+        let known = rows::known(&rows::shown(frame, place, place.pane, &Theme::mono()), heads.len());
+        if heads.is_empty() {
+            self.notice = Some("nothing to sort in this pane".into());
+            return;
+        }
+        let place = self.place_mut();
+        let list = &mut place.lists[place.pane];
+        list.sort = known.into_iter().map(|at| at + 1).find(|no| *no > list.sort).unwrap_or(0);
+        let by = list.sort.checked_sub(1).map_or("in its own order".to_owned(), |at| format!("by {}", heads[at].0));
+        self.notice = Some(format!("sorted {by}{}", if list.reverse { ", reversed" } else { "" }));
+    }
+
+    fn reverse(&mut self) {
+        let place = self.place_mut();
+        let list = &mut place.lists[place.pane];
+        list.reverse = !list.reverse;
     }
 
     /// To another moment; not beyond the present.

@@ -51,9 +51,11 @@ fn places(tiles: &[Tile], selected: Option<usize>, area: Rect) -> Vec<(usize, Re
         .collect()
 }
 
-pub fn draw(buf: &mut Buffer, area: Rect, tiles: &[Tile], selected: Option<usize>, focused: bool, theme: &Theme) {
+/// Draws the tiles that fit; which stand where.
+pub fn draw(buf: &mut Buffer, area: Rect, tiles: &[Tile], selected: Option<usize>, focused: bool, theme: &Theme) -> Vec<(usize, Rect)> {
     let name = tiles.iter().map(|tile| clean(&tile.node).width()).max().unwrap_or(0).min(LONGEST_NAME) as u16;
-    for (at, place) in places(tiles, selected, area) {
+    let places = places(tiles, selected, area);
+    for &(at, place) in &places {
         let tile = &tiles[at];
         put(buf, (place.x, place.y, name.min(place.width)), &clean(&tile.node), false, theme.text);
         let mut x = place.x + name + 1;
@@ -78,4 +80,5 @@ pub fn draw(buf: &mut Buffer, area: Rect, tiles: &[Tile], selected: Option<usize
             select_row(theme, place, buf);
         }
     }
+    places
 }

@@ -11,16 +11,36 @@ use crate::fleet::asking::{Focus, Frame};
 use crate::fleet::model::{Job, Rank, ranks_of};
 use crate::fleet::rules::{Finding, weight_of, whom};
 use crate::tui::theme::{Theme, severity_mark, state_mark};
+use crate::tui::widgets::table::SortKey;
 use ratatui::style::Style;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Head, least and greatest width, numbers on the right, and the highest rank leaves first.
 pub type Head = (&'static str, u16, u16, bool, u8);
 
+/// What stands in a column of a row, and by what it is sorted.
+pub struct Cell {
+    pub text: String,
+    pub style: Option<Style>,
+    by: SortKey,
+}
+
+impl Cell {
+    fn styled(self, style: Option<Style>) -> Cell {
+        Cell { style, ..self }
+    }
+
+    /// Sorted by this number, the highest first, and not by the text.
+    fn by(self, number: Option<f64>) -> Cell {
+        Cell { by: SortKey::number(number), ..self }
+    }
+}
+
 pub struct Row {
     /// By which it stays selected.
     pub name: String,
-    pub cells: Vec<(String, Option<Style>)>,
+    pub cells: Vec<Cell>,
     /// The verdict names it.
     pub bad: Option<Severity>,
     pub opens: Option<Focus>,
@@ -29,7 +49,7 @@ pub struct Row {
 impl Row {
     /// All of it as one text, to filter by.
     fn text(&self) -> String {
-        self.cells.iter().map(|(text, _)| text.as_str()).collect::<Vec<_>>().join(" ")
+        self.cells.iter().map(|cell| cell.text.as_str()).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -49,12 +69,23 @@ pub const JOBS: &[Head] = &[
 pub const FINDINGS: &[Head] =
     &[("finding", 18, 22, false, 0), ("job", 6, 12, false, 2), ("for", 9, 9, true, 1), ("what", 18, 200, false, 0)];
 
-fn cell(text: impl Into<String>) -> (String, Option<Style>) {
-    (clean(&text.into()).into_owned(), None)
+fn cell(text: impl Into<String>) -> Cell {
+    let text = clean(&text.into()).into_owned();
+    Cell { by: SortKey::word(natural(&text)), style: None, text }
 }
 
-fn dash(text: Option<String>) -> (String, Option<Style>) {
-    cell(text.unwrap_or_else(|| "–".into()))
+fn dash(text: Option<String>) -> Cell {
+    text.map_or(Cell { text: "–".into(), style: None, by: SortKey::Absent }, cell)
+}
+
+/// A number with its words; a dash where it is not known.
+fn amount(value: Option<f64>, words: impl Fn(f64) -> String) -> Cell {
+    dash(value.map(words)).by(value)
+}
+
+/// How long something lasts.
+fn lasting(time: Option<Duration>) -> Cell {
+    dash(time.map(span)).by(time.map(|time| time.as_secs_f64()))
 }
 
 /// The finding that a job is judged by.
@@ -88,7 +119,7 @@ pub fn jobs(frame: &Frame, theme: &Theme) -> Vec<Row> {
         };
         let nodes = if silent > 0 { format!("{}/{}", job.answering(), job.members.len()) } else { job.members.len().to_string() };
         let ranks = match (job.ranks_seen, job.world_size) {
-            (Some(seen), Some(world)) if seen < world => (format!("{seen}/{world}"), Some(theme.look)),
+            (Some(seen), Some(world)) if seen < world => cell(format!("{seen}/{world}")).styled(Some(theme.look)),
             (seen, world) => dash(world.or(seen).map(|n| n.to_string())),
         };
         Row {
@@ -97,13 +128,13 @@ pub fn jobs(frame: &Frame, theme: &Theme) -> Vec<Row> {
                 cell(id),
                 dash(job.name().map(str::to_owned)),
                 dash(job.info.get("user").cloned()),
-                (format!("{} {}", state_mark(state), state.as_str()), Some(style)),
-                dash(job.since().map(|since| span(frame.fleet.at.since(since)))),
-                (cause.map_or("–".into(), |f| clean(&blamed(f)).into_owned()), bad.map(|bad| theme.severity(bad))),
-                dash(job.step.map(|step| group(step as u64))),
-                dash(job.eta().map(span)),
-                (nodes, (silent > 0).then_some(theme.look)),
-                ranks,
+                cell(format!("{} {}", state_mark(state), state.as_str())).styled(Some(style)).by(Some(f64::from(state as u8))),
+                lasting(job.since().map(|since| frame.fleet.at.since(since))),
+                dash(cause.map(blamed)).styled(bad.map(|bad| theme.severity(bad))),
+                amount(job.step, |step| group(step as u64)),
+                lasting(job.eta()),
+                cell(nodes).styled((silent > 0).then_some(theme.look)).by(Some(job.members.len() as f64)),
+                ranks.by(job.world_size.or(job.ranks_seen).map(f64::from)),
             ],
             bad: bad.filter(|_| state >= State::Slow),
             opens: Some(Focus::Job(id.clone())),
@@ -138,10 +169,10 @@ pub fn findings(frame: &Frame, focus: &Focus, theme: &Theme) -> Vec<Row> {
         Row {
             name: finding_name(f),
             cells: vec![
-                (format!("{follows}{} {}", severity_mark(f.severity), clean(&f.rule)), Some(theme.severity(f.severity))),
+                cell(format!("{follows}{} {}", severity_mark(f.severity), f.rule)).styled(Some(theme.severity(f.severity))),
                 // All are of the same one there: a column in which nothing is known is left out.
                 dash(f.job.clone().filter(|_| !matches!(focus, Focus::Job(_)))),
-                dash(f.since.map(|since| span(frame.fleet.at.since(since)))),
+                lasting(f.since.map(|since| frame.fleet.at.since(since))),
                 cell(what),
             ],
             bad: None,
@@ -214,8 +245,8 @@ pub fn gpus(frame: &Frame, theme: &Theme) -> Vec<Row> {
     }
     let row = |(gpu, facts): (u32, BTreeMap<String, f64>)| {
         let rank = ranks.iter().find(|rank| rank.gpu == Some(gpu) || rank.gpu.is_none() && rank.rank == gpu);
-        let fact = |name: &str, times: f64| dash(facts.get(name).map(|value| format!("{:.0}", value * times)));
-        let share = |of: fn(&Rank) -> f64| dash(rank.map(|rank| format!("{:.0} %", of(rank) * 100.0)));
+        let fact = |name: &str, times: f64| amount(facts.get(name).copied(), |value| format!("{:.0}", value * times));
+        let share = |of: fn(&Rank) -> f64| amount(rank.map(of), |share| format!("{:.0} %", share * 100.0));
         let waiting = rank.map_or(0.0, |rank| rank.waiting);
         Row {
             name: gpu.to_string(),
@@ -224,7 +255,7 @@ pub fn gpus(frame: &Frame, theme: &Theme) -> Vec<Row> {
                 dash(rank.map(|rank| rank.rank.to_string())),
                 dash(job_of(frame, rank)),
                 share(|rank| rank.working),
-                (share(|rank| rank.waiting).0, (waiting > 0.5).then_some(theme.look)),
+                share(|rank| rank.waiting).styled((waiting > 0.5).then_some(theme.look)),
                 share(|rank| rank.idle),
                 fact("sm_active_ratio", 100.0),
                 fact("tensor_active_ratio", 100.0),
@@ -257,7 +288,29 @@ pub fn shown(frame: &Frame, place: &Place, pane: usize, theme: &Theme) -> Vec<Ro
     if !filter.is_empty() {
         rows.retain(|row| filter.matches_text(&row.text(), &[], ""));
     }
+    let list = &place.lists[pane];
+    if let Some(column) = list.sort.checked_sub(1) {
+        let key = |row: &Row| row.cells.get(column).map_or(SortKey::Absent, |cell| cell.by.clone());
+        rows.sort_by(|a, b| key(a).order(&key(b), list.reverse));
+    } else if list.reverse {
+        rows.reverse();
+    }
     rows
+}
+
+/// The columns of a pane, if it is a table.
+pub fn heads(place: &Place, pane: usize) -> &'static [Head] {
+    match (&place.focus, pane) {
+        (Focus::Overview, 0) => JOBS,
+        (Focus::Node(..), 0) => GPUS,
+        (Focus::Job(_), 0) => &[],
+        _ => FINDINGS,
+    }
+}
+
+/// The columns in which something is known, by their place.
+pub fn known(rows: &[Row], columns: usize) -> Vec<usize> {
+    (0..columns).filter(|at| rows.is_empty() || rows.iter().any(|row| row.cells.get(*at).is_some_and(|cell| cell.text != "–"))).collect()
 }
 
 impl Tile {

@@ -12,12 +12,12 @@
 //!  enter open   / filter   p pause   ← back   ? help   q quit
 //! ```
 
-use super::choices::{ACTIONS, FleetUi};
-use super::grid;
+use super::choices::{ACTIONS, FleetUi, What};
 use super::rows::{self, Head, Row};
+use super::{grid, ports};
 use crate::base::clean::clean;
 use crate::base::time::{Stamp, span};
-use crate::base::units::{counted, gbytes_per_s, group};
+use crate::base::units::{counted, group};
 use crate::base::words::wrap;
 use crate::diagnosis::verdict::State;
 use crate::fleet::asking::{Focus, Frame};
@@ -74,6 +74,7 @@ const WORDS: &[(&str, &str)] = &[
 
 pub fn draw(buf: &mut Buffer, shown: &Shown, ui: &FleetUi, theme: &Theme) {
     let area = *buf.area();
+    ui.forget_spots();
     buf.set_style(area, theme.text);
     let mut lines = vec![header(shown, ui, theme, area.width)];
     lines.extend(trouble(shown, theme, area.width));
@@ -281,31 +282,37 @@ fn paragraph(buf: &mut Buffer, area: Rect, text: &str, theme: &Theme) {
 }
 
 /// A table that keeps its columns where they are.
-fn table(buf: &mut Buffer, area: Rect, heads: &[Head], rows: &[Row], selected: Option<usize>, theme: &Theme) {
+fn table(buf: &mut Buffer, area: Rect, (no, heads): (usize, &[Head]), rows: &[Row], selected: Option<usize>, ui: &FleetUi, theme: &Theme) {
     if area.height == 0 {
         return;
     }
-    let known = |at: usize| rows.is_empty() || rows.iter().any(|row| row.cells.get(at).is_some_and(|(text, _)| text != "–"));
-    let columns: Vec<usize> = (0..heads.len()).filter(|at| known(*at)).collect();
+    let columns = rows::known(rows, heads.len());
     let wants: Vec<Wanted> =
         columns.iter().map(|at| Wanted { width: heads[*at].1, widest: heads[*at].2, rank: heads[*at].4, extra: Extra::None }).collect();
     let places: Vec<(usize, u16, u16)> = spread(&wants, area).into_iter().map(|(no, x, width)| (columns[no], x, width)).collect();
+    let order = &ui.place().lists[no];
     for (at, x, width) in &places {
-        put(buf, (*x, area.y, *width), heads[*at].0, heads[*at].3, theme.dim);
+        let sorted = order.sort == at + 1;
+        let sign = if order.reverse { "▲" } else { "▼" };
+        let head = if sorted { format!("{}{sign}", heads[*at].0) } else { heads[*at].0.to_owned() };
+        put(buf, (*x, area.y, *width), &head, heads[*at].3, theme.dim);
+        ui.spot(Rect { x: *x, y: area.y, width: *width, height: 1 }, no, What::Head(*at));
     }
     let body = Rect { y: area.y + 1, height: area.height - 1, ..area };
     let first = first_shown(rows.len(), selected, usize::from(body.height));
-    for ((no, row), y) in rows.iter().enumerate().skip(first).zip(body.y..body.bottom()) {
+    for ((row_no, row), y) in rows.iter().enumerate().skip(first).zip(body.y..body.bottom()) {
         for (at, x, width) in &places {
-            if let Some((text, style)) = row.cells.get(*at) {
-                put(buf, (*x, y, *width), text, heads[*at].3, style.unwrap_or(if text == "–" { theme.dim } else { theme.text }));
+            if let Some(cell) = row.cells.get(*at) {
+                let plain = if cell.text == "–" { theme.dim } else { theme.text };
+                put(buf, (*x, y, *width), &cell.text, heads[*at].3, cell.style.unwrap_or(plain));
             }
         }
         let line = Rect { y, height: 1, ..body };
+        ui.spot(line, no, What::Row(row_no));
         if let Some(bad) = row.bad {
             blame_row(theme, line, bad, buf);
         }
-        if selected == Some(no) {
+        if selected == Some(row_no) {
             select_row(theme, line, buf);
         }
     }
@@ -319,6 +326,7 @@ fn list(buf: &mut Buffer, area: Rect, (what, no, heads): (&str, usize, &[Head]),
     let rows = rows::shown(frame, ui.place(), no, theme);
     let focused = ui.place().pane == no;
     let inside = pane(buf, area, &titled(what, rows.len(), ui, no), focused, ui, theme);
+    ui.spot(area, no, What::Pane);
     if rows.is_empty() {
         let filtered = !ui.place().lists[no].filter.is_empty();
         paragraph(
@@ -331,7 +339,7 @@ fn list(buf: &mut Buffer, area: Rect, (what, no, heads): (&str, usize, &[Head]),
     }
     let names: Vec<String> = rows.iter().map(|row| row.name.clone()).collect();
     let selected = focused.then(|| rows::selected(frame, ui.place(), &names)).flatten();
-    table(buf, inside, heads, &rows, selected, theme);
+    table(buf, inside, (no, heads), &rows, selected, ui, theme);
 }
 
 /// The first area as high as `wanted`, if that leaves `least` to the second.
@@ -398,7 +406,7 @@ fn job(buf: &mut Buffer, area: Rect, frame: &Frame, (id, job): (&str, &Job), ui:
     let area = history(buf, area, frame, ("waiting", 1.0), ui, theme);
     let found = rows::findings_of(frame, ui.focus()).len() as u16;
     let below = (found + 1 + chrome).clamp(2 + chrome, 8 + chrome);
-    let (counts, rails) = (comm_lines(job), rail_lines(job));
+    let (counts, rails) = (comm_lines(job), ports::of_job(job));
     let tiles = rows::tiles(frame, id);
     let (grid_area, rest) = if ui.size.0 >= 120 {
         let left = area.width * 3 / 5;
@@ -425,11 +433,14 @@ fn nodes_of_job(buf: &mut Buffer, area: Rect, frame: &Frame, tiles: Vec<rows::Ti
     let names: Vec<String> = tiles.iter().map(|tile| tile.node.clone()).collect();
     let place = ui.place();
     let selected = if focused { rows::selected(frame, place, &names) } else { place.lists[0].position(&names) };
-    grid::draw(buf, inside, &tiles, selected, focused, theme);
+    ui.spot(area, 0, What::Pane);
+    for (at, place) in grid::draw(buf, inside, &tiles, selected, focused, theme) {
+        ui.spot(place, 0, What::Row(at));
+    }
 }
 
 /// A line and whether it stands out.
-type Told = (String, bool);
+pub type Told = (String, bool);
 
 fn comm_lines(job: &Job) -> Vec<Told> {
     let still_from = job.still.values().copied().fold(f64::INFINITY, f64::min).min(45.0);
@@ -449,25 +460,6 @@ fn comm_lines(job: &Job) -> Vec<Told> {
         (format!("{name}  {lasts}  {counts}{behind}"), differ)
     };
     still.into_iter().map(line).collect()
-}
-
-fn rail_lines(job: &Job) -> Vec<Told> {
-    let mut rails: BTreeMap<&str, Vec<(f64, &str)>> = BTreeMap::new();
-    for port in &job.detail.ports {
-        if let Some(rate) = port.bytes_per_s {
-            rails.entry(&port.port).or_default().push((rate, &port.instance));
-        }
-    }
-    let line = |(name, mut rates): (&str, Vec<(f64, &str)>)| {
-        rates.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let median = rates[rates.len() / 2].0;
-        let (least, node) = rates[0];
-        let far = least < median * 0.75;
-        let lost: f64 = job.detail.ports.iter().filter(|port| port.port == name).map(|port| port.lost).sum();
-        let lost = if lost > 0.0 { format!(", {} lost or sent again in 5 min", group(lost as u64)) } else { String::new() };
-        (format!("{name}  {}  least {} on {node}{lost}", gbytes_per_s(median), gbytes_per_s(least)), far)
-    };
-    rails.into_iter().map(line).collect()
 }
 
 fn lines_pane(buf: &mut Buffer, area: Rect, title: &str, lines: &[Told], empty: &str, ui: &FleetUi, theme: &Theme) {
@@ -526,29 +518,18 @@ fn node(buf: &mut Buffer, area: Rect, frame: &Frame, name: &str, ui: &FleetUi, t
     let found = rows::findings_of(frame, ui.focus()).len() as u16;
     let (findings, rest) = split(rest, found.saturating_add(1 + chrome), 3 + chrome);
     list(buf, findings, ("Findings about it, or by it", 1, rows::FINDINGS), frame, ui, theme, "none");
-    lines_pane(buf, rest, "Ports: GB/s sent", &port_lines(frame), "the node reports no RDMA ports", ui, theme);
-}
-
-fn port_lines(frame: &Frame) -> Vec<Told> {
-    let down: Vec<&str> =
-        crate::fleet::model::values(&frame.node, "node-ports-up").filter(|(_, up)| *up == 0.0).map(|(s, _)| s.label("port")).collect();
-    let rates = crate::fleet::model::values(&frame.node, "node-ports");
-    let mut lines: Vec<Told> = rates
-        .map(|(series, rate)| {
-            let port = series.label("port");
-            let is_down = down.contains(&port);
-            (format!("{port}  {}{}", gbytes_per_s(rate), if is_down { "  DOWN" } else { "" }), is_down)
-        })
-        .collect();
-    lines.sort_by_cached_key(|(line, _)| crate::base::words::natural(line));
-    lines
+    lines_pane(buf, rest, "Ports: GB/s sent", &ports::of_node(frame), "the node reports no RDMA ports", ui, theme);
 }
 
 fn draw_help(buf: &mut Buffer, area: Rect, ui: &FleetUi, (from, only): (usize, &str), theme: &Theme) {
     Clear.render(area, buf);
     buf.set_style(area, theme.text);
-    let about =
-        Subjects { keys: &ui.keys, has: &|action| ACTIONS.contains(&action), words: WORDS, mouse: &[("wheel", "moves in the list")] };
+    let about = Subjects {
+        keys: &ui.keys,
+        has: &|action| ACTIONS.contains(&action),
+        words: WORDS,
+        mouse: &[("wheel", "moves in the list"), ("click", "selects a row, sorts by a head; on the selected row: opens it")],
+    };
     let lines = help::lines_of(&about, theme, usize::from(area.width.saturating_sub(2)), only);
     let rows = usize::from(area.height.saturating_sub(1));
     let first = from.min(lines.len().saturating_sub(rows));

@@ -34,6 +34,13 @@ impl SortKey {
     pub fn index(value: Option<u64>) -> SortKey {
         value.map_or(SortKey::Absent, |v| SortKey::Number(v as f64))
     }
+
+    /// What is absent stays last, whichever way round.
+    pub fn order(&self, other: &SortKey, reverse: bool) -> Ordering {
+        let order = self.partial_cmp(other).unwrap_or(Ordering::Equal);
+        let both_known = *self != SortKey::Absent && *other != SortKey::Absent;
+        if reverse && both_known { order.reverse() } else { order }
+    }
 }
 
 /// A text with its style, or what is not known.
@@ -199,12 +206,7 @@ pub fn sort<R>(ctx: &Ctx, columns: &[Column<R>], rows: &mut Vec<R>) {
     let list = ctx.list();
     if let Some(column) = columns.iter().filter(|c| c.can_sort()).nth(list.sort.wrapping_sub(1)) {
         let mut keyed: Vec<(SortKey, R)> = std::mem::take(rows).into_iter().map(|r| (column.key(ctx, &r), r)).collect();
-        keyed.sort_by(|(a, _), (b, _)| {
-            let order = a.partial_cmp(b).unwrap_or(Ordering::Equal);
-            // What is absent stays last, whichever way round.
-            let both_known = *a != SortKey::Absent && *b != SortKey::Absent;
-            if list.reverse && both_known { order.reverse() } else { order }
-        });
+        keyed.sort_by(|(a, _), (b, _)| a.order(b, list.reverse));
         rows.extend(keyed.into_iter().map(|(_, r)| r));
     } else if list.reverse {
         rows.reverse();

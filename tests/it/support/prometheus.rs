@@ -33,27 +33,38 @@ pub fn is_installed() -> bool {
 
 impl Prometheus {
     pub fn of(world: &World) -> Prometheus {
+        Prometheus::of_text(&world.open_metrics())
+    }
+
+    /// One that knows what stands in OpenMetrics text with time stamps.
+    pub fn of_text(open_metrics: &str) -> Prometheus {
         let dir = tempfile::tempdir().unwrap();
         let text = dir.path().join("world.txt");
-        std::fs::write(&text, world.open_metrics()).unwrap();
+        std::fs::write(&text, open_metrics).unwrap();
         let data = dir.path().join("data");
         let made =
             Command::new("promtool").args(["tsdb", "create-blocks-from", "openmetrics", "--quiet"]).args([&text, &data]).output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         std::fs::remove_file(&text).unwrap();
-        Prometheus::start(dir, &data)
+        // Blocks made of text have no marks of staleness: what a node no longer exports ends by the lookback.
+        Prometheus::start(dir, &data, "global: {}\n", &["--query.lookback-delta=20s", "--storage.tsdb.retention.time=100y"])
     }
 
-    fn start(dir: tempfile::TempDir, data: &Path) -> Prometheus {
+    /// One that scrapes, as its configuration says.
+    pub fn scraping(config: &str) -> Prometheus {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        Prometheus::start(dir, &data, config, &[])
+    }
+
+    fn start(dir: tempfile::TempDir, data: &Path, text: &str, args: &[&str]) -> Prometheus {
         let config = dir.path().join("prometheus.yml");
-        std::fs::write(&config, "global: {}\n").unwrap();
+        std::fs::write(&config, text).unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let child = Command::new("prometheus")
             .arg(format!("--config.file={}", config.display()))
             .arg(format!("--storage.tsdb.path={}", data.display()))
-            .arg("--storage.tsdb.retention.time=100y")
-            // Blocks made of text have no marks of staleness: what a node no longer exports ends by this.
-            .arg("--query.lookback-delta=20s")
+            .args(args)
             .arg(format!("--web.listen-address=127.0.0.1:{port}"))
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -209,3 +209,37 @@ impl Drop for Screen {
 pub fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     haystack.windows(needle.len()).rposition(|w| w == needle)
 }
+
+/// What a terminal sends for a key of the table.
+pub fn sent_for(key: &str) -> String {
+    let named = [
+        ("enter", "\r"),
+        ("esc", "\x1b"),
+        ("tab", "\t"),
+        ("shift-tab", "\x1b[Z"),
+        ("space", " "),
+        ("backspace", "\x7f"),
+        ("up", "\x1b[A"),
+        ("down", "\x1b[B"),
+        ("right", "\x1b[C"),
+        ("left", "\x1b[D"),
+        ("home", "\x1b[H"),
+        ("end", "\x1b[F"),
+        ("pgup", "\x1b[5~"),
+        ("pgdn", "\x1b[6~"),
+        ("f1", "\x1bOP"),
+        ("f2", "\x1bOQ"),
+        ("shift-left", "\x1b[1;2D"),
+        ("shift-right", "\x1b[1;2C"),
+    ];
+    if let Some((_, bytes)) = named.iter().find(|(name, _)| *name == key) {
+        return (*bytes).to_owned();
+    }
+    match key.strip_prefix("ctrl-") {
+        Some(letter) => char::from(letter.as_bytes()[0] & 0x1f).to_string(),
+        None => {
+            assert_eq!(key.chars().count(), 1, "what does a terminal send for {key}?");
+            key.to_owned()
+        }
+    }
+}

@@ -76,6 +76,21 @@ pub fn recorded() -> String {
     })
 }
 
+/// The same answers whenever they are asked for; none while `fails` says so.
+pub fn recorded_always(fails: impl Fn() -> bool + Send + Sync + 'static) -> String {
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(std::fs::File::open(recording()).unwrap()).read_to_string(&mut text).unwrap();
+    let moment = regex::Regex::new("(time|start|end)=[^&]*").unwrap();
+    let answers: BTreeMap<String, String> = serde_json::from_str(&text).unwrap();
+    let answers: BTreeMap<String, String> =
+        answers.into_iter().map(|(key, answer)| (moment.replace_all(&key, "").into_owned(), answer)).collect();
+    serve(move |request| match answers.get(&*moment.replace_all(&key(request), "")) {
+        _ if fails() => reply("503 Service Unavailable", "<html>busy"),
+        Some(answer) => reply("200 OK", answer),
+        None => success(""),
+    })
+}
+
 pub fn recording() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/fleet/answers.json.gz")
 }

@@ -1,0 +1,288 @@
+//! Reads the lines of one file, in order: cuts them into records, peels off who wrote them, and hands them to the readers of each program.
+
+use super::shipped::{unwrapped, without_json};
+use super::{Origin, TextEvent, What, catalog, header, metrics, nccl, parts, prefilter, prefix, progress, torch};
+use crate::base::clean::{clean, clip};
+use crate::base::severity::Severity;
+use memchr::memmem::Finder;
+use std::sync::LazyLock;
+
+/// What a line is known by, without the lines around it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KnownBy {
+    /// The entry of the catalogue.
+    pub entry: Option<&'static catalog::Signature>,
+    /// What a reader takes from it, in the reader's own word: `step`.
+    pub reader: Option<String>,
+}
+
+/// The first thing that a line says; nothing where it means nothing.
+pub fn known_by(line: &str) -> KnownBy {
+    let mut events = Vec::new();
+    let mut reader = Reader::default();
+    reader.read_all(line, prefilter::classify(line.as_bytes()), &mut events);
+    reader.torch.idle(&mut events);
+    let Some(event) = events.first() else { return KnownBy::default() };
+    KnownBy { entry: event.what.entry_of(line), reader: Some(event.what.name()) }
+}
+
+/// Whether a line that is worth a look says nothing worse than a warning, as far as it says anything without the lines around it.
+pub fn is_only_warning(line: &[u8]) -> bool {
+    let mut events = Vec::new();
+    Reader::default().read(&String::from_utf8_lossy(line), prefilter::Class::Alarm, &mut events);
+    !events.is_empty() && events.iter().all(|e| e.what.severity() < Some(Severity::Error))
+}
+
+/// What the user has muted is never reported.
+fn drop_muted(from: usize, out: &mut Vec<TextEvent>) {
+    if from < out.len() && catalog::user::has_mutes() {
+        let new = out.split_off(from);
+        out.extend(new.into_iter().filter(|event| event.what.signature().is_none_or(|s| !s.muted)));
+    }
+}
+
+/// What the driver says of a GPU in several lines, of which only the first names it.
+#[derive(Clone, Default, PartialEq)]
+struct OfGpu {
+    text: String,
+    lines: u8,
+}
+
+impl OfGpu {
+    /// The whole record, where `rest` goes on with one that names a GPU: its lines behind one another.
+    fn read(&mut self, rest: &str) -> Option<String> {
+        let text = rest.trim();
+        let Some(tail) = text.strip_prefix("NVRM: ") else {
+            *self = OfGpu::default();
+            return None;
+        };
+        if tail.starts_with("The NVIDIA GPU ") {
+            *self = OfGpu { text: text.to_owned(), lines: 1 };
+            return None;
+        }
+        if self.lines == 0 || self.lines > 4 {
+            return None;
+        }
+        self.lines += 1;
+        self.text.push(' ');
+        self.text.push_str(&clip(tail, 200));
+        Some(self.text.clone())
+    }
+}
+
+/// Reads the lines of one file, in order.
+#[derive(Clone, Default, PartialEq)]
+pub struct Reader {
+    torch: torch::State,
+    nccl: nccl::State,
+    progress: progress::State,
+    /// It is a `metrics.csv`.
+    metrics: Option<metrics::Columns>,
+    is_first: bool,
+    gpu: OfGpu,
+    /// ctest wrote it: what stands before its lines is the number of a test, not of a rank.
+    of_ctest: bool,
+    parts: parts::Parts,
+    header: header::State,
+    /// Horovod's `Missing ranks:` was read: a line for each of them follows.
+    names_missing: bool,
+}
+
+/// The head of Horovod's list of ranks that others wait for.
+const MISSING: &str = "Missing ranks:";
+/// How lines begin that a launcher prints under its own name.
+const LAUNCHERS: &[&str] = &["srun: ", "slurmstepd", "mpirun ", "mpiexec ", "prterun "];
+
+/// When Slurm says that a step was cancelled: `*** STEP 7.0 ON node-1 CANCELLED AT 2026-04-15T19:07:03 ***`.
+fn cancelled_at(text: &str) -> Option<super::Written> {
+    prefix::stamp::iso(text.split_once(" CANCELLED AT ")?.1).map(|(written, _)| written)
+}
+
+/// Nothing that a reader knows is longer; longer lines are read up to here.
+const MAX_LINE: usize = 64 * 1024;
+
+impl Reader {
+    /// A record of several lines has begun, and the next line may belong to it although it looks like noise.
+    pub fn is_inside(&self) -> bool {
+        !self.torch.is_idle() || !self.parts.is_empty() || self.names_missing || self.header.is_inside()
+    }
+
+    /// The number in its file of the line that [`Reader::line`] gets next.
+    pub fn at_line(&mut self, no: Option<u64>) {
+        self.torch.at_line(no);
+        self.is_first = no == Some(1);
+    }
+
+    /// Puts what `line` says into `out`, if it is worth a look. `line` is one physical line without its end, as it came; it may hold
+    /// several records.
+    pub fn line(&mut self, line: &str, out: &mut Vec<TextEvent>) {
+        self.read(line, prefilter::classify(line.as_bytes()), out);
+    }
+
+    /// Like [`Reader::line`], for a caller that has asked the gate already.
+    pub fn read(&mut self, line: &str, class: prefilter::Class, out: &mut Vec<TextEvent>) {
+        let before = out.len();
+        self.read_all(line, class, out);
+        drop_muted(before, out);
+    }
+
+    /// Like [`Reader::read`], with what the user has muted.
+    pub fn read_all(&mut self, line: &str, class: prefilter::Class, out: &mut Vec<TextEvent>) {
+        match self.parts.read(line) {
+            parts::Part::Whole => self.read_whole(line, class, out),
+            parts::Part::Begun => {}
+            parts::Part::Ended(line) => self.read_whole(&line, prefilter::classify(line.as_bytes()), out),
+        }
+    }
+
+    fn read_whole(&mut self, line: &str, class: prefilter::Class, out: &mut Vec<TextEvent>) {
+        if std::mem::take(&mut self.is_first) {
+            self.metrics = metrics::Columns::of(line);
+        }
+        if let Some(step) = self.metrics.as_ref().and_then(|columns| columns.row(line)) {
+            out.push(TextEvent { origin: Origin::default(), what: What::Step(step), said_at: None });
+            return;
+        }
+        // Lines that belong to a record that has begun may look like anything.
+        let class = match class {
+            _ if !self.torch.is_idle() => prefilter::Class::Alarm,
+            prefilter::Class::Noise if self.header.is_inside() => prefilter::Class::Fact,
+            class => class,
+        };
+        if class == prefilter::Class::Noise {
+            return;
+        }
+        let rest = &line[..(0..=line.len().min(MAX_LINE)).rev().find(|at| line.is_char_boundary(*at)).unwrap_or(0)];
+        let of_logger = || prefix::of_json(rest).filter(|_| class == prefilter::Class::Alarm);
+        match unwrapped(rest).or_else(of_logger) {
+            Some(text) => self.pieces(&text, class, out),
+            None => self.pieces(rest, class, out),
+        }
+    }
+
+    fn pieces(&mut self, line: &str, class: prefilter::Class, out: &mut Vec<TextEvent>) {
+        let mut rest = line;
+        while let Some(at) = memchr::memchr2(b'\r', b'\n', rest.as_bytes()) {
+            self.piece(&rest[..at], class, out);
+            rest = &rest[at + 1..];
+        }
+        if !rest.is_empty() || line.is_empty() {
+            self.piece(rest, class, out);
+        }
+    }
+
+    fn piece(&mut self, piece: &str, class: prefilter::Class, out: &mut Vec<TextEvent>) {
+        let cleaned = clean(piece);
+        if let Some(event) = self.missing(&cleaned) {
+            return out.push(event);
+        }
+        let text = self.without_test(&cleaned);
+        // Every head of another record has a bracket, or stands behind a bar.
+        if memchr::memchr(b']', text.as_bytes()).is_none() && prefix::behind_bar(text).is_none() {
+            return self.record(prefix::peel(text), class, out);
+        }
+        for record in prefix::records(text) {
+            self.record(prefix::peel(record), class, out);
+        }
+    }
+
+    /// The line without the number of a test of ctest, which looks like a rank.
+    fn without_test<'a>(&mut self, line: &'a str) -> &'a str {
+        let numbered = |line: &'a str| {
+            let inner = line.trim_start_matches(' ');
+            let digits = inner.bytes().take_while(u8::is_ascii_digit).count();
+            (digits > 0).then(|| inner[digits..].strip_prefix(": ")).flatten()
+        };
+        self.of_ctest |= line.trim_start().strip_prefix("Start ").is_some_and(|tail| numbered(tail).is_some());
+        if self.of_ctest { numbered(line).unwrap_or(line) } else { line }
+    }
+
+    /// `2: [grads_0, grads_1]` of Horovod's list of ranks that others wait for.
+    fn missing(&mut self, text: &str) -> Option<TextEvent> {
+        // The number is no prefix of a launcher.
+        let tail = ["]<stderr>:", "]<stdout>:"].iter().find_map(|tag| Some(text.split_once(tag)?.1)).unwrap_or(text).trim();
+        if !std::mem::replace(&mut self.names_missing, tail == MISSING) {
+            return None;
+        }
+        let (rank, tensors) = tail.split_once(": [")?;
+        rank.parse::<u32>().ok()?;
+        let tensor = tensors.split([',', ']']).next()?;
+        let text = format!("{} [missing ranks: {rank}]", clip(tensor, 120));
+        let signature = catalog::find(catalog::Scope::Line, &text)?;
+        self.names_missing = true;
+        let origin = prefix::peel(text.as_str()).origin;
+        Some(TextEvent { origin, what: What::Signed { signature, text, tried: false }, said_at: None })
+    }
+
+    /// The file has been silent for a while, or has ended: puts what was held back, because more of it might have come, into `out`.
+    pub fn idle(&mut self, out: &mut Vec<TextEvent>) {
+        let before = out.len();
+        for line in self.parts.take() {
+            self.read_whole(&line, prefilter::classify(line.as_bytes()), out);
+        }
+        self.torch.idle(out);
+        self.header.idle(out);
+        drop_muted(before, out);
+    }
+
+    /// One record: what it says by itself, and beside that what it tells of the run.
+    fn record(&mut self, p: prefix::Peeled<'_>, class: prefilter::Class, out: &mut Vec<TextEvent>) {
+        let (mut of_run, before) = (Vec::new(), out.len());
+        self.header.read(p.rest, &p.origin, &mut of_run);
+        self.told(p, class, out);
+        if out[before..].iter().any(|event| event.what == What::RunStart) {
+            self.header.restart();
+        }
+        out.append(&mut of_run);
+    }
+
+    fn told(&mut self, mut p: prefix::Peeled<'_>, class: prefilter::Class, out: &mut Vec<TextEvent>) {
+        static NCCL: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("NCCL "));
+        static DRIVER: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("NVRM: "));
+        static BANNER: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("OMP_NUM_THREADS"));
+        static OPTIONS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("ProcessGroupNCCL initialization options"));
+        static PLACED: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(") world_rank="));
+        if NCCL.find(p.rest.as_bytes()).is_some() || nccl::may_be_early(p.rest) || p.rest.starts_with(nccl::OF_PLUGIN_TEST) {
+            match self.nccl.read(p.rest, &p.origin, out) {
+                None => {}
+                Some(before) if before.trim().is_empty() => return self.torch.pass(out),
+                Some(before) => p.rest = before,
+            }
+        }
+        if let Some((_, version)) = p.rest.split_once("vLLM is using nccl==") {
+            let version = version.split_whitespace().next().unwrap_or_default().to_owned();
+            out.push(TextEvent { origin: p.origin.clone(), what: What::NcclVersion { version, cuda: None }, said_at: None });
+            return;
+        }
+        // What PyTorch says is an alarm, but for torchrun's banner, the timeout of a process group, Ray's list of workers, and records in
+        // whose middle a log begins.
+        let in_middle = || p.rest.starts_with("  File \"") || p.rest.starts_with("  time ");
+        let is_fact = || in_middle() || [&BANNER, &OPTIONS, &PLACED].iter().any(|words| words.find(p.rest.as_bytes()).is_some());
+        let torch = class == prefilter::Class::Alarm || is_fact();
+        // A traceback that waits for a line behind its last one gets none from a launcher.
+        let is_launcher = torch && LAUNCHERS.iter().any(|name| p.rest.starts_with(name));
+        if is_launcher {
+            self.torch.idle(out);
+            p.origin.written = p.origin.written.take().or_else(|| cancelled_at(p.rest));
+        }
+        let before = out.len();
+        let taken = torch && self.torch.read(&p, out);
+        // What no reader tells is looked up. What a record of several lines holds belongs to it, but not what the driver prints between
+        // them on a console. A record that ended with this line is of earlier ones.
+        let of_driver = || !taken && DRIVER.find(p.rest.as_bytes()).is_some();
+        let is_told = if taken { out.len() > before } else { out[before..].iter().any(|event| event.said_at.is_none()) };
+        if torch
+            && (!is_told && (is_launcher || !self.is_inside()) || of_driver())
+            && let of_gpu = self.gpu.read(p.rest)
+            && let Some(signature) = catalog::find(catalog::Scope::Line, p.rest)
+        {
+            let text = of_gpu.as_deref().unwrap_or_else(|| without_json(p.rest.trim()));
+            let text = clip(text, catalog::MAX_TEXT).into_owned();
+            out.push(TextEvent { origin: p.origin.clone(), what: What::Signed { signature, text, tried: false }, said_at: None });
+            return;
+        }
+        if !taken && !p.cpp {
+            self.progress.read(&p, out);
+        }
+    }
+}
