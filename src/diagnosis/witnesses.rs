@@ -15,9 +15,6 @@ use std::collections::BTreeSet;
 /// Ranks that are named.
 const MAX_NAMED: usize = 64;
 
-/// What is wrong with the start of a job is no rank's fault: the launcher only saw one of them end before the others.
-const OF_THE_START: [&str; 2] = ["launch-failed", "rendezvous-failed"];
-
 /// What is known of an error of a program beside its own line.
 pub struct Witnesses<'a> {
     model: &'a Model,
@@ -52,9 +49,7 @@ impl<'a> Witnesses<'a> {
         let mut ranks: BTreeSet<u32> = f.ranks.iter().copied().chain(said.ranks.iter().copied()).collect();
         let first = self.first.filter(|first| first.exit_code.is_some_and(|code| code > 0));
         // Lines without a rank may be those of the one that the launcher saw end.
-        if let Some(rank) =
-            first.and_then(|first| first.rank).filter(|_| said.nameless > 0 && said.is_all && !OF_THE_START.contains(&f.rule))
-        {
+        if let Some(rank) = first.and_then(|first| first.rank).filter(|_| said.nameless > 0 && said.is_all && !chain(f).is_of_the_start) {
             ranks.insert(rank);
         }
         if ranks.len() > 1 && ranks.len() > f.ranks.len() {

@@ -21,6 +21,8 @@ pub struct Chain {
     pub from_kernel: bool,
     /// It says that what is computed is wrong, which a fault of a GPU's memory may cause, or the program.
     pub is_of_numbers: bool,
+    /// What is wrong with the start of a job, which is no fault of the rank that the launcher saw end first.
+    pub is_of_the_start: bool,
     /// It says why a job stands that had moved.
     pub is_hang: bool,
     /// Where something failed, that explains it, and there is nothing more to say.
@@ -89,6 +91,7 @@ impl Chain {
         joins_gpus: false,
         from_kernel: false,
         is_of_numbers: false,
+        is_of_the_start: false,
         is_hang: false,
         yields_to_failure: false,
         covered_by: &[],

@@ -23,7 +23,7 @@ pub const RULE: Rule = Rule {
     advice: "Nothing has trained yet: fix the command line, the path or the environment that the text names, and start again",
     life: ONCE,
     implies: Implies::Failed,
-    chain: Chain { says_why: true, ..Chain::PLAIN },
+    chain: Chain { says_why: true, is_of_the_start: true, ..Chain::PLAIN },
     on_tick: Some(check),
     on_facts: Some(ranks_twice),
     ..Rule::PLAIN

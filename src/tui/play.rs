@@ -386,7 +386,12 @@ impl Player {
     }
 
     fn go(&mut self, to: Move) -> Option<String> {
-        let (from, newest) = self.timeline.span()?;
+        let (from, newest) = match (self.timeline.span(), to) {
+            (Some(span), _) => span,
+            (None, Move::By(_) | Move::Start) => return None,
+            // It may be paused, and sent to its end, before the first of it is read.
+            (None, _) => Default::default(),
+        };
         // Keys add up, though what was asked for before may not be reached yet.
         let heading = self.goal().map_or(self.clock, |at| at.min(newest));
         let at = match to {

@@ -1,18 +1,12 @@
 //! Small logs of many programs: what `check` concludes from each, and whom it blames.
 
+use crate::support::report;
 use nccl_top::archive::{Report, Verdict, check};
 use nccl_top::base::severity::{Role, Severity};
 use nccl_top::base::time::Zone;
 use nccl_top::model::bringup::Seen;
 use nccl_top::output::check::facts;
 use serde_json::Value;
-
-fn report(log: &str) -> Report {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("job.log");
-    std::fs::write(&path, log).unwrap();
-    check(&[path.display().to_string()], Zone::UTC, &mut |_, _| ())
-}
 
 /// `fail rank-exited [3] rank 3 ended…`
 fn said(log: &str) -> String {

@@ -1,17 +1,11 @@
 //! What `check` adds to a headline: who else said it, whom the launcher saw end first, how far the ranks had come, and what the log says of
 //! the run itself.
 
-use nccl_top::archive::{Report, Verdict, check};
+use crate::support::report;
+use nccl_top::archive::Verdict;
 use nccl_top::base::time::Zone;
 use nccl_top::output::check::facts;
 use nccl_top::output::check::text::{Style, text};
-
-fn report(log: &str) -> Report {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("job.log");
-    std::fs::write(&path, log).unwrap();
-    check(&[path.display().to_string()], Zone::UTC, &mut |_, _| ())
-}
 
 /// The report as people read it, in one line.
 fn page(log: &str) -> String {

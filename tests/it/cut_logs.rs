@@ -1,18 +1,12 @@
 //! Pieces of logs as people hand them over: they begin in the middle of a record, end in the middle of another, and have lost what
 //! stood around them.
 
-use nccl_top::archive::{Report, check};
+use crate::support::report;
+use nccl_top::archive::Report;
 use nccl_top::base::severity::Role;
 use nccl_top::base::time::Zone;
 use nccl_top::output::check::{facts, text};
 use nccl_top::rules::area::Area;
-
-fn report(log: &str) -> Report {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("job.log");
-    std::fs::write(&path, log).unwrap();
-    check(&[path.display().to_string()], Zone::UTC, &mut |_, _| ())
-}
 
 /// `fail rank-exited [3] rank 3 ended…`
 fn said(report: &Report) -> String {

@@ -702,6 +702,29 @@ fn shell_is_well(s: &mut Screen, word: &str) {
     });
 }
 
+/// A recording that comes through a pipe is sent to its end before anything of it is there.
+#[test]
+fn the_end_can_be_asked_for_before_the_first_of_a_recording_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let fifo = dir.path().join("pipe.jsonl");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let tape = std::fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tapes/hang.jsonl.gz")).unwrap();
+    let text = std::io::read_to_string(flate2::read::MultiGzDecoder::new(tape)).unwrap();
+    let (header, rest) = text.split_once('\n').unwrap();
+    let command = format!("exec '{PROGRAM}' replay <(cat pipe.jsonl)");
+    let mut s = Screen::start_program(Path::new("bash"), &["-c", &command], dir.path(), &[], 40, 200);
+    let mut pipe = std::fs::OpenOptions::new().write(true).open(&fifo).unwrap();
+    writeln!(pipe, "{header}").unwrap();
+    s.wait_for("▶ replay");
+    // The help shows that both keys were read.
+    s.press("L?", "help", |s| has(s, "Help"));
+    s.keys("\x1b");
+    let rest = rest.to_owned();
+    let writer = std::thread::spawn(move || pipe.write_all(rest.as_bytes()));
+    s.wait_until("the end", |s| row(s, 0).contains("1 m 26 s of 1 m 26 s"));
+    writer.join().unwrap().unwrap();
+}
+
 #[test]
 fn the_shell_gets_its_terminal_back_while_the_program_is_stopped() {
     let dir = tempfile::tempdir().unwrap();

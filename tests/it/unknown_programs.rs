@@ -1,16 +1,8 @@
 //! Logs of programs that nobody knows: which line is the first failure, what it means by the words that all programs use, what follows from
 //! it, and when there is no telling.
 
-use nccl_top::archive::{Report, check};
+use crate::support::report;
 use nccl_top::base::severity::Role;
-use nccl_top::base::time::Zone;
-
-fn report(log: &str) -> Report {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("job.log");
-    std::fs::write(&path, log).unwrap();
-    check(&[path.display().to_string()], Zone::UTC, &mut |_, _| ())
-}
 
 /// `fail said-refused line 3 [2] who: text`
 fn said(log: &str) -> String {

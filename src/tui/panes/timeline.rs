@@ -197,6 +197,9 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
         }
     }
     marks(ctx, &axis, Rect { height: y - area.y, ..plot }, plan, buf);
+    // The line of a mark does not strike through words.
+    let above = plan[..Part::Step as usize].iter().sum::<u16>();
+    silence(ctx, &axis, Rect { y: area.y + above, height: plan[Part::Step as usize], ..plot }, buf);
 }
 
 /// Label and value at the left of a row.
@@ -233,7 +236,7 @@ fn range(values: &[Option<f32>]) -> Option<(f32, f32)> {
 }
 
 fn step_time(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buffer) {
-    let Some((id, p)) = training::progress(ctx) else { return };
+    let Some((_, p)) = training::progress(ctx) else { return };
     let values = axis.values(&p.step_trend, 2, hold(p));
     let usual = p.usual_step_s();
     let word = |s: Option<f64>| s.map_or("–".into(), seconds);
@@ -256,12 +259,6 @@ fn step_time(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buff
             put_blank(buf, x, y, '┄', ctx.theme.border);
         }
     }
-    if let Some(quiet) = ctx.session.model.quiet(id) {
-        let text = format!(" no step for {} ", span(quiet.lasts));
-        let at = p.last_step_at.and_then(|at| axis.cell(at)).map_or(0, |cell| cell as u16 + 3);
-        let (x, y) = (plot.x + at, plot.y + plot.height / 2);
-        buf.set_stringn(x, y, text, usize::from(plot.right().saturating_sub(x)), ctx.theme.look);
-    }
     match plot.height {
         1 => label(ctx, place, 0, "step", &word(last), buf),
         _ => {
@@ -269,6 +266,17 @@ fn step_time(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buff
             label(ctx, place, 1, "  usual", &word(usual.map(|u| u.0)), buf);
             top(ctx, place, 2, &seconds(f64::from(high)), buf);
         }
+    }
+}
+
+/// For how long there is no step, beside the last one.
+fn silence(ctx: &Ctx, axis: &TimeAxis, plot: Rect, buf: &mut Buffer) {
+    let Some((id, p)) = training::progress(ctx).filter(|_| plot.height > 0) else { return };
+    if let Some(quiet) = ctx.session.model.quiet(id) {
+        let text = format!("no step for {} ", span(quiet.lasts));
+        let at = p.last_step_at.and_then(|at| axis.cell(at)).map_or(1, |cell| cell as u16 + 5);
+        let (x, y) = (plot.x + at, plot.y + plot.height / 2);
+        buf.set_stringn(x, y, text, usize::from(plot.right().saturating_sub(x)), ctx.theme.look);
     }
 }
 

@@ -17,7 +17,8 @@ pub mod svg;
 pub mod tree;
 pub mod worlds;
 
-use nccl_top::base::time::Stamp;
+use nccl_top::archive::{Report, check};
+use nccl_top::base::time::{Stamp, Zone};
 use nccl_top::model::Model;
 use nccl_top::model::job_record::Record;
 use nccl_top::rules;
@@ -33,6 +34,14 @@ pub fn at(seconds: i64) -> Stamp {
 pub fn fixture(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// What `check` says of a log with this text.
+pub fn report(log: &str) -> Report {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("job.log");
+    std::fs::write(&path, log).unwrap();
+    check(&[path.display().to_string()], Zone::UTC, &mut |_, _| ())
 }
 
 /// What the rules find in a report that was read, and nothing else.
