@@ -106,7 +106,13 @@ pub const NODE: &[Query] = &[
     query("node-activity", r#"sum by (job_id, rank, gpu, activity) (rate(nccltop_rank_activity_seconds_total{$M instance=$N}[$W]))"#),
     query("node-ports", r#"rate(nccltop_port_transmit_bytes_total{$M instance=$N}[$W])"#),
     query("node-ports-up", r#"nccltop_port_up{$M instance=$N}"#),
-    query("history", r#"increase(nccltop_findings_total{$M instance=$N}[1d])"#),
+    // A rule's count begins with its first finding, which is no increase.
+    query(
+        "history",
+        r#"increase(nccltop_findings_total{$M instance=$N}[1d])
+           + (min_over_time(nccltop_findings_total{$M instance=$N}[1d]) unless last_over_time(nccltop_findings_total{$M instance=$N}[6d] offset 1d))
+           or increase(nccltop_findings_total{$M instance=$N}[1d])"#,
+    ),
 ];
 
 /// When one node was scraped, from which the time between two scrapes follows.
