@@ -26,6 +26,7 @@ use crate::diagnosis::session::Session;
 use crate::diagnosis::verdict::{State, Verdict};
 use crate::model::series::Trend;
 use crate::observe::SourceId;
+use crate::tui::widgets::put::Put;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -201,7 +202,7 @@ fn paragraph(ctx: &Ctx, area: Rect, buf: &mut Buffer, text: &str) {
 
 /// Draws a line; what was cut off says so.
 pub(super) fn line(buf: &mut Buffer, area: Rect, y: u16, line: &Line) {
-    let (end, _) = buf.set_line(area.x, y, line, area.width);
+    let (end, _) = buf.put_line(area.x, y, line, area.width);
     if line.width() > usize::from(area.width) && area.width > 0 {
         // A wide character may have found no room at all.
         buf.set_string(end.clamp(area.x + 1, area.right()) - 1, y, "…", Style::new());
@@ -246,7 +247,7 @@ fn split_detail(ctx: &Ctx, area: Rect, below: u16, buf: &mut Buffer) -> (Rect, R
     if below < 2 {
         return (area, Rect { height: 0, ..area });
     }
-    buf.set_stringn(area.x, list.bottom(), "─".repeat(usize::from(area.width)), usize::from(area.width), ctx.theme.border);
+    buf.put(area.x, list.bottom(), "─".repeat(usize::from(area.width)), usize::from(area.width), ctx.theme.border);
     (list, Rect { y: list.bottom() + 1, height: below - 1, ..area })
 }
 

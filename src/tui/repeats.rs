@@ -3,6 +3,9 @@
 /// A number in a line, and the least and the greatest that lines have had in its place.
 #[derive(Clone, Copy, Debug)]
 struct Slot<'a> {
+    /// Where it stands in the newest line.
+    from: usize,
+    to: usize,
     least: (f64, &'a str),
     most: (f64, &'a str),
 }
@@ -58,7 +61,7 @@ impl<'a> Run<'a> {
                 Some(end) => {
                     let text = &newest[at..end];
                     let value = if is_part_of_time(newest.as_bytes(), at, end) { f64::NAN } else { value(text) };
-                    run.slots.push(Slot { least: (value, text), most: (value, text) });
+                    run.slots.push(Slot { from: at, to: end, least: (value, text), most: (value, text) });
                     at = end;
                 }
                 None => at += 1,
@@ -69,23 +72,27 @@ impl<'a> Run<'a> {
 
     /// Takes an older line of the same form. Whether it is one.
     pub fn take(&mut self, older: &'a str) -> bool {
+        const MOST: usize = 24;
         let (a, b) = (self.newest.as_bytes(), older.as_bytes());
-        let (mut i, mut j, mut slot) = (0, 0, 0);
-        let mut found: [(f64, &str); 24] = [(f64::NAN, ""); 24];
-        while i < a.len() && j < b.len() {
-            match (number(a, i), number(b, j)) {
-                (Some(to), Some(end)) if slot < found.len() => {
-                    // A NaN here is a part of a time: that of the newest line stands. The number of the newest line is known already.
-                    if !self.slots[slot].least.0.is_nan() && a[i..to] != b[j..end] {
-                        found[slot] = (value(&older[j..end]), &older[j..end]);
-                    }
-                    (i, j, slot) = (to, end, slot + 1);
-                }
-                (None, None) if a[i] == b[j] => (i, j) = (i + 1, j + 1),
-                _ => return false,
-            }
+        if self.slots.is_empty() || self.slots.len() > MOST {
+            return false;
         }
-        if i < a.len() || j < b.len() || slot == 0 {
+        let mut found: [(f64, &str); MOST] = [(f64::NAN, ""); MOST];
+        let (mut i, mut j) = (0, 0);
+        for (slot, found) in self.slots.iter().zip(&mut found) {
+            let same = slot.from - i;
+            if b.get(j..j + same) != Some(&a[i..slot.from]) {
+                return false;
+            }
+            j += same;
+            let Some(end) = number(b, j) else { return false };
+            // A NaN here is a part of a time: that of the newest line stands. The number of the newest line is known already.
+            if !slot.least.0.is_nan() && a[slot.from..slot.to] != b[j..end] {
+                *found = (value(&older[j..end]), &older[j..end]);
+            }
+            (i, j) = (slot.to, end);
+        }
+        if a[i..] != b[j..] {
             return false;
         }
         for (slot, found) in self.slots.iter_mut().zip(found) {

@@ -7,6 +7,7 @@ use super::options;
 use super::panes::{self, Ctx};
 use super::view::fitted;
 use crate::base::clean::clean;
+use crate::tui::widgets::put::Put;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
@@ -89,7 +90,7 @@ pub fn draw(ctx: &Ctx, sheet: &Sheet, area: Rect, buf: &mut Buffer) {
     let last = entries.len().saturating_sub(usize::from(area.height - 1));
     let first = sheet.scroll.min(last);
     let more = if last > first { format!("  {} more lines below", last - first) } else { String::new() };
-    buf.set_stringn(area.x, area.y, fitted(&format!(" {}{more}", clean(&title)), width), width, theme.focus);
+    buf.put(area.x, area.y, fitted(&format!(" {}{more}", clean(&title)), width), width, theme.focus);
     let inside = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };
     for ((no, entry), y) in entries.iter().enumerate().skip(first).zip(area.y + 1..area.bottom()) {
         panes::line(buf, inside, y, &entry.line);

@@ -27,6 +27,7 @@ use crate::diagnosis::session::Session;
 use crate::diagnosis::verdict::{State, Verdict};
 use crate::model::gpu::Activity;
 use crate::rules::findings::Finding;
+use crate::tui::widgets::put::Put;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
@@ -56,7 +57,7 @@ pub fn draw(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme) {
     }
     let verdict = verdict_lines(session, ui, theme, area);
     let body = between(ui, verdict.len());
-    let mut put = |y: u16, line: &Line| buf.set_line(area.x, y, line, area.width);
+    let mut put = |y: u16, line: &Line| buf.put_line(area.x, y, line, area.width);
     put(0, &header(session, ui, theme, area.width));
     for (line, y) in verdict.iter().zip(1..) {
         put(y, line);
@@ -140,23 +141,23 @@ pub(super) fn frame(buf: &mut Buffer, area: Rect, framed: bool, title: &str, bor
     let (left, right) = (area.x, area.right() - 1);
     let room = usize::from(area.width).saturating_sub(TITLE_AROUND);
     let title = fitted(title, room);
-    let dashes = "─".repeat(usize::from(area.width).saturating_sub(title.width() + 4));
-    let (first, last) = if framed { ("╭", "╮") } else { ("─", "─") };
-    let line = Line::from(vec![
-        Span::styled(format!("{first} "), border),
-        Span::styled(title, words),
-        Span::styled(format!(" {dashes}{last}"), border),
-    ]);
-    buf.set_line(area.x, area.y, &line, area.width);
+    let (first, last) = if framed { ('╭', '╮') } else { ('─', '─') };
+    buf.put_many(left, area.y, '─', area.width, border);
+    buf.put_many(left, area.y, first, 1, border);
+    buf.put_many(left + 1, area.y, ' ', 1, border);
+    let (end, _) = buf.put(left + 2, area.y, title, room, words);
+    buf.put_many(end, area.y, ' ', 1, border);
+    buf.put_many(right, area.y, last, 1, border);
     if !framed || area.height < 2 {
         return;
     }
     for y in area.y + 1..area.bottom() - 1 {
-        buf.set_string(left, y, "│", border);
-        buf.set_string(right, y, "│", border);
+        buf.put_many(left, y, '│', 1, border);
+        buf.put_many(right, y, '│', 1, border);
     }
-    let below = format!("╰{}╯", "─".repeat(usize::from(area.width) - 2));
-    buf.set_stringn(left, area.bottom() - 1, below, usize::from(area.width), border);
+    buf.put_many(left, area.bottom() - 1, '─', area.width, border);
+    buf.put_many(left, area.bottom() - 1, '╰', 1, border);
+    buf.put_many(right, area.bottom() - 1, '╯', 1, border);
 }
 
 /// The text with `…` at its end when it is too wide.
@@ -521,7 +522,7 @@ fn draw_sentence(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme, ar
     let next = next.map(|n| wrap(&format!("next: {n}"), width)).filter(|n| n.len() <= left);
     lines.extend(next.into_iter().flatten().map(|part| (part, theme.accent)));
     for ((part, style), y) in lines.iter().zip(area.y..area.bottom()) {
-        buf.set_stringn(area.x, y, part, width, *style);
+        buf.put(area.x, y, part, width, *style);
     }
 }
 
@@ -665,18 +666,18 @@ fn draw_footer(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme, area
         let style = if prompt.proposed { theme.text.patch(theme.selected) } else { theme.text };
         let mut spans = vec![Span::styled(label, theme.focus), Span::styled(text, style), Span::styled("█", theme.focus)];
         spans.push(Span::styled(error, theme.act));
-        buf.set_line(area.x, y, &Line::from(spans), area.width);
+        buf.put_line(area.x, y, &Line::from(spans), area.width);
         return;
     }
     if let Some(notice) = &ui.notice {
-        buf.set_stringn(area.x, y, format!(" {}", clean(notice)), usize::from(area.width), theme.accent);
+        buf.put(area.x, y, format!(" {}", clean(notice)), usize::from(area.width), theme.accent);
         return;
     }
     for (x, key, word, action) in footer_places(session, ui, theme) {
         let room = usize::from(area.width.saturating_sub(x));
         let style = if action == Action::Stack && is_replay(ui) { theme.dim } else { theme.accent };
         let line = Line::from(vec![Span::styled(key, style), Span::styled(format!(" {word}"), theme.dim)]);
-        buf.set_line(x, y, &line, room as u16);
+        buf.put_line(x, y, &line, room as u16);
     }
 }
 
@@ -690,6 +691,6 @@ pub(super) fn draw_popup(buf: &mut Buffer, area: Rect, theme: &Theme, title: &st
     buf.set_style(place, theme.text);
     frame(buf, place, true, title, theme.focus, theme.focus);
     for (line, y) in lines.iter().zip(place.y + 1..place.bottom().saturating_sub(1)) {
-        buf.set_stringn(place.x + 2, y, line, usize::from(width.saturating_sub(4)), theme.text);
+        buf.put(place.x + 2, y, line, usize::from(width.saturating_sub(4)), theme.text);
     }
 }

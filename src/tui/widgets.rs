@@ -4,11 +4,13 @@ pub mod cards;
 pub mod chart;
 pub mod graph;
 pub mod meter;
+pub mod put;
 pub mod spark;
 pub mod table;
 pub mod time_axis;
 
 use crate::base::words::wrap;
+use put::Put;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -37,10 +39,10 @@ impl<'a> Pen<'a> {
     pub fn put(&mut self, text: &str, style: Style) {
         let room = usize::from(self.room());
         if text.width() <= room {
-            (self.x, _) = self.buf.set_stringn(self.x, self.y, text, room, style);
+            (self.x, _) = self.buf.put(self.x, self.y, text, room, style);
         } else if room > 0 {
-            let (end, _) = self.buf.set_stringn(self.x, self.y, text, room - 1, style);
-            self.buf.set_stringn(end, self.y, "…", 1, style);
+            let (end, _) = self.buf.put(self.x, self.y, text, room - 1, style);
+            self.buf.put(end, self.y, "…", 1, style);
             self.x = self.right;
         }
     }

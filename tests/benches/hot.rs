@@ -118,12 +118,24 @@ fn median(mut run: impl FnMut()) -> Duration {
     times[times.len() / 2]
 }
 
+/// Only what the command line names: `cargo bench --bench hot -- frame`.
+fn is_wanted(what: &str) -> bool {
+    let mut named = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).peekable();
+    named.peek().is_none() || named.any(|arg| what.contains(&arg))
+}
+
 #[allow(clippy::print_stdout)]
 fn per_run(what: &str, run: impl FnMut()) {
+    if !is_wanted(what) {
+        return;
+    }
     println!("{what:<34} {:>10.1} us", median(run).as_secs_f64() * 1e6);
 }
 
 #[allow(clippy::print_stdout)]
 fn per_byte(what: &str, bytes: usize, run: impl FnMut()) {
+    if !is_wanted(what) {
+        return;
+    }
     println!("{what:<34} {:>10.0} MB/s", bytes as f64 / median(run).as_secs_f64() / 1e6);
 }

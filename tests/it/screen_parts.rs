@@ -2,10 +2,32 @@
 
 mod widgets {
     use nccl_top::base::words::wrap;
+    use nccl_top::tui::widgets::put::Put;
     use nccl_top::tui::widgets::{Pen, first_shown, shorten};
+    use proptest::prelude::*;
     use ratatui::buffer::Buffer;
     use ratatui::layout::Rect;
     use ratatui::style::Style;
+
+    proptest! {
+        /// Letters, wide ones, accents of their own, controls, joined signs, in any mixture.
+        #[test]
+        fn text_is_put_where_ratatui_puts_it(
+            text in proptest::collection::vec(
+                prop_oneof!["[a-z0-9 ]{1,5}", Just("測".to_owned()), Just("e\u{301}".to_owned()), Just("\t\r\n".to_owned()), Just("│·é".to_owned()), Just("👩‍🚀".to_owned())],
+                0..12,
+            ),
+            (x, room) in (0u16..20, 0usize..30),
+        ) {
+            let text = text.concat();
+            let blank = || Buffer::filled(Rect::new(0, 0, 20, 1), ratatui::buffer::Cell::new("."));
+            let (mut ours, mut theirs) = (blank(), blank());
+            let ends = (ours.put(x, 0, &text, room, Style::new().bold()), theirs.set_stringn(x, 0, &text, room, Style::new().bold()));
+            prop_assert_eq!(ours, theirs);
+            prop_assert_eq!(ends.0, ends.1);
+        }
+    }
+
     #[test]
     fn both_ends_of_a_long_path_stay() {
         assert_eq!(shorten("/fsx/out", 8), "/fsx/out");

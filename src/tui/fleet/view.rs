@@ -29,6 +29,7 @@ use crate::tui::layout;
 use crate::tui::panes::{blame_row, select_row};
 use crate::tui::theme::{Theme, state_mark};
 use crate::tui::view::{draw_popup, fitted, frame, sign, wrap_to};
+use crate::tui::widgets::put::Put;
 use crate::tui::widgets::table::{Extra, Wanted, put, spread};
 use crate::tui::widgets::{first_shown, spark};
 use ratatui::buffer::Buffer;
@@ -89,7 +90,7 @@ pub fn draw(buf: &mut Buffer, shown: &Shown, ui: &FleetUi, theme: &Theme) {
     }
     let top = (lines.len() as u16).min(area.height.saturating_sub(u16::from(!is_small)));
     for (line, y) in lines.iter().zip(0..top) {
-        buf.set_line(area.x, y, line, area.width);
+        buf.put_line(area.x, y, line, area.width);
     }
     if is_small {
         return;
@@ -277,7 +278,7 @@ fn titled(what: &str, count: usize, ui: &FleetUi, no: usize) -> String {
 
 fn paragraph(buf: &mut Buffer, area: Rect, text: &str, theme: &Theme) {
     for (part, y) in wrap(text, usize::from(area.width.saturating_sub(2))).iter().zip(area.y..area.bottom()) {
-        buf.set_stringn(area.x + 1, y, part, usize::from(area.width.saturating_sub(1)), theme.dim);
+        buf.put(area.x + 1, y, part, usize::from(area.width.saturating_sub(1)), theme.dim);
     }
 }
 
@@ -387,7 +388,7 @@ fn notes(frame: &Frame, width: usize) -> Vec<String> {
 fn above(buf: &mut Buffer, area: Rect, notes: &[String], theme: &Theme) -> Rect {
     let height = area.height.saturating_sub(notes.len() as u16);
     for (note, y) in notes.iter().zip(area.y + height..) {
-        buf.set_stringn(area.x + 1, y, clean(note), usize::from(area.width.saturating_sub(2)), theme.dim);
+        buf.put(area.x + 1, y, clean(note), usize::from(area.width.saturating_sub(2)), theme.dim);
     }
     Rect { height, ..area }
 }
@@ -399,7 +400,7 @@ fn job(buf: &mut Buffer, area: Rect, frame: &Frame, (id, job): (&str, &Job), ui:
     let each = if ui.size.1 < 30 { 1 } else { 2 };
     let facts: Vec<String> = facts.iter().flat_map(|line| wrap_to(line, usize::from(area.width.saturating_sub(4)), each)).collect();
     for (line, y) in facts.iter().zip(area.y..area.bottom()) {
-        buf.set_stringn(area.x + 3, y, line, usize::from(area.width.saturating_sub(3)), theme.text);
+        buf.put(area.x + 3, y, line, usize::from(area.width.saturating_sub(3)), theme.text);
     }
     let used = (facts.len() as u16).min(area.height);
     let area = Rect { y: area.y + used, height: area.height - used, ..area };
@@ -505,8 +506,8 @@ fn node(buf: &mut Buffer, area: Rect, frame: &Frame, name: &str, ui: &FleetUi, t
         for (i, part) in wrap_to(&text, usize::from(area.width.saturating_sub(14)), 2).into_iter().enumerate() {
             if y < area.bottom() {
                 let style = if label == "open it" { theme.accent } else { theme.text };
-                buf.set_stringn(area.x + 3, y, if i == 0 { label } else { "" }, 10, theme.dim);
-                buf.set_stringn(area.x + 13, y, part, usize::from(area.width.saturating_sub(13)), style);
+                buf.put(area.x + 3, y, if i == 0 { label } else { "" }, 10, theme.dim);
+                buf.put(area.x + 13, y, part, usize::from(area.width.saturating_sub(13)), style);
                 y += 1;
             }
         }
@@ -536,9 +537,9 @@ fn draw_help(buf: &mut Buffer, area: Rect, ui: &FleetUi, (from, only): (usize, &
     let more = lines.len().saturating_sub(first + rows);
     let more = if more > 0 { format!("  {more} more lines below") } else { String::new() };
     let title = if only.is_empty() { " Help".to_owned() } else { format!(" Help, only {}", clean(only)) };
-    buf.set_stringn(area.x, area.y, format!("{title}{more}"), usize::from(area.width), theme.focus);
+    buf.put(area.x, area.y, format!("{title}{more}"), usize::from(area.width), theme.focus);
     for (line, y) in lines.iter().skip(first).zip(area.y + 1..area.bottom()) {
-        buf.set_line(area.x + 1, y, line, area.width.saturating_sub(2));
+        buf.put_line(area.x + 1, y, line, area.width.saturating_sub(2));
     }
 }
 
@@ -552,11 +553,11 @@ fn footer(buf: &mut Buffer, area: Rect, shown: &Shown, ui: &FleetUi, theme: &The
             Span::styled("█", theme.focus),
             Span::styled(error.as_ref().map_or(String::new(), |error| format!("  {}", clean(error))), theme.act),
         ];
-        buf.set_line(area.x, y, &Line::from(spans), area.width);
+        buf.put_line(area.x, y, &Line::from(spans), area.width);
         return;
     }
     if let Some(notice) = &ui.notice {
-        buf.set_stringn(area.x, y, format!(" {}", clean(notice)), width, theme.accent);
+        buf.put(area.x, y, format!(" {}", clean(notice)), width, theme.accent);
         return;
     }
     let word = |action: Action| KEYS.iter().find(|k| k.action == action).and_then(|k| k.footer).unwrap_or("");
@@ -584,7 +585,7 @@ fn footer(buf: &mut Buffer, area: Rect, shown: &Shown, ui: &FleetUi, theme: &The
     let mut x = 1usize;
     for (key, word, _) in places {
         let line = Line::from(vec![Span::styled(key.clone(), theme.accent), Span::styled(format!(" {word}"), theme.dim)]);
-        buf.set_line(area.x + x as u16, y, &line, area.width.saturating_sub(x as u16));
+        buf.put_line(area.x + x as u16, y, &line, area.width.saturating_sub(x as u16));
         x += key.width() + word.width() + 3;
     }
     if x + took.width() < width {

@@ -14,6 +14,7 @@ use crate::tui::details::Subject;
 use crate::tui::filter::Filter;
 use crate::tui::layout::{self, Want};
 use crate::tui::theme::severity_mark;
+use crate::tui::widgets::put::Put;
 use crate::tui::widgets::{first_shown, labelled};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -233,7 +234,7 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
         && let Some(f) = selected.or((!ctx.zoomed).then_some(0)).and_then(|i| findings.get(i))
     {
         let below = Rect { y: area.y + height + 1, height: area.height - height - 1, ..area };
-        buf.set_stringn(area.x, area.y + height, "─".repeat(usize::from(area.width)), usize::from(area.width), ctx.theme.border);
+        buf.put(area.x, area.y + height, "─".repeat(usize::from(area.width)), usize::from(area.width), ctx.theme.border);
         super::lines(below, buf, &detail(ctx, f, usize::from(area.width)));
     }
 }

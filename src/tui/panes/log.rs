@@ -9,6 +9,7 @@ use crate::tui::choices::Opened;
 use crate::tui::details::Subject;
 use crate::tui::layout::Want;
 use crate::tui::log_view::{self, Row};
+use crate::tui::widgets::put::Put;
 use crate::tui::widgets::shorten;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -151,19 +152,19 @@ impl Columns {
         let line = row.line;
         let (theme, &Columns { jobs, ranks, names, .. }) = (ctx.theme, self);
         let fits = self.text <= list.right();
-        buf.set_stringn(list.x, y, ctx.ui.zone.hms(line.at), 8.min(usize::from(list.width)), theme.dim);
+        buf.put(list.x, y, ctx.ui.zone.hms(line.at), 8.min(usize::from(list.width)), theme.dim);
         if let Some(job) = whose(ctx, line).filter(|_| fits) {
-            buf.set_stringn(list.x + 9, y, format!("{:<jobs$}", shorten(&job, jobs)), jobs, theme.dim);
+            buf.put(list.x + 9, y, format!("{:<jobs$}", shorten(&job, jobs)), jobs, theme.dim);
         }
         if let Some(rank) = line.rank.filter(|_| fits) {
-            buf.set_stringn(self.rank, y, format!("{rank:>ranks$}"), ranks, theme.accent);
+            buf.put(self.rank, y, format!("{rank:>ranks$}"), ranks, theme.accent);
         }
         if names > 0
             && let Some(file) = ctx.session.model.files.get(&line.file)
         {
             let name = clean(file.name());
             let tail: String = name.chars().rev().take(names - 1).collect::<Vec<_>>().into_iter().rev().collect();
-            buf.set_stringn(self.text - names as u16, y, tail, names - 1, theme.dim);
+            buf.put(self.text - names as u16, y, tail, names - 1, theme.dim);
         }
     }
 }
@@ -194,14 +195,14 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let bar = Rect { x: area.right().saturating_sub(1), width: area.width - list.width, ..list };
     let bar = Rect { width: bar.width.min(1), ..bar };
     for (text, y) in bad.iter().zip(area.y..) {
-        buf.set_stringn(area.x, y, text, usize::from(area.width), theme.look);
+        buf.put(area.x, y, text, usize::from(area.width), theme.look);
     }
     let (columns, rows) = rows(ctx, list);
     let room = columns.room(list);
     if rows.is_empty() {
         let book = &ctx.session.model.logbook;
         let text = if book.end() == 0 { "no line yet" } else { "no line passes the filter; esc clears it" };
-        buf.set_stringn(list.x, list.y, text, usize::from(list.width), theme.dim);
+        buf.put(list.x, list.y, text, usize::from(list.width), theme.dim);
         return;
     }
     for (row, y) in rows.iter().zip(list.y..) {
@@ -211,11 +212,11 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
         if let Some(run) = &row.run {
             // Texts of rows below one another begin at one column.
             const COUNT: u16 = 7;
-            buf.set_stringn(columns.text, y, format!("× {}", run.lines), room, theme.accent);
+            buf.put(columns.text, y, format!("× {}", run.lines), room, theme.accent);
             let x = (columns.text + COUNT).min(list.right());
-            buf.set_stringn(x, y, run.words(), usize::from(list.right().saturating_sub(x)), style(ctx, row.line));
+            buf.put(x, y, run.words(), usize::from(list.right().saturating_sub(x)), style(ctx, row.line));
         } else {
-            buf.set_stringn(columns.text, y, &row.text, room, style(ctx, row.line));
+            buf.put(columns.text, y, &row.text, room, style(ctx, row.line));
         }
         if log.at == Some(row.number) && ctx.focused {
             super::mark_selected(ctx, Rect { y, height: 1, ..list }, buf);
@@ -228,16 +229,16 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     if below.height > 0
         && let Some(line) = log.at.and_then(|at| ctx.session.model.logbook.get(at))
     {
-        buf.set_stringn(below.x, below.y, "─".repeat(usize::from(below.width)), usize::from(below.width), theme.border);
+        buf.put(below.x, below.y, "─".repeat(usize::from(below.width)), usize::from(below.width), theme.border);
         let path = ctx.session.model.files.get(&line.file).map_or("", |f| f.info.path.as_str());
         let no = line.no.map_or(String::new(), |n| format!(":{n}"));
         let rank = line.rank.map_or(String::new(), |r| format!("  rank {r}"));
         let job = whose(ctx, line).map_or(String::new(), |id| format!("  job {id}"));
         let head = format!("{}{no}  {}{job}{rank}", clean(path), ctx.ui.zone.rfc3339(line.at));
-        buf.set_stringn(below.x, below.y + 1, head, usize::from(below.width), theme.dim);
+        buf.put(below.x, below.y + 1, head, usize::from(below.width), theme.dim);
         let rows = below.y + 2..below.bottom();
         for (part, y) in wrap(&line.text, usize::from(below.width)).into_iter().zip(rows) {
-            buf.set_stringn(below.x, y, part, usize::from(below.width), style(ctx, line));
+            buf.put(below.x, y, part, usize::from(below.width), style(ctx, line));
         }
     }
 }

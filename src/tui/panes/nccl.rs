@@ -24,6 +24,7 @@ use crate::rules::host_checks;
 use crate::tui::choices::Opened;
 use crate::tui::details::{Facts, Subject};
 use crate::tui::layout::Want;
+use crate::tui::widgets::put::Put;
 use crate::tui::widgets::table::{self, Cell, Column, Look, SortKey, plain, whole};
 use crate::tui::widgets::{Pen, first_shown, shorten};
 use ratatui::buffer::Buffer;
@@ -434,7 +435,7 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
         }
         if places.table.y > places.items.bottom() && places.items.height > 0 {
             let line = "─".repeat(usize::from(area.width));
-            buf.set_stringn(area.x, places.items.bottom(), line, usize::from(area.width), ctx.theme.border);
+            buf.put(area.x, places.items.bottom(), line, usize::from(area.width), ctx.theme.border);
         }
         if !rows.is_empty() {
             table::draw(ctx, &columns(), &rows, selected, |row| Look { culprit: blamed(ctx, row), is_old: false }, places.table, buf);

@@ -20,6 +20,7 @@ use crate::model::series::Trend;
 use crate::tui::layout::Want;
 use crate::tui::theme::{between, severity_mark, state_mark};
 use crate::tui::widgets::graph::{Graph, mirrored, round_up};
+use crate::tui::widgets::put::Put;
 use crate::tui::widgets::time_axis::TimeAxis;
 use lanes::{KINDS, Lane};
 use ratatui::buffer::Buffer;
@@ -217,8 +218,8 @@ fn label_in(style: Style, ctx: &Ctx, place: Rect, row: u16, (left, right): (&str
     let room = usize::from(labels(place.width)) - 2;
     if row < place.height {
         let gap = room.saturating_sub(left.width() + right.width());
-        buf.set_stringn(place.x, place.y + row, left, room, ctx.theme.dim);
-        buf.set_stringn(place.x + (left.width() + gap).min(room) as u16, place.y + row, right, room.saturating_sub(left.width()), style);
+        buf.put(place.x, place.y + row, left, room, ctx.theme.dim);
+        buf.put(place.x + (left.width() + gap).min(room) as u16, place.y + row, right, room.saturating_sub(left.width()), style);
     }
 }
 
@@ -276,7 +277,7 @@ fn silence(ctx: &Ctx, axis: &TimeAxis, plot: Rect, buf: &mut Buffer) {
         let text = format!("no step for {} ", span(quiet.lasts));
         let at = p.last_step_at.and_then(|at| axis.cell(at)).map_or(1, |cell| cell as u16 + 5);
         let (x, y) = (plot.x + at, plot.y + plot.height / 2);
-        buf.set_stringn(x, y, text, usize::from(plot.right().saturating_sub(x)), ctx.theme.look);
+        buf.put(x, y, text, usize::from(plot.right().saturating_sub(x)), ctx.theme.look);
     }
 }
 
@@ -391,8 +392,8 @@ fn legend(ctx: &Ctx, lanes: &[Lane], plot: Rect, buf: &mut Buffer) {
             return;
         }
         let busy = if did == lanes::Did::Late { 40.0 } else { 100.0 };
-        buf.set_stringn(x, plot.y, did.sign(busy).to_string(), 1, did.style(ctx.theme));
-        (x, _) = buf.set_stringn(x + 1, plot.y, text, usize::from(plot.right() - x - 1), ctx.theme.dim);
+        buf.put(x, plot.y, did.sign(busy).to_string(), 1, did.style(ctx.theme));
+        (x, _) = buf.put(x + 1, plot.y, text, usize::from(plot.right() - x - 1), ctx.theme.dim);
     }
 }
 
@@ -460,13 +461,13 @@ fn marks(ctx: &Ctx, axis: &TimeAxis, plot: Rect, plan: [u16; 7], buf: &mut Buffe
         if room < words.width() {
             continue;
         }
-        buf.set_stringn(plot.x + *cell as u16, plot.y, words, room, mark.style);
+        buf.put(plot.x + *cell as u16, plot.y, words, room, mark.style);
         taken.push((*cell, cell + words.width()));
     }
     for (cell, time) in axis.times(ctx.ui.zone).into_iter().filter(|_| head > 0) {
         let end = cell + time.width();
         if end <= usize::from(plot.width) && taken.iter().all(|(from, to)| end < *from || *to < cell) {
-            buf.set_stringn(plot.x + cell as u16, plot.y, time, usize::from(plot.width) - cell, ctx.theme.dim);
+            buf.put(plot.x + cell as u16, plot.y, time, usize::from(plot.width) - cell, ctx.theme.dim);
         }
     }
     for (cell, mark) in &placed {

@@ -20,6 +20,7 @@ use crate::model::topology::used::{InUse, Judged, Used, Verdict, distance_words}
 use crate::model::topology::{Distance, Place, Topology, UNKNOWN};
 use crate::tui::choices::Opened;
 use crate::tui::layout::Want;
+use crate::tui::widgets::put::Put;
 use crate::tui::widgets::{Pen, first_shown, labelled};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -454,7 +455,7 @@ fn matrix(ctx: &Ctx, view: &View, selected: Option<usize>, area: Rect, buf: &mut
 fn details(ctx: &Ctx, view: &View, device: &Device, area: Rect, buf: &mut Buffer) {
     let theme = ctx.theme;
     let width = usize::from(area.width);
-    buf.set_stringn(area.x, area.y, "─".repeat(width), width, theme.border);
+    buf.put(area.x, area.y, "─".repeat(width), width, theme.border);
     let mut about: Vec<String> = Vec::new();
     if let Some(gpu) = device.gpu.and_then(|index| view.model.gpus.get(&index)) {
         about.extend(gpu.info.name.as_deref().map(|name| clean(name).into_owned()));

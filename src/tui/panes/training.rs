@@ -14,6 +14,7 @@ use crate::model::series::Trend;
 use crate::rules::findings::Finding;
 use crate::tui::layout::Want;
 use crate::tui::widgets::chart::{Chart, SCALE};
+use crate::tui::widgets::put::Put;
 use crate::tui::widgets::spark;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -98,7 +99,7 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
         let job = ctx.main_job().and_then(|(id, _)| ctx.session.model.jobs.get(id));
         let rhythm = job.and_then(|job| ctx.session.model.rhythm_of(job));
         let words = rhythm.map_or(String::new(), |rhythm| format!("step time {}; ", rhythm.words()));
-        buf.set_stringn(area.x, area.y, format!("{words}{}", no_step(ctx, job)), usize::from(area.width), ctx.theme.dim);
+        buf.put(area.x, area.y, format!("{words}{}", no_step(ctx, job)), usize::from(area.width), ctx.theme.dim);
         return;
     };
     let standing = Standing::of(ctx.session, id, p);
@@ -129,7 +130,7 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let shown: Vec<_> = charts.into_iter().filter(|(_, trend, _, _)| !trend.is_empty()).take(fit).collect();
     let each = below.height / shown.len().max(1) as u16;
     for (label, trend, word, style) in shown {
-        buf.set_stringn(below.x, below.y, label, usize::from(below.width), ctx.theme.title);
+        buf.put(below.x, below.y, label, usize::from(below.width), ctx.theme.title);
         let plot = Rect { y: below.y + 1, height: (each - 2).min(16), ..below };
         let values = ctx.charted(trend, plot.width.saturating_sub(SCALE), hold(p));
         Chart { values: &values, since: &ctx.axis_words(), word, line: style, scale: ctx.theme.dim }.draw(plot, buf);
@@ -162,19 +163,13 @@ fn history(ctx: &Ctx, row: Rect, buf: &mut Buffer, label: &str, trend: &Trend, l
     if row.width < LABEL + 8 {
         return;
     }
-    buf.set_stringn(row.x, row.y, label, usize::from(LABEL), ctx.theme.dim);
+    buf.put(row.x, row.y, label, usize::from(LABEL), ctx.theme.dim);
     let cells = row.width.saturating_sub(LABEL + RANGE).clamp(8, 60);
     let axis = ctx.axis(usize::from(cells));
     let values = trend.columns(axis.end, axis.step, axis.columns, Duration::from_secs(2).max(axis.step));
     let finite = || values.iter().flatten().copied().filter(|v| v.is_finite());
     let (Some(low), Some(high)) = (finite().reduce(f32::min), finite().reduce(f32::max)) else {
-        buf.set_stringn(
-            row.x + LABEL,
-            row.y,
-            format!("nothing in the {}", ctx.axis_words()),
-            usize::from(row.width - LABEL),
-            ctx.theme.dim,
-        );
+        buf.put(row.x + LABEL, row.y, format!("nothing in the {}", ctx.axis_words()), usize::from(row.width - LABEL), ctx.theme.dim);
         return;
     };
     // From its lowest to its highest: what matters is how it moves.
@@ -185,7 +180,7 @@ fn history(ctx: &Ctx, row: Rect, buf: &mut Buffer, label: &str, trend: &Trend, l
     let (low, high) = trend.range(axis.end, ctx.ui.window).unwrap_or((low, high));
     let x = row.x + LABEL + cells + 1;
     let room = usize::from(row.right().saturating_sub(x));
-    buf.set_stringn(x, row.y, range_words(&word(low), &word(high), last, room), room, ctx.theme.dim);
+    buf.put(x, row.y, range_words(&word(low), &word(high), last, room), room, ctx.theme.dim);
 }
 
 /// `94.9 to 385.4 ms`, in as many of the words as there is room for: a number without its unit would be another number.

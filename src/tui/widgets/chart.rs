@@ -8,6 +8,7 @@
 //! ```
 
 use super::graph::Graph;
+use super::put::Put;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -42,15 +43,15 @@ impl Chart<'_> {
         };
         Graph { values: self.values, low, high, filled: false, hangs: false }.draw(plot, buf, &|_| self.line);
         let right = usize::from(SCALE) - 1;
-        buf.set_stringn(area.x, plot.y, format!("{:>right$}", (self.word)(f64::from(high))), right, self.scale);
+        buf.put(area.x, plot.y, format!("{:>right$}", (self.word)(f64::from(high))), right, self.scale);
         if plot.height > 1 {
-            buf.set_stringn(area.x, plot.bottom() - 1, format!("{:>right$}", (self.word)(f64::from(low))), right, self.scale);
+            buf.put(area.x, plot.bottom() - 1, format!("{:>right$}", (self.word)(f64::from(low))), right, self.scale);
         }
         let from = self.since;
-        buf.set_stringn(plot.x, plot.bottom(), from, usize::from(plot.width), self.scale);
+        buf.put(plot.x, plot.bottom(), from, usize::from(plot.width), self.scale);
         let now = "now";
         if usize::from(plot.width) > from.len() + now.len() + 2 {
-            buf.set_stringn(plot.right() - now.len() as u16, plot.bottom(), now, now.len(), self.scale);
+            buf.put(plot.right() - now.len() as u16, plot.bottom(), now, now.len(), self.scale);
         }
     }
 }

@@ -54,10 +54,11 @@ impl Graph<'_> {
             }
             before = Some(row);
         }
+        let styles: Vec<Style> = (0..area.height).map(style).collect();
         for (i, bits) in bits.iter().enumerate().filter(|(_, b)| **b != 0) {
             let (x, y) = ((i % width) as u16, (i / width) as u16);
             if let Some(cell) = buf.cell_mut((area.x + x, area.y + y)) {
-                cell.set_char(char::from_u32(0x2800 + u32::from(*bits)).unwrap_or(' ')).set_style(style(y));
+                cell.set_char(char::from_u32(0x2800 + u32::from(*bits)).unwrap_or(' ')).set_style(styles[usize::from(y)]);
             }
         }
     }

@@ -2,6 +2,7 @@
 //! when it is narrow, and a column in which nothing is known is left out.
 
 use super::meter;
+use super::put::Put;
 use super::spark::{self, Axis};
 use crate::base::severity::Severity;
 use crate::diagnosis::verdict::State;
@@ -359,9 +360,9 @@ pub fn put(buf: &mut Buffer, (x, y, width): (u16, u16, u16), text: &str, right: 
     let wide = text.width();
     let indent = if right { usize::from(width).saturating_sub(wide) as u16 } else { 0 };
     if wide > usize::from(width) && width > 1 {
-        let (end, _) = buf.set_stringn(x, y, text, usize::from(width) - 1, style);
-        buf.set_stringn(end, y, "…", 1, style);
+        let (end, _) = buf.put(x, y, text, usize::from(width) - 1, style);
+        buf.put(end, y, "…", 1, style);
         return;
     }
-    buf.set_stringn(x + indent, y, text, usize::from(width), style);
+    buf.put(x + indent, y, text, usize::from(width), style);
 }

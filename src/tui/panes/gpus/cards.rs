@@ -14,6 +14,7 @@ use crate::model::gpu::GPM_HOLDS;
 use crate::tui::panes::{CULPRIT, Ctx};
 use crate::tui::widgets::cards::grid;
 use crate::tui::widgets::graph::{Graph, mirrored, round_up};
+use crate::tui::widgets::put::Put;
 use crate::tui::widgets::time_axis::TimeAxis;
 use crate::tui::widgets::{Pen, meter};
 use ratatui::buffer::Buffer;
@@ -132,14 +133,14 @@ fn figures(ctx: &Ctx, gpu: &Row, area: Rect, buf: &mut Buffer) -> Rect {
 fn bar(ctx: &Ctx, name: &str, used: Used, (words, style): (&str, Style), row: Rect, buf: &mut Buffer) {
     const NAME: u16 = 7;
     const WORDS: u16 = 15;
-    buf.set_stringn(row.x, row.y, name, usize::from(NAME), ctx.theme.dim);
+    buf.put(row.x, row.y, name, usize::from(NAME), ctx.theme.dim);
     let room = row.width.saturating_sub(NAME + WORDS + 1).min(60);
     if let Some((share, alarm)) = used.filter(|_| room >= meter::LEAST) {
         meter::draw(buf, (row.x + NAME, row.y, room), share, alarm, ctx.theme);
     }
     let (x, right) = (row.x + NAME + room + 1, usize::from(WORDS));
     let left = usize::from(row.right().saturating_sub(x));
-    buf.set_stringn(x, row.y, format!("{words:>right$}"), left, used.and_then(|(_, alarm)| alarm).unwrap_or(style));
+    buf.put(x, row.y, format!("{words:>right$}"), left, used.and_then(|(_, alarm)| alarm).unwrap_or(style));
 }
 
 /// How busy it was, and below it what went over its links, if anything did.
@@ -161,8 +162,8 @@ fn history(ctx: &Ctx, gpu: &Row, axis: &TimeAxis, (links, high): (&Ways, f32), a
     let mut label = |y: u16, name: &str, value: &str| {
         if y < area.bottom() {
             let room = LABEL - 1;
-            buf.set_stringn(area.x, y, name, usize::from(room), theme.dim);
-            buf.set_stringn(area.x + room.saturating_sub(value.width() as u16), y, value, usize::from(room), text(ctx, gpu));
+            buf.put(area.x, y, name, usize::from(room), theme.dim);
+            buf.put(area.x + room.saturating_sub(value.width() as u16), y, value, usize::from(room), text(ctx, gpu));
         }
     };
     label(area.y, name, &newest(&values, |v| format!("{v:.0}")));

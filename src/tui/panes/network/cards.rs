@@ -7,6 +7,7 @@ use crate::tui::panes::{CULPRIT, Ctx};
 use crate::tui::widgets::Pen;
 use crate::tui::widgets::cards::grid;
 use crate::tui::widgets::graph::{mirrored, round_up};
+use crate::tui::widgets::put::Put;
 use crate::tui::widgets::time_axis::TimeAxis;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -51,8 +52,8 @@ pub(super) fn draw(ctx: &Ctx, rows: &[Nic], selected: Option<&str>, area: Rect, 
         let word = |rate: Option<f64>| rate.map_or("–".to_owned(), bits_per_s);
         for (y, name, rate) in [(below.y, "out", nic.tx), (below.y + below.height.div_ceil(2), "in", nic.rx)] {
             let value = word(rate);
-            buf.set_stringn(below.x, y, name, usize::from(LABEL), ctx.theme.dim);
-            buf.set_stringn(below.x + (LABEL - 1).saturating_sub(value.width() as u16), y, value, usize::from(LABEL), ctx.theme.text);
+            buf.put(below.x, y, name, usize::from(LABEL), ctx.theme.dim);
+            buf.put(below.x + (LABEL - 1).saturating_sub(value.width() as u16), y, value, usize::from(LABEL), ctx.theme.text);
         }
     }
 }

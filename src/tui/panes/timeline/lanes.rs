@@ -8,6 +8,7 @@ use crate::model::deeds::Doing;
 use crate::rules::straggler::{LAG_PCT, SIBLINGS_PCT};
 use crate::tui::panes::Ctx;
 use crate::tui::theme::Theme;
+use crate::tui::widgets::put::Put;
 use crate::tui::widgets::spark;
 use crate::tui::widgets::time_axis::TimeAxis;
 use ratatui::buffer::Buffer;
@@ -302,7 +303,7 @@ pub(super) fn draw(ctx: &Ctx, lanes: &[Lane], area: Rect, labels: u16, buf: &mut
     let digits = (digits(|l| l.rank), digits(|l| l.gpu));
     for (lane, y) in lanes.iter().zip(area.y..area.bottom()) {
         let style = lane.culprit.map_or(theme.dim, |severity| theme.severity(severity));
-        buf.set_stringn(area.x, y, label(lane, labels >= 15, digits), usize::from(labels - 1), style);
+        buf.put(area.x, y, label(lane, labels >= 15, digits), usize::from(labels - 1), style);
         for ((did, busy), x) in lane.cells.iter().zip(area.x + labels..area.right()) {
             if let Some(cell) = buf.cell_mut((x, y)) {
                 cell.set_char(did.sign(*busy)).set_style(did.style(theme));
