@@ -175,6 +175,18 @@ fn a_rank_that_left_with_code_0_before_the_others_lost_it_is_to_blame() {
         roots,
         ["rank-exited root [1] rank 1 (pid 102) left with exit code 0 while the others trained; they lost their connection to it"]
     );
+    // Python takes its time to end: the others may be gone before.
+    let first = Node::new(["0", "1"], &[]).says(LOST).after_ms(700);
+    let slow = || Node::new(["0", "1"], &[]).says(LOST).after_ms(700).ends(101, 1).after_ms(300).ends(102, 0).ends(100, 1).after_ms(4000);
+    let roots: Vec<String> = slow().open().into_iter().filter(|f| f.contains(" root ")).collect();
+    assert_eq!(
+        roots,
+        ["rank-exited root [1] rank 1 (pid 102) left with exit code 0 while the others trained; they lost their connection to it"]
+    );
+    // One that printed an error of its own did not leave quietly.
+    let own = LOST.replace("[rank0]", "[rank1]").replace("Connection closed by peer", "no data left for");
+    let node = first.says(&own).ends(101, 1).after_ms(300).ends(102, 0).ends(100, 1).after_ms(4000);
+    assert!(node.open().iter().all(|f| !f.contains("left with exit code 0")), "{:?}", node.open());
     // Without such last words the one with the error is: the other was done.
     let node = Node::new(["0", "1"], &[]).ends(102, 0).after_ms(600).ends(101, 1).ends(100, 1).after_ms(4000);
     assert_eq!(node.open(), ["rank-exited root [0] rank 0 (pid 101) exited with code 1"]);
