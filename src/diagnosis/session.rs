@@ -435,9 +435,11 @@ impl Session {
             let reason = |v: &Verdict| (v.state, v.phase, v.because.as_ref().map(|b| b.0));
             // So is a name before the same words.
             let named = |b: &Verdict| b.summary.len() < verdict.summary.len() && verdict.summary.ends_with(&b.summary);
-            // So is another finding of the same rule, where the one before stands no more.
+            // So is another finding of the same rule, where the one before stands no more, or follows from it.
             let is_gone = |b: &Verdict| {
-                let is = |f: &Finding| b.because.as_ref().is_some_and(|(rule, subject)| f.rule == *rule && f.subject == *subject);
+                let is = |f: &Finding| {
+                    f.role == Role::Root && b.because.as_ref().is_some_and(|(rule, subject)| f.rule == *rule && f.subject == *subject)
+                };
                 b.because.is_some() && b.because != verdict.because && !self.ledger.open().into_iter().any(is)
             };
             if before.is_none_or(|b| reason(b) != reason(&verdict) || named(b) || is_gone(b)) {
