@@ -388,7 +388,11 @@ fn start(model: &Model, job: &Job, look: &Look) -> (&'static str, String) {
         None if look.alive().all(|r| r.gpu.is_none()) => {
             let others = job.unranked.iter().filter(|pid| model.processes.get(pid).is_some_and(|p| p.is_alive())).count();
             let who = if seen > 0 { so_many(seen, "rank", "run") } else { so_many(others, "process", "run") };
-            ("imports", format!("{who}, none holds a GPU yet ({for_s})"))
+            // Of a node without GPUs, or without their driver, nothing tells imports from what comes behind them.
+            match model.gpus.is_empty() {
+                true => ("imports or first step", format!("{who}, no step line yet, and no GPU is seen on this node ({for_s})")),
+                false => ("imports", format!("{who}, none holds a GPU yet ({for_s})")),
+            }
         }
         None => (
             "NCCL initialisation",

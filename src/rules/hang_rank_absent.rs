@@ -565,6 +565,9 @@ pub(super) fn calls_of_sleepers(look: &Look, least: Duration) -> Option<Vec<(&Ra
     told.then(|| look.alive().filter_map(|r| Some((r, r.waits.first()?.call.as_deref()?))).collect())
 }
 
+/// Calls in which nothing is sent or fetched meanwhile.
+const IDLE_CALLS: [&str; 3] = ["nanosleep", "clock_nanosleep", "flock"];
+
 /// What a thread of Gloo waits in until the other ranks have come.
 pub(super) const WAITS_FOR_OTHERS: &str = "futex";
 
@@ -573,13 +576,16 @@ pub(super) fn waits_in_gloo(rank: &RankLook, call: &str) -> bool {
     call == WAITS_FOR_OTHERS && rank.waits.first().is_none_or(|wait| wait.in_gloo != Some(false))
 }
 
-/// Of ranks on CPUs, which sleep while they wait for others: who sleeps in something else has not come. Rank 0 may upload alone, and who
-/// has workers may wait for its data, which has a rule of its own.
+/// Of ranks on CPUs, which sleep while they wait for others: who sleeps in something else has not come. Rank 0 may upload alone, but not
+/// while it sleeps for a time or waits for a lock; and who has workers may wait for its data, which has a rule of its own.
 fn by_calls(look: &Look) -> Option<Absent> {
     let calls = calls_of_sleepers(look, WAITED_ALONE.duration())?;
     let (waiting, elsewhere): (Vec<_>, Vec<_>) = calls.into_iter().partition(|(r, call)| waits_in_gloo(r, call));
     let has_workers = |r: &RankLook| r.helpers.is_some_and(|h| h.alive + h.dead > 0);
-    if elsewhere.is_empty() || elsewhere.len() > waiting.len() || elsewhere.iter().any(|(r, _)| r.rank == 0 || has_workers(r)) {
+    if elsewhere.is_empty()
+        || elsewhere.len() > waiting.len()
+        || elsewhere.iter().any(|(r, call)| r.rank == 0 && !IDLE_CALLS.contains(call) || has_workers(r))
+    {
         return None;
     }
     let where_to = |call: &str| if call == WAITS_FOR_OTHERS { ", but in no collective of Gloo" } else { "" };
@@ -588,7 +594,7 @@ fn by_calls(look: &Look) -> Option<Absent> {
     Some(Absent {
         ranks: elsewhere.iter().map(|(r, _)| r.rank).collect(),
         since: look.log.as_ref()?.last_step_at?,
-        confidence: Confidence::Likely,
+        confidence: if elsewhere.iter().any(|(r, _)| r.rank == 0) { Confidence::Possible } else { Confidence::Likely },
         what: Some("the others in a collective".into()),
         evidence: vec![Evidence::of("process", format!("{}; {others} in {WAITS_FOR_OTHERS}", words.collect::<Vec<_>>().join(", ")))],
         far: None,

@@ -21,8 +21,8 @@ pub const RULE: Rule = Rule {
     title: "All ranks on this node wait in collectives, no rank is behind, and nothing moves",
     how: "RAS counts that are equal and still; every GPU of the job at 100 % without computing or moving a byte; no step in the log; \
           of ranks without a GPU: all sleep in Gloo's collectives, by their threads where those may be read, use no CPU and read nothing",
-    advice: "No single rank on this node is to blame. Usual causes: communicators used in different order by different ranks, a network that lost \
-             a connection, a rank on another node. Compare the stacks of two ranks",
+    advice: "No single rank on this node is to blame. Usual causes: ranks that call different collectives, or use communicators in another \
+             order; a network that lost a connection; a rank on another node. Compare the stacks of two ranks",
     life: while_it_holds(0, 3),
     implies: Implies::Stuck,
     stacks: Stacks::OfAnyone,
@@ -52,18 +52,29 @@ pub(super) const PAUSE_S: Limit =
     Limit::seconds("hang-symmetric", "reports", 10.0, "equal counts must stand still this long in saved RAS reports");
 
 /// On CPUs ranks sleep while they wait, and a pause looks much the same: this is more than most of those take.
-const ASLEEP: Limit =
-    Limit::seconds("hang-symmetric", "after_asleep", 30.0, "ranks without GPUs must all have slept in the same wait this long");
+const ASLEEP: Limit = Limit::seconds(
+    "hang-symmetric",
+    "after_asleep",
+    30.0,
+    "the same of ranks without GPUs that all sleep, where their threads do not show that they wait in Gloo",
+);
 
 /// All ranks, which use no GPU, sleep in what Gloo waits in, use no CPU, and read and write nothing.
-fn asleep(look: &Look) -> Option<Finding> {
-    let calls = calls_of_sleepers(look, ASLEEP.duration()).filter(|_| !paused_by_name(look))?;
+fn asleep(job: &Job, look: &Look) -> Option<Finding> {
+    let calls = calls_of_sleepers(look, AGREED.duration()).filter(|_| !paused_by_name(look))?;
     // One that sleeps outside of a collective may wait for a lock, a queue or a thread that uploads: that is a pause.
     if calls.iter().any(|(r, call)| !waits_in_gloo(r, call)) {
         return None;
     }
     let seen_in_gloo = calls.iter().all(|(r, _)| r.waits.first().is_some_and(|wait| wait.in_gloo == Some(true)));
-    let since = look.log.as_ref()?.last_step_at?;
+    // Where the threads of all ranks that there are wait for one another, nothing can come any more: only a call that takes long is waited for.
+    let log = look.log.as_ref()?;
+    let circle = seen_in_gloo && !job.has_ranks_elsewhere() && look.alive().all(|r| r.helper_cpu_pct.is_none_or(|pct| pct < HELPERS_PCT));
+    let least = if circle { log.patience.mul_f64(FAR_LONGER) } else { patience(look, ASLEEP.duration()) };
+    if log.quiet_for <= least {
+        return None;
+    }
+    let since = log.last_step_at?;
     let mut found =
         RULE.finding("all", format!("{}, and nothing moves: no rank stands out as the culprit", all_here(calls.len(), "wait")), since);
     found.severity = Severity::Error;
@@ -79,12 +90,12 @@ fn asleep(look: &Look) -> Option<Finding> {
 
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
-        if let Some(found) = asleep(look).filter(|_| !RULE.chain.covered_by.iter().any(|rule| ctx.ledger.is_open(rule, Some(id)))) {
+        let Some(job) = ctx.model.jobs.get(id) else { continue };
+        if let Some(found) = asleep(job, look).filter(|_| !RULE.chain.covered_by.iter().any(|rule| ctx.ledger.is_open(rule, Some(id)))) {
             out.push(Finding { job: Some(id.clone()), ..found });
             continue;
         }
         let alive = look.alive().count();
-        let Some(job) = ctx.model.jobs.get(id) else { continue };
         let least = if all_agree(job, look) { &AGREED } else { &WAITED };
         let waiting = look.with(Activity::Waiting, patience(look, least.duration()));
         if alive < 2 || waiting.len() < alive || !look.quiet_log() || !has_trained(look) {

@@ -408,6 +408,16 @@ fn of_ranks_on_cpus_the_one_that_sleeps_elsewhere_has_not_come() {
     assert!(found.evidence[0].text.starts_with("rank 1 sleeps in clock_nanosleep; 1 other rank waits in futex"), "{:?}", found.evidence);
 }
 
+/// Rank 0 may upload alone; while it sleeps for a time it does not.
+#[test]
+fn rank_0_that_sleeps_while_the_others_wait_has_not_come() {
+    let judged = judged("gloo-sleep", 1_795_422_038.86, "11926");
+    assert_eq!(judged.rules(), ["hang-rank-absent"]);
+    let (t, found) = judged.first("hang-rank-absent");
+    assert_eq!((found.ranks.as_slice(), found.confidence), (&[0][..], Confidence::Possible));
+    assert!(*t > 10.0 && *t < 15.0, "{t}");
+}
+
 #[test]
 fn of_ranks_on_cpus_that_all_wait_for_one_another_nobody_is_blamed() {
     let judged = judged("gloo-uneven", 1_795_365_338.57, "1075");
@@ -420,12 +430,17 @@ fn of_ranks_on_cpus_that_all_wait_for_one_another_nobody_is_blamed() {
 #[test]
 fn who_waits_in_gloo_is_told_from_who_waits_for_a_lock() {
     // Two groups in another order on either rank; and both ranks receive from each other, in their first thread.
-    for (name, since, job) in [("gloo-circle", 1_795_378_368.23, "27704"), ("gloo-receive", 1_795_378_368.10, "27708")] {
+    // So do two that call different collectives, in a PyTorch that gives Gloo's threads no name.
+    for (name, since, job) in [
+        ("gloo-circle", 1_795_378_368.23, "27704"),
+        ("gloo-receive", 1_795_378_368.10, "27708"),
+        ("gloo-mismatch", 1_795_423_631.93, "18482"),
+    ] {
         let judged = judged(name, since, job);
         assert_eq!(judged.rules(), ["hang-symmetric"], "{name}");
         let (t, found) = judged.first("hang-symmetric");
         assert_eq!((found.severity, found.confidence), (Severity::Error, Confidence::Likely), "{name}");
-        assert!(*t > 25.0 && *t < 40.0, "{name}: {t}");
+        assert!(*t > 10.0 && *t < 17.0, "{name}: {t}");
         assert!(found.evidence[0].text.starts_with("2 ranks asleep in Gloo"), "{:?}", found.evidence);
     }
     // All ranks wait for an event, for a minute; and rank 0 for a thread that uploads, the other for rank 0. They sleep in futex, too.
@@ -446,8 +461,13 @@ fn ranks_on_cpus_that_all_sleep_by_themselves_hang_in_nothing() {
 
 #[test]
 fn a_rank_that_left_with_code_0_is_named_beside_those_that_lost_it() {
-    let judged = judged("gloo-left-early", 1_795_365_238.43, "525");
-    let roots = judged.opened.iter().filter(|(_, f)| f.severity >= Severity::Error && f.role == Role::Root);
-    let roots: Vec<_> = roots.map(|(_, f)| (f.rule, f.ranks.clone())).collect();
-    assert_eq!(roots, [("rank-exited", vec![1])]);
+    // The second took longer to end than those that lost it.
+    for (name, since, job, rank) in [("gloo-left-early", 1_795_365_238.43, "525", 1), ("gloo-left-slowly", 1_795_421_297.52, "1431", 2)] {
+        let judged = judged(name, since, job);
+        let worst = judged.opened.iter().filter(|(_, f)| f.severity == Severity::Critical && f.role == Role::Root).next_back();
+        let (t, found) = worst.unwrap_or_else(|| panic!("{name}"));
+        assert_eq!((found.rule, found.ranks.as_slice()), ("rank-exited", &[rank][..]), "{name}");
+        assert!(*t < 5.0, "{name}: {t}");
+        assert_eq!(judged.states.last().map(|(_, state, rule, _)| (*state, *rule)), Some((State::Failed, None)), "{name}");
+    }
 }

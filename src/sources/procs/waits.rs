@@ -15,7 +15,7 @@ const MAX_HELPERS: usize = 8;
 const MAX_CHARS: usize = 256;
 /// A rank has hundreds of threads.
 const MAX_THREADS: usize = 512;
-/// PyTorch (2.5 and later) runs Gloo's collectives in threads of this name.
+/// PyTorch (2.5 and later) runs Gloo's collectives in threads of this name; some builds (2.8 of PyPI) give them no name.
 const GLOO_THREAD: &[u8] = b"pt_gloo_runloop";
 const FUTEX: &str = "futex";
 /// FUTEX_CLOCK_REALTIME, futex(2).
@@ -229,16 +229,24 @@ fn is_below(file: &str, dir: &str) -> bool {
 }
 
 /// Whether one of Gloo's threads, or a receive in the first thread, waits for another rank. Both do so with a timeout, by the clock of the day
-/// in the first thread, where Python's own locks with a timeout use another clock. `None`: there are no such threads.
+/// in the first thread, where Python's own locks with a timeout use another clock. `None`: there are no such threads, or they have no name and
+/// none of them waits so.
 fn in_gloo(reader: &mut Reader, pid: u32) -> Option<bool> {
     let tids = std::fs::read_dir(reader.path(pid, "task")).ok()?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let tids: Vec<u32> = tids.take(MAX_THREADS).collect();
     let is_gloos = |tid: &&u32| reader.read(pid, &format!("task/{tid}/comm")).is_ok_and(|comm| comm.trim_ascii() == GLOO_THREAD);
     let threads: Vec<u32> = tids.iter().filter(is_gloos).copied().collect();
     let mut call = |tid: u32| reader.read(pid, &format!("task/{tid}/syscall")).ok().and_then(Call::parse);
-    let waits = |call: Call, clock: u64| call.name == Some(FUTEX) && call.timeout != 0 && call.second & clock == clock;
-    let in_thread = threads.iter().any(|tid| call(*tid).is_some_and(|call| waits(call, 0)));
-    (!threads.is_empty()).then(|| in_thread || call(pid).is_some_and(|call| waits(call, CLOCK_OF_THE_DAY)))
+    let waits = |call: &Call, clock: u64| call.name == Some(FUTEX) && call.timeout != 0 && call.second & clock == clock;
+    if threads.is_empty() {
+        // Gloo's own thread stands in epoll_wait meanwhile, but for the moments in which it looks around, a hundred times a second.
+        let others: Vec<u32> = tids.iter().filter(|tid| **tid != pid).copied().collect();
+        let polls = (0..3)
+            .any(|_| others.iter().any(|tid| call(*tid).is_some_and(|call| call.name.is_some_and(|name| name.starts_with("epoll_")))));
+        return (polls && others.iter().any(|tid| call(*tid).is_some_and(|call| waits(&call, CLOCK_OF_THE_DAY)))).then_some(true);
+    }
+    let in_thread = threads.iter().any(|tid| call(*tid).is_some_and(|call| waits(&call, 0)));
+    Some(in_thread || call(pid).is_some_and(|call| waits(&call, CLOCK_OF_THE_DAY)))
 }
 
 /// What /proc/PID/syscall says.
