@@ -36,6 +36,9 @@ enum Kind {
 /// A bar shorter than this, without a loss, may be anything.
 const MIN_TOTAL: u64 = 20;
 
+/// No step of a training is shorter: files, lines and tokens are counted so fast.
+const LEAST_TURN_S: f64 = 0.002;
+
 /// What the names of bars mean.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -91,6 +94,9 @@ impl Bars {
     /// Without a name, the training is the bar that came first; one of another length while it stands still is an evaluation.
     fn unnamed(&mut self, bar: &Bar<'_>) -> Kind {
         let Some(length) = bar.total else { return Kind::Other };
+        if bar.turn_s.is_some_and(|turn| turn < LEAST_TURN_S) && !has_loss(bar.post) {
+            return Kind::Other;
+        }
         let at_end = bar.n == length;
         match self.main {
             Some((total, _)) if total == length => self.main = Some((total, at_end)),
