@@ -16,6 +16,7 @@ use crate::logs::prefix::{self, Level};
 use crate::logs::{Origin, TextEvent, What};
 use driver::OfDriver;
 use line::Line;
+use memchr::memmem;
 use reason::Reason;
 use unknown::{Unknown, Weight};
 
@@ -100,7 +101,8 @@ impl Gleaned {
         let may_be_error = words::may_be_error(&line[..line.len().min(near)]);
         let follows = self.found.last().filter(|last| last.end + 1 == no);
         let is_rest = follows.is_some_and(Unknown::announces);
-        let may_be_part = line.starts_with(b"  ") || line.first() == Some(&b'\t');
+        // Behind the head of a logger, too.
+        let may_be_part = line.starts_with(b"  ") || line.first() == Some(&b'\t') || memmem::find(line, b"]  ").is_some();
         let may_be_field = may_be_part && follows.is_some_and(Unknown::may_have_fields);
         // Most lines end here.
         if !judges && !may_be_error && !is_rest && !may_be_field {
@@ -118,15 +120,14 @@ impl Gleaned {
         }
         self.troubled |= words::is_trouble(text);
         if may_be_field
-            && !read.has_time
-            && words::is_field(text)
+            && read.is_inner
+            && words::is_field(&format!("  {}", read.said))
             && let Some(last) = self.found.last_mut()
         {
-            return last.add_field(no, text);
+            return last.add_field(no, &read.said);
         }
         if is_rest
-            && (read.is_inner || read.level.is_none())
-            && !read.has_time
+            && (read.is_inner || read.level.is_none() && !read.has_time)
             && let Some(last) = self.found.last_mut()
         {
             return last.goes_on(no, &read.said);

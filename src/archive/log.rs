@@ -117,6 +117,8 @@ struct Lines<'a> {
     lanes: Lanes,
     /// What lines that no reader knows still tell.
     gleaned: Gleaned,
+    /// Lines that may still be looked at for a sentence that goes on in the next ones.
+    tries: u32,
 }
 
 /// Lines of which there are millions, each worth little: channels, steps, and lines that were read before.
@@ -267,6 +269,7 @@ impl<'a> Lines<'a> {
             tables: Tables::default(),
             lanes: Lanes { all_steps: ALL_STEPS, run: 1, ..Lanes::default() },
             gleaned: Gleaned::default(),
+            tries: sentence::MOST_TRIES,
         }
     }
 
@@ -288,7 +291,7 @@ impl<'a> Lines<'a> {
             } else {
                 let start = sieve.at.saturating_sub(line.len() + 1);
                 let before = chunk.get(..start).unwrap_or_default();
-                match sentence::whole(before, line, chunk.get(sieve.at..).unwrap_or_default()) {
+                match sentence::whole(before, line, chunk.get(sieve.at..).unwrap_or_default(), &mut self.tries) {
                     Some(whole) if whole.is_known => self.pieces(&whole.text),
                     Some(whole) if self.gleaned.report(self.no, &whole) => {}
                     _ => self.pieces(line),

@@ -10,6 +10,8 @@ const MOST_LINES: usize = 3;
 const MOST_FIELDS: usize = 3;
 const LONGEST: usize = 1000;
 const LEAST_DASHES: usize = 20;
+/// Of the lines of one file so many are looked at for a sentence that goes on.
+pub const MOST_TRIES: u32 = 20_000;
 
 /// Lines that belong together.
 pub struct Sentence {
@@ -23,7 +25,9 @@ pub struct Sentence {
 /// The sentence that begins with `line`, where the lines behind it go on with it: below a line of dashes, or where readers know the whole and
 /// nothing of its first line; with the fields below, where it ends with a colon: `cannot access an executable: Executable: ./train, Node:
 /// node-3`.
-pub fn whole(before: &[u8], line: &[u8], behind: &[u8]) -> Option<Sentence> {
+///
+/// `tries` are how often more is looked for where no dashes stand before it: most lines are no sentences.
+pub fn whole(before: &[u8], line: &[u8], behind: &[u8], tries: &mut u32) -> Option<Sentence> {
     if !WRAPPED.contains(&line.len()) {
         return None;
     }
@@ -31,8 +35,17 @@ pub fn whole(before: &[u8], line: &[u8], behind: &[u8]) -> Option<Sentence> {
     let begins = line.ends_with(b":") || lines.peek().is_some_and(|next| goes_on(line, next));
     let is_below_dashes = || is_dashes(before.strip_suffix(b"\n").unwrap_or(before).rsplit(|b| *b == b'\n').next().unwrap_or_default());
     // Most lines end here.
-    if !begins && !line.ends_with(b".") || !is_below_dashes() && (!begins || prefilter::classify(line) != Class::Noise) {
+    if !begins && !line.ends_with(b".") {
         return None;
+    }
+    if !is_below_dashes() {
+        if !begins || *tries == 0 {
+            return None;
+        }
+        *tries -= 1;
+        if prefilter::classify(line) != Class::Noise {
+            return None;
+        }
     }
     let mut text = line.trim_ascii_end().to_vec();
     let mut added = 0;

@@ -8,9 +8,11 @@ pub fn exception_words(e: &super::Exception) -> String {
     if e.message.is_empty() { e.class.clone() } else { format!("{}: {}", e.class, e.message) }
 }
 
-/// Whether a message only says that something follows: `Engine start failed:`, `2 validation errors for TrainConfig`.
+/// Whether a message only says that something follows: `Engine start failed:`, `2 validation errors for TrainConfig`, the first command of a
+/// build that failed.
 pub fn announces(message: &str) -> bool {
-    static COUNT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^[0-9]+ \S*\s?errors? (?:for|in|while|during) ").expect("pattern"));
+    static COUNT: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"^[0-9]+ \S*\s?errors? (?:for|in|while|during) |: \[[0-9]+/[0-9]+\] \S").expect("pattern"));
     message.trim_end().ends_with(':') || COUNT.is_match(message)
 }
 
@@ -27,10 +29,10 @@ pub fn is_library_report(text: &str) -> bool {
 pub fn hands_on(message: &str) -> bool {
     static HANDS_ON: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(
-            r"(?ix)\b(?:see|check|look\ at|refer\ to)\b[^.]{0,40}\b(?:above|below|logs?|outputs?|errors?|trace\w*|stderr) | root\ cause
+            r"(?ix)\b(?:see|check|inspect|look\ at|refer\ to)\b[^.]{0,40}\b(?:above|below|logs?|outputs?|errors?|trace\w*|stderr) | root\ cause
             | \b(?:worker|process|subprocess|actor|engine|child|task|thread|rank|replica|server|node|launcher|program|script|command|pool|core)\w*\b[^.;]{0,80}
               \b(?:died|dead|failed|exited|crashed|terminated|killed|broken|stopped|not\ alive|disappeared|unexpectedly|abruptly)\b
-            | \breturned?\ (?:a\ )?non-?zero | \bexit(?:ed)?\ (?:with\ )?(?:code|status)\b | \b(?:initiali[sz]ation|startup|launch)\ failed | \bfailed\ to\ (?:start|launch|initiali[sz]e)
+            | \breturned?\ (?:a\ )?non-?zero | \bexit(?:ed)?\ (?:with\ )?(?:code|status)\b | \b(?:initiali[sz]ation|startup|launch)\ failed | \bfailed\ to\ (?:start|launch|initiali[sz]e) | \ban\ error\ occurr?ed\ (?:while|during|in|when)\b
             ",
         )
         .expect("pattern")
@@ -52,11 +54,13 @@ pub fn point(message: &str) -> String {
     let first = lines.next().unwrap_or_default();
     let rest: Vec<&str> = lines.filter(|line| !line.trim().is_empty()).collect();
     let by_number = is_call_by_number(first);
-    if rest.is_empty() || !first.is_empty() && !announces(first) && !by_number {
+    // A short one may lack what it is about.
+    let is_short = first.len() < SHORT;
+    if rest.is_empty() || !first.is_empty() && !announces(first) && !by_number && !is_short {
         return first.to_owned();
     }
     let indent = |line: &str| line.len() - line.trim_start().len();
-    let at = rest.iter().position(|line| says_why(line));
+    let at = rest.iter().position(|line| is_error(line)).or_else(|| rest.iter().position(|line| says_why(line)));
     let told = match at {
         // What a line that stands less deep names, the next one is about.
         Some(at) => {
@@ -66,7 +70,25 @@ pub fn point(message: &str) -> String {
         None if by_number => return first.to_owned(),
         None => rest[0].trim().to_owned(),
     };
-    if by_number || first.is_empty() { told } else { format!("{first} {told}") }
+    match () {
+        () if by_number || first.is_empty() => told,
+        // The command of a build is not worth telling.
+        () if announces(first) && !first.ends_with(':') && first.contains(": [") => {
+            format!("{}: {told}", first.split(": [").next().unwrap_or_default())
+        }
+        () if first.ends_with(':') || announces(first) => format!("{first} {told}"),
+        () => format!("{first}: {told}"),
+    }
+}
+
+/// A message that is shorter may be followed by what it is about.
+const SHORT: usize = 60;
+
+/// A line that a compiler or another program calls an error.
+fn is_error(line: &str) -> bool {
+    static ERROR: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"(?:^|[\s:])(?:fatal|error|Fatal|Error)\s*(?:C?[0-9]+)?\s*: ").expect("pattern"));
+    ERROR.is_match(line)
 }
 
 /// A line with words of a failure.

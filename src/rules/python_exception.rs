@@ -56,8 +56,16 @@ fn raised_words(exception: &Exception) -> String {
     let at = exception.place.as_ref().map_or("a traceback in the log".into(), |place| format!("raised at {place}"));
     let from = exception.called_from.as_ref().map_or(String::new(), |own| format!(", called from {own}"));
     let loader = if exception.in_loader { ", in a data loader" } else { "" };
-    let after = exception.after.as_ref().map_or(String::new(), |first| format!("; before it came {first}"));
+    let after = match handed_on(exception) {
+        Some(_) => format!("; it came out as {}", crate::base::clean::clip(&error_words::exception_words(exception), 160)),
+        None => exception.after.as_ref().map_or(String::new(), |first| format!("; before it came {first}")),
+    };
     format!("{at}{from}{loader}{after}")
+}
+
+/// The exception before it, where this one only says that there was one.
+fn handed_on(exception: &Exception) -> Option<&str> {
+    exception.after.as_deref().filter(|_| error_words::hands_on(&exception.message))
 }
 
 fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
@@ -77,6 +85,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
         subject,
         match error_words::nccl_words(&error_words::exception_words(exception)) {
             Some(words) => format!("{who}{words}"),
+            None if handed_on(exception).is_some() => format!("{who}{}", handed_on(exception).unwrap_or_default()),
             None if message.is_empty() => format!("{who}{}{}", exception.class, called_in(exception)),
             None => format!("{who}{}: {message}", exception.class),
         },

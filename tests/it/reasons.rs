@@ -72,6 +72,18 @@ fn what_a_library_says_behind_the_exception() {
 fn an_exception_that_only_hands_on() {
     all_are(&[
         (
+            "fail python-exception line 9 [] pyarrow.lib.ArrowInvalid: JSON parse error in row 81",
+            "Traceback (most recent call last):\n  File \"/w/t.py\", line 4, in read\npyarrow.lib.ArrowInvalid: JSON parse error in row 81\n\n\
+             The above exception was the direct cause of the following exception:\n\nTraceback (most recent call last):\n  File \"/w/t.py\", line 9, in <module>\n\
+             datasets.exceptions.DatasetGenerationError: An error occurred while generating the dataset\n",
+        ),
+        (
+            "fail said-file-missing line 2 [] /usr/bin/ld: cannot find -lcurand: No such file",
+            "FAILED: cpu_adam.o\n/usr/bin/ld: cannot find -lcurand: No such file or directory\ncollect2: error: ld returned 1 exit status\n\
+             Traceback (most recent call last):\n  File \"/w/t.py\", line 4, in build\n\
+             subprocess.CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.\n",
+        ),
+        (
             "fail said-denied line 2 [] [feeder] shard-7: got 403 AccessDenied from the object store",
             "2026-06-02 11:02:10 INFO  [feeder] opening shard-7\n2026-06-02 11:02:13 INFO  [feeder] shard-7: got 403 AccessDenied from the object store\n\
              2026-06-02 11:02:13 ERROR [trainer] data pipeline stopped\nTraceback (most recent call last):\n  File \"/w/feed.py\", line 22, in __iter__\n\
@@ -134,6 +146,17 @@ fn a_report_of_several_lines() {
              worker 1: ok\n  worker 2: no license is available, cannot start\n",
         ),
         (
+            "fail python-exception line 3 [] RuntimeError: Error building extension 'fused_adam': nvcc fatal   : Unsupported gpu architecture 'compute_100'",
+            "Traceback (most recent call last):\n  File \"/w/t.py\", line 8, in <module>\n\
+             RuntimeError: Error building extension 'fused_adam': [1/3] /usr/bin/nvcc -c adam.cu -o adam.o\nFAILED: adam.o\n/usr/bin/nvcc -c adam.cu -o adam.o\n\
+             nvcc fatal   : Unsupported gpu architecture 'compute_100'\nninja: build stopped: subcommand failed.\n",
+        ),
+        (
+            "fail error-at-end line 1 [] node agent failed to run preflight: stage: allreduce, reason: bandwidth 12 GB/s below 300 GB/s",
+            "E0602 10:11:12.411000 812 agent.py:41] node agent failed to run preflight:\nE0602 10:11:12.411000 812 agent.py:42]   stage: allreduce\n\
+             E0602 10:11:12.411000 812 agent.py:43]   reason: bandwidth 12 GB/s below 300 GB/s\n",
+        ),
+        (
             "fail said-check-failed line 1 [] node check failed: check: gpu_count, expected: 8, found: 7",
             "2026-07-01 10:00:04 [node-agent] ERROR node check failed\n  check:    gpu_count\n  expected: 8\n  found:    7\n\
              2026-07-01 10:00:04 [node-agent] ERROR not starting ranks\n",
@@ -148,6 +171,12 @@ fn a_report_of_several_lines() {
     let mild = "--------------------------------------------------------------------------\nWARNING: The launcher found no entry for the process\n\
                 that was unable to connect. It will be ignored.\n--------------------------------------------------------------------------\nstep 10 loss 2.5\n";
     assert_eq!(said(mild), "ok");
+    // A step of another process is none of an exception's lines.
+    let steps = report(
+        "Traceback (most recent call last):\n  File \"/w/t.py\", line 8, in <module>\nRuntimeError: Engine start failed:\n\
+                        \x20 step 10 loss: 2.5\n step 20 loss: 2.4\n",
+    );
+    assert_eq!(steps.training().and_then(|training| training.step), Some(20));
     // Lines of a log that happens to break after a word are no sentence.
     let lines =
         "2026-06-02 10:00:01 launcher: CUDA error: out of memory in the first attempt with batch\n2026-06-02 10:00:02 launcher: batch 8\n";
@@ -222,6 +251,16 @@ fn storage_schedulers_and_containers() {
 }
 
 #[test]
+fn the_others_of_which_the_same_is_reported() {
+    let report = report(
+        "[Tue Jun  2 10:11:00 2026] NVRM: Xid (PCI:0000:18:00): 79, pid=1234, name=python, GPU has fallen off the bus.\n\
+         [Tue Jun  2 10:11:01 2026] NVRM: Xid (PCI:0000:2a:00): 79, pid=1235, name=python, GPU has fallen off the bus.\n",
+    );
+    let cause = &report.findings[report.root_cause.unwrap()];
+    assert!(cause.whole_why().starts_with("the same is reported of 0000:2a:00"), "{}", cause.whole_why());
+}
+
+#[test]
 fn the_watchdog_rather_than_its_abort() {
     let timeout = |rank: u32| {
         format!(
@@ -268,6 +307,8 @@ fn what_looks_like_a_failure_and_is_none() {
         let report = report(log);
         assert!(report.findings.iter().all(|f| f.severity < Severity::Error), "{log}: {:?}", report.findings);
     }
-    // A bar so fast is no training.
+    // A bar so fast is no training; one that a rank draws is.
     assert!(report(data).training().is_none());
+    let bar = "[rank0] 10%|█         | 10/100 [00:10<01:30,  1.0s/it]\n[rank0] 11%|█         | 11/100 [00:11<01:29,  1.0s/it]\n";
+    assert_eq!(report(bar).training().and_then(|training| training.step), Some(11));
 }

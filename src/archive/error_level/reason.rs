@@ -85,7 +85,7 @@ const REASONS: &[Words] = &[
     ),
     fails(
         "said-peer-gone",
-        r"connection (?:was |has been )?(?:reset|closed|lost|aborted|dropped)|connection to [^.;]{1,80} (?:was |is )?lost|broken pipe|\bECONNRESET\b|closed by (?:the )?(?:remote|peer)|remote[_ ](?:peer )?disconnect|peer (?:has )?(?:closed|disconnected|gone|failed|died|exited)|socket closed|lost (?:connection|contact|heartbeat)|missed (?:too many )?heartbeats?|heartbeat[^.;]{0,60}(?:lost|missed|timed? ?out|fail|stopped|expired)|marked (?:as )?(?:dead|down|inactive)|lease (?:expired|lost|not found)|unresponsive|unhealthy|(?:failed|missed) (?:\S+ )?health checks?|\b50[234] (?:bad|service|gateway)|service unavailable|stopped responding|not responding",
+        r"connection (?:was |has been )?(?:reset|closed|lost|aborted|dropped)|connection to [^.;]{1,80} (?:was |is )?lost|broken pipe|\bECONNRESET\b|closed by (?:the )?(?:remote|peer)|remote[_ ](?:peer )?disconnect|peer (?:has )?(?:closed|disconnected|gone|failed|died|exited)|socket closed|lost (?:connection|contact|heartbeat)|missed (?:too many )?heartbeats?|heartbeat[^.;]{0,60}(?:lost|missed|timed? ?out|fail|stopped|expired)|marked (?:as )?(?:dead|down|inactive)|lease (?:expired|lost|not found)|unresponsive|unhealthy|(?:failed|missed) (?:\S+ )?health checks?|\b50[234] (?:bad|service|gateway|slow)|service unavailable|stopped responding|not responding",
     ),
     fails(
         "said-timeout",

@@ -105,7 +105,7 @@ pub fn speaks_of_failure(rest: &str) -> bool {
             r"(?x)^(?:\S+:\ ){0,2}(?:Failed|Failure|Unable|Cannot|Could\ not|failed)\s\S
             | \b(?:[Ff]ailed|[Uu]nable)\ to\ (?:initiali[sz]e|init|start|load|connect|open|create|allocate|communicate|launch|register|bind|mount|acquire|join|resolve)\b
             | \b(?:cannot|can't|could\ not|couldn't)\ (?:open|read|write|load|connect|create|allocate|initiali[sz]e|start|register|bind|resolve|access|reach|map)\b
-            | \bfailed\ with\ (?:\S+\ )?(?:error|status|code|exit)
+            | \bcannot\ find\b | \bfailed\ with\ (?:\S+\ )?(?:error|status|code|exit)
             | \b[Ee]rror:\ (?:in\ function|code|status|\w+\ failed)
             | \b[Ff]ailed\b | \b[Ff]ailure\ (?:on|of|in|at|while|during)\b | \bError\ [a-z] | \[error\] | \btimed\ out\b | \b[Ff]ailed\ to\b
             ",

@@ -207,6 +207,8 @@ fn bar<'a>(before: &'a str, times: &'a str) -> Option<(Bar<'a>, usize)> {
     let (turn_s, unit, post) = rate(&rest[..end.unwrap_or(rest.len())]);
     // Whatever else is glued to its front, a name is short.
     let name = name.trim().trim_end_matches(':');
+    // `[rank0]` alone tells who draws it.
+    let name = if name.starts_with('[') && name.find(']') == Some(name.len() - 1) { "" } else { name };
     let name = name.trim_end_matches(']').rfind(']').map_or(name, |at| &name[at + 1..]).trim();
     let bar = Bar {
         name: if name.len() > 80 && !is_one_of(name, &NAMES.data) { "" } else { name },

@@ -2,7 +2,7 @@
 
 use crate::base::clean;
 use crate::logs::prefix::Peeled;
-use crate::logs::{Exception, Origin, SaidAt, TextEvent, What, cuda, error_words};
+use crate::logs::{Exception, Origin, SaidAt, TextEvent, What, catalog, cuda, error_words, prefilter};
 use memchr::memmem::Finder;
 use std::sync::LazyLock;
 
@@ -74,7 +74,7 @@ const MAX_TEXT: usize = 2000;
 /// Lines behind the last one that belong to its message.
 const MAX_FURTHER: u8 = 12;
 /// The same of lines that nothing but the message before them announces.
-const MAX_ANNOUNCED: u8 = 3;
+const MAX_ANNOUNCED: u8 = 6;
 
 impl Tracebacks {
     pub fn is_idle(&self) -> bool {
@@ -440,13 +440,20 @@ const MAX_AFTER: usize = 300;
 /// Whether a line right behind the last one belongs to its message: it is indented, a library's own report of the call that failed, or what
 /// the message announces.
 fn goes_on(message: &str, further: u8, text: &str) -> bool {
-    if is_frame(text) || text.contains("%|") || text.trim_start().starts_with(['=', '-', '*', '#', '\u{256d}', '\u{2570}']) {
+    // Steps of others begin with a blank, too.
+    let is_step = || prefilter::classify(text.as_bytes()) == prefilter::Class::Fact;
+    if is_frame(text) || text.contains("%|") || is_step() || text.trim_start().starts_with(['=', '-', '*', '#', '\u{256d}', '\u{2570}']) {
         return false;
     }
     let first = message.lines().next().unwrap_or_default();
     let announces = first.is_empty() || error_words::announces(first);
-    let is_sentence = || text.starts_with(|c: char| c.is_ascii_alphanumeric()) && (!first.is_empty() || text.contains(' '));
-    text.starts_with([' ', '\t']) || error_words::is_library_report(text) || announces && further < MAX_ANNOUNCED && is_sentence()
+    // What is known by itself speaks for itself.
+    let is_unknown = || catalog::find(catalog::Scope::Line, text).is_none();
+    let is_sentence = || text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/') && (!first.is_empty() || text.contains(' '));
+    text.starts_with("  ")
+        || text.starts_with('\t')
+        || error_words::is_library_report(text)
+        || announces && further < MAX_ANNOUNCED && is_sentence() && is_unknown()
 }
 
 /// Without what is no message: a frame or the marks of one, printed by another process of the same output.
