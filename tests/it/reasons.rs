@@ -141,6 +141,11 @@ fn a_report_of_several_lines() {
              pydantic_core.ValidationError: 1 validation error for TrainConfig\ntensor_parallel\n  Input should be a valid integer [type=int_parsing]\n",
         ),
         (
+            "fail state-dict-mismatch line 3 [] RuntimeError: Error(s) in loading state_dict for Gpt: size mismatch for embedding.weight",
+            "Traceback (most recent call last):\n  File \"/w/t.py\", line 8, in <module>\nRuntimeError: Error(s) in loading state_dict for Gpt:\n\
+             \tsize mismatch for embedding.weight: copying a param with shape torch.Size([8, 4]) from checkpoint.\n",
+        ),
+        (
             "fail python-exception line 3 [] RuntimeError: Engine start failed: worker 2: no license is available",
             "Traceback (most recent call last):\n  File \"/w/engine.py\", line 77, in start\nRuntimeError: Engine start failed:\n  worker 0: ok\n  \
              worker 1: ok\n  worker 2: no license is available, cannot start\n",

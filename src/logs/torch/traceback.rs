@@ -2,7 +2,7 @@
 
 use crate::base::clean;
 use crate::logs::prefix::Peeled;
-use crate::logs::{Exception, Origin, SaidAt, TextEvent, What, catalog, cuda, error_words, prefilter};
+use crate::logs::{Exception, Origin, SaidAt, TextEvent, What, catalog, cuda, error_words, known_by};
 use memchr::memmem::Finder;
 use std::sync::LazyLock;
 
@@ -441,7 +441,7 @@ const MAX_AFTER: usize = 300;
 /// the message announces.
 fn goes_on(message: &str, further: u8, text: &str) -> bool {
     // Steps of others begin with a blank, too.
-    let is_step = || prefilter::classify(text.as_bytes()) == prefilter::Class::Fact;
+    let is_step = || known_by(text).reader.is_some_and(|reader| reader == "step");
     if is_frame(text) || text.contains("%|") || is_step() || text.trim_start().starts_with(['=', '-', '*', '#', '\u{256d}', '\u{2570}']) {
         return false;
     }
@@ -450,8 +450,7 @@ fn goes_on(message: &str, further: u8, text: &str) -> bool {
     // What is known by itself speaks for itself.
     let is_unknown = || catalog::find(catalog::Scope::Line, text).is_none();
     let is_sentence = || text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/') && (!first.is_empty() || text.contains(' '));
-    text.starts_with("  ")
-        || text.starts_with('\t')
+    text.starts_with([' ', '\t'])
         || error_words::is_library_report(text)
         || announces && further < MAX_ANNOUNCED && is_sentence() && is_unknown()
 }
