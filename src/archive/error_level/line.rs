@@ -76,7 +76,7 @@ fn failed_in_table(text: &str) -> Option<String> {
     }
     let cells: Vec<&str> = text.split(side).map(str::trim).filter(|cell| !cell.is_empty()).collect();
     let is_failure = |cell: &&str| matches!(cell.to_ascii_lowercase().as_str(), "fail" | "failed" | "failure" | "error");
-    let at = cells.iter().position(|cell| is_failure(&cell)).filter(|_| cells.len() > 1)?;
+    let at = cells.iter().position(is_failure).filter(|_| cells.len() > 1)?;
     let before = cells[..at].join(", ");
     let behind = if at + 1 < cells.len() { format!(": {}", cells[at + 1..].join(", ")) } else { String::new() };
     Some(format!("{before} failed{behind}"))
