@@ -5,15 +5,20 @@
 mod driver;
 mod line;
 mod reason;
+mod unknown;
 mod words;
 
+use super::sentence::{self, Sentence};
 use crate::base::{clean, mask};
 use crate::logs::catalog::{self, Part};
+use crate::logs::error_words;
 use crate::logs::prefix::{self, Level};
 use crate::logs::{Origin, TextEvent, What};
 use driver::OfDriver;
 use line::Line;
+use memchr::memmem;
 use reason::Reason;
+use unknown::{Unknown, Weight};
 
 /// The entries of the catalogue that such a line stands under where it gives no reason that is known: as it is, where its writer ends itself
 /// with it, or where a process ended after it and nothing else says why; of a driver in the kernel; where the log ends with it; and what
@@ -43,35 +48,10 @@ const ANOTHER_STORY: u32 = 10;
 /// Lines between an error without a reason and the line that has it.
 const REASON_BEFORE: u64 = 3;
 const REASON_AFTER: u64 = 8;
-
-/// How much a line says about why something failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Weight {
-    /// It may be the reason for an error beside it, and is none by itself.
-    Hint,
-    /// It speaks of a failure, without a level.
-    Words,
-    /// An error that only hands on another, or announces one.
-    Empty,
-    Error,
-    /// The writer ended itself with it.
-    Fatal,
-}
-
-/// A line that may be the first failure.
-#[derive(Clone, Debug)]
-struct Unknown {
-    /// From 1.
-    line: u64,
-    text: String,
-    origin: Origin,
-    weight: Weight,
-    reason: Option<Reason>,
-    /// The writer says that it gets over it.
-    is_over: bool,
-    /// Errors with many quiet lines between them are of different stories.
-    story: u32,
-}
+/// Lines of a launcher's report between dashes.
+const LONGEST_REPORT: u8 = 25;
+/// Fields of a record that are told.
+const MOST_FIELDS: u8 = 4;
 
 /// What is gleaned from the lines of one file that nobody knows.
 #[derive(Debug, Default)]
@@ -87,6 +67,8 @@ pub struct Gleaned {
     story: u32,
     /// A line speaks of something that may be trouble, whatever its level.
     troubled: bool,
+    /// Lines that are left of what a launcher reports between dashes: advice.
+    of_report: u8,
 }
 
 /// What the other lines of all files say.
@@ -100,22 +82,31 @@ pub struct Known {
     pub warned: bool,
     /// What is known comes of waiting for somebody: the error may be why he did not come.
     pub waited: bool,
+    /// The same, of a rank that says that it ends.
+    pub gave_up: bool,
 }
 
 impl Gleaned {
     /// Looks at a line that no reader knows.
     pub fn look(&mut self, no: u64, line: &[u8]) {
+        if self.is_of_report(line) {
+            return;
+        }
         if self.looked_at >= MOST_LOOKED_AT && !self.found.is_empty() {
-            return self.pass(line);
+            return self.pass_by(line);
         }
         self.looked_at = self.looked_at.saturating_add(1);
         let judges = self.judged < MOST_JUDGED && !line.trim_ascii().is_empty();
         let near = if line.first() == Some(&b'{') { 8 * LONGEST } else { NEAR };
         let may_be_error = words::may_be_error(&line[..line.len().min(near)]);
-        let is_rest = self.found.last().is_some_and(|last| last.line + 1 == no && last.announces());
+        let follows = self.found.last().filter(|last| last.end + 1 == no);
+        let is_rest = follows.is_some_and(Unknown::announces);
+        // Behind the head of a logger, too.
+        let may_be_part = line.starts_with(b"  ") || line.first() == Some(&b'\t') || memmem::find(line, b"]  ").is_some();
+        let may_be_field = may_be_part && follows.is_some_and(Unknown::may_have_fields);
         // Most lines end here.
-        if !judges && !may_be_error && !is_rest {
-            return self.pass(line);
+        if !judges && !may_be_error && !is_rest && !may_be_field {
+            return self.pass_by(line);
         }
         let text = String::from_utf8_lossy(&line[..line.len().min(8 * LONGEST)]);
         let text = mask::text(&text);
@@ -123,26 +114,59 @@ impl Gleaned {
         let unwrapped = prefix::of_json(&text);
         let text = unwrapped.as_deref().unwrap_or(&text);
         let read = Line::of(text);
-        if judges {
+        if judges && !line::is_of_table(text) {
             self.judged += 1;
             self.of_a_program += u32::from(read.level.is_some() || read.has_time);
         }
         self.troubled |= words::is_trouble(text);
-        if is_rest
-            && (read.is_inner || read.level.is_none())
-            && !read.has_time
+        if may_be_field
+            && read.is_inner
+            && words::is_field(&format!("  {}", read.said))
             && let Some(last) = self.found.last_mut()
         {
-            return last.goes_on(&read.said);
+            return last.add_field(no, &read.said);
+        }
+        if is_rest
+            && (read.is_inner || read.level.is_none() && !read.has_time)
+            && let Some(last) = self.found.last_mut()
+        {
+            return last.goes_on(no, &read.said);
         }
         let found = may_be_error.then(|| self.error(no, text, &read)).flatten();
         match found {
             Some(found) => self.keep(found),
-            None if read.is_inner || text.trim().is_empty() => {}
+            None if read.is_inner || text.trim().is_empty() || line::is_of_table(text) => {}
             None if (read.level == Some(Level::Low) || read.level.is_none() && read.has_time) && !words::is_ending(text) => self.goes_on(),
             None if self.is_of_same_writer(text) && !words::is_trouble(text) && !words::is_ending(text) => self.goes_on(),
+            // More trouble does not tell that the program went on.
+            None if !self.found.is_empty() && words::is_trouble(text) => {}
             None => self.plain = self.plain.saturating_add(1),
         }
+    }
+
+    /// Takes what a launcher reports between dashes, if it speaks of a failure.
+    pub fn report(&mut self, no: u64, sentence: &Sentence) -> bool {
+        let text = String::from_utf8_lossy(&sentence.text);
+        let text = mask::text(&text);
+        let text = clean::clean(&text);
+        if !words::is_report_of_failure(&text) {
+            return false;
+        }
+        let read = Line::of(&text);
+        let text = clean::clip(&read.words(), LONGEST).into_owned();
+        let reason = reason::of(&text);
+        let end = no + sentence.further;
+        let found =
+            Unknown { line: no, end, fields: 0, text, origin: read.origin, weight: Weight::Error, reason, is_over: false, story: 0 };
+        self.keep(found);
+        self.of_report = LONGEST_REPORT;
+        true
+    }
+
+    fn is_of_report(&mut self, line: &[u8]) -> bool {
+        let is_one = self.of_report > 0;
+        self.of_report = if sentence::is_dashes(line) { 0 } else { self.of_report.saturating_sub(1) };
+        is_one
     }
 
     /// Behind the same name with a colon as the last error: `slurmd: `.
@@ -177,6 +201,12 @@ impl Gleaned {
 
     /// A line like those that were looked at before.
     pub fn pass(&mut self, line: &[u8]) {
+        if !self.is_of_report(line) {
+            self.pass_by(line);
+        }
+    }
+
+    fn pass_by(&mut self, line: &[u8]) {
         let is_blank = || line.trim_ascii().is_empty();
         if !self.found.is_empty() && self.quiet <= ANOTHER_STORY && !is_blank() && !words::may_be_error(&line[..line.len().min(NEAR)]) {
             self.goes_on();
@@ -210,7 +240,7 @@ impl Gleaned {
     /// Where the error stands.
     pub fn line(&self) -> Option<u64> {
         let kernel = self.kernel.as_ref().map(|found| found.line);
-        self.first().map(|first| first.line).into_iter().chain(kernel).min()
+        self.first().or_else(|| self.hint()).map(|first| first.line).into_iter().chain(kernel).min()
     }
 
     /// The first failure.
@@ -237,6 +267,11 @@ impl Gleaned {
         better().filter(fails).find(before).or_else(|| better().find(after)).or(Some(first))
     }
 
+    /// Where nothing is called an error: the last line with a reason, if the log ends with it.
+    fn hint(&self) -> Option<&Unknown> {
+        self.found.last().filter(|last| self.quiet < WENT_ON && !last.is_over && last.reason.is_some())
+    }
+
     /// What is read where a log says nothing else: the first failure, then what other writers say of it, and what follows.
     pub fn events(&self, known: Known) -> Vec<(u64, TextEvent)> {
         let first = self.first();
@@ -245,7 +280,7 @@ impl Gleaned {
         if of_kernel.is_some() {
             return self.of_driver(true).into_iter().collect();
         }
-        let Some(first) = first else { return Vec::new() };
+        let Some(first) = first.or_else(|| self.hint().filter(|_| known.ended)) else { return Vec::new() };
         let Some((entry, is_warning)) = self.judged(first, known) else { return Vec::new() };
         let mut events: Vec<(u64, TextEvent)> = Vec::new();
         let mut put = |known: &Unknown, entry: &str, is_warning: bool| {
@@ -282,19 +317,24 @@ impl Gleaned {
         let is_last = self.quiet == 0;
         let ends_so = is_last && self.plain == 0;
         let is_warning = (went_on || first.is_over) && first.weight < Weight::Fatal && !known.ended;
+        // The program went on after it, and ended of something else.
+        if known.ended && (self.quiet >= ANOTHER_STORY || first.story < self.story) {
+            return None;
+        }
         // What ended says as much.
         let is_no_more = known.ended && first.weight <= Weight::Empty && first.reason.is_none();
         if is_no_more || known.warned && (is_warning || first.weight < Weight::Error) {
             return None;
         }
         if known.waited {
-            let is_why = first.weight >= Weight::Error && !went_on && !first.is_over;
+            let least = if known.gave_up { Weight::Words } else { Weight::Error };
+            let is_why = first.weight >= least && !went_on && !first.is_over;
             return first.reason.filter(|reason| is_why && !reason.is_absence()).map(|reason| (reason.entry(), false));
         }
         match (first.weight, first.reason) {
             (Weight::Words, None) if ends_so && self.has_error_behind(first) && !known.recognised => Some((AT_END, false)),
             (Weight::Hint | Weight::Words, reason) => {
-                let is_why = known.ended && !went_on && first.weight == Weight::Words;
+                let is_why = known.ended && !went_on && !first.is_over;
                 match reason.filter(|reason| is_why || reason.is_failure() && is_last) {
                     Some(reason) => Some((reason.entry(), is_warning || known.recognised && !is_why)),
                     None if known.recognised => None,
@@ -341,59 +381,14 @@ fn shape_of(text: &str) -> String {
 
 /// What ended, without a word about why: an error before it may say that.
 pub fn is_bare_end(what: &What) -> bool {
-    match what.signature() {
+    match (what.signature(), what) {
         // `AssertionError` and no word more.
-        _ if matches!(what, What::Exception(e) if e.message.is_empty()) => true,
-        Some(signature) => matches!(signature.part, Part::Victim | Part::Teardown),
-        None => matches!(what, What::TakingDown { .. } | What::Terminating { .. }),
-    }
-}
-
-impl Unknown {
-    /// What `read` says, if it is one.
-    fn of(no: u64, read: &Line) -> Option<Unknown> {
-        let said = read.said.as_str();
-        let reason = reason::of(said);
-        let is_over = words::is_over(said) && !(read.level >= Some(Level::Error) && words::only_skips(said));
-        let fails = reason.is_some_and(Reason::is_failure) && !is_over;
-        let level = match read.level {
-            _ if words::is_harmless(said) => return None,
-            Some(Level::Fatal) => Weight::Fatal,
-            Some(Level::Error) => Weight::Error,
-            Some(Level::Low | Level::Warning) if fails => Weight::Hint,
-            Some(Level::Low | Level::Warning) => return None,
-            None if words::is_end_of_program(said) => Weight::Fatal,
-            None if words::is_last_line(said) => Weight::Error,
-            None if words::speaks_of_failure(said) || fails => Weight::Words,
-            None if reason.is_some() => Weight::Hint,
-            None => return None,
-        };
-        // Some print what is only important at the highest level.
-        let only_says_so = level == Weight::Fatal && reason.is_none() && !words::is_trouble(said);
-        let is_empty = words::is_empty(said) || reason.is_none() && words::is_end_only(said);
-        let weight = if level >= Weight::Error && (is_empty || only_says_so) { Weight::Empty } else { level };
-        let text = clean::clip(&read.words(), LONGEST).into_owned();
-        Some(Unknown { line: no, text, origin: read.origin.clone(), weight, reason, is_over, story: 0 })
-    }
-
-    /// Its end stands in the next line.
-    fn announces(&self) -> bool {
-        self.text.ends_with(':') && !self.text.ends_with("stack:")
-    }
-
-    /// Puts the next line behind it.
-    fn goes_on(&mut self, said: &str) {
-        let said =
-            said.trim().trim_start_matches("what():").trim().trim_start_matches("called `Result::unwrap()` on an `Err` value:").trim();
-        if said.is_empty() {
-            return;
-        }
-        let ends = words::is_end_of_program(&self.text);
-        self.text = clean::clip(&format!("{} {said}", self.text), LONGEST).into_owned();
-        self.reason = reason::of(said).or(self.reason);
-        if self.weight == Weight::Empty {
-            self.weight = if ends { Weight::Fatal } else { Weight::Error };
-        }
+        (_, What::Exception(e)) if e.message.is_empty() => true,
+        // A launcher's word that something ended yields to whoever knows why.
+        (Some(signature), _) => matches!(signature.part, Part::Victim | Part::Teardown) || signature.yields_to.contains(&signature.rule),
+        (None, What::Exception(e)) => error_words::hands_on(&e.message),
+        (None, What::WorkerFailure(_)) => true,
+        (None, _) => matches!(what, What::TakingDown { .. } | What::Terminating { .. }),
     }
 }
 

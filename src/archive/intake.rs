@@ -11,6 +11,7 @@ use crate::model::alarms::Alarm;
 use crate::model::reading::ReadLine;
 use crate::observe::log::LogFileInfo;
 use crate::observe::{Body, Observation, SourceId};
+use crate::rules::END_OF_A_RANK;
 use std::collections::HashMap;
 
 /// What is read.
@@ -75,6 +76,8 @@ impl Intake {
         let errors = || alarms().filter(is_worth).filter(is_error);
         let waits = |alarm: &Alarm| alarm.event.what.signature().is_some_and(|s| s.part == Part::Messenger);
         let waited = errors().next().is_some() && errors().all(waits);
+        let is_of_rank = |alarm: &Alarm| alarm.event.what.signature().is_some_and(|s| s.rule == END_OF_A_RANK);
+        let gave_up = waited && errors().all(is_of_rank);
         if !waited && errors().next().is_some() {
             // What a driver says may stand behind what programs say.
             let of_kernel = |alarm: &Alarm| crate::logs::prefix::is_of_kernel(&alarm.text);
@@ -83,7 +86,7 @@ impl Intake {
             let found = found.map(|(file, (no, event))| (file, no, event)).collect();
             return self.read_gleaned(found);
         }
-        let warned = alarms().any(|alarm| is_worth(&alarm));
+        let warned = !gave_up && alarms().any(|alarm| is_worth(&alarm));
         let recognised = super::is_recognised(&self.session.model);
         // Only what stands before the end can be why.
         let is_end = |alarm: &&Alarm| {
@@ -94,7 +97,9 @@ impl Intake {
         for (file, gleaned) in &self.gleaned {
             let ended = ends.get(file).is_some_and(|end| gleaned.line() < *end);
             if ends.is_empty() || ended {
-                found.extend(gleaned.events(Known { ended, recognised, warned, waited }).into_iter().map(|(no, event)| (*file, no, event)));
+                found.extend(
+                    gleaned.events(Known { ended, recognised, warned, waited, gave_up }).into_iter().map(|(no, event)| (*file, no, event)),
+                );
             }
         }
         self.read_gleaned(found);

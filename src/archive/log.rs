@@ -4,6 +4,7 @@
 use super::error_level::Gleaned;
 use super::intake::Intake;
 use super::kinds::{Counts, Kind, Opened};
+use super::sentence;
 use crate::base::words::io_words;
 use crate::base::{clean, mask};
 use crate::formats::nccl_tests::{self, Tables};
@@ -116,8 +117,8 @@ struct Lines<'a> {
     lanes: Lanes,
     /// What lines that no reader knows still tell.
     gleaned: Gleaned,
-    /// The last line that said nothing, with its number, if it may go on in the next one.
-    begun: Option<(u64, Vec<u8>)>,
+    /// Lines that may still be looked at for a sentence that goes on in the next ones.
+    tries: u32,
 }
 
 /// Lines of which there are millions, each worth little: channels, steps, and lines that were read before.
@@ -268,7 +269,7 @@ impl<'a> Lines<'a> {
             tables: Tables::default(),
             lanes: Lanes { all_steps: ALL_STEPS, run: 1, ..Lanes::default() },
             gleaned: Gleaned::default(),
-            begun: None,
+            tries: sentence::MOST_TRIES,
         }
     }
 
@@ -288,7 +289,13 @@ impl<'a> Lines<'a> {
             if found.message > 0 {
                 self.nccl(line, found.message);
             } else {
-                self.pieces(line);
+                let start = sieve.at.saturating_sub(line.len() + 1);
+                let before = chunk.get(..start).unwrap_or_default();
+                match sentence::whole(before, line, chunk.get(sieve.at..).unwrap_or_default(), &mut self.tries) {
+                    Some(whole) if whole.is_known => self.pieces(&whole.text),
+                    Some(whole) if self.gleaned.report(self.no, &whole) => {}
+                    _ => self.pieces(line),
+                }
             }
             self.no += 1;
         }
@@ -358,32 +365,13 @@ impl<'a> Lines<'a> {
                     && prefilter::is_noise_with_any_digits(line)
                 {
                     insert(&mut self.lanes.noise, shape);
-                    self.noise(line);
+                    self.gleaned.look(self.no, line);
                     return;
                 }
                 class
             }
         };
         self.line(line, hash, class, false);
-    }
-
-    /// A line that says nothing by itself: the rest of a sentence that a terminal has wrapped, or what only its own words tell.
-    fn noise(&mut self, line: &[u8]) {
-        let begun = self.begun.take().filter(|(no, begun)| no + 1 == self.no && is_wrapped(begun, line));
-        if let Some((_, begun)) = begun
-            && let whole = [&begun, &b" "[..], line].concat()
-            && let class = prefilter::classify(&whole)
-            && class == Class::Alarm
-        {
-            self.read(&whole, class);
-            if !self.events.is_empty() {
-                return;
-            }
-        }
-        if WRAPPED.contains(&line.len()) {
-            self.begun = Some((self.no, line.to_vec()));
-        }
-        self.gleaned.look(self.no, line);
     }
 
     /// A line of a record or table: each is looked at.
@@ -497,8 +485,7 @@ impl<'a> Lines<'a> {
         }
         if !names_process && !self.inside {
             match class {
-                Class::Noise => self.noise(line),
-                Class::Alarm if says_nothing => self.noise(line),
+                Class::Noise => self.gleaned.look(self.no, line),
                 _ if says_nothing => self.gleaned.look(self.no, line),
                 _ => {}
             }
@@ -636,17 +623,6 @@ impl Lanes {
         let start = start[..start.len().min(MAX_START)].to_vec();
         self.steps.push(StepLane { start, letters: letters.to_vec(), ..StepLane::default() });
     }
-}
-
-/// How long a line is that a terminal, or a launcher for one, has wrapped.
-const WRAPPED: std::ops::RangeInclusive<usize> = 50..=250;
-
-/// Whether a sentence may go on: the line before ends with a word, and this one begins in the middle of one.
-fn is_wrapped(before: &[u8], line: &[u8]) -> bool {
-    let ends = before.trim_ascii_end().last().is_some_and(|b| b.is_ascii_alphanumeric() || b",-(".contains(b));
-    let word = line.split(|b| *b == b' ').next().unwrap_or_default();
-    let has_head = word.iter().any(|b| b":[]=|/".contains(b));
-    ends && !has_head && line.first().is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'(')
 }
 
 /// A line without the blanks and the number that it may begin with, as bars do.

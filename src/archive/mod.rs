@@ -13,6 +13,7 @@ pub mod log;
 mod metrics;
 mod nccl_tests;
 mod ras;
+mod sentence;
 mod tape;
 
 use crate::base::severity::Severity;

@@ -6,6 +6,7 @@ use super::driver_chain::{self, APART, SURVIVED, began};
 use crate::base::severity::{Role, Severity};
 use crate::base::time::{Stamp, span};
 use crate::logs::catalog::Part;
+use crate::logs::error_words;
 use crate::model::Model;
 use crate::model::topology::Topology;
 use crate::rules::area::Area;
@@ -113,7 +114,27 @@ fn first_failure(findings: &[&mut Finding], outlived: &dyn Fn(&Finding) -> bool)
     let gave_up_before = |f: &Finding| messengers().any(|m| began(m) < began(f) || behind(f, m));
     // A job that stands is ended by somebody in the end.
     let is_asked_after = |f: &Finding| chain(f).place == Place::Request && gave_up_before(f);
+    // A watchdog ends its process by SIGABRT, and what reports that end may be printed before its own words.
+    let is_watchdogs = |end: &Finding| {
+        let soon = |m: &Finding| !driver_chain::is_timed(end) || m.since.since(end.since) <= JUST_BEFORE;
+        crate::rules::is_abort(end) && messengers().any(|m| chain(m).place == Place::Messenger && soon(m))
+    };
+    // Who ended the whole job said so before the launcher saw the first of them end.
+    let is_on_purpose = |end: &Finding| {
+        let ended_it = |m: &Finding| m.part == Some(Part::Messenger) && m.rule == end.rule && behind(end, m);
+        end.signature.is_none() && messengers().any(|m| ended_it(m))
+    };
+    // An exception that only hands on what another line says, above it or just below.
+    let is_handed_on = |end: &Finding| {
+        let soon = |f: &Finding| f.since.since(end.since) <= JUST_BEFORE;
+        let says = |f: &Finding| is_root(f) && !is_messenger(f) && f.signature.is_some() && chain(f).place == Place::Failure;
+        let only_hands_on = chain(end).is_of_its_writer && end.signature.is_none() && error_words::hands_on(&end.summary);
+        only_hands_on && findings.iter().any(|f| f.no != end.no && says(f) && same(f, end) && soon(f))
+    };
     let is_explained = |end: &Finding| {
+        if is_watchdogs(end) || is_on_purpose(end) || is_handed_on(end) {
+            return true;
+        }
         is_reported_end(end) && (gave_up_before(end) || findings.iter().any(|f| is_root(f) && chain(f).says_why && same(f, end)))
             || is_bare_end(end) && findings.iter().any(|f| is_root(f) && chain(f).says_why && same(f, end))
             || messengers().any(|m| chain(m).explains.iter().any(|e| e.rule == end.rule))

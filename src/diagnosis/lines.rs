@@ -222,10 +222,11 @@ pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut
     own_hints(findings);
     let damages = |f: &&&mut Finding| rules::may_damage_data(f) && f.own_role != Role::Context && is_timed(f);
     let faults: Vec<Finding> = findings.iter().filter(damages).map(|f| (**f).clone()).collect();
+    let others: Vec<Option<String>> = if log_only { findings.iter().map(|f| of_others(f, findings)).collect() } else { Vec::new() };
     let witnesses = model.jobs.get(job).filter(|j| j.log_only).map(|j| Witnesses::of(model, j, findings));
-    for f in findings.iter_mut() {
+    for (at, f) in findings.iter_mut().enumerate() {
         f.severity = f.own_severity;
-        let mut notes: Vec<String> = Vec::new();
+        let mut notes: Vec<String> = others.get(at).cloned().flatten().into_iter().collect();
         witnesses.iter().for_each(|witnesses| witnesses.tell(f, &mut notes));
         notes.extend(last_error(model, job, f));
         if let Some(fault) = faults.iter().find(|fault| chain(f).is_of_numbers && is_timed(f) && came_together(fault, f)) {
@@ -254,6 +255,21 @@ pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut
         }
         f.note = (!notes.is_empty()).then(|| notes.join("; "));
     }
+}
+
+/// What else the same text is reported of, for the first finding of several: the other GPU, server or host.
+fn of_others(f: &Finding, findings: &[&mut Finding]) -> Option<String> {
+    const MOST: usize = 8;
+    let own = thing_of(f).filter(|_| f.own_severity >= Severity::Error && f.own_role == Role::Root)?;
+    let same = |o: &&&mut Finding| o.signature == f.signature && o.own_severity >= Severity::Error && o.no != f.no;
+    if findings.iter().filter(same).any(|o| o.no < f.no) {
+        return None;
+    }
+    let mut things: Vec<String> = findings.iter().filter(same).filter_map(|o| thing_of(o)).map(|thing| thing.trim().to_owned()).collect();
+    things.retain(|thing| *thing != own.trim());
+    let more = if things.len() > MOST { ", …" } else { "" };
+    things.truncate(MOST);
+    (!things.is_empty()).then(|| format!("the same is reported of {}{more}", things.join(", ")))
 }
 
 /// The reason that NCCL gives in the lines behind an error of it, where the finding does not have it.

@@ -390,7 +390,7 @@ fn start(model: &Model, job: &Job, look: &Look) -> (&'static str, String) {
             let who = if seen > 0 { so_many(seen, "rank", "run") } else { so_many(others, "process", "run") };
             // Of a node without GPUs, or without their driver, nothing tells imports from what comes behind them.
             match model.gpus.is_empty() {
-                true => ("imports or first step", format!("{who}, no step line yet, and no GPU is seen on this node ({for_s})")),
+                true => ("imports", format!("{who}, no step line yet, and no GPU is seen on this node ({for_s})")),
                 false => ("imports", format!("{who}, none holds a GPU yet ({for_s})")),
             }
         }

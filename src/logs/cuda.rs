@@ -27,7 +27,8 @@ pub fn find(text: &str) -> Option<What> {
         "cudaErrorMem",
     ];
     static ANY: LazyLock<AhoCorasick> = LazyLock::new(|| super::torch::words(WORDS));
-    if !ANY.is_match(text) {
+    // TensorFlow looks for a GPU of its own, also where only a logger brings it along.
+    if !ANY.is_match(text) || text.contains("failed call to cuInit") {
         return None;
     }
     if let Some(at) = out_of_memory(text) {

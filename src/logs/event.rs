@@ -427,6 +427,17 @@ pub struct Exception {
     pub victim: bool,
 }
 
+impl Exception {
+    /// The entry of the catalogue that knows it. What a library reports behind the last line is why the call of it failed.
+    pub fn signature(&self) -> Option<&'static catalog::Signature> {
+        let find = |text: &str| catalog::find(catalog::Scope::Line, text);
+        let report = self.message.lines().skip(1).find(|line| error_words::is_library_report(line.trim_start()));
+        let says_why = |s: &&catalog::Signature| matches!(s.part, catalog::Part::Cause | catalog::Part::Messenger);
+        let behind = report.and_then(|_| self.message.split_once('\n')).and_then(|(_, tail)| find(tail)).filter(says_why);
+        behind.or_else(|| find(&error_words::exception_words(self)))
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerFailure {
     /// Stands below "Root Cause (first observed failure)".
@@ -583,7 +594,7 @@ impl What {
             What::Exception(e) => {
                 // NCCL's own last words say more than the kind of its error.
                 let reason = error_words::last_error(&e.message).and_then(|reason| catalog::find(catalog::Scope::Nccl, reason));
-                reason.or_else(|| line(&error_words::exception_words(e)))
+                reason.or_else(|| e.signature())
             }
             _ => None,
         }

@@ -179,6 +179,10 @@ pub struct Progress {
     pub bad_norms: u32,
     /// Losses in a row that are exactly 0 and have no good gradient beside them, after one that was not 0.
     pub zero_losses: u32,
+    /// Gradient norms in a row that are exactly 0.
+    pub zero_norms: u32,
+    /// Steps in a row with the very same loss as the one before.
+    pub same_losses: u32,
     pub usual_loss: Usual,
     pub usual_norm: Usual,
     /// Steps that overflowed in fp16 and were left out.
@@ -304,6 +308,7 @@ impl Progress {
         if let Some(norm) = step.grad_norm {
             self.usual_norm.note(at, step.step.or(self.step), norm, &NORM_JUMP, 20.0);
             self.bad_norms = if norm.is_finite() { 0 } else { self.bad_norms + 1 };
+            self.zero_norms = if norm == 0.0 { self.zero_norms + 1 } else { 0 };
         }
         if let Some(loss) = step.loss {
             let learns = step.grad_norm.is_some_and(|norm| norm.is_finite() && norm != 0.0);
@@ -311,6 +316,8 @@ impl Progress {
             const LEAST_BEFORE_ZERO: f64 = 0.01;
             let was_not = self.zero_losses > 0 || self.loss.is_some_and(|before| before.abs() >= LEAST_BEFORE_ZERO);
             self.zero_losses = if loss == 0.0 && !learns && was_not { self.zero_losses + 1 } else { 0 };
+            let is_next = advanced || restarted || step.step.is_none();
+            self.same_losses = if self.loss == Some(loss) { self.same_losses + u32::from(is_next) } else { 0 };
             self.loss = Some(loss);
             self.usual_loss.note(at, step.step.or(self.step), loss, &LOSS_JUMP, 5.0);
             self.bad_losses = if loss.is_finite() { 0 } else { self.bad_losses + 1 };

@@ -14,7 +14,7 @@ pub const RULE: Rule = Rule {
     severity: Severity::Error,
     title: "The loss is NaN or infinite: the run goes on, but it learns nothing",
     how: "A NaN loss in a progress line, or two infinite ones in a row (a single one is usual with fp16 loss scaling); Megatron leaves the \
-          field out instead",
+          field out instead. A loss of exactly 0, one that does not change in any digit beside gradients of 0, and gradients that are NaN, again and again, are warnings",
     advice: "Stop the run and go back to a checkpoint before it. Look at learning rate, data and fp16 overflow; a NaN that first appears on one \
              rank can be a defective GPU",
     life: ONCE,
@@ -29,16 +29,18 @@ pub const RULE: Rule = Rule {
 const LEAST_ZEROS: Limit = Limit::count("loss-not-finite", "zeros", 3.0, "so many losses of exactly 0 in a row");
 const LEAST_NORMS: Limit = Limit::count("loss-not-finite", "norms", 10.0, "so many gradient norms in a row that are not finite");
 
-/// The loss can be read, but nothing is learnt: it fell to exactly 0, or the gradients are NaN.
+/// The loss can be read, but nothing is learnt: it fell to exactly 0 or stands still, or the gradients are NaN.
 fn worthless(ctx: &TextContext, step: &Step, progress: &Progress, out: &mut Vec<Finding>) {
     let zero = step.loss == Some(0.0) && progress.zero_losses >= LEAST_ZEROS.value() as u32;
-    if !zero && progress.bad_norms < LEAST_NORMS.value() as u32 {
+    let still = progress.zero_norms >= LEAST_ZEROS.value() as u32 && progress.same_losses >= LEAST_ZEROS.value() as u32;
+    if !zero && !still && progress.bad_norms < LEAST_NORMS.value() as u32 {
         return;
     }
-    let what = match (zero, progress.bad_norms > 0) {
-        (true, true) => "the loss is exactly 0 and the gradient norm is not finite",
-        (true, false) => "the loss is exactly 0",
-        (false, _) => "the gradient norm is not finite",
+    let what = match (zero, still, progress.bad_norms > 0) {
+        (true, _, true) => "the loss is exactly 0 and the gradient norm is not finite",
+        (true, _, false) => "the loss is exactly 0",
+        (false, true, _) => "the loss stays the same to the last digit and the gradient norm is 0",
+        (false, false, _) => "the gradient norm is not finite",
     };
     let at = step.step.or(progress.step).map_or(String::new(), |s| format!(" at step {s}"));
     let mut found = ctx.found(&RULE, "gradients", format!("{what}{at}, again and again"));
@@ -47,8 +49,13 @@ fn worthless(ctx: &TextContext, step: &Step, progress: &Progress, out: &mut Vec<
     found.severity = Severity::Warning;
     found.confidence = Confidence::Likely;
     found.why = "the progress lines say so: the run goes on, but it learns nothing".into();
-    found.next =
-        Some("stop the run and go back to a checkpoint before it; train in bf16, lower the learning rate, look at the data".into());
+    found.next = Some(match still && !zero {
+        true => {
+            "which parameters have requires_grad, and are they the optimizer's? Does the learning rate differ from 0, does the data change?"
+                .into()
+        }
+        false => "stop the run and go back to a checkpoint before it; train in bf16, lower the learning rate, look at the data".into(),
+    });
     found.witness = Witness::Progress;
     out.push(found);
 }

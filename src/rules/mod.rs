@@ -83,11 +83,11 @@ use crate::base::time::Stamp;
 use crate::base::time::span;
 use crate::base::units::counted;
 use crate::base::words::rank_words;
-use crate::logs::What;
 use crate::logs::catalog::{self, Part, Scope, Signature};
 use crate::logs::error_words::exception_words;
 use crate::logs::error_words::first_sentences;
 use crate::logs::error_words::last_error;
+use crate::logs::{Exception, What};
 use crate::model::bringup::trouble::{Facts, Trouble};
 use crate::model::bringup::{Bringup, Proof};
 use crate::model::gpu::Activity;
@@ -360,7 +360,7 @@ pub(crate) use gpu_ecc::may_damage_data;
 pub(crate) use hang_rank_absent::{has_trained, works_unseen};
 pub(crate) use init_stuck::lone_agent;
 pub(crate) use input_stall::may_be_a_pause;
-pub(crate) use rank_exited::is_by_exit_code;
+pub(crate) use rank_exited::{is_abort, is_by_exit_code};
 pub(crate) use rendezvous_failed::may_pass;
 pub(crate) use watchdogs::{note as open_questions, silent as silent_ranks};
 
@@ -447,6 +447,10 @@ impl TextContext<'_> {
             let signature = catalog::find(Scope::Line, &text).filter(|s| s.rule != rule)?;
             Some((signature, Cow::Owned(text)))
         };
+        let of_exception = |e: &Exception| {
+            let signature = e.signature().filter(|s| s.rule != python_exception::RULE.id)?;
+            Some((signature, Cow::Owned(exception_words(e))))
+        };
         match &self.seen.event.what {
             What::Signed { signature, text, .. } => Some((signature, text.into())),
             What::NcclWarn { site, text } => catalog::find_warn(site.as_deref(), text).map(|s| (s, text.into())),
@@ -456,7 +460,7 @@ impl TextContext<'_> {
                 let by_reason = last_error(&e.message).and_then(|reason| catalog::find(Scope::Nccl, reason));
                 match by_reason {
                     Some(signature) => Some((signature, Cow::Owned(exception_words(e)))),
-                    None => other_than("python-exception", exception_words(e)),
+                    None => of_exception(e),
                 }
             }
             What::CudaError { text } => other_than("cuda-error", text.clone()),
@@ -534,7 +538,7 @@ impl TextContext<'_> {
     }
 
     /// ChildFailedError and its like only repeat what is known.
-    pub fn repeats(&self, e: &crate::logs::Exception) -> bool {
+    pub fn repeats(&self, e: &Exception) -> bool {
         let teardown = || catalog::find(Scope::Line, &exception_words(e)).is_some_and(|s| s.part == Part::Teardown);
         let of_job = |f: &Finding| f.job.as_deref() == Some(&self.seen.job);
         let has_failed = |f: &Finding| {

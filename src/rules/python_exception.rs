@@ -6,7 +6,7 @@ use super::{Implies, ONCE, Rule, TextContext};
 use crate::base::severity::{Confidence, Role, Severity};
 use crate::base::words::rank_words;
 use crate::logs::catalog::Part;
-use crate::logs::{Exception, What};
+use crate::logs::{Exception, What, error_words};
 use crate::rules::findings::Finding;
 
 pub const RULE: Rule = Rule {
@@ -56,8 +56,16 @@ fn raised_words(exception: &Exception) -> String {
     let at = exception.place.as_ref().map_or("a traceback in the log".into(), |place| format!("raised at {place}"));
     let from = exception.called_from.as_ref().map_or(String::new(), |own| format!(", called from {own}"));
     let loader = if exception.in_loader { ", in a data loader" } else { "" };
-    let after = exception.after.as_ref().map_or(String::new(), |first| format!("; before it came {first}"));
+    let after = match handed_on(exception) {
+        Some(_) => format!("; it came out as {}", crate::base::clean::clip(&error_words::exception_words(exception), 160)),
+        None => exception.after.as_ref().map_or(String::new(), |first| format!("; before it came {first}")),
+    };
     format!("{at}{from}{loader}{after}")
+}
+
+/// The exception before it, where this one only says that there was one.
+fn handed_on(exception: &Exception) -> Option<&str> {
+    exception.after.as_deref().filter(|_| error_words::hands_on(&exception.message))
 }
 
 fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
@@ -69,13 +77,15 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
         return;
     }
     let who = ctx.seen.rank.map_or(String::new(), |r| format!("{}: ", rank_words(&[r])));
-    let message = crate::base::clean::clip(&exception.message, 160);
+    let message = error_words::point(&exception.message);
+    let message = crate::base::clean::clip(&message, 160);
     let subject = if exception.victim { "victim" } else { "first" };
     let mut found = ctx.found(
         &RULE,
         subject,
-        match crate::logs::error_words::nccl_words(&crate::logs::error_words::exception_words(exception)) {
+        match error_words::nccl_words(&error_words::exception_words(exception)) {
             Some(words) => format!("{who}{words}"),
+            None if handed_on(exception).is_some() => format!("{who}{}", handed_on(exception).unwrap_or_default()),
             None if message.is_empty() => format!("{who}{}{}", exception.class, called_in(exception)),
             None => format!("{who}{}: {message}", exception.class),
         },
@@ -83,7 +93,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     found.confidence = Confidence::Certain;
     found.why = raised_words(exception);
     found.next = exception.called_from.as_ref().or(exception.place.as_ref()).map(|place| format!("look at {place}"));
-    ctx.sign(&mut found, &crate::logs::error_words::exception_words(exception));
+    ctx.sign(&mut found, &error_words::exception_words(exception));
     let of_the_system = OF_THE_SYSTEM.iter().any(|name| exception.class.ends_with(name));
     let told = found.signature.is_some_and(Area::told_by);
     let area = if exception.in_loader { Area::Input } else { Area::Code };

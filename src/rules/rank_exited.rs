@@ -325,6 +325,13 @@ pub fn is_by_exit_code(finding: &Finding) -> bool {
     finding.rule == RULE.id && finding.signature.is_none() && finding.evidence.iter().all(|e| e.kind == "process")
 }
 
+/// An end by SIGABRT, of which nothing tells why: by exit code, or in a launcher's words.
+pub fn is_abort(finding: &Finding) -> bool {
+    let is_report = finding.entry.is_some_and(|entry| entry.yields_to.contains(&RULE.id));
+    let is_bare = finding.signature.is_none() || is_report;
+    finding.rule == RULE.id && is_bare && ["SIGABRT", "Aborted"].iter().any(|word| finding.summary.contains(word))
+}
+
 /// Who ended well or was ended by a signal, alone and before all others, and the next of these: they lost their connection to it.
 fn leaver<'a>(ctx: &TickContext, job: &Job, ends: &'a [End]) -> Option<(&'a End, &'a End)> {
     let (first, rest) = ends.split_first()?;

@@ -161,9 +161,7 @@ pub fn note(model: &Model, job: &Job) -> Option<String> {
 pub fn silent(model: &Model, job: &Job) -> Vec<u32> {
     let logs = Logs::of(model, job);
     let spoke: BTreeMap<u32, ()> = groups(&logs).values().flat_map(|g| g.keys()).map(|rank| (*rank, ())).collect();
-    let Some(last) = spoke.keys().next_back() else { return Vec::new() };
-    let size = logs.world_size().or(logs.record.launch.ranks()).unwrap_or(0).max(last.saturating_add(1));
-    absentees(size, &spoke).unwrap_or_default()
+    absentees_of_job(&logs, &spoke).map_or(Vec::new(), |(silent, _)| silent)
 }
 
 /// How far the ranks of the group with most reports had come: what they had enqueued and completed, and whether it was their first collective.
@@ -279,11 +277,10 @@ fn open_questions(logs: &Logs) -> Option<String> {
             "rank {rank} waits at {at}, the others at {highest}: if they are of one process group, rank {rank} is behind"
         ));
     }
-    let last = *reports.keys().next_back()?;
-    let size = logs.world_size().or(logs.record.launch.ranks()).unwrap_or(0).max(last.saturating_add(1));
     // Nobody is silent who reports a timeout in another group.
     let speaks = |rank: &u32| groups.values().any(|g| g.contains_key(rank));
-    let silent: Vec<u32> = absentees(size, &reports)?.into_iter().filter(|rank| !speaks(rank)).collect();
+    let (silent, size) = absentees_of_job(logs, &reports)?;
+    let silent: Vec<u32> = silent.into_iter().filter(|rank| !speaks(rank)).collect();
     if silent.is_empty() {
         let joined = reports.len() > 1 && behind.is_empty() && reports.len() == size as usize;
         let words = format!(
@@ -322,6 +319,24 @@ const MOST_NUMBERS: usize = 4;
 /// Numbers below `size` that are not known, unless those are more than the known ones: a damaged line may tell any number.
 fn absentees<T>(size: u32, known: &BTreeMap<u32, T>) -> Option<Vec<u32>> {
     (size as usize <= known.len() * 2).then(|| (0..size).filter(|n| !known.contains_key(n)).collect())
+}
+
+/// The ranks of the job that are not known, and how many it has. Where nothing tells its size but the highest rank that speaks, a few that
+/// do tell nothing of the others.
+fn absentees_of_job<T>(logs: &Logs, known: &BTreeMap<u32, T>) -> Option<(Vec<u32>, u32)> {
+    let last = *known.keys().next_back()?;
+    let told = logs.world_size().or(logs.record.launch.ranks()).filter(|size| *size > last);
+    let size = told.unwrap_or(last.saturating_add(1));
+    let is_enough = told.is_some() || known.len() == size as usize || known.len() >= LEAST_SPEAKERS && are_most(known.len(), size);
+    Some((absentees(size, known).filter(|_| is_enough)?, size))
+}
+
+/// So many ranks at least, where the highest of them is all that tells how many there are.
+const LEAST_SPEAKERS: usize = 3;
+
+/// Those that say nothing are few beside these.
+fn are_most(known: usize, size: u32) -> bool {
+    known * 4 >= size as usize * 3
 }
 
 /// All wait in groups that are a part of the job.
@@ -414,7 +429,8 @@ fn gaps(reports: &BTreeMap<u32, Report>) -> Option<(Vec<u32>, String)> {
         return None;
     }
     let last = *pairs.keys().next_back()?;
-    let missing = absentees(last.saturating_add(1), &pairs).filter(|missing| !missing.is_empty())?;
+    let size = last.saturating_add(1);
+    let missing = absentees(size, &pairs).filter(|missing| !missing.is_empty() && are_most(pairs.len(), size))?;
     let known = pairs.iter().take(3).map(|(p, g)| format!("{p} is rank {g}")).collect::<Vec<_>>().join(", ");
     let why = format!("{} inside the group says nothing, and the others are numbered evenly ({known})", rank_words(&missing));
     Some((missing.into_iter().filter_map(rank_at).collect(), why))
@@ -600,6 +616,10 @@ fn absent(
     };
     let waits = format!("{} waited in it", counted(came.len(), "rank"));
     let enqueued: BTreeSet<u64> = waiting.iter().filter_map(|(_, r)| r.enqueued).collect();
+    // Who is silent may lack in the inputs, unless only few are, or other lines of theirs are here.
+    let has_lines = |rank: &u32| logs.record.ranks.contains_key(rank) || logs.has_dump(*rank);
+    let is_sure = size.is_none_or(|n| !is_world || are_most(came.len(), n)) || silent.iter().all(has_lines);
+    let silent = if is_sure { silent } else { Vec::new() };
     let issued = match (enqueued.first(), enqueued.last()) {
         (Some(a), Some(b)) if a == b => format!("the others had enqueued up to {b}"),
         (Some(a), Some(b)) => format!("the others had enqueued up to {a} to {b}"),
@@ -624,7 +644,7 @@ fn absent(
             None => format!("{} no timeout in these inputs, although {all}; {issued}", report_words(silent.len())),
         };
         // Whoever has written nothing at all may only lack in the inputs.
-        let seen = is_world || silent.iter().all(|r| logs.record.ranks.contains_key(r) || logs.has_dump(*r));
+        let seen = is_world || silent.iter().all(has_lines);
         (hang_rank_absent::RULE, silent, summary, why, if size.is_some() && seen { Confidence::Likely } else { Confidence::Possible })
     } else if size == Some(came.len() as u32) {
         let summary = format!("{} joined {what}, and it did not finish", all_of(came.len(), "rank"));

@@ -98,6 +98,7 @@ mod ras_answers;
 mod ras_client;
 mod ras_report_rules;
 mod ras_service;
+mod reasons;
 mod remarks;
 mod report_kinds;
 mod resources;

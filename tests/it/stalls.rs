@@ -464,7 +464,7 @@ fn a_rank_that_left_with_code_0_is_named_beside_those_that_lost_it() {
     // The second took longer to end than those that lost it.
     for (name, since, job, rank) in [("gloo-left-early", 1_795_365_238.43, "525", 1), ("gloo-left-slowly", 1_795_421_297.52, "1431", 2)] {
         let judged = judged(name, since, job);
-        let worst = judged.opened.iter().filter(|(_, f)| f.severity == Severity::Critical && f.role == Role::Root).next_back();
+        let worst = judged.opened.iter().rfind(|(_, f)| f.severity == Severity::Critical && f.role == Role::Root);
         let (t, found) = worst.unwrap_or_else(|| panic!("{name}"));
         assert_eq!((found.rule, found.ranks.as_slice()), ("rank-exited", &[rank][..]), "{name}");
         assert!(*t < 5.0, "{name}: {t}");

@@ -69,7 +69,7 @@ fn the_first_failure_with_its_reason() {
 fn a_line_that_only_follows_gives_way() {
     all_are(&[
         (
-            "fail error-at-end line 2 [] salloc: Prolog failure on node c7",
+            "fail slurm-prolog line 2 [] Slurm's prolog failed on c7",
             "salloc: Granted job allocation 2354\nsalloc: Prolog failure on node c7\nsalloc: Job allocation 2354 has been revoked.\n\
              salloc: error: Job allocation 2354 has been revoked\n",
         ),
@@ -151,7 +151,7 @@ fn a_driver_whose_device_does_not_come_up() {
 #[test]
 fn a_sentence_that_a_terminal_has_wrapped() {
     all_are(&[(
-        "fail rank-exited line 3 [3] rank 3 (pid 20113) ended: killed by signal 11 (SIGSEGV)",
+        "fail rank-exited line 2 [3] rank 3 (pid 20113) ended: killed by signal 11 (SIGSEGV)",
         "--------------------------------------------------------------------------\n\
          prterun noticed that process rank 3 with PID 20113 on node c7 exited on\nsignal 11 (Segmentation fault).\n\
          --------------------------------------------------------------------------\n",

@@ -24,13 +24,19 @@ pub struct Line {
 impl Line {
     /// `text` without control characters.
     pub fn of(text: &str) -> Line {
+        let is_tabbed = text.starts_with('\t');
         let text = &text.replace('\t', " ");
+        if let Some(said) = failed_in_table(text) {
+            let nobody = Origin::default();
+            return Line { origin: nobody, level: Some(Level::Error), program: None, said, has_time: false, is_inner: false };
+        }
         let near = crate::base::clean::clip(text, NEAR);
         let peeled = prefix::peel(text);
         let labelled = label(peeled.rest.trim());
         let in_events = event_of_kubernetes(peeled.rest);
         // A line of a record, such as a frame of a traceback, says nothing by itself.
-        let is_inner = in_events.is_none() && (peeled.rest.starts_with("  ") || peeled.rest.trim_start().starts_with("File \""));
+        let is_inner =
+            in_events.is_none() && (is_tabbed || peeled.rest.starts_with("  ") || peeled.rest.trim_start().starts_with("File \""));
         let of_line = labelled.map(|(level, _)| level).or(in_events).or_else(|| prefix::level(&near));
         let level = if is_inner { Some(Level::Low) } else { of_line };
         let of_event = in_events.and_then(|_| without_columns(peeled.rest));
@@ -50,6 +56,30 @@ impl Line {
             None => self.said.clone(),
         }
     }
+}
+
+/// A row of a table, or a line between two of them.
+pub fn is_of_table(text: &str) -> bool {
+    let text = text.trim();
+    let is_row = |side: char| text.starts_with(side) && text.ends_with(side) && text.len() > 2;
+    is_row('|')
+        || is_row('\u{2502}')
+        || text.len() > 8 && text.chars().all(|c| "+-=|_ ".contains(c) || ('\u{2500}'..='\u{257f}').contains(&c))
+}
+
+/// `ib_write_bw failed: mlx5_3: 112 Gb/s` of the row `| ib_write_bw | FAIL | mlx5_3: 112 Gb/s |`.
+fn failed_in_table(text: &str) -> Option<String> {
+    let text = text.trim();
+    let side = text.chars().next().filter(|c| matches!(c, '|' | '\u{2502}'))?;
+    if !is_of_table(text) {
+        return None;
+    }
+    let cells: Vec<&str> = text.split(side).map(str::trim).filter(|cell| !cell.is_empty()).collect();
+    let is_failure = |cell: &&str| matches!(cell.to_ascii_lowercase().as_str(), "fail" | "failed" | "failure" | "error");
+    let at = cells.iter().position(is_failure).filter(|_| cells.len() > 1)?;
+    let before = cells[..at].join(", ");
+    let behind = if at + 1 < cells.len() { format!(": {}", cells[at + 1..].join(", ")) } else { String::new() };
+    Some(format!("{before} failed{behind}"))
 }
 
 /// `2026-10-11-15:09:34` of CANN, and other times within the head of a line.
@@ -110,7 +140,7 @@ fn without_level(rest: &str) -> &str {
                 | [0-9]{2,4}[-:/][0-9]{2}[-:/][0-9]{2}[-T\x20][0-9]{2}:[0-9]{2}:[0-9]{2}[0-9.,]*Z?:?\s*(?:\([^()]{1,60}\)\s+)?
                 )?
                 (?:[\[|(<]?[A-Za-z0-9-]{1,12}[\]|)>]\s?){0,2}
-                (?:[\[|(]?(?:[A-Z]+_)?(?:ERROR|FATAL|CRITICAL|SEVERE)[\]|):]?\s+)?",
+                (?:[\[|(]?(?:[A-Z]+_)?(?:ERROR|FATAL|CRITICAL|SEVERE|WARN(?:ING)?|INFO|NOTICE|DEBUG)[\]|):]?\s+)?",
         )
         .expect("pattern")
     });

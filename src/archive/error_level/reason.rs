@@ -40,7 +40,7 @@ const REASONS: &[Words] = &[
     ),
     fails(
         "said-gpu-memory",
-        r"(?:cuda|hip|gpu|device|hbm|vram|npu|xpu)[^.;]{0,60}out of memory|out of (?:gpu|device|hbm|cuda) memory|MEMORY_?ALLOCATION|OUT_OF_(?:DEVICE_)?MEMORY|hipErrorOutOfMemory|RESOURCE_EXHAUSTED|(?:gpu|device|hbm) memory[^.;]{0,60}(?:insufficient|not enough|exceed)|no available memory for the cache|free memory on device",
+        r"(?:cuda|cu_?mem\w*|hip|gpu|device|hbm|vram|npu|xpu)[^.;]{0,60}out of memory|out of (?:gpu|device|hbm|cuda) memory|MEMORY_?ALLOCATION|OUT_OF_(?:DEVICE_)?MEMORY|hipErrorOutOfMemory|RESOURCE_EXHAUSTED|(?:gpu|device|hbm) memory[^.;]{0,60}(?:insufficient|not enough|exceed)|no available memory for the cache|free memory on device",
     ),
     fails(
         "said-host-memory",
@@ -81,15 +81,15 @@ const REASONS: &[Words] = &[
     ),
     fails(
         "said-denied",
-        r"permission denied|operation not permitted|access (?:is )?denied|\bE(?:ACCES|PERM)\b|not authori[sz]ed|unauthorized|authentication fail|denied the request|forbidden\b",
+        r"permission denied|operation not permitted|access (?:is )?denied|accessdenied|\b40[13] (?:unauthorized|forbidden)|\bE(?:ACCES|PERM)\b|not authori[sz]ed|unauthorized|authentication fail|denied the request|forbidden\b",
     ),
     fails(
         "said-peer-gone",
-        r"connection (?:was |has been )?(?:reset|closed|lost|aborted|dropped)|connection to [^.;]{1,80} (?:was |is )?lost|broken pipe|\bECONNRESET\b|closed by (?:the )?(?:remote|peer)|remote[_ ](?:peer )?disconnect|peer (?:has )?(?:closed|disconnected|gone|failed|died|exited)|socket closed|lost (?:connection|contact|heartbeat)|missed (?:too many )?heartbeats?|heartbeat[^.;]{0,60}(?:lost|missed|timed? ?out|fail|stopped|expired)|marked (?:as )?(?:dead|down|inactive)|lease (?:expired|lost|not found)|unresponsive|unhealthy|health check|\b50[234] (?:bad|service|gateway)|service unavailable|stopped responding|not responding",
+        r"connection (?:was |has been )?(?:reset|closed|lost|aborted|dropped)|connection to [^.;]{1,80} (?:was |is )?lost|broken pipe|\bECONNRESET\b|closed by (?:the )?(?:remote|peer)|remote[_ ](?:peer )?disconnect|peer (?:has )?(?:closed|disconnected|gone|failed|died|exited)|socket closed|lost (?:connection|contact|heartbeat)|missed (?:too many )?heartbeats?|heartbeat[^.;]{0,60}(?:lost|missed|timed? ?out|fail|stopped|expired)|marked (?:as )?(?:dead|down|inactive)|lease (?:expired|lost|not found)|unresponsive|unhealthy|(?:failed|missed) (?:\S+ )?health checks?|\b50[234] (?:bad|service|gateway|slow)|service unavailable|stopped responding|not responding",
     ),
     fails(
         "said-timeout",
-        r"tim(?:ed|es?|ing)?[- ]?outs?\b|deadline[ _]exceeded|did not (?:respond|answer|join|arrive|come|reply|register|connect|finish|complete|end)|no response|not (?:all|every) [^.;]{0,40}(?:arrived|joined|connected|registered|ready)|may be stuck|is stuck|hung\b|within \d+ ?(?:s|sec|seconds|min|minutes|ms)\b",
+        r"tim(?:ed|es?|ing)?[- ]?outs?\b|still waiting for\b|deadline[ _]exceeded|did not (?:respond|answer|join|arrive|come|reply|register|connect|finish|complete|end)|no response|not (?:all|every) [^.;]{0,40}(?:arrived|joined|connected|registered|ready)|may be stuck|is stuck|hung\b|within \d+ ?(?:s|sec|seconds|min|minutes|ms)\b",
     ),
     fails(
         "said-settings",
@@ -162,6 +162,7 @@ mod tests {
             ("HIP error: out of memory", Some("said-gpu-memory")),
             ("std::bad_alloc", Some("said-host-memory")),
             ("options: timeout=600, oom_kill: false", None),
+            ("worker 3: still waiting for head-0 (600 s)", Some("said-timeout")),
             ("all is well", None),
         ] {
             assert_eq!(entry(text), expected, "{text}");

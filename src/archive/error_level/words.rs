@@ -12,7 +12,7 @@ const WORTH_A_LOOK: &[&str] = &[
     "not usable", "lost", "crit", "refused", "denied", "no such", "not found", "unreachable", "out of", "insufficient", "mismatch",
     "invalid", "abort", "kill", "terminated", "evict", "reset", "disconnect", "stuck", "warning", "dead", "not permitted", "no space",
     "no route", "already in use", "uncorrect", "unhealthy", "exceeded", "what():", "err ", "err(", "times out", "timing out", " not ",
-    "level=", "code ",
+    "level=", "code ", "too old", "unsupported", "incompatible", "still waiting",
 ];
 
 /// Whether a line may be worth a look: most are not, and end here.
@@ -37,6 +37,13 @@ pub fn is_empty(text: &str) -> bool {
     EMPTY.is_match(text)
 }
 
+/// A field of a record, on a line of its own: `  expected: 8`, `  reason = no lease`.
+pub fn is_field(text: &str) -> bool {
+    static FIELD: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"^\s+(?:[-*]\s+)?[A-Za-z][\w./ -]{0,30}?\s*(?::|=|->)\s*\S").expect("pattern"));
+    FIELD.is_match(text) && !is_ending(text)
+}
+
 /// What is ended, and no word about why.
 pub fn is_end_only(text: &str) -> bool {
     static END: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?i)^(?:exiting|aborting)\b").expect("pattern"));
@@ -55,9 +62,24 @@ pub fn is_trouble(text: &str) -> bool {
     });
     // Flags and counters of errors: `error_detection=True`, `0 errors`.
     static NONE: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"(?i)\b(?:0|no) (?:errors?|failures?)\b|(?:error|timeout|fail)\w*[=:]\s?(?:0|none|false|true|[0-9])").expect("pattern")
+        Regex::new(r"(?i)\b(?:0|no) (?:errors?|failures?|failed|failing)\b|(?:error|timeout|fail)\w*[=:]\s?(?:0|none|false|true|[0-9])")
+            .expect("pattern")
     });
     WORDS.is_match(&NONE.replace_all(text, ""))
+}
+
+/// The first sentence of a launcher's report between dashes, which is no mere warning.
+pub fn is_report_of_failure(text: &str) -> bool {
+    static FAILS: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(
+            r"(?ix)\b(?:unable\ to|could\ not|cannot|can't|failed|fails|failure|fatal|no\ \w+\ (?:were|was)\ (?:able|found|available)|not\ (?:found|able|enough|allowed|supported)|invalid
+            |refused|denied|lost|aborted|illegal|mismatch|missing|does\ not\ (?:exist|match|have)|too\ many|error)\b",
+        )
+        .expect("pattern")
+    });
+    static MILD: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"(?i)^\W*(?:warning|note|info|notice)\b|\bwill be ignored|may or may not").expect("pattern"));
+    FAILS.is_match(text) && !MILD.is_match(text) && !is_harmless(text)
 }
 
 /// How runtimes end a program: `panic: ` of Go, `thread 'main' panicked at` of Rust, a check of C++.
@@ -83,7 +105,7 @@ pub fn speaks_of_failure(rest: &str) -> bool {
             r"(?x)^(?:\S+:\ ){0,2}(?:Failed|Failure|Unable|Cannot|Could\ not|failed)\s\S
             | \b(?:[Ff]ailed|[Uu]nable)\ to\ (?:initiali[sz]e|init|start|load|connect|open|create|allocate|communicate|launch|register|bind|mount|acquire|join|resolve)\b
             | \b(?:cannot|can't|could\ not|couldn't)\ (?:open|read|write|load|connect|create|allocate|initiali[sz]e|start|register|bind|resolve|access|reach|map)\b
-            | \bfailed\ with\ (?:\S+\ )?(?:error|status|code|exit)
+            | \bcannot\ find\b | \bfailed\ with\ (?:\S+\ )?(?:error|status|code|exit)
             | \b[Ee]rror:\ (?:in\ function|code|status|\w+\ failed)
             | \b[Ff]ailed\b | \b[Ff]ailure\ (?:on|of|in|at|while|during)\b | \bError\ [a-z] | \[error\] | \btimed\ out\b | \b[Ff]ailed\ to\b
             ",

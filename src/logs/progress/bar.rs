@@ -36,6 +36,9 @@ enum Kind {
 /// A bar shorter than this, without a loss, may be anything.
 const MIN_TOTAL: u64 = 20;
 
+/// No step of a training is shorter: files, lines and tokens are counted so fast.
+const LEAST_TURN_S: f64 = 0.002;
+
 /// What the names of bars mean.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -91,6 +94,9 @@ impl Bars {
     /// Without a name, the training is the bar that came first; one of another length while it stands still is an evaluation.
     fn unnamed(&mut self, bar: &Bar<'_>) -> Kind {
         let Some(length) = bar.total else { return Kind::Other };
+        if bar.turn_s.is_some_and(|turn| turn < LEAST_TURN_S) && !has_loss(bar.post) {
+            return Kind::Other;
+        }
         let at_end = bar.n == length;
         match self.main {
             Some((total, _)) if total == length => self.main = Some((total, at_end)),
@@ -201,6 +207,8 @@ fn bar<'a>(before: &'a str, times: &'a str) -> Option<(Bar<'a>, usize)> {
     let (turn_s, unit, post) = rate(&rest[..end.unwrap_or(rest.len())]);
     // Whatever else is glued to its front, a name is short.
     let name = name.trim().trim_end_matches(':');
+    // `[rank0]` alone tells who draws it.
+    let name = if name.starts_with('[') && name.find(']') == Some(name.len() - 1) { "" } else { name };
     let name = name.trim_end_matches(']').rfind(']').map_or(name, |at| &name[at + 1..]).trim();
     let bar = Bar {
         name: if name.len() > 80 && !is_one_of(name, &NAMES.data) { "" } else { name },

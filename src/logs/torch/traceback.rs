@@ -2,7 +2,7 @@
 
 use crate::base::clean;
 use crate::logs::prefix::Peeled;
-use crate::logs::{Exception, Origin, SaidAt, TextEvent, What, cuda};
+use crate::logs::{Exception, Origin, SaidAt, TextEvent, What, catalog, cuda, error_words, known_by};
 use memchr::memmem::Finder;
 use std::sync::LazyLock;
 
@@ -58,6 +58,8 @@ enum At {
         more: Option<u8>,
         /// Lines that name the actor of Ray that died may follow.
         names_actor: bool,
+        /// Lines of the record behind its last line that were taken.
+        further: u8,
         chained: bool,
         said_at: SaidAt,
     },
@@ -69,6 +71,10 @@ const MAX_FRAMES_WAIT: u32 = 2000;
 const MAX_HEADLESS_WAIT: u32 = 3;
 const MAX_ENDED_WAIT: u32 = 3;
 const MAX_TEXT: usize = 2000;
+/// Lines behind the last one that belong to its message.
+const MAX_FURTHER: u8 = 12;
+/// The same of lines that nothing but the message before them announces.
+const MAX_ANNOUNCED: u8 = 6;
 
 impl Tracebacks {
     pub fn is_idle(&self) -> bool {
@@ -268,7 +274,7 @@ impl Tracebacks {
 impl Open {
     /// A line behind the last one: a chain's text, or the rest of an NCCL error.
     fn held(&mut self, text: &str) -> bool {
-        let At::Ended { message, more, chained, names_actor, .. } = &mut self.at else { return false };
+        let At::Ended { message, more, chained, names_actor, further, .. } = &mut self.at else { return false };
         if text.starts_with("During handling of the above exception") || text.starts_with("The above exception was the direct cause") {
             *chained = true;
             self.waited = 0;
@@ -301,6 +307,14 @@ impl Open {
             if !is_nccl {
                 *more = None;
             }
+            self.waited = 0;
+            return true;
+        }
+        if more.is_none() && !*names_actor && *further < MAX_FURTHER && goes_on(message, *further, text) {
+            *further += 1;
+            message.push('\n');
+            message.push_str(text);
+            *message = clean::clip(message, MAX_TEXT).into_owned();
             self.waited = 0;
             return true;
         }
@@ -350,6 +364,7 @@ impl Open {
             frames: std::mem::take(&mut self.frames),
             more,
             names_actor: class.ends_with("ActorDiedError") || class.ends_with("RayActorError"),
+            further: 0,
             chained: false,
             said_at: SaidAt { line, text: clean::clip(text, MAX_TEXT).into_owned(), raised_at: None },
         };
@@ -421,6 +436,24 @@ impl Frames {
 
 /// The longest text of an exception that another one came after.
 const MAX_AFTER: usize = 300;
+
+/// Whether a line right behind the last one belongs to its message: it is indented, a library's own report of the call that failed, or what
+/// the message announces.
+fn goes_on(message: &str, further: u8, text: &str) -> bool {
+    // Steps of others begin with a blank, too.
+    let is_step = || known_by(text).reader.is_some_and(|reader| reader == "step");
+    if is_frame(text) || text.contains("%|") || is_step() || text.trim_start().starts_with(['=', '-', '*', '#', '\u{256d}', '\u{2570}']) {
+        return false;
+    }
+    let first = message.lines().next().unwrap_or_default();
+    let announces = first.is_empty() || error_words::announces(first);
+    // What is known by itself speaks for itself.
+    let is_unknown = || catalog::find(catalog::Scope::Line, text).is_none();
+    let is_sentence = || text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/') && (!first.is_empty() || text.contains(' '));
+    text.starts_with([' ', '\t'])
+        || error_words::is_library_report(text)
+        || announces && further < MAX_ANNOUNCED && is_sentence() && is_unknown()
+}
 
 /// Without what is no message: a frame or the marks of one, printed by another process of the same output.
 fn without_frame(message: &str) -> &str {

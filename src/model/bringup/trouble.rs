@@ -359,6 +359,11 @@ impl Facts<'_> {
         let is_whole = |c: &Comm| c.nranks > 1 && c.init_complete.len() == c.nranks as usize;
         let came_up = b.inits.keys().filter_map(|hash| self.model.comms.get(hash)).any(is_whole);
         let hosts: BTreeSet<Option<u64>> = b.bootstraps.said.iter().flat_map(|s| &s.who).map(|w| w.host).collect();
+        // Nobody has to be reached by a rank that is alone.
+        let mut sizes = b.inits.keys().filter_map(|hash| self.model.comms.get(hash)).map(|c| c.nranks).peekable();
+        if sizes.peek().is_some() && sizes.all(|nranks| nranks == 1) {
+            return out;
+        }
         if b.is_one_node() || (came_up && hosts.len() <= 1 && !b.is_many_nodes()) {
             return out;
         }

@@ -1,0 +1,311 @@
+//! The reason rather than what follows from it: behind the last line of an exception, in the lines of a block, in those of libraries, file
+//! systems, launchers and containers; and what looks like a failure and is none.
+
+use crate::support::report;
+use nccl_top::base::severity::Severity;
+
+/// `fail cann-ei0006 line 3 [2] text`
+fn said(log: &str) -> String {
+    let report = report(log);
+    let verdict = report.verdict.as_str();
+    let Some(f) = report.root_cause.map(|i| &report.findings[i]) else { return verdict.to_owned() };
+    let line = f.evidence.first().and_then(|e| e.line).unwrap_or(0);
+    format!("{verdict} {} line {line} {:?} {}", f.signature.unwrap_or(f.rule), f.ranks, f.summary)
+}
+
+fn all_are(cases: &[(&str, &str)]) {
+    let all = cases.iter().map(|(want, log)| (*want, said(log)));
+    let wrong: Vec<String> =
+        all.filter(|(want, got)| !got.starts_with(want)).map(|(want, got)| format!("want {want}\n got {got}")).collect();
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn what_a_library_says_behind_the_exception() {
+    all_are(&[
+        (
+            "fail cann-ei0006 line 4 [3] Ascend EI0006: Getting socket times out (no connection to another rank came up in time)",
+            "[rank3]: Traceback (most recent call last):\n[rank3]:   File \"/w/sft.py\", line 71, in main\n[rank3]:     dist.all_reduce(t)\n\
+             [rank3]: RuntimeError: InnerRunOpApi:csrc/framework/OpParamMaker.cpp:281 OPS function error: HcclAllreduce, error code is 6\n\
+             [rank3]: [ERROR] 2026-04-08-18:07:20 (PID:92363, Device:3, RankID:3) ERR01100 OPS call acl api failed.\n\
+             [rank3]: EI0006: [PID: 92363] 2026-04-08-18:07:20.444.436 Getting socket times out. Reason: the other one sent nothing.\n\
+             [rank3]:         Solution: 1. Compare the logs of all ranks.\n",
+        ),
+        (
+            "fail cann-ej0002 line 3 [] Ascend EJ0002: The port of the NPU is down (the network of the NPU does not work)",
+            "Traceback (most recent call last):\n  File \"/w/pretrain.py\", line 120, in pretrain\n\
+             RuntimeError: create:compiler_depend.ts:123 HCCL function error: HcclCommInitRootInfoConfig(n, &root), error code is 4\n\
+             [ERROR] 2026-05-22-15:09:34 (PID:2969, Device:5, RankID:13) ERR02200 DIST call hccl api failed.\n\
+             [PID: 2969] 2026-05-22-15:09:34.171.009 Environment_Error(EJ0002): The port of the NPU is down.\n",
+        ),
+        (
+            "fail cann-inner line 3 [] Ascend: the device process does not answer (an inner error of CANN)",
+            "Traceback (most recent call last):\n  File \"/w/infer.py\", line 31, in <module>\n\
+             RuntimeError: Initialize:compiler_depend.ts:217 NPU function error: aclrtSetDevice(id), error code is 507033\n\
+             EH9999: Inner Error!\n\
+             EH9999: [PID: 411] 2026-06-02-09:41:22.870.100 the device process does not answer[FUNC:WaitRsp][FILE:manager.cpp][LINE:269]\n",
+        ),
+        (
+            "fail cann-ei0004 line 8 [] Ascend EI0004: The ranktable is invalid (the rank table is wrong)",
+            "Traceback (most recent call last):\n  File \"/w/train.py\", line 55, in <module>\n\
+             RuntimeError: Ascend collective communication initialization failed.\n\n\
+             ----------------------------------------\n- Ascend Error Message:\n----------------------------------------\n\
+             EI0004: 2026-06-02-09:41:22.171.009 The ranktable is invalid,Reason:[no device]. Check it.\n",
+        ),
+        (
+            "fail npu-oom line 3 [1] the memory of NPU 1 is full: 4.00 GiB more were asked for",
+            "[rank1]: Traceback (most recent call last):\n[rank1]:   File \"/w/t.py\", line 8, in <module>\n\
+             [rank1]: RuntimeError: NPU out of memory. Tried to allocate 4.00 GiB (NPU 1; 60.97 GiB total capacity; 57.01 GiB in use)\n",
+        ),
+    ]);
+}
+
+#[test]
+fn an_exception_that_only_hands_on() {
+    all_are(&[
+        (
+            "fail python-exception line 9 [] pyarrow.lib.ArrowInvalid: JSON parse error in row 81",
+            "Traceback (most recent call last):\n  File \"/w/t.py\", line 4, in read\npyarrow.lib.ArrowInvalid: JSON parse error in row 81\n\n\
+             The above exception was the direct cause of the following exception:\n\nTraceback (most recent call last):\n  File \"/w/t.py\", line 9, in <module>\n\
+             datasets.exceptions.DatasetGenerationError: An error occurred while generating the dataset\n",
+        ),
+        (
+            "fail said-file-missing line 2 [] /usr/bin/ld: cannot find -lcurand: No such file",
+            "FAILED: cpu_adam.o\n/usr/bin/ld: cannot find -lcurand: No such file or directory\ncollect2: error: ld returned 1 exit status\n\
+             Traceback (most recent call last):\n  File \"/w/t.py\", line 4, in build\n\
+             subprocess.CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.\n",
+        ),
+        (
+            "fail said-denied line 2 [] [feeder] shard-7: got 403 AccessDenied from the object store",
+            "2026-06-02 11:02:10 INFO  [feeder] opening shard-7\n2026-06-02 11:02:13 INFO  [feeder] shard-7: got 403 AccessDenied from the object store\n\
+             2026-06-02 11:02:13 ERROR [trainer] data pipeline stopped\nTraceback (most recent call last):\n  File \"/w/feed.py\", line 22, in __iter__\n\
+             RuntimeError: worker pool is broken, see above\n",
+        ),
+        (
+            "fail said-versions-differ line 2 [] worker[5]: the driver of this host is too old",
+            "2026-06-02 10:00:01 INFO  launcher: starting 8 workers\nworker[5]: the driver of this host is too old (found 11040)\n\
+             worker[5]: exited with status 1\nTraceback (most recent call last):\n  File \"/w/launch.py\", line 33, in wait_all\n\
+             RuntimeError: worker 5 exited with code 1\n",
+        ),
+        (
+            "fail said-check-failed line 1 [1] rank 1: TensorRT-LLM: Assertion failed: GPU lacks P2P access",
+            "[TensorRT-LLM][ERROR] Assertion failed: GPU lacks P2P access (/src/ipc.cpp:95)\n\
+             mpirun noticed that process rank 1 with PID 8813 on node c1 exited on signal 6 (Aborted).\n",
+        ),
+        (
+            "fail python-exception line 6 [] ValueError: the shard is empty",
+            "ERROR:composer.cli.launcher:Rank 3 crashed with exit code 1.\n----------Begin global rank 3 STDERR----------\n\
+             Traceback (most recent call last):\n  File \"/w/t.py\", line 4, in <module>\n    run()\nValueError: the shard is empty\n\
+             ----------End global rank 3 STDERR----------\nERROR:composer.cli.launcher:Global rank 3 (PID 214) exited with code 1\n",
+        ),
+    ]);
+    // An error that the program got over, and long before its end, is not why.
+    let old = "2026-06-02 10:00:01 ERROR feeder: cannot open the cache: permission denied\n".to_owned();
+    let steps: String = (1..30).map(|step| format!("step {step} loss 2.5\n")).collect();
+    let end = "mpirun noticed that process rank 1 with PID 8813 on node c1 exited on signal 9 (Killed).\n";
+    assert!(said(&(old + &steps + end)).contains("rank-exited"), "an old error");
+}
+
+#[test]
+fn a_report_of_several_lines() {
+    all_are(&[
+        (
+            "fail mpi-no-executable line 2 [] mpirun cannot start ./build/gather on gpu-7: it is not there, or may not be executed",
+            "--------------------------------------------------------------------------\n\
+             prterun was unable to launch the specified application as it could not\naccess or execute an executable:\n\n   Executable: ./build/gather\n   \
+             Node: gpu-7\n\nwhile attempting to start process rank 0.\n--------------------------------------------------------------------------\n",
+        ),
+        (
+            "fail mpi-slots line 2 [] There are not enough slots available in the system to satisfy the 16 slots that were requested by the application:",
+            "--------------------------------------------------------------------------\n\
+             There are not enough slots available in the system to satisfy the 16\nslots that were requested by the application:\n\n  ./reduce\n",
+        ),
+        (
+            "fail error-at-end line 2 [] A process or daemon was unable to complete a connection to another process: Local host: c1, Remote host: c4",
+            "--------------------------------------------------------------------------\n\
+             A process or daemon was unable to complete a connection\nto another process:\n  Local host:    c1\n  Remote host:   c4\n\
+             This is usually caused by a firewall. Please check it\nand try again.\n\
+             --------------------------------------------------------------------------\n",
+        ),
+        (
+            "fail python-exception line 3 [] pydantic_core.ValidationError: 1 validation error for TrainConfig tensor_parallel: Input should be a valid integer",
+            "Traceback (most recent call last):\n  File \"/w/launch.py\", line 12, in <module>\n\
+             pydantic_core.ValidationError: 1 validation error for TrainConfig\ntensor_parallel\n  Input should be a valid integer [type=int_parsing]\n",
+        ),
+        (
+            "fail state-dict-mismatch line 3 [] RuntimeError: Error(s) in loading state_dict for Gpt: size mismatch for embedding.weight",
+            "Traceback (most recent call last):\n  File \"/w/t.py\", line 8, in <module>\nRuntimeError: Error(s) in loading state_dict for Gpt:\n\
+             \tsize mismatch for embedding.weight: copying a param with shape torch.Size([8, 4]) from checkpoint.\n",
+        ),
+        (
+            "fail python-exception line 3 [] RuntimeError: Engine start failed: worker 2: no license is available",
+            "Traceback (most recent call last):\n  File \"/w/engine.py\", line 77, in start\nRuntimeError: Engine start failed:\n  worker 0: ok\n  \
+             worker 1: ok\n  worker 2: no license is available, cannot start\n",
+        ),
+        (
+            "fail python-exception line 3 [] RuntimeError: Error building extension 'fused_adam': nvcc fatal   : Unsupported gpu architecture 'compute_100'",
+            "Traceback (most recent call last):\n  File \"/w/t.py\", line 8, in <module>\n\
+             RuntimeError: Error building extension 'fused_adam': [1/3] /usr/bin/nvcc -c adam.cu -o adam.o\nFAILED: adam.o\n/usr/bin/nvcc -c adam.cu -o adam.o\n\
+             nvcc fatal   : Unsupported gpu architecture 'compute_100'\nninja: build stopped: subcommand failed.\n",
+        ),
+        (
+            "fail error-at-end line 1 [] node agent failed to run preflight: stage: allreduce, reason: bandwidth 12 GB/s below 300 GB/s",
+            "E0602 10:11:12.411000 812 agent.py:41] node agent failed to run preflight:\nE0602 10:11:12.411000 812 agent.py:42]   stage: allreduce\n\
+             E0602 10:11:12.411000 812 agent.py:43]   reason: bandwidth 12 GB/s below 300 GB/s\n",
+        ),
+        (
+            "fail said-check-failed line 1 [] node check failed: check: gpu_count, expected: 8, found: 7",
+            "2026-07-01 10:00:04 [node-agent] ERROR node check failed\n  check:    gpu_count\n  expected: 8\n  found:    7\n\
+             2026-07-01 10:00:04 [node-agent] ERROR not starting ranks\n",
+        ),
+        (
+            "fail error-at-end line 4 [] ib_write_bw failed: mlx5_3: 112 Gb/s",
+            "+-------------+--------+-------------------+\n| check       | result | detail            |\n+-------------+--------+-------------------+\n\
+             | ib_write_bw | FAIL   | mlx5_3: 112 Gb/s  |\n| all_reduce  | SKIP   |                   |\n+-------------+--------+-------------------+\n",
+        ),
+    ]);
+    // A launcher's warning is none.
+    let mild = "--------------------------------------------------------------------------\nWARNING: The launcher found no entry for the process\n\
+                that was unable to connect. It will be ignored.\n--------------------------------------------------------------------------\nstep 10 loss 2.5\n";
+    assert_eq!(said(mild), "ok");
+    // A step of another process is none of an exception's lines.
+    let steps = report(
+        "Traceback (most recent call last):\n  File \"/w/t.py\", line 8, in <module>\nRuntimeError: Engine start failed:\n\
+                        \x20 step 10 loss: 2.5\n step 20 loss: 2.4\n",
+    );
+    assert_eq!(steps.training().and_then(|training| training.step), Some(20));
+    // Lines of a log that happens to break after a word are no sentence.
+    let lines =
+        "2026-06-02 10:00:01 launcher: CUDA error: out of memory in the first attempt with batch\n2026-06-02 10:00:02 launcher: batch 8\n";
+    assert!(!said(lines).contains("2026-06-02 10:00:02"), "{}", said(lines));
+}
+
+#[test]
+fn storage_schedulers_and_containers() {
+    all_are(&[
+        (
+            "fail ceph-mds line 2 [] CephFS: metadata server mds0 does not answer this client (hung)",
+            "[Tue Jun  2 10:11:00 2026] libceph: mds0 (1)10.9.0.4:6801 socket closed (con state OPEN)\n[Tue Jun  2 10:16:05 2026] ceph: mds0 hung\n\
+             [Tue Jun  2 10:21:02 2026] INFO: task python3:40412 blocked for more than 122 seconds.\n",
+        ),
+        (
+            "fail gpfs-lost line 1 [] GPFS: this host is no longer in the cluster gpu.example",
+            "2026-06-02_10:11:13.402+0200: [E] Lost membership in cluster gpu.example. Unmounting file systems.\n",
+        ),
+        (
+            "fail beegfs-server line 1 [] BeeGFS: the server storage stor02 cannot be reached",
+            "(3) Jun02 10:11:12 Worker2-1 [Messaging (RPC)] >> Unable to connect to: beegfs-storage stor02 [ID: 2]; Message type: Write\n",
+        ),
+        (
+            "fail slurmctld-node-down line 2 [] Slurm lost nodes c[07,09]: they do not answer",
+            "[2026-06-02T10:31:40.002] error: Nodes c[07,09] not responding\n[2026-06-02T10:35:00.441] error: Nodes c[07,09] not responding, setting DOWN\n\
+             [2026-06-02T10:35:01.001] error: mail: /usr/bin/mail not found\n",
+        ),
+        (
+            "fail slurmctld-node-silent line 1 [] Slurm gets no answer from c[07,09]",
+            "[2026-06-02T10:31:40.002] error: Nodes c[07,09] not responding\n[2026-06-02T10:35:01.001] error: mail: /usr/bin/mail not found\n",
+        ),
+        (
+            "fail slurm-allocation-limit line 2 [] Slurm: job 9211 reached its time limit",
+            "step 200 loss 3.0\nsalloc: Job 9211 has exceeded its time limit and its allocation has been revoked.\nsrun: forcing job termination\n\
+             slurmstepd: error: *** STEP 9211.0 ON c01 CANCELLED AT 2026-06-02T12:00:00 ***\nHangup\n",
+        ),
+        (
+            "fail pyxis-reason line 3 [] the container could not be started: URL https://registry.example/auth returned error code: 401 Unauthorized",
+            "slurmstepd: error: pyxis: child 21401 failed with error code: 1\nslurmstepd: error: pyxis: printing enroot log file:\n\
+             slurmstepd: error: pyxis:     [ERROR] URL https://registry.example/auth returned error code: 401 Unauthorized\n\
+             slurmstepd: error: pyxis: couldn't start container\nsrun: error: c3: task 0: Exited with exit code 1\n",
+        ),
+        (
+            "fail oci-failed line 1 [] the container could not be started: exec: \"torchrun\": executable file not found in $PATH",
+            "docker: Error response from daemon: failed to create task for container: failed to create shim task: OCI runtime create failed: runc create \
+             failed: unable to start container process: exec: \"torchrun\": executable file not found in $PATH\n",
+        ),
+        (
+            "fail kubelet-evicted line 1 [] Kubernetes evicts pods: the node is short of ephemeral-storage",
+            "Jun 02 10:11:12 gpu-9 kubelet[1200]: W0602 10:11:12.411  1200 eviction_manager.go:353] eviction manager: attempting to reclaim ephemeral-storage\n",
+        ),
+        (
+            "fail mpich-launcher line 1 [] MPICH's launcher lost a process, or its helper",
+            "[mpiexec@c1] HYDT_bscu_wait_for_completion (bscu_wait.c:109): one of the processes terminated badly; aborting\n",
+        ),
+        (
+            "fail mpi-abort-called line 1 [2] rank 2 ended the whole job with MPI_Abort (code 141)",
+            "Abort(141) on node 2 (rank 2 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 141) - process 2\n\n\
+             =   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   PID 20311 RUNNING AT c7\n=   EXIT CODE: 9\n",
+        ),
+        (
+            "fail said-file-missing line 1 [] c2: bash: line 1: /w/venv/bin/python: No such file",
+            "c2: bash: line 1: /w/venv/bin/python: No such file or directory\npdsh@c1: c2: ssh exited with exit code 127\n",
+        ),
+        ("fail pdsh-ended line 1 [] what was started on c2 ended: exit code 127", "pdsh@c1: c2: ssh exited with exit code 127\n"),
+        (
+            "fail sagemaker-failed line 3 [] SageMaker: the training script failed: ValueError: the tokenizer has no pad token",
+            "2026-06-02 10:22:59,101 sagemaker-training-toolkit ERROR    Reporting training FAILURE\n\
+             2026-06-02 10:22:59,101 sagemaker-training-toolkit ERROR    ExecuteUserScriptError:\nErrorMessage \"ValueError: the tokenizer has no pad token\n",
+        ),
+    ]);
+}
+
+#[test]
+fn the_others_of_which_the_same_is_reported() {
+    let report = report(
+        "[Tue Jun  2 10:11:00 2026] NVRM: Xid (PCI:0000:18:00): 79, pid=1234, name=python, GPU has fallen off the bus.\n\
+         [Tue Jun  2 10:11:01 2026] NVRM: Xid (PCI:0000:2a:00): 79, pid=1235, name=python, GPU has fallen off the bus.\n",
+    );
+    let cause = &report.findings[report.root_cause.unwrap()];
+    assert!(cause.whole_why().starts_with("the same is reported of 0000:2a:00"), "{}", cause.whole_why());
+}
+
+#[test]
+fn the_watchdog_rather_than_its_abort() {
+    let timeout = |rank: u32| {
+        format!(
+            "[rank{rank}]:[E602 10:40:01.500000 ProcessGroupNCCL.cpp:685] [Rank {rank}] Watchdog caught collective operation timeout: \
+             WorkNCCL(SeqNum=4411, OpType=ALLREDUCE, NumelIn=1000, NumelOut=1000, Timeout(ms)=1800000) ran for 1800012 milliseconds before timing out.\n"
+        )
+    };
+    let log = format!("srun: error: c1: task 2: Aborted (core dumped)\n{}", timeout(2));
+    assert!(said(&log).starts_with("fail collective-timeout line 2"), "{}", said(&log));
+    // One reporter tells nothing of others.
+    let report = report(&timeout(1));
+    assert!(report.findings.iter().all(|f| !f.whole_why().contains("rank 0")), "{:?}", report.findings);
+    // Five of eight are not enough to call the others absent; seven are.
+    let world = "c1:812:812 [0] NCCL INFO ncclCommInitRank comm 0x55a rank 0 nranks 8 cudaDev 0 nvmlDev 0 busId 1000 commId 0xabc - Init COMPLETE\n";
+    let of = |ranks: &[u32]| format!("{world}{}", ranks.iter().map(|rank| timeout(*rank)).collect::<String>());
+    assert!(said(&of(&[0, 1, 3, 5, 6])).contains("collective-timeout"), "{}", said(&of(&[0, 1, 3, 5, 6])));
+    assert!(said(&of(&[0, 1, 2, 3, 5, 6, 7])).contains("hang-rank-absent line 2 [4]"), "{}", said(&of(&[0, 1, 2, 3, 5, 6, 7])));
+}
+
+#[test]
+fn a_loss_that_stands_still() {
+    let steps = |loss: &dyn Fn(u32) -> f64, norm: f64| -> String {
+        (1..12).map(|step| format!("step {step} loss: {:.4} grad_norm: {norm:.1}\n", loss(step))).collect()
+    };
+    assert!(said(&steps(&|_| 10.8249, 0.0)).starts_with("warn loss-not-finite"), "{}", said(&steps(&|_| 10.8249, 0.0)));
+    assert_eq!(said(&steps(&|step| 10.8249 - f64::from(step) / 16.0, 1.5)), "ok");
+    // With a gradient, a program may print one that is rounded.
+    assert_eq!(said(&steps(&|_| 10.8249, 1.5)), "ok");
+}
+
+#[test]
+fn what_looks_like_a_failure_and_is_none() {
+    let cuda = "2026-06-02 10:00:02.143456: E external/local_xla/xla/stream_executor/cuda/cuda_platform.cc:51] failed call to cuInit: INTERNAL: CUDA error: \
+                Failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected\n";
+    let lo = "c1:812:812 [0] NCCL INFO Bootstrap: Using lo:127.0.0.1<0>\nc1:812:812 [0] NCCL INFO NCCL version 2.27.3+cuda12.8\n\
+              c1:812:900 [0] NCCL INFO ncclCommInitRank comm 0x55a rank 0 nranks 1 cudaDev 0 nvmlDev 0 busId 1000 commId 0xabc - Init START\n";
+    let checks = "| check       | result | detail           |\n+-------------+--------+------------------+\n| ib_write_bw | PASS   | mlx5_3: 392 Gb/s |\n\
+                  2026-06-02 10:00:01 INFO all checks passed, 0 failed\n2026-06-02 10:00:02 INFO starting\n2026-06-02 10:00:03 INFO ranks are up\n";
+    let slurm = "[2026-06-02T10:10:02.114] error: Nodes c07 not responding\n[2026-06-02T10:10:12.114] Node c07 now responding\n\
+                 [2026-06-02T11:10:13.114] _job_complete: JobId=8812 WEXITSTATUS 0\n[2026-06-02T11:10:13.214] _job_complete: JobId=8812 done\n";
+    let ceph = "[Tue Jun  2 10:11:00 2026] libceph: mds0 (1)10.9.0.4:6801 socket closed (con state OPEN)\n[Tue Jun  2 10:11:02 2026] ceph: mds0 recovery completed\n";
+    let data = "  1%|          | 700/52002 [00:00<00:10, 4812.00it/s]\n 40%|████      | 21000/52002 [00:04<00:06, 4812.00it/s]\n";
+    for log in [cuda, lo, checks, slurm, ceph, data] {
+        let report = report(log);
+        assert!(report.findings.iter().all(|f| f.severity < Severity::Error), "{log}: {:?}", report.findings);
+    }
+    // A bar so fast is no training; one that a rank draws is.
+    assert!(report(data).training().is_none());
+    let bar = "[rank0] 10%|█         | 10/100 [00:10<01:30,  1.0s/it]\n[rank0] 11%|█         | 11/100 [00:11<01:29,  1.0s/it]\n";
+    assert_eq!(report(bar).training().and_then(|training| training.step), Some(11));
+}
