@@ -109,8 +109,11 @@ impl Wait {
             (Some(place), true) => format!(" ({})", clean(place)),
             _ => String::new(),
         };
-        let mount = self.mount.as_ref().map_or(String::new(), |mount| format!(" on {}", mount_words(mount)));
-        format!("{call}{file}{place}{mount}")
+        // Where the name of a pipe lies has nothing to do with it: a process is to write to it, or to read.
+        let is_pipe = self.place.as_deref().is_some_and(|place| place.contains("pipe_") || place == "wait_for_partner");
+        let mount = self.mount.as_ref().filter(|_| !is_pipe).map_or(String::new(), |mount| format!(" on {}", mount_words(mount)));
+        let pipe = if is_pipe && !file.is_empty() { ", a pipe" } else { "" };
+        format!("{call}{file}{pipe}{place}{mount}")
     }
 }
 

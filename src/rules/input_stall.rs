@@ -2,6 +2,7 @@
 
 use super::area::Area;
 use super::chain::Chain;
+use super::hang_rank_absent::waits_in_gloo;
 use super::{Implies, Rule, Stacks, TickContext, told_by, while_it_holds};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Role, Severity};
@@ -147,7 +148,9 @@ fn stands(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
     found.confidence = known.iter().map(|(.., confidence)| *confidence).min().unwrap_or(Confidence::Possible);
     found.evidence = known.iter().take(8).map(|(rank, words, _)| Evidence::of("process", format!("rank {rank}: {words}"))).collect();
     found.evidence.push(asleep(&ranks, look, since));
-    let worker = ranks.iter().filter(|r| who.contains(&r.rank)).find_map(|r| r.waits.iter().find(|w| w.pid != r.pid));
+    // Of several, the one that waits for a file tells most: the others may have nothing to do.
+    let workers = ranks.iter().filter(|r| who.contains(&r.rank)).flat_map(|r| r.waits.iter().filter(|w| w.pid != r.pid));
+    let worker = workers.rev().max_by_key(|w| (w.state == Some('D'), w.file.as_ref().is_some_and(|file| file.starts_with('/'))));
     found.next = Some(py_spy(worker.map_or(ranks[0].pid, |w| w.pid)));
     if !all {
         found.gpus = look.gpus_of(&who);
@@ -157,12 +160,25 @@ fn stands(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
     Some(found)
 }
 
+/// Of a rank without a GPU.
+fn may_be_in_gloo(rank: &RankLook) -> bool {
+    let call = rank.waits.first().filter(|w| w.pid == rank.pid).and_then(|w| w.call.as_deref());
+    rank.gpu.is_none() && call.is_some_and(|call| waits_in_gloo(rank, call))
+}
+
 fn asleep(ranks: &[&RankLook], look: &Look, since: Stamp) -> Evidence {
     let gpus = ranks.iter().filter(|r| r.activity == Activity::Idle).count();
     let gpus = if gpus == 0 { String::new() } else { format!(", {} idle", counted(gpus, "GPU")) };
     Evidence::of(
         "process",
-        format!("{} outside of collectives for {}{gpus}", so_many(ranks.len(), "rank", "sleep"), span(look.at.since(since))),
+        match ranks.iter().filter(|r| may_be_in_gloo(r)).count() {
+            0 => format!("{} outside of collectives for {}{gpus}", so_many(ranks.len(), "rank", "sleep"), span(look.at.since(since))),
+            n => format!(
+                "{} for {}, {n} of them in futex, as in a collective of Gloo",
+                so_many(ranks.len(), "rank", "sleep"),
+                span(look.at.since(since))
+            ),
+        },
     )
 }
 

@@ -408,6 +408,18 @@ fn of_ranks_on_cpus_the_one_that_sleeps_elsewhere_has_not_come() {
     assert!(found.evidence[0].text.starts_with("rank 1 sleeps in clock_nanosleep; 1 other rank waits in futex"), "{:?}", found.evidence);
 }
 
+/// Of two workers one waits for a pipe; the other has nothing to do, and the other rank is in a collective.
+#[test]
+fn the_worker_that_waits_for_a_pipe_is_the_one_to_look_at() {
+    let judged = judged("loader-pipe", 1_795_421_018.25, "29353");
+    assert_eq!(judged.rules(), ["input-stall"]);
+    let (_, found) = judged.first("input-stall");
+    assert_eq!(found.ranks, [1]);
+    assert!(found.summary.ends_with("1 data loader worker waits in read of /home/u/run/fx/shard-00017.pipe, a pipe"), "{}", found.summary);
+    assert_eq!(found.next.as_deref(), Some("py-spy dump --nonblocking --pid 29558"));
+    assert!(found.why.contains("2 ranks sleep for 12 s, 1 of them in futex"), "{}", found.why);
+}
+
 /// Rank 0 may upload alone; while it sleeps for a time it does not.
 #[test]
 fn rank_0_that_sleeps_while_the_others_wait_has_not_come() {
