@@ -557,7 +557,7 @@ impl<'a> Lines<'a> {
     fn end(&mut self) {
         self.catch_up();
         self.events.clear();
-        self.reader.idle(&mut self.events);
+        self.reader.end(&mut self.events);
         let line = ReadLine { no: Some(self.no), ..ReadLine::default() };
         self.intake.session.read(self.file, &line, &mut self.events);
         self.intake.gleaned.push((self.file, std::mem::take(&mut self.gleaned)));

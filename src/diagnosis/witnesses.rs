@@ -21,6 +21,8 @@ pub struct Witnesses<'a> {
     job: &'a Job,
     /// The launcher's word on who failed first.
     first: Option<&'a WorkerFailure>,
+    /// The ranks that it lists with the same exit code.
+    like_first: Vec<u32>,
     /// Ranks that report no timeout, where others do.
     silent: Vec<u32>,
 }
@@ -31,11 +33,17 @@ impl<'a> Witnesses<'a> {
             What::WorkerFailure(f) if f.root => Some(f),
             _ => None,
         };
-        let first = model.record_of(&job.id).alarms.iter().find_map(failure);
+        let alarms = || model.record_of(&job.id).alarms.iter();
+        let first = alarms().find_map(failure);
+        let alike = |a: &Alarm| match &a.event.what {
+            What::WorkerFailure(f) if first.is_some_and(|first| f.exit_code == first.exit_code) => f.rank,
+            _ => None,
+        };
+        let like_first = alarms().filter_map(alike).collect();
         let waits = findings.iter().any(|f| chain(f).place == Place::Messenger && f.role != Role::Context);
         let nameless = findings.iter().any(|f| is_error_of_program(f) && f.ranks.is_empty());
         let silent = if waits && nameless { crate::rules::silent_ranks(model, job) } else { Vec::new() };
-        Witnesses { model, job, first, silent }
+        Witnesses { model, job, first, like_first, silent }
     }
 
     /// Names the ranks that printed the same as a finding rests on, and notes what else is known of them.
@@ -51,6 +59,8 @@ impl<'a> Witnesses<'a> {
         // Lines without a rank may be those of the one that the launcher saw end.
         if let Some(rank) = first.and_then(|first| first.rank).filter(|_| said.nameless > 0 && said.is_all && !chain(f).is_of_the_start) {
             ranks.insert(rank);
+            // Printed more than once, it is of all that ended alike.
+            ranks.extend(self.like_first.iter().filter(|_| said.nameless > 1));
         }
         if ranks.len() > 1 && ranks.len() > f.ranks.len() {
             notes.push(format!("{} say the same", rank_words(&ranks.iter().copied().collect::<Vec<_>>())));
@@ -60,6 +70,10 @@ impl<'a> Witnesses<'a> {
         {
             let on = host.map_or(String::new(), |host| format!(", on {}", crate::base::clean::clip(host, 80)));
             notes.push(format!("the launcher saw rank {rank} end first{on}"));
+        }
+        let alike: Vec<u32> = self.like_first.iter().copied().filter(|rank| !ranks.contains(rank)).collect();
+        if !ranks.is_empty() && !alike.is_empty() && alike.len() <= MAX_NAMED && said.is_all {
+            notes.push(format!("{} ended with the same exit code", rank_words(&alike)));
         }
         self.rename(f, ranks);
         if f.ranks.is_empty() && !self.silent.is_empty() && self.silent.len() <= 4 {

@@ -412,7 +412,7 @@ impl CollectiveTimeout {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exception {
-    /// `ValueError`, `torch.distributed.DistBackendError`
+    /// `ValueError`, `torch.distributed.DistBackendError`; empty where the log ends before it.
     pub class: String,
     pub message: String,
     /// Last `File "…", line N, in f` before it.

@@ -225,6 +225,12 @@ impl Reader {
         drop_muted(before, out);
     }
 
+    /// The file has ended for good: what is known of a record that it cuts off, too.
+    pub fn end(&mut self, out: &mut Vec<TextEvent>) {
+        self.idle(out);
+        self.torch.end(out);
+    }
+
     /// One record: what it says by itself, and beside that what it tells of the run.
     fn record(&mut self, p: prefix::Peeled<'_>, class: prefilter::Class, out: &mut Vec<TextEvent>) {
         let (mut of_run, before) = (Vec::new(), out.len());

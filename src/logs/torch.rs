@@ -167,6 +167,14 @@ impl State {
         self.settle(from, out);
     }
 
+    /// Nothing comes any more.
+    pub fn end(&mut self, out: &mut Vec<TextEvent>) {
+        self.idle(out);
+        let from = out.len();
+        self.tracebacks.end(out);
+        self.settle(from, out);
+    }
+
     /// A new run forgets the old one; the same CUDA failure of one process is reported once, whatever repeats it (`what():`, the watchdog).
     fn settle(&mut self, from: usize, out: &mut Vec<TextEvent>) {
         if out.len() == from {

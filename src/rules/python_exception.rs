@@ -85,6 +85,9 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
         subject,
         match error_words::nccl_words(&error_words::exception_words(exception)) {
             Some(words) => format!("{who}{words}"),
+            None if exception.class.is_empty() => {
+                format!("{who}an exception{}; the log ends before it is named", called_in(exception))
+            }
             None if handed_on(exception).is_some() => format!("{who}{}", handed_on(exception).unwrap_or_default()),
             None if message.is_empty() => format!("{who}{}{}", exception.class, called_in(exception)),
             None => format!("{who}{}: {message}", exception.class),
@@ -98,6 +101,10 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let told = found.signature.is_some_and(Area::told_by);
     let area = if exception.in_loader { Area::Input } else { Area::Code };
     found.area = (!exception.victim && !of_the_system && !told).then_some(area);
+    // Whatever else is known says more than that there was one.
+    if exception.class.is_empty() {
+        found.part = Some(Part::Messenger);
+    }
     if exception.victim {
         (found.part, found.role) = (Some(Part::Victim), Role::Cascade);
     }

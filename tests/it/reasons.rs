@@ -309,3 +309,93 @@ fn what_looks_like_a_failure_and_is_none() {
     let bar = "[rank0] 10%|█         | 10/100 [00:10<01:30,  1.0s/it]\n[rank0] 11%|█         | 11/100 [00:11<01:29,  1.0s/it]\n";
     assert_eq!(report(bar).training().and_then(|training| training.step), Some(11));
 }
+
+#[test]
+fn an_exception_that_only_hands_on_what_nccl_returned() {
+    let quoted = "[rank10]: Traceback (most recent call last):\n[rank10]:   File \"/w/sft.py\", line 71, in main\n[rank10]:     work = group.reduce_scatter(x)\n\
+                  [rank10]: RuntimeError: NCCL Error 2: unhandled system error (run with NCCL_DEBUG=INFO for details)\n";
+    let warned = "gpu-02:4120:4150 [0] misc/ibvwrap.cc:182 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Invalid argument\n";
+    all_are(&[
+        ("fail ib-verbs-failed line 5", &format!("{quoted}{warned}")),
+        ("fail nccl-result-system line 4 [10]", quoted),
+        (
+            "fail nccl-result-cuda line 3",
+            "Traceback (most recent call last):\n  File \"/w/train.py\", line 24, in main\nOSError: (External) NCCL error(1), unhandled cuda error. \n\
+             \x20 [Hint: 'ncclUnhandledCudaError'. A call to a CUDA function failed.] (at /paddle/collective_helper.cc:100)\n",
+        ),
+    ]);
+}
+
+#[test]
+fn a_traceback_that_the_end_of_the_log_cuts_off() {
+    let cut = "Traceback (most recent call last):\n  File \"/w/train.py\", line 11, in <module>\n    main()\n  File \"/w/train.py\", line 88, in fit\n";
+    let steps = "step 40 loss 2.1\nstep 50 loss 2.0\nstep 60 loss 2.0\nstep 70 loss 1.9\n";
+    all_are(&[
+        ("fail python-exception line 8 [] an exception in fit (train.py); the log ends before it is named", &format!("{steps}{cut}")),
+        // Whatever else is known says more.
+        (
+            "fail mpi-runtime-error line 1",
+            &format!("[gpu-01:158] PRTE ERROR: Bad parameter in file base/odls_base_default_fns.c at line 962\n{cut}"),
+        ),
+        // The program went on: somebody printed where it is.
+        ("ok", &format!("{steps}{cut}{}", steps.replace("70", "80").repeat(3))),
+        // A launcher that hands on an end that its log does not show.
+        (
+            "fail python-exception line 2 [] an exception in main (run.py)",
+            "Traceback (most recent call last):\n  File \"/x/site-packages/torch/distributed/run.py\", line 918, in main\n",
+        ),
+    ]);
+}
+
+#[test]
+fn a_traceback_of_several_ranks_that_no_prefix_tells_apart() {
+    let raised = "Traceback (most recent call last):\n  File \"/w/train.py\", line 44, in main\n    params = read(path)\n\
+                  FileNotFoundError: [Errno 2] No such file or directory: '/w/config.yaml'\n";
+    let row = |n: u32, rank: u32| {
+        format!(
+            "[{n}]:\n  time      : 2026-06-08_19:04:45\n  host      : gpu-01\n  rank      : {rank} (local_rank: {rank})\n  exitcode  : 1 (pid: {})\n",
+            400 + rank
+        )
+    };
+    let rule = "-".repeat(60);
+    let table = |others: &str| {
+        format!(
+            "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n{0}\ntrain.py FAILED\n{rule}\nFailures:\n{others}{rule}\n\
+             Root Cause (first observed failure):\n{1}{0}\n",
+            "=".repeat(60),
+            row(0, 0)
+        )
+    };
+    let others = format!("{}{}", row(1, 2), row(2, 3));
+    all_are(&[
+        ("fail path-missing line 4 [0, 2, 3] ranks 0, 2 and 3: FileNotFoundError", &format!("{}{}", raised.repeat(3), table(&others))),
+        ("fail path-missing line 4 [0] rank 0: FileNotFoundError", &format!("{raised}{}", table(&others))),
+    ]);
+}
+
+#[test]
+fn what_runtimes_say_of_nodes_and_of_their_own_start() {
+    all_are(&[
+        (
+            "fail ray-node-preempted line 5",
+            "(TrainController pid=312) The actor died unexpectedly before finishing this task.\n(TrainController pid=312) \tclass_name: RayTrainWorker\n\
+             (TrainController pid=312) \tpid: 326\n(TrainController pid=312) The actor died because its node has died. Node Id: b15cfd45\n\
+             (TrainController pid=312) \tthe actor's node was preempted: maintenance of the host\n",
+        ),
+        (
+            "fail ray-node-died line 2",
+            "(pid=9) The actor died unexpectedly before finishing this task.\n(pid=9) The actor died because its node has died. Node Id: b15cfd45\n",
+        ),
+        (
+            "fail ucx-no-gid line 2",
+            "[node-a:62000] pml_ucx.c:291  Error: Failed to create UCP worker\n\
+             [1635931846.182478] [node-a:62000:0]      ib_device.c:670  UCX  ERROR ibv_query_gid(dev=mlx5_an0 port=1 index=0) failed: Invalid argument\n",
+        ),
+        (
+            "fail nccl-test-failure line 1",
+            "n1: Test NCCL failure /w/rccl-tests/build/hipify/common.cu.cpp:1291 'unhandled cuda error (run with NCCL_DEBUG=INFO for details) / '\n",
+        ),
+        // A setting with `timeout` in its name is no timeout.
+        ("unknown", "| strict_readiness | 1\n| exit_timeout                     | 30\n| cache_enabled | 0\n"),
+    ]);
+}

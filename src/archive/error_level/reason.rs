@@ -116,7 +116,7 @@ pub fn of(text: &str) -> Option<Reason> {
         LazyLock::new(|| RegexSet::new(REASONS.iter().map(|reason| format!("(?i){}", reason.words))).expect("patterns"));
     // Settings and counters that only name one: `timeout=600`, `(timeout: 30s)`, `handle_oom_kill: false`.
     static NAMED: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"(?i)\b[\w.-]*(?:time_?out|deadline|memory_limit|oom|unsupported|unhealthy|evict\w*|preempt\w*)[\w.]*(?:\(\w+\))?[=:]\s?(?:[0-9]|none|false|true|inf)").expect("pattern")
+        Regex::new(r"(?i)\b[\w.-]*(?:time_?out|deadline|memory_limit|oom|unsupported|unhealthy|evict\w*|preempt\w*)[\w.]*(?:\(\w+\))?\s*[=:|]\s*(?:[0-9]|none|false|true|inf)").expect("pattern")
     });
     let named = NAMED.replace_all(text, "");
     ALL.matches(&named).iter().next().map(Reason)
@@ -162,6 +162,7 @@ mod tests {
             ("HIP error: out of memory", Some("said-gpu-memory")),
             ("std::bad_alloc", Some("said-host-memory")),
             ("options: timeout=600, oom_kill: false", None),
+            ("| exit_timeout     | 30", None),
             ("worker 3: still waiting for head-0 (600 s)", Some("said-timeout")),
             ("all is well", None),
         ] {

@@ -45,6 +45,8 @@ struct Open {
     waited: u32,
     /// The turn that it began in.
     head: u64,
+    /// Number of its last line.
+    last_line: Option<u64>,
 }
 
 #[derive(Clone, PartialEq)]
@@ -166,6 +168,12 @@ impl Tracebacks {
         self.open.retain(|o| o.depth > 0 && !o.headless);
     }
 
+    /// The log ends. One that stands at its end and has no last line is an exception all the same.
+    pub fn end(&mut self, out: &mut Vec<TextEvent>) {
+        self.flush(out);
+        out.extend(self.open.drain(..).filter_map(Open::cut));
+    }
+
     /// A line that is nobody's.
     pub fn pass(&mut self, out: &mut Vec<TextEvent>) {
         self.wait(None, out);
@@ -207,6 +215,7 @@ impl Tracebacks {
             headless: false,
             waited: 0,
             head: self.turn,
+            last_line: self.line,
         });
     }
 
@@ -264,6 +273,9 @@ impl Tracebacks {
             }
         }
         let is_its = o.frame(text, p, no);
+        if is_its {
+            o.last_line = no;
+        }
         if !is_its && o.headless && o.at == At::Frames {
             self.open.remove(i);
         }
@@ -398,6 +410,18 @@ impl Open {
         out.push(TextEvent { origin: self.origin.clone(), what, said_at: Some(said_at) });
     }
 
+    /// An exception without a name: the log ends before it.
+    fn cut(self) -> Option<TextEvent> {
+        let Frames { last, own, in_loader } = self.frames;
+        let at_end = self.at == At::Frames && self.waited <= MAX_ENDED_WAIT && !self.ignored;
+        let text = last.clone().filter(|_| at_end)?;
+        let of_launcher = LAUNCHER_FILES.iter().any(|file| text.contains(file));
+        let said_at = SaidAt { line: self.last_line, text, raised_at: own.clone().or_else(|| last.clone()) };
+        let called_from = own.filter(|own| Some(own) != last.as_ref());
+        let exception = Exception { place: last, called_from, after: self.after, in_loader, victim: of_launcher, ..Exception::default() };
+        Some(TextEvent { origin: self.origin, what: What::Exception(exception), said_at: Some(said_at) })
+    }
+
     /// mp.spawn raises an exception without words of its own in front of that of a process.
     fn only_hands_on(&mut self) {
         if let At::Ended { message, chained, .. } = &mut self.at
@@ -433,6 +457,9 @@ impl Frames {
         }
     }
 }
+
+/// What raises there hands on that a process ended.
+const LAUNCHER_FILES: &[&str] = &["/torch/distributed/run.py", "/torch/distributed/launcher/", "/torch/distributed/elastic/"];
 
 /// The longest text of an exception that another one came after.
 const MAX_AFTER: usize = 300;
