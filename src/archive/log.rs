@@ -346,6 +346,9 @@ impl<'a> Lines<'a> {
             self.tabled = true;
             return self.one(line);
         }
+        if self.reader.is_of_table(self.no, line) {
+            return self.read(line, Class::Fact);
+        }
         let class = match said {
             Some(said) => said.class,
             None => {

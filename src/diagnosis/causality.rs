@@ -223,12 +223,18 @@ fn give_roles(findings: &mut [&mut Finding], cause: Option<usize>, outlived: &dy
 /// An end that a library puts into words names no rank; where a launcher reports one end, by its exit code, it is that one's.
 fn name_its_rank(findings: &mut [&mut Finding], cause: Option<usize>) {
     let Some(cause) = cause else { return };
-    let rule = findings[cause].rule;
-    if !findings[cause].ranks.is_empty() || findings[cause].entry.is_none() || findings[cause].own_role != Role::Root {
+    let of = &findings[cause];
+    if !of.ranks.is_empty() || of.own_role != Role::Root {
         return;
     }
-    let ends = || findings.iter().filter(|f| f.rule == rule && f.role == Role::Cascade && f.signature.is_none());
-    let mut ranks = ends().flat_map(|f| f.ranks.iter().copied());
+    let is_end = |f: &Finding| of.entry.is_some() && f.rule == of.rule && f.signature.is_none();
+    // Who does not come any more right after somebody failed is who failed.
+    let is_missed = |f: &Finding| {
+        let soon = f.since >= of.since && f.since.since(of.since) <= JUST_BEFORE;
+        soon && chain(of).is_of_its_writer && chain(of).explains.iter().any(|e| e.rule == f.rule && e.of_its_ranks)
+    };
+    let told = findings.iter().filter(|f| f.role == Role::Cascade && (is_end(f) || is_missed(f)));
+    let mut ranks = told.flat_map(|f| f.ranks.iter().copied());
     let Some(rank) = ranks.next().filter(|rank| ranks.all(|other| other == *rank)) else { return };
     findings[cause].ranks = vec![rank];
     findings[cause].summary = format!("rank {rank}: {}", findings[cause].summary);

@@ -1,5 +1,5 @@
-//! `metrics.csv`, which Lightning's CSVLogger writes: a header of sorted names, and a row for each time that something was logged. Rows
-//! come when the logger saves, not when steps end.
+//! Tables of steps: `metrics.csv`, which Lightning's CSVLogger writes, with a header of sorted names, and a row for each time that something
+//! was logged, which come when the logger saves and not when steps end; and what a script prints as it goes, `step,loss,seconds`.
 //!
 //! Source: `lightning/fabric/loggers/csv_logs.py` of Lightning 2.6. The column `step` counts from 0; a name that is new makes it write the
 //! file anew.
@@ -9,11 +9,14 @@ use super::{Dialect, Step};
 /// Which column is what.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Columns {
+    dialect: Dialect,
+    separator: char,
     count: usize,
     step: usize,
-    epoch: usize,
+    epoch: Option<usize>,
     loss: Option<usize>,
     learning_rate: Option<usize>,
+    step_time_s: Option<usize>,
 }
 
 /// What rows are known by, and shown as.
@@ -22,6 +25,14 @@ pub const DIALECT: Dialect = Dialect::Other("metrics.csv");
 /// Names of the training's loss, the best first: that of a step before the mean of an epoch.
 const LOSSES: &[&str] = &["train_loss_step", "train/loss_step", "train_loss", "train/loss", "loss_step", "loss"];
 const MAX_LINE: usize = 16 << 10;
+/// Of a table that a script prints. Whatever else has a time may mean anything by it.
+const TABLE: Dialect = Dialect::Other("csv");
+const STEPS: &[&str] = &["step", "global_step", "train_step", "iteration", "iter", "it", "update"];
+const TABLE_LOSSES: &[&str] = &["loss", "train_loss", "train/loss", "training_loss", "loss_train", "avg_loss"];
+const RATES: &[&str] = &["lr", "learning_rate"];
+const STEP_TIMES_S: &[&str] = &["step_time", "step_time_s", "seconds_per_step", "sec_per_step", "s_per_step", "time_per_step", "iter_time"];
+/// A header with more names is no table that somebody reads as it comes.
+const MOST_NAMES: usize = 64;
 
 impl Columns {
     /// Of the first line of a file; `None` where it is no such header.
@@ -31,29 +42,54 @@ impl Columns {
         let place = |name: &str| names.iter().position(|n| *n == name);
         let is_sorted = names.is_sorted() && header.len() <= MAX_LINE;
         Some(Columns {
+            dialect: DIALECT,
+            separator: ',',
             count: names.len(),
             step: place("step").filter(|_| is_sorted)?,
-            epoch: place("epoch")?,
+            epoch: Some(place("epoch")?),
             loss: LOSSES.iter().find_map(|name| place(name)),
             learning_rate: names.iter().position(|name| name.starts_with("lr-")),
+            step_time_s: None,
+        })
+    }
+
+    /// Of a line of names, separated by commas or tabs, one of which is a step and one a loss.
+    pub fn of_table(header: &str) -> Option<Columns> {
+        let header = header.trim();
+        let separator = [',', '\t', ';'].into_iter().find(|c| header.contains(*c)).filter(|_| header.len() <= MAX_LINE)?;
+        let names: Vec<String> = header.split(separator).map(|name| name.trim().to_ascii_lowercase()).collect();
+        let is_name = |name: &String| {
+            name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(|c| c.is_ascii_alphanumeric() || "_/.- ()".contains(c))
+        };
+        let place = |known: &[&str]| known.iter().find_map(|k| names.iter().position(|name| name == k));
+        Some(Columns {
+            dialect: TABLE,
+            separator,
+            count: names.len(),
+            step: place(STEPS).filter(|_| names.len() <= MOST_NAMES && names.iter().all(is_name))?,
+            epoch: place(&["epoch"]),
+            loss: Some(place(TABLE_LOSSES)?),
+            learning_rate: place(RATES),
+            step_time_s: place(STEP_TIMES_S),
         })
     }
 
     /// A row. One of a validation has no loss of the training: it is no step.
     pub fn row(&self, line: &str) -> Option<Step> {
         let line = line.trim_end_matches('\r');
-        let cells: Vec<&str> = line.split(',').take(self.count + 1).collect();
+        let cells: Vec<&str> = line.split(self.separator).map(str::trim).take(self.count + 1).collect();
         let number = |at: usize| cells.get(at)?.parse::<f64>().ok();
         let loss = self.loss.and_then(number);
         if cells.len() != self.count || line.len() > MAX_LINE || self.loss.is_some() && loss.is_none() {
             return None;
         }
         Some(Step {
-            dialect: DIALECT,
+            dialect: self.dialect,
             step: Some(cells.get(self.step)?.parse().ok()?),
-            epoch: number(self.epoch),
+            epoch: self.epoch.and_then(number),
             loss,
             learning_rate: self.learning_rate.and_then(number),
+            step_time_s: self.step_time_s.and_then(number),
             ..Step::default()
         })
     }

@@ -76,8 +76,10 @@ pub struct Reader {
     torch: torch::State,
     nccl: nccl::State,
     progress: progress::State,
-    /// It is a `metrics.csv`.
+    /// It is a `metrics.csv`, or has a table of steps.
     metrics: Option<metrics::Columns>,
+    /// Lines in which no header of such a table was found.
+    before_table: u32,
     is_first: bool,
     gpu: OfGpu,
     /// ctest wrote it: what stands before its lines is the number of a test, not of a rank.
@@ -90,6 +92,8 @@ pub struct Reader {
 
 /// The head of Horovod's list of ranks that others wait for.
 const MISSING: &str = "Missing ranks:";
+/// A launcher prints its warnings, a script its settings.
+const MAX_BEFORE_TABLE: u32 = 64;
 /// How lines begin that a launcher prints under its own name.
 const LAUNCHERS: &[&str] = &["srun: ", "slurmstepd", "mpirun ", "mpiexec ", "prterun "];
 
@@ -105,6 +109,15 @@ impl Reader {
     /// A record of several lines has begun, and the next line may belong to it although it looks like noise.
     pub fn is_inside(&self) -> bool {
         !self.torch.is_idle() || !self.parts.is_empty() || self.names_missing || self.header.is_inside()
+    }
+
+    /// Whether the line of this number is the header of a table of steps, or a row of the one that was begun.
+    pub fn is_of_table(&self, no: u64, line: &[u8]) -> bool {
+        let text = || std::str::from_utf8(line).ok();
+        match &self.metrics {
+            Some(columns) => line.first().is_some_and(u8::is_ascii_digit) && text().is_some_and(|text| columns.row(text).is_some()),
+            None => no <= u64::from(MAX_BEFORE_TABLE) && text().is_some_and(|text| metrics::Columns::of_table(text).is_some()),
+        }
     }
 
     /// The number in its file of the line that [`Reader::line`] gets next.
@@ -138,6 +151,10 @@ impl Reader {
     fn read_whole(&mut self, line: &str, class: prefilter::Class, out: &mut Vec<TextEvent>) {
         if std::mem::take(&mut self.is_first) {
             self.metrics = metrics::Columns::of(line);
+        }
+        if self.metrics.is_none() && self.before_table < MAX_BEFORE_TABLE {
+            self.before_table += 1;
+            self.metrics = metrics::Columns::of_table(line);
         }
         if let Some(step) = self.metrics.as_ref().and_then(|columns| columns.row(line)) {
             out.push(TextEvent { origin: Origin::default(), what: What::Step(step), said_at: None });

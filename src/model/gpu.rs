@@ -193,7 +193,7 @@ impl Gpu {
             }
             self.reasons.push_back((at, bits));
         }
-        let util = sample.util_pct.map(f64::from);
+        let util = sample.util_pct.map(f64::from).filter(|_| !self.belies_utilisation(sample));
         if let Some(util) = util {
             self.util_pct.push(at, util);
         }
@@ -221,6 +221,7 @@ impl Gpu {
             }
         }
         self.sample = sample.clone();
+        self.sample.util_pct = util.map(|pct| pct as u32);
         self.sampled_at = Some(at);
         let activity = self.classify();
         if let Some(mw) = sample.power_mw.filter(|_| self.moves_bytes()) {
@@ -230,6 +231,15 @@ impl Gpu {
             (self.activity, self.activity_since) = (activity, at);
         }
         self.deeds.push(at, self.doing());
+    }
+
+    /// A driver may go on to give 0 % for a GPU whose memory is in use and which draws as much as one at work (H200, driver 580).
+    fn belies_utilisation(&self, sample: &GpuSample) -> bool {
+        const MEM_PCT: u32 = 10;
+        let limit = self.info.power_limit_mw.filter(|limit| *limit > 0);
+        let draws = limit.zip(sample.power_mw).is_some_and(|(limit, power)| power * 2 >= limit);
+        let kernels = sample.gpm.and_then(|gpm| gpm.graphics_active_pct).is_some_and(|pct| pct >= 50.0);
+        sample.util_pct == Some(0) && sample.mem_util_pct.is_some_and(|pct| pct >= MEM_PCT) && (draws || kernels)
     }
 
     /// [`Gpu::activity`] as a second of it is drawn: work that is communication alone is told apart.
@@ -265,7 +275,7 @@ impl Gpu {
         }
         let link = self.link_bytes_per_s();
         let Some(util) = s.util_pct.or_else(|| self.gpm().and_then(|g| g.graphics_active_pct).map(|p| p as u32)) else {
-            return Activity::Unknown;
+            return if self.moves_bytes() { Activity::Working } else { Activity::Unknown };
         };
         if let Some(gpm) = self.gpm().filter(|g| g.sm_active_pct.is_some() && g.dram_active_pct.is_some()) {
             let dram = gpm.dram_active_pct.unwrap_or(0.0);

@@ -325,6 +325,16 @@ impl RankLook {
         self.alive() && self.cpu_pct.is_some_and(|c| c <= SLEEPS_PCT)
     }
 
+    /// Where it stands: it and its helpers have used no CPU and moved nothing for as long as both are looked at, and nothing else is done
+    /// for it meanwhile, as far as the kernel tells what it waits for.
+    pub fn stands(&self) -> Option<&Wait> {
+        const USES_PCT: f64 = 1.0;
+        let rests = |pct: Option<f64>| pct.is_some_and(|pct| pct < USES_PCT);
+        let still = self.alive() && !self.stopped() && rests(self.cpu_pct) && self.io_bytes_per_s.is_some() && !self.does_io();
+        let alone = self.helpers.is_none_or(|h| h.alive == 0) || rests(self.helper_cpu_pct);
+        self.waits.iter().find(|wait| wait.pid == self.pid && wait.is_standstill()).filter(|_| still && alone)
+    }
+
     pub fn is(&self, activity: Activity, now: Stamp, least: Duration) -> bool {
         self.activity == activity && now.since(self.activity_since) >= least
     }
@@ -359,6 +369,10 @@ impl Look {
             .collect();
         if job.log_only {
             ranks = unseen_ranks(model, now, job);
+        }
+        // What a GPU does that another job works on, too, says nothing of this one.
+        for rank in ranks.values_mut().filter(|r| r.gpu.is_some_and(|gpu| stranger_on(model, job, gpu).is_some())) {
+            (rank.activity, rank.by_gpm, rank.draws_as_at_work) = (Activity::Unknown, false, None);
         }
         let mut ras = ras_look(model, now, job, &ranks);
         if let (Some(ras), Some(log)) = (ras.as_mut(), log.as_ref()) {
@@ -422,9 +436,39 @@ impl Look {
         self.peers.is_known() || self.ras.as_ref().is_some_and(|r| r.blind)
     }
 
+    /// Ranks that stand while all others of this node wait, so that nobody can be expected to end it. Whoever spins without a GPU that waits
+    /// may compute what the one that stands waits for, but not where that waits for a stranger.
+    pub fn standing(&self) -> Vec<&RankLook> {
+        let (standing, others): (Vec<&RankLook>, Vec<&RankLook>) = self.alive().partition(|r| r.stands().is_some());
+        let strangers = standing.iter().all(|r| r.stands().is_some_and(Wait::is_for_a_stranger));
+        let waits = |r: &RankLook| match r.activity {
+            Activity::Waiting => true,
+            Activity::Working => false,
+            _ => r.sleeps() || strangers && r.spins() && !r.builds(),
+        };
+        let busy = |r: &RankLook| r.does_io() || r.helper_cpu_pct.is_some_and(|pct| pct >= SLEEPS_PCT);
+        let all_wait = !others.is_empty() && others.iter().all(|r| waits(r) && !busy(r) && !r.stopped());
+        if all_wait && standing.len() <= others.len() && standing.len() + others.len() >= self.local_ranks { standing } else { Vec::new() }
+    }
+
+    /// Of these whoever is held by what brings no work: the front of a server waits for requests in a queue, too.
+    pub fn held(&self) -> Vec<&RankLook> {
+        let standing = self.standing();
+        if standing.iter().all(|r| r.stands().is_some_and(Wait::is_held)) { standing } else { Vec::new() }
+    }
+
     pub fn quiet_log(&self) -> bool {
         self.log.as_ref().is_none_or(|l| l.quiet_for > l.patience)
     }
+}
+
+/// A process that works on a GPU, too, and is none of a job's. One that only holds memory there slows nobody.
+pub fn stranger_on<'a>(model: &'a Model, job: &Job, gpu: u32) -> Option<&'a Process> {
+    const WORKS_PCT: f64 = 20.0;
+    let is_its = |p: &Process| job.pids().chain(job.launcher).any(|pid| pid == p.info.pid || pid == p.info.ppid);
+    let works = |p: &Process| p.is_alive() && p.cpu_pct(model.now, IO_WINDOW).is_some_and(|pct| pct >= WORKS_PCT);
+    let held = model.gpus.get(&gpu)?.processes.iter().filter_map(|p| model.processes.get(&p.pid));
+    held.into_iter().find(|p| !is_its(p) && works(p))
 }
 
 /// An answer older than this says nothing about now.

@@ -80,6 +80,31 @@ impl Wait {
         self.what() == WaitsFor::Network || self.call.as_deref().is_some_and(|call| OF_ANY.contains(&call))
     }
 
+    /// It waits for a program that is none of its own to open the other end of a pipe, or for a key.
+    pub fn is_for_a_stranger(&self) -> bool {
+        let reads = matches!(self.call.as_deref(), Some("read" | "readv"));
+        let from_terminal = || self.file.as_deref().is_some_and(|file| file.starts_with("/dev/pts/") || file.starts_with("/dev/tty"));
+        self.place.as_deref() == Some("wait_for_partner") || reads && from_terminal()
+    }
+
+    /// It waits for that, for a lock of a file, or for the end of a process: no request and no batch comes by any of these.
+    pub fn is_held(&self) -> bool {
+        let locks = || self.place.as_deref().is_some_and(|place| place.starts_with("locks_"));
+        let call = self.call.as_deref();
+        self.is_for_a_stranger() || matches!(call, Some("flock" | "wait4" | "waitid")) || call == Some("fcntl") && locks()
+    }
+
+    /// Nothing is computed, moved or counted down while it waits: the same, or for another thread, or for what comes by a pipe.
+    pub fn is_standstill(&self) -> bool {
+        let from_pipe = || self.file.as_deref().is_some_and(|file| file.starts_with("pipe:"));
+        self.is_held()
+            || match self.call.as_deref() {
+                Some("read" | "readv") => from_pipe(),
+                Some("futex") => self.in_gloo != Some(true),
+                _ => false,
+            }
+    }
+
     pub fn writes(&self) -> bool {
         self.call.as_deref().is_some_and(|call| WRITES.contains(&call))
     }

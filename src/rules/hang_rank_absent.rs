@@ -187,7 +187,8 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
     if let Some(loader) = culprits.iter().find_map(|r| super::input_stall::of_absent(r)) {
         found.summary = format!("{}; {}", found.summary, loader.text);
         found.evidence.push(loader);
-        found.area = Some(Area::Input);
+        let saves = look.phase.is_some_and(|(phase, _)| phase == Phase::Checkpoint);
+        found.area = Some(if saves { Area::Storage } else { Area::Input });
     }
     told_by(&mut found, look);
     Some(found)
@@ -223,9 +224,10 @@ pub(crate) fn may_serve(look: &Look, rank: &RankLook) -> bool {
     !steps && look.saved.is_none() && rank.awaits_a_message().is_some()
 }
 
-/// A checkpoint or an evaluation that the log names, and that has not lasted longer than such things do.
+/// A checkpoint or an evaluation that the log names, that has not lasted longer than such things do, and for which somebody does something.
 pub(super) fn paused_by_name(look: &Look) -> bool {
-    look.phase.is_some_and(|(phase, _)| phase != Phase::DataLoading)
+    let somebody_acts = || look.standing().is_empty();
+    look.phase.is_some_and(|(phase, _)| phase == Phase::Serving || phase != Phase::DataLoading && somebody_acts())
 }
 
 /// The job has trained: what stops now was moving before.
@@ -244,7 +246,8 @@ pub(crate) fn has_trained(look: &Look) -> bool {
 
 /// How long GPUs must have waited before that means something for this job.
 pub(super) fn patience(look: &Look, least: Duration) -> Duration {
-    if !has_trained(look) {
+    // Whoever downloads, tokenises or compiles does something for it.
+    if !has_trained(look) && look.held().is_empty() {
         return WAITED_AT_START.duration();
     }
     // A job whose ranks regularly wait for a slow one waits for most of a step.

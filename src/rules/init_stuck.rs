@@ -36,7 +36,7 @@ pub const RULE: Rule = Rule {
     chain: Chain { place: Place::Judgement, yields_to_failure: true, ..Chain::PLAIN },
     on_facts: Some(on_facts),
     on_tick: Some(on_tick),
-    limits: &[&WAITED, &NODES_COME],
+    limits: &[&WAITED, &NODES_COME, &HELD],
     ..Rule::PLAIN
 };
 
@@ -45,6 +45,8 @@ const WAITED: Limit = Limit::seconds("init-stuck", "after", 45.0, "initialisatio
 
 /// Nodes of one job are started within seconds of each other, but for images that are pulled.
 const NODES_COME: Limit = Limit::seconds("init-stuck", "after_launch", 60.0, "nodes or ranks must have been waited for this long");
+/// Whoever starts late on purpose sleeps for a time; whoever stands does nothing at all.
+const HELD: Limit = Limit::seconds("init-stuck", "after_standing", 15.0, "a rank must have stood this long before there is a communicator");
 /// The subject of what waits for nodes or ranks: they may still come.
 const MEETING: &str = "rendezvous";
 
@@ -135,11 +137,35 @@ fn without_ranks(model: &Model, job: &Job) -> Option<Finding> {
     Some(found)
 }
 
+/// Before there is a communicator: one stands where nobody will call it, and the others wait for it.
+fn held(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
+    // A GPU that has worked, or spins, has had a communicator, although RAS tells of none.
+    let spins = |r: &RankLook| r.activity == Activity::Waiting;
+    if has_begun(model, job) || job.has_ranks_elsewhere() || !look.worked.is_zero() || look.alive().any(spins) {
+        return None;
+    }
+    let standing = look.held();
+    let since = standing.iter().map(|r| r.state_since).max().filter(|since| look.at.since(*since) >= HELD.duration())?;
+    let ranks: Vec<u32> = standing.iter().map(|r| r.rank).collect();
+    let wait = standing.first()?.stands()?.words();
+    let (verb, has) = if ranks.len() == 1 { ("waits", "has") } else { ("wait", "have") };
+    let others = so_many(look.alive().count() - ranks.len(), "rank", "wait");
+    let words = format!("{} {verb} in {wait} and {has} not come to the process group; {others}", rank_words(&ranks));
+    let mut found = RULE.finding(MEETING, words, since);
+    found.confidence = Confidence::Likely;
+    found.gpus = look.gpus_of(&ranks);
+    let told = |r: &&RankLook| format!("pid {}: 0 % CPU and no I/O for {}", r.pid, span(look.at.since(r.state_since)));
+    found.evidence = standing.iter().take(4).map(|r| Evidence::of("process", told(r))).collect();
+    found.next = standing.first().map(|r| py_spy(r.pid));
+    found.ranks = ranks;
+    Some(found)
+}
+
 fn on_tick(ctx: &TickContext, out: &mut Vec<Finding>) {
     for job in ctx.model.jobs.values().filter(|job| !job.log_only && job.ended_at.is_none()) {
-        if let Some(mut found) =
-            without_nodes(ctx.model, job).or_else(|| without_ranks(ctx.model, job)).or_else(|| without_answer(ctx.model, job))
-        {
+        let held = || ctx.looks.get(&job.id).and_then(|look| held(ctx.model, job, look));
+        let found = without_nodes(ctx.model, job).or_else(|| without_ranks(ctx.model, job)).or_else(|| without_answer(ctx.model, job));
+        if let Some(mut found) = found.or_else(held) {
             found.job = Some(job.id.clone());
             found.why = found.evidence.iter().map(|e| e.text.as_str()).collect::<Vec<_>>().join(" · ");
             out.push(found);

@@ -9,12 +9,9 @@ use crate::base::units::seconds;
 use crate::model::Model;
 use crate::model::job::Job;
 use crate::model::log::{COVER, Progress, SLOWER};
-use crate::model::process::Process;
-use crate::model::signals::{Look, RankLook};
+use crate::model::signals::{Look, RankLook, stranger_on};
 use crate::observe::evidence::Evidence;
 use crate::rules::findings::Finding;
-use std::collections::BTreeSet;
-use std::time::Duration;
 
 pub const RULE: Rule = Rule {
     id: "slow-steps",
@@ -74,22 +71,16 @@ fn while_it_runs(ctx: &TickContext, out: &mut Vec<Finding>) {
     }
 }
 
-/// Ranks on whose GPU a process works that is none of their job's, and what it is. One that only holds memory there slows nobody.
-fn shared_gpus(model: &Model, job: Option<&Job>, look: &Look) -> Vec<(u32, String)> {
-    const WORKS_PCT: f64 = 20.0;
+/// Ranks on whose GPU a process works that is none of their job's, and what it is.
+pub(super) fn shared_gpus(model: &Model, job: Option<&Job>, look: &Look) -> Vec<(u32, String)> {
     let Some(job) = job else { return Vec::new() };
-    let own: BTreeSet<u32> = job.pids().chain(job.launcher).collect();
-    let is_its = |p: &Process| own.contains(&p.info.pid) || own.contains(&p.info.ppid);
-    let works = |p: &Process| p.is_alive() && p.cpu_pct(model.now, Duration::from_secs(10)).is_some_and(|pct| pct >= WORKS_PCT);
     let of_rank = |rank: &RankLook| {
-        let gpu = model.gpus.get(&rank.gpu?)?;
-        let held = gpu.processes.iter().filter_map(|p| model.processes.get(&p.pid));
-        let other = held.into_iter().find(|p| !is_its(p) && works(p))?;
+        let other = stranger_on(model, job, rank.gpu?)?;
         let words = format!(
             "pid {} ({}), which is not of this job, works on GPU {} of rank {}, too",
             other.info.pid,
             clean(&other.info.comm),
-            gpu.index,
+            rank.gpu?,
             rank.rank
         );
         Some((rank.rank, words))

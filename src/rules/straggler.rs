@@ -1,5 +1,7 @@
 //! One rank is late at every step, or each step another.
 
+mod more_to_do;
+
 use super::{Implies, Rule, Stacks, TickContext, told_by, while_it_holds};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
@@ -21,7 +23,8 @@ pub const RULE: Rule = Rule {
     title: "One rank is late every step; the others wait for it each time",
     says: "{is|are} late every step, and the others wait",
     how: "Its GPU is the least busy while its siblings are at 100 %, again and again within 12 s or five steps; RAS has it behind at every look \
-          although all counts move; in a pipeline, its GPU draws much more than those that wait, all the time. What its process does meanwhile \
+          although all counts move; in a pipeline, its GPU draws much more than those that wait, all the time; since steps became slower, it draws \
+          much more than the others, which drew the same before. What its process does meanwhile \
           says why: it sleeps, reads, or computes on the CPU. Where each time another rank is late, none is to blame",
     advice: "The GPU that looks least busy is the slow one: look at its data loader, CPU pinning, page faults, and whether its GPU is throttled. \
              One stage of a pipeline that computes while all others wait is an imbalance of the job, not a fault of its node",
@@ -43,7 +46,12 @@ pub const LAG_PCT: Limit =
     Limit::percent("straggler", "lag", 15.0, "the GPU of the late rank must be this much less busy than the next one");
 
 /// Stages that share the work evenly draw the same power within 10 %; measured with four times the work on one of four: 2.2.
-const UNEVEN: Limit = Limit::times("straggler", "uneven", 1.5, "the GPUs of one stage must draw so many times what those draw that wait");
+const UNEVEN: Limit = Limit::times(
+    "straggler",
+    "uneven",
+    1.5,
+    "the GPUs of one stage, or the GPU of one rank, must draw so many times what those draw that wait",
+);
 
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
@@ -54,6 +62,10 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
             continue;
         }
         let progress = ctx.model.progress_of(id).filter(|p| !p.is_empty() && !p.is_by_saves());
+        if let Some(found) = more_to_do::judge(ctx.model, job, look, progress) {
+            out.push(found);
+            continue;
+        }
         // Where the pace is not known yet, silence may be the begin of a hang.
         let quiet_for = look.log.as_ref().map_or(Duration::ZERO, |l| l.quiet_for);
         if progress.is_some_and(|p| !p.is_paced()) && quiet_for > WINDOW.duration() / 2 {
@@ -122,6 +134,15 @@ fn busy(model: &Model, look: &Look, from: Stamp, to: Stamp) -> Option<Vec<(f64, 
     let mut busy: Vec<(f64, u32)> = look.alive().map(of).collect::<Option<_>>()?;
     busy.sort_by(|a, b| a.0.total_cmp(&b.0));
     Some(busy)
+}
+
+/// What the GPU of each rank drew, W. `None` where one is not known.
+fn drawn(model: &Model, look: &Look, from: Stamp, to: Stamp) -> Option<Vec<(f64, u32)>> {
+    let of = |rank: &RankLook| {
+        let trend = model.gpus.get(&rank.gpu?)?.power_trend.iter();
+        Some((mean(trend.map(|(at, watts)| (at, f64::from(watts))), from, to)?, rank.rank))
+    };
+    look.alive().map(of).collect()
 }
 
 /// The beginning and the end of each third of a time that ends now.
@@ -237,14 +258,18 @@ fn reason(look: &Look, late: &RankLook) -> Option<Evidence> {
     Some(Evidence::of("process", words))
 }
 
+/// As far as can be seen.
+fn is_pipeline(look: &Look) -> bool {
+    look.alive().all(|r| look.peers.stage(r.rank).is_some()) || look.ras.as_ref().is_some_and(|r| r.blind)
+}
+
 /// A stage of a pipeline whose GPUs compute all the time, while those of all other stages wait for it.
 fn busiest_stage(model: &Model, job: &Job, look: &Look, window: Duration) -> Option<Finding> {
     let now = model.now;
     // Power is steadier than utilisation.
     let window = window.mul_f64(0.75);
     // Elsewhere it may be the rank with the longest sequence.
-    let is_pipeline = look.alive().all(|r| look.peers.stage(r.rank).is_some()) || look.ras.as_ref().is_some_and(|r| r.blind);
-    if !is_pipeline || look.alive().count() < 2 {
+    if !is_pipeline(look) || look.alive().count() < 2 {
         return None;
     }
     let (least_busy, _) = *busy(model, look, now.minus(window), now)?.first()?;
@@ -253,13 +278,7 @@ fn busiest_stage(model: &Model, job: &Job, look: &Look, window: Duration) -> Opt
     if least_busy < SIBLINGS_PCT.value() || limits.len() != 1 {
         return None;
     }
-    // W, of each rank.
-    let drawn = |from: Stamp, to: Stamp| -> Option<Vec<(f64, u32)>> {
-        let of =
-            |rank: &RankLook| Some((mean(gpu(rank)?.power_trend.iter().map(|(at, watts)| (at, f64::from(watts))), from, to)?, rank.rank));
-        look.alive().map(of).collect()
-    };
-    let all = drawn(now.minus(window), now)?;
+    let all = drawn(model, look, now.minus(window), now)?;
     let (_, top) = *all.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
     let stage = look.peers.stage(top);
     let is_its = |rank: u32| rank == top || stage.is_some() && look.peers.stage(rank) == stage;
@@ -268,7 +287,7 @@ fn busiest_stage(model: &Model, job: &Job, look: &Look, window: Duration) -> Opt
         (its, all.iter().filter(|(_, rank)| !is_its(*rank)).map(|(watts, _)| *watts).fold(0.0, f64::max))
     };
     let uneven = |(its, others): (f64, f64)| others > 0.0 && its >= others * UNEVEN.value();
-    let always = thirds(now, window).into_iter().all(|(from, to)| drawn(from, to).is_some_and(|third| uneven(sides(&third))));
+    let always = thirds(now, window).into_iter().all(|(from, to)| drawn(model, look, from, to).is_some_and(|third| uneven(sides(&third))));
     let (its, others) = sides(&all);
     if !always || !uneven((its, others)) {
         return None;

@@ -59,6 +59,38 @@ fn columns_are_known_by_their_names_and_rows_by_their_place() {
 }
 
 #[test]
+fn tables_that_a_script_prints_are_steps_too() {
+    let table = Columns::of_table("Step,Loss,seconds,lr").unwrap();
+    let step = table.row("15, 3.8492, 0.431, 1e-4").unwrap();
+    assert_eq!((step.step, step.loss, step.learning_rate, step.step_time_s), (Some(15), Some(3.8492), Some(1e-4), None));
+    let timed = Columns::of_table("iteration\ttrain_loss\tstep_time").unwrap();
+    assert_eq!(timed.row("7\t2.5\t0.2").unwrap().step_time_s, Some(0.2));
+    for torn in ["", "15,3.8", "x,3.8,0.4,1e-4", "15,3.8,0.4,1e-4,9", "a step, a loss, and more"] {
+        assert_eq!(table.row(torn), None, "{torn:?}");
+    }
+    for other in
+        ["", "loss", "name,value", "the loss, at this step, is 2", "[rank0]: step, loss", "1,2,3", "step=1,loss=2", "step,accuracy"]
+    {
+        assert_eq!(Columns::of_table(other), None, "{other:?}");
+    }
+}
+
+/// A launcher's lines stand above it, and a failure behind it is read as in any log.
+#[test]
+fn a_table_stands_in_a_log() {
+    let rows: String = (1..40).map(|n| format!("{},{:.4},0.43\n", n * 5, 4.0 - f64::from(n) / 100.0)).collect();
+    let warned =
+        "W1123 10:54:32.908000 6581 torch/distributed/run.py:851] Setting OMP_NUM_THREADS environment variable for each process to be 1\n";
+    let failed =
+        "[rank1]: Traceback (most recent call last):\n[rank1]:   File \"/w/gnn.py\", line 40, in main\n[rank1]: ValueError: no edges\n";
+    let report = crate::support::report(&format!("{warned}step,loss,seconds\n{rows}{failed}"));
+    let training = report.training().unwrap();
+    assert_eq!((training.step, training.dialect.as_str()), (Some(195), "csv"));
+    let root = &report.findings[report.root_cause.unwrap()];
+    assert_eq!((root.rule, root.ranks.as_slice()), ("python-exception", &[1][..]));
+}
+
+#[test]
 fn check_reads_it() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("metrics.csv");

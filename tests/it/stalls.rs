@@ -483,3 +483,70 @@ fn a_rank_that_left_with_code_0_is_named_beside_those_that_lost_it() {
         assert_eq!(judged.states.last().map(|(_, state, rule, _)| (*state, *rule)), Some((State::Failed, None)), "{name}");
     }
 }
+
+/// Before there is a communicator the log and the GPUs say nothing; where the process stands does.
+#[test]
+fn a_rank_that_stands_before_it_joins_is_named() {
+    for (name, since, job, words) in [
+        (
+            "h200-init-pipe",
+            1_795_431_276.85,
+            "6581",
+            "rank 1 waits in openat (wait_for_partner) and has not come to the process group; 1 rank waits",
+        ),
+        (
+            "h200-init-lock",
+            1_795_431_998.99,
+            "1599",
+            "rank 1 waits in flock of /w/a15/d/dataset_cache.lock on / (ext4 on /dev/vda) and has not come to the process group; 1 rank waits",
+        ),
+    ] {
+        let judged = judged(name, since, job);
+        let (t, found) = judged.first("init-stuck");
+        assert!((10.0..20.0).contains(t) && found.ranks == [1], "{name} {t} {:?}", found.ranks);
+        assert_eq!((found.summary.as_str(), found.confidence, judged.rules()), (words, Confidence::Likely, vec!["init-stuck"]));
+    }
+}
+
+/// Five seconds after the first step of a job without a log: others may still compile then, but not who waits for a key.
+#[test]
+fn a_rank_that_waits_for_a_key_has_not_joined() {
+    let judged = judged("h200-terminal", 1_795_432_234.34, "3110");
+    let (t, found) = judged.first("hang-rank-absent");
+    assert!((8.0..15.0).contains(t) && found.ranks == [0] && judged.rules() == ["hang-rank-absent"], "{t} {:?}", found.ranks);
+}
+
+/// Its log says that it saves a checkpoint, but nothing is written.
+#[test]
+fn a_checkpoint_for_which_nobody_does_anything_is_no_pause() {
+    let judged = judged("h200-save-pipe", 1_795_431_979.06, "1437");
+    let (t, found) = judged.first("hang-rank-absent");
+    assert!((8.0..15.0).contains(t) && found.ranks == [0] && judged.rules() == ["hang-rank-absent"], "{t} {:?}", found.ranks);
+    assert_eq!(found.area.map(|area| area.as_str()), Some("storage"));
+}
+
+/// Two jobs on the same GPUs, of which one cannot be asked by RAS: its port is taken.
+#[test]
+fn a_hang_beside_a_job_on_the_same_gpus_is_found() {
+    let judged_job = judged("h200-two-jobs", 1_795_432_037.91, "1731");
+    let (t, found) = judged_job.first("hang-rank-absent");
+    assert!((8.0..15.0).contains(t) && found.ranks == [1] && judged_job.rules() == ["hang-rank-absent"], "{t} {:?}", judged_job.rules());
+    assert_eq!(judged("h200-two-jobs", 1_795_432_037.91, "1732").rules(), Vec::<&str>::new());
+}
+
+/// The driver gives 0 % for a GPU that draws 690 W.
+#[test]
+fn utilisation_that_power_and_memory_belie_is_not_believed() {
+    let judged = judged("h200-belied", 1_795_432_294.28, "3366");
+    assert_eq!(judged.rules(), Vec::<&str>::new());
+    assert_eq!(judged.states.last().map(|s| s.1), Some(State::Training));
+}
+
+/// Its GPU computes three times as much from one step on; both are at 100 %.
+#[test]
+fn a_rank_with_more_to_do_on_its_gpu_is_named() {
+    let judged = judged("h200-more-to-do", 1_795_430_934.0, "2804");
+    let (_, found) = judged.first("straggler");
+    assert_eq!((found.ranks.as_slice(), judged.rules()), (&[1][..], vec!["slow-steps", "straggler"]));
+    assert!(found.why.contains("before the steps became slower all drew 693 W"), "{}", found.why);
+}

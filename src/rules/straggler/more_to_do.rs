@@ -1,0 +1,82 @@
+//! Whose GPU has more to do than those of the others since steps became slower: utilisation shows all of them busy, as who waits spins; what
+//! they draw tells them apart.
+
+use super::{RULE, SIBLINGS_PCT, UNEVEN, busy, drawn, is_pipeline, thirds};
+use crate::base::severity::Confidence;
+use crate::base::units::{at_most_pct, the_other};
+use crate::model::Model;
+use crate::model::job::Job;
+use crate::model::log::Progress;
+use crate::model::signals::Look;
+use crate::observe::evidence::Evidence;
+use crate::rules::findings::Finding;
+use crate::rules::{slow_steps, told_by};
+use std::time::Duration;
+
+/// Power must have been uneven for so long: a rank that evaluates alone makes no steps meanwhile, and one long batch is over by then.
+const LASTS: Duration = Duration::from_secs(6);
+/// What they drew before is looked at over this: not what they drew when the job began.
+const BEFORE: Duration = Duration::from_secs(4);
+const SETTLES: Duration = Duration::from_secs(1);
+/// Ranks that do the same draw the same within this.
+const ALIKE: f64 = 1.15;
+/// So many of the slow steps must have been made within the time.
+const STEPS: f64 = 5.0;
+
+/// The one rank that computes all the time, while the others, which drew the same before, wait for it in each step.
+pub(super) fn judge(model: &Model, job: &Job, look: &Look, progress: Option<&Progress>) -> Option<Finding> {
+    let progress = progress?;
+    let slow = progress.slow?;
+    let now = model.now;
+    let lasts = LASTS.max(Duration::from_secs_f64((progress.step_times.median_of_last(5)? * STEPS).clamp(0.0, 60.0)));
+    // A stage has work of its own. A job of which another's process takes a part of a GPU has a finding that names that process.
+    if is_pipeline(look)
+        || now.since(slow.since) < lasts
+        || look.alive().count() < 2
+        || !slow_steps::shared_gpus(model, Some(job), look).is_empty()
+    {
+        return None;
+    }
+    let (least_busy, _) = *busy(model, look, now.minus(lasts), now)?.first()?;
+    if least_busy < SIBLINGS_PCT.value() {
+        return None;
+    }
+    let sides = |mut watts: Vec<(f64, u32)>| -> Option<(f64, f64, u32)> {
+        watts.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let [(most, rank), (next, _), ..] = watts.as_slice() else { return None };
+        Some((*most, *next, *rank))
+    };
+    let (most, next, rank) = sides(drawn(model, look, now.minus(lasts), now)?)?;
+    let is_its = |(from, to)| drawn(model, look, from, to).and_then(sides).is_some_and(|(w, n, r)| r == rank && w >= n * UNEVEN.value());
+    if !thirds(now, lasts).into_iter().all(is_its) {
+        return None;
+    }
+    let then = slow.since.minus(SETTLES);
+    let before = drawn(model, look, then.minus(BEFORE), then)?;
+    let watts = || before.iter().map(|(watts, _)| *watts);
+    let (least, top) = (watts().fold(f64::INFINITY, f64::min), watts().fold(0.0, f64::max));
+    if top > least * ALIKE {
+        return None;
+    }
+    let told = look.ranks.get(&rank)?;
+    let waiting = the_other(look.alive().count() - 1, "rank", "wait");
+    let words = format!("{} has more to do on its GPU in each step; {waiting} for it", told.name());
+    let mut found = RULE.finding(format!("rank {rank}"), words, slow.since);
+    found.job = Some(job.id.clone());
+    found.confidence = Confidence::Likely;
+    found.gpus = look.gpus_of(&[rank]);
+    let drew =
+        format!("it draws {most:.0} W, the others {next:.0} W or less, all busy; before the steps became slower all drew {top:.0} W");
+    found.evidence = vec![Evidence::of("gpu", drew)];
+    let others: Option<Vec<f64>> = look.alive().filter(|r| r.rank != rank).map(|r| r.sm_active_pct).collect();
+    if let (Some(own), Some(others)) = (told.sm_active_pct, others) {
+        let theirs = at_most_pct(others.into_iter().fold(0.0, f64::max));
+        found.evidence.push(Evidence::of("gpu", format!("kernels on {own:.0} % of its SMs, of theirs {theirs}")));
+    }
+    found.next = Some(format!(
+        "what rank {rank} does in a step that the others do not: a longer sequence, a branch of its own; `nvidia-smi -q -d PERFORMANCE,CLOCK`"
+    ));
+    found.ranks = vec![rank];
+    told_by(&mut found, look);
+    Some(found)
+}
