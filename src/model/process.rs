@@ -27,6 +27,8 @@ pub struct Process {
     resident_bytes: Series<LOOKS>,
     /// Where it and its helpers waited when that was last looked at, and when.
     waits: Option<(Stamp, Vec<Wait>)>,
+    /// Since when each look has found it itself in the same wait.
+    waits_since: Stamp,
     connects: Option<Connects>,
     io_base: Option<u64>,
     cpu_base: Option<u64>,
@@ -97,6 +99,10 @@ impl Process {
                 let same = self.connects.take().filter(|known| known.to == *to && at.since(known.last_at) <= NEXT_TRY);
                 self.connects = Some(Connects { to: to.clone(), since: same.map_or(at, |known| known.since), last_at: at });
             }
+            let own = |waits: &[Wait]| waits.first().map(|wait| (wait.pid, wait.call.clone(), wait.place.clone(), wait.file.clone()));
+            if own(self.waits(at)) != own(waits) {
+                self.waits_since = at;
+            }
             self.waits = Some((at, waits.iter().take(MAX_WAITS).cloned().collect()));
         }
         self.sample = ProcessSample { waits: None, ..sample.clone() };
@@ -146,6 +152,11 @@ impl Process {
     /// Where it and its helpers wait, itself first. Empty: not looked at of late.
     pub fn waits(&self, now: Stamp) -> &[Wait] {
         self.waits.as_ref().filter(|(at, _)| now.since(*at) <= FRESH).map_or(&[], |(_, waits)| waits)
+    }
+
+    /// How long each look has found it itself in the same wait.
+    pub fn waits_for(&self, now: Stamp) -> Duration {
+        if self.waits(now).is_empty() { Duration::ZERO } else { now.since(self.waits_since) }
     }
 
     /// Share of the looks within `window` at which it was in state D, 0 to 1.

@@ -104,6 +104,8 @@ pub struct RankLook {
     pub run_delay_pct: Option<f64>,
     /// Where it and its helpers wait, itself first. Empty where nobody looked: it works, or its /proc may not be read.
     pub waits: Vec<Wait>,
+    /// How long each look has found it itself in the same one.
+    pub waits_for: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -325,12 +327,18 @@ impl RankLook {
         self.alive() && self.cpu_pct.is_some_and(|c| c <= SLEEPS_PCT)
     }
 
-    /// Where it stands: it and its helpers have used no CPU and moved nothing for as long as both are looked at, and nothing else is done
-    /// for it meanwhile, as far as the kernel tells what it waits for.
+    /// Where it stands: it and its helpers have used no CPU and moved nothing for as long as both are looked at, more than one look has found it
+    /// there, and nothing else is done for it meanwhile, as far as the kernel tells what it waits for.
     pub fn stands(&self) -> Option<&Wait> {
         const USES_PCT: f64 = 1.0;
+        const LOOKS: Duration = Duration::from_secs(2);
         let rests = |pct: Option<f64>| pct.is_some_and(|pct| pct < USES_PCT);
-        let still = self.alive() && !self.stopped() && rests(self.cpu_pct) && self.io_bytes_per_s.is_some() && !self.does_io();
+        let still = self.waits_for >= LOOKS
+            && self.alive()
+            && !self.stopped()
+            && rests(self.cpu_pct)
+            && self.io_bytes_per_s.is_some()
+            && !self.does_io();
         let alone = self.helpers.is_none_or(|h| h.alive == 0) || rests(self.helper_cpu_pct);
         self.waits.iter().find(|wait| wait.pid == self.pid && wait.is_standstill()).filter(|_| still && alone)
     }
@@ -462,11 +470,15 @@ impl Look {
     }
 }
 
-/// A process that works on a GPU, too, and is none of a job's. One that only holds memory there slows nobody.
+/// A process that works on a GPU, too, and is none of a job's. One that only holds memory there slows nobody; NVIDIA's own (MPS) works for
+/// the job's.
 pub fn stranger_on<'a>(model: &'a Model, job: &Job, gpu: u32) -> Option<&'a Process> {
     const WORKS_PCT: f64 = 20.0;
     let is_its = |p: &Process| job.pids().chain(job.launcher).any(|pid| pid == p.info.pid || pid == p.info.ppid);
-    let works = |p: &Process| p.is_alive() && p.cpu_pct(model.now, IO_WINDOW).is_some_and(|pct| pct >= WORKS_PCT);
+    let works = |p: &Process| {
+        let busy = p.cpu_pct(model.now, IO_WINDOW).is_some_and(|pct| pct >= WORKS_PCT);
+        p.is_alive() && busy && !p.info.comm.starts_with("nvidia-")
+    };
     let held = model.gpus.get(&gpu)?.processes.iter().filter_map(|p| model.processes.get(&p.pid));
     held.into_iter().find(|p| !is_its(p) && works(p))
 }
@@ -548,6 +560,7 @@ fn rank_look(model: &Model, now: Stamp, rank: u32, pid: u32, seen: Option<(&Proc
         helper_cpu_pct: process.and_then(|p| p.helper_cpu_pct(now, IO_WINDOW)),
         run_delay_pct: process.and_then(|p| p.run_delay_pct(now, CPU_WINDOW)),
         waits: process.map_or(Vec::new(), |p| p.waits(now).to_vec()),
+        waits_for: process.map_or(Duration::ZERO, |p| p.waits_for(now)),
     }
 }
 

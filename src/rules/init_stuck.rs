@@ -46,13 +46,26 @@ const WAITED: Limit = Limit::seconds("init-stuck", "after", 45.0, "initialisatio
 /// Nodes of one job are started within seconds of each other, but for images that are pulled.
 const NODES_COME: Limit = Limit::seconds("init-stuck", "after_launch", 60.0, "nodes or ranks must have been waited for this long");
 /// Whoever starts late on purpose sleeps for a time; whoever stands does nothing at all.
-const HELD: Limit = Limit::seconds("init-stuck", "after_standing", 15.0, "a rank must have stood this long before there is a communicator");
+const HELD: Limit = Limit::seconds(
+    "init-stuck",
+    "after_standing",
+    15.0,
+    "a rank must have been found in the same wait for this long before there is a communicator",
+);
 /// The subject of what waits for nodes or ranks: they may still come.
 const MEETING: &str = "rendezvous";
+/// The subject of who stands, and how long that holds while a look finds something else.
+const STANDS: &str = "standing";
+const STANDS_STILL: Duration = Duration::from_secs(15);
 
 /// How long it is kept when it is no longer seen: ranks that were waited for may come. `None`: for good.
 pub fn lingers(found: &Finding) -> Option<Duration> {
-    (found.rule == RULE.id && found.subject == MEETING && found.witness == Witness::Signals).then_some(Duration::from_secs(3))
+    let lingers = match found.subject.as_str() {
+        MEETING => Duration::from_secs(3),
+        STANDS => STANDS_STILL,
+        _ => return None,
+    };
+    (found.rule == RULE.id && found.witness == Witness::Signals).then_some(lingers)
 }
 
 /// The launcher of a job that has started no rank yet.
@@ -137,7 +150,8 @@ fn without_ranks(model: &Model, job: &Job) -> Option<Finding> {
     Some(found)
 }
 
-/// Before there is a communicator: one stands where nobody will call it, and the others wait for it.
+/// One stands where nobody will call it, and the others wait for it, in a job of which no communicator, no step and no work of a GPU was seen:
+/// before there is a process group, or on CPUs without a log.
 fn held(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
     // A GPU that has worked, or spins, has had a communicator, although RAS tells of none.
     let spins = |r: &RankLook| r.activity == Activity::Waiting;
@@ -145,16 +159,16 @@ fn held(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
         return None;
     }
     let standing = look.held();
-    let since = standing.iter().map(|r| r.state_since).max().filter(|since| look.at.since(*since) >= HELD.duration())?;
+    let held_for = standing.iter().map(|r| r.waits_for).min().filter(|held_for| *held_for >= HELD.duration())?;
     let ranks: Vec<u32> = standing.iter().map(|r| r.rank).collect();
     let wait = standing.first()?.stands()?.words();
-    let (verb, has) = if ranks.len() == 1 { ("waits", "has") } else { ("wait", "have") };
+    let (verb, them) = if ranks.len() == 1 { ("waits", "it") } else { ("wait", "them") };
     let others = so_many(look.alive().count() - ranks.len(), "rank", "wait");
-    let words = format!("{} {verb} in {wait} and {has} not come to the process group; {others}", rank_words(&ranks));
-    let mut found = RULE.finding(MEETING, words, since);
+    let words = format!("{} {verb} in {wait}; {others} for {them}", rank_words(&ranks));
+    let mut found = RULE.finding(STANDS, words, look.at.minus(held_for));
     found.confidence = Confidence::Likely;
     found.gpus = look.gpus_of(&ranks);
-    let told = |r: &&RankLook| format!("pid {}: 0 % CPU and no I/O for {}", r.pid, span(look.at.since(r.state_since)));
+    let told = |r: &&RankLook| format!("pid {}: the same wait for {}, 0 % CPU and no I/O", r.pid, span(r.waits_for));
     found.evidence = standing.iter().take(4).map(|r| Evidence::of("process", told(r))).collect();
     found.next = standing.first().map(|r| py_spy(r.pid));
     found.ranks = ranks;

@@ -16,6 +16,7 @@ pub mod program;
 pub mod read;
 pub mod setup;
 mod sockets;
+mod spawned;
 pub mod stat;
 mod trainer;
 mod waits;
@@ -212,6 +213,7 @@ impl Procs {
         listed.map_err(|err| SourceError::io(&self.reader.roots().path("/proc"), &err))?;
         self.table.weigh(&mut self.reader, self.gpu_pids.as_ref());
         self.table.find_clients(&self.reader);
+        spawned::choose(&mut self.table, &mut self.reader);
         choose::choose(&mut self.table);
         self.hidepid = self.is_hidepid();
 

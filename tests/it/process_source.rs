@@ -523,6 +523,61 @@ fn who_trains_alone_is_known_by_its_framework_and_its_steps() {
     assert_eq!((watch.gpu_users(), watch.with_role(ProcessRole::Trainer)), (vec![20], vec![22]));
 }
 
+/// Two processes that `torch.multiprocessing.spawn` has started, their connections, and a loader that one has started by spawn, too.
+fn spawned(tree: &Tree, joined: bool) {
+    let end = |port: u16| format!("0100007F:{port:04X}");
+    let row = |no: u32, from: u16, to: u16, inode: u32| {
+        format!(
+            "   {no}: {} {} 01 00000000:00000000 00:00000000 00000000  1000        0 {inode} 1 0000000000000000 20 4 30 10 -1\n",
+            end(from),
+            end(to)
+        )
+    };
+    let table = format!("  sl  local_address rem_address   st\n{}{}", row(0, 29500, 41000, 501), row(1, 41000, 29500, 502));
+    let main = "-c from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=5, pipe_handle=7) --multiprocessing-fork";
+    tree.put(process(20, 1, "python3 train.py"));
+    tree.put(process(21, 20, "python3 -c from multiprocessing.resource_tracker import main;main(4)"));
+    for (pid, inode) in [(22, 501), (23, 502)] {
+        let socket = if joined { format!("socket:[{inode}]") } else { "pipe:[9]".into() };
+        tree.put(process(pid, 20, &format!("python3 {main}")).fd(9, socket));
+        fs::create_dir_all(tree.file(pid, "net")).unwrap();
+        fs::write(tree.file(pid, "net/tcp"), &table).unwrap();
+    }
+    tree.put(process(30, 22, &format!("python3 {main}")));
+    tree.put(process(31, 22, &format!("python3 {main}")));
+    for pid in [20, 22, 23, 30, 31] {
+        fs::write(tree.file(pid, "maps"), "7f02-7f03 r-xp 0 08:01 2 /venv/torch/lib/libtorch_cpu.so\n").unwrap();
+    }
+}
+
+#[test]
+fn processes_of_one_script_that_are_joined_are_its_ranks() {
+    let tree = Tree::of([]);
+    spawned(&tree, false);
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!(watch.ranks(), [] as [u32; 0], "loaders have no connections");
+    spawned(&tree, true);
+    watch.poll();
+    assert_eq!((watch.ranks(), watch.launchers()), (vec![22, 23], vec![20]));
+    let place = |pid: u32| watch.known[&pid].place.clone().unwrap();
+    assert_eq!([place(22), place(23)].map(|p| (p.leader, p.rank, p.world_size)), [(20, Some(0), Some(2)), (20, Some(1), Some(2))]);
+}
+
+/// NVML names them before they have a process group.
+#[test]
+fn who_holds_a_gpu_gets_its_rank_once_it_is_joined() {
+    let tree = Tree::of([]);
+    spawned(&tree, false);
+    let mut watch = tree.watch();
+    watch.gpus(&[22, 23]);
+    watch.poll();
+    assert_eq!((watch.gpu_users(), watch.ranks()), (vec![22, 23], vec![]));
+    spawned(&tree, true);
+    watch.poll();
+    assert_eq!((watch.gpu_users(), watch.ranks()), (vec![], vec![22, 23]));
+}
+
 #[test]
 fn mpi_ranks_need_not_be_python() {
     let env = |rank| format!("OMPI_COMM_WORLD_RANK={rank} OMPI_COMM_WORLD_SIZE=2 PMIX_NAMESPACE=prterun-1@1 PMIX_RANK={rank}");

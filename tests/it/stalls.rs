@@ -488,17 +488,12 @@ fn a_rank_that_left_with_code_0_is_named_beside_those_that_lost_it() {
 #[test]
 fn a_rank_that_stands_before_it_joins_is_named() {
     for (name, since, job, words) in [
-        (
-            "h200-init-pipe",
-            1_795_431_276.85,
-            "6581",
-            "rank 1 waits in openat (wait_for_partner) and has not come to the process group; 1 rank waits",
-        ),
+        ("h200-init-pipe", 1_795_431_276.85, "6581", "rank 1 waits in openat (wait_for_partner); 1 rank waits for it"),
         (
             "h200-init-lock",
             1_795_431_998.99,
             "1599",
-            "rank 1 waits in flock of /w/a15/d/dataset_cache.lock on / (ext4 on /dev/vda) and has not come to the process group; 1 rank waits",
+            "rank 1 waits in flock of /w/a15/d/dataset_cache.lock on / (ext4 on /dev/vda); 1 rank waits for it",
         ),
     ] {
         let judged = judged(name, since, job);

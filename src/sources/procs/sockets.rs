@@ -1,5 +1,6 @@
 //! Sockets of a process by /proc/PID/net/tcp and tcp6: connections that it tries to make and that nothing answers (a port that nobody listens
-//! at refuses at once; packets that are dropped leave a socket in state SYN_SENT for minutes), and ports at which it listens.
+//! at refuses at once; packets that are dropped leave a socket in state SYN_SENT for minutes), ports at which it listens, and connections
+//! within its host.
 
 use super::read::Reader;
 use std::collections::BTreeSet;
@@ -10,6 +11,10 @@ const MAX_SOCKETS: usize = 256;
 /// `TCP_SYN_SENT` and `TCP_LISTEN` of the kernel's `include/net/tcp_states.h`.
 const SYN_SENT: &[u8; 2] = b"02";
 const LISTEN: &[u8; 2] = b"0A";
+/// `TCP_ESTABLISHED`.
+const ESTABLISHED: &[u8; 2] = b"01";
+/// Sockets of connections within one host: ranks of a node have some for each pair.
+const MAX_WITHIN: usize = 16384;
 /// Calls in which a process waits for a connection.
 const CALLS: &[&str] = &["connect", "poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait"];
 
@@ -30,10 +35,22 @@ pub fn listens(reader: &Reader, pid: u32, ports: &BTreeSet<u16>) -> Option<u16> 
     owned(reader, pid, &listening).map(|listening| listening.local.port())
 }
 
-/// The table is that of all processes of the network namespace.
+/// Connections between processes of one host, in the network namespace of this process: the number of each socket, its own address and that
+/// of the other end.
+pub fn on_one_host(reader: &Reader, pid: u32) -> Vec<(u64, (SocketAddr, SocketAddr))> {
+    let within = |socket: &Socket| socket.state == *ESTABLISHED && socket.local.ip() == socket.remote.ip();
+    let sockets = at_most(reader, pid, MAX_WITHIN, within);
+    sockets.into_iter().map(|socket| (socket.inode, (socket.local, socket.remote))).collect()
+}
+
 fn table(reader: &Reader, pid: u32, wanted: impl Fn(&Socket) -> bool) -> Vec<Socket> {
+    at_most(reader, pid, MAX_SOCKETS, wanted)
+}
+
+/// The table is that of all processes of the network namespace.
+fn at_most(reader: &Reader, pid: u32, most: usize, wanted: impl Fn(&Socket) -> bool) -> Vec<Socket> {
     let text = |name: &str| reader.roots().table(&format!("/proc/{pid}/net/{name}")).unwrap_or_default();
-    let of = |text: String| -> Vec<Socket> { text.lines().filter_map(Socket::parse).filter(&wanted).take(MAX_SOCKETS).collect() };
+    let of = |text: String| -> Vec<Socket> { text.lines().filter_map(Socket::parse).filter(&wanted).take(most).collect() };
     ["tcp", "tcp6"].into_iter().map(text).flat_map(of).collect()
 }
 

@@ -75,7 +75,8 @@ fn is_launcher(reader: &mut Reader, pid: u32) -> bool {
     Program::of("python", &args) != Program::Python
 }
 
-fn has_framework(reader: &mut Reader, pid: u32) -> bool {
+/// It has loaded a library that trains.
+pub fn has_framework(reader: &mut Reader, pid: u32) -> bool {
     let Ok(maps) = reader.read(pid, "maps") else { return false };
     FRAMEWORKS.iter().any(|library| memchr::memmem::find(maps, library.as_bytes()).is_some())
 }
