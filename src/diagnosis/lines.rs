@@ -132,9 +132,24 @@ fn in_order<'a>(model: &'a Model, job: &Job) -> Vec<(Option<Stamp>, &'a Alarm)> 
     let began = |file: u32| model.files.get(&file).and_then(|f| f.chronicle.began);
     let alarms = model.record_of(&job.id).alarms.iter();
     let mut all: Vec<_> = alarms.map(|a| (a.at.or_else(|| began(a.file)), a)).collect();
+    all.sort_by_key(|(_, a)| (a.file, a.line));
+    never_back(&mut all);
     // A file without any times comes last: nothing says that it was first.
     all.sort_by_key(|(at, a)| (at.unwrap_or(Stamp(i64::MAX)), a.file, a.line));
     all
+}
+
+/// Of two lines of one file the first came first, although their times may say otherwise by less than a second: PyTorch's C++ logger reads
+/// seconds and their fraction from two clocks, and was seen to print `22.038` right below `22.958` (2.11).
+fn never_back(in_files: &mut [(Option<Stamp>, &Alarm)]) {
+    const LOGGERS_ERROR: Duration = Duration::from_secs(1);
+    let mut newest: Option<(u32, Stamp)> = None;
+    for (at, alarm) in in_files.iter_mut() {
+        let Some(own) = *at else { continue };
+        let before = newest.filter(|(file, last)| *file == alarm.file && *last > own && last.since(own) < LOGGERS_ERROR);
+        *at = before.map_or(Some(own), |(_, last)| Some(last));
+        newest = at.map(|at| (alarm.file, at));
+    }
 }
 
 /// One text stands for all ranks that printed it at that time, or that it names.

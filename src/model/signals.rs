@@ -378,8 +378,10 @@ impl Look {
         if job.log_only {
             ranks = unseen_ranks(model, now, job);
         }
-        // What a GPU does that another job works on, too, says nothing of this one.
-        for rank in ranks.values_mut().filter(|r| r.gpu.is_some_and(|gpu| stranger_on(model, job, gpu).is_some())) {
+        // What a GPU does that another job works on, too, says nothing of this one; nor, where ranks share it, which of them does it.
+        let shared = shared_gpus(&ranks);
+        let is_unclear = |gpu: u32| shared.contains(&gpu) || stranger_on(model, job, gpu).is_some();
+        for rank in ranks.values_mut().filter(|r| r.gpu.is_some_and(is_unclear)) {
             (rank.activity, rank.by_gpm, rank.draws_as_at_work) = (Activity::Unknown, false, None);
         }
         let mut ras = ras_look(model, now, job, &ranks);
@@ -468,6 +470,12 @@ impl Look {
     pub fn quiet_log(&self) -> bool {
         self.log.as_ref().is_none_or(|l| l.quiet_for > l.patience)
     }
+}
+
+/// GPUs that several ranks hold: with MPS or `NCCL_MULTI_RANK_GPU_ENABLE`, or on "nodes" that are containers of one machine.
+fn shared_gpus(ranks: &BTreeMap<u32, RankLook>) -> BTreeSet<u32> {
+    let mut held = BTreeSet::new();
+    ranks.values().filter(|r| r.alive()).filter_map(|r| r.gpu).filter(|gpu| !held.insert(*gpu)).collect()
 }
 
 /// A process that works on a GPU, too, and is none of a job's. One that only holds memory there slows nobody; NVIDIA's own (MPS) works for

@@ -399,3 +399,35 @@ fn what_runtimes_say_of_nodes_and_of_their_own_start() {
         ("unknown", "| strict_readiness | 1\n| exit_timeout                     | 30\n| cache_enabled | 0\n"),
     ]);
 }
+
+/// PyTorch's C++ logger printed `22.038` right below `22.958`.
+#[test]
+fn of_two_lines_of_a_file_the_upper_one_came_first() {
+    let pg = |rank: u32, at: &str, what: &str| {
+        format!("[rank{rank}]:[E1123 13:31:{at} ProcessGroupNCCL.cpp:1914] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] {what}\n")
+    };
+    let log = [
+        "[rank1]: Traceback (most recent call last):\n[rank1]:   File \"/w/train.py\", line 11, in <module>\n\
+         [rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 335.28 GiB. GPU 0 has a total capacity of 139.80 GiB.\n"
+            .to_owned(),
+        pg(
+            0,
+            "22.957070949",
+            "Collective WorkNCCL(SeqNum=111, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000) raised the following async exception: NCCL error: remote process exited or there was a network error, NCCL version 2.28.9",
+        ),
+        "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\nLast error:\n\
+         socketProgress: Connection closed by remote peer \n"
+            .to_owned(),
+        pg(
+            0,
+            "22.958011850",
+            "failure detected by watchdog at work sequence id: 111 PG status: last enqueued work: 142, last completed work: 110",
+        ),
+        pg(
+            0,
+            "22.038183554",
+            "Received a dump signal due to a collective timeout from this local rank and we will try our best to dump the debug info. Last enqueued NCCL work: 142, last completed NCCL work: 110.",
+        ),
+    ];
+    all_are(&[("fail cuda-oom line 3 [1] rank 1: CUDA out of memory", &log.concat())]);
+}

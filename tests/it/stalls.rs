@@ -529,6 +529,14 @@ fn a_hang_beside_a_job_on_the_same_gpus_is_found() {
     assert_eq!(judged("h200-two-jobs", 1_795_432_037.91, "1732").rules(), Vec::<&str>::new());
 }
 
+/// Two ranks on one GPU, which spins for the one that waits: what it does tells nothing of the other, and counts that differ are no
+/// mismatch while one may still come.
+#[test]
+fn ranks_that_share_a_gpu_are_not_judged_by_it() {
+    let judged = judged("h200-one-gpu", 1_795_440_580.92, "3748");
+    assert_eq!(judged.rules(), Vec::<&str>::new());
+}
+
 /// The driver gives 0 % for a GPU that draws 690 W.
 #[test]
 fn utilisation_that_power_and_memory_belie_is_not_believed() {
