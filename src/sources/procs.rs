@@ -8,6 +8,7 @@ mod ask;
 mod choose;
 pub mod environ;
 mod output_files;
+mod passed_on;
 pub mod pidfd;
 mod pods;
 mod process;
@@ -26,6 +27,7 @@ use super::{Hint, Hints, RasAddress, Roots, Setup, Source, SourceError, addresse
 use crate::base::words::io_words;
 use crate::observe::process::{Helpers, ProcessGone, ProcessInfo, ProcessRole, ProcessSample, WrittenDir};
 use crate::observe::{Body, SourceState};
+use passed_on::PassedOn;
 use pidfd::Pidfd;
 use process_table::Table;
 use read::{Reader, is_gone};
@@ -80,6 +82,7 @@ pub struct Procs {
     table: Table,
     known: BTreeMap<u32, Known>,
     polls_to_scan: u32,
+    passed_on: PassedOn,
     /// The newest process of the host at the last scan. `None`: not known.
     last_pid: Option<u32>,
     scans_to_memory: u32,
@@ -154,6 +157,7 @@ impl Procs {
             table: Table::default(),
             known: BTreeMap::new(),
             polls_to_scan: 0,
+            passed_on: PassedOn::default(),
             last_pid: None,
             scans_to_memory: 0,
             cgroups: BTreeSet::new(),
@@ -225,7 +229,7 @@ impl Procs {
         // Those that are of a job are known by now, and what they write to.
         let of_jobs = self.known.values().filter(|known| known.info.role != ProcessRole::Trainer);
         let taken = of_jobs.flat_map(|known| &known.info.logs).filter_map(|log| log.device.zip(log.inode)).collect();
-        let alone = trainer::choose(&mut self.table, &mut self.reader, &taken);
+        let alone = trainer::choose(&mut self.table, &mut self.reader, &mut self.passed_on, &taken);
         self.look_at(&alone.into_iter().map(|pid| (pid, ProcessRole::Trainer)).collect::<Vec<_>>(), out);
         self.hold();
         self.assign_helpers();
@@ -242,6 +246,8 @@ impl Procs {
                 info.place.clone_from(&entry.place);
                 info.client = entry.client;
             }
+            let files = self.passed_on.files(&self.table, &mut self.reader, pid, &info.logs);
+            info.logs.extend(files);
             if let Some(known) = self.known.get(&pid) {
                 info.writes.clone_from(&known.writes);
                 // Where its output goes is not seen while the file system there does not answer.

@@ -830,6 +830,60 @@ fn regular_files_are_logs_and_everything_else_is_only_named() {
     assert_eq!(watch.tail.try_iter().last(), Some(Hint::Logs(vec![log])), "each file once");
 }
 
+/// `fd` of a process is open for writing.
+fn writes(tree: &Tree, pid: u32, fd: u32) {
+    fs::create_dir_all(tree.file(pid, "fdinfo")).unwrap();
+    fs::write(tree.file(pid, &format!("fdinfo/{fd}")), "pos:\t0\nflags:\t0102001\n").unwrap();
+}
+
+#[test]
+fn what_a_pipeline_writes_is_the_log_of_what_feeds_it() {
+    let tree = Tree::of(torchrun_job(1));
+    let log = |name: &str| {
+        fs::write(tree.at(name), "step 1\n").unwrap();
+        tree.at(name)
+    };
+    let (tee, slurm, filtered, tape) = (log("train.log"), log("slurm-7.out"), log("filtered.log"), log("day.tape"));
+    let rank = || process(200, 100, "python3 -u train.py").env(&torch_env(0, 1));
+    let files = |tree: &Tree| {
+        let mut watch = tree.watch();
+        watch.poll();
+        watch.followed()
+    };
+    // torchrun 2>&1 | tee train.log > slurm-7.out
+    tree.put(rank().fd(1, "pipe:[5]").fd(2, "pipe:[5]"));
+    tree.put(process(30, 10, "tee train.log").fd(0, "pipe:[5]").fd(1, &slurm).fd(3, &tee));
+    writes(&tree, 30, 3);
+    assert_eq!(files(&tree), [tee], "one copy is enough");
+    // torchrun 2>&1 | grep -v noise | cat > filtered.log
+    tree.put(process(30, 10, "grep -v noise").fd(0, "pipe:[5]").fd(1, "pipe:[6]"));
+    tree.put(process(31, 10, "cat").fd(0, "pipe:[6]").fd(1, &filtered));
+    assert_eq!(files(&tree), [filtered]);
+    // torchrun 2>&1 | nccl-top watch -o day.tape -
+    tree.remove(31);
+    tree.put(process(30, 10, "nccl-top watch -o day.tape -").fd(0, "pipe:[5]").fd(1, "/dev/pts/0").fd(3, &tape));
+    writes(&tree, 30, 3);
+    assert!(files(&tree).is_empty());
+    // A circle of pipes, and somebody else's tee.
+    tree.put(process(30, 10, "cat").fd(0, "pipe:[5]").fd(1, "pipe:[5]"));
+    tree.put(process(31, 1, "tee day.tape").fd(0, "pipe:[7]").fd(3, &tape));
+    writes(&tree, 31, 3);
+    assert!(files(&tree).is_empty());
+}
+
+#[test]
+fn the_protocol_of_a_terminal_is_the_log_of_what_runs_in_it() {
+    let tree = Tree::of(torchrun_job(1));
+    fs::write(tree.at("typescript"), "step 1\n").unwrap();
+    tree.put(process(10, 5, "bash job.sh"));
+    tree.put(process(5, 1, "script -f typescript").fd(1, "/dev/pts/0").fd(4, tree.at("typescript")));
+    writes(&tree, 5, 4);
+    tree.put(process(200, 100, "python3 -u train.py").env(&torch_env(0, 1)).fd(1, "/dev/pts/1"));
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!(watch.followed(), [tree.at("typescript")]);
+}
+
 #[test]
 fn nccls_own_log_is_found_once_it_is_there() {
     let rank = process(10, 1, "python3 t.py").env(&torch_env(0, 1)).env("NCCL_DEBUG_FILE=nccl.%h.%p.log");

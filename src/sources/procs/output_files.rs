@@ -30,8 +30,8 @@ pub fn output(reader: &Reader, pid: u32) -> io::Result<Vec<ProcessLog>> {
     Ok(logs)
 }
 
-/// The files that `srun -o FILE` writes itself: it has them open besides its own output.
-pub fn step_output(reader: &mut Reader, pid: u32) -> Vec<ProcessLog> {
+/// Files that a process writes besides its own output, such as those of `srun -o FILE` and `tee`.
+pub fn written(reader: &mut Reader, pid: u32) -> Vec<ProcessLog> {
     /// It has a dozen of descriptors.
     const MAX_FDS: usize = 64;
     let fds = std::fs::read_dir(reader.path(pid, "fd")).into_iter().flatten().flatten().take(MAX_FDS);

@@ -52,7 +52,7 @@ pub fn of(reader: &mut Reader, pid: u32, role: ProcessRole) -> Option<ProcessInf
     }
     if role == ProcessRole::Launcher {
         if info.comm.as_bytes() == SRUN {
-            info.logs.extend(output_files::step_output(reader, pid));
+            info.logs.extend(output_files::written(reader, pid));
         }
     } else {
         info.logs.extend(output_files::metrics(reader, pid, info.start_ticks));

@@ -1,6 +1,7 @@
 //! Processes that train alone: no launcher, no rank, no GPU that is seen. What tells one from any other program of Python is that its own
 //! output counts steps and that it has a training framework loaded. What it starts inherits both, so that the topmost is the one.
 
+use super::passed_on::PassedOn;
 use super::process_table::{Entry, Gpu, Table};
 use super::program::Program;
 use super::read::Reader;
@@ -21,7 +22,7 @@ const LEAST_STEPS: usize = 3;
 
 /// Gives those that train their role, and names them. `taken` are the outputs of processes that are known to be of a job: what else writes there may be
 /// a helper.
-pub fn choose(table: &mut Table, reader: &mut Reader, taken: &BTreeSet<(u64, u64)>) -> Vec<u32> {
+pub fn choose(table: &mut Table, reader: &mut Reader, passed_on: &mut PassedOn, taken: &BTreeSet<(u64, u64)>) -> Vec<u32> {
     let mut found = Vec::new();
     let may_train = |entry: &Entry| {
         let free = entry.role.is_none() && entry.signs.key.is_none() && entry.gpu == Gpu::No && !entry.helper && !entry.agent;
@@ -32,7 +33,7 @@ pub fn choose(table: &mut Table, reader: &mut Reader, taken: &BTreeSet<(u64, u64
         let in_job = |pid: u32| table.ancestors(pid).chain([pid]).any(|at| table.get(at).is_some_and(|entry| entry.role.is_some()));
         // What starts ranks writes their steps, too.
         let starts_ranks = || table.entries.iter().any(|(other, entry)| entry.role.is_some() && table.ancestors(*other).any(|a| a == pid));
-        if in_job(pid) || starts_ranks() || !trains(reader, pid, taken) {
+        if in_job(pid) || starts_ranks() || !trains(table, reader, passed_on, pid, taken) {
             continue;
         }
         let top = topmost(table, reader, pid);
@@ -44,10 +45,11 @@ pub fn choose(table: &mut Table, reader: &mut Reader, taken: &BTreeSet<(u64, u64
     found
 }
 
-fn trains(reader: &mut Reader, pid: u32, taken: &BTreeSet<(u64, u64)>) -> bool {
+fn trains(table: &Table, reader: &mut Reader, passed_on: &mut PassedOn, pid: u32, taken: &BTreeSet<(u64, u64)>) -> bool {
     let start_ticks = reader.read(pid, "stat").ok().and_then(super::stat::Stat::parse).map(|stat| stat.start_ticks);
     let Some(start_ticks) = start_ticks else { return false };
-    let outputs = output_files::output(reader, pid).unwrap_or_default();
+    let mut outputs = output_files::output(reader, pid).unwrap_or_default();
+    outputs.extend(passed_on.files(table, reader, pid, &outputs));
     let own = outputs.iter().filter(|log| log.inode.zip(log.device).is_some_and(|(inode, device)| !taken.contains(&(device, inode))));
     let own = own.filter(|log| output_files::is_written_since(reader, log, start_ticks)).map(|log| PathBuf::from(&log.path));
     let paths: BTreeSet<PathBuf> = own.collect();
