@@ -18,7 +18,7 @@ use crate::observe::evidence::Witness;
 use crate::rules::chain::Place;
 use crate::rules::findings::{Finding, Ledger, Life};
 use crate::rules::{self, Implies, RULES, TextContext};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Ranks that print one text within this time report one thing.
@@ -139,16 +139,16 @@ fn in_order<'a>(model: &'a Model, job: &Job) -> Vec<(Option<Stamp>, &'a Alarm)> 
     all
 }
 
-/// Of two lines of one file the first came first, although their times may say otherwise by less than a second: PyTorch's C++ logger reads
-/// seconds and their fraction from two clocks, and was seen to print `22.038` right below `22.958` (2.11).
+/// Of two lines of one rank in a file the first came first, although their times may say otherwise by less than a second: PyTorch's C++
+/// logger reads seconds and their fraction from two clocks, and was seen to print `22.038` right below `22.958` (2.11).
 fn never_back(in_files: &mut [(Option<Stamp>, &Alarm)]) {
     const LOGGERS_ERROR: Duration = Duration::from_secs(1);
-    let mut newest: Option<(u32, Stamp)> = None;
+    let mut newest: BTreeMap<(u32, Option<u32>), Stamp> = BTreeMap::new();
     for (at, alarm) in in_files.iter_mut() {
         let Some(own) = *at else { continue };
-        let before = newest.filter(|(file, last)| *file == alarm.file && *last > own && last.since(own) < LOGGERS_ERROR);
-        *at = before.map_or(Some(own), |(_, last)| Some(last));
-        newest = at.map(|at| (alarm.file, at));
+        let last = newest.entry((alarm.file, alarm.rank)).or_insert(own);
+        *last = if *last > own && last.since(own) < LOGGERS_ERROR { *last } else { own };
+        *at = Some(*last);
     }
 }
 

@@ -12,5 +12,6 @@ pub mod remedies;
 pub mod session;
 pub mod startup;
 pub mod story;
+mod unproven;
 pub mod verdict;
 mod witnesses;

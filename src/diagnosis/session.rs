@@ -5,6 +5,7 @@ use crate::base::time::{Stamp, Zone};
 use crate::diagnosis::culprits::Culprits;
 use crate::diagnosis::startup::Startup;
 use crate::diagnosis::story::Story;
+use crate::diagnosis::unproven::Unproven;
 use crate::diagnosis::verdict::{self, State, Verdict};
 use crate::diagnosis::{causality, cover, driver_chain, lines};
 use crate::logs::{TextEvent, What};
@@ -60,6 +61,8 @@ pub struct Session {
     /// Revisions of what the rules on facts read, when they were last asked, and what they find.
     facts_at: Option<FactsAt>,
     facts_found: Vec<Finding>,
+    /// Exceptions that may have been caught.
+    unproven: Unproven,
     /// What NCCL makes of the topology, by job, and revisions of what it was put together from.
     in_use: BTreeMap<String, Arc<InUse>>,
     in_use_at: Option<(u64, u64)>,
@@ -153,6 +156,7 @@ impl Session {
         for (from, to) in std::mem::take(&mut self.model.adopted) {
             self.ledger.adopt(&from, &to);
             self.story.adopt(&from, &to);
+            self.unproven.adopt(&from, &to);
         }
         match &seen.body {
             Body::Lines(lines) => {
@@ -163,8 +167,8 @@ impl Session {
                 }
                 // Line by line, states too, so that it does not matter which lines came together.
                 for line in &lines.lines {
-                    let ledger = &mut self.ledger;
-                    self.model.apply_line(seen.at, lines.file, line, lines.backlog, |model, text| lines::judge_line(model, text, ledger));
+                    let (ledger, unproven) = (&mut self.ledger, &mut self.unproven);
+                    self.model.apply_line(seen.at, lines.file, line, lines.backlog, |model, text| unproven.judge(model, text, ledger));
                     self.report(seen.at, out);
                 }
             }
@@ -182,7 +186,9 @@ impl Session {
                     let (life, times) = (Life { hold: Duration::ZERO, ..rule.life }, fault.count);
                     ledger.saw(seen.at, fault, life, times);
                 }
-                self.model.apply_silence(seen.at, |model, text| lines::judge_line(model, text, ledger));
+                let unproven = &mut self.unproven;
+                self.model.apply_silence(seen.at, |model, text| unproven.judge(model, text, ledger));
+                self.unproven.tick(&self.model, &mut self.ledger);
                 self.tick(seen.at, ended);
                 self.relate(seen.at);
             }

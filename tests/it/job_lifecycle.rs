@@ -397,23 +397,52 @@ fn warnings_cannot_crowd_out_what_matters() {
     assert!(node.session.ledger.left_out().count() > 0, "and what was not kept is counted");
 }
 
-#[test]
-fn an_exception_that_the_job_survives_does_not_make_it_failed_for_good() {
+const CAUGHT: [&str; 3] = ["Traceback (most recent call last):", "  File \"a.py\", line 3, in f", "ValueError: bad sample, skipped"];
+
+/// A job that has made five steps, and prints a traceback.
+fn prints_a_traceback(lines: &[&str]) -> Node {
     let mut node = Node::new();
     two_ranks(&mut node, 100, 7);
     node.log(1, 7, "/l/7");
     for step in 0..5 {
         node.line(1, &format!("step {step} | loss 2.5")).after(1);
     }
-    for line in ["Traceback (most recent call last):", "  File \"a.py\", line 3, in f", "ValueError: bad sample, skipped"] {
+    for line in lines {
         node.line(1, line);
     }
-    node.after(2);
-    assert_eq!(node.state("100"), State::Failed);
+    node
+}
+
+#[test]
+fn an_exception_that_the_job_survives_is_none_of_its_end() {
+    let mut node = prints_a_traceback(&CAUGHT);
     for step in 5..20 {
         node.line(1, &format!("step {step} | loss 2.5")).after(1);
+        assert_eq!((node.state("100"), node.open().len()), (State::Training, 0));
     }
-    assert_eq!(node.state("100"), State::Training);
+    // A thread ended of it, and the loop waits for that thread two steps later.
+    let mut node = prints_a_traceback(&CAUGHT);
+    for step in 5..7 {
+        node.line(1, &format!("step {step} | loss 2.5")).after(1);
+    }
+    node.after(4);
+    assert!(node.open().is_empty());
+    node.after(4);
+    assert_eq!(node.open(), [("python-exception", Some("100"))]);
+}
+
+#[test]
+fn an_exception_is_told_when_something_proves_that_nobody_caught_it() {
+    // PyTorch's own word for it.
+    let mut node = prints_a_traceback(&CAUGHT.map(|line| format!("[rank1]: {line}")).each_ref().map(String::as_str));
+    node.after(1);
+    assert_eq!((node.state("100"), node.open()), (State::Failed, vec![("python-exception", Some("100"))]));
+    // Another rank fails of it.
+    let mut node = prints_a_traceback(&CAUGHT);
+    node.after(1);
+    assert!(node.open().is_empty());
+    node.line(1, FAILED).after(1);
+    assert!(node.open().contains(&("python-exception", Some("100"))), "{:?}", node.open());
 }
 
 fn gpu(node: &mut Node, sample: GpuSample) {
