@@ -88,6 +88,11 @@ fn is_bare_end(f: &Finding) -> bool {
     crate::rules::is_by_exit_code(f)
 }
 
+/// It says why a process ended: by its rule, or as a text of what made the ranks stand, which a check of PyTorch raises as an exception.
+fn says_why(f: &Finding) -> bool {
+    chain(f).says_why || is_judgement(f) && f.entry.is_some() && f.part == Some(Part::Cause)
+}
+
 /// A scheduler's word that a process ended, which yields to whoever knows more of it.
 fn is_reported_end(f: &Finding) -> bool {
     f.entry.is_some_and(|entry| entry.yields_to.contains(&f.rule))
@@ -135,13 +140,14 @@ fn first_failure(findings: &[&mut Finding], outlived: &dyn Fn(&Finding) -> bool)
         if is_watchdogs(end) || is_on_purpose(end) || is_handed_on(end) {
             return true;
         }
-        is_reported_end(end) && (gave_up_before(end) || findings.iter().any(|f| is_root(f) && chain(f).says_why && same(f, end)))
-            || is_bare_end(end) && findings.iter().any(|f| is_root(f) && chain(f).says_why && same(f, end))
+        is_reported_end(end) && (gave_up_before(end) || findings.iter().any(|f| is_root(f) && says_why(f) && same(f, end)))
+            || is_bare_end(end) && findings.iter().any(|f| is_root(f) && says_why(f) && same(f, end))
             || messengers().any(|m| chain(m).explains.iter().any(|e| e.rule == end.rule))
     };
     // Something hard explains what the messengers say only if it came first.
     let first = |f: &Finding| waited.is_none_or(|waited| began(f) <= waited);
-    let explains = |f: &Finding| is_root(f) && !is_messenger(f) && !is_judgement(f) && first(f) && !is_explained(f) && !is_asked_after(f);
+    let hard = |f: &Finding| is_root(f) && !is_messenger(f) && (!is_judgement(f) || says_why(f));
+    let explains = |f: &Finding| hard(f) && first(f) && !is_explained(f) && !is_asked_after(f);
     earliest(findings, |f| explains(f) && !outlived(f))
         .or_else(|| earliest(findings, |f| is_root(f) && is_judgement(f)))
         .or_else(|| earliest(findings, |f| is_root(f) && is_messenger(f)))
@@ -335,7 +341,7 @@ pub fn near(model: &Model) -> impl Fn(&Finding, &Finding) -> bool {
 
 /// That a process ended with an exit code follows from whatever says why.
 fn ends_follow(findings: &mut [&mut Finding]) {
-    if findings.iter().any(|f| f.role == Role::Root && chain(f).says_why) {
+    if findings.iter().any(|f| f.role == Role::Root && says_why(f)) {
         findings.iter_mut().filter(|f| f.role == Role::Root && is_bare_end(f)).for_each(|f| f.role = Role::Cascade);
     }
 }
