@@ -54,13 +54,15 @@ struct Memory {
 struct Line<'a> {
     /// Without blanks in front.
     head: &'a str,
+    /// How many there were.
+    blanks: usize,
     letters: u128,
 }
 
 impl<'a> Line<'a> {
     fn new(text: &'a str) -> Self {
         let head = text.trim_start_matches([' ', '\t']);
-        Line { head, letters: letters(head.as_bytes()) }
+        Line { head, blanks: text.len() - head.len(), letters: letters(head.as_bytes()) }
     }
 
     fn has(&self, b: u8) -> bool {

@@ -187,7 +187,10 @@ pub fn line(line: &Line<'_>) -> Option<Step> {
     if file.no_step.iter().any(|start| scan::starts_with(text, start)) || file.no_step_with.iter().any(|words| text.contains(words)) {
         return None;
     }
-    let found = read(text);
+    let mut found = read(text);
+    if found.rank(Is::Step).is_none() && found.rank(Is::Loss).is_some() {
+        numbered(line).into_iter().for_each(|n| found.put(Is::Step, RANK_OF_BRACKETS, n));
+    }
     let has = |is| found.rank(is).is_some();
     let has_rate = (0..scan::RATES.len()).any(|unit| has(Is::Rate(unit as u8)));
     // A line for each epoch: what was learnt stands beside its number.
@@ -196,6 +199,15 @@ pub fn line(line: &Line<'_>) -> Option<Step> {
     let mut step = Step { dialect: Dialect::Plain, ..Step::default() };
     found.fill(&mut step);
     is_step.then_some(step)
+}
+
+/// `   12 len=4096  loss=9.918`, `5 | train/loss 1.33`: a column of numbers in front. One without blanks before it or a bar behind may be a
+/// rank.
+fn numbered(line: &Line<'_>) -> Option<f64> {
+    let (n, len) = scan::count(line.head)?;
+    let rest = &line.head[len..];
+    let is_column = line.blanks >= 2 && rest.starts_with([' ', '\t']) || rest.trim_start().starts_with(['|', '│']);
+    is_column.then_some(n)
 }
 
 /// `Epoch: 10, …`, `epoch 3/90 - …`, `[Epoch 12] …`
@@ -311,8 +323,11 @@ fn duration(tail: &str, default: f64) -> Option<f64> {
     let tail = scan::value(tail);
     // The time of day is none: `Time=08:29:39`.
     let is_clock = |n: usize| tail[n..].strip_prefix(':').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    scan::duration(tail, default).filter(|(_, n)| !is_clock(*n)).map(|(v, _)| v)
+    scan::duration(tail, default).filter(|(s, n)| !is_clock(*n) && *s < LONGEST_STEP_S).map(|(v, _)| v)
 }
+
+/// What is longer is a date: seconds since 1970.
+const LONGEST_STEP_S: f64 = 1e6;
 
 /// The number that ends just before `at`: `1745000 tok/s`.
 fn beside(text: &str, (start, end): (usize, usize), at: usize) -> Option<&str> {
