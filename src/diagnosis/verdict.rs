@@ -244,6 +244,9 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u
     if job.log_only {
         return say(State::Unknown, None, "no step line yet".into());
     }
+    if let Some(words) = unseen(model, job, look) {
+        return say(State::Unknown, None, words);
+    }
     let (phase, summary) = start(model, job, look);
     say(State::Starting, Some(phase), summary)
 }
@@ -373,6 +376,22 @@ fn all_write(model: &Model, look: &Look) -> String {
     format!("{who} {} {:.0} MB/s{to}: probably a checkpoint", does(writers.len(), "write"), rate / 1e6)
 }
 
+/// Of ranks on CPUs without a log that tells steps: after so long they need not be at their imports any more.
+fn unseen(model: &Model, job: &Job, look: &Look) -> Option<String> {
+    const IMPORTS: Duration = Duration::from_secs(60);
+    let for_ = runs_for(model, job);
+    let here = look.alive().count();
+    let blind = model.gpus.is_empty() && model.comms_of(job).next().is_none() && look.alive().all(|r| r.gpu.is_none());
+    let of_cpus = blind && here > 0 && here >= look.local_ranks && for_ >= IMPORTS;
+    let words = || format!("{} for {}; no log has step lines, and no GPU is seen on this node", so_many(here, "rank", "run"), span(for_));
+    of_cpus.then(words)
+}
+
+/// How long its ranks have run.
+fn runs_for(model: &Model, job: &Job) -> Duration {
+    model.now.since(job.restarted_at.unwrap_or(job.first_seen))
+}
+
 fn start(model: &Model, job: &Job, look: &Look) -> (&'static str, String) {
     let seen = look.alive().count();
     let expected = look.local_ranks;
@@ -383,7 +402,7 @@ fn start(model: &Model, job: &Job, look: &Look) -> (&'static str, String) {
         return ("launch", format!("{seen} of {expected} ranks on this node are up"));
     }
     let comm = model.comms_of(job).max_by_key(|c| c.nranks);
-    let for_s = span(model.now.since(job.restarted_at.unwrap_or(job.first_seen)));
+    let for_s = span(runs_for(model, job));
     match comm {
         None if look.alive().all(|r| r.gpu.is_none()) => {
             let others = job.unranked.iter().filter(|pid| model.processes.get(pid).is_some_and(|p| p.is_alive())).count();

@@ -33,7 +33,7 @@ pub const RULE: Rule = Rule {
     stacks: Stacks::OfCulprits,
     chain: Chain { covered_by: &["rank-stopped", "rank-exited", "collective-mismatch"], ..Chain::HANG },
     on_tick: Some(check),
-    limits: &[&WAITED, &SETTLED, &WAITED_ALONE, &WAITED_FAR, &WAITED_AT_START, &A_LOT, &QUEUED, &SHORT_S, &LONG_S],
+    limits: &[&WAITED, &SETTLED, &WAITED_ALONE, &WAITED_FOR_WORK, &WAITED_FAR, &WAITED_AT_START, &A_LOT, &QUEUED, &SHORT_S, &LONG_S],
     ..Rule::PLAIN
 };
 
@@ -44,6 +44,9 @@ const SETTLED: Limit = Limit::seconds("hang-rank-absent", "settled", 4.0, "RAS c
 /// Without a second kind of signal more time must pass.
 pub(super) const WAITED_ALONE: Limit =
     Limit::seconds("hang-rank-absent", "after_alone", 12.0, "the same where only one kind of signal is seen");
+/// Who computes may be about to come.
+const WAITED_FOR_WORK: Limit =
+    Limit::seconds("hang-rank-absent", "after_busy", 20.0, "the same where ranks on CPUs wait for one that keeps its CPU busy");
 /// What RAS says of a rank elsewhere, of which nothing else is seen, must have held so long.
 const WAITED_FAR: Limit =
     Limit::seconds("hang-rank-absent", "after_elsewhere", 10.0, "what RAS says of a rank on another node must have held this long");
@@ -120,7 +123,12 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
     let absent = if works {
         busy_elsewhere(look)
     } else {
-        by_ras(look).or_else(|| by_gpus(look)).or_else(|| by_peers(job, look)).or_else(|| by_cpu(look)).or_else(|| by_calls(look))
+        by_ras(look)
+            .or_else(|| by_gpus(look))
+            .or_else(|| by_peers(job, look))
+            .or_else(|| by_cpu(look))
+            .or_else(|| by_calls(look))
+            .or_else(|| by_busy(look))
     }?;
     let culprits: Vec<&RankLook> = absent.ranks.iter().filter_map(|r| look.ranks.get(r)).collect();
     if culprits.iter().any(|r| r.does_io()) {
@@ -600,6 +608,31 @@ fn by_calls(look: &Look) -> Option<Absent> {
         confidence: if elsewhere.iter().any(|(r, _)| r.rank == 0) { Confidence::Possible } else { Confidence::Likely },
         what: Some("the others in a collective".into()),
         evidence: vec![Evidence::of("process", format!("{}; {others} in {WAITS_FOR_OTHERS}", words.collect::<Vec<_>>().join(", ")))],
+        far: None,
+    })
+}
+
+/// The same where whoever has not come keeps its CPU busy, and neither moves anything nor keeps what it makes.
+fn by_busy(look: &Look) -> Option<Absent> {
+    let log = look.log.as_ref().filter(|l| l.quiet_for > l.patience.max(patience(look, WAITED_FOR_WORK.duration())))?;
+    if look.ras.is_some() || !has_trained(look) || look.alive().count() < look.local_ranks.max(2) {
+        return None;
+    }
+    let meets =
+        |r: &RankLook| r.sleeps() && r.waits.first().and_then(|wait| wait.call.as_deref()).is_some_and(|call| waits_in_gloo(r, call));
+    let (waiting, busy): (Vec<&RankLook>, Vec<&RankLook>) = look.alive().partition(|r| meets(r));
+    let alone = |r: &RankLook| r.gpu.is_none() && r.spins() && r.io_bytes_per_s.is_some() && r.helper_cpu_pct.is_none_or(|pct| pct < 1.0);
+    if busy.is_empty() || busy.len() > waiting.len() || !busy.iter().all(|r| alone(r)) {
+        return None;
+    }
+    let words = busy.iter().take(4).map(|r| format!("rank {} uses {:.0} % of a CPU", r.rank, r.cpu_pct.unwrap_or_default()));
+    let others = so_many(waiting.len(), "other rank", "wait");
+    Some(Absent {
+        ranks: busy.iter().map(|r| r.rank).collect(),
+        since: log.last_step_at?,
+        confidence: Confidence::Possible,
+        what: Some("the others in a collective".into()),
+        evidence: vec![Evidence::of("process", format!("{}; {others} in a collective of Gloo", words.collect::<Vec<_>>().join(", ")))],
         far: None,
     })
 }

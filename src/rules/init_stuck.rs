@@ -36,7 +36,7 @@ pub const RULE: Rule = Rule {
     chain: Chain { place: Place::Judgement, yields_to_failure: true, ..Chain::PLAIN },
     on_facts: Some(on_facts),
     on_tick: Some(on_tick),
-    limits: &[&WAITED, &NODES_COME, &HELD],
+    limits: &[&WAITED, &NODES_COME, &RANKS_COME, &HELD, &HELD_BY_A_THREAD, &HELD_RANK_0],
     ..Rule::PLAIN
 };
 
@@ -45,6 +45,8 @@ const WAITED: Limit = Limit::seconds("init-stuck", "after", 45.0, "initialisatio
 
 /// Nodes of one job are started within seconds of each other, but for images that are pulled.
 const NODES_COME: Limit = Limit::seconds("init-stuck", "after_launch", 60.0, "nodes or ranks must have been waited for this long");
+/// Those of one node are started by one loop.
+const RANKS_COME: Limit = Limit::seconds("init-stuck", "after_first_rank", 30.0, "ranks of this node must have been waited for this long");
 /// Whoever starts late on purpose sleeps for a time; whoever stands does nothing at all.
 const HELD: Limit = Limit::seconds(
     "init-stuck",
@@ -52,6 +54,16 @@ const HELD: Limit = Limit::seconds(
     15.0,
     "a rank must have been found in the same wait for this long before there is a communicator",
 );
+/// A lock or a queue of its own program may be of a thread that fetches something, above all in rank 0.
+const HELD_BY_A_THREAD: Limit = Limit::seconds(
+    "init-stuck",
+    "after_standing_for_a_thread",
+    30.0,
+    "the same where it waits for a thread of its own, and all others in a collective of Gloo",
+);
+const HELD_RANK_0: Limit =
+    Limit::seconds("init-stuck", "after_rank_0_standing_for_a_thread", 60.0, "the same of rank 0, which prepares things for all");
+const MOST_NAMED: usize = 64;
 /// The subject of what waits for nodes or ranks: they may still come.
 const MEETING: &str = "rendezvous";
 /// The subject of who stands, and how long that holds while a look finds something else.
@@ -125,7 +137,7 @@ fn without_ranks(model: &Model, job: &Job) -> Option<Finding> {
     let at = meets(first).filter(|(host, _)| host == "localhost" || host == "::1" || host.starts_with("127."))?;
     let world = first.world_size()?;
     let for_ = model.now.since(model.watched(first.first_seen));
-    if has_begun(model, job) || for_ < NODES_COME.duration() {
+    if has_begun(model, job) || for_ < RANKS_COME.duration() {
         return None;
     }
     // Several launchers of one node, for a trial, are several jobs here.
@@ -146,6 +158,7 @@ fn without_ranks(model: &Model, job: &Job) -> Option<Finding> {
         "process",
         format!("MASTER_ADDR={} is this node, and {} of {world} ranks run after {}", clean(&at.0), here.len(), span(for_)),
     )];
+    found.ranks = missing.into_iter().take(MOST_NAMED).collect();
     found.next = Some("start them, or set WORLD_SIZE to the number of ranks that you start".into());
     Some(found)
 }
@@ -158,8 +171,8 @@ fn held(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
     if has_begun(model, job) || job.has_ranks_elsewhere() || !look.worked.is_zero() || look.alive().any(spins) {
         return None;
     }
-    let standing = look.held();
-    let held_for = standing.iter().map(|r| r.waits_for).min().filter(|held_for| *held_for >= HELD.duration())?;
+    let (standing, least) = Some((look.held(), HELD)).filter(|(held, _)| !held.is_empty()).or_else(|| held_by_a_thread(look))?;
+    let held_for = standing.iter().map(|r| r.waits_for).min().filter(|held_for| *held_for >= least.duration())?;
     let ranks: Vec<u32> = standing.iter().map(|r| r.rank).collect();
     let wait = standing.first()?.stands()?.words();
     let (verb, them) = if ranks.len() == 1 { ("waits", "it") } else { ("wait", "them") };
@@ -173,6 +186,15 @@ fn held(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
     found.next = standing.first().map(|r| py_spy(r.pid));
     found.ranks = ranks;
     Some(found)
+}
+
+/// Who stands in wait for another thread of its own, where all others wait in a collective of Gloo.
+fn held_by_a_thread(look: &Look) -> Option<(Vec<&RankLook>, Limit)> {
+    let standing = look.standing();
+    let in_gloo = |r: &RankLook| r.waits.iter().any(|wait| wait.pid == r.pid && wait.in_gloo == Some(true));
+    let all_others_meet = look.alive().all(|r| standing.iter().any(|s| s.rank == r.rank) || in_gloo(r));
+    let least = if standing.iter().any(|r| r.rank == 0) { HELD_RANK_0 } else { HELD_BY_A_THREAD };
+    (!standing.is_empty() && all_others_meet).then_some((standing, least))
 }
 
 fn on_tick(ctx: &TickContext, out: &mut Vec<Finding>) {
