@@ -86,11 +86,23 @@ pub struct Known {
     pub gave_up: bool,
 }
 
+/// `/opt/lib/trainer.py:970: RuntimeWarning: invalid value encountered`: the module `warnings` prints it, and the program goes on.
+fn is_python_warning(line: &[u8]) -> bool {
+    let Some(end) = memmem::find(&line[..line.len().min(NEAR)], b"Warning: ") else { return false };
+    let class = line[..end].iter().rev().take_while(|b| b.is_ascii_alphanumeric()).count();
+    let Some(place) = line[..end - class].strip_suffix(b": ") else { return end == class && class > 0 };
+    let digits = place.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+    digits > 0 && place[..place.len() - digits].ends_with(b":")
+}
+
 impl Gleaned {
     /// Looks at a line that no reader knows.
     pub fn look(&mut self, no: u64, line: &[u8]) {
         if self.is_of_report(line) {
             return;
+        }
+        if is_python_warning(line) {
+            return self.goes_on();
         }
         if self.looked_at >= MOST_LOOKED_AT && !self.found.is_empty() {
             return self.pass_by(line);

@@ -3,7 +3,7 @@
 use super::chain::{Chain, Place};
 use super::{Implies, ONCE, Rule, Stacks, TextContext};
 use crate::base::severity::{Confidence, Severity};
-use crate::logs::What;
+use crate::logs::{CollectiveTimeout, What};
 use crate::rules::findings::Finding;
 
 pub const RULE: Rule = Rule {
@@ -20,6 +20,15 @@ pub const RULE: Rule = Rule {
     on_text: Some(check),
     ..Rule::PLAIN
 };
+
+/// `it had waited since 02:54:10; `, on the clock of the line.
+fn waited_since(ctx: &TextContext, timeout: &CollectiveTimeout) -> String {
+    const DAY_S: i64 = 24 * 3600;
+    let (Some(at), Some(ran_ms)) = (&ctx.seen.event.origin.written, timeout.ran_ms) else { return String::new() };
+    let now_s = i64::from(at.hour) * 3600 + i64::from(at.minute) * 60 + i64::from(at.second);
+    let s = (now_s - i64::try_from(ran_ms / 1000).unwrap_or(0)).rem_euclid(DAY_S);
+    format!("it had waited since {:02}:{:02}:{:02}; ", s / 3600, s / 60 % 60, s % 60)
+}
 
 fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let What::CollectiveTimeout(timeout) = &ctx.seen.event.what else { return };
@@ -41,7 +50,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     found.ranks.clear();
     found.gpus.clear();
     found.confidence = Confidence::Certain;
-    found.why = "the ranks that report a timeout are the ones that did join".into();
+    found.why = format!("{}the ranks that report a timeout are the ones that did join", waited_since(ctx, timeout));
     found.next = Some(
         "look for a rank that reports no timeout; where all report it, at errors of NICs and GPUs; `nccl-top check` on the Flight Recorder dumps names the one that is missing"
             .into(),

@@ -431,3 +431,36 @@ fn of_two_lines_of_a_file_the_upper_one_came_first() {
     ];
     all_are(&[("fail cuda-oom line 3 [1] rank 1: CUDA out of memory", &log.concat())]);
 }
+
+#[test]
+fn what_only_looks_like_a_failure() {
+    all_are(&[
+        // The module `warnings` prints it, and the program goes on.
+        (
+            "ok",
+            "Epoch 0: step 1 loss 2.1\n/opt/lib/trainer.py:970: RuntimeWarning: invalid value encountered in scalar divide\n  dc = [2 * i / j for i, j in rows]\n",
+        ),
+        // No plugin is installed.
+        (
+            "ok",
+            "n1:812:812 [0] NCCL INFO NET/Plugin: Plugin load returned 2 : librccl-net.so: cannot open shared object file: No such file or directory : when loading librccl-net.so\n",
+        ),
+        // No RDMA device.
+        ("ok", "n1:812:812 [0] misc/ibvwrap.cc:185 (wrap_ibv_alloc_pd) NCCL WARN lib wrapper not initialized.\n"),
+    ]);
+}
+
+#[test]
+fn who_says_nothing_stands_beside_who_was_first_to_complain() {
+    let waits = |rank: u32| {
+        format!(
+            "[rank{rank}]:[E810 03:04:10.85061786{rank} ProcessGroupNCCL.cpp:683] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=78, \
+             OpType=BROADCAST, NumelIn=80, NumelOut=80, Timeout(ms)=600000) ran for 600003 milliseconds before timing out.\n"
+        )
+    };
+    let step = |rank: u32| format!("[rank{rank}]:step 77 loss 2.5\n");
+    let log = [step(0), step(1), step(2), step(3), waits(3), waits(1), waits(2)].concat();
+    let want = "fail collective-timeout line 6 [] BROADCAST 78 timed out after 600 s; rank 1 reported it first; rank 0 says nothing";
+    all_are(&[(want, &log)]);
+    assert!(report(&log).findings[0].why.contains("it had waited since 02:54:10"));
+}
