@@ -20,6 +20,8 @@ use std::time::Duration;
 const OUTLIVED: Duration = Duration::from_secs(120);
 /// A rank that does not come so soon after an exception of its own does not come because of it.
 const JUST_BEFORE: Duration = Duration::from_secs(60);
+/// Python takes so long to end after an exception.
+const SOON_ENDED: Duration = Duration::from_secs(10);
 /// What the kernel reported so long before anything else failed is of another day.
 const OF_ANOTHER_DAY: Duration = Duration::from_secs(12 * 3600);
 
@@ -239,8 +241,15 @@ fn name_its_rank(findings: &mut [&mut Finding], cause: Option<usize>) {
         let soon = f.since >= of.since && f.since.since(of.since) <= JUST_BEFORE;
         soon && chain(of).is_of_its_writer && chain(of).explains.iter().any(|e| e.rule == f.rule && e.of_its_ranks)
     };
-    let told = findings.iter().filter(|f| f.role == Role::Cascade && (is_end(f) || is_missed(f)));
-    let mut ranks = told.flat_map(|f| f.ranks.iter().copied());
+    // By exit codes: who ended first is who raised it. Where others lost their connection, they lost it to that one.
+    let ended_of_it = |f: &Finding| {
+        let soon = f.since.since(of.since).max(of.since.since(f.since)) <= SOON_ENDED;
+        soon && chain(of).is_of_its_writer && of.entry.is_none() && is_bare_end(f)
+    };
+    let lost_it = findings.iter().any(|f| f.part == Some(Part::Victim) && f.role == Role::Cascade);
+    let first_of = |f: &Finding| f.ranks.iter().copied().take(if lost_it && ended_of_it(f) { 1 } else { usize::MAX }).collect::<Vec<u32>>();
+    let told = findings.iter().filter(|f| f.role == Role::Cascade && (is_end(f) || is_missed(f) || ended_of_it(f)));
+    let mut ranks = told.flat_map(|f| first_of(f));
     let Some(rank) = ranks.next().filter(|rank| ranks.all(|other| other == *rank)) else { return };
     findings[cause].ranks = vec![rank];
     findings[cause].summary = format!("rank {rank}: {}", findings[cause].summary);

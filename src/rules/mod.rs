@@ -449,7 +449,9 @@ impl TextContext<'_> {
         };
         let of_exception = |e: &Exception| {
             let signature = e.signature().filter(|s| s.rule != python_exception::RULE.id)?;
-            Some((signature, Cow::Owned(exception_words(e))))
+            // The first of a chain says it in plainer words than what was made of it.
+            let is_it = |first: &&String| catalog::find(Scope::Line, first).is_some_and(|s| s.id == signature.id);
+            Some((signature, Cow::Owned(e.after.as_ref().filter(is_it).cloned().unwrap_or_else(|| exception_words(e)))))
         };
         match &self.seen.event.what {
             What::Signed { signature, text, .. } => Some((signature, text.into())),

@@ -46,6 +46,8 @@ pub const RULE: Rule = Rule {
 };
 
 const SIGABRT: u32 = 6;
+/// What a rank still has to do when another has left, before it needs that one.
+const LOST_SOON: Duration = Duration::from_secs(30);
 const SIGBUS: u32 = 7;
 const SIGSEGV: u32 = 11;
 const SIGTERM: i32 = 15;
@@ -364,7 +366,16 @@ fn by_exit_codes(ctx: &TickContext, job: &Job, ending: &Ending) -> Option<Findin
                 found.confidence = Confidence::Possible;
                 found.summary.push_str("; a rank of another node may have failed before");
             }
-            if aborted {
+            // Whoever ends with code 1 right behind one that left may have lost its connection to it.
+            let code_1 = first.iter().all(|e| e.exit_code == Some(1));
+            let left: Vec<End> =
+                ends.iter().filter(|e| code_1 && e.exit_code == Some(0) && e.at < at && at.since(e.at) <= LOST_SOON).copied().collect();
+            if let Some(last) = left.last() {
+                found.confidence = Confidence::Possible;
+                let before = span(at.since(last.at));
+                found.summary.push_str(&format!("; {} had left with code 0 {before} before, which may be why", who(&left)));
+                found.evidence.extend(left.iter().take(4).map(|e| told(e.pid, words_of(e), e.at)));
+            } else if aborted {
                 found.subject = "aborted".into();
             } else if unseen.is_empty() {
                 found.gpus = ranks.iter().filter_map(|rank| ctx.model.gpu_of_pid(*job.ranks.get(rank)?)).collect();
