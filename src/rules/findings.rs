@@ -72,6 +72,9 @@ pub struct Finding {
     pub count: u64,
 }
 
+/// Behind the words of the first of several ranks of which the same is reported.
+const REPORTED_FOR: &str = "; reported for ";
+
 impl Finding {
     /// A root finding of `rule` that is likely, blames nobody and has no evidence yet.
     pub fn new(rule: &'static str, severity: Severity, subject: impl Into<String>, summary: impl Into<String>, since: Stamp) -> Self {
@@ -145,8 +148,10 @@ impl Finding {
             if !new.is_empty() {
                 self.ranks.extend(new);
                 self.ranks.sort_unstable();
-                let means = self.entry.map_or("", |entry| entry.means);
-                self.why = format!("{means} Reported for {}.", crate::base::words::rank_words(&self.ranks));
+                let whose = crate::base::words::rank_words(&self.ranks);
+                let first = self.summary.split(REPORTED_FOR).next().unwrap_or_default();
+                self.summary = format!("{first}{REPORTED_FOR}{whose}");
+                self.why = format!("{} Reported for {whose}.", self.entry.map_or("", |entry| entry.means));
             }
         }
     }

@@ -129,6 +129,7 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
             .or_else(|| by_cpu(look))
             .or_else(|| by_calls(look))
             .or_else(|| by_busy(look))
+            .or_else(|| by_calls_elsewhere(job, look))
     }?;
     let culprits: Vec<&RankLook> = absent.ranks.iter().filter_map(|r| look.ranks.get(r)).collect();
     if culprits.iter().any(|r| r.does_io()) {
@@ -634,6 +635,38 @@ fn by_busy(look: &Look) -> Option<Absent> {
         what: Some("the others in a collective".into()),
         evidence: vec![Evidence::of("process", format!("{}; {others} in a collective of Gloo", words.collect::<Vec<_>>().join(", ")))],
         far: None,
+    })
+}
+
+/// All ranks here are on CPUs and wait in a collective of Gloo: somebody on another node has not come. Where rank 0 is there, it may save or
+/// evaluate for all.
+fn by_calls_elsewhere(job: &Job, look: &Look) -> Option<Absent> {
+    let least = if look.ranks.contains_key(&0) { WAITED_FOR_WORK.duration() } else { WAITED_AT_START.duration() };
+    let log = look.log.as_ref().filter(|l| l.quiet_for > l.patience.max(patience(look, least)))?;
+    let meets =
+        |r: &RankLook| r.gpu.is_none() && r.sleeps() && !r.does_io() && r.waits.iter().any(|w| w.pid == r.pid && w.in_gloo == Some(true));
+    let here = look.alive().count();
+    if !job.has_ranks_elsewhere() || look.ras.is_some() || !has_trained(look) || here < look.local_ranks || !look.alive().all(meets) {
+        return None;
+    }
+    let waits = format!("{} in {WAITS_FOR_OTHERS} of a collective of Gloo, no step for {}", all_here(here, "wait"), span(log.quiet_for));
+    let far = Far {
+        one: true,
+        subject: "a rank of another node".into(),
+        named: "a rank of another node".into(),
+        next: Some(
+            "look on the other nodes, with nccl-top or `ps -eo pid,stat,wchan:24,args`: who is not in a collective there has not come"
+                .into(),
+        ),
+        silent: None,
+    };
+    Some(Absent {
+        ranks: Vec::new(),
+        since: log.last_step_at?,
+        confidence: Confidence::Likely,
+        what: Some("the collective in which the ranks here wait".into()),
+        evidence: vec![Evidence::of("process", waits)],
+        far: Some(far),
     })
 }
 

@@ -529,6 +529,49 @@ fn a_hang_beside_a_job_on_the_same_gpus_is_found() {
     assert_eq!(judged("h200-two-jobs", 1_795_432_037.91, "1732").rules(), Vec::<&str>::new());
 }
 
+/// A loop that does not end, beside a rank that waits in Gloo.
+#[test]
+fn a_rank_on_cpus_that_computes_for_long_while_the_others_wait_has_not_come() {
+    let judged = judged("gloo-loop", 1_795_441_603.62, "11132");
+    let (t, found) = judged.first("hang-rank-absent");
+    assert!((18.0..23.0).contains(t) && judged.rules() == ["hang-rank-absent"], "{t} {:?}", judged.rules());
+    assert_eq!((found.ranks.as_slice(), found.confidence), (&[1][..], Confidence::Possible));
+}
+
+/// WORLD_SIZE=3 on the loopback, and two ranks.
+#[test]
+fn a_rank_of_this_node_that_was_not_started_is_named() {
+    let judged = judged("gloo-missing-rank", 1_795_442_035.09, "14041");
+    let (t, found) = judged.first("init-stuck");
+    assert!((25.0..35.0).contains(t) && judged.rules() == ["init-stuck"], "{t} {:?}", judged.rules());
+    assert_eq!(found.ranks, [2]);
+}
+
+/// Without a log exit codes alone tell, and not who is to blame.
+#[test]
+fn who_fails_right_behind_one_that_left_is_not_blamed() {
+    let judged = judged("gloo-left-no-log", 1_795_441_803.89, "12638");
+    let (_, found) = judged.first("rank-exited");
+    assert!(found.ranks.is_empty() && found.summary.contains("rank 1 had left with code 0"), "{}", found.summary);
+    assert_eq!(found.confidence, Confidence::Possible);
+}
+
+/// The program prints a traceback and goes on.
+#[test]
+fn a_traceback_of_what_was_caught_opens_nothing() {
+    let judged = judged("gloo-caught", 0.0, "18608");
+    assert!(judged.opened.iter().all(|(_, f)| f.severity <= Severity::Info), "{:?}", judged.rules());
+}
+
+/// Two nodes, a rank each: what the node of rank 0 sees while rank 1 sleeps on the other.
+#[test]
+fn ranks_here_that_wait_in_gloo_miss_one_of_another_node() {
+    let judged = judged("gloo-elsewhere", 1_795_446_471.19, "3");
+    let (t, found) = judged.first("hang-rank-absent");
+    assert!((18.0..23.0).contains(t) && found.ranks.is_empty(), "{t} {:?}", found.ranks);
+    assert!(found.summary.starts_with("a rank of another node has not joined"), "{}", found.summary);
+}
+
 /// Two ranks on one GPU, which spins for the one that waits: what it does tells nothing of the other, and counts that differ are no
 /// mismatch while one may still come.
 #[test]
