@@ -165,6 +165,11 @@ fn read_up_to(input: &mut impl Read, most: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// The error output of a process alone, in which a healthy one may write nothing: `stderr.log` of torchrun, `slurm-7.err`, `err.3`.
+fn is_for_errors(name: &str) -> bool {
+    name.starts_with("stderr") || name.ends_with(".err") || name.starts_with("err.")
+}
+
 /// Reads one input into a session. `progress` gets the bytes taken from it so far.
 pub fn read(input: &Input, intake: &mut Intake, progress: &mut dyn FnMut(u64)) -> Seen {
     let mut seen = Seen { path: input.name.clone(), ..Seen::default() };
@@ -179,6 +184,10 @@ pub fn read(input: &Input, intake: &mut Intake, progress: &mut dyn FnMut(u64)) -
     if opened.head.is_empty() {
         // A dump that was never written is missed even where nobody named it.
         let dump = opened.file_name().contains("trace_rank_");
+        if is_for_errors(opened.file_name()) {
+            seen.note = Some("empty: nothing was written to the error output");
+            return seen;
+        }
         seen.error = (input.named || dump).then(|| "the file is empty: whoever should have written it did not".into());
         return seen;
     }

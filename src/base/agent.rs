@@ -40,8 +40,20 @@ impl<'a> Agent<'a> {
     pub fn words(&self) -> String {
         let at = self.meets_at().map_or(String::new(), |at| format!(" at {}", clip(&clean(&at), 80)));
         match self.nodes() {
-            Some(nodes) => format!("torchrun waits{at} for the other nodes (--nnodes {})", clip(&clean(nodes), 20)),
-            None => "torchrun has started no rank yet".to_owned(),
+            Some(nodes) => {
+                let (name, nodes) = (self.name(), clip(&clean(nodes), 20).into_owned());
+                let option = if name == "accelerate" { "--num_machines" } else { "--nnodes" };
+                format!("{name} waits{at} for the other nodes ({option} {nodes})")
+            }
+            None => format!("{} has started no rank yet", self.name()),
+        }
+    }
+
+    /// What its users call it.
+    fn name(&self) -> &'static str {
+        match python_target(self.0).map(base_name) {
+            Some("accelerate") => "accelerate",
+            _ => "torchrun",
         }
     }
 

@@ -244,7 +244,8 @@ pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut
     let others: Vec<Option<String>> = if log_only { findings.iter().map(|f| of_others(f, findings)).collect() } else { Vec::new() };
     // Those that wait in vain do not say for whom; who says nothing is worth more than who was first to say so.
     let complains = |f: &Finding| chain(f).place == Place::Messenger && f.signature.is_none() && f.summary.ends_with(FIRST_TO_SAY);
-    let silent = match model.jobs.get(job).filter(|_| findings.iter().any(|f| complains(f))) {
+    // Live, the others may still say so.
+    let silent = match model.jobs.get(job).filter(|of| of.archived && findings.iter().any(|f| complains(f))) {
         Some(of) => crate::rules::silent_ranks(model, of),
         None => Vec::new(),
     };

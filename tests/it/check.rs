@@ -246,6 +246,9 @@ fn what_cannot_be_judged_is_named_and_the_rest_is_judged() {
         (dir.path().join("*.none").display().to_string(), "no file matches"),
     ];
     fs::create_dir(dir.path().join("nothing")).unwrap();
+    // The error output of a process that had none.
+    let judged = check(&[&put("attempt_0/1/stderr.log", b""), &good]);
+    assert_eq!(judged.code, 1, "{}", judged.stderr);
     for (path, says) in &cases {
         let judged = check(&[path, &good]);
         assert_eq!(judged.code, 2, "{path}: {}", judged.report);
