@@ -649,7 +649,7 @@ fn by_calls_elsewhere(job: &Job, look: &Look) -> Option<Absent> {
     if !job.has_ranks_elsewhere() || look.ras.is_some() || !has_trained(look) || here < look.local_ranks || !look.alive().all(meets) {
         return None;
     }
-    let waits = format!("{} in {WAITS_FOR_OTHERS} of a collective of Gloo, no step for {}", all_here(here, "wait"), span(log.quiet_for));
+    let waits = format!("{} in a collective of Gloo, no step for {}", all_here(here, "wait"), span(log.quiet_for));
     let far = Far {
         one: true,
         subject: "a rank of another node".into(),
