@@ -5,8 +5,9 @@ use crate::base::severity::Confidence;
 use crate::base::time::{Stamp, span};
 use crate::base::units::counted;
 use crate::base::words::rank_words;
-use crate::logs::{Ofi, PathKind, PluginState};
+use crate::logs::{Ofi, PathKind, PluginState, What};
 use crate::model::Model;
+use crate::model::alarms::Alarm;
 use crate::model::comm::Comm;
 use crate::model::job::Job;
 use crate::model::port::Link;
@@ -152,8 +153,15 @@ impl Facts<'_> {
             reasons.push(format!("{} is up", port.name()));
             seen.push(Evidence::of("counter", format!("port {} ({}) is up", port.name(), port.info.kind.as_str())));
         }
+        // One that fails may say nothing but that.
+        let warned = |alarm: &Alarm| matches!(&alarm.event.what, What::NcclWarn { text, .. } if text.starts_with("NET/OFI "));
+        let has_failed = self.model.record_of(&self.job.id).alarms.iter().any(warned);
+        if reasons.is_empty() && has_failed {
+            asked = true;
+            reasons.push("aws-ofi-nccl was there".into());
+        }
         // It turns off NCCL's own InfiniBand, not a plugin.
-        let has_plugin = !b.ofi.said.is_empty();
+        let has_plugin = !b.ofi.said.is_empty() || has_failed;
         let off = !has_plugin && b.env_value("NCCL_IB_DISABLE").is_some_and(|(v, _)| v == "1");
         if reasons.is_empty() && off {
             reasons.push("RDMA was turned off by hand".into());
