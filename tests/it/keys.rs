@@ -779,7 +779,8 @@ fn the_pager_gets_the_file_and_the_job_is_observed_on() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
     let pager = dir.path().join("less");
-    std::fs::write(&pager, "#!/bin/sh\necho \"GOT $*\"\nread typed < /dev/tty\n").unwrap();
+    // dash catches an interrupt, and misses one that comes just before it begins to read: `sleep` has long been there when the words are.
+    std::fs::write(&pager, "#!/bin/sh\n(sleep 0.3; echo \"GOT $*\") &\nexec sleep 60\n").unwrap();
     std::fs::set_permissions(&pager, std::fs::Permissions::from_mode(0o755)).unwrap();
     let log = dir.path().join("train.log");
     (1..=5).for_each(|step| append(&log, &format!("step {step} | loss 2.5 | mark-{step}\n")));
