@@ -101,9 +101,6 @@ impl Gleaned {
         if self.is_of_report(line) {
             return;
         }
-        if is_python_warning(line) {
-            return self.goes_on();
-        }
         if self.looked_at >= MOST_LOOKED_AT && !self.found.is_empty() {
             return self.pass_by(line);
         }
@@ -111,6 +108,9 @@ impl Gleaned {
         let judges = self.judged < MOST_JUDGED && !line.trim_ascii().is_empty();
         let near = if line.first() == Some(&b'{') { 8 * LONGEST } else { NEAR };
         let may_be_error = words::may_be_error(&line[..line.len().min(near)]);
+        if may_be_error && is_python_warning(line) {
+            return self.goes_on();
+        }
         let follows = self.found.last().filter(|last| last.end + 1 == no);
         let is_rest = follows.is_some_and(Unknown::announces);
         // Behind the head of a logger, too.

@@ -182,12 +182,12 @@ pub fn read(input: &Input, intake: &mut Intake, progress: &mut dyn FnMut(u64)) -
     };
     seen.bytes = input.size_bytes;
     if opened.head.is_empty() {
-        // A dump that was never written is missed even where nobody named it.
-        let dump = opened.file_name().contains("trace_rank_");
         if is_for_errors(opened.file_name()) {
             seen.note = Some("empty: nothing was written to the error output");
             return seen;
         }
+        // A dump that was never written is missed even where nobody named it.
+        let dump = opened.file_name().contains("trace_rank_");
         seen.error = (input.named || dump).then(|| "the file is empty: whoever should have written it did not".into());
         return seen;
     }

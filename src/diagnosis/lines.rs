@@ -24,10 +24,6 @@ use std::time::Duration;
 /// Ranks that print one text within this time report one thing.
 const AT_ONCE: Duration = Duration::from_secs(2);
 const MAX_NAMED: usize = 64;
-/// How the words of a rule end that tell which of several was the first to complain.
-pub const FIRST_TO_SAY: &str = "reported it first";
-/// More silent ranks than these are no headline.
-const MOST_SILENT: usize = 8;
 /// Why findings of a run that is over are cleared.
 pub const NEW_RUN: &str = "a new run began";
 
@@ -139,7 +135,7 @@ fn in_order<'a>(model: &'a Model, job: &Job) -> Vec<(Option<Stamp>, &'a Alarm)> 
     all.sort_by_key(|(_, a)| (a.file, a.line));
     never_back(&mut all);
     // A file without any times comes last: nothing says that it was first.
-    all.sort_by_key(|(at, a)| (at.unwrap_or(Stamp(i64::MAX)), a.file, a.line));
+    all.sort_by_key(|(at, _)| at.unwrap_or(Stamp(i64::MAX)));
     all
 }
 
@@ -242,20 +238,6 @@ pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut
     let damages = |f: &&&mut Finding| rules::may_damage_data(f) && f.own_role != Role::Context && is_timed(f);
     let faults: Vec<Finding> = findings.iter().filter(damages).map(|f| (**f).clone()).collect();
     let others: Vec<Option<String>> = if log_only { findings.iter().map(|f| of_others(f, findings)).collect() } else { Vec::new() };
-    // Those that wait in vain do not say for whom; who says nothing is worth more than who was first to say so.
-    let complains = |f: &Finding| chain(f).place == Place::Messenger && f.signature.is_none() && f.summary.ends_with(FIRST_TO_SAY);
-    // Live, the others may still say so.
-    let silent = match model.jobs.get(job).filter(|of| of.archived && findings.iter().any(|f| complains(f))) {
-        Some(of) => crate::rules::silent_ranks(model, of),
-        None => Vec::new(),
-    };
-    if !silent.is_empty() && silent.len() <= MOST_SILENT {
-        let say = if silent.len() == 1 { "says" } else { "say" };
-        findings
-            .iter_mut()
-            .filter(|f| complains(f))
-            .for_each(|f| f.summary = format!("{}; {} {say} nothing", f.summary, rank_words(&silent)));
-    }
     let witnesses = model.jobs.get(job).filter(|j| j.log_only).map(|j| Witnesses::of(model, j, findings));
     for (at, f) in findings.iter_mut().enumerate() {
         f.severity = f.own_severity;

@@ -311,6 +311,11 @@ impl RankLook {
         self.waits.iter().find(|wait| wait.pid == self.pid && wait.is_for_a_message()).filter(|_| self.sleeps())
     }
 
+    /// It was seen to wait in a collective of Gloo, by the names of its threads.
+    pub fn is_in_gloo(&self) -> bool {
+        self.waits.iter().any(|wait| wait.pid == self.pid && wait.in_gloo == Some(true))
+    }
+
     /// Its process keeps a CPU busy.
     pub fn spins(&self) -> bool {
         self.alive() && self.cpu_pct.is_some_and(|c| c >= SPINS_PCT)

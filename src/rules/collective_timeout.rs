@@ -3,7 +3,9 @@
 use super::chain::{Chain, Place};
 use super::{Implies, ONCE, Rule, Stacks, TextContext};
 use crate::base::severity::{Confidence, Severity};
+use crate::base::words::rank_words;
 use crate::logs::{CollectiveTimeout, What};
+use crate::model::job::Job;
 use crate::rules::findings::Finding;
 
 pub const RULE: Rule = Rule {
@@ -30,6 +32,20 @@ fn waited_since(ctx: &TextContext, timeout: &CollectiveTimeout) -> String {
     format!("it had waited since {:02}:{:02}:{:02}; ", s / 3600, s / 60 % 60, s % 60)
 }
 
+/// `; ranks 0 and 4 say nothing`, which is worth more than who was first to complain. Live, the others may still say so.
+fn silent_words(ctx: &TextContext) -> String {
+    /// More are no headline.
+    const MOST: usize = 8;
+    let is_first = |job: &&Job| job.archived && !ctx.ledger.is_open(RULE.id, Some(&job.id));
+    let Some(job) = ctx.model.jobs.get(&ctx.seen.job).filter(is_first) else { return String::new() };
+    match super::silent_ranks(ctx.model, job).as_slice() {
+        [] => String::new(),
+        [one] => format!("; rank {one} says nothing"),
+        some if some.len() <= MOST => format!("; {} say nothing", rank_words(some)),
+        _ => String::new(),
+    }
+}
+
 fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let What::CollectiveTimeout(timeout) = &ctx.seen.event.what else { return };
     let what = match (&timeout.op, timeout.seq) {
@@ -45,7 +61,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
         (None, Some(r), Some(group)) => format!("; rank {r} of group {group} reported it first"),
         (None, None, _) => String::new(),
     };
-    let mut found = ctx.found(&RULE, "watchdog", format!("{what} timed out{after}{by}"));
+    let mut found = ctx.found(&RULE, "watchdog", format!("{what} timed out{after}{by}{}", silent_words(ctx)));
     // The reporters waited in vain: naming them as culprits would be wrong.
     found.ranks.clear();
     found.gpus.clear();

@@ -643,8 +643,7 @@ fn by_busy(look: &Look) -> Option<Absent> {
 fn by_calls_elsewhere(job: &Job, look: &Look) -> Option<Absent> {
     let least = if look.ranks.contains_key(&0) { WAITED_FOR_WORK.duration() } else { WAITED_AT_START.duration() };
     let log = look.log.as_ref().filter(|l| l.quiet_for > l.patience.max(patience(look, least)))?;
-    let meets =
-        |r: &RankLook| r.gpu.is_none() && r.sleeps() && !r.does_io() && r.waits.iter().any(|w| w.pid == r.pid && w.in_gloo == Some(true));
+    let meets = |r: &RankLook| r.gpu.is_none() && r.sleeps() && !r.does_io() && r.is_in_gloo();
     let here = look.alive().count();
     if !job.has_ranks_elsewhere() || look.ras.is_some() || !has_trained(look) || here < look.local_ranks || !look.alive().all(meets) {
         return None;

@@ -191,8 +191,7 @@ fn held(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
 /// Who stands in wait for another thread of its own, where all others wait in a collective of Gloo.
 fn held_by_a_thread(look: &Look) -> Option<(Vec<&RankLook>, Limit)> {
     let standing = look.standing();
-    let in_gloo = |r: &RankLook| r.waits.iter().any(|wait| wait.pid == r.pid && wait.in_gloo == Some(true));
-    let all_others_meet = look.alive().all(|r| standing.iter().any(|s| s.rank == r.rank) || in_gloo(r));
+    let all_others_meet = look.alive().all(|r| standing.iter().any(|s| s.rank == r.rank) || r.is_in_gloo());
     let least = if standing.iter().any(|r| r.rank == 0) { HELD_RANK_0 } else { HELD_BY_A_THREAD };
     (!standing.is_empty() && all_others_meet).then_some((standing, least))
 }

@@ -471,7 +471,7 @@ fn a_plugin_that_failed_is_why_nccl_uses_sockets() {
     let log = "n1:78:48 [5] nccl_ofi_ofiutils_init_connection:274 NCCL WARN NET/OFI Couldn't open CQ. RC: -22, ERROR: Invalid argument\n\
         n1:78:48 [5] nccl_net_ofi_create_plugin:259 NCCL WARN NET/OFI aws-ofi-nccl initialization failed\n\
         n1:78:48 [5] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\n\
-        n1:78:48 [5] NCCL INFO NET/Socket : Using [0]eth0:10.2.227.37<0>\n\
+        n1:78:48 [5] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.5<0>\n\
         n1:78:48 [5] NCCL INFO Using network Socket\n";
     let report = report(log);
     let of_setting = |f: &nccl_top::rules::findings::Finding| f.summary.contains("NCCL_IB_DISABLE");
