@@ -84,6 +84,7 @@ impl App {
 
     pub(super) fn take_back(&mut self, how: Result<(), String>) -> Result<()> {
         self.paging = false;
+        self.paged_at = Some(std::time::Instant::now());
         self.ui.notice = how.err();
         self.screen.resume()
     }

@@ -167,6 +167,8 @@ struct App {
     spying: bool,
     /// The pager has the terminal: nothing is drawn.
     paging: bool,
+    /// When the user left the pager.
+    paged_at: Option<Instant>,
     gate: Arc<Gate>,
     /// What the user is asked about.
     py_spy: Option<Plan>,
@@ -176,6 +178,8 @@ struct App {
     rounds: Vec<(Stamp, Compared)>,
 }
 
+/// So long after the pager's end an interrupt may still be the one that was typed for it.
+const PAGERS_LAST_SIGNAL: Duration = Duration::from_millis(500);
 /// What is due so soon is drawn with what woke the loop up: another sleep would cost more.
 const SOON: Duration = Duration::from_millis(30);
 /// How long the end of the program waits for what is being written.
@@ -223,6 +227,7 @@ impl App {
             writing: false,
             spying: false,
             paging: false,
+            paged_at: None,
             gate,
             py_spy: None,
             pipes: Vec::new(),
@@ -360,7 +365,7 @@ impl App {
             Message::Input(Some(input)) => return self.input(&input, world, events),
             Message::Signal(kind) if kind == SignalKind::window_change() => {}
             // What is typed for the pager may end or stop it, and nothing else.
-            Message::Signal(kind) if self.paging && (kind == SignalKind::interrupt() || kind == resumed()) => {}
+            Message::Signal(kind) if self.is_for_pager(kind) => {}
             Message::Signal(kind) if kind == resumed() => self.screen.resume()?,
             Message::Input(None) | Message::Signal(_) => return Ok(None),
             Message::Work(Work::Paged(how)) => self.take_back(how)?,
@@ -378,6 +383,12 @@ impl App {
             }
         }
         Ok(Some(Due::Now))
+    }
+
+    /// The terminal sends an interrupt to the pager and to this program at once, and the pager's end may be seen first.
+    fn is_for_pager(&self, kind: SignalKind) -> bool {
+        let was_paging = self.paged_at.is_some_and(|ended| ended.elapsed() < PAGERS_LAST_SIGNAL);
+        (self.paging && kind == resumed()) || ((self.paging || was_paging) && kind == SignalKind::interrupt())
     }
 
     fn can_draw(&self) -> bool {
