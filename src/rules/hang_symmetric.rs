@@ -1,7 +1,8 @@
 //! Every rank has joined, and nothing moves.
 
+use super::absent_on_cpus::{WAITS_FOR_OTHERS, calls_of_sleepers, waits_in_gloo};
 use super::chain::Chain;
-use super::hang_rank_absent::{WAITS_FOR_OTHERS, calls_of_sleepers, has_trained, patience, paused_by_name, waits_in_gloo};
+use super::hang_rank_absent::{has_trained, patience, paused_by_name};
 use super::{Implies, Rule, Stacks, TickContext, collective_mismatch, send_order_deadlock, told_by, while_it_holds};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};

@@ -1,8 +1,8 @@
 //! All ranks wait for their input: none is in a collective, no GPU works, no step is made; or much of each step is lost to it.
 
+use super::absent_on_cpus::waits_in_gloo;
 use super::area::Area;
 use super::chain::Chain;
-use super::hang_rank_absent::waits_in_gloo;
 use super::{Implies, Rule, Stacks, TickContext, told_by, while_it_holds};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Role, Severity};

@@ -3,6 +3,7 @@
 //! **To add a rule**: a file below `rules/` with a `pub const RULE: Rule` and its tests, and its line in [`RULES`]. A rule says what
 //! holds now, with its evidence; opening, holding, clearing and counting are the ledger's business.
 
+mod absent_on_cpus;
 pub mod area;
 mod busbw_below_platform;
 pub mod chain;
