@@ -1,6 +1,6 @@
 //! Judges what logs report: line by line as it comes, and the log of a job as a whole.
 
-use super::causality::chain;
+use super::causality::{chain, is_victim};
 use super::driver_chain::is_timed;
 use super::witnesses::Witnesses;
 use crate::base::exit_code::exit_words;
@@ -11,6 +11,7 @@ use crate::logs::catalog::{self, Part, Scope, Signature};
 use crate::logs::{TextEvent, What, error_words, prefix};
 use crate::model::alarms::Alarm;
 use crate::model::chronicle::Chronicle;
+use crate::model::comm::{Comm, MissingRank};
 use crate::model::gpu::PciAddress;
 use crate::model::job::Job;
 use crate::model::{Model, TextSeen};
@@ -244,6 +245,7 @@ pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut
         let mut notes: Vec<String> = others.get(at).cloned().flatten().into_iter().collect();
         witnesses.iter().for_each(|witnesses| witnesses.tell(f, &mut notes));
         notes.extend(last_error(model, job, f));
+        notes.extend(missed_by_ras(model, job, f));
         if let Some(fault) = faults.iter().find(|fault| chain(f).is_of_numbers && is_timed(f) && came_together(fault, f)) {
             notes.push(format!("may be damaged data: {}", fault.summary));
             f.next = Some("stop the run, test that GPU (`dcgmi diag -r 3`), and go back to a checkpoint before it".into());
@@ -298,6 +300,18 @@ fn last_error(model: &Model, job: &str, f: &Finding) -> Option<String> {
     let reason = model.record_of(job).alarms.iter().find_map(of)?;
     let is_told = f.summary.contains(&reason) || f.evidence.iter().any(|e| e.text.contains(&reason));
     (!is_told).then(|| format!("NCCL's last error was {}", crate::base::clean::clip(&reason, 200)))
+}
+
+/// Whom RAS misses, for one that only says that some other rank is gone.
+fn missed_by_ras(model: &Model, job: &str, f: &Finding) -> Option<String> {
+    const MOST: usize = 4;
+    let job = model.jobs.get(job).filter(|_| is_victim(f) && f.ranks.is_empty() && f.severity >= Severity::Error)?;
+    let whole = |comm: &&Comm| job.world_size == Some(comm.nranks) && !comm.missing.is_empty();
+    let missing = &model.comms_of(job).find(whole)?.missing;
+    let place = |m: &MissingRank| m.host.as_ref().map_or(String::new(), |host| format!(" on {}", crate::base::clean::clean(host)));
+    let named: Vec<String> = missing.iter().take(MOST).map(|(rank, m)| format!("rank {rank}{}", place(m))).collect();
+    let more = if missing.len() > MOST { ", …" } else { "" };
+    Some(format!("RAS misses {}{more}", named.join(", ")))
 }
 
 /// What a finding is about, without the entry that it stands under, where that may be about several things.

@@ -1,5 +1,6 @@
 //! One rank is late at every step, or each step another.
 
+mod behind_elsewhere;
 mod more_to_do;
 
 use super::{Implies, Rule, Stacks, TickContext, told_by, while_it_holds};
@@ -24,7 +25,7 @@ pub const RULE: Rule = Rule {
     says: "{is|are} late every step, and the others wait",
     how: "Its GPU is the least busy while its siblings are at 100 %, again and again within 12 s or five steps; RAS has it behind at every look \
           although all counts move; in a pipeline, its GPU draws much more than those that wait, all the time; since steps became slower, it draws \
-          much more than the others, which drew the same before. What its process does meanwhile \
+          much more than the others, which drew the same before; on another node, or alone on this one, RAS has it behind again and again since steps became slower, and not before. What its process does meanwhile \
           says why: it sleeps, reads, or computes on the CPU. Where each time another rank is late, none is to blame",
     advice: "The GPU that looks least busy is the slow one: look at its data loader, CPU pinning, page faults, and whether its GPU is throttled. \
              One stage of a pipeline that computes while all others wait is an imbalance of the job, not a fault of its node",
@@ -81,7 +82,8 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         let one = least_busy(ctx.model, job, look, window)
             .or_else(|| least_busy_by_means(ctx.model, job, look, window))
             .or_else(|| busiest_stage(ctx.model, job, look, window))
-            .or_else(|| always_behind(ctx.model, job, look));
+            .or_else(|| always_behind(ctx.model, job, look))
+            .or_else(|| behind_elsewhere::judge(ctx.model, job, look, progress));
         let turns = TURNS.max(step_slot(step) * 10);
         out.extend(one.or_else(|| by_turns(ctx.model, job, look, step_slot(step)).filter(|_| steady_for.is_none_or(|s| s >= turns))));
     }

@@ -3,7 +3,9 @@
 use super::area::Area;
 use super::{FactContext, Implies, ONCE, Rule};
 use crate::base::severity::Severity;
+use crate::model::bringup::trouble::Trouble;
 use crate::rules::findings::Finding;
+use std::time::Duration;
 
 pub const RULE: Rule = Rule {
     id: "wrong-interface",
@@ -18,8 +20,12 @@ pub const RULE: Rule = Rule {
     ..Rule::PLAIN
 };
 
+const COMES_UP: Duration = Duration::from_secs(20);
+
 fn check(ctx: &FactContext, out: &mut Vec<Finding>) {
     for facts in ctx.each() {
-        out.extend(facts.interfaces().into_iter().map(|told| ctx.found(&RULE, &facts, told)));
+        // Where nodes do reach one another over it, the communicator is up a moment later.
+        let is_due = |told: &Trouble| ctx.ended || told.proofs.first().is_none_or(|proof| ctx.model.now.since(proof.at) >= COMES_UP);
+        out.extend(facts.interfaces().into_iter().filter(is_due).map(|told| ctx.found(&RULE, &facts, told)));
     }
 }

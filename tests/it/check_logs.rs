@@ -526,6 +526,19 @@ fn files_of_several_runs_are_told_apart() {
     );
 }
 
+/// One node's log, where a rank of another was killed: the watchdog says only that its collective failed.
+#[test]
+fn who_lost_a_connection_did_not_time_out() {
+    all_are(&[(
+        "fail collective-timeout [] rank 0 lost its connection to another rank",
+        "[rank0]:[E1123 16:55:54.294069423 ProcessGroupNCCL.cpp:612] [Rank 0] Collective WorkNCCL(SeqNum=339, OpType=ALLREDUCE, NumelIn=8392704, NumelOut=8392704, Timeout(ms)=600000) raised the following async exception: NCCL error: remote process exited or there was a network error, NCCL version 2.28.9\n\
+         ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n\
+         Last error:\nsocketProgress: Connection closed by remote peer \n\
+         [rank0]:[E1123 16:55:54.295911102 ProcessGroupNCCL.cpp:2303] [PG ID 0 PG GUID 0(default_pg) Rank 0]  failure detected by watchdog at work sequence id: 339 PG status: last enqueued work: 342, last completed work: 338\n\
+         [rank0]:[E1123 16:55:54.659097078 ProcessGroupNCCL.cpp:1914] [PG ID 0 PG GUID 0(default_pg) Rank 0] Received a dump signal due to a collective timeout from this local rank and we will try our best to dump the debug info. Last enqueued NCCL work: 342, last completed NCCL work: 338.\n",
+    )]);
+}
+
 #[test]
 fn interfaces() {
     all_are(&[

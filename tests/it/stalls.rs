@@ -572,6 +572,26 @@ fn ranks_here_that_wait_in_gloo_miss_one_of_another_node() {
     assert!(found.summary.starts_with("a rank of another node has not joined"), "{}", found.summary);
 }
 
+/// Two nodes, a rank and its GPU each: what the node of rank 0 sees while rank 1 is late on the other.
+#[test]
+fn who_is_late_on_another_node_is_known_by_ras_since_steps_became_slower() {
+    let judged = judged("h100-late-elsewhere", 1_795_452_854.53, "417");
+    let (t, found) = judged.first("straggler");
+    assert!((10.0..18.0).contains(t) && found.ranks == [1], "{t} {:?}", found.ranks);
+    let said = "rank 1 on 10.77.0.2 (pid 465) is late every step; the only rank on this node waits for it";
+    assert_eq!(found.summary, said);
+    assert_eq!(found.next.as_deref(), Some("ssh 10.77.0.2 py-spy dump --nonblocking --pid 465"));
+    assert_eq!(judged.rules(), ["slow-steps", "straggler"]);
+}
+
+/// The node of rank 1, whose own interface has the name of one of containers: the ranks met over it.
+#[test]
+fn an_interface_over_which_the_ranks_met_is_not_wrong() {
+    let judged = judged("h100-veth", 1_795_452_854.53, "409");
+    assert_eq!(judged.rules(), Vec::<&str>::new());
+    assert_eq!(judged.states.last().map(|s| s.1), Some(State::Training));
+}
+
 /// Two ranks on one GPU, which spins for the one that waits: what it does tells nothing of the other, and counts that differ are no
 /// mismatch while one may still come.
 #[test]

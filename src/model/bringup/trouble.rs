@@ -364,8 +364,9 @@ impl Facts<'_> {
         let b = self.bringup;
         let mut out = Vec::new();
         let local = |name: &str| name == "lo" || ["docker", "virbr", "veth", "cni", "br-"].iter().any(|p| name.starts_with(p));
-        let is_whole = |c: &Comm| c.nranks > 1 && c.init_complete.len() == c.nranks as usize;
-        let came_up = b.inits.keys().filter_map(|hash| self.model.comms.get(hash)).any(is_whole);
+        // No rank comes to its end alone: all have met in it.
+        let is_up = |c: &Comm| c.nranks > 1 && !c.init_complete.is_empty();
+        let came_up = b.inits.keys().filter_map(|hash| self.model.comms.get(hash)).any(is_up);
         let hosts: BTreeSet<Option<u64>> = b.bootstraps.said.iter().flat_map(|s| &s.who).map(|w| w.host).collect();
         // Nobody has to be reached by a rank that is alone.
         let mut sizes = b.inits.keys().filter_map(|hash| self.model.comms.get(hash)).map(|c| c.nranks).peekable();
@@ -377,6 +378,10 @@ impl Facts<'_> {
         }
         for (said, what) in b.bootstraps.said.iter().map(|s| (s, "bootstrap")).chain(b.sockets.said.iter().map(|s| (s, "data"))) {
             if !local(&said.value) || out.iter().any(|t: &Trouble| t.subject == said.value) {
+                continue;
+            }
+            // A network of containers over which they have met, as in a pod whose own interface has such a name.
+            if came_up && said.value != "lo" && b.bootstraps.said.iter().any(|s| s.value == said.value) {
                 continue;
             }
             // Of several interfaces for data the good ones may be enough.
