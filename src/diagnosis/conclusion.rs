@@ -18,8 +18,10 @@ pub struct Conclusion {
 impl Conclusion {
     /// Of the one job that is known from logs, and of all that the recordings, with their paths, showed.
     pub fn of(session: &Session, recordings: &[(String, Session)]) -> Conclusion {
-        let mut findings: Vec<Finding> = session.ledger.open().into_iter().map(as_one_job).collect();
-        findings.sort_by_key(|f| f.no);
+        let mut open: Vec<&Finding> = session.ledger.open();
+        // What failed again in the run of now is not the past.
+        open.sort_by_key(|f| (is_of_earlier_run(f), f.no));
+        let mut findings: Vec<Finding> = open.into_iter().map(as_one_job).collect();
         let of_earlier_run = |f: &&Finding| f.cleared_for == Some(NEW_RUN);
         findings.extend(session.ledger.past().filter(of_earlier_run).map(set_apart));
         findings.extend(recordings.iter().flat_map(|(path, recording)| replayed(recording, path)));
@@ -53,10 +55,11 @@ fn last_step(session: &Session) -> Option<Stamp> {
 
 /// Of several files given together all findings are of one job, but for those of earlier runs.
 fn as_one_job(f: &Finding) -> Finding {
-    match &f.job {
-        Some(job) if job.ends_with(&earlier_run("")) => set_apart(f),
-        _ => Finding { job: None, ..f.clone() },
-    }
+    if is_of_earlier_run(f) { set_apart(f) } else { Finding { job: None, ..f.clone() } }
+}
+
+fn is_of_earlier_run(f: &Finding) -> bool {
+    f.job.as_deref().is_some_and(|job| job.ends_with(&earlier_run("")))
 }
 
 fn set_apart(f: &Finding) -> Finding {

@@ -779,6 +779,15 @@ fn a_run_begins_anew_only_after_something_has_failed() {
 }
 
 #[test]
+fn what_fails_again_in_a_second_run_is_not_the_past() {
+    let banner =
+        "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default, to avoid your system being overloaded\n";
+    let taken = "[W socket.cpp:426] [c10d] The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).\n";
+    let end = "srun: error: n44: task 3: Exited with exit code 1\n";
+    all_are(&[("fail rendezvous-failed [] rendezvous: port 29500", &[banner, taken, banner, taken, end].concat())]);
+}
+
+#[test]
 fn blank_lines_in_a_traceback_say_nothing() {
     let text =
         format!("[rank3]: Traceback (most recent call last):\n{}[rank3]: ValueError: bad\nstep 7 loss 2.5\n", "\n \n\r".repeat(2000));
