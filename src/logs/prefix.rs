@@ -307,7 +307,7 @@ fn one<'a>(s: &'a str, p: &mut Peeled<'_>, turn: usize) -> Option<&'a str> {
     match s.as_bytes().first()? {
         b'[' => bracket(s, p),
         b'(' => ray(s, p),
-        b'0'..=b'9' => stamped(s, p).or_else(|| zap(s)).or_else(|| task(s, p)).or_else(|| host(s, p)),
+        b'0'..=b'9' => tensorflow(s, p).or_else(|| stamped(s, p)).or_else(|| zap(s)).or_else(|| task(s, p)).or_else(|| host(s, p)),
         b' ' if turn == 0 => padded(s, p),
         b'|' if p.origin.written.is_some() => s.strip_prefix("| "),
         c if c.is_ascii_lowercase() && p.origin.written.is_some() && p.origin.host.is_none() => syslog(s, p).or_else(|| host(s, p)),
@@ -395,6 +395,13 @@ fn bracket<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     }
     if let Some(pod) = inner.strip_prefix("pod/") {
         p.origin.host = Some(pod.split('/').next()?.to_string());
+        return Some(skip_space(after));
+    }
+    if let Some((w, n)) = stamp::iso(inner)
+        && let Some("") = inner.get(n..).and_then(tensorflow_place)
+    {
+        set_time(p, w);
+        p.cpp = true;
         return Some(skip_space(after));
     }
     if let Some((w, _)) = stamp::iso(inner).or_else(|| stamp::ctime(inner)).filter(|(_, n)| *n == inner.len()) {
@@ -565,6 +572,24 @@ fn stamped<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     }
     set_time(p, w);
     Some(skip_space(rest))
+}
+
+/// `2026-04-13 13:53:31.851506: W tensorflow/core/kernels/data.cc:588] `, which Horovod puts into brackets as a whole.
+fn tensorflow<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
+    let (w, n) = stamp::iso(s)?;
+    let rest = tensorflow_place(&s[n..])?.strip_prefix(']')?;
+    set_time(p, w);
+    p.cpp = true;
+    Some(skip_space(rest))
+}
+
+/// What stands behind `: W tensorflow/core/kernels/data.cc:588`.
+fn tensorflow_place(tail: &str) -> Option<&str> {
+    let tail = tail.strip_prefix(": ")?.strip_prefix(['I', 'W', 'E', 'F'])?.strip_prefix(' ')?;
+    let end = memchr::memchr(b']', &tail.as_bytes()[..tail.len().min(300)]).unwrap_or(tail.len());
+    let (file, line) = tail.get(..end)?.rsplit_once(':')?;
+    number(line)?;
+    (file.contains('.') && !file.contains(' ')).then(|| &tail[end..])
 }
 
 /// What stands behind the level of a logger that prints it in front of the time: `INFO 2026-12-02 14:52:20,806 hooks.py: 27: text`.
