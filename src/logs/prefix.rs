@@ -398,7 +398,8 @@ fn bracket<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
         return Some(skip_space(after));
     }
     if let Some((w, n)) = stamp::iso(inner)
-        && let Some("") = inner.get(n..).and_then(tensorflow_place)
+        && let Some(tail) = inner.get(n..)
+        && (tensorflow_place(tail) == Some("") || is_level_and_ids(tail))
     {
         set_time(p, w);
         p.cpp = true;
@@ -583,6 +584,12 @@ fn tensorflow<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     Some(skip_space(rest))
 }
 
+/// ` E 27497 27511` of Ray's C++ logger: level, process and thread.
+fn is_level_and_ids(tail: &str) -> bool {
+    let ids = tail.strip_prefix(' ').and_then(|tail| tail.strip_prefix(['D', 'I', 'W', 'E', 'C', 'F'])).and_then(|t| t.strip_prefix(' '));
+    ids.and_then(|ids| ids.split_once(' ')).is_some_and(|(pid, tid)| number(pid).is_some() && number(tid).is_some())
+}
+
 /// What stands behind `: W tensorflow/core/kernels/data.cc:588`.
 fn tensorflow_place(tail: &str) -> Option<&str> {
     let tail = tail.strip_prefix(": ")?.strip_prefix(['I', 'W', 'E', 'F'])?.strip_prefix(' ')?;
@@ -717,7 +724,9 @@ fn stern<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
 /// `Nov 21 00:05:26 node-01 python[1234]: `
 fn journal<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     let (w, n) = stamp::syslog(s)?;
-    let rest = syslog(s[n..].strip_prefix(' ')?, p)?;
+    let tail = s[n..].strip_prefix(' ')?;
+    // A log of one host may leave its name out.
+    let rest = tail.strip_prefix("kernel: ").or_else(|| syslog(tail, p))?;
     set_time(p, w);
     Some(rest)
 }

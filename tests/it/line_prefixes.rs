@@ -38,6 +38,8 @@ fn every_prefix_of_the_table_is_peeled() {
         ("2026-04-13 13:53:31.851506: W tensorflow/core/data.cc:588] text", "at=4-13 13:53:31 |text"),
         ("2026-04-13 13:53:31.851506: W tensorflow said", "|2026-04-13 13:53:31.851506: W tensorflow said"),
         ("[1,0]<stderr>:[2026-04-13 13:53:31.851506: W horovod/common/operations.cc:588] text", "rank=0 at=4-13 13:53:31 |text"),
+        ("[2026-03-04 19:28:30,014 E 27497 27511] logging.cc:113: text", "at=3-4 19:28:30 |logging.cc:113: text"),
+        ("Mar 27 17:40:36 kernel: NVRM: text", "at=3-27 17:40:36 |NVRM: text"),
         ("[1,12]<stdout>:text", "rank=12 |text"),
         ("[1,12]<stderr>:", "rank=12 |"),
         ("2026-01-15 22:41:16 UTC master.0 -- [1,12]<stderr>:text", "rank=12 at=1-15 22:41:16 |text"),
