@@ -274,10 +274,14 @@ fn step_time(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buff
 fn silence(ctx: &Ctx, axis: &TimeAxis, plot: Rect, buf: &mut Buffer) {
     let Some((id, p)) = training::progress(ctx).filter(|_| plot.height > 0) else { return };
     if let Some(quiet) = ctx.session.model.quiet(id) {
-        let text = format!("no step for {} ", span(quiet.lasts));
+        let lasts = span(quiet.lasts);
         let at = p.last_step_at.and_then(|at| axis.cell(at)).map_or(1, |cell| cell as u16 + 5);
         let (x, y) = (plot.x + at, plot.y + plot.height / 2);
-        buf.put(x, y, text, usize::from(plot.right().saturating_sub(x)), ctx.theme.look);
+        let room = usize::from(plot.right().saturating_sub(x));
+        // Half a number says something else.
+        let texts = [format!("no step for {lasts} "), format!("no step {lasts} "), format!("{lasts} ")];
+        let text = texts.into_iter().find(|text| text.trim_end().chars().count() <= room);
+        buf.put(x, y, text.unwrap_or_default(), room, ctx.theme.look);
     }
 }
 
