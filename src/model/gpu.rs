@@ -49,6 +49,8 @@ pub struct Gpu {
     /// What its counters have done while they were watched.
     pub watch: HealthWatch,
     pub processes: Vec<GpuProcess>,
+    /// Lists of processes in a row that left much of its used memory unexplained.
+    unexplained: u8,
     /// The job and the rank that last worked here: it may have ended.
     pub had: Option<(String, u32)>,
     pub activity: Activity,
@@ -337,10 +339,22 @@ impl Gpu {
 
     /// Those that hold it now. What it drew for others says nothing about them.
     pub(super) fn held_by(&mut self, processes: Vec<GpuProcess>) {
+        // With what drivers before 510 count as used for themselves, up to 1 GiB. Without any process it is what one left behind.
+        const MUCH: u64 = 3 << 29;
+        let held: Option<u64> = processes.iter().map(|p| p.mem_bytes).sum();
+        let rest = held.filter(|held| *held > 0).zip(self.sample.mem_used_bytes).map(|(held, used)| used.saturating_sub(held));
+        self.unexplained = if rest.is_some_and(|rest| rest >= MUCH) { self.unexplained.saturating_add(1) } else { 0 };
         if !processes.is_empty() && !processes.iter().any(|p| self.processes.iter().any(|old| old.pid == p.pid)) {
             self.at_work = Series::default();
         }
         self.processes = processes;
+    }
+
+    /// A process holds memory of it that the driver does not name here: one of another container, which has pids of its own.
+    pub fn has_unseen_process(&self) -> bool {
+        // What a process takes while it is asked for is in one of both answers alone.
+        const LISTS: u8 = 3;
+        self.unexplained >= LISTS
     }
 
     /// Counters that were not asked this time keep their last value.

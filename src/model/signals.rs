@@ -385,7 +385,8 @@ impl Look {
         }
         // What a GPU does that another job works on, too, says nothing of this one; nor, where ranks share it, which of them does it.
         let shared = shared_gpus(&ranks);
-        let is_unclear = |gpu: u32| shared.contains(&gpu) || stranger_on(model, job, gpu).is_some();
+        let has_unseen = |gpu: u32| model.gpus.get(&gpu).is_some_and(Gpu::has_unseen_process);
+        let is_unclear = |gpu: u32| shared.contains(&gpu) || has_unseen(gpu) || stranger_on(model, job, gpu).is_some();
         for rank in ranks.values_mut().filter(|r| r.gpu.is_some_and(is_unclear)) {
             (rank.activity, rank.by_gpm, rank.draws_as_at_work) = (Activity::Unknown, false, None);
         }

@@ -384,7 +384,8 @@ fn of_far(look: &Look, ras: &RasLook, members: &[&Member], gap: Option<u64>) -> 
         return None;
     }
     let named = |r: &&RankLook| !members.iter().any(|m| m.rank == Some(r.rank));
-    let waits = |r: &RankLook| r.is(Activity::Waiting, look.at, patience(look, WAITED.duration()));
+    // Where a GPU is not seen, or is another's, too: who waits for the GPU in a collective spins on its CPU.
+    let waits = |r: &RankLook| r.is(Activity::Waiting, look.at, patience(look, WAITED.duration())) || works_unseen(r);
     let all_wait = look.alive().count() >= look.local_ranks && look.alive().any(|r| named(&r)) && look.alive().filter(named).all(waits);
     // Who saves for all is the first of a communicator; when all save, this node has just saved, too.
     let saves = ras.missing.is_empty()

@@ -584,6 +584,16 @@ fn who_is_late_on_another_node_is_known_by_ras_since_steps_became_slower() {
     assert_eq!(judged.rules(), ["slow-steps", "straggler"]);
 }
 
+/// Two containers of one machine, a rank each, on one GPU, which spins for the rank that waits: here it is the other one's. The driver does
+/// not name a process of another container; the memory that it holds is missing in its list.
+#[test]
+fn a_gpu_on_which_a_process_that_is_not_seen_works_tells_nothing_of_a_rank() {
+    let judged = judged("h100-unseen-process", 1_795_452_759.62, "3");
+    let (t, found) = judged.first("hang-rank-absent");
+    assert!((10.0..16.0).contains(t) && found.ranks == [1], "{t} {:?}", found.ranks);
+    assert_eq!(judged.rules(), ["hang-rank-absent"]);
+}
+
 /// The node of rank 1, whose own interface has the name of one of containers: the ranks met over it.
 #[test]
 fn an_interface_over_which_the_ranks_met_is_not_wrong() {
