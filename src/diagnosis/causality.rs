@@ -235,7 +235,7 @@ fn name_its_rank(findings: &mut [&mut Finding], cause: Option<usize>) {
     if !of.ranks.is_empty() || of.own_role != Role::Root {
         return;
     }
-    let is_end = |f: &Finding| of.entry.is_some() && f.rule == of.rule && f.signature.is_none();
+    let is_end = |f: &Finding| of.entry.is_some() && f.rule == of.rule && f.signature.is_none() && !is_of_another_process(of, f);
     // Who does not come any more right after somebody failed is who failed.
     let is_missed = |f: &Finding| {
         let soon = f.since >= of.since && f.since.since(of.since) <= JUST_BEFORE;
@@ -253,6 +253,16 @@ fn name_its_rank(findings: &mut [&mut Finding], cause: Option<usize>) {
     let Some(rank) = ranks.next().filter(|rank| ranks.all(|other| other == *rank)) else { return };
     findings[cause].ranks = vec![rank];
     findings[cause].summary = format!("rank {rank}: {}", findings[cause].summary);
+}
+
+/// Both name their process, and not the same: `[node-0:23442]` of Open MPI's handler, `pid 4257` of its launcher.
+fn is_of_another_process(of: &Finding, f: &Finding) -> bool {
+    fn number(text: &str) -> Option<u32> {
+        text.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    }
+    let own = of.evidence.first().and_then(|e| number(e.text.strip_prefix('[')?.split_once(':')?.1));
+    let its = f.summary.split_once("(pid ").and_then(|(_, tail)| number(tail));
+    own.zip(its).is_some_and(|(own, its)| own != its)
 }
 
 /// Whether one may have to do with the other. Two faults of machines have not, where they are of different hosts, of different GPUs long

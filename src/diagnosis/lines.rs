@@ -246,6 +246,7 @@ pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut
         witnesses.iter().for_each(|witnesses| witnesses.tell(f, &mut notes));
         notes.extend(last_error(model, job, f));
         notes.extend(missed_by_ras(model, job, f));
+        notes.extend(setting_behind(model, job, f));
         if let Some(fault) = faults.iter().find(|fault| chain(f).is_of_numbers && is_timed(f) && came_together(fault, f)) {
             notes.push(format!("may be damaged data: {}", fault.summary));
             f.next = Some("stop the run, test that GPU (`dcgmi diag -r 3`), and go back to a checkpoint before it".into());
@@ -300,6 +301,17 @@ fn last_error(model: &Model, job: &str, f: &Finding) -> Option<String> {
     let reason = model.record_of(job).alarms.iter().find_map(of)?;
     let is_told = f.summary.contains(&reason) || f.evidence.iter().any(|e| e.text.contains(&reason));
     (!is_told).then(|| format!("NCCL's last error was {}", crate::base::clean::clip(&reason, 200)))
+}
+
+/// `NCCL_SOCKET_IFNAME=eth0`, where what a text means depends on that setting, and the log tells it.
+fn setting_behind(model: &Model, job: &str, f: &Finding) -> Option<String> {
+    let means = f.entry.filter(|_| f.role == Role::Root && f.severity >= Severity::Error)?.means;
+    let mut words = means.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| word.starts_with("NCCL_"));
+    let named = words.next()?;
+    let bringup = model.bringup_of(job);
+    let (value, _) = bringup.env_value(named)?;
+    let note = format!("{named}={}", crate::base::clean::clean(value));
+    (!f.summary.contains(&note)).then_some(note)
 }
 
 /// Whom RAS misses, for one that only says that some other rank is gone.

@@ -132,7 +132,11 @@ fn raised(own: &Alarm, f: &Finding, notes: &mut Vec<String>) {
         let place = own.event.said_at.as_ref().and_then(|said| said.raised_at.as_ref()).filter(|place| !f.why.contains(place.as_str()));
         notes.extend(place.map(|place| format!("raised at {place}")));
     }
-    notes.extend(after.filter(|first| !f.why.contains(first.as_str())).map(|first| format!("before it came {first}")));
+    notes.extend(
+        after
+            .filter(|first| !f.why.contains(first.as_str()) && !f.summary.contains(first.as_str()))
+            .map(|first| format!("before it came {first}")),
+    );
 }
 
 #[derive(Default)]

@@ -264,14 +264,26 @@ pub fn records(line: &str) -> Vec<&str> {
 pub fn behind_bar(line: &str) -> Option<usize> {
     const BEGIN: [&str; 6] =
         ["ERROR:", "WARNING:", "CRITICAL:", "Traceback (most recent call last)", "terminate called ", "RuntimeError: "];
-    let bar = memchr::memmem::find(line.as_bytes(), b"%|")? + 2;
-    let tail = &line[bar..];
-    let free = |at: usize| !tail[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '=' | '"' | '\''));
-    let words = BEGIN.iter().filter_map(|begin| tail.find(begin)).filter(|at| *at > 0 && free(*at)).min();
-    let end = end_of_times(tail).filter(|end| words.is_none_or(|at| *end <= at));
-    // Another bar, and what belongs to this one, begin with a blank or a digit.
-    let glued = end.filter(|end| tail[*end..].starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '(' | '`')));
-    Some(bar + glued.or(words)?)
+    const MOST_BARS: usize = 10_000;
+    let next_bar = |from: usize| memchr::memmem::find(&line.as_bytes()[from..], b"%|").map(|at| from + at + 2);
+    let mut bar = next_bar(0)?;
+    // Bars whose carriage returns were lost stand one behind another.
+    for _ in 0..MOST_BARS {
+        let tail = &line[bar..];
+        let free = |at: usize| !tail[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '=' | '"' | '\''));
+        let end = end_of_times(tail);
+        let next = next_bar(bar);
+        let own = &tail[..next.map_or(tail.len(), |next| next - bar)];
+        let words = BEGIN.iter().filter_map(|begin| own.find(begin)).filter(|at| *at > 0 && free(*at)).min();
+        let end = end.filter(|end| *end <= own.len() && words.is_none_or(|at| *end <= at));
+        // Another bar, and what belongs to this one, begin with a blank or a digit.
+        let glued = end.filter(|end| tail[*end..].starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '(' | '`')));
+        if let Some(at) = glued.or(words) {
+            return Some(bar + at);
+        }
+        bar = next?;
+    }
+    None
 }
 
 /// Behind the bracket of a bar: `[00:12<06:31,  1.24it/s, loss=2.5]`.

@@ -300,12 +300,23 @@ impl Reader {
             && let Some(signature) = catalog::find(catalog::Scope::Line, p.rest)
         {
             let text = of_gpu.as_deref().unwrap_or_else(|| without_json(p.rest.trim()));
-            let text = clip(text, catalog::MAX_TEXT).into_owned();
+            let text = the_part_that_says_it(text, signature);
             out.push(TextEvent { origin: p.origin.clone(), what: What::Signed { signature, text, tried: false }, said_at: None });
             return;
         }
         if !taken && !p.cpp {
             self.progress.read(&p, out);
         }
+    }
+}
+
+/// The beginning of a text that is too long to be kept, or its end where only that is known: a launcher prints the whole command in front.
+fn the_part_that_says_it(text: &str, signature: &'static catalog::Signature) -> String {
+    let head = clip(text, catalog::MAX_TEXT);
+    let says_it = |part: &str| catalog::find(catalog::Scope::Line, part).is_some_and(|found| found.id == signature.id);
+    let from = text.char_indices().rev().nth(catalog::MAX_TEXT - 2).map_or(0, |(at, _)| at);
+    match from {
+        1.. if !says_it(&head) && says_it(&text[from..]) => format!("…{}", &text[from..]),
+        _ => head.into_owned(),
     }
 }

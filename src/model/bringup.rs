@@ -482,7 +482,7 @@ impl Bringup {
     }
 
     /// The value of a variable that NCCL reports to have taken, with the line.
-    fn env_value(&self, name: &str) -> Option<(&str, &Proof)> {
+    pub fn env_value(&self, name: &str) -> Option<(&str, &Proof)> {
         self.env.get(name)?.first().map(|s| (s.value.as_str(), &s.proof))
     }
 }

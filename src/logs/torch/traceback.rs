@@ -99,7 +99,7 @@ impl Tracebacks {
             out.push(TextEvent { origin, what: What::Exception(exception), said_at: None });
             return true;
         }
-        if let Some(lead) = new_lead(p.rest) {
+        if let Some(lead) = new_lead(p.rest).filter(|_| !hands_on_traceback(p.rest)) {
             self.lead = Some(lead.to_owned());
         }
         let behind = self.lead.as_deref().and_then(|lead| Some((without_lead(p.rest, lead)?, rank_in(lead))));
@@ -132,6 +132,11 @@ impl Tracebacks {
         let at = self.open.iter().position(|o| o.who == who).or_else(|| self.without_prefix(p, &who));
         if let Some(original) = header {
             match at {
+                // `TuneError: Traceback (most recent call last):` only hands on the exception whose traceback follows.
+                Some(i) if hands_on_traceback(p.rest) && self.open[i].at == At::Frames => {
+                    let outer = &mut self.open[i];
+                    (outer.frames, outer.indented, outer.waited) = (Frames::default(), true, 0);
+                }
                 Some(i) => self.again(i, original, p, out),
                 None => self.begin(who, p, original),
             }
@@ -594,6 +599,12 @@ fn header(text: &str) -> Option<bool> {
         return None;
     }
     Some(before.ends_with("Original"))
+}
+
+/// The last line of a traceback whose message is another one.
+fn hands_on_traceback(text: &str) -> bool {
+    let class = text.trim_end().strip_suffix("Traceback (most recent call last):").map(str::trim_end);
+    class.is_some_and(|class| class.ends_with(':') && last_line(class, true).is_some())
 }
 
 /// `/w/train.py:131 in main`, as rich shows a frame, in the words of Python.
