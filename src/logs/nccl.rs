@@ -87,6 +87,8 @@ impl State {
             let at = match line.as_bytes()[..found].last() {
                 Some(b' ') => found - 1,
                 Some(b'0'..=b'9' | b']') if line[found..].starts_with("NCCL WARN ") => found,
+                // Who pasted it left out who wrote it.
+                None => found,
                 _ => continue,
             };
             if at < from {
@@ -105,6 +107,7 @@ impl State {
             let message = (found + 5 + word).min(line.len());
             let mut r = Record { start: from, level, headed: false, origin: launcher.clone(), site: "", message };
             self.header(&line[from..at], from, &mut r);
+            r.headed |= at == 0;
             out.push(r);
             from = message;
         }

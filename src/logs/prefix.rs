@@ -405,6 +405,11 @@ fn bracket<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
         p.origin.rank = Some(n);
         return Some(skip_space(after));
     }
+    // PyTorch's tutorials: `[GPU0] Epoch 9 | …`.
+    if let Some(n) = inner.strip_prefix("GPU").and_then(number).filter(|_| after.starts_with(" Epoch ")) {
+        p.origin.local_rank = Some(n);
+        return Some(skip_space(after));
+    }
     if let Some(pod) = inner.strip_prefix("pod/") {
         p.origin.host = Some(pod.split('/').next()?.to_string());
         return Some(skip_space(after));

@@ -526,6 +526,70 @@ fn files_of_several_runs_are_told_apart() {
     );
 }
 
+#[test]
+fn what_follows_from_something_of_another_program_is_no_cause() {
+    let bars: String = (0..12).map(|n| format!(" {}%|█         | {n}/50 [0{n:02}:31<8:35:20, 631.04s/it] ", n * 2)).collect();
+    let command = format!("['/usr/bin/python3', '-u', 'train.py'{}]", ", '--option', 'of many letters'".repeat(40));
+    all_are(&[
+        (
+            "fail job-cancelled [] Slurm cancelled job 4221 on n17: time limit",
+            &format!("{}slurmstepd: error: *** JOB 4221 ON n17 CANCELLED AT 2026-04-14T16:20:46 DUE TO TIME LIMIT ***\n", bars.trim_end()),
+        ),
+        (
+            "fail rank-oom-killed",
+            "Traceback (most recent call last):\n  File \"/w/prepare.py\", line 246, in run\n    raise RuntimeError(\n\
+             RuntimeError: Some background worker is 6 feet under. Yuck.\n\
+             slurmstepd: error: Detected 1 oom_kill event in StepId=3243.0. Some of the step tasks have been OOM Killed.\n",
+        ),
+        (
+            "fail rank-oom-killed [] LSF killed the job",
+            "/w/.lsbatch/16.93.shell: line 14: 11577 Killed                  python main.py\n\
+             TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.\nExited with exit code 137.\n",
+        ),
+        (
+            "fail wrong-interface [] Open MPI's TCP transport reached another process",
+            "[n1][[5929,0],0][btl_tcp_endpoint.c:668:mca_btl_tcp_endpoint_recv_connect_ack] received unexpected process identifier: got [[5929,0],3] expected [[5929,0],4]\n\
+             slurmstepd: error: *** STEP 235.0 ON n1 CANCELLED AT 2026-02-15T10:05:08 ***\nsrun: error: n1: tasks 0-3: Killed\n",
+        ),
+        (
+            "fail rank-exited [] DeepSpeed's launcher: a process ended: killed by signal 9 (SIGKILL)",
+            &format!("[2026-01-19 10:14:05,903] [ERROR] [launch.py:321:sigkill_handler] {command} exits with return code = -9\n"),
+        ),
+        // mpirun names one process, and another one printed this.
+        (
+            "fail rank-exited [] pid 442 on c-0 crashed: segmentation fault (SIGSEGV)",
+            "[c-0:442] *** Process received signal ***\n[c-0:442] Signal: Segmentation fault (11)\n\
+             mpirun noticed that process rank 14 with PID 57 on node c-2 exited on signal 11 (Segmentation fault).\n",
+        ),
+    ]);
+}
+
+#[test]
+fn who_wrote_it_may_have_been_left_out_when_it_was_pasted() {
+    all_are(&[
+        ("fail cuda-error [] Cuda failure 800 'operation not permitted'", "NCCL WARN Cuda failure 800 'operation not permitted'\n"),
+        // An I/O error of a network's library is no file's.
+        (
+            "fail nic-errors [] UCX could not register memory with the network card",
+            "ib_md.c:282  UCX  ERROR ibv_reg_mr(address=0x320000000, length=1024,\n                access=0x10000f) failed: Bad address\n\
+             pml_ucx.c:934  Error: ucx send failed: Input/output error\n",
+        ),
+    ]);
+}
+
+#[test]
+fn a_traceback_as_the_message_of_an_exception_is_the_exception() {
+    all_are(&[(
+        "fail python-exception [] AssertionError: no checkpoints in memory any more",
+        "Traceback (most recent call last):\n  File \"/r/tuner.py\", line 364, in fit\n    raise TuneError(traceback.format_exc())\n\
+         ray.tune.error.TuneError: Traceback (most recent call last):\n  File \"/r/x.py\", line 5, in save\n    assert (\n\
+         AssertionError: no checkpoints in memory any more\n\n\n\
+         The above exception was the direct cause of the following exception:\n\n\
+         Traceback (most recent call last):\n  File \"t.py\", line 201, in <module>\n    grid = tuner.fit()\n\
+         ray.tune.error.TuneError: The Ray Tune run failed. Please inspect the previous error messages for a cause.\nSubprocess return code: 1\n",
+    )]);
+}
+
 /// One node's log, where a rank of another was killed: the watchdog says only that its collective failed.
 #[test]
 fn who_lost_a_connection_did_not_time_out() {

@@ -118,8 +118,13 @@ pub fn of(text: &str) -> Option<Reason> {
     static NAMED: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"(?i)\b[\w.-]*(?:time_?out|deadline|memory_limit|oom|unsupported|unhealthy|evict\w*|preempt\w*)[\w.]*(?:\(\w+\))?\s*[=:|]\s*(?:[0-9]|none|false|true|inf)").expect("pattern")
     });
+    // An I/O error of a network's library is no file's.
+    static OF_NETWORK: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"(?i)\bucx|\bucp|_ucx\b|\bibv_|\bfi_\w+\(|libfabric|\bverbs|mlx[45]_[0-9]|\bbtl_|NET/").expect("pattern")
+    });
     let named = NAMED.replace_all(text, "");
-    ALL.matches(&named).iter().next().map(Reason)
+    let by_network = |reason: &Reason| reason.entry() == "said-storage-io" && OF_NETWORK.is_match(text);
+    ALL.matches(&named).iter().map(Reason).find(|reason| !by_network(reason))
 }
 
 impl Reason {

@@ -194,10 +194,14 @@ pub fn line(line: &Line<'_>) -> Option<Step> {
     let has = |is| found.rank(is).is_some();
     let has_rate = (0..scan::RATES.len()).any(|unit| has(Is::Rate(unit as u8)));
     // A line for each epoch: what was learnt stands beside its number.
-    let is_epoch = has(Is::Epoch) && !has(Is::Step) && starts_with_epoch(text) && names_accuracy(text);
+    let is_epoch = has(Is::Epoch) && starts_with_epoch(text) && (!has(Is::Step) && names_accuracy(text) || names_training(text));
     let is_step = has(Is::Step) && (has(Is::Loss) || has(Is::StepTime) || has_rate) || is_epoch;
     let mut step = Step { dialect: Dialect::Plain, ..Step::default() };
     found.fill(&mut step);
+    if is_epoch && counts_batches(text) {
+        // How many there are in each epoch.
+        (step.step, step.total_steps) = (None, None);
+    }
     is_step.then_some(step)
 }
 
@@ -213,6 +217,16 @@ fn numbered(line: &Line<'_>) -> Option<f64> {
 /// `Epoch: 10, …`, `epoch 3/90 - …`, `[Epoch 12] …`
 fn starts_with_epoch(text: &str) -> bool {
     scan::starts_with(text.trim_start_matches(['[', '(', '-', '=', '*', ' ', '|']), "epoch")
+}
+
+/// `epoch=2 dt=0.67 train_loss=0.176`; `Epoch 9 | Batchsize: 32 | Steps: 32` of PyTorch's tutorials, which has no loss.
+fn names_training(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    counts_batches(text) || ["train_loss", "train loss", "training loss"].iter().any(|name| lower.contains(name))
+}
+
+fn counts_batches(text: &str) -> bool {
+    text.contains("| Batchsize: ")
 }
 
 /// An accuracy with its number, not one of an evaluation.

@@ -547,7 +547,8 @@ impl Facts<'_> {
         };
         let pending = |c: &Comm| c.init_started.difference(&c.init_complete).next().is_some();
         let of_job = b.inits.iter().filter_map(|(hash, lines)| Some((model.comms.get(hash)?, lines)));
-        let (comm, lines) = of_job.filter(|(c, _)| pending(c) && late(c).is_some()).max_by_key(|(c, _)| c.nranks)?;
+        // One that is alone waits for nobody.
+        let (comm, lines) = of_job.filter(|(c, _)| c.nranks > 1 && pending(c) && late(c).is_some()).max_by_key(|(c, _)| c.nranks)?;
         let from = late(comm)?;
         let began: Vec<u32> = comm.init_started.difference(&comm.init_complete).copied().collect();
         let known = |r: &u32| comm.init_started.contains(r) || comm.init_complete.contains(r);
