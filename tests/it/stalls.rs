@@ -1,5 +1,5 @@
 //! Jobs that stand or are slow because of what is outside of them: input, storage, CPUs. The recordings in `tests/fixtures/stalls` are of
-//! real jobs: `h200-*` with NCCL on H200, the others with gloo on CPUs, where only the job's own processes were kept.
+//! real jobs: `h100-*` and `h200-*` with NCCL on such GPUs, the others with gloo on CPUs, where only the job's own processes were kept.
 
 use nccl_top::base::severity::{Confidence, Role, Severity};
 use nccl_top::base::time::{Stamp, Zone};
