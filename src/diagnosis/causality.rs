@@ -134,7 +134,9 @@ fn first_failure(findings: &[&mut Finding], outlived: &dyn Fn(&Finding) -> bool)
     // An exception that only hands on what another line says, above it or just below.
     let is_handed_on = |end: &Finding| {
         let soon = |f: &Finding| f.since.since(end.since) <= JUST_BEFORE;
-        let says = |f: &Finding| is_root(f) && f.signature.is_some() && chain(f).place == Place::Failure;
+        // Who gave up after it may have waited for this one.
+        let waited_for_it = |f: &Finding| is_messenger(f) && (began(f), place(f)) > (began(end), place(end));
+        let says = |f: &Finding| is_root(f) && !waited_for_it(f) && f.signature.is_some() && chain(f).place == Place::Failure;
         let only_hands_on = chain(end).is_of_its_writer && end.signature.is_none() && error_words::hands_on(&end.summary);
         only_hands_on && findings.iter().any(|f| f.no != end.no && says(f) && same(f, end) && soon(f))
     };
