@@ -440,7 +440,7 @@ mod tests {
             "ts=2026-05-04T10:00:00Z level=error caller=main.go:12 msg=\"the volume is gone\"",
             "{\"ts\":\"2026-05-04T10:00:00Z\",\"severity\":\"ERROR\",\"message\":\"the volume is gone\"}",
             "{\"timestamp\":\"2026-05-04T10:00:00Z\",\"level\":\"error\",\"fields\":{\"message\":\"the volume is gone\"}}",
-            "2026:11:28-16:35:45:(35980) |ACME_ERROR| worker.cpp:36 start: no thread",
+            "2026:02:03-09:15:21:(4121) |ACME_ERROR| worker.cpp:36 start: no thread",
             "[10/04/2026-10:26:10] [ACME] [E] the engine does not fit",
             "26/10/04 10:00:00 ERROR Executor: Exception in task 3.0",
             "2026/10/04 10:00:00 Failed to initialize the device list",

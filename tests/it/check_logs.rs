@@ -571,7 +571,7 @@ fn who_wrote_it_may_have_been_left_out_when_it_was_pasted() {
         // An I/O error of a network's library is no file's.
         (
             "fail nic-errors [] UCX could not register memory with the network card",
-            "ib_md.c:282  UCX  ERROR ibv_reg_mr(address=0x320000000, length=1024,\n                access=0x10000f) failed: Bad address\n\
+            "ib_md.c:310  UCX  ERROR ibv_reg_mr(address=0x7f31a0000000, length=65536,\n                access=0xf) failed: Bad address\n\
              pml_ucx.c:934  Error: ucx send failed: Input/output error\n",
         ),
     ]);
