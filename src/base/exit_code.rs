@@ -16,8 +16,17 @@ pub fn exit_words(code: i32) -> String {
             let name = signal_name(n).map_or(String::new(), |name| format!(" ({name})"));
             format!("killed by signal {n}{name}")
         }
-        None => format!("exit code {code}"),
+        None => match by_python(code) {
+            Some(n) => format!("exit code {code}, which is -{n}: {}", exit_words(-n)),
+            None => format!("exit code {code}"),
+        },
     }
+}
+
+/// The signal in 247: a launcher in Python ended itself with the -9 of its child, of which a byte is left. Only those that end jobs: another
+/// program may mean something else by the number, so that it is told, and nothing is decided by it.
+fn by_python(code: i32) -> Option<i32> {
+    (241..=250).contains(&code).then(|| 256 - code).filter(|n| matches!(n, 6 | 7 | 9 | 11 | 15))
 }
 
 fn signal_name(signal: u32) -> Option<&'static str> {

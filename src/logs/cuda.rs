@@ -1,12 +1,13 @@
 //! CUDA failures in any program's words. Leaves PyTorch's advice around them ("Compile with …") alone.
 
+use super::gpu_memory::GpuMemory;
 use super::{Origin, TextEvent, What};
 use crate::base::clean;
 use aho_corasick::AhoCorasick;
 use std::sync::LazyLock;
 
-/// Texts are cut here: the useful part of an out-of-memory message is its first half.
-const MAX_TEXT: usize = 600;
+/// Texts are cut here.
+const MAX_TEXT: usize = 900;
 
 pub fn read(text: &str, origin: &Origin, out: &mut Vec<TextEvent>) {
     if let Some(what) = find(text) {
@@ -32,7 +33,7 @@ pub fn find(text: &str) -> Option<What> {
         return None;
     }
     if let Some(at) = out_of_memory(text) {
-        return Some(What::CudaOom { text: shorten(&text[at..]), tried_bytes: tried_bytes(text) });
+        return Some(What::CudaOom { text: shorten(&text[at..]), tried_bytes: GpuMemory::of(text).wanted_bytes });
     }
     let at = ["CUDA error: ", "CUBLAS_STATUS_", "cuDNN error: ", "CUDNN_STATUS_", "Cuda failure ", "CUDA_ERROR_"]
         .iter()
@@ -63,24 +64,6 @@ fn out_of_memory(text: &str) -> Option<usize> {
     .min()
     .filter(|at| !text[*at..].starts_with("cudaErrorMemoryAllocation'"))
     .or_else(|| text.find("Cuda failure ").filter(|at| text[*at..].contains("'out of memory'")))
-}
-
-/// `Tried to allocate 20.00 MiB`
-fn tried_bytes(text: &str) -> Option<u64> {
-    let tail = ["Tried to allocate ", "Requested size: "].iter().find_map(|m| text.split_once(m))?.1;
-    let mut words = tail.split_whitespace();
-    let number = words.next()?;
-    let value: f64 = number.parse().ok()?;
-    let unit = words.next().unwrap_or("").trim_end_matches(['.', ',', ';']);
-    let scale = match unit {
-        "bytes" | "B" => 1.0,
-        "KiB" => 1024.0,
-        "MiB" => 1024.0 * 1024.0,
-        "GiB" => 1024.0 * 1024.0 * 1024.0,
-        "TiB" => 1024f64.powi(4),
-        _ => return None,
-    };
-    (value >= 0.0).then(|| (value * scale).round() as u64)
 }
 
 fn shorten(text: &str) -> String {

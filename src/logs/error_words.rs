@@ -52,6 +52,8 @@ fn is_call_by_number(message: &str) -> bool {
 pub fn point(message: &str) -> String {
     let mut lines = message.lines();
     let first = lines.next().unwrap_or_default();
+    // PyTorch puts it in front of the reason.
+    let first = &first.replace(", please report a bug to PyTorch.", ":");
     let rest: Vec<&str> = lines.filter(|line| !line.trim().is_empty()).collect();
     let by_number = is_call_by_number(first);
     // A short one may lack what it is about.

@@ -428,13 +428,19 @@ pub struct Exception {
 }
 
 impl Exception {
+    /// The exception before it, where this one only says that there was one.
+    pub fn handed_on(&self) -> Option<&str> {
+        self.after.as_deref().filter(|_| error_words::hands_on(&self.message))
+    }
+
     /// The entry of the catalogue that knows it. What a library reports behind the last line is why the call of it failed.
     pub fn signature(&self) -> Option<&'static catalog::Signature> {
         let find = |text: &str| catalog::find(catalog::Scope::Line, text);
         let report = self.message.lines().skip(1).find(|line| error_words::is_library_report(line.trim_start()));
         let says_why = |s: &&catalog::Signature| matches!(s.part, catalog::Part::Cause | catalog::Part::Messenger);
         let behind = report.and_then(|_| self.message.split_once('\n')).and_then(|(_, tail)| find(tail)).filter(says_why);
-        behind.or_else(|| find(&error_words::exception_words(self)))
+        let first = || self.handed_on().and_then(find).filter(says_why);
+        behind.or_else(first).or_else(|| find(&error_words::exception_words(self)))
     }
 }
 

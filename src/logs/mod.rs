@@ -8,6 +8,7 @@ pub mod catalog;
 pub mod cuda;
 pub mod error_words;
 mod event;
+pub mod gpu_memory;
 pub mod header;
 pub mod metrics;
 pub mod nccl;

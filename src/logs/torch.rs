@@ -4,6 +4,7 @@ mod launcher;
 mod traceback;
 mod watchdog;
 
+use super::gpu_memory::GpuMemory;
 use super::prefix::Peeled;
 use super::{Exception, Origin, SaidAt, TextEvent, What};
 use crate::base::clean;
@@ -189,7 +190,8 @@ impl State {
         while i < out.len() {
             let repeated = match &out[i].what {
                 What::CudaError { text } | What::CudaOom { text, .. } => {
-                    !self.cuda.first_time(&(&out[i].origin.rank, &out[i].origin.pid, gist(text)))
+                    // Processes without a rank have GPUs of their own.
+                    !self.cuda.first_time(&(&out[i].origin.rank, &out[i].origin.pid, GpuMemory::of(text).gpu, gist(text)))
                 }
                 _ => false,
             };

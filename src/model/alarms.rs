@@ -3,6 +3,7 @@
 use crate::base::severity::Severity;
 use crate::base::time::Stamp;
 use crate::logs::catalog;
+use crate::logs::gpu_memory::GpuMemory;
 use crate::logs::{TextEvent, What};
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -169,7 +170,9 @@ fn key(alarm: &Said<'_>) -> u64 {
             signature.ranks.iter().for_each(|name| signature.capture(text, name).hash(&mut h));
         }
         What::Exception(e) => (&e.class, crate::base::words::shape(&e.message)).hash(&mut h),
-        What::CudaError { text } | What::CudaOom { text, .. } | What::TakingDown { text } => crate::base::words::shape(text).hash(&mut h),
+        // GPUs of processes without a rank are told apart.
+        What::CudaOom { text, .. } => (crate::base::words::shape(text), GpuMemory::of(text).gpu).hash(&mut h),
+        What::CudaError { text } | What::TakingDown { text } => crate::base::words::shape(text).hash(&mut h),
         What::CollectiveTimeout(t) => (&t.group, &t.guid, t.pg_rank, t.seq, &t.op, t.numel_in).hash(&mut h),
         What::CollectiveStatus { group, guid, pg_rank, seq, enqueued, .. } => (group, guid, pg_rank, seq, enqueued).hash(&mut h),
         What::WorkerFailed { pid, exit_code, .. } => (pid, exit_code).hash(&mut h),

@@ -4,6 +4,7 @@ use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TextContext};
 use crate::base::severity::Severity;
 use crate::logs::What;
+use crate::logs::gpu_memory::GpuMemory;
 use crate::rules::findings::Finding;
 
 pub const RULE: Rule = Rule {
@@ -29,9 +30,17 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     }
     let mut found = ctx.first_of_its_kind(&RULE, text, "");
     ctx.sign(&mut found, text);
-    if let Some(gpu) = gpu_of(text).filter(|_| !found.summary.contains(" GPU ")) {
-        found.summary = format!("{} on its GPU {gpu}", found.summary);
+    let memory = GpuMemory::of(text);
+    // The figure that matters stands last in the message, which may be cut before it.
+    if let Some(end) = found.summary.find(" Tried to allocate ").filter(|_| memory.wanted_bytes.is_some()) {
+        let wanted = memory.wanted_bytes.map_or(String::new(), size);
+        found.summary = format!("{} Tried to allocate {wanted}{}", &found.summary[..end], place_words(&memory));
     }
+    let (holds, next) = held_words(&memory);
+    if let Some(holds) = holds {
+        found.why = format!("{holds} · {}", found.why);
+    }
+    found.next = next.map(str::to_owned).or(found.next);
     // While the job runs the first question is who holds the memory.
     if !ctx.model.processes.is_empty() || found.next.is_none() {
         found.next = Some(NEXT.into());
@@ -39,10 +48,53 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     out.push(found);
 }
 
-/// The GPU as the process counts them: PyTorch's `GPU 1 has a total capacity of`, and `(GPU 1; ` up to 2.0.
-fn gpu_of(text: &str) -> Option<u32> {
-    let number = |tail: &str| tail.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok();
-    let (before, _) =
-        text.split_once(" has a total capac").or_else(|| text.split_once("; ").filter(|(before, _)| before.contains("(GPU ")))?;
-    number(before.rsplit_once("GPU ")?.1)
+/// ` on its GPU 3, of whose 79.1 GiB 98 MiB were free`
+fn place_words(memory: &GpuMemory) -> String {
+    let gpu = memory.gpu.map(|gpu| format!(" on its GPU {gpu}"));
+    let free = memory.free_bytes.zip(memory.total_bytes).map(|(free, total)| format!("{} of {} were free", size(free), size(total)));
+    match (gpu, free) {
+        (Some(gpu), Some(free)) => format!("{gpu}; {free}"),
+        (gpu, free) => gpu.or(free.map(|free| format!("; {free}"))).unwrap_or_default(),
+    }
+}
+
+/// Less than this part of the GPU is what every process has: its context, NCCL's buffers.
+const MUCH: u64 = 8;
+
+/// Who holds the memory, where the message lets it be told, and what to do about it.
+fn held_words(memory: &GpuMemory) -> (Option<String>, Option<&'static str>) {
+    let is_much = |bytes: &u64| memory.total_bytes.is_some_and(|total| *bytes >= total / MUCH);
+    let here = memory.allocated_bytes.map_or(String::new(), |own| format!("PyTorch used {} in this process, ", size(own)));
+    let own = memory.own_bytes.map_or(String::new(), |own| format!("this process held {}, ", size(own)));
+    if let Some(others) = memory.others_bytes().filter(is_much) {
+        let next = "See who has the rest: `nvidia-smi`. End what is left of an earlier job, or give each process a GPU of its own.";
+        return (Some(format!("{own}other processes {}", size(others))), Some(next));
+    }
+    if let Some((wanted, total)) = memory.wanted_bytes.zip(memory.total_bytes).filter(|(wanted, total)| wanted > total) {
+        let next = "Look at the shapes where it was raised: a wrong length, batch or dimension.";
+        return (Some(format!("one allocation of {} is more than the whole GPU has ({})", size(wanted), size(total))), Some(next));
+    }
+    if let Some(idle) = memory.unallocated_bytes.filter(|idle| is_much(idle) && memory.wanted_bytes.is_some_and(|wanted| *idle >= wanted)) {
+        let next = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; batches of the same shape.";
+        return (Some(format!("PyTorch held {} that were not in use: its memory is in pieces that are too small", size(idle))), Some(next));
+    }
+    if let Some(beside) = memory.beside_pytorch_bytes().filter(|beside| memory.own_bytes.is_some() && is_much(beside)) {
+        let next = "Give the engine's cache a smaller part (gpu_memory_utilization, mem_fraction_static, cache_max_entry_count), or see what else allocates in this process.";
+        return (Some(format!("{own}{} of it not PyTorch's", size(beside))), Some(next));
+    }
+    if let Some(rest) = memory.beside_pytorch_bytes().filter(|rest| memory.own_bytes.is_none() && is_much(rest)) {
+        let next = "See who has the rest: `nvidia-smi` on the host: another process, or a cache in this one that is not PyTorch's.";
+        return (Some(format!("{here}and {} were held beside it", size(rest))), Some(next));
+    }
+    (memory.own_bytes.map(|own| format!("this process held {}", size(own))), None)
+}
+
+/// As PyTorch has sizes: `12.55 GiB`.
+fn size(bytes: u64) -> String {
+    let of = |power: i32| bytes as f64 / 1024f64.powi(power);
+    match bytes {
+        0..0x10_0000 => format!("{:.2} KiB", of(1)),
+        0x10_0000..0x4000_0000 => format!("{:.2} MiB", of(2)),
+        _ => format!("{:.2} GiB", of(3)),
+    }
 }

@@ -526,6 +526,12 @@ impl TextContext<'_> {
             None => explained_by.next.into(),
         });
         found.role = signature.part.role();
+        // An exception is of the rank that raised it, whatever else it is about.
+        if let ([rank], What::Exception(_), Part::Cause) = (&found.ranks[..], &self.seen.event.what, signature.part)
+            && !found.summary.to_lowercase().contains("rank ")
+        {
+            found.summary = format!("{}: {}", rank_words(&[*rank]), found.summary);
+        }
         found
     }
 

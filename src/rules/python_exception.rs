@@ -56,17 +56,15 @@ fn raised_words(exception: &Exception) -> String {
     let at = exception.place.as_ref().map_or("a traceback in the log".into(), |place| format!("raised at {place}"));
     let from = exception.called_from.as_ref().map_or(String::new(), |own| format!(", called from {own}"));
     let loader = if exception.in_loader { ", in a data loader" } else { "" };
-    let after = match handed_on(exception) {
+    let after = match exception.handed_on() {
         Some(_) => format!("; it came out as {}", crate::base::clean::clip(&error_words::exception_words(exception), 160)),
         None => exception.after.as_ref().map_or(String::new(), |first| format!("; before it came {first}")),
     };
     format!("{at}{from}{loader}{after}")
 }
 
-/// The exception before it, where this one only says that there was one.
-fn handed_on(exception: &Exception) -> Option<&str> {
-    exception.after.as_deref().filter(|_| error_words::hands_on(&exception.message))
-}
+/// A message is cut here.
+const LONGEST: usize = 220;
 
 fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let What::Exception(exception) = &ctx.seen.event.what else { return };
@@ -78,7 +76,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     }
     let who = ctx.seen.rank.map_or(String::new(), |r| format!("{}: ", rank_words(&[r])));
     let message = error_words::point(&exception.message);
-    let message = crate::base::clean::clip(&message, 160);
+    let message = crate::base::clean::clip(&message, LONGEST);
     let subject = if exception.victim { "victim" } else { "first" };
     let mut found = ctx.found(
         &RULE,
@@ -88,7 +86,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
             None if exception.class.is_empty() => {
                 format!("{who}an exception{}; the log ends before it is named", called_in(exception))
             }
-            None if handed_on(exception).is_some() => format!("{who}{}", handed_on(exception).unwrap_or_default()),
+            None if exception.handed_on().is_some() => format!("{who}{}", exception.handed_on().unwrap_or_default()),
             None if message.is_empty() => format!("{who}{}{}", exception.class, called_in(exception)),
             None => format!("{who}{}: {message}", exception.class),
         },
@@ -100,7 +98,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let of_the_system = OF_THE_SYSTEM.iter().any(|name| exception.class.ends_with(name));
     let told = found.signature.is_some_and(Area::told_by);
     let area = if exception.in_loader { Area::Input } else { Area::Code };
-    found.area = (!exception.victim && !of_the_system && !told).then_some(area);
+    found.area = (!exception.victim && !of_the_system && !told && !exception.class.is_empty()).then_some(area);
     // Whatever else is known says more than that there was one.
     if exception.class.is_empty() {
         found.part = Some(Part::Messenger);

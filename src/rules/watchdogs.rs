@@ -153,7 +153,8 @@ pub fn judge(model: &Model, job: &Job) -> Vec<Finding> {
 /// What the watchdogs of a job leave open: ranks that report nothing, and ranks that wait elsewhere.
 pub fn note(model: &Model, job: &Job) -> Option<String> {
     let logs = Logs::of(model, job);
-    let words: Vec<String> = [open_questions(&logs), queue_words(&logs), overrun_words(&logs)].into_iter().flatten().collect();
+    let words: Vec<String> =
+        [open_questions(&logs), stood_words(&logs), queue_words(&logs), overrun_words(&logs)].into_iter().flatten().collect();
     (!words.is_empty()).then(|| words.join("; "))
 }
 
@@ -191,6 +192,23 @@ fn queue_words(logs: &Logs) -> Option<String> {
     });
     let words: Vec<String> = completed.into_iter().chain(enqueued).chain(first).collect();
     (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// Of ranks that their watchdogs aborted, those that the launcher had to end: they may not have waited with the others.
+fn stood_words(logs: &Logs) -> Option<String> {
+    const SIGABRT: i32 = -6;
+    const SIGTERM: i32 = -15;
+    let ended = |code: i32| -> BTreeSet<u32> {
+        let of = |a: &Alarm| if let What::WorkerFailure(f) = &a.event.what { f.rank.filter(|_| f.exit_code == Some(code)) } else { None };
+        logs.alarms().filter_map(of).collect()
+    };
+    let (aborted, stood) = (ended(SIGABRT), ended(SIGTERM));
+    let waited = |rank: &u32| logs.alarms().any(|a| matches!(a.event.what, What::CollectiveTimeout(_)) && logs.rank_of(a) == Some(*rank));
+    let is_told = stood.is_empty() || aborted.len() < 2 || stood.len() * 4 > aborted.len() || stood.iter().any(waited);
+    let stood: Vec<u32> = stood.into_iter().collect();
+    (!is_told).then(|| {
+        format!("{} aborted, and the launcher had to end {}: look there first", counted(aborted.len(), "rank"), rank_words(&stood))
+    })
 }
 
 /// A watchdog looks many times a minute: one that speaks long after its limit stood still itself.
@@ -356,8 +374,14 @@ fn elsewhere(logs: &Logs, groups: &Groups) -> Option<String> {
     };
     let ranks: Vec<u32> = reports.keys().copied().collect();
     let verb = if ranks.len() == 1 { "reports" } else { "report" };
+    let mut at: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
+    reports.iter().filter_map(|(rank, r)| Some((*rank, r.seq?))).for_each(|(rank, seq)| at.entry(seq).or_default().push(rank));
+    let apart = at.iter().zip(at.iter().nth(1)).next().map_or(String::new(), |((low, behind), (high, ahead))| {
+        let (wait, wait_too) = (if behind.len() == 1 { "waits" } else { "wait" }, if ahead.len() == 1 { "waits" } else { "wait" });
+        format!("{} {wait} at {low}, which {} passed and {wait_too} at {high}; ", rank_words(behind), rank_words(ahead))
+    });
     Some(format!(
-        "{} {verb} it in process group {}, which is a part of the job: these inputs do not say which other ranks are in it, so who is missing \
+        "{apart}{} {verb} it in process group {}, which is a part of the job: these inputs do not say which other ranks are in it, so who is missing \
          cannot be told; Flight Recorder dumps (TORCH_FR_BUFFER_SIZE=2000) list them",
         rank_words(&ranks),
         group.name

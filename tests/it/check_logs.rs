@@ -578,6 +578,117 @@ fn who_wrote_it_may_have_been_left_out_when_it_was_pasted() {
 }
 
 #[test]
+fn limits_of_the_host_and_words_of_libraries_behind_an_exception() {
+    all_are(&[
+        (
+            "fail rank-exited [0] rank 0: no more threads or processes can be started here: the limit of the user, container or job is reached",
+            "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/w/t.py\", line 5, in step\n[rank0]:     loss.backward()\n\
+             [rank0]: RuntimeError: Resource temporarily unavailable\n\
+             [rank1]: Traceback (most recent call last):\n[rank1]:   File \"/w/t.py\", line 5, in step\n[rank1]:     loss.backward()\n\
+             [rank1]: RuntimeError: Resource temporarily unavailable\n",
+        ),
+        (
+            "fail rank-oom-killed [] data loading process 412 was killed, most likely because host memory ran out",
+            "Traceback (most recent call last):\n  File \"/w/loader.py\", line 1133, in get\n    data = q.get()\n\
+             RuntimeError: DataLoader worker (pid 412) is killed by signal: Killed. \n\n\
+             The above exception was the direct cause of the following exception:\n\n\
+             Traceback (most recent call last):\n  File \"/w/main.py\", line 51, in <module>\n    run()\n\
+             RuntimeError: DataLoader worker (pid(s) 412) exited unexpectedly\n",
+        ),
+        (
+            "fail python-exception [] torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised: ImportError: cannot import name 'key' from 'triton.x'",
+            "  File \"/w/codecache.py\", line 205, in get_system\n    from triton.x import key\n\
+             torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:\n\
+             ImportError: cannot import name 'key' from 'triton.x'\n",
+        ),
+        (
+            "fail python-exception [2] rank 2: RuntimeError: comm != nullptr INTERNAL ASSERT FAILED at \"/pytorch/x.cpp\":43: No parent communicator.",
+            "[rank2]: Traceback (most recent call last):\n[rank2]:   File \"/w/ring.py\", line 91, in call\n[rank2]:     isend()\n\
+             [rank2]: RuntimeError: comm != nullptr INTERNAL ASSERT FAILED at \"/pytorch/x.cpp\":43, please report a bug to PyTorch. No parent communicator.\n",
+        ),
+        // The log ends before the exception is named: nothing says that it is the program's.
+        (
+            "fail python-exception [] an exception in start (core.py); the log ends before it is named",
+            "ERROR 05-08 00:47:57 [core.py:396] Traceback (most recent call last):\n\
+             ERROR 05-08 00:47:57 [core.py:396]   File \"/v/core.py\", line 64, in start\n",
+        ),
+        (
+            "fail cuda-oom [] TensorFlow: GPU 1 ran out of memory",
+            "2026-11-09 16:53:58.305871: W tensorflow/core/framework/op_kernel.cc:1780] OP_REQUIRES failed at conv_ops.cc:327 : RESOURCE_EXHAUSTED: OOM when \
+             allocating tensor with shape[64,512] and type float on /job:localhost/replica:0/task:0/device:GPU:1 by allocator GPU_1_bfc\n\
+             Traceback (most recent call last):\n  File \"/w/t.py\", line 5, in fit\n    fit()\n\
+             tensorflow.python.framework.errors_impl.ResourceExhaustedError: Graph execution error:\n",
+        ),
+        // A person ended it.
+        (
+            "warn job-cancelled [] interrupted by Ctrl-C, or by a SIGINT of the launcher",
+            "step: 190  loss:  2.7\nstep: 200  loss:  2.6\n^C\nAborted!\n",
+        ),
+        (
+            "fail rank-exited [] DeepSpeed's launcher: a process ended: exit code 247, which is -9: killed by signal 9 (SIGKILL)",
+            "[2026-01-19 10:14:05,903] [ERROR] [launch.py:321:sigkill_handler] ['/usr/bin/python3', '-u', 't.py', '--local_rank=1'] exits with return code = 247\n",
+        ),
+        (
+            "fail cuda-error [] a check in a CUDA kernel failed: probability tensor has `nan` or element < 0",
+            "RuntimeError: CUDA error: device-side assert triggered\n\
+             /pytorch/aten/src/ATen/native/cuda/T.cu:110: k: block: [0,0,0], thread: [0,0,0] Assertion `probability tensor has `nan` or element < 0` failed.\n",
+        ),
+        (
+            "fail collective-timeout [] SGLang: rank 3 has loaded the model, and others did not in time",
+            "[2026-03-17 17:15:55 TP3] Scheduler hit an exception: Traceback (most recent call last):\n  File \"/s/model_runner.py\", line 417, in load_model\n    raise ValueError(\n\
+             ValueError: TP rank 3 could finish the model loading, but there are other ranks that didn't finish loading. It is likely due to unexpected failures (e.g., OOM) or a slow node.\n",
+        ),
+    ]);
+}
+
+#[test]
+fn who_holds_the_memory_of_a_full_gpu() {
+    let full = |held: &str| {
+        format!(
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 112.00 MiB. GPU 0 has a total capacity of 40.00 GiB of which 100.00 MiB is free. {held}\n"
+        )
+    };
+    let why = |text: &str| report(text).findings[0].whole_why();
+    let others = full(
+        "Including non-PyTorch memory, this process has 8.00 GiB memory in use. Of the allocated memory 7.50 GiB is allocated by PyTorch, and 7.00 MiB is reserved by PyTorch but unallocated.",
+    );
+    assert_eq!(
+        said(&others),
+        "fail cuda-oom [] CUDA out of memory. Tried to allocate 112.00 MiB on its GPU 0; 100.00 MiB of 40.00 GiB were free"
+    );
+    assert!(why(&others).starts_with("this process held 8.00 GiB, other processes 31.90 GiB"), "{}", why(&others));
+    let pieces = full(
+        "Including non-PyTorch memory, this process has 39.90 GiB memory in use. Of the allocated memory 28.00 GiB is allocated by PyTorch, and 11.00 GiB is reserved by PyTorch but unallocated.",
+    );
+    assert!(why(&pieces).starts_with("PyTorch held 11.00 GiB that were not in use"), "{}", why(&pieces));
+    let beside = full(
+        "Process 4120 has 39.90 GiB memory in use. Of the allocated memory 3.00 GiB is allocated by PyTorch, and 0 bytes is reserved by PyTorch but unallocated.",
+    );
+    assert!(why(&beside).starts_with("PyTorch used 3.00 GiB in this process, and 36.90 GiB were held beside it"), "{}", why(&beside));
+    let all = full(
+        "Including non-PyTorch memory, this process has 39.90 GiB memory in use. Of the allocated memory 39.00 GiB is allocated by PyTorch, and 70.00 MiB is reserved by PyTorch but unallocated.",
+    );
+    assert!(why(&all).starts_with("this process held 39.90 GiB · "), "{}", why(&all));
+}
+
+#[test]
+fn ranks_that_wait_at_different_numbers_of_a_group() {
+    let line = |rank: u32, seq: u32| {
+        format!(
+            "[rank{rank}]:[E822 16:31:16.131931664 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, OpType=BROADCAST, NumelIn=36, NumelOut=36, Timeout(ms)=600000) ran for 600009 milliseconds before timing out.\n\
+             [rank{rank}]:[E822 16:31:16.132547721 ProcessGroupNCCL.cpp:2271] [PG ID 4 PG GUID 67 Rank {rank}]  failure detected by watchdog at work sequence id: {seq} PG status: last enqueued work: 90, last completed work: {}\n",
+            seq - 1
+        )
+    };
+    let report = report(&format!("{}{}", line(0, 78), line(3, 77)));
+    assert!(
+        report.findings[0].whole_why().contains("rank 3 waits at 77, which rank 0 passed and waits at 78"),
+        "{}",
+        report.findings[0].whole_why()
+    );
+}
+
+#[test]
 fn a_traceback_as_the_message_of_an_exception_is_the_exception() {
     all_are(&[(
         "fail python-exception [] AssertionError: no checkpoints in memory any more",
@@ -1122,7 +1233,7 @@ fn explanations_name_what_is_behind() {
             "gb-1:31:88 [0] include/alloc.h:212 NCCL WARN Cuda failure 800 'operation not permitted'\n",
         ),
         (
-            "fail gpu-driver [3] CUDA refused memory that other processes or hosts may map: IMEX",
+            "fail gpu-driver [3] rank 3: CUDA refused memory that other processes or hosts may map: IMEX",
             "[rank3]: Traceback (most recent call last):\n[rank3]:   File \"/a/t.py\", line 3, in f\n[rank3]:     x = alloc()\n\
              [rank3]: RuntimeError: CUDA driver error: cuMemCreate failed: operation not permitted\n",
         ),
@@ -1135,7 +1246,7 @@ fn explanations_name_what_is_behind() {
             "n1:31:88 [0] include/socket.h:409 NCCL WARN Net : Connect to fe80::14ad:64ff:fe64:b31e%veth75<40111> failed : Network is unreachable\n",
         ),
         (
-            "fail wrong-interface [0] Gloo finds no interface ib9 on this host",
+            "fail wrong-interface [0] rank 0: Gloo finds no interface ib9 on this host",
             "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/a/t.py\", line 3, in f\n\
              [rank0]: RuntimeError: [enforce fail at ../gloo/transport/tcp/device.cc:83] ifa != nullptr. Unable to find address for: ib9\n",
         ),
@@ -1864,9 +1975,9 @@ fn logs_of_programs_that_are_not_known() {
             "INFO:     10.3.0.8:40112 - \"POST /v1/x HTTP/1.1\" 200 OK\n[TM][FATAL] kernels/mask.cu(212): two shapes differ\nAborted (core dumped)\n",
         ),
         (
-            "fail rank-exited [] Failed to complete transfers after 60 seconds for batch 7",
+            "fail rank-exited [] Failed to complete transfers after 60 seconds for shard 7",
             "I1120 11:09:23.594488 2030 client.cpp:218] Mounting segment\n\
-             E1120 11:10:27.133715 2030 transfer.cpp:305] Failed to complete transfers after 60 seconds for batch 7\n\
+             E1120 11:10:27.133715 2030 transfer.cpp:305] Failed to complete transfers after 60 seconds for shard 7\n\
              [2026-11-20 11:10:27 TP2] Scheduler hit an exception: Traceback (most recent call last):\n  File \"/w/s.py\", line 8, in put\n    \
              assert put(key) == 0\nAssertionError\n\n",
         ),

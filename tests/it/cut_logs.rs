@@ -207,7 +207,7 @@ fn codes_of_another_network_are_not_read_as_those_of_efa() {
                [rank7]: torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3763, remote process exited or there was a network error, NCCL version 2.28.8\n\
                [rank7]: ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n[rank7]: Last error:\n\
                [rank7]: NET/OFI Request 0x7f00aa completed with error. RC: 113. Error: 2 (UNDELIVERABLE). Completed length: 0\n";
-    all_are(&[("fail nccl-warn [7] Slingshot could not deliver a transfer to its peer (UNDELIVERABLE)", log)]);
+    all_are(&[("fail nccl-warn [7] rank 7: Slingshot could not deliver a transfer to its peer (UNDELIVERABLE)", log)]);
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn what_a_library_says_behind_the_exception() {
              EI0004: 2026-06-02-09:41:22.171.009 The ranktable is invalid,Reason:[no device]. Check it.\n",
         ),
         (
-            "fail npu-oom line 3 [1] the memory of NPU 1 is full: 4.00 GiB more were asked for",
+            "fail npu-oom line 3 [1] rank 1: the memory of NPU 1 is full: 4.00 GiB more were asked for",
             "[rank1]: Traceback (most recent call last):\n[rank1]:   File \"/w/t.py\", line 8, in <module>\n\
              [rank1]: RuntimeError: NPU out of memory. Tried to allocate 4.00 GiB (NPU 1; 60.97 GiB total capacity; 57.01 GiB in use)\n",
         ),

@@ -396,6 +396,8 @@ impl Open {
         let value = |text: &str| text.split([',', ')']).next().unwrap_or_default().to_owned();
         self.origin.pid = value(ids).parse().ok().or(self.origin.pid);
         self.origin.host = ids.split_once(", ip=").map(|(_, ip)| value(ip)).or(self.origin.host.take());
+        // `repr=DTensorPolicyWorker[rank=2]`
+        self.origin.rank = self.origin.rank.or_else(|| rank_in(ids.split_once("repr=")?.1));
     }
 
     fn tell(&mut self, out: &mut Vec<TextEvent>) {
@@ -479,6 +481,10 @@ fn goes_on(message: &str, further: u8, text: &str) -> bool {
     }
     let first = message.lines().next().unwrap_or_default();
     let announces = first.is_empty() || error_words::announces(first);
+    // `backend='inductor' raised:` has the other exception as its message.
+    if first.ends_with(" raised:") && further == 0 && exception(text).is_some() {
+        return true;
+    }
     // What is known by itself speaks for itself.
     let is_unknown = || catalog::find(catalog::Scope::Line, text).is_none();
     let is_sentence = || text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/') && (!first.is_empty() || text.contains(' '));
@@ -672,7 +678,9 @@ fn last_line(text: &str, behind_frame: bool) -> Option<(&str, &str)> {
     }
     let capital = name.starts_with(|c: char| c.is_ascii_uppercase()) && name.bytes().any(|b| b.is_ascii_lowercase());
     let known = ["Error", "Exception", "Interrupt", "Exit", "Warning", "Failure", "Timeout", "Expired", "StopIteration"];
-    let sure = known.iter().any(|k| name.ends_with(k)) && capital;
+    // `torch._dynamo.exc.BackendCompilerFailed`
+    let of_module = name.ends_with("Failed") && class.contains('.');
+    let sure = (known.iter().any(|k| name.ends_with(k)) || of_module) && capital;
     // Bindings name their errors as they like: `nixl._bindings.nixlBackendError`.
     let of_bindings = || ["Error", "Exception"].iter().any(|k| name.ends_with(k));
     (sure || behind_frame && (capital || of_bindings())).then_some((class, message.trim()))

@@ -6,7 +6,8 @@ use crate::archive::{Report, Verdict};
 use crate::base::mask::shown;
 use crate::base::severity::{Role, Severity};
 use crate::base::time::Zone;
-use crate::base::words::{cuda_words, rank_words, wrap};
+use crate::base::words::{cuda_words, gpu_words, rank_words, wrap};
+use crate::logs::gpu_memory::GpuMemory;
 use crate::logs::{Phase, What};
 use crate::model::alarms::Alarm;
 use crate::model::bringup::{Item, Seen};
@@ -44,6 +45,7 @@ const SEVERAL: &str = "several-runs";
 /// Consequences and the like beyond this are counted.
 const MOST_LISTED: usize = 8;
 const MOST_PROOFS: usize = 4;
+const LONGEST_PROOF: usize = 300;
 const MOST_INPUTS: usize = 8;
 /// Columns of the names on the left.
 const LEFT: usize = 11;
@@ -183,7 +185,8 @@ impl Page {
     fn proofs(&mut self, evidence: &[Evidence]) {
         for (i, e) in evidence.iter().take(MOST_PROOFS).enumerate() {
             let at = e.place();
-            let text = if at.is_empty() { e.text.clone() } else { format!("{at}  {}", crate::base::clean::clip(e.text.trim(), 150)) };
+            let text =
+                if at.is_empty() { e.text.clone() } else { format!("{at}  {}", crate::base::clean::clip(e.text.trim(), LONGEST_PROOF)) };
             self.row(if i == 0 { "proof" } else { "" }, Ink::Dim, &text);
         }
         if evidence.len() > MOST_PROOFS {
@@ -224,7 +227,7 @@ impl Page {
         // What went wrong stands above.
         let above = |i: &&Item| matches!(i.id, "no-warnings" | "no-errors") && i.state != Seen::Pass;
         let items = || report.checklist.iter().filter(|i| !above(i));
-        if items().all(|i| i.state == Seen::NotSeen || i.id == "no-errors") {
+        if items().all(|i| i.state == Seen::NotSeen || matches!(i.id, "no-warnings" | "no-errors")) {
             return;
         }
         self.title("How NCCL came up");
@@ -364,9 +367,13 @@ fn said_by(report: &Report, f: &Finding) -> Option<String> {
     let alarm = report.record().alarms.iter().find(is_it)?;
     let origin = &alarm.event.origin;
     let mut said: Vec<String> = alarm.rank.map(|rank| format!("rank {rank}")).into_iter().collect();
+    said.extend(origin.local_rank.filter(|_| alarm.rank.is_none()).map(|rank| format!("local rank {rank}")));
     said.extend(origin.host.as_ref().map(|host| format!("host {host}")));
     said.extend(origin.cuda_dev.map(|dev| format!("CUDA device {dev}")));
     said.extend(origin.pid.map(|pid| format!("pid {pid}")));
+    // Who has no name is told by his GPU, where another one ran out of memory, too.
+    let gpus: BTreeSet<u32> = report.record().alarms.iter().filter_map(full_gpu).collect();
+    said.extend(full_gpu(alarm).filter(|_| said.is_empty() && gpus.len() > 1).map(|gpu| format!("GPU {gpu}, as its process counts them")));
     (!said.is_empty()).then(|| format!("{}{}", said.join(", "), said_by_others(report, alarm)))
 }
 
@@ -390,9 +397,21 @@ fn said_by_others(report: &Report, first: &Alarm) -> String {
     if !ranks.is_empty() {
         return format!("; {}, too", rank_words(&ranks));
     }
+    let gpus = numbers(&full_gpu);
+    if !gpus.is_empty() {
+        return format!("; {} ran out of memory, too", gpu_words(&gpus));
+    }
     let origin = &first.event.origin;
     let devices = numbers(&|a| a.event.origin.cuda_dev.filter(|_| a.rank.is_none() && a.event.origin.host == origin.host));
     if devices.is_empty() { String::new() } else { format!("; {} of it, too", cuda_words(&devices)) }
+}
+
+/// The GPU that ran out of memory, of a process without a rank.
+fn full_gpu(alarm: &Alarm) -> Option<u32> {
+    match &alarm.event.what {
+        What::CudaOom { text, .. } if alarm.rank.is_none() => GpuMemory::of(text).gpu,
+        _ => None,
+    }
 }
 
 fn name(f: &Finding) -> String {
