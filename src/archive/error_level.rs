@@ -130,7 +130,8 @@ impl Gleaned {
             self.judged += 1;
             self.of_a_program += u32::from(read.level.is_some() || read.has_time);
         }
-        self.troubled |= words::is_trouble(text);
+        // Whoever calls it a warning goes on.
+        self.troubled |= read.level != Some(Level::Warning) && words::is_trouble(text);
         if may_be_field
             && read.is_inner
             && words::is_field(&format!("  {}", read.said))

@@ -318,7 +318,7 @@ fn may_hold_records(line: &[u8]) -> bool {
 fn one<'a>(s: &'a str, p: &mut Peeled<'_>, turn: usize) -> Option<&'a str> {
     match s.as_bytes().first()? {
         b'[' => bracket(s, p),
-        b'(' => ray(s, p),
+        b'(' => ray(s, p).or_else(|| module_place(s)),
         b'0'..=b'9' => tensorflow(s, p).or_else(|| stamped(s, p)).or_else(|| zap(s)).or_else(|| task(s, p)).or_else(|| host(s, p)),
         b' ' if turn == 0 => padded(s, p),
         b'|' if p.origin.written.is_some() => s.strip_prefix("| "),
@@ -428,6 +428,20 @@ fn bracket<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
         // Determined: `[<time>] <container> || text`.
         let container = |id: &str| (4..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
         return Some(rest.split_once(" ||").filter(|(id, _)| container(id)).map_or(rest, |(_, t)| skip_space(t)));
+    }
+    // ESPnet: `[node-1] 2026-04-23 04:59:25,764 (trainer:793) INFO: `.
+    if let Some(tail) = after.strip_prefix(' ')
+        && let Some((w, n)) = stamp::iso(tail)
+        && let Some(rest) = tail[n..].strip_prefix(' ').and_then(module_place)
+    {
+        set_time(p, w);
+        p.origin.host = p.origin.host.take().or_else(|| Some(inner.to_owned()));
+        return Some(rest);
+    }
+    // PaddleDetection, detectron2: `[08/15 04:02:30] `, `[08/15 04:02:30 d2.utils.events]: `.
+    if let Some((w, n)) = stamp::month_day(inner).filter(|(_, n)| inner[*n..].is_empty() || inner[*n..].starts_with(' ')) {
+        set_time(p, w);
+        return Some(skip_space(after.strip_prefix(':').filter(|_| n < inner.len()).unwrap_or(after)));
     }
     if let Some(rank) = sglang(inner, p) {
         p.origin.rank = rank.or(p.origin.rank);
@@ -578,6 +592,15 @@ fn ray<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     }
     let after = &s[end + 1..];
     Some(skip_space(after.strip_prefix("[0m").unwrap_or(after)))
+}
+
+/// `(trainer:793) INFO: ` of Python's logging, as ESPnet has it.
+fn module_place(s: &str) -> Option<&str> {
+    let (place, tail) = s.strip_prefix('(')?.split_once(") ")?;
+    let (module, line) = place.split_once(':')?;
+    let is_module = !module.is_empty() && module.len() <= 40 && module.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    let (level, rest) = tail.split_once(": ").filter(|_| is_module && number(line).is_some())?;
+    matches!(level, "DEBUG" | "INFO" | "WARNING" | "ERROR" | "CRITICAL").then_some(rest)
 }
 
 fn stamped<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {

@@ -28,7 +28,7 @@ mod field_names;
 mod scan;
 mod shape;
 
-use super::prefix::Peeled;
+use super::prefix::{self, Peeled};
 use super::{Step, TextEvent, What};
 
 /// What one line of a file leaves for the next.
@@ -107,7 +107,15 @@ impl State {
         {
             return tell(What::Step(Step { loss: Some(loss), ..before }));
         }
-        if [bar::read, dict::read, dialects::read].iter().any(|read| read(line, memory, tell)) {
+        if let Some(end) = bar::read(line, memory, tell) {
+            // A logger goes on in the line of a bar, which has no end of its own.
+            let behind = prefix::peel(&line.head[end..]).rest;
+            if !behind.trim().is_empty() && !behind.contains("%|") {
+                self.line(&Line::new(behind), tell);
+            }
+            return;
+        }
+        if [dict::read, dialects::read].iter().any(|read| read(line, memory, tell)) {
             return;
         }
         if let Some(epoch) = field_names::lone_epoch(line.head) {

@@ -137,12 +137,12 @@ pub fn american(text: &str) -> Option<(Written, usize)> {
     Some((w, walk.at))
 }
 
-/// `11-18 20:27:21`
+/// `11-18 20:27:21`, `08/15 04:02:30`
 pub fn month_day(text: &str) -> Option<(Written, usize)> {
     let mut walk = Walk { bytes: text.as_bytes(), at: 0 };
     let mut w = blank();
     let month = walk.digits(2)?;
-    walk.eat(b"-")?;
+    walk.eat(b"-/")?;
     let day = walk.digits(2)?;
     walk.date(&mut w, month, day)?;
     walk.eat(b" ")?;

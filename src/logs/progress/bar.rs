@@ -53,12 +53,12 @@ struct Names {
 
 static NAMES: LazyLock<Names> = LazyLock::new(|| toml::from_str(include_str!("../../../assets/progress/bars.toml")).expect("bars.toml"));
 
-/// `true`: the line is a bar.
-pub fn read(line: &Line<'_>, memory: &mut Memory, tell: &mut dyn FnMut(What)) -> bool {
+/// Where the last bar of the line ends; nothing where it has none.
+pub fn read(line: &Line<'_>, memory: &mut Memory, tell: &mut dyn FnMut(What)) -> Option<usize> {
     if !line.has(b'[') {
-        return false;
+        return None;
     }
-    let Some(bar) = last(line.head) else { return false };
+    let (bar, end) = last(line.head)?;
     let bars = &mut memory.bars;
     match bars.kind(&bar) {
         Kind::Training => {
@@ -70,7 +70,7 @@ pub fn read(line: &Line<'_>, memory: &mut Memory, tell: &mut dyn FnMut(What)) ->
         Kind::Pause(phase) => bars.turn_pause(phase, &bar, tell),
         Kind::Unnamed | Kind::Other => {}
     }
-    true
+    Some(end)
 }
 
 impl Bars {
@@ -98,7 +98,10 @@ impl Bars {
             return Kind::Other;
         }
         let at_end = bar.n == length;
+        // What is under way already when it is first seen is no evaluation that a short bar, behind whose dictionary the log begins, waits for.
+        let goes_on = length > MIN_TOTAL && bar.n > MIN_TOTAL;
         match self.main {
+            Some((total, false)) if total <= MIN_TOTAL && total != length && goes_on => self.main = Some((length, at_end)),
             Some((total, _)) if total == length => self.main = Some((total, at_end)),
             Some((_, false)) => return Kind::Pause(Phase::Evaluation),
             _ if length > MIN_TOTAL || has_loss(bar.post) || self.behind_dictionary => self.main = Some((length, at_end)),
@@ -157,16 +160,16 @@ fn has_loss(post: &str) -> bool {
     post.contains("loss")
 }
 
-/// The last bar in the line: redraws may be glued together.
-fn last(text: &str) -> Option<Bar<'_>> {
+/// The last bar in the line, and where it ends: redraws may be glued together.
+fn last(text: &str) -> Option<(Bar<'_>, usize)> {
     let (mut from, mut found) = (0, None);
     for at in memchr::memchr_iter(b'[', text.as_bytes()) {
         if at < from || !text.as_bytes().get(at + 1).is_some_and(u8::is_ascii_digit) {
             continue;
         }
         if let Some((bar, end)) = bar(&text[from..at], &text[at + 1..]) {
-            found = Some(bar);
             from = at + 1 + end;
+            found = Some((bar, from));
         }
     }
     found

@@ -120,6 +120,9 @@ fn slot(is: Is) -> usize {
     }
 }
 
+/// `dt=93.2` may be in milliseconds: a time without a name of its own is believed below this.
+const LONGEST_SOME_TIME_S: f64 = 60.0;
+
 impl Found {
     /// Those of the run go before steps of the epoch.
     const RANK_IN_EPOCH: u8 = 20;
@@ -178,7 +181,10 @@ impl Found {
         to.epoch = to.epoch.or(positive(Is::Epoch));
         to.grad_norm = to.grad_norm.or(self.get(Is::GradNorm));
         to.learning_rate = to.learning_rate.or(self.get(Is::LearningRate));
-        to.step_time_s = to.step_time_s.or(positive(Is::StepTime)).or(positive(Is::SomeTime).filter(|_| to.loss.is_some()));
+        to.step_time_s = to
+            .step_time_s
+            .or(positive(Is::StepTime))
+            .or(positive(Is::SomeTime).filter(|time| to.loss.is_some() && *time < LONGEST_SOME_TIME_S));
         to.remaining_s = to.remaining_s.or(positive(Is::Left));
         if let (None, Some(rate), Some(unit)) = (to.throughput, positive(Is::Rate(0)), self.rank(Is::Rate(0))) {
             (to.throughput, to.throughput_unit) = (Some(rate), scan::RATES.get(usize::from(unit)).copied());

@@ -373,7 +373,7 @@ impl Open {
             self.waited += 1;
             return false;
         };
-        let message = without_frame(message);
+        let message = of_worker(without_frame(message));
         let more = (message.starts_with("NCCL error in") || class.starts_with("nccl")).then_some(2);
         self.at = At::Ended {
             class: class.to_string(),
@@ -497,6 +497,12 @@ fn goes_on(message: &str, further: u8, text: &str) -> bool {
 fn without_frame(message: &str) -> &str {
     let is_frame = message.starts_with("File \"") || message.bytes().all(|b| matches!(b, b'^' | b' '));
     if is_frame { "" } else { message }
+}
+
+/// What a worker of vLLM failed with, in the words of the engine that hands it on.
+fn of_worker(message: &str) -> &str {
+    let inner = message.strip_prefix("Worker failed with error '").or_else(|| message.strip_prefix("Worker failed with error "));
+    inner.map_or(message, |inner| inner.split_once("', please check the stack trace above").map_or(inner, |(inner, _)| inner))
 }
 
 /// `… CRITICAL [olmo.util:158, rank=0] Uncaught OLMoThreadError: thread 3 failed`: a program's own last word, without a traceback.
