@@ -44,6 +44,8 @@ pub struct Origin {
     pub cuda_dev: Option<u32>,
     /// The time that the line carries, if any.
     pub written: Option<Written>,
+    /// Ray has left out equal lines of other processes: `[repeated 15x across cluster]`.
+    pub stands_for_others: bool,
 }
 
 /// A time as a log line has it. Zone and year may be missing.
@@ -430,7 +432,9 @@ pub struct Exception {
 impl Exception {
     /// The exception before it, where this one only says that there was one.
     pub fn handed_on(&self) -> Option<&str> {
-        self.after.as_deref().filter(|_| error_words::hands_on(&self.message))
+        // What a queue says whose data loading process is gone is a consequence, unless it is that process's own end.
+        let is_more = |first: &&str| !self.message.starts_with("DataLoader worker (pid") || first.contains("DataLoader worker");
+        self.after.as_deref().filter(is_more).filter(|_| error_words::hands_on(&self.message))
     }
 
     /// The entry of the catalogue that knows it. What a library reports behind the last line is why the call of it failed.

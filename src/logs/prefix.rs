@@ -124,7 +124,9 @@ pub fn peel(line: &str) -> Peeled<'_> {
         p.rest = without_unknown(p.rest, &mut p.origin);
     }
     if p.rest.ends_with([']', ')', 'm']) {
-        p.rest = without_repeats(p.rest);
+        let whole = p.rest;
+        p.rest = without_repeats(whole);
+        p.origin.stands_for_others = p.rest.len() < whole.len();
     }
     if p.rest.ends_with("]:") {
         p.rest = without_next_prefix(p.rest);

@@ -297,6 +297,8 @@ impl Reader {
         if torch
             && (!is_told && (is_launcher || !self.is_inside()) || of_driver())
             && let of_gpu = self.gpu.read(p.rest)
+            // A line of a program that a traceback shows says what may happen.
+            && !p.rest.trim_start().starts_with("raise ")
             && let Some(signature) = catalog::find(catalog::Scope::Line, p.rest)
         {
             let text = of_gpu.as_deref().unwrap_or_else(|| without_json(p.rest.trim()));

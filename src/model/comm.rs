@@ -16,6 +16,8 @@ pub struct Comm {
     pub missing: BTreeMap<u32, MissingRank>,
     /// Ranks with an Init START, an Init COMPLETE line.
     pub init_started: BTreeSet<u32>,
+    /// Lines of other ranks were left out, so that a rank without one may have begun.
+    pub init_left_out: bool,
     pub init_complete: BTreeSet<u32>,
     pub init_from: Option<Stamp>,
     pub init_to: Option<Stamp>,

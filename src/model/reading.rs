@@ -257,6 +257,7 @@ impl Model {
                     comm.hash = hash;
                     comm.nranks = comm.nranks.max(init.nranks);
                     comm.init_from.get_or_insert(when);
+                    comm.init_left_out |= event.origin.stands_for_others;
                     if init.complete {
                         comm.init_complete.insert(init.rank);
                         comm.init_to = Some(when);

@@ -51,6 +51,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let what = match (&timeout.op, timeout.seq) {
         (Some(op), Some(seq)) if op == "COALESCED" && timeout.is_p2p() => format!("a batch of sends and receives ({seq})"),
         (Some(op), Some(seq)) => format!("{op} {seq}"),
+        (Some(op), None) => op.clone(),
         _ => "a collective".into(),
     };
     let after = timeout.ran_ms.or(timeout.timeout_ms).map_or(String::new(), |ms| format!(" after {} s", ms / 1000));

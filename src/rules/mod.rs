@@ -527,7 +527,8 @@ impl TextContext<'_> {
         });
         found.role = signature.part.role();
         // An exception is of the rank that raised it, whatever else it is about.
-        if let ([rank], What::Exception(_), Part::Cause) = (&found.ranks[..], &self.seen.event.what, signature.part)
+        let raised = matches!(self.seen.event.what, What::Exception(_)) || signature.rule == python_exception::RULE.id;
+        if let ([rank], true, Part::Cause) = (&found.ranks[..], raised, signature.part)
             && !found.summary.to_lowercase().contains("rank ")
         {
             found.summary = format!("{}: {}", rank_words(&[*rank]), found.summary);

@@ -642,6 +642,48 @@ fn limits_of_the_host_and_words_of_libraries_behind_an_exception() {
 }
 
 #[test]
+fn warnings_that_every_start_on_one_host_prints_are_no_failure() {
+    all_are(&[
+        (
+            "ok",
+            "INFO 10-22 15:37:23 [parallel_state.py:1135] world_size=2 rank=0 local_rank=0 distributed_init_method=tcp://127.0.0.1:54803 backend=nccl\n\
+             [rank1]:[W1022 15:37:26.192032987 ProcessGroupGloo.cpp:516] Warning: Unable to resolve hostname to a (local) address. Using the loopback address as fallback. \
+             Manually set the network interface to bind to with GLOO_SOCKET_IFNAME. (function operator())\n\
+             [Gloo] Rank 1 is connected to 1 peer ranks. Expected number of connected peer ranks is : 1\n",
+        ),
+        // Ray leaves out what other ranks print, too.
+        (
+            "warn fallback-to-sockets [6] NET/OFI aws-ofi-nccl initialization failed",
+            "(RayTrainWorker pid=954, ip=10.67.1.2) w-p5:954:3133 [6] nccl_net_ofi_create_plugin:1067 NCCL WARN NET/OFI aws-ofi-nccl initialization failed [repeated 15x across cluster]\n\
+             (RayTrainWorker pid=954, ip=10.67.1.2) w-p5:954:3133 [6] NCCL INFO Using network Socket [repeated 15x across cluster]\n\
+             (RayTrainWorker pid=954, ip=10.67.1.2) w-p5:954:3133 [6] NCCL INFO comm 0x7f3aed3f8c00 rank 6 nranks 16 cudaDev 6 nvmlDev 6 busId b9000 commId 0xb28cabf3135b26f2 - Init START [repeated 15x across cluster]\n",
+        ),
+    ]);
+}
+
+#[test]
+fn data_loading_processes_that_are_gone() {
+    let gone = "RuntimeError: DataLoader worker (pid(s) 8864) exited unexpectedly";
+    all_are(&[
+        // What the queue says is a consequence.
+        (
+            "fail python-exception [] RuntimeError: DataLoader worker (pid(s) 8864) exited unexpectedly",
+            &format!(
+                "Traceback (most recent call last):\n  File \"/w/queues.py\", line 122, in get\n    c = Client(address)\nFileNotFoundError: [Errno 2] No such file or directory\n\n\
+                 The above exception was the direct cause of the following exception:\n\nTraceback (most recent call last):\n  File \"/w/main.py\", line 15, in <module>\n    main()\n{gone}\n"
+            ),
+        ),
+        // A line of a program that a traceback shows is none that was printed.
+        (
+            "fail python-exception [0] rank 0: RuntimeError: DataLoader worker (pid(s) 8864) exited unexpectedly",
+            &format!(
+                "[rank0]:     raise RuntimeError(f'DataLoader worker (pid(s) {{pids_str}}) exited unexpectedly') from e\n[rank0]: {gone}\n"
+            ),
+        ),
+    ]);
+}
+
+#[test]
 fn who_holds_the_memory_of_a_full_gpu() {
     let full = |held: &str| {
         format!(

@@ -65,7 +65,10 @@ impl Bringup {
     }
 
     fn version(&self, model: &Model) -> Item {
-        let mut item = Self::agreed("nccl-version", "NCCL version", &self.nccl_versions, String::clone);
+        // Programs that load NCCL say its version without that of CUDA.
+        let said: Vec<_> = super::trouble::whole(&self.nccl_versions.said).into_iter().cloned().collect();
+        let versions = Distinct { said, others: self.nccl_versions.others };
+        let mut item = Self::agreed("nccl-version", "NCCL version", &versions, String::clone);
         if let (Seen::NotSeen, Some(version)) = (item.state, &model.ras.nccl_version) {
             (item.state, item.value) = (Seen::Pass, format!("{} (RAS)", clean::clip(version, MAX_VALUE)));
         }

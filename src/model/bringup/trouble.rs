@@ -79,7 +79,7 @@ pub fn trouble(subject: impl Into<String>, summary: String, advice: impl Into<St
 }
 
 /// Values that lines cut short did not make: the beginning of another one is dropped.
-fn whole(said: &[Said<String>]) -> Vec<&Said<String>> {
+pub(super) fn whole(said: &[Said<String>]) -> Vec<&Said<String>> {
     let is_piece = |s: &Said<String>| {
         said.iter().any(|o| {
             o.value.len() > s.value.len()
@@ -545,7 +545,7 @@ impl Facts<'_> {
             let waits = self.ended || now.since(model.watched(from)) > INIT_TAKES;
             (whole && silent && waits && stepped.is_none_or(|s| s < from)).then_some(from)
         };
-        let pending = |c: &Comm| c.init_started.difference(&c.init_complete).next().is_some();
+        let pending = |c: &Comm| !c.init_left_out && c.init_started.difference(&c.init_complete).next().is_some();
         let of_job = b.inits.iter().filter_map(|(hash, lines)| Some((model.comms.get(hash)?, lines)));
         // One that is alone waits for nobody.
         let (comm, lines) = of_job.filter(|(c, _)| c.nranks > 1 && pending(c) && late(c).is_some()).max_by_key(|(c, _)| c.nranks)?;
