@@ -284,7 +284,7 @@ impl Session {
                 // A look counts what stands still from later, the more of it was not watched: only what moves is kept.
                 job.moved_at = look.moved_at.filter(|at| *at == look.at).or(job.moved_at);
                 let working = look.alive().filter(|r| r.activity == Activity::Working).count();
-                if working * 2 > look.ranks.len() {
+                if working * 2 > look.ranks.len() || look.shared_is(Activity::Working) {
                     job.worked += crate::observe::TICK;
                 }
             }

@@ -231,6 +231,7 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u
                 let steps = steps.map_or(String::new(), |s| format!("{s}; "));
                 let in_gloo = |r: &RankLook| r.waits.first().and_then(|wait| wait.in_gloo);
                 let why = match look.alive().any(|r| r.activity == Activity::Waiting || in_gloo(r) == Some(true)) {
+                    _ if look.shared_is(Activity::Waiting) => "",
                     _ if job.log_only => "; only its log is visible here",
                     true => "",
                     // Of ranks on CPUs nothing else tells whether they wait.

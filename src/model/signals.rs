@@ -55,6 +55,9 @@ pub struct Look {
     pub overdue: Option<(Phase, Stamp)>,
     /// How long its GPUs have worked so far.
     pub worked: Duration,
+    /// What the GPUs do that ranks of this job share and nobody else works on, all together, and since when. Which of those ranks does it
+    /// is not told. Empty where none is shared.
+    pub shared: Vec<(Activity, Stamp)>,
     /// Its ranks on this node count their pids in a container.
     pub contained: bool,
     /// Which kinds of signal are not there, in words: `RAS answers`.
@@ -387,6 +390,10 @@ impl Look {
         let shared = shared_gpus(&ranks);
         let has_unseen = |gpu: u32| model.gpus.get(&gpu).is_some_and(Gpu::has_unseen_process);
         let is_unclear = |gpu: u32| shared.contains(&gpu) || has_unseen(gpu) || stranger_on(model, job, gpu).is_some();
+        let is_own = |gpu: &u32| !has_unseen(*gpu) && stranger_on(model, job, *gpu).is_none();
+        let by_gpu: BTreeMap<u32, (Activity, Stamp)> =
+            ranks.values().filter(|r| r.alive()).filter_map(|r| Some((r.gpu?, (r.activity, r.activity_since)))).collect();
+        let own_shared = shared.iter().filter(|gpu| is_own(gpu)).filter_map(|gpu| by_gpu.get(gpu).copied()).collect();
         for rank in ranks.values_mut().filter(|r| r.gpu.is_some_and(is_unclear)) {
             (rank.activity, rank.by_gpm, rank.draws_as_at_work) = (Activity::Unknown, false, None);
         }
@@ -417,6 +424,7 @@ impl Look {
             phase,
             overdue,
             worked: job.worked,
+            shared: own_shared,
             contained: job.pids().filter_map(|pid| model.processes.get(&pid)).any(|p| p.info.ns_pid.is_some_and(|ns| ns != p.info.pid)),
             lacks,
             moved_at,
@@ -439,6 +447,21 @@ impl Look {
     /// Ranks whose GPU has been in this state for at least so long.
     pub fn with(&self, activity: Activity, least: Duration) -> Vec<&RankLook> {
         self.alive().filter(|r| r.is(activity, self.at, least)).collect()
+    }
+
+    /// Of GPUs that its ranks share among themselves, at least one does this.
+    pub fn shared_is(&self, activity: Activity) -> bool {
+        self.shared.iter().any(|(does, _)| *does == activity)
+    }
+
+    /// Since when all its ranks, which share their GPUs among themselves, wait in collectives: these GPUs are at 100 % and compute nothing, and
+    /// all processes spin, as who waits for a GPU does. `None`: they do not, or it cannot be seen.
+    pub fn shared_wait(&self) -> Option<Stamp> {
+        let on_shared = |r: &RankLook| r.gpu.is_some() && r.activity == Activity::Unknown && r.spins() && r.io_bytes_per_s.is_some();
+        let all = self.alive().count() >= self.local_ranks.max(2) && self.alive().all(|r| on_shared(r) && !r.does_io() && !r.builds());
+        let gpus = self.gpus_of(&self.alive().map(|r| r.rank).collect::<Vec<_>>()).len();
+        let wait = self.shared.len() == gpus && self.shared.iter().all(|(does, _)| *does == Activity::Waiting);
+        self.shared.iter().map(|(_, since)| *since).max().filter(|_| all && wait)
     }
 
     /// What at least one GPU of the job does can be seen.

@@ -11,6 +11,7 @@ use crate::base::time::{Stamp, span};
 use crate::base::units::{all_here, so_many};
 use crate::base::words::{py_spy, rank_words};
 use crate::logs::Phase;
+use crate::model::comm::Odd;
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
 use crate::model::signals::{LogLook, Look, Member, RAS_OLD, RankLook, RasLook, Silent};
@@ -118,6 +119,10 @@ pub(super) struct Far {
 
 pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
     if paused_by_name(look) {
+        return None;
+    }
+    // Where ranks share a GPU that computes, one of them computes.
+    if look.shared_is(Activity::Working) {
         return None;
     }
     let works = look.alive().any(|r| r.activity == Activity::Working);
@@ -372,7 +377,10 @@ fn may_wait_unseen(look: &Look, ras: &RasLook, members: &[&Member]) -> bool {
     }
     let called_more = ras.odd.iter().any(|(who, odd)| members.contains(&who) && !odd.more.is_empty());
     let awake = |who: &Member| who.rank.and_then(|r| look.ranks.get(&r)).is_none_or(|r| !r.sleeps());
-    let by_one = ras.behind.iter().all(|late| late.behind.max - late.behind.have == 1);
+    // Who waits in one operation lacks what came behind that: of several kinds it is more than one.
+    let lacks = |odd: &Odd| odd.fewer.iter().map(|(_, have, usual)| usual - have).sum::<u64>();
+    let by_one = ras.behind.iter().all(|late| late.behind.max - late.behind.have == 1)
+        && ras.odd.iter().filter(|(who, _)| members.contains(&who)).all(|(_, odd)| lacks(odd) == 1);
     let half = members.len() * 2 >= ras.nranks as usize;
     called_more || half && by_one && members.iter().all(|m| awake(m))
 }

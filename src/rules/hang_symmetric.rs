@@ -7,7 +7,7 @@ use super::{Implies, Rule, Stacks, TickContext, collective_mismatch, send_order_
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
 use crate::base::time::span;
-use crate::base::units::{all_here, counted};
+use crate::base::units::{all_here, counted, so_many};
 use crate::base::words::py_spy;
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
@@ -21,7 +21,7 @@ pub const RULE: Rule = Rule {
     severity: Severity::Critical,
     title: "All ranks on this node wait in collectives, no rank is behind, and nothing moves",
     how: "RAS counts that are equal and still; every GPU of the job at 100 % without computing or moving a byte; no step in the log; \
-          of ranks without a GPU: all sleep in Gloo's collectives, by their threads where those may be read, use no CPU and read nothing",
+          of ranks that share their GPUs: the same of these GPUs, and all processes spin; of ranks without a GPU: all sleep in Gloo's collectives, by their threads where those may be read, use no CPU and read nothing",
     advice: "No single rank on this node is to blame. Usual causes: ranks that call different collectives, or use communicators in another \
              order; a network that lost a connection; a rank on another node. Compare the stacks of two ranks",
     life: while_it_holds(0, 3),
@@ -60,6 +60,30 @@ const ASLEEP: Limit = Limit::seconds(
     "the same of ranks without GPUs that all sleep, where their threads do not show that they wait in Gloo",
 );
 
+/// All ranks spin, and the GPUs that they share among themselves are busy without computing: none of them comes, and RAS, which counts what
+/// was launched, misses nobody.
+fn on_shared_gpus(job: &Job, look: &Look) -> Option<Finding> {
+    let since = look.shared_wait().filter(|_| look.quiet_log() && has_trained(look) && !paused_by_name(look))?;
+    let ras = look.ras.as_ref().filter(|r| r.age <= RAS_OLD && r.behind.is_empty() && r.missing.is_empty() && r.still_answers >= 2)?;
+    let silent = look.log.as_ref().is_some_and(|l| l.step.is_some() && l.quiet_for >= l.patience.mul_f64(FAR_LONGER));
+    let waited = patience(look, if silent { AGREED.duration() } else { WAITED.duration() });
+    if look.at.since(since) < waited || ras.still_for < COUNTS_STILL || job.has_ranks_elsewhere() {
+        return None;
+    }
+    let alive = look.alive().count();
+    let mut found = RULE.finding("all", format!("{}, no rank is behind, nothing moves", all_here(alive, "wait")), since);
+    found.confidence = Confidence::Likely;
+    found.gpus = look.gpus_of(&look.alive().map(|r| r.rank).collect::<Vec<_>>());
+    found.next = look.alive().next().map(|r| py_spy(r.pid));
+    found.evidence = vec![
+        Evidence::of("ras", format!("counts of {} ranks equal and unchanged for {}", ras.nranks, span(ras.still_for))),
+        Evidence::of("gpu", format!("the GPUs that they share at 100 % without computing for {}", span(look.at.since(since)))),
+        Evidence::of("process", format!("{}, without I/O", so_many(alive, "process", "spin"))),
+    ];
+    told_by(&mut found, look);
+    Some(found)
+}
+
 /// All ranks, which use no GPU, sleep in what Gloo waits in, use no CPU, and read and write nothing.
 fn asleep(job: &Job, look: &Look) -> Option<Finding> {
     let calls = calls_of_sleepers(look, AGREED.duration()).filter(|_| !paused_by_name(look))?;
@@ -92,7 +116,10 @@ fn asleep(job: &Job, look: &Look) -> Option<Finding> {
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
         let Some(job) = ctx.model.jobs.get(id) else { continue };
-        if let Some(found) = asleep(job, look).filter(|_| !RULE.chain.covered_by.iter().any(|rule| ctx.ledger.is_open(rule, Some(id)))) {
+        if let Some(found) = asleep(job, look)
+            .or_else(|| on_shared_gpus(job, look))
+            .filter(|_| !RULE.chain.covered_by.iter().any(|rule| ctx.ledger.is_open(rule, Some(id))))
+        {
             out.push(Finding { job: Some(id.clone()), ..found });
             continue;
         }

@@ -610,6 +610,42 @@ fn ranks_that_share_a_gpu_are_not_judged_by_it() {
     assert_eq!(judged.rules(), Vec::<&str>::new());
 }
 
+/// The same: rank 0 calls an AllReduce and an AllGather, rank 1 the other way round. RAS counts both of each rank as launched.
+#[test]
+fn ranks_that_share_a_gpu_and_call_in_different_orders_all_wait() {
+    let judged = judged("h100-one-gpu-order", 1_795_479_515.72, "505");
+    let (t, found) = judged.first("hang-symmetric");
+    assert!((10.0..18.0).contains(t) && found.ranks.is_empty(), "{t} {:?}", found.ranks);
+    assert_eq!(found.summary, "both ranks on this node wait, no rank is behind, nothing moves");
+    assert_eq!(judged.rules(), ["hang-symmetric"]);
+}
+
+/// `mp.spawn` without a log. That the GPU worked before is known, though not which rank did.
+#[test]
+fn a_rank_without_a_log_that_shares_its_gpu_is_named_by_ras() {
+    let judged = judged("h100-one-gpu-spawned", 1_795_479_583.82, "876");
+    let (t, found) = judged.first("hang-rank-absent");
+    assert!((10.0..20.0).contains(t) && found.ranks == [1], "{t} {:?}", found.ranks);
+    assert_eq!(judged.rules(), ["hang-rank-absent"]);
+}
+
+/// FSDP; rank 1 spins in a loop. It lacks one operation of two kinds: more than one that waits for the other would.
+#[test]
+fn a_rank_that_lacks_operations_of_two_kinds_does_not_wait_in_another() {
+    let judged = judged("h100-one-gpu-spin", 1_795_480_007.24, "4328");
+    let (t, found) = judged.first("hang-rank-absent");
+    assert!((10.0..18.0).contains(t) && found.ranks == [1], "{t} {:?}", found.ranks);
+    assert_eq!(judged.rules(), ["hang-rank-absent"]);
+}
+
+/// Rank 0 evaluates for 18 s on the GPU that it shares with rank 1, which waits.
+#[test]
+fn an_evaluation_on_a_shared_gpu_is_no_hang() {
+    let judged = judged("h100-one-gpu-evaluation", 1_795_479_786.84, "3120");
+    assert_eq!(judged.rules(), Vec::<&str>::new());
+    assert_eq!(judged.states.last().map(|s| s.1), Some(State::Training));
+}
+
 /// The driver gives 0 % for a GPU that draws 690 W.
 #[test]
 fn utilisation_that_power_and_memory_belie_is_not_believed() {
