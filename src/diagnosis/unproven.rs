@@ -1,6 +1,9 @@
 //! Exceptions that a program may have caught. A traceback alone ends nothing: a library prints one and tries again. One that nothing
 //! proves to be the end of a rank is kept back until something does: a process of the job is gone, something else fails, or no step comes
 //! any more. While the job goes on it is not told.
+//!
+//! What stands in a log that is older than the job may be of a job before it, that wrote into the same file (a queue that starts a job
+//! again, a script that appends). While all ranks live and have hardly begun, it is kept back, too; a step shows that it is past.
 
 use super::lines;
 use crate::base::time::Stamp;
@@ -15,6 +18,10 @@ use std::time::Duration;
 const NO_STEP_FOR: Duration = Duration::from_secs(15);
 /// It goes on for so long after it: it was caught.
 const CAUGHT: Duration = Duration::from_secs(60);
+/// A log that is so much older than a job was not made for it. Two clocks: that of the kernel, and that of the file system.
+const OLDER: Duration = Duration::from_secs(3);
+/// Ranks that are younger have hardly begun.
+const BEGINNING: Duration = Duration::from_secs(60);
 const MOST: usize = 64;
 
 #[derive(Clone, Default, PartialEq)]
@@ -31,13 +38,17 @@ struct Kept {
     rank: Option<u32>,
     job: String,
     times: u64,
+    /// It may tell of the job before.
+    of_before: bool,
 }
 
 impl Unproven {
     /// Judges what a line says, or keeps it back. What fails for certain proves what came before it.
     pub fn judge(&mut self, model: &Model, seen: &TextSeen, ledger: &mut Ledger) {
-        let job = model.jobs.get(&seen.job).filter(|job| !seen.backlog && all_live(model, job));
-        if job.is_some() && may_be_caught(seen) && !has_failed(ledger, &seen.job) {
+        let job = model.jobs.get(&seen.job).filter(|job| all_live(model, job));
+        let of_before = job.is_some_and(|job| may_be_of_before(model, seen, job));
+        let caught = job.is_some() && !seen.backlog && may_be_caught(seen);
+        if (caught || of_before) && !has_failed(ledger, &seen.job) {
             if self.0.len() >= MOST {
                 self.0.pop_front();
             }
@@ -51,6 +62,7 @@ impl Unproven {
                 rank: seen.rank,
                 job: seen.job.clone(),
                 times: seen.times,
+                of_before,
             });
             return;
         }
@@ -70,8 +82,13 @@ impl Unproven {
         if self.0.is_empty() {
             return;
         }
-        self.0.retain(|kept| model.now.since(kept.at) < CAUGHT || model.jobs.get(&kept.job).is_none_or(|job| !all_live(model, job)));
+        let stepped = |kept: &Kept| model.progress_of(&kept.job).and_then(|p| p.last_step_at).is_some_and(|at| at > kept.at);
+        let is_past = |kept: &Kept| if kept.of_before { stepped(kept) } else { model.now.since(kept.at) >= CAUGHT };
+        self.0.retain(|kept| !is_past(kept) || model.jobs.get(&kept.job).is_none_or(|job| !all_live(model, job)));
         let stands = |kept: &Kept| {
+            if kept.of_before {
+                return model.jobs.get(&kept.job).is_none_or(|job| !is_beginning(model, job));
+            }
             let progress = model.progress_of(&kept.job);
             let patience = progress.map_or(NO_STEP_FOR, |p| p.patience().min(NO_STEP_FOR));
             let last = progress.and_then(|p| p.last_step_at).map_or(kept.at, |at| at.max(kept.at));
@@ -94,6 +111,23 @@ impl Unproven {
 /// PyTorch prints `[rank3]: ` in front of what nobody has caught, and only there (2.2 and later).
 fn may_be_caught(seen: &TextSeen) -> bool {
     matches!(seen.event.what, What::Exception(_)) && seen.event.origin.rank.is_none()
+}
+
+/// It stood in a log that was made before the job was started, and does not say that it was written since.
+fn may_be_of_before(model: &Model, seen: &TextSeen, job: &Job) -> bool {
+    let began = || model.began_at(job);
+    let made = || model.files.get(&seen.file)?.info.made_ns.map(Stamp);
+    let written = seen.event.origin.written.is_some().then_some(seen.since);
+    seen.backlog
+        && seen.event.what.is_failure()
+        && is_beginning(model, job)
+        && began().zip(written.or_else(made)).is_some_and(|(began, at)| began.since(at) > OLDER)
+}
+
+/// All of its ranks here were started a moment ago.
+fn is_beginning(model: &Model, job: &Job) -> bool {
+    let mut starts = job.pids().map(|pid| model.started_at(model.processes.get(&pid)?)).peekable();
+    starts.peek().is_some() && starts.all(|at| at.is_some_and(|at| model.now.since(at) < BEGINNING))
 }
 
 /// Its processes are seen, and all of them live.

@@ -276,12 +276,16 @@ impl Model {
         let Some(modified) = log.info.modified_ns.map(Stamp).filter(|_| log.info.written_by.as_ref().is_some_and(Vec::is_empty)) else {
             return false;
         };
-        let starts = job.pids().chain(job.launcher).filter_map(|pid| self.started_at(self.processes.get(&pid)?));
-        starts.min().is_some_and(|start| start.since(modified) > APART)
+        self.began_at(job).is_some_and(|began| began.since(modified) > APART)
+    }
+
+    /// When the first of its processes here began, its launcher too.
+    pub fn began_at(&self, job: &Job) -> Option<Stamp> {
+        job.pids().chain(job.launcher).filter_map(|pid| self.started_at(self.processes.get(&pid)?)).min()
     }
 
     /// When a process began. `None`: it is not known when the machine was booted.
-    fn started_at(&self, process: &Process) -> Option<Stamp> {
+    pub fn started_at(&self, process: &Process) -> Option<Stamp> {
         let booted_ns = i64::try_from(self.node.as_ref()?.booted_at_s?).ok()?.checked_mul(1_000_000_000)?;
         let ticks_ns = i64::try_from(process.info.start_ticks).ok()?.checked_mul(10_000_000)?;
         booted_ns.checked_add(ticks_ns).map(Stamp)

@@ -19,6 +19,8 @@ pub struct LogFileInfo {
     pub size_bytes: Option<u64>,
     /// Last modification, nanoseconds since the Unix epoch.
     pub modified_ns: Option<i64>,
+    /// When it was made, nanoseconds since the Unix epoch (`statx`, `stx_btime`). Not every file system keeps it.
+    pub made_ns: Option<i64>,
     /// Bytes at the start of the file that were not read, because only the end was asked for.
     pub skipped_bytes: Option<u64>,
     pub detail: Option<String>,

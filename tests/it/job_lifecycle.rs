@@ -309,6 +309,42 @@ fn a_log_that_nobody_is_seen_to_write_is_that_of_the_job_whose_processes_it_name
 }
 
 #[test]
+fn what_stood_in_a_log_before_the_job_began_is_not_said_of_it_while_its_ranks_begin() {
+    // Started five seconds ago; what its log already holds is read.
+    let begun = |made_s: i64| {
+        let mut node = Node::new();
+        node.sees("host", Body::Node(host::Node { booted_at_s: Some(995), ..Default::default() }));
+        two_ranks(&mut node, 100, 7);
+        let made_ns = Some(made_s * 1_000_000_000);
+        let info = LogFileInfo { file: 1, path: "/l/7".into(), inode: Some(7), device: Some(1), made_ns, ..Default::default() };
+        node.sees("tail", Body::LogFile(info));
+        let text =
+            "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 79.10 GiB.";
+        let line = Line { no: Some(1), text: text.into(), ..Default::default() };
+        node.sees("tail", Body::Lines(Lines { file: 1, lines: vec![line], backlog: true, ..Default::default() })).after(2);
+        node
+    };
+    let rules = |node: &Node| node.open().iter().map(|f| f.0.to_owned()).collect::<Vec<_>>();
+    assert_eq!(rules(&begun(995)), ["cuda-oom"], "the log was made for this job");
+
+    let mut goes_on = begun(900);
+    goes_on.after(20);
+    for step in 1..60 {
+        goes_on.line(1, &format!("step {step} | loss 2.5")).after(1);
+    }
+    assert_eq!((rules(&goes_on).len(), goes_on.state("100")), (0, State::Training));
+
+    let mut dies = begun(900);
+    assert!(rules(&dies).is_empty());
+    dies.ends(102, 102).after(1);
+    assert!(rules(&dies).contains(&"cuda-oom".to_owned()), "{:?}", dies.open());
+
+    let mut stands = begun(900);
+    stands.after(60);
+    assert_eq!(rules(&stands), ["cuda-oom"], "nothing shows that it is past");
+}
+
+#[test]
 fn two_jobs_side_by_side_have_their_own_logs_findings_and_states() {
     let mut node = Node::new();
     two_ranks(&mut node, 100, 7);

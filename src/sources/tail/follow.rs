@@ -566,6 +566,7 @@ impl Followed {
             device: open.map(|o| o.inode.0),
             size_bytes: open.map(|o| o.size),
             modified_ns: open.map(Opened::modified_ns),
+            made_ns: open.and_then(Opened::made_ns),
             skipped_bytes: open.and_then(Opened::skipped_bytes),
             detail: detail.clone(),
             written_by: self.written_by.clone().filter(|_| open.is_some()),

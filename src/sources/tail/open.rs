@@ -143,6 +143,11 @@ impl Opened {
         self.modified_ns
     }
 
+    pub fn made_ns(&self) -> Option<i64> {
+        let since_epoch = self.made?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        i64::try_from(since_epoch.as_nanos()).ok()
+    }
+
     /// Goes on where a bookmark was left, if the file still has the bytes before it. Returns whether it has.
     pub fn resume(&mut self, bookmark: Bookmark) -> bool {
         // An empty mark proves nothing.
