@@ -128,7 +128,12 @@ impl Wait {
         self.comm.starts_with(LOADER)
     }
 
-    /// `openat (wait_for_partner)`, `read of /data/part-07.tar on /data (nfs4 from filer:/vol7)`
+    /// ` of 10.0.0.7:443`
+    pub fn peer_words(&self) -> String {
+        self.peer.as_deref().map_or(String::new(), |peer| format!(" of {}", clean(peer)))
+    }
+
+    /// `openat (wait_for_partner)`, `recvfrom of 10.0.0.7:443`, `read of /data/part-07.tar on /data (nfs4 from filer:/vol7)`
     pub fn words(&self) -> String {
         const MOST: usize = 120;
         let call = self.call.as_deref().map_or("the kernel".into(), clean);
@@ -142,7 +147,7 @@ impl Wait {
         let is_pipe = self.place.as_deref().is_some_and(|place| place.contains("pipe_") || place == "wait_for_partner");
         let mount = self.mount.as_ref().filter(|_| !is_pipe).map_or(String::new(), |mount| format!(" on {}", mount_words(mount)));
         let pipe = if is_pipe && !file.is_empty() { ", a pipe" } else { "" };
-        format!("{call}{file}{pipe}{place}{mount}")
+        format!("{call}{file}{pipe}{}{place}{mount}", self.peer_words())
     }
 }
 

@@ -196,6 +196,8 @@ pub struct Wait {
     pub place: Option<String>,
     /// The file that the call is about, as /proc/PID/fd names it: `/data/part-07.tar`, `socket:[123]`.
     pub file: Option<String>,
+    /// The other end of that file, where it is a TCP socket: `10.0.0.7:443`, from /proc/PID/net/tcp and tcp6.
+    pub peer: Option<String>,
     /// The address that it tries to reach, while nothing there answers: `10.0.0.7:29500`, a socket of its own in state SYN_SENT. Looked for
     /// at the port at which ranks meet only.
     pub connects: Option<String>,

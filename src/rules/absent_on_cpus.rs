@@ -8,6 +8,7 @@ use crate::model::gpu::Activity;
 use crate::model::job::Job;
 use crate::model::signals::{Look, RAS_OLD, RankLook, RasLook};
 use crate::observe::evidence::Evidence;
+use crate::observe::process::Wait;
 use std::time::Duration;
 
 /// Neither RAS nor GPUs tell: of ranks that wait in a collective, the process spins; who did not come to it may sleep. A rank that
@@ -57,6 +58,13 @@ pub(super) fn calls_of_sleepers(look: &Look, least: Duration) -> Option<Vec<(&Ra
     told.then(|| look.alive().filter_map(|r| Some((r, r.waits.first()?.call.as_deref()?))).collect())
 }
 
+/// It has waited for what one socket is to bring for longer than a server thinks about it. Who uploads sends meanwhile.
+fn is_unanswered(rank: &RankLook) -> bool {
+    let of_socket = |wait: &Wait| wait.file.as_deref().is_some_and(|file| file.starts_with("socket:"));
+    let receives = |wait: &Wait| matches!(wait.call.as_deref(), Some("recvfrom" | "recvmsg" | "read")) && of_socket(wait);
+    rank.waits_for >= WAITED_FOR_WORK.duration() && rank.waits.first().is_some_and(|wait| wait.pid == rank.pid && receives(wait))
+}
+
 /// Calls in which nothing is sent or fetched meanwhile.
 const IDLE_CALLS: [&str; 3] = ["nanosleep", "clock_nanosleep", "flock"];
 
@@ -69,19 +77,21 @@ pub(super) fn waits_in_gloo(rank: &RankLook, call: &str) -> bool {
 }
 
 /// Of ranks on CPUs, which sleep while they wait for others: who sleeps in something else has not come. Rank 0 may upload alone, but not
-/// while it sleeps for a time or waits for a lock; and who has workers may wait for its data, which has a rule of its own.
+/// while it sleeps for a time or waits for a lock, nor for an answer that does not come; and who has workers may wait for its data, which
+/// has a rule of its own.
 pub(super) fn by_calls(look: &Look) -> Option<Absent> {
     let calls = calls_of_sleepers(look, WAITED_ALONE.duration())?;
     let (waiting, elsewhere): (Vec<_>, Vec<_>) = calls.into_iter().partition(|(r, call)| waits_in_gloo(r, call));
     let has_workers = |r: &RankLook| r.helpers.is_some_and(|h| h.alive + h.dead > 0);
     if elsewhere.is_empty()
         || elsewhere.len() > waiting.len()
-        || elsewhere.iter().any(|(r, call)| r.rank == 0 && !IDLE_CALLS.contains(call) || has_workers(r))
+        || elsewhere.iter().any(|(r, call)| r.rank == 0 && !IDLE_CALLS.contains(call) && !is_unanswered(r) || has_workers(r))
     {
         return None;
     }
     let where_to = |call: &str| if call == WAITS_FOR_OTHERS { ", but in no collective of Gloo" } else { "" };
-    let words = elsewhere.iter().take(4).map(|(r, call)| format!("rank {} sleeps in {call}{}", r.rank, where_to(call)));
+    let whom = |r: &RankLook| r.waits.first().map_or(String::new(), Wait::peer_words);
+    let words = elsewhere.iter().take(4).map(|(r, call)| format!("rank {} sleeps in {call}{}{}", r.rank, whom(r), where_to(call)));
     let others = so_many(waiting.len(), "other rank", "wait");
     Some(Absent {
         ranks: elsewhere.iter().map(|(r, _)| r.rank).collect(),

@@ -408,6 +408,21 @@ fn of_ranks_on_cpus_the_one_that_sleeps_elsewhere_has_not_come() {
     assert!(found.evidence[0].text.starts_with("rank 1 sleeps in clock_nanosleep; 1 other rank waits in futex"), "{:?}", found.evidence);
 }
 
+/// Rank 0 may upload alone, but a server that has not answered for so long is what the others wait for.
+#[test]
+fn rank_0_that_waits_for_an_answer_of_a_server_has_not_come() {
+    let judged = judged("gloo-answer", 1_795_489_501.73, "23018");
+    assert_eq!(judged.rules(), ["hang-rank-absent"]);
+    let (t, found) = judged.first("hang-rank-absent");
+    assert_eq!((found.ranks.as_slice(), found.confidence), (&[0][..], Confidence::Possible));
+    assert!(*t > 20.0 && *t < 24.0, "{t}");
+    assert!(
+        found.evidence[0].text.starts_with("rank 0 sleeps in recvfrom of 10.0.3.7:443; 1 other rank waits in futex"),
+        "{:?}",
+        found.evidence
+    );
+}
+
 /// Of two workers one waits for a pipe; the other has nothing to do, and the other rank is in a collective.
 #[test]
 fn the_worker_that_waits_for_a_pipe_is_the_one_to_look_at() {

@@ -29,6 +29,13 @@ pub fn unanswered(reader: &Reader, pid: u32, uid: u32, port: u16) -> Option<Stri
     owned(reader, pid, &tried).map(|tried| tried.remote.to_string())
 }
 
+/// The other end of a connection, by the name that /proc/PID/fd has for it: `socket:[777]`.
+pub fn peer(reader: &Reader, pid: u32, file: &str) -> Option<String> {
+    let inode: u64 = file.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()?;
+    let found = at_most(reader, pid, 1, |socket| socket.state == *ESTABLISHED && socket.inode == inode);
+    Some(found.first()?.remote.to_string())
+}
+
 /// The first of these ports that a process listens at.
 pub fn listens(reader: &Reader, pid: u32, ports: &BTreeSet<u16>) -> Option<u16> {
     let listening = table(reader, pid, |socket| socket.state == *LISTEN && ports.contains(&socket.local.port()));

@@ -5,7 +5,7 @@
 
 use super::read::Reader;
 use super::stat::Stat;
-use super::{bounded, printable};
+use super::{bounded, printable, sockets};
 use crate::base::fs_kind::{LOCAL, of_place, same_kind};
 use crate::observe::process::{Mount, Wait};
 use std::os::unix::ffi::OsStrExt;
@@ -185,6 +185,9 @@ pub fn look(reader: &mut Reader, pid: u32, helpers: &[u32]) -> Vec<Wait> {
     let mut waits: Vec<Wait> = of_process(reader, pid, &mut mounts).into_iter().collect();
     if let Some(own) = waits.first_mut().filter(|own| own.call.as_deref() == Some(FUTEX)) {
         own.in_gloo = in_gloo(reader, pid);
+    }
+    if let Some(own) = waits.first_mut() {
+        own.peer = own.file.as_deref().and_then(|file| sockets::peer(reader, pid, file));
     }
     let mut state = |pid: &u32| reader.read(*pid, "stat").ok().and_then(Stat::parse).map(|stat| stat.state);
     let mut by_state: Vec<(bool, u32)> = helpers.iter().filter_map(|pid| Some((state(pid)? != 'D', *pid))).collect();
