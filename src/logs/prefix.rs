@@ -1,10 +1,15 @@
 //! Who wrote a line: peels what launchers, loggers and log shippers put in front of it, in any order. Never looks at the message.
 
+mod bracket;
+mod level;
+mod records;
 pub mod stamp;
 
+use bracket::{bracket, is_code_place};
+pub use level::{Level, has_kernel_clock, is_of_kernel, level, of_json};
+pub use records::{behind_bar, records};
+
 use super::{Origin, Written};
-use regex::Regex;
-use std::sync::LazyLock;
 
 /// A line without its prefixes.
 #[derive(Clone, Debug, Default)]
@@ -21,92 +26,6 @@ const MAX_PREFIXES: usize = 10;
 
 /// Taken from a number in front of a line without more evidence, a larger one is a line number.
 const MAX_BARE_RANK: u32 = 16_384;
-
-/// How bad a line is by the word of its writer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// INFO, DEBUG and the like.
-    Low,
-    Warning,
-    Error,
-    /// The writer ends itself.
-    Fatal,
-}
-
-/// The level that a logger put in front of a text: `[ERROR] `, `ERROR:root:`, ` - ERROR - `, `|CCL_ERROR|`, `[E]`, `level=error`; of glog,
-/// Ray and TensorFlow the letter alone. A word without a text behind it is none.
-pub fn level(text: &str) -> Option<Level> {
-    static LEVEL: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(
-            r#"(?x)
-            (?:^|[\x20\t\[|(*:-])(?:[A-Z]+_)?(?P<word>TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|SEVERE|FATAL|CRITICAL)[\x20\t\]|:)*-].{8}
-            | (?:^|[\x20,])(?:level|lvl|severity)="?(?P<field>[A-Za-z]+)"?(?:[\x20,]|$)
-            | (?:^|\x20)[\[<](?P<low>trace|debug|info|notice|warn|warning|error|err|crit|critical|fatal|alert|emerg)[\]>]\x20
-            | (?:^|\x20)(?P<glog>[IWEF])[0-9]{4}(?:[0-9]{4})?\x20[0-9]{2}:[0-9]{2}:[0-9]{2,10}\.[0-9]+\x20.*\]\x20
-            | ^(?:\([^)]{1,80}\)\x20)?\[[0-9]{4}-[0-9]{2}-[0-9]{2}\x20[0-9:]{8}[,.][0-9]+\x20(?P<ray>[IWEFC])\x20[0-9]+\x20[0-9]+\]\x20
-            | [0-9]:\x20(?P<tensorflow>[IWEF])\x20[A-Za-z0-9_./+-]+\.(?:cc|cpp|cu|h):[0-9]+\]\x20
-            | \]\x20?\[(?P<letter>[IWEF])\]\x20
-            "#,
-        )
-        .expect("pattern")
-    });
-    let found = LEVEL.captures(text)?;
-    let word = found.iter().skip(1).flatten().next()?.as_str();
-    match word.to_ascii_uppercase().as_str() {
-        "W" | "WARN" | "WARNING" => Some(Level::Warning),
-        "E" | "ERR" | "ERROR" => Some(Level::Error),
-        "F" | "C" | "FATAL" | "CRITICAL" | "CRIT" | "SEVERE" | "ALERT" | "EMERG" | "PANIC" | "DPANIC" => Some(Level::Fatal),
-        "I" | "INFO" | "TRACE" | "DEBUG" | "NOTICE" => Some(Level::Low),
-        _ => None,
-    }
-}
-
-/// `[ 1843.308148] ` of the kernel in front of a line.
-pub fn has_kernel_clock(text: &str) -> bool {
-    let clock = text.strip_prefix('[').and_then(|tail| tail.split_once("] ")).and_then(|(clock, _)| clock.trim_start().split_once('.'));
-    clock.is_some_and(|(seconds, part)| number(seconds).is_some() && number(part).is_some())
-}
-
-/// A line of the kernel's log.
-pub fn is_of_kernel(text: &str) -> bool {
-    has_kernel_clock(text) || text.contains(" kernel: ") || text.contains("kern: ")
-}
-
-/// A record of a logger that writes JSON, as another would write it: `{"level":"error","ts":"2026-05-04T10:00:00Z","msg":"x","err":"y"}`
-/// as `2026-05-04T10:00:00Z ERROR x: y`. What has no level and no text is none.
-pub fn of_json(line: &str) -> Option<String> {
-    const MOST: usize = 8 << 10;
-    let line = line.trim();
-    if !line.starts_with('{') || !line.ends_with('}') || line.len() > MOST {
-        return None;
-    }
-    let record: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).ok()?;
-    let text = |keys: &[&str]| keys.iter().find_map(|key| record.get(*key)?.as_str());
-    let number = || record.get("level")?.as_u64().and_then(level_of_number).map(str::to_owned);
-    let level = text(&["level", "severity", "lvl", "levelname", "log.level"]).map(str::to_ascii_uppercase).or_else(number)?;
-    let inner = || record.get("fields")?.get("message")?.as_str();
-    let message = text(&["message", "msg", "event", "log", "MESSAGE"]).or_else(inner)?;
-    let time = text(&["timestamp", "time", "ts", "@timestamp"]).filter(|time| stamp::iso(time).is_some_and(|(_, n)| n == time.len()));
-    let before = time.map_or(String::new(), |time| format!("{time} "));
-    let error = text(&["error", "err", "exception"]).map_or(String::new(), |error| format!(": {error}"));
-    let rank = |map: &serde_json::Map<String, serde_json::Value>| map.get("rank")?.as_u64();
-    let rank = rank(&record).or_else(|| rank(record.get("span")?.as_object()?)).map_or(String::new(), |rank| format!(" rank={rank}"));
-    let host = text(&["host_name", "hostname", "node", "pod", "node_name"]).filter(|host| !message.contains(host));
-    let host = host.map_or(String::new(), |host| format!("{host}: "));
-    Some(format!("{before}{level} {host}{message}{error}{rank}"))
-}
-
-/// Loggers of JavaScript and Go write 30 for info, 50 for an error.
-fn level_of_number(number: u64) -> Option<&'static str> {
-    match number {
-        10 | 20 => Some("DEBUG"),
-        30 => Some("INFO"),
-        40 => Some("WARN"),
-        50 => Some("ERROR"),
-        60 => Some("FATAL"),
-        _ => None,
-    }
-}
 
 pub fn peel(line: &str) -> Peeled<'_> {
     let mut p = Peeled { rest: without_box(line), ..Peeled::default() };
@@ -224,99 +143,6 @@ fn torchx(inner: &str) -> Option<u32> {
     number(local)
 }
 
-/// Cuts a physical line where another record starts in it: bars and other ranks' lines are glued together without a line end.
-pub fn records(line: &str) -> Vec<&str> {
-    static START: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(
-            r"(?x)
-            (?:\[rank[0-9]+\]:\x20?)? \[[IWEFV] (?: [0-9]{3,4}\x20[0-9]{2}:[0-9]{2}:[0-9]{2}\. | \x20[A-Za-z_]+\.[a-z]+:[0-9]+\]\x20 )
-            | \[rank[0-9]+\]:
-            | (?:WARNING|ERROR):torch\.[A-Za-z_.]+:
-            | \[[0-9]{4}-[0-9]{2}-[0-9]{2}\x20[0-9]{2}:[0-9]{2}:[0-9]{2},[0-9]{3}\]\x20\[(?:INFO|WARNING|ERROR)\]
-            | \[[0-9]{4}-[0-9]{2}-[0-9]{2}\x20[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\x20(?:DP|TP|PP|EP)[0-9]+)*\]\x20[A-Z]
-            | [IWEF][0-9]{4}\x20[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}\x20[0-9]+\x20[A-Za-z_/.]+:[0-9]+\]
-            ",
-        )
-        .expect("pattern")
-    });
-    if let Some(at) = behind_bar(line) {
-        let (bar, rest) = line.split_at(at);
-        return std::iter::once(bar).chain(records(rest)).collect();
-    }
-    if !may_hold_records(line.as_bytes()) {
-        return vec![line];
-    }
-    let mut out = Vec::new();
-    let mut from = 0;
-    for found in START.find_iter(line) {
-        let at = found.start();
-        // `[default0]:[rank0]:` is one prefix, not two records.
-        if at > from && !peel(&line[from..at]).rest.trim().is_empty() {
-            out.push(&line[from..at]);
-            from = at;
-        }
-    }
-    out.push(&line[from..]);
-    out
-}
-
-/// Where something else begins behind a bar of tqdm: behind its times (`… 366/903 [5:15:39<6:53:09, 46.16s/it]HW Exception`), or, where it
-/// was printed over, with the first words of another program (`Epoch 0:  83%|█████ERROR: …`). Each bar is cut off by itself, so that no text
-/// makes this slow.
-pub fn behind_bar(line: &str) -> Option<usize> {
-    const BEGIN: [&str; 6] =
-        ["ERROR:", "WARNING:", "CRITICAL:", "Traceback (most recent call last)", "terminate called ", "RuntimeError: "];
-    const MOST_BARS: usize = 10_000;
-    let next_bar = |from: usize| memchr::memmem::find(&line.as_bytes()[from..], b"%|").map(|at| from + at + 2);
-    let mut bar = next_bar(0)?;
-    // Bars whose carriage returns were lost stand one behind another.
-    for _ in 0..MOST_BARS {
-        let tail = &line[bar..];
-        let free = |at: usize| !tail[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '=' | '"' | '\''));
-        let end = end_of_times(tail);
-        let next = next_bar(bar);
-        let own = &tail[..next.map_or(tail.len(), |next| next - bar)];
-        let words = BEGIN.iter().filter_map(|begin| own.find(begin)).filter(|at| *at > 0 && free(*at)).min();
-        let end = end.filter(|end| *end <= own.len() && words.is_none_or(|at| *end <= at));
-        // Another bar, and what belongs to this one, begin with a blank or a digit.
-        let glued = end.filter(|end| tail[*end..].starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '(' | '`')));
-        if let Some(at) = glued.or(words) {
-            return Some(bar + at);
-        }
-        bar = next?;
-    }
-    None
-}
-
-/// Behind the bracket of a bar: `[00:12<06:31,  1.24it/s, loss=2.5]`.
-fn end_of_times(tail: &str) -> Option<usize> {
-    const LONGEST: usize = 600;
-    let times = memchr::memmem::find(tail.as_bytes(), b" [")? + 2;
-    let near = &tail.as_bytes()[times..tail.len().min(times + LONGEST)];
-    let is_clock = near.first().is_some_and(u8::is_ascii_digit) && near.iter().take(12).any(|b| *b == b':');
-    memchr::memchr(b']', near).filter(|_| is_clock).map(|end| times + end + 1)
-}
-
-/// Whether another record may begin behind the start of a line: with a bracket, with the name of a logger, or with a time and, further
-/// on, a place in a file and the end of a bracket.
-fn may_hold_records(line: &[u8]) -> bool {
-    const SHORTEST: usize = "E0101 00:00:00.000000 1 a:1]".len();
-    static LOGGER: LazyLock<memchr::memmem::Finder<'_>> = LazyLock::new(|| memchr::memmem::Finder::new(":torch."));
-    let opens = |at: usize| match line.get(at + 1) {
-        Some(b'I' | b'W' | b'E' | b'F' | b'V' | b'r') => true,
-        // A year.
-        Some(b'0'..=b'9') => line.get(at + 5) == Some(&b'-'),
-        _ => false,
-    };
-    let closes = |at: usize| {
-        let digits = line[..at].iter().rev().take_while(|b| b.is_ascii_digit()).count();
-        digits > 0 && line[..at - digits].ends_with(b":")
-    };
-    memchr::memchr_iter(b'[', line).any(|at| at > 0 && opens(at))
-        || memchr::memchr_iter(b']', line).any(|at| at >= SHORTEST && closes(at))
-        || LOGGER.find(line).is_some()
-}
-
 fn one<'a>(s: &'a str, p: &mut Peeled<'_>, turn: usize) -> Option<&'a str> {
     match s.as_bytes().first()? {
         b'[' => bracket(s, p),
@@ -350,188 +176,6 @@ fn set(slot: &mut Option<u32>, value: u32) {
 
 fn set_time(p: &mut Peeled<'_>, w: Written) {
     p.origin.written = Some(w);
-}
-
-fn bracket<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
-    // A colour whose escape was lost: `[0m `.
-    let colour = s[1..].bytes().take_while(|b| b.is_ascii_digit() || *b == b';').count();
-    if (1..=8).contains(&colour) && s.as_bytes().get(1 + colour) == Some(&b'm') {
-        return Some(skip_space(&s[2 + colour..]));
-    }
-    let end = memchr::memchr(b']', s.as_bytes().get(..s.len().min(300))?)?;
-    let inner = &s[1..end];
-    let after = &s[end + 1..];
-    // The kernel's clock: `[ 1843.308148] `, `[  +0.000844] ` of `dmesg -e`
-    let clock = inner.trim_start();
-    if let Some((seconds, micros)) = clock.strip_prefix('+').unwrap_or(clock).split_once('.')
-        && micros.len() == 6
-        && number(micros).is_some()
-        && number(seconds).is_some()
-    {
-        return Some(skip_space(after));
-    }
-    if let Some(rest) = after.strip_prefix(':') {
-        if let Some(local) = torchx(inner) {
-            p.origin.local_rank = Some(local);
-            return Some(skip_space(rest));
-        }
-        let digits = inner.bytes().rev().take_while(u8::is_ascii_digit).count();
-        let (name, n) = inner.split_at(inner.len() - digits);
-        let n = number(n)?;
-        return match name {
-            "rank" => {
-                p.origin.rank = Some(n);
-                Some(skip_space(rest))
-            }
-            // torchrun --tee: role name and local rank, no space behind it.
-            _ if !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.')) => {
-                p.origin.local_rank = Some(n);
-                Some(rest)
-            }
-            _ => None,
-        };
-    }
-    if let Some((rank, rest)) = mpi_tag(inner, after, p) {
-        p.origin.rank = Some(rank);
-        return Some(rest);
-    }
-    if let Some(n) = number(inner) {
-        // A torn NCCL header begins like this, too: there it is the CUDA device.
-        let rest = after.strip_prefix(' ').filter(|r| !r.starts_with("NCCL ") && !r.contains(" NCCL WARN ") && !is_metrics(r))?;
-        if n < MAX_BARE_RANK {
-            set(&mut p.origin.rank, n);
-        }
-        return Some(rest);
-    }
-    if let Some(n) = inner.strip_prefix("rank: ").or_else(|| inner.strip_prefix("RANK ")).and_then(number) {
-        p.origin.rank = Some(n);
-        return Some(skip_space(after));
-    }
-    // PyTorch's tutorials: `[GPU0] Epoch 9 | …`.
-    if let Some(n) = inner.strip_prefix("GPU").and_then(number).filter(|_| after.starts_with(" Epoch ")) {
-        p.origin.local_rank = Some(n);
-        return Some(skip_space(after));
-    }
-    if let Some(pod) = inner.strip_prefix("pod/") {
-        p.origin.host = Some(pod.split('/').next()?.to_string());
-        return Some(skip_space(after));
-    }
-    if let Some((w, n)) = stamp::iso(inner)
-        && let Some(tail) = inner.get(n..)
-        && (tensorflow_place(tail) == Some("") || is_level_and_ids(tail))
-    {
-        set_time(p, w);
-        p.cpp = true;
-        return Some(skip_space(after));
-    }
-    if let Some((w, _)) = stamp::iso(inner).or_else(|| stamp::ctime(inner)).filter(|(_, n)| *n == inner.len()) {
-        set_time(p, w);
-        let rest = skip_space(after);
-        // Determined: `[<time>] <container> || text`.
-        let container = |id: &str| (4..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-        return Some(rest.split_once(" ||").filter(|(id, _)| container(id)).map_or(rest, |(_, t)| skip_space(t)));
-    }
-    // ESPnet: `[node-1] 2026-04-23 04:59:25,764 (trainer:793) INFO: `.
-    if let Some(tail) = after.strip_prefix(' ')
-        && let Some((w, n)) = stamp::iso(tail)
-        && let Some(rest) = tail[n..].strip_prefix(' ').and_then(module_place)
-    {
-        set_time(p, w);
-        p.origin.host = p.origin.host.take().or_else(|| Some(inner.to_owned()));
-        return Some(rest);
-    }
-    // PaddleDetection, detectron2: `[08/15 04:02:30] `, `[08/15 04:02:30 d2.utils.events]: `.
-    if let Some((w, n)) = stamp::month_day(inner).filter(|(_, n)| inner[*n..].is_empty() || inner[*n..].starts_with(' ')) {
-        set_time(p, w);
-        return Some(skip_space(after.strip_prefix(':').filter(|_| n < inner.len()).unwrap_or(after)));
-    }
-    if let Some(rank) = sglang(inner, p) {
-        p.origin.rank = rank.or(p.origin.rank);
-        return Some(skip_space(after));
-    }
-    if let Some(tail) = inner.strip_prefix("NeMo ") {
-        if let Some((w, _)) = tail.get(2..).and_then(stamp::iso) {
-            set_time(p, w);
-        }
-        return Some(skip_space(after));
-    }
-    if matches!(inner, "INFO" | "WARNING" | "ERROR" | "DEBUG" | "CRITICAL" | "titan") || is_code_place(inner) {
-        return Some(skip_space(after));
-    }
-    cpp_head(inner, p)?;
-    p.cpp = true;
-    Some(skip_space(after))
-}
-
-/// `accuracy=0.61, loss=2.31` of clu, in front of which the step stands in brackets.
-fn is_metrics(text: &str) -> bool {
-    let is_field = |field: &str| {
-        field.trim().split_once('=').is_some_and(|(name, value)| {
-            !name.is_empty() && !name.contains(' ') && value.trim().trim_matches(['[', ']']).parse::<f64>().is_ok()
-        })
-    };
-    text.contains('=') && text.split(", ").take(3).all(is_field)
-}
-
-/// `2026-04-21 07:28:41 TP5` and `2026-04-21 07:28:41 DP1 TP5 EP5` of SGLang, also without the date. With one stage the tensor-parallel
-/// rank is the rank.
-fn sglang(inner: &str, p: &mut Peeled<'_>) -> Option<Option<u32>> {
-    let clock = || inner.bytes().take_while(|b| b.is_ascii_digit() || *b == b':').count();
-    let (w, n) = stamp::iso(inner).map_or_else(|| (None, clock()), |(w, n)| (Some(w), n));
-    (n >= 8).then_some(())?;
-    let parts = inner.get(n..)?.strip_prefix(' ')?;
-    let mut rank = None;
-    for part in parts.split(' ') {
-        let (axis, no) = part.split_at_checked(2).filter(|(axis, _)| matches!(*axis, "TP" | "DP" | "EP" | "PP"))?;
-        let no = number(no)?;
-        rank = if axis == "TP" { Some(no) } else { rank };
-    }
-    if let Some(w) = w {
-        set_time(p, w);
-    }
-    Some(rank.filter(|_| !parts.contains("PP")))
-}
-
-/// `[1,12]<stdout>:`: job and rank. Open MPI 5 writes `[prterun-host-1@1,12]<stdout>: `, SageMaker `[1,mpirank:12,algo-2]<stdout>:`,
-/// horovodrun `[12]<stdout>:`.
-fn mpi_tag<'a>(inner: &str, after: &'a str, p: &mut Peeled<'_>) -> Option<(u32, &'a str)> {
-    let rest = ["<stdout>:", "<stderr>:", "<stddiag>:"].iter().find_map(|t| after.strip_prefix(t))?;
-    let Some((job, rank)) = inner.split_once(',') else { return Some((number(inner)?, rest)) };
-    if let Some((rank, host)) = rank.strip_prefix("mpirank:").and_then(|t| t.split_once(',')) {
-        number(job)?;
-        let rank = number(rank)?;
-        p.origin.host = Some(host.to_string());
-        return Some((rank, rest));
-    }
-    if let Some((_, no)) = job.rsplit_once('@') {
-        number(no)?;
-        return Some((number(rank)?, skip_space(rest)));
-    }
-    number(job)?;
-    Some((number(rank)?, rest))
-}
-
-/// `E1121 00:04:23.008941232 ProcessGroupNCCL.cpp:689`, or without a time before torch 2.4.
-fn cpp_head(inner: &str, p: &mut Peeled<'_>) -> Option<()> {
-    let tail = inner.strip_prefix(['I', 'W', 'E', 'F', 'V'])?;
-    let (w, place) = match stamp::glog(tail) {
-        Some((w, n)) => (Some(w), tail[n..].strip_prefix(' ')?),
-        None => (None, tail.strip_prefix(' ')?),
-    };
-    let (file, line) = place.rsplit_once(':')?;
-    number(line)?;
-    if !file.contains('.') || file.contains(' ') {
-        return None;
-    }
-    if let Some(w) = w {
-        set_time(p, w);
-    }
-    Some(())
-}
-
-/// `logging.py:96:log_dist`
-fn is_code_place(inner: &str) -> bool {
-    inner.split_once(".py:").is_some_and(|(file, line)| !file.contains(' ') && line.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// `W1121 00:10:00.838000 31792 torch/distributed/run.py:851] `; C++ builds with glog look the same, with a thread.
@@ -610,11 +254,31 @@ fn stamped<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     let rest = &s[n..];
     // A log shipper may put a colon between it and the launcher's prefix.
     let rest = rest.strip_prefix(':').filter(|r| r.starts_with(" [")).unwrap_or(rest);
+    if let Some(text) = placed(rest, p) {
+        set_time(p, w);
+        return Some(text);
+    }
     if !rest.is_empty() && !rest.starts_with([' ', '[']) {
         return None;
     }
     set_time(p, w);
     Some(skip_space(rest))
+}
+
+/// What stands behind `\tnode3:1\tolmo_core.train.trainer:648\tERROR\t` of OLMo-core: host and local rank, place, level.
+fn placed<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
+    let mut words = s.strip_prefix(['\t', ' '])?.splitn(4, ['\t', ' ']);
+    let (host, local) = words.next()?.split_once(':')?;
+    let local = number(local).filter(|local| *local < 64)?;
+    let is_host =
+        host.starts_with(|c: char| c.is_ascii_alphabetic()) && !host.contains(|c: char| !c.is_ascii_alphanumeric() && !"-.".contains(c));
+    let (_, line) = words.next().filter(|_| is_host)?.rsplit_once(':')?;
+    number(line)?;
+    matches!(words.next()?, "DEBUG" | "INFO" | "WARNING" | "ERROR" | "CRITICAL").then_some(())?;
+    let text = words.next()?;
+    p.origin.host = Some(host.to_owned());
+    p.origin.local_rank = Some(local);
+    Some(text)
 }
 
 /// `2026-04-13 13:53:31.851506: W tensorflow/core/kernels/data.cc:588] `, which Horovod puts into brackets as a whole.
@@ -790,16 +454,4 @@ fn syslog<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     word(host).then_some(())?;
     p.origin.host = Some(host.to_string());
     Some(rest)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::may_hold_records;
-
-    #[test]
-    fn a_line_with_one_record_is_known_without_search() {
-        for line in ["[rank5]:   File \"x.py\", line 3, in f", "node-01:2601:3001 [1] x.cc:12 NCCL WARN odd", "step 7 | loss 2.5"] {
-            assert!(!may_hold_records(line.as_bytes()), "{line}");
-        }
-    }
 }

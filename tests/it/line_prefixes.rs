@@ -55,6 +55,11 @@ fn every_prefix_of_the_table_is_peeled() {
         ("host-0: host-0: text", "host=host-0 |text"),
         ("worker-1 | text", "host=worker-1 |text"),
         ("nvidia-nvswitch3: SXid (PCI)", "|nvidia-nvswitch3: SXid (PCI)"),
+        ("2026-05-04 10:00:00.123\tnode3:1\tolmo_core.train.trainer:648\tERROR\ttext", "local=1 host=node3 at=5-4 10:0:0 |text"),
+        (
+            "2026-05-04 10:00:00.123\tnode3:1\tolmo_core.train.trainer:648\tso\ttext",
+            "|2026-05-04 10:00:00.123\tnode3:1\tolmo_core.train.trainer:648\tso\ttext",
+        ),
         ("[rank: 2] text", "rank=2 |text"),
         ("[RANK 3] text", "rank=3 |text"),
         ("(RayWorkerWrapper pid=248, ip=10.0.3.8) text", "pid=248 host=10.0.3.8 |text"),
