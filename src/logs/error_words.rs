@@ -50,6 +50,9 @@ fn is_call_by_number(message: &str) -> bool {
 
 /// The point of a message of several lines: its first line, and where that only announces what follows, the line that says it.
 pub fn point(message: &str) -> String {
+    if let Some(words) = of_traced_call(message) {
+        return words;
+    }
     let mut lines = message.lines();
     let first = lines.next().unwrap_or_default();
     // PyTorch puts it in front of the reason.
@@ -83,6 +86,18 @@ pub fn point(message: &str) -> String {
     }
 }
 
+/// What PyTorch's tracer says of a call that it could not run, without the call's arguments, whose tensors fill lines:
+/// `Dynamo failed to run FX node with fake tensors: call_method view(*(FakeTensor(…), 7), **{}): got RuntimeError("…")` (2.7 and later),
+/// `Failed running call_function <built-in function add>(*(FakeTensor(…), 7), **{}):` and a line with the reason before.
+fn of_traced_call(message: &str) -> Option<String> {
+    static CALL: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"(?s)\b(?:Dynamo failed to run FX node with fake tensors: |Failed running )(?P<call>call_\w+ [^*]{1,120}?)\(\*\(.*\*\*\{.*?\}\):\s*(?:got )?(?P<got>[^\n]+)").expect("pattern")
+    });
+    let found = CALL.captures(message)?;
+    let call = found["call"].split_whitespace().collect::<Vec<_>>().join(" ");
+    Some(format!("Dynamo could not run {call}: {}", found["got"].trim()))
+}
+
 /// A message that is shorter may be followed by what it is about.
 const SHORT: usize = 60;
 
@@ -107,7 +122,7 @@ fn says_why(line: &str) -> bool {
 
 /// The first two sentences: what happened, and the figure that goes with it.
 pub fn first_sentences(text: &str) -> String {
-    let text = nccl_words(text).unwrap_or_else(|| text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let text = nccl_words(text).or_else(|| of_traced_call(text)).unwrap_or_else(|| text.split_whitespace().collect::<Vec<_>>().join(" "));
     let end = text.match_indices(". ").nth(1).map_or(text.len(), |(at, _)| at);
     crate::base::clean::clip(&text[..end], 160).into_owned()
 }

@@ -61,6 +61,29 @@ fn what_a_library_says_behind_the_exception() {
 }
 
 #[test]
+fn what_the_tracer_says_of_a_call_without_its_tensors() {
+    const BEGIN: &str = "[rank1]: Traceback (most recent call last):\n[rank1]:   File \"/w/train.py\", line 41, in main\n[rank1]:     out = model(x)\n\
+                         [rank1]: torch._dynamo.exc.TorchRuntimeError: ";
+    const CALL: &str = "call_function <built-in function add>(*(FakeTensor(..., device='cuda:1', size=(4, 7)), \
+                        FakeTensor(..., device='cuda:1', size=(4, 9))), **{}):";
+    const WHY: &str = "tensor a (7) must match tensor b (9)";
+    let new = format!("{BEGIN}Dynamo failed to run FX node with fake tensors: {CALL} got RuntimeError('{WHY}')\n");
+    let old = format!("{BEGIN}Failed running {CALL}\n[rank1]: {WHY}\n");
+    all_are(&[
+        (
+            "fail dynamo-error line 4 [1] rank 1: torch._dynamo.exc.TorchRuntimeError: Dynamo could not run call_function <built-in function add>: \
+             RuntimeError('tensor a (7) must match tensor b (9)')",
+            &new,
+        ),
+        (
+            "fail dynamo-error line 4 [1] rank 1: torch._dynamo.exc.TorchRuntimeError: Dynamo could not run call_function <built-in function add>: \
+             tensor a (7) must match tensor b (9)",
+            &old,
+        ),
+    ]);
+}
+
+#[test]
 fn an_exception_that_only_hands_on() {
     all_are(&[
         (
