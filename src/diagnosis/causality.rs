@@ -137,7 +137,8 @@ fn first_failure(findings: &[&mut Finding], outlived: &dyn Fn(&Finding) -> bool)
         // Who gave up after it may have waited for this one.
         let waited_for_it = |f: &Finding| is_messenger(f) && (began(f), place(f)) > (began(end), place(end));
         let says = |f: &Finding| is_root(f) && !waited_for_it(f) && f.signature.is_some() && chain(f).place == Place::Failure;
-        let only_hands_on = chain(end).is_of_its_writer && end.signature.is_none() && error_words::hands_on(&end.summary);
+        let only_hands_on =
+            chain(end).is_of_its_writer && end.signature.is_none() && error_words::hands_on(error_words::without_who(&end.summary));
         only_hands_on && findings.iter().any(|f| f.no != end.no && says(f) && same(f, end) && soon(f))
     };
     let is_explained = |end: &Finding| {

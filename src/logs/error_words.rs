@@ -32,12 +32,20 @@ pub fn hands_on(message: &str) -> bool {
             r"(?ix)\b(?:see|check|inspect|look\ at|refer\ to)\b[^.]{0,40}\b(?:above|below|logs?|outputs?|errors?|trace\w*|stderr) | root\ cause
             | \b(?:worker|process|subprocess|actor|engine|child|task|thread|rank|replica|server|node|launcher|program|script|command|pool|core)\w*\b[^.;]{0,80}
               \b(?:died|dead|failed|exited|crashed|terminated|killed|broken|stopped|not\ alive|disappeared|unexpectedly|abruptly)\b
+            | ^(?:\w+:\ )?On\ WorkerInfo\(id=[0-9]+,
             | \breturned?\ (?:a\ )?non-?zero | \bexit(?:ed)?\ (?:with\ )?(?:code|status)\b | \b(?:initiali[sz]ation|startup|launch)\ failed | \bfailed\ to\ (?:start|launch|initiali[sz]e) | \ban\ error\ occurr?ed\ (?:while|during|in|when)\b
             ",
         )
         .expect("pattern")
     });
     HANDS_ON.is_match(message.lines().next().unwrap_or_default())
+}
+
+/// A finding's words without who it is, in front of them: `rank 3: `, `local rank 2 of node-a: `, `host node-a: `.
+pub fn without_who(words: &str) -> &str {
+    static WHO: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"^(?:rank [0-9]+|local rank [0-9]+(?: of [^\s:]+)?|host [^\s:]+): ").expect("pattern"));
+    WHO.find(words).map_or(words, |who| &words[who.end()..])
 }
 
 /// A call of a library that failed, by a number: why, the library says elsewhere.

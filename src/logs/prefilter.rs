@@ -25,7 +25,7 @@ const ALARMS: &[&str] = &[
     // NCCL, where a colour stands in place of the blanks around it
     "NCCL WARN", "WARN: Function: ",
     // Python
-    "Traceback (most recent call last)", "Exception ignored in", "Fatal Python error",
+    "Traceback (most recent call last)", "Exception ignored in", "Fatal Python error", "terminated with the following error",
     // PyTorch's watchdogs
     "Watchdog caught", "watchdog thread terminated", "watchdog got stuck", "detected by watchdog", "timed out in blocking wait",
     "Timeout at NCCL work", "Timeout at collective: ", "following async exception", "found async exception", "taking the entire process down",
@@ -65,7 +65,7 @@ const FACTS: &[&str] = &[
     // around a traceback
     "  File \"", "During handling of the above", "The above exception was", "ncclInvalidUsage: ", "Last error:",
     // torchrun and PyTorch
-    "terminated with the following error", "waiting for other agents", "Setting OMP_NUM_THREADS", "ProcessGroupNCCL initialization options",
+    "waiting for other agents", "Setting OMP_NUM_THREADS", "ProcessGroupNCCL initialization options",
     // progress
     "Loss", "loss", "LOSS", "it/s", "s/it", "iteration", "step", "Step", "Iter ", "iter ", "SamplesPerSec", "[batch=",
     "OVERFLOW", "Overflow", "overflow on", "Gradient overflow", "train_runtime", "'eval_", "Checkpoint", "checkpoint", "Evaluat", "evaluat",

@@ -155,6 +155,7 @@ fn one<'a>(s: &'a str, p: &mut Peeled<'_>, turn: usize) -> Option<&'a str> {
         // A failed test, as pytest shows it.
         b'E' if s.starts_with("E   ") && s.len() > 4 => s[1..].strip_prefix("       ").or_else(|| s[1..].strip_prefix("   ")),
         c if c.is_ascii_uppercase() && turn < 2 && p.origin.written.is_none() && leveled(s).is_some() => stamped(leveled(s)?, p),
+        c if c.is_ascii_uppercase() && p.origin.written.is_some() && icefall(s, p).is_some() => icefall(s, p),
         c if c.is_ascii_uppercase() => glog(s, p).or_else(|| vllm(s, p)).or_else(|| mpi_time(s, p)).or_else(|| journal(s, p)),
         b's' if s.starts_with("stderr: ") || s.starts_with("stdout: ") => Some(&s["stderr: ".len()..]),
         c if c.is_ascii_lowercase() => host(s, p).or_else(|| stern(s, p)).or_else(|| replica(s, p)),
@@ -217,6 +218,18 @@ fn vllm<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     is_code_place(place.strip_prefix('[').unwrap_or(place)).then_some(())?;
     set_time(p, w);
     Some(skip_space(rest))
+}
+
+/// `ERROR [train.py:904] (2/4) ` of icefall, behind a time: the rank, and how many there are.
+fn icefall<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
+    let (level, tail) = s.split_once(" [")?;
+    matches!(level, "DEBUG" | "INFO" | "WARNING" | "ERROR" | "CRITICAL").then_some(())?;
+    let (_, tail) = tail.split_once("] (").filter(|(place, _)| is_code_place(place))?;
+    let (share, rest) = tail.split_once(") ")?;
+    let (rank, ranks) = share.split_once('/')?;
+    let rank = number(rank).filter(|rank| number(ranks).is_some_and(|ranks| *rank < ranks))?;
+    set(&mut p.origin.rank, rank);
+    Some(rest)
 }
 
 /// `(RayWorkerWrapper pid=248, ip=10.0.3.8) `, `(pid=248)`, `(MapWorker(MapBatches(f)) pid=248)`

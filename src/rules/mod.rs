@@ -432,9 +432,22 @@ impl TextContext<'_> {
         found
     }
 
+    /// Who wrote the line, in front of what it says: `rank 3: `, `local rank 2 of node-a: `, `host node-a: `; empty where nothing tells.
+    pub fn who(&self) -> String {
+        let origin = &self.seen.event.origin;
+        let host = origin.host.as_deref();
+        match (self.seen.rank, origin.local_rank, host) {
+            (Some(rank), ..) => format!("{}: ", rank_words(&[rank])),
+            (None, Some(local), Some(host)) => format!("local rank {local} of {host}: "),
+            (None, Some(local), None) => format!("local rank {local}: "),
+            (None, None, Some(host)) => format!("host {host}: "),
+            (None, None, None) => String::new(),
+        }
+    }
+
     /// A failure that one rank tells first and the others repeat: they are counted, not opened.
     pub fn first_of_its_kind(&self, rule: &Rule, text: &str, next: &str) -> Finding {
-        let who = self.seen.rank.map_or(String::new(), |r| format!("{}: ", rank_words(&[r])));
+        let who = self.who();
         let mut found = self.found(rule, "first", format!("{who}{}", first_sentences(text)));
         found.confidence = Confidence::Certain;
         found.why = "the first of its kind in this run".into();

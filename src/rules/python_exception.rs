@@ -4,7 +4,6 @@ use super::area::Area;
 use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TextContext};
 use crate::base::severity::{Confidence, Role, Severity};
-use crate::base::words::rank_words;
 use crate::logs::catalog::Part;
 use crate::logs::{Exception, What, error_words};
 use crate::rules::findings::Finding;
@@ -74,7 +73,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     if ctx.repeats(exception) {
         return;
     }
-    let who = ctx.seen.rank.map_or(String::new(), |r| format!("{}: ", rank_words(&[r])));
+    let who = ctx.who();
     let message = error_words::point(&exception.message);
     let message = crate::base::clean::clip(&message, LONGEST);
     let subject = if exception.victim { "victim" } else { "first" };

@@ -60,6 +60,8 @@ fn every_prefix_of_the_table_is_peeled() {
             "2026-05-04 10:00:00.123\tnode3:1\tolmo_core.train.trainer:648\tso\ttext",
             "|2026-05-04 10:00:00.123\tnode3:1\tolmo_core.train.trainer:648\tso\ttext",
         ),
+        ("2026-05-05 11:15:48,190 ERROR [train.py:1104] (2/4) text", "rank=2 at=5-5 11:15:48 |text"),
+        ("2026-05-05 11:15:48,190 ERROR [train.py:1104] (5/4) text", "at=5-5 11:15:48 |ERROR [train.py:1104] (5/4) text"),
         ("[rank: 2] text", "rank=2 |text"),
         ("[RANK 3] text", "rank=3 |text"),
         ("(RayWorkerWrapper pid=248, ip=10.0.3.8) text", "pid=248 host=10.0.3.8 |text"),

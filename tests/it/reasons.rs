@@ -84,6 +84,23 @@ fn what_the_tracer_says_of_a_call_without_its_tensors() {
 }
 
 #[test]
+fn who_has_no_rank_is_named_by_what_is_known_of_him() {
+    const TRACE: [&str; 3] = ["Traceback (most recent call last):", "  File \"/w/train.py\", line 51, in worker", "KeyError: 'labels'"];
+    let spawned = format!(
+        "torch.multiprocessing.spawn.ProcessRaisedException: \n\n-- Process 2 terminated with the following error:\n{}\n",
+        TRACE.join("\n")
+    );
+    let pod: String = TRACE.iter().map(|line| format!("[pod/llama-worker-1/pytorch] {line}\n")).collect();
+    let remote = "Traceback (most recent call last):\n  File \"/w/ps.py\", line 70, in run\nRuntimeError: On WorkerInfo(id=2, name=worker2):\n\
+                  RuntimeError('CUDA out of memory. Tried to allocate 2.00 GiB (GPU 2; 39.41 GiB total capacity; 36.00 GiB already allocated)')\n";
+    all_are(&[
+        ("fail python-exception line 6 [] local rank 2: KeyError: 'labels'", &spawned),
+        ("fail python-exception line 3 [] host llama-worker-1: KeyError: 'labels'", &pod),
+        ("fail cuda-oom line 4 [] CUDA out of memory. Tried to allocate 2.00 GiB on its GPU 2", remote),
+    ]);
+}
+
+#[test]
 fn an_exception_that_only_hands_on() {
     all_are(&[
         (

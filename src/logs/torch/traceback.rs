@@ -250,6 +250,9 @@ impl Tracebacks {
                 o.ignored = false;
                 (o.cause, o.after) = (None, None);
                 o.origin = p.origin.clone();
+                if o.origin.rank.is_none() {
+                    o.origin.local_rank = o.origin.local_rank.or(self.spawned.take());
+                }
             }
         }
     }
