@@ -84,6 +84,8 @@ pub struct Known {
     pub waited: bool,
     /// The same, of a rank that says that it ends.
     pub gave_up: bool,
+    /// A rank ended the whole job on purpose: it has said why.
+    pub on_purpose: bool,
 }
 
 /// `/opt/lib/trainer.py:970: RuntimeWarning: invalid value encountered`: the module `warnings` prints it, and the program goes on.
@@ -189,6 +191,10 @@ impl Gleaned {
     }
 
     fn error(&mut self, no: u64, text: &str, read: &Line) -> Option<Unknown> {
+        // `error_handler: {` only opens what follows.
+        if read.said.ends_with(['{', '[', '(']) && read.said.split_whitespace().count() <= 2 {
+            return None;
+        }
         let Some(found) = OfDriver::of(no, text) else { return Unknown::of(no, read) };
         match &mut self.kernel {
             Some(first) => first.add(found),
@@ -335,7 +341,7 @@ impl Gleaned {
             return None;
         }
         // What ended says as much.
-        let is_no_more = known.ended && first.weight <= Weight::Empty && first.reason.is_none();
+        let is_no_more = known.ended && !(known.on_purpose && is_last) && first.weight <= Weight::Empty && first.reason.is_none();
         if is_no_more || known.warned && (is_warning || first.weight < Weight::Error) {
             return None;
         }
@@ -354,7 +360,10 @@ impl Gleaned {
                     None => Some((ENTRY, true)),
                 }
             }
+            // A level alone, of a program that is known and goes on.
+            (Weight::Empty, None) if went_on && known.recognised && !known.ended => None,
             (Weight::Fatal, None) => Some((FATAL, false)),
+            (Weight::Empty, None) if known.on_purpose && is_last => Some((FATAL, false)),
             (Weight::Error, None) if known.ended => Some((FATAL, false)),
             (Weight::Error, None) if ends_so && !is_warning && !known.recognised => Some((AT_END, false)),
             (_, None) => Some((ENTRY, true)),
@@ -392,15 +401,25 @@ fn shape_of(text: &str) -> String {
     text.chars().filter(|c| !c.is_ascii_digit()).take(80).collect()
 }
 
+/// Whoever ends a whole job on purpose has said why before.
+const ON_PURPOSE: &[&str] = &["mpi-abort-called"];
+
+pub fn is_on_purpose(what: &What) -> bool {
+    what.signature().is_some_and(|signature| ON_PURPOSE.contains(&signature.id))
+}
+
 /// What ended, without a word about why: an error before it may say that.
 pub fn is_bare_end(what: &What) -> bool {
+    if is_on_purpose(what) {
+        return true;
+    }
     match (what.signature(), what) {
         // `AssertionError` and no word more.
         (_, What::Exception(e)) if e.message.is_empty() => true,
         // A launcher's word that something ended yields to whoever knows why.
         (Some(signature), _) => matches!(signature.part, Part::Victim | Part::Teardown) || signature.yields_to.contains(&signature.rule),
         (None, What::Exception(e)) => error_words::hands_on(&e.message),
-        (None, What::WorkerFailure(_)) => true,
+        (None, What::WorkerFailure(_) | What::WorkerFailed { .. }) => true,
         (None, _) => matches!(what, What::TakingDown { .. } | What::Terminating { .. }),
     }
 }

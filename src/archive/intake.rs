@@ -8,6 +8,7 @@ use crate::formats::nccl_tests::Table;
 use crate::logs::catalog::Part;
 use crate::logs::{TextEvent, What, when};
 use crate::model::alarms::Alarm;
+use crate::model::chronicle::{PathRank, rank_of_path};
 use crate::model::reading::ReadLine;
 use crate::observe::log::LogFileInfo;
 use crate::observe::{Body, Observation, SourceId};
@@ -74,7 +75,9 @@ impl Intake {
         let alarms = || self.session.model.records.values().flat_map(|record| record.alarms.iter());
         let is_error = |alarm: &&Alarm| alarm.event.what.severity() >= Some(Severity::Error);
         let errors = || alarms().filter(is_worth).filter(is_error);
-        let waits = |alarm: &Alarm| alarm.event.what.signature().is_some_and(|s| s.part == Part::Messenger);
+        let waits = |alarm: &Alarm| {
+            alarm.event.what.signature().is_some_and(|s| s.part == Part::Messenger) && !error_level::is_bare_end(&alarm.event.what)
+        };
         let waited = errors().next().is_some() && errors().all(waits);
         let is_of_rank = |alarm: &Alarm| alarm.event.what.signature().is_some_and(|s| s.rule == END_OF_A_RANK);
         let gave_up = waited && errors().all(is_of_rank);
@@ -87,6 +90,7 @@ impl Intake {
             return self.read_gleaned(found);
         }
         let warned = !gave_up && alarms().any(|alarm| is_worth(&alarm));
+        let on_purpose = alarms().any(|alarm| error_level::is_on_purpose(&alarm.event.what));
         let recognised = super::is_recognised(&self.session.model);
         // Only what stands before the end can be why.
         let is_end = |alarm: &&Alarm| {
@@ -95,14 +99,32 @@ impl Intake {
         let ends: HashMap<u32, Option<u64>> = alarms().filter(is_end).map(|alarm| (alarm.file, alarm.line)).collect();
         let mut found = Vec::new();
         for (file, gleaned) in &self.gleaned {
-            let ended = ends.get(file).is_some_and(|end| gleaned.line() < *end);
+            let ended = match ends.get(file) {
+                Some(end) => gleaned.line() < *end,
+                None => self.is_of_failed_rank(*file),
+            };
             if ends.is_empty() || ended {
                 found.extend(
-                    gleaned.events(Known { ended, recognised, warned, waited, gave_up }).into_iter().map(|(no, event)| (*file, no, event)),
+                    gleaned
+                        .events(Known { ended, recognised, warned, waited, gave_up, on_purpose })
+                        .into_iter()
+                        .map(|(no, event)| (*file, no, event)),
                 );
             }
         }
         self.read_gleaned(found);
+    }
+
+    /// The file is that of a rank of which the launcher says, in its own file, that it failed first.
+    fn is_of_failed_rank(&self, file: u32) -> bool {
+        let model = &self.session.model;
+        let Some(own) = rank_of_path(model.path_of(file)) else { return false };
+        model.records.values().flat_map(|record| record.alarms.iter()).any(|alarm| match (&alarm.event.what, own) {
+            (What::WorkerFailure(f), PathRank::Local(rank)) => f.root && f.local_rank == Some(rank),
+            (What::WorkerFailure(f), PathRank::Global(rank)) => f.root && f.rank == Some(rank),
+            (What::WorkerFailed { local_rank, .. }, PathRank::Local(rank)) => *local_rank == rank,
+            _ => false,
+        })
     }
 
     fn read_gleaned(&mut self, found: Vec<(u32, u64, TextEvent)>) {

@@ -5,12 +5,13 @@ use super::error_level::Gleaned;
 use super::intake::Intake;
 use super::kinds::{Counts, Kind, Opened};
 use super::sentence;
+use crate::base::time::Stamp;
 use crate::base::words::io_words;
 use crate::base::{clean, mask};
 use crate::formats::nccl_tests::{self, Tables};
 use crate::logs::catalog::Part;
 use crate::logs::prefilter::{self, Class};
-use crate::logs::{Reader, TextEvent, What};
+use crate::logs::{Reader, TextEvent, What, Written, known_by, prefix};
 use crate::model::bringup::host_id;
 use crate::model::bringup::routes::{MAX_ROUTES, Route};
 use crate::model::chronicle::{BUFFER, WATCHED_STEPS};
@@ -31,14 +32,44 @@ fn read(opened: &mut Opened, intake: &mut Intake, progress: &mut dyn FnMut()) ->
     let early = &opened.head[..opened.head.len().min(BUFFER)];
     let early_lines = early.iter().filter(|b| **b == b'\n').count() as u64;
     let file = intake.log_file(&opened.name, intake.modified(&opened.head, opened.modified), early_lines);
+    begins(intake, file, &opened.head);
     let mut lines = Lines::new(intake, file);
     let outcome = cut(opened, CHUNK, &mut lines, progress);
     let count = lines.no - 1;
+    let tail = std::mem::take(&mut lines.tail);
     lines.end();
+    ends(intake, file, &tail);
     intake.session.model.archive_lines(file, count);
     match outcome {
         Ok(()) => Ok(Counts { lines: Some(count) }),
         Err(err) => Err(format!("reading stopped at line {count}: {}; what came before was judged", io_words(&err))),
+    }
+}
+
+/// Lines at the start of a file that are looked at for a time, and bytes at its end.
+const FIRST_LINES: usize = 60;
+const LAST_BYTES: usize = 4096;
+
+/// When the first line was written, whatever it says; steps before it would tell that the run began earlier.
+fn begins(intake: &mut Intake, file: u32, head: &[u8]) {
+    let lines = head.split(|b| *b == b'\n').take(FIRST_LINES).map(text_of);
+    let is_step = |line: &Cow<'_, str>| known_by(line).reader.is_some_and(|reader| reader == "step");
+    let written = lines.take_while(|line| !is_step(line)).find_map(|line| prefix::peel(&clean::clean(&line)).origin.written);
+    spans(intake, file, written, true);
+}
+
+/// When the last line was written.
+fn ends(intake: &mut Intake, file: u32, tail: &[u8]) {
+    let written = tail.split(|b| *b == b'\n').rev().map(text_of).find_map(|line| prefix::peel(&clean::clean(&line)).origin.written);
+    spans(intake, file, written, false);
+}
+
+fn spans(intake: &mut Intake, file: u32, written: Option<Written>, at_start: bool) {
+    let model = &mut intake.session.model;
+    let zone = model.zone;
+    if let (Some(written), Some(log)) = (written, model.files.get_mut(&file)) {
+        let modified = log.modified(Stamp::default());
+        log.chronicle.spans(&written, at_start, modified, zone);
     }
 }
 
@@ -119,6 +150,8 @@ struct Lines<'a> {
     gleaned: Gleaned,
     /// Lines that may still be looked at for a sentence that goes on in the next ones.
     tries: u32,
+    /// The last bytes of the file so far.
+    tail: Vec<u8>,
 }
 
 /// Lines of which there are millions, each worth little: channels, steps, and lines that were read before.
@@ -270,11 +303,15 @@ impl<'a> Lines<'a> {
             lanes: Lanes { all_steps: ALL_STEPS, run: 1, ..Lanes::default() },
             gleaned: Gleaned::default(),
             tries: sentence::MOST_TRIES,
+            tail: Vec::new(),
         }
     }
 
     /// Whole lines; the last one may lack its end only at the end of the file.
     fn chunk(&mut self, chunk: &[u8]) {
+        if !chunk.trim_ascii().is_empty() {
+            self.tail = chunk[chunk.len().saturating_sub(LAST_BYTES)..].to_vec();
+        }
         let mut sieve = prefilter::Sieve::new(chunk);
         while sieve.at < chunk.len() {
             if self.inside || self.tabled {
@@ -719,6 +756,10 @@ fn is_bringup(what: &What) -> bool {
     let is_progress = matches!(
         what,
         What::Joined { .. }
+            | What::Present(_)
+            | What::Saved { .. }
+            | What::Evaluated { .. }
+            | What::Result { .. }
             | What::Step(_)
             | What::TotalSteps { .. }
             | What::Phase { .. }

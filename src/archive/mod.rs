@@ -3,6 +3,7 @@
 //!
 //! **To teach it a kind of file**: a file below `archive/` with a `pub const KIND: Kind`, and its line in [`kinds::KINDS`].
 
+mod before;
 mod error_level;
 mod flight;
 pub mod inputs;
@@ -25,6 +26,7 @@ use crate::model::bringup::{Bringup, Item};
 use crate::model::job::Job;
 use crate::model::job_record::Record;
 use crate::model::log::Progress as Training;
+use crate::observe::evidence::Evidence;
 use crate::rules::findings::Finding;
 use intake::Intake;
 use serde::Serialize;
@@ -41,6 +43,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Index into `findings`.
     pub root_cause: Option<usize>,
+    /// The last ordinary line before the proof of the cause.
+    pub before: Option<Evidence>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -92,9 +96,9 @@ pub fn check(args: &[String], zone: crate::base::time::Zone, progress: Progress<
     let mut done = 0;
     let several = found.len() > 1;
     // The year of lines that have none is told by those that have one.
-    let (later, first): (Vec<_>, Vec<_>) = found.into_iter().enumerate().partition(|(_, input)| several && has_no_year(input));
+    let (later, first): (Vec<_>, Vec<_>) = found.iter().enumerate().partition(|(_, input)| several && has_no_year(input));
     for (no, input) in first.into_iter().chain(later) {
-        let seen = kinds::read(&input, &mut intake, &mut |bytes| progress(done + bytes, total));
+        let seen = kinds::read(input, &mut intake, &mut |bytes| progress(done + bytes, total));
         done += input.size_bytes.unwrap_or(seen.bytes.unwrap_or(0));
         // In a directory there may be anything; what is named is expected to say something.
         if input.named || seen.kind.is_some() || seen.error.is_some() {
@@ -102,7 +106,9 @@ pub fn check(args: &[String], zone: crate::base::time::Zone, progress: Progress<
         }
     }
     inputs.sort_by_key(|(no, _)| *no);
-    report(intake, inputs.into_iter().map(|(_, seen)| seen).collect())
+    let mut report = report(intake, inputs.into_iter().map(|(_, seen)| seen).collect());
+    report.before = before::of(&report, &found);
+    report
 }
 
 /// It is a log of the host, whose first time has no year. What comes through a pipe can be read once only.
@@ -139,7 +145,7 @@ pub fn report(mut intake: Intake, mut inputs: Vec<Seen>) -> Report {
         Some(_) => Verdict::Warn,
         None => Verdict::Ok,
     };
-    let mut report = Report { verdict, inputs, session, recordings, checklist: Vec::new(), findings, root_cause };
+    let mut report = Report { verdict, inputs, session, recordings, checklist: Vec::new(), findings, root_cause, before: None };
     report.checklist = report.make_checklist();
     report
 }
@@ -148,7 +154,7 @@ fn is_recognised(model: &Model) -> bool {
     let steps = |f: &Training| !f.is_empty() || f.skipped_steps > 0;
     let facts = || model.files.values().any(|f| steps(&f.progress) || f.bringup != Bringup::default());
     let speaks = model.jobs.values().any(|job| job.archived && job.has_spoken);
-    let reports = |r: &Record| !r.tables.is_empty() || !r.alarms.is_empty() || r.launch.ranks().is_some();
+    let reports = |r: &Record| !r.tables.is_empty() || !r.alarms.is_empty() || r.launch.ranks().is_some() || r.is_present;
     speaks || model.records.values().any(reports) || !model.comms.is_empty() || facts()
 }
 

@@ -12,6 +12,7 @@ use crate::model::topology::Topology;
 use crate::rules::area::Area;
 use crate::rules::chain::{Chain, Place};
 use crate::rules::findings::Finding;
+pub(super) use crate::rules::is_messenger;
 use crate::rules::{Implies, rule};
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -71,10 +72,6 @@ fn implies(f: &Finding) -> Implies {
 /// It ends a job, or keeps it from going on.
 pub(super) fn is_failure(f: &Finding) -> bool {
     f.severity >= Severity::Error && f.role != Role::Context && implies(f) != Implies::Slow
-}
-
-pub(super) fn is_messenger(f: &Finding) -> bool {
-    chain(f).place == Place::Messenger || f.part == Some(Part::Messenger)
 }
 
 pub(super) fn is_judgement(f: &Finding) -> bool {
@@ -246,8 +243,12 @@ fn name_its_rank(findings: &mut [&mut Finding], cause: Option<usize>) {
     };
     // By exit codes: who ended first is who raised it. Where others lost their connection, they lost it to that one.
     let ended_of_it = |f: &Finding| {
-        let soon = f.since.since(of.since).max(of.since.since(f.since)) <= SOON_ENDED;
-        soon && chain(of).is_of_its_writer && of.entry.is_none() && is_bare_end(f)
+        // A line without a time of its own stands in its place.
+        let soon = !driver_chain::is_timed(of) || f.since.since(of.since).max(of.since.since(f.since)) <= SOON_ENDED;
+        let is_its_own = of.entry.is_none() || !chain(of).from_kernel && of.part == Some(Part::Cause) && chain(of).says_why;
+        // By the word of a launcher, too, where the error is one that its writer does not survive.
+        let by_launcher = of.entry.is_some() && f.rule == crate::rules::END_OF_A_RANK && f.signature.is_none();
+        soon && chain(of).is_of_its_writer && is_its_own && (is_bare_end(f) || by_launcher)
     };
     let lost_it = findings.iter().any(|f| f.part == Some(Part::Victim) && f.role == Role::Cascade);
     let first_of = |f: &Finding| f.ranks.iter().copied().take(if lost_it && ended_of_it(f) { 1 } else { usize::MAX }).collect::<Vec<u32>>();

@@ -2,6 +2,7 @@
 
 use super::causality::{chain, is_victim};
 use super::driver_chain::is_timed;
+use super::odd_one;
 use super::witnesses::Witnesses;
 use crate::base::exit_code::exit_words;
 use crate::base::severity::{Role, Severity};
@@ -55,6 +56,8 @@ pub fn judge_line(model: &Model, seen: &TextSeen, ledger: &mut Ledger) {
     }
 }
 
+const SIGINT: i32 = 2;
+
 /// Watchdogs and launchers that end a job say why in texts that no rule of its own reads: they are texts of the catalogue.
 fn in_the_catalogue(seen: &TextSeen) -> Option<TextEvent> {
     let raw = || prefix::peel(seen.text).rest;
@@ -73,7 +76,9 @@ fn in_the_catalogue(seen: &TextSeen) -> Option<TextEvent> {
         }
         _ => return None,
     };
-    let what = What::Signed { signature: found?, text, tried: false };
+    // Who types ^C knows why the job ends.
+    let tried = matches!(seen.event.what, What::LauncherSignalled { signal: SIGINT });
+    let what = What::Signed { signature: found?, text, tried };
     Some(TextEvent { what, ..seen.event.clone() })
 }
 
@@ -239,9 +244,11 @@ pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut
     let damages = |f: &&&mut Finding| rules::may_damage_data(f) && f.own_role != Role::Context && is_timed(f);
     let faults: Vec<Finding> = findings.iter().filter(damages).map(|f| (**f).clone()).collect();
     let others: Vec<Option<String>> = if log_only { findings.iter().map(|f| of_others(f, findings)).collect() } else { Vec::new() };
+    let fell_back = findings.iter().any(|f| f.rule == "fallback-to-sockets" && f.signature.is_none());
     let witnesses = model.jobs.get(job).filter(|j| j.log_only).map(|j| Witnesses::of(model, j, findings));
     for (at, f) in findings.iter_mut().enumerate() {
         f.severity = f.own_severity;
+        odd_one::tell(model, job, f);
         let mut notes: Vec<String> = others.get(at).cloned().flatten().into_iter().collect();
         witnesses.iter().for_each(|witnesses| witnesses.tell(f, &mut notes));
         notes.extend(last_error(model, job, f));
@@ -267,6 +274,10 @@ pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut
         {
             f.severity = Severity::Warning;
             notes.push(format!("the job went on after it, and {how}"));
+        }
+        if f.own_role == Role::Root && f.signature.is_some_and(|s| s.starts_with("ofi-")) && fell_back {
+            f.severity = f.severity.min(Severity::Warning);
+            notes.push("NCCL went on over TCP sockets".into());
         }
         if chain(f).place == Place::Messenger && f.role != Role::Context {
             notes.extend(question.map(str::to_owned));

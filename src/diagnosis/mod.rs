@@ -8,6 +8,7 @@ pub(crate) mod cover;
 pub mod culprits;
 mod driver_chain;
 pub(crate) mod lines;
+mod odd_one;
 pub mod remedies;
 pub mod session;
 pub mod startup;

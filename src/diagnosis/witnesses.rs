@@ -2,6 +2,7 @@
 
 use super::causality::{chain, is_victim};
 use crate::base::severity::{Role, Severity};
+use crate::base::units::counted;
 use crate::base::words::{rank_words, shape};
 use crate::logs::error_words::exception_words;
 use crate::logs::{What, WorkerFailure};
@@ -33,7 +34,8 @@ impl<'a> Witnesses<'a> {
             What::WorkerFailure(f) if f.root => Some(f),
             _ => None,
         };
-        let alarms = || model.record_of(&job.id).alarms.iter();
+        let is_present = |a: &&Alarm| model.files.get(&a.file).is_none_or(|file| file.is_present(a.run));
+        let alarms = || model.record_of(&job.id).alarms.iter().filter(is_present);
         let first = alarms().find_map(failure);
         let alike = |a: &Alarm| match &a.event.what {
             What::WorkerFailure(f) if first.is_some_and(|first| f.exit_code == first.exit_code) => f.rank,
@@ -48,6 +50,7 @@ impl<'a> Witnesses<'a> {
 
     /// Names the ranks that printed the same as a finding rests on, and notes what else is known of them.
     pub fn tell(&self, f: &mut Finding, notes: &mut Vec<String>) {
+        self.gather(f);
         if !is_error_of_program(f) {
             return;
         }
@@ -82,6 +85,46 @@ impl<'a> Witnesses<'a> {
         }
     }
 
+    /// Puts all who printed one text of NCCL, or of a library below it, in the place of the first of them: `8 processes of node-3: `.
+    fn gather(&self, f: &mut Finding) {
+        /// Hosts that are named.
+        const MOST_HOSTS: usize = 3;
+        if f.severity < Severity::Error || f.own_role != Role::Root {
+            return;
+        }
+        let Some(own) = self.alarm_at(f) else { return };
+        let Some(key) = text_key(own) else { return };
+        let before = crate::rules::who_wrote(own.rank, &own.event.origin);
+        let Some(text) = f.summary.strip_prefix(&before).filter(|_| !before.is_empty()).map(str::to_owned) else { return };
+        let record = self.model.record_of(&self.job.id);
+        let alike = || record.alarms.iter().filter(|a| a.run == own.run && text_key(a).as_ref() == Some(&key));
+        let ranks: BTreeSet<u32> = alike().filter_map(|a| a.rank).collect();
+        let writers: BTreeSet<(Option<&str>, Option<u32>)> =
+            alike().map(|a| (a.event.origin.host.as_deref(), a.event.origin.pid)).filter(|(_, pid)| pid.is_some()).collect();
+        let hosts: BTreeSet<&str> = writers.iter().filter_map(|(host, _)| *host).collect();
+        let devices: BTreeSet<u32> = alike().filter_map(|a| a.event.origin.cuda_dev).collect();
+        if ranks.len() > 1 && alike().all(|a| a.rank.is_some()) {
+            let ranks: Vec<u32> = ranks.into_iter().collect();
+            f.summary = format!("{}: {text}", rank_words(&ranks));
+            if ranks.len() <= MAX_NAMED && f.ranks.len() == 1 {
+                f.ranks = ranks;
+            }
+        } else if writers.len() > 1 && !hosts.is_empty() {
+            let named: Vec<String> = hosts.iter().take(MOST_HOSTS).map(|host| (*host).to_owned()).collect();
+            let whose = match hosts.len() {
+                1 => named[0].clone(),
+                n if n <= MOST_HOSTS => crate::base::words::all_words(&named),
+                n => format!("{n} hosts ({}, …)", named.join(", ")),
+            };
+            f.summary = format!("{} of {whose}: {text}", counted(writers.len(), "process"));
+        } else if writers.len() == 1 && devices.len() > 1 {
+            // One process with several GPUs.
+            let devices: Vec<String> = devices.iter().map(u32::to_string).collect();
+            let of_host = hosts.iter().next().map_or(String::new(), |host| format!(" of {host}"));
+            f.summary = format!("CUDA devices {}{of_host}: {text}", crate::base::words::all_words(&devices));
+        }
+    }
+
     fn rename(&self, f: &mut Finding, ranks: BTreeSet<u32>) {
         if ranks.is_empty() || ranks.len() > MAX_NAMED || ranks.len() <= f.ranks.len() {
             return;
@@ -93,12 +136,21 @@ impl<'a> Witnesses<'a> {
         }
     }
 
-    /// The line that a finding rests on.
+    /// The line that a finding rests on, if it is an error of a program.
     fn own_alarm(&self, f: &Finding) -> Option<&'a Alarm> {
-        let proof = f.evidence.first()?;
-        let (path, line) = (proof.path.as_deref()?, proof.line?);
-        let mut alarms = self.model.record_of(&self.job.id).alarms.iter();
-        alarms.find(|a| a.line == Some(line) && self.model.path_of(a.file) == path && gist(a).is_some())
+        self.alarms_at(f).find(|a| gist(a).is_some())
+    }
+
+    fn alarm_at(&self, f: &Finding) -> Option<&'a Alarm> {
+        self.alarms_at(f).find(|a| text_key(a).is_some())
+    }
+
+    fn alarms_at(&self, f: &Finding) -> impl Iterator<Item = &'a Alarm> {
+        let at = f.evidence.first().and_then(|proof| Some((proof.path.clone()?, proof.line?)));
+        let model = self.model;
+        let is_it =
+            move |a: &&Alarm| at.as_ref().is_some_and(|(path, line)| a.line == Some(*line) && model.path_of(a.file) == path.as_str());
+        model.record_of(&self.job.id).alarms.iter().filter(is_it)
     }
 
     /// Who printed the same as the line that a finding rests on.
@@ -151,6 +203,16 @@ struct Said {
 /// It is what a program failed of, in its own words.
 fn is_error_of_program(f: &Finding) -> bool {
     chain(f).says_why && f.severity >= Severity::Error && f.own_role == Role::Root && !is_victim(f)
+}
+
+/// What lines of NCCL and of libraries are alike by: their entry of the catalogue, else their words without numbers.
+fn text_key(alarm: &Alarm) -> Option<String> {
+    let text = match &alarm.event.what {
+        What::NcclWarn { text, .. } => text,
+        What::Signed { text, .. } => text,
+        _ => return None,
+    };
+    Some(alarm.event.what.signature().map_or_else(|| shape(text), |entry| entry.id.to_owned()))
 }
 
 /// What an error says, without what differs from one rank to the next.

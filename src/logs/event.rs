@@ -1,6 +1,6 @@
 //! What lines say, as values: one event for each thing, and who wrote the line.
 
-use super::header::Launch;
+use super::header::{Launch, Present};
 use super::{catalog, error_words, prefix};
 use crate::base::severity::Severity;
 use serde::{Deserialize, Serialize};
@@ -9,6 +9,7 @@ use std::time::Duration;
 pub use super::nccl::types::{
     Ending, FabricLine, GraphPath, GraphPaths, NetDevice, NetDevices, Ofi, PathKind, Plugin, PluginKind, PluginState, Timings,
 };
+pub use super::torch::doing::{Doing, Task};
 
 /// One thing a log line says.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,13 +21,15 @@ pub struct TextEvent {
     pub said_at: Option<SaidAt>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SaidAt {
     /// From 1, as given to [`Reader::at_line`].
     pub line: Option<u64>,
     pub text: String,
     /// Where a traceback says that it was raised, of the program's own frames the last: `File "train.py", line 486, in main`.
     pub raised_at: Option<String>,
+    /// What a traceback says that the program was doing.
+    pub doing: Doing,
 }
 
 /// Who wrote the line, as far as the line itself tells.
@@ -275,6 +278,16 @@ pub enum What {
     Saved {
         text: String,
     },
+    /// `validation loss at iteration 5000 | lm loss value: 5.741563E+00`
+    Evaluated {
+        text: String,
+    },
+    /// `train_runtime: 2233.1, train_samples_per_second: 21.28`: what a program prints when it is done.
+    Result {
+        text: String,
+    },
+    /// `initialized host node-1 as rank 4`, `rank: 3, world_size: 8`
+    Present(Present),
     /// `GLOBAL_RANK: 1, MEMBER: 2/8`: a rank has begun.
     Joined {
         rank: u32,
@@ -341,7 +354,16 @@ impl What {
 
     /// It tells of the run itself, and may stand in a line that says something else.
     pub fn is_header(&self) -> bool {
-        matches!(self, What::Software { .. } | What::Launch(_) | What::Saved { .. } | What::Joined { .. })
+        matches!(
+            self,
+            What::Software { .. }
+                | What::Launch(_)
+                | What::Saved { .. }
+                | What::Evaluated { .. }
+                | What::Result { .. }
+                | What::Present(_)
+                | What::Joined { .. }
+        )
     }
 
     /// Something failed: an alarm that is not known to be harmless.
@@ -423,6 +445,8 @@ pub struct Exception {
     pub called_from: Option<String>,
     /// The exception that was being handled when it came, the first of a chain: `RuntimeError: file write failed`.
     pub after: Option<String>,
+    /// It was raised from that one, as its program says: `raise … from e`.
+    pub is_because: bool,
     /// A data loader raised it, or handed it up.
     pub in_loader: bool,
     /// A consequence of another process's end (`ChildFailedError`, `SignalException`, connection resets, `ncclRemoteError`).

@@ -3,6 +3,7 @@
 //!
 //! **To teach it a text**: `assets/header.toml`. That the line is looked at follows from it.
 
+use super::catalog::pattern::Pattern;
 use super::{Origin, TextEvent, What};
 use crate::base::units::counted;
 use aho_corasick::{AhoCorasick, MatchKind};
@@ -16,9 +17,13 @@ pub struct Launch {
     pub launcher: Option<&'static str>,
     pub world: Option<u32>,
     pub nodes: Option<u32>,
+    /// The least and the most nodes of an elastic job.
+    pub between: Option<(u32, u32)>,
     pub per_node: Option<u32>,
     /// Where the ranks meet: `10.0.0.1:29500`.
     pub endpoint: Option<String>,
+    /// The name of the job in its rendezvous.
+    pub run_id: Option<String>,
     /// How often the launcher may start the ranks again.
     pub restarts: Option<u32>,
 }
@@ -29,10 +34,14 @@ impl Launch {
         self.launcher = self.launcher.or(said.launcher);
         self.world = self.world.max(said.world);
         self.nodes = self.nodes.or(said.nodes);
+        self.between = self.between.or(said.between);
         self.per_node = self.per_node.or(said.per_node);
         self.restarts = self.restarts.or(said.restarts);
         if self.endpoint.is_none() {
             self.endpoint.clone_from(&said.endpoint);
+        }
+        if self.run_id.is_none() {
+            self.run_id.clone_from(&said.run_id);
         }
     }
 
@@ -51,7 +60,12 @@ impl Launch {
             (None, Some(each), _) => Some(format!("{} a node", processes(each))),
             (None, None, world) => world.map(|world| format!("world size {world}")),
         };
-        let endpoint = self.endpoint.as_ref().map(|at| format!("rendezvous at {at}"));
+        let size = match self.between {
+            Some((least, most)) => Some(format!("{least} to {most} nodes{}", size.map_or(String::new(), |size| format!(", {size}")))),
+            None => size,
+        };
+        let named = self.run_id.as_ref().map_or(String::new(), |id| format!(", id {id}"));
+        let endpoint = self.endpoint.as_ref().map(|at| format!("rendezvous at {at}{named}"));
         let restarts = self.restarts.filter(|n| *n > 0).map(|n| format!("up to {}", counted(n, "restart")));
         self.launcher.map(str::to_owned).into_iter().chain(size).chain(endpoint).chain(restarts).collect()
     }
@@ -62,7 +76,10 @@ impl Launch {
 struct Texts {
     software: Vec<Software>,
     count: Vec<Count>,
-    saved: Saved,
+    saved: Told,
+    evaluated: Told,
+    result: Told,
+    present: Told,
     joined: Joined,
     block: Block,
     launcher: Vec<Launcher>,
@@ -92,7 +109,7 @@ enum Of {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Saved {
+struct Told {
     texts: Vec<String>,
 }
 
@@ -112,6 +129,7 @@ struct Block {
     nodes: [String; 2],
     per_node: String,
     endpoint: String,
+    run_id: String,
     restarts: String,
 }
 
@@ -129,10 +147,17 @@ enum Meaning {
     Version(&'static str),
     Count(Of),
     Saved,
+    Evaluated,
+    Result,
+    /// A rank says who it is, in one of the forms of [`PRESENT`].
+    Present,
     Joined,
     Block,
     Launcher(&'static str),
 }
+
+static PRESENT: LazyLock<Vec<Pattern>> =
+    LazyLock::new(|| TEXTS.present.texts.iter().map(|text| Pattern::parse(text, &[]).expect("a pattern of header.toml")).collect());
 
 /// All texts, and what each means.
 static MEANINGS: LazyLock<Vec<(&'static str, Meaning)>> = LazyLock::new(|| {
@@ -140,10 +165,27 @@ static MEANINGS: LazyLock<Vec<(&'static str, Meaning)>> = LazyLock::new(|| {
     let software = texts.software.iter().flat_map(|s| s.before.iter().map(|text| (text.as_str(), Meaning::Version(s.name.as_str()))));
     let counts = texts.count.iter().flat_map(|c| c.before.iter().map(|text| (text.as_str(), Meaning::Count(c.of))));
     let launchers = texts.launcher.iter().flat_map(|l| l.has.iter().map(|text| (text.as_str(), Meaning::Launcher(l.name.as_str()))));
-    let saved = texts.saved.texts.iter().map(|text| (text.as_str(), Meaning::Saved));
+    let present =
+        PRESENT.iter().map(|pattern| (pattern.pieces().max_by_key(|piece| piece.len()).expect("text in a pattern"), Meaning::Present));
     let single = [(texts.block.head.as_str(), Meaning::Block), (texts.joined.text.as_str(), Meaning::Joined)];
-    software.chain(counts).chain(saved).chain(single).chain(launchers).collect()
+    software.chain(counts).chain(present).chain(single).chain(launchers).chain(late()).collect()
 });
+
+/// What may be told as long as a job runs.
+fn late() -> impl Iterator<Item = (&'static str, Meaning)> {
+    let texts = &*TEXTS;
+    let told = |told: &'static Told, meaning: fn() -> Meaning| told.texts.iter().map(move |text| (text.as_str(), meaning()));
+    let evaluated = told(&texts.evaluated, || Meaning::Evaluated);
+    told(&texts.saved, || Meaning::Saved).chain(evaluated).chain(told(&texts.result, || Meaning::Result))
+}
+
+/// Those of [`late`] alone.
+static LATE: LazyLock<Vec<(&'static str, Meaning)>> = LazyLock::new(|| late().collect());
+
+fn searcher(meanings: &[(&'static str, Meaning)]) -> AhoCorasick {
+    let texts = meanings.iter().map(|(text, _)| *text);
+    AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(texts).expect("texts")
+}
 
 /// The texts that make a line worth a look. Lines that show a launcher are those of failures, which are looked at anyway.
 pub fn words() -> impl Iterator<Item = &'static str> {
@@ -180,13 +222,12 @@ impl State {
     }
 
     pub fn read(&mut self, rest: &str, origin: &Origin, out: &mut Vec<TextEvent>) {
-        static ANY: LazyLock<AhoCorasick> = LazyLock::new(|| {
-            let texts = MEANINGS.iter().map(|(text, _)| *text);
-            AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(texts).expect("texts")
-        });
+        static ANY: LazyLock<AhoCorasick> = LazyLock::new(|| searcher(&MEANINGS));
+        static ANY_LATE: LazyLock<AhoCorasick> = LazyLock::new(|| searcher(&LATE));
         let State { block, launcher, told, .. } = self;
         let mut tell = |what: What| {
-            let again = matches!(what, What::Saved { .. } | What::Joined { .. });
+            let again =
+                matches!(what, What::Saved { .. } | What::Evaluated { .. } | What::Result { .. } | What::Present(_) | What::Joined { .. });
             if again || told.len() < MOST_TOLD && !told.contains(&what) {
                 if !again {
                     told.push(what.clone());
@@ -200,22 +241,40 @@ impl State {
                 None => block.take().filter(|said| *said != Launch::default()).into_iter().for_each(|said| tell(What::Launch(said))),
             }
         }
-        if self.looked_at >= MOST_LOOKED_AT || rest.len() > LONGEST {
+        if rest.len() > LONGEST {
             return;
         }
-        self.looked_at += 1;
+        let is_late = self.looked_at >= MOST_LOOKED_AT;
+        self.looked_at += u32::from(!is_late);
+        let (any, meanings) = if is_late { (&*ANY_LATE, &*LATE) } else { (&*ANY, &*MEANINGS) };
         let mut launch = Launch::default();
-        for found in ANY.find_iter(rest) {
+        let mut present = Present::default();
+        // What follows on the line belongs to the first of its kind.
+        let mut is_told = false;
+        for found in any.find_iter(rest) {
             let behind = &rest[found.end()..];
             let is_word = !rest[..found.start()].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
-            match &MEANINGS[found.pattern().as_usize()].1 {
+            match &meanings[found.pattern().as_usize()].1 {
                 Meaning::Version(name) => {
                     if let Some(version) = version(behind) {
                         tell(What::Software { name, version });
                     }
                 }
-                Meaning::Count(of) if is_word => launch.count(*of, behind),
+                Meaning::Count(of) if is_word => {
+                    launch.count(*of, behind);
+                    // Who says how many there are may say who it is.
+                    if matches!(of, Of::World) && launch.world.is_some() {
+                        present.rank = present.rank.or_else(|| rank_beside(&rest[..found.start()]));
+                    }
+                }
                 Meaning::Saved => saved(&rest[found.start()..]).into_iter().for_each(&mut tell),
+                meaning @ (Meaning::Evaluated | Meaning::Result) => {
+                    let text = told_text(&rest[found.start()..]);
+                    if is_word && has_number(behind) && !std::mem::replace(&mut is_told, true) {
+                        tell(if matches!(meaning, Meaning::Result) { What::Result { text } } else { What::Evaluated { text } });
+                    }
+                }
+                Meaning::Present => present.learn(rest),
                 Meaning::Joined => joined(behind).into_iter().for_each(&mut tell),
                 Meaning::Block => *block = Some(Launch::default()),
                 Meaning::Launcher(name) if launcher.is_none() => {
@@ -225,8 +284,12 @@ impl State {
                 Meaning::Count(_) | Meaning::Launcher(_) => {}
             }
         }
+        present.members = present.members.or(launch.world);
         if launch != Launch::default() {
             tell(What::Launch(launch));
+        }
+        if present.rank.is_some() {
+            tell(What::Present(present));
         }
     }
 
@@ -253,6 +316,53 @@ impl Launch {
     }
 }
 
+/// A rank says who it is. Absent is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Present {
+    pub rank: Option<u32>,
+    pub host: Option<String>,
+    pub members: Option<u32>,
+}
+
+impl Present {
+    fn learn(&mut self, text: &str) {
+        for (name, value) in PRESENT.iter().find_map(|pattern| pattern.captures(text)).into_iter().flatten() {
+            match name {
+                "rank" => self.rank = value.parse().ok(),
+                "members" => self.members = value.parse().ok(),
+                _ => self.host = Some(value.to_owned()),
+            }
+        }
+    }
+}
+
+/// `3` of `rank: 3, `, which stands in front of how many there are.
+fn rank_beside(before: &str) -> Option<u32> {
+    const NEAR: usize = 24;
+    let near = before.len() - before.char_indices().rev().take(NEAR).last().map_or(0, |(at, _)| before.len() - at);
+    let (head, tail) = before[near..].rsplit_once("ank")?;
+    let is_global =
+        head.ends_with(['r', 'R']) && !head.to_ascii_lowercase().ends_with("local_r") && !head.to_ascii_lowercase().ends_with("local r");
+    let tail = tail.trim_start_matches([' ', '=', ':', '\'', '"']);
+    let digits = tail.bytes().take_while(u8::is_ascii_digit).count();
+    let is_all = tail[digits..].chars().all(|c| matches!(c, ' ' | ',' | ';' | '|' | '/' | '\'' | '"'));
+    tail[..digits].parse().ok().filter(|_| is_global && is_all)
+}
+
+/// A number stands right behind the words, or a few words later.
+fn has_number(behind: &str) -> bool {
+    const NEAR: usize = 80;
+    behind.char_indices().take_while(|(at, _)| *at < NEAR).any(|(_, c)| c.is_ascii_digit())
+}
+
+/// What is told in the words of the log.
+fn told_text(text: &str) -> String {
+    const LONGEST: usize = 160;
+    let text = text.split(['}', '\r']).next().unwrap_or(text);
+    let plain: String = text.chars().filter(|c| !matches!(c, '\'' | '"' | '{')).collect();
+    crate::base::clean::clip(plain.trim().trim_end_matches([',', '|', ' ']), LONGEST).into_owned()
+}
+
 /// `  nproc_per_node   : 2`
 fn field(text: &str) -> Option<(&str, &str)> {
     let (name, value) = text.trim().split_once(" : ").or_else(|| text.trim().split_once(": "))?;
@@ -267,11 +377,15 @@ fn learn(launch: &mut Launch, name: &str, value: &str) {
         launch.nodes = number();
     } else if name == block.nodes[1] {
         // As many as there are is no number.
-        launch.nodes = launch.nodes.filter(|least| Some(*least) == number());
+        let least = launch.nodes.take_if(|least| Some(*least) != number());
+        launch.between = least.zip(number());
     } else if name == block.per_node {
         launch.per_node = number();
     } else if name == block.endpoint {
         launch.endpoint = Some(crate::base::clean::clip(value, 120).into_owned()).filter(|value| !value.is_empty());
+    } else if name == block.run_id {
+        // torchrun's own for a job that has none.
+        launch.run_id = Some(crate::base::clean::clip(value, 120).into_owned()).filter(|id| !id.is_empty() && id != "none");
     } else if name == block.restarts {
         launch.restarts = number();
     }

@@ -12,7 +12,8 @@ pub struct Columns {
     dialect: Dialect,
     separator: char,
     count: usize,
-    step: usize,
+    /// One of the two is there.
+    step: Option<usize>,
     epoch: Option<usize>,
     loss: Option<usize>,
     learning_rate: Option<usize>,
@@ -28,11 +29,61 @@ const MAX_LINE: usize = 16 << 10;
 /// Of a table that a script prints. Whatever else has a time may mean anything by it.
 const TABLE: Dialect = Dialect::Other("csv");
 const STEPS: &[&str] = &["step", "global_step", "train_step", "iteration", "iter", "it", "update"];
-const TABLE_LOSSES: &[&str] = &["loss", "train_loss", "train/loss", "training_loss", "loss_train", "avg_loss"];
+const TABLE_LOSSES: &[&str] = &[
+    "loss",
+    "train_loss",
+    "train/loss",
+    "training_loss",
+    "loss_train",
+    "avg_loss",
+    "train loss",
+    "training loss",
+    "trn_loss",
+    "tr_loss",
+    "train nll",
+    "nll",
+    "train mse",
+    "train_mse",
+    "mse",
+    "train l1",
+    "l1",
+    "train mae",
+    "mae",
+    "train bce",
+    "bce",
+];
 const RATES: &[&str] = &["lr", "learning_rate"];
 const STEP_TIMES_S: &[&str] = &["step_time", "step_time_s", "seconds_per_step", "sec_per_step", "s_per_step", "time_per_step", "iter_time"];
 /// A header with more names is no table that somebody reads as it comes.
 const MOST_NAMES: usize = 64;
+/// The first that a header has separates its names; where it has none, several blanks do.
+const SEPARATORS: [char; 6] = [',', '\t', ';', '|', '\u{2502}', BLANKS];
+const BLANKS: char = ' ';
+
+/// The cells of a row. The sides of a table may stand around them.
+fn cells(row: &str, separator: char) -> Vec<&str> {
+    let row = row.trim();
+    if separator == BLANKS {
+        return row.split_whitespace().collect();
+    }
+    let is_side = matches!(separator, '|' | '\u{2502}');
+    let row = if is_side { row.strip_prefix(separator).unwrap_or(row) } else { row };
+    let row = if is_side { row.strip_suffix(separator).unwrap_or(row) } else { row };
+    row.split(separator).map(str::trim).collect()
+}
+
+/// Between all of its words stand several blanks.
+fn is_spaced(header: &str) -> bool {
+    let header = header.trim();
+    let lone = |(at, _): (usize, &str)| !header[..at].ends_with(' ') && !header[at + 1..].starts_with(' ');
+    !header.match_indices(' ').any(lone)
+}
+
+/// What a row of a table may begin with.
+pub fn may_be_row(line: &[u8]) -> bool {
+    let first = line.iter().find(|b| !matches!(b, b' ' | b'|'));
+    first.is_some_and(u8::is_ascii_digit) || line.starts_with("\u{2502}".as_bytes())
+}
 
 impl Columns {
     /// Of the first line of a file; `None` where it is no such header.
@@ -45,7 +96,7 @@ impl Columns {
             dialect: DIALECT,
             separator: ',',
             count: names.len(),
-            step: place("step").filter(|_| is_sorted)?,
+            step: Some(place("step").filter(|_| is_sorted)?),
             epoch: Some(place("epoch")?),
             loss: LOSSES.iter().find_map(|name| place(name)),
             learning_rate: names.iter().position(|name| name.starts_with("lr-")),
@@ -53,21 +104,27 @@ impl Columns {
         })
     }
 
-    /// Of a line of names, separated by commas or tabs, one of which is a step and one a loss.
+    /// Of a line of names, separated by commas, tabs, blanks or the sides of cells, one of which is a step or an epoch and one a loss.
     pub fn of_table(header: &str) -> Option<Columns> {
-        let header = header.trim();
-        let separator = [',', '\t', ';'].into_iter().find(|c| header.contains(*c)).filter(|_| header.len() <= MAX_LINE)?;
-        let names: Vec<String> = header.split(separator).map(|name| name.trim().to_ascii_lowercase()).collect();
+        let separator = SEPARATORS.into_iter().find(|c| header.trim().contains(*c)).filter(|_| header.len() <= MAX_LINE)?;
+        if separator == BLANKS && !is_spaced(header) {
+            return None;
+        }
+        let names: Vec<String> = cells(header, separator).into_iter().map(str::to_ascii_lowercase).collect();
         let is_name = |name: &String| {
             name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(|c| c.is_ascii_alphanumeric() || "_/.- ()".contains(c))
         };
         let place = |known: &[&str]| known.iter().find_map(|k| names.iter().position(|name| name == k));
+        let (step, epoch) = (place(STEPS), place(&["epoch", "ep"]));
+        if names.len() > MOST_NAMES || !names.iter().all(is_name) || step.or(epoch).is_none() {
+            return None;
+        }
         Some(Columns {
             dialect: TABLE,
             separator,
             count: names.len(),
-            step: place(STEPS).filter(|_| names.len() <= MOST_NAMES && names.iter().all(is_name))?,
-            epoch: place(&["epoch"]),
+            step,
+            epoch,
             loss: Some(place(TABLE_LOSSES)?),
             learning_rate: place(RATES),
             step_time_s: place(STEP_TIMES_S),
@@ -77,16 +134,18 @@ impl Columns {
     /// A row. One of a validation has no loss of the training: it is no step.
     pub fn row(&self, line: &str) -> Option<Step> {
         let line = line.trim_end_matches('\r');
-        let cells: Vec<&str> = line.split(self.separator).map(str::trim).take(self.count + 1).collect();
+        let cells = cells(line, self.separator);
         let number = |at: usize| cells.get(at)?.parse::<f64>().ok();
         let loss = self.loss.and_then(number);
-        if cells.len() != self.count || line.len() > MAX_LINE || self.loss.is_some() && loss.is_none() {
+        let (step, epoch) = (self.step.map(|at| cells.get(at)?.parse().ok()), self.epoch.and_then(number));
+        let is_nowhere = step == Some(None) || step.is_none() && epoch.is_none();
+        if cells.len() != self.count || line.len() > MAX_LINE || self.loss.is_some() && loss.is_none() || is_nowhere {
             return None;
         }
         Some(Step {
             dialect: self.dialect,
-            step: Some(cells.get(self.step)?.parse().ok()?),
-            epoch: self.epoch.and_then(number),
+            step: step.flatten(),
+            epoch,
             loss,
             learning_rate: self.learning_rate.and_then(number),
             step_time_s: self.step_time_s.and_then(number),

@@ -242,6 +242,12 @@ fn digits_at(bytes: &[u8], at: usize) -> usize {
     bytes[at..].iter().take_while(|b| b.is_ascii_digit()).count()
 }
 
+/// `init.cc:1248 -> 3` of `/build/rccl/src/init.cc:1248 -> 3`: RCCL has the whole path of its sources.
+fn without_folder(message: &str) -> &str {
+    let path = message.split(' ').next().filter(|path| path.starts_with('/') && message[path.len()..].starts_with(" -> "));
+    path.and_then(|path| path.rfind('/')).map_or(message, |at| &message[at + 1..])
+}
+
 fn emit(out: &mut Vec<TextEvent>, origin: &Origin, what: What) {
     out.push(TextEvent { origin: origin.clone(), what, said_at: None });
 }
@@ -257,6 +263,7 @@ fn of_plugin_test(line: &str) -> Option<(String, &str)> {
 }
 
 fn info(message: &str, origin: &Origin, out: &mut Vec<TextEvent>) {
+    let message = without_folder(message);
     let what = match message.as_bytes().first() {
         Some(b'0'..=b'9' | b'C' | b'G' | b'M' | b'N' | b'P' | b'R' | b'T') => {
             ofi::read(message).or_else(|| transport::read(message)).or_else(|| graph::read(message)).or_else(|| bringup::read(message))

@@ -54,7 +54,7 @@ const ALARMS: &[&str] = &[
 #[rustfmt::skip]
 const FACTS: &[&str] = &[
     // Ray Train, DeepSpeed, HF Trainer
-    ") world_rank=", "exits successfully", "train_runtime", "\"torchelastic.",
+    ") world_rank=", "exits successfully", "' succeeded", "train_runtime", "\"torchelastic.",
     // NCCL
     "NCCL version", "RCCL version", "vLLM is using nccl==", "INFO Bootstrap", "INFO Using network ", "INFO Using tuner ", "/Plugin:", "/Plugin :",
     "INFO RAS client listening", " set by environment to ", "INFO cudaDriverVersion ", "GPU Direct RDMA ", "INFO NET/OFI ", " NET plugin ",
@@ -106,10 +106,14 @@ const FORMS: &[(Class, &str, &str)] = &[
     (Class::Fact, "  exitcode", r"  exitcode +: "),
     (Class::Fact, "  traceback", r"  traceback +: "),
     (Class::Fact, "done in ", r"done in [0-9]"),
-    (Class::Fact, "Epoch", r"Epoch[ :#\[]+[0-9].*[Aa]cc"),
+    (Class::Fact, "Epoch", r"Epoch[ :#\[]+[0-9].*(?:[Aa]cc|MSE|mse|L1|l1|MAE|mae|BCE|bce)"),
+    (Class::Fact, "epoch", r"epoch[ :#\[=]+[0-9].*(?:[Aa]cc|MSE|mse|L1|l1|MAE|mae|BCE|bce)"),
     (Class::Fact, "Epoch", r"Epoch[ :#\[]+[0-9]+(?: ?/ ?[0-9]+)?[\]: =*-]*$"),
     (Class::Fact, "Done", r"(?:^|[ \]])Done[!.]?[ \r]*$"),
     (Class::Fact, "Start ", r"^ +Start +[0-9]+: "),
+    (Class::Fact, "nll ", r"nll +[0-9]"),
+    (Class::Fact, "nll=", r"nll=[0-9]"),
+    (Class::Fact, "nll: ", r"nll: +[0-9]"),
 ];
 
 /// What messages of NCCL begin with that nobody reads: the dump of the topology, rings and trees one by one, each operation, each

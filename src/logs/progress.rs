@@ -35,8 +35,9 @@ use super::{Step, TextEvent, What};
 #[derive(Clone, Default, PartialEq)]
 pub struct State {
     memory: Memory,
-    /// It has shown a step.
+    /// It has shown a step, and one with a number.
     trains: bool,
+    counts: bool,
 }
 
 #[derive(Clone, Default, PartialEq)]
@@ -96,7 +97,9 @@ impl State {
         let line = Line::new(p.rest);
         let from = out.len();
         self.line(&line, &mut |what| out.push(TextEvent { origin: p.origin.clone(), what, said_at: None }));
-        self.trains |= out[from..].iter().any(|event| matches!(event.what, What::Step(_)));
+        let steps = || out[from..].iter().filter_map(|event| if let What::Step(step) = &event.what { Some(step) } else { None });
+        self.trains |= steps().next().is_some();
+        self.counts |= steps().any(|step| step.step.is_some());
     }
 
     fn line(&mut self, line: &Line<'_>, tell: &mut dyn FnMut(What)) {
@@ -127,8 +130,11 @@ impl State {
         {
             return tell(What::Step(Step { epoch: Some(epoch), loss: Some(loss), ..Step::default() }));
         }
-        dialects::read_text(line, self.trains, tell);
-        if let Some(step) = field_names::line(line) {
+        dialects::read_text(line, self.trains, &mut |what| {
+            memory.bars.heard(&what);
+            tell(what);
+        });
+        if let Some(step) = field_names::line(line, self.counts) {
             memory.epoch = None;
             memory.bars.step_seen();
             tell(What::Step(step));

@@ -1,6 +1,7 @@
 //! Reads the lines of one file, in order: cuts them into records, peels off who wrote them, and hands them to the readers of each program.
 
 use super::shipped::{unwrapped, without_json};
+use super::torch::crash::Crash;
 use super::{Origin, TextEvent, What, catalog, header, metrics, nccl, parts, prefilter, prefix, progress, torch};
 use crate::base::clean::{clean, clip};
 use crate::base::severity::Severity;
@@ -22,6 +23,7 @@ pub fn known_by(line: &str) -> KnownBy {
     let mut reader = Reader::default();
     reader.read_all(line, prefilter::classify(line.as_bytes()), &mut events);
     reader.torch.idle(&mut events);
+    events.extend(reader.crash.take().map(|mut crash| crash.told()));
     let Some(event) = events.first() else { return KnownBy::default() };
     KnownBy { entry: event.what.entry_of(line), reader: Some(event.what.name()) }
 }
@@ -88,6 +90,10 @@ pub struct Reader {
     header: header::State,
     /// Horovod's `Missing ranks:` was read: a line for each of them follows.
     names_missing: bool,
+    /// A process crashed, and its stack is to come.
+    crash: Option<Box<Crash>>,
+    /// The number of the present line in its file.
+    no: Option<u64>,
 }
 
 /// The head of Horovod's list of ranks that others wait for.
@@ -108,14 +114,14 @@ const MAX_LINE: usize = 64 * 1024;
 impl Reader {
     /// A record of several lines has begun, and the next line may belong to it although it looks like noise.
     pub fn is_inside(&self) -> bool {
-        !self.torch.is_idle() || !self.parts.is_empty() || self.names_missing || self.header.is_inside()
+        !self.torch.is_idle() || self.crash.is_some() || !self.parts.is_empty() || self.names_missing || self.header.is_inside()
     }
 
     /// Whether the line of this number is the header of a table of steps, or a row of the one that was begun.
     pub fn is_of_table(&self, no: u64, line: &[u8]) -> bool {
         let text = || std::str::from_utf8(line).ok();
         match &self.metrics {
-            Some(columns) => line.first().is_some_and(u8::is_ascii_digit) && text().is_some_and(|text| columns.row(text).is_some()),
+            Some(columns) => metrics::may_be_row(line) && text().is_some_and(|text| columns.row(text).is_some()),
             None => no <= u64::from(MAX_BEFORE_TABLE) && text().is_some_and(|text| metrics::Columns::of_table(text).is_some()),
         }
     }
@@ -123,6 +129,7 @@ impl Reader {
     /// The number in its file of the line that [`Reader::line`] gets next.
     pub fn at_line(&mut self, no: Option<u64>) {
         self.torch.at_line(no);
+        self.no = no;
         self.is_first = no == Some(1);
     }
 
@@ -162,7 +169,7 @@ impl Reader {
         }
         // Lines that belong to a record that has begun may look like anything.
         let class = match class {
-            _ if !self.torch.is_idle() => prefilter::Class::Alarm,
+            _ if !self.torch.is_idle() || self.crash.is_some() => prefilter::Class::Alarm,
             prefilter::Class::Noise if self.header.is_inside() => prefilter::Class::Fact,
             class => class,
         };
@@ -239,6 +246,7 @@ impl Reader {
         }
         self.torch.idle(out);
         self.header.idle(out);
+        out.extend(self.crash.take().map(|mut crash| crash.told()));
         drop_muted(before, out);
     }
 
@@ -265,6 +273,16 @@ impl Reader {
         static BANNER: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("OMP_NUM_THREADS"));
         static OPTIONS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("ProcessGroupNCCL initialization options"));
         static PLACED: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(") world_rank="));
+        if let Some(crash) = &mut self.crash {
+            let (event, taken) = crash.read(&p);
+            if let Some(event) = event {
+                out.push(event);
+                self.crash = None;
+            }
+            if taken {
+                return;
+            }
+        }
         if NCCL.find(p.rest.as_bytes()).is_some() || nccl::may_be_early(p.rest) || p.rest.starts_with(nccl::OF_PLUGIN_TEST) {
             match self.nccl.read(p.rest, &p.origin, out) {
                 None => {}
@@ -301,15 +319,26 @@ impl Reader {
             && !p.rest.trim_start().starts_with("raise ")
             && let Some(signature) = catalog::find(catalog::Scope::Line, p.rest)
         {
-            let text = of_gpu.as_deref().unwrap_or_else(|| without_json(p.rest.trim()));
+            let text = of_gpu.as_deref().unwrap_or_else(|| without_row(without_json(p.rest.trim())));
             let text = the_part_that_says_it(text, signature);
-            out.push(TextEvent { origin: p.origin.clone(), what: What::Signed { signature, text, tried: false }, said_at: None });
+            let event = TextEvent { origin: p.origin.clone(), what: What::Signed { signature, text, tried: false }, said_at: None };
+            match Crash::of(&event, self.no).filter(|_| self.crash.is_none()) {
+                Some(crash) => self.crash = Some(Box::new(crash)),
+                None => out.push(event),
+            }
             return;
         }
         if !taken && !p.cpp {
             self.progress.read(&p, out);
         }
     }
+}
+
+/// `node0: Test CUDA failure …` of nccl-tests without the row of the table that it broke off.
+fn without_row(text: &str) -> &str {
+    let at = ["Test CUDA failure ", "Test NCCL failure "].iter().find_map(|what| text.find(what));
+    let of_host = |at: usize| text[..at].trim_end().strip_suffix(':').map(|host| host.rfind(' ').map_or(0, |blank| blank + 1));
+    at.and_then(of_host).map_or(text, |from| &text[from..])
 }
 
 /// The beginning of a text that is too long to be kept, or its end where only that is known: a launcher prints the whole command in front.

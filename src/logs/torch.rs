@@ -1,5 +1,7 @@
 //! PyTorch and its launchers: watchdogs, tracebacks, torchrun. Keeps the lines so far of records that span several lines.
 
+pub mod crash;
+pub mod doing;
 mod launcher;
 mod traceback;
 mod watchdog;
@@ -115,7 +117,7 @@ impl State {
         watchdog::read(&whole, &mut self.watchdog, out);
         super::cuda::read(whole.rest, &watchdog::origin_of(&whole), out);
         for event in &mut out[from..] {
-            event.said_at = Some(SaidAt { line: torn.line, text: torn.text.clone(), raised_at: None });
+            event.said_at = Some(SaidAt { line: torn.line, text: torn.text.clone(), raised_at: None, ..SaidAt::default() });
         }
     }
 
@@ -127,7 +129,7 @@ impl State {
             return;
         }
         let Some((class, message)) = traceback::exception(p.rest.trim_end()) else { return };
-        let said_at = SaidAt { line: self.tracebacks.line, text: clean::clip(p.rest, MAX_TORN).into_owned(), raised_at: None };
+        let said_at = SaidAt { line: self.tracebacks.line, text: clean::clip(p.rest, MAX_TORN).into_owned(), ..SaidAt::default() };
         let (class, message) = (class.to_owned(), clean::clip(message, MAX_TORN).into_owned());
         let exception = Exception { victim: traceback::is_victim(&class, &message), class, message, ..Exception::default() };
         self.last_words = Some(LastWords { exception, origin: p.origin.clone(), said_at, waited: 0 });

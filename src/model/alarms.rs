@@ -33,6 +33,20 @@ pub struct Alarm {
     pub is_timed: bool,
     /// How often it was printed, by this rank or by one that is not known.
     pub count: u64,
+    /// How far its file had come.
+    pub position: Position,
+}
+
+/// How far training had come, by the lines of one file up to a failure.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Position {
+    pub step: Option<u64>,
+    pub total_steps: Option<u64>,
+    pub epoch: Option<f64>,
+    /// A line told of a step, with a number or without.
+    pub has_trained: bool,
+    /// The first time that a line of the run carried.
+    pub began: Option<Stamp>,
 }
 
 /// Alarms, folded and bounded: of equal ones of one rank the first is kept. What is an error has room of its own, and each kind of text has
@@ -176,6 +190,7 @@ fn key(alarm: &Said<'_>) -> u64 {
         What::CollectiveTimeout(t) => (&t.group, &t.guid, t.pg_rank, t.seq, &t.op, t.numel_in).hash(&mut h),
         What::CollectiveStatus { group, guid, pg_rank, seq, enqueued, .. } => (group, guid, pg_rank, seq, enqueued).hash(&mut h),
         What::WorkerFailed { pid, exit_code, .. } => (pid, exit_code).hash(&mut h),
+        What::Terminating { pid, .. } => pid.hash(&mut h),
         What::WorkerFailure(f) => (f.rank, f.pid, f.root).hash(&mut h),
         _ => {}
     }

@@ -14,7 +14,7 @@ use crate::base::units::counted;
 use crate::logs::catalog;
 use crate::logs::{CollectiveTimeout, FabricLine, Ofi, PathKind, PluginKind, PluginState, What};
 use routes::{Route, Routes};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -70,6 +70,8 @@ pub struct Bringup {
     pub routes: Routes,
     /// By hash, as in [`Model::comms`]; the first [`MAX_COMMS`].
     pub inits: BTreeMap<u64, InitLines>,
+    /// Of communicators without an id, as NCCL up to 2.17 has them, by their size: the ranks that are up, and the newest line that says so.
+    pub nameless: BTreeMap<u32, (BTreeSet<u32>, Option<Proof>)>,
     /// Timeout of PyTorch's watchdog for the group of all ranks, ms.
     pub watchdog_ms: Distinct<u64>,
     /// Lines of level WARN.
@@ -180,6 +182,7 @@ pub enum Seen {
 pub const MAX_VALUES: usize = 8;
 pub const MAX_NAMES: usize = 128;
 pub const MAX_KINDS: usize = 32;
+const MAX_RANKS: usize = 1 << 17;
 pub const MAX_COMMS: usize = 256;
 pub const MAX_WHO: usize = 64;
 const MAX_PROOF: usize = 300;
@@ -353,6 +356,15 @@ impl Bringup {
                 let (sends, receives) = if *receive { (0, 1) } else { (1, 0) };
                 self.path(&short(&kind(transport)), sends, receives, proof);
             }
+            What::Init(init) if init.comm_id.is_none() => {
+                if init.complete && (self.nameless.len() < MAX_KINDS || self.nameless.contains_key(&init.nranks)) {
+                    let (ranks, newest) = self.nameless.entry(init.nranks).or_default();
+                    if ranks.len() < MAX_RANKS {
+                        ranks.insert(init.rank);
+                    }
+                    *newest = Some(proof());
+                }
+            }
             What::Init(init) => {
                 if let Some(hash) = init.comm_id
                     && (self.inits.len() < MAX_COMMS || self.inits.contains_key(&hash))
@@ -444,6 +456,13 @@ impl Bringup {
             self.path(kind, path.sends, path.receives, || path.proof.clone());
         }
         self.other_paths += other.other_paths;
+        for (size, (ranks, newest)) in &other.nameless {
+            if self.nameless.len() < MAX_KINDS || self.nameless.contains_key(size) {
+                let (known, line) = self.nameless.entry(*size).or_default();
+                known.extend(ranks);
+                *line = line.take().or_else(|| newest.clone());
+            }
+        }
         for (&hash, lines) in &other.inits {
             if self.inits.len() < MAX_COMMS || self.inits.contains_key(&hash) {
                 let known = self.inits.entry(hash).or_default();

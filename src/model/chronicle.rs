@@ -2,7 +2,7 @@
 
 use super::bringup::Bringup;
 use crate::base::time::{Stamp, Zone};
-use crate::logs::{Init, Origin, Step, TextEvent, What, WorkerFailure, when};
+use crate::logs::{Init, Origin, Step, TextEvent, What, WorkerFailure, Written, when};
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::LazyLock;
@@ -17,6 +17,11 @@ pub struct Chronicle {
     times: VecDeque<(u64, Stamp)>,
     /// The first one, or when a wait began that a watchdog reports, if that was earlier.
     pub began: Option<Stamp>,
+    /// The first time that a line of the present run carried, if no step came before it.
+    pub run_began: Option<Stamp>,
+    has_stepped: bool,
+    /// A line tells of the start of a run.
+    pub starts: bool,
     /// Times came without zone or year, which were assumed.
     pub assumed: bool,
     /// The first and the last time that had a year.
@@ -37,6 +42,11 @@ pub struct Chronicle {
     step_since: Option<u64>,
     bytes_since: usize,
     bars_since: u32,
+    /// Those whose own lines carry a time behind that of the failure.
+    later_since: u32,
+    failed_at: Option<Stamp>,
+    /// The last failure is the word of a launcher that a process had ended: nothing that it held back comes any more.
+    by_launcher: bool,
     /// Lines that stand in the first [`BUFFER`] bytes and before any failure, and whether a step is among them.
     early_lines: u64,
     early_step: bool,
@@ -55,6 +65,10 @@ pub const WATCHED_STEPS: u64 = 1024;
 /// A job that makes so many steps after a failure has survived it.
 const SURVIVED_STEPS: u32 = 3;
 const MOST_TIMES: usize = 16;
+/// The longest that a log goes on behind a line that has a year.
+const NO_LATER: Duration = Duration::from_secs(60 * 24 * 3600);
+/// Clocks of several hosts differ by less.
+const LATER: Duration = Duration::from_secs(2);
 
 impl Chronicle {
     /// Takes what a line says; `modified` is when the file was last changed.
@@ -73,10 +87,18 @@ impl Chronicle {
         }
         for event in events {
             match &event.what {
-                What::Step(step) => self.stepped(step, line, bytes),
+                What::Step(step) => {
+                    let later =
+                        event.origin.written.is_some() && self.at.zip(self.failed_at).is_some_and(|(at, failed)| at.since(failed) > LATER);
+                    self.later_since += u32::from(later);
+                    self.stepped(step, line, bytes);
+                }
                 What::Done => self.ended_well = true,
                 What::Init(init) => self.marks.init(&event.origin, init),
-                what if what.is_failure() => self.has_failed(),
+                what if what.is_failure() => {
+                    self.has_failed();
+                    self.by_launcher = matches!(what, What::WorkerFailed { .. });
+                }
                 _ => {}
             }
         }
@@ -86,7 +108,9 @@ impl Chronicle {
         let newest = self.marks.to;
         if let Some(written) = &event.origin.written {
             self.assumed |= written.year.is_none() || written.offset_s.is_none();
-            let at = when::stamp_of(written, modified, zone);
+            // Of a log that is kept for years the lines that have a year tell that of the others.
+            let by_dated = self.dated.map(|(_, to)| to.plus(NO_LATER)).filter(|by| written.year.is_none() && *by < modified);
+            let at = when::stamp_of(written, by_dated.unwrap_or(modified), zone);
             at.into_iter().for_each(|at| self.marks.timed(at));
             if let Some(at) = at.filter(|_| written.year.is_some()) {
                 self.dated = Some(self.dated.map_or((at, at), |(from, to)| (from.min(at), to.max(at))));
@@ -99,13 +123,17 @@ impl Chronicle {
             self.at = known.or(self.at);
         }
         self.began = self.began.or(self.at);
+        self.run_began = self.run_began.or(self.at.filter(|_| event.origin.written.is_some() && !self.has_stepped));
         if let What::CollectiveTimeout(t) = &event.what {
             self.began = self.began.min(self.at.map(|at| at.minus(t.waited())));
         }
         // What began before the newest line is what another node printed beside it, pasted behind it.
         let is_beside = event.origin.written.is_some() && self.at.zip(newest).is_some_and(|(at, newest)| at < newest);
+        self.starts |= event.what == What::RunStart;
         if event.what == What::RunStart && !is_beside {
             self.is_new_run = true;
+            self.run_began = self.at.filter(|_| event.origin.written.is_some());
+            self.has_stepped = false;
             self.run += u32::from(std::mem::take(&mut self.failed));
             // A run before this one may have written all that it held back.
             if std::mem::take(&mut self.early_step) {
@@ -132,6 +160,16 @@ impl Chronicle {
         self.early_lines = lines;
     }
 
+    /// The time of a line that says nothing else: near the start of the file, or near its end.
+    pub fn spans(&mut self, written: &Written, at_start: bool, modified: Stamp, zone: Zone) {
+        let Some(at) = when::stamp_of(written, modified, zone) else { return };
+        self.assumed |= written.year.is_none() || written.offset_s.is_none();
+        self.marks.timed(at);
+        if at_start {
+            self.run_began = self.run_began.or(Some(at));
+        }
+    }
+
     /// When an event was written, as far as the lines up to its own say.
     pub fn at_of(&self, event: &TextEvent) -> Option<Stamp> {
         match event.said_at.as_ref().and_then(|said| said.line) {
@@ -141,6 +179,7 @@ impl Chronicle {
     }
 
     fn stepped(&mut self, step: &Step, line: u64, bytes: usize) {
+        self.has_stepped = true;
         self.lines_since += 1;
         if self.lines_since > WATCHED_STEPS {
             return;
@@ -158,6 +197,7 @@ impl Chronicle {
     fn has_failed(&mut self) {
         (self.steps_since, self.ended_well) = (0, false);
         (self.lines_since, self.step_since, self.bytes_since, self.bars_since) = (0, None, 0, 0);
+        (self.later_since, self.failed_at) = (0, self.at);
         // What a short run held back is all there is, and stands behind this.
         (self.early_lines, self.early_over) = (0, true);
     }
@@ -172,9 +212,10 @@ impl Chronicle {
     }
 
     /// The steps behind a failure were made after it. What a process held back is written when it ends, behind its traceback: that is
-    /// ruled out by more than it holds back, by bars, which are not held back, and by a step that came too early for that.
+    /// ruled out by more than it holds back, by bars, which are not held back, by a step that came too early for that, by the times of
+    /// the steps themselves, and by a launcher that had seen it end.
     pub fn goes_on(&self) -> bool {
-        self.early_step || self.bytes_since > BUFFER || self.bars_since > 2
+        self.by_launcher || self.early_step || self.bytes_since > BUFFER || self.bars_since > 2 || self.later_since >= SURVIVED_STEPS
     }
 
     /// A further run begins: how NCCL came up in the one before is set aside.

@@ -11,7 +11,7 @@ use crate::base::severity::Severity;
 use crate::base::time::Stamp;
 use crate::formats::inspector::Inspector;
 use crate::formats::nccl_tests::Table;
-use crate::logs::header::Launch;
+use crate::logs::header::{Launch, Present};
 use crate::logs::{Init, Timings, What};
 use crate::observe::evidence::Evidence;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -32,6 +32,11 @@ pub struct Record {
     pub launch: Launch,
     /// The last checkpoint that a line tells of, in its words.
     pub saved: Option<String>,
+    /// The last evaluation and result that lines tell of, in their words.
+    pub evaluated: Option<String>,
+    pub result: Option<String>,
+    /// Ranks have said who they are.
+    pub is_present: bool,
     /// How often each rank began, and how many there are to be.
     pub joined: BTreeMap<u32, u32>,
     pub members: Option<u32>,
@@ -96,6 +101,9 @@ impl Record {
             }
             What::Launch(said) => self.launch.learn(said),
             What::Saved { text } => self.saved = Some(text.clone()),
+            What::Evaluated { text } => self.evaluated = Some(text.clone()),
+            What::Result { text } => self.result = Some(text.clone()),
+            What::Present(present) => self.present(present, event.origin.host.as_ref()),
             What::Joined { rank, members } => {
                 self.members = self.members.max(Some(*members));
                 if self.joined.len() < MAX_RANKS {
@@ -119,6 +127,20 @@ impl Record {
             }
             _ => {}
         }
+    }
+
+    fn present(&mut self, said: &Present, writer: Option<&String>) {
+        let (Some(rank), host) = (said.rank, said.host.as_ref().or(writer)) else { return };
+        self.is_present = true;
+        self.launch.world = self.launch.world.max(said.members);
+        if let Some(host) = host.filter(|_| self.hosts.len() < MAX_HOSTS) {
+            self.hosts.insert(host.clone());
+        }
+        self.rank(rank, |seen| {
+            if seen.host.is_none() {
+                seen.host = host.cloned();
+            }
+        });
     }
 
     /// Learns more of a rank, if there is room for it.
@@ -226,6 +248,14 @@ impl Model {
             return u32::try_from(self.record_of(job).hosts.len()).ok().filter(|n| *n > 0);
         }
         files().flat_map(|b| &b.layouts.said).map(|s| s.value.nnodes).max()
+    }
+
+    /// The rank that a local rank is, of a job on one node; of one whose nodes are not known where all of its lines are of one host.
+    pub fn rank_of_local(&self, job: &str, local: u32) -> Option<u32> {
+        let is_here = |job: &Job| job.world_size.is_some_and(|n| job.local_world_size == Some(n) || job.ranks.len() == n as usize);
+        let by_process = || self.jobs.get(job).is_some_and(is_here);
+        let by_log = || self.nnodes_of(job).map_or(self.record_of(job).hosts.len() <= 1, |n| n == 1);
+        (by_process() || self.jobs.get(job).is_none_or(|job| job.log_only) && by_log()).then_some(local)
     }
 
     /// The global rank that an alarm is of: as its line says, else by the process that wrote it, else by the file that it stands in.

@@ -1,5 +1,6 @@
 //! Log files, the lines kept for the screen, and the progress that the lines tell.
 
+use super::alarms::Position;
 use super::bringup::Bringup;
 use super::chronicle::{Chronicle, PathRank, rank_of_path};
 use super::counting::Counting;
@@ -113,6 +114,17 @@ impl LogFile {
         run == if self.info.archived { self.chronicle.last_failed_run } else { self.chronicle.run }
     }
 
+    /// How far training has come by its lines.
+    pub fn position(&self) -> Position {
+        Position {
+            step: self.progress.step,
+            total_steps: self.progress.total_steps,
+            epoch: self.progress.epoch,
+            has_trained: !self.progress.is_empty(),
+            began: self.chronicle.run_began,
+        }
+    }
+
     /// When it was last changed; `now` where that is not known.
     pub fn modified(&self, now: Stamp) -> Stamp {
         self.info.modified_ns.map_or(now, Stamp)
@@ -133,6 +145,8 @@ pub struct Progress {
     pub total_steps: Option<u64>,
     pub epoch: Option<f64>,
     pub loss: Option<f64>,
+    /// The first of this run.
+    pub first_loss: Option<f64>,
     pub grad_norm: Option<f64>,
     pub learning_rate: Option<f64>,
     pub throughput: Option<f64>,
@@ -192,6 +206,7 @@ pub struct Progress {
     timed: Option<[(Stamp, u64); 2]>,
     /// Lines carry the step time themselves.
     told_step_time: bool,
+    told: Told,
     /// Steps take longer than they did, and still do.
     pub slow: Option<SlowSince>,
     /// What steps usually take: the median and the 90th percentile, seconds, and how many more steps until that is looked at anew.
@@ -200,6 +215,21 @@ pub struct Progress {
     late: Option<Late>,
     /// When rows of a `metrics.csv` came, and the last step in them: of the newest save, and of the one before.
     saves: [Option<(Stamp, u64)>; 2],
+}
+
+/// What lines tell as the time of a step, and whether it is that.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Told {
+    first_s: f64,
+    last_s: Option<f64>,
+    /// Lines that told a longer time than the one before, and whether one told a shorter.
+    rises: u32,
+    fell: bool,
+    /// Stretches in a row in which steps took far less, and it grew; what it was at the end of the last stretch.
+    longer: u32,
+    before_s: f64,
+    /// It is that of more than a step.
+    is_of_more: bool,
 }
 
 /// Lines in a row that tell of steps that took longer than usual.
@@ -319,6 +349,7 @@ impl Progress {
             let is_next = advanced || restarted || step.step.is_none();
             self.same_losses = if self.loss == Some(loss) { self.same_losses + u32::from(is_next) } else { 0 };
             self.loss = Some(loss);
+            self.first_loss.get_or_insert(loss);
             self.usual_loss.note(at, step.step.or(self.step), loss, &LOSS_JUMP, 5.0);
             self.bad_losses = if loss.is_finite() { 0 } else { self.bad_losses + 1 };
             if !backlog {
@@ -327,7 +358,7 @@ impl Progress {
         } else if step.loss_missing {
             self.bad_losses += 1;
         }
-        if let Some(s) = step.step_time_s {
+        if let Some(s) = step.step_time_s.filter(|s| self.believes(*s)) {
             self.told_step_time = true;
             self.step_time_s = Some(s);
             if advanced {
@@ -338,6 +369,33 @@ impl Progress {
                     self.watch_pace(at, began, self.step.unwrap_or(0).saturating_sub(first).max(1));
                 }
             }
+        }
+    }
+
+    /// Whether the time that a line tells is that of a step. One that grows from line to line and never falls is that since the start, and
+    /// so is one that is much longer than steps take by the arrival of their lines.
+    fn believes(&mut self, told_s: f64) -> bool {
+        const LEAST_LINES: u32 = 8;
+        const GROWN: f64 = 2.0;
+        let told = &mut self.told;
+        match told.last_s {
+            Some(last) if told_s > last => told.rises = told.rises.saturating_add(1),
+            Some(_) => told.fell = true,
+            None => told.first_s = told_s,
+        }
+        told.last_s = Some(told_s);
+        if !told.fell && told.rises >= LEAST_LINES && told_s >= told.first_s * GROWN {
+            self.disbelieve();
+        }
+        !self.told.is_of_more
+    }
+
+    /// Times of steps come from the arrival of lines from now on.
+    fn disbelieve(&mut self) {
+        if !std::mem::replace(&mut self.told.is_of_more, true) {
+            (self.told_step_time, self.step_time_s) = (false, None);
+            (self.step_times, self.rates, self.step_trend) = (Series::default(), Series::default(), Trend::default());
+            (self.usual_step_s, self.usual_due, self.late, self.slow) = (None, 0, None, None);
         }
     }
 
@@ -475,6 +533,16 @@ impl Progress {
         {
             let per_step = at.secs_since(then) / (step - first) as f64;
             self.first_step = Some((at, step));
+            /// A line of several steps may be late by a part of a stretch.
+            const LONGER: f64 = 3.0;
+            const STRETCHES: u32 = 5;
+            let told_s = self.told.last_s.filter(|_| self.told_step_time);
+            let is_longer = told_s.is_some_and(|told| told > per_step * LONGER && told > self.told.before_s);
+            self.told.before_s = told_s.unwrap_or(0.0);
+            self.told.longer = if is_longer { self.told.longer + 1 } else { 0 };
+            if self.told.longer >= STRETCHES {
+                self.disbelieve();
+            }
             if !self.told_step_time {
                 self.step_time_s = Some(per_step);
                 self.took(at, per_step, self.throughput);

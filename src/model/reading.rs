@@ -161,6 +161,7 @@ impl Model {
             last_seen_at: seen.at,
             is_timed: seen.event.origin.written.is_some(),
             count: 1,
+            position: log.position(),
         });
     }
 

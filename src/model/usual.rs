@@ -10,6 +10,14 @@ pub const LOSS_JUMP: Limit = Limit::times("loss-spike", "loss", 10.0, "the loss 
 pub const NORM_JUMP: Limit =
     Limit::times("loss-spike", "norm", 100.0, "the gradient norm must exceed the highest of 50 values before so many times");
 
+/// A loss that climbs slowly is no jump: this many times the lowest that it has been, and so many times what the run began with.
+pub const CLIMB: Limit = Limit::times("loss-spike", "climb", 20.0, "a loss that climbs slowly must exceed the lowest before so many times");
+const WORSE_THAN_AT_FIRST: f64 = 5.0;
+/// The first values of a run, whose highest is what it began with.
+const FIRST: u32 = 5;
+/// Of a loss that leaps by more from line to line and comes back, a climb says nothing.
+const ROUGH: f64 = 4.0;
+
 /// Values before anything can be called unusual.
 const LEAST: usize = 20;
 /// So many of the newest may be on their way up already: a run that diverges does so over several lines.
@@ -23,6 +31,40 @@ pub struct Usual {
     values: Series<60>,
     /// The jump that has not ended.
     pub jump: Option<Jump>,
+    pub climb: Climb,
+}
+
+/// Where a number that only climbs has come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Climb {
+    seen: u32,
+    rough: bool,
+    last: f64,
+    /// The highest of the first values.
+    pub at_first: f64,
+    pub least: f64,
+    /// The step of the lowest value, where the line names it.
+    pub least_step: Option<u64>,
+    /// The newest values in a row that are far above both.
+    pub values: u32,
+}
+
+impl Climb {
+    fn note(&mut self, step: Option<u64>, value: f64) {
+        let above = value >= self.least * CLIMB.value() && value >= self.at_first * WORSE_THAN_AT_FIRST;
+        let is_above = !self.rough && self.seen > FIRST && above;
+        // How it fell does not matter, nor how it goes on far above.
+        let rose = if self.last > 0.0 { value / self.last } else { 1.0 };
+        self.rough |= value <= 0.0 || self.seen >= FIRST && rose > ROUGH && !is_above;
+        (self.seen, self.last) = (self.seen.saturating_add(1), value);
+        if self.seen <= FIRST {
+            self.at_first = self.at_first.max(value);
+        }
+        if self.seen == 1 || value < self.least {
+            (self.least, self.least_step) = (value, step);
+        }
+        self.values = if is_above { self.values.saturating_add(1) } else { 0 };
+    }
 }
 
 /// Values in a row that are far above all before them.
@@ -43,6 +85,7 @@ impl Usual {
         if !value.is_finite() {
             return;
         }
+        self.climb.note(step, value);
         if let Some(before) = self.highest(spread).filter(|before| value >= before * times.value()) {
             let jump = self.jump.get_or_insert(Jump { since: at, step, values: 0, least: value, before });
             (jump.values, jump.least) = (jump.values + 1, jump.least.min(value));

@@ -1,6 +1,7 @@
 //! The report of `check`: one document (`nccl-top.check/1`), or [`text`] for people.
 
 pub mod facts;
+pub mod run;
 pub mod text;
 
 use super::events::finding_fields;
@@ -22,7 +23,7 @@ pub fn json(report: &Report, zone: Zone) -> Value {
         "facts": facts::json(report),
         "checklist": report.checklist.iter().map(|i| item(report, i)).collect::<Vec<_>>(),
         "findings": report.findings.iter().map(|f| finding(f, zone)).collect::<Vec<_>>(),
-        "root_cause": report.root_cause.map(|i| root_cause(&report.findings[i])),
+        "root_cause": report.root_cause.map(|i| root_cause(report, &report.findings[i])),
     });
     mask::document(&mut document);
     document
@@ -41,7 +42,7 @@ fn finding(f: &Finding, zone: Zone) -> Value {
     Value::Object(fields)
 }
 
-fn root_cause(f: &Finding) -> Value {
+fn root_cause(report: &Report, f: &Finding) -> Value {
     json!({
         "rule": f.rule,
         "signature": f.signature,
@@ -50,6 +51,8 @@ fn root_cause(f: &Finding) -> Value {
         "gpus": f.gpus,
         "confidence": f.confidence,
         "area": Area::of(f),
+        "when": run::when_words(report, f),
+        "before": report.before.as_ref().map(|e| json!({ "path": e.path, "line": e.line, "text": shown(&e.text) })),
     })
 }
 

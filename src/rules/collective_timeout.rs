@@ -46,6 +46,29 @@ fn silent_words(ctx: &TextContext) -> String {
     }
 }
 
+/// `rank 0 reported it first`; where only logs are seen `rank 0 reported it first, rank 1, too`, or that all ranks of the job did.
+fn reporters(ctx: &TextContext, timeout: &CollectiveTimeout, first: u32) -> String {
+    /// More are counted.
+    const MOST: usize = 4;
+    let alone = format!("rank {first} reported it first");
+    // Live, the others may still do so.
+    let Some(job) = ctx.model.jobs.get(&ctx.seen.job).filter(|job| job.log_only) else { return alone };
+    let record = ctx.model.record_of(&job.id);
+    let of = |a: &crate::model::alarms::Alarm| match &a.event.what {
+        What::CollectiveTimeout(t) if (t.seq, &t.op, &t.guid) == (timeout.seq, &timeout.op, &timeout.guid) => a.rank.or(t.pg_rank),
+        _ => None,
+    };
+    let all: std::collections::BTreeSet<u32> = record.alarms.iter().filter_map(of).chain([first]).collect();
+    let others: Vec<u32> = all.iter().copied().filter(|rank| *rank != first).collect();
+    let ranks = ctx.model.world_size_of(job).or_else(|| record.launch.ranks());
+    match others.as_slice() {
+        [] => alone,
+        _ if ranks == u32::try_from(all.len()).ok() => format!("all {} ranks report it, rank {first} first", all.len()),
+        some if some.len() < MOST => format!("{alone}, {}, too", rank_words(some)),
+        some => format!("{alone}, and {} others", some.len()),
+    }
+}
+
 fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let What::CollectiveTimeout(timeout) = &ctx.seen.event.what else { return };
     let what = match (&timeout.op, timeout.seq) {
@@ -54,11 +77,13 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
         (Some(op), None) => op.clone(),
         _ => "a collective".into(),
     };
+    let what = if timeout.seq == Some(1) && !timeout.is_p2p() { format!("the first collective of its group, {what},") } else { what };
     let after = timeout.ran_ms.or(timeout.timeout_ms).map_or(String::new(), |ms| format!(" after {} s", ms / 1000));
     // Of a group that is not the whole job the text has the rank inside the group.
-    let group = timeout.group.as_deref().filter(|g| *g != "default_pg" && timeout.guid.as_deref() != Some("0"));
+    let is_world = |group: &str| group == "default_pg" || group == "0" && timeout.guid.is_none() || timeout.guid.as_deref() == Some("0");
+    let group = timeout.group.as_deref().filter(|group| !is_world(group));
     let by = match (ctx.seen.rank, timeout.pg_rank, group) {
-        (Some(r), ..) | (None, Some(r), None) => format!("; rank {r} reported it first"),
+        (Some(r), ..) | (None, Some(r), None) => format!("; {}", reporters(ctx, timeout, r)),
         (None, Some(r), Some(group)) => format!("; rank {r} of group {group} reported it first"),
         (None, None, _) => String::new(),
     };

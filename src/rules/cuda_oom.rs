@@ -35,6 +35,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     if let Some(end) = found.summary.find(" Tried to allocate ").filter(|_| memory.wanted_bytes.is_some()) {
         let wanted = memory.wanted_bytes.map_or(String::new(), size);
         found.summary = format!("{} Tried to allocate {wanted}{}", &found.summary[..end], place_words(&memory));
+        ctx.tell_doing(&mut found);
     }
     let (holds, next) = held_words(&memory);
     if let Some(holds) = holds {

@@ -5,8 +5,9 @@ use super::{Implies, ONCE, Rule, TextContext};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
 use crate::base::units::significant;
-use crate::logs::What;
-use crate::model::usual::{Jump, LOSS_JUMP, NORM_JUMP};
+use crate::logs::{Step, What};
+use crate::model::log::Progress;
+use crate::model::usual::{CLIMB, Jump, LOSS_JUMP, NORM_JUMP};
 use crate::observe::evidence::Witness;
 use crate::rules::findings::Finding;
 
@@ -15,14 +16,15 @@ pub const RULE: Rule = Rule {
     severity: Severity::Warning,
     title: "The loss or the gradient norm is orders of magnitude above what it was in this run",
     how: "Three progress lines in a row whose loss is ten times, or whose gradient norm is a hundred times, the highest of those before, \
-          in a run whose values were near one another until then",
+          in a run whose values were near one another until then; or a loss that rose from line to line to twenty times its lowest value and \
+          five times what the run began with",
     advice: "Look at the batches and the learning rate at that step, and go back to a checkpoint before it if it does not come back. \
              With an ECC or Xid event of a GPU at the same time, test that GPU before it computes again",
     life: ONCE,
     implies: Implies::Nothing,
     chain: Chain { says_why: true, is_of_numbers: true, ..Chain::PLAIN },
     on_text: Some(check),
-    limits: &[&LOSS_JUMP, &NORM_JUMP, &LINES],
+    limits: &[&LOSS_JUMP, &NORM_JUMP, &CLIMB, &LINES],
     ..Rule::PLAIN
 };
 
@@ -31,6 +33,10 @@ const LINES: Limit = Limit::count("loss-spike", "lines", 3.0, "so many progress 
 fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let What::Step(step) = &ctx.seen.event.what else { return };
     let Some(progress) = ctx.model.files.get(&ctx.seen.file).map(|f| &f.progress) else { return };
+    if let Some(found) = climbed(ctx, step, progress) {
+        out.push(found);
+        return;
+    }
     let (loss, norm) = (progress.usual_loss.jump.as_ref(), progress.usual_norm.jump.as_ref());
     let due = |jump: &&Jump| f64::from(jump.values) == LINES.value();
     let known = |jump: Option<&Jump>| jump.is_some_and(|jump| f64::from(jump.values) >= LINES.value());
@@ -57,4 +63,22 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
         found.why = format!("{}; the {other} rose to {} or more beside it", found.why, significant(beside.least));
     }
     out.push(found);
+}
+
+/// A loss that climbs from line to line without a leap.
+fn climbed(ctx: &TextContext, step: &Step, progress: &Progress) -> Option<Finding> {
+    let climb = &progress.usual_loss.climb;
+    let is_due = f64::from(climb.values) == LINES.value() && progress.usual_loss.jump.is_none();
+    let (loss, _) = step.loss.zip(is_due.then_some(()))?;
+    let at = |step: Option<u64>| step.map_or(String::new(), |s| format!(" at step {s}"));
+    let (least, first) = (significant(climb.least), significant(climb.at_first));
+    let words = format!("the loss rose from {least}{} to {}{}", at(climb.least_step), significant(loss), at(step.step));
+    let mut found = ctx.found(&RULE, "divergence", words);
+    found.ranks.clear();
+    found.gpus.clear();
+    found.confidence = Confidence::Certain;
+    found.why = format!("it is far above the lowest that it was, and above the {first} that the run began with: training diverges");
+    found.next = Some("lower the learning rate, and go back to a checkpoint before the lowest loss".into());
+    found.witness = Witness::Progress;
+    Some(found)
 }

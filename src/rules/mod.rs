@@ -31,6 +31,7 @@ mod gpu_xid;
 mod grad_overflow;
 mod hang_rank_absent;
 mod hang_symmetric;
+mod harmless;
 pub mod host_checks;
 mod host_cpu_contention;
 pub mod host_faults;
@@ -88,7 +89,7 @@ use crate::logs::catalog::{self, Part, Scope, Signature};
 use crate::logs::error_words::exception_words;
 use crate::logs::error_words::first_sentences;
 use crate::logs::error_words::last_error;
-use crate::logs::{Exception, What};
+use crate::logs::{Exception, Origin, What};
 use crate::model::bringup::trouble::{Facts, Trouble};
 use crate::model::bringup::{Bringup, Proof};
 use crate::model::gpu::Activity;
@@ -354,6 +355,7 @@ pub const RULES: &[Rule] = &[
     several_runs::RULE,
     launch_failed::RULE,
     left_out::RULE,
+    harmless::RULE,
 ];
 
 pub(crate) use busbw_below_platform::compare as busbw_of_platform;
@@ -363,6 +365,9 @@ pub(crate) use init_stuck::lone_agent;
 pub(crate) use input_stall::may_be_a_pause;
 pub(crate) use rank_exited::{is_abort, is_by_exit_code};
 pub(crate) use rendezvous_failed::may_pass;
+/// What entries of the catalogue call the index of a process that mp.spawn started, which is its local rank.
+const SPAWNED: &str = "spawned";
+
 pub(crate) use watchdogs::{note as open_questions, silent as silent_ranks};
 
 /// The job made steps after its watchdogs spoke, or its dumps were written: it was not stuck.
@@ -381,6 +386,17 @@ pub fn implied(found: &Finding) -> Implies {
         Some(rule) => rule.implies,
         None => Implies::Nothing,
     }
+}
+
+/// It tells of one process that failed or ended by itself, and not of what all wait for, or of somebody's request.
+pub fn ends_a_rank(found: &Finding) -> bool {
+    let of_failures = |rule: &Rule| rule.chain.place == Place::Failure && (rule.chain.says_why || rule.id == END_OF_A_RANK);
+    !is_messenger(found) && rule(found.rule).is_some_and(of_failures)
+}
+
+/// Who reports it has waited for somebody.
+pub fn is_messenger(found: &Finding) -> bool {
+    found.part == Some(Part::Messenger) || rule(found.rule).is_some_and(|rule| rule.chain.place == Place::Messenger)
 }
 
 pub fn rule(id: &str) -> Option<&'static Rule> {
@@ -416,6 +432,18 @@ pub(crate) fn power_evidence(look: &Look) -> Option<Evidence> {
     (now > 0.0).then(|| Evidence::of("gpu", format!("they draw {now:.0} W or less, at work up to {at_work:.0} W")))
 }
 
+/// Who wrote a line, in front of what it says; empty where nothing tells.
+pub(crate) fn who_wrote(rank: Option<u32>, origin: &Origin) -> String {
+    let of_host = || origin.host.as_deref().map_or(String::new(), |host| format!(" of {host}"));
+    match (rank, origin.local_rank, origin.cuda_dev, &origin.host) {
+        (Some(rank), ..) => format!("{}: ", rank_words(&[rank])),
+        (None, Some(local), ..) => format!("local rank {local}{}: ", of_host()),
+        (None, None, Some(dev), _) => format!("CUDA device {dev}{}: ", of_host()),
+        (None, None, None, Some(host)) => format!("host {host}: "),
+        (None, None, None, None) => String::new(),
+    }
+}
+
 impl TextContext<'_> {
     /// The finding's frame: job, rank, GPU, the line as evidence. Errors that follow another root of the same job are its cascade.
     pub fn found(&self, rule: &Rule, subject: impl Into<String>, summary: impl Into<String>) -> Finding {
@@ -432,16 +460,19 @@ impl TextContext<'_> {
         found
     }
 
-    /// Who wrote the line, in front of what it says: `rank 3: `, `local rank 2 of node-a: `, `host node-a: `; empty where nothing tells.
+    /// Who wrote the line, in front of what it says: `rank 3: `, `local rank 2 of node-a: `, `CUDA device 3 of node-a: `; empty where nothing tells.
     pub fn who(&self) -> String {
-        let origin = &self.seen.event.origin;
-        let host = origin.host.as_deref();
-        match (self.seen.rank, origin.local_rank, host) {
-            (Some(rank), ..) => format!("{}: ", rank_words(&[rank])),
-            (None, Some(local), Some(host)) => format!("local rank {local} of {host}: "),
-            (None, Some(local), None) => format!("local rank {local}: "),
-            (None, None, Some(host)) => format!("host {host}: "),
-            (None, None, None) => String::new(),
+        who_wrote(self.seen.rank, &self.seen.event.origin)
+    }
+
+    /// Adds to the words of a finding what the program was doing, as far as its traceback says.
+    pub fn tell_doing(&self, found: &mut Finding) {
+        let doing = self.seen.event.said_at.as_ref().map_or(String::new(), |said| said.doing.words());
+        // That something could not be set up says so itself.
+        let of_start = self::rule(found.rule).is_some_and(|rule| rule.chain.is_of_the_start) || found.rule == rendezvous_failed::RULE.id;
+        if !doing.is_empty() && !of_start {
+            let words = found.summary.trim_end_matches(['.', ':', ' ']);
+            found.summary = format!("{words}, {doing}");
         }
     }
 
@@ -452,6 +483,7 @@ impl TextContext<'_> {
         found.confidence = Confidence::Certain;
         found.why = "the first of its kind in this run".into();
         found.next = Some(next.into());
+        self.tell_doing(&mut found);
         found
     }
 
@@ -524,6 +556,9 @@ impl TextContext<'_> {
             found.gpus = found.ranks.first().and_then(|rank| self.gpu_of_rank(*rank)).into_iter().collect();
         } else if let Some(ranks) = told.ranks {
             (found.ranks, found.gpus) = (ranks, Vec::new());
+        } else if let Some(index) = signature.capture(text, SPAWNED).and_then(|index| index.parse().ok()) {
+            found.ranks = self.model.rank_of_local(&self.seen.job, index).into_iter().collect();
+            found.gpus = found.ranks.first().and_then(|rank| self.gpu_of_rank(*rank)).into_iter().collect();
         } else if rule.chain.place == Place::Messenger && signature.part != Part::Cause {
             // Who reports has waited for somebody else.
             (found.ranks, found.gpus) = (Vec::new(), Vec::new());
@@ -533,20 +568,36 @@ impl TextContext<'_> {
         found.sign(signature);
         found.confidence = signature.confidence;
         found.why = explained_by.means.into();
-        // PyTorch's default port stands for that of the text.
-        found.next = Some(match signature.capture(text, "port") {
+        // PyTorch's default port stands for that of the text, and MODULE for its name.
+        let next = match signature.capture(text, "port") {
             Some(port) => explained_by.next.replace("29500", port),
             None => explained_by.next.into(),
+        };
+        found.next = Some(match signature.capture(text, "module") {
+            Some(module) => next.replace("MODULE", module.split('.').next().unwrap_or(module)),
+            None => next,
         });
         found.role = signature.part.role();
-        // An exception is of the rank that raised it, whatever else it is about.
-        let raised = matches!(self.seen.event.what, What::Exception(_)) || signature.rule == python_exception::RULE.id;
-        if let ([rank], true, Part::Cause) = (&found.ranks[..], raised, signature.part)
-            && !found.summary.to_lowercase().contains("rank ")
-        {
-            found.summary = format!("{}: {}", rank_words(&[*rank]), found.summary);
+        let is_own = signature.part == Part::Cause || signature.part == Part::Messenger && rule.chain.place != Place::Messenger;
+        // What NCCL says of a machine's fault tells which of its processes met it.
+        let is_of_process = !rule.chain.from_kernel || signature.scope == Scope::Nccl;
+        if is_own && found.severity >= Severity::Error && is_of_process && !self.names_somebody(&found) {
+            found.summary = format!("{}{}", self.who(), found.summary);
         }
+        self.tell_doing(&mut found);
         found
+    }
+
+    /// Whether the words of a finding say already who it is about, or it is about others than who wrote the line.
+    fn names_somebody(&self, found: &Finding) -> bool {
+        let words = found.summary.to_lowercase();
+        let is_of_writer = self.seen.rank.is_none_or(|rank| found.ranks == [rank]);
+        let numbered =
+            |what: &str| words.match_indices(what).any(|(at, _)| words[at + what.len()..].starts_with(|c: char| c.is_ascii_digit()));
+        let is_host = |host: &str| words.contains(&host.to_lowercase());
+        !is_of_writer
+            || ["rank ", "ranks ", "gpu "].iter().any(|what| numbered(what))
+            || self.seen.event.origin.host.as_deref().is_some_and(is_host)
     }
 
     /// The rank of a process that a launcher names.

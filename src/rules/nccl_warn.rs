@@ -48,6 +48,7 @@ fn unknown(ctx: &TextContext) -> Option<Finding> {
         .map_or("a WARN line of NCCL".into(), |site| format!("a WARN line of NCCL, from {}", crate::base::clean::clip(site, 80)));
     if let Some(result) = returned_behind(ctx) {
         found.severity = Severity::Error;
+        found.summary = format!("{}{}", ctx.who(), found.summary);
         let words = catalog::words("nccl_result").and_then(|words| words.get(result)).unwrap_or("an error");
         found.why = format!("{}; the call of NCCL returned then ({words})", found.why);
         if result == REMOTE_ERROR {
@@ -67,7 +68,8 @@ const RESULT: &str = "result";
 /// What the same process printed near the line that was seen.
 fn alarms_of_writer<'a>(ctx: &TextContext<'a>) -> impl Iterator<Item = &'a Alarm> {
     let (seen, model) = (ctx.seen, ctx.model);
-    let who = |origin: &Origin| (origin.host.clone(), origin.pid);
+    // Threads of one process may print at once.
+    let who = |origin: &Origin| (origin.host.clone(), origin.pid, origin.tid);
     let (writer, file, line) = (who(&seen.event.origin), seen.file, seen.line.unwrap_or(0));
     let is_near = move |a: &&Alarm| a.file == file && a.line.is_some_and(|l| l.abs_diff(line) <= SOON) && who(&a.event.origin) == writer;
     model.record_of(&seen.job).alarms.iter().filter(is_near).filter(move |_| line > 0)

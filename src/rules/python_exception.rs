@@ -50,6 +50,17 @@ fn called_in(exception: &Exception) -> String {
     place().unwrap_or_default()
 }
 
+/// `, in collate (data.py:88)`: the last of the program's own functions.
+fn own_call(exception: &Exception) -> String {
+    let own = || {
+        let (file, tail) = exception.called_from.as_ref().or(exception.place.as_ref())?.strip_prefix("File \"")?.split_once('"')?;
+        let (line, function) = tail.strip_prefix(", line ")?.split_once(", in ")?;
+        let is_code = !function.starts_with('<') && !file.starts_with('<');
+        is_code.then(|| format!(", in {} ({}:{line})", crate::base::clean::clip(function, 60), file.rsplit('/').next().unwrap_or(file)))
+    };
+    own().unwrap_or_default()
+}
+
 /// `raised at File "…/conv.py", line 549, in forward, called from File "train.py", line 486, in main`
 fn raised_words(exception: &Exception) -> String {
     let at = exception.place.as_ref().map_or("a traceback in the log".into(), |place| format!("raised at {place}"));
@@ -57,6 +68,7 @@ fn raised_words(exception: &Exception) -> String {
     let loader = if exception.in_loader { ", in a data loader" } else { "" };
     let after = match exception.handed_on() {
         Some(_) => format!("; it came out as {}", crate::base::clean::clip(&error_words::exception_words(exception), 160)),
+        None if !because(exception, "").is_empty() => String::new(),
         None => exception.after.as_ref().map_or(String::new(), |first| format!("; before it came {first}")),
     };
     format!("{at}{from}{loader}{after}")
@@ -105,5 +117,24 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     if exception.victim {
         (found.part, found.role) = (Some(Part::Victim), Role::Cascade);
     }
+    ctx.tell_doing(&mut found);
+    // Where the program itself was says what it was about.
+    let names_call = || found.summary.ends_with(')') && found.summary.contains(" in ");
+    if !exception.class.is_empty() && !names_call() && !exception.victim {
+        found.summary = format!("{}{}", found.summary.trim_end_matches(['.', ':', ' ']), own_call(exception));
+    }
+    found.summary.push_str(&because(exception, &found.summary));
     out.push(found);
+}
+
+/// `, because of ManifestError: row 7 lacks column 'dur'`, where the program raised it from that one and does not repeat it.
+fn because(exception: &Exception, told: &str) -> String {
+    const LONGEST_CAUSE: usize = 160;
+    let after = exception.after.as_deref().filter(|_| exception.is_because && exception.handed_on().is_none() && !exception.victim);
+    let words = |text: &str| text.split_once(": ").map_or(text, |(_, message)| message).to_owned();
+    let repeats = |cause: &str| words(cause).lines().next().is_none_or(|first| first.len() < 4 || told.contains(first));
+    match after.filter(|cause| !repeats(cause)) {
+        Some(cause) => format!(", because of {}", crate::base::clean::clip(&error_words::point(cause), LONGEST_CAUSE)),
+        None => String::new(),
+    }
 }

@@ -164,10 +164,13 @@ fn table_words(ctx: &TextContext) -> String {
     let clock = |f: &WorkerFailure| f.time.as_ref().map(|t| format!("{:02}:{:02}:{:02}", t.hour, t.minute, t.second));
     let at = clock(first).map_or(String::new(), |at| format!(", at {at}"));
     let on = first.host.as_ref().map_or(String::new(), |host| format!(", on {}", clip(&clean(host), 80)));
+    // The table of an earlier run in the same file is of other processes.
+    let own = record.alarms.iter().find(|a| a.file == ctx.seen.file && a.line == ctx.seen.line && a.event.what == ctx.seen.event.what);
+    let of_run = |a: &&Alarm| own.is_none_or(|own| a.file != own.file || a.run == own.run);
     // By how they ended, in the order in which they stand.
     let mut others: Vec<(Option<i32>, Vec<u32>)> = Vec::new();
     let mut at_once = first.time.is_some();
-    for alarm in record.alarms.iter() {
+    for alarm in record.alarms.iter().filter(of_run) {
         let What::WorkerFailure(f) = &alarm.event.what else { continue };
         let Some(rank) = f.rank.filter(|rank| Some(*rank) != first.rank) else { continue };
         at_once &= f.time == first.time;

@@ -70,7 +70,7 @@ struct Group {
 impl Group {
     fn of(group: Option<&str>, guid: Option<&str>) -> Group {
         match (group, guid) {
-            (None | Some("default_pg"), None) | (Some("default_pg"), _) | (_, Some("0")) => Group::default(),
+            (None | Some("default_pg" | "0"), None) | (Some("default_pg"), _) | (_, Some("0")) => Group::default(),
             (name, id) => {
                 let name = name.or(id).unwrap_or_default();
                 Group { id: id.unwrap_or(name).to_owned(), name: name.to_owned() }

@@ -189,7 +189,7 @@ fn what_a_log_says_of_the_run() {
         log,
         &[
             "job 8 ranks",
-            "torchrun, 2 nodes of 4 processes, rendezvous at head-0:2222, up to 3 restarts",
+            "torchrun, 2 nodes of 4 processes, rendezvous at head-0:2222, id x1, up to 3 restarts",
             "DeepSpeed 0.17.1, PyTorch 2.8.0",
             "the last: Saving checkpoint to /ckpt/step-10.pt",
         ],
@@ -215,5 +215,223 @@ fn a_box_around_a_log_is_no_text() {
     let log = ["Traceback (most recent call last):", "  File \"/w/t.py\", line 6, in main", "    y()", "ValueError: odd shard"]
         .map(boxed)
         .concat();
-    holds(&log, &["ValueError: odd shard what"]);
+    holds(&log, &["ValueError: odd shard, in main (t.py:6) what"]);
+}
+
+#[test]
+fn an_exception_says_what_the_program_was_doing() {
+    let saving = "[rank2]: Traceback (most recent call last):\n[rank2]:   File \"/w/train.py\", line 90, in main\n[rank2]:     save_checkpoint(m)\n\
+        [rank2]:   File \"/w/io.py\", line 12, in save_checkpoint\n[rank2]:     dist.barrier()\n\
+        [rank2]:   File \"/env/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py\", line 4159, in barrier\n[rank2]:     work.wait()\n\
+        [rank2]: RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete\n";
+    holds(
+        saving,
+        &["Gloo: waited 1800000 ms for data of another rank that did not come, while saving a checkpoint (save_checkpoint), in barrier"],
+    );
+    let evaluating = "Traceback (most recent call last):\n  File \"/w/t.py\", line 7, in train\n    evaluate()\n  File \"/w/t.py\", line 31, in evaluate\n    y = x[9]\nIndexError: list index out of range\n";
+    holds(evaluating, &["IndexError: list index out of range, while evaluating (evaluate)"]);
+}
+
+#[test]
+fn who_wrote_a_warn_stands_in_front_of_it_and_all_who_did() {
+    let warn = |host: &str, pid: u32, dev: u32| {
+        format!(
+            "{host}:{pid}:{} [{dev}] misc/ibvwrap.cc:208 NCCL WARN Call to ibv_create_qp failed with error Invalid argument errno 22\n",
+            pid + 90
+        )
+    };
+    holds(&warn("node-1", 400, 3), &["FAIL CUDA device 3 of node-1: Call to ibv_create_qp failed"]);
+    holds(&(warn("node-1", 400, 3) + &warn("node-1", 401, 4)), &["FAIL 2 processes of node-1: Call to ibv_create_qp failed"]);
+    holds(&(warn("node-1", 400, 3) + &warn("node-2", 400, 3)), &["FAIL 2 processes of node-1 and node-2: Call to ibv_create_qp failed"]);
+    let ranks = format!("[rank1]: {}[rank3]: {}", warn("node-1", 400, 1), warn("node-1", 401, 3));
+    holds(&ranks, &["FAIL ranks 1 and 3: Call to ibv_create_qp failed"]);
+}
+
+#[test]
+fn a_warn_behind_which_the_call_returned_an_error_is_one_of_rccl_too() {
+    let source = "/build/rccl/src";
+    let log = format!(
+        "n0:18:26 [3] {source}/graph/paths.cc:82 NCCL WARN Failed to find reverse path from remNode 0/200000 nlinks 3 to node 0/700000\n\
+         n0:18:25 [2] NCCL INFO Topology detection : could not read /sys/devices/x, ignoring\n\
+         n0:18:26 [3] NCCL INFO {source}/graph/paths.cc:608 -> 3\nn0:18:26 [3] NCCL INFO {source}/init.cc:1248 -> 3\nn0:18:26 [3] NCCL INFO {source}/group.cc:68 -> 3 [Async thread]\n\
+         n0: Test NCCL failure common.cu.cpp:1498 'internal error - please report this issue to the NCCL developers / '\n"
+    );
+    holds(&log, &["FAIL CUDA device 3 of n0: Failed to find reverse path"]);
+}
+
+#[test]
+fn where_in_the_run_it_failed() {
+    let step = |n: u32, s: u32| format!("2026-03-27 08:10:{s:02},100 INFO step {n}/500 loss {}.25\n", 9 - n);
+    let failed = "Traceback (most recent call last):\n  File \"/w/train.py\", line 3, in main\nValueError: odd\n";
+    let log = format!(
+        "2026-03-27 08:10:00,100 INFO world size: 4\n{}{}2026-03-27 08:10:44,100 ERROR stopped\n{failed}",
+        step(1, 20),
+        step(2, 40)
+    );
+    holds(&log, &["when 44 s after the run's first line, after step 2 of 500", "time 2026-03-27 08:10:00 to 08:10:44, 44 s"]);
+    holds(
+        &format!("2026-03-27 08:10:00,100 INFO world size: 4\n2026-03-27 08:10:03,100 INFO the model is built\n{failed}"),
+        &["when 3 s after the run's first line, before any step", ":2 the model is built"],
+    );
+    // A time that first stands behind steps is not that of the start; a year that was assumed makes no run of a year.
+    lacks(
+        &format!("step 3/500 loss 2.25\n2026-03-27 08:10:00,100 INFO so\n2026-03-27 08:10:09,100 INFO so\n{failed}"),
+        &["first line", " time "],
+    );
+    let mixed = "[2024-12-26 02:11:11,173] [INFO] [real_accelerator.py:203:get_accelerator] Setting ds_accelerator to cuda (auto detect)\n\
+        W1226 02:11:14.000000 2053 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 9053 closing signal SIGTERM\n";
+    lacks(&format!("{mixed}{failed}"), &["365 d"]);
+}
+
+#[test]
+fn whom_the_launcher_ended_is_not_to_blame() {
+    let ends = |pid: u32| {
+        format!(
+            "W0327 08:10:56.100000 1201 torch/distributed/elastic/multiprocessing/api.py:897] Sending process {pid} closing signal SIGTERM\n"
+        )
+    };
+    let log = format!(
+        "[rank5]: Traceback (most recent call last):\n[rank5]:   File \"/w/train.py\", line 3, in main\n[rank5]: ValueError: odd\n{}{}{}{TABLE}",
+        ends(1290),
+        ends(1292),
+        ends(1293)
+    );
+    // 1292 ended by SIGABRT of its own.
+    holds(&log, &["ended too the launcher ended 2 other processes by SIGTERM (pids 1290, 1293): they are not to blame"]);
+    let waited = "[rank1]:[E626 04:24:44.113881913 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=9, NumelOut=9, Timeout(ms)=600000) ran for 600010 milliseconds before timing out.\n";
+    lacks(&format!("{waited}{}", ends(1290)), &["not to blame"]);
+}
+
+#[test]
+fn who_is_where_and_what_came_out() {
+    let log = "2022-10-18 12:16:01 | INFO | acme.utils | initialized host npl15 as rank 0\n2022-10-18 12:16:01 | INFO | acme.utils | initialized host npl17 as rank 9\n\
+        2022-10-18 12:16:02 | INFO | acme.utils | initialized host npl15 as rank 1\n";
+    holds(log, &["OK nothing wrong was found", "hosts npl15: ranks 0 and 1; npl17: rank 9"]);
+    holds("rank: 3, world_size: 8\n", &["8 ranks"]);
+    let ends = "step 10 loss 2.25\nvalidation loss at iteration 10 on validation set | lm loss value: 5.741563E+00 | lm loss PPL: 3.1E+02 |\n\
+        {'train_runtime': 2233.1, 'train_samples_per_second': 21.28, 'train_loss': 0.56}\n";
+    holds(
+        ends,
+        &[
+            "evaluation the last: validation loss at iteration 10 on validation set | lm loss value: 5.741563E+00 | lm loss PPL: 3.1E+02",
+            "result train_runtime: 2233.1, train_samples_per_second: 21.28, train_loss: 0.56",
+        ],
+    );
+}
+
+#[test]
+fn the_first_collective_and_all_who_report_it() {
+    let log = timeout(0, 1, "", None, 600_010) + &timeout(1, 1, "", None, 600_010);
+    holds(&log, &["the first collective of its group, ALLREDUCE 1, timed out after 600 s; rank 0 reported it first, rank 1, too"]);
+    holds(&format!("world_size=2\n{log}"), &["all 2 ranks report it, rank 0 first"]);
+}
+
+#[test]
+fn who_types_an_interrupt_is_no_failure() {
+    let log = "step 5 loss 2.25\n^CW1016 06:21:18.872000 140016382740288 torch/distributed/elastic/agent/server/api.py:688] Received Signals.SIGINT death signal, shutting down workers\n";
+    assert_eq!(report(log).verdict, Verdict::Warn);
+    assert_eq!(report(&log.replace("SIGINT", "SIGTERM")).verdict, Verdict::Fail);
+}
+
+#[test]
+fn noise_is_called_harmless() {
+    holds(
+        "[2025-03-11 09:14:22,310] [WARNING] [runner.py:215:fetch_hostfile] Unable to find hostfile, will proceed with training with local resources only.\nstep 5 loss 2.25\n",
+        &["OK nothing wrong was found", "harmless noise-hostfile: DeepSpeed has no hostfile and uses the GPUs of this host"],
+    );
+}
+
+#[test]
+fn who_differs_and_who_has_printed_nothing() {
+    let print = |rank: u32, op: &str| {
+        format!("Rank {rank} is running collective: CollectiveFingerPrint(SequenceNumber=167, OpType={op}, TensorShape=[272])")
+    };
+    let line = |rank: u32, op: &str, other: u32, other_op: &str| {
+        format!(
+            "[rank{rank}]: Traceback (most recent call last):\n[rank{rank}]:   File \"/w/train.py\", line 3, in main\n[rank{rank}]: RuntimeError: Detected mismatch between collectives on ranks. {}, but {}.\n",
+            print(rank, op),
+            print(other, other_op)
+        )
+    };
+    let [all, gather] = ["ALLREDUCE", "ALLGATHER"];
+    let log = line(0, all, 2, gather) + &line(2, gather, 0, all) + &line(3, all, 2, gather);
+    holds(&log, &["FAIL (code) rank 2 called ALLGATHER of shape [272] where ranks 0 and 3 called ALLREDUCE of shape [272]"]);
+    // Of two, either may be the one.
+    holds(&line(0, all, 2, gather), &["rank 0 called ALLREDUCE of shape [272] at sequence number 167, rank 2 called ALLGATHER"]);
+    let starts = |rank: u32| format!("rank {rank} starting: MASTER_ADDR=127.0.0.1 WORLD_SIZE=4\n");
+    let came = "Traceback (most recent call last):\n  File \"/w/train.py\", line 3, in main\ntorch.distributed.DistStoreError: Timed out after 46 seconds waiting for clients. 3/4 clients joined.\n";
+    holds(&(starts(0) + &starts(1) + &starts(2) + came), &["3 of 4 processes came", "; rank 3 printed nothing"]);
+    lacks(&(starts(0) + &starts(1) + came), &["printed nothing"]);
+}
+
+#[test]
+fn where_a_process_crashed_and_why_one_was_raised() {
+    let crash = "Fatal Python error: Segmentation fault\n\nThread 0x00007f0000000001 (most recent call first):\n  File \"/usr/lib/python3.11/threading.py\", line 324 in wait\n\n\
+        Current thread 0x00007f971efd6b80 (most recent call first):\n  File \"/w/env/lib/python3.11/site-packages/lib/x.py\", line 9 in call\n  File \"/w/tokens.py\", line 7 in length\n  File \"/w/run.py\", line 11 in <module>\n\nExtension modules: numpy\n";
+    holds(crash, &["FAIL a process crashed in length (tokens.py:7): segmentation fault (SIGSEGV)", "job.log:1 Fatal Python error"]);
+    // The stack is cut off.
+    holds("Fatal Python error: Segmentation fault\n", &["FAIL a process crashed: segmentation fault (SIGSEGV)"]);
+    let chain = "Traceback (most recent call last):\n  File \"/w/data.py\", line 12, in get\nKeyError: 'dur'\n\nThe above exception was the direct cause of the following exception:\n\n\
+        Traceback (most recent call last):\n  File \"/w/data.py\", line 13, in get\nManifestError: row 1234 lacks the column dur\n\nThe above exception was the direct cause of the following exception:\n\n\
+        Traceback (most recent call last):\n  File \"/w/train.py\", line 26, in main\nEpochAborted: epoch 0 stopped\n";
+    holds(chain, &["EpochAborted: epoch 0 stopped, in main (train.py:26), because of ManifestError: row 1234 lacks the column dur"]);
+}
+
+#[test]
+fn what_a_job_got_over_is_no_failure() {
+    let epoch = |n: u32| format!("[00:43:2{n}] epoch  {n}/10  loss 0.{}6    4473.3 samples/s\n", 9 - n);
+    let failed = "[rank2]: Traceback (most recent call last):\n[rank2]:   File \"/w/train.py\", line 3, in main\n[rank2]: ValueError: odd\n\
+        E1126 00:43:29.147000 28741 torch/distributed/elastic/multiprocessing/api.py:986] failed (exitcode: 1) local_rank: 2 (pid: 28844) of binary: /w/env/bin/python3\n";
+    let before: String = (0..4).map(epoch).collect();
+    holds(&format!("{before}{failed}{}", (4..8).map(epoch).collect::<String>()), &["WARN", "the job went on after it"]);
+    holds(&format!("{before}{failed}"), &["FAIL"]);
+    // What a process held back stands behind its traceback.
+    let end = failed.find("E1126").unwrap();
+    holds(&format!("{before}{}{}", &failed[..end], (4..8).map(epoch).collect::<String>()), &["FAIL"]);
+    let ended = "^CW1126 00:45:15.124000 29414 torch/distributed/elastic/agent/server/api.py:739] Received 2 death signal, shutting down workers\n\
+        Traceback (most recent call last):\n  File \"/w/env/bin/torchrun\", line 8, in <module>\n    sys.exit(main())\n\
+        torch.distributed.elastic.multiprocessing.api.SignalException: Process 29414 got signal: 2\n";
+    holds(ended, &["WARN the launcher received signal 2 (SIGINT)"]);
+    let closed = "step 1 loss 2.5\nstep 2 loss 2.4\n[I1126 01:14:15.980852323 TCPStoreLibUvBackend.cpp:130] [c10d - debug] Remote peer closed the connection.\n";
+    holds(closed, &["OK"]);
+}
+
+#[test]
+fn a_loss_that_rises_and_tables_of_epochs() {
+    let line = |n: u32, loss: f64| format!("step {n} loss {loss:.3}\n");
+    let climbs: String = (1..60).map(|n| line(n, if n < 20 { 50.0 / f64::from(n) } else { 2.6 * 1.2f64.powi(n as i32 - 20) })).collect();
+    holds(&climbs, &["WARN the loss rose from 2.6 at step 20 to"]);
+    let falls: String = (1..60).map(|n| line(n, 50.0 / f64::from(n))).collect();
+    holds(&falls, &["OK"]);
+    let table = "+-------+-----------+-----------+\n| epoch | train mse |   val mse |\n+-------+-----------+-----------+\n|     0 |   3.27409 |   0.98051 |\n|     1 |   0.62396 |   0.44023 |\n";
+    holds(table, &["OK", "training epoch 1 loss 0.6240 (3.2741 at first)"]);
+    let spaced = "epoch     train_loss  valid_loss  accuracy  time    \n0         0.526       0.412       0.81      00:12   \n1         0.326       0.312       0.84      00:12   \n";
+    holds(spaced, &["training epoch 1 loss 0.3260 (0.5260 at first)"]);
+    lacks("each step  the loss  goes down\n1  2  3\n", &["training"]);
+}
+
+#[test]
+fn whoever_ends_the_job_has_said_why() {
+    let dashes = "-".repeat(74);
+    let abort = &format!("{dashes}\nMPI_ABORT was invoked on rank 2 in communicator MPI_COMM_WORLD\nwith errorcode 13.\n{dashes}\n");
+    holds(
+        &format!("iter   1 loss 48.5\nFATAL [rank 2] non-finite features in local block: 40 of 3000 rows\n{abort}"),
+        &["FAIL [rank 2] non-finite features"],
+    );
+    holds(abort, &["FAIL rank 2 ended the whole job with MPI_Abort (code 13)"]);
+    let waits = "[rank2]:[E1126 00:50:46.709164379 ProcessGroupGloo.cpp:67] Rank 2 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0. Please check rank 0 logs for faulty rank.\n\
+        [rank0]:[E1126 00:50:46.716407836 ProcessGroupGloo.cpp:2708] [Rank 0]: Rank 1 failed to pass monitoredBarrier in 15000 ms\n\
+        [rank0]:[E1126 00:50:46.716466956 ProcessGroupGloo.cpp:2708] [Rank 0]: Rank 3 failed to pass monitoredBarrier in 15000 ms\n";
+    holds(waits, &["FAIL rank 1 did not come to a monitored barrier within 15000 ms; reported for ranks 1 and 3"]);
+}
+
+#[test]
+fn a_bar_of_an_evaluation_is_not_the_training() {
+    let bar = |n: u32, of: u32| format!("\r {:3}%|███       | {n}/{of} [00:00<00:03, 14.90it/s]", n * 100 / of);
+    let train: String = [1, 20, 40, 60].map(|n| bar(n, 60)).concat();
+    let log = format!(
+        "{train}\n{{'loss': '2.017', 'grad_norm': '1.071', 'learning_rate': '1.667e-05', 'epoch': '0.48'}}\n{{'train_runtime': '5.33', 'train_loss': '2.379', 'epoch': '0.48'}}\n***** Running Evaluation *****\n{}\n",
+        [0, 6, 13].map(|n| bar(n, 13)).concat()
+    );
+    holds(&log, &["training step 60 of 60"]);
 }

@@ -50,7 +50,10 @@ fn status(rank: u32, seq: u32) -> String {
 fn who_may_report_next_is_not_called_absent() {
     // The log stops among the reports: ranks 1 and 4 have given half of theirs, rank 2 none.
     let stops = [timeout(0, 71), timeout(4, 71), status(0, 71), status(3, 71)].concat();
-    assert_eq!(said(&report(&stops)), "fail collective-timeout [] ALLREDUCE 71 timed out after 600 s; rank 0 reported it first");
+    assert_eq!(
+        said(&report(&stops)),
+        "fail collective-timeout [] ALLREDUCE 71 timed out after 600 s; rank 0 reported it first, rank 4, too"
+    );
     assert!(report(&stops).findings.iter().all(|f| f.rule != "hang-rank-absent"));
     // Whole reports of all but one name it.
     let whole: String = [0, 1, 3, 4].map(|rank| timeout(rank, 71) + &status(rank, 71)).concat();
@@ -169,7 +172,7 @@ fn a_warning_of_nccl_with_which_its_call_fails_is_an_error() {
     let returns =
         |code: u32| format!("box-1:41:52 [3] NCCL INFO transport.cc:97 -> {code}\nbox-1:41:52 [3] NCCL INFO init.cc:1358 -> {code}\n");
     all_are(&[
-        ("fail nccl-warn [] flux of the capacitor is 3", &format!("{warn}{}", returns(1))),
+        ("fail nccl-warn [] CUDA device 3 of box-1: flux of the capacitor is 3", &format!("{warn}{}", returns(1))),
         // Of itself it is a warning, and so it is where another process fails.
         ("warn nccl-warn [] flux of the capacitor is 3", warn),
         ("warn nccl-warn [] a call of NCCL failed: CUDA error", &returns(1)),
@@ -243,7 +246,7 @@ fn a_link_that_the_driver_gives_up_is_that_of_a_gpu() {
 fn tests_of_the_network_plugin() {
     let log = "10.9.8.7: INFO: Function: ofi_init Line: 1102: NET/OFI Setting RDMAV_FORK_SAFE environment variable to 1.\n\
                10.9.8.7: WARN: Function: find_ofi_provider Line: 543: NET/OFI Couldn't find any optimal provider\n";
-    all_are(&[("fail nccl-warn [] NET/OFI Couldn't find any optimal provider", log)]);
+    all_are(&[("fail nccl-warn [] host 10.9.8.7: NET/OFI Couldn't find any optimal provider", log)]);
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn what_keeps_the_ranks_from_meeting_is_the_cause() {
     let begins = |fixture: &str, words: &str| assert!(cause_of(fixture).starts_with(words), "{}", cause_of(fixture));
     begins("port-in-use", "rendezvous-failed [] rendezvous: port 29531 of this host is taken");
     begins("wrong-port", "rendezvous-failed [] rendezvous: no answer from 127.0.0.1:29562");
-    begins("too-few-nodes", "init-stuck [] torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError");
+    begins("too-few-nodes", "init-stuck [] rendezvous: not enough nodes came in time (RendezvousTimeoutError)");
     begins("wrong-world-size", "init-stuck [] rendezvous: 2 of 4 processes came");
 }
 

@@ -64,7 +64,7 @@ fn the_hint_about_a_taken_port_has_the_port_of_the_log() {
 
 #[test]
 fn ray_names_the_process_of_each_rank() {
-    assert_eq!(said("ray-train-exception"), "fail python-exception [1] rank 1: ValueError: bad batch");
+    assert_eq!(said("ray-train-exception"), "fail python-exception [1] rank 1: ValueError: bad batch, in loop (ray_t.py:13)");
 }
 
 #[test]

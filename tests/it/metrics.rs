@@ -63,6 +63,11 @@ fn tables_that_a_script_prints_are_steps_too() {
     let table = Columns::of_table("Step,Loss,seconds,lr").unwrap();
     let step = table.row("15, 3.8492, 0.431, 1e-4").unwrap();
     assert_eq!((step.step, step.loss, step.learning_rate, step.step_time_s), (Some(15), Some(3.8492), Some(1e-4), None));
+    let sided = Columns::of_table(" step |     loss |  tok/s | mem GiB").unwrap();
+    assert_eq!(sided.row("     10 |   9.1571 |  76804 |    4.86").unwrap().loss, Some(9.1571));
+    assert_eq!(sided.row("--------+----------+--------+---------"), None);
+    let boxed = Columns::of_table("| step | loss |").unwrap();
+    assert_eq!(boxed.row("|   10 | 9.25 |").unwrap().step, Some(10));
     let timed = Columns::of_table("iteration\ttrain_loss\tstep_time").unwrap();
     assert_eq!(timed.row("7\t2.5\t0.2").unwrap().step_time_s, Some(0.2));
     for torn in ["", "15,3.8", "x,3.8,0.4,1e-4", "15,3.8,0.4,1e-4,9", "a step, a loss, and more"] {

@@ -136,7 +136,7 @@ fn every_dialect_is_read_behind_every_prefix() {
         for (prefix, rank) in prefixes {
             let mut events = Vec::new();
             Reader::default().line(&format!("{prefix}{line}"), &mut events);
-            let got: Vec<_> = events.iter().map(|e| (row(&e.what), e.origin.rank)).collect();
+            let got: Vec<_> = events.iter().filter(|e| !e.what.is_header()).map(|e| (row(&e.what), e.origin.rank)).collect();
             assert_eq!(got, [(Some(says.clone()), rank)], "{prefix}{line}");
         }
     }

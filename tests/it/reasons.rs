@@ -24,7 +24,7 @@ fn all_are(cases: &[(&str, &str)]) {
 fn what_a_library_says_behind_the_exception() {
     all_are(&[
         (
-            "fail cann-ei0006 line 4 [3] Ascend EI0006: Getting socket times out (no connection to another rank came up in time)",
+            "fail cann-ei0006 line 4 [3] rank 3: Ascend EI0006: Getting socket times out (no connection to another rank came up in time)",
             "[rank3]: Traceback (most recent call last):\n[rank3]:   File \"/w/sft.py\", line 71, in main\n[rank3]:     dist.all_reduce(t)\n\
              [rank3]: RuntimeError: InnerRunOpApi:csrc/framework/OpParamMaker.cpp:281 OPS function error: HcclAllreduce, error code is 6\n\
              [rank3]: [ERROR] 2026-04-08-18:07:20 (PID:92363, Device:3, RankID:3) ERR01100 OPS call acl api failed.\n\
@@ -156,7 +156,7 @@ fn a_report_of_several_lines() {
              Node: gpu-7\n\nwhile attempting to start process rank 0.\n--------------------------------------------------------------------------\n",
         ),
         (
-            "fail mpi-slots line 2 [] There are not enough slots available in the system to satisfy the 16 slots that were requested by the application:",
+            "fail mpi-slots line 2 [] mpirun has fewer slots than the 16 processes that it is to start",
             "--------------------------------------------------------------------------\n\
              There are not enough slots available in the system to satisfy the 16\nslots that were requested by the application:\n\n  ./reduce\n",
         ),
@@ -262,7 +262,7 @@ fn storage_schedulers_and_containers() {
              failed: unable to start container process: exec: \"torchrun\": executable file not found in $PATH\n",
         ),
         (
-            "fail kubelet-evicted line 1 [] Kubernetes evicts pods: the node is short of ephemeral-storage",
+            "fail kubelet-evicted line 1 [] host gpu-9: Kubernetes evicts pods: the node is short of ephemeral-storage",
             "Jun 02 10:11:12 gpu-9 kubelet[1200]: W0602 10:11:12.411  1200 eviction_manager.go:353] eviction manager: attempting to reclaim ephemeral-storage\n",
         ),
         (
@@ -500,7 +500,7 @@ fn who_says_nothing_stands_beside_who_was_first_to_complain() {
     };
     let step = |rank: u32| format!("[rank{rank}]:step 77 loss 2.5\n");
     let log = [step(0), step(1), step(2), step(3), waits(3), waits(1), waits(2)].concat();
-    let want = "fail collective-timeout line 6 [] BROADCAST 78 timed out after 600 s; rank 1 reported it first; rank 0 says nothing";
+    let want = "fail collective-timeout line 6 [] BROADCAST 78 timed out after 600 s; rank 1 reported it first, ranks 2 and 3, too; rank 0 says nothing";
     all_are(&[(want, &log)]);
     assert!(report(&log).findings[0].why.contains("it had waited since 02:54:10"));
 }

@@ -40,7 +40,7 @@ fn steps_that_take_longer_for_good_are_slow_until_they_do_not() {
     };
     make(&mut p, 4, 3.0);
     let healthy = make(&mut p, 40, 1.0);
-    make(&mut p, 3, 5.0);
+    make(&mut p, 3, 2.9);
     make(&mut p, 10, 1.0);
     assert_eq!(p.slow, None, "a checkpoint");
     let before = make(&mut p, 5, 2.0);
@@ -50,6 +50,24 @@ fn steps_that_take_longer_for_good_are_slow_until_they_do_not() {
     make(&mut p, 6, 1.0);
     assert_eq!(p.slow, None);
     assert!(healthy < before);
+}
+
+#[test]
+fn the_time_since_the_start_is_no_time_of_a_step() {
+    // A line each ten steps, which take 0.2 s: the time that it tells grows with each.
+    let mut p = Progress::default();
+    for line in 1..=20_u64 {
+        p.apply(at(2 * line as i64), &step(line * 10, 1.3 + line as f64), false);
+    }
+    assert_eq!((p.step_time_s, p.slow), (Some(0.2), None));
+    // In a log that was there before there are no times of arrival.
+    let mut p = Progress::default();
+    (1..=20_u64).for_each(|line| p.apply(at(0), &step(line * 10, 1.3 + line as f64), true));
+    assert_eq!(p.step_time_s, None);
+    // Steps that become longer, and are sometimes shorter again.
+    let mut p = Progress::default();
+    (1..=20_u64).for_each(|line| p.apply(at(0), &step(line * 10, if line == 4 { 1.0 } else { 1.3 + line as f64 }), true));
+    assert_eq!(p.step_time_s, Some(21.3));
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn the_first_failure_with_its_reason() {
              2026-07-01T10:02:31Z\tERROR\tReconciler error\t{\"controller\": \"trainjob\", \"name\": \"job-7\", \"error\": \"the quota denied the request\"}\n",
         ),
         (
-            "fail said-timeout line 2 [101] the exchange with its peers timed out",
+            "fail said-timeout line 2 [101] rank 101: the exchange with its peers timed out",
             "[INFO] 2026-10-11-15:09:31 (PID:2969, Device:0, RankID:101) begins\n\
              [ERROR] 2026-10-11-15:09:34 (PID:2969, Device:0, RankID:101) the exchange with its peers timed out\n",
         ),

@@ -37,7 +37,8 @@ impl Line {
         // A line of a record, such as a frame of a traceback, says nothing by itself.
         let is_inner =
             in_events.is_none() && (is_tabbed || peeled.rest.starts_with("  ") || peeled.rest.trim_start().starts_with("File \""));
-        let of_line = labelled.map(|(level, _)| level).or(in_events).or_else(|| prefix::level(&near));
+        let failed = || says_failure(peeled.rest).then_some(Level::Error);
+        let of_line = labelled.map(|(level, _)| level).or(in_events).or_else(|| prefix::level(&near)).or_else(failed);
         let level = if is_inner { Some(Level::Low) } else { of_line };
         let of_event = in_events.and_then(|_| without_columns(peeled.rest));
         let rest = of_event.as_deref().unwrap_or_else(|| labelled.map_or_else(|| without_level(peeled.rest.trim()), |(_, rest)| rest));
@@ -56,6 +57,12 @@ impl Line {
             None => self.said.clone(),
         }
     }
+}
+
+/// `FAILURE: Some tests failed on rank 6`, with whatever stands in front of it that is no word.
+fn says_failure(rest: &str) -> bool {
+    let said = rest.trim_start_matches(|c: char| !c.is_alphanumeric());
+    ["FAILURE: ", "FAILED: ", "FAIL: "].iter().any(|label| said.strip_prefix(label).is_some_and(|tail| tail.trim().contains(' ')))
 }
 
 /// A row of a table, or a line between two of them.

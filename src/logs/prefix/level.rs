@@ -16,7 +16,7 @@ pub enum Level {
 }
 
 /// The level that a logger put in front of a text: `[ERROR] `, `ERROR:root:`, ` - ERROR - `, `|CCL_ERROR|`, `[E]`, `level=error`; of glog,
-/// Ray and TensorFlow the letter alone. A word without a text behind it is none.
+/// PyTorch, Ray and TensorFlow the letter alone. A word without a text behind it is none.
 pub fn level(text: &str) -> Option<Level> {
     static LEVEL: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(
@@ -24,10 +24,11 @@ pub fn level(text: &str) -> Option<Level> {
             (?:^|[\x20\t\[|(*:-])(?:[A-Z]+_)?(?P<word>TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|SEVERE|FATAL|CRITICAL)[\x20\t\]|:)*-].{8}
             | (?:^|[\x20,])(?:level|lvl|severity)="?(?P<field>[A-Za-z]+)"?(?:[\x20,]|$)
             | (?:^|\x20)[\[<](?P<low>trace|debug|info|notice|warn|warning|error|err|crit|critical|fatal|alert|emerg)[\]>]\x20
-            | (?:^|\x20)(?P<glog>[IWEF])[0-9]{4}(?:[0-9]{4})?\x20[0-9]{2}:[0-9]{2}:[0-9]{2,10}\.[0-9]+\x20.*\]\x20
+            | (?:^|[\x20\[])(?P<glog>[IWEF])[0-9]{4}(?:[0-9]{4})?\x20[0-9]{2}:[0-9]{2}:[0-9]{2,10}\.[0-9]+\x20.*\]\x20
             | ^(?:\([^)]{1,80}\)\x20)?\[[0-9]{4}-[0-9]{2}-[0-9]{2}\x20[0-9:]{8}[,.][0-9]+\x20(?P<ray>[IWEFC])\x20[0-9]+\x20[0-9]+\]\x20
             | [0-9]:\x20(?P<tensorflow>[IWEF])\x20[A-Za-z0-9_./+-]+\.(?:cc|cpp|cu|h):[0-9]+\]\x20
             | \]\x20?\[(?P<letter>[IWEF])\]\x20
+            | (?:^|\])\[(?P<torch>[IWEF])\x20[A-Za-z]\w*\.cpp:[0-9]+\]\x20
             "#,
         )
         .expect("pattern")

@@ -13,6 +13,8 @@ pub struct Bars {
     /// A pause that a bar began.
     pause: Option<Phase>,
     behind_dictionary: bool,
+    /// An evaluation was announced, and no step has come since.
+    evaluates: bool,
 }
 
 struct Bar<'a> {
@@ -77,6 +79,16 @@ impl Bars {
     /// A step came in another form: a pause that a bar began is over.
     pub fn step_seen(&mut self) {
         self.pause = None;
+        self.evaluates = false;
+    }
+
+    /// What a line without a bar says: behind the word of an evaluation, or of the end, a bar of another length is not the training.
+    pub fn heard(&mut self, what: &What) {
+        match what {
+            What::Phase { phase: Phase::Evaluation, begins } => self.evaluates = *begins,
+            What::Done => self.behind_dictionary = false,
+            _ => {}
+        }
     }
 
     /// A dictionary with a loss and without a step: the HF Trainer redraws the bar that counts its steps behind it.
@@ -104,6 +116,7 @@ impl Bars {
             Some((total, false)) if total <= MIN_TOTAL && total != length && goes_on => self.main = Some((length, at_end)),
             Some((total, _)) if total == length => self.main = Some((total, at_end)),
             Some((_, false)) => return Kind::Pause(Phase::Evaluation),
+            Some(_) if self.evaluates && !has_loss(bar.post) => return Kind::Pause(Phase::Evaluation),
             _ if length > MIN_TOTAL || has_loss(bar.post) || self.behind_dictionary => self.main = Some((length, at_end)),
             _ => return Kind::Other,
         }

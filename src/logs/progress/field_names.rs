@@ -13,6 +13,7 @@ struct File {
     text: Vec<Vec<String>>,
     behind: Vec<Vec<String>>,
     dictionary: Vec<Vec<String>>,
+    turns: Vec<String>,
     not_of_training: Vec<String>,
     not_a_step: Vec<String>,
     not_of_a_step: Vec<String>,
@@ -161,8 +162,26 @@ pub fn take_key(found: &mut Found, key: &str, text: &str) {
     match (NAMES.keys.of(lower).next(), scan::unit_of(lower)) {
         (Some(name), _) => take(found, name.is, name.rank, text),
         (None, Some(unit)) => take(found, Is::Rate(unit), 0, text),
-        _ => {}
+        (None, None) if is_some_loss(lower) => take(found, Is::Loss, RANK_OF_BRACKETS, text),
+        (None, None) => {}
     }
+}
+
+/// `, 17 ms`: a time without a name, behind a comma or a bar, and the only one of its line.
+fn is_lone_time(text: &str, (start, _): (usize, usize)) -> bool {
+    let is_apart = text[..start].trim_end().ends_with([',', '|', ';', '(']);
+    is_apart && memchr::memmem::find_iter(text.as_bytes(), b" ms").count() == 1
+}
+
+/// `contrastive_loss`, `train/mse_loss`: the loss of a training, whatever it is called, where the line has none of a better name.
+fn is_some_loss(name: &[u8]) -> bool {
+    let parts = || name.split(|b| matches!(b, b'_' | b'/'));
+    let not = &NAMES.file.not_of_training;
+    let of_a_part = || parts().any(|part| part.ends_with(b"ing") || matches!(part, b"kl" | b"z" | b"mtp" | b"router" | b"entropy"));
+    parts().count() > 1
+        && !of_a_part()
+        && parts().next_back() == Some(b"loss")
+        && !parts().any(|part| not.iter().any(|word| word.as_bytes() == part))
 }
 
 /// No name that means anything is longer.
@@ -181,7 +200,9 @@ fn lower_case<'a>(word: &[u8], space: &'a mut [u8; MAX_WORD]) -> Option<&'a [u8]
 }
 
 /// Any line that names a step and beside it a loss or a step time: `step 100 loss 2.31`, `[100/5000] loss: 2.31`, key=value.
-pub fn line(line: &Line<'_>) -> Option<Step> {
+///
+/// `counts`: steps with numbers were seen, so that what an epoch's line sums up is no step beside them.
+pub fn line(line: &Line<'_>, counts: bool) -> Option<Step> {
     let text = line.head;
     let file = &NAMES.file;
     if file.no_step.iter().any(|start| scan::starts_with(text, start)) || file.no_step_with.iter().any(|words| text.contains(words)) {
@@ -194,13 +215,21 @@ pub fn line(line: &Line<'_>) -> Option<Step> {
     let has = |is| found.rank(is).is_some();
     let has_rate = (0..scan::RATES.len()).any(|unit| has(Is::Rate(unit as u8)));
     // A line for each epoch: what was learnt stands beside its number.
-    let is_epoch = has(Is::Epoch) && starts_with_epoch(text) && (!has(Is::Step) && names_accuracy(text) || names_training(text));
+    let sums_up = || !has(Is::Step) && (has(Is::Loss) && !counts && !has_fraction(text) || names_accuracy(text));
+    let is_epoch = has(Is::Epoch) && starts_with_epoch(text) && (sums_up() || names_training(text));
     let is_step = has(Is::Step) && (has(Is::Loss) || has(Is::StepTime) || has_rate) || is_epoch;
     let mut step = Step { dialect: Dialect::Plain, ..Step::default() };
     found.fill(&mut step);
     if is_epoch && counts_batches(text) {
         // How many there are in each epoch.
         (step.step, step.total_steps) = (None, None);
+    } else if is_epoch && !has(Is::Step) && !has(Is::StepTime) {
+        // A time beside it is that of the epoch.
+        step.step_time_s = None;
+    }
+    // Of two nets that learn against each other, one may have nothing to learn for a while.
+    if step.loss == Some(0.0) && text.to_ascii_lowercase().matches("loss").count() > 1 {
+        step.loss = None;
     }
     is_step.then_some(step)
 }
@@ -214,9 +243,27 @@ fn numbered(line: &Line<'_>) -> Option<f64> {
     is_column.then_some(n)
 }
 
-/// `Epoch: 10, …`, `epoch 3/90 - …`, `[Epoch 12] …`
+/// `Epoch: 10, …`, `epoch 3/90 - …`, `[Epoch 12] …`, `[00:43:24] epoch 1/10 …`
 fn starts_with_epoch(text: &str) -> bool {
+    let text = without_clock(without_level(text));
     scan::starts_with(text.trim_start_matches(['[', '(', '-', '=', '*', ' ', '|']), "epoch")
+}
+
+/// A line without the time of day that stands in brackets in front of it.
+fn without_clock(text: &str) -> &str {
+    let behind = || {
+        let (clock, rest) = text.strip_prefix('[')?.split_once("] ")?;
+        clock.bytes().all(|b| b.is_ascii_digit() || matches!(b, b':' | b'.' | b',' | b'-' | b' ')).then_some(rest)
+    };
+    behind().unwrap_or(text)
+}
+
+/// `loss 3/4` is none.
+fn has_fraction(text: &str) -> bool {
+    text.match_indices("oss ").any(|(at, word)| {
+        let tail = text[at + word.len()..].trim_start();
+        scan::number(tail).is_some_and(|(_, n)| tail[n..].starts_with('/'))
+    })
 }
 
 /// `epoch=2 dt=0.67 train_loss=0.176`; `Epoch 9 | Batchsize: 32 | Steps: 32` of PyTorch's tutorials, which has no loss.
@@ -279,7 +326,22 @@ pub fn read(text: &str) -> Found {
             continue;
         }
         let Some(lower) = lower_case(&bytes[start..at], &mut space).filter(|_| !part_of_more) else { continue };
+        if lower == b"ms"
+            && is_lone_time(text, number)
+            && let Some((ms, _)) = beside(text, number, start).and_then(scan::number)
+        {
+            found.put(Is::SomeTime, RANK_OF_BRACKETS, ms / 1e3);
+            continue;
+        }
+        if let Some(place) = table.file.turns.iter().any(|turn| turn.as_bytes() == lower).then(|| place_before(text, start)).flatten() {
+            take_step(&mut found, Is::Step, RANK_OF_BRACKETS, Some(place));
+            continue;
+        }
         let mut names = table.words.of(lower).peekable();
+        if names.peek().is_none() && is_some_loss(lower) {
+            take(&mut found, Is::Loss, RANK_OF_BRACKETS, &text[at..]);
+            continue;
+        }
         if names.peek().is_none() {
             at = rate(text, start, at, number, &mut found);
             continue;
@@ -303,6 +365,16 @@ fn hyphened(word: &[u8], space: &mut [u8; MAX_WORD]) -> Option<&'static Name> {
     let n = lower_case(word, space)?.len();
     space[..n].iter_mut().filter(|b| **b == b'-').for_each(|b| *b = b'_');
     NAMES.words.of(&space[..n]).find(|name| name.front.is_empty() && !name.behind)
+}
+
+/// `340/10000` in front of a word.
+fn place_before(text: &str, at: usize) -> Option<(f64, Option<f64>)> {
+    let before = text[..at].trim_end_matches(' ');
+    let digits = |text: &str| text.bytes().rev().take_while(u8::is_ascii_digit).count();
+    let front = before[..before.len() - digits(before)].trim_end_matches(' ').strip_suffix('/')?.trim_end_matches(' ');
+    let from = front.len() - digits(front);
+    let is_whole = from < front.len() && !before[..from].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '.' | '/'));
+    counts(&before[from..]).filter(|(_, total)| is_whole && total.is_some())
 }
 
 /// A step and, with a slash, the total.

@@ -2,7 +2,7 @@
 
 use crate::base::clean;
 use crate::logs::prefix::Peeled;
-use crate::logs::{Exception, Origin, SaidAt, TextEvent, What, catalog, cuda, error_words, known_by};
+use crate::logs::{Doing, Exception, Origin, SaidAt, TextEvent, What, catalog, cuda, error_words, known_by};
 use memchr::memmem::Finder;
 use std::sync::LazyLock;
 
@@ -32,6 +32,8 @@ struct Open {
     frames: Frames,
     /// The first exception of a chain, and whether the next one only hands it on.
     after: Option<String>,
+    /// This one was raised from that.
+    is_because: bool,
     /// The line before was part of it.
     indented: bool,
     /// Tracebacks that began: processes without a prefix mix theirs.
@@ -62,8 +64,8 @@ enum At {
         names_actor: bool,
         /// Lines of the record behind its last line that were taken.
         further: u8,
-        chained: bool,
-        said_at: SaidAt,
+        chained: Option<Chained>,
+        said_at: Box<SaidAt>,
     },
 }
 
@@ -213,6 +215,7 @@ impl Tracebacks {
             at: At::Frames,
             frames: Frames::default(),
             after: None,
+            is_because: false,
             indented: true,
             depth: 1,
             cause: None,
@@ -232,12 +235,18 @@ impl Tracebacks {
         o.indented = true;
         match &o.at {
             At::Frames => o.depth = (o.depth + 1).min(64),
-            At::Ended { class, message, chained, .. } if *chained || original => {
+            At::Ended { class, message, chained, .. } if chained.is_some() || original => {
                 let words = if message.is_empty() { class.clone() } else { format!("{class}: {message}") };
                 o.cause = o.cause.take().or_else(|| cuda::find(&words));
-                // What has no words of its own only hands on what follows.
-                if !message.is_empty() {
-                    o.after.get_or_insert_with(|| clean::clip(&words, MAX_AFTER).into_owned());
+                // What has no words of its own only hands on what follows; what was raised from another says more than that one.
+                let only_hands_on = message.is_empty() || message.starts_with("Caught ") && original;
+                let direct = *chained == Some(Chained::Because);
+                let says_more = direct && o.after.as_ref().is_none_or(|first| o.is_because && first.len() < words.len());
+                if !only_hands_on && (o.after.is_none() || says_more) {
+                    o.after = Some(clean::clip(&words, MAX_AFTER).into_owned());
+                    o.is_because = direct;
+                } else {
+                    o.is_because &= direct || only_hands_on;
                 }
                 if spawned.is_some() && o.origin.rank.is_none() {
                     (o.origin.local_rank, self.spawned) = (spawned, None);
@@ -248,7 +257,7 @@ impl Tracebacks {
                 o.tell(out);
                 o.depth += 1;
                 o.ignored = false;
-                (o.cause, o.after) = (None, None);
+                (o.cause, o.after, o.is_because) = (None, None, false);
                 o.origin = p.origin.clone();
                 if o.origin.rank.is_none() {
                     o.origin.local_rank = o.origin.local_rank.or(self.spawned.take());
@@ -295,8 +304,9 @@ impl Open {
     /// A line behind the last one: a chain's text, or the rest of an NCCL error.
     fn held(&mut self, text: &str) -> bool {
         let At::Ended { message, more, chained, names_actor, further, .. } = &mut self.at else { return false };
-        if text.starts_with("During handling of the above exception") || text.starts_with("The above exception was the direct cause") {
-            *chained = true;
+        let marks = [(CHAINED, Chained::After), ("The above exception was the direct cause", Chained::Because)];
+        if let Some((_, how)) = marks.into_iter().find(|(mark, _)| text.starts_with(mark)) {
+            *chained = Some(how);
             self.waited = 0;
             return true;
         }
@@ -385,8 +395,8 @@ impl Open {
             more,
             names_actor: class.ends_with("ActorDiedError") || class.ends_with("RayActorError"),
             further: 0,
-            chained: false,
-            said_at: SaidAt { line, text: clean::clip(text, MAX_TEXT).into_owned(), raised_at: None },
+            chained: None,
+            said_at: Box::new(SaidAt { line, text: clean::clip(text, MAX_TEXT).into_owned(), ..SaidAt::default() }),
         };
         self.waited = 0;
         self.depth = self.depth.max(1);
@@ -407,26 +417,28 @@ impl Open {
         let At::Ended { class, message, frames, mut said_at, .. } = std::mem::replace(&mut self.at, At::Frames) else { return };
         self.depth = self.depth.saturating_sub(1);
         let (cause, after) = (self.cause.take(), self.after.take());
+        let is_because = std::mem::take(&mut self.is_because);
         if std::mem::take(&mut self.ignored) {
             return;
         }
         said_at.raised_at = frames.own.clone().or_else(|| frames.last.clone());
+        said_at.doing = frames.doing.clone();
         let what = cause.or_else(|| cuda_failure(&class, &message)).unwrap_or_else(|| {
             let victim = is_victim(&class, &message);
-            let Frames { last: place, own, in_loader } = frames;
+            let Frames { last: place, own, in_loader, .. } = frames;
             let called_from = own.filter(|own| Some(own) != place.as_ref());
-            What::Exception(Exception { class, message, place, called_from, after, in_loader, victim })
+            What::Exception(Exception { class, message, place, called_from, after, is_because, in_loader, victim })
         });
-        out.push(TextEvent { origin: self.origin.clone(), what, said_at: Some(said_at) });
+        out.push(TextEvent { origin: self.origin.clone(), what, said_at: Some(*said_at) });
     }
 
     /// An exception without a name: the log ends before it.
     fn cut(self) -> Option<TextEvent> {
-        let Frames { last, own, in_loader } = self.frames;
+        let Frames { last, own, in_loader, doing } = self.frames;
         let at_end = self.at == At::Frames && self.waited <= MAX_ENDED_WAIT && !self.ignored;
         let text = last.clone().filter(|_| at_end)?;
         let of_launcher = LAUNCHER_FILES.iter().any(|file| text.contains(file));
-        let said_at = SaidAt { line: self.last_line, text, raised_at: own.clone().or_else(|| last.clone()) };
+        let said_at = SaidAt { line: self.last_line, text, raised_at: own.clone().or_else(|| last.clone()), doing };
         let called_from = own.filter(|own| Some(own) != last.as_ref());
         let exception = Exception { place: last, called_from, after: self.after, in_loader, victim: of_launcher, ..Exception::default() };
         Some(TextEvent { origin: self.origin, what: What::Exception(exception), said_at: Some(said_at) })
@@ -437,11 +449,22 @@ impl Open {
         if let At::Ended { message, chained, .. } = &mut self.at
             && message.is_empty()
         {
-            *chained = true;
+            *chained = Some(Chained::After);
             self.waited = 0;
         }
     }
 }
+
+/// How an exception came out of the one above it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Chained {
+    /// While that one was handled.
+    After,
+    /// It was raised from that one.
+    Because,
+}
+
+const CHAINED: &str = "During handling of the above exception";
 
 /// The frames of a traceback, as far as they tell where to look.
 #[derive(Clone, Default, PartialEq)]
@@ -452,12 +475,14 @@ struct Frames {
     own: Option<String>,
     /// One is of PyTorch's data loader.
     in_loader: bool,
+    doing: Doing,
 }
 
 impl Frames {
     /// `tail` stands behind `File "`.
     fn add(&mut self, tail: &str) {
         self.in_loader |= tail.contains("/torch/utils/data/");
+        self.doing.add(tail);
         let frame = || clean::clip(&format!("File \"{tail}"), 300).into_owned();
         if self.last.is_none() || !is_of_python(tail) {
             self.last = Some(frame());
@@ -632,14 +657,14 @@ fn rich_place(text: &str) -> Option<String> {
 }
 
 /// A frame of Python's own library, which is where an error shows, seldom where it comes from: `/usr/lib/python3.10/socket.py`.
-fn is_of_python(file: &str) -> bool {
+pub fn is_of_python(file: &str) -> bool {
     let path = file.split('"').next().unwrap_or_default();
     let library = || path.split_once("/python3.").map(|(_, tail)| tail).is_some_and(|tail| !tail.contains("-packages/"));
     path.starts_with('<') || path.contains("/lib/python3.") && library()
 }
 
 /// A frame of a library that was installed.
-fn is_of_library(file: &str) -> bool {
+pub fn is_of_library(file: &str) -> bool {
     let path = file.split('"').next().unwrap_or_default();
     path.contains("/site-packages/") || path.contains("/dist-packages/")
 }

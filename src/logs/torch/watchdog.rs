@@ -188,7 +188,10 @@ fn status(text: &str) -> Option<What> {
     let seq =
         ["at work sequence id: ", "detected by watchdog at work: ", "Timeout at NCCL work: "].iter().find_map(|m| number_after(before, m));
     let (group, guid, pg_rank) = (group(before), guid(before), pg_rank(before));
-    Some(What::CollectiveStatus { group, guid, pg_rank, seq, enqueued: count(tail)?, completed: count(done)? })
+    let (enqueued, completed) = (count(tail)?, count(done)?);
+    // A number that was never set: no rank completes what it has not enqueued.
+    let completed = completed.filter(|done| enqueued.is_none_or(|all| *done <= all));
+    Some(What::CollectiveStatus { group, guid, pg_rank, seq, enqueued, completed })
 }
 
 /// `default_pg` of `[PG ID 0 PG GUID 0(default_pg) Rank 3]`, else the GUID, else the number; the name of `[TC][rank=3][name=…]`.

@@ -189,7 +189,14 @@ impl Bringup {
         }
         // The first of the largest ones: the newest of all would change with every split.
         let of_job = self.inits.iter().filter_map(|(hash, lines)| Some((facts.model.comms.get(hash)?, lines)));
-        let Some((comm, lines)) = of_job.max_by_key(|(c, _)| (c.nranks, std::cmp::Reverse(c.init_from))) else { return item };
+        let Some((comm, lines)) = of_job.max_by_key(|(c, _)| (c.nranks, std::cmp::Reverse(c.init_from))) else {
+            let Some((size, (ranks, newest))) = self.nameless.last_key_value() else { return item };
+            let all = if ranks.len() < *size as usize { ", all that are logged here" } else { "" };
+            item.state = Seen::Pass;
+            item.value = format!("{} of {size} ranks{all}", ranks.len());
+            item.proof = newest.clone();
+            return item;
+        };
         let (done, all) = (comm.init_complete.len(), comm.nranks);
         item.value = format!("{done} of {all} ranks");
         let pending = comm.init_started.iter().any(|r| !comm.init_complete.contains(r));
@@ -253,7 +260,14 @@ impl Bringup {
         }
         let Some(first) = self.env.values().filter_map(Distinct::first).min_by_key(|s| s.proof.at) else { return item };
         item.state = Seen::Pass;
-        item.value = format!("{} set", counted(self.env.len(), "variable"));
+        /// More are counted.
+        const MOST: usize = 6;
+        let set = self.env.iter().filter_map(|(name, values)| Some(format!("{name}={}", values.first()?.value)));
+        let mut words: Vec<String> = set.take(MOST).collect();
+        if self.env.len() > MOST {
+            words.push(format!("{} more", self.env.len() - MOST));
+        }
+        item.value = words.join(", ");
         item.proof = Some(first.proof.clone());
         item
     }

@@ -552,9 +552,13 @@ impl Facts<'_> {
         let from = late(comm)?;
         let began: Vec<u32> = comm.init_started.difference(&comm.init_complete).copied().collect();
         let known = |r: &u32| comm.init_started.contains(r) || comm.init_complete.contains(r);
-        let never: Vec<u32> = (0..comm.nranks.min(1 << 14)).filter(|r| !known(r)).collect();
+        // The log of one rank says nothing of the others.
+        let is_of_one = self.ended && comm.init_started.len() == 1 && comm.init_complete.is_empty();
+        let never: Vec<u32> = (0..comm.nranks.min(1 << 14)).filter(|r| !is_of_one && !known(r)).collect();
         let mut words = format!("{} of {} ranks", comm.init_complete.len(), comm.nranks);
-        let took = now.since(from);
+        // Of a log that has ended only its own times tell how long it took.
+        let to = if self.ended { model.files_of(&job.id).filter_map(|f| f.chronicle.marks.to).max() } else { Some(now) };
+        let took = to.map_or(Duration::ZERO, |to| to.since(from));
         // That a file ends is not that the job does: it may have been copied while ranks came up, or cut.
         let cut = self.ended && took <= INIT_TAKES;
         let after = if took < Duration::from_secs(1) { String::new() } else { format!(" after {}", span(took)) };

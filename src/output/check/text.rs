@@ -1,21 +1,21 @@
 //! The report of `check` for people: the cause first, with its proof and what to do; then what follows from it, how NCCL came up, how
 //! far training came, and what was read.
 
-use super::facts;
+use super::run;
 use crate::archive::{Report, Verdict};
 use crate::base::mask::shown;
 use crate::base::severity::{Role, Severity};
 use crate::base::time::Zone;
 use crate::base::words::{cuda_words, gpu_words, rank_words, wrap};
+use crate::logs::What;
+use crate::logs::catalog::Part;
 use crate::logs::gpu_memory::GpuMemory;
-use crate::logs::{Phase, What};
 use crate::model::alarms::Alarm;
 use crate::model::bringup::{Item, Seen};
-use crate::model::log::LogFile;
 use crate::observe::evidence::Evidence;
+use crate::rules::END_OF_A_RANK;
 use crate::rules::area::Area;
 use crate::rules::findings::Finding;
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
@@ -66,7 +66,7 @@ pub fn text(report: &Report, zone: Zone, style: &Style) -> String {
     page.list(if report.root_cause.is_some() { "Follows from it" } else { "Seen" }, &follows, false);
     page.list("Worth knowing", &context, false);
     page.checklist(report);
-    page.facts(report);
+    page.facts(report, zone);
     page.inputs(report);
     page.out
 }
@@ -167,6 +167,12 @@ impl Page {
             about.push(format!("since {}{assumed}", zone.rfc3339(f.since)));
         }
         self.row("what", Ink::Plain, &about.join(", "));
+        if let Some(when) = run::when_words(report, f) {
+            self.row("when", Ink::Plain, &when);
+        }
+        if let Some(before) = &report.before {
+            self.row("before it", Ink::Plain, &format!("{}  {}", before.place(), before.text));
+        }
         if is_consequence(f) {
             self.row("", Ink::Warn, "This follows from something that is not in these inputs: look at the other ranks' and hosts' logs.");
         }
@@ -175,6 +181,9 @@ impl Page {
         }
         if !f.whole_why().is_empty() {
             self.row("why", Ink::Plain, &f.whole_why());
+        }
+        if let Some(ended) = run::ended_words(report, f) {
+            self.row("ended too", Ink::Plain, &ended);
         }
         self.proofs(&f.evidence);
         if let Some(next) = &f.next {
@@ -206,14 +215,21 @@ impl Page {
                 _ if with_next => Ink::Bad,
                 _ => Ink::Plain,
             };
-            let times = if f.count > 1 { format!(" ({} times)", f.count) } else { String::new() };
+            // A launcher tells of one exit in several lines.
+            let is_exit = f.rule == END_OF_A_RANK && f.signature.is_none();
+            let times = if f.count > 1 && !is_exit { format!(" ({} lines)", f.count) } else { String::new() };
             let at = f.evidence.first().map(Evidence::place).filter(|at| !at.is_empty()).map_or(String::new(), |at| format!(", {at}"));
             // What a known text means is shorter than the text, and says more.
             let what = match f.severity {
                 Severity::Info if f.signature.is_some() => f.why.split(". ").next().unwrap_or("").trim_end_matches('.'),
                 _ => f.summary.as_str(),
             };
-            self.row(f.severity.as_str(), ink, &format!("{}: {what}{times}{at}", name(f)));
+            // What a reader need not worry about says so.
+            let (left, name) = match f.part {
+                Some(Part::Harmless) if f.severity == Severity::Info => ("harmless", f.signature.unwrap_or(f.rule).to_owned()),
+                _ => (f.severity.as_str(), name(f)),
+            };
+            self.row(left, ink, &format!("{name}: {what}{times}{at}"));
             if with_next && let Some(next) = &f.next {
                 self.row("", Ink::Plain, &format!("next: {next}"));
             }
@@ -258,79 +274,8 @@ impl Page {
         }
     }
 
-    fn facts(&mut self, report: &Report) {
-        let facts = facts::json(report);
-        let number = |key: &str| facts[key].as_u64();
-        let mut job = Vec::new();
-        if let Some(n) = number("nranks") {
-            let nodes = number("nnodes").map_or(String::new(), |n| format!(" on {n} node{}", if n == 1 { "" } else { "s" }));
-            job.push(format!("{n} ranks{nodes}"));
-        }
-        job.extend(number("channels").map(|n| format!("{n} channels")));
-        let transports = facts["transports"].as_object().map(|t| t.len()).unwrap_or(0);
-        if let Some(map) = facts["transports"].as_object() {
-            let mut list: Vec<(&String, u64)> = map.iter().map(|(k, v)| (k, v.as_u64().unwrap_or(0))).collect();
-            list.sort_by_key(|(k, n)| (std::cmp::Reverse(*n), k.to_string()));
-            let times = if self.style.ascii { "x" } else { "×" };
-            job.extend(list.iter().take(4).map(|(k, n)| format!("{n} {times} {k}")));
-            if transports > 4 {
-                job.push(format!("{} more transports", transports - 4));
-            }
-        }
-        let mut rows: Vec<(&str, String)> = Vec::new();
-        if !job.is_empty() {
-            rows.push(("job", job.join(", ")));
-        }
-        let launch = report.record().launch.words();
-        if !launch.is_empty() {
-            rows.push(("launch", launch.join(", ")));
-        }
-        rows.extend(joined_words(report).map(|words| ("ranks", words)));
-        rows.extend(software_words(&facts).map(|words| ("software", words)));
-        rows.extend(facts::fabric_words(report).map(|words| ("fabric", words)));
-        let planned = || report.model().files.values().find_map(|f| f.progress.total_steps);
-        if report.training().is_none()
-            && let Some(total) = planned()
-        {
-            rows.push(("training", format!("{} steps planned, none seen", crate::base::units::group(total))));
-        }
-        if let Some(progress) = report.training() {
-            let mut said = vec![match (progress.step, progress.total_steps) {
-                (Some(step), Some(total)) => format!("step {} of {}", crate::base::units::group(step), crate::base::units::group(total)),
-                (Some(step), None) => format!("step {}", crate::base::units::group(step)),
-                _ if progress.is_empty() => String::new(),
-                _ => progress.epoch.map_or("no step number".into(), |epoch| format!("epoch {epoch}")),
-            }];
-            let of_epoch =
-                progress.epoch.filter(|_| progress.step.is_some()).map(|epoch| format!("epoch {}", (epoch * 100.0).round() / 100.0));
-            said.extend(of_epoch);
-            said.extend(progress.loss.map(|l| format!("loss {l:.4}")));
-            let by_lines =
-                || progress.written_pace_s().map(|s| format!("about {} a step, by the times of the lines", crate::base::units::seconds(s)));
-            said.extend(progress.step_time_s.map(|s| format!("{} a step", crate::base::units::seconds(s))).or_else(by_lines));
-            said.extend(
-                progress.throughput.map(|t| format!("{} {}", crate::base::units::scaled(t), progress.throughput_unit.unwrap_or(""))),
-            );
-            said.extend(progress.done_at.map(|_| "finished".to_owned()));
-            if !progress.is_empty() {
-                said.push(format!("({})", progress.dialect.as_str()));
-            }
-            said.retain(|words| !words.is_empty());
-            rows.push(("training", said.join("  ")));
-        }
-        rows.extend(report.record().saved.clone().map(|text| ("checkpoint", format!("the last: {text}"))));
-        let serves = |file: &LogFile| file.progress.phase().is_some_and(|(phase, _)| phase == Phase::Serving);
-        if report.model().files.values().any(serves) {
-            rows.push(("server", "up, and answers requests".to_owned()));
-        }
-        if let Some(attempt) = report.attempt().filter(|attempt| attempt.no > 1) {
-            let back = report.went_back().map_or(String::new(), |(from, to)| {
-                format!("; steps went back from {} to {}", crate::base::units::group(from), crate::base::units::group(to))
-            });
-            rows.push(("attempts", format!("{}: the launcher started the ranks again{back}", attempt.no)));
-        }
-        let tables = facts["nccl_tests"].as_array().map_or(&[][..], Vec::as_slice);
-        rows.extend(tables.iter().map(|t| ("nccl-tests", table_words(t))));
+    fn facts(&mut self, report: &Report, zone: Zone) {
+        let rows = run::rows(report, zone, if self.style.ascii { "x" } else { "×" });
         if !rows.is_empty() {
             self.title("The run");
             for (left, text) in rows {
@@ -359,12 +304,17 @@ impl Page {
     }
 }
 
-/// Rank, host and GPU of the process that printed the first proof.
-fn said_by(report: &Report, f: &Finding) -> Option<String> {
+/// What was read from the line that is the first proof.
+pub(in crate::output) fn alarm_of<'a>(report: &'a Report, f: &Finding) -> Option<&'a Alarm> {
     let proof = f.evidence.first()?;
     let (path, line) = (proof.path.as_deref()?, proof.line?);
     let is_it = |a: &&Alarm| a.line == Some(line) && report.model().path_of(a.file) == path;
-    let alarm = report.record().alarms.iter().find(is_it)?;
+    report.record().alarms.iter().find(is_it)
+}
+
+/// Rank, host and GPU of the process that printed the first proof.
+fn said_by(report: &Report, f: &Finding) -> Option<String> {
+    let alarm = alarm_of(report, f)?;
     let origin = &alarm.event.origin;
     let mut said: Vec<String> = alarm.rank.map(|rank| format!("rank {rank}")).into_iter().collect();
     said.extend(origin.local_rank.filter(|_| alarm.rank.is_none()).map(|rank| format!("local rank {rank}")));
@@ -420,45 +370,6 @@ fn name(f: &Finding) -> String {
 
 fn is_consequence(f: &Finding) -> bool {
     matches!(f.role, Role::Cascade | Role::Teardown)
-}
-
-/// `0 and 1 of 4 have begun, 2 and 3 not in these inputs`
-fn joined_words(report: &Report) -> Option<String> {
-    let record = report.record();
-    let members = record.members.filter(|n| *n as usize <= 2 * MOST_RANKS && *n as usize > record.joined.len())?;
-    let seen: Vec<u32> = record.joined.keys().copied().collect();
-    let unseen: Vec<u32> = (0..members).filter(|rank| !record.joined.contains_key(rank)).collect();
-    Some(format!("{} of {members} began; {} did not in these inputs", rank_words(&seen), rank_words(&unseen)))
-}
-
-/// Ranks of a start that are listed.
-const MOST_RANKS: usize = 4096;
-
-/// `NCCL 2.21.5, CUDA 12.4, driver for CUDA 12.9, PyTorch 2.4.0, aws-ofi-nccl 1.14.2`
-fn software_words(facts: &Value) -> Option<String> {
-    let one = |key: &str, name: &str| facts[key].as_str().map(|version| format!("{name} {version}"));
-    let own = [one("nccl_version", "NCCL"), one("cuda_version", "CUDA"), one("driver_cuda_version", "driver for CUDA")];
-    let told = facts["software"].as_object().into_iter().flatten().filter_map(|(name, versions)| {
-        let versions: Vec<&str> = versions.as_array()?.iter().filter_map(Value::as_str).collect();
-        Some(format!("{name} {}", versions.join(" and ")))
-    });
-    // NCCL's own line says which CUDA it was built for.
-    let has_cuda = facts["cuda_version"].is_string();
-    let words: Vec<String> = own.into_iter().flatten().chain(told.filter(|words| !has_cuda || !words.starts_with("CUDA "))).collect();
-    (!words.is_empty()).then(|| words.join(", "))
-}
-
-fn table_words(t: &Value) -> String {
-    let gbs = |key: &str| t[key].as_f64().map(|g| format!("{g:.1} GB/s"));
-    let sizes = t["rows"].as_u64().map_or(String::new(), |n| format!("{n} size{}", if n == 1 { "" } else { "s" }));
-    let mut said = vec![t["collective"].as_str().unwrap_or("unnamed").to_owned(), sizes];
-    said.extend(gbs("peak_busbw_gbytes_per_s").map(|g| format!("peak busbw {g}")));
-    said.extend(gbs("avg_busbw_gbytes_per_s").map(|g| format!("average {g}")));
-    said.push(t["wrong"].as_u64().map_or("results not checked".into(), |n| format!("{n} wrong")));
-    if t["complete"] == Value::Bool(false) {
-        said.push("not complete".into());
-    }
-    said.join(", ")
 }
 
 fn ascii(c: char) -> &'static str {

@@ -1,0 +1,276 @@
+//! What the inputs tell of the run beside what is wrong: how it was started, how NCCL was used, how far training came, and where in it a
+//! failure stands.
+
+use super::facts;
+use super::text::alarm_of;
+use crate::archive::Report;
+use crate::base::time::{Stamp, Zone, span};
+use crate::base::units::{counted, group};
+use crate::base::words::rank_words;
+use crate::logs::{Phase, What};
+use crate::model::alarms::Alarm;
+use crate::model::log::{LogFile, Progress};
+use crate::rules::findings::Finding;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// A name for the left column, and the words beside it.
+type Row = (&'static str, String);
+
+/// The rows below "The run". `times` is the sign of multiplication.
+pub fn rows(report: &Report, zone: Zone, times: &str) -> Vec<Row> {
+    let facts = facts::json(report);
+    let record = report.record();
+    let mut rows: Vec<Row> = Vec::new();
+    let mut add =
+        |name: &'static str, words: Option<String>| rows.extend(words.filter(|words| !words.is_empty()).map(|words| (name, words)));
+    add("job", Some(job_words(&facts, times)));
+    add("hosts", host_words(report));
+    add("launch", Some(record.launch.words().join(", ")));
+    add("ranks", joined_words(report));
+    add("software", software_words(&facts));
+    add("fabric", facts::fabric_words(report));
+    add("time", time_words(report, zone));
+    let planned = || report.model().files.values().find_map(|f| f.progress.total_steps);
+    add(
+        "training",
+        match report.training() {
+            Some(progress) => Some(training_words(progress)),
+            None => planned().map(|total| format!("{} steps planned, none seen", group(total))),
+        },
+    );
+    let last = |text: &Option<String>| text.as_ref().map(|text| format!("the last: {text}"));
+    add("evaluation", last(&record.evaluated));
+    add("result", record.result.clone());
+    add("checkpoint", last(&record.saved));
+    let serves = |file: &LogFile| file.progress.phase().is_some_and(|(phase, _)| phase == Phase::Serving);
+    add("server", report.model().files.values().any(serves).then(|| "up, and answers requests".to_owned()));
+    add("attempts", attempt_words(report));
+    let tables = facts["nccl_tests"].as_array().map_or(&[][..], Vec::as_slice);
+    tables.iter().for_each(|table| add("nccl-tests", Some(table_words(table))));
+    rows
+}
+
+/// `8 ranks on 2 nodes, 24 channels, 48 × P2P/CUMEM`
+fn job_words(facts: &Value, times: &str) -> String {
+    let number = |key: &str| facts[key].as_u64();
+    let mut job = Vec::new();
+    if let Some(n) = number("nranks") {
+        let nodes = number("nnodes").map_or(String::new(), |n| format!(" on {}", counted(n, "node")));
+        job.push(format!("{}{nodes}", counted(n, "rank")));
+    }
+    job.extend(number("channels").map(|n| counted(n, "channel")));
+    if let Some(map) = facts["transports"].as_object() {
+        let mut list: Vec<(&String, u64)> = map.iter().map(|(k, v)| (k, v.as_u64().unwrap_or(0))).collect();
+        list.sort_by_key(|(k, n)| (std::cmp::Reverse(*n), k.to_string()));
+        job.extend(list.iter().take(4).map(|(k, n)| format!("{n} {times} {k}")));
+        if list.len() > 4 {
+            job.push(format!("{} more transports", list.len() - 4));
+        }
+    }
+    job.join(", ")
+}
+
+/// Hosts that are listed.
+const MOST_HOSTS: usize = 8;
+
+/// `node-1: ranks 0 to 7; node-2: ranks 8 to 15`, of several hosts.
+fn host_words(report: &Report) -> Option<String> {
+    let record = report.record();
+    let mut hosts: BTreeMap<&str, Vec<u32>> = record.hosts.iter().map(|host| (host.as_str(), Vec::new())).collect();
+    for (rank, seen) in &record.ranks {
+        if let Some(ranks) = seen.host.as_deref().and_then(|host| hosts.get_mut(host)) {
+            ranks.push(*rank);
+        }
+    }
+    let of_host = |(host, ranks): (&&str, &Vec<u32>)| match ranks[..] {
+        [] => (*host).to_owned(),
+        [rank] => format!("{host}: rank {rank}"),
+        _ => format!("{host}: ranks {}", ranges(ranks)),
+    };
+    let more = hosts.len().saturating_sub(MOST_HOSTS);
+    let mut words: Vec<String> = hosts.iter().take(MOST_HOSTS).map(of_host).collect();
+    if more > 0 {
+        words.push(format!("{more} more"));
+    }
+    (hosts.len() > 1).then(|| words.join("; "))
+}
+
+/// Of ranks in ascending order: `0 to 7, 9 and 12`.
+fn ranges(ranks: &[u32]) -> String {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for rank in ranks {
+        match runs.last_mut() {
+            Some((_, to)) if *to + 1 == *rank => *to = *rank,
+            _ => runs.push((*rank, *rank)),
+        }
+    }
+    let words: Vec<String> = runs
+        .iter()
+        .flat_map(|(from, to)| match to - from {
+            0 => vec![from.to_string()],
+            1 => vec![from.to_string(), to.to_string()],
+            _ => vec![format!("{from} to {to}")],
+        })
+        .collect();
+    crate::base::words::all_words(&words)
+}
+
+/// What is longer is no run: a year was assumed that is not that of the other lines.
+const LONGEST_RUN: Duration = Duration::from_secs(300 * 24 * 3600);
+
+/// `2026-05-04 22:17:26 to 22:18:26, 1 m 00 s`, by the times that lines carry; not where training had begun before the first of them.
+fn time_words(report: &Report, zone: Zone) -> Option<String> {
+    let files = || report.model().files.values().filter(|file| file.chronicle.run_began.is_some());
+    let marks = || files().map(|file| &file.chronicle.marks);
+    let (from, to) = (marks().filter_map(|marks| marks.from).min()?, marks().filter_map(|marks| marks.to).max()?);
+    let took = to.since(from);
+    let date = |at: Stamp| zone.rfc3339(at).split('T').next().unwrap_or_default().to_owned();
+    // Without a year the date is assumed.
+    let is_dated = !files().any(|file| file.chronicle.assumed && file.chronicle.dated.is_none());
+    let clock = |at: Stamp, day: bool| if day && is_dated { format!("{} {}", date(at), zone.hms(at)) } else { zone.hms(at) };
+    (took.as_secs() > 0 && took < LONGEST_RUN)
+        .then(|| format!("{} to {}, {}", clock(from, true), clock(to, date(from) != date(to)), span(took)))
+}
+
+fn training_words(progress: &Progress) -> String {
+    let mut said = vec![match (progress.step, progress.total_steps) {
+        (Some(step), Some(total)) => format!("step {} of {}", group(step), group(total)),
+        (Some(step), None) => format!("step {}", group(step)),
+        _ if progress.is_empty() => String::new(),
+        _ => progress.epoch.map_or("no step number".into(), |epoch| format!("epoch {epoch}")),
+    }];
+    let of_epoch = progress.epoch.filter(|_| progress.step.is_some()).map(|epoch| format!("epoch {}", (epoch * 100.0).round() / 100.0));
+    said.extend(of_epoch);
+    let at_first =
+        progress.first_loss.filter(|first| Some(*first) != progress.loss).map_or(String::new(), |first| format!(" ({first:.4} at first)"));
+    said.extend(progress.loss.map(|l| format!("loss {l:.4}{at_first}")));
+    let by_lines =
+        || progress.written_pace_s().map(|s| format!("about {} a step, by the times of the lines", crate::base::units::seconds(s)));
+    said.extend(progress.step_time_s.map(|s| format!("{} a step", crate::base::units::seconds(s))).or_else(by_lines));
+    said.extend(progress.throughput.map(|t| format!("{} {}", crate::base::units::scaled(t), progress.throughput_unit.unwrap_or(""))));
+    said.extend(Some(progress.skipped_steps).filter(|n| *n > 0).map(|n| format!("{} skipped", counted(n, "step"))));
+    said.extend(progress.done_at.map(|_| "finished".to_owned()));
+    if !progress.is_empty() {
+        said.push(format!("({})", progress.dialect.as_str()));
+    }
+    said.retain(|words| !words.is_empty());
+    said.join("  ")
+}
+
+fn attempt_words(report: &Report) -> Option<String> {
+    let attempt = report.attempt().filter(|attempt| attempt.no > 1)?;
+    let back = report.went_back().map_or(String::new(), |(from, to)| format!("; steps went back from {} to {}", group(from), group(to)));
+    Some(format!("{}: the launcher started the ranks again{back}", attempt.no))
+}
+
+/// Where in the run the line stands that a finding rests on: `12 m 04 s after the log begins, after step 7,200 of 60,000 (epoch 2)`.
+pub fn when_words(report: &Report, f: &Finding) -> Option<String> {
+    let alarm = alarm_of(report, f)?;
+    let position = &alarm.position;
+    let after = |began: Stamp, at: Stamp| Some(at.since(began)).filter(|took| took.as_secs() > 0 && *took < LONGEST_RUN && at >= began);
+    // The line above it may carry a time where its own does not.
+    let at = alarm.at.into_iter().chain(report.before.as_ref().and_then(|before| before.at)).max();
+    let elapsed =
+        position.began.zip(at).and_then(|(began, at)| after(began, at)).map(|took| format!("{} after the run's first line", span(took)));
+    let epoch = position.epoch.map(|epoch| format!("epoch {}", (epoch * 100.0).round() / 100.0));
+    let step = match (position.step, position.total_steps) {
+        (Some(step), Some(total)) => Some(format!("step {} of {}", group(step), group(total))),
+        (Some(step), None) => Some(format!("step {}", group(step))),
+        _ => None,
+    };
+    let progress = match (step, epoch) {
+        (Some(step), Some(epoch)) => Some(format!("after {step} ({epoch})")),
+        (step, epoch) => step.or(epoch).map(|said| format!("after {said}")),
+    };
+    let record = report.record();
+    let begins = || report.model().files.get(&alarm.file).is_some_and(|file| file.chronicle.starts);
+    let is_job = || record.launch.ranks().is_some() || record.is_present || !report.model().comms.is_empty() || begins();
+    let before = || (!position.has_trained && is_job() && report.training().is_none()).then(|| "before any step".to_owned());
+    let words: Vec<String> = elapsed.into_iter().chain(progress.or_else(before)).collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// Processes that are listed.
+const MOST_PIDS: usize = 16;
+
+/// `the launcher ended 5 other processes by SIGTERM (pids 24317, …): they are not to blame`. Who ended by itself when the signal came is none of
+/// them, and where ranks only waited for somebody, anybody may be the one.
+pub fn ended_words(report: &Report, f: &Finding) -> Option<String> {
+    let record = report.record();
+    // DeepSpeed's launcher says it of those that have died, too; where several failed alike, more may have.
+    let tells_apart = record.launch.launcher != Some("DeepSpeed") && f.ranks.len() <= 1;
+    if !crate::rules::ends_a_rank(f) || !tells_apart {
+        return None;
+    }
+    let own: Vec<u32> = f.ranks.iter().filter_map(|rank| record.ranks.get(rank)?.pid).collect();
+    let run = alarm_of(report, f).map(|alarm| (alarm.file, alarm.run));
+    let of_run = |alarm: &&Alarm| run.is_none_or(|run| run == (alarm.file, alarm.run));
+    let mut pids: BTreeSet<u32> = BTreeSet::new();
+    let mut signals: BTreeSet<&str> = BTreeSet::new();
+    for alarm in record.alarms.iter().filter(of_run) {
+        if let What::Terminating { pid: Some(pid), signal } = &alarm.event.what {
+            pids.extend(Some(*pid).filter(|pid| !own.contains(pid)));
+            signals.insert(signal);
+        }
+    }
+    for alarm in record.alarms.iter().filter(of_run) {
+        let ended = match &alarm.event.what {
+            What::WorkerFailed { pid, exit_code, .. } => Some((*pid, Some(*exit_code))),
+            What::WorkerFailure(failure) => failure.pid.map(|pid| (pid, failure.exit_code)),
+            _ => None,
+        };
+        if let Some((pid, _)) = ended.filter(|(_, code)| *code != Some(-SIGTERM)) {
+            pids.remove(&pid);
+        }
+    }
+    let listed: Vec<String> = pids.iter().take(MOST_PIDS).map(u32::to_string).collect();
+    let more = if pids.len() > MOST_PIDS { ", …" } else { "" };
+    let by = signals.into_iter().collect::<Vec<_>>().join(" and ");
+    let are = if pids.len() == 1 { "it is" } else { "they are" };
+    let word = if pids.len() == 1 { "pid" } else { "pids" };
+    let ended = counted(pids.len(), "other process");
+    (!pids.is_empty()).then(|| format!("the launcher ended {ended} by {by} ({word} {}{more}): {are} not to blame", listed.join(", ")))
+}
+
+const SIGTERM: i32 = 15;
+
+/// `0 and 1 of 4 have begun, 2 and 3 not in these inputs`
+fn joined_words(report: &Report) -> Option<String> {
+    let record = report.record();
+    let members = record.members.filter(|n| *n as usize <= 2 * MOST_RANKS && *n as usize > record.joined.len())?;
+    let seen: Vec<u32> = record.joined.keys().copied().collect();
+    let unseen: Vec<u32> = (0..members).filter(|rank| !record.joined.contains_key(rank)).collect();
+    Some(format!("{} of {members} began; {} did not in these inputs", rank_words(&seen), rank_words(&unseen)))
+}
+
+/// Ranks of a start that are listed.
+const MOST_RANKS: usize = 4096;
+
+/// `NCCL 2.21.5, CUDA 12.4, driver for CUDA 12.9, PyTorch 2.4.0, aws-ofi-nccl 1.14.2`
+fn software_words(facts: &Value) -> Option<String> {
+    let one = |key: &str, name: &str| facts[key].as_str().map(|version| format!("{name} {version}"));
+    let own = [one("nccl_version", "NCCL"), one("cuda_version", "CUDA"), one("driver_cuda_version", "driver for CUDA")];
+    let told = facts["software"].as_object().into_iter().flatten().filter_map(|(name, versions)| {
+        let versions: Vec<&str> = versions.as_array()?.iter().filter_map(Value::as_str).collect();
+        Some(format!("{name} {}", versions.join(" and ")))
+    });
+    // NCCL's own line says which CUDA it was built for.
+    let has_cuda = facts["cuda_version"].is_string();
+    let words: Vec<String> = own.into_iter().flatten().chain(told.filter(|words| !has_cuda || !words.starts_with("CUDA "))).collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+fn table_words(t: &Value) -> String {
+    let gbs = |key: &str| t[key].as_f64().map(|g| format!("{g:.1} GB/s"));
+    let sizes = t["rows"].as_u64().map_or(String::new(), |n| format!("{n} size{}", if n == 1 { "" } else { "s" }));
+    let mut said = vec![t["collective"].as_str().unwrap_or("unnamed").to_owned(), sizes];
+    said.extend(gbs("peak_busbw_gbytes_per_s").map(|g| format!("peak busbw {g}")));
+    said.extend(gbs("avg_busbw_gbytes_per_s").map(|g| format!("average {g}")));
+    said.push(t["wrong"].as_u64().map_or("results not checked".into(), |n| format!("{n} wrong")));
+    if t["complete"] == Value::Bool(false) {
+        said.push("not complete".into());
+    }
+    said.join(", ")
+}
