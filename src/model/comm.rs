@@ -29,6 +29,8 @@ pub struct Comm {
     pub still_answers: u32,
     /// The answer before that: what last changed, changed after it. `None` while no change was seen.
     pub moved_after: Option<Stamp>,
+    /// Answers whose counts had grown since the one before.
+    pub moves: u32,
     /// The last answer was a text report, which names only what is wrong.
     pub in_text: bool,
     /// Recent answers: who was behind, and whether the counts had moved since the answer before. Newest last.
@@ -136,6 +138,7 @@ impl Comm {
         let counted = self.ranks.values().any(|r| !r.counts.is_empty());
         if moved {
             self.moved_after = self.answered_at;
+            self.moves += u32::from(self.answered_at.is_some());
         }
         if moved || !counted {
             (self.still_since, self.still_answers) = (Some(at), 0);

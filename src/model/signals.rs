@@ -140,8 +140,10 @@ pub struct RasLook {
     pub odd: Vec<(Member, Odd)>,
     pub missing: Vec<Member>,
     pub operations: u64,
-    /// Of these, the reductions.
+    /// The most reductions of a communicator.
     pub reductions: u64,
+    /// The most answers of a communicator whose counts had grown.
+    pub moves: u32,
     /// No communicator of the job has launched anything that is counted.
     pub counts_nothing: bool,
     /// The job has made steps while no count changed: what its steps consist of is not counted.
@@ -631,7 +633,8 @@ fn ras_look(model: &Model, now: Stamp, job: &Job, ranks: &BTreeMap<u32, RankLook
         in_init_since: current.iter().flat_map(|c| in_init(c).filter_map(|(_, known)| known.init_since)).min().map(|at| model.watched(at)),
         missing: told.missing.keys().map(|&rank| here.member(told, rank)).collect(),
         operations: told.operations(),
-        reductions: told.reductions(),
+        reductions: current.iter().map(|c| c.reductions()).max().unwrap_or(0),
+        moves: current.iter().map(|c| c.moves).max().unwrap_or(0),
         counts_nothing: current.iter().all(|c| c.operations() == 0),
         blind: false,
     })

@@ -52,10 +52,11 @@ pub struct Climb {
 impl Climb {
     fn note(&mut self, step: Option<u64>, value: f64) {
         let above = value >= self.least * CLIMB.value() && value >= self.at_first * WORSE_THAN_AT_FIRST;
-        let is_above = !self.rough && self.seen > FIRST && above;
-        // How it fell does not matter, nor how it goes on far above.
+        let is_above = !self.rough && self.seen >= LEAST as u32 && above;
+        // How it fell does not matter, nor what it does near zero, nor how it goes on far above.
         let rose = if self.last > 0.0 { value / self.last } else { 1.0 };
-        self.rough |= value <= 0.0 || self.seen >= FIRST && rose > ROUGH && !is_above;
+        let leaps = rose > ROUGH && value > self.at_first / 10.0;
+        self.rough |= value <= 0.0 || self.seen >= FIRST && leaps && !is_above;
         (self.seen, self.last) = (self.seen.saturating_add(1), value);
         if self.seen <= FIRST {
             self.at_first = self.at_first.max(value);

@@ -254,6 +254,7 @@ pub(crate) fn has_trained(look: &Look) -> bool {
     look.log.as_ref().is_some_and(|l| l.step.map_or(l.last_step_at.is_some(), |step| step >= 3))
         || look.saved.is_some_and(|(step, _)| step >= 3)
         || worked(4) && look.ras.as_ref().is_some_and(|r| r.reductions >= 500)
+        || worked(4) && look.ras.as_ref().is_some_and(|r| r.reductions >= 100 && r.moves >= 2)
         || worked(3) && look.counted.is_some() && look.ras.as_ref().is_some_and(|r| r.reductions >= 20)
         || worked(10) && look.ras.as_ref().is_some_and(|r| r.operations >= 50)
         || worked(25) && look.log.as_ref().is_none_or(|l| l.last_step_at.is_none())
