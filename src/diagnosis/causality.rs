@@ -250,9 +250,14 @@ fn name_its_rank(findings: &mut [&mut Finding], cause: Option<usize>) {
         let by_launcher = of.entry.is_some() && f.rule == crate::rules::END_OF_A_RANK && f.signature.is_none();
         soon && chain(of).is_of_its_writer && is_its_own && (is_bare_end(f) || by_launcher)
     };
+    // The driver names the process whose channel it stopped for the same error.
+    let is_its_xid = |f: &Finding| {
+        let soon = f.since >= of.since && f.since.since(of.since) <= SOON_ENDED;
+        soon && of.rule == crate::rules::CUDA_ERROR && f.machine && chain(f).from_kernel && f.ranks.len() == 1
+    };
     let lost_it = findings.iter().any(|f| f.part == Some(Part::Victim) && f.role == Role::Cascade);
     let first_of = |f: &Finding| f.ranks.iter().copied().take(if lost_it && ended_of_it(f) { 1 } else { usize::MAX }).collect::<Vec<u32>>();
-    let told = findings.iter().filter(|f| f.role == Role::Cascade && (is_end(f) || is_missed(f) || ended_of_it(f)));
+    let told = findings.iter().filter(|f| f.role == Role::Cascade && (is_end(f) || is_missed(f) || ended_of_it(f) || is_its_xid(f)));
     let mut ranks = told.flat_map(|f| first_of(f));
     let Some(rank) = ranks.next().filter(|rank| ranks.all(|other| other == *rank)) else { return };
     findings[cause].ranks = vec![rank];

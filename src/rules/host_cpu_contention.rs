@@ -33,15 +33,22 @@ pub const RULE: Rule = Rule {
 };
 
 const MUCH_PCT: Limit = Limit::percent("host-cpu-contention", "much", 40.0, "a rank must have waited for a CPU this share of the time");
-const SOME_PCT: Limit =
-    Limit::percent("host-cpu-contention", "some", 15.0, "the same where steps are slow, a rank is late, or a group is throttled");
+const SOME_PCT: Limit = Limit::percent(
+    "host-cpu-contention",
+    "some",
+    15.0,
+    "the same where steps are slow, a rank is late, a group is throttled, or far more tasks than CPUs are ready to run",
+);
 const THROTTLED_PCT: Limit =
     Limit::percent("host-cpu-contention", "throttled", 25.0, "a control group must have used its quota up in this share of the periods");
 
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
         let Some(job) = ctx.model.jobs.get(id) else { continue };
-        if look.phase.is_some() || look.quiet_log() || !super::has_trained(look) {
+        // A job whose every rank waits for a CPU makes steps so slowly that its log seems to be silent.
+        let least = if is_saturated(ctx.model) { SOME_PCT.value() } else { MUCH_PCT.value() };
+        let is_starved = || look.alive().count() > 0 && look.alive().all(|r| r.run_delay_pct.is_some_and(|pct| pct >= least));
+        if look.phase.is_some() || look.quiet_log() && !is_starved() || !super::has_trained(look) {
             continue;
         }
         let slow = ["slow-steps", "straggler"].iter().any(|rule| ctx.ledger.is_open(rule, Some(id)));
@@ -51,7 +58,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
 
 fn judge(model: &Model, job: &Job, look: &Look, slow: bool) -> Option<Finding> {
     let throttled = throttling(model, job);
-    let least = if slow || throttled.is_some() { SOME_PCT.value() } else { MUCH_PCT.value() };
+    let least = if slow || throttled.is_some() || is_saturated(model) { SOME_PCT.value() } else { MUCH_PCT.value() };
     let late: Vec<&RankLook> = look.alive().filter(|r| r.run_delay_pct.is_some_and(|pct| pct >= least)).collect();
     // The time that a group is held back counts as no wait of its threads: they are not ready to run.
     if late.is_empty() && !(throttled.is_some() && slow) {
@@ -135,6 +142,15 @@ fn threads(model: &Model, job: &Job) -> Option<String> {
     let ranks = u32::try_from(job.ranks.len()).ok()?;
     (each > 1 && each.saturating_mul(ranks) > host)
         .then(|| format!("OMP_NUM_THREADS={each} of each of {} is more than the {host} CPUs", counted(ranks, "rank")))
+}
+
+/// All CPUs are busy, and many more tasks want one.
+fn is_saturated(model: &Model) -> bool {
+    const TASKS_EACH: u64 = 2;
+    let ready = model.host_sample.as_ref().and_then(|sample| sample.procs_running).map(u64::from);
+    let cpus = model.node.as_ref().and_then(|node| node.cpus).map(u64::from);
+    let queues = ready.zip(cpus).is_some_and(|(ready, cpus)| ready >= TASKS_EACH * cpus);
+    queues && model.cpu_busy_pct.is_some_and(|pct| pct >= 90.0)
 }
 
 /// All CPUs are busy.

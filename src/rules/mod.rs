@@ -287,6 +287,8 @@ pub const fn while_it_holds(hold_s: u64, linger_s: u64) -> Life {
 
 /// The rule whose findings say that a process of a job is gone.
 pub const END_OF_A_RANK: &str = rank_exited::RULE.id;
+/// The rule of errors that a CUDA call returns.
+pub const CUDA_ERROR: &str = cuda_error::RULE.id;
 
 /// All rules. The order is that of the catalogue, not of importance.
 pub const RULES: &[Rule] = &[
