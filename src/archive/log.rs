@@ -758,6 +758,7 @@ fn is_bringup(what: &What) -> bool {
         What::Joined { .. }
             | What::Present(_)
             | What::Saved { .. }
+            | What::Resumed { .. }
             | What::Evaluated { .. }
             | What::Result { .. }
             | What::Step(_)

@@ -278,6 +278,10 @@ pub enum What {
     Saved {
         text: String,
     },
+    /// `resuming from snapshot at epoch 4`
+    Resumed {
+        text: String,
+    },
     /// `validation loss at iteration 5000 | lm loss value: 5.741563E+00`
     Evaluated {
         text: String,
@@ -359,6 +363,7 @@ impl What {
             What::Software { .. }
                 | What::Launch(_)
                 | What::Saved { .. }
+                | What::Resumed { .. }
                 | What::Evaluated { .. }
                 | What::Result { .. }
                 | What::Present(_)

@@ -77,6 +77,7 @@ struct Texts {
     software: Vec<Software>,
     count: Vec<Count>,
     saved: Told,
+    resumed: Told,
     evaluated: Told,
     result: Told,
     present: Told,
@@ -147,6 +148,7 @@ enum Meaning {
     Version(&'static str),
     Count(Of),
     Saved,
+    Resumed,
     Evaluated,
     Result,
     /// A rank says who it is, in one of the forms of [`PRESENT`].
@@ -176,7 +178,8 @@ fn late() -> impl Iterator<Item = (&'static str, Meaning)> {
     let texts = &*TEXTS;
     let told = |told: &'static Told, meaning: fn() -> Meaning| told.texts.iter().map(move |text| (text.as_str(), meaning()));
     let evaluated = told(&texts.evaluated, || Meaning::Evaluated);
-    told(&texts.saved, || Meaning::Saved).chain(evaluated).chain(told(&texts.result, || Meaning::Result))
+    let resumed = told(&texts.resumed, || Meaning::Resumed);
+    told(&texts.saved, || Meaning::Saved).chain(resumed).chain(evaluated).chain(told(&texts.result, || Meaning::Result))
 }
 
 /// Those of [`late`] alone.
@@ -226,8 +229,15 @@ impl State {
         static ANY_LATE: LazyLock<AhoCorasick> = LazyLock::new(|| searcher(&LATE));
         let State { block, launcher, told, .. } = self;
         let mut tell = |what: What| {
-            let again =
-                matches!(what, What::Saved { .. } | What::Evaluated { .. } | What::Result { .. } | What::Present(_) | What::Joined { .. });
+            let again = matches!(
+                what,
+                What::Saved { .. }
+                    | What::Resumed { .. }
+                    | What::Evaluated { .. }
+                    | What::Result { .. }
+                    | What::Present(_)
+                    | What::Joined { .. }
+            );
             if again || told.len() < MOST_TOLD && !told.contains(&what) {
                 if !again {
                     told.push(what.clone());
@@ -268,6 +278,9 @@ impl State {
                     }
                 }
                 Meaning::Saved => saved(&rest[found.start()..]).into_iter().for_each(&mut tell),
+                // Where from is what counts.
+                Meaning::Resumed if says_which(behind) => tell(What::Resumed { text: told_text(&rest[found.start()..]) }),
+                Meaning::Resumed => {}
                 meaning @ (Meaning::Evaluated | Meaning::Result) => {
                     let text = told_text(&rest[found.start()..]);
                     if is_word && has_number(behind) && !std::mem::replace(&mut is_told, true) {
@@ -391,10 +404,15 @@ fn learn(launch: &mut Launch, name: &str, value: &str) {
     }
 }
 
+/// A path, or a number.
+fn says_which(text: &str) -> bool {
+    text.contains('/') || text.bytes().any(|b| b.is_ascii_digit())
+}
+
 /// `Saving checkpoint to exp/epoch-14.pt`, where it says which.
 fn saved(text: &str) -> Option<What> {
     const LONGEST: usize = 160;
-    let says_which = text.contains('/') || text.bytes().any(|b| b.is_ascii_digit());
+    let says_which = says_which(text);
     // Those that are saved every so many steps are settings.
     let is_plan = text.contains("heckpoints ") || text.contains("every") || text.contains("=");
     (says_which && !is_plan).then(|| What::Saved { text: crate::base::clean::clip(text.trim(), LONGEST).into_owned() })

@@ -32,7 +32,10 @@ pub struct Record {
     pub launch: Launch,
     /// The last checkpoint that a line tells of, in its words.
     pub saved: Option<String>,
-    /// The last evaluation and result that lines tell of, in their words.
+    /// The first checkpoint that the run went on from.
+    pub resumed: Option<String>,
+    /// The first and the last evaluation, and the last result, that lines tell of, in their words.
+    pub evaluated_first: Option<String>,
     pub evaluated: Option<String>,
     pub result: Option<String>,
     /// Ranks have said who they are.
@@ -101,7 +104,13 @@ impl Record {
             }
             What::Launch(said) => self.launch.learn(said),
             What::Saved { text } => self.saved = Some(text.clone()),
-            What::Evaluated { text } => self.evaluated = Some(text.clone()),
+            What::Resumed { text } => {
+                self.resumed.get_or_insert_with(|| text.clone());
+            }
+            What::Evaluated { text } => {
+                self.evaluated_first.get_or_insert_with(|| text.clone());
+                self.evaluated = Some(text.clone());
+            }
             What::Result { text } => self.result = Some(text.clone()),
             What::Present(present) => self.present(present, event.origin.host.as_ref()),
             What::Joined { rank, members } => {

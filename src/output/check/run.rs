@@ -41,7 +41,10 @@ pub fn rows(report: &Report, zone: Zone, times: &str) -> Vec<Row> {
         },
     );
     let last = |text: &Option<String>| text.as_ref().map(|text| format!("the last: {text}"));
-    add("evaluation", last(&record.evaluated));
+    let first = record.evaluated_first.as_ref().filter(|first| Some(*first) != record.evaluated.as_ref());
+    let at_first = first.map_or(String::new(), |first| format!("; the first: {first}"));
+    add("resumed", record.resumed.clone());
+    add("evaluation", last(&record.evaluated).map(|words| words + &at_first));
     add("result", record.result.clone());
     add("checkpoint", last(&record.saved));
     let serves = |file: &LogFile| file.progress.phase().is_some_and(|(phase, _)| phase == Phase::Serving);
@@ -187,7 +190,14 @@ pub fn when_words(report: &Report, f: &Finding) -> Option<String> {
     let record = report.record();
     let begins = || report.model().files.get(&alarm.file).is_some_and(|file| file.chronicle.starts);
     let is_job = || record.launch.ranks().is_some() || record.is_present || !report.model().comms.is_empty() || begins();
-    let before = || (!position.has_trained && is_job() && report.training().is_none()).then(|| "before any step".to_owned());
+    let has_stepped = position.has_trained || report.training().is_some();
+    // Where the inputs begin in the middle, all that can be said is that they show none.
+    let of_program = alarm.rank.is_some() || record.launch.launcher.is_some() || matches!(alarm.event.what, What::Exception(_));
+    let before = || match (has_stepped, is_job()) {
+        (true, _) => None,
+        (false, true) => Some("before any step".to_owned()),
+        (false, false) => of_program.then(|| "no step in these inputs".to_owned()),
+    };
     let words: Vec<String> = elapsed.into_iter().chain(progress.or_else(before)).collect();
     (!words.is_empty()).then(|| words.join(", "))
 }

@@ -318,7 +318,8 @@ fn said_by(report: &Report, f: &Finding) -> Option<String> {
     let origin = &alarm.event.origin;
     let mut said: Vec<String> = alarm.rank.map(|rank| format!("rank {rank}")).into_iter().collect();
     said.extend(origin.local_rank.filter(|_| alarm.rank.is_none()).map(|rank| format!("local rank {rank}")));
-    said.extend(origin.host.as_ref().map(|host| format!("host {host}")));
+    let placed = || report.record().ranks.get(&alarm.rank?)?.host.as_ref();
+    said.extend(origin.host.as_ref().or_else(placed).map(|host| format!("host {host}")));
     said.extend(origin.cuda_dev.map(|dev| format!("CUDA device {dev}")));
     said.extend(origin.pid.map(|pid| format!("pid {pid}")));
     // Who has no name is told by his GPU, where another one ran out of memory, too.
