@@ -102,6 +102,11 @@ pub(super) fn place(f: &Finding) -> (Option<&str>, Option<u64>) {
     f.evidence.first().map_or((None, None), |e| (e.path.as_deref(), e.line))
 }
 
+/// A line without a time of its own stands in one file below another one.
+fn stands_below(f: &Finding, above: &Finding) -> bool {
+    !driver_chain::is_timed(f) && place(f).0.is_some() && place(f).0 == place(above).0 && place(f).1 > place(above).1
+}
+
 fn earliest(findings: &[&mut Finding], which: impl Fn(&Finding) -> bool) -> Option<usize> {
     let all = findings.iter().enumerate().filter(|(_, f)| which(f));
     all.min_by_key(|(_, f)| (began(f), place(f))).map(|(i, _)| i)
@@ -115,7 +120,7 @@ fn first_failure(findings: &[&mut Finding], outlived: &dyn Fn(&Finding) -> bool)
     let same = |a: &Finding, b: &Finding| a.ranks.is_empty() || b.ranks.is_empty() || a.ranks.iter().any(|r| b.ranks.contains(r));
     // Of two at one time only lines of one file tell which came first.
     let behind = |f: &Finding, m: &Finding| began(f) == began(m) && place(f).0 == place(m).0 && place(f).1 > place(m).1;
-    let gave_up_before = |f: &Finding| messengers().any(|m| began(m) < began(f) || behind(f, m));
+    let gave_up_before = |f: &Finding| messengers().any(|m| began(m) < began(f) || behind(f, m) || stands_below(f, m));
     // A job that stands is ended by somebody in the end.
     let is_asked_after = |f: &Finding| chain(f).place == Place::Request && gave_up_before(f);
     // A watchdog ends its process by SIGABRT, and what reports that end may be printed before its own words.
@@ -160,6 +165,9 @@ fn first_failure(findings: &[&mut Finding], outlived: &dyn Fn(&Finding) -> bool)
 /// Whoever is missed because it failed is not missed without a reason; whoever was killed for its memory did not just end.
 fn better_explained(findings: &[&mut Finding], cause: usize) -> usize {
     let what = &findings[cause];
+    // A process that is reported as dead after the others gave up waiting was ended by its own watchdog.
+    let gave_up = |m: &Finding| is_failure(m) && is_messenger(m);
+    let came_after = |f: &Finding| is_reported_end(f) && findings.iter().any(|m| gave_up(m) && stands_below(f, m));
     let explains = |f: &Finding| {
         let of_it = chain(f).explains.iter().find(|e| e.rule == what.rule);
         let ranks = || !f.ranks.is_empty() && f.ranks.iter().all(|r| what.ranks.contains(r));
@@ -171,7 +179,7 @@ fn better_explained(findings: &[&mut Finding], cause: usize) -> usize {
                 && what.since.since(f.last_at) <= JUST_BEFORE
         };
         let fails = is_failure(f) || of_it.is_some_and(|e| e.of_its_ranks) && just_before();
-        fails && !is_victim(f) && of_it.is_some_and(|e| !e.of_its_ranks || ranks())
+        fails && !is_victim(f) && !came_after(f) && of_it.is_some_and(|e| !e.of_its_ranks || ranks())
     };
     findings.iter().position(|f| explains(f)).unwrap_or(cause)
 }

@@ -275,6 +275,10 @@ pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut
             f.severity = Severity::Warning;
             notes.push(format!("the job went on after it, and {how}"));
         }
+        if log_only && f.severity >= Severity::Error && f.rule == rules::END_OF_A_RANK && was_done(model, job, f) {
+            f.severity = Severity::Warning;
+            notes.push("the training had come to its end: it crashed on its way out".into());
+        }
         if f.own_role == Role::Root && f.signature.is_some_and(|s| s.starts_with("ofi-")) && fell_back {
             f.severity = f.severity.min(Severity::Warning);
             notes.push("NCCL went on over TCP sockets".into());
@@ -370,6 +374,12 @@ fn came_together(fault: &Finding, numbers: &Finding) -> bool {
 fn can_be_survived(f: &Finding) -> bool {
     let changes_nothing = rules::rule(f.rule).is_some_and(|r| r.implies == Implies::Nothing);
     !(changes_nothing && matches!(f.witness, Witness::Bringup | Witness::Progress))
+}
+
+/// The training was at its end before the line stands that a finding rests on.
+fn was_done(model: &Model, job: &str, f: &Finding) -> bool {
+    let Some((path, line)) = f.evidence.first().and_then(|e| Some((e.path.as_deref()?, e.line?))) else { return false };
+    model.record_of(job).alarms.iter().any(|a| a.line == Some(line) && model.path_of(a.file) == path && a.position.was_done)
 }
 
 /// The story of the file in which its first proof stands.

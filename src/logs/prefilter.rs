@@ -96,7 +96,7 @@ const FORMS: &[(Class, &str, &str)] = &[
     (Class::Fact, "INFO GPU/", r"INFO GPU/[0-9A-Fa-f-]+ :"),
     (Class::Fact, "comm 0x", r"comm 0x[0-9a-f]+ rank "),
     (Class::Fact, "INFO MNNVL ", r"INFO MNNVL (?:[0-9] cliqueId|busId 0x)"),
-    (Class::Fact, "INFO Channel ", r"INFO Channel [0-9]+/[0-9]+ : +[0-9]+ "),
+    (Class::Fact, "INFO Channel ", r"INFO Channel [0-9]+/[0-9]+ : +[0-9]+(?: |$)"),
     (Class::Fact, "INFO Trees ", r"INFO Trees \[[0-9]+\] "),
     (Class::Fact, "INFO Pattern ", r"INFO Pattern [0-9]"),
     (Class::Fact, "Error: ", r"nccl[A-Z][A-Za-z]+Error: "),

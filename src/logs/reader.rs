@@ -2,7 +2,7 @@
 
 use super::shipped::{unwrapped, without_json};
 use super::torch::crash::Crash;
-use super::{Origin, TextEvent, What, catalog, header, metrics, nccl, parts, prefilter, prefix, progress, torch};
+use super::{Origin, SaidAt, TextEvent, What, catalog, header, metrics, nccl, parts, prefilter, prefix, progress, torch};
 use crate::base::clean::{clean, clip};
 use crate::base::severity::Severity;
 use memchr::memmem::Finder;
@@ -23,6 +23,7 @@ pub fn known_by(line: &str) -> KnownBy {
     let mut reader = Reader::default();
     reader.read_all(line, prefilter::classify(line.as_bytes()), &mut events);
     reader.torch.idle(&mut events);
+    reader.end_warn(&mut events);
     events.extend(reader.crash.take().map(|mut crash| crash.told()));
     let Some(event) = events.first() else { return KnownBy::default() };
     KnownBy { entry: event.what.entry_of(line), reader: Some(event.what.name()) }
@@ -92,8 +93,42 @@ pub struct Reader {
     names_missing: bool,
     /// A process crashed, and its stack is to come.
     crash: Option<Box<Crash>>,
+    /// A WARN of NCCL whose text is to come.
+    broken_warn: Option<Box<BrokenWarn>>,
     /// The number of the present line in its file.
     no: Option<u64>,
+}
+
+/// A WARN of NCCL that a terminal or a mail broke: its text, or the end of it, stands in the next lines, behind blanks.
+#[derive(Clone, PartialEq)]
+struct BrokenWarn {
+    text: String,
+    line: Option<u64>,
+    lines: u8,
+}
+
+impl BrokenWarn {
+    const MOST_LINES: u8 = 5;
+    const LONGEST: usize = 2000;
+
+    /// It has no text, or one that only announces the next line.
+    fn opens(line: &str) -> bool {
+        let line = line.trim_end();
+        line.ends_with("NCCL WARN") || line.ends_with(':') && line.len() < BrokenWarn::LONGEST && line.contains("NCCL WARN ")
+    }
+
+    /// Takes the next line in, if it belongs to the text.
+    fn goes_on(&mut self, line: &str) -> bool {
+        let is_its =
+            line.starts_with("  ") && !line.trim().is_empty() && !line.contains("NCCL ") && !line.trim_start().starts_with("File \"");
+        if !is_its || self.lines == BrokenWarn::MOST_LINES || self.text.len() + line.len() > BrokenWarn::LONGEST {
+            return false;
+        }
+        self.text.push(' ');
+        self.text.push_str(line.trim());
+        self.lines += 1;
+        true
+    }
 }
 
 /// The head of Horovod's list of ranks that others wait for.
@@ -114,7 +149,12 @@ const MAX_LINE: usize = 64 * 1024;
 impl Reader {
     /// A record of several lines has begun, and the next line may belong to it although it looks like noise.
     pub fn is_inside(&self) -> bool {
-        !self.torch.is_idle() || self.crash.is_some() || !self.parts.is_empty() || self.names_missing || self.header.is_inside()
+        !self.torch.is_idle()
+            || self.crash.is_some()
+            || self.broken_warn.is_some()
+            || !self.parts.is_empty()
+            || self.names_missing
+            || self.header.is_inside()
     }
 
     /// Whether the line of this number is the header of a table of steps, or a row of the one that was begun.
@@ -156,6 +196,30 @@ impl Reader {
     }
 
     fn read_whole(&mut self, line: &str, class: prefilter::Class, out: &mut Vec<TextEvent>) {
+        if let Some(warn) = &mut self.broken_warn {
+            if warn.goes_on(line) {
+                return;
+            }
+            self.end_warn(out);
+        }
+        if BrokenWarn::opens(line) {
+            self.broken_warn = Some(Box::new(BrokenWarn { text: line.trim_end().to_owned(), line: self.no, lines: 0 }));
+            return;
+        }
+        self.read_one(line, class, out);
+    }
+
+    /// No further line of it comes.
+    fn end_warn(&mut self, out: &mut Vec<TextEvent>) {
+        let Some(warn) = self.broken_warn.take() else { return };
+        let from = out.len();
+        self.read_one(&warn.text, prefilter::Class::Alarm, out);
+        for event in out[from..].iter_mut().filter(|event| event.said_at.is_none()) {
+            event.said_at = Some(SaidAt { line: warn.line, text: clip(&warn.text, 2000).into_owned(), ..SaidAt::default() });
+        }
+    }
+
+    fn read_one(&mut self, line: &str, class: prefilter::Class, out: &mut Vec<TextEvent>) {
         if std::mem::take(&mut self.is_first) {
             self.metrics = metrics::Columns::of(line);
         }
@@ -244,6 +308,7 @@ impl Reader {
         for line in self.parts.take() {
             self.read_whole(&line, prefilter::classify(line.as_bytes()), out);
         }
+        self.end_warn(out);
         self.torch.idle(out);
         self.header.idle(out);
         out.extend(self.crash.take().map(|mut crash| crash.told()));

@@ -45,6 +45,8 @@ pub struct Position {
     pub epoch: Option<f64>,
     /// A line told of a step, with a number or without.
     pub has_trained: bool,
+    /// A line told that the training was at its end.
+    pub was_done: bool,
     /// The first time that a line of the run carried.
     pub began: Option<Stamp>,
 }

@@ -121,6 +121,7 @@ impl LogFile {
             total_steps: self.progress.total_steps,
             epoch: self.progress.epoch,
             has_trained: !self.progress.is_empty(),
+            was_done: self.progress.done_at.is_some(),
             began: self.chronicle.run_began,
         }
     }

@@ -147,7 +147,7 @@ fn threads(model: &Model, job: &Job) -> Option<String> {
 /// All CPUs are busy, and many more tasks want one.
 fn is_saturated(model: &Model) -> bool {
     const TASKS_EACH: u64 = 2;
-    let ready = model.host_sample.as_ref().and_then(|sample| sample.procs_running).map(u64::from);
+    let ready = model.host_sample.as_ref().and_then(|sample| sample.procs_running);
     let cpus = model.node.as_ref().and_then(|node| node.cpus).map(u64::from);
     let queues = ready.zip(cpus).is_some_and(|(ready, cpus)| ready >= TASKS_EACH * cpus);
     queues && model.cpu_busy_pct.is_some_and(|pct| pct >= 90.0)

@@ -435,3 +435,25 @@ fn a_bar_of_an_evaluation_is_not_the_training() {
     );
     holds(&log, &["training step 60 of 60"]);
 }
+
+#[test]
+fn a_warn_whose_text_stands_in_the_next_lines() {
+    let warn = "nid1:9:5 [0] ofi_process_cq:196 NCCL WARN\n    NET/OFI Request 0x400 completed with error.\n    RC: 107. Error: Inappropriate ioctl for device.\nnid1:9:5 [0] NCCL INFO so\n";
+    holds(warn, &["NET/OFI Request 0x400 completed with error. RC: 107", "job.log:1 "]);
+    holds(
+        "n1:9:5 [0] transport/nvls.cc:287 NCCL WARN Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2097152 :\n  CUDA error 401 'the operation cannot be performed in the present state'.\n",
+        &["(nvls-bind-failed)"],
+    );
+    // What only looks like the beginning of one is whole.
+    holds("n1:9:5 [0] misc/x.cc:1 NCCL WARN it failed :\nn1:9:5 [0] NCCL INFO so\n", &["it failed", "job.log:1 "]);
+}
+
+#[test]
+fn who_crashes_behind_the_end_of_the_training_has_trained() {
+    let end = "terminate called without an active exception\nE0401 00:26:08.212000 3016633 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -6) local_rank: 1 (pid: 3016739) of binary: /w/bin/python\n";
+    let steps = "step 1/2 loss 2.5\nstep 2/2 loss 2.4\n";
+    holds(&format!("{steps}Training completed\n{end}"), &["WARN", "it crashed on its way out"]);
+    holds(&format!("{steps}{end}"), &["FAIL"]);
+    let lo = "7b60:104:104 [0] NCCL INFO Bootstrap : Using lo:127.0.0.1<0>\n7b60:104:104 [0] NCCL INFO Using network Socket\n7b60:104:104 [0] NCCL INFO Channel 00/32 :    0\n";
+    lacks(lo, &["wrong-interface"]);
+}

@@ -370,7 +370,9 @@ impl Facts<'_> {
         let hosts: BTreeSet<Option<u64>> = b.bootstraps.said.iter().flat_map(|s| &s.who).map(|w| w.host).collect();
         // Nobody has to be reached by a rank that is alone.
         let mut sizes = b.inits.keys().filter_map(|hash| self.model.comms.get(hash)).map(|c| c.nranks).peekable();
-        if sizes.peek().is_some() && sizes.all(|nranks| nranks == 1) {
+        // By its rings, where it names no communicator.
+        let is_ring_of_one = self.model.record_of(&self.job.id).ring_ranks == Some(1) && sizes.peek().is_none();
+        if is_ring_of_one || sizes.peek().is_some() && sizes.all(|nranks| nranks == 1) {
             return out;
         }
         if b.is_one_node() || (came_up && hosts.len() <= 1 && !b.is_many_nodes()) {
