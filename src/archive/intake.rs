@@ -119,6 +119,10 @@ impl Intake {
     fn is_of_failed_rank(&self, file: u32) -> bool {
         let model = &self.session.model;
         let Some(own) = rank_of_path(model.path_of(file)) else { return false };
+        // A local rank is one of each node.
+        if matches!(own, PathRank::Local(_)) && model.records.values().any(|record| record.hosts.len() > 1) {
+            return false;
+        }
         model.records.values().flat_map(|record| record.alarms.iter()).any(|alarm| match (&alarm.event.what, own) {
             (What::WorkerFailure(f), PathRank::Local(rank)) => f.root && f.local_rank == Some(rank),
             (What::WorkerFailure(f), PathRank::Global(rank)) => f.root && f.rank == Some(rank),

@@ -12,11 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 const FINGERPRINTS: &str = "collective-mismatch";
 const CAME: &str = "store-wait-workers";
 
+const SILENT: &str = " printed nothing in these inputs";
+
 /// Names the rank that differs, or that has printed nothing, in the words of a finding.
 pub fn tell(model: &Model, job: &str, f: &mut Finding) {
     match f.signature {
         Some(FINGERPRINTS) => differs(model, job, f),
-        Some(CAME) if f.ranks.is_empty() => has_not_begun(model, job, f),
+        Some(CAME) if !f.summary.ends_with(SILENT) => has_not_begun(model, job, f),
         _ => {}
     }
 }
@@ -32,7 +34,13 @@ fn text_of(alarm: &Alarm) -> Option<String> {
 /// Each line compares two ranks. What most of them called is known where three or more are compared.
 fn differs(model: &Model, job: &str, f: &mut Finding) {
     let Some(entry) = f.entry else { return };
-    let alarms = model.record_of(job).alarms.iter().filter(|a| a.event.what.signature().is_some_and(|s| s.id == entry.id));
+    let record = model.record_of(job);
+    let proof = f.evidence.first();
+    let is_proof = |a: &&Alarm| proof.is_some_and(|e| e.line == a.line && e.path.as_deref() == Some(model.path_of(a.file)));
+    let own = record.alarms.iter().find(is_proof);
+    // An earlier attempt in the same file had a mismatch of its own.
+    let of_run = |a: &&Alarm| own.is_none_or(|own| a.file != own.file || a.run == own.run);
+    let alarms = record.alarms.iter().filter(of_run).filter(|a| a.event.what.signature().is_some_and(|s| s.id == entry.id));
     let mut calls: BTreeMap<u32, String> = BTreeMap::new();
     for text in alarms.filter_map(text_of) {
         for (rank, call) in
@@ -71,7 +79,7 @@ fn has_not_begun(model: &Model, job: &str, f: &mut Finding) {
     let begun: BTreeSet<u32> = record.joined.keys().chain(record.ranks.keys()).copied().collect();
     let absent: Vec<u32> = (0..all.min(4096)).filter(|rank| !begun.contains(rank)).collect();
     if begun.len() == came as usize && !absent.is_empty() && absent.len() <= MOST && absent.len() == (all - came.min(all)) as usize {
-        f.summary = format!("{}; {} printed nothing", f.summary, rank_words(&absent));
-        f.ranks = absent;
+        // Its log may be missing here: that is no proof.
+        f.summary = format!("{}; {}{SILENT}", f.summary, rank_words(&absent));
     }
 }

@@ -352,10 +352,12 @@ impl Present {
 /// `3` of `rank: 3, `, which stands in front of how many there are.
 fn rank_beside(before: &str) -> Option<u32> {
     const NEAR: usize = 24;
-    let near = before.len() - before.char_indices().rev().take(NEAR).last().map_or(0, |(at, _)| before.len() - at);
+    let near = before.char_indices().rev().take(NEAR).last().map_or(before.len(), |(at, _)| at);
     let (head, tail) = before[near..].rsplit_once("ank")?;
-    let is_global =
-        head.ends_with(['r', 'R']) && !head.to_ascii_lowercase().ends_with("local_r") && !head.to_ascii_lowercase().ends_with("local r");
+    // `node_rank`, `lora rank` and `local rank` are others.
+    let front = head.strip_suffix(['r', 'R'])?.to_ascii_lowercase();
+    let word = front.trim_end_matches([' ', '_']);
+    let is_global = word.is_empty() || word.ends_with("global") || !word.ends_with(|c: char| c.is_ascii_alphanumeric());
     let tail = tail.trim_start_matches([' ', '=', ':', '\'', '"']);
     let digits = tail.bytes().take_while(u8::is_ascii_digit).count();
     let is_all = tail[digits..].chars().all(|c| matches!(c, ' ' | ',' | ';' | '|' | '/' | '\'' | '"'));

@@ -134,12 +134,15 @@ impl Columns {
     /// A row. One of a validation has no loss of the training: it is no step.
     pub fn row(&self, line: &str) -> Option<Step> {
         let line = line.trim_end_matches('\r');
+        if line.len() > MAX_LINE {
+            return None;
+        }
         let cells = cells(line, self.separator);
         let number = |at: usize| cells.get(at)?.parse::<f64>().ok();
         let loss = self.loss.and_then(number);
         let (step, epoch) = (self.step.map(|at| cells.get(at)?.parse().ok()), self.epoch.and_then(number));
         let is_nowhere = step == Some(None) || step.is_none() && epoch.is_none();
-        if cells.len() != self.count || line.len() > MAX_LINE || self.loss.is_some() && loss.is_none() || is_nowhere {
+        if cells.len() != self.count || self.loss.is_some() && loss.is_none() || is_nowhere {
             return None;
         }
         Some(Step {

@@ -119,8 +119,10 @@ impl BrokenWarn {
 
     /// Takes the next line in, if it belongs to the text.
     fn goes_on(&mut self, line: &str) -> bool {
-        let is_its =
-            line.starts_with("  ") && !line.trim().is_empty() && !line.contains("NCCL ") && !line.trim_start().starts_with("File \"");
+        // A bar, a row of a launcher's table, and the end of a traceback say something of their own.
+        let is_other = line.contains("%|") || line.contains(" : ") || torch::is_exception(line.trim());
+        let is_text = line.starts_with("  ") && !line.trim().is_empty() && !line.contains("NCCL ");
+        let is_its = is_text && !is_other && !line.trim_start().starts_with("File \"");
         if !is_its || self.lines == BrokenWarn::MOST_LINES || self.text.len() + line.len() > BrokenWarn::LONGEST {
             return false;
         }
@@ -197,14 +199,18 @@ impl Reader {
 
     fn read_whole(&mut self, line: &str, class: prefilter::Class, out: &mut Vec<TextEvent>) {
         if let Some(warn) = &mut self.broken_warn {
-            if warn.goes_on(line) {
+            if warn.goes_on(&clean(line)) {
                 return;
             }
             self.end_warn(out);
         }
-        if BrokenWarn::opens(line) {
-            self.broken_warn = Some(Box::new(BrokenWarn { text: line.trim_end().to_owned(), line: self.no, lines: 0 }));
-            return;
+        static WARN: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("NCCL WARN"));
+        if WARN.find(line.as_bytes()).is_some() {
+            let text = clean(line);
+            if BrokenWarn::opens(&text) {
+                self.broken_warn = Some(Box::new(BrokenWarn { text: text.trim_end().to_owned(), line: self.no, lines: 0 }));
+                return;
+            }
         }
         self.read_one(line, class, out);
     }

@@ -14,6 +14,11 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+/// `ValueError: boom`: the last line of a traceback.
+pub fn is_exception(text: &str) -> bool {
+    traceback::exception(text).is_some()
+}
+
 /// Lines that only make sense together: tracebacks, the failure table. Bounded, whatever the file holds.
 #[derive(Clone, Default, PartialEq)]
 pub struct State {

@@ -321,6 +321,7 @@ impl Progress {
             }
             (self.last_step_at, self.unwatched) = (Some(at), Duration::ZERO);
             self.end_phase(at);
+            self.done_at = None;
         }
         self.total_steps = step.total_steps.or(self.total_steps);
         self.epoch = step.epoch.or(self.epoch);
@@ -333,6 +334,7 @@ impl Progress {
             }
         }
         if restarted {
+            self.told = Told::default();
             self.usual_loss.begin_anew();
             self.usual_norm.begin_anew();
         }
@@ -376,8 +378,8 @@ impl Progress {
     /// Whether the time that a line tells is that of a step. One that grows from line to line and never falls is that since the start, and
     /// so is one that is much longer than steps take by the arrival of their lines.
     fn believes(&mut self, told_s: f64) -> bool {
-        const LEAST_LINES: u32 = 8;
-        const GROWN: f64 = 2.0;
+        const LEAST_LINES: u32 = 12;
+        const GROWN: f64 = 4.0;
         let told = &mut self.told;
         match told.last_s {
             Some(last) if told_s > last => told.rises = told.rises.saturating_add(1),

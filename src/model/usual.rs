@@ -43,6 +43,8 @@ pub struct Climb {
     /// The highest of the first values.
     pub at_first: f64,
     pub least: f64,
+    /// Which value it was, from 1.
+    least_at: u32,
     /// The step of the lowest value, where the line names it.
     pub least_step: Option<u64>,
     /// The newest values in a row that are far above both.
@@ -50,9 +52,15 @@ pub struct Climb {
 }
 
 impl Climb {
+    /// It fell well below what it began with. A loss that begins near zero is meant to grow, and a sum over an epoch only grows.
+    fn has_learnt(&self) -> bool {
+        const NO_LOSS: f64 = 0.01;
+        self.least_at > FIRST && self.at_first >= NO_LOSS && self.least <= self.at_first / 2.0
+    }
+
     fn note(&mut self, step: Option<u64>, value: f64) {
         let above = value >= self.least * CLIMB.value() && value >= self.at_first * WORSE_THAN_AT_FIRST;
-        let is_above = !self.rough && self.seen >= LEAST as u32 && above;
+        let is_above = !self.rough && self.seen >= LEAST as u32 && above && self.has_learnt();
         // How it fell does not matter, nor what it does near zero, nor how it goes on far above.
         let rose = if self.last > 0.0 { value / self.last } else { 1.0 };
         let leaps = rose > ROUGH && value > self.at_first / 10.0;
@@ -62,7 +70,7 @@ impl Climb {
             self.at_first = self.at_first.max(value);
         }
         if self.seen == 1 || value < self.least {
-            (self.least, self.least_step) = (value, step);
+            (self.least, self.least_step, self.least_at) = (value, step, self.seen);
         }
         self.values = if is_above { self.values.saturating_add(1) } else { 0 };
     }

@@ -46,8 +46,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
         let Some(job) = ctx.model.jobs.get(id) else { continue };
         // A job whose every rank waits for a CPU makes steps so slowly that its log seems to be silent.
-        let least = if is_saturated(ctx.model) { SOME_PCT.value() } else { MUCH_PCT.value() };
-        let is_starved = || look.alive().count() > 0 && look.alive().all(|r| r.run_delay_pct.is_some_and(|pct| pct >= least));
+        let is_starved = || look.alive().count() > 0 && look.alive().all(|r| r.run_delay_pct.is_some_and(|pct| pct >= MUCH_PCT.value()));
         if look.phase.is_some() || look.quiet_log() && !is_starved() || !super::has_trained(look) {
             continue;
         }

@@ -121,3 +121,12 @@ fn a_memory_error_at_that_time_may_be_the_cause() {
         }
     }
 }
+
+#[test]
+fn a_loss_that_is_meant_to_grow_is_no_divergence() {
+    let lines = |value: &dyn Fn(u32) -> f64| (1..80).map(|n| format!("step {n} loss {:.5}\n", value(n))).collect::<String>();
+    // A sum over an epoch, and a loss of reinforcement learning that begins near zero.
+    for text in [lines(&|n| 2.3 * f64::from(n)), lines(&|n| 1e-4 * f64::from(n))] {
+        assert_eq!(spikes(&text), Vec::<String>::new());
+    }
+}

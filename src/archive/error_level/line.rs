@@ -62,7 +62,9 @@ impl Line {
 /// `FAILURE: Some tests failed on rank 6`, with whatever stands in front of it that is no word.
 fn says_failure(rest: &str) -> bool {
     let said = rest.trim_start_matches(|c: char| !c.is_alphanumeric());
-    ["FAILURE: ", "FAILED: ", "FAIL: "].iter().any(|label| said.strip_prefix(label).is_some_and(|tail| tail.trim().contains(' ')))
+    let tail = ["FAILURE: ", "FAILED: ", "FAIL: "].iter().find_map(|label| said.strip_prefix(label)).unwrap_or_default();
+    let tail = tail.trim().to_ascii_lowercase();
+    tail.contains(' ') && !["0 ", "0/", "0,", "no ", "none"].iter().any(|nothing| tail.starts_with(nothing))
 }
 
 /// A row of a table, or a line between two of them.

@@ -175,9 +175,32 @@ fn is_lone_time(text: &str, (start, _): (usize, usize)) -> bool {
 
 /// `contrastive_loss`, `train/mse_loss`: the loss of a training, whatever it is called, where the line has none of a better name.
 fn is_some_loss(name: &[u8]) -> bool {
+    /// Losses beside that of the training, which leap and grow in healthy runs, and sums.
+    const PARTS: &[&[u8]] = &[
+        b"kl",
+        b"z",
+        b"mtp",
+        b"router",
+        b"entropy",
+        b"value",
+        b"vf",
+        b"critic",
+        b"commit",
+        b"commitment",
+        b"vq",
+        b"reg",
+        b"balance",
+        b"g",
+        b"d",
+        b"gen",
+        b"disc",
+        b"epoch",
+        b"running",
+        b"sum",
+    ];
     let parts = || name.split(|b| matches!(b, b'_' | b'/'));
     let not = &NAMES.file.not_of_training;
-    let of_a_part = || parts().any(|part| part.ends_with(b"ing") || matches!(part, b"kl" | b"z" | b"mtp" | b"router" | b"entropy"));
+    let of_a_part = || parts().any(|part| part.ends_with(b"ing") || PARTS.contains(&part));
     parts().count() > 1
         && !of_a_part()
         && parts().next_back() == Some(b"loss")

@@ -19,6 +19,7 @@ pub struct Crash {
     event: TextEvent,
     who: Origin,
     left: u16,
+    has_thread: bool,
     /// The frames are those of the thread that crashed.
     in_current: bool,
     /// The innermost frame, where it is a library's.
@@ -31,7 +32,14 @@ impl Crash {
         let What::Signed { text, .. } = &event.what else { return None };
         let said_at = Some(SaidAt { line, text: text.clone(), ..SaidAt::default() });
         let event = TextEvent { said_at, ..event.clone() };
-        text.starts_with(HEAD).then(|| Crash { who: event.origin.clone(), event, left: MOST_LINES, in_current: false, innermost: None })
+        text.starts_with(HEAD).then(|| Crash {
+            who: event.origin.clone(),
+            event,
+            left: MOST_LINES,
+            has_thread: false,
+            in_current: false,
+            innermost: None,
+        })
     }
 
     /// Takes a line of the same process in. The event, when nothing more is to come; and whether the line belongs to the stack.
@@ -39,6 +47,10 @@ impl Crash {
         self.left = self.left.saturating_sub(1);
         let same = p.origin.rank == self.who.rank && p.origin.pid == self.who.pid && p.origin.host == self.who.host;
         let text = p.rest.trim_end();
+        // Before the first thread nothing but blank lines is its own, and a traceback of another process may stand open.
+        if same && self.left > 0 && !self.has_thread && (text.is_empty() || text.starts_with("  File \"")) {
+            return (None, false);
+        }
         let of_stack = text.is_empty() || text.starts_with("  File \"") || is_thread(text) || text.starts_with("  ...");
         if self.left == 0 || same && !of_stack {
             return (Some(self.told()), false);
@@ -47,6 +59,7 @@ impl Crash {
             return (None, false);
         }
         if is_thread(text) {
+            self.has_thread = true;
             self.in_current = text.starts_with("Current thread ");
         } else if let Some(frame) = text.strip_prefix("  File \"").filter(|_| self.in_current) {
             if !is_of_python(frame) && !is_of_library(frame) {
@@ -79,5 +92,7 @@ fn is_thread(text: &str) -> bool {
 fn place(frame: &str) -> Option<String> {
     let (path, tail) = frame.split_once("\", line ")?;
     let (line, function) = tail.split_once(" in ")?;
-    Some(format!("{} ({}:{line})", clip(function.trim(), 60), path.rsplit('/').next()?))
+    const LONGEST: usize = 160;
+    let place = format!("{} ({}:{line})", clip(function.trim(), 60), path.rsplit('/').next()?);
+    Some(clip(&place, LONGEST).into_owned())
 }

@@ -73,9 +73,11 @@ fn task_of(file: &str, function: &str) -> Option<Task> {
     let of_model = || has(&["checkpoint", "ckpt", "pretrained", "state", "model", "weight"]);
     // What checks settings or data is called so, too.
     let checks = || {
-        let file = file.rsplit('/').next().unwrap_or(file).to_ascii_lowercase();
-        let path = ["pydantic", "jsonschema", "omegaconf", "hydra", "traitlets"].iter().any(|library| file.contains(library));
-        path || ["config", "arg", "schema", "valid", "param", "setting"].iter().any(|part| file.contains(part))
+        let path = file.to_ascii_lowercase();
+        let name = path.rsplit('/').next().unwrap_or(&path);
+        let libraries = ["pydantic", "jsonschema", "omegaconf", "hydra", "traitlets", "pandas", "numexpr"];
+        let of_library = libraries.iter().any(|library| path.contains(library));
+        of_library || ["config", "arg", "schema", "valid", "param", "setting"].iter().any(|part| name.contains(part))
     };
     match name.as_str() {
         "init_process_group"
@@ -88,7 +90,7 @@ fn task_of(file: &str, function: &str) -> Option<Task> {
         | "setup_distributed"
         | "distributed_init"
         | "init_distributed_environment" => Some(Task::SettingUp),
-        "validate" if checks() => None,
+        "validate" | "eval" | "evaluate" if checks() => None,
         "eval" | "validate" | "evaluate" | "evaluation" | "validation" => Some(Task::Evaluating),
         "generate" | "rollout" | "generate_sequences" | "generate_rollouts" | "make_experience" => Some(Task::Generating),
         "async_save" => Some(Task::SavingCheckpoint),
