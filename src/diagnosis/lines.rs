@@ -378,10 +378,9 @@ fn can_be_survived(f: &Finding) -> bool {
 
 /// The training was at its end before the line stands that a finding rests on.
 fn was_done(model: &Model, job: &str, f: &Finding) -> bool {
-    let Some((path, line)) = f.evidence.first().and_then(|e| Some((e.path.as_deref()?, e.line?))) else { return false };
     // DeepSpeed's launcher says of each process that it has ended well.
     let of_all = model.record_of(job).launch.launcher != Some("DeepSpeed");
-    of_all && model.record_of(job).alarms.iter().any(|a| a.line == Some(line) && model.path_of(a.file) == path && a.position.was_done)
+    of_all && model.alarms_at(job, f.evidence.first()).any(|alarm| alarm.position.was_done)
 }
 
 /// The story of the file in which its first proof stands.

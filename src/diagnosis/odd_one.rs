@@ -35,9 +35,7 @@ fn text_of(alarm: &Alarm) -> Option<String> {
 fn differs(model: &Model, job: &str, f: &mut Finding) {
     let Some(entry) = f.entry else { return };
     let record = model.record_of(job);
-    let proof = f.evidence.first();
-    let is_proof = |a: &&Alarm| proof.is_some_and(|e| e.line == a.line && e.path.as_deref() == Some(model.path_of(a.file)));
-    let own = record.alarms.iter().find(is_proof);
+    let own = model.alarms_at(job, f.evidence.first()).next();
     // An earlier attempt in the same file had a mismatch of its own.
     let of_run = |a: &&Alarm| own.is_none_or(|own| a.file != own.file || a.run == own.run);
     let alarms = record.alarms.iter().filter(of_run).filter(|a| a.event.what.signature().is_some_and(|s| s.id == entry.id));

@@ -146,11 +146,7 @@ impl<'a> Witnesses<'a> {
     }
 
     fn alarms_at(&self, f: &Finding) -> impl Iterator<Item = &'a Alarm> {
-        let at = f.evidence.first().and_then(|proof| Some((proof.path.clone()?, proof.line?)));
-        let model = self.model;
-        let is_it =
-            move |a: &&Alarm| at.as_ref().is_some_and(|(path, line)| a.line == Some(*line) && model.path_of(a.file) == path.as_str());
-        model.record_of(&self.job.id).alarms.iter().filter(is_it)
+        self.model.alarms_at(&self.job.id, f.evidence.first())
     }
 
     /// Who printed the same as the line that a finding rests on.

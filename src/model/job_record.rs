@@ -300,6 +300,14 @@ impl Model {
         self.files.get(&file).map_or("", |f| f.info.path.as_str())
     }
 
+    /// What was read, for a job, from the line that a piece of evidence is.
+    pub fn alarms_at<'a>(&'a self, job: &str, proof: Option<&Evidence>) -> impl Iterator<Item = &'a Alarm> + use<'a> {
+        let at = proof.and_then(|proof| Some((proof.path.clone()?, proof.line?)));
+        let is_it =
+            move |a: &&Alarm| at.as_ref().is_some_and(|(path, line)| a.line == Some(*line) && self.path_of(a.file) == path.as_str());
+        self.record_of(job).alarms.iter().filter(is_it)
+    }
+
     /// The line of an alarm as evidence. It has a time only if the line or one before it carries one.
     pub fn proof(&self, alarm: &Alarm) -> Evidence {
         let at = alarm.at.filter(|_| alarm.is_timed || !self.is_archived(alarm.file));
