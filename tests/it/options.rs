@@ -38,16 +38,29 @@ fn background(s: &vt100::Screen) -> vt100::Color {
     s.cell(20, 100).unwrap().bgcolor()
 }
 
-/// To the setting of this name, which opens below its row.
-fn go_to(s: &mut Screen, key: &str, about: &str) {
+/// The row below the selected setting, which says what it does; other rows are not as far to the right.
+fn about(s: &vt100::Screen) -> Option<String> {
+    let contents = s.contents();
+    contents.lines().find(|l| l.starts_with("     ") && !l.trim().is_empty()).map(str::to_string)
+}
+
+/// To the setting of this name, which opens below its row. Only another setting's text is another row: a notice in the footer that goes away is none,
+/// and who takes it for one presses the key once too often.
+fn go_to(s: &mut Screen, key: &str, says: &str) {
     s.keys("g");
+    s.wait_until("the first row", |s| {
+        let contents = s.contents();
+        let line = |of: &str| contents.lines().position(|l| l.contains(of));
+        let (Some(title), Some(about)) = (line("Options: "), about(s).and_then(|text| line(&text))) else { return false };
+        about == title + 2
+    });
     for _ in 0..40 {
-        if s.look(|s| has(s, &format!("\n     {about}"))) {
+        if s.look(|s| has(s, &format!("\n     {says}"))) {
             return;
         }
-        let before = s.text();
+        let before = s.look(about);
         s.keys("j");
-        s.wait_until("another row", |s| s.contents() != before);
+        s.wait_until("another row", |s| about(s) != before);
     }
     panic!("no setting {key}:\n{}", s.text());
 }
