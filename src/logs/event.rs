@@ -9,7 +9,7 @@ use std::time::Duration;
 pub use super::nccl::types::{
     Ending, FabricLine, GraphPath, GraphPaths, NetDevice, NetDevices, Ofi, PathKind, Plugin, PluginKind, PluginState, Timings,
 };
-pub use super::torch::doing::{Doing, Task};
+pub use super::torch::doing::{Doing, Task, stage_words};
 
 /// One thing a log line says.
 #[derive(Clone, Debug, PartialEq)]

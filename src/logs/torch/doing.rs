@@ -11,11 +11,37 @@ pub enum Task {
     SendingWeights,
 }
 
+/// A part of a step, or of what comes before the first one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    ReadingArguments,
+    Importing,
+    BuildingExtension,
+    Tracking,
+    MakingData,
+    MakingModel,
+    MakingEngine,
+    WrappingModel,
+    StartingWorkers,
+    WaitingForServer,
+    ProfilingMemory,
+    CapturingGraphs,
+    Compiling,
+    ReadingData,
+    Forward,
+    Backward,
+    Optimizing,
+}
+
 /// The innermost frames that say it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Doing {
     /// With the function that is called so.
     pub task: Option<(Task, String)>,
+    /// The same of what every training goes through.
+    pub stage: Option<(Stage, String)>,
+    /// A frame is of what comes once, before the first step.
+    pub starts: bool,
     /// The function of PyTorch's distributed package that was called last: `barrier`.
     pub call: Option<String>,
 }
@@ -33,12 +59,51 @@ impl Task {
     }
 }
 
+impl Stage {
+    pub fn words(self) -> &'static str {
+        match self {
+            Stage::ReadingArguments => "while reading its arguments",
+            Stage::Importing => "while importing a module",
+            Stage::BuildingExtension => "while building an extension",
+            Stage::Tracking => "while talking to its experiment tracker",
+            Stage::MakingData => "while setting up its data",
+            Stage::MakingModel => "while making its model",
+            Stage::MakingEngine => "while making its engine",
+            Stage::WrappingModel => "while wrapping its model for data parallelism",
+            Stage::StartingWorkers => "while starting its workers",
+            Stage::WaitingForServer => "while waiting for its server to start",
+            Stage::ProfilingMemory => "while measuring how much memory is left",
+            Stage::CapturingGraphs => "while capturing CUDA graphs",
+            Stage::Compiling => "while compiling",
+            Stage::ReadingData => "while reading its data",
+            Stage::Forward => "in the forward pass",
+            Stage::Backward => "in the backward pass",
+            Stage::Optimizing => "in the step of its optimizer",
+        }
+    }
+
+    /// Comes once, before the first step.
+    fn is_of_the_start(self) -> bool {
+        use Stage::{MakingData, MakingEngine, MakingModel, ReadingArguments, StartingWorkers, WaitingForServer, WrappingModel};
+        matches!(self, ReadingArguments | MakingData | MakingModel | MakingEngine | WrappingModel | StartingWorkers | WaitingForServer)
+    }
+}
+
 impl Doing {
     /// Takes a frame: what stands behind `File "`.
     pub fn add(&mut self, tail: &str) {
         let Some((file, tail)) = tail.split_once('"') else { return };
         let Some((_, function)) = tail.split_once(", in ") else { return };
         let function = function.trim();
+        // A model runs within nearly all else: what else is going on says more.
+        let is_new = |stage: Stage| stage != Stage::Forward || self.stage.is_none();
+        let stage = stage_of(file, function);
+        self.starts |= stage.is_some_and(Stage::is_of_the_start);
+        // A function that a program calls says more than one that this one calls.
+        let is_inner = |stage: Stage| function.starts_with('_') && self.stage.as_ref().is_some_and(|(told, _)| *told == stage);
+        if let Some(stage) = stage.filter(|stage| is_new(*stage) && !is_inner(*stage)) {
+            self.stage = Some((stage, crate::base::clean::clip(function, 60).into_owned()));
+        }
         if file.ends_with("torch/distributed/distributed_c10d.py") {
             if is_call(function) {
                 self.call = Some(function.to_owned());
@@ -65,6 +130,78 @@ impl Doing {
 /// A function that a program calls, and not one that PyTorch wraps around it.
 fn is_call(function: &str) -> bool {
     !function.starts_with(['_', '<']) && !matches!(function, "wrapper" | "inner" | "init_process_group" | "decorate_context")
+}
+
+/// `while making its engine (initialize)`; of a pass through the model the function says nothing more.
+pub fn stage_words(stage: &(Stage, String)) -> String {
+    let (stage, function) = stage;
+    let says_it =
+        matches!(stage, Stage::Forward | Stage::Backward | Stage::Optimizing | Stage::Importing) || function.starts_with(['<', '_']);
+    if says_it { stage.words().to_owned() } else { format!("{} ({function})", stage.words()) }
+}
+
+/// By the libraries' own files first, then by the names that programs give to their functions.
+fn stage_of(file: &str, function: &str) -> Option<Stage> {
+    let file = file.replace('\\', "/");
+    let of = |parts: &[&str]| parts.iter().any(|part| file.contains(part));
+    let by_file = || match function {
+        _ if of(&["/argparse.py", "/hf_argparser.py", "/absl/flags/"]) => Some(Stage::ReadingArguments),
+        _ if file.starts_with("<frozen importlib") => Some(Stage::Importing),
+        _ if of(&["/torch/utils/cpp_extension.py", "/deepspeed/ops/op_builder/"]) => Some(Stage::BuildingExtension),
+        _ if of(&["/wandb/", "/mlflow/", "/comet_ml/", "/neptune/", "/clearml/", "/swanlab/"]) => Some(Stage::Tracking),
+        _ if of(&["/torch/_dynamo/convert_frame.py", "/torch/_inductor/compile_fx.py", "/triton/compiler/"]) => Some(Stage::Compiling),
+        "__init__" if of(&["/deepspeed/runtime/engine.py", "/deepspeed/inference/engine.py"]) => Some(Stage::MakingEngine),
+        "initialize" | "init_inference" if of(&["/deepspeed/__init__.py"]) => Some(Stage::MakingEngine),
+        "__init__" if of(&["/torch/nn/parallel/distributed.py", "/torch/distributed/fsdp/"]) => Some(Stage::WrappingModel),
+        "fully_shard" | "_auto_wrap" | "_recursive_wrap" if of(&["/torch/distributed/"]) => Some(Stage::WrappingModel),
+        "prepare" | "_prepare_deepspeed" if of(&["/accelerate/accelerator.py"]) => Some(Stage::MakingEngine),
+        "setup" | "setup_module" | "_setup_model" if of(&["/lightning/fabric/", "/lightning_fabric/"]) => Some(Stage::MakingEngine),
+        "backward" if of(&["/torch/autograd/", "/torch/_tensor.py", "/accelerate/", "/deepspeed/runtime/"]) => Some(Stage::Backward),
+        "step" if of(&["/torch/optim/", "/accelerate/optimizer.py", "/deepspeed/runtime/"]) => Some(Stage::Optimizing),
+        "_call_impl" | "_wrapped_call_impl" if of(&["/torch/nn/modules/module.py"]) => Some(Stage::Forward),
+        "__next__" | "_next_data" | "fetch" if of(&["/torch/utils/data/"]) => Some(Stage::ReadingData),
+        _ => None,
+    };
+    let by_name = || match function.trim_start_matches('_') {
+        "profile_run" | "determine_available_memory" | "determine_num_available_blocks" | "profile_max_num_token" => {
+            Some(Stage::ProfilingMemory)
+        }
+        "capture_model" | "capture_cuda_graphs" | "init_cuda_graphs" | "init_device_graphs" | "capture_one_batch_size" => {
+            Some(Stage::CapturingGraphs)
+        }
+        "wait_for_server" | "wait_until_ready" | "wait_for_engine_startup" | "wait_for_server_ready" | "wait_until_server_ready" => {
+            Some(Stage::WaitingForServer)
+        }
+        "init_workers" | "init_workers_ray" | "start_workers" | "launch_workers" => Some(Stage::StartingWorkers),
+        "load_dataset"
+        | "load_datasets"
+        | "prepare_data"
+        | "prepare_dataset"
+        | "build_dataset"
+        | "build_datasets"
+        | "get_dataset"
+        | "get_datasets"
+        | "make_dataset"
+        | "get_dataloader"
+        | "get_dataloaders"
+        | "build_dataloader"
+        | "build_train_valid_test_datasets"
+        | "build_train_valid_test_data_loaders"
+        | "build_train_valid_test_data_iterators"
+        | "train_valid_test_datasets_provider" => Some(Stage::MakingData),
+        "get_model"
+        | "build_model"
+        | "create_model"
+        | "make_model"
+        | "setup_model"
+        | "init_model"
+        | "model_provider"
+        | "setup_model_and_optimizer"
+        | "configure_model"
+        | "configure_sharded_model" => Some(Stage::MakingModel),
+        _ => None,
+    };
+    by_file().or_else(by_name)
 }
 
 fn task_of(file: &str, function: &str) -> Option<Task> {
@@ -155,6 +292,35 @@ mod tests {
         ];
         for (want, frames) in cases {
             assert_eq!(words(frames), *want, "{frames:?}");
+        }
+    }
+
+    #[test]
+    fn the_stage_of_a_run_is_that_of_the_innermost_frame_that_has_one() {
+        let main = "/w/train.py\", line 9, in main";
+        let call = "/x/torch/nn/modules/module.py\", line 1518, in _call_impl";
+        let cases: &[(&str, &[&str])] = &[
+            ("", &[main]),
+            ("in the forward pass", &[main, call, "/w/model.py\", line 3, in forward"]),
+            ("in the backward pass", &[main, "/x/torch/autograd/__init__.py\", line 200, in backward", call]),
+            (
+                "while making its engine (initialize)",
+                &["/x/deepspeed/__init__.py\", line 171, in initialize", "/x/deepspeed/runtime/engine.py\", line 9, in __init__"],
+            ),
+            ("while making its engine (initialize)", &[main, "/x/deepspeed/__init__.py\", line 171, in initialize"]),
+            (
+                "while building an extension (load)",
+                &["/x/deepspeed/__init__.py\", line 1, in initialize", "/x/torch/utils/cpp_extension.py\", line 1, in load"],
+            ),
+            ("while measuring how much memory is left (profile_run)", &["/x/vllm/w.py\", line 1, in profile_run", call]),
+            ("while reading its data", &[main, "/x/torch/utils/data/dataloader.py\", line 7, in __next__"]),
+            ("while setting up its data (load_dataset)", &["/x/datasets/load.py\", line 7, in load_dataset"]),
+            ("in the step of its optimizer", &["/x/torch/optim/adamw.py\", line 7, in step"]),
+        ];
+        for (want, frames) in cases {
+            let mut doing = Doing::default();
+            frames.iter().for_each(|frame| doing.add(frame));
+            assert_eq!(doing.stage.as_ref().map_or(String::new(), stage_words), *want, "{frames:?}");
         }
     }
 }

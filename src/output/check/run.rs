@@ -7,7 +7,7 @@ use crate::archive::Report;
 use crate::base::time::{Stamp, Zone, span};
 use crate::base::units::{counted, group};
 use crate::base::words::rank_words;
-use crate::logs::{Phase, What};
+use crate::logs::{Doing, Phase, What, stage_words};
 use crate::model::alarms::Alarm;
 use crate::model::log::{LogFile, Progress};
 use crate::rules::findings::Finding;
@@ -198,8 +198,25 @@ pub fn when_words(report: &Report, f: &Finding) -> Option<String> {
         (false, true) => Some("before any step".to_owned()),
         (false, false) => of_program.then(|| "no step in these inputs".to_owned()),
     };
-    let words: Vec<String> = elapsed.into_iter().chain(progress.or_else(before)).collect();
+    let doing = doing_of(report, alarm);
+    let stage = doing.and_then(|doing| doing.stage.as_ref());
+    // What comes once, before the first step, says that there was none.
+    let of_start = || doing.filter(|doing| doing.starts && !has_stepped).map(|_| "before any step".to_owned());
+    let words = elapsed.into_iter().chain(progress.or_else(of_start).or_else(before)).chain(stage.map(stage_words));
+    let words: Vec<String> = words.collect();
     (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// What the program was doing, by the traceback that it ended with; where NCCL or a library spoke first, by the next one of the same rank.
+fn doing_of<'a>(report: &'a Report, alarm: &'a Alarm) -> Option<&'a Doing> {
+    /// Lines between the words of a library and the traceback that came of them; ranks of a node print theirs one after the other.
+    const NEAR: u64 = 400;
+    let told = |a: &'a Alarm| a.event.said_at.as_ref().map(|said| &said.doing).filter(|doing| doing.stage.is_some());
+    let is_next = |a: &&Alarm| {
+        let apart = a.line.zip(alarm.line).and_then(|(line, first)| line.checked_sub(first));
+        (a.file, a.run, a.rank) == (alarm.file, alarm.run, alarm.rank) && apart.is_some_and(|lines| lines <= NEAR)
+    };
+    told(alarm).or_else(|| report.record().alarms.iter().filter(is_next).find_map(told))
 }
 
 /// Processes that are listed.
