@@ -46,7 +46,7 @@ pub fn assign(
     driver_chain::relate(findings, outlived);
     let cause = first_failure(findings, outlived).map(|c| better_explained(findings, c)).map(|c| what_stood(findings, c));
     let cause = cause.map(|c| driver_chain::behind(findings, c).unwrap_or(c)).map(|c| worse_fault(findings, c));
-    let cause = cause.map(|c| told_first(findings, c));
+    let cause = cause.map(|c| told_first(findings, c)).map(|c| warned_of(findings, c));
     give_roles(findings, cause, outlived);
     name_its_rank(findings, cause);
     warnings_follow(findings);
@@ -143,12 +143,16 @@ fn first_failure(findings: &[&mut Finding], outlived: &dyn Fn(&Finding) -> bool)
             chain(end).is_of_its_writer && end.signature.is_none() && error_words::hands_on(error_words::without_who(&end.summary));
         only_hands_on && findings.iter().any(|f| f.no != end.no && says(f) && same(f, end) && soon(f))
     };
+    let is_launchers_word = |end: &Finding| end.rule == crate::rules::END_OF_A_RANK && end.signature.is_none();
+    let names_one_of = |f: &Finding, end: &Finding| f.ranks.iter().any(|r| end.ranks.contains(r));
     let is_explained = |end: &Finding| {
         if is_watchdogs(end) || is_on_purpose(end) || is_handed_on(end) {
             return true;
         }
         is_reported_end(end) && (gave_up_before(end) || findings.iter().any(|f| is_root(f) && says_why(f) && same(f, end)))
             || is_bare_end(end) && findings.iter().any(|f| is_root(f) && says_why(f) && same(f, end))
+            // A launcher's clock stands in front of the end that it reports; what its rank said of it may have no time at all.
+            || is_launchers_word(end) && findings.iter().any(|f| is_root(f) && says_why(f) && names_one_of(f, end))
             || messengers().any(|m| chain(m).explains.iter().any(|e| e.rule == end.rule))
     };
     // Something hard explains what the messengers say only if it came first.
@@ -218,6 +222,27 @@ fn told_first(findings: &[&mut Finding], cause: usize) -> usize {
         one_rank && f.no < what.no && !f.machine && is_failure(f) && f.role != Role::Context && apart(f) <= ONE_END
     };
     findings.iter().position(|f| same(f)).filter(|_| what.machine).unwrap_or(cause)
+}
+
+/// What a library warned of before, in a text that the catalogue knows as the cause of what failed: it is the cause, and as grave as that.
+fn warned_of(findings: &mut [&mut Finding], cause: usize) -> usize {
+    let what = findings[cause].clone();
+    let names_it = |f: &Finding| {
+        f.entry
+            .is_some_and(|entry| entry.causes.iter().any(|id| Some(*id) == what.signature || *id == what.rule && what.signature.is_none()))
+    };
+    // The driver tells of one moment in any order.
+    let are_of_driver = |f: &Finding| chain(f).from_kernel && chain(&what).from_kernel;
+    let are_timed = |f: &Finding| are_of_driver(f) || driver_chain::is_timed(f) && driver_chain::is_timed(&what);
+    let is_before = |f: &Finding| match are_timed(f) {
+        true => began(f) <= began(&what),
+        false => place(f).0 != place(&what).0 || place(f).1 <= place(&what).1,
+    };
+    let is_hers = |f: &Finding| f.ranks.is_empty() || what.ranks.is_empty() || f.ranks.iter().any(|r| what.ranks.contains(r));
+    let warned = earliest(findings, |f| f.no != what.no && names_it(f) && is_before(f) && is_hers(f));
+    let Some(warned) = warned else { return cause };
+    findings[warned].severity = what.severity;
+    warned
 }
 
 fn give_roles(findings: &mut [&mut Finding], cause: Option<usize>, outlived: &dyn Fn(&Finding) -> bool) {

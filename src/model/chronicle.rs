@@ -204,7 +204,9 @@ impl Chronicle {
 
     /// The job made steps after its last failure, and not only on paper. In words how it went on.
     pub fn survival(&self) -> Option<String> {
-        if self.steps_since < SURVIVED_STEPS || !(self.ended_well || self.goes_on()) {
+        // One that carries a later time is enough where the job says that it came to its end.
+        let came_to_its_end = self.ended_well && (self.steps_since >= SURVIVED_STEPS || self.later_since > 0);
+        if !came_to_its_end && (self.steps_since < SURVIVED_STEPS || !self.goes_on()) {
             return None;
         }
         let at_least = if self.lines_since > WATCHED_STEPS { "at least " } else { "" };

@@ -5,8 +5,10 @@ use super::{Implies, ONCE, Rule, Stacks, TextContext};
 use crate::base::severity::{Confidence, Severity};
 use crate::base::words::rank_words;
 use crate::logs::{CollectiveTimeout, What};
+use crate::model::alarms::Alarm;
 use crate::model::job::Job;
 use crate::rules::findings::Finding;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub const RULE: Rule = Rule {
     id: "collective-timeout",
@@ -46,27 +48,52 @@ fn silent_words(ctx: &TextContext) -> String {
     }
 }
 
-/// `rank 0 reported it first`; where only logs are seen `rank 0 reported it first, rank 1, too`, or that all ranks of the job did.
+/// `rank 0 reports it`; where only logs are seen all who do, and who waits for another call of the same group: `; ranks 0, 2 and 7 report it; rank 5
+/// waits in ALLREDUCE 137430`.
 fn reporters(ctx: &TextContext, timeout: &CollectiveTimeout, first: u32) -> String {
     /// More are counted.
-    const MOST: usize = 4;
-    let alone = format!("rank {first} reported it first");
+    const MOST: usize = 8;
+    let alone = format!("rank {first} reports it");
     // Live, the others may still do so.
     let Some(job) = ctx.model.jobs.get(&ctx.seen.job).filter(|job| job.log_only) else { return alone };
     let record = ctx.model.record_of(&job.id);
-    let of = |a: &crate::model::alarms::Alarm| match &a.event.what {
-        What::CollectiveTimeout(t) if (t.seq, &t.op, &t.guid) == (timeout.seq, &timeout.op, &timeout.guid) => a.rank.or(t.pg_rank),
+    let waits = |a: &Alarm| match &a.event.what {
+        What::CollectiveTimeout(t) if t.guid == timeout.guid && !t.is_p2p() => {
+            Some((t.seq?, t.op.clone().unwrap_or_default(), a.rank.or(t.pg_rank)?))
+        }
         _ => None,
     };
-    let all: std::collections::BTreeSet<u32> = record.alarms.iter().filter_map(of).chain([first]).collect();
-    let others: Vec<u32> = all.iter().copied().filter(|rank| *rank != first).collect();
-    let ranks = ctx.model.world_size_of(job).or_else(|| record.launch.ranks());
-    match others.as_slice() {
-        [] => alone,
-        _ if ranks == u32::try_from(all.len()).ok() => format!("all {} ranks report it, rank {first} first", all.len()),
-        some if some.len() < MOST => format!("{alone}, {}, too", rank_words(some)),
-        some => format!("{alone}, and {} others", some.len()),
+    let of_status = |a: &Alarm| match &a.event.what {
+        What::CollectiveStatus { seq, .. } if timeout.seq.is_some() && *seq == timeout.seq => a.rank,
+        _ => None,
+    };
+    let mut of_call: BTreeMap<(u64, String), BTreeSet<u32>> = BTreeMap::new();
+    for (seq, op, rank) in record.alarms.iter().filter_map(waits) {
+        of_call.entry((seq, op)).or_default().insert(rank);
     }
+    // What a terminal broke has no name.
+    let is_own =
+        |(seq, op): &(u64, String)| Some(*seq) == timeout.seq && (op.is_empty() || timeout.op.as_ref().is_none_or(|own| own == op));
+    let own: Vec<(u64, String)> = of_call.keys().filter(|call| is_own(call)).cloned().collect();
+    let mut all: BTreeSet<u32> = own.iter().filter_map(|call| of_call.remove(call)).flatten().collect();
+    all.insert(first);
+    let elsewhere: BTreeSet<u32> = of_call.values().flatten().copied().collect();
+    all.extend(record.alarms.iter().filter_map(of_status).filter(|rank| !elsewhere.contains(rank)));
+    let ranks = ctx.model.world_size_of(job).or_else(|| record.launch.ranks());
+    let who: Vec<u32> = all.iter().copied().collect();
+    let verb = if who.len() == 1 { "reports" } else { "report" };
+    let reported = match who.len() {
+        1 => alone,
+        n if ranks == u32::try_from(n).ok() => format!("all {n} ranks report it"),
+        n if n > MOST => format!("{} and {} others report it", rank_words(&who[..MOST]), n - MOST),
+        _ => format!("{} {verb} it", rank_words(&who)),
+    };
+    let others = of_call.iter().filter(|((seq, op), ranks)| *seq > 0 && !op.is_empty() && ranks.len() <= MOST).take(2);
+    let others = others.map(|((seq, op), ranks)| {
+        let ranks: Vec<u32> = ranks.iter().copied().collect();
+        format!("; {} {} in {op} {seq}", rank_words(&ranks), if ranks.len() == 1 { "waits" } else { "wait" })
+    });
+    format!("{reported}{}", others.collect::<String>())
 }
 
 fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
@@ -84,7 +111,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let group = timeout.group.as_deref().filter(|group| !is_world(group));
     let by = match (ctx.seen.rank, timeout.pg_rank, group) {
         (Some(r), ..) | (None, Some(r), None) => format!("; {}", reporters(ctx, timeout, r)),
-        (None, Some(r), Some(group)) => format!("; rank {r} of group {group} reported it first"),
+        (None, Some(r), Some(group)) => format!("; rank {r} of group {group} reports it"),
         (None, None, _) => String::new(),
     };
     let mut found = ctx.found(&RULE, "watchdog", format!("{what} timed out{after}{by}{}", silent_words(ctx)));

@@ -203,7 +203,7 @@ fn watchdogs() {
             lone("[PG ID 0 PG GUID 0(default_pg) Rank 4]  failure detected by watchdog at work sequence id: 7149 PG status: last enqueued work: 7151, last completed work: 7148"),
         ),
         (
-            "fail collective-timeout [] GATHER 8046 timed out after 600 s; rank 1 reported it first",
+            "fail collective-timeout [] GATHER 8046 timed out after 600 s; rank 1 reports it",
             "[36m(RayWorkerWrapper pid=49) [rank1]:[E ProcessGroupNCCL.cpp:563] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8046, OpType=GATHER, NumelIn=2867200, NumelOut=0, Timeout(ms)=600000) ran for 600027 milliseconds before timing out.\n\
              (RayWorkerWrapper pid=49) [rank1]:[E ProcessGroupNCCL.cpp:583] [Rank 1] To avoid data inconsistency, we are taking the entire process down.\n"
                 .into(),
@@ -259,7 +259,7 @@ fn timeouts_in_groups_that_are_a_part_of_the_job() {
     assert!(f.why.contains("these inputs do not say which other ranks are in it"), "{}", f.why);
     // A rank inside a group is not the rank of the job.
     let bare = "[E1121 00:04:23.09 ProcessGroupNCCL.cpp:689] [PG ID 2 PG GUID 3(mesh_dp) Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=20000) ran for 20001 milliseconds before timing out.\n";
-    all_are(&[("fail collective-timeout [] ALLREDUCE 5 timed out after 20 s; rank 1 of group mesh_dp reported it first", bare)]);
+    all_are(&[("fail collective-timeout [] ALLREDUCE 5 timed out after 20 s; rank 1 of group mesh_dp reports it", bare)]);
     assert!(report(bare).findings[0].why.contains("with ranks inside the group"), "{}", report(bare).findings[0].why);
     // A dump lists the group.
     let dir = tempfile::tempdir().unwrap();
@@ -1088,7 +1088,7 @@ fn records_that_somebody_broke_or_wrapped() {
     all_are(&[
         // At the width of a terminal, in a number, in a word, and where the numbers begin.
         (
-            "fail collective-timeout [] ALLREDUCE 9387 timed out after 600 s; rank 4 reported it first",
+            "fail collective-timeout [] ALLREDUCE 9387 timed out after 600 s; rank 4 reports it",
             "[rank4]:[E430 05:09:48.828088908 ProcessGroupNCCL.cpp:632] [Rank 4] Watchdog cau\n\
              ght collective operation timeout: WorkNCCL(SeqNum=9387, OpType=ALLREDUCE, NumelI\n\
              n=1, NumelOut=1, Timeout(ms)=600000) ran for 600005 milliseconds before timing o\n\

@@ -570,7 +570,7 @@ fn the_ranks_that_report_a_timeout_are_not_its_culprits() {
     node.log(1, 7, "/l/7");
     node.line(1, "[rank0]:[E1121 00:04:23.008941232 ProcessGroupNCCL.cpp:688] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=236, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=20000) ran for 20063 milliseconds before timing out.");
     let found = opened(&node, "collective-timeout").expect("told");
-    assert_eq!((found.ranks.as_slice(), found.summary.as_str()), (&[][..], "ALLREDUCE 236 timed out after 20 s; rank 0 reported it first"));
+    assert_eq!((found.ranks.as_slice(), found.summary.as_str()), (&[][..], "ALLREDUCE 236 timed out after 20 s; rank 0 reports it"));
     assert_eq!(node.state("100"), State::Failed);
 }
 

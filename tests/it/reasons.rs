@@ -104,7 +104,7 @@ fn who_has_no_rank_is_named_by_what_is_known_of_him() {
 fn an_exception_that_only_hands_on() {
     all_are(&[
         (
-            "fail python-exception line 9 [] pyarrow.lib.ArrowInvalid: JSON parse error in row 81",
+            "fail datasets-generation line 9 [] pyarrow.lib.ArrowInvalid: JSON parse error in row 81",
             "Traceback (most recent call last):\n  File \"/w/t.py\", line 4, in read\npyarrow.lib.ArrowInvalid: JSON parse error in row 81\n\n\
              The above exception was the direct cause of the following exception:\n\nTraceback (most recent call last):\n  File \"/w/t.py\", line 9, in <module>\n\
              datasets.exceptions.DatasetGenerationError: An error occurred while generating the dataset\n",
@@ -168,12 +168,12 @@ fn a_report_of_several_lines() {
              --------------------------------------------------------------------------\n",
         ),
         (
-            "fail python-exception line 3 [] pydantic_core.ValidationError: 1 validation error for TrainConfig tensor_parallel: Input should be a valid integer",
+            "fail pydantic-validation line 3 [] pydantic_core.ValidationError: 1 validation error for TrainConfig tensor_parallel: Input should be a valid integer",
             "Traceback (most recent call last):\n  File \"/w/launch.py\", line 12, in <module>\n\
              pydantic_core.ValidationError: 1 validation error for TrainConfig\ntensor_parallel\n  Input should be a valid integer [type=int_parsing]\n",
         ),
         (
-            "fail state-dict-mismatch line 3 [] RuntimeError: Error(s) in loading state_dict for Gpt: size mismatch for embedding.weight",
+            "fail state-dict-shapes line 3 [] RuntimeError: Error(s) in loading state_dict for Gpt: size mismatch for embedding.weight: copying a param with shape torch.Size([8, 4]) from checkpoint",
             "Traceback (most recent call last):\n  File \"/w/t.py\", line 8, in <module>\nRuntimeError: Error(s) in loading state_dict for Gpt:\n\
              \tsize mismatch for embedding.weight: copying a param with shape torch.Size([8, 4]) from checkpoint.\n",
         ),
@@ -183,7 +183,7 @@ fn a_report_of_several_lines() {
              worker 1: ok\n  worker 2: no license is available, cannot start\n",
         ),
         (
-            "fail python-exception line 3 [] RuntimeError: Error building extension 'fused_adam': nvcc fatal   : Unsupported gpu architecture 'compute_100'",
+            "fail extension-build line 3 [] RuntimeError: Error building extension 'fused_adam': nvcc fatal   : Unsupported gpu architecture 'compute_100'",
             "Traceback (most recent call last):\n  File \"/w/t.py\", line 8, in <module>\n\
              RuntimeError: Error building extension 'fused_adam': [1/3] /usr/bin/nvcc -c adam.cu -o adam.o\nFAILED: adam.o\n/usr/bin/nvcc -c adam.cu -o adam.o\n\
              nvcc fatal   : Unsupported gpu architecture 'compute_100'\nninja: build stopped: subcommand failed.\n",
@@ -500,7 +500,7 @@ fn who_says_nothing_stands_beside_who_was_first_to_complain() {
     };
     let step = |rank: u32| format!("[rank{rank}]:step 77 loss 2.5\n");
     let log = [step(0), step(1), step(2), step(3), waits(3), waits(1), waits(2)].concat();
-    let want = "fail collective-timeout line 6 [] BROADCAST 78 timed out after 600 s; rank 1 reported it first, ranks 2 and 3, too; rank 0 says nothing";
+    let want = "fail collective-timeout line 6 [] BROADCAST 78 timed out after 600 s; ranks 1, 2 and 3 report it; rank 0 says nothing";
     all_are(&[(want, &log)]);
     assert!(report(&log).findings[0].why.contains("it had waited since 02:54:10"));
 }
@@ -516,4 +516,81 @@ fn a_plugin_that_failed_is_why_nccl_uses_sockets() {
     let report = report(log);
     let of_setting = |f: &nccl_top::rules::findings::Finding| f.summary.contains("NCCL_IB_DISABLE");
     assert!(!report.findings.iter().any(of_setting), "{:?}", report.findings.iter().map(|f| &f.summary).collect::<Vec<_>>());
+}
+
+/// What a library warned of, as mildly as it did, is why the program failed.
+#[test]
+fn a_warning_that_is_known_to_cause_a_failure_is_its_cause() {
+    let warned = "/v/torch/cuda/__init__.py:138: UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found version 11040). Please update\n";
+    let failed = "Traceback (most recent call last):\n  File \"train.py\", line 84, in <module>\n    init_process_group(backend=backend)\n\
+                  RuntimeError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!\n";
+    let too_old =
+        "fail cuda-driver-too-old-warning line 1 [] start: the NVIDIA driver is older than this build's CUDA (driver for CUDA 11040)";
+    let no_gpu = "fail launch-no-gpu line 4 [] RuntimeError: ProcessGroupNCCL is only supported";
+    let no_provider = "n1:78:78 [0] NCCL INFO NET/OFI No eligible providers were found\n\
+                       n1:78:78 [0] plugin/net.cc:306 NCCL WARN Failed to initialize any NET plugin\n";
+    all_are(&[
+        (too_old, &format!("{warned}{failed}")),
+        (no_gpu, failed),
+        // What comes behind is of something else.
+        (no_gpu, &format!("{failed}{warned}")),
+        ("warn", warned),
+        ("fail ofi-no-provider line 1 [] aws-ofi-nccl found no libfabric provider that it can use", no_provider),
+    ]);
+}
+
+/// The driver prints what belongs to one moment in any order.
+#[test]
+fn of_one_moment_the_drivers_own_cause_counts() {
+    let log = "[Mon Feb  2 22:52:45 2026] NVRM: Xid (PCI:0000:cb:00): 94, pid=5385, name=python, channel 0x0000000b\n\
+               [Mon Feb  2 22:52:45 2026] NVRM: Xid (PCI:0000:4c:00): 137, TLC RX interrupt hit on link 4 on GPU0: PRIV Error\n\
+               [Mon Feb  2 22:52:45 2026] NVRM: Xid (PCI:0000:4c:00): 94, Contained: SM (0x1). RST: No, D-RST: No\n";
+    all_are(&[("fail xid-137 line 2 [] Xid 137 on GPU 0000:4c:00 (NVLink privilege error)", log)]);
+}
+
+/// A launcher's clock is that of the end; what the rank said of it has none.
+#[test]
+fn what_a_rank_says_is_why_its_launcher_saw_it_end() {
+    let log = "[rank6]: Traceback (most recent call last):\n[rank6]:   File \"/w/bench.py\", line 629, in measure\n[rank6]:     torch.cuda.synchronize()\n\
+               [rank6]: torch.AcceleratorError: CUDA error: misaligned address\n\
+               E0813 08:21:22.980000 1245483 torch/distributed/elastic/multiprocessing/api.py:984] failed (exitcode: -6) local_rank: 6 (pid: 1246013) of binary: /v/bin/python3\n\
+               Root Cause (first observed failure):\n[0]:\n  time      : 2026-08-13_08:21:19\n  host      : n58\n  rank      : 6 (local_rank: 6)\n\
+               \x20 exitcode  : -6 (pid: 1246013)\n  error_file: <N/A>\n  traceback : Signal 6 (SIGABRT) received by PID 1246013\n";
+    all_are(&[("fail cuda-launch-failure line 4 [6] rank 6: CUDA error: misaligned address", log)]);
+}
+
+/// RCCL prints the version of NCCL that it is made from, too.
+#[test]
+fn one_library_of_two_names_is_no_mismatch() {
+    let log = |other: &str| {
+        format!(
+            "n1:233:233 [0] NCCL INFO NCCL version 2.26.6+hip6.4\nn1:234:234 [1] NCCL INFO NCCL version {other}\nn1:233:233 [0] NCCL INFO RCCL version : 2.26.6-develop:96a25c5\n"
+        )
+    };
+    all_are(&[("ok", &log("2.26.6+hip6.4")), ("fail version-mismatch", &log("2.25.1+hip6.4"))]);
+}
+
+/// The same text of two jobs: one that came to its end later, and one that did not.
+#[test]
+fn a_job_that_came_to_its_end_had_survived() {
+    let step = |time: &str, n: u32| format!("2025-05-21 {time},595 - root - INFO - Step: {n} | Loss: 7.89 | Tokens per second: 7542.89\n");
+    let begin = step("11:33:40", 120) + &step("11:33:41", 121);
+    let cancelled = "slurmstepd: error: *** JOB 454600 ON nid006459 CANCELLED AT 2025-05-21T11:34:48 DUE TO TIME LIMIT ***\n";
+    let end = step("11:53:53", 995) + &step("11:53:56", 1000) + "2025-05-21 11:53:56,307 - root - INFO - Training completed\n";
+    let elastic = "RuntimeError: NCCL error: unhandled system error, NCCL version 2.4.8\n\
+                   [INFO] 2020-07-31 07:15:34,785 api: [default] Worker group FAILED. 3/3 attempts left; will restart worker group\n";
+    let trained: String = (1..5).map(|n| format!("Epoch: [1][  {n}/1042]\tTime  2.741 ( 2.741)\tLoss 4.7370e+00 (4.7370e+00)\n")).collect();
+    let finished = "[INFO] 2020-07-31 07:55:16,413 api: [default] All workers successfully finished.\n";
+    all_are(&[
+        ("warn slurm-time-limit", &format!("{begin}{cancelled}{end}")),
+        ("fail slurm-time-limit", &format!("{begin}{cancelled}")),
+        (
+            "warn nccl-system-error",
+            &format!("{trained}Traceback (most recent call last):\n  File \"main.py\", line 3, in train\n{elastic}{trained}{finished}"),
+        ),
+        (
+            "fail nccl-system-error",
+            &format!("{trained}Traceback (most recent call last):\n  File \"main.py\", line 3, in train\n{elastic}"),
+        ),
+    ]);
 }

@@ -38,6 +38,8 @@ pub struct Signature {
     pub yields_to: &'static [&'static str],
     /// Ids of signatures that are only a part of the teardown where this one is open for the same job.
     pub explains: &'static [&'static str],
+    /// Ids of signatures or rules whose findings come of this one, where it came before them: then it is the cause, however mild it sounds.
+    pub causes: &'static [&'static str],
     /// Ids of signatures on which this text throws light where it came before them, and what is noted on them.
     pub hints: &'static [&'static str],
     pub hint: &'static str,

@@ -172,7 +172,7 @@ macro_rules! as_fields {
 as_fields! {
     Table: title file is_users rows;
     Words: name words;
-    Signature: id scope rule severity part texts alone site captures headline thing ranks follows confidence yields_to explains hints hint
+    Signature: id scope rule severity part texts alone site captures headline thing ranks follows confidence yields_to explains causes hints hint
         is_fact code name means next source versions examples muted;
     Pattern: text atoms at_start at_end;
     Template: pieces;

@@ -160,7 +160,7 @@ impl Reading<'_> {
         for read in &self.files {
             let wrong = |line: usize, what: String| Err(CatalogError(format!("{}:{line}: {what}", read.path)));
             for (line, row) in &read.file.rows {
-                if let Some(id) = row.yields_to.iter().chain(row.explains).chain(row.hints).find(|id| !is_known(id)) {
+                if let Some(id) = row.yields_to.iter().chain(row.explains).chain(row.causes).chain(row.hints).find(|id| !is_known(id)) {
                     return wrong(*line, format!("entry {}: no rule and no entry {id:?}; {}", row.id, self.nearest(id)));
                 }
             }

@@ -48,7 +48,8 @@ fn mnnvl(message: &str) -> Option<What> {
 
 /// `NCCL version 2.28.9+cuda13.0`, `RCCL version 2.18.3+hip6.0 HEAD:2f6d59e`, `RCCL version : 2.22.3-develop:12ab`
 pub(super) fn version(message: &str) -> Option<What> {
-    let rccl = message.starts_with("RCCL");
+    // RCCL prints the version of NCCL that it is made from in NCCL's words, too.
+    let rccl = message.starts_with("RCCL") || message.contains("+hip");
     let tail = message.strip_prefix("NCCL version ").or_else(|| message.strip_prefix("RCCL version"))?;
     let word = tail.trim_start_matches([' ', ':']).split_whitespace().next()?;
     let (version, runtime) = match word.split_once('+') {
@@ -62,8 +63,10 @@ pub(super) fn version(message: &str) -> Option<What> {
         Some(r) => {
             let number = r.strip_prefix("cuda").or_else(|| r.strip_prefix("hip"))?;
             let whole = number.split('.').count() == 2 && number.split('.').all(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()));
-            whole.then_some(())?;
-            (!rccl).then(|| number.to_string())
+            // A build that was given no version of CUDA prints the names of its macros.
+            let is_unset = number == "CUDA_MAJOR.CUDA_MINOR";
+            (whole || is_unset).then_some(())?;
+            (!rccl && whole).then(|| number.to_string())
         }
     };
     Some(What::NcclVersion { version: if rccl { format!("RCCL {version}") } else { version.to_string() }, cuda })

@@ -83,7 +83,9 @@ impl Entry {
     /// Tells what the line says; of a step, also what stands behind the pattern. `false`: it names a step and nothing else.
     fn tell(&self, (at, letters): (usize, u128), mut found: Found, rest: &str, memory: &mut Memory, tell: &mut dyn FnMut(What)) -> bool {
         let Says::Step(dialect) = self.says else {
-            memory.skipped.told += u64::from(self.says == Says::SkippedStep);
+            if self.says == Says::SkippedStep && !memory.skipped.is_new(found.count(Is::Step)) {
+                return true;
+            }
             self.says.event(&found).into_iter().for_each(tell);
             return true;
         };
@@ -170,12 +172,22 @@ pub struct Skipped {
     last: Option<u64>,
     /// Told by lines of their own since then.
     told: u64,
+    /// The number of the last one of those, where it has one.
+    at: Option<u64>,
 }
 
 impl Skipped {
+    /// A line tells of one; several ranks may print it, each its own.
+    fn is_new(&mut self, at: Option<u64>) -> bool {
+        let repeats = at.is_some() && self.at == at;
+        self.at = at;
+        self.told += u64::from(!repeats);
+        !repeats
+    }
+
     fn grown(&mut self, now: u64) -> u64 {
         let new = self.last.map_or(0, |last| now.saturating_sub(last)).saturating_sub(self.told);
-        *self = Skipped { last: Some(now), told: 0 };
+        *self = Skipped { last: Some(now), told: 0, at: self.at };
         new
     }
 }

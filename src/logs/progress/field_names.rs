@@ -162,8 +162,7 @@ pub fn take_key(found: &mut Found, key: &str, text: &str) {
     match (NAMES.keys.of(lower).next(), scan::unit_of(lower)) {
         (Some(name), _) => take(found, name.is, name.rank, text),
         (None, Some(unit)) => take(found, Is::Rate(unit), 0, text),
-        (None, None) if is_some_loss(lower) => take(found, Is::Loss, RANK_OF_BRACKETS, text),
-        (None, None) => {}
+        (None, None) => take_loss(found, lower, text),
     }
 }
 
@@ -173,8 +172,23 @@ fn is_lone_time(text: &str, (start, _): (usize, usize)) -> bool {
     is_apart && memchr::memmem::find_iter(text.as_bytes(), b" ms").count() == 1
 }
 
-/// `contrastive_loss`, `train/mse_loss`: the loss of a training, whatever it is called, where the line has none of a better name.
-fn is_some_loss(name: &[u8]) -> bool {
+/// Takes what a name ends in that ends in `loss`; one beside that of the training only says that the line is of it.
+fn take_loss(found: &mut Found, name: &[u8], text: &str) {
+    match loss_of(name) {
+        Some(OfLoss::Training) => take(found, Is::Loss, RANK_OF_BRACKETS, text),
+        Some(OfLoss::Part) => take(found, Is::Anything, RANK_OF_BRACKETS, text),
+        None => {}
+    }
+}
+
+enum OfLoss {
+    /// `contrastive_loss`, `train/mse_loss`: that of the training, whatever it is called, where the line has none of a better name.
+    Training,
+    /// `d_loss`, `kl_loss`
+    Part,
+}
+
+fn loss_of(name: &[u8]) -> Option<OfLoss> {
     /// Losses beside that of the training, which leap and grow in healthy runs, and sums.
     const PARTS: &[&[u8]] = &[
         b"kl",
@@ -201,10 +215,9 @@ fn is_some_loss(name: &[u8]) -> bool {
     let parts = || name.split(|b| matches!(b, b'_' | b'/'));
     let not = &NAMES.file.not_of_training;
     let of_a_part = || parts().any(|part| part.ends_with(b"ing") || PARTS.contains(&part));
-    parts().count() > 1
-        && !of_a_part()
-        && parts().next_back() == Some(b"loss")
-        && !parts().any(|part| not.iter().any(|word| word.as_bytes() == part))
+    let is_loss =
+        parts().count() > 1 && parts().next_back() == Some(b"loss") && !parts().any(|part| not.iter().any(|word| word.as_bytes() == part));
+    is_loss.then(|| if of_a_part() { OfLoss::Part } else { OfLoss::Training })
 }
 
 /// No name that means anything is longer.
@@ -240,7 +253,7 @@ pub fn line(line: &Line<'_>, counts: bool) -> Option<Step> {
     // A line for each epoch: what was learnt stands beside its number.
     let sums_up = || !has(Is::Step) && (has(Is::Loss) && !counts && !has_fraction(text) || names_accuracy(text));
     let is_epoch = has(Is::Epoch) && starts_with_epoch(text) && (sums_up() || names_training(text));
-    let is_step = has(Is::Step) && (has(Is::Loss) || has(Is::StepTime) || has_rate) || is_epoch;
+    let is_step = has(Is::Step) && (has(Is::Loss) || has(Is::Anything) || has(Is::StepTime) || has_rate) || is_epoch;
     let mut step = Step { dialect: Dialect::Plain, ..Step::default() };
     found.fill(&mut step);
     if is_epoch && counts_batches(text) {
@@ -361,8 +374,8 @@ pub fn read(text: &str) -> Found {
             continue;
         }
         let mut names = table.words.of(lower).peekable();
-        if names.peek().is_none() && is_some_loss(lower) {
-            take(&mut found, Is::Loss, RANK_OF_BRACKETS, &text[at..]);
+        if names.peek().is_none() && loss_of(lower).is_some() {
+            take_loss(&mut found, lower, &text[at..]);
             continue;
         }
         if names.peek().is_none() {

@@ -58,7 +58,7 @@ enum At {
     Ended {
         class: String,
         message: String,
-        frames: Frames,
+        frames: Box<Frames>,
         more: Option<u8>,
         /// Lines that name the actor of Ray that died may follow.
         names_actor: bool,
@@ -391,7 +391,7 @@ impl Open {
         self.at = At::Ended {
             class: class.to_string(),
             message: clean::clip(message, MAX_TEXT).into_owned(),
-            frames: std::mem::take(&mut self.frames),
+            frames: Box::new(std::mem::take(&mut self.frames)),
             more,
             names_actor: class.ends_with("ActorDiedError") || class.ends_with("RayActorError"),
             further: 0,
@@ -425,7 +425,7 @@ impl Open {
         said_at.doing = frames.doing.clone();
         let what = cause.or_else(|| cuda_failure(&class, &message)).unwrap_or_else(|| {
             let victim = is_victim(&class, &message);
-            let Frames { last: place, own, in_loader, .. } = frames;
+            let Frames { last: place, own, in_loader, .. } = *frames;
             let called_from = own.filter(|own| Some(own) != place.as_ref());
             What::Exception(Exception { class, message, place, called_from, after, is_because, in_loader, victim })
         });
