@@ -156,7 +156,12 @@ fn first_failure(findings: &[&mut Finding], outlived: &dyn Fn(&Finding) -> bool)
             || messengers().any(|m| chain(m).explains.iter().any(|e| e.rule == end.rule))
     };
     // Something hard explains what the messengers say only if it came first.
-    let first = |f: &Finding| waited.is_none_or(|waited| began(f) <= waited);
+    // What has no time was printed before all that stands below it; when the wait began, only the watchdog says.
+    let stands_above_all = |f: &Finding| {
+        let above = |m: &Finding| place(f).0.is_some() && place(f).0 == place(m).0 && place(f).1 < place(m).1;
+        f.evidence.iter().all(|e| e.at.is_none()) && messengers().all(|m| above(m))
+    };
+    let first = |f: &Finding| waited.is_none_or(|waited| began(f) <= waited) || stands_above_all(f);
     let hard = |f: &Finding| is_root(f) && !is_messenger(f) && (!is_judgement(f) || says_why(f));
     let explains = |f: &Finding| hard(f) && first(f) && !is_explained(f) && !is_asked_after(f);
     earliest(findings, |f| explains(f) && !outlived(f))
@@ -235,7 +240,7 @@ fn warned_of(findings: &mut [&mut Finding], cause: usize) -> usize {
     let are_of_driver = |f: &Finding| chain(f).from_kernel && chain(&what).from_kernel;
     let are_timed = |f: &Finding| are_of_driver(f) || driver_chain::is_timed(f) && driver_chain::is_timed(&what);
     let is_before = |f: &Finding| match are_timed(f) {
-        true => began(f) <= began(&what),
+        true => began(f) <= began(&what) && began(&what).since(began(f)) <= OF_ANOTHER_DAY,
         false => place(f).0 != place(&what).0 || place(f).1 <= place(&what).1,
     };
     let is_hers = |f: &Finding| f.ranks.is_empty() || what.ranks.is_empty() || f.ranks.iter().any(|r| what.ranks.contains(r));

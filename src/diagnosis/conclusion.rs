@@ -5,7 +5,10 @@ use super::{causality, cover};
 use crate::base::severity::Role;
 use crate::base::time::{Stamp, span};
 use crate::diagnosis::session::Session;
+use crate::logs::What;
+use crate::model::alarms::Alarm;
 use crate::rules::findings::Finding;
+use std::collections::BTreeSet;
 
 /// All findings of a session and of recordings beside it, and which of them is the cause.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +38,9 @@ impl Conclusion {
             &causality::outlived(last_step(session)),
             &causality::near(&session.model),
         );
+        if let Some(cause) = cause {
+            name_its_task(session, &mut findings[cause]);
+        }
         let root_cause = causality::order(&mut findings, cause);
         for f in &mut findings {
             (f.why, f.note) = (f.whole_why(), None);
@@ -45,6 +51,27 @@ impl Conclusion {
     /// The finding that is the cause.
     pub fn cause(&self) -> Option<&Finding> {
         self.findings.get(self.root_cause?)
+    }
+}
+
+/// A scheduler names the one task that ended with an exit code: what a process raised without saying who it is, is of that one.
+fn name_its_task(session: &Session, of: &mut Finding) {
+    let is_named = ["rank", "local rank", "host ", "task ", "CUDA device", "GPU"].iter().any(|who| of.summary.starts_with(who));
+    let chain = causality::chain(of);
+    if !chain.is_of_its_writer || causality::is_victim(of) || is_named || chain.from_kernel || !of.ranks.is_empty() {
+        return;
+    }
+    let failed = |alarm: &Alarm| {
+        let What::Signed { signature, text, .. } = &alarm.event.what else { return None };
+        let task: u32 = signature.capture(text, crate::rules::TASK)?.parse().ok()?;
+        // Of equal ones only the first is kept.
+        (alarm.count == 1 && text.contains("Exited with exit code")).then(|| (task, signature.capture(text, "on").map(str::to_owned)))
+    };
+    let tasks: BTreeSet<(u32, Option<String>)> =
+        session.model.records.values().flat_map(|record| record.alarms.iter().filter_map(failed)).collect();
+    if let [(task, host)] = &tasks.into_iter().collect::<Vec<_>>()[..] {
+        let on = host.as_ref().map_or(String::new(), |host| format!(" on {host}"));
+        of.summary = format!("task {task}{on}: {}", of.summary);
     }
 }
 

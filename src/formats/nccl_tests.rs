@@ -129,6 +129,29 @@ impl Devices {
         }
     }
 
+    /// How many hosts there are, where all ranks are listed and all lines name one.
+    pub fn nodes(&self) -> Option<u32> {
+        u32::try_from(self.hosts.len()).ok().filter(|n| *n > 0 && !self.gaps)
+    }
+
+    /// `2 nodes (n1, n2) of 8 NVIDIA H100 80GB HBM3`, `3 GPUs on n1 and 1 on n2`; empty where the test lists none.
+    pub fn words(&self) -> String {
+        const MOST: usize = 8;
+        let models = self.models.iter().map(String::as_str).filter(|model| !model.is_empty()).collect::<Vec<_>>().join(" and ");
+        let models = if models.is_empty() { "GPU" } else { models.as_str() };
+        let named: Vec<&str> = self.hosts.keys().map(String::as_str).filter(|host| !host.is_empty()).collect();
+        if named.is_empty() || self.gaps {
+            return String::new();
+        }
+        let more = if named.len() > MOST { ", …" } else { "" };
+        let list = named[..named.len().min(MOST)].join(", ");
+        match self.hosts.values().copied().collect::<BTreeSet<u32>>().into_iter().collect::<Vec<_>>()[..] {
+            [each] if named.len() == 1 => format!("{each} × {models} on {list}"),
+            [each] => format!("{} nodes ({list}{more}) of {each} × {models}", named.len()),
+            _ => format!("{} × {models} on {} nodes ({list}{more})", self.listed, named.len()),
+        }
+    }
+
     /// Model, nodes and GPUs of each, where all ranks are listed and all nodes are alike.
     pub fn alike(&self) -> Option<(&str, u32, u32)> {
         let per_node = *self.hosts.values().next()?;
@@ -189,7 +212,9 @@ impl Table {
     /// What the rows and the last lines tell together, once all of them are read.
     fn conclude(&mut self) {
         if self.error_column {
-            self.wrong = self.out_of_bounds.map(|seen| seen.count);
+            // Rows of a run that checks nothing (-c 0) say N/A, and its last line counts 0 all the same.
+            let none_checked = !self.rows.is_empty() && self.rows.iter().all(|row| row.wrong().is_none());
+            self.wrong = self.out_of_bounds.map(|seen| seen.count).filter(|n| *n > 0 || !none_checked);
         }
         if self.collective.is_none() {
             self.collective = self.guess().map(str::to_owned);

@@ -23,6 +23,7 @@ pub fn find(text: &str) -> Option<What> {
         "cuDNN error: ",
         "CUDNN_STATUS_",
         "Cuda failure ",
+        "Failed: Cuda error ",
         "CUDA_ERROR_",
         "CUDA out of memory.",
         "cudaErrorMem",
@@ -35,7 +36,7 @@ pub fn find(text: &str) -> Option<What> {
     if let Some(at) = out_of_memory(text) {
         return Some(What::CudaOom { text: shorten(&text[at..]), tried_bytes: GpuMemory::of(text).wanted_bytes });
     }
-    let at = ["CUDA error: ", "CUBLAS_STATUS_", "cuDNN error: ", "CUDNN_STATUS_", "Cuda failure ", "CUDA_ERROR_"]
+    let at = ["CUDA error: ", "CUBLAS_STATUS_", "cuDNN error: ", "CUDNN_STATUS_", "Cuda failure ", "Failed: Cuda error ", "CUDA_ERROR_"]
         .iter()
         .filter_map(|mark| text.find(mark).filter(|at| speaks_of_failure(text, *at, mark)))
         .min()?;

@@ -267,6 +267,15 @@ pub enum What {
     /// A new run begins in the same file (torchrun's banner).
     RunStart,
 
+    /// A number or a name of the job that its programs print once: a row of the report, and the words in it.
+    Detail {
+        /// `parallel`
+        row: &'static str,
+        /// `tensor {}`
+        of: &'static str,
+        /// `2`
+        value: String,
+    },
     /// `DeepSpeed info: version=0.16.3`: the version of a program.
     Software {
         name: &'static str,
@@ -361,6 +370,7 @@ impl What {
         matches!(
             self,
             What::Software { .. }
+                | What::Detail { .. }
                 | What::Launch(_)
                 | What::Saved { .. }
                 | What::Resumed { .. }
@@ -444,6 +454,8 @@ pub struct Exception {
     /// `ValueError`, `torch.distributed.DistBackendError`; empty where the log ends before it.
     pub class: String,
     pub message: String,
+    /// The source that failed, of an assertion without words: `assert heads % size == 0`.
+    pub assertion: Option<String>,
     /// Last `File "…", line N, in f` before it.
     pub place: Option<String>,
     /// Where that is a library's, the last one before it of the program itself.

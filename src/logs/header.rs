@@ -84,6 +84,21 @@ struct Texts {
     joined: Joined,
     block: Block,
     launcher: Vec<Launcher>,
+    detail: Vec<Detail>,
+}
+
+/// A number or a name that is told in a row of the report.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Detail {
+    /// `parallel`
+    pub row: String,
+    /// `tensor {}`
+    pub words: String,
+    before: Vec<String>,
+    /// The value is the name of a model, and no number.
+    #[serde(default)]
+    is_name: bool,
 }
 
 #[derive(Deserialize)]
@@ -156,6 +171,7 @@ enum Meaning {
     Joined,
     Block,
     Launcher(&'static str),
+    Detail(&'static Detail),
 }
 
 static PRESENT: LazyLock<Vec<Pattern>> =
@@ -170,7 +186,8 @@ static MEANINGS: LazyLock<Vec<(&'static str, Meaning)>> = LazyLock::new(|| {
     let present =
         PRESENT.iter().map(|pattern| (pattern.pieces().max_by_key(|piece| piece.len()).expect("text in a pattern"), Meaning::Present));
     let single = [(texts.block.head.as_str(), Meaning::Block), (texts.joined.text.as_str(), Meaning::Joined)];
-    software.chain(counts).chain(present).chain(single).chain(launchers).chain(late()).collect()
+    let details = texts.detail.iter().flat_map(|d| d.before.iter().map(move |text| (text.as_str(), Meaning::Detail(d))));
+    software.chain(counts).chain(present).chain(single).chain(launchers).chain(details).chain(late()).collect()
 });
 
 /// What may be told as long as a job runs.
@@ -211,7 +228,7 @@ pub struct State {
 const MOST_LOOKED_AT: u32 = 20_000;
 /// A configuration in one line is longer, and says it elsewhere, too.
 const LONGEST: usize = 2048;
-const MOST_TOLD: usize = 32;
+const MOST_TOLD: usize = 64;
 
 impl State {
     /// The next lines may be fields of a block, although they look like noise.
@@ -263,10 +280,11 @@ impl State {
         let mut is_told = false;
         for found in any.find_iter(rest) {
             let behind = &rest[found.end()..];
-            let is_word = !rest[..found.start()].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+            // What stands between backticks is advice: `--num_processes=1`.
+            let is_word = !rest[..found.start()].ends_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '`'));
             match &meanings[found.pattern().as_usize()].1 {
                 Meaning::Version(name) => {
-                    if let Some(version) = version(behind) {
+                    if let Some(version) = version(behind).or_else(|| (*name == "NCCL").then(|| of_number(behind)).flatten()) {
                         tell(What::Software { name, version });
                     }
                 }
@@ -283,7 +301,9 @@ impl State {
                 Meaning::Resumed => {}
                 meaning @ (Meaning::Evaluated | Meaning::Result) => {
                     let text = told_text(&rest[found.start()..]);
-                    if is_word && has_number(behind) && !std::mem::replace(&mut is_told, true) {
+                    // `train_runtime.py` is a file.
+                    let is_file = behind.starts_with('.') && behind[1..].starts_with(|c: char| c.is_ascii_alphabetic());
+                    if is_word && !is_file && has_number(behind) && !std::mem::replace(&mut is_told, true) {
                         tell(if matches!(meaning, Meaning::Result) { What::Result { text } } else { What::Evaluated { text } });
                     }
                 }
@@ -294,7 +314,12 @@ impl State {
                     *launcher = Some(name);
                     launch.launcher = Some(name);
                 }
-                Meaning::Count(_) | Meaning::Launcher(_) => {}
+                Meaning::Detail(detail) if is_word => {
+                    if let Some(value) = detail.value(behind) {
+                        tell(What::Detail { row: &detail.row, of: &detail.words, value });
+                    }
+                }
+                Meaning::Count(_) | Meaning::Launcher(_) | Meaning::Detail(_) => {}
             }
         }
         present.members = present.members.or(launch.world);
@@ -311,6 +336,60 @@ impl State {
         if let Some(said) = self.block.take().filter(|said| *said != Launch::default()) {
             out.push(TextEvent { origin: Origin::default(), what: What::Launch(said), said_at: None });
         }
+    }
+}
+
+/// The rows of details, in the order in which they are told.
+pub fn detail_rows() -> impl Iterator<Item = &'static str> {
+    let rows = TEXTS.detail.iter().map(|detail| detail.row.as_str());
+    rows.scan("", |last, row| Some((std::mem::replace(last, row) != row).then_some(row))).flatten()
+}
+
+impl Detail {
+    /// `2` of `: 2,`, `...... 2`; `354871296`; `7.24B`; `Qwen/Qwen2.5-7B` of `='Qwen/Qwen2.5-7B',`.
+    fn value(&self, behind: &str) -> Option<String> {
+        /// The dots of a table stand between.
+        const FAR: usize = 64;
+        const LONGEST: usize = 80;
+        let tail = behind.trim_start_matches([' ', '.', '=', ':', '"', '\'', '|', '`']);
+        let apart = behind.len() - tail.len();
+        if apart > FAR || apart == 0 && behind.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_') && !self.is_behind_a_blank() {
+            return None;
+        }
+        let end =
+            tail.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '|' | ')' | ']' | '}' | '`')).unwrap_or(tail.len());
+        let word = tail[..end].trim_end_matches([',', '.', ':']);
+        if self.is_name {
+            // `Qwen/Qwen2.5-7B`, `llama3-8b`: a word of the language is no name, and a path leads to somebody's files.
+            let is_name = word.len() <= LONGEST && word.contains(['/', '-']) && word.bytes().any(|b| b.is_ascii_digit());
+            let is_plain = word.starts_with(|c: char| c.is_ascii_alphanumeric()) && word.matches('/').count() <= 1;
+            return (is_name && is_plain && !word.contains(['=', '<', '$', ','])).then(|| word.to_owned());
+        }
+        let unit = word.len() - word.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len();
+        let (number, unit) = word.split_at(word.len() - unit);
+        let digits: String = number.chars().filter(|c| !matches!(c, ',' | '_')).collect();
+        let value: f64 = digits.parse().ok().filter(|n: &f64| *n >= 0.0 && n.is_finite() && digits.len() <= 20)?;
+        let unit = match unit {
+            "" => scale_behind(&tail[end..]),
+            "K" | "k" | "M" | "m" | "B" | "b" | "T" => unit,
+            _ => return None,
+        };
+        let is_whole = value.fract() == 0.0 && value < 1e15;
+        Some(if unit.is_empty() && is_whole { crate::base::units::group(value as u64) } else { format!("{digits}{}", unit.to_uppercase()) })
+    }
+
+    /// The texts end with what separates them from their value.
+    fn is_behind_a_blank(&self) -> bool {
+        self.before.iter().all(|text| !text.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_'))
+    }
+}
+
+/// `B` of ` billion` and ` B`.
+fn scale_behind(text: &str) -> &'static str {
+    match text.split_whitespace().next().unwrap_or("").trim_end_matches([',', '.', ')']) {
+        "billion" | "B" => "B",
+        "million" | "M" => "M",
+        _ => "",
     }
 }
 
@@ -429,6 +508,14 @@ fn joined(behind: &str) -> Option<What> {
 }
 
 /// `2.4.0+cu121`, of which the end is left out: a program's own version is a number.
+/// `22902` is 2.29.2, `2708` is 2.7.8 (NCCL_VERSION in nccl.h.in).
+fn of_number(behind: &str) -> Option<String> {
+    let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
+    let number: u32 = behind[..digits].parse().ok().filter(|n| (2000..100_000).contains(n))?;
+    let major = if number < 10_000 { 1000 } else { 10_000 };
+    Some(format!("{}.{}.{}", number / major, number % major / 100, number % 100))
+}
+
 fn version(behind: &str) -> Option<String> {
     // The dots of a table, and the path in it, stand between.
     let behind = behind.trim_start_matches(['.', ' ', 'v', '"', '\'']);

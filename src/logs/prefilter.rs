@@ -35,7 +35,7 @@ const ALARMS: &[&str] = &[
     "what():", "ncclRemoteError", "FlightRecorder", "retrieving ncclUniqueId", "[c10d] The", "[c10d] TCP", "[c10d] waitForInput", "[c10d] recv",
     "[c10d] send", "gloo/transport/", "Unknown NCCL error", "Unknown NCCL Error", "Detected mismatch between",
     // CUDA and NVML
-    "CUDA error: ", "CUDA out of memory", "CUBLAS_STATUS_", "CUDNN_STATUS_", "Cuda failure ", "CUDA_ERROR_", "Assertion `", "NVMLError",
+    "CUDA error: ", "CUDA out of memory", "CUBLAS_STATUS_", "CUDNN_STATUS_", "Cuda failure ", "Failed: Cuda error ", "CUDA_ERROR_", "Assertion `", "NVMLError",
     "initialize NVML", "GPU is lost", "fabric manager ", "nvidia-fabricmanager", "nvidia-container-cli", "nvidia-peermem",
     // launchers
     "failed (exitcode: ", "Root Cause (first", "Failures:", " closing signal ", " death signal", "forcefully exiting via",

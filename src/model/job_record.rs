@@ -30,6 +30,9 @@ pub struct Record {
     pub software: BTreeMap<&'static str, Vec<String>>,
     /// How the job was started, as far as lines say.
     pub launch: Launch,
+    /// Numbers and names of the job, by the row of the report: what each is of (`tensor {}`), and its value, in the order of the lines. What was
+    /// said first stays: ranks and libraries say it again, each of its own.
+    pub details: BTreeMap<&'static str, Vec<(&'static str, String)>>,
     /// The last checkpoint that a line tells of, in its words.
     pub saved: Option<String>,
     /// The first checkpoint that the run went on from.
@@ -123,6 +126,12 @@ impl Record {
                 let known = self.software.entry(name).or_default();
                 if known.len() < MOST_VERSIONS && !known.contains(version) {
                     known.push(version.clone());
+                }
+            }
+            What::Detail { row, of, value } => {
+                let told = self.details.entry(row).or_default();
+                if !told.iter().any(|(known, _)| known == of) {
+                    told.push((of, value.clone()));
                 }
             }
             What::Ring { ranks, .. } => self.ring_ranks = self.ring_ranks.max(whole_ring(ranks)),

@@ -88,12 +88,29 @@ fn reporters(ctx: &TextContext, timeout: &CollectiveTimeout, first: u32) -> Stri
         n if n > MOST => format!("{} and {} others report it", rank_words(&who[..MOST]), n - MOST),
         _ => format!("{} {verb} it", rank_words(&who)),
     };
-    let others = of_call.iter().filter(|((seq, op), ranks)| *seq > 0 && !op.is_empty() && ranks.len() <= MOST).take(2);
-    let others = others.map(|((seq, op), ranks)| {
+    // Who waits in two calls at once waits in two groups, each of which counts for itself.
+    let is_elsewhere = |(call, ranks): &(&(u64, String), &BTreeSet<u32>)| {
+        call.0 > 0 && !call.1.is_empty() && ranks.len() <= MOST && ranks.is_disjoint(&all)
+    };
+    let others = of_call.iter().filter(is_elsewhere).take(2).map(|((seq, op), ranks)| {
         let ranks: Vec<u32> = ranks.iter().copied().collect();
         format!("; {} {} in {op} {seq}", rank_words(&ranks), if ranks.len() == 1 { "waits" } else { "wait" })
     });
     format!("{reported}{}", others.collect::<String>())
+}
+
+/// ` of TENSOR_MODEL_PARALLEL_GROUP`, where another line of the same watchdog names the group.
+fn group_words(ctx: &TextContext, timeout: &CollectiveTimeout) -> String {
+    let record = ctx.model.record_of(&ctx.seen.job);
+    let named = record.alarms.iter().find_map(|alarm| match &alarm.event.what {
+        What::CollectiveStatus { group: Some(group), seq, .. } if *seq == timeout.seq && alarm.rank == ctx.seen.rank => {
+            Some(group.as_str())
+        }
+        _ => None,
+    });
+    let is_a_name = |group: &&str| *group != "default_pg" && group.contains(|c: char| c.is_ascii_alphabetic());
+    let of_line = timeout.group.as_deref();
+    named.or(of_line).filter(is_a_name).filter(|_| timeout.seq.is_some()).map_or(String::new(), |group| format!(" of {group}"))
 }
 
 fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
@@ -104,16 +121,19 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
         (Some(op), None) => op.clone(),
         _ => "a collective".into(),
     };
-    let what = if timeout.seq == Some(1) && !timeout.is_p2p() { format!("the first collective of its group, {what},") } else { what };
-    let after = timeout.ran_ms.or(timeout.timeout_ms).map_or(String::new(), |ms| format!(" after {} s", ms / 1000));
     // Of a group that is not the whole job the text has the rank inside the group.
     let is_world = |group: &str| group == "default_pg" || group == "0" && timeout.guid.is_none() || timeout.guid.as_deref() == Some("0");
     let group = timeout.group.as_deref().filter(|group| !is_world(group));
-    let by = match (ctx.seen.rank, timeout.pg_rank, group) {
-        (Some(r), ..) | (None, Some(r), None) => format!("; {}", reporters(ctx, timeout, r)),
-        (None, Some(r), Some(group)) => format!("; rank {r} of group {group} reports it"),
-        (None, None, _) => String::new(),
+    let (of, by) = match (ctx.seen.rank, timeout.pg_rank, group) {
+        (Some(r), ..) | (None, Some(r), None) => (group_words(ctx, timeout), format!("; {}", reporters(ctx, timeout, r))),
+        (None, Some(r), Some(group)) => (String::new(), format!("; rank {r} of group {group} reports it")),
+        (None, None, _) => (group_words(ctx, timeout), String::new()),
     };
+    let what = match timeout.seq {
+        Some(1) if !timeout.is_p2p() => format!("the first collective of its group, {what}{of},"),
+        _ => format!("{what}{of}"),
+    };
+    let after = timeout.ran_ms.or(timeout.timeout_ms).map_or(String::new(), |ms| format!(" after {} s", ms / 1000));
     let mut found = ctx.found(&RULE, "watchdog", format!("{what} timed out{after}{by}{}", silent_words(ctx)));
     // The reporters waited in vain: naming them as culprits would be wrong.
     found.ranks.clear();

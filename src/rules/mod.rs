@@ -365,7 +365,7 @@ pub(crate) use gpu_ecc::may_damage_data;
 pub(crate) use hang_rank_absent::{has_trained, works_unseen};
 pub(crate) use init_stuck::lone_agent;
 pub(crate) use input_stall::may_be_a_pause;
-pub(crate) use rank_exited::{is_abort, is_by_exit_code};
+pub(crate) use rank_exited::{TASK, is_abort, is_by_exit_code};
 pub(crate) use rendezvous_failed::may_pass;
 /// What entries of the catalogue call the index of a process that mp.spawn started, which is its local rank.
 const SPAWNED: &str = "spawned";

@@ -98,6 +98,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
                 format!("{who}an exception{}; the log ends before it is named", called_in(exception))
             }
             None if exception.handed_on().is_some() => format!("{who}{}", exception.handed_on().unwrap_or_default()),
+            None if exception.assertion.is_some() => format!("{who}{}: {}", exception.class, exception.assertion.as_deref().unwrap_or("")),
             None if message.is_empty() => format!("{who}{}{}", exception.class, called_in(exception)),
             None => format!("{who}{}: {message}", exception.class),
         },

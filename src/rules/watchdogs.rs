@@ -312,7 +312,7 @@ fn open_questions(logs: &Logs) -> Option<String> {
     Some(format!("{} {verb} no timeout in these inputs: look there first", rank_words(&silent)))
 }
 
-/// One rank waits at several numbers, and no line names a group: each group counts for itself, so that numbers of different ranks tell nothing.
+/// One rank waits at several numbers in lines that name no group: each group counts for itself, so that numbers of different ranks tell nothing.
 fn of_several_groups(logs: &Logs) -> Option<String> {
     let mut waits: BTreeMap<u32, BTreeSet<u64>> = BTreeMap::new();
     for alarm in logs.alarms() {
@@ -323,6 +323,23 @@ fn of_several_groups(logs: &Logs) -> Option<String> {
         waits.entry(rank).or_default().insert(seq);
     }
     let (rank, numbers) = waits.iter().max_by_key(|(_, numbers)| numbers.len()).filter(|(_, numbers)| numbers.len() > 1)?;
+    // Lines of the same watchdog name the group that a number is of.
+    let name = |seq: &u64| {
+        logs.alarms().find_map(|alarm| match &alarm.event.what {
+            What::CollectiveStatus { group: Some(group), seq: at, .. } if *at == Some(*seq) && logs.rank_of(alarm) == Some(*rank) => {
+                Some(group)
+            }
+            _ => None,
+        })
+    };
+    let named: Vec<String> = numbers.iter().take(MOST_NUMBERS).filter_map(|seq| Some(format!("{} ({seq})", name(seq)?))).collect();
+    if named.len() == numbers.len() {
+        return Some(format!(
+            "rank {rank} waits in {} at once: each group counts for itself, so look at the other ranks of these groups, the smallest first; Flight \
+             Recorder dumps (TORCH_FR_BUFFER_SIZE=2000) name who is behind in each",
+            all_words(&named)
+        ));
+    }
     let numbers: Vec<String> = numbers.iter().take(MOST_NUMBERS).map(u64::to_string).collect();
     Some(format!(
         "rank {rank} waits at {} at once, so these are several process groups, which no line names: each counts for itself, and who is behind cannot be \

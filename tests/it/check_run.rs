@@ -457,3 +457,125 @@ fn who_crashes_behind_the_end_of_the_training_has_trained() {
     let lo = "7b60:104:104 [0] NCCL INFO Bootstrap : Using lo:127.0.0.1<0>\n7b60:104:104 [0] NCCL INFO Using network Socket\n7b60:104:104 [0] NCCL INFO Channel 00/32 :    0\n";
     lacks(lo, &["wrong-interface"]);
 }
+
+/// How a model is spread, and what it learns from, in the forms of several programs.
+#[test]
+fn sizes_of_the_model_of_its_batches_and_of_its_groups() {
+    let megatron = "using world size: 8, data-parallel-size: 2, tensor-model-parallel size: 2, pipeline-model-parallel size: 2 \n\
+        \x20 global_batch_size ............................... 128\n  micro_batch_size ................................ 4\n\
+        \x20> number of parameters on (tensor, pipeline) model parallel rank (0, 0): 354871296\n\
+        \x20> number of parameters on (tensor, pipeline) model parallel rank (1, 0): 354871297\n";
+    let rows = ["model 354,871,296 parameters", "parallel data 2, tensor 2, pipeline 2", "batch 128 in all, 4 a device"];
+    holds(megatron, &rows);
+    let hf = "[INFO|trainer.py:2134] 2026-01-12 10:31:02,861 >>   Num examples = 100,000\n[INFO|trainer.py:2135] 2026-01-12 10:31:02,861 >>   Num Epochs = 3\n\
+        [INFO|trainer.py:2136] 2026-01-12 10:31:02,861 >>   Instantaneous batch size per device = 8\n\
+        [INFO|trainer.py:2139] 2026-01-12 10:31:02,861 >>   Total train batch size (w. parallel, distributed & accumulation) = 32\n\
+        [INFO|trainer.py:2141] 2026-01-12 10:31:02,861 >>   Number of trainable parameters = 7,840,794\nstep 1 loss 2.5\n";
+    holds(hf, &["model 7,840,794 parameters", "batch 8 a device, 32 in all", "data 100,000 examples, 3 epochs"]);
+    holds("number of parameters: 123.59M\nstep 1 loss 2.5\n", &["model 123.59M parameters"]);
+    holds(
+        "torchrun sft.py --model_name_or_path Qwen/Qwen2.5-7B --zero_stage 3\nstep 1 loss 2.5\n",
+        &["model Qwen/Qwen2.5-7B", "parallel ZeRO stage 3"],
+    );
+    // A path, a word, and a name that goes on.
+    lacks("--model_name_or_path /home/u/models/llama3-8b --model gpt\nmicro_batch_size_list 4\nstep 1 loss 2.5\n", &["model ", "batch "]);
+}
+
+#[test]
+fn what_nccl_tests_lists_of_its_gpus() {
+    let log = "# nccl-tests version 2.17.8 nccl-headers=22902 nccl-library=22902\n# Collective test starting: all_reduce_perf\n# nThread 1 nGpus 1 minBytes 8 maxBytes 1024\n#\n# Using devices\n\
+        #  Rank  0 Group  0 Pid   4120 on      n-1 device  0 [0009:01:00] NVIDIA GH200 120GB\n#  Rank  1 Group  0 Pid   4177 on      n-2 device  0 [0009:01:00] NVIDIA GH200 120GB\n#\n\
+        #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n\
+        #        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)       \n\
+        \x20          8             2     float     sum      -1    20.10    0.00    0.00      0    20.20    0.00    0.00      0\n\
+        \x20    1048576        262144     float     sum      -1    80.10   13.09   13.09      0    80.20   13.07   13.07      0\n\
+        # Out of bounds values : 0 OK\n# Avg bus bandwidth    : 6.54\n#\n";
+    holds(
+        log,
+        &[
+            "job 2 ranks on 2 nodes",
+            "software NCCL 2.29.2, nccl-tests 2.17.8",
+            "devices 2 nodes (n-1, n-2) of 1 x NVIDIA GH200 120GB",
+            "all_reduce, 2 sizes from 8 B to 1 MiB",
+        ],
+    );
+}
+
+/// Who raised what all raise is nobody: the program, or its environment, is to blame.
+#[test]
+fn what_all_ranks_raise_is_of_none_of_them() {
+    let raises = |rank: u32| {
+        format!(
+            "[rank{rank}]: Traceback (most recent call last):\n[rank{rank}]:   File \"/w/run.py\", line 67, in wait\n[rank{rank}]:     raise RuntimeError(\"server launch failed\")\n\
+             [rank{rank}]: RuntimeError: server launch failed\n"
+        )
+    };
+    let two = raises(0) + &raises(1);
+    holds(&two, &["rank 0; rank 1, too"]);
+    holds(&format!("world_size=2\n{two}"), &["rank 0; all 2 ranks say it: it is not one of them"]);
+}
+
+/// Processes that print one exception into one line.
+#[test]
+fn an_exception_of_several_processes_in_one_line_is_told_once() {
+    let log = "Traceback (most recent call last):\n  File \"fix.py\", line 47, in <module>\n    model.generate(**inputs)\n\
+        TypeErrorTypeErrorTypeError: : TypeError: argument after ** must be a mapping, not Tensorargument after ** must be a mapping, not Tensor\n";
+    holds(log, &["FAIL (code) TypeError: argument after ** must be a mapping, not Tensor"]);
+}
+
+/// What says nothing of its writer is of the one task that the scheduler saw end.
+#[test]
+fn the_task_that_ended_is_the_one_that_raised() {
+    let raised = "Traceback (most recent call last):\n  File \"train.py\", line 118, in main\n    wandb.init()\nCommError: Run initialization has timed out after 90.0 sec.\n";
+    let ended = "srun: error: g3060: task 0: Exited with exit code 1\nsrun: Terminating StepId=25036072.0\nsrun: error: g3060: tasks 1-3: Terminated\n";
+    holds(&format!("{raised}{ended}"), &["task 0 on g3060: CommError"]);
+    lacks(&format!("{raised}{ended}srun: error: g3061: task 2: Exited with exit code 1\n"), &["task 0 on g3060: CommError"]);
+}
+
+/// Advice names a setting, and a file a metric.
+#[test]
+fn what_only_looks_like_a_fact_of_the_run() {
+    lacks("step 1 loss 2.5\nIf this was unintended please pass in `--num_processes=1`.\n", &["launch", "world size"]);
+    lacks("step 1 loss 2.5\n  File \"/w/train_runtime.py\", line 510, in gather\n", &["result"]);
+    let began = "initializing distributed: GLOBAL_RANK: 1, MEMBER: 2/2\n";
+    holds(began, &["rank 0 did not in these inputs"]);
+    let barrier =
+        "INFO:torch.distributed.distributed_c10d:Rank 0: Completed store-based barrier for key:store_based_barrier_key:1 with 2 nodes.\n";
+    lacks(&format!("{began}{barrier}"), &["did not in these inputs"]);
+}
+
+/// An assertion without words is told by its source.
+#[test]
+fn an_assertion_without_words() {
+    let log = "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/w/qwen2.py\", line 105, in __init__\n[rank0]:     assert self.total_num_heads % tp_size == 0\n\
+        [rank0]: AssertionError\n";
+    holds(log, &["FAIL (code) rank 0: AssertionError: assert self.total_num_heads % tp_size == 0, in __init__ (qwen2.py:105)"]);
+    // Of another frame.
+    let log = "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/w/a.py\", line 1, in f\n[rank0]:     assert ready\n[rank0]:   File \"/w/b.py\", line 2, in g\n\
+        [rank0]:     raise AssertionError\n[rank0]: AssertionError\n";
+    lacks(log, &["assert ready"]);
+}
+
+/// Groups count for themselves; lines of the same watchdog name them.
+#[test]
+fn a_rank_that_waits_in_two_groups() {
+    let waits = |seq: u64, op: &str, id: u32, guid: u32, group: &str| {
+        format!(
+            "[rank9]:[E129 16:38:47.714693059 ProcessGroupNCCL.cpp:683] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, OpType={op}, NumelIn=442368, NumelOut=884736, Timeout(ms)=600000) ran for 600002 milliseconds before timing out.\n\
+             [rank9]:[E129 16:38:47.714849575 ProcessGroupNCCL.cpp:2241] [PG ID {id} PG GUID {guid}({group}) Rank 1]  failure detected by watchdog at work sequence id: {seq} PG status: last enqueued work: {seq}, last completed work: {}\n",
+            seq - 1
+        )
+    };
+    let log = waits(49387, "_ALLGATHER_BASE", 5, 37, "TENSOR_MODEL_PARALLEL_GROUP")
+        + &waits(52229, "ALLTOALL_BASE", 12, 100, "EXPERT_MODEL_PARALLEL_GROUP");
+    let log = log
+        + "[rank8]:[E129 16:38:47.801786726 ProcessGroupNCCL.cpp:1858] [PG ID 0 PG GUID 0(default_pg) Rank 8] Received a dump signal due to a collective timeout from this local rank and we will try our best to dump the debug info. Last enqueued NCCL work: 62, last completed NCCL work: 62.\n";
+    holds(
+        &log,
+        &[
+            "_ALLGATHER_BASE 49387 of TENSOR_MODEL_PARALLEL_GROUP timed out after 600 s; rank 9 reports it",
+            "rank 9 waits in TENSOR_MODEL_PARALLEL_GROUP (49387) and EXPERT_MODEL_PARALLEL_GROUP (52229) at once",
+        ],
+    );
+    lacks(&log, &["rank 9 waits in ALLTOALL_BASE"]);
+}

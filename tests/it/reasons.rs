@@ -594,3 +594,22 @@ fn a_job_that_came_to_its_end_had_survived() {
         ),
     ]);
 }
+
+/// The wait began earlier than the first line that has a time; what stands above all that gave up came before them.
+#[test]
+fn what_stands_above_those_that_gave_up_may_be_the_cause() {
+    let waits = |rank: u32| {
+        format!(
+            "[rank{rank}]:[E1109 16:13:20.22228824{rank} ProcessGroupNCCL.cpp:616] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=45, OpType=_REDUCE_SCATTER_BASE, NumelIn=64, NumelOut=8, Timeout(ms)=600000) ran for 600089 milliseconds before timing out.\n"
+        )
+    };
+    let hang = "HW Exception by GPU node-9 (Agent handle: 0x64ff272d8ab0) reason :GPU Hang\n";
+    let all: String = (0..7).map(waits).collect();
+    all_are(&[
+        (
+            "fail amdgpu-hw-exception line 1 [] AMD GPU (node 9 of its list) stopped with a hardware exception: GPU Hang",
+            &format!("{hang}{all}"),
+        ),
+        ("fail collective-timeout", &format!("world_size=8\n{all}{hang}")),
+    ]);
+}

@@ -357,8 +357,9 @@ impl Open {
             if memchr::memchr(b'%', text.as_bytes()).is_some() && text.contains("%|") || p.cpp {
                 return false;
             }
-            if let Some(tail) = text.trim_start().strip_prefix("File \"") {
-                self.frames.add(tail);
+            match text.trim_start().strip_prefix("File \"") {
+                Some(tail) => self.frames.add(tail),
+                None => self.frames.add_code(text.trim()),
             }
             self.indented = true;
             self.waited = 0;
@@ -425,16 +426,17 @@ impl Open {
         said_at.doing = frames.doing.clone();
         let what = cause.or_else(|| cuda_failure(&class, &message)).unwrap_or_else(|| {
             let victim = is_victim(&class, &message);
-            let Frames { last: place, own, in_loader, .. } = *frames;
+            let Frames { last: place, own, in_loader, assertion, .. } = *frames;
+            let assertion = assertion.filter(|_| message.is_empty() && class.ends_with("AssertionError"));
             let called_from = own.filter(|own| Some(own) != place.as_ref());
-            What::Exception(Exception { class, message, place, called_from, after, is_because, in_loader, victim })
+            What::Exception(Exception { class, message, assertion, place, called_from, after, is_because, in_loader, victim })
         });
         out.push(TextEvent { origin: self.origin.clone(), what, said_at: Some(*said_at) });
     }
 
     /// An exception without a name: the log ends before it.
     fn cut(self) -> Option<TextEvent> {
-        let Frames { last, own, in_loader, doing } = self.frames;
+        let Frames { last, own, in_loader, doing, .. } = self.frames;
         let at_end = self.at == At::Frames && self.waited <= MAX_ENDED_WAIT && !self.ignored;
         let text = last.clone().filter(|_| at_end)?;
         let of_launcher = LAUNCHER_FILES.iter().any(|file| text.contains(file));
@@ -476,11 +478,21 @@ struct Frames {
     /// One is of PyTorch's data loader.
     in_loader: bool,
     doing: Doing,
+    /// The assertion that the last one shows as its source.
+    assertion: Option<String>,
 }
 
 impl Frames {
+    /// The source of the last frame: an assertion without words says nothing else.
+    fn add_code(&mut self, code: &str) {
+        if code.starts_with("assert ") {
+            self.assertion = Some(clean::clip(code.split(" #").next().unwrap_or(code).trim_end(), 160).into_owned());
+        }
+    }
+
     /// `tail` stands behind `File "`.
     fn add(&mut self, tail: &str) {
+        self.assertion = None;
         self.in_loader |= tail.contains("/torch/utils/data/");
         self.doing.add(tail);
         let frame = || clean::clip(&format!("File \"{tail}"), 300).into_owned();
@@ -692,6 +704,24 @@ fn is_bare(text: &str) -> bool {
     ray || nccl || class.ends_with("Error") && !class.contains(' ') && text[class.len() + 2..].starts_with("NCCL error in")
 }
 
+/// `TypeErrorTypeError: : TypeError: boomboom` of processes that print one exception into one line: its name, and its words once.
+fn untangled<'a>(class: &'a str, message: &'a str) -> (&'a str, &'a str) {
+    /// No name of an exception is shorter.
+    const SHORTEST: usize = 5;
+    /// Two texts that begin with the same so many letters are one twice.
+    const HEAD: usize = 16;
+    let is_repeated = |n: &usize| class.len().is_multiple_of(*n) && class.as_bytes().chunks(*n).all(|part| part == &class.as_bytes()[..*n]);
+    let Some(n) = (SHORTEST..=class.len() / 2).find(is_repeated).filter(|n| class.is_char_boundary(*n)) else { return (class, message) };
+    let name = &class[..n];
+    let mut rest = message;
+    while let Some(tail) = rest.strip_prefix(':').or_else(|| rest.strip_prefix(' ')).or_else(|| rest.strip_prefix(name)) {
+        rest = tail;
+    }
+    let head = rest.char_indices().nth(HEAD).map(|(at, _)| &rest[..at]);
+    let again = head.and_then(|head| rest[head.len()..].find(head).map(|at| at + head.len()));
+    (name, again.map_or(rest, |at| &rest[..at]))
+}
+
 /// `ValueError: boom`, `SystemExit`, `a.b.ChildFailedError:`. Right behind a frame, any capitalised name will do.
 fn last_line(text: &str, behind_frame: bool) -> Option<(&str, &str)> {
     let n = text.bytes().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'<' | b'>')).count();
@@ -702,6 +732,7 @@ fn last_line(text: &str, behind_frame: bool) -> Option<(&str, &str)> {
         Some(m) => m.strip_prefix(' ')?,
         None => return None,
     };
+    let (class, message) = untangled(class, message);
     // Torn in two, it may begin with the dot.
     if class.len() > 200 || !class.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '.')) {
         return None;

@@ -26,7 +26,10 @@ pub fn json(report: &Report) -> Value {
     let nranks = said
         .or(report.record().ring_ranks)
         .or_else(|| report.record().launch.ranks())
-        .or_else(|| report.record().tables.iter().filter_map(|(_, t)| t.ranks).max());
+        .or_else(|| report.record().tables.iter().filter(|(_, t)| t.devices.nodes().is_some()).filter_map(|(_, t)| t.ranks).max());
+    // What nccl-tests lists, host by host.
+    let listed = || report.record().tables.iter().filter(|(_, t)| t.ranks == nranks).filter_map(|(_, t)| t.devices.nodes()).max();
+    let nnodes = nnodes.or_else(listed);
     let network = bringup.networks.first().map(|s| s.value.clone()).or_else(|| network_in_use(report));
     let env: Map<String, Value> =
         bringup.env.iter().filter_map(|(name, said)| Some((name.clone(), said.first()?.value.clone().into()))).collect();
@@ -56,10 +59,17 @@ pub fn json(report: &Report) -> Value {
         "inspector": inspector(report),
         "training": report.training().map(crate::output::snapshot::training),
         "software": software(report, &bringup),
+        "details": details(report),
         "launch": launch(report),
         "attempt": report.attempt().map(|attempt| attempt.no),
         "went_back": report.went_back().map(|(from, to)| json!({ "from": from, "to": to })),
     })
+}
+
+/// What lines name of the model and how it is spread, by the row of the report: `"parallel": ["tensor 2"]`.
+fn details(report: &Report) -> Map<String, Value> {
+    let words = |told: &Vec<(&str, String)>| told.iter().map(|(of, value)| Value::from(of.replace("{}", value))).collect();
+    report.record().details.iter().map(|(row, told)| ((*row).to_owned(), words(told))).collect()
 }
 
 /// The versions of programs that lines name, and what the network plugin of EFA says of itself.
@@ -206,6 +216,8 @@ fn table(t: &Table, bringup: &Bringup) -> Value {
     json!({
         "collective": t.collective,
         "rows": t.rows.len() as u64 + t.rows_left_out,
+        "from_bytes": t.rows.iter().map(|row| row.size_bytes).min(),
+        "to_bytes": t.rows.iter().map(|row| row.size_bytes).max(),
         "peak_busbw_gbytes_per_s": t.peak_busbw_gbytes_per_s(),
         "avg_busbw_gbytes_per_s": t.avg_busbw_gbytes_per_s,
         "wrong": t.wrong,

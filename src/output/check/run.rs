@@ -7,6 +7,7 @@ use crate::archive::Report;
 use crate::base::time::{Stamp, Zone, span};
 use crate::base::units::{counted, group};
 use crate::base::words::rank_words;
+use crate::logs::header::detail_rows;
 use crate::logs::{Doing, Phase, What, stage_words};
 use crate::model::alarms::Alarm;
 use crate::model::log::{LogFile, Progress};
@@ -30,6 +31,7 @@ pub fn rows(report: &Report, zone: Zone, times: &str) -> Vec<Row> {
     add("launch", Some(record.launch.words().join(", ")));
     add("ranks", joined_words(report));
     add("software", software_words(&facts));
+    detail_rows().for_each(|row| add(row, detail_words(report, row)));
     add("fabric", facts::fabric_words(report));
     add("time", time_words(report, zone));
     let planned = || report.model().files.values().find_map(|f| f.progress.total_steps);
@@ -51,6 +53,10 @@ pub fn rows(report: &Report, zone: Zone, times: &str) -> Vec<Row> {
     add("server", report.model().files.values().any(serves).then(|| "up, and answers requests".to_owned()));
     add("attempts", attempt_words(report));
     let tables = facts["nccl_tests"].as_array().map_or(&[][..], Vec::as_slice);
+    // What the test lists is the same for all of its tables.
+    let mut devices: Vec<String> = record.tables.iter().map(|(_, table)| table.devices.words()).collect();
+    devices.dedup();
+    devices.into_iter().for_each(|words| add("devices", Some(words.replace('×', times))));
     tables.iter().for_each(|table| add("nccl-tests", Some(table_words(table))));
     rows
 }
@@ -202,9 +208,21 @@ pub fn when_words(report: &Report, f: &Finding) -> Option<String> {
     let stage = doing.and_then(|doing| doing.stage.as_ref());
     // What comes once, before the first step, says that there was none.
     let of_start = || doing.filter(|doing| doing.starts && !has_stepped).map(|_| "before any step".to_owned());
-    let words = elapsed.into_iter().chain(progress.or_else(of_start).or_else(before)).chain(stage.map(stage_words));
+    let of_nccl = || if has_stepped { None } else { nccl_words(report, alarm) };
+    let where_it_was = stage.map(stage_words).or_else(|| of_nccl().map(str::to_owned));
+    let words = elapsed.into_iter().chain(progress.or_else(of_start).or_else(before)).chain(where_it_was);
     let words: Vec<String> = words.collect();
     (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// Whether NCCL was up in the process that wrote a line of NCCL, as far as its lines say.
+fn nccl_words(report: &Report, alarm: &Alarm) -> Option<&'static str> {
+    let of_nccl = matches!(alarm.event.what, What::NcclWarn { .. }) || alarm.event.origin.cuda_dev.is_some();
+    let comms = || report.model().comms.values().filter(|comm| comm.nranks > 1);
+    let has = |ranks: &BTreeSet<u32>| alarm.rank.map_or(!ranks.is_empty(), |rank| ranks.contains(&rank));
+    let is_up = comms().any(|comm| has(&comm.init_complete));
+    let begins = comms().any(|comm| has(&comm.init_started));
+    (of_nccl && (is_up || begins)).then_some(if is_up { "after NCCL had come up" } else { "while NCCL came up" })
 }
 
 /// What the program was doing, by the traceback that it ended with; where NCCL or a library spoke first, by the next one of the same rank.
@@ -268,12 +286,22 @@ fn joined_words(report: &Report) -> Option<String> {
     let record = report.record();
     let members = record.members.filter(|n| *n as usize <= 2 * MOST_RANKS && *n as usize > record.joined.len())?;
     let seen: Vec<u32> = record.joined.keys().copied().collect();
-    let unseen: Vec<u32> = (0..members).filter(|rank| !record.joined.contains_key(rank)).collect();
+    // Who has another line here has begun, too.
+    let unseen: Vec<u32> = (0..members).filter(|rank| !record.joined.contains_key(rank) && !record.ranks.contains_key(rank)).collect();
+    if unseen.is_empty() {
+        return None;
+    }
     Some(format!("{} of {members} began; {} did not in these inputs", rank_words(&seen), rank_words(&unseen)))
 }
 
 /// Ranks of a start that are listed.
 const MOST_RANKS: usize = 4096;
+
+/// `tensor 2, pipeline 4, data 8`
+fn detail_words(report: &Report, row: &str) -> Option<String> {
+    let told = report.record().details.get(row)?;
+    Some(told.iter().map(|(of, value)| of.replace("{}", value)).collect::<Vec<_>>().join(", "))
+}
 
 /// `NCCL 2.21.5, CUDA 12.4, driver for CUDA 12.9, PyTorch 2.4.0, aws-ofi-nccl 1.14.2`
 fn software_words(facts: &Value) -> Option<String> {
@@ -283,15 +311,21 @@ fn software_words(facts: &Value) -> Option<String> {
         let versions: Vec<&str> = versions.as_array()?.iter().filter_map(Value::as_str).collect();
         Some(format!("{name} {}", versions.join(" and ")))
     });
-    // NCCL's own line says which CUDA it was built for.
-    let has_cuda = facts["cuda_version"].is_string();
-    let words: Vec<String> = own.into_iter().flatten().chain(told.filter(|words| !has_cuda || !words.starts_with("CUDA "))).collect();
+    // NCCL's own line says its version, and which CUDA it was built for.
+    let (has_cuda, has_nccl) = (facts["cuda_version"].is_string(), facts["nccl_version"].is_string());
+    let is_own = |words: &String| has_cuda && words.starts_with("CUDA ") || has_nccl && words.starts_with("NCCL ");
+    let words: Vec<String> = own.into_iter().flatten().chain(told.filter(|words| !is_own(words))).collect();
     (!words.is_empty()).then(|| words.join(", "))
 }
 
 fn table_words(t: &Value) -> String {
     let gbs = |key: &str| t[key].as_f64().map(|g| format!("{g:.1} GB/s"));
-    let sizes = t["rows"].as_u64().map_or(String::new(), |n| format!("{n} size{}", if n == 1 { "" } else { "s" }));
+    let size = |key: &str| t[key].as_u64().map(crate::base::units::size_words);
+    let span = size("from_bytes")
+        .zip(size("to_bytes"))
+        .filter(|(from, to)| from != to)
+        .map_or(String::new(), |(from, to)| format!(" from {from} to {to}"));
+    let sizes = t["rows"].as_u64().map_or(String::new(), |n| format!("{n} size{}{span}", if n == 1 { "" } else { "s" }));
     let mut said = vec![t["collective"].as_str().unwrap_or("unnamed").to_owned(), sizes];
     said.extend(gbs("peak_busbw_gbytes_per_s").map(|g| format!("peak busbw {g}")));
     said.extend(gbs("avg_busbw_gbytes_per_s").map(|g| format!("average {g}")));

@@ -6,7 +6,7 @@ use crate::archive::{Report, Verdict};
 use crate::base::mask::shown;
 use crate::base::severity::{Role, Severity};
 use crate::base::time::Zone;
-use crate::base::words::{cuda_words, gpu_words, rank_words, wrap};
+use crate::base::words::{all_words, cuda_words, gpu_words, rank_words, wrap};
 use crate::logs::What;
 use crate::logs::catalog::Part;
 use crate::logs::gpu_memory::GpuMemory;
@@ -328,7 +328,7 @@ fn said_by(report: &Report, f: &Finding) -> Option<String> {
     (!said.is_empty()).then(|| format!("{}{}", said.join(", "), said_by_others(report, alarm)))
 }
 
-/// `; ranks 1 to 7, too`: others that printed the same.
+/// `; ranks 1 to 7, too`, `; all 8 ranks say it: it is not one of them`: others that printed the same.
 fn said_by_others(report: &Report, first: &Alarm) -> String {
     let call = |a: &Alarm| match &a.event.what {
         What::CollectiveTimeout(t) => Some((t.seq, t.op.clone())),
@@ -336,7 +336,7 @@ fn said_by_others(report: &Report, first: &Alarm) -> String {
     };
     let is_same = |a: &&Alarm| match first.event.what.signature() {
         Some(entry) => a.event.what.signature() == Some(entry),
-        None => call(first).is_some() && call(a) == call(first),
+        None => call(first).is_some() && call(a) == call(first) || raised(first).is_some() && raised(a) == raised(first),
     };
     let others = || report.record().alarms.iter().filter(is_same);
     let numbers = |of: &dyn Fn(&Alarm) -> Option<u32>| -> Vec<u32> {
@@ -346,7 +346,15 @@ fn said_by_others(report: &Report, first: &Alarm) -> String {
     };
     let ranks = numbers(&|a| a.rank);
     if !ranks.is_empty() {
-        return format!("; {}, too", rank_words(&ranks));
+        let record = report.record();
+        let world = record.launch.ranks().or(record.members).max(record.ring_ranks);
+        let all = ranks.len() as u32 + 1;
+        let waits = matches!(first.event.what, What::CollectiveTimeout(_));
+        return if world == Some(all) && !waits {
+            format!("; all {all} ranks say it: it is not one of them")
+        } else {
+            format!("; {}, too", rank_words(&ranks))
+        };
     }
     let gpus = numbers(&full_gpu);
     if !gpus.is_empty() {
@@ -354,7 +362,28 @@ fn said_by_others(report: &Report, first: &Alarm) -> String {
     }
     let origin = &first.event.origin;
     let devices = numbers(&|a| a.event.origin.cuda_dev.filter(|_| a.rank.is_none() && a.event.origin.host == origin.host));
-    if devices.is_empty() { String::new() } else { format!("; {} of it, too", cuda_words(&devices)) }
+    if !devices.is_empty() {
+        return format!("; {} of it, too", cuda_words(&devices));
+    }
+    let pids = numbers(&|a| a.event.origin.pid);
+    let words: Vec<String> = pids.iter().take(MOST_PIDS).map(u32::to_string).collect();
+    match pids.len() {
+        0 => String::new(),
+        1 => format!("; pid {}, too", words[0]),
+        n if n > MOST_PIDS => format!("; {n} other processes, too"),
+        _ => format!("; pids {}, too", all_words(&words)),
+    }
+}
+
+/// Processes that are listed.
+const MOST_PIDS: usize = 8;
+
+/// What an exception is, whoever raised it: its class, its words without numbers, and the program's own function.
+fn raised(alarm: &Alarm) -> Option<(&str, String, Option<&str>)> {
+    let What::Exception(e) = &alarm.event.what else { return None };
+    let words = e.message.lines().next().unwrap_or("").chars().filter(|c| !c.is_ascii_digit()).collect();
+    let own = e.called_from.as_deref().or(e.place.as_deref());
+    (!e.class.is_empty() && !e.victim).then_some((&e.class, words, own))
 }
 
 /// The GPU that ran out of memory, of a process without a rank.
