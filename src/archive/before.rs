@@ -23,8 +23,13 @@ pub fn of(report: &Report, inputs: &[Input]) -> Option<Evidence> {
     let input = inputs.iter().find(|input| input.name == path && input.size_bytes.is_some_and(|bytes| bytes <= LARGEST))?;
     let mut text = Vec::new();
     Opened::of(input).ok()?.take(LARGEST).read_to_end(&mut text).ok()?;
-    let lines: Vec<&[u8]> = text.split(|b| *b == b'\n').take(line.saturating_sub(1)).collect();
-    let above = lines.iter().enumerate().rev().take(MOST_LINES);
+    let lines: Vec<&[u8]> = text.split(|b| *b == b'\n').take(line).collect();
+    // In front of the failure itself a bar may stand that it was printed behind.
+    if let Some(words) = lines.get(line.checked_sub(1)?).and_then(|own| bar(&String::from_utf8_lossy(own.rsplit(|b| *b == b'\r').next()?)))
+    {
+        return Some(Evidence { path: Some(path.into()), line: Some(line as u64), ..Evidence::of("line", words) });
+    }
+    let above = lines.iter().take(line - 1).enumerate().rev().take(MOST_LINES);
     for (at, line) in above {
         // A bar is drawn over itself.
         let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -51,8 +56,30 @@ enum Look {
     Steps,
 }
 
+/// `Loading checkpoint shards: 50 %, 1/2` of a bar that has a name and is not that of the training.
+fn bar(line: &str) -> Option<String> {
+    const NEAR: usize = 120;
+    const LEAST_LETTERS: usize = 8;
+    let line = clean::clean(line);
+    let peeled = prefix::peel(&line);
+    let (head, tail) = peeled.rest.split_once('%').filter(|(head, _)| head.len() <= NEAR)?;
+    let name = head.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let pct = &head[name.len()..];
+    let name = name.trim().trim_end_matches(':');
+    let is_name = name.chars().filter(|c| c.is_alphabetic()).count() >= LEAST_LETTERS && name.contains(' ') && !pct.is_empty();
+    let is_bar = tail.starts_with('|') || tail.trim_start().starts_with(|c: char| c.is_ascii_digit());
+    let is_its = is_name && is_bar && known_by(&line).reader.as_deref() != Some("step");
+    let place = tail
+        .split_whitespace()
+        .find(|word| word.split_once('/').is_some_and(|(n, of)| n.parse::<u64>().is_ok() && of.parse::<u64>().is_ok()));
+    is_its.then(|| format!("{}: {pct} %{}", clean::clip(&mask::text(name), 80), place.map_or(String::new(), |place| format!(", {place}"))))
+}
+
 fn look(line: &str) -> Look {
     const LEAST_LETTERS: usize = 12;
+    if let Some(words) = bar(line) {
+        return Look::Says(words, None);
+    }
     let line = clean::clean(line);
     let peeled = prefix::peel(&line);
     let said = peeled.rest;

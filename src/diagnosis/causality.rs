@@ -23,6 +23,8 @@ const OUTLIVED: Duration = Duration::from_secs(120);
 const JUST_BEFORE: Duration = Duration::from_secs(60);
 /// Python takes so long to end after an exception.
 const SOON_ENDED: Duration = Duration::from_secs(10);
+/// What was warned of fails so soon.
+const SOON_AFTER: Duration = Duration::from_secs(600);
 /// What the kernel reported so long before anything else failed is of another day.
 const OF_ANOTHER_DAY: Duration = Duration::from_secs(12 * 3600);
 
@@ -46,7 +48,7 @@ pub fn assign(
     driver_chain::relate(findings, outlived);
     let cause = first_failure(findings, outlived).map(|c| better_explained(findings, c)).map(|c| what_stood(findings, c));
     let cause = cause.map(|c| driver_chain::behind(findings, c).unwrap_or(c)).map(|c| worse_fault(findings, c));
-    let cause = cause.map(|c| told_first(findings, c)).map(|c| warned_of(findings, c));
+    let cause = cause.map(|c| told_first(findings, c)).map(|c| warned_of(findings, c, outlived));
     give_roles(findings, cause, outlived);
     name_its_rank(findings, cause);
     warnings_follow(findings);
@@ -131,7 +133,7 @@ fn first_failure(findings: &[&mut Finding], outlived: &dyn Fn(&Finding) -> bool)
     // Who ended the whole job said so before the launcher saw the first of them end.
     let is_on_purpose = |end: &Finding| {
         let ended_it = |m: &Finding| m.part == Some(Part::Messenger) && m.rule == end.rule && behind(end, m);
-        end.signature.is_none() && messengers().any(|m| ended_it(m))
+        end.rule == crate::rules::END_OF_A_RANK && end.signature.is_none() && messengers().any(|m| ended_it(m))
     };
     // An exception that only hands on what another line says, above it or just below.
     let is_handed_on = |end: &Finding| {
@@ -143,7 +145,11 @@ fn first_failure(findings: &[&mut Finding], outlived: &dyn Fn(&Finding) -> bool)
             chain(end).is_of_its_writer && end.signature.is_none() && error_words::hands_on(error_words::without_who(&end.summary));
         only_hands_on && findings.iter().any(|f| f.no != end.no && says(f) && same(f, end) && soon(f))
     };
-    let is_launchers_word = |end: &Finding| end.rule == crate::rules::END_OF_A_RANK && end.signature.is_none();
+    // An exception ends its process with code 1, or in abort(); whom another signal ended had not died of it.
+    let is_launchers_word = |end: &Finding| {
+        let of_exception = end.summary.ends_with("exit code 1") || end.summary.contains("SIGABRT");
+        end.rule == crate::rules::END_OF_A_RANK && end.signature.is_none() && of_exception
+    };
     let names_one_of = |f: &Finding, end: &Finding| f.ranks.iter().any(|r| end.ranks.contains(r));
     let is_explained = |end: &Finding| {
         if is_watchdogs(end) || is_on_purpose(end) || is_handed_on(end) {
@@ -155,12 +161,12 @@ fn first_failure(findings: &[&mut Finding], outlived: &dyn Fn(&Finding) -> bool)
             || is_launchers_word(end) && findings.iter().any(|f| is_root(f) && says_why(f) && names_one_of(f, end))
             || messengers().any(|m| chain(m).explains.iter().any(|e| e.rule == end.rule))
     };
-    // Something hard explains what the messengers say only if it came first.
-    // What has no time was printed before all that stands below it; when the wait began, only the watchdog says.
+    // What a machine reports without a time was printed before all that stands below it; when the wait began, only the watchdog says.
     let stands_above_all = |f: &Finding| {
         let above = |m: &Finding| place(f).0.is_some() && place(f).0 == place(m).0 && place(f).1 < place(m).1;
-        f.evidence.iter().all(|e| e.at.is_none()) && messengers().all(|m| above(m))
+        chain(f).from_kernel && f.evidence.iter().all(|e| e.at.is_none()) && messengers().all(|m| above(m))
     };
+    // Something hard explains what the messengers say only if it came first.
     let first = |f: &Finding| waited.is_none_or(|waited| began(f) <= waited) || stands_above_all(f);
     let hard = |f: &Finding| is_root(f) && !is_messenger(f) && (!is_judgement(f) || says_why(f));
     let explains = |f: &Finding| hard(f) && first(f) && !is_explained(f) && !is_asked_after(f);
@@ -229,8 +235,9 @@ fn told_first(findings: &[&mut Finding], cause: usize) -> usize {
     findings.iter().position(|f| same(f)).filter(|_| what.machine).unwrap_or(cause)
 }
 
-/// What a library warned of before, in a text that the catalogue knows as the cause of what failed: it is the cause, and as grave as that.
-fn warned_of(findings: &mut [&mut Finding], cause: usize) -> usize {
+/// What a library warned of before, in a text that the catalogue knows as the cause of what failed: it is the cause, and as grave as that. Of
+/// another process, of another host, of long before and what the job went on after it is not.
+fn warned_of(findings: &mut [&mut Finding], cause: usize, outlived: &dyn Fn(&Finding) -> bool) -> usize {
     let what = findings[cause].clone();
     let names_it = |f: &Finding| {
         f.entry
@@ -239,12 +246,18 @@ fn warned_of(findings: &mut [&mut Finding], cause: usize) -> usize {
     // The driver tells of one moment in any order.
     let are_of_driver = |f: &Finding| chain(f).from_kernel && chain(&what).from_kernel;
     let are_timed = |f: &Finding| are_of_driver(f) || driver_chain::is_timed(f) && driver_chain::is_timed(&what);
+    // The state of a host may stand in a file of its own, without a time.
+    let is_state = |f: &Finding| f.hosts.is_empty() && Area::of(f) == Some(Area::Host);
     let is_before = |f: &Finding| match are_timed(f) {
-        true => began(f) <= began(&what) && began(&what).since(began(f)) <= OF_ANOTHER_DAY,
-        false => place(f).0 != place(&what).0 || place(f).1 <= place(&what).1,
+        true => began(f) <= began(&what) && began(&what).since(began(f)) <= SOON_AFTER,
+        false if place(f).0 == place(&what).0 => place(f).1 <= place(&what).1,
+        false => is_state(f),
     };
-    let is_hers = |f: &Finding| f.ranks.is_empty() || what.ranks.is_empty() || f.ranks.iter().any(|r| what.ranks.contains(r));
-    let warned = earliest(findings, |f| f.no != what.no && names_it(f) && is_before(f) && is_hers(f));
+    let is_hers = |f: &Finding| {
+        let of_rank = f.ranks.is_empty() || what.ranks.is_empty() || f.ranks.iter().any(|r| what.ranks.contains(r));
+        of_rank && f.hosts.iter().all(|host| what.hosts.contains(host))
+    };
+    let warned = earliest(findings, |f| f.no != what.no && names_it(f) && is_before(f) && is_hers(f) && !outlived(f));
     let Some(warned) = warned else { return cause };
     findings[warned].severity = what.severity;
     warned

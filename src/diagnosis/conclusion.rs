@@ -5,7 +5,7 @@ use super::{causality, cover};
 use crate::base::severity::Role;
 use crate::base::time::{Stamp, span};
 use crate::diagnosis::session::Session;
-use crate::logs::What;
+use crate::logs::{What, error_words};
 use crate::model::alarms::Alarm;
 use crate::rules::findings::Finding;
 use std::collections::BTreeSet;
@@ -54,22 +54,38 @@ impl Conclusion {
     }
 }
 
-/// A scheduler names the one task that ended with an exit code: what a process raised without saying who it is, is of that one.
+/// A scheduler names the one task that ended with an exit code: what a process raised without saying who it is, is of that one. Where another one
+/// crashed, or all that is known is that several ended, it is nobody's.
 fn name_its_task(session: &Session, of: &mut Finding) {
-    let is_named = ["rank", "local rank", "host ", "task ", "CUDA device", "GPU"].iter().any(|who| of.summary.starts_with(who));
     let chain = causality::chain(of);
-    if !chain.is_of_its_writer || causality::is_victim(of) || is_named || chain.from_kernel || !of.ranks.is_empty() {
+    let names_somebody = error_words::without_who(&of.summary) != of.summary || !of.ranks.is_empty() || !of.gpus.is_empty();
+    if !chain.is_of_its_writer || causality::is_victim(of) || names_somebody || chain.from_kernel {
         return;
     }
-    let failed = |alarm: &Alarm| {
-        let What::Signed { signature, text, .. } = &alarm.event.what else { return None };
-        let task: u32 = signature.capture(text, crate::rules::TASK)?.parse().ok()?;
-        // Of equal ones only the first is kept.
-        (alarm.count == 1 && text.contains("Exited with exit code")).then(|| (task, signature.capture(text, "on").map(str::to_owned)))
-    };
-    let tasks: BTreeSet<(u32, Option<String>)> =
-        session.model.records.values().flat_map(|record| record.alarms.iter().filter_map(failed)).collect();
-    if let [(task, host)] = &tasks.into_iter().collect::<Vec<_>>()[..] {
+    let Some(path) = of.evidence.first().and_then(|proof| proof.path.as_deref()) else { return };
+    let model = &session.model;
+    let of_file = |alarm: &&Alarm| model.path_of(alarm.file) == path;
+    let mut ended: BTreeSet<(u32, Option<String>)> = BTreeSet::new();
+    let mut last = None;
+    for alarm in model.records.values().flat_map(|record| record.alarms.iter()).filter(of_file) {
+        let What::Signed { signature, text, .. } = &alarm.event.what else { continue };
+        if !text.contains("srun: error: ") && !signature.id.starts_with("slurm-task-") {
+            continue;
+        }
+        match signature.capture(text, crate::rules::TASK).and_then(|task| task.parse().ok()) {
+            // Of equal ones only the first is kept.
+            Some(task) if text.contains("Exited with exit code") && alarm.count == 1 => {
+                ended.insert((task, signature.capture(text, "on").map(str::to_owned)));
+                last = last.max(alarm.line);
+            }
+            _ if text.contains("Exited with exit code") => return,
+            // Whom Slurm kills because another one failed comes after that one.
+            _ if text.contains("Killed") || text.contains("Terminated") => last = last.filter(|line| alarm.line > Some(*line)),
+            _ if signature.id == "slurm-task-crashed" => return,
+            _ => {}
+        }
+    }
+    if let (Some(_), [(task, host)]) = (last, &ended.into_iter().collect::<Vec<_>>()[..]) {
         let on = host.as_ref().map_or(String::new(), |host| format!(" on {host}"));
         of.summary = format!("task {task}{on}: {}", of.summary);
     }

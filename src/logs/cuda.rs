@@ -50,7 +50,7 @@ fn speaks_of_failure(text: &str, at: usize, mark: &str) -> bool {
     let word = tail.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or("");
     let no_status = mark.ends_with('_') && (word.len() < 3 || word.starts_with("SUCCESS"));
     // What Python only warns of was got over: cuDNN tries another plan.
-    let is_warned = text[..at].contains("Warning: ");
+    let is_warned = text[..at].contains("UserWarning: ");
     !(inside_a_word || tail.is_empty() || no_status || is_warned)
 }
 

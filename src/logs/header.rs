@@ -99,6 +99,9 @@ pub struct Detail {
     /// The value is the name of a model, and no number.
     #[serde(default)]
     is_name: bool,
+    /// Its texts are options of a command line, too, behind which a blank stands.
+    #[serde(default)]
+    is_option: bool,
 }
 
 #[derive(Deserialize)]
@@ -171,7 +174,8 @@ enum Meaning {
     Joined,
     Block,
     Launcher(&'static str),
-    Detail(&'static Detail),
+    /// The second: the text itself ends with what separates it from its value.
+    Detail(&'static Detail, bool),
 }
 
 static PRESENT: LazyLock<Vec<Pattern>> =
@@ -186,7 +190,9 @@ static MEANINGS: LazyLock<Vec<(&'static str, Meaning)>> = LazyLock::new(|| {
     let present =
         PRESENT.iter().map(|pattern| (pattern.pieces().max_by_key(|piece| piece.len()).expect("text in a pattern"), Meaning::Present));
     let single = [(texts.block.head.as_str(), Meaning::Block), (texts.joined.text.as_str(), Meaning::Joined)];
-    let details = texts.detail.iter().flat_map(|d| d.before.iter().map(move |text| (text.as_str(), Meaning::Detail(d))));
+    let separates = |text: &str| !text.ends_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ')'));
+    let details =
+        texts.detail.iter().flat_map(move |d| d.before.iter().map(move |text| (text.as_str(), Meaning::Detail(d, separates(text)))));
     software.chain(counts).chain(present).chain(single).chain(launchers).chain(details).chain(late()).collect()
 });
 
@@ -314,12 +320,12 @@ impl State {
                     *launcher = Some(name);
                     launch.launcher = Some(name);
                 }
-                Meaning::Detail(detail) if is_word => {
-                    if let Some(value) = detail.value(behind) {
+                Meaning::Detail(detail, separates) if is_word && !is_advice(rest, found.start()) => {
+                    if let Some(value) = detail.value(behind, *separates) {
                         tell(What::Detail { row: &detail.row, of: &detail.words, value });
                     }
                 }
-                Meaning::Count(_) | Meaning::Launcher(_) | Meaning::Detail(_) => {}
+                Meaning::Count(_) | Meaning::Launcher(_) | Meaning::Detail(..) => {}
             }
         }
         present.members = present.members.or(launch.world);
@@ -347,21 +353,23 @@ pub fn detail_rows() -> impl Iterator<Item = &'static str> {
 
 impl Detail {
     /// `2` of `: 2,`, `...... 2`; `354871296`; `7.24B`; `Qwen/Qwen2.5-7B` of `='Qwen/Qwen2.5-7B',`.
-    fn value(&self, behind: &str) -> Option<String> {
+    fn value(&self, behind: &str, separates: bool) -> Option<String> {
         /// The dots of a table stand between.
         const FAR: usize = 64;
         const LONGEST: usize = 80;
         let tail = behind.trim_start_matches([' ', '.', '=', ':', '"', '\'', '|', '`']);
-        let apart = behind.len() - tail.len();
-        if apart > FAR || apart == 0 && behind.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_') && !self.is_behind_a_blank() {
+        let between = &behind[..behind.len() - tail.len()];
+        // Behind a blank alone stands a value of the command line, or the next word.
+        let is_set = separates || between.contains(['=', ':', '.', '|']) || between == " " && self.is_option;
+        if between.len() > FAR || !is_set {
             return None;
         }
         let end =
             tail.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '|' | ')' | ']' | '}' | '`')).unwrap_or(tail.len());
         let word = tail[..end].trim_end_matches([',', '.', ':']);
         if self.is_name {
-            // `Qwen/Qwen2.5-7B`, `llama3-8b`: a word of the language is no name, and a path leads to somebody's files.
-            let is_name = word.len() <= LONGEST && word.contains(['/', '-']) && word.bytes().any(|b| b.is_ascii_digit());
+            // `Qwen/Qwen2.5-7B`: a word of the language is no name, nor is a directory; and a path leads to somebody's files.
+            let is_name = word.len() <= LONGEST && word.contains('/') && word.bytes().any(|b| b.is_ascii_digit());
             let is_plain = word.starts_with(|c: char| c.is_ascii_alphanumeric()) && word.matches('/').count() <= 1;
             return (is_name && is_plain && !word.contains(['=', '<', '$', ','])).then(|| word.to_owned());
         }
@@ -377,11 +385,17 @@ impl Detail {
         let is_whole = value.fract() == 0.0 && value < 1e15;
         Some(if unit.is_empty() && is_whole { crate::base::units::group(value as u64) } else { format!("{digits}{}", unit.to_uppercase()) })
     }
+}
 
-    /// The texts end with what separates them from their value.
-    fn is_behind_a_blank(&self) -> bool {
-        self.before.iter().all(|text| !text.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_'))
-    }
+/// What an error or a hint proposes is not what the run has; nor is what engines for rollouts have beside the training.
+fn is_advice(line: &str, at: usize) -> bool {
+    const NEAR: usize = 80;
+    let before = line[..at].to_ascii_lowercase();
+    let near = before.char_indices().rev().take(NEAR).last().map_or("", |(from, _)| &before[from..]);
+    ["error", "warning", "try ", "use ", "lower ", "reduce ", "increase ", "set ", "should ", "please"]
+        .iter()
+        .any(|word| before.contains(word))
+        || near.contains("rollout")
 }
 
 /// `B` of ` billion` and ` B`.
@@ -389,6 +403,7 @@ fn scale_behind(text: &str) -> &'static str {
     match text.split_whitespace().next().unwrap_or("").trim_end_matches([',', '.', ')']) {
         "billion" | "B" => "B",
         "million" | "M" => "M",
+        "thousand" | "K" => "K",
         _ => "",
     }
 }
@@ -508,14 +523,6 @@ fn joined(behind: &str) -> Option<What> {
 }
 
 /// `2.4.0+cu121`, of which the end is left out: a program's own version is a number.
-/// `22902` is 2.29.2, `2708` is 2.7.8 (NCCL_VERSION in nccl.h.in).
-fn of_number(behind: &str) -> Option<String> {
-    let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
-    let number: u32 = behind[..digits].parse().ok().filter(|n| (2000..100_000).contains(n))?;
-    let major = if number < 10_000 { 1000 } else { 10_000 };
-    Some(format!("{}.{}.{}", number / major, number % major / 100, number % 100))
-}
-
 fn version(behind: &str) -> Option<String> {
     // The dots of a table, and the path in it, stand between.
     let behind = behind.trim_start_matches(['.', ' ', 'v', '"', '\'']);
@@ -523,4 +530,12 @@ fn version(behind: &str) -> Option<String> {
     let version = behind[..n].trim_end_matches('.');
     let is_one = version.contains('.') && version.len() <= 24 && version.split('.').all(|part| !part.is_empty());
     is_one.then(|| version.to_owned())
+}
+
+/// `22902` is 2.29.2, `2708` is 2.7.8 (NCCL_VERSION in nccl.h.in).
+fn of_number(behind: &str) -> Option<String> {
+    let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
+    let number: u32 = behind[..digits].parse().ok().filter(|n| (2000..100_000).contains(n))?;
+    let major = if number < 10_000 { 1000 } else { 10_000 };
+    Some(format!("{}.{}.{}", number / major, number % major / 100, number % 100))
 }

@@ -204,8 +204,8 @@ impl Chronicle {
 
     /// The job made steps after its last failure, and not only on paper. In words how it went on.
     pub fn survival(&self) -> Option<String> {
-        // One that carries a later time is enough where the job says that it came to its end.
-        let came_to_its_end = self.ended_well && (self.steps_since >= SURVIVED_STEPS || self.later_since > 0);
+        // Two that carry a later time are enough where the job says that it came to its end.
+        let came_to_its_end = self.ended_well && (self.steps_since >= SURVIVED_STEPS || self.later_since > 1);
         if !came_to_its_end && (self.steps_since < SURVIVED_STEPS || !self.goes_on()) {
             return None;
         }

@@ -50,12 +50,12 @@ fn silent_words(ctx: &TextContext) -> String {
 
 /// `rank 0 reports it`; where only logs are seen all who do, and who waits for another call of the same group: `; ranks 0, 2 and 7 report it; rank 5
 /// waits in ALLREDUCE 137430`.
-fn reporters(ctx: &TextContext, timeout: &CollectiveTimeout, first: u32) -> String {
+fn reporters(ctx: &TextContext, timeout: &CollectiveTimeout, first: u32) -> (String, Heard) {
     /// More are counted.
     const MOST: usize = 8;
     let alone = format!("rank {first} reports it");
     // Live, the others may still do so.
-    let Some(job) = ctx.model.jobs.get(&ctx.seen.job).filter(|job| job.log_only) else { return alone };
+    let Some(job) = ctx.model.jobs.get(&ctx.seen.job).filter(|job| job.log_only) else { return (alone, Heard::Some) };
     let record = ctx.model.record_of(&job.id);
     let waits = |a: &Alarm| match &a.event.what {
         What::CollectiveTimeout(t) if t.guid == timeout.guid && !t.is_p2p() => {
@@ -63,10 +63,15 @@ fn reporters(ctx: &TextContext, timeout: &CollectiveTimeout, first: u32) -> Stri
         }
         _ => None,
     };
-    let of_status = |a: &Alarm| match &a.event.what {
-        What::CollectiveStatus { seq, .. } if timeout.seq.is_some() && *seq == timeout.seq => a.rank,
+    // A number is of a group: the line of the same watchdog says which.
+    let status = |a: &Alarm| match &a.event.what {
+        What::CollectiveStatus { group, guid, seq, .. } if timeout.seq.is_some() && *seq == timeout.seq => {
+            Some((a.rank?, (group.clone(), guid.clone())))
+        }
         _ => None,
     };
+    let own_group = record.alarms.iter().filter_map(status).find(|(rank, _)| *rank == first).map(|(_, group)| group);
+    let of_status = |a: &Alarm| status(a).filter(|(_, group)| Some(group) == own_group.as_ref()).map(|(rank, _)| rank);
     let mut of_call: BTreeMap<(u64, String), BTreeSet<u32>> = BTreeMap::new();
     for (seq, op, rank) in record.alarms.iter().filter_map(waits) {
         of_call.entry((seq, op)).or_default().insert(rank);
@@ -82,9 +87,10 @@ fn reporters(ctx: &TextContext, timeout: &CollectiveTimeout, first: u32) -> Stri
     let ranks = ctx.model.world_size_of(job).or_else(|| record.launch.ranks());
     let who: Vec<u32> = all.iter().copied().collect();
     let verb = if who.len() == 1 { "reports" } else { "report" };
+    let are_all = who.len() > 1 && ranks == u32::try_from(who.len()).ok();
     let reported = match who.len() {
         1 => alone,
-        n if ranks == u32::try_from(n).ok() => format!("all {n} ranks report it"),
+        n if are_all => format!("all {n} ranks report it"),
         n if n > MOST => format!("{} and {} others report it", rank_words(&who[..MOST]), n - MOST),
         _ => format!("{} {verb} it", rank_words(&who)),
     };
@@ -96,7 +102,41 @@ fn reporters(ctx: &TextContext, timeout: &CollectiveTimeout, first: u32) -> Stri
         let ranks: Vec<u32> = ranks.iter().copied().collect();
         format!("; {} {} in {op} {seq}", rank_words(&ranks), if ranks.len() == 1 { "waits" } else { "wait" })
     });
-    format!("{reported}{}", others.collect::<String>())
+    let others: String = others.collect();
+    let heard = if !others.is_empty() {
+        Heard::Elsewhere
+    } else if are_all {
+        Heard::All
+    } else {
+        Heard::Some
+    };
+    (format!("{reported}{others}"), heard)
+}
+
+/// Whom the lines of a time-out are of.
+#[derive(Clone, Copy, PartialEq)]
+enum Heard {
+    Some,
+    /// All ranks of the job wait in this call.
+    All,
+    /// Others wait in another call of the same group.
+    Elsewhere,
+}
+
+impl Heard {
+    fn next(self) -> &'static str {
+        match self {
+            Heard::Some => {
+                "look for a rank that reports no timeout; where all report it, at errors of NICs and GPUs; `nccl-top check` on the Flight Recorder dumps names the one that is missing"
+            }
+            Heard::All => {
+                "all came to it, so look at errors of NICs and GPUs (`dmesg -T`) and of the network between the hosts; Flight Recorder dumps (TORCH_FR_BUFFER_SIZE=2000) show whose transfer stands"
+            }
+            Heard::Elsewhere => {
+                "look for a branch that depends on rank or data (uneven batches, an evaluation or a checkpoint of one rank alone); Flight Recorder dumps (TORCH_FR_BUFFER_SIZE=2000) show where the calls part"
+            }
+        }
+    }
 }
 
 /// ` of TENSOR_MODEL_PARALLEL_GROUP`, where another line of the same watchdog names the group.
@@ -124,10 +164,13 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     // Of a group that is not the whole job the text has the rank inside the group.
     let is_world = |group: &str| group == "default_pg" || group == "0" && timeout.guid.is_none() || timeout.guid.as_deref() == Some("0");
     let group = timeout.group.as_deref().filter(|group| !is_world(group));
-    let (of, by) = match (ctx.seen.rank, timeout.pg_rank, group) {
-        (Some(r), ..) | (None, Some(r), None) => (group_words(ctx, timeout), format!("; {}", reporters(ctx, timeout, r))),
-        (None, Some(r), Some(group)) => (String::new(), format!("; rank {r} of group {group} reports it")),
-        (None, None, _) => (group_words(ctx, timeout), String::new()),
+    let (of, by, heard) = match (ctx.seen.rank, timeout.pg_rank, group) {
+        (Some(r), ..) | (None, Some(r), None) => {
+            let (words, heard) = reporters(ctx, timeout, r);
+            (group_words(ctx, timeout), format!("; {words}"), heard)
+        }
+        (None, Some(r), Some(group)) => (String::new(), format!("; rank {r} of group {group} reports it"), Heard::Some),
+        (None, None, _) => (group_words(ctx, timeout), String::new(), Heard::Some),
     };
     let what = match timeout.seq {
         Some(1) if !timeout.is_p2p() => format!("the first collective of its group, {what}{of},"),
@@ -140,9 +183,6 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     found.gpus.clear();
     found.confidence = Confidence::Certain;
     found.why = format!("{}the ranks that report a timeout are the ones that did join", waited_since(ctx, timeout));
-    found.next = Some(
-        "look for a rank that reports no timeout; where all report it, at errors of NICs and GPUs; `nccl-top check` on the Flight Recorder dumps names the one that is missing"
-            .into(),
-    );
+    found.next = Some(heard.next().into());
     out.push(found);
 }

@@ -4,7 +4,7 @@ use super::area::Area;
 use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TextContext};
 use crate::base::severity::{Confidence, Role, Severity};
-use crate::logs::catalog::Part;
+use crate::logs::catalog::{self, Part, Scope, Signature};
 use crate::logs::{Exception, What, error_words};
 use crate::rules::findings::Finding;
 
@@ -88,7 +88,13 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let who = ctx.who();
     let message = error_words::point(&exception.message);
     let message = crate::base::clean::clip(&message, LONGEST);
-    let subject = if exception.victim { "victim" } else { "first" };
+    // What only follows from something does not stand for what that is.
+    let follows = |entry: &&Signature| matches!(entry.part, Part::Messenger | Part::Victim);
+    let subject = match catalog::find(Scope::Line, &error_words::exception_words(exception)).filter(follows) {
+        _ if exception.victim => "victim",
+        Some(_) => "messenger",
+        None => "first",
+    };
     let mut found = ctx.found(
         &RULE,
         subject,

@@ -465,18 +465,30 @@ fn sizes_of_the_model_of_its_batches_and_of_its_groups() {
         \x20 global_batch_size ............................... 128\n  micro_batch_size ................................ 4\n\
         \x20> number of parameters on (tensor, pipeline) model parallel rank (0, 0): 354871296\n\
         \x20> number of parameters on (tensor, pipeline) model parallel rank (1, 0): 354871297\n";
-    let rows = ["model 354,871,296 parameters", "parallel data 2, tensor 2, pipeline 2", "batch 128 in all, 4 a device"];
+    let rows = ["model 354,871,296 parameters on rank (0, 0)", "parallel data 2, tensor 2, pipeline 2", "batch 128 in all, 4 a device"];
     holds(megatron, &rows);
     let hf = "[INFO|trainer.py:2134] 2026-01-12 10:31:02,861 >>   Num examples = 100,000\n[INFO|trainer.py:2135] 2026-01-12 10:31:02,861 >>   Num Epochs = 3\n\
         [INFO|trainer.py:2136] 2026-01-12 10:31:02,861 >>   Instantaneous batch size per device = 8\n\
         [INFO|trainer.py:2139] 2026-01-12 10:31:02,861 >>   Total train batch size (w. parallel, distributed & accumulation) = 32\n\
         [INFO|trainer.py:2141] 2026-01-12 10:31:02,861 >>   Number of trainable parameters = 7,840,794\nstep 1 loss 2.5\n";
-    holds(hf, &["model 7,840,794 parameters", "batch 8 a device, 32 in all", "data 100,000 examples, 3 epochs"]);
+    holds(hf, &["model 7,840,794 trainable parameters", "batch 8 a device, 32 in all", "epochs 3 planned"]);
     holds("number of parameters: 123.59M\nstep 1 loss 2.5\n", &["model 123.59M parameters"]);
     holds(
         "torchrun sft.py --model_name_or_path Qwen/Qwen2.5-7B --zero_stage 3\nstep 1 loss 2.5\n",
         &["model Qwen/Qwen2.5-7B", "parallel ZeRO stage 3"],
     );
+    let lora = "trainable params: 4,194,304 || all params: 6,742,609,920 || trainable%: 0.0622\nstep 1 loss 2.5\n";
+    holds(lora, &["model 4,194,304 trainable parameters, 6,742,609,920 parameters"]);
+    holds("Trainable params: 1.2 K\nTotal params: 124 M\nstep 1 loss 2.5\n", &["model 1.2K trainable parameters, 124M parameters"]);
+    // Advice, an engine beside the training, and a directory.
+    for line in [
+        "RuntimeError: try zero_stage: 3 instead",
+        "use tensor_parallel_size=4 to fit, or lower micro_batch_size=1",
+        "{'rollout': {'tensor_model_parallel_size': 2}}",
+        "model_name: out-2024-05-11",
+    ] {
+        lacks(&format!("step 1 loss 2.5\n{line}\n"), &["parallel ", "batch ", "model "]);
+    }
     // A path, a word, and a name that goes on.
     lacks("--model_name_or_path /home/u/models/llama3-8b --model gpt\nmicro_batch_size_list 4\nstep 1 loss 2.5\n", &["model ", "batch "]);
 }
@@ -529,7 +541,11 @@ fn the_task_that_ended_is_the_one_that_raised() {
     let raised = "Traceback (most recent call last):\n  File \"train.py\", line 118, in main\n    wandb.init()\nCommError: Run initialization has timed out after 90.0 sec.\n";
     let ended = "srun: error: g3060: task 0: Exited with exit code 1\nsrun: Terminating StepId=25036072.0\nsrun: error: g3060: tasks 1-3: Terminated\n";
     holds(&format!("{raised}{ended}"), &["task 0 on g3060: CommError"]);
-    lacks(&format!("{raised}{ended}srun: error: g3061: task 2: Exited with exit code 1\n"), &["task 0 on g3060: CommError"]);
+    // Of two, and where another one crashed, nobody is named.
+    for other in ["srun: error: g3061: task 2: Exited with exit code 1\n", "srun: error: g3061: task 2: Aborted (core dumped)\n"] {
+        holds(&format!("{raised}{other}{ended}"), &["FAIL (code) CommError: Run initialization"]);
+        holds(&format!("{raised}{ended}{other}"), &["FAIL (code) CommError: Run initialization"]);
+    }
 }
 
 /// Advice names a setting, and a file a metric.

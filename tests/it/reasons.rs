@@ -524,8 +524,7 @@ fn a_warning_that_is_known_to_cause_a_failure_is_its_cause() {
     let warned = "/v/torch/cuda/__init__.py:138: UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found version 11040). Please update\n";
     let failed = "Traceback (most recent call last):\n  File \"train.py\", line 84, in <module>\n    init_process_group(backend=backend)\n\
                   RuntimeError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!\n";
-    let too_old =
-        "fail cuda-driver-too-old-warning line 1 [] start: the NVIDIA driver is older than this build's CUDA (driver for CUDA 11040)";
+    let too_old = "fail cuda-driver-too-old-warning line 1 [] start: the NVIDIA driver (CUDA 11.4) is older than this build's CUDA, and PyTorch goes on without GPUs";
     let no_gpu = "fail launch-no-gpu line 4 [] RuntimeError: ProcessGroupNCCL is only supported";
     let no_provider = "n1:78:78 [0] NCCL INFO NET/OFI No eligible providers were found\n\
                        n1:78:78 [0] plugin/net.cc:306 NCCL WARN Failed to initialize any NET plugin\n";
@@ -535,6 +534,19 @@ fn a_warning_that_is_known_to_cause_a_failure_is_its_cause() {
         // What comes behind is of something else.
         (no_gpu, &format!("{failed}{warned}")),
         ("warn", warned),
+        // Of another host, and what that one got over.
+        (
+            "fail net-init-failed line 3 []",
+            "n1:70:70 [0] NCCL INFO NET/OFI No eligible providers were found\nn1:70:70 [0] NCCL INFO Using network Socket\n\
+            n2:99:99 [0] plugin/net.cc:306 NCCL WARN Failed to initialize any NET plugin\n",
+        ),
+        // A machine without NVSwitches needs no fabric manager.
+        (
+            "warn fabricmanager-no-switch",
+            "Aug 10 08:00:33 node-7 nv-fabricmanager[39]: request to query NVSwitch device information from NVSwitch driver failed with error:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]\n\
+            Aug 10 08:00:33 node-7 systemd[1]: nvidia-fabricmanager.service: Main process exited, code=exited, status=1/FAILURE\n\
+            Aug 10 08:00:33 node-7 systemd[1]: nvidia-fabricmanager.service: Failed with result 'exit-code'.\n",
+        ),
         ("fail ofi-no-provider line 1 [] aws-ofi-nccl found no libfabric provider that it can use", no_provider),
     ]);
 }
@@ -556,7 +568,14 @@ fn what_a_rank_says_is_why_its_launcher_saw_it_end() {
                E0813 08:21:22.980000 1245483 torch/distributed/elastic/multiprocessing/api.py:984] failed (exitcode: -6) local_rank: 6 (pid: 1246013) of binary: /v/bin/python3\n\
                Root Cause (first observed failure):\n[0]:\n  time      : 2026-08-13_08:21:19\n  host      : n58\n  rank      : 6 (local_rank: 6)\n\
                \x20 exitcode  : -6 (pid: 1246013)\n  error_file: <N/A>\n  traceback : Signal 6 (SIGABRT) received by PID 1246013\n";
-    all_are(&[("fail cuda-launch-failure line 4 [6] rank 6: CUDA error: misaligned address", log)]);
+    all_are(&[
+        ("fail cuda-launch-failure line 4 [6] rank 6: CUDA error: misaligned address", log),
+        // Whom the kernel killed had not died of what it got over before.
+        (
+            "fail rank-exited line 11 [6] rank 6 (pid 1246013) ended: killed by signal 9 (SIGKILL)",
+            &log.replace("-6 (pid", "-9 (pid").replace("exitcode: -6", "exitcode: -9").replace("Signal 6 (SIGABRT)", "Signal 9 (SIGKILL)"),
+        ),
+    ]);
 }
 
 /// RCCL prints the version of NCCL that it is made from, too.
@@ -611,5 +630,17 @@ fn what_stands_above_those_that_gave_up_may_be_the_cause() {
             &format!("{hang}{all}"),
         ),
         ("fail collective-timeout", &format!("world_size=8\n{all}{hang}")),
+    ]);
+}
+
+/// A process that was being started when its parent died.
+#[test]
+fn an_exception_that_follows_does_not_stand_for_its_cause() {
+    let child = "Traceback (most recent call last):\n  File \"<string>\", line 1, in <module>\n  File \"/usr/lib/python3.11/multiprocessing/spawn.py\", line 132, in _main\n\
+        \x20   self = reduction.pickle.load(from_parent)\nEOFError: Ran out of input\n";
+    let parent = "Traceback (most recent call last):\n  File \"/w/train.py\", line 9, in main\n    mp.spawn(run, nprocs=8)\nValueError: bad context\n";
+    all_are(&[
+        ("fail python-exception line 9 [] ValueError: bad context, in main (train.py:9)", &format!("{child}{parent}")),
+        ("fail pickle-cut-short line 5 []", child),
     ]);
 }

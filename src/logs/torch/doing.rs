@@ -82,10 +82,10 @@ impl Stage {
         }
     }
 
-    /// Comes once, before the first step.
+    /// Comes once, before the first step. Data and models are made for an evaluation, too.
     fn is_of_the_start(self) -> bool {
-        use Stage::{MakingData, MakingEngine, MakingModel, ReadingArguments, StartingWorkers, WaitingForServer, WrappingModel};
-        matches!(self, ReadingArguments | MakingData | MakingModel | MakingEngine | WrappingModel | StartingWorkers | WaitingForServer)
+        use Stage::{MakingEngine, ReadingArguments, StartingWorkers, WaitingForServer, WrappingModel};
+        matches!(self, ReadingArguments | MakingEngine | WrappingModel | StartingWorkers | WaitingForServer)
     }
 }
 
@@ -95,8 +95,14 @@ impl Doing {
         let Some((file, tail)) = tail.split_once('"') else { return };
         let Some((_, function)) = tail.split_once(", in ") else { return };
         let function = function.trim();
-        // A model runs within nearly all else: what else is going on says more.
-        let is_new = |stage: Stage| stage != Stage::Forward || self.stage.is_none();
+        // Trackers wrap what a program calls: its own frame below one says that it is about something else.
+        let of_library = ["-packages/", "/lib/python", "<frozen "].iter().any(|part| file.contains(part));
+        if !of_library && self.stage.as_ref().is_some_and(|(stage, _)| *stage == Stage::Tracking) {
+            self.stage = None;
+        }
+        // A model runs within nearly all else: what else is going on says more. Lightning gives an optimizer its forward pass to run.
+        let outer = self.stage.as_ref().map(|(stage, _)| *stage);
+        let is_new = |stage: Stage| stage != Stage::Forward || matches!(outer, None | Some(Stage::Optimizing | Stage::Tracking));
         let stage = stage_of(file, function);
         self.starts |= stage.is_some_and(Stage::is_of_the_start);
         // A function that a program calls says more than one that this one calls.
@@ -157,6 +163,7 @@ fn stage_of(file: &str, function: &str) -> Option<Stage> {
         "prepare" | "_prepare_deepspeed" if of(&["/accelerate/accelerator.py"]) => Some(Stage::MakingEngine),
         "setup" | "setup_module" | "_setup_model" if of(&["/lightning/fabric/", "/lightning_fabric/"]) => Some(Stage::MakingEngine),
         "backward" if of(&["/torch/autograd/", "/torch/_tensor.py", "/accelerate/", "/deepspeed/runtime/"]) => Some(Stage::Backward),
+        "step" if of(&["/lr_scheduler.py"]) => None,
         "step" if of(&["/torch/optim/", "/accelerate/optimizer.py", "/deepspeed/runtime/"]) => Some(Stage::Optimizing),
         "_call_impl" | "_wrapped_call_impl" if of(&["/torch/nn/modules/module.py"]) => Some(Stage::Forward),
         "__next__" | "_next_data" | "fetch" if of(&["/torch/utils/data/"]) => Some(Stage::ReadingData),

@@ -340,6 +340,15 @@ impl Open {
             self.waited = 0;
             return true;
         }
+        // Somebody has left the line out that announces NCCL's own words.
+        if more.is_some() && message.contains("\nnccl") && catalog::find(catalog::Scope::Nccl, text).is_some() {
+            message.push_str("\nLast error:\n");
+            message.push_str(text);
+            *message = clean::clip(message, MAX_TEXT).into_owned();
+            *more = None;
+            self.waited = 0;
+            return true;
+        }
         if more.is_none() && !*names_actor && *further < MAX_FURTHER && goes_on(message, *further, text) {
             *further += 1;
             message.push('\n');

@@ -128,13 +128,25 @@ fn version_in_errors(report: &Report) -> Option<String> {
     let of = |text: &str| {
         let word = text.split_once("NCCL version ")?.1.split(|c: char| !c.is_ascii_digit() && c != '.').next()?;
         let version = word.trim_end_matches('.');
-        (version.split('.').count() == 3).then(|| version.to_owned())
+        (version.split('.').count() == 3).then(|| in_parts(version))
     };
     report
         .record()
         .alarms
         .iter()
         .find_map(|a| of(&a.text).or_else(|| if let What::Exception(e) = &a.event.what { of(&e.message) } else { None }))
+}
+
+/// PyTorch up to 1.12 took NCCL's number apart as before 2.9: its `21.0.3` is 2.10.3.
+fn in_parts(version: &str) -> String {
+    let parts: Vec<u32> = version.split('.').filter_map(|part| part.parse().ok()).collect();
+    match parts[..] {
+        [major, minor, patch] if (20..30).contains(&major) && minor < 10 => {
+            let number = major * 1000 + minor * 100 + patch;
+            format!("{}.{}.{}", number / 10_000, number % 10_000 / 100, number % 100)
+        }
+        _ => version.to_owned(),
+    }
 }
 
 /// What the channels over the network go by, where no line says which network was chosen.

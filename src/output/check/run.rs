@@ -207,22 +207,10 @@ pub fn when_words(report: &Report, f: &Finding) -> Option<String> {
     let doing = doing_of(report, alarm);
     let stage = doing.and_then(|doing| doing.stage.as_ref());
     // What comes once, before the first step, says that there was none.
-    let of_start = || doing.filter(|doing| doing.starts && !has_stepped).map(|_| "before any step".to_owned());
-    let of_nccl = || if has_stepped { None } else { nccl_words(report, alarm) };
-    let where_it_was = stage.map(stage_words).or_else(|| of_nccl().map(str::to_owned));
-    let words = elapsed.into_iter().chain(progress.or_else(of_start).or_else(before)).chain(where_it_was);
+    let of_start = || doing.filter(|doing| doing.starts && doing.task.is_none() && !has_stepped).map(|_| "before any step".to_owned());
+    let words = elapsed.into_iter().chain(progress.or_else(of_start).or_else(before)).chain(stage.map(stage_words));
     let words: Vec<String> = words.collect();
     (!words.is_empty()).then(|| words.join(", "))
-}
-
-/// Whether NCCL was up in the process that wrote a line of NCCL, as far as its lines say.
-fn nccl_words(report: &Report, alarm: &Alarm) -> Option<&'static str> {
-    let of_nccl = matches!(alarm.event.what, What::NcclWarn { .. }) || alarm.event.origin.cuda_dev.is_some();
-    let comms = || report.model().comms.values().filter(|comm| comm.nranks > 1);
-    let has = |ranks: &BTreeSet<u32>| alarm.rank.map_or(!ranks.is_empty(), |rank| ranks.contains(&rank));
-    let is_up = comms().any(|comm| has(&comm.init_complete));
-    let begins = comms().any(|comm| has(&comm.init_started));
-    (of_nccl && (is_up || begins)).then_some(if is_up { "after NCCL had come up" } else { "while NCCL came up" })
 }
 
 /// What the program was doing, by the traceback that it ended with; where NCCL or a library spoke first, by the next one of the same rank.
@@ -232,23 +220,25 @@ fn doing_of<'a>(report: &'a Report, alarm: &'a Alarm) -> Option<&'a Doing> {
     let told = |a: &'a Alarm| a.event.said_at.as_ref().map(|said| &said.doing).filter(|doing| doing.stage.is_some());
     let is_next = |a: &&Alarm| {
         let apart = a.line.zip(alarm.line).and_then(|(line, first)| line.checked_sub(first));
-        (a.file, a.run, a.rank) == (alarm.file, alarm.run, alarm.rank) && apart.is_some_and(|lines| lines <= NEAR)
+        let (own, other) = (&alarm.event.origin, &a.event.origin);
+        let is_same = alarm.rank.is_some() && a.rank == alarm.rank || own.pid.is_some() && own.pid == other.pid;
+        (a.file, a.run) == (alarm.file, alarm.run) && is_same && apart.is_some_and(|lines| lines <= NEAR)
     };
     told(alarm).or_else(|| report.record().alarms.iter().filter(is_next).find_map(told))
 }
 
 /// Processes that are listed.
-const MOST_PIDS: usize = 16;
+pub const MOST_PIDS: usize = 16;
 
 /// `the launcher ended 5 other processes by SIGTERM (pids 24317, …): they are not to blame`. Who ended by itself when the signal came is none of
-/// them, and where ranks only waited for somebody, anybody may be the one.
+/// them; where ranks only waited for somebody, anybody may be the one, and where several failed alike, these may have, too.
 pub fn ended_words(report: &Report, f: &Finding) -> Option<String> {
     let record = report.record();
-    // DeepSpeed's launcher says it of those that have died, too; where several failed alike, more may have.
-    let tells_apart = record.launch.launcher != Some("DeepSpeed") && f.ranks.len() <= 1;
-    if !crate::rules::ends_a_rank(f) || !tells_apart {
+    // DeepSpeed's launcher says it of those that have died, too.
+    if record.launch.launcher == Some("DeepSpeed") {
         return None;
     }
+    let tells_apart = crate::rules::ends_a_rank(f) && f.ranks.len() <= 1;
     let own: Vec<u32> = f.ranks.iter().filter_map(|rank| record.ranks.get(rank)?.pid).collect();
     let run = alarm_of(report, f).map(|alarm| (alarm.file, alarm.run));
     let of_run = |alarm: &&Alarm| run.is_none_or(|run| run == (alarm.file, alarm.run));
@@ -276,7 +266,8 @@ pub fn ended_words(report: &Report, f: &Finding) -> Option<String> {
     let are = if pids.len() == 1 { "it is" } else { "they are" };
     let word = if pids.len() == 1 { "pid" } else { "pids" };
     let ended = counted(pids.len(), "other process");
-    (!pids.is_empty()).then(|| format!("the launcher ended {ended} by {by} ({word} {}{more}): {are} not to blame", listed.join(", ")))
+    let blame = if tells_apart { format!("{are} not to blame") } else { "that follows from it".to_owned() };
+    (!pids.is_empty()).then(|| format!("the launcher ended {ended} by {by} ({word} {}{more}): {blame}", listed.join(", ")))
 }
 
 const SIGTERM: i32 = 15;

@@ -336,7 +336,9 @@ fn said_by_others(report: &Report, first: &Alarm) -> String {
     };
     let is_same = |a: &&Alarm| match first.event.what.signature() {
         Some(entry) => a.event.what.signature() == Some(entry),
-        None => call(first).is_some() && call(a) == call(first) || raised(first).is_some() && raised(a) == raised(first),
+        None => {
+            call(first).is_some() && call(a) == call(first) || exception_key(first).is_some() && exception_key(a) == exception_key(first)
+        }
     };
     let others = || report.record().alarms.iter().filter(is_same);
     let numbers = |of: &dyn Fn(&Alarm) -> Option<u32>| -> Vec<u32> {
@@ -349,8 +351,11 @@ fn said_by_others(report: &Report, first: &Alarm) -> String {
         let record = report.record();
         let world = record.launch.ranks().or(record.members).max(record.ring_ranks);
         let all = ranks.len() as u32 + 1;
-        let waits = matches!(first.event.what, What::CollectiveTimeout(_));
-        return if world == Some(all) && !waits {
+        // Who waited, or was only hit, is not the cause anyway; of several attempts each has ranks of its own.
+        let entry = first.event.what.signature();
+        let fails = !matches!(first.event.what, What::CollectiveTimeout(_)) && entry.is_none_or(|entry| entry.part == Part::Cause);
+        let is_one_attempt = report.attempt().is_none_or(|attempt| attempt.no <= 1) && record.launch.restarts.is_none_or(|n| n == 0);
+        return if world == Some(all) && fails && is_one_attempt {
             format!("; all {all} ranks say it: it is not one of them")
         } else {
             format!("; {}, too", rank_words(&ranks))
@@ -366,20 +371,17 @@ fn said_by_others(report: &Report, first: &Alarm) -> String {
         return format!("; {} of it, too", cuda_words(&devices));
     }
     let pids = numbers(&|a| a.event.origin.pid);
-    let words: Vec<String> = pids.iter().take(MOST_PIDS).map(u32::to_string).collect();
+    let words: Vec<String> = pids.iter().take(run::MOST_PIDS).map(u32::to_string).collect();
     match pids.len() {
         0 => String::new(),
         1 => format!("; pid {}, too", words[0]),
-        n if n > MOST_PIDS => format!("; {n} other processes, too"),
+        n if n > run::MOST_PIDS => format!("; {n} other processes, too"),
         _ => format!("; pids {}, too", all_words(&words)),
     }
 }
 
-/// Processes that are listed.
-const MOST_PIDS: usize = 8;
-
 /// What an exception is, whoever raised it: its class, its words without numbers, and the program's own function.
-fn raised(alarm: &Alarm) -> Option<(&str, String, Option<&str>)> {
+fn exception_key(alarm: &Alarm) -> Option<(&str, String, Option<&str>)> {
     let What::Exception(e) = &alarm.event.what else { return None };
     let words = e.message.lines().next().unwrap_or("").chars().filter(|c| !c.is_ascii_digit()).collect();
     let own = e.called_from.as_deref().or(e.place.as_deref());
