@@ -49,6 +49,8 @@ pub struct Table {
     /// Line numbers from 1; 0 in JSON.
     pub first_line: u64,
     pub last_line: u64,
+    /// It was told to check nothing (`-c 0`).
+    unchecked: bool,
     /// Its column is the largest error of a row, which rounding makes unequal to 0 (2.12 and older).
     error_column: bool,
 }
@@ -212,9 +214,8 @@ impl Table {
     /// What the rows and the last lines tell together, once all of them are read.
     fn conclude(&mut self) {
         if self.error_column {
-            // Rows of a run that checks nothing (-c 0) say N/A, and its last line counts 0 all the same.
-            let none_checked = !self.rows.is_empty() && self.rows.iter().all(|row| row.wrong().is_none());
-            self.wrong = self.out_of_bounds.map(|seen| seen.count).filter(|n| *n > 0 || !none_checked);
+            // The last line of a run that checks nothing counts 0 all the same.
+            self.wrong = self.out_of_bounds.map(|seen| seen.count).filter(|_| !self.unchecked);
         }
         if self.collective.is_none() {
             self.collective = self.guess().map(str::to_owned);

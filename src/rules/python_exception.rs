@@ -74,6 +74,22 @@ fn raised_words(exception: &Exception) -> String {
     format!("{at}{from}{loader}{after}")
 }
 
+/// The program's own frame; where only a library's are known, what that library was given.
+fn where_to_look(exception: &Exception) -> Option<String> {
+    let library = |place: &str| {
+        let (_, tail) = place.split_once("-packages/")?;
+        let name = tail.split(['/', '.']).next()?;
+        name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_').then(|| name.to_owned())
+    };
+    let place = exception.called_from.as_ref().or(exception.place.as_ref())?;
+    Some(match library(place) {
+        Some(name) if exception.called_from.is_none() => format!(
+            "no frame of the program stands in the traceback: look at what {name} was given or set to, and for these words with its version (`pip show {name}`)"
+        ),
+        _ => format!("look at {place}"),
+    })
+}
+
 /// A message is cut here.
 const LONGEST: usize = 220;
 
@@ -111,7 +127,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     );
     found.confidence = Confidence::Certain;
     found.why = raised_words(exception);
-    found.next = exception.called_from.as_ref().or(exception.place.as_ref()).map(|place| format!("look at {place}"));
+    found.next = where_to_look(exception);
     ctx.sign(&mut found, &error_words::exception_words(exception));
     let of_the_system = OF_THE_SYSTEM.iter().any(|name| exception.class.ends_with(name));
     let told = found.signature.is_some_and(Area::told_by);

@@ -50,6 +50,8 @@ const SIGABRT: u32 = 6;
 const LOST_SOON: Duration = Duration::from_secs(30);
 const SIGBUS: u32 = 7;
 const SIGSEGV: u32 = 11;
+const SIGILL: u32 = 4;
+const SIGFPE: u32 = 8;
 const SIGTERM: i32 = 15;
 
 fn on_text(ctx: &TextContext, out: &mut Vec<Finding>) {
@@ -88,6 +90,11 @@ fn on_text(ctx: &TextContext, out: &mut Vec<Finding>) {
     found.confidence = Confidence::Certain;
     found.why = format!("the launcher reports it as the first to fail{}", table_words(ctx));
     found.next = Some(next_by_code(code, &who));
+    if let Some(all) = code.and_then(|code| crashed_together(ctx, code)) {
+        found.summary = format!("{} ended: {}", rank_words(&all), code.map_or(String::new(), exit_words));
+        found.gpus = all.iter().filter_map(|rank| ctx.gpu_of_rank(*rank)).collect();
+        found.ranks = all;
+    }
     match code.and_then(|c| asked_to_end(ctx, c)) {
         Some(Asked::Others) => found.role = Role::Cascade,
         // The job is what was ended: `job-cancelled`.
@@ -145,8 +152,16 @@ fn lost_its_peer(model: &Model, job: &str, rank: u32) -> bool {
     exceptions.next_back().is_some_and(is_victim)
 }
 
-/// `, at 08:10:57, on node-1; it lists rank 12 (exit code 1) as failed, too`: torchrun's table names the others above the first one.
-fn table_words(ctx: &TextContext) -> String {
+/// What torchrun's table says of the process that failed first, and of the others that it names above that one.
+struct Listed<'a> {
+    first: &'a WorkerFailure,
+    /// By how they ended, in the order in which they stand.
+    others: Vec<(Option<i32>, Vec<u32>)>,
+    /// All of them ended within one second.
+    at_once: bool,
+}
+
+fn table<'a>(ctx: &TextContext<'a>) -> Option<Listed<'a>> {
     let record = ctx.model.record_of(&ctx.seen.job);
     // The line above the table names the same process.
     let in_table = |pid: u32| {
@@ -159,15 +174,10 @@ fn table_words(ctx: &TextContext) -> String {
         What::WorkerFailure(first) => Some(first),
         What::WorkerFailed { pid, .. } => in_table(*pid),
         _ => None,
-    };
-    let Some(first) = first else { return String::new() };
-    let clock = |f: &WorkerFailure| f.time.as_ref().map(|t| format!("{:02}:{:02}:{:02}", t.hour, t.minute, t.second));
-    let at = clock(first).map_or(String::new(), |at| format!(", at {at}"));
-    let on = first.host.as_ref().map_or(String::new(), |host| format!(", on {}", clip(&clean(host), 80)));
+    }?;
     // The table of an earlier run in the same file is of other processes.
     let own = record.alarms.iter().find(|a| a.file == ctx.seen.file && a.line == ctx.seen.line && a.event.what == ctx.seen.event.what);
     let of_run = |a: &&Alarm| own.is_none_or(|own| a.file != own.file || a.run == own.run);
-    // By how they ended, in the order in which they stand.
     let mut others: Vec<(Option<i32>, Vec<u32>)> = Vec::new();
     let mut at_once = first.time.is_some();
     for alarm in record.alarms.iter().filter(of_run) {
@@ -180,16 +190,38 @@ fn table_words(ctx: &TextContext) -> String {
             None => others.push((f.exit_code, vec![rank])),
         }
     }
+    others.iter_mut().for_each(|(_, ranks)| ranks.sort_unstable());
+    Some(Listed { first, others, at_once })
+}
+
+/// `, at 08:10:57, on node-1; it lists rank 12 (exit code 1) as failed, too`
+fn table_words(ctx: &TextContext) -> String {
+    let Some(Listed { first, others, at_once }) = table(ctx) else { return String::new() };
+    let clock = |f: &WorkerFailure| f.time.as_ref().map(|t| format!("{:02}:{:02}:{:02}", t.hour, t.minute, t.second));
+    let at = clock(first).map_or(String::new(), |at| format!(", at {at}"));
+    let on = first.host.as_ref().map_or(String::new(), |host| format!(", on {}", clip(&clean(host), 80)));
     if others.is_empty() {
         return format!("{at}{on}");
     }
-    let words = |(code, ranks): &mut (Option<i32>, Vec<u32>)| {
-        ranks.sort_unstable();
+    let words = |(code, ranks): &(Option<i32>, Vec<u32>)| {
         format!("{}{}", rank_words(ranks), code.map_or(String::new(), |code| format!(" ({})", exit_words(code))))
     };
-    let listed: Vec<String> = others.iter_mut().take(MOST_KINDS).map(words).collect();
+    let listed: Vec<String> = others.iter().take(MOST_KINDS).map(words).collect();
     let order = if at_once { "; all of them ended within one second, so the table does not prove which was first" } else { "" };
     format!("{at}{on}; it lists {} as failed, too{order}", all_words(&listed))
+}
+
+/// All ranks of the table, where each crashed of the same signal within one second: none of them is the first. Who aborts, or is killed, may have
+/// been made to.
+fn crashed_together(ctx: &TextContext, code: i32) -> Option<Vec<u32>> {
+    const MOST: usize = 16;
+    let is_crash = signal_of(code).is_some_and(|signal| matches!(signal, SIGSEGV | SIGBUS | SIGILL | SIGFPE));
+    let Listed { first, others, at_once } = table(ctx).filter(|_| is_crash)?;
+    let [(Some(other), ranks)] = &others[..] else { return None };
+    let mut all = ranks.clone();
+    all.push(first.rank?);
+    all.sort_unstable();
+    (at_once && *other == code && first.exit_code == Some(code) && all.len() <= MOST).then_some(all)
 }
 
 /// Ways to end that are told apart.

@@ -644,3 +644,53 @@ fn an_exception_that_follows_does_not_stand_for_its_cause() {
         ("fail pickle-cut-short line 5 []", child),
     ]);
 }
+
+/// Native stacks say in which library a process crashed.
+#[test]
+fn the_library_of_a_native_crash() {
+    let ompi = "[n7:956] *** Process received signal ***\n[n7:956] Signal: Segmentation fault (11)\n[n7:956] Signal code:  (-6)\n[n7:956] Failing at address: 0x3bc\n\
+                [n7:956] [ 0] /usr/lib/x86_64-linux-gnu/libc.so.6(+0x45330)[0x7d1d0c3eb330]\n[n7:956] [ 1] /usr/local/lib/libnccl.so.2(+0xbd72c)[0x7d1d0c8f372c]\n\
+                [n7:956] [ 2] /usr/local/lib/libnccl.so.2(ncclGroupEnd+0x37)[0x7d1d0c903ee7]\n[n7:956] [ 3] ./all_gather_perf(+0x86a4)[0x56]\n[n7:956] *** End of error message ***\n";
+    let ucx = "[w-0:2121 :0:7025] Caught signal 7 (Bus error: nonexistent physical address)\n==== backtrace (tid: 7025) ====\n0 0x0000000000014420 __funlockfile() ???:0\n\
+               1 0x0000000000068d7c ncclGroupEnd() ???:0\n2 0x0000000000008609 start_thread() ???:0\n=================================\n";
+    // Without a stack, and where the job goes on.
+    let bare = "[w-0:2121:0:7025] Caught signal 11 (Segmentation fault: address not mapped to object at address 0x18)\n";
+    let others: String = (0..12).map(|n| format!("step {n} loss 2.5\n")).collect();
+    all_are(&[
+        ("fail segfault line 2 [] pid 956 on n7 crashed in libnccl.so.2 (ncclGroupEnd): segmentation fault (SIGSEGV)", ompi),
+        ("fail ucx-crash line 1 [] process 2121 of w-0 crashed in ncclGroupEnd with signal 7: Bus error", ucx),
+        ("fail ucx-crash line 1 [] process 2121 of w-0 crashed with signal 11: Segmentation fault", bare),
+        ("warn ucx-crash line 1 [] process 2121 of w-0 crashed with signal 11: Segmentation fault", &format!("{bare}{others}")),
+    ]);
+}
+
+/// Of those that crash of one signal in one second none is the first.
+#[test]
+fn ranks_that_crash_together_are_named_together() {
+    let row = |rank: u32, time: &str, code: i32| {
+        format!(
+            "  time      : 2026-01-15_05:44:{time}\n  host      : x\n  rank      : {rank} (local_rank: {rank})\n  exitcode  : {code} (pid: 617{rank})\n  error_file: <N/A>\n  traceback : Signal {} received by PID 617{rank}\n",
+            -code
+        )
+    };
+    let table = |others: &str, first: &str| {
+        format!(
+            "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n============\nrun.py FAILED\n------------\nFailures:\n[1]:\n{others}------------\n\
+             Root Cause (first observed failure):\n[0]:\n{first}============\n"
+        )
+    };
+    all_are(&[
+        (
+            "fail rank-exited line 19 [0, 1] ranks 0 and 1 ended: killed by signal 11 (SIGSEGV)",
+            &table(&row(1, "28", -11), &row(0, "28", -11)),
+        ),
+        (
+            "fail rank-exited line 19 [0] rank 0 (pid 6170) ended: killed by signal 11 (SIGSEGV)",
+            &table(&row(1, "29", -11), &row(0, "28", -11)),
+        ),
+        (
+            "fail rank-exited line 19 [0] rank 0 (pid 6170) ended: killed by signal 6 (SIGABRT)",
+            &table(&row(1, "28", -6), &row(0, "28", -6)),
+        ),
+    ]);
+}

@@ -111,7 +111,9 @@ impl Tables {
             }
             "nThread" => {
                 let aggregated = text.split_once("agg iters: ").is_some_and(|(_, n)| n.split_ascii_whitespace().next() != Some("1"));
-                self.starts(no, |table| table.ranks.is_some()).odd_timing = aggregated;
+                let table = self.starts(no, |table| table.ranks.is_some());
+                table.odd_timing = aggregated;
+                table.unchecked = text.trim_end().ends_with("validation: 0") || text.contains("validation: 0 ");
                 true
             }
             "Blocking" => match &mut self.open {
@@ -174,12 +176,16 @@ impl Tables {
         if !text.contains("count") || !text.contains("busbw") {
             return false;
         }
-        let before = self.open.as_ref().map(|table| (table.ranks, table.collective.clone(), table.devices.clone(), table.odd_timing));
+        let before = self.open.as_ref().map(|table| {
+            let kind = (table.odd_timing, table.unchecked);
+            (table.ranks, table.collective.clone(), table.devices.clone(), kind)
+        });
         // Repeated in one run (-N): the same test once more.
         let table = self.starts(no, |_| false);
-        if let Some((ranks, collective, devices, odd_timing)) = before.filter(|_| table.ranks.is_none()) {
+        if let Some((ranks, collective, devices, kind)) = before.filter(|_| table.ranks.is_none()) {
             table.collective = table.collective.take().or(collective);
-            (table.ranks, table.devices, table.odd_timing) = (ranks, devices, odd_timing);
+            (table.ranks, table.devices) = (ranks, devices);
+            (table.odd_timing, table.unchecked) = kind;
         }
         table.odd_timing |= text.contains("cputime");
         table.error_column = text.ends_with(" error");

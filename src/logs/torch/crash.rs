@@ -1,7 +1,7 @@
-//! What Python's faulthandler prints when a process crashes: the signal, and behind it the stacks of its threads, innermost call first. The
-//! line of the signal is held back until the stack tells where the thread that crashed was.
+//! What is printed when a process crashes: the signal, and behind it a stack, innermost call first; by Python's faulthandler of its threads, by
+//! the handlers of UCX and Open MPI of native code. The line of the signal is held back until the stack tells where the crash was.
 //!
-//! Source: CPython `Python/traceback.c` and `Modules/faulthandler.c`, 3.8 to 3.14.
+//! Source: CPython `Python/traceback.c` and `Modules/faulthandler.c`, 3.8 to 3.14; UCX `debug.c`; Open MPI `stacktrace.c`, glibc `backtrace_symbols`.
 
 use super::traceback::{is_of_library, is_of_python};
 use crate::base::clean::clip;
@@ -10,8 +10,13 @@ use crate::logs::{Origin, SaidAt, TextEvent, What};
 
 /// How the line of the signal begins.
 const HEAD: &str = "Fatal Python error: ";
+/// How the lines of native handlers go on in front of their stacks.
+const NATIVE: &[&str] = &["] Caught signal ", "] Signal: Segmentation fault (11)"];
 /// Lines that are waited for: other threads may come first.
 const MOST_LINES: u16 = 400;
+/// The same of a native stack, and of the lines in front of it.
+const MOST_NATIVE: u16 = 80;
+const MOST_IN_FRONT: u16 = 6;
 
 /// A crash whose stack is being read.
 #[derive(Clone, PartialEq)]
@@ -24,6 +29,7 @@ pub struct Crash {
     in_current: bool,
     /// The innermost frame, where it is a library's.
     innermost: Option<String>,
+    is_native: bool,
 }
 
 impl Crash {
@@ -32,18 +38,43 @@ impl Crash {
         let What::Signed { text, .. } = &event.what else { return None };
         let said_at = Some(SaidAt { line, text: text.clone(), ..SaidAt::default() });
         let event = TextEvent { said_at, ..event.clone() };
-        text.starts_with(HEAD).then(|| Crash {
+        let is_native = NATIVE.iter().any(|head| text.contains(head));
+        (is_native || text.starts_with(HEAD)).then(|| Crash {
             who: event.origin.clone(),
             event,
-            left: MOST_LINES,
+            left: if is_native { MOST_NATIVE } else { MOST_LINES },
             has_thread: false,
             in_current: false,
             innermost: None,
+            is_native,
         })
+    }
+
+    /// A line behind that of a native handler. What is no frame ends the stack, once there is one.
+    fn read_native(&mut self, p: &Peeled<'_>) -> (Option<TextEvent>, bool) {
+        self.left = self.left.saturating_sub(1);
+        let frame = Frame::of(p.rest.trim());
+        let ends = if self.has_thread { frame.is_none() } else { frame.is_none() && self.left < MOST_NATIVE - MOST_IN_FRONT };
+        if ends || self.left == 0 {
+            return (Some(self.told()), false);
+        }
+        let Some(frame) = frame else { return (None, false) };
+        self.has_thread = true;
+        // The first library that is not of the system, and the first function of it that has a name.
+        match (&self.innermost, frame.place()) {
+            (None, Some(place)) => self.innermost = Some(place),
+            (Some(told), _) if Some(told.as_str()) == frame.library && frame.function.is_some() => self.innermost = frame.place(),
+            _ => {}
+        }
+        let is_whole = self.innermost.as_deref().is_some_and(|told| !told.contains(".so") || told.ends_with(')'));
+        (is_whole.then(|| self.told()), true)
     }
 
     /// Takes a line of the same process in. The event, when nothing more is to come; and whether the line belongs to the stack.
     pub fn read(&mut self, p: &Peeled<'_>) -> (Option<TextEvent>, bool) {
+        if self.is_native {
+            return self.read_native(p);
+        }
         self.left = self.left.saturating_sub(1);
         let same = p.origin.rank == self.who.rank && p.origin.pid == self.who.pid && p.origin.host == self.who.host;
         let text = p.rest.trim_end();
@@ -77,7 +108,7 @@ impl Crash {
     pub fn told(&mut self) -> TextEvent {
         let mut event = self.event.clone();
         if let (What::Signed { text, .. }, Some(place)) = (&mut event.what, &self.innermost) {
-            text.push_str(&format!(", in {place}"));
+            text.push_str(&if self.is_native { format!(" [in {place}]") } else { format!(", in {place}") });
         }
         event
     }
@@ -95,4 +126,90 @@ fn place(frame: &str) -> Option<String> {
     const LONGEST: usize = 160;
     let place = format!("{} ({}:{line})", clip(function.trim(), 60), path.rsplit('/').next()?);
     Some(clip(&place, LONGEST).into_owned())
+}
+
+/// A call of a native stack.
+struct Frame<'a> {
+    /// `libnccl.so.2`
+    library: Option<&'a str>,
+    function: Option<&'a str>,
+}
+
+/// What handlers, threads and the C library do around the call that crashed.
+const OF_THE_SYSTEM: &[&str] = &[
+    "libc.so",
+    "libpthread",
+    "libm.so",
+    "ld-linux",
+    "libgcc_s",
+    "libstdc++",
+    "libucs.",
+    "libucm.",
+    "libopen-pal",
+    "libopen-rte",
+    "libasan",
+];
+const SYSTEM_CALLS: &[&str] = &["killpg", "raise", "gsignal", "abort", "start_thread", "clone", "_start", "main"];
+
+impl<'a> Frame<'a> {
+    /// `[node:956] [ 4] /usr/lib/libnccl.so.2(ncclGroupEnd+0x37)[0x7d1d]`, ` 2  /usr/lib/libuct.so.0(+0xed99) [0x2aab]`,
+    /// `2 0x0000000000068d7c ncclGroupEnd() ???:0`
+    fn of(text: &'a str) -> Option<Frame<'a>> {
+        let text = text.rsplit_once("] [").map_or(text, |(before, tail)| if before.starts_with('[') { tail } else { text });
+        let text = text.trim_start_matches(['[', ' ']);
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let tail = text[digits..].trim_start_matches([']', ' ']);
+        if digits == 0 || digits > 3 || tail.len() == text.len() - digits {
+            return None;
+        }
+        if let Some(rest) = tail.strip_prefix("0x") {
+            let (_, call) = rest.split_once(' ')?;
+            let function = call.split(['(', ' ']).next().filter(|name| is_name(name));
+            return Some(Frame { library: None, function });
+        }
+        let (path, rest) = tail.split_once('(')?;
+        let library = path.rsplit('/').next().filter(|name| name.contains(".so") && !name.contains(' '))?;
+        Some(Frame { library: Some(library), function: rest.split(['+', ')']).next().filter(|name| is_name(name)) })
+    }
+
+    /// `libnccl.so.2 (ncclGroupEnd)`, `libnccl.so.2`, `ncclGroupEnd`; `None` of the system's own.
+    fn place(&self) -> Option<String> {
+        const LONGEST: usize = 60;
+        let name = |text: &str| clip(text, LONGEST).into_owned();
+        match (self.library, self.function) {
+            (Some(library), _) if OF_THE_SYSTEM.iter().any(|own| library.starts_with(own)) => None,
+            (Some(library), Some(function)) => Some(format!("{} ({})", name(library), name(function))),
+            (Some(library), None) => Some(name(library)),
+            (None, Some(function)) if !function.starts_with('_') && !SYSTEM_CALLS.contains(&function) => Some(name(function)),
+            (None, _) => None,
+        }
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b':' | b'.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Frame;
+
+    #[test]
+    fn frames_of_all_handlers() {
+        let cases = [
+            ("[k8s-worker07:00956] [ 4] /usr/local/nccl/lib/libnccl.so.2(+0xbd72c)[0x7d1d0c8f372c]", Some("libnccl.so.2")),
+            ("[ 4] /usr/lib/libnccl.so.2(ncclGroupEnd+0x37)[0x7d1d0c903ee7]", Some("libnccl.so.2 (ncclGroupEnd)")),
+            ("2  /opt/ucx/lib/libuct.so.0(uct_rkey_release+0xe) [0x2aab2393f51e]", Some("libuct.so.0 (uct_rkey_release)")),
+            ("2 0x0000000000068d7c ncclGroupEnd() ???:0", Some("ncclGroupEnd")),
+            ("0 0x0000000000014420 __funlockfile() ???:0", None),
+            ("[ 0] /usr/lib/x86_64-linux-gnu/libc.so.6(+0x45330)[0x7d1d0c3eb330]", None),
+        ];
+        for (line, place) in cases {
+            assert_eq!(Frame::of(line).expect(line).place().as_deref(), place, "{line}");
+        }
+        for line in ["==== backtrace (tid: 7025) ====", "[node:956] Signal code:  (-6)", "Epoch 1: 10 (of 20)", "12 steps (0.3 s)"] {
+            assert!(Frame::of(line).is_none(), "{line}");
+        }
+    }
 }
