@@ -135,20 +135,8 @@ struct Frame<'a> {
     function: Option<&'a str>,
 }
 
-/// What handlers, threads and the C library do around the call that crashed.
-const OF_THE_SYSTEM: &[&str] = &[
-    "libc.so",
-    "libpthread",
-    "libm.so",
-    "ld-linux",
-    "libgcc_s",
-    "libstdc++",
-    "libucs.",
-    "libucm.",
-    "libopen-pal",
-    "libopen-rte",
-    "libasan",
-];
+/// What handlers, threads and the C library do around the call that crashed: libraries without their `lib`, and functions.
+const OF_THE_SYSTEM: &[&str] = &["c.so", "pthread", "m.so", "gcc_s", "stdc++", "ucs.", "ucm.", "open-pal", "open-rte", "asan", "ld-linux"];
 const SYSTEM_CALLS: &[&str] = &["killpg", "raise", "gsignal", "abort", "start_thread", "clone", "_start", "main"];
 
 impl<'a> Frame<'a> {
@@ -177,13 +165,18 @@ impl<'a> Frame<'a> {
         const LONGEST: usize = 60;
         let name = |text: &str| clip(text, LONGEST).into_owned();
         match (self.library, self.function) {
-            (Some(library), _) if OF_THE_SYSTEM.iter().any(|own| library.starts_with(own)) => None,
+            (Some(library), _) if is_of_the_system(library) => None,
             (Some(library), Some(function)) => Some(format!("{} ({})", name(library), name(function))),
             (Some(library), None) => Some(name(library)),
             (None, Some(function)) if !function.starts_with('_') && !SYSTEM_CALLS.contains(&function) => Some(name(function)),
             (None, _) => None,
         }
     }
+}
+
+fn is_of_the_system(library: &str) -> bool {
+    let name = library.strip_prefix("lib").unwrap_or(library);
+    OF_THE_SYSTEM.iter().any(|own| name.starts_with(own))
 }
 
 fn is_name(text: &str) -> bool {
