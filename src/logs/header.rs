@@ -532,10 +532,14 @@ fn version(behind: &str) -> Option<String> {
     is_one.then(|| version.to_owned())
 }
 
-/// `22902` is 2.29.2, `2708` is 2.7.8 (NCCL_VERSION in nccl.h.in).
+/// `22902` behind a text: NCCL's number for its version.
 fn of_number(behind: &str) -> Option<String> {
     let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
-    let number: u32 = behind[..digits].parse().ok().filter(|n| (2000..100_000).contains(n))?;
+    behind[..digits].parse().ok().filter(|n| (2000..100_000).contains(n)).map(nccl_version)
+}
+
+/// `22902` is 2.29.2, `2708` is 2.7.8 (NCCL_VERSION in nccl.h.in).
+pub fn nccl_version(number: u32) -> String {
     let major = if number < 10_000 { 1000 } else { 10_000 };
-    Some(format!("{}.{}.{}", number / major, number % major / 100, number % 100))
+    format!("{}.{}.{}", number / major, number % major / 100, number % 100)
 }

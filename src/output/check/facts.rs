@@ -2,7 +2,7 @@
 
 use crate::archive::Report;
 use crate::formats::nccl_tests::Table;
-use crate::logs::header::Launch;
+use crate::logs::header::{Launch, nccl_version};
 use crate::logs::{Ofi, PluginKind, PluginState, What};
 use crate::model::bringup::Bringup;
 use crate::rules::busbw_of_platform;
@@ -141,10 +141,7 @@ fn version_in_errors(report: &Report) -> Option<String> {
 fn in_parts(version: &str) -> String {
     let parts: Vec<u32> = version.split('.').filter_map(|part| part.parse().ok()).collect();
     match parts[..] {
-        [major, minor, patch] if (20..30).contains(&major) && minor < 10 => {
-            let number = major * 1000 + minor * 100 + patch;
-            format!("{}.{}.{}", number / 10_000, number % 10_000 / 100, number % 100)
-        }
+        [major, minor, patch] if (20..30).contains(&major) && minor < 10 && patch < 100 => nccl_version(major * 1000 + minor * 100 + patch),
         _ => version.to_owned(),
     }
 }

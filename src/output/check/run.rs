@@ -31,7 +31,7 @@ pub fn rows(report: &Report, zone: Zone, times: &str) -> Vec<Row> {
     add("launch", Some(record.launch.words().join(", ")));
     add("ranks", joined_words(report));
     add("software", software_words(&facts));
-    detail_rows().for_each(|row| add(row, detail_words(report, row)));
+    detail_rows().for_each(|row| add(row, detail_words(&facts, row)));
     add("fabric", facts::fabric_words(report));
     add("time", time_words(report, zone));
     let planned = || report.model().files.values().find_map(|f| f.progress.total_steps);
@@ -289,9 +289,9 @@ fn joined_words(report: &Report) -> Option<String> {
 const MOST_RANKS: usize = 4096;
 
 /// `tensor 2, pipeline 4, data 8`
-fn detail_words(report: &Report, row: &str) -> Option<String> {
-    let told = report.record().details.get(row)?;
-    Some(told.iter().map(|(of, value)| of.replace("{}", value)).collect::<Vec<_>>().join(", "))
+fn detail_words(facts: &Value, row: &str) -> Option<String> {
+    let told = facts["details"][row].as_array()?;
+    Some(told.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "))
 }
 
 /// `NCCL 2.21.5, CUDA 12.4, driver for CUDA 12.9, PyTorch 2.4.0, aws-ofi-nccl 1.14.2`
