@@ -12,7 +12,11 @@ use std::time::Duration;
 use tokio::sync::mpsc::Sender;
 
 /// crossterm reads nothing where it may not wait at all; what has come is read at once.
-const READ: Duration = Duration::from_millis(2);
+const READ: Duration = Duration::from_millis(5);
+
+/// crossterm says "nothing" where this time has passed before it looks, as it does on a busy machine, though it holds keys that it has read:
+/// of those the kernel knows nothing any more. Only when it has said it this often is it believed.
+const NOTHING: usize = 3;
 
 /// Who reads the terminal.
 #[derive(Clone, Copy, PartialEq)]
@@ -100,7 +104,13 @@ fn read_on(tx: &Sender<Option<Event>>, gate: &Gate, mut woken: PipeReader) -> io
             gate.step_aside();
             continue;
         }
-        while poll(READ)? {
+        let mut nothing = 0;
+        while nothing < NOTHING {
+            if !poll(READ)? {
+                nothing += 1;
+                continue;
+            }
+            nothing = 0;
             if tx.blocking_send(Some(read()?)).is_err() {
                 return Ok(());
             }
