@@ -5,8 +5,8 @@ use std::time::Duration;
 
 /// A recording of a real job on 2 or 4 GPUs, or one of a machine that was modelled. Offsets are from the first observation of the tape.
 ///
-/// What is recorded stays as it was measured, but for the names of script and log (`train.py`, `train.log`), and for the loss of a job
-/// that learns nothing, which is left out: `cargo run --example trim_tape` with `--script` and `--replace`.
+/// What is recorded stays as it was measured, but for the names of script and log (`train.py`, `train.log`), and in `none` for the loss of a job
+/// that learns nothing, which is left out: `cargo run --example trim_tape` with `--script` and `--replace`. Jobs that learn are of `tests/lab/demo.py`.
 pub struct Demo {
     pub name: &'static str,
     pub title: &'static str,
@@ -29,19 +29,20 @@ const fn ms(ms: u64) -> Duration {
 pub const DEMOS: &[Demo] = &[
     Demo {
         name: "hang",
-        title: "one rank stops, the other waits for it",
+        title: "one rank stops, the others wait for it",
         modelled: false,
         tape: include_bytes!("../../assets/demo/hang.jsonl.gz"),
-        begin: ms(55_400),
-        speeds: &[(ms(0), 2.0), (ms(17_000), 4.0), (ms(55_400), 1.0)],
+        begin: ms(28_900),
+        speeds: &[(ms(0), 2.0), (ms(28_900), 1.0)],
         captions: &[
-            (ms(0), "A torchrun job starts: 2 ranks import, then set up NCCL; no step yet"),
-            (ms(16_500), "Training a GPT of 238 M parameters: a step takes 108 ms, and the loss falls"),
-            (ms(55_400), "A step takes 108 ms, and the loss falls. In 8 seconds rank 1 stops: watch GPU 1 and the step"),
-            (ms(66_000), "No step after 446. GPU 1 is idle, GPU 0 spins at 164 W. The log says nothing"),
-            (ms(70_000), "RAS counts fewer operations for rank 1 than for rank 0, and neither count moves"),
-            (ms(74_100), "Stuck, 10 seconds after it happened: rank 1 has not joined the AllReduce that rank 0 waits in"),
-            (ms(78_500), "Below the verdict: what proves it, and what to run next, py-spy on the process of rank 1"),
+            (ms(0), "4 GPUs idle, no job yet"),
+            (ms(5_600), "A torchrun job starts: 4 ranks import, then set up NCCL; no step yet"),
+            (ms(20_600), "Training a GPT of 219 M parameters: a step takes 37 ms, and the loss falls"),
+            (ms(28_900), "A step takes 37 ms, and the loss falls. In 8 seconds rank 3 stops: watch GPU 3 and the step"),
+            (ms(40_000), "No step after 462. GPU 3 is idle, the others spin at 170 W. The log says nothing"),
+            (ms(43_500), "RAS counts fewer operations for rank 3 than for the others, and no count moves"),
+            (ms(47_500), "Stuck, 10 seconds after it happened: rank 3 has not joined the AllReduce that 3 ranks wait in"),
+            (ms(53_000), "Below the verdict: what proves it, and what to run next, py-spy on the process of rank 3"),
         ],
     },
     Demo {
@@ -49,18 +50,18 @@ pub const DEMOS: &[Demo] = &[
         title: "one rank is late at every step",
         modelled: false,
         tape: include_bytes!("../../assets/demo/slow.jsonl.gz"),
-        begin: ms(42_000),
-        speeds: &[(ms(0), 2.0), (ms(7_000), 1.5), (ms(19_000), 4.0), (ms(42_000), 1.0)],
+        begin: ms(29_700),
+        speeds: &[(ms(0), 2.0), (ms(29_700), 1.0)],
         captions: &[
             (ms(0), "4 GPUs idle, no job yet"),
-            (ms(7_100), "A torchrun job starts: 4 ranks import, then set up NCCL; no step yet"),
-            (ms(19_100), "Training: a step takes 100 ms, each of the 4 GPUs draws 690 W"),
-            (ms(42_000), "Training: a step takes 100 ms. In 7 seconds rank 2 becomes slow: watch the step time and GPU 2"),
-            (ms(50_500), "A step takes 336 ms instead of 99 ms. Nothing fails, and no line in the log says why"),
-            (ms(55_000), "Slow steps. GPUs 0, 1 and 3 are busy all the time, because they wait; GPU 2 is not"),
-            (ms(60_100), "Slow: rank 2 (GPU 2) is late every step, and the other 3 ranks wait for it"),
-            (ms(67_000), "All ranks make the same steps; how long each GPU is busy tells which one is late"),
-            (ms(76_000), "Below the verdict: what proves it, and what to run next, py-spy on the process of rank 2"),
+            (ms(5_600), "A torchrun job starts: 4 ranks import, then set up NCCL; no step yet"),
+            (ms(21_200), "Training a GPT of 219 M parameters: a step takes 38 ms, each of the 4 GPUs draws 680 W"),
+            (ms(29_700), "A step takes 38 ms, and the loss falls. In 8 seconds rank 2 becomes slow: watch GPU 2"),
+            (ms(38_800), "A step takes 157 ms instead of 38 ms. Nothing fails, and no line in the log says why"),
+            (ms(43_700), "Slow steps. GPUs 0, 1 and 3 are busy all the time, because they wait; GPU 2 is not"),
+            (ms(48_300), "Slow: rank 2 (GPU 2) is late every step, and the other 3 ranks wait for it"),
+            (ms(54_000), "All ranks make the same steps; how long each GPU is busy tells which one is late"),
+            (ms(60_000), "Below the verdict: what proves it, and what to run next, py-spy on the process of rank 2"),
         ],
     },
     Demo {
@@ -68,16 +69,16 @@ pub const DEMOS: &[Demo] = &[
         title: "the last stage of a pipeline stops sending and receiving",
         modelled: false,
         tape: include_bytes!("../../assets/demo/pipeline.jsonl.gz"),
-        begin: ms(19_000),
-        speeds: &[(ms(0), 1.5), (ms(19_000), 1.0), (ms(44_000), 2.0)],
+        begin: ms(29_500),
+        speeds: &[(ms(0), 2.0), (ms(29_500), 1.0)],
         captions: &[
             (ms(0), "4 GPUs idle, no job yet"),
-            (ms(6_100), "A pipeline of 4 stages starts: each rank holds a part of the model"),
-            (ms(12_100), "Training: activations go from stage to stage, gradients come back, by send and receive"),
-            (ms(19_000), "A step takes 55 ms. In 8 seconds rank 3, the last stage, stops: watch GPU 3"),
-            (ms(30_100), "No step after 280. RAS cannot tell: it does not count sends and receives"),
-            (ms(37_500), "Stuck: rank 3 neither sends nor receives; stage 3 waits for it, and the stages before wait behind"),
-            (ms(44_000), "Below the verdict: what proves it, and what to run next, py-spy on the process of rank 3"),
+            (ms(5_600), "A pipeline of 4 stages starts: each rank holds a part of the model"),
+            (ms(20_300), "Training: activations go from stage to stage, gradients come back, by send and receive"),
+            (ms(29_500), "A step takes 56 ms, and the loss falls. In 8 seconds rank 3, the last stage, stops: watch GPU 3"),
+            (ms(40_600), "No step after 317. RAS cannot tell: it does not count sends and receives"),
+            (ms(48_300), "Stuck: rank 3 neither sends nor receives; stage 3 waits for it, and the stages before wait behind"),
+            (ms(54_500), "Below the verdict: what proves it, and what to run next, py-spy on the process of rank 3"),
         ],
     },
     Demo {

@@ -96,10 +96,10 @@ const fn s(seconds: u64) -> Duration {
 /// When a demo shows what it is about, seconds on its tape.
 fn told_at(name: &str) -> Duration {
     s(match name {
-        "hang" => 76,
-        "slow" => 66,
+        "hang" => 55,
+        "slow" => 55,
         "none" => 65,
-        "pipeline" => 42,
+        "pipeline" => 55,
         "efa" | "roce-rail" => 72,
         _ => 48,
     })
