@@ -201,11 +201,13 @@ fn is_error_of_program(f: &Finding) -> bool {
     chain(f).says_why && f.severity >= Severity::Error && f.own_role == Role::Root && !is_victim(f)
 }
 
-/// What lines of NCCL and of libraries are alike by: their entry of the catalogue, else their words without numbers.
+/// What lines of NCCL and of libraries are alike by: their entry of the catalogue, else their words without numbers. Exceptions only by their
+/// entry.
 fn text_key(alarm: &Alarm) -> Option<String> {
     let text = match &alarm.event.what {
         What::NcclWarn { text, .. } => text,
         What::Signed { text, .. } => text,
+        What::Exception(_) => return alarm.event.what.signature().map(|entry| entry.id.to_owned()),
         _ => return None,
     };
     Some(alarm.event.what.signature().map_or_else(|| shape(text), |entry| entry.id.to_owned()))

@@ -28,6 +28,16 @@ pub struct Launch {
     pub restarts: Option<u32>,
 }
 
+/// Heads that end right in front of a time: it is that of an epoch or an evaluation, not of the run.
+const PARTS: &[&str] = &["epoch", "valid", "test", "eval"];
+
+/// `Epoch: [20] `, `Validate: `
+fn is_head_of_part(before: &str) -> bool {
+    let before = before.trim_end();
+    let head = before[before.len() - before.bytes().rev().take(24).take_while(u8::is_ascii).count()..].to_ascii_lowercase();
+    before.ends_with([':', ']']) && PARTS.iter().any(|part| head.contains(part))
+}
+
 impl Launch {
     /// What was said first stays. Libraries call a group of ranks the world, too: the largest is that of the job.
     pub fn learn(&mut self, said: &Launch) {
@@ -295,7 +305,7 @@ impl State {
                     }
                 }
                 Meaning::Count(of) if is_word => {
-                    launch.count(*of, behind);
+                    launch.count(*of, rest, behind);
                     // Who says how many there are may say who it is.
                     if matches!(of, Of::World) && launch.world.is_some() {
                         present.rank = present.rank.or_else(|| rank_beside(&rest[..found.start()]));
@@ -309,7 +319,9 @@ impl State {
                     let text = told_text(&rest[found.start()..]);
                     // `train_runtime.py` is a file.
                     let is_file = behind.starts_with('.') && behind[1..].starts_with(|c: char| c.is_ascii_alphabetic());
-                    if is_word && !is_file && has_number(behind) && !std::mem::replace(&mut is_told, true) {
+                    // `Validate: Total time: 0:00:18` is the time of a part.
+                    let is_part = matches!(meaning, Meaning::Result) && is_head_of_part(&rest[..found.start()]);
+                    if is_word && !is_file && !is_part && has_number(behind) && !std::mem::replace(&mut is_told, true) {
                         tell(if matches!(meaning, Meaning::Result) { What::Result { text } } else { What::Evaluated { text } });
                     }
                 }
@@ -409,11 +421,15 @@ fn scale_behind(text: &str) -> &'static str {
 }
 
 impl Launch {
-    fn count(&mut self, of: Of, behind: &str) {
+    fn count(&mut self, of: Of, line: &str, behind: &str) {
         let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
         // `1:3` is from one to three.
         let ends = !behind[digits..].starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, ':' | '.' | '_'));
         let Some(n) = behind[..digits].parse().ok().filter(|n| ends && (1..=1 << 20).contains(n)) else { return };
+        // argparse's default, before anything was asked.
+        if matches!(of, Of::World) && n == 1 && line.contains("rank=-1") {
+            return;
+        }
         let field = match of {
             Of::World => &mut self.world,
             Of::Nodes => &mut self.nodes,

@@ -114,6 +114,15 @@ const FORMS: &[(Class, &str, &str)] = &[
     (Class::Fact, "nll ", r"nll +[0-9]"),
     (Class::Fact, "nll=", r"nll=[0-9]"),
     (Class::Fact, "nll: ", r"nll: +[0-9]"),
+    (Class::Fact, "mse ", r"mse +[0-9]"),
+    (Class::Fact, "mse=", r"mse=[0-9]"),
+    (Class::Fact, "mse: ", r"mse: +[0-9]"),
+    (Class::Fact, "mae ", r"mae +[0-9]"),
+    (Class::Fact, "mae=", r"mae=[0-9]"),
+    (Class::Fact, "mae: ", r"mae: +[0-9]"),
+    (Class::Fact, "bce ", r"bce +[0-9]"),
+    (Class::Fact, "bce=", r"bce=[0-9]"),
+    (Class::Fact, "bce: ", r"bce: +[0-9]"),
 ];
 
 /// What messages of NCCL begin with that nobody reads: the dump of the topology, rings and trees one by one, each operation, each

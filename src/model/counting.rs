@@ -15,6 +15,11 @@ const MAX_BYTES: usize = 256;
 const MAX_COUNTS: usize = 6;
 /// Lines in a row that count on by the same.
 const LEAST: u32 = 5;
+/// So many lines in a row, each so many times as late as is usual, are no pause.
+const LATE_LINES: usize = 3;
+const LATE: f64 = 2.0;
+/// After so many it is the usual.
+const SETTLED: usize = 12;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counting {
@@ -31,6 +36,8 @@ struct Shape {
     strides: [Option<u64>; MAX_COUNTS],
     in_a_row: u32,
     gaps: Series<16>,
+    /// Seconds between two of them when they first came at equal times.
+    usual_s: Option<f64>,
 }
 
 /// The lines that count on.
@@ -40,6 +47,41 @@ pub struct Counted {
     pub every: Duration,
     /// They come at equal times, as steps do and requests do not.
     pub steady: bool,
+    pub slowed: Option<Slowed>,
+}
+
+/// Lines that count on by as much as ever come later, each of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slowed {
+    pub since: Stamp,
+    pub last_at: Stamp,
+    pub before: Duration,
+    pub now: Duration,
+    pub lines: usize,
+}
+
+impl Shape {
+    /// They come at equal times. Lines are read twice a second at least.
+    fn steady(&self, usual_s: f64) -> bool {
+        self.gaps.iter().all(|(_, gap)| (gap - usual_s).abs() <= (usual_s * 0.2).max(0.25))
+    }
+
+    fn slowed(&self) -> Option<Slowed> {
+        let before_s = self.usual_s?;
+        // What is read twice a second tells no shorter time.
+        let least_s = (before_s * LATE).max(1.0);
+        let late: Vec<f64> = self.gaps.iter().rev().map(|(_, gap)| gap).take_while(|gap| *gap >= least_s).collect();
+        let now_s = self.gaps.median_of_last(late.len().clamp(1, LATE_LINES))?;
+        let took = Duration::try_from_secs_f64(late.iter().sum()).ok()?;
+        let duration = |s| Duration::try_from_secs_f64(s).ok();
+        (late.len() >= LATE_LINES).then_some(Slowed {
+            since: self.last_at.minus(took),
+            last_at: self.last_at,
+            before: duration(before_s)?,
+            now: duration(now_s)?,
+            lines: late.len(),
+        })
+    }
 }
 
 impl Counting {
@@ -50,7 +92,7 @@ impl Counting {
                 self.shapes.pop_front();
             }
             let strides = [None; MAX_COUNTS];
-            self.shapes.push_back(Shape { hash, last_at: at, last: counts, strides, in_a_row: 1, gaps: Series::default() });
+            self.shapes.push_back(Shape { hash, last_at: at, last: counts, strides, in_a_row: 1, gaps: Series::default(), usual_s: None });
             return;
         };
         let mut strides = [None; MAX_COUNTS];
@@ -60,9 +102,18 @@ impl Counting {
         let goes_on = |i: usize| strides[i].is_some() && (shape.in_a_row < 2 || strides[i] == shape.strides[i]);
         shape.in_a_row = if (0..MAX_COUNTS).any(goes_on) { shape.in_a_row.saturating_add(1) } else { 1 };
         if shape.in_a_row == 1 {
-            shape.gaps = Series::default();
+            (shape.gaps, shape.usual_s) = (Series::default(), None);
         } else {
             shape.gaps.push(at, at.secs_since(shape.last_at).max(0.0));
+            // A number beside it that counts by something else says that each line stands for more, or for less.
+            let all_go_on = (0..MAX_COUNTS).all(|i| strides[i] == shape.strides[i]);
+            if shape.in_a_row > 2 && !all_go_on {
+                (shape.gaps, shape.usual_s) = (Series::default(), None);
+            } else if shape.usual_s.is_none() && shape.gaps.len() >= LEAST as usize {
+                shape.usual_s = shape.gaps.median_of_last(16).filter(|usual| shape.steady(*usual));
+            } else if shape.slowed().is_some_and(|slowed| slowed.lines >= SETTLED) {
+                shape.usual_s = None;
+            }
         }
         (shape.last_at, shape.last, shape.strides) = (at, counts, strides);
     }
@@ -71,9 +122,7 @@ impl Counting {
     pub fn counted(&self) -> Option<Counted> {
         let counted = |shape: &Shape| {
             let usual_s = shape.gaps.median_of_last(16)?;
-            // Lines are read twice a second at least.
-            let steady = shape.gaps.iter().all(|(_, gap)| (gap - usual_s).abs() <= (usual_s * 0.2).max(0.25));
-            Some(Counted { every: Duration::try_from_secs_f64(usual_s).ok()?, steady })
+            Some(Counted { every: Duration::try_from_secs_f64(usual_s).ok()?, steady: shape.steady(usual_s), slowed: shape.slowed() })
         };
         let all = self.shapes.iter().filter(|s| s.in_a_row >= LEAST).filter_map(counted);
         all.max_by_key(|counted| counted.every)

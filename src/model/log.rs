@@ -339,7 +339,7 @@ impl Progress {
             self.usual_norm.begin_anew();
         }
         if let Some(norm) = step.grad_norm {
-            self.usual_norm.note(at, step.step.or(self.step), norm, &NORM_JUMP, 20.0);
+            self.usual_norm.note(at, step.step.or(self.step), norm, &NORM_JUMP, 20.0, false);
             self.bad_norms = if norm.is_finite() { 0 } else { self.bad_norms + 1 };
             self.zero_norms = if norm == 0.0 { self.zero_norms + 1 } else { 0 };
         }
@@ -353,7 +353,7 @@ impl Progress {
             self.same_losses = if self.loss == Some(loss) { self.same_losses + u32::from(is_next) } else { 0 };
             self.loss = Some(loss);
             self.first_loss.get_or_insert(loss);
-            self.usual_loss.note(at, step.step.or(self.step), loss, &LOSS_JUMP, 5.0);
+            self.usual_loss.note(at, step.step.or(self.step), loss, &LOSS_JUMP, 5.0, true);
             self.bad_losses = if loss.is_finite() { 0 } else { self.bad_losses + 1 };
             if !backlog {
                 self.losses.push(at, loss);

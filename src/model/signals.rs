@@ -316,6 +316,13 @@ impl RankLook {
         self.waits.iter().find(|wait| wait.pid == self.pid && wait.is_for_a_message()).filter(|_| self.sleeps())
     }
 
+    /// Its own wait for a thread of its own process, in a lock or a queue, while neither it nor a helper of it uses a CPU.
+    pub fn awaits_a_thread(&self) -> Option<&Wait> {
+        let is_lock = |wait: &&Wait| wait.pid == self.pid && wait.call.as_deref() == Some("futex") && wait.in_gloo != Some(true);
+        let still = self.sleeps() && self.helper_cpu_pct.is_none_or(|pct| pct <= SLEEPS_PCT);
+        self.waits.iter().find(is_lock).filter(|_| still)
+    }
+
     /// It was seen to wait in a collective of Gloo, by the names of its threads.
     pub fn is_in_gloo(&self) -> bool {
         self.waits.iter().any(|wait| wait.pid == self.pid && wait.in_gloo == Some(true))

@@ -90,12 +90,14 @@ pub struct Jump {
 
 impl Usual {
     /// Adds a value. `spread` is how many times the highest value may exceed the lowest in a history that something can be held against.
-    pub fn note(&mut self, at: Stamp, step: Option<u64>, value: f64, times: &Limit, spread: f64) {
+    pub fn note(&mut self, at: Stamp, step: Option<u64>, value: f64, times: &Limit, spread: f64, is_loss: bool) {
         if !value.is_finite() {
             return;
         }
         self.climb.note(step, value);
-        if let Some(before) = self.highest(spread).filter(|before| value >= before * times.value()) {
+        let far_above = |(before, share): &(f64, f64)| value >= before * times.value() * share;
+        let narrow = if is_loss { self.narrow(value) } else { None };
+        if let Some((before, _)) = [self.highest(spread).zip(Some(1.0)), narrow].into_iter().flatten().find(far_above) {
             let jump = self.jump.get_or_insert(Jump { since: at, step, values: 0, least: value, before });
             (jump.values, jump.least) = (jump.values + 1, jump.least.min(value));
             if jump.values < SETTLED {
@@ -110,6 +112,25 @@ impl Usual {
     /// Steps are counted anew: an attempt of its own, with a history of its own.
     pub fn begin_anew(&mut self) {
         *self = Usual::default();
+    }
+
+    /// The highest of the newest values where they hardly differ, and the share of the times that tells then: where `value` undoes most of what the
+    /// run has learnt, and none since its first lines was near it.
+    fn narrow(&self, value: f64) -> Option<(f64, f64)> {
+        const HARDLY: f64 = 1.5;
+        const SHARE: f64 = 0.6;
+        const NEAR: f64 = 0.5;
+        let newest = self.values.len().checked_sub(LEAST)?;
+        // What a run begins with is far above what it learns at once.
+        let of_jump = self.jump.as_ref().map_or(0, |jump| jump.values as usize);
+        let is_start = self.climb.seen as usize <= self.values.len() + of_jump + 1;
+        let later = self.values.iter().skip(if is_start { RISING } else { 0 }).map(|(_, v)| v);
+        if value < self.climb.at_first * NEAR || later.fold(0.0, f64::max) >= value * NEAR {
+            return None;
+        }
+        let values = self.values.iter().skip(newest).map(|(_, v)| v);
+        let (least, most) = values.fold((f64::INFINITY, 0.0_f64), |(least, most), v| (least.min(v), most.max(v)));
+        (least > 0.0 && most <= least * HARDLY && most <= self.climb.at_first * NEAR).then_some((most, SHARE))
     }
 
     fn highest(&self, spread: f64) -> Option<f64> {

@@ -38,12 +38,13 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
         ctx.tell_doing(&mut found);
     }
     let (holds, next) = held_words(&memory);
+    let holds_are_told = holds.is_some();
     if let Some(holds) = holds {
         found.why = format!("{holds} · {}", found.why);
     }
     found.next = next.map(str::to_owned).or(found.next);
-    // While the job runs the first question is who holds the memory.
-    if !ctx.model.processes.is_empty() || found.next.is_none() {
+    // Where the message does not tell, the first question is who holds the memory.
+    if !holds_are_told && !ctx.model.processes.is_empty() || found.next.is_none() {
         found.next = Some(NEXT.into());
     }
     out.push(found);

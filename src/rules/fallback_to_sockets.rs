@@ -42,6 +42,12 @@ const SILENT_BYTES_PER_S: f64 = 1e6;
 
 fn check(ctx: &FactContext, out: &mut Vec<Finding>) {
     for facts in ctx.each() {
+        if let Some(told) = facts.mixed_networks() {
+            let mut found = ctx.found(&RULE, &facts, told);
+            found.severity = Severity::Error;
+            out.push(found);
+            continue;
+        }
         out.extend(facts.sockets().into_iter().map(|told| ctx.found(&RULE, &facts, told)));
         // Where nothing faster is known to be there, nothing is known to be wrong.
         out.extend(facts.plain_sockets().map(|told| {

@@ -125,8 +125,10 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         }
         let alive = look.alive().count();
         let least = if all_agree(job, look) { &AGREED } else { &WAITED };
-        let waiting = look.with(Activity::Waiting, patience(look, least.duration()));
-        if alive < 2 || waiting.len() < alive || !look.quiet_log() || !has_trained(look) {
+        let trained = has_trained(look);
+        let waited = if !trained && has_exchanged(job, look) { least.duration() } else { patience(look, least.duration()) };
+        let waiting = look.with(Activity::Waiting, waited);
+        if alive < 2 || waiting.len() < alive || !look.quiet_log() || !trained && !has_exchanged(job, look) {
             continue;
         }
         // What says more may be found in this very second.
@@ -166,6 +168,14 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     }
 }
 
+/// A job of sends and receives alone, which RAS does not count, whose GPUs have worked. All of it is in sight: where all wait in kernels of
+/// NCCL at once, nobody can come any more.
+fn has_exchanged(job: &Job, look: &Look) -> bool {
+    const WORKED: Duration = Duration::from_secs(4);
+    let counts_nothing = look.ras.as_ref().is_some_and(|ras| ras.age <= RAS_OLD && ras.counts_nothing);
+    look.worked >= WORKED && counts_nothing && !job.has_ranks_elsewhere() && look.alive().all(|rank| rank.by_gpm)
+}
+
 /// Signals of each kind show the same standstill: equal counts that stand still, GPUs whose waiting is measured, and a log that is silent for
 /// far longer than ever before, or processes that do nothing else. Where no count speaks for what they wait in, both of these are needed,
 /// and all ranks in sight.
@@ -174,9 +184,11 @@ fn all_agree(job: &Job, look: &Look) -> bool {
     let stands = counts.is_none_or(|r| r.still_answers >= 2 && r.still_for >= COUNTS_STILL);
     let gpus = look.alive().all(|r| r.by_gpm || counts.is_some() && r.draws_as_at_work == Some(false));
     let log = look.log.as_ref().is_some_and(|l| l.step.is_some() && l.quiet_for >= l.patience.mul_f64(FAR_LONGER));
+    let prints = look.log.as_ref().is_some_and(|l| l.step.is_some() || l.last_step_at.is_some());
     let idles = |r: &RankLook| r.io_bytes_per_s.is_some() && !r.does_io() && r.helper_cpu_pct.is_none_or(|pct| pct < HELPERS_PCT);
     let processes = !job.log_only && look.alive().all(|r| (r.spins() || r.sleeps()) && idles(r));
     let vouched = counts.is_some() && !look.has_uncounted();
-    let rest = if vouched { log || processes } else { log && processes && !job.has_ranks_elsewhere() };
+    // A job that prints no steps says nothing by its silence.
+    let rest = if vouched { log || processes } else { (log || !prints) && processes && !job.has_ranks_elsewhere() };
     stands && gpus && rest
 }

@@ -46,8 +46,13 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
         let Some(job) = ctx.model.jobs.get(id) else { continue };
         // A job whose every rank waits for a CPU makes steps so slowly that its log seems to be silent.
-        let is_starved = || look.alive().count() > 0 && look.alive().all(|r| r.run_delay_pct.is_some_and(|pct| pct >= MUCH_PCT.value()));
+        let least = least_pct(is_saturated(ctx.model));
+        let is_starved = || look.alive().count() > 0 && look.alive().all(|r| r.run_delay_pct.is_some_and(|pct| pct >= least));
         if look.phase.is_some() || look.quiet_log() && !is_starved() || !super::has_trained(look) {
+            continue;
+        }
+        // On a busy machine ranks may wait for one of them as well.
+        if look.quiet_log() && ["hang-rank-absent", "hang-symmetric"].iter().any(|rule| ctx.ledger.is_open(rule, Some(id))) {
             continue;
         }
         let slow = ["slow-steps", "straggler"].iter().any(|rule| ctx.ledger.is_open(rule, Some(id)));
@@ -55,9 +60,14 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     }
 }
 
+/// Something else speaks for it, or not.
+fn least_pct(vouched: bool) -> f64 {
+    if vouched { SOME_PCT.value() } else { MUCH_PCT.value() }
+}
+
 fn judge(model: &Model, job: &Job, look: &Look, slow: bool) -> Option<Finding> {
     let throttled = throttling(model, job);
-    let least = if slow || throttled.is_some() || is_saturated(model) { SOME_PCT.value() } else { MUCH_PCT.value() };
+    let least = least_pct(slow || throttled.is_some() || is_saturated(model));
     let late: Vec<&RankLook> = look.alive().filter(|r| r.run_delay_pct.is_some_and(|pct| pct >= least)).collect();
     // The time that a group is held back counts as no wait of its threads: they are not ready to run.
     if late.is_empty() && !(throttled.is_some() && slow) {

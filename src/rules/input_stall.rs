@@ -26,7 +26,7 @@ pub const RULE: Rule = Rule {
     title: "Ranks wait for their input: a data loader that stopped, or that cannot keep up",
     says: "{waits|wait} for input",
     how: "All ranks on this node asleep outside of collectives, their GPUs idle, no step in the log, nothing written; and a worker of a data \
-          loader that waits for storage or the network, sleeps, or is dead; or all ranks wait for a message. Chronic: steps are made, and for a large part of each all \
+          loader that waits for storage or the network, sleeps, or is dead; or all ranks wait for a message, or for a thread of theirs. Chronic: steps are made, and for a large part of each all \
           GPUs are idle while all ranks sleep",
     advice: "Look at what the workers wait for: a file system, an object store, a lock. Where the loader cannot keep up: more workers, \
              prefetching, data that is local or already decoded",
@@ -182,21 +182,30 @@ fn asleep(ranks: &[&RankLook], look: &Look, since: Stamp) -> Evidence {
     )
 }
 
-/// All wait for somebody to send, and for no other rank: a store of objects, a queue of samples, a service.
+/// All wait for somebody to send, and for no other rank: a store of objects, a queue of samples, a service. Or for a thread of theirs, which
+/// does so.
 fn for_messages(job: &Job, look: &Look) -> Option<Finding> {
     let (ranks, since) = all_idle(job, look, WAITED.duration())?;
-    let waits: Vec<(&RankLook, &Wait)> = ranks.iter().filter_map(|r| Some((*r, r.awaits_a_message()?))).collect();
+    let waits: Vec<(&RankLook, &Wait)> =
+        ranks.iter().filter_map(|r| Some((*r, r.awaits_a_message().or_else(|| r.awaits_a_thread())?))).collect();
     let idle = |r: &&RankLook| r.activity == Activity::Idle && r.io_bytes_per_s.is_some() && !r.does_io();
     // Another node's rank may be the one that they wait for, through the job's store.
     if waits.len() < ranks.len() || !ranks.iter().all(idle) || job.has_ranks_elsewhere() {
         return None;
     }
     let (_, wait) = waits.first()?;
-    let summary = format!("{} outside of collectives for a message, their GPUs idle: probably for input", all_here(ranks.len(), "wait"));
+    let messages = waits.iter().filter(|(r, _)| r.awaits_a_message().is_some()).count();
+    let what = match messages {
+        0 => "threads of their own",
+        n if n == waits.len() => "a message",
+        _ => "a message or threads of their own",
+    };
+    let summary = format!("{} outside of collectives for {what}, their GPUs idle: probably for input", all_here(ranks.len(), "wait"));
     let mut found = RULE.finding("all", summary, since);
     found.job = Some(job.id.clone());
     found.confidence = Confidence::Possible;
-    if look.at.since(since) < WAITED_LONG.duration() {
+    // A thread may do something else for all of them: upload, or ask a judge.
+    if messages < waits.len() || look.at.since(since) < WAITED_LONG.duration() {
         found.severity = Severity::Warning;
     }
     found.next = Some(py_spy(wait.pid));

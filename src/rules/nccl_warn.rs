@@ -49,7 +49,7 @@ fn unknown(ctx: &TextContext) -> Option<Finding> {
     if let Some(result) = returned_behind(ctx) {
         found.severity = Severity::Error;
         found.summary = format!("{}{}", ctx.who(), found.summary);
-        let words = catalog::words("nccl_result").and_then(|words| words.get(result)).unwrap_or("an error");
+        let words = catalog::words("nccl_result").and_then(|words| words.get(result)).unwrap_or(result);
         found.why = format!("{}; the call of NCCL returned then ({words})", found.why);
         if result == REMOTE_ERROR {
             (found.part, found.role) = (Some(Part::Victim), Role::Cascade);
@@ -62,6 +62,8 @@ fn unknown(ctx: &TextContext) -> Option<Finding> {
 const SOON: u64 = 16;
 /// `ncclRemoteError`
 const REMOTE_ERROR: &str = "6";
+/// nccl-tests stopped at a call of NCCL that failed.
+const OF_TESTS: &str = "nccl-test-failure";
 /// The capture of an entry that is what a call of NCCL's API returned.
 const RESULT: &str = "result";
 
@@ -71,7 +73,20 @@ fn alarms_of_writer<'a>(ctx: &TextContext<'a>) -> impl Iterator<Item = &'a Alarm
     // Threads of one process may print at once.
     let who = |origin: &Origin| (origin.host.clone(), origin.pid, origin.tid);
     let (writer, file, line) = (who(&seen.event.origin), seen.file, seen.line.unwrap_or(0));
-    let is_near = move |a: &&Alarm| a.file == file && a.line.is_some_and(|l| l.abs_diff(line) <= SOON) && who(&a.event.origin) == writer;
+    // What nccl-tests prints itself says at most on which host: then all that warned nearby has to be of one process of it.
+    let alarms =
+        || model.record_of(&seen.job).alarms.iter().filter(move |a| a.file == file && a.line.is_some_and(|l| l.abs_diff(line) <= SOON));
+    let is_warn = |a: &&Alarm| matches!(a.event.what, What::NcclWarn { .. });
+    let alone = alarms().filter(is_warn).all(|a| a.event.origin.host == writer.0 && a.event.origin.pid == writer.1);
+    let host = writer.0.clone();
+    let is_of_tests = move |a: &Alarm| {
+        let on = a.event.origin.host.as_ref();
+        alone
+            && a.event.what.signature().is_some_and(|entry| entry.id == OF_TESTS)
+            && (on.is_none() || host.is_none() || on == host.as_ref())
+    };
+    let is_writer = move |a: &Alarm| who(&a.event.origin) == writer || is_of_tests(a);
+    let is_near = move |a: &&Alarm| a.file == file && a.line.is_some_and(|l| l.abs_diff(line) <= SOON) && is_writer(a);
     model.record_of(&seen.job).alarms.iter().filter(is_near).filter(move |_| line > 0)
 }
 
@@ -83,6 +98,11 @@ fn returned_behind<'a>(ctx: &TextContext<'a>) -> Option<&'a str> {
 
 fn result_of(what: &What) -> Option<&str> {
     match what {
+        // `Test NCCL failure common.cu:212 'invalid argument (run with …`
+        What::Signed { signature, text, .. } if signature.id == OF_TESTS => {
+            let said = text.split_once('\'').map_or("an error", |(_, said)| said);
+            Some(said.split([' ', '\'']).next().map_or(said, |_| said.split(" (run").next().unwrap_or(said)))
+        }
         What::Signed { signature, text, .. } => signature.capture(text, RESULT),
         _ => None,
     }

@@ -12,6 +12,7 @@ use crate::model::log::{COVER, Progress, SLOWER};
 use crate::model::signals::{Look, RankLook, stranger_on};
 use crate::observe::evidence::Evidence;
 use crate::rules::findings::Finding;
+use std::time::Duration;
 
 pub const RULE: Rule = Rule {
     id: "slow-steps",
@@ -19,7 +20,8 @@ pub const RULE: Rule = Rule {
     title: "Steps take longer than before, for all ranks",
     how: "A lasting change of the job's own step time: six lines in a row report steps that take 1.4 times as long as nine of ten \
           did before, or three of twice as long; for 5 s and six steps at least. Not where the lines say that as much is done a second as \
-          before: longer sequences, larger batches. A process of another job that works on the GPU of a rank is named",
+          before: longer sequences, larger batches. Where no line names a step, three lines in a row that count on by as much as before and come \
+          twice as late. A process of another job that works on the GPU of a rank is named",
     advice: "Look at what changed at that step: data, sequence length, checkpoints beside training, throttled GPUs, a busy network",
     life: while_it_holds(0, 5),
     implies: Implies::Slow,
@@ -32,15 +34,15 @@ pub const RULE: Rule = Rule {
 
 fn while_it_runs(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
-        let Some(progress) = ctx.model.progress_of(id).filter(|_| look.phase.is_none()) else { continue };
-        // A job that makes no steps is not slow, it stands.
-        let Some(slow) = progress.slow.filter(|_| !look.quiet_log()) else { continue };
-        let late = progress.step_times.iter().rev().take_while(|(at, _)| *at > slow.since).count().min(10);
-        let Some(now_s) = progress.step_times.median_of_last(late) else { continue };
-        let (before, after) = (seconds(slow.before_s), seconds(now_s));
-        let mut found = found(id, slow.since, (slow.before_s, now_s), "");
-        let proof = format!("median of the last {late} step times {after}, {before} before{}", last_step(progress));
-        found.evidence = vec![Evidence::of("line", proof)];
+        if look.phase.is_some() {
+            continue;
+        }
+        let of_steps = ctx.model.progress_of(id).and_then(|progress| of_steps(id, look, progress));
+        let Some(mut found) = of_steps.or_else(|| of_lines_that_count(id, look)) else { continue };
+        let since = found.since;
+        if let Some((words, next)) = load_words(ctx.model, look, since) {
+            (found.why, found.next) = (format!("{}; {words}", found.why), Some(next.into()));
+        }
         // One late rank makes all of them late; so does what all of them wait for.
         let makes_late = |f: &Finding| {
             matches!(f.rule, "straggler" | "input-stall" | "host-cpu-contention")
@@ -51,7 +53,7 @@ fn while_it_runs(ctx: &TickContext, out: &mut Vec<Finding>) {
             found.role = Role::Cascade;
         }
         let of_job = |f: &&&Finding| f.job.as_deref().is_none_or(|job| job == id);
-        let is_near = |f: &&&Finding| rule(f.rule).is_some_and(|rule| rule.chain.slows.explains(f.since, slow.since));
+        let is_near = |f: &&&Finding| rule(f.rule).is_some_and(|rule| rule.chain.slows.explains(f.since, since));
         if let Some(port) = ctx.ledger.open().iter().filter(of_job).filter(is_near).min_by_key(|f| f.since) {
             found.why = format!("{}; at about the same time: {}", found.why, port.summary);
             found.next.clone_from(&port.next);
@@ -68,6 +70,74 @@ fn while_it_runs(ctx: &TickContext, out: &mut Vec<Finding>) {
         }
         found.evidence.extend(shared.into_iter().take(8).map(|(_, words)| Evidence::of("gpu", words)));
         out.push(found);
+    }
+}
+
+fn of_steps(job: &str, look: &Look, progress: &Progress) -> Option<Finding> {
+    // A job that makes no steps is not slow, it stands.
+    let slow = progress.slow.filter(|_| !look.quiet_log())?;
+    let late = progress.step_times.iter().rev().take_while(|(at, _)| *at > slow.since).count().min(10);
+    let now_s = progress.step_times.median_of_last(late)?;
+    let (before, after) = (seconds(slow.before_s), seconds(now_s));
+    let mut found = found(job, slow.since, (slow.before_s, now_s), "");
+    let proof = format!("median of the last {late} step times {after}, {before} before{}", last_step(progress));
+    found.evidence = vec![Evidence::of("line", proof)];
+    Some(found)
+}
+
+/// Of a job whose lines name no step, but count on.
+fn of_lines_that_count(job: &str, look: &Look) -> Option<Finding> {
+    // Where lines name steps, others that count say nothing; nor does what counts before the job trains.
+    if look.log.is_some() || !super::has_trained(look) {
+        return None;
+    }
+    // With the next line late, too, it may stand.
+    let slowed = look.counted?.slowed.filter(|slowed| look.at.since(slowed.last_at) <= slowed.now * 2)?;
+    let (before_s, now_s) = (slowed.before.as_secs_f64(), slowed.now.as_secs_f64());
+    let mut found = found(job, slowed.since, (before_s, now_s), "");
+    found.summary = format!("the numbered lines of the log come every {} instead of every {}", seconds(now_s), seconds(before_s));
+    found.why = format!("the time from one to the next rose by a factor of {:.1} and stays there", now_s / before_s);
+    found.evidence = vec![Evidence::of("line", format!("the last {} of them; they count by as much as before", slowed.lines))];
+    Some(found)
+}
+
+/// What the GPUs of all ranks draw since then, beside what they drew before: whether each step waits for longer, or does more.
+fn load_words(model: &Model, look: &Look, since: Stamp) -> Option<(String, &'static str)> {
+    const BEFORE: Duration = Duration::from_secs(10);
+    const LEAST_SECONDS: usize = 4;
+    /// Parts of what was drawn before.
+    const WAITS: f64 = 0.8;
+    const WORKS: f64 = 0.93;
+    const MORE: f64 = 1.15;
+    /// Of ranks that differ by more one may be late.
+    const ALIKE: f64 = 0.15;
+    let mean = |values: Vec<f32>| (values.len() >= LEAST_SECONDS).then(|| values.iter().sum::<f32>() / values.len() as f32);
+    let draws = |rank: &RankLook| {
+        let trend = &model.gpus.get(&rank.gpu?)?.power_trend;
+        let from = since.minus(BEFORE);
+        let before = mean(trend.iter().filter(|(at, _)| *at >= from && *at < since).map(|(_, watts)| watts).collect())?;
+        let now = mean(trend.iter().filter(|(at, _)| *at > since).map(|(_, watts)| watts).collect())?;
+        Some((f64::from(before), f64::from(now)))
+    };
+    let all: Vec<(f64, f64)> = look.alive().map(draws).collect::<Option<_>>()?;
+    let parts = || all.iter().map(|(before, now)| now / before.max(1.0));
+    let (least, most) = parts().fold((f64::INFINITY, 0.0_f64), |(least, most), part| (least.min(part), most.max(part)));
+    let n = all.len() as f64;
+    let (before, now) = all.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0 / n, sum.1 + one.1 / n));
+    let watts = format!("{now:.0} W each instead of {before:.0} W");
+    if all.len() < 2 || most - least > ALIKE {
+        return None;
+    }
+    match most {
+        _ if most <= WAITS => Some((
+            format!("all GPUs draw {watts}: each step waits for longer, for a rank, for input, the host or the network"),
+            "py-spy dump on two ranks while a step takes long: are they in a loader, a file, a collective?",
+        )),
+        _ if least >= WORKS && most <= MORE => Some((
+            format!("all GPUs draw {watts}: they work as hard as before, on more or on slower work"),
+            "look at what changed at that step: sequence lengths, batches, precision, clocks and throttling",
+        )),
+        _ => None,
     }
 }
 

@@ -25,7 +25,7 @@ mod writes;
 
 use super::{Hint, Hints, RasAddress, Roots, Setup, Source, SourceError, addresses, cgroup, sysfs};
 use crate::base::words::io_words;
-use crate::observe::process::{Helpers, ProcessGone, ProcessInfo, ProcessRole, ProcessSample, WrittenDir};
+use crate::observe::process::{Helpers, ProcessGone, ProcessInfo, ProcessLog, ProcessRole, ProcessSample, WrittenDir};
 use crate::observe::{Body, SourceState};
 use passed_on::PassedOn;
 use pidfd::Pidfd;
@@ -56,6 +56,8 @@ const CALM_TURN: u32 = 4;
 const LOADER_TURN: u32 = 5;
 /// Of one look to the next, in clock ticks a second.
 const CALM_TICKS_PER_S: f64 = 20.0;
+/// A rank that prints nothing is searched so often for a log of its own.
+const OWN_LOOKS: u32 = 40;
 /// A node has some ranks per GPU and core; the rest of the descriptors is for logs.
 const MAX_PIDFDS: usize = 256;
 /// Ranks die one after the other: after the first, they are looked at no sooner than this.
@@ -106,6 +108,9 @@ struct Known {
     /// When its open files were last looked at: bytes that it had passed to write calls.
     wchar_bytes: Option<u64>,
     writes: Vec<WrittenDir>,
+    /// Logs of its own beside its output, once they were looked for.
+    own_logs: Vec<ProcessLog>,
+    own_looks: u32,
     /// Clock ticks that it had used at the last look, and at how many looks in a row it had used hardly any.
     cpu_ticks: Option<u64>,
     calm_looks: u32,
@@ -120,6 +125,8 @@ impl Known {
             awaited: false,
             wchar_bytes: None,
             writes: Vec::new(),
+            own_logs: Vec::new(),
+            own_looks: 0,
             cpu_ticks: None,
             calm_looks: 0,
         }
@@ -248,8 +255,15 @@ impl Procs {
             }
             let files = self.passed_on.files(&self.table, &mut self.reader, pid, &info.logs);
             info.logs.extend(files);
-            if let Some(known) = self.known.get(&pid) {
+            if let Some(known) = self.known.get_mut(&pid) {
                 info.writes.clone_from(&known.writes);
+                let may_keep_one =
+                    role != ProcessRole::Launcher && known.own_logs.is_empty() && known.own_looks < OWN_LOOKS && !ask::is_waiting();
+                if may_keep_one && output_files::is_silent(&self.reader, info.start_ticks, &info.logs) {
+                    known.own_looks += 1;
+                    known.own_logs = output_files::own_logs(&mut self.reader, pid, info.start_ticks, &info.logs);
+                }
+                info.logs.extend(known.own_logs.iter().cloned());
                 // Where its output goes is not seen while the file system there does not answer.
                 if ask::is_waiting() && known.info.start_ticks == info.start_ticks {
                     info.logs.clone_from(&known.info.logs);

@@ -14,8 +14,8 @@ use tokio::sync::mpsc::Sender;
 /// crossterm reads nothing where it may not wait at all; what has come is read at once.
 const READ: Duration = Duration::from_millis(5);
 
-/// crossterm says "nothing" where this time has passed before it looks, as it does on a busy machine, though it holds keys that it has read:
-/// of those the kernel knows nothing any more. Only when it has said it this often is it believed.
+/// crossterm's `poll` returns false, too, when the time is up before it has looked at its own buffer, as happens on a busy machine. Keys in
+/// that buffer wake nobody, because the kernel has handed them out already. So it must say so this often in a row.
 const NOTHING: usize = 3;
 
 /// Who reads the terminal.

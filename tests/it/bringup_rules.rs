@@ -76,6 +76,26 @@ fn sockets_are_a_fallback_where_something_better_was_named() {
 }
 
 #[test]
+fn ranks_on_different_networks_cannot_connect() {
+    let (ib, sockets) = ("Using network IB", "Using network Socket");
+    let mixed = |warns: bool| {
+        let mut lines =
+            info(&["NET/IB : No device found.", sockets, sockets, "NET/IB : Using [0]mlx5_0:1/IB; OOB ib0:10.0.0.4<0>", ib, ib]);
+        if warns {
+            lines.push("vm:11:9 [0] misc/socket.cc:441 NCCL WARN socketFinalizeAccept: wrong type 4 != 3".into());
+        }
+        let session = log(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+        facts(&session.model, &session.ledger, true, &[]).into_iter().find(|f| f.rule == "fallback-to-sockets")
+    };
+    let found = mixed(true).unwrap();
+    let words = "ranks use different networks, which cannot connect to one another: IB on 2 processes and TCP sockets on 2 processes";
+    assert_eq!((found.summary.as_str(), found.severity, found.role), (words, Severity::Error, Role::Root));
+    assert_eq!((found.evidence[0].line, found.evidence[1].line), (Some(2), Some(5)));
+    // Two runs, one after the other, may each have their own.
+    assert!(mixed(false).is_none_or(|f| f.severity < Severity::Error));
+}
+
+#[test]
 fn the_nvlink_fabric_as_nccl_prints_it() {
     const WELL: &str = "MNNVL busId 0x801000 fabric UUID 8f1e.a2b3 cliqueId 0x1 state 3 healthMask 0x1aa";
     let hgx = WELL.replace("8f1e.a2b3 cliqueId 0x1", "0.0 cliqueId 0x0").replace("0x1aa", "0x0");

@@ -96,7 +96,7 @@ fn warnings_of_nccl() {
             "p5-9:1463:1469 [0] process_err_completion:1723 NCCL WARN NET/OFI Operation with NULL context completed with error\n",
         ),
         (
-            "fail cuda-error [] CUDA device 1 of h-6: Cuda failure 401 'the operation cannot be performed in the present state'",
+            "fail cuda-error [] CUDA device 1 of h-6: NCCL could not set up NVLink SHARP (NVLS): Cuda failure 401 'the operation cannot be performed in the present state'",
             "[2026-07-21 22:05:29] h-6:2337:2337 [1] transport/nvls.cc:254 NCCL WARN Cuda failure 401 'the operation cannot be performed in the present state'\n\
              h-6:2337:2337 [1] NCCL INFO transport/nvls.cc:409 -> 1\n",
         ),
@@ -425,7 +425,7 @@ fn headlines_name_what_the_lines_name() {
 fn tests_of_nccl() {
     all_are(&[
         (
-            "fail cuda-error [] CUDA device 0 of l4: Cuda failure 711 'peer mapping resources exhausted'",
+            "fail cuda-error [] CUDA device 0 of l4: a GPU can map the memory of no more peers, most often as one process uses more than eight: Cuda failure 711 'peer mapping resources exhausted'",
             "# nThread 1 nGpus 10 minBytes 8 maxBytes 64 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0\n#\n# Using devices\n\
              [2026-06-20 05:14:03] l4:332:332 [0] allocator.cc:79 NCCL WARN Cuda failure 711 'peer mapping resources exhausted'\n\
              l4: Test NCCL failure common.cu:1119 'unhandled cuda error (run with NCCL_DEBUG=INFO for details) / '\n",
@@ -588,7 +588,7 @@ fn who_wrote_it_may_have_been_left_out_when_it_was_pasted() {
 fn limits_of_the_host_and_words_of_libraries_behind_an_exception() {
     all_are(&[
         (
-            "fail rank-exited [0] rank 0: no more threads or processes can be started here: the limit of the user, container or job is reached",
+            "fail rank-exited [0, 1] ranks 0 and 1: no more threads or processes can be started here: the limit of the user, container or job is reached",
             "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/w/t.py\", line 5, in step\n[rank0]:     loss.backward()\n\
              [rank0]: RuntimeError: Resource temporarily unavailable\n\
              [rank1]: Traceback (most recent call last):\n[rank1]:   File \"/w/t.py\", line 5, in step\n[rank1]:     loss.backward()\n\

@@ -42,6 +42,20 @@ fn a_loss_that_rises_by_orders_of_magnitude_is_named_with_its_step() {
 }
 
 #[test]
+fn a_loss_that_hardly_moved_need_not_leap_as_far() {
+    // It has fallen from 4.4 within a few lines, which it may not be held against.
+    let learnt = |n: usize| -> Vec<_> { (0..n).map(|i| (0.42 + 4.0 * 0.4_f64.powi(i as i32), 0.2)).collect() };
+    let with = |n, after: &[(f64, f64)]| log(&[learnt(n).as_slice(), after].concat());
+    let leap = [(3.7, 1.0), (4.2, 1.0), (4.3, 1.0), (4.1, 1.0)];
+    assert_eq!(spikes(&with(44, &leap)), ["[] the loss rose to 3.7 or more at step 144; it was 0.42 at most"]);
+    assert_eq!(spikes(&with(20, &leap)), Vec::<String>::new(), "of too few");
+    assert_eq!(spikes(&with(44, &[(2.2, 1.0); 9])), Vec::<String>::new(), "another kind of data");
+    // Two tasks by turns.
+    let turns: Vec<_> = (0..200).map(|i| (if i / 8 % 2 == 0 { 0.1 } else { 8.0 }, 0.2)).collect();
+    assert_eq!(spikes(&log(&turns)), Vec::<String>::new());
+}
+
+#[test]
 fn a_run_that_diverges_line_by_line_is_named_too() {
     let ramp: Vec<_> = (1..20).map(|i| (2.7 * 1.58_f64.powi(i), 0.8)).collect();
     let found = spikes(&with(&ramp));

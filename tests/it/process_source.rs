@@ -900,6 +900,41 @@ fn nccls_own_log_is_found_once_it_is_there() {
 }
 
 #[test]
+fn the_log_that_a_rank_keeps_itself_is_found_where_it_prints_nothing() {
+    let tree = Tree::of([]);
+    fs::write(tree.at("proc/uptime"), "5000.25 1.0\n").unwrap();
+    let aged = |path: &Path, s: u64| {
+        let at = std::time::SystemTime::now() - Duration::from_secs(s);
+        fs::File::options().append(true).open(path).unwrap().set_modified(at).unwrap();
+    };
+    let file = |name: &str| {
+        let path = tree.at(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "step 1\n").unwrap();
+        path
+    };
+    let (out, own, tracker, before) = (file("job.out"), file("run/member-0.log"), file("wandb/debug.log"), file("old.log"));
+    let (text, data) = (file("samples.txt"), file("read.log"));
+    aged(&before, 9000);
+    let rank = |pid| process(pid, 1, "python3 t.py").env(&torch_env(0, 1));
+    tree.put(rank(10).fd(1, &out).fd(3, &tracker).fd(4, &before).fd(5, &text).fd(6, &data).fd(7, &own));
+    [3, 4, 5, 7].iter().for_each(|fd| writes(&tree, 10, *fd));
+    let mut watch = tree.watch();
+    watch.poll();
+    let logs = |watch: &Watch| -> Vec<_> { watch.known[&10].logs.iter().map(|log| (log.via, PathBuf::from(&log.path))).collect() };
+    watch.poll();
+    assert_eq!(logs(&watch), [(LogVia::Stdout, out.clone())], "it prints");
+    aged(&out, 60);
+    watch.poll();
+    assert_eq!(logs(&watch), [(LogVia::Stdout, out.clone()), (LogVia::Other, own.clone())]);
+    assert_eq!(watch.followed(), [out.clone(), own.clone()]);
+    // It stays when something is printed again.
+    aged(&out, 0);
+    watch.poll();
+    assert_eq!(logs(&watch).len(), 2);
+}
+
+#[test]
 fn lightnings_metrics_of_this_run_are_a_log() {
     let tree = Tree::of([process(10, 1, "python3 t.py").env(&torch_env(0, 1))]);
     fs::write(tree.at("proc/uptime"), "5000.25 1.0\n").unwrap();

@@ -356,7 +356,7 @@ fn an_exception_that_only_hands_on_what_nccl_returned() {
                   [rank10]: RuntimeError: NCCL Error 2: unhandled system error (run with NCCL_DEBUG=INFO for details)\n";
     let warned = "gpu-02:4120:4150 [0] misc/ibvwrap.cc:182 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Invalid argument\n";
     all_are(&[
-        ("fail ib-verbs-failed line 5", &format!("{quoted}{warned}")),
+        ("fail ib-reg-refused line 5", &format!("{quoted}{warned}")),
         ("fail nccl-result-system line 4 [10]", quoted),
         (
             "fail nccl-result-cuda line 3",
@@ -658,7 +658,10 @@ fn the_library_of_a_native_crash() {
     let others: String = (0..12).map(|n| format!("step {n} loss 2.5\n")).collect();
     all_are(&[
         ("fail segfault line 2 [] pid 956 on n7 crashed in libnccl.so.2 (ncclGroupEnd): segmentation fault (SIGSEGV)", ompi),
-        ("fail ucx-crash line 1 [] process 2121 of w-0 crashed in ncclGroupEnd with signal 7: Bus error", ucx),
+        (
+            "fail ucx-crash-bus line 1 [] process 2121 of w-0 crashed in ncclGroupEnd with signal 7 (Bus error: nonexistent physical address): most often /dev/shm is full",
+            ucx,
+        ),
         ("fail ucx-crash line 1 [] process 2121 of w-0 crashed with signal 11: Segmentation fault", bare),
         ("warn ucx-crash line 1 [] process 2121 of w-0 crashed with signal 11: Segmentation fault", &format!("{bare}{others}")),
     ]);

@@ -334,7 +334,7 @@ const SOON_ENOUGH: &[(&str, f64)] = &[
 /// All recordings, those too whose half was judged only once: found, culprit right, false, as docs/ACCURACY.md says.
 #[test]
 fn the_score_is_what_the_readme_says() {
-    let rows = [[64, 62, 0], [61, 59, 0], [62, 61, 2], [51, 46, 0], [46, 40, 0], [43, 40, 0]];
+    let rows = [[64, 62, 0], [61, 59, 0], [62, 61, 2], [51, 46, 0], [47, 41, 0], [43, 40, 0]];
     for (i, (without, row)) in WITHOUT.iter().zip(rows).enumerate() {
         let score = score(JUDGED.iter(), i);
         assert_eq!(score.faults, 64);

@@ -84,6 +84,47 @@ fn input_is_named_where_what_ranks_wait_for_was_not_recorded() {
     assert_eq!((state.1, state.2), (State::Paused, Some("data loading")));
 }
 
+/// Both wait in a queue for a thread of theirs, which asks a server that does not answer.
+#[test]
+fn ranks_that_all_wait_for_their_own_threads_wait_for_input() {
+    let judged = judged("feed-service", 1_795_685_691.65, "1000");
+    let (t, found) = judged.first("input-stall");
+    assert!((5.0..16.0).contains(t) && found.ranks.is_empty(), "{t} {:?}", found.ranks);
+    let words = "both ranks on this node wait outside of collectives for threads of their own, their GPUs idle: probably for input";
+    assert_eq!((found.summary.as_str(), found.severity, judged.rules()), (words, Severity::Warning, vec!["input-stall"]));
+    assert!(found.why.contains("rank 1: it waits in futex (futex_do_wait)"), "{}", found.why);
+}
+
+/// `50,2.615727e-01,0.0730`: no line says what is a step.
+#[test]
+fn steps_that_only_lines_of_numbers_count_become_slow() {
+    let judged = judged("lines-that-count", 1_795_685_850.48, "2117");
+    let (t, found) = judged.first("slow-steps");
+    assert!((5.0..16.0).contains(t), "{t}");
+    assert_eq!(found.summary, "the numbered lines of the log come every 3.41 s instead of every 738.0 ms");
+    assert_eq!((found.role, judged.rules()), (Role::Root, vec!["slow-steps"]));
+}
+
+/// Nothing but sends and receives, which RAS does not count, and nothing in the log.
+#[test]
+fn two_that_both_send_first_stand_though_nothing_counts() {
+    let judged = judged("send-send-no-log", 1_795_687_273.09, "1545");
+    let (t, found) = judged.first("hang-symmetric");
+    assert!((5.0..15.0).contains(t) && found.ranks.is_empty(), "{t} {:?}", found.ranks);
+    assert_eq!(judged.rules(), ["hang-symmetric"]);
+    assert_eq!(judged.states.last().map(|s| s.1), Some(State::Stuck));
+}
+
+/// 194 processes of their own on 32 CPUs: the log is silent for as long as the next line takes.
+#[test]
+fn ranks_that_their_own_pools_starve_are_told_before_the_next_line() {
+    let judged = judged("pools", 1_795_687_386.06, "2400");
+    let (t, found) = judged.first("host-cpu-contention");
+    assert!((5.0..16.0).contains(t), "{t}");
+    assert!(found.summary.contains("32 CPUs busy 100 %, 195 tasks ready to run"), "{}", found.summary);
+    assert_eq!(judged.rules(), Vec::<&str>::new(), "nothing else");
+}
+
 #[test]
 fn input_that_cannot_keep_up_is_a_share_of_each_step() {
     let judged = judged("h200-dp2-slowdata", 1_795_353_567.13, "3021");

@@ -125,7 +125,7 @@ impl Bringup {
     /// Sockets are right where there is nothing faster, and do not matter inside one node.
     fn network(&self, facts: &Facts) -> Item {
         let mut item = Self::agreed("network", "Network", &self.networks, String::clone);
-        if let Some(told) = facts.sockets() {
+        if let Some(told) = facts.mixed_networks().or_else(|| facts.sockets()) {
             return item.with(&told);
         }
         if let Some(told) = facts.plain_sockets() {

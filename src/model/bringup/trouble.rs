@@ -192,6 +192,41 @@ impl Facts<'_> {
         Some(told)
     }
 
+    /// Some processes go over TCP and others over a faster network: the two cannot connect.
+    pub fn mixed_networks(&self) -> Option<Trouble> {
+        let said = whole(&self.bringup.networks.said);
+        let (sockets, others): (Vec<&Said<String>>, Vec<&Said<String>>) = said.into_iter().partition(|s| s.value == "Socket");
+        let (socket, other) = sockets.first().zip(others.first())?;
+        let writer = |w: &super::Who| (w.host, w.pid);
+        // A process may have communicators of both.
+        let both = others.iter().flat_map(|s| &s.who).any(|w| w.pid.is_none() || socket.who.iter().any(|of| writer(of) == writer(w)));
+        // Each of two communicators, or of two runs in one log, may have its own: then they come up.
+        let came_up = |hash: &u64| self.model.comms.get(hash).is_some_and(|comm| !comm.init_complete.is_empty());
+        let is_up = !self.bringup.nameless.is_empty()
+            || self.bringup.inits.keys().any(came_up)
+            || self.model.progress_of(&self.job.id).is_some_and(|progress| progress.last_step_at.is_some());
+        let of_connection = |alarm: &Alarm| match &alarm.event.what {
+            What::NcclWarn { site: Some(site), .. } => ["socket", "transport/net", "proxy"].iter().any(|part| site.contains(part)),
+            _ => false,
+        };
+        let warned = self.model.record_of(&self.job.id).alarms.iter().any(of_connection);
+        if both || is_up || !warned || self.bringup.is_one_node() || socket.who.iter().any(|w| w.pid.is_none()) {
+            return None;
+        }
+        let words = format!("{} on {} and TCP sockets on {}", other.value, self.who_words(other), self.who_words(socket));
+        let mut told = trouble(
+            "network",
+            format!("ranks use different networks, which cannot connect to one another: {words}"),
+            "look at the lines above \"Using network\" on those with sockets: no device is found there (`ibv_devinfo`, /dev/infiniband in the container), or the plugin or a setting is missing; NCCL_NET=IB or the plugin's name on all makes it an error at the start",
+        );
+        told.fails = true;
+        told.confidence = Confidence::Likely;
+        told.why = words;
+        told.proofs = vec![socket.proof.clone(), other.proof.clone()];
+        told.ranks = self.ranks(if socket.lines <= other.lines { socket } else { other });
+        Some(told)
+    }
+
     /// Nodes talk over TCP, and nothing faster is seen: that may be all there is.
     pub fn plain_sockets(&self) -> Option<Trouble> {
         let b = self.bringup;

@@ -156,7 +156,9 @@ impl Page {
             1 => " (1 input could not be judged)".into(),
             n => format!(" ({n} inputs could not be judged)"),
         };
-        self.headline(ink, &word, &format!("{sentence}{unread}"));
+        let alike = cause.map_or(0, |f| report.findings.iter().filter(|other| is_alike(f, other)).count());
+        let alike = if alike > 0 { format!("; {alike} more like it, below") } else { String::new() };
+        self.headline(ink, &word, &format!("{sentence}{alike}{unread}"));
         if let Some(runs) = report.findings.iter().find(|f| f.rule == SEVERAL) {
             self.row("note", Ink::Warn, &runs.summary);
         }
@@ -302,6 +304,12 @@ impl Page {
             self.row("not read", Ink::Warn, &format!("{}: {}", input.path, input.error.as_deref().unwrap_or("")));
         }
     }
+}
+
+/// The same happened to another GPU, switch or process, and not because of the first.
+fn is_alike(f: &Finding, other: &Finding) -> bool {
+    let kind = |f: &Finding| (f.rule, f.signature, f.severity);
+    f.signature.is_some() && kind(other) == kind(f) && other.subject != f.subject && other.role != Role::Cascade
 }
 
 /// What was read from the line that is the first proof.

@@ -111,6 +111,59 @@ pub fn metrics(reader: &Reader, pid: u32, start_ticks: u64) -> Option<ProcessLog
     is_written_since(reader, &log, start_ticks).then_some(ProcessLog { via: LogVia::Other, ..log })
 }
 
+/// So long nothing has come out of a process whose own files are looked at for its log.
+const SILENT: Duration = Duration::from_secs(10);
+
+/// Whether nothing has come out of a process for a while, or nothing that can be seen, though it has run for as long.
+pub fn is_silent(reader: &Reader, start_ticks: u64, logs: &[ProcessLog]) -> bool {
+    let runs = reader.uptime_ticks().map(|now| now.saturating_sub(start_ticks) / 100);
+    if runs.is_none_or(|s| s < SILENT.as_secs()) {
+        return false;
+    }
+    let is_old = |log: &ProcessLog| {
+        let written = ask::metadata(Path::new(&log.path)).and_then(|found| found.modified());
+        written.is_ok_and(|at| SystemTime::now().duration_since(at).is_ok_and(|age| age >= SILENT))
+    };
+    logs.iter().filter(|log| log.inode.is_some()).all(is_old)
+}
+
+/// The log that a program keeps of its own, as `logging.FileHandler` does: a text file that it has open for writing, and that is called a log.
+pub fn own_logs(reader: &mut Reader, pid: u32, start_ticks: u64, known: &[ProcessLog]) -> Vec<ProcessLog> {
+    /// Logs are opened before what a rank opens by the hundred.
+    const MAX_FDS: usize = 96;
+    const MOST: usize = 2;
+    let fds = std::fs::read_dir(reader.path(pid, "fd")).into_iter().flatten().flatten().take(MAX_FDS);
+    let mut logs: Vec<ProcessLog> = Vec::new();
+    for fd in fds {
+        let Some(target) = std::fs::read_link(fd.path()).ok().filter(|target| is_called_a_log(target)) else { continue };
+        if !writes::is_only_written(reader, pid, &fd.file_name()) {
+            continue;
+        }
+        let log = one_output(reader, LogVia::Other, &fd.path(), &target);
+        let is_known = known.iter().chain(&logs).any(|other| (other.device, other.inode) == (log.device, log.inode));
+        if log.inode.is_some() && !is_known && is_written_since(reader, &log, start_ticks) {
+            logs.push(log);
+        }
+        if logs.len() == MOST {
+            break;
+        }
+    }
+    logs
+}
+
+/// `outputs/train.log`, `log.txt`, `metrics_0.jsonl`; not what trackers keep for themselves, nor what a model wrote.
+fn is_called_a_log(path: &Path) -> bool {
+    const OF_TRACKERS: &[&str] = &["wandb", "mlruns", ".neptune", ".cache", "ray"];
+    const LOGS: &[&str] = &["log", "logs", "train", "training", "metrics"];
+    const MADE: &[&str] =
+        &["sample", "samples", "generation", "generations", "rollout", "rollouts", "predictions", "output", "outputs", "data"];
+    let is_trackers = path.iter().any(|part| OF_TRACKERS.iter().any(|name| part == *name));
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_ascii_lowercase();
+    let has = |words: &[&str]| name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| words.contains(&word));
+    let text = [".txt", ".out", ".jsonl", ".csv"].iter().any(|end| name.ends_with(end));
+    path.starts_with("/") && !is_trackers && !has(MADE) && (name.ends_with(".log") || text && has(LOGS))
+}
+
 /// Whether anything was written to it since a process began.
 pub fn is_written_since(reader: &Reader, log: &ProcessLog, start_ticks: u64) -> bool {
     let since = || {

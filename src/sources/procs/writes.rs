@@ -44,6 +44,14 @@ pub fn is_written(reader: &mut Reader, pid: u32, fd: &std::ffi::OsStr) -> bool {
     flags(info).is_some_and(|flags| flags & ACCESS_MODE != 0)
 }
 
+/// Whether it is open for writing alone, as logs are.
+pub fn is_only_written(reader: &mut Reader, pid: u32, fd: &std::ffi::OsStr) -> bool {
+    const WRITE_ONLY: u32 = 0o1;
+    let info = Path::new("fdinfo").join(fd);
+    let Ok(info) = reader.read(pid, &info.to_string_lossy()) else { return false };
+    flags(info).is_some_and(|flags| flags & ACCESS_MODE == WRITE_ONLY)
+}
+
 /// `flags:\t0100001`, in octal, of /proc/PID/fdinfo/FD.
 fn flags(info: &[u8]) -> Option<u32> {
     let line = info.split(|b| *b == b'\n').find_map(|line| line.strip_prefix(b"flags:"))?;
