@@ -100,8 +100,8 @@ fn result_of(what: &What) -> Option<&str> {
     match what {
         // `Test NCCL failure common.cu:212 'invalid argument (run with …`
         What::Signed { signature, text, .. } if signature.id == OF_TESTS => {
-            let said = text.split_once('\'').map_or("an error", |(_, said)| said);
-            Some(said.split([' ', '\'']).next().map_or(said, |_| said.split(" (run").next().unwrap_or(said)))
+            let quoted = text.split('\'').nth(1).unwrap_or("an error");
+            Some(quoted.split_once(" (run").map_or(quoted, |(error, _)| error))
         }
         What::Signed { signature, text, .. } => signature.capture(text, RESULT),
         _ => None,

@@ -431,6 +431,19 @@ fn tests_of_nccl() {
              l4: Test NCCL failure common.cu:1119 'unhandled cuda error (run with NCCL_DEBUG=INFO for details) / '\n",
         ),
         (
+            "fail nccl-warn [] Fusing NET devices from different NUMA domains is not supported.",
+            "NCCL version 2.30.7+cuda13.3\nTOPO/NET : Made vNic 2\n\
+             graph/topo.cc:1566 (ncclTopoGetVNicParent) NCCL WARN Fusing NET devices from different NUMA domains is not supported.\n\
+             Test NCCL failure common.cu:212 'invalid argument (run with NCCL_DEBUG=WARN for details) / '\n",
+        ),
+        (
+            // Another host warned: which of the two made it fail is not known.
+            "fail nccl-tests-failed [] n2: Test NCCL failure",
+            "n1:101:101 [0] misc/y.cc:1 NCCL WARN the moon is full\n\
+             n2:102:102 [0] misc/x.cc:9 NCCL WARN the switch lost its mind\n\
+             n2: Test NCCL failure common.cu:958 'unhandled system error (run with NCCL_DEBUG=INFO for details) / '\n",
+        ),
+        (
             "fail nccl-tests-failed [] host hca-63: Test NCCL failure common.cu:1204 'unhandled cuda error",
             "hca-63: Test NCCL failure common.cu:1204 'unhandled cuda error (run with NCCL_DEBUG=INFO for details) / '\n .. hca-63 pid 1883: Test failure common.cu:915\n\
              mpirun detected that one or more processes exited with non-zero status, thus causing\nthe job to be terminated. The first process to do so was:\n\n  Process name: [[449,1],25]\n  Exit code:    3\n",

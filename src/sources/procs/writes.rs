@@ -39,17 +39,19 @@ pub fn look(reader: &mut Reader, pid: u32, dirs: &mut Vec<WrittenDir>) {
 
 /// Whether it is open for writing.
 pub fn is_written(reader: &mut Reader, pid: u32, fd: &std::ffi::OsStr) -> bool {
-    let info = Path::new("fdinfo").join(fd);
-    let Ok(info) = reader.read(pid, &info.to_string_lossy()) else { return false };
-    flags(info).is_some_and(|flags| flags & ACCESS_MODE != 0)
+    access(reader, pid, fd).is_some_and(|mode| mode != 0)
 }
 
 /// Whether it is open for writing alone, as logs are.
 pub fn is_only_written(reader: &mut Reader, pid: u32, fd: &std::ffi::OsStr) -> bool {
     const WRITE_ONLY: u32 = 0o1;
+    access(reader, pid, fd) == Some(WRITE_ONLY)
+}
+
+fn access(reader: &mut Reader, pid: u32, fd: &std::ffi::OsStr) -> Option<u32> {
     let info = Path::new("fdinfo").join(fd);
-    let Ok(info) = reader.read(pid, &info.to_string_lossy()) else { return false };
-    flags(info).is_some_and(|flags| flags & ACCESS_MODE == WRITE_ONLY)
+    let info = reader.read(pid, &info.to_string_lossy()).ok()?;
+    flags(info).map(|flags| flags & ACCESS_MODE)
 }
 
 /// `flags:\t0100001`, in octal, of /proc/PID/fdinfo/FD.
