@@ -70,16 +70,18 @@ impl Shape {
         let before_s = self.usual_s?;
         // What is read twice a second tells no shorter time.
         let least_s = (before_s * LATE).max(1.0);
-        let late: Vec<f64> = self.gaps.iter().rev().map(|(_, gap)| gap).take_while(|gap| *gap >= least_s).collect();
-        let now_s = self.gaps.median_of_last(late.len().clamp(1, LATE_LINES))?;
-        let took = Duration::try_from_secs_f64(late.iter().sum()).ok()?;
+        let late = self.gaps.iter().rev().map(|(_, gap)| gap).take_while(|gap| *gap >= least_s);
+        let (lines, took_s) = late.fold((0, 0.0), |(lines, took_s), gap| (lines + 1, took_s + gap));
+        if lines < LATE_LINES {
+            return None;
+        }
         let duration = |s| Duration::try_from_secs_f64(s).ok();
-        (late.len() >= LATE_LINES).then_some(Slowed {
-            since: self.last_at.minus(took),
+        Some(Slowed {
+            since: self.last_at.minus(duration(took_s)?),
             last_at: self.last_at,
             before: duration(before_s)?,
-            now: duration(now_s)?,
-            lines: late.len(),
+            now: duration(self.gaps.median_of_last(LATE_LINES)?)?,
+            lines,
         })
     }
 }

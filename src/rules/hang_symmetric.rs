@@ -126,9 +126,10 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         let alive = look.alive().count();
         let least = if all_agree(job, look) { &AGREED } else { &WAITED };
         let trained = has_trained(look);
-        let waited = if !trained && has_exchanged(job, look) { least.duration() } else { patience(look, least.duration()) };
+        let exchanged = !trained && has_exchanged(job, look);
+        let waited = if exchanged { least.duration() } else { patience(look, least.duration()) };
         let waiting = look.with(Activity::Waiting, waited);
-        if alive < 2 || waiting.len() < alive || !look.quiet_log() || !trained && !has_exchanged(job, look) {
+        if alive < 2 || waiting.len() < alive || !look.quiet_log() || !(trained || exchanged) {
             continue;
         }
         // What says more may be found in this very second.

@@ -74,16 +74,16 @@ fn alarms_of_writer<'a>(ctx: &TextContext<'a>) -> impl Iterator<Item = &'a Alarm
     let who = |origin: &Origin| (origin.host.clone(), origin.pid, origin.tid);
     let (writer, file, line) = (who(&seen.event.origin), seen.file, seen.line.unwrap_or(0));
     // What nccl-tests prints itself says at most on which host: then all that warned nearby has to be of one process of it.
-    let alarms =
-        || model.record_of(&seen.job).alarms.iter().filter(move |a| a.file == file && a.line.is_some_and(|l| l.abs_diff(line) <= SOON));
+    let alarms = move || {
+        model.record_of(&seen.job).alarms.iter().filter(move |a| a.file == file && a.line.is_some_and(|l| l.abs_diff(line) <= SOON))
+    };
     let is_warn = |a: &&Alarm| matches!(a.event.what, What::NcclWarn { .. });
-    let alone = alarms().filter(is_warn).all(|a| a.event.origin.host == writer.0 && a.event.origin.pid == writer.1);
-    let host = writer.0.clone();
+    let (host, pid) = (writer.0.clone(), writer.1);
     let is_of_tests = move |a: &Alarm| {
         let on = a.event.origin.host.as_ref();
-        alone
-            && a.event.what.signature().is_some_and(|entry| entry.id == OF_TESTS)
+        a.event.what.signature().is_some_and(|entry| entry.id == OF_TESTS)
             && (on.is_none() || host.is_none() || on == host.as_ref())
+            && alarms().filter(is_warn).all(|a| a.event.origin.host == host && a.event.origin.pid == pid)
     };
     let is_writer = move |a: &Alarm| who(&a.event.origin) == writer || is_of_tests(a);
     let is_near = move |a: &&Alarm| a.file == file && a.line.is_some_and(|l| l.abs_diff(line) <= SOON) && is_writer(a);

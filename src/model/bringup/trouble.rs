@@ -221,7 +221,7 @@ impl Facts<'_> {
         );
         told.fails = true;
         told.confidence = Confidence::Likely;
-        told.why = words;
+        told.why = "all ranks of a communicator need the same network, and a connection failed here".into();
         told.proofs = vec![socket.proof.clone(), other.proof.clone()];
         told.ranks = self.ranks(if socket.lines <= other.lines { socket } else { other });
         Some(told)
