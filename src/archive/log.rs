@@ -767,6 +767,7 @@ fn is_bringup(what: &What) -> bool {
             | What::Done
             | What::SkippedStep
             | What::RunStart
+            | What::TasksAreLaunchers
     );
     let is_harmless = matches!(what, What::Signed { signature, .. } if signature.part == Part::Harmless);
     is_harmless || !(is_progress || what.is_alarm())

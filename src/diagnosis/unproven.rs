@@ -110,7 +110,8 @@ impl Unproven {
 
 /// PyTorch prints `[rank3]: ` in front of what nobody has caught, and only there (2.2 and later).
 fn may_be_caught(seen: &TextSeen) -> bool {
-    matches!(seen.event.what, What::Exception(_)) && seen.event.origin.rank.is_none()
+    // Who looks for the largest batch that fits runs out of memory on purpose.
+    matches!(seen.event.what, What::Exception(_) | What::CudaOom { .. }) && seen.event.origin.rank.is_none()
 }
 
 /// It stood in a log that was made before the job was started, and does not say that it was written since.

@@ -37,6 +37,8 @@ pub struct SaidAt {
 pub struct Origin {
     /// Global rank: from `[rank3]:`, `[1,3]<stdout>:`, `3: ` of srun.
     pub rank: Option<u32>,
+    /// It is the number of srun's task.
+    pub rank_is_task: bool,
     /// torchrun's `[default3]:`.
     pub local_rank: Option<u32>,
     pub host: Option<String>,
@@ -266,6 +268,8 @@ pub enum What {
     },
     /// A new run begins in the same file (torchrun's banner).
     RunStart,
+    /// The tasks of srun each start several ranks: their numbers are no ranks.
+    TasksAreLaunchers,
 
     /// A number or a name of the job that its programs print once: a row of the report, and the words in it.
     Detail {

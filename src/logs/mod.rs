@@ -18,6 +18,7 @@ pub mod prefix;
 pub mod progress;
 mod reader;
 mod shipped;
+mod tasks;
 pub mod torch;
 pub mod when;
 

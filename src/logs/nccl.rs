@@ -12,6 +12,7 @@ pub mod types;
 use super::prefix::stamp;
 use super::{Origin, TextEvent, What, catalog};
 use crate::base::clean;
+use crate::base::severity::Severity;
 use memchr::memmem;
 use regex::Regex;
 use std::sync::LazyLock;
@@ -55,6 +56,14 @@ impl State {
         }
         if let Some((site, text)) = of_plugin_test(bare) {
             emit(out, launcher, What::NcclWarn { site: Some(site), text: clean::clip(text, 2000).into_owned() });
+            return Some("");
+        }
+        if is_bare(bare) {
+            // The level went with the head. What the catalogue has from lines of INFO, too, may be one of those.
+            match catalog::find_warn(None, bare).filter(|s| !s.is_fact && s.severity >= Severity::Error) {
+                Some(_) => emit(out, launcher, What::NcclWarn { site: None, text: clean::clip(bare, 2000).into_owned() }),
+                None => info(bare, launcher, out),
+            }
             return Some("");
         }
         let records = self.records(line, launcher);
@@ -250,6 +259,11 @@ fn without_folder(message: &str) -> &str {
 
 fn emit(out: &mut Vec<TextEvent>, origin: &Origin, what: What) {
     out.push(TextEvent { origin: origin.clone(), what, said_at: None });
+}
+
+/// Whether it is a message of the plugin for EFA whose head was cut off by who pasted it.
+pub fn is_bare(line: &str) -> bool {
+    line.starts_with("NET/OFI ")
 }
 
 pub const OF_PLUGIN_TEST: &str = "WARN: Function: ";

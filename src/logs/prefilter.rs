@@ -57,7 +57,7 @@ const FACTS: &[&str] = &[
     ") world_rank=", "exits successfully", "workers successfully finished", "' succeeded", "train_runtime", "\"torchelastic.",
     // NCCL
     "NCCL version", "RCCL version", "vLLM is using nccl==", "INFO Bootstrap", "INFO Using network ", "INFO Using tuner ", "/Plugin:", "/Plugin :",
-    "INFO RAS client listening", " set by environment to ", "INFO cudaDriverVersion ", "GPU Direct RDMA ", "INFO NET/OFI ", " NET plugin ",
+    "INFO RAS client listening", " set by environment to ", "INFO cudaDriverVersion ", "GPU Direct RDMA ", "NET/OFI ", " NET plugin ",
     "loaded external ", "INFO External ", "INFO Plugin name set", "INFO Disabling external", "INFO Assigned ", "INFO Comm config ",
     "INFO DMA-BUF is", "INFO Invalid value ", "ENV NCCL_", "ENV: NCCL_", "Affinity for GPU ", "affinity for GPU ", "] via P2P", "] via SHM",
     "] via NET", "] via COLLNET", "] via direct", " coll channels, ", "INFO Connected all rings", "timings: ", "INFO Init timings",

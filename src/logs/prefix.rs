@@ -19,6 +19,16 @@ pub struct Peeled<'a> {
     pub rest: &'a str,
     /// A C++ logger of PyTorch (c10 or glog) wrote it.
     pub cpp: bool,
+    /// The number of `srun -l`, where it stands for the rank until the line names another.
+    pub task: Option<u32>,
+    /// The line itself names the rank: `[rank3]:`.
+    pub names_rank: bool,
+}
+
+impl Peeled<'_> {
+    fn named(&mut self, rank: u32) {
+        (self.origin.rank, self.names_rank) = (Some(rank), true);
+    }
 }
 
 /// Deepest stack of prefixes seen in the wild is five.
@@ -348,7 +358,9 @@ fn task<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     let digits = s.bytes().take_while(u8::is_ascii_digit).count();
     let rest = s[digits..].strip_prefix(": ").or_else(|| s[digits..].strip_prefix(':').filter(|r| r.is_empty()))?;
     let n = number(&s[..digits]).filter(|n| *n < MAX_BARE_RANK)?;
-    set(&mut p.origin.rank, n);
+    if p.origin.rank.is_none() {
+        (p.origin.rank, p.task) = (Some(n), Some(n));
+    }
     Some(rest)
 }
 

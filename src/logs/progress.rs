@@ -9,7 +9,7 @@
 //! - `epoch`: as printed, from 0 or from 1, whole or not.
 //! - `loss`: of the training; the newest where the line also has a mean. NaN and infinity are values.
 //! - `loss_missing`: the dialect always prints a loss, and this whole line has none: Megatron leaves out what is NaN.
-//! - `step_time_s`: of one step, in seconds, as printed or from a rate in steps. Never derived from a total.
+//! - `step_time_s`: of one step, in seconds, as printed or from a rate in steps. Derived from a total only where a bar's rate has a single digit.
 //! - `throughput`, `throughput_unit`: of tokens, samples or operations. Steps per second are a step time, no throughput. `/GPU` where the
 //!   trainer divides by the devices.
 //! - `remaining_s`: as the line says, of the whole bar or run that it counts.

@@ -2,7 +2,7 @@
 
 use super::shipped::{unwrapped, without_json};
 use super::torch::crash::Crash;
-use super::{Origin, SaidAt, TextEvent, What, catalog, header, metrics, nccl, parts, prefilter, prefix, progress, torch};
+use super::{Origin, SaidAt, TextEvent, What, catalog, header, metrics, nccl, parts, prefilter, prefix, progress, tasks, torch};
 use crate::base::clean::{clean, clip};
 use crate::base::severity::Severity;
 use memchr::memmem::Finder;
@@ -88,6 +88,7 @@ pub struct Reader {
     /// ctest wrote it: what stands before its lines is the number of a test, not of a rank.
     of_ctest: bool,
     parts: parts::Parts,
+    tasks: tasks::Tasks,
     header: header::State,
     /// Horovod's `Missing ranks:` was read: a line for each of them follows.
     names_missing: bool,
@@ -149,6 +150,11 @@ fn cancelled_at(text: &str) -> Option<super::Written> {
 const MAX_LINE: usize = 64 * 1024;
 
 impl Reader {
+    /// Whether what `srun -l` numbers are launchers, and no ranks.
+    pub fn tasks_are_launchers(&self) -> bool {
+        self.tasks.are_launchers()
+    }
+
     /// A record of several lines has begun, and the next line may belong to it although it looks like noise.
     pub fn is_inside(&self) -> bool {
         !self.torch.is_idle()
@@ -328,10 +334,16 @@ impl Reader {
     }
 
     /// One record: what it says by itself, and beside that what it tells of the run.
-    fn record(&mut self, p: prefix::Peeled<'_>, class: prefilter::Class, out: &mut Vec<TextEvent>) {
+    fn record(&mut self, mut p: prefix::Peeled<'_>, class: prefilter::Class, out: &mut Vec<TextEvent>) {
         let (mut of_run, before) = (Vec::new(), out.len());
+        if self.tasks.before(&mut p) {
+            of_run.push(TextEvent { origin: p.origin.clone(), what: What::TasksAreLaunchers, said_at: None });
+        }
         self.header.read(p.rest, &p.origin, &mut of_run);
         self.told(p, class, out);
+        if self.tasks.after(&mut out[before..]) {
+            of_run.push(TextEvent { origin: Origin::default(), what: What::TasksAreLaunchers, said_at: None });
+        }
         if out[before..].iter().any(|event| event.what == What::RunStart) {
             self.header.restart();
         }
@@ -354,7 +366,11 @@ impl Reader {
                 return;
             }
         }
-        if NCCL.find(p.rest.as_bytes()).is_some() || nccl::may_be_early(p.rest) || p.rest.starts_with(nccl::OF_PLUGIN_TEST) {
+        if NCCL.find(p.rest.as_bytes()).is_some()
+            || nccl::may_be_early(p.rest)
+            || p.rest.starts_with(nccl::OF_PLUGIN_TEST)
+            || nccl::is_bare(p.rest)
+        {
             match self.nccl.read(p.rest, &p.origin, out) {
                 None => {}
                 Some(before) if before.trim().is_empty() => return self.torch.pass(out),

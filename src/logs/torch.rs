@@ -118,7 +118,7 @@ impl State {
 
     fn read_torn(&mut self, torn: &Torn, out: &mut Vec<TextEvent>) {
         let from = out.len();
-        let whole = Peeled { origin: torn.origin.clone(), rest: &torn.text, cpp: true };
+        let whole = Peeled { origin: torn.origin.clone(), rest: &torn.text, cpp: true, ..Peeled::default() };
         watchdog::read(&whole, &mut self.watchdog, out);
         super::cuda::read(whole.rest, &watchdog::origin_of(&whole), out);
         for event in &mut out[from..] {

@@ -77,6 +77,8 @@ pub struct RankSeen {
     pub gpu: Option<u32>,
     /// Where its GPU is.
     pub card: Option<PciAddress>,
+    /// Something besides srun's number of a task has named it.
+    is_named: bool,
 }
 
 const MAX_RANKS: usize = 1 << 17;
@@ -92,6 +94,13 @@ impl Record {
         match &event.what {
             What::Channel { transport, .. } => self.channels(transport, 1),
             What::Timings(t) => self.init_took(t),
+            What::TasksAreLaunchers => {
+                self.ranks.retain(|_, seen| seen.is_named);
+                self.ranks_of_pid.retain(|_, ranks| {
+                    ranks.retain(|rank| self.ranks.contains_key(rank));
+                    !ranks.is_empty()
+                });
+            }
             What::Init(init) => {
                 self.ring_ranks = self.ring_ranks.max(Some(init.nranks));
                 if init.comm_id.is_some() {
@@ -155,6 +164,7 @@ impl Record {
             self.hosts.insert(host.clone());
         }
         self.rank(rank, |seen| {
+            seen.is_named = true;
             if seen.host.is_none() {
                 seen.host = host.cloned();
             }
@@ -188,6 +198,7 @@ impl Record {
         };
         let Some(rank) = rank else { return };
         self.rank(rank, |seen| {
+            seen.is_named |= !origin.rank_is_task || matches!(event.what, What::Init(_));
             seen.pid = seen.pid.or(origin.pid);
             if seen.host.is_none() {
                 seen.host.clone_from(&origin.host);

@@ -190,6 +190,8 @@ pub struct Progress {
     pub restarted_from: Option<(u64, u64)>,
     /// Losses in a row that are not finite.
     pub bad_losses: u32,
+    /// The newest loss that was finite, and its step.
+    pub finite_loss: Option<(Option<u64>, f64)>,
     /// Gradient norms in a row that are not finite.
     pub bad_norms: u32,
     /// Losses in a row that are exactly 0 and have no good gradient beside them, after one that was not 0.
@@ -335,6 +337,7 @@ impl Progress {
         }
         if restarted {
             self.told = Told::default();
+            self.finite_loss = None;
             self.usual_loss.begin_anew();
             self.usual_norm.begin_anew();
         }
@@ -355,6 +358,9 @@ impl Progress {
             self.first_loss.get_or_insert(loss);
             self.usual_loss.note(at, step.step.or(self.step), loss, &LOSS_JUMP, 5.0, true);
             self.bad_losses = if loss.is_finite() { 0 } else { self.bad_losses + 1 };
+            if loss.is_finite() {
+                self.finite_loss = Some((step.step.or(self.step), loss));
+            }
             if !backlog {
                 self.losses.push(at, loss);
             }
@@ -462,8 +468,9 @@ impl Progress {
         }
         self.usual_due = self.usual_due.saturating_sub(1);
         if self.usual_due == 0 {
-            let mut usual: Vec<f64> = self.step_times.iter().rev().take(200).map(|s| s.1).filter(|s| s.is_finite()).collect();
-            if usual.len() >= WARM_UP + LEAST_BEFORE {
+            let warm = self.step_times.len().saturating_sub(WARM_UP);
+            let mut usual: Vec<f64> = self.step_times.iter().rev().take(warm.min(200)).map(|s| s.1).filter(|s| s.is_finite()).collect();
+            if usual.len() >= LEAST_BEFORE {
                 usual.sort_by(f64::total_cmp);
                 self.usual_step_s = Some((usual[usual.len() / 2], usual[(usual.len() - 1) * 9 / 10]));
                 self.usual_due = 16;

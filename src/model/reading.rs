@@ -54,8 +54,10 @@ impl Model {
         let rank = events.iter().find_map(|e| e.origin.rank).or_else(by_pid);
         // What says nothing else may still say who wrote it; else it is the rank whose output the file is.
         let by_prefix = || {
-            let origin = crate::logs::prefix::peel(&clean).origin;
-            origin.rank.or_else(|| self.rank_of_ns_pid(file, origin.pid?))
+            let p = crate::logs::prefix::peel(&clean);
+            let is_launcher = || self.files.get(&file).is_some_and(|log| log.reader.tasks_are_launchers());
+            let rank = p.origin.rank.filter(|rank| p.names_rank || p.task != Some(*rank) || !is_launcher());
+            rank.or_else(|| self.rank_of_ns_pid(file, p.origin.pid?))
         };
         let shown_rank = rank.or_else(by_prefix).or_else(|| self.files.get(&file)?.rank);
         self.keep(at, file, line, shown_rank, class, &clean);

@@ -128,7 +128,14 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     found.confidence = Confidence::Certain;
     found.why = raised_words(exception);
     found.next = where_to_look(exception);
-    ctx.sign(&mut found, &error_words::exception_words(exception));
+    let words = error_words::exception_words(exception);
+    ctx.sign(&mut found, &words);
+    // Who only hands on what others failed with names them.
+    let named =
+        catalog::find(Scope::Line, &words).filter(|entry| entry.part == Part::Messenger).and_then(|entry| entry.tell(&words, None).ranks);
+    if let Some(ranks) = named {
+        (found.ranks, found.gpus) = (ranks, Vec::new());
+    }
     let of_the_system = OF_THE_SYSTEM.iter().any(|name| exception.class.ends_with(name));
     let told = found.signature.is_some_and(Area::told_by);
     let area = if exception.in_loader { Area::Input } else { Area::Code };

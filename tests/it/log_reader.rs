@@ -262,9 +262,63 @@ fn prefixes_change_nothing_but_the_origin() {
             ["2026-11-21T00:05:26.1Z ", "[default3]:", "[1,3]<stderr>:", "3: ", "[pod/job-0/trainer] ", "\x1b[36m(Worker pid=7)\x1b[0m "]
         {
             let tagged: Vec<String> = lines(name).iter().map(|l| format!("{tag}{l}")).collect();
-            assert_eq!(counts(&read(&tagged)), counts(&plain), "{name} {tag:?}");
+            let mut tagged = counts(&read(&tagged));
+            // Whose numbers are those of launchers is a thing of the tag.
+            tagged.remove("TasksAreLaunchers");
+            assert_eq!(tagged, counts(&plain), "{name} {tag:?}");
         }
     }
+}
+
+/// What was cut off, by the end of a file or by who pasted it, does not hide what a line says.
+#[test]
+fn lines_that_lack_an_end_or_a_head_are_read() {
+    let one = |line: &str| read(&[line.to_owned()]).into_iter().map(|e| e.what).collect::<Vec<_>>();
+    for end in [":", ": ", ": Work", ""] {
+        let cut = one(&format!(
+            "[rank5]:[E602 11:17:52.185053341 ProcessGroupNCCL.cpp:632] [Rank 5] Watchdog caught collective operation timeout{end}"
+        ));
+        let timeouts = cut.iter().filter(|what| matches!(what, What::CollectiveTimeout(t) if t.pg_rank == Some(5) && t.seq.is_none()));
+        assert_eq!(timeouts.count(), 1, "{end:?}: {cut:?}");
+    }
+    let warns = |line: &str| one(line).iter().filter(|what| matches!(what, What::NcclWarn { .. })).count();
+    assert_eq!(warns("NET/OFI Unexpected number of remote rails for dev 0. Expected 3 but got 2"), 1);
+    assert_eq!(warns("NET/OFI Selected provider is efa, fabric is efa-direct (found 32 nics)"), 0);
+    assert_eq!(warns("NET/OFI No eligible providers were found"), 0);
+}
+
+/// `srun -l` numbers tasks: ranks where each is one, launchers where each starts several.
+#[test]
+fn the_number_of_a_task_is_a_rank_unless_it_starts_several() {
+    let ranks = |lines: &[&str]| -> Vec<Option<u32>> {
+        let lines: Vec<String> = lines.iter().map(|line| line.to_string()).collect();
+        read(&lines).iter().filter(|e| kind(&e.what) == "Exception").map(|e| e.origin.rank).collect()
+    };
+    let traceback = ["1: Traceback (most recent call last):", "1:   File \"train.py\", line 3, in main", "1: ValueError: bad shape", "1: "];
+    let nccl = [
+        "1: node-2:62571:62571 [1] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.2<0>",
+        "1: node-2:62574:62574 [4] NCCL INFO cudaDriverVersion 12040",
+    ];
+    assert_eq!(ranks(&traceback), [Some(1)]);
+    // A rank of several threads, or one that was started anew, is one all the same.
+    let threads =
+        ["1: node-2:62571:62600 [1] NCCL INFO cudaDriverVersion 12040", "1: node-2:62571:62601 [4] NCCL INFO cudaDriverVersion 12040"];
+    let anew =
+        ["1: node-2:62571:62571 [1] NCCL INFO cudaDriverVersion 12040", "1: node-2:70012:70012 [1] NCCL INFO cudaDriverVersion 12040"];
+    let banner = [
+        "1: W1121 00:10:00.838000 31792 torch/distributed/run.py:766] Setting OMP_NUM_THREADS environment variable for each process to be 1 in default",
+    ];
+    let named = [
+        "1: [rank5]: Traceback (most recent call last):",
+        "1: [rank5]:   File \"train.py\", line 3, in main",
+        "1: [rank5]: KeyError: 'x'",
+        "1: ",
+    ];
+    assert_eq!(ranks(&[&threads[..], &traceback[..]].concat()), [Some(1)]);
+    assert_eq!(ranks(&[&anew[..], &traceback[..]].concat()), [Some(1)]);
+    assert_eq!(ranks(&[&nccl[..], &traceback[..]].concat()), [None]);
+    assert_eq!(ranks(&[&banner[..], &traceback[..]].concat()), [None]);
+    assert_eq!(ranks(&[&named[..], &traceback[..]].concat()), [Some(5), None]);
 }
 
 #[test]

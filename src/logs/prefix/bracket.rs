@@ -30,7 +30,7 @@ pub(super) fn bracket<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
         let n = number(n)?;
         return match name {
             "rank" => {
-                p.origin.rank = Some(n);
+                p.named(n);
                 Some(skip_space(rest))
             }
             // torchrun --tee: role name and local rank, no space behind it.
@@ -42,7 +42,7 @@ pub(super) fn bracket<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
         };
     }
     if let Some((rank, rest)) = mpi_tag(inner, after, p) {
-        p.origin.rank = Some(rank);
+        p.named(rank);
         return Some(rest);
     }
     if let Some(n) = number(inner) {
@@ -54,7 +54,7 @@ pub(super) fn bracket<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
         return Some(rest);
     }
     if let Some(n) = inner.strip_prefix("rank: ").or_else(|| inner.strip_prefix("RANK ")).and_then(number) {
-        p.origin.rank = Some(n);
+        p.named(n);
         return Some(skip_space(after));
     }
     // PyTorch's tutorials: `[GPU0] Epoch 9 | …`.

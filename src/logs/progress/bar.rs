@@ -195,7 +195,7 @@ fn bar<'a>(before: &'a str, times: &'a str) -> Option<(Bar<'a>, usize)> {
     let comma = times.bytes().take(40).position(|b| b == b',')?;
     let (elapsed, rest) = (&times[..comma], &times[comma + 1..]);
     let (elapsed, left) = elapsed.split_once('<').unwrap_or((elapsed, "?"));
-    scan::clock(elapsed)?;
+    let elapsed_s = scan::clock(elapsed)?;
     let before = before.strip_suffix(' ')?;
     let (name, n, total) = match before.rsplit_once('|') {
         Some((front, count)) => {
@@ -221,6 +221,7 @@ fn bar<'a>(before: &'a str, times: &'a str) -> Option<(Bar<'a>, usize)> {
     // Without an end, its last number may have been cut.
     let end = memchr::memchr(b']', rest.as_bytes());
     let (turn_s, unit, post) = rate(&rest[..end.unwrap_or(rest.len())]);
+    let turn_s = if rest.trim_start().starts_with("0.0") { turn_s.map(|s| exact(s, elapsed_s / n as f64)) } else { turn_s };
     // Whatever else is glued to its front, a name is short.
     let name = name.trim().trim_end_matches(':');
     // `[rank0]` alone tells who draws it.
@@ -236,6 +237,13 @@ fn bar<'a>(before: &'a str, times: &'a str) -> Option<(Bar<'a>, usize)> {
         post: if end.is_some() { post } else { "" },
     };
     Some((bar, times.len() - rest.len() + end.map_or(rest.len(), |e| e + 1)))
+}
+
+/// `0.01it/s` says less of a slow bar than its time and count do, but where it goes on with an earlier run.
+fn exact(turn_s: f64, mean_s: f64) -> f64 {
+    const HALF_A_DIGIT: f64 = 0.005;
+    let is_the_same = (1.0 / turn_s - 1.0 / mean_s).abs() <= HALF_A_DIGIT;
+    if is_the_same { mean_s } else { turn_s }
 }
 
 /// `  1.24it/s, loss=2`, `  3.52s/it`, `?it/s`: seconds per turn, what turns, and the rest.

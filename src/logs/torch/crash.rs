@@ -1,7 +1,8 @@
 //! What is printed when a process crashes: the signal, and behind it a stack, innermost call first; by Python's faulthandler of its threads, by
-//! the handlers of UCX and Open MPI of native code. The line of the signal is held back until the stack tells where the crash was.
+//! the handlers of UCX and Open MPI, by gdb and by c10 of native code. The line of the signal is held back until the stack tells where the crash was.
 //!
-//! Source: CPython `Python/traceback.c` and `Modules/faulthandler.c`, 3.8 to 3.14; UCX `debug.c`; Open MPI `stacktrace.c`, glibc `backtrace_symbols`.
+//! Source: CPython `Python/traceback.c` and `Modules/faulthandler.c`, 3.8 to 3.14; UCX `debug.c`; Open MPI `stacktrace.c`, glibc `backtrace_symbols`;
+//! gdb `stack.c`, 9 to 16; PyTorch `c10/util/Backtrace.cpp`.
 
 use super::traceback::{is_of_library, is_of_python};
 use crate::base::clean::clip;
@@ -12,6 +13,10 @@ use crate::logs::{Origin, SaidAt, TextEvent, What};
 const HEAD: &str = "Fatal Python error: ";
 /// How the lines of native handlers go on in front of their stacks.
 const NATIVE: &[&str] = &["] Caught signal ", "] Signal: Segmentation fault (11)"];
+/// How c10 begins what nobody has caught: the text of the exception, and the stack that it was raised from.
+const OF_C10: &str = "what():  ";
+/// What gdb says of a program that it stopped.
+const OF_GDB: &[&str] = &["received signal SIG", "terminated with signal SIG"];
 /// Lines that are waited for: other threads may come first.
 const MOST_LINES: u16 = 400;
 /// The same of a native stack, and of the lines in front of it.
@@ -30,15 +35,21 @@ pub struct Crash {
     /// The innermost frame, where it is a library's.
     innermost: Option<String>,
     is_native: bool,
+    /// gdb's number of the thread that crashed, where it gives one.
+    thread: Option<u32>,
+    /// c10 prints it: its own frames, and those of PyTorch and Python, lead to where it was raised.
+    is_of_c10: bool,
 }
 
 impl Crash {
     /// Of the line of the signal, the `line`th of its file; `None` of another line.
     pub fn of(event: &TextEvent, line: Option<u64>) -> Option<Crash> {
-        let What::Signed { text, .. } = &event.what else { return None };
+        let What::Signed { text, signature, .. } = &event.what else { return None };
         let said_at = Some(SaidAt { line, text: text.clone(), ..SaidAt::default() });
         let event = TextEvent { said_at, ..event.clone() };
-        let is_native = NATIVE.iter().any(|head| text.contains(head));
+        let of_gdb = OF_GDB.iter().any(|words| text.contains(words));
+        let is_of_c10 = signature.id == "cpp-exception" && text.starts_with(OF_C10);
+        let is_native = of_gdb || is_of_c10 || NATIVE.iter().any(|head| text.contains(head));
         (is_native || text.starts_with(HEAD)).then(|| Crash {
             who: event.origin.clone(),
             event,
@@ -47,13 +58,23 @@ impl Crash {
             in_current: false,
             innermost: None,
             is_native,
+            thread: thread_no(text).filter(|_| of_gdb),
+            is_of_c10,
         })
     }
 
     /// A line behind that of a native handler. What is no frame ends the stack, once there is one.
     fn read_native(&mut self, p: &Peeled<'_>) -> (Option<TextEvent>, bool) {
         self.left = self.left.saturating_sub(1);
+        if let Some((thread, of)) = self.thread.zip(thread_no(p.rest)) {
+            self.in_current = thread == of;
+            return (None, true);
+        }
         let frame = Frame::of(p.rest.trim());
+        // The stacks of all threads come one after the other, that of the crash anywhere between them.
+        if self.thread.is_some() && frame.is_some() && !self.in_current {
+            return (None, true);
+        }
         let ends = if self.has_thread { frame.is_none() } else { frame.is_none() && self.left < MOST_NATIVE - MOST_IN_FRONT };
         if ends || self.left == 0 {
             return (Some(self.told()), false);
@@ -61,7 +82,8 @@ impl Crash {
         let Some(frame) = frame else { return (None, false) };
         self.has_thread = true;
         // The first library that is not of the system, and the first function of it that has a name.
-        match (&self.innermost, frame.place()) {
+        let place = frame.place().filter(|_| !self.is_of_c10 || !frame.is_of_pytorch());
+        match (&self.innermost, place) {
             (None, Some(place)) => self.innermost = Some(place),
             (Some(told), _) if Some(told.as_str()) == frame.library && frame.function.is_some() => self.innermost = frame.place(),
             _ => {}
@@ -119,6 +141,12 @@ fn is_thread(text: &str) -> bool {
     (text.starts_with("Current thread ") || text.starts_with("Thread ")) && text.ends_with("(most recent call first):")
 }
 
+/// 10 of `Thread 10 "all_reduce_perf" received signal …` and of `Thread 10 (Thread 0x7ffd6e5dd000 (LWP 7468) "all_reduce_perf"):`.
+fn thread_no(text: &str) -> Option<u32> {
+    let (number, tail) = text.strip_prefix("Thread ")?.split_once(' ')?;
+    (tail.starts_with('"') || tail.starts_with("(Thread 0x")).then(|| number.parse().ok()).flatten()
+}
+
 /// `length (tokenize_native.py:7)` of `/root/tokenize_native.py", line 7 in length`
 fn place(frame: &str) -> Option<String> {
     let (path, tail) = frame.split_once("\", line ")?;
@@ -133,6 +161,8 @@ struct Frame<'a> {
     /// `libnccl.so.2`
     library: Option<&'a str>,
     function: Option<&'a str>,
+    /// `misc/strongstream.cc:30`, which gdb knows.
+    source: Option<&'a str>,
 }
 
 /// What handlers, threads and the C library do around the call that crashed: libraries without their `lib`, and functions.
@@ -143,6 +173,12 @@ impl<'a> Frame<'a> {
     /// `[node:956] [ 4] /usr/lib/libnccl.so.2(ncclGroupEnd+0x37)[0x7d1d]`, ` 2  /usr/lib/libuct.so.0(+0xed99) [0x2aab]`,
     /// `2 0x0000000000068d7c ncclGroupEnd() ???:0`
     fn of(text: &'a str) -> Option<Frame<'a>> {
+        if let Some(tail) = text.strip_prefix('#') {
+            return Frame::of_gdb(tail);
+        }
+        if let Some(tail) = text.strip_prefix("frame #") {
+            return Frame::of_c10(tail);
+        }
         let text = text.rsplit_once("] [").map_or(text, |(before, tail)| if before.starts_with('[') { tail } else { text });
         let text = text.trim_start_matches(['[', ' ']);
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -153,11 +189,40 @@ impl<'a> Frame<'a> {
         if let Some(rest) = tail.strip_prefix("0x") {
             let (_, call) = rest.split_once(' ')?;
             let function = call.split(['(', ' ']).next().filter(|name| is_name(name));
-            return Some(Frame { library: None, function });
+            return Some(Frame { library: None, function, source: None });
         }
         let (path, rest) = tail.split_once('(')?;
         let library = path.rsplit('/').next().filter(|name| name.contains(".so") && !name.contains(' '))?;
-        Some(Frame { library: Some(library), function: rest.split(['+', ')']).next().filter(|name| is_name(name)) })
+        Some(Frame { library: Some(library), function: rest.split(['+', ')']).next().filter(|name| is_name(name)), source: None })
+    }
+
+    /// `1  0x00007fffc2c329b5 in ncclCudaContextTrack (out=0x5555) at misc/strongstream.cc:30`, `2  0x00007fff in abort () from /lib64/libc.so.6`
+    fn of_gdb(tail: &'a str) -> Option<Frame<'a>> {
+        let (number, tail) = tail.split_once(' ')?;
+        number.parse::<u16>().ok()?;
+        let tail = tail.trim_start();
+        let call = if tail.starts_with("0x") { tail.split_once(" in ")?.1 } else { tail };
+        let (name, rest) = call.split_once(" (")?;
+        let library = rest.rsplit_once(") from ").and_then(|(_, path)| path.trim().rsplit('/').next());
+        let source = rest.rsplit_once(") at ").map(|(_, place)| place.trim());
+        Some(Frame { library, function: Some(name).filter(|name| is_name(name)), source })
+    }
+
+    /// `5: deep_ep::Buffer::dispatch(int) + 0x4d0 (0x7b99 in /opt/deep_ep/_C.so)`, `3: <unknown function> + 0x23e00 (/opt/libc10_cuda.so)`
+    fn of_c10(tail: &'a str) -> Option<Frame<'a>> {
+        let (number, tail) = tail.split_once(": ")?;
+        number.parse::<u16>().ok()?;
+        let (call, place) =
+            tail.rsplit_once(" + 0x").map_or((tail, ""), |(call, tail)| (call, tail.split_once(" (").map_or("", |(_, place)| place)));
+        let path = place.trim_end_matches(')').rsplit(' ').next().unwrap_or(place);
+        let library = path.rsplit('/').next().filter(|name| name.contains(".so"));
+        Some(Frame { library, function: call.split('(').next().filter(|name| is_name(name)), source: None })
+    }
+
+    fn is_of_pytorch(&self) -> bool {
+        let Some(library) = self.library else { return true };
+        let name = library.strip_prefix("lib").unwrap_or(library);
+        ["torch", "c10", "cudart", "cuda.so", "cublas", "python"].iter().any(|own| name.starts_with(own))
     }
 
     /// `libnccl.so.2 (ncclGroupEnd)`, `libnccl.so.2`, `ncclGroupEnd`; `None` of the system's own.
@@ -168,7 +233,11 @@ impl<'a> Frame<'a> {
             (Some(library), _) if is_of_the_system(library) => None,
             (Some(library), Some(function)) => Some(format!("{} ({})", name(library), name(function))),
             (Some(library), None) => Some(name(library)),
-            (None, Some(function)) if !function.starts_with('_') && !SYSTEM_CALLS.contains(&function) => Some(name(function)),
+            (None, Some(function)) if function.starts_with('_') || SYSTEM_CALLS.contains(&function) => None,
+            (None, Some(function)) => Some(match self.source.and_then(|source| source.rsplit('/').next()) {
+                Some(source) => format!("{} ({})", name(function), name(source)),
+                None => name(function),
+            }),
             (None, _) => None,
         }
     }
@@ -197,6 +266,19 @@ mod tests {
             ("2 0x0000000000068d7c ncclGroupEnd() ???:0", Some("ncclGroupEnd")),
             ("0 0x0000000000014420 __funlockfile() ???:0", None),
             ("[ 0] /usr/lib/x86_64-linux-gnu/libc.so.6(+0x45330)[0x7d1d0c3eb330]", None),
+            ("#0  0x0000000000000000 in ?? ()", None),
+            (
+                "#1  0x00007ff2c2c329b5 in ncclContextOf (out=0x555557) at /nccl/src/misc/strongstream.cc:30",
+                Some("ncclContextOf (strongstream.cc:30)"),
+            ),
+            ("#2  commAlloc (comm=0x55, parent=0x0, rank=<optimized out>) at init.cc:349", Some("commAlloc (init.cc:349)")),
+            ("#3  0x00007ff2c26a370a in abort () from /lib64/libc.so.6", None),
+            (
+                "frame #5: deep_ep::Buffer::dispatch(int, bool) + 0x4d0 (0x7b99 in /opt/deep_ep/_C.cpython-312.so)",
+                Some("_C.cpython-312.so (deep_ep::Buffer::dispatch)"),
+            ),
+            ("frame #3: <unknown function> + 0x23e00 (/opt/torch/lib/libc10_cuda.so)", Some("libc10_cuda.so")),
+            ("frame #8: VLLM::Worker_DP4() [0x5821ef]", Some("VLLM::Worker_DP4")),
         ];
         for (line, place) in cases {
             assert_eq!(Frame::of(line).expect(line).place().as_deref(), place, "{line}");

@@ -109,7 +109,7 @@ impl Tracebacks {
             Some((rest, rank)) => {
                 let mut origin = p.origin.clone();
                 origin.rank = origin.rank.or(rank);
-                self.read_peeled(&Peeled { origin, rest, cpp: p.cpp }, out)
+                self.read_peeled(&Peeled { origin, rest, ..p.clone() }, out)
             }
             None => self.read_peeled(p, out),
         }
@@ -158,11 +158,14 @@ impl Tracebacks {
 
     /// A logger puts its prefix in front of the first line of a record only: the frames behind a head that has one belong to it.
     fn without_prefix(&mut self, p: &Peeled<'_>, who: &Who) -> Option<usize> {
-        let nobody = who.0.is_none() && who.1.is_none() && who.3.is_none();
+        let nobody = who.0.is_none() && who.1.is_none();
+        // Ray goes on to name the process, where SGLang names its rank in the first line only.
+        let of_it = |o: &Open| who.3.is_none() || o.who.3 == who.3;
         if !nobody || !p.rest.starts_with("  ") || p.cpp {
             return None;
         }
-        let at = self.open.iter().position(|o| o.head + 1 == self.turn && o.frames == Frames::default() && o.at == At::Frames)?;
+        let at =
+            self.open.iter().position(|o| of_it(o) && o.head + 1 == self.turn && o.frames == Frames::default() && o.at == At::Frames)?;
         self.open[at].who = who.clone();
         Some(at)
     }
@@ -258,7 +261,7 @@ impl Tracebacks {
                 o.depth += 1;
                 o.ignored = false;
                 (o.cause, o.after, o.is_because) = (None, None, false);
-                o.origin = p.origin.clone();
+                o.origin = quoted_from(p).unwrap_or_else(|| p.origin.clone());
                 if o.origin.rank.is_none() {
                     o.origin.local_rank = o.origin.local_rank.or(self.spawned.take());
                 }
@@ -660,6 +663,12 @@ fn header(text: &str) -> Option<bool> {
         return None;
     }
     Some(before.ends_with("Original"))
+}
+
+/// `Traceback (most recent call last): (RANK 1)`: a distributed checkpoint failed there, and all ranks print it.
+fn quoted_from(p: &Peeled<'_>) -> Option<Origin> {
+    let (_, rank) = p.rest.trim_end().strip_suffix(')')?.rsplit_once(": (RANK ")?;
+    Some(Origin { rank: Some(rank.parse().ok()?), written: p.origin.written.clone(), ..Origin::default() })
 }
 
 /// The last line of a traceback whose message is another one.

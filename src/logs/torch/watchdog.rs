@@ -82,7 +82,8 @@ pub fn read(p: &Peeled<'_>, seen: &mut Seen, out: &mut Vec<TextEvent>) {
 pub fn is_torn(text: &str) -> bool {
     if let Some(at) = text.rfind(CAUGHT) {
         // Up to 1.x nothing follows the number; the last words are those of all versions.
-        return text[at..].contains("WorkNCCL(") && !text[at..].contains("milliseconds before timing out");
+        let of = text[at + CAUGHT.len()..].trim_start_matches(':').trim();
+        return of.is_empty() || of.contains("WorkNCCL(") && !of.contains("milliseconds before timing out");
     }
     const LEAST: usize = "Watchdog c".len();
     if (LEAST..CAUGHT.len()).any(|n| text.ends_with(&CAUGHT[..n])) {
@@ -105,7 +106,7 @@ pub fn origin_of(p: &Peeled<'_>) -> Origin {
     origin
 }
 
-const CAUGHT: &str = "Watchdog caught collective operation timeout: ";
+const CAUGHT: &str = "Watchdog caught collective operation timeout";
 /// Printed for each process group that is created, at level INFO.
 const OPTIONS: &str = "ProcessGroupNCCL initialization options: ";
 const BLOCKING: &str = "timed out in blocking wait";

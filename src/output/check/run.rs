@@ -143,6 +143,12 @@ fn time_words(report: &Report, zone: Zone) -> Option<String> {
         .then(|| format!("{} to {}, {}", clock(from, true), clock(to, date(from) != date(to)), span(took)))
 }
 
+/// `0.0252`, `217.199`, `2.02e-8`: at most six digits.
+fn short(n: f64) -> String {
+    let is_plain = n == 0.0 || !n.is_finite() || (1e-3..1e6).contains(&n.abs());
+    if is_plain { format!("{}", (n * 1e4).round() / 1e4) } else { format!("{:e}", format!("{n:.3e}").parse::<f64>().unwrap_or(n)) }
+}
+
 fn training_words(progress: &Progress) -> String {
     let mut said = vec![match (progress.step, progress.total_steps) {
         (Some(step), Some(total)) => format!("step {} of {}", group(step), group(total)),
@@ -155,6 +161,8 @@ fn training_words(progress: &Progress) -> String {
     let at_first =
         progress.first_loss.filter(|first| Some(*first) != progress.loss).map_or(String::new(), |first| format!(" ({first:.4} at first)"));
     said.extend(progress.loss.map(|l| format!("loss {l:.4}{at_first}")));
+    said.extend(progress.grad_norm.map(|norm| format!("gradient norm {}", short(norm))));
+    said.extend(progress.learning_rate.map(|rate| format!("learning rate {}", short(rate))));
     let by_lines =
         || progress.written_pace_s().map(|s| format!("about {} a step, by the times of the lines", crate::base::units::seconds(s)));
     said.extend(progress.step_time_s.map(|s| format!("{} a step", crate::base::units::seconds(s))).or_else(by_lines));
