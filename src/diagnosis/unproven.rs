@@ -7,7 +7,7 @@
 
 use super::lines;
 use crate::base::time::Stamp;
-use crate::logs::{TextEvent, What};
+use crate::logs::{RankBy, TextEvent, What};
 use crate::model::job::Job;
 use crate::model::{Model, TextSeen};
 use crate::rules::findings::Ledger;
@@ -91,7 +91,9 @@ impl Unproven {
             }
             let progress = model.progress_of(&kept.job);
             let patience = progress.map_or(NO_STEP_FOR, |p| p.patience().min(NO_STEP_FOR));
-            let last = progress.and_then(|p| p.last_step_at).map_or(kept.at, |at| at.max(kept.at));
+            // Before the first step it goes on while it prints: it tries the next batch.
+            let goes_on = || model.files.get(&kept.file).and_then(|log| log.last_line_at);
+            let last = progress.and_then(|p| p.last_step_at).or_else(goes_on).map_or(kept.at, |at| at.max(kept.at));
             model.now.since(last) >= patience
         };
         self.release(model, ledger, |kept| model.jobs.get(&kept.job).is_none_or(|job| !all_live(model, job)) || stands(kept));
@@ -108,10 +110,12 @@ impl Unproven {
     }
 }
 
-/// PyTorch prints `[rank3]: ` in front of what nobody has caught, and only there (2.2 and later).
+/// PyTorch prints `[rank3]: ` in front of what nobody has caught (2.2 and later); what else names a rank says nothing of that.
 fn may_be_caught(seen: &TextSeen) -> bool {
+    let origin = &seen.event.origin;
     // Who looks for the largest batch that fits runs out of memory on purpose.
-    matches!(seen.event.what, What::Exception(_) | What::CudaOom { .. }) && seen.event.origin.rank.is_none()
+    let may_be = matches!(seen.event.what, What::Exception(_) | What::CudaOom { .. });
+    may_be && (origin.rank.is_none() || matches!(origin.rank_by, RankBy::Task | RankBy::Mpi))
 }
 
 /// It stood in a log that was made before the job was started, and does not say that it was written since.

@@ -57,6 +57,10 @@ impl<'a> Witnesses<'a> {
         let Some(own) = self.own_alarm(f) else { return };
         raised(own, f, notes);
         let Some(said) = self.said(own) else { return };
+        // Who prints what others failed with is none of them.
+        if own.rank.is_some_and(|rank| !f.ranks.is_empty() && !f.ranks.contains(&rank)) {
+            return;
+        }
         let mut ranks: BTreeSet<u32> = f.ranks.iter().copied().chain(said.ranks.iter().copied()).collect();
         let first = self.first.filter(|first| first.exit_code.is_some_and(|code| code > 0));
         // Lines without a rank may be those of the one that the launcher saw end.

@@ -37,8 +37,7 @@ pub struct SaidAt {
 pub struct Origin {
     /// Global rank: from `[rank3]:`, `[1,3]<stdout>:`, `3: ` of srun.
     pub rank: Option<u32>,
-    /// It is the number of srun's task.
-    pub rank_is_task: bool,
+    pub rank_by: RankBy,
     /// torchrun's `[default3]:`.
     pub local_rank: Option<u32>,
     pub host: Option<String>,
@@ -51,6 +50,19 @@ pub struct Origin {
     pub written: Option<Written>,
     /// Ray has left out equal lines of other processes: `[repeated 15x across cluster]`.
     pub stands_for_others: bool,
+}
+
+/// What in front of a line names the rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RankBy {
+    #[default]
+    Other,
+    /// The number of its task, by `srun -l`.
+    Task,
+    /// A tag of MPI.
+    Mpi,
+    /// `[rank3]:`, which PyTorch prints in front of its own lines, and of an exception that nobody has caught.
+    PyTorch,
 }
 
 /// A time as a log line has it. Zone and year may be missing.

@@ -9,7 +9,7 @@ use bracket::{bracket, is_code_place};
 pub use level::{Level, has_kernel_clock, is_of_kernel, level, of_json};
 pub use records::{behind_bar, records};
 
-use super::{Origin, Written};
+use super::{Origin, RankBy, Written};
 
 /// A line without its prefixes.
 #[derive(Clone, Debug, Default)]
@@ -19,15 +19,13 @@ pub struct Peeled<'a> {
     pub rest: &'a str,
     /// A C++ logger of PyTorch (c10 or glog) wrote it.
     pub cpp: bool,
-    /// The number of `srun -l`, where it stands for the rank until the line names another.
+    /// The number of `srun -l`, which stands for the rank until the line names another.
     pub task: Option<u32>,
-    /// The line itself names the rank: `[rank3]:`.
-    pub names_rank: bool,
 }
 
 impl Peeled<'_> {
-    fn named(&mut self, rank: u32) {
-        (self.origin.rank, self.names_rank) = (Some(rank), true);
+    fn named(&mut self, rank: u32, by: RankBy) {
+        (self.origin.rank, self.origin.rank_by) = (Some(rank), by);
     }
 }
 
@@ -359,7 +357,8 @@ fn task<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     let rest = s[digits..].strip_prefix(": ").or_else(|| s[digits..].strip_prefix(':').filter(|r| r.is_empty()))?;
     let n = number(&s[..digits]).filter(|n| *n < MAX_BARE_RANK)?;
     if p.origin.rank.is_none() {
-        (p.origin.rank, p.task) = (Some(n), Some(n));
+        p.task = Some(n);
+        p.named(n, RankBy::Task);
     }
     Some(rest)
 }

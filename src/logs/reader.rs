@@ -150,15 +150,21 @@ fn cancelled_at(text: &str) -> Option<super::Written> {
 const MAX_LINE: usize = 64 * 1024;
 
 impl Reader {
-    /// Whether what `srun -l` numbers are launchers, and no ranks.
-    pub fn tasks_are_launchers(&self) -> bool {
-        self.tasks.are_launchers()
+    /// The rank that stands in front of a line of this file.
+    pub fn rank_of(&self, p: &prefix::Peeled<'_>) -> Option<u32> {
+        self.tasks.rank_of(p)
     }
 
     /// A record of several lines has begun, and the next line may belong to it although it looks like noise.
     pub fn is_inside(&self) -> bool {
-        !self.torch.is_idle()
-            || self.crash.is_some()
+        self.crash.is_some() || self.is_inside_text()
+    }
+
+    /// The same of records whose lines may be any text.
+    fn is_inside_text(&self) -> bool {
+        // What a native stack holds nobody takes for anything else.
+        self.crash.as_ref().is_some_and(|crash| !crash.is_native())
+            || !self.torch.is_idle()
             || self.broken_warn.is_some()
             || !self.parts.is_empty()
             || self.names_missing
@@ -340,8 +346,9 @@ impl Reader {
             of_run.push(TextEvent { origin: p.origin.clone(), what: What::TasksAreLaunchers, said_at: None });
         }
         self.header.read(p.rest, &p.origin, &mut of_run);
+        let task = p.task;
         self.told(p, class, out);
-        if self.tasks.after(&mut out[before..]) {
+        if self.tasks.after(task, &mut out[before..]) {
             of_run.push(TextEvent { origin: Origin::default(), what: What::TasksAreLaunchers, said_at: None });
         }
         if out[before..].iter().any(|event| event.what == What::RunStart) {
@@ -400,7 +407,7 @@ impl Reader {
         let of_driver = || !taken && DRIVER.find(p.rest.as_bytes()).is_some();
         let is_told = if taken { out.len() > before } else { out[before..].iter().any(|event| event.said_at.is_none()) };
         if torch
-            && (!is_told && (is_launcher || !self.is_inside()) || of_driver())
+            && (!is_told && (is_launcher || !self.is_inside_text()) || of_driver())
             && let of_gpu = self.gpu.read(p.rest)
             // A line of a program that a traceback shows says what may happen.
             && !p.rest.trim_start().starts_with("raise ")
@@ -409,8 +416,9 @@ impl Reader {
             let text = of_gpu.as_deref().unwrap_or_else(|| without_row(without_json(p.rest.trim())));
             let text = the_part_that_says_it(text, signature);
             let event = TextEvent { origin: p.origin.clone(), what: What::Signed { signature, text, tried: false }, said_at: None };
-            match Crash::of(&event, self.no).filter(|_| self.crash.is_none()) {
-                Some(crash) => self.crash = Some(Box::new(crash)),
+            let crash = Crash::of(&event, self.no).filter(|_| self.crash.as_ref().is_none_or(|open| open.is_native()));
+            match crash {
+                Some(crash) => out.extend(self.crash.replace(Box::new(crash)).map(|mut before| before.told())),
                 None => out.push(event),
             }
             return;

@@ -1,61 +1,74 @@
 //! The number that `srun -l` puts in front of a line is that of a task. It is the rank where Slurm starts each rank, and none where it starts a
 //! launcher on each node, which starts the ranks.
 
-use super::TextEvent;
 use super::prefix::Peeled;
+use super::{Init, Origin, RankBy, TextEvent, What};
 use std::collections::BTreeMap;
 
 /// What the lines of a file have told of its tasks.
 #[derive(Clone, Default, PartialEq)]
 pub struct Tasks {
-    /// The first process and CUDA device of each.
-    first: BTreeMap<u32, (u32, u32)>,
+    /// The process of each task that began the newest communicator: of several ranks in one, each has its own.
+    inits: BTreeMap<u32, (u64, Option<u32>)>,
+    /// A rank of each task that named itself and has another number than the task.
+    named: BTreeMap<u32, u32>,
     are_launchers: bool,
 }
 
 const MAX_TASKS: usize = 4096;
+/// torchrun prints it when it starts several ranks.
+const BANNER: &str = "Setting OMP_NUM_THREADS environment variable for each process";
 
 impl Tasks {
-    pub fn are_launchers(&self) -> bool {
-        self.are_launchers
+    /// The rank that stands in front of a line.
+    pub fn rank_of(&self, p: &Peeled<'_>) -> Option<u32> {
+        p.origin.rank.filter(|_| p.origin.rank_by != RankBy::Task || !self.are_launchers)
     }
 
     /// Takes back the rank of a line whose task is a launcher. `true`: that it is one shows on this line for the first time.
     pub fn before(&mut self, p: &mut Peeled<'_>) -> bool {
         let Some(task) = p.task else { return false };
-        // torchrun prints the banner when it starts several ranks, and a rank that names itself is no other.
-        let shows = !self.are_launchers && (p.rest.contains(BANNER) || p.names_rank && p.origin.rank != Some(task));
+        let shows = !self.are_launchers && (p.rest.contains(BANNER) || self.names_another(task, &p.origin));
         self.are_launchers |= shows;
-        p.origin.rank_is_task = !p.names_rank && p.origin.rank == Some(task);
-        if self.are_launchers && p.origin.rank_is_task {
-            (p.origin.rank, p.origin.rank_is_task) = (None, false);
+        if self.rank_of(p).is_none() {
+            (p.origin.rank, p.origin.rank_by) = (None, RankBy::Other);
         }
         shows
     }
 
-    /// Two processes of one task, each with a GPU of its own, as NCCL's heads have them. One that was started anew keeps its GPU.
-    pub fn after(&mut self, events: &mut [TextEvent]) -> bool {
-        let shows = !self.are_launchers && events.iter().any(|event| self.is_second(event));
+    /// The same of what the line says.
+    pub fn after(&mut self, task: Option<u32>, events: &mut [TextEvent]) -> bool {
+        let Some(task) = task.filter(|_| !self.are_launchers) else { return false };
+        let shows = events.iter().any(|event| match &event.what {
+            What::Init(init) => self.is_second(task, init, &event.origin),
+            What::WorkerFailed { local_rank, .. } => *local_rank > 0,
+            What::WorkerFailure(failure) => failure.rank.is_some_and(|rank| rank != task),
+            _ => false,
+        });
         self.are_launchers |= shows;
-        if shows {
-            for event in events.iter_mut().filter(|event| event.origin.rank_is_task) {
-                (event.origin.rank, event.origin.rank_is_task) = (None, false);
-            }
+        for event in events.iter_mut().filter(|event| shows && event.origin.rank_by == RankBy::Task) {
+            (event.origin.rank, event.origin.rank_by) = (None, RankBy::Other);
         }
         shows
     }
 
-    fn is_second(&mut self, event: &TextEvent) -> bool {
-        let origin = &event.origin;
-        let (true, Some(task), Some(pid), Some(dev)) = (origin.rank_is_task, origin.rank, origin.pid, origin.cuda_dev) else {
-            return false;
-        };
-        if self.first.len() >= MAX_TASKS && !self.first.contains_key(&task) {
+    /// Two ranks of one task named themselves, and neither has its number. One alone may be of a world of its own.
+    fn names_another(&mut self, task: u32, origin: &Origin) -> bool {
+        let Some(rank) = origin.rank.filter(|rank| origin.rank_by == RankBy::PyTorch && *rank != task) else { return false };
+        let is_full = self.named.len() >= MAX_TASKS && !self.named.contains_key(&task);
+        !is_full && *self.named.entry(task).or_insert(rank) != rank
+    }
+
+    /// Two processes of one task in one communicator. A task that was started anew is in another one.
+    fn is_second(&mut self, task: u32, init: &Init, origin: &Origin) -> bool {
+        let Some(comm) = init.comm_id else { return false };
+        if self.inits.len() >= MAX_TASKS && !self.inits.contains_key(&task) {
             return false;
         }
-        let (first, on) = *self.first.entry(task).or_insert((pid, dev));
-        first != pid && on != dev
+        let (known, pid) = self.inits.entry(task).or_insert((comm, origin.pid));
+        if *known != comm {
+            (*known, *pid) = (comm, origin.pid);
+        }
+        pid.is_some() && origin.pid.is_some() && *pid != origin.pid
     }
 }
-
-const BANNER: &str = "Setting OMP_NUM_THREADS environment variable for each process";

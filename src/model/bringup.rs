@@ -33,6 +33,8 @@ pub struct Bringup {
     pub plugins: BTreeMap<(PluginKind, PluginState), Distinct<String>>,
     /// RDMA devices that NCCL took: `mlx5_0`.
     pub devices: Distinct<String>,
+    /// What they are: `IB`, `RoCE`.
+    pub links: Distinct<String>,
     /// Interfaces that NCCL took for data over TCP.
     pub sockets: Distinct<String>,
     pub ofi: Distinct<Ofi>,
@@ -319,6 +321,8 @@ impl Bringup {
             What::NetDevices(d) => {
                 let list = if d.transport == "Socket" { &mut self.sockets } else { &mut self.devices };
                 d.devices.iter().for_each(|device| list.add(short(&device.name), 1, &proof(), who));
+                let links = d.devices.iter().filter(|_| d.transport != "Socket").map(|device| &device.link);
+                links.for_each(|link| self.links.add(short(link), 1, &proof(), who));
             }
             What::Ofi(ofi) => self.ofi.add(ofi.clone(), 1, &proof(), who),
             What::GpuDirect { enabled, .. } if !text.contains("NET/Socket") => self.gpu_direct.add(*enabled, 1, &proof(), who),
@@ -425,6 +429,7 @@ impl Bringup {
             self.plugins.entry(*key).or_default().merge(names);
         }
         self.devices.merge(&other.devices);
+        self.links.merge(&other.links);
         self.sockets.merge(&other.sockets);
         self.ofi.merge(&other.ofi);
         self.gpu_direct.merge(&other.gpu_direct);

@@ -12,7 +12,7 @@ use crate::base::time::Stamp;
 use crate::formats::inspector::Inspector;
 use crate::formats::nccl_tests::Table;
 use crate::logs::header::{Launch, Present};
-use crate::logs::{Init, Timings, What};
+use crate::logs::{Init, RankBy, Timings, What};
 use crate::observe::evidence::Evidence;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -77,8 +77,8 @@ pub struct RankSeen {
     pub gpu: Option<u32>,
     /// Where its GPU is.
     pub card: Option<PciAddress>,
-    /// Something besides srun's number of a task has named it.
-    is_named: bool,
+    /// Only the number of a task says that it is there, and where.
+    by_task: bool,
 }
 
 const MAX_RANKS: usize = 1 << 17;
@@ -95,7 +95,7 @@ impl Record {
             What::Channel { transport, .. } => self.channels(transport, 1),
             What::Timings(t) => self.init_took(t),
             What::TasksAreLaunchers => {
-                self.ranks.retain(|_, seen| seen.is_named);
+                self.ranks.retain(|_, seen| !seen.by_task);
                 self.ranks_of_pid.retain(|_, ranks| {
                     ranks.retain(|rank| self.ranks.contains_key(rank));
                     !ranks.is_empty()
@@ -164,7 +164,7 @@ impl Record {
             self.hosts.insert(host.clone());
         }
         self.rank(rank, |seen| {
-            seen.is_named = true;
+            seen.by_task = false;
             if seen.host.is_none() {
                 seen.host = host.cloned();
             }
@@ -192,13 +192,21 @@ impl Record {
         {
             self.hosts.insert(host.clone());
         }
-        let rank = match &event.what {
+        let own = match &event.what {
             What::Init(init) if self.is_world(init) => Some(init.rank),
-            _ => origin.rank,
+            _ => None,
         };
-        let Some(rank) = rank else { return };
+        let Some(rank) = own.or(origin.rank) else { return };
+        let by_task = own.is_none() && origin.rank_by == RankBy::Task;
         self.rank(rank, |seen| {
-            seen.is_named |= !origin.rank_is_task || matches!(event.what, What::Init(_));
+            let is_new = *seen == RankSeen::default();
+            match (by_task, seen.by_task) {
+                (true, false) if !is_new => return,
+                // What the number of a task told may be of another rank.
+                (false, true) => *seen = RankSeen::default(),
+                _ => {}
+            }
+            seen.by_task = by_task;
             seen.pid = seen.pid.or(origin.pid);
             if seen.host.is_none() {
                 seen.host.clone_from(&origin.host);
@@ -238,7 +246,8 @@ impl Record {
     pub fn rank_of_pid(&self, pid: u32, host: Option<&str>) -> Option<u32> {
         let same_host = |seen: &RankSeen| host.is_none() || seen.host.is_none() || seen.host.as_deref() == host;
         let known = self.ranks_of_pid.get(&pid)?;
-        let mut ranks = known.iter().copied().filter(|rank| self.ranks.get(rank).is_some_and(same_host));
+        let is_its = |seen: &RankSeen| seen.pid == Some(pid) && same_host(seen);
+        let mut ranks = known.iter().copied().filter(|rank| self.ranks.get(rank).is_some_and(is_its));
         ranks.next().filter(|_| ranks.next().is_none())
     }
 

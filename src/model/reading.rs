@@ -55,8 +55,7 @@ impl Model {
         // What says nothing else may still say who wrote it; else it is the rank whose output the file is.
         let by_prefix = || {
             let p = crate::logs::prefix::peel(&clean);
-            let is_launcher = || self.files.get(&file).is_some_and(|log| log.reader.tasks_are_launchers());
-            let rank = p.origin.rank.filter(|rank| p.names_rank || p.task != Some(*rank) || !is_launcher());
+            let rank = self.files.get(&file).and_then(|log| log.reader.rank_of(&p));
             rank.or_else(|| self.rank_of_ns_pid(file, p.origin.pid?))
         };
         let shown_rank = rank.or_else(by_prefix).or_else(|| self.files.get(&file)?.rank);

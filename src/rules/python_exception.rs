@@ -4,6 +4,7 @@ use super::area::Area;
 use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TextContext};
 use crate::base::severity::{Confidence, Role, Severity};
+use crate::base::words::rank_words;
 use crate::logs::catalog::{self, Part, Scope, Signature};
 use crate::logs::{Exception, What, error_words};
 use crate::rules::findings::Finding;
@@ -101,12 +102,16 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     if ctx.repeats(exception) {
         return;
     }
-    let who = ctx.who();
+    let words = error_words::exception_words(exception);
+    let entry = catalog::find(Scope::Line, &words);
+    // Who only hands on what others failed with names them.
+    let named = entry.filter(|entry| entry.part == Part::Messenger).and_then(|entry| entry.tell(&words, None).ranks);
+    let who = named.as_ref().map_or_else(|| ctx.who(), |ranks| format!("{}: ", rank_words(ranks)));
     let message = error_words::point(&exception.message);
     let message = crate::base::clean::clip(&message, LONGEST);
     // What only follows from something does not stand for what that is.
     let follows = |entry: &&Signature| matches!(entry.part, Part::Messenger | Part::Victim);
-    let subject = match catalog::find(Scope::Line, &error_words::exception_words(exception)).filter(follows) {
+    let subject = match entry.filter(follows) {
         _ if exception.victim => "victim",
         Some(_) => "messenger",
         None => "first",
@@ -128,11 +133,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     found.confidence = Confidence::Certain;
     found.why = raised_words(exception);
     found.next = where_to_look(exception);
-    let words = error_words::exception_words(exception);
     ctx.sign(&mut found, &words);
-    // Who only hands on what others failed with names them.
-    let named =
-        catalog::find(Scope::Line, &words).filter(|entry| entry.part == Part::Messenger).and_then(|entry| entry.tell(&words, None).ranks);
     if let Some(ranks) = named {
         (found.ranks, found.gpus) = (ranks, Vec::new());
     }

@@ -290,35 +290,37 @@ fn lines_that_lack_an_end_or_a_head_are_read() {
 /// `srun -l` numbers tasks: ranks where each is one, launchers where each starts several.
 #[test]
 fn the_number_of_a_task_is_a_rank_unless_it_starts_several() {
-    let ranks = |lines: &[&str]| -> Vec<Option<u32>> {
-        let lines: Vec<String> = lines.iter().map(|line| line.to_string()).collect();
+    let traceback = ["1: Traceback (most recent call last):", "1:   File \"train.py\", line 3, in main", "1: ValueError: bad shape", "1: "];
+    let ranks = |before: &[&str]| -> Vec<Option<u32>> {
+        let lines: Vec<String> = before.iter().chain(&traceback).map(|line| line.to_string()).collect();
         read(&lines).iter().filter(|e| kind(&e.what) == "Exception").map(|e| e.origin.rank).collect()
     };
-    let traceback = ["1: Traceback (most recent call last):", "1:   File \"train.py\", line 3, in main", "1: ValueError: bad shape", "1: "];
-    let nccl = [
-        "1: node-2:62571:62571 [1] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.2<0>",
-        "1: node-2:62574:62574 [4] NCCL INFO cudaDriverVersion 12040",
-    ];
-    assert_eq!(ranks(&traceback), [Some(1)]);
-    // A rank of several threads, or one that was started anew, is one all the same.
-    let threads =
-        ["1: node-2:62571:62600 [1] NCCL INFO cudaDriverVersion 12040", "1: node-2:62571:62601 [4] NCCL INFO cudaDriverVersion 12040"];
-    let anew =
-        ["1: node-2:62571:62571 [1] NCCL INFO cudaDriverVersion 12040", "1: node-2:70012:70012 [1] NCCL INFO cudaDriverVersion 12040"];
-    let banner = [
-        "1: W1121 00:10:00.838000 31792 torch/distributed/run.py:766] Setting OMP_NUM_THREADS environment variable for each process to be 1 in default",
-    ];
-    let named = [
-        "1: [rank5]: Traceback (most recent call last):",
-        "1: [rank5]:   File \"train.py\", line 3, in main",
-        "1: [rank5]: KeyError: 'x'",
-        "1: ",
-    ];
-    assert_eq!(ranks(&[&threads[..], &traceback[..]].concat()), [Some(1)]);
-    assert_eq!(ranks(&[&anew[..], &traceback[..]].concat()), [Some(1)]);
-    assert_eq!(ranks(&[&nccl[..], &traceback[..]].concat()), [None]);
-    assert_eq!(ranks(&[&banner[..], &traceback[..]].concat()), [None]);
-    assert_eq!(ranks(&[&named[..], &traceback[..]].concat()), [Some(5), None]);
+    let init = |pid: u32, rank: u32, id: &str| {
+        format!(
+            "1: node-2:{pid}:{pid} [{}] NCCL INFO ncclCommInitRank comm 0x7f{pid} rank {rank} nranks 16 cudaDev {0} nvmlDev {0} busId 1b000 commId {id} - Init START",
+            rank % 8
+        )
+    };
+    assert_eq!(ranks(&[]), [Some(1)]);
+    // A rank of several threads, one that was started anew, and one whose child has a world of its own are ranks all the same.
+    for one in [
+        [init(6001, 1, "0xaa"), init(6001, 2, "0xaa")],
+        [init(6001, 1, "0xaa"), init(7001, 1, "0xbb")],
+        ["1: [rank0]: KeyError: 'x'".into(), "1: [rank1]: KeyError: 'x'".into()],
+        [
+            "1: node-2:6001:6001 [1] NCCL INFO cudaDriverVersion 12040".into(),
+            "1: node-2:6001:6044 [0] misc/socket.cc:50 NCCL WARN socket".into(),
+        ],
+    ] {
+        assert_eq!(ranks(&[&one[0], &one[1]]), [Some(1)], "{one:?}");
+    }
+    for several in [
+        [init(6001, 8, "0xaa"), init(6002, 9, "0xaa")],
+        ["1: W1121 00:10:00.838000 31792 torch/distributed/run.py:766] Setting OMP_NUM_THREADS environment variable for each process to be 1 in default".into(), String::new()],
+        ["1: [rank8]: KeyError: 'x'".into(), "1: [rank9]: KeyError: 'x'".into()],
+    ] {
+        assert_eq!(ranks(&[&several[0], &several[1]]), [None], "{several:?}");
+    }
 }
 
 #[test]

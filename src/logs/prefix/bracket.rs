@@ -1,6 +1,7 @@
 //! What stands in brackets in front of a line: ranks, times, places in the code, the kernel's clock, tags of launchers.
 
 use super::{MAX_BARE_RANK, Peeled, is_level_and_ids, module_place, number, set, set_time, skip_space, stamp, tensorflow_place, torchx};
+use crate::logs::RankBy;
 
 pub(super) fn bracket<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     // A colour whose escape was lost: `[0m `.
@@ -30,7 +31,7 @@ pub(super) fn bracket<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
         let n = number(n)?;
         return match name {
             "rank" => {
-                p.named(n);
+                p.named(n, RankBy::PyTorch);
                 Some(skip_space(rest))
             }
             // torchrun --tee: role name and local rank, no space behind it.
@@ -42,7 +43,7 @@ pub(super) fn bracket<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
         };
     }
     if let Some((rank, rest)) = mpi_tag(inner, after, p) {
-        p.named(rank);
+        p.named(rank, RankBy::Mpi);
         return Some(rest);
     }
     if let Some(n) = number(inner) {
@@ -54,7 +55,7 @@ pub(super) fn bracket<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
         return Some(rest);
     }
     if let Some(n) = inner.strip_prefix("rank: ").or_else(|| inner.strip_prefix("RANK ")).and_then(number) {
-        p.named(n);
+        p.named(n, RankBy::Other);
         return Some(skip_space(after));
     }
     // PyTorch's tutorials: `[GPU0] Epoch 9 | …`.
@@ -96,7 +97,9 @@ pub(super) fn bracket<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
         return Some(skip_space(after.strip_prefix(':').filter(|_| n < inner.len()).unwrap_or(after)));
     }
     if let Some(rank) = sglang(inner, p) {
-        p.origin.rank = rank.or(p.origin.rank);
+        if let Some(rank) = rank {
+            p.named(rank, RankBy::Other);
+        }
         return Some(skip_space(after));
     }
     if let Some(tail) = inner.strip_prefix("NeMo ") {

@@ -239,11 +239,11 @@ fn bar<'a>(before: &'a str, times: &'a str) -> Option<(Bar<'a>, usize)> {
     Some((bar, times.len() - rest.len() + end.map_or(rest.len(), |e| e + 1)))
 }
 
-/// `0.01it/s` says less of a slow bar than its time and count do, but where it goes on with an earlier run.
+/// `0.01it/s` says less of a slow bar than its time and count do: the mean, as far as the rate lets it be true.
 fn exact(turn_s: f64, mean_s: f64) -> f64 {
     const HALF_A_DIGIT: f64 = 0.005;
-    let is_the_same = (1.0 / turn_s - 1.0 / mean_s).abs() <= HALF_A_DIGIT;
-    if is_the_same { mean_s } else { turn_s }
+    let rate = 1.0 / turn_s;
+    mean_s.clamp(1.0 / (rate + HALF_A_DIGIT), 1.0 / (rate - HALF_A_DIGIT))
 }
 
 /// `  1.24it/s, loss=2`, `  3.52s/it`, `?it/s`: seconds per turn, what turns, and the rest.

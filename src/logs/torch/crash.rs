@@ -15,8 +15,6 @@ const HEAD: &str = "Fatal Python error: ";
 const NATIVE: &[&str] = &["] Caught signal ", "] Signal: Segmentation fault (11)"];
 /// How c10 begins what nobody has caught: the text of the exception, and the stack that it was raised from.
 const OF_C10: &str = "what():  ";
-/// What gdb says of a program that it stopped.
-const OF_GDB: &[&str] = &["received signal SIG", "terminated with signal SIG"];
 /// Lines that are waited for: other threads may come first.
 const MOST_LINES: u16 = 400;
 /// The same of a native stack, and of the lines in front of it.
@@ -47,7 +45,7 @@ impl Crash {
         let What::Signed { text, signature, .. } = &event.what else { return None };
         let said_at = Some(SaidAt { line, text: text.clone(), ..SaidAt::default() });
         let event = TextEvent { said_at, ..event.clone() };
-        let of_gdb = OF_GDB.iter().any(|words| text.contains(words));
+        let of_gdb = signature.id == "gdb-signal";
         let is_of_c10 = signature.id == "cpp-exception" && text.starts_with(OF_C10);
         let is_native = of_gdb || is_of_c10 || NATIVE.iter().any(|head| text.contains(head));
         (is_native || text.starts_with(HEAD)).then(|| Crash {
@@ -55,7 +53,8 @@ impl Crash {
             event,
             left: if is_native { MOST_NATIVE } else { MOST_LINES },
             has_thread: false,
-            in_current: false,
+            // gdb's own `bt` has no head: it is that of the thread that it stopped.
+            in_current: of_gdb,
             innermost: None,
             is_native,
             thread: thread_no(text).filter(|_| of_gdb),
@@ -63,9 +62,25 @@ impl Crash {
         })
     }
 
+    /// Whether what a line's stack has not told yet may be told, because another crash comes: that of a native stack may have none.
+    pub fn is_native(&self) -> bool {
+        self.is_native
+    }
+
+    /// Whether the same process wrote it.
+    fn is_of(&self, p: &Peeled<'_>) -> bool {
+        p.origin.rank == self.who.rank && p.origin.pid == self.who.pid && p.origin.host == self.who.host
+    }
+
     /// A line behind that of a native handler. What is no frame ends the stack, once there is one.
     fn read_native(&mut self, p: &Peeled<'_>) -> (Option<TextEvent>, bool) {
         self.left = self.left.saturating_sub(1);
+        if self.left == 0 {
+            return (Some(self.told()), false);
+        }
+        if !self.is_of(p) {
+            return (None, false);
+        }
         if let Some((thread, of)) = self.thread.zip(thread_no(p.rest)) {
             self.in_current = thread == of;
             return (None, true);
@@ -75,8 +90,12 @@ impl Crash {
         if self.thread.is_some() && frame.is_some() && !self.in_current {
             return (None, true);
         }
+        // Where Python calls, the stack has left what threw.
+        if self.is_of_c10 && frame.as_ref().is_some_and(Frame::is_of_python) {
+            return (Some(self.told()), true);
+        }
         let ends = if self.has_thread { frame.is_none() } else { frame.is_none() && self.left < MOST_NATIVE - MOST_IN_FRONT };
-        if ends || self.left == 0 {
+        if ends {
             return (Some(self.told()), false);
         }
         let Some(frame) = frame else { return (None, false) };
@@ -98,7 +117,7 @@ impl Crash {
             return self.read_native(p);
         }
         self.left = self.left.saturating_sub(1);
-        let same = p.origin.rank == self.who.rank && p.origin.pid == self.who.pid && p.origin.host == self.who.host;
+        let same = self.is_of(p);
         let text = p.rest.trim_end();
         // Before the first thread nothing but blank lines is its own, and a traceback of another process may stand open.
         if same && self.left > 0 && !self.has_thread && (text.is_empty() || text.starts_with("  File \"")) {
@@ -167,6 +186,8 @@ struct Frame<'a> {
 
 /// What handlers, threads and the C library do around the call that crashed: libraries without their `lib`, and functions.
 const OF_THE_SYSTEM: &[&str] = &["c.so", "pthread", "m.so", "gcc_s", "stdc++", "ucs.", "ucm.", "open-pal", "open-rte", "asan", "ld-linux"];
+/// Modules of Python itself, and loops that take their place.
+const PYTHONS: &[&str] = &["_asyncio.", "_ctypes.", "_queue.", "_multiprocessing.", "loop.cpython"];
 const SYSTEM_CALLS: &[&str] = &["killpg", "raise", "gsignal", "abort", "start_thread", "clone", "_start", "main"];
 
 impl<'a> Frame<'a> {
@@ -223,6 +244,13 @@ impl<'a> Frame<'a> {
         let Some(library) = self.library else { return true };
         let name = library.strip_prefix("lib").unwrap_or(library);
         ["torch", "c10", "cudart", "cuda.so", "cublas", "python"].iter().any(|own| name.starts_with(own))
+    }
+
+    /// `_PyEval_EvalFrameDefault`, `PyObject_Call`, `_asyncio.cpython-312-x86_64-linux-gnu.so`
+    fn is_of_python(&self) -> bool {
+        let calls = self.function.is_some_and(|name| name.starts_with("_Py") || name.starts_with("Py"));
+        let of_its_library = self.library.is_some_and(|name| PYTHONS.iter().any(|own| name.starts_with(own)));
+        calls || of_its_library
     }
 
     /// `libnccl.so.2 (ncclGroupEnd)`, `libnccl.so.2`, `ncclGroupEnd`; `None` of the system's own.

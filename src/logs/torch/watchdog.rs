@@ -120,6 +120,10 @@ fn timeouts(p: &Peeled<'_>, seen: &mut Seen, out: &mut Vec<TextEvent>) {
     for pair in ends.windows(2) {
         let (before, window) = (&text[from..pair[0]], &text[pair[0]..pair[1]]);
         from = pair[0];
+        // Without what it was, only its own head makes it more than a mention.
+        if !(window[CAUGHT.len()..].starts_with(": ") || p.cpp || before.contains("Rank ")) {
+            continue;
+        }
         let (group, guid, pg_rank) = (group(before), guid(before), pg_rank(before));
         tell(p, seen, out, CollectiveTimeout { group, guid, pg_rank, ..work(window) });
     }

@@ -128,6 +128,13 @@ impl Bringup {
         if let Some(told) = facts.mixed_networks().or_else(|| facts.sockets()) {
             return item.with(&told);
         }
+        if item.value == "IB" && !self.devices.said.is_empty() {
+            const NAMED: usize = 4;
+            let names: Vec<&str> = self.devices.said.iter().take(NAMED).map(|said| said.value.as_str()).collect();
+            let kinds: Vec<&str> = self.links.said.iter().map(|said| said.value.as_str()).collect();
+            let more = if self.devices.said.len() > NAMED { ", …" } else { "" };
+            item.value = format!("IB ({}: {}{more})", kinds.join(" and "), names.join(", "));
+        }
         if let Some(told) = facts.plain_sockets() {
             item = item.with(&told);
             item.value = "Socket between nodes".into();

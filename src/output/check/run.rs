@@ -143,10 +143,11 @@ fn time_words(report: &Report, zone: Zone) -> Option<String> {
         .then(|| format!("{} to {}, {}", clock(from, true), clock(to, date(from) != date(to)), span(took)))
 }
 
-/// `0.0252`, `217.199`, `2.02e-8`: at most six digits.
+/// `0.0252`, `217.199`, `2.02e-8`: six digits that count at most.
 fn short(n: f64) -> String {
+    let digits = format!("{n:.5e}").parse::<f64>().unwrap_or(n);
     let is_plain = n == 0.0 || !n.is_finite() || (1e-3..1e6).contains(&n.abs());
-    if is_plain { format!("{}", (n * 1e4).round() / 1e4) } else { format!("{:e}", format!("{n:.3e}").parse::<f64>().unwrap_or(n)) }
+    if is_plain { format!("{digits}") } else { format!("{digits:e}") }
 }
 
 fn training_words(progress: &Progress) -> String {

@@ -8,6 +8,7 @@ use crate::base::severity::{Role, Severity};
 use crate::base::time::Zone;
 use crate::base::words::{all_words, cuda_words, gpu_words, rank_words, wrap};
 use crate::logs::What;
+use crate::logs::catalog;
 use crate::logs::catalog::Part;
 use crate::logs::gpu_memory::GpuMemory;
 use crate::model::alarms::Alarm;
@@ -222,8 +223,12 @@ impl Page {
             let times = if f.count > 1 && !is_exit { format!(" ({} lines)", f.count) } else { String::new() };
             let at = f.evidence.first().map(Evidence::place).filter(|at| !at.is_empty()).map_or(String::new(), |at| format!(", {at}"));
             // What a known text means is shorter than the text, and says more.
+            let headline = || Some(catalog::by_id(f.signature?)?.1.tell(&f.evidence.first()?.text, None).headline.is_some());
             let what = match f.severity {
-                Severity::Info if f.signature.is_some() => f.why.split(". ").next().unwrap_or("").trim_end_matches('.'),
+                // Where the catalogue has no words for this text alone, its meaning says more than the text.
+                Severity::Info if f.signature.is_some() && headline() != Some(true) => {
+                    f.why.split(". ").next().unwrap_or("").trim_end_matches('.')
+                }
                 _ => f.summary.as_str(),
             };
             // What a reader need not worry about says so.
