@@ -114,7 +114,9 @@ impl<'a> Witnesses<'a> {
                 f.ranks = ranks;
             }
         } else if writers.len() > 1 && !hosts.is_empty() {
-            let named: Vec<String> = hosts.iter().take(MOST_HOSTS).map(|host| (*host).to_owned()).collect();
+            // `2 processes of 10` are none of ten.
+            let in_words = |host: &&str| if host.bytes().all(|b| b.is_ascii_digit()) { format!("host {host}") } else { (*host).to_owned() };
+            let named: Vec<String> = hosts.iter().take(MOST_HOSTS).map(in_words).collect();
             let whose = match hosts.len() {
                 1 => named[0].clone(),
                 n if n <= MOST_HOSTS => crate::base::words::all_words(&named),

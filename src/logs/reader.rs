@@ -197,6 +197,7 @@ impl Reader {
     pub fn read(&mut self, line: &str, class: prefilter::Class, out: &mut Vec<TextEvent>) {
         let before = out.len();
         self.read_all(line, class, out);
+        self.tasks.take_back(&mut out[before..]);
         drop_muted(before, out);
     }
 
@@ -330,25 +331,28 @@ impl Reader {
         self.torch.idle(out);
         self.header.idle(out);
         out.extend(self.crash.take().map(|mut crash| crash.told()));
+        self.tasks.take_back(&mut out[before..]);
         drop_muted(before, out);
     }
 
     /// The file has ended for good: what is known of a record that it cuts off, too.
     pub fn end(&mut self, out: &mut Vec<TextEvent>) {
+        let before = out.len();
         self.idle(out);
         self.torch.end(out);
+        self.tasks.take_back(&mut out[before..]);
     }
 
     /// One record: what it says by itself, and beside that what it tells of the run.
-    fn record(&mut self, mut p: prefix::Peeled<'_>, class: prefilter::Class, out: &mut Vec<TextEvent>) {
+    fn record(&mut self, p: prefix::Peeled<'_>, class: prefilter::Class, out: &mut Vec<TextEvent>) {
         let (mut of_run, before) = (Vec::new(), out.len());
-        if self.tasks.before(&mut p) {
+        if self.tasks.before(&p) {
             of_run.push(TextEvent { origin: p.origin.clone(), what: What::TasksAreLaunchers, said_at: None });
         }
         self.header.read(p.rest, &p.origin, &mut of_run);
         let task = p.task;
         self.told(p, class, out);
-        if self.tasks.after(task, &mut out[before..]) {
+        if self.tasks.after(task, &out[before..]) {
             of_run.push(TextEvent { origin: Origin::default(), what: What::TasksAreLaunchers, said_at: None });
         }
         if out[before..].iter().any(|event| event.what == What::RunStart) {

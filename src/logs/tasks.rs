@@ -25,19 +25,15 @@ impl Tasks {
         p.origin.rank.filter(|_| p.origin.rank_by != RankBy::Task || !self.are_launchers)
     }
 
-    /// Takes back the rank of a line whose task is a launcher. `true`: that it is one shows on this line for the first time.
-    pub fn before(&mut self, p: &mut Peeled<'_>) -> bool {
-        let Some(task) = p.task else { return false };
-        let shows = !self.are_launchers && (p.rest.contains(BANNER) || self.names_another(task, &p.origin));
-        self.are_launchers |= shows;
-        if self.rank_of(p).is_none() {
-            (p.origin.rank, p.origin.rank_by) = (None, RankBy::Other);
-        }
-        shows
+    /// `true`: that tasks are launchers shows on this line for the first time.
+    pub fn before(&mut self, p: &Peeled<'_>) -> bool {
+        let Some(task) = p.task.filter(|_| !self.are_launchers) else { return false };
+        self.are_launchers = p.rest.contains(BANNER) || self.names_another(task, &p.origin);
+        self.are_launchers
     }
 
     /// The same of what the line says.
-    pub fn after(&mut self, task: Option<u32>, events: &mut [TextEvent]) -> bool {
+    pub fn after(&mut self, task: Option<u32>, events: &[TextEvent]) -> bool {
         let Some(task) = task.filter(|_| !self.are_launchers) else { return false };
         let shows = events.iter().any(|event| match &event.what {
             What::Init(init) => self.is_second(task, init, &event.origin),
@@ -46,10 +42,14 @@ impl Tasks {
             _ => false,
         });
         self.are_launchers |= shows;
-        for event in events.iter_mut().filter(|event| shows && event.origin.rank_by == RankBy::Task) {
+        shows
+    }
+
+    /// Takes back ranks that are numbers of launchers. Readers keep them: they tell whose line goes on with which.
+    pub fn take_back(&self, events: &mut [TextEvent]) {
+        for event in events.iter_mut().filter(|event| self.are_launchers && event.origin.rank_by == RankBy::Task) {
             (event.origin.rank, event.origin.rank_by) = (None, RankBy::Other);
         }
-        shows
     }
 
     /// Two ranks of one task named themselves, and neither has its number. One alone may be of a world of its own.

@@ -78,7 +78,7 @@ pub struct RankSeen {
     /// Where its GPU is.
     pub card: Option<PciAddress>,
     /// Only the number of a task says that it is there, and where.
-    by_task: bool,
+    pub by_task: bool,
 }
 
 const MAX_RANKS: usize = 1 << 17;
@@ -95,11 +95,8 @@ impl Record {
             What::Channel { transport, .. } => self.channels(transport, 1),
             What::Timings(t) => self.init_took(t),
             What::TasksAreLaunchers => {
-                self.ranks.retain(|_, seen| !seen.by_task);
-                self.ranks_of_pid.retain(|_, ranks| {
-                    ranks.retain(|rank| self.ranks.contains_key(rank));
-                    !ranks.is_empty()
-                });
+                let by_task: Vec<u32> = self.ranks.iter().filter(|(_, seen)| seen.by_task).map(|(rank, _)| *rank).collect();
+                by_task.into_iter().for_each(|rank| self.forget(rank));
             }
             What::Init(init) => {
                 self.ring_ranks = self.ring_ranks.max(Some(init.nranks));
@@ -171,6 +168,13 @@ impl Record {
         });
     }
 
+    fn forget(&mut self, rank: u32) {
+        let Some(pid) = self.ranks.remove(&rank).and_then(|seen| seen.pid) else { return };
+        if let Some(ranks) = self.ranks_of_pid.get_mut(&pid) {
+            ranks.retain(|known| *known != rank);
+        }
+    }
+
     /// Learns more of a rank, if there is room for it.
     pub fn rank(&mut self, rank: u32, learn: impl FnOnce(&mut RankSeen)) {
         if self.ranks.len() >= MAX_RANKS && !self.ranks.contains_key(&rank) {
@@ -198,14 +202,13 @@ impl Record {
         };
         let Some(rank) = own.or(origin.rank) else { return };
         let by_task = own.is_none() && origin.rank_by == RankBy::Task;
+        match self.ranks.get(&rank).map(|seen| seen.by_task) {
+            Some(false) if by_task => return,
+            // What the number of a task told may be of another rank.
+            Some(true) if !by_task => self.forget(rank),
+            _ => {}
+        }
         self.rank(rank, |seen| {
-            let is_new = *seen == RankSeen::default();
-            match (by_task, seen.by_task) {
-                (true, false) if !is_new => return,
-                // What the number of a task told may be of another rank.
-                (false, true) => *seen = RankSeen::default(),
-                _ => {}
-            }
             seen.by_task = by_task;
             seen.pid = seen.pid.or(origin.pid);
             if seen.host.is_none() {
@@ -246,8 +249,7 @@ impl Record {
     pub fn rank_of_pid(&self, pid: u32, host: Option<&str>) -> Option<u32> {
         let same_host = |seen: &RankSeen| host.is_none() || seen.host.is_none() || seen.host.as_deref() == host;
         let known = self.ranks_of_pid.get(&pid)?;
-        let is_its = |seen: &RankSeen| seen.pid == Some(pid) && same_host(seen);
-        let mut ranks = known.iter().copied().filter(|rank| self.ranks.get(rank).is_some_and(is_its));
+        let mut ranks = known.iter().copied().filter(|rank| self.ranks.get(rank).is_some_and(same_host));
         ranks.next().filter(|_| ranks.next().is_none())
     }
 

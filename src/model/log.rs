@@ -256,6 +256,8 @@ const MAX_PHASES: usize = 32;
 /// The first steps compile and connect.
 const WARM_UP: usize = 3;
 const LEAST_BEFORE: usize = 8;
+const LEAST_STRETCHES: usize = 5;
+const STEPS_OF_STRETCH: f64 = 4.0;
 const LEAST_AFTER: usize = 10;
 /// The time that slow steps must cover.
 pub const COVER: Limit = Limit::seconds("slow-steps", "after", 5.0, "slow steps must cover this long");
@@ -468,9 +470,12 @@ impl Progress {
         }
         self.usual_due = self.usual_due.saturating_sub(1);
         if self.usual_due == 0 {
-            let warm = self.step_times.len().saturating_sub(WARM_UP);
+            // By the times of lines each of them is the mean of a second and of several steps.
+            let stretches = !self.told_step_time && self.step_times.iter().all(|(_, s)| s * STEPS_OF_STRETCH <= 1.0);
+            let (warm_up, least) = if stretches { (1, LEAST_STRETCHES) } else { (WARM_UP, LEAST_BEFORE) };
+            let warm = self.step_times.len().saturating_sub(warm_up);
             let mut usual: Vec<f64> = self.step_times.iter().rev().take(warm.min(200)).map(|s| s.1).filter(|s| s.is_finite()).collect();
-            if usual.len() >= LEAST_BEFORE {
+            if usual.len() >= least {
                 usual.sort_by(f64::total_cmp);
                 self.usual_step_s = Some((usual[usual.len() / 2], usual[(usual.len() - 1) * 9 / 10]));
                 self.usual_due = 16;

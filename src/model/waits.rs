@@ -84,11 +84,14 @@ impl Wait {
     pub fn is_for_a_stranger(&self) -> bool {
         let reads = matches!(self.call.as_deref(), Some("read" | "readv"));
         let from_terminal = || self.file.as_deref().is_some_and(|file| file.starts_with("/dev/pts/") || file.starts_with("/dev/tty"));
-        let from_named_pipe = || {
-            let is_pipe = self.place.as_deref().is_some_and(|place| place.contains("pipe_read"));
-            is_pipe && self.file.as_deref().is_some_and(|file| file.starts_with('/'))
-        };
-        self.place.as_deref() == Some("wait_for_partner") || reads && (from_terminal() || from_named_pipe())
+        self.place.as_deref() == Some("wait_for_partner") || reads && from_terminal() || self.reads_a_named_pipe()
+    }
+
+    /// It reads what another program writes into a pipe that has a name.
+    pub fn reads_a_named_pipe(&self) -> bool {
+        let is_pipe = self.place.as_deref().is_some_and(|place| place.contains("pipe_read"));
+        let reads = matches!(self.call.as_deref(), Some("read" | "readv"));
+        reads && is_pipe && self.file.as_deref().is_some_and(|file| file.starts_with('/'))
     }
 
     /// It waits for that, for a lock of a file, or for the end of a process: no request and no batch comes by any of these.

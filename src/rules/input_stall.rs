@@ -3,11 +3,12 @@
 use super::absent_on_cpus::waits_in_gloo;
 use super::area::Area;
 use super::chain::Chain;
+use super::straggler::SIBLINGS_PCT;
 use super::{Implies, Rule, Stacks, TickContext, told_by, while_it_holds};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Role, Severity};
 use crate::base::time::{Stamp, span};
-use crate::base::units::{all_here, counted, does, so_many};
+use crate::base::units::{all_here, at_least_pct, counted, does, so_many, the_other};
 use crate::base::words::{py_spy, rank_words};
 use crate::logs::Phase;
 use crate::model::Model;
@@ -26,7 +27,8 @@ pub const RULE: Rule = Rule {
     title: "Ranks wait for their input: a data loader that stopped, or that cannot keep up",
     says: "{waits|wait} for input",
     how: "All ranks on this node asleep outside of collectives, their GPUs idle, no step in the log, nothing written; and a worker of a data \
-          loader that waits for storage or the network, sleeps, or is dead; or all ranks wait for a message, or for a thread of theirs. Chronic: steps are made, and for a large part of each all \
+          loader that waits for storage or the network, sleeps, or is dead; or all ranks wait for a message, or for a thread of theirs. One rank: its GPU idle for 12 s, those of all others busy, it or \
+          its loaders found waiting so, and steps made meanwhile. Chronic: steps are made, and for a large part of each all \
           GPUs are idle while all ranks sleep",
     advice: "Look at what the workers wait for: a file system, an object store, a lock. Where the loader cannot keep up: more workers, \
              prefetching, data that is local or already decoded",
@@ -36,7 +38,7 @@ pub const RULE: Rule = Rule {
     stacks: Stacks::OfAnyone,
     chain: Chain { covered_by: &["hang-rank-absent", "rank-stopped", "rank-exited", "storage-hang"], ..Chain::HANG },
     on_tick: Some(check),
-    limits: &[&WAITED, &WAITED_UNSEEN, &WAITED_LONG, &WINDOW, &LOST_PCT],
+    limits: &[&WAITED, &WAITED_UNSEEN, &WAITED_LONG, &WINDOW, &LOST_PCT, &STARVED],
     ..Rule::PLAIN
 };
 
@@ -47,6 +49,9 @@ const WAITED_LONG: Limit =
     Limit::seconds("input-stall", "after_long", 120.0, "up to this it may be the begin of an epoch where nobody may see more");
 const WINDOW: Limit = Limit::seconds("input-stall", "window", 18.0, "of steps that are slow, this much time is looked at");
 const LOST_PCT: Limit = Limit::percent("input-stall", "lost", 25.0, "of steps that are slow, this share must be lost to waiting");
+
+const STARVED: Limit =
+    Limit::seconds("input-stall", "starved", 12.0, "the GPU of one rank must be idle this long while the others wait for it");
 
 /// The subject of a finding on steps that are made, but wait.
 const CHRONIC: &str = "steps";
@@ -67,7 +72,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         // What is only possible says less than that steps became slow, or that one rank is late.
         let known_slow = ["slow-steps", "straggler", "host-cpu-contention"].iter().any(|rule| ctx.ledger.is_open(rule, Some(id)));
         let late = || chronic(ctx.model, job, look).filter(|f| !known_slow || f.confidence > Confidence::Possible);
-        let Some(found) = stands(ctx.model, job, look).or_else(late) else { continue };
+        let Some(found) = stands(ctx.model, job, look).or_else(|| starved(ctx.model, job, look)).or_else(late) else { continue };
         let hangs = || RULE.chain.covered_by.iter().any(|rule| ctx.ledger.is_open(rule, Some(id)));
         if !hangs() {
             out.push(found);
@@ -236,6 +241,58 @@ fn unseen(job: &Job, look: &Look) -> Option<Finding> {
         asleep(&ranks, look, since),
         Evidence::of("source", "what they and their loaders wait for is not seen: run as root, or as the user of the job"),
     ];
+    told_by(&mut found, look);
+    Some(found)
+}
+
+/// One rank waits for its input in each step, its GPU idle, while the others wait for it in a collective. Steps are made, however far apart
+/// their lines come.
+fn starved(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
+    const IDLE_PCT: f64 = 20.0;
+    const LEAST_LINES: usize = 2;
+    const BETWEEN: Duration = Duration::from_secs(3);
+    let (now, window) = (look.at, STARVED.duration());
+    if look.phase.is_some() || !super::has_trained(look) || look.alive().count() < look.local_ranks.max(2) {
+        return None;
+    }
+    let lines = model.progress_of(&job.id)?.step_times.iter().filter(|(at, _)| now.since(*at) < window + BETWEEN).count();
+    let busy = |rank: &RankLook, from: Duration, window: Duration| {
+        let gpu = model.gpus.get(&rank.gpu?)?;
+        gpu.util_pct.mean_within(now.minus(from), window)
+    };
+    let idles = |rank: &&RankLook| (0..3).all(|n| busy(rank, window * n / 3, window / 3).is_some_and(|pct| pct <= IDLE_PCT));
+    let mut idle = look.alive().filter(idles);
+    let (Some(rank), None) = (idle.next(), idle.next()) else { return None };
+    let others = || look.alive().filter(|other| other.rank != rank.rank);
+    let all_wait = others().all(|other| busy(other, Duration::ZERO, window).is_some_and(|pct| pct >= SIBLINGS_PCT.value()));
+    if lines < LEAST_LINES || !all_wait {
+        return None;
+    }
+    let from_pipe = || rank.waits.first().filter(|wait| wait.pid == rank.pid && wait.reads_a_named_pipe());
+    let (words, confidence) =
+        loader_words(rank).or_else(|| from_pipe().map(|wait| (format!("it is in {}", wait.words()), Confidence::Likely)))?;
+    let waiting = the_other(others().count(), "rank", "wait");
+    let mut found = RULE.finding(
+        rank_words(&[rank.rank]),
+        format!("{} waits for input in each step: {words}; {waiting} for it", rank.name()),
+        now.minus(window),
+    );
+    found.job = Some(job.id.clone());
+    found.severity = Severity::Warning;
+    found.confidence = confidence;
+    found.next = Some(py_spy(rank.waits.iter().find(|wait| wait.pid != rank.pid).map_or(rank.pid, |wait| wait.pid)));
+    let pct = busy(rank, Duration::ZERO, window)?;
+    let seconds = window.as_secs();
+    found.evidence = vec![
+        Evidence::of(
+            "gpu",
+            format!("over {seconds} s its GPU was busy {pct:.0} % of the time, the others {}", at_least_pct(SIBLINGS_PCT.value())),
+        ),
+        Evidence::of("process", words),
+        Evidence::of("line", format!("steps go on: {} in that time", counted(lines, "line"))),
+    ];
+    found.ranks = vec![rank.rank];
+    found.gpus = look.gpus_of(&found.ranks);
     told_by(&mut found, look);
     Some(found)
 }

@@ -76,7 +76,8 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
         return;
     }
     let at = step.step.or(progress.step).map_or(String::new(), |s| format!(" at step {s}"));
-    let of_step = |step: Option<u64>| step.map_or(String::new(), |step| format!(" at step {step}"));
+    let now = step.step.or(progress.step);
+    let of_step = |step: Option<u64>| step.filter(|_| step != now).map_or(String::new(), |step| format!(" at step {step}"));
     let before = progress.finite_loss.map(|(step, loss)| format!("{loss:.4}{}", of_step(step)));
     let was = before.as_ref().map_or(String::new(), |before| format!("; it was {before}"));
     let mut found = ctx.found(&RULE, "loss", format!("the loss is {what}{at}{was}"));
@@ -85,11 +86,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     found.gpus.clear();
     found.confidence = Confidence::Certain;
     found.why = "the progress line says so".into();
-    found.next = Some(
-        "stop the run and go back to the last checkpoint before this step; look at its batch, the learning rate, the precision and the gradients \
-         (torch.autograd.set_detect_anomaly in a short run from there)"
-            .into(),
-    );
+    found.next = Some("stop the run and go back to the last checkpoint before this step".into());
     found.witness = Witness::Progress;
     out.push(found);
 }

@@ -64,10 +64,12 @@ pub(crate) fn judge(table: &Table, path: &str) -> Vec<Finding> {
     }
     let fatal: Vec<&Failure> = table.failures.iter().filter(|failure| failure.fatal).collect();
     if let Some(first) = fatal.first() {
-        let mut found = failed(Severity::Error, Confidence::Certain, format!("{name} failed: {}", first.text));
         let mut hosts: Vec<&str> = fatal.iter().filter_map(|failure| failure.host.as_deref()).collect();
         hosts.sort_unstable();
         hosts.dedup();
+        let on = if let [host] = hosts[..] { format!(" on {host}") } else { String::new() };
+        let mut found = failed(Severity::Error, Confidence::Certain, format!("{name} failed{on}: {}", first.text));
+        found.next = Some("read NCCL's first WARN on that host; without one run again with NCCL_DEBUG=INFO".into());
         let by = (!hosts.is_empty()).then(|| {
             let more = hosts.len().saturating_sub(MOST_HOSTS);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };

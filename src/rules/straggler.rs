@@ -59,7 +59,9 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         let Some(job) = ctx.model.jobs.get(id) else { continue };
         let progresses = look.log.as_ref().is_none_or(|l| l.quiet_for <= l.patience)
             && (look.log.as_ref().is_some_and(|l| l.step.is_some()) || look.ras.as_ref().is_some_and(|r| r.still_answers == 0));
-        if !progresses || look.phase.is_some() {
+        // Who waits for its input is named with what it waits for.
+        let starves = |f: &Finding| f.rule == "input-stall" && !f.ranks.is_empty() && f.job.as_ref() == Some(id);
+        if !progresses || look.phase.is_some() || ctx.ledger.first_open(starves).is_some() {
             continue;
         }
         let progress = ctx.model.progress_of(id).filter(|p| !p.is_empty() && !p.is_by_saves());

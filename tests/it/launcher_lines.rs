@@ -74,8 +74,10 @@ fn table(lines: &str) -> (Vec<WorkerFailure>, bool) {
     }
     let failures = out
         .into_iter()
-        .map(|e| match e.what {
-            What::WorkerFailure(f) => f,
+        .filter_map(|e| match e.what {
+            What::WorkerFailure(f) => Some(f),
+            // A rank that its task's number is not.
+            What::TasksAreLaunchers => None,
             other => panic!("{other:?}"),
         })
         .collect();

@@ -211,7 +211,7 @@ fn failures_are_errors_with_their_lines() {
     assert_eq!(table.failures.iter().map(|f| (f.line, f.fatal)).collect::<Vec<_>>(), [(10, true), (11, true), (12, false)]);
     let found = judge(&table, "x.log");
     assert_eq!((found.len(), found[0].severity, found[0].evidence[0].line), (1, Severity::Error, Some(10)));
-    assert!(found[0].summary.starts_with("nccl-tests failed: Test NCCL failure common.cu:303"), "{}", found[0].summary);
+    assert!(found[0].summary.starts_with("nccl-tests failed on vm: Test NCCL failure common.cu:303"), "{}", found[0].summary);
     for line in [
         "vm: Test CUDA failure common.cu:891 'invalid device ordinal'",
         "vm: Test timeout (60s) common.cu:12",

@@ -584,8 +584,19 @@ impl Facts<'_> {
         };
         let pending = |c: &Comm| !c.init_left_out && c.init_started.difference(&c.init_complete).next().is_some();
         let of_job = b.inits.iter().filter_map(|(hash, lines)| Some((model.comms.get(hash)?, lines)));
+        // Who completes another one later went on: lines of this one are missing where somebody cut the log.
+        let went_on = |c: &Comm, own: &super::InitLines| {
+            let began = || c.init_started.difference(&c.init_complete);
+            let later = |proof: &Proof| own.first_start.as_ref().is_some_and(|start| start.file == proof.file && start.is_before(proof));
+            let others = b.inits.iter().filter(|(hash, _)| **hash != c.hash);
+            let mut others = others.filter_map(|(hash, lines)| Some((model.comms.get(hash)?, lines.newest_complete.as_ref()?)));
+            others.any(|(other, complete)| {
+                later(complete) && other.nranks == c.nranks && began().all(|rank| other.init_complete.contains(rank))
+            })
+        };
         // One that is alone waits for nobody.
-        let (comm, lines) = of_job.filter(|(c, _)| c.nranks > 1 && pending(c) && late(c).is_some()).max_by_key(|(c, _)| c.nranks)?;
+        let is_stuck = |(c, lines): &(&Comm, &super::InitLines)| c.nranks > 1 && pending(c) && late(c).is_some() && !went_on(c, lines);
+        let (comm, lines) = of_job.filter(is_stuck).max_by_key(|(c, _)| c.nranks)?;
         let from = late(comm)?;
         let began: Vec<u32> = comm.init_started.difference(&comm.init_complete).copied().collect();
         let known = |r: &u32| comm.init_started.contains(r) || comm.init_complete.contains(r);

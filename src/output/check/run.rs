@@ -88,7 +88,8 @@ const MOST_HOSTS: usize = 8;
 fn host_words(report: &Report) -> Option<String> {
     let record = report.record();
     let mut hosts: BTreeMap<&str, Vec<u32>> = record.hosts.iter().map(|host| (host.as_str(), Vec::new())).collect();
-    for (rank, seen) in &record.ranks {
+    // Which host a task is on is told by its number alone: that may be none of a rank.
+    for (rank, seen) in record.ranks.iter().filter(|(_, seen)| !seen.by_task) {
         if let Some(ranks) = seen.host.as_deref().and_then(|host| hosts.get_mut(host)) {
             ranks.push(*rank);
         }
