@@ -221,7 +221,7 @@ fn bar<'a>(before: &'a str, times: &'a str) -> Option<(Bar<'a>, usize)> {
     // Without an end, its last number may have been cut.
     let end = memchr::memchr(b']', rest.as_bytes());
     let (turn_s, unit, post) = rate(&rest[..end.unwrap_or(rest.len())]);
-    let turn_s = if rest.trim_start().starts_with("0.0") { turn_s.map(|s| exact(s, elapsed_s / n as f64)) } else { turn_s };
+    let turn_s = if is_of_one_digit(rest) { turn_s.map(|s| exact(s, elapsed_s / n as f64)) } else { turn_s };
     // Whatever else is glued to its front, a name is short.
     let name = name.trim().trim_end_matches(':');
     // `[rank0]` alone tells who draws it.
@@ -239,10 +239,19 @@ fn bar<'a>(before: &'a str, times: &'a str) -> Option<(Bar<'a>, usize)> {
     Some((bar, times.len() - rest.len() + end.map_or(rest.len(), |e| e + 1)))
 }
 
+/// ` 0.01it/s`, of tqdm's two decimals.
+fn is_of_one_digit(rate: &str) -> bool {
+    let Some(tail) = rate.trim_start().strip_prefix("0.0") else { return false };
+    tail.starts_with(|c: char| matches!(c, '1'..='9')) && tail[1..].starts_with(|c: char| c.is_ascii_alphabetic()) && tail.contains("/s")
+}
+
 /// `0.01it/s` says less of a slow bar than its time and count do: the mean, as far as the rate lets it be true.
 fn exact(turn_s: f64, mean_s: f64) -> f64 {
     const HALF_A_DIGIT: f64 = 0.005;
     let rate = 1.0 / turn_s;
+    if !mean_s.is_finite() {
+        return turn_s;
+    }
     mean_s.clamp(1.0 / (rate + HALF_A_DIGIT), 1.0 / (rate - HALF_A_DIGIT))
 }
 
