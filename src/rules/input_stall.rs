@@ -3,7 +3,7 @@
 use super::absent_on_cpus::waits_in_gloo;
 use super::area::Area;
 use super::chain::Chain;
-use super::straggler::SIBLINGS_PCT;
+use super::straggler::{SIBLINGS_PCT, busy, thirds};
 use super::{Implies, Rule, Stacks, TickContext, told_by, while_it_holds};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Role, Severity};
@@ -250,28 +250,22 @@ fn unseen(job: &Job, look: &Look) -> Option<Finding> {
 fn starved(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
     const IDLE_PCT: f64 = 20.0;
     const LEAST_LINES: usize = 2;
-    const BETWEEN: Duration = Duration::from_secs(3);
     let (now, window) = (look.at, STARVED.duration());
     if look.phase.is_some() || !super::has_trained(look) || look.alive().count() < look.local_ranks.max(2) {
         return None;
     }
-    let lines = model.progress_of(&job.id)?.step_times.iter().filter(|(at, _)| now.since(*at) < window + BETWEEN).count();
-    let busy = |rank: &RankLook, from: Duration, window: Duration| {
-        let gpu = model.gpus.get(&rank.gpu?)?;
-        gpu.util_pct.mean_within(now.minus(from), window)
-    };
-    let idles = |rank: &&RankLook| (0..3).all(|n| busy(rank, window * n / 3, window / 3).is_some_and(|pct| pct <= IDLE_PCT));
-    let mut idle = look.alive().filter(idles);
-    let (Some(rank), None) = (idle.next(), idle.next()) else { return None };
-    let others = || look.alive().filter(|other| other.rank != rank.rank);
-    let all_wait = others().all(|other| busy(other, Duration::ZERO, window).is_some_and(|pct| pct >= SIBLINGS_PCT.value()));
-    if lines < LEAST_LINES || !all_wait {
+    let lines = model.progress_of(&job.id)?.step_times.iter().filter(|(at, _)| now.since(*at) < window).count();
+    let all = busy(model, look, now.minus(window), now)?;
+    let (&(idle, rank), &(next, _)) = (all.first()?, all.get(1)?);
+    let idles = |(from, to)| busy(model, look, from, to).is_some_and(|third| third.iter().any(|(pct, r)| *r == rank && *pct <= IDLE_PCT));
+    if lines < LEAST_LINES || next < SIBLINGS_PCT.value() || !thirds(now, window).into_iter().all(idles) {
         return None;
     }
+    let rank = look.ranks.get(&rank)?;
     let from_pipe = || rank.waits.first().filter(|wait| wait.pid == rank.pid && wait.reads_a_named_pipe());
     let (words, confidence) =
         loader_words(rank).or_else(|| from_pipe().map(|wait| (format!("it is in {}", wait.words()), Confidence::Likely)))?;
-    let waiting = the_other(others().count(), "rank", "wait");
+    let waiting = the_other(all.len() - 1, "rank", "wait");
     let mut found = RULE.finding(
         rank_words(&[rank.rank]),
         format!("{} waits for input in each step: {words}; {waiting} for it", rank.name()),
@@ -281,13 +275,9 @@ fn starved(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
     found.severity = Severity::Warning;
     found.confidence = confidence;
     found.next = Some(py_spy(rank.waits.iter().find(|wait| wait.pid != rank.pid).map_or(rank.pid, |wait| wait.pid)));
-    let pct = busy(rank, Duration::ZERO, window)?;
     let seconds = window.as_secs();
     found.evidence = vec![
-        Evidence::of(
-            "gpu",
-            format!("over {seconds} s its GPU was busy {pct:.0} % of the time, the others {}", at_least_pct(SIBLINGS_PCT.value())),
-        ),
+        Evidence::of("gpu", format!("over {seconds} s its GPU was busy {idle:.0} % of the time, the others {}", at_least_pct(next))),
         Evidence::of("process", words),
         Evidence::of("line", format!("steps go on: {} in that time", counted(lines, "line"))),
     ];

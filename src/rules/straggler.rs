@@ -133,7 +133,7 @@ fn mean(samples: impl DoubleEndedIterator<Item = (Stamp, f64)>, from: Stamp, to:
 }
 
 /// How busy the GPU of each rank was, the least busy first. `None` where one is not known.
-fn busy(model: &Model, look: &Look, from: Stamp, to: Stamp) -> Option<Vec<(f64, u32)>> {
+pub(super) fn busy(model: &Model, look: &Look, from: Stamp, to: Stamp) -> Option<Vec<(f64, u32)>> {
     let of = |rank: &RankLook| Some((mean(model.gpus.get(&rank.gpu?)?.util_pct.iter(), from, to)?, rank.rank));
     let mut busy: Vec<(f64, u32)> = look.alive().map(of).collect::<Option<_>>()?;
     busy.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -150,7 +150,7 @@ fn drawn(model: &Model, look: &Look, from: Stamp, to: Stamp) -> Option<Vec<(f64,
 }
 
 /// The beginning and the end of each third of a time that ends now.
-fn thirds(now: Stamp, window: Duration) -> [(Stamp, Stamp); 3] {
+pub(super) fn thirds(now: Stamp, window: Duration) -> [(Stamp, Stamp); 3] {
     [3, 2, 1].map(|n| (now.minus(window * n / 3), now.minus(window * (n - 1) / 3)))
 }
 

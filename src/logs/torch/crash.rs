@@ -62,7 +62,7 @@ impl Crash {
         })
     }
 
-    /// Whether what a line's stack has not told yet may be told, because another crash comes: that of a native stack may have none.
+    /// A native stack may not come at all: the crash is told without it when another one comes.
     pub fn is_native(&self) -> bool {
         self.is_native
     }
