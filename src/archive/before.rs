@@ -1,45 +1,27 @@
 //! What a program said last before it failed: the ordinary line above a failure often tells what it was about to do.
 
 use super::Report;
-use super::inputs::Input;
-use super::kinds::Opened;
+use super::again::{self, Proof};
+use crate::base::time::Stamp;
 use crate::base::{clean, mask};
 use crate::logs::prefilter::{self, Class};
 use crate::logs::{Written, known_by, prefix, when};
 use crate::observe::evidence::Evidence;
-use std::io::Read;
 
-/// Larger files are not read a second time.
-const LARGEST: u64 = 32 << 20;
-/// Lines above the failure that are looked at: the tracebacks of all ranks of a node may stand there.
-const MOST_LINES: usize = 400;
 const LONGEST: usize = 160;
 
 /// The line that stands before the proof of the cause, if it is one of a program that goes about its work.
-pub fn of(report: &Report, inputs: &[Input]) -> Option<Evidence> {
-    let cause = &report.findings[report.root_cause?];
-    let proof = cause.evidence.first()?;
-    let (path, line) = (proof.path.as_deref()?, usize::try_from(proof.line?).ok()?);
-    let input = inputs.iter().find(|input| input.name == path && input.size_bytes.is_some_and(|bytes| bytes <= LARGEST))?;
-    let mut text = Vec::new();
-    Opened::of(input).ok()?.take(LARGEST).read_to_end(&mut text).ok()?;
-    let lines: Vec<&[u8]> = text.split(|b| *b == b'\n').take(line).collect();
+pub(super) fn of(report: &Report, proof: &Proof) -> Option<Evidence> {
+    let (path, line) = (proof.path, proof.line);
     // In front of the failure itself a bar may stand that it was printed behind.
-    if let Some(words) = lines.get(line.checked_sub(1)?).and_then(|own| bar(&String::from_utf8_lossy(own.rsplit(|b| *b == b'\r').next()?)))
-    {
+    if let Some(words) = bar(&String::from_utf8_lossy(proof.own().rsplit(|b| *b == b'\r').next()?)) {
         return Some(Evidence { path: Some(path.into()), line: Some(line as u64), ..Evidence::of("line", words) });
     }
-    let above = lines.iter().take(line - 1).enumerate().rev().take(MOST_LINES);
-    for (at, line) in above {
-        // A bar is drawn over itself.
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let line = line.rsplit(|b| *b == b'\r').next().unwrap_or_default();
-        match look(&String::from_utf8_lossy(line)) {
+    for (at, line) in proof.above() {
+        match look(&String::from_utf8_lossy(again::last_drawn(line))) {
             Look::Says(words, written) => {
-                let model = report.model();
-                let log = model.files.values().find(|log| log.info.path == path);
-                let said_at = written.zip(log).and_then(|(written, log)| when::stamp_of(&written, log.modified(model.now), model.zone));
-                return Some(Evidence { path: Some(path.into()), line: Some(at as u64 + 1), at: said_at, ..Evidence::of("line", words) });
+                let said_at = written.and_then(|written| stamp(report, path, &written));
+                return Some(Evidence { path: Some(path.into()), line: Some(at as u64), at: said_at, ..Evidence::of("line", words) });
             }
             Look::Passes => {}
             // How far training had come is told elsewhere.
@@ -47,6 +29,22 @@ pub fn of(report: &Report, inputs: &[Input]) -> Option<Evidence> {
         }
     }
     None
+}
+
+/// The newest time that a line shortly above the proof carries, and the number of that line. What is later than the file itself is no time of its
+/// writing.
+pub(super) fn time_above(report: &Report, proof: &Proof) -> Option<(Stamp, u64)> {
+    const NEAR: usize = 20;
+    let written = |line: &[u8]| prefix::peel(&clean::clean(&String::from_utf8_lossy(again::last_drawn(line)))).origin.written;
+    let (at, stamp) = proof.above().take(NEAR).find_map(|(at, line)| Some((at, stamp(report, proof.path, &written(line)?)?)))?;
+    let log = report.model().files.values().find(|log| log.info.path == proof.path)?;
+    (stamp <= log.modified(report.model().now)).then_some((stamp, at as u64))
+}
+
+fn stamp(report: &Report, path: &str, written: &Written) -> Option<Stamp> {
+    let model = report.model();
+    let log = model.files.values().find(|log| log.info.path == path)?;
+    when::stamp_of(written, log.modified(model.now), model.zone)
 }
 
 enum Look {

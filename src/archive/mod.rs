@@ -3,13 +3,16 @@
 //!
 //! **To teach it a kind of file**: a file below `archive/` with a `pub const KIND: Kind`, and its line in [`kinds::KINDS`].
 
+mod again;
 mod before;
+mod call;
 mod error_level;
 mod flight;
 pub mod inputs;
 mod inspector;
 pub mod intake;
 pub mod kinds;
+mod last_step;
 pub mod log;
 mod metrics;
 mod nccl_tests;
@@ -25,9 +28,10 @@ use crate::model::attempts::Attempt;
 use crate::model::bringup::{Bringup, Item};
 use crate::model::job::Job;
 use crate::model::job_record::Record;
-use crate::model::log::Progress as Training;
-use crate::observe::evidence::Evidence;
+use crate::model::log::LogFile;
+use crate::model::progress::Progress as Training;
 use crate::rules::findings::Finding;
+use again::Again;
 use intake::Intake;
 use serde::Serialize;
 
@@ -43,8 +47,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Index into `findings`.
     pub root_cause: Option<usize>,
-    /// The last ordinary line before the proof of the cause.
-    pub before: Option<Evidence>,
+    /// What a second look at the inputs tells.
+    pub again: Again,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -107,7 +111,7 @@ pub fn check(args: &[String], zone: crate::base::time::Zone, progress: Progress<
     }
     inputs.sort_by_key(|(no, _)| *no);
     let mut report = report(intake, inputs.into_iter().map(|(_, seen)| seen).collect());
-    report.before = before::of(&report, &found);
+    report.again = Again::of(&report, &found);
     report
 }
 
@@ -145,7 +149,7 @@ pub fn report(mut intake: Intake, mut inputs: Vec<Seen>) -> Report {
         Some(_) => Verdict::Warn,
         None => Verdict::Ok,
     };
-    let mut report = Report { verdict, inputs, session, recordings, checklist: Vec::new(), findings, root_cause, before: None };
+    let mut report = Report { verdict, inputs, session, recordings, checklist: Vec::new(), findings, root_cause, again: Again::default() };
     report.checklist = report.make_checklist();
     report
 }
@@ -209,7 +213,11 @@ impl Report {
 
     /// How far training came: the file that shows most.
     pub fn training(&self) -> Option<&Training> {
-        let all = self.model().files.values().map(|f| &f.progress).filter(|p| !p.is_empty() || p.done_at.is_some());
-        all.max_by_key(|p| (p.step, p.loss.is_some()))
+        self.training_file().map(|file| &file.progress)
+    }
+
+    fn training_file(&self) -> Option<&LogFile> {
+        let all = self.model().files.values().filter(|f| !f.progress.is_empty() || f.progress.done_at.is_some());
+        all.max_by_key(|f| (f.progress.step, f.progress.loss.is_some()))
     }
 }

@@ -251,7 +251,15 @@ pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut
         odd_one::tell(model, job, f);
         let mut notes: Vec<String> = others.get(at).cloned().flatten().into_iter().collect();
         witnesses.iter().for_each(|witnesses| witnesses.tell(f, &mut notes));
-        notes.extend(last_error(model, job, f));
+        if let Some(reason) = last_error(model, job, f) {
+            // Whom it lost, and how, stands in NCCL's own words alone.
+            let words = crate::base::clean::clip(&reason, 120);
+            match f.signature {
+                Some("nccl-remote-error") if f.summary.contains(&*words) => {}
+                Some("nccl-remote-error") => f.summary.push_str(&format!(": {words}")),
+                _ => notes.push(format!("NCCL's last error was {}", crate::base::clean::clip(&reason, 200))),
+            }
+        }
         notes.extend(missed_by_ras(model, job, f));
         notes.extend(setting_behind(model, job, f));
         if let Some(fault) = faults.iter().find(|fault| chain(f).is_of_numbers && is_timed(f) && came_together(fault, f)) {
@@ -315,7 +323,7 @@ fn last_error(model: &Model, job: &str, f: &Finding) -> Option<String> {
     };
     let reason = model.record_of(job).alarms.iter().find_map(of)?;
     let is_told = f.summary.contains(&reason) || f.evidence.iter().any(|e| e.text.contains(&reason));
-    (!is_told).then(|| format!("NCCL's last error was {}", crate::base::clean::clip(&reason, 200)))
+    (!is_told).then_some(reason)
 }
 
 /// `NCCL_SOCKET_IFNAME=eth0`, where what a text means depends on that setting, and the log tells it.

@@ -12,7 +12,7 @@ use crate::model::Model;
 use crate::model::ending::{Ending, RESTARTS, SETTLES};
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
-use crate::model::log::Progress;
+use crate::model::progress::Progress;
 use crate::model::signals::{Look, RAS_OLD, RankLook};
 use crate::rules::area::Area;
 use crate::rules::findings::{Finding, Ledger};

@@ -183,8 +183,10 @@ fn raised(own: &Alarm, f: &Finding, notes: &mut Vec<String>) {
         _ => None,
     };
     if f.signature.is_some() || after.is_none() {
-        let place = own.event.said_at.as_ref().and_then(|said| said.raised_at.as_ref()).filter(|place| !f.why.contains(place.as_str()));
-        notes.extend(place.map(|place| format!("raised at {place}")));
+        let said = own.event.said_at.as_ref();
+        let place = said.and_then(|said| said.raised_at.as_ref()).filter(|place| !f.why.contains(place.as_str()));
+        let source = said.and_then(|said| said.source.as_ref()).map_or(String::new(), |source| format!(": `{source}`"));
+        notes.extend(place.map(|place| format!("raised at {place}{source}")));
     }
     notes.extend(
         after

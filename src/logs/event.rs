@@ -28,6 +28,8 @@ pub struct SaidAt {
     pub text: String,
     /// Where a traceback says that it was raised, of the program's own frames the last: `File "train.py", line 486, in main`.
     pub raised_at: Option<String>,
+    /// The source of that frame, where the traceback shows it: `images.to(device)`.
+    pub source: Option<String>,
     /// What a traceback says that the program was doing.
     pub doing: Doing,
 }

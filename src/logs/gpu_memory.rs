@@ -64,8 +64,7 @@ fn of_processes(text: &str) -> Option<u64> {
 
 /// `GPU 1 has a total capacity of`, and `(GPU 1; ` up to 2.0.
 fn gpu(text: &str) -> Option<u32> {
-    let (before, _) =
-        text.split_once(" has a total capac").or_else(|| text.split_once("; ").filter(|(before, _)| before.contains("(GPU ")))?;
+    let (before, _) = text.split_once(" has a total").or_else(|| text.split_once("; ").filter(|(before, _)| before.contains("(GPU ")))?;
     before.rsplit_once("GPU ")?.1.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 

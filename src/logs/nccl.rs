@@ -143,7 +143,16 @@ impl State {
         // The message of the record before, not ours.
         let nothing = offset + before.len();
         let Some(h) = find_header(before) else {
-            if offset > 0 {
+            // Who pasted it left out host and process: `[3] NCCL INFO …`.
+            let device = || {
+                let (device, site) = before.trim_start().strip_prefix('[')?.split_once(']')?;
+                Some((device.parse::<u32>().ok().filter(|device| *device < 1024)?, site.trim()))
+            };
+            if offset == 0
+                && let Some((device, site)) = device()
+            {
+                (r.origin.cuda_dev, r.site, r.start, r.headed) = (Some(device), site, 0, true);
+            } else if offset > 0 {
                 r.start = nothing;
             } else if r.level == Level::Warn {
                 r.site = before.trim();

@@ -73,7 +73,7 @@ pub struct Gpu {
     /// Clock event reasons of the last samples: under load they come and go.
     reasons: VecDeque<(Stamp, u64)>,
     /// Share of the time with a kernel on it, %: by GPM, each the mean since the reading before.
-    pub kernel_pct: Series<16>,
+    pub kernel_pct: Series<256>,
     pub util_trend: Trend,
     /// To draw.
     pub deeds: Deeds,

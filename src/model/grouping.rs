@@ -2,8 +2,9 @@
 
 use super::bringup::Bringup;
 use super::job::{self, Job, job_id};
-use super::log::{self, LogFile};
+use super::log::LogFile;
 use super::process::Process;
+use super::progress::Progress;
 use super::{FORGET_AFTER, KEEP_GONE, Model};
 use crate::base::agent::Agent;
 use crate::base::time::Stamp;
@@ -41,7 +42,7 @@ impl Model {
         self.jobs.retain(|id, _| !over.contains(id));
         for file in self.files.values_mut().filter(|f| over.contains(&f.job)) {
             file.bringup = Bringup::default();
-            file.progress = log::Progress::default();
+            file.progress = Progress::default();
             file.had_writer = false;
             file.of_others = false;
         }
@@ -135,7 +136,7 @@ impl Model {
             }
         }
         for file in self.files.values_mut().filter(|f| restarted.contains(&f.job)) {
-            file.progress = log::Progress::default();
+            file.progress = Progress::default();
             file.bringup = Bringup::default();
         }
         let agents = self.lone_agents();

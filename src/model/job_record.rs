@@ -120,7 +120,7 @@ impl Record {
                 self.evaluated_first.get_or_insert_with(|| text.clone());
                 self.evaluated = Some(text.clone());
             }
-            What::Result { text } => self.result = Some(text.clone()),
+            What::Result { text } => self.add_result(text),
             What::Present(present) => self.present(present, event.origin.host.as_ref()),
             What::Joined { rank, members } => {
                 self.members = self.members.max(Some(*members));
@@ -150,6 +150,25 @@ impl Record {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// A table of results has a row for each: `train_loss = 2.6578`.
+    fn add_result(&mut self, text: &str) {
+        const LONGEST: usize = 240;
+        let name = |text: &str| text.split_once(" = ").map(|(name, _)| format!("{name} = ")).filter(|name| name.matches(' ').count() == 2);
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        match &mut self.result {
+            // What has a name that is there already is of the next table.
+            Some(before)
+                if name(before).is_some()
+                    && name(&words).is_some_and(|name| !before.contains(&name))
+                    && before.len() + words.len() < LONGEST =>
+            {
+                before.push_str(", ");
+                before.push_str(&words);
+            }
+            result => *result = Some(words),
         }
     }
 

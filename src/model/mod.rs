@@ -2,6 +2,7 @@
 
 pub mod alarms;
 mod archive;
+mod arrivals;
 pub mod attempts;
 mod bounds;
 pub mod bringup;
@@ -23,6 +24,7 @@ pub mod log;
 pub mod peers;
 pub mod port;
 pub mod process;
+pub mod progress;
 pub mod quiet;
 pub mod reading;
 pub mod rhythm;
@@ -51,6 +53,7 @@ use job_record::Record;
 use log::{LogFile, Logbook};
 use port::{Netdev, Port};
 use process::{Gone, Process};
+use progress::Progress;
 use room::{Resource, Room, left_of_cgroup, left_of_disk, left_of_host};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -366,7 +369,7 @@ impl Model {
                     file.reader = crate::logs::Reader::default();
                 }
                 if info.state == LogFileState::Truncated {
-                    file.progress = log::Progress::default();
+                    file.progress = Progress::default();
                     file.bringup = bringup::Bringup::default();
                 }
                 let gone_at = matches!(info.state, LogFileState::Gone | LogFileState::Failed).then_some(at);
@@ -567,7 +570,7 @@ impl Model {
     }
 
     /// The progress of the file that tells most recently how far the job is.
-    pub fn progress_of(&self, job: &str) -> Option<&log::Progress> {
+    pub fn progress_of(&self, job: &str) -> Option<&Progress> {
         self.files_of(job)
             .map(|f| &f.progress)
             .filter(|p| !p.is_empty() || p.phase().is_some() || p.done_at.is_some())

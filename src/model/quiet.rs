@@ -1,7 +1,7 @@
 //! A log that is silent for longer than its job has shown: worth a look, before anybody can be judged.
 
 use super::Model;
-use super::log::Progress;
+use super::progress::Progress;
 use crate::base::time::span;
 use std::time::Duration;
 

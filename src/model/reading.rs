@@ -4,7 +4,8 @@ use super::alarms::{Alarm, Said};
 use super::bringup::{Who, host_id};
 use super::job::Job;
 use super::job_record::Record;
-use super::log::{self, Kept};
+use super::log::Kept;
+use super::progress::Progress;
 use super::{MAX_COMMS, MAX_PROCESSES, Model, TextSeen};
 use crate::base::clean;
 use crate::base::time::Stamp;
@@ -109,6 +110,12 @@ impl Model {
             if let Some(log) = self.files.get_mut(&file) {
                 let host = event.origin.host.as_deref().map(host_id);
                 let who = Who { file, rank: event.origin.rank, host, pid: event.origin.pid };
+                // A bar says less than the line of a step that stands beside it.
+                if let What::Step(step) = &event.what
+                    && (!step.bar || step.loss.is_some() || log.progress.loss.is_none())
+                {
+                    log.progress.line = line.or(log.progress.line);
+                }
                 if log.bringup.apply(&event.what, who, line, when, text) {
                     self.bringup_revision += 1;
                 }
@@ -229,7 +236,7 @@ impl Model {
                 if let Some(job) = self.jobs.get_mut(job).filter(|j| j.log_only) {
                     job.restart(at);
                 }
-                log.progress = log::Progress::default();
+                log.progress = Progress::default();
                 let before = std::mem::take(&mut log.bringup);
                 log.chronicle.set_aside(before);
                 log.rank_of_pid.clear();

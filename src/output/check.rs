@@ -9,6 +9,7 @@ use crate::archive::Report;
 use crate::base::mask::{self, shown};
 use crate::base::time::Zone;
 use crate::model::bringup::{Item, Seen};
+use crate::observe::evidence::Evidence;
 use crate::rules::area::Area;
 use crate::rules::findings::Finding;
 use serde_json::{Map, Value, json};
@@ -23,7 +24,7 @@ pub fn json(report: &Report, zone: Zone) -> Value {
         "facts": facts::json(report),
         "checklist": report.checklist.iter().map(|i| item(report, i)).collect::<Vec<_>>(),
         "findings": report.findings.iter().map(|f| finding(f, zone)).collect::<Vec<_>>(),
-        "root_cause": report.root_cause.map(|i| root_cause(report, &report.findings[i])),
+        "root_cause": report.root_cause.map(|i| root_cause(report, &report.findings[i], zone)),
     });
     mask::document(&mut document);
     document
@@ -42,7 +43,12 @@ fn finding(f: &Finding, zone: Zone) -> Value {
     Value::Object(fields)
 }
 
-fn root_cause(report: &Report, f: &Finding) -> Value {
+/// A line as it was printed.
+pub(super) fn line(said: &Evidence) -> Value {
+    json!({ "path": said.path, "line": said.line, "text": shown(&said.text) })
+}
+
+fn root_cause(report: &Report, f: &Finding, zone: Zone) -> Value {
     json!({
         "rule": f.rule,
         "signature": f.signature,
@@ -52,7 +58,8 @@ fn root_cause(report: &Report, f: &Finding) -> Value {
         "confidence": f.confidence,
         "area": Area::of(f),
         "when": run::when_words(report, f),
-        "before": report.before.as_ref().map(|e| json!({ "path": e.path, "line": e.line, "text": shown(&e.text) })),
+        "before": report.again.before.as_ref().map(line),
+        "above_at": report.again.above.map(|(at, _)| zone.rfc3339(at)),
     })
 }
 

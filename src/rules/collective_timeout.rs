@@ -25,6 +25,9 @@ pub const RULE: Rule = Rule {
     ..Rule::PLAIN
 };
 
+/// The limit of a watchdog that was meant in other units.
+const TOO_SHORT_MS: u64 = 1000;
+
 /// `it had waited since 02:54:10; `, on the clock of the line.
 fn waited_since(ctx: &TextContext, timeout: &CollectiveTimeout) -> String {
     const DAY_S: i64 = 24 * 3600;
@@ -176,13 +179,27 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
         Some(1) if !timeout.is_p2p() => format!("the first collective of its group, {what}{of},"),
         _ => format!("{what}{of}"),
     };
-    let after = timeout.ran_ms.or(timeout.timeout_ms).map_or(String::new(), |ms| format!(" after {} s", ms / 1000));
-    let mut found = ctx.found(&RULE, "watchdog", format!("{what} timed out{after}{by}{}", silent_words(ctx)));
+    let after = timeout.ran_ms.or(timeout.timeout_ms).map_or(String::new(), |ms| match ms {
+        ..1000 => format!(" after {ms} ms"),
+        _ => format!(" after {} s", ms / 1000),
+    });
+    // No collective of a first step is done in so short a time; where steps were made it was enough.
+    let has_stepped = ctx.model.progress_of(&ctx.seen.job).is_some_and(|p| !p.is_empty());
+    let too_short = timeout.timeout_ms.filter(|ms| *ms < TOO_SHORT_MS && !has_stepped);
+    let limit = too_short.map_or(String::new(), |ms| format!(": the limit is set to {ms} ms"));
+    let mut found = ctx.found(&RULE, "watchdog", format!("{what} timed out{after}{limit}{by}{}", silent_words(ctx)));
     // The reporters waited in vain: naming them as culprits would be wrong.
     found.ranks.clear();
     found.gpus.clear();
     found.confidence = Confidence::Certain;
     found.why = format!("{}the ranks that report a timeout are the ones that did join", waited_since(ctx, timeout));
     found.next = Some(heard.next().into());
+    if too_short.is_some() {
+        found.why = "PyTorch's default is 10 minutes; a limit below a second ends jobs in which nothing is wrong".into();
+        found.next = Some(
+            "look for who sets it: the timeout of init_process_group, of the framework or of a launcher, mostly one in other units; then set minutes"
+                .into(),
+        );
+    }
     out.push(found);
 }

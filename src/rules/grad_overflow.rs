@@ -3,7 +3,7 @@
 use super::{FactContext, Implies, ONCE, Rule};
 use crate::base::severity::{Confidence, Severity};
 use crate::base::units::group;
-use crate::model::log::Progress;
+use crate::model::progress::Progress;
 use crate::rules::findings::Finding;
 
 pub const RULE: Rule = Rule {

@@ -25,9 +25,16 @@ pub const RULE: Rule = Rule {
     implies: Implies::Failed,
     chain: Chain { says_why: true, is_of_the_start: true, ..Chain::PLAIN },
     on_tick: Some(check),
-    on_facts: Some(ranks_twice),
+    on_facts: Some(on_facts),
     ..Rule::PLAIN
 };
+
+fn on_facts(ctx: &FactContext, out: &mut Vec<Finding>) {
+    for facts in ctx.each() {
+        out.extend(facts.gpu_twice().map(|told| ctx.found(&RULE, &facts, told)));
+    }
+    ranks_twice(ctx, out);
+}
 
 /// Each rank that begins begins twice, and the others never do: two nodes were given the same place.
 fn ranks_twice(ctx: &FactContext, out: &mut Vec<Finding>) {

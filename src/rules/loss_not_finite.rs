@@ -5,7 +5,7 @@ use super::{Implies, ONCE, Rule, TextContext};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
 use crate::logs::{Step, What};
-use crate::model::log::Progress;
+use crate::model::progress::Progress;
 use crate::observe::evidence::Witness;
 use crate::rules::findings::Finding;
 

@@ -6,7 +6,7 @@ use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
 use crate::base::units::significant;
 use crate::logs::{Step, What};
-use crate::model::log::Progress;
+use crate::model::progress::Progress;
 use crate::model::usual::{CLIMB, Jump, LOSS_JUMP, NORM_JUMP};
 use crate::observe::evidence::Witness;
 use crate::rules::findings::Finding;

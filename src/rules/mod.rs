@@ -72,6 +72,7 @@ mod source_trouble;
 mod stale_process;
 mod storage_failed;
 mod storage_hang;
+mod store_barrier;
 pub mod straggler;
 mod transport_below_topology;
 mod version_mismatch;
@@ -189,6 +190,7 @@ pub fn facts(model: &Model, ledger: &Ledger, ended: bool, dumps: &[Finding]) -> 
     for job in model.jobs.values() {
         compared.extend(watchdogs::judge(model, job));
         compared.extend(gloo_waits::judge(model, job));
+        compared.extend(store_barrier::judge(model, job));
         compared.extend(ras_reports::of_job(model, job));
         compared.extend(inspector_records::of_job(model, job));
     }

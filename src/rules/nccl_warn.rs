@@ -46,8 +46,14 @@ fn unknown(ctx: &TextContext) -> Option<Finding> {
     found.why = site
         .as_ref()
         .map_or("a WARN line of NCCL".into(), |site| format!("a WARN line of NCCL, from {}", crate::base::clean::clip(site, 80)));
+    let of_the_system = OF_THE_SYSTEM.iter().find(|(texts, ..)| texts.iter().any(|known| text.contains(known)));
+    if let Some((_, means, _)) = of_the_system {
+        found.why = format!("{}: {means}", found.why);
+    }
     if let Some(result) = returned_behind(ctx) {
         found.severity = Severity::Error;
+        // What NCCL may have got over by itself needs no advice.
+        found.next = of_the_system.map(|(_, _, next)| (*next).to_owned());
         found.summary = format!("{}{}", ctx.who(), found.summary);
         let words = catalog::words("nccl_result").and_then(|words| words.get(result)).unwrap_or(result);
         found.why = format!("{}; the call of NCCL returned then ({words})", found.why);
@@ -57,6 +63,48 @@ fn unknown(ctx: &TextContext) -> Option<Finding> {
     }
     Some(found)
 }
+
+/// What the system's own words for an error say, whatever NCCL was about: a text of it, what that means, and what to look at.
+/// From errno(3) as glibc words it.
+const OF_THE_SYSTEM: &[(&[&str], &str, &str)] = &[
+    (
+        &["No route to host", "Network is unreachable", "Host is down"],
+        "this host has no way to that address: another subnet, a firewall that rejects, or a host that is down",
+        "`ip route get ADDRESS` and `nc -vz ADDRESS PORT` from this host; if the address is of the wrong network, set NCCL_SOCKET_IFNAME on all \
+         nodes to the interface that joins them, else open the ports between the nodes",
+    ),
+    (
+        &["Connection refused"],
+        "nobody listens at that address: the other process has ended or did not come that far, or a firewall answers for it",
+        "look for the first error on the host of that address; if its process is well, check the address (`ip route get ADDRESS`) and firewalls",
+    ),
+    (
+        &["Connection timed out", "Operation timed out"],
+        "the other host did not answer: it is down, its link is, or a firewall drops the packets",
+        "from this host `ping ADDRESS` and `nc -vz ADDRESS PORT`; on the other one its kernel log and `ip -brief link`",
+    ),
+    (
+        &["Connection reset by peer", "Broken pipe"],
+        "the other process closed the connection, mostly because it ended",
+        "look for the first error of the other ranks; this one only met a closed connection",
+    ),
+    (&["Too many open files"], "this process has used up its limit of file descriptors", "`ulimit -n 1048576` where the job starts"),
+    (
+        &["Cannot allocate memory"],
+        "the system refused memory: mostly the limit of locked memory, else the memory of the host or the container",
+        "`ulimit -l` inside the job (unlimited is wanted), `free -g`, the container's limit, and `dmesg -T | grep -i oom`",
+    ),
+    (
+        &["No space left on device"],
+        "a file system is full, often /dev/shm of a container",
+        "`df -h /dev/shm /tmp` inside the job's container",
+    ),
+    (
+        &["Operation not permitted", "Permission denied"],
+        "the system refused it: rights of the container or its security profile",
+        "`id` and `ls -l` of what it names, inside the container; its capabilities and seccomp profile",
+    ),
+];
 
 /// Lines between a WARN and the return of the call, one for each function on the way.
 const SOON: u64 = 16;

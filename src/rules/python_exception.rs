@@ -63,7 +63,7 @@ fn own_call(exception: &Exception) -> String {
 }
 
 /// `raised at File "…/conv.py", line 549, in forward, called from File "train.py", line 486, in main`
-fn raised_words(exception: &Exception) -> String {
+fn raised_words(exception: &Exception, source: Option<&String>) -> String {
     let at = exception.place.as_ref().map_or("a traceback in the log".into(), |place| format!("raised at {place}"));
     let from = exception.called_from.as_ref().map_or(String::new(), |own| format!(", called from {own}"));
     let loader = if exception.in_loader { ", in a data loader" } else { "" };
@@ -72,7 +72,9 @@ fn raised_words(exception: &Exception) -> String {
         None if !because(exception, "").is_empty() => String::new(),
         None => exception.after.as_ref().map_or(String::new(), |first| format!("; before it came {first}")),
     };
-    format!("{at}{from}{loader}{after}")
+    // An assertion without words is its source.
+    let source = source.filter(|_| exception.assertion.is_none()).map_or(String::new(), |source| format!(": `{source}`"));
+    format!("{at}{from}{source}{loader}{after}")
 }
 
 /// The program's own frame; where only a library's are known, what that library was given.
@@ -131,7 +133,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
         },
     );
     found.confidence = Confidence::Certain;
-    found.why = raised_words(exception);
+    found.why = raised_words(exception, ctx.seen.event.said_at.as_ref().and_then(|said| said.source.as_ref()));
     found.next = where_to_look(exception);
     ctx.sign(&mut found, &words);
     if let Some(ranks) = named {

@@ -8,7 +8,7 @@ use crate::base::time::Stamp;
 use crate::base::units::seconds;
 use crate::model::Model;
 use crate::model::job::Job;
-use crate::model::log::{COVER, Progress, SLOWER};
+use crate::model::progress::{COVER, Progress, SLOWER};
 use crate::model::signals::{Look, RankLook, stranger_on};
 use crate::observe::evidence::Evidence;
 use crate::rules::findings::Finding;

@@ -2,8 +2,9 @@
 
 mod behind_elsewhere;
 mod more_to_do;
+mod waited_for;
 
-use super::{Implies, Rule, Stacks, TickContext, told_by, while_it_holds};
+use super::{Implies, Rule, Stacks, TickContext, slow_steps, told_by, while_it_holds};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
 use crate::base::time::Stamp;
@@ -12,6 +13,7 @@ use crate::base::words::{py_spy, rank_words};
 use crate::model::Model;
 use crate::model::gpu::{Activity, Gpu};
 use crate::model::job::Job;
+use crate::model::progress::{Progress, SlowSince};
 use crate::model::signals::{Look, RankLook};
 use crate::observe::evidence::Evidence;
 use crate::rules::findings::Finding;
@@ -25,7 +27,7 @@ pub const RULE: Rule = Rule {
     says: "{is|are} late every step, and the others wait",
     how: "Its GPU is the least busy while its siblings are at 100 %, again and again within 12 s or five steps; RAS has it behind at every look \
           although all counts move; in a pipeline, its GPU draws much more than those that wait, all the time; since steps became slower, it draws \
-          much more than the others, which drew the same before; on another node, or alone on this one, RAS has it behind again and again since steps became slower, and not before. What its process does meanwhile \
+          much more than the others, which drew the same before, or has kernels far less of the time while theirs run far more; on another node, or alone on this one, RAS has it behind again and again since steps became slower, and not before. What its process does meanwhile \
           says why: it sleeps, reads, or computes on the CPU. Where each time another rank is late, none is to blame",
     advice: "The GPU that looks least busy is the slow one: look at its data loader, CPU pinning, page faults, and whether its GPU is throttled. \
              One stage of a pipeline that computes while all others wait is an imbalance of the job, not a fault of its node",
@@ -65,7 +67,8 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
             continue;
         }
         let progress = ctx.model.progress_of(id).filter(|p| !p.is_empty() && !p.is_by_saves());
-        if let Some(found) = more_to_do::judge(ctx.model, job, look, progress) {
+        let since_slower = more_to_do::judge(ctx.model, job, look, progress).or_else(|| waited_for::judge(ctx.model, job, look, progress));
+        if let Some(found) = since_slower {
             out.push(found);
             continue;
         }
@@ -260,6 +263,19 @@ fn reason(look: &Look, late: &RankLook) -> Option<Evidence> {
         _ => return None,
     };
     Some(Evidence::of("process", words))
+}
+
+/// Since when steps have been slower, and the time over which a rank is compared with the others since: so many steps must have been made that one
+/// that evaluates alone is none, and that one long batch is over. Stages have work of their own, and where another's process takes a part of a
+/// GPU, a finding names that process.
+fn slower(model: &Model, job: &Job, look: &Look, progress: Option<&Progress>) -> Option<(SlowSince, Duration)> {
+    const LASTS: Duration = Duration::from_secs(6);
+    const STEPS: f64 = 5.0;
+    let progress = progress?;
+    let slow = progress.slow?;
+    let lasts = LASTS.max(Duration::from_secs_f64((progress.step_times.median_of_last(5)? * STEPS).clamp(0.0, 60.0)));
+    let is_due = model.now.since(slow.since) >= lasts && look.alive().count() >= 2;
+    (is_due && !is_pipeline(look) && slow_steps::shared_gpus(model, Some(job), look).is_empty()).then_some((slow, lasts))
 }
 
 /// As far as can be seen.

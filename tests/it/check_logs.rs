@@ -780,7 +780,7 @@ fn who_lost_a_connection_did_not_time_out() {
 fn interfaces() {
     all_are(&[
         (
-            "fail wrong-interface [] NCCL uses the interface lo for",
+            "warn wrong-interface [] NCCL uses the interface lo for bootstrap",
             "G9:10:10 [0] NCCL INFO NCCL_SOCKET_IFNAME set by environment to lo\nG9:10:10 [0] NCCL INFO Bootstrap : Using [0]lo:127.0.0.1<0>\n\
              G9:10:10 [0] NCCL INFO NET/Socket : Using [0]lo:127.0.0.1<0>\nG9:10:10 [0] NCCL INFO Using network Socket\n",
         ),

@@ -9,6 +9,7 @@ mod bringup_checklist;
 mod bringup_rules;
 mod catalog;
 mod check;
+mod check_again;
 mod check_logs;
 mod check_run;
 mod command_line;

@@ -247,7 +247,9 @@ fn a_shippers_time_is_no_header() {
     assert_eq!(got[0].origin.host.as_deref(), Some("vm"));
     nothing("x 2026-01-02T10:24:28 [0] NCCL INFO Connected all rings");
     nothing(" 10:24:28 [0] NCCL INFO Connected all rings");
-    nothing("[0] NCCL INFO Connected all rings");
+    // Who pasted it left out host and process.
+    let got = read(" [3] NCCL INFO Connected all rings");
+    assert_eq!((got[0].origin.host.as_deref(), got[0].origin.cuda_dev), (None, Some(3)));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use nccl_top::base::severity::Severity;
 use nccl_top::base::time::{Stamp, Zone, span};
 use nccl_top::diagnosis::session::Session;
 use nccl_top::diagnosis::verdict::State;
-use nccl_top::model::log::Progress;
+use nccl_top::model::progress::Progress;
 use nccl_top::observe::Body;
 use nccl_top::recording::demo::DEMOS;
 use nccl_top::recording::tape::Reader;

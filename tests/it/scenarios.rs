@@ -334,10 +334,10 @@ const SOON_ENOUGH: &[(&str, f64)] = &[
 /// All recordings, those too whose half was judged only once: found, culprit right, false, as docs/ACCURACY.md says.
 #[test]
 fn the_score_is_what_the_readme_says() {
-    let rows = [[66, 64, 0], [63, 61, 0], [64, 63, 2], [52, 47, 0], [48, 41, 0], [45, 42, 1]];
+    let rows = [[68, 66, 0], [65, 63, 0], [65, 64, 2], [53, 48, 0], [48, 41, 0], [46, 43, 1]];
     for (i, (without, row)) in WITHOUT.iter().zip(rows).enumerate() {
         let score = score(JUDGED.iter(), i);
-        assert_eq!(score.faults, 66);
+        assert_eq!(score.faults, 68);
         assert_eq!([score.found, score.culprit_right, score.false_findings], row, "without {without:?}");
         for (class, most_s) in SOON_ENOUGH.iter().filter(|_| without.is_none()) {
             let worst = score.classes[*class].delay_worst_s.unwrap();

@@ -3,7 +3,7 @@
 use crate::support::at;
 use nccl_top::base::time::Stamp;
 use nccl_top::logs::{Phase, Step};
-use nccl_top::model::log::{Progress, SlowSince};
+use nccl_top::model::progress::{Progress, SlowSince};
 use std::time::Duration;
 
 fn step(step: u64, time_s: f64) -> Step {

@@ -122,6 +122,13 @@ pub fn of(text: &str) -> Option<Reason> {
     static OF_NETWORK: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"(?i)\bucx|\bucp|_ucx\b|\bibv_|\bfi_\w+\(|libfabric|\bverbs|mlx[45]_[0-9]|\bbtl_|NET/").expect("pattern")
     });
+    // A row of a table, or a counter of errors, that counts none: `| Single Bit ECC Errors | 0 |`, `uncorrectable errors: 0`.
+    static COUNTS_NONE: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"(?i)^\s*\|[^|]*\|\s*(?:0(?:\.0+)?|none|no|n/?a|pass(?:ed)?|ok|healthy)\s*\|\s*$|\b(?:ecc|uncorrect(?:able|ed)|parity|machine check) errors?\s*[=:]\s*0\s*$").expect("pattern")
+    });
+    if COUNTS_NONE.is_match(text) {
+        return None;
+    }
     let named = NAMED.replace_all(text, "");
     let by_network = |reason: &Reason| reason.entry() == "said-storage-io" && OF_NETWORK.is_match(text);
     ALL.matches(&named).iter().map(Reason).find(|reason| !by_network(reason))
@@ -169,6 +176,9 @@ mod tests {
             ("options: timeout=600, oom_kill: false", None),
             ("| exit_timeout     | 30", None),
             ("worker 3: still waiting for head-0 (600 s)", Some("said-timeout")),
+            ("| Single Bit ECC Errors              | 0              |", None),
+            ("uncorrectable errors: 0", None),
+            ("| Single Bit ECC Errors | 2 |", Some("said-hardware")),
             ("all is well", None),
         ] {
             assert_eq!(entry(text), expected, "{text}");

@@ -275,9 +275,11 @@ fn is_name(name: &str) -> bool {
     name.len() > 3 && name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
 }
 
-/// `NCCL_SOCKET_IFNAME set by environment to eth0`; numbers have a full stop behind them.
+/// `NCCL_SOCKET_IFNAME set by environment to eth0`; numbers have a full stop behind them. `NCCL_SOCKET_IFNAME set to eth0` of NVIDIA's network plugin.
 pub(super) fn env(message: &str) -> Option<What> {
-    let (name, value) = message.split_once(" set by environment to ")?;
+    let (name, value) = message
+        .split_once(" set by environment to ")
+        .or_else(|| message.split_once(" set to ").filter(|(_, value)| !value.trim_end().contains(' ')))?;
     is_name(name).then_some(())?;
     let value = value.trim_end();
     let number = value.strip_suffix('.').filter(|v| v.parse::<i64>().is_ok());

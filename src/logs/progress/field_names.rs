@@ -281,7 +281,8 @@ fn numbered(line: &Line<'_>) -> Option<f64> {
 
 /// `Epoch: 10, …`, `epoch 3/90 - …`, `[Epoch 12] …`, `[00:43:24] epoch 1/10 …`
 fn starts_with_epoch(text: &str) -> bool {
-    let text = without_clock(without_level(text));
+    // `- INFO - Epoch 5/20`: what stands between time, level and message in Python's own format.
+    let text = without_clock(without_level(text.trim_start_matches(['-', ' '])));
     scan::starts_with(text.trim_start_matches(['[', '(', '-', '=', '*', ' ', '|']), "epoch")
 }
 

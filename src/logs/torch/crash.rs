@@ -188,7 +188,10 @@ struct Frame<'a> {
 const OF_THE_SYSTEM: &[&str] = &["c.so", "pthread", "m.so", "gcc_s", "stdc++", "ucs.", "ucm.", "open-pal", "open-rte", "asan", "ld-linux"];
 /// Modules of Python itself, and loops that take their place.
 const PYTHONS: &[&str] = &["_asyncio.", "_ctypes.", "_queue.", "_multiprocessing.", "loop.cpython"];
-const SYSTEM_CALLS: &[&str] = &["killpg", "raise", "gsignal", "abort", "start_thread", "clone", "_start", "main"];
+const SYSTEM_CALLS: &[&str] =
+    &["killpg", "raise", "gsignal", "abort", "start_thread", "clone", "_start", "main", "memset", "memcpy", "memmove", "strlen"];
+/// What the loader of libraries does, of glibc `elf/dl-load.c`.
+const LOADING: &[&str] = &["dlopen", "_dl_map_segments", "_dl_map_object", "_dl_map_object_from_fd", "_dl_relocate_object", "_dl_open"];
 
 impl<'a> Frame<'a> {
     /// `[node:956] [ 4] /usr/lib/libnccl.so.2(ncclGroupEnd+0x37)[0x7d1d]`, ` 2  /usr/lib/libuct.so.0(+0xed99) [0x2aab]`,
@@ -256,6 +259,9 @@ impl<'a> Frame<'a> {
     /// `libnccl.so.2 (ncclGroupEnd)`, `libnccl.so.2`, `ncclGroupEnd`; `None` of the system's own.
     fn place(&self) -> Option<String> {
         const LONGEST: usize = 60;
+        if self.function.is_some_and(|name| LOADING.contains(&name)) {
+            return Some("dlopen".to_owned());
+        }
         let name = |text: &str| clip(text, LONGEST).into_owned();
         match (self.library, self.function) {
             (Some(library), _) if is_of_the_system(library) => None,
@@ -306,6 +312,9 @@ mod tests {
                 Some("_C.cpython-312.so (deep_ep::Buffer::dispatch)"),
             ),
             ("frame #3: <unknown function> + 0x23e00 (/opt/torch/lib/libc10_cuda.so)", Some("libc10_cuda.so")),
+            ("#1  0x0000155555523f0f in _dl_map_segments (header=0x1555) at ./dl-map-segments.h:176", Some("dlopen")),
+            ("#0  memset () at ../sysdeps/x86_64/memset.S:392", None),
+            ("2  /lib64/libc.so.6(dlopen+0x6f) [0x2aab2393f51e]", Some("dlopen")),
             ("frame #8: VLLM::Worker_DP4() [0x5821ef]", Some("VLLM::Worker_DP4")),
         ];
         for (line, place) in cases {

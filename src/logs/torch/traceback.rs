@@ -40,6 +40,8 @@ struct Open {
     depth: u32,
     /// A CUDA failure further up in the chain is the cause of what follows.
     cause: Option<What>,
+    /// The one before, from which this one was raised.
+    direct: Option<Box<TextEvent>>,
     ignored: bool,
     /// The log begins in the middle of it: what comes next must be its last line, or it is none.
     headless: bool,
@@ -222,6 +224,7 @@ impl Tracebacks {
             indented: true,
             depth: 1,
             cause: None,
+            direct: None,
             ignored,
             headless: false,
             waited: 0,
@@ -236,6 +239,8 @@ impl Tracebacks {
         let o = &mut self.open[i];
         o.waited = 0;
         o.indented = true;
+        let is_direct = matches!(&o.at, At::Ended { chained: Some(Chained::Because), .. });
+        let first = is_direct.then(|| o.clone().event()).flatten();
         match &o.at {
             At::Frames => o.depth = (o.depth + 1).min(64),
             At::Ended { class, message, chained, .. } if chained.is_some() || original => {
@@ -254,7 +259,8 @@ impl Tracebacks {
                 if spawned.is_some() && o.origin.rank.is_none() {
                     (o.origin.local_rank, self.spawned) = (spawned, None);
                 }
-                o.at = At::Frames;
+                o.direct = first.filter(|_| !only_hands_on).map(Box::new);
+                (o.at, o.headless) = (At::Frames, false);
             }
             At::Ended { .. } => {
                 o.tell(out);
@@ -427,14 +433,21 @@ impl Open {
     }
 
     fn tell(&mut self, out: &mut Vec<TextEvent>) {
-        let At::Ended { class, message, frames, mut said_at, .. } = std::mem::replace(&mut self.at, At::Frames) else { return };
+        let At::Ended { .. } = &self.at else { return };
         self.depth = self.depth.saturating_sub(1);
+        self.direct = None;
+        let event = self.event();
+        if !std::mem::take(&mut self.ignored) {
+            out.extend(event);
+        }
+    }
+
+    /// What has come to its last line.
+    fn event(&mut self) -> Option<TextEvent> {
+        let At::Ended { class, message, frames, mut said_at, .. } = std::mem::replace(&mut self.at, At::Frames) else { return None };
         let (cause, after) = (self.cause.take(), self.after.take());
         let is_because = std::mem::take(&mut self.is_because);
-        if std::mem::take(&mut self.ignored) {
-            return;
-        }
-        said_at.raised_at = frames.own.clone().or_else(|| frames.last.clone());
+        (said_at.raised_at, said_at.source) = frames.where_raised();
         said_at.doing = frames.doing.clone();
         let what = cause.or_else(|| cuda_failure(&class, &message)).unwrap_or_else(|| {
             let victim = is_victim(&class, &message);
@@ -443,16 +456,21 @@ impl Open {
             let called_from = own.filter(|own| Some(own) != place.as_ref());
             What::Exception(Exception { class, message, assertion, place, called_from, after, is_because, in_loader, victim })
         });
-        out.push(TextEvent { origin: self.origin.clone(), what, said_at: Some(*said_at) });
+        Some(TextEvent { origin: self.origin.clone(), what, said_at: Some(*said_at) })
     }
 
     /// An exception without a name: the log ends before it.
-    fn cut(self) -> Option<TextEvent> {
-        let Frames { last, own, in_loader, doing, .. } = self.frames;
+    fn cut(mut self) -> Option<TextEvent> {
+        // Of one that was raised from another, which is whole, that one is what failed.
         let at_end = self.at == At::Frames && self.waited <= MAX_ENDED_WAIT && !self.ignored;
+        if let Some(direct) = self.direct.take().filter(|_| at_end) {
+            return Some(*direct);
+        }
+        let (raised_at, source) = self.frames.where_raised();
+        let Frames { last, own, in_loader, doing, .. } = self.frames;
         let text = last.clone().filter(|_| at_end)?;
         let of_launcher = LAUNCHER_FILES.iter().any(|file| text.contains(file));
-        let said_at = SaidAt { line: self.last_line, text, raised_at: own.clone().or_else(|| last.clone()), doing };
+        let said_at = SaidAt { line: self.last_line, text, raised_at, source, doing };
         let called_from = own.filter(|own| Some(own) != last.as_ref());
         let exception = Exception { place: last, called_from, after: self.after, in_loader, victim: of_launcher, ..Exception::default() };
         Some(TextEvent { origin: self.origin, what: What::Exception(exception), said_at: Some(said_at) })
@@ -490,13 +508,39 @@ struct Frames {
     /// One is of PyTorch's data loader.
     in_loader: bool,
     doing: Doing,
+    /// The source of these two.
+    last_source: Option<String>,
+    own_source: Option<String>,
+    /// The next line is their source.
+    awaits_last: bool,
+    awaits_own: bool,
     /// The assertion that the last one shows as its source.
     assertion: Option<String>,
 }
 
+/// Source lines are cut here.
+const MAX_SOURCE: usize = 120;
+
 impl Frames {
+    /// Where it was raised, by the program's own frames if there are any, and what stands there.
+    fn where_raised(&self) -> (Option<String>, Option<String>) {
+        match &self.own {
+            Some(own) => (Some(own.clone()), self.own_source.clone()),
+            None => (self.last.clone(), self.last_source.clone()),
+        }
+    }
+
     /// The source of the last frame: an assertion without words says nothing else.
     fn add_code(&mut self, code: &str) {
+        let is_code = !code.is_empty() && !code.bytes().all(|b| matches!(b, b'^' | b'~' | b' '));
+        let source = || Some(clean::clip(&without_strings(code), MAX_SOURCE).into_owned());
+        if self.awaits_last && is_code {
+            self.last_source = source();
+        }
+        if self.awaits_own && is_code {
+            self.own_source = source();
+        }
+        (self.awaits_last, self.awaits_own) = (false, false);
         if code.starts_with("assert ") {
             self.assertion = Some(clean::clip(code.split(" #").next().unwrap_or(code).trim_end(), 160).into_owned());
         }
@@ -508,13 +552,37 @@ impl Frames {
         self.in_loader |= tail.contains("/torch/utils/data/");
         self.doing.add(tail);
         let frame = || clean::clip(&format!("File \"{tail}"), 300).into_owned();
-        if self.last.is_none() || !is_of_python(tail) {
-            self.last = Some(frame());
+        self.awaits_last = self.last.is_none() || !is_of_python(tail);
+        self.awaits_own = !is_of_python(tail) && !is_of_library(tail);
+        if self.awaits_last {
+            (self.last, self.last_source) = (Some(frame()), None);
         }
-        if !is_of_python(tail) && !is_of_library(tail) {
-            self.own = Some(frame());
+        if self.awaits_own {
+            (self.own, self.own_source) = (Some(frame()), None);
         }
     }
+}
+
+/// Source without what stands between quotation marks: it may be a password.
+fn without_strings(code: &str) -> String {
+    let mut out = String::with_capacity(code.len());
+    let mut open: Option<char> = None;
+    for c in code.chars() {
+        match open {
+            Some(quote) if c == quote => {
+                open = None;
+                out.push(c);
+            }
+            Some(_) => {}
+            None if matches!(c, '"' | '\'') => {
+                open = Some(c);
+                out.extend([c, '…']);
+            }
+            // The reports put source between these.
+            None => out.push(if c == '`' { '\'' } else { c }),
+        }
+    }
+    out
 }
 
 /// What raises there hands on that a process ended.

@@ -85,6 +85,11 @@ pub fn is_torn(text: &str) -> bool {
         let of = text[at + CAUGHT.len()..].trim_start_matches(':').trim();
         return of.is_empty() || of.contains("WorkNCCL(") && !of.contains("milliseconds before timing out");
     }
+    const TERMINATED: &str = "NCCL watchdog thread terminated with exception:";
+    const LEAST_TERMINATED: usize = "NCCL watchdog thread".len();
+    if (LEAST_TERMINATED..=TERMINATED.len()).any(|n| text.trim_end().ends_with(TERMINATED[..n].trim_end())) {
+        return true;
+    }
     const LEAST: usize = "Watchdog c".len();
     if (LEAST..CAUGHT.len()).any(|n| text.ends_with(&CAUGHT[..n])) {
         return true;

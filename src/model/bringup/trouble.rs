@@ -429,7 +429,8 @@ impl Facts<'_> {
                 "set NCCL_SOCKET_IFNAME to the interface that all nodes reach one another by (ip -brief address)",
             );
             // All ranks found one another over it.
-            told.fails = !others && !came_up;
+            // Within one host the loopback does.
+            told.fails = !others && !came_up && (b.is_many_nodes() || hosts.len() > 1);
             told.confidence = if b.is_many_nodes() { Confidence::Certain } else { Confidence::Possible };
             told.why = "it is the loopback, or a bridge of this host's containers".into();
             told.proofs.push(said.proof.clone());
@@ -632,6 +633,46 @@ impl Facts<'_> {
         told.proofs.extend(lines.first_start.clone());
         told.ranks = if never.is_empty() { began } else { never };
         told.since = Some(from);
+        Some(told)
+    }
+
+    /// Two ranks of one host that began to create a communicator on the same GPU, where NCCL refused it as invalid usage, when nothing more comes.
+    /// NCCL_MULTI_RANK_GPU_ENABLE=1 allows it (2.30.3).
+    pub fn gpu_twice(&self) -> Option<Trouble> {
+        let record = self.model.record_of(&self.job.id);
+        let refused = |a: &Alarm| ["invalid usage", "ncclInvalidUsage"].iter().any(|words| a.text.contains(words));
+        // What NCCL warned of is known better.
+        let is_warned = record.alarms.iter().any(|a| matches!(a.event.what, What::NcclWarn { .. }));
+        let is_allowed = self.bringup.env_value("NCCL_MULTI_RANK_GPU_ENABLE").is_some();
+        if !self.ended || is_warned || is_allowed || !record.alarms.iter().any(refused) {
+            return None;
+        }
+        let mut of_gpu: BTreeMap<_, Vec<(u32, Option<u32>)>> = BTreeMap::new();
+        for (rank, seen) in &record.ranks {
+            if let (Some(host), Some(card)) = (&seen.host, &seen.card) {
+                of_gpu.entry((host, card)).or_default().push((*rank, seen.pid));
+            }
+        }
+        let ((host, card), ranks, lines) = of_gpu.into_iter().find_map(|(gpu, ranks)| {
+            // Hosts of one name have processes of one number.
+            let pids: BTreeSet<Option<u32>> = ranks.iter().map(|(_, pid)| *pid).collect();
+            let ranks: Vec<u32> = ranks.iter().map(|(rank, _)| *rank).collect();
+            let began = |c: &Comm| c.nranks > 1 && c.init_complete.is_empty() && ranks.iter().all(|rank| c.init_started.contains(rank));
+            let tried = self.bringup.inits.iter().find(|(hash, _)| self.model.comms.get(hash).is_some_and(began));
+            let lines = tried.filter(|_| ranks.len() > 1 && pids.len() == ranks.len())?.1;
+            Some((gpu, ranks, lines))
+        })?;
+        let card = format!("{:04x}:{:02x}:{:02x}", card.domain, card.bus, card.device);
+        let mut told = trouble(
+            format!("gpu of {host} {card}"),
+            format!("{} use the same GPU ({card}) of {host}", rank_words(&ranks)),
+            "give each rank a GPU of its own: `torch.cuda.set_device(LOCAL_RANK)`, CUDA_VISIBLE_DEVICES of each process, as many GPUs in the pod or \
+             task as ranks",
+        );
+        told.fails = true;
+        told.why = "their Init START lines have the same bus id, the communicator did not come up, and NCCL called it invalid usage".into();
+        told.proofs.extend(lines.first_start.clone());
+        told.ranks = ranks;
         Some(told)
     }
 

@@ -58,6 +58,7 @@ pub fn json(report: &Report) -> Value {
         "nccl_tests": report.record().tables.iter().map(|(_, t)| table(t, &bringup)).collect::<Vec<_>>(),
         "inspector": inspector(report),
         "training": report.training().map(crate::output::snapshot::training),
+        "last_step": report.again.last_step.as_ref().map(super::line),
         "software": software(report, &bringup),
         "details": details(report),
         "launch": launch(report),

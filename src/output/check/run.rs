@@ -10,7 +10,8 @@ use crate::base::words::rank_words;
 use crate::logs::header::detail_rows;
 use crate::logs::{Doing, Phase, What, stage_words};
 use crate::model::alarms::Alarm;
-use crate::model::log::{LogFile, Progress};
+use crate::model::log::LogFile;
+use crate::model::progress::Progress;
 use crate::rules::findings::Finding;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +30,8 @@ pub fn rows(report: &Report, zone: Zone, times: &str) -> Vec<Row> {
     add("job", Some(job_words(&facts, times)));
     add("hosts", host_words(report));
     add("launch", Some(record.launch.words().join(", ")));
-    add("ranks", joined_words(report));
+    add("ranks", joined_words(report).or_else(|| named_words(report, &facts)));
+    add("processes", process_words(report));
     add("software", software_words(&facts));
     detail_rows().for_each(|row| add(row, detail_words(&facts, row)));
     add("fabric", facts::fabric_words(report));
@@ -39,9 +41,10 @@ pub fn rows(report: &Report, zone: Zone, times: &str) -> Vec<Row> {
         "training",
         match report.training() {
             Some(progress) => Some(training_words(progress)),
-            None => planned().map(|total| format!("{} steps planned, none seen", group(total))),
+            None => planned().map(|total| format!("{} steps planned, none seen", group(total))).or_else(|| no_step_words(report)),
         },
     );
+    add("its line", report.again.last_step.as_ref().map(|said| format!("{}  {}", said.place(), said.text)));
     let last = |text: &Option<String>| text.as_ref().map(|text| format!("the last: {text}"));
     let first = record.evaluated_first.as_ref().filter(|first| Some(*first) != record.evaluated.as_ref());
     let at_first = first.map_or(String::new(), |first| format!("; the first: {first}"));
@@ -49,7 +52,6 @@ pub fn rows(report: &Report, zone: Zone, times: &str) -> Vec<Row> {
     add("evaluation", last(&record.evaluated).map(|words| words + &at_first));
     add("result", record.result.clone());
     add("checkpoint", last(&record.saved));
-    let serves = |file: &LogFile| file.progress.phase().is_some_and(|(phase, _)| phase == Phase::Serving);
     add("server", report.model().files.values().any(serves).then(|| "up, and answers requests".to_owned()));
     add("attempts", attempt_words(report));
     let tables = facts["nccl_tests"].as_array().map_or(&[][..], Vec::as_slice);
@@ -104,7 +106,46 @@ fn host_words(report: &Report) -> Option<String> {
     if more > 0 {
         words.push(format!("{more} more"));
     }
-    (hosts.len() > 1).then(|| words.join("; "))
+    (!hosts.is_empty()).then(|| words.join("; "))
+}
+
+/// `8 to 15 of 16 are named here`: the lines of others may say more.
+fn named_words(report: &Report, facts: &Value) -> Option<String> {
+    let record = report.record();
+    let by_lines = record.ranks.iter().filter(|(_, seen)| !seen.by_task).map(|(rank, _)| *rank);
+    let by_files = report.model().files.values().filter_map(|file| file.rank);
+    let named: BTreeSet<u32> = by_lines.chain(by_files).chain(record.alarms.iter().filter_map(|alarm| alarm.rank)).collect();
+    let named: Vec<u32> = named.into_iter().collect();
+    let world = facts["nranks"].as_u64().and_then(|n| usize::try_from(n).ok());
+    let are = if named.len() == 1 { "is" } else { "are" };
+    let of = match world {
+        // All of them say nothing new, and who has a number beyond it is of another group.
+        Some(world) if named.len() >= world || named.last().is_some_and(|last| *last as usize >= world) => return None,
+        Some(world) => format!(" of {world}"),
+        None => String::new(),
+    };
+    let rank = if named.len() == 1 { "rank " } else { "" };
+    (!named.is_empty()).then(|| format!("{rank}{}{of} {are} named here", ranges(&named)))
+}
+
+/// Processes of ranks that are listed.
+const MOST_PROCESSES: usize = 8;
+
+/// `rank 0: pid 2668, GPU 0; rank 1: pid 2712, GPU 1`
+fn process_words(report: &Report) -> Option<String> {
+    // nccl-tests lists its own.
+    let record = report.record();
+    if !record.tables.is_empty() {
+        return None;
+    }
+    let known = || record.ranks.iter().filter_map(|(rank, seen)| Some((rank, seen.pid?, seen.gpu)));
+    let gpu = |gpu: Option<u32>| gpu.map_or(String::new(), |gpu| format!(", GPU {gpu}"));
+    let mut words: Vec<String> = known().take(MOST_PROCESSES).map(|(rank, pid, on)| format!("rank {rank}: pid {pid}{}", gpu(on))).collect();
+    let more = known().count().saturating_sub(MOST_PROCESSES);
+    if more > 0 {
+        words.push(format!("{more} more"));
+    }
+    (!words.is_empty()).then(|| words.join("; "))
 }
 
 /// Of ranks in ascending order: `0 to 7, 9 and 12`.
@@ -178,6 +219,18 @@ fn training_words(progress: &Progress) -> String {
     said.join("  ")
 }
 
+/// Of a job that ranks or a launcher tell of, and that is neither a test nor a server: how far it came is not known.
+fn no_step_words(report: &Report) -> Option<String> {
+    let record = report.record();
+    let is_job = record.launch.ranks().is_some() || record.is_present || !report.model().comms.is_empty();
+    let does_else = !record.tables.is_empty() || record.details.contains_key("engine") || report.model().files.values().any(serves);
+    (is_job && !does_else && report.root_cause.is_none()).then(|| "no step in these inputs".to_owned())
+}
+
+fn serves(file: &LogFile) -> bool {
+    file.progress.phase().is_some_and(|(phase, _)| phase == Phase::Serving)
+}
+
 fn attempt_words(report: &Report) -> Option<String> {
     let attempt = report.attempt().filter(|attempt| attempt.no > 1)?;
     let back = report.went_back().map_or(String::new(), |(from, to)| format!("; steps went back from {} to {}", group(from), group(to)));
@@ -190,7 +243,7 @@ pub fn when_words(report: &Report, f: &Finding) -> Option<String> {
     let position = &alarm.position;
     let after = |began: Stamp, at: Stamp| Some(at.since(began)).filter(|took| took.as_secs() > 0 && *took < LONGEST_RUN && at >= began);
     // The line above it may carry a time where its own does not.
-    let at = alarm.at.into_iter().chain(report.before.as_ref().and_then(|before| before.at)).max();
+    let at = alarm.at.into_iter().chain(report.again.before.as_ref().and_then(|before| before.at)).max();
     let elapsed =
         position.began.zip(at).and_then(|(began, at)| after(began, at)).map(|took| format!("{} after the run's first line", span(took)));
     let epoch = position.epoch.map(|epoch| format!("epoch {}", (epoch * 100.0).round() / 100.0));
@@ -218,7 +271,11 @@ pub fn when_words(report: &Report, f: &Finding) -> Option<String> {
     let stage = doing.and_then(|doing| doing.stage.as_ref());
     // What comes once, before the first step, says that there was none.
     let of_start = || doing.filter(|doing| doing.starts && doing.task.is_none() && !has_stepped).map(|_| "before any step".to_owned());
-    let words = elapsed.into_iter().chain(progress.or_else(of_start).or_else(before)).chain(stage.map(stage_words));
+    let words = elapsed
+        .into_iter()
+        .chain(progress.or_else(of_start).or_else(before))
+        .chain(stage.map(stage_words))
+        .chain(report.again.call.clone());
     let words: Vec<String> = words.collect();
     (!words.is_empty()).then(|| words.join(", "))
 }

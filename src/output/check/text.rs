@@ -165,15 +165,20 @@ impl Page {
         }
         let Some(f) = cause else { return };
         let mut about = vec![f.severity.as_str().to_owned(), name(f), f.confidence.as_str().to_owned()];
+        let assumed = if report.session.model.files.values().any(|f| f.chronicle.assumed) { " (zone or year assumed)" } else { "" };
+        if f.count > 1 && f.rule != END_OF_A_RANK {
+            about.push(format!("{} lines", f.count));
+        }
         if f.evidence.iter().any(|e| e.at.is_some()) {
-            let assumed = if report.session.model.files.values().any(|f| f.chronicle.assumed) { " (zone or year assumed)" } else { "" };
             about.push(format!("since {}{assumed}", zone.rfc3339(f.since)));
+        } else if let Some((at, line)) = report.again.above {
+            about.push(format!("after {}{assumed}, by line {line}", zone.rfc3339(at)));
         }
         self.row("what", Ink::Plain, &about.join(", "));
         if let Some(when) = run::when_words(report, f) {
             self.row("when", Ink::Plain, &when);
         }
-        if let Some(before) = &report.before {
+        if let Some(before) = &report.again.before {
             self.row("before it", Ink::Plain, &format!("{}  {}", before.place(), before.text));
         }
         if is_consequence(f) {

@@ -9,7 +9,7 @@ use crate::base::words::py_spy;
 use crate::model::Model;
 use crate::model::comm::{Comm, LookBack};
 use crate::model::job::Job;
-use crate::model::log::Progress;
+use crate::model::progress::Progress;
 use crate::model::signals::{Look, Member};
 use crate::observe::evidence::Evidence;
 use crate::rules::findings::Finding;

@@ -1,42 +1,28 @@
 //! Whose GPU has more to do than those of the others since steps became slower: utilisation shows all of them busy, as who waits spins; what
 //! they draw tells them apart.
 
-use super::{RULE, SIBLINGS_PCT, UNEVEN, busy, drawn, is_pipeline, thirds};
+use super::{RULE, SIBLINGS_PCT, UNEVEN, busy, drawn, thirds};
 use crate::base::severity::Confidence;
 use crate::base::units::{at_most_pct, the_other};
 use crate::model::Model;
 use crate::model::job::Job;
-use crate::model::log::Progress;
+use crate::model::progress::Progress;
 use crate::model::signals::Look;
 use crate::observe::evidence::Evidence;
 use crate::rules::findings::Finding;
-use crate::rules::{slow_steps, told_by};
+use crate::rules::told_by;
 use std::time::Duration;
 
-/// Power must have been uneven for so long: a rank that evaluates alone makes no steps meanwhile, and one long batch is over by then.
-const LASTS: Duration = Duration::from_secs(6);
 /// What they drew before is looked at over this: not what they drew when the job began.
 const BEFORE: Duration = Duration::from_secs(4);
 const SETTLES: Duration = Duration::from_secs(1);
 /// Ranks that do the same draw the same within this.
 const ALIKE: f64 = 1.15;
-/// So many of the slow steps must have been made within the time.
-const STEPS: f64 = 5.0;
 
 /// The one rank that computes all the time, while the others, which drew the same before, wait for it in each step.
 pub(super) fn judge(model: &Model, job: &Job, look: &Look, progress: Option<&Progress>) -> Option<Finding> {
-    let progress = progress?;
-    let slow = progress.slow?;
+    let (slow, lasts) = super::slower(model, job, look, progress)?;
     let now = model.now;
-    let lasts = LASTS.max(Duration::from_secs_f64((progress.step_times.median_of_last(5)? * STEPS).clamp(0.0, 60.0)));
-    // A stage has work of its own. A job of which another's process takes a part of a GPU has a finding that names that process.
-    if is_pipeline(look)
-        || now.since(slow.since) < lasts
-        || look.alive().count() < 2
-        || !slow_steps::shared_gpus(model, Some(job), look).is_empty()
-    {
-        return None;
-    }
     let (least_busy, _) = *busy(model, look, now.minus(lasts), now)?.first()?;
     if least_busy < SIBLINGS_PCT.value() {
         return None;

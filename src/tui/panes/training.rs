@@ -8,7 +8,7 @@ use crate::diagnosis::verdict::State;
 use crate::logs::Dialect;
 use crate::model::identity;
 use crate::model::job::Job;
-use crate::model::log::Progress;
+use crate::model::progress::Progress;
 use crate::model::quiet::{Quiet, usual_words};
 use crate::model::series::Trend;
 use crate::rules::findings::Finding;

@@ -1,0 +1,195 @@
+//! What `check` reads a second time for: the last step line as it was printed, what NCCL was about, when it happened, whose lines are there.
+
+use crate::support::report;
+use nccl_top::archive::Verdict;
+use nccl_top::base::time::Zone;
+use nccl_top::output::check::json;
+use nccl_top::output::check::text::{Style, text};
+
+fn page(log: &str) -> String {
+    let page = text(&report(log), Zone::UTC, &Style { color: false, ascii: true, width: 200 });
+    page.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn holds(log: &str, texts: &[&str]) {
+    let page = page(log);
+    let missing: Vec<_> = texts.iter().filter(|text| !page.contains(**text)).collect();
+    assert!(missing.is_empty(), "{missing:?} not in:\n{page}");
+}
+
+fn lacks(log: &str, texts: &[&str]) {
+    let page = page(log);
+    let there: Vec<_> = texts.iter().filter(|text| page.contains(**text)).collect();
+    assert!(there.is_empty(), "{there:?} in:\n{page}");
+}
+
+#[test]
+fn the_last_step_stands_as_it_was_printed() {
+    let log = " iteration       10/     100 | elapsed time per iteration (ms): 350.1 | lm loss: 1.1E+01 | sop loss: 0.7 | number of nan iterations:   0 |\n \
+               iteration       20/     100 | elapsed time per iteration (ms): 340.6 | lm loss: 1.0E+01 | sop loss: 0.8 | number of nan iterations:   2 |\n\
+               saving\n";
+    holds(log, &["step 20 of 100", "job.log:2 iteration 20/ 100 | elapsed", "sop loss: 0.8 | number of nan iterations: 2"]);
+    // A dictionary says more than the bar beside it, and bars are drawn over themselves.
+    let log = "  5%|##        | 5/100 [00:05<01:40,  1.05s/it]\r 10%|\u{2588}         | 10/100 [00:10<01:30,  1.00s/it]\n\
+               {'loss': 1.25, 'grad_norm': 0.5, 'learning_rate': 1e-05, 'epoch': 0.1, 'kl': 0.031}\n 11%|\u{2588}         | 11/100 [00:11<01:29,  1.00s/it]\n";
+    holds(log, &["its line", "'kl': 0.031}"]);
+    let report = report(log);
+    let document = json(&report, Zone::UTC);
+    assert_eq!(document["facts"]["last_step"]["line"], 2, "{document}");
+    lacks("starting\nnothing to see, 3 of 4\n", &["its line"]);
+}
+
+#[test]
+fn what_nccl_was_about_by_the_files_it_names_on_its_way_out() {
+    let head = "node-1:211:380 [0]";
+    let init = format!(
+        "{head} transport/p2p.cc:238 NCCL WARN failed to open CUDA IPC handle : 217 peer access is not supported between these two devices\n\
+         node-2:9:9 [0] NCCL INFO enqueue.cc:300 -> 1\n\
+         {head} NCCL INFO transport.cc:68 -> 1\n{head} NCCL INFO init.cc:766 -> 1\n{head} NCCL INFO group.cc:73 -> 1 [Async thread]\n"
+    );
+    holds(&init, &["while NCCL set up a communicator (transport/p2p.cc, transport.cc, init.cc, group.cc)"]);
+    let connects = init.replace("init.cc:766", "group.cc:137");
+    holds(&connects, &["while NCCL connected ranks (transport/p2p.cc"]);
+    let proxy = format!(
+        "{head} misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer node-3<4321>\n{head} NCCL INFO proxy.cc:698 -> 6\n"
+    );
+    lacks(&proxy, &["while NCCL"]);
+    // Behind a step it may be the way out of the end of its communicators.
+    lacks(&format!("step 100 loss 2.31\n{init}"), &["while NCCL"]);
+    lacks(&init.replace("node-1:211:380 [0] NCCL INFO", "bignode-1:211:380 [0] NCCL INFO"), &["init.cc"]);
+}
+
+#[test]
+fn a_failure_without_a_time_has_that_of_the_lines_above_it() {
+    let log = "2026-01-11 05:43:30,310 INFO loading the shards of the data\nTraceback (most recent call last):\n  File \"/w/run.py\", line 4, in main\n\
+               \x20   rows = read(path)\nValueError: row 7 is empty\n";
+    holds(log, &["after 2026-01-11T05:43:30.310+00:00", "by line 1", "line 4, in main: `rows = read(path)`"]);
+    lacks(&log.replace("2026-01-11 05:43:30,310 ", ""), &["by line 1"]);
+    // What is later than the file is no time of its writing, and what is far above says little.
+    lacks(&log.replace("2026-01-11", "2099-01-11"), &["by line 1"]);
+    lacks(&log.replacen("Traceback", &("reading\n".repeat(30) + "Traceback"), 1), &["by line 1"]);
+    // A password may stand in the source.
+    holds(&log.replace("read(path)", "connect(\"admin\", 'Tr0ub4dor&3', `x`)"), &["connect(\"...\", '...', 'x')"]);
+}
+
+#[test]
+fn whose_lines_are_there_and_whose_are_not() {
+    let init = |rank: u32| {
+        format!(
+            "node-1:{pid}:{pid} [{rank}] NCCL INFO ncclCommInitRank comm 0x55 rank {rank} nranks 4 cudaDev {rank} nvmlDev {rank} busId {rank}b000 commId 0xab12 - Init COMPLETE\n",
+            pid = 200 + rank
+        )
+    };
+    let two = init(0) + &init(1);
+    holds(&two, &["ranks 0 and 1 of 4 are named here", "rank 0: pid 200, GPU 0; rank 1: pid 201, GPU 1"]);
+    // All of them say nothing new.
+    lacks(&(two + &init(2) + &init(3)), &["named here"]);
+}
+
+#[test]
+fn ranks_that_wait_in_the_barrier_on_the_store_tell_who_is_missing() {
+    let waits = |rank: u32, world: u32| {
+        format!(
+            "INFO:root:Waiting in store based barrier to initialize process group for rank: {rank}, key: store_based_barrier_key:1 (world_size={world}, worker_count=3, timeout=0:30:00)\n"
+        )
+    };
+    let three: String = [0, 3, 1].map(|rank| waits(rank, 4)).concat();
+    let found = report(&three);
+    assert_eq!((found.verdict, found.findings[0].rule, found.findings[0].ranks.as_slice()), (Verdict::Warn, "init-stuck", &[2][..]));
+    holds(&three, &["rank 2 has not come to the start: 3 of 4 wait", "the limit is 0:30:00", "look at what rank 2 printed last"]);
+    // Others have come that do not say so here.
+    let of_eight = waits(0, 8).replace("worker_count=3", "worker_count=5");
+    holds(&of_eight, &["3 ranks have not come to the start: 5 of 8 wait"]);
+    for went_on in
+        ["Rank 2: Completed store-based barrier\n", "step 10 loss 2.31\n", &waits(2, 4).replace("worker_count=3", "worker_count=4")]
+    {
+        lacks(&format!("{three}{went_on}"), &["not come to the start"]);
+    }
+    // Another group is made once the first is whole.
+    let later = waits(0, 2).replace("barrier_key:1", "barrier_key:5").replace("worker_count=3", "worker_count=1");
+    lacks(&format!("{three}{later}"), &["not come to the start"]);
+    let others: String = (0..12).map(|n| format!("shard {n} was read from the store of data\n")).collect();
+    lacks(&format!("{three}{others}"), &["not come to the start"]);
+}
+
+#[test]
+fn two_ranks_on_one_gpu_are_told_by_their_bus_ids() {
+    let start = |rank: u32, bus: &str, end: &str| {
+        format!(
+            "pod-0:{pid}:{pid} [0] NCCL INFO ncclCommInitRank comm 0x55 rank {rank} nranks 2 cudaDev 0 nvmlDev 0 busId {bus} commId 0xab12 - Init {end}\n",
+            pid = 40 + rank
+        )
+    };
+    let failed = "RuntimeError: [TensorRT-LLM][ERROR] Assertion failed: Failed, NCCL error ../runtime/ncclCommunicator.cpp:90 'invalid usage (run with NCCL_DEBUG=WARN for details)'\n";
+    let same = start(0, "100000", "START") + &start(1, "100000", "START") + failed;
+    let found = report(&same);
+    let cause = &found.findings[found.root_cause.unwrap()];
+    assert_eq!((cause.rule, cause.ranks.as_slice()), ("launch-failed", &[0, 1][..]));
+    holds(&same, &["ranks 0 and 1 use the same GPU (0001:00:00) of pod-0"]);
+    lacks(&(start(0, "100000", "START") + &start(1, "200000", "START") + failed), &["use the same GPU"]);
+    // Nothing has failed, hosts of one name have processes of one number, and NCCL may have been told to allow it.
+    lacks(&(start(0, "100000", "START") + &start(1, "100000", "START")), &["use the same GPU"]);
+    lacks(&same.replace("pod-0:41:41", "pod-0:40:40"), &["use the same GPU"]);
+    lacks(&("pod-0:40:40 [0] NCCL INFO NCCL_MULTI_RANK_GPU_ENABLE set by environment to 1.\n".to_owned() + &same), &["use the same GPU"]);
+    let allowed: String =
+        [(0, "START"), (1, "START"), (0, "COMPLETE"), (1, "COMPLETE")].map(|(rank, end)| start(rank, "100000", end)).concat();
+    lacks(&allowed, &["use the same GPU"]);
+}
+
+#[test]
+fn an_error_of_the_system_says_what_it_means_in_a_warn_that_nobody_knows() {
+    let head = "node-1:211:380 [0]";
+    let log = format!(
+        "{head} misc/fresh.cc:77 NCCL WARN freshConnect: peer 10.0.0.7<4444> : No route to host\n{head} NCCL INFO bootstrap.cc:285 -> 2\n{head} NCCL INFO init.cc:1534 -> 2\n"
+    );
+    holds(&log, &["this host has no way to that address", "`ip route get ADDRESS`"]);
+    // What NCCL may have got over by itself needs no advice.
+    let alone = log.lines().next().unwrap().to_owned() + "\n";
+    holds(&alone, &["this host has no way to that address"]);
+    lacks(&alone, &["ip route get"]);
+}
+
+#[test]
+fn a_limit_below_a_second_is_why_a_collective_timed_out() {
+    let log = "[rank3]:[E ProcessGroupNCCL.cpp:616] [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, \
+               NumelIn=1, NumelOut=1, Timeout(ms)=1) ran for 90 milliseconds before timing out.\n";
+    holds(log, &["timed out after 90 ms: the limit is set to 1 ms; rank 3 reports it", "one in other units"]);
+    lacks(&format!("step 100 loss 2.31\n{log}"), &["the limit is set to"]);
+    lacks(&log.replace("(ms)=1)", "(ms)=600000)").replace("90 milli", "600090 milli"), &["the limit is set to"]);
+}
+
+#[test]
+fn of_a_chain_that_the_end_of_the_log_cuts_the_first_exception_is_told() {
+    let log = "1:   File \"/env/lib/python3.12/threading.py\", line 359, in wait\n1:     gotit = waiter.acquire(True, timeout)\n\
+               1: RuntimeError: DataLoader worker (pid 1901937) is killed by signal: Aborted. \n1: \n\
+               1: The above exception was the direct cause of the following exception:\n1: \n1: Traceback (most recent call last):\n\
+               1:   File \"/w/trainer.py\", line 498, in validate\n1:     for bidx, batch in enumerate(batches):\n";
+    holds(log, &["rank 1: RuntimeError: DataLoader worker (pid 1901937) is killed by signal: Aborted", "job.log:3"]);
+    // One that was handled may have nothing to do with it.
+    let handled = log.replace(
+        "The above exception was the direct cause of the following exception",
+        "During handling of the above exception, another exception occurred",
+    );
+    holds(&handled, &["the log ends before it is named", "before it came RuntimeError: DataLoader worker"]);
+}
+
+#[test]
+fn lines_of_nccl_without_host_and_process_are_read() {
+    let log = " [0] NCCL INFO Bootstrap : Using [0]br0:10.1.68.16<0>\n [0] NCCL INFO NCCL version 2.5.7+cuda10.0\n [0] NCCL INFO NCCL_IB_GID_INDEX set by environment to 3.\n \
+               [0] NCCL INFO Ring 00 : 15[41000] -> 0[1b000] [receive] via NET/IB/0\n";
+    holds(log, &["NCCL version: 2.5.7+cuda10.0", "Bootstrap interface: br0", "NCCL_IB_GID_INDEX=3", "1 x NET/IB/0"]);
+}
+
+#[test]
+fn counters_that_count_nothing_tell_of_no_fault() {
+    for line in [
+        "| Single Bit ECC Errors              | 0              |",
+        "GPU 3 uncorrectable errors: 0",
+        "| Page Retirement uncorrectable | Pass |",
+    ] {
+        assert!(report(&format!("INFO: job 232 begins\n{line}\n")).findings.is_empty(), "{line}");
+    }
+    for line in ["job killed by signal 9, restarts left: 0", "device not found, visible devices: none"] {
+        assert_eq!(report(&format!("INFO: job 232 begins\n{line}\n")).verdict, Verdict::Fail, "{line}");
+    }
+}
