@@ -26,6 +26,10 @@ fn capture<'a>(alarm: &'a Alarm, name: &str) -> Option<&'a str> {
 
 /// Names the ranks that had not come, where the log ends with the wait.
 pub fn judge(model: &Model, job: &Job) -> Option<Finding> {
+    // Live, others may still come.
+    if !job.archived {
+        return None;
+    }
     let record = model.record_of(&job.id);
     let is_present = |a: &&Alarm| model.files.get(&a.file).is_none_or(|f| f.is_present(a.run));
     let said = |a: &Alarm, name: &str| capture(a, name).and_then(|value| value.parse::<u32>().ok());
@@ -49,7 +53,7 @@ pub fn judge(model: &Model, job: &Job) -> Option<Finding> {
         let said: u64 = own().map(|a| a.count).sum();
         own().filter_map(|a| a.line).min().is_some_and(|first| log.lines >= first + said)
     });
-    if !job.archived || has_stepped || went_on || come >= world || world > 1 << 14 || !model.comms.is_empty() {
+    if has_stepped || went_on || come >= world || world > 1 << 14 || !model.comms.is_empty() {
         return None;
     }
     let missing: Vec<u32> = (0..world).filter(|rank| !waits.contains_key(rank)).collect();

@@ -1,27 +1,10 @@
 //! What `check` reads a second time for: the last step line as it was printed, what NCCL was about, when it happened, whose lines are there.
 
+use crate::check_run::{holds, lacks};
 use crate::support::report;
 use nccl_top::archive::Verdict;
 use nccl_top::base::time::Zone;
 use nccl_top::output::check::json;
-use nccl_top::output::check::text::{Style, text};
-
-fn page(log: &str) -> String {
-    let page = text(&report(log), Zone::UTC, &Style { color: false, ascii: true, width: 200 });
-    page.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-fn holds(log: &str, texts: &[&str]) {
-    let page = page(log);
-    let missing: Vec<_> = texts.iter().filter(|text| !page.contains(**text)).collect();
-    assert!(missing.is_empty(), "{missing:?} not in:\n{page}");
-}
-
-fn lacks(log: &str, texts: &[&str]) {
-    let page = page(log);
-    let there: Vec<_> = texts.iter().filter(|text| page.contains(**text)).collect();
-    assert!(there.is_empty(), "{there:?} in:\n{page}");
-}
 
 #[test]
 fn the_last_step_stands_as_it_was_printed() {

@@ -305,7 +305,7 @@ fn launchers_and_schedulers() {
              slurmstepd: error: *** STEP 71.0 ON nid9 CANCELLED AT 2026-12-05T10:16:01 ***\n",
         ),
         (
-            "fail rendezvous-failed [] RuntimeError: Timed out initializing process group in store based barrier on rank: 2",
+            "fail rendezvous-failed [] rendezvous: the barrier at the start timed out on rank 2: 12 processes had come for a world of 16",
             "Traceback (most recent call last):\n  File \"/w/a.py\", line 3, in <module>\n    init()\n\
              RuntimeError: Timed out initializing process group in store based barrier on rank: 2, for key: store_based_barrier_key:1 (world_size=16, worker_count=12, timeout=0:30:00)\n",
         ),

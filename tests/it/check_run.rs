@@ -14,13 +14,13 @@ fn page(log: &str) -> String {
 }
 
 /// Each text is a part of the report.
-fn holds(log: &str, texts: &[&str]) {
+pub fn holds(log: &str, texts: &[&str]) {
     let page = page(log);
     let missing: Vec<_> = texts.iter().filter(|text| !page.contains(**text)).collect();
     assert!(missing.is_empty(), "{missing:?} not in:\n{page}");
 }
 
-fn lacks(log: &str, texts: &[&str]) {
+pub fn lacks(log: &str, texts: &[&str]) {
     let page = page(log);
     let there: Vec<_> = texts.iter().filter(|text| page.contains(**text)).collect();
     assert!(there.is_empty(), "{there:?} in:\n{page}");
