@@ -3,7 +3,6 @@
 use super::Report;
 use super::again::Proof;
 use crate::logs::What;
-use crate::model::alarms::Alarm;
 
 /// Files of it that are told.
 const MOST_FILES: usize = 5;
@@ -11,8 +10,7 @@ const MOST_FILES: usize = 5;
 /// `while NCCL set up a communicator (transport/p2p.cc, transport.cc, init.cc)`, of the process that the cause is of. Once a job has made steps
 /// the way out may be that of the end of its communicators.
 pub(super) fn of(report: &Report, proof: &Proof) -> Option<String> {
-    let is_it = |a: &&Alarm| a.line == Some(proof.line as u64) && report.model().path_of(a.file) == proof.path;
-    let alarm = report.record().alarms.iter().find(is_it).filter(|alarm| !alarm.position.has_trained)?;
+    let alarm = report.alarm_of(&report.findings[report.root_cause?]).filter(|alarm| !alarm.position.has_trained)?;
     let What::NcclWarn { site, .. } = &alarm.event.what else { return None };
     let site = site.as_deref().and_then(file_in)?;
     // NCCL's own head: `node-01:189884:189990 [3]`.
@@ -23,17 +21,18 @@ pub(super) fn of(report: &Report, proof: &Proof) -> Option<String> {
     let mut own_files = files.clone();
     for line in proof.below() {
         let line = String::from_utf8_lossy(line);
-        let Some((_, tail)) = head(&line, &process) else { continue };
+        let Some(tail) = behind(&line, &process) else { continue };
         let way_out = tail.split_once(" -> ").filter(|(_, code)| code.starts_with(|c: char| c.is_ascii_digit()));
         let Some(file) = way_out.and_then(|(place, _)| file_in(place)) else { break };
         files.push(file.to_owned());
-        own_files.extend(head(&line, &thread).map(|_| file.to_owned()));
+        own_files.extend(behind(&line, &thread).map(|_| file.to_owned()));
     }
+    let has_way_out = files.len() > 1;
     files.dedup();
     let has = |start: &str| files.iter().any(|file| file.starts_with(start));
     let is_of_init = site.starts_with("init.c") && files.iter().all(|file| file.starts_with("init.c") || file.starts_with("group.c"));
     let comes_up = has("bootstrap.cc")
-        || is_of_init && files.len() + own_files.len() > 2
+        || is_of_init && has_way_out
         || has("init.c") && ["transport", "graph/", "misc/socket.cc"].iter().any(|part| has(part));
     // Since 2.21 the first collective of a kind connects ranks; what goes on in a transfer comes from proxies alone.
     let connects = ["transport.c", "transport/p2p.c", "transport/shm.c"].iter().any(|part| has(part));
@@ -51,11 +50,10 @@ pub(super) fn of(report: &Report, proof: &Proof) -> Option<String> {
     Some(format!("{doing} ({})", files.join(", ")))
 }
 
-/// What stands in front of the head of a line and behind it.
-fn head<'a>(line: &'a str, head: &str) -> Option<(&'a str, &'a str)> {
+/// What stands behind the head of a line, where that is no end of a longer name.
+fn behind<'a>(line: &'a str, head: &str) -> Option<&'a str> {
     let (before, tail) = line.split_once(head)?;
-    let begins = before.chars().next_back().is_none_or(|c| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | '.'));
-    begins.then_some((before, tail))
+    before.chars().next_back().is_none_or(|c| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | '.')).then_some(tail)
 }
 
 /// `transport/p2p.cc` of `NCCL INFO /build/src/transport/p2p.cc:438`.

@@ -24,6 +24,7 @@ use crate::base::severity::Severity;
 use crate::diagnosis::conclusion::Conclusion;
 use crate::diagnosis::session::Session;
 use crate::model::Model;
+use crate::model::alarms::Alarm;
 use crate::model::attempts::Attempt;
 use crate::model::bringup::{Bringup, Item};
 use crate::model::job::Job;
@@ -192,6 +193,13 @@ impl Report {
         let model = self.model();
         let job = self.job().map(|j| j.id.as_str()).or_else(|| Some(model.files.values().next()?.job.as_str()));
         job.map(|id| model.bringup_of(id)).unwrap_or_default()
+    }
+
+    /// What was read from the line that is the first proof.
+    pub fn alarm_of(&self, f: &Finding) -> Option<&Alarm> {
+        let proof = f.evidence.first()?;
+        let (path, line) = (proof.path.as_deref()?, proof.line?);
+        self.record().alarms.iter().find(|a| a.line == Some(line) && self.model().path_of(a.file) == path)
     }
 
     fn make_checklist(&self) -> Vec<Item> {

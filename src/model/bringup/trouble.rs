@@ -428,8 +428,7 @@ impl Facts<'_> {
                 format!("NCCL uses the interface {} for {what}, which other nodes usually cannot reach", said.value),
                 "set NCCL_SOCKET_IFNAME to the interface that all nodes reach one another by (ip -brief address)",
             );
-            // All ranks found one another over it.
-            // Within one host the loopback does.
+            // It does where all ranks found one another over it, and within one host.
             told.fails = !others && !came_up && (b.is_many_nodes() || hosts.len() > 1);
             told.confidence = if b.is_many_nodes() { Confidence::Certain } else { Confidence::Possible };
             told.why = "it is the loopback, or a bridge of this host's containers".into();

@@ -2,7 +2,6 @@
 //! failure stands.
 
 use super::facts;
-use super::text::alarm_of;
 use crate::archive::Report;
 use crate::base::time::{Stamp, Zone, span};
 use crate::base::units::{counted, group};
@@ -239,7 +238,7 @@ fn attempt_words(report: &Report) -> Option<String> {
 
 /// Where in the run the line stands that a finding rests on: `12 m 04 s after the log begins, after step 7,200 of 60,000 (epoch 2)`.
 pub fn when_words(report: &Report, f: &Finding) -> Option<String> {
-    let alarm = alarm_of(report, f)?;
+    let alarm = report.alarm_of(f)?;
     let position = &alarm.position;
     let after = |began: Stamp, at: Stamp| Some(at.since(began)).filter(|took| took.as_secs() > 0 && *took < LONGEST_RUN && at >= began);
     // The line above it may carry a time where its own does not.
@@ -307,7 +306,7 @@ pub fn ended_words(report: &Report, f: &Finding) -> Option<String> {
     }
     let tells_apart = crate::rules::ends_a_rank(f) && f.ranks.len() <= 1;
     let own: Vec<u32> = f.ranks.iter().filter_map(|rank| record.ranks.get(rank)?.pid).collect();
-    let run = alarm_of(report, f).map(|alarm| (alarm.file, alarm.run));
+    let run = report.alarm_of(f).map(|alarm| (alarm.file, alarm.run));
     let of_run = |alarm: &&Alarm| run.is_none_or(|run| run == (alarm.file, alarm.run));
     let mut pids: BTreeSet<u32> = BTreeSet::new();
     let mut signals: BTreeSet<&str> = BTreeSet::new();

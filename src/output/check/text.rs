@@ -322,17 +322,9 @@ fn is_alike(f: &Finding, other: &Finding) -> bool {
     f.signature.is_some() && kind(other) == kind(f) && other.subject != f.subject && other.role != Role::Cascade
 }
 
-/// What was read from the line that is the first proof.
-pub(in crate::output) fn alarm_of<'a>(report: &'a Report, f: &Finding) -> Option<&'a Alarm> {
-    let proof = f.evidence.first()?;
-    let (path, line) = (proof.path.as_deref()?, proof.line?);
-    let is_it = |a: &&Alarm| a.line == Some(line) && report.model().path_of(a.file) == path;
-    report.record().alarms.iter().find(is_it)
-}
-
 /// Rank, host and GPU of the process that printed the first proof.
 fn said_by(report: &Report, f: &Finding) -> Option<String> {
-    let alarm = alarm_of(report, f)?;
+    let alarm = report.alarm_of(f)?;
     let origin = &alarm.event.origin;
     let mut said: Vec<String> = alarm.rank.map(|rank| format!("rank {rank}")).into_iter().collect();
     said.extend(origin.local_rank.filter(|_| alarm.rank.is_none()).map(|rank| format!("local rank {rank}")));
