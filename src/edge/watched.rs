@@ -12,6 +12,8 @@ use std::time::Duration;
 /// An editor saves in several steps: what comes within this time is one change.
 const SETTLED: Duration = Duration::from_millis(100);
 const MOST_STEPS: usize = 20;
+/// Who writes in place empties the file first, and may then be held up: an empty file is believed after this time.
+const EMPTIED: Duration = Duration::from_secs(1);
 
 /// The text of the file; `None`: there is none.
 pub type Text = Result<Option<String>, String>;
@@ -23,6 +25,10 @@ pub fn follow(path: &Path, most_bytes: u64, tell: impl Fn(Text) -> bool) {
     // Links on the way may lead elsewhere after each change.
     while let Some((_watcher, changes)) = watch(path) {
         let now = read(path, most_bytes);
+        if matches!(&now, Ok(Some(text)) if text.is_empty()) && changes.recv_timeout(EMPTIED).is_ok() {
+            settle(&changes);
+            continue;
+        }
         // What cannot be read from the start is known already.
         let is_news = last.as_ref().map_or(now.is_ok(), |last| now != *last);
         last = Some(now.clone());
@@ -32,8 +38,12 @@ pub fn follow(path: &Path, most_bytes: u64, tell: impl Fn(Text) -> bool) {
         if changes.recv().is_err() {
             return;
         }
-        (0..MOST_STEPS).take_while(|_| changes.recv_timeout(SETTLED).is_ok()).for_each(drop);
+        settle(&changes);
     }
+}
+
+fn settle(changes: &Receiver<()>) {
+    (0..MOST_STEPS).take_while(|_| changes.recv_timeout(SETTLED).is_ok()).for_each(drop);
 }
 
 fn read(path: &Path, most_bytes: u64) -> Text {

@@ -165,6 +165,16 @@ fn a_config_file_that_is_saved_is_read_again_and_a_broken_one_changes_nothing() 
     s.wait_until("where the link leads", |s| has(s, "‹ 15m ›"));
     std::fs::remove_file(file(dir.path())).unwrap();
     s.wait_until("the defaults", |s| has(s, "‹ 2m ›"));
+    put("axis = \"5m\"\n");
+    s.wait_until("a file again", |s| has(s, "‹ 5m ›"));
+    // Who writes in place empties the file first; the writer may be held up before the text comes.
+    let mut writer = std::fs::File::create(file(dir.path())).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(400));
+    std::io::Write::write_all(&mut writer, b"axis = \"5m\"\nhistory = \"1m\"\n").unwrap();
+    drop(writer);
+    s.wait_until("what differs", |s| footer(s).contains("read again; history: in effect"));
+    put("");
+    s.wait_until("the defaults again", |s| has(s, "‹ 2m ›"));
     end(s);
 }
 
