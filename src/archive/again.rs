@@ -2,7 +2,7 @@
 
 use super::inputs::Input;
 use super::kinds::Opened;
-use super::{Report, before, call, last_step};
+use super::{Report, at_end, before, call, last_step};
 use crate::base::time::Stamp;
 use crate::observe::evidence::Evidence;
 use memchr::memchr_iter;
@@ -24,11 +24,13 @@ pub struct Again {
     pub call: Option<String>,
     /// The newest line that told a step.
     pub last_step: Option<Evidence>,
+    /// Where nothing is wrong: what each log said last.
+    pub at_end: Vec<Evidence>,
 }
 
 impl Again {
     pub fn of(report: &Report, inputs: &[Input]) -> Again {
-        let mut again = Again { last_step: last_step::of(report, inputs), ..Again::default() };
+        let mut again = Again { last_step: last_step::of(report, inputs), at_end: at_end::of(report, inputs), ..Again::default() };
         let proof = report.root_cause.and_then(|cause| report.findings[cause].evidence.first());
         let Some((path, line)) = proof.and_then(|proof| Some((proof.path.as_deref()?, usize::try_from(proof.line?).ok()?))) else {
             return again;
@@ -88,7 +90,7 @@ pub(super) fn line_of(path: &str, line: usize, inputs: &[Input]) -> Option<Vec<u
 }
 
 /// The bytes of the input of that name, if it is a file that may be read again.
-fn text_of(path: &str, inputs: &[Input]) -> Option<Vec<u8>> {
+pub(super) fn text_of(path: &str, inputs: &[Input]) -> Option<Vec<u8>> {
     let input = inputs.iter().find(|input| input.name == path && input.size_bytes.is_some_and(|bytes| bytes <= LARGEST))?;
     let mut text = Vec::new();
     Opened::of(input).ok()?.take(LARGEST).read_to_end(&mut text).ok()?;

@@ -47,7 +47,7 @@ fn stamp(report: &Report, path: &str, written: &Written) -> Option<Stamp> {
     when::stamp_of(written, log.modified(model.now), model.zone)
 }
 
-enum Look {
+pub(super) enum Look {
     /// The words, and the time that the line carries.
     Says(String, Option<Written>),
     Passes,
@@ -73,7 +73,7 @@ fn bar(line: &str) -> Option<String> {
     is_its.then(|| format!("{}: {pct} %{}", clean::clip(&mask::text(name), 80), place.map_or(String::new(), |place| format!(", {place}"))))
 }
 
-fn look(line: &str) -> Look {
+pub(super) fn look(line: &str) -> Look {
     const LEAST_LETTERS: usize = 12;
     if let Some(words) = bar(line) {
         return Look::Says(words, None);
@@ -90,6 +90,7 @@ fn look(line: &str) -> Look {
         || !words.contains(' ')
         || of_traceback.iter().any(|start| words.starts_with(start))
         || line.contains("NCCL INFO")
+        || line.contains("CCL version")
         || line.contains("Warning: ")
         || prefilter::classify(line.as_bytes()) == Class::Alarm
     {

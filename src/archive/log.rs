@@ -763,6 +763,7 @@ fn is_bringup(what: &What) -> bool {
             | What::Result { .. }
             | What::Step(_)
             | What::TotalSteps { .. }
+            | What::AtStart { .. }
             | What::Phase { .. }
             | What::Done
             | What::SkippedStep

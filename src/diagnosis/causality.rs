@@ -243,6 +243,9 @@ fn warned_of(findings: &mut [&mut Finding], cause: usize, outlived: &dyn Fn(&Fin
         f.entry
             .is_some_and(|entry| entry.causes.iter().any(|id| Some(*id) == what.signature || *id == what.rule && what.signature.is_none()))
     };
+    // An exception that the end of the log cuts says only that there was one: what its process waited for in vain just before says more.
+    let is_nameless = what.signature.is_none() && chain(&what).is_of_its_writer && what.part == Some(Part::Messenger);
+    let gave_up = |f: &Finding| is_nameless && is_messenger(f) && f.severity >= Severity::Warning && stands_below(&what, f);
     // The driver tells of one moment in any order.
     let are_of_driver = |f: &Finding| chain(f).from_kernel && chain(&what).from_kernel;
     let are_timed = |f: &Finding| are_of_driver(f) || driver_chain::is_timed(f) && driver_chain::is_timed(&what);
@@ -257,7 +260,7 @@ fn warned_of(findings: &mut [&mut Finding], cause: usize, outlived: &dyn Fn(&Fin
         let of_rank = f.ranks.is_empty() || what.ranks.is_empty() || f.ranks.iter().any(|r| what.ranks.contains(r));
         of_rank && f.hosts.iter().all(|host| what.hosts.contains(host))
     };
-    let warned = earliest(findings, |f| f.no != what.no && names_it(f) && is_before(f) && is_hers(f) && !outlived(f));
+    let warned = earliest(findings, |f| f.no != what.no && (names_it(f) || gave_up(f)) && is_before(f) && is_hers(f) && !outlived(f));
     let Some(warned) = warned else { return cause };
     findings[warned].severity = what.severity;
     warned

@@ -331,6 +331,10 @@ pub enum What {
     TotalSteps {
         total: u64,
     },
+    /// A bar that may be that of the training stands at its start, of so many.
+    AtStart {
+        total: u64,
+    },
     /// A named pause begins or ends.
     Phase {
         phase: Phase,

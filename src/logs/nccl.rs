@@ -45,11 +45,18 @@ struct Record<'a> {
     message: usize,
 }
 
+/// Without the number that an editor or `grep -n` puts in front of a line: `455 NCCL version 2.4.8+cuda10.0`, `455:NCCL version`.
+pub fn unnumbered(line: &str) -> &str {
+    let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let rest = if rest.len() < line.len() { rest.trim_start_matches([' ', '\t', ':']) } else { rest };
+    if rest.starts_with("NCCL version ") || rest.starts_with("RCCL version") { rest } else { line }
+}
+
 impl State {
     /// Reads all NCCL records in `line`; the text before the first one comes back, for others to read. `None`: no NCCL here.
     pub fn read<'a>(&mut self, line: &'a str, launcher: &Origin, out: &mut Vec<TextEvent>) -> Option<&'a str> {
         // A colour or a table's column may have left a space.
-        let bare = line.trim_start();
+        let bare = unnumbered(line.trim_start());
         if bare.starts_with("NCCL version ") || bare.starts_with("RCCL version") {
             out.extend(bringup::version(bare).map(|what| TextEvent { origin: launcher.clone(), what, said_at: None }));
             return Some("");

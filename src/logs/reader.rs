@@ -381,6 +381,7 @@ impl Reader {
             || nccl::may_be_early(p.rest)
             || p.rest.starts_with(nccl::OF_PLUGIN_TEST)
             || nccl::is_bare(p.rest)
+            || nccl::unnumbered(p.rest).starts_with("RCCL version")
         {
             match self.nccl.read(p.rest, &p.origin, out) {
                 None => {}

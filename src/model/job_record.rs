@@ -46,8 +46,10 @@ pub struct Record {
     /// How often each rank began, and how many there are to be.
     pub joined: BTreeMap<u32, u32>,
     pub members: Option<u32>,
-    /// The first line by which a rank began that had begun already: its file, number and text.
-    pub joined_again: Option<(u32, Option<u64>, String)>,
+    /// The first line by which a rank began that had begun already.
+    pub joined_again: Option<JoinedAgain>,
+    /// The file in which the first of them began.
+    pub joined_in: Option<u32>,
     /// Channel lines by transport, device numbers included: `NET/Socket/0`.
     pub transports: BTreeMap<String, u64>,
     /// Seconds that the slowest rank took to create a communicator, by the number of its ranks.
@@ -66,6 +68,19 @@ pub struct Record {
     pub said: BTreeMap<Severity, u64>,
     /// Grows with everything that may be judged differently.
     pub revision: u64,
+}
+
+/// A line by which a rank began that had begun already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JoinedAgain {
+    pub at: Stamp,
+    pub file: u32,
+    pub line: Option<u64>,
+    pub text: String,
+    /// How many ranks had begun then: of a start that follows another one, all that this file names.
+    pub after: usize,
+    /// In another file than the first of all ranks.
+    pub elsewhere: bool,
 }
 
 /// A rank, as lines and reports name it.

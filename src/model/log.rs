@@ -7,8 +7,8 @@ use super::counting::Counting;
 use super::progress::Progress;
 use crate::base::time::Stamp;
 use crate::formats::nccl_tests::{Table, Tables, begins, ends};
-use crate::logs::Reader;
 use crate::logs::prefilter::Class;
+use crate::logs::{Reader, TextEvent, What};
 use crate::observe::log::{LogFileInfo, LogFileState};
 use std::collections::{BTreeMap, BTreeSet, VecDeque, vec_deque};
 use std::sync::Arc;
@@ -54,12 +54,15 @@ pub struct LogFile {
     pub table: Option<Tables>,
     /// The rank whose output it is, by the place where launchers put each one's.
     pub path_rank: Option<PathRank>,
+    /// The last time-out in it that names no process group: its number and the rank in its group.
+    pub timed_out: Option<(u64, u32)>,
 }
 
 impl LogFile {
     pub fn new(info: LogFileInfo) -> Self {
         LogFile {
             path_rank: rank_of_path(&info.path),
+            timed_out: None,
             info,
             job: String::new(),
             had_writer: false,
@@ -82,6 +85,22 @@ impl LogFile {
             comms: BTreeSet::new(),
             chronicle: Chronicle::default(),
             table: None,
+        }
+    }
+
+    /// A log in which another rank or a launcher speaks is not that of one rank, whatever its path says: `rank0` may be a node.
+    pub fn doubt_path(&mut self, event: &TextEvent) {
+        let is_other = |rank: u32| self.path_rank.is_some_and(|own| matches!(own, PathRank::Global(own) if own != rank));
+        let of_launcher = matches!(event.what, What::WorkerFailure(_) | What::WorkerFailed { .. } | What::Terminating { .. });
+        // One process waits in a call as one member of a group.
+        let waits = match &event.what {
+            What::CollectiveTimeout(t) if t.group.is_none() && t.guid.is_none() => t.seq.zip(t.pg_rank),
+            _ => None,
+        };
+        let is_second = self.timed_out.zip(waits).is_some_and(|(before, now)| before.0 == now.0 && before.1 != now.1);
+        self.timed_out = waits.or(self.timed_out);
+        if of_launcher || is_second || event.origin.rank.is_some_and(is_other) {
+            self.path_rank = None;
         }
     }
 

@@ -17,6 +17,8 @@ pub struct Progress {
     /// The first step that was counted in this run.
     pub first_counted: Option<u64>,
     pub total_steps: Option<u64>,
+    /// A bar that may be that of the training was seen at its start, of so many.
+    pub at_start: Option<u64>,
     pub epoch: Option<f64>,
     pub loss: Option<f64>,
     /// The first of this run.
@@ -315,6 +317,9 @@ impl Progress {
         /// One slow line is a checkpoint, a second one what it left cold.
         const LEAST_LINES: usize = 3;
         const BACK_TO_NORMAL: f64 = 1.15;
+        /// So many times as long, and for so long, is no hiccup, however few the steps are: each is compiled anew, say.
+        const FAR_LONGER: f64 = 8.0;
+        const FOR_LONG: Duration = Duration::from_secs(10);
         let Some(last) = self.step_times.last() else { return };
         if let Some(slow) = self.slow {
             let recent = || self.step_times.iter().rev().take(AGREE);
@@ -332,7 +337,9 @@ impl Progress {
                 (late.lines, late.steps, late.least) = (late.lines + 1, late.steps.saturating_add(steps), late.least.min(last / usual));
                 // Each line speaks for a change by as much as it exceeds what was usual, on a scale of ratios: six by 1.4, three by 2.
                 let told = late.lines as f64 * late.least.ln() >= AGREE as f64 * SLOWER.value().ln();
-                let enough = late.lines >= LEAST_LINES && late.steps >= AGREE as u64 && now.since(late.since) >= COVER.duration();
+                let lasts = now.since(late.since);
+                let many = late.steps >= AGREE as u64 && lasts >= COVER.duration();
+                let enough = late.lines >= LEAST_LINES && (many || late.least >= FAR_LONGER && lasts >= FOR_LONG);
                 let (lines, since) = (late.lines, late.since);
                 if told && enough {
                     // What is usual is learnt anew, then.

@@ -3,7 +3,7 @@
 use super::alarms::{Alarm, Said};
 use super::bringup::{Who, host_id};
 use super::job::Job;
-use super::job_record::Record;
+use super::job_record::{JoinedAgain, Record};
 use super::log::Kept;
 use super::progress::Progress;
 use super::{MAX_COMMS, MAX_PROCESSES, Model, TextSeen};
@@ -108,6 +108,7 @@ impl Model {
             self.apply_event(at, file, event, &job, backlog);
             let when = self.written_at(at, file, backlog);
             if let Some(log) = self.files.get_mut(&file) {
+                log.doubt_path(event);
                 let host = event.origin.host.as_deref().map(host_id);
                 let who = Who { file, rank: event.origin.rank, host, pid: event.origin.pid };
                 // A bar says less than the line of a step that stands beside it.
@@ -142,8 +143,11 @@ impl Model {
         record.apply(seen.event);
         if let What::Joined { rank, .. } = &seen.event.what {
             record.revision += 1;
+            let first = *record.joined_in.get_or_insert(seen.file);
             if record.joined.get(rank).is_some_and(|times| *times > 1) && record.joined_again.is_none() {
-                record.joined_again = Some((seen.file, seen.line, seen.text.to_owned()));
+                let (after, elsewhere) = (record.joined.len(), first != seen.file);
+                record.joined_again =
+                    Some(JoinedAgain { at: seen.since, file: seen.file, line: seen.line, text: seen.text.to_owned(), after, elsewhere });
             }
         }
         if !seen.event.what.is_alarm() {
@@ -209,6 +213,7 @@ impl Model {
                 }
             }
             What::TotalSteps { total } => log.progress.total_steps = Some(*total),
+            What::AtStart { total } => log.progress.at_start = Some(*total),
             What::Phase { phase, begins } => log.progress.phase_said(when, *phase, *begins),
             What::SkippedStep => log.progress.skipped_steps += 1,
             What::Done => log.progress.done_at = Some(when),

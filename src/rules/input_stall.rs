@@ -80,6 +80,9 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     }
 }
 
+/// A process below a rank that does not say what it is: an uploader, or a program that is run.
+const CHILD: &str = "child process";
+
 /// Why a rank that sleeps waits for its input, in words, and how sure that is.
 fn loader_words(rank: &RankLook) -> Option<(String, Confidence)> {
     let own = rank.waits.first().filter(|wait| wait.pid == rank.pid)?;
@@ -87,7 +90,8 @@ fn loader_words(rank: &RankLook) -> Option<(String, Confidence)> {
     let loaders = || rank.waits.iter().filter(|wait| wait.is_loader_of(own));
     for what in [WaitsFor::Storage, WaitsFor::Network, WaitsFor::Time] {
         if let Some((n, wait)) = common(loaders().filter(|wait| waits_for(wait, what))) {
-            let workers = counted(n, "data loader worker");
+            let loads = wait.says_loader() || what == WaitsFor::Storage;
+            let workers = counted(n, if loads { "data loader worker" } else { CHILD });
             let words = match what {
                 WaitsFor::Time => format!("{workers} {} ({})", does(n, "sleep"), wait.words()),
                 _ => format!("{workers} {} in {}", does(n, "wait"), wait.words()),
@@ -117,10 +121,11 @@ fn counted_are(n: u32) -> String {
     format!("{} {}", counted(n, "data loader worker"), if n == 1 { "is" } else { "are" })
 }
 
-/// What is known of the loader of a rank that does not come to a collective.
-pub(super) fn of_absent(rank: &RankLook) -> Option<Evidence> {
+/// What is known of the loader of a rank that does not come to a collective, and whether it is sure to be one.
+pub(super) fn of_absent(rank: &RankLook) -> Option<(Evidence, bool)> {
     let (words, _) = loader_words(rank).filter(|_| rank.sleeps())?;
-    Some(Evidence::of("process", format!("rank {}: {words}", rank.rank)))
+    let is_loader = !words.contains(CHILD);
+    Some((Evidence::of("process", format!("rank {}: {words}", rank.rank)), is_loader))
 }
 
 /// All ranks on this node are up, sleep, and wait in no collective; their job has stopped to make steps.

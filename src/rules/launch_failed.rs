@@ -36,25 +36,32 @@ fn on_facts(ctx: &FactContext, out: &mut Vec<Finding>) {
     ranks_twice(ctx, out);
 }
 
-/// Each rank that begins begins twice, and the others never do: two nodes were given the same place.
+/// Of so many ranks one may be seen once only.
+const LEAST_TWICE: usize = 3;
+
+/// Ranks begin twice, and the others never do: two nodes were given the same place.
 fn ranks_twice(ctx: &FactContext, out: &mut Vec<Finding>) {
     for facts in ctx.each() {
         let record = facts.model.record_of(&facts.job.id);
-        let (Some(members), Some((file, line, text))) = (record.members, &record.joined_again) else { continue };
-        let times = record.joined.values().next().copied().unwrap_or_default();
-        let all_alike = times > 1 && record.joined.values().all(|n| *n == times);
-        // Ranks that are started again are all of the job.
-        if !all_alike || record.joined.len() as u32 * times != members {
+        let (Some(members), Some(again)) = (record.members, &record.joined_again) else { continue };
+        let begun = record.joined.len();
+        let times = record.joined.values().max().copied().unwrap_or_default();
+        // The line of one may be lost, or be printed by one process only.
+        let few = record.joined.values().filter(|n| **n != times).count();
+        // Ranks of a node that are started again begin when all of them had begun.
+        let at_once = again.after < begun || again.elsewhere;
+        let all_alike = few == 0 || few == 1 && begun >= LEAST_TWICE;
+        if times < 2 || !at_once || !all_alike || begun as u32 * times != members {
             continue;
         }
-        let ranks: Vec<u32> = record.joined.keys().copied().collect();
+        let ranks: Vec<u32> = record.joined.iter().filter(|(_, n)| **n == times).map(|(rank, _)| *rank).collect();
         let never: Vec<u32> = (0..members).filter(|rank| !record.joined.contains_key(rank)).collect();
         let words = format!(
             "{} of {members} began {times} times each, and {} never did: nodes were given the same ranks",
             rank_words(&ranks),
             rank_words(&never)
         );
-        let mut found = RULE.finding("ranks twice", words, facts.model.now);
+        let mut found = RULE.finding("ranks twice", words, again.at);
         found.job = Some(facts.job.id.clone());
         found.confidence = Confidence::Certain;
         found.why = "each node counts its ranks from 0, as if it was the first: the job waits in its start for ranks that nobody is".into();
@@ -63,7 +70,7 @@ fn ranks_twice(ctx: &FactContext, out: &mut Vec<Finding>) {
              trainer); `env | grep -e RANK -e SLURM_` on both nodes"
                 .into(),
         );
-        found.evidence = vec![Evidence { at: None, ..Evidence::line(facts.model.path_of(*file), *line, text, facts.model.now) }];
+        found.evidence = vec![Evidence { at: None, ..Evidence::line(facts.model.path_of(again.file), again.line, &again.text, again.at) }];
         out.push(found);
     }
 }

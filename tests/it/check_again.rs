@@ -176,3 +176,77 @@ fn counters_that_count_nothing_tell_of_no_fault() {
         assert_eq!(report(&format!("INFO: job 232 begins\n{line}\n")).verdict, Verdict::Fail, "{line}");
     }
 }
+
+#[test]
+fn what_a_healthy_log_said_last() {
+    holds("step 10 loss 2.31\nTraining completed, bye\n  \n", &["job.log:2 Training completed, bye"]);
+    // The step is told elsewhere; a failure has its own line; and of an unknown file nothing is told.
+    lacks("Training begins here\nstep 10 loss 2.31\n", &["said last"]);
+    lacks("step 10 loss 2.31\nRuntimeError: no such layer\nbye bye, see you soon\n", &["said last"]);
+    lacks("nothing that anybody knows\n", &["said last"]);
+}
+
+#[test]
+fn a_bar_at_its_start_says_that_no_step_was_made() {
+    let failed = "Traceback (most recent call last):\n  File \"/w/run.py\", line 4, in main\n    train()\nValueError: row 7 is empty\n";
+    holds(&format!("  0%|          | 0/441 [00:00<?, ?it/s]\n{failed}"), &["before any step (a bar stands at 0 of 441)"]);
+    // Of a bar of something else nothing is known.
+    lacks(&format!("Map:   0%|          | 0/441 [00:00<?, ?it/s]\n{failed}"), &["0 of 441"]);
+}
+
+#[test]
+fn what_a_process_waited_for_in_vain_says_more_than_an_exception_that_is_cut() {
+    let waits = "[rank124]:[W1015 18:21:20.649331230 socket.cpp:460] [c10d] waitForInput: poll for socket SocketImpl(fd=93, addr=[n15]:34008, \
+                 remote=[n0]:29400) returned 0, likely a timeout\n[rank124]:[W1015 18:21:20.155929192 socket.cpp:485] [c10d] waitForInput: socket \
+                 SocketImpl(fd=93, addr=[n15]:34008, remote=[n0]:29400) timed out after 60000ms\n";
+    let cut = "[rank124]: Traceback (most recent call last):\n[rank124]:   File \"/w/finetune.py\", line 33, in <module>\n[rank124]:     main()\n";
+    holds(&format!("{waits}{cut}"), &["FAIL the store at n0:29400 did not answer within 60000 ms", "said by rank 124"]);
+    // An exception with a name says itself what failed; another rank's wait says nothing of this one's.
+    holds(&format!("{waits}{cut}[rank124]: ValueError: odd shard\n"), &["FAIL (code) rank 124: ValueError: odd shard"]);
+    holds(&format!("{waits}{}", cut.replace("rank124", "rank3")), &["FAIL rank 3: an exception in <module> (finetune.py)"]);
+    // One that is asked again is no failure.
+    assert_eq!(report(&format!("{waits}step 10 loss 2.31\nstep 20 loss 2.30\n")).verdict, Verdict::Warn);
+}
+
+#[test]
+fn a_file_named_after_a_rank_in_which_others_speak_is_not_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("job-rank-7.log");
+    let waits = |rank: u32, elements: u64| {
+        format!(
+            "(train, pid=185) [E ProcessGroupNCCL.cpp:475] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=138, \
+             OpType=ALLREDUCE, NumelIn={elements}, NumelOut={elements}, Timeout(ms)=1800000) ran for 1800221 milliseconds before timing out.\n"
+        )
+    };
+    std::fs::write(&path, [1, 6, 5].map(|rank| waits(rank, 1124)).concat() + &waits(7, 1094)).unwrap();
+    let said = nccl_top::archive::check(&[path.display().to_string()], Zone::UTC, &mut |_, _| {});
+    let cause = &said.findings[said.root_cause.unwrap()];
+    assert_eq!((cause.rule, &cause.ranks[..]), ("collective-mismatch", &[7][..]), "{}", cause.summary);
+}
+
+#[test]
+fn adapters_that_could_not_be_opened_are_why_sockets_are_used() {
+    let head = |rank: u32| format!("node-{rank}:21{rank}:380 [0]");
+    let of = |rank: u32| {
+        let (head, other) = (head(rank), 1 - rank);
+        format!(
+            "{head} misc/ibvwrap.cc:212 NCCL WARN Call to ibv_open_device failed\n{head} transport/net_ib.cc:222 NCCL WARN NET/IB : Unable to open \
+             device mlx5_0\n{head} NCCL INFO NET/IB : No device found.\n{head} NCCL INFO Using network Socket\n{head} NCCL INFO Channel 00/0 : \
+             {rank}[0] -> {other}[0] [send] via NET/Socket/0\n"
+        )
+    };
+    let log = of(0) + &of(1);
+    holds(&log, &["WARN (network) NCCL uses TCP sockets although mlx5_0 is there, which it could not open", "ls -l /dev/infiniband"]);
+    lacks(&log, &["Call to ibv_open_device failed"]);
+}
+
+#[test]
+fn versions_and_a_gpu_without_an_address() {
+    let kernel = "[    4.1] NVRM: BAR1 is 0M @ 0x0 (PCI:0000:01:00.0)\n[    4.2] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.67  Tue Mar 12 \
+                  23:54:15 UTC 2024\n[    4.9] NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x24:0x72:1556)\n";
+    holds(kernel, &["FAIL (host) the firmware gave GPU 0000:01:00.0 no address on PCI", "Above 4G Decoding", "driver 550.67"]);
+    // By itself, and with another reason.
+    holds(&kernel.replace("BAR1 is 0M @ 0x0", "BAR1 is 256M @ 0xe000000"), &["FAIL (host) the driver could not start GPU 0000:01:00.0"]);
+    holds("455 NCCL version 2.4.8+cuda10.0\n", &["NCCL 2.4.8, CUDA 10.0"]);
+    holds("RCCL version : 2.27.7-HEAD:bf3ebf5\nROCm version : 7.1.1.0-38\n", &["RCCL 2.27.7", "ROCm 7.1.1"]);
+}

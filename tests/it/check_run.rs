@@ -171,6 +171,13 @@ fn ranks_that_begin_twice() {
     let line = |rank: u32| format!("initializing ddp: GLOBAL_RANK: {rank}, MEMBER: {}/8\n", rank + 1);
     let twice: String = [1, 1, 2, 2, 3, 3, 0, 0].into_iter().map(line).collect();
     holds(&twice, &["FAIL", "ranks 0, 1, 2 and 3 of 8 began 2 times each, and ranks 4, 5, 6 and 7 never did", "NODE_RANK"]);
+    // Of the first rank one line came, or was kept, and the log ends in the traceback of the one that gave up.
+    let once: String = [0, 1, 1, 2, 3, 2, 3].into_iter().map(line).collect::<String>()
+        + "Traceback (most recent call last):\n  File \"/w/train.py\", line 74, in main\n    trainer.fit(model)\n";
+    holds(&once, &["FAIL ranks 1, 2 and 3 of 8 began 2 times each, and ranks 4, 5, 6 and 7 never did"]);
+    // The ranks of one node, started again.
+    let again: String = (0..4).chain(0..4).map(line).collect();
+    assert_eq!(report(&again).verdict, Verdict::Ok);
     // A start whose end the log does not show, one that is whole, and one that was made twice.
     let begun: String = (0..2).map(line).collect();
     holds(&begun, &["ranks 0 and 1 of 8 began"]);

@@ -65,8 +65,10 @@ pub fn read(line: &Line<'_>, memory: &mut Memory, tell: &mut dyn FnMut(What)) ->
     match bars.kind(&bar) {
         Kind::Training => {
             bars.end_pause(tell);
-            if bar.n > 0 {
-                tell(What::Step(bar.step()));
+            match (bar.n, bar.total) {
+                (0, Some(total)) => tell(What::AtStart { total }),
+                (0, None) => {}
+                _ => tell(What::Step(bar.step())),
             }
         }
         Kind::Pause(phase) => bars.turn_pause(phase, &bar, tell),

@@ -153,6 +153,15 @@ impl Facts<'_> {
             reasons.push(format!("{} is up", port.name()));
             seen.push(Evidence::of("counter", format!("port {} ({}) is up", port.name(), port.info.kind.as_str())));
         }
+        let unopened = |alarm: &Alarm| match &alarm.event.what {
+            What::NcclWarn { text, .. } => text.strip_prefix("NET/IB : Unable to open device ").map(|name| name.trim().to_owned()),
+            _ => None,
+        };
+        let unopened: BTreeSet<String> = self.model.record_of(&self.job.id).alarms.iter().filter_map(unopened).collect();
+        if let Some(first) = unopened.first().filter(|_| reasons.is_empty()) {
+            let more = if unopened.len() > 1 { format!(" and {} more", unopened.len() - 1) } else { String::new() };
+            reasons.push(format!("{first}{more} is there, which it could not open"));
+        }
         // One that fails may say nothing but that.
         let warned = |alarm: &Alarm| matches!(&alarm.event.what, What::NcclWarn { text, .. } if text.starts_with("NET/OFI "));
         let has_failed = self.model.record_of(&self.job.id).alarms.iter().any(warned);
@@ -178,6 +187,9 @@ impl Facts<'_> {
         let cause = by_hand.iter().filter(|(name, _)| off || *name != "NCCL_IB_DISABLE").find_map(|(name, want)| {
             b.env_value(name).filter(|(v, _)| v.eq_ignore_ascii_case(want)).map(|(v, p)| (format!("{name}={v}"), p))
         });
+        if !unopened.is_empty() && reasons.len() == 1 {
+            told.advice = "`ls -l /dev/infiniband; ibv_devinfo; ulimit -l` where the rank runs, as its user: give the devices into the container (--device=/dev/infiniband or the RDMA device plugin), with the right to open them; NCCL_NET=IB makes the fallback an error".into();
+        }
         if let Some((set, proof)) = cause {
             let although = if off && reasons.len() == 1 { String::new() } else { format!(", although {}", reasons[0]) };
             told.summary = format!("NCCL uses TCP sockets because of {set}{although}");

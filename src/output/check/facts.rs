@@ -59,6 +59,7 @@ pub fn json(report: &Report) -> Value {
         "inspector": inspector(report),
         "training": report.training().map(crate::output::snapshot::training),
         "last_step": report.again.last_step.as_ref().map(super::line),
+        "said_last": report.again.at_end.iter().map(super::line).collect::<Vec<_>>(),
         "software": software(report, &bringup),
         "details": details(report),
         "launch": launch(report),

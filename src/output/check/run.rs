@@ -53,6 +53,12 @@ pub fn rows(report: &Report, zone: Zone, times: &str) -> Vec<Row> {
     add("checkpoint", last(&record.saved));
     add("server", report.model().files.values().any(serves).then(|| "up, and answers requests".to_owned()));
     add("attempts", attempt_words(report));
+    // What was measured in the end is told already.
+    let is_result =
+        |text: &str| record.result.as_ref().and_then(|r| r.split([':', '=', ' ']).next()).is_some_and(|name| text.contains(name));
+    for said in report.again.at_end.iter().filter(|said| !is_result(&said.text)) {
+        add("said last", Some(format!("{}  {}", said.place(), said.text)));
+    }
     let tables = facts["nccl_tests"].as_array().map_or(&[][..], Vec::as_slice);
     // What the test lists is the same for all of its tables.
     let mut devices: Vec<String> = record.tables.iter().map(|(_, table)| table.devices.words()).collect();
@@ -261,8 +267,10 @@ pub fn when_words(report: &Report, f: &Finding) -> Option<String> {
     let has_stepped = position.has_trained || report.training().is_some();
     // Where the inputs begin in the middle, all that can be said is that they show none.
     let of_program = alarm.rank.is_some() || record.launch.launcher.is_some() || matches!(alarm.event.what, What::Exception(_));
+    let at_start = report.model().files.get(&alarm.file).and_then(|file| file.progress.at_start);
     let before = || match (has_stepped, is_job()) {
         (true, _) => None,
+        _ if at_start.is_some() => Some(format!("before any step (a bar stands at 0 of {})", group(at_start.unwrap_or(0)))),
         (false, true) => Some("before any step".to_owned()),
         (false, false) => of_program.then(|| "no step in these inputs".to_owned()),
     };

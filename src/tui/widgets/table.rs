@@ -93,14 +93,14 @@ pub struct Column<R> {
     pub rank: u8,
     pub content: Content<R>,
     pub among: Option<Among<R>>,
-    /// Where there is room, a bar stands before the text.
+    /// Where there is room, a bar stands behind the text.
     pub meter: Option<Meter<R>>,
 }
 
 /// How much of a limit is used, from 0 to 1, where both are known; and its look where that is too much.
 pub type Meter<R> = fn(&Ctx, &R) -> Option<(f32, Option<Style>)>;
 
-/// Cells of a meter, without the gap behind it.
+/// Cells of a meter, without the gap before it.
 const METER: u16 = 12;
 /// What history keeps beyond its least width before there are meters.
 const HISTORY: u16 = 12;
@@ -139,6 +139,11 @@ impl<R> Column<R> {
     pub const fn among(mut self, apart: f64, siblings: fn(&R, &R) -> bool) -> Self {
         self.among = Some((apart, siblings));
         self
+    }
+
+    /// Of the width of a column, what its words have: a meter stands behind them, nearer to them than to the next number.
+    const fn words(&self, width: u16) -> u16 {
+        if self.meter.is_some() { self.width } else { width }
     }
 
     pub const fn metered(mut self, meter: Meter<R>) -> Self {
@@ -247,7 +252,8 @@ pub fn draw<R>(
             _ => column.head.to_owned(),
         };
         // The sign of the order may stand in the gap between two columns.
-        let wide = head.width() > usize::from(*width) && sorted_by == Some(column.head);
+        let width = column.words(*width);
+        let wide = head.width() > usize::from(width) && sorted_by == Some(column.head);
         let (left, right) = (wide && column.right && *x > area.x, wide && !column.right && x + width < area.right());
         put(buf, (x - u16::from(left), area.y, width + u16::from(left || right)), &head, column.right, theme.dim);
     }
@@ -266,13 +272,14 @@ pub fn draw<R>(
                 }
                 _ => match column.cell(ctx, row) {
                     Some((text, style)) => {
-                        if let Some((share, alarm)) = column.meter.filter(|_| *width > column.width).and_then(|meter| meter(ctx, row)) {
-                            meter::draw(buf, (*x, y, width - column.width - 1), share, alarm, theme);
+                        let room = column.words(*width);
+                        if let Some((share, alarm)) = column.meter.filter(|_| *width > room).and_then(|meter| meter(ctx, row)) {
+                            meter::draw(buf, (x + room + 1, y, width - room - 1), share, alarm, theme);
                         }
                         let odd = || (alike && column.stands_out(ctx, row, rows)).then_some(theme.look);
-                        put(buf, (*x, y, *width), &text, column.right, style.or_else(odd).unwrap_or(theme.text));
+                        put(buf, (*x, y, room), &text, column.right, style.or_else(odd).unwrap_or(theme.text));
                     }
-                    None => put(buf, (*x, y, *width), "–", column.right, theme.dim),
+                    None => put(buf, (*x, y, column.words(*width)), "–", column.right, theme.dim),
                 },
             }
         }

@@ -1,0 +1,39 @@
+//! What the logs of a run that has no fault said last: the state in which it ended, or in which the log was cut.
+
+use super::before::{Look, look};
+use super::inputs::Input;
+use super::{Report, Verdict, again};
+use crate::observe::evidence::Evidence;
+
+/// Of more logs nobody reads what each said last.
+const MOST_LOGS: usize = 3;
+/// Lines at the end of a log that are looked at.
+const MOST_LINES: usize = 40;
+
+/// The last ordinary line of each log; none of one whose last word is a step, which is told elsewhere.
+pub(super) fn of(report: &Report, inputs: &[Input]) -> Vec<Evidence> {
+    let logs: Vec<(&String, Option<u64>)> = report.model().files.values().map(|log| (&log.info.path, log.progress.line)).collect();
+    if report.root_cause.is_some() || report.verdict == Verdict::Unknown || logs.len() > MOST_LOGS {
+        return Vec::new();
+    }
+    logs.into_iter().filter_map(|(path, step)| last_of(path, &again::text_of(path, inputs)?, step)).collect()
+}
+
+/// `step` is the line of the newest step.
+fn last_of(path: &str, text: &[u8], step: Option<u64>) -> Option<Evidence> {
+    let lines = text.iter().filter(|b| **b == b'\n').count() + usize::from(!text.ends_with(b"\n"));
+    for (up, line) in text.strip_suffix(b"\n").unwrap_or(text).rsplit(|b| *b == b'\n').take(MOST_LINES).enumerate() {
+        let line_no = u64::try_from(lines - up).ok();
+        if step.is_some() && line_no <= step {
+            return None;
+        }
+        match look(&String::from_utf8_lossy(again::last_drawn(line))) {
+            Look::Says(words, _) => {
+                return Some(Evidence { path: Some(path.to_owned()), line: line_no, ..Evidence::of("line", words) });
+            }
+            Look::Passes => {}
+            Look::Steps => return None,
+        }
+    }
+    None
+}
