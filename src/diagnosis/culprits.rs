@@ -64,6 +64,11 @@ impl Culprits {
         self.ports.get(name).or_else(|| self.ports.get(name.split_once("/")?.0)).copied()
     }
 
+    /// What is blamed is in the network.
+    pub fn are_ports(&self) -> bool {
+        !self.ports.is_empty() && self.gpus.is_empty()
+    }
+
     pub fn finding(&self, finding: &Finding) -> Option<Severity> {
         self.findings.get(&finding.no).filter(|_| finding.cleared_at.is_none()).copied()
     }

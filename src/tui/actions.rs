@@ -144,7 +144,7 @@ const OWN: &[Key] = &[
     key(Action::NextJob, "next-job", &["J"], Group::Panes, "the next job, where there are several"),
     key(Action::NextLayout, "next-layout", &["P"], Group::Panes, "the next arrangement of the overview: all, GPUs, network, logs, your own"),
     key(Action::Zoom, "zoom", &["z"], Group::Panes, "zoom the focused pane, or leave the zoom"),
-    main_key(Action::Open, "open", &["enter"], Group::Panes, "open the focused pane, then all about the selected row; there: what the line leads to", "open"),
+    main_key(Action::Open, "open", &["enter"], Group::Panes, "open the focused pane (at first the findings, where something is found), then all about the selected row; there: what the line leads to", "open"),
     key(Action::Back, "back", &["esc", "backspace"], Group::Panes, "back: leave details, help, filter or zoom"),
     key(Action::Up, "up", &["up", "k"], Group::Lists, "one row up"),
     key(Action::Down, "down", &["down", "j"], Group::Lists, "one row down"),
@@ -202,6 +202,14 @@ impl Ui {
             self.close_all_sheets();
         }
         let moves = |by: i64| Effect::Time(Move::By(by));
+        // All that is done to a pane; what is done to the screen as a whole chooses none.
+        self.has_chosen |= match action {
+            Action::Pane(n) => n != 1,
+            Action::NextPane | Action::PreviousPane | Action::Zoom | Action::Search | Action::Filter | Action::FilterRank => true,
+            Action::Up | Action::Down | Action::PageUp | Action::PageDown | Action::Top | Action::Bottom => true,
+            Action::Sort | Action::SortReverse | Action::NextMatch | Action::PreviousMatch | Action::FilterSeverity => true,
+            _ => false,
+        };
         match action {
             Action::Quit => return Effect::Quit,
             Action::Suspend => return Effect::Suspend,

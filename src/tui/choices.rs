@@ -39,6 +39,8 @@ pub struct Ui {
     pub job: Option<String>,
     /// Of [`PANES`].
     pub focus: usize,
+    /// The user has gone to a pane, or moved in it: what keys go to is not changed any more.
+    pub has_chosen: bool,
     pub zoom: Option<usize>,
     /// By pane.
     pub lists: Vec<List>,
@@ -158,6 +160,7 @@ impl Ui {
             mode: Mode::Live,
             job: None,
             focus: view::pane_index("log"),
+            has_chosen: false,
             zoom: None,
             lists: vec![List::default(); PANES.len()],
             log: LogUi::default(),

@@ -6,6 +6,7 @@ use super::keys::Keymap;
 use super::theme::Theme;
 use super::widgets::labelled;
 use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr;
 
 /// Sign or word, and what it means on this screen.
 const WORDS: &[(&str, &str)] = &[
@@ -43,9 +44,10 @@ const MOUSE: &[(&str, &str)] = &[
     ("wheel", "moves in the list below the pointer"),
 ];
 
-/// Columns of cells that a column of the help has at least, and of what stands at its left.
+/// Cells that a column of the help has at least, and those of what stands at its left, at least and at most.
 const LEAST: usize = 56;
-const LEFT: usize = 22;
+const LEFT: usize = 8;
+const MOST_LEFT: usize = 22;
 const MOST_COLUMNS: usize = 4;
 
 /// What of the help holds this text, in as many columns as the width has room for.
@@ -66,19 +68,42 @@ pub struct Subjects<'a> {
 pub fn lines_of(about: &Subjects, theme: &Theme, width: usize, only: &str) -> Vec<Line<'static>> {
     let columns = (width / LEAST).clamp(1, MOST_COLUMNS);
     let each = width / columns;
-    let all = one_column(about, theme, each.saturating_sub(usize::from(columns > 1) * 2), only);
-    let rows = all.len().div_ceil(columns);
+    let blocks = blocks(about, theme, each.saturating_sub(usize::from(columns > 1) * 2), only);
+    // As low as the columns can be if nothing is broken.
+    let all: usize = blocks.iter().map(Vec::len).sum();
+    let fits = |rows: &usize| {
+        let filled = fill(&blocks, *rows);
+        filled.len() <= columns && filled.iter().all(|column| column.len() <= *rows)
+    };
+    let rows = (all.div_ceil(columns)..=all).find(fits).unwrap_or(all);
     let mut out = vec![Line::default(); rows];
-    for (no, line) in all.into_iter().enumerate() {
-        let row = &mut out[no % rows];
-        let gap = (no / rows * each).saturating_sub(row.width());
-        row.push_span(Span::raw(" ".repeat(gap)));
-        row.spans.extend(line.spans.into_iter().map(|span| span.patch_style(line.style)));
+    for (no, column) in fill(&blocks, rows).into_iter().enumerate() {
+        for (row, line) in out.iter_mut().zip(column) {
+            let gap = (no * each).saturating_sub(row.width());
+            row.push_span(Span::raw(" ".repeat(gap)));
+            row.spans.extend(line.spans.iter().map(|span| span.clone().patch_style(line.style)));
+        }
     }
     out
 }
 
-fn one_column(about: &Subjects, theme: &Theme, width: usize, only: &str) -> Vec<Line<'static>> {
+/// Columns of so many rows; no block is broken, and none begins with the empty line in front of a title.
+fn fill<'a>(blocks: &'a [Vec<Line<'static>>], rows: usize) -> Vec<Vec<&'a Line<'static>>> {
+    let mut columns: Vec<Vec<&Line>> = vec![Vec::new()];
+    for block in blocks {
+        let is_full = columns.last().is_some_and(|column| !column.is_empty() && column.len() + block.len() > rows);
+        if is_full {
+            columns.push(Vec::new());
+        }
+        let Some(column) = columns.last_mut() else { continue };
+        let from = usize::from(column.is_empty() && block.first().is_some_and(|line| line.width() == 0));
+        column.extend(&block[from..]);
+    }
+    columns
+}
+
+/// What stays together: an entry, and a title with its first one.
+fn blocks(about: &Subjects, theme: &Theme, width: usize, only: &str) -> Vec<Vec<Line<'static>>> {
     let keys = Group::ALL.map(|group| {
         let of_group = KEYS.iter().filter(|key| key.group == group && (about.has)(key.action));
         let entries = of_group.map(|key| (about.keys.words(key.action).join("  "), key.help)).filter(|(words, _)| !words.is_empty());
@@ -86,18 +111,18 @@ fn one_column(about: &Subjects, theme: &Theme, width: usize, only: &str) -> Vec<
     });
     let words = [("Marks and words", about.words), ("Mouse", about.mouse)];
     let words = words.map(|(title, table)| (title, table.iter().map(|(word, text)| ((*word).to_owned(), *text)).collect()));
-    let mut out = Vec::new();
+    let mut out: Vec<Vec<Line>> = Vec::new();
     for (title, mut entries) in keys.into_iter().chain(words) {
         entries.retain(|(left, text)| super::sheet::holds(&format!("{left} {text}"), only));
-        if entries.is_empty() {
-            continue;
-        }
+        let mut title = vec![Line::styled(title, theme.title)];
         if !out.is_empty() {
-            out.push(Line::default());
+            title.insert(0, Line::default());
         }
-        out.push(Line::styled(title, theme.title));
-        for (left, text) in entries {
-            out.extend(labelled(&format!("  {left:<LEFT$} "), theme.accent, text, theme.text, width));
+        let left = entries.iter().map(|(left, _)| left.width()).max().unwrap_or(0).clamp(LEFT, MOST_LEFT);
+        for (key, text) in entries {
+            let mut block = std::mem::take(&mut title);
+            block.extend(labelled(&format!("  {key:<left$} "), theme.accent, text, theme.text, width));
+            out.push(block);
         }
     }
     out

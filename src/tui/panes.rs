@@ -26,7 +26,9 @@ use crate::diagnosis::session::Session;
 use crate::diagnosis::verdict::{State, Verdict};
 use crate::model::series::Trend;
 use crate::observe::SourceId;
+use crate::tui::choices::Mode;
 use crate::tui::widgets::put::Put;
+use crate::tui::widgets::time_axis::TimeAxis;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -130,6 +132,13 @@ impl<'a> Ctx<'a> {
     fn source_detail(&self, id: &'static str) -> Option<String> {
         let detail = self.session.model.sources.get(&SourceId::of(id))?.detail.as_deref()?;
         Some(crate::base::clean::clean(detail).into_owned())
+    }
+
+    /// From when the first thing was seen, as far as it is shown.
+    pub fn time_axis(&self, cells: usize) -> TimeAxis {
+        let model = &self.session.model;
+        let axis = if matches!(self.ui.mode, Mode::Replay { .. }) { TimeAxis::of_recording } else { TimeAxis::new };
+        axis(model.started.unwrap_or(model.now), model.now, self.ui.window, cells)
     }
 
     /// Whom the verdicts name.
@@ -275,15 +284,15 @@ pub(super) fn mark_culprit(ctx: &Ctx, row: Rect, bad: Option<Severity>, buf: &mu
 
 /// As [`mark_culprit`], of any screen.
 pub(super) fn blame_row(theme: &Theme, row: Rect, bad: Severity, buf: &mut Buffer) {
-    restyle(row, buf, |cell| theme.blamed(cell));
+    restyle(row, buf, |cell| theme.blamed(cell, bad));
     if let Some(margin) = row.x.checked_sub(1).and_then(|x| buf.cell_mut((x, row.y))) {
         margin.set_symbol(CULPRIT).set_style(theme.severity(bad.max(Severity::Warning)));
     }
 }
 
 /// The tint alone.
-fn tint(ctx: &Ctx, row: Rect, buf: &mut Buffer) {
-    restyle(row, buf, |cell| ctx.theme.blamed(cell));
+fn tint(ctx: &Ctx, row: Rect, bad: Severity, buf: &mut Buffer) {
+    restyle(row, buf, |cell| ctx.theme.blamed(cell, bad));
 }
 
 fn restyle(row: Rect, buf: &mut Buffer, look: impl Fn(Style) -> Style) {

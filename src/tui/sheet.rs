@@ -89,7 +89,7 @@ pub fn draw(ctx: &Ctx, sheet: &Sheet, area: Rect, buf: &mut Buffer) {
     let (title, entries) = lines(ctx, sheet, area.width);
     let last = entries.len().saturating_sub(usize::from(area.height - 1));
     let first = sheet.scroll.min(last);
-    let more = if last > first { format!("  {} more lines below", last - first) } else { String::new() };
+    let more = if last > first { format!("  {} below", crate::base::units::counted(last - first, "more line")) } else { String::new() };
     buf.put(area.x, area.y, fitted(&format!(" {}{more}", clean(&title)), width), width, theme.focus);
     let inside = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };
     for ((no, entry), y) in entries.iter().enumerate().skip(first).zip(area.y + 1..area.bottom()) {

@@ -28,6 +28,8 @@ pub struct Roles<S> {
     pub selected: S,
     /// The row of whom the verdict names; laid over the others, which keep their colours.
     pub culprit: S,
+    /// The same where it is a warning: who is slow, and has not failed. A theme without it has that of `culprit`.
+    pub suspect: S,
     /// A match of the search; laid over the others.
     pub found: S,
     /// A graph at its foot, a meter at its left.
@@ -284,6 +286,7 @@ impl Theme {
             accent: of(&file.accent),
             selected: of(&file.selected),
             culprit: of(&file.culprit),
+            suspect: if of(&file.suspect) == Style::new() { of(&file.culprit) } else { of(&file.suspect) },
             found: of(&file.found),
             chart: of(&file.chart),
             peak: of(&file.peak),
@@ -305,16 +308,18 @@ impl Theme {
     }
 
     /// What a cell becomes in the row of whom the verdict names: what says how something stands keeps its colour.
-    pub fn blamed(&self, cell: Style) -> Style {
+    pub fn blamed(&self, cell: Style, bad: Severity) -> Style {
+        let row = if bad > Severity::Warning { self.culprit } else { self.suspect };
         let plain = [self.text, self.dim].into_iter().any(|role| alike(cell, self.text.patch(role)));
-        if plain { self.text.patch(self.culprit) } else { cell.patch(Style { fg: None, ..self.culprit }) }
+        if plain { self.text.patch(row) } else { cell.patch(Style { fg: None, ..row }) }
     }
 
     /// What a cell becomes in the row that keys go to: what says how something stands keeps its colour. Where it is reversed itself, as the
     /// row is, it alone is not.
     pub fn selected(&self, cell: Style) -> Style {
         let states = [self.act, self.look, self.good].map(|role| self.text.patch(role));
-        let is = |state: &Style| !alike(*state, self.text) && (alike(cell, *state) || alike(cell, self.blamed(*state)));
+        let blamed = |state: &Style| [Severity::Warning, Severity::Error].into_iter().any(|bad| alike(cell, self.blamed(*state, bad)));
+        let is = |state: &Style| !alike(*state, self.text) && (alike(cell, *state) || blamed(state));
         let Some(state) = states.into_iter().find(is) else { return self.text.patch(self.selected) };
         let both = state.add_modifier & self.selected.add_modifier & Modifier::REVERSED;
         state.patch(self.selected).remove_modifier(both)

@@ -4,6 +4,7 @@
 
 use crate::support::worlds;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+use nccl_top::base::severity::Severity;
 use nccl_top::base::time::Zone;
 use nccl_top::diagnosis::session::Session;
 use nccl_top::tui::actions::Action;
@@ -74,10 +75,16 @@ fn styles(buf: &Buffer, theme: &Theme) -> String {
     let graded: Vec<(char, Style)> = graded.chain(over).chain(second).collect();
     // In the row that keys go to, what says how something stands keeps its colour; so it does in that of whom the verdict names.
     let selected = [('A', theme.act), ('L', theme.look), ('G', theme.good)].map(|(letter, role)| (letter, theme.selected(own(role))));
-    let blamed = roles.map(|(letter, role)| (if ".d".contains(letter) { 'C' } else { letter }, theme.blamed(own(role))));
-    let both = [('A', theme.act), ('L', theme.look)].map(|(letter, role)| (letter, theme.selected(theme.blamed(own(role)))));
+    let rows_of = [(Severity::Error, 'C'), (Severity::Warning, 'S')];
+    let blamed = rows_of.into_iter().flat_map(|(bad, row)| {
+        roles.map(|(letter, role)| (if ".d".contains(letter) { row } else { letter }, theme.blamed(own(role), bad)))
+    });
+    let blamed: Vec<(char, Style)> = blamed.collect();
+    let both = rows_of.into_iter().flat_map(|(bad, _)| {
+        [('A', theme.act), ('L', theme.look)].map(|(letter, role)| (letter, theme.selected(theme.blamed(own(role), bad))))
+    });
     let roles: Vec<(char, Style)> = roles.into_iter().chain(selected).chain(blamed).chain(both).collect();
-    let blamed = graded.iter().map(|(letter, role)| (*letter, theme.blamed(own(*role))));
+    let blamed = rows_of.into_iter().flat_map(|(bad, _)| graded.iter().map(move |(letter, role)| (*letter, theme.blamed(own(*role), bad))));
     let roles: Vec<(char, Style)> = roles.into_iter().chain(graded.iter().copied()).chain(blamed).collect();
     let plain = |style: Style| (style.fg, style.bg, style.add_modifier);
     rows(buf, |cell| {
@@ -238,8 +245,7 @@ fn help_and_prompt() {
     insta::assert_snapshot!("help", text(&screen(&session, help, &Theme::mono(), SIZES[0])));
     for size in [(120, 40), (220, 63)] {
         let shown = text(&screen(&session, help, &Theme::mono(), size));
-        for part in [" Help", "  1                      everything at once", "the next theme"].iter().take(if size.1 < 62 { 2 } else { 3 })
-        {
+        for part in [" Help", "everything at once", "the next theme"].iter().take(if size.1 < 62 { 2 } else { 3 }) {
             assert!(shown.contains(part), "no {part:?} at {size:?}:\n{shown}");
         }
     }
@@ -270,7 +276,7 @@ fn the_overview_of_each_world_says_what_matters() {
         (80, &["step time 100.5 ms", "jitter 2 %", "rate 326k tokens/s", "last step 0 s ago"]),
         (80, &["GPUs: 4 × NVIDIA H200 · 18 NVLinks each", " 0    0     957 working ", " 3    3     960 working "]),
         (80, &["Network: 1 eth, 2 virtual", "eth0 ", "Findings: 0 open, 0 past, 1 note", "comm f01e66ae  4 ranks"]),
-        (80, &["▸ Log: none.log, 261 lines", " to 256 | loss 1.000193 | step_time "]),
+        (80, &["▸ Log: none.log, 261 lines", " to 256 | loss 1.000193 | "]),
         (120, &["│   usual ", "●TRAINING", "   rank 3 GPU 3 ", "comm f01e66ae  4 ranks ", " moving"]),
     ];
     let straggler: &[Shown] = &[
@@ -358,7 +364,7 @@ fn the_zoomed_panes_have_their_columns_at_each_size() {
             &hang,
             &[
                 (80, &[" # rank ", " SM% tensor DRAM% NVLink GB/s ", " mem GiB ", " W/limit ", " 3    3 ", " IDLE ", " waiting "]),
-                (120, &[" # rank     pid activity util% SM% tensor DRAM% NVLink GB/s ", " °C SM MHz last 2 min"]),
+                (120, &[" # rank     pid activity util% SM% tensor DRAM% NVLink GB/s ", " SM MHz last 2 min"]),
                 (120, &["GPU 3   bus 0000:00:09.0", "activity idle for 18 s", "SM MHz 1980 of 1980"]),
             ],
         ),

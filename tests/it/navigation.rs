@@ -203,7 +203,7 @@ fn enter_opens_all_about_a_row_and_esc_leads_back() {
         ("6", "finding", "hang-rank-absent  rank 3", ["› GPU 3 is idle", "based on", "› rank 3  pid 1453", "py-spy dump"]),
         ("4", "port", "eth  eth0", ["in, Gbit/s", "link", "healthy: none", "driver virtio_net"]),
         ("9", "source", "source ", ["detail", "state", "for", "source"]),
-        ("7", "line", "line ", ["/home/user/train/hang.log:", "read at", "reads it as step", "What it means"]),
+        ("7", "line", "line ", ["/home/user/train/hang.log:", "read at", "reads this kind of line: step", "What it means"]),
     ] {
         for size in [(120, 40), (80, 24)] {
             let mut s = Still::of(worlds::hang(), size);

@@ -170,7 +170,8 @@ mod theme {
     fn every_theme_of_the_program_is_whole_at_every_depth() {
         for (name, text) in THEMES {
             let file: toml::Table = toml::from_str(text).unwrap();
-            assert_eq!(file.len(), 15, "{name} names every role");
+            // Without colours a row that is suspect looks as that of a culprit.
+            assert_eq!(file.len(), if *name == "mono" { 15 } else { 16 }, "{name} names every role");
             for depth in [Depth::None, Depth::Sixteen, Depth::Indexed, Depth::True] {
                 let theme = Theme::load(name, depth).unwrap();
                 assert_ne!(theme.act, theme.look, "{name} {depth:?}");

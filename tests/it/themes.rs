@@ -122,12 +122,14 @@ fn every_role_can_be_read_on_the_screen_and_on_the_selected_row() {
                 assert!(seen >= TEXT, "{name} at {depth:?}: {role} on the {place}: {seen:.2}");
             }
         }
-        for (role, style) in [("found", theme.found), ("culprit", theme.culprit)] {
+        for (role, style) in [("found", theme.found), ("culprit", theme.culprit), ("suspect", theme.suspect)] {
             assert!(of(theme.text.patch(style)) >= TEXT, "{name} at {depth:?}: {role}");
         }
-        for (role, style) in &roles[4..] {
-            let seen = of(theme.text.patch(theme.culprit).patch(Style { bg: None, ..*style }));
-            assert!(seen >= TEXT, "{name} at {depth:?}: {role} in the row of the culprit: {seen:.2}");
+        for (row, laid) in [("culprit", theme.culprit), ("suspect", theme.suspect)] {
+            for (role, style) in &roles[4..] {
+                let seen = of(theme.text.patch(laid).patch(Style { bg: None, ..*style }));
+                assert!(seen >= TEXT, "{name} at {depth:?}: {role} in the row of the {row}: {seen:.2}");
+            }
         }
         for (role, style) in [("border", theme.border), ("chart", theme.chart), ("chart2", theme.chart2)] {
             let seen = of(theme.text.patch(style));

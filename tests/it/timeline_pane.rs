@@ -89,7 +89,7 @@ fn strips(buf: &Buffer, labels: u16) -> BTreeMap<u32, Vec<Cell>> {
 /// What a cell may stand for.
 fn meant(sign: &str, late: bool) -> &'static [Activity] {
     match sign {
-        "▂" | "▃" | "▄" | "▅" | "▆" | "▇" if late => &[Activity::Working, Activity::Idle],
+        "▚" if late => &[Activity::Working, Activity::Idle],
         "▂" | "▃" | "▄" | "▅" | "▆" | "▇" | "═" => &[Activity::Working],
         "░" => &[Activity::Waiting],
         "×" | "▁" => &[Activity::Idle],
@@ -272,8 +272,9 @@ fn the_top_of_an_axis_is_not_read_as_a_value() {
         let buf = drawn(&session, Duration::from_secs(120), (width, 24), &theme);
         let labels = usize::from(timeline::labels(width));
         let left: Vec<(String, &[Cell])> = rows(&buf).into_iter().map(|row| (text(&row[..labels]), row)).collect();
-        let step = left.iter().find(|(label, _)| label.starts_with("step")).unwrap();
-        assert!(step.0.trim_end().ends_with(&last), "{:?} has not {last}", step.0);
+        assert!(left.iter().any(|(label, _)| label.starts_with("step") && label.contains('≤')), "{left:?}");
+        let now = left.iter().find(|(label, _)| label.trim().starts_with("now")).unwrap();
+        assert!(now.0.trim_end().ends_with(&last), "{:?} has not {last}", now.0);
         let tops: Vec<_> = left.iter().filter(|(label, _)| label.contains('≤')).collect();
         assert!(tops.iter().any(|(label, _)| label.contains("≤ 120 ms")), "{tops:?}");
         let dim = |row: &[Cell]| row[..labels].iter().filter(|c| c.symbol() != " ").all(|c| c.fg == theme.dim.fg.unwrap());

@@ -38,7 +38,7 @@ impl Ui {
         let pane = view::pane_index(place.pane);
         match mouse.kind {
             MouseEventKind::ScrollUp | MouseEventKind::ScrollDown => {
-                self.focus = pane;
+                (self.focus, self.has_chosen) = (pane, true);
                 self.step(session, theme, if mouse.kind == MouseEventKind::ScrollUp { -3 } else { 3 });
             }
             MouseEventKind::Down(MouseButton::Left) => self.click(session, theme, pane, place.area, at),
@@ -75,7 +75,7 @@ impl Ui {
     pub(in crate::tui) fn click(&mut self, session: &Session, theme: &Theme, pane: usize, area: Rect, at: Position) {
         self.notice = None;
         self.trail.clear();
-        self.focus = pane;
+        (self.focus, self.has_chosen) = (pane, true);
         if at.y == area.y {
             if self.zoom.is_some() {
                 self.leave_zoom();

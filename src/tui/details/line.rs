@@ -54,7 +54,7 @@ fn explain(ctx: &Ctx, line: &Kept, page: &mut Page) {
     let Some(entry) = known.entry else {
         return page.note(&match known.reader {
             Some(reader) if line.class == Class::Alarm => format!("the catalogue does not know its text; it counts as {reader}"),
-            Some(reader) => format!("nccl-top reads it as {reader}"),
+            Some(reader) => format!("nccl-top reads this kind of line: {reader}"),
             None => "the catalogue does not know it, and no reader takes anything from it".to_owned(),
         });
     };

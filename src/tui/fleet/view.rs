@@ -535,7 +535,7 @@ fn draw_help(buf: &mut Buffer, area: Rect, ui: &FleetUi, (from, only): (usize, &
     let rows = usize::from(area.height.saturating_sub(1));
     let first = from.min(lines.len().saturating_sub(rows));
     let more = lines.len().saturating_sub(first + rows);
-    let more = if more > 0 { format!("  {more} more lines below") } else { String::new() };
+    let more = if more > 0 { format!("  {} below", crate::base::units::counted(more, "more line")) } else { String::new() };
     let title = if only.is_empty() { " Help".to_owned() } else { format!(" Help, only {}", clean(only)) };
     buf.put(area.x, area.y, format!("{title}{more}"), usize::from(area.width), theme.focus);
     for (line, y) in lines.iter().skip(first).zip(area.y + 1..area.bottom()) {

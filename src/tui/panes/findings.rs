@@ -220,10 +220,10 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
         super::line(buf, area, y, &text);
         let (row, bad) = (Rect { y, height: 1, ..area }, ctx.culprits().finding(findings[i]));
         // A long text goes on below its first row, which alone has the sign.
-        match above.replace(i) == Some(i) {
-            true if bad.is_some() => super::tint(ctx, row, buf),
-            true => {}
-            false => super::mark_culprit(ctx, row, bad, buf),
+        match (above.replace(i) == Some(i), bad) {
+            (true, Some(bad)) => super::tint(ctx, row, bad, buf),
+            (true, None) => {}
+            (false, bad) => super::mark_culprit(ctx, row, bad, buf),
         }
         if selected == Some(i) && ctx.focused {
             super::mark_selected(ctx, Rect { y, height: 1, ..area }, buf);

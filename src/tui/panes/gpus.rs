@@ -119,7 +119,11 @@ fn activity(ctx: &Ctx, gpu: &Row) -> Cell {
             _ => (word.to_owned(), None),
         },
         // Whom the others wait for does not work well.
-        Activity::Working if ctx.culprits().gpu(gpu.index).is_some() => (word.to_owned(), Some(theme.look)),
+        Activity::Working if ctx.culprits().gpu(gpu.index).is_some() => {
+            let named = ctx.main_job().and_then(|(id, _)| ctx.session.named(id));
+            let is_late = gpu.rank.is_some() && named.is_some_and(|finding| finding.rule == crate::rules::straggler::RULE.id);
+            (if is_late { "late" } else { word }.to_owned(), Some(theme.look))
+        }
         Activity::Working => (word.to_owned(), Some(theme.good)),
         _ => (word.to_owned(), None),
     })
@@ -250,7 +254,11 @@ fn want(ctx: &Ctx, _: u16) -> Option<Want> {
     let all = if count == 0 { 2 } else { count + 1 };
     Some(Want {
         width: 36,
-        least: if count == 0 { 1 } else { all.min(9) },
+        least: match count {
+            0 => 1,
+            _ if ctx.culprits().are_ports() => all.min(5),
+            _ => all.min(9),
+        },
         comfort: all.min(17),
         all,
         priority: 1,

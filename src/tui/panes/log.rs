@@ -14,7 +14,8 @@ use crate::tui::widgets::shorten;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
-use unicode_width::UnicodeWidthStr;
+use std::borrow::Cow;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 pub const PANE: Pane = Pane { id: "log", shows: "all logs, merged", title, want, rows: no_rows, sorts: no_sorts, row_at, open, draw };
 
@@ -214,9 +215,10 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
             const COUNT: u16 = 7;
             buf.put(columns.text, y, format!("× {}", run.lines), room, theme.accent);
             let x = (columns.text + COUNT).min(list.right());
-            buf.put(x, y, run.words(), usize::from(list.right().saturating_sub(x)), style(ctx, row.line));
+            let room = usize::from(list.right().saturating_sub(x));
+            buf.put(x, y, cut(&run.words(), room), room, style(ctx, row.line));
         } else {
-            buf.put(columns.text, y, &row.text, room, style(ctx, row.line));
+            buf.put(columns.text, y, cut(&row.text, room), room, style(ctx, row.line));
         }
         if log.at == Some(row.number) && ctx.focused {
             super::mark_selected(ctx, Rect { y, height: 1, ..list }, buf);
@@ -240,6 +242,25 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
         for (part, y) in wrap(&line.text, usize::from(below.width)).into_iter().zip(rows) {
             buf.put(below.x, y, part, usize::from(below.width), style(ctx, line));
         }
+    }
+}
+
+/// A text that is wider than its room ends with a sign that it goes on, and between two fields where they have a bar between them: half a number is
+/// another number.
+fn cut(text: &str, room: usize) -> Cow<'_, str> {
+    const BAR: &str = " | ";
+    if text.width() <= room {
+        return text.into();
+    }
+    let mut used = 0;
+    let is_beyond = |(_, c): &(usize, char)| {
+        used += c.width().unwrap_or(0);
+        used >= room
+    };
+    let short = text.char_indices().find(is_beyond).map_or(text, |(end, _)| &text[..end]);
+    match short.rfind(BAR).filter(|at| *at > short.len() / 2) {
+        Some(at) => format!("{}{BAR}…", &short[..at]).into(),
+        None => format!("{short}…").into(),
     }
 }
 

@@ -332,7 +332,8 @@ fn title(ctx: &Ctx) -> String {
     let whose = job(ctx).and_then(|job| ctx.whose(&job.id)).map_or(String::new(), |id| format!(" of job {id}"));
     match ctx.session.model.comms.len() {
         0 => format!("NCCL bring-up{whose} and communicators"),
-        n => format!("NCCL bring-up{whose}, {}", counted(n, "communicator")),
+        n if whose.is_empty() => format!("NCCL bring-up, {}", counted(n, "communicator")),
+        n => format!("NCCL bring-up{whose}, {} of all jobs", counted(n, "communicator")),
     }
 }
 

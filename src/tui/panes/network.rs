@@ -234,7 +234,12 @@ fn want(ctx: &Ctx, _: u16) -> Option<Want> {
     let comfort = all.saturating_sub(folded.single.len().saturating_sub(4).min(1000) as u16);
     let least = if folded.groups.is_empty() { 2.min(all) } else { 1 };
     // Beside NVLink alone, plain Ethernet shows less than NCCL's own counts.
-    let priority = if ctx.session.model.ports.is_empty() { 6 } else { 4 };
+    let priority = match ctx.session.model.ports.is_empty() {
+        // What is blamed stands there, however small the screen is.
+        _ if ctx.culprits().are_ports() => 0,
+        true => 6,
+        false => 4,
+    };
     Some(Want { width: 30, least, comfort, all, priority, late: false, grows: false })
 }
 

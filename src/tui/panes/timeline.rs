@@ -15,8 +15,9 @@ use crate::base::severity::{Role, Severity};
 use crate::base::time::{Stamp, span};
 use crate::base::units::{bits_per_s, gbytes_per_s, seconds};
 use crate::diagnosis::verdict::State;
-use crate::model::gpu::GPM_HOLDS;
+use crate::model::gpu::{GPM_HOLDS, Gpu};
 use crate::model::series::Trend;
+use crate::rules::findings::Finding;
 use crate::tui::layout::Want;
 use crate::tui::theme::{between, severity_mark, state_mark};
 use crate::tui::widgets::graph::{Graph, mirrored, round_up};
@@ -95,10 +96,16 @@ fn most(ctx: &Ctx) -> [u16; 7] {
         Part::Axis | Part::Legend => 1,
         Part::Step => some(progress.is_some_and(|p| !p.step_trend.is_empty())),
         Part::Loss => some(progress.is_some_and(|p| !p.losses.is_empty())),
-        Part::Lanes => model.gpus.len().min(1000) as u16,
+        Part::Lanes => lanes::count(ctx).min(1000) as u16,
         Part::Links => some(model.gpus.values().any(|g| g.nvlink_tx_bytes_per_s.is_some_and(|b| b > 0.0) || has_traffic(&g.nvlink_trend))),
         Part::Nics => some(nics(ctx).iter().any(|(rx, tx)| has_traffic(rx) || has_traffic(tx))),
     })
+}
+
+/// The loss, where an open finding is about it.
+fn first(ctx: &Ctx) -> Option<Part> {
+    let of_loss = |f: &Finding| matches!(f.rule, "loss-not-finite" | "loss-spike");
+    ctx.session.ledger.first_open(of_loss).map(|_| Part::Loss)
 }
 
 /// Less than this is what an idle interface carries.
@@ -117,9 +124,11 @@ fn nics<'a>(ctx: &Ctx<'a>) -> Vec<(&'a Trend, &'a Trend)> {
     model.netdevs.values().filter(|n| n.is_physical()).map(|n| (&n.rx, &n.tx)).collect()
 }
 
-fn plan(most: [u16; 7], mut rows: u16) -> [u16; 7] {
+/// `first` has two rows before all others grow.
+fn plan(most: [u16; 7], first: Option<Part>, mut rows: u16) -> [u16; 7] {
     let mut plan = [0; 7];
-    for (part, upto) in GROW {
+    let told = first.map(|part| (part, 2));
+    for (part, upto) in GROW[..4].iter().chain(&told).chain(&GROW[4..]) {
         let at = *part as usize;
         let more = (*upto).min(most[at]).saturating_sub(plan[at]);
         // In and out are drawn both or not at all.
@@ -149,7 +158,7 @@ fn want(ctx: &Ctx, _: u16) -> Option<Want> {
         0..50 => height * 3 / 10,
         _ => height / 3,
     };
-    let all = plan(most, room).iter().sum::<u16>().max(1);
+    let all = plan(most, first(ctx), room).iter().sum::<u16>().max(1);
     // Where rows are few it comes after the log, and without frames only where something is wrong.
     let few = height < 36;
     let late = !framed && ctx.main_job().and_then(|(id, _)| ctx.session.named(id)).is_none();
@@ -171,10 +180,9 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     if area.width < labels + 4 || area.height == 0 {
         return;
     }
-    let model = &ctx.session.model;
     let plot = Rect { x: area.x + labels, width: area.width - labels, ..area };
-    let axis = TimeAxis::new(model.started.unwrap_or(model.now), model.now, ctx.ui.window, usize::from(plot.width));
-    let plan = plan(most(ctx), area.height);
+    let axis = ctx.time_axis(usize::from(plot.width));
+    let plan = plan(most(ctx), first(ctx), area.height);
     let all = lanes::lanes(ctx, &axis);
     let lanes = lanes::fold(all, usize::from(plan[Part::Lanes as usize]));
     let mut y = area.y;
@@ -208,10 +216,10 @@ fn label(ctx: &Ctx, place: Rect, row: u16, left: &str, right: &str, buf: &mut Bu
     label_in(ctx.theme.text, ctx, place, row, (left, right), buf);
 }
 
-/// The top of an axis, so that nobody takes it for a value.
-fn top(ctx: &Ctx, place: Rect, row: u16, word: &str, buf: &mut Buffer) {
+/// What is drawn, and the top of its axis, so that nobody takes that for a value.
+fn top(ctx: &Ctx, place: Rect, name: &str, word: &str, buf: &mut Buffer) {
     let word = format!("≤ {}", word.replacen(".0 ", " ", 1));
-    label_in(ctx.theme.dim, ctx, place, row, ("", &word), buf);
+    label_in(ctx.theme.dim, ctx, place, 0, (name, &word), buf);
 }
 
 fn label_in(style: Style, ctx: &Ctx, place: Rect, row: u16, (left, right): (&str, &str), buf: &mut Buffer) {
@@ -224,7 +232,7 @@ fn label_in(style: Style, ctx: &Ctx, place: Rect, row: u16, (left, right): (&str
 }
 
 /// What nearly all values and the newest reach: the first step, which compiles, may go beyond the top.
-fn height(values: &[Option<f32>]) -> f32 {
+pub(super) fn height(values: &[Option<f32>]) -> f32 {
     let mut known: Vec<f32> = values.iter().flatten().copied().filter(|v| v.is_finite()).collect();
     let newest = known.last().copied().unwrap_or(0.0);
     known.sort_by(f32::total_cmp);
@@ -252,20 +260,27 @@ fn step_time(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buff
         if is_over { between(ctx.theme.look, ctx.theme.text, up * 0.5) } else { ctx.theme.graded(up) }
     };
     Graph { values: &values, low: 0.0, high, filled: true, hangs: false }.draw(plot, buf, &style);
-    if let Some((median, _)) = usual
+    let line = usual.map(|(median, _)| ((1.0 - median as f32 / high) * rows).clamp(0.0, rows - 1.0) as u16);
+    if let Some(line) = line
         && plot.height > 1
     {
-        let y = plot.y + ((1.0 - median as f32 / high) * rows).clamp(0.0, rows - 1.0) as u16;
-        for x in plot.x..=plot.x + axis.newest() as u16 {
+        let y = plot.y + line;
+        let begun = ctx.session.model.started.and_then(|started| axis.cell(started)).unwrap_or(0);
+        for x in plot.x + begun as u16..=plot.x + axis.newest() as u16 {
             put_blank(buf, x, y, '┄', ctx.theme.border);
         }
     }
     match plot.height {
         1 => label(ctx, place, 0, "step", &word(last), buf),
-        _ => {
-            label(ctx, place, 0, if labels(place.width) < 20 { "step" } else { "step time" }, &word(last), buf);
+        2 => {
+            label(ctx, place, 0, "step", &word(last), buf);
             label(ctx, place, 1, "  usual", &word(usual.map(|u| u.0)), buf);
-            top(ctx, place, 2, &seconds(f64::from(high)), buf);
+        }
+        // The top of the axis at the top, and what is usual beside its line where that is below these.
+        _ => {
+            top(ctx, place, if labels(place.width) < 20 { "step" } else { "step time" }, &seconds(f64::from(high)), buf);
+            label(ctx, place, 1, "  now", &word(last), buf);
+            label(ctx, place, line.map_or(2, |line| line.max(2)), "  usual", &word(usual.map(|u| u.0)), buf);
         }
     }
 }
@@ -302,7 +317,8 @@ fn loss(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buffer) {
     let spread = (high - low).max(high.abs() * 1e-3).max(1e-9);
     let (bottom, top) = if high - low < spread { (low - spread, high + spread) } else { (low, high) };
     Graph { values: &values, low: bottom, high: top, filled: false, hangs: false }.draw(plot, buf, &|_| ctx.theme.chart2);
-    if high > low {
+    // What is drawn are means: the words are of the values themselves.
+    if let Some((low, high)) = p.losses.range(axis.now, axis.now.since(axis.from)).filter(|(low, high)| high > low) {
         label_in(ctx.theme.dim, ctx, place, 1, ("  high", &training::loss(f64::from(high))), buf);
         label_in(ctx.theme.dim, ctx, place, 2, ("  low", &training::loss(f64::from(low))), buf);
     }
@@ -326,16 +342,27 @@ fn add(sums: &mut [Option<f32>], values: Vec<Option<f32>>) {
 /// How long what was last read of a counter stands.
 const COUNTERS_HOLD: Duration = Duration::from_secs(3);
 
+/// In halves of cells, as long as the GPU answers: what was read last does not stand for one that is lost.
+fn answered(axis: &TimeAxis, gpu: &Gpu, trend: &Trend, hold: Duration) -> Vec<Option<f32>> {
+    let mut values = axis.values(trend, 2, hold);
+    if let Some((since, _)) = &gpu.trouble {
+        let known = if *since < axis.from { 0 } else { axis.cell(*since).map_or(values.len(), |cell| cell * 2 + 1) };
+        values.iter_mut().skip(known).for_each(|value| *value = None);
+    }
+    values
+}
+
 fn links(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buffer) {
     let gpus = &ctx.session.model.gpus;
     let hold = if gpus.values().any(|g| g.gpm().is_some()) { GPM_HOLDS } else { COUNTERS_HOLD };
     if plot.height < 2 {
-        let values = sum(axis, gpus.values().map(|g| &g.nvlink_trend), 2, hold);
+        let mut values = vec![None; axis.cells * 2];
+        gpus.values().for_each(|gpu| add(&mut values, answered(axis, gpu, &gpu.nvlink_trend, hold)));
         filled(ctx, &values, "NVLink GB/s", gbytes_per_s, place, plot, buf);
         return;
     }
     let (mut out, mut into) = (vec![None; axis.cells * 2], vec![None; axis.cells * 2]);
-    for (of_out, of_in) in gpus.values().map(|gpu| gpu.nvlink_ways(|trend| axis.values(trend, 2, hold))) {
+    for (of_out, of_in) in gpus.values().map(|gpu| gpu.nvlink_ways(|trend| answered(axis, gpu, trend, hold))) {
         add(&mut out, of_out);
         add(&mut into, of_in);
     }
@@ -362,19 +389,21 @@ fn ways(
     let high = round_up(high);
     mirrored(out, into, high, plot, buf, ctx.theme);
     let last = |values: &[Option<f32>]| values.iter().rev().find_map(|v| *v).map_or("–".into(), |v| word(f64::from(v)));
+    let short = name.split(' ').next().unwrap_or(name);
+    let wide = labels(place.width) >= 20;
+    if plot.height > 3 && labels(place.width) >= 15 {
+        top(ctx, place, if wide { name } else { short }, &word(f64::from(high)), buf);
+        label(ctx, place, 1, "  out", &last(out), buf);
+        label(ctx, place, plot.height.div_ceil(2), "  in", &last(into), buf);
+        return;
+    }
+    let name = if wide { name } else { short };
     let (first, second) = match labels(place.width) {
-        ..15 => (name.split(' ').next().unwrap_or(name).to_owned(), String::new()),
-        15..20 => {
-            let name = name.split(' ').next().unwrap_or(name);
-            (format!("{name} out"), format!("{:>1$}", "in", name.len() + 4))
-        }
+        ..15 => (short.to_owned(), String::new()),
         _ => (format!("{name} out"), format!("{:>1$}", "in", name.len() + 4)),
     };
     label(ctx, place, 0, &first, &last(out), buf);
     label(ctx, place, plot.height.div_ceil(2), &second, &last(into), buf);
-    if plot.height > 2 {
-        top(ctx, place, 1, &word(f64::from(high)), buf);
-    }
 }
 
 /// Values from zero on, and the newest of them.
@@ -390,13 +419,14 @@ fn filled(ctx: &Ctx, values: &[Option<f32>], name: &str, word: fn(f64) -> String
 /// What the signs of the lanes mean, those that are there.
 fn legend(ctx: &Ctx, lanes: &[Lane], plot: Rect, buf: &mut Buffer) {
     let mut x = plot.x;
-    for did in KINDS.into_iter().filter(|did| lanes.iter().any(|lane| lane.cells.iter().any(|cell| cell.0 == *did))) {
+    for did in
+        KINDS.into_iter().filter(|did| !did.word().is_empty() && lanes.iter().any(|lane| lane.cells.iter().any(|cell| cell.0 == *did)))
+    {
         let text = format!(" {}   ", did.word());
         if x + 1 + text.trim_end().width() as u16 > plot.right() {
             return;
         }
-        let busy = if did == lanes::Did::Late { 40.0 } else { 100.0 };
-        buf.put(x, plot.y, did.sign(busy).to_string(), 1, did.style(ctx.theme));
+        buf.put(x, plot.y, did.sign(100.0).to_string(), 1, did.style(ctx.theme));
         (x, _) = buf.put(x + 1, plot.y, text, usize::from(plot.right() - x - 1), ctx.theme.dim);
     }
 }

@@ -1,5 +1,6 @@
 //! Where training stands: step, loss, step time and its jitter, throughput, time left, pauses.
 
+use super::timeline;
 use super::{Ctx, Pane, labelled, lines, no_row_at, no_rows, no_sorts, opens_nothing, or_dash};
 use crate::base::time::span;
 use crate::base::units::{group, scaled, seconds};
@@ -172,9 +173,12 @@ fn history(ctx: &Ctx, row: Rect, buf: &mut Buffer, label: &str, trend: &Trend, l
         buf.put(row.x + LABEL, row.y, format!("nothing in the {}", ctx.axis_words()), usize::from(row.width - LABEL), ctx.theme.dim);
         return;
     };
-    // From its lowest to its highest: what matters is how it moves.
+    // From its lowest to what nearly all reach: what matters is how it moves, and the first step, which compiles, would make all others flat.
+    let top = timeline::height(&values).max(low);
+    // A loss has no zero that means something; steps that take nearly the same are to look the same.
+    let bottom = if label == "loss" { low } else { 0.0 };
     let scaled_values: Vec<Option<f32>> =
-        values.iter().map(|v| v.map(|v| if high > low { (v - low) / (high - low) } else { 0.5 })).collect();
+        values.iter().map(|v| v.map(|v| if top > bottom { ((v - bottom) / (top - bottom)).min(1.0) } else { 0.5 })).collect();
     spark::draw(buf, row.x + LABEL, row.y, &scaled_values, 1.0, style);
     let word = |v: f32| if label == "loss" { loss(f64::from(v)) } else { seconds(f64::from(v)) };
     let (low, high) = trend.range(axis.end, ctx.ui.window).unwrap_or((low, high));

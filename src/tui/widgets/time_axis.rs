@@ -44,6 +44,14 @@ impl TimeAxis {
         TimeAxis { from: Stamp(first.saturating_add(jumps.saturating_mul(jump))), step, cells, now }
     }
 
+    /// The same for a recording, which is looked at more than it is waited for: what is newest stands near the right edge from the start. It
+    /// moves more often in its first minutes, which a screen far away would be sent.
+    pub fn of_recording(since: Stamp, now: Stamp, window: Duration, cells: usize) -> TimeAxis {
+        let axis = TimeAxis::new(since, now, window, cells);
+        let before = axis.cells - (axis.cells / JUMP).max(2).min(axis.cells);
+        TimeAxis::new(since.min(now).minus(axis.step * before as u32), now, window, cells)
+    }
+
     pub fn end(&self) -> Stamp {
         self.from.plus(self.step * self.cells as u32)
     }

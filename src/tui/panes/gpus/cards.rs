@@ -39,9 +39,8 @@ const ONE_BELOW_THE_OTHER: u16 = 9;
 pub(super) fn draw(ctx: &Ctx, rows: &[Row], selected: Option<usize>, area: Rect, buf: &mut Buffer) {
     let places = grid(area, rows.len(), LEAST);
     let Some(first) = places.first() else { return };
-    let model = &ctx.session.model;
     let cells = usize::from(first.width.saturating_sub(LABEL));
-    let axis = TimeAxis::new(model.started.unwrap_or(model.now), model.now, ctx.ui.window, cells);
+    let axis = ctx.time_axis(cells);
     let links: Vec<Ways> = rows.iter().map(|gpu| links(gpu, &axis)).collect();
     // On one scale, so that they can be compared.
     let high = links.iter().flat_map(|(out, into)| out.iter().chain(into)).flatten().copied().fold(0.0, f32::max);

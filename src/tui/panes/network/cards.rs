@@ -38,9 +38,8 @@ pub(super) fn draw(ctx: &Ctx, rows: &[Nic], selected: Option<&str>, area: Rect, 
     let nics = shown(rows);
     let places = grid(area, nics.len(), LEAST);
     let Some(first) = places.first() else { return };
-    let model = &ctx.session.model;
     let cells = usize::from(first.width.saturating_sub(LABEL));
-    let axis = TimeAxis::new(model.started.unwrap_or(model.now), model.now, ctx.ui.window, cells);
+    let axis = ctx.time_axis(cells);
     let ways: Vec<(Values, Values)> = nics.iter().map(|nic| (sum(nic, &axis, |n| n.trends.0), sum(nic, &axis, |n| n.trends.1))).collect();
     // On one scale, so that they can be compared.
     let high = ways.iter().flat_map(|(out, into)| out.iter().chain(into)).flatten().copied().fold(0.0, f32::max);

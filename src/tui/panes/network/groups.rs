@@ -220,7 +220,12 @@ pub(super) fn group_line(ctx: &Ctx, nics: &[Nic], group: &Group, area: Rect, buf
     parts.push((4, vec![("loss ".into(), theme.dim), (loss.map_or("–".into(), |l| format!("{}/s", scaled(l))), style)]));
     let ways = [Way::In, Way::Out].map(|w| (w, median(nics, group, w)));
     let slowness = members().flat_map(|n| ways.into_iter().filter_map(move |(w, m)| Some((of_siblings(n, w, m)?, n, w))));
-    if let Some((ratio, nic, way)) = slowness.min_by(|a, b| a.0.total_cmp(&b.0)) {
+    let blamed = members().find_map(|n| Some((n, ctx.culprits().port(&n.id)?)));
+    if let Some((nic, bad)) = blamed {
+        // Whom the verdict names counts more than who carries least at this moment.
+        let loss = nic.loss.filter(|_| nic.loses()).map_or(String::new(), |loss| format!(" loss {}/s", scaled(loss)));
+        parts.push((1, vec![(format!("► {}{loss}", nic.name), theme.severity(bad))]));
+    } else if let Some((ratio, nic, way)) = slowness.min_by(|a, b| a.0.total_cmp(&b.0)) {
         let share = nic.share(way).map_or(String::new(), |s| format!("{:>3}%", pct(s)));
         let words = format!("{} {share}", nic.name);
         parts.push(match (ratio < SLOW, area.width >= 60) {

@@ -5,6 +5,7 @@ use crate::base::time::Stamp;
 use crate::base::units::counted;
 use crate::diagnosis::verdict::State;
 use crate::model::deeds::Doing;
+use crate::model::gpu::Gpu;
 use crate::rules::straggler::{LAG_PCT, SIBLINGS_PCT};
 use crate::tui::panes::Ctx;
 use crate::tui::theme::Theme;
@@ -31,11 +32,13 @@ pub(super) enum Did {
     Idle,
     Lost,
     Unknown,
+    /// Before the first thing was seen.
+    Before,
 }
 
 /// All, as the legend has them.
-pub(super) const KINDS: [Did; 9] =
-    [Did::Working, Did::Late, Did::Communicating, Did::Waiting, Did::Absent, Did::Paused, Did::Idle, Did::Lost, Did::Unknown];
+pub(super) const KINDS: [Did; 10] =
+    [Did::Working, Did::Late, Did::Communicating, Did::Waiting, Did::Absent, Did::Paused, Did::Idle, Did::Lost, Did::Unknown, Did::Before];
 
 impl Did {
     pub(super) fn word(self) -> &'static str {
@@ -49,6 +52,7 @@ impl Did {
             Did::Idle => "idle",
             Did::Lost => "lost",
             Did::Unknown => "no data",
+            Did::Before => "",
         }
     }
 
@@ -56,7 +60,8 @@ impl Did {
     pub(super) fn sign(self, busy: f32) -> char {
         match self {
             // The lowest block is kept for idle.
-            Did::Working | Did::Late => spark::block(busy.max(17.0), 100.0),
+            Did::Working => spark::block(busy.max(17.0), 100.0),
+            Did::Late => '▚',
             Did::Communicating => '═',
             Did::Waiting => '░',
             Did::Absent => '×',
@@ -64,6 +69,7 @@ impl Did {
             Did::Idle => '▁',
             Did::Lost => '†',
             Did::Unknown => '╌',
+            Did::Before => ' ',
         }
     }
 
@@ -73,7 +79,7 @@ impl Did {
             Did::Communicating => theme.chart2,
             Did::Waiting => theme.look,
             Did::Late | Did::Absent | Did::Lost => theme.act,
-            Did::Paused | Did::Idle | Did::Unknown => theme.dim,
+            Did::Paused | Did::Idle | Did::Unknown | Did::Before => theme.dim,
         }
     }
 }
@@ -112,8 +118,8 @@ fn pauses(ctx: &Ctx, job: &str) -> Vec<(Stamp, Stamp)> {
     pauses
 }
 
-/// One lane for each GPU, in their order.
-pub(super) fn lanes(ctx: &Ctx, axis: &TimeAxis) -> Vec<Lane> {
+/// The job of each GPU, and its rank there.
+fn owners<'a>(ctx: &Ctx<'a>) -> BTreeMap<u32, (&'a str, Option<u32>)> {
     let model = &ctx.session.model;
     let mut owners: BTreeMap<u32, (&str, Option<u32>)> = BTreeMap::new();
     for job in model.jobs.values().filter(|j| !model.is_stale(j)) {
@@ -130,10 +136,37 @@ pub(super) fn lanes(ctx: &Ctx, axis: &TimeAxis) -> Vec<Lane> {
             owners.entry(*index).or_insert((job, Some(*rank)));
         }
     }
+    owners
+}
+
+/// The GPUs that are shown: all, or where there are several jobs those of the one that the screen is of, whose steps stand above them.
+fn shown_of<'a>(ctx: &Ctx<'a>, owners: &BTreeMap<u32, (&str, Option<u32>)>) -> Vec<&'a Gpu> {
+    let model = &ctx.session.model;
+    let main = ctx.main_job().map(|(id, _)| id).filter(|_| model.jobs.len() > 1);
+    let is_its = |gpu: &&Gpu| owners.get(&gpu.index).is_some_and(|(job, _)| Some(*job) == main);
+    let its: Vec<&Gpu> = model.gpus.values().filter(is_its).collect();
+    if its.is_empty() { model.gpus.values().collect() } else { its }
+}
+
+/// How many lanes there are.
+pub(super) fn count(ctx: &Ctx) -> usize {
+    match ctx.session.model.jobs.len() {
+        0 | 1 => ctx.session.model.gpus.len(),
+        _ => shown_of(ctx, &owners(ctx)).len(),
+    }
+}
+
+/// One lane for each GPU, in their order.
+pub(super) fn lanes(ctx: &Ctx, axis: &TimeAxis) -> Vec<Lane> {
+    let model = &ctx.session.model;
+    let owners = owners(ctx);
+    let main = ctx.main_job().map(|(id, _)| id);
+    let shown_gpus = shown_of(ctx, &owners);
     let shown = axis.newest() + 1;
+    let begun = model.started.and_then(|started| axis.cell(started)).unwrap_or(0);
     let mut by_job: BTreeMap<Option<&str>, Vec<usize>> = BTreeMap::new();
-    let mut lanes = Vec::with_capacity(model.gpus.len());
-    for (at, gpu) in model.gpus.values().enumerate() {
+    let mut lanes = Vec::with_capacity(shown_gpus.len());
+    for (at, gpu) in shown_gpus.into_iter().enumerate() {
         let owner = owners.get(&gpu.index);
         by_job.entry(owner.map(|(job, _)| *job).or(main)).or_default().push(at);
         let deeds = gpu.deeds.columns(axis.from, axis.step, shown, gpu.holds());
@@ -154,7 +187,7 @@ pub(super) fn lanes(ctx: &Ctx, axis: &TimeAxis) -> Vec<Lane> {
             gpu: Some(gpu.index),
             count: 1,
             culprit: ctx.culprits().gpu(gpu.index),
-            cells: deeds.into_iter().zip(busy).map(cell).collect(),
+            cells: deeds.into_iter().zip(busy).enumerate().map(|(i, did)| if i < begun { (Did::Before, 0.0) } else { cell(did) }).collect(),
         });
     }
     for (job, members) in by_job {
