@@ -766,7 +766,7 @@ fn is_bringup(what: &What) -> bool {
             | What::AtStart { .. }
             | What::Phase { .. }
             | What::Done
-            | What::SkippedStep
+            | What::SkippedStep { .. }
             | What::RunStart
             | What::TasksAreLaunchers
     );

@@ -21,6 +21,8 @@ use std::time::Duration;
 const OUTLIVED: Duration = Duration::from_secs(120);
 /// A rank that does not come so soon after an exception of its own does not come because of it.
 const JUST_BEFORE: Duration = Duration::from_secs(60);
+/// Lines from a wait that was given up to the last frame of the exception that came of it.
+const JUST_ABOVE: u64 = 40;
 /// Python takes so long to end after an exception.
 const SOON_ENDED: Duration = Duration::from_secs(10);
 /// What was warned of fails so soon.
@@ -245,7 +247,10 @@ fn warned_of(findings: &mut [&mut Finding], cause: usize, outlived: &dyn Fn(&Fin
     };
     // An exception that the end of the log cuts says only that there was one: what its process waited for in vain just before says more.
     let is_nameless = what.signature.is_none() && chain(&what).is_of_its_writer && what.part == Some(Part::Messenger);
-    let gave_up = |f: &Finding| is_nameless && is_messenger(f) && f.severity >= Severity::Warning && stands_below(&what, f);
+    let near = |f: &Finding| place(&what).1.zip(place(f).1).is_some_and(|(below, above)| below - above <= JUST_ABOVE);
+    let is_its = |f: &Finding| what.ranks.is_empty() || f.ranks.iter().any(|rank| what.ranks.contains(rank));
+    let gave_up =
+        |f: &Finding| is_nameless && chain(f).says_who_waited && is_messenger(f) && stands_below(&what, f) && near(f) && is_its(f);
     // The driver tells of one moment in any order.
     let are_of_driver = |f: &Finding| chain(f).from_kernel && chain(&what).from_kernel;
     let are_timed = |f: &Finding| are_of_driver(f) || driver_chain::is_timed(f) && driver_chain::is_timed(&what);

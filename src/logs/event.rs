@@ -343,7 +343,10 @@ pub enum What {
     /// The job says that it is done.
     Done,
     /// fp16 overflow, skipped step.
-    SkippedStep,
+    SkippedStep {
+        /// What the gradients are multiplied with from now on, where the line says it.
+        scale: Option<f64>,
+    },
 
     /// A text of the catalogue that no other event tells.
     Signed {

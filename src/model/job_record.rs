@@ -48,8 +48,6 @@ pub struct Record {
     pub members: Option<u32>,
     /// The first line by which a rank began that had begun already.
     pub joined_again: Option<JoinedAgain>,
-    /// The file in which the first of them began.
-    pub joined_in: Option<u32>,
     /// Channel lines by transport, device numbers included: `NET/Socket/0`.
     pub transports: BTreeMap<String, u64>,
     /// Seconds that the slowest rank took to create a communicator, by the number of its ranks.
@@ -79,8 +77,6 @@ pub struct JoinedAgain {
     pub text: String,
     /// How many ranks had begun then: of a start that follows another one, all that this file names.
     pub after: usize,
-    /// In another file than the first of all ranks.
-    pub elsewhere: bool,
 }
 
 /// A rank, as lines and reports name it.

@@ -54,8 +54,8 @@ pub struct LogFile {
     pub table: Option<Tables>,
     /// The rank whose output it is, by the place where launchers put each one's.
     pub path_rank: Option<PathRank>,
-    /// The last time-out in it that names no process group: its number and the rank in its group.
-    pub timed_out: Option<(u64, u32)>,
+    /// The newest call that timed out in it, of those that name no process group: its number, what it is, and the ranks that said so.
+    pub timed_out: Option<(u64, String, BTreeSet<u32>)>,
 }
 
 impl LogFile {
@@ -92,14 +92,22 @@ impl LogFile {
     pub fn doubt_path(&mut self, event: &TextEvent) {
         let is_other = |rank: u32| self.path_rank.is_some_and(|own| matches!(own, PathRank::Global(own) if own != rank));
         let of_launcher = matches!(event.what, What::WorkerFailure(_) | What::WorkerFailed { .. } | What::Terminating { .. });
-        // One process waits in a call as one member of a group.
-        let waits = match &event.what {
-            What::CollectiveTimeout(t) if t.group.is_none() && t.guid.is_none() => t.seq.zip(t.pg_rank),
-            _ => None,
-        };
-        let is_second = self.timed_out.zip(waits).is_some_and(|(before, now)| before.0 == now.0 && before.1 != now.1);
-        self.timed_out = waits.or(self.timed_out);
-        if of_launcher || is_second || event.origin.rank.is_some_and(is_other) {
+        // One process may wait in calls of two groups that have one number; of three nobody has seen that.
+        const MANY: usize = 3;
+        let mut are_many = false;
+        if let What::CollectiveTimeout(t) = &event.what
+            && let (None, None, Some(seq), Some(op), Some(rank)) = (&t.group, &t.guid, t.seq, &t.op, t.pg_rank)
+        {
+            let call = self.timed_out.get_or_insert_with(|| (seq, op.clone(), BTreeSet::new()));
+            if (call.0, &call.1) != (seq, op) {
+                *call = (seq, op.clone(), BTreeSet::new());
+            }
+            if call.2.len() < MANY {
+                call.2.insert(rank);
+            }
+            are_many = call.2.len() >= MANY;
+        }
+        if of_launcher || are_many || event.origin.rank.is_some_and(is_other) {
             self.path_rank = None;
         }
     }

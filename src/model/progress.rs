@@ -81,6 +81,8 @@ pub struct Progress {
     pub usual_norm: Usual,
     /// Steps that overflowed in fp16 and were left out.
     pub skipped_steps: u64,
+    /// What the gradients of fp16 are multiplied with since the last of them, and the step before it.
+    pub loss_scale: Option<(f64, u64)>,
     first_step: Option<(Stamp, u64)>,
     /// The first and the last step of this run whose lines carry a time.
     timed: Option<[(Stamp, u64); 2]>,
@@ -568,9 +570,11 @@ impl Progress {
     }
 
     /// How much step times differ: the span from the 10th to the 90th percentile of the last 50, as a share of their median. `None`
-    /// below 10 of them.
+    /// below 10 of them. Since steps take longer for good, those before are not among them.
     pub fn jitter(&self) -> Option<f64> {
-        let mut times: Vec<f64> = self.step_times.iter().rev().take(50).map(|s| s.1).filter(|t| t.is_finite()).collect();
+        let of_now = |(at, _): &(Stamp, f64)| self.slow.is_none_or(|slow| *at > slow.since);
+        let newest = self.step_times.iter().rev().take(50).take_while(of_now);
+        let mut times: Vec<f64> = newest.map(|s| s.1).filter(|t| t.is_finite()).collect();
         times.sort_by(f64::total_cmp);
         let percentile = |p: usize| times.get((times.len().saturating_sub(1) * p + 50) / 100).copied();
         let median = percentile(50).filter(|m| *m > 0.0 && times.len() >= 10)?;

@@ -143,11 +143,9 @@ impl Model {
         record.apply(seen.event);
         if let What::Joined { rank, .. } = &seen.event.what {
             record.revision += 1;
-            let first = *record.joined_in.get_or_insert(seen.file);
             if record.joined.get(rank).is_some_and(|times| *times > 1) && record.joined_again.is_none() {
-                let (after, elsewhere) = (record.joined.len(), first != seen.file);
-                record.joined_again =
-                    Some(JoinedAgain { at: seen.since, file: seen.file, line: seen.line, text: seen.text.to_owned(), after, elsewhere });
+                let (after, text) = (record.joined.len(), seen.text.to_owned());
+                record.joined_again = Some(JoinedAgain { at: seen.since, file: seen.file, line: seen.line, text, after });
             }
         }
         if !seen.event.what.is_alarm() {
@@ -215,7 +213,10 @@ impl Model {
             What::TotalSteps { total } => log.progress.total_steps = Some(*total),
             What::AtStart { total } => log.progress.at_start = Some(*total),
             What::Phase { phase, begins } => log.progress.phase_said(when, *phase, *begins),
-            What::SkippedStep => log.progress.skipped_steps += 1,
+            What::SkippedStep { scale } => {
+                log.progress.skipped_steps += 1;
+                log.progress.loss_scale = scale.zip(log.progress.step).or(log.progress.loss_scale);
+            }
             What::Done => log.progress.done_at = Some(when),
             What::Terminating { .. } | What::LauncherSignalled { .. } | What::WorkerFailed { .. } => {
                 if matches!(event.what, What::WorkerFailed { .. }) {

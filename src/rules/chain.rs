@@ -25,6 +25,8 @@ pub struct Chain {
     pub is_of_the_start: bool,
     /// It says why a job stands that had moved.
     pub is_hang: bool,
+    /// Its texts are of a process that waited in vain and will say so in an exception of its own.
+    pub says_who_waited: bool,
     /// Where something failed, that explains it, and there is nothing more to say.
     pub yields_to_failure: bool,
     /// Where a finding of one of these rules names one of the same ranks, there is nothing more to say.
@@ -93,6 +95,7 @@ impl Chain {
         is_of_numbers: false,
         is_of_the_start: false,
         is_hang: false,
+        says_who_waited: false,
         yields_to_failure: false,
         covered_by: &[],
     };

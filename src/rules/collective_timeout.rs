@@ -60,9 +60,12 @@ fn reporters(ctx: &TextContext, timeout: &CollectiveTimeout, first: u32) -> (Str
     // Live, the others may still do so.
     let Some(job) = ctx.model.jobs.get(&ctx.seen.job).filter(|job| job.log_only) else { return (alone, Heard::Some) };
     let record = ctx.model.record_of(&job.id);
+    // Up to PyTorch 2.0 no call has a number.
+    let number = |t: &CollectiveTimeout| t.seq.or(timeout.seq.is_none().then_some(0));
+    let is_of_now = |a: &Alarm| ctx.model.files.get(&a.file).is_none_or(|log| timeout.seq.is_some() || a.run == log.chronicle.run);
     let waits = |a: &Alarm| match &a.event.what {
-        What::CollectiveTimeout(t) if t.guid == timeout.guid && !t.is_p2p() => {
-            Some((t.seq?, t.op.clone().unwrap_or_default(), a.rank.or(t.pg_rank)?))
+        What::CollectiveTimeout(t) if t.guid == timeout.guid && !t.is_p2p() && is_of_now(a) => {
+            Some((number(t)?, t.op.clone().unwrap_or_default(), a.rank.or(t.pg_rank)?))
         }
         _ => None,
     };
@@ -81,7 +84,7 @@ fn reporters(ctx: &TextContext, timeout: &CollectiveTimeout, first: u32) -> (Str
     }
     // What a terminal broke has no name.
     let is_own =
-        |(seq, op): &(u64, String)| Some(*seq) == timeout.seq && (op.is_empty() || timeout.op.as_ref().is_none_or(|own| own == op));
+        |(seq, op): &(u64, String)| Some(*seq) == number(timeout) && (op.is_empty() || timeout.op.as_ref().is_none_or(|own| own == op));
     let own: Vec<(u64, String)> = of_call.keys().filter(|call| is_own(call)).cloned().collect();
     let mut all: BTreeSet<u32> = own.iter().filter_map(|call| of_call.remove(call)).flatten().collect();
     all.insert(first);

@@ -10,7 +10,7 @@ pub const RULE: Rule = Rule {
     id: "grad-overflow",
     severity: Severity::Warning,
     title: "fp16 gradients overflow again and again: steps are skipped",
-    how: "Skipped steps and loss scales in the log",
+    how: "Most of the steps skipped, or a loss scale below 1 after a hundred steps, in the log",
     advice: "A few at the start are normal; many in a row mean that the loss diverges: lower the learning rate, use bf16, look at the data",
     life: ONCE,
     implies: Implies::Nothing,
@@ -20,7 +20,7 @@ pub const RULE: Rule = Rule {
 
 fn check(ctx: &FactContext, out: &mut Vec<Finding>) {
     for file in ctx.model.files.values() {
-        out.extend(skipped(&file.progress).map(|f| Finding { job: Some(file.job.clone()), ..f }));
+        out.extend(skipped(&file.progress).or_else(|| unscaled(&file.progress)).map(|f| Finding { job: Some(file.job.clone()), ..f }));
     }
 }
 
@@ -34,6 +34,25 @@ fn steps_seen(progress: &Progress) -> Option<u64> {
     let step = progress.step?;
     let first = progress.first_counted.filter(|first| *first > LEAST_STEPS);
     Some(first.map_or(step, |first| step.saturating_sub(first) + 1))
+}
+
+fn short(scale: f64) -> String {
+    if scale < 1e-3 { format!("{scale:.1e}") } else { format!("{:.3}", scale).trim_end_matches('0').to_owned() }
+}
+
+/// Gradients are made larger so that fp16 can hold them; a scale that makes them smaller finds them too large without it.
+fn unscaled(progress: &Progress) -> Option<Finding> {
+    const LEAST_SCALE: f64 = 1.0;
+    /// It grows again where this many steps do not overflow.
+    const LATELY: u64 = 100;
+    let (scale, step) = progress.loss_scale.filter(|(scale, _)| *scale > 0.0 && *scale < LEAST_SCALE)?;
+    progress.step.filter(|now| *now >= LEAST_STEPS && now.saturating_sub(step) <= LATELY)?;
+    let words = format!("the fp16 loss scale fell to {} at step {}: gradients overflow even without it", short(scale), group(step));
+    let mut found = RULE.weighed(Severity::Warning, Confidence::Certain, words);
+    found.why =
+        "the scale keeps small gradients from vanishing and is halved at each overflow; below 1 it makes them smaller than they are".into();
+    found.next = Some("look at gradient norm and loss: do they grow? Train in bf16, lower the learning rate or clip gradients, and look at the data where it began".into());
+    Some(found)
 }
 
 /// Most steps were left out: a few at the start are how fp16 finds its scale.

@@ -17,7 +17,6 @@ use crate::model::job::Job;
 use crate::model::signals::{LogLook, Look, Member, RAS_OLD, RankLook, RasLook, Silent};
 use crate::observe::evidence::Evidence;
 use crate::rules::findings::Finding;
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 pub const RULE: Rule = Rule {
@@ -49,7 +48,7 @@ pub(super) const WAITED_ALONE: Limit =
     Limit::seconds("hang-rank-absent", "after_alone", 12.0, "the same where only one kind of signal is seen");
 /// Who computes may be about to come.
 pub(super) const WAITED_FOR_WORK: Limit =
-    Limit::seconds("hang-rank-absent", "after_busy", 20.0, "the same where others wait for one that keeps its CPU or its GPU busy");
+    Limit::seconds("hang-rank-absent", "after_busy", 20.0, "the same where ranks on CPUs wait for one that keeps its CPU busy");
 /// What RAS says of a rank elsewhere, of which nothing else is seen, must have held so long.
 const WAITED_FAR: Limit =
     Limit::seconds("hang-rank-absent", "after_elsewhere", 10.0, "what RAS says of a rank on another node must have held this long");
@@ -516,28 +515,20 @@ fn by_peers(job: &Job, look: &Look) -> Option<Absent> {
 /// alone. Rank 0 evaluates and converts weights alone, that is no hang.
 fn busy_elsewhere(look: &Look) -> Option<Absent> {
     const ALONE: Duration = Duration::from_secs(60);
-    let ras = look.ras.as_ref().filter(|r| r.age <= RAS_OLD);
-    let behind = |r: &RasLook| r.behind.iter().filter_map(|l| l.who.rank).collect::<BTreeSet<_>>();
-    // Whom RAS has behind, too, in the middle of a step, need not be watched for as long, nor be fewer than those that wait.
-    let lags = |least: Duration| {
-        let busy: BTreeSet<u32> = look.with(Activity::Working, least).iter().map(|r| r.rank).collect();
-        ras.is_some_and(|r| r.missing.is_empty() && behind(r) == busy && r.still_for >= least / 2)
-    };
-    let is_behind = has_trained(look) && lags(WAITED_FOR_WORK.duration());
-    let least = if is_behind { WAITED_FOR_WORK.duration() } else { ALONE };
-    let busy: Vec<u32> = look.with(Activity::Working, least).iter().map(|r| r.rank).collect();
-    let waiting = look.with(Activity::Waiting, patience(look, least));
+    let busy: Vec<u32> = look.with(Activity::Working, ALONE).iter().map(|r| r.rank).collect();
+    let waiting = look.with(Activity::Waiting, patience(look, ALONE));
     if busy.is_empty()
         || busy.contains(&0)
-        || busy.len() > waiting.len()
-        || busy.len() == waiting.len() && !is_behind
+        || busy.len() >= waiting.len()
         || busy.len() + waiting.len() < look.alive().count()
         || !look.quiet_log()
     {
         return None;
     }
+    let ras = look.ras.as_ref().filter(|r| r.age <= RAS_OLD);
+    let behind = |r: &crate::model::signals::RasLook| r.behind.iter().filter_map(|l| l.who.rank).collect::<std::collections::BTreeSet<_>>();
     let equal = |r: &RasLook| r.behind.is_empty() && r.missing.is_empty() && look.has_uncounted();
-    if ras.is_some_and(|r| r.still_for < least / 2 || !equal(r) && behind(r) != busy.iter().copied().collect()) {
+    if ras.is_some_and(|r| r.still_for < ALONE / 2 || !equal(r) && behind(r) != busy.iter().copied().collect()) {
         return None;
     }
     let since = waiting.iter().map(|r| r.activity_since).min()?;

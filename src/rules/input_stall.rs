@@ -124,8 +124,8 @@ fn counted_are(n: u32) -> String {
 /// What is known of the loader of a rank that does not come to a collective, and whether it is sure to be one.
 pub(super) fn of_absent(rank: &RankLook) -> Option<(Evidence, bool)> {
     let (words, _) = loader_words(rank).filter(|_| rank.sleeps())?;
-    let is_loader = !words.contains(CHILD);
-    Some((Evidence::of("process", format!("rank {}: {words}", rank.rank)), is_loader))
+    let may_be_other = || rank.waits.iter().any(|wait| wait.pid != rank.pid && !wait.says_loader() && wait.what() != WaitsFor::Storage);
+    Some((Evidence::of("process", format!("rank {}: {words}", rank.rank)), !may_be_other()))
 }
 
 /// All ranks on this node are up, sleep, and wait in no collective; their job has stopped to make steps.

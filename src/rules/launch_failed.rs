@@ -38,6 +38,8 @@ fn on_facts(ctx: &FactContext, out: &mut Vec<Finding>) {
 
 /// Of so many ranks one may be seen once only.
 const LEAST_TWICE: usize = 3;
+/// So many ranks begin after one that begins again.
+const LEAST_AFTER: usize = 2;
 
 /// Ranks begin twice, and the others never do: two nodes were given the same place.
 fn ranks_twice(ctx: &FactContext, out: &mut Vec<Finding>) {
@@ -48,10 +50,12 @@ fn ranks_twice(ctx: &FactContext, out: &mut Vec<Finding>) {
         let times = record.joined.values().max().copied().unwrap_or_default();
         // The line of one may be lost, or be printed by one process only.
         let few = record.joined.values().filter(|n| **n != times).count();
-        // Ranks of a node that are started again begin when all of them had begun.
-        let at_once = again.after < begun || again.elsewhere;
+        // Ranks of a node that are started again begin when all of them had begun, but for one whose line was lost.
+        let at_once = begun - again.after >= LEAST_AFTER;
         let all_alike = few == 0 || few == 1 && begun >= LEAST_TWICE;
-        if times < 2 || !at_once || !all_alike || begun as u32 * times != members {
+        // Who has made a step waits for nobody.
+        let is_up = facts.model.progress_of(&facts.job.id).is_some_and(|progress| !progress.is_empty());
+        if times < 2 || is_up || !at_once || !all_alike || begun as u32 * times != members {
             continue;
         }
         let ranks: Vec<u32> = record.joined.iter().filter(|(_, n)| **n == times).map(|(rank, _)| *rank).collect();

@@ -93,8 +93,9 @@ fn where_to_look(exception: &Exception) -> Option<String> {
     })
 }
 
-/// A message is cut here.
+/// A message is cut here, and the one that led to it.
 const LONGEST: usize = 220;
+const LONGEST_CAUSE: usize = 160;
 
 fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let What::Exception(exception) = &ctx.seen.event.what else { return };
@@ -124,7 +125,11 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
         match error_words::nccl_words(&error_words::exception_words(exception)) {
             Some(words) => format!("{who}{words}"),
             None if exception.class.is_empty() => {
-                format!("{who}an exception{}; the log ends before it is named", called_in(exception))
+                let handled = exception.after.as_deref().filter(|_| !exception.is_because);
+                let handled = handled.map_or(String::new(), |first| {
+                    format!("; it came while another was handled: {}", crate::base::clean::clip(first, LONGEST_CAUSE))
+                });
+                format!("{who}an exception{}; the log ends before it is named{handled}", called_in(exception))
             }
             None if exception.handed_on().is_some() => format!("{who}{}", exception.handed_on().unwrap_or_default()),
             None if exception.assertion.is_some() => format!("{who}{}: {}", exception.class, exception.assertion.as_deref().unwrap_or("")),
@@ -162,7 +167,6 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
 
 /// `, because of ManifestError: row 7 lacks column 'dur'`, where the program raised it from that one and does not repeat it.
 fn because(exception: &Exception, told: &str) -> String {
-    const LONGEST_CAUSE: usize = 160;
     let after = exception.after.as_deref().filter(|_| exception.is_because && exception.handed_on().is_none() && !exception.victim);
     let words = |text: &str| text.split_once(": ").map_or(text, |(_, message)| message).to_owned();
     let repeats = |cause: &str| words(cause).lines().next().is_none_or(|first| first.len() < 4 || told.contains(first));

@@ -18,7 +18,7 @@ pub const RULE: Rule = Rule {
     how: "Messages of PyTorch's store and rendezvous, or of NCCL's bootstrap; a host name that does not resolve, however often it is tried",
     advice: "Same MASTER_ADDR, MASTER_PORT and world size on all nodes; the port reachable from all of them; no process of an earlier run left on it",
     life: ONCE,
-    chain: Chain { is_of_the_start: true, ..Chain::PLAIN },
+    chain: Chain { is_of_the_start: true, says_who_waited: true, ..Chain::PLAIN },
     implies: Implies::Failed,
     limits: &[&TRIED],
     on_facts: Some(on_facts),

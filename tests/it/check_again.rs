@@ -153,7 +153,7 @@ fn of_a_chain_that_the_end_of_the_log_cuts_the_first_exception_is_told() {
         "The above exception was the direct cause of the following exception",
         "During handling of the above exception, another exception occurred",
     );
-    holds(&handled, &["the log ends before it is named", "before it came RuntimeError: DataLoader worker"]);
+    holds(&handled, &["the log ends before it is named; it came while another was handled: RuntimeError: DataLoader worker"]);
 }
 
 #[test]
@@ -204,6 +204,9 @@ fn what_a_process_waited_for_in_vain_says_more_than_an_exception_that_is_cut() {
     // An exception with a name says itself what failed; another rank's wait says nothing of this one's.
     holds(&format!("{waits}{cut}[rank124]: ValueError: odd shard\n"), &["FAIL (code) rank 124: ValueError: odd shard"]);
     holds(&format!("{waits}{}", cut.replace("rank124", "rank3")), &["FAIL rank 3: an exception in <module> (finetune.py)"]);
+    // What was over long before is not why.
+    let later: String = (1..60).map(|n| format!("step {n} loss 2.{n:02}\n")).collect();
+    holds(&format!("{waits}{later}{cut}"), &["FAIL rank 124: an exception in <module> (finetune.py)"]);
     // One that is asked again is no failure.
     assert_eq!(report(&format!("{waits}step 10 loss 2.31\nstep 20 loss 2.30\n")).verdict, Verdict::Warn);
 }
@@ -242,6 +245,8 @@ fn adapters_that_could_not_be_opened_are_why_sockets_are_used() {
 
 #[test]
 fn versions_and_a_gpu_without_an_address() {
+    // By itself it is a state of the host that may not matter.
+    holds("[    4.1] NVRM: BAR1 is 0M @ 0x0 (PCI:0000:01:00.0)\n", &["WARN (host) the firmware gave GPU 0000:01:00.0 no address"]);
     let kernel = "[    4.1] NVRM: BAR1 is 0M @ 0x0 (PCI:0000:01:00.0)\n[    4.2] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.67  Tue Mar 12 \
                   23:54:15 UTC 2024\n[    4.9] NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x24:0x72:1556)\n";
     holds(kernel, &["FAIL (host) the firmware gave GPU 0000:01:00.0 no address on PCI", "Above 4G Decoding", "driver 550.67"]);
@@ -249,4 +254,50 @@ fn versions_and_a_gpu_without_an_address() {
     holds(&kernel.replace("BAR1 is 0M @ 0x0", "BAR1 is 256M @ 0xe000000"), &["FAIL (host) the driver could not start GPU 0000:01:00.0"]);
     holds("455 NCCL version 2.4.8+cuda10.0\n", &["NCCL 2.4.8, CUDA 10.0"]);
     holds("RCCL version : 2.27.7-HEAD:bf3ebf5\nROCm version : 7.1.1.0-38\n", &["RCCL 2.27.7", "ROCm 7.1.1"]);
+}
+
+#[test]
+fn what_a_handler_of_the_log_caught_is_no_failure() {
+    let log = "step 10 loss 2.31\n--- Logging error ---\nTraceback (most recent call last):\n  File \"/usr/lib/python3.13/logging/__init__.py\", line 1153, in \
+               emit\n    stream.write(msg + self.terminator)\n    ~~~~~~~~~~~~^^^^\nUnicodeEncodeError: 'charmap' codec can't encode character\nCall stack:\n  \
+               File \"/w/train.py\", line 326, in <module>\n    main()\nMessage: 'done'\nArguments: ()\nstep 20 loss 2.30\n";
+    assert_eq!(report(log).verdict, Verdict::Ok, "{:?}", report(log).findings.first().map(|f| &f.summary));
+    // A line alone that looks like its head says nothing of what fails later.
+    let alone = "--- Logging error --- (suppressed)\nstep 2 loss 2.31\nTraceback (most recent call last):\n  File \"/w/t.py\", line 6, in <module>\nValueError: odd\n";
+    holds(alone, &["FAIL (code) ValueError: odd"]);
+    // Nor does it hide what is told around it.
+    let around = format!("Traceback (most recent call last):\n  File \"/w/t.py\", line 6, in <module>\n{log}ValueError: odd\n");
+    assert_eq!(report(&around).verdict, Verdict::Fail);
+    // The same again, and what comes behind it is one again.
+    assert_eq!(report(&log.repeat(3)).verdict, Verdict::Ok);
+    holds(
+        &format!("{log}Traceback (most recent call last):\n  File \"/w/t.py\", line 6, in <module>\nValueError: odd\n"),
+        &["FAIL (code) ValueError: odd"],
+    );
+}
+
+#[test]
+fn a_limit_of_watches_is_no_full_disk_and_a_broken_store_is_told_as_one() {
+    let ucx =
+        "[1695631433.421841] [n7:31108:f]        vfs_fuse.c:281  UCX  ERROR inotify_add_watch(/tmp) failed: No space left on device\n";
+    assert_eq!(report(&format!("{ucx}step 10 loss 2.31\n")).verdict, Verdict::Ok);
+    let store = "Traceback (most recent call last):\n  File \"/w/c10d_rendezvous_backend.py\", line 113, in _call_store\n    return getattr(self._store, \
+                 store_op)(*args, **kwargs)\nRuntimeError: Broken pipe\n";
+    holds(store, &["FAIL the connection to the store broke (Broken pipe)"]);
+}
+
+#[test]
+fn a_loss_scale_below_one_after_many_steps_is_told() {
+    let log = |step: u32, scale: &str| {
+        format!(
+            "2020-03-23 11:39:44 | INFO | train_inner | epoch 003:      5 / 356 loss=9.44, ppl=347.28, wps=30690.8, ups=0.07, wpb=427295, bsz=14390.4, \
+             num_updates={step}, lr=0.000175, gnorm=156.036, train_wall=1281, wall=9877\n2020-03-23 11:41:18 | INFO | fairseq.trainer | NOTE: overflow \
+             detected, setting loss scale to: {scale}\n"
+        )
+    };
+    holds(&log(700, "0.000244140625"), &["WARN the fp16 loss scale fell to 2.4e-4 at step 700"]);
+    // It grew again, or it searches its scale at the start of what the log shows.
+    for healthy in [log(700, "64.0"), log(20, "0.5"), log(700, "0.5") + &log(900, "64.0")] {
+        assert_eq!(report(&healthy).verdict, Verdict::Ok, "{healthy}");
+    }
 }

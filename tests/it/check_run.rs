@@ -175,7 +175,10 @@ fn ranks_that_begin_twice() {
     let once: String = [0, 1, 1, 2, 3, 2, 3].into_iter().map(line).collect::<String>()
         + "Traceback (most recent call last):\n  File \"/w/train.py\", line 74, in main\n    trainer.fit(model)\n";
     holds(&once, &["FAIL ranks 1, 2 and 3 of 8 began 2 times each, and ranks 4, 5, 6 and 7 never did"]);
-    // The ranks of one node, started again.
+    // The ranks of one node, started again, also where a line of the first start was lost, and a job that trains.
+    let lost: String = (0..3).chain(0..4).map(line).collect();
+    assert_eq!(report(&lost).verdict, Verdict::Ok);
+    assert_eq!(report(&format!("{twice}step 10 loss 2.31\nstep 20 loss 2.30\n")).verdict, Verdict::Ok);
     let again: String = (0..4).chain(0..4).map(line).collect();
     assert_eq!(report(&again).verdict, Verdict::Ok);
     // A start whose end the log does not show, one that is whole, and one that was made twice.

@@ -44,7 +44,7 @@ fn row(what: &What) -> Option<String> {
         What::Step(step) => step_row(step),
         What::Phase { phase, begins } => format!("{} {}", phase.as_str(), if *begins { "begins" } else { "ends" }),
         What::TotalSteps { total } => format!("total steps {total}"),
-        What::SkippedStep => "skipped step".to_owned(),
+        What::SkippedStep { scale } => format!("skipped step{}", scale.map_or(String::new(), |scale| format!(" scale={}", number(scale)))),
         What::Done => "done".to_owned(),
         _ => return None,
     })

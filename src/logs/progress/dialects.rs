@@ -40,7 +40,7 @@ impl Says {
     fn event(self, found: &Found) -> Option<What> {
         Some(match self {
             Says::Step(_) => return None,
-            Says::SkippedStep => What::SkippedStep,
+            Says::SkippedStep => What::SkippedStep { scale: found.get(Is::LossScale) },
             Says::Done => What::Done,
             Says::Phase(phase, begins) => What::Phase { phase, begins: begins.unwrap_or(found.count(Is::Step) < found.total_steps()) },
         })
@@ -120,7 +120,7 @@ impl Entry {
         }
         tell(What::Step(step));
         let skipped = found.count(Is::SkippedSoFar).map_or(skipped, |now| memory.skipped.grown(now));
-        (0..skipped.min(MAX_SKIPPED)).for_each(|_| tell(What::SkippedStep));
+        (0..skipped.min(MAX_SKIPPED)).for_each(|_| tell(What::SkippedStep { scale: None }));
         true
     }
 }

@@ -47,6 +47,8 @@ pub enum Is {
     Skipped,
     SkippedSoFar,
     NanSteps,
+    /// What the gradients of fp16 are multiplied with from now on.
+    LossScale,
     /// Of dictionaries: the training is over, an evaluation is.
     Done,
     Evaluated,
@@ -86,13 +88,13 @@ impl Is {
 /// the first counts.
 #[derive(Clone)]
 pub struct Found {
-    ranks: [u8; 18],
-    values: [f64; 18],
+    ranks: [u8; 19],
+    values: [f64; 19],
 }
 
 impl Default for Found {
     fn default() -> Self {
-        Found { ranks: [u8::MAX; 18], values: [0.0; 18] }
+        Found { ranks: [u8::MAX; 19], values: [0.0; 19] }
     }
 }
 
@@ -117,6 +119,7 @@ fn slot(is: Is) -> usize {
         Is::Done => 15,
         Is::Evaluated => 16,
         Is::Anything => 17,
+        Is::LossScale => 18,
     }
 }
 

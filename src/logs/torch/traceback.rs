@@ -11,6 +11,8 @@ pub struct Tracebacks {
     open: Vec<Open>,
     /// The next traceback of this process was survived ("Exception ignored in").
     survived: Option<Who>,
+    /// The number of a line with which Python's logging begins to tell of an exception that it caught: its traceback is the next line.
+    caught_at: Option<u64>,
     /// Number of the line being read.
     pub line: Option<u64>,
     /// What an unknown program put in front of the last `Traceback`: it stands in front of the lines behind it, too.
@@ -84,7 +86,9 @@ const MAX_ANNOUNCED: u8 = 6;
 
 impl Tracebacks {
     pub fn is_idle(&self) -> bool {
-        self.open.is_empty()
+        // A line that says of the next one what it is means something each time that it comes.
+        let announces = self.caught_at.is_some() && self.caught_at == self.line;
+        self.open.is_empty() && !announces
     }
 
     /// `true`: the line belongs to a traceback.
@@ -121,6 +125,12 @@ impl Tracebacks {
         let header = header(p.rest);
         let frame = is_frame(p.rest);
         let bare = is_bare(p.rest);
+        // A handler of Python's logging prints the exception that it caught, and goes on.
+        if p.rest.starts_with("--- Logging error ---") {
+            self.caught_at = self.line;
+            return false;
+        }
+        let is_caught = header.is_some() && self.caught_at.is_some_and(|no| self.line == Some(no + 1));
         if self.open.is_empty() && header.is_none() && !bare && !frame && !p.rest.starts_with("Exception ignored in") {
             return false;
         }
@@ -134,6 +144,15 @@ impl Tracebacks {
             self.wait(Some(&who), out);
         }
         let at = self.open.iter().position(|o| o.who == who).or_else(|| self.without_prefix(p, &who));
+        if is_caught {
+            // Whatever of this process is open goes on behind it.
+            self.begin(who, p, false);
+            if let Some(mut caught) = self.open.pop() {
+                caught.ignored = true;
+                self.open.insert(0, caught);
+            }
+            return true;
+        }
         if let Some(original) = header {
             match at {
                 // `TuneError: Traceback (most recent call last):` only hands on the exception whose traceback follows.
@@ -821,6 +840,10 @@ fn last_line(text: &str, behind_frame: bool) -> Option<(&str, &str)> {
     let (class, message) = untangled(class, message);
     // Torn in two, it may begin with the dot.
     if class.len() > 200 || !class.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '.')) {
+        return None;
+    }
+    // What Python's logging prints below an exception that it caught.
+    if matches!(class, "Message" | "Arguments") {
         return None;
     }
     let name = class.rsplit('.').next().unwrap_or(class);
