@@ -17,7 +17,6 @@ use crate::base::units::{bits_per_s, gbytes_per_s, seconds};
 use crate::diagnosis::verdict::State;
 use crate::model::gpu::{GPM_HOLDS, Gpu};
 use crate::model::series::Trend;
-use crate::rules::findings::Finding;
 use crate::tui::layout::Want;
 use crate::tui::theme::{between, severity_mark, state_mark};
 use crate::tui::widgets::graph::{Graph, mirrored, round_up};
@@ -102,10 +101,9 @@ fn most(ctx: &Ctx) -> [u16; 7] {
     })
 }
 
-/// The loss, where an open finding is about it.
+/// The loss, where an open finding is about that of the job whose steps are shown.
 fn first(ctx: &Ctx) -> Option<Part> {
-    let of_loss = |f: &Finding| matches!(f.rule, "loss-not-finite" | "loss-spike");
-    ctx.session.ledger.first_open(of_loss).map(|_| Part::Loss)
+    training::progress(ctx).filter(|(id, _)| training::has_diverged(ctx.session, id)).map(|_| Part::Loss)
 }
 
 /// Less than this is what an idle interface carries.

@@ -62,9 +62,14 @@ impl Standing {
         let quiet = session.model.quiet(job);
         let is_over = matches!(state, State::Stuck | State::Failed | State::Finished);
         let is_old = |age: &Duration| is_over || quiet.is_some() || *age > p.look_after().unwrap_or(p.patience());
-        let of_numbers = |f: &Finding| matches!(f.rule, "loss-not-finite" | "loss-spike") && f.job.as_deref() == Some(job);
-        Standing { state, age: session.model.step_age(p).filter(is_old), quiet, diverged: session.ledger.first_open(of_numbers).is_some() }
+        Standing { state, age: session.model.step_age(p).filter(is_old), quiet, diverged: has_diverged(session, job) }
     }
+}
+
+/// An open finding is about the loss or the gradients of a job.
+pub(super) fn has_diverged(session: &Session, job: &str) -> bool {
+    let of_numbers = |f: &Finding| matches!(f.rule, "loss-not-finite" | "loss-spike") && f.job.as_deref() == Some(job);
+    session.ledger.first_open(of_numbers).is_some()
 }
 
 fn title(ctx: &Ctx) -> String {
