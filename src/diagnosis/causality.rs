@@ -249,15 +249,17 @@ fn warned_of(findings: &mut [&mut Finding], cause: usize, outlived: &dyn Fn(&Fin
     let is_nameless = what.signature.is_none() && chain(&what).is_of_its_writer && what.part == Some(Part::Messenger);
     let near = |f: &Finding| place(&what).1.zip(place(f).1).is_some_and(|(below, above)| below - above <= JUST_ABOVE);
     let is_its = |f: &Finding| what.ranks.is_empty() || f.ranks.iter().any(|rank| what.ranks.contains(rank));
-    let gave_up =
-        |f: &Finding| is_nameless && chain(f).says_who_waited && is_messenger(f) && stands_below(&what, f) && near(f) && is_its(f);
+    // Of one second, written by a logger that leaves out what is less, the line above it is the one before it.
+    let is_above = |f: &Finding| place(f).0.is_some() && place(f).0 == place(&what).0 && place(f).1 < place(&what).1;
+    let gave_up = |f: &Finding| is_nameless && chain(f).says_who_waited && is_messenger(f) && is_above(f) && near(f) && is_its(f);
     // The driver tells of one moment in any order.
     let are_of_driver = |f: &Finding| chain(f).from_kernel && chain(&what).from_kernel;
     let are_timed = |f: &Finding| are_of_driver(f) || driver_chain::is_timed(f) && driver_chain::is_timed(&what);
     // The state of a host may stand in a file of its own, without a time.
     let is_state = |f: &Finding| f.hosts.is_empty() && Area::of(f) == Some(Area::Host);
+    let begins_before = |f: &Finding| began(f) <= began(&what) || is_above(f) && began(f).since(began(&what)) < Duration::from_secs(1);
     let is_before = |f: &Finding| match are_timed(f) {
-        true => began(f) <= began(&what) && began(&what).since(began(f)) <= SOON_AFTER,
+        true => begins_before(f) && began(&what).since(began(f)) <= SOON_AFTER,
         false if place(f).0 == place(&what).0 => place(f).1 <= place(&what).1,
         false => is_state(f),
     };

@@ -7,6 +7,7 @@ use super::witnesses::Witnesses;
 use crate::base::exit_code::exit_words;
 use crate::base::severity::{Role, Severity};
 use crate::base::time::Stamp;
+use crate::base::units::counted;
 use crate::base::words::rank_words;
 use crate::logs::catalog::{self, Part, Scope, Signature};
 use crate::logs::{TextEvent, What, error_words, prefix};
@@ -20,7 +21,9 @@ use crate::observe::evidence::Witness;
 use crate::rules::chain::Place;
 use crate::rules::findings::{Finding, Ledger, Life};
 use crate::rules::{self, Implies, RULES, TextContext};
+use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// Ranks that print one text within this time report one thing.
@@ -232,10 +235,46 @@ fn hosts_of(model: &Model, job: &str, found: &Finding) -> Vec<String> {
     record.alarms.iter().find(is_it).and_then(|a| a.event.origin.host.clone()).into_iter().collect()
 }
 
+/// Of several workers of Ray that say the same, none is named: `6 workers: CUDA out of memory`.
+fn name_workers(model: &Model, job: &str, f: &mut Finding) {
+    let Some(proof) = f.evidence.first().filter(|_| f.ranks.is_empty()) else { return };
+    let alarms = &model.record_of(job).alarms;
+    let Some(first) = alarms.iter().find(|a| a.line == proof.line && Some(model.path_of(a.file)) == proof.path.as_deref()) else { return };
+    let Some(worker) =
+        first.event.origin.worker.as_deref().filter(|_| f.summary.starts_with(&*rules::who_wrote(None, &first.event.origin)))
+    else {
+        return;
+    };
+    let is_same = |a: &&Alarm| match (&first.event.what, &a.event.what) {
+        (What::Exception(one), What::Exception(other)) => (&one.class, &one.message) == (&other.class, &other.message),
+        (one, other) => one.signature().is_some() && one.signature() == other.signature(),
+    };
+    let pids: BTreeSet<u32> = alarms.iter().filter(is_same).filter_map(|a| a.event.origin.pid).collect();
+    if pids.len() > 1 {
+        f.summary = format!("{} of {worker}: {}", counted(pids.len(), "process"), error_words::without_who(&f.summary));
+    }
+}
+
+/// Lines of one card, as far as they name it, of one host, in one file and of one moment.
+fn is_of_the_same(hint: &Finding, f: &Finding) -> bool {
+    const AT_ONCE: Duration = Duration::from_secs(60);
+    // Functions of one card are numbered behind the dot: `0000:0d:00.1`.
+    static CARD: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\b").expect("pattern"));
+    let card = |f: &Finding| f.evidence.first().and_then(|e| CARD.find(&e.text)).map(|found| found.as_str().to_owned());
+    let path = |f: &Finding| f.evidence.first().and_then(|e| e.path.clone());
+    let apart = hint.since.since(f.since).max(f.since.since(hint.since));
+    let is_same_card = card(hint).zip(card(f)).is_none_or(|(own, other)| own == other);
+    is_same_card && hint.hosts == f.hosts && path(hint) == path(f) && apart <= AT_ONCE
+}
+
+/// What other lines tell of a finding is not said more often.
+const MOST_HINTS: usize = 4;
+
 /// Adds to the findings of one job what all of its logs and findings together show: what it survived, and what is open.
 pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut [&mut Finding]) {
     let log_only = model.jobs.get(job).is_some_and(|j| j.log_only);
-    let hints: Vec<&'static Signature> = findings.iter().filter_map(|f| f.entry).filter(|entry| !entry.hints.is_empty()).collect();
+    let hints: Vec<(&'static Signature, Finding)> =
+        findings.iter().filter_map(|f| Some((f.entry.filter(|entry| !entry.hints.is_empty())?, (**f).clone()))).collect();
     // What says that something is all right again, as often as it was not.
     let is_recovery = |f: &&mut Finding| f.part == Some(Part::Harmless) && f.entry.is_some_and(|entry| !entry.hints.is_empty());
     let recovered: Vec<(String, u64, &'static Signature)> =
@@ -248,6 +287,9 @@ pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut
     let witnesses = model.jobs.get(job).filter(|j| j.log_only).map(|j| Witnesses::of(model, j, findings));
     for (at, f) in findings.iter_mut().enumerate() {
         f.severity = f.own_severity;
+        if log_only {
+            name_workers(model, job, f);
+        }
         odd_one::tell(model, job, f);
         let mut notes: Vec<String> = others.get(at).cloned().flatten().into_iter().collect();
         witnesses.iter().for_each(|witnesses| witnesses.tell(f, &mut notes));
@@ -268,8 +310,11 @@ pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut
             let proof = fault.evidence.first().filter(|proof| f.evidence.iter().all(|e| e.text != proof.text));
             f.evidence.extend(proof.cloned());
         }
-        if let Some(entry) = hints.iter().find(|entry| f.signature.is_some_and(|s| entry.hints.contains(&s))) {
-            notes.push(entry.hint.to_owned());
+        let of_it = |(entry, hint): &&(&Signature, Finding)| {
+            f.signature.is_some_and(|s| entry.hints.contains(&s)) && (!entry.hint.is_empty() || is_of_the_same(hint, f))
+        };
+        for (entry, hint) in hints.iter().filter(of_it).take(MOST_HINTS) {
+            notes.push(if entry.hint.is_empty() { hint.summary.clone() } else { entry.hint.to_owned() });
         }
         if recovered.iter().any(|(subject, count, entry)| {
             f.signature.is_some_and(|s| entry.hints.contains(&s)) && Some(subject) == thing_of(f).as_ref() && *count >= f.count

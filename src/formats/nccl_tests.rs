@@ -184,6 +184,12 @@ impl Table {
         self.peak.map(|peak| peak.busbw_gbytes_per_s)
     }
 
+    /// Bus bandwidth of the largest size, the faster of its sides.
+    pub fn largest_busbw_gbytes_per_s(&self) -> Option<f64> {
+        let largest = self.rows.iter().max_by_key(|row| row.size_bytes)?;
+        largest.busbw().map(|(busbw, _)| busbw)
+    }
+
     fn add(&mut self, row: Row) {
         if let Some((busbw, in_place)) = row.busbw()
             && self.peak.is_none_or(|peak| busbw > peak.busbw_gbytes_per_s)

@@ -46,6 +46,8 @@ pub struct Origin {
     /// In the PID namespace of the writer.
     pub pid: Option<u32>,
     pub tid: Option<u32>,
+    /// Ray's name of an actor or a task: `MegatronPolicyWorker` of `(MegatronPolicyWorker pid=310)`.
+    pub worker: Option<Box<str>>,
     /// CUDA index current in the calling thread (NCCL's `[3]`): not the rank.
     pub cuda_dev: Option<u32>,
     /// The time that the line carries, if any.

@@ -526,7 +526,8 @@ fn saved(text: &str) -> Option<What> {
     const LONGEST: usize = 160;
     let says_which = says_which(text);
     // Those that are saved every so many steps are settings.
-    let is_plan = text.contains("heckpoints ") || text.contains("every") || text.contains("=");
+    let is_plan =
+        text.contains("heckpoints ") || text.contains("every") || text.contains("=") || text.contains(" took ") && !text.contains('/');
     (says_which && !is_plan).then(|| What::Saved { text: crate::base::clean::clip(text.trim(), LONGEST).into_owned() })
 }
 

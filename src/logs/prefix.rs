@@ -254,6 +254,8 @@ fn ray<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     }
     let digits = tail.bytes().take_while(u8::is_ascii_digit).count();
     p.origin.pid = Some(number(&tail[..digits])?);
+    let worker = inner.split_once(" pid=").and_then(|(name, _)| name.split([' ', '(']).next()).filter(|name| !name.is_empty());
+    p.origin.worker = worker.map(Into::into);
     if let Some(ip) = tail[digits..].strip_prefix(", ip=") {
         p.origin.host = Some(ip.to_string());
     }

@@ -7,6 +7,7 @@ pub mod attempts;
 mod bounds;
 pub mod bringup;
 pub mod chronicle;
+pub mod circle;
 pub mod comm;
 pub mod counting;
 pub mod deeds;
@@ -614,12 +615,14 @@ impl Model {
         }
     }
 
-    /// The job that works on a GPU, and the pid of its process there.
+    /// The job that works on a GPU, and the pid of its process there; of several the one that has a rank there, and then the one with most
+    /// processes: who computes beside a rank is a stranger.
     pub fn owner_of_gpu(&self, index: u32) -> Option<(&Job, u32)> {
-        self.jobs.values().filter(|j| !self.is_stale(j)).find_map(|job| {
+        let at_work = self.jobs.values().filter(|j| !self.is_stale(j)).filter_map(|job| {
             let works = |pid: &u32| self.gpu_of_pid(*pid) == Some(index) && self.processes.get(pid).is_some_and(Process::is_alive);
             Some((job, job.pids().find(works)?))
-        })
+        });
+        at_work.rev().max_by_key(|(job, pid)| (job.rank_of(*pid).is_some(), job.pids().count()))
     }
 
     /// Keeps of each GPU which rank works there, for when it has ended.

@@ -355,9 +355,12 @@ impl Progress {
             self.late = None;
         }
         self.usual_due = self.usual_due.saturating_sub(1);
+        // By the times of lines each of them is the mean of a second and of several steps.
+        let stretches = !self.told_step_time && self.step_times.iter().all(|(_, s)| s * STEPS_OF_STRETCH <= 1.0);
+        if self.usual_due == 0 || stretches {
+            self.slow = self.shifted(now, stretches);
+        }
         if self.usual_due == 0 {
-            // By the times of lines each of them is the mean of a second and of several steps.
-            let stretches = !self.told_step_time && self.step_times.iter().all(|(_, s)| s * STEPS_OF_STRETCH <= 1.0);
             let (warm_up, least) = if stretches { (1, LEAST_STRETCHES) } else { (WARM_UP, LEAST_BEFORE) };
             let warm = self.step_times.len().saturating_sub(warm_up);
             let mut usual: Vec<f64> = self.step_times.iter().rev().take(warm.min(200)).map(|s| s.1).filter(|s| s.is_finite()).collect();
@@ -367,6 +370,37 @@ impl Progress {
                 self.usual_due = 16;
             }
         }
+    }
+
+    /// Many steps that take longer than those before, of which some are not much longer: nine of ten take longer than nine of ten did.
+    fn shifted(&self, now: Stamp, stretches: bool) -> Option<SlowSince> {
+        const LASTS: Duration = Duration::from_secs(10);
+        const LEAST: usize = 40;
+        /// A stretch is the mean of a second.
+        const LEAST_AFTER: usize = 9;
+        const BEFORE: usize = 200;
+        const MEDIAN_GREW: f64 = 1.4;
+        const APART: f64 = 1.05;
+        let is_recent = |at: Stamp| now.since(at) <= LASTS;
+        let (least, least_before, warm_up) = if stretches { (LEAST_AFTER, LEAST_BEFORE, 1) } else { (LEAST, LEAST, WARM_UP) };
+        let recent = self.step_times.iter().rev().take_while(|(at, _)| is_recent(*at)).count().max(least);
+        let warm = self.step_times.len().saturating_sub(recent + warm_up);
+        if warm < least_before {
+            return None;
+        }
+        let sorted = |times: &mut dyn Iterator<Item = (Stamp, f64)>| {
+            let mut times: Vec<f64> = times.map(|(_, s)| s).filter(|s| s.is_finite()).collect();
+            times.sort_by(f64::total_cmp);
+            times
+        };
+        let newest_first = || self.step_times.iter().rev();
+        let after = sorted(&mut newest_first().take(recent));
+        let before = sorted(&mut newest_first().skip(recent).take(warm.min(BEFORE)));
+        let part = |times: &[f64], tenths: usize| times.get(times.len().saturating_sub(1) * tenths / 10).copied();
+        let ((low, median), (usual, high)) = part(&after, 1).zip(part(&after, 5)).zip(part(&before, 5).zip(part(&before, 9)))?;
+        let (since, _) = newest_first().nth(recent - 1)?;
+        let is_slower = median >= usual * MEDIAN_GREW && low >= high * APART && now.since(since) >= LASTS.mul_f64(0.8);
+        (is_slower && !self.does_as_much(recent)).then_some(SlowSince { since, before_s: usual })
     }
 
     fn took(&mut self, at: Stamp, step_s: f64, rate: Option<f64>) {

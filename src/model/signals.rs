@@ -7,6 +7,7 @@ use crate::base::clean::clean;
 use crate::base::time::Stamp;
 use crate::logs::Phase;
 use crate::model::Model;
+use crate::model::circle::{WaitsFor, circle, siblings_did_more};
 use crate::model::comm::{Behind, Comm, CommRank, Odd};
 use crate::model::counting::Counted;
 use crate::model::gpu::{Activity, Gpu};
@@ -136,8 +137,12 @@ pub struct RasLook {
     pub answered_at: Stamp,
     pub age: Duration,
     pub behind: Vec<Late>,
+    /// The only one that is behind has left out what the groups like its own have made, on all of their ranks.
+    pub left_out: bool,
     /// Members whose counts are not those that most have.
     pub odd: Vec<(Member, Odd)>,
+    /// Ranks that wait for each other, over all communicators of the job.
+    pub circle: Vec<WaitsFor>,
     pub missing: Vec<Member>,
     pub operations: u64,
     /// The most reductions of a communicator.
@@ -633,7 +638,9 @@ fn ras_look(model: &Model, now: Stamp, job: &Job, ranks: &BTreeMap<u32, RankLook
         moved_after: current.iter().filter_map(|c| c.moved_after).max(),
         answered_at: newest,
         age: now.since(newest),
+        left_out: !job.log_only && matches!(behind.as_slice(), [one] if siblings_did_more(&current, told, &one.behind)),
         behind,
+        circle: if job.log_only { Vec::new() } else { circle(&current, |comm, rank| here.member(comm, rank)) },
         odd: told.odd().into_iter().map(|odd| (here.member(told, odd.rank), odd)).collect(),
         unused: current.iter().filter(|c| c.nranks > 1 && c.operations() == 0 && c.missing.is_empty()).map(|c| c.hash).collect(),
         in_init: current.iter().flat_map(|c| in_init(c).map(|(rank, _)| here.member(c, rank))).collect(),

@@ -7,9 +7,9 @@ use super::{Implies, ONCE, Rule, Stacks, TickContext, told_by};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
 use crate::base::time::{Stamp, span};
-use crate::base::units::all_here;
+use crate::base::units::{all_here, counted};
 use crate::base::words::{py_spy, rank_words};
-use crate::model::comm::Odd;
+use crate::model::comm::{Behind, Odd};
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
 use crate::model::signals::{Look, Member, RAS_OLD, RankLook};
@@ -64,15 +64,15 @@ struct Differs {
     confidence: Confidence,
     words: String,
     evidence: Vec<Evidence>,
-    /// The next step, if it is on another node.
-    far: Option<String>,
+    /// Where to look first, if that is not a named rank of this node.
+    next: Option<String>,
 }
 
 pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
     if look.alive().any(|r| r.activity == Activity::Working || r.stopped() || r.does_io()) || paused_by_name(look) || !has_trained(look) {
         return None;
     }
-    let told = by_ras(look).or_else(|| by_kernel(job, look))?;
+    let told = by_circle(look).or_else(|| by_ras(look)).or_else(|| by_kernel(job, look))?;
     let subject = if told.ranks.is_empty() { "all".to_owned() } else { rank_words(&told.ranks) };
     let mut found = RULE.finding(subject, told.words, told.since);
     found.job = Some(job.id.clone());
@@ -80,7 +80,7 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
     found.gpus = look.gpus_of(&told.ranks);
     let named = told.ranks.iter().find_map(|r| look.ranks.get(r));
     let anyone = || look.alive().next().filter(|_| told.ranks.is_empty());
-    found.next = named.or_else(anyone).map(|r| py_spy(r.pid)).or(told.far);
+    found.next = told.next.or_else(|| named.or_else(anyone).map(|r| py_spy(r.pid)));
     found.ranks = told.ranks;
     found.evidence = told.evidence;
     let waiting = look.with(Activity::Waiting, Duration::from_secs(3));
@@ -89,6 +89,42 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
     }
     told_by(&mut found, look);
     Some(found)
+}
+
+/// Each waits in a communicator for one that waits in another: they call them in different orders, or one of them has left a call out.
+fn by_circle(look: &Look) -> Option<Differs> {
+    let (ras, waiting) = standing_still(look)?;
+    if ras.circle.is_empty() || !look.alive().all(|r| r.activity == Activity::Waiting || !look.knows_gpus()) {
+        return None;
+    }
+    let comm = |hash: u64| format!("comm {:08x}", hash >> 32);
+    let mut ranks: Vec<u32> = ras.circle.iter().filter_map(|link| link.who.rank).collect();
+    ranks.sort_unstable();
+    let evidence = ras.circle.iter().take(8).map(|link| {
+        let (who, late, b) = (link.who.name(link.comm), link.late.name(link.comm), &link.behind);
+        let words = format!("{who} waits in {} for {late}: {} {} of {}", comm(link.comm), b.collective, b.have, b.max);
+        Evidence::of("ras", format!("{words}, unchanged for {}", span(ras.still_for)))
+    });
+    let since = waiting.iter().map(|r| r.activity_since).min().map_or(ras.still_since, |at| at.min(ras.still_since));
+    let all = if ranks.len() > 2 { "wait for each other in a circle" } else { "wait for each other" };
+    let circle = format!("{} {all}, each in another communicator", rank_words(&ranks));
+    let mut left_out = ras.circle.iter().filter(|link| link.left_out);
+    let (words, ranks) = match (left_out.next().and_then(|link| Some((link, link.late.rank?))), left_out.next()) {
+        (Some((link, rank)), None) => (format!("{}; {circle}", left_out_words(look, &link.late, &link.behind, link.comm)), vec![rank]),
+        // Of all ranks, none is more to blame than another.
+        _ if ranks.len() >= look.alive().count().max(ras.nranks as usize) => {
+            (format!("{circle}: not all call in the same order"), Vec::new())
+        }
+        _ => (format!("{circle}: they call in different orders, or one left a call out"), ranks),
+    };
+    Some(Differs { ranks, since, confidence: Confidence::Likely, words, evidence: evidence.collect(), next: None })
+}
+
+/// `rank 1 (GPU 1, pid 5) has not made 2 AllReduce calls in comm 43db1c10 that the groups like it have made`
+fn left_out_words(look: &Look, late: &Member, behind: &Behind, comm: u64) -> String {
+    let who = late.rank.and_then(|rank| look.ranks.get(&rank)).map_or_else(|| late.far_name(comm), RankLook::name);
+    let calls = counted(behind.max.saturating_sub(behind.have), &format!("{} call", behind.collective));
+    format!("{who} has not made {calls} in comm {:08x} that the groups like it have made", comm >> 32)
 }
 
 fn by_ras(look: &Look) -> Option<Differs> {
@@ -150,9 +186,15 @@ fn by_ras(look: &Look) -> Option<Differs> {
         _ => "; nothing moves".to_owned(),
     };
     let command = odd.iter().filter(|_| far && !look.contained).find_map(|(m, _)| m.far_command());
+    // Of two that differ, the other groups tell which one it is.
+    if let Some(late) = ras.behind.first().filter(|_| ras.left_out && ranks.len() == 2) {
+        let words = format!("{}{rest}", left_out_words(look, &late.who, &late.behind, ras.hash));
+        let ranks = late.who.rank.into_iter().collect();
+        return Some(Differs { ranks, since, confidence, words, evidence: evidence.collect(), next: command });
+    }
     let words =
         if member.rank.is_none() && odd.len() == 1 { format!("{who} {what}{rest}") } else { format!("{who} {what} in {comm}{rest}") };
-    Some(Differs { ranks, since, confidence, words, evidence: evidence.collect(), far: command })
+    Some(Differs { ranks, since, confidence, words, evidence: evidence.collect(), next: command })
 }
 
 /// Without counts: one GPU waits in another kernel than the others, which all wait in the same.
@@ -194,17 +236,18 @@ fn by_kernel(job: &Job, look: &Look) -> Option<Differs> {
             confidence: Confidence::Possible,
             words: format!("{} and {} wait in different kernels; nothing moves", rank_words(&low.1), rank_words(&high.1)),
             evidence: vec![Evidence::of("gpu", format!("{}, {}: another number of channels", side(&low), side(&high)))],
-            far: None,
+            next: None,
         });
     };
+    // In a grid of groups it may be the only one that came to the right call: a victim of its group.
     let who = look.ranks.get(&rank)?;
     Some(Differs {
-        ranks: vec![rank],
+        ranks: Vec::new(),
         since,
         confidence: Confidence::Possible,
         words: format!("{} waits in another kernel than the other {}; nothing moves", who.name(), waiting.len() - 1),
         evidence: vec![Evidence::of("gpu", proof)],
-        far: None,
+        next: Some(py_spy(who.pid)),
     })
 }
 

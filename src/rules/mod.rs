@@ -439,6 +439,9 @@ pub(crate) fn power_evidence(look: &Look) -> Option<Evidence> {
 /// Who wrote a line, in front of what it says; empty where nothing tells.
 pub(crate) fn who_wrote(rank: Option<u32>, origin: &Origin) -> String {
     let of_host = || origin.host.as_deref().map_or(String::new(), |host| format!(" of {host}"));
+    if let (None, None, Some(worker), Some(pid), false) = (rank, origin.local_rank, &origin.worker, origin.pid, origin.stands_for_others) {
+        return format!("{worker} (pid {pid}){}: ", of_host());
+    }
     match (rank, origin.local_rank, origin.cuda_dev, &origin.host) {
         (Some(rank), ..) => format!("{}: ", rank_words(&[rank])),
         (None, Some(local), ..) => format!("local rank {local}{}: ", of_host()),
@@ -464,7 +467,7 @@ impl TextContext<'_> {
         found
     }
 
-    /// Who wrote the line, in front of what it says: `rank 3: `, `local rank 2 of node-a: `, `CUDA device 3 of node-a: `; empty where nothing tells.
+    /// Who wrote the line, in front of what it says: `rank 3: `, `local rank 2 of node-a: `, `CUDA device 3 of node-a: `, `RayWorker (pid 310): `; empty where nothing tells.
     pub fn who(&self) -> String {
         who_wrote(self.seen.rank, &self.seen.event.origin)
     }

@@ -357,7 +357,7 @@ fn kernels_and_cards() {
             "Last State:     Terminated\n  Reason:       OOMKilled\n  Exit Code:    137\n",
         ),
         (
-            "fail nccl-warn [] host 172.9.2.110: mlx5: node_unknown: got completion with error:",
+            "fail nccl-warn [] Actor (pid 738) of 172.9.2.110: mlx5: node_unknown: got completion with error:",
             "(Actor pid=738, ip=172.9.2.110) mlx5: node_unknown: got completion with error:\n(Actor pid=738, ip=172.9.2.110) mlx5: node_u\n",
         ),
         (
@@ -1632,7 +1632,7 @@ fn causes_of_servers_and_their_workers() {
         ),
         // An exception behind vLLM's own head, and one that only hands on what a worker said before.
         (
-            "fail python-exception [] ValueError: the head size 7 is not supported",
+            "fail python-exception [] EngineCore_DP0 (pid 71): ValueError: the head size 7 is not supported",
             &[
                 vllm("ERROR", "EngineCore failed to start."),
                 vllm("ERROR", "Traceback (most recent call last):"),
@@ -1654,7 +1654,7 @@ fn causes_of_servers_and_their_workers() {
         ),
         // A task's own exception, not the one that Ray wraps it in; the log begins in the middle of it.
         (
-            "fail cuda-oom [] host 10.1.0.7: vLLM: too little free memory on cuda:1 at the start: 3.1/79.2 GiB, and 71.2 GiB are wanted",
+            "fail cuda-oom [] EngineCore_DP0 (pid 810) of 10.1.0.7: vLLM: too little free memory on cuda:1 at the start: 3.1/79.2 GiB, and 71.2 GiB are wanted",
             "(EngineCore_DP0 pid=71)   File \"/w/ray/worker.py\", line 958, in get_objects\n(EngineCore_DP0 pid=71)     raise value.as_instanceof_cause()\n\
              (EngineCore_DP0 pid=71) ray.exceptions.RayTaskError(ValueError): ray::RayWorkerWrapper.execute_method() (pid=810, ip=10.1.0.7, actor_id=ad)\n\
              (EngineCore_DP0 pid=71)            ^^^^^^^^^^\n(EngineCore_DP0 pid=71)   File \"/w/vllm/gpu_worker.py\", line 268, in init_device\n\
@@ -1774,7 +1774,7 @@ fn launchers_of_mpi_and_what_they_say_in_several_lines() {
             "Traceback (most recent call last):\n  File \"/w/torch/multiprocessing/spawn.py\", line 107, in join\n    (error_index, name)\nException: process 1 terminated with signal SIGKILL\n",
         ),
         (
-            "fail rank-exited [] no more threads or processes can be started here",
+            "fail rank-exited [] WorkerDict (pid 84): no more threads or processes can be started here",
             "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error code 2. End of file.\n\
              (WorkerDict pid=84) [2026-03-04 19:28:30,014 E 84 84] logging.cc:113: Unhandled exception: N5boost. what(): thread: Resource temporarily unavailable [system:11]\n",
         ),
@@ -1931,7 +1931,7 @@ fn what_a_process_of_its_launcher_says_first_is_the_cause() {
              (raylet, ip=10.9.1.9) A worker died or was killed while executing a task by an unexpected system error. Worker exit type: SYSTEM_ERROR\n",
         ),
         (
-            "fail rank-exited [] a check in native code failed: it != end()",
+            "fail rank-exited [] Runner (pid 12): a check in native code failed: it != end()",
             "(Runner pid=12) [2026-07-16 07:14:27,052 C 12 12] task_manager.cc:219:  Check failed: it != end()\n\
              2026-07-16 07:14:30,112\tERR -- A worker died or was killed while executing a task by an unexpected system error.\n",
         ),

@@ -172,8 +172,9 @@ fn every_recording_is_judged_as_its_label_says() {
             // Text is told when it is read, at most a second after it was written.
             _ => 1.2,
         };
-        // Of two ranks that wait in different kernels either may be the one: nobody is named, and nobody wrongly.
-        let names_nobody = name == "pair-mismatch-noras" && case.blamed.is_empty();
+        // Of two ranks that wait in different kernels either may be the one, and the only one of four may be a victim of its group: nobody is
+        // blamed, and nobody wrongly.
+        let names_nobody = ["pair-mismatch-noras", "mismatch-dumps-noras"].contains(&name.as_str()) && case.blamed.is_empty();
         if label.class != NONE && case.culprit_right != Some(true) && !names_nobody {
             wrong.push(format!("{name}: {:?} blames {:?}", case.found, case.blamed));
         }
@@ -334,10 +335,10 @@ const SOON_ENOUGH: &[(&str, f64)] = &[
 /// All recordings, those too whose half was judged only once: found, culprit right, false, as docs/ACCURACY.md says.
 #[test]
 fn the_score_is_what_the_readme_says() {
-    let rows = [[68, 66, 0], [65, 63, 0], [65, 64, 2], [53, 48, 0], [48, 41, 0], [46, 43, 1]];
+    let rows = [[71, 68, 0], [68, 61, 0], [68, 67, 2], [56, 50, 0], [50, 42, 0], [49, 43, 1]];
     for (i, (without, row)) in WITHOUT.iter().zip(rows).enumerate() {
         let score = score(JUDGED.iter(), i);
-        assert_eq!(score.faults, 68);
+        assert_eq!(score.faults, 71);
         assert_eq!([score.found, score.culprit_right, score.false_findings], row, "without {without:?}");
         for (class, most_s) in SOON_ENOUGH.iter().filter(|_| without.is_none()) {
             let worst = score.classes[*class].delay_worst_s.unwrap();

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the jobs of a script one after the other, each beside `nccl-top watch`, and says what was said of them.
 
-    tests/lab/live.py tests/lab/causes.py --bin target/release/nccl-top --out DIR [--only NAME,...] [--cpu] [--until SECONDS]
+    tests/lab/live.py tests/lab/causes.py --bin target/release/nccl-top --out DIR [--only NAME,...] [--cpu] [--until SECONDS] [--ranks N]
 
 The script has a table CASES: launcher, seconds to watch after the fault (or after the first step), the rule that is right, others that are right, too, and the
 ranks to blame. DIR gets a recording and a label of each, fit for `nccl-top score DIR`, and `told.txt`. What a launcher's words mean stands in `Case`.
@@ -51,14 +51,14 @@ class Case:
     def command(self, name):
         script = [os.path.abspath(self.args.script), name, "--truth", self.truth, "--dir", self.dir] + ["--cpu"] * self.args.cpu
         if self.launcher == "accelerate":
-            return ["accelerate", "launch", "--num_processes", "2", "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no",
+            return ["accelerate", "launch", "--num_processes", str(self.args.ranks), "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no",
                     "--cpu" if self.args.cpu else "--multi_gpu"] + script
         if self.launcher == "spawn":
-            return [sys.executable, f"{HERE}/spawned.py", "2"] + script
+            return [sys.executable, f"{HERE}/spawned.py", str(self.args.ranks)] + script
         if self.launcher == "bash":
-            loop = 'for r in 0 1; do RANK=$r LOCAL_RANK=$r WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29612 "$@" > out.$r 2>&1 & done; wait'
+            loop = f'for r in {" ".join(map(str, range(self.args.ranks)))}; do RANK=$r LOCAL_RANK=$r WORLD_SIZE={self.args.ranks} MASTER_ADDR=127.0.0.1 MASTER_PORT=29612 "$@" > out.$r 2>&1 & done; wait'
             return ["bash", "-c", loop, "bash", sys.executable] + script
-        return ["torchrun", "--standalone", "--nproc-per-node", "2"] + ["--max-restarts", "1"] * (self.also == "restarts") + script
+        return ["torchrun", "--standalone", "--nproc-per-node", str(self.args.ranks)] + ["--max-restarts", "1"] * (self.also == "restarts") + script
 
     def told(self, event):
         try: lines = [json.loads(line) for line in open(self.truth)]
@@ -136,7 +136,7 @@ class Case:
     def report(self, tape):
         with gzip.open(tape) as f: first = next(at for at in (json.loads(line).get("at_ns") for line in f) if at) / 1e9
         began, trains = self.told("begins"), self.told("trains")
-        label = {"class": self.rule, "accept": self.accept, "ranks": self.ranks, "note": f"2 GPUs, {self.launcher}, {self.also}".rstrip(", ")}
+        label = {"class": self.rule, "accept": self.accept, "ranks": self.ranks, "note": f"{self.args.ranks} GPUs, {self.launcher}, {self.also}".rstrip(", ")}
         if self.rule != "none": label["since_s"] = round((began or time.time()) - first, 1)
         json.dump(label, open(f"{self.args.out}/{self.name}.label.json", "w"))
         lines = [f"== {self.name}: trains {trains and round(trains - first, 1)}, begins {began and round(began - first, 1)}, wanted {self.rule} {self.ranks}"]
@@ -156,6 +156,7 @@ def main():
     p.add_argument("script"); p.add_argument("--bin", required=True); p.add_argument("--out", required=True); p.add_argument("--only")
     p.add_argument("--cpu", action="store_true"); p.add_argument("--until", type=float, default=1e9, help="no job begins later than this many seconds from now")
     p.add_argument("--most", type=float, default=75, help="seconds that a job may take")
+    p.add_argument("--ranks", type=int, default=2, help="of each job, one on each GPU")
     args = p.parse_args()
     args.bin, args.out, began = os.path.abspath(args.bin), os.path.abspath(args.out), time.time()
     os.makedirs(args.out, exist_ok=True)

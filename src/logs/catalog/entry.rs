@@ -40,7 +40,7 @@ pub struct Signature {
     pub explains: &'static [&'static str],
     /// Ids of signatures or rules whose findings come of this one, where it came before them: then it is the cause, however mild it sounds.
     pub causes: &'static [&'static str],
-    /// Ids of signatures on which this text throws light where it came before them, and what is noted on them.
+    /// Ids of signatures on which this text throws light, and what is noted on them: nothing is the headline of its own finding.
     pub hints: &'static [&'static str],
     pub hint: &'static str,
     /// A line with this text is a fact that a reader knows (progress, bring-up), or a message that NCCL prints as INFO, too.

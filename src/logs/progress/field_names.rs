@@ -162,7 +162,26 @@ pub fn take_key(found: &mut Found, key: &str, text: &str) {
     match (NAMES.keys.of(lower).next(), scan::unit_of(lower)) {
         (Some(name), _) => take(found, name.is, name.rank, text),
         (None, Some(unit)) => take(found, Is::Rate(unit), 0, text),
-        (None, None) => take_loss(found, lower, text),
+        (None, None) => {
+            take_in_group(found, lower, text);
+            take_loss(found, lower, text);
+        }
+    }
+}
+
+/// `perf/step_time_s`, `throughput/tokens_per_s`: what a logger puts into a group of its speed or of the training is what it is without it. Other
+/// groups have steps of their own: a rollout, a validation, a data loader.
+fn take_in_group(found: &mut Found, name: &[u8], text: &str) {
+    const GROUPS: &[&[u8]] = &[b"perf", b"performance", b"throughput", b"speed", b"train", b"training", b"trainer"];
+    let Some(at) = memchr::memrchr(b'/', name) else { return };
+    let (groups, own) = (&name[..at], &name[at + 1..]);
+    if !groups.split(|b| *b == b'/').all(|group| GROUPS.contains(&group)) {
+        return;
+    }
+    match (NAMES.keys.of(own).find(|name| matches!(name.is, Is::StepTime | Is::StepTimeMs)), scan::unit_of(own)) {
+        (Some(name), _) => take(found, name.is, name.rank, text),
+        (None, Some(unit)) => take(found, Is::Rate(unit), 0, text),
+        (None, None) => {}
     }
 }
 

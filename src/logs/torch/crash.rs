@@ -12,7 +12,7 @@ use crate::logs::{Origin, SaidAt, TextEvent, What};
 /// How the line of the signal begins.
 const HEAD: &str = "Fatal Python error: ";
 /// How the lines of native handlers go on in front of their stacks.
-const NATIVE: &[&str] = &["] Caught signal ", "] Signal: Segmentation fault (11)"];
+const NATIVE: &[&str] = &["] Caught signal ", "] Signal: Segmentation fault (11)", "  Fatal: "];
 /// How c10 begins what nobody has caught: the text of the exception, and the stack that it was raised from.
 const OF_C10: &str = "what():  ";
 /// Lines that are waited for: other threads may come first.

@@ -20,7 +20,9 @@ pub enum Stage {
     Tracking,
     MakingData,
     MakingModel,
+    MakingDraftModel,
     MakingEngine,
+    Serving,
     WrappingModel,
     StartingWorkers,
     WaitingForServer,
@@ -42,6 +44,8 @@ pub struct Doing {
     pub stage: Option<(Stage, String)>,
     /// A frame is of what comes once, before the first step.
     pub starts: bool,
+    /// The function of a trainer's loop that was called last: `_inner_training_loop`.
+    pub training_loop: Option<String>,
     /// The function of PyTorch's distributed package that was called last: `barrier`.
     pub call: Option<String>,
 }
@@ -68,7 +72,9 @@ impl Stage {
             Stage::Tracking => "while talking to its experiment tracker",
             Stage::MakingData => "while setting up its data",
             Stage::MakingModel => "while making its model",
+            Stage::MakingDraftModel => "while making its draft model",
             Stage::MakingEngine => "while making its engine",
+            Stage::Serving => "while serving",
             Stage::WrappingModel => "while wrapping its model for data parallelism",
             Stage::StartingWorkers => "while starting its workers",
             Stage::WaitingForServer => "while waiting for its server to start",
@@ -80,6 +86,11 @@ impl Stage {
             Stage::Backward => "in the backward pass",
             Stage::Optimizing => "in the step of its optimizer",
         }
+    }
+
+    /// Comes in each step: one that is called in a loop of the training is of that.
+    pub fn is_of_a_step(self) -> bool {
+        matches!(self, Stage::ReadingData | Stage::Forward | Stage::Backward | Stage::Optimizing | Stage::Compiling)
     }
 
     /// Comes once, before the first step. Data and models are made for an evaluation, too.
@@ -102,8 +113,15 @@ impl Doing {
         }
         // A model runs within nearly all else: what else is going on says more. Lightning gives an optimizer its forward pass to run.
         let outer = self.stage.as_ref().map(|(stage, _)| *stage);
-        let is_new = |stage: Stage| stage != Stage::Forward || matches!(outer, None | Some(Stage::Optimizing | Stage::Tracking));
+        let is_new = |stage: Stage| match stage {
+            Stage::Forward => matches!(outer, None | Some(Stage::Optimizing | Stage::Tracking)),
+            Stage::MakingModel | Stage::MakingEngine => outer != Some(Stage::MakingDraftModel),
+            _ => true,
+        };
         let stage = stage_of(file, function);
+        if OF_TRAINING.contains(&function.trim_start_matches('_')) {
+            self.training_loop = Some(function.to_owned());
+        }
         self.starts |= stage.is_some_and(Stage::is_of_the_start);
         // A function that a program calls says more than one that this one calls.
         let is_inner = |stage: Stage| function.starts_with('_') && self.stage.as_ref().is_some_and(|(told, _)| *told == stage);
@@ -146,6 +164,20 @@ pub fn stage_words(stage: &(Stage, String)) -> String {
     if says_it { stage.words().to_owned() } else { format!("{} ({function})", stage.words()) }
 }
 
+/// What trainers call the loops of their steps, without the first `_`.
+const OF_TRAINING: &[&str] = &[
+    "inner_training_loop",
+    "training_loop",
+    "train_loop",
+    "train_one_epoch",
+    "train_epoch",
+    "training_epoch",
+    "training_step",
+    "train_step",
+    "train_batch",
+    "standard_train_step",
+];
+
 /// By the libraries' own files first, then by the names that programs give to their functions.
 fn stage_of(file: &str, function: &str) -> Option<Stage> {
     let file = file.replace('\\', "/");
@@ -157,6 +189,10 @@ fn stage_of(file: &str, function: &str) -> Option<Stage> {
         _ if of(&["/wandb/", "/mlflow/", "/comet_ml/", "/neptune/", "/clearml/", "/swanlab/"]) => Some(Stage::Tracking),
         _ if of(&["/torch/_dynamo/convert_frame.py", "/torch/_inductor/compile_fx.py", "/triton/compiler/"]) => Some(Stage::Compiling),
         "__init__" if of(&["/deepspeed/runtime/engine.py", "/deepspeed/inference/engine.py"]) => Some(Stage::MakingEngine),
+        "__init__" if of(&["/vllm/v1/engine/", "/vllm/engine/", "/sglang/srt/managers/"]) => Some(Stage::MakingEngine),
+        "__init__" | "init_worker" if of(&["/sglang/srt/speculative/", "/vllm/spec_decode/", "/vllm/v1/spec_decode/"]) => {
+            Some(Stage::MakingDraftModel)
+        }
         "initialize" | "init_inference" if of(&["/deepspeed/__init__.py"]) => Some(Stage::MakingEngine),
         "__init__" if of(&["/torch/nn/parallel/distributed.py", "/torch/distributed/fsdp/"]) => Some(Stage::WrappingModel),
         "fully_shard" | "_auto_wrap" | "_recursive_wrap" if of(&["/torch/distributed/"]) => Some(Stage::WrappingModel),
@@ -178,6 +214,9 @@ fn stage_of(file: &str, function: &str) -> Option<Stage> {
         }
         "wait_for_server" | "wait_until_ready" | "wait_for_engine_startup" | "wait_for_server_ready" | "wait_until_server_ready" => {
             Some(Stage::WaitingForServer)
+        }
+        "run_busy_loop" | "event_loop_normal" | "event_loop_overlap" | "forward_batch_generation" | "run_engine_loop" => {
+            Some(Stage::Serving)
         }
         "init_workers" | "init_workers_ray" | "start_workers" | "launch_workers" => Some(Stage::StartingWorkers),
         "load_dataset"

@@ -230,6 +230,7 @@ fn table(t: &Table, bringup: &Bringup) -> Value {
         "from_bytes": t.rows.iter().map(|row| row.size_bytes).min(),
         "to_bytes": t.rows.iter().map(|row| row.size_bytes).max(),
         "peak_busbw_gbytes_per_s": t.peak_busbw_gbytes_per_s(),
+        "largest_busbw_gbytes_per_s": t.largest_busbw_gbytes_per_s(),
         "avg_busbw_gbytes_per_s": t.avg_busbw_gbytes_per_s,
         "wrong": t.wrong,
         "complete": t.complete,

@@ -3,6 +3,7 @@
 
 use super::facts;
 use crate::archive::Report;
+use crate::base::clean::clean;
 use crate::base::time::{Stamp, Zone, span};
 use crate::base::units::{counted, group};
 use crate::base::words::rank_words;
@@ -278,9 +279,14 @@ pub fn when_words(report: &Report, f: &Finding) -> Option<String> {
     let stage = doing.and_then(|doing| doing.stage.as_ref());
     // What comes once, before the first step, says that there was none.
     let of_start = || doing.filter(|doing| doing.starts && doing.task.is_none() && !has_stepped).map(|_| "before any step".to_owned());
+    let training_loop = doing
+        .filter(|doing| position.step.is_none() && doing.stage.as_ref().is_none_or(|(stage, _)| stage.is_of_a_step()))
+        .and_then(|doing| doing.training_loop.as_ref());
+    let looping = training_loop.map(|function| format!("in its training loop ({})", clean(function)));
     let words = elapsed
         .into_iter()
         .chain(progress.or_else(of_start).or_else(before))
+        .chain(looping)
         .chain(stage.map(stage_words))
         .chain(report.again.call.clone());
     let words: Vec<String> = words.collect();
@@ -291,7 +297,9 @@ pub fn when_words(report: &Report, f: &Finding) -> Option<String> {
 fn doing_of<'a>(report: &'a Report, alarm: &'a Alarm) -> Option<&'a Doing> {
     /// Lines between the words of a library and the traceback that came of them; ranks of a node print theirs one after the other.
     const NEAR: u64 = 400;
-    let told = |a: &'a Alarm| a.event.said_at.as_ref().map(|said| &said.doing).filter(|doing| doing.stage.is_some());
+    let told = |a: &'a Alarm| {
+        a.event.said_at.as_ref().map(|said| &said.doing).filter(|doing| doing.stage.is_some() || doing.training_loop.is_some())
+    };
     let is_next = |a: &&Alarm| {
         let apart = a.line.zip(alarm.line).and_then(|(line, first)| line.checked_sub(first));
         let (own, other) = (&alarm.event.origin, &a.event.origin);
@@ -393,6 +401,11 @@ fn table_words(t: &Value) -> String {
     let sizes = t["rows"].as_u64().map_or(String::new(), |n| format!("{n} size{}{span}", if n == 1 { "" } else { "s" }));
     let mut said = vec![t["collective"].as_str().unwrap_or("unnamed").to_owned(), sizes];
     said.extend(gbs("peak_busbw_gbytes_per_s").map(|g| format!("peak busbw {g}")));
+    // Where the largest is not the fastest, it tells what large messages get.
+    let largest = t["to_bytes"].as_u64().filter(|_| t["largest_busbw_gbytes_per_s"] != t["peak_busbw_gbytes_per_s"]);
+    said.extend(
+        largest.zip(gbs("largest_busbw_gbytes_per_s")).map(|(to, busbw)| format!("{busbw} at {}", crate::base::units::size_words(to))),
+    );
     said.extend(gbs("avg_busbw_gbytes_per_s").map(|g| format!("average {g}")));
     said.push(t["wrong"].as_u64().map_or("results not checked".into(), |n| format!("{n} wrong")));
     if t["complete"] == Value::Bool(false) {

@@ -1,0 +1,74 @@
+//! Ranks that wait for each other, each in another communicator: none of these is at fault by its own counts.
+
+use super::comm::{Behind, Comm};
+use super::signals::Member;
+use std::collections::BTreeMap;
+
+/// A rank that waits in a communicator for one that has launched less there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WaitsFor {
+    pub who: Member,
+    /// Hash of the communicator.
+    pub comm: u64,
+    pub late: Member,
+    /// What the late one lacks.
+    pub behind: Behind,
+    /// The late one has left out what the groups like this one have made, on all of their ranks.
+    pub left_out: bool,
+}
+
+/// More members behind than these are no pair that waits, but a start or an end.
+const MOST_BEHIND: usize = 8;
+
+/// A circle of waits in what RAS counts at one moment, where there is one; `member` tells who a rank of a communicator is. Who has no rank of the
+/// job is left out.
+pub(super) fn circle(comms: &[&Comm], member: impl Fn(&Comm, u32) -> Member) -> Vec<WaitsFor> {
+    let mut waits: BTreeMap<u32, Vec<WaitsFor>> = BTreeMap::new();
+    for comm in comms.iter().filter(|c| c.missing.is_empty() && c.nranks > 1) {
+        let behind = comm.behind();
+        if behind.is_empty() || behind.len() > MOST_BEHIND {
+            continue;
+        }
+        for rank in comm.ranks.keys().filter(|rank| behind.iter().all(|b| b.rank != **rank)) {
+            let who = member(comm, *rank);
+            let Some(of_job) = who.rank else { continue };
+            let links = behind.iter().map(|b| WaitsFor {
+                who: who.clone(),
+                comm: comm.hash,
+                late: member(comm, b.rank),
+                behind: b.clone(),
+                left_out: siblings_did_more(comms, comm, b),
+            });
+            waits.entry(of_job).or_default().extend(links.filter(|link| link.late.rank.is_some()));
+        }
+    }
+    // Who waits for somebody that waits for nobody is in no circle. What is left waits for ever: its first waits lead into one.
+    loop {
+        let waiting: Vec<u32> = waits.keys().copied().collect();
+        let is_waiting = |link: &WaitsFor| link.late.rank.is_some_and(|rank| waiting.binary_search(&rank).is_ok());
+        waits.values_mut().for_each(|links| links.retain(is_waiting));
+        waits.retain(|_, links| !links.is_empty());
+        if waits.len() == waiting.len() {
+            break;
+        }
+    }
+    let Some(&first) = waits.keys().next() else { return Vec::new() };
+    let mut path: Vec<(u32, &WaitsFor)> = Vec::new();
+    let mut at = first;
+    while path.iter().all(|(rank, _)| *rank != at) {
+        let Some(link) = waits.get(&at).and_then(|links| links.first()) else { return Vec::new() };
+        path.push((at, link));
+        at = link.late.rank.unwrap_or(first);
+    }
+    path.into_iter().skip_while(|(rank, _)| *rank != at).map(|(_, link)| link.clone()).collect()
+}
+
+/// Whether the groups like it, those of as many ranks that count the same kind, all stand where the ranks are that wait, and none where the late one is.
+pub(super) fn siblings_did_more(comms: &[&Comm], comm: &Comm, behind: &Behind) -> bool {
+    let counts = |other: &Comm| -> Vec<u64> {
+        other.ranks.values().map(|known| known.counts.get(&behind.collective).copied().unwrap_or(0)).collect()
+    };
+    let siblings = comms.iter().filter(|other| other.hash != comm.hash && other.nranks == comm.nranks);
+    let used: Vec<Vec<u64>> = siblings.map(|other| counts(other)).filter(|counts| counts.iter().any(|n| *n > 0)).collect();
+    !used.is_empty() && used.iter().all(|counts| counts.iter().all(|n| *n == behind.max))
+}
