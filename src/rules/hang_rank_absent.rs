@@ -319,11 +319,11 @@ fn by_ras(look: &Look) -> Option<Absent> {
     let differs = |who: &Member| who.elsewhere && ras.odd.iter().any(|(m, odd)| m == who && !odd.more.is_empty());
     let late = ras.behind.iter().filter(|l| Some(l.behind.max - l.behind.have) == gap && !differs(&l.who)).map(|l| &l.who);
     let mut members: Vec<&Member> = late.chain(&ras.missing).collect();
-    // Who waits in another communicator for one that waits for it has come, but to another call.
-    members.retain(|m| !ras.circle.iter().any(|link| link.who.rank == m.rank));
     let gpu_is = |member: &&Member, what: Activity| {
         member.rank.and_then(|r| look.ranks.get(&r)).is_some_and(|r| r.is(what, look.at, patience(look, WAITED.duration())))
     };
+    // Who waits in another communicator for one that waits for it has come, but to another call. Whose GPU is idle waits in none.
+    members.retain(|m| gpu_is(m, Activity::Idle) || !ras.circle.iter().any(|link| link.who.rank == m.rank));
     // Who is behind and waits in another call waits for those who wait in none.
     if members.iter().any(|m| !gpu_is(m, Activity::Waiting)) {
         members.retain(|m| !gpu_is(m, Activity::Waiting));
