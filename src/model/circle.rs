@@ -29,17 +29,23 @@ pub(super) fn circle(comms: &[&Comm], member: impl Fn(&Comm, u32) -> Member) -> 
         if behind.is_empty() || behind.len() > MOST_BEHIND {
             continue;
         }
+        // The same for all that wait there.
+        let late: Vec<(Member, &Behind, bool)> = behind
+            .iter()
+            .map(|b| (member(comm, b.rank), b, siblings_did_more(comms, comm, b)))
+            .filter(|(late, ..)| late.rank.is_some())
+            .collect();
         for rank in comm.ranks.keys().filter(|rank| behind.iter().all(|b| b.rank != **rank)) {
             let who = member(comm, *rank);
             let Some(of_job) = who.rank else { continue };
-            let links = behind.iter().map(|b| WaitsFor {
+            let links = late.iter().map(|(late, behind, left_out)| WaitsFor {
                 who: who.clone(),
                 comm: comm.hash,
-                late: member(comm, b.rank),
-                behind: b.clone(),
-                left_out: siblings_did_more(comms, comm, b),
+                late: late.clone(),
+                behind: (*behind).clone(),
+                left_out: *left_out,
             });
-            waits.entry(of_job).or_default().extend(links.filter(|link| link.late.rank.is_some()));
+            waits.entry(of_job).or_default().extend(links);
         }
     }
     // Who waits for somebody that waits for nobody is in no circle. What is left waits for ever: its first waits lead into one.
