@@ -215,12 +215,15 @@ impl Model {
         self.jobs.retain(|id, j| !j.log_only || used.contains(id.as_str()));
     }
 
-    /// The one rank of a job whose output a file is.
+    /// The one rank of a job whose output a file is, and no launcher's, which speaks of all ranks.
     fn rank_of_file(&self, file: u32, job: &str) -> Option<u32> {
         let info = &self.files.get(&file)?.info;
         let owns = |pid: &u32| self.processes.get(pid).is_some_and(|p| job::owns_log(p, info.device, info.inode, &info.path));
-        let mut ranks = self.jobs.get(job)?.ranks.iter().filter(|(_, pid)| owns(pid));
-        ranks.next().filter(|_| ranks.next().is_none()).map(|(rank, _)| *rank)
+        let job = self.jobs.get(job)?;
+        let mut ranks = job.ranks.iter().filter(|(_, pid)| owns(pid));
+        let (rank, pid) = ranks.next().filter(|_| ranks.next().is_none())?;
+        let mut launchers = std::iter::successors(self.launcher_of(*pid), |pid| self.launcher_of(*pid)).take(8);
+        (!launchers.any(|pid| owns(&pid))).then_some(*rank)
     }
 
     /// The job whose processes have a file as their output. A second run into the same file takes it over.

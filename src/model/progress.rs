@@ -84,6 +84,8 @@ pub struct Progress {
     /// What the gradients of fp16 are multiplied with since the last of them, and the step before it.
     pub loss_scale: Option<(f64, u64)>,
     first_step: Option<(Stamp, u64)>,
+    /// The step before the newest, and when it came, where the newest has told no time as yet.
+    untimed: Option<(Stamp, u64)>,
     /// The first and the last step of this run whose lines carry a time.
     timed: Option<[(Stamp, u64); 2]>,
     /// Lines carry the step time themselves.
@@ -178,6 +180,13 @@ impl Progress {
         // A bar of the same length that starts again is the next epoch; another one is a validation.
         let may_restart = !step.bar || (step.total_steps.is_some() && step.total_steps == self.total_steps);
         let restarted = step.step.is_some_and(|s| self.step.is_some_and(|before| s < before)) && may_restart;
+        // In a block of lines the time of a step comes with a later line than its number.
+        let untimed = self.untimed.take_if(|_| advanced || restarted || step.step_time_s.is_some());
+        let made = if advanced {
+            Some(before.unwrap_or((at, 0)))
+        } else {
+            untimed.filter(|_| !restarted && step.step.is_none_or(|s| Some(s) == self.step))
+        };
         if let Some(s) = step.step
             && (advanced || restarted)
         {
@@ -252,14 +261,15 @@ impl Progress {
             self.told_step_time = true;
             self.told.by_bar = step.bar;
             self.step_time_s = Some(s);
-            if advanced {
+            if let Some((began, first)) = made {
                 self.took(at, s, step.throughput);
                 if !backlog {
                     self.step_trend.push(at, s);
-                    let (began, first) = before.unwrap_or((at, 0));
                     self.watch_pace(at, began, self.step.unwrap_or(0).saturating_sub(first).max(1));
                 }
             }
+        } else if advanced {
+            self.untimed = made;
         }
     }
 

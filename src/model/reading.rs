@@ -103,7 +103,12 @@ impl Model {
         log.chronicle.apply(events, read.no, read.bytes, modified, zone);
         let at = if archived { log.chronicle.at.unwrap_or(modified) } else { at };
         for event in events {
-            let rank = event.origin.rank.or_else(|| event.origin.pid.and_then(|pid| self.rank_of_ns_pid(file, pid)));
+            let by_pid = || event.origin.pid.and_then(|pid| self.rank_of_ns_pid(file, pid));
+            // Whoever names another process is not the one whose output the file is.
+            let origin = &event.origin;
+            let is_named = origin.pid.is_some() || origin.host.is_some() || origin.local_rank.is_some();
+            let by_file = || self.files.get(&file).filter(|_| !is_named)?.rank;
+            let rank = origin.rank.or_else(by_pid).or_else(by_file);
             let (line, text) = event.said_at.as_ref().map_or((read.no, read.text), |s| (s.line, s.text.as_str()));
             self.apply_event(at, file, event, &job, backlog);
             let when = self.written_at(at, file, backlog);
