@@ -6,7 +6,7 @@ use crate::base::{clean, mask};
 use crate::logs::prefix;
 use crate::observe::evidence::Evidence;
 
-const LONGEST: usize = 260;
+const LONGEST: usize = 400;
 
 /// The line that the training of the report rests on; none where no line told a step, or the file cannot be read again.
 pub(super) fn of(report: &Report, inputs: &[Input]) -> Option<Evidence> {

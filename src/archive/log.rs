@@ -761,6 +761,7 @@ fn is_bringup(what: &What) -> bool {
             | What::Resumed { .. }
             | What::Evaluated { .. }
             | What::Result { .. }
+            | What::Last { .. }
             | What::Step(_)
             | What::TotalSteps { .. }
             | What::AtStart { .. }

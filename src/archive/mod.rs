@@ -21,7 +21,7 @@ mod ras;
 mod sentence;
 mod tape;
 
-use crate::base::severity::Severity;
+use crate::base::severity::{Role, Severity};
 use crate::diagnosis::conclusion::Conclusion;
 use crate::diagnosis::session::Session;
 use crate::model::Model;
@@ -144,7 +144,11 @@ pub fn report(mut intake: Intake, mut inputs: Vec<Seen>) -> Report {
         };
         inputs.iter_mut().for_each(|i| i.error = Some(why.into()));
     }
-    let worst = findings.iter().filter(|f| f.severity >= Severity::Warning).map(|f| f.severity).max();
+    // What comes of a job that somebody ended is no worse than that.
+    let ended = root_cause.filter(|at| findings[*at].rule == "job-cancelled" && findings[*at].severity < Severity::Error);
+    let comes_of_it = |at: usize, f: &Finding| ended.is_some_and(|ended| ended != at) && f.role == Role::Teardown;
+    let counts = |(at, f): &(usize, &Finding)| f.severity >= Severity::Warning && !comes_of_it(*at, f);
+    let worst = findings.iter().enumerate().filter(counts).map(|(_, f)| f.severity).max();
     let verdict = match worst {
         _ if !recognised && !is_plain => Verdict::Unknown,
         Some(s) if s >= Severity::Error => Verdict::Fail,

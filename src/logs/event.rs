@@ -319,6 +319,11 @@ pub enum What {
     Result {
         text: String,
     },
+    /// `Decode batch. #running-req: 3, gen throughput (token/s): 410.2`: what is told in a row of the report as it was said last.
+    Last {
+        row: &'static str,
+        text: String,
+    },
     /// `initialized host node-1 as rank 4`, `rank: 3, world_size: 8`
     Present(Present),
     /// `GLOBAL_RANK: 1, MEMBER: 2/8`: a rank has begun.
@@ -403,6 +408,7 @@ impl What {
                 | What::Resumed { .. }
                 | What::Evaluated { .. }
                 | What::Result { .. }
+                | What::Last { .. }
                 | What::Present(_)
                 | What::Joined { .. }
         )

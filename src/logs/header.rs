@@ -3,6 +3,9 @@
 //!
 //! **To teach it a text**: `assets/header.toml`. That the line is looked at follows from it.
 
+mod detail;
+
+use self::detail::Detail;
 use super::catalog::pattern::Pattern;
 use super::{Origin, TextEvent, What};
 use crate::base::units::counted;
@@ -95,23 +98,18 @@ struct Texts {
     block: Block,
     launcher: Vec<Launcher>,
     detail: Vec<Detail>,
+    last: Vec<Last>,
 }
 
-/// A number or a name that is told in a row of the report.
+/// What is told in the words of the log, in a row of its own, as it was said last.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Detail {
-    /// `parallel`
-    pub row: String,
-    /// `tensor {}`
-    pub words: String,
-    before: Vec<String>,
-    /// The value is the name of a model, and no number.
+struct Last {
+    row: String,
+    texts: Vec<String>,
+    /// Told instead of the text, of processes whose numbers stand in front of it; `{}` is how many.
     #[serde(default)]
-    is_name: bool,
-    /// Its texts are options of a command line, too, behind which a blank stands.
-    #[serde(default)]
-    is_option: bool,
+    words: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -126,6 +124,9 @@ struct Software {
 struct Count {
     of: Of,
     before: Vec<String>,
+    /// What stands behind the number, where the text in front of it may mean something else.
+    #[serde(default)]
+    behind: Option<String>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -174,7 +175,7 @@ static TEXTS: LazyLock<Texts> = LazyLock::new(|| toml::from_str(include_str!("..
 /// What a text that was found means.
 enum Meaning {
     Version(&'static str),
-    Count(Of),
+    Count(&'static Count),
     Saved,
     Resumed,
     Evaluated,
@@ -186,6 +187,7 @@ enum Meaning {
     Launcher(&'static str),
     /// The second: the text itself ends with what separates it from its value.
     Detail(&'static Detail, bool),
+    Last(&'static Last),
 }
 
 static PRESENT: LazyLock<Vec<Pattern>> =
@@ -195,14 +197,13 @@ static PRESENT: LazyLock<Vec<Pattern>> =
 static MEANINGS: LazyLock<Vec<(&'static str, Meaning)>> = LazyLock::new(|| {
     let texts = &*TEXTS;
     let software = texts.software.iter().flat_map(|s| s.before.iter().map(|text| (text.as_str(), Meaning::Version(s.name.as_str()))));
-    let counts = texts.count.iter().flat_map(|c| c.before.iter().map(|text| (text.as_str(), Meaning::Count(c.of))));
+    let counts = texts.count.iter().flat_map(|c| c.before.iter().map(|text| (text.as_str(), Meaning::Count(c))));
     let launchers = texts.launcher.iter().flat_map(|l| l.has.iter().map(|text| (text.as_str(), Meaning::Launcher(l.name.as_str()))));
     let present =
         PRESENT.iter().map(|pattern| (pattern.pieces().max_by_key(|piece| piece.len()).expect("text in a pattern"), Meaning::Present));
     let single = [(texts.block.head.as_str(), Meaning::Block), (texts.joined.text.as_str(), Meaning::Joined)];
     let separates = |text: &str| !text.ends_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ')'));
-    let details =
-        texts.detail.iter().flat_map(move |d| d.before.iter().map(move |text| (text.as_str(), Meaning::Detail(d, separates(text)))));
+    let details = texts.detail.iter().flat_map(move |d| d.texts().map(move |text| (text, Meaning::Detail(d, separates(text)))));
     software.chain(counts).chain(present).chain(single).chain(launchers).chain(details).chain(late()).collect()
 });
 
@@ -212,7 +213,8 @@ fn late() -> impl Iterator<Item = (&'static str, Meaning)> {
     let told = |told: &'static Told, meaning: fn() -> Meaning| told.texts.iter().map(move |text| (text.as_str(), meaning()));
     let evaluated = told(&texts.evaluated, || Meaning::Evaluated);
     let resumed = told(&texts.resumed, || Meaning::Resumed);
-    told(&texts.saved, || Meaning::Saved).chain(resumed).chain(evaluated).chain(told(&texts.result, || Meaning::Result))
+    let last = texts.last.iter().flat_map(|last| last.texts.iter().map(move |text| (text.as_str(), Meaning::Last(last))));
+    last.chain(told(&texts.saved, || Meaning::Saved)).chain(resumed).chain(evaluated).chain(told(&texts.result, || Meaning::Result))
 }
 
 /// Those of [`late`] alone.
@@ -268,6 +270,7 @@ impl State {
                     | What::Resumed { .. }
                     | What::Evaluated { .. }
                     | What::Result { .. }
+                    | What::Last { .. }
                     | What::Present(_)
                     | What::Joined { .. }
             );
@@ -304,16 +307,18 @@ impl State {
                         tell(What::Software { name, version });
                     }
                 }
-                Meaning::Count(of) if is_word => {
-                    launch.count(*of, rest, behind);
+                Meaning::Count(count) if is_word => {
+                    launch.count(count, rest, behind);
                     // Who says how many there are may say who it is.
-                    if matches!(of, Of::World) && launch.world.is_some() {
+                    if matches!(count.of, Of::World) && launch.world.is_some() {
                         present.rank = present.rank.or_else(|| rank_beside(&rest[..found.start()]));
                     }
                 }
                 Meaning::Saved => saved(&rest[found.start()..]).into_iter().for_each(&mut tell),
                 // Where from is what counts.
-                Meaning::Resumed if says_which(behind) => tell(What::Resumed { text: told_text(&rest[found.start()..]) }),
+                Meaning::Resumed if says_which(behind) && !is_of_evaluator(&rest[..found.start()]) => {
+                    tell(What::Resumed { text: told_text(&rest[found.start()..]) })
+                }
                 Meaning::Resumed => {}
                 meaning @ (Meaning::Evaluated | Meaning::Result) => {
                     let text = told_text(&rest[found.start()..]);
@@ -325,6 +330,14 @@ impl State {
                         tell(if matches!(meaning, Meaning::Result) { What::Result { text } } else { What::Evaluated { text } });
                     }
                 }
+                Meaning::Last(Last { row, words: Some(words), .. }) => {
+                    if rest[..found.start()].trim_end().ends_with(|c: char| c.is_ascii_digit()) {
+                        tell(What::Last { row, text: words.clone() });
+                    }
+                }
+                Meaning::Last(last) if is_word && has_number(behind) => {
+                    tell(What::Last { row: &last.row, text: told_text(&rest[found.start()..]) });
+                }
                 Meaning::Present => present.learn(rest),
                 Meaning::Joined => joined(behind).into_iter().for_each(&mut tell),
                 Meaning::Block => *block = Some(Launch::default()),
@@ -333,11 +346,11 @@ impl State {
                     launch.launcher = Some(name);
                 }
                 Meaning::Detail(detail, separates) if is_word && !is_advice(rest, found.start()) => {
-                    if let Some(value) = detail.value(behind, *separates) {
+                    if let Some(value) = detail.value(&rest[..found.start()], behind, *separates) {
                         tell(What::Detail { row: &detail.row, of: &detail.words, value });
                     }
                 }
-                Meaning::Count(_) | Meaning::Launcher(_) | Meaning::Detail(..) => {}
+                Meaning::Count(_) | Meaning::Launcher(_) | Meaning::Detail(..) | Meaning::Last(_) => {}
             }
         }
         present.members = present.members.or(launch.world);
@@ -363,40 +376,9 @@ pub fn detail_rows() -> impl Iterator<Item = &'static str> {
     rows.scan("", |last, row| Some((std::mem::replace(last, row) != row).then_some(row))).flatten()
 }
 
-impl Detail {
-    /// `2` of `: 2,`, `...... 2`; `354871296`; `7.24B`; `Qwen/Qwen2.5-7B` of `='Qwen/Qwen2.5-7B',`.
-    fn value(&self, behind: &str, separates: bool) -> Option<String> {
-        /// The dots of a table stand between.
-        const FAR: usize = 64;
-        const LONGEST: usize = 80;
-        let tail = behind.trim_start_matches([' ', '.', '=', ':', '"', '\'', '|', '`']);
-        let between = &behind[..behind.len() - tail.len()];
-        // Behind a blank alone stands a value of the command line, or the next word.
-        let is_set = separates || between.contains(['=', ':', '.', '|']) || between == " " && self.is_option;
-        if between.len() > FAR || !is_set {
-            return None;
-        }
-        let end =
-            tail.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '|' | ')' | ']' | '}' | '`')).unwrap_or(tail.len());
-        let word = tail[..end].trim_end_matches([',', '.', ':']);
-        if self.is_name {
-            // `Qwen/Qwen2.5-7B`: a word of the language is no name, nor is a directory; and a path leads to somebody's files.
-            let is_name = word.len() <= LONGEST && word.contains('/') && word.bytes().any(|b| b.is_ascii_digit());
-            let is_plain = word.starts_with(|c: char| c.is_ascii_alphanumeric()) && word.matches('/').count() <= 1;
-            return (is_name && is_plain && !word.contains(['=', '<', '$', ','])).then(|| word.to_owned());
-        }
-        let unit = word.len() - word.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len();
-        let (number, unit) = word.split_at(word.len() - unit);
-        let digits: String = number.chars().filter(|c| !matches!(c, ',' | '_')).collect();
-        let value: f64 = digits.parse().ok().filter(|n: &f64| *n >= 0.0 && n.is_finite() && digits.len() <= 20)?;
-        let unit = match unit {
-            "" => scale_behind(&tail[end..]),
-            "K" | "k" | "M" | "m" | "B" | "b" | "T" => unit,
-            _ => return None,
-        };
-        let is_whole = value.fract() == 0.0 && value < 1e15;
-        Some(if unit.is_empty() && is_whole { crate::base::units::group(value as u64) } else { format!("{digits}{}", unit.to_uppercase()) })
-    }
+/// The rows of what was said last, in the order in which they are told.
+pub fn last_rows() -> impl Iterator<Item = &'static str> {
+    TEXTS.last.iter().map(|last| last.row.as_str())
 }
 
 /// What an error or a hint proposes is not what the run has; nor is what engines for rollouts have beside the training.
@@ -410,22 +392,14 @@ fn is_advice(line: &str, at: usize) -> bool {
         || near.contains("rollout")
 }
 
-/// `B` of ` billion` and ` B`.
-fn scale_behind(text: &str) -> &'static str {
-    match text.split_whitespace().next().unwrap_or("").trim_end_matches([',', '.', ')']) {
-        "billion" | "B" => "B",
-        "million" | "M" => "M",
-        "thousand" | "K" => "K",
-        _ => "",
-    }
-}
-
 impl Launch {
-    fn count(&mut self, of: Of, line: &str, behind: &str) {
+    fn count(&mut self, count: &Count, line: &str, behind: &str) {
+        let of = count.of;
         let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
         // `1:3` is from one to three.
         let ends = !behind[digits..].starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, ':' | '.' | '_'));
-        let Some(n) = behind[..digits].parse().ok().filter(|n| ends && (1..=1 << 20).contains(n)) else { return };
+        let is_its = count.behind.as_ref().is_none_or(|words| behind[digits..].starts_with(words.as_str()));
+        let Some(n) = behind[..digits].parse().ok().filter(|n| ends && is_its && (1..=1 << 20).contains(n)) else { return };
         // argparse's default, before anything was asked.
         if matches!(of, Of::World) && n == 1 && line.contains("rank=-1") {
             return;
@@ -482,7 +456,7 @@ fn has_number(behind: &str) -> bool {
 
 /// What is told in the words of the log.
 fn told_text(text: &str) -> String {
-    const LONGEST: usize = 160;
+    const LONGEST: usize = 300;
     let text = text.split(['}', '\r']).next().unwrap_or(text);
     let plain: String = text.chars().filter(|c| !matches!(c, '\'' | '"' | '{')).collect();
     crate::base::clean::clip(plain.trim().trim_end_matches([',', '|', ' ']), LONGEST).into_owned()
@@ -516,6 +490,11 @@ fn learn(launch: &mut Launch, name: &str, value: &str) {
     }
 }
 
+/// Ignite's engines for evaluations begin, as they say, where the training is.
+fn is_of_evaluator(before: &str) -> bool {
+    before.contains("Evaluator")
+}
+
 /// A path, or a number.
 fn says_which(text: &str) -> bool {
     text.contains('/') || text.bytes().any(|b| b.is_ascii_digit())
@@ -523,7 +502,7 @@ fn says_which(text: &str) -> bool {
 
 /// `Saving checkpoint to exp/epoch-14.pt`, where it says which.
 fn saved(text: &str) -> Option<What> {
-    const LONGEST: usize = 160;
+    const LONGEST: usize = 240;
     let says_which = says_which(text);
     // Those that are saved every so many steps are settings.
     let is_plan =

@@ -91,6 +91,7 @@ const FORMS: &[(Class, &str, &str)] = &[
     (Class::Alarm, "libfabric:", r"libfabric:[0-9]"),
     // Horovod
     (Class::Alarm, "Missing ranks:", r"Missing ranks:\s*$"),
+    (Class::Alarm, "Stalled ranks:", r"Stalled ranks:\s*$"),
     (Class::Fact, " set to ", r"INFO NCCL_[A-Z_]+ set to "),
     (Class::Fact, "INFO NET/", r"INFO NET/(?:(?:IB|Socket) ?: ?(?:Using|No device)|[0-9A-Fa-f-]+ :)"),
     (Class::Fact, "INFO GPU/", r"INFO GPU/[0-9A-Fa-f-]+ :"),

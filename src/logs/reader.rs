@@ -135,7 +135,7 @@ impl BrokenWarn {
 }
 
 /// The head of Horovod's list of ranks that others wait for.
-const MISSING: &str = "Missing ranks:";
+const MISSING: [&str; 2] = ["Missing ranks:", "Stalled ranks:"];
 /// A launcher prints its warnings, a script its settings.
 const MAX_BEFORE_TABLE: u32 = 64;
 /// How lines begin that a launcher prints under its own name.
@@ -288,8 +288,15 @@ impl Reader {
         if memchr::memchr(b']', text.as_bytes()).is_none() && prefix::behind_bar(text).is_none() {
             return self.record(prefix::peel(text), class, out);
         }
+        let mut host = None;
         for record in prefix::records(text) {
-            self.record(prefix::peel(record), class, out);
+            let mut peeled = prefix::peel(record);
+            // Who stands in front of the line wrote all of it.
+            match &peeled.origin.host {
+                Some(named) => host = host.or_else(|| Some(named.clone())),
+                None => peeled.origin.host.clone_from(&host),
+            }
+            self.record(peeled, class, out);
         }
     }
 
@@ -308,7 +315,7 @@ impl Reader {
     fn missing(&mut self, text: &str) -> Option<TextEvent> {
         // The number is no prefix of a launcher.
         let tail = ["]<stderr>:", "]<stdout>:"].iter().find_map(|tag| Some(text.split_once(tag)?.1)).unwrap_or(text).trim();
-        if !std::mem::replace(&mut self.names_missing, tail == MISSING) {
+        if !std::mem::replace(&mut self.names_missing, MISSING.contains(&tail)) {
             return None;
         }
         let (rank, tensors) = tail.split_once(": [")?;

@@ -89,6 +89,10 @@ impl Alarms {
             kept.last_seen_at = said.at;
             // The rank of a process may become known after its first line.
             kept.rank = kept.rank.or(said.rank);
+            // A line alone may be told again at the end of a traceback, which says what the program was doing.
+            if kept.event.said_at.is_none() {
+                kept.event.said_at.clone_from(&said.event.said_at);
+            }
             return;
         }
         if !self.has_room(&said.event.what) {
@@ -175,6 +179,10 @@ fn key(alarm: &Said<'_>) -> u64 {
     std::mem::discriminant(&alarm.event.what).hash(&mut h);
     let who = &alarm.event.origin;
     (alarm.file, alarm.run, who.rank, &who.host, who.pid).hash(&mut h);
+    // One process may drive several GPUs, and workers of one name have numbers of their own.
+    if who.rank.is_none() {
+        (who.local_rank, who.cuda_dev, &who.worker).hash(&mut h);
+    }
     match &alarm.event.what {
         What::NcclWarn { site, text } => match catalog::find_warn(site.as_deref(), text) {
             Some(signature) => signature.id.hash(&mut h),

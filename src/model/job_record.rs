@@ -41,6 +41,8 @@ pub struct Record {
     pub evaluated_first: Option<String>,
     pub evaluated: Option<String>,
     pub result: Option<String>,
+    /// What was said last, by the row of the report, with `{}` for how often something of its kind was said, which is the second.
+    pub last: BTreeMap<&'static str, (String, u64)>,
     /// Ranks have said who they are.
     pub is_present: bool,
     /// How often each rank began, and how many there are to be.
@@ -97,6 +99,8 @@ const MAX_HOSTS: usize = 1 << 14;
 const MAX_KINDS: usize = 256;
 /// Of one program: nodes may differ in what is installed.
 const MOST_VERSIONS: usize = 4;
+/// Of one row.
+const MOST_DETAILS: usize = 16;
 
 impl Record {
     /// Notes who wrote a line, and what it says of the job as a whole.
@@ -132,6 +136,11 @@ impl Record {
                 self.evaluated = Some(text.clone());
             }
             What::Result { text } => self.add_result(text),
+            What::Last { row, text } => {
+                let (said, times) = self.last.entry(row).or_default();
+                said.clone_from(text);
+                *times += 1;
+            }
             What::Present(present) => self.present(present, event.origin.host.as_ref()),
             What::Joined { rank, members } => {
                 self.members = self.members.max(Some(*members));
@@ -147,7 +156,9 @@ impl Record {
             }
             What::Detail { row, of, value } => {
                 let told = self.details.entry(row).or_default();
-                if !told.iter().any(|(known, _)| known == of) {
+                // Nodes may differ in their GPUs.
+                let is_known = |(known, said): &(&str, String)| known == of && (*row != "GPUs" || said == value);
+                if told.len() < MOST_DETAILS && !told.iter().any(is_known) {
                     told.push((of, value.clone()));
                 }
             }

@@ -39,7 +39,7 @@ impl Evidence {
 
     pub fn line(path: &str, line: Option<u64>, text: &str, at: Stamp) -> Self {
         // PyTorch prints -1 as an unsigned number where it has none.
-        let text = clip(text, 300).replace("18446744073709551615", "-1");
+        let text = clip(text, 400).replace("18446744073709551615", "-1");
         Evidence { path: Some(path.to_owned()), line, at: Some(at), ..Evidence::of("line", text) }
     }
 }

@@ -154,6 +154,12 @@ fn of_a_chain_that_the_end_of_the_log_cuts_the_first_exception_is_told() {
         "During handling of the above exception, another exception occurred",
     );
     holds(&handled, &["the log ends before it is named; it came while another was handled: RuntimeError: DataLoader worker"]);
+    // A disk that is full stays so, whatever handles it.
+    let full = handled.replace(
+        "RuntimeError: DataLoader worker (pid 1901937) is killed by signal: Aborted. ",
+        "OSError: [Errno 28] No space left on device",
+    );
+    holds(&full, &["FAIL (storage) rank 1: OSError: [Errno 28] No space left on device", "job.log:3"]);
 }
 
 #[test]

@@ -48,7 +48,8 @@ pub(super) fn bracket<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     }
     if let Some(n) = number(inner) {
         // A torn NCCL header begins like this, too: there it is the CUDA device.
-        let rest = after.strip_prefix(' ').filter(|r| !r.starts_with("NCCL ") && !r.contains(" NCCL WARN ") && !is_metrics(r))?;
+        let rest =
+            after.strip_prefix(' ').filter(|r| !r.starts_with("NCCL ") && !r.contains(" NCCL WARN ") && !is_metrics(r) && !is_gpu(r))?;
         if n < MAX_BARE_RANK {
             set(&mut p.origin.rank, n);
         }
@@ -185,4 +186,9 @@ fn cpp_head(inner: &str, p: &mut Peeled<'_>) -> Option<()> {
 /// `logging.py:96:log_dist`
 pub(super) fn is_code_place(inner: &str) -> bool {
     inner.split_once(".py:").is_some_and(|(file, line)| !file.contains(' ') && line.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// `[0] NVIDIA B200 | 67°C, 100 % | 124906 / 183359 MB`: a row of gpustat, which has the index of a GPU in front.
+fn is_gpu(after: &str) -> bool {
+    ["NVIDIA ", "Tesla ", "GeForce ", "Quadro "].iter().any(|vendor| after.starts_with(vendor)) && after.contains(" | ")
 }

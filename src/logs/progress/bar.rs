@@ -230,7 +230,7 @@ fn bar<'a>(before: &'a str, times: &'a str) -> Option<(Bar<'a>, usize)> {
     let name = if name.starts_with('[') && name.find(']') == Some(name.len() - 1) { "" } else { name };
     let name = name.trim_end_matches(']').rfind(']').map_or(name, |at| &name[at + 1..]).trim();
     let bar = Bar {
-        name: if name.len() > 80 && !is_one_of(name, &NAMES.data) { "" } else { name },
+        name: if name.len() > 80 && !is_one_of(name, &NAMES.data) && !is_one_of(name, &NAMES.evaluation) { "" } else { name },
         n,
         total,
         remaining_s: scan::clock(left),

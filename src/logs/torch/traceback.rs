@@ -258,7 +258,11 @@ impl Tracebacks {
         let o = &mut self.open[i];
         o.waited = 0;
         o.indented = true;
-        let is_direct = matches!(&o.at, At::Ended { chained: Some(Chained::Because), .. });
+        let is_direct = match &o.at {
+            At::Ended { chained: Some(Chained::Because), .. } => true,
+            At::Ended { chained: Some(Chained::After), message, .. } => is_of_machine(message),
+            _ => false,
+        };
         let first = is_direct.then(|| o.clone().event()).flatten();
         match &o.at {
             At::Frames => o.depth = (o.depth + 1).min(64),
@@ -504,6 +508,13 @@ impl Open {
             self.waited = 0;
         }
     }
+}
+
+/// What no handler of the program puts right: whatever came while it was handled, this is why.
+fn is_of_machine(message: &str) -> bool {
+    ["No space left on device", "Disk quota exceeded", "Cannot allocate memory", "Read-only file system", "Stale file handle"]
+        .iter()
+        .any(|words| message.contains(words))
 }
 
 /// How an exception came out of the one above it.

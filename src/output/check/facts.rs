@@ -62,6 +62,7 @@ pub fn json(report: &Report) -> Value {
         "said_last": report.again.at_end.iter().map(super::line).collect::<Vec<_>>(),
         "software": software(report, &bringup),
         "details": details(report),
+        "last": report.record().last.iter().map(|(row, (text, n))| ((*row).to_owned(), json!({ "text": text, "lines": n }))).collect::<Map<_, _>>(),
         "launch": launch(report),
         "attempt": report.attempt().map(|attempt| attempt.no),
         "went_back": report.went_back().map(|(from, to)| json!({ "from": from, "to": to })),

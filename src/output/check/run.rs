@@ -7,7 +7,7 @@ use crate::base::clean::clean;
 use crate::base::time::{Stamp, Zone, span};
 use crate::base::units::{counted, group};
 use crate::base::words::rank_words;
-use crate::logs::header::detail_rows;
+use crate::logs::header::{detail_rows, last_rows};
 use crate::logs::{Doing, Phase, What, stage_words};
 use crate::model::alarms::Alarm;
 use crate::model::log::LogFile;
@@ -33,7 +33,9 @@ pub fn rows(report: &Report, zone: Zone, times: &str) -> Vec<Row> {
     add("ranks", joined_words(report).or_else(|| named_words(report, &facts)));
     add("processes", process_words(report));
     add("software", software_words(&facts));
-    detail_rows().for_each(|row| add(row, detail_words(&facts, row)));
+    // nccl-tests lists its own.
+    let is_listed = |row: &str| row == "GPUs" && !record.tables.is_empty();
+    detail_rows().filter(|row| !is_listed(row)).for_each(|row| add(row, detail_words(&facts, row)));
     add("fabric", facts::fabric_words(report));
     add("time", time_words(report, zone));
     let planned = || report.model().files.values().find_map(|f| f.progress.total_steps);
@@ -51,6 +53,10 @@ pub fn rows(report: &Report, zone: Zone, times: &str) -> Vec<Row> {
     add("resumed", record.resumed.clone());
     add("evaluation", last(&record.evaluated).map(|words| words + &at_first));
     add("result", record.result.clone());
+    let as_said = |(text, n): &(String, u64)| {
+        if text.contains("{}") { text.replace("{}", &counted(*n, "process")) } else { format!("the last: {text}") }
+    };
+    last_rows().for_each(|row| add(row, record.last.get(row).map(as_said)));
     add("checkpoint", last(&record.saved));
     add("server", report.model().files.values().any(serves).then(|| "up, and answers requests".to_owned()));
     add("attempts", attempt_words(report));

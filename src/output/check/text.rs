@@ -46,7 +46,7 @@ const SEVERAL: &str = "several-runs";
 /// Consequences and the like beyond this are counted.
 const MOST_LISTED: usize = 8;
 const MOST_PROOFS: usize = 4;
-const LONGEST_PROOF: usize = 300;
+const LONGEST_PROOF: usize = 400;
 const MOST_INPUTS: usize = 8;
 /// Columns of the names on the left.
 const LEFT: usize = 11;
