@@ -10,6 +10,7 @@ mod bringup_rules;
 mod catalog;
 mod check;
 mod check_again;
+mod check_facts;
 mod check_logs;
 mod check_run;
 mod command_line;
