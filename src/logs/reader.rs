@@ -288,13 +288,16 @@ impl Reader {
         if memchr::memchr(b']', text.as_bytes()).is_none() && prefix::behind_bar(text).is_none() {
             return self.record(prefix::peel(text), class, out);
         }
-        let mut host = None;
-        for record in prefix::records(text) {
+        let records = prefix::records(text);
+        let (first, further) = records.split_first().unwrap_or((&text, &[]));
+        let first = prefix::peel(first);
+        // Who stands in front of the line wrote all of it.
+        let host = if further.is_empty() { None } else { first.origin.host.clone() };
+        self.record(first, class, out);
+        for record in further {
             let mut peeled = prefix::peel(record);
-            // Who stands in front of the line wrote all of it.
-            match &peeled.origin.host {
-                Some(named) => host = host.or_else(|| Some(named.clone())),
-                None => peeled.origin.host.clone_from(&host),
+            if peeled.origin.host.is_none() {
+                peeled.origin.host.clone_from(&host);
             }
             self.record(peeled, class, out);
         }

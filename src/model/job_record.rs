@@ -41,7 +41,7 @@ pub struct Record {
     pub evaluated_first: Option<String>,
     pub evaluated: Option<String>,
     pub result: Option<String>,
-    /// What was said last, by the row of the report, with `{}` for how often something of its kind was said, which is the second.
+    /// By the row of the report: what was said last, and how many lines said it. `{}` in the text stands for so many processes.
     pub last: BTreeMap<&'static str, (String, u64)>,
     /// Ranks have said who they are.
     pub is_present: bool,
