@@ -5,7 +5,7 @@ use super::again::{self, Proof};
 use crate::base::time::Stamp;
 use crate::base::{clean, mask};
 use crate::logs::prefilter::{self, Class};
-use crate::logs::{Written, known_by, prefix, when};
+use crate::logs::{Written, known_by, prefix};
 use crate::observe::evidence::Evidence;
 
 const LONGEST: usize = 160;
@@ -44,7 +44,7 @@ pub(super) fn time_above(report: &Report, proof: &Proof) -> Option<(Stamp, u64)>
 fn stamp(report: &Report, path: &str, written: &Written) -> Option<Stamp> {
     let model = report.model();
     let log = model.files.values().find(|log| log.info.path == path)?;
-    when::stamp_of(written, log.modified(model.now), model.zone)
+    log.chronicle.stamp_of(written, log.modified(model.now), model.zone)
 }
 
 pub(super) enum Look {

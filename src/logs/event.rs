@@ -573,6 +573,8 @@ pub struct Step {
     pub throughput: Option<f64>,
     /// `tokens/s`, `samples/s`, `tokens/s/GPU`, `TFLOP/s/GPU`
     pub throughput_unit: Option<&'static str>,
+    /// Samples of one step on all ranks. Of a run that begins with small batches it grows, and steps with it.
+    pub global_batch: Option<f64>,
     /// The loss was expected in this line and is not there (Megatron leaves a NaN out).
     pub loss_missing: bool,
     /// A bar that is redrawn (`\r`): newer ones replace it.

@@ -4,7 +4,8 @@
 //! Source: `lightning/fabric/loggers/csv_logs.py` of Lightning 2.6. The column `step` counts from 0; a name that is new makes it write the
 //! file anew.
 
-use super::{Dialect, Step};
+use super::{Dialect, Step, progress};
+use std::borrow::Cow;
 
 /// Which column is what.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +19,8 @@ pub struct Columns {
     loss: Option<usize>,
     learning_rate: Option<usize>,
     step_time_s: Option<usize>,
+    /// Columns of which the names of numbers in text tell what they are.
+    others: Vec<(usize, progress::Is)>,
 }
 
 /// What rows are known by, and shown as.
@@ -57,8 +60,12 @@ const STEP_TIMES_S: &[&str] = &["step_time", "step_time_s", "seconds_per_step", 
 /// A header with more names is no table that somebody reads as it comes.
 const MOST_NAMES: usize = 64;
 /// The first that a header has separates its names; where it has none, several blanks do.
-const SEPARATORS: [char; 6] = [',', '\t', ';', '|', '\u{2502}', BLANKS];
+const SEPARATORS: [char; 8] = [',', '\t', ';', '|', '\u{2502}', '\u{2503}', '\u{2551}', BLANKS];
 const BLANKS: char = ' ';
+/// Sides of cells: those around names may be thicker than those around numbers.
+const SIDES: [char; 4] = ['|', '\u{2502}', '\u{2503}', '\u{2551}'];
+/// Parts of the names of steps and epochs (`step` has `ep`, too). Most lines have none of them.
+const PLACES: [&[u8]; 3] = [b"ep", b"it", b"update"];
 
 /// The cells of a row. The sides of a table may stand around them.
 fn cells(row: &str, separator: char) -> Vec<&str> {
@@ -66,10 +73,11 @@ fn cells(row: &str, separator: char) -> Vec<&str> {
     if separator == BLANKS {
         return row.split_whitespace().collect();
     }
-    let is_side = matches!(separator, '|' | '\u{2502}');
-    let row = if is_side { row.strip_prefix(separator).unwrap_or(row) } else { row };
-    let row = if is_side { row.strip_suffix(separator).unwrap_or(row) } else { row };
-    row.split(separator).map(str::trim).collect()
+    if !SIDES.contains(&separator) {
+        return row.split(separator).map(str::trim).collect();
+    }
+    let row = row.strip_prefix(SIDES).unwrap_or(row);
+    row.strip_suffix(SIDES).unwrap_or(row).split(SIDES).map(str::trim).collect()
 }
 
 /// Between all of its words stand several blanks.
@@ -82,7 +90,7 @@ fn is_spaced(header: &str) -> bool {
 /// What a row of a table may begin with.
 pub fn may_be_row(line: &[u8]) -> bool {
     let first = line.iter().find(|b| !matches!(b, b' ' | b'|'));
-    first.is_some_and(u8::is_ascii_digit) || line.starts_with("\u{2502}".as_bytes())
+    first.is_some_and(u8::is_ascii_digit) || SIDES[1..].iter().any(|side| line.starts_with(side.encode_utf8(&mut [0; 4]).as_bytes()))
 }
 
 impl Columns {
@@ -101,34 +109,67 @@ impl Columns {
             loss: LOSSES.iter().find_map(|name| place(name)),
             learning_rate: names.iter().position(|name| name.starts_with("lr-")),
             step_time_s: None,
+            others: Vec::new(),
         })
     }
 
-    /// Of a line of names, separated by commas, tabs, blanks or the sides of cells, one of which is a step or an epoch and one a loss.
+    /// Of a line of names, with one of [`SEPARATORS`] between them, one of which is a step or an epoch and one a loss. What has no loss may be
+    /// the table of a benchmark or of checkpoints.
     pub fn of_table(header: &str) -> Option<Columns> {
+        let lower = header.to_ascii_lowercase();
+        if !PLACES.iter().any(|place| memchr::memmem::find(lower.as_bytes(), place).is_some()) {
+            return None;
+        }
         let separator = SEPARATORS.into_iter().find(|c| header.trim().contains(*c)).filter(|_| header.len() <= MAX_LINE)?;
         if separator == BLANKS && !is_spaced(header) {
             return None;
         }
-        let names: Vec<String> = cells(header, separator).into_iter().map(str::to_ascii_lowercase).collect();
+        let names: Vec<String> = cells(&lower, separator).into_iter().map(str::to_owned).collect();
+        let is_twice = |name: &String| names.iter().filter(|other| *other == name).count() > 1;
         let is_name = |name: &String| {
             name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(|c| c.is_ascii_alphanumeric() || "_/.- ()".contains(c))
         };
         let place = |known: &[&str]| known.iter().find_map(|k| names.iter().position(|name| name == k));
         let (step, epoch) = (place(STEPS), place(&["epoch", "ep"]));
-        if names.len() > MOST_NAMES || !names.iter().all(is_name) || step.or(epoch).is_none() {
+        if names.len() > MOST_NAMES || !names.iter().all(is_name) || names.iter().any(is_twice) || step.or(epoch).is_none() {
             return None;
         }
-        Some(Columns {
+        let (loss, learning_rate, step_time_s) = (place(TABLE_LOSSES), place(RATES), place(STEP_TIMES_S));
+        let taken = [step, epoch, loss, learning_rate, step_time_s];
+        let open = names.iter().enumerate().filter(|(at, _)| !taken.contains(&Some(*at)));
+        let others: Vec<_> = open.filter_map(|(at, name)| Some((at, progress::named(name)?))).collect();
+        let loss = loss.or_else(|| others.iter().find(|(_, is)| *is == progress::Is::Loss).map(|(at, _)| *at));
+        loss.is_some().then_some(Columns {
             dialect: TABLE,
             separator,
             count: names.len(),
             step,
             epoch,
-            loss: Some(place(TABLE_LOSSES)?),
-            learning_rate: place(RATES),
-            step_time_s: place(STEP_TIMES_S),
+            loss,
+            learning_rate,
+            step_time_s,
+            others,
         })
+    }
+
+    /// `12,500` in a drawn table is 12500. In a list it may as well be 12.5, as some countries write it.
+    fn plain<'a>(&self, cell: &'a str) -> Cow<'a, str> {
+        let is_drawn = SIDES.contains(&self.separator) || self.separator == BLANKS;
+        let mut groups = cell.split('.').next().unwrap_or_default().split(',');
+        let first = groups.next().unwrap_or_default();
+        let in_groups = (1..=3).contains(&first.len()) && !first.starts_with('0') && groups.all(|group| group.len() == 3);
+        if is_drawn && in_groups && cell.contains(',') { Cow::from(cell.replace(',', "")) } else { Cow::from(cell) }
+    }
+
+    /// Whether the line names the columns of another table, which has as many.
+    pub fn is_over(&self, line: &str) -> bool {
+        if self.dialect != TABLE || line.len() > MAX_LINE || !line.contains(self.separator) || self.separator == BLANKS && !is_spaced(line)
+        {
+            return false;
+        }
+        let cells = cells(line, self.separator);
+        let is_name = |cell: &&str| cell.starts_with(|c: char| c.is_alphabetic()) && !cell.contains(' ');
+        cells.len() == self.count && cells.iter().all(is_name)
     }
 
     /// A row. One of a validation has no loss of the training: it is no step.
@@ -138,14 +179,15 @@ impl Columns {
             return None;
         }
         let cells = cells(line, self.separator);
-        let number = |at: usize| cells.get(at)?.parse::<f64>().ok();
+        let plain = |at: usize| cells.get(at).map(|cell| self.plain(cell));
+        let number = |at: usize| plain(at)?.parse::<f64>().ok();
         let loss = self.loss.and_then(number);
-        let (step, epoch) = (self.step.map(|at| cells.get(at)?.parse().ok()), self.epoch.and_then(number));
+        let (step, epoch) = (self.step.map(|at| plain(at)?.parse().ok()), self.epoch.and_then(number));
         let is_nowhere = step == Some(None) || step.is_none() && epoch.is_none();
         if cells.len() != self.count || self.loss.is_some() && loss.is_none() || is_nowhere {
             return None;
         }
-        Some(Step {
+        let mut said = Step {
             dialect: self.dialect,
             step: step.flatten(),
             epoch,
@@ -153,6 +195,8 @@ impl Columns {
             learning_rate: self.learning_rate.and_then(number),
             step_time_s: self.step_time_s.and_then(number),
             ..Step::default()
-        })
+        };
+        progress::fill(self.others.iter().filter_map(|(at, is)| Some((*is, number(*at)?))), &mut said);
+        Some(said)
     }
 }

@@ -28,8 +28,10 @@ mod field_names;
 mod scan;
 mod shape;
 
+use self::shape::Found;
+pub use self::shape::Is;
 use super::prefix::{self, Peeled};
-use super::{Step, TextEvent, What};
+use super::{Dialect, Step, TextEvent, What};
 
 /// What one line of a file leaves for the next.
 #[derive(Clone, Default, PartialEq)]
@@ -86,6 +88,8 @@ fn letters(text: &[u8]) -> u128 {
     text.iter().fold(0, |all, b| all | BITS[usize::from(b & 0x7f)])
 }
 
+const KERAS: Dialect = Dialect::Other("keras");
+
 /// Longer lines hold configurations and data, not progress.
 const MAX_LINE: usize = 4096;
 
@@ -118,7 +122,13 @@ impl State {
             }
             return;
         }
-        if [dict::read, dialects::read].iter().any(|read| read(line, memory, tell)) {
+        // Keras prints the epoch in a line of its own, above that of its steps.
+        let epoch = memory.epoch;
+        let mut with_epoch = |what: What| match what {
+            What::Step(step) if step.epoch.is_none() && step.dialect == KERAS => tell(What::Step(Step { epoch, ..step })),
+            what => tell(what),
+        };
+        if [dict::read, dialects::read].iter().any(|read| read(line, memory, &mut with_epoch)) {
             return;
         }
         if let Some(epoch) = field_names::lone_epoch(line.head) {
@@ -140,4 +150,38 @@ impl State {
             tell(What::Step(step));
         }
     }
+}
+
+/// What a number means in a column of this name, in small letters: as if the name stood beside it.
+pub fn named(name: &str) -> Option<Is> {
+    const NOT_OF_TRAINING: [&str; 7] = ["eval", "val", "valid", "validation", "test", "best", "avg"];
+    if name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| NOT_OF_TRAINING.contains(&word)) {
+        return None;
+    }
+    let meaning = |text: String| {
+        let found = field_names::read(&text);
+        // Seconds, milliseconds and steps a second have one place, and make other values of 2; so have rates of all units.
+        let time = found.get(Is::StepTime).map(|v| {
+            if v < 0.1 {
+                Is::StepTimeMs
+            } else if v < 1.0 {
+                Is::StepsPerSecond
+            } else {
+                Is::StepTime
+            }
+        });
+        let rate = || found.rank(Is::Rate(0)).map(Is::Rate);
+        let others = || [Is::Loss, Is::GradNorm, Is::GlobalBatch].into_iter().find(|is| found.rank(*is).is_some());
+        time.or_else(rate).or_else(others)
+    };
+    [format!("{name}: 2"), format!("2 {name}")].into_iter().find_map(meaning)
+}
+
+/// Puts the numbers of a row into a step that has none of their kind.
+pub fn fill(numbers: impl Iterator<Item = (Is, f64)>, to: &mut Step) {
+    let mut found = Found::default();
+    for (is, v) in numbers {
+        found.put(is, 0, if is == Is::StepTimeMs { v / 1e3 } else { v });
+    }
+    found.fill(to);
 }

@@ -136,8 +136,8 @@ impl BrokenWarn {
 
 /// The head of Horovod's list of ranks that others wait for.
 const MISSING: [&str; 2] = ["Missing ranks:", "Stalled ranks:"];
-/// A launcher prints its warnings, a script its settings.
-const MAX_BEFORE_TABLE: u32 = 64;
+/// A launcher prints its warnings, a script its settings, NCCL its channels.
+const MAX_BEFORE_TABLE: u32 = 1000;
 /// How lines begin that a launcher prints under its own name.
 const LAUNCHERS: &[&str] = &["srun: ", "slurmstepd", "mpirun ", "mpiexec ", "prterun "];
 
@@ -171,11 +171,12 @@ impl Reader {
             || self.header.is_inside()
     }
 
-    /// Whether the line of this number is the header of a table of steps, or a row of the one that was begun.
+    /// Whether the line of this number is the header of a table of steps, a row of the one that was begun, or the end of that.
     pub fn is_of_table(&self, no: u64, line: &[u8]) -> bool {
         let text = || std::str::from_utf8(line).ok();
         match &self.metrics {
-            Some(columns) => metrics::may_be_row(line) && text().is_some_and(|text| columns.row(text).is_some()),
+            Some(columns) if metrics::may_be_row(line) => text().is_some_and(|text| columns.row(text).is_some() || columns.is_over(text)),
+            Some(columns) => text().is_some_and(|text| columns.is_over(text)),
             None => no <= u64::from(MAX_BEFORE_TABLE) && text().is_some_and(|text| metrics::Columns::of_table(text).is_some()),
         }
     }
@@ -244,6 +245,9 @@ impl Reader {
         }
         if self.metrics.is_none() && self.before_table < MAX_BEFORE_TABLE {
             self.before_table += 1;
+            self.metrics = metrics::Columns::of_table(line);
+        }
+        if self.metrics.as_ref().is_some_and(|columns| columns.is_over(line)) {
             self.metrics = metrics::Columns::of_table(line);
         }
         if let Some(step) = self.metrics.as_ref().and_then(|columns| columns.row(line)) {

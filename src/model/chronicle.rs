@@ -65,7 +65,7 @@ pub const WATCHED_STEPS: u64 = 1024;
 /// A job that makes so many steps after a failure has survived it.
 const SURVIVED_STEPS: u32 = 3;
 const MOST_TIMES: usize = 16;
-/// The longest that a log goes on behind a line that has a year.
+/// The longest that lie between a line that has a year and one that gets its year from it.
 const NO_LATER: Duration = Duration::from_secs(60 * 24 * 3600);
 /// Clocks of several hosts differ by less.
 const LATER: Duration = Duration::from_secs(2);
@@ -108,13 +108,9 @@ impl Chronicle {
         let newest = self.marks.to;
         if let Some(written) = &event.origin.written {
             self.assumed |= written.year.is_none() || written.offset_s.is_none();
-            // Of a log that is kept for years the lines that have a year tell that of the others.
-            let by_dated = self.dated.map(|(_, to)| to.plus(NO_LATER)).filter(|by| written.year.is_none() && *by < modified);
-            let at = when::stamp_of(written, by_dated.unwrap_or(modified), zone);
+            let at = self.stamp_of(written, modified, zone);
             at.into_iter().for_each(|at| self.marks.timed(at));
-            if let Some(at) = at.filter(|_| written.year.is_some()) {
-                self.dated = Some(self.dated.map_or((at, at), |(from, to)| (from.min(at), to.max(at))));
-            }
+            at.into_iter().for_each(|at| self.has_year(written, at));
             self.at = at.or(self.at);
         }
         if let What::WorkerFailure(WorkerFailure { time: Some(time), .. }) = &event.what {
@@ -142,6 +138,22 @@ impl Chronicle {
         }
     }
 
+    /// When that was. Of a log that is kept for years the lines that have a year tell that of those near them.
+    pub fn stamp_of(&self, written: &Written, modified: Stamp, zone: Zone) -> Option<Stamp> {
+        let by_dated = self.dated.map(|(_, to)| to.plus(NO_LATER)).filter(|by| written.year.is_none() && *by < modified);
+        let near = |at: &Stamp| self.dated.is_some_and(|(from, _)| at.plus(NO_LATER) >= from);
+        let by_dated = by_dated.and_then(|by| when::stamp_of(written, by, zone)).filter(near);
+        by_dated.or_else(|| when::stamp_of(written, modified, zone))
+    }
+
+    /// Widens the time of which the year is known.
+    fn has_year(&mut self, written: &Written, at: Stamp) {
+        // A clock that was never set begins in 1970.
+        if written.year.is_some_and(|year| year >= 2000) {
+            self.dated = Some(self.dated.map_or((at, at), |(from, to)| (from.min(at), to.max(at))));
+        }
+    }
+
     /// An alarm of this file was kept.
     pub fn alarmed(&mut self) {
         self.failed = true;
@@ -162,8 +174,9 @@ impl Chronicle {
 
     /// The time of a line that says nothing else: near the start of the file, or near its end.
     pub fn spans(&mut self, written: &Written, at_start: bool, modified: Stamp, zone: Zone) {
-        let Some(at) = when::stamp_of(written, modified, zone) else { return };
+        let Some(at) = self.stamp_of(written, modified, zone) else { return };
         self.assumed |= written.year.is_none() || written.offset_s.is_none();
+        self.has_year(written, at);
         self.marks.timed(at);
         if at_start {
             self.run_began = self.run_began.or(Some(at));

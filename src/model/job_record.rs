@@ -333,8 +333,7 @@ impl Model {
 
     /// The rank that a local rank is, of a job on one node; of one whose nodes are not known where all of its lines are of one host.
     pub fn rank_of_local(&self, job: &str, local: u32) -> Option<u32> {
-        let is_here = |job: &Job| job.world_size.is_some_and(|n| job.local_world_size == Some(n) || job.ranks.len() == n as usize);
-        let by_process = || self.jobs.get(job).is_some_and(is_here);
+        let by_process = || self.jobs.get(job).is_some_and(is_all_here);
         let by_log = || self.nnodes_of(job).map_or(self.record_of(job).hosts.len() <= 1, |n| n == 1);
         (by_process() || self.jobs.get(job).is_none_or(|job| job.log_only) && by_log()).then_some(local)
     }
@@ -343,7 +342,8 @@ impl Model {
     /// On one node the local rank is the rank.
     pub fn rank_of_alarm(&self, job: &str, alarm: &Alarm) -> Option<u32> {
         let (record, origin) = (self.record_of(job), &alarm.event.origin);
-        let one_node = || self.nnodes_of(job).map_or(record.hosts.len() == 1, |n| n == 1);
+        let by_log = || self.nnodes_of(job).map_or(record.hosts.len() == 1, |n| n == 1);
+        let one_node = || by_log() || self.jobs.get(job).is_some_and(is_all_here);
         let by_path = || match self.files.get(&alarm.file)?.path_rank? {
             PathRank::Global(rank) => Some(rank),
             PathRank::Local(rank) => Some(rank).filter(|_| self.nnodes_of(job).is_none_or(|n| n == 1)),
@@ -392,4 +392,9 @@ fn whole_ring(ranks: &[u32]) -> Option<u32> {
     let mut sorted = ranks.to_vec();
     sorted.sort_unstable();
     sorted.iter().enumerate().all(|(i, rank)| i as u32 == *rank).then_some(ranks.len() as u32)
+}
+
+/// All ranks of it are on this node.
+pub(super) fn is_all_here(job: &Job) -> bool {
+    job.world_size.is_some_and(|n| job.local_world_size == Some(n) || job.ranks.len() == n as usize)
 }

@@ -262,7 +262,8 @@ impl Progress {
             self.told.by_bar = step.bar;
             self.step_time_s = Some(s);
             if let Some((began, first)) = made {
-                self.took(at, s, step.throughput);
+                let by_batch = step.global_batch.map(|samples| samples / s);
+                self.took(at, s, step.throughput.or(by_batch));
                 if !backlog {
                     self.step_trend.push(at, s);
                     self.watch_pace(at, began, self.step.unwrap_or(0).saturating_sub(first).max(1));

@@ -3,7 +3,7 @@
 use super::alarms::{Alarm, Said};
 use super::bringup::{Who, host_id};
 use super::job::Job;
-use super::job_record::{JoinedAgain, Record};
+use super::job_record::{JoinedAgain, Record, is_all_here};
 use super::log::Kept;
 use super::progress::Progress;
 use super::{MAX_COMMS, MAX_PROCESSES, Model, TextSeen};
@@ -108,7 +108,8 @@ impl Model {
             let origin = &event.origin;
             let is_named = origin.pid.is_some() || origin.host.is_some() || origin.local_rank.is_some();
             let by_file = || self.files.get(&file).filter(|_| !is_named)?.rank;
-            let rank = origin.rank.or_else(by_pid).or_else(by_file);
+            let is_here = || self.jobs.get(&job).is_some_and(|job| !job.log_only && is_all_here(job));
+            let rank = origin.rank.or_else(by_pid).or_else(by_file).or_else(|| origin.local_rank.filter(|_| is_here()));
             let (line, text) = event.said_at.as_ref().map_or((read.no, read.text), |s| (s.line, s.text.as_str()));
             self.apply_event(at, file, event, &job, backlog);
             let when = self.written_at(at, file, backlog);

@@ -108,3 +108,29 @@ fn a_host_in_front_of_a_line_wrote_all_of_it() {
                10.0.0.7: [rank5]:     main()\n10.0.0.7: [rank5]:   File \"/w/test.py\", line 64, in main\n10.0.0.7: [rank5]:     optimizer = FusedAdam(\n";
     holds(log, &["rank 5: an exception in main (test.py)", "said by rank 5, host 10.0.0.7"]);
 }
+
+/// A line with a year tells that of the lines that have none, also where it says nothing else.
+#[test]
+fn the_year_is_that_of_other_lines() {
+    let log = "[2021/06/17 16:07:55] root INFO: Optimizer : Adam\nW0617 16:07:55.770917 2871871 dynamic_loader.cc:238] You may need to install it\n\
+        Traceback (most recent call last):\n  File \"train.py\", line 47, in main\n    init()\nRuntimeError: no such library\n";
+    holds(log, &["after 2021-06-17T16:07:55.770"]);
+    // One that is far away, or of a clock that was not set, does not.
+    for line in ["2019-03-01 10:00:00 built", "1970-01-01 00:00:12 clock not set"] {
+        lacks(&log.replacen("[2021/06/17 16:07:55] root INFO: Optimizer : Adam", line, 1).replace("W0617", "W1117"), &["2018", "1969"]);
+    }
+}
+
+#[test]
+fn the_end_of_a_benchmark_has_its_name() {
+    holds(
+        "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 178.078 \n#\n# Collective test concluded: all_reduce_perf\n",
+        &["all_reduce, its rows are not here, average 178.1 GB/s"],
+    );
+}
+
+#[test]
+fn keras_says_the_epoch_above_its_steps() {
+    let line = "70/70 [==============================] - 2s 28ms/step - loss: 2.1268 - accuracy: 0.5488";
+    holds(&format!("Epoch 2/3\n{line}\nEpoch 3/3\n{line}\n"), &["step 70 of 70 epoch 3 loss 2.1268"]);
+}

@@ -605,3 +605,22 @@ fn a_rank_that_waits_in_two_groups() {
     );
     lacks(&log, &["rank 9 waits in ALLTOALL_BASE"]);
 }
+
+/// Steps of a run that begins with small batches grow with them.
+#[test]
+fn larger_batches_are_no_slower_steps() {
+    let line = |n: u32, ms: u32, batch: u32| {
+        format!(
+            " [2026-11-20 10:{:02}:{:02}] iteration {n:8}/  100000 | elapsed time per iteration (ms): {ms}.{} | global batch size: {batch:5} | lm loss: \
+             {:.6E} | loss scale: 1.0 | grad norm: 1.2 |\n",
+            n / 60,
+            n % 60,
+            n % 7,
+            f64::from(900 - n) / 100.0
+        )
+    };
+    let log = |later: u32| -> String { (1..=120).map(|n| if n <= 60 { line(n, 1000, 256) } else { line(n, 2000, later) }).collect() };
+    let slow = |log: &str| report(log).findings.iter().any(|found| found.rule == "slow-steps");
+    assert!(slow(&log(256)));
+    assert!(!slow(&log(512)));
+}

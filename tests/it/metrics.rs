@@ -70,14 +70,42 @@ fn tables_that_a_script_prints_are_steps_too() {
     assert_eq!(boxed.row("|   10 | 9.25 |").unwrap().step, Some(10));
     let timed = Columns::of_table("iteration\ttrain_loss\tstep_time").unwrap();
     assert_eq!(timed.row("7\t2.5\t0.2").unwrap().step_time_s, Some(0.2));
+    // Thick sides around the names, thin ones around the numbers, as rich draws them; what a column is called says what it means.
+    let rich = Columns::of_table("┃   step ┃     loss ┃    s/step ┃     tokens/s ┃").unwrap();
+    let step = rich.row("│  1,024 │   8.4958 │     0.141 │      463,741 │").unwrap();
+    assert_eq!((step.step, step.loss, step.step_time_s), (Some(1024), Some(8.4958), Some(0.141)));
+    assert_eq!((step.throughput, step.throughput_unit), (Some(463_741.0), Some("tokens/s")));
+    let in_ms = Columns::of_table("iter,loss,samples_per_s,batch_time_ms").unwrap().row("20,2.5,1200,50").unwrap();
+    assert_eq!((in_ms.step_time_s, in_ms.throughput), (Some(0.05), Some(1200.0)));
+    // A comma is a point where lists have semicolons, and of means or evaluations nothing is taken.
+    assert_eq!(Columns::of_table("step;loss;step_time").unwrap().row("120;1,3;0,402"), None);
+    let of_others = Columns::of_table("step,loss,eval s/step,avg_tokens_per_s,sample_s").unwrap().row("5,2.5,0.1,900,1.6").unwrap();
+    assert_eq!((of_others.step_time_s, of_others.throughput), (None, None));
     for torn in ["", "15,3.8", "x,3.8,0.4,1e-4", "15,3.8,0.4,1e-4,9", "a step, a loss, and more"] {
         assert_eq!(table.row(torn), None, "{torn:?}");
     }
-    for other in
-        ["", "loss", "name,value", "the loss, at this step, is 2", "[rank0]: step, loss", "1,2,3", "step=1,loss=2", "step,accuracy"]
-    {
+    for other in [
+        "",
+        "loss",
+        "name,value",
+        "the loss, at this step, is 2",
+        "[rank0]: step, loss",
+        "1,2,3",
+        "step=1,loss=2",
+        "step,accuracy",
+        "step,tokens/s",
+        "| step | loss | loss |",
+    ] {
         assert_eq!(Columns::of_table(other), None, "{other:?}");
     }
+}
+
+/// The rows of another table that has as many columns are no steps.
+#[test]
+fn a_table_ends_where_another_one_begins() {
+    let rows: String = (1..20).map(|n| format!("| {n} | {:.3} |\n", 4.0 - f64::from(n) / 100.0)).collect();
+    let report = crate::support::report(&format!("| step | loss |\n{rows}| rank | memory |\n| 100 | 70 |\n| 101 | 71 |\n"));
+    assert_eq!(report.training().unwrap().step, Some(19));
 }
 
 /// A launcher's lines stand above it, and a failure behind it is read as in any log.

@@ -310,7 +310,14 @@ pub fn ends(line: &str) -> bool {
 /// The first line of a run, or of what is left of one: a header, a row, a last line.
 pub fn begins(line: &[u8]) -> bool {
     if memchr::memchr(b'#', line).is_some() {
-        let starts = ["# nccl-tests version", "# Collective test starting", "# nThread ", "# Out of bounds values", "# Avg bus bandwidth"];
+        let starts = [
+            "# nccl-tests version",
+            "# Collective test starting",
+            "# nThread ",
+            "# Out of bounds values",
+            "# Avg bus bandwidth",
+            "# Collective test concluded",
+        ];
         return starts.iter().any(|start| memmem::find(line, start.as_bytes()).is_some())
             || memmem::find(line, b"busbw").is_some() && memmem::find(line, b"count").is_some();
     }

@@ -171,31 +171,46 @@ pub const RATES: [&str; 6] = ["tokens/s", "tokens/s/GPU", "samples/s", "samples/
 const TOKENS: u8 = 0;
 const TOKENS_GPU: u8 = 1;
 const SAMPLES: u8 = 2;
+const SAMPLES_GPU: u8 = 3;
 
-/// The place in [`RATES`] of a word in lower case: `tok/s`, `samples_per_sec`.
+/// The place in [`RATES`] of a word in lower case: `tok/s`, `samples_per_sec`, `tok_s_gpu`, `tokens_per_gpu_per_second`.
 pub fn unit_of(word: &[u8]) -> Option<u8> {
     // A letter that each begins with.
-    if !matches!(word.first(), Some(b't' | b's' | b'i' | b'e' | b'f' | b'w')) {
+    if !matches!(word.first(), Some(b't' | b's' | b'i' | b'e' | b'f' | b'w' | b'p')) {
         return None;
     }
-    let word = [&b"train/"[..], b"train_", b"throughput/"].iter().find_map(|p| word.strip_prefix(*p)).unwrap_or(word);
-    let (what, per) = word.split_at(word.iter().take_while(|b| b.is_ascii_lowercase()).count());
+    let mut parts = word.split(|b| matches!(b, b'/' | b'_' | b'-' | b' ')).peekable();
+    while parts.next_if(|part| matches!(*part, b"train" | b"throughput" | b"perf")).is_some() {}
+    let what = parts.next()?;
     let count = match what {
         b"tokens" | b"token" | b"tok" | b"toks" | b"words" => TOKENS,
         b"samples" | b"sample" | b"images" | b"image" | b"img" | b"imgs" | b"examples" | b"example" | b"seq" | b"seqs" | b"sequences"
         | b"frames" => SAMPLES,
-        b"tps" | b"wps" if per.is_empty() => return Some(TOKENS),
-        b"tgs" if per.is_empty() => return Some(TOKENS_GPU),
+        b"tps" | b"wps" if parts.peek().is_none() => return Some(TOKENS),
+        b"tgs" if parts.peek().is_none() => return Some(TOKENS_GPU),
         _ => return None,
     };
-    let tail = [&b"/"[..], b"_per_", b"-per-", b" per "].iter().find_map(|p| per.strip_prefix(*p))?;
-    let (time, each) = tail.split_at(tail.iter().take_while(|b| b.is_ascii_lowercase()).count());
-    if !matches!(time, b"s" | b"sec" | b"second" | b"seconds") {
+    // `sample_s` is a time, `samples_s` a rate.
+    let behind_what = what.as_ptr() as usize + what.len() - word.as_ptr() as usize;
+    let mut is_rate = memchr::memchr(b'/', &word[behind_what..]).is_some();
+    let is_plural = what == b"tok" || what.ends_with(b"s");
+    let (mut times, mut devices) = (0, 0);
+    for part in parts {
+        match part {
+            b"per" => is_rate = true,
+            b"s" if is_plural => (times, is_rate) = (times + 1, true),
+            b"s" | b"sec" | b"second" | b"seconds" => times += 1,
+            b"gpu" | b"device" => devices += 1,
+            _ => return None,
+        }
+    }
+    if !is_rate {
         return None;
     }
-    match each {
-        b"" => Some(count),
-        b"/gpu" | b"/device" | b"_per_gpu" | b"-per-gpu" | b"_per_device" | b" per gpu" if count == TOKENS => Some(TOKENS_GPU),
+    match (times, devices, count) {
+        (1, 0, _) => Some(count),
+        (1, 1, TOKENS) => Some(TOKENS_GPU),
+        (1, 1, _) => Some(SAMPLES_GPU),
         _ => None,
     }
 }

@@ -47,6 +47,8 @@ pub enum Is {
     Skipped,
     SkippedSoFar,
     NanSteps,
+    /// Samples of one step on all ranks.
+    GlobalBatch,
     /// What the gradients of fp16 are multiplied with from now on.
     LossScale,
     /// Of dictionaries: the training is over, an evaluation is.
@@ -88,13 +90,13 @@ impl Is {
 /// the first counts.
 #[derive(Clone)]
 pub struct Found {
-    ranks: [u8; 19],
-    values: [f64; 19],
+    ranks: [u8; 20],
+    values: [f64; 20],
 }
 
 impl Default for Found {
     fn default() -> Self {
-        Found { ranks: [u8::MAX; 19], values: [0.0; 19] }
+        Found { ranks: [u8::MAX; 20], values: [0.0; 20] }
     }
 }
 
@@ -120,6 +122,7 @@ fn slot(is: Is) -> usize {
         Is::Evaluated => 16,
         Is::Anything => 17,
         Is::LossScale => 18,
+        Is::GlobalBatch => 19,
     }
 }
 
@@ -189,6 +192,7 @@ impl Found {
             .or(positive(Is::StepTime))
             .or(positive(Is::SomeTime).filter(|time| to.loss.is_some() && *time < LONGEST_SOME_TIME_S));
         to.remaining_s = to.remaining_s.or(positive(Is::Left));
+        to.global_batch = to.global_batch.or(positive(Is::GlobalBatch));
         if let (None, Some(rate), Some(unit)) = (to.throughput, positive(Is::Rate(0)), self.rank(Is::Rate(0))) {
             (to.throughput, to.throughput_unit) = (Some(rate), scan::RATES.get(usize::from(unit)).copied());
         }

@@ -404,8 +404,9 @@ fn table_words(t: &Value) -> String {
         .zip(size("to_bytes"))
         .filter(|(from, to)| from != to)
         .map_or(String::new(), |(from, to)| format!(" from {from} to {to}"));
-    let sizes = t["rows"].as_u64().map_or(String::new(), |n| format!("{n} size{}{span}", if n == 1 { "" } else { "s" }));
-    let mut said = vec![t["collective"].as_str().unwrap_or("unnamed").to_owned(), sizes];
+    let rows = t["rows"].as_u64().filter(|n| *n > 0);
+    let mut said = vec![t["collective"].as_str().unwrap_or("unnamed").to_owned()];
+    said.push(rows.map_or("its rows are not here".into(), |n| format!("{n} size{}{span}", if n == 1 { "" } else { "s" })));
     said.extend(gbs("peak_busbw_gbytes_per_s").map(|g| format!("peak busbw {g}")));
     // Where the largest is not the fastest, it tells what large messages get.
     let largest = t["to_bytes"].as_u64().filter(|_| t["largest_busbw_gbytes_per_s"] != t["peak_busbw_gbytes_per_s"]);
@@ -413,7 +414,8 @@ fn table_words(t: &Value) -> String {
         largest.zip(gbs("largest_busbw_gbytes_per_s")).map(|(to, busbw)| format!("{busbw} at {}", crate::base::units::size_words(to))),
     );
     said.extend(gbs("avg_busbw_gbytes_per_s").map(|g| format!("average {g}")));
-    said.push(t["wrong"].as_u64().map_or("results not checked".into(), |n| format!("{n} wrong")));
+    // Only the head of its rows tells whether it checks its results.
+    said.extend(rows.map(|_| t["wrong"].as_u64().map_or("results not checked".into(), |n| format!("{n} wrong"))));
     if t["complete"] == Value::Bool(false) {
         said.push("not complete".into());
     }
