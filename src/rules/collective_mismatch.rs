@@ -2,7 +2,7 @@
 
 use super::area::Area;
 use super::chain::Chain;
-use super::hang_rank_absent::{WAITED_ALONE, has_trained, patience, paused_by_name, standing_still};
+use super::hang_rank_absent::{SETTLED, WAITED, WAITED_ALONE, has_trained, patience, paused_by_name, standing_still};
 use super::{Implies, ONCE, Rule, Stacks, TickContext, told_by};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
@@ -12,7 +12,7 @@ use crate::base::words::{py_spy, rank_words};
 use crate::model::comm::{Behind, Odd};
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
-use crate::model::signals::{Look, Member, RAS_OLD, RankLook};
+use crate::model::signals::{Look, Member, RAS_OLD, RankLook, RasLook};
 use crate::observe::evidence::Evidence;
 use crate::rules::findings::Finding;
 use std::time::Duration;
@@ -22,7 +22,8 @@ pub const RULE: Rule = Rule {
     severity: Severity::Critical,
     title: "Ranks called different collectives, or the same one with different sizes, at the same place",
     says: "called another collective than the others, or one of another size",
-    how: "RAS counts per kind of operation that differ and stand still while every GPU waits; without counts, the number of channels or the power \
+    how: "RAS counts per kind of operation that differ and stand still while every GPU waits, before the first steps only where a rank is \
+          ahead in one kind and behind in another; without counts, the number of channels or the power \
           of one waiting GPU that is not that of the others; Flight Recorder dumps; watchdog lines that differ at one sequence number; PyTorch's or NCCL's own check",
     advice: "Look at the code of the rank that differs: a branch that depends on rank or data, uneven batches, another order of groups",
     life: ONCE,
@@ -69,10 +70,10 @@ struct Differs {
 }
 
 pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
-    if look.alive().any(|r| r.activity == Activity::Working || r.stopped() || r.does_io()) || paused_by_name(look) || !has_trained(look) {
+    if look.alive().any(|r| r.activity == Activity::Working || r.stopped() || r.does_io()) || paused_by_name(look) {
         return None;
     }
-    let told = by_circle(look).or_else(|| by_ras(look)).or_else(|| by_kernel(job, look))?;
+    let told = if has_trained(look) { by_circle(look).or_else(|| by_ras(look)).or_else(|| by_kernel(job, look))? } else { at_start(look)? };
     let subject = if told.ranks.is_empty() { "all".to_owned() } else { rank_words(&told.ranks) };
     let mut found = RULE.finding(subject, told.words, told.since);
     found.job = Some(job.id.clone());
@@ -127,8 +128,25 @@ fn left_out_words(look: &Look, late: &Member, behind: &Behind, comm: u64) -> Str
     format!("{who} has not made {calls} in comm {:08x} that the groups like it have made", comm >> 32)
 }
 
+/// Before the first steps, who is behind may be downloading or compiling. Who is behind in one kind of operation and ahead in another is
+/// not late: whatever it does, it no longer makes the calls of the others.
+fn at_start(look: &Look) -> Option<Differs> {
+    let ras = look.ras.as_ref().filter(|r| r.age <= RAS_OLD && r.still_answers >= 1 && r.still_for >= SETTLED.duration())?;
+    let crosses = |(_, odd): &(Member, Odd)| !odd.more.is_empty() && !odd.fewer.is_empty();
+    let waiting = look.with(Activity::Waiting, WAITED.duration());
+    if !ras.odd.iter().all(crosses) || waiting.is_empty() || waiting.len() < look.alive().count() {
+        return None;
+    }
+    by_counts(look, ras, &waiting)
+}
+
 fn by_ras(look: &Look) -> Option<Differs> {
     let (ras, waiting) = standing_still(look)?;
+    by_counts(look, ras, &waiting)
+}
+
+/// Who differs from the others in how often it called each kind of operation.
+fn by_counts(look: &Look, ras: &RasLook, waiting: &[&RankLook]) -> Option<Differs> {
     if ras.odd.is_empty() || !ras.missing.is_empty() {
         return None;
     }

@@ -42,7 +42,8 @@ pub const RULE: Rule = Rule {
 /// GPUs must have waited this long: after work stops, utilisation and power need up to three seconds to settle.
 pub(super) const WAITED: Limit = Limit::seconds("hang-rank-absent", "after", 8.0, "GPUs of ranks that wait must have waited this long");
 /// What was on its way when GPUs were first seen to wait has come through by then.
-const SETTLED: Limit = Limit::seconds("hang-rank-absent", "settled", 4.0, "RAS counts must have stood still this long where GPUs wait");
+pub(super) const SETTLED: Limit =
+    Limit::seconds("hang-rank-absent", "settled", 4.0, "RAS counts must have stood still this long where GPUs wait");
 /// Without a second kind of signal more time must pass.
 pub(super) const WAITED_ALONE: Limit =
     Limit::seconds("hang-rank-absent", "after_alone", 12.0, "the same where only one kind of signal is seen");

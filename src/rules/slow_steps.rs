@@ -20,7 +20,7 @@ pub const RULE: Rule = Rule {
     title: "Steps take longer than before, for all ranks",
     how: "A lasting change of the job's own step time: six lines in a row report steps that take 1.4 times as long as nine of ten \
           did before, or three of twice as long; for 5 s and six steps at least, or for 10 s where they take 8 times as long. Not where the lines say that as much is done a second as \
-          before: longer sequences, larger batches. Also forty steps and ten seconds of which nine of ten take longer than nine of ten did, and 1.4 times as long in \
+          before, or name a global batch that grew as much: longer sequences, larger batches. Also forty steps and ten seconds of which nine of ten take longer than nine of ten did, and 1.4 times as long in \
           the middle. Where no line names a step, three lines in a row that count on by as much as before and come \
           twice as late. A process of another job that works on the GPU of a rank is named",
     advice: "Look at what changed at that step: data, sequence length, checkpoints beside training, throttled GPUs, a busy network",

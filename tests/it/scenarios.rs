@@ -336,16 +336,18 @@ const SOON_ENOUGH: &[(&str, f64)] = &[
 /// All recordings, those too whose half was judged only once: found, culprit right, false, as docs/ACCURACY.md says.
 #[test]
 fn the_score_is_what_the_readme_says() {
-    let rows = [[73, 70, 0], [70, 63, 0], [70, 69, 2], [58, 52, 0], [50, 42, 0], [51, 44, 1]];
-    for (i, (without, row)) in WITHOUT.iter().zip(rows).enumerate() {
+    let rows = [[74, 71, 0], [70, 63, 0], [71, 70, 2], [58, 52, 0], [51, 43, 0], [52, 45, 1]];
+    let mut seen = Vec::new();
+    for (i, without) in WITHOUT.iter().enumerate() {
         let score = score(JUDGED.iter(), i);
-        assert_eq!(score.faults, 73);
-        assert_eq!([score.found, score.culprit_right, score.false_findings], row, "without {without:?}");
+        assert_eq!(score.faults, 74);
+        seen.push([score.found, score.culprit_right, score.false_findings]);
         for (class, most_s) in SOON_ENOUGH.iter().filter(|_| without.is_none()) {
             let worst = score.classes[*class].delay_worst_s.unwrap();
             assert!(worst <= *most_s, "{class} after {worst} s");
         }
     }
+    assert_eq!(seen, rows);
 }
 
 fn score<'a>(judged: impl Iterator<Item = &'a Judged>, without: usize) -> Score {
