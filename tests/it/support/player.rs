@@ -1,10 +1,10 @@
 //! Plays a script into a tree: files change as the kernel would change them. What happens between two looks is counted, too.
 
-use super::play::{Cue, Play, Train, What};
+use super::play::{Play, Train, What};
 use super::worlds::Doing;
 use super::{tree, worlds};
 use nccl_top::observe::gpu::GpuHealth;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -57,9 +57,7 @@ pub struct Player {
     /// Lines of trees written so far, as cues.
     written: usize,
     wires: Vec<Wire>,
-    /// `None` where the script has written the file since.
-    counters: Vec<Option<(PathBuf, Counter)>>,
-    by_path: HashMap<PathBuf, usize>,
+    counters: BTreeMap<PathBuf, Counter>,
     widths: BTreeMap<String, u32>,
     /// Lines of steps written so far, by cue.
     steps: BTreeMap<usize, u64>,
@@ -74,8 +72,6 @@ struct Wire {
     kind: Kind,
     /// The directories of counters.
     dirs: Vec<PathBuf>,
-    /// Where each counter is that was asked for, until the script writes files: most are in one of the directories alone.
-    places: HashMap<String, Vec<usize>>,
     /// Of a RoCE port.
     netdev: Option<String>,
     down: bool,
@@ -119,8 +115,7 @@ impl Player {
             now: 0,
             written: 0,
             wires: wires(root),
-            counters: Vec::new(),
-            by_path: HashMap::new(),
+            counters: BTreeMap::new(),
             widths: BTreeMap::new(),
             steps: BTreeMap::new(),
             kernel_told: 0,
@@ -196,7 +191,7 @@ impl Player {
                     if let Some((path, _)) = line.split_once(" = ") {
                         let path = self.root.join(path);
                         let real = fs::canonicalize(&path).unwrap_or(path);
-                        self.forget(&real);
+                        self.counters.remove(&real);
                     }
                 }
                 What::Ends { pids: (first, last) } => {
@@ -212,7 +207,7 @@ impl Player {
                         for file in fs::read_dir(&dir).into_iter().flatten().flatten() {
                             if file.file_name() != "lifespan" {
                                 tree::put(&file.path(), "0\n");
-                                self.forget(&file.path());
+                                self.counters.remove(&file.path());
                             }
                         }
                     }
@@ -220,14 +215,6 @@ impl Player {
                 _ => {}
             }
             self.written += 1;
-            self.wires.iter_mut().for_each(|wire| wire.places.clear());
-        }
-    }
-
-    /// What the file says is read again.
-    fn forget(&mut self, path: &Path) {
-        if let Some(at) = self.by_path.remove(path) {
-            self.counters[at] = None;
         }
     }
 
@@ -235,10 +222,9 @@ impl Player {
     fn flow(&mut self, ms: u64) {
         let at = self.now;
         let train = self.train_at(at);
-        let cues: Vec<&Cue> = self.play.cues.iter().filter(|cue| cue.holds_at(at)).collect();
         for wire in &mut self.wires {
             let (mut sent, mut received, mut share) = (0.0, 0.0, 1.0);
-            for cue in &cues {
+            for cue in self.play.cues.iter().filter(|cue| cue.holds_at(at)) {
                 match &cue.what {
                     What::Traffic { ports, send, receive, steady } if ports.has(&wire.name) => {
                         let now = match &train {
@@ -404,31 +390,17 @@ impl Player {
         if amount <= 0.0 || self.wires[at].gone.is_some() {
             return;
         }
-        if !self.wires[at].places.contains_key(name) {
-            let places = self.places(at, name);
-            self.wires[at].places.insert(name.to_owned(), places);
-        }
-        for place in &self.wires[at].places[name] {
-            if let Some((_, counter)) = &mut self.counters[*place] {
+        for dir in &self.wires[at].dirs {
+            let path = if name.starts_with("ethtool/") { dir.with_file_name(name) } else { dir.join(name) };
+            if !self.counters.contains_key(&path) {
+                let Some(value) = counter_of(&path) else { continue };
+                let counter = Counter { value, rest: 0.0, written: value, width: width(name, &self.widths) };
+                self.counters.insert(path.clone(), counter);
+            }
+            if let Some(counter) = self.counters.get_mut(&path) {
                 counter.add(amount);
             }
         }
-    }
-
-    fn places(&mut self, at: usize, name: &str) -> Vec<usize> {
-        let mut places = Vec::new();
-        for dir in &self.wires[at].dirs {
-            let path = if name.starts_with("ethtool/") { dir.with_file_name(name) } else { dir.join(name) };
-            if let Some(place) = self.by_path.get(&path) {
-                places.push(*place);
-            } else if let Some(value) = counter_of(&path) {
-                places.push(self.counters.len());
-                self.by_path.insert(path.clone(), self.counters.len());
-                let counter = Counter { value, rest: 0.0, written: value, width: width(name, &self.widths) };
-                self.counters.push(Some((path, counter)));
-            }
-        }
-        places
     }
 
     /// CPUs, and time.
@@ -477,7 +449,7 @@ impl Player {
     }
 
     fn flush(&mut self) {
-        for (path, counter) in self.counters.iter_mut().flatten() {
+        for (path, counter) in &mut self.counters {
             if counter.value != counter.written {
                 counter.written = counter.value;
                 put_counter(path, counter.value);
@@ -541,7 +513,6 @@ fn wires(root: &Path) -> Vec<Wire> {
         name,
         kind,
         dirs: dirs.iter().filter_map(|dir| fs::canonicalize(dir).ok()).collect(),
-        places: HashMap::new(),
         netdev,
         down: false,
         gone: None,
