@@ -31,7 +31,7 @@ mod shape;
 use self::shape::Found;
 pub use self::shape::Is;
 use super::prefix::{self, Peeled};
-use super::{Dialect, Step, TextEvent, What};
+use super::{Step, TextEvent, What};
 
 /// What one line of a file leaves for the next.
 #[derive(Clone, Default, PartialEq)]
@@ -88,8 +88,6 @@ fn letters(text: &[u8]) -> u128 {
     text.iter().fold(0, |all, b| all | BITS[usize::from(b & 0x7f)])
 }
 
-const KERAS: Dialect = Dialect::Other("keras");
-
 /// Longer lines hold configurations and data, not progress.
 const MAX_LINE: usize = 4096;
 
@@ -122,13 +120,7 @@ impl State {
             }
             return;
         }
-        // Keras prints the epoch in a line of its own, above that of its steps.
-        let epoch = memory.epoch;
-        let mut with_epoch = |what: What| match what {
-            What::Step(step) if step.epoch.is_none() && step.dialect == KERAS => tell(What::Step(Step { epoch, ..step })),
-            what => tell(what),
-        };
-        if [dict::read, dialects::read].iter().any(|read| read(line, memory, &mut with_epoch)) {
+        if [dict::read, dialects::read].iter().any(|read| read(line, memory, tell)) {
             return;
         }
         if let Some(epoch) = field_names::lone_epoch(line.head) {
@@ -154,8 +146,9 @@ impl State {
 
 /// What a number means in a column of this name, in small letters: as if the name stood beside it.
 pub fn named(name: &str) -> Option<Is> {
-    const NOT_OF_TRAINING: [&str; 7] = ["eval", "val", "valid", "validation", "test", "best", "avg"];
-    if name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| NOT_OF_TRAINING.contains(&word)) {
+    // A mean since the start says little of the step.
+    if name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| matches!(word, "avg" | "mean") || field_names::is_not_of_training(word))
+    {
         return None;
     }
     let meaning = |text: String| {

@@ -68,6 +68,8 @@ struct Entry {
     bar: bool,
     #[serde(default)]
     names: bool,
+    #[serde(default)]
+    epoch_above: bool,
 }
 
 /// More in one line than this is a counter that began somewhere else.
@@ -109,6 +111,9 @@ impl Entry {
         found.fill(&mut step);
         if self.names {
             field_names::read(rest).fill(&mut step);
+        }
+        if self.epoch_above {
+            step.epoch = step.epoch.or(memory.epoch);
         }
         let skipped = found.count(Is::Skipped).unwrap_or(0);
         let only_skipped = skipped > 0 && found.get(Is::NanSteps) == Some(0.0);

@@ -200,6 +200,11 @@ fn take_loss(found: &mut Found, name: &[u8], text: &str) {
     }
 }
 
+/// A word in small letters that tells of an evaluation, or of something else than the training itself.
+pub fn is_not_of_training(word: &str) -> bool {
+    NAMES.file.not_of_training.iter().any(|other| other == word)
+}
+
 enum OfLoss {
     /// `contrastive_loss`, `train/mse_loss`: that of the training, whatever it is called, where the line has none of a better name.
     Training,
@@ -232,10 +237,10 @@ fn loss_of(name: &[u8]) -> Option<OfLoss> {
         b"sum",
     ];
     let parts = || name.split(|b| matches!(b, b'_' | b'/'));
-    let not = &NAMES.file.not_of_training;
     let of_a_part = || parts().any(|part| part.ends_with(b"ing") || PARTS.contains(&part));
-    let is_loss =
-        parts().count() > 1 && parts().next_back() == Some(b"loss") && !parts().any(|part| not.iter().any(|word| word.as_bytes() == part));
+    let is_loss = parts().count() > 1
+        && parts().next_back() == Some(b"loss")
+        && !parts().any(|part| std::str::from_utf8(part).is_ok_and(is_not_of_training));
     is_loss.then(|| if of_a_part() { OfLoss::Part } else { OfLoss::Training })
 }
 
