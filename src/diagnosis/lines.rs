@@ -282,7 +282,7 @@ pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut
     own_hints(findings);
     let damages = |f: &&&mut Finding| rules::may_damage_data(f) && f.own_role != Role::Context && is_timed(f);
     let faults: Vec<Finding> = findings.iter().filter(damages).map(|f| (**f).clone()).collect();
-    let others: Vec<Option<String>> = if log_only { findings.iter().map(|f| of_others(f, findings)).collect() } else { Vec::new() };
+    let others: Vec<Option<Others>> = if log_only { findings.iter().map(|f| of_others(f, findings)).collect() } else { Vec::new() };
     let fell_back = findings.iter().any(|f| f.rule == "fallback-to-sockets" && f.signature.is_none());
     let witnesses = model.jobs.get(job).filter(|j| j.log_only).map(|j| Witnesses::of(model, j, findings));
     for (at, f) in findings.iter_mut().enumerate() {
@@ -291,7 +291,7 @@ pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut
             name_workers(model, job, f);
         }
         odd_one::tell(model, job, f);
-        let mut notes: Vec<String> = others.get(at).cloned().flatten().into_iter().collect();
+        let mut notes: Vec<String> = others.get(at).cloned().flatten().map(|others| others.tell(f)).into_iter().collect();
         witnesses.iter().for_each(|witnesses| witnesses.tell(f, &mut notes));
         if let Some(reason) = last_error(model, job, f) {
             // Whom it lost, and how, stands in NCCL's own words alone.
@@ -344,8 +344,7 @@ pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut
 }
 
 /// What else the same text is reported of, for the first finding of several: the other GPU, server or host.
-fn of_others(f: &Finding, findings: &[&mut Finding]) -> Option<String> {
-    const MOST: usize = 8;
+fn of_others(f: &Finding, findings: &[&mut Finding]) -> Option<Others> {
     let own = thing_of(f).filter(|_| f.own_severity >= Severity::Error && f.own_role == Role::Root)?;
     let same = |o: &&&mut Finding| o.signature == f.signature && o.own_severity >= Severity::Error && o.no != f.no;
     if findings.iter().filter(same).any(|o| o.no < f.no) {
@@ -353,9 +352,30 @@ fn of_others(f: &Finding, findings: &[&mut Finding]) -> Option<String> {
     }
     let mut things: Vec<String> = findings.iter().filter(same).filter_map(|o| thing_of(o)).map(|thing| thing.trim().to_owned()).collect();
     things.retain(|thing| *thing != own.trim());
-    let more = if things.len() > MOST { ", …" } else { "" };
-    things.truncate(MOST);
-    (!things.is_empty()).then(|| format!("the same is reported of {}{more}", things.join(", ")))
+    (!things.is_empty()).then(|| Others { own: own.trim().to_owned(), things })
+}
+
+/// Other things that a text is reported of: `190319 of edu02`.
+#[derive(Clone)]
+struct Others {
+    own: String,
+    things: Vec<String>,
+}
+
+impl Others {
+    /// The note; processes of one host that ended alike are counted in the headline.
+    fn tell(mut self, f: &mut Finding) -> String {
+        const MOST: usize = 8;
+        let host = |thing: &str| thing.split_once(" of ").map(|(_, host)| host.to_owned());
+        let all_of = host(&self.own).filter(|own| self.things.iter().all(|thing| host(thing).as_ref() == Some(own)));
+        let tail = f.summary.strip_prefix(&format!("process {} ", self.own)).map(str::to_owned);
+        if let Some((host, tail)) = all_of.zip(tail) {
+            f.summary = format!("{} of {host} {tail}", counted(self.things.len() + 1, "process"));
+        }
+        let more = if self.things.len() > MOST { ", …" } else { "" };
+        self.things.truncate(MOST);
+        format!("the same is reported of {}{more}", self.things.join(", "))
+    }
 }
 
 /// The reason that NCCL gives in the lines behind an error of it, where the finding does not have it.

@@ -32,6 +32,9 @@ pub struct SaidAt {
     pub source: Option<String>,
     /// What a traceback says that the program was doing.
     pub doing: Doing,
+    /// Its functions, from the program's own to the one that raised: `main (train.py:163) > initialize … _broadcast_model (deepspeed)`;
+    /// empty where the last frame says all.
+    pub calls: String,
 }
 
 /// Who wrote the line, as far as the line itself tells.

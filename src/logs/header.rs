@@ -459,7 +459,8 @@ fn told_text(text: &str) -> String {
     const LONGEST: usize = 300;
     let text = text.split(['}', '\r']).next().unwrap_or(text);
     let plain: String = text.chars().filter(|c| !matches!(c, '\'' | '"' | '{')).collect();
-    crate::base::clean::clip(plain.trim().trim_end_matches([',', '|', ' ']), LONGEST).into_owned()
+    let words: Vec<&str> = plain.split_whitespace().collect();
+    crate::base::clean::clip(words.join(" ").trim_end_matches([',', '|', ' ']), LONGEST).into_owned()
 }
 
 /// `  nproc_per_node   : 2`

@@ -391,12 +391,13 @@ impl Reader {
                 return;
             }
         }
-        if NCCL.find(p.rest.as_bytes()).is_some()
+        let is_of_nccl = NCCL.find(p.rest.as_bytes()).is_some()
             || nccl::may_be_early(p.rest)
             || p.rest.starts_with(nccl::OF_PLUGIN_TEST)
             || nccl::is_bare(p.rest)
-            || nccl::unnumbered(p.rest).starts_with("RCCL version")
-        {
+            || nccl::unnumbered(p.rest).starts_with("RCCL version");
+        // What NCCL said last stands in a record of PyTorch without a head of its own.
+        if is_of_nccl && !self.torch.awaits_last_error(&p) {
             match self.nccl.read(p.rest, &p.origin, out) {
                 None => {}
                 Some(before) if before.trim().is_empty() => return self.torch.pass(out),

@@ -1,5 +1,6 @@
 //! PyTorch and its launchers: watchdogs, tracebacks, torchrun. Keeps the lines so far of records that span several lines.
 
+mod calls;
 pub mod crash;
 pub mod doing;
 mod launcher;
@@ -153,6 +154,11 @@ impl State {
         }
         emit(out, &p.origin, what);
         true
+    }
+
+    /// The last line of this process that was read is `Last error:`.
+    pub fn awaits_last_error(&self, p: &Peeled<'_>) -> bool {
+        self.tracebacks.awaits_last_error(p)
     }
 
     /// A line of another program went by.

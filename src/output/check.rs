@@ -58,6 +58,7 @@ fn root_cause(report: &Report, f: &Finding, zone: Zone) -> Value {
         "confidence": f.confidence,
         "area": Area::of(f),
         "when": run::when_words(report, f),
+        "calls": run::calls(report, f),
         "before": report.again.before.as_ref().map(line),
         "above_at": report.again.above.map(|(at, _)| zone.rfc3339(at)),
     })

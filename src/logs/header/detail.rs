@@ -17,6 +17,9 @@ pub struct Detail {
     after: Vec<String>,
     #[serde(default)]
     is: Kind,
+    /// One of these stands behind the number.
+    #[serde(default)]
+    units: Vec<String>,
     /// Its texts are options of a command line, too, behind which a blank stands.
     #[serde(default)]
     is_option: bool,
@@ -34,6 +37,8 @@ enum Kind {
     Gpu,
     /// A type of numbers: `bfloat16`.
     Dtype,
+    /// Any name: `AdamW`.
+    Name,
 }
 
 /// Types of numbers that a model is trained or served in, as programs write them.
@@ -83,14 +88,35 @@ impl Detail {
         let word = tail[..end].trim_end_matches([',', '.', ':']);
         match self.is {
             // Behind a comma stands the next thing: `139814, K size: 5.33 GB`.
-            Kind::Number => number(word, if word.len() == end { &tail[end..] } else { "" }),
+            Kind::Number if self.units.is_empty() => number(word, if word.len() == end { &tail[end..] } else { "" }),
+            Kind::Number => self.with_unit(tail),
             Kind::Model => model(word),
             Kind::Gpu => gpu(tail),
+            Kind::Name => name(word),
             Kind::Dtype => {
                 Some(word.strip_prefix("torch.").unwrap_or(word).to_ascii_lowercase()).filter(|name| DTYPES.contains(&name.as_str()))
             }
         }
     }
+
+    /// `13.9281 GB`, `13.93 GiB` of `13.93GiB; …`
+    fn with_unit(&self, tail: &str) -> Option<String> {
+        let digits = tail.bytes().take_while(|b| b.is_ascii_digit() || *b == b'.').count();
+        let behind = tail[digits..].trim_start_matches(' ');
+        let unit = self.units.iter().find(|unit| {
+            behind.strip_prefix(unit.as_str()).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/'))
+        })?;
+        number(&tail[..digits], "").map(|number| format!("{number} {unit}"))
+    }
+}
+
+/// A name as programs give it to a method: not a word of the language that says there is none.
+fn name(word: &str) -> Option<String> {
+    const LONGEST: usize = 32;
+    let is_name = word.len() <= LONGEST && word.starts_with(|c: char| c.is_ascii_alphabetic());
+    let is_plain = word.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'));
+    let is_none = ["none", "null", "true", "false", "the", "a", "not", "is"].contains(&word.to_ascii_lowercase().as_str());
+    (is_name && is_plain && !is_none).then(|| word.to_owned())
 }
 
 fn model(word: &str) -> Option<String> {

@@ -1,5 +1,6 @@
 //! Python tracebacks, several processes' in one file. Told when the last line is known and nothing is chained to it.
 
+use super::calls::Calls;
 use crate::base::clean;
 use crate::logs::prefix::Peeled;
 use crate::logs::{Doing, Exception, Origin, SaidAt, TextEvent, What, catalog, cuda, error_words, known_by};
@@ -25,6 +26,13 @@ pub struct Tracebacks {
 
 /// What tells one process's lines from another's, as far as prefixes do.
 type Who = (Option<u32>, Option<u32>, Option<String>, Option<u32>);
+
+fn who(origin: &Origin) -> Who {
+    (origin.rank, origin.local_rank, origin.host.clone(), origin.pid)
+}
+
+/// What PyTorch prints in front of the words of NCCL.
+const LAST_ERROR: &str = "Last error:";
 
 #[derive(Clone, PartialEq)]
 struct Open {
@@ -91,6 +99,12 @@ impl Tracebacks {
         self.open.is_empty() && !announces
     }
 
+    /// The last line of this process that was read is `Last error:`.
+    pub fn awaits_last_error(&self, p: &Peeled<'_>) -> bool {
+        let awaits = |o: &Open| matches!(&o.at, At::Ended { message, more: Some(_), .. } if message.ends_with(LAST_ERROR));
+        !p.cpp && self.open.iter().any(|o| awaits(o) && o.who == who(&p.origin))
+    }
+
     /// `true`: the line belongs to a traceback.
     pub fn read(&mut self, p: &Peeled<'_>, out: &mut Vec<TextEvent>) -> bool {
         if let Some((what, origin)) = in_one_line(p) {
@@ -135,7 +149,7 @@ impl Tracebacks {
             return false;
         }
         self.turn += 1;
-        let who: Who = (p.origin.rank, p.origin.local_rank, p.origin.host.clone(), p.origin.pid);
+        let who = who(&p.origin);
         if p.rest.starts_with("Exception ignored in") {
             self.survived = Some(who);
             return true;
@@ -306,7 +320,7 @@ impl Tracebacks {
             return true;
         }
         if let At::Ended { .. } = o.at {
-            if o.held(text) {
+            if !p.cpp && o.held(text) {
                 return true;
             }
             let At::Ended { more, .. } = &mut o.at else { return false };
@@ -352,7 +366,7 @@ impl Open {
             message.push_str(text);
             return true;
         }
-        let is_nccl = text.starts_with("nccl") && text.contains(": ") || text.starts_with("Last error:");
+        let is_nccl = text.starts_with("nccl") && text.contains(": ") || text.starts_with(LAST_ERROR);
         // What Ray says of the actor that died, a line for each.
         let of_actor = ["class_name: ", "actor_id: ", "pid: ", "name: ", "namespace: ", "ip: "];
         if *names_actor && of_actor.iter().any(|field| text.trim_start().starts_with(field)) {
@@ -362,7 +376,7 @@ impl Open {
             self.waited = 0;
             return true;
         }
-        if more.is_some() && (is_nccl || message.ends_with("Last error:")) {
+        if more.is_some() && (is_nccl || message.ends_with(LAST_ERROR)) {
             message.push('\n');
             message.push_str(text);
             *message = clean::clip(message, MAX_TEXT).into_owned();
@@ -374,7 +388,7 @@ impl Open {
         }
         // Somebody has left the line out that announces NCCL's own words.
         if more.is_some() && message.contains("\nnccl") && catalog::find(catalog::Scope::Nccl, text).is_some() {
-            message.push_str("\nLast error:\n");
+            message.push_str(&format!("\n{LAST_ERROR}\n"));
             message.push_str(text);
             *message = clean::clip(message, MAX_TEXT).into_owned();
             *more = None;
@@ -472,6 +486,7 @@ impl Open {
         let is_because = std::mem::take(&mut self.is_because);
         (said_at.raised_at, said_at.source) = frames.where_raised();
         said_at.doing = frames.doing.clone();
+        said_at.calls = frames.calls.words();
         let what = cause.or_else(|| cuda_failure(&class, &message)).unwrap_or_else(|| {
             let victim = is_victim(&class, &message);
             let Frames { last: place, own, in_loader, assertion, .. } = *frames;
@@ -490,10 +505,11 @@ impl Open {
             return Some(*direct);
         }
         let (raised_at, source) = self.frames.where_raised();
+        let calls = self.frames.calls.words();
         let Frames { last, own, in_loader, doing, .. } = self.frames;
         let text = last.clone().filter(|_| at_end)?;
         let of_launcher = LAUNCHER_FILES.iter().any(|file| text.contains(file));
-        let said_at = SaidAt { line: self.last_line, text, raised_at, source, doing };
+        let said_at = SaidAt { line: self.last_line, text, raised_at, source, doing, calls };
         let called_from = own.filter(|own| Some(own) != last.as_ref());
         let exception = Exception { place: last, called_from, after: self.after, in_loader, victim: of_launcher, ..Exception::default() };
         Some(TextEvent { origin: self.origin, what: What::Exception(exception), said_at: Some(said_at) })
@@ -538,6 +554,7 @@ struct Frames {
     /// One is of PyTorch's data loader.
     in_loader: bool,
     doing: Doing,
+    calls: Calls,
     /// The source of these two.
     last_source: Option<String>,
     own_source: Option<String>,
@@ -581,6 +598,7 @@ impl Frames {
         self.assertion = None;
         self.in_loader |= tail.contains("/torch/utils/data/");
         self.doing.add(tail);
+        self.calls.add(tail);
         let frame = || clean::clip(&format!("File \"{tail}"), 300).into_owned();
         self.awaits_last = self.last.is_none() || !is_of_python(tail);
         self.awaits_own = !is_of_python(tail) && !is_of_library(tail);

@@ -8,7 +8,7 @@ use crate::base::time::{Stamp, Zone, span};
 use crate::base::units::{counted, group};
 use crate::base::words::rank_words;
 use crate::logs::header::{detail_rows, last_rows};
-use crate::logs::{Doing, Phase, What, stage_words};
+use crate::logs::{Doing, Phase, SaidAt, What, error_words, stage_words};
 use crate::model::alarms::Alarm;
 use crate::model::log::LogFile;
 use crate::model::progress::Progress;
@@ -299,20 +299,37 @@ pub fn when_words(report: &Report, f: &Finding) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-/// What the program was doing, by the traceback that it ended with; where NCCL or a library spoke first, by the next one of the same rank.
+/// The way from the program's own functions to the one that raised.
+pub fn calls(report: &Report, f: &Finding) -> Option<String> {
+    let calls = |said: &SaidAt| Some(clean(&said.calls).to_string()).filter(|calls| !calls.is_empty());
+    tracebacks(report, report.alarm_of(f)?).find_map(calls)
+}
+
+/// What the program was doing, by the traceback that it ended with.
 fn doing_of<'a>(report: &'a Report, alarm: &'a Alarm) -> Option<&'a Doing> {
+    tracebacks(report, alarm).map(|said| &said.doing).find(|doing| doing.stage.is_some() || doing.training_loop.is_some())
+}
+
+/// The traceback that an alarm rests on; where NCCL or a library spoke first, the next ones of the same rank.
+fn tracebacks<'a>(report: &'a Report, alarm: &'a Alarm) -> impl Iterator<Item = &'a SaidAt> {
     /// Lines between the words of a library and the traceback that came of them; ranks of a node print theirs one after the other.
     const NEAR: u64 = 400;
-    let told = |a: &'a Alarm| {
-        a.event.said_at.as_ref().map(|said| &said.doing).filter(|doing| doing.stage.is_some() || doing.training_loop.is_some())
-    };
-    let is_next = |a: &&Alarm| {
+    let is_near = move |a: &&'a Alarm| {
         let apart = a.line.zip(alarm.line).and_then(|(line, first)| line.checked_sub(first));
+        (a.file, a.run) == (alarm.file, alarm.run) && apart.is_some_and(|lines| lines <= NEAR)
+    };
+    // NCCL's own lines name a process, PyTorch's a rank: where one rank alone speaks of NCCL, it is that one.
+    let hands_on = |a: &&Alarm| matches!(&a.event.what, What::Exception(e) if error_words::nccl_words(&e.message).is_some());
+    let mut of_nccl = report.record().alarms.iter().filter(is_near).filter(hands_on).map(|a| a.rank);
+    let is_alone = matches!(alarm.event.what, What::NcclWarn { .. })
+        && alarm.rank.is_none()
+        && of_nccl.next().is_some_and(|first| of_nccl.all(|rank| rank == first));
+    let is_next = move |a: &&'a Alarm| {
         let (own, other) = (&alarm.event.origin, &a.event.origin);
         let is_same = alarm.rank.is_some() && a.rank == alarm.rank || own.pid.is_some() && own.pid == other.pid;
-        (a.file, a.run) == (alarm.file, alarm.run) && is_same && apart.is_some_and(|lines| lines <= NEAR)
+        is_near(a) && (is_same || is_alone && hands_on(a))
     };
-    told(alarm).or_else(|| report.record().alarms.iter().filter(is_next).find_map(told))
+    std::iter::once(alarm).chain(report.record().alarms.iter().filter(is_next)).filter_map(|a| a.event.said_at.as_ref())
 }
 
 /// Processes that are listed.

@@ -190,6 +190,9 @@ impl Page {
         if !f.whole_why().is_empty() {
             self.row("why", Ink::Plain, &f.whole_why());
         }
+        if let Some(calls) = run::calls(report, f) {
+            self.row("calls", Ink::Plain, &calls);
+        }
         if let Some(ended) = run::ended_words(report, f) {
             self.row("ended too", Ink::Plain, &ended);
         }
