@@ -219,7 +219,7 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u
             Some(steps) if ended && look.moved_at.is_some_and(|at| now.since(at) > LAST_STEP) => {
                 say(State::Finished, None, format!("{steps}, the last; nothing has come since"))
             }
-            Some(steps) if lately => say(State::Training, None, steps),
+            Some(steps) if lately => say(State::Training, None, format!("{steps}{}", one_at_work(look))),
             None if lately => {
                 let rhythm = model.rhythm_of(job).map_or(String::new(), |rhythm| format!("; a step takes {}", rhythm.words()));
                 say(State::Training, None, format!("collectives advance; no log has step lines{rhythm}"))
@@ -272,9 +272,24 @@ fn goes_on(model: &Model, finding: &Finding, look: &Look) -> bool {
     long_before || look.at.since(moved_at) < allowed || pause(model, look).is_some()
 }
 
+/// What GPUs and disks do for so long is no part of a step.
+const SHOWN_AFTER: Duration = Duration::from_secs(5);
+
+/// `; rank 3 computes alone and the other 3 ranks wait, no step for 14 s`: it may be evaluating or generating, or never come to an end.
+fn one_at_work(look: &Look) -> String {
+    let quiet = look.log.as_ref().filter(|l| l.quiet_for > l.patience.max(SHOWN_AFTER));
+    let waiting = look.with(Activity::Waiting, SHOWN_AFTER).len();
+    match (quiet, look.with(Activity::Working, SHOWN_AFTER).as_slice()) {
+        (Some(log), [only]) if waiting > 0 && waiting + 1 == look.alive().count() => {
+            let others = the_other(waiting, "rank", "wait");
+            format!("; rank {} computes alone and {others}, no step for {}", only.rank, span(log.quiet_for))
+        }
+        _ => String::new(),
+    }
+}
+
 /// A pause that is no hang, by what the log names, or by what processes and GPUs do.
 fn pause(model: &Model, look: &Look) -> Option<(&'static str, String)> {
-    const SHOWN_AFTER: Duration = Duration::from_secs(5);
     /// Who writes a checkpoint so slowly waits for its disk; who compiles writes what it has compiled.
     const BUSY_PCT: f64 = 25.0;
     const LITTLE_BYTES_PER_S: f64 = 16e6;
