@@ -294,11 +294,11 @@ pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut
         let mut notes: Vec<String> = others.get(at).cloned().flatten().map(|others| others.tell(f)).into_iter().collect();
         witnesses.iter().for_each(|witnesses| witnesses.tell(f, &mut notes));
         if let Some(reason) = last_error(model, job, f) {
-            // Whom it lost, and how, stands in NCCL's own words alone.
-            let words = crate::base::clean::clip(&reason, 120);
+            // Whom it lost, and which check failed, stands in NCCL's own words alone.
+            let words = crate::base::clean::clip(without_address(&reason), 120);
             match f.signature {
-                Some("nccl-remote-error") if f.summary.contains(&*words) => {}
-                Some("nccl-remote-error") => f.summary.push_str(&format!(": {words}")),
+                Some("nccl-remote-error" | "nccl-internal-error") if f.summary.contains(&*words) => {}
+                Some("nccl-remote-error" | "nccl-internal-error") => f.summary.push_str(&format!(": {words}")),
                 _ => notes.push(format!("NCCL's last error was {}", crate::base::clean::clip(&reason, 200))),
             }
         }
@@ -376,6 +376,12 @@ impl Others {
         self.things.truncate(MOST);
         format!("the same is reported of {}{more}", self.things.join(", "))
     }
+}
+
+/// `ncclNetPluginShim_test()` of `@     0x79139d98e78c  ncclNetPluginShim_test()`, the frame of a handler's stack.
+fn without_address(reason: &str) -> &str {
+    let frame = reason.strip_prefix('@').map(str::trim_start).filter(|tail| tail.starts_with("0x"));
+    frame.and_then(|tail| Some(tail.split_once(' ')?.1.trim_start())).unwrap_or(reason)
 }
 
 /// The reason that NCCL gives in the lines behind an error of it, where the finding does not have it.

@@ -190,6 +190,13 @@ impl Table {
         largest.busbw().map(|(busbw, _)| busbw)
     }
 
+    /// The shortest time of any size but 0, microseconds: what an operation takes at least.
+    pub fn least_time_us(&self) -> Option<f64> {
+        let rows = self.rows.iter().filter(|row| row.size_bytes > 0);
+        let times = rows.flat_map(|row| [row.out_of_place, row.in_place]).filter_map(|side| side?.time_us);
+        times.filter(|us| *us > 0.0 && us.is_finite()).min_by(f64::total_cmp)
+    }
+
     fn add(&mut self, row: Row) {
         if let Some((busbw, in_place)) = row.busbw()
             && self.peak.is_none_or(|peak| busbw > peak.busbw_gbytes_per_s)

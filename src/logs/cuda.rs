@@ -40,6 +40,8 @@ pub fn find(text: &str) -> Option<What> {
         .iter()
         .filter_map(|mark| text.find(mark).filter(|at| speaks_of_failure(text, *at, mark)))
         .min()?;
+    // XLA names the operation in front of the status.
+    let at = text[..at].rfind("custom call '").unwrap_or(at);
     Some(What::CudaError { text: shorten(&text[at..]) })
 }
 
@@ -49,9 +51,11 @@ fn speaks_of_failure(text: &str, at: usize, mark: &str) -> bool {
     let tail = &text[at + mark.len()..];
     let word = tail.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or("");
     let no_status = mark.ends_with('_') && (word.len() < 3 || word.starts_with("SUCCESS"));
+    // XLA says the status by itself first, and what failed with it behind that.
+    let is_bare = matches!(text[..at].trim(), "UNKNOWN:" | "INTERNAL:") && tail.len() == word.len();
     // What Python only warns of was got over: cuDNN tries another plan.
     let is_warned = text[..at].contains("UserWarning: ");
-    !(inside_a_word || tail.is_empty() || no_status || is_warned)
+    !(inside_a_word || tail.is_empty() || no_status || is_warned || is_bare)
 }
 
 fn out_of_memory(text: &str) -> Option<usize> {

@@ -273,6 +273,7 @@ pub enum What {
     Placed {
         rank: u32,
         pid: u32,
+        host: Option<String>,
     },
     /// One block of torchrun's failure table.
     WorkerFailure(WorkerFailure),

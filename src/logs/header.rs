@@ -95,6 +95,7 @@ struct Texts {
     result: Told,
     present: Told,
     joined: Joined,
+    section: Vec<Section>,
     block: Block,
     launcher: Vec<Launcher>,
     detail: Vec<Detail>,
@@ -110,6 +111,14 @@ struct Last {
     /// Told instead of the text, of processes whose numbers stand in front of it; `{}` is how many.
     #[serde(default)]
     words: Option<String>,
+}
+
+/// What stands above a few numbers, and says what they are of.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Section {
+    is_of_evaluation: bool,
+    texts: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -183,6 +192,8 @@ enum Meaning {
     /// A rank says who it is, in one of the forms of [`PRESENT`].
     Present,
     Joined,
+    /// Numbers of an evaluation follow, or those of the training.
+    Section(bool),
     Block,
     Launcher(&'static str),
     /// The second: the text itself ends with what separates it from its value.
@@ -204,7 +215,8 @@ static MEANINGS: LazyLock<Vec<(&'static str, Meaning)>> = LazyLock::new(|| {
     let single = [(texts.block.head.as_str(), Meaning::Block), (texts.joined.text.as_str(), Meaning::Joined)];
     let separates = |text: &str| !text.ends_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ')'));
     let details = texts.detail.iter().flat_map(move |d| d.texts().map(move |text| (text, Meaning::Detail(d, separates(text)))));
-    software.chain(counts).chain(present).chain(single).chain(launchers).chain(details).chain(late()).collect()
+    let sections = texts.section.iter().flat_map(|s| s.texts.iter().map(|text| (text.as_str(), Meaning::Section(s.is_of_evaluation))));
+    software.chain(sections).chain(counts).chain(present).chain(single).chain(launchers).chain(details).chain(late()).collect()
 });
 
 /// What may be told as long as a job runs.
@@ -237,6 +249,8 @@ pub struct State {
     block: Option<Launch>,
     /// The launcher that a line has shown.
     launcher: Option<&'static str>,
+    /// The numbers that follow are those of an evaluation.
+    evaluates: bool,
     /// Versions and numbers of processes that were told: each line of a log may say them again.
     told: Vec<What>,
     looked_at: u32,
@@ -246,7 +260,7 @@ pub struct State {
 const MOST_LOOKED_AT: u32 = 20_000;
 /// A configuration in one line is longer, and says it elsewhere, too.
 const LONGEST: usize = 2048;
-const MOST_TOLD: usize = 64;
+const MOST_TOLD: usize = 96;
 
 impl State {
     /// The next lines may be fields of a block, although they look like noise.
@@ -262,7 +276,7 @@ impl State {
     pub fn read(&mut self, rest: &str, origin: &Origin, out: &mut Vec<TextEvent>) {
         static ANY: LazyLock<AhoCorasick> = LazyLock::new(|| searcher(&MEANINGS));
         static ANY_LATE: LazyLock<AhoCorasick> = LazyLock::new(|| searcher(&LATE));
-        let State { block, launcher, told, .. } = self;
+        let State { block, launcher, told, evaluates, .. } = self;
         let mut tell = |what: What| {
             let again = matches!(
                 what,
@@ -339,6 +353,7 @@ impl State {
                     tell(What::Last { row: &last.row, text: told_text(&rest[found.start()..]) });
                 }
                 Meaning::Present => present.learn(rest),
+                Meaning::Section(is_of_evaluation) => *evaluates = *is_of_evaluation,
                 Meaning::Joined => joined(behind).into_iter().for_each(&mut tell),
                 Meaning::Block => *block = Some(Launch::default()),
                 Meaning::Launcher(name) if launcher.is_none() => {
@@ -347,7 +362,7 @@ impl State {
                 }
                 Meaning::Detail(detail, separates) if is_word && !is_advice(rest, found.start()) => {
                     if let Some(value) = detail.value(&rest[..found.start()], behind, *separates) {
-                        tell(What::Detail { row: &detail.row, of: &detail.words, value });
+                        tell(What::Detail { row: &detail.row, of: detail.words(*evaluates), value });
                     }
                 }
                 Meaning::Count(_) | Meaning::Launcher(_) | Meaning::Detail(..) | Meaning::Last(_) => {}
@@ -395,9 +410,12 @@ fn is_advice(line: &str, at: usize) -> bool {
 impl Launch {
     fn count(&mut self, count: &Count, line: &str, behind: &str) {
         let of = count.of;
+        // The dots of a table.
+        let behind = if behind.starts_with('.') { behind.trim_start_matches(['.', ' ']) } else { behind };
         let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
         // `1:3` is from one to three.
-        let ends = !behind[digits..].starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, ':' | '.' | '_'));
+        let tail = behind[digits..].trim_end().trim_end_matches(':');
+        let ends = !tail.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, ':' | '.' | '_'));
         let is_its = count.behind.as_ref().is_none_or(|words| behind[digits..].starts_with(words.as_str()));
         let Some(n) = behind[..digits].parse().ok().filter(|n| ends && is_its && (1..=1 << 20).contains(n)) else { return };
         // argparse's default, before anything was asked.

@@ -19,7 +19,7 @@
 //!
 //! **To teach it a dialect**: an entry in `assets/progress/dialects.toml`, and its lines with what they say in `tests/fixtures/progress`.
 //! A pause or an end: a text in `phases.toml`. A name of a number that any program may print: `names.toml`. What has a grammar of its own
-//! has a reader: bars of tqdm ([`bar`]), dictionaries ([`dict`]).
+//! has a reader: bars of tqdm ([`bar`]), dictionaries ([`dict`]), the summary of wandb ([`summary`]).
 
 mod bar;
 mod dialects;
@@ -27,6 +27,7 @@ mod dict;
 mod field_names;
 mod scan;
 mod shape;
+mod summary;
 
 use self::shape::Found;
 pub use self::shape::Is;
@@ -49,6 +50,7 @@ struct Memory {
     skipped: dialects::Skipped,
     /// The line before was a step whose metrics may stand on this line.
     broken: Option<Step>,
+    summary: summary::Summary,
     /// The epoch that a line of its own has named: what was learnt stands on lines behind it.
     epoch: Option<f64>,
 }
@@ -118,6 +120,15 @@ impl State {
             if !behind.trim().is_empty() && !behind.contains("%|") {
                 self.line(&Line::new(behind), tell);
             }
+            return;
+        }
+        // Where the steps themselves were seen, their last one is known.
+        let counts = self.counts;
+        if summary::read(line, memory, &mut |what| {
+            if !counts || !matches!(what, What::Step(_)) {
+                tell(what);
+            }
+        }) {
             return;
         }
         if [dict::read, dialects::read].iter().any(|read| read(line, memory, tell)) {

@@ -119,7 +119,8 @@ impl Record {
                     self.largest_comm = self.largest_comm.max(init.nranks);
                 }
             }
-            What::Placed { rank, pid } if self.ranks_of_pid.len() < MAX_RANKS => {
+            What::Placed { rank, pid, host } if self.ranks_of_pid.len() < MAX_RANKS => {
+                self.hosts.extend(host.clone().filter(|_| self.hosts.len() < MAX_HOSTS));
                 self.rank(*rank, |_| ());
                 let ranks = self.ranks_of_pid.entry(*pid).or_default();
                 if !ranks.contains(rank) && ranks.len() < MAX_KINDS {

@@ -234,7 +234,7 @@ impl Model {
                     job.launcher_signals |= matches!(event.what, What::Terminating { .. });
                 }
             }
-            What::Placed { rank, pid } => {
+            What::Placed { rank, pid, .. } => {
                 if self.placed.len() >= MAX_PROCESSES {
                     self.placed.clear();
                 }

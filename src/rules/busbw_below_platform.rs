@@ -14,21 +14,31 @@ use std::collections::BTreeMap;
 pub const RULE: Rule = Rule {
     id: "busbw-below-platform",
     severity: Severity::Warning,
-    title: "The bandwidth that nccl-tests measured is far below what machines of the kind reach",
+    title: "The bandwidth that nccl-tests measured is far below what machines of the kind reach, or falls within its table",
     how: "The largest sizes of the table against published measurements with the same GPUs, as many of them on as many nodes. Nothing is said \
           where these are not all listed, where sizes are small, or where one operation was not measured by itself (-m, -z, -C). Over the \
-          network it is a remark, unless NCCL names more ports than so little takes",
+          network it is a remark, unless NCCL names more ports than so little takes. Without a \
+          platform to compare with: two sizes in a row that get a small part of what a smaller one got",
     advice: "Run it again with NCCL_DEBUG=INFO and give the log to `nccl-top check`: it shows transports, ports and what was switched off. \
              Within a node look at P2P, NVLinks and NVLS, between nodes at GPUDirect RDMA and at ports that are down or slow",
     life: ONCE,
     implies: Implies::Nothing,
     on_facts: Some(check),
-    limits: &[&BELOW],
+    limits: &[&BELOW, &FALLEN],
     ..Rule::PLAIN
 };
 
 /// Healthy machines reach nine tenths and more: Azure's node health checks take 90 % (8 H200) to 99 % (8 A100) as the least.
 const BELOW: Limit = Limit::percent("busbw-below-platform", "below", 80.0, "less than this share of what such machines reach is a warning");
+/// Algorithms and protocols change with sizes, and cost up to half at a border.
+const FALLEN: Limit = Limit::percent(
+    "busbw-below-platform",
+    "fallen",
+    25.0,
+    "two sizes in a row that get less than this share of what a smaller one got are a warning",
+);
+/// Below it latency rules, which varies.
+const LARGE_BYTES: u64 = 1 << 20;
 /// The slowest port that nodes with NVSwitches are given, Gb/s.
 const SLOWEST_PORT: u32 = 100;
 /// What makes NCCL slower where it is set, and whoever tests may have set on purpose.
@@ -112,7 +122,57 @@ fn check(ctx: &FactContext, out: &mut Vec<Finding>) {
             let found = finding(&name, path, &compared, facts.bringup);
             out.push(Finding { job: Some(facts.job.id.clone()), ..found });
         }
+        let tables = &ctx.model.record_of(&facts.job.id).tables;
+        out.extend(
+            tables
+                .iter()
+                .filter_map(|(path, table)| Some(Finding { job: Some(facts.job.id.clone()), ..fall(path, table)? }))
+                .take(MOST_FALLS),
+        );
     }
+}
+
+/// Findings of one job.
+const MOST_FALLS: usize = 4;
+
+/// Larger messages get a small part of what smaller ones got: the network loses packets at their rate, or another path carries them.
+fn fall(path: &str, table: &Table) -> Option<Finding> {
+    let rows: Vec<(&Row, f64)> = table.rows.iter().filter(|_| !table.odd_timing).filter_map(|row| Some((row, row.busbw()?.0))).collect();
+    // Several runs of one table, or sizes that fall, are no series.
+    if rows.windows(2).any(|pair| pair[1].0.size_bytes <= pair[0].0.size_bytes) {
+        return None;
+    }
+    let mut best: Option<(&Row, f64)> = None;
+    for (i, &(row, busbw)) in rows.iter().enumerate().filter(|(_, (row, _))| row.size_bytes >= LARGE_BYTES) {
+        let Some((top, most)) = best else {
+            best = Some((row, busbw));
+            continue;
+        };
+        let least = most * FALLEN.value() / 100.0;
+        if busbw < least && rows.get(i + 1).is_some_and(|(_, next)| *next < least) {
+            let last = rows[i..].iter().take_while(|(_, busbw)| *busbw < least).last()?.0;
+            let (name, size) = (table.name(), size_words(row.size_bytes));
+            let ends = rows.last().is_some_and(|(end, _)| end.size_bytes == last.size_bytes);
+            let until = if ends { "and stays there".to_owned() } else { format!("until {}", size_words(last.size_bytes)) };
+            let summary = format!(
+                "{name}: bus bandwidth falls from {most:.1} GB/s at {} to {busbw:.1} GB/s at {size}, {until}",
+                size_words(top.size_bytes)
+            );
+            let line = |row: &Row| (row.line > 0).then_some(row.line);
+            let found = RULE
+                .weighed(Severity::Warning, Confidence::Likely, summary)
+                .because("larger messages get at least what smaller ones get, apart from borders between algorithms: packets are lost or paused, or go another way")
+                .proved("line", path, line(top), format!("{most:.2} GB/s at {}", size_words(top.size_bytes)))
+                .proved("line", path, line(row), format!("{busbw:.2} GB/s at {size}"));
+            let next = "run it again and read the counters of the ports meanwhile (`nccl-top`, pane Network: retransmits, pauses, ECN marks); \
+                        compare with fewer nodes, and with another algorithm or protocol (NCCL_ALGO, NCCL_PROTO)";
+            return Some(Finding { subject: format!("fall of {path}"), next: Some(next.into()), ..found });
+        }
+        if busbw > most {
+            best = Some((row, busbw));
+        }
+    }
+    None
 }
 
 fn finding(name: &str, path: &str, seen: &Compared, bringup: &Bringup) -> Finding {

@@ -151,7 +151,7 @@ fn the_facts_are_those_of_the_run() {
     assert_eq!(
         tests.fact("nccl_tests"),
         &json!([{
-            "collective": "all_reduce", "rows": 15, "from_bytes": 8, "to_bytes": 2_147_483_648_u64, "peak_busbw_gbytes_per_s": 363.73, "largest_busbw_gbytes_per_s": 363.73, "avg_busbw_gbytes_per_s": 106.831,
+            "collective": "all_reduce", "rows": 15, "from_bytes": 8, "to_bytes": 2_147_483_648_u64, "peak_busbw_gbytes_per_s": 363.73, "largest_busbw_gbytes_per_s": 363.73, "avg_busbw_gbytes_per_s": 106.831, "least_time_us": 44.9,
             "wrong": 0, "complete": true,
             "platform": {
                 "is": "8 H200 reach without NVLS", "busbw_gbytes_per_s": 370.0, "measured_gbytes_per_s": 363.73, "size_bytes": 2_147_483_648_u64,

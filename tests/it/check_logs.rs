@@ -157,7 +157,7 @@ fn errors_that_python_hands_on() {
              srun: error: sj-0: tasks 2-7: Exited with exit code 1\n",
         ),
         (
-            "fail nccl-warn [] NCCL 2.14.3: internal error",
+            "fail nccl-warn [] a check inside NCCL 2.14.3 failed (ncclInternalError)",
             "m17:209:252 [1] NCCL INFO Call to connect returned Connection refused, retrying\n\
              RuntimeError: NCCL error in: /b/ProcessGroupNCCL.cpp:1269, internal error, NCCL version 2.14.3\n\
              ncclInternalError: Internal check failed.\n",

@@ -624,3 +624,98 @@ fn larger_batches_are_no_slower_steps() {
     assert!(slow(&log(256)));
     assert!(!slow(&log(512)));
 }
+
+const DEEP: &str = "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/w/finetune.py\", line 163, in <module>\n[rank0]:     main()\n\
+    [rank0]:   File \"/w/finetune.py\", line 136, in main\n[rank0]:     trainer.train()\n\
+    [rank0]:   File \"/env/lib/python3.12/site-packages/transformers/trainer.py\", line 2325, in train\n\
+    [rank0]:   File \"/env/lib/python3.12/site-packages/deepspeed/__init__.py\", line 203, in initialize\n\
+    [rank0]:   File \"/env/lib/python3.12/site-packages/deepspeed/runtime/engine.py\", line 1327, in _broadcast_model\n\
+    [rank0]:   File \"/env/lib/python3.12/site-packages/torch/distributed/c10d_logger.py\", line 81, in wrapper\n\
+    [rank0]:   File \"/env/lib/python3.12/site-packages/torch/distributed/distributed_c10d.py\", line 2824, in broadcast\n";
+
+#[test]
+fn the_way_from_the_program_to_what_raised_is_told() {
+    let calls =
+        "calls main (finetune.py:136) > train (transformers) > initialize ... _broadcast_model (deepspeed) > broadcast (torch.distributed)";
+    holds(&format!("{DEEP}[rank0]: ValueError: odd\n"), &[calls]);
+    lacks("Traceback (most recent call last):\n  File \"/w/train.py\", line 3, in main\nValueError: odd\n", &["calls"]);
+    // What NCCL says before it of the same process is told with it, where one rank alone hands it on.
+    let warn = "node-1:194:710 [0] NCCL WARN NET/OFI Request 0x7f45 completed with error. RC: 103. Error: 4126 (Unresponsive receiver)\n";
+    let error = "[rank0]: torch.distributed.DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:3699, remote process exited or there was a network error, NCCL version 2.27.3\n\
+        [rank0]: ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n[rank0]: Last error:\n\
+        [rank0]: NET/OFI Request 0x7f45 completed with error. RC: 103. Error: 4126 (Unresponsive receiver)\n\
+        [rank0]:[W101 12:08:33.945328381 ProcessGroupNCCL.cpp:1538] Warning: WARNING: destroy_process_group() was not called before program exit (function operator())\n";
+    holds(&format!("{warn}{DEEP}{error}"), &[calls, "Unresponsive receiver"]);
+    // The line behind "Last error:" is NCCL's, whoever prints next.
+    lacks(&format!("{DEEP}{error}"), &["connection to another rank: Warning"]);
+}
+
+#[test]
+fn an_exception_without_words_has_none_of_what_stands_apart() {
+    let log = "Traceback (most recent call last):\n  File \"/w/score.py\", line 37, in score\n    raise NotImplementedError\nNotImplementedError\n";
+    holds(
+        &format!("{log}\nSet the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.\n"),
+        &["NotImplementedError in score (score.py)"],
+    );
+    holds(&format!("{log}Set it up first\n"), &["NotImplementedError: Set it up first"]);
+}
+
+#[test]
+fn a_log_that_ends_where_it_raises_says_what() {
+    let log = "Traceback (most recent call last):\n  File \"/w/data.py\", line 145, in __init__\n    raise ValueError(\"\"\"Output shape {} is not fully defined.\"\"\".format(shape))\n";
+    holds(log, &["ValueError: Output shape {} is not fully defined, in __init__ (data.py:145)"]);
+    holds(
+        "Traceback (most recent call last):\n  File \"/w/data.py\", line 145, in __init__\n    x = make(shape)\n",
+        &["an exception in __init__ (data.py); the log ends before it is named"],
+    );
+}
+
+#[test]
+fn who_saves_a_checkpoint_has_trained() {
+    let log = "(WorkerDict pid=20172) Saving actor checkpoint to checkpoints/run/actor/global_step_400\n(main_task pid=17) Traceback (most recent call last):\n\
+        (main_task pid=17)   File \"/w/verl/ray_trainer.py\", line 521, in _save_checkpoint\n(main_task pid=17)     save()\n\
+        (main_task pid=17) OSError: [Errno 28] No space left on device\n";
+    holds(log, &["at step 400, by the name of the checkpoint"]);
+    lacks(log, &["before any step"]);
+}
+
+#[test]
+fn the_summary_of_wandb_tells_of_the_last_step() {
+    let log = "wandb: Run summary:\nwandb:      train/loss 0.5321\nwandb: train/global_step 1200\nwandb:     train/epoch 3\nwandb:  val/accuracy 0.91\nwandb: \nwandb: View run at: https://example.org\n";
+    holds(log, &["step 1,200", "epoch 3", "loss 0.5321", "val/accuracy 0.91"]);
+    // Where the steps were seen it says nothing new.
+    holds(&format!("step 1300 | loss 0.4 | step_time 1.2 s\nstep 1301 | loss 0.4 | step_time 1.2 s\n{log}"), &["step 1,301"]);
+    // Two lines are no summary.
+    lacks("wandb: loss 0.5\nwandb: \n", &["loss 0.5 "]);
+}
+
+#[test]
+fn numbers_of_an_evaluation_are_not_those_of_the_training() {
+    holds(
+        "***** Running training *****\n  Num examples = 9000\n***** Running Evaluation *****\n  Num examples = 852\n",
+        &["9,000 examples, 852 examples to evaluate"],
+    );
+}
+
+#[test]
+fn bandwidth_that_falls_within_a_table() {
+    let row = |bytes: u64, busbw: f64| {
+        let us = bytes as f64 / 1e3 / busbw;
+        format!("{bytes:>12} {:>12} float none -1 {us:.2} {busbw:.2} {busbw:.2} 0 {us:.2} {busbw:.2} {busbw:.2} 0\n", bytes / 4)
+    };
+    let table = |rates: &[f64]| {
+        let rows: String = rates.iter().enumerate().map(|(i, rate)| row(1 << (20 + i), *rate)).collect();
+        format!(
+            "# nThread 1 nGpus 1 minBytes 1048576 maxBytes 8589934592 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0\n#\n# Using devices\n#\n\
+                 #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)\n\
+                 {rows}# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 9.0\n#\n# Collective test concluded: alltoall_perf\n"
+        )
+    };
+    holds(
+        &table(&[13.6, 21.8, 24.0, 29.9, 1.5, 3.2, 1.4, 10.1, 29.2]),
+        &["WARN nccl-tests alltoall: bus bandwidth falls from 29.9 GB/s at 8 MiB to 1.5 GB/s at 16 MiB, until 64 MiB"],
+    );
+    // One size may be a border between algorithms, and half is no fall.
+    lacks(&table(&[13.6, 29.9, 1.5, 29.0, 31.0]), &["falls"]);
+    lacks(&table(&[13.6, 29.9, 15.0, 14.0, 13.0]), &["falls"]);
+}

@@ -59,7 +59,10 @@ fn other_launchers_lines() {
         rank(one("mpirun noticed that process rank 1 with PID 0 on node n2 exited on signal 11 (Segmentation fault).")),
         (Some(1), None, Some(-11))
     );
-    assert_eq!(one(" - (ip=10.0.0.2, pid=375) world_rank=1, local_rank=1, node_rank=0"), What::Placed { rank: 1, pid: 375 });
+    assert_eq!(
+        one(" - (ip=10.0.0.2, pid=375) world_rank=1, local_rank=1, node_rank=0"),
+        What::Placed { rank: 1, pid: 375, host: Some("10.0.0.2".into()) }
+    );
     assert!(matches!(
         one("[2026-01-02 03:04:05,006] [INFO] [launch.py:316:sigkill_handler] Killing subprocess 1234"),
         What::Terminating { pid: Some(1234), .. }

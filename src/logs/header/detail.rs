@@ -9,7 +9,10 @@ pub struct Detail {
     /// `parallel`
     pub row: String,
     /// `tensor {}`
-    pub words: String,
+    words: String,
+    /// The same where the number stands in the section of an evaluation.
+    #[serde(default)]
+    of_evaluation: Option<String>,
     #[serde(default)]
     before: Vec<String>,
     /// The texts stand behind the value: `2.3 B     Total params`.
@@ -39,6 +42,8 @@ enum Kind {
     Dtype,
     /// Any name: `AdamW`.
     Name,
+    /// The setting is on: `True`, `true`.
+    On,
 }
 
 /// Types of numbers that a model is trained or served in, as programs write them.
@@ -63,6 +68,11 @@ const DTYPES: &[&str] = &[
 ];
 
 impl Detail {
+    /// `{} examples`, with a place for the value.
+    pub fn words(&self, is_of_evaluation: bool) -> &str {
+        self.of_evaluation.as_deref().filter(|_| is_of_evaluation).unwrap_or(&self.words)
+    }
+
     /// The texts that tell of it.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.before.iter().chain(&self.after).map(String::as_str)
@@ -93,6 +103,7 @@ impl Detail {
             Kind::Model => model(word),
             Kind::Gpu => gpu(tail),
             Kind::Name => name(word),
+            Kind::On => word.eq_ignore_ascii_case("true").then(String::new),
             Kind::Dtype => {
                 Some(word.strip_prefix("torch.").unwrap_or(word).to_ascii_lowercase()).filter(|name| DTYPES.contains(&name.as_str()))
             }
@@ -159,6 +170,8 @@ fn in_front(front: &str) -> Option<String> {
 /// `H100 80GB HBM3` of `H100 80GB HBM3, 79.10 GiB`; `RTX A6000`; `MI300X`. Who asks for `H100 or newer` has none.
 fn gpu(tail: &str) -> Option<String> {
     const MOST_WORDS: usize = 6;
+    // `GeForce RTX 4070` is `RTX 4070`.
+    let tail = ["GeForce ", "Tesla "].iter().find_map(|series| tail.trim_start().strip_prefix(series)).unwrap_or(tail);
     let is_series = |word: &str| matches!(word, "GeForce" | "RTX" | "GTX" | "Tesla" | "Quadro" | "TITAN" | "Instinct" | "PRO");
     // `H100`, `A100-SXM4-80GB`, `GB200`, `L40S`; behind a series `4090`, too.
     let is_number = |word: &str, behind_series: bool| {

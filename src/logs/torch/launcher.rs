@@ -61,7 +61,8 @@ pub fn find(text: &str) -> Option<What> {
 fn other_launchers(text: &str) -> Option<What> {
     let failure = |f: WorkerFailure| Some(What::WorkerFailure(f));
     if let Some((before, rank)) = text.split_once(") world_rank=") {
-        return Some(What::Placed { rank: leading_number(rank)?, pid: number_after(before, "pid=")? });
+        let host = before.split_once("ip=").map(|(_, ip)| ip.split([',', ' ', ')']).next().unwrap_or(ip).to_owned());
+        return Some(What::Placed { rank: leading_number(rank)?, pid: number_after(before, "pid=")?, host });
     }
     if let Some((before, code)) = text.split_once(" crashed with exit code ") {
         let rank = before.strip_prefix("Rank ")?.parse().ok()?;

@@ -317,6 +317,12 @@ impl Tracebacks {
         let o = &mut self.open[i];
         let text = p.rest.trim_end();
         if text.trim().is_empty() {
+            // What stands apart from an exception without words is none of them.
+            if let At::Ended { message, more: None, further, names_actor: false, .. } = &mut o.at
+                && message.is_empty()
+            {
+                *further = MAX_FURTHER;
+            }
             return true;
         }
         if let At::Ended { .. } = o.at {
@@ -506,12 +512,22 @@ impl Open {
         }
         let (raised_at, source) = self.frames.where_raised();
         let calls = self.frames.calls.words();
-        let Frames { last, own, in_loader, doing, .. } = self.frames;
+        let Frames { last, own, in_loader, doing, raises, .. } = self.frames;
+        let (class, message) = raises.unwrap_or_default();
         let text = last.clone().filter(|_| at_end)?;
         let of_launcher = LAUNCHER_FILES.iter().any(|file| text.contains(file));
         let said_at = SaidAt { line: self.last_line, text, raised_at, source, doing, calls };
         let called_from = own.filter(|own| Some(own) != last.as_ref());
-        let exception = Exception { place: last, called_from, after: self.after, in_loader, victim: of_launcher, ..Exception::default() };
+        let exception = Exception {
+            class,
+            message,
+            place: last,
+            called_from,
+            after: self.after,
+            in_loader,
+            victim: of_launcher,
+            ..Exception::default()
+        };
         Some(TextEvent { origin: self.origin, what: What::Exception(exception), said_at: Some(said_at) })
     }
 
@@ -563,6 +579,8 @@ struct Frames {
     awaits_own: bool,
     /// The assertion that the last one shows as its source.
     assertion: Option<String>,
+    /// The exception that the last one raises by its source: class and words.
+    raises: Option<(String, String)>,
 }
 
 /// Source lines are cut here.
@@ -588,6 +606,7 @@ impl Frames {
             self.own_source = source();
         }
         (self.awaits_last, self.awaits_own) = (false, false);
+        self.raises = raised(code);
         if code.starts_with("assert ") {
             self.assertion = Some(clean::clip(code.split(" #").next().unwrap_or(code).trim_end(), 160).into_owned());
         }
@@ -595,7 +614,7 @@ impl Frames {
 
     /// `tail` stands behind `File "`.
     fn add(&mut self, tail: &str) {
-        self.assertion = None;
+        (self.assertion, self.raises) = (None, None);
         self.in_loader |= tail.contains("/torch/utils/data/");
         self.doing.add(tail);
         self.calls.add(tail);
@@ -609,6 +628,16 @@ impl Frames {
             (self.own, self.own_source) = (Some(frame()), None);
         }
     }
+}
+
+/// `ValueError` and `Output shape {} is not …` of `raise ValueError("Output shape {} is not …`.
+fn raised(code: &str) -> Option<(String, String)> {
+    let (class, tail) = code.strip_prefix("raise ")?.split_once('(')?;
+    let is_name = |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.'));
+    let text = tail.trim_start_matches(['f', 'r', '"', '\'', ' ']);
+    let is_text = tail.len() > text.len() && tail.trim_start_matches(['f', 'r']).starts_with(['"', '\'']);
+    let words = text.split(['"', '\'']).next().filter(|_| is_text).unwrap_or_default();
+    is_name(class).then(|| (class.to_owned(), clean::clip(words.trim(), MAX_SOURCE).into_owned()))
 }
 
 /// Source without what stands between quotation marks: it may be a password.

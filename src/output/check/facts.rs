@@ -233,6 +233,7 @@ fn table(t: &Table, bringup: &Bringup) -> Value {
         "peak_busbw_gbytes_per_s": t.peak_busbw_gbytes_per_s(),
         "largest_busbw_gbytes_per_s": t.largest_busbw_gbytes_per_s(),
         "avg_busbw_gbytes_per_s": t.avg_busbw_gbytes_per_s,
+        "least_time_us": t.least_time_us(),
         "wrong": t.wrong,
         "complete": t.complete,
         "platform": platform,

@@ -8,7 +8,7 @@ use crate::base::time::{Stamp, Zone, span};
 use crate::base::units::{counted, group};
 use crate::base::words::rank_words;
 use crate::logs::header::{detail_rows, last_rows};
-use crate::logs::{Doing, Phase, SaidAt, What, error_words, stage_words};
+use crate::logs::{Doing, Phase, SaidAt, Task, What, error_words, stage_words};
 use crate::model::alarms::Alarm;
 use crate::model::log::LogFile;
 use crate::model::progress::Progress;
@@ -275,13 +275,20 @@ pub fn when_words(report: &Report, f: &Finding) -> Option<String> {
     // Where the inputs begin in the middle, all that can be said is that they show none.
     let of_program = alarm.rank.is_some() || record.launch.launcher.is_some() || matches!(alarm.event.what, What::Exception(_));
     let at_start = report.model().files.get(&alarm.file).and_then(|file| file.progress.at_start);
+    let doing = doing_of(report, alarm);
+    // Who saves a checkpoint has trained, and its name tells how far.
+    let saves = tracebacks(report, alarm).any(|said| matches!(said.doing.task, Some((Task::SavingCheckpoint, _))));
+    let named = || {
+        let texts = report.again.before.iter().map(|before| before.text.as_str()).chain(record.saved.as_deref());
+        texts.filter_map(step_named).next().filter(|_| saves)
+    };
     let before = || match (has_stepped, is_job()) {
+        _ if saves => named().map(|step| format!("at step {}, by the name of the checkpoint", group(step))),
         (true, _) => None,
         _ if at_start.is_some() => Some(format!("before any step (a bar stands at 0 of {})", group(at_start.unwrap_or(0)))),
         (false, true) => Some("before any step".to_owned()),
         (false, false) => of_program.then(|| "no step in these inputs".to_owned()),
     };
-    let doing = doing_of(report, alarm);
     let stage = doing.and_then(|doing| doing.stage.as_ref());
     // What comes once, before the first step, says that there was none.
     let of_start = || doing.filter(|doing| doing.starts && doing.task.is_none() && !has_stepped).map(|_| "before any step".to_owned());
@@ -297,6 +304,16 @@ pub fn when_words(report: &Report, f: &Finding) -> Option<String> {
         .chain(report.again.call.clone());
     let words: Vec<String> = words.collect();
     (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// `400` of `…/actor/global_step_400`, `checkpoint-400`, `iter_0000400`.
+fn step_named(text: &str) -> Option<u64> {
+    let number = |mark: &&str| {
+        let tail = &text[text.rfind(*mark)? + mark.len()..];
+        let digits = tail.bytes().take_while(u8::is_ascii_digit).count();
+        tail[..digits].parse().ok()
+    };
+    ["global_step_", "global_step", "checkpoint-", "checkpoint_", "step_", "step-", "iter_"].iter().find_map(number)
 }
 
 /// The way from the program's own functions to the one that raised.
@@ -431,6 +448,7 @@ fn table_words(t: &Value) -> String {
         largest.zip(gbs("largest_busbw_gbytes_per_s")).map(|(to, busbw)| format!("{busbw} at {}", crate::base::units::size_words(to))),
     );
     said.extend(gbs("avg_busbw_gbytes_per_s").map(|g| format!("average {g}")));
+    said.extend(t["least_time_us"].as_f64().map(|us| format!("latency {us:.1} us")));
     // Only the head of its rows tells whether it checks its results.
     said.extend(rows.map(|_| t["wrong"].as_u64().map_or("results not checked".into(), |n| format!("{n} wrong"))));
     if t["complete"] == Value::Bool(false) {

@@ -1,0 +1,66 @@
+//! The block in which Weights & Biases says at the end of a run what each metric was last: `wandb:  train/loss 0.53`, a line each.
+
+use super::shape::{Found, Is};
+use super::{Line, Memory, field_names};
+use crate::base::clean;
+use crate::logs::{Step, What};
+
+/// What the lines of a block have said so far.
+#[derive(Clone, Default, PartialEq)]
+pub struct Summary {
+    pairs: Vec<(String, String)>,
+}
+
+const MARK: &str = "wandb:";
+/// A log may begin within the block; fewer lines are none.
+const FEWEST: usize = 3;
+const MAX_PAIRS: usize = 400;
+const LONGEST: usize = 120;
+/// Metrics of an evaluation that are told.
+const MOST_EVALUATED: usize = 3;
+
+pub fn read(line: &Line<'_>, memory: &mut Memory, tell: &mut dyn FnMut(What)) -> bool {
+    let summary = &mut memory.summary;
+    let Some(text) = line.head.strip_prefix(MARK) else {
+        // Other processes print between its lines.
+        return false;
+    };
+    let pair = text.trim().split_once(' ').map(|(name, value)| (name, value.trim())).filter(|(name, value)| {
+        name.len() <= LONGEST && !name.ends_with(':') && super::scan::number(value).is_some_and(|(_, n)| n == value.len())
+    });
+    match pair {
+        Some((name, value)) if summary.pairs.len() < MAX_PAIRS => summary.pairs.push((name.to_owned(), value.to_owned())),
+        Some(_) => {}
+        // The curves of the metrics, texts, and what stands below the block.
+        None if is_above(text) => summary.pairs.clear(),
+        None if text.trim().is_empty() || text.contains("://") => {
+            let pairs = std::mem::take(&mut summary.pairs);
+            if pairs.len() >= FEWEST {
+                told(&pairs, tell);
+            }
+        }
+        None => {}
+    }
+    true
+}
+
+fn is_above(text: &str) -> bool {
+    text.trim_start().starts_with("Run summary:") || text.trim_start().starts_with("Run history:")
+}
+
+fn told(pairs: &[(String, String)], tell: &mut dyn FnMut(What)) {
+    let of_evaluation = |name: &str| name.split(['/', '-', '_']).next().is_some_and(field_names::is_not_of_training);
+    let evaluated: Vec<String> =
+        pairs.iter().filter(|(name, _)| of_evaluation(name)).map(|(name, value)| format!("{name} {value}")).collect();
+    if !evaluated.is_empty() {
+        tell(What::Evaluated { text: clean::clip(&evaluated[..evaluated.len().min(MOST_EVALUATED)].join(", "), 240).into_owned() });
+    }
+    let mut found = Found::default();
+    pairs.iter().filter(|(name, _)| !of_evaluation(name)).for_each(|(name, value)| field_names::take_key(&mut found, name, value));
+    let has = |is| found.rank(is).is_some();
+    if has(Is::Loss) || has(Is::Step) {
+        let mut step = Step::default();
+        found.fill(&mut step);
+        tell(What::Step(step));
+    }
+}
