@@ -346,7 +346,11 @@ pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut
 /// What else the same text is reported of, for the first finding of several: the other GPU, server or host.
 fn of_others(f: &Finding, findings: &[&mut Finding]) -> Option<Others> {
     let own = thing_of(f).filter(|_| f.own_severity >= Severity::Error && f.own_role == Role::Root)?;
-    let same = |o: &&&mut Finding| o.signature == f.signature && o.own_severity >= Severity::Error && o.no != f.no;
+    let tail = |f: &Finding, thing: &str| f.summary.strip_prefix(&format!("process {} ", thing.trim())).map(str::to_owned);
+    let own_tail = tail(f, &own);
+    // Of processes that ended in other ways something else is reported.
+    let is_alike = |o: &Finding| own_tail.is_none() || thing_of(o).and_then(|thing| tail(o, &thing)) == own_tail;
+    let same = |o: &&&mut Finding| o.signature == f.signature && o.own_severity >= Severity::Error && o.no != f.no && is_alike(o);
     if findings.iter().filter(same).any(|o| o.no < f.no) {
         return None;
     }
@@ -370,7 +374,10 @@ impl Others {
         let all_of = host(&self.own).filter(|own| self.things.iter().all(|thing| host(thing).as_ref() == Some(own)));
         let tail = f.summary.strip_prefix(&format!("process {} ", self.own)).map(str::to_owned);
         if let Some((host, tail)) = all_of.zip(tail) {
-            f.summary = format!("{} of {host} {tail}", counted(self.things.len() + 1, "process"));
+            // More are not kept.
+            const MOST_KEPT: usize = 100;
+            let least = if self.things.len() >= MOST_KEPT { "at least " } else { "" };
+            f.summary = format!("{least}{} of {host} {tail}", counted(self.things.len() + 1, "process"));
         }
         let more = if self.things.len() > MOST { ", …" } else { "" };
         self.things.truncate(MOST);

@@ -73,7 +73,7 @@ impl<'a> Witnesses<'a> {
             notes.push(format!("{} say the same", rank_words(&ranks.iter().copied().collect::<Vec<_>>())));
         }
         if let Some((rank, host)) = first.and_then(|first| Some((first.rank?, first.host.as_deref())))
-            && ranks.contains(&rank)
+            && (ranks.contains(&rank) || chain(f).is_of_the_start && said.nameless > 0 && said.is_all)
         {
             let on = host.map_or(String::new(), |host| format!(", on {}", crate::base::clean::clip(host, 80)));
             notes.push(format!("the launcher saw rank {rank} end first{on}"));

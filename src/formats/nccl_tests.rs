@@ -190,9 +190,11 @@ impl Table {
         largest.busbw().map(|(busbw, _)| busbw)
     }
 
-    /// The shortest time of any size but 0, microseconds: what an operation takes at least.
+    /// The shortest time of small sizes, microseconds: what an operation takes at least.
     pub fn least_time_us(&self) -> Option<f64> {
-        let rows = self.rows.iter().filter(|row| row.size_bytes > 0);
+        /// Larger ones take time for their bytes.
+        const SMALL_BYTES: u64 = 32 << 10;
+        let rows = self.rows.iter().filter(|row| (1..=SMALL_BYTES).contains(&row.size_bytes) && !self.odd_timing && self.ranks != Some(1));
         let times = rows.flat_map(|row| [row.out_of_place, row.in_place]).filter_map(|side| side?.time_us);
         times.filter(|us| *us > 0.0 && us.is_finite()).min_by(f64::total_cmp)
     }

@@ -288,7 +288,12 @@ impl State {
                     | What::Present(_)
                     | What::Joined { .. }
             );
-            if again || told.len() < MOST_TOLD && !told.contains(&what) {
+            // What is told of each thing is its first value; nodes may differ in their GPUs.
+            let is_told = |known: &What| match (known, &what) {
+                (What::Detail { row, of, .. }, What::Detail { row: new, of: new_of, .. }) if *row != "GPUs" => (row, of) == (new, new_of),
+                _ => *known == what,
+            };
+            if again || told.len() < MOST_TOLD && !told.iter().any(is_told) {
                 if !again {
                     told.push(what.clone());
                 }
@@ -316,6 +321,8 @@ impl State {
             // What stands between backticks is advice: `--num_processes=1`.
             let is_word = !rest[..found.start()].ends_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '`'));
             match &meanings[found.pattern().as_usize()].1 {
+                // Of packages that pip takes away, or names as wanted.
+                Meaning::Version(_) if is_package(&rest[found.range()]) && (!is_word || is_of_pip(rest)) => {}
                 Meaning::Version(name) => {
                     if let Some(version) = version(behind).or_else(|| (*name == "NCCL").then(|| of_number(behind)).flatten()) {
                         tell(What::Software { name, version });
@@ -383,6 +390,15 @@ impl State {
             out.push(TextEvent { origin: Origin::default(), what: What::Launch(said), said_at: None });
         }
     }
+}
+
+/// `torch-` and `jax==` stand in front of the version of a package.
+fn is_package(text: &str) -> bool {
+    text.ends_with(['-', '='])
+}
+
+fn is_of_pip(line: &str) -> bool {
+    ["ninstall", "requires ", "Found existing", "Collecting "].iter().any(|words| line.contains(words))
 }
 
 /// The rows of details, in the order in which they are told.

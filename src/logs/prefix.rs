@@ -166,9 +166,18 @@ fn one<'a>(s: &'a str, p: &mut Peeled<'_>, turn: usize) -> Option<&'a str> {
         c if c.is_ascii_uppercase() && p.origin.written.is_some() && icefall(s, p).is_some() => icefall(s, p),
         c if c.is_ascii_uppercase() => glog(s, p).or_else(|| vllm(s, p)).or_else(|| mpi_time(s, p)).or_else(|| journal(s, p)),
         b's' if s.starts_with("stderr: ") || s.starts_with("stdout: ") => Some(&s["stderr: ".len()..]),
+        b't' if s.starts_with("t=") => kaggle(s),
         c if c.is_ascii_lowercase() => host(s, p).or_else(|| stern(s, p)).or_else(|| replica(s, p)),
         _ => None,
     }
+}
+
+/// `t=114.62 | stderr | ` of Kaggle: seconds since the notebook began.
+fn kaggle(s: &str) -> Option<&str> {
+    let (seconds, tail) = s.strip_prefix("t=")?.split_once(" | ")?;
+    let is_time = !seconds.is_empty() && seconds.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let tail = tail.strip_prefix("stderr |").or_else(|| tail.strip_prefix("stdout |")).filter(|_| is_time)?;
+    Some(skip_space(tail))
 }
 
 fn skip_space(s: &str) -> &str {

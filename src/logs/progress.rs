@@ -122,16 +122,7 @@ impl State {
             }
             return;
         }
-        // Where the steps themselves were seen, their last one is known.
-        let counts = self.counts;
-        if summary::read(line, memory, &mut |what| {
-            if !counts || !matches!(what, What::Step(_)) {
-                tell(what);
-            }
-        }) {
-            return;
-        }
-        if [dict::read, dialects::read].iter().any(|read| read(line, memory, tell)) {
+        if [summary::read, dict::read, dialects::read].iter().any(|read| read(line, memory, tell)) {
             return;
         }
         if let Some(epoch) = field_names::lone_epoch(line.head) {

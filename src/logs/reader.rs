@@ -100,17 +100,23 @@ pub struct Reader {
     no: Option<u64>,
 }
 
-/// A WARN of NCCL that a terminal or a mail broke: its text, or the end of it, stands in the next lines, behind blanks.
+/// A WARN of NCCL that a terminal or a mail broke: its text, or the end of it, stands in the next lines, behind blanks. Or an error of MPICH,
+/// whose reason stands at the end of its stack.
 #[derive(Clone, PartialEq)]
 struct BrokenWarn {
     text: String,
     line: Option<u64>,
     lines: u8,
+    is_stack: bool,
 }
 
 impl BrokenWarn {
     const MOST_LINES: u8 = 5;
     const LONGEST: usize = 2000;
+    /// `Abort(…): Fatal error in PMPI_Send: Other MPI error, error stack:`
+    const STACK: &str = "error stack:";
+    /// Calls of one stack.
+    const MOST_CALLS: u8 = 24;
 
     /// It has no text, or one that only announces the next line.
     fn opens(line: &str) -> bool {
@@ -120,6 +126,19 @@ impl BrokenWarn {
 
     /// Takes the next line in, if it belongs to the text.
     fn goes_on(&mut self, line: &str) -> bool {
+        if self.is_stack {
+            let is_call = self.lines < BrokenWarn::MOST_CALLS && is_call_of_mpich(line.trim());
+            // The innermost call says why: the last one that says anything.
+            let says = |line: &str| line.split_once(": ").is_some_and(|(_, words)| !words.trim().is_empty());
+            if is_call && says(line.trim()) && line.len() < BrokenWarn::LONGEST {
+                let head = self.text.find(BrokenWarn::STACK).map_or(self.text.len(), |at| at + BrokenWarn::STACK.len());
+                self.text.truncate(head);
+                self.text.push(' ');
+                self.text.push_str(line.trim());
+            }
+            self.lines += u8::from(is_call);
+            return is_call;
+        }
         // A bar, a row of a launcher's table, and the end of a traceback say something of their own.
         let is_other = line.contains("%|") || line.contains(" : ") || torch::is_exception(line.trim());
         let is_text = line.starts_with("  ") && !line.trim().is_empty() && !line.contains("NCCL ");
@@ -132,6 +151,14 @@ impl BrokenWarn {
         self.lines += 1;
         true
     }
+}
+
+/// `MPIDI_OFI_send_lightweight(34): OFI tagged injectdata failed (…)`
+fn is_call_of_mpich(line: &str) -> bool {
+    let name = line.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
+    let Some((place, _)) = line[name..].strip_prefix('(').and_then(|tail| tail.split_once(')')) else { return false };
+    let behind = &line[name + place.len() + 2..];
+    name > 3 && !place.is_empty() && place.bytes().all(|b| b.is_ascii_digit()) && behind.trim_start_matches('.').starts_with(':')
 }
 
 /// The head of Horovod's list of ranks that others wait for.
@@ -157,7 +184,7 @@ impl Reader {
 
     /// A record of several lines has begun, and the next line may belong to it although it looks like noise.
     pub fn is_inside(&self) -> bool {
-        self.crash.is_some() || self.is_inside_text()
+        self.crash.is_some() || self.broken_warn.is_some() || self.is_inside_text()
     }
 
     /// The same of records whose lines may be any text.
@@ -165,7 +192,7 @@ impl Reader {
         // What a native stack holds nobody takes for anything else.
         self.crash.as_ref().is_some_and(|crash| !crash.is_native())
             || !self.torch.is_idle()
-            || self.broken_warn.is_some()
+            || self.broken_warn.as_ref().is_some_and(|warn| !warn.is_stack)
             || !self.parts.is_empty()
             || self.names_missing
             || self.header.is_inside()
@@ -213,16 +240,22 @@ impl Reader {
 
     fn read_whole(&mut self, line: &str, class: prefilter::Class, out: &mut Vec<TextEvent>) {
         if let Some(warn) = &mut self.broken_warn {
-            if warn.goes_on(&clean(line)) {
-                return;
+            let text = clean(line);
+            match warn.goes_on(&text) {
+                // What a stack names is known by itself, too.
+                true if warn.is_stack => return self.read_one(line, class, out),
+                true => return,
+                false => self.end_warn(out),
             }
-            self.end_warn(out);
         }
         static WARN: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("NCCL WARN"));
-        if WARN.find(line.as_bytes()).is_some() {
+        static STACK: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(BrokenWarn::STACK));
+        let is_stack = class == prefilter::Class::Alarm && STACK.find(line.as_bytes()).is_some();
+        if is_stack || WARN.find(line.as_bytes()).is_some() {
             let text = clean(line);
-            if BrokenWarn::opens(&text) {
-                self.broken_warn = Some(Box::new(BrokenWarn { text: text.trim_end().to_owned(), line: self.no, lines: 0 }));
+            if is_stack && text.trim_end().ends_with(BrokenWarn::STACK) || BrokenWarn::opens(&text) {
+                let text = text.trim_end().to_owned();
+                self.broken_warn = Some(Box::new(BrokenWarn { text, line: self.no, lines: 0, is_stack }));
                 return;
             }
         }
@@ -397,7 +430,8 @@ impl Reader {
             || nccl::is_bare(p.rest)
             || nccl::unnumbered(p.rest).starts_with("RCCL version");
         // What NCCL said last stands in a record of PyTorch without a head of its own.
-        if is_of_nccl && !self.torch.awaits_last_error(&p) {
+        let is_bare = NCCL.find(p.rest.as_bytes()).is_none();
+        if is_of_nccl && !(is_bare && self.torch.awaits_last_error(&p)) {
             match self.nccl.read(p.rest, &p.origin, out) {
                 None => {}
                 Some(before) if before.trim().is_empty() => return self.torch.pass(out),

@@ -120,7 +120,10 @@ impl Record {
                 }
             }
             What::Placed { rank, pid, host } if self.ranks_of_pid.len() < MAX_RANKS => {
-                self.hosts.extend(host.clone().filter(|_| self.hosts.len() < MAX_HOSTS));
+                // Where hosts have names, an address is another name of one of them.
+                let is_new =
+                    self.hosts.len() < MAX_HOSTS && self.hosts.iter().all(|host| host.bytes().all(|b| b.is_ascii_digit() || b == b'.'));
+                self.hosts.extend(host.clone().filter(|_| is_new));
                 self.rank(*rank, |_| ());
                 let ranks = self.ranks_of_pid.entry(*pid).or_default();
                 if !ranks.contains(rank) && ranks.len() < MAX_KINDS {

@@ -363,9 +363,14 @@ impl Ledger {
             } else if life.linger.is_some() || seen.witness.is_of_facts() {
                 // A condition is described anew at every look; when it began does not change. A number that has ten times as many is news.
                 let (before, count) = (open.count, open.count.max(seen.count));
+                let (bad, is_worse) = ((seen.severity, seen.own_severity), seen.own_severity > open.own_severity);
                 open.become_described_as(seen);
                 open.count = count;
-                if count.ilog10() > before.max(1).ilog10() {
+                // It is as bad as it ever was.
+                if is_worse {
+                    (open.severity, open.own_severity) = bad;
+                }
+                if is_worse || count.ilog10() > before.max(1).ilog10() {
                     self.changes.push(Changed::Opened(key));
                 }
             }

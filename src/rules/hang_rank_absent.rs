@@ -187,6 +187,10 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
     found.gpus = look.gpus_of(&absent.ranks);
     let exchanged = look.peers.last_exchanges(&absent.ranks);
     found.ranks = absent.ranks;
+    if culprits.iter().any(|r| r.activity == Activity::Working) && look.at.since(found.since) < ALONE {
+        found.severity = Severity::Warning;
+        found.summary = format!("{}; an evaluation of one rank alone looks the same", found.summary);
+    }
     if culprits.iter().any(|r| may_serve(look, r)) {
         (found.severity, found.confidence) = (Severity::Warning, Confidence::Possible);
         found.summary = format!("{}; or it is a server without requests", found.summary);
@@ -517,12 +521,32 @@ fn by_peers(job: &Job, look: &Look) -> Option<Absent> {
 /// A few GPUs compute and all others wait for them, for longer than the work of a step: a kernel that does not end, a loop of one rank
 /// alone. Rank 0 evaluates and converts weights alone, that is no hang.
 fn busy_elsewhere(look: &Look) -> Option<Absent> {
-    const ALONE: Duration = Duration::from_secs(60);
-    let busy: Vec<u32> = look.with(Activity::Working, ALONE).iter().map(|r| r.rank).collect();
-    let waiting = look.with(Activity::Waiting, patience(look, ALONE));
+    busy_for(look, ALONE).or_else(|| busy_for(look, many_waits(look)?).filter(|absent| absent.confidence == Confidence::Likely)).map(
+        |absent| {
+            let is_early = look.at.since(absent.since) < ALONE;
+            Absent { confidence: if is_early { Confidence::Possible } else { absent.confidence }, ..absent }
+        },
+    )
+}
+
+/// What one rank does alone for so long is no evaluation any more.
+const ALONE: Duration = Duration::from_secs(60);
+
+/// Where one rank other than the first is at work and RAS has it behind: many times as long as anybody has waited for anybody so far.
+fn many_waits(look: &Look) -> Option<Duration> {
+    const TIMES: f64 = 12.0;
+    const LEAST: Duration = Duration::from_secs(12);
+    let is_one = look.alive().filter(|r| r.activity == Activity::Working).count() == 1;
+    let log = look.log.as_ref().filter(|log| is_one && log.step.is_some_and(|step| step >= 3))?;
+    Some(log.longer_than_waits.mul_f64(TIMES).max(LEAST)).filter(|alone| *alone < ALONE)
+}
+
+fn busy_for(look: &Look, alone: Duration) -> Option<Absent> {
+    let busy: Vec<u32> = look.with(Activity::Working, alone).iter().map(|r| r.rank).collect();
+    let waiting = look.with(Activity::Waiting, patience(look, alone));
     if busy.is_empty()
         || busy.contains(&0)
-        || busy.len() >= waiting.len()
+        || busy.len() > waiting.len()
         || busy.len() + waiting.len() < look.alive().count()
         || !look.quiet_log()
     {
@@ -531,7 +555,11 @@ fn busy_elsewhere(look: &Look) -> Option<Absent> {
     let ras = look.ras.as_ref().filter(|r| r.age <= RAS_OLD);
     let behind = |r: &crate::model::signals::RasLook| r.behind.iter().filter_map(|l| l.who.rank).collect::<std::collections::BTreeSet<_>>();
     let equal = |r: &RasLook| r.behind.is_empty() && r.missing.is_empty() && look.has_uncounted();
-    if ras.is_some_and(|r| r.still_for < ALONE / 2 || !equal(r) && behind(r) != busy.iter().copied().collect()) {
+    // Of two of a kind only RAS says which is late.
+    if busy.len() == waiting.len() && ras.is_none_or(equal) {
+        return None;
+    }
+    if ras.is_some_and(|r| r.still_for < alone / 2 || !equal(r) && behind(r) != busy.iter().copied().collect()) {
         return None;
     }
     let since = waiting.iter().map(|r| r.activity_since).min()?;

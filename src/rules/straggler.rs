@@ -29,8 +29,8 @@ pub const RULE: Rule = Rule {
           although all counts move; in a pipeline, its GPU draws much more than those that wait, all the time; since steps became slower, it draws \
           much more than the others, which drew the same before, or has kernels far less of the time while theirs run far more; on another node, or alone on this one, RAS has it behind again and again since steps became slower, and not before. What its process does meanwhile \
           says why: it sleeps, reads, or computes on the CPU. Where each time another rank is late, none is to blame",
-    advice: "The GPU that looks least busy is the slow one: look at its data loader, CPU pinning, page faults, and whether its GPU is throttled. \
-             One stage of a pipeline that computes while all others wait is an imbalance of the job, not a fault of its node",
+    advice: "A rank whose GPU is the least busy is held up: look at its data loader, CPU pinning, page faults, and whether its GPU is throttled. \
+             One whose GPU has more to do was given more: longer samples, more tokens, a larger share. One stage of a pipeline that computes while all others wait is an imbalance of the job, not a fault of its node",
     life: while_it_holds(5, 15),
     implies: Implies::Slow,
     stacks: Stacks::OfCulprits,

@@ -712,10 +712,66 @@ fn bandwidth_that_falls_within_a_table() {
         )
     };
     holds(
-        &table(&[13.6, 21.8, 24.0, 29.9, 1.5, 3.2, 1.4, 10.1, 29.2]),
+        &table(&[13.6, 21.8, 24.0, 29.9, 1.5, 3.2, 1.4, 14.1, 29.2]),
         &["WARN nccl-tests alltoall: bus bandwidth falls from 29.9 GB/s at 8 MiB to 1.5 GB/s at 16 MiB, until 64 MiB"],
     );
     // One size may be a border between algorithms, and half is no fall.
     lacks(&table(&[13.6, 29.9, 1.5, 29.0, 31.0]), &["falls"]);
     lacks(&table(&[13.6, 29.9, 15.0, 14.0, 13.0]), &["falls"]);
+}
+
+#[test]
+fn an_error_stack_of_mpich_says_why() {
+    let log = "MPICH ERROR [Rank 5] [job id 41.0] [Tue Dec 12 17:52:24 2026] [node-7] - Abort(404347151) (rank 5 in comm 0): Fatal error in PMPI_Send: Other MPI error, error stack:\n\
+        PMPI_Send(163)................: MPI_Send(buf=0x28, count=1, MPI_INTEGER, dest=0, tag=2001, comm=0x84) failed\nMPID_Send(499)................:\n\
+        MPIDI_OFI_send_lightweight(34): OFI tagged injectdata failed (ofi_send.h:34:MPIDI_OFI_send_lightweight:Invalid argument)\n\naborting job:\n";
+    holds(log, &["MPI ended rank 5 on node-7: a call of PMPI_Send failed: Invalid argument"]);
+}
+
+#[test]
+fn a_monitor_that_ended_all_is_told_before_the_launcher() {
+    let line = |rank: u32| {
+        format!(
+            "[rank{rank}]:[F919 07:00:13.41819281{rank} ProcessGroupNCCL.cpp:1653] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] Terminating the process after attempting to dump debug info, due to ProcessGroupNCCL watchdog hang.\n"
+        )
+    };
+    let launcher = "E0919 07:00:20.968000 2643 site-packages/torch/distributed/elastic/multiprocessing/api.py:986] failed (exitcode: -6) local_rank: 0 (pid: 2764) of binary: /usr/bin/python\n";
+    holds(
+        &format!("{}{}{launcher}", line(0), line(1)),
+        &["FAIL PyTorch's monitor ended the process after a ProcessGroupNCCL watchdog hang"],
+    );
+}
+
+#[test]
+fn a_bar_in_front_of_the_word_of_slurm_is_read() {
+    holds(
+        " 45%|####5     | 723/1602 [2:12:45<2:59:53, 12.28s/it][2026-03-25T10:34:07.530] error: *** JOB 1150 ON node-1 CANCELLED AT 2026-03-25T10:34:07 DUE TO PREEMPTION ***\n",
+        &["Slurm cancelled job 1150", "preemption", "step 723 of 1,602"],
+    );
+}
+
+#[test]
+fn a_rate_behind_the_value_of_another_name() {
+    holds(
+        "step 10/400  loss 8.4936  lr 2.0e-05  tokens/s 28127  200.0 ms\nstep 20/400  loss 8.4930  lr 2.0e-05  tokens/s 28130  200.0 ms\n",
+        &["28.1k tokens/s", "learning rate 2e-5"],
+    );
+}
+
+#[test]
+fn a_process_of_spawn_is_named_behind_a_prefix() {
+    let lines = "-- Process 1 terminated with the following error:\nTraceback (most recent call last):\n  File \"/w/script.py\", line 279, in build\n    x()\nValueError: odd\n";
+    let prefixed: String = lines.lines().map(|line| format!("t=114.62 | stderr | {line}\n")).collect();
+    holds(&prefixed, &["local rank 1: ValueError: odd"]);
+}
+
+#[test]
+fn ray_says_whom_it_killed_for_memory() {
+    let log = "ray.exceptions.RayTaskError(OutOfMemoryError): ray::Runner.run() (pid=30, ip=10.0.0.3, actor_id=27)\n  File \"/w/train.py\", line 915, in run\n    init()\n\
+        ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n\
+        Memory on the node (IP: 10.0.0.3, ID: db89) where the lease (lease ID: 01, name=WorkerDict_0:0, pid=3048, memory used=49.21GB) was running was 59.84GB / 62.51GB (0.957), which exceeds the memory usage threshold of 0.95.\n";
+    holds(
+        log,
+        &["Ray killed WorkerDict_0:0 (pid 3048, which had 49.21GB) on 10.0.0.3: the node's memory ran out (59.84GB of 62.51GB used)"],
+    );
 }

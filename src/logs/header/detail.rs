@@ -40,6 +40,8 @@ enum Kind {
     Gpu,
     /// A type of numbers: `bfloat16`.
     Dtype,
+    /// So many things, where no unit stands behind the number and no word in front of the text that makes it one of something else.
+    Count,
     /// Any name: `AdamW`.
     Name,
     /// The setting is on: `True`, `true`.
@@ -89,8 +91,10 @@ impl Detail {
         let tail = behind.trim_start_matches([' ', '.', '=', ':', '"', '\'', '|', '`']);
         let between = &behind[..behind.len() - tail.len()];
         // Behind a blank alone stands a value of the command line, or the next word.
-        let is_set = separates || between.contains(['=', ':', '.', '|']) || between == " " && self.is_option;
-        if between.len() > FAR || !is_set {
+        let is_set = separates || between.contains(['=', ':', '|']) || between.contains("..") || between == " " && self.is_option;
+        // A usage of a command, `[--optimizer OPTIMIZER]`, and a default of a shell, `${SLURM_NTASKS:=1}`, set nothing.
+        let is_form = front.ends_with('[') || front.ends_with("${");
+        if between.len() > FAR || !is_set || is_form {
             return None;
         }
         let end =
@@ -102,6 +106,7 @@ impl Detail {
             Kind::Number => self.with_unit(tail),
             Kind::Model => model(word),
             Kind::Gpu => gpu(tail),
+            Kind::Count => count(front, word, &tail[end..]),
             Kind::Name => name(word),
             Kind::On => word.eq_ignore_ascii_case("true").then(String::new),
             Kind::Dtype => {
@@ -121,12 +126,25 @@ impl Detail {
     }
 }
 
+/// `52,002`, but neither `12.5 GB` nor what `Validation dataset size: ` says.
+fn count(front: &str, word: &str, behind: &str) -> Option<String> {
+    const OTHER: &[&str] =
+        &["val", "valid", "validation", "eval", "evaluation", "dev", "test", "average", "avg", "mean", "max", "maximum", "min", "input"];
+    let before = front.trim_end().rsplit(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default().to_ascii_lowercase();
+    let next = behind.trim_start_matches(' ').split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+    let is_plain = word.bytes().all(|b| b.is_ascii_digit() || matches!(b, b',' | b'_'));
+    let is_alone =
+        next.is_empty() || matches!(next, "examples" | "samples" | "tokens") || behind.starts_with(['|', ')', ']', '}', '"', '\'']);
+    (is_plain && is_alone && !OTHER.contains(&before.as_str())).then(|| number(word, "")).flatten()
+}
+
 /// A name as programs give it to a method: not a word of the language that says there is none.
 fn name(word: &str) -> Option<String> {
     const LONGEST: usize = 32;
     let is_name = word.len() <= LONGEST && word.starts_with(|c: char| c.is_ascii_alphabetic());
     let is_plain = word.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'));
-    let is_none = ["none", "null", "true", "false", "the", "a", "not", "is"].contains(&word.to_ascii_lowercase().as_str());
+    let is_none = ["none", "null", "true", "false", "the", "a", "not", "is", "str", "string", "int", "float", "bool", "optional"]
+        .contains(&word.to_ascii_lowercase().as_str());
     (is_name && is_plain && !is_none).then(|| word.to_owned())
 }
 

@@ -59,7 +59,10 @@ pub fn behind_bar(line: &str) -> Option<usize> {
         let words = BEGIN.iter().filter_map(|begin| own.find(begin)).filter(|at| *at > 0 && free(*at)).min();
         let end = end.filter(|end| *end <= own.len() && words.is_none_or(|at| *end <= at));
         // Another bar, and what belongs to this one, begin with a blank or a digit.
-        let glued = end.filter(|end| tail[*end..].starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '(' | '`')));
+        let is_stamped =
+            |text: &str| text.starts_with('[') && text.as_bytes().get(1..5).is_some_and(|year| year.iter().all(u8::is_ascii_digit));
+        let begins = |text: &str| text.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '(' | '`')) || is_stamped(text);
+        let glued = end.filter(|end| begins(&tail[*end..]));
         if let Some(at) = glued.or(words) {
             return Some(bar + at);
         }

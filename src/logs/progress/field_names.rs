@@ -372,6 +372,10 @@ pub fn read(text: &str) -> Found {
         if b.is_ascii_digit() {
             // `1.745e6`, `1,745,000`
             at += bytes[at..].iter().take_while(|b| b.is_ascii_digit() || matches!(b, b'.' | b',' | b'e' | b'+')).count();
+            // `2.0e-05`
+            if bytes[at - 1] == b'e' && bytes.get(at) == Some(&b'-') && bytes.get(at + 1).is_some_and(u8::is_ascii_digit) {
+                at += 1 + bytes[at + 1..].iter().take_while(|b| b.is_ascii_digit()).count();
+            }
             number = (start, at);
             continue;
         }
@@ -489,7 +493,9 @@ fn rate(text: &str, start: usize, at: usize, number: (usize, usize), found: &mut
     let Some(unit) = lower_case(&text.as_bytes()[start..end], &mut space).and_then(scan::unit_of) else { return at };
     let is_assigned = text[end..].trim_start().starts_with([':', '=']);
     let tail = scan::value(&text[end..]);
-    match beside(text, number, start).filter(|_| !is_assigned) {
+    // `lr 2.0e-05  tokens/s 28127`: the number in front is the value of another name.
+    let is_named = tail.starts_with(|c: char| c.is_ascii_digit()) && has_name(&text[..number.0]);
+    match beside(text, number, start).filter(|_| !is_assigned && !is_named) {
         Some(number) => take(found, Is::Rate(unit), 0, number),
         // Thousands that the line's end has cut are no number.
         None if scan::scaled(tail).is_some_and(|(_, n)| n == tail.len() || !scan::is_cut(&tail[n..])) => {
@@ -498,6 +504,15 @@ fn rate(text: &str, start: usize, at: usize, number: (usize, usize), found: &mut
         None => {}
     }
     end
+}
+
+/// Whether a text ends with the name of a number: `… lr `, `loss: `.
+fn has_name(before: &str) -> bool {
+    let mut space = [0; MAX_WORD];
+    let before = before.trim_end_matches([' ', ':', '=']);
+    let start = before.len() - before.bytes().rev().take_while(|b| is_word(*b)).count();
+    let word = lower_case(&before.as_bytes()[start..], &mut space);
+    word.is_some_and(|word| NAMES.words.of(word).any(|name| !name.behind) || loss_of(word).is_some())
 }
 
 /// Length of the name of a rate: `tokens/s`, `tokens-per-second-per-gpu`, `samples per second`.

@@ -1,8 +1,9 @@
 //! The block in which Weights & Biases says at the end of a run what each metric was last: `wandb:  train/loss 0.53`, a line each.
 
-use super::shape::{Found, Is};
+use super::shape::Found;
 use super::{Line, Memory, field_names};
 use crate::base::clean;
+use crate::base::units::group;
 use crate::logs::{Step, What};
 
 /// What the lines of a block have said so far.
@@ -18,6 +19,7 @@ const MAX_PAIRS: usize = 400;
 const LONGEST: usize = 120;
 /// Metrics of an evaluation that are told.
 const MOST_EVALUATED: usize = 3;
+const LONGEST_TOLD: usize = 240;
 
 pub fn read(line: &Line<'_>, memory: &mut Memory, tell: &mut dyn FnMut(What)) -> bool {
     let summary = &mut memory.summary;
@@ -48,19 +50,29 @@ fn is_above(text: &str) -> bool {
     text.trim_start().starts_with("Run summary:") || text.trim_start().starts_with("Run history:")
 }
 
+/// What a run came to. It is none of the steps of what the log goes on with: an agent of a sweep starts the next run behind it.
 fn told(pairs: &[(String, String)], tell: &mut dyn FnMut(What)) {
-    let of_evaluation = |name: &str| name.split(['/', '-', '_']).next().is_some_and(field_names::is_not_of_training);
+    const EVALUATIONS: &[&str] = &["val", "valid", "validation", "eval", "evaluation", "test", "dev"];
+    let of_evaluation = |name: &str| name.split(['/', '-', '_']).next().is_some_and(|first| EVALUATIONS.contains(&first));
     let evaluated: Vec<String> =
-        pairs.iter().filter(|(name, _)| of_evaluation(name)).map(|(name, value)| format!("{name} {value}")).collect();
+        pairs.iter().filter(|(name, _)| of_evaluation(name)).map(|(name, value)| format!("{name} {value}")).take(MOST_EVALUATED).collect();
     if !evaluated.is_empty() {
-        tell(What::Evaluated { text: clean::clip(&evaluated[..evaluated.len().min(MOST_EVALUATED)].join(", "), 240).into_owned() });
+        tell(What::Evaluated { text: clean::clip(&evaluated.join(", "), LONGEST_TOLD).into_owned() });
     }
     let mut found = Found::default();
     pairs.iter().filter(|(name, _)| !of_evaluation(name)).for_each(|(name, value)| field_names::take_key(&mut found, name, value));
-    let has = |is| found.rank(is).is_some();
-    if has(Is::Loss) || has(Is::Step) {
-        let mut step = Step::default();
-        found.fill(&mut step);
-        tell(What::Step(step));
+    let mut step = Step::default();
+    found.fill(&mut step);
+    // wandb counts its own calls in `_step`.
+    let counts = pairs.iter().any(|(name, _)| name.contains("step") && !name.starts_with('_'));
+    let said = [
+        step.step.filter(|_| counts).map(|step| format!("step {}", group(step))),
+        step.epoch.map(|epoch| format!("epoch {}", (epoch * 100.0).round() / 100.0)),
+        step.loss.map(|loss| format!("loss {loss:.4}")),
+        step.step_time_s.map(|s| format!("{s:.2} s a step")),
+    ];
+    let said: Vec<String> = said.into_iter().flatten().collect();
+    if !said.is_empty() {
+        tell(What::Result { text: format!("{} (wandb)", said.join("  ")) });
     }
 }

@@ -9,6 +9,8 @@ pub struct Calls {
     places: Vec<Place>,
     /// Places were left out behind the first ones.
     is_cut: bool,
+    /// Processes without a prefix have mixed their frames.
+    is_mixed: bool,
 }
 
 #[derive(Clone, PartialEq)]
@@ -87,10 +89,15 @@ impl Calls {
         }
     }
 
+    /// Another traceback begins within this one.
+    pub fn mix(&mut self) {
+        self.is_mixed = true;
+    }
+
     /// `main (train.py:163) > train … prepare (transformers) > initialize … _broadcast_model (deepspeed)`; empty where that is no more than
     /// the last frame says.
     pub fn words(&self) -> String {
-        if self.places.len() < FEWEST {
+        if self.places.len() < FEWEST || self.is_mixed {
             return String::new();
         }
         let mut words: Vec<String> = self.places.iter().map(Place::words).collect();

@@ -76,6 +76,8 @@ enum At {
         names_actor: bool,
         /// Lines of the record behind its last line that were taken.
         further: u8,
+        /// Its last line is its class, without a colon.
+        is_wordless: bool,
         chained: Option<Chained>,
         said_at: Box<SaidAt>,
     },
@@ -111,8 +113,7 @@ impl Tracebacks {
             out.push(TextEvent { origin, what, said_at: None });
             return true;
         }
-        if let Some(index) = p.rest.strip_prefix("-- Process ").and_then(|tail| tail.strip_suffix(" terminated with the following error:"))
-        {
+        if let Some(index) = spawned(p.rest) {
             self.spawned = index.parse().ok();
             self.open.iter_mut().for_each(Open::only_hands_on);
             return true;
@@ -279,7 +280,10 @@ impl Tracebacks {
         };
         let first = is_direct.then(|| o.clone().event()).flatten();
         match &o.at {
-            At::Frames => o.depth = (o.depth + 1).min(64),
+            At::Frames => {
+                o.depth = (o.depth + 1).min(64);
+                o.frames.calls.mix();
+            }
             At::Ended { class, message, chained, .. } if chained.is_some() || original => {
                 let words = if message.is_empty() { class.clone() } else { format!("{class}: {message}") };
                 o.cause = o.cause.take().or_else(|| cuda::find(&words));
@@ -317,11 +321,14 @@ impl Tracebacks {
         let o = &mut self.open[i];
         let text = p.rest.trim_end();
         if text.trim().is_empty() {
-            // What stands apart from an exception without words is none of them.
-            if let At::Ended { message, more: None, further, names_actor: false, .. } = &mut o.at
-                && message.is_empty()
-            {
-                *further = MAX_FURTHER;
+            if let At::Ended { message, more, further, is_wordless, .. } = &mut o.at {
+                // What stands apart from an exception without words is none of them.
+                if *is_wordless && message.is_empty() {
+                    *further = MAX_FURTHER;
+                }
+                if message.ends_with(LAST_ERROR) {
+                    *more = None;
+                }
             }
             return true;
         }
@@ -457,6 +464,7 @@ impl Open {
             more,
             names_actor: class.ends_with("ActorDiedError") || class.ends_with("RayActorError"),
             further: 0,
+            is_wordless: text.trim_end() == class,
             chained: None,
             said_at: Box::new(SaidAt { line, text: clean::clip(text, MAX_TEXT).into_owned(), ..SaidAt::default() }),
         };
@@ -490,9 +498,12 @@ impl Open {
         let At::Ended { class, message, frames, mut said_at, .. } = std::mem::replace(&mut self.at, At::Frames) else { return None };
         let (cause, after) = (self.cause.take(), self.after.take());
         let is_because = std::mem::take(&mut self.is_because);
-        (said_at.raised_at, said_at.source) = frames.where_raised();
-        said_at.doing = frames.doing.clone();
-        said_at.calls = frames.calls.words();
+        // The frames of what came of a cause tell nothing of that.
+        if cause.is_none() {
+            (said_at.raised_at, said_at.source) = frames.where_raised();
+            said_at.doing = frames.doing.clone();
+            said_at.calls = frames.calls.words();
+        }
         let what = cause.or_else(|| cuda_failure(&class, &message)).unwrap_or_else(|| {
             let victim = is_victim(&class, &message);
             let Frames { last: place, own, in_loader, assertion, .. } = *frames;
@@ -630,14 +641,22 @@ impl Frames {
     }
 }
 
-/// `ValueError` and `Output shape {} is not …` of `raise ValueError("Output shape {} is not …`.
+/// `ValueError` and `Output shape` of `raise ValueError(f"Output shape {shape} is not …`: its words up to the first value.
 fn raised(code: &str) -> Option<(String, String)> {
     let (class, tail) = code.strip_prefix("raise ")?.split_once('(')?;
-    let is_name = |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.'));
-    let text = tail.trim_start_matches(['f', 'r', '"', '\'', ' ']);
-    let is_text = tail.len() > text.len() && tail.trim_start_matches(['f', 'r']).starts_with(['"', '\'']);
-    let words = text.split(['"', '\'']).next().filter(|_| is_text).unwrap_or_default();
-    is_name(class).then(|| (class.to_owned(), clean::clip(words.trim(), MAX_SOURCE).into_owned()))
+    let is_name = class.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.'));
+    let is_class = class.rsplit('.').next().is_some_and(|last| last.starts_with(|c: char| c.is_ascii_uppercase()));
+    if !is_name || !is_class || class.starts_with("self.") || class.starts_with("cls.") {
+        return None;
+    }
+    let text = tail.trim_start_matches(['f', 'r', 'F', 'R']);
+    let is_template = tail.len() > text.len() && !tail.starts_with(['r', 'R']);
+    let words = ["\"\"\"", "'''", "\"", "'"].iter().find_map(|quote| {
+        let inner = text.strip_prefix(quote)?;
+        Some(inner.split_once(quote).map_or(inner, |(inner, _)| inner))
+    });
+    let words = words.map_or("", |words| if is_template { words.split('{').next().unwrap_or_default() } else { words });
+    Some((class.to_owned(), clean::clip(words.trim(), MAX_SOURCE).into_owned()))
 }
 
 /// Source without what stands between quotation marks: it may be a password.
@@ -680,6 +699,10 @@ fn goes_on(message: &str, further: u8, text: &str) -> bool {
     let announces = first.is_empty() || error_words::announces(first);
     // `backend='inductor' raised:` has the other exception as its message.
     if first.ends_with(" raised:") && further == 0 && exception(text).is_some() {
+        return true;
+    }
+    // Ray says in the next line on which node, and who was killed.
+    if further == 0 && first.contains("node running low on memory") && text.starts_with("Memory on the node (") {
         return true;
     }
     // What is known by itself speaks for itself.
@@ -749,6 +772,13 @@ fn rank_in(lead: &str) -> Option<u32> {
     let n = tail.bytes().take_while(u8::is_ascii_digit).count();
     let ends = !tail[n..].starts_with(|c: char| c.is_ascii_alphanumeric());
     tail[..n].parse().ok().filter(|_| ends)
+}
+
+/// `1` of `-- Process 1 terminated with the following error:`, also behind what an unknown program puts in front of each line.
+fn spawned(text: &str) -> Option<&str> {
+    let (before, tail) = text.split_once("-- Process ")?;
+    let is_lead = before.len() <= MAX_LEAD && (before.is_empty() || before.ends_with(' '));
+    tail.trim_end().strip_suffix(" terminated with the following error:").filter(|_| is_lead)
 }
 
 /// A traceback whose lines were joined to one, with the ends of its lines spelled out, or with blanks instead of them.

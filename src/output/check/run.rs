@@ -278,10 +278,7 @@ pub fn when_words(report: &Report, f: &Finding) -> Option<String> {
     let doing = doing_of(report, alarm);
     // Who saves a checkpoint has trained, and its name tells how far.
     let saves = tracebacks(report, alarm).any(|said| matches!(said.doing.task, Some((Task::SavingCheckpoint, _))));
-    let named = || {
-        let texts = report.again.before.iter().map(|before| before.text.as_str()).chain(record.saved.as_deref());
-        texts.filter_map(step_named).next().filter(|_| saves)
-    };
+    let named = || report.again.before.as_ref().and_then(|before| step_named(&before.text)).filter(|_| saves);
     let before = || match (has_stepped, is_job()) {
         _ if saves => named().map(|step| format!("at step {}, by the name of the checkpoint", group(step))),
         (true, _) => None,
@@ -306,14 +303,19 @@ pub fn when_words(report: &Report, f: &Finding) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-/// `400` of `…/actor/global_step_400`, `checkpoint-400`, `iter_0000400`.
+/// `400` of `…/actor/global_step_400`, `checkpoint-400`, `iter_0000400`: of what is being written. `checkpoint-20.pth` is named by an epoch.
 fn step_named(text: &str) -> Option<u64> {
+    let lower = text.to_ascii_lowercase();
+    if ["delet", "remov", "load", "resum", "restor", "older"].iter().any(|other| lower.contains(other)) {
+        return None;
+    }
     let number = |mark: &&str| {
         let tail = &text[text.rfind(*mark)? + mark.len()..];
         let digits = tail.bytes().take_while(u8::is_ascii_digit).count();
-        tail[..digits].parse().ok()
+        let ends = !tail[digits..].starts_with(['.', '_']);
+        tail[..digits].parse().ok().filter(|_| ends)
     };
-    ["global_step_", "global_step", "checkpoint-", "checkpoint_", "step_", "step-", "iter_"].iter().find_map(number)
+    ["global_step_", "global_step", "checkpoint-", "step_", "step-", "iter_"].iter().find_map(number)
 }
 
 /// The way from the program's own functions to the one that raised.
@@ -340,7 +342,7 @@ fn tracebacks<'a>(report: &'a Report, alarm: &'a Alarm) -> impl Iterator<Item = 
     let mut of_nccl = report.record().alarms.iter().filter(is_near).filter(hands_on).map(|a| a.rank);
     let is_alone = matches!(alarm.event.what, What::NcclWarn { .. })
         && alarm.rank.is_none()
-        && of_nccl.next().is_some_and(|first| of_nccl.all(|rank| rank == first));
+        && of_nccl.next().is_some_and(|first| first.is_some() && of_nccl.all(|rank| rank == first));
     let is_next = move |a: &&'a Alarm| {
         let (own, other) = (&alarm.event.origin, &a.event.origin);
         let is_same = alarm.rank.is_some() && a.rank == alarm.rank || own.pid.is_some() && own.pid == other.pid;

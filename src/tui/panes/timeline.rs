@@ -243,7 +243,7 @@ fn range(values: &[Option<f32>]) -> Option<(f32, f32)> {
 }
 
 fn step_time(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buffer) {
-    let Some((_, p)) = training::progress(ctx) else { return };
+    let Some((id, p)) = training::progress(ctx) else { return };
     let values = axis.values(&p.step_trend, 2, hold(p));
     let usual = p.usual_step_s();
     let word = |s: Option<f64>| s.map_or("–".into(), seconds);
@@ -277,7 +277,11 @@ fn step_time(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buff
         // The top of the axis at the top, and what is usual beside its line where that is below these.
         _ => {
             top(ctx, place, if labels(place.width) < 20 { "step" } else { "step time" }, &seconds(f64::from(high)), buf);
-            label(ctx, place, 1, "  now", &word(last), buf);
+            // What a job took that stands is of then.
+            match ctx.session.model.quiet(id) {
+                Some(_) => label_in(ctx.theme.dim, ctx, place, 1, ("  last", &word(last)), buf),
+                None => label(ctx, place, 1, "  now", &word(last), buf),
+            }
             label(ctx, place, line.map_or(2, |line| line.max(2)), "  usual", &word(usual.map(|u| u.0)), buf);
         }
     }

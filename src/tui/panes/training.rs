@@ -113,7 +113,7 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     if !ctx.zoomed {
         lines(area, buf, &head);
         let first = area.y + head.len() as u16;
-        let sparks: [(&str, &Trend, Style); 2] = [("loss", &p.losses, ctx.theme.chart), ("step time", &p.step_trend, ctx.theme.chart2)];
+        let sparks: [(&str, &Trend, Style); 2] = [("loss", &p.losses, ctx.theme.chart2), ("step time", &p.step_trend, ctx.theme.chart)];
         for ((label, trend, style), y) in sparks.into_iter().filter(|(_, trend, _)| !trend.is_empty()).zip(first..area.bottom()) {
             let last = p.loss.filter(|loss| label == "loss" && !loss.is_finite());
             history(ctx, Rect { y, height: 1, ..area }, buf, label, trend, last, style);
@@ -127,8 +127,8 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let mut below = Rect { y: area.y + (all.len() as u16).min(area.height), height: area.height.saturating_sub(all.len() as u16), ..area };
     type Word = fn(f64) -> String;
     let charts = [
-        ("loss", &p.losses, loss as Word, ctx.theme.chart),
-        ("step time", &p.step_trend, seconds as Word, ctx.theme.chart2),
+        ("loss", &p.losses, loss as Word, ctx.theme.chart2),
+        ("step time", &p.step_trend, seconds as Word, ctx.theme.chart),
         (p.throughput_unit.unwrap_or("throughput"), &p.throughput_trend, scaled as Word, ctx.theme.chart),
     ];
     // Few that can be read rather than all.
@@ -322,7 +322,12 @@ pub(super) fn loss(loss: f64) -> String {
     if !loss.is_finite() {
         return loss.to_string();
     }
-    if loss != 0.0 && loss.abs() < 1e-3 { format!("{loss:.2e}") } else { format!("{loss:.4}") }
+    match loss.abs() {
+        size if size != 0.0 && size < 1e-3 => format!("{loss:.2e}"),
+        size if size < 1e3 => format!("{loss:.4}"),
+        size if size < 1e6 => format!("{loss:.0}"),
+        _ => format!("{loss:.2e}"),
+    }
 }
 
 /// `after step 329/50,000`: the last that was made.
