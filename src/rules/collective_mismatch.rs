@@ -14,7 +14,7 @@ use crate::model::gpu::Activity;
 use crate::model::job::Job;
 use crate::model::signals::{Look, Member, RAS_OLD, RankLook, RasLook};
 use crate::observe::evidence::Evidence;
-use crate::rules::findings::Finding;
+use crate::rules::findings::{Finding, Life};
 use std::time::Duration;
 
 pub const RULE: Rule = Rule {
@@ -26,7 +26,7 @@ pub const RULE: Rule = Rule {
           ahead in one kind and behind in another; without counts, the number of channels or the power \
           of one waiting GPU that is not that of the others; Flight Recorder dumps; watchdog lines that differ at one sequence number; PyTorch's or NCCL's own check",
     advice: "Look at the code of the rank that differs: a branch that depends on rank or data, uneven batches, another order of groups",
-    life: ONCE,
+    life: Life { renews: true, ..ONCE },
     implies: Implies::Stuck,
     area: Some(Area::Code),
     stacks: Stacks::OfAnyone,

@@ -230,6 +230,8 @@ pub struct Life {
     pub hold: Duration,
     /// It must have been gone this long before the finding is cleared. `None`: it stays for the life of the run.
     pub linger: Option<Duration>,
+    /// It stays, and is described anew as long as it is seen: how long a standstill has lasted goes on.
+    pub renews: bool,
 }
 
 /// Rule, job and subject.
@@ -360,7 +362,7 @@ impl Ledger {
                     (open.severity, open.own_severity) = bad;
                     self.changes.push(Changed::Opened(key));
                 }
-            } else if life.linger.is_some() || seen.witness.is_of_facts() {
+            } else if life.linger.is_some() || life.renews || seen.witness.is_of_facts() {
                 // A condition is described anew at every look; when it began does not change. A number that has ten times as many is news.
                 let (before, count) = (open.count, open.count.max(seen.count));
                 let (bad, is_worse) = ((seen.severity, seen.own_severity), seen.own_severity > open.own_severity);

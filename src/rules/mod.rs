@@ -281,10 +281,10 @@ impl FactContext<'_> {
 }
 
 /// Seen once, it stays for the life of the run.
-pub const ONCE: Life = Life { hold: Duration::ZERO, linger: None };
+pub const ONCE: Life = Life { hold: Duration::ZERO, linger: None, renews: false };
 
 pub const fn while_it_holds(hold_s: u64, linger_s: u64) -> Life {
-    Life { hold: Duration::from_secs(hold_s), linger: Some(Duration::from_secs(linger_s)) }
+    Life { hold: Duration::from_secs(hold_s), linger: Some(Duration::from_secs(linger_s)), renews: false }
 }
 
 /// The rule whose findings say that a process of a job is gone.

@@ -379,7 +379,7 @@ fn finding(rule: &'static str, severity: Severity, subject: u64) -> Finding {
     Finding::new(rule, severity, subject.to_string(), "it", Stamp(0))
 }
 
-const TEXT: Life = Life { hold: Duration::ZERO, linger: None };
+const TEXT: Life = Life { hold: Duration::ZERO, linger: None, renews: false };
 
 #[test]
 fn no_text_takes_the_room_of_another_and_an_error_takes_that_of_a_warning() {

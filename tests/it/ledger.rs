@@ -5,7 +5,7 @@ use nccl_top::base::severity::{Role, Severity};
 use nccl_top::rules::findings::{Change, Finding, Ledger, Life};
 use std::time::Duration;
 
-const CONDITION: Life = Life { hold: Duration::from_secs(3), linger: Some(Duration::from_secs(5)) };
+const CONDITION: Life = Life { hold: Duration::from_secs(3), linger: Some(Duration::from_secs(5)), renews: false };
 
 fn found(subject: &str, s: i64) -> Finding {
     Finding::new("r", Severity::Error, subject, "it holds", at(s))
@@ -39,7 +39,7 @@ fn the_first_of_some_is_found_as_in_the_whole_order() {
 #[test]
 fn what_is_said_of_a_job_under_two_names_is_said_once() {
     let mut ledger = Ledger::default();
-    let life = Life { hold: Duration::ZERO, linger: None };
+    let life = Life { hold: Duration::ZERO, linger: None, renews: false };
     for (s, job, times) in [(1, "train.log", 2), (3, "2890", 1)] {
         ledger.saw(at(s), Finding { job: Some(job.into()), ..found("x", s) }, life, times);
     }
@@ -72,7 +72,7 @@ fn a_condition_that_flickers_never_opens() {
 
 #[test]
 fn text_opens_at_once_counts_and_stays() {
-    let text = Life { hold: Duration::ZERO, linger: None };
+    let text = Life { hold: Duration::ZERO, linger: None, renews: false };
     let mut ledger = Ledger::default();
     for s in 0..3 {
         ledger.saw(at(s), found("same", s), text, 1);
@@ -84,7 +84,7 @@ fn text_opens_at_once_counts_and_stays() {
 
 #[test]
 fn findings_beyond_the_bound_are_counted() {
-    let text = Life { hold: Duration::ZERO, linger: None };
+    let text = Life { hold: Duration::ZERO, linger: None, renews: false };
     let mut ledger = Ledger::default();
     for i in 0..Ledger::MAX_OF_KIND + 7 {
         ledger.saw(at(0), found(&i.to_string(), 0), text, 1);
@@ -95,7 +95,7 @@ fn findings_beyond_the_bound_are_counted() {
 
 #[test]
 fn what_has_no_room_when_a_log_is_judged_anew_is_counted_once() {
-    let text = Life { hold: Duration::ZERO, linger: None };
+    let text = Life { hold: Duration::ZERO, linger: None, renews: false };
     let of_job = |i: usize| Finding { job: Some("train.log".into()), ..found(&i.to_string(), 0) };
     let whole = |to: usize| {
         let mut whole = Ledger::default();

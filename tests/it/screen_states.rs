@@ -43,7 +43,7 @@ fn stuck_jobs(n: usize) -> Session {
         other.id = format!("job-{i}");
         let mut found = finding.clone();
         found.job = Some(other.id.clone());
-        let life = Life { hold: Duration::ZERO, linger: None };
+        let life = Life { hold: Duration::ZERO, linger: None, renews: false };
         session.verdicts.insert(other.id.clone(), verdict.clone());
         session.ledger.saw(session.model.now, found, life, 0);
         session.model.jobs.insert(other.id.clone(), other);
@@ -161,7 +161,7 @@ fn silence_and_errors_show_while_the_job_is_still_called_training() {
         session.model.now,
     );
     (found.job, found.next) = (Some(id), Some("stop the run".into()));
-    let life = Life { hold: Duration::ZERO, linger: None };
+    let life = Life { hold: Duration::ZERO, linger: None, renews: false };
     session.ledger.saw(session.model.now, found, life, 1);
     let rows = draw(&session, &mut Ui::new(Zone::UTC), (120, 40));
     assert!(

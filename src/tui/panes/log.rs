@@ -4,6 +4,7 @@ use super::{Ctx, Pane, no_rows, no_sorts};
 use crate::base::clean::clean;
 use crate::base::words::wrap;
 use crate::logs::prefilter::Class;
+use crate::logs::prefix::{Level, level};
 use crate::model::log::{Kept, LogFile};
 use crate::tui::choices::Opened;
 use crate::tui::details::Subject;
@@ -111,10 +112,17 @@ fn rows<'a>(ctx: &Ctx<'a>, list: Rect) -> (Columns, Vec<Row<'a>>) {
 /// What a line means, before any search.
 fn style(ctx: &Ctx, line: &Kept) -> Style {
     match line.class {
+        Class::Alarm if only_warns(&line.text) => ctx.theme.look,
         Class::Alarm => ctx.theme.act,
         Class::Fact => ctx.theme.text,
         Class::Noise => ctx.theme.dim,
     }
+}
+
+/// Its writer calls it a warning, or less. What NCCL calls one is all that it says of an error.
+fn only_warns(text: &str) -> bool {
+    let is_mild = || level(text).is_some_and(|level| level <= Level::Warning) || text.contains("Warning: ");
+    !text.contains("NCCL WARN") && is_mild()
 }
 
 /// The job of a line, where there are several: two jobs have the same ranks.

@@ -355,16 +355,17 @@ fn answered(axis: &TimeAxis, gpu: &Gpu, trend: &Trend, hold: Duration) -> Vec<Op
 }
 
 fn links(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buffer) {
-    let gpus = &ctx.session.model.gpus;
-    let hold = if gpus.values().any(|g| g.gpm().is_some()) { GPM_HOLDS } else { COUNTERS_HOLD };
+    // Of the GPUs whose strips stand above: those of another job send for that.
+    let gpus = lanes::gpus(ctx);
+    let hold = if gpus.iter().any(|g| g.gpm().is_some()) { GPM_HOLDS } else { COUNTERS_HOLD };
     if plot.height < 2 {
         let mut values = vec![None; axis.cells * 2];
-        gpus.values().for_each(|gpu| add(&mut values, answered(axis, gpu, &gpu.nvlink_trend, hold)));
+        gpus.iter().for_each(|gpu| add(&mut values, answered(axis, gpu, &gpu.nvlink_trend, hold)));
         filled(ctx, &values, "NVLink GB/s", gbytes_per_s, place, plot, buf);
         return;
     }
     let (mut out, mut into) = (vec![None; axis.cells * 2], vec![None; axis.cells * 2]);
-    for (of_out, of_in) in gpus.values().map(|gpu| gpu.nvlink_ways(|trend| answered(axis, gpu, trend, hold))) {
+    for (of_out, of_in) in gpus.iter().map(|gpu| gpu.nvlink_ways(|trend| answered(axis, gpu, trend, hold))) {
         add(&mut out, of_out);
         add(&mut into, of_in);
     }

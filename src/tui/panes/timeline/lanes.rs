@@ -148,6 +148,14 @@ fn shown_of<'a>(ctx: &Ctx<'a>, owners: &BTreeMap<u32, (&str, Option<u32>)>) -> V
     if its.is_empty() { model.gpus.values().collect() } else { its }
 }
 
+/// The GPUs that have lanes.
+pub(super) fn gpus<'a>(ctx: &Ctx<'a>) -> Vec<&'a Gpu> {
+    match ctx.session.model.jobs.len() {
+        0 | 1 => ctx.session.model.gpus.values().collect(),
+        _ => shown_of(ctx, &owners(ctx)),
+    }
+}
+
 /// How many lanes there are.
 pub(super) fn count(ctx: &Ctx) -> usize {
     match ctx.session.model.jobs.len() {
