@@ -177,7 +177,7 @@ pub fn lines(ui: &Ui, theme: &Theme, sheet: &Sheet, width: usize) -> (String, Ve
     let file = ui.config_file.as_ref().map_or("the config file".into(), |path| path.display().to_string());
     let key = ui.keys.words(Action::Sort).first().map_or(String::new(), |key| format!(" or {key}"));
     let words = match changed {
-        0 => format!("nothing changed; settings stand in {file}"),
+        0 => format!("nothing changed; settings are in {file}"),
         n => format!("enter{key}: write {n} changed to {file}"),
     };
     let style = if changed > 0 { theme.look } else { theme.dim };

@@ -595,7 +595,7 @@ fn offers(session: &Session, ui: &Ui, theme: &Theme) -> Vec<(String, &'static st
         if ui.zoom.is_some() && ui.target() == pane_index("findings") {
             // It is offered there all the same, and says why not.
             offer(Action::Acknowledge, "acknowledge");
-            offer(Action::Stack, if is_replay(ui) { "stack (not of a recording)" } else { word(Action::Stack) });
+            offer(Action::Stack, if is_replay(ui) { "stack (live only)" } else { word(Action::Stack) });
         }
         // Nobody looks for a key in the help while a job is failing.
         let trouble = session.ledger.first_open(|f| f.severity > Severity::Info).is_some();

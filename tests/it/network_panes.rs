@@ -238,7 +238,7 @@ fn what_is_healthy_stands_beside_what_counts() {
     let shown = alone(&session, (160, 40), &[]);
     assert!(line(&shown, "sent again").contains("out_of_sequence 40/s (healthy: none; many with adaptive routing)"), "{shown:#?}");
     assert!(line(&shown, "congestion").contains("np_cnp_sent 10/s (healthy: some, under load)"));
-    let head = line(&shown, "again/s");
+    let head = line(&shown, "resent/s");
     assert!(head.contains("cong/s"), "{head}");
 }
 

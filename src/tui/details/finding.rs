@@ -25,7 +25,7 @@ fn write(ctx: &Ctx, key: &str, page: &mut Page) -> Option<String> {
         page.link(&evidence.placed(), theme.text, place_of(ctx.session, f, evidence));
     }
     if let Some(then) = lines_of_that_time(ctx.session, f) {
-        page.link("the log at that time", theme.text, Opened::LogLine(then));
+        page.link("the log at this moment", theme.text, Opened::LogLine(then));
     }
     page.head("What to do");
     for (label, text, style) in below {
@@ -34,7 +34,7 @@ fn write(ctx: &Ctx, key: &str, page: &mut Page) -> Option<String> {
     let job = f.job.as_deref().and_then(|id| ctx.session.model.jobs.get(id));
     let pids: Vec<(u32, u32)> = f.ranks.iter().filter_map(|rank| Some((*rank, *job?.ranks.get(rank)?))).collect();
     if !pids.is_empty() || !f.gpus.is_empty() || !f.ports.is_empty() {
-        page.head("It is about");
+        page.head("About");
     }
     for (rank, pid) in pids {
         page.link(&format!("rank {rank}  pid {pid}"), theme.text, Opened::Detail(Subject::new("process", pid)));

@@ -419,6 +419,6 @@ pub fn facts(ctx: &Ctx, gpu: &Gpu) -> Vec<Facts> {
         vec![("processes", (!processes.is_empty()).then(|| processes.join("  ")))],
         vec![("links", links_in_words(ctx, gpu)), ("line rate GB/s each way", gpu.nvlinks.line_rate_bytes_per_s().map(gbytes_per_s))],
         vec![("GB/s out by link", per_link(&health.nvlink_tx_mbytes_per_s)), ("in", per_link(&health.nvlink_rx_mbytes_per_s))],
-        vec![("grew by link", Some(grown).filter(|grown| !grown.is_empty()))],
+        vec![("errors per link", Some(grown).filter(|grown| !grown.is_empty()))],
     ]
 }

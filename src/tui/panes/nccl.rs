@@ -193,7 +193,7 @@ fn moving_words(comm: &Comm) -> String {
     }
     match often_last(comm) {
         // One answer alone shows no movement.
-        _ if comm.looks.len() < 2 => "first answer".into(),
+        _ if comm.looks.len() < 2 => "one answer so far".into(),
         Some((rank, n)) => format!("moving, rank {rank} behind in {n} of {} answers", comm.looks.len()),
         None => "moving".into(),
     }

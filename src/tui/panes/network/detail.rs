@@ -61,7 +61,7 @@ pub(super) fn facts(ctx: &Ctx, nic: &Nic) -> Vec<(&'static str, String, Style)> 
         out.push(("GPUDirect", known(&port.info.gpu_direct), theme.text));
     }
     let lost: Vec<String> = nic.losses().filter(|l| l.value > 0).map(|l| format!("{}\u{a0}{}", l.name, l.value)).collect();
-    out.push(("lost in all", if lost.is_empty() { "nothing counted".to_owned() } else { lost.join("  ") }, theme.text));
+    out.push(("lost so far", if lost.is_empty() { "nothing".to_owned() } else { lost.join("  ") }, theme.text));
     let rates = nic.counters.rates().iter().filter(|(_, rate)| **rate != 0.0);
     let rates: Vec<String> = rates.map(|(name, rate)| format!("{name}\u{a0}{}/s", scaled(*rate))).collect();
     out.push(("counts", if rates.is_empty() { "nothing moves".to_owned() } else { rates.join("  ") }, theme.text));

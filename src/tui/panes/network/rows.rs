@@ -250,7 +250,7 @@ pub(super) fn columns<'a>(history_cells: u16) -> Vec<Column<Nic<'a>>> {
         Column::number("share%", 6, 2, share, |_, n| SortKey::number(n.busier())),
         Column::word("each", 4, 8, 5, each, |_, n| SortKey::number(n.busier())),
         Column::number("loss/s", 6, 1, loss, |_, n| SortKey::number(n.loss)),
-        Column::amount("again/s", 7, 9, |_, n| n.class(Class::Retransmission), scaled),
+        Column::amount("resent/s", 8, 9, |_, n| n.class(Class::Retransmission), scaled),
         Column::amount("cong/s", 6, 9, |_, n| n.class(Class::Congestion), scaled),
         Column::amount("err/s", 6, 9, |_, n| n.class(Class::Error), scaled),
         Column::amount("packets in/s", 12, 10, |_, n| n.rate(PACKETS_IN), scaled),
