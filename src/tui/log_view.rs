@@ -22,7 +22,8 @@ pub fn shown(log: &LogUi, model: &Model, line: &Kept) -> bool {
     log.filter.matches(line, file)
 }
 
-/// Lines that are looked at to find those that belong together.
+/// Lines that are looked at to find those that belong together; the stretch in which they end is looked at to its beginning, so that its rows
+/// stand still, up to as many more.
 const MOST_FOLDED: usize = 400;
 /// Fewer are shown one by one.
 const LEAST_FOLDED: usize = 3;
@@ -54,10 +55,11 @@ pub fn folded<'a>(log: &LogUi, session: &'a Session, height: usize) -> Vec<Row<'
     let mut rows: Vec<Row> = Vec::new();
     let mut open: BTreeMap<(u32, Option<u32>), Open> = BTreeMap::new();
     let mut stretch = None;
-    for (number, line) in before.filter(|(_, line)| shown(log, &session.model, line)).take(MOST_FOLDED.max(height)) {
+    let enough = MOST_FOLDED.max(height);
+    for (looked_at, (number, line)) in before.filter(|(_, line)| shown(log, &session.model, line)).take(2 * enough).enumerate() {
         if stretch.replace(line.at.0.div_euclid(STRETCH_NS)) != Some(line.at.0.div_euclid(STRETCH_NS)) {
             std::mem::take(&mut open).into_values().for_each(|run| run.close(&mut rows));
-            if rows.len() >= height {
+            if rows.len() >= height || looked_at >= enough {
                 break;
             }
         }
