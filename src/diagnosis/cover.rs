@@ -84,7 +84,9 @@ fn by_first_of_the_watchdogs(findings: &[&Finding]) -> Vec<u64> {
         Some(Part::Teardown) => Some(3),
         Some(Part::Cause | Part::Harmless) => None,
     };
-    let says_why = |f: &&Finding| is_judgement(f) || (is_failure(f) && worth(f).is_none() && !is_victim(f));
+    // That a process was aborted says less than the monitor that did it.
+    let fails = |f: &Finding| is_failure(f) && worth(f).is_none() && !is_victim(f) && !crate::rules::is_abort(f);
+    let says_why = |f: &&Finding| is_judgement(f) || fails(f);
     // A teardown says nothing that the failure before it does not say.
     let explained = findings.iter().any(says_why);
     let Some(least) = findings.iter().filter_map(|f| worth(f)).min() else { return Vec::new() };

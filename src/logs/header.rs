@@ -398,7 +398,9 @@ fn is_package(text: &str) -> bool {
 }
 
 fn is_of_pip(line: &str) -> bool {
-    ["ninstall", "requires ", "Found existing", "Collecting "].iter().any(|words| line.contains(words))
+    ["ninstall", "requires ", "Found existing", "Collecting ", "Downloading ", "Using cached ", "Would remove"]
+        .iter()
+        .any(|words| line.contains(words))
 }
 
 /// The rows of details, in the order in which they are told.

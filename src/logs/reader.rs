@@ -127,14 +127,19 @@ impl BrokenWarn {
     /// Takes the next line in, if it belongs to the text.
     fn goes_on(&mut self, line: &str) -> bool {
         if self.is_stack {
-            let is_call = self.lines < BrokenWarn::MOST_CALLS && is_call_of_mpich(line.trim());
+            // A launcher puts the same in front of each line.
+            let line = prefix::peel(line).rest.trim();
+            let call = line.split('(').next().unwrap_or_default();
+            // Heads of several ranks stand together: whose stack this is shows its first call.
+            let is_its = self.lines > 0 || self.text.contains(&format!("Fatal error in {call}:"));
+            let is_call = is_its && self.lines < BrokenWarn::MOST_CALLS && is_call_of_mpich(line);
             // The innermost call says why: the last one that says anything.
             let says = |line: &str| line.split_once(": ").is_some_and(|(_, words)| !words.trim().is_empty());
-            if is_call && says(line.trim()) && line.len() < BrokenWarn::LONGEST {
+            if is_call && says(line) && line.len() < BrokenWarn::LONGEST {
                 let head = self.text.find(BrokenWarn::STACK).map_or(self.text.len(), |at| at + BrokenWarn::STACK.len());
                 self.text.truncate(head);
                 self.text.push(' ');
-                self.text.push_str(line.trim());
+                self.text.push_str(line);
             }
             self.lines += u8::from(is_call);
             return is_call;

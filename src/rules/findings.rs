@@ -364,6 +364,10 @@ impl Ledger {
                 }
             } else if life.linger.is_some() || life.renews || seen.witness.is_of_facts() {
                 // A condition is described anew at every look; when it began does not change. A number that has ten times as many is news.
+                // A look that sees less does not take back what was seen.
+                if seen.own_severity < open.own_severity && seen.confidence < open.confidence {
+                    return;
+                }
                 let (before, count) = (open.count, open.count.max(seen.count));
                 let (bad, is_worse) = ((seen.severity, seen.own_severity), seen.own_severity > open.own_severity);
                 open.become_described_as(seen);

@@ -187,8 +187,10 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
     found.gpus = look.gpus_of(&absent.ranks);
     let exchanged = look.peers.last_exchanges(&absent.ranks);
     found.ranks = absent.ranks;
-    if culprits.iter().any(|r| r.activity == Activity::Working) && look.at.since(found.since) < ALONE {
-        found.severity = Severity::Warning;
+    // Of two, either may work for the other: a server that answers, and who waits for it.
+    let is_pair = culprits.len() * 2 >= here;
+    if culprits.iter().any(|r| r.activity == Activity::Working && (is_pair || !r.is(Activity::Working, look.at, ALONE))) {
+        (found.severity, found.confidence) = (Severity::Warning, Confidence::Possible);
         found.summary = format!("{}; an evaluation of one rank alone looks the same", found.summary);
     }
     if culprits.iter().any(|r| may_serve(look, r)) {
@@ -521,12 +523,7 @@ fn by_peers(job: &Job, look: &Look) -> Option<Absent> {
 /// A few GPUs compute and all others wait for them, for longer than the work of a step: a kernel that does not end, a loop of one rank
 /// alone. Rank 0 evaluates and converts weights alone, that is no hang.
 fn busy_elsewhere(look: &Look) -> Option<Absent> {
-    busy_for(look, ALONE).or_else(|| busy_for(look, many_waits(look)?).filter(|absent| absent.confidence == Confidence::Likely)).map(
-        |absent| {
-            let is_early = look.at.since(absent.since) < ALONE;
-            Absent { confidence: if is_early { Confidence::Possible } else { absent.confidence }, ..absent }
-        },
-    )
+    busy_for(look, ALONE).or_else(|| busy_for(look, many_waits(look)?).filter(|absent| absent.confidence == Confidence::Likely))
 }
 
 /// What one rank does alone for so long is no evaluation any more.
@@ -536,8 +533,11 @@ const ALONE: Duration = Duration::from_secs(60);
 fn many_waits(look: &Look) -> Option<Duration> {
     const TIMES: f64 = 12.0;
     const LEAST: Duration = Duration::from_secs(12);
-    let is_one = look.alive().filter(|r| r.activity == Activity::Working).count() == 1;
-    let log = look.log.as_ref().filter(|log| is_one && log.step.is_some_and(|step| step >= 3))?;
+    let mut at_work = look.alive().filter(|r| r.activity == Activity::Working);
+    let only = at_work.next().filter(|_| at_work.next().is_none())?;
+    // The first of a node merges and converts what is of all of it.
+    let is_first_here = look.ranks.keys().next() == Some(&only.rank);
+    let log = look.log.as_ref().filter(|log| !is_first_here && log.step.is_some_and(|step| step >= 3))?;
     Some(log.longer_than_waits.mul_f64(TIMES).max(LEAST)).filter(|alone| *alone < ALONE)
 }
 

@@ -775,3 +775,27 @@ fn ray_says_whom_it_killed_for_memory() {
         &["Ray killed WorkerDict_0:0 (pid 3048, which had 49.21GB) on 10.0.0.3: the node's memory ran out (59.84GB of 62.51GB used)"],
     );
 }
+
+/// The monitor ends its process because of what failed, whatever its own words are.
+#[test]
+fn a_monitor_hides_no_cause() {
+    let monitor = "[rank1]:[F919 07:00:13.418192811 ProcessGroupNCCL.cpp:1653] [PG ID 0 PG GUID 0(default_pg) Rank 1] [PG ID 0 PG GUID 0(default_pg) Rank 1] Terminating the process after attempting to dump debug info, due to ProcessGroupNCCL watchdog hang.\n";
+    let raised = "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/w/train.py\", line 20, in main\n[rank0]: KeyError: 'k'\n";
+    holds(&format!("{raised}{monitor}"), &["FAIL (code) rank 0: KeyError: 'k'"]);
+    let oom = "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 15.89 GiB of which 1.20 GiB is free.\n";
+    holds(&format!("{raised}{oom}{monitor}").replace("KeyError: 'k'\n[rank0]: ", ""), &["CUDA out of memory"]);
+}
+
+/// Heads of several ranks may stand together, each before the stacks of all.
+#[test]
+fn a_stack_of_another_call_is_none_of_this_one() {
+    let head = |rank: u32, call: &str| {
+        format!(
+            "MPICH ERROR [Rank {rank}] [job id 41.0] [Tue Dec 12 17:52:24 2026] [node-{rank}] - Abort(404) (rank {rank} in comm 0): Fatal error in {call}: Other MPI error, error stack:\n"
+        )
+    };
+    let stack = "PMPI_Waitall(163)....: MPI_Waitall(count=2) failed\nMPIDI_OFI_handle_cq_error(34): OFI poll failed (ofi_events.c:34:MPIDI_OFI_handle_cq_error:Input/output error)\n";
+    lacks(&format!("{}{}{stack}", head(5, "PMPI_Waitall"), head(7, "PMPI_Allreduce")), &["PMPI_Allreduce failed: Input/output error"]);
+    let tagged: String = format!("{}{stack}", head(5, "PMPI_Waitall")).lines().map(|line| format!("[1,5]<stderr>:{line}\n")).collect();
+    holds(&tagged, &["PMPI_Waitall failed: Input/output error"]);
+}

@@ -376,7 +376,7 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
         }
         Action::Stack => {
             s.press(key, "why not", |s| footer(s).contains("py-spy needs a live process"));
-            s.press("6", "the findings", |s| is_zoomed(s) && footer(s).contains("x stack (not of a recording)"));
+            s.press("6", "the findings", |s| is_zoomed(s) && footer(s).contains("x stack (live only)"));
         }
         Action::Stacks => s.press(key, "why not", |s| footer(s).contains("py-spy needs a live process")),
         Action::Dumps => s.press(key, "why not", |s| footer(s).contains("dumps come from live ranks")),

@@ -313,7 +313,7 @@ fn a_rank_that_computes_something_else_is_absent() {
                 _ => None,
             })
             .collect();
-        let expected = if blamed { vec![(0, Severity::Warning, vec![3]), (1, Severity::Critical, vec![3])] } else { Vec::new() };
+        let expected = if blamed { vec![(0, Severity::Warning, vec![3]), (2, Severity::Critical, vec![3])] } else { Vec::new() };
         assert_eq!(found, expected, "GPU {gpu}");
     }
 }

@@ -273,7 +273,7 @@ fn the_top_of_an_axis_is_not_read_as_a_value() {
         let labels = usize::from(timeline::labels(width));
         let left: Vec<(String, &[Cell])> = rows(&buf).into_iter().map(|row| (text(&row[..labels]), row)).collect();
         assert!(left.iter().any(|(label, _)| label.starts_with("step") && label.contains('≤')), "{left:?}");
-        let now = left.iter().find(|(label, _)| label.trim().starts_with("now")).unwrap();
+        let now = left.iter().find(|(label, _)| label.trim().starts_with("last")).unwrap();
         assert!(now.0.trim_end().ends_with(&last), "{:?} has not {last}", now.0);
         let tops: Vec<_> = left.iter().filter(|(label, _)| label.contains('≤')).collect();
         assert!(tops.iter().any(|(label, _)| label.contains("≤ 120 ms")), "{tops:?}");

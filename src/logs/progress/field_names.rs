@@ -372,8 +372,9 @@ pub fn read(text: &str) -> Found {
         if b.is_ascii_digit() {
             // `1.745e6`, `1,745,000`
             at += bytes[at..].iter().take_while(|b| b.is_ascii_digit() || matches!(b, b'.' | b',' | b'e' | b'+')).count();
-            // `2.0e-05`
-            if bytes[at - 1] == b'e' && bytes.get(at) == Some(&b'-') && bytes.get(at + 1).is_some_and(u8::is_ascii_digit) {
+            // `2.0e-05`, `2.0E-05`
+            at += usize::from(bytes.get(at) == Some(&b'E') && bytes.get(at + 1) == Some(&b'-'));
+            if matches!(bytes[at - 1], b'e' | b'E') && bytes.get(at) == Some(&b'-') && bytes.get(at + 1).is_some_and(u8::is_ascii_digit) {
                 at += 1 + bytes[at + 1..].iter().take_while(|b| b.is_ascii_digit()).count();
             }
             number = (start, at);
@@ -494,7 +495,9 @@ fn rate(text: &str, start: usize, at: usize, number: (usize, usize), found: &mut
     let is_assigned = text[end..].trim_start().starts_with([':', '=']);
     let tail = scan::value(&text[end..]);
     // `lr 2.0e-05  tokens/s 28127`: the number in front is the value of another name.
-    let is_named = tail.starts_with(|c: char| c.is_ascii_digit()) && has_name(&text[..number.0]);
+    let next = scan::scaled(tail).map_or("", |(_, n)| tail[n..].trim_start());
+    let has_unit = scan::unit_of(next[..rate_name(next.as_bytes())].to_ascii_lowercase().as_bytes()).is_some();
+    let is_named = tail.starts_with(|c: char| c.is_ascii_digit()) && !has_unit && has_name(&text[..number.0]);
     match beside(text, number, start).filter(|_| !is_assigned && !is_named) {
         Some(number) => take(found, Is::Rate(unit), 0, number),
         // Thousands that the line's end has cut are no number.

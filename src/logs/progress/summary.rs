@@ -60,13 +60,17 @@ fn told(pairs: &[(String, String)], tell: &mut dyn FnMut(What)) {
         tell(What::Evaluated { text: clean::clip(&evaluated.join(", "), LONGEST_TOLD).into_owned() });
     }
     let mut found = Found::default();
-    pairs.iter().filter(|(name, _)| !of_evaluation(name)).for_each(|(name, value)| field_names::take_key(&mut found, name, value));
+    // The HF Trainer adds the mean of the run by this name; wandb counts its own calls in `_step`; a part of a loss is none.
+    let last = |name: &str| name.rsplit('/').next().unwrap_or(name).to_owned();
+    let is_part =
+        |name: &str| last(name).ends_with("loss") && !matches!(last(name).as_str(), "loss" | "train_loss" | "total_loss" | "training_loss");
+    let has_own = pairs.iter().any(|(name, _)| matches!(name.as_str(), "loss" | "train/loss"));
+    let is_other = |name: &str| of_evaluation(name) || is_part(name) || name.starts_with('_') || has_own && name == "train_loss";
+    pairs.iter().filter(|(name, _)| !is_other(name)).for_each(|(name, value)| field_names::take_key(&mut found, name, value));
     let mut step = Step::default();
     found.fill(&mut step);
-    // wandb counts its own calls in `_step`.
-    let counts = pairs.iter().any(|(name, _)| name.contains("step") && !name.starts_with('_'));
     let said = [
-        step.step.filter(|_| counts).map(|step| format!("step {}", group(step))),
+        step.step.map(|step| format!("step {}", group(step))),
         step.epoch.map(|epoch| format!("epoch {}", (epoch * 100.0).round() / 100.0)),
         step.loss.map(|loss| format!("loss {loss:.4}")),
         step.step_time_s.map(|s| format!("{s:.2} s a step")),

@@ -655,7 +655,10 @@ fn raised(code: &str) -> Option<(String, String)> {
         let inner = text.strip_prefix(quote)?;
         Some(inner.split_once(quote).map_or(inner, |(inner, _)| inner))
     });
+    // Up to the first value, where enough of it stands in front of that.
+    const LEAST: usize = 12;
     let words = words.map_or("", |words| if is_template { words.split('{').next().unwrap_or_default() } else { words });
+    let words = words.split('%').next().filter(|words| words.trim().len() >= LEAST).unwrap_or_default();
     Some((class.to_owned(), clean::clip(words.trim(), MAX_SOURCE).into_owned()))
 }
 
