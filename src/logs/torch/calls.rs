@@ -28,7 +28,7 @@ const LAST: usize = 5;
 /// Fewer say no more than the last frame.
 const FEWEST: usize = 3;
 
-/// What stands around a function and says nothing of what it does.
+/// What stands around a function and says nothing of what it does, without the signs at both ends of `<module>` and `__call__`.
 const WRAPPERS: &[&str] = &[
     "wrapper",
     "inner",
@@ -50,9 +50,9 @@ const WRAPPERS: &[&str] = &[
     "genexpr",
     "dictcomp",
     "lambda",
-    "__call__",
-    "__enter__",
-    "__exit__",
+    "call",
+    "enter",
+    "exit",
     "inner_fn",
     "convert_outputs_to_fp32",
     "resume_span",
@@ -67,8 +67,7 @@ impl Calls {
         let Some((file, rest)) = tail.split_once("\", line ") else { return };
         let Some((line, function)) = rest.split_once(", in ") else { return };
         let function = function.trim();
-        let name = function.trim_matches(['_', '<', '>']);
-        let is_wrapper = WRAPPERS.iter().any(|wrapper| wrapper.trim_matches('_') == name);
+        let is_wrapper = WRAPPERS.contains(&function.trim_matches(['_', '<', '>']));
         if is_of_python(tail) || is_wrapper || !is_name(function) || file.starts_with('<') {
             return;
         }
