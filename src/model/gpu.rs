@@ -245,7 +245,7 @@ impl Gpu {
     }
 
     /// [`Gpu::activity`] as a second of it is drawn: work that is communication alone is told apart.
-    fn doing(&self) -> Option<Doing> {
+    pub fn doing(&self) -> Option<Doing> {
         /// More is read and written by kernels that compute.
         const COMPUTES_DRAM_PCT: f32 = 10.0;
         let computes =

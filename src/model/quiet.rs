@@ -35,8 +35,10 @@ impl Model {
         Some(self.now.since(self.watched(progress.last_step_at?)))
     }
 
-    /// What the progress lines of a job say is not of now: it made no step for longer than it has shown.
+    /// What the progress lines of a job say is not of now: it made no step for longer than it has shown. One
+    /// that has ended makes none.
     pub fn quiet(&self, job: &str) -> Option<Quiet> {
+        self.jobs.get(job).filter(|job| job.ended_at.is_none())?;
         let progress = self.progress_of(job).filter(|p| p.done_at.is_none() && !p.has_made_its_last_step())?;
         let (lasts, after) = (self.step_age(progress)?, progress.look_after()?);
         let (usual_s, _) = progress.usual_gap_s()?;

@@ -137,7 +137,7 @@ pub const LAST_DIGIT: Action = Action::Pane(DIGITS.len() as u8);
 #[rustfmt::skip]
 const OWN: &[Key] = &[
     main_key(Action::Help, "help", &["?", "f1"], Group::Program, "keys, marks and words", "help"),
-    main_key(Action::Quit, "quit", &["q", "ctrl-c"], Group::Program, "quit; the job goes on", "quit"),
+    main_key(Action::Quit, "quit", &["q", "ctrl-c"], Group::Program, "quit; the job goes on. Of the help, the options and details q closes the page", "quit"),
     main_key(Action::Pane(1), "overview", &["1"], Group::Panes, "everything at once", "overview"),
     key(Action::NextPane, "next-pane", &["tab"], Group::Panes, "focus the next pane"),
     key(Action::PreviousPane, "previous-pane", &["shift-tab"], Group::Panes, "focus the previous pane"),

@@ -247,8 +247,12 @@ impl Ui {
             return self.typed(key, session);
         }
         self.notice = None;
-        if self.popup.take().is_some() && action != Some(Action::Quit) {
+        if self.popup.take().is_some() {
             return Effect::Draw;
+        }
+        // As in every pager: of two things that are open, the one on top.
+        if action == Some(Action::Quit) && self.sheet.is_some() {
+            return self.act(Action::Back, session, theme);
         }
         action.map_or(Effect::Draw, |action| self.act(action, session, theme))
     }

@@ -26,6 +26,7 @@ use crate::diagnosis::session::Session;
 use crate::diagnosis::verdict::{State, Verdict};
 use crate::model::series::Trend;
 use crate::observe::SourceId;
+use crate::rules::findings::Finding;
 use crate::tui::choices::Mode;
 use crate::tui::widgets::put::Put;
 use crate::tui::widgets::time_axis::TimeAxis;
@@ -69,6 +70,9 @@ pub const PANES: &[Pane] = &[
 
 /// Whom the verdict names has this before its row.
 const CULPRIT: &str = "►";
+
+/// What a GPU does that only moves bytes.
+const TRANSFER: &str = "transfer";
 
 /// What a pane may look at.
 #[derive(Clone, Copy)]
@@ -146,6 +150,20 @@ impl<'a> Ctx<'a> {
         &self.session.culprits
     }
 
+    /// The finding that a rank of a job is late in all of its steps, where its verdict rests on that.
+    fn straggler(&self, job: &str) -> Option<&'a Finding> {
+        self.session.named(job).filter(|finding| finding.rule == crate::rules::straggler::RULE.id && !finding.ranks.is_empty())
+    }
+
+    /// What a GPU is in each step, while the verdict names one of its job that is late in all of them.
+    fn in_step(&self, gpu: u32) -> Option<InStep> {
+        let (main, _) = self.main_job()?;
+        self.straggler(main)?;
+        let (job, pid) = self.session.model.owner_of_gpu(gpu).filter(|(job, _)| job.id == main)?;
+        job.rank_of(pid)?;
+        Some(if self.culprits().gpu(gpu).is_some() { InStep::Late } else { InStep::Waits })
+    }
+
     /// The state of the job that stands on top.
     pub(super) fn state(&self) -> State {
         self.main_job().map_or(State::Idle, |(_, verdict)| verdict.state)
@@ -163,6 +181,14 @@ impl<'a> Ctx<'a> {
     pub fn selected(&self, rows: &[String]) -> Option<usize> {
         (self.focused || self.list().row.is_some()).then(|| self.list().position(rows)).flatten()
     }
+}
+
+/// What a GPU is in each step of a job one of whose ranks is late in all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InStep {
+    Late,
+    /// For the late one, with a kernel that spins.
+    Waits,
 }
 
 const fn no_rows(_: &Ctx) -> Vec<String> {

@@ -576,7 +576,7 @@ fn offers(session: &Session, ui: &Ui, theme: &Theme) -> Vec<(String, &'static st
             offer(Action::NextPane, "next link");
             offer(Action::Copy, word(Action::Copy));
         }
-        offer(Action::Quit, word(Action::Quit));
+        offer(Action::Quit, "close");
         return out;
     }
     if ui.zoom.is_some() {

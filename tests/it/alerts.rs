@@ -120,7 +120,7 @@ fn the_screen_shows_what_could_not_be_sent() {
     s.keys(":");
     s.wait_for("the answer is 500");
     assert!(!s.text().contains("hush7") && !s.text().contains("NOISE"), "{}", s.text());
-    s.keys("q");
+    s.keys("\x03");
     assert_eq!(s.wait_end(), 0);
     // A recording alarms nobody.
     let tape = format!("{}/tests/tapes/hang.jsonl.gz", env!("CARGO_MANIFEST_DIR"));

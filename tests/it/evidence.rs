@@ -150,7 +150,7 @@ fn what_exists_is_not_touched() {
     assert_eq!(names(dir.path()), ["empty", "file", "full", "link"]);
     s.press("e\x15~/empty\r", "written", |s| footer(s).contains("evidence: 3 files"));
     assert_eq!((names(&at("empty")).len(), mode(&at("empty"))), (3, 0o700));
-    s.keys("q");
+    s.keys("\x03");
     assert_eq!(s.wait_end(), 0);
 }
 
@@ -237,7 +237,7 @@ fn dumps_that_appear_sharpen_the_verdict_and_go_with_the_evidence() {
     assert!(replayed.contains(&("\"collective-mismatch\"".into(), "[1]".into(), "\"root\"".into())), "{replayed:?}");
     let checked = Command::new(PROGRAM).arg("check").arg(out.join("flight-recorder")).output().unwrap();
     assert!(String::from_utf8_lossy(&checked.stdout).contains("rank 1 called AllReduce of 7 Float as collective 2727"));
-    s.keys("q");
+    s.keys("\x03");
     assert_eq!(s.wait_end(), 0);
 }
 
@@ -423,7 +423,7 @@ fn py_spy_is_run_only_with_consent_and_cannot_hurt() {
     s.press("e\x15out\r", "written", |s| footer(s).contains("evidence: 4 files"));
     let text = fs::read_to_string(dir.path().join(format!("out/py-spy-{pid}.txt"))).unwrap();
     assert!(text.starts_with(&format!("$ {command}\n# 20")) && text.ends_with("waits\nended: no answer for 10 s\n"), "{text}");
-    s.keys("q");
+    s.keys("\x03");
     assert_eq!(s.wait_end(), 0);
 }
 
@@ -503,7 +503,7 @@ fn stacks_of_all_ranks_and_their_loaders_are_compared_after_a_yes() {
     let text = fs::read_to_string(dir.path().join("out/py-spy-summary.txt")).unwrap();
     assert!(text.contains("in stall (train.py:7)"), "{text}");
     assert!(dir.path().join(format!("out/py-spy-{}.txt", pids[2])).exists());
-    s.keys("q");
+    s.keys("\x03");
     assert_eq!(s.wait_end(), 0);
 }
 

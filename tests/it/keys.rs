@@ -536,8 +536,16 @@ fn every_key_of_the_table_does_what_its_help_says() {
     }
     let quit = KEYS.iter().find(|k| k.action == Action::Quit).unwrap();
     for key in quit.keys {
-        // From within whatever has the keyboard.
-        s.keys(if *key == "q" { "?" } else { "/text" });
+        if *key == "q" {
+            // It closes what is open on top first.
+            s.keys("?");
+            s.wait_for("q close");
+            s.keys("q");
+            s.wait_until("the help closed", |screen| !screen.contents().contains("q close"));
+        } else {
+            // From within whatever has the keyboard.
+            s.keys("/text");
+        }
         s.keys(&sent_for(key));
         assert_eq!(s.wait_end(), 0, "{key}");
         s.assert_restored();

@@ -66,7 +66,7 @@ fn go_to(s: &mut Screen, key: &str, says: &str) {
 }
 
 fn end(mut s: Screen) {
-    s.keys("q");
+    s.keys("\x03");
     assert_eq!(s.wait_end(), 0);
     s.assert_restored();
 }

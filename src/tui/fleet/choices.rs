@@ -168,7 +168,10 @@ impl FleetUi {
             return self.typed(key);
         }
         self.notice = None;
-        if self.popup.take().is_some() && action != Some(Action::Quit) {
+        if self.popup.take().is_some() {
+            return Effect::Draw;
+        }
+        if action == Some(Action::Quit) && self.help.take().is_some() {
             return Effect::Draw;
         }
         match action {

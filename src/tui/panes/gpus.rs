@@ -2,11 +2,12 @@
 
 mod cards;
 
-use super::{Ctx, Pane, labelled, table_row_at};
+use super::{Ctx, InStep, Pane, TRANSFER, labelled, table_row_at};
 use crate::base::clean::clean;
 use crate::base::time::span;
 use crate::base::units::{gbytes_per_s, gib};
 use crate::diagnosis::verdict::State;
+use crate::model::deeds::Doing;
 use crate::model::gpu::{Activity, GPM_HOLDS, Gpu, throttle_words};
 use crate::observe::gpu::NvLink;
 use crate::tui::choices::Opened;
@@ -101,12 +102,28 @@ fn history(gpu: &Gpu, axis: Axis) -> Vec<Option<f32>> {
     values
 }
 
+/// As the timeline calls it.
+fn word(gpu: &Gpu) -> Option<&'static str> {
+    match gpu.doing() {
+        Some(Doing::Communicating) => Some(TRANSFER),
+        _ => gpu.activity.as_str(),
+    }
+}
+
 fn activity(ctx: &Ctx, gpu: &Row) -> Cell {
     let theme = ctx.theme;
     if !gpu.is_fresh(ctx.session.model.now) && gpu.sampled_at.is_some() {
         return Some(("stale".into(), Some(theme.look)));
     }
-    let word = gpu.activity.as_str()?;
+    let word = word(gpu)?;
+    // From one sample to the next it computes, communicates and idles: what it is in the whole of a step says more.
+    let is_in_steps = matches!(gpu.activity, Activity::Working | Activity::Idle | Activity::Waiting);
+    if let Some(in_step) = ctx.in_step(gpu.index).filter(|_| is_in_steps) {
+        return Some(match in_step {
+            InStep::Late => ("late".to_owned(), Some(theme.act)),
+            InStep::Waits => ("waits".to_owned(), Some(theme.look)),
+        });
+    }
     let siblings_wait = || ctx.session.model.gpus.values().any(|g| g.activity == Activity::Waiting);
     Some(match gpu.activity {
         Activity::Waiting => (word.to_owned(), Some(theme.look)),
@@ -118,12 +135,8 @@ fn activity(ctx: &Ctx, gpu: &Row) -> Cell {
             // In a pause that has a name, one that idles has its reason.
             _ => (word.to_owned(), None),
         },
-        // Whom the others wait for does not work well.
-        Activity::Working if ctx.culprits().gpu(gpu.index).is_some() => {
-            let named = ctx.main_job().and_then(|(id, _)| ctx.session.named(id));
-            let is_late = gpu.rank.is_some() && named.is_some_and(|finding| finding.rule == crate::rules::straggler::RULE.id);
-            (if is_late { "late" } else { word }.to_owned(), Some(theme.look))
-        }
+        // What is to blame does not work well.
+        Activity::Working if ctx.culprits().gpu(gpu.index).is_some() => (word.to_owned(), Some(theme.look)),
         Activity::Working => (word.to_owned(), Some(theme.good)),
         _ => (word.to_owned(), None),
     })
@@ -335,6 +348,15 @@ fn per_link(mbytes_per_s: &[u32]) -> Option<String> {
     Some(mbytes_per_s.iter().map(|mbytes| gbytes(*mbytes)).collect::<Vec<_>>().join(" "))
 }
 
+/// `waiting for 12 s`; of one that is late or waits for such a one, that.
+fn in_words(ctx: &Ctx, gpu: &Gpu) -> Option<String> {
+    match ctx.in_step(gpu.index) {
+        Some(InStep::Late) => Some("late in each step; the others wait for it".into()),
+        Some(InStep::Waits) => Some("waits for the late one in each step".into()),
+        None => word(gpu).map(|a| format!("{a} for {}", span(ctx.session.model.now.since(gpu.activity_since)))),
+    }
+}
+
 /// What there is no column for, of one GPU.
 fn details(ctx: &Ctx, gpu: &Gpu) -> Vec<Line<'static>> {
     // What was true some time ago must not look like what is true now.
@@ -376,7 +398,7 @@ pub fn facts(ctx: &Ctx, gpu: &Gpu) -> Vec<Facts> {
         vec![
             match &old {
                 Some(old) => ("no sample for", Some(format!("{old}; the values below are that old"))),
-                None => ("activity", gpu.activity.as_str().map(|a| format!("{a} for {}", span(now.since(gpu.activity_since))))),
+                None => ("activity", in_words(ctx, gpu)),
             },
             ("occupancy %", gpm.sm_occupancy_pct.map(|p| format!("{p:.0}"))),
             ("graphics engine %", gpm.graphics_active_pct.map(|p| format!("{p:.0}"))),

@@ -258,6 +258,7 @@ pub fn draw<R>(
         put(buf, (x - u16::from(left), area.y, width + u16::from(left || right)), &head, column.right, theme.dim);
     }
     let first = super::first_shown(rows.len(), selected, usize::from(body.height));
+    say_hidden(ctx, area, first, rows.len().saturating_sub(first + usize::from(body.height)), buf);
     for (i, row) in rows.iter().enumerate().skip(first).take(usize::from(body.height)) {
         let y = body.y + (i - first) as u16;
         let (is_selected, look) = (selected == Some(i) && ctx.focused, look(row));
@@ -290,6 +291,24 @@ pub fn draw<R>(
         if is_selected {
             crate::tui::panes::mark_selected(ctx, words, buf);
         }
+    }
+}
+
+/// At the right end of the title above the table, how many of its rows there is no room for.
+fn say_hidden(ctx: &Ctx, area: Rect, above: usize, below: usize, buf: &mut Buffer) {
+    let words = match (above, below) {
+        (0, 0) => return,
+        (0, below) => format!(" {below} more below "),
+        (above, 0) => format!(" {above} more above "),
+        (above, below) => format!(" {above} more above, {below} below "),
+    };
+    let width = words.width() as u16;
+    let (Some(y), Some(x)) = (area.y.checked_sub(1), area.right().checked_sub(width + 1)) else { return };
+    let is_line = |x: u16| buf.cell((x, y)).is_some_and(|cell| cell.symbol() == "─");
+    if x > area.x && (x - 1..area.right()).all(is_line) {
+        // Nothing of the line's own look stays.
+        buf.set_style(Rect { x, y, width, height: 1 }, Style::reset().patch(ctx.theme.text));
+        buf.put(x, y, words, usize::from(width), ctx.theme.look);
     }
 }
 

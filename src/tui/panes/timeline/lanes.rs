@@ -7,7 +7,7 @@ use crate::diagnosis::verdict::State;
 use crate::model::deeds::Doing;
 use crate::model::gpu::Gpu;
 use crate::rules::straggler::{LAG_PCT, SIBLINGS_PCT};
-use crate::tui::panes::Ctx;
+use crate::tui::panes::{Ctx, InStep, TRANSFER};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::put::Put;
 use crate::tui::widgets::spark;
@@ -24,6 +24,8 @@ pub(super) enum Did {
     Working,
     /// Works, and much less of the time than all its siblings, which wait for it within each step.
     Late,
+    /// For the late one, in each step.
+    Awaiting,
     Communicating,
     Waiting,
     /// Idle while its siblings wait in a job that is stuck.
@@ -37,15 +39,27 @@ pub(super) enum Did {
 }
 
 /// All, as the legend has them.
-pub(super) const KINDS: [Did; 10] =
-    [Did::Working, Did::Late, Did::Communicating, Did::Waiting, Did::Absent, Did::Paused, Did::Idle, Did::Lost, Did::Unknown, Did::Before];
+pub(super) const KINDS: [Did; 11] = [
+    Did::Working,
+    Did::Late,
+    Did::Awaiting,
+    Did::Communicating,
+    Did::Waiting,
+    Did::Absent,
+    Did::Paused,
+    Did::Idle,
+    Did::Lost,
+    Did::Unknown,
+    Did::Before,
+];
 
 impl Did {
     pub(super) fn word(self) -> &'static str {
         match self {
             Did::Working => "working",
             Did::Late => "late",
-            Did::Communicating => "communicating",
+            Did::Awaiting => "waits for it",
+            Did::Communicating => TRANSFER,
             Did::Waiting => "waiting",
             Did::Absent => "missing from the collective",
             Did::Paused => "paused",
@@ -62,6 +76,7 @@ impl Did {
             // The lowest block is kept for idle.
             Did::Working => spark::block(busy.max(17.0), 100.0),
             Did::Late => '▚',
+            Did::Awaiting => '▓',
             Did::Communicating => '═',
             Did::Waiting => '░',
             Did::Absent => '×',
@@ -77,7 +92,7 @@ impl Did {
         match self {
             Did::Working => theme.good,
             Did::Communicating => theme.chart2,
-            Did::Waiting => theme.look,
+            Did::Awaiting | Did::Waiting => theme.look,
             Did::Late | Did::Absent | Did::Lost => theme.act,
             Did::Paused | Did::Idle | Did::Unknown | Did::Before => theme.dim,
         }
@@ -114,7 +129,8 @@ fn pauses(ctx: &Ctx, job: &str) -> Vec<(Stamp, Stamp)> {
     for file in ctx.session.model.files_of(job) {
         pauses.extend(file.progress.phases.iter().map(|(_, from, to)| (*from, *to)));
     }
-    pauses.extend(ctx.session.model.phase_of(job).map(|(_, from)| (from, Stamp(i64::MAX))));
+    let ended_at = ctx.session.model.jobs.get(job).and_then(|job| job.ended_at);
+    pauses.extend(ctx.session.model.phase_of(job).map(|(_, from)| (from, ended_at.unwrap_or(Stamp(i64::MAX)))));
     pauses
 }
 
@@ -201,6 +217,7 @@ pub(super) fn lanes(ctx: &Ctx, axis: &TimeAxis) -> Vec<Lane> {
     for (job, members) in by_job {
         let Some(job) = job else { continue };
         mark_late(&mut lanes, &members, axis);
+        mark_named(ctx, job, &mut lanes, &members, axis);
         let within = |times: &[(Stamp, Stamp)], i: usize| {
             let at = axis.start(i).plus(axis.step / 2);
             times.iter().any(|(from, to)| (*from..*to).contains(&at))
@@ -281,8 +298,27 @@ fn mark_late(lanes: &mut [Lane], members: &[usize], axis: &TimeAxis) {
             None => runs.push(vec![(member, i)]),
         }
     }
-    for (member, i) in runs.into_iter().filter(|run| run.len() > half).flatten() {
-        lanes[member].cells[i].0 = Did::Late;
+    for (late, i) in runs.into_iter().filter(|run| run.len() > half).flatten() {
+        for member in members {
+            lanes[*member].cells[i].0 = if *member == late { Did::Late } else { Did::Awaiting };
+        }
+    }
+}
+
+/// Marks the same since the verdict names one, where it was other signals than this that told.
+fn mark_named(ctx: &Ctx, job: &str, lanes: &mut [Lane], members: &[usize], axis: &TimeAxis) {
+    let Some(finding) = ctx.straggler(job) else { return };
+    let first = axis.cell(finding.since).unwrap_or(0);
+    for member in members {
+        let lane = &mut lanes[*member];
+        let Some(in_step) = lane.gpu.and_then(|gpu| ctx.in_step(gpu)) else { continue };
+        for (did, _) in lane.cells.iter_mut().skip(first) {
+            *did = match (in_step, *did) {
+                (InStep::Late, Did::Working | Did::Communicating | Did::Waiting | Did::Idle) => Did::Late,
+                (InStep::Waits, Did::Working | Did::Communicating | Did::Waiting) => Did::Awaiting,
+                (_, other) => other,
+            };
+        }
     }
 }
 
