@@ -138,7 +138,7 @@ impl State {
         static EARLY: LazyLock<Regex> = LazyLock::new(|| {
             Regex::new(r":[0-9]+:[0-9]+ \[[0-9]+\](?: [A-Za-z0-9_./-]+\.(?:cu|cc|h):[0-9]+ (WARN)| (INFO)) ").expect("constant")
         });
-        let found = EARLY.captures(line)?;
+        let Some(found) = EARLY.captures(line) else { return neurons(line, launcher) };
         let (level, word) = found.get(1).map(|w| (Level::Warn, w)).or_else(|| found.get(2).map(|w| (Level::Info, w)))?;
         let mut r = Record { start: 0, level, headed: false, origin: launcher.clone(), site: "", message: word.end() + 1 };
         self.header(&line[..word.start() - 1], 0, &mut r);
@@ -199,6 +199,18 @@ impl State {
             r.start = offset + open;
         }
     }
+}
+
+/// A record of AWS Neuron's collectives, which came of NCCL: `PID:TID [DEV] SITE CCOM WARN …`. The device is none of CUDA's.
+fn neurons<'a>(line: &'a str, launcher: &Origin) -> Option<Record<'a>> {
+    static CCOM: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"(?:^|[ :])([0-9]+):([0-9]+) \[-?[0-9]+\] (\S+) CCOM (WARN|INFO) ").expect("constant"));
+    let found = line.contains(" CCOM ").then(|| CCOM.captures(line))??;
+    let number = |group: usize| found.get(group).and_then(|n| n.as_str().parse().ok());
+    let level = if found.get(4).is_some_and(|word| word.as_str() == "WARN") { Level::Warn } else { Level::Info };
+    let (site, message) = (found.get(3).map_or("", |site| site.as_str()), found.get(0).map_or(0, |whole| whole.end()));
+    let origin = Origin { pid: number(1), tid: number(2), ..launcher.clone() };
+    Some(Record { start: 0, level, headed: true, origin, site, message })
 }
 
 /// Whether a line may hold a record of NCCL 2.0 to 2.2, which does not name NCCL.

@@ -23,7 +23,7 @@ pub enum Class {
 #[rustfmt::skip]
 const ALARMS: &[&str] = &[
     // NCCL, where a colour stands in place of the blanks around it
-    "NCCL WARN", "WARN: Function: ",
+    "NCCL WARN", "CCOM WARN", "WARN: Function: ",
     // Python
     "Traceback (most recent call last)", "Exception ignored in", "--- Logging error ---", "Fatal Python error", "terminated with the following error",
     // PyTorch's watchdogs
