@@ -111,6 +111,18 @@ struct Last {
     /// Told instead of the text, of processes whose numbers stand in front of it; `{}` is how many.
     #[serde(default)]
     words: Option<String>,
+    /// A number in front of the text that belongs to it, with its name: the row begins there.
+    #[serde(default)]
+    from: Option<String>,
+}
+
+impl Last {
+    /// Where the row begins whose text was found there.
+    fn begin(&self, line: &str, at: usize) -> usize {
+        const NEAR: usize = 40;
+        let first = || line[..at].rfind(self.from.as_deref()?).filter(|first| at - first <= NEAR);
+        first().unwrap_or(at)
+    }
 }
 
 /// What stands above a few numbers, and says what they are of.
@@ -357,7 +369,7 @@ impl State {
                     }
                 }
                 Meaning::Last(last) if is_word && has_number(behind) => {
-                    tell(What::Last { row: &last.row, text: told_text(&rest[found.start()..]) });
+                    tell(What::Last { row: &last.row, text: told_text(&rest[last.begin(rest, found.start())..]) });
                 }
                 Meaning::Present => present.learn(rest),
                 Meaning::Section(is_of_evaluation) => *evaluates = *is_of_evaluation,

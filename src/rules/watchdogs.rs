@@ -168,7 +168,15 @@ pub fn silent(model: &Model, job: &Job) -> Vec<u32> {
 /// How far the ranks of the group with most reports had come: what they had enqueued and completed, and whether it was their first collective.
 fn queue_words(logs: &Logs) -> Option<String> {
     let groups = groups(logs);
-    let (group, reports) = groups.iter().max_by_key(|(_, reports)| reports.len())?;
+    // Who only hands on that another group's call timed out has completed all of its own.
+    let timed_out = |reports: &BTreeMap<u32, Report>| reports.values().any(|r| r.seq.is_some());
+    let first = |reports: &BTreeMap<u32, Report>| {
+        reports.values().filter_map(|r| r.timeout.map(|t| t.0).or(r.status)).map(|a| (a.file, a.line)).min()
+    };
+    let rank_of = |(_, reports): &(&Group, &BTreeMap<u32, Report>)| (timed_out(reports), reports.len(), std::cmp::Reverse(first(reports)));
+    let (group, reports) = groups.iter().max_by_key(rank_of)?;
+    let is_one_of_several = groups.values().filter(|reports| timed_out(reports)).count() > 1;
+    let of_which = if is_one_of_several { group.words() } else { String::new() };
     let told: Vec<&Report> = reports.values().filter(|r| r.status.is_some() && r.enqueued.is_some()).collect();
     let of_all = if told.len() > 1 { format!(" on {}", all_of(told.len(), "rank")) } else { String::new() };
     let is_first = reports.values().filter_map(|r| r.seq).min().is_some_and(|seq| seq <= 1);
@@ -176,7 +184,7 @@ fn queue_words(logs: &Logs) -> Option<String> {
         let (low, high) = (told.iter().filter_map(|r| of(r)).min()?, told.iter().filter_map(|r| of(r)).max()?);
         Some(if low == high { low.to_string() } else { format!("{low} to {high}") })
     };
-    let enqueued = range(&|r| r.enqueued).map(|n| format!("last enqueued {n}{of_all}"));
+    let enqueued = range(&|r| r.enqueued).map(|n| format!("last enqueued {n}{of_all}{of_which}"));
     let nothing = told.iter().all(|r| r.completed.is_none());
     let completed = match nothing {
         true if told.is_empty() => None,

@@ -96,7 +96,9 @@ impl Calls {
     /// `main (train.py:163) > train … prepare (transformers) > initialize … _broadcast_model (deepspeed)`; empty where that is no more than
     /// the last frame says.
     pub fn words(&self) -> String {
-        if self.places.len() < FEWEST || self.is_mixed {
+        // Of two that are both the program's, or both of libraries, nobody else tells the first.
+        let is_news = self.places.len() == 2 && self.places[0].is_own == self.places[1].is_own;
+        if self.places.len() < FEWEST && !is_news || self.is_mixed {
             return String::new();
         }
         let mut words: Vec<String> = self.places.iter().map(Place::words).collect();

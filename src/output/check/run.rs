@@ -58,7 +58,7 @@ pub fn rows(report: &Report, zone: Zone, times: &str) -> Vec<Row> {
     };
     last_rows().for_each(|row| add(row, record.last.get(row).map(as_said)));
     add("checkpoint", last(&record.saved));
-    add("server", report.model().files.values().any(serves).then(|| "up, and answers requests".to_owned()));
+    add("server", server_words(report).map(str::to_owned));
     add("attempts", attempt_words(report));
     // What was measured in the end is told already.
     let is_result =
@@ -239,6 +239,16 @@ fn no_step_words(report: &Report) -> Option<String> {
     (is_job && !does_else && report.root_cause.is_none()).then(|| "no step in these inputs".to_owned())
 }
 
+fn server_words(report: &Report) -> Option<&'static str> {
+    let served = |file: &LogFile| file.progress.phases.iter().any(|(phase, _, _)| *phase == Phase::Serving);
+    let files = || report.model().files.values();
+    match (files().any(serves), files().any(served)) {
+        (true, _) => Some("up, and answers requests"),
+        (false, true) => Some("it answered requests, and was shut down in order"),
+        (false, false) => None,
+    }
+}
+
 fn serves(file: &LogFile) -> bool {
     file.progress.phase().is_some_and(|(phase, _)| phase == Phase::Serving)
 }
@@ -401,9 +411,10 @@ fn joined_words(report: &Report) -> Option<String> {
     let record = report.record();
     let members = record.members.filter(|n| *n as usize <= 2 * MOST_RANKS && *n as usize > record.joined.len())?;
     let seen: Vec<u32> = record.joined.keys().copied().collect();
-    // Who has another line here has begun, too.
+    // Who has another line here has begun, too; and all have where steps are made.
+    let trains = report.training().is_some_and(|progress| !progress.is_empty());
     let unseen: Vec<u32> = (0..members).filter(|rank| !record.joined.contains_key(rank) && !record.ranks.contains_key(rank)).collect();
-    if unseen.is_empty() {
+    if unseen.is_empty() || trains {
         return None;
     }
     Some(format!("{} of {members} began; {} did not in these inputs", rank_words(&seen), rank_words(&unseen)))

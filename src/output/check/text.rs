@@ -3,6 +3,7 @@
 
 use super::run;
 use crate::archive::{Report, Verdict};
+use crate::base::clean::{clean, clip};
 use crate::base::mask::shown;
 use crate::base::severity::{Role, Severity};
 use crate::base::time::Zone;
@@ -17,7 +18,7 @@ use crate::observe::evidence::Evidence;
 use crate::rules::END_OF_A_RANK;
 use crate::rules::area::Area;
 use crate::rules::findings::Finding;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
 
@@ -374,6 +375,9 @@ fn said_by_others(report: &Report, first: &Alarm) -> String {
             format!("; {}, too", rank_words(&ranks))
         };
     }
+    if let Some(words) = same_place(report, first) {
+        return words;
+    }
     let gpus = numbers(&full_gpu);
     if !gpus.is_empty() {
         return format!("; {} ran out of memory, too", gpu_words(&gpus));
@@ -394,6 +398,22 @@ fn said_by_others(report: &Report, first: &Alarm) -> String {
 }
 
 /// What an exception is, whoever raised it: its class, its words without numbers, and the program's own function.
+/// `; rank 0 at the same place, too: ValueError: b.weight doesn't have any device set.`: others that failed alike, of something else.
+fn same_place(report: &Report, first: &Alarm) -> Option<String> {
+    let (class, _, own) = exception_key(first)?;
+    let (rank, own) = (first.rank?, own?);
+    let alike = |a: &&Alarm| a.rank.is_some_and(|r| r != rank) && exception_key(a).is_some_and(|key| (key.0, key.2) == (class, Some(own)));
+    let others: BTreeMap<u32, &Alarm> = report.record().alarms.iter().filter(alike).filter_map(|a| Some((a.rank?, a))).collect();
+    let ranks: Vec<u32> = others.keys().copied().collect();
+    let words = format!("; {} at the same place, too", rank_words(&ranks));
+    match others.values().next().map(|a| &a.event.what) {
+        Some(What::Exception(e)) if others.len() == 1 => {
+            Some(format!("{words}: {}", clean(&clip(e.message.lines().next().unwrap_or(""), 200))))
+        }
+        _ => (!others.is_empty()).then_some(words),
+    }
+}
+
 fn exception_key(alarm: &Alarm) -> Option<(&str, String, Option<&str>)> {
     let What::Exception(e) = &alarm.event.what else { return None };
     let words = e.message.lines().next().unwrap_or("").chars().filter(|c| !c.is_ascii_digit()).collect();
