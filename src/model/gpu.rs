@@ -66,6 +66,8 @@ pub struct Gpu {
     pub util_pct: Series<600>,
     /// W, while its memory or its links worked for the processes that hold it.
     at_work: Series<60>,
+    /// GiB in use, of all processes.
+    pub mem_used_gib: Series<120>,
     /// MHz, to compare with that of other GPUs.
     pub sm_clock: Series<60>,
     /// How long each of [`THROTTLE_REASONS`] has held it back while it was watched.
@@ -214,6 +216,9 @@ impl Gpu {
             if let Some(value) = value {
                 trend.push(at, value);
             }
+        }
+        if let Some(bytes) = sample.mem_used_bytes {
+            self.mem_used_gib.push(at, bytes as f64 / f64::from(1 << 30));
         }
         self.every = self.sampled_at.map_or(self.every, |before| at.since(before));
         let passed = self.every.min(self.holds());

@@ -73,7 +73,11 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
     if look.alive().any(|r| r.activity == Activity::Working || r.stopped() || r.does_io()) || paused_by_name(look) {
         return None;
     }
-    let told = if has_trained(look) { by_circle(look).or_else(|| by_ras(look)).or_else(|| by_kernel(job, look))? } else { at_start(look)? };
+    let told = if has_trained(look) {
+        by_circle(look).or_else(|| by_ras(look)).or_else(|| crossing(look)).or_else(|| by_kernel(job, look))?
+    } else {
+        crossing(look)?
+    };
     let subject = if told.ranks.is_empty() { "all".to_owned() } else { rank_words(&told.ranks) };
     let mut found = RULE.finding(subject, told.words, told.since);
     found.job = Some(job.id.clone());
@@ -128,9 +132,9 @@ fn left_out_words(look: &Look, late: &Member, behind: &Behind, comm: u64) -> Str
     format!("{who} has not made {calls} in comm {:08x} that the groups like it have made", comm >> 32)
 }
 
-/// Before the first steps, who is behind may be downloading or compiling. Who is behind in one kind of operation and ahead in another is
-/// not late: whatever it does, it no longer makes the calls of the others.
-fn at_start(look: &Look) -> Option<Differs> {
+/// Before the first steps, who is behind may be downloading or compiling; later, steps may take that long. Who is behind in one kind of
+/// operation and ahead in another is not late: whatever it does, it no longer makes the calls of the others.
+fn crossing(look: &Look) -> Option<Differs> {
     let ras = look.ras.as_ref().filter(|r| r.age <= RAS_OLD && r.still_answers >= 1 && r.still_for >= SETTLED.duration())?;
     let crosses = |(_, odd): &(Member, Odd)| !odd.more.is_empty() && !odd.fewer.is_empty();
     let waiting = look.with(Activity::Waiting, WAITED.duration());

@@ -7,6 +7,7 @@ use crate::base::severity::{Confidence, Role, Severity};
 use crate::base::time::Stamp;
 use crate::base::units::seconds;
 use crate::model::Model;
+use crate::model::gpu::Gpu;
 use crate::model::job::Job;
 use crate::model::progress::{COVER, Progress, SLOWER};
 use crate::model::signals::{Look, RankLook, stranger_on};
@@ -41,8 +42,12 @@ fn while_it_runs(ctx: &TickContext, out: &mut Vec<Finding>) {
         let of_steps = ctx.model.progress_of(id).and_then(|progress| of_steps(id, look, progress));
         let Some(mut found) = of_steps.or_else(|| of_lines_that_count(id, look)) else { continue };
         let since = found.since;
-        if let Some((words, next)) = load_words(ctx.model, look, since) {
-            (found.why, found.next) = (format!("{}; {words}", found.why), Some(next.into()));
+        if let Some(load) = load_since(ctx.model, look, since) {
+            (found.why, found.next) = (format!("{}; {}", found.why, load.words), Some(load.next.into()));
+            // Layers that learn now, longer sequences or a larger batch: that is the job's own doing.
+            if load.does_more {
+                found.severity = Severity::Info;
+            }
         }
         // One late rank makes all of them late; so does what all of them wait for.
         let makes_late = |f: &Finding| {
@@ -102,43 +107,89 @@ fn of_lines_that_count(job: &str, look: &Look) -> Option<Finding> {
     Some(found)
 }
 
-/// What the GPUs of all ranks draw since then, beside what they drew before: whether each step waits for longer, or does more.
-fn load_words(model: &Model, look: &Look, since: Stamp) -> Option<(String, &'static str)> {
-    const BEFORE: Duration = Duration::from_secs(10);
-    const LEAST_SECONDS: usize = 4;
+/// What the GPUs of all ranks do since the steps became slower, beside what they did before.
+struct Load {
+    words: String,
+    next: &'static str,
+    /// They work as hard, and hold more.
+    does_more: bool,
+}
+
+/// What the GPUs of all ranks draw and hold since then, beside what they did before: whether each step waits for longer, or does more.
+fn load_since(model: &Model, look: &Look, since: Stamp) -> Option<Load> {
     /// Parts of what was drawn before.
     const WAITS: f64 = 0.8;
     const WORKS: f64 = 0.93;
     const MORE: f64 = 1.15;
     /// Of ranks that differ by more one may be late.
     const ALIKE: f64 = 0.15;
-    let mean = |values: Vec<f32>| (values.len() >= LEAST_SECONDS).then(|| values.iter().sum::<f32>() / values.len() as f32);
-    let draws = |rank: &RankLook| {
-        let trend = &model.gpus.get(&rank.gpu?)?.power_trend;
-        let from = since.minus(BEFORE);
-        let before = mean(trend.iter().filter(|(at, _)| *at >= from && *at < since).map(|(_, watts)| watts).collect())?;
-        let now = mean(trend.iter().filter(|(at, _)| *at > since).map(|(_, watts)| watts).collect())?;
-        Some((f64::from(before), f64::from(now)))
-    };
-    let all: Vec<(f64, f64)> = look.alive().map(draws).collect::<Option<_>>()?;
-    let parts = || all.iter().map(|(before, now)| now / before.max(1.0));
-    let (least, most) = parts().fold((f64::INFINITY, 0.0_f64), |(least, most), part| (least.min(part), most.max(part)));
-    let n = all.len() as f64;
-    let (before, now) = all.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0 / n, sum.1 + one.1 / n));
-    let watts = format!("{now:.0} W each instead of {before:.0} W");
-    if all.len() < 2 || most - least > ALIKE {
+    /// Of the memory that was in use before; less is a cache that grows.
+    const HOLDS_MORE: f64 = 1.25;
+    let gpus: Vec<&Gpu> = look.alive().map(|rank| model.gpus.get(&rank.gpu?)).collect::<Option<_>>()?;
+    let power = Change::of(&gpus, since, |gpu| gpu.power_trend.iter().map(|(at, watts)| (at, f64::from(watts))).collect())?;
+    if gpus.len() < 2 || power.most - power.least > ALIKE {
         return None;
     }
-    match most {
-        _ if most <= WAITS => Some((
-            format!("all GPUs draw {watts}: each step waits for longer, for a rank, for input, the host or the network"),
-            "py-spy dump on two ranks while a step takes long: are they in a loader, a file, a collective?",
-        )),
-        _ if least >= WORKS && most <= MORE => Some((
-            format!("all GPUs draw {watts}: they work as hard as before, on more or on slower work"),
-            "look at what changed at that step: sequence lengths, batches, precision, clocks and throttling",
-        )),
-        _ => None,
+    let watts = format!("{:.0} W each instead of {:.0} W", power.now, power.before);
+    let works = power.least >= WORKS && power.most <= MORE;
+    let memory = || Change::of(&gpus, since, |gpu| gpu.mem_used_gib.iter().collect()).filter(|memory| memory.least >= HOLDS_MORE);
+    if power.most <= WAITS {
+        return Some(Load {
+            words: format!("all GPUs draw {watts}: each step waits for longer, for a rank, for input, the host or the network"),
+            next: "py-spy dump on two ranks while a step takes long: are they in a loader, a file, a collective?",
+            does_more: false,
+        });
+    }
+    match (works, memory()) {
+        (false, _) => None,
+        (true, Some(memory)) => Some(Load {
+            words: format!(
+                "all GPUs draw {watts} and hold {:.1} GiB instead of {:.1}: the job does more in each step (more layers that learn, longer sequences, a larger batch)",
+                memory.now, memory.before
+            ),
+            next: "nothing, if the job is meant to do more from that step on",
+            does_more: true,
+        }),
+        (true, None) => Some(Load {
+            words: format!("all GPUs draw {watts}: they work as hard as before, on more or on slower work"),
+            next: "look at what changed at that step: sequence lengths, batches, precision, clocks and throttling",
+            does_more: false,
+        }),
+    }
+}
+
+/// A value of several GPUs before a moment and since then.
+struct Change {
+    /// The mean of the GPUs.
+    before: f64,
+    now: f64,
+    /// Now, in parts of what it was: of the GPU where it fell most, and of that where it rose most.
+    least: f64,
+    most: f64,
+}
+
+impl Change {
+    /// `None` while too little was seen on one of them.
+    fn of(gpus: &[&Gpu], since: Stamp, values: impl Fn(&Gpu) -> Vec<(Stamp, f64)>) -> Option<Change> {
+        const BEFORE: Duration = Duration::from_secs(10);
+        const LEAST: usize = 4;
+        // Of three quarters as much or less: the start before it, and a pause between the two, are no load.
+        let upper = |mut values: Vec<f64>| {
+            values.sort_by(f64::total_cmp);
+            (values.len() >= LEAST).then(|| values[values.len() * 3 / 4])
+        };
+        let change = |gpu: &&Gpu| {
+            let (before, after): (Vec<_>, Vec<_>) =
+                values(gpu).into_iter().filter(|(at, _)| *at >= since.minus(BEFORE)).partition(|(at, _)| *at < since);
+            let only = |values: Vec<(Stamp, f64)>| values.into_iter().map(|(_, value)| value).collect();
+            Some((upper(only(before))?, upper(only(after))?))
+        };
+        let all: Vec<(f64, f64)> = gpus.iter().map(change).collect::<Option<_>>()?;
+        let n = all.len().max(1) as f64;
+        let parts = || all.iter().map(|(before, now)| now / before.max(f64::MIN_POSITIVE));
+        let (least, most) = parts().fold((f64::INFINITY, 0.0_f64), |(least, most), part| (least.min(part), most.max(part)));
+        let (before, now) = all.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0 / n, sum.1 + one.1 / n));
+        Some(Change { before, now, least, most })
     }
 }
 
