@@ -164,7 +164,8 @@ fn is_recognised(model: &Model) -> bool {
     let steps = |f: &Training| !f.is_empty() || f.skipped_steps > 0;
     let facts = || model.files.values().any(|f| steps(&f.progress) || f.bringup != Bringup::default());
     let speaks = model.jobs.values().any(|job| job.archived && job.has_spoken);
-    let reports = |r: &Record| !r.tables.is_empty() || !r.alarms.is_empty() || r.launch.ranks().is_some() || r.is_present;
+    let measured = |r: &Record| r.evaluated.is_some() || r.result.is_some() || r.last.contains_key("checked");
+    let reports = |r: &Record| !r.tables.is_empty() || !r.alarms.is_empty() || r.launch.ranks().is_some() || r.is_present || measured(r);
     speaks || model.records.values().any(reports) || !model.comms.is_empty() || facts()
 }
 

@@ -46,9 +46,10 @@ impl GpuMemory {
     }
 
     /// What this process holds beside PyTorch's pool: CUDA's context, NCCL, the cache of an inference engine. With others, where they cannot be
-    /// told from it.
+    /// told from it, as up to PyTorch 2.0.
     pub fn beside_pytorch_bytes(&self) -> Option<u64> {
-        self.own_bytes.or(self.unnamed_bytes)?.checked_sub(self.allocated_bytes?)?.checked_sub(self.unallocated_bytes?)
+        let in_use = || self.total_bytes?.checked_sub(self.free_bytes?);
+        self.own_bytes.or(self.unnamed_bytes).or_else(in_use)?.checked_sub(self.allocated_bytes?)?.checked_sub(self.unallocated_bytes?)
     }
 }
 
@@ -120,6 +121,7 @@ mod tests {
         );
         assert_eq!((of_old.gpu, tenths(of_old.total_bytes), tenths(of_old.allocated_bytes)), (Some(0), Some(148), Some(87)));
         assert_eq!((tenths(of_old.unallocated_bytes), of_old.own_bytes, of_old.others_bytes()), (Some(50), None, None));
+        assert_eq!(tenths(of_old.beside_pytorch_bytes()), Some(10));
         assert_eq!(GpuMemory::of("CUDA error: out of memory"), GpuMemory::default());
     }
 }
