@@ -120,7 +120,8 @@ impl Last {
     /// Where the row begins whose text was found there.
     fn begin(&self, line: &str, at: usize) -> usize {
         const NEAR: usize = 40;
-        let first = || line[..at].rfind(self.from.as_deref()?).filter(|first| at - first <= NEAR);
+        let is_word = |first: usize| !line[..first].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        let first = || line[..at].rfind(self.from.as_deref()?).filter(|first| at - first <= NEAR && is_word(*first));
         first().unwrap_or(at)
     }
 }
@@ -508,7 +509,7 @@ fn told_text(text: &str) -> String {
     let text = text.split(['}', '\r']).next().unwrap_or(text);
     let plain: String = text.chars().filter(|c| !matches!(c, '\'' | '"' | '{')).collect();
     let words: Vec<&str> = plain.split_whitespace().collect();
-    crate::base::clean::clip(words.join(" ").trim_end_matches([',', '|', ' ']), LONGEST).into_owned()
+    crate::base::clean::clip(words.join(" ").trim_matches([',', '|', ' ']), LONGEST).into_owned()
 }
 
 /// `  nproc_per_node   : 2`

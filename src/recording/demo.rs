@@ -157,15 +157,15 @@ pub const DEMOS: &[Demo] = &[
         modelled: true,
         tape: include_bytes!("../../assets/demo/roce-rail.jsonl.gz"),
         begin: ms(27_000),
-        speeds: &[(ms(0), 2.0), (ms(16_000), 1.5), (ms(27_000), 1.0), (ms(37_500), 4.0), (ms(69_500), 1.0)],
+        speeds: &[(ms(0), 2.0), (ms(16_000), 1.5), (ms(27_000), 1.0), (ms(37_500), 2.0), (ms(54_000), 1.0)],
         captions: &[
             (ms(0), "Modelled counters: an HGX board, 8 GPUs, a RoCE port of 400 Gb/s for each; no job yet"),
             (ms(6_100), "A job of 16 ranks starts, 8 of them here; NCCL uses mlx5_0 to mlx5_7, not the bond"),
             (ms(16_100), "Training: a step takes 1.0 s, and each rail carries 210 Gb/s in and out, in bursts"),
             (ms(27_000), "A step takes 1.0 s. In 8 seconds one rail falls to half its rate: watch the step time"),
             (ms(36_500), "A step takes 1.6 s. No port is down, nothing is lost, and the log says nothing"),
-            (ms(50_000), "Slow: seven rails carry 131 Gb/s, mlx5_5 carries 66, and every step waits for it"),
-            (ms(69_500), "GPU 5 uses mlx5_5: look at its cable, its switch port, and what else is behind that port"),
+            (ms(45_100), "Slow: seven rails carry 131 Gb/s, mlx5_5 carries 66, and every step waits for it"),
+            (ms(54_000), "GPU 5 uses mlx5_5: look at its cable, its switch port, and what else is behind that port"),
         ],
     },
 ];

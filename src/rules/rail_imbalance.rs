@@ -6,8 +6,9 @@ use super::ports::talking_job;
 use super::{Implies, Rule, TickContext, while_it_holds};
 use crate::base::limit::Limit;
 use crate::base::severity::Severity;
-use crate::base::time::Stamp;
+use crate::base::time::{Stamp, span};
 use crate::base::units::bits_per_s;
+use crate::model::Model;
 use crate::model::job::Job;
 use crate::model::port::{Link, Port};
 use crate::model::series::Trend;
@@ -23,13 +24,13 @@ pub const RULE: Rule = Rule {
     title: "One rail carries less than the others all the time; collectives are as fast as the slowest rail",
     says: "{carries|carry} less than the other rails",
     how: "Bytes sent and received by RDMA ports of one kind, line rate and card, while most of them carry about the same: a port that stays behind in \
-          each third of the time. Ports that never took part, and uneven bursts, are fine",
+          each third of the time; of a shorter time where the steps of the job have become longer meanwhile. Ports that never took part, and uneven bursts, are fine",
     advice: "Look at the port's cable, its PCIe link (`lspci -vv`: LnkSta), the switch port, and the GPU that it is near to",
     life: while_it_holds(5, 30),
     implies: Implies::Nothing,
     area: Some(Area::Network),
     chain: Chain { slows: Slows::StepsByTraffic, ..Chain::OF_THE_NETWORK },
-    limits: &[&SHARE, &LEAST, &WINDOW],
+    limits: &[&SHARE, &LEAST, &WINDOW, &SOON],
     on_tick: Some(check),
     ..Rule::PLAIN
 };
@@ -38,6 +39,13 @@ const SHARE: Limit =
     Limit::percent("rail-imbalance", "share", 60.0, "a rail that carries less than this part of what its siblings carry lags");
 const LEAST: Limit = Limit::percent("rail-imbalance", "least", 1.0, "siblings must use this much of their line rate, else nothing can lag");
 const WINDOW: Limit = Limit::seconds("rail-imbalance", "window", 30.0, "rails are compared over each third of this time");
+
+const SOON: Limit = Limit::seconds(
+    "rail-imbalance",
+    "soon",
+    12.0,
+    "rails are compared over each third of this time, and of two steps at least, where the steps became longer before it",
+);
 
 /// Of what siblings carry: what carries less takes no part, and is no rail.
 const TAKES_PART: f64 = 0.05;
@@ -90,13 +98,28 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         groups.entry(like).or_default().push(port);
     }
     let job = talking_job(model);
+    let window = window(model, job);
     for ports in groups.values().filter(|ports| ports.len() >= FEWEST) {
         for port in ports {
             if !ctx.has_trouble(OTHER_CAUSES, &port.name()) {
-                out.extend([Way::Out, Way::In].into_iter().find_map(|way| behind(ctx, job, ports, port, way)));
+                out.extend([Way::Out, Way::In].into_iter().find_map(|way| behind(ctx, job, ports, port, way, window)));
             }
         }
     }
+}
+
+/// How long a rail must have stayed behind. Steps that became longer say that something has changed, and when.
+fn window(model: &Model, job: Option<&Job>) -> Duration {
+    /// A third holds as much.
+    const STEPS: f64 = 2.0;
+    let shorter = || {
+        let progress = model.progress_of(&job?.id)?;
+        let slowed = model.now.since(progress.slow?.since);
+        let step_s = progress.step_times.median_of_last(3)?;
+        let soon = SOON.duration().max(Duration::from_secs_f64((step_s * STEPS * 3.0).min(WINDOW.value())));
+        (slowed >= soon).then_some(soon)
+    };
+    shorter().unwrap_or(WINDOW.duration()).min(WINDOW.duration())
 }
 
 /// Bytes a second in the newest thirds of the time, the newest first. `None`: not all of it was watched.
@@ -116,11 +139,10 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     values.get(values.len() / 2).copied()
 }
 
-fn behind(ctx: &TickContext, job: Option<&Job>, ports: &[&Port], port: &Port, way: Way) -> Option<Finding> {
+fn behind(ctx: &TickContext, job: Option<&Job>, ports: &[&Port], port: &Port, way: Way, window: Duration) -> Option<Finding> {
     let now = ctx.model.now;
-    let own = thirds(way.trend(port), now, WINDOW.duration())?;
-    let others: Vec<[f64; 3]> =
-        ports.iter().filter(|p| p.info != port.info).filter_map(|p| thirds(way.trend(p), now, WINDOW.duration())).collect();
+    let own = thirds(way.trend(port), now, window)?;
+    let others: Vec<[f64; 3]> = ports.iter().filter(|p| p.info != port.info).filter_map(|p| thirds(way.trend(p), now, window)).collect();
     let line = port.sample.line_rate_bits_per_s.map(|bits| bits as f64 / 8.0);
     let least = line.map_or(LEAST_BYTES_PER_S, |line| line * LEAST.value() / 100.0);
     let mut shares = Vec::new();
@@ -134,7 +156,8 @@ fn behind(ctx: &TickContext, job: Option<&Job>, ports: &[&Port], port: &Port, wa
         }
         shares.push(share);
     }
-    let is_rail = shares.iter().all(|s| *s >= TAKES_PART) && answers(ctx, ports, port, way) || took_part(job, ports, port, way, now);
+    let is_rail = shares.iter().all(|s| *s >= TAKES_PART) && answers(ctx, ports, port, way, window)
+        || took_part(job, ports, port, way, now.minus(window));
     if !is_rail || !is_taken(ctx, job, port) {
         return None;
     }
@@ -143,13 +166,13 @@ fn behind(ctx: &TickContext, job: Option<&Job>, ports: &[&Port], port: &Port, wa
     let verb = if way == Way::Out { "sends" } else { "receives" };
     let summary = format!("rail {} {verb} {percent:.0} % of what its {} siblings do", port.name(), ports.len() - 1);
     let wire = super::ports::Wire { name: port.name(), port: None, netdev: None };
-    let mut found = ctx.of_wire(&RULE, &wire, summary, now.minus(WINDOW.duration()), job);
+    let mut found = ctx.of_wire(&RULE, &wire, summary, now.minus(window), job);
     found.why =
-        format!("the others carry about the same, and it stayed behind for {:.0} s: a ring is as fast as its slowest rail", WINDOW.value());
+        format!("the others carry about the same, and it stayed behind for {}: a ring is as fast as its slowest rail", span(window));
     found.next = Some(format!("lspci -vv -s {} | grep LnkSta", port.info.bus_id.as_deref().unwrap_or("ADDRESS")));
     let [out, into] = port.byte_counters();
     let (counter, _) = if way == Way::Out { out } else { into };
-    let rates = format!("{counter}: {}b/s over the last {:.0} s", bits_per_s(newest), WINDOW.value() / 3.0);
+    let rates = format!("{counter}: {}b/s over the last {:.0} s", bits_per_s(newest), window.as_secs_f64() / 3.0);
     let text = format!("{rates}, the median of its siblings {}b/s", bits_per_s(usual));
     let path = format!("/sys/class/infiniband/{}/ports/{}", port.info.device, port.info.port);
     found.evidence = vec![Evidence { path: Some(path), ..Evidence::of("counter", text) }];
@@ -157,19 +180,19 @@ fn behind(ctx: &TickContext, job: Option<&Job>, ports: &[&Port], port: &Port, wa
 }
 
 /// A rail carries data both ways; who reads from storage only receives.
-fn answers(ctx: &TickContext, ports: &[&Port], port: &Port, way: Way) -> bool {
+fn answers(ctx: &TickContext, ports: &[&Port], port: &Port, way: Way, window: Duration) -> bool {
     let back = if way == Way::Out { Way::In } else { Way::Out };
     let now = ctx.model.now;
-    let Some(own) = thirds(back.trend(port), now, WINDOW.duration()) else { return false };
-    let usual = median(ports.iter().filter_map(|p| thirds(back.trend(p), now, WINDOW.duration())).map(|t| t[0]).collect());
+    let Some(own) = thirds(back.trend(port), now, window) else { return false };
+    let usual = median(ports.iter().filter_map(|p| thirds(back.trend(p), now, window)).map(|t| t[0]).collect());
     usual.is_some_and(|usual| own[0] >= usual * TAKES_PART)
 }
 
 /// It carried as much as its siblings before, in the life of the job: a rail that fell silent.
-fn took_part(job: Option<&Job>, ports: &[&Port], port: &Port, way: Way, now: Stamp) -> bool {
+fn took_part(job: Option<&Job>, ports: &[&Port], port: &Port, way: Way, to: Stamp) -> bool {
     const LONG: Duration = Duration::from_secs(30);
     let Some(job) = job else { return false };
-    let (from, to) = (job.first_seen, now.minus(WINDOW.duration()));
+    let from = job.first_seen;
     let mean = |p: &Port| {
         let inside: Vec<f64> = way.trend(p).iter().filter(|(at, _)| *at >= from && *at < to).map(|(_, v)| f64::from(v)).collect();
         (to.since(from) >= LONG && !inside.is_empty()).then(|| inside.iter().sum::<f64>() / inside.len() as f64)

@@ -45,7 +45,7 @@ fn while_it_runs(ctx: &TickContext, out: &mut Vec<Finding>) {
         if let Some(load) = load_since(ctx.model, look, since) {
             (found.why, found.next) = (format!("{}; {}", found.why, load.words), Some(load.next.into()));
             // Layers that learn now, longer sequences or a larger batch: that is the job's own doing.
-            if load.does_more {
+            if load.does_more && shared_gpus(ctx.model, ctx.model.jobs.get(id), look).is_empty() {
                 found.severity = Severity::Info;
             }
         }
@@ -132,7 +132,10 @@ fn load_since(model: &Model, look: &Look, since: Stamp) -> Option<Load> {
     }
     let watts = format!("{:.0} W each instead of {:.0} W", power.now, power.before);
     let works = power.least >= WORKS && power.most <= MORE;
-    let memory = || Change::of(&gpus, since, |gpu| gpu.mem_used_gib.iter().collect()).filter(|memory| memory.least >= HOLDS_MORE);
+    // What goes on to grow is a leak.
+    let memory = || {
+        Change::of(&gpus, since, |gpu| gpu.mem_used_gib.iter().collect()).filter(|memory| memory.least >= HOLDS_MORE && memory.is_steady)
+    };
     if power.most <= WAITS {
         return Some(Load {
             words: format!("all GPUs draw {watts}: each step waits for longer, for a rank, for input, the host or the network"),
@@ -166,30 +169,41 @@ struct Change {
     /// Now, in parts of what it was: of the GPU where it fell most, and of that where it rose most.
     least: f64,
     most: f64,
+    /// It leaps, and does not grow on.
+    is_steady: bool,
 }
 
 impl Change {
     /// `None` while too little was seen on one of them.
     fn of(gpus: &[&Gpu], since: Stamp, values: impl Fn(&Gpu) -> Vec<(Stamp, f64)>) -> Option<Change> {
         const BEFORE: Duration = Duration::from_secs(10);
+        /// A pause between the two is no load.
+        const PAUSE: Duration = Duration::from_millis(1500);
         const LEAST: usize = 4;
-        // Of three quarters as much or less: the start before it, and a pause between the two, are no load.
+        /// From one sample to the next.
+        const GROWS: f64 = 1.005;
+        const MOST_LEAPS: usize = 2;
+        // Of three quarters as much or less: the start before it is no load, either.
         let upper = |mut values: Vec<f64>| {
             values.sort_by(f64::total_cmp);
             (values.len() >= LEAST).then(|| values[values.len() * 3 / 4])
         };
-        let change = |gpu: &&Gpu| {
-            let (before, after): (Vec<_>, Vec<_>) =
-                values(gpu).into_iter().filter(|(at, _)| *at >= since.minus(BEFORE)).partition(|(at, _)| *at < since);
-            let only = |values: Vec<(Stamp, f64)>| values.into_iter().map(|(_, value)| value).collect();
-            Some((upper(only(before))?, upper(only(after))?))
-        };
-        let all: Vec<(f64, f64)> = gpus.iter().map(change).collect::<Option<_>>()?;
+        let mean = |values: &[f64]| (values.len() >= LEAST).then(|| values.iter().sum::<f64>() / values.len() as f64);
+        let mut is_steady = true;
+        let mut all = Vec::with_capacity(gpus.len());
+        for gpu in gpus {
+            let near: Vec<(Stamp, f64)> = values(gpu).into_iter().filter(|(at, _)| *at >= since.minus(BEFORE)).collect();
+            let before = near.iter().filter(|(at, _)| *at < since).map(|(_, value)| *value).collect();
+            let after: Vec<f64> = near.iter().filter(|(at, _)| *at >= since.plus(PAUSE)).map(|(_, value)| *value).collect();
+            let grew = after.windows(2).filter(|pair| pair[1] > pair[0] * GROWS).count();
+            is_steady &= grew <= (after.len() / 4).max(MOST_LEAPS);
+            all.push((upper(before)?, mean(&after)?));
+        }
         let n = all.len().max(1) as f64;
         let parts = || all.iter().map(|(before, now)| now / before.max(f64::MIN_POSITIVE));
         let (least, most) = parts().fold((f64::INFINITY, 0.0_f64), |(least, most), part| (least.min(part), most.max(part)));
         let (before, now) = all.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0 / n, sum.1 + one.1 / n));
-        Some(Change { before, now, least, most })
+        Some(Change { before, now, least, most, is_steady })
     }
 }
 

@@ -130,7 +130,8 @@ fn groups<'a>(logs: &Logs<'a>) -> Groups<'a> {
             }
             What::CollectiveStatus { seq, enqueued, completed, .. } if report.status.is_none() => {
                 report.status = Some(alarm);
-                report.seq = report.seq.or(*seq);
+                // What a rank has completed it does not wait in: it hands on what another group's watchdog said.
+                report.seq = report.seq.or(seq.filter(|seq| completed.is_none_or(|completed| completed < *seq)));
                 (report.enqueued, report.completed) = (*enqueued, *completed);
             }
             _ => {}

@@ -195,8 +195,10 @@ fn status(text: &str) -> Option<What> {
     // -1 is "none yet".
     let count = |t: &str| if t.starts_with("-1") { Some(None) } else { leading_number(t).map(Some) };
     let before = &text[..at];
-    let seq =
-        ["at work sequence id: ", "detected by watchdog at work: ", "Timeout at NCCL work: "].iter().find_map(|m| number_after(before, m));
+    let seq = ["at work sequence id: ", "detected by watchdog at work: ", "Timeout at NCCL work: "]
+        .iter()
+        .find_map(|m| number_after(before, m))
+        .filter(|seq| *seq < u64::MAX);
     let (group, guid, pg_rank) = (group(before), guid(before), pg_rank(before));
     let (enqueued, completed) = (count(tail)?, count(done)?);
     // A number that was never set: no rank completes what it has not enqueued.

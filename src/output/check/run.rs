@@ -244,7 +244,7 @@ fn server_words(report: &Report) -> Option<&'static str> {
     let files = || report.model().files.values();
     match (files().any(serves), files().any(served)) {
         (true, _) => Some("up, and answers requests"),
-        (false, true) => Some("it answered requests, and was shut down in order"),
+        (false, true) => Some("it was up, and was shut down"),
         (false, false) => None,
     }
 }
@@ -412,7 +412,8 @@ fn joined_words(report: &Report) -> Option<String> {
     let members = record.members.filter(|n| *n as usize <= 2 * MOST_RANKS && *n as usize > record.joined.len())?;
     let seen: Vec<u32> = record.joined.keys().copied().collect();
     // Who has another line here has begun, too; and all have where steps are made.
-    let trains = report.training().is_some_and(|progress| !progress.is_empty());
+    let is_first = report.attempt().is_none_or(|attempt| attempt.no <= 1) && record.joined_again.is_none();
+    let trains = is_first && report.training().is_some_and(|progress| !progress.is_empty());
     let unseen: Vec<u32> = (0..members).filter(|rank| !record.joined.contains_key(rank) && !record.ranks.contains_key(rank)).collect();
     if unseen.is_empty() || trains {
         return None;

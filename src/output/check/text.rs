@@ -397,12 +397,16 @@ fn said_by_others(report: &Report, first: &Alarm) -> String {
     }
 }
 
-/// What an exception is, whoever raised it: its class, its words without numbers, and the program's own function.
 /// `; rank 0 at the same place, too: ValueError: b.weight doesn't have any device set.`: others that failed alike, of something else.
 fn same_place(report: &Report, first: &Alarm) -> Option<String> {
     let (class, _, own) = exception_key(first)?;
     let (rank, own) = (first.rank?, own?);
-    let alike = |a: &&Alarm| a.rank.is_some_and(|r| r != rank) && exception_key(a).is_some_and(|key| (key.0, key.2) == (class, Some(own)));
+    let place = |a: &Alarm| if let What::Exception(e) = &a.event.what { e.place.clone() } else { None };
+    let alike = |a: &&Alarm| {
+        let is_same = exception_key(a).is_some_and(|key| (key.0, key.2) == (class, Some(own))) && place(a) == place(first);
+        // What the catalogue knows is told by itself.
+        is_same && a.rank.is_some_and(|r| r != rank) && a.event.what.signature().is_none()
+    };
     let others: BTreeMap<u32, &Alarm> = report.record().alarms.iter().filter(alike).filter_map(|a| Some((a.rank?, a))).collect();
     let ranks: Vec<u32> = others.keys().copied().collect();
     let words = format!("; {} at the same place, too", rank_words(&ranks));
@@ -414,6 +418,7 @@ fn same_place(report: &Report, first: &Alarm) -> Option<String> {
     }
 }
 
+/// What an exception is, whoever raised it: its class, its words without numbers, and the program's own function.
 fn exception_key(alarm: &Alarm) -> Option<(&str, String, Option<&str>)> {
     let What::Exception(e) = &alarm.event.what else { return None };
     let words = e.message.lines().next().unwrap_or("").chars().filter(|c| !c.is_ascii_digit()).collect();

@@ -17,7 +17,7 @@
 //!                                             each port and step has up to 10 % more or less
 //! 20s..     train … falls 0.003               the loss falls by so much a step; `nan`: it is none
 //! 35s       kernel NVRM: Xid (…): 79, …       a line of the kernel's log
-//! 35s..     gpus 0..4 waiting                 what modelled GPUs do: training, waiting, nothing, lost; else they train while steps are made
+//! 35s..     gpus 0..4 waiting                 what modelled GPUs do: training, slowed, waiting, nothing, lost; else they train while steps are made
 //! 20s..     traffic rdmap* 62                 Gb/s that these ports send and receive, as a mean over the steps; none without steps
 //! 20s..90s  send bond0 8 steady               Gb/s sent, or received (`receive`), steps or none
 //! 30s..     slow mlx5_5 0.5                   half of their traffic

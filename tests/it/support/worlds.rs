@@ -509,6 +509,8 @@ fn asked(source: &mut dyn Source) -> (Vec<Body>, SourceReport) {
 #[derive(Clone, Copy, PartialEq)]
 pub enum Doing {
     Training,
+    /// It trains for five eighths of each step, and waits in NCCL for the rest.
+    Slowed,
     Waiting,
     Nothing,
     /// It fell off the bus.
@@ -519,6 +521,7 @@ impl Doing {
     pub fn named(name: &str) -> Option<Doing> {
         match name {
             "training" => Some(Doing::Training),
+            "slowed" => Some(Doing::Slowed),
             "waiting" => Some(Doing::Waiting),
             "nothing" => Some(Doing::Nothing),
             "lost" => Some(Doing::Lost),
@@ -755,10 +758,23 @@ fn gpu_sample(gpu: u32, second: u64, doing: Doing) -> GpuSample {
             about(688.0, 9.0, 5),
             about(1650.0, 90.0, 6),
         ),
+        Doing::Slowed => (
+            100,
+            about(59.0, 3.0, 1),
+            about(27.0, 3.0, 2),
+            about(23.0, 2.0, 3),
+            about(37e9, 3e9, 4),
+            about(524.0, 7.0, 5),
+            about(1800.0, 60.0, 6),
+        ),
         Doing::Waiting => (100, about(18.0, 0.3, 1), 0.0, 0.0, 0.0, about(252.0, 5.0, 5), 1980.0),
         Doing::Nothing => (0, 0.0, 0.0, 0.0, 0.0, about(121.0, 2.0, 5), 1980.0),
     };
-    let warm = if doing == Doing::Training { 58 } else { 36 };
+    let warm = match doing {
+        Doing::Training => 58,
+        Doing::Slowed => 52,
+        _ => 36,
+    };
     GpuSample {
         index: gpu,
         util_pct: Some(util),

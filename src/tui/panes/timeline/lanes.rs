@@ -308,6 +308,9 @@ fn mark_late(lanes: &mut [Lane], members: &[usize], axis: &TimeAxis) {
 /// Marks the same since the verdict names one, where it was other signals than this that told.
 fn mark_named(ctx: &Ctx, job: &str, lanes: &mut [Lane], members: &[usize], axis: &TimeAxis) {
     let Some(finding) = ctx.straggler(job) else { return };
+    if finding.since > axis.now {
+        return;
+    }
     let first = axis.cell(finding.since).unwrap_or(0);
     for member in members {
         let lane = &mut lanes[*member];
