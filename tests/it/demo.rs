@@ -249,7 +249,7 @@ fn ports_of_modelled_demos_carry_what_their_captions_say() {
 #[test]
 fn slow_steps_name_the_port_that_became_slow_with_them() {
     let slow = |name, at_s| session(name, at_s).ledger.open().into_iter().find(|f| f.rule == "slow-steps").cloned().unwrap();
-    let before = slow("roce-rail", 55.0);
+    let before = slow("roce-rail", 48.0);
     assert!(before.ports.is_empty() && !before.why.contains("same time"), "no port is judged yet: {}", before.why);
     let after = slow("roce-rail", 75.0);
     assert_eq!(after.ports, ["mlx5_5/1"]);

@@ -89,7 +89,8 @@ fn strips(buf: &Buffer, labels: u16) -> BTreeMap<u32, Vec<Cell>> {
 /// What a cell may stand for.
 fn meant(sign: &str, late: bool) -> &'static [Activity] {
     match sign {
-        "▚" if late => &[Activity::Working, Activity::Idle],
+        "▚" if late => &[Activity::Working, Activity::Idle, Activity::Waiting],
+        "▓" => &[Activity::Working, Activity::Waiting],
         "▂" | "▃" | "▄" | "▅" | "▆" | "▇" | "═" => &[Activity::Working],
         "░" => &[Activity::Waiting],
         "×" | "▁" => &[Activity::Idle],

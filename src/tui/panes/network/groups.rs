@@ -4,6 +4,7 @@ use super::rows::{BARS, Nic, Way, pct};
 use crate::base::units::{bits_per_s, line_rate, scaled};
 use crate::base::words::natural;
 use crate::model::port::capacity;
+use crate::model::series::Trend;
 use crate::tui::panes::Ctx;
 use crate::tui::widgets::Pen;
 use ratatui::buffer::Buffer;
@@ -28,7 +29,12 @@ pub(super) struct Group {
     pub(super) line: Option<u64>,
     /// Of all, in their order.
     pub(super) members: Vec<usize>,
+    /// Next to nothing has gone over any of them.
+    is_quiet: bool,
 }
+
+/// Of a group over which no port carries more, one line says all.
+const QUIET_BYTES_PER_S: f32 = 10e6;
 
 pub(super) struct Folded {
     pub(super) groups: Vec<Group>,
@@ -50,13 +56,19 @@ pub(super) fn fold(nics: &[Nic]) -> Folded {
         let line = if nic.is_up() { nic.line } else { usual(nic.kind).or(nic.line) };
         match groups.iter_mut().find(|g| (g.kind, g.line) == (nic.kind, line)) {
             Some(group) => group.members.push(i),
-            None => groups.push(Group { kind: nic.kind, line, members: vec![i] }),
+            None => groups.push(Group { kind: nic.kind, line, members: vec![i], is_quiet: false }),
         }
     }
     groups.iter_mut().for_each(|g| g.members.retain(|i| !nics[*i].is_idle_virtual()));
     let mut single: Vec<usize> = groups.iter().filter(|g| g.members.len() <= SINGLE).flat_map(|g| g.members.iter().copied()).collect();
     single.sort_unstable();
     groups.retain(|g| g.members.len() > SINGLE);
+    // As far back as is kept: a group that has carried something keeps its rows.
+    let carries = |trend: &Trend| trend.iter().any(|(_, rate)| rate > QUIET_BYTES_PER_S);
+    let speaks = |nic: &Nic| nic.is_lost() || nic.loses() || carries(nic.trends.0) || carries(nic.trends.1);
+    for group in &mut groups {
+        group.is_quiet = !group.members.iter().any(|i| speaks(&nics[*i]));
+    }
     let members = groups.iter().flat_map(|g| g.members.iter().copied());
     let mut troubles: Vec<usize> = members.filter(|i| nics[*i].is_lost() || nics[*i].loses()).collect();
     troubles.sort_by(|a, b| {
@@ -90,7 +102,8 @@ impl Piece {
 
 impl Folded {
     pub(super) fn has_strips(&self, group: usize) -> bool {
-        self.groups[group].line.is_some()
+        let group = &self.groups[group];
+        group.line.is_some() && !group.is_quiet
     }
 
     /// What fits into a height: every group, what is in trouble, strips, single rows, notes; in the order in which they are read.
