@@ -214,6 +214,8 @@ fn by_counts(look: &Look, ras: &RasLook, waiting: &[&RankLook]) -> Option<Differ
         let ranks = late.who.rank.into_iter().collect();
         return Some(Differs { ranks, since, confidence, words, evidence: evidence.collect(), next: command });
     }
+    // Of all, none is more to blame than another.
+    let ranks = if ranks.len() >= look.alive().count().max(ras.nranks as usize) { Vec::new() } else { ranks };
     let words =
         if member.rank.is_none() && odd.len() == 1 { format!("{who} {what}{rest}") } else { format!("{who} {what} in {comm}{rest}") };
     Some(Differs { ranks, since, confidence, words, evidence: evidence.collect(), next: command })

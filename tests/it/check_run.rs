@@ -799,3 +799,62 @@ fn a_stack_of_another_call_is_none_of_this_one() {
     let tagged: String = format!("{}{stack}", head(5, "PMPI_Waitall")).lines().map(|line| format!("[1,5]<stderr>:{line}\n")).collect();
     holds(&tagged, &["PMPI_Waitall failed: Input/output error"]);
 }
+
+#[test]
+fn a_server_that_was_shut_down_does_not_answer() {
+    let up = "INFO 03-19 06:44:31 metrics.py:349] Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 0.0 tokens/s, Running: 0 reqs\n";
+    holds(up, &["server up, and answers requests"]);
+    let end = format!("{up}INFO:     Shutting down\nINFO:     Application shutdown complete.\n");
+    holds(&end, &["server it was up, and was shut down"]);
+    lacks(&end, &["answers requests"]);
+}
+
+#[test]
+fn another_rank_that_failed_at_the_same_place_is_named_with_its_words() {
+    let failed = |rank: u32, what: &str| {
+        format!(
+            "[rank{rank}]: Traceback (most recent call last):\n[rank{rank}]:   File \"/job/train.py\", line 41, in main\n[rank{rank}]:     check(weights)\n\
+             [rank{rank}]:   File \"/job/weights.py\", line 9, in check\n[rank{rank}]:     raise ValueError(f\"no device for {{name}}\")\n\
+             [rank{rank}]: ValueError: no device for {what}\n"
+        )
+    };
+    let log = failed(1, "layers.0.weight") + &failed(0, "embed.weight");
+    holds(
+        &log,
+        &["said by rank 1; rank 0 at the same place, too: no device for embed.weight", "calls main (train.py:41) > check (weights.py:9)"],
+    );
+    let elsewhere = failed(0, "embed.weight").replace("line 9", "line 12");
+    lacks(&(failed(1, "layers.0.weight") + &elsewhere), &["at the same place"]);
+}
+
+#[test]
+fn who_only_hands_a_dump_on_does_not_wait() {
+    let status = |rank: u32, id: u32, group: &str, seq: &str, enqueued: u32, completed: u32| {
+        format!(
+            "[rank{rank}]:[E510 10:00:00.100 ProcessGroupNCCL.cpp:2271] [PG ID {id} PG GUID {id}({group}) Rank {rank}]  failure detected by watchdog at work \
+             sequence id: {seq} PG status: last enqueued work: {enqueued}, last completed work: {completed}\n"
+        )
+    };
+    let caught = "[rank0]:[E510 10:00:00.100 ProcessGroupNCCL.cpp:632] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, \
+                  OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600001 milliseconds before timing out.\n";
+    let handed_on = status(1, 0, "default_pg", "18446744073709551615", 1, 1) + &status(2, 0, "default_pg", "1", 1, 1);
+    let log = caught.to_owned() + &status(0, 1, "tp0", "7", 9, 6) + &handed_on;
+    holds(&log, &["last completed 6, last enqueued 9"]);
+    lacks(&log, &["first collective", "is behind", "wait in it", "18446744073709551615"]);
+}
+
+#[test]
+fn a_full_gpu_of_an_older_pytorch_tells_what_others_hold() {
+    let log = "RuntimeError: CUDA out of memory. Tried to allocate 984.00 MiB (GPU 0; 47.50 GiB total capacity; 22.15 GiB already allocated; \
+               68.88 MiB free; 22.16 GiB reserved in total by PyTorch)\n";
+    holds(log, &["PyTorch used 22.15 GiB in this process, and 25.27 GiB were held beside it"]);
+}
+
+#[test]
+fn an_abort_behind_an_interrupt_is_no_crash() {
+    let abort = "FatalError: `Process abort signal` is detected by the operating system.\n";
+    holds(abort, &["FAIL a process of Paddle ended itself by abort()"]);
+    let log =
+        format!("Traceback (most recent call last):\n  File \"/job/train.py\", line 9, in main\n    step()\nKeyboardInterrupt\n{abort}");
+    holds(&log, &["WARN interrupted by Ctrl-C"]);
+}

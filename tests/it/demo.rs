@@ -251,6 +251,7 @@ fn slow_steps_name_the_port_that_became_slow_with_them() {
     let slow = |name, at_s| session(name, at_s).ledger.open().into_iter().find(|f| f.rule == "slow-steps").cloned().unwrap();
     let before = slow("roce-rail", 48.0);
     assert!(before.ports.is_empty() && !before.why.contains("same time"), "no port is judged yet: {}", before.why);
+    assert_eq!(slow("roce-rail", 56.0).ports, ["mlx5_5/1"], "twelve seconds do where steps became longer meanwhile");
     let after = slow("roce-rail", 75.0);
     assert_eq!(after.ports, ["mlx5_5/1"]);
     assert!(after.why.contains("; at about the same time: rail mlx5_5/1 sends "), "{}", after.why);

@@ -337,11 +337,11 @@ const SOON_ENOUGH: &[(&str, f64)] = &[
 /// All recordings, those too whose half was judged only once: found, culprit right, false, as docs/ACCURACY.md says.
 #[test]
 fn the_score_is_what_the_readme_says() {
-    let rows = [[75, 72, 0], [70, 63, 0], [72, 71, 2], [59, 53, 0], [51, 43, 0], [53, 46, 1]];
+    let rows = [[76, 73, 0], [70, 63, 0], [73, 72, 2], [59, 53, 1], [52, 44, 0], [54, 47, 1]];
     let mut seen = Vec::new();
     for (i, without) in WITHOUT.iter().enumerate() {
         let score = score(JUDGED.iter(), i);
-        assert_eq!(score.faults, 75);
+        assert_eq!(score.faults, 76);
         seen.push([score.found, score.culprit_right, score.false_findings]);
         for (class, most_s) in SOON_ENOUGH.iter().filter(|_| without.is_none()) {
             let worst = score.classes[*class].delay_worst_s.unwrap();

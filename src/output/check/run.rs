@@ -240,9 +240,8 @@ fn no_step_words(report: &Report) -> Option<String> {
 }
 
 fn server_words(report: &Report) -> Option<&'static str> {
-    let served = |file: &LogFile| file.progress.phases.iter().any(|(phase, _, _)| *phase == Phase::Serving);
     let files = || report.model().files.values();
-    match (files().any(serves), files().any(served)) {
+    match (files().any(serves), report.record().last.contains_key("serving")) {
         (true, _) => Some("up, and answers requests"),
         (false, true) => Some("it was up, and was shut down"),
         (false, false) => None,
