@@ -56,6 +56,8 @@ pub struct Progress {
     phase: Option<(Phase, Stamp)>,
     /// Named pauses that are over, with begin and end, the newest [`MAX_PHASES`].
     pub phases: VecDeque<(Phase, Stamp, Stamp)>,
+    /// The log says that the server was shut down.
+    pub server_ended: bool,
     pub done_at: Option<Stamp>,
     /// Number of the newest line that told a step.
     pub line: Option<u64>,
@@ -527,6 +529,9 @@ impl Progress {
     }
 
     pub fn phase_said(&mut self, at: Stamp, phase: Phase, begins: bool) {
+        if phase == Phase::Serving {
+            self.server_ended = !begins && self.phase.is_some_and(|(p, _)| p == phase);
+        }
         if begins {
             if self.phase.is_none_or(|(p, _)| p != phase) {
                 self.end_phase(at);

@@ -807,6 +807,8 @@ fn a_server_that_was_shut_down_does_not_answer() {
     let end = format!("{up}INFO:     Shutting down\nINFO:     Application shutdown complete.\n");
     holds(&end, &["server it was up, and was shut down"]);
     lacks(&end, &["answers requests"]);
+    let rollouts = format!("step 1 | loss 2.5\n{up}step 2 | loss 2.4\n");
+    lacks(&rollouts, &["server"]);
 }
 
 #[test]

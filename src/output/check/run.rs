@@ -241,7 +241,7 @@ fn no_step_words(report: &Report) -> Option<String> {
 
 fn server_words(report: &Report) -> Option<&'static str> {
     let files = || report.model().files.values();
-    match (files().any(serves), report.record().last.contains_key("serving")) {
+    match (files().any(serves), files().any(|file| file.progress.server_ended)) {
         (true, _) => Some("up, and answers requests"),
         (false, true) => Some("it was up, and was shut down"),
         (false, false) => None,

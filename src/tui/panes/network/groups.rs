@@ -35,6 +35,7 @@ pub(super) struct Group {
 
 /// Of a group over which no port carries more, one line says all.
 const QUIET_BYTES_PER_S: f32 = 10e6;
+const QUIET_SAMPLES: usize = 120;
 
 pub(super) struct Folded {
     pub(super) groups: Vec<Group>,
@@ -63,8 +64,8 @@ pub(super) fn fold(nics: &[Nic]) -> Folded {
     let mut single: Vec<usize> = groups.iter().filter(|g| g.members.len() <= SINGLE).flat_map(|g| g.members.iter().copied()).collect();
     single.sort_unstable();
     groups.retain(|g| g.members.len() > SINGLE);
-    // As far back as is kept: a group that has carried something keeps its rows.
-    let carries = |trend: &Trend| trend.iter().any(|(_, rate)| rate > QUIET_BYTES_PER_S);
+    // A group that has carried something not long ago keeps its rows.
+    let carries = |trend: &Trend| trend.iter().rev().take(QUIET_SAMPLES).any(|(_, rate)| rate > QUIET_BYTES_PER_S);
     let speaks = |nic: &Nic| nic.is_lost() || nic.loses() || carries(nic.trends.0) || carries(nic.trends.1);
     for group in &mut groups {
         group.is_quiet = !group.members.iter().any(|i| speaks(&nics[*i]));
