@@ -24,6 +24,7 @@ pub fn known_by(line: &str) -> KnownBy {
     reader.read_all(line, prefilter::classify(line.as_bytes()), &mut events);
     reader.torch.idle(&mut events);
     reader.end_warn(&mut events);
+    events.extend(reader.banner.take().map(|banner| banner.event));
     events.extend(reader.crash.take().map(|mut crash| crash.told()));
     let Some(event) = events.first() else { return KnownBy::default() };
     KnownBy { entry: event.what.entry_of(line), reader: Some(event.what.name()) }
@@ -96,8 +97,33 @@ pub struct Reader {
     crash: Option<Box<Crash>>,
     /// A WARN of NCCL whose text is to come.
     broken_warn: Option<Box<BrokenWarn>>,
+    /// torchrun's banner was read: a run starts, unless the next line shows that the banner is old.
+    banner: Option<Box<Banner>>,
     /// The number of the present line in its file.
     no: Option<u64>,
+}
+
+/// What a launcher prints when it starts its ranks. An older one prints it through a buffer, which a file gets at the launcher's end: behind
+/// all that its ranks have written, and together with what it prints then.
+#[derive(Clone, PartialEq)]
+struct Banner {
+    event: TextEvent,
+    line: Option<u64>,
+}
+
+impl Banner {
+    /// The banner has three lines.
+    const NEAR: u64 = 3;
+
+    fn is_old(&self, line: &str, no: Option<u64>) -> bool {
+        let is_near = self.line.zip(no).is_none_or(|(banner, no)| no <= banner + Banner::NEAR);
+        is_near && ["Killing subprocess ", "Main process received SIG"].iter().any(|last| line.trim_start().starts_with(last))
+    }
+
+    /// The line of stars below it.
+    fn goes_on(line: &str) -> bool {
+        line.trim().bytes().all(|b| b == b'*')
+    }
 }
 
 /// A WARN of NCCL that a terminal or a mail broke: its text, or the end of it, stands in the next lines, behind blanks. Or an error of MPICH,
@@ -236,11 +262,25 @@ impl Reader {
 
     /// Like [`Reader::read`], with what the user has muted.
     pub fn read_all(&mut self, line: &str, class: prefilter::Class, out: &mut Vec<TextEvent>) {
+        if let Some(banner) = self.banner.take_if(|_| !Banner::goes_on(line))
+            && !banner.is_old(line, self.no)
+        {
+            self.run_starts(*banner, out);
+        }
+        let before = out.len();
         match self.parts.read(line) {
             parts::Part::Whole => self.read_whole(line, class, out),
             parts::Part::Begun => {}
             parts::Part::Ended(line) => self.read_whole(&line, prefilter::classify(line.as_bytes()), out),
         }
+        if let Some(at) = out[before..].iter().position(|event| event.what == What::RunStart) {
+            self.banner = Some(Box::new(Banner { event: out.remove(before + at), line: self.no }));
+        }
+    }
+
+    fn run_starts(&mut self, banner: Banner, out: &mut Vec<TextEvent>) {
+        self.header.restart();
+        out.push(banner.event);
     }
 
     fn read_whole(&mut self, line: &str, class: prefilter::Class, out: &mut Vec<TextEvent>) {
@@ -376,6 +416,9 @@ impl Reader {
     /// The file has been silent for a while, or has ended: puts what was held back, because more of it might have come, into `out`.
     pub fn idle(&mut self, out: &mut Vec<TextEvent>) {
         let before = out.len();
+        if let Some(banner) = self.banner.take() {
+            self.run_starts(*banner, out);
+        }
         for line in self.parts.take() {
             self.read_whole(&line, prefilter::classify(line.as_bytes()), out);
         }
@@ -406,9 +449,6 @@ impl Reader {
         self.told(p, class, out);
         if self.tasks.after(task, &out[before..]) {
             of_run.push(TextEvent { origin: Origin::default(), what: What::TasksAreLaunchers, said_at: None });
-        }
-        if out[before..].iter().any(|event| event.what == What::RunStart) {
-            self.header.restart();
         }
         out.append(&mut of_run);
     }

@@ -307,3 +307,23 @@ fn a_loss_scale_below_one_after_many_steps_is_told() {
         assert_eq!(report(&healthy).verdict, Verdict::Ok, "{healthy}");
     }
 }
+
+#[test]
+fn a_banner_that_a_buffer_held_back_begins_no_run() {
+    let banner = |next: &str| {
+        format!(
+            "2024-05-02 10:00:01,120 - mmdet - INFO - Epoch [2][50/400] lr: 1.000e-04, time: 0.410, data_time: 0.020, loss: 1.2500\n\
+             2024-05-02 10:00:21,620 - mmdet - INFO - Epoch [2][100/400] lr: 1.000e-04, time: 0.410, data_time: 0.020, loss: 1.2100\n\
+             Traceback (most recent call last):\n  File \"tools/train.py\", line 31, in main\n\x20   boxes = row[key]\nKeyError: 'boxes'\n{stars}\n\
+             Setting OMP_NUM_THREADS environment variable for each process to be 1 in default, to avoid your system being overloaded\n{stars}\n{next}\
+             subprocess.CalledProcessError: Command '['/opt/bin/python', '-u', 'tools/train.py', '--local_rank=1']' returned non-zero exit status 1.\n",
+            stars = "*".repeat(41)
+        )
+    };
+    holds(&banner("Killing subprocess 410\nKilling subprocess 411\n"), &["FAIL (code) KeyError: 'boxes'", "after step 100 of 400"]);
+    holds(&banner("Main process received SIGTERM, exiting\n"), &["step 100 of 400"]);
+    // A run that fails at once has not made the steps of the one before it.
+    let mut lines = vec!["reading the data"; 6].join("\n");
+    lines.push_str("\nKilling subprocess 410\n");
+    holds(&banner(&lines), &["before any step"]);
+}

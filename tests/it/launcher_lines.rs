@@ -4,7 +4,9 @@ use nccl_top::logs::{Reader, What, WorkerFailure};
 
 fn one(line: &str) -> What {
     let mut out = Vec::new();
-    Reader::default().line(line, &mut out);
+    let mut reader = Reader::default();
+    reader.line(line, &mut out);
+    reader.idle(&mut out);
     // That there is a launcher is told beside what it says.
     out.retain(|event| !matches!(event.what, What::Launch(_)));
     assert_eq!(out.len(), 1, "{line}: {out:?}");
