@@ -67,7 +67,7 @@ const FACTS: &[&str] = &[
     // torchrun and PyTorch
     "waiting for other agents", "Setting OMP_NUM_THREADS", "ProcessGroupNCCL initialization options",
     // progress
-    "Loss", "loss", "LOSS", "it/s", "s/it", "iteration", "step", "Step", "Iter ", "iter ", "SamplesPerSec", "[batch=",
+    "Loss", "loss", "LOSS", "it/s", "s/it", "iteration", "step", "Step", "Iter ", "iter ", "iters: ", "SamplesPerSec", "[batch=",
     "OVERFLOW", "Overflow", "overflow on", "Gradient overflow", "train_runtime", "'eval_", "Checkpoint", "checkpoint", "Evaluat", "evaluat",
     "Validat", "validat", "Compil", "compil", "_inductor/", "Uvicorn running", "startup complete", "shutdown complete", "Shutting down FastAPI", "API server on", "ready to roll",
     "Listening at: http", "Running on http", "Avg prompt throughput", "Prefill batch", "Decode batch", "Loading", "loading", "Building", "building", "dataset",

@@ -323,7 +323,6 @@ fn a_banner_that_a_buffer_held_back_begins_no_run() {
     holds(&banner("Killing subprocess 410\nKilling subprocess 411\n"), &["FAIL (code) KeyError: 'boxes'", "after step 100 of 400"]);
     holds(&banner("Main process received SIGTERM, exiting\n"), &["step 100 of 400"]);
     // A run that fails at once has not made the steps of the one before it.
-    let mut lines = vec!["reading the data"; 6].join("\n");
-    lines.push_str("\nKilling subprocess 410\n");
+    let lines = format!("{}Killing subprocess 410\n", "reading the data\n".repeat(6));
     holds(&banner(&lines), &["before any step"]);
 }

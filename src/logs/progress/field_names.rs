@@ -238,6 +238,11 @@ fn loss_of(name: &[u8]) -> Option<OfLoss> {
     ];
     let parts = || name.split(|b| matches!(b, b'_' | b'/'));
     let of_a_part = || parts().any(|part| part.ends_with(b"ing") || PARTS.contains(&part));
+    // `loss_g`
+    let is_part = parts().next() == Some(b"loss") && parts().count() == 2 && parts().next_back().is_some_and(|part| PARTS.contains(&part));
+    if is_part {
+        return Some(OfLoss::Part);
+    }
     let is_loss = parts().count() > 1
         && parts().next_back() == Some(b"loss")
         && !parts().any(|part| std::str::from_utf8(part).is_ok_and(is_not_of_training));
@@ -303,20 +308,45 @@ fn numbered(line: &Line<'_>) -> Option<f64> {
     is_column.then_some(n)
 }
 
-/// `Epoch: 10, …`, `epoch 3/90 - …`, `[Epoch 12] …`, `[00:43:24] epoch 1/10 …`
+/// `Epoch: 10, …`, `epoch 3/90 - …`, `[Epoch 12] …`, `[00:43:24] epoch 1/10 …`, `… | INFO | main:train:16 - Epoch 1 …`, `Rank 0, epoch 2 …`:
+/// in front of it stands nothing but what a logger puts there, and that the epoch is over.
 fn starts_with_epoch(text: &str) -> bool {
-    // `- INFO - Epoch 5/20`: what stands between time, level and message in Python's own format.
-    let text = without_clock(without_level(text.trim_start_matches(['-', ' '])));
-    scan::starts_with(text.trim_start_matches(['[', '(', '-', '=', '*', ' ', '|']), "epoch")
+    const WORD: &str = "epoch";
+    let front = text.as_bytes().get(..text.len().min(MOST_OF_LOGGER)).unwrap_or_default();
+    let at = memchr::memchr2_iter(b'e', b'E', front).find(|at| {
+        let is_whole = *at == 0 || !front[at - 1].is_ascii_alphanumeric() && front[at - 1] != b'_';
+        is_whole && scan::starts_with(&text[*at..], WORD)
+    });
+    at.and_then(|at| text.get(..at)).is_some_and(is_of_logger)
 }
 
-/// A line without the time of day that stands in brackets in front of it.
-fn without_clock(text: &str) -> &str {
-    let behind = || {
-        let (clock, rest) = text.strip_prefix('[')?.split_once("] ")?;
-        clock.bytes().all(|b| b.is_ascii_digit() || matches!(b, b':' | b'.' | b',' | b'-' | b' ')).then_some(rest)
-    };
-    behind().unwrap_or(text)
+/// A time, a level, a place in the source, a name and a device take no more room.
+const MOST_OF_LOGGER: usize = 140;
+
+/// Whether all words of a text are of those that loggers put in front of a message.
+fn is_of_logger(text: &str) -> bool {
+    const LEVELS: &[&str] = &["INFO", "DEBUG", "NOTICE", "info", "debug", "Info"];
+    const WHO: &[&str] = &["rank", "gpu", "cuda", "device", "node", "worker", "process", "pid", "line", "master", "main"];
+    const OVER: &[&str] = &["end", "of", "finished", "completed", "after", "done", "summary", "train", "training"];
+    const MONTHS: &[&str] = &["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let mut has_level = false;
+    text.split(|c: char| c.is_whitespace() || matches!(c, '|' | ',' | ';' | '-' | '=' | '>' | '*' | '#' | '(' | ')')).all(|word| {
+        let bare = word.trim_matches(['[', ']', ':', '<', '\'', '"']);
+        let lower = bare.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches(':').to_ascii_lowercase();
+        let is_number = bare.bytes().all(|b| b.is_ascii_digit() || matches!(b, b':' | b'.' | b'/' | b'T' | b'Z' | b'+'));
+        // `main:train:16`, `trainer.core`, `train.py`, `__main__`
+        let of_evaluation = |part: &str| is_not_of_training(&part.to_ascii_lowercase()) || part.starts_with("val");
+        let is_place = (bare.contains(['.', ':']) || bare.starts_with("__")) && !bare.split(['.', ':', '_', '/']).any(of_evaluation);
+        let is_name = (word.starts_with('[') || has_level && word.ends_with(':')) && !is_not_of_training(&lower);
+        has_level |= LEVELS.iter().any(|level| bare.split(':').next() == Some(level));
+        is_number
+            || is_place
+            || is_name
+            || LEVELS.contains(&bare)
+            || MONTHS.contains(&bare)
+            || WHO.contains(&lower.as_str())
+            || OVER.contains(&lower.as_str())
+    })
 }
 
 /// `loss 3/4` is none.
@@ -372,6 +402,12 @@ pub fn read(text: &str) -> Found {
         if b.is_ascii_digit() {
             // `1.745e6`, `1,745,000`
             at += bytes[at..].iter().take_while(|b| b.is_ascii_digit() || matches!(b, b'.' | b',' | b'e' | b'+')).count();
+            // `global_step 12Loss 3.4`
+            if let Some(digits) =
+                bytes[start..at].iter().position(|b| !b.is_ascii_digit()).filter(|n| bytes[start + n..at].starts_with(GLUED))
+            {
+                at = start + digits;
+            }
             // `2.0e-05`, `2.0E-05`
             at += usize::from(bytes.get(at) == Some(&b'E') && bytes.get(at + 1) == Some(&b'-'));
             if matches!(bytes[at - 1], b'e' | b'E') && bytes.get(at) == Some(&b'-') && bytes.get(at + 1).is_some_and(u8::is_ascii_digit) {
@@ -448,9 +484,13 @@ fn step(tail: &str) -> Option<(f64, Option<f64>)> {
     counts(tail.trim_start_matches([' ', '\t', ':', '=', '#', '[', '(', '"', '\'']))
 }
 
+/// What some programs print right behind a number.
+const GLUED: &[u8] = b"Loss";
+
 fn counts(tail: &str) -> Option<(f64, Option<f64>)> {
     let tail = tail.trim_start_matches(' ');
-    let (n, len) = scan::count(tail).filter(|(_, n)| !tail[*n..].starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))?;
+    let is_glued = |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && !rest.as_bytes().starts_with(GLUED);
+    let (n, len) = scan::count(tail).filter(|(_, n)| !is_glued(&tail[*n..]))?;
     let rest = tail[len..].trim_start();
     let total = rest.strip_prefix('/').or_else(|| rest.strip_prefix("of ")).and_then(|t| scan::count(t.trim_start())).map(|(t, _)| t);
     Some((n, total.filter(|t| *t >= n)))
