@@ -1,7 +1,7 @@
 //! Makes hostile text safe to print: no escape sequences, no control characters, nothing that reorders or hides what stands beside it.
 //! Never changes what is left.
 
-use memchr::memchr2;
+use memchr::{memchr2, memchr3};
 use std::borrow::Cow;
 
 /// `line` without ANSI sequences (also those that lost their ESC at the line's start, or had it spelled out by a log shipper), control,
@@ -19,7 +19,7 @@ pub fn clean(line: &str) -> Cow<'_, str> {
         rest = match c {
             '\x1b' => after_escape(&rest[1..]),
             '\u{9b}' => after_csi(&rest[2..]),
-            '\\' => match spelled_out(rest) {
+            '\\' | '^' => match spelled_out(rest) {
                 Some(next) => next,
                 None => {
                     out.push(c);
@@ -81,7 +81,7 @@ pub fn clip(text: &str, max_chars: usize) -> Cow<'_, str> {
 fn is_plain(line: &str) -> bool {
     // Without a way out in between, many bytes are looked at at once.
     let ascii = line.bytes().fold(true, |plain, b| plain & (0x20..0x7f).contains(&b));
-    bare_colour(line).is_none() && (ascii || !line.chars().any(is_unsafe)) && memchr2(b'\t', b'\\', line.as_bytes()).is_none()
+    bare_colour(line).is_none() && (ascii || !line.chars().any(is_unsafe)) && memchr3(b'\t', b'\\', b'^', line.as_bytes()).is_none()
 }
 
 /// Control characters, and what hides or reorders text.
@@ -109,9 +109,9 @@ fn bare_colour(s: &str) -> Option<&str> {
     inner[digits..].strip_prefix('m')
 }
 
-/// `\x1b[31m`, `\u001b[31m`, `\033[31m` as text.
+/// `\x1b[31m`, `\u001b[31m`, `\033[31m`, `^[[31m` as text.
 fn spelled_out(s: &str) -> Option<&str> {
-    let inner = ["\\x1b[", "\\x1B[", "\\u001b[", "\\u001B[", "\\033[", "\\e["].iter().find_map(|p| s.strip_prefix(p))?;
+    let inner = ["\\x1b[", "\\x1B[", "\\u001b[", "\\u001B[", "\\033[", "\\e[", "^[["].iter().find_map(|p| s.strip_prefix(p))?;
     let params = inner.bytes().take_while(|b| b.is_ascii_digit() || *b == b';').count();
     let after = &inner[params..];
     after.starts_with(|c: char| c.is_ascii_alphabetic()).then(|| &after[1..])

@@ -114,9 +114,17 @@ fn is_of_traceback(s: &str) -> bool {
     };
     s.starts_with("Traceback (most recent call last)")
         || s.starts_with("  File \"")
-        // UCX pads the place in its code, too.
-        || s.starts_with("    ") && !s.contains("  UCX  ")
+        || s.starts_with("    ") && !is_place_of_ucx(s.trim_start())
         || s.starts_with(|c: char| c.is_ascii_alphabetic()) && is_last(class())
+}
+
+/// `wireup.c:346  Assertion …`, which UCX pads with blanks in front.
+fn is_place_of_ucx(s: &str) -> bool {
+    let Some((place, message)) = s.split_once("  ") else { return false };
+    let is_place = place.rsplit_once(':').is_some_and(|(file, line)| {
+        [".c", ".cc", ".h"].iter().any(|end| file.ends_with(end)) && line.trim_end().bytes().all(|b| b.is_ascii_digit()) && !line.is_empty()
+    });
+    is_place && !message.is_empty()
 }
 
 /// Without Ray's ` [repeated 7x across cluster]` at the end.
