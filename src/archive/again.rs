@@ -2,7 +2,7 @@
 
 use super::inputs::Input;
 use super::kinds::Opened;
-use super::{Report, at_end, before, call, last_step};
+use super::{Report, at_end, before, call, last_step, stack};
 use crate::base::time::Stamp;
 use crate::observe::evidence::Evidence;
 use memchr::memchr_iter;
@@ -22,6 +22,8 @@ pub struct Again {
     pub above: Option<(Stamp, u64)>,
     /// What NCCL was about when the call failed that is the cause.
     pub call: Option<String>,
+    /// The calls of the native stack below the cause, from the outside in.
+    pub calls: Option<String>,
     /// The newest line that told a step.
     pub last_step: Option<Evidence>,
     /// Where nothing is wrong: what each log said last.
@@ -44,7 +46,10 @@ impl Again {
         }
         again.before = before::of(report, &proof);
         again.above = before::time_above(report, &proof);
-        again.call = call::of(report, &proof);
+        let is_crash = report.root_cause.is_some_and(|cause| report.findings[cause].rule == crate::rules::END_OF_A_RANK);
+        let stack = if is_crash { stack::of(&proof) } else { stack::Stack::default() };
+        again.call = call::of(report, &proof).or_else(|| stack.doing.map(str::to_owned));
+        again.calls = stack.calls;
         again
     }
 }

@@ -19,6 +19,7 @@ mod metrics;
 mod nccl_tests;
 mod ras;
 mod sentence;
+mod stack;
 mod tape;
 
 use crate::base::severity::{Role, Severity};

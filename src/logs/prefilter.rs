@@ -110,6 +110,7 @@ const FORMS: &[(Class, &str, &str)] = &[
     (Class::Fact, "Epoch", r"Epoch[ :#\[]+[0-9].*(?:[Aa]cc|MSE|mse|L1|l1|MAE|mae|BCE|bce)"),
     (Class::Fact, "epoch", r"epoch[ :#\[=]+[0-9].*(?:[Aa]cc|MSE|mse|L1|l1|MAE|mae|BCE|bce)"),
     (Class::Fact, "Epoch", r"Epoch[ :#\[]+[0-9]+(?: ?/ ?[0-9]+)?[\]: =*-]*$"),
+    (Class::Fact, "epoch", r"epoch[ :#\[]+[0-9]+(?: ?/ ?[0-9]+)?[\]: =*-]*$"),
     (Class::Fact, "Done", r"(?:^|[ \]])Done[!.]?[ \r]*$"),
     (Class::Fact, "Start ", r"^ +Start +[0-9]+: "),
     (Class::Fact, "nll ", r"nll +[0-9]"),

@@ -47,6 +47,9 @@ pub fn peel(line: &str) -> Peeled<'_> {
         p.rest = rest;
     }
     p.rest = without_box(p.rest);
+    if p.origin.rank.is_none() {
+        own_words(&mut p);
+    }
     if p.rest.starts_with('[') {
         p.rest = without_unknown(p.rest, &mut p.origin);
     }
@@ -59,6 +62,36 @@ pub fn peel(line: &str) -> Peeled<'_> {
         p.rest = without_next_prefix(p.rest);
     }
     p
+}
+
+/// `[Rank 6] `, `(rank 6) `, `Rank 6: `, `rank=6 | `, `Rank 6, Epoch 2`, `[GPU 6] `: who writes says so in the words of the program,
+/// which stay in front of anything but a part of a traceback.
+fn own_words(p: &mut Peeled<'_>) {
+    let bare = p.rest.trim_start_matches(['[', '(']);
+    let is_bracketed = bare.len() < p.rest.len();
+    let name = bare.get(..4).unwrap_or_default();
+    let (is_rank, is_gpu) = (name.eq_ignore_ascii_case("rank"), is_bracketed && name.starts_with("GPU"));
+    if !is_rank && !is_gpu {
+        return;
+    }
+    let tail = bare[if is_rank { 4 } else { 3 }..].trim_start_matches([' ', '=', '#', '_']);
+    let tail = if is_bracketed { tail.trim_start_matches([':', ' ']) } else { tail };
+    let digits = tail.bytes().take_while(u8::is_ascii_digit).count();
+    let Some(n) = number(&tail[..digits]).filter(|n| *n < MAX_BARE_RANK) else { return };
+    // `[Rank 6/8]`
+    let behind = tail[digits..].strip_prefix('/').map_or(&tail[digits..], |total| total.trim_start_matches(|c: char| c.is_ascii_digit()));
+    let ends = match is_bracketed {
+        true => behind.starts_with([']', ')']),
+        false => [": ", " | ", " - ", " > ", "> ", ", epoch", ", Epoch", ", step", ", Step"].iter().any(|end| behind.starts_with(end)),
+    };
+    if ends && is_rank {
+        p.named(n, RankBy::Other);
+    } else if ends {
+        set(&mut p.origin.local_rank, n);
+    }
+    if let Some(text) = behind.strip_prefix(": ").filter(|text| ends && is_of_traceback(text)) {
+        p.rest = text;
+    }
 }
 
 /// Without the sides of a box that a viewer, or rich in Python, draws around a text: `│ text   │`.
@@ -292,8 +325,8 @@ fn module_place(s: &str) -> Option<&str> {
 fn stamped<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     let (w, n) = stamp::iso(s).or_else(|| stamp::american(s))?;
     let rest = &s[n..];
-    // A log shipper may put a colon between it and the launcher's prefix.
-    let rest = rest.strip_prefix(':').filter(|r| r.starts_with(" [")).unwrap_or(rest);
+    // A log shipper may put a colon between it and the launcher's prefix, nnU-Net between it and the text.
+    let rest = rest.strip_prefix(':').filter(|r| r.starts_with(' ')).unwrap_or(rest);
     if let Some(text) = placed(rest, p) {
         set_time(p, w);
         return Some(text);

@@ -44,6 +44,8 @@ enum Kind {
     Count,
     /// Any name: `AdamW`.
     Name,
+    /// The number of a job, as it stands.
+    Id,
     /// The setting is on: `True`, `true`.
     On,
 }
@@ -108,6 +110,8 @@ impl Detail {
             Kind::Gpu => gpu(tail),
             Kind::Count => count(front, word, &tail[end..]),
             Kind::Name => name(word),
+            Kind::Id => Some(word.trim_end_matches([':', '.', '>']).to_owned())
+                .filter(|id| !id.is_empty() && id.bytes().all(|b| b.is_ascii_digit())),
             Kind::On => word.eq_ignore_ascii_case("true").then(String::new),
             Kind::Dtype => {
                 Some(word.strip_prefix("torch.").unwrap_or(word).to_ascii_lowercase()).filter(|name| DTYPES.contains(&name.as_str()))
@@ -140,6 +144,7 @@ fn count(front: &str, word: &str, behind: &str) -> Option<String> {
 
 /// A name as programs give it to a method: not a word of the language that says there is none.
 fn name(word: &str) -> Option<String> {
+    let word = word.trim_end_matches(['>', ',']);
     const LONGEST: usize = 32;
     let is_name = word.len() <= LONGEST && word.starts_with(|c: char| c.is_ascii_alphabetic());
     let is_plain = word.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'));

@@ -579,7 +579,7 @@ pub fn lone_epoch(text: &str) -> Option<f64> {
 
 /// `Training loss: 0.046`, `INFO   train loss = 0.046`, and nothing else.
 pub fn lone_loss(text: &str) -> Option<f64> {
-    let text = without_level(text).trim_start();
+    let text = without_level(text.trim_start_matches([':', ' '])).trim_start();
     let starts =
         ["Training loss", "training loss", "Train loss", "train loss", "Train Loss", "Training Loss", "train_loss", "Loss", "loss"];
     let tail = starts.iter().find_map(|start| text.strip_prefix(start))?.trim_start_matches([' ', ':', '=']);

@@ -2,7 +2,7 @@
 //! the handlers of UCX and Open MPI, by gdb and by c10 of native code. The line of the signal is held back until the stack tells where the crash was.
 //!
 //! Source: CPython `Python/traceback.c` and `Modules/faulthandler.c`, 3.8 to 3.14; UCX `debug.c`; Open MPI `stacktrace.c`, glibc `backtrace_symbols`;
-//! gdb `stack.c`, 9 to 16; PyTorch `c10/util/Backtrace.cpp`.
+//! gdb `stack.c`, 9 to 16; PyTorch `c10/util/Backtrace.cpp`; TVM FFI `backtrace.cc` (FlashInfer, SGLang).
 
 use super::traceback::{is_of_library, is_of_python};
 use crate::base::clean::clip;
@@ -12,7 +12,7 @@ use crate::logs::{Origin, SaidAt, TextEvent, What};
 /// How the line of the signal begins.
 const HEAD: &str = "Fatal Python error: ";
 /// How the lines of native handlers go on in front of their stacks.
-const NATIVE: &[&str] = &["] Caught signal ", "] Signal: Segmentation fault (11)", "  Fatal: "];
+const NATIVE: &[&str] = &["] Caught signal ", "] Signal: Segmentation fault (11)", "  Fatal: ", "!!! Segfault encountered !!!"];
 /// How c10 begins what nobody has caught: the text of the exception, and the stack that it was raised from.
 const OF_C10: &str = "what():  ";
 /// Lines that are waited for: other threads may come first.
@@ -203,6 +203,9 @@ impl<'a> Frame<'a> {
         if let Some(tail) = text.strip_prefix("frame #") {
             return Frame::of_c10(tail);
         }
+        if let Some(tail) = text.strip_prefix("File \"") {
+            return Frame::of_tvm(tail);
+        }
         let text = text.rsplit_once("] [").map_or(text, |(before, tail)| if before.starts_with('[') { tail } else { text });
         let text = text.trim_start_matches(['[', ' ']);
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -243,6 +246,14 @@ impl<'a> Frame<'a> {
         Some(Frame { library, function: call.split('(').next().filter(|name| is_name(name)), source: None })
     }
 
+    /// `misc/cudawrap.cc", line 92, in ncclCuMemHostEnable()`, `<unknown>", line 0, in cuMemCreate`; a file of Python is another stack's.
+    fn of_tvm(tail: &'a str) -> Option<Frame<'a>> {
+        let (file, tail) = tail.split_once("\", line ")?;
+        let (_, function) = tail.split_once(", in ").filter(|_| !file.ends_with(".py"))?;
+        let source = Some(file).filter(|file| !file.starts_with('<'));
+        Some(Frame { library: None, function: function.split('(').next().filter(|name| is_name(name)), source })
+    }
+
     fn is_of_pytorch(&self) -> bool {
         let Some(library) = self.library else { return true };
         let name = library.strip_prefix("lib").unwrap_or(library);
@@ -275,6 +286,18 @@ impl<'a> Frame<'a> {
             (None, _) => None,
         }
     }
+}
+
+/// What a line of a native stack calls: `Some(None)` of a frame of the system, of Python or without a name, `None` of a line that is no frame.
+pub fn native_call(line: &str) -> Option<Option<&str>> {
+    let frame = Frame::of(line.trim())?;
+    let is_foreign = frame.is_of_python() || frame.library.is_some_and(is_of_the_system);
+    let is_told = |name: &&str| {
+        let own = name.rsplit("::").next().unwrap_or(name);
+        let of_handlers = ["c10::", "torch::", "at::", "std::"].iter().any(|space| name.starts_with(space));
+        !is_foreign && !of_handlers && !own.starts_with('_') && !SYSTEM_CALLS.contains(&own) && !LOADING.contains(&own)
+    };
+    Some(frame.function.filter(is_told))
 }
 
 fn is_of_the_system(library: &str) -> bool {
@@ -316,11 +339,20 @@ mod tests {
             ("#0  memset () at ../sysdeps/x86_64/memset.S:392", None),
             ("2  /lib64/libc.so.6(dlopen+0x6f) [0x2aab2393f51e]", Some("dlopen")),
             ("frame #8: VLLM::Worker_DP4() [0x5821ef]", Some("VLLM::Worker_DP4")),
+            ("File \"misc/cudawrap.cc\", line 41, in ncclCuMemProbe()", Some("ncclCuMemProbe (cudawrap.cc)")),
+            ("File \"<unknown>\", line 0, in cuMemMap", Some("cuMemMap")),
+            ("File \"./nptl/pthread_kill.c\", line 44, in __pthread_kill_internal", None),
         ];
         for (line, place) in cases {
             assert_eq!(Frame::of(line).expect(line).place().as_deref(), place, "{line}");
         }
-        for line in ["==== backtrace (tid: 7025) ====", "[node:956] Signal code:  (-6)", "Epoch 1: 10 (of 20)", "12 steps (0.3 s)"] {
+        for line in [
+            "==== backtrace (tid: 7025) ====",
+            "[node:956] Signal code:  (-6)",
+            "Epoch 1: 10 (of 20)",
+            "12 steps (0.3 s)",
+            "File \"a/b.py\", line 3, in main",
+        ] {
             assert!(Frame::of(line).is_none(), "{line}");
         }
     }

@@ -330,7 +330,9 @@ fn step_named(text: &str) -> Option<u64> {
 /// The way from the program's own functions to the one that raised.
 pub fn calls(report: &Report, f: &Finding) -> Option<String> {
     let calls = |said: &SaidAt| Some(clean(&said.calls).to_string()).filter(|calls| !calls.is_empty());
-    tracebacks(report, report.alarm_of(f)?).find_map(calls)
+    let of_python = tracebacks(report, report.alarm_of(f)?).find_map(calls);
+    let is_cause = || report.root_cause.is_some_and(|cause| std::ptr::eq(&report.findings[cause], f));
+    of_python.or_else(|| report.again.calls.as_deref().filter(|_| is_cause()).map(|calls| clean(calls).to_string()))
 }
 
 /// What the program was doing, by the traceback that it ended with.
