@@ -140,6 +140,8 @@ const MAX_PHASES: usize = 32;
 const WARM_UP: usize = 3;
 const LEAST_BEFORE: usize = 8;
 const LEAST_STRETCHES: usize = 5;
+/// Lines that each tell of so many steps are few, and one of them has all of the warm-up.
+const STEPS_OF_LINE: u64 = 5;
 const STEPS_OF_STRETCH: f64 = 4.0;
 const LEAST_AFTER: usize = 10;
 /// The time that slow steps must cover.
@@ -374,13 +376,15 @@ impl Progress {
             self.slow = self.shifted(now, stretches);
         }
         if self.usual_due == 0 {
-            let (warm_up, least) = if stretches { (1, LEAST_STRETCHES) } else { (WARM_UP, LEAST_BEFORE) };
+            // Lines of many steps each are few: what is usual is known from some of them until there are more.
+            let few = steps >= STEPS_OF_LINE && self.step_times.len() < WARM_UP + LEAST_BEFORE;
+            let (warm_up, least) = if stretches || few { (1, LEAST_STRETCHES) } else { (WARM_UP, LEAST_BEFORE) };
             let warm = self.step_times.len().saturating_sub(warm_up);
             let mut usual: Vec<f64> = self.step_times.iter().rev().take(warm.min(200)).map(|s| s.1).filter(|s| s.is_finite()).collect();
             if usual.len() >= least {
                 usual.sort_by(f64::total_cmp);
                 self.usual_step_s = Some((usual[usual.len() / 2], usual[(usual.len() - 1) * 9 / 10]));
-                self.usual_due = 16;
+                self.usual_due = if few { 1 } else { 16 };
             }
         }
     }

@@ -4,7 +4,7 @@
 use crate::base::severity::{Role, Severity};
 use crate::base::time::Stamp;
 use crate::diagnosis::session::Event;
-use crate::rules::findings::Change;
+use crate::rules::findings::{Change, Finding};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -82,6 +82,10 @@ pub fn case(name: &str, label: &Label, start: Stamp, events: &[(Stamp, Event)]) 
         NONE => None,
         class => told(class).or_else(|| opened().find(|(t, f)| label.accepts(f.rule) && late_enough(*t))),
     };
+    // One that named nobody at first may do so when more was known.
+    let names = |f: &&Finding| !f.ranks.is_empty();
+    let later = |of: &str| opened().map(|(_, f)| f).find(|f| f.rule == of && names(f));
+    let blames = hit.map(|(_, f)| if label.ranks.is_empty() { f } else { Some(f).filter(names).or_else(|| later(f.rule)).unwrap_or(f) });
     let least = if label.class == NONE { Severity::Warning } else { Severity::Error };
     let false_findings = opened()
         .filter(|(t, f)| {
@@ -95,8 +99,8 @@ pub fn case(name: &str, label: &Label, start: Stamp, events: &[(Stamp, Event)]) 
         class: label.class.clone(),
         found: hit.map(|(_, f)| f.rule),
         delay_s: hit.map(|(t, _)| (t - since).max(0.0)),
-        culprit_right: hit.map(|(_, f)| f.ranks == label.ranks),
-        blamed: hit.map(|(_, f)| f.ranks.clone()).unwrap_or_default(),
+        culprit_right: blames.map(|f| f.ranks == label.ranks),
+        blamed: blames.map(|f| f.ranks.clone()).unwrap_or_default(),
         false_findings,
     }
 }

@@ -156,6 +156,17 @@ impl Finding {
         }
     }
 
+    /// What looked like the number of all ranks is that of one: the others have gone on since then without it.
+    fn is_of_one_after_all(&mut self, seen: &Finding) -> bool {
+        let of_numbers = super::rule(self.rule).is_some_and(|rule| rule.chain.is_of_numbers);
+        let is_news = of_numbers && self.ranks.is_empty() && !seen.ranks.is_empty() && self.summary != seen.summary;
+        if is_news {
+            (self.ranks, self.gpus) = (seen.ranks.clone(), seen.gpus.clone());
+            self.summary = format!("{}: {}", crate::base::words::rank_words(&self.ranks), self.summary);
+        }
+        is_news
+    }
+
     /// Another witness of the same: whoever knows more describes it, and the proofs of both stay.
     fn join(&mut self, mut other: Finding) {
         let confidence = self.confidence.max(other.confidence);
@@ -355,6 +366,10 @@ impl Ledger {
             } else if times > 0 {
                 open.count += times;
                 open.name_ranks_of(&seen);
+                if open.is_of_one_after_all(&seen) {
+                    self.changes.push(Changed::Opened(key));
+                    return;
+                }
                 // The same words may come at a higher level.
                 if seen.severity > open.severity && seen.severity > open.own_severity {
                     let bad = (seen.severity, seen.own_severity);

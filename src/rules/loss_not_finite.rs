@@ -82,11 +82,26 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let was = before.as_ref().map_or(String::new(), |before| format!("; it was {before}"));
     let mut found = ctx.found(&RULE, "loss", format!("the loss is {what}{at}{was}"));
     // The line is printed by one rank; the loss is usually that of all.
-    found.ranks.clear();
-    found.gpus.clear();
+    if !is_of_its_rank_alone(ctx, progress) {
+        found.ranks.clear();
+        found.gpus.clear();
+    }
     found.confidence = Confidence::Certain;
-    found.why = "the progress line says so".into();
+    found.why = match found.ranks.is_empty() {
+        true => "the progress line says so".into(),
+        false => "the progress line says so, and the other ranks have printed finite losses since: it is not the loss of all".into(),
+    };
     found.next = Some("stop the run and go back to the last checkpoint before this step".into());
     found.witness = Witness::Progress;
     out.push(found);
+}
+
+/// Each rank has a log of its own, and all others have printed a finite loss since the last one of this rank.
+fn is_of_its_rank_alone(ctx: &TextContext, own: &Progress) -> bool {
+    let Some((rank, (Some(last), _))) = ctx.seen.rank.zip(own.finite_loss) else { return false };
+    let others = || {
+        let of_job = ctx.model.files.values().filter(|file| file.job == ctx.seen.job && file.rank.is_some_and(|other| other != rank));
+        of_job.map(|file| &file.progress).filter(|progress| progress.step.is_some())
+    };
+    others().next().is_some() && others().all(|other| other.bad_losses == 0 && other.loss.is_some() && other.step > Some(last))
 }

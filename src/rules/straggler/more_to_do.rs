@@ -15,7 +15,8 @@ use std::time::Duration;
 
 /// What they drew before is looked at over this: not what they drew when the job began.
 const BEFORE: Duration = Duration::from_secs(4);
-const SETTLES: Duration = Duration::from_secs(1);
+/// Bars show means of many steps: what they show grows some seconds after the steps did.
+const SETTLES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(5)];
 /// Ranks that do the same draw the same within this.
 const ALIKE: f64 = 1.15;
 
@@ -37,13 +38,14 @@ pub(super) fn judge(model: &Model, job: &Job, look: &Look, progress: Option<&Pro
     if !thirds(now, lasts).into_iter().all(is_its) {
         return None;
     }
-    let then = slow.since.minus(SETTLES);
-    let before = drawn(model, look, then.minus(BEFORE), then)?;
-    let watts = || before.iter().map(|(watts, _)| *watts);
-    let (least, top) = (watts().fold(f64::INFINITY, f64::min), watts().fold(0.0, f64::max));
-    if top > least * ALIKE {
-        return None;
-    }
+    let alike = |settles: Duration| {
+        let then = slow.since.minus(settles);
+        let before = drawn(model, look, then.minus(BEFORE), then)?;
+        let watts = || before.iter().map(|(watts, _)| *watts);
+        let (least, top) = (watts().fold(f64::INFINITY, f64::min), watts().fold(0.0, f64::max));
+        (top <= least * ALIKE).then_some(top)
+    };
+    let top = SETTLES.into_iter().find_map(alike)?;
     let told = look.ranks.get(&rank)?;
     let waiting = the_other(look.alive().count() - 1, "rank", "wait");
     let words = format!("{} has more to do on its GPU in each step; {waiting} for it", told.name());
