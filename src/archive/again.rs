@@ -2,7 +2,7 @@
 
 use super::inputs::Input;
 use super::kinds::Opened;
-use super::{Report, at_end, before, call, last_step, stack};
+use super::{Report, at_end, before, call, last_step, stack, table};
 use crate::base::time::Stamp;
 use crate::observe::evidence::Evidence;
 use memchr::memchr_iter;
@@ -26,13 +26,20 @@ pub struct Again {
     pub calls: Option<String>,
     /// The newest line that told a step.
     pub last_step: Option<Evidence>,
+    /// Tables of numbers that a benchmark printed.
+    pub tables: Vec<Evidence>,
     /// Where nothing is wrong: what each log said last.
     pub at_end: Vec<Evidence>,
 }
 
 impl Again {
     pub fn of(report: &Report, inputs: &[Input]) -> Again {
-        let mut again = Again { last_step: last_step::of(report, inputs), at_end: at_end::of(report, inputs), ..Again::default() };
+        let mut again = Again {
+            last_step: last_step::of(report, inputs),
+            at_end: at_end::of(report, inputs),
+            tables: table::of(report, inputs),
+            ..Again::default()
+        };
         let proof = report.root_cause.and_then(|cause| report.findings[cause].evidence.first());
         let Some((path, line)) = proof.and_then(|proof| Some((proof.path.as_deref()?, usize::try_from(proof.line?).ok()?))) else {
             return again;

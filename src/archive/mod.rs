@@ -20,6 +20,7 @@ mod nccl_tests;
 mod ras;
 mod sentence;
 mod stack;
+mod table;
 mod tape;
 
 use crate::base::severity::{Role, Severity};

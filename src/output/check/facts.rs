@@ -60,6 +60,7 @@ pub fn json(report: &Report) -> Value {
         "training": report.training().map(crate::output::snapshot::training),
         "last_step": report.again.last_step.as_ref().map(super::line),
         "said_last": report.again.at_end.iter().map(super::line).collect::<Vec<_>>(),
+        "tables": report.again.tables.iter().map(super::line).collect::<Vec<_>>(),
         "software": software(report, &bringup),
         "details": details(report),
         "last": report.record().last.iter().map(|(row, (text, n))| ((*row).to_owned(), json!({ "text": text, "lines": n }))).collect::<Map<_, _>>(),

@@ -63,6 +63,9 @@ pub fn rows(report: &Report, zone: Zone, times: &str) -> Vec<Row> {
     // What was measured in the end is told already.
     let is_result =
         |text: &str| record.result.as_ref().and_then(|r| r.split([':', '=', ' ']).next()).is_some_and(|name| text.contains(name));
+    for table in &report.again.tables {
+        add("table", Some(format!("{}  {}", table.place(), table.text)));
+    }
     for said in report.again.at_end.iter().filter(|said| !is_result(&said.text)) {
         add("said last", Some(format!("{}  {}", said.place(), said.text)));
     }

@@ -1,0 +1,134 @@
+//! Tables of numbers that a benchmark prints, whichever it is: OSU's, perftest's, NIXLBench's. The first and the last row say what was
+//! measured, and where a value leaps. nccl-tests' own are read elsewhere, with what their columns mean.
+
+use super::inputs::Input;
+use super::{Report, again};
+use crate::base::{clean, mask};
+use crate::observe::evidence::Evidence;
+
+const LEAST_ROWS: usize = 5;
+/// Lines of something else between two rows, and between the rows and their head.
+const MOST_BETWEEN: usize = 3;
+const MOST_COLUMNS: usize = 16;
+/// Of more tables the last ones are told.
+const MOST_TABLES: usize = 3;
+const LONGEST_HEAD: usize = 160;
+/// From one size to the next one a latency or a rate at most doubles; a value that grows so many times has met something else.
+const LEAPS: f64 = 6.0;
+
+struct Table<'a> {
+    /// Line numbers from 1.
+    from: usize,
+    to: usize,
+    head: Option<String>,
+    columns: usize,
+    rows: Vec<Vec<&'a str>>,
+}
+
+/// Of a job that trains, numbers below one another are its steps, which are told elsewhere.
+pub(super) fn of(report: &Report, inputs: &[Input]) -> Vec<Evidence> {
+    if report.training().is_some() || report.model().files.len() > MOST_TABLES || !report.record().tables.is_empty() {
+        return Vec::new();
+    }
+    let mut all = Vec::new();
+    for path in report.model().files.values().map(|log| &log.info.path) {
+        let Some(text) = again::text_of(path, inputs) else { continue };
+        let text = String::from_utf8_lossy(&text);
+        all.extend(tables(&text).iter().map(|table| Evidence {
+            path: Some(path.clone()),
+            line: Some(table.from as u64),
+            ..Evidence::of("line", words(table))
+        }));
+    }
+    all.split_off(all.len().saturating_sub(MOST_TABLES))
+}
+
+fn tables(text: &str) -> Vec<Table<'_>> {
+    let mut tables: Vec<Table> = Vec::new();
+    let mut head: Option<(usize, &str)> = None;
+    for (at, line) in text.lines().enumerate() {
+        let no = at + 1;
+        match row(line) {
+            Some(row) => match tables.last_mut().filter(|table| table.columns == row.len() && no - table.to <= MOST_BETWEEN + 1) {
+                // Sizes grow; where they begin anew, so does the table.
+                Some(table) if grows(table, &row) => {
+                    table.to = no;
+                    table.rows.push(row);
+                }
+                _ => {
+                    let head = head.filter(|(at, _)| no - at <= MOST_BETWEEN).map(|(_, head)| words_of(head));
+                    tables.push(Table { from: no, to: no, head, columns: row.len(), rows: vec![row] });
+                }
+            },
+            None if line.chars().any(char::is_alphabetic) => head = Some((no, line)),
+            None => {}
+        }
+    }
+    tables.retain(|table| table.rows.len() >= LEAST_ROWS);
+    tables
+}
+
+/// The columns of a line of nothing but numbers.
+fn row(line: &str) -> Option<Vec<&str>> {
+    let first = line.trim_start().bytes().next()?;
+    if !first.is_ascii_digit() || line.len() > 400 {
+        return None;
+    }
+    let words: Vec<&str> = line.split_whitespace().take(MOST_COLUMNS + 1).collect();
+    let is_number = |word: &&str| word.parse::<f64>().is_ok_and(f64::is_finite);
+    (words.len() >= 2 && words.len() <= MOST_COLUMNS && words.iter().all(is_number)).then_some(words)
+}
+
+fn grows(table: &Table, row: &[&str]) -> bool {
+    let size = |row: &[&str]| row.first().and_then(|word| word.parse::<f64>().ok());
+    table.rows.last().is_some_and(|last| size(row) > size(last))
+}
+
+fn words_of(line: &str) -> String {
+    let line = clean::clean(line);
+    let words = line.trim_start_matches(['#', ' ']).split_whitespace().collect::<Vec<_>>().join(" ");
+    clean::clip(&mask::text(&words), LONGEST_HEAD).into_owned()
+}
+
+/// `12 rows of "Size Avg Latency(us)": first 4 1.98; last 1048576 630.67; the second column leaps from 19.72 to 456.73 (at 16384 and 32768)`
+fn words(table: &Table) -> String {
+    let of = table.head.as_ref().map_or(String::new(), |head| format!(" of \"{head}\""));
+    let row = |row: &[&str]| row.join(" ");
+    let (first, last) = (table.rows.first().map_or(String::new(), |r| row(r)), table.rows.last().map_or(String::new(), |r| row(r)));
+    let leap = leap(table).map_or(String::new(), |leap| format!("; {leap}"));
+    format!("{} rows{of}: first {first}; last {last}{leap}", table.rows.len())
+}
+
+/// Where the second column leaps, if that is at one or two places: more are noise.
+fn leap(table: &Table) -> Option<String> {
+    const MOST: usize = 2;
+    let value = |row: &[&str]| row.get(1)?.parse::<f64>().ok().filter(|v| *v > 0.0);
+    let is_leap = |two: &&[Vec<&str>]| value(&two[0]).zip(value(&two[1])).is_some_and(|(a, b)| b >= a * LEAPS);
+    let leaps: Vec<String> = table
+        .rows
+        .windows(2)
+        .filter(is_leap)
+        .map(|two| format!("from {} to {} (at {} and {})", two[0][1], two[1][1], two[0][0], two[1][0]))
+        .collect();
+    (!leaps.is_empty() && leaps.len() <= MOST).then(|| format!("the second column leaps {}", leaps.join(" and ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{tables, words};
+
+    #[test]
+    fn what_a_benchmark_printed() {
+        let text = "# OSU MPI Latency Test v5.6\n# Size  Latency(us)\n1   1.10\n2   1.12\n[host] a hint of the library\n4   1.15\n8   1.20\n\
+                    16  19.50\n32  20.10\n1  2\n2  3\nended\n";
+        let all: Vec<String> = tables(text).iter().map(words).collect();
+        assert_eq!(
+            all,
+            ["6 rows of \"Size Latency(us)\": first 1 1.10; last 32 20.10; the second column leaps from 1.20 to 19.50 (at 8 and 16)"]
+        );
+        // Dates, versions and shapes are no rows; nor are a few numbers.
+        for text in ["2024-01-02 3\n2024-01-03 4\n", "1 2\n2 3\n3 4\n", "1 a\n2 b\n3 c\n4 d\n5 e\n", "1\n2\n3\n4\n5\n6\n"] {
+            assert!(tables(text).is_empty(), "{text}");
+        }
+    }
+}
