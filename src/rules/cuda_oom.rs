@@ -37,7 +37,19 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
         found.summary = format!("{} Tried to allocate {wanted}{}", &found.summary[..end], place_words(&memory));
         ctx.tell_doing(&mut found);
     }
-    let (holds, next) = held_words(&memory);
+    let (mut holds, mut next) = held_words(&memory);
+    // What ranks exchange there is a size at first: where it is none, one of them was in another call.
+    let calls = ctx.seen.event.said_at.as_ref().map_or("", |said| said.calls.as_str());
+    let is_object =
+        ["all_gather_object", "gather_object", "broadcast_object_list", "scatter_object"].iter().any(|call| calls.contains(call));
+    if is_object && memory.wanted_bytes > memory.total_bytes && memory.total_bytes.is_some() {
+        holds = holds.map(|words| {
+            format!("{words}: a size that another rank sent in an exchange of objects, and that is none; that rank was in another call")
+        });
+        next = Some(
+            "Not memory: see that all ranks call the same collectives in the same order, of this group too; Flight Recorder (TORCH_NCCL_TRACE_BUFFER_SIZE) shows each rank's calls.",
+        );
+    }
     let holds_are_told = holds.is_some();
     if let Some(holds) = holds {
         found.why = format!("{holds} · {}", found.why);

@@ -310,6 +310,12 @@ fn open_questions(logs: &Logs) -> Option<String> {
     let silent: Vec<u32> = silent.into_iter().filter(|rank| !speaks(rank)).collect();
     if silent.is_empty() {
         let joined = reports.len() > 1 && behind.is_empty() && reports.len() == size as usize;
+        if let Some(of_group) = size_by_call(logs).filter(|n| joined && *n > reports.len() as u64) {
+            return Some(format!(
+                "{} of the {of_group} ranks that its sizes tell of wait in it; the others report no timeout in these inputs: look there first",
+                reports.len()
+            ));
+        }
         let words = format!(
             "all {} ranks that these inputs know wait in it, so nobody is missing among them: either the job has more ranks, whose logs \
              are not here, or the transfer itself stands still (network, NVLink, a GPU, or one rank's stream that waits for something else)",
@@ -319,6 +325,22 @@ fn open_questions(logs: &Logs) -> Option<String> {
     }
     let verb = if silent.len() == 1 { "reports" } else { "report" };
     Some(format!("{} {verb} no timeout in these inputs: look there first", rank_words(&silent)))
+}
+
+/// How many ranks the group has in which all wait that report: a gather has what each gives as often as there are ranks. `None` where
+/// several sizes are reported.
+fn size_by_call(logs: &Logs) -> Option<u64> {
+    let of = |alarm: &Alarm| {
+        let What::CollectiveTimeout(t) = &alarm.event.what else { return None };
+        let (small, large) = match t.op.as_deref()? {
+            "ALLGATHER" | "_ALLGATHER_BASE" => (t.numel_in?, t.numel_out?),
+            "REDUCE_SCATTER" | "_REDUCE_SCATTER_BASE" => (t.numel_out?, t.numel_in?),
+            _ => return None,
+        };
+        (small > 0 && large % small == 0).then(|| large / small)
+    };
+    let sizes: BTreeSet<u64> = logs.alarms().filter_map(of).collect();
+    sizes.first().copied().filter(|_| sizes.len() == 1)
 }
 
 /// One rank waits at several numbers in lines that name no group: each group counts for itself, so that numbers of different ranks tell nothing.
