@@ -47,7 +47,8 @@ pub fn peel(line: &str) -> Peeled<'_> {
         p.rest = rest;
     }
     p.rest = without_box(p.rest);
-    if p.origin.rank.is_none() {
+    // PyTorch's own `[Rank 3]`, behind a place in its C++ code, is that of a process group.
+    if p.origin.rank.is_none() && !p.cpp {
         own_words(&mut p);
     }
     if p.rest.starts_with('[') {

@@ -12,6 +12,7 @@ use crate::logs::{Doing, Phase, SaidAt, Task, What, error_words, stage_words};
 use crate::model::alarms::Alarm;
 use crate::model::log::LogFile;
 use crate::model::progress::Progress;
+use crate::model::series::Series;
 use crate::rules::findings::Finding;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -223,7 +224,13 @@ fn training_words(progress: &Progress) -> String {
     said.extend(progress.learning_rate.map(|rate| format!("learning rate {}", short(rate))));
     let by_lines =
         || progress.written_pace_s().map(|s| format!("about {} a step, by the times of the lines", crate::base::units::seconds(s)));
-    said.extend(progress.step_time_s.map(|s| format!("{} a step", crate::base::units::seconds(s))).or_else(by_lines));
+    let usual = || {
+        progress
+            .step_time_s
+            .and_then(|last| usual(&progress.step_times, last))
+            .map_or(String::new(), |s| format!(" ({} as a rule)", crate::base::units::seconds(s)))
+    };
+    said.extend(progress.step_time_s.map(|s| format!("{} a step{}", crate::base::units::seconds(s), usual())).or_else(by_lines));
     said.extend(progress.throughput.map(|t| format!("{} {}", crate::base::units::scaled(t), progress.throughput_unit.unwrap_or(""))));
     said.extend(Some(progress.skipped_steps).filter(|n| *n > 0).map(|n| format!("{} skipped", counted(n, "step"))));
     said.extend(progress.done_at.map(|_| "finished".to_owned()));
@@ -232,6 +239,15 @@ fn training_words(progress: &Progress) -> String {
     }
     said.retain(|words| !words.is_empty());
     said.join("  ")
+}
+
+/// The median of the last values, where the newest is another one: the first step of an epoch waits for its data.
+fn usual<const CAP: usize>(values: &Series<CAP>, last: f64) -> Option<f64> {
+    const LEAST: usize = 8;
+    const MOST: usize = 50;
+    const OTHER: f64 = 1.3;
+    let median = values.median_of_last(MOST).filter(|median| *median > 0.0 && values.len() >= LEAST)?;
+    (last > median * OTHER || last * OTHER < median).then_some(median)
 }
 
 /// Of a job that ranks or a launcher tell of, and that is neither a test nor a server: how far it came is not known.
