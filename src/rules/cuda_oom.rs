@@ -78,6 +78,13 @@ const MUCH: u64 = 8;
 /// Who holds the memory, where the message lets it be told, and what to do about it.
 fn held_words(memory: &GpuMemory) -> (Option<String>, Option<&'static str>) {
     let is_much = |bytes: &u64| memory.total_bytes.is_some_and(|total| *bytes >= total / MUCH);
+    if let Some((held, total)) = memory.unnamed_bytes.zip(memory.total_bytes).filter(|(held, total)| held > total) {
+        let own = memory.allocated_bytes.map_or(String::new(), |own| format!("; PyTorch used {} in this process", size(own)));
+        let next = "Ask for a GPU of one's own, or for a larger part of this one; what is free on it is not what this process may have.";
+        let words =
+            format!("several processes hold {} on it, more than it has ({}): it is shared or a virtual one{own}", size(held), size(total));
+        return (Some(words), Some(next));
+    }
     let here = memory.allocated_bytes.map_or(String::new(), |own| format!("PyTorch used {} in this process, ", size(own)));
     let own = memory.own_bytes.map_or(String::new(), |own| format!("this process held {}, ", size(own)));
     if let Some(others) = memory.others_bytes().filter(is_much) {
