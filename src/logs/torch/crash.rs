@@ -190,6 +190,7 @@ const OF_THE_SYSTEM: &[&str] = &["c.so", "pthread", "m.so", "gcc_s", "stdc++", "
 const PYTHONS: &[&str] = &["_asyncio.", "_ctypes.", "_queue.", "_multiprocessing.", "loop.cpython"];
 const SYSTEM_CALLS: &[&str] =
     &["killpg", "raise", "gsignal", "abort", "start_thread", "clone", "_start", "main", "memset", "memcpy", "memmove", "strlen"];
+const MEMORY_OF_OPEN_MPI: &str = "opal_memory_";
 /// What the loader of libraries does, of glibc `elf/dl-load.c`.
 const LOADING: &[&str] = &["dlopen", "_dl_map_segments", "_dl_map_object", "_dl_map_object_from_fd", "_dl_relocate_object", "_dl_open"];
 
@@ -219,8 +220,12 @@ impl<'a> Frame<'a> {
             return Some(Frame { library: None, function, source: None });
         }
         let (path, rest) = tail.split_once('(')?;
-        let library = path.rsplit('/').next().filter(|name| name.contains(".so") && !name.contains(' '))?;
-        Some(Frame { library: Some(library), function: rest.split(['+', ')']).next().filter(|name| is_name(name)), source: None })
+        let name = path.rsplit('/').next().filter(|name| !name.is_empty() && !name.contains(' '))?;
+        let library = Some(name).filter(|name| name.contains(".so"));
+        let function = rest.split(['+', ')']).next().filter(|name| is_name(name));
+        // A program's own calls: `solver(init_bands_+0x153) [0xb24072]`.
+        let is_call = || function.is_some() && rest.contains("+0x") && rest.ends_with(']');
+        (library.is_some() || is_call()).then_some(Frame { library, function, source: None })
     }
 
     /// `1  0x00007fffc2c329b5 in ncclCudaContextTrack (out=0x5555) at misc/strongstream.cc:30`, `2  0x00007fff in abort () from /lib64/libc.so.6`
@@ -276,6 +281,8 @@ impl<'a> Frame<'a> {
         let name = |text: &str| clip(text, LONGEST).into_owned();
         match (self.library, self.function) {
             (Some(library), _) if is_of_the_system(library) => None,
+            // The memory of Open MPI up to 2, in the place of the C library's.
+            (_, Some(function)) if function.starts_with(MEMORY_OF_OPEN_MPI) => None,
             (Some(library), Some(function)) => Some(format!("{} ({})", name(library), name(function))),
             (Some(library), None) => Some(name(library)),
             (None, Some(function)) if function.starts_with('_') || SYSTEM_CALLS.contains(&function) => None,
@@ -295,7 +302,12 @@ pub fn native_call(line: &str) -> Option<Option<&str>> {
     let is_told = |name: &&str| {
         let own = name.rsplit("::").next().unwrap_or(name);
         let of_handlers = ["c10::", "torch::", "at::", "std::"].iter().any(|space| name.starts_with(space));
-        !is_foreign && !of_handlers && !own.starts_with('_') && !SYSTEM_CALLS.contains(&own) && !LOADING.contains(&own)
+        !is_foreign
+            && !of_handlers
+            && !name.starts_with(MEMORY_OF_OPEN_MPI)
+            && !own.starts_with('_')
+            && !SYSTEM_CALLS.contains(&own)
+            && !LOADING.contains(&own)
     };
     Some(frame.function.filter(is_told))
 }
@@ -341,6 +353,8 @@ mod tests {
             ("frame #8: VLLM::Worker_DP4() [0x5821ef]", Some("VLLM::Worker_DP4")),
             ("File \"misc/cudawrap.cc\", line 41, in ncclCuMemProbe()", Some("ncclCuMemProbe (cudawrap.cc)")),
             ("File \"<unknown>\", line 0, in cuMemMap", Some("cuMemMap")),
+            ("[node-a:2342] [ 3] solver(symmetry_+0x3c2) [0x12f2802]", Some("symmetry_")),
+            ("[node-a:2342] [ 2] /opt/openmpi/lib/libmpi.so.1(opal_memory_ptmalloc2_free+0xd3) [0x2ad4adc5dbc3]", None),
             ("File \"./nptl/pthread_kill.c\", line 44, in __pthread_kill_internal", None),
         ];
         for (line, place) in cases {
