@@ -69,8 +69,16 @@ fn recorded_runs_on_eight_h200() {
 fn what_is_left_of_a_run_begins_a_table_too() {
     let row = "     8388608       2097152     float     sum      -1    96.14   87.25  163.60      0    95.30   88.02  165.04      0";
     let header = "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong";
-    for line in [row, header, "# Out of bounds values : 3 FAILED", "# Avg bus bandwidth    : 106.831 ", "node-1: # Avg bus bandwidth : 1 "]
-    {
+    // As `srun -l` puts them out.
+    let numbered = format!(" 0: {row}");
+    for line in [
+        row,
+        header,
+        "# Out of bounds values : 3 FAILED",
+        "# Avg bus bandwidth    : 106.831 ",
+        "node-1: # Avg bus bandwidth : 1 ",
+        &numbered,
+    ] {
         assert!(begins(line.as_bytes()), "{line}");
     }
     for line in

@@ -321,7 +321,7 @@ pub fn begins(line: &[u8]) -> bool {
         return starts.iter().any(|start| memmem::find(line, start.as_bytes()).is_some())
             || memmem::find(line, b"busbw").is_some() && memmem::find(line, b"count").is_some();
     }
-    let row = line.trim_ascii_start();
+    let row = without_task(line.trim_ascii_start()).trim_ascii_start();
     if !row.first().is_some_and(u8::is_ascii_digit) || line.len() > MAX_LINE {
         return false;
     }
@@ -332,6 +332,12 @@ pub fn begins(line: &[u8]) -> bool {
     let Ok(row) = std::str::from_utf8(row) else { return false };
     let words: Vec<(usize, &str)> = words_of(row).take(MAX_WORDS).collect();
     left_part(&words).is_some_and(|(_, used, after)| !after.glued && words.get(used..used + 4).is_some_and(|w| side_of(w).is_some()))
+}
+
+/// Without the number of the task, which `srun -l` puts in front: ` 0: `.
+fn without_task(line: &[u8]) -> &[u8] {
+    let digits = line.iter().take_while(|b| b.is_ascii_digit()).count();
+    line[digits..].strip_prefix(b": ").filter(|_| digits > 0).unwrap_or(line)
 }
 
 /// What comes after the left part of a row.
