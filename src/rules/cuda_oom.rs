@@ -21,6 +21,9 @@ pub const RULE: Rule = Rule {
     ..Rule::PLAIN
 };
 
+/// Calls of PyTorch that exchange objects: their sizes first.
+const EXCHANGES: &[&str] = &["gather_object", "broadcast_object_list", "scatter_object"];
+
 const NEXT: &str = "nvidia-smi --query-compute-apps=pid,used_memory --format=csv";
 
 fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
@@ -39,9 +42,11 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     }
     let (mut holds, mut next) = held_words(&memory);
     // What ranks exchange there is a size at first: where it is none, one of them was in another call.
-    let calls = ctx.seen.event.said_at.as_ref().map_or("", |said| said.calls.as_str());
-    let is_object =
-        ["all_gather_object", "gather_object", "broadcast_object_list", "scatter_object"].iter().any(|call| calls.contains(call));
+    let said = ctx.seen.event.said_at.as_ref();
+    let is_object = said.is_some_and(|said| {
+        let calls = [said.calls.as_str(), said.source.as_deref().unwrap_or_default()];
+        EXCHANGES.iter().any(|name| calls.iter().any(|calls| calls.contains(name)))
+    });
     if is_object && memory.wanted_bytes > memory.total_bytes && memory.total_bytes.is_some() {
         holds = holds.map(|words| {
             format!("{words}: a size that another rank sent in an exchange of objects, and that is none; that rank was in another call")

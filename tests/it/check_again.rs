@@ -335,3 +335,44 @@ fn a_pod_that_has_got_its_node_waits_for_none() {
     let found = format!("{waits}  Normal   Scheduled   19s   default-scheduler   Successfully assigned llm/worker-1 to gpu-node-4\n");
     holds(&found, &["OK", "a node was found for it afterwards", "pod llm/worker-1 has got its node, gpu-node-4"]);
 }
+
+#[test]
+fn the_calls_of_a_native_stack_say_what_a_process_was_about() {
+    let log = "!!!!!!! Segfault encountered !!!!!!!\n  File \"./nptl/pthread_kill.c\", line 44, in __pthread_kill_internal\n\
+               \x20 File \"<unknown>\", line 0, in cuMemMap\n  File \"misc/cudawrap.cc\", line 41, in ncclCuMemProbe()\n\
+               \x20 File \"src/init.cc\", line 1810, in ncclCommInitRank\n  File \"<unknown>\", line 0, in _PyEval_EvalFrameDefault\n";
+    let calls = "ncclCommInitRank > ncclCuMemProbe > cuMemMap";
+    holds(log, &["a process crashed in cuMemMap", "while NCCL set up a communicator", calls]);
+    let ucx = "[node-a:4120:0:4120]      wireup.c:310  Assertion `lane < lanes' failed: lane=3\n\n==== backtrace (tid: 4120) ====\n \
+               0 0x0000000000137465 ucp_wireup_lanes()  /build/src/ucp/wireup/wireup.c:310\n \
+               1 0x000000000013caa6 ucp_wireup_request()  /build/src/ucp/wireup/wireup.c:689\n";
+    holds(
+        ucx,
+        &["UCX ended process 4120 of node-a: lane < lanes", "while UCX connected to a peer", "ucp_wireup_request > ucp_wireup_lanes"],
+    );
+    // Of an exception of Python the stack of C++ below it says nothing.
+    lacks("RuntimeError: x is not y\n#1  0x00007ff2c2c329b5 in ncclCommInitRank (c=0x5) at init.cc:30\n", &["while NCCL"]);
+}
+
+#[test]
+fn what_sizes_tell() {
+    // A gather of one number on each rank has as many of them as there are ranks.
+    let waits = |rank: u32| {
+        format!(
+            "[rank{rank}]:[E813 12:25:30.691567129 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation timeout: \
+             WorkNCCL(SeqNum=57, OpType=ALLGATHER, NumelIn=1, NumelOut=4, Timeout(ms)=600000) ran for 600038 milliseconds before timing out.\n"
+        )
+    };
+    holds(&[waits(0), waits(1)].concat(), &["2 of the 4 ranks that its sizes tell of wait in it"]);
+    lacks(&[waits(0), waits(1)].concat().replace("NumelOut=4", "NumelOut=2"), &["ranks that its sizes"]);
+    let oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a total capacity of 40.00 GiB of which 40.00 GiB \
+               is free. Process 41 has 30.00 GiB memory in use. Process 42 has 20.00 GiB memory in use. Of the allocated memory 8.00 GiB is \
+               allocated by PyTorch, and 64.00 MiB is reserved by PyTorch but unallocated.\n";
+    holds(oom, &["several processes hold 50.00 GiB on it, more than it has (40.00 GiB)"]);
+    let size = "[rank2]: Traceback (most recent call last):\n[rank2]:   File \"/w/train.py\", line 40, in main\n\
+                [rank2]:     dist.all_gather_object(sizes, size, group=g)\n[rank2]:   File \"/opt/site-packages/torch/distributed/distributed_c10d.py\", \
+                line 3042, in all_gather_object\n[rank2]:     input_tensor.resize_(max_object_size)\n[rank2]: torch.OutOfMemoryError: CUDA out of \
+                memory. Tried to allocate 184.00 GiB. GPU 2 has a total capacity of 79.00 GiB of which 37.00 GiB is free. Including non-PyTorch \
+                memory, this process has 42.00 GiB memory in use.\n";
+    holds(size, &["a size that another rank sent in an exchange of objects", "Not memory"]);
+}
