@@ -2,7 +2,7 @@
 
 use super::again::Proof;
 use crate::base::clean::clean;
-use crate::logs::torch::crash::native_call;
+use crate::logs::torch::crash::{begins_stack, native_call};
 
 /// Lines between the words of the crash and its stack.
 const MOST_IN_FRONT: usize = 14;
@@ -24,29 +24,42 @@ const DOINGS: &[(&str, &[&str])] = &[
     ),
     ("while UCX connected to a peer", &["ucp_wireup_", "ucp_ep_create"]),
     ("while NCCL registered memory", &["ncclCommRegister", "ncclCommWindowRegister", "ncclRegister"]),
-    ("while NCCL ended a communicator", &["ncclCommDestroy", "ncclCommAbort", "ncclCommFinalize", "commReclaim"]),
     ("while a CUDA graph was recorded", &["cuStreamEndCapture", "cudaStreamEndCapture"]),
 ];
 
+/// Libraries whose functions are meant.
+const THEIR_LIBRARIES: &[&str] = &["nccl", "ucp", "uct", "torch", "cuda"];
+
+/// Nothing of a crash whose words have no stack of their own: the next one may be another process's.
 pub(super) fn of(proof: &Proof) -> Stack {
+    if !begins_stack(&clean(&String::from_utf8_lossy(proof.own()))) {
+        return Stack::default();
+    }
     let mut calls: Vec<String> = Vec::new();
-    let mut has_begun = false;
+    let (mut has_begun, mut doing) = (false, None);
     for (at, line) in proof.below().enumerate() {
-        let line = String::from_utf8_lossy(line);
-        match native_call(&clean(&line)) {
+        let line = clean(&String::from_utf8_lossy(line)).into_owned();
+        match native_call(&line) {
             Some(call) => {
                 has_begun = true;
-                calls.extend(call.filter(|name| calls.last().is_none_or(|last| last != name)).map(str::to_owned));
+                if let Some((name, library)) = call {
+                    doing = doing.or_else(|| doing_of(name, library));
+                    if calls.last().is_none_or(|last| last != name) {
+                        calls.push(name.to_owned());
+                    }
+                }
             }
-            None if has_begun || at >= MOST_IN_FRONT => break,
+            None if has_begun || at >= MOST_IN_FRONT || begins_stack(&line) || line.contains("Traceback (most recent") => break,
             None => {}
         }
     }
-    let is_in = |marks: &&(&str, &[&str])| {
-        calls.iter().any(|call| marks.1.iter().any(|mark| call == mark || mark.ends_with('_') && call.starts_with(mark)))
-    };
-    let doing = DOINGS.iter().find(is_in).map(|(doing, _)| *doing);
     // One alone is where it crashed, which the headline says.
     let told = (calls.len() > 1).then(|| calls.iter().take(MOST_CALLS).rev().map(String::as_str).collect::<Vec<_>>().join(" > "));
     Stack { calls: told, doing }
+}
+
+fn doing_of(name: &str, library: Option<&str>) -> Option<&'static str> {
+    let is_theirs = library.is_none_or(|library| THEIR_LIBRARIES.iter().any(|own| library.contains(own)));
+    let is_it = |mark: &&str| name == *mark || mark.ends_with('_') && name.starts_with(*mark);
+    DOINGS.iter().find(|(_, marks)| is_theirs && marks.iter().any(is_it)).map(|(doing, _)| *doing)
 }

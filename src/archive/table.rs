@@ -15,14 +15,18 @@ const MOST_TABLES: usize = 3;
 const LONGEST_HEAD: usize = 160;
 /// From one size to the next one a latency or a rate at most doubles; a value that grows so many times has met something else.
 const LEAPS: f64 = 6.0;
+const MOST_LEAPS: usize = 2;
 
 struct Table<'a> {
     /// Line numbers from 1.
     from: usize,
     to: usize,
     head: Option<String>,
-    columns: usize,
-    rows: Vec<Vec<&'a str>>,
+    rows: usize,
+    first: Vec<&'a str>,
+    last: Vec<&'a str>,
+    /// Places where the second column leaps, as many as are told and one more.
+    leaps: Vec<String>,
 }
 
 /// Of a job that trains, numbers below one another are its steps, which are told elsewhere.
@@ -49,22 +53,26 @@ fn tables(text: &str) -> Vec<Table<'_>> {
     for (at, line) in text.lines().enumerate() {
         let no = at + 1;
         match row(line) {
-            Some(row) => match tables.last_mut().filter(|table| table.columns == row.len() && no - table.to <= MOST_BETWEEN + 1) {
+            Some(row) => match tables.last_mut().filter(|table| table.last.len() == row.len() && no - table.to <= MOST_BETWEEN + 1) {
                 // Sizes grow; where they begin anew, so does the table.
-                Some(table) if grows(table, &row) => {
-                    table.to = no;
-                    table.rows.push(row);
+                Some(table) if number(&row, 0) > number(&table.last, 0) => {
+                    table.leaps.extend(leap(&table.last, &row).filter(|_| table.leaps.len() <= MOST_LEAPS));
+                    (table.to, table.rows, table.last) = (no, table.rows + 1, row);
                 }
                 _ => {
+                    tables.retain(|table| table.rows >= LEAST_ROWS);
                     let head = head.filter(|(at, _)| no - at <= MOST_BETWEEN).map(|(_, head)| words_of(head));
-                    tables.push(Table { from: no, to: no, head, columns: row.len(), rows: vec![row] });
+                    tables.push(Table { from: no, to: no, head, rows: 1, first: row.clone(), last: row, leaps: Vec::new() });
+                    if tables.len() > MOST_TABLES {
+                        tables.remove(0);
+                    }
                 }
             },
             None if line.chars().any(char::is_alphabetic) => head = Some((no, line)),
             None => {}
         }
     }
-    tables.retain(|table| table.rows.len() >= LEAST_ROWS);
+    tables.retain(|table| table.rows >= LEAST_ROWS);
     tables
 }
 
@@ -79,9 +87,8 @@ fn row(line: &str) -> Option<Vec<&str>> {
     (words.len() >= 2 && words.len() <= MOST_COLUMNS && words.iter().all(is_number)).then_some(words)
 }
 
-fn grows(table: &Table, row: &[&str]) -> bool {
-    let size = |row: &[&str]| row.first().and_then(|word| word.parse::<f64>().ok());
-    table.rows.last().is_some_and(|last| size(row) > size(last))
+fn number(row: &[&str], column: usize) -> Option<f64> {
+    row.get(column)?.parse().ok()
 }
 
 fn words_of(line: &str) -> String {
@@ -93,24 +100,17 @@ fn words_of(line: &str) -> String {
 /// `12 rows of "Size Avg Latency(us)": first 4 1.98; last 1048576 630.67; the second column leaps from 19.72 to 456.73 (at 16384 and 32768)`
 fn words(table: &Table) -> String {
     let of = table.head.as_ref().map_or(String::new(), |head| format!(" of \"{head}\""));
-    let row = |row: &[&str]| row.join(" ");
-    let (first, last) = (table.rows.first().map_or(String::new(), |r| row(r)), table.rows.last().map_or(String::new(), |r| row(r)));
-    let leap = leap(table).map_or(String::new(), |leap| format!("; {leap}"));
-    format!("{} rows{of}: first {first}; last {last}{leap}", table.rows.len())
+    let leaps = match table.leaps.as_slice() {
+        // More are noise.
+        leaps if leaps.is_empty() || leaps.len() > MOST_LEAPS => String::new(),
+        leaps => format!("; the second column leaps {}", leaps.join(" and ")),
+    };
+    format!("{} rows{of}: first {}; last {}{leaps}", table.rows, table.first.join(" "), table.last.join(" "))
 }
 
-/// Where the second column leaps, if that is at one or two places: more are noise.
-fn leap(table: &Table) -> Option<String> {
-    const MOST: usize = 2;
-    let value = |row: &[&str]| row.get(1)?.parse::<f64>().ok().filter(|v| *v > 0.0);
-    let is_leap = |two: &&[Vec<&str>]| value(&two[0]).zip(value(&two[1])).is_some_and(|(a, b)| b >= a * LEAPS);
-    let leaps: Vec<String> = table
-        .rows
-        .windows(2)
-        .filter(is_leap)
-        .map(|two| format!("from {} to {} (at {} and {})", two[0][1], two[1][1], two[0][0], two[1][0]))
-        .collect();
-    (!leaps.is_empty() && leaps.len() <= MOST).then(|| format!("the second column leaps {}", leaps.join(" and ")))
+fn leap(before: &[&str], row: &[&str]) -> Option<String> {
+    let (was, is) = (number(before, 1).filter(|v| *v > 0.0)?, number(row, 1)?);
+    (is >= was * LEAPS).then(|| format!("from {} to {} (at {} and {})", before[1], row[1], before[0], row[0]))
 }
 
 #[cfg(test)]

@@ -277,8 +277,8 @@ pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut
         findings.iter().filter_map(|f| Some((f.entry.filter(|entry| !entry.hints.is_empty())?, (**f).clone()))).collect();
     // What says that something is all right again, as often as it was not.
     let is_recovery = |f: &&mut Finding| f.part == Some(Part::Harmless) && f.entry.is_some_and(|entry| !entry.hints.is_empty());
-    let recovered: Vec<(Option<String>, u64, &'static Signature)> =
-        findings.iter().filter(|f| is_recovery(f)).filter_map(|f| Some((thing_of(f), f.count, f.entry?))).collect();
+    let recovered: Vec<(String, u64, &'static Signature)> =
+        findings.iter().filter(|f| is_recovery(f)).filter_map(|f| Some((thing_of(f)?, f.count, f.entry?))).collect();
     own_hints(findings);
     let damages = |f: &&&mut Finding| rules::may_damage_data(f) && f.own_role != Role::Context && is_timed(f);
     let faults: Vec<Finding> = findings.iter().filter(damages).map(|f| (**f).clone()).collect();
@@ -317,14 +317,9 @@ pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut
             notes.push(if entry.hint.is_empty() { hint.summary.clone() } else { entry.hint.to_owned() });
         }
         if recovered.iter().any(|(subject, count, entry)| {
-            // A warning that is reported again and again until it is over, without a name, was of one thing.
-            let is_it = match subject {
-                None => f.severity <= Severity::Warning && thing_of(f).is_none(),
-                Some(_) => *subject == thing_of(f) && *count >= f.count,
-            };
-            f.signature.is_some_and(|s| entry.hints.contains(&s)) && is_it
+            f.signature.is_some_and(|s| entry.hints.contains(&s)) && Some(subject) == thing_of(f).as_ref() && *count >= f.count
         }) {
-            f.severity = if f.severity > Severity::Warning { Severity::Warning } else { Severity::Info };
+            f.severity = f.severity.min(Severity::Warning);
         }
         if let Some(how) = chronicle_of(model, job, f).filter(|_| log_only).and_then(Chronicle::survival)
             && f.severity >= Severity::Error

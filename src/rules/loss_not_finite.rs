@@ -96,12 +96,14 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     out.push(found);
 }
 
-/// Each rank has a log of its own, and all others have printed a finite loss since the last one of this rank.
+/// Each rank has a log of its own, and all others have printed a finite loss since the last one of this rank. Stages of a pipeline that have no
+/// loss print 0.
 fn is_of_its_rank_alone(ctx: &TextContext, own: &Progress) -> bool {
     let Some((rank, (Some(last), _))) = ctx.seen.rank.zip(own.finite_loss) else { return false };
     let others = || {
         let of_job = ctx.model.files.values().filter(|file| file.job == ctx.seen.job && file.rank.is_some_and(|other| other != rank));
         of_job.map(|file| &file.progress).filter(|progress| progress.step.is_some())
     };
-    others().next().is_some() && others().all(|other| other.bad_losses == 0 && other.loss.is_some() && other.step > Some(last))
+    others().next().is_some()
+        && others().all(|other| other.bad_losses == 0 && other.loss.is_some_and(|loss| loss != 0.0) && other.step > Some(last))
 }

@@ -371,8 +371,8 @@ pub(crate) use rank_exited::{TASK, is_abort, is_by_exit_code};
 pub(crate) use rendezvous_failed::may_pass;
 /// What entries of the catalogue call the index of a process that mp.spawn started, which is its local rank.
 const SPAWNED: &str = "spawned";
-/// How headlines call who reports something, where its own words do not say it.
-const SOME_RANK: &str = "a rank ";
+/// How headlines call who waited and reports it, where its own words do not say it.
+const SOME_RANK: &str = "a rank waited ";
 
 pub(crate) use watchdogs::{note as open_questions, silent as silent_ranks};
 
@@ -594,7 +594,7 @@ impl TextContext<'_> {
             found.summary = format!("{}{}", self.who(), found.summary);
         } else if let Some(who) = self.who().strip_suffix(": ").filter(|_| !self.names_somebody(&found)) {
             // Who reports that somebody else is missing is told, and not blamed.
-            found.summary = found.summary.replacen(SOME_RANK, &format!("{who} "), 1);
+            found.summary = found.summary.replacen(SOME_RANK, &format!("{who} waited "), 1);
         }
         self.tell_doing(&mut found);
         found

@@ -181,5 +181,6 @@ fn hostile_lines_fill_no_memory() {
 fn a_new_run_begins_anew() {
     let mut model = told(["vm:1:9 [0] NCCL INFO Using network IB", "vm:1:9 [0] x.cc:1 NCCL WARN no"]);
     tell(&mut model, at(9), 3, "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default");
+    tell(&mut model, at(9), 4, "the data are loaded");
     assert_eq!(model.bringup_of("x.log"), Bringup::default());
 }

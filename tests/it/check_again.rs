@@ -328,12 +328,12 @@ fn a_banner_that_a_buffer_held_back_begins_no_run() {
 }
 
 #[test]
-fn a_pod_that_has_got_its_node_waits_for_none() {
+fn a_pod_that_has_got_its_node_is_told_beside_one_that_waits() {
     let waits =
         "  Warning  FailedScheduling  2m (x2 over 7m)  default-scheduler  0/2 nodes are available: 2 Insufficient nvidia.com/gpu.\n";
     holds(waits, &["WARN", "k8s-unschedulable"]);
     let found = format!("{waits}  Normal   Scheduled   19s   default-scheduler   Successfully assigned llm/worker-1 to gpu-node-4\n");
-    holds(&found, &["OK", "a node was found for it afterwards", "pod llm/worker-1 has got its node, gpu-node-4"]);
+    holds(&found, &["WARN", "a pod was given a node, too", "pod llm/worker-1 has got its node, gpu-node-4"]);
 }
 
 #[test]

@@ -335,9 +335,9 @@ fn is_of_logger(text: &str) -> bool {
         let lower = bare.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches(':').to_ascii_lowercase();
         let is_number = bare.bytes().all(|b| b.is_ascii_digit() || matches!(b, b':' | b'.' | b'/' | b'T' | b'Z' | b'+'));
         // `main:train:16`, `trainer.core`, `train.py`, `__main__`
-        let of_evaluation = |part: &str| is_not_of_training(&part.to_ascii_lowercase()) || part.starts_with("val");
-        let is_place = (bare.contains(['.', ':']) || bare.starts_with("__")) && !bare.split(['.', ':', '_', '/']).any(of_evaluation);
-        let is_name = (word.starts_with('[') || has_level && word.ends_with(':')) && !is_not_of_training(&lower);
+        let tells_of_another = || bare.split(|c: char| !c.is_ascii_alphanumeric()).any(is_of_another);
+        let is_place = (bare.contains(['.', ':']) || bare.starts_with("__")) && !tells_of_another();
+        let is_name = (word.starts_with('[') || has_level && word.ends_with(':')) && !tells_of_another();
         has_level |= LEVELS.iter().any(|level| bare.split(':').next() == Some(level));
         is_number
             || is_place
@@ -347,6 +347,16 @@ fn is_of_logger(text: &str) -> bool {
             || WHO.contains(&lower.as_str())
             || OVER.contains(&lower.as_str())
     })
+}
+
+/// A name, or a part of one, of an evaluation or of what was kept: `Validator`, `evaluate`, `ema`, `checkpoint`.
+fn is_of_another(part: &str) -> bool {
+    const STARTS: &[&str] = &[
+        "val", "eval", "test", "infer", "predict", "holdout", "hold", "ema", "swa", "teacher", "best", "worst", "check", "ckpt", "dev",
+        "calib", "score", "metric", "bench", "sav", "load", "resum", "restor", "early",
+    ];
+    let lower = part.to_ascii_lowercase();
+    STARTS.iter().any(|start| lower.starts_with(start)) || is_not_of_training(&lower)
 }
 
 /// `loss 3/4` is none.

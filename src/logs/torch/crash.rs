@@ -254,7 +254,8 @@ impl<'a> Frame<'a> {
     /// `misc/cudawrap.cc", line 92, in ncclCuMemHostEnable()`, `<unknown>", line 0, in cuMemCreate`; a file of Python is another stack's.
     fn of_tvm(tail: &'a str) -> Option<Frame<'a>> {
         let (file, tail) = tail.split_once("\", line ")?;
-        let (_, function) = tail.split_once(", in ").filter(|_| !file.ends_with(".py"))?;
+        let is_native = file == "<unknown>" || !file.starts_with('<') && !file.ends_with(".py") && !file.ends_with(".pyx");
+        let (_, function) = tail.split_once(", in ").filter(|_| is_native)?;
         let source = Some(file).filter(|file| !file.starts_with('<'));
         Some(Frame { library: None, function: function.split('(').next().filter(|name| is_name(name)), source })
     }
@@ -285,7 +286,7 @@ impl<'a> Frame<'a> {
             (_, Some(function)) if function.starts_with(MEMORY_OF_OPEN_MPI) => None,
             (Some(library), Some(function)) => Some(format!("{} ({})", name(library), name(function))),
             (Some(library), None) => Some(name(library)),
-            (None, Some(function)) if function.starts_with('_') || SYSTEM_CALLS.contains(&function) => None,
+            (None, Some(function)) if function.starts_with('_') || function.starts_with("Py") || SYSTEM_CALLS.contains(&function) => None,
             (None, Some(function)) => Some(match self.source.and_then(|source| source.rsplit('/').next()) {
                 Some(source) => format!("{} ({})", name(function), name(source)),
                 None => name(function),
@@ -295,8 +296,9 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// What a line of a native stack calls: `Some(None)` of a frame of the system, of Python or without a name, `None` of a line that is no frame.
-pub fn native_call(line: &str) -> Option<Option<&str>> {
+/// What a line of a native stack calls, and the library that it is in: `Some(None)` of a frame of the system, of Python or without a name, `None` of
+/// a line that is no frame.
+pub fn native_call(line: &str) -> Option<Option<(&str, Option<&str>)>> {
     let frame = Frame::of(line.trim())?;
     let is_foreign = frame.is_of_python() || frame.library.is_some_and(is_of_the_system);
     let is_told = |name: &&str| {
@@ -309,7 +311,12 @@ pub fn native_call(line: &str) -> Option<Option<&str>> {
             && !SYSTEM_CALLS.contains(&own)
             && !LOADING.contains(&own)
     };
-    Some(frame.function.filter(is_told))
+    Some(frame.function.filter(is_told).map(|name| (name, frame.library)))
+}
+
+/// Whether a crash's own stack begins below such a line.
+pub fn begins_stack(line: &str) -> bool {
+    NATIVE.iter().any(|head| line.contains(head)) || line.contains("  Assertion `") || line.contains("received signal SIG")
 }
 
 fn is_of_the_system(library: &str) -> bool {
