@@ -359,8 +359,8 @@ fn what_sizes_tell() {
     // A gather of one number on each rank has as many of them as there are ranks.
     let waits = |rank: u32| {
         format!(
-            "[rank{rank}]:[E813 12:25:30.691567129 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation timeout: \
-             WorkNCCL(SeqNum=57, OpType=ALLGATHER, NumelIn=1, NumelOut=4, Timeout(ms)=600000) ran for 600038 milliseconds before timing out.\n"
+            "[rank{rank}]:[E1104 03:04:05.120340560 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation timeout: \
+             WorkNCCL(SeqNum=91, OpType=ALLGATHER, NumelIn=1, NumelOut=4, Timeout(ms)=300000) ran for 300021 milliseconds before timing out.\n"
         )
     };
     holds(&[waits(0), waits(1)].concat(), &["2 of the 4 ranks that its sizes tell of wait in it"]);
