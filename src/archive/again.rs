@@ -53,8 +53,7 @@ impl Again {
         }
         again.before = before::of(report, &proof);
         again.above = before::time_above(report, &proof);
-        let is_crash = report.root_cause.is_some_and(|cause| report.findings[cause].rule == crate::rules::END_OF_A_RANK);
-        let stack = if is_crash { stack::of(&proof) } else { stack::Stack::default() };
+        let stack = stack::of(&proof);
         again.call = call::of(report, &proof).or_else(|| stack.doing.map(str::to_owned));
         again.calls = stack.calls;
         again

@@ -109,9 +109,12 @@ fn bare_colour(s: &str) -> Option<&str> {
     inner[digits..].strip_prefix('m')
 }
 
+/// How programs and viewers write the start of an escape sequence as text.
+pub(super) const SPELLED: &[&str] = &["\\x1b[", "\\x1B[", "\\u001b[", "\\u001B[", "\\033[", "\\e[", "^[["];
+
 /// `\x1b[31m`, `\u001b[31m`, `\033[31m`, `^[[31m` as text.
 fn spelled_out(s: &str) -> Option<&str> {
-    let inner = ["\\x1b[", "\\x1B[", "\\u001b[", "\\u001B[", "\\033[", "\\e[", "^[["].iter().find_map(|p| s.strip_prefix(p))?;
+    let inner = SPELLED.iter().find_map(|p| s.strip_prefix(*p))?;
     let params = inner.bytes().take_while(|b| b.is_ascii_digit() || *b == b';').count();
     let after = &inner[params..];
     after.starts_with(|c: char| c.is_ascii_alphabetic()).then(|| &after[1..])

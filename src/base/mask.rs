@@ -109,8 +109,8 @@ pub fn text(text: &str) -> Cow<'_, str> {
 /// Whether a text may hold escape sequences, as such or spelled out, or characters that are not seen.
 fn may_be_coloured(text: &str) -> bool {
     let printable = text.bytes().fold(true, |all, b| all & ((0x20..0x7f).contains(&b) | (b == b'\n') | (b == b'\t')));
-    let is_spelled = || ["\\x1b[", "\\x1B[", "\\u001b[", "\\u001B[", "\\033[", "\\e["].iter().any(|escape| text.contains(escape));
-    !printable || (memchr::memchr(b'\\', text.as_bytes()).is_some() && is_spelled())
+    let is_spelled = || super::clean::SPELLED.iter().any(|escape| text.contains(escape));
+    !printable || (memchr::memchr2(b'\\', b'^', text.as_bytes()).is_some() && is_spelled())
 }
 
 /// A text without escape sequences.

@@ -152,13 +152,11 @@ fn is_of_traceback(s: &str) -> bool {
         || s.starts_with(|c: char| c.is_ascii_alphabetic()) && is_last(class())
 }
 
-/// `wireup.c:346  Assertion …`, which UCX pads with blanks in front.
+/// `wireup.c:346  Assertion …`, `ib_md.c:1116 UCX  ERROR …`, which UCX pads with blanks in front.
 fn is_place_of_ucx(s: &str) -> bool {
-    let Some((place, message)) = s.split_once("  ") else { return false };
-    let is_place = place.rsplit_once(':').is_some_and(|(file, line)| {
-        [".c", ".cc", ".h"].iter().any(|end| file.ends_with(end)) && line.trim_end().bytes().all(|b| b.is_ascii_digit()) && !line.is_empty()
-    });
-    is_place && !message.is_empty()
+    s.split(' ').next().and_then(|place| place.rsplit_once(':')).is_some_and(|(file, line)| {
+        [".c", ".cc", ".h"].iter().any(|end| file.ends_with(end)) && !line.is_empty() && line.bytes().all(|b| b.is_ascii_digit())
+    })
 }
 
 /// Without Ray's ` [repeated 7x across cluster]` at the end.

@@ -156,12 +156,12 @@ impl Finding {
         }
     }
 
-    /// What looked like the number of all ranks is that of one: the others have gone on since then without it.
-    fn is_of_one_after_all(&mut self, seen: &Finding) -> bool {
+    /// What looked like the number of all ranks is that of one: the others have gone on since then without it. Whether that is news.
+    fn becomes_of_one(&mut self, seen: &Finding) -> bool {
         let of_numbers = super::rule(self.rule).is_some_and(|rule| rule.chain.is_of_numbers);
-        let is_news = of_numbers && self.ranks.is_empty() && !seen.ranks.is_empty() && self.summary != seen.summary;
+        let is_news = of_numbers && self.ranks.is_empty() && !seen.ranks.is_empty();
         if is_news {
-            (self.ranks, self.gpus) = (seen.ranks.clone(), seen.gpus.clone());
+            (self.ranks, self.gpus, self.why) = (seen.ranks.clone(), seen.gpus.clone(), seen.why.clone());
             self.summary = format!("{}: {}", crate::base::words::rank_words(&self.ranks), self.summary);
         }
         is_news
@@ -366,7 +366,7 @@ impl Ledger {
             } else if times > 0 {
                 open.count += times;
                 open.name_ranks_of(&seen);
-                if open.is_of_one_after_all(&seen) {
+                if open.becomes_of_one(&seen) {
                     self.changes.push(Changed::Opened(key));
                     return;
                 }

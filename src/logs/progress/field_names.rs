@@ -15,6 +15,8 @@ struct File {
     dictionary: Vec<Vec<String>>,
     turns: Vec<String>,
     not_of_training: Vec<String>,
+    /// How words begin in the name of a logger or a function that is not the training's.
+    of_another: Vec<String>,
     not_a_step: Vec<String>,
     not_of_a_step: Vec<String>,
     no_step: Vec<String>,
@@ -351,12 +353,8 @@ fn is_of_logger(text: &str) -> bool {
 
 /// A name, or a part of one, of an evaluation or of what was kept: `Validator`, `evaluate`, `ema`, `checkpoint`.
 fn is_of_another(part: &str) -> bool {
-    const STARTS: &[&str] = &[
-        "val", "eval", "test", "infer", "predict", "holdout", "hold", "ema", "swa", "teacher", "best", "worst", "check", "ckpt", "dev",
-        "calib", "score", "metric", "bench", "sav", "load", "resum", "restor", "early",
-    ];
     let lower = part.to_ascii_lowercase();
-    STARTS.iter().any(|start| lower.starts_with(start)) || is_not_of_training(&lower)
+    NAMES.file.of_another.iter().any(|start| lower.starts_with(start.as_str())) || is_not_of_training(&lower)
 }
 
 /// `loss 3/4` is none.
