@@ -281,6 +281,10 @@ impl Session {
                     let runs = seen.alive() && !seen.stopped();
                     job.spent.entry(*rank).or_default().add(runs.then_some(seen.activity), passed);
                 }
+                match look.waiting_share() {
+                    Some(share) => job.lately.add(share, passed),
+                    None => job.lately.forget(),
+                }
                 // A look counts what stands still from later, the more of it was not watched: only what moves is kept.
                 job.moved_at = look.moved_at.filter(|at| *at == look.at).or(job.moved_at);
                 let working = look.alive().filter(|r| r.activity == Activity::Working).count();

@@ -177,6 +177,8 @@ pub const METRICS: &[Metric] = &[
     gauge("nccltop_job_world_size", "Ranks of the whole job.", &["job_id"], |v, out| v.each(out, |_, job| job.main.world_size.map(f64::from))),
     gauge("nccltop_job_local_ranks", "Ranks of the job that this node reports, alive or not.", &["job_id"], |v, out| v.each(out, |_, job| Some(job.parts.iter().map(|part| part.ranks.len()).sum::<usize>()).filter(|n| *n > 0).map(|n| n as f64))),
     counter("nccltop_job_restarts_total", "How often the ranks were started anew.", &["job_id"], |v, out| v.each(out, |v, job| Some(f64::from(v.session.model.restarts_of(job.main))))),
+    gauge("nccltop_job_waiting_least_ratio", "Share of time that ranks of this node waited for others in a collective, on average: the least of the last three times 4 s.", &["job_id"], |v, out| v.each(out, |_, job| Some(job.main.waited()?.0))),
+    gauge("nccltop_job_waiting_most_ratio", "The same: the largest of the last three times 4 s.", &["job_id"], |v, out| v.each(out, |_, job| Some(job.main.waited()?.1))),
     gauge("nccltop_rank_info", "A rank of this node; the value is always 1.", &["job_id", "rank", "local_rank", "gpu"], rank_info),
     counter("nccltop_rank_activity_seconds_total", "What the GPU of a rank spent its time with: working, waiting for others in a collective, idle, or other (not known, stopped, gone).", &["job_id", "rank", "gpu", "activity"], rank_activity),
     gauge("nccltop_rank_step_lag_seconds", "By how much later than the first rank of this node a rank made its last step; only where each rank has a log.", &["job_id", "rank"], step_lag),

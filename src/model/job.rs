@@ -5,7 +5,7 @@ use super::process::Process;
 use super::rhythm::Rhythm;
 use crate::base::time::Stamp;
 use crate::observe::process::{LogVia, ProcessRole};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// A training job, as far as this node sees it.
@@ -51,6 +51,8 @@ pub struct Job {
     pub sensed_at: Option<Stamp>,
     /// What each of its ranks here has spent its time with. Ranks that are started anew go on counting.
     pub spent: BTreeMap<u32, Spent>,
+    /// How much they waited of late, all together.
+    pub lately: Lately,
 }
 
 /// What a rank has spent its time with while it was watched: what ranks of several nodes, which nobody sees at one moment, are compared by.
@@ -78,6 +80,53 @@ impl Spent {
     /// Each kind of activity by its name.
     pub fn parts(&self) -> [(&'static str, Duration); 4] {
         [("working", self.working), ("waiting", self.waiting), ("idle", self.idle), ("other", self.other)]
+    }
+}
+
+/// By what share of each of the last windows the ranks here waited, on average. Who waits for a node that is late at each step does so in
+/// every window; in one pause it waits all of one, or only in some.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lately {
+    /// Time that passed and the share of ranks that waited in it, the newest last.
+    ticks: VecDeque<(Duration, f64)>,
+}
+
+impl Lately {
+    /// As long as it takes to see several steps; three of them and a scrape after 15 s are within half a minute.
+    pub const WINDOW: Duration = Duration::from_secs(4);
+    pub const WINDOWS: usize = 3;
+    /// Ticks come each second; those that come more often are not kept for longer.
+    const MOST_TICKS: usize = 64;
+
+    pub fn add(&mut self, share: f64, passed: Duration) {
+        self.ticks.push_back((passed, share));
+        if self.ticks.len() > Self::MOST_TICKS {
+            self.ticks.pop_front();
+        }
+    }
+
+    /// Nobody looked, or no process ran.
+    pub fn forget(&mut self) {
+        self.ticks.clear();
+    }
+
+    /// The least and the largest share of the last windows; none before all of them are full.
+    pub fn range(&self) -> Option<(f64, f64)> {
+        let mut shares = Vec::with_capacity(Self::WINDOWS);
+        let (mut waited, mut lasted) = (0.0, Duration::ZERO);
+        for (passed, share) in self.ticks.iter().rev() {
+            waited += share * passed.as_secs_f64();
+            lasted += *passed;
+            if lasted >= Self::WINDOW {
+                shares.push(waited / lasted.as_secs_f64());
+                (waited, lasted) = (0.0, Duration::ZERO);
+            }
+            if shares.len() == Self::WINDOWS {
+                let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
+                return Some((least, shares.iter().copied().fold(0.0, f64::max)));
+            }
+        }
+        None
     }
 }
 
@@ -113,7 +162,13 @@ impl Job {
             rhythm: None,
             sensed_at: None,
             spent: BTreeMap::new(),
+            lately: Lately::default(),
         }
+    }
+
+    /// The least and the largest share of the last windows that its ranks here waited; none where it has ended or was not watched for so long.
+    pub fn waited(&self) -> Option<(f64, f64)> {
+        self.lately.range().filter(|_| self.ended_at.is_none())
     }
 
     /// Its ranks were started anew: nothing that was known of how it goes holds any more.

@@ -483,6 +483,12 @@ impl Look {
         self.alive().any(|r| r.activity != Activity::Unknown)
     }
 
+    /// The share of its ranks here whose GPUs wait at this moment, if it can be seen what any of them does.
+    pub fn waiting_share(&self) -> Option<f64> {
+        let waiting = self.alive().filter(|r| r.activity == Activity::Waiting).count();
+        self.knows_gpus().then(|| waiting as f64 / self.ranks.len() as f64)
+    }
+
     /// Its ranks send and receive, or exchange in other ways that RAS does not count: NCCL counts AllReduce, AllGather, ReduceScatter,
     /// Broadcast and Reduce, unless they are in a CUDA graph (`ncclProfilerStartCollEvent` and `NCCL_NUM_FUNCTIONS` of NCCL 2.30).
     pub fn has_uncounted(&self) -> bool {

@@ -108,6 +108,9 @@ fn a_hang_names_its_rank_and_what_the_others_do() {
     };
     assert!(spent(0, "waiting") > 20.0 && spent(3, "waiting") == 0.0);
     assert!(spent(3, "idle") > spent(0, "idle") + 20.0);
+    // Three of four wait, all the time.
+    let (least, most) = (of("nccltop_job_waiting_least_ratio", "").unwrap(), of("nccltop_job_waiting_most_ratio", "").unwrap());
+    assert!((least - 0.75).abs() < 0.01 && (most - 0.75).abs() < 0.01, "{least} {most}");
     let watched = session.model.now.since(session.model.started.unwrap()).as_secs_f64();
     let all: f64 = ["working", "waiting", "idle", "other"].iter().map(|what| spent(3, what)).sum();
     assert!(all <= watched && all > watched * 0.9, "{all} s of {watched} s");

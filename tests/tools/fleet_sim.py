@@ -190,6 +190,8 @@ class Node:
                 put(name, labels, key, GPUS)
             elif name == "nccltop_node_address_info":
                 continue
+            elif name.startswith("nccltop_job_waiting_"):
+                put(name, labels, key, name.split("_")[3])
             elif "rank" in labels or "gpu" in labels:
                 self.eight(put, name, labels, key, local, spare, here)
             elif "comm" in labels:
@@ -244,6 +246,8 @@ class Node:
                 value = how
             elif how == "activity":
                 value = self.activity(text, value, second)
+            elif how in ("least", "most"):
+                value = self.waited(how, value, second)
             elif key[0].startswith("nccltop_gpu_") and "ratio" in key[0] or "watts" in key[0]:
                 value *= self.noise
             out.append(f"{text}{value:.12g}\n")
@@ -266,6 +270,12 @@ class Node:
             yield 'nccltop_source_up{source="rdma"} 0'
 
     role_fault_at = 1 << 40
+
+    def waited(self, how, value, second):
+        """Of the last three times 4 s: the first of them that lies after the fault shows it in the largest share, all three in the least."""
+        after = second - self.role_fault_at
+        begun = after > 0 if how == "most" else after >= 12
+        return min(value + 0.4, 1) if self.fault == "waits" and begun else value
 
     def activity(self, text, value, second):
         """In a job with a straggler, all other nodes wait for it: time goes over from working to waiting."""
