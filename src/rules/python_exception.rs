@@ -165,13 +165,39 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     out.push(found);
 }
 
-/// `, because of ManifestError: row 7 lacks column 'dur'`, where the program raised it from that one and does not repeat it.
+/// `, because of ManifestError: row 7 lacks column 'dur'`, where the program raised it from that one and does not repeat it; or
+/// `, while it handled …`, where a handler failed by its own mistake, so that what it handled is what somebody asks for.
 fn because(exception: &Exception, told: &str) -> String {
-    let after = exception.after.as_deref().filter(|_| exception.is_because && exception.handed_on().is_none() && !exception.victim);
+    let link = match exception.is_because {
+        true => "because of",
+        false if is_mistake_of_handler(exception) => "while it handled",
+        false => return String::new(),
+    };
+    let after = exception.after.as_deref().filter(|_| exception.handed_on().is_none() && !exception.victim);
     let words = |text: &str| text.split_once(": ").map_or(text, |(_, message)| message).to_owned();
     let repeats = |cause: &str| words(cause).lines().next().is_none_or(|first| first.len() < 4 || told.contains(first));
     match after.filter(|cause| !repeats(cause)) {
-        Some(cause) => format!(", because of {}", crate::base::clean::clip(&error_words::point(cause), LONGEST_CAUSE)),
+        Some(cause) => format!(", {link} {}", crate::base::clean::clip(&error_words::point(cause), LONGEST_CAUSE)),
         None => String::new(),
     }
+}
+
+/// Of exceptions that a program's code is wrong by: in a handler they hide what it handled.
+const MISTAKES: &[&str] = &["TypeError", "AttributeError", "NameError", "UnboundLocalError"];
+/// What is tried as a matter of course, to see whether something is there: what comes behind is what the program does where it is not.
+const TRIED: &[&str] = &[
+    "KeyError",
+    "AttributeError",
+    "ImportError",
+    "ModuleNotFoundError",
+    "StopIteration",
+    "IndexError",
+    "TypeError",
+    "Empty",
+    "LookupError",
+];
+
+fn is_mistake_of_handler(exception: &Exception) -> bool {
+    let tried = |first: &String| TRIED.iter().any(|class| first.split(':').next().is_some_and(|name| name.ends_with(class)));
+    MISTAKES.contains(&exception.class.as_str()) && exception.after.as_ref().is_some_and(|first| !tried(first))
 }
