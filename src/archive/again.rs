@@ -2,6 +2,7 @@
 
 use super::inputs::Input;
 use super::kinds::Opened;
+use super::warned::{self, Warned};
 use super::{Report, at_end, before, call, last_step, stack, table};
 use crate::base::time::Stamp;
 use crate::observe::evidence::Evidence;
@@ -30,6 +31,8 @@ pub struct Again {
     pub tables: Vec<Evidence>,
     /// Where nothing is wrong: what each log said last.
     pub at_end: Vec<Evidence>,
+    /// Where nothing is wrong: what the logs warn of and go on, and how many more kinds of it there are.
+    pub warned: (Vec<Warned>, usize),
 }
 
 impl Again {
@@ -38,6 +41,7 @@ impl Again {
             last_step: last_step::of(report, inputs),
             at_end: at_end::of(report, inputs),
             tables: table::of(report, inputs),
+            warned: warned::of(report, inputs),
             ..Again::default()
         };
         let proof = report.root_cause.and_then(|cause| report.findings[cause].evidence.first());

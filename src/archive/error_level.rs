@@ -3,7 +3,7 @@
 //! among the others, and by whether the log goes on after it.
 
 mod driver;
-mod line;
+pub(super) mod line;
 mod reason;
 mod unknown;
 mod words;
@@ -11,6 +11,7 @@ mod words;
 use super::sentence::{self, Sentence};
 use crate::base::{clean, mask};
 use crate::logs::catalog::{self, Part};
+use crate::logs::ctest::Ctest;
 use crate::logs::error_words;
 use crate::logs::prefix::{self, Level};
 use crate::logs::{Origin, TextEvent, What};
@@ -69,6 +70,7 @@ pub struct Gleaned {
     troubled: bool,
     /// Lines that are left of what a launcher reports between dashes: advice.
     of_report: u8,
+    ctest: Ctest,
 }
 
 /// What the other lines of all files say.
@@ -89,7 +91,7 @@ pub struct Known {
 }
 
 /// `/opt/lib/trainer.py:970: RuntimeWarning: invalid value encountered`: the module `warnings` prints it, and the program goes on.
-fn is_python_warning(line: &[u8]) -> bool {
+pub(super) fn is_python_warning(line: &[u8]) -> bool {
     let Some(end) = memmem::find(&line[..line.len().min(NEAR)], b"Warning: ") else { return false };
     let class = line[..end].iter().rev().take_while(|b| b.is_ascii_alphanumeric()).count();
     let Some(place) = line[..end - class].strip_suffix(b": ") else { return end == class && class > 0 };
@@ -126,7 +128,7 @@ impl Gleaned {
         let text = mask::text(&text);
         let text = clean::clean(&text);
         let unwrapped = prefix::of_json(&text);
-        let text = unwrapped.as_deref().unwrap_or(&text);
+        let text = self.ctest.without_test(unwrapped.as_deref().unwrap_or(&text));
         let read = Line::of(text);
         if judges && !line::is_of_table(text) {
             self.judged += 1;
@@ -397,7 +399,7 @@ fn whole_seconds(origin: &Origin) -> Origin {
 }
 
 /// A text without its digits: lines that differ in nothing else say the same.
-fn shape_of(text: &str) -> String {
+pub(super) fn shape_of(text: &str) -> String {
     text.chars().filter(|c| !c.is_ascii_digit()).take(80).collect()
 }
 

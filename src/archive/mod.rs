@@ -3,7 +3,7 @@
 //!
 //! **To teach it a kind of file**: a file below `archive/` with a `pub const KIND: Kind`, and its line in [`kinds::KINDS`].
 
-mod again;
+pub mod again;
 mod at_end;
 mod before;
 mod call;
@@ -22,6 +22,7 @@ mod sentence;
 mod stack;
 mod table;
 mod tape;
+pub mod warned;
 
 use crate::base::severity::{Role, Severity};
 use crate::diagnosis::conclusion::Conclusion;

@@ -13,6 +13,7 @@ const MOST_COLUMNS: usize = 16;
 /// Of more tables the last ones are told.
 const MOST_TABLES: usize = 3;
 const LONGEST_HEAD: usize = 160;
+const LONGEST_ROW: usize = 240;
 /// From one size to the next one a latency or a rate at most doubles; a value that grows so many times has met something else.
 const LEAPS: f64 = 6.0;
 const MOST_LEAPS: usize = 2;
@@ -29,22 +30,55 @@ struct Table<'a> {
     leaps: Vec<String>,
 }
 
-/// Of a job that trains, numbers below one another are its steps, which are told elsewhere.
+/// Of a job that trains, numbers below one another are its steps, which are told elsewhere; what an evaluation prints is told of each.
 pub(super) fn of(report: &Report, inputs: &[Input]) -> Vec<Evidence> {
-    if report.training().is_some() || report.model().files.len() > MOST_TABLES || !report.record().tables.is_empty() {
+    if report.model().files.len() > MOST_TABLES || !report.record().tables.is_empty() {
         return Vec::new();
     }
     let mut all = Vec::new();
     for path in report.model().files.values().map(|log| &log.info.path) {
         let Some(text) = again::text_of(path, inputs) else { continue };
         let text = String::from_utf8_lossy(&text);
-        all.extend(tables(&text).iter().map(|table| Evidence {
-            path: Some(path.clone()),
-            line: Some(table.from as u64),
-            ..Evidence::of("line", words(table))
-        }));
+        let told =
+            |line: usize, words: String| Evidence { path: Some(path.clone()), line: Some(line as u64), ..Evidence::of("line", words) };
+        all.extend(evaluations(&text).into_iter().map(|(line, words)| told(line, words)));
+        if report.training().is_none() {
+            all.extend(tables(&text).iter().map(|table| told(table.from, words(table))));
+        }
     }
     all.split_off(all.len().saturating_sub(MOST_TABLES))
+}
+
+/// What stands above the table of an evaluation: Detectron2's `Evaluation results for segm:`.
+const EVALUATION: &str = "Evaluation results for ";
+
+/// `Evaluation results for segm: AP 65.12, AP50 91.35`, with the line of the numbers: names between bars, a rule, and the numbers below them.
+/// Of each kind the last.
+fn evaluations(text: &str) -> Vec<(usize, String)> {
+    let mut found: Vec<(usize, String)> = Vec::new();
+    let mut lines = text.lines().enumerate();
+    while let Some((_, line)) = lines.next() {
+        let Some(of) = line.find(EVALUATION).map(|at| line[at..].trim_end().trim_end_matches(':')) else { continue };
+        let rows: Vec<(usize, Vec<&str>)> = lines.clone().take(3).filter_map(|(at, line)| Some((at + 1, cells(line)?))).collect();
+        let [(_, names), (_, rule), (no, values)] = rows.as_slice() else { continue };
+        let is_rule = rule.iter().all(|cell| cell.contains('-') && cell.bytes().all(|b| matches!(b, b'-' | b':')));
+        if !is_rule || names.len() != values.len() || !values.iter().all(|value| value.parse::<f64>().is_ok()) {
+            continue;
+        }
+        let pairs: Vec<String> = names.iter().zip(values).map(|(name, value)| format!("{name} {value}")).collect();
+        let of = words_of(of);
+        let kind = format!("{of}: ");
+        found.retain(|(_, words)| !words.starts_with(&kind));
+        found.push((*no, clean::clip(&(kind + &words_of(&pairs.join(", "))), LONGEST_ROW).into_owned()));
+    }
+    found
+}
+
+/// `| AP | AP50 |`
+fn cells(line: &str) -> Option<Vec<&str>> {
+    let inner = line.trim().strip_prefix('|')?.strip_suffix('|')?;
+    let cells: Vec<&str> = inner.split('|').map(str::trim).take(MOST_COLUMNS + 1).collect();
+    (cells.len() <= MOST_COLUMNS).then_some(cells)
 }
 
 fn tables(text: &str) -> Vec<Table<'_>> {
@@ -115,7 +149,15 @@ fn leap(before: &[&str], row: &[&str]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{tables, words};
+    use super::{evaluations, tables, words};
+
+    #[test]
+    fn what_an_evaluation_printed() {
+        let text = "d2 INFO: Evaluation results for bbox: \n|  AP  | AP50 |\n|:----:|:----:|\n| 1.25 | nan  |\nstep 3\n\
+                    d2 INFO: Evaluation results for bbox: \n|  AP  | AP50 |\n|:----:|:----:|\n| 2.50 | 7.75 |\n\
+                    Evaluation results for x in csv format:\ncopypaste: 1,2\n";
+        assert_eq!(evaluations(text), [(9, "Evaluation results for bbox: AP 2.50, AP50 7.75".to_owned())]);
+    }
 
     #[test]
     fn what_a_benchmark_printed() {

@@ -5,6 +5,7 @@
 //! line as an example in `tests/it`, and a pattern in [`prefilter`], so that the line is looked at.
 
 pub mod catalog;
+pub mod ctest;
 pub mod cuda;
 pub mod error_words;
 mod event;

@@ -135,7 +135,7 @@ impl State {
             return tell(What::Step(Step { epoch: Some(epoch), loss: Some(loss), ..Step::default() }));
         }
         dialects::read_text(line, self.trains, &mut |what| {
-            memory.bars.heard(&what);
+            memory.bars.heard(&what, line.head);
             tell(what);
         });
         if let Some(step) = field_names::line(line, self.counts) {

@@ -1,5 +1,6 @@
 //! Reads the lines of one file, in order: cuts them into records, peels off who wrote them, and hands them to the readers of each program.
 
+use super::ctest::Ctest;
 use super::shipped::{unwrapped, without_json};
 use super::torch::crash::Crash;
 use super::{Origin, SaidAt, TextEvent, What, catalog, header, metrics, nccl, parts, prefilter, prefix, progress, tasks, torch};
@@ -87,7 +88,7 @@ pub struct Reader {
     is_first: bool,
     gpu: OfGpu,
     /// ctest wrote it: what stands before its lines is the number of a test, not of a rank.
-    of_ctest: bool,
+    ctest: Ctest,
     parts: parts::Parts,
     tasks: tasks::Tasks,
     header: header::State,
@@ -365,7 +366,7 @@ impl Reader {
         if let Some(event) = self.missing(&cleaned) {
             return out.push(event);
         }
-        let text = self.without_test(&cleaned);
+        let text = self.ctest.without_test(&cleaned);
         // Every head of another record has a bracket, or stands behind a bar.
         if memchr::memchr(b']', text.as_bytes()).is_none() && prefix::behind_bar(text).is_none() {
             return self.record(prefix::peel(text), class, out);
@@ -383,17 +384,6 @@ impl Reader {
             }
             self.record(peeled, class, out);
         }
-    }
-
-    /// The line without the number of a test of ctest, which looks like a rank.
-    fn without_test<'a>(&mut self, line: &'a str) -> &'a str {
-        let numbered = |line: &'a str| {
-            let inner = line.trim_start_matches(' ');
-            let digits = inner.bytes().take_while(u8::is_ascii_digit).count();
-            (digits > 0).then(|| inner[digits..].strip_prefix(": ")).flatten()
-        };
-        self.of_ctest |= line.trim_start().strip_prefix("Start ").is_some_and(|tail| numbered(tail).is_some());
-        if self.of_ctest { numbered(line).unwrap_or(line) } else { line }
     }
 
     /// `2: [grads_0, grads_1]` of Horovod's list of ranks that others wait for.

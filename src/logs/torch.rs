@@ -4,6 +4,7 @@ mod calls;
 pub mod crash;
 pub mod doing;
 mod launcher;
+mod message;
 mod traceback;
 mod watchdog;
 

@@ -15,6 +15,10 @@ pub struct Bars {
     behind_dictionary: bool,
     /// An evaluation was announced, and no step has come since.
     evaluates: bool,
+    /// The HF Trainer announced it: the next bar is that of the evaluation, even where no training has been seen.
+    is_next: bool,
+    /// The length of that bar.
+    evaluated: Option<u64>,
 }
 
 struct Bar<'a> {
@@ -85,9 +89,12 @@ impl Bars {
     }
 
     /// What a line without a bar says: behind the word of an evaluation, or of the end, a bar of another length is not the training.
-    pub fn heard(&mut self, what: &What) {
+    pub fn heard(&mut self, what: &What, text: &str) {
         match what {
-            What::Phase { phase: Phase::Evaluation, begins } => self.evaluates = *begins,
+            What::Phase { phase: Phase::Evaluation, begins } => {
+                self.evaluates = *begins;
+                self.is_next = *begins && text.contains("*** Running ");
+            }
             What::Done => self.behind_dictionary = false,
             _ => {}
         }
@@ -119,6 +126,10 @@ impl Bars {
             Some((total, _)) if total == length => self.main = Some((total, at_end)),
             Some((_, false)) => return Kind::Pause(Phase::Evaluation),
             Some(_) if self.evaluates && !has_loss(bar.post) => return Kind::Pause(Phase::Evaluation),
+            None if (self.is_next || self.evaluated == bar.total) && !has_loss(bar.post) => {
+                (self.is_next, self.evaluated) = (false, bar.total);
+                return Kind::Pause(Phase::Evaluation);
+            }
             _ if length > MIN_TOTAL || has_loss(bar.post) || self.behind_dictionary => self.main = Some((length, at_end)),
             _ => return Kind::Other,
         }

@@ -10,7 +10,7 @@ pub fn read(line: &Line<'_>, memory: &mut Memory, tell: &mut dyn FnMut(What)) ->
     }
     let Some(what) = event(line.head) else { return false };
     memory.bars.step_seen();
-    memory.bars.heard(&what);
+    memory.bars.heard(&what, "");
     if matches!(&what, What::Step(step) if step.step.is_none()) {
         memory.bars.dictionary_seen();
     }

@@ -5,6 +5,7 @@
 pub enum Task {
     SettingUp,
     LoadingCheckpoint,
+    LoadingModel,
     SavingCheckpoint,
     Evaluating,
     Generating,
@@ -55,6 +56,7 @@ impl Task {
         match self {
             Task::SettingUp => "setting up its process group",
             Task::LoadingCheckpoint => "loading a checkpoint",
+            Task::LoadingModel => "loading a model",
             Task::SavingCheckpoint => "saving a checkpoint",
             Task::Evaluating => "evaluating",
             Task::Generating => "generating",
@@ -280,6 +282,8 @@ fn task_of(file: &str, function: &str) -> Option<Task> {
         _ if name.starts_with("save") && of_model() || has(&["write_checkpoint", "dump_checkpoint", "write_ckpt"]) => {
             Some(Task::SavingCheckpoint)
         }
+        // A pretrained one, or that of a server: nothing of an earlier run.
+        "load_model" | "from_pretrained" | "load_weights" => Some(Task::LoadingModel),
         _ if name.starts_with("load") && of_model() || has(&["from_pretrained", "resume_from", "restore_checkpoint"]) => {
             Some(Task::LoadingCheckpoint)
         }
@@ -327,7 +331,7 @@ mod tests {
             ("while saving a checkpoint (save_checkpoint), in barrier", &[main, "/w/r.py\", line 5, in save_checkpoint", wrapper, barrier]),
             ("in barrier", &[main, wrapper, barrier]),
             ("while evaluating (log_validation)", &[main, "/w/t.py\", line 5, in train", "/w/t.py\", line 7, in log_validation"]),
-            ("while loading a checkpoint (from_pretrained)", &["/x/transformers/modeling_utils.py\", line 5, in from_pretrained"]),
+            ("while loading a model (from_pretrained)", &["/x/transformers/modeling_utils.py\", line 5, in from_pretrained"]),
             (
                 "while setting up its process group (init_process_group)",
                 &["/x/torch/distributed/distributed_c10d.py\", line 5, in init_process_group"],

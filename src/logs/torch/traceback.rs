@@ -1,9 +1,10 @@
 //! Python tracebacks, several processes' in one file. Told when the last line is known and nothing is chained to it.
 
 use super::calls::Calls;
+use super::message;
 use crate::base::clean;
 use crate::logs::prefix::Peeled;
-use crate::logs::{Doing, Exception, Origin, SaidAt, TextEvent, What, catalog, cuda, error_words, known_by};
+use crate::logs::{Doing, Exception, Origin, SaidAt, TextEvent, What, catalog, cuda};
 use memchr::memmem::Finder;
 use std::sync::LazyLock;
 
@@ -91,8 +92,6 @@ const MAX_ENDED_WAIT: u32 = 3;
 const MAX_TEXT: usize = 2000;
 /// Lines behind the last one that belong to its message.
 const MAX_FURTHER: u8 = 12;
-/// The same of lines that nothing but the message before them announces.
-const MAX_ANNOUNCED: u8 = 6;
 
 impl Tracebacks {
     pub fn is_idle(&self) -> bool {
@@ -408,7 +407,12 @@ impl Open {
             self.waited = 0;
             return true;
         }
-        if more.is_none() && !*names_actor && *further < MAX_FURTHER && goes_on(message, *further, text) {
+        // More of a list that is long enough.
+        if *further == MAX_FURTHER && message::lists(message, text) {
+            self.waited = 0;
+            return true;
+        }
+        if more.is_none() && !*names_actor && *further < MAX_FURTHER && message::goes_on(message, *further, text) {
             *further += 1;
             message.push('\n');
             message.push_str(text);
@@ -455,7 +459,7 @@ impl Open {
             self.waited += 1;
             return false;
         };
-        let message = of_worker(without_frame(message));
+        let message = message::of_worker(message::without_frame(message));
         let more = (message.starts_with("NCCL error in") || class.starts_with("nccl")).then_some(2);
         self.at = At::Ended {
             class: class.to_string(),
@@ -690,44 +694,6 @@ const LAUNCHER_FILES: &[&str] = &["/torch/distributed/run.py", "/torch/distribut
 /// The longest text of an exception that another one came after.
 const MAX_AFTER: usize = 300;
 
-/// Whether a line right behind the last one belongs to its message: it is indented, a library's own report of the call that failed, or what
-/// the message announces.
-fn goes_on(message: &str, further: u8, text: &str) -> bool {
-    // Steps of others begin with a blank, too.
-    let is_step = || known_by(text).reader.is_some_and(|reader| reader == "step");
-    if is_frame(text) || text.contains("%|") || is_step() || text.trim_start().starts_with(['=', '-', '*', '#', '\u{256d}', '\u{2570}']) {
-        return false;
-    }
-    let first = message.lines().next().unwrap_or_default();
-    let announces = first.is_empty() || error_words::announces(first);
-    // `backend='inductor' raised:` has the other exception as its message.
-    if first.ends_with(" raised:") && further == 0 && exception(text).is_some() {
-        return true;
-    }
-    // Ray says in the next line on which node, and who was killed.
-    if further == 0 && first.contains("node running low on memory") && text.starts_with("Memory on the node (") {
-        return true;
-    }
-    // What is known by itself speaks for itself.
-    let is_unknown = || catalog::find(catalog::Scope::Line, text).is_none();
-    let is_sentence = || text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/') && (!first.is_empty() || text.contains(' '));
-    text.starts_with([' ', '\t'])
-        || error_words::is_library_report(text)
-        || announces && further < MAX_ANNOUNCED && is_sentence() && is_unknown()
-}
-
-/// Without what is no message: a frame or the marks of one, printed by another process of the same output.
-fn without_frame(message: &str) -> &str {
-    let is_frame = message.starts_with("File \"") || message.bytes().all(|b| matches!(b, b'^' | b' '));
-    if is_frame { "" } else { message }
-}
-
-/// What a worker of vLLM failed with, in the words of the engine that hands it on.
-fn of_worker(message: &str) -> &str {
-    let inner = message.strip_prefix("Worker failed with error '").or_else(|| message.strip_prefix("Worker failed with error "));
-    inner.map_or(message, |inner| inner.split_once("', please check the stack trace above").map_or(inner, |(inner, _)| inner))
-}
-
 /// `… CRITICAL [olmo.util:158, rank=0] Uncaught OLMoThreadError: thread 3 failed`: a program's own last word, without a traceback.
 fn uncaught(p: &Peeled<'_>) -> Option<(Exception, Origin)> {
     let (before, tail) = p.rest.split_once("Uncaught ")?;
@@ -878,7 +844,7 @@ pub fn is_of_library(file: &str) -> bool {
 }
 
 /// A frame of a traceback. Those of `faulthandler`, which come in the other order, have no comma behind the number.
-fn is_frame(text: &str) -> bool {
+pub(super) fn is_frame(text: &str) -> bool {
     let tail = text.strip_prefix("  File \"").and_then(|tail| tail.split_once("\", line "));
     tail.is_some_and(|(_, tail)| tail.trim_start_matches(|c: char| c.is_ascii_digit()).starts_with(", in "))
 }

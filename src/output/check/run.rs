@@ -21,6 +21,18 @@ use std::time::Duration;
 /// A name for the left column, and the words beside it.
 type Row = (&'static str, String);
 
+/// `and went on: train.log:12  the cache is cold (3 lines); train.log:40  UserWarning: …; 2 more kinds`
+fn warned_words(report: &Report) -> String {
+    let (told, more) = &report.again.warned;
+    let mut all: Vec<String> = Vec::new();
+    for warned in told {
+        let times = if warned.times > 1 { format!(" ({} lines)", group(u64::from(warned.times))) } else { String::new() };
+        all.push(format!("{}  {}{times}", warned.said.place(), warned.said.text));
+    }
+    all.extend((*more > 0).then(|| format!("{} of warnings", counted(*more as u64, "more kind"))));
+    if all.is_empty() { String::new() } else { format!("and went on: {}", all.join("; ")) }
+}
+
 /// The rows below "The run". `times` is the sign of multiplication.
 pub fn rows(report: &Report, zone: Zone, times: &str) -> Vec<Row> {
     let facts = facts::json(report);
@@ -67,6 +79,7 @@ pub fn rows(report: &Report, zone: Zone, times: &str) -> Vec<Row> {
     for table in &report.again.tables {
         add("table", Some(format!("{}  {}", table.place(), table.text)));
     }
+    add("warned", Some(warned_words(report)));
     for said in report.again.at_end.iter().filter(|said| !is_result(&said.text)) {
         add("said last", Some(format!("{}  {}", said.place(), said.text)));
     }
@@ -184,14 +197,22 @@ fn ranges(ranks: &[u32]) -> String {
     crate::base::words::all_words(&words)
 }
 
+/// Whatever is done before the first step takes no longer, but for a download.
+const LONGEST_START: Duration = Duration::from_secs(3 * 3600);
 /// What is longer is no run: a year was assumed that is not that of the other lines.
 const LONGEST_RUN: Duration = Duration::from_secs(300 * 24 * 3600);
 
 /// `2026-05-04 22:17:26 to 22:18:26, 1 m 00 s`, by the times that lines carry; not where training had begun before the first of them.
-fn time_words(report: &Report, zone: Zone) -> Option<String> {
+/// The first and the last time that stand in the inputs.
+fn lasted(report: &Report) -> Option<(Stamp, Stamp)> {
     let files = || report.model().files.values().filter(|file| file.chronicle.run_began.is_some());
     let marks = || files().map(|file| &file.chronicle.marks);
-    let (from, to) = (marks().filter_map(|marks| marks.from).min()?, marks().filter_map(|marks| marks.to).max()?);
+    Some((marks().filter_map(|marks| marks.from).min()?, marks().filter_map(|marks| marks.to).max()?))
+}
+
+fn time_words(report: &Report, zone: Zone) -> Option<String> {
+    let files = || report.model().files.values().filter(|file| file.chronicle.run_began.is_some());
+    let (from, to) = lasted(report)?;
     let took = to.since(from);
     let date = |at: Stamp| zone.rfc3339(at).split('T').next().unwrap_or_default().to_owned();
     // Without a year the date is assumed.
@@ -307,11 +328,14 @@ pub fn when_words(report: &Report, f: &Finding) -> Option<String> {
     // Who saves a checkpoint has trained, and its name tells how far.
     let saves = tracebacks(report, alarm).any(|said| matches!(said.doing.task, Some((Task::SavingCheckpoint, _))));
     let named = || report.again.before.as_ref().and_then(|before| step_named(&before.text)).filter(|_| saves);
+    let is_long = lasted(report).is_some_and(|(from, to)| to.since(from) > LONGEST_START);
     let before = || match (has_stepped, is_job()) {
         _ if saves => named().map(|step| format!("at step {}, by the name of the checkpoint", group(step))),
         (true, _) => None,
         _ if at_start.is_some() => Some(format!("before any step (a bar stands at 0 of {})", group(at_start.unwrap_or(0)))),
-        (false, true) => Some("before any step".to_owned()),
+        // Of what ran for long, the steps stand in another file.
+        (false, true) if !is_long => Some("before any step".to_owned()),
+        (false, true) => Some("no step in these inputs".to_owned()),
         (false, false) => of_program.then(|| "no step in these inputs".to_owned()),
     };
     let stage = doing.and_then(|doing| doing.stage.as_ref());
