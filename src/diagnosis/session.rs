@@ -27,6 +27,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// For so long a job is warned of what it could not write.
+const LOST: Duration = Duration::from_secs(1800);
 /// A job that makes steps this long after an error has survived it.
 const SURVIVED: Duration = Duration::from_secs(5);
 /// Ranks write their Flight Recorder dumps within a second or two of each other: so long after the last they are judged.
@@ -409,11 +411,14 @@ impl Session {
         };
         self.ledger.clear_where(now, "the ranks were started again", restarted);
         // An error that a job went on after was no failure. Of a log alone that is judged with the whole of it.
+        // A warning that it went on after says what it has lost.
+        let is_past =
+            |f: &Finding| f.severity >= Severity::Error || f.rule != crate::rules::storage_failed::ID || now.since(f.last_at) > LOST;
         let survived = |f: &Finding| {
             let job = job_of(f).filter(|j| j.ended_at.is_none() && !j.log_only);
             let went_on = job.and_then(|j| self.model.progress_of(&j.id)?.last_step_at).is_some_and(|at| at > f.last_at.plus(SURVIVED));
             let ends = |r: &crate::rules::Rule| r.implies == Implies::Failed || r.implies == Implies::Stuck && r.life.linger.is_none();
-            went_on && !f.machine && crate::rules::rule(f.rule).is_some_and(ends)
+            went_on && !f.machine && is_past(f) && crate::rules::rule(f.rule).is_some_and(ends)
         };
         self.ledger.clear_where(now, "the job went on", survived);
         let forgotten = |f: &Finding| f.job.as_ref().is_some_and(|id| !jobs.contains_key(id));

@@ -1,12 +1,14 @@
 //! Exceptions that a program may have caught. A traceback alone ends nothing: a library prints one and tries again. One that nothing
 //! proves to be the end of a rank is kept back until something does: a process of the job is gone, something else fails, or no step comes
-//! any more. While the job goes on it is not told.
+//! any more. While the job goes on it is not told; but that a file could not be written is, as a warning: whatever was to be saved is not.
 //!
 //! What stands in a log that is older than the job may be of a job before it, that wrote into the same file (a queue that starts a job
 //! again, a script that appends). While all ranks live and have hardly begun, it is kept back, too; a step shows that it is past.
 
 use super::lines;
 use crate::base::time::Stamp;
+use crate::logs::catalog::{self, Scope};
+use crate::logs::error_words;
 use crate::logs::{RankBy, TextEvent, What};
 use crate::model::job::Job;
 use crate::model::{Model, TextSeen};
@@ -22,6 +24,8 @@ const CAUGHT: Duration = Duration::from_secs(60);
 const OLDER: Duration = Duration::from_secs(3);
 /// Ranks that are younger have hardly begun.
 const BEGINNING: Duration = Duration::from_secs(60);
+/// So long after it the job has made a step.
+const GOES_ON: Duration = Duration::from_secs(2);
 const MOST: usize = 64;
 
 #[derive(Clone, Default, PartialEq)]
@@ -40,6 +44,8 @@ struct Kept {
     times: u64,
     /// It may tell of the job before.
     of_before: bool,
+    /// The job goes on, and was warned.
+    is_told: bool,
 }
 
 impl Unproven {
@@ -63,6 +69,7 @@ impl Unproven {
                 job: seen.job.clone(),
                 times: seen.times,
                 of_before,
+                is_told: false,
             });
             return;
         }
@@ -85,6 +92,7 @@ impl Unproven {
         let stepped = |kept: &Kept| model.progress_of(&kept.job).and_then(|p| p.last_step_at).is_some_and(|at| at > kept.at);
         let is_past = |kept: &Kept| if kept.of_before { stepped(kept) } else { model.now.since(kept.at) >= CAUGHT };
         self.0.retain(|kept| !is_past(kept) || model.jobs.get(&kept.job).is_none_or(|job| !all_live(model, job)));
+        self.warn(model, ledger, stepped);
         let stands = |kept: &Kept| {
             if kept.of_before {
                 return model.jobs.get(&kept.job).is_none_or(|job| !is_beginning(model, job));
@@ -97,6 +105,25 @@ impl Unproven {
             model.now.since(last) >= patience
         };
         self.release(model, ledger, |kept| model.jobs.get(&kept.job).is_none_or(|job| !all_live(model, job)) || stands(kept));
+    }
+
+    /// A job that makes steps although a file system failed it does not know what it has lost.
+    fn warn(&mut self, model: &Model, ledger: &mut Ledger, stepped: impl Fn(&Kept) -> bool) {
+        for kept in self.0.iter_mut().filter(|kept| !kept.is_told && !kept.of_before) {
+            let What::Exception(exception) = &kept.event.what else { continue };
+            let text = error_words::exception_words(exception);
+            let signature = catalog::find(Scope::Line, &text).filter(|signature| signature.rule == crate::rules::storage_failed::ID);
+            // Who is about to end of it does so by then.
+            let goes_on =
+                model.now.since(kept.at) >= GOES_ON && stepped(kept) && model.jobs.get(&kept.job).is_some_and(|job| all_live(model, job));
+            let Some(signature) = signature.filter(|_| goes_on) else { continue };
+            kept.is_told = true;
+            let event = TextEvent { what: What::Signed { signature, text, tried: true }, ..kept.event.clone() };
+            let Kept { at, since, file, line, rank, times, .. } = *kept;
+            let seen =
+                TextSeen { at, since, file, line, text: &kept.text, event: &event, rank, job: kept.job.clone(), backlog: false, times };
+            lines::judge_line(model, &seen, ledger);
+        }
     }
 
     fn release(&mut self, model: &Model, ledger: &mut Ledger, proven: impl Fn(&Kept) -> bool) {

@@ -70,7 +70,7 @@ mod several_runs;
 mod slow_steps;
 mod source_trouble;
 mod stale_process;
-mod storage_failed;
+pub mod storage_failed;
 mod storage_hang;
 mod store_barrier;
 pub mod straggler;
