@@ -1,4 +1,4 @@
-//! What the logs of a run that has no fault said last: the state in which it ended, or in which the log was cut.
+//! What the logs of a run in which no fault was seen said last: the state in which it ended, or in which the log was cut.
 
 use super::before::{Look, look};
 use super::inputs::Input;
@@ -7,16 +7,20 @@ use crate::observe::evidence::Evidence;
 
 /// Of more logs nobody reads what each said last.
 const MOST_LOGS: usize = 3;
+/// Of fewer lines of a program that is not known, the last tells nothing.
+const LEAST_LINES: usize = 5;
 /// Lines at the end of a log that are looked at.
 const MOST_LINES: usize = 40;
 
 /// The last ordinary line of each log; none of one whose last word is a step, which is told elsewhere.
 pub(super) fn of(report: &Report, inputs: &[Input]) -> Vec<Evidence> {
     let logs: Vec<(&String, Option<u64>)> = report.model().files.values().map(|log| (&log.info.path, log.progress.line)).collect();
-    if report.root_cause.is_some() || report.verdict == Verdict::Unknown || logs.len() > MOST_LOGS {
+    if report.root_cause.is_some() || report.verdict == Verdict::Fail || logs.len() > MOST_LOGS {
         return Vec::new();
     }
-    logs.into_iter().filter_map(|(path, step)| last_of(path, &again::text_of(path, inputs)?, step)).collect()
+    let unknown = report.verdict == Verdict::Unknown;
+    let is_told = |text: &Vec<u8>| !unknown || memchr::memchr_iter(b'\n', text).count() >= LEAST_LINES;
+    logs.into_iter().filter_map(|(path, step)| last_of(path, &again::text_of(path, inputs).filter(is_told)?, step)).collect()
 }
 
 /// `step` is the line of the newest step.

@@ -18,6 +18,7 @@ pub mod log;
 mod metrics;
 mod nccl_tests;
 mod ras;
+mod results;
 mod sentence;
 mod stack;
 mod table;

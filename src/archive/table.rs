@@ -2,7 +2,7 @@
 //! measured, and where a value leaps. nccl-tests' own are read elsewhere, with what their columns mean.
 
 use super::inputs::Input;
-use super::{Report, again};
+use super::{Report, again, results};
 use crate::base::{clean, mask};
 use crate::observe::evidence::Evidence;
 
@@ -41,6 +41,7 @@ pub(super) fn of(report: &Report, inputs: &[Input]) -> Vec<Evidence> {
         let text = String::from_utf8_lossy(&text);
         let told =
             |line: usize, words: String| Evidence { path: Some(path.clone()), line: Some(line as u64), ..Evidence::of("line", words) };
+        all.extend(results::of(&text).into_iter().map(|(line, words)| told(line, words)));
         all.extend(evaluations(&text).into_iter().map(|(line, words)| told(line, words)));
         if report.training().is_none() {
             all.extend(tables(&text).iter().map(|table| told(table.from, words(table))));

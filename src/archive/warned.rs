@@ -130,7 +130,7 @@ mod tests {
         let log = "start\n/opt/lib/optim.py:138: UserWarning: the pace is set before it is known.\n  warnings.warn(\nstep 1\n\
                    2026-03-04 10:00:00,120 - WARNING - store - shard 7 is slow to open\nstep 2\n\
                    2026-03-04 10:00:09,311 - WARNING - store - shard 9 is slow to open\nstep 3\nwarmup steps: 5\nlearning rate warmed up\nstep 4\nstep 5\n";
-        assert_eq!(told(log), ["2: UserWarning: the pace is set before it is known. (1)", "5: store - shard 7 is slow to open (2)"]);
+        assert_eq!(told(log), ["2: UserWarning: the pace is set before it is known. (1)", "5: shard 7 is slow to open (2)"]);
         // The last words of a log may be why it ends.
         assert!(told("step 1\nstep 2\n[WARNING] the lease of this node runs out\n").is_empty());
     }

@@ -57,9 +57,10 @@ pub fn size_words(bytes: u64) -> String {
     if value.fract() < 0.05 { format!("{value:.0} {}", units[unit]) } else { format!("{value:.1} {}", units[unit]) }
 }
 
-/// `11.9 ms`, `1.31 s`, `2 m 05 s`
+/// `0.31 µs`, `11.9 ms`, `1.31 s`, `2 m 05 s`
 pub fn seconds(s: f64) -> String {
     match s {
+        s if s > 0.0 && s < 1e-4 => format!("{:.2} µs", s * 1e6),
         s if s < 1.0 => format!("{:.1} ms", s * 1e3),
         s if s < 60.0 => format!("{s:.2} s"),
         s => crate::base::time::span(std::time::Duration::try_from_secs_f64(s).unwrap_or_default()),

@@ -20,6 +20,7 @@ pub struct Process {
     cpu_ticks: Series<LOOKS>,
     /// 1 for each look at which it, or one of its threads, was in state D, else 0.
     in_d: Series<LOOKS>,
+    stopped_again: Series<LOOKS>,
     /// Bytes passed to write calls, CPU time of its helpers, and time that it waited for a CPU, ms, since it was first seen.
     written_bytes: Series<LOOKS>,
     helper_ticks: Series<LOOKS>,
@@ -61,6 +62,8 @@ const MAX_WAITS: usize = 16;
 const FRESH: Duration = Duration::from_secs(15);
 /// Clock ticks a second on every Linux that NCCL runs on (USER_HZ).
 const TICKS_PER_S: f64 = 100.0;
+/// What a process that is on its way to being stopped may still use.
+const RAN_TICKS: u64 = 5;
 
 impl Process {
     pub fn new(at: Stamp, info: ProcessInfo) -> Self {
@@ -73,6 +76,10 @@ impl Process {
         }
         let in_d = sample.state == Some('D') || sample.threads_in_d.is_some_and(|n| n > 0);
         self.in_d.push(at, f64::from(u8::from(in_d)));
+        // Stopped now and before, and yet it has run in between.
+        let stopped = |state| matches!(state, Some('T' | 't'));
+        let ran = sample.cpu_ticks.zip(self.sample.cpu_ticks).is_some_and(|(now, before)| now >= before.saturating_add(RAN_TICKS));
+        self.stopped_again.push(at, f64::from(u8::from(stopped(sample.state) && stopped(self.sample.state) && ran)));
         if let (Some(r), Some(w)) = (sample.rchar_bytes, sample.wchar_bytes) {
             let total = r.saturating_add(w);
             // Small numbers keep their precision in a series of f32.
@@ -162,6 +169,13 @@ impl Process {
     /// Share of the looks within `window` at which it was in state D, 0 to 1.
     pub fn share_in_d(&self, now: Stamp, window: Duration) -> Option<f64> {
         self.in_d.mean_within(now, window)
+    }
+
+    /// In how many looks of late it was found stopped as in the one before, although it had run in between: it is stopped and let go, many times
+    /// a second (cpulimit), or again and again (a debugger).
+    pub fn times_stopped_again(&self, now: Stamp) -> usize {
+        const LATELY: Duration = Duration::from_secs(12);
+        self.stopped_again.within(now, LATELY).filter(|again| *again > 0.0).count()
     }
 
     /// CPU time used over `window`, % of one core.

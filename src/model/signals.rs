@@ -22,6 +22,8 @@ use std::time::Duration;
 
 /// How far back I/O and CPU of a process are looked at: a checkpoint writer pauses for seconds between files.
 const IO_WINDOW: Duration = Duration::from_secs(10);
+/// Programs start within less.
+const FORKS: Duration = Duration::from_secs(4);
 
 /// Who gets no CPU when it wants one does so all the time, not for a moment.
 const CPU_WINDOW: Duration = Duration::from_secs(20);
@@ -95,6 +97,8 @@ pub struct RankLook {
     pub much_io_lately: bool,
     /// It, or a thread of it, was in uninterruptible sleep for much of the window. A moment in it is usual: driver calls are.
     pub in_d: bool,
+    /// In how many looks of late it was stopped as in the one before, although it had run in between.
+    pub times_stopped_again: usize,
     pub cpu_pct: Option<f64>,
     /// How fast its resident memory grows.
     pub resident_growth_bytes_per_s: Option<f64>,
@@ -591,7 +595,13 @@ fn rank_look(model: &Model, now: Stamp, rank: u32, pid: u32, seen: Option<(&Proc
     let gpu = model.gpu_of_pid(pid);
     // What a GPU did when it was last asked says nothing about now.
     let seen = gpu.and_then(|g| model.gpus.get(&g)).filter(|g| g.is_fresh(now));
-    let io = |window| process.and_then(|p| p.io_bytes_per_s(now, window));
+    // Whatever it has written before: it does nothing for as long as it waits for a child to become another program.
+    let forks = process.is_some_and(|p| {
+        let own = p.waits(now).iter().find(|wait| wait.pid == pid);
+        own.is_some_and(Wait::is_for_a_child) && p.waits_for(now) >= FORKS
+    });
+    let nothing = |rate: f64| if forks { 0.0 } else { rate };
+    let io = |window| process.and_then(|p| p.io_bytes_per_s(now, window)).map(nothing);
     RankLook {
         rank,
         pid,
@@ -607,12 +617,13 @@ fn rank_look(model: &Model, now: Stamp, rank: u32, pid: u32, seen: Option<(&Proc
         state_since: process.map_or(now, |p| model.watched(p.state_since)),
         io_bytes_per_s: io(IO_WINDOW),
         much_io_lately: io(LATELY).is_some_and(|b| b >= MUCH_IO_BYTES_PER_S),
-        in_d: process.and_then(|p| p.share_in_d(now, IO_WINDOW)).is_some_and(|share| share >= 0.4),
+        in_d: !forks && process.and_then(|p| p.share_in_d(now, IO_WINDOW)).is_some_and(|share| share >= 0.4),
+        times_stopped_again: process.map_or(0, |p| p.times_stopped_again(now)),
         cpu_pct: process.and_then(|p| p.cpu_pct(now, IO_WINDOW)),
         resident_growth_bytes_per_s: process.and_then(|p| p.resident_growth_bytes_per_s(now, IO_WINDOW)),
         gone_at: process.and_then(|p| p.gone).map(|g| g.at),
         exit_code: process.and_then(|p| p.gone).and_then(|g| g.exit_code),
-        written_bytes_per_s: process.and_then(|p| p.written_bytes_per_s(now, written)),
+        written_bytes_per_s: process.and_then(|p| p.written_bytes_per_s(now, written)).map(nothing),
         helpers: process.and_then(|p| p.sample.helpers),
         helper_cpu_pct: process.and_then(|p| p.helper_cpu_pct(now, IO_WINDOW)),
         run_delay_pct: process.and_then(|p| p.run_delay_pct(now, CPU_WINDOW)),

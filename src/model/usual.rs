@@ -18,6 +18,13 @@ const FIRST: u32 = 5;
 /// Of a loss that leaps by more from line to line and comes back, a climb says nothing.
 const ROUGH: f64 = 4.0;
 
+/// A loss that leaps above what the run began with, and stays there for so many lines, has lost what was learnt; by so many times.
+pub const UNDONE_LINES: u32 = 10;
+const UNDONE: f64 = 1.5;
+/// Before that the newest values hardly differed, and had come down.
+const CALM: usize = 10;
+const CALM_SPREAD: f64 = 1.1;
+
 /// Values before anything can be called unusual.
 const LEAST: usize = 20;
 /// So many of the newest may be on their way up already: a run that diverges does so over several lines.
@@ -86,6 +93,8 @@ pub struct Jump {
     pub least: f64,
     /// The highest of the values before.
     pub before: f64,
+    /// It is no leap of orders of magnitude: it tells only if it stays for long.
+    pub is_small: bool,
 }
 
 impl Usual {
@@ -97,8 +106,13 @@ impl Usual {
         self.climb.note(step, value);
         let far_above = |(before, share): &(f64, f64)| value >= before * times.value() * share;
         let narrow = if is_loss { self.narrow(value) } else { None };
-        if let Some((before, _)) = [self.highest(spread).zip(Some(1.0)), narrow].into_iter().flatten().find(far_above) {
-            let jump = self.jump.get_or_insert(Jump { since: at, step, values: 0, least: value, before });
+        let far = [self.highest(spread).zip(Some(1.0)), narrow].into_iter().flatten().find(far_above).map(|(before, _)| before);
+        let undone = || if is_loss { self.undone(value) } else { None };
+        if let Some((before, is_small)) = far.map(|before| (before, false)).or_else(|| Some((undone()?, true))) {
+            let jump = self.jump.get_or_insert(Jump { since: at, step, values: 0, least: value, before, is_small });
+            if jump.is_small && !is_small {
+                *jump = Jump { since: at, step, values: 0, least: value, before, is_small };
+            }
             (jump.values, jump.least) = (jump.values + 1, jump.least.min(value));
             if jump.values < SETTLED {
                 return;
@@ -112,6 +126,15 @@ impl Usual {
     /// Steps are counted anew: an attempt of its own, with a history of its own.
     pub fn begin_anew(&mut self) {
         *self = Usual::default();
+    }
+
+    /// The highest of the newest values where they hardly differ and lie well below what the run began with, if `value` is above all that.
+    fn undone(&self, value: f64) -> Option<f64> {
+        let newest = self.values.len().checked_sub(CALM)?;
+        let values = self.values.iter().skip(newest).map(|(_, v)| v);
+        let (least, most) = values.fold((f64::INFINITY, 0.0_f64), |(least, most), v| (least.min(v), most.max(v)));
+        let is_calm = least > 0.0 && most <= least * CALM_SPREAD && most * UNDONE <= self.climb.at_first && self.climb.seen > LEAST as u32;
+        (is_calm && value >= most * UNDONE && value >= self.climb.at_first).then_some(most)
     }
 
     /// The highest of the newest values where they hardly differ, and the share of the times that tells then: where `value` undoes most of what the

@@ -101,10 +101,17 @@ impl Wait {
         self.is_for_a_stranger() || matches!(call, Some("flock" | "wait4" | "waitid")) || call == Some("fcntl") && locks()
     }
 
+    /// It has made a process, and may not go on before that has become another program or ended (vfork, posix_spawn): state D, and no disk.
+    pub fn is_for_a_child(&self) -> bool {
+        const PLACES: &[&str] = &["kernel_clone", "wait_for_vfork_done", "_do_fork", "do_fork"];
+        self.state == Some('D') && self.place.as_deref().is_some_and(|place| PLACES.contains(&place))
+    }
+
     /// Nothing is computed, moved or counted down while it waits: the same, or for another thread, or for what comes by a pipe.
     pub fn is_standstill(&self) -> bool {
         let from_pipe = || self.file.as_deref().is_some_and(|file| file.starts_with("pipe:"));
         self.is_held()
+            || self.is_for_a_child()
             || match self.call.as_deref() {
                 Some("read" | "readv") => from_pipe(),
                 Some("futex") => self.in_gloo != Some(true),

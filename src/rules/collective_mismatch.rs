@@ -74,7 +74,7 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
         return None;
     }
     let told = if has_trained(look) {
-        by_circle(look).or_else(|| by_ras(look)).or_else(|| crossing(look)).or_else(|| by_kernel(job, look))?
+        by_circle(look).or_else(|| by_ras(look)).or_else(|| crossing(look)).or_else(|| ahead(look)).or_else(|| by_kernel(job, look))?
     } else {
         crossing(look)?
     };
@@ -142,6 +142,17 @@ fn crossing(look: &Look) -> Option<Differs> {
         return None;
     }
     by_counts(look, ras, &waiting)
+}
+
+/// Where all ranks are here and all GPUs wait, nobody else is to come. What the others wait in has been called by the one that is ahead, too,
+/// unless its calls are others: however long steps take, it would be over at once.
+fn ahead(look: &Look) -> Option<Differs> {
+    let ras = look.ras.as_ref().filter(|r| r.age <= RAS_OLD && r.still_answers >= 1 && r.still_for >= SETTLED.duration())?;
+    let only_more = |(_, odd): &(Member, Odd)| !odd.more.is_empty() && odd.fewer.is_empty();
+    let waiting = look.with(Activity::Waiting, WAITED.duration());
+    let all = ras.nranks as usize == waiting.len() && waiting.len() == look.alive().count();
+    let quiet = look.log.as_ref().is_none_or(|log| log.last_step_at.is_none_or(|at| at < ras.still_since));
+    (all && quiet && ras.odd.len() == 1 && ras.odd.iter().all(only_more)).then(|| by_counts(look, ras, &waiting))?
 }
 
 fn by_ras(look: &Look) -> Option<Differs> {

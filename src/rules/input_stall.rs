@@ -86,6 +86,12 @@ const CHILD: &str = "child process";
 /// Why a rank that sleeps waits for its input, in words, and how sure that is.
 fn loader_words(rank: &RankLook) -> Option<(String, Confidence)> {
     let own = rank.waits.first().filter(|wait| wait.pid == rank.pid)?;
+    // It is no loader, whatever its name still is.
+    if own.is_for_a_child() {
+        let child =
+            rank.waits.iter().find(|wait| wait.pid != rank.pid).map_or("does not come up".into(), |w| format!("waits in {}", w.words()));
+        return Some((format!("it starts another program, which {child}"), Confidence::Likely));
+    }
     let waits_for = |wait: &&Wait, what: WaitsFor| wait.what() == what;
     let loaders = || rank.waits.iter().filter(|wait| wait.is_loader_of(own));
     for what in [WaitsFor::Storage, WaitsFor::Network, WaitsFor::Time] {
@@ -124,7 +130,11 @@ fn counted_are(n: u32) -> String {
 /// What is known of the loader of a rank that does not come to a collective, and whether it is sure to be one.
 pub(super) fn of_absent(rank: &RankLook) -> Option<(Evidence, bool)> {
     let (words, _) = loader_words(rank).filter(|_| rank.sleeps())?;
-    let may_be_other = || rank.waits.iter().any(|wait| wait.pid != rank.pid && !wait.says_loader() && wait.what() != WaitsFor::Storage);
+    let own_waits = |wait: &Wait| wait.pid == rank.pid && wait.is_for_a_child();
+    let may_be_other = || {
+        rank.waits.iter().any(own_waits)
+            || rank.waits.iter().any(|wait| wait.pid != rank.pid && !wait.says_loader() && wait.what() != WaitsFor::Storage)
+    };
     Some((Evidence::of("process", format!("rank {}: {words}", rank.rank)), !may_be_other()))
 }
 

@@ -7,7 +7,7 @@ use crate::base::severity::{Confidence, Severity};
 use crate::base::units::significant;
 use crate::logs::{Step, What};
 use crate::model::progress::Progress;
-use crate::model::usual::{CLIMB, Jump, LOSS_JUMP, NORM_JUMP};
+use crate::model::usual::{CLIMB, Jump, LOSS_JUMP, NORM_JUMP, UNDONE_LINES};
 use crate::observe::evidence::Witness;
 use crate::rules::findings::Finding;
 
@@ -16,7 +16,7 @@ pub const RULE: Rule = Rule {
     severity: Severity::Warning,
     title: "The loss or the gradient norm is far above what it was in this run",
     how: "Three progress lines in a row whose loss is ten times, or whose gradient norm is a hundred times, the highest of those before, \
-          in a run whose values were near one another until then; or six times, where the newest 20 losses hardly differ and the leap undoes most of what the run has learnt; or a loss that rose from line to line to twenty times its lowest value and \
+          in a run whose values were near one another until then; or six times, where the newest 20 losses hardly differ and the leap undoes most of what the run has learnt; or a loss that hardly changed, leaps above what the run began with, and stays there for ten lines; or a loss that rose from line to line to twenty times its lowest value and \
           five times what the run began with",
     advice: "Look at the batches and the learning rate at that step, and go back to a checkpoint before it if it does not come back. \
              With an ECC or Xid event of a GPU at the same time, test that GPU before it computes again",
@@ -38,8 +38,9 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
         return;
     }
     let (loss, norm) = (progress.usual_loss.jump.as_ref(), progress.usual_norm.jump.as_ref());
-    let due = |jump: &&Jump| f64::from(jump.values) == LINES.value();
-    let known = |jump: Option<&Jump>| jump.is_some_and(|jump| f64::from(jump.values) >= LINES.value());
+    let lines = |jump: &Jump| if jump.is_small { f64::from(UNDONE_LINES).max(LINES.value()) } else { LINES.value() };
+    let due = |jump: &&Jump| f64::from(jump.values) == lines(jump);
+    let known = |jump: Option<&Jump>| jump.is_some_and(|jump| f64::from(jump.values) >= lines(jump));
     let by_loss = step.loss.and(loss).filter(due).map(|jump| ("loss", jump, "gradient norm", norm));
     let by_norm = || step.grad_norm.and(norm).filter(due).map(|jump| ("gradient norm", jump, "loss", loss));
     let Some((what, jump, other, beside)) = by_loss.or_else(by_norm) else { return };
@@ -56,7 +57,10 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     found.ranks.clear();
     found.gpus.clear();
     found.confidence = Confidence::Certain;
-    found.why = format!("{} lines in a row, {:.0} times the highest of those before", jump.values, jump.least / jump.before);
+    found.why = match jump.is_small {
+        true => format!("{} lines in a row above what the run began with: what it had learnt is lost", jump.values),
+        false => format!("{} lines in a row, {:.0} times the highest of those before", jump.values, jump.least / jump.before),
+    };
     found.next = Some("look at batches and learning rate there; if it does not come back, go back to a checkpoint before it".into());
     found.witness = Witness::Progress;
     if let Some(beside) = beside {

@@ -1,6 +1,6 @@
 //! A rank's process is stopped.
 
-use super::{Implies, Rule, Stacks, TickContext, while_it_holds};
+use super::{Implies, Rule, Stacks, TickContext, straggler, while_it_holds};
 use crate::base::severity::{Confidence, Severity};
 use crate::base::time::span;
 use crate::base::units::all_here;
@@ -13,7 +13,7 @@ pub const RULE: Rule = Rule {
     severity: Severity::Critical,
     title: "The process of a rank is stopped (SIGSTOP, a debugger, job control); every collective waits for it",
     says: "{is|are} stopped, and every collective waits",
-    how: "State T or t in /proc/PID/stat for two seconds; where all ranks of this node are in it, the job is suspended, and no rank is to blame",
+    how: "State T or t in /proc/PID/stat for two seconds, unless the process has run in between; where all ranks of this node are in it, the job is suspended, and no rank is to blame",
     advice: "Find out who stopped it (a debugger, a suspended shell, a checkpoint tool), then let it go on with kill -CONT. A job of a shell that \
              reads from its terminal in the background is stopped, too: start it with its input from /dev/null",
     life: while_it_holds(2, 2),
@@ -30,7 +30,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
             out.push(Finding { job: Some(id.clone()), ..found });
             continue;
         }
-        for rank in look.alive().filter(|r| r.stopped()) {
+        for rank in look.alive().filter(|r| r.stopped() && !straggler::is_stopped_again(r)) {
             let traced = if rank.state == Some('t') { "stopped by a tracer" } else { "stopped" };
             let mut found = RULE.finding(format!("rank {}", rank.rank), format!("{} is {traced}", rank.name()), rank.state_since);
             found.job = Some(id.clone());

@@ -2,7 +2,10 @@
 
 mod behind_elsewhere;
 mod more_to_do;
+mod stopped_again;
 mod waited_for;
+
+pub(super) use stopped_again::is_stopped_again;
 
 use super::{Implies, Rule, Stacks, TickContext, slow_steps, told_by, while_it_holds};
 use crate::base::limit::Limit;
@@ -27,7 +30,7 @@ pub const RULE: Rule = Rule {
     says: "{is|are} late every step, and the others wait",
     how: "Its GPU is the least busy while its siblings are at 100 %, again and again within 12 s or five steps; RAS has it behind at every look \
           although all counts move; in a pipeline, its GPU draws much more than those that wait, all the time; since steps became slower, it draws \
-          much more than the others, which drew the same before, or has kernels far less of the time while theirs run far more; on another node, or alone on this one, RAS has it behind again and again since steps became slower, and not before. What its process does meanwhile \
+          much more than the others, which drew the same before, or has kernels far less of the time while theirs run far more; its process is found stopped again and again, and has run in between; on another node, or alone on this one, RAS has it behind again and again since steps became slower, and not before. What its process does meanwhile \
           says why: it sleeps, reads, or computes on the CPU. Where each time another rank is late, none is to blame",
     advice: "A rank whose GPU is the least busy is held up: look at its data loader, CPU pinning, page faults, and whether its GPU is throttled. \
              One whose GPU has more to do was given more: longer samples, more tokens, a larger share. One stage of a pipeline that computes while all others wait is an imbalance of the job, not a fault of its node",
@@ -67,6 +70,10 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
             continue;
         }
         let progress = ctx.model.progress_of(id).filter(|p| !p.is_empty() && !p.is_by_saves());
+        if let Some(found) = stopped_again::judge(job, look) {
+            out.push(found);
+            continue;
+        }
         let since_slower = more_to_do::judge(ctx.model, job, look, progress).or_else(|| waited_for::judge(ctx.model, job, look, progress));
         if let Some(found) = since_slower {
             out.push(found);

@@ -186,10 +186,14 @@ fn counters_that_count_nothing_tell_of_no_fault() {
 #[test]
 fn what_a_healthy_log_said_last() {
     holds("step 10 loss 2.31\nTraining completed, bye\n  \n", &["job.log:2 Training completed, bye"]);
-    // The step is told elsewhere; a failure has its own line; and of an unknown file nothing is told.
+    // The step is told elsewhere; a failure has its own line; and of a few lines of an unknown file nothing is told.
     lacks("Training begins here\nstep 10 loss 2.31\n", &["said last"]);
     lacks("step 10 loss 2.31\nRuntimeError: no such layer\nbye bye, see you soon\n", &["said last"]);
     lacks("nothing that anybody knows\n", &["said last"]);
+    holds(
+        "a line of a benchmark\nand more\nand more\nand more\nmean of all turns: 12.5 GB/s\n",
+        &["job.log:5 mean of all turns: 12.5 GB/s"],
+    );
 }
 
 #[test]

@@ -75,7 +75,10 @@ fn other_launchers(text: &str) -> Option<What> {
     }
     if let Some((before, code)) = text.split_once(" terminated with code ") {
         let pid = Some(number_after(before, "Child process with PID ")?);
-        return failure(WorkerFailure { pid, exit_code: Some(signed(code)?), ..WorkerFailure::default() });
+        // Lightning's launcher looks at its children, and ends all others when it finds the first that has ended.
+        let root = code.contains("Forcefully terminating all other processes");
+        let rank = number_after(before, "[rank: ");
+        return failure(WorkerFailure { root, rank, pid, exit_code: Some(signed(code)?), ..WorkerFailure::default() });
     }
     if let Some((before, signal)) = text.split_once(" exited on signal ") {
         // Open MPI prints 0 for a process that it did not start itself.

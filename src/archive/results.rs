@@ -1,0 +1,107 @@
+//! What well-known benchmarks say of themselves in the end: HPL, and MLPerf's log.
+
+use crate::base::units::group;
+use regex::Regex;
+use serde_json::Value;
+use std::sync::LazyLock;
+
+/// Of each kind the last, with its line from 1.
+pub(super) fn of(text: &str) -> Vec<(usize, String)> {
+    let (mut hpl, mut checks, mut mlperf) = (None, None, Mlperf::default());
+    for (at, line) in text.lines().enumerate() {
+        let no = at + 1;
+        if let Some(json) = line.split_once(":::MLLOG ").map(|(_, json)| json) {
+            mlperf.read(no, json);
+        } else if line.starts_with('W') {
+            hpl = hpl_row(line).map(|row| (no, row)).or(hpl);
+        } else if line.contains(" residual checks") {
+            checks = checked(checks, line);
+        }
+    }
+    if let (Some((_, row)), Some((passed, failed))) = (&mut hpl, checks) {
+        row.push_str(&format!("; {passed} passed residual checks, {failed} failed"));
+    }
+    [hpl, mlperf.told()].into_iter().flatten().collect()
+}
+
+/// `WC0   264192  1024   4   2   37.49   3.279e+05 ( 4.099e+04)`: variant, N, NB, P, Q, seconds, Gflops.
+fn hpl_row(line: &str) -> Option<String> {
+    static ROW: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"^W[A-Z0-9]{2,9}\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+\.\d+)\s+(\d\.\d+e[+]\d+)\b").expect("pattern")
+    });
+    let row = ROW.captures(line)?;
+    let n = row[1].parse().ok()?;
+    Some(format!("HPL: N {}, NB {}, {} x {} processes: {} s, {} Gflops", group(n), &row[2], &row[3], &row[4], &row[5], &row[6]))
+}
+
+/// `1 tests completed and passed residual checks,`
+fn checked(before: Option<(u32, u32)>, line: &str) -> Option<(u32, u32)> {
+    let n = line.split_whitespace().next()?.parse().ok();
+    let (passed, failed) = before.unwrap_or_default();
+    match n {
+        Some(n) if line.contains(" passed ") => Some((n, failed)),
+        Some(n) if line.contains(" failed ") => Some((passed, n)),
+        _ => before,
+    }
+}
+
+/// What MLPerf's log has said so far.
+#[derive(Default)]
+struct Mlperf {
+    line: usize,
+    benchmark: Option<String>,
+    began_ms: Option<f64>,
+    took_s: Option<f64>,
+    status: Option<String>,
+    accuracy: Option<(f64, Option<f64>)>,
+}
+
+impl Mlperf {
+    fn read(&mut self, no: usize, json: &str) {
+        let Ok(record) = serde_json::from_str::<Value>(json.trim()) else { return };
+        let of = |name: &str| &record["metadata"][name];
+        let at = || record["time_ms"].as_f64();
+        match record["key"].as_str().unwrap_or_default() {
+            "submission_benchmark" => self.benchmark = record["value"].as_str().map(str::to_owned),
+            "run_start" => self.began_ms = at(),
+            "run_stop" => {
+                self.took_s = at().zip(self.began_ms).map(|(to, from)| (to - from) / 1e3).filter(|s| *s > 0.0);
+                self.status = of("status").as_str().map(str::to_owned);
+            }
+            "eval_accuracy" => self.accuracy = record["value"].as_f64().map(|value| (value, of("epoch_num").as_f64())),
+            _ => return,
+        }
+        self.line = no;
+    }
+
+    fn told(self) -> Option<(usize, String)> {
+        let mut said: Vec<String> = Vec::new();
+        said.extend(self.accuracy.map(|(value, epoch)| {
+            let epoch = epoch.map_or(String::new(), |epoch| format!(" at epoch {epoch}"));
+            format!("eval_accuracy {value:.4}{epoch}")
+        }));
+        said.extend(self.status.map(|status| format!("run_stop: {}", crate::base::clean::clean(&status))));
+        said.extend(self.took_s.map(|s| format!("{} from run_start on", crate::base::units::seconds(s))));
+        let of = self.benchmark.map_or(String::new(), |name| format!(" {}", crate::base::clean::clean(&name)));
+        (!said.is_empty()).then(|| (self.line, format!("MLPerf{of}: {}", said.join(", "))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of;
+
+    #[test]
+    fn what_benchmarks_say_in_the_end() {
+        let told = |text: &str| of(text).into_iter().map(|(no, words)| format!("{no}: {words}")).collect::<Vec<_>>();
+        let hpl = "T/V                N    NB     P     Q         Time          Gflops (   per GPU)\n\
+                   WC0            92160   576     2     1        15.25       3.425e+04 ( 1.713e+04)\n\
+                   \x20             1 tests completed and passed residual checks,\n              0 tests completed and failed residual checks,\n";
+        assert_eq!(told(hpl), ["2: HPL: N 92,160, NB 576, 2 x 1 processes: 15.25 s, 3.425e+04 Gflops; 1 passed residual checks, 0 failed"]);
+        let mlperf = ":::MLLOG {\"time_ms\": 1000, \"key\": \"run_start\", \"value\": null}\n\
+                      :::MLLOG {\"time_ms\": 9000, \"key\": \"eval_accuracy\", \"value\": 0.7512, \"metadata\": {\"epoch_num\": 3}}\n\
+                      :::MLLOG {\"time_ms\": 9500, \"key\": \"run_stop\", \"value\": null, \"metadata\": {\"status\": \"success\"}}\n";
+        assert_eq!(told(mlperf), ["3: MLPerf: eval_accuracy 0.7512 at epoch 3, run_stop: success, 8.50 s from run_start on"]);
+        assert!(told("Warning: WC0 is no row\nWindow 1 2 3\n").is_empty());
+    }
+}
