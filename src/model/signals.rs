@@ -21,6 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// How far back I/O and CPU of a process are looked at: a checkpoint writer pauses for seconds between files.
+/// A server whose GPUs all wait for so long waits for none of its clients.
+const SERVER_HELD: Duration = Duration::from_secs(12);
 const IO_WINDOW: Duration = Duration::from_secs(10);
 /// Programs start within less.
 const FORKS: Duration = Duration::from_secs(4);
@@ -56,6 +58,8 @@ pub struct Look {
     pub phase: Option<(Phase, Stamp)>,
     /// A pause that the log names and that has lasted longer than those like it before: it is not believed any more.
     pub overdue: Option<(Phase, Stamp)>,
+    /// It served, and all of its GPUs wait for each other for longer than a batch takes.
+    pub server_hangs: bool,
     /// How long its GPUs have worked so far.
     pub worked: Duration,
     /// What the GPUs do that ranks of this job share and nobody else works on, all together, and since when. Which of those ranks does it
@@ -423,6 +427,12 @@ impl Look {
         let lacks = lacks(&ranks, log.as_ref(), ras.as_ref());
         let named = model.phase_of(&job.id);
         let believed = |(phase, since): &(Phase, Stamp)| now.since(model.watched(*since)) < model.pause_limit(&job.id, *phase);
+        // A server waits for requests with GPUs that idle, or one that waits for another. Where all GPUs of the job are in kernels that wait
+        // for each other, no request can end it.
+        let held = |r: &RankLook| r.by_gpm && r.is(Activity::Waiting, now, SERVER_HELD);
+        let all_here = !job.log_only && !job.has_ranks_elsewhere() && ranks.len() > 1;
+        let hangs = named.is_some_and(|(phase, _)| phase == Phase::Serving) && all_here && ranks.values().all(held);
+        let named = named.filter(|_| !hangs);
         let (phase, overdue) = (named.filter(believed), named.filter(|named| !believed(named)));
         // A working GPU, a step, a count.
         let moving = ranks.values().any(|r| r.activity == Activity::Working && r.alive())
@@ -441,6 +451,7 @@ impl Look {
             peers: Peers::of(model, job),
             phase,
             overdue,
+            server_hangs: hangs,
             worked: job.worked,
             shared: own_shared,
             contained: job.pids().filter_map(|pid| model.processes.get(&pid)).any(|p| p.info.ns_pid.is_some_and(|ns| ns != p.info.pid)),
@@ -496,7 +507,8 @@ impl Look {
     /// Its ranks send and receive, or exchange in other ways that RAS does not count: NCCL counts AllReduce, AllGather, ReduceScatter,
     /// Broadcast and Reduce, unless they are in a CUDA graph (`ncclProfilerStartCollEvent` and `NCCL_NUM_FUNCTIONS` of NCCL 2.30).
     pub fn has_uncounted(&self) -> bool {
-        self.peers.is_known() || self.ras.as_ref().is_some_and(|r| r.blind)
+        // Servers decode in graphs.
+        self.server_hangs || self.peers.is_known() || self.ras.as_ref().is_some_and(|r| r.blind)
     }
 
     /// Ranks that stand while all others of this node wait, so that nobody can be expected to end it. Whoever spins without a GPU that waits

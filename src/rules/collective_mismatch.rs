@@ -198,7 +198,9 @@ fn by_counts(look: &Look, ras: &RasLook, waiting: &[&RankLook]) -> Option<Differ
     };
     let what = match (first.more.first(), first.fewer.first()) {
         (Some((more, ..)), Some((fewer, ..))) if odd.len() == 1 => format!("called {more} where the others called {fewer}"),
-        (Some((more, ..)), None) if odd.len() == 1 => format!("called one {more} more than the others, or another shape"),
+        (Some((more, have, usual)), None) if odd.len() == 1 => {
+            format!("made {} more than the others, or one of another shape", counted(have.saturating_sub(*usual), &format!("{more} call")))
+        }
         (None, Some((fewer, ..))) if odd.len() == 1 => {
             format!("left out {} {fewer} that the others called", if fewer.starts_with(['A', 'a', 'E', 'I', 'O']) { "an" } else { "a" })
         }

@@ -258,7 +258,8 @@ pub(crate) fn has_trained(look: &Look) -> bool {
     // forward pass, with which a server measures its memory.
     let worked = |s| look.worked >= Duration::from_secs(s);
     // A loss without a step number is one of steps that are counted nowhere.
-    look.log.as_ref().is_some_and(|l| l.step.map_or(l.last_step_at.is_some(), |step| step >= 3))
+    look.server_hangs
+        || look.log.as_ref().is_some_and(|l| l.step.map_or(l.last_step_at.is_some(), |step| step >= 3))
         || look.saved.is_some_and(|(step, _)| step >= 3)
         || worked(4) && look.ras.as_ref().is_some_and(|r| r.reductions >= 500)
         || worked(4) && look.ras.as_ref().is_some_and(|r| r.reductions >= 100 && r.moves >= 2)
