@@ -150,7 +150,8 @@ pub fn report(mut intake: Intake, mut inputs: Vec<Seen>) -> Report {
     }
     // What comes of a job that somebody ended is no worse than that.
     let ended = root_cause.filter(|at| findings[*at].rule == "job-cancelled" && findings[*at].severity < Severity::Error);
-    let comes_of_it = |at: usize, f: &Finding| ended.is_some_and(|ended| ended != at) && f.role == Role::Teardown;
+    let comes_of_it =
+        |at: usize, f: &Finding| ended.is_some_and(|ended| ended != at && !is_above(f, &findings[ended])) && f.role == Role::Teardown;
     let counts = |(at, f): &(usize, &Finding)| f.severity >= Severity::Warning && !comes_of_it(*at, f);
     let worst = findings.iter().enumerate().filter(counts).map(|(_, f)| f.severity).max();
     let verdict = match worst {
@@ -162,6 +163,12 @@ pub fn report(mut intake: Intake, mut inputs: Vec<Seen>) -> Report {
     let mut report = Report { verdict, inputs, session, recordings, checklist: Vec::new(), findings, root_cause, again: Again::default() };
     report.checklist = report.make_checklist();
     report
+}
+
+/// It stands in the same file, before the other.
+fn is_above(f: &Finding, other: &Finding) -> bool {
+    let first = |f: &Finding| f.evidence.first().and_then(|said| Some((said.path.clone()?, said.line?)));
+    first(f).zip(first(other)).is_some_and(|((path, line), (of_other, at))| path == of_other && line < at)
 }
 
 fn is_recognised(model: &Model) -> bool {

@@ -13,7 +13,9 @@ pub(super) fn of(text: &str) -> Vec<(usize, String)> {
         if let Some(json) = line.split_once(":::MLLOG ").map(|(_, json)| json) {
             mlperf.read(no, json);
         } else if line.starts_with('W') {
-            hpl = hpl_row(line).map(|row| (no, row)).or(hpl);
+            if let Some(row) = hpl_row(line) {
+                (hpl, checks) = (Some((no, row)), None);
+            }
         } else if line.contains(" residual checks") {
             checks = checked(checks, line);
         }
@@ -63,7 +65,7 @@ impl Mlperf {
         let at = || record["time_ms"].as_f64();
         match record["key"].as_str().unwrap_or_default() {
             "submission_benchmark" => self.benchmark = record["value"].as_str().map(str::to_owned),
-            "run_start" => self.began_ms = at(),
+            "run_start" => *self = Mlperf { benchmark: self.benchmark.take(), began_ms: at(), ..Mlperf::default() },
             "run_stop" => {
                 self.took_s = at().zip(self.began_ms).map(|(to, from)| (to - from) / 1e3).filter(|s| *s > 0.0);
                 self.status = of("status").as_str().map(str::to_owned);

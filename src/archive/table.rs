@@ -14,6 +14,8 @@ const MOST_COLUMNS: usize = 16;
 const MOST_TABLES: usize = 3;
 const LONGEST_HEAD: usize = 160;
 const LONGEST_ROW: usize = 240;
+/// Kinds of evaluations that are kept.
+const MOST_KINDS: usize = 16;
 /// From one size to the next one a latency or a rate at most doubles; a value that grows so many times has met something else.
 const LEAPS: f64 = 6.0;
 const MOST_LEAPS: usize = 2;
@@ -70,6 +72,9 @@ fn evaluations(text: &str) -> Vec<(usize, String)> {
         let of = words_of(of);
         let kind = format!("{of}: ");
         found.retain(|(_, words)| !words.starts_with(&kind));
+        if found.len() >= MOST_KINDS {
+            found.remove(0);
+        }
         found.push((*no, clean::clip(&(kind + &words_of(&pairs.join(", "))), LONGEST_ROW).into_owned()));
     }
     found

@@ -20,8 +20,8 @@ const MOST_KINDS: usize = 64;
 const NEAR: usize = 200;
 const LONGEST: usize = 140;
 const LEAST: usize = 12;
-/// Lines that a log must go on for.
-const GOES_ON: usize = 2;
+/// Shapes of lines that are remembered; lines of more are passed by.
+const MOST_SHAPES: usize = 4096;
 
 /// What was warned of, and how many lines did.
 #[derive(Debug)]
@@ -60,11 +60,13 @@ struct OfAKind {
 }
 
 fn kinds(text: &[u8]) -> Vec<OfAKind> {
-    let lines = text.split(|b| *b == b'\n').count().saturating_sub(usize::from(text.ends_with(b"\n")));
+    // What is indented, or blank, goes on with the line above.
+    let is_own = |line: &[u8]| line.first().is_some_and(|b| !b.is_ascii_whitespace());
+    let last = text.split(|b| *b == b'\n').enumerate().filter(|(_, line)| is_own(line)).map(|(at, _)| at).last().unwrap_or(0);
     // Shapes of lines, and the kind that they are of, if they warn.
     let mut shapes: HashMap<Vec<u8>, Option<usize>> = HashMap::new();
     let mut kinds: Vec<OfAKind> = Vec::new();
-    for (at, line) in text.split(|b| *b == b'\n').enumerate().take(lines.saturating_sub(GOES_ON)) {
+    for (at, line) in text.split(|b| *b == b'\n').enumerate().take(last) {
         let line = again::last_drawn(line);
         let near = &line[..line.len().min(NEAR)];
         if memmem::find(near, b"arn").is_none() && memmem::find(near, b"WARN").is_none() && near.first() != Some(&b'W') {
@@ -77,12 +79,15 @@ fn kinds(text: &[u8]) -> Vec<OfAKind> {
             let is_same = |kind: &OfAKind| error_level::shape_of(&kind.words) == error_level::shape_of(&words);
             let same = kinds.iter().position(is_same);
             same.or_else(|| {
+                if kinds.len() >= MOST_KINDS {
+                    return None;
+                }
                 kinds.push(OfAKind { line: at as u64 + 1, words, times: 0 });
                 Some(kinds.len() - 1)
             })
         });
         if known.is_none() {
-            if shapes.len() >= MOST_KINDS {
+            if shapes.len() >= MOST_SHAPES {
                 break;
             }
             shapes.insert(shape, kind);

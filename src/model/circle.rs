@@ -15,6 +15,8 @@ pub struct WaitsFor {
     pub behind: Behind,
     /// The late one has left out what the groups like this one have made, on all of their ranks.
     pub left_out: bool,
+    /// The rank that alone has another count than all others of this communicator, which have the same.
+    pub alone: Option<u32>,
 }
 
 /// More members behind than these are no pair that waits, but a start or an end.
@@ -35,6 +37,7 @@ pub(super) fn circle(comms: &[&Comm], member: impl Fn(&Comm, u32) -> Member) -> 
             .map(|b| (member(comm, b.rank), b, siblings_did_more(comms, comm, b)))
             .filter(|(late, ..)| late.rank.is_some())
             .collect();
+        let alone = behind.first().and_then(|b| alone(comm, &b.collective)).and_then(|rank| member(comm, rank).rank);
         for rank in comm.ranks.keys().filter(|rank| behind.iter().all(|b| b.rank != **rank)) {
             let who = member(comm, *rank);
             let Some(of_job) = who.rank else { continue };
@@ -44,6 +47,7 @@ pub(super) fn circle(comms: &[&Comm], member: impl Fn(&Comm, u32) -> Member) -> 
                 late: late.clone(),
                 behind: (*behind).clone(),
                 left_out: *left_out,
+                alone,
             });
             waits.entry(of_job).or_default().extend(links);
         }
@@ -67,6 +71,17 @@ pub(super) fn circle(comms: &[&Comm], member: impl Fn(&Comm, u32) -> Member) -> 
         at = link.late.rank.unwrap_or(first);
     }
     path.into_iter().skip_while(|(rank, _)| *rank != at).map(|(_, link)| link.clone()).collect()
+}
+
+/// The number of the only member of at least three whose count of this kind of operation is not that of the others.
+fn alone(comm: &Comm, collective: &str) -> Option<u32> {
+    let counts: Vec<(u32, u64)> =
+        comm.ranks.iter().map(|(rank, known)| (*rank, known.counts.get(collective).copied().unwrap_or(0))).collect();
+    let mut odd = counts.iter().filter(|(_, n)| counts.iter().filter(|(_, other)| other == n).count() == 1);
+    let (rank, _) = odd.next().filter(|_| counts.len() > 2)?;
+    let mut others = counts.iter().filter(|(other, _)| other != rank).map(|(_, n)| n);
+    let first = others.next()?;
+    others.all(|n| n == first).then_some(*rank)
 }
 
 /// Whether the groups like it, those of as many ranks that count the same kind, all stand where the ranks are that wait, and none where the late one is.

@@ -77,7 +77,8 @@ impl Process {
         let in_d = sample.state == Some('D') || sample.threads_in_d.is_some_and(|n| n > 0);
         self.in_d.push(at, f64::from(u8::from(in_d)));
         // Stopped now and before, and yet it has run in between.
-        let stopped = |state| matches!(state, Some('T' | 't'));
+        // A tracer may hold its first thread alone.
+        let stopped = |state| state == Some('T');
         let ran = sample.cpu_ticks.zip(self.sample.cpu_ticks).is_some_and(|(now, before)| now >= before.saturating_add(RAN_TICKS));
         self.stopped_again.push(at, f64::from(u8::from(stopped(sample.state) && stopped(self.sample.state) && ran)));
         if let (Some(r), Some(w)) = (sample.rchar_bytes, sample.wchar_bytes) {

@@ -20,7 +20,7 @@ const ROUGH: f64 = 4.0;
 
 /// A loss that leaps above what the run began with, and stays there for so many lines, has lost what was learnt; by so many times.
 pub const UNDONE_LINES: u32 = 10;
-const UNDONE: f64 = 1.5;
+const UNDONE: f64 = 1.8;
 /// Before that the newest values hardly differed, and had come down.
 const CALM: usize = 10;
 const CALM_SPREAD: f64 = 1.1;

@@ -116,6 +116,12 @@ fn by_circle(look: &Look) -> Option<Differs> {
     let mut left_out = ras.circle.iter().filter(|link| link.left_out);
     let (words, ranks) = match (left_out.next().and_then(|link| Some((link, link.late.rank?))), left_out.next()) {
         (Some((link, rank)), None) => (format!("{}; {circle}", left_out_words(look, &link.late, &link.behind, link.comm)), vec![rank]),
+        // In each of these communicators all others agree.
+        _ if ras.circle.first().is_some_and(|first| first.alone.is_some() && ras.circle.iter().all(|link| link.alone == first.alone)) => {
+            let rank = ras.circle.first().and_then(|first| first.alone).unwrap_or_default();
+            let who = look.ranks.get(&rank).map_or_else(|| format!("rank {rank}"), RankLook::name);
+            (format!("{who} has made other calls than all others; {circle}"), vec![rank])
+        }
         // Of all ranks, none is more to blame than another.
         _ if ranks.len() >= look.alive().count().max(ras.nranks as usize) => {
             (format!("{circle}: not all call in the same order"), Vec::new())

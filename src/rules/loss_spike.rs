@@ -56,9 +56,11 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     // The line is printed by one rank; its numbers are usually those of all.
     found.ranks.clear();
     found.gpus.clear();
-    found.confidence = Confidence::Certain;
+    found.confidence = if jump.is_small { Confidence::Likely } else { Confidence::Certain };
     found.why = match jump.is_small {
-        true => format!("{} lines in a row above what the run began with: what it had learnt is lost", jump.values),
+        true => {
+            format!("{} lines in a row above what the run began with; a change of the objective or of the data looks the same", jump.values)
+        }
         false => format!("{} lines in a row, {:.0} times the highest of those before", jump.values, jump.least / jump.before),
     };
     found.next = Some("look at batches and learning rate there; if it does not come back, go back to a checkpoint before it".into());

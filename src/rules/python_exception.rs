@@ -195,6 +195,8 @@ const TRIED: &[&str] = &[
     "TypeError",
     "Empty",
     "LookupError",
+    "FileNotFoundError",
+    "OSError",
 ];
 
 fn is_mistake_of_handler(exception: &Exception) -> bool {

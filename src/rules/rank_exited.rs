@@ -63,7 +63,7 @@ fn on_text(ctx: &TextContext, out: &mut Vec<Finding>) {
             let one_node = job.is_none_or(|j| j.world_size == j.local_world_size);
             (Some(*exit_code), Some(*pid), by_pid.or(one_node.then_some(*local_rank)))
         }
-        What::WorkerFailure(f) if f.root => (f.exit_code, f.pid, f.rank.or(ctx.seen.rank)),
+        What::WorkerFailure(f) if f.root => (f.exit_code, f.pid, f.rank),
         _ => return,
     };
     let who = rank.map_or_else(|| pid.map_or("a rank".to_owned(), |p| format!("pid {p}")), |r| format!("rank {r}"));

@@ -17,8 +17,8 @@ pub struct Bars {
     evaluates: bool,
     /// The HF Trainer announced it: the next bar is that of the evaluation, even where no training has been seen.
     is_next: bool,
-    /// The length of that bar.
-    evaluated: Option<u64>,
+    /// The length of that bar, and how far it had come: one that begins anew is another.
+    evaluated: Option<(u64, u64)>,
 }
 
 struct Bar<'a> {
@@ -126,8 +126,8 @@ impl Bars {
             Some((total, _)) if total == length => self.main = Some((total, at_end)),
             Some((_, false)) => return Kind::Pause(Phase::Evaluation),
             Some(_) if self.evaluates && !has_loss(bar.post) => return Kind::Pause(Phase::Evaluation),
-            None if (self.is_next || self.evaluated == bar.total) && !has_loss(bar.post) => {
-                (self.is_next, self.evaluated) = (false, bar.total);
+            None if (self.is_next || self.evaluated.is_some_and(|(total, n)| total == length && n <= bar.n)) && !has_loss(bar.post) => {
+                (self.is_next, self.evaluated) = (false, Some((length, bar.n)));
                 return Kind::Pause(Phase::Evaluation);
             }
             _ if length > MIN_TOTAL || has_loss(bar.post) || self.behind_dictionary => self.main = Some((length, at_end)),

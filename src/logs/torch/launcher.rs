@@ -17,7 +17,6 @@ const WORDS: &[&str] = &[
     "Killing subprocess ",
     " crashed with exit code ",
     " exited with code ",
-    " terminated with code ",
     " exited on signal ",
     ") world_rank=",
 ];
@@ -72,13 +71,6 @@ fn other_launchers(text: &str) -> Option<What> {
         let rank = number_after(before, "Global rank ")?;
         let (exit_code, pid) = (Some(signed(code)?), number_after(before, "(PID "));
         return failure(WorkerFailure { rank: Some(rank), exit_code, pid, ..WorkerFailure::default() });
-    }
-    if let Some((before, code)) = text.split_once(" terminated with code ") {
-        let pid = Some(number_after(before, "Child process with PID ")?);
-        // Lightning's launcher looks at its children, and ends all others when it finds the first that has ended.
-        let root = code.contains("Forcefully terminating all other processes");
-        let rank = number_after(before, "[rank: ");
-        return failure(WorkerFailure { root, rank, pid, exit_code: Some(signed(code)?), ..WorkerFailure::default() });
     }
     if let Some((before, signal)) = text.split_once(" exited on signal ") {
         // Open MPI prints 0 for a process that it did not start itself.

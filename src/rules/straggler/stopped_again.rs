@@ -32,10 +32,8 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
     found.why = "somebody sends it SIGSTOP and SIGCONT, as cpulimit does, or traces it".into();
     found.next = Some("ps -eo pid,user,args | grep -E '[c]pulimit|[g]db|[s]trace'".into());
     let cpu = rank.cpu_pct.map_or(String::new(), |pct| format!(", and it uses {pct:.0} % of a CPU"));
-    let seen = format!(
-        "/proc/{}/stat: state T or t in {} looks of the last 12 s as in the one before each{cpu}",
-        rank.pid, rank.times_stopped_again
-    );
+    let seen =
+        format!("/proc/{}/stat: state T in {} looks of the last 12 s as in the one before each{cpu}", rank.pid, rank.times_stopped_again);
     found.evidence = vec![Evidence::of("process", seen)];
     Some(found)
 }
