@@ -412,6 +412,14 @@ fn by_exit_codes(ctx: &TickContext, job: &Job, ending: &Ending) -> Option<Findin
                 found.evidence.extend(left.iter().take(4).map(|e| told(e.pid, words_of(e), e.at)));
             } else if aborted {
                 found.subject = "aborted".into();
+            } else if code_1 && !ranks.is_empty() && ranks.iter().all(|rank| lost_its_peer(ctx.model, &job.id, *rank)) {
+                found.subject = "peer".into();
+                found.confidence = Confidence::Likely;
+                found.summary.push_str(", because the connection to the store, or to another rank, was closed");
+                found.why = "the last words of whoever ended first are that a peer went away".into();
+                found.next = Some(
+                    "look for what ended the other side: the process that hosts the store (MASTER_ADDR and MASTER_PORT), or a rank that left without an error".into(),
+                );
             } else if unseen.is_empty() {
                 found.gpus = ranks.iter().filter_map(|rank| ctx.model.gpu_of_pid(*job.ranks.get(rank)?)).collect();
                 found.ranks = ranks;
